@@ -68,9 +68,10 @@ configure() {
     CC=$compiler meson setup "${@:3}" "$folder" && echo "$wanted" >"$folder/.setup"
 }
 
-# Stack traces need lines and no more (-g1), the compiler half the time for -O1 that it takes for -O2, and this linker half of the other's.
-# The tests' own code is not optimized, which halves its time again; the warnings that the optimizer brings wait until there is time. A program
-# that lies where it was linked has nothing to relocate of what the sanitizers write down about it, and there is much: it starts a quarter sooner.
+# Built for speed of the whole run:
+#  - -g1: stack traces need line numbers only. -O1 compiles in half the time of -O2. gold links in half the time of ld.
+#  - The tests' own code is not optimized, which halves its compile time. ./test long optimizes it, for the warnings of the optimizer.
+#  - no-pie: a program at a fixed address need not relocate the tables of the sanitizers, so it starts a quarter sooner.
 build_tests() {
     configure build-test gcc -Dwerror=true -Dtests=enabled -Db_sanitize=address,undefined -Doptimization=1 -Db_pie=false -Db_staticpic=false \
         -Dtests_optimization="$([[ ${BELFRY_TEST_LONG:-} ]] && echo 1 || echo 0)" -Dc_args='-g1 -fno-pie' -Dc_link_args='-fuse-ld=gold -Wl,-no-pie' &&
@@ -111,14 +112,14 @@ none_yet() { echo "  none yet: $1"; }
 
 beside=() # programs that start a server for all tests of a suite
 
-# What computes and nobody waits for runs beside the parts that wait for servers and clocks, at the lowest priority, for whatever they leave of
-# the machine. begin_aside NAME COMMAND… - its words go to $results/aside-NAME, what it records to the part that began it.
+# Work that only computes (compilers, simulator) runs beside the parts that mostly wait for servers and clocks, at the lowest priority.
+# begin_aside NAME COMMAND… - its output goes to $results/aside-NAME, its records to the part that began it.
 declare -A aside_of=()
 
 begin_aside() {
     local name=$1
     shift
-    set -m # a group of its own: it ends with us, however we end
+    set -m # a process group of its own, which clean_up ends
     (
         set +m
         renice -n 19 -p "$BASHPID" >/dev/null
@@ -129,7 +130,7 @@ begin_aside() {
     set +m
 }
 
-# end_aside NAME - waits for it. Whoever failed without a record of it gets one.
+# end_aside NAME - waits for it. If it failed without a record, records the failure.
 end_aside() {
     local status=0
     wait "${aside_of[$1]}" || status=$?
@@ -230,7 +231,7 @@ compilers() {
     [[ ! ${BELFRY_TEST_LONG:-} ]] || check "build without any server's library" build_alone
 }
 
-# What part_tidy has left to be done aside.
+# The checks that part_tidy started beside the other parts.
 rest_of_tidy() {
     local part=tidy start
     [[ ${aside_of[compilers]:-} ]] || return 0

@@ -1,4 +1,4 @@
-/* Wiring only: which adapter stands behind each port. */
+/* Wiring only: chooses the clock and the time zone database, and runs the command line. */
 #include <signal.h>
 #include <unistd.h>
 

@@ -251,3 +251,25 @@ def test_command_prints_breaches_and_fails(tmp_path):
     ran = subprocess.run([os.path.join(HERE, "tidy"), str(tmp_path)], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "")
     assert subprocess.run([os.path.join(HERE, "tidy"), "--nonsense"], capture_output=True, check=False).returncode == 2
+
+
+def function(name, static="static "):
+    return f"{static}int {name}(int a)\n{{\n    return a;\n}}\n"
+
+
+def test_functions_that_share_a_name_are_caught_above_the_limit(tree):
+    many = "".join(function(f"core_one_{i}") for i in range(38))
+    assert tree({"src/core/a.c": many + function("add"), "src/core/b.c": function("add")}) == []  # 2 of 40 are 5 %
+    found = tree({"src/core/c.c": function("add")})
+    assert found == ["src/core/c.c:1: 3 functions are called add; 3 of 41 share a name; put the module's name before it"]
+
+
+def test_a_completion_without_its_module_is_caught(tree):
+    text = function("finished") + "static struct op op = { .done = finished };\n"
+    assert "finished is called back; name it <module>_on_<event>" in tree({"src/core/a.c": text})[0]
+    assert tree({"src/core/a.c": text.replace("finished", "spawner_on_finished")}) == []
+
+
+def test_a_crowded_folder_is_caught(tree):
+    files = {f"src/core/f{i}.c": "int a;\n" for i in range(tidy.FOLDER_FILES_MAX + 1)}
+    assert tree(files) == [f"src/core/README.md:1: {len(files)} files, {tidy.FOLDER_FILES_MAX} are allowed; make it two folders"]

@@ -1,5 +1,6 @@
-/* Blocks double from 4 KiB to 1 MiB; what is larger gets a block of its own size. `total` counts what was asked for
- * (rounded to alignment), so the cap does not depend on how blocks happened to fill. */
+/* Blocks double in size from 4 KiB to 1 MiB. An allocation larger than the next block gets a block of its own size.
+ * `total` counts the bytes that were requested (rounded up to the alignment), so the cap does not depend on how full
+ * the blocks are. */
 #include "base/arena.h"
 
 #include <assert.h>
@@ -16,11 +17,11 @@ struct arena_block {
 
 void arena_init(struct arena *a, size_t max)
 {
-    assert(max > 0 && max < SIZE_MAX / 2); /* so that rounding up cannot wrap around */
+    assert(max > 0 && max < SIZE_MAX / 2); /* rounding up cannot overflow */
     *a = (struct arena){ .max = max };
 }
 
-static void free_blocks(struct arena_block *b)
+static void arena_free_blocks(struct arena_block *b)
 {
     while (b) {
         struct arena_block *older = b->older;
@@ -31,14 +32,14 @@ static void free_blocks(struct arena_block *b)
 
 void arena_release(struct arena *a)
 {
-    free_blocks(a->block);
+    arena_free_blocks(a->block);
     *a = (struct arena){ .max = a->max };
 }
 
 void arena_reset(struct arena *a)
 {
     if (a->block) {
-        free_blocks(a->block->older);
+        arena_free_blocks(a->block->older);
         a->block->older = NULL;
     }
     a->used = a->total = 0;
@@ -61,7 +62,7 @@ void arena_rewind(struct arena *a, struct arena_mark mark)
     a->total = mark.total;
 }
 
-static void add_block(struct arena *a, size_t least)
+static void arena_add_block(struct arena *a, size_t least)
 {
     size_t size = a->block ? min_of(a->block->size * 2, (size_t)BLOCK_MAX) : BLOCK_MIN;
     size = max_of(size, least);
@@ -81,7 +82,7 @@ void *arena_alloc(struct arena *a, size_t n)
     if (n > a->max - min_of(a->total, a->max))
         return NULL;
     if (!a->block || n > a->block->size - a->used)
-        add_block(a, n);
+        arena_add_block(a, n);
     void *p = a->block->data + a->used;
     a->used += n;
     a->total += n;

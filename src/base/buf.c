@@ -33,8 +33,8 @@ void buf_cut(struct buf *b, size_t n)
         b->p[n] = '\0';
 }
 
-/* Room for n more bytes and the NUL, or `full`. */
-static bool reserve(struct buf *b, size_t n)
+/* Makes room for n more bytes and the NUL. If that exceeds the maximum, sets `full` and returns false. */
+static bool buf_reserve(struct buf *b, size_t n)
 {
     if (b->full || n > b->max - b->n) {
         b->full = true;
@@ -50,7 +50,7 @@ static bool reserve(struct buf *b, size_t n)
 
 void buf_add(struct buf *b, struct str s)
 {
-    if (!reserve(b, s.n))
+    if (!buf_reserve(b, s.n))
         return;
     if (s.n)
         memcpy(b->p + b->n, s.p, s.n);
@@ -63,7 +63,7 @@ void buf_text(struct buf *b, const char *cstr)
     buf_add(b, str_from(cstr));
 }
 
-/* Not by printf: every answer is full of numbers. */
+/* Without printf, for speed: every response holds many numbers. */
 void buf_u64(struct buf *b, uint64_t v)
 {
     char digits[DIGITS_MAX];
@@ -81,7 +81,7 @@ void buf_printf(struct buf *b, const char *fmt, ...)
     int n = vsnprintf(NULL, 0, fmt, args);
     va_end(args);
     assert(n >= 0);
-    if (!reserve(b, (size_t)n))
+    if (!buf_reserve(b, (size_t)n))
         return;
     va_start(args, fmt);
     vsnprintf(b->p + b->n, (size_t)n + 1, fmt, args);

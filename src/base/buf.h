@@ -1,8 +1,8 @@
 #pragma once
-/* base/buf.h - a growing byte buffer with a mandatory maximum.
+/* base/buf.h - a growing byte buffer with a mandatory maximum size.
  *
- * Adding beyond the maximum sets `full` and drops that addition and all later ones, so that a writer checks once, at
- * its end. A NUL always stands behind the content. */
+ * An addition that would exceed the maximum sets `full` and is dropped, and so are all later additions. A writer
+ * therefore checks `full` once, after its last addition. The content always ends in NUL (which does not count). */
 #include "base/str.h"
 
 struct buf {
@@ -13,15 +13,15 @@ struct buf {
 
 void buf_init(struct buf *b, size_t max);
 void buf_release(struct buf *b);
-void buf_reset(struct buf *b);         /* empties it and clears `full`, keeping its memory */
-void buf_cut(struct buf *b, size_t n); /* back to its first n bytes, and no longer full */
+void buf_reset(struct buf *b);         /* empties the buffer and clears `full`; keeps the memory */
+void buf_cut(struct buf *b, size_t n); /* truncates to the first n bytes and clears `full` */
 
 void buf_add(struct buf *b, struct str s);
-void buf_u64(struct buf *b, uint64_t v); /* its decimal digits */
+void buf_u64(struct buf *b, uint64_t v); /* as decimal digits */
 void buf_text(struct buf *b, const char *cstr);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Answers are written a sign at a time: most find room. */
+/* Inline, because JSON is written one character at a time and most characters need no growth. */
 static inline void buf_char(struct buf *b, char c)
 {
     if (b->full || b->n >= b->max || b->n + 1 >= b->cap) {
@@ -32,6 +32,6 @@ static inline void buf_char(struct buf *b, char c)
     b->p[b->n] = '\0';
 }
 
-struct str buf_str(const struct buf *b);   /* borrowed, until the next change */
-const char *buf_cstr(const struct buf *b); /* the same, "" when empty */
+struct str buf_str(const struct buf *b);   /* borrowed; valid until the next change */
+const char *buf_cstr(const struct buf *b); /* the same as a C string; "" if empty */
 char *buf_take(struct buf *b) must_use;    /* moves the content out; the caller frees it */

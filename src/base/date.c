@@ -1,5 +1,5 @@
-/* Years are counted from March, so that the leap day falls on a year's end and a month's start is a linear formula:
- * (153·m + 2) / 5 days lie before month m of that year. Eras of 400 years all have 146,097 days. */
+/* Years are counted from March. The leap day is then the last day of a year, and the first day of a month follows from
+ * a linear formula: (153·m + 2) / 5 days precede month m. An era is 400 years and always has 146,097 days. */
 #include "base/date.h"
 
 enum { ERA_DAYS = 146097, DAYS_TO_1970 = 719468 /* from 0000-03-01 */ };
@@ -19,7 +19,7 @@ struct date date_of_day(int64_t day)
     day += DAYS_TO_1970;
     int64_t era = floor_div(day, ERA_DAYS);
     int64_t day_of_era = day - era * ERA_DAYS;
-    /* Take out the leap days before this day: one in 1,460 days, none in 36,524, one in 146,096. */
+    /* Subtract the leap days before this day: one in 1,460 days, none in 36,524, one in 146,096. */
     int64_t year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
     int64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     int64_t month = (5 * day_of_year + 2) / 153;

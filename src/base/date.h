@@ -1,8 +1,9 @@
 #pragma once
-/* base/date.h - the proleptic Gregorian calendar as arithmetic: no zone, no clock, no library.
+/* base/date.h - the proleptic Gregorian calendar as arithmetic: no time zone, no clock, no library.
  *
- * A day number counts days since 1970-01-01. A civil second counts seconds since 1970-01-01T00:00:00 as if every day
- * had 86,400 of them: UTC when it came from an instant, wall-clock time when it came from a zone. */
+ * - A day number counts days since 1970-01-01.
+ * - A civil second counts seconds since 1970-01-01T00:00:00, with 86,400 seconds in every day. It is UTC if it was made
+ *   from an instant, and local time if it was made from a time zone. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,7 +21,7 @@ struct civil {
     int hour, minute, second;
 };
 
-int64_t day_number(struct date d); /* d need not be normalised in day: 32 January is 1 February */
+int64_t day_number(struct date d); /* the day may exceed the month: 32 January is 1 February */
 struct date date_of_day(int64_t day);
 bool date_is_valid(struct date d); /* years 0 to 9999 */
 bool is_leap_year(int year);
@@ -30,7 +31,7 @@ int weekday_of(int64_t day); /* 0 Sunday … 6 Saturday */
 struct civil civil_of(int64_t second);
 int64_t civil_second(struct civil c);
 
-/* Division that rounds down, for moments before 1970. */
+/* Division that rounds down, for times before 1970. */
 static inline int64_t floor_div(int64_t a, int64_t b)
 {
     int64_t q = a / b;

@@ -1,9 +1,9 @@
 #pragma once
-/* base/embed.h - files that travel inside the binary: migrations, pages, texts. tools/embed makes the tables at build time,
- * sorted by name; a NUL stands behind each text. */
+/* base/embed.h - files that are compiled into the binary: migrations, web pages, texts. tools/embed generates the
+ * tables at build time, sorted by name. Each text ends in NUL. */
 #include "base/str.h"
 
 struct embedded_file {
-    const char *name; /* without its folder */
+    const char *name; /* without the folder */
     struct str text;
 };

@@ -1,4 +1,4 @@
-/* A sentence too long for its place is cut, never refused: an error about an error helps nobody. */
+/* A sentence or a field that is too long is truncated. */
 #include "base/err.h"
 
 #include <assert.h>
@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-__attribute__((format(printf, 4, 0))) static void set(struct error *e, enum err code, const char *field,
-                                                      const char *fmt, va_list args)
+__attribute__((format(printf, 4, 0))) static void error_fill(struct error *e, enum err code, const char *field,
+                                                             const char *fmt, va_list args)
 {
     e->code = code;
     snprintf(e->field, sizeof e->field, "%s", field);
@@ -21,7 +21,7 @@ enum err error_set(struct error *e, enum err code, const char *fmt, ...)
         return code;
     va_list args;
     va_start(args, fmt);
-    set(e, code, "", fmt, args);
+    error_fill(e, code, "", fmt, args);
     va_end(args);
     return code;
 }
@@ -32,7 +32,7 @@ enum err error_field(struct error *e, const char *field, const char *fmt, ...)
         return ERR_INVALID;
     va_list args;
     va_start(args, fmt);
-    set(e, ERR_INVALID, field, fmt, args);
+    error_fill(e, ERR_INVALID, field, fmt, args);
     va_end(args);
     return ERR_INVALID;
 }

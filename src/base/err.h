@@ -1,8 +1,11 @@
 #pragma once
-/* base/err.h - errors: a closed set named by what the caller can do, plus a sentence for a person.
+/* base/err.h - errors: a closed set of codes, named by what the caller can do, plus a sentence for a person.
  *
- * A function that can fail returns enum err (must_use), hands its result out through a `ret` pointer that it
- * leaves untouched on failure, and takes a struct error * last. A bug in our own code asserts instead. */
+ * A function that can fail:
+ *  - returns enum err (must_use);
+ *  - returns its result through a `ret` pointer, which it leaves untouched on failure;
+ *  - takes a struct error * as its last argument.
+ * A bug in our own code fails an assertion instead. */
 #include "base/mem.h"
 
 #define ERR_MAP(X)                                                                                                     \
@@ -20,7 +23,7 @@ enum err {
 #undef X
 };
 
-/* field names the input at fault as its reader wrote it ("retry.base_delay_ms", "--tz", "minute"), or is empty.
+/* field is the name of the invalid input, as the user wrote it ("retry.base_delay_ms", "--tz", "minute"), or empty.
  * text is the sentence, without the field's name and without a full stop. */
 struct error {
     enum err code;
@@ -35,11 +38,11 @@ enum err error_field(struct error *e, const char *field, const char *fmt, ...)
 
 enum err error_no_room(struct error *e); /* ERR_LIMIT: an arena or another bounded memory is full */
 
-/* Puts context in front of the sentence: "open 'x.db': disk I/O error". Returns e's code. */
+/* Prepends context to the sentence: "open 'x.db': disk I/O error". Returns e's code. */
 enum err error_wrap(struct error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Puts a field path in front of the field: error_in(e, "retry") turns "base_delay_ms" into "retry.base_delay_ms". */
+/* Prepends a path to the field: error_in(e, "retry") turns "base_delay_ms" into "retry.base_delay_ms". */
 enum err error_in(struct error *e, const char *parent);
 
-/* "invalid input", for a code without a sentence. */
+/* A general sentence for a code, such as "invalid input". */
 const char *err_text(enum err code);

@@ -1,5 +1,5 @@
-/* The state of the process, not of a module: whoever kills it must reach every thread and need no pointer to be handed
- * through all layers. It is written at start, before there are threads; afterwards only `left` changes. */
+/* The state is global to the process, so that failpoints work in every thread and layer without passing a pointer. It
+ * is written at start, before other threads exist; afterwards only `left` changes. */
 #include "base/failpoint.h"
 
 #include <assert.h>
@@ -8,7 +8,7 @@
 
 #include "base/sentence.h"
 
-static const struct place {
+static const struct failpoint_place {
     const char *name;
     bool follows_error;
 } places[] = {
@@ -18,14 +18,14 @@ static const struct place {
 };
 
 static struct {
-    const struct place *place;
+    const struct failpoint_place *place;
     bool kills;
-    atomic_int_least64_t left; /* passes until it acts */
+    atomic_int_least64_t left; /* passes until the action */
 } state;
 
 atomic_bool failpoint_armed;
 
-static const struct place *find_place(struct str name)
+static const struct failpoint_place *failpoint_find(struct str name)
 {
     for (size_t i = 0; i < array_count(places); i++)
         if (str_eq(name, str_from(places[i].name)))
@@ -33,7 +33,7 @@ static const struct place *find_place(struct str name)
     return NULL;
 }
 
-static enum err unknown_place(struct str name, struct error *e)
+static enum err failpoint_refuse_unknown(struct str name, struct error *e)
 {
     struct suggest s;
     char quoted[QUOTE_TEXT];
@@ -54,17 +54,18 @@ enum err failpoint_arm(struct str spec, struct error *e)
         atomic_store(&failpoint_armed, false);
         return ERR_OK;
     }
-    const struct place *place = find_place(name);
+    const struct failpoint_place *place = failpoint_find(name);
     if (!place)
-        return unknown_place(name, e);
+        return failpoint_refuse_unknown(name, e);
     (void)str_cut(&rest, ':', &action);
     bool kills = str_eq(action, S("kill"));
     if (!kills && !str_eq(action, S("error")))
-        return error_set(e, ERR_INVALID, "the action of a failpoint is kill or error: '%s:kill'", place->name);
+        return error_set(e, ERR_INVALID, "the action of a failpoint must be kill or error: '%s:kill'", place->name);
     if (!kills && !place->follows_error)
-        return error_set(e, ERR_INVALID, "failpoint '%s' knows no error, only kill", place->name);
+        return error_set(e, ERR_INVALID, "failpoint '%s' supports only the action kill", place->name);
     if (rest.n && !str_to_i64(rest, 1, INT64_MAX, &count))
-        return error_set(e, ERR_INVALID, "the count of a failpoint is a number from 1 on: '%s:kill:3'", place->name);
+        return error_set(e, ERR_INVALID, "the count of a failpoint must be a number of at least 1: '%s:kill:3'",
+                         place->name);
     state.place = place;
     state.kills = kills;
     atomic_store(&state.left, count);
@@ -74,7 +75,7 @@ enum err failpoint_arm(struct str spec, struct error *e)
 
 bool failpoint_pass(const char *name)
 {
-    assert(find_place(str_from(name)));
+    assert(failpoint_find(str_from(name)));
     if (strcmp(name, state.place->name) != 0 || atomic_fetch_sub(&state.left, 1) != 1)
         return false;
     if (state.kills)

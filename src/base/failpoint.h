@@ -1,20 +1,21 @@
 #pragma once
-/* base/failpoint.h - named places where a test makes the process die, or an operation fail, at a chosen pass.
+/* base/failpoint.h - named places in the code where a test can kill the process or make an operation fail.
  *
- *   failpoint("before_call");                                 somebody may kill us here
- *   if (failpoint("before_commit")) return error_set(…);      or make us fail
+ *   failpoint("before_call");                                 a test may kill the process here
+ *   if (failpoint("before_commit")) return error_set(…);      a test may also make the operation fail
  *
- * Compiled in always, so that what is tested is what is shipped; unarmed a place costs one relaxed load. One place can be
- * armed in a process, at start and before other threads: cli does it from BELFRY_FAILPOINT. */
+ * Failpoints are always compiled in, so that the tested binary is the shipped one. A failpoint that is not armed costs
+ * one relaxed atomic load. At most one failpoint is armed in a process. It is armed at start, before other threads
+ * exist: the CLI reads it from the environment variable BELFRY_FAILPOINT. */
 #include <stdatomic.h>
 
 #include "base/str.h"
 
-/* X(name, whether those who pass there heed `error`) */
+/* X(name, whether the code at this place handles the action `error`) */
 #define FAILPOINT_MAP(X)                                                                                               \
     X(before_commit, true)                                                                                             \
     X(after_commit, true)                                                                                              \
-    X(poison_call, false) /* passed by tasks of the type "poison" alone */                                             \
+    X(poison_call, false) /* reached only by tasks of the type "poison" */                                             \
     X(before_call, false)                                                                                              \
     X(after_call, false)                                                                                               \
     X(before_settle, false)                                                                                            \
@@ -24,11 +25,11 @@
     X(restore_decided, false)                                                                                          \
     X(restore_halfway, false)
 
-/* "name:action[:count]". At the count-th pass (default the first), and only then, the action happens: `kill` is SIGKILL,
- * `error` makes failpoint() true. An empty spec disarms. */
+/* spec is "name:action[:count]". The action happens once, at the count-th pass (default: the first). The action `kill`
+ * raises SIGKILL; `error` makes failpoint() return true. An empty spec disarms. */
 enum err failpoint_arm(struct str spec, struct error *e) must_use;
 
-extern atomic_bool failpoint_armed; /* failpoint_arm's alone to change */
+extern atomic_bool failpoint_armed; /* only failpoint_arm changes it */
 bool failpoint_pass(const char *name);
 
 static inline bool failpoint(const char *name)

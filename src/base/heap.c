@@ -1,5 +1,5 @@
-/* A binary heap in an array: the parent of place i is i / 2, counted from 1 as node->at is. A node on the move leaves a
- * hole that others are copied into, and is put down once. */
+/* A binary heap in an array. Indexes start at 1, as node->at does: the parent of i is i / 2. A node that moves is
+ * stored only at its final index; until then the other nodes shift into the gap that it left. */
 #include "base/heap.h"
 
 #include <assert.h>
@@ -19,46 +19,46 @@ void heap_release(struct heap *h)
     heap_init(h);
 }
 
-static bool before(const struct heap_node *a, const struct heap_node *b)
+static bool heap_before(const struct heap_node *a, const struct heap_node *b)
 {
     return a->key != b->key ? a->key < b->key : a->order < b->order;
 }
 
-static void place(struct heap *h, size_t at, struct heap_node *node)
+static void heap_place(struct heap *h, size_t at, struct heap_node *node)
 {
     h->v[at - 1] = node;
     node->at = at;
 }
 
-static void sift_up(struct heap *h, size_t at, struct heap_node *node)
+static void heap_sift_up(struct heap *h, size_t at, struct heap_node *node)
 {
-    for (; at > 1 && before(node, h->v[at / 2 - 1]); at /= 2)
-        place(h, at, h->v[at / 2 - 1]);
-    place(h, at, node);
+    for (; at > 1 && heap_before(node, h->v[at / 2 - 1]); at /= 2)
+        heap_place(h, at, h->v[at / 2 - 1]);
+    heap_place(h, at, node);
 }
 
-static void sift_down(struct heap *h, size_t at, struct heap_node *node)
+static void heap_sift_down(struct heap *h, size_t at, struct heap_node *node)
 {
     for (size_t child; (child = 2 * at) <= h->n; at = child) {
-        if (child < h->n && before(h->v[child], h->v[child - 1]))
+        if (child < h->n && heap_before(h->v[child], h->v[child - 1]))
             child++;
-        if (!before(h->v[child - 1], node))
+        if (!heap_before(h->v[child - 1], node))
             break;
-        place(h, at, h->v[child - 1]);
+        heap_place(h, at, h->v[child - 1]);
     }
-    place(h, at, node);
+    heap_place(h, at, node);
 }
 
-/* Puts node where `at` is free, whichever way it has to go from there. */
-static void settle(struct heap *h, size_t at, struct heap_node *node)
+/* Places node, starting at the free index `at`, up or down as its key requires. */
+static void heap_place_from(struct heap *h, size_t at, struct heap_node *node)
 {
-    if (at > 1 && before(node, h->v[at / 2 - 1]))
-        sift_up(h, at, node);
+    if (at > 1 && heap_before(node, h->v[at / 2 - 1]))
+        heap_sift_up(h, at, node);
     else
-        sift_down(h, at, node);
+        heap_sift_down(h, at, node);
 }
 
-static void check_member(const struct heap *h, const struct heap_node *node)
+static void heap_check_member(const struct heap *h, const struct heap_node *node)
 {
     assert(node->at >= 1 && node->at <= h->n && h->v[node->at - 1] == node);
 }
@@ -72,7 +72,7 @@ void heap_push(struct heap *h, struct heap_node *node, int64_t key)
     }
     node->key = key;
     node->order = h->next_order++;
-    sift_up(h, ++h->n, node);
+    heap_sift_up(h, ++h->n, node);
 }
 
 struct heap_node *heap_peek(const struct heap *h)
@@ -90,18 +90,18 @@ struct heap_node *heap_pop(struct heap *h)
 
 void heap_remove(struct heap *h, struct heap_node *node)
 {
-    check_member(h, node);
+    heap_check_member(h, node);
     size_t at = node->at;
     struct heap_node *last = h->v[--h->n];
     if (last != node)
-        settle(h, at, last);
+        heap_place_from(h, at, last);
     node->at = 0;
 }
 
 void heap_rekey(struct heap *h, struct heap_node *node, int64_t key)
 {
-    check_member(h, node);
+    heap_check_member(h, node);
     node->key = key;
     node->order = h->next_order++;
-    settle(h, node->at, node);
+    heap_place_from(h, node->at, node);
 }

@@ -3,12 +3,13 @@
  *
  *   struct list waiting; list_init(&waiting);
  *   list_push(&waiting, &job->link);
- *   list_each (&waiting, link) { struct job *j = container_of(link, struct job, link); … }   the body may remove `link` */
+ *   list_each (&waiting, link) { struct job *j = container_of(link, struct job, link); … }   the body may remove
+ * `link` */
 #include <stdbool.h>
 #include <stddef.h>
 
 struct list {
-    struct list *next, *prev; /* a ring through the head; a node in no list points at itself or is zeroed */
+    struct list *next, *prev; /* a ring through the head; a node in no list points to itself or is zeroed */
 };
 
 static inline void list_init(struct list *l)
@@ -51,7 +52,7 @@ static inline void list_remove(struct list *node)
     node->next = node->prev = node;
 }
 
-static inline struct list *list_pop(struct list *l) /* from the front; NULL when empty */
+static inline struct list *list_pop(struct list *l) /* the first; NULL if empty */
 {
     if (list_empty(l))
         return NULL;
@@ -60,7 +61,7 @@ static inline struct list *list_pop(struct list *l) /* from the front; NULL when
     return node;
 }
 
-static inline void list_append(struct list *l, struct list *from) /* all of it, in its order: `from` is empty then */
+static inline void list_append(struct list *l, struct list *from) /* moves all nodes of `from`, in order */
 {
     if (list_empty(from))
         return;

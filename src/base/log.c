@@ -1,6 +1,7 @@
-/* A line is built in a buffer of its own and handed to one write, so that threads need no lock: the only state is the
- * setup, which nobody changes after the start. The tail's room is kept free, so a line that is too long loses whole
- * fields and still ends as it must. A log that cannot be written is not worth dying for: errors of write are dropped. */
+/* Each call builds its line in a local buffer and writes it with one write(2), so threads need no lock. The only shared
+ * state is the setup, which does not change after the start. A line that is too long loses whole fields: room for
+ * "truncated":true and the line end is reserved. Errors of write(2) are ignored: a full disk must not stop the
+ * process. */
 #include "base/log.h"
 
 #include <assert.h>
@@ -31,13 +32,13 @@ bool log_wants(enum log_level level)
     return state.is_open && level >= state.setup.level;
 }
 
-/* Names are ours, never a user's: they need no quoting in either format. */
-static bool is_name(const char *name)
+/* Names come from our own code, never from users, so they need no escaping in either format. */
+static bool log_is_name(const char *name)
 {
     return name[0] && name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
 }
 
-static bool is_bare(struct str s)
+static bool log_is_bare(struct str s)
 {
     for (size_t i = 0; i < s.n; i++)
         if (s.p[i] <= ' ' || s.p[i] > '~' || s.p[i] == '"' || s.p[i] == '=' || s.p[i] == '\\')
@@ -45,9 +46,9 @@ static bool is_bare(struct str s)
     return s.n > 0;
 }
 
-static void add_text(struct buf *line, struct str s)
+static void log_add_text(struct buf *line, struct str s)
 {
-    if (!state.is_json && s.n <= LOG_VALUE_MAX && is_bare(s)) {
+    if (!state.is_json && s.n <= LOG_VALUE_MAX && log_is_bare(s)) {
         buf_add(line, s);
         return;
     }
@@ -57,42 +58,42 @@ static void add_text(struct buf *line, struct str s)
     buf_text(line, shown.n < s.n ? "…\"" : "\"");
 }
 
-static void add_value(struct buf *line, const struct kv *kv)
+static void log_add_value(struct buf *line, const struct kv *kv)
 {
     struct jw w;
     jw_init(&w, line);
     char id[UUID_TEXT + 1];
     switch (kv->kind) {
-    case KV_STR: add_text(line, kv->s); break;
+    case KV_STR: log_add_text(line, kv->s); break;
     case KV_I64: jw_i64(&w, kv->i); break;
     case KV_U64: jw_u64(&w, kv->u); break;
     case KV_F64: jw_f64(&w, kv->f); break;
     case KV_BOOL: jw_bool(&w, kv->b); break;
     case KV_UUID:
         uuid_format(kv->id, id);
-        add_text(line, str_from(id));
+        log_add_text(line, str_from(id));
         break;
-    case KV_SECRET: add_text(line, S("***")); break;
+    case KV_SECRET: log_add_text(line, S("***")); break;
     }
 }
 
-/* False when the line has no room for it; the line is then as it was. */
-static bool add_field(struct buf *line, const struct kv *kv)
+/* Returns false and leaves the line unchanged if the field does not fit. */
+static bool log_add_field(struct buf *line, const struct kv *kv)
 {
-    assert(is_name(kv->key));
+    assert(log_is_name(kv->key));
     size_t before = line->n;
     if (state.is_json)
         buf_printf(line, "%s\"%s\":", before ? "," : "{", kv->key);
     else
         buf_printf(line, "%s%s=", before ? " " : "", kv->key);
-    add_value(line, kv);
+    log_add_value(line, kv);
     if (!line->full)
         return true;
     buf_cut(line, before);
     return false;
 }
 
-static void write_line(struct str line)
+static void log_write_line(struct str line)
 {
     while (line.n) {
         ssize_t n = write(state.setup.fd, line.p, line.n);
@@ -106,7 +107,7 @@ static void write_line(struct str line)
 
 void log_event(enum log_level level, const char *event, const struct kv *kvs, size_t count)
 {
-    assert((size_t)level < array_count(level_names) && is_name(event));
+    assert((size_t)level < array_count(level_names) && log_is_name(event));
     if (!log_wants(level))
         return;
     char time[RFC3339_TEXT + 1];
@@ -117,13 +118,13 @@ void log_event(enum log_level level, const char *event, const struct kv *kvs, si
     buf_init(&line, LOG_LINE_MAX - strlen(",\"truncated\":true}\n"));
     bool whole = true;
     for (size_t i = 0; i < array_count(head); i++)
-        whole &= add_field(&line, &head[i]);
+        whole &= log_add_field(&line, &head[i]);
     for (size_t i = 0; i < count; i++)
-        whole &= add_field(&line, &kvs[i]);
+        whole &= log_add_field(&line, &kvs[i]);
     line.max = LOG_LINE_MAX;
     if (!whole)
-        (void)add_field(&line, &truncated);
+        (void)log_add_field(&line, &truncated);
     buf_text(&line, state.is_json ? "}\n" : "\n");
     assert(!line.full);
-    write_line(buf_str(&line));
+    log_write_line(buf_str(&line));
 }

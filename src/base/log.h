@@ -1,27 +1,29 @@
 #pragma once
-/* base/log.h - one event a line, with fields: logfmt on a terminal, JSON lines otherwise.
+/* base/log.h - structured logging: one event per line, with fields; logfmt on a terminal, JSON lines otherwise.
  *
  *   log_warn("claim_failed", kv_err(&e), kv_i64("retry_ms", backoff_ms));
  *
- * Base, core and adapters return errors; roles, http, cli and main log, once, at the edge. Values are escaped (control
- * and bidirectional characters, invalid UTF-8) and cut at LOG_VALUE_MAX; a line is written whole, by one write. The clock
- * is given by log_open: base reads none. */
+ * - Base, core and adapters return errors. Only node, api, server, cli and main log, and each error once.
+ * - Values are escaped (control characters, bidirectional controls, invalid UTF-8) and truncated at LOG_VALUE_MAX
+ *   bytes.
+ * - Each line is written by one write(2), so any thread may log.
+ * - log_open passes the clock in: base reads no clock. */
 #include "base/str.h"
 #include "base/uuid.h"
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
-enum log_format { LOG_AUTO, LOG_LOGFMT, LOG_JSON }; /* AUTO: logfmt if the descriptor is a terminal */
+enum log_format { LOG_AUTO, LOG_LOGFMT, LOG_JSON }; /* AUTO: logfmt if fd is a terminal */
 enum { LOG_VALUE_MAX = 2048, LOG_LINE_MAX = 16384 };
 
 struct log_setup {
     int fd;
     enum log_format format;
-    enum log_level level; /* the least that is written */
+    enum log_level level; /* the lowest level that is written */
     int64_t (*now_ms)(void *context);
     void *context;
 };
 
-/* Before log_open nothing is written. Call once at start, before other threads. */
+/* Before log_open, nothing is written. Call it once, at start, before other threads exist. */
 void log_open(const struct log_setup *setup);
 
 struct kv {

@@ -1,5 +1,5 @@
-/* An entry stands at its home slot (hash & mask) or behind it with no free slot between: so a search ends at the first
- * free slot. Removing restores this by moving back what stood behind only because the slot was taken. */
+/* An entry is in its home slot (hash & mask) or in a later slot with no free slot in between, so a search ends at the
+ * first free slot. Removal restores this invariant: it moves later entries back towards their home slots. */
 #include "base/map.h"
 
 #include <assert.h>
@@ -18,8 +18,8 @@ void map_release(struct map *m)
     map_init(m, m->key);
 }
 
-/* The slot that holds the key, or the free one where it belongs. There is one: the map is never full. */
-static struct map_slot *find(const struct map *m, struct str key, uint64_t hash)
+/* Returns the slot that holds the key, or else the free slot where it belongs. The map always has a free slot. */
+static struct map_slot *map_find_slot(const struct map *m, struct str key, uint64_t hash)
 {
     size_t mask = m->cap - 1;
     size_t i = hash & mask;
@@ -28,38 +28,39 @@ static struct map_slot *find(const struct map *m, struct str key, uint64_t hash)
     return &m->slots[i];
 }
 
-static void grow(struct map *m)
+static void map_grow(struct map *m)
 {
     struct map bigger = { .n = m->n, .cap = max_of(m->cap * 2, (size_t)CAP_MIN), .key = m->key };
     bigger.slots = xcalloc(bigger.cap, sizeof *bigger.slots);
     map_each (m, slot)
-        *find(&bigger, slot->key, slot->hash) = *slot;
+        *map_find_slot(&bigger, slot->key, slot->hash) = *slot;
     free(m->slots);
     *m = bigger;
 }
 
 void *map_get(const struct map *m, struct str key)
 {
-    return m->cap ? find(m, key, hash_bytes(m->key, key))->value : NULL;
+    return m->cap ? map_find_slot(m, key, hash_bytes(m->key, key))->value : NULL;
 }
 
 void *map_put(struct map *m, struct str key, void *value)
 {
     assert(value);
     if (!key.p)
-        key = S(""); /* NULL marks a free slot */
+        key = S(""); /* a NULL key marks a free slot */
     if ((m->n + 1) * 100 > m->cap * LOAD_PERCENT)
-        grow(m);
+        map_grow(m);
     uint64_t hash = hash_bytes(m->key, key);
-    struct map_slot *slot = find(m, key, hash);
+    struct map_slot *slot = map_find_slot(m, key, hash);
     void *old = slot->value;
     m->n += old == NULL;
     *slot = (struct map_slot){ key, hash, value };
     return old;
 }
 
-/* Closes the hole at i: each entry behind it moves in unless its home lies behind the hole, and leaves the next one. */
-static void shift_back(struct map *m, size_t i)
+/* Fills the hole at slot i: moves each later entry of the run into the hole unless its home slot lies after the hole.
+ * The entry that moved leaves the next hole. */
+static void map_shift_back(struct map *m, size_t i)
 {
     size_t mask = m->cap - 1;
     for (size_t j = (i + 1) & mask; m->slots[j].key.p; j = (j + 1) & mask) {
@@ -77,11 +78,11 @@ void *map_remove(struct map *m, struct str key)
 {
     if (!m->cap)
         return NULL;
-    struct map_slot *slot = find(m, key, hash_bytes(m->key, key));
+    struct map_slot *slot = map_find_slot(m, key, hash_bytes(m->key, key));
     void *old = slot->value;
     if (old) {
         m->n--;
-        shift_back(m, (size_t)(slot - m->slots));
+        map_shift_back(m, (size_t)(slot - m->slots));
     }
     return old;
 }

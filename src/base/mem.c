@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *checked(void *p)
+static void *mem_checked(void *p)
 {
     if (!p) {
         fputs("belfry: out of memory\n", stderr);
@@ -15,17 +15,17 @@ static void *checked(void *p)
 
 void *xmalloc(size_t n)
 {
-    return checked(malloc(n ? n : 1));
+    return mem_checked(malloc(n ? n : 1));
 }
 
 void *xcalloc(size_t count, size_t size)
 {
-    return checked(calloc(count ? count : 1, size ? size : 1));
+    return mem_checked(calloc(count ? count : 1, size ? size : 1));
 }
 
 void *xrealloc(void *p, size_t n)
 {
-    return checked(realloc(p, n ? n : 1));
+    return mem_checked(realloc(p, n ? n : 1));
 }
 
 char *xstrdup(const char *s)

@@ -1,8 +1,8 @@
 #pragma once
-/* base/mem.h - memory that is always there, cleanup by scope, and moving ownership.
+/* base/mem.h - allocation that cannot fail, cleanup by scope, and transfer of ownership.
  *
- * Running out of memory on small objects aborts: nothing sensible can be done, and code that cannot fail is
- * code that need not be tested for it. Memory whose size a user chooses comes from a capped arena or buffer. */
+ * If a small allocation fails, the process aborts: it could not recover, and callers need no error path. Memory whose
+ * size a user controls comes from a capped arena or buffer instead. */
 #include <stddef.h>
 
 void *xmalloc(size_t n) __attribute__((malloc, returns_nonnull, warn_unused_result));
@@ -16,7 +16,7 @@ char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull, warn_unused
 /* Runs fn(&variable) when the variable leaves its scope. */
 #define cleanup_with(fn) __attribute__((cleanup(fn)))
 
-/* Moves a pointer out of its variable: the one line that hands it over. */
+/* Moves a pointer out of its variable, which becomes NULL. Marks the line where ownership is handed over. */
 #define take(p)                                                                                                        \
     __extension__({                                                                                                    \
         typeof(p) taken_ = (p);                                                                                        \
@@ -24,10 +24,10 @@ char *xstrdup(const char *s) __attribute__((malloc, returns_nonnull, warn_unused
         taken_;                                                                                                        \
     })
 
-/* Frees what is const to everyone but its owner. NULL is fine. */
+/* Frees memory that its owner keeps through a const pointer. NULL is allowed. */
 void free_const(const void *p);
 
-/* For cleanup_with: frees what a char * variable points at. */
+/* For cleanup_with on a char * variable. */
 void free_charp(char **p);
 
 #define must_use                      __attribute__((warn_unused_result))

@@ -1,5 +1,6 @@
-/* Every number is one relaxed atomic: adding costs no lock, and nobody reads two of them as one fact. A histogram's count is
- * the sum of its buckets as they are read, so that what is printed agrees with itself while others add. */
+/* Each number is one relaxed atomic: an update takes no lock, and no reader needs two numbers to agree. A histogram's
+ * count is computed as the sum of its buckets while printing, so that the printed count and buckets agree even during
+ * updates. */
 #include "base/metrics.h"
 
 #include <assert.h>
@@ -14,7 +15,7 @@ enum metric_type { COUNTER, GAUGE, HISTOGRAM };
 
 static const char *const type_names[] = { "counter", "gauge", "histogram" };
 
-static const struct row {
+static const struct metric_row {
     enum metric_type type;
     const char *name, *help;
 } rows[METRIC_COUNT] = {
@@ -23,8 +24,8 @@ static const struct row {
 #undef X
 };
 
-/* Upper bounds, each included in its bucket; the one without bound comes last. */
-static const struct bound {
+/* Inclusive upper bounds of the buckets. The last bucket is unbounded. */
+static const struct metric_bound {
     int64_t us;
     const char *seconds;
 } bounds[] = {
@@ -35,14 +36,14 @@ static const struct bound {
 };
 
 /* A counter uses `sum`, a gauge `level`, a histogram `sum` (microseconds) and `buckets`. */
-struct cell {
+struct metric_cell {
     atomic_int_least64_t sum;
     _Atomic double level;
     atomic_int_least64_t buckets[array_count(bounds)];
 };
 
 struct metrics {
-    struct cell cells[METRIC_COUNT];
+    struct metric_cell cells[METRIC_COUNT];
 };
 
 struct metrics *metrics_new(void)
@@ -56,12 +57,12 @@ void metrics_free(struct metrics *m)
     free(m);
 }
 
-static void add(atomic_int_least64_t *to, int64_t n)
+static void metric_cell_add(atomic_int_least64_t *to, int64_t n)
 {
     atomic_fetch_add_explicit(to, n, memory_order_relaxed);
 }
 
-static int64_t get(const atomic_int_least64_t *from)
+static int64_t metric_cell_get(const atomic_int_least64_t *from)
 {
     return atomic_load_explicit(from, memory_order_relaxed);
 }
@@ -69,7 +70,7 @@ static int64_t get(const atomic_int_least64_t *from)
 void metric_add(struct metrics *m, enum metric id, int64_t n)
 {
     assert(rows[id].type == COUNTER && n >= 0);
-    add(&m->cells[id].sum, n);
+    metric_cell_add(&m->cells[id].sum, n);
 }
 
 void metric_set(struct metrics *m, enum metric id, double value)
@@ -85,34 +86,34 @@ void metric_observe_us(struct metrics *m, enum metric id, int64_t us)
     size_t bucket = 0;
     while (us > bounds[bucket].us)
         bucket++;
-    add(&m->cells[id].buckets[bucket], 1);
-    add(&m->cells[id].sum, us);
+    metric_cell_add(&m->cells[id].buckets[bucket], 1);
+    metric_cell_add(&m->cells[id].sum, us);
 }
 
 int64_t metric_count(const struct metrics *m, enum metric id)
 {
     assert(rows[id].type != GAUGE);
     if (rows[id].type == COUNTER)
-        return get(&m->cells[id].sum);
+        return metric_cell_get(&m->cells[id].sum);
     int64_t count = 0;
     for (size_t i = 0; i < array_count(bounds); i++)
-        count += get(&m->cells[id].buckets[i]);
+        count += metric_cell_get(&m->cells[id].buckets[i]);
     return count;
 }
 
-static void print_histogram(const char *name, const struct cell *c, struct buf *out)
+static void metric_print_histogram(const char *name, const struct metric_cell *c, struct buf *out)
 {
     int64_t count = 0;
     for (size_t i = 0; i < array_count(bounds); i++) {
-        count += get(&c->buckets[i]);
+        count += metric_cell_get(&c->buckets[i]);
         buf_printf(out, "%s_bucket{le=\"%s\"} %" PRId64 "\n", name, bounds[i].seconds, count);
     }
-    int64_t us = get(&c->sum);
+    int64_t us = metric_cell_get(&c->sum);
     buf_printf(out, "%s_sum %" PRId64 ".%06" PRId64 "\n", name, us / 1000000, us % 1000000);
     buf_printf(out, "%s_count %" PRId64 "\n", name, count);
 }
 
-static void print_gauge(const char *name, const struct cell *c, struct buf *out)
+static void metric_print_gauge(const char *name, const struct metric_cell *c, struct buf *out)
 {
     struct jw w;
     buf_printf(out, "%s ", name);
@@ -124,14 +125,14 @@ static void print_gauge(const char *name, const struct cell *c, struct buf *out)
 void metrics_print(const struct metrics *m, struct buf *out)
 {
     for (size_t i = 0; i < METRIC_COUNT; i++) {
-        const struct row *r = &rows[i];
-        const struct cell *c = &m->cells[i];
+        const struct metric_row *r = &rows[i];
+        const struct metric_cell *c = &m->cells[i];
         buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", r->name, r->help, r->name, type_names[r->type]);
         if (r->type == HISTOGRAM)
-            print_histogram(r->name, c, out);
+            metric_print_histogram(r->name, c, out);
         else if (r->type == GAUGE)
-            print_gauge(r->name, c, out);
+            metric_print_gauge(r->name, c, out);
         else
-            buf_printf(out, "%s %" PRId64 "\n", r->name, get(&c->sum));
+            buf_printf(out, "%s %" PRId64 "\n", r->name, metric_cell_get(&c->sum));
     }
 }

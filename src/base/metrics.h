@@ -1,30 +1,31 @@
 #pragma once
-/* base/metrics.h - counters, gauges and histograms, as a table; printed for Prometheus.
+/* base/metrics.h - counters, gauges and histograms, printed in the Prometheus text format.
  *
- * Any thread may add; a read sees each number whole. A row in METRIC_MAP is all that a new metric takes. */
+ * A new metric needs one row in METRIC_MAP. Any thread may update and read; each number is read atomically. */
 #include "base/buf.h"
 
 #define METRIC_MAP(X)                                                                                                  \
     X(TASKS_SCHEDULED, COUNTER, "belfry_tasks_scheduled_total", "Tasks accepted")                                      \
-    X(TASKS_DEDUPLICATED, COUNTER, "belfry_tasks_deduplicated_total", "Creates that found their task there")           \
+    X(TASKS_DEDUPLICATED, COUNTER, "belfry_tasks_deduplicated_total", "Creates that returned an existing task")        \
     X(TASKS_EXECUTED, COUNTER, "belfry_tasks_executed_total", "Attempts that ended, with any outcome")                 \
     X(TASKS_COMPLETED, COUNTER, "belfry_tasks_completed_total", "Tasks that ended in success")                         \
     X(TASKS_FAILED, COUNTER, "belfry_tasks_failed_total", "Tasks that ended in failure, after all retries")            \
     X(TASKS_RETRIED, COUNTER, "belfry_task_retries_total", "Attempts that failed and will be tried again")             \
     X(RUNS_SKIPPED, COUNTER, "belfry_runs_skipped_total", "Occurrences of recurring tasks that were skipped")          \
-    X(TASKS_BLOCKED, COUNTER, "belfry_tasks_blocked_total", "Times that a due task found no slot and began to wait")   \
-    X(TASKS_REPLACED, COUNTER, "belfry_tasks_replaced_total", "Runs called off because a later run replaces them")     \
+    X(TASKS_BLOCKED, COUNTER, "belfry_tasks_blocked_total",                                                            \
+      "Times a due task was blocked because no concurrency slot was free")                                             \
+    X(TASKS_REPLACED, COUNTER, "belfry_tasks_replaced_total", "Runs cancelled because a later run replaces them")      \
     X(TASKS_EXPIRED, COUNTER, "belfry_tasks_expired_total", "Tasks dropped because they were too late to be useful")   \
-    X(TASKS_HELD, COUNTER, "belfry_tasks_held_total", "Times that a task was put off because a breaker is open")       \
+    X(TASKS_HELD, COUNTER, "belfry_tasks_held_total", "Times a task was delayed because a circuit breaker was open")   \
     X(TASKS_RECOVERED, COUNTER, "belfry_tasks_recovered_total", "Claims released after the process holding them died") \
     X(RESULTS_STALE, COUNTER, "belfry_results_stale_total", "Results refused because their fence was old")             \
-    X(FORGOTTEN, COUNTER, "belfry_forgotten_total", "Records whose retention was over and that are gone")              \
+    X(FORGOTTEN, COUNTER, "belfry_forgotten_total", "Records purged after their retention period")                     \
     X(CLAIMS, COUNTER, "belfry_claims_total", "Claims made")                                                           \
     X(CLAIM_CONFLICTS, COUNTER, "belfry_claim_conflicts_total",                                                        \
-      "Due tasks that a claim left because other nodes were taking them")                                              \
+      "Due tasks that a claim skipped because another node was claiming them")                                         \
     X(EXECUTION_DELAY, HISTOGRAM, "belfry_execution_delay_seconds", "From the due time to the start of an attempt")    \
     X(EXECUTION_TIME, HISTOGRAM, "belfry_execution_duration_seconds", "From the start of an attempt to its end")       \
-    X(CLAIM_TIME, HISTOGRAM, "belfry_claim_duration_seconds", "From asking for due tasks to having them")              \
+    X(CLAIM_TIME, HISTOGRAM, "belfry_claim_duration_seconds", "Time from requesting due tasks to receiving them")      \
     X(STORE_TIME, HISTOGRAM, "belfry_store_commit_duration_seconds", "One transaction of the store")                   \
     X(HTTP_REQUESTS, COUNTER, "belfry_http_requests_total", "Requests to the API")                                     \
     X(HTTP_ERRORS, COUNTER, "belfry_http_errors_total", "Requests answered with a status of 500 or above")             \
@@ -32,7 +33,7 @@
     X(TASKS_RUNNING, GAUGE, "belfry_tasks_running", "Attempts under way")                                              \
     X(WORKER_SLOTS, GAUGE, "belfry_worker_slots", "Attempts that may be under way at once")                            \
     X(TASKS_ARMED, GAUGE, "belfry_tasks_armed", "Claimed tasks waiting for their due time")                            \
-    X(UTILIZATION, GAUGE, "belfry_worker_utilization", "Part of the worker slots in use, 0 to 1")
+    X(UTILIZATION, GAUGE, "belfry_worker_utilization", "Fraction of the worker slots in use, 0 to 1")
 
 enum metric {
 #define X(id, type, name, help) METRIC_##id,
@@ -47,6 +48,6 @@ struct metrics *metrics_new(void);
 void metrics_free(struct metrics *m);
 void metric_add(struct metrics *m, enum metric id, int64_t n);         /* counters */
 void metric_set(struct metrics *m, enum metric id, double value);      /* gauges */
-void metric_observe_us(struct metrics *m, enum metric id, int64_t us); /* histograms; what is negative counts as 0 */
+void metric_observe_us(struct metrics *m, enum metric id, int64_t us); /* histograms; a negative value counts as 0 */
 int64_t metric_count(const struct metrics *m, enum metric id);         /* a counter's value, a histogram's count */
 void metrics_print(const struct metrics *m, struct buf *out);

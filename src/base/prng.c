@@ -1,10 +1,10 @@
-/* xoshiro256**, its state filled by splitmix64: that never gives four zeros, the one state the generator cannot leave,
- * and makes streams of seeds 1, 2, 3 as unlike as those of any other seeds. */
+/* xoshiro256**. splitmix64 fills the state from the seed: it never produces four zeros (the one state that the
+ * generator cannot leave), and similar seeds (1, 2, 3) give unrelated sequences. */
 #include "base/prng.h"
 
 #include <assert.h>
 
-static uint64_t rotate(uint64_t x, int by)
+static uint64_t prng_rotate(uint64_t x, int by)
 {
     return x << by | x >> (64 - by);
 }
@@ -26,21 +26,21 @@ void prng_init(struct prng *r, uint64_t seed)
 uint64_t prng_u64(struct prng *r)
 {
     uint64_t *s = r->s;
-    uint64_t result = rotate(s[1] * 5, 7) * 9;
+    uint64_t result = prng_rotate(s[1] * 5, 7) * 9;
     uint64_t shifted = s[1] << 17;
     s[2] ^= s[0];
     s[3] ^= s[1];
     s[1] ^= s[2];
     s[0] ^= s[3];
     s[2] ^= shifted;
-    s[3] = rotate(s[3], 45);
+    s[3] = prng_rotate(s[3], 45);
     return result;
 }
 
 uint64_t prng_below(struct prng *r, uint64_t limit)
 {
     assert(limit > 0);
-    /* 2^64 mod limit values at the bottom are too many for a fair share: drawn again, what is left divides evenly. */
+    /* Rejects the lowest 2^64 mod limit values, so that the remaining ones divide evenly: no modulo bias. */
     uint64_t unfair = -limit % limit;
     uint64_t x;
     do
@@ -59,7 +59,7 @@ int64_t prng_between(struct prng *r, int64_t low, int64_t high)
 
 double prng_unit(struct prng *r)
 {
-    return (double)(prng_u64(r) >> 11) * 0x1p-53; /* as many bits as a double holds */
+    return (double)(prng_u64(r) >> 11) * 0x1p-53; /* 53 bits, the precision of a double */
 }
 
 void prng_fill(struct prng *r, void *p, size_t n)

@@ -1,7 +1,8 @@
 #pragma once
-/* base/prng.h - a seedable random stream (xoshiro256**), for everything but secrets.
+/* base/prng.h - a seedable pseudo-random generator (xoshiro256**), for everything but secrets.
  *
- * State is owned by its user; equal seeds give equal streams on every machine: a seed is a bug report. */
+ * The caller owns the state. Equal seeds give equal sequences on every machine, so a failing test can be repeated from
+ * its seed. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,5 +1,5 @@
-/* The six numbers of a time are rows of a table: what stands before each, how many digits it has, what it may be. What
- * depends on more than one of them (days of a month, leap seconds, the year in UTC) is judged when all are known. */
+/* The table lists the numbers of a timestamp: the separator before each, its digits and its range. Rules over several
+ * numbers (the days of a month, leap seconds, the year in UTC) are checked after all numbers are read. */
 #include "base/rfc3339.h"
 
 #include <assert.h>
@@ -7,9 +7,9 @@
 
 enum { YEAR, MONTH, DAY, HOUR, MINUTE, SECOND, OFFSET_HOUR, OFFSET_MINUTE, NUMBER_COUNT };
 
-static const struct number {
+static const struct rfc3339_number {
     const char *name;
-    char before; /* 0: nothing, or what its caller has read */
+    char before; /* 0: none, or already read by the caller */
     int digits;
     int min, max;
 } numbers[NUMBER_COUNT] = {
@@ -23,7 +23,7 @@ static const struct number {
     [OFFSET_MINUTE] = { "offset minute", ':', 2, 0, 59 },
 };
 
-struct reader {
+struct rfc3339_reader {
     struct str text;
     size_t at;
     int values[NUMBER_COUNT];
@@ -31,13 +31,13 @@ struct reader {
     int64_t offset_s;
 };
 
-/* What stands at the reading place; NUL at the end of the text, which no rule accepts. */
-static char next_char(const struct reader *r)
+/* The next character, or NUL at the end of the text. No rule accepts NUL. */
+static char rfc3339_peek(const struct rfc3339_reader *r)
 {
     return r->at < r->text.n ? r->text.p[r->at] : '\0';
 }
 
-static enum err unexpected(const struct reader *r, const char *wanted, struct error *e)
+static enum err rfc3339_refuse(const struct rfc3339_reader *r, const char *wanted, struct error *e)
 {
     char shown[STR_CHAR_TEXT];
     if (r->text.n == 0)
@@ -48,24 +48,24 @@ static enum err unexpected(const struct reader *r, const char *wanted, struct er
                      str_show_char(r->text.p[r->at], shown), r->at + 1, wanted);
 }
 
-static enum err no_digit(const struct reader *r, const struct number *n, struct error *e)
+static enum err rfc3339_refuse_no_digit(const struct rfc3339_reader *r, const struct rfc3339_number *n, struct error *e)
 {
     char wanted[48];
     snprintf(wanted, sizeof wanted, "the %s (%d digits)", n->name, n->digits);
-    return unexpected(r, wanted, e);
+    return rfc3339_refuse(r, wanted, e);
 }
 
-static enum err read_number(struct reader *r, int which, struct error *e)
+static enum err rfc3339_read_number(struct rfc3339_reader *r, int which, struct error *e)
 {
-    const struct number *n = &numbers[which];
-    if (n->before && next_char(r) != n->before)
-        return unexpected(r, n->before == '-' ? "'-'" : "':'", e);
+    const struct rfc3339_number *n = &numbers[which];
+    if (n->before && rfc3339_peek(r) != n->before)
+        return rfc3339_refuse(r, n->before == '-' ? "'-'" : "':'", e);
     r->at += n->before != 0;
     int value = 0;
     for (int i = 0; i < n->digits; i++, r->at++) {
-        if (!is_digit(next_char(r)))
-            return no_digit(r, n, e);
-        value = value * 10 + next_char(r) - '0';
+        if (!is_digit(rfc3339_peek(r)))
+            return rfc3339_refuse_no_digit(r, n, e);
+        value = value * 10 + rfc3339_peek(r) - '0';
     }
     if (value < n->min || value > n->max)
         return error_set(e, ERR_INVALID, "%s %02d is not between %02d and %02d", n->name, value, n->min,
@@ -74,7 +74,7 @@ static enum err read_number(struct reader *r, int which, struct error *e)
     return ERR_OK;
 }
 
-static enum err check_day(const int *values, struct error *e)
+static enum err rfc3339_check_day(const int *values, struct error *e)
 {
     static const char *const names[] = { "January", "February", "March",     "April",   "May",      "June",
                                          "July",    "August",   "September", "October", "November", "December" };
@@ -86,75 +86,75 @@ static enum err check_day(const int *values, struct error *e)
     return error_set(e, ERR_INVALID, "day %d does not exist in %s", day, names[month - 1]);
 }
 
-static enum err read_separator(struct reader *r, struct error *e)
+static enum err rfc3339_read_separator(struct rfc3339_reader *r, struct error *e)
 {
     if (r->at == r->text.n)
-        return error_set(e, ERR_INVALID, "needs a time behind the date: " STR_FMT "T08:00:00Z", STR_ARG(r->text));
-    char c = next_char(r);
+        return error_set(e, ERR_INVALID, "needs a time after the date: " STR_FMT "T08:00:00Z", STR_ARG(r->text));
+    char c = rfc3339_peek(r);
     if (c != 'T' && c != 't' && c != ' ')
-        return unexpected(r, "'T'", e);
+        return rfc3339_refuse(r, "'T'", e);
     r->at++;
     return ERR_OK;
 }
 
-static enum err read_fraction(struct reader *r, struct error *e)
+static enum err rfc3339_read_fraction(struct rfc3339_reader *r, struct error *e)
 {
-    if (next_char(r) != '.')
+    if (rfc3339_peek(r) != '.')
         return ERR_OK;
     r->at++;
     int digits = 0;
-    for (; is_digit(next_char(r)); r->at++, digits++)
+    for (; is_digit(rfc3339_peek(r)); r->at++, digits++)
         if (digits < 3)
-            r->ms = r->ms * 10 + next_char(r) - '0';
+            r->ms = r->ms * 10 + rfc3339_peek(r) - '0';
     if (digits == 0)
-        return unexpected(r, "a digit of the fraction", e);
+        return rfc3339_refuse(r, "a digit of the fraction", e);
     if (digits > 9)
-        return error_set(e, ERR_INVALID, "has %d digits behind the point: at most 9 are read", digits);
+        return error_set(e, ERR_INVALID, "has %d digits after the decimal point: use at most 9", digits);
     for (; digits < 3; digits++)
         r->ms *= 10;
     return ERR_OK;
 }
 
-static enum err read_offset(struct reader *r, struct error *e)
+static enum err rfc3339_read_offset(struct rfc3339_reader *r, struct error *e)
 {
     if (r->at == r->text.n)
         return error_set(e, ERR_INVALID, "needs an offset: 'Z' or '+01:00'");
-    char sign = next_char(r);
+    char sign = rfc3339_peek(r);
     if (sign != 'Z' && sign != 'z' && sign != '+' && sign != '-')
-        return unexpected(r, "an offset, 'Z' or '+01:00',", e);
+        return rfc3339_refuse(r, "an offset, 'Z' or '+01:00',", e);
     r->at++;
     if (sign == 'Z' || sign == 'z')
         return ERR_OK;
-    if (read_number(r, OFFSET_HOUR, e) || read_number(r, OFFSET_MINUTE, e))
+    if (rfc3339_read_number(r, OFFSET_HOUR, e) || rfc3339_read_number(r, OFFSET_MINUTE, e))
         return ERR_INVALID;
     int64_t size = r->values[OFFSET_HOUR] * HOUR_S + r->values[OFFSET_MINUTE] * MINUTE_S;
     r->offset_s = sign == '-' ? -size : size;
     return ERR_OK;
 }
 
-static enum err read_all(struct reader *r, struct error *e)
+static enum err rfc3339_read(struct rfc3339_reader *r, struct error *e)
 {
     for (int i = YEAR; i <= DAY; i++)
-        if (read_number(r, i, e))
+        if (rfc3339_read_number(r, i, e))
             return ERR_INVALID;
-    if (check_day(r->values, e) || read_separator(r, e))
+    if (rfc3339_check_day(r->values, e) || rfc3339_read_separator(r, e))
         return ERR_INVALID;
     for (int i = HOUR; i <= SECOND; i++)
-        if (read_number(r, i, e))
+        if (rfc3339_read_number(r, i, e))
             return ERR_INVALID;
-    if (read_fraction(r, e) || read_offset(r, e))
+    if (rfc3339_read_fraction(r, e) || rfc3339_read_offset(r, e))
         return ERR_INVALID;
-    return r->at == r->text.n ? ERR_OK : unexpected(r, "the end", e);
+    return r->at == r->text.n ? ERR_OK : rfc3339_refuse(r, "the end", e);
 }
 
 enum err rfc3339_parse(struct str text, int64_t *ret_ms, struct error *e)
 {
-    struct reader r = { .text = text };
-    if (read_all(&r, e))
+    struct rfc3339_reader r = { .text = text };
+    if (rfc3339_read(&r, e))
         return ERR_INVALID;
     const int *v = r.values;
     struct civil local = { { v[YEAR], v[MONTH], v[DAY] }, v[HOUR], v[MINUTE], v[SECOND] };
-    int64_t second = civil_second(local) - r.offset_s; /* a 60th second is the 0th of the next minute */
+    int64_t second = civil_second(local) - r.offset_s; /* second 60 is second 0 of the next minute */
     struct civil utc = civil_of(second);
     if (v[SECOND] == 60 && (utc.date.day != 1 || utc.hour != 0 || utc.minute != 0))
         return error_set(e, ERR_INVALID,
@@ -165,8 +165,8 @@ enum err rfc3339_parse(struct str text, int64_t *ret_ms, struct error *e)
     return ERR_OK;
 }
 
-/* The number's digits, the last one in front of `end`, over zeros. */
-static void put_digits(char *end, int number)
+/* Writes the number's digits so that the last one precedes `end`. The buffer holds zeros already. */
+static void rfc3339_put_digits(char *end, int number)
 {
     for (; number; number /= 10)
         *--end = (char)('0' + number % 10);
@@ -177,11 +177,11 @@ void rfc3339_format(int64_t ms, char out[RFC3339_TEXT + 1])
     struct civil c = civil_of(floor_div(ms, 1000));
     assert(date_is_valid(c.date));
     memcpy(out, "0000-00-00T00:00:00.000Z", RFC3339_TEXT + 1);
-    put_digits(out + 4, c.date.year);
-    put_digits(out + 7, c.date.month);
-    put_digits(out + 10, c.date.day);
-    put_digits(out + 13, c.hour);
-    put_digits(out + 16, c.minute);
-    put_digits(out + 19, c.second);
-    put_digits(out + 23, (int)floor_mod(ms, 1000));
+    rfc3339_put_digits(out + 4, c.date.year);
+    rfc3339_put_digits(out + 7, c.date.month);
+    rfc3339_put_digits(out + 10, c.date.day);
+    rfc3339_put_digits(out + 13, c.hour);
+    rfc3339_put_digits(out + 16, c.minute);
+    rfc3339_put_digits(out + 19, c.second);
+    rfc3339_put_digits(out + 23, (int)floor_mod(ms, 1000));
 }

@@ -1,16 +1,21 @@
 #pragma once
-/* base/rfc3339.h - instants as text: any offset in, UTC with milliseconds out (2026-02-10T08:00:00.000Z).
+/* base/rfc3339.h - parses and formats instants: reads any UTC offset, writes UTC with milliseconds
+ * (2026-02-10T08:00:00.000Z).
  *
- * Accepted: 'T', 't' or one blank between date and time; a fraction of 1 to 9 digits, cut to milliseconds; 'Z', 'z' or
- * ±hh:mm; years 0000 to 9999. A leap second (23:59:60 UTC at a month's end) is read as the second after it. */
+ * Accepted input:
+ * - 'T', 't' or one blank between date and time;
+ * - a fraction of 1 to 9 digits, truncated to milliseconds;
+ * - 'Z', 'z' or ±hh:mm;
+ * - the years 0000 to 9999.
+ * A leap second (23:59:60 UTC on the last day of a month) is read as the following second. */
 #include "base/date.h"
 #include "base/str.h"
 
 enum { RFC3339_TEXT = 24 };
 
 /* The sentence says what is wrong and where ("day 30 does not exist in February", "needs an offset: 'Z' or '+01:00'").
- * The error's field is left empty: the caller knows it. */
+ * The error's field is left empty; the caller sets it. */
 enum err rfc3339_parse(struct str text, int64_t *ret_ms, struct error *e) must_use;
 
-/* ms within the years 0000 to 9999. */
+/* ms must lie within the years 0000 to 9999. */
 void rfc3339_format(int64_t ms, char out[RFC3339_TEXT + 1]);

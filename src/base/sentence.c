@@ -9,7 +9,8 @@ void suggest_init(struct suggest *s, struct str given)
     *s = (struct suggest){ .given = given, .distance = SIZE_MAX };
 }
 
-/* Half of a short name and three letters of a long one may be wrong: "cuont" is count, "tz" is not "at". */
+/* Allows one error for each two characters given, at least one and at most three: "cuont" suggests "count", "tz" does
+ * not suggest "at". */
 void suggest_offer(struct suggest *s, struct str known)
 {
     size_t allowed = max_of((size_t)1, min_of((size_t)3, s->given.n / 2));
@@ -20,7 +21,7 @@ void suggest_offer(struct suggest *s, struct str known)
     }
 }
 
-static void bound_text(struct range r, int64_t bound, char out[DURATION_TEXT])
+static void range_bound_text(struct range r, int64_t bound, char out[DURATION_TEXT])
 {
     if (r.is_duration)
         duration_format(bound, out);
@@ -28,11 +29,11 @@ static void bound_text(struct range r, int64_t bound, char out[DURATION_TEXT])
         snprintf(out, DURATION_TEXT, "%lld", (long long)bound);
 }
 
-static void write_range(struct range r, const char *before, const char *amid, char out[RANGE_TEXT])
+static void range_write(struct range r, const char *before, const char *amid, char out[RANGE_TEXT])
 {
     char min[DURATION_TEXT], max[DURATION_TEXT];
-    bound_text(r, r.min, min);
-    bound_text(r, r.max, max);
+    range_bound_text(r, r.min, min);
+    range_bound_text(r, r.max, max);
     if (r.min == r.max)
         snprintf(out, RANGE_TEXT, "exactly %s", min);
     else if (r.min > r.least && r.max < r.most)
@@ -47,12 +48,12 @@ static void write_range(struct range r, const char *before, const char *amid, ch
 
 void range_text(struct range r, char out[RANGE_TEXT])
 {
-    write_range(r, "between ", " and ", out);
+    range_write(r, "between ", " and ", out);
 }
 
 void range_short_text(struct range r, char out[RANGE_TEXT])
 {
-    write_range(r, "", " to ", out);
+    range_write(r, "", " to ", out);
 }
 
 void quote_text(struct str v, char out[QUOTE_TEXT])

@@ -1,9 +1,9 @@
 #pragma once
-/* base/sentence.h - the parts that sentences about wrong input share, so that JSON, flags and files speak alike:
- * "did you mean", "between 1 and 10", a value in quotes. */
+/* base/sentence.h - shared parts of error sentences, so that JSON fields, flags and configuration files use the same
+ * wording: "did you mean", "between 1 and 10", a quoted value. */
 #include "base/str.h"
 
-/* Of all names offered, the closest to what was given, if it is close enough to have been meant. */
+/* Finds the known name that is closest to a misspelled one, if any is close enough. */
 struct suggest {
     struct str given;
     struct str closest; /* p NULL: none is close */
@@ -13,8 +13,8 @@ struct suggest {
 void suggest_init(struct suggest *s, struct str given);
 void suggest_offer(struct suggest *s, struct str known);
 
-/* "between 1 and 10", "at least 1", "at most 10", "exactly 3"; "" when neither bound says more than the type (least, most). A duration's
- * bounds are milliseconds and written as durations are. */
+/* A range as text: "between 1 and 10", "at least 1", "at most 10", "exactly 3", or "" if neither bound is stricter than
+ * the type's own (least, most). The bounds of a duration are milliseconds and are written as durations. */
 struct range {
     int64_t min, max;
     int64_t least, most; /* of the type */
@@ -26,5 +26,5 @@ enum { RANGE_TEXT = 112, QUOTE_TEXT = 64 };
 void range_text(struct range r, char out[RANGE_TEXT]);
 void range_short_text(struct range r, char out[RANGE_TEXT]); /* for help: "1 to 10" */
 
-/* 'v', cut at QUOTE_TEXT with a mark; control characters and what is not UTF-8 become '?'. */
+/* Writes v in single quotes, truncated to QUOTE_TEXT with "…". Control characters and invalid UTF-8 become '?'. */
 void quote_text(struct str v, char out[QUOTE_TEXT]);

@@ -29,7 +29,7 @@ bool str_starts(struct str s, struct str prefix)
     return s.n >= prefix.n && str_eq(str_sub(s, 0, prefix.n), prefix);
 }
 
-static bool is_blank(char c)
+static bool str_is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
@@ -37,9 +37,9 @@ static bool is_blank(char c)
 struct str str_trim(struct str s)
 {
     size_t from = 0, to = s.n;
-    while (from < to && is_blank(s.p[from]))
+    while (from < to && str_is_blank(s.p[from]))
         from++;
-    while (to > from && is_blank(s.p[to - 1]))
+    while (to > from && str_is_blank(s.p[to - 1]))
         to--;
     return str_sub(s, from, to);
 }
@@ -66,7 +66,7 @@ bool str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret)
     size_t i = negative ? 1 : 0;
     if (i == s.n)
         return false;
-    int64_t v = 0; /* kept negative: its range is one larger */
+    int64_t v = 0; /* negative while parsing: reaches INT64_MIN */
     for (; i < s.n; i++) {
         if (!is_digit(s.p[i]) || __builtin_mul_overflow(v, 10, &v) || __builtin_sub_overflow(v, s.p[i] - '0', &v))
             return false;
@@ -84,7 +84,7 @@ size_t str_distance(struct str a, struct str b)
     enum { LONGEST = 64 };
     if (a.n > LONGEST || b.n > LONGEST)
         return SIZE_MAX;
-    size_t row[LONGEST + 1]; /* row[j]: distance of the part of a seen so far to the first j bytes of b */
+    size_t row[LONGEST + 1]; /* row[j]: distance between the prefix of a read so far and the first j bytes of b */
     for (size_t j = 0; j <= b.n; j++)
         row[j] = j;
     for (size_t i = 0; i < a.n; i++) {
@@ -99,9 +99,9 @@ size_t str_distance(struct str a, struct str b)
     return row[b.n];
 }
 
-/* Length of the well-formed sequence at p, or 0. The second byte's range is what rules out overlong forms,
- * surrogates and what lies beyond U+10FFFF (Unicode, table 3-7). */
-static size_t utf8_sequence(const unsigned char *p, size_t n)
+/* Length of the well-formed sequence at p, or 0. The range of the second byte excludes overlong forms, surrogates and
+ * code points above U+10FFFF (Unicode standard, table 3-7). */
+static size_t str_utf8_sequence(const unsigned char *p, size_t n)
 {
     unsigned char lead = p[0], low = 0x80, high = 0xBF;
     size_t len;
@@ -135,7 +135,7 @@ static size_t utf8_sequence(const unsigned char *p, size_t n)
 
 size_t str_utf8_at(struct str s, size_t at)
 {
-    return utf8_sequence((const unsigned char *)s.p + at, s.n - at);
+    return str_utf8_sequence((const unsigned char *)s.p + at, s.n - at);
 }
 
 bool str_is_utf8(struct str s)
@@ -154,7 +154,8 @@ struct str str_utf8_cut(struct str s, size_t max)
     if (s.n <= max)
         return s;
     size_t to = max;
-    while (to > 0 && max - to < 3 && (s.p[to] & 0xC0) == 0x80) /* no more: what goes on is not UTF-8 anyway */
+    while (to > 0 && max - to < 3 &&
+           (s.p[to] & 0xC0) == 0x80) /* at most 3 steps: more continuation bytes are invalid UTF-8 */
         to--;
     return str_sub(s, 0, to);
 }

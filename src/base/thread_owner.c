@@ -2,7 +2,7 @@
 
 #include <stddef.h>
 
-/* Each thread has its own copy, so its address names the thread. */
+/* Each thread has its own copy, so its address identifies the thread. */
 static _Thread_local char identity;
 
 void thread_owner_take(struct thread_owner *o)

@@ -1,8 +1,9 @@
 /* Layout, most significant bit first: 48 bits of milliseconds, 4 of version, 12 of `a`, 2 of variant, 62 of `b`.
  *
- * A generator puts the upper 12 bits of its counter into a and the lower 14 on top of b, random bits below. A new
- * millisecond starts the counter at a random value in its lower half, so that at least 2^25 more ids fit; should they
- * not, the generator goes on in the next millisecond and waits there for the clock, as it does when that steps back. */
+ * A generator stores the upper 12 bits of its counter in a, and the lower 14 bits at the top of b; the rest of b is
+ * random. At each new millisecond the counter starts at a random value in its lower half, so at least 2^25 more ids
+ * fit. If the counter overflows, the generator moves on to the next millisecond and stays there until the clock catches
+ * up. It does the same after the clock was set back. */
 #include "base/uuid.h"
 
 #include <assert.h>
@@ -11,23 +12,23 @@ enum { COUNTER_BITS = 26, COUNTER_LOW_BITS = 14 };
 #define TIME_MAX_MS ((INT64_C(1) << 48) - 1) /* in the year 10889 */
 #define B_BITS      62
 
-static void put_be(uint8_t *to, uint64_t value, int bytes)
+static void uuid_put_be(uint8_t *to, uint64_t value, int bytes)
 {
     for (int i = bytes - 1; i >= 0; i--, value >>= 8)
         to[i] = (uint8_t)value;
 }
 
-static struct uuid compose(int64_t time_ms, uint64_t a, uint64_t b)
+static struct uuid uuid_compose(int64_t time_ms, uint64_t a, uint64_t b)
 {
     assert(time_ms >= 0 && time_ms <= TIME_MAX_MS);
     struct uuid u;
-    put_be(u.b, (uint64_t)time_ms, 6);
-    put_be(u.b + 6, 0x7000 | (a & 0xfff), 2);
-    put_be(u.b + 8, UINT64_C(2) << B_BITS | (b & ((UINT64_C(1) << B_BITS) - 1)), 8);
+    uuid_put_be(u.b, (uint64_t)time_ms, 6);
+    uuid_put_be(u.b + 6, 0x7000 | (a & 0xfff), 2);
+    uuid_put_be(u.b + 8, UINT64_C(2) << B_BITS | (b & ((UINT64_C(1) << B_BITS) - 1)), 8);
     return u;
 }
 
-static void start_ms(struct uuid_gen *g, int64_t ms)
+static void uuid_start_ms(struct uuid_gen *g, int64_t ms)
 {
     g->last_ms = ms;
     g->counter = (uint32_t)(prng_u64(&g->random) >> (64 - (COUNTER_BITS - 1)));
@@ -36,26 +37,26 @@ static void start_ms(struct uuid_gen *g, int64_t ms)
 void uuid_gen_init(struct uuid_gen *g, uint64_t seed)
 {
     prng_init(&g->random, seed);
-    start_ms(g, 0);
+    uuid_start_ms(g, 0);
 }
 
 struct uuid uuid_next(struct uuid_gen *g, int64_t now_ms)
 {
     if (now_ms > g->last_ms)
-        start_ms(g, now_ms);
+        uuid_start_ms(g, now_ms);
     else if (++g->counter >> COUNTER_BITS)
-        start_ms(g, g->last_ms + 1);
+        uuid_start_ms(g, g->last_ms + 1);
     uint64_t low = prng_u64(&g->random) >> (64 - (B_BITS - COUNTER_LOW_BITS));
-    return compose(g->last_ms, g->counter >> COUNTER_LOW_BITS,
-                   (uint64_t)g->counter << (B_BITS - COUNTER_LOW_BITS) | low);
+    return uuid_compose(g->last_ms, g->counter >> COUNTER_LOW_BITS,
+                        (uint64_t)g->counter << (B_BITS - COUNTER_LOW_BITS) | low);
 }
 
 struct uuid uuid_derived(int64_t time_ms, struct str bytes)
 {
-    struct hash_key second = HASH_STABLE; /* 74 bits are more than one hash has: a second one, by a key of its own */
+    struct hash_key second = HASH_STABLE; /* 74 bits need a second hash, with another key */
     second.k1 = ~second.k1;
     int64_t ms = max_of(min_of(time_ms, TIME_MAX_MS), 0);
-    return compose(ms, hash_bytes(second, bytes), hash_bytes(HASH_STABLE, bytes));
+    return uuid_compose(ms, hash_bytes(second, bytes), hash_bytes(HASH_STABLE, bytes));
 }
 
 struct uuid uuid_derived_from(int64_t time_ms, struct uuid of, int64_t number)
@@ -79,7 +80,7 @@ struct uuid uuid_floor(int64_t time_ms)
 {
     struct uuid u = { 0 };
     uint64_t ms = time_ms < 0 ? 0 : (uint64_t)time_ms;
-    if (ms >> 48) { /* later than any can say */
+    if (ms >> 48) { /* later than the largest timestamp */
         memset(u.b, 0xff, sizeof u.b);
         return u;
     }
@@ -103,7 +104,7 @@ bool uuid_is_nil(struct uuid u)
     return uuid_eq(u, (struct uuid){ 0 });
 }
 
-static bool dash_at(size_t i)
+static bool uuid_dash_at(size_t i)
 {
     return i == 8 || i == 13 || i == 18 || i == 23;
 }
@@ -113,7 +114,7 @@ void uuid_format(struct uuid u, char out[UUID_TEXT + 1])
     static const char hex[] = "0123456789abcdef";
     size_t nibble = 0;
     for (size_t i = 0; i < UUID_TEXT; i++) {
-        if (dash_at(i)) {
+        if (uuid_dash_at(i)) {
             out[i] = '-';
             continue;
         }
@@ -131,7 +132,7 @@ bool uuid_parse(struct str text, struct uuid *ret)
     if (text.n != UUID_TEXT)
         return false;
     for (size_t i = 0; i < UUID_TEXT; i++) {
-        if (dash_at(i)) {
+        if (uuid_dash_at(i)) {
             if (text.p[i] != '-')
                 return false;
             continue;

@@ -1,8 +1,8 @@
 #pragma once
-/* base/uuid.h - UUIDv7 (RFC 9562): ids that sort by the time they were made.
+/* base/uuid.h - UUIDv7 (RFC 9562): ids that sort by creation time.
  *
- * A generator's ids rise strictly, also within one millisecond and when the clock steps back. Derived ids carry a given
- * time and the hash of what they stand for: whoever derives them gets the same id. */
+ * The ids of one generator increase strictly, even within one millisecond and after the clock was set back. A derived
+ * id is computed from a time and a hash of given bytes: every node derives the same id. */
 #include "base/hash.h"
 #include "base/prng.h"
 
@@ -15,25 +15,26 @@ enum { UUID_TEXT = 36 };
 struct uuid_gen {
     struct prng random;
     int64_t last_ms;
-    uint32_t counter; /* the 12 bits behind the time and 14 more: seeded per millisecond, then counted up */
+    uint32_t counter; /* the 12 bits after the time and 14 more: random at each new millisecond, then incremented */
 };
 
 void uuid_gen_init(struct uuid_gen *g, uint64_t seed);
 struct uuid uuid_next(struct uuid_gen *g, int64_t now_ms);
 
-/* Time from time_ms (moments before 1970 count as 1970), the other 74 bits from HASH_STABLE over bytes. */
+/* The time is time_ms (times before 1970 count as 1970); the other 74 bits are HASH_STABLE over bytes. */
 struct uuid uuid_derived(int64_t time_ms, struct str bytes);
-struct uuid uuid_derived_from(int64_t time_ms, struct uuid of, int64_t number); /* the number-th thing of `of` */
+struct uuid uuid_derived_from(int64_t time_ms, struct uuid of, int64_t number); /* the number-th item of `of` */
 
-/* The bytes, as a map's key: they live as long as u does. */
+/* The bytes of u as a map key; valid as long as u. */
 static inline struct str uuid_bytes(const struct uuid *u)
 {
     return (struct str){ (const char *)u->b, sizeof u->b };
 }
 
 int64_t uuid_time_ms(struct uuid u);
-struct uuid uuid_floor(int64_t time_ms);    /* below all that were made then or later, above all from before */
-int uuid_cmp(struct uuid a, struct uuid b); /* as memcmp: also the order of time */
+struct uuid
+uuid_floor(int64_t time_ms); /* less than every id made at or after time_ms, greater than every earlier id */
+int uuid_cmp(struct uuid a, struct uuid b); /* like memcmp; this is also the order by time */
 bool uuid_eq(struct uuid a, struct uuid b);
 bool uuid_is_nil(struct uuid u);
 

@@ -1,4 +1,4 @@
-/* A loop around libcurl and epoll that does nothing but call: no limits, no headers, no outcome. */
+/* A loop around libcurl and epoll that only makes calls: no limits, no headers of our own, no outcomes. */
 #include "bench/bare_curl.h"
 
 #include <curl/curl.h>
@@ -7,18 +7,18 @@
 
 enum { EVENTS = 256 };
 
-struct bare {
+struct bare_client {
     CURLM *multi;
     int epoll_fd;
     long timeout_ms;
     long left, running, failed;
-    CURLcode why; /* of the first that failed */
+    CURLcode why; /* error of the first failed call */
 };
 
-static int on_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *known)
+static int bare_curl_on_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *known)
 {
     (void)easy;
-    struct bare *b = context;
+    struct bare_client *b = context;
     struct epoll_event ev = { .events = (what & CURL_POLL_IN ? EPOLLIN : 0u) | (what & CURL_POLL_OUT ? EPOLLOUT : 0u),
                               .data.fd = fd };
     int op = what == CURL_POLL_REMOVE ? EPOLL_CTL_DEL : known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
@@ -28,21 +28,21 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *context, void
     return 0;
 }
 
-static int on_timer(CURLM *multi, long timeout_ms, void *context)
+static int bare_curl_on_timer(CURLM *multi, long timeout_ms, void *context)
 {
     (void)multi;
-    ((struct bare *)context)->timeout_ms = timeout_ms;
+    ((struct bare_client *)context)->timeout_ms = timeout_ms;
     return 0;
 }
 
-static size_t on_body(char *p, size_t size, size_t n, void *context)
+static size_t bare_curl_on_body(char *p, size_t size, size_t n, void *context)
 {
     (void)p;
     (void)context;
     return size * n;
 }
 
-static void reap(struct bare *b)
+static void bare_curl_restart_finished(struct bare_client *b)
 {
     int queued;
     for (CURLMsg *m; (m = curl_multi_info_read(b->multi, &queued));) {
@@ -60,7 +60,7 @@ static void reap(struct bare *b)
     }
 }
 
-static void turn(struct bare *b)
+static void bare_curl_loop(struct bare_client *b)
 {
     int running;
     while (b->running > 0) {
@@ -73,16 +73,16 @@ static void turn(struct bare *b)
                                      &running);
         if (n == 0 || b->timeout_ms == 0)
             curl_multi_socket_action(b->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-        reap(b);
+        bare_curl_restart_finished(b);
     }
 }
 
-static void start(struct bare *b, const struct bare_load *l)
+static void bare_curl_start_call(struct bare_client *b, const struct bare_curl_load *l)
 {
     CURL *easy = curl_easy_init();
     curl_easy_setopt(easy, CURLOPT_URL, l->url);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, l->payload);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, bare_curl_on_body);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
     b->left--;
@@ -90,19 +90,19 @@ static void start(struct bare *b, const struct bare_load *l)
     curl_multi_add_handle(b->multi, easy);
 }
 
-enum err bench_bare(const struct bare_load *l, double *ret_rate, struct error *e)
+enum err bench_bare_curl(const struct bare_curl_load *l, double *ret_rate, struct error *e)
 {
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    struct bare b = { .multi = curl_multi_init(), .epoll_fd = epoll_create1(EPOLL_CLOEXEC), .left = l->calls };
-    curl_multi_setopt(b.multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+    struct bare_client b = { .multi = curl_multi_init(), .epoll_fd = epoll_create1(EPOLL_CLOEXEC), .left = l->calls };
+    curl_multi_setopt(b.multi, CURLMOPT_SOCKETFUNCTION, bare_curl_on_socket);
     curl_multi_setopt(b.multi, CURLMOPT_SOCKETDATA, &b);
-    curl_multi_setopt(b.multi, CURLMOPT_TIMERFUNCTION, on_timer);
+    curl_multi_setopt(b.multi, CURLMOPT_TIMERFUNCTION, bare_curl_on_timer);
     curl_multi_setopt(b.multi, CURLMOPT_TIMERDATA, &b);
     curl_multi_setopt(b.multi, CURLMOPT_MAXCONNECTS, l->concurrency);
     int64_t begun_ns = clock_steady_ns(l->clock);
     for (long i = 0; i < l->concurrency && b.left > 0; i++)
-        start(&b, l);
-    turn(&b);
+        bare_curl_start_call(&b, l);
+    bare_curl_loop(&b);
     double took_s = (double)(clock_steady_ns(l->clock) - begun_ns) / 1e9;
     curl_multi_cleanup(b.multi);
     close(b.epoll_fd);

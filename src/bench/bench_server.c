@@ -18,27 +18,27 @@
 
 enum { WAIT_STEP_MS = 2, FILES_AT_ONCE = 16, VERSIONS_ARENA = 1 << 20 };
 
-enum { KNOWN_MS = 4000 }; /* by then nodes have heard of their workers, and count with them */
+enum { WORKERS_KNOWN_MS = 4000 }; /* after this time the nodes know the slots of their workers */
 
-/* What the child tells once it listens. */
-struct hello {
+/* Message of a child process to its parent, when it listens or has failed. */
+struct bench_ready_message {
     bool ok;
     uint16_t port;
     char key[BENCH_KEY_TEXT];
     struct error error;
 };
 
-struct child {
+struct bench_node_context {
     struct clock *clock;
     struct bench_shared *shared;
     const struct server *server;
     size_t node;
 };
 
-/* Places are taken in any order and shown in theirs: other nodes write too. */
-static void observe(void *context, const struct event *ev, const struct settlement *s)
+/* Several nodes write samples: each reserves the next one, and publishes it after all earlier ones were published. */
+static void bench_server_on_settled(void *context, const struct event *ev, const struct settlement *s)
 {
-    struct child *c = context;
+    struct bench_node_context *c = context;
     if (s->stale)
         return;
     atomic_store_explicit(&c->shared->conflicts[c->node], server_count(c->server, METRIC_CLAIM_CONFLICTS),
@@ -53,12 +53,12 @@ static void observe(void *context, const struct event *ev, const struct settleme
     atomic_store_explicit(&c->shared->n, at + 1, memory_order_release);
 }
 
-static _Noreturn void run_child(const struct bench_server *s, size_t node, int tell)
+static _Noreturn void bench_run_node(const struct bench_server *s, size_t node, int to_parent)
 {
     struct cli *cli = s->cli;
     char dir[sizeof s->dir + 16];
     snprintf(dir, sizeof dir, node ? "%s/node%zu" : "%s", s->dir, node);
-    struct child child = { .clock = cli->clock, .shared = s->shared, .node = node };
+    struct bench_node_context child = { .clock = cli->clock, .shared = s->shared, .node = node };
     struct server_setup setup = { .clock = cli->clock,
                                   .zones = cli->zones,
                                   .data_dir = dir,
@@ -76,21 +76,21 @@ static _Noreturn void run_child(const struct bench_server *s, size_t node, int t
                                                  .idempotency_ms = DAY_MS,
                                                  .jobs_ms = 7 * DAY_MS,
                                                  .interval_ms = 60000 },
-                                  .observe = observe,
+                                  .observe = bench_server_on_settled,
                                   .observe_context = &child };
-    struct hello hello = { 0 };
+    struct bench_ready_message message = { 0 };
     struct server *a = NULL;
-    hello.ok = server_new(&setup, hello.key, &a, &hello.error) == ERR_OK;
+    message.ok = server_new(&setup, message.key, &a, &message.error) == ERR_OK;
     child.server = a;
-    hello.port = hello.ok ? server_port(a) : 0;
-    bool told = write(tell, &hello, sizeof hello) == (ssize_t)sizeof hello;
-    if (hello.ok && told)
+    message.port = message.ok ? server_port(a) : 0;
+    bool sent = write(to_parent, &message, sizeof message) == (ssize_t)sizeof message;
+    if (message.ok && sent)
         server_run(a);
     server_free(a);
     _exit(0);
 }
 
-static _Noreturn void run_worker_child(const struct bench_server *s, int tell)
+static _Noreturn void bench_run_worker(const struct bench_server *s, int to_parent)
 {
     struct worker_process_setup setup = { .clock = s->cli->clock,
                                           .fleet = s->fleet,
@@ -98,17 +98,17 @@ static _Noreturn void run_worker_child(const struct bench_server *s, int tell)
                                           .slots = max_of(s->slots / s->workers, (size_t)1),
                                           .allow_loopback = true,
                                           .drain_ms = 10000 };
-    struct hello hello = { 0 };
+    struct bench_ready_message message = { 0 };
     struct worker_process *p = NULL;
-    hello.ok = worker_process_new(&setup, &p, &hello.error) == ERR_OK;
-    bool told = write(tell, &hello, sizeof hello) == (ssize_t)sizeof hello;
-    if (hello.ok && told)
+    message.ok = worker_process_new(&setup, &p, &message.error) == ERR_OK;
+    bool sent = write(to_parent, &message, sizeof message) == (ssize_t)sizeof message;
+    if (message.ok && sent)
         (void)!worker_process_run(p);
     worker_process_free(p);
     _exit(0);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+static int bench_remove_file(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
     (void)st;
     (void)type;
@@ -116,26 +116,27 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return remove(path);
 }
 
-static void remove_tree(const char *path)
+static void bench_remove_tree(const char *path)
 {
-    nftw(path, remove_one, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
+    nftw(path, bench_remove_file, FILES_AT_ONCE, FTW_DEPTH | FTW_PHYS);
 }
 
-static enum err hear_child(struct bench_server *s, int hear, struct error *e)
+static enum err bench_read_ready_message(struct bench_server *s, int from_child, struct error *e)
 {
-    struct hello hello = { 0 };
-    bool heard = read(hear, &hello, sizeof hello) == (ssize_t)sizeof hello;
-    if (!heard || !hello.ok)
-        return error_set(e, ERR_UNAVAILABLE, "start a server: %s", heard ? hello.error.text : "it ended");
+    struct bench_ready_message message = { 0 };
+    bool received = read(from_child, &message, sizeof message) == (ssize_t)sizeof message;
+    if (!received || !message.ok)
+        return error_set(e, ERR_UNAVAILABLE, "cannot start a server: %s",
+                         received ? message.error.text : "the process ended");
     if (s->port == 0)
-        s->port = hello.port;
-    if (hello.key[0]) /* shown at the first start only */
-        memcpy(s->key, hello.key, sizeof s->key);
+        s->port = message.port;
+    if (message.key[0]) /* only the first start has it */
+        memcpy(s->key, message.key, sizeof s->key);
     return ERR_OK;
 }
 
-/* The nodes first, then the workers. */
-static enum err start_child(struct bench_server *s, size_t child, struct error *e)
+/* child: index in pids; nodes come first, then workers. */
+static enum err bench_start_child(struct bench_server *s, size_t child, struct error *e)
 {
     int ends[2];
     if (pipe(ends) != 0)
@@ -145,28 +146,29 @@ static enum err start_child(struct bench_server *s, size_t child, struct error *
     if (pid == 0) {
         close(ends[0]);
         if (child < s->nodes)
-            run_child(s, child, ends[1]);
-        run_worker_child(s, ends[1]);
+            bench_run_node(s, child, ends[1]);
+        bench_run_worker(s, ends[1]);
     }
     close(ends[1]);
     s->pids[child] = max_of(pid, 0);
-    enum err rc = pid < 0 ? error_set(e, ERR_UNAVAILABLE, "fork: %s", strerror(errno)) : hear_child(s, ends[0], e);
+    enum err rc =
+        pid < 0 ? error_set(e, ERR_UNAVAILABLE, "fork: %s", strerror(errno)) : bench_read_ready_message(s, ends[0], e);
     close(ends[0]);
     return rc;
 }
 
-enum err bench_server_again(struct bench_server *s, struct error *e)
+enum err bench_server_restart(struct bench_server *s, struct error *e)
 {
     s->port = 0;
     for (size_t i = 0; i < s->nodes + s->workers; i++)
-        if (start_child(s, i, e))
+        if (bench_start_child(s, i, e))
             return e->code;
     if (s->workers)
-        poll(NULL, 0, KNOWN_MS);
+        poll(NULL, 0, WORKERS_KNOWN_MS);
     return ERR_OK;
 }
 
-static enum err check_empty(const struct bench_place *place, struct clock *clock, struct error *e)
+static enum err bench_check_database_empty(const struct bench_setup *place, struct clock *clock, struct error *e)
 {
     struct store_migration *v;
     size_t n;
@@ -176,11 +178,11 @@ static enum err check_empty(const struct bench_place *place, struct clock *clock
         return e->code;
     for (size_t i = 0; i < n; i++)
         if (v[i].applied)
-            return error_field(e, "--store", "is in use by Belfry: a benchmark wants an empty database of its own");
+            return error_field(e, "--store", "is in use by Belfry: a benchmark needs an empty database");
     return ERR_OK;
 }
 
-enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_place *place, struct bench_server *ret,
+enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_setup *place, struct bench_server *ret,
                             struct error *e)
 {
     struct bench_server s = { .cli = cli,
@@ -190,13 +192,13 @@ enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_pl
                               .fleet = place->fleet,
                               .workers = place->workers };
     const char *tmp = place->dir ? place->dir : getenv("TMPDIR");
-    if (place->store && check_empty(place, cli->clock, e))
+    if (place->store && bench_check_database_empty(place, cli->clock, e))
         return e->code;
     snprintf(s.dir, sizeof s.dir, "%s/belfry-bench.XXXXXX", tmp ? tmp : "/tmp");
     s.shared = mmap(NULL, sizeof *s.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (s.shared == MAP_FAILED || !mkdtemp(s.dir))
-        return error_set(e, ERR_UNAVAILABLE, "prepare a server in '%s': %s", s.dir, strerror(errno));
-    enum err rc = bench_server_again(&s, e);
+        return error_set(e, ERR_UNAVAILABLE, "cannot create '%s': %s", s.dir, strerror(errno));
+    enum err rc = bench_server_restart(&s, e);
     if (rc) {
         bench_server_stop(&s);
         return rc;
@@ -205,7 +207,7 @@ enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_pl
     return ERR_OK;
 }
 
-void bench_server_end(struct bench_server *s, int signal)
+void bench_server_signal(struct bench_server *s, int signal)
 {
     for (size_t i = 0; i < s->nodes + s->workers; i++)
         if (s->pids[i])
@@ -219,18 +221,18 @@ void bench_server_end(struct bench_server *s, int signal)
 
 void bench_server_stop(struct bench_server *s)
 {
-    bench_server_end(s, SIGTERM);
+    bench_server_signal(s, SIGTERM);
     if (s->shared) {
         munmap(s->shared, sizeof *s->shared);
-        remove_tree(s->dir);
-        struct error ignored; /* what could not be removed is found by the next benchmark on it */
+        bench_remove_tree(s->dir);
+        struct error ignored; /* the next benchmark refuses a database that could not be emptied */
         if (s->store)
             (void)!store_postgres_migrate(s->store, s->cli->clock, 0, &ignored);
     }
     s->shared = NULL;
 }
 
-static _Noreturn void run_sink(struct sink *sink)
+static _Noreturn void bench_run_sink(struct sink *sink)
 {
     struct error e;
     _exit(sink_run(sink, &e) ? 1 : 0);
@@ -256,7 +258,7 @@ enum err bench_sink_start(struct cli *cli, struct bench_sink *ret, struct error 
     s.pid = fork();
     if (s.pid == 0) {
         close(ends[1]);
-        run_sink(sink);
+        bench_run_sink(sink);
     }
     close(ends[0]);
     sink_free(sink);

@@ -11,23 +11,23 @@
 
 enum { REQUEST_MAX = 32 << 20, ANSWER_MAX = 64 << 20, EVENTS = 64, WAIT_MS = 30000, READ_SIZE = 64 * 1024 };
 
-struct connection {
+struct load_connection {
     int fd;
     struct buf out, in;
     size_t sent;
-    size_t length;   /* of the answer; 0 until its headers are there */
-    uint32_t events; /* that are watched */
+    size_t length;   /* of the answer; 0 until its headers are complete */
+    uint32_t events; /* registered with epoll */
 };
 
-struct run {
+struct load_state {
     struct load *load;
-    struct connection *v;
+    struct load_connection *v;
     int epoll;
-    size_t next, open; /* requests begun, and not yet answered */
-    char *chunk;       /* READ_SIZE; not on the stack, which is cleared for each call */
+    size_t next, open; /* requests sent so far; those without an answer yet */
+    char *chunk;       /* READ_SIZE bytes; on the stack they would be cleared for each call */
 };
 
-static bool dial(struct connection *c, uint16_t port)
+static bool load_connect(struct load_connection *c, uint16_t port)
 {
     struct sockaddr_in to = { .sin_family = AF_INET,
                               .sin_port = htons(port),
@@ -40,7 +40,7 @@ static bool dial(struct connection *c, uint16_t port)
     return true;
 }
 
-static void watch(struct run *r, struct connection *c, uint32_t events)
+static void load_set_events(struct load_state *r, struct load_connection *c, uint32_t events)
 {
     struct epoll_event ev = { .events = events, .data.ptr = c };
     if (events != c->events)
@@ -48,23 +48,23 @@ static void watch(struct run *r, struct connection *c, uint32_t events)
     c->events = events;
 }
 
-static bool send_more(struct run *r, struct connection *c)
+static bool load_send(struct load_state *r, struct load_connection *c)
 {
     while (c->sent < c->out.n) {
         ssize_t n = send(c->fd, c->out.p + c->sent, c->out.n - c->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EAGAIN) {
-            watch(r, c, EPOLLIN | EPOLLOUT);
+            load_set_events(r, c, EPOLLIN | EPOLLOUT);
             return true;
         }
         if (n < 0)
             return false;
         c->sent += (size_t)n;
     }
-    watch(r, c, EPOLLIN);
+    load_set_events(r, c, EPOLLIN);
     return true;
 }
 
-static bool begin(struct run *r, struct connection *c)
+static bool load_start_request(struct load_state *r, struct load_connection *c)
 {
     if (r->next == r->load->requests)
         return true;
@@ -73,11 +73,11 @@ static bool begin(struct run *r, struct connection *c)
     c->sent = c->length = 0;
     r->load->make(r->load->context, r->next++, &c->out);
     r->open++;
-    return send_more(r, c);
+    return load_send(r, c);
 }
 
-/* Length of the whole answer once its headers are there; 0 until then. */
-static size_t answer_length(const struct buf *in)
+/* Length of the whole answer; 0 until its headers are complete. */
+static size_t load_answer_length(const struct buf *in)
 {
     const char *end = in->n ? strstr(in->p, "\r\n\r\n") : NULL;
     if (!end)
@@ -87,7 +87,7 @@ static size_t answer_length(const struct buf *in)
     return length && length < end ? head + strtoull(length + 17, NULL, 10) : head;
 }
 
-static void count_answer(struct load *l, const struct buf *in)
+static void load_count_answer(struct load *l, const struct buf *in)
 {
     if (l->answer) {
         buf_reset(l->answer);
@@ -101,7 +101,7 @@ static void count_answer(struct load *l, const struct buf *in)
         snprintf(l->first_refusal, sizeof l->first_refusal, "%s", in->p);
 }
 
-static bool receive(struct run *r, struct connection *c)
+static bool load_receive(struct load_state *r, struct load_connection *c)
 {
     ssize_t n = recv(c->fd, r->chunk, READ_SIZE, MSG_DONTWAIT);
     if (n < 0)
@@ -109,15 +109,15 @@ static bool receive(struct run *r, struct connection *c)
     if (n == 0)
         return false;
     buf_add(&c->in, (struct str){ r->chunk, (size_t)n });
-    c->length = c->length ? c->length : answer_length(&c->in);
+    c->length = c->length ? c->length : load_answer_length(&c->in);
     if (c->length == 0 || c->in.n < c->length)
         return !c->in.full;
-    count_answer(r->load, &c->in);
+    load_count_answer(r->load, &c->in);
     r->open--;
-    return begin(r, c);
+    return load_start_request(r, c);
 }
 
-static enum err turn(struct run *r, struct error *e)
+static enum err load_loop(struct load_state *r, struct error *e)
 {
     struct epoll_event events[EVENTS];
     while (r->open > 0) {
@@ -125,10 +125,10 @@ static enum err turn(struct run *r, struct error *e)
         if (n <= 0)
             return error_set(e, ERR_UNAVAILABLE, "no answer for %d s", WAIT_MS / 1000);
         for (int i = 0; i < n; i++) {
-            struct connection *c = events[i].data.ptr;
-            bool fine = !(events[i].events & EPOLLOUT) || send_more(r, c);
+            struct load_connection *c = events[i].data.ptr;
+            bool fine = !(events[i].events & EPOLLOUT) || load_send(r, c);
             if (fine && events[i].events & EPOLLIN)
-                fine = receive(r, c);
+                fine = load_receive(r, c);
             if (!fine)
                 return error_set(e, ERR_UNAVAILABLE, "the server closed a connection");
         }
@@ -136,33 +136,35 @@ static enum err turn(struct run *r, struct error *e)
     return ERR_OK;
 }
 
-static enum err drive(struct run *r, struct error *e)
+static enum err load_run_connections(struct load_state *r, struct error *e)
 {
     for (size_t i = 0; i < r->load->connections; i++) {
-        struct connection *c = &r->v[i];
+        struct load_connection *c = &r->v[i];
         buf_init(&c->out, REQUEST_MAX);
         buf_init(&c->in, ANSWER_MAX);
-        if (!dial(c, r->load->port))
+        if (!load_connect(c, r->load->port))
             return error_set(e, ERR_UNAVAILABLE, "connect to port %u: %s", r->load->port, strerror(errno));
-        watch(r, c, EPOLLIN);
+        load_set_events(r, c, EPOLLIN);
     }
     int64_t begun = clock_steady_ns(r->load->clock);
     for (size_t i = 0; i < r->load->connections; i++)
-        if (!begin(r, &r->v[i]))
+        if (!load_start_request(r, &r->v[i]))
             return error_set(e, ERR_UNAVAILABLE, "send: %s", strerror(errno));
-    enum err rc = turn(r, e);
+    enum err rc = load_loop(r, e);
     r->load->took_us = (clock_steady_ns(r->load->clock) - begun) / 1000;
     return rc;
 }
 
 enum err load_run(struct load *l, struct error *e)
 {
-    struct run r = { .load = l, .v = xcalloc(l->connections, sizeof *r.v), .epoll = epoll_create1(EPOLL_CLOEXEC) };
+    struct load_state r = { .load = l,
+                            .v = xcalloc(l->connections, sizeof *r.v),
+                            .epoll = epoll_create1(EPOLL_CLOEXEC) };
     r.chunk = xmalloc(READ_SIZE);
     for (size_t i = 0; i < l->connections; i++)
         r.v[i].fd = -1;
     l->ok = l->refused = 0;
-    enum err rc = drive(&r, e);
+    enum err rc = load_run_connections(&r, e);
     for (size_t i = 0; i < l->connections; i++) {
         if (r.v[i].fd >= 0)
             close(r.v[i].fd);

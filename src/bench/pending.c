@@ -1,5 +1,5 @@
-/* The scenario `pending`: what a million tasks cost that wait, due at random over 30 days. Some are due soon, at random too; they
- * come due while the server is away, so that it finds them waiting and drains them as fast as it can. */
+/* The scenario `pending`: the cost of 1,000,000 waiting tasks, due at random over 30 days. Some are due soon, also
+ * at random: they become due while the server is stopped, and it drains them as fast as it can after its start. */
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,12 +19,12 @@ enum {
 };
 enum { CALM_LOOK_MS = 500, CALM_CPU_US = 10000, CALM_LOOKS_MAX = 120 };
 
-struct rates {
-    struct burst create, noop;
+struct pending_rates {
+    struct burst_result create, noop;
 };
 
-/* What was done before is still being written from the log to the file when the last answer is long out. */
-static void let_it_calm_down(struct bench *b)
+/* Waits until the server uses little CPU: after the last answer it still writes from its log to the database file. */
+static void pending_wait_until_idle(struct bench *b)
 {
     int64_t before_us = bench_server_cpu_us(&b->server);
     for (int looks = 0; looks < CALM_LOOKS_MAX; looks++) {
@@ -36,128 +36,134 @@ static void let_it_calm_down(struct bench *b)
     }
 }
 
-/* Like those that wait: due at random over a month, none of them while this runs. */
-static struct bodies far_tasks(struct bench *b, size_t n)
+/* Tasks that are due at random over 30 days, but none during the benchmark. */
+static struct bench_workload pending_far_tasks(struct bench *b, size_t n)
 {
-    return (struct bodies){
-        .tasks = n, .per_request = BENCH_BATCH, .due_ms = soon(b, DAY_MS), .spread_ms = 30 * DAY_MS, .random_due = true
-    };
+    return (struct bench_workload){ .tasks = n,
+                                    .per_request = BENCH_BATCH,
+                                    .due_ms = bench_ms_from_now(b, DAY_MS),
+                                    .spread_ms = 30 * DAY_MS,
+                                    .random_due = true };
 }
 
-/* A round takes half a second, in which a machine may be busy with something else: the middle one of several counts. */
-static enum err measure_creates(struct bench *b, size_t n, struct burst *ret, struct error *e)
+/* A round takes half a second, and the machine may be busy with something else meanwhile: the median of ROUNDS
+ * counts. */
+static enum err pending_measure_creates(struct bench *b, size_t n, struct burst_result *ret, struct error *e)
 {
     int64_t rates[ROUNDS];
     int64_t before_us = bench_server_cpu_us(&b->server);
     for (size_t i = 0; i < ROUNDS; i++) {
-        struct bodies more = far_tasks(b, n);
+        struct bench_workload more = pending_far_tasks(b, n);
         double rate;
-        if (create_tasks(b, &more, BATCH_CONNECTIONS, &rate, e))
+        if (bench_create_tasks(b, &more, BATCH_CONNECTIONS, &rate, e))
             return e->code;
         rates[i] = (int64_t)rate;
     }
-    qsort(rates, ROUNDS, sizeof *rates, compare_i64);
+    qsort(rates, ROUNDS, sizeof *rates, bench_compare_i64);
     size_t middle = ROUNDS / 2;
     ret->rate = (double)rates[middle];
     ret->cpu_us = (double)(bench_server_cpu_us(&b->server) - before_us) / (double)(ROUNDS * n);
     return ERR_OK;
 }
 
-static enum err measure(struct bench *b, size_t n, struct rates *ret, struct error *e)
+static enum err pending_measure(struct bench *b, size_t n, struct pending_rates *ret, struct error *e)
 {
-    let_it_calm_down(b);
-    return measure_creates(b, min_of(n, (size_t)CREATES), &ret->create, e)
+    pending_wait_until_idle(b);
+    return pending_measure_creates(b, min_of(n, (size_t)CREATES), &ret->create, e)
                ? e->code
-               : run_burst(b, min_of(n, (size_t)RUNS), &ret->noop, e);
+               : bench_run_burst(b, min_of(n, (size_t)RUNS), &ret->noop, e);
 }
 
-/* n, and so many more as will be drained. */
-static enum err fill(struct bench *b, struct bodies *w, size_t n, double rate, struct error *e)
+/* Creates n tasks, plus those that will be drained. */
+static enum err pending_fill(struct bench *b, struct bench_workload *w, size_t n, double rate, struct error *e)
 {
-    *w = far_tasks(b, n + n / (DRAINED_EACH - 1));
+    *w = pending_far_tasks(b, n + n / (DRAINED_EACH - 1));
     w->soon_each = DRAINED_EACH;
-    w->soon_ms = soon(b, MARGIN_MS + (int64_t)(3000 * (double)w->tasks / rate)); /* it gets slower as it fills */
+    w->soon_ms = bench_ms_from_now(
+        b, MARGIN_MS + (int64_t)(3000 * (double)w->tasks / rate)); /* creates get slower as the store fills */
     double filling;
-    if (create_tasks(b, w, BATCH_CONNECTIONS, &filling, e))
+    if (bench_create_tasks(b, w, BATCH_CONNECTIONS, &filling, e))
         return e->code;
-    add_figure(b, "create while filling", "tasks/s", filling);
+    bench_add_figure(b, "create while filling", "tasks/s", filling);
     return ERR_OK;
 }
 
 /* ---- restarts ---- */
 
-static void ask_ready(void *context, size_t i, struct buf *out)
+static void pending_write_ready_request(void *context, size_t i, struct buf *out)
 {
     (void)context;
     (void)i;
     buf_text(out, "GET /ready HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
 }
 
-static enum err start_again(struct bench *b, const char *name, struct error *e)
+static enum err pending_restart(struct bench *b, const char *name, struct error *e)
 {
     int64_t begun_ns = clock_steady_ns(b->cli->clock);
-    if (bench_server_again(&b->server, e))
+    if (bench_server_restart(&b->server, e))
         return e->code;
-    struct load ask = {
-        .clock = b->cli->clock, .port = b->server.port, .connections = 1, .requests = 1, .make = ask_ready
-    };
+    struct load ask = { .clock = b->cli->clock,
+                        .port = b->server.port,
+                        .connections = 1,
+                        .requests = 1,
+                        .make = pending_write_ready_request };
     while (ask.ok == 0) {
         if (load_run(&ask, e))
             return e->code;
         if (ask.ok == 0)
             poll(NULL, 0, READY_POLL_MS);
     }
-    add_figure(b, name, "ms", (double)(clock_steady_ns(b->cli->clock) - begun_ns) / 1e6);
+    bench_add_figure(b, name, "ms", (double)(clock_steady_ns(b->cli->clock) - begun_ns) / 1e6);
     return ERR_OK;
 }
 
 /* ---- the drain ---- */
 
-static void sleep_until(struct bench *b, int64_t when_ms)
+static void pending_sleep_until(struct bench *b, int64_t when_ms)
 {
     for (int64_t left; (left = when_ms - clock_wall_ms(b->cli->clock)) > 0;)
         poll(NULL, 0, (int)min_of(left, (int64_t)1000));
 }
 
-static enum err restart_and_drain(struct bench *b, const struct bodies *w, struct error *e)
+static enum err pending_restart_and_drain(struct bench *b, const struct bench_workload *w, struct error *e)
 {
     size_t n = (w->tasks + DRAINED_EACH - 1) / DRAINED_EACH;
-    bench_server_end(&b->server, SIGKILL);
-    if (start_again(b, "ready after kill -9", e))
+    bench_server_signal(&b->server, SIGKILL);
+    if (pending_restart(b, "ready after kill -9", e))
         return e->code;
-    bench_server_end(&b->server, SIGTERM);
+    bench_server_signal(&b->server, SIGTERM);
     if (clock_wall_ms(b->cli->clock) >= w->soon_ms)
-        return error_set(e, ERR_UNAVAILABLE, "filling took longer than thought; try again, or fewer --tasks");
-    sleep_until(b, w->soon_ms + SOON_SPREAD_MS);
-    if (start_again(b, "ready after a stop", e) || expect_all(b, n, 0, e))
+        return error_set(e, ERR_UNAVAILABLE, "filling took longer than expected; try again, or with fewer --tasks");
+    pending_sleep_until(b, w->soon_ms + SOON_SPREAD_MS);
+    if (pending_restart(b, "ready after a stop", e) || bench_wait_settled(b, n, 0, e))
         return e->code;
-    add_figure(b, "drain of random ones", "tasks/s", samples_rate(b, n));
+    bench_add_figure(b, "drain of random ones", "tasks/s", bench_samples_rate(b, n));
     return ERR_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the scenario ---- */
 
-static void compare(struct bench *b, const struct rates *few, const struct rates *all)
+static void pending_add_comparison(struct bench *b, const struct pending_rates *few, const struct pending_rates *all)
 {
-    add_burst(b, "create, few waiting", &few->create);
-    add_burst(b, "create, all waiting", &all->create);
-    add_figure(b, "  ratio", "%", 100 * all->create.rate / few->create.rate);
-    add_burst(b, "noop, few waiting", &few->noop);
-    add_burst(b, "noop, all waiting", &all->noop);
-    add_figure(b, "  ratio", "%", 100 * all->noop.rate / few->noop.rate);
+    bench_add_burst(b, "create, few waiting", &few->create);
+    bench_add_burst(b, "create, all waiting", &all->create);
+    bench_add_figure(b, "  ratio", "%", 100 * all->create.rate / few->create.rate);
+    bench_add_burst(b, "noop, few waiting", &few->noop);
+    bench_add_burst(b, "noop, all waiting", &all->noop);
+    bench_add_figure(b, "  ratio", "%", 100 * all->noop.rate / few->noop.rate);
 }
 
 enum err bench_pending(struct bench *b, struct error *e)
 {
-    size_t n = tasks_wanted(b, WAITING);
-    struct rates few, all;
-    struct bodies waiting;
-    if (measure(b, n, &few, e) || fill(b, &waiting, n, few.create.rate, e))
+    size_t n = bench_task_count(b, WAITING);
+    struct pending_rates few, all;
+    struct bench_workload waiting;
+    if (pending_measure(b, n, &few, e) || pending_fill(b, &waiting, n, few.create.rate, e))
         return e->code;
     int64_t filled_kib = bench_server_rss_kib(&b->server);
-    if (restart_and_drain(b, &waiting, e) || measure(b, n, &all, e))
+    if (pending_restart_and_drain(b, &waiting, e) || pending_measure(b, n, &all, e))
         return e->code;
-    compare(b, &few, &all);
-    add_figure(b, "server memory", "MiB", (double)max_of(filled_kib, bench_server_rss_kib(&b->server)) / 1024);
+    pending_add_comparison(b, &few, &all);
+    bench_add_figure(b, "server memory", "MiB", (double)max_of(filled_kib, bench_server_rss_kib(&b->server)) / 1024);
     return ERR_OK;
 }

@@ -2,7 +2,7 @@
 
 static const struct {
     struct str name;
-    size_t offset; /* of a struct str in the request */
+    size_t offset; /* of the struct str in struct sink_request */
 } headers[] = {
     { { "webhook-id", 10 }, offsetof(struct sink_request, webhook_id) },
     { { "belfry-task-id", 14 }, offsetof(struct sink_request, task_id) },
@@ -14,8 +14,8 @@ static const struct {
     { { "transfer-encoding", 17 }, offsetof(struct sink_request, transfer_encoding) },
 };
 
-/* Cuts a line off *rest; false unless it ends in CR LF and holds no other control character but tabs. */
-static bool cut_line(struct str *rest, struct str *ret)
+/* Cuts a line off *rest. False: it does not end in CR LF, or contains a control character other than tab. */
+static bool sink_parse_cut_line(struct str *rest, struct str *ret)
 {
     const char *end = memchr(rest->p, '\n', rest->n);
     if (!end || end == rest->p || end[-1] != '\r')
@@ -29,7 +29,7 @@ static bool cut_line(struct str *rest, struct str *ret)
     return true;
 }
 
-static bool read_request_line(struct str line, struct sink_request *r)
+static bool sink_parse_request_line(struct str line, struct sink_request *r)
 {
     size_t first = str_find(line, ' ', 0);
     if (first == 0 || first >= line.n)
@@ -48,7 +48,7 @@ static bool read_request_line(struct str line, struct sink_request *r)
            (r->keep_alive || str_eq(version, S("HTTP/1.0")));
 }
 
-static bool read_header(struct str line, struct sink_request *r)
+static bool sink_parse_header(struct str line, struct sink_request *r)
 {
     size_t colon = str_find(line, ':', 0);
     if (colon == 0 || colon >= line.n || line.p[0] == ' ' || line.p[0] == '\t' || line.p[colon - 1] == ' ' ||
@@ -66,7 +66,7 @@ static bool read_header(struct str line, struct sink_request *r)
     return true;
 }
 
-static bool read_framing(struct sink_request *r)
+static bool sink_parse_framing(struct sink_request *r)
 {
     int64_t length = 0;
     struct str given = r->content_length;
@@ -88,12 +88,12 @@ enum sink_parse sink_parse(struct str text, struct sink_request *ret)
         return text.n < SINK_HEAD_MAX ? SINK_MORE : SINK_BAD;
     struct sink_request r = { .head_bytes = (size_t)(end - text.p) + 4 };
     struct str rest = str_sub(text, 0, r.head_bytes - 2), line;
-    if (!cut_line(&rest, &line) || !read_request_line(line, &r))
+    if (!sink_parse_cut_line(&rest, &line) || !sink_parse_request_line(line, &r))
         return SINK_BAD;
     while (rest.n)
-        if (!cut_line(&rest, &line) || !read_header(line, &r))
+        if (!sink_parse_cut_line(&rest, &line) || !sink_parse_header(line, &r))
             return SINK_BAD;
-    if (!read_framing(&r))
+    if (!sink_parse_framing(&r))
         return SINK_BAD;
     *ret = r;
     return SINK_DONE;

@@ -1,5 +1,5 @@
-/* A connection's input is read into one buffer that all share, and handled in place; only a request that is not whole yet is
- * copied into the connection's own. Log lines are gathered and written once for each round of epoll. */
+/* All connections read into one shared buffer, and requests are handled in place. Only an incomplete request is
+ * copied to the buffer of its connection. Log lines are collected and written once for each round of epoll. */
 #include "bench/sink_server.h"
 
 #include <arpa/inet.h>
@@ -25,16 +25,16 @@ enum {
     ANSWER_MAX = 128
 };
 
-struct connection {
+struct sink_connection {
     struct list link;
     int fd;
     struct buf in, out;
-    struct heap_node due; /* while an answer is held back */
+    struct heap_node due; /* in `delayed` while an answer is delayed */
     int due_status;
     bool wants_write, close_after;
 };
 
-struct seen {
+struct sink_seen_id {
     int64_t count;
     char id[];
 };
@@ -43,16 +43,16 @@ struct sink {
     struct sink_setup setup;
     int listen_fd, epoll_fd;
     struct list connections;
-    struct heap held; /* connections, by the time of their answer in ns */
-    struct map ids;   /* how often a webhook-id came, for those that must fail at first */
+    struct heap delayed; /* connections, by the time of their answer in ns */
+    struct map ids;      /* number of calls by webhook-id, for fail_first */
     struct buf log;
     uint64_t count;
     char scratch[READ_MAX];
 };
 
-/* ---- what is known of a call ---- */
+/* ---- log of calls ---- */
 
-static void write_number(struct jw *w, const char *name, struct str text)
+static void sink_log_number(struct jw *w, const char *name, struct str text)
 {
     int64_t v;
     if (str_to_i64(text, INT64_MIN, INT64_MAX, &v))
@@ -61,7 +61,8 @@ static void write_number(struct jw *w, const char *name, struct str text)
         jw_kv_cstr(w, name, NULL);
 }
 
-static void log_call(struct sink *s, const struct sink_request *r, struct str body, int64_t received_us, int status)
+static void sink_log_call(struct sink *s, const struct sink_request *r, struct str body, int64_t received_us,
+                          int status)
 {
     struct jw w;
     jw_init(&w, &s->log);
@@ -71,8 +72,8 @@ static void log_call(struct sink *s, const struct sink_request *r, struct str bo
     jw_kv_str(&w, "path", r->path);
     jw_kv_str(&w, "webhook_id", r->webhook_id);
     jw_kv_str(&w, "task_id", r->task_id);
-    write_number(&w, "attempt", r->attempt);
-    write_number(&w, "fence", r->fence);
+    sink_log_number(&w, "attempt", r->attempt);
+    sink_log_number(&w, "fence", r->fence);
     jw_kv_str(&w, "scheduled_at", r->scheduled_at);
     jw_kv_i64(&w, "status", status);
     jw_kv_str(&w, "body", str_utf8_cut(body, SINK_BODY_SHOWN));
@@ -80,7 +81,7 @@ static void log_call(struct sink *s, const struct sink_request *r, struct str bo
     buf_char(&s->log, '\n');
 }
 
-static void show_call(struct sink *s, const struct sink_request *r, struct str body, int status)
+static void sink_show_call(struct sink *s, const struct sink_request *r, struct str body, int status)
 {
     cleanup_with(buf_release) struct buf line;
     buf_init(&line, 4096);
@@ -94,22 +95,22 @@ static void show_call(struct sink *s, const struct sink_request *r, struct str b
     fflush(s->setup.shown);
 }
 
-static enum err flush_log(struct sink *s, struct error *e)
+static enum err sink_flush_log(struct sink *s, struct error *e)
 {
     for (size_t at = 0; at < s->log.n;) {
         ssize_t n = write(s->setup.log_fd, s->log.p + at, s->log.n - at);
         if (n < 0 && errno != EINTR)
-            return error_set(e, ERR_UNAVAILABLE, "the log cannot be written: %s", strerror(errno));
+            return error_set(e, ERR_UNAVAILABLE, "cannot write the log: %s", strerror(errno));
         at += n > 0 ? (size_t)n : 0;
     }
     buf_reset(&s->log);
     return ERR_OK;
 }
 
-/* How often this id has come, this time included. When too many are known all are forgotten. */
-static int64_t count_id(struct sink *s, struct str id)
+/* Number of calls with this id, including this one. If there are too many ids, all counts start again. */
+static int64_t sink_count_id(struct sink *s, struct str id)
 {
-    struct seen *seen = map_get(&s->ids, id);
+    struct sink_seen_id *seen = map_get(&s->ids, id);
     if (!seen) {
         if (s->ids.n >= IDS_MAX) {
             map_each (&s->ids, slot)
@@ -127,41 +128,41 @@ static int64_t count_id(struct sink *s, struct str id)
 
 /* ---- answers ---- */
 
-static const char *reason(int status)
+static const char *sink_reason_phrase(int status)
 {
     return status < 300 ? "OK" : status < 400 ? "Elsewhere" : status < 500 ? "Refused" : "Failed";
 }
 
-static void answer(struct sink *s, struct connection *c, int status)
+static void sink_answer(struct sink *s, struct sink_connection *c, int status)
 {
     const char *body = status == 204 || status == 304 ? "" : status < 300 ? "ok\n" : "no\n";
-    buf_printf(&c->out, "HTTP/1.1 %d %s\r\nContent-Length: %zu\r\n%s\r\n%s", status, reason(status), strlen(body),
-               c->close_after ? "Connection: close\r\n" : "", body);
+    buf_printf(&c->out, "HTTP/1.1 %d %s\r\nContent-Length: %zu\r\n%s\r\n%s", status, sink_reason_phrase(status),
+               strlen(body), c->close_after ? "Connection: close\r\n" : "", body);
     s->count++;
 }
 
-static void handle(struct sink *s, struct connection *c, const struct sink_request *r, struct str body,
-                   int64_t received_us)
+static void sink_handle_request(struct sink *s, struct sink_connection *c, const struct sink_request *r,
+                                struct str body, int64_t received_us)
 {
     struct sink_behaviour b = s->setup.behaviour;
     sink_parse_path(r->path, &b);
-    if (b.fail_first > 0 && count_id(s, r->webhook_id) <= b.fail_first)
+    if (b.fail_first > 0 && sink_count_id(s, r->webhook_id) <= b.fail_first)
         b.status = 500;
     c->close_after |= !r->keep_alive;
     if (s->setup.log_fd >= 0)
-        log_call(s, r, body, received_us, (int)b.status);
+        sink_log_call(s, r, body, received_us, (int)b.status);
     if (s->setup.shown)
-        show_call(s, r, body, (int)b.status);
+        sink_show_call(s, r, body, (int)b.status);
     if (b.delay_ms == 0) {
-        answer(s, c, (int)b.status);
+        sink_answer(s, c, (int)b.status);
         return;
     }
     c->due_status = (int)b.status;
-    heap_push(&s->held, &c->due, clock_steady_ns(s->setup.clock) + b.delay_ms * 1000000);
+    heap_push(&s->delayed, &c->due, clock_steady_ns(s->setup.clock) + b.delay_ms * 1000000);
 }
 
-/* Handles every whole request in the text, and returns how many bytes that were. */
-static size_t handle_all(struct sink *s, struct connection *c, struct str text, int64_t received_us)
+/* Handles every complete request in the text; returns the number of bytes used. */
+static size_t sink_handle_requests(struct sink *s, struct sink_connection *c, struct str text, int64_t received_us)
 {
     size_t at = 0;
     while (at < text.n && !c->due.at && !c->close_after && c->out.n < OUT_HIGH) {
@@ -170,12 +171,12 @@ static size_t handle_all(struct sink *s, struct connection *c, struct str text, 
         enum sink_parse got = sink_parse(rest, &r);
         if (got == SINK_BAD) {
             c->close_after = true;
-            answer(s, c, 400);
+            sink_answer(s, c, 400);
         }
         if (got != SINK_DONE || rest.n < r.head_bytes + r.body_bytes)
             break;
         size_t end = r.head_bytes + r.body_bytes;
-        handle(s, c, &r, str_sub(rest, r.head_bytes, end), received_us);
+        sink_handle_request(s, c, &r, str_sub(rest, r.head_bytes, end), received_us);
         at += end;
     }
     return at;
@@ -183,10 +184,10 @@ static size_t handle_all(struct sink *s, struct connection *c, struct str text, 
 
 /* ---- connections ---- */
 
-static void connection_free(struct sink *s, struct connection *c)
+static void sink_connection_free(struct sink *s, struct sink_connection *c)
 {
     if (c->due.at)
-        heap_remove(&s->held, &c->due);
+        heap_remove(&s->delayed, &c->due);
     list_remove(&c->link);
     close(c->fd);
     buf_release(&c->in);
@@ -194,8 +195,8 @@ static void connection_free(struct sink *s, struct connection *c)
     free(c);
 }
 
-/* False when the connection is at its end. */
-static bool send_out(struct sink *s, struct connection *c)
+/* False: the caller must close the connection. */
+static bool sink_send(struct sink *s, struct sink_connection *c)
 {
     ssize_t n = c->out.n ? send(c->fd, c->out.p, c->out.n, MSG_NOSIGNAL) : 0;
     if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -212,8 +213,8 @@ static bool send_out(struct sink *s, struct connection *c)
     return left > 0 || !c->close_after || c->due.at;
 }
 
-/* Handles what is whole and keeps the rest for later. */
-static size_t consume(struct sink *s, struct connection *c, struct str text)
+/* Handles the complete requests and stores the rest. */
+static size_t sink_consume(struct sink *s, struct sink_connection *c, struct str text)
 {
     int64_t now_us = clock_wall_us(s->setup.clock);
     bool kept = c->in.n > 0;
@@ -223,7 +224,7 @@ static size_t consume(struct sink *s, struct connection *c, struct str text)
             return 0;
         text = buf_str(&c->in);
     }
-    size_t used = handle_all(s, c, text, now_us);
+    size_t used = sink_handle_requests(s, c, text, now_us);
     struct str rest = str_sub(text, used, text.n);
     if (kept) {
         memmove(c->in.p, c->in.p + used, rest.n);
@@ -234,64 +235,65 @@ static size_t consume(struct sink *s, struct connection *c, struct str text)
     return used;
 }
 
-/* False when the connection is at its end. Goes on while answers leave as fast as they are made: nobody else would call. */
-static bool feed(struct sink *s, struct connection *c, struct str text)
+/* False: the caller must close the connection. Repeats while all answers could be sent: no epoll event would come
+ * for input that is already in the buffer. */
+static bool sink_feed(struct sink *s, struct sink_connection *c, struct str text)
 {
-    size_t used = consume(s, c, text);
-    bool open = !c->in.full && send_out(s, c);
+    size_t used = sink_consume(s, c, text);
+    bool open = !c->in.full && sink_send(s, c);
     while (open && used && c->in.n && !c->out.n) {
-        used = consume(s, c, S(""));
-        open = send_out(s, c);
+        used = sink_consume(s, c, S(""));
+        open = sink_send(s, c);
     }
     return open;
 }
 
-static bool on_connection(struct sink *s, struct connection *c, uint32_t events)
+static bool sink_on_connection(struct sink *s, struct sink_connection *c, uint32_t events)
 {
-    if (events & EPOLLOUT && (!send_out(s, c) || (c->in.n && !feed(s, c, S("")))))
+    if (events & EPOLLOUT && (!sink_send(s, c) || (c->in.n && !sink_feed(s, c, S("")))))
         return false;
     if (!(events & (EPOLLIN | EPOLLERR | EPOLLHUP)))
         return true;
     ssize_t n = recv(c->fd, s->scratch, sizeof s->scratch, 0);
     if (n < 0)
         return errno == EAGAIN || errno == EINTR;
-    return n > 0 && feed(s, c, (struct str){ s->scratch, (size_t)n });
+    return n > 0 && sink_feed(s, c, (struct str){ s->scratch, (size_t)n });
 }
 
-static void accept_all(struct sink *s)
+static void sink_accept_all(struct sink *s)
 {
     for (int fd; (fd = accept4(s->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
-        struct connection *c = xnew(*c);
+        struct sink_connection *c = xnew(*c);
         c->fd = fd;
         buf_init(&c->in, SINK_HEAD_MAX + SINK_BODY_MAX + READ_MAX);
         buf_init(&c->out, OUT_HIGH + ANSWER_MAX);
         list_push(&s->connections, &c->link);
         struct epoll_event ev = { .events = EPOLLIN, .data.ptr = c };
         if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) != 0)
-            connection_free(s, c);
+            sink_connection_free(s, c);
     }
 }
 
-static void answer_due(struct sink *s)
+static void sink_answer_delayed(struct sink *s)
 {
-    int64_t now_ns = s->held.n ? clock_steady_ns(s->setup.clock) : 0;
-    while (s->held.n && heap_peek(&s->held)->key <= now_ns) {
-        struct connection *c = container_of(heap_pop(&s->held), struct connection, due);
-        answer(s, c, c->due_status);
-        if (!send_out(s, c) || (c->in.n && !feed(s, c, S(""))))
-            connection_free(s, c);
+    int64_t now_ns = s->delayed.n ? clock_steady_ns(s->setup.clock) : 0;
+    while (s->delayed.n && heap_peek(&s->delayed)->key <= now_ns) {
+        struct sink_connection *c = container_of(heap_pop(&s->delayed), struct sink_connection, due);
+        sink_answer(s, c, c->due_status);
+        if (!sink_send(s, c) || (c->in.n && !sink_feed(s, c, S(""))))
+            sink_connection_free(s, c);
     }
 }
 
-/* ---- the whole ---- */
+/* ---- the server ---- */
 
-/* Rounded up: an answer is never early. */
-static int wait_ms(const struct sink *s)
+/* Time until the next delayed answer, rounded up, so that an answer is never early. */
+static int sink_wait_ms(const struct sink *s)
 {
-    if (!s->held.n)
+    if (!s->delayed.n)
         return -1;
-    int64_t left_ns = heap_peek(&s->held)->key - clock_steady_ns(s->setup.clock);
+    int64_t left_ns = heap_peek(&s->delayed)->key - clock_steady_ns(s->setup.clock);
     return left_ns <= 0 ? 0 : (int)((left_ns + 999999) / 1000000);
 }
 
@@ -299,22 +301,22 @@ enum err sink_run(struct sink *s, struct error *e)
 {
     struct epoll_event ev[EVENTS_MAX];
     for (;;) {
-        int n = epoll_wait(s->epoll_fd, ev, EVENTS_MAX, wait_ms(s));
+        int n = epoll_wait(s->epoll_fd, ev, EVENTS_MAX, sink_wait_ms(s));
         for (int i = 0; i < n; i++) {
             if (ev[i].data.ptr == &s->setup.stop_fd)
-                return flush_log(s, e);
+                return sink_flush_log(s, e);
             if (ev[i].data.ptr == s)
-                accept_all(s);
-            else if (!on_connection(s, ev[i].data.ptr, ev[i].events))
-                connection_free(s, ev[i].data.ptr);
+                sink_accept_all(s);
+            else if (!sink_on_connection(s, ev[i].data.ptr, ev[i].events))
+                sink_connection_free(s, ev[i].data.ptr);
         }
-        answer_due(s);
-        if (flush_log(s, e))
+        sink_answer_delayed(s);
+        if (sink_flush_log(s, e))
             return e->code;
     }
 }
 
-static bool parse_listen(struct str text, struct sockaddr_storage *ret, socklen_t *ret_n)
+static bool sink_parse_listen(struct str text, struct sockaddr_storage *ret, socklen_t *ret_n)
 {
     size_t colon = text.n;
     while (colon > 0 && text.p[colon - 1] != ':')
@@ -341,34 +343,35 @@ static bool parse_listen(struct str text, struct sockaddr_storage *ret, socklen_
     return true;
 }
 
-static bool watch(struct sink *s, int fd, void *tag)
+static bool sink_epoll_add(struct sink *s, int fd, void *tag)
 {
     struct epoll_event ev = { .events = EPOLLIN, .data.ptr = tag };
     return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0;
 }
 
-static bool listen_on(struct sink *s, const struct sockaddr_storage *at, socklen_t n)
+static bool sink_listen(struct sink *s, const struct sockaddr_storage *at, socklen_t n)
 {
     s->listen_fd = socket(at->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     setsockopt(s->listen_fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
     return bind(s->listen_fd, (const struct sockaddr *)at, n) == 0 && listen(s->listen_fd, 4096) == 0 &&
-           watch(s, s->listen_fd, s) && (s->setup.stop_fd < 0 || watch(s, s->setup.stop_fd, &s->setup.stop_fd));
+           sink_epoll_add(s, s->listen_fd, s) &&
+           (s->setup.stop_fd < 0 || sink_epoll_add(s, s->setup.stop_fd, &s->setup.stop_fd));
 }
 
 enum err sink_open(const struct sink_setup *setup, struct sink **ret, struct error *e)
 {
     struct sockaddr_storage at;
     socklen_t n;
-    if (!parse_listen(setup->listen, &at, &n))
+    if (!sink_parse_listen(setup->listen, &at, &n))
         return error_field(e, "--listen", "must be an address and a port, such as 127.0.0.1:8089 or [::1]:0");
     struct sink *s = xnew(*s);
     s->setup = *setup;
     list_init(&s->connections);
-    heap_init(&s->held);
+    heap_init(&s->delayed);
     map_init(&s->ids, HASH_STABLE);
     buf_init(&s->log, LOG_MAX);
-    if (!listen_on(s, &at, n)) {
+    if (!sink_listen(s, &at, n)) {
         enum err rc =
             error_set(e, ERR_UNAVAILABLE, "cannot listen on " STR_FMT ": %s", STR_ARG(setup->listen), strerror(errno));
         sink_free(s);
@@ -383,11 +386,11 @@ void sink_free(struct sink *s)
     if (!s)
         return;
     list_each (&s->connections, link)
-        connection_free(s, container_of(link, struct connection, link));
+        sink_connection_free(s, container_of(link, struct sink_connection, link));
     map_each (&s->ids, slot)
         free(slot->value);
     map_release(&s->ids);
-    heap_release(&s->held);
+    heap_release(&s->delayed);
     buf_release(&s->log);
     if (s->listen_fd >= 0)
         close(s->listen_fd);

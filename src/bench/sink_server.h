@@ -1,7 +1,9 @@
 #pragma once
-/* bench/sink_server.h - a receiver of webhooks that costs next to nothing: one thread, epoll, a receive and a send a call.
+/* bench/sink_server.h - a webhook receiver with little overhead: one thread, epoll, one receive and one send for
+ * each call.
  *
- * It is what demos, tests and benchmarks call, and what a fault test believes: one line a call, in the order of arrival. */
+ * Demos, tests and benchmarks call it. Its log has one line for each call, in order of arrival; fault tests rely on
+ * that. One thread calls all functions. */
 #include <stdio.h>
 
 #include "bench/sink_parse.h"
@@ -10,18 +12,18 @@
 struct sink;
 
 struct sink_setup {
-    struct str listen; /* 127.0.0.1:8089, [::1]:0; port 0: any that is free */
+    struct str listen; /* 127.0.0.1:8089, [::1]:0; port 0: any free port */
     struct sink_behaviour behaviour;
     struct clock *clock;
-    int log_fd;  /* a JSON line a call; -1: none */
-    FILE *shown; /* a line for the eye; NULL: none */
-    int stop_fd; /* sink_run ends when it is readable; -1: never */
+    int log_fd;  /* gets a JSON line for each call; -1: none */
+    FILE *shown; /* gets a readable line for each call; NULL: none */
+    int stop_fd; /* sink_run returns when this is readable; -1: never */
 };
 
 enum { SINK_ADDRESS_TEXT = 64, SINK_BODY_SHOWN = 256 };
 
 enum err sink_open(const struct sink_setup *setup, struct sink **ret, struct error *e) must_use;
 void sink_free(struct sink *s);
-void sink_address(const struct sink *s, char out[SINK_ADDRESS_TEXT]); /* what it listens on, port and all */
+void sink_address(const struct sink *s, char out[SINK_ADDRESS_TEXT]); /* the address and port that it listens on */
 enum err sink_run(struct sink *s, struct error *e) must_use;
 uint64_t sink_count(const struct sink *s); /* calls answered */

@@ -10,7 +10,7 @@ enum { LEAD_MS = 3000, IDLE_MS = 15000, PAD = 180, BODY_MAX = 16 << 20 };
 
 /* ---- requests ---- */
 
-static int64_t due_of(const struct bodies *w, size_t i)
+static int64_t bench_task_due_ms(const struct bench_workload *w, size_t i)
 {
     size_t number = w->first + i;
     uint64_t chance = hash_bytes(HASH_STABLE, (struct str){ (const char *)&number, sizeof number });
@@ -21,13 +21,13 @@ static int64_t due_of(const struct bodies *w, size_t i)
     return w->due_ms + (w->spread_ms ? (int64_t)i * w->spread_ms / (int64_t)w->tasks : 0);
 }
 
-/* Not by printf: whoever measures shares the machine with what is measured. */
-static void add_body(const struct bodies *w, size_t i, struct buf *out)
+/* Without printf, which is slow: this process shares the machine with the server that it measures. */
+static void bench_write_task(const struct bench_workload *w, size_t i, struct buf *out)
 {
     static char pad[PAD];
     char due[RFC3339_TEXT + 1];
     memset(pad, '0', sizeof pad);
-    rfc3339_format(due_of(w, i), due);
+    rfc3339_format(bench_task_due_ms(w, i), due);
     buf_text(out, "{\"name\":\"bench ");
     buf_u64(out, w->first + i);
     buf_text(out, "\",\"run_at\":\"");
@@ -41,7 +41,8 @@ static void add_body(const struct bodies *w, size_t i, struct buf *out)
     buf_text(out, "\"}}");
 }
 
-static void add_head(const struct bodies *w, size_t request, const char *path, size_t length, struct buf *out)
+static void bench_write_head(const struct bench_workload *w, size_t request, const char *path, size_t length,
+                             struct buf *out)
 {
     buf_printf(out,
                "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"
@@ -49,26 +50,27 @@ static void add_head(const struct bodies *w, size_t request, const char *path, s
                path, w->bench->server.key, (unsigned long long)w->bench->run, request, length);
 }
 
-static void make_request(void *context, size_t request, struct buf *out)
+static void bench_write_request(void *context, size_t request, struct buf *out)
 {
-    struct bodies *w = context;
+    struct bench_workload *w = context;
     struct buf *body = &w->scratch;
     buf_reset(body);
     size_t from = request * w->per_request, to = min_of(from + w->per_request, w->tasks);
     if (w->per_request == 1) {
-        add_body(w, from, body);
+        bench_write_task(w, from, body);
     } else {
         for (size_t i = from; i < to; i++) {
             buf_char(body, i == from ? '[' : ',');
-            add_body(w, i, body);
+            bench_write_task(w, i, body);
         }
         buf_char(body, ']');
     }
-    add_head(w, request, w->per_request == 1 ? "/v1/tasks" : "/v1/tasks/batch", body->n, out);
+    bench_write_head(w, request, w->per_request == 1 ? "/v1/tasks" : "/v1/tasks/batch", body->n, out);
     buf_add(out, buf_str(body));
 }
 
-enum err create_tasks(struct bench *b, struct bodies *w, size_t connections, double *ret_rate, struct error *e)
+enum err bench_create_tasks(struct bench *b, struct bench_workload *w, size_t connections, double *ret_rate,
+                            struct error *e)
 {
     w->bench = b;
     w->first = b->made;
@@ -79,7 +81,7 @@ enum err create_tasks(struct bench *b, struct bodies *w, size_t connections, dou
                          .port = b->server.port,
                          .connections = connections,
                          .requests = (w->tasks + w->per_request - 1) / w->per_request,
-                         .make = make_request,
+                         .make = bench_write_request,
                          .context = w };
     b->run = (uint64_t)clock_wall_us(b->cli->clock);
     buf_init(&w->scratch, BODY_MAX);
@@ -94,31 +96,31 @@ enum err create_tasks(struct bench *b, struct bodies *w, size_t connections, dou
     return ERR_OK;
 }
 
-size_t tasks_wanted(const struct bench *b, size_t otherwise)
+size_t bench_task_count(const struct bench *b, size_t otherwise)
 {
     return option_given(b->options, "tasks") ? (size_t)option_get(b->options, "tasks")->number : otherwise;
 }
 
-int64_t soon(struct bench *b, int64_t ms)
+int64_t bench_ms_from_now(struct bench *b, int64_t ms)
 {
     return clock_wall_ms(b->cli->clock) + ms;
 }
 
-int64_t lead_for(size_t n)
+int64_t bench_lead_ms(size_t n)
 {
     return LEAD_MS + (int64_t)n / 20;
 }
 
-/* ---- what became of them ---- */
+/* ---- settled tasks ---- */
 
-enum err expect_all(struct bench *b, size_t n, int64_t due_ms, struct error *e)
+enum err bench_wait_settled(struct bench *b, size_t n, int64_t due_ms, struct error *e)
 {
     int64_t until_due_ms = max_of(due_ms - clock_wall_ms(b->cli->clock), (int64_t)0);
     size_t seen = bench_server_wait(&b->server, n, until_due_ms + IDLE_MS);
     return seen == n ? ERR_OK : error_set(e, ERR_CORRUPT, "%zu of %zu tasks were settled", seen, n);
 }
 
-double samples_rate(const struct bench *b, size_t n)
+double bench_samples_rate(const struct bench *b, size_t n)
 {
     int64_t first_us = INT64_MAX, last_us = 0;
     for (size_t i = 0; i < n; i++) {
@@ -128,8 +130,9 @@ double samples_rate(const struct bench *b, size_t n)
     return (double)n * 1e6 / (double)max_of(last_us - first_us, (int64_t)1);
 }
 
-/* From the due time they share to the last settle: what was claimed ahead of it is a part, so it is taken off. */
-static double burst_rate(const struct bench *b, size_t n, int64_t due_ms)
+/* Tasks a second from their common due time to the last settle. Up to BENCH_SLOTS tasks were claimed before that
+ * time, so they do not count. */
+static double bench_burst_rate(const struct bench *b, size_t n, int64_t due_ms)
 {
     int64_t last_us = 0;
     for (size_t i = 0; i < n; i++)
@@ -138,53 +141,57 @@ static double burst_rate(const struct bench *b, size_t n, int64_t due_ms)
     return (double)(n - ahead) * 1e6 / (double)(last_us - due_ms * 1000);
 }
 
-enum err run_burst(struct bench *b, size_t n, struct burst *ret, struct error *e)
+enum err bench_run_burst(struct bench *b, size_t n, struct burst_result *ret, struct error *e)
 {
-    struct bodies w = { .tasks = n, .per_request = BENCH_BATCH, .due_ms = soon(b, lead_for(n)) };
+    struct bench_workload w = { .tasks = n,
+                                .per_request = BENCH_BATCH,
+                                .due_ms = bench_ms_from_now(b, bench_lead_ms(n)) };
     double rate;
-    if (create_tasks(b, &w, BATCH_CONNECTIONS, &rate, e))
+    if (bench_create_tasks(b, &w, BATCH_CONNECTIONS, &rate, e))
         return e->code;
     int64_t before_us = bench_server_cpu_us(&b->server);
-    if (expect_all(b, n, w.due_ms, e))
+    if (bench_wait_settled(b, n, w.due_ms, e))
         return e->code;
-    *ret = (struct burst){ .rate = burst_rate(b, n, w.due_ms),
-                           .cpu_us = (double)(bench_server_cpu_us(&b->server) - before_us) / (double)n };
+    *ret = (struct burst_result){ .rate = bench_burst_rate(b, n, w.due_ms),
+                                  .cpu_us = (double)(bench_server_cpu_us(&b->server) - before_us) / (double)n };
     return ERR_OK;
 }
 
-enum err run_spread(struct bench *b, size_t n, struct error *e)
+enum err bench_run_spread(struct bench *b, size_t n, struct error *e)
 {
-    struct bodies w = {
-        .tasks = n, .per_request = BENCH_BATCH, .due_ms = soon(b, lead_for(n)), .spread_ms = (int64_t)n
-    };
+    struct bench_workload w = { .tasks = n,
+                                .per_request = BENCH_BATCH,
+                                .due_ms = bench_ms_from_now(b, bench_lead_ms(n)),
+                                .spread_ms = (int64_t)n };
     double rate;
-    return create_tasks(b, &w, BATCH_CONNECTIONS, &rate, e) || expect_all(b, n, w.due_ms, e) ? e->code : ERR_OK;
+    return bench_create_tasks(b, &w, BATCH_CONNECTIONS, &rate, e) || bench_wait_settled(b, n, w.due_ms, e) ? e->code
+                                                                                                           : ERR_OK;
 }
 
 /* ---- figures ---- */
 
-void add_figure(struct bench *b, const char *name, const char *unit, double value)
+void bench_add_figure(struct bench *b, const char *name, const char *unit, double value)
 {
     if (b->figure_count == FIGURES_MAX)
         return;
-    struct figure *f = &b->figures[b->figure_count++];
-    *f = (struct figure){ .unit = unit, .value = value };
+    struct bench_figure *f = &b->figures[b->figure_count++];
+    *f = (struct bench_figure){ .unit = unit, .value = value };
     snprintf(f->name, sizeof f->name, "%s", name);
 }
 
-void add_burst(struct bench *b, const char *name, const struct burst *u)
+void bench_add_burst(struct bench *b, const char *name, const struct burst_result *u)
 {
-    add_figure(b, name, "tasks/s", u->rate);
-    add_figure(b, "  server CPU", "us/task", u->cpu_us);
+    bench_add_figure(b, name, "tasks/s", u->rate);
+    bench_add_figure(b, "  server CPU", "us/task", u->cpu_us);
 }
 
-int compare_i64(const void *a, const void *b)
+int bench_compare_i64(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
 
-void add_lag(struct bench *b, const char *label, size_t n)
+void bench_add_lag(struct bench *b, const char *label, size_t n)
 {
     static const struct {
         const char *name;
@@ -196,13 +203,13 @@ void add_lag(struct bench *b, const char *label, size_t n)
         lag[i] = b->server.shared->v[i].started_us - b->server.shared->v[i].due_ms * 1000;
         early += lag[i] < 0;
     }
-    qsort(lag, n, sizeof *lag, compare_i64);
+    qsort(lag, n, sizeof *lag, bench_compare_i64);
     char name[64];
     for (size_t i = 0; n && i < array_count(rows); i++) {
         snprintf(name, sizeof name, "%slag %s", label, rows[i].name);
-        add_figure(b, name, "ms", (double)lag[min_of(n * rows[i].per_mille / 1000, n - 1)] / 1000);
+        bench_add_figure(b, name, "ms", (double)lag[min_of(n * rows[i].per_mille / 1000, n - 1)] / 1000);
     }
     snprintf(name, sizeof name, "%searly", label);
-    add_figure(b, name, "tasks", (double)early);
+    bench_add_figure(b, name, "tasks", (double)early);
     free(lag);
 }

@@ -1,11 +1,11 @@
 #pragma once
-/* bench/tasks.h - what the scenarios of `belfry bench` are made of: tasks created by the thousand, what became of them, and
- * figures. */
+/* bench/tasks.h - building blocks of the scenarios of `belfry bench`: create many tasks, wait until they are
+ * settled, and compute figures. */
 #include "bench/bench_server.h"
 
 enum { FIGURES_MAX = 32, BENCH_BATCH = 1000, BENCH_SLOTS = 10000, BATCH_CONNECTIONS = 4 };
 
-struct figure {
+struct bench_figure {
     char name[64];
     const char *unit;
     double value;
@@ -14,63 +14,63 @@ struct figure {
 struct bench {
     struct cli *cli;
     const struct options *options;
-    struct bench_place place;
+    struct bench_setup place;
     struct bench_server server;
-    struct figure figures[FIGURES_MAX];
+    struct bench_figure figures[FIGURES_MAX];
     size_t figure_count;
-    const char *target; /* the members of a task that say what it does */
-    uint64_t run;       /* makes idempotency keys of one run differ from the next */
-    size_t made;        /* tasks so far: numbers go on, as the orders of a shop do */
+    const char *target; /* JSON members of the task's target */
+    uint64_t run;       /* part of the idempotency keys, so that they differ between runs */
+    size_t made;        /* tasks created so far: their numbers continue */
 };
 
-int compare_i64(const void *a, const void *b); /* for qsort */
-void add_figure(struct bench *b, const char *name, const char *unit, double value);
+int bench_compare_i64(const void *a, const void *b); /* for qsort */
+void bench_add_figure(struct bench *b, const char *name, const char *unit, double value);
 
-/* Start minus due time of the n samples there are. label goes in front of the names: "burst ". Early is what was never to
- * happen. */
-void add_lag(struct bench *b, const char *label, size_t n);
+/* Adds percentiles of start minus due time of the first n samples, and the number of early starts, which must be 0.
+ * The names of the figures begin with label ("burst: "). */
+void bench_add_lag(struct bench *b, const char *label, size_t n);
 
-/* What bodies are to hold: the time each is due, spread over spread_ms in order of its index, or at random. */
-struct bodies {
+/* Tasks to create. Their due times are spread over spread_ms from due_ms on: evenly by index, or at random. */
+struct bench_workload {
     struct bench *bench;
     size_t tasks, per_request;
-    size_t first; /* the number of the first; create_tasks sets it */
+    size_t first; /* number of the first task; bench_create_tasks sets it */
     int64_t due_ms, spread_ms;
     bool random_due;
-    /* Of those at random, every so many (0: none) is due at random over SOON_SPREAD_MS from soon_ms on. */
+    /* With random_due: every soon_each-th task (0: none) is due at random over SOON_SPREAD_MS from soon_ms on. */
     size_t soon_each;
     int64_t soon_ms;
-    struct buf scratch; /* the request's body while it is made */
+    struct buf scratch; /* body of the request that is being written */
 };
 enum { SOON_SPREAD_MS = 5000 };
 
-/* Creates the tasks; *ret_rate is how many a second. Samples of earlier ones are forgotten. */
-enum err create_tasks(struct bench *b, struct bodies *w, size_t connections, double *ret_rate,
-                      struct error *e) must_use;
+/* Creates the tasks; *ret_rate: tasks a second. Removes all earlier samples. */
+enum err bench_create_tasks(struct bench *b, struct bench_workload *w, size_t connections, double *ret_rate,
+                            struct error *e) must_use;
 
-/* Waits until n samples are there. */
-enum err expect_all(struct bench *b, size_t n, int64_t due_ms, struct error *e) must_use;
+/* Waits until there are n samples. */
+enum err bench_wait_settled(struct bench *b, size_t n, int64_t due_ms, struct error *e) must_use;
 
-/* n tasks due all at one instant, and created before it: claimed, run and settled. */
-struct burst {
+/* Creates n tasks that are due at the same time, and measures how fast they are claimed, run and settled. */
+struct burst_result {
     double rate;   /* tasks a second */
-    double cpu_us; /* of the server, a task: what other processes take of the machine does not show in it */
+    double cpu_us; /* CPU time of the server for each task; other processes on the machine do not change it */
 };
-enum err run_burst(struct bench *b, size_t n, struct burst *ret, struct error *e) must_use;
-void add_burst(struct bench *b, const char *name, const struct burst *u);
+enum err bench_run_burst(struct bench *b, size_t n, struct burst_result *ret, struct error *e) must_use;
+void bench_add_burst(struct bench *b, const char *name, const struct burst_result *u);
 
-/* Of n samples: how many a second, from the first start to the last settle. */
-double samples_rate(const struct bench *b, size_t n);
+/* Samples a second of the first n, from the first start to the last settle. */
+double bench_samples_rate(const struct bench *b, size_t n);
 
-/* n tasks, 1,000 a second. */
-enum err run_spread(struct bench *b, size_t n, struct error *e) must_use;
+/* Creates n tasks that are due at 1,000 a second, and waits until they are settled. */
+enum err bench_run_spread(struct bench *b, size_t n, struct error *e) must_use;
 
-/* --tasks, or else as many. */
-size_t tasks_wanted(const struct bench *b, size_t otherwise);
-int64_t soon(struct bench *b, int64_t ms); /* so many milliseconds from now */
-int64_t lead_for(size_t n);                /* time to create n tasks in batches, with much to spare */
+/* --tasks, or `otherwise` if it is not given. */
+size_t bench_task_count(const struct bench *b, size_t otherwise);
+int64_t bench_ms_from_now(struct bench *b, int64_t ms); /* the time in ms milliseconds */
+int64_t bench_lead_ms(size_t n);                        /* ample time to create n tasks in batches */
 
-/* The larger scenarios. */
+/* The larger scenarios, each in a file of its own. */
 enum err bench_pending(struct bench *b, struct error *e) must_use;
 enum err bench_webhook(struct bench *b, struct error *e) must_use;
 enum err bench_fairness(struct bench *b, struct error *e) must_use;

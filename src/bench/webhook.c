@@ -1,45 +1,45 @@
-/* The scenario `webhook`: tasks that call a sink on this machine. */
+/* The scenario `webhook`: tasks that call a local sink. */
 #include "bench/bare_curl.h"
 #include "bench/tasks.h"
 
 enum { BACKLOG = 100000, SPREAD = 10000, BURST = 10000, BARE_CONCURRENCY = 64 };
 
-/* About what a task of ours sends. */
+/* About as large as the body that a task sends. */
 static const char payload[] = "{\"order\":12345,\"note\":\"0000000000000000000000000000000000000000000000000000000000"
                               "000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
                               "0000000000000000000000000000000000000000\"}";
 
-/* As many as fit in flight; then the same number by nobody but libcurl, while the server has nothing to do. */
-static enum err run_backlog(struct bench *b, const char *url, struct error *e)
+/* Measures a backlog of calls; then the same number of calls by libcurl alone, while the server is idle. */
+static enum err webhook_run_backlog(struct bench *b, const char *url, struct error *e)
 {
-    size_t n = tasks_wanted(b, BACKLOG);
-    struct bare_load load = {
+    size_t n = bench_task_count(b, BACKLOG);
+    struct bare_curl_load load = {
         .clock = b->cli->clock, .url = url, .payload = payload, .calls = (long)n, .concurrency = BARE_CONCURRENCY
     };
-    struct burst ours;
+    struct burst_result ours;
     double bare;
-    if (run_burst(b, n, &ours, e))
+    if (bench_run_burst(b, n, &ours, e))
         return e->code;
-    ours.rate = samples_rate(b, n); /* no call was made ahead of its time, unlike its claim */
-    if (bench_bare(&load, &bare, e))
+    ours.rate = bench_samples_rate(b, n); /* claims happen before the due time, but calls do not */
+    if (bench_bare_curl(&load, &bare, e))
         return e->code;
-    add_burst(b, "claim, call and settle", &ours);
-    add_figure(b, "bare libcurl", "calls/s", bare);
-    add_figure(b, "  ratio to it", "%", 100 * ours.rate / bare);
+    bench_add_burst(b, "claim, call and settle", &ours);
+    bench_add_figure(b, "bare libcurl", "calls/s", bare);
+    bench_add_figure(b, "  ratio to it", "%", 100 * ours.rate / bare);
     return ERR_OK;
 }
 
-static enum err run_lags(struct bench *b, struct error *e)
+static enum err webhook_run_lags(struct bench *b, struct error *e)
 {
-    size_t spread = min_of(tasks_wanted(b, SPREAD), (size_t)SPREAD),
-           burst = min_of(tasks_wanted(b, BURST), (size_t)BURST);
-    struct burst all;
-    if (run_spread(b, spread, e))
+    size_t spread = min_of(bench_task_count(b, SPREAD), (size_t)SPREAD),
+           burst = min_of(bench_task_count(b, BURST), (size_t)BURST);
+    struct burst_result all;
+    if (bench_run_spread(b, spread, e))
         return e->code;
-    add_lag(b, "spread: ", spread);
-    if (run_burst(b, burst, &all, e))
+    bench_add_lag(b, "spread: ", spread);
+    if (bench_run_burst(b, burst, &all, e))
         return e->code;
-    add_lag(b, "burst: ", burst);
+    bench_add_lag(b, "burst: ", burst);
     return ERR_OK;
 }
 
@@ -52,7 +52,7 @@ enum err bench_webhook(struct bench *b, struct error *e)
     snprintf(url, sizeof url, "http://%s/", sink.address);
     snprintf(target, sizeof target, "\"target_type\":\"HTTP_CALLBACK\",\"target_config\":{\"url\":\"%s\"}", url);
     b->target = target;
-    enum err rc = run_backlog(b, url, e) || run_lags(b, e) ? e->code : ERR_OK;
+    enum err rc = webhook_run_backlog(b, url, e) || webhook_run_lags(b, e) ? e->code : ERR_OK;
     b->target = NULL;
     bench_sink_stop(&sink);
     return rc;

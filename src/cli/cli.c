@@ -15,7 +15,7 @@ const struct command *command_find(struct str name)
     return NULL;
 }
 
-static bool has_flag(const struct option *rows, size_t count, const char *flag)
+static bool command_has_flag(const struct option *rows, size_t count, const char *flag)
 {
     for (size_t i = 0; i < count; i++)
         if (rows[i].flag && strcmp(rows[i].flag, flag) == 0)
@@ -23,7 +23,7 @@ static bool has_flag(const struct option *rows, size_t count, const char *flag)
     return false;
 }
 
-static size_t own_options(const struct command *c, struct option *ret, size_t max)
+static size_t command_own_options(const struct command *c, struct option *ret, size_t max)
 {
     size_t n = 0;
     for (size_t i = 0; i < c->option_count && n < max; i++)
@@ -35,9 +35,9 @@ static size_t own_options(const struct command *c, struct option *ret, size_t ma
 
 size_t command_options(const struct command *c, struct option *ret, size_t max)
 {
-    size_t own = own_options(c, ret, max), n = own;
+    size_t own = command_own_options(c, ret, max), n = own;
     for (size_t i = 0; i < common_option_count && n < max; i++)
-        if (!has_flag(ret, own, common_options[i].flag))
+        if (!command_has_flag(ret, own, common_options[i].flag))
             ret[n++] = common_options[i];
     return n;
 }
@@ -45,7 +45,7 @@ size_t command_options(const struct command *c, struct option *ret, size_t max)
 void command_help(const struct command *c, struct buf *out)
 {
     struct option rows[COMMAND_OPTIONS_MAX];
-    size_t own = own_options(c, rows, array_count(rows)), n = command_options(c, rows, array_count(rows));
+    size_t own = command_own_options(c, rows, array_count(rows)), n = command_options(c, rows, array_count(rows));
     buf_printf(out, "belfry %s - %s\n\nUsage: belfry %s [OPTION…]%s%s\n", c->name, c->summary, c->name,
                c->words[0] ? " " : "", c->words);
     if (own)
@@ -59,8 +59,8 @@ void command_help(const struct command *c, struct buf *out)
 
 void commands_help(struct buf *out)
 {
-    buf_text(out, "Belfry - do this later, do this every morning, do this after that\n\n"
-                  "Usage: belfry COMMAND [OPTION…] [WORD…]\n\nCommands:\n");
+    buf_text(out, "Belfry - a task scheduler: do this later, do this every morning, do this after that\n\n"
+                  "Usage: belfry COMMAND [OPTION…] [ARGUMENT…]\n\nCommands:\n");
     for (const struct command *const *c = commands; *c; c++)
         if (!(*c)->hidden)
             buf_printf(out, "  %-12s %s\n", (*c)->name, (*c)->summary);
@@ -68,8 +68,8 @@ void commands_help(struct buf *out)
                   "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 server unreachable.\n");
 }
 
-/* A sentence may hold what was typed, and was perhaps cut within a character. */
-static void print_plainly(FILE *out, struct str text)
+/* An error text may contain user input, and may have been cut within a UTF-8 character. */
+static void cli_print_escaped(FILE *out, struct str text)
 {
     for (size_t i = 0; i < text.n;) {
         size_t n = str_utf8_at(text, i);
@@ -84,12 +84,12 @@ static void print_plainly(FILE *out, struct str text)
 
 enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code)
 {
-    /* "--count must be …" reads as a sentence; the name of a cron field or a JSON path stands in front of one. */
+    /* "--count must be …" is a sentence; the name of a cron field or a JSON path is followed by a colon. */
     const char *between = e->field[0] == '\0' ? "" : e->field[0] == '-' ? " " : ": ";
     fprintf(cli->err, "belfry %s: ", command);
-    print_plainly(cli->err, str_from(e->field));
+    cli_print_escaped(cli->err, str_from(e->field));
     fputs(between, cli->err);
-    print_plainly(cli->err, str_from(e->text));
+    cli_print_escaped(cli->err, str_from(e->text));
     fputc('\n', cli->err);
     return code;
 }
@@ -103,7 +103,7 @@ bool cli_print(struct cli *cli, const struct buf *text)
     return !cli->out_errno;
 }
 
-static int print_help(struct cli *cli, const struct command *c)
+static int cli_print_help(struct cli *cli, const struct command *c)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, HELP_MAX);
@@ -115,8 +115,8 @@ static int print_help(struct cli *cli, const struct command *c)
     return EXIT_DONE;
 }
 
-/* Output that was lost is a failure, whatever the command thinks of its own work. */
-static int check_output(struct cli *cli, const struct command *c, int code)
+/* Lost output is a failure, even if the command itself succeeded. */
+static int cli_check_output(struct cli *cli, const struct command *c, int code)
 {
     if (!cli->out_errno || cli->out_errno == EPIPE)
         return code;
@@ -125,31 +125,31 @@ static int check_output(struct cli *cli, const struct command *c, int code)
     return (int)cli_fail(cli, c->name, &e, EXIT_REFUSED);
 }
 
-static int refuse_usage(struct cli *cli, const struct command *c, const struct error *e)
+static int cli_refuse_usage(struct cli *cli, const struct command *c, const struct error *e)
 {
     cli_fail(cli, c->name, e, EXIT_USAGE);
     fprintf(cli->err, "Try 'belfry %s --help'.\n", c->name);
     return EXIT_USAGE;
 }
 
-static int run_command(struct cli *cli, const struct command *c, int argc, char *const *argv)
+static int command_run_with(struct cli *cli, const struct command *c, int argc, char *const *argv)
 {
     struct option rows[COMMAND_OPTIONS_MAX];
     cleanup_with(options_release) struct options o;
     options_init(&o, rows, command_options(c, rows, array_count(rows)));
     struct error e;
     cli->command = c;
-    if (options_parse_flags(&o, argc, argv, &e) || options_parse_env(&o, environment, &e))
-        return refuse_usage(cli, c, &e);
+    if (options_parse_flags(&o, argc, argv, &e) || options_parse_env(&o, options_getenv, &e))
+        return cli_refuse_usage(cli, c, &e);
     if (option_get(&o, "help")->number)
-        return check_output(cli, c, print_help(cli, c));
+        return cli_check_output(cli, c, cli_print_help(cli, c));
     if (c->words[0] == '\0' && o.word_count) {
         char word[QUOTE_TEXT];
         quote_text(o.words[0], word);
-        error_set(&e, ERR_INVALID, "takes no words, and %s is one", word);
-        return refuse_usage(cli, c, &e);
+        error_set(&e, ERR_INVALID, "takes no arguments, but got %s", word);
+        return cli_refuse_usage(cli, c, &e);
     }
-    return check_output(cli, c, (int)c->run(cli, &o));
+    return cli_check_output(cli, c, (int)c->run(cli, &o));
 }
 
 enum exit_code command_unknown(struct cli *cli, struct str name)
@@ -180,9 +180,9 @@ int cli_main(struct cli *cli, int argc, char *const *argv)
     }
     struct str word = str_from(argv[1]);
     if (str_eq(word, S("--help")) || str_eq(word, S("-h")))
-        return check_output(cli, command_find(S("help")), print_help(cli, NULL));
+        return cli_check_output(cli, command_find(S("help")), cli_print_help(cli, NULL));
     if (str_eq(word, S("--version")))
-        return run_command(cli, command_find(S("version")), argc - 2, argv + 2);
+        return command_run_with(cli, command_find(S("version")), argc - 2, argv + 2);
     const struct command *c = command_find(word);
-    return c ? run_command(cli, c, argc - 2, argv + 2) : (int)command_unknown(cli, word);
+    return c ? command_run_with(cli, c, argc - 2, argv + 2) : (int)command_unknown(cli, word);
 }

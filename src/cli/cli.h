@@ -1,8 +1,8 @@
 #pragma once
-/* cli/cli.h - the command line: a table of commands, each a table of options and a function.
+/* cli/cli.h - the command line: a table of commands, each with a table of options and a function.
  *
- * Dispatch, --help and shell completion read the tables: a new command is a file of its own and a row in commands.c. Exit codes
- * are fixed (API.md): scripts rely on them. */
+ * Dispatch, --help and shell completion read the tables: a new command is a new file and a row in commands.c. Exit
+ * codes never change: scripts rely on them. */
 #include <stdio.h>
 
 #include "base/option/option.h"
@@ -11,33 +11,33 @@
 
 enum exit_code { EXIT_DONE = 0, EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_UNREACHABLE = 3 };
 
-/* What main.c gives to every command. */
+/* Context that main.c gives to every command. */
 struct cli {
     struct clock *clock;
     struct zoneinfo *zones;
     FILE *out, *err;
     bool out_is_terminal;
-    int out_errno;                 /* why out takes no more; 0: it does */
-    const char *program;           /* as it was called: what commands that we propose begin with */
-    const struct command *command; /* the one that runs: several may share a function */
+    int out_errno;                 /* error of the first failed write to out; 0: none */
+    const char *program;           /* argv[0]: suggested commands begin with it */
+    const struct command *command; /* the running command; several commands may share one function */
 };
 
 struct command {
     const char *name;
-    const char *words;   /* what stands behind the options: "EXPR", "[COMMAND]" */
+    const char *words;   /* arguments after the options: "EXPR", "[COMMAND]"; "": none */
     const char *summary; /* one line, no full stop */
-    const char *detail;  /* what --help teaches below the options: paragraphs and examples */
+    const char *detail;  /* text of --help below the options: paragraphs and examples */
     const struct option *options;
     size_t option_count;
-    const struct option *shared_options; /* those it has together with other commands; NULL: none */
+    const struct option *shared_options; /* options that other commands have too; NULL: none */
     size_t shared_count;
     enum exit_code (*run)(struct cli *cli, const struct options *o);
     bool hidden; /* from help and completion */
 };
 
-extern const struct command *const commands[]; /* in the order of help; NULL at the end */
+extern const struct command *const commands[]; /* in the order of --help; NULL at the end */
 
-/* Options that every command takes, unless it has its own of that name. */
+/* Options that every command takes, unless it has an option of its own with the same name. */
 extern const struct option common_options[];
 extern const size_t common_option_count;
 
@@ -45,18 +45,19 @@ extern const size_t common_option_count;
 int cli_main(struct cli *cli, int argc, char *const *argv);
 
 const struct command *command_find(struct str name);              /* NULL: there is none */
-enum exit_code command_unknown(struct cli *cli, struct str name); /* says so on stderr, with the closest one */
+enum exit_code command_unknown(struct cli *cli, struct str name); /* prints an error with the closest name to stderr */
 void command_help(const struct command *c, struct buf *out);
 void commands_help(struct buf *out);
 
-/* A command's own options, those it shares, and the common ones, into ret; returns how many. */
+/* Copies a command's own, shared and common options to ret; returns their number. */
 enum { COMMAND_OPTIONS_MAX = 64 };
 size_t command_options(const struct command *c, struct option *ret, size_t max);
 
-/* "belfry next: minute: 60 is not between 0 and 59", on stderr; what would garble a terminal is shown as '?'. Returns code,
- * for `return cli_fail(…)`. */
+/* Prints "belfry next: minute: 60 is not between 0 and 59" to stderr, with '?' for each control character and each
+ * invalid byte. Returns code, for `return cli_fail(…)`. */
 enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code);
 
-/* Writes the buffer to stdout. False: nobody takes it any more, stop. A reader that went away (| head) is no failure;
- * any other reason becomes a sentence and EXIT_REFUSED when the command returns. */
+/* Writes the buffer to stdout. False: a write has failed, so the command should stop. If the reader closed the pipe
+ * (| head), that is no failure; any other error is printed, and the exit code is EXIT_REFUSED, when the command
+ * returns. */
 bool cli_print(struct cli *cli, const struct buf *text);

@@ -1,4 +1,4 @@
-/* Sentences about what went wrong stand here and nowhere else: unreachable, refused (problem+json), wrong key, not JSON. */
+/* All error messages about the server are here: unreachable, refused (problem+json), wrong key, answer is not JSON. */
 #include "cli/client.h"
 
 #include <assert.h>
@@ -22,16 +22,16 @@ enum {
 struct client {
     struct cli *cli;
     CURL *curl;
-    struct buf server; /* "http://127.0.0.1:8080", no slash behind it */
-    struct buf bearer; /* "Authorization: Bearer …"; empty: no key was found */
-    struct buf looked; /* where the key came from, or where it was looked for */
-    bool is_loopback, in_hurry;
+    struct buf server;   /* "http://127.0.0.1:8080", without a slash at the end */
+    struct buf bearer;   /* "Authorization: Bearer …"; empty: no key was found */
+    struct buf key_hint; /* end of the error sentence after a 401: which key was rejected, or where one was searched */
+    bool is_loopback, has_deadline;
     struct uuid_gen ids;
     char why[CURL_ERROR_SIZE];
 };
 
-/* What is received of one try. */
-struct receipt {
+/* The response to one attempt. */
+struct client_response {
     long status;
     struct buf body;
 };
@@ -43,7 +43,7 @@ void client_free(struct client *c)
     curl_easy_cleanup(c->curl);
     buf_release(&c->server);
     buf_release(&c->bearer);
-    buf_release(&c->looked);
+    buf_release(&c->key_hint);
     free(c);
 }
 
@@ -52,13 +52,13 @@ void client_freep(struct client **c)
     client_free(*c);
 }
 
-void answer_release(struct answer *a)
+void client_answer_release(struct client_answer *a)
 {
     json_doc_release(&a->doc);
     buf_release(&a->body);
 }
 
-void json_line(struct buf *out, struct str json)
+void client_json_line(struct buf *out, struct str json)
 {
     size_t from = out->n;
     buf_add(out, json);
@@ -68,10 +68,11 @@ void json_line(struct buf *out, struct str json)
     buf_char(out, '\n');
 }
 
-/* ---- opening ---- */
+/* ---- server URL and API key ---- */
 
-/* localhost, 127.x.x.x or [::1]: as libcurl itself reads the URL, so that nobody hides behind "127.0.0.1@" or the like. */
-static bool is_loopback_name(struct str host)
+/* Whether the host is localhost, 127.x.x.x or [::1]. libcurl has parsed the URL, so that "127.0.0.1@example.com"
+ * does not count. */
+static bool client_is_loopback_host(struct str host)
 {
     if (str_eq_nocase(host, S("localhost")) || str_eq(host, S("[::1]")))
         return true;
@@ -81,20 +82,20 @@ static bool is_loopback_name(struct str host)
     return str_starts(host, S("127."));
 }
 
-static enum err read_host(struct client *c, struct error *e)
+static enum err client_read_host(struct client *c, struct error *e)
 {
     CURLU *url = curl_url();
     char *host = NULL;
     assert(url);
     bool is_url = curl_url_set(url, CURLUPART_URL, buf_cstr(&c->server), 0) == CURLUE_OK &&
                   curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK;
-    c->is_loopback = is_url && is_loopback_name(str_from(host));
+    c->is_loopback = is_url && client_is_loopback_host(str_from(host));
     curl_free(host);
     curl_url_cleanup(url);
-    return is_url ? ERR_OK : error_field(e, "--server", "is no URL: write it like http://127.0.0.1:8080");
+    return is_url ? ERR_OK : error_field(e, "--server", "is not a URL: write it as http://127.0.0.1:8080");
 }
 
-static enum err read_server(struct client *c, const struct options *o, struct error *e)
+static enum err client_read_server(struct client *c, const struct options *o, struct error *e)
 {
     struct str url = option_get(o, "server")->text;
     while (url.n && url.p[url.n - 1] == '/')
@@ -102,57 +103,57 @@ static enum err read_server(struct client *c, const struct options *o, struct er
     if (!str_starts(url, S("http://")) && !str_starts(url, S("https://")))
         return error_field(e, "--server", "must begin with http:// or https://");
     buf_add(&c->server, url);
-    return read_host(c, e);
+    return client_read_host(c, e);
 }
 
-/* Without a key given, that of the data directory. A server elsewhere gets it only if the data directory was named: a key
- * that lies around here is no business of theirs. */
-static void read_key_file(struct client *c, const struct options *o, struct buf *key)
+/* If no key is given, uses admin.key in the data directory. A remote server gets that key only if --data-dir is
+ * given: the default data directory belongs to a server on this machine, whose key must not be sent elsewhere. */
+static void client_read_key_file(struct client *c, const struct options *o, struct buf *key)
 {
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, TEXT_MAX);
-    data_dir(o, &path);
+    options_data_dir(o, &path);
     buf_text(&path, "/admin.key");
     if (!c->is_loopback && !option_given(o, "data-dir")) {
-        buf_text(&c->looked, "there is none in --key or BELFRY_KEY");
+        buf_text(&c->key_hint, "none was found in --key or BELFRY_KEY");
         return;
     }
     struct error why;
-    if (secret_read_file(buf_cstr(&path), key, &why))
-        buf_printf(&c->looked, "there is none in --key, BELFRY_KEY or %s",
+    if (options_read_secret_file(buf_cstr(&path), key, &why))
+        buf_printf(&c->key_hint, "none was found in --key, BELFRY_KEY or %s",
                    why.code == ERR_NOT_FOUND ? buf_cstr(&path) : why.text);
     else
-        buf_printf(&c->looked, "the one in %s is not accepted", buf_cstr(&path));
+        buf_printf(&c->key_hint, "the key in %s is not accepted", buf_cstr(&path));
 }
 
-static enum err read_key(struct client *c, const struct options *o, struct error *e)
+static enum err client_read_key(struct client *c, const struct options *o, struct error *e)
 {
     cleanup_with(buf_release) struct buf key;
     buf_init(&key, TEXT_MAX);
     const struct option_value *given = option_get(o, "key");
     const char *name = given->source == FROM_ENV ? "BELFRY_KEY" : "--key";
-    if (given->text.p && secret_read(given->text, name, &key, e))
+    if (given->text.p && options_read_secret(given->text, name, &key, e))
         return e->code;
     if (!given->text.p)
-        read_key_file(c, o, &key);
+        client_read_key_file(c, o, &key);
     else
-        buf_printf(&c->looked, "that of %s is not accepted", name);
+        buf_printf(&c->key_hint, "the key of %s is not accepted", name);
     for (size_t i = 0; i < key.n; i++)
         if (key.p[i] <= ' ' || key.p[i] >= 0x7F)
-            return error_field(e, name, "is no key: it holds blanks or unprintable characters");
+            return error_field(e, name, "is not an API key: it contains blanks or unprintable characters");
     if (key.n)
         buf_printf(&c->bearer, "Authorization: Bearer %s", buf_cstr(&key));
     return ERR_OK;
 }
 
-static size_t receive(char *bytes, size_t size, size_t n, void *context)
+static size_t client_on_body(char *bytes, size_t size, size_t n, void *context)
 {
-    struct receipt *r = context;
+    struct client_response *r = context;
     buf_add(&r->body, (struct str){ bytes, size * n });
     return r->body.full ? 0 : size * n;
 }
 
-static void setup(struct client *c)
+static void client_setup_curl(struct client *c)
 {
     c->curl = curl_easy_init();
     assert(c->curl);
@@ -162,7 +163,7 @@ static void setup(struct client *c)
     curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)ANSWER_TIMEOUT_MS);
     curl_easy_setopt(c->curl, CURLOPT_USERAGENT, "belfry/" BELFRY_VERSION);
-    curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, receive);
+    curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, client_on_body);
     if (c->is_loopback)
         curl_easy_setopt(c->curl, CURLOPT_NOPROXY, "*");
 }
@@ -173,66 +174,66 @@ enum exit_code client_open(struct cli *cli, const struct options *o, struct clie
     c->cli = cli;
     buf_init(&c->server, TEXT_MAX);
     buf_init(&c->bearer, TEXT_MAX);
-    buf_init(&c->looked, TEXT_MAX);
+    buf_init(&c->key_hint, TEXT_MAX);
     uint64_t seed;
     ssize_t got = getrandom(&seed, sizeof seed, 0);
     assert(got == sizeof seed);
     uuid_gen_init(&c->ids, seed);
     struct error e;
-    if (read_server(c, o, &e) || read_key(c, o, &e))
+    if (client_read_server(c, o, &e) || client_read_key(c, o, &e))
         return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
-    setup(c);
+    client_setup_curl(c);
     *ret = take(c);
     return EXIT_DONE;
 }
 
-void client_hurry(struct client *c, int64_t ms)
+void client_set_deadline(struct client *c, int64_t ms)
 {
-    c->in_hurry = true;
+    c->has_deadline = true;
     curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)ms);
     curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)ms);
 }
 
-/* ---- one call ---- */
+/* ---- requests ---- */
 
-static void add_header(struct curl_slist **list, const char *line)
+static void client_add_header(struct curl_slist **list, const char *line)
 {
     struct curl_slist *longer = curl_slist_append(*list, line);
     assert(longer);
     *list = longer;
 }
 
-static void free_headers(struct curl_slist **list)
+static void client_free_headers(struct curl_slist **list)
 {
     curl_slist_free_all(*list);
 }
 
-static struct curl_slist *headers_of(struct client *c, const struct call *call)
+static struct curl_slist *client_headers(struct client *c, const struct client_request *call)
 {
     struct curl_slist *list = NULL;
     char line[128], id[UUID_TEXT + 1];
-    add_header(&list, "Accept: application/json");
-    add_header(&list, "Expect:"); /* a wait for 100 helps nobody here */
+    client_add_header(&list, "Accept: application/json");
+    client_add_header(&list, "Expect:"); /* do not wait for 100 Continue */
     if (c->bearer.n)
-        add_header(&list, buf_cstr(&c->bearer));
+        client_add_header(&list, buf_cstr(&c->bearer));
     snprintf(line, sizeof line, "Content-Type: %s", call->type ? call->type : "application/json");
-    add_header(&list, call->body.n ? line : "Content-Type:"); /* none, or curl makes one up */
+    client_add_header(&list, call->body.n ? line : "Content-Type:"); /* removes the header that curl would add */
     if (strcmp(call->method, "GET") != 0) {
         uuid_format(uuid_next(&c->ids, clock_wall_ms(c->cli->clock)), id);
         snprintf(line, sizeof line, "Idempotency-Key: %s", id);
-        add_header(&list, line);
+        client_add_header(&list, line);
     }
     if (call->if_version) {
         snprintf(line, sizeof line, "If-Match: \"%lld\"", (long long)call->if_version);
-        add_header(&list, line);
+        client_add_header(&list, line);
     }
     return list;
 }
 
-static void set_request(struct client *c, const struct call *call, const struct curl_slist *headers)
+static void client_set_request(struct client *c, const struct client_request *call, const struct curl_slist *headers)
 {
     bool sends = strcmp(call->method, "GET") != 0 && strcmp(call->method, "DELETE") != 0;
-    curl_easy_setopt(c->curl, CURLOPT_HTTPGET, 1L); /* forgets the call before */
+    curl_easy_setopt(c->curl, CURLOPT_HTTPGET, 1L); /* resets the method of the request before */
     curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, NULL);
     if (sends) {
         curl_easy_setopt(c->curl, CURLOPT_POST, 1L);
@@ -245,7 +246,7 @@ static void set_request(struct client *c, const struct call *call, const struct 
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);
 }
 
-static CURLcode try_once(struct client *c, const char *path, struct receipt *r)
+static CURLcode client_send_once(struct client *c, const char *path, struct client_response *r)
 {
     cleanup_with(buf_release) struct buf url;
     buf_init(&url, TEXT_MAX * 2);
@@ -259,28 +260,28 @@ static CURLcode try_once(struct client *c, const char *path, struct receipt *r)
     return rc;
 }
 
-/* The connection was there and broke: whether the server did as asked is unknown. */
-static bool is_lost(CURLcode rc)
+/* The connection broke after it was established: it is unknown whether the server has processed the request. */
+static bool client_connection_lost(CURLcode rc)
 {
     return rc == CURLE_GOT_NOTHING || rc == CURLE_RECV_ERROR || rc == CURLE_SEND_ERROR || rc == CURLE_PARTIAL_FILE;
 }
 
-/* Sends it again after a loss, with the same Idempotency-Key. The server may then be away for a moment (refused), or still be
- * at work on what was lost (409): both are asked once more. */
-static CURLcode try_until_answered(struct client *c, const char *path, struct receipt *r)
+/* If the connection was lost, sends the request again with the same Idempotency-Key. The server may be restarting
+ * (connection refused), or may still process the first request (409): then it is sent once more. */
+static CURLcode client_send(struct client *c, const char *path, struct client_response *r)
 {
-    CURLcode rc = try_once(c, path, r);
-    bool was_lost = !c->in_hurry && is_lost(rc);
+    CURLcode rc = client_send_once(c, path, r);
+    bool was_lost = !c->has_deadline && client_connection_lost(rc);
     for (int tries = 1; was_lost && tries < TRIES && (rc || r->status == 409); tries++) {
         nanosleep(&(struct timespec){ .tv_nsec = (PAUSE_MS << (tries - 1)) * 1000000L }, NULL);
-        rc = try_once(c, path, r);
+        rc = client_send_once(c, path, r);
     }
     return rc;
 }
 
-/* ---- what went wrong ---- */
+/* ---- error messages ---- */
 
-static enum exit_code unreachable(struct client *c, CURLcode rc)
+static enum exit_code client_fail_unreachable(struct client *c, CURLcode rc)
 {
     long os_errno = 0;
     curl_easy_getinfo(c->curl, CURLINFO_OS_ERRNO, &os_errno);
@@ -294,7 +295,8 @@ static enum exit_code unreachable(struct client *c, CURLcode rc)
     return cli_fail(c->cli, c->cli->command->name, &e, EXIT_UNREACHABLE);
 }
 
-static enum exit_code say(struct client *c, const struct call *call, struct str field, struct str sentence)
+static enum exit_code client_fail_sentence(struct client *c, const struct client_request *call, struct str field,
+                                           struct str sentence)
 {
     struct error e = { .code = ERR_INVALID };
     snprintf(e.field, sizeof e.field, STR_FMT, STR_ARG(field));
@@ -307,69 +309,71 @@ static enum exit_code say(struct client *c, const struct call *call, struct str 
     return cli_fail(c->cli, c->cli->command->name, &e, EXIT_REFUSED);
 }
 
-static enum exit_code refused_key(struct client *c)
+static enum exit_code client_fail_key(struct client *c)
 {
     struct error e;
-    error_set(&e, ERR_INVALID, "the server at %s wants an API key; %s", buf_cstr(&c->server), buf_cstr(&c->looked));
+    error_set(&e, ERR_INVALID, "the server at %s requires an API key; %s", buf_cstr(&c->server),
+              buf_cstr(&c->key_hint));
     return cli_fail(c->cli, c->cli->command->name, &e, EXIT_REFUSED);
 }
 
-/* A problem's errors, a line each; else its detail, its title, or the bare status. */
-static enum exit_code refused(struct client *c, const struct call *call, const struct receipt *r)
+/* Prints each entry of the problem's `errors`; without entries its detail, its title, or the status. */
+static enum exit_code client_fail_refused(struct client *c, const struct client_request *call,
+                                          const struct client_response *r)
 {
     cleanup_with(json_doc_release) struct json_doc problem = { 0 };
     struct error ignored;
     if (r->status == 401)
-        return refused_key(c);
+        return client_fail_key(c);
     char bare[64];
     snprintf(bare, sizeof bare, "the server answered with status %ld", r->status);
     if (json_parse(buf_str(&r->body), &problem, &ignored))
-        return say(c, call, S(""), str_from(bare));
+        return client_fail_sentence(c, call, S(""), str_from(bare));
     size_t count = json_count_at(problem.root, "errors");
     for (size_t i = 0; i < count; i++) {
         char field[32], message[32];
         snprintf(field, sizeof field, "errors[%zu].field", i);
         snprintf(message, sizeof message, "errors[%zu].message", i);
-        say(c, call, json_text_at(problem.root, field), json_text_at(problem.root, message));
+        client_fail_sentence(c, call, json_text_at(problem.root, field), json_text_at(problem.root, message));
     }
     struct str detail = json_text_at(problem.root, "detail"), title = json_text_at(problem.root, "title");
     if (!count)
-        say(c, call, S(""), detail.n ? detail : title.n ? title : str_from(bare));
+        client_fail_sentence(c, call, S(""), detail.n ? detail : title.n ? title : str_from(bare));
     return EXIT_REFUSED;
 }
 
-static enum exit_code no_answer(struct client *c, const struct error *why)
+static enum exit_code client_fail_not_json(struct client *c, const struct error *why)
 {
     struct error e;
-    error_set(&e, ERR_CORRUPT, "what %s answered %s; is it a Belfry?", buf_cstr(&c->server), why->text);
+    error_set(&e, ERR_CORRUPT, "the answer of %s %s; is it a Belfry server?", buf_cstr(&c->server), why->text);
     return cli_fail(c->cli, c->cli->command->name, &e, EXIT_REFUSED);
 }
 
-enum exit_code client_call(struct client *c, const struct call *call, struct answer *ret)
+enum exit_code client_call(struct client *c, const struct client_request *call, struct client_answer *ret)
 {
-    cleanup_with(free_headers) struct curl_slist *headers = headers_of(c, call);
-    struct receipt r = { 0 };
+    cleanup_with(client_free_headers) struct curl_slist *headers = client_headers(c, call);
+    struct client_response r = { 0 };
     buf_init(&r.body, ANSWER_MAX);
-    set_request(c, call, headers);
-    CURLcode rc = try_until_answered(c, call->path, &r);
+    client_set_request(c, call, headers);
+    CURLcode rc = client_send(c, call->path, &r);
     struct json_doc doc = { 0 };
     struct error e;
     enum exit_code code = EXIT_DONE;
     if (call->quiet && (rc || r.status < 200 || r.status > 299))
         code = EXIT_REFUSED;
     else if (rc)
-        code = unreachable(c, rc);
+        code = client_fail_unreachable(c, rc);
     else if (r.status == 404 && call->may_be_missing)
         buf_reset(&r.body);
     else if (r.status < 200 || r.status > 299)
-        code = refused(c, call, &r);
+        code = client_fail_refused(c, call, &r);
     else if (r.body.n && json_parse_answer(buf_str(&r.body), &doc, &e))
-        code = no_answer(c, &e);
+        code = client_fail_not_json(c, &e);
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, NULL);
     if (code) {
         buf_release(&r.body);
         return code;
     }
-    *ret = (struct answer){ .status = (int)r.status, .body = r.body, .doc = doc };
+    *ret = (struct client_answer){ .status = (int)r.status, .body = r.body, .doc = doc };
     return EXIT_DONE;
 }

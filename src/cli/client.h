@@ -1,42 +1,43 @@
 #pragma once
-/* cli/client.h - the server as a command sees it: a call, an answer, and every way it can go wrong told once.
+/* cli/client.h - HTTP client of the API: sends a request, parses the answer, and prints every error.
  *
- * One connection, kept alive. A state-changing call carries an Idempotency-Key, so that it is safe to send it again, with
- * the same key, when the connection was lost before the answer came. What fails has been said on stderr when a function
- * here returns, and the exit code is what the command ends with. */
+ * It keeps one connection alive. A state-changing request carries an Idempotency-Key: if the connection is lost
+ * before the answer arrives, the client sends the request again with the same key. If a function here fails, it has
+ * printed the error to stderr, and the command returns its exit code. */
 #include "base/json/json.h"
 #include "cli/cli.h"
 
 struct client;
 
-/* Where, and with which key, as the common options say. */
+/* Reads the server's URL and the API key from the common options. Does not connect yet. */
 enum exit_code client_open(struct cli *cli, const struct options *o, struct client **ret) must_use;
 void client_free(struct client *c); /* NULL is fine */
 void client_freep(struct client **c);
 
-/* Calls end after so long, however they are, and are not made again. */
-void client_hurry(struct client *c, int64_t ms);
+/* Limits each call to ms, and turns retries off. */
+void client_set_deadline(struct client *c, int64_t ms);
 
-struct call {
+struct client_request {
     const char *method;  /* "GET" */
     const char *path;    /* "/v1/tasks?limit=20" */
-    struct str body;     /* JSON, or what type says; empty: none */
-    const char *type;    /* of the body; NULL: application/json */
+    struct str body;     /* empty: none */
+    const char *type;    /* Content-Type of the body; NULL: application/json */
     int64_t if_version;  /* for If-Match; 0: none */
-    const char *about;   /* the task's id, to stand in front of a refusal; NULL: nothing */
-    bool quiet;          /* what fails is not said: whoever asks can do without */
-    bool may_be_missing; /* a 404 is an answer without a body, and nothing is said of it */
+    const char *about;   /* id or name that error messages begin with; NULL: none */
+    bool quiet;          /* print no error: the command works without the answer */
+    bool may_be_missing; /* a 404 is success with an empty body */
 };
 
-struct answer {
+struct client_answer {
     int status;
-    struct buf body;     /* what doc borrows from */
+    struct buf body;     /* doc borrows from it */
     struct json_doc doc; /* root NULL: an answer without a body */
 };
 
-/* EXIT_DONE: a 2xx, and *ret is the caller's to release. EXIT_REFUSED, EXIT_UNREACHABLE: said so, *ret untouched. */
-enum exit_code client_call(struct client *c, const struct call *call, struct answer *ret) must_use;
-void answer_release(struct answer *a);
+/* EXIT_DONE: the status is 2xx, and the caller releases *ret. Otherwise the error was printed, and *ret is
+ * untouched. */
+enum exit_code client_call(struct client *c, const struct client_request *call, struct client_answer *ret) must_use;
+void client_answer_release(struct client_answer *a);
 
-/* One line of JSON as the server wrote it; line ends within (there are none inside strings) become blanks. */
-void json_line(struct buf *out, struct str json);
+/* Appends JSON as one line: line ends become blanks (inside JSON strings there are none). */
+void client_json_line(struct buf *out, struct str json);

@@ -9,27 +9,27 @@ const struct option filter_options[] = {
       .choices = "SCHEDULED|BLOCKED|PAUSED|RUNNING|COMPLETED|FAILED|CANCELLED|SKIPPED|EXPIRED|"
                  "PENDING|IN_PROGRESS|SUCCESS|DEAD_LETTERED", .help = "only tasks in this state" },
     { .flag = "type", .type = OPTION_CHOICE, .value = "TYPE", .choices = "ONE_TIME|RECURRING",
-      .help = "only these" },
+      .help = "only tasks of this type" },
     { .flag = "recurring", .type = OPTION_FLAG, .help = "the same as --type RECURRING" },
-    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "only tasks whose name is this or begins with it" },
+    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "only tasks whose name is NAME or begins with it" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "only tasks of this queue" },
     { .flag = "task-type", .type = OPTION_TEXT, .value = "TYPE", .help = "only tasks of this task type, such as report.daily" },
-    { .flag = "due-before", .type = OPTION_TIME, .value = "TIME", .help = "only what fires before this instant" },
-    { .flag = "due-after", .type = OPTION_TIME, .value = "TIME", .help = "only what fires after this instant" },
+    { .flag = "due-before", .type = OPTION_TIME, .value = "TIME", .help = "only tasks that fire before this time" },
+    { .flag = "due-after", .type = OPTION_TIME, .value = "TIME", .help = "only tasks that fire after this time" },
 };
 /* clang-format on */
 
 enum { NAME_TEXT = 32 };
 
-static bool is_plain(char c)
+static bool filter_is_unreserved(char c)
 {
     return is_digit(c) || (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || c == '-' || c == '_' || c == '.';
 }
 
-static void add_encoded(struct buf *query, struct str text)
+static void filter_add_encoded(struct buf *query, struct str text)
 {
     for (size_t i = 0; i < text.n; i++) {
-        if (is_plain(text.p[i]))
+        if (filter_is_unreserved(text.p[i]))
             buf_char(query, text.p[i]);
         else
             buf_printf(query, "%%%02X", (unsigned char)text.p[i]);
@@ -39,11 +39,11 @@ static void add_encoded(struct buf *query, struct str text)
 void query_add(struct buf *query, const char *name, struct str value)
 {
     buf_printf(query, "%c%s=", str_find(buf_str(query), '?', 0) < query->n ? '&' : '?', name);
-    add_encoded(query, value);
+    filter_add_encoded(query, value);
 }
 
-/* due_before, of due-before; true if it fits. */
-static bool query_name(struct str flag, char out[NAME_TEXT])
+/* Writes due_before for due-before. False: it is too long. */
+static bool filter_query_name(struct str flag, char out[NAME_TEXT])
 {
     if (flag.n >= NAME_TEXT)
         return false;
@@ -53,8 +53,8 @@ static bool query_name(struct str flag, char out[NAME_TEXT])
     return true;
 }
 
-/* A choice goes out as the table spells it, whatever case it was typed in. */
-static struct str spelled(const struct option *row, const struct option_value *v)
+/* The choice as the table spells it: users may type it in any case. */
+static struct str filter_choice_text(const struct option *row, const struct option_value *v)
 {
     struct str rest = str_from(row->choices), choice = { NULL, 0 };
     for (int64_t i = 0; i <= v->number; i++)
@@ -63,17 +63,17 @@ static struct str spelled(const struct option *row, const struct option_value *v
     return choice;
 }
 
-static void add_value(struct buf *query, const struct option *row, const struct option_value *v)
+static void filter_add_value(struct buf *query, const struct option *row, const struct option_value *v)
 {
     char name[NAME_TEXT], time[RFC3339_TEXT + 1];
-    struct str text = row->type == OPTION_CHOICE ? spelled(row, v) : v->text;
+    struct str text = row->type == OPTION_CHOICE ? filter_choice_text(row, v) : v->text;
     if (row->type == OPTION_TIME) {
         rfc3339_format(v->number, time);
         text = str_from(time);
     }
     if (row->type == OPTION_FLAG)
         query_add(query, "type", S("RECURRING"));
-    else if (query_name(str_from(row->flag), name))
+    else if (filter_query_name(str_from(row->flag), name))
         query_add(query, name, text);
 }
 
@@ -83,21 +83,21 @@ void filter_from_options(const struct options *o, struct buf *query)
         const struct option *row = &filter_options[i];
         const struct option_value *v = option_get(o, row->flag);
         if (v->source > FROM_PRESET && (row->type != OPTION_FLAG || v->number))
-            add_value(query, row, v);
+            filter_add_value(query, row, v);
     }
 }
 
-static const struct option *find_row(struct str name)
+static const struct option *filter_find_option(struct str name)
 {
     char wanted[NAME_TEXT], known[NAME_TEXT];
-    for (size_t i = 0; query_name(name, wanted) && i < FILTER_OPTION_COUNT; i++)
-        if (filter_options[i].type != OPTION_FLAG && query_name(str_from(filter_options[i].flag), known) &&
+    for (size_t i = 0; filter_query_name(name, wanted) && i < FILTER_OPTION_COUNT; i++)
+        if (filter_options[i].type != OPTION_FLAG && filter_query_name(str_from(filter_options[i].flag), known) &&
             strcmp(wanted, known) == 0)
             return &filter_options[i];
     return NULL;
 }
 
-static enum err unknown(struct str name, const char *field, struct error *e)
+static enum err filter_fail_unknown(struct str name, const char *field, struct error *e)
 {
     struct suggest s;
     char shown[QUOTE_TEXT];
@@ -106,12 +106,12 @@ static enum err unknown(struct str name, const char *field, struct error *e)
     for (size_t i = 0; i < FILTER_OPTION_COUNT; i++)
         suggest_offer(&s, str_from(filter_options[i].flag));
     if (s.closest.p)
-        return error_field(e, field, "knows no %s, did you mean '" STR_FMT "'?", shown, STR_ARG(s.closest));
+        return error_field(e, field, "has no filter %s; did you mean '" STR_FMT "'?", shown, STR_ARG(s.closest));
     return error_field(
-        e, field, "knows no %s; write status=, type=, name=, queue=, task-type=, due-before= or due-after=", shown);
+        e, field, "has no filter %s; use status=, type=, name=, queue=, task-type=, due-before= or due-after=", shown);
 }
 
-static bool has_name(const struct buf *query, const char *name)
+static bool filter_has_name(const struct buf *query, const char *name)
 {
     struct str rest = buf_str(query), pair;
     str_cut(&rest, '?', &pair);
@@ -121,9 +121,9 @@ static bool has_name(const struct buf *query, const char *name)
     return false;
 }
 
-/* The option module judges the value, as if it had been given by its flag. */
-static enum err add_judged(const struct option *row, struct str value, const char *field, struct buf *query,
-                           struct error *e)
+/* Checks the value as if it were given by its flag. */
+static enum err filter_add_checked(const struct option *row, struct str value, const char *field, struct buf *query,
+                                   struct error *e)
 {
     cleanup_with(buf_release) struct buf argument;
     cleanup_with(options_release) struct options one;
@@ -133,11 +133,11 @@ static enum err add_judged(const struct option *row, struct str value, const cha
     struct error why;
     if (options_parse_flags(&one, 1, &argument.p, &why))
         return error_field(e, field, "%s %s", row->flag, why.text);
-    add_value(query, row, &one.values[0]);
+    filter_add_value(query, row, &one.values[0]);
     return ERR_OK;
 }
 
-static enum err add_pair(struct str pair, const char *field, struct buf *query, struct error *e)
+static enum err filter_add_pair(struct str pair, const char *field, struct buf *query, struct error *e)
 {
     size_t equals = str_find(pair, '=', 0);
     struct str name = str_trim(str_sub(pair, 0, equals));
@@ -145,30 +145,31 @@ static enum err add_pair(struct str pair, const char *field, struct buf *query, 
     char shown[QUOTE_TEXT], known[NAME_TEXT];
     quote_text(pair, shown);
     if (name.n == 0 || value.n == 0)
-        return error_field(e, field, "has %s, where name=value is expected: status=PAUSED,queue=mail", shown);
-    const struct option *row = find_row(name);
+        return error_field(e, field, "contains %s, but must be name=value pairs such as status=PAUSED,queue=mail",
+                           shown);
+    const struct option *row = filter_find_option(name);
     if (!row)
-        return unknown(name, field, e);
-    if (query_name(str_from(row->flag), known) && has_name(query, known))
-        return error_field(e, field, "has '%s' twice", row->flag);
-    return add_judged(row, value, field, query, e);
+        return filter_fail_unknown(name, field, e);
+    if (filter_query_name(str_from(row->flag), known) && filter_has_name(query, known))
+        return error_field(e, field, "contains '%s' twice", row->flag);
+    return filter_add_checked(row, value, field, query, e);
 }
 
 enum err filter_parse(struct str text, const char *field, struct buf *query, struct error *e)
 {
     struct str rest = text, pair;
     if (str_trim(text).n == 0)
-        return error_field(e, field, "is empty: write it like status=PAUSED,queue=mail");
+        return error_field(e, field, "is empty: write it as status=PAUSED,queue=mail");
     while (str_cut(&rest, ',', &pair)) {
-        enum err rc = add_pair(str_trim(pair), field, query, e);
+        enum err rc = filter_add_pair(str_trim(pair), field, query, e);
         if (rc)
             return rc;
     }
     return ERR_OK;
 }
 
-/* What query_add wrote: its escapes are sound. */
-static void add_decoded(struct buf *out, struct str text)
+/* Decodes the output of query_add, whose escapes are valid. */
+static void filter_add_decoded(struct buf *out, struct str text)
 {
     for (size_t i = 0; i < text.n; i++) {
         bool escaped = text.p[i] == '%';
@@ -187,7 +188,7 @@ void filter_json(struct str query, struct jw *w)
         buf_init(&name, NAME_TEXT);
         buf_init(&value, query.n + 1);
         buf_add(&name, str_sub(pair, 0, equals));
-        add_decoded(&value, str_sub(pair, min_of(equals + 1, pair.n), pair.n));
+        filter_add_decoded(&value, str_sub(pair, min_of(equals + 1, pair.n), pair.n));
         jw_kv_str(w, buf_cstr(&name), buf_str(&value));
     }
     jw_object_end(w);

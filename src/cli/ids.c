@@ -46,7 +46,7 @@ enum err ids_one(const struct options *o, struct ids *ret, struct error *e)
     return ids_some(o, ret, e);
 }
 
-static bool take_id(void *context, const json_t *item, struct str text)
+static bool ids_on_item(void *context, const json_t *item, struct str text)
 {
     (void)text;
     struct uuid id;
@@ -59,7 +59,7 @@ enum exit_code ids_find(struct client *c, const char *path, struct ids *ret)
 {
     struct ids found = { 0 };
     struct pages p = {
-        .client = c, .path = path, .member = "tasks", .limit = INT64_MAX, .row = take_id, .context = &found
+        .client = c, .path = path, .member = "tasks", .limit = INT64_MAX, .row = ids_on_item, .context = &found
     };
     enum exit_code code = pages_walk(&p);
     if (code)

@@ -1,5 +1,5 @@
 #pragma once
-/* cli/ids.h - the tasks a command is about: ids as words, or all that a filter finds. */
+/* cli/ids.h - the ids of the tasks that a command works on: its arguments, or all tasks of a list. */
 #include "base/uuid.h"
 #include "cli/client.h"
 
@@ -11,10 +11,10 @@ struct ids {
 void ids_release(struct ids *ids);
 void ids_add(struct ids *ids, struct uuid id);
 
-/* The words, which must be ids; exactly one, or at least one. */
+/* Parses the arguments as task ids: exactly one, or at least one. */
 enum err ids_one(const struct options *o, struct ids *ret, struct error *e) must_use;
 enum err ids_some(const struct options *o, struct ids *ret, struct error *e) must_use;
 
-/* All tasks of a list ("/v1/tasks?status=PAUSED"). They are read before anything is done, so that what is done does not change
- * the list meanwhile. */
+/* Reads the ids of all tasks of a list ("/v1/tasks?status=PAUSED"). The whole list is read first, so that the
+ * command does not change the list while it reads it. */
 enum exit_code ids_find(struct client *c, const char *path, struct ids *ret) must_use;

@@ -7,8 +7,8 @@ enum { PATH_MAX_BYTES = 16384 };
 /* clang-format off */
 const struct option page_options[] = {
     { .flag = "limit", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "20", .min = 1, .max = 1000000,
-      .help = "how many at most" },
-    { .flag = "all", .letter = 'a', .type = OPTION_FLAG, .help = "all of them" },
+      .help = "print at most N" },
+    { .flag = "all", .letter = 'a', .type = OPTION_FLAG, .help = "print all of them" },
 };
 /* clang-format on */
 
@@ -17,7 +17,7 @@ int64_t pages_limit(const struct options *o)
     return option_get(o, "all")->number ? INT64_MAX : option_get(o, "limit")->number;
 }
 
-static void page_path(const struct pages *p, int64_t limit, const struct buf *cursor, struct buf *out)
+static void pages_write_path(const struct pages *p, int64_t limit, const struct buf *cursor, struct buf *out)
 {
     char number[24];
     snprintf(number, sizeof number, "%lld", (long long)min_of(limit, (int64_t)PAGES_LIMIT_MAX));
@@ -28,8 +28,8 @@ static void page_path(const struct pages *p, int64_t limit, const struct buf *cu
         query_add(out, "cursor", buf_str(cursor));
 }
 
-/* Hands on the rows of a page; false: enough. */
-static bool hand_on(struct pages *p, const struct answer *a, int64_t *rest)
+/* Calls row and page callbacks for a page. False: stop. */
+static bool pages_deliver_rows(struct pages *p, const struct client_answer *a, int64_t *rest)
 {
     const json_t *items = json_at(a->doc.root, p->member);
     struct json_cursor texts = { .text = json_member_text(&a->doc, p->member) };
@@ -43,18 +43,18 @@ static bool hand_on(struct pages *p, const struct answer *a, int64_t *rest)
     return !p->page || p->page(p->context);
 }
 
-static enum exit_code walk_page(struct pages *p, struct buf *cursor, int64_t *rest)
+static enum exit_code pages_walk_page(struct pages *p, struct buf *cursor, int64_t *rest)
 {
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, PATH_MAX_BYTES);
-    page_path(p, *rest, cursor, &path);
+    pages_write_path(p, *rest, cursor, &path);
     buf_reset(cursor);
-    cleanup_with(answer_release) struct answer a = { 0 };
-    struct call call = { .method = "GET", .path = buf_cstr(&path), .about = p->about };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct client_request call = { .method = "GET", .path = buf_cstr(&path), .about = p->about };
     enum exit_code code = client_call(p->client, &call, &a);
     if (code)
         return code;
-    if (hand_on(p, &a, rest))
+    if (pages_deliver_rows(p, &a, rest))
         buf_add(cursor, json_text_at(a.doc.root, "pagination.next_cursor"));
     return EXIT_DONE;
 }
@@ -66,7 +66,7 @@ enum exit_code pages_walk(struct pages *p)
     cleanup_with(buf_release) struct buf cursor;
     buf_init(&cursor, PATH_MAX_BYTES / 2);
     do
-        code = walk_page(p, &cursor, &rest);
+        code = pages_walk_page(p, &cursor, &rest);
     while (code == EXIT_DONE && cursor.n && rest > 0);
     p->has_more = cursor.n > 0;
     return code;

@@ -2,11 +2,11 @@
 
 enum { OUT_MAX = 64 << 20 };
 
-static bool take_row(void *context, const json_t *item, struct str text)
+static bool rows_on_row(void *context, const json_t *item, struct str text)
 {
     struct rows *r = context;
     if (r->json)
-        json_line(&r->out, text);
+        client_json_line(&r->out, text);
     else if (r->count == 0)
         r->header(&r->table);
     if (!r->json)
@@ -15,8 +15,8 @@ static bool take_row(void *context, const json_t *item, struct str text)
     return true;
 }
 
-/* What a page brought. False: nobody takes it any more. */
-static bool take_page(void *context)
+/* Prints the page. False: the output is closed. */
+static bool rows_on_page(void *context)
 {
     struct rows *r = context;
     table_print(&r->table, &r->out);
@@ -33,14 +33,14 @@ enum exit_code rows_print(struct cli *cli, const struct options *o, struct pages
     r->json = option_get(o, "json")->number;
     buf_init(&r->out, OUT_MAX);
     table_init(&r->table, columns);
-    p->row = take_row;
-    p->page = take_page;
+    p->row = rows_on_row;
+    p->page = rows_on_page;
     p->context = r;
     enum exit_code code = pages_walk(p);
     if (code == EXIT_DONE && r->count == 0 && !r->json)
         fprintf(cli->err, "belfry %s: %s\n", cli->command->name, none);
     if (code == EXIT_DONE && p->has_more && cli->out_is_terminal && !r->json)
-        fprintf(cli->err, "%zu shown, and there are more: --limit N or --all\n", r->count);
+        fprintf(cli->err, "%zu shown, there are more: use --limit N or --all\n", r->count);
     table_release(&r->table);
     buf_release(&r->out);
     return code;

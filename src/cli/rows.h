@@ -1,6 +1,6 @@
 #pragma once
-/* cli/rows.h - a list as it is printed: a table for a person, or the server's own JSON, one object a line. Long lists are
- * printed as they come. */
+/* cli/rows.h - prints a list of the API: as a table, or with --json as the server's JSON, one object a line. Each
+ * page is printed when it arrives. */
 #include "cli/client.h"
 #include "cli/pages.h"
 #include "cli/table.h"
@@ -15,6 +15,6 @@ struct rows {
     void (*add)(struct rows *r, const json_t *item);
 };
 
-/* p names the list; its row, page and context are set here. An empty list says `none` on stderr. */
+/* Sets p->row, p->page and p->context. For an empty list, prints `none` to stderr. */
 enum exit_code rows_print(struct cli *cli, const struct options *o, struct pages *p, struct rows *r, size_t columns,
                           const char *none) must_use;

@@ -27,8 +27,8 @@ void table_release(struct table *t)
     *t = (struct table){ .columns = t->columns };
 }
 
-/* Characters, not bytes: those of UTF-8 that continue one do not count. */
-static size_t width_of(const char *cell)
+/* In characters: UTF-8 continuation bytes do not count. */
+static size_t table_cell_width(const char *cell)
 {
     size_t n = 0;
     for (; *cell; cell++)
@@ -47,21 +47,21 @@ void table_row(struct table *t, size_t columns, ...)
     va_start(args, columns);
     for (size_t i = 0; i < columns; i++) {
         const char *cell = va_arg(args, const char *);
-        t->widths[i] = max_of(t->widths[i], width_of(cell));
+        t->widths[i] = max_of(t->widths[i], table_cell_width(cell));
         t->cells[t->count++] = xstrdup(cell);
     }
     va_end(args);
 }
 
-static void print_row(const struct table *t, char *const *cells, struct buf *out)
+static void table_print_row(const struct table *t, char *const *cells, struct buf *out)
 {
     size_t last = t->columns;
     while (last > 0 && cells[last - 1][0] == '\0')
-        last--; /* no blanks at a line's end */
+        last--; /* no blanks at the end of a line */
     for (size_t i = 0; i < last; i++) {
         buf_text(out, cells[i]);
         if (i + 1 < last)
-            buf_printf(out, "%*s", (int)(t->widths[i] - width_of(cells[i]) + GAP), "");
+            buf_printf(out, "%*s", (int)(t->widths[i] - table_cell_width(cells[i]) + GAP), "");
     }
     buf_char(out, '\n');
 }
@@ -69,10 +69,10 @@ static void print_row(const struct table *t, char *const *cells, struct buf *out
 void table_print(const struct table *t, struct buf *out)
 {
     for (size_t i = 0; i < t->count; i += t->columns)
-        print_row(t, t->cells + i, out);
+        table_print_row(t, t->cells + i, out);
 }
 
-void plain_text(struct str text, size_t width, struct buf *out)
+void table_plain_text(struct str text, size_t width, struct buf *out)
 {
     for (size_t i = 0, column = 1; i < text.n; column++) {
         size_t bytes = str_utf8_at(text, i), next = i + max_of(bytes, (size_t)1);
@@ -83,11 +83,11 @@ void plain_text(struct str text, size_t width, struct buf *out)
     }
 }
 
-const char *cell_text(struct str text, char out[CELL_TEXT])
+const char *table_cell(struct str text, char out[CELL_TEXT])
 {
     cleanup_with(buf_release) struct buf plain;
     buf_init(&plain, CELL_TEXT);
-    plain_text(text, CELL_WIDTH, &plain);
+    table_plain_text(text, CELL_WIDTH, &plain);
     snprintf(out, CELL_TEXT, "%s", buf_cstr(&plain));
     return out;
 }

@@ -1,5 +1,5 @@
 #pragma once
-/* cli/table.h - columns for a person: a header, rows, each column as wide as it needs.
+/* cli/table.h - prints aligned columns: a header and rows, each column as wide as its widest cell.
  *
  *   table_row(&t, 3, "LOCAL", "UTC", "NOTE");   the first row is the header */
 #include "base/buf.h"
@@ -16,9 +16,9 @@ void table_init(struct table *t, size_t columns);
 void table_release(struct table *t);
 void table_row(struct table *t, size_t columns, ...); /* const char * each; copied */
 void table_print(const struct table *t, struct buf *out);
-void table_clear(struct table *t); /* forgets the rows, but not how wide they were: what follows stays in line */
+void table_clear(struct table *t); /* removes the rows, but keeps the widths: later rows stay aligned */
 
-/* Text that came from elsewhere, made harmless: one line, nothing that would act on a terminal, cut at `width` characters with
- * a mark. */
-void plain_text(struct str text, size_t width, struct buf *out);
-const char *cell_text(struct str text, char out[CELL_TEXT]); /* the same for a cell; returns out */
+/* Appends text from outside in a form that is safe for a terminal: one line, '?' for control characters, cut at `width`
+ * characters with '…'. */
+void table_plain_text(struct str text, size_t width, struct buf *out);
+const char *table_cell(struct str text, char out[CELL_TEXT]); /* the same for a cell; returns out */

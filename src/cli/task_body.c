@@ -10,63 +10,64 @@
 
 /* clang-format off */
 const struct option task_options[] = {
-    { .flag = "at", .type = OPTION_TIME, .value = "TIME", .help = "fire once, at this instant: 2026-02-10T08:00:00Z" },
+    { .flag = "at", .type = OPTION_TIME, .value = "TIME", .help = "fire once, at this time: 2026-02-10T08:00:00Z" },
     { .flag = "in", .type = OPTION_DURATION, .value = "DURATION", .max = DURATION_MAX_MS,
-      .help = "fire once, so long from now: 90s, 15m, 1h30m, 7d" },
+      .help = "fire once, after this delay: 90s, 15m, 1h30m, 7d" },
     { .flag = "every", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
-      .help = "fire again and again, so long apart" },
+      .help = "fire repeatedly, at this interval" },
     { .flag = "cron", .type = OPTION_TEXT, .value = "EXPR",
-      .help = "fire by a cron expression: '0 8 * * MON-FRI'; 'belfry next' tries one out" },
+      .help = "fire repeatedly, by a cron expression such as '0 8 * * MON-FRI'; 'belfry next' shows its times" },
     { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .help = "time zone of --cron, such as Europe/Berlin; default: UTC" },
     { .flag = "calendar", .type = OPTION_TEXT, .value = "NAME",
-      .help = "of --every or --cron: fire on the business days of this calendar; '' in an edit: on all days" },
+      .help = "with --every or --cron: fire only on the business days of this calendar; edit with '': on all days" },
     { .flag = "calendar-policy", .type = OPTION_CHOICE, .value = "POLICY", .choices = "skip|next-day|previous-day",
-      .help = "what becomes of a fire on any other day" },
+      .help = "with --calendar: what happens to a fire on any other day" },
     { .flag = "overlap", .type = OPTION_CHOICE, .value = "POLICY", .choices = "skip|allow|queue-one|queue-all|cancel-previous",
-      .help = "of --every or --cron: what becomes of a fire while the one before still runs" },
-    { .flag = "start", .type = OPTION_TIME, .value = "TIME", .help = "of --every or --cron: no fire before it" },
-    { .flag = "end", .type = OPTION_TIME, .value = "TIME", .help = "of --every or --cron: no fire after it" },
+      .help = "with --every or --cron: what happens to a fire while the previous run is still running" },
+    { .flag = "start", .type = OPTION_TIME, .value = "TIME", .help = "with --every or --cron: do not fire before this time" },
+    { .flag = "end", .type = OPTION_TIME, .value = "TIME", .help = "with --every or --cron: do not fire after this time" },
     { .flag = "max-runs", .type = OPTION_INT, .value = "N", .min = 1, .max = INT64_MAX,
-      .help = "of --every or --cron: fire so many times, then be done" },
+      .help = "with --every or --cron: complete the task after N fires" },
     { .flag = "spread", .type = OPTION_DURATION, .value = "DURATION", .max = DURATION_MAX_MS,
-      .help = "of --every or --cron: fire later by a part of this that the task's id decides" },
+      .help = "with --every or --cron: delay each fire by a fixed part of this, which depends on the task's id" },
     { .flag = "catch-up", .type = OPTION_CHOICE, .value = "MODE", .choices = "one|all|skip",
-      .help = "of --every or --cron: what becomes of fires missed while the server was down" },
-    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "what to call it" },
-    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "the queue it goes to" },
-    { .flag = "priority", .type = OPTION_INT, .value = "P", .min = 0, .max = 9, .help = "higher goes first when much is due" },
+      .help = "with --every or --cron: what happens to fires missed while the server was down" },
+    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "name of the task" },
+    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "queue of the task" },
+    { .flag = "priority", .type = OPTION_INT, .value = "P", .min = 0, .max = 9, .help = "priority; if many tasks are due, higher ones run first" },
     { .flag = "type", .type = OPTION_TEXT, .value = "TYPE", .help = "task type, such as report.daily" },
     { .flag = "timeout", .type = OPTION_DURATION, .value = "DURATION", .min = 1, .max = DURATION_MAX_MS,
-      .help = "how long one attempt may take" },
+      .help = "time limit of one attempt" },
     { .flag = "max-attempts", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000,
-      .help = "how often to try before it is FAILED; 1: never again" },
+      .help = "attempts before the task is FAILED; 1: no retry" },
     { .flag = "expires", .type = OPTION_DURATION, .value = "DURATION", .max = DURATION_MAX_MS,
-      .help = "do not fire later than so long after its time; 0s: never too late" },
+      .help = "let the task expire if it has not started this long after its due time; 0s: never" },
     { .flag = "concurrency-key", .type = OPTION_TEXT, .value = "KEY",
-      .help = "tasks with the same key wait for each other; '': none" },
+      .help = "tasks with the same key run one after another (see --concurrency-limit); '': no key" },
     { .flag = "concurrency-limit", .type = OPTION_INT, .value = "N", .min = 1, .max = 10000,
-      .help = "how many of its key may run at once; default: 1" },
-    { .flag = "dedupe-key", .type = OPTION_TEXT, .value = "KEY", .help = "add it once: a second one with this key is not made" },
+      .help = "how many tasks with the same key may run at once; default: 1" },
+    { .flag = "dedupe-key", .type = OPTION_TEXT, .value = "KEY", .help = "do not create a second task with this key" },
     { .flag = "dedupe-window", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
-      .help = "for how long after it was made; default: 1h" },
+      .help = "how long after its creation the dedupe key counts; default: 1h" },
     { .flag = "dedupe-action", .type = OPTION_CHOICE, .value = "ACTION", .choices = "return|reschedule",
-      .help = "what a second one does: print the first, or move it to the new time" },
+      .help = "what a second task with the key does: return the first task, or move it to the new time" },
     { .flag = "delivery", .type = OPTION_CHOICE, .value = "MODE", .choices = "at-least-once|at-most-once",
-      .help = "what to prefer when a crash leaves an outcome unknown" },
+      .help = "after a crash with an unknown outcome: run the task again, or not" },
     { .flag = "requires", .type = OPTION_LIST, .value = "LABEL",
-      .help = "only a worker with this label may run it; '' in an edit: any worker" },
-    { .flag = "cpu", .type = OPTION_TEXT, .value = "CORES", .help = "how much of a worker's CPU it needs: 0.5, 2; 0: not said" },
+      .help = "only a worker with this label may run the task; edit with '': any worker" },
+    { .flag = "cpu", .type = OPTION_TEXT, .value = "CORES", .help = "CPU cores that the task needs, such as 0.5 or 2; 0: unspecified" },
     { .flag = "memory-mb", .type = OPTION_INT, .value = "MB", .min = 0, .max = 16 << 20,
-      .help = "how much of a worker's memory it needs; 0: not said" },
+      .help = "memory that the task needs, in MB; 0: unspecified" },
     { .flag = "method", .letter = 'X', .type = OPTION_TEXT, .value = "METHOD", .help = "HTTP method; default: POST" },
-    { .flag = "header", .letter = 'H', .type = OPTION_LIST, .value = "HEADER", .help = "a header to send: 'X-Team: a'" },
+    { .flag = "header", .letter = 'H', .type = OPTION_LIST, .value = "HEADER", .help = "HTTP header to send, such as 'X-Team: a'" },
     { .flag = "data", .letter = 'd', .type = OPTION_TEXT, .value = "BODY",
-      .help = "what to send: JSON or any text; @FILE reads it from a file, - from stdin" },
+      .help = "request body: JSON or any text; @FILE reads it from a file, - from stdin" },
 };
 /* clang-format on */
 
-/* How an option's value is written. A text that is empty, and no seconds at all, take a field back to its default. */
-enum as { AS_TEXT, AS_NUMBER, AS_SECONDS, AS_TIME, AS_NAME };
+/* How an option's value is written. An empty text and 0 seconds are written as null, which resets the field to its
+ * default. */
+enum member_format { AS_TEXT, AS_NUMBER, AS_SECONDS, AS_TIME, AS_NAME };
 
 static const char *const catch_up_names[] = { "RUN_ONE_NOW", "RUN_ALL_MISSED", "SKIP_MISSED" };
 static const char *const calendar_policy_names[] = { "SKIP", "NEXT_DAY", "PREVIOUS_DAY" };
@@ -76,8 +77,8 @@ static const char *const delivery_names[] = { "AT_LEAST_ONCE", "AT_MOST_ONCE" };
 
 static const struct field {
     const char *flag, *member;
-    enum as as;
-    const char *const *names; /* AS_NAME: of a choice's index */
+    enum member_format as;
+    const char *const *names; /* AS_NAME: by the index of the choice */
 } fields[] = {
     { "at", "run_at", AS_TIME, NULL },
     { "in", "delay", AS_TEXT, NULL },
@@ -106,9 +107,9 @@ static const struct field {
     { "delivery", "delivery", AS_NAME, delivery_names },
 };
 enum { CPU_MAX = 1024 };
-enum { SCHEDULE_COUNT = 4 }; /* of the fields above, those that exclude each other */
+enum { SCHEDULE_COUNT = 4 }; /* the first fields above exclude each other */
 
-static enum err check_schedules(const struct options *o, struct error *e)
+static enum err task_body_check_schedules(const struct options *o, struct error *e)
 {
     const char *first = NULL;
     for (size_t i = 0; i < SCHEDULE_COUNT; i++) {
@@ -117,18 +118,18 @@ static enum err check_schedules(const struct options *o, struct error *e)
         char name[16];
         snprintf(name, sizeof name, "--%s", fields[i].flag);
         if (first)
-            return error_field(e, name, "and --%s exclude each other; give one of them", first);
+            return error_field(e, name, "and --%s exclude each other; give only one of them", first);
         first = fields[i].flag;
     }
     return ERR_OK;
 }
 
-static enum err write_seconds(const struct field *f, int64_t ms, struct jw *w, struct error *e)
+static enum err task_body_write_seconds(const struct field *f, int64_t ms, struct jw *w, struct error *e)
 {
     char name[24];
     snprintf(name, sizeof name, "--%s", f->flag);
     if (ms % 1000)
-        return error_field(e, name, "must be whole seconds");
+        return error_field(e, name, "must be a whole number of seconds");
     jw_key(w, f->member);
     if (ms)
         jw_i64(w, ms / 1000);
@@ -137,7 +138,7 @@ static enum err write_seconds(const struct field *f, int64_t ms, struct jw *w, s
     return ERR_OK;
 }
 
-static void write_text(const struct field *f, struct str text, struct jw *w)
+static void task_body_write_text(const struct field *f, struct str text, struct jw *w)
 {
     jw_key(w, f->member);
     if (text.n)
@@ -146,19 +147,20 @@ static void write_text(const struct field *f, struct str text, struct jw *w)
         jw_null(w);
 }
 
-static enum err write_field(const struct field *f, const struct option_value *v, struct jw *w, struct error *e)
+static enum err task_body_write_field(const struct field *f, const struct option_value *v, struct jw *w,
+                                      struct error *e)
 {
     switch (f->as) {
-    case AS_TEXT: write_text(f, v->text, w); break;
+    case AS_TEXT: task_body_write_text(f, v->text, w); break;
     case AS_NUMBER: jw_kv_i64(w, f->member, v->number); break;
     case AS_TIME: jw_kv_time(w, f->member, v->number); break;
     case AS_NAME: jw_kv_cstr(w, f->member, f->names[v->number]); break;
-    case AS_SECONDS: return write_seconds(f, v->number, w, e);
+    case AS_SECONDS: return task_body_write_seconds(f, v->number, w, e);
     }
     return ERR_OK;
 }
 
-static void write_labels(const struct options *o, struct jw *w)
+static void task_body_write_labels(const struct options *o, struct jw *w)
 {
     const struct option_value *v = option_get(o, "requires");
     jw_key(w, "requires");
@@ -169,8 +171,8 @@ static void write_labels(const struct options *o, struct jw *w)
     jw_array_end(w);
 }
 
-/* What is not said of the two stays as it is. */
-static enum err write_resources(const struct options *o, struct jw *w, struct error *e)
+/* Writes only the given ones of cpu and memory_mb: an edit keeps the other. */
+static enum err task_body_write_resources(const struct options *o, struct jw *w, struct error *e)
 {
     bool cpu = option_given(o, "cpu"), memory = option_given(o, "memory-mb");
     char *end = NULL;
@@ -193,10 +195,10 @@ static enum err write_resources(const struct options *o, struct jw *w, struct er
 
 enum err task_members_write(const struct options *o, struct jw *w, struct error *e)
 {
-    enum err rc = check_schedules(o, e);
+    enum err rc = task_body_check_schedules(o, e);
     for (size_t i = 0; rc == ERR_OK && i < array_count(fields); i++)
         if (option_given(o, fields[i].flag))
-            rc = write_field(&fields[i], option_get(o, fields[i].flag), w, e);
+            rc = task_body_write_field(&fields[i], option_get(o, fields[i].flag), w, e);
     if (rc == ERR_OK && option_given(o, "max-attempts")) {
         jw_key(w, "retry");
         jw_object(w);
@@ -204,8 +206,8 @@ enum err task_members_write(const struct options *o, struct jw *w, struct error 
         jw_object_end(w);
     }
     if (rc == ERR_OK && option_given(o, "requires"))
-        write_labels(o, w);
-    return rc ? rc : write_resources(o, w, e);
+        task_body_write_labels(o, w);
+    return rc ? rc : task_body_write_resources(o, w, e);
 }
 
 /* ---- the target ---- */
@@ -216,7 +218,7 @@ void target_release(struct target *t)
 }
 
 /* BODY, @FILE, @- or -. */
-static enum err read_data(struct str given, struct buf *out, struct error *e)
+static enum err task_body_read_data(struct str given, struct buf *out, struct error *e)
 {
     bool is_file = str_starts(given, S("@"));
     if (!is_file && !str_eq(given, S("-"))) {
@@ -224,17 +226,17 @@ static enum err read_data(struct str given, struct buf *out, struct error *e)
         return out->full ? error_field(e, "--data", "is longer than %d bytes", TASK_BODY_MAX) : ERR_OK;
     }
     struct error why;
-    enum err rc = file_read(is_file ? given.p + 1 : given.p, out, &why); /* a NUL stands behind what options hold */
+    enum err rc = file_read(is_file ? given.p + 1 : given.p, out, &why); /* option texts are NUL-terminated */
     return rc ? error_field(e, "--data", "%s%s", rc == ERR_LIMIT ? "" : "cannot be read from ", why.text) : ERR_OK;
 }
 
 /* JSON stays as it was written; any other text becomes a string. */
-static enum err read_body(struct str given, struct buf *ret, struct error *e)
+static enum err task_body_read_json(struct str given, struct buf *ret, struct error *e)
 {
     cleanup_with(buf_release) struct buf raw;
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     buf_init(&raw, TASK_BODY_MAX);
-    if (read_data(given, &raw, e))
+    if (task_body_read_data(given, &raw, e))
         return e->code;
     struct error ignored;
     struct jw w;
@@ -253,7 +255,7 @@ enum err target_read(const struct options *o, struct str url, struct target *ret
     struct target t = { .url = url };
     buf_init(&t.body, 2 * TASK_BODY_MAX);
     t.given = url.n || option_given(o, "method") || option_given(o, "header") || option_given(o, "data");
-    if (option_given(o, "data") && read_body(option_get(o, "data")->text, &t.body, e)) {
+    if (option_given(o, "data") && task_body_read_json(option_get(o, "data")->text, &t.body, e)) {
         target_release(&t);
         return e->code;
     }
@@ -261,7 +263,7 @@ enum err target_read(const struct options *o, struct str url, struct target *ret
     return ERR_OK;
 }
 
-static enum err write_headers(const struct options *o, struct jw *w, struct error *e)
+static enum err task_body_write_headers(const struct options *o, struct jw *w, struct error *e)
 {
     const struct option_value *v = option_get(o, "header");
     jw_key(w, "headers");
@@ -272,7 +274,7 @@ static enum err write_headers(const struct options *o, struct jw *w, struct erro
         char name[256], shown[QUOTE_TEXT];
         quote_text(line, shown);
         if (colon == line.n || colon == 0 || colon >= sizeof name)
-            return error_field(e, "--header", "must look like 'Name: value', not %s", shown);
+            return error_field(e, "--header", "must have the form 'Name: value', but is %s", shown);
         snprintf(name, sizeof name, STR_FMT, STR_ARG(str_sub(line, 0, colon)));
         jw_kv_str(w, name, str_trim(str_sub(line, colon + 1, line.n)));
     }
@@ -280,8 +282,8 @@ static enum err write_headers(const struct options *o, struct jw *w, struct erro
     return ERR_OK;
 }
 
-/* What the target has now and no option speaks of. */
-static void write_kept(const struct options *o, const struct target *t, struct str current, struct jw *w)
+/* Writes the present members of the target that no option replaces. */
+static void task_body_write_unchanged(const struct options *o, const struct target *t, struct str current, struct jw *w)
 {
     struct json_cursor c = { .text = current };
     struct str name, value;
@@ -305,10 +307,10 @@ enum err target_write(const struct options *o, const struct target *t, struct st
     jw_object(w);
     if (t->url.n)
         jw_kv_str(w, "url", t->url);
-    write_kept(o, t, current, w);
+    task_body_write_unchanged(o, t, current, w);
     if (option_given(o, "method"))
         jw_kv_str(w, "method", option_get(o, "method")->text);
-    if (option_given(o, "header") && write_headers(o, w, e))
+    if (option_given(o, "header") && task_body_write_headers(o, w, e))
         return e->code;
     if (t->body.n) {
         jw_key(w, "body");

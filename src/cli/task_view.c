@@ -4,9 +4,9 @@
 #include "cli/when.h"
 #include "core/time/cron.h"
 
-static void copy_cell(struct str text, char out[CELL_TEXT])
+static void task_view_cell(struct str text, char out[CELL_TEXT])
 {
-    cell_text(text.n ? text : S("-"), out);
+    table_cell(text.n ? text : S("-"), out);
 }
 
 void schedule_text(const json_t *task, char out[CELL_TEXT])
@@ -26,7 +26,7 @@ void schedule_text(const json_t *task, char out[CELL_TEXT])
     } else {
         buf_text(&text, "once");
     }
-    copy_cell(buf_str(&text), out);
+    task_view_cell(buf_str(&text), out);
 }
 
 void target_text(const json_t *task, char out[CELL_TEXT])
@@ -43,7 +43,7 @@ void target_text(const json_t *task, char out[CELL_TEXT])
         buf_printf(&text, "message to " STR_FMT " " STR_FMT, STR_ARG(broker), STR_ARG(to));
     else
         buf_add(&text, kind);
-    copy_cell(buf_str(&text), out);
+    task_view_cell(buf_str(&text), out);
 }
 
 void waiting_text(const json_t *task, char out[CELL_TEXT])
@@ -54,7 +54,7 @@ void waiting_text(const json_t *task, char out[CELL_TEXT])
     if (str_eq(kind, S("overlap")))
         snprintf(out, CELL_TEXT, "its previous run");
     else if (kind.n)
-        snprintf(out, CELL_TEXT, "a slot of key '%s'", cell_text(json_text_at(task, "waiting_for.key"), key));
+        snprintf(out, CELL_TEXT, "a slot of key '%s'", table_cell(json_text_at(task, "waiting_for.key"), key));
 }
 
 void moment_text(const json_t *object, const char *path, int64_t now_ms, char out[CELL_TEXT])
@@ -62,7 +62,7 @@ void moment_text(const json_t *object, const char *path, int64_t now_ms, char ou
     int64_t at_ms;
     char relative[WHEN_TEXT], utc[WHEN_TEXT];
     if (!json_time_at(object, path, &at_ms)) {
-        copy_cell(S("-"), out);
+        task_view_cell(S("-"), out);
         return;
     }
     when_relative(at_ms, now_ms, relative);
@@ -70,7 +70,7 @@ void moment_text(const json_t *object, const char *path, int64_t now_ms, char ou
     snprintf(out, CELL_TEXT, "%s, %s", relative, utc);
 }
 
-static void describe_cron(const json_t *task, struct buf *out)
+static void task_view_describe_cron(const json_t *task, struct buf *out)
 {
     struct str cron = json_text_at(task, "cron_expression"), zone = json_text_at(task, "time_zone");
     struct cron parsed;
@@ -79,7 +79,7 @@ static void describe_cron(const json_t *task, struct buf *out)
     if (!cron.n || cron_parse(cron, 0, &parsed, &ignored))
         return;
     cron_describe(cron, out);
-    buf_printf(out, ", %s\n", cell_text(zone.n ? zone : S("UTC"), shown));
+    buf_printf(out, ", %s\n", table_cell(zone.n ? zone : S("UTC"), shown));
 }
 
 void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out)
@@ -89,7 +89,7 @@ void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out)
     int64_t at_ms;
     struct error ignored;
     char relative[WHEN_TEXT], utc[WHEN_TEXT], local[WHEN_TEXT];
-    describe_cron(task, out);
+    task_view_describe_cron(task, out);
     if (!json_time_at(task, "next_execution", &at_ms))
         return;
     when_relative(at_ms, clock_wall_ms(cli->clock), relative);
@@ -107,7 +107,7 @@ void execution_header(struct table *t)
     table_row(t, EXECUTION_COLUMNS, "WHEN", "ATTEMPT", "STATUS", "HTTP", "DELAY", "TOOK", "ERROR");
 }
 
-static void number_text(int64_t number, char out[24])
+static void execution_number_text(int64_t number, char out[24])
 {
     if (number > 0)
         snprintf(out, 24, "%lld", (long long)number);
@@ -115,7 +115,7 @@ static void number_text(int64_t number, char out[24])
         snprintf(out, 24, "-");
 }
 
-static void took_text(const json_t *x, char out[WHEN_TEXT])
+static void execution_duration_text(const json_t *x, char out[WHEN_TEXT])
 {
     int64_t from_ms, to_ms;
     if (json_time_at(x, "started_at", &from_ms) && json_time_at(x, "completed_at", &to_ms))
@@ -131,13 +131,13 @@ void execution_row(struct table *t, const json_t *x)
     int64_t at_ms, delay_ms = json_i64_at(x, "delay_ms", -1);
     if (json_time_at(x, "started_at", &at_ms) || json_time_at(x, "scheduled_for", &at_ms))
         when_utc(at_ms, when);
-    number_text(json_i64_at(x, "attempt_number", 0), attempt);
-    number_text(json_i64_at(x, "http_status", 0), http);
+    execution_number_text(json_i64_at(x, "attempt_number", 0), attempt);
+    execution_number_text(json_i64_at(x, "http_status", 0), http);
     if (delay_ms >= 0)
         when_took(delay_ms, delay);
-    took_text(x, took);
-    copy_cell(json_text_at(x, "status"), status);
-    cell_text(json_text_at(x, "error_message"), error);
+    execution_duration_text(x, took);
+    task_view_cell(json_text_at(x, "status"), status);
+    table_cell(json_text_at(x, "error_message"), error);
     table_row(t, EXECUTION_COLUMNS, when, attempt, status, http, delay, took, error);
 }
 
@@ -151,5 +151,5 @@ void joined_text(const json_t *object, const char *path, char out[CELL_TEXT])
         struct str word = json_text_at(object, at);
         buf_printf(&text, "%s" STR_FMT, i ? "," : "", STR_ARG(word));
     }
-    cell_text(buf_str(&text), out);
+    table_cell(buf_str(&text), out);
 }

@@ -1,5 +1,5 @@
 #pragma once
-/* cli/task_view.h - a task or an execution, as the API describes it, in words for a person. */
+/* cli/task_view.h - text for tasks and executions, made from the JSON of the API. */
 #include "cli/cli.h"
 #include "cli/client.h"
 #include "cli/table.h"
@@ -10,18 +10,19 @@ void schedule_text(const json_t *task, char out[CELL_TEXT]);
 /* "POST https://example.com/x", "NOOP". */
 void target_text(const json_t *task, char out[CELL_TEXT]);
 
-/* "its previous run", "a slot of key 'customer-42'"; "" when it does not wait. */
+/* "its previous run", "a slot of key 'customer-42'"; "" if it does not wait. */
 void waiting_text(const json_t *task, char out[CELL_TEXT]);
 
-/* "a,b" of an array of strings; "" when there is none. */
+/* "a,b" for an array of strings; "" if there is none. */
 void joined_text(const json_t *object, const char *path, char out[CELL_TEXT]);
 
-/* "in 5m, 2026-02-10 08:00:00Z"; "-" where there is no such time. */
+/* "in 5m, 2026-02-10 08:00:00Z"; "-" if there is no such time. */
 void moment_text(const json_t *object, const char *path, int64_t now_ms, char out[CELL_TEXT]);
 
-/* "Fires in 5m: Tue 2026-02-10 09:00:00 CET (2026-02-10 08:00:00Z)", and of a cron expression what it means, a line each. */
+/* "Fires in 5m: Tue 2026-02-10 09:00:00 CET (2026-02-10 08:00:00Z)", and for a cron expression
+ * a line before it that says what it means. */
 void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out);
 
-void execution_header(struct table *t); /* which must have EXECUTION_COLUMNS */
+void execution_header(struct table *t); /* the table must have EXECUTION_COLUMNS columns */
 void execution_row(struct table *t, const json_t *x);
 enum { EXECUTION_COLUMNS = 7 };

@@ -6,9 +6,9 @@
 
 enum { OUT_MAX = 16 << 20, NAME_MAX_BYTES = 100, FACT_WIDTH = 4000 };
 
-/* ---- which verb ---- */
+/* ---- dispatch ---- */
 
-static const struct verb *find(const struct verb *verbs, size_t count, struct str word)
+static const struct verb *verb_find(const struct verb *verbs, size_t count, struct str word)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq(word, str_from(verbs[i].name)))
@@ -16,7 +16,7 @@ static const struct verb *find(const struct verb *verbs, size_t count, struct st
     return NULL;
 }
 
-static enum err unknown(const struct verb *verbs, size_t count, struct str word, struct error *e)
+static enum err verb_fail_unknown(const struct verb *verbs, size_t count, struct str word, struct error *e)
 {
     struct suggest s;
     cleanup_with(buf_release) struct buf names;
@@ -29,13 +29,13 @@ static enum err unknown(const struct verb *verbs, size_t count, struct str word,
     }
     quote_text(word, quoted);
     if (!word.n)
-        return error_set(e, ERR_INVALID, "say what to do: %s", buf_cstr(&names));
+        return error_set(e, ERR_INVALID, "a verb is missing: use %s", buf_cstr(&names));
     if (s.closest.p)
-        return error_set(e, ERR_INVALID, "knows no %s; did you mean '" STR_FMT "'?", quoted, STR_ARG(s.closest));
-    return error_set(e, ERR_INVALID, "knows no %s; say %s", quoted, buf_cstr(&names));
+        return error_set(e, ERR_INVALID, "has no verb %s; did you mean '" STR_FMT "'?", quoted, STR_ARG(s.closest));
+    return error_set(e, ERR_INVALID, "has no verb %s; use %s", quoted, buf_cstr(&names));
 }
 
-bool verb_name_is_sound(struct str name)
+bool verb_name_is_valid(struct str name)
 {
     for (size_t i = 0; i < name.n; i++) {
         char c = ascii_lower(name.p[i]);
@@ -45,7 +45,7 @@ bool verb_name_is_sound(struct str name)
     return name.n > 0 && name.n <= NAME_MAX_BYTES;
 }
 
-static enum err check_words(const struct verb *v, const struct options *o, struct error *e)
+static enum err verb_check_words(const struct verb *v, const struct options *o, struct error *e)
 {
     size_t wanted = v->word ? 2 : 1;
     char quoted[QUOTE_TEXT];
@@ -53,11 +53,11 @@ static enum err check_words(const struct verb *v, const struct options *o, struc
         return error_set(e, ERR_INVALID, "%s needs a %s", v->name, v->word);
     if (o->word_count > wanted + v->takes_more) {
         quote_text(o->words[wanted + v->takes_more], quoted);
-        return error_set(e, ERR_INVALID, "%s takes no further words, and %s is one", v->name, quoted);
+        return error_set(e, ERR_INVALID, "%s takes no further arguments, but got %s", v->name, quoted);
     }
-    if (v->is_name && !verb_name_is_sound(o->words[1])) {
+    if (v->is_name && !verb_name_is_valid(o->words[1])) {
         quote_text(o->words[1], quoted);
-        return error_set(e, ERR_INVALID, "%s is no name: they have 1 to %d letters, digits and . _ : -", quoted,
+        return error_set(e, ERR_INVALID, "%s is not a valid name: use 1 to %d letters, digits and . _ : -", quoted,
                          NAME_MAX_BYTES);
     }
     return ERR_OK;
@@ -68,16 +68,16 @@ enum exit_code verbs_run(struct cli *cli, const struct options *o, const struct 
     cleanup_with(client_freep) struct client *client = NULL;
     struct error e;
     struct str word = o->word_count ? o->words[0] : S("");
-    const struct verb *v = find(verbs, count, word);
+    const struct verb *v = verb_find(verbs, count, word);
     if (!v)
-        (void)unknown(verbs, count, word, &e);
-    if (!v || check_words(v, o, &e))
+        (void)verb_fail_unknown(verbs, count, word, &e);
+    if (!v || verb_check_words(v, o, &e))
         return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
     struct verb_work w = { .cli = cli,
                            .o = o,
                            .client = client,
-                           .name = v->word ? o->words[1].p : "", /* a NUL stands behind each word */
+                           .name = v->word ? o->words[1].p : "", /* arguments are NUL-terminated */
                            .json = option_get(o, "json")->number };
     return code ? code : v->run(&w);
 }
@@ -87,7 +87,7 @@ void verb_path(const struct verb_work *w, const char *collection, char out[VERB_
     snprintf(out, VERB_PATH, "%s/%s", collection, w->name);
 }
 
-/* ---- what is shown ---- */
+/* ---- output ---- */
 
 void number_text(const json_t *object, const char *path, char out[32])
 {
@@ -100,12 +100,12 @@ void number_text(const json_t *object, const char *path, char out[32])
         snprintf(out, 32, "-");
 }
 
-static void add_fact(const struct named_fact *f, const json_t *root, int64_t now_ms, struct buf *out)
+static void named_fact_write(const struct named_fact *f, const json_t *root, int64_t now_ms, struct buf *out)
 {
     char text[CELL_TEXT] = "";
     int64_t ms;
     switch (f->kind) {
-    case FACT_TEXT: plain_text(json_text_at(root, f->path), FACT_WIDTH, out); break;
+    case FACT_TEXT: table_plain_text(json_text_at(root, f->path), FACT_WIDTH, out); break;
     case FACT_YES: buf_text(out, json_is_true(json_at(root, f->path)) ? "yes" : ""); break;
     case FACT_NUMBER:
         number_text(root, f->path, text);
@@ -126,25 +126,25 @@ void named_facts_print(struct cli *cli, const json_t *root, const struct named_f
     for (size_t i = 0; i < count; i++) {
         cleanup_with(buf_release) struct buf text;
         buf_init(&text, 4 * FACT_WIDTH + 4);
-        add_fact(&facts[i], root, clock_wall_ms(cli->clock), &text);
+        named_fact_write(&facts[i], root, clock_wall_ms(cli->clock), &text);
         if (text.n)
             table_row(&t, 2, facts[i].label, buf_cstr(&text));
     }
     table_print(&t, out);
 }
 
-enum exit_code verb_call(struct verb_work *w, const struct call *call,
+enum exit_code verb_call(struct verb_work *w, const struct client_request *call,
                          void (*show)(struct verb_work *w, const struct json_doc *doc, struct buf *out),
                          const char *done)
 {
-    cleanup_with(answer_release) struct answer a = { 0 };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, OUT_MAX);
     enum exit_code code = client_call(w->client, call, &a);
     if (code)
         return code;
     if (w->json && a.doc.root)
-        json_line(&out, buf_str(&a.body));
+        client_json_line(&out, buf_str(&a.body));
     else if (w->json)
         buf_printf(&out, "{\"name\":\"%s\",\"removed\":true}\n", w->name);
     else if (show)

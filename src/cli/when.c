@@ -9,8 +9,9 @@
 
 enum { NOW_MS = 500, SECOND_MS = 1000, TENTH_MS = 100 };
 
-/* Cuts a span to its two largest units: seconds matter below an hour, minutes below a day, hours below 30 days. */
-static int64_t coarse(int64_t ms)
+/* Rounds a duration down to its two largest units: seconds below 1 h, minutes below 1 day, hours below 30 days, days
+ * above. */
+static int64_t when_round_down(int64_t ms)
 {
     static const struct {
         int64_t below_ms, unit_ms;
@@ -34,7 +35,7 @@ void when_relative(int64_t at_ms, int64_t now_ms, char out[WHEN_TEXT])
         return;
     }
     char span[DURATION_TEXT];
-    duration_format(coarse(max_of(distance, (int64_t)SECOND_MS)), span);
+    duration_format(when_round_down(max_of(distance, (int64_t)SECOND_MS)), span);
     snprintf(out, WHEN_TEXT, "%s%s%s", is_past ? "" : "in ", span, is_past ? " ago" : "");
 }
 
@@ -71,6 +72,6 @@ void when_took(int64_t ms, char out[WHEN_TEXT])
         snprintf(out, WHEN_TEXT, "%lld.%llds", (long long)(ms / SECOND_MS), (long long)(ms % SECOND_MS / TENTH_MS));
         return;
     }
-    duration_format(ms < SECOND_MS ? max_of(ms, (int64_t)0) : coarse(ms), span);
+    duration_format(ms < SECOND_MS ? max_of(ms, (int64_t)0) : when_round_down(ms), span);
     snprintf(out, WHEN_TEXT, "%s", ms <= 0 ? "0ms" : span);
 }

@@ -1,5 +1,5 @@
 #pragma once
-/* cli/when.h - moments and spans as a person reads them: "in 5m", "3s ago", "2026-02-10 08:00:00Z", "Tue … CET". */
+/* cli/when.h - times and durations as text: "in 5m", "3s ago", "2026-02-10 08:00:00Z", "Tue … CET". */
 #include "base/buf.h"
 #include "core/time/tz.h"
 
@@ -8,10 +8,10 @@ enum { WHEN_TEXT = 64 };
 /* "in 5m", "in 1h20m", "in 3d4h", "3s ago", "now" (within half a second): the two largest units that matter. */
 void when_relative(int64_t at_ms, int64_t now_ms, char out[WHEN_TEXT]);
 
-/* "2026-02-10 08:00:00Z", with milliseconds where there are any. */
+/* "2026-02-10 08:00:00Z", with milliseconds if they are not 0. */
 void when_utc(int64_t ms, char out[WHEN_TEXT]);
 
-/* "Tue 2026-02-10 09:00:00 CET"; local counts seconds as the clock on the wall does. zone may be "". */
+/* "Tue 2026-02-10 09:00:00 CET"; local is local time in seconds since 1970-01-01 00:00 local. zone may be "". */
 void when_wall(int64_t local, int millis, const char *zone, char out[WHEN_TEXT]);
 void when_local(const struct tz *zone, int64_t ms, char out[WHEN_TEXT]);
 

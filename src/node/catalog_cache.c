@@ -1,6 +1,6 @@
-/* One lock over maps: many read, few write, and nobody holds it for longer than a look and a copy; a calendar is handed out by
- * reference, because it may have thousands of dates. An entry is parsed before the lock is taken: one that can not be read changes
- * nothing. The lock and the maps are behind a pointer, so that who only reads has a const book. */
+/* One lock over maps: many threads read, few write, and the lock is held only for a look-up and a copy. A calendar is
+ * handed out by reference, because it may have thousands of dates. An entry is parsed before the lock is taken; if
+ * that fails, nothing changes. The lock and the maps are behind a pointer, so that readers can use a const cache. */
 #include "node/catalog_cache.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@ enum {
     NAMES_TOLD = 8,
 };
 
-/* One entry, parsed; its texts are in its arena. */
+/* One parsed entry; its texts are in its arena. */
 struct catalog_cache_item {
     enum catalog_kind kind;
     int32_t tenant;
@@ -31,7 +31,7 @@ struct catalog_cache_item {
     struct queue_rules queue;
     struct tenant_rules rules;
     struct calendar calendar;
-    atomic_int users; /* of a calendar: the book, and who was given it */
+    atomic_int users; /* of a calendar: the cache, and callers that hold a reference */
 };
 
 struct pages {
@@ -47,7 +47,7 @@ struct catalog_cache {
 
 /* ---- keys ---- */
 
-static struct str key_of(int32_t tenant, enum catalog_kind kind, struct str name, char out[KEY_MAX])
+static struct str catalog_cache_key(int32_t tenant, enum catalog_kind kind, struct str name, char out[KEY_MAX])
 {
     assert(name.n <= CATALOG_NAME_MAX);
     out[0] = (char)kind;
@@ -57,20 +57,21 @@ static struct str key_of(int32_t tenant, enum catalog_kind kind, struct str name
     return (struct str){ out, 1 + sizeof tenant + name.n };
 }
 
-static struct str number_key(const int32_t *number)
+static struct str catalog_cache_number_key(const int32_t *number)
 {
     return (struct str){ (const char *)number, sizeof *number };
 }
 
-static struct catalog_cache_item *find(const struct pages *p, int32_t tenant, enum catalog_kind kind, struct str name)
+static struct catalog_cache_item *catalog_cache_find(const struct pages *p, int32_t tenant, enum catalog_kind kind,
+                                                     struct str name)
 {
     char key[KEY_MAX];
-    return name.n <= CATALOG_NAME_MAX ? map_get(&p->items, key_of(tenant, kind, name, key)) : NULL;
+    return name.n <= CATALOG_NAME_MAX ? map_get(&p->items, catalog_cache_key(tenant, kind, name, key)) : NULL;
 }
 
 /* ---- items ---- */
 
-static void item_unref(struct catalog_cache_item *item)
+static void catalog_cache_item_unref(struct catalog_cache_item *item)
 {
     if (!item || atomic_fetch_sub(&item->users, 1) > 1)
         return;
@@ -78,12 +79,12 @@ static void item_unref(struct catalog_cache_item *item)
     free(item);
 }
 
-static void item_unrefp(struct catalog_cache_item **item)
+static void catalog_cache_item_unrefp(struct catalog_cache_item **item)
 {
-    item_unref(*item);
+    catalog_cache_item_unref(*item);
 }
 
-static enum err read_tenant(struct catalog_cache_item *item, struct str doc, struct error *e)
+static enum err catalog_cache_read_tenant(struct catalog_cache_item *item, struct str doc, struct error *e)
 {
     if (tenant_rules_read(doc, &item->arena, &item->rules, e))
         return e->code;
@@ -93,8 +94,8 @@ static enum err read_tenant(struct catalog_cache_item *item, struct str doc, str
     return ERR_OK;
 }
 
-/* Of its texts nobody here makes use: they go when it is read. */
-static enum err read_calendar(struct catalog_cache_item *item, struct str text, struct error *e)
+/* The texts of the document are not needed after parsing. */
+static enum err catalog_cache_read_calendar(struct catalog_cache_item *item, struct str text, struct error *e)
 {
     cleanup_with(arena_release) struct arena scratch;
     arena_init(&scratch, ITEM_ARENA_MAX);
@@ -105,21 +106,22 @@ static enum err read_calendar(struct catalog_cache_item *item, struct str text, 
     return rc;
 }
 
-static enum err read_doc(struct catalog_cache_item *item, struct str doc, struct error *e)
+static enum err catalog_cache_read_doc(struct catalog_cache_item *item, struct str doc, struct error *e)
 {
     switch (item->kind) {
     case CATALOG_QUEUE: return queue_rules_read(doc, &item->arena, &item->queue, e);
-    case CATALOG_TENANT: return read_tenant(item, doc, e);
-    case CATALOG_CALENDAR: return read_calendar(item, doc, e);
+    case CATALOG_TENANT: return catalog_cache_read_tenant(item, doc, e);
+    case CATALOG_CALENDAR: return catalog_cache_read_calendar(item, doc, e);
     default: break;
     }
     assert(false);
     return ERR_CORRUPT;
 }
 
-static enum err item_new(const struct catalog_entry *entry, struct catalog_cache_item **ret, struct error *e)
+static enum err catalog_cache_item_new(const struct catalog_entry *entry, struct catalog_cache_item **ret,
+                                       struct error *e)
 {
-    cleanup_with(item_unrefp) struct catalog_cache_item *item = xnew(*item);
+    cleanup_with(catalog_cache_item_unrefp) struct catalog_cache_item *item = xnew(*item);
     char key[KEY_MAX];
     atomic_init(&item->users, 1);
     item->kind = entry->kind;
@@ -127,11 +129,11 @@ static enum err item_new(const struct catalog_entry *entry, struct catalog_cache
     item->version = entry->version;
     item->created_ms = entry->created_ms;
     arena_init(&item->arena, ITEM_ARENA_MAX);
-    if (!arena_str(&item->arena, key_of(entry->tenant, entry->kind, entry->name, key), &item->key))
+    if (!arena_str(&item->arena, catalog_cache_key(entry->tenant, entry->kind, entry->name, key), &item->key))
         return error_set(e, ERR_LIMIT, "is too large");
     item->name = str_sub(item->key, item->key.n - entry->name.n, item->key.n);
     struct error why = { 0 };
-    if (read_doc(item, entry->doc, &why)) {
+    if (catalog_cache_read_doc(item, entry->doc, &why)) {
         error_wrap(&why, "entry '" STR_FMT "'", STR_ARG(entry->name));
         if (e)
             *e = why;
@@ -141,7 +143,7 @@ static enum err item_new(const struct catalog_entry *entry, struct catalog_cache
     return ERR_OK;
 }
 
-/* ---- life ---- */
+/* ---- creation and release ---- */
 
 struct catalog_cache *catalog_cache_new(void)
 {
@@ -160,7 +162,7 @@ void catalog_cache_free(struct catalog_cache *b)
     if (!b)
         return;
     map_each (&b->pages->items, slot)
-        item_unref(slot->value);
+        catalog_cache_item_unref(slot->value);
     map_release(&b->pages->items);
     map_release(&b->pages->numbers);
     pthread_rwlock_destroy(&b->pages->lock);
@@ -175,52 +177,52 @@ uint64_t catalog_cache_generation(const struct catalog_cache *b)
 
 /* ---- changes ---- */
 
-static bool is_kept(enum catalog_kind kind)
+static bool catalog_cache_keeps(enum catalog_kind kind)
 {
     return kind == CATALOG_QUEUE || kind == CATALOG_TENANT || kind == CATALOG_CALENDAR;
 }
 
-/* Gives back what stood there; the caller drops it when the lock is off. */
-static struct catalog_cache_item *take_out(struct pages *p, struct str key)
+/* Returns the old item; the caller releases it after the lock. */
+static struct catalog_cache_item *catalog_cache_take_item(struct pages *p, struct str key)
 {
     struct catalog_cache_item *old = map_remove(&p->items, key);
     if (old && old->kind == CATALOG_TENANT)
-        map_remove(&p->numbers, number_key(&old->rules.number));
+        map_remove(&p->numbers, catalog_cache_number_key(&old->rules.number));
     return old;
 }
 
-/* Of an entry that was removed and made again the versions tell nothing. */
-static bool is_outdated(const struct pages *p, const struct catalog_cache_item *item)
+/* If an entry was removed and created again, its versions can not be compared. */
+static bool catalog_cache_is_outdated(const struct pages *p, const struct catalog_cache_item *item)
 {
     const struct catalog_cache_item *known = map_get(&p->items, item->key);
     return known && known->created_ms == item->created_ms && known->version > item->version;
 }
 
-static enum err put_in(struct pages *p, struct catalog_cache_item *item, struct catalog_cache_item **ret_old,
-                       struct error *e)
+static enum err catalog_cache_put_item(struct pages *p, struct catalog_cache_item *item,
+                                       struct catalog_cache_item **ret_old, struct error *e)
 {
     if (item->kind == CATALOG_TENANT) {
-        const struct catalog_cache_item *other = map_get(&p->numbers, number_key(&item->rules.number));
+        const struct catalog_cache_item *other = map_get(&p->numbers, catalog_cache_number_key(&item->rules.number));
         if (other && !str_eq(other->name, item->name))
             return error_set(e, ERR_CORRUPT, "entry '" STR_FMT "': its number is that of '" STR_FMT "'",
                              STR_ARG(item->name), STR_ARG(other->name));
     }
-    *ret_old = take_out(p, item->key);
+    *ret_old = catalog_cache_take_item(p, item->key);
     map_put(&p->items, item->key, item);
     if (item->kind == CATALOG_TENANT)
-        map_put(&p->numbers, number_key(&item->rules.number), item);
+        map_put(&p->numbers, catalog_cache_number_key(&item->rules.number), item);
     return ERR_OK;
 }
 
 enum err catalog_cache_read(const struct catalog_entry *entry, struct catalog_cache_item **ret, struct error *e)
 {
     *ret = NULL;
-    return is_kept(entry->kind) ? item_new(entry, ret, e) : ERR_OK;
+    return catalog_cache_keeps(entry->kind) ? catalog_cache_item_new(entry, ret, e) : ERR_OK;
 }
 
 void catalog_cache_item_free(struct catalog_cache_item *item)
 {
-    item_unref(item);
+    catalog_cache_item_unref(item);
 }
 
 enum err catalog_cache_keep(struct catalog_cache *b, struct catalog_cache_item *item, struct error *e)
@@ -229,12 +231,12 @@ enum err catalog_cache_keep(struct catalog_cache *b, struct catalog_cache_item *
     if (!item)
         return ERR_OK;
     pthread_rwlock_wrlock(&b->pages->lock);
-    bool outdated = is_outdated(b->pages, item);
-    enum err rc = outdated ? ERR_OK : put_in(b->pages, item, &old, e);
+    bool outdated = catalog_cache_is_outdated(b->pages, item);
+    enum err rc = outdated ? ERR_OK : catalog_cache_put_item(b->pages, item, &old, e);
     if (rc == ERR_OK && !outdated)
         atomic_fetch_add(&b->generation, 1);
     pthread_rwlock_unlock(&b->pages->lock);
-    item_unref(rc || outdated ? item : old);
+    catalog_cache_item_unref(rc || outdated ? item : old);
     return rc;
 }
 
@@ -248,50 +250,50 @@ enum err catalog_cache_put(struct catalog_cache *b, const struct catalog_entry *
 void catalog_cache_remove(struct catalog_cache *b, int32_t tenant, enum catalog_kind kind, struct str name)
 {
     char key[KEY_MAX];
-    if (!is_kept(kind) || name.n > CATALOG_NAME_MAX)
+    if (!catalog_cache_keeps(kind) || name.n > CATALOG_NAME_MAX)
         return;
     pthread_rwlock_wrlock(&b->pages->lock);
-    struct catalog_cache_item *old = take_out(b->pages, key_of(tenant, kind, name, key));
+    struct catalog_cache_item *old = catalog_cache_take_item(b->pages, catalog_cache_key(tenant, kind, name, key));
     if (old)
         atomic_fetch_add(&b->generation, 1);
     pthread_rwlock_unlock(&b->pages->lock);
-    item_unref(old);
+    catalog_cache_item_unref(old);
 }
 
-/* ---- what other nodes change ---- */
+/* ---- changes by other nodes ---- */
 
-/* What became of a page: parsed before the lock is taken, dropped when it is off. */
+/* The changes of a page: parsed before the lock is taken, released after it. */
 struct follow {
-    struct catalog_cache_item **in;  /* one an entry of the page; NULL: it is as it was, or can not be read */
-    struct catalog_cache_item **out; /* what stood there, or is not there any more */
+    struct catalog_cache_item **in;  /* one for each entry of the page; NULL: unchanged, or it can not be parsed */
+    struct catalog_cache_item **out; /* items that were replaced or removed */
     size_t out_count;
 };
 
-static bool is_known(struct pages *p, const struct catalog_entry *x)
+static bool catalog_cache_is_known(struct pages *p, const struct catalog_entry *x)
 {
     pthread_rwlock_rdlock(&p->lock);
-    const struct catalog_cache_item *item = find(p, x->tenant, x->kind, x->name);
+    const struct catalog_cache_item *item = catalog_cache_find(p, x->tenant, x->kind, x->name);
     bool same = item && item->version == x->version && item->created_ms == x->created_ms;
     pthread_rwlock_unlock(&p->lock);
     return same;
 }
 
-static int compare_places(int32_t tenant, struct str name, int32_t other_tenant, struct str other)
+static int catalog_cache_compare_places(int32_t tenant, struct str name, int32_t other_tenant, struct str other)
 {
     return tenant != other_tenant ? (tenant < other_tenant ? -1 : 1) : str_cmp(name, other);
 }
 
-/* Whether the page speaks of this place and has nothing there. */
-static bool is_gone(const struct catalog_cache_page *p, const struct catalog_cache_item *item)
+/* Whether the page covers this key and does not have it. */
+static bool catalog_cache_is_gone(const struct catalog_cache_page *p, const struct catalog_cache_item *item)
 {
     const struct catalog_entries *all = &p->page->entries;
     if (item->kind != p->kind ||
-        (p->after.n && compare_places(item->tenant, item->name, p->after_tenant, p->after) <= 0))
+        (p->after.n && catalog_cache_compare_places(item->tenant, item->name, p->after_tenant, p->after) <= 0))
         return false;
     size_t low = 0, high = all->n;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        int order = compare_places(item->tenant, item->name, all->v[mid].tenant, all->v[mid].name);
+        int order = catalog_cache_compare_places(item->tenant, item->name, all->v[mid].tenant, all->v[mid].name);
         if (order == 0)
             return false;
         if (order < 0)
@@ -302,24 +304,24 @@ static bool is_gone(const struct catalog_cache_page *p, const struct catalog_cac
     return low < all->n || !p->page->more;
 }
 
-static void take_out_gone(struct pages *p, const struct catalog_cache_page *page, struct follow *f)
+static void catalog_cache_take_gone(struct pages *p, const struct catalog_cache_page *page, struct follow *f)
 {
     size_t first = f->out_count;
     map_each (&p->items, slot)
-        if (is_gone(page, slot->value))
+        if (catalog_cache_is_gone(page, slot->value))
             f->out[f->out_count++] = slot->value;
     for (size_t i = first; i < f->out_count; i++)
-        take_out(p, f->out[i]->key);
+        catalog_cache_take_item(p, f->out[i]->key);
 }
 
-static void put_page_in(struct pages *p, const struct catalog_cache_page *page, struct follow *f,
-                        void (*unreadable)(const struct catalog_entry *, const struct error *))
+static void catalog_cache_put_page(struct pages *p, const struct catalog_cache_page *page, struct follow *f,
+                                   void (*unreadable)(const struct catalog_entry *, const struct error *))
 {
     struct error e;
-    take_out_gone(p, page, f);
+    catalog_cache_take_gone(p, page, f);
     for (size_t i = 0; i < page->page->entries.n; i++) {
         struct catalog_cache_item *old = NULL;
-        if (f->in[i] && put_in(p, f->in[i], &old, &e) == ERR_OK)
+        if (f->in[i] && catalog_cache_put_item(p, f->in[i], &old, &e) == ERR_OK)
             f->in[i] = NULL;
         else if (f->in[i])
             unreadable(&page->page->entries.v[i], &e);
@@ -328,22 +330,23 @@ static void put_page_in(struct pages *p, const struct catalog_cache_page *page, 
     }
 }
 
-static void parse_changed(struct pages *p, const struct catalog_cache_page *page, struct follow *f,
-                          void (*unreadable)(const struct catalog_entry *, const struct error *))
+static void catalog_cache_parse_changed(struct pages *p, const struct catalog_cache_page *page, struct follow *f,
+                                        void (*unreadable)(const struct catalog_entry *, const struct error *))
 {
     struct error e;
     for (size_t i = 0; i < page->page->entries.n; i++)
-        if (!is_known(p, &page->page->entries.v[i]) && item_new(&page->page->entries.v[i], &f->in[i], &e))
+        if (!catalog_cache_is_known(p, &page->page->entries.v[i]) &&
+            catalog_cache_item_new(&page->page->entries.v[i], &f->in[i], &e))
             unreadable(&page->page->entries.v[i], &e);
 }
 
 bool catalog_cache_follow(struct catalog_cache *b, const struct catalog_cache_page *p, uint64_t generation,
                           void (*unreadable)(const struct catalog_entry *entry, const struct error *e))
 {
-    assert(is_kept(p->kind));
+    assert(catalog_cache_keeps(p->kind));
     size_t n = p->page->entries.n;
     struct follow f = { .in = xcalloc(n + 1, sizeof(struct catalog_cache_item *)) };
-    parse_changed(b->pages, p, &f, unreadable);
+    catalog_cache_parse_changed(b->pages, p, &f, unreadable);
     pthread_rwlock_wrlock(&b->pages->lock);
     bool current = atomic_load(&b->generation) == generation;
     f.out = xcalloc(b->pages->items.n + n + 1, sizeof(struct catalog_cache_item *));
@@ -351,15 +354,15 @@ bool catalog_cache_follow(struct catalog_cache *b, const struct catalog_cache_pa
         bool changes = false;
         for (size_t i = 0; i < n; i++)
             changes = changes || f.in[i];
-        put_page_in(b->pages, p, &f, unreadable);
+        catalog_cache_put_page(b->pages, p, &f, unreadable);
         if (changes || f.out_count)
             atomic_fetch_add(&b->generation, 1);
     }
     pthread_rwlock_unlock(&b->pages->lock);
     for (size_t i = 0; i < n; i++)
-        item_unref(f.in[i]);
+        catalog_cache_item_unref(f.in[i]);
     for (size_t i = 0; i < f.out_count; i++)
-        item_unref(f.out[i]);
+        catalog_cache_item_unref(f.out[i]);
     free(f.in);
     free(f.out);
     return current;
@@ -367,8 +370,8 @@ bool catalog_cache_follow(struct catalog_cache *b, const struct catalog_cache_pa
 
 /* ---- queues and tenants ---- */
 
-/* The text as a copy in the arena; without one, or when it is full, none. */
-static struct str copy_text(struct str text, struct arena *a)
+/* A copy in the arena; an empty text if there is no arena or it is full. */
+static struct str catalog_cache_copy_text(struct str text, struct arena *a)
 {
     struct str copy = { 0 };
     return a && arena_str(a, text, &copy) ? copy : (struct str){ 0 };
@@ -378,23 +381,23 @@ struct queue_rules catalog_cache_queue(const struct catalog_cache *b, int32_t te
 {
     struct queue_rules rules = QUEUE_RULES_DEFAULT;
     pthread_rwlock_rdlock(&b->pages->lock);
-    const struct catalog_cache_item *item = find(b->pages, tenant, CATALOG_QUEUE, queue);
+    const struct catalog_cache_item *item = catalog_cache_find(b->pages, tenant, CATALOG_QUEUE, queue);
     if (item) {
         rules = item->queue;
-        rules.paused_by = copy_text(rules.paused_by, a);
-        rules.paused_reason = copy_text(rules.paused_reason, a);
+        rules.paused_by = catalog_cache_copy_text(rules.paused_by, a);
+        rules.paused_reason = catalog_cache_copy_text(rules.paused_reason, a);
     }
     pthread_rwlock_unlock(&b->pages->lock);
     return rules;
 }
 
-static bool tell_tenant(const struct catalog_cache_item *item, bool is_default, struct arena *a,
-                        struct tenant_rules *ret)
+static bool catalog_cache_copy_tenant(const struct catalog_cache_item *item, bool is_default, struct arena *a,
+                                      struct tenant_rules *ret)
 {
     if (!item && !is_default)
         return false;
     struct tenant_rules rules = item ? item->rules : (struct tenant_rules){ DEFAULT_NUMBER, S("default") };
-    rules.name = copy_text(rules.name, a);
+    rules.name = catalog_cache_copy_text(rules.name, a);
     *ret = rules;
     return true;
 }
@@ -402,8 +405,8 @@ static bool tell_tenant(const struct catalog_cache_item *item, bool is_default, 
 bool catalog_cache_tenant(const struct catalog_cache *b, int32_t number, struct arena *a, struct tenant_rules *ret)
 {
     pthread_rwlock_rdlock(&b->pages->lock);
-    const struct catalog_cache_item *item = map_get(&b->pages->numbers, number_key(&number));
-    bool known = tell_tenant(item, number == DEFAULT_NUMBER, a, ret);
+    const struct catalog_cache_item *item = map_get(&b->pages->numbers, catalog_cache_number_key(&number));
+    bool known = catalog_cache_copy_tenant(item, number == DEFAULT_NUMBER, a, ret);
     pthread_rwlock_unlock(&b->pages->lock);
     return known;
 }
@@ -412,7 +415,8 @@ bool catalog_cache_tenant_named(const struct catalog_cache *b, struct str name, 
                                 struct tenant_rules *ret)
 {
     pthread_rwlock_rdlock(&b->pages->lock);
-    bool known = tell_tenant(find(b->pages, 0, CATALOG_TENANT, name), str_eq(name, S("default")), a, ret);
+    bool known = catalog_cache_copy_tenant(catalog_cache_find(b->pages, 0, CATALOG_TENANT, name),
+                                           str_eq(name, S("default")), a, ret);
     pthread_rwlock_unlock(&b->pages->lock);
     return known;
 }
@@ -421,20 +425,20 @@ size_t catalog_cache_tenant_count(const struct catalog_cache *b)
 {
     int32_t number = DEFAULT_NUMBER;
     pthread_rwlock_rdlock(&b->pages->lock);
-    size_t count = b->pages->numbers.n + !map_get(&b->pages->numbers, number_key(&number));
+    size_t count = b->pages->numbers.n + !map_get(&b->pages->numbers, catalog_cache_number_key(&number));
     pthread_rwlock_unlock(&b->pages->lock);
     return count;
 }
 
 /* ---- calendars ---- */
 
-static int compare_names(const void *a, const void *b)
+static int catalog_cache_compare_names(const void *a, const void *b)
 {
     return str_cmp(*(const struct str *)a, *(const struct str *)b);
 }
 
 /* "there are 'a', 'b' and 3 more", of this tenant alone. */
-static void tell_calendars(const struct pages *p, int32_t tenant, struct buf *out)
+static void catalog_cache_write_calendar_names(const struct pages *p, int32_t tenant, struct buf *out)
 {
     struct str *names = xcalloc(p->items.n + 1, sizeof *names);
     size_t n = 0;
@@ -444,7 +448,7 @@ static void tell_calendars(const struct pages *p, int32_t tenant, struct buf *ou
             names[n++] = item->name;
     }
     if (n)
-        qsort(names, n, sizeof *names, compare_names);
+        qsort(names, n, sizeof *names, catalog_cache_compare_names);
     buf_text(out, n ? "; there are " : "; there is none yet");
     for (size_t i = 0; i < min_of(n, (size_t)NAMES_TOLD); i++)
         buf_printf(out, "%s'" STR_FMT "'", i ? ", " : "", STR_ARG(names[i]));
@@ -453,13 +457,13 @@ static void tell_calendars(const struct pages *p, int32_t tenant, struct buf *ou
     free(names);
 }
 
-static enum err no_calendar(const struct pages *p, int32_t tenant, struct str name, struct error *e)
+static enum err catalog_cache_no_calendar(const struct pages *p, int32_t tenant, struct str name, struct error *e)
 {
     char quoted[QUOTE_TEXT];
     cleanup_with(buf_release) struct buf others;
     buf_init(&others, 4096);
     quote_text(name, quoted);
-    tell_calendars(p, tenant, &others);
+    catalog_cache_write_calendar_names(p, tenant, &others);
     error_field(e, "calendar", "%s is not a calendar%s", quoted, buf_cstr(&others));
     if (e)
         e->code = ERR_NOT_FOUND;
@@ -471,18 +475,18 @@ enum err catalog_cache_calendar(struct catalog_cache *b, int32_t tenant, struct 
 {
     enum err rc = ERR_OK;
     pthread_rwlock_rdlock(&b->pages->lock);
-    struct catalog_cache_item *item = find(b->pages, tenant, CATALOG_CALENDAR, name);
+    struct catalog_cache_item *item = catalog_cache_find(b->pages, tenant, CATALOG_CALENDAR, name);
     if (item) {
         atomic_fetch_add(&item->users, 1);
         *ret = &item->calendar;
     } else {
-        rc = no_calendar(b->pages, tenant, name, e);
+        rc = catalog_cache_no_calendar(b->pages, tenant, name, e);
     }
     pthread_rwlock_unlock(&b->pages->lock);
     return rc;
 }
 
-/* What the book gave out as const is its own to change. */
+/* A calendar is handed out as const, but its reference count is the cache's. */
 void catalog_cache_calendar_unref(const struct calendar *c)
 {
     union {
@@ -490,5 +494,5 @@ void catalog_cache_calendar_unref(const struct calendar *c)
         struct calendar *ours;
     } calendar = { c };
     if (c)
-        item_unref(container_of(calendar.ours, struct catalog_cache_item, calendar));
+        catalog_cache_item_unref(container_of(calendar.ours, struct catalog_cache_item, calendar));
 }

@@ -19,8 +19,8 @@ const char *explain_gate_name(enum explain_gate g)
     return names[g];
 }
 
-__attribute__((format(printf, 4, 5))) static bool say(struct explanation *ret, enum explain_gate gate, int64_t until_ms,
-                                                      const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static bool explain_answer(struct explanation *ret, enum explain_gate gate,
+                                                                 int64_t until_ms, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -31,162 +31,175 @@ __attribute__((format(printf, 4, 5))) static bool say(struct explanation *ret, e
     return true;
 }
 
-/* One of the few rotating texts of an answer. */
+/* A time as text. */
 struct when {
     char text[RFC3339_TEXT + 1];
 };
 
-static struct when at(int64_t ms)
+static struct when explain_time(int64_t ms)
 {
     struct when w;
     rfc3339_format(ms, w.text);
     return w;
 }
 
-static struct str shown(struct str s)
+static struct str explain_cut(struct str s)
 {
     return str_utf8_cut(s, SHOWN_MAX);
 }
 
-/* ---- one question each; true: that is it ---- */
+/* ---- one gate each; true: it is the answer ---- */
 
-static bool by_claim(const struct explain_view *v, const struct task *t, int64_t now_ms, struct explanation *ret)
+static bool explain_by_claim(const struct explain_view *v, const struct task *t, int64_t now_ms,
+                             struct explanation *ret)
 {
     if (t->state != TASK_RUNNING)
         return false;
     if (!scheduler_armed(v->scheduler, t->id, t->fence)) {
         if (scheduler_holds(v->scheduler, t->id, t->fence))
-            return say(ret, EXPLAIN_RUNNING, 0, "it has fired: it runs, or its outcome is being written");
-        return say(ret, EXPLAIN_RUNNING, 0, "a claim holds it, by another node, or by one that is gone");
+            return explain_answer(ret, EXPLAIN_RUNNING, 0, "it has fired: it runs, or its outcome is being written");
+        return explain_answer(ret, EXPLAIN_RUNNING, 0, "another node has claimed it, or a node that is gone");
     }
     if (t->due_ms > now_ms)
-        return say(ret, EXPLAIN_ARMED, t->due_ms, "it is claimed, and fires at %s", at(t->due_ms).text);
+        return explain_answer(ret, EXPLAIN_ARMED, t->due_ms, "it is claimed, and fires at %s",
+                              explain_time(t->due_ms).text);
     return false; /* due, and on the wheel: its queue's rate holds it */
 }
 
-/* Held by a breaker, it has a later due time, and the breaker is why. */
-static bool by_breaker(const struct explain_view *v, const struct task *t, int64_t now_ms, struct explanation *ret)
+/* A task that a breaker holds has a later due time; the breaker is the reason. */
+static bool explain_by_breaker(const struct explain_view *v, const struct task *t, int64_t now_ms,
+                               struct explanation *ret)
 {
     char host[TARGET_HOST_MAX];
     struct breaker_status s;
     struct breakers *all = worker_breakers(v->worker);
     struct str target = target_host(t, host);
     if (target.n && breakers_status(all, t->tenant, target, now_ms, &s) && s.until_ms > now_ms)
-        return say(ret, EXPLAIN_HOST_BREAKER, max_of(s.until_ms, t->due_ms),
-                   s.held_by_retry_after ? "the host " STR_FMT " asked to be left alone until %s (Retry-After)"
-                                         : "the circuit breaker of " STR_FMT
-                                           " is open until %s: too many calls to it failed",
-                   STR_ARG(target), at(s.until_ms).text);
+        return explain_answer(ret, EXPLAIN_HOST_BREAKER, max_of(s.until_ms, t->due_ms),
+                              s.held_by_retry_after
+                                  ? "the host " STR_FMT " asked to be left alone until %s (Retry-After)"
+                                  : "the circuit breaker of " STR_FMT " is open until %s: too many calls to it failed",
+                              STR_ARG(target), explain_time(s.until_ms).text);
     if (breakers_status(all, t->tenant, S(""), now_ms, &s) && s.state != BREAKER_CLOSED && s.until_ms > now_ms)
-        return say(ret, EXPLAIN_TENANT_BREAKER, max_of(s.until_ms, t->due_ms),
-                   "nearly all that this tenant runs fails: it goes on with one a minute, the next at %s",
-                   at(s.until_ms).text);
+        return explain_answer(ret, EXPLAIN_TENANT_BREAKER, max_of(s.until_ms, t->due_ms),
+                              "nearly all that this tenant runs fails: it goes on with one a minute, the next at %s",
+                              explain_time(s.until_ms).text);
     return false;
 }
 
-static bool by_time(const struct explain_view *v, const struct task *t, int64_t now_ms, struct explanation *ret)
+static bool explain_by_time(const struct explain_view *v, const struct task *t, int64_t now_ms, struct explanation *ret)
 {
     if (t->due_ms > now_ms) {
         bool was_held = str_starts(t->last_error, S("held:"));
-        if (was_held && by_breaker(v, t, now_ms, ret))
+        if (was_held && explain_by_breaker(v, t, now_ms, ret))
             return true;
-        return say(ret, EXPLAIN_DUE_TIME, t->due_ms, t->attempts ? "its next attempt is due at %s" : "it is due at %s",
-                   at(t->due_ms).text);
+        return explain_answer(ret, EXPLAIN_DUE_TIME, t->due_ms,
+                              t->attempts ? "its next attempt is due at %s" : "it is due at %s",
+                              explain_time(t->due_ms).text);
     }
     int64_t expires_ms = task_expires_ms(t);
     if (is_expired(expires_ms, now_ms))
-        return say(ret, EXPLAIN_EXPIRED, now_ms, "it was of use until %s, and will be dropped", at(expires_ms).text);
+        return explain_answer(ret, EXPLAIN_EXPIRED, now_ms, "it expired at %s and will not run",
+                              explain_time(expires_ms).text);
     return false;
 }
 
-static bool by_suspicion(const struct explain_view *v, const struct task *t, struct explanation *ret)
+static bool explain_by_suspicion(const struct explain_view *v, const struct task *t, struct explanation *ret)
 {
     struct scheduler_status s = scheduler_status(v->scheduler);
     if (v->recovering)
-        return say(ret, EXPLAIN_RECOVERY, 0,
-                   "this node settles what was running when it last died, and what was missed since");
+        return explain_answer(
+            ret, EXPLAIN_RECOVERY, 0,
+            "this node has just started: it first settles tasks that were running when it died, and catches up");
     if (s.isolating && !task_is_suspect(t))
-        return say(ret, EXPLAIN_RECOVERY, 0,
-                   "this node has died and tries those that may be the cause first, one by one, for some seconds");
+        return explain_answer(
+            ret, EXPLAIN_RECOVERY, 0,
+            "this node has restarted after a crash: for a few seconds it first runs the tasks that may "
+            "have caused it, one at a time");
     if (!task_is_suspect(t) || s.suspects == 0)
         return false;
-    return say(ret, EXPLAIN_SUSPECT, 0,
-               "whoever ran it died, %d times: such tasks run one at a time, and another one has its turn", t->losses);
+    return explain_answer(
+        ret, EXPLAIN_SUSPECT, 0,
+        "the process that ran it died %d times: such tasks run one at a time, and another one is running", t->losses);
 }
 
-static bool by_pause(const struct explain_view *v, const struct task *t, struct explanation *ret)
+static bool explain_by_pause(const struct explain_view *v, const struct task *t, struct explanation *ret)
 {
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, RULES_ARENA);
     struct queue_rules r = catalog_cache_queue(v->catalog, t->tenant, t->queue, &a);
     const char *until = r.paused_until_ms ? ", until " : "";
-    struct when when = at(r.paused_until_ms);
-    return say(ret, EXPLAIN_QUEUE_PAUSED, r.paused_until_ms,
-               "its queue " STR_FMT " is paused since %s%s" STR_FMT "%s" STR_FMT "%s%s", STR_ARG(shown(t->queue)),
-               at(r.paused_ms).text, r.paused_by.n ? " by " : "", STR_ARG(shown(r.paused_by)),
-               r.paused_reason.n ? ": " : "", STR_ARG(shown(r.paused_reason)), until,
-               r.paused_until_ms ? when.text : "");
+    struct when when = explain_time(r.paused_until_ms);
+    return explain_answer(ret, EXPLAIN_QUEUE_PAUSED, r.paused_until_ms,
+                          "its queue " STR_FMT " is paused since %s%s" STR_FMT "%s" STR_FMT "%s%s",
+                          STR_ARG(explain_cut(t->queue)), explain_time(r.paused_ms).text, r.paused_by.n ? " by " : "",
+                          STR_ARG(explain_cut(r.paused_by)), r.paused_reason.n ? ": " : "",
+                          STR_ARG(explain_cut(r.paused_reason)), until, r.paused_until_ms ? when.text : "");
 }
 
-static bool by_limits(const struct explain_view *v, const struct task *t, struct lane_entry *e, int64_t now_ms,
-                      struct explanation *ret)
+static bool explain_by_limits(const struct explain_view *v, const struct task *t, struct lane_entry *e, int64_t now_ms,
+                              struct explanation *ret)
 {
     struct lanes *lanes = scheduler_lanes(v->scheduler);
     struct lane_hold h = lanes_hold_of(lanes, e, now_ms);
     struct lane_facts f = lanes_facts(lanes, e);
-    struct str queue = shown(t->queue);
+    struct str queue = explain_cut(t->queue);
     switch (h.gate) {
     case LANE_NONE: return false;
-    case LANE_PAUSED: return by_pause(v, t, ret);
+    case LANE_PAUSED: return explain_by_pause(v, t, ret);
     case LANE_RATE:
-        return say(ret, EXPLAIN_QUEUE_RATE, h.until_ms, "its queue " STR_FMT " has used up its rate for now",
-                   STR_ARG(queue));
+        return explain_answer(ret, EXPLAIN_QUEUE_RATE, h.until_ms, "its queue " STR_FMT " has used up its rate for now",
+                              STR_ARG(queue));
     case LANE_CONCURRENCY:
         if (f.queue_elsewhere)
-            return say(ret, EXPLAIN_QUEUE_CONCURRENCY, 0,
-                       "%zu of its queue " STR_FMT " run here, %lld of %lld places are with other nodes", f.queue_held,
-                       STR_ARG(queue), (long long)f.queue_elsewhere, (long long)f.queue_limit);
-        return say(ret, EXPLAIN_QUEUE_CONCURRENCY, 0, "%zu of its queue " STR_FMT " run, and no more than %lld may",
-                   f.queue_held, STR_ARG(queue), (long long)f.queue_limit);
+            return explain_answer(ret, EXPLAIN_QUEUE_CONCURRENCY, 0,
+                                  "%zu of its queue " STR_FMT " run here, %lld of %lld places are with other nodes",
+                                  f.queue_held, STR_ARG(queue), (long long)f.queue_elsewhere, (long long)f.queue_limit);
+        return explain_answer(ret, EXPLAIN_QUEUE_CONCURRENCY, 0,
+                              "%zu of its queue " STR_FMT " run, and no more than %lld may", f.queue_held,
+                              STR_ARG(queue), (long long)f.queue_limit);
     case LANE_TENANT_DISABLED:
-        return say(ret, EXPLAIN_TENANT_DISABLED, 0, "its tenant is disabled: what it has scheduled waits");
+        return explain_answer(ret, EXPLAIN_TENANT_DISABLED, 0, "its tenant is disabled: what it has scheduled waits");
     case LANE_TENANT_LIMIT:
         if (f.tenant_elsewhere)
-            return say(ret, EXPLAIN_TENANT_LIMIT, 0,
-                       "%zu tasks of its tenant run here, %lld of %lld places are with other nodes", f.tenant_held,
-                       (long long)f.tenant_elsewhere, (long long)f.tenant_limit);
-        return say(ret, EXPLAIN_TENANT_LIMIT, 0, "%zu tasks of its tenant run, and no more than %lld may",
-                   f.tenant_held, (long long)f.tenant_limit);
+            return explain_answer(ret, EXPLAIN_TENANT_LIMIT, 0,
+                                  "%zu tasks of its tenant run here, %lld of %lld places are with other nodes",
+                                  f.tenant_held, (long long)f.tenant_elsewhere, (long long)f.tenant_limit);
+        return explain_answer(ret, EXPLAIN_TENANT_LIMIT, 0, "%zu tasks of its tenant run, and no more than %lld may",
+                              f.tenant_held, (long long)f.tenant_limit);
     case LANE_TENANT_SHARE:
-        return say(ret, EXPLAIN_TENANT_SHARE, 0,
-                   "its tenant has %zu of this node's %zu slots, and %lld are the most for one tenant among several",
-                   f.tenant_held, v->slots, (long long)f.tenant_limit);
-    case LANE_TENANT_BREAKER: return by_breaker(v, t, now_ms, ret);
+        return explain_answer(
+            ret, EXPLAIN_TENANT_SHARE, 0,
+            "its tenant has %zu of this node's %zu slots, and %lld are the most for one tenant among several",
+            f.tenant_held, v->slots, (long long)f.tenant_limit);
+    case LANE_TENANT_BREAKER: return explain_by_breaker(v, t, now_ms, ret);
     }
     __builtin_unreachable();
 }
 
-static void by_crowd(const struct explain_view *v, const struct task *t, struct lane_entry *e, struct explanation *ret)
+static void explain_by_backlog(const struct explain_view *v, const struct task *t, struct lane_entry *e,
+                               struct explanation *ret)
 {
     struct scheduler_status s = scheduler_status(v->scheduler);
     int64_t head_ms = e ? lanes_facts(scheduler_lanes(v->scheduler), e).next_due_ms : INT64_MAX;
     if (s.held >= v->slots)
-        say(ret, EXPLAIN_NO_FREE_SLOT, 0, "all %zu slots of this node are taken", v->slots);
+        explain_answer(ret, EXPLAIN_NO_FREE_SLOT, 0, "all %zu slots of this node are taken", v->slots);
     else if (head_ms < t->due_ms)
-        say(ret, EXPLAIN_BACKLOG, 0, "others of its tenant, queue and priority wait longer: the first is due since %s",
-            at(head_ms).text);
+        explain_answer(ret, EXPLAIN_BACKLOG, 0,
+                       "others of its tenant, queue and priority wait longer: the first is due since %s",
+                       explain_time(head_ms).text);
     else if (t->state == TASK_RUNNING)
-        say(ret, EXPLAIN_QUEUE_RATE, 0, "it is claimed, and waits for its queue's rate");
+        explain_answer(ret, EXPLAIN_QUEUE_RATE, 0, "it is claimed, and waits for its queue's rate");
     else
-        say(ret, EXPLAIN_NONE, 0, "nothing holds it: it is about to be claimed");
+        explain_answer(ret, EXPLAIN_NONE, 0, "nothing holds it: it is about to be claimed");
 }
 
 void explain(const struct explain_view *v, const struct task *t, int64_t now_ms, struct explanation *ret)
 {
     assert((t->state == TASK_SCHEDULED || t->state == TASK_RUNNING) && t->kind != TASK_RECURRING);
     struct lane_entry *e = lanes_get(scheduler_lanes(v->scheduler), task_lane(t));
-    if (by_claim(v, t, now_ms, ret) || by_time(v, t, now_ms, ret) || by_suspicion(v, t, ret) ||
-        (e && by_limits(v, t, e, now_ms, ret)) || by_breaker(v, t, now_ms, ret))
+    if (explain_by_claim(v, t, now_ms, ret) || explain_by_time(v, t, now_ms, ret) || explain_by_suspicion(v, t, ret) ||
+        (e && explain_by_limits(v, t, e, now_ms, ret)) || explain_by_breaker(v, t, now_ms, ret))
         return;
-    by_crowd(v, t, e, ret);
+    explain_by_backlog(v, t, e, ret);
 }

@@ -1,17 +1,18 @@
 #pragma once
-/* node/explain.h - why a task has not run yet, as far as its node knows (R7.5).
+/* node/explain.h - why a task has not run yet, as far as its node knows.
  *
- * What the row itself says (paused, blocked by a slot, final) is for who reads the row. Here are the gates that stand between a
- * SCHEDULED task and its runner, in the order in which they are met; the first one that holds it is the answer. */
+ * The caller explains what the row itself says (paused, blocked by a slot, final). Here are the gates between a
+ * SCHEDULED task and its runner, in the order in which the task meets them; the first one that holds it is the
+ * answer. */
 #include "node/scheduler/scheduler.h"
 #include "node/worker/worker.h"
 
 #define EXPLAIN_GATE_MAP(X)                                                                                            \
     X(DUE_TIME, "due_time")                                                                                            \
-    X(ARMED, "armed") /* claimed, and fires on the dot */                                                              \
+    X(ARMED, "armed") /* claimed; fires when it is due */                                                              \
     X(RUNNING, "running")                                                                                              \
     X(EXPIRED, "expired")                                                                                              \
-    X(RECOVERY, "recovery") /* the node has just come back after a crash */                                            \
+    X(RECOVERY, "recovery") /* the node has just started after a crash */                                              \
     X(SUSPECT, "suspect")                                                                                              \
     X(QUEUE_PAUSED, "queue_paused")                                                                                    \
     X(QUEUE_RATE, "queue_rate")                                                                                        \
@@ -23,7 +24,7 @@
     X(HOST_BREAKER, "host_breaker")                                                                                    \
     X(NO_FREE_SLOT, "no_free_slot")                                                                                    \
     X(BACKLOG, "backlog")                                                                                              \
-    X(NONE, "none") /* nothing: it is about to be claimed */
+    X(NONE, "none") /* it is about to be claimed */
 enum explain_gate {
 #define X(id, name) EXPLAIN_##id,
     EXPLAIN_GATE_MAP(X)
@@ -36,10 +37,10 @@ enum { EXPLAIN_TEXT = 600 };
 struct explanation {
     enum explain_gate gate;
     char text[EXPLAIN_TEXT];
-    int64_t until_ms; /* when it may go on, as far as can be told; 0: not known */
+    int64_t until_ms; /* when it may go on; 0: not known */
 };
 
-/* What there is to ask. */
+/* The modules that are asked. */
 struct explain_view {
     struct scheduler *scheduler;
     struct worker *worker;

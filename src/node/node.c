@@ -5,8 +5,8 @@
 #include "node/node_internal.h"
 
 enum {
-    STALL_MS = 2500,       /* a step that comes so much later than it was asked for: nobody was running */
-    POLL_SHARED_MS = 1000, /* should another node's nudge be lost */
+    STALL_MS = 2500,       /* a step that comes so much later than expected: the process was not running */
+    POLL_SHARED_MS = 1000, /* in case another node's nudge is lost */
 };
 
 bool node_has_role(const struct node *n, unsigned role)
@@ -18,34 +18,26 @@ void node_settled(void *context, const struct event *e, const struct settlement 
 {
     struct node *n = context;
     node_fleet_settled(n, s);
-    scheduler_freed(n->scheduler, e->task.id, e->task.fence, &s->verdict);
+    scheduler_on_settled(n->scheduler, e->task.id, e->task.fence, &s->verdict);
     worker_settled(n->worker, e->task.id, e->task.fence);
     if (n->setup.observe)
         n->setup.observe(n->setup.observe_context, e, s);
 }
 
-void node_on_lanes_unblocked_bits(void *context, uint64_t lanes)
+/* The task's lane becomes known, too. */
+static void node_on_recovered(void *context, const struct task *t)
 {
     struct node *n = context;
-    scheduler_on_lanes_unblocked(n->scheduler, lanes);
-    if (lanes)
-        leasing_look(n->leasing, n->now_ms);
+    scheduler_nudge(n->scheduler, t);
 }
 
-/* Whoever recovers knows the lane of what it finds, too. */
-static void found(void *context, const struct task *t)
+static void node_on_caught_up(void *context)
 {
     struct node *n = context;
-    scheduler_nudge(n->scheduler, t, n->now_ms);
+    scheduler_resume(n->scheduler);
 }
 
-static void nothing_is_missed(void *context)
-{
-    struct node *n = context;
-    scheduler_let_go(n->scheduler);
-}
-
-static void told(struct io_request *e)
+static void node_on_published(struct io_request *e)
 {
     if (e->rc)
         log_warn("publish_failed", kv_err(&e->error));
@@ -54,33 +46,36 @@ static void told(struct io_request *e)
 bool node_end_claim(struct node *n, const struct settle_facts *t, const struct outcome *o)
 {
     struct event ev = { .task = *t, .outcome = *o };
-    struct io_publish io_request = { .io_request = { .kind = IO_PUBLISH, .done = told }, .v = &ev, .n = 1 };
+    struct io_publish io_request = { .io_request = { .kind = IO_PUBLISH, .done = node_on_published },
+                                     .v = &ev,
+                                     .n = 1 };
     async_io_submit(n->setup.own, &io_request.io_request);
     return io_request.io_request.rc == ERR_OK;
 }
 
-static bool end_claim(void *context, const struct task *t, const struct outcome *o)
+static bool node_on_claim_ended(void *context, const struct task *t, const struct outcome *o)
 {
     struct settle_facts facts = settle_facts_of(t, o, NULL);
     return node_end_claim(context, &facts, o);
 }
 
-static void gated(void *context, const struct task *t)
+static void node_on_gated(void *context, const struct task *t)
 {
     struct node *n = context;
     if (n->setup.observe_gated)
         n->setup.observe_gated(n->setup.observe_context, t);
 }
 
-/* Whether it waits on the wheel, in the queue or runs: it ends as cancelled, and gives its slot away with that. */
-static void replaced(void *context, const struct replaced *r)
+/* Cancels a task that a later run replaces, whether it waits on the wheel, in the queue or runs. Its slot becomes
+ * free with that. */
+static void node_on_replaced(void *context, const struct replaced *r)
 {
     struct node *n = context;
     char text[SLOT_REASON_MAX];
     struct str why = slot_replace_reason(r->by_scheduled_ms, text);
-    if (!scheduler_holds(n->scheduler, r->id, r->fence)) { /* it has ended, and is being settled as what it was */
+    if (!scheduler_holds(n->scheduler, r->id, r->fence)) { /* it has ended and is being settled, */
         recall_requests_replace(n->recall_requests, r->id, r->fence,
-                                r->by_scheduled_ms); /* or another node has it, or it is leased */
+                                r->by_scheduled_ms); /* or another node holds it, or it is leased */
         node_fleet_abort(n, r->id, r->fence);
         return;
     }
@@ -89,27 +84,39 @@ static void replaced(void *context, const struct replaced *r)
         worker_replace(n->worker, r->id, r->fence, why);
 }
 
-/* ---- among others ---- */
+/* ---- callbacks for the scheduler and the worker ---- */
 
-static bool may_fire(void *context)
+static bool node_may_fire(void *context)
 {
     const struct node *n = context;
     return membership_may_fire(n->membership);
 }
 
-static bool may_start(void *context, const struct task *t)
+static bool node_may_start(void *context, const struct task *t)
 {
     const struct node *n = context;
     return membership_may_fire(n->membership) && (!t || scheduler_holds(n->scheduler, t->id, t->fence));
 }
 
-static void refused(void *context)
+void node_on_refused(void *context)
 {
     struct node *n = context;
-    membership_beat_now(n->membership);
+    membership_heartbeat_now(n->membership);
 }
 
-/* ---- beginning and end ---- */
+/* ---- creation and release ---- */
+
+struct reaper_setup node_reaper_setup(struct node *n, uint64_t seed)
+{
+    return (struct reaper_setup){ .writer = n->setup.writer,
+                                  .async_io = n->setup.async_io,
+                                  .metrics = n->setup.metrics,
+                                  .seed = seed,
+                                  .settled = node_settled,
+                                  .batch_settled = node_fleet_on_batch_settled,
+                                  .unblocked = node_unblocked,
+                                  .context = n };
+}
 
 struct worker_setup node_worker_setup(const struct node *n, struct async_io *async_io, struct uuid id)
 {
@@ -127,21 +134,21 @@ struct worker_setup node_worker_setup(const struct node *n, struct async_io *asy
     return worker;
 }
 
-static void make_worker(struct node *n)
+static void node_make_worker(struct node *n)
 {
     struct worker_setup setup = node_worker_setup(n, n->setup.own, n->id);
-    setup.may_start = n->setup.shared ? may_start : NULL;
+    setup.may_start = n->setup.shared ? node_may_start : NULL;
     setup.context = n;
     n->worker = worker_new(&setup);
 }
 
-static void handed(void *context, struct uuid claim, uint64_t epoch)
+static void node_on_handed(void *context, struct uuid claim, uint64_t epoch)
 {
     struct node *n = context;
     handoff_claim(n->fleet.handoff, claim, epoch);
 }
 
-static void make_scheduler(struct node *n, int64_t now_ms)
+static void node_make_scheduler(struct node *n)
 {
     const struct node_setup *setup = &n->setup;
     n->scheduler = scheduler_new(&(struct scheduler_setup){ .writer = setup->writer,
@@ -161,52 +168,52 @@ static void make_scheduler(struct node *n, int64_t now_ms)
                                                             .arm_min_ms = setup->arm_min_ms,
                                                             .arm_max_ms = setup->arm_max_ms,
                                                             .poll_ms = setup->poll_ms,
-                                                            .may_fire = may_fire,
-                                                            .refused = refused,
-                                                            .end = end_claim,
-                                                            .handed = handed,
+                                                            .may_fire = node_may_fire,
+                                                            .refused = node_on_refused,
+                                                            .end = node_on_claim_ended,
+                                                            .handed = node_on_handed,
                                                             .retaken = node_fleet_retaken,
-                                                            .gated = gated,
-                                                            .replaced = replaced,
+                                                            .gated = node_on_gated,
+                                                            .replaced = node_on_replaced,
                                                             .context = n },
-                                 now_ms);
+                                 n->now);
 }
 
-struct node *node_new(const struct node_setup *setup, int64_t now_ms)
+struct node *node_new(const struct node_setup *setup, struct moment now)
 {
     struct node *n = xnew(*n);
     n->setup = *setup;
     if (!setup->fleet)
         n->setup.own = setup->async_io;
-    n->now_ms = now_ms;
-    n->expected_ms = setup->shared ? clock_steady_ms(setup->clock) : now_ms;
+    n->now = now;
+    n->expected_ms = setup->shared ? now.steady_ms : now.wall_ms;
     if (setup->shared)
         n->setup.poll_ms = POLL_SHARED_MS;
     prng_init(&n->random, setup->seed + 4);
     list_init(&n->waiting_recalls);
-    node_join(n, now_ms);
-    make_worker(n);
-    make_scheduler(n, now_ms);
+    node_join(n);
+    node_make_worker(n);
+    node_make_scheduler(n);
     n->updater = updater_new(&(struct updater_setup){ .async_io = n->setup.own,
                                                       .writer = setup->writer,
                                                       .metrics = setup->metrics,
                                                       .seed = setup->seed + 2,
                                                       .settled = node_settled,
-                                                      .batch_settled = node_fleet_tell,
-                                                      .unblocked = node_on_lanes_unblocked_bits,
+                                                      .batch_settled = node_fleet_on_batch_settled,
+                                                      .unblocked = node_unblocked,
                                                       .context = n });
     n->recovery = recovery_new(&(struct recovery_setup){ .writer = setup->writer,
                                                          .metrics = setup->metrics,
                                                          .seed = setup->seed + 3,
-                                                         .nudge = found,
-                                                         .unblocked = node_on_lanes_unblocked_bits,
+                                                         .nudge = node_on_recovered,
+                                                         .unblocked = node_unblocked,
                                                          .context = n });
     node_serve_recalls(n);
-    n->missed = catch_up_new(
-        &(struct catch_up_setup){ .writer = setup->writer, .over = nothing_is_missed, .context = n }, now_ms);
-    catch_up_wait(n->missed);
+    n->catch_up =
+        catch_up_new(&(struct catch_up_setup){ .writer = setup->writer, .over = node_on_caught_up, .context = n }, now);
+    catch_up_wait(n->catch_up);
     node_leasing_init(n);
-    node_fleet_init(n, now_ms);
+    node_fleet_init(n);
     return n;
 }
 
@@ -214,11 +221,12 @@ void node_free(struct node *n)
 {
     if (!n)
         return;
+    thread_owner_drop(&n->owner); /* the loop has ended, perhaps on another thread */
     assert(n->recalls == 0);
     node_fleet_release(n);
     membership_free(n->membership);
     recovery_free(n->recovery);
-    catch_up_free(n->missed);
+    catch_up_free(n->catch_up);
     recall_requests_free(n->recall_requests);
     leasing_free(n->leasing);
     scheduler_free(n->scheduler);
@@ -231,10 +239,11 @@ void node_free(struct node *n)
 
 void node_drain(struct node *n)
 {
+    assert_owned(&n->owner);
     n->draining = true;
     membership_close(n->membership);
     recovery_stop(n->recovery);
-    catch_up_stop(n->missed);
+    catch_up_stop(n->catch_up);
     worker_stop_taking(n->worker);
     leasing_stop(n->leasing);
     node_fleet_drain(n);
@@ -242,6 +251,7 @@ void node_drain(struct node *n)
 
 void node_give_up(struct node *n)
 {
+    assert_owned(&n->owner);
     worker_give_up(n->worker);
     if (n->fleet.worker)
         worker_give_up(n->fleet.worker);
@@ -252,96 +262,88 @@ size_t node_queued(const struct node *n)
     return n->setup.own->ops->queue_depth(n->setup.own);
 }
 
-static bool holds_nothing(const struct node *n)
+static bool node_holds_nothing(const struct node *n)
 {
     return scheduler_is_idle(n->scheduler) && worker_is_idle(n->worker) && updater_is_idle(n->updater) &&
            n->recalls == 0 && list_empty(&n->waiting_recalls) && recall_requests_is_idle(n->recall_requests) &&
-           !recovery_in_flight(n->recovery) && !catch_up_in_flight(n->missed) && node_queued(n) == 0 &&
+           recovery_is_idle(n->recovery) && !catch_up_in_flight(n->catch_up) && node_queued(n) == 0 &&
            leasing_is_idle(n->leasing) && node_fleet_is_idle(n);
 }
 
 bool node_is_idle(const struct node *n)
 {
-    return holds_nothing(n) && !membership_in_flight(n->membership) &&
+    assert_owned(&n->owner);
+    return node_holds_nothing(n) && !membership_in_flight(n->membership) &&
            (!n->draining || membership_has_left(n->membership));
 }
 
-/* ---- doors ---- */
+/* ---- steps ---- */
 
-/* Whatever waits for a time does not wait for the one that the clock showed before. */
-static void clock_set_back(struct node *n, int64_t now_ms)
+/* The clock that stalls are measured by. On a shared store the wall clock is corrected by the store's, which is no
+ * stall. */
+static int64_t node_stall_clock_ms(const struct node *n)
 {
-    scheduler_clock_set_back(n->scheduler, now_ms);
-    recovery_clock_set_back(n->recovery, now_ms);
-    catch_up_clock_set_back(n->missed, now_ms);
-    recall_requests_clock_set_back(n->recall_requests, now_ms);
-    list_each (&n->waiting_recalls, link)
-        container_of(link, struct recall, link)->retry_at_ms = now_ms;
+    return n->setup.shared ? n->now.steady_ms : n->now.wall_ms;
 }
 
-/* What a stall is measured by. Where the store's clock is the one that counts, ours is set forward by what it says. */
-static int64_t stall_clock_ms(const struct node *n, int64_t now_ms)
-{
-    return n->setup.shared ? clock_steady_ms(n->setup.clock) : now_ms;
-}
-
-static void look_for_missed(struct node *n, int64_t now_ms)
+static void node_begin_catch_up(struct node *n)
 {
     if (node_has_role(n, NODE_SCHEDULER))
-        catch_up_look_again(n->missed, now_ms);
+        catch_up_begin(n->catch_up, n->now);
 }
 
-/* A process that was stopped and continued, or a clock that was set forward, is an outage like any other; so is a store that keeps
- * one operation waiting for that long. What is armed or in the queue by then was claimed in time, and fires if it is ours still. Whether
- * others were there meanwhile is for the next beats to say. */
-static void notice_stall(struct node *n, int64_t now_ms)
+/* Three things count as an outage: the process was stopped and continued, the wall clock was set forward, the store
+ * kept an operation waiting for STALL_MS. Tasks that are armed or in the queue by then were claimed in time, and fire
+ * if they are still this node's. The next heartbeats tell whether other nodes were active meanwhile. */
+static void node_notice_stall(struct node *n)
 {
-    int64_t at_ms = stall_clock_ms(n, now_ms);
+    int64_t at_ms = node_stall_clock_ms(n);
     if (at_ms - STALL_MS <= n->expected_ms || n->draining)
         return;
     log_warn("stalled", kv_i64("ms", at_ms - n->expected_ms));
-    scheduler_hold_back(n->scheduler);
+    scheduler_suspend(n->scheduler);
     if (!n->setup.shared) {
-        look_for_missed(n, now_ms);
+        node_begin_catch_up(n);
         return;
     }
-    catch_up_wait(n->missed);
-    membership_look_around(n->membership);
-    n->company = COMPANY_UNKNOWN;
+    catch_up_wait(n->catch_up);
+    membership_forget_peers(n->membership);
+    n->active_peers = ACTIVE_PEERS_UNKNOWN;
 }
 
-static void expect_step(struct node *n, int64_t now_ms, int64_t wake)
+static void node_expect_step(struct node *n, int64_t wake)
 {
     bool awaits = scheduler_awaits(n->scheduler);
-    int64_t in_ms = awaits ? 0 : wake == INT64_MAX ? INT64_MAX : max_of(wake - now_ms, (int64_t)0);
-    n->expected_ms = in_ms == INT64_MAX ? INT64_MAX : stall_clock_ms(n, now_ms) + in_ms;
+    int64_t in_ms = awaits ? 0 : wake == INT64_MAX ? INT64_MAX : max_of(wake - n->now.wall_ms, (int64_t)0);
+    n->expected_ms = in_ms == INT64_MAX ? INT64_MAX : node_stall_clock_ms(n) + in_ms;
 }
 
 bool node_is_settled_in(const struct node *n)
 {
-    bool looked = catch_up_is_over(n->missed) || !node_has_role(n, NODE_SCHEDULER);
+    bool looked = catch_up_is_over(n->catch_up) || !node_has_role(n, NODE_SCHEDULER);
     return n->joined && recovery_is_over(n->recovery) && looked;
 }
 
-/* First we join; then what the dead held is settled, and what was missed taken back, if nobody else was there to run it. */
-static void settle_in(struct node *n)
+/* In this order: join; settle the claims of dead nodes; catch up, if no other node was active. */
+static void node_settle_in(struct node *n)
 {
     if (n->draining || !membership_has_joined(n->membership))
         return;
     if (!n->joined) {
         n->joined = true;
-        recovery_begin(n->recovery, n->id, n->now_ms);
+        recovery_begin(n->recovery, n->id, n->now);
     }
-    enum company company = membership_company(n->membership);
-    if (company != n->company && company == COMPANY_OTHERS)
-        missed_skip(n->missed);
-    else if (company != n->company && company == COMPANY_NOBODY)
-        look_for_missed(n, n->now_ms);
-    n->company = company;
+    enum active_peers active = membership_active_peers(n->membership);
+    if (active != n->active_peers && active == ACTIVE_PEERS_SOME)
+        catch_up_skip(n->catch_up);
+    else if (active != n->active_peers && active == ACTIVE_PEERS_NONE)
+        node_begin_catch_up(n);
+    n->active_peers = active;
 }
 
-/* A node that comes tries a suspect alone first, if one waits: whoever died of it may have been another. In a fleet workers do. */
-static void begin(struct node *n)
+/* A node that starts tries a suspect alone first, if there is one: it may have killed another node. In a fleet the
+ * workers do that. */
+static void node_begin_claims(struct node *n)
 {
     if (!node_has_role(n, NODE_SCHEDULER))
         return;
@@ -349,35 +351,38 @@ static void begin(struct node *n)
     membership_set_ready(n->membership, true);
 }
 
-int64_t node_step(struct node *n, int64_t now_us)
+int64_t node_step(struct node *n, struct moment now)
 {
-    int64_t now_ms = now_us / 1000, behind_ms = clock_behind_ms(n->setup.clock);
-    if (now_ms < n->now_ms)
-        clock_set_back(n, now_ms);
-    notice_stall(n, now_ms);
-    n->now_ms = now_ms;
-    settle_in(n);
-    int64_t wake = recovery_step(n->recovery, now_ms);
-    catch_up_step(n->missed, now_ms, !scheduler_awaits(n->scheduler));
+    if (!n->owner.thread)
+        thread_owner_take(&n->owner);
+    assert_owned(&n->owner);
+    int64_t behind_ms = clock_behind_ms(n->setup.clock);
+    if (now.wall_ms < n->now.wall_ms)
+        scheduler_on_clock_set_back(n->scheduler, now);
+    n->now = now;
+    node_notice_stall(n);
+    node_settle_in(n);
+    int64_t wake = recovery_step(n->recovery, now);
+    catch_up_step(n->catch_up, now, !scheduler_awaits(n->scheduler));
     if (n->draining) {
         scheduler_drain(n->scheduler);
         node_drain_queue(n);
     } else if (node_is_settled_in(n)) {
-        begin(n);
+        node_begin_claims(n);
     }
     node_fleet_before(n);
-    wake = min_of(wake, scheduler_step(n->scheduler, now_ms));
-    wake = min_of(wake, worker_step(n->worker, now_ms, behind_ms));
-    wake = min_of(wake, updater_step(n->updater, now_ms, behind_ms));
+    wake = min_of(wake, scheduler_step(n->scheduler, now));
+    wake = min_of(wake, worker_step(n->worker, now, behind_ms));
+    wake = min_of(wake, updater_step(n->updater, now, behind_ms));
     wake = min_of(wake, node_fleet_step(n, behind_ms));
     wake = min_of(wake, node_retry_recalls(n));
-    wake = min_of(wake, recall_requests_step(n->recall_requests, now_ms));
-    wake = min_of(wake, leasing_step(n->leasing, now_ms, n->joined && node_is_leader(n)));
-    if (n->draining && holds_nothing(n))
+    wake = min_of(wake, recall_requests_step(n->recall_requests, now));
+    wake = min_of(wake, leasing_step(n->leasing, now, n->joined && node_is_leader(n)));
+    if (n->draining && node_holds_nothing(n))
         membership_leave(n->membership);
-    wake = min_of(wake, membership_step(n->membership, now_ms));
+    wake = min_of(wake, membership_step(n->membership, now));
     if (!scheduler_awaits(n->scheduler))
-        wake = min_of(wake, catch_up_next_ms(n->missed));
-    expect_step(n, now_ms, wake);
+        wake = min_of(wake, catch_up_next_ms(n->catch_up));
+    node_expect_step(n, wake);
     return wake;
 }

@@ -1,39 +1,59 @@
 #pragma once
-/* node/node.h - one process's scheduler, worker and updater, tied together.
+/* node/node.h - one Belfry process: its scheduler, worker, updater and membership, stepped together.
  *
- * The loop calls node_step with the time, after it has delivered the operations that completed, and whenever something
- * happened; the answer is when to call again. Recovery, recall and drain are here because they need all three. */
+ * The loop calls node_step after it has delivered completed operations, and whenever something happened. The result
+ * says when to call again. Recovery, recall and drain are part of the node because they need all of its modules.
+ *
+ * Threads. A node belongs to the loop's thread: its first step takes ownership, and every function below asserts it.
+ * Other threads reach the node through loop_call (platform/loop_uv.h). node_new may run on another thread before the
+ * loop runs, node_free after the loop has ended.
+ *
+ * Time. The step functions of a node and its modules take a struct moment (core/time/moment.h) and follow these
+ * rules:
+ *  - A relative wait (a retry, a poll, a timeout, the interval between two questions) is kept in steady
+ *    milliseconds. Setting the wall clock does not change it. Only due times, the times of tasks and the store's
+ *    times are wall time.
+ *  - A step returns the wall time in milliseconds at which it wants to be called again, or INT64_MAX. Each module
+ *    converts its steady waits with moment_wall_at when it returns. Whoever drives the node steps it at once if the
+ *    wall clock is set, so that the waits are converted anew.
+ *  - If the wall clock is set forward, tasks become due by it at once.
+ *  - If the wall clock is set back, node_step tells the scheduler (scheduler_on_clock_set_back), and no other
+ *    module: tasks that have not fired wait anew, and the spawner visits all recurring tasks again. Cursors do not
+ *    move back. */
 #include "node/cluster/membership.h"
 #include "node/explain.h"
 #include "node/recall.h"
 #include "node/updater/updater.h"
 
-/* What a node does besides answering its API. */
+/* The roles of a node. Every node answers its API. */
 enum { NODE_SCHEDULER = 1, NODE_WORKER = 2, NODE_UPDATER = 4, NODE_ALL = 7 };
 
 struct node_setup {
     struct writer *writer;
-    struct clock
-        *clock;      /* to know when we were stopped, and corrected by the store's; node_step is given what it shows */
-    bool shared;     /* other nodes may be on the store */
-    int64_t beat_ms; /* 0: MEMBERSHIP_BEAT_MS */
-    struct str version;        /* of the program, for the others */
+    /* Membership reads it to notice that the process was stopped, and corrects it by the store's clock. */
+    struct clock *clock;
+    bool shared;               /* other nodes may use the same store */
+    int64_t beat_ms;           /* 0: MEMBERSHIP_BEAT_MS */
+    struct str version;        /* of the program; other nodes show it */
     struct async_io *async_io; /* to the queue and the events */
 
-    /* In a fleet others take from that queue, and what it has confirmed is the queue's, whatever becomes of this node. */
+    /* A fleet: workers of other processes take from the queue. A claim that the queue has confirmed is the queue's,
+     * whatever happens to this node. */
     bool fleet;
-    struct async_io *own; /* with it: a queue and events in memory, for what runs or ends in this process */
-    bool fallback;        /* while the queue is down, what is due runs in this process; else it waits */
-    size_t waiting; /* that may wait in the queue, of all nodes together; 0: half of the workers' slots, at least 100 */
-    bool lease;     /* who leads is for the courier's lease to say, not for the store */
-    unsigned roles; /* NODE_…; 0: all. Who does not schedule neither claims nor spawns */
-    const struct queue_filter *filter; /* what its worker serves; NULL: all that requires no label. Borrowed */
-    void (*describe_worker)(void *context, struct jw *w); /* as worker_setup's */
-    void (*tell)(void *context, const struct fenced_id *settled,
-                 size_t n); /* those who hold them: tasks that were settled here */
-    void (*read_lanes)(
-        void *context); /* a task comes again that was claimed in another life of this node: its lane may be unknown.
-                                          NULL: somebody looks for lanes by himself, as where the store is shared */
+    struct async_io *own; /* fleet: a queue and events in memory, for tasks that run or end in this process */
+    bool fallback;        /* while the queue is down, due tasks run in this process; otherwise they wait */
+    /* How many tasks may wait in the queue, for all nodes together; 0: half of the workers' slots, at least 100. */
+    size_t waiting;
+    bool lease;     /* the leader is chosen by a lease of async_io, not by the store */
+    unsigned roles; /* NODE_…; 0: all. A node without NODE_SCHEDULER neither claims nor spawns */
+    /* Which tasks its worker serves; NULL: every task that requires no label. Borrowed. */
+    const struct queue_filter *filter;
+    void (*describe_worker)(void *context, struct jw *w); /* as worker_setup.describe */
+    /* Tells the other nodes which tasks were settled here. */
+    void (*notify_settled)(void *context, const struct fenced_id *settled, size_t n);
+    /* Reads the lanes from the store: a task that an earlier life of this node had claimed is SCHEDULED again, and
+     * its lane may be unknown. NULL: lanes are read regularly, as on a shared store. */
+    void (*read_lanes)(void *context);
 
     struct zoneinfo *zones;
     struct catalog_cache *catalog; /* NULL: no rules, no calendars */
@@ -43,75 +63,82 @@ struct node_setup {
     uint64_t seed;
     size_t slots;
     int64_t spawn_ahead_ms, arm_min_ms, arm_max_ms, poll_ms, visibility_ms;
-    void (*observe)(void *context, const struct event *e,
-                    const struct settlement *s);                /* NULL, or told what was settled */
-    void (*observe_gated)(void *context, const struct task *t); /* NULL, or told what found no slot, as it is then */
-    void (*rejoined)(void *context, struct uuid id);            /* NULL, or told that it is another node from now on */
+    /* NULL, or called for each settled task. */
+    void (*observe)(void *context, const struct event *e, const struct settlement *s);
+    /* NULL, or called for each task that found no free slot, as it is now. */
+    void (*observe_gated)(void *context, const struct task *t);
+    /* NULL, or called when the node was marked dead and joins again under another id. */
+    void (*rejoined)(void *context, struct uuid id);
     void *observe_context;
 };
 
 struct node;
 
-struct node *node_new(const struct node_setup *setup, int64_t now_ms);
+struct node *node_new(const struct node_setup *setup, struct moment now);
 void node_free(struct node *n); /* idle */
 
-/* now in microseconds since 1970; answers in milliseconds. INT64_MAX: only when something happens. */
-int64_t node_step(struct node *n, int64_t now_us);
+/* Does everything that is to be done at `now`. Returns when to call again although nothing happened, in wall
+ * milliseconds; INT64_MAX: only when something happens. */
+int64_t node_step(struct node *n, struct moment now);
 
-void node_know_lane(struct node *n, struct lane lane);
-void node_nudge(struct node *n, const struct task *tasks, size_t count, int64_t now_ms);
+void node_nudge(struct node *n, const struct task *tasks, size_t count);
 
-/* Other nodes have done something that concerns this one (struct store_notice): one came, left or was buried. */
-void node_nodes_changed(struct node *n);
+/* Another node joined, left or was marked dead (struct store_notice). */
+void node_on_nodes_changed(struct node *n);
 
-/* Duties that one node does for all are this one's; on a store that is not shared they are, always. */
+/* Whether this node does the duties that one node does for all. On a store that is not shared, it always does. */
 bool node_is_leader(const struct node *n);
 
-/* What the nodes of the store looked like at the last beat; it changes with the generation, on the node's thread. */
+/* The nodes of the store as of the last heartbeat. The rows change when the generation does. */
 const struct node_rows *node_others(const struct node *n);
 uint64_t node_others_generation(const struct node *n);
 
-/* A put let somebody go on who waited for a slot (its ret_unblocked_lanes); UINT64_MAX: nobody knows, its answer was lost. */
+/* A write unblocked tasks that waited for a concurrency slot (its ret_unblocked_lanes); UINT64_MAX: its answer was
+ * lost. */
 void node_on_lanes_unblocked(struct node *n, uint64_t lanes);
 
-/* What other nodes have done (port/store.h): something is due in any lane; these lanes are there; rules have changed; a task that is held here is wished back;
- * one that was wished is given back. Each may be said for nothing. */
-void node_heard_due(struct node *n, int64_t due_ms);
+/* Notices of other nodes (port/store.h), each perhaps for nothing: a task is due, in any lane; these lanes exist;
+ * rules have changed; another node requests a task that is held here; a task that this node requested was returned;
+ * tasks were settled. */
+void node_on_due(struct node *n, int64_t due_ms);
 void node_know_lanes(struct node *n, const struct lane *lanes, size_t count);
-void node_await_rules(struct node *n, bool await); /* they are being read; they have been, or could not be */
+/* True: the changed rules are being read. false: they have been read, or could not be. */
+void node_await_rules(struct node *n, bool await);
 void node_on_recall_request(struct node *n);
-void node_heard_given_back(struct node *n);
-void node_heard_settled(struct node *n, const struct fenced_id *settled, size_t count); /* store_notice.settled */
+void node_on_recall_returned(struct node *n);
+/* store_notice.settled. */
+void node_on_settled_elsewhere(struct node *n, const struct fenced_id *settled, size_t count);
 
-/* How the queue of a fleet was found the last time, about every second; false: it does not answer. */
+/* The state of the fleet's queue, refreshed about every half second; false: the queue does not answer. */
 bool node_queue_state(const struct node *n, struct queue_state *ret);
 
-/* The book has changed: that holds from now on. */
-void node_rules_changed(struct node *n, int64_t now_ms);
+/* The catalog cache has changed: its rules hold from now on. */
+void node_rules_changed(struct node *n);
 
-/* How a queue stands: what was claimed of it here and is not settled, and what holds it back. */
+/* What this node knows of one queue: how many of its tasks are claimed here and not settled, and what holds it back. */
 struct queue_standing {
     struct str name;
-    bool known; /* else no task of it has been seen */
+    bool known; /* false: no task of the queue has been seen */
     size_t held;
-    struct lane_hold hold; /* of the class that waits least */
+    struct lane_hold hold; /* of the priority class that waits least */
 };
-void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_standing *q); /* by its name */
+void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_standing *q); /* q->name says which */
 
 /* Why a task that is SCHEDULED or RUNNING, and not RECURRING, has not run yet. */
 void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct explanation *ret);
 
-/* A user changes a task that is claimed; where other nodes share the store (setup.shared), by one of them perhaps. */
+/* A user changes a task that is claimed. If the store is shared, another node may hold it. */
 void node_recall(struct node *n, struct recall *r);
 
-/* A worker outside asks for tasks (node/lease/leasing.h); one that had leased a task from that queue has reported, and whom that let go on.
- * What is waited for is answered: nothing, and from now on at once. */
+/* Leases (node/lease/leasing.h): an external worker asks for tasks; the task of a lease was settled by its worker's
+ * report, which unblocked these lanes; shutdown: every waiting ask is answered with nothing, and later ones at once. */
 struct lease_ask;
-void node_lease(struct node *n, struct lease_ask *a, int64_t now_ms);
-void node_lease_over(struct node *n, int32_t tenant, struct str queue, uint64_t unblocked);
+void node_lease(struct node *n, struct lease_ask *a, struct moment now);
+void node_on_lease_settled(struct node *n, int32_t tenant, struct str queue, uint64_t unblocked);
 void node_stop_leasing(struct node *n);
 
-/* Stops claiming, hands back what has not fired and lets what runs finish; node_give_up ends that by force. */
+/* Stops claiming, returns tasks that have not fired and lets running tasks finish. node_give_up ends running tasks by
+ * force. */
 void node_drain(struct node *n);
 void node_give_up(struct node *n);
 bool node_is_idle(const struct node *n);
@@ -121,12 +148,12 @@ struct node_status {
     struct uuid id;
     size_t running, queued, partitions;
     bool recovering, draining, leader;
-    bool aside;       /* it schedules nothing: others do */
-    bool fenced;      /* its beats are not answered: nothing fires */
-    int64_t skew_us;  /* by which the machine's clock is behind the store's; 0: as far as known, not at all */
-    int64_t error_us; /* of that, at most */
+    bool aside;       /* it does not schedule: other nodes do */
+    bool fenced;      /* its heartbeats are not answered: nothing fires */
+    int64_t skew_us;  /* by how much the machine's clock is behind the store's; 0: not at all, as far as is known */
+    int64_t error_us; /* of skew_us, at most */
 };
 struct node_status node_status(const struct node *n);
-/* Breakers that are not simply closed, in no order. */
+/* Every circuit breaker that is not simply closed, in no order. */
 void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context, const struct breaker_view *b),
                        void *context);

@@ -3,33 +3,33 @@
 
 enum { DRAIN_ARENA = 256 << 20 };
 
-static void acknowledged(struct io_request *e)
+static void node_on_drained_ack(struct io_request *e)
 {
-    if (e->rc) /* it will be found by who recovers */
+    if (e->rc) /* recovery will find it */
         log_warn("ack_failed", kv_err(&e->error));
 }
 
-static void hand_back(struct node *n, const struct task *t)
+static void node_hand_back(struct node *n, const struct task *t)
 {
     struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
     struct settle_facts facts = settle_facts_of(t, &o, NULL);
     struct fenced_id d = { t->id, t->fence };
-    struct io_ids ack = { .io_request = { .kind = IO_ACK, .done = acknowledged }, .v = &d, .n = 1 };
+    struct io_ids ack = { .io_request = { .kind = IO_ACK, .done = node_on_drained_ack }, .v = &d, .n = 1 };
     if (node_end_claim(n, &facts, &o))
         async_io_submit(n->setup.own, &ack.io_request);
 }
 
-static void taken(struct io_request *e)
+static void node_on_drained_take(struct io_request *e)
 {
-    (void)e; /* it is looked at where it was submitted: the queue is in memory */
+    (void)e; /* node_drain_queue reads the result: the queue is in memory, and answers at once */
 }
 
 void node_drain_queue(struct node *n)
 {
     struct async_io *c = n->setup.own;
-    struct io_take all = { .io_request = { .kind = IO_TAKE, .done = taken },
+    struct io_take all = { .io_request = { .kind = IO_TAKE, .done = node_on_drained_take },
                            .ask = { .max = TAKE_MAX,
-                                    .now_ms = n->now_ms,
+                                    .now_ms = n->now.wall_ms,
                                     .visibility_ms = n->setup.visibility_ms,
                                     .worker = n->id,
                                     .alone = true,
@@ -41,7 +41,7 @@ void node_drain_queue(struct node *n)
         if (all.io_request.rc || !all.ret.tasks.n)
             break;
         for (size_t i = 0; i < all.ret.tasks.n; i++)
-            hand_back(n, &all.ret.tasks.v[i]);
+            node_hand_back(n, &all.ret.tasks.v[i]);
     }
     arena_release(&all.arena);
 }

@@ -1,5 +1,5 @@
-/* A node among workers that are others' too. Tasks go to the shared queue, outcomes come from the shared events; what ends here, or runs
- * here while that queue is down, goes through the queue and the events of this process. */
+/* A node of a fleet. Tasks go to the shared queue, and outcomes come from the shared events. A task that ends in this
+ * process, or runs here while the shared queue is down, goes through the queue and the events of this process. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -8,48 +8,42 @@
 
 enum { WAITING_MIN = 100, WHY_MAX = 128 };
 
-static bool is_leader(void *context)
+static bool node_fleet_is_leader(void *context)
 {
     const struct node *n = context;
     return membership_is_leader(n->membership);
 }
 
-static void queue_answers(void *context)
+static void node_fleet_on_queue_answers(void *context)
 {
     struct node *n = context;
     scheduler_queue_answers(n->scheduler);
 }
 
-static void refused(void *context)
-{
-    struct node *n = context;
-    membership_beat_now(n->membership);
-}
-
-static void make_worker(struct node *n)
+static void node_fleet_make_worker(struct node *n)
 {
     struct uuid_gen ids;
     uuid_gen_init(&ids, n->setup.seed ^ 0xf1ee7);
-    struct worker_setup setup = node_worker_setup(n, n->setup.async_io, uuid_next(&ids, n->now_ms));
+    struct worker_setup setup = node_worker_setup(n, n->setup.async_io, uuid_next(&ids, n->now.wall_ms));
     setup.fleet = true;
     setup.describe = n->setup.describe_worker;
     setup.context = n->setup.observe_context;
     n->fleet.worker = worker_new(&setup);
 }
 
-static void make_updater(struct node *n)
+static void node_fleet_make_updater(struct node *n)
 {
     n->fleet.updater = updater_new(&(struct updater_setup){ .async_io = n->setup.async_io,
                                                             .writer = n->setup.writer,
                                                             .metrics = n->setup.metrics,
                                                             .seed = n->setup.seed + 5,
                                                             .settled = node_settled,
-                                                            .batch_settled = node_fleet_tell,
-                                                            .unblocked = node_on_lanes_unblocked_bits,
+                                                            .batch_settled = node_fleet_on_batch_settled,
+                                                            .unblocked = node_unblocked,
                                                             .context = n });
 }
 
-void node_fleet_init(struct node *n, int64_t now_ms)
+void node_fleet_init(struct node *n)
 {
     const struct node_setup *s = &n->setup;
     struct node_fleet *f = &n->fleet;
@@ -57,33 +51,19 @@ void node_fleet_init(struct node *n, int64_t now_ms)
         return;
     assert(s->own && s->own->at_once);
     if (node_has_role(n, NODE_WORKER))
-        make_worker(n);
+        node_fleet_make_worker(n);
     if (node_has_role(n, NODE_UPDATER))
-        make_updater(n);
-    f->handoff =
-        handoff_new(&(struct handoff_setup){ .writer = s->writer, .node = &n->id, .refused = refused, .context = n });
+        node_fleet_make_updater(n);
+    f->handoff = handoff_new(
+        &(struct handoff_setup){ .writer = s->writer, .node = &n->id, .refused = node_on_refused, .context = n });
     f->held_audit = held_audit_new(&(struct held_audit_setup){ .writer = s->writer, .scheduler = n->scheduler });
-    f->delivery_timeouts =
-        delivery_timeout_new(&(struct delivery_timeout_setup){ .writer = s->writer,
-                                                               .async_io = s->async_io,
-                                                               .metrics = s->metrics,
-                                                               .seed = s->seed + 6,
-                                                               .settled = node_settled,
-                                                               .batch_settled = node_fleet_tell,
-                                                               .unblocked = node_on_lanes_unblocked_bits,
-                                                               .context = n });
-    f->reconcile = reconcile_new(&(struct reconcile_setup){ .writer = s->writer,
-                                                            .async_io = s->async_io,
-                                                            .metrics = s->metrics,
+    struct reaper_setup reaper = node_reaper_setup(n, s->seed + 6);
+    f->delivery_timeouts = delivery_timeout_new(&reaper);
+    f->reconcile = reconcile_new(&(struct reconcile_setup){ .reaper = node_reaper_setup(n, s->seed + 7),
                                                             .scheduler = n->scheduler,
-                                                            .seed = s->seed + 7,
-                                                            .is_leader = is_leader,
-                                                            .answers = queue_answers,
-                                                            .settled = node_settled,
-                                                            .batch_settled = node_fleet_tell,
-                                                            .unblocked = node_on_lanes_unblocked_bits,
-                                                            .context = n },
-                                 now_ms);
+                                                            .is_leader = node_fleet_is_leader,
+                                                            .answers = node_fleet_on_queue_answers },
+                                 n->now);
 }
 
 void node_fleet_release(struct node *n)
@@ -96,13 +76,13 @@ void node_fleet_release(struct node *n)
     held_audit_free(f->held_audit);
     delivery_timeout_free(f->delivery_timeouts);
     reconcile_free(f->reconcile);
-    free(f->told);
+    free(f->settled);
 }
 
-/* ---- how much a node may hold ---- */
+/* ---- how many tasks a node may hold ---- */
 
-/* Its part of what the workers have, and of what may wait for them. */
-static size_t room_of(const struct node *n)
+/* Its share of the workers' slots and of the tasks that may wait for them. */
+static size_t node_fleet_room(const struct node *n)
 {
     size_t slots = (size_t)membership_worker_slots(n->membership);
     size_t waiting = n->setup.waiting ? n->setup.waiting : max_of(slots / 2, (size_t)WAITING_MIN);
@@ -112,21 +92,21 @@ static size_t room_of(const struct node *n)
 void node_fleet_before(struct node *n)
 {
     if (n->setup.fleet)
-        scheduler_set_room(n->scheduler, room_of(n));
+        scheduler_set_room(n->scheduler, node_fleet_room(n));
 }
 
-/* ---- what was settled, and who is to know ---- */
+/* ---- settled tasks, and the nodes that hold them ---- */
 
-static void note_told(struct node *n, struct uuid id, int64_t fence)
+static void node_fleet_note_settled(struct node *n, struct uuid id, int64_t fence)
 {
     struct node_fleet *f = &n->fleet;
-    if (!n->setup.tell)
+    if (!n->setup.notify_settled)
         return;
-    if (f->told_count == f->told_cap) {
-        f->told_cap = max_of(f->told_cap * 2, (size_t)64);
-        f->told = xrealloc(f->told, f->told_cap * sizeof *f->told);
+    if (f->settled_count == f->settled_cap) {
+        f->settled_cap = max_of(f->settled_cap * 2, (size_t)64);
+        f->settled = xrealloc(f->settled, f->settled_cap * sizeof *f->settled);
     }
-    f->told[f->told_count++] = (struct fenced_id){ id, fence };
+    f->settled[f->settled_count++] = (struct fenced_id){ id, fence };
 }
 
 void node_fleet_settled(struct node *n, const struct settlement *s)
@@ -134,10 +114,10 @@ void node_fleet_settled(struct node *n, const struct settlement *s)
     if (!n->setup.fleet || s->stale || scheduler_holds(n->scheduler, s->id, s->fence))
         return;
     n->fleet.comes_again = n->fleet.comes_again || s->verdict.next == TASK_SCHEDULED;
-    note_told(n, s->id, s->fence);
+    node_fleet_note_settled(n, s->id, s->fence);
 }
 
-/* They are told of with the batch that they belong to. */
+/* The other nodes are notified with the batch to which the tasks belong. */
 void node_fleet_retaken(void *context, const struct tasks *t)
 {
     struct node *n = context;
@@ -145,34 +125,35 @@ void node_fleet_retaken(void *context, const struct tasks *t)
         struct uuid id = t->v[i].id;
         int64_t was = t->v[i].fence - 1;
         if (scheduler_holds(n->scheduler, id, was))
-            scheduler_freed(n->scheduler, id, was, NULL);
+            scheduler_on_settled(n->scheduler, id, was, NULL);
         else
-            note_told(n, id, was);
+            node_fleet_note_settled(n, id, was);
         worker_settled(n->worker, id, was);
     }
 }
 
-void node_fleet_tell(void *context)
+void node_fleet_on_batch_settled(void *context)
 {
     struct node *n = context;
     struct node_fleet *f = &n->fleet;
-    if (f->told_count)
-        n->setup.tell(n->setup.observe_context, f->told, f->told_count);
-    f->told_count = 0;
+    if (f->settled_count)
+        n->setup.notify_settled(n->setup.observe_context, f->settled, f->settled_count);
+    f->settled_count = 0;
     if (f->comes_again && n->setup.read_lanes)
         n->setup.read_lanes(n->setup.observe_context);
     f->comes_again = false;
 }
 
-void node_heard_settled(struct node *n, const struct fenced_id *settled, size_t count)
+void node_on_settled_elsewhere(struct node *n, const struct fenced_id *settled, size_t count)
 {
+    assert_owned(&n->owner);
     for (size_t i = 0; i < count; i++) {
-        scheduler_freed(n->scheduler, settled[i].id, settled[i].fence, NULL);
+        scheduler_on_settled(n->scheduler, settled[i].id, settled[i].fence, NULL);
         worker_settled(n->worker, settled[i].id, settled[i].fence);
     }
 }
 
-/* ---- ending what the queue has ---- */
+/* ---- ending tasks that the queue has ---- */
 
 struct fleet_end {
     struct io_one io_request;
@@ -182,35 +163,35 @@ struct fleet_end {
     char why[WHY_MAX];
 };
 
-static void aborted(struct io_request *e)
+static void fleet_end_on_aborted(struct io_request *e)
 {
     struct fleet_end *x = container_of(e, struct fleet_end, io_request.io_request);
-    if (e->rc) /* it runs to its end */
+    if (e->rc) /* the task runs to its end */
         log_warn("abort_failed", kv_uuid("task", x->io_request.id.id), kv_err(&e->error));
     x->node->fleet.io_requests--;
     free(x);
 }
 
-static void submit(struct fleet_end *x, enum io_kind kind, void (*done)(struct io_request *e))
+static void fleet_end_submit(struct fleet_end *x, enum io_kind kind, void (*done)(struct io_request *e))
 {
     x->io_request.io_request = (struct io_request){ .kind = kind, .done = done };
     async_io_submit(x->node->setup.async_io, &x->io_request.io_request);
 }
 
-static void recalled(struct io_request *e)
+static void fleet_end_on_recalled(struct io_request *e)
 {
     struct fleet_end *x = container_of(e, struct fleet_end, io_request.io_request);
     struct outcome o = { .kind = OUTCOME_CANCELLED, .retry_after_ms = -1, .error = { x->why, x->why_size } };
     if (e->rc || !x->io_request.ret_recalled) {
-        submit(x, IO_ABORT, aborted);
+        fleet_end_submit(x, IO_ABORT, fleet_end_on_aborted);
         return;
     }
-    node_end_claim(x->node, &x->facts, &o); /* else it is found missing */
+    node_end_claim(x->node, &x->facts, &o); /* if that fails, reconcile finds it missing */
     x->node->fleet.io_requests--;
     free(x);
 }
 
-static struct fleet_end *new_end(struct node *n, struct uuid id, int64_t fence)
+static struct fleet_end *fleet_end_new(struct node *n, struct uuid id, int64_t fence)
 {
     struct fleet_end *x = xnew(*x);
     x->node = n;
@@ -224,37 +205,37 @@ bool node_fleet_end(struct node *n, struct uuid id, int64_t fence, struct str wh
     const struct settle_facts *facts = scheduler_queued(n->scheduler, id, fence);
     if (!facts)
         return false;
-    struct fleet_end *x = new_end(n, id, fence);
+    struct fleet_end *x = fleet_end_new(n, id, fence);
     x->facts = *facts;
     x->why_size = min_of(why.n, sizeof x->why);
     memcpy(x->why, why.p, x->why_size);
-    submit(x, IO_RECALL, recalled);
+    fleet_end_submit(x, IO_RECALL, fleet_end_on_recalled);
     return true;
 }
 
 void node_fleet_abort(struct node *n, struct uuid id, int64_t fence)
 {
     if (n->setup.fleet)
-        submit(new_end(n, id, fence), IO_ABORT, aborted);
+        fleet_end_submit(fleet_end_new(n, id, fence), IO_ABORT, fleet_end_on_aborted);
 }
 
-/* ---- doors ---- */
+/* ---- steps ---- */
 
 int64_t node_fleet_step(struct node *n, int64_t behind_ms)
 {
     struct node_fleet *f = &n->fleet;
-    int64_t now_ms = n->now_ms;
+    struct moment now = n->now;
     f->begun = f->begun || membership_has_joined(n->membership);
-    if (!n->setup.fleet || !f->begun) /* before that it is not known what time it is */
+    if (!n->setup.fleet || !f->begun) /* before that, the store's time is not known */
         return INT64_MAX;
-    int64_t wake = handoff_step(f->handoff, now_ms);
+    int64_t wake = handoff_step(f->handoff, now);
     if (f->worker)
-        wake = min_of(wake, worker_step(f->worker, now_ms, behind_ms));
+        wake = min_of(wake, worker_step(f->worker, now, behind_ms));
     if (f->updater)
-        wake = min_of(wake, updater_step(f->updater, now_ms, behind_ms));
-    wake = min_of(wake, held_audit_step(f->held_audit, now_ms));
-    wake = min_of(wake, delivery_timeout_step(f->delivery_timeouts, now_ms, behind_ms));
-    return min_of(wake, reconcile_step(f->reconcile, now_ms, behind_ms));
+        wake = min_of(wake, updater_step(f->updater, now, behind_ms));
+    wake = min_of(wake, held_audit_step(f->held_audit, now));
+    wake = min_of(wake, delivery_timeout_step(f->delivery_timeouts, now, behind_ms));
+    return min_of(wake, reconcile_step(f->reconcile, now, behind_ms));
 }
 
 void node_fleet_drain(struct node *n)
@@ -265,7 +246,7 @@ void node_fleet_drain(struct node *n)
     if (f->worker)
         worker_stop_taking(f->worker);
     if (f->updater)
-        updater_stop(f->updater); /* what is published from now on is for others, or for who comes after us */
+        updater_stop(f->updater); /* later events are for other nodes, or for the next start */
     held_audit_stop(f->held_audit);
     delivery_timeout_stop(f->delivery_timeouts);
     reconcile_stop(f->reconcile);
@@ -283,5 +264,6 @@ bool node_fleet_is_idle(const struct node *n)
 
 bool node_queue_state(const struct node *n, struct queue_state *ret)
 {
+    assert_owned(&n->owner);
     return n->setup.fleet && reconcile_state(n->fleet.reconcile, ret);
 }

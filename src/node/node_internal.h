@@ -1,7 +1,15 @@
 #pragma once
-/* node/node_internal.h - what node*.c share: node.c ties the parts together and steps them, node_news.c is what it is told, node_view.c what it shows,
- * node_peers.c what it is to other nodes, node_recall.c takes back what users change, node_leases.c gives tasks to who asks for them, node_fleet.c is what
- * it does for a queue that others share, node_drain.c empties a node that goes. */
+/* node/node_internal.h - what node*.c share.
+ *
+ *  - node.c creates the modules and steps them
+ *  - node_news.c: notices from this process and from other nodes
+ *  - node_view.c: what a node shows of itself
+ *  - node_peers.c: callbacks of membership, and recall requests of other nodes
+ *  - node_recall.c: takes back tasks that users change
+ *  - node_leases.c: leases for external workers
+ *  - node_fleet.c: a queue that other processes share
+ *  - node_drain.c: empties the queue of this process */
+#include "base/thread_owner.h"
 #include "node/cluster/recall_requests.h"
 #include "node/cluster/recovery.h"
 #include "node/fleet/delivery_timeout.h"
@@ -12,76 +20,81 @@
 #include "node/node.h"
 #include "node/scheduler/catch_up.h"
 
-/* What only a node of a fleet has. */
+/* State that only a node of a fleet has. */
 struct node_fleet {
-    struct worker *worker;   /* takes from the shared queue; NULL: it is not its role */
-    struct updater *updater; /* polls the shared events; NULL as well */
+    struct worker *worker;   /* takes from the shared queue; NULL: the node has no NODE_WORKER role */
+    struct updater *updater; /* polls the shared events; NULL: no NODE_UPDATER role */
     struct handoff *handoff;
     struct held_audit *held_audit;
-    struct lapse_watch *delivery_timeouts;
+    struct delivery_timeout *delivery_timeouts;
     struct reconcile *reconcile;
-    struct fenced_id *told; /* settled here, held elsewhere: to be told when the batch is through */
-    size_t told_count, told_cap;
-    bool comes_again;   /* one of those that were settled, whose lane may be unknown */
-    size_t io_requests; /* of its own, in flight */
+    struct fenced_id *settled; /* settled here and claimed by another node, which is notified after the batch */
+    size_t settled_count, settled_cap;
+    bool comes_again;   /* one of them is SCHEDULED again, and its lane may be unknown here */
+    size_t io_requests; /* in flight, of node_fleet.c itself */
     bool begun;
 };
 
 struct node {
-    struct node_setup setup; /* own: in a process without a fleet, the courier */
+    struct thread_owner owner; /* the loop's thread, from the first step on */
+    struct node_setup setup;   /* own: in a process without a fleet, the same as async_io */
     struct uuid id;
     struct scheduler *scheduler;
     struct worker *worker;
     struct updater *updater;
     struct membership *membership;
     struct recovery *recovery;
-    struct missed *missed;
+    struct catch_up_run *catch_up;
     struct recall_requests *recall_requests;
     struct leasing *leasing;
     struct node_fleet fleet;
     struct prng random;
-    enum company company; /* as far as it was heeded */
-    bool joined;          /* and recovery was begun */
-    size_t recalls;       /* with the writer, or a courier */
+    enum active_peers active_peers; /* as far as node_settle_in has acted on it */
+    bool joined;                    /* and recovery has begun */
+    size_t recalls;                 /* with the writer, or with async_io */
     struct list waiting_recalls;
-    int64_t now_ms;
-    int64_t
-        expected_ms; /* the next step at the latest; while an operation is in flight: soon. If shared, by the steady clock */
+    struct moment now;
+    /* When the next step comes at the latest; while an operation is in flight, soon. Steady time if the store is
+     * shared, else wall time. */
+    int64_t expected_ms;
     bool draining;
 };
 
-/* A claim that is ours ends: whoever settles it gets to know. */
+/* Publishes the outcome of a claim that this node holds; its updater settles it. False: the events do not take it. */
 bool node_end_claim(struct node *n, const struct settle_facts *t, const struct outcome *o);
 
-void node_leasing_init(struct node *n);         /* node_leases.c */
-void node_join(struct node *n, int64_t now_ms); /* node_peers.c, like the next */
+void node_leasing_init(struct node *n); /* node_leases.c */
+void node_join(struct node *n);         /* node_peers.c, like the next */
 void node_serve_recalls(struct node *n);
-bool node_is_settled_in(const struct node *n); /* it knows what there is, and may claim */
+bool node_is_settled_in(const struct node *n); /* recovery and catch-up are over: it may claim */
 size_t node_queued(const struct node *n);
 
 void node_settled(void *context, const struct event *e, const struct settlement *s);
-void node_on_lanes_unblocked_bits(void *context, uint64_t lanes);
+void node_unblocked(void *context, uint64_t lanes); /* as the modules' `unblocked`: node_on_lanes_unblocked */
+void node_on_refused(void *context);                /* the store says that this node is dead */
+struct reaper_setup node_reaper_setup(struct node *n, uint64_t seed);
 bool node_has_role(const struct node *n, unsigned role);
 struct worker_setup node_worker_setup(const struct node *n, struct async_io *async_io, struct uuid id);
 
-/* ---- in a fleet: each does nothing in a process without one ---- */
+/* ---- functions of a fleet: each does nothing in a process without one ---- */
 
-void node_fleet_init(struct node *n, int64_t now_ms);
+void node_fleet_init(struct node *n);
 void node_fleet_release(struct node *n);
-void node_fleet_before(struct node *n);                     /* the scheduler's step: how much it may hold */
-int64_t node_fleet_step(struct node *n, int64_t behind_ms); /* after it; when to call again */
+void node_fleet_before(struct node *n); /* before the scheduler's step: sets how many tasks it may hold */
+int64_t node_fleet_step(struct node *n, int64_t behind_ms); /* after the scheduler's step; returns when to call again */
 void node_fleet_drain(struct node *n);
 bool node_fleet_is_idle(const struct node *n);
 void node_fleet_settled(struct node *n, const struct settlement *s); /* before the scheduler is told */
 void node_fleet_retaken(void *context, const struct tasks *t);       /* as scheduler_setup.retaken */
-void node_fleet_tell(void *context); /* others, of what was settled since the last time */
+/* Notifies other nodes of tasks that were settled since the last call. */
+void node_fleet_on_batch_settled(void *context);
 
-/* Ends one that the queue has or had: it is taken out, or whoever runs it is asked to end it. False: the scheduler does not hold it
- * there. */
+/* Ends a task that the queue has or had: takes it out of the queue, or asks its worker to end it. False: the
+ * scheduler does not hold the task in the queue. */
 bool node_fleet_end(struct node *n, struct uuid id, int64_t fence, struct str why);
-void node_fleet_abort(struct node *n, struct uuid id, int64_t fence); /* whoever runs it, whoever holds it */
+void node_fleet_abort(struct node *n, struct uuid id, int64_t fence); /* asks any worker that runs it to end it */
 
 int64_t node_retry_recalls(struct node *n); /* when to call again */
 
-/* What waits in the queue of this process is handed back. */
+/* Returns all tasks that wait in the queue of this process. */
 void node_drain_queue(struct node *n);

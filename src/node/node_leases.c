@@ -1,40 +1,37 @@
-/* What a node does for workers outside. */
+/* Leases for external workers. */
 #include "node/node_internal.h"
 
-static void answered(void *context, const struct op_claim *claim)
+static void node_on_lease_claim(void *context, const struct op_claim *claim)
 {
     struct node *n = context;
-    scheduler_tell_gated(n->scheduler, claim);
-    scheduler_on_lanes_unblocked(n->scheduler, claim->ret_unblocked_lanes);
+    scheduler_report_gated(n->scheduler, claim);
+    lanes_on_unblocked(scheduler_lanes(n->scheduler), claim->ret_unblocked_lanes, n->now.wall_ms);
 }
 
 void node_leasing_init(struct node *n)
 {
-    n->leasing = leasing_new(&(struct leasing_setup){ .writer = n->setup.writer,
+    n->leasing = leasing_new(&(struct leasing_setup){ .reaper = node_reaper_setup(n, n->setup.seed + 5),
                                                       .node = &n->id,
                                                       .lanes = scheduler_lanes(n->scheduler),
-                                                      .metrics = n->setup.metrics,
-                                                      .seed = n->setup.seed + 5,
                                                       .shared = n->setup.shared,
-                                                      .answered = answered,
-                                                      .settled = node_settled,
-                                                      .unblocked = node_on_lanes_unblocked_bits,
-                                                      .batch_settled = node_fleet_tell,
-                                                      .context = n });
+                                                      .answered = node_on_lease_claim });
 }
 
-void node_lease(struct node *n, struct lease_ask *a, int64_t now_ms)
+void node_lease(struct node *n, struct lease_ask *a, struct moment now)
 {
-    leasing_ask(n->leasing, a, now_ms);
+    assert_owned(&n->owner);
+    leasing_ask(n->leasing, a, now);
 }
 
-void node_lease_over(struct node *n, int32_t tenant, struct str queue, uint64_t unblocked)
+void node_on_lease_settled(struct node *n, int32_t tenant, struct str queue, uint64_t unblocked)
 {
-    leasing_over(n->leasing, tenant, queue);
-    node_on_lanes_unblocked_bits(n, unblocked);
+    assert_owned(&n->owner);
+    leasing_on_settled(n->leasing, tenant, queue);
+    node_on_lanes_unblocked(n, unblocked);
 }
 
 void node_stop_leasing(struct node *n)
 {
+    assert_owned(&n->owner);
     leasing_stop_waiting(n->leasing);
 }

@@ -1,60 +1,72 @@
-/* What a node is told: by who writes in its own process, and by other nodes. */
+/* Notices from writers in this process, and from other nodes. */
 #include "node/node_internal.h"
 
-void node_know_lane(struct node *n, struct lane lane)
+void node_nudge(struct node *n, const struct task *tasks, size_t count)
 {
-    scheduler_know_lane(n->scheduler, lane);
-}
-
-void node_nudge(struct node *n, const struct task *tasks, size_t count, int64_t now_ms)
-{
+    assert_owned(&n->owner);
     for (size_t i = 0; i < count; i++)
         if (tasks[i].state == TASK_SCHEDULED && tasks[i].target == TARGET_WORKER && tasks[i].kind != TASK_RECURRING)
             leasing_due(n->leasing, tasks[i].tenant, tasks[i].queue, tasks[i].due_ms);
         else if (tasks[i].state == TASK_SCHEDULED)
-            scheduler_nudge(n->scheduler, &tasks[i], now_ms);
+            scheduler_nudge(n->scheduler, &tasks[i]);
 }
 
-void node_nodes_changed(struct node *n)
+void node_on_nodes_changed(struct node *n)
 {
-    membership_beat_now(n->membership);
+    assert_owned(&n->owner);
+    membership_heartbeat_now(n->membership);
 }
 
 void node_on_lanes_unblocked(struct node *n, uint64_t lanes)
 {
-    node_on_lanes_unblocked_bits(n, lanes);
+    assert_owned(&n->owner);
+    lanes_on_unblocked(scheduler_lanes(n->scheduler), lanes, n->now.wall_ms);
+    if (lanes)
+        leasing_all_due(n->leasing, n->now.wall_ms);
 }
 
-void node_heard_due(struct node *n, int64_t due_ms)
+void node_unblocked(void *context, uint64_t lanes)
 {
+    node_on_lanes_unblocked(context, lanes);
+}
+
+void node_on_due(struct node *n, int64_t due_ms)
+{
+    assert_owned(&n->owner);
     lanes_all_due(scheduler_lanes(n->scheduler), due_ms);
-    leasing_look(n->leasing, due_ms);
+    leasing_all_due(n->leasing, due_ms);
 }
 
 void node_know_lanes(struct node *n, const struct lane *lanes, size_t count)
 {
+    assert_owned(&n->owner);
+    struct lanes *known = scheduler_lanes(n->scheduler);
     for (size_t i = 0; i < count; i++)
-        if (!lanes_get(scheduler_lanes(n->scheduler), lanes[i]))
-            scheduler_know_lane(n->scheduler, lanes[i]);
+        if (!lanes_get(known, lanes[i]))
+            lanes_due(known, lanes_know(known, lanes[i]), n->now.wall_ms, false);
 }
 
 void node_await_rules(struct node *n, bool await)
 {
+    assert_owned(&n->owner);
     scheduler_await_rules(n->scheduler, await);
 }
 
 void node_on_recall_request(struct node *n)
 {
+    assert_owned(&n->owner);
     recall_requests_on_notice(n->recall_requests);
 }
 
-void node_heard_given_back(struct node *n)
+void node_on_recall_returned(struct node *n)
 {
-    recall_requests_returned(n->recall_requests);
+    assert_owned(&n->owner);
+    recall_requests_on_returned(n->recall_requests);
 }
 
-void node_rules_changed(struct node *n, int64_t now_ms)
+void node_rules_changed(struct node *n)
 {
-    scheduler_rules_changed(n->scheduler, now_ms);
-    leasing_look(n->leasing, now_ms);
+    assert_owned(&n->owner);
+    scheduler_apply_rules(n->scheduler);
+    leasing_all_due(n->leasing, n->now.wall_ms);
 }

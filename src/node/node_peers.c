@@ -1,8 +1,8 @@
-/* A node among others: what it says of itself, what it does when shares change, somebody dies or it is itself found dead, and what it gives
- * back to who wants it. */
+/* A node among other nodes: what it says of itself, what it does when its partitions change, when a node is dead or
+ * it is itself marked dead, and how it answers recall requests. */
 #include "node/node_internal.h"
 
-static void describe(void *context, struct jw *w)
+static void node_describe(void *context, struct jw *w)
 {
     const struct node *n = context;
     struct scheduler_status s = scheduler_status(n->scheduler);
@@ -11,37 +11,38 @@ static void describe(void *context, struct jw *w)
         oldest_ms = min_of(oldest_ms, s.oldest_due_ms[i]);
     jw_kv_i64(w, "running", (int64_t)worker_running(n->worker));
     jw_kv_i64(w, "slots", (int64_t)n->setup.slots);
-    jw_kv_i64(w, "lag_ms", oldest_ms == INT64_MAX ? 0 : max_of(n->now_ms - oldest_ms, (int64_t)0));
+    jw_kv_i64(w, "lag_ms", oldest_ms == INT64_MAX ? 0 : max_of(n->now.wall_ms - oldest_ms, (int64_t)0));
     jw_kv_i64(w, "skew_us", membership_skew_us(n->membership));
     jw_kv_i64(w, "skew_error_us", membership_offset(n->membership).error_us);
 }
 
-static void limit_shares_changed(void *context)
+static void node_on_partitions_changed(void *context)
 {
     struct node *n = context;
     scheduler_set_own(n->scheduler, membership_own(n->membership));
 }
 
-static void somebody_died(void *context)
+static void node_on_found_dead(void *context)
 {
     struct node *n = context;
-    recovery_look_again(n->recovery, n->now_ms);
+    recovery_look_again(n->recovery, n->now);
 }
 
-static void recall_requested(void *context)
+static void node_on_recall_requested(void *context)
 {
     struct node *n = context;
     recall_requests_on_notice(n->recall_requests);
 }
 
-/* Results that are known already are published all the same: they are true, and refused if somebody was faster. */
-static void died(void *context, struct uuid new_id)
+/* Outcomes that are already known are published all the same: they are true, and their fences refuse them if another
+ * node was faster. */
+static void node_on_died(void *context, struct uuid new_id)
 {
     struct node *n = context;
     n->id = new_id;
-    n->company = COMPANY_UNKNOWN;
+    n->active_peers = ACTIVE_PEERS_UNKNOWN;
     n->joined = false;
-    catch_up_wait(n->missed);
+    catch_up_wait(n->catch_up);
     scheduler_disown(n->scheduler, new_id);
     worker_disown(n->worker);
     if (n->setup.fleet)
@@ -50,7 +51,7 @@ static void died(void *context, struct uuid new_id)
         n->setup.rejoined(n->setup.observe_context, new_id);
 }
 
-void node_join(struct node *n, int64_t now_ms)
+void node_join(struct node *n)
 {
     const struct node_setup *setup = &n->setup;
     n->membership =
@@ -64,17 +65,17 @@ void node_join(struct node *n, int64_t now_ms)
                                                    .aside = !node_has_role(n, NODE_SCHEDULER),
                                                    .lease = setup->lease ? setup->async_io : NULL,
                                                    .beat_ms = setup->beat_ms ? setup->beat_ms : MEMBERSHIP_BEAT_MS,
-                                                   .describe = describe,
-                                                   .limit_shares_changed = limit_shares_changed,
-                                                   .found_dead = somebody_died,
-                                                   .recall_requested = recall_requested,
-                                                   .died = died,
+                                                   .describe = node_describe,
+                                                   .partitions_changed = node_on_partitions_changed,
+                                                   .found_dead = node_on_found_dead,
+                                                   .recall_requested = node_on_recall_requested,
+                                                   .died = node_on_died,
                                                    .context = n },
-                       now_ms);
+                       n->now);
     n->id = membership_id(n->membership);
 }
 
-static void abort_for(struct node *n, const struct recall_request *w)
+static void node_abort_requested(struct node *n, const struct recall_request *w)
 {
     char text[SLOT_REASON_MAX];
     bool by = w->by_scheduled_ms != 0;
@@ -83,15 +84,15 @@ static void abort_for(struct node *n, const struct recall_request *w)
         worker_replace(n->worker, w->id, w->fence, by ? why : S("cancelled while it ran"));
 }
 
-/* What another node wants back. One that waits in the queue has fired, as far as anybody can tell. */
-static enum recall_grant grant(void *context, const struct recall_request *w)
+/* A task that waits in the queue counts as fired. */
+static enum recall_grant node_grant_recall(void *context, const struct recall_request *w)
 {
     struct node *n = context;
     struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = RECALL_REQUESTS_BACK_MS };
     if (!scheduler_holds(n->scheduler, w->id, w->fence))
         return RECALL_REQUEST_UNKNOWN;
     if (w->abort) {
-        abort_for(n, w);
+        node_abort_requested(n, w);
         return RECALL_REQUEST_DONE;
     }
     const struct task *t = scheduler_armed(n->scheduler, w->id, w->fence);
@@ -106,6 +107,6 @@ static enum recall_grant grant(void *context, const struct recall_request *w)
 
 void node_serve_recalls(struct node *n)
 {
-    n->recall_requests = recall_requests_new(
-        &(struct recall_requests_setup){ .writer = n->setup.writer, .node = &n->id, .grant = grant, .context = n });
+    n->recall_requests = recall_requests_new(&(struct recall_requests_setup){
+        .writer = n->setup.writer, .node = &n->id, .grant = node_grant_recall, .context = n });
 }

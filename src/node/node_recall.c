@@ -1,66 +1,68 @@
-/* One that was taken back is nobody else's: its settlement is with the writer, or waits to be sent again. */
+/* A recalled task is off the wheel and out of the queue, so nobody else settles it: its settlement is with the
+ * writer, or waits to be sent again. */
 #include "base/log.h"
 #include "node/node_internal.h"
 
 enum { RECALL_ARENA = 4096, RECALL_RETRY_MS = 200 };
 
-static void submit_recall(struct node *n, struct recall *r)
+static void recall_submit(struct node *n, struct recall *r)
 {
     n->recalls++;
     r->op.op.rc = ERR_OK;
     writer_submit(n->setup.writer, &r->op.op);
 }
 
-/* Its key has a record: the first try was applied and its answer lost, or the same request was answered another way. It is off
- * the wheel all the same, so it is handed back as it was: stale, if it is the replacement already. */
-static void hand_back_instead(struct node *n, struct recall *r)
+/* The idempotency key has a record: the first try was applied and its answer lost, or the same request was answered
+ * in another way. The task is off the wheel in any case, so it is returned as it was. If it has become its
+ * replacement already, that is stale. */
+static void recall_hand_back(struct node *n, struct recall *r)
 {
     struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
     struct arena *a = &r->op.op.arena;
     struct settle_facts facts = settle_facts_of(r->running, &o, a);
-    r->settlement.verdict = settle(&facts, &o, n->now_ms, &n->random, a);
+    r->settlement.verdict = settle(&facts, &o, n->now.wall_ms, &n->random, a);
     r->settlement.replace = NULL;
     r->op.idempotency = NULL;
-    submit_recall(n, r);
+    recall_submit(n, r);
 }
 
-static void try_recall_again(struct node *n, struct recall *r)
+static void recall_wait_to_retry(struct node *n, struct recall *r)
 {
     log_warn("recall_failed", kv_uuid("task", r->running->id), kv_err(&r->op.op.error));
     r->tried = true;
-    r->retry_at_ms = n->now_ms + RECALL_RETRY_MS;
+    r->retry_at_ms = n->now.steady_ms + RECALL_RETRY_MS;
     list_push(&n->waiting_recalls, &r->link);
-    scheduler_on_lanes_unblocked(n->scheduler, UINT64_MAX);
+    node_on_lanes_unblocked(n, UINT64_MAX);
 }
 
-/* It is off the wheel and nobody else's: if the store could not take the settlement, it is sent again until it does. */
-static void recall_settled(struct op *op)
+/* If the store could not take the settlement, it is sent again until it does. */
+static void recall_on_settled(struct op *op)
 {
     struct recall *r = container_of(op, struct recall, op.op);
     struct node *n = r->node;
     n->recalls--;
     if (op->rc == ERR_CONFLICT) {
-        hand_back_instead(n, r);
+        recall_hand_back(n, r);
         return;
     }
     if (op->rc) {
-        try_recall_again(n, r);
+        recall_wait_to_retry(n, r);
         return;
     }
     node_fleet_settled(n, &r->settlement);
-    node_fleet_tell(n);
-    scheduler_freed(n->scheduler, r->running->id, r->running->fence, NULL);
+    node_fleet_on_batch_settled(n);
+    scheduler_on_settled(n->scheduler, r->running->id, r->running->fence, NULL);
     worker_settled(n->worker, r->running->id, r->running->fence);
-    scheduler_on_lanes_unblocked(n->scheduler, r->op.ret_unblocked_lanes);
-    /* Nobody else could settle it: stale at a second try means that the first was applied and its answer lost. Unless others are there,
-     * who may have buried us in between: then only its row can tell. */
+    node_on_lanes_unblocked(n, r->op.ret_unblocked_lanes);
+    /* Nobody else could settle the task: stale at a second try means that the first one was applied and its answer
+     * lost. On a shared store another node may have marked this one dead in between; then only the row can tell. */
     bool applied = !r->settlement.stale || (r->tried && !n->setup.shared);
     r->known = !r->tried;
     r->result = !r->settlement.replace ? RECALL_ANSWERED : applied ? RECALL_DONE : RECALL_RUNNING;
-    if (applied && r->replace->state == TASK_SCHEDULED) /* who asked may not wait for us any more */
-        scheduler_nudge(n->scheduler, r->replace, n->now_ms);
+    if (applied && r->replace->state == TASK_SCHEDULED) /* the caller may have stopped waiting */
+        scheduler_nudge(n->scheduler, r->replace);
     if (r->result == RECALL_ANSWERED)
-        scheduler_nudge(n->scheduler, r->running, n->now_ms);
+        scheduler_nudge(n->scheduler, r->running);
     arena_release(&op->arena);
     r->done(r);
 }
@@ -70,33 +72,33 @@ int64_t node_retry_recalls(struct node *n)
     int64_t wake = INT64_MAX;
     list_each (&n->waiting_recalls, link) {
         struct recall *r = container_of(link, struct recall, link);
-        if (r->retry_at_ms <= n->now_ms) {
+        if (r->retry_at_ms <= n->now.steady_ms) {
             list_remove(link);
-            submit_recall(n, r);
+            recall_submit(n, r);
         } else {
-            wake = min_of(wake, r->retry_at_ms);
+            wake = min_of(wake, moment_wall_at(n->now, r->retry_at_ms));
         }
     }
     return wake;
 }
 
-static void settle_recall(struct node *n, struct recall *r)
+static void recall_settle(struct node *n, struct recall *r)
 {
     r->tried = false;
     r->settlement = (struct settlement){ .id = r->running->id, .fence = r->running->fence, .replace = r->replace };
     r->op = (struct op_settle){
-        .op = { .kind = OP_SETTLE, .done = recall_settled },
+        .op = { .kind = OP_SETTLE, .done = recall_on_settled },
         .v = &r->settlement,
         .n = 1,
-        .now_ms = n->now_ms,
+        .now_ms = n->now.wall_ms,
         .idempotency = r->idempotency,
     };
     arena_init(&r->op.op.arena, RECALL_ARENA);
-    submit_recall(n, r);
+    recall_submit(n, r);
 }
 
-/* It has fired, or is another node's. In a fleet whoever runs it hears of it through the queue. */
-static void not_recalled(struct node *n, struct recall *r)
+/* The task has fired, or another node holds it. In a fleet its worker hears of the abort through the queue. */
+static void recall_report_fired(struct node *n, struct recall *r)
 {
     struct uuid id = r->running->id;
     int64_t fence = r->running->fence;
@@ -113,25 +115,25 @@ static void not_recalled(struct node *n, struct recall *r)
     r->done(r);
 }
 
-static void queue_asked(struct io_request *e)
+static void recall_on_queue_answer(struct io_request *e)
 {
     struct recall *r = container_of(e, struct recall, asked.io_request);
     struct node *n = r->node;
     n->recalls--;
     if (e->rc == ERR_OK && r->asked.ret_recalled)
-        settle_recall(n, r);
+        recall_settle(n, r);
     else
-        not_recalled(n, r);
+        recall_report_fired(n, r);
 }
 
-/* Where it is, if it is in a queue. */
-static struct async_io *queue_of(const struct node *n, const struct task *t)
+/* The queue that has the task, if one has. */
+static struct async_io *recall_queue_of(const struct node *n, const struct task *t)
 {
     bool own = scheduler_holds(n->scheduler, t->id, t->fence) && !scheduler_queued(n->scheduler, t->id, t->fence);
     return own ? n->setup.own : n->setup.async_io;
 }
 
-/* Who has it hears of it when he goes on with it, at the latest when his lease is over. */
+/* The external worker hears of the cancellation when it renews the lease, at the latest when the lease ends. */
 static void recall_leased(struct node *n, struct recall *r)
 {
     if (r->abort)
@@ -143,17 +145,18 @@ static void recall_leased(struct node *n, struct recall *r)
 
 void node_recall(struct node *n, struct recall *r)
 {
+    assert_owned(&n->owner);
     r->node = n;
     if (r->running->target == TARGET_WORKER) {
         recall_leased(n, r);
         return;
     }
     if (scheduler_unarm(n->scheduler, r->running->id, r->running->fence)) {
-        settle_recall(n, r);
+        recall_settle(n, r);
         return;
     }
     n->recalls++;
-    r->asked = (struct io_one){ .io_request = { .kind = IO_RECALL, .done = queue_asked },
+    r->asked = (struct io_one){ .io_request = { .kind = IO_RECALL, .done = recall_on_queue_answer },
                                 .id = { r->running->id, r->running->fence } };
-    async_io_submit(queue_of(n, r->running), &r->asked.io_request);
+    async_io_submit(recall_queue_of(n, r->running), &r->asked.io_request);
 }

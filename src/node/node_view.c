@@ -3,21 +3,25 @@
 
 bool node_is_leader(const struct node *n)
 {
+    assert_owned(&n->owner);
     return membership_is_leader(n->membership);
 }
 
 const struct node_rows *node_others(const struct node *n)
 {
+    assert_owned(&n->owner);
     return membership_nodes(n->membership);
 }
 
 uint64_t node_others_generation(const struct node *n)
 {
+    assert_owned(&n->owner);
     return membership_generation(n->membership);
 }
 
 void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_standing *q)
 {
+    assert_owned(&n->owner);
     struct lanes *lanes = scheduler_lanes(n->scheduler);
     q->known = false;
     for (int class_ = CLASS_LOW; class_ <= CLASS_HIGH; class_++) {
@@ -34,6 +38,7 @@ void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_sta
 
 void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct explanation *ret)
 {
+    assert_owned(&n->owner);
     struct explain_view v = { .scheduler = n->scheduler,
                               .worker = n->worker,
                               .catalog = n->setup.catalog,
@@ -44,6 +49,7 @@ void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct e
 
 struct node_status node_status(const struct node *n)
 {
+    assert_owned(&n->owner);
     const struct partitions *own = membership_own(n->membership);
     bool aside = !node_has_role(n, NODE_SCHEDULER);
     return (struct node_status){
@@ -67,5 +73,6 @@ struct node_status node_status(const struct node *n)
 void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context, const struct breaker_view *b),
                        void *context)
 {
+    assert_owned(&n->owner);
     breakers_each(worker_breakers(n->worker), now_ms, see, context);
 }

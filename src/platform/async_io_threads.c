@@ -1,8 +1,11 @@
-/* Three owners. The loop's thread submits and is called back. A place's thread runs what its list holds, first come, first served. Between
- * them are lists under locks: one a place for what was submitted, one for all that is done, which a single call takes to the loop however
- * much has gathered.
+/* Threads and the state they own:
+ * - The loop's thread submits requests and runs their `done`.
+ * - A channel's thread runs the requests of its channel, in the order of submission.
+ * - Lists under locks pass requests between them: one list per channel for submitted requests, and one list for all
+ *   completed requests. One loop_call delivers all completed requests that have gathered.
  *
- * The loop sees of a handle only what its thread has left in atomics: how deep it is, and whether what may be there can be pushed again. */
+ * The loop reads the state of a port only through atomics that the channel's thread writes: the port's depth, and
+ * whether the queue allows a task to be pushed again. */
 #include "platform/async_io_threads.h"
 
 #include <assert.h>
@@ -12,42 +15,42 @@
 
 #include "platform/clock_system.h"
 
-struct threads;
+struct async_io_threads;
 
-struct place {
-    struct threads *owner;
-    enum async_io_channel which;
+struct async_io_thread {
+    struct async_io_threads *all;
+    enum async_io_channel channel;
     pthread_t thread;
     bool running;
 
-    pthread_mutex_t lock; /* over what follows, up to the ports */
+    pthread_mutex_t lock; /* protects the next members, up to down_why */
     struct list submitted;
     bool stopping;
     pthread_cond_t wake;
     bool answered;
-    int64_t down_since_ms; /* on a clock that nobody sets; 0: it is not */
+    int64_t down_since_ms; /* steady clock; 0: not down */
     struct error down_why;
 
-    struct async_io_ports ports; /* the thread's, like the next two */
+    struct async_io_ports ports; /* used by the channel's thread only, like the next three members */
     bool open;
-    int64_t open_at_ms; /* not before, on a clock that nobody sets */
-    struct error why;   /* it is not open */
+    int64_t open_at_ms; /* earliest time of the next attempt to open, steady clock */
+    struct error why;   /* of the last attempt to open that failed */
     atomic_size_t depth;
 };
 
-struct threads {
+struct async_io_threads {
     struct async_io base;
     struct async_io_threads_setup setup;
-    struct place places[ASYNC_IO_PLACES];
+    struct async_io_thread threads[ASYNC_IO_CHANNELS];
     atomic_bool push_again;
 
-    pthread_mutex_t lock; /* over the next two */
+    pthread_mutex_t lock; /* protects the next two members */
     struct list completed;
-    bool posted; /* the call is on its way */
+    bool posted; /* loop_call was called and `call` has not run yet */
     struct call call;
 };
 
-static const enum async_io_channel place_of[IO_KINDS] = {
+static const enum async_io_channel channel_of[IO_KINDS] = {
     [IO_PUSH] = ASYNC_IO_QUEUE,      [IO_TAKE] = ASYNC_IO_TAKE,       [IO_RENEW] = ASYNC_IO_QUEUE,
     [IO_ACK] = ASYNC_IO_QUEUE,       [IO_TIMED_OUT] = ASYNC_IO_QUEUE, [IO_RECALL] = ASYNC_IO_QUEUE,
     [IO_ABORT] = ASYNC_IO_QUEUE,     [IO_KNOWN] = ASYNC_IO_QUEUE,     [IO_STATS] = ASYNC_IO_QUEUE,
@@ -55,42 +58,44 @@ static const enum async_io_channel place_of[IO_KINDS] = {
     [IO_POLL] = ASYNC_IO_POLL,       [IO_EVENTS_ACK] = ASYNC_IO_POLL, [IO_LEASE] = ASYNC_IO_LEASE,
 };
 
-static int64_t steady_ms(void)
+static int64_t async_io_steady_ms(void)
 {
     return clock_steady_ms(clock_system());
 }
 
-/* ---- the loop's side ---- */
+/* ---- on the loop's thread ---- */
 
-static struct threads *threads_of(struct async_io *c)
+static struct async_io_threads *async_io_threads_of(struct async_io *c)
 {
-    return container_of(c, struct threads, base);
+    return container_of(c, struct async_io_threads, base);
 }
 
-static void submit(struct async_io *c, struct io_request *e)
+static void async_io_threads_submit(struct async_io *c, struct io_request *io)
 {
-    struct place *p = &threads_of(c)->places[place_of[e->kind]];
+    struct async_io_thread *p = &async_io_threads_of(c)->threads[channel_of[io->kind]];
+    assert_owned(loop_owner(p->all->setup.loop));
     assert(p->running);
     pthread_mutex_lock(&p->lock);
-    list_push(&p->submitted, &e->link);
+    list_push(&p->submitted, &io->link);
     pthread_cond_signal(&p->wake);
     pthread_mutex_unlock(&p->lock);
 }
 
-static size_t queue_depth_known(struct async_io *c)
+static size_t async_io_threads_queue_depth(struct async_io *c)
 {
-    return atomic_load(&threads_of(c)->places[ASYNC_IO_QUEUE].depth);
+    return atomic_load(&async_io_threads_of(c)->threads[ASYNC_IO_QUEUE].depth);
 }
 
-static size_t events_depth_known(struct async_io *c)
+static size_t async_io_threads_events_depth(struct async_io *c)
 {
-    struct threads *t = threads_of(c);
-    return atomic_load(&t->places[ASYNC_IO_PUBLISH].depth) + atomic_load(&t->places[ASYNC_IO_POLL].depth);
+    struct async_io_threads *t = async_io_threads_of(c);
+    return atomic_load(&t->threads[ASYNC_IO_PUBLISH].depth) + atomic_load(&t->threads[ASYNC_IO_POLL].depth);
 }
 
-static void deliver(struct call *call)
+static void async_io_threads_on_completed(struct call *call)
 {
-    struct threads *t = container_of(call, struct threads, call);
+    struct async_io_threads *t = container_of(call, struct async_io_threads, call);
+    assert_owned(loop_owner(t->setup.loop));
     struct list done;
     list_init(&done);
     pthread_mutex_lock(&t->lock);
@@ -99,47 +104,47 @@ static void deliver(struct call *call)
     pthread_mutex_unlock(&t->lock);
     t->base.push_again = atomic_load(&t->push_again);
     while (!list_empty(&done)) {
-        struct io_request *e = container_of(list_pop(&done), struct io_request, link);
-        e->done(e);
+        struct io_request *io = container_of(list_pop(&done), struct io_request, link);
+        io->done(io);
     }
 }
 
-/* ---- a place's side ---- */
+/* ---- on a channel's thread ---- */
 
-static bool open_port(struct place *p)
+static bool async_io_thread_open(struct async_io_thread *p)
 {
-    struct threads *t = p->owner;
+    struct async_io_threads *t = p->all;
     if (p->open)
         return true;
-    if (steady_ms() < p->open_at_ms)
+    if (async_io_steady_ms() < p->open_at_ms)
         return false;
-    p->open = t->setup.open(t->setup.context, p->which, &p->ports, &p->why) == ERR_OK;
-    p->open_at_ms = steady_ms() + ASYNC_IO_REOPEN_MS;
+    p->open = t->setup.open(t->setup.context, p->channel, &p->ports, &p->why) == ERR_OK;
+    p->open_at_ms = async_io_steady_ms() + ASYNC_IO_REOPEN_MS;
     if (p->open && p->ports.queue)
         atomic_store(&t->push_again, p->ports.queue->ops->push_again);
     return p->open;
 }
 
-static size_t depth_of(const struct place *p)
+static size_t async_io_thread_depth(const struct async_io_thread *p)
 {
     const struct async_io_ports *at = &p->ports;
     struct events *events = at->publish ? at->publish : at->poll;
     return at->queue ? queue_depth(at->queue) : events ? events_depth(events) : 0;
 }
 
-/* Nothing has been sent: what was to be pushed is not there, for sure. */
-static void fail(struct io_request *e, const struct error *why)
+/* The request was not sent, so it is certain that no task was pushed. */
+static void async_io_request_fail(struct io_request *io, const struct error *why)
 {
-    e->rc = why->code;
-    e->error = *why;
-    if (e->kind == IO_PUSH)
-        container_of(e, struct io_push, io_request)->ret = (struct pushed){ 0 };
+    io->rc = why->code;
+    io->error = *why;
+    if (io->kind == IO_PUSH)
+        container_of(io, struct io_push, io_request)->ret = (struct pushed){ 0 };
 }
 
-static void complete(struct threads *t, struct io_request *e)
+static void async_io_request_complete(struct async_io_threads *t, struct io_request *io)
 {
     pthread_mutex_lock(&t->lock);
-    list_push(&t->completed, &e->link);
+    list_push(&t->completed, &io->link);
     bool post = !t->posted;
     t->posted = true;
     pthread_mutex_unlock(&t->lock);
@@ -147,33 +152,33 @@ static void complete(struct threads *t, struct io_request *e)
         loop_call(t->setup.loop, &t->call);
 }
 
-static void note_health(struct place *p, const struct io_request *e)
+static void async_io_thread_note_health(struct async_io_thread *p, const struct io_request *io)
 {
-    bool down = e->rc == ERR_UNAVAILABLE;
+    bool down = io->rc == ERR_UNAVAILABLE;
     pthread_mutex_lock(&p->lock);
     p->answered = p->answered || !down;
     if (!down)
         p->down_since_ms = 0;
     else if (p->down_since_ms == 0)
-        p->down_since_ms = steady_ms();
+        p->down_since_ms = async_io_steady_ms();
     if (down)
-        p->down_why = e->error;
+        p->down_why = io->error;
     pthread_mutex_unlock(&p->lock);
 }
 
-static void run(struct place *p, struct io_request *e)
+static void async_io_thread_run(struct async_io_thread *p, struct io_request *io)
 {
-    if (open_port(p)) {
-        io_run(&p->ports, e);
-        atomic_store(&p->depth, depth_of(p));
+    if (async_io_thread_open(p)) {
+        io_run(&p->ports, io);
+        atomic_store(&p->depth, async_io_thread_depth(p));
     } else {
-        fail(e, &p->why);
+        async_io_request_fail(io, &p->why);
     }
-    note_health(p, e);
-    complete(p->owner, e);
+    async_io_thread_note_health(p, io);
+    async_io_request_complete(p->all, io);
 }
 
-static void close_port(struct place *p)
+static void async_io_thread_close(struct async_io_thread *p)
 {
     queue_free(p->ports.queue);
     queue_free(p->ports.take);
@@ -182,9 +187,9 @@ static void close_port(struct place *p)
     lease_free(p->ports.lease);
 }
 
-static void *work(void *context)
+static void *async_io_thread_main(void *context)
 {
-    struct place *p = context;
+    struct async_io_thread *p = context;
     pthread_mutex_lock(&p->lock);
     while (!p->stopping) {
         struct list *link = list_pop(&p->submitted);
@@ -193,47 +198,48 @@ static void *work(void *context)
             continue;
         }
         pthread_mutex_unlock(&p->lock);
-        run(p, container_of(link, struct io_request, link));
+        async_io_thread_run(p, container_of(link, struct io_request, link));
         pthread_mutex_lock(&p->lock);
     }
     pthread_mutex_unlock(&p->lock);
-    close_port(p);
+    async_io_thread_close(p);
     return NULL;
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and stop ---- */
 
-static enum err start(struct threads *t, enum async_io_channel which, struct error *e)
+static enum err async_io_thread_start(struct async_io_threads *t, enum async_io_channel channel, struct error *e)
 {
     static const char *const names[] = {
         [ASYNC_IO_QUEUE] = "queue", [ASYNC_IO_TAKE] = "take",   [ASYNC_IO_PUBLISH] = "publish",
         [ASYNC_IO_POLL] = "poll",   [ASYNC_IO_LEASE] = "lease",
     };
-    struct place *p = &t->places[which];
-    p->owner = t;
-    p->which = which;
+    struct async_io_thread *p = &t->threads[channel];
+    p->all = t;
+    p->channel = channel;
     list_init(&p->submitted);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
-    int failed = pthread_create(&p->thread, NULL, work, p);
+    int failed = pthread_create(&p->thread, NULL, async_io_thread_main, p);
     if (failed)
         return error_set(e, ERR_UNAVAILABLE, "start a thread: %s", strerror(failed));
-    pthread_setname_np(p->thread, names[which]);
+    pthread_setname_np(p->thread, names[channel]);
     p->running = true;
     return ERR_OK;
 }
 
 enum err async_io_threads_new(const struct async_io_threads_setup *setup, struct async_io **ret, struct error *e)
 {
-    static const struct async_io_ops ops = { submit, queue_depth_known, events_depth_known };
-    struct threads *t = xnew(*t);
+    static const struct async_io_ops ops = { async_io_threads_submit, async_io_threads_queue_depth,
+                                             async_io_threads_events_depth };
+    struct async_io_threads *t = xnew(*t);
     t->base.ops = &ops;
     t->setup = *setup;
-    t->call.fn = deliver;
+    t->call.fn = async_io_threads_on_completed;
     list_init(&t->completed);
     pthread_mutex_init(&t->lock, NULL);
-    for (int i = 0; i < ASYNC_IO_PLACES; i++)
-        if (setup->wanted[i] && start(t, (enum async_io_channel)i, e)) {
+    for (int i = 0; i < ASYNC_IO_CHANNELS; i++)
+        if (setup->wanted[i] && async_io_thread_start(t, (enum async_io_channel)i, e)) {
             async_io_threads_free(&t->base);
             return e->code;
         }
@@ -241,9 +247,9 @@ enum err async_io_threads_new(const struct async_io_threads_setup *setup, struct
     return ERR_OK;
 }
 
-void async_io_threads_health(struct async_io *c, enum async_io_channel place, struct async_io_health *ret)
+void async_io_threads_health(struct async_io *c, enum async_io_channel channel, struct async_io_health *ret)
 {
-    struct place *p = &threads_of(c)->places[place];
+    struct async_io_thread *p = &async_io_threads_of(c)->threads[channel];
     *ret = (struct async_io_health){ 0 };
     if (!p->running)
         return;
@@ -251,11 +257,11 @@ void async_io_threads_health(struct async_io *c, enum async_io_channel place, st
     ret->answered = p->answered;
     ret->why = p->down_why;
     if (p->down_since_ms)
-        ret->down_ms = max_of(steady_ms() - p->down_since_ms, (int64_t)1);
+        ret->down_ms = max_of(async_io_steady_ms() - p->down_since_ms, (int64_t)1);
     pthread_mutex_unlock(&p->lock);
 }
 
-static void tell_to_stop(struct place *p)
+static void async_io_thread_stop(struct async_io_thread *p)
 {
     if (!p->running)
         return;
@@ -269,18 +275,19 @@ void async_io_threads_free(struct async_io *c)
 {
     if (!c)
         return;
-    struct threads *t = threads_of(c);
-    for (int i = 0; i < ASYNC_IO_PLACES; i++) /* all, before the first is waited for */
-        tell_to_stop(&t->places[i]);
-    for (int i = 0; i < ASYNC_IO_PLACES; i++) {
-        if (!t->places[i].owner)
+    struct async_io_threads *t = async_io_threads_of(c);
+    assert_owned(loop_owner(t->setup.loop));
+    for (int i = 0; i < ASYNC_IO_CHANNELS; i++) /* stop all threads before joining the first */
+        async_io_thread_stop(&t->threads[i]);
+    for (int i = 0; i < ASYNC_IO_CHANNELS; i++) {
+        if (!t->threads[i].all)
             continue;
-        if (t->places[i].running)
-            pthread_join(t->places[i].thread, NULL);
-        pthread_mutex_destroy(&t->places[i].lock);
-        pthread_cond_destroy(&t->places[i].wake);
+        if (t->threads[i].running)
+            pthread_join(t->threads[i].thread, NULL);
+        pthread_mutex_destroy(&t->threads[i].lock);
+        pthread_cond_destroy(&t->threads[i].wake);
     }
-    loop_forget(t->setup.loop, &t->call);
+    loop_cancel_call(t->setup.loop, &t->call);
     pthread_mutex_destroy(&t->lock);
     free(t);
 }

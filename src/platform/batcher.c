@@ -1,24 +1,27 @@
-/* Submitters touch `arrived` only, under the lock. Everything else belongs to the batcher's thread. The thread sleeps only when
- * nothing has arrived and nothing is left over, so a submitter that adds the first operation to an empty `arrived` wakes it.
+/* Submitters touch `arrived` only, under the lock. Everything else belongs to the batcher's thread. The thread sleeps
+ * only when nothing has arrived and nothing is left over, so a submitter that adds the first operation to an empty
+ * `arrived` wakes it.
  *
- * Order. Operations of one urgency (front or rest) keep the order in which they came, over transactions too: each urgency is one
- * list, taken from its head. Two operations on one task change places in two cases only:
+ * Order. Operations of one urgency (front or rest) keep the order in which they came, over transactions too: each
+ * urgency is one list, taken from its head. Two operations on one task change places in two cases only:
  *
- *  1. One is in front (a claim, a settle) and the other is of the rest. Every operation of the rest that changes an existing
- *     task names what it saw: a put the version, fence and state, a spawn the version and cursor. A settle names the fence. A
- *     claim raises the fence and changes the state. So the second of the two either finds what it expects, and they do not
- *     interfere, or finds something else and is refused (ERR_CONFLICT, stale), as if it had been submitted a moment later.
- *     An insert's task is unknown to all before its commit. A claim that passes it by is followed by another, because the
- *     insert's `done` nudges the scheduler. One thing no guard covers, in this order or the other: a settle writes the last run of
- *     a recurring parent, and a put of the parent writes the one that it read.
- *  2. An operation waits because its idempotency key is already in the batch. It answers a request that runs at the same time as
- *     those behind it, so no order between them was promised, and the guards above hold.
+ *  1. One is in front (a claim, a settle) and the other is of the rest. Every operation of the rest that changes an
+ *     existing task names what it saw: a put the version, fence and state, a spawn the version and cursor. A settle
+ *     names the fence. A claim raises the fence and changes the state. So the second of the two either finds what it
+ *     expects, and they do not interfere, or finds something else and is refused (ERR_CONFLICT, stale), as if it had
+ *     been submitted a moment later. An insert's task is unknown to all before its commit. A claim that passes it by is
+ *     followed by another, because the insert's `done` nudges the scheduler. One thing no guard covers, in this order
+ *     or the other: a settle writes the last run of a recurring parent, and a put of the parent writes the one that it
+ *     read.
+ *  2. An operation waits because its idempotency key is already in the batch. It answers a request that runs at the
+ *     same time as those behind it, so no order between them was promised, and the guards above hold.
  *
  * A batch that is split is applied from left to right, so it keeps its order too.
  *
- * Waiting for company. Clients that were answered together ask again together, a moment later. So if the last transaction held
- * many operations and few have arrived since, the next one waits for the others: at most COMPANY_US, never if a front operation is
- * among them, and not at all if the last one was small, so that a lone client never waits. */
+ * Waiting for company. Clients that were answered together ask again together, a moment later. So if the last
+ * transaction held many operations and few have arrived since, the next one waits for the others: at most COMPANY_US,
+ * never if a front operation is among them, and not at all if the last one was small, so that a lone client never
+ * waits. */
 #include "platform/batcher.h"
 
 #include <assert.h>
@@ -31,8 +34,8 @@
 #include "port/crypto.h"
 #include "port/op_table.h"
 
-/* Limits of one transaction. Front operations get at most FRONT_*, the rest gets what is left: at least a quarter. The bound on
- * tasks keeps a claim from waiting long behind a flood of creates. */
+/* Limits of one transaction. Front operations get at most FRONT_*, the rest gets what is left: at least a quarter. The
+ * bound on tasks keeps a claim from waiting long behind a flood of creates. */
 enum { TASKS_MAX = 20000, FRONT_TASKS_MAX = TASKS_MAX / 4 * 3, FRONT_OPS_MAX = STORE_BATCH_MAX / 4 * 3 };
 
 /* Half of the operations of the last two transactions is expected again. */
@@ -107,7 +110,7 @@ static void batch_finish(struct batcher *b, struct op *const *ops, size_t n)
     uint64_t unblocked = 0;
     for (size_t i = 0; i < n; i++) {
         unblocked |= op_unblocked_lanes(ops[i]);
-        ops[i]->done(ops[i]);
+        op_complete(ops[i]);
     }
     if (unblocked && b->unblocked)
         b->unblocked(b->unblocked_context, unblocked);
@@ -123,8 +126,9 @@ static void batch_fail(struct batcher *b, struct op *const *ops, size_t n, const
     batch_finish(b, ops, n);
 }
 
-/* If a batch fails, halves it until the culprit stands alone: n operations cost at most 2n - 1 attempts, and each is in at most
- * 1 + log2 n of them. Returns false if the store is unavailable, with the reason in *e; then nothing more is tried. */
+/* If a batch fails, halves it until the culprit stands alone: n operations cost at most 2n - 1 attempts, and each is in
+ * at most 1 + log2 n of them. Returns false if the store is unavailable, with the reason in *e; then nothing more is
+ * tried. */
 static bool batch_run(struct batcher *b, struct op *const *ops, size_t n, struct error *e)
 {
     enum err rc = batch_transact(b, ops, n, e);
@@ -156,8 +160,8 @@ static bool batch_add_key(struct batcher *b, struct op *op)
     return true;
 }
 
-/* Moves operations into the batch up to these numbers of operations and tasks. The first always goes, however big it is, so that
- * neither urgency starves the other. */
+/* Moves operations into the batch up to these numbers of operations and tasks. The first always goes, however big it
+ * is, so that neither urgency starves the other. */
 static void batch_fill(struct batcher *b, struct list *from, size_t ops_max, size_t tasks_max)
 {
     bool is_first = true;

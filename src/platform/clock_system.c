@@ -1,6 +1,6 @@
 #include "platform/clock_system.h"
 
-static int64_t wall_us(struct clock *c)
+static int64_t clock_system_wall_us(struct clock *c)
 {
     (void)c;
     struct timespec t;
@@ -8,7 +8,7 @@ static int64_t wall_us(struct clock *c)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-static int64_t steady_ns(struct clock *c)
+static int64_t clock_system_steady_ns(struct clock *c)
 {
     (void)c;
     struct timespec t;
@@ -45,7 +45,7 @@ struct timespec clock_condition_end(int64_t after_us)
 
 struct clock *clock_system(void)
 {
-    static const struct clock_ops ops = { .wall_us = wall_us, .steady_ns = steady_ns };
+    static const struct clock_ops ops = { .wall_us = clock_system_wall_us, .steady_ns = clock_system_steady_ns };
     static struct clock the_clock = { &ops };
     return &the_clock;
 }

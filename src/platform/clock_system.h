@@ -1,5 +1,5 @@
 #pragma once
-/* platform/clock_system.h - the machine's own clocks: CLOCK_REALTIME and CLOCK_BOOTTIME. */
+/* platform/clock_system.h - the machine's own clocks: CLOCK_REALTIME and CLOCK_BOOTTIME. Any thread may call. */
 #include <sys/types.h>
 
 #include <pthread.h>
@@ -9,9 +9,10 @@
 
 struct clock *clock_system(void); /* static, stateless */
 
-/* How long all threads of a process have been on a processor so far; 0 when it is gone. */
+/* CPU time of all threads of a process; 0 if the process does not exist. */
 int64_t clock_cpu_us(pid_t process);
 
-/* For threads that wait on a condition, at most so long: a condition made here, and the end of a wait that begins now. */
+/* For timed waits on a condition: initialises a condition that uses CLOCK_MONOTONIC, and returns the end of a wait that
+ * starts now. */
 void clock_condition_init(pthread_cond_t *c);
 struct timespec clock_condition_end(int64_t after_us);

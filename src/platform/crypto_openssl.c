@@ -1,5 +1,5 @@
-/* OpenSSL fails in these calls only when it has no memory, or the system no randomness: then nothing sensible is left to do,
- * and going on with bytes that are not what they claim to be would be worse than to stop. */
+/* These OpenSSL calls fail only if memory or the system's randomness is missing. An assertion then ends the process:
+ * going on with wrong bytes would be worse. */
 #include "port/crypto.h"
 
 #include <assert.h>
@@ -9,27 +9,28 @@
 #include <openssl/rand.h>
 #include <pthread.h>
 
-/* Fetched once: OpenSSL would look it up anew for each digest, which takes longer than a short one. A context is kept for each
- * thread for the same reason; HMAC is made of two digests, because OpenSSL's own looks up all of that for each call. */
+/* For speed: the digest is fetched once, because OpenSSL's lookup takes longer than hashing a short text, and each
+ * thread keeps one context. HMAC is computed from two digests, because OpenSSL's own HMAC repeats these lookups on
+ * every call. */
 static EVP_MD *sha256;
 static pthread_key_t contexts;
 
-static void free_context(void *context)
+static void crypto_free_context(void *context)
 {
     EVP_MD_CTX_free(context);
 }
 
-static void fetch_sha256(void)
+static void crypto_init_once(void)
 {
     sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
-    int failed = pthread_key_create(&contexts, free_context);
+    int failed = pthread_key_create(&contexts, crypto_free_context);
     assert(sha256 && !failed);
 }
 
-static EVP_MD_CTX *begin(void)
+static EVP_MD_CTX *crypto_sha256_begin(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, fetch_sha256);
+    pthread_once(&once, crypto_init_once);
     EVP_MD_CTX *c = pthread_getspecific(contexts);
     if (!c) {
         c = EVP_MD_CTX_new();
@@ -41,9 +42,9 @@ static EVP_MD_CTX *begin(void)
     return c;
 }
 
-static void digest(struct str first, struct str second, uint8_t out[SHA256_SIZE])
+static void crypto_sha256_two(struct str first, struct str second, uint8_t out[SHA256_SIZE])
 {
-    EVP_MD_CTX *c = begin();
+    EVP_MD_CTX *c = crypto_sha256_begin();
     int good = EVP_DigestUpdate(c, first.p, first.n) && EVP_DigestUpdate(c, second.p, second.n) &&
                EVP_DigestFinal_ex(c, out, NULL);
     assert(good);
@@ -51,10 +52,10 @@ static void digest(struct str first, struct str second, uint8_t out[SHA256_SIZE]
 
 void crypto_sha256(struct str data, uint8_t out[SHA256_SIZE])
 {
-    digest(data, (struct str){ NULL, 0 }, out);
+    crypto_sha256_two(data, (struct str){ NULL, 0 }, out);
 }
 
-/* RFC 2104. */
+/* HMAC as in RFC 2104. */
 void crypto_hmac_sha256(struct str key, struct str data, uint8_t out[SHA256_SIZE])
 {
     enum { BLOCK = 64, INNER = 0x36, OUTER = 0x5C };
@@ -66,10 +67,10 @@ void crypto_hmac_sha256(struct str key, struct str data, uint8_t out[SHA256_SIZE
         memcpy(pad, key.p, key.n);
     for (size_t i = 0; i < BLOCK; i++)
         pad[i] ^= INNER;
-    digest(block, data, inner);
+    crypto_sha256_two(block, data, inner);
     for (size_t i = 0; i < BLOCK; i++)
         pad[i] ^= INNER ^ OUTER;
-    digest(block, (struct str){ (const char *)inner, sizeof inner }, out);
+    crypto_sha256_two(block, (struct str){ (const char *)inner, sizeof inner }, out);
     explicit_bzero(pad, sizeof pad);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-/* platform/directory.h - makes a directory, with those above it: on a fresh machine ~/.local/share may be missing too. */
+/* platform/directory.h - creates a directory and its missing parents (on a new machine, ~/.local/share may be
+ * missing). */
 #include <stdbool.h>
 
-bool directory_make(
-    const char *path); /* true if it is there, for its owner alone if it was made; false: errno says why */
+/* True if the directory exists now. Directories that it creates have mode 0700. False: errno says why. */
+bool directory_make(const char *path);

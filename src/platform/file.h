@@ -1,8 +1,8 @@
 #pragma once
-/* platform/file.h - a file that a command was given, whole. */
+/* platform/file.h - reads a file that a command was given. */
 #include "base/buf.h"
 #include "base/err.h"
 
-/* Adds what is in it; "-" is stdin. ERR_NOT_FOUND, ERR_INVALID (it can not be read), ERR_LIMIT (more than out takes); the text begins with
- * its name. */
+/* Appends the content to out; "-" is stdin. Fails with ERR_NOT_FOUND, ERR_INVALID (not readable) or ERR_LIMIT (larger
+ * than out's maximum). The error text begins with the file's name. */
 enum err file_read(const char *path, struct buf *out, struct error *e) must_use;

@@ -8,10 +8,10 @@
 
 #include "base/mem.h"
 
-enum { LINE = 256, GROUP_TEXT = 512, MEMORY_FULL_PERCENT = 90, LOAD_FULL = 32 /* a core */ };
+enum { LINE = 256, GROUP_TEXT = 512, MEMORY_FULL_PERCENT = 90, LOAD_FULL = 32 /* per core */ };
 
-/* The number behind a name at a line's start: "MemTotal:   123 kB". -1: it is not there. */
-static int64_t number_behind(const char *path, const char *name)
+/* The number after a name at the start of a line: "MemTotal:   123 kB"; -1 if absent. */
+static int64_t machine_read_field(const char *path, const char *name)
 {
     FILE *f = fopen(path, "re");
     char line[LINE];
@@ -24,8 +24,8 @@ static int64_t number_behind(const char *path, const char *name)
     return n;
 }
 
-/* A file that is one line. Empty: it is not there. */
-static void read_line(const char *path, char out[LINE])
+/* Reads a file's first line; "" if the file does not exist. */
+static void machine_read_line(const char *path, char out[LINE])
 {
     FILE *f = fopen(path, "re");
     out[0] = '\0';
@@ -35,16 +35,16 @@ static void read_line(const char *path, char out[LINE])
         fclose(f);
 }
 
-static int64_t number_in(const char *path)
+static int64_t machine_read_number(const char *path)
 {
     char line[LINE], *end;
-    read_line(path, line);
+    machine_read_line(path, line);
     int64_t n = strtoll(line, &end, 10);
-    return end == line ? -1 : n; /* "max" is no number */
+    return end == line ? -1 : n; /* "max" is not a number */
 }
 
-/* Where the files of our control group are: the line "0::/path" of /proc/self/cgroup says so. */
-static void find_group(const char *root, char out[GROUP_TEXT])
+/* Path of this process's control group, from the line "0::/path" of /proc/self/cgroup. */
+static void machine_find_cgroup(const char *root, char out[GROUP_TEXT])
 {
     char path[PATH_MAX], line[LINE];
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
@@ -59,22 +59,23 @@ static void find_group(const char *root, char out[GROUP_TEXT])
         fclose(f);
 }
 
-static int64_t group_number(const char *group, const char *name)
+static int64_t machine_read_cgroup(const char *group, const char *name)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", group, name);
-    return number_in(path);
+    return machine_read_number(path);
 }
 
-static void look_at_memory(const char *root, const char *group, struct machine *m)
+static void machine_measure_memory(const char *root, const char *group, struct machine *m)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/proc/meminfo", root);
-    int64_t total_kib = number_behind(path, "MemTotal:"), free_kib = number_behind(path, "MemAvailable:");
-    int64_t limit = group_number(group, "memory.max"), used = group_number(group, "memory.current");
+    int64_t total_kib = machine_read_field(path, "MemTotal:"), free_kib = machine_read_field(path, "MemAvailable:");
+    int64_t limit = machine_read_cgroup(group, "memory.max"), used = machine_read_cgroup(group, "memory.current");
     if (limit > 0 && used >= 0 && (total_kib <= 0 || limit / 1024 < total_kib)) {
         snprintf(path, sizeof path, "%s/memory.stat", group);
-        used -= max_of(number_behind(path, "inactive_file "), (int64_t)0); /* given back when it is wanted */
+        used -= max_of(machine_read_field(path, "inactive_file "),
+                       (int64_t)0); /* page cache that the kernel reclaims on demand */
         m->memory_mb = limit >> 20;
         m->memory_used_mb = max_of(used, (int64_t)0) >> 20;
     } else if (total_kib > 0 && free_kib >= 0) {
@@ -83,29 +84,29 @@ static void look_at_memory(const char *root, const char *group, struct machine *
     }
 }
 
-/* "50000 100000": so much of each period. */
-static void look_at_cpu(const char *root, const char *group, struct machine *m)
+/* cpu.max is "QUOTA PERIOD", such as "50000 100000": half a core. */
+static void machine_measure_cpu(const char *root, const char *group, struct machine *m)
 {
     char path[PATH_MAX], line[LINE], *rest;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     m->cpu_milli = 1000 * (cores > 0 ? cores : 1);
     snprintf(path, sizeof path, "%s/cpu.max", group);
-    read_line(path, line);
+    machine_read_line(path, line);
     int64_t quota = strtoll(line, &rest, 10), period = strtoll(rest, NULL, 10);
     if (rest != line && quota > 0 && period > 0)
         m->cpu_milli = min_of(m->cpu_milli, max_of(quota * 1000 / period, (int64_t)1));
     snprintf(path, sizeof path, "%s/proc/loadavg", root);
-    read_line(path, line);
+    machine_read_line(path, line);
     m->load = strtod(line, NULL);
 }
 
-void machine_look(const char *root, struct machine *ret)
+void machine_measure(const char *root, struct machine *ret)
 {
     char group[GROUP_TEXT];
     *ret = (struct machine){ 0 };
-    find_group(root, group);
-    look_at_memory(root, group, ret);
-    look_at_cpu(root, group, ret);
+    machine_find_cgroup(root, group);
+    machine_measure_memory(root, group, ret);
+    machine_measure_cpu(root, group, ret);
 }
 
 const char *machine_is_full(const struct machine *m)

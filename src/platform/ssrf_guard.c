@@ -20,7 +20,7 @@ bool address_of_sockaddr(const struct sockaddr *sa, struct address *ret)
     return false;
 }
 
-static void copy_allowed(struct guard *g, const struct address_range *allowed, size_t n, bool allow_loopback)
+static void guard_copy_allowed(struct guard *g, const struct address_range *allowed, size_t n, bool allow_loopback)
 {
     static const struct address_range loopback[] = {
         { { { 127 }, false }, 8 },
@@ -36,8 +36,8 @@ static void copy_allowed(struct guard *g, const struct address_range *allowed, s
     g->policy.allowed_count = n;
 }
 
-/* What listens on this machine's own addresses trusts them more than it should. */
-static void collect_own(struct guard *g)
+/* This machine's own addresses are blocked, because local services often trust connections from them. */
+static void guard_collect_own(struct guard *g)
 {
     struct ifaddrs *all = NULL;
     if (getifaddrs(&all) == 0)
@@ -52,8 +52,8 @@ static void collect_own(struct guard *g)
 void guard_init(struct guard *g, const struct address_range *allowed, size_t count, bool allow_loopback)
 {
     *g = (struct guard){ 0 };
-    copy_allowed(g, allowed, count, allow_loopback);
-    collect_own(g);
+    guard_copy_allowed(g, allowed, count, allow_loopback);
+    guard_collect_own(g);
 }
 
 void guard_release(struct guard *g)

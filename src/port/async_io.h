@@ -1,11 +1,13 @@
 #pragma once
-/* port/async_io.h - runs errands to the queue, the events and the lease for roles, which must not wait for a network.
+/* port/async_io.h - I/O requests to the queue, the events and the lease, for a node, which must not wait for a network.
  *
- * Like the writer's operations: a role fills in an errand, submits it, and is called back (`done`) on its own thread, exactly once, before
- * a later step; over adapters in memory that is before submit returns. Errands that go to the same place are run in the order they were
- * submitted: one place is push, renew, ack, lapsed, recall, abort, known and look; one is take; one is publish, mark and passed; one is poll
- * and the ack of events; one is the lease. Of an errand that failed nothing is known but what its port says.
- * Arguments are borrowed until done; results live in the errand's arena, where it has one. */
+ *  - The node fills in a request and submits it. `done` is called exactly once, on the node's thread, before a later
+ *    step. Over adapters in memory it is called before submit returns.
+ *  - Requests of one channel run in the order of submission. The channels are: (1) push, renew, ack, timed out, recall,
+ *    abort, known and stats; (2) take; (3) publish, barrier and barrier passed; (4) poll and the ack of events; (5) the
+ *    lease.
+ *  - If a request fails, only what its port says is known.
+ *  - Arguments are borrowed until done. Results are in the request's arena, where it has one. */
 #include "base/list.h"
 #include "port/events.h"
 #include "port/lease.h"
@@ -36,21 +38,21 @@ struct io_request {
     struct error error;
     void (*done)(struct io_request *e);
     void *context;
-    struct list link; /* the courier's */
+    struct list link; /* the channel's */
 };
 
 struct io_push {
     struct io_request io_request;
     const struct task *tasks;
     size_t n;
-    uint64_t epoch; /* 0: whichever it is */
+    uint64_t epoch; /* 0: any */
     struct pushed ret;
 };
 
 struct io_take {
     struct io_request io_request;
     struct take ask;
-    struct arena arena; /* whoever made it inits and releases it, here and below */
+    struct arena arena; /* the submitter inits and releases it, here and below */
     struct taken ret;
 };
 
@@ -83,7 +85,7 @@ struct io_one { /* RECALL, ABORT */
 struct io_known {
     struct io_request io_request;
     const struct fenced_id *v;
-    const uint64_t *epochs; /* NULL: nobody knows them */
+    const uint64_t *epochs; /* NULL: unknown */
     size_t n;
     bool *ret; /* the caller's, n of them */
 };
@@ -99,7 +101,7 @@ struct io_publish {
     size_t n;
 };
 
-struct io_barrier { /* MARK, PASSED */
+struct io_barrier { /* BARRIER, BARRIER_PASSED */
     struct io_request io_request;
     struct events_barrier mark;
     bool ret_passed;
@@ -123,11 +125,11 @@ struct io_lease {
     struct io_request io_request;
     struct str name;
     struct uuid holder;
-    int64_t ttl_ms; /* 0: it is let go */
+    int64_t ttl_ms; /* 0: release it */
     bool ret_held;
 };
 
-/* Where errands go; what nobody here needs is NULL. */
+/* The ports that requests go to. A port that this process does not use is NULL. */
 struct async_io_ports {
     struct queue *queue, *take; /* two handles of the same queue; in memory one and the same */
     struct events *publish, *poll;
@@ -136,8 +138,8 @@ struct async_io_ports {
 
 struct async_io {
     const struct async_io_ops *ops;
-    bool at_once;    /* done is called before submit returns, and the depths below are true */
-    bool push_again; /* the queue's */
+    bool at_once;    /* `done` is called before submit returns, and the depths below are exact */
+    bool push_again; /* of the queue (port/queue.h) */
 };
 
 struct async_io_ops {
@@ -151,5 +153,5 @@ static inline void async_io_submit(struct async_io *c, struct io_request *e)
     c->ops->submit(c, e);
 }
 
-/* For couriers: runs an errand on its port, here and now, and fills in its result; `done` is for the caller to call. */
+/* For adapters: runs a request on its port and fills in the result. The caller calls `done`. */
 void io_run(const struct async_io_ports *ports, struct io_request *e);

@@ -1,16 +1,18 @@
 #pragma once
 /* port/clock.h - the only source of time.
  *
- *  - wall: microseconds (or milliseconds) since 1970 UTC; may jump when someone sets the clock;
- *  - steady: nanoseconds since an arbitrary moment; never goes back, goes on while the machine sleeps;
- *  - correct: from now on wall is steady and so much more, because a store that many share shows that time, and behind that time by
- *    behind_us at most. Where others have no say in it, it changes nothing;
- *  - behind: that. It is another with each node and each correction: who adds a time span to wall adds this too, or another node, which
- *    is behind by less, sees the end of the span too early;
- *  - machine: what wall would be had nobody corrected it: what the machine's own timers go by.
- * Roles get `now_ms` as an argument; only their loops ask a clock, and who must know whether it was stopped just now. A simulated clock
- * stands here in tests. */
+ *  - wall: microseconds (or milliseconds) since 1970 UTC. It may jump if somebody sets the clock.
+ *  - steady: nanoseconds since an arbitrary moment. It never goes back and goes on while the machine sleeps.
+ *  - correct: sets wall to steady + offset_us from now on. A store that many nodes share shows that time; wall is
+ *    behind it by behind_us at most. A clock of a single machine ignores the call.
+ *  - behind: that bound. It differs between nodes and corrections. A caller that adds a time span to wall adds this
+ *    bound too; else a node that is less behind sees the end of the span too early.
+ *  - machine: wall without corrections, which the machine's own timers use.
+ * A node gets the time as an argument (struct moment). Only loops read a clock, and code that must know whether the
+ * process was stopped a moment ago. Tests use a simulated clock. */
 #include <stdint.h>
+
+#include "core/time/moment.h"
 
 struct clock {
     const struct clock_ops *ops;
@@ -19,8 +21,8 @@ struct clock {
 struct clock_ops {
     int64_t (*wall_us)(struct clock *);
     int64_t (*steady_ns)(struct clock *);
-    void (*correct)(struct clock *, int64_t offset_us, int64_t behind_us); /* NULL: it goes by nobody else's */
-    int64_t (*machine_us)(struct clock *);                                 /* NULL: as wall */
+    void (*correct)(struct clock *, int64_t offset_us, int64_t behind_us); /* NULL: it takes no corrections */
+    int64_t (*machine_us)(struct clock *);                                 /* NULL: the same as wall */
     int64_t (*behind_us)(struct clock *);                                  /* NULL: never behind */
 };
 
@@ -49,13 +51,19 @@ static inline int64_t clock_steady_ms(struct clock *c)
     return c->ops->steady_ns(c) / 1000000;
 }
 
+/* Wall and steady time, read together. */
+static inline struct moment clock_now(struct clock *c)
+{
+    return (struct moment){ clock_wall_ms(c), clock_steady_ms(c) };
+}
+
 static inline void clock_correct(struct clock *c, int64_t offset_us, int64_t behind_us)
 {
     if (c->ops->correct)
         c->ops->correct(c, offset_us, behind_us);
 }
 
-/* In whole milliseconds, with what those of wall lack. */
+/* In whole milliseconds, rounded up together with wall's own rounding. */
 static inline int64_t clock_behind_ms(struct clock *c)
 {
     int64_t behind_us = c->ops->behind_us ? c->ops->behind_us(c) : 0;
@@ -67,7 +75,7 @@ static inline int64_t clock_machine_us(struct clock *c)
     return c->ops->machine_us ? c->ops->machine_us(c) : c->ops->wall_us(c);
 }
 
-/* How much later wall is than what the machine's own timers go by. */
+/* By how much wall is ahead of the machine's own timers. */
 static inline int64_t clock_ahead_us(struct clock *c)
 {
     return c->ops->machine_us ? c->ops->wall_us(c) - c->ops->machine_us(c) : 0;

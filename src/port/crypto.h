@@ -1,5 +1,5 @@
 #pragma once
-/* port/crypto.h - the few primitives we need, by a library that is kept: never by hand. */
+/* port/crypto.h - the few primitives that Belfry needs. Any thread may call. A maintained library implements them. */
 #include "base/str.h"
 
 enum { SHA256_SIZE = 32 };

@@ -1,17 +1,19 @@
 #pragma once
-/* port/events.h - carries outcomes, and what workers say of themselves, from the workers to the updaters.
+/* port/events.h - carries outcomes and reports of workers from the workers to the updaters.
  *
- * Every adapter passes tests/conformance/events/events_suite.c, which holds it to this:
- *  - what was published is polled at least once, also after whoever polled it died before its ack;
- *  - an event polled and not acknowledged comes again after events_reset (a restart);
- *  - events of one task come in the order they were published, to one updater at a time;
- *  - one that was acknowledged never comes again, unless it was polled by two and one of them has not acknowledged it (a fault); an ack of
- *    what is unknown changes nothing and succeeds;
- *  - an arena too small for all gets as many as fit, the rest comes with the next poll; ERR_LIMIT when not even one does;
- *  - several updaters that poll the same events share them; what one that is gone had polled comes to the others;
- *  - one that can not be read (another's message on the same topic, a newer version) is told of in the log and passed over for good;
- *  - ERR_UNAVAILABLE: nothing is known of what was published: publish it again, it may then come twice;
- *  - arguments are borrowed for the call; results live in the caller's arena.
+ * Every adapter passes tests/conformance/events/events_suite.c, which holds it to these rules:
+ *  1. A published event is polled at least once, even if the updater that polled it dies before its ack.
+ *  2. An event that was polled and not acknowledged comes again after events_reset (a restart).
+ *  3. Events of one task come in the order of publication, to one updater at a time.
+ *  4. An acknowledged event never comes again, unless two updaters polled it (a fault) and one has not acknowledged it.
+ *     An ack of an unknown event changes nothing and succeeds.
+ *  5. If an arena is too small for all events, it gets as many as fit and the rest comes with the next poll; ERR_LIMIT
+ *     if not even one fits.
+ *  6. Several updaters that poll the same events share them. If one dies, the others get what it had polled.
+ *  7. An event that cannot be read (a foreign message on the same topic, a newer version) is logged and skipped for
+ *     good.
+ *  8. ERR_UNAVAILABLE of a publish: the events may be published or not. Publish them again; they may then come twice.
+ *  9. Arguments are borrowed for the call. Results are in the caller's arena.
  * A handle is used by one thread at a time. */
 #include "core/task/settle.h"
 
@@ -19,14 +21,14 @@ enum { EVENTS_MAX = 4096 };
 
 enum event_kind { EVENT_OUTCOME, EVENT_WORKER };
 
-/* What a worker says of itself, every few seconds. */
+/* The report of a worker, sent every few seconds. */
 struct worker_report {
     struct uuid id;
     struct str name, version; /* host and process; of the program */
     int64_t slots, running;
-    bool left; /* it goes, and runs nothing any more */
+    bool left; /* it leaves and runs nothing any more */
     struct str
-        doc; /* JSON object: what it serves (queues, tenants, priorities, labels), CPU, memory, breakers; for those who look */
+        doc; /* JSON object for people: what it serves (queues, tenants, priorities, labels), CPU, memory, breakers */
 };
 
 struct event {
@@ -34,7 +36,7 @@ struct event {
     struct settle_facts task; /* OUTCOME, like the next */
     struct outcome outcome;
     struct worker_report worker; /* WORKER */
-    uint64_t sequence;           /* given by the adapter: what ack takes */
+    uint64_t sequence;           /* set by the adapter, for ack */
 };
 
 struct event_list {
@@ -42,7 +44,7 @@ struct event_list {
     size_t n;
 };
 
-/* A place in the stream of events: what was published before it, and what comes after. */
+/* Event barrier: a position in the stream of events. Everything published before it comes before it. */
 struct events_barrier {
     uint8_t bytes[512]; /* the adapter's */
 };
@@ -53,15 +55,15 @@ struct events {
 
 struct events_ops {
     enum err (*publish)(struct events *, const struct event *, size_t n,
-                        struct error *); /* all are there, or unknown */
+                        struct error *); /* all are published, or it is unknown (rule 8) */
     enum err (*poll)(struct events *, size_t max, int64_t wait_ms, struct arena *, struct event_list *ret,
                      struct error *);
     enum err (*ack)(struct events *, const uint64_t *sequences, size_t n, struct error *);
     enum err (*reset)(struct events *, struct error *);
-    /* Now; and whether all that was published before it has been acknowledged, by whoever polled it. */
+    /* Sets a barrier now; says whether every event published before it has been acknowledged by its updater. */
     enum err (*mark)(struct events *, struct events_barrier *ret, struct error *);
     enum err (*passed)(struct events *, const struct events_barrier *, bool *ret, struct error *);
-    size_t (*depth)(struct events *); /* published and not acknowledged, as far as it is known here without asking */
+    size_t (*depth)(struct events *); /* published and not acknowledged, as far as this process knows without asking */
     void (*free)(struct events *);
 };
 

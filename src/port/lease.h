@@ -1,8 +1,10 @@
 #pragma once
-/* port/lease.h - who leads, where that is not the store's to say (OP_LEASE): one holder of a name at a time, until its time is over.
+/* port/lease.h - elects the leader outside the store (the store's own lease is OP_LEASE): one holder of a name at a
+ * time.
  *
- *  - taken or renewed until now + ttl_ms by the adapter's clock if it is free, over, or held by `holder` already; else *ret_held is false;
- *  - let go early by its holder; by another it stays whose it is. */
+ *  - lease_take takes or renews the lease until now + ttl_ms by the adapter's clock, if it is free, has expired, or is
+ *    held by `holder`. Else *ret_held is false.
+ *  - The holder can release it early. A release by another holder changes nothing. */
 #include "base/err.h"
 #include "base/str.h"
 #include "base/uuid.h"

@@ -1,8 +1,9 @@
 #pragma once
 /* port/op.h - what every operation on a store has: its kind, its result and its completion.
  *
- * OP_MAP is the one list of operations. A row gives the constant and the verb: OP_CLAIM, struct op_claim, and the handler
- * of each store (sqlite_claim, postgres_claim, memory_claim). port/op_table.h says how each is carried to the store. */
+ * OP_MAP is the one list of operations. A row gives the constant and the verb: OP_CLAIM, struct op_claim, and the
+ * handler of each store (sqlite_claim, postgres_claim, memory_claim). port/op_table.h says how each is carried to the
+ * store. */
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/list.h"
@@ -52,10 +53,21 @@ struct op {
     struct arena arena;          /* for results; the submitter inits and releases it */
     void (*done)(struct op *op); /* called after the commit or the failure, on the thread that drives the submitter */
     void *context;
-    struct list link;             /* the writer's, like the next two */
-    void (*relay)(struct op *op); /* the submitter's `done`, while a loop stands between it and the writer */
-    void *relay_context;
+    struct list link; /* the writer's, like the next two */
+    /* NULL, or set by a writer in front of another one that calls `done` on a thread of its choice
+     * (platform/loop_uv.c): the inner writer then reports the result here instead. */
+    void (*deliver)(struct op *op);
+    void *deliver_context;
 };
+
+/* For the writer that has applied the operation: reports the result, once. The callee may free the operation. */
+static inline void op_complete(struct op *op)
+{
+    if (op->deliver)
+        op->deliver(op);
+    else
+        op->done(op);
+}
 
 /* Stores the answer to a request in the transaction of the operation, for a request that repeats the key.
  * If the key has a record already, the operation fails with ERR_CONFLICT, field "idempotency-key", and does nothing

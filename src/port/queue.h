@@ -1,69 +1,72 @@
 #pragma once
 /* port/queue.h - carries claimed tasks from the schedulers to the workers.
  *
- * Every adapter passes tests/conformance/queue/queue_suite.c, which holds it to this:
- *  - a queue holds only what is due: tasks are pushed at their exact time, so workers need no clock;
- *  - what was pushed is delivered to exactly one worker, or lapses;
- *  - a delivery not renewed within its visibility timeout lapses (so does one whose worker is gone, where the queue notices sooner, and one
- *    whose contents the queue has lost): it is never delivered again. `lapsed` reports it until it is acknowledged: again, to whoever
- *    asks then, when the one before has not acknowledged it for TIMED_OUT_AGAIN_MS;
- *  - what was recalled is not delivered; what was delivered cannot be recalled;
- *  - deliveries of one lane come in the order they were pushed; a high class comes before a low one that waits no longer. One pushed again
- *    while it is known counts once, where push_again says so;
- *  - a worker gets only what its filter lets through, and only what fits into the room that it has;
- *  - a suspect (core/task/task.h) comes alone: only to who says that nothing else runs there, and then nothing else with it;
- *  - a timeout is over at its time, not before, by the queue's clock, which is the caller's now_ms in a queue that has none; until
- *    `lapsed` has reported it, renew and ack still hold;
- *  - renewing a delivery that a queue has lost makes it known again: who renews it runs it;
- *  - renew and ack of what still waits, ack of what is unknown, and recall of what is unknown, change nothing and succeed;
- *  - an arena too small for all gets as many as fit, the rest stays; ERR_LIMIT when not even one does;
- *  - ERR_UNAVAILABLE: the queue can not be reached; it reconnects by itself, with the next call that may;
- *  - arguments are borrowed for the call; results live in the caller's arena.
- * A queue is used by one thread at a time. Whoever must not wait for a network uses a courier (port/async_io.h). */
+ * Every adapter passes tests/conformance/queue/queue_suite.c, which holds it to these rules:
+ *  1. A queue holds only due tasks: they are pushed at their exact time, so workers need no clock.
+ *  2. A pushed task is delivered to exactly one worker, or times out.
+ *  3. A delivery that is not renewed within its visibility timeout times out. So does one whose worker is gone, if the
+ *     queue notices sooner, and one whose contents the queue has lost. It is never delivered again.
+ *  4. queue_timed_out reports it until it is acknowledged. If the first caller has not acknowledged it for
+ *     TIMED_OUT_AGAIN_MS, it is reported again, to the next caller.
+ *  5. A delivery times out at its time, not before, by the queue's clock; in a queue without a clock, by the caller's
+ *     now_ms. Until queue_timed_out has reported it, renew and ack still work.
+ *  6. A recalled task is not delivered. A delivered task cannot be recalled.
+ *  7. Deliveries of one lane come in the order of their pushes. A task of a higher class comes before one of a lower
+ *     class that has not waited longer. A task that is pushed again while the queue knows it counts once, if push_again
+ *     is set.
+ *  8. A worker gets only tasks that its filter lets through and that fit into its room.
+ *  9. A suspect (core/task/task.h) comes alone: only to a worker that says that nothing else runs there, and with
+ *     nothing else.
+ * 10. Renewing a delivery that the queue has lost makes it known again: the worker that renews it runs it.
+ * 11. Renew and ack of a waiting task, ack of an unknown one and recall of an unknown one change nothing and succeed.
+ * 12. If an arena is too small for all results, it gets as many as fit and the rest stays; ERR_LIMIT if not even one
+ *     fits.
+ * 13. ERR_UNAVAILABLE: the queue cannot be reached. It reconnects by itself, with one of the next calls.
+ * 14. Arguments are borrowed for the call. Results are in the caller's arena.
+ * A queue is used by one thread at a time. A caller that must not wait for a network uses port/async_io.h. */
 #include "core/task/task.h"
 
 enum { TAKE_MAX = 4096, PUSH_MAX = 8192, TIMED_OUT_AGAIN_MS = 3000 };
 
-/* Who knows what a tenant of that number is called: tasks carry numbers, filters and messages name names. Asked on the thread that uses the
- * queue; the answer is borrowed until the next. */
+/* Maps the number of a tenant to its name: tasks carry numbers, filters and messages carry names. Called on the thread
+ * that uses the queue. The answer is borrowed until the next call. */
 struct queue_names {
-    struct str (*tenant)(const struct queue_names *, int32_t number); /* empty: nobody knows */
+    struct str (*tenant)(const struct queue_names *, int32_t number); /* empty: unknown */
 };
 
-/* What a worker may be given. What is empty lets everything through. */
+/* Which tasks a worker takes. An empty list lets everything through. */
 struct queue_filter {
     const struct str *queues;
     size_t queue_count;
     const struct str *tenants; /* by name */
     size_t tenant_count;
     int priority_min, priority_max; /* 0 and PRIORITY_MAX: all */
-    const struct str *labels;       /* that the worker has: it gets what requires no others */
+    const struct str *labels;       /* of the worker: it gets tasks that require no others */
     size_t label_count;
 };
 
 struct take {
-    size_t max; /* 0: only what it is asked to abort */
+    size_t max; /* 0: only requests to abort */
     int64_t now_ms;
-    int64_t wait_ms; /* how long to wait for something, where the queue can; 0: not at all */
+    int64_t wait_ms; /* how long to wait for a task, if the queue can; 0: not at all */
     int64_t visibility_ms;
     struct uuid worker;
-    bool alone;                        /* nothing runs there: a suspect may come */
-    int64_t cpu_milli, memory_mb;      /* room for what says how much it needs; -1: no limit */
-    const struct queue_filter *filter; /* NULL: everything that requires no labels */
+    bool alone;                        /* nothing runs at the worker: a suspect may come */
+    int64_t cpu_milli, memory_mb;      /* room for tasks that name their needs; -1: no limit */
+    const struct queue_filter *filter; /* NULL: every task that requires no labels */
 };
 
-/* What names one delivery. */
 struct taken {
     struct tasks tasks;
-    struct fenced_id *aborts; /* deliveries of this worker's that somebody wants ended, each told once */
+    struct fenced_id *aborts; /* deliveries of this worker that are to be aborted, each told once */
     size_t abort_count;
-    int64_t queue_us; /* the queue's clock when it answered, in microseconds since 1970; 0: it has none */
+    int64_t queue_us; /* the queue's clock at the answer, in microseconds since 1970; 0: it has none */
 };
 
 struct lapse {
-    struct task task; /* whose contents are lost: its id and fence, and no claim */
+    struct task task; /* if the queue has lost its contents: id and fence only, no claim */
     bool fired;       /* a worker had it: it may have run */
-    bool alone;       /* nothing else ran there */
+    bool alone;       /* nothing else ran at that worker */
 };
 
 struct delivery_timeouts {
@@ -72,16 +75,15 @@ struct delivery_timeouts {
 };
 
 struct queue_state {
-    int64_t waiting, delivered; /* -1: not known */
-    uint64_t
-        epoch; /* never 0; changes when the queue may have lost or gained deliveries: wiped, restored, failed over */
-    int64_t timeout_max_ms; /* a task that may run longer is taken away by the queue itself; INT64_MAX: none is */
+    int64_t waiting, delivered; /* -1: unknown */
+    uint64_t epoch; /* never 0. Changes if the queue may have lost or gained deliveries: wiped, restored, failed over */
+    int64_t timeout_max_ms; /* the queue takes away a task that runs longer; INT64_MAX: it takes none */
 };
 
-/* What came of a push. */
+/* The result of a push. */
 struct pushed {
-    uint64_t epoch; /* in which all are there; of a push that failed with ERR_CONFLICT: the queue's now */
-    bool unsure;    /* it failed, and some may be there all the same: the answer was lost */
+    uint64_t epoch; /* the epoch that has all of them; after ERR_CONFLICT: the queue's current one */
+    bool unsure;    /* it failed, but some may be in the queue: the answer was lost */
 };
 
 struct queue {
@@ -89,27 +91,28 @@ struct queue {
 };
 
 struct queue_ops {
-    /* All are there, for good, in one epoch, or it fails. Only in the epoch that is asked for, else ERR_CONFLICT; 0: whichever it is. */
+    /* All are stored durably in one epoch, or it fails. ERR_CONFLICT if the queue is not in the given epoch; 0: any
+     * epoch. */
     enum err (*push)(struct queue *, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
                      struct error *);
     enum err (*take)(struct queue *, const struct take *, struct arena *, struct taken *ret, struct error *);
-    /* For visibility_ms from now on. */
+    /* For visibility_ms from now. */
     enum err (*renew)(struct queue *, const struct task *const *running, size_t n, const struct take *by,
                       struct error *);
     enum err (*ack)(struct queue *, const struct fenced_id *, size_t n, struct error *);
     enum err (*timed_out_deliveries)(struct queue *, int64_t now_ms, struct arena *, struct delivery_timeouts *ret,
                                      struct error *);
     enum err (*recall)(struct queue *, struct fenced_id, bool *ret_recalled, struct error *);
-    enum err (*abort)(struct queue *, struct fenced_id, struct error *); /* whoever runs it is asked to end it */
-    /* Which of these wait, are delivered or lapse. epochs: in which each was pushed; 0: nobody knows, and NULL: of none. A queue that can
-     * not tell says those that were pushed in its present epoch; of the others all, until it is seen to change: then none. */
+    enum err (*abort)(struct queue *, struct fenced_id, struct error *); /* asks its worker to end it */
+    /* Which of these wait, are delivered or have timed out. epochs: in which each was pushed; 0: unknown; NULL: none is
+     * known. A queue that cannot look them up answers by epoch: it knows those of its current epoch, and all of unknown
+     * epoch until its epoch changes, then none of these. */
     enum err (*known)(struct queue *, const struct fenced_id *, const uint64_t *epochs, size_t n, bool *ret,
                       struct error *);
     enum err (*look)(struct queue *, struct queue_state *ret, struct error *);
-    size_t (*depth)(struct queue *); /* waiting, not yet delivered, as far as it is known here without asking anybody */
+    size_t (*depth)(struct queue *); /* waiting, not yet delivered, as far as this process knows without asking */
     void (*free)(struct queue *);
-    bool
-        push_again; /* what may be there already can be asked about, and pushed again: while it is known it counts once */
+    bool push_again; /* a task that may be in the queue already can be pushed again: it counts once (rule 7) */
 };
 
 enum err queue_push(struct queue *q, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
@@ -129,11 +132,11 @@ enum err queue_look(struct queue *q, struct queue_state *ret, struct error *e) m
 size_t queue_depth(struct queue *q);
 void queue_free(struct queue *q);
 
-/* For adapters: it is not the epoch that a push is for (ERR_CONFLICT). */
+/* For adapters: the queue is not in the epoch of the push (ERR_CONFLICT). */
 enum err queue_is_another(struct error *e);
 
-/* For adapters: the name of a task's tenant (names may be NULL); whether a worker may be given a task of a tenant of that name, and whether it
- * fits into the room that the worker has. */
+/* For adapters: the name of a task's tenant (names may be NULL); whether a filter lets a task of that tenant through;
+ * whether the task fits into the worker's room. */
 struct str queue_tenant(const struct queue_names *names, int32_t number);
 bool queue_lets_through(const struct queue_filter *f, const struct task *t, struct str tenant);
 bool queue_has_room(const struct take *by, const struct task *t);

@@ -1,17 +1,17 @@
 #pragma once
-/* port/runner.h - does what a task's target says.
+/* port/runner.h - runs the target of a task. All calls are on the loop's thread.
  *
- *  - runner_start begins one attempt; exactly one call of run->done follows, on the same loop, perhaps before runner_start
- *    returns, with the outcome (borrowed for that call);
- *  - runner_abort ends one that was started and not done: done is called with OUTCOME_CANCELLED, perhaps at once. If the
- *    outcome was known already, that one is reported instead;
- *  - a runner never reports OUTCOME_LOST or OUTCOME_RETURNED, and keeps to task->timeout_ms;
+ *  - runner_start begins one attempt. Exactly one call of run->done follows, on the same loop, possibly before
+ *    runner_start returns, with the outcome (borrowed for that call).
+ *  - runner_abort ends an attempt that was started and is not done: done is called with OUTCOME_CANCELLED, possibly at
+ *    once. If the outcome was known already, that outcome is reported instead.
+ *  - A runner never reports OUTCOME_LOST or OUTCOME_RETURNED, and keeps to task->timeout_ms.
  *  - outcome.sent is true unless it is certain that no byte reached the target. */
 #include "core/task/settle.h"
 
 struct run {
     const struct task *task; /* borrowed until done */
-    struct str worker;       /* who runs it, for the record */
+    struct str worker;       /* name of the worker, for the execution */
     void (*done)(struct run *run, const struct outcome *o);
     void *context;
     void *handle; /* the runner's */

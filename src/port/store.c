@@ -140,8 +140,8 @@ void store_watch(struct store *s, struct store_watch *w)
 
 void store_barrier_wait(struct store *s, struct store_barrier *barrier)
 {
-    if (s->ops->await)
-        s->ops->await(s, barrier);
+    if (s->ops->barrier_wait)
+        s->ops->barrier_wait(s, barrier);
     else
         barrier->done(barrier);
 }
@@ -153,14 +153,14 @@ bool store_barrier_cancel(struct store *s, struct store_barrier *barrier)
 
 void store_catalog_applied(struct store *s, uint64_t heard)
 {
-    if (s->ops->heeded)
-        s->ops->heeded(s, heard);
+    if (s->ops->catalog_applied)
+        s->ops->catalog_applied(s, heard);
 }
 
 void store_tell(struct store *s, const struct fenced_id *settled, size_t n)
 {
-    if (n && s->ops->tell)
-        s->ops->tell(s, settled, n);
+    if (n && s->ops->notify_settled)
+        s->ops->notify_settled(s, settled, n);
 }
 
 bool store_is_shared(const struct store *s)

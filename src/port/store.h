@@ -1,27 +1,29 @@
 #pragma once
 /* port/store.h - where tasks are stored: the front door.
  *
- * Writes are operations (port/op.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h, catalog.h, nodes.h, fleet.h,
- * retention.h. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads are in port/store/reader.h.
+ * Writes are operations (port/op.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h, catalog.h,
+ * nodes.h, fleet.h, retention.h. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads are in
+ * port/store/reader.h.
  *
  * What holds for every operation:
- *  1. store_apply runs many operations as ONE transaction, in their order. When it returns ERR_OK, everything that succeeded is
- *     durable.
+ *  1. store_apply runs many operations as ONE transaction, in their order. When it returns ERR_OK, everything that
+ *     succeeded is durable.
  *  2. Each operation has its own result (op->rc). One that fails changes nothing and does not affect its neighbours.
- *  3. If store_apply itself fails, nothing is known of the batch: ERR_UNAVAILABLE may also mean that the commit succeeded and its
- *     answer was lost. So every operation can be repeated: inserts carry ids made beforehand, settles are fenced, a claim is read
- *     back by its id (OP_CLAIMED).
- *  4. Arguments are borrowed until the operation is done. Results are in the operation's arena. An operation whose arena is too
- *     small fails with ERR_LIMIT and changes nothing.
- *  5. Operations see and change the rows of all tenants, unless they say otherwise. A column that is not named stays. cause,
- *     resolved_ms and resolution are kept of FAILED tasks only.
+ *  3. If store_apply itself fails, nothing is known of the batch: ERR_UNAVAILABLE may also mean that the commit
+ *     succeeded and its answer was lost. So every operation can be repeated: inserts carry ids made beforehand, settles
+ *     are fenced, a claim is read back by its id (OP_CLAIMED).
+ *  4. Arguments are borrowed until the operation is done. Results are in the operation's arena. An operation whose
+ *     arena is too small fails with ERR_LIMIT and changes nothing.
+ *  5. Operations see and change the rows of all tenants, unless they say otherwise. A column that is not named stays.
+ *     cause, resolved_ms and resolution are kept of FAILED tasks only.
  *  6. Field and sentence of an error are promised only where a rule names them.
- *  7. Texts are UTF-8 without NUL. Only output, error and last_error, which targets and programs write, may be any bytes; bytes
- *     that are no text come back as they were, or as U+FFFD.
- *  8. One thread calls store_apply at a time. Other nodes may write to the same store at the same time (store_is_shared).
+ *  7. Texts are UTF-8 without NUL. Only output, error and last_error, which targets and programs write, may be any
+ *     bytes; bytes that are no text come back as they were, or as U+FFFD.
+ *  8. One thread calls store_apply at a time. Other nodes may write to the same store at the same time
+ *     (store_is_shared).
  *
- * Every store passes tests/conformance/store/store_suite.c. The model (tests/model) is the reference: random sequences of
- * operations give equal answers on every store. */
+ * Every store passes tests/conformance/store/store_suite.c. The model (tests/model) is the reference: random sequences
+ * of operations give equal answers on every store. */
 #include "port/store/catalog.h"
 #include "port/store/claims.h"
 #include "port/store/fleet.h"
@@ -42,10 +44,10 @@ struct store_ops {
     enum err (*reader)(struct store *, struct reader **ret, struct error *);
     void (*free)(struct store *);
     void (*watch)(struct store *, struct store_watch *);
-    void (*await)(struct store *, struct store_barrier *);
+    void (*barrier_wait)(struct store *, struct store_barrier *);
     bool (*barrier_cancel)(struct store *, struct store_barrier *);
-    void (*heeded)(struct store *, uint64_t heard);
-    void (*tell)(struct store *, const struct fenced_id *settled, size_t n);
+    void (*catalog_applied)(struct store *, uint64_t heard);
+    void (*notify_settled)(struct store *, const struct fenced_id *settled, size_t n);
 };
 
 enum {
@@ -65,21 +67,22 @@ enum {
 enum err store_apply(struct store *s, struct op *const *ops, size_t n, struct error *e) must_use;
 enum err store_reader(struct store *s, struct reader **ret, struct error *e) must_use;
 
-/* Sends notices of other nodes' changes to w from now on, until the next call. NULL: nobody listens; when the call returns, no
- * notice is being delivered. A store that no other node writes to sends none. */
+/* Sends notices of other nodes' changes to w from now on, until the next call. NULL: nobody listens; when the call
+ * returns, no notice is being delivered. A store that no other node writes to sends none. */
 void store_watch(struct store *s, struct store_watch *w);
 bool store_is_shared(const struct store *s); /* other nodes may write to it */
 
-/* Catalog barrier: calls back when every other live node has applied all changes of the catalog and of API keys that this
- * store's store_apply has committed so far. It calls back at once where no other node writes, or none watches. The last
- * OP_HEARTBEAT says which nodes live. A stopped node never answers, so the caller sets the time limit and then cancels.
- * store_barrier_cancel returns false if the callback is running or has run. Any thread. */
+/* Catalog barrier: calls back when every other live node has applied all changes of the catalog and of API keys that
+ * this store's store_apply has committed so far. It calls back at once where no other node writes, or none watches. The
+ * last OP_HEARTBEAT says which nodes live. A stopped node never answers, so the caller sets the time limit and then
+ * cancels. store_barrier_cancel returns false if the callback is running or has run. Any thread. */
 void store_barrier_wait(struct store *s, struct store_barrier *barrier);
 bool store_barrier_cancel(struct store *s, struct store_barrier *barrier);
 
 /* This node has applied the changes up to this number (store_notice.heard). Any thread. */
 void store_catalog_applied(struct store *s, uint64_t heard);
 
-/* Tells the other nodes that these tasks, whose claims may be theirs, are settled. Any thread. Does not wait; may be lost. */
+/* Tells the other nodes that these tasks, whose claims may be theirs, are settled. Any thread. Does not wait; may be
+ * lost. */
 void store_tell(struct store *s, const struct fenced_id *settled, size_t n);
 void store_free(struct store *s);

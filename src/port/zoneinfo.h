@@ -1,11 +1,10 @@
 #pragma once
-/* port/zoneinfo.h - where time zones come from.
+/* port/zoneinfo.h - the source of time zones. Any thread may call.
  *
- *  - a zone is read once and shared; the caller owns one reference (tz_unref);
- *  - an unknown name is ERR_INVALID and its sentence suggests the closest known one;
- *  - when the data behind it change (a new tzdata), zones given out stay as they are and later calls give new ones;
- *    `generation` then differs, so that who holds zones can notice and ask again;
- *  - any thread may call. */
+ *  - A zone is read once and shared. The caller owns one reference (tz_unref).
+ *  - An unknown name is ERR_INVALID. The sentence suggests the closest known name.
+ *  - If the data change (a new tzdata), zones that were returned stay as they are and later calls return new ones.
+ *    `generation` then differs, so that a holder of zones can notice and read them again. */
 #include "base/buf.h"
 #include "core/time/tz.h"
 
@@ -22,5 +21,5 @@ struct zoneinfo_ops {
 
 enum err zoneinfo_get(struct zoneinfo *z, struct str name, struct tz **ret, struct error *e) must_use;
 uint64_t zoneinfo_generation(struct zoneinfo *z);
-void zoneinfo_names(struct zoneinfo *z, struct str prefix, struct buf *out); /* those that begin so, a line each */
+void zoneinfo_names(struct zoneinfo *z, struct str prefix, struct buf *out); /* names with that prefix, one a line */
 void zoneinfo_free(struct zoneinfo *z);                                      /* NULL is fine */

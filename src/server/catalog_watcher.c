@@ -5,44 +5,48 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/thread_owner.h"
 #include "platform/clock_system.h"
 
 enum {
     LANES_ARENA = 16 << 20,
     PAGE_ARENA = 32 << 20,
-    PAGE_ENTRIES = 200, /* if they fit; else one by one */
+    PAGE_ENTRIES = 200, /* if they fit into PAGE_ARENA; otherwise 1 */
     LANES_EVERY_US = 1000000,
-    CATALOG_EVERY = 10, /* of those */
+    CATALOG_EVERY = 10, /* reads of the lanes */
     TRIES_MAX = 8,
 };
 
-struct watcher {
-    struct watcher_setup setup;
+struct catalog_watcher {
+    struct catalog_watcher_setup setup;
     struct reader *reader;
     pthread_t thread;
-    pthread_mutex_t lock; /* over what follows */
-    pthread_cond_t told;
-    bool lanes, catalog, stopping;
-    uint64_t heard;
+    struct thread_owner owner; /* the watcher's thread: it uses the reader */
+    pthread_mutex_t lock;      /* guards everything below */
+    pthread_cond_t wakeup;
+    bool lanes, catalog, stopping; /* what to read */
+    uint64_t barrier;
 };
 
-/* ---- the catalog ---- */
+/* ---- reading the catalog ---- */
 
-static void unreadable(const struct catalog_entry *entry, const struct error *e)
+static void catalog_watcher_on_unreadable(const struct catalog_entry *entry, const struct error *e)
 {
     log_error("catalog_unreadable", kv_str("name", entry->name), kv_i64("tenant", entry->tenant), kv_err(e));
 }
 
-struct walk {
+struct catalog_walk {
     struct catalog_cache *catalog;
     struct reader *reader;
     struct catalog_filter filter;
-    char name[CATALOG_NAME_MAX]; /* where the page begins */
+    char name[CATALOG_NAME_MAX]; /* the last entry of the page before */
     int tries;
 };
 
-/* Entries have up to CATALOG_DOC_MAX: where a page of them does not fit, one does. */
-static enum err read_page(struct walk *w, struct arena *a, struct catalog_page *ret, struct error *e)
+/* An entry has up to CATALOG_DOC_MAX bytes. If a page of entries does not fit into the arena, a page of one entry
+ * does. */
+static enum err catalog_watcher_read_page(struct catalog_walk *w, struct arena *a, struct catalog_page *ret,
+                                          struct error *e)
 {
     w->filter.limit = PAGE_ENTRIES;
     enum err rc = reader_catalog_list(w->reader, &w->filter, a, ret, e);
@@ -53,7 +57,7 @@ static enum err read_page(struct walk *w, struct arena *a, struct catalog_page *
     return reader_catalog_list(w->reader, &w->filter, a, ret, e);
 }
 
-static void go_behind(struct walk *w, const struct catalog_entry *last)
+static void catalog_walk_advance(struct catalog_walk *w, const struct catalog_entry *last)
 {
     memcpy(w->name, last->name.p, last->name.n);
     w->filter.after = (struct str){ w->name, last->name.n };
@@ -61,33 +65,37 @@ static void go_behind(struct walk *w, const struct catalog_entry *last)
     w->tries = 0;
 }
 
-/* One page; *ret_more: there is another, or this one is to be read again. Whoever changes the book all the time does not keep us for ever:
- * the next walk sees to it. */
-static enum err walk_page(struct walk *w, bool *ret_more, struct error *e)
+/* Reads one page into the cache. If the cache changed meanwhile, the same page is read again, at most TRIES_MAX
+ * times: constant changes must not keep this walk from ending, and the next walk repairs what it missed. *ret_more:
+ * call again. */
+static enum err catalog_walk_page(struct catalog_walk *w, bool *ret_more, struct error *e)
 {
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, PAGE_ARENA);
     struct catalog_page page = { 0 };
     uint64_t generation = catalog_cache_generation(w->catalog);
-    if (read_page(w, &arena, &page, e))
+    if (catalog_watcher_read_page(w, &arena, &page, e))
         return e->code;
     struct catalog_cache_page p = {
         .kind = w->filter.kind, .after_tenant = w->filter.after_tenant, .after = w->filter.after, .page = &page
     };
-    bool followed = catalog_cache_follow(w->catalog, &p, generation, unreadable) || ++w->tries == TRIES_MAX;
+    bool followed =
+        catalog_cache_follow(w->catalog, &p, generation, catalog_watcher_on_unreadable) || ++w->tries == TRIES_MAX;
     *ret_more = !followed || page.more;
     if (followed && page.entries.n)
-        go_behind(w, &page.entries.v[page.entries.n - 1]);
+        catalog_walk_advance(w, &page.entries.v[page.entries.n - 1]);
     return ERR_OK;
 }
 
-enum err watcher_fill(struct catalog_cache *catalog, struct reader *r, struct error *e)
+enum err catalog_watcher_fill(struct catalog_cache *catalog, struct reader *r, struct error *e)
 {
     static const enum catalog_kind kinds[] = { CATALOG_TENANT, CATALOG_QUEUE, CATALOG_CALENDAR };
     for (size_t i = 0; i < array_count(kinds); i++) {
-        struct walk w = { .catalog = catalog, .reader = r, .filter = { .kind = kinds[i], .all_tenants = true } };
+        struct catalog_walk w = { .catalog = catalog,
+                                  .reader = r,
+                                  .filter = { .kind = kinds[i], .all_tenants = true } };
         for (bool more = true; more;)
-            if (walk_page(&w, &more, e))
+            if (catalog_walk_page(&w, &more, e))
                 return e->code;
     }
     return ERR_OK;
@@ -95,103 +103,106 @@ enum err watcher_fill(struct catalog_cache *catalog, struct reader *r, struct er
 
 /* ---- the thread ---- */
 
-static bool has_reader(struct watcher *w, struct error *e)
+static bool catalog_watcher_open_reader(struct catalog_watcher *w, struct error *e)
 {
     return w->reader || store_reader(w->setup.store, &w->reader, e) == ERR_OK;
 }
 
-static void look_at_catalog(struct watcher *w, uint64_t heard)
+static void catalog_watcher_reload_catalog(struct catalog_watcher *w, uint64_t barrier)
 {
     struct error e;
+    assert_owned(&w->owner);
     uint64_t before = catalog_cache_generation(w->setup.catalog);
-    bool failed = !has_reader(w, &e) || watcher_fill(w->setup.catalog, w->reader, &e);
+    bool failed = !catalog_watcher_open_reader(w, &e) || catalog_watcher_fill(w->setup.catalog, w->reader, &e);
     if (failed)
-        log_debug("catalog_not_read", kv_err(&e)); /* who writes to the store says so louder */
-    w->setup.on_catalog(w->setup.context, catalog_cache_generation(w->setup.catalog) != before, failed ? 0 : heard);
+        log_debug("catalog_not_read", kv_err(&e)); /* writers log an unavailable store at a higher level */
+    w->setup.on_catalog(w->setup.context, catalog_cache_generation(w->setup.catalog) != before, failed ? 0 : barrier);
 }
 
-static void look_at_lanes(struct watcher *w)
+static void catalog_watcher_reload_lanes(struct catalog_watcher *w)
 {
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, LANES_ARENA);
     struct lane *lanes = NULL;
     struct error e;
     size_t n = 0;
-    if (!has_reader(w, &e) || reader_lanes(w->reader, &arena, &lanes, &n, &e))
+    assert_owned(&w->owner);
+    if (!catalog_watcher_open_reader(w, &e) || reader_lanes(w->reader, &arena, &lanes, &n, &e))
         log_debug("lanes_not_read", kv_err(&e));
     else
         w->setup.on_lanes(w->setup.context, lanes, n);
 }
 
-/* Until there is news, or it is time to look all the same; false then. Under the lock. */
-static bool wait_for_news(struct watcher *w)
+/* Under the lock. Waits until there is something to read; false: LANES_EVERY_US have passed without a notice. */
+static bool catalog_watcher_wait(struct catalog_watcher *w)
 {
     struct timespec until = clock_condition_end(LANES_EVERY_US);
     while (!w->lanes && !w->catalog && !w->stopping)
-        if (pthread_cond_timedwait(&w->told, &w->lock, &until) == ETIMEDOUT)
+        if (pthread_cond_timedwait(&w->wakeup, &w->lock, &until) == ETIMEDOUT)
             return false;
     return true;
 }
 
-static void *watch(void *context)
+static void *catalog_watcher_thread(void *context)
 {
-    struct watcher *w = context;
-    int quiet = 0;
+    struct catalog_watcher *w = context;
+    int quiet = 0; /* waits without a notice since the catalog was read */
+    thread_owner_take(&w->owner);
     pthread_mutex_lock(&w->lock);
     while (!w->stopping) {
-        bool news = wait_for_news(w);
-        quiet += !news;
-        bool lanes = w->lanes || !news, catalog = w->catalog || quiet == CATALOG_EVERY;
+        bool notified = catalog_watcher_wait(w);
+        quiet += !notified;
+        bool lanes = w->lanes || !notified, catalog = w->catalog || quiet == CATALOG_EVERY;
         w->lanes = w->catalog = false;
         quiet = catalog ? 0 : quiet;
-        uint64_t heard = w->heard; /* before it is read */
+        uint64_t barrier = w->barrier; /* taken before the read: the read covers it */
         pthread_mutex_unlock(&w->lock);
         if (catalog)
-            look_at_catalog(w, heard);
+            catalog_watcher_reload_catalog(w, barrier);
         if (lanes)
-            look_at_lanes(w);
+            catalog_watcher_reload_lanes(w);
         pthread_mutex_lock(&w->lock);
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
-void watcher_heard(struct watcher *w, bool lanes, bool catalog, uint64_t heard)
+void catalog_watcher_notify(struct catalog_watcher *w, bool lanes, bool catalog, uint64_t barrier)
 {
     pthread_mutex_lock(&w->lock);
     w->lanes = w->lanes || lanes;
     w->catalog = w->catalog || catalog;
-    w->heard = max_of(w->heard, heard);
-    pthread_cond_signal(&w->told);
+    w->barrier = max_of(w->barrier, barrier);
+    pthread_cond_signal(&w->wakeup);
     pthread_mutex_unlock(&w->lock);
 }
 
-enum err watcher_new(const struct watcher_setup *setup, struct watcher **ret, struct error *e)
+enum err catalog_watcher_new(const struct catalog_watcher_setup *setup, struct catalog_watcher **ret, struct error *e)
 {
-    struct watcher *w = xnew(*w);
+    struct catalog_watcher *w = xnew(*w);
     w->setup = *setup;
     pthread_mutex_init(&w->lock, NULL);
-    clock_condition_init(&w->told);
-    int why = pthread_create(&w->thread, NULL, watch, w);
+    clock_condition_init(&w->wakeup);
+    int why = pthread_create(&w->thread, NULL, catalog_watcher_thread, w);
     if (why) {
         free(w);
-        return error_set(e, ERR_UNAVAILABLE, "start a thread: %s", strerror(why));
+        return error_set(e, ERR_UNAVAILABLE, "cannot start a thread: %s", strerror(why));
     }
     *ret = w;
     return ERR_OK;
 }
 
-void watcher_free(struct watcher *w)
+void catalog_watcher_free(struct catalog_watcher *w)
 {
     if (!w)
         return;
     pthread_mutex_lock(&w->lock);
     w->stopping = true;
-    pthread_cond_signal(&w->told);
+    pthread_cond_signal(&w->wakeup);
     pthread_mutex_unlock(&w->lock);
     pthread_join(w->thread, NULL);
     reader_free(w->reader);
     pthread_mutex_destroy(&w->lock);
-    pthread_cond_destroy(&w->told);
+    pthread_cond_destroy(&w->wakeup);
     free(w);
 }

@@ -1,29 +1,33 @@
 #pragma once
-/* server/catalog_watcher.h - keeps up with what other nodes do to the store: lanes that are new, and the catalog.
+/* server/catalog_watcher.h - reads the catalog and the lanes again when another node has changed them.
  *
- * News say that there is something to read (port/store.h); the loop has no time for reading, so there is a thread with a reader of its own.
- * Should news be lost, it looks by itself from time to time. */
+ * A store notice (port/store.h) says that there is something to read. Reading would block the loop, so this module
+ * has a thread and a reader of its own. Covers lost notices: it reads the lanes every 1 s and the catalog every 10 s
+ * anyway. */
 #include "node/catalog_cache.h"
 #include "port/clock.h"
 #include "port/store.h"
 
-struct watcher_setup {
+struct catalog_watcher_setup {
     struct store *store;
     struct catalog_cache *catalog;
-    /* On the watcher's thread: the lanes that there are, which are there until it returns; the catalog was read, or could not be. */
+    /* Called on the watcher's thread. on_lanes gets all lanes in the store, valid for the call. on_catalog says that
+     * the catalog was read, or could not be; `barrier` is the highest one that this read covers, 0 if it failed. */
     void (*on_lanes)(void *context, const struct lane *lanes, size_t n);
-    void (*on_catalog)(void *context, bool changed,
-                       uint64_t heard); /* heard: as far as it was read, of watcher_heard's; 0: it was not */
+    void (*on_catalog)(void *context, bool changed, uint64_t barrier);
     void *context;
 };
 
-struct watcher;
+struct catalog_watcher;
 
-/* Reads the catalog into the book, once; entries that it can not read are logged and left out. */
-enum err watcher_fill(struct catalog_cache *catalog, struct reader *r, struct error *e) must_use;
+/* Reads the whole catalog into the catalog cache, once. Entries that cannot be decoded are logged and skipped. Any
+ * thread. */
+enum err catalog_watcher_fill(struct catalog_cache *catalog, struct reader *r, struct error *e) must_use;
 
-enum err watcher_new(const struct watcher_setup *setup, struct watcher **ret, struct error *e) must_use;
-void watcher_free(struct watcher *w); /* when it returns nothing is told any more; NULL is fine */
+enum err catalog_watcher_new(const struct catalog_watcher_setup *setup, struct catalog_watcher **ret,
+                             struct error *e) must_use;
+void catalog_watcher_free(struct catalog_watcher *w); /* afterwards no callback runs; NULL is fine */
 
-/* From any thread. heard: what the news of the catalog came with, 0 if with nothing. */
-void watcher_heard(struct watcher *w, bool lanes, bool catalog, uint64_t heard);
+/* Asks the thread to read the lanes, the catalog, or both. barrier: store_notice.heard, or 0. Any thread; does not
+ * block. */
+void catalog_watcher_notify(struct catalog_watcher *w, bool lanes, bool catalog, uint64_t barrier);

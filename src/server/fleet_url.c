@@ -13,19 +13,21 @@
 
 enum { URL_MAX = 4096 };
 
-/* What opening one takes: two handles of a queue, where both are wanted, belong together. */
-struct scheme {
+/* How to open the ports behind a URL scheme. `queue` opens the pushing and the taking handle, because they may share
+ * state. */
+struct fleet_scheme {
     const char *name;
-    const char *absent; /* why it can not be used here; NULL: it can */
+    const char *absent; /* why this binary cannot use it; NULL: it can */
     enum err (*queue)(struct str url, const struct fleet_setup *setup, struct async_io_ports *ret,
-                      struct error *e); /* NULL: it is none, like the next two */
+                      struct error *e); /* NULL: not a queue; the next two likewise */
     enum err (*events)(struct str url, struct events **ret, struct error *e);
     enum err (*lease)(struct str url, struct lease **ret, struct error *e);
 };
 
 /* ---- RabbitMQ ---- */
 
-static enum err amqp_queue(struct str url, const struct fleet_setup *setup, struct async_io_ports *ret, struct error *e)
+static enum err fleet_open_amqp_queue(struct str url, const struct fleet_setup *setup, struct async_io_ports *ret,
+                                      struct error *e)
 {
     if ((setup->filter && queue_amqp_can_filter(url, setup->filter, e)) ||
         queue_amqp_open(url, setup->names, &ret->queue, e))
@@ -37,8 +39,8 @@ static enum err amqp_queue(struct str url, const struct fleet_setup *setup, stru
 
 /* ---- Redis ---- */
 
-static enum err redis_queue(struct str url, const struct fleet_setup *setup, struct async_io_ports *ret,
-                            struct error *e)
+static enum err fleet_open_redis_queue(struct str url, const struct fleet_setup *setup, struct async_io_ports *ret,
+                                       struct error *e)
 {
     struct redis_setup redis = { .url = url, .clock = clock_system() };
     if (queue_redis_open(&redis, setup->names, &ret->queue, e))
@@ -46,19 +48,19 @@ static enum err redis_queue(struct str url, const struct fleet_setup *setup, str
     return setup->filter ? queue_redis_open(&redis, setup->names, &ret->take, e) : ERR_OK;
 }
 
-static enum err redis_events(struct str url, struct events **ret, struct error *e)
+static enum err fleet_open_redis_events(struct str url, struct events **ret, struct error *e)
 {
     return events_redis_open(&(struct redis_setup){ .url = url, .clock = clock_system() }, ret, e);
 }
 
-static enum err redis_lease(struct str url, struct lease **ret, struct error *e)
+static enum err fleet_open_redis_lease(struct str url, struct lease **ret, struct error *e)
 {
     return lease_redis_open(&(struct redis_setup){ .url = url, .clock = clock_system() }, ret, e);
 }
 
-#define REDIS .queue = redis_queue, .events = redis_events, .lease = redis_lease
+#define REDIS .queue = fleet_open_redis_queue, .events = fleet_open_redis_events, .lease = fleet_open_redis_lease
 
-static const struct scheme schemes[] = {
+static const struct fleet_scheme schemes[] = {
     { .name = "redis", REDIS },
     { .name = "redis+sentinel", REDIS },
     { .name = "redis+unix", REDIS },
@@ -66,15 +68,14 @@ static const struct scheme schemes[] = {
       .absent =
           "needs hiredis 1.0 or later, and this belfry was built with an older one: use redis:// inside a private "
           "network, or a tunnel that does TLS" },
-    { .name = "amqp", .queue = amqp_queue, .events = events_amqp_open },
-    { .name = "amqps", .queue = amqp_queue, .events = events_amqp_open },
+    { .name = "amqp", .queue = fleet_open_amqp_queue, .events = events_amqp_open },
+    { .name = "amqps", .queue = fleet_open_amqp_queue, .events = events_amqp_open },
     { .name = "kafka", .events = events_kafka_open },
 };
 
-/* What one can be used as. */
-static bool serves(const struct scheme *s, enum async_io_channel place)
+static bool fleet_scheme_serves(const struct fleet_scheme *s, enum async_io_channel channel)
 {
-    switch (place) {
+    switch (channel) {
     case ASYNC_IO_QUEUE:
     case ASYNC_IO_TAKE: return s->queue;
     case ASYNC_IO_PUBLISH:
@@ -84,7 +85,7 @@ static bool serves(const struct scheme *s, enum async_io_channel place)
     return false;
 }
 
-static const struct scheme *scheme_of(struct str url)
+static const struct fleet_scheme *fleet_scheme_of(struct str url)
 {
     for (size_t i = 0; i < array_count(schemes); i++) {
         size_t n = strlen(schemes[i].name);
@@ -94,41 +95,41 @@ static const struct scheme *scheme_of(struct str url)
     return NULL;
 }
 
-/* "redis://, amqp:// or amqps://": what may stand there. */
-static void list_schemes(enum async_io_channel place, char *out, size_t size)
+/* Writes the allowed schemes: "redis://, amqp:// or amqps://". */
+static void fleet_list_schemes(enum async_io_channel channel, char *out, size_t size)
 {
     const char *names[array_count(schemes)];
     size_t n = 0, at = 0;
     for (size_t i = 0; i < array_count(schemes); i++)
-        if (serves(&schemes[i], place))
+        if (fleet_scheme_serves(&schemes[i], channel))
             names[n++] = schemes[i].name;
     for (size_t i = 0; i < n; i++)
         at += (size_t)snprintf(out + at, size - at, "%s%s://", i == 0 ? "" : i + 1 < n ? ", " : " or ", names[i]);
 }
 
-static enum err judge(struct str url, const char *field, enum async_io_channel place, struct error *e)
+static enum err fleet_url_check(struct str url, const char *field, enum async_io_channel channel, struct error *e)
 {
     char list[128];
-    const struct scheme *s = scheme_of(url);
+    const struct fleet_scheme *s = fleet_scheme_of(url);
     if (s && s->absent)
         return error_field(e, field, "%s:// %s", s->name, s->absent);
-    if (s && serves(s, place))
+    if (s && fleet_scheme_serves(s, channel))
         return ERR_OK;
-    list_schemes(place, list, sizeof list);
+    fleet_list_schemes(channel, list, sizeof list);
     return error_field(e, field, "must be a URL that begins with %s, or file:/path with one", list);
 }
 
-static enum err read_one(const struct options *o, const char *name, enum async_io_channel place, struct buf *ret,
-                         struct error *e)
+static enum err fleet_url_read(const struct options *o, const char *name, enum async_io_channel channel,
+                               struct buf *ret, struct error *e)
 {
     char field[32];
     snprintf(field, sizeof field, "--%s", name);
     if (secret_url_read(o, name, ret, e))
         return e->code;
-    return ret->n ? judge(buf_str(ret), field, place, e) : ERR_OK;
+    return ret->n ? fleet_url_check(buf_str(ret), field, channel, e) : ERR_OK;
 }
 
-static bool has_row(const struct options *o, const char *flag)
+static bool fleet_has_option(const struct options *o, const char *flag)
 {
     for (size_t i = 0; i < o->count; i++)
         if (o->rows[i].flag && strcmp(o->rows[i].flag, flag) == 0)
@@ -141,10 +142,10 @@ enum err fleet_urls_read(const struct options *o, struct fleet_urls *ret, struct
     buf_init(&ret->queue, URL_MAX);
     buf_init(&ret->events, URL_MAX);
     buf_init(&ret->lease, URL_MAX);
-    if (read_one(o, "queue", ASYNC_IO_QUEUE, &ret->queue, e) ||
-        read_one(o, "events", ASYNC_IO_PUBLISH, &ret->events, e))
+    if (fleet_url_read(o, "queue", ASYNC_IO_QUEUE, &ret->queue, e) ||
+        fleet_url_read(o, "events", ASYNC_IO_PUBLISH, &ret->events, e))
         return e->code;
-    return has_row(o, "lease") ? read_one(o, "lease", ASYNC_IO_LEASE, &ret->lease, e) : ERR_OK;
+    return fleet_has_option(o, "lease") ? fleet_url_read(o, "lease", ASYNC_IO_LEASE, &ret->lease, e) : ERR_OK;
 }
 
 void fleet_urls_release(struct fleet_urls *u)
@@ -154,24 +155,24 @@ void fleet_urls_release(struct fleet_urls *u)
     buf_release(&u->lease);
 }
 
-/* ---- opening ---- */
+/* ---- opening the ports ---- */
 
-static enum err open_ports(const struct fleet_setup *setup, struct async_io_ports *ret, struct error *e)
+static enum err fleet_open_ports(const struct fleet_setup *setup, struct async_io_ports *ret, struct error *e)
 {
     struct str queue = buf_str(&setup->urls->queue), events = buf_str(&setup->urls->events),
                lease = buf_str(&setup->urls->lease);
-    if (queue.n && scheme_of(queue)->queue(queue, setup, ret, e))
+    if (queue.n && fleet_scheme_of(queue)->queue(queue, setup, ret, e))
         return error_in(e, "--queue");
-    if (events.n && (scheme_of(events)->events(events, &ret->publish, e) ||
-                     (setup->polls && scheme_of(events)->events(events, &ret->poll, e))))
+    if (events.n && (fleet_scheme_of(events)->events(events, &ret->publish, e) ||
+                     (setup->polls && fleet_scheme_of(events)->events(events, &ret->poll, e))))
         return error_in(e, "--events");
-    return lease.n && scheme_of(lease)->lease(lease, &ret->lease, e) ? error_in(e, "--lease") : ERR_OK;
+    return lease.n && fleet_scheme_of(lease)->lease(lease, &ret->lease, e) ? error_in(e, "--lease") : ERR_OK;
 }
 
 enum err fleet_open(const struct fleet_setup *setup, struct fleet *ret, struct error *e)
 {
     *ret = (struct fleet){ 0 };
-    if (open_ports(setup, &ret->ports, e)) {
+    if (fleet_open_ports(setup, &ret->ports, e)) {
         fleet_release(ret);
         return e->code;
     }
@@ -193,11 +194,11 @@ void fleet_release(struct fleet *f)
     lease_free(take(f->ports.lease));
 }
 
-enum err fleet_hand_over(void *context, enum async_io_channel place, struct async_io_ports *ret, struct error *e)
+enum err fleet_take_port(void *context, enum async_io_channel channel, struct async_io_ports *ret, struct error *e)
 {
     struct async_io_ports *mine = &((struct fleet *)context)->ports;
     (void)e;
-    switch (place) {
+    switch (channel) {
     case ASYNC_IO_QUEUE: ret->queue = take(mine->queue); break;
     case ASYNC_IO_TAKE: ret->take = take(mine->take); break;
     case ASYNC_IO_PUBLISH: ret->publish = take(mine->publish); break;

@@ -2,32 +2,32 @@
 
 #include "base/log.h"
 
-static void tell_of(struct fleet_watch *w, enum async_io_channel place, const char *what)
+static void fleet_watch_log_change(struct fleet_watch *w, enum async_io_channel channel, const char *what)
 {
     struct async_io_health h;
-    async_io_threads_health(w->async_io, place, &h);
+    async_io_threads_health(w->async_io, channel, &h);
     bool down = h.down_ms > 0;
-    if (down && !w->down[place])
+    if (down && !w->down[channel])
         log_warn("backend_down", kv_cstr("what", what), kv_err(&h.why));
-    else if (!down && w->down[place])
+    else if (!down && w->down[channel])
         log_info("backend_back", kv_cstr("what", what));
-    w->down[place] = down;
+    w->down[channel] = down;
 }
 
-void fleet_watch_look(struct fleet_watch *w)
+void fleet_watch_check(struct fleet_watch *w)
 {
-    static const char *const what[ASYNC_IO_PLACES] = {
+    static const char *const what[ASYNC_IO_CHANNELS] = {
         [ASYNC_IO_QUEUE] = "queue",          [ASYNC_IO_TAKE] = "queue, taking", [ASYNC_IO_PUBLISH] = "events",
         [ASYNC_IO_POLL] = "events, polling", [ASYNC_IO_LEASE] = "lease",
     };
-    for (int i = 0; i < ASYNC_IO_PLACES; i++)
-        tell_of(w, (enum async_io_channel)i, what[i]);
+    for (int i = 0; i < ASYNC_IO_CHANNELS; i++)
+        fleet_watch_log_change(w, (enum async_io_channel)i, what[i]);
 }
 
-void fleet_watch_write(struct async_io *c, enum async_io_channel place, int64_t now_ms, struct jw *w)
+void fleet_watch_write(struct async_io *c, enum async_io_channel channel, int64_t now_ms, struct jw *w)
 {
     struct async_io_health h;
-    async_io_threads_health(c, place, &h);
+    async_io_threads_health(c, channel, &h);
     if (h.down_ms)
         jw_kv_time(w, "down_since", now_ms - h.down_ms);
     else

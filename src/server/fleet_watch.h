@@ -1,14 +1,15 @@
 #pragma once
-/* server/fleet_watch.h - says when a server of the fleet can not be reached, and when it can again: one line each, however often it is tried. */
+/* server/fleet_watch.h - logs when a server of the fleet becomes unreachable and when it is back: one line for each
+ * change, not for each failed attempt. */
 #include "base/json/jsonw.h"
 #include "platform/async_io_threads.h"
 
 struct fleet_watch {
     struct async_io *async_io;
-    bool down[ASYNC_IO_PLACES]; /* and it was said */
+    bool down[ASYNC_IO_CHANNELS]; /* as it was last logged */
 };
 
-void fleet_watch_look(struct fleet_watch *w); /* now and then, on one thread */
+void fleet_watch_check(struct fleet_watch *w); /* call it periodically, on one thread */
 
-/* "queue", or whatever it is: since when it is down, and why; from any thread. */
-void fleet_watch_write(struct async_io *c, enum async_io_channel place, int64_t now_ms, struct jw *w);
+/* Writes the JSON members "down_since" and "error" of one channel. Any thread. */
+void fleet_watch_write(struct async_io *c, enum async_io_channel channel, int64_t now_ms, struct jw *w);

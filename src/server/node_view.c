@@ -1,5 +1,6 @@
-/* The status is a few numbers, copied after each step. Breakers may be thousands: those that are not closed are looked for now and
- * then, and at most BREAKERS_SHOWN are kept, so that what is made from them stays small. Nodes are copied when a beat brought news. */
+/* The status is a few numbers, copied after each step. There may be thousands of breakers: every BREAKERS_MS, at
+ * most BREAKERS_SHOWN that are not closed are copied, so that status and metrics stay small. Nodes are copied after
+ * a heartbeat that changed them. */
 #include "server/node_view.h"
 
 #include <pthread.h>
@@ -10,7 +11,7 @@
 
 enum { BREAKERS_SHOWN = 50, BREAKERS_MS = 500, NODES_SHOWN = 2 * NODES_DEAD_SHOWN, NODE_TEXT = 96 };
 
-/* A text that is cut off where it is too long. */
+/* A text, cut off if it is too long. */
 struct short_text {
     char p[NODE_TEXT];
     size_t n;
@@ -41,13 +42,13 @@ struct shown_breakers {
 };
 
 struct node_view {
-    pthread_mutex_t lock; /* over the next three */
+    pthread_mutex_t lock; /* guards the next three */
     struct node_status status;
     struct shown_breakers breakers;
     struct shown_nodes *nodes;
-    int64_t looked_ms; /* the node's thread's, like those that follow */
+    int64_t breakers_read_ms; /* this and the fields below belong to the loop thread */
     struct shown_breakers found;
-    uint64_t generation; /* of the nodes */
+    uint64_t generation; /* of the copied nodes */
 };
 
 struct node_view *node_view_new(void)
@@ -67,7 +68,7 @@ void node_view_free(struct node_view *v)
     free(v);
 }
 
-static void keep_breaker(void *context, const struct breaker_view *b)
+static void node_view_on_breaker(void *context, const struct breaker_view *b)
 {
     struct shown_breakers *to = context;
     if (to->n == BREAKERS_SHOWN)
@@ -82,7 +83,7 @@ static void keep_breaker(void *context, const struct breaker_view *b)
 
 /* ---- nodes ---- */
 
-static struct short_text shorten(struct str s)
+static struct short_text node_view_shorten(struct str s)
 {
     struct short_text t = { .n = min_of(s.n, (size_t)NODE_TEXT) };
     if (t.n)
@@ -90,19 +91,19 @@ static struct short_text shorten(struct str s)
     return t;
 }
 
-static struct str text_of(const struct short_text *t)
+static struct str node_view_text(const struct short_text *t)
 {
     return (struct str){ t->p, t->n };
 }
 
-/* Of what another version wrote, whatever is understood. */
-static void read_doc(struct str text, struct shown_node *n)
+/* A node of another version may have written other members: unknown ones are ignored, missing ones are 0. */
+static void node_view_read_doc(struct str text, struct shown_node *n)
 {
     struct json_doc doc;
     struct error e;
     if (json_parse(text, &doc, &e))
         return;
-    n->state = shorten(json_text_at(doc.root, "state"));
+    n->state = node_view_shorten(json_text_at(doc.root, "state"));
     n->leader = json_is_true(json_at(doc.root, "leader"));
     n->partitions = json_i64_at(doc.root, "partitions", 0);
     n->running = json_i64_at(doc.root, "running", 0);
@@ -113,22 +114,22 @@ static void read_doc(struct str text, struct shown_node *n)
     json_doc_release(&doc);
 }
 
-static void keep_node(const struct node_row *row, struct shown_node *n)
+static void node_view_copy_node(const struct node_row *row, struct shown_node *n)
 {
     *n = (struct shown_node){ .id = row->id,
-                              .name = shorten(row->name),
-                              .version = shorten(row->version),
+                              .name = node_view_shorten(row->name),
+                              .version = node_view_shorten(row->version),
                               .alive = !row->dead,
                               .joined_ms = row->joined_ms,
                               .dead_ms = row->dead_ms };
     if (row->dead)
-        n->state = shorten(S("dead"));
+        n->state = node_view_shorten(S("dead"));
     else
-        read_doc(row->doc, n);
+        node_view_read_doc(row->doc, n);
 }
 
-/* The few seconds between two beats of others matter to nobody, so they are read while the lock is held. */
-static void keep_nodes(struct node_view *v, const struct node *n)
+/* Reads the rows under the lock: they change with heartbeats only, which is rare. */
+static void node_view_copy_nodes(struct node_view *v, const struct node *n)
 {
     const struct node_rows *rows = node_others(n);
     if (v->generation == node_others_generation(n))
@@ -136,16 +137,16 @@ static void keep_nodes(struct node_view *v, const struct node *n)
     v->generation = node_others_generation(n);
     v->nodes->n = min_of(rows->n, (size_t)NODES_SHOWN);
     for (size_t i = 0; i < v->nodes->n; i++)
-        keep_node(&rows->v[i], &v->nodes->v[i]);
+        node_view_copy_node(&rows->v[i], &v->nodes->v[i]);
 }
 
-/* Our own numbers are at hand. */
-static void bring_up_to_date(struct shown_node *n, const struct node_status *s, int64_t now_ms)
+/* Replaces the figures of the last heartbeat of this node by its current ones. */
+static void node_view_set_own_figures(struct shown_node *n, const struct node_status *s, int64_t now_ms)
 {
-    n->state = shorten(s->aside        ? S("serving")
-                       : s->draining   ? S("leaving")
-                       : s->recovering ? S("joining")
-                                       : S("ready"));
+    n->state = node_view_shorten(s->aside        ? S("serving")
+                                 : s->draining   ? S("leaving")
+                                 : s->recovering ? S("joining")
+                                                 : S("ready"));
     n->leader = s->leader;
     n->partitions = (int64_t)s->partitions;
     n->running = (int64_t)s->running;
@@ -157,14 +158,14 @@ static void bring_up_to_date(struct shown_node *n, const struct node_status *s, 
     n->lag_ms = oldest_ms == INT64_MAX ? 0 : max_of(now_ms - oldest_ms, (int64_t)0);
 }
 
-static void write_node(struct jw *w, const struct shown_node *n)
+static void node_view_write_node(struct jw *w, const struct shown_node *n)
 {
     jw_object(w);
     jw_kv_uuid(w, "id", n->id);
-    jw_kv_str(w, "name", text_of(&n->name));
-    jw_kv_str(w, "version", text_of(&n->version));
+    jw_kv_str(w, "name", node_view_text(&n->name));
+    jw_kv_str(w, "version", node_view_text(&n->version));
     jw_kv_bool(w, "alive", n->alive);
-    jw_kv_str(w, "state", text_of(&n->state));
+    jw_kv_str(w, "state", node_view_text(&n->state));
     jw_kv_time(w, "joined_at", n->joined_ms);
     if (n->alive) {
         jw_kv_bool(w, "leader", n->leader);
@@ -193,26 +194,26 @@ void node_view_nodes(struct node_view *v, int64_t now_ms, struct jw *w)
     jw_array(w);
     for (size_t i = 0; i < all->n; i++) {
         if (uuid_eq(all->v[i].id, s.id) && all->v[i].alive)
-            bring_up_to_date(&all->v[i], &s, now_ms);
-        write_node(w, &all->v[i]);
+            node_view_set_own_figures(&all->v[i], &s, now_ms);
+        node_view_write_node(w, &all->v[i]);
     }
     jw_array_end(w);
     free(all);
 }
 
-/* ---- all of it ---- */
+/* ---- status, breakers and metrics ---- */
 
 void node_view_update(struct node_view *v, struct node *n, int64_t now_ms)
 {
-    bool look = now_ms < v->looked_ms || now_ms >= v->looked_ms + BREAKERS_MS;
+    bool look = now_ms < v->breakers_read_ms || now_ms >= v->breakers_read_ms + BREAKERS_MS;
     if (look) {
-        v->looked_ms = now_ms;
+        v->breakers_read_ms = now_ms;
         v->found.n = 0;
-        node_each_breaker(n, now_ms, keep_breaker, &v->found);
+        node_each_breaker(n, now_ms, node_view_on_breaker, &v->found);
     }
     pthread_mutex_lock(&v->lock);
     v->status = node_status(n);
-    keep_nodes(v, n);
+    node_view_copy_nodes(v, n);
     if (look && (v->found.n || v->breakers.n)) {
         v->breakers.n = v->found.n;
         memcpy(v->breakers.v, v->found.v, v->found.n * sizeof *v->found.v);
@@ -228,7 +229,7 @@ struct node_status node_view_status(struct node_view *v)
     return s;
 }
 
-static struct shown_breakers copy_breakers(struct node_view *v)
+static struct shown_breakers node_view_copy_breakers(struct node_view *v)
 {
     pthread_mutex_lock(&v->lock);
     struct shown_breakers b = v->breakers;
@@ -236,21 +237,21 @@ static struct shown_breakers copy_breakers(struct node_view *v)
     return b;
 }
 
-static struct str host_of(const struct shown_breaker *b)
+static struct str node_view_breaker_host(const struct shown_breaker *b)
 {
     return (struct str){ b->host, b->host_size };
 }
 
 void node_view_breakers(struct node_view *v, struct jw *w)
 {
-    struct shown_breakers all = copy_breakers(v);
+    struct shown_breakers all = node_view_copy_breakers(v);
     jw_array(w);
     for (size_t i = 0; i < all.n; i++) {
         const struct shown_breaker *b = &all.v[i];
         jw_object(w);
         jw_kv_i64(w, "tenant", b->tenant);
         if (b->host_size)
-            jw_kv_str(w, "host", host_of(b));
+            jw_kv_str(w, "host", node_view_breaker_host(b));
         jw_kv_cstr(w, "state", breaker_state_name(b->status.state));
         jw_kv_bool(w, "retry_after", b->status.held_by_retry_after);
         jw_kv_time(w, "since", b->status.since_ms);
@@ -264,12 +265,13 @@ void node_view_breakers(struct node_view *v, struct jw *w)
     jw_array_end(w);
 }
 
-static void print_waits(const struct node_status *s, int64_t now_ms, struct buf *out)
+static void node_view_print_waits(const struct node_status *s, int64_t now_ms, struct buf *out)
 {
     static const char *const names[] = { [CLASS_LOW] = "low", [CLASS_NORMAL] = "normal", [CLASS_HIGH] = "high" };
     buf_printf(
-        out, "# HELP belfry_oldest_wait_seconds How long the first of what is due in a class has waited to be started\n"
-             "# TYPE belfry_oldest_wait_seconds gauge\n");
+        out,
+        "# HELP belfry_oldest_wait_seconds How long the oldest due task of a priority class has waited for its start\n"
+        "# TYPE belfry_oldest_wait_seconds gauge\n");
     for (size_t i = 0; i < array_count(names); i++) {
         int64_t due_ms = s->scheduler.oldest_due_ms[i];
         int64_t wait_ms = due_ms == INT64_MAX ? 0 : max_of(now_ms - due_ms, (int64_t)0);
@@ -278,8 +280,8 @@ static void print_waits(const struct node_status *s, int64_t now_ms, struct buf 
     }
 }
 
-/* A host has no quote, backslash or line break in it, but nothing checks what only stands in a URL. */
-static void print_label(struct str s, struct buf *out)
+/* A valid host contains no quote, backslash or line break, but nothing has checked the host in a URL. */
+static void node_view_print_label(struct str s, struct buf *out)
 {
     for (size_t i = 0; i < s.n; i++) {
         unsigned char c = (unsigned char)s.p[i];
@@ -287,16 +289,16 @@ static void print_label(struct str s, struct buf *out)
     }
 }
 
-static void print_clock(const struct node_status *s, struct buf *out)
+static void node_view_print_cluster(const struct node_status *s, struct buf *out)
 {
     buf_printf(out,
-               "# HELP belfry_clock_offset_seconds By how much the store's clock is ahead of this machine's\n"
+               "# HELP belfry_clock_offset_seconds Clock of the store minus clock of this machine\n"
                "# TYPE belfry_clock_offset_seconds gauge\nbelfry_clock_offset_seconds %.6f\n"
-               "# HELP belfry_clock_error_seconds How far off that may be\n"
+               "# HELP belfry_clock_error_seconds Uncertainty of belfry_clock_offset_seconds\n"
                "# TYPE belfry_clock_error_seconds gauge\nbelfry_clock_error_seconds %.6f\n"
-               "# HELP belfry_leader Whether this node does the duties that one does for all\n"
+               "# HELP belfry_leader 1 if this node is the leader of its cluster\n"
                "# TYPE belfry_leader gauge\nbelfry_leader %d\n"
-               "# HELP belfry_partitions Partitions of the tasks that this node looks after, of 256\n"
+               "# HELP belfry_partitions Partitions of the tasks that this node owns, of 256\n"
                "# TYPE belfry_partitions gauge\nbelfry_partitions %zu\n",
                (double)s->skew_us / 1e6, (double)s->error_us / 1e6, s->leader, s->partitions);
 }
@@ -304,17 +306,17 @@ static void print_clock(const struct node_status *s, struct buf *out)
 void node_view_metrics(struct node_view *v, int64_t now_ms, struct buf *out)
 {
     struct node_status s = node_view_status(v);
-    struct shown_breakers all = copy_breakers(v);
-    print_waits(&s, now_ms, out);
-    print_clock(&s, out);
+    struct shown_breakers all = node_view_copy_breakers(v);
+    node_view_print_waits(&s, now_ms, out);
+    node_view_print_cluster(&s, out);
     buf_printf(
         out,
-        "# HELP belfry_breaker_state Circuit breakers that are not closed, some of them: 1 open, 2 half-open; no host: "
-        "of the whole tenant\n# TYPE belfry_breaker_state gauge\n");
+        "# HELP belfry_breaker_state Circuit breakers that are not closed, at most 50: 1 open, 2 half-open; an empty host "
+        "means the whole tenant\n# TYPE belfry_breaker_state gauge\n");
     for (size_t i = 0; i < all.n; i++) {
         const struct shown_breaker *b = &all.v[i];
         buf_printf(out, "belfry_breaker_state{tenant=\"%d\",host=\"", (int)b->tenant);
-        print_label(host_of(b), out);
+        node_view_print_label(node_view_breaker_host(b), out);
         buf_printf(out, "\"} %d\n", (int)b->status.state);
     }
 }

@@ -13,94 +13,94 @@ enum { SECRET_MAX = 4096 };
 
 /* clang-format off */
 const struct option server_options[] = {
-    /* Of serve alone. */
+    /* serve only: SERVE_ALONE rows. */
     { .key = "data_dir", .flag = "data-dir", .type = OPTION_TEXT, .value = "DIR",
-      .help = "where the store, its lock and admin.key live; default: ~/.local/share/belfry" },
+      .help = "directory of the embedded store, its lock file and admin.key; default: ~/.local/share/belfry" },
     { .key = "store", .flag = "store", .type = OPTION_TEXT, .value = "URL",
-      .help = "postgres://… that the nodes of a cluster share, or file:/path with it; default: a file in the data directory" },
+      .help = "postgres://… of the database that the nodes of a cluster share, or file:/path of a file with that URL; default: SQLite in the data directory" },
     { .key = "store.read", .flag = "store-read", .type = OPTION_TEXT, .value = "URL",
-      .help = "a replica of it, for lists and history; default: the same" },
+      .help = "postgres://… of a replica that serves lists and history; default: the URL of --store" },
     { .key = "store.listen", .flag = "store-listen", .type = OPTION_TEXT, .value = "URL",
-      .help = "past a pooler to the server, for news between nodes; default: the same" },
+      .help = "postgres://… for LISTEN/NOTIFY between nodes, if --store goes through a connection pooler; default: the URL of --store" },
     { .key = "cluster.beat", .type = OPTION_DURATION, .value = "DURATION", .preset = "500ms", .min = 50, .max = 1000,
-      .help = "how often a node of a cluster shows that it lives: silent for five times as long, it is dead" },
+      .help = "interval of a node's heartbeats; after 5 intervals without one, the other nodes mark it dead" },
     { .key = "lease", .flag = "lease", .type = OPTION_TEXT, .value = "URL",
-      .help = "redis://… that says which node leads, or file:/path with it; default: the store" },
+      .help = "redis://… of the lease that elects the leader, or file:/path of a file with that URL; default: the store elects it" },
     { .key = "roles", .flag = "roles", .type = OPTION_TEXT, .value = "LIST",
-      .help = "what this node does, of api, scheduler, worker and updater; default: all, with --queue all but worker" },
+      .help = "comma-separated roles of this node: api, scheduler, worker, updater; default: all; with --queue: all but worker" },
     { .key = "queue.fallback", .type = OPTION_CHOICE, .value = "HOW", .choices = "self|wait", .preset = "self",
-      .help = "while the queue can not be reached: self runs what is due on this node, wait leaves it until then" },
+      .help = "while the queue is unreachable: self runs due tasks on this node, wait leaves them until the queue is back" },
     { .key = "queue.waiting", .type = OPTION_INT, .value = "N", .preset = "0", .min = 0, .max = 1000000,
-      .help = "how many due tasks may wait in the queue beyond what workers run; 0: half of that, at least 100" },
+      .help = "how many due tasks may wait in the queue, in addition to those that workers run; 0: half of the workers' slots, at least 100" },
     { .key = "api.listen", .flag = "listen", .type = OPTION_TEXT, .value = "ADDRESS", .preset = "127.0.0.1:8080",
-      .help = "address and port of the API; port 0 takes a free one" },
+      .help = "address and port of the API; port 0: any free port" },
     { .key = "api.require_idempotency_key", .type = OPTION_FLAG, .preset = "false",
       .help = "refuse state-changing requests that have no Idempotency-Key" },
     { .key = "retention.tasks", .type = OPTION_DURATION, .value = "DURATION", .preset = "7d", .min = 1000,
-      .max = DURATION_MAX_MS, .help = "how long finished tasks stay" },
+      .max = DURATION_MAX_MS, .help = "how long finished tasks are kept" },
     { .key = "retention.dlq", .type = OPTION_DURATION, .value = "DURATION", .preset = "7d", .min = 1000,
-      .max = DURATION_MAX_MS, .help = "how long failed tasks stay in the dead-letter queue; once resolved they are finished tasks" },
+      .max = DURATION_MAX_MS, .help = "how long failed tasks are kept in the dead-letter queue; a resolved one then counts as a finished task" },
     { .key = "retention.executions", .type = OPTION_DURATION, .value = "DURATION", .preset = "90d", .min = 1000,
-      .max = DURATION_MAX_MS, .help = "how long each attempt is kept, with its output; its task may be gone by then" },
+      .max = DURATION_MAX_MS, .help = "how long executions (attempts and their output) are kept, even if their task is purged earlier" },
     { .key = "retention.archive_dir", .type = OPTION_TEXT, .value = "DIR",
-      .help = "of a cluster: a month of executions becomes a file here before it goes; default: none is kept" },
+      .help = "with --store: directory for archive files; each expired month of executions is written there before it is purged; default: no archive" },
     { .key = "retention.jobs", .type = OPTION_DURATION, .value = "DURATION", .preset = "7d", .min = 1000,
-      .max = DURATION_MAX_MS, .help = "how long jobs that are over stay, with the list of what failed, and workers that are gone" },
+      .max = DURATION_MAX_MS, .help = "how long finished jobs with their list of failures, and workers that are gone, are kept" },
     { .key = "retention.idempotency_keys", .type = OPTION_DURATION, .value = "DURATION", .preset = "1d", .min = 1000,
-      .max = DURATION_MAX_MS, .help = "how long the answer to an Idempotency-Key is given again" },
+      .max = DURATION_MAX_MS, .help = "how long a repeated Idempotency-Key gets the stored answer" },
     { .key = "retention.interval", .type = OPTION_DURATION, .value = "DURATION", .preset = "1m", .min = 1000,
-      .max = 86400000, .help = "how often what has stayed long enough is looked for" },
-    /* Of serve and worker. */
+      .max = 86400000, .help = "how often expired rows are purged" },
+    /* serve and worker: SERVE_AND_WORKER rows. */
     { .flag = "config", .type = OPTION_TEXT, .value = "FILE",
-      .help = "read settings from this file: key = value, [section] in front of its keys" },
+      .help = "read settings from this file: key = value lines; [section] prefixes the keys below it" },
     { .key = "queue", .flag = "queue", .type = OPTION_TEXT, .value = "URL",
-      .help = "redis://… or amqp://… of a queue that workers take from, or file:/path with it; default: the node's own memory" },
+      .help = "redis://… or amqp://… of the queue that workers take tasks from, or file:/path of a file with that URL; default: none, tasks run in the server" },
     { .key = "events", .flag = "events", .type = OPTION_TEXT, .value = "URL",
-      .help = "kafka://…, redis://… or amqp://… that workers report by, or file:/path with it; goes with --queue" },
+      .help = "kafka://…, redis://… or amqp://… of the events by which workers report outcomes, or file:/path of a file with that URL; required with --queue" },
     { .key = "brokers.*", .flag = "broker", .type = OPTION_LIST, .value = "NAME=URL",
-      .help = "where QUEUE_MESSAGE tasks that name this broker publish: redis://…, amqp://… or kafka://…, or file:/path with it; many" },
+      .help = "a broker that QUEUE_MESSAGE tasks may name: redis://…, amqp://… or kafka://…, or file:/path of a file with that URL" },
     { .key = "worker.concurrency", .flag = "concurrency", .type = OPTION_INT, .value = "N", .preset = "1000",
-      .min = 1, .max = 100000, .help = "how many tasks run at once" },
+      .min = 1, .max = 100000, .help = "how many tasks may run at once" },
     { .key = "server.drain_deadline", .flag = "drain-deadline", .type = OPTION_DURATION, .value = "DURATION",
-      .preset = "30s", .max = 3600000, .help = "how long SIGTERM waits for what is running before it is broken off" },
+      .preset = "30s", .max = 3600000, .help = "after SIGTERM, how long running tasks may finish before they are aborted" },
     { .key = "http.allow_loopback", .flag = "allow-loopback", .type = OPTION_FLAG,
-      .help = "let tasks call addresses of this machine itself; default: only while the API listens on loopback" },
+      .help = "let tasks call loopback addresses of this machine; default: only if the API listens on a loopback address" },
     { .key = "http.ca_file", .flag = "ca-file", .type = OPTION_TEXT, .value = "FILE",
-      .help = "certificates (PEM) trusted when tasks call https targets; default: $SSL_CERT_FILE, else the system's" },
+      .help = "trusted certificates (PEM) for https targets; default: $SSL_CERT_FILE, else the system's list" },
     { .key = "log.level", .flag = "log-level", .type = OPTION_CHOICE, .value = "LEVEL",
-      .choices = "debug|info|warn|error", .preset = "info", .help = "the least that is logged" },
+      .choices = "debug|info|warn|error", .preset = "info", .help = "lowest level that is logged" },
     { .key = "log.format", .flag = "log-format", .type = OPTION_CHOICE, .value = "FORMAT",
-      .choices = "auto|logfmt|json", .preset = "auto", .help = "how it is logged; auto: logfmt on a terminal, else JSON lines" },
-    /* Of worker alone. */
+      .choices = "auto|logfmt|json", .preset = "auto", .help = "format of log lines; auto: logfmt on a terminal, else JSON" },
+    /* worker only: WORKER_ALONE rows. */
     { .key = "worker.queues", .flag = "queues", .type = OPTION_TEXT, .value = "LIST",
-      .help = "queues that this worker serves, with commas between; default: all" },
+      .help = "comma-separated queues whose tasks this worker runs; default: all" },
     { .key = "worker.tenants", .flag = "tenants", .type = OPTION_TEXT, .value = "LIST",
-      .help = "tenants that it serves, by name; default: all" },
+      .help = "comma-separated names of tenants whose tasks this worker runs; default: all" },
     { .key = "worker.priorities", .flag = "priorities", .type = OPTION_TEXT, .value = "RANGE", .preset = "0-9",
-      .help = "priorities that it serves: 0-3, or 7" },
+      .help = "priorities of the tasks that this worker runs: a range such as 0-3, or one such as 7" },
     { .key = "worker.labels", .flag = "labels", .type = OPTION_TEXT, .value = "LIST",
-      .help = "labels that it has: it gets tasks that require no others" },
+      .help = "comma-separated labels of this worker; it runs tasks that require no other labels; default: none" },
     { .key = "worker.cpu", .flag = "cpu", .type = OPTION_TEXT, .value = "N",
-      .help = "cores for tasks that say how much they need, 2 or 0.5; default: those of the machine" },
+      .help = "cores for tasks that declare their CPU need, such as 2 or 0.5; default: all cores of the machine" },
     { .key = "worker.memory_mb", .flag = "memory-mb", .type = OPTION_INT, .value = "N", .min = 1, .max = 1 << 30,
-      .help = "memory for tasks that say how much they need; default: that of the machine, or of its control group" },
+      .help = "memory in MB for tasks that declare their need; default: all memory of the machine or its control group" },
     { .key = "worker.listen", .flag = "listen", .type = OPTION_TEXT, .value = "ADDRESS",
       .help = "address and port of the worker's own /health, /ready and /metrics; default: none" },
 };
 /* clang-format on */
 
-const char *environment(const char *name)
+const char *options_getenv(const char *name)
 {
     const char *text = getenv(name);
     return text && text[0] ? text : NULL;
 }
 
-void data_dir(const struct options *o, struct buf *out)
+void options_data_dir(const struct options *o, struct buf *out)
 {
-    const char *share = environment("XDG_DATA_HOME"), *home = environment("HOME");
+    const char *share = options_getenv("XDG_DATA_HOME"), *home = options_getenv("HOME");
     if (option_given(o, "data-dir"))
         buf_add(out, option_get(o, "data-dir")->text);
-    else if (share && share[0] == '/') /* the standard has relative ones ignored */
+    else if (share && share[0] == '/') /* the XDG specification says to ignore relative paths */
         buf_printf(out, "%s/belfry", share);
     else if (home)
         buf_printf(out, "%s/.local/share/belfry", home);
@@ -108,7 +108,7 @@ void data_dir(const struct options *o, struct buf *out)
         buf_text(out, "/var/lib/belfry");
 }
 
-enum err config_read(struct options *o, const char *path, struct error *e)
+enum err options_read_config_file(struct options *o, const char *path, struct error *e)
 {
     cleanup_with(buf_release) struct buf text;
     struct error why;
@@ -120,21 +120,21 @@ enum err config_read(struct options *o, const char *path, struct error *e)
     return options_parse_file(o, path, buf_str(&text), e);
 }
 
-enum err process_begin(const struct options *given, struct options **ret, struct error *e)
+enum err options_begin_process(const struct options *given, struct options **ret, struct error *e)
 {
     union {
         const struct options *in;
         struct options *out;
-    } values = { given }; /* the rows are the command's own */
+    } values = { given }; /* the command line parsed them into writable values */
     struct options *o = *ret = values.out;
-    const char *fail = environment("BELFRY_FAILPOINT");
-    if (option_given(o, "config") && config_read(o, option_get(o, "config")->text.p, e))
+    const char *fail = options_getenv("BELFRY_FAILPOINT");
+    if (option_given(o, "config") && options_read_config_file(o, option_get(o, "config")->text.p, e))
         return e->code;
     return fail ? failpoint_arm(str_from(fail), e) : ERR_OK;
 }
 
-/* "`--listen ADDRESS`"; a bar would end the cell. */
-static void write_flag(const struct option *row, struct buf *out)
+/* Writes "`--listen ADDRESS`". */
+static void options_write_flag(const struct option *row, struct buf *out)
 {
     if (!row->flag)
         return;
@@ -144,7 +144,7 @@ static void write_flag(const struct option *row, struct buf *out)
     buf_char(out, '`');
 }
 
-static void write_values(const struct option *row, struct buf *out)
+static void options_write_values(const struct option *row, struct buf *out)
 {
     struct str rest = row->choices ? str_from(row->choices) : S(""), choice;
     char text[RANGE_TEXT];
@@ -163,7 +163,7 @@ static void write_values(const struct option *row, struct buf *out)
     }
 }
 
-void config_reference(struct buf *out)
+void options_write_reference(struct buf *out)
 {
     buf_text(out,
              "| in the file | environment | flag | default | values | what it does |\n|---|---|---|---|---|---|\n");
@@ -174,42 +174,42 @@ void config_reference(struct buf *out)
             option_env_name(row->key, name);
         const char *tick = row->key ? "`" : "";
         buf_printf(out, "| %s%s%s | %s%s%s | ", tick, row->key ? row->key : "", tick, tick, name, tick);
-        write_flag(row, out);
+        options_write_flag(row, out);
         buf_printf(out, " | %s%s%s | ", row->preset ? "`" : "", row->preset ? row->preset : "", row->preset ? "`" : "");
-        write_values(row, out);
+        options_write_values(row, out);
         buf_printf(out, " | %s |\n", row->help);
     }
 }
 
-static struct str trim_lines(struct str s)
+static struct str options_trim_secret(struct str s)
 {
     while (s.n && (s.p[s.n - 1] == '\n' || s.p[s.n - 1] == '\r'))
         s.n--;
     return str_trim(s);
 }
 
-enum err secret_read_file(const char *path, struct buf *out, struct error *e)
+enum err options_read_secret_file(const char *path, struct buf *out, struct error *e)
 {
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, SECRET_MAX);
     enum err rc = file_read(path, &text, e);
     if (rc && rc != ERR_LIMIT)
         return rc;
-    struct str secret = trim_lines(buf_str(&text));
+    struct str secret = options_trim_secret(buf_str(&text));
     if (rc || secret.n == 0)
         return error_set(e, ERR_INVALID, "%s %s", path, rc ? "is too long to be a secret" : "is empty");
     buf_add(out, secret);
     return ERR_OK;
 }
 
-enum err secret_read(struct str given, const char *field, struct buf *out, struct error *e)
+enum err options_read_secret(struct str given, const char *field, struct buf *out, struct error *e)
 {
     if (!str_starts(given, S("file:"))) {
         buf_add(out, given);
         return ERR_OK;
     }
     struct error why;
-    if (secret_read_file(given.p + 5, out, &why)) /* a NUL stands behind what options hold */
+    if (options_read_secret_file(given.p + 5, out, &why)) /* option texts are NUL-terminated */
         return error_field(e, field, "cannot be read: %s", why.text);
     return ERR_OK;
 }

@@ -1,11 +1,12 @@
 #pragma once
-/* server/options.h - the options of serve and worker, a row each, and where things are when nobody says so.
+/* server/options.h - the options of `belfry serve` and `belfry worker`, and their default locations.
  *
- * Order of weight: flag, environment, file, default (base/option/option.h). A row is all that a new option takes; --help and the
- * configuration reference are printed from the rows. */
+ * Flags override the environment, which overrides the file, which overrides the defaults (base/option/option.h). A new
+ * option is a new row: --help and docs/CONFIGURATION.md are printed from the rows. */
 #include "base/option/option.h"
 
-/* Some are of serve alone, some of worker alone, and those between are of both: each sees a slice. One file may have the settings of both. */
+/* The table holds the options of serve only, then those of both commands, then those of worker only: each command
+ * uses a slice. One file may contain the settings of both commands. */
 enum {
     SERVE_ALONE = 18,
     SERVE_AND_WORKER = 10,
@@ -17,22 +18,24 @@ enum {
 extern const struct option server_options[SETTING_COUNT];
 #define worker_options (&server_options[SERVE_ALONE])
 
-/* For options_parse_env: the environment, where an empty variable counts as none. */
-const char *environment(const char *name);
+/* For options_parse_env: getenv, but NULL for an empty variable. */
+const char *options_getenv(const char *name);
 
-/* What --data-dir or BELFRY_DATA_DIR says, else $XDG_DATA_HOME/belfry, else ~/.local/share/belfry. o has a "data-dir". */
-void data_dir(const struct options *o, struct buf *out);
+/* Appends the data directory: --data-dir or BELFRY_DATA_DIR, else $XDG_DATA_HOME/belfry, else ~/.local/share/belfry,
+ * else /var/lib/belfry. o must have a row "data-dir". */
+void options_data_dir(const struct options *o, struct buf *out);
 
-/* Reads the settings of a file into the server's options. The sentence of an error names file and line. */
-enum err config_read(struct options *o, const char *path, struct error *e) must_use;
+/* Reads the settings of a file into o. Errors name file and line. */
+enum err options_read_config_file(struct options *o, const char *path, struct error *e) must_use;
 
-/* How a server or a worker begins: the file that --config names is read into its options, and what BELFRY_FAILPOINT says is armed. */
-enum err process_begin(const struct options *given, struct options **ret, struct error *e) must_use;
+/* First step of a server or worker process: reads the file of --config, and arms the failpoint of BELFRY_FAILPOINT.
+ * *ret is `given`, writable. */
+enum err options_begin_process(const struct options *given, struct options **ret, struct error *e) must_use;
 
-/* The table as Markdown, for docs/CONFIGURATION.md. */
-void config_reference(struct buf *out);
+/* Appends the table as Markdown, for docs/CONFIGURATION.md. */
+void options_write_reference(struct buf *out);
 
-/* A secret as it is given: itself, or "file:/path", of which blanks and line ends around it are cut off. */
-enum err secret_read(struct str given, const char *field, struct buf *out, struct error *e) must_use;
-enum err secret_read_file(const char *path, struct buf *out,
-                          struct error *e) must_use; /* ERR_NOT_FOUND: no such file */
+/* Reads a secret: the text itself, or the file in "file:/path" without surrounding blanks and line ends. */
+enum err options_read_secret(struct str given, const char *field, struct buf *out, struct error *e) must_use;
+enum err options_read_secret_file(const char *path, struct buf *out,
+                                  struct error *e) must_use; /* ERR_NOT_FOUND: no such file */

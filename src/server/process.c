@@ -10,12 +10,11 @@
 #include "runner/noop/runner_noop.h"
 
 enum {
-    QUEUE_TIMEOUT_MS =
-        86400000, /* a call waits for its host as long as it takes: our limit is not the task's failure */
+    QUEUE_TIMEOUT_MS = 86400000, /* a call may wait long for a connection: our own limit must not fail the task */
 };
 
-/* Thousands of calls at once are thousands of descriptors. */
-static void raise_descriptor_limit(void)
+/* Thousands of concurrent calls need thousands of descriptors. */
+static void process_raise_descriptor_limit(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
@@ -24,9 +23,9 @@ static void raise_descriptor_limit(void)
     }
 }
 
-/* Batches come and go in pieces of a megabyte. Left to itself malloc maps and unmaps each, and the kernel clears every page
- * anew: a tenth of the time of a create. */
-static void keep_freed_memory(void)
+/* Batches allocate and free pieces of about 1 MiB. By default malloc maps and unmaps each of them, and the kernel
+ * clears every page again: that took a tenth of the time of a create. */
+static void process_keep_freed_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 64 << 20);
@@ -34,8 +33,8 @@ static void keep_freed_memory(void)
 
 void process_prepare(void)
 {
-    raise_descriptor_limit();
-    keep_freed_memory();
+    process_raise_descriptor_limit();
+    process_keep_freed_memory();
 }
 
 void process_name(char out[PROCESS_NAME_TEXT])

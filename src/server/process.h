@@ -1,5 +1,6 @@
 #pragma once
-/* server/process.h - what a node and a worker have in common as processes: limits, a name, and who runs targets. */
+/* server/process.h - setup that server and worker processes share: resource limits, process name, runners of
+ * targets. */
 #include <uv.h>
 
 #include "node/worker/worker.h"
@@ -9,7 +10,7 @@
 
 enum { PROCESS_NAME_TEXT = 96 };
 
-void process_prepare(void); /* thousands of calls at once; memory that comes and goes in large pieces */
+void process_prepare(void); /* raises the descriptor limit and tunes malloc; before other threads start */
 void process_name(char out[PROCESS_NAME_TEXT]); /* host:pid */
 
 struct runners_setup {
@@ -17,13 +18,13 @@ struct runners_setup {
     struct clock *clock;
     size_t slots;
     bool allow_loopback;
-    const char *ca_file;           /* NULL: the system's list */
+    const char *ca_file;           /* trusted certificates; NULL: the system's list */
     const struct brokers *brokers; /* NULL: none */
 };
 
 struct runners {
-    struct runner *v[RUNNER_KINDS]; /* by target; NULL: not run here */
+    struct runner *v[RUNNER_KINDS]; /* by target kind; NULL: this process does not run that kind */
 };
 
 enum err runners_open(const struct runners_setup *setup, struct runners *ret, struct error *e) must_use;
-void runners_free(struct runners *r); /* nothing runs; the loop must run once more */
+void runners_free(struct runners *r); /* when no attempt runs; loop_free then closes their handles */

@@ -1,5 +1,10 @@
-/* Threads: the caller's is the loop's (scheduler, worker, updater, outgoing calls); the batcher's writes the store; HTTP and API
- * threads serve the API. They meet in two places only: operations go to the batcher, and calls go to the loop (loop_call). */
+/* Threads:
+ *
+ *  - the loop thread, which is the caller of server_run, runs scheduler, worker, updater and outgoing calls;
+ *  - batcher threads write to the store;
+ *  - HTTP and API threads serve the API.
+ *
+ * They exchange data in two ways only: operations go to a batcher, and calls go to the loop (loop_call). */
 #include "server/server_internal.h"
 
 #include <stdlib.h>
@@ -16,89 +21,92 @@ enum {
     SPAWN_AHEAD_MS = 10000,
     ARM_MIN_MS = 100,
     ARM_MAX_MS = 1000,
-    POLL_MS = 10000, /* should a nudge be lost: what was committed and never answered has none */
+    POLL_MS = 10000, /* covers lost nudges: a write that was committed, but whose answer was lost, sends none */
     VISIBILITY_MS = 4000,
     LANES_ARENA = 16 << 20,
-    CLOCK_QUESTIONS = 3, /* the first of them connects */
+    CLOCK_SAMPLES = 3, /* the first one also connects, so it is slow */
 };
 
-/* ---- the loop's side ---- */
+/* ---- the loop thread ---- */
 
-static void close_handles(struct server *a)
+static void server_close_handles(struct server *a)
 {
-    if (!a->handles)
+    if (!a->handles_open)
         return;
     for (size_t i = 0; i < array_count(a->signals); i++)
         uv_close((uv_handle_t *)&a->signals[i], NULL);
     uv_close((uv_handle_t *)&a->deadline, NULL);
     retention_close(&a->retention_task);
-    server_unwatch_fleet(a);
-    a->handles = false;
+    server_stop_fleet_watch(a);
+    a->handles_open = false;
 }
 
-static int64_t step(void *context, int64_t now_us)
+static int64_t server_on_step(void *context, struct moment now)
 {
     struct server *a = context;
+    assert_owned(&a->loop_thread);
     if (!a->node)
         return INT64_MAX;
-    int64_t wake = node_step(a->node, now_us);
-    node_view_update(a->view, a->node, now_us / 1000);
-    server_see_queue(a);
+    int64_t wake = node_step(a->node, now);
+    node_view_update(a->view, a->node, now.wall_ms);
+    server_update_queue_state(a);
     if (a->draining && !a->retention_task.busy && node_is_idle(a->node)) {
-        close_handles(a);
+        server_close_handles(a);
         loop_stop(a->loop);
     }
     return wake;
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void server_on_drain_deadline(uv_timer_t *timer)
 {
     struct server *a = timer->data;
     log_warn("drain_deadline", kv_i64("running", (int64_t)node_status(a->node).running));
     node_give_up(a->node);
 }
 
-static void http_stopped(uv_work_t *work, int status)
+static void server_on_api_stopped(uv_work_t *work, int status)
 {
     (void)status;
     struct server *a = work->data;
     a->draining = true;
     node_drain(a->node);
-    uv_timer_start(&a->deadline, on_deadline, (uint64_t)a->setup.drain_ms, 0);
+    uv_timer_start(&a->deadline, server_on_drain_deadline, (uint64_t)a->setup.drain_ms, 0);
 }
 
-/* Blocks until the last request was answered, some of which wait for the loop: so not on the loop's thread. */
-static void stop_http(uv_work_t *work)
+/* A libuv worker thread: blocks until the last request is answered. Some requests wait for the loop, so this must
+ * not run on the loop thread. */
+static void server_stop_api(uv_work_t *work)
 {
     struct server *a = work->data;
     if (a->http)
         api_server_stop(a->http);
 }
 
-static void stop(struct server *a)
+static void server_begin_stop(struct server *a)
 {
+    assert_owned(&a->loop_thread);
     if (a->stopping) {
         if (a->draining)
-            node_give_up(a->node); /* asked twice: at once, then */
+            node_give_up(a->node); /* a second stop: do not wait for running tasks */
         return;
     }
     a->stopping = true;
-    node_stop_leasing(a->node); /* who waits is answered, so that the API can end */
+    node_stop_leasing(a->node); /* answers waiting lease requests, so that the API can stop */
     retention_stop(&a->retention_task);
     log_info("stopping", kv_i64("deadline_ms", a->setup.drain_ms));
     a->stop_http.data = a;
-    uv_queue_work(loop_uv(a->loop), &a->stop_http, stop_http, http_stopped);
+    uv_queue_work(loop_uv(a->loop), &a->stop_http, server_stop_api, server_on_api_stopped);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void server_on_signal(uv_signal_t *handle, int number)
 {
     (void)number;
-    stop(handle->data);
+    server_begin_stop(handle->data);
 }
 
-static void on_stop_call(struct call *c)
+static void server_on_stop_call(struct call *c)
 {
-    stop(c->context);
+    server_begin_stop(c->context);
 }
 
 void server_stop(struct server *a)
@@ -106,9 +114,9 @@ void server_stop(struct server *a)
     loop_call(a->loop, &a->stop_call);
 }
 
-/* ---- what the API tells of the node ---- */
+/* ---- status, metrics and readiness for the API; any thread ---- */
 
-static void kv_time_or_null(struct jw *w, const char *name, int64_t ms)
+static void server_kv_time_or_null(struct jw *w, const char *name, int64_t ms)
 {
     if (ms > 0 && ms < INT64_MAX)
         jw_kv_time(w, name, ms);
@@ -116,7 +124,7 @@ static void kv_time_or_null(struct jw *w, const char *name, int64_t ms)
         jw_kv_cstr(w, name, NULL);
 }
 
-static void write_status(void *context, struct jw *w)
+static void server_write_status(void *context, struct jw *w)
 {
     struct server *a = context;
     struct node_status s = node_view_status(a->view);
@@ -134,35 +142,35 @@ static void write_status(void *context, struct jw *w)
     jw_kv_i64(w, "running", (int64_t)s.running);
     jw_kv_i64(w, "slots", (int64_t)a->setup.slots);
     jw_kv_i64(w, "arm_window_ms", s.scheduler.window_ms);
-    kv_time_or_null(w, "last_claim_at", s.scheduler.last_claim_ms);
-    kv_time_or_null(w, "next_claim_at", s.scheduler.next_claim_ms);
-    kv_time_or_null(w, "next_spawn_at", s.scheduler.next_spawn_ms);
+    server_kv_time_or_null(w, "last_claim_at", s.scheduler.last_claim_ms);
+    server_kv_time_or_null(w, "next_claim_at", s.scheduler.next_claim_ms);
+    server_kv_time_or_null(w, "next_spawn_at", s.scheduler.next_spawn_ms);
     jw_key(w, "breakers");
     node_view_breakers(a->view, w);
     jw_object_end(w);
-    server_write_fleet(a, clock_wall_ms(a->setup.clock), w);
+    server_write_fleet_status(a, clock_wall_ms(a->setup.clock), w);
     jw_key(w, "nodes");
     node_view_nodes(a->view, clock_wall_ms(a->setup.clock), w);
 }
 
-static void write_metrics(void *context, struct buf *out)
+static void server_write_metrics(void *context, struct buf *out)
 {
     struct server *a = context;
     node_view_metrics(a->view, clock_wall_ms(a->setup.clock), out);
 }
 
-static bool is_ready(void *context, struct error *e)
+static bool server_is_ready(void *context, struct error *e)
 {
     struct server *a = context;
     struct node_status s = node_view_status(a->view);
     if (s.draining)
-        error_set(e, ERR_UNAVAILABLE, "it is shutting down");
+        error_set(e, ERR_UNAVAILABLE, "the node is shutting down");
     return !s.draining;
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and stop ---- */
 
-enum err server_know_lanes(struct server *a, struct error *e)
+enum err server_load_lanes(struct server *a, struct error *e)
 {
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, LANES_ARENA);
@@ -172,26 +180,26 @@ enum err server_know_lanes(struct server *a, struct error *e)
     enum err rc = store_reader(a->store, &r, e);
     if (rc == ERR_OK)
         rc = reader_lanes(r, &arena, &lanes, &n, e);
-    for (size_t i = 0; rc == ERR_OK && i < n; i++)
-        node_know_lane(a->node, lanes[i]);
+    if (rc == ERR_OK)
+        node_know_lanes(a->node, lanes, n);
     reader_free(r);
     return rc;
 }
 
-static enum err fill_catalog_cache(struct server *a, struct error *e)
+static enum err server_fill_catalog_cache(struct server *a, struct error *e)
 {
     struct reader *r = NULL;
     a->catalog = catalog_cache_new();
     enum err rc = store_reader(a->store, &r, e);
     if (rc == ERR_OK)
-        rc = watcher_fill(a->catalog, r, e);
+        rc = catalog_watcher_fill(a->catalog, r, e);
     reader_free(r);
     return rc;
 }
 
-/* From here on the time is the store's. It is known before the first request comes: what one asks for is due by it, at once or later. Beats
- * measure it better soon. */
-static enum err go_by_the_store(struct server *a, struct error *e)
+/* Nodes of a shared store use the store's clock, because due times must mean the same on all of them. It is measured
+ * before the API takes the first request; heartbeats measure it better later. */
+static enum err server_adopt_store_clock(struct server *a, struct error *e)
 {
     struct reader *r = NULL;
     struct offset offset = { 0 };
@@ -199,7 +207,7 @@ static enum err go_by_the_store(struct server *a, struct error *e)
         return ERR_OK;
     a->setup.clock = a->clock = clock_offset_new(a->setup.clock);
     enum err rc = store_reader(a->store, &r, e);
-    for (int i = 0; rc == ERR_OK && i < CLOCK_QUESTIONS; i++) {
+    for (int i = 0; rc == ERR_OK && i < CLOCK_SAMPLES; i++) {
         int64_t sent_us = clock_steady_us(a->clock), store_us;
         rc = reader_clock(r, &store_us, e);
         if (rc == ERR_OK)
@@ -212,13 +220,13 @@ static enum err go_by_the_store(struct server *a, struct error *e)
     return rc;
 }
 
-static void observed(void *context, const struct event *e, const struct settlement *s)
+static void server_on_settled(void *context, const struct event *e, const struct settlement *s)
 {
     struct server *a = context;
     a->setup.observe(a->setup.observe_context, e, s);
 }
 
-static void make_node(struct server *a)
+static void server_make_node(struct server *a)
 {
     uint64_t seed;
     crypto_random(&seed, sizeof seed);
@@ -236,34 +244,34 @@ static void make_node(struct server *a)
         .slots = a->setup.slots,
         .roles = a->setup.roles,
         .shared = store_is_shared(a->store),
-        .beat_ms = a->setup.beat_ms,
+        .beat_ms = a->setup.heartbeat_ms,
         .spawn_ahead_ms = SPAWN_AHEAD_MS,
         .arm_min_ms = ARM_MIN_MS,
         .arm_max_ms = ARM_MAX_MS,
         .poll_ms = POLL_MS,
         .visibility_ms = VISIBILITY_MS,
-        .observe = a->setup.observe ? observed : NULL,
+        .observe = a->setup.observe ? server_on_settled : NULL,
         .observe_context = a,
     };
     memcpy(setup.runners, a->runners.v, sizeof setup.runners);
-    server_join_fleet(a, &setup);
-    a->node = node_new(&setup, clock_wall_ms(a->setup.clock));
+    server_fleet_set_up_node(a, &setup);
+    a->node = node_new(&setup, clock_now(a->setup.clock));
 }
 
-static bool is_leader(void *context)
+static bool server_is_leader(void *context)
 {
     struct server *a = context;
     return node_is_leader(a->node);
 }
 
-static void watch(struct server *a)
+static void server_start_handles(struct server *a)
 {
     static const int numbers[] = { SIGTERM, SIGINT };
     uv_loop_t *loop = loop_uv(a->loop);
     for (size_t i = 0; i < array_count(a->signals); i++) {
         uv_signal_init(loop, &a->signals[i]);
         a->signals[i].data = a;
-        uv_signal_start(&a->signals[i], on_signal, numbers[i]);
+        uv_signal_start(&a->signals[i], server_on_signal, numbers[i]);
     }
     uv_timer_init(loop, &a->deadline);
     a->deadline.data = a;
@@ -272,13 +280,13 @@ static void watch(struct server *a)
                                                                    .clock = a->setup.clock,
                                                                    .metrics = a->metrics,
                                                                    .retention = a->setup.retention,
-                                                                   .is_ours = is_leader,
+                                                                   .is_leader = server_is_leader,
                                                                    .context = a });
-    server_watch_fleet(a);
-    a->handles = true;
+    server_start_fleet_watch(a);
+    a->handles_open = true;
 }
 
-static enum err make_runners(struct server *a, struct error *e)
+static enum err server_open_runners(struct server *a, struct error *e)
 {
     struct runners_setup setup = { .loop = loop_uv(a->loop),
                                    .clock = a->setup.clock,
@@ -289,23 +297,13 @@ static enum err make_runners(struct server *a, struct error *e)
     return runners_open(&setup, &a->runners, e);
 }
 
-static void nudge(void *context, const struct task *tasks, size_t n)
-{
-    server_nudge(context, tasks, n);
-}
-
-static void catalog_changed(void *context)
-{
-    server_rules_changed(context);
-}
-
-static struct uuid node_id(void *context)
+static struct uuid server_node_id(void *context)
 {
     struct server *a = context;
     return node_view_status(a->view).id;
 }
 
-static enum err serve_http(struct server *a, struct error *e)
+static enum err server_start_api(struct server *a, struct error *e)
 {
     if (!a->setup.listen)
         return ERR_OK;
@@ -320,23 +318,23 @@ static enum err serve_http(struct server *a, struct error *e)
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
         .require_idempotency_key = a->setup.require_idempotency_key,
         .context = a,
-        .nudge = nudge,
+        .nudge = server_on_tasks_written,
         .recall = server_recall,
         .lease = server_lease,
         .lease_over = server_lease_over,
         .explain = server_explain,
-        .status = write_status,
-        .metrics_more = write_metrics,
-        .ready = is_ready,
-        .catalog_changed = catalog_changed,
-        .queues = server_ask_queues,
-        .node = store_is_shared(a->store) ? node_id : NULL,
-        .queue_timeout_max = a->fleet.there ? server_queue_timeout_max : NULL,
+        .status = server_write_status,
+        .metrics_more = server_write_metrics,
+        .ready = server_is_ready,
+        .catalog_changed = server_on_catalog_changed,
+        .queues = server_describe_queues,
+        .node = store_is_shared(a->store) ? server_node_id : NULL,
+        .queue_timeout_max = a->fleet.enabled ? server_queue_timeout_max : NULL,
     };
     return api_server_new(&setup, &a->http, e);
 }
 
-static enum err assemble(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
+static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
 {
     process_prepare();
     a->metrics = metrics_new();
@@ -344,15 +342,17 @@ static enum err assemble(struct server *a, char ret_key[SERVER_KEY_TEXT], struct
     a->events = events_memory_new();
     a->async_io = async_io_direct_new(
         &(struct async_io_ports){ .queue = a->queue, .take = a->queue, .publish = a->events, .poll = a->events });
-    if (server_open_store(a, ret_key, e) || fill_catalog_cache(a, e) || go_by_the_store(a, e))
+    if (server_open_store(a, ret_key, e) || server_fill_catalog_cache(a, e) || server_adopt_store_clock(a, e))
         return e->code;
-    struct loop_setup loop = { .clock = a->setup.clock, .writer = server_open_writer(a), .step = step, .context = a };
-    if (loop_new(&loop, &a->loop, e) || make_runners(a, e) || server_open_fleet(a, e))
+    struct loop_setup loop = {
+        .clock = a->setup.clock, .writer = server_open_writer(a), .step = server_on_step, .context = a
+    };
+    if (loop_new(&loop, &a->loop, e) || server_open_runners(a, e) || server_open_fleet(a, e))
         return e->code;
-    make_node(a);
-    watch(a);
-    a->stop_call = (struct call){ .fn = on_stop_call, .context = a };
-    return server_know_lanes(a, e) || serve_http(a, e) || server_watch(a, e) ? e->code : ERR_OK;
+    server_make_node(a);
+    server_start_handles(a);
+    a->stop_call = (struct call){ .fn = server_on_stop_call, .context = a };
+    return server_load_lanes(a, e) || server_start_api(a, e) || server_start_store_watch(a, e) ? e->code : ERR_OK;
 }
 
 enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TEXT], struct server **ret,
@@ -361,12 +361,12 @@ enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TE
     struct server *a = xnew(*a);
     struct error why = { 0 };
     a->setup = *setup;
-    if (!a->setup.beat_ms)
-        a->setup.beat_ms = MEMBERSHIP_BEAT_MS;
+    if (!a->setup.heartbeat_ms)
+        a->setup.heartbeat_ms = MEMBERSHIP_BEAT_MS;
     a->view = node_view_new();
-    server_news_init(a);
+    server_inbox_init(a);
     ret_key[0] = '\0';
-    enum err rc = assemble(a, ret_key, &why);
+    enum err rc = server_assemble(a, ret_key, &why);
     if (rc) {
         server_free(a);
         if (e)
@@ -379,18 +379,20 @@ enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TE
 
 void server_run(struct server *a)
 {
+    thread_owner_take(&a->loop_thread);
     loop_run(a->loop);
+    thread_owner_drop(&a->loop_thread);
 }
 
 void server_free(struct server *a)
 {
     if (!a)
         return;
-    server_unwatch(a);
+    server_stop_store_watch(a);
     api_server_free(a->http);
     if (a->loop)
-        close_handles(a);
-    server_close_async_io(a);
+        server_close_handles(a);
+    server_close_fleet_io(a);
     node_free(a->node);
     a->node = NULL;
     runners_free(&a->runners);
@@ -406,7 +408,7 @@ void server_free(struct server *a)
     catalog_cache_free(a->catalog);
     metrics_free(a->metrics);
     node_view_free(a->view);
-    server_news_release(a);
+    server_inbox_release(a);
     free(a);
 }
 

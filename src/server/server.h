@@ -1,8 +1,11 @@
 #pragma once
-/* server/server.h - one process of Belfry, put together: store, writer, node, loop and API, in the order they need each other.
+/* server/server.h - one server process: store, writer, node, loop and API, started and stopped in the right order.
  *
- * This is the one place that knows which adapter stands behind each port on one machine. `belfry serve` runs it for ever,
- * `belfry bench` for a scenario. */
+ * Only this module knows which adapter implements each port in a server. `belfry serve` runs it until it is stopped,
+ * `belfry bench` for one scenario.
+ *
+ * Threads: server_new, server_run and server_free are called by one thread, which is the loop thread while server_run
+ * runs. The other functions say which threads may call them. */
 #include "api/server/api_server.h"
 #include "base/metrics.h"
 #include "node/node.h"
@@ -17,46 +20,40 @@ struct server_setup {
     struct clock *clock;
     struct zoneinfo *zones;
     const char *data_dir;
-    const char *store_url;      /* of a database that other nodes may share; NULL: the store is in the data directory */
-    const char *archive_dir;    /* of that database: where months of executions go; NULL: nowhere */
-    const char *store_read_url; /* NULL: the same */
-    const char *store_listen_url; /* NULL: the same */
-    int64_t beat_ms;              /* of a node among others; 0: as it is by default */
-    struct fleet_urls *fleet;     /* of a queue and events that workers share; borrowed. NULL: all runs here */
-    bool falls_back;              /* while that queue is down, what is due runs here */
+    const char *store_url;        /* PostgreSQL database that nodes share; NULL: SQLite in the data directory */
+    const char *archive_dir;      /* of PostgreSQL: expired months of executions are written here; NULL: not kept */
+    const char *store_read_url;   /* PostgreSQL replica for reads; NULL: store_url */
+    const char *store_listen_url; /* PostgreSQL connection for LISTEN, past a pooler; NULL: store_url */
+    int64_t heartbeat_ms;         /* interval of the node's heartbeats; 0: the default */
+    struct fleet_urls *fleet;     /* queue and events that workers share; borrowed. NULL: tasks run in this process */
+    bool falls_back;              /* while that queue is down, due tasks run in this process */
     unsigned roles;               /* NODE_…; 0: all */
-    size_t queue_waiting;         /* how many may wait there; 0: as many as suits the workers */
+    size_t queue_waiting;         /* how many tasks may wait in that queue; 0: derived from the number of workers */
     const char *listen;           /* NULL: no API */
-    size_t slots;                 /* attempts under way at once */
+    size_t slots;                 /* how many attempts may run at once */
     bool allow_loopback;
-    const char *ca_file;           /* whom https targets are to be known by; NULL: the system's list */
-    const struct brokers *brokers; /* that tasks may name; borrowed. NULL: none */
+    const char *ca_file;           /* trusted certificates of https targets; NULL: the system's list */
+    const struct brokers *brokers; /* brokers that tasks may name; borrowed. NULL: none */
     bool require_idempotency_key;
     int64_t drain_ms;
     struct retention retention;
-    void (*observe)(void *context, const struct event *e,
-                    const struct settlement *s); /* NULL, or told what was settled */
+    /* NULL, or called for each settled attempt, on the loop thread. */
+    void (*observe)(void *context, const struct event *e, const struct settlement *s);
     void *observe_context;
 };
 
 struct server;
 
-/* Everything up and listening, nothing claimed yet. On the first start of a data directory *ret_key is its admin key's text
- * (also left in <data dir>/admin.key, readable by the owner alone), else empty. */
+/* Opens everything and listens; claims no task yet. On the first start on a store, ret_key gets the text of the
+ * admin key (also written to <data dir>/admin.key, readable by its owner only); later it is empty. */
 enum { SERVER_KEY_TEXT = 64 };
 enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TEXT], struct server **ret,
                     struct error *e) must_use;
 void server_free(struct server *a); /* NULL is fine */
 
-/* Runs on the caller's thread until it has drained: after SIGTERM or SIGINT, or server_stop from any thread. */
+/* Runs the loop on the calling thread. SIGTERM, SIGINT or server_stop starts a drain; returns when that has ended. */
 void server_run(struct server *a);
-void server_stop(struct server *a);
+void server_stop(struct server *a); /* any thread; a second stop does not wait for running tasks */
 
-uint16_t server_port(const struct server *a);
-int64_t server_count(const struct server *a, enum metric id); /* of a counter; from any thread */
-
-/* Tasks were written past the API: the node looks in time for them. From any thread. */
-void server_nudge(struct server *a, const struct task *tasks, size_t count);
-
-/* The book has changed: the node holds to it from now on. From any thread. */
-void server_rules_changed(struct server *a);
+uint16_t server_port(const struct server *a);                 /* of the API; 0: there is none. Any thread */
+int64_t server_count(const struct server *a, enum metric id); /* the value of a counter. Any thread */

@@ -1,9 +1,15 @@
 #pragma once
-/* server/server_internal.h - what assembly*.c share: assembly.c puts the process together and takes it apart, server_news.c tells the node what
- * happened elsewhere, server_ask.c asks it for others. */
+/* server/server_internal.h - declarations that the server*.c files share.
+ *
+ *  - server.c assembles the process, runs it and takes it apart;
+ *  - server_store.c opens the store and its secrets;
+ *  - server_inbox.c passes notifications of other threads and other nodes to the loop;
+ *  - server_loop_calls.c runs requests of API threads on the loop;
+ *  - server_fleet.c connects the node to the queue, events and lease of a fleet. */
 #include <limits.h>
 #include <pthread.h>
 
+#include "base/thread_owner.h"
 #include "platform/writer_split.h"
 #include "server/catalog_watcher.h"
 #include "server/fleet_watch.h"
@@ -13,64 +19,68 @@
 
 enum { PEPPER_SIZE = 32, QUEUE_NAME_MAX = 128 };
 
-struct news_item {
-    struct task task; /* only what scheduler_nudge looks at */
+/* One lane in which tasks were written, with their earliest due time; or the earliest cursor of recurring tasks. */
+struct inbox_nudge {
+    struct task task; /* only the fields that scheduler_nudge reads */
     char queue[QUEUE_NAME_MAX];
 };
 
-struct news {
+/* Notifications for the loop. Any thread adds them under the lock; one loop call delivers all of them. */
+struct server_inbox {
     struct call call;
-    pthread_mutex_t lock;          /* over what follows */
-    bool posted;                   /* the call is on its way */
-    bool rules;                    /* the book has changed */
-    bool reading, read;            /* rules of other nodes are being read; they were */
-    uint64_t heeded;               /* what others are told of once the node goes by what was read; 0: nothing */
-    uint64_t unblocked;            /* lanes of those who go on */
-    struct store_notice elsewhere; /* what other nodes did */
-    struct arena lanes_arena;      /* of the next: those that the store has */
-    struct lane *lanes;
+    pthread_mutex_t lock;       /* guards everything below */
+    bool call_pending;          /* the call was submitted to the loop and has not run yet */
+    bool catalog_changed;       /* the catalog cache has changed */
+    bool catalog_reading;       /* another node changed the catalog; the catalog watcher is to read it */
+    bool catalog_read;          /* the catalog watcher has read it, or has failed */
+    uint64_t applied_barrier;   /* for store_catalog_applied, once the node uses the catalog; 0: none */
+    uint64_t unblocked_lanes;   /* bits of lanes in which a task waited for a slot and got it */
+    struct store_notice notice; /* all notices of other nodes, merged */
+    struct arena lanes_arena;   /* of the next field */
+    struct lane *lanes;         /* the lanes in the store, as the catalog watcher read them */
     size_t lane_count;
-    struct fenced_id *settled; /* by other nodes: ours, perhaps */
+    struct fenced_id *settled; /* tasks that other nodes settled; this node may hold some of them */
     size_t settled_count, settled_cap;
-    struct news_item *v;
-    size_t n, cap;
+    struct inbox_nudge *nudges;
+    size_t nudge_count, nudge_cap;
 };
 
-/* Who knows tenants by their numbers, for messages. */
+/* Finds a tenant's name by its number in the catalog cache, for messages in a queue. */
 struct catalog_cache_names {
     struct queue_names base;
     struct catalog_cache *catalog;
     struct arena arena;
 };
 
-/* The queue and the events of a fleet (server_fleet.c). */
+/* The queue, events and lease of a fleet (server_fleet.c). */
 struct server_fleet {
-    bool there;
-    struct fleet fleet; /* until the courier has taken it */
+    bool enabled;
+    struct fleet fleet; /* owns each port until the I/O thread of that port takes it */
     struct async_io *async_io;
     struct catalog_cache_names names;
-    struct queue_filter filter; /* of what this node's own worker takes there */
+    struct queue_filter filter; /* of the worker inside this node */
     struct fleet_watch watch;
     uv_timer_t timer;
 
-    pthread_mutex_t lock; /* over the next two */
+    pthread_mutex_t lock; /* guards the next two: the loop writes them, API threads read them */
     struct queue_state state;
-    bool known;
+    bool state_known;
 };
 
 struct server {
     struct server_setup setup;
+    struct thread_owner loop_thread; /* taken while server_run runs */
     struct metrics *metrics;
-    struct clock *clock; /* of a store that is shared; NULL: the machine's is the one */
-    struct store *store; /* what is read, and news */
+    struct clock *clock; /* the clock of a shared store; NULL: setup.clock is the machine's clock */
+    struct store *store; /* for reads and notices; one of `ways` */
     struct catalog_cache *catalog;
-    struct store *ways[OP_ROUTES]; /* to write; of a store that carries one transaction, the first alone */
+    struct store *ways[OP_ROUTES]; /* one connection for each way of writing; SQLite has OP_VIA_ALL only */
     struct batcher *batchers[OP_ROUTES];
     struct writer_split split;
     struct loop *loop;
-    struct queue *queue;
-    struct events *events;
-    struct async_io *async_io; /* to both */
+    struct queue *queue;       /* inside this process */
+    struct events *events;     /* inside this process */
+    struct async_io *async_io; /* of `queue` and `events`: calls them directly */
     struct server_fleet fleet;
     struct runners runners;
     struct node *node;
@@ -82,49 +92,60 @@ struct server {
     uv_timer_t deadline;
     struct retention_task retention_task;
     uv_work_t stop_http;
-    bool handles, stopping, draining;
+    bool handles_open, stopping, draining;
     struct call stop_call;
-    struct news news;
+    struct server_inbox inbox;
     struct store_watch watch;
-    struct watcher *watcher;
+    struct catalog_watcher *watcher;
     struct node_view *view;
 };
 
-enum err server_know_lanes(struct server *a, struct error *e) must_use; /* those that the store has; on the loop */
+/* Reads the lanes of the store and tells the node of each. Loop thread, or the thread that assembles the server. */
+enum err server_load_lanes(struct server *a, struct error *e) must_use;
 
-/* ---- the store and its secrets (server_store.c) ---- */
+/* ---- store and secrets (server_store.c); the thread that assembles the server ---- */
 
 enum err server_open_store(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e) must_use;
-/* Once the store is open: who writes to it for the node. */
-struct writer *server_open_writer(struct server *a);
-void server_close_store(struct server *a); /* once nobody writes */
+struct writer *server_open_writer(struct server *a); /* starts the batchers; after server_open_store */
+void server_close_store(struct server *a);           /* after the batchers have ended */
 
-/* ---- what happened elsewhere (server_news.c) ---- */
+/* ---- notifications to the loop (server_inbox.c) ---- */
 
-void server_news_init(struct server *a);
-void server_news_release(struct server *a);
-void server_on_lanes_unblocked(void *context, uint64_t lanes); /* of the batcher, on its thread */
+void server_inbox_init(struct server *a);
+void server_inbox_release(struct server *a);
 
-/* Of other nodes on the same store, until server_unwatch. */
-enum err server_watch(struct server *a, struct error *e) must_use;
-void server_unwatch(struct server *a);
+/* Callbacks: `context` is the server. Each adds to the inbox and returns at once. */
+void server_on_tasks_written(void *context, const struct task *tasks, size_t count); /* any thread */
+void server_on_catalog_changed(void *context);                                       /* any thread */
+void server_on_lanes_unblocked(void *context, uint64_t lanes);                       /* the batcher's thread */
 
-/* ---- questions to the loop (server_ask.c): what the API's threads want of the node ---- */
+/* Starts and stops watching a shared store for changes by other nodes. Does nothing if the store is not shared. The
+ * thread that assembles the server. */
+enum err server_start_store_watch(struct server *a, struct error *e) must_use;
+void server_stop_store_watch(struct server *a);
+
+/* ---- requests of the API to the node (server_loop_calls.c); any thread ----
+ *
+ * Callbacks of the API server: `context` is the server. Each runs on the loop, and completes its answer there. */
 
 void server_lease(void *context, struct lease_ask *ask);
 void server_lease_over(void *context, const struct task *t, uint64_t unblocked);
 void server_recall(void *context, const struct recall_order *recall_request, struct recall_answer *answer);
 void server_explain(void *context, const struct task *t, struct explain_answer *answer);
-void server_ask_queues(void *context, struct queues_answer *answer);
+void server_describe_queues(void *context, struct queues_answer *answer);
 
-/* ---- the fleet (server_fleet.c): each does nothing where there is none ---- */
+/* ---- the fleet (server_fleet.c): without a fleet, each function does nothing ---- */
 
-enum err server_open_fleet(struct server *a, struct error *e) must_use; /* the book and the loop are there */
-void server_join_fleet(struct server *a, struct node_setup *setup);     /* what the node is told of it */
-void server_see_queue(struct server *a);                                /* how it is, after a step */
-void server_close_async_io(struct server *a);                           /* before the node */
+/* The thread that assembles the server, in this order; the catalog cache and the loop exist already. */
+enum err server_open_fleet(struct server *a, struct error *e) must_use;
+void server_fleet_set_up_node(struct server *a, struct node_setup *setup);
+void server_start_fleet_watch(struct server *a); /* logs when a server of the fleet goes down or comes back */
+
+void server_update_queue_state(struct server *a); /* after each step of the node; loop thread */
+
+void server_stop_fleet_watch(struct server *a); /* loop thread */
+void server_close_fleet_io(struct server *a);   /* before the node is freed: ends its requests */
 void server_close_fleet(struct server *a);
-void server_watch_fleet(struct server *a); /* who does not answer is told of */
-void server_unwatch_fleet(struct server *a);
-int64_t server_queue_timeout_max(void *context);
-void server_write_fleet(struct server *a, int64_t now_ms, struct jw *w); /* members of the status */
+
+int64_t server_queue_timeout_max(void *context);                                /* any thread */
+void server_write_fleet_status(struct server *a, int64_t now_ms, struct jw *w); /* any thread */

@@ -1,5 +1,5 @@
-/* Where tasks are: in the data directory, or in a database that other nodes share. And what goes with it: the pepper that API keys are hashed
- * with, which nodes of one database have in common, and the first key. */
+/* Opens the store: SQLite in the data directory, or a PostgreSQL database that nodes share. Also loads the pepper,
+ * with which API keys are hashed, and creates the first admin key. Nodes of one database share one pepper. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "store/postgres/store_postgres.h"
 #include "store/sqlite/store_sqlite.h"
 
-static enum err write_secret(const char *path, const void *data, size_t n, struct error *e)
+static enum err server_write_secret(const char *path, const void *data, size_t n, struct error *e)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     bool ok = fd >= 0 && write(fd, data, n) == (ssize_t)n && fsync(fd) == 0;
@@ -22,78 +22,79 @@ static enum err write_secret(const char *path, const void *data, size_t n, struc
     return ok ? ERR_OK : error_set(e, ERR_UNAVAILABLE, "write '%s': %s", path, strerror(why));
 }
 
-/* The pepper is made once; without it no key opens anything, so a damaged one stops the start. */
-static enum err load_pepper(struct server *a, struct error *e)
+/* The first start creates the pepper. Without the right pepper no API key works, so a damaged file is an error. */
+static enum err server_load_pepper(struct server *a, struct error *e)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/pepper", a->setup.data_dir);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
         crypto_random(a->pepper, sizeof a->pepper);
-        return write_secret(path, a->pepper, sizeof a->pepper, e);
+        return server_write_secret(path, a->pepper, sizeof a->pepper, e);
     }
     ssize_t n = fd < 0 ? -1 : read(fd, a->pepper, sizeof a->pepper);
     if (fd >= 0)
         close(fd);
     if (n != (ssize_t)sizeof a->pepper)
-        return error_set(e, ERR_CORRUPT,
-                         "'%s' is not what Belfry wrote there: restore it from a backup; without it no API key works",
+        return error_set(e, ERR_CORRUPT, "'%s' is damaged: restore it from a backup; without it no API key works",
                          path);
     return ERR_OK;
 }
 
-static struct str pepper_of(struct server *a)
+static struct str server_pepper(struct server *a)
 {
     return (struct str){ (const char *)a->pepper, sizeof a->pepper };
 }
 
-/* The one start that makes it leaves it in this data directory, and on no other node. */
-static enum err first_key(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
+/* Only the first start on a store creates the key. The key file is in the data directory of that node, and on no
+ * other. */
+static enum err server_make_first_key(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
 {
     char text[AUTH_KEY_TEXT + 1] = "", line[AUTH_KEY_TEXT + 2], path[PATH_MAX];
-    if (auth_bootstrap(a->store, pepper_of(a), clock_wall_ms(a->setup.clock), text, e))
+    if (auth_bootstrap(a->store, server_pepper(a), clock_wall_ms(a->setup.clock), text, e))
         return e->code;
     snprintf(ret_key, SERVER_KEY_TEXT, "%s", text);
     if (!text[0])
         return ERR_OK;
     snprintf(path, sizeof path, "%s/admin.key", a->setup.data_dir);
     int n = snprintf(line, sizeof line, "%s\n", text);
-    return write_secret(path, line, (size_t)n, e);
+    return server_write_secret(path, line, (size_t)n, e);
 }
 
-/* ---- the store ---- */
+/* ---- stores and writers ---- */
 
-static enum err open_sqlite(struct server *a, struct error *e)
+static enum err server_open_sqlite(struct server *a, struct error *e)
 {
     if (store_sqlite_open_at(a->setup.data_dir, clock_wall_ms(a->setup.clock), &a->ways[OP_VIA_ALL], e))
         return e->code;
     a->store = a->ways[OP_VIA_ALL];
-    return load_pepper(a, e);
+    return server_load_pepper(a, e);
 }
 
-/* After an outage all nodes are to beat again before one of them has been silent for too long to another that came back earlier. */
-static enum err open_way(const struct server_setup *setup, enum op_route way, struct store *beside,
-                         struct store **ret, struct error *e)
+/* Urgent operations are retried at the heartbeat interval: after an outage, all nodes must send heartbeats again
+ * before a node that came back earlier marks one of them dead. */
+static enum err server_open_connection(const struct server_setup *setup, enum op_route way, struct store *beside,
+                                       struct store **ret, struct error *e)
 {
     struct store_postgres_setup store = { .url = setup->store_url,
                                           .read_url = setup->store_read_url,
                                           .listen_url = setup->store_listen_url,
                                           .clock = setup->clock,
-                                          .retry_ms = way == OP_VIA_URGENT ? setup->beat_ms : 0,
+                                          .retry_ms = way == OP_VIA_URGENT ? setup->heartbeat_ms : 0,
                                           .migrate = !beside,
-                                          .beside = beside,
+                                          .sibling_of = beside,
                                           .archive_dir = setup->archive_dir };
     return store_postgres_open(&store, ret, e);
 }
 
-static enum err open_postgres(struct server *a, struct error *e)
+static enum err server_open_postgres(struct server *a, struct error *e)
 {
     const struct server_setup *setup = &a->setup;
-    crypto_random(a->pepper, sizeof a->pepper); /* if it is the first */
+    crypto_random(a->pepper, sizeof a->pepper); /* used if the database has none yet */
     if (!directory_make(setup->data_dir))
         return error_set(e, ERR_UNAVAILABLE, "make data directory '%s': %s", setup->data_dir, strerror(errno));
     for (int way = 0; way < OP_ROUTES; way++)
-        if (open_way(setup, (enum op_route)way, a->ways[OP_VIA_ALL], &a->ways[way], e))
+        if (server_open_connection(setup, (enum op_route)way, a->ways[OP_VIA_ALL], &a->ways[way], e))
             return e->code;
     a->store = a->ways[OP_VIA_ALL];
     return store_postgres_join(setup->store_url, setup->clock, a->pepper, sizeof a->pepper, e);
@@ -101,8 +102,8 @@ static enum err open_postgres(struct server *a, struct error *e)
 
 enum err server_open_store(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
 {
-    enum err rc = a->setup.store_url ? open_postgres(a, e) : open_sqlite(a, e);
-    return rc ? rc : first_key(a, ret_key, e);
+    enum err rc = a->setup.store_url ? server_open_postgres(a, e) : server_open_sqlite(a, e);
+    return rc ? rc : server_make_first_key(a, ret_key, e);
 }
 
 struct writer *server_open_writer(struct server *a)
@@ -118,6 +119,6 @@ struct writer *server_open_writer(struct server *a)
 
 void server_close_store(struct server *a)
 {
-    for (int way = OP_ROUTES; way-- > 0;) /* the first is the last to go: others stand beside it */
+    for (int way = OP_ROUTES; way-- > 0;) /* OP_VIA_ALL last: the others borrow from it */
         store_free(a->ways[way]);
 }

@@ -1,4 +1,5 @@
-/* Threads: the caller's is the loop's; the courier's carry errands; that of the vitals sees copies of a few numbers under a lock. */
+/* Threads: the loop thread is the caller of worker_process_run. I/O threads run requests to queue and events. The
+ * health server's thread reads a few copied numbers under a lock (struct worker_process_shared). */
 #include "server/worker_process.h"
 
 #include <pthread.h>
@@ -8,6 +9,7 @@
 
 #include "api/server/health_server.h"
 #include "base/log.h"
+#include "base/thread_owner.h"
 #include "core/time/offset.h"
 #include "platform/async_io_threads.h"
 #include "platform/clock_offset.h"
@@ -18,17 +20,17 @@
 
 enum {
     VISIBILITY_MS = 4000,
-    LOOK_MS = 500,      /* how old what is known of the machine may be */
-    GREET_MIN_MS = 200, /* between two tries to reach a queue that is not there yet */
-    GREET_MAX_MS = 2000,
-    GREET_ARENA = 1 << 20,
-    TAKE_LONGEST_US = 5000000, /* from asking for a take to its answer */
+    MACHINE_MS = 500,     /* how old the figures of the machine may be */
+    CONNECT_MIN_MS = 200, /* between two attempts to reach the queue at the start */
+    CONNECT_MAX_MS = 2000,
+    CONNECT_ARENA = 1 << 20,
+    TAKE_LONGEST_US = 5000000, /* longest time from a take request to its answer */
     WATCH_MS = 500,
-    LAST_WORDS_MS = 5000, /* behind the deadline of a drain, for what remains to be reported */
+    REPORT_MS = 5000, /* after the drain deadline, to report the remaining outcomes */
 };
 
-/* For other threads. */
-struct seen {
+/* Copies for the health server's thread. */
+struct worker_process_shared {
     pthread_mutex_t lock;
     struct machine machine;
     bool stopping;
@@ -36,11 +38,12 @@ struct seen {
 
 struct worker_process {
     struct worker_process_setup setup;
-    struct clock *clock; /* the queue's time, once that is known */
+    struct thread_owner loop_thread; /* taken while worker_process_run runs */
+    struct clock *clock;             /* shows the queue's time once the first answer has come */
     struct offset offset;
     struct metrics *metrics;
     struct loop *loop;
-    struct fleet fleet; /* until the courier has taken it */
+    struct fleet fleet; /* owns each port until the I/O thread of that port takes it */
     struct async_io *async_io;
     struct runners runners;
     struct worker *worker;
@@ -48,55 +51,56 @@ struct worker_process {
     struct uuid id;
     char name[PROCESS_NAME_TEXT];
 
-    struct io_take greeting; /* asks for nothing but the time */
-    int64_t greet_ms;        /* how long to wait for the next */
-    bool greeting_now;
+    struct io_take first_take; /* takes no task; gets the queue's time */
+    int64_t connect_ms;        /* pause before the next attempt */
+    bool connecting;
 
     uv_signal_t signals[2];
     uv_timer_t deadline, again, watch;
     struct fleet_watch fleet_watch;
-    bool handles, stopping, gave_up, left_behind;
+    bool handles_open, stopping, gave_up, unreported;
 
     struct machine machine;
-    const char *full; /* of what; NULL: there is room */
-    int64_t looked_ms, cpu_us;
-    double cpu_used; /* cores that this process was on, lately */
-    struct seen seen;
+    const char *full;            /* the exhausted resource; NULL: none */
+    int64_t measured_ms, cpu_us; /* of the last measurement */
+    double cpu_used;             /* cores that this process used between the last two measurements */
+    struct worker_process_shared shared;
 };
 
-static int64_t steady_ms(void)
+static int64_t worker_process_steady_ms(void)
 {
     return clock_steady_ms(clock_system());
 }
 
-/* ---- the machine ---- */
+/* ---- load of the machine ---- */
 
-static void measure_cpu(struct worker_process *p, int64_t now_ms)
+static void worker_process_measure_cpu(struct worker_process *p, int64_t now_ms)
 {
-    int64_t cpu_us = clock_cpu_us(getpid()), passed_ms = now_ms - p->looked_ms;
-    if (p->looked_ms && passed_ms > 0)
+    int64_t cpu_us = clock_cpu_us(getpid()), passed_ms = now_ms - p->measured_ms;
+    if (p->measured_ms && passed_ms > 0)
         p->cpu_used = (double)(cpu_us - p->cpu_us) / (double)passed_ms / 1000;
     p->cpu_us = cpu_us;
 }
 
-static void look_at_machine(struct worker_process *p)
+static void worker_process_measure_machine(struct worker_process *p)
 {
-    int64_t now_ms = steady_ms();
-    if (p->looked_ms && now_ms < p->looked_ms + LOOK_MS)
+    int64_t now_ms = worker_process_steady_ms();
+    if (p->measured_ms && now_ms < p->measured_ms + MACHINE_MS)
         return;
-    measure_cpu(p, now_ms);
-    p->looked_ms = now_ms;
-    machine_look("", &p->machine);
-    pthread_mutex_lock(&p->seen.lock);
-    p->seen.machine = p->machine;
-    pthread_mutex_unlock(&p->seen.lock);
+    worker_process_measure_cpu(p, now_ms);
+    p->measured_ms = now_ms;
+    machine_measure("", &p->machine);
+    pthread_mutex_lock(&p->shared.lock);
+    p->shared.machine = p->machine;
+    pthread_mutex_unlock(&p->shared.lock);
 }
 
-/* A machine that others keep busy still runs one at a time: better late than never. One without memory runs none. */
-static bool may_take(void *context)
+/* On a machine with a high load the worker still runs one task at a time, so that tasks do not starve. Without free
+ * memory it takes none. */
+static bool worker_process_may_take(void *context)
 {
     struct worker_process *p = context;
-    look_at_machine(p);
+    worker_process_measure_machine(p);
     const char *full = machine_is_full(&p->machine);
     if (full && !p->full)
         log_warn("worker_full", kv_str("of", str_from(full)), kv_i64("memory_used_mb", p->machine.memory_used_mb),
@@ -107,10 +111,11 @@ static bool may_take(void *context)
     return !full || (full[0] == 'l' && worker_running(p->worker) == 0);
 }
 
-/* ---- the queue's time ---- */
+/* ---- clock of the queue ---- */
 
-/* When it was asked is not known; not longer ago than a take takes. So only the lower bound is sharp, and that is what counts. */
-static void queue_time(void *context, int64_t queue_us)
+/* The request was sent at an unknown time, at most TAKE_LONGEST_US ago. So only the lower bound of the offset is
+ * exact, and only that is used. */
+static void worker_process_on_queue_time(void *context, int64_t queue_us)
 {
     struct worker_process *p = context;
     int64_t now_us = clock_steady_us(p->setup.clock);
@@ -121,9 +126,9 @@ static void queue_time(void *context, int64_t queue_us)
     clock_correct(p->clock, v.low_us, 0);
 }
 
-/* ---- what it says of itself ---- */
+/* ---- description, readiness and metrics ---- */
 
-static void write_words(struct jw *w, const char *name, const struct str *v, size_t n)
+static void worker_process_write_list(struct jw *w, const char *name, const struct str *v, size_t n)
 {
     jw_key(w, name);
     jw_array(w);
@@ -132,14 +137,14 @@ static void write_words(struct jw *w, const char *name, const struct str *v, siz
     jw_array_end(w);
 }
 
-static void describe(void *context, struct jw *w)
+static void worker_process_describe(void *context, struct jw *w)
 {
     struct worker_process *p = context;
     const struct queue_filter *f = &p->setup.filter;
-    look_at_machine(p);
-    write_words(w, "queues", f->queues, f->queue_count);
-    write_words(w, "tenants", f->tenants, f->tenant_count);
-    write_words(w, "labels", f->labels, f->label_count);
+    worker_process_measure_machine(p);
+    worker_process_write_list(w, "queues", f->queues, f->queue_count);
+    worker_process_write_list(w, "tenants", f->tenants, f->tenant_count);
+    worker_process_write_list(w, "labels", f->labels, f->label_count);
     jw_kv_i64(w, "priority_min", f->priority_min);
     jw_kv_i64(w, "priority_max", f->priority_max);
     jw_key(w, "cpu");
@@ -160,147 +165,150 @@ static void describe(void *context, struct jw *w)
         jw_kv_cstr(w, "full", p->full);
 }
 
-static bool is_ready(void *context, struct error *e)
+static bool worker_process_is_ready(void *context, struct error *e)
 {
     struct worker_process *p = context;
-    pthread_mutex_lock(&p->seen.lock);
-    bool stopping = p->seen.stopping;
-    pthread_mutex_unlock(&p->seen.lock);
+    pthread_mutex_lock(&p->shared.lock);
+    bool stopping = p->shared.stopping;
+    pthread_mutex_unlock(&p->shared.lock);
     struct async_io_health take, publish;
     async_io_threads_health(p->async_io, ASYNC_IO_TAKE, &take);
     async_io_threads_health(p->async_io, ASYNC_IO_PUBLISH, &publish);
     if (stopping)
-        error_set(e, ERR_UNAVAILABLE, "it is shutting down");
+        error_set(e, ERR_UNAVAILABLE, "the worker is shutting down");
     else if (!take.answered || take.down_ms)
         error_set(e, ERR_UNAVAILABLE, "the queue does not answer: %s", take.why.text);
     else if (publish.down_ms)
-        error_set(e, ERR_UNAVAILABLE, "the events do not answer: %s", publish.why.text);
+        error_set(e, ERR_UNAVAILABLE, "the events server does not answer: %s", publish.why.text);
     else
         return true;
     return false;
 }
 
-static void print_metrics(void *context, struct buf *out)
+static void worker_process_print_metrics(void *context, struct buf *out)
 {
     struct worker_process *p = context;
-    pthread_mutex_lock(&p->seen.lock);
-    struct machine m = p->seen.machine;
-    pthread_mutex_unlock(&p->seen.lock);
+    pthread_mutex_lock(&p->shared.lock);
+    struct machine m = p->shared.machine;
+    pthread_mutex_unlock(&p->shared.lock);
     metrics_print(p->metrics, out);
     buf_printf(out,
                "# HELP belfry_machine_memory_bytes Memory of the machine, or of its control group\n"
                "# TYPE belfry_machine_memory_bytes gauge\nbelfry_machine_memory_bytes %lld\n"
-               "# HELP belfry_machine_memory_used_bytes Of that, what is in use\n"
+               "# HELP belfry_machine_memory_used_bytes Used memory of the machine, or of its control group\n"
                "# TYPE belfry_machine_memory_used_bytes gauge\nbelfry_machine_memory_used_bytes %lld\n"
-               "# HELP belfry_machine_load How many wanted a core, over the last minute\n"
+               "# HELP belfry_machine_load Load average of the last minute\n"
                "# TYPE belfry_machine_load gauge\nbelfry_machine_load %.2f\n",
                (long long)m.memory_mb << 20, (long long)m.memory_used_mb << 20, m.load);
 }
 
-static void on_watch(uv_timer_t *timer)
+static void worker_process_on_watch(uv_timer_t *timer)
 {
     struct worker_process *p = timer->data;
-    fleet_watch_look(&p->fleet_watch);
+    fleet_watch_check(&p->fleet_watch);
 }
 
 /* ---- the loop ---- */
 
-static void close_handles(struct worker_process *p)
+static void worker_process_close_handles(struct worker_process *p)
 {
-    if (!p->handles)
+    if (!p->handles_open)
         return;
     for (size_t i = 0; i < array_count(p->signals); i++)
         uv_close((uv_handle_t *)&p->signals[i], NULL);
     uv_close((uv_handle_t *)&p->deadline, NULL);
     uv_close((uv_handle_t *)&p->again, NULL);
     uv_close((uv_handle_t *)&p->watch, NULL);
-    p->handles = false;
+    p->handles_open = false;
 }
 
-static void end(struct worker_process *p)
+static void worker_process_end(struct worker_process *p)
 {
-    close_handles(p);
+    worker_process_close_handles(p);
     loop_stop(p->loop);
 }
 
-static int64_t step(void *context, int64_t now_us)
+static int64_t worker_process_on_step(void *context, struct moment now)
 {
     struct worker_process *p = context;
-    if (p->handles && p->stopping && !p->worker && !p->greeting_now)
-        end(p);
-    if (!p->worker || !p->handles)
+    assert_owned(&p->loop_thread);
+    if (p->handles_open && p->stopping && !p->worker && !p->connecting)
+        worker_process_end(p);
+    if (!p->worker || !p->handles_open)
         return INT64_MAX;
-    int64_t wake_ms = worker_step(p->worker, now_us / 1000, clock_behind_ms(p->clock));
+    int64_t wake_ms = worker_step(p->worker, now, clock_behind_ms(p->clock));
     if (p->stopping && worker_is_idle(p->worker))
-        end(p);
+        worker_process_end(p);
     return wake_ms;
 }
 
-/* Nobody takes what it has to say: the queue will notice that it is gone. */
-static void on_silence(uv_timer_t *timer)
+/* The outcomes could not be reported in time. The process ends; the queue's delivery timeout reports the tasks as
+ * lost. */
+static void worker_process_on_report_deadline(uv_timer_t *timer)
 {
     struct worker_process *p = timer->data;
     log_error("left_unreported", kv_i64("outcomes", (int64_t)worker_unpublished(p->worker)),
               kv_i64("running", (int64_t)worker_running(p->worker)));
-    p->left_behind = true;
-    end(p);
+    p->unreported = true;
+    worker_process_end(p);
 }
 
-static void give_up(struct worker_process *p)
+static void worker_process_give_up(struct worker_process *p)
 {
     if (p->gave_up || !p->worker)
         return;
     p->gave_up = true;
     worker_give_up(p->worker);
-    uv_timer_start(&p->deadline, on_silence, LAST_WORDS_MS, 0);
+    uv_timer_start(&p->deadline, worker_process_on_report_deadline, REPORT_MS, 0);
 }
 
-static void on_deadline(uv_timer_t *timer)
+static void worker_process_on_drain_deadline(uv_timer_t *timer)
 {
     struct worker_process *p = timer->data;
     log_warn("drain_deadline", kv_i64("running", (int64_t)worker_running(p->worker)));
-    give_up(p);
+    worker_process_give_up(p);
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void worker_process_on_signal(uv_signal_t *handle, int number)
 {
     struct worker_process *p = handle->data;
     (void)number;
+    assert_owned(&p->loop_thread);
     if (p->stopping) {
-        give_up(p); /* asked twice: at once, then */
+        worker_process_give_up(p); /* a second signal: do not wait for running tasks */
         return;
     }
     p->stopping = true;
-    pthread_mutex_lock(&p->seen.lock);
-    p->seen.stopping = true;
-    pthread_mutex_unlock(&p->seen.lock);
+    pthread_mutex_lock(&p->shared.lock);
+    p->shared.stopping = true;
+    pthread_mutex_unlock(&p->shared.lock);
     log_info("stopping", kv_i64("deadline_ms", p->setup.drain_ms));
     if (p->worker)
         worker_stop_taking(p->worker);
-    uv_timer_start(&p->deadline, on_deadline, (uint64_t)p->setup.drain_ms, 0);
+    uv_timer_start(&p->deadline, worker_process_on_drain_deadline, (uint64_t)p->setup.drain_ms, 0);
 }
 
-static void watch(struct worker_process *p)
+static void worker_process_start_handles(struct worker_process *p)
 {
     static const int numbers[] = { SIGTERM, SIGINT };
     uv_loop_t *loop = loop_uv(p->loop);
     for (size_t i = 0; i < array_count(p->signals); i++) {
         uv_signal_init(loop, &p->signals[i]);
         p->signals[i].data = p;
-        uv_signal_start(&p->signals[i], on_signal, numbers[i]);
+        uv_signal_start(&p->signals[i], worker_process_on_signal, numbers[i]);
     }
     uv_timer_t *const timers[] = { &p->deadline, &p->again, &p->watch };
     for (size_t i = 0; i < array_count(timers); i++) {
         uv_timer_init(loop, timers[i]);
         timers[i]->data = p;
     }
-    uv_timer_start(&p->watch, on_watch, WATCH_MS, WATCH_MS);
-    p->handles = true;
+    uv_timer_start(&p->watch, worker_process_on_watch, WATCH_MS, WATCH_MS);
+    p->handles_open = true;
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and stop ---- */
 
-static struct uuid new_id(struct clock *clock)
+static struct uuid worker_process_new_id(struct clock *clock)
 {
     struct uuid_gen ids;
     uint64_t seed;
@@ -309,7 +317,7 @@ static struct uuid new_id(struct clock *clock)
     return uuid_next(&ids, clock_wall_ms(clock));
 }
 
-static void make_worker(struct worker_process *p)
+static void worker_process_make_worker(struct worker_process *p)
 {
     struct worker_setup setup = {
         .async_io = p->async_io,
@@ -323,9 +331,9 @@ static void make_worker(struct worker_process *p)
         .cpu_milli = p->setup.cpu_milli,
         .memory_mb = p->setup.memory_mb,
         .fleet = true,
-        .describe = describe,
-        .may_take = may_take,
-        .queue_time = queue_time,
+        .describe = worker_process_describe,
+        .may_take = worker_process_may_take,
+        .queue_time = worker_process_on_queue_time,
         .context = p,
     };
     memcpy(setup.runners, p->runners.v, sizeof setup.runners);
@@ -333,64 +341,66 @@ static void make_worker(struct worker_process *p)
     p->worker = worker_new(&setup);
 }
 
-/* The queue says what time it is before the worker begins: no time of its own is ever mixed with that. */
-static void greet(struct worker_process *p);
+/* The worker starts after the queue has told its time, so that it never mixes that with the time of this machine. */
+static void worker_process_connect(struct worker_process *p);
 
-static void on_again(uv_timer_t *timer)
+static void worker_process_on_retry(uv_timer_t *timer)
 {
-    greet(timer->data);
+    worker_process_connect(timer->data);
 }
 
-static void greeted(struct io_request *e)
+static void worker_process_on_connected(struct io_request *e)
 {
     struct worker_process *p = e->context;
-    struct taken taken = p->greeting.ret;
-    arena_release(&p->greeting.arena);
-    p->greeting_now = false;
+    struct taken taken = p->first_take.ret;
+    arena_release(&p->first_take.arena);
+    p->connecting = false;
     if (p->stopping)
         return;
     if (e->rc) {
-        p->greet_ms = p->greet_ms ? min_of(2 * p->greet_ms, (int64_t)GREET_MAX_MS) : GREET_MIN_MS;
-        uv_timer_start(&p->again, on_again, (uint64_t)p->greet_ms, 0);
+        p->connect_ms = p->connect_ms ? min_of(2 * p->connect_ms, (int64_t)CONNECT_MAX_MS) : CONNECT_MIN_MS;
+        uv_timer_start(&p->again, worker_process_on_retry, (uint64_t)p->connect_ms, 0);
         return;
     }
-    queue_time(p, taken.queue_us);
-    make_worker(p);
+    worker_process_on_queue_time(p, taken.queue_us);
+    worker_process_make_worker(p);
     log_info("worker_ready", kv_cstr("name", p->name), kv_i64("slots", (int64_t)p->setup.slots));
 }
 
-static void greet(struct worker_process *p)
+static void worker_process_connect(struct worker_process *p)
 {
-    p->greeting = (struct io_take){ .io_request = { .kind = IO_TAKE, .done = greeted, .context = p },
-                                    .ask = { .now_ms = clock_wall_ms(p->clock),
-                                             .visibility_ms = VISIBILITY_MS,
-                                             .worker = p->id,
-                                             .cpu_milli = -1,
-                                             .memory_mb = -1 } };
-    arena_init(&p->greeting.arena, GREET_ARENA);
-    p->greeting_now = true;
-    async_io_submit(p->async_io, &p->greeting.io_request);
+    p->first_take =
+        (struct io_take){ .io_request = { .kind = IO_TAKE, .done = worker_process_on_connected, .context = p },
+                          .ask = { .now_ms = clock_wall_ms(p->clock),
+                                   .visibility_ms = VISIBILITY_MS,
+                                   .worker = p->id,
+                                   .cpu_milli = -1,
+                                   .memory_mb = -1 } };
+    arena_init(&p->first_take.arena, CONNECT_ARENA);
+    p->connecting = true;
+    async_io_submit(p->async_io, &p->first_take.io_request);
 }
 
-static enum err listen_for_others(struct worker_process *p, struct error *e)
+static enum err worker_process_start_health_server(struct worker_process *p, struct error *e)
 {
-    struct health_server_setup setup = {
-        .listen = p->setup.listen, .ready = is_ready, .metrics = print_metrics, .context = p
-    };
+    struct health_server_setup setup = { .listen = p->setup.listen,
+                                         .ready = worker_process_is_ready,
+                                         .metrics = worker_process_print_metrics,
+                                         .context = p };
     return p->setup.listen ? health_server_new(&setup, &p->health_server, e) : ERR_OK;
 }
 
-static enum err assemble(struct worker_process *p, struct error *e)
+static enum err worker_process_assemble(struct worker_process *p, struct error *e)
 {
     process_prepare();
     process_name(p->name);
-    p->id = new_id(p->clock);
-    look_at_machine(p);
+    p->id = worker_process_new_id(p->clock);
+    worker_process_measure_machine(p);
     if (!p->setup.cpu_milli)
         p->setup.cpu_milli = p->machine.cpu_milli;
     if (!p->setup.memory_mb)
         p->setup.memory_mb = p->machine.memory_mb;
-    struct loop_setup loop = { .clock = p->clock, .step = step, .context = p };
+    struct loop_setup loop = { .clock = p->clock, .step = worker_process_on_step, .context = p };
     struct fleet_setup fleet = { .urls = p->setup.fleet, .filter = &p->setup.filter };
     if (fleet_open(&fleet, &p->fleet, e) || loop_new(&loop, &p->loop, e))
         return e->code;
@@ -402,16 +412,16 @@ static enum err assemble(struct worker_process *p, struct error *e)
                                      .brokers = p->setup.brokers };
     struct async_io_threads_setup async_io = {
         .loop = p->loop,
-        .open = fleet_hand_over,
+        .open = fleet_take_port,
         .context = &p->fleet,
     };
     memcpy(async_io.wanted, p->fleet.wanted, sizeof async_io.wanted);
     if (runners_open(&runners, &p->runners, e) || async_io_threads_new(&async_io, &p->async_io, e))
         return e->code;
     p->fleet_watch.async_io = p->async_io;
-    watch(p);
-    greet(p);
-    return listen_for_others(p, e);
+    worker_process_start_handles(p);
+    worker_process_connect(p);
+    return worker_process_start_health_server(p, e);
 }
 
 enum err worker_process_new(const struct worker_process_setup *setup, struct worker_process **ret, struct error *e)
@@ -421,8 +431,8 @@ enum err worker_process_new(const struct worker_process_setup *setup, struct wor
     p->setup = *setup;
     p->clock = clock_offset_new(setup->clock);
     p->metrics = metrics_new();
-    pthread_mutex_init(&p->seen.lock, NULL);
-    if (assemble(p, &why)) {
+    pthread_mutex_init(&p->shared.lock, NULL);
+    if (worker_process_assemble(p, &why)) {
         worker_process_free(p);
         *e = why;
         return e->code;
@@ -433,29 +443,32 @@ enum err worker_process_new(const struct worker_process_setup *setup, struct wor
 
 bool worker_process_run(struct worker_process *p)
 {
+    thread_owner_take(&p->loop_thread);
     loop_run(p->loop);
-    return !p->left_behind;
+    thread_owner_drop(&p->loop_thread);
+    return !p->unreported;
 }
 
-/* Who was left behind has errands and runs under way that nobody ends: the process ends, and they with it. */
+/* With unreported outcomes, requests and attempts are still under way and cannot be ended: the exit of the process
+ * ends them. */
 void worker_process_free(struct worker_process *p)
 {
-    if (!p || p->left_behind)
+    if (!p || p->unreported)
         return;
     health_server_free(p->health_server);
     async_io_threads_free(p->async_io);
     fleet_release(&p->fleet);
-    if (p->greeting_now)
-        arena_release(&p->greeting.arena);
+    if (p->connecting)
+        arena_release(&p->first_take.arena);
     if (p->loop)
-        close_handles(p);
+        worker_process_close_handles(p);
     worker_free(p->worker);
     p->worker = NULL;
     runners_free(&p->runners);
     loop_free(p->loop);
     clock_offset_free(p->clock);
     metrics_free(p->metrics);
-    pthread_mutex_destroy(&p->seen.lock);
+    pthread_mutex_destroy(&p->shared.lock);
     free(p);
 }
 

@@ -1,8 +1,11 @@
 #pragma once
-/* server/worker_process.h - one worker of a fleet: a loop, the role, a courier to queue and events, and those who run targets. No store is
- * near it.
+/* server/worker_process.h - one worker process of a fleet: a loop, the worker role, I/O threads to queue and events,
+ * and the runners of targets. It has no store.
  *
- * Its time is the queue's where that has a clock. It may be killed at any moment: what it ran lapses. */
+ * It uses the queue's clock, if the queue has one. It may be killed at any time: its deliveries time out, and the
+ * tasks run elsewhere.
+ *
+ * Threads: one thread calls all functions; it is the loop thread while worker_process_run runs. */
 #include "server/fleet_url.h"
 #include "server/process.h"
 
@@ -10,24 +13,25 @@ struct worker_process_setup {
     struct clock *clock;
     struct fleet_urls *fleet; /* queue and events; borrowed */
     struct queue_filter filter;
-    int64_t cpu_milli, memory_mb; /* room for tasks that say how much they need; 0: what the machine has */
+    int64_t cpu_milli, memory_mb; /* capacity for tasks that declare their needs; 0: that of the machine */
     size_t slots;
     bool allow_loopback;
-    const char *ca_file;           /* NULL: the system's list */
-    const struct brokers *brokers; /* that tasks may name; borrowed. NULL: none */
-    const char *listen;            /* of its vitals; NULL: none */
+    const char *ca_file;           /* trusted certificates; NULL: the system's list */
+    const struct brokers *brokers; /* brokers that tasks may name; borrowed. NULL: none */
+    const char *listen;            /* of /health, /ready and /metrics; NULL: not served */
     int64_t drain_ms;
 };
 
 struct worker_process;
 
-/* It listens, and has asked for nothing yet. */
+/* Opens everything and listens; takes no task yet. */
 enum err worker_process_new(const struct worker_process_setup *setup, struct worker_process **ret,
                             struct error *e) must_use;
 void worker_process_free(struct worker_process *p); /* NULL is fine */
 
-/* Until it has drained, after SIGTERM or SIGINT; false: what it could not report to anybody is left to lapse. */
+/* Runs until it has drained, after SIGTERM or SIGINT. False: it could not report every outcome; those deliveries
+ * time out. */
 bool worker_process_run(struct worker_process *p);
 
-uint16_t worker_process_port(const struct worker_process *p); /* of its vitals; 0: none */
+uint16_t worker_process_port(const struct worker_process *p); /* of the health server; 0: none */
 const char *worker_process_name(const struct worker_process *p);

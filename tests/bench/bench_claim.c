@@ -1,5 +1,6 @@
-/* How long a claim takes, on one connection or on several databases in turn, so that what else the machine does falls on all alike. Each
- * turn inserts tasks that are due, claims them, which is what is timed, and settles them. tests/bench/claims fills databases for it.
+/* Measures the duration of a claim, on one connection or on several databases in turn, so that other load of the
+ * machine affects all of them alike. Each turn inserts due tasks, claims them (only this is timed), and settles
+ * them. tests/bench/claims fills databases for it.
  *
  *   build/tests/bench/bench_claim SECONDS postgres://… [postgres://…]
  *
@@ -20,7 +21,7 @@ struct database {
     struct store *store;
     struct uuid_gen ids;
     struct uuid node;
-    double *ms; /* each claim's, in order */
+    double *ms; /* duration of each claim, in order */
     size_t n, window_from;
 };
 
@@ -111,7 +112,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of the samples from one on. */
+/* Prints percentiles of the samples from index `from` on. */
 static void print(const struct database *d, int number, const char *when, size_t from)
 {
     size_t n = d->n - from;

@@ -1,5 +1,5 @@
-/* How many tasks a second the API takes: the real server, batcher and store, and a client in the same process that keeps one
- * request under way on each of its connections.
+/* Measures how many tasks a second the API accepts: the real server, batcher and store, and a client in the same
+ * process with one request at a time on each of its connections.
  *
  *   bench_http FOLDER|memory [CONNECTIONS [BATCH [SECONDS]]]      BATCH 1: single creates */
 #include <arpa/inet.h>
@@ -22,7 +22,7 @@
 
 struct client {
     int fd;
-    size_t got; /* bytes of the answer so far */
+    size_t got; /* received bytes of the answer */
     size_t want;
     char head[1024];
 };
@@ -77,7 +77,7 @@ static void send_request(struct client *c, const char *key, size_t batch)
     c->got = c->want = 0;
 }
 
-/* True once the whole answer is here. */
+/* True: the answer is complete. */
 static bool receive(struct client *c)
 {
     char rest[65536];
@@ -103,7 +103,7 @@ static bool receive(struct client *c)
     return c->got >= c->want;
 }
 
-/* Of the whole process, client included: what a busy machine does not change. */
+/* CPU time of the whole process, including the client. Other load of the machine does not change it. */
 static double cpu_seconds(void)
 {
     struct rusage u;

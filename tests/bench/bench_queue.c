@@ -1,4 +1,5 @@
-/* How fast a queue on Redis is: NOOP tasks pushed by one, taken and acknowledged by several, all at once, in batches. Figures, not a verdict.
+/* Measures a queue on Redis: one thread pushes NOOP tasks in batches, while several take and acknowledge them.
+ * Prints figures; it does not pass or fail.
  *
  *   meson setup build --buildtype=release && ninja -C build bench_queue
  *   build/tests/bench/bench_queue redis://… [TASKS [WORKERS]] */

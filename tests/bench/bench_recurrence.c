@@ -1,5 +1,7 @@
-/* How fast the time core answers: the next occurrence of common and of awkward rules, one core. Figures, not a verdict:
- * docs/BENCHMARKS.md holds them. Build it optimised: meson setup build --buildtype=release && ninja -C build bench_recurrence */
+/* Measures the time core: next occurrence of common and of difficult rules, on one core. Prints figures
+ * (docs/BENCHMARKS.md); it does not pass or fail. Build it optimised:
+ *
+ *   meson setup build --buildtype=release && ninja -C build bench_recurrence */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,10 +30,10 @@ static const struct {
 
 static int64_t start_of(int64_t i)
 {
-    return 1767225600000 + i * 7919 * 1000 % (20LL * 365 * DAY_MS); /* 2026 to 2046, in no order */
+    return 1767225600000 + i * 7919 * 1000 % (20LL * 365 * DAY_MS); /* between 2026 and 2046, not in order */
 }
 
-/* Best of a few rounds, in answers a second. */
+/* Answers a second, the best of several rounds. */
 static double rate(const struct recurrence *r, int64_t *checksum)
 {
     double best = 0;
@@ -52,7 +54,7 @@ static double slowest_us(const struct recurrence *r)
 {
     double worst = 0;
     for (int64_t i = 0; i < 2000; i++) {
-        double best = 1e9; /* of three: what the rule takes, not what the machine was doing */
+        double best = 1e9; /* the best of three, so that other load of the machine matters less */
         for (int again = 0; again < 3; again++) {
             struct occurrence o;
             int64_t begun = clock_steady_ns(clock_system());

@@ -1,5 +1,5 @@
-/* Webhooks a second from one thread into the sink in a second process: by a bare loop around libcurl, which does nothing but
- * call, and by the HTTP runner. The ratio is what our own work costs: docs/BENCHMARKS.md holds it.
+/* Measures webhook calls a second from one thread to a sink in a second process: by a bare loop around libcurl, and
+ * by the HTTP runner. Their ratio is the overhead of the runner (docs/BENCHMARKS.md).
  *
  *   bench_runner [CALLS [CONCURRENCY]]      build it optimised */
 #include <signal.h>
@@ -102,12 +102,12 @@ int main(int argc, char **argv)
     pid_t child = fork();
     if (child == 0)
         return sink_run(sink, &e) == ERR_OK ? 0 : 1;
-    struct bare_load load = {
+    struct bare_curl_load load = {
         .clock = clock_system(), .url = url, .payload = payload, .calls = calls, .concurrency = concurrency
     };
     for (int round = 0; round < ROUNDS; round++) {
         double bare = 0, ours = runner_rate(url, calls, concurrency);
-        if (bench_bare(&load, &bare, &e)) {
+        if (bench_bare_curl(&load, &bare, &e)) {
             fprintf(stderr, "%s\n", e.text);
             break;
         }

@@ -1,10 +1,10 @@
-/* How fast a store is on one connection, every batch durable: inserts, and claim + settle with the execution written, in
- * batches of 1,000, and forgetting that in batches of 250, with 1,000 and with 1,000,000 tasks waiting besides. Figures, not a verdict:
- * docs/BENCHMARKS.md holds them. CPU is that of this process, which for SQLite is all of it.
+/* Measures a store on one connection; every batch is durable. Inserts, and claim + settle with executions, in
+ * batches of 1,000, and purges in batches of 250; with 1,000 and with 1,000,000 other waiting tasks. Prints figures
+ * (docs/BENCHMARKS.md); it does not pass or fail. CPU is that of this process, which for SQLite includes the store.
  *
  *   meson setup build --buildtype=release && ninja -C build bench_store
  *   build/tests/bench/bench_store [DIRECTORY [WAITING…]]
- *   build/tests/bench/bench_store postgres://… [WAITING]     of an empty database: one figure, for what it leaves is there */
+ *   build/tests/bench/bench_store postgres://… [WAITING]     an empty database; one WAITING only: its data remains */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,13 @@
 #include "store/postgres/store_postgres.h"
 #include "store/sqlite/store_sqlite.h"
 
-enum { BATCH = 1000, BATCH_MS = 100 /* of the tasks' time */, MEASURED = 100000, DRAINED = 100000, FORGOTTEN = 250 };
+enum {
+    BATCH = 1000,
+    BATCH_MS = 100 /* simulated time for each batch */,
+    MEASURED = 100000,
+    DRAINED = 100000,
+    FORGOTTEN = 250
+};
 
 static const char payload[] =
     "{\"order\":\"8f14e45f-ceea-467f-a8d5-0b1c7c0f1c11\",\"customer\":\"c-20394\",\"lines\":[{\"sku\":"
@@ -42,7 +48,7 @@ static int64_t now_ns(void)
     return clock_steady_ns(clock_system());
 }
 
-/* What the writing thread computed, as against waiting for the disk or for others on the machine. */
+/* CPU time of the writing thread, without waits for the disk or other processes. */
 static int64_t cpu_ns(void)
 {
     struct rusage u;
@@ -147,7 +153,8 @@ static void settle_all(struct bench *b, const struct tasks *tasks)
     apply(b, &op.op);
 }
 
-/* Claims and settles up to count of what is due by until_ms; in pairs. *ret_claims is what the claims alone took. */
+/* Claims and settles up to count tasks that are due by until_ms, one claim and one settle in turn. *ret_claims: the
+ * claims alone. */
 static struct figure drain(struct bench *b, int64_t count, int64_t until_ms, struct figure *ret_claims)
 {
     struct lane_quota lanes[] = {
@@ -181,7 +188,8 @@ static struct figure drain(struct bench *b, int64_t count, int64_t until_ms, str
     return end(begun, done);
 }
 
-/* Everything that is over, with its executions, in small batches; *ret_slowest_ns is what a settle may have to wait for, in CPU. */
+/* Purges all finished tasks with their executions, in small batches. *ret_slowest_ns: CPU time of the slowest batch,
+ * for which a settle may have to wait. */
 static struct figure forget(struct bench *b, int64_t *ret_slowest_ns)
 {
     struct figure begun = begin();

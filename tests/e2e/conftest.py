@@ -135,7 +135,7 @@ BROKERS = {"amqp": "rabbitmq", "rabbitmq": "rabbitmq", "kafka": "kafka"}
 
 
 def broker_of(nodeid):
-    """Which of those that take seconds to start a test runs on, as its name says. Where most do, all workers start them: None."""
+    """The slow-starting broker that a test needs, by its name. None in ./test long, where every worker needs them all."""
     if os.environ.get("BELFRY_TEST_LONG"):
         return None
     return next((broker for word, broker in BROKERS.items() if word in nodeid), None)
@@ -143,8 +143,8 @@ def broker_of(nodeid):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Workers get a test when they have done another, but for those that run on a broker: they are one worker's, and its first, so that no
-    other starts that broker."""
+    """A worker gets the next test when it has done one. Tests that need a broker all go to one worker, first, so that only that worker
+    starts the broker."""
     if config.getoption("topology") in FLEETS:
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -157,8 +157,8 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def spread(items):
-    """What is bound to one worker comes first. What else takes long is spread among the others, and none of it comes last, when other workers
-    have nothing left to do."""
+    """Tests that are bound to one worker come first. Other long tests are spread among the short ones, and none is last, when the other
+    workers have nothing left to do."""
     bound = [item for item in items if broker_of(item.nodeid)]
     items = [item for item in items if not broker_of(item.nodeid)]
     slow = [item for item in items if item.path.parent.name == "faults" or runs_on(item) != "standalone"]

@@ -1,4 +1,4 @@
-"""A server that speaks API.md's shapes from a script: it answers what a test tells it to, and keeps what it was asked."""
+"""A scripted server with the shapes of the API: it answers what a test tells it to, and records the requests."""
 
 import dataclasses
 import http.server

@@ -115,7 +115,7 @@ def test_openapi_describes_every_route_and_nothing_else(client):
     assert described == {*WRITES, *(("GET", p) for p in READS + PUBLIC)}
     for method, path in described:
         answer = client.request(method, path)
-        assert answer.status != 405 and b"there is nothing at this path" not in answer.body, (method, path, answer)
+        assert answer.status != 405 and b"there is no route at this path" not in answer.body, (method, path, answer)
 
 
 def test_a_path_that_is_not_there_and_a_method_that_is_not(client):

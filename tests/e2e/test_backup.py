@@ -92,7 +92,7 @@ def test_backup_under_load_restores_all_that_was_acknowledged_and_it_fires(belfr
 
     copy = make_server(start=False)
     done = restore(belfry, path, copy.data_dir)
-    assert done.code == 0 and f"{copy.data_dir} holds " in done.out and "SCHEDULED" in done.out and done.err == ""
+    assert done.code == 0 and f"{copy.data_dir} contains " in done.out and "SCHEDULED" in done.out and done.err == ""
     assert {stat.S_IMODE(f.stat().st_mode) for f in copy.data_dir.iterdir()} == {0o600}
     copy.start()
     assert copy.key == server.key
@@ -177,7 +177,7 @@ def test_backup_does_not_overwrite_unless_told(belfry, make_server, tmp_path):
     assert restore(belfry, path, tmp_path / "new").code == 0
     for own in ("belfry.db", "pepper", "belfry.db-wal"):
         done = backup(belfry, server, server.data_dir / own, "--force")
-        assert done.code == 1 and "is what is to be copied" in done.err
+        assert done.code == 1 and "belongs to the data directory" in done.err
     assert sorted(f.name for f in tmp_path.glob("*.part")) == []
 
 
@@ -197,7 +197,7 @@ def test_restore_refuses_a_running_server_and_data_that_is_there(belfry, make_se
         assert done.code == 1 and f"in use by process {server.process.pid}" in done.err
     server.stop()
     done = restore(belfry, path, server.data_dir)
-    assert done.code == 1 and "holds data already" in done.err and "--force" in done.err
+    assert done.code == 1 and "contains data already" in done.err and "--force" in done.err
     server.start()
     assert {task["id"] for task in server.client().all("/v1/tasks")} == set(ids)
 

@@ -30,7 +30,7 @@ def test_help_lists_every_command(belfry, args):
     done = belfry(*args)
     assert (done.code, done.err) == (0, "")
     assert re.findall(r"^  (\S+) +\S", done.out, re.M) == SHOWN
-    assert "Usage: belfry COMMAND [OPTION…] [WORD…]\n" in done.out
+    assert "Usage: belfry COMMAND [OPTION…] [ARGUMENT…]\n" in done.out
     assert "Exit codes: 0 done, 1 refused or failed, 2 wrong usage, 3 server unreachable.\n" in done.out
 
 
@@ -81,12 +81,12 @@ def test_help_wins_over_missing_words_but_not_over_mistakes(belfry):
     (["--json"], "belfry: there is no command '--json'; 'belfry --help' lists them\n"),
     (["a\x1b[31mb"], "belfry: there is no command 'a?[31mb'; 'belfry --help' lists them\n"),
     ([b"\xff\xfe"], "belfry: there is no command '??'; 'belfry --help' lists them\n"),
-    (["version", "1.0"], "belfry version: takes no words, and '1.0' is one\nTry 'belfry version --help'.\n"),
+    (["version", "1.0"], "belfry version: takes no arguments, but got '1.0'\nTry 'belfry version --help'.\n"),
     (["version", "--jsno"],
      "belfry version: --jsno is not an option, did you mean --json?\nTry 'belfry version --help'.\n"),
-    (["completion"], "belfry completion: name one shell: bash, zsh or fish\n"),
-    (["completion", "tcsh"], "belfry completion: name one shell: bash, zsh or fish\n"),
-    (["completion", "bash", "zsh"], "belfry completion: name one shell: bash, zsh or fish\n"),
+    (["completion"], "belfry completion: give one shell: bash, zsh or fish\n"),
+    (["completion", "tcsh"], "belfry completion: give one shell: bash, zsh or fish\n"),
+    (["completion", "bash", "zsh"], "belfry completion: give one shell: bash, zsh or fish\n"),
 ])
 def test_wrong_usage_exits_2_with_a_sentence(belfry, args, sentence):
     done = belfry(*args)

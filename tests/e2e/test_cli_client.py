@@ -109,8 +109,8 @@ def test_server_is_taken_from_the_flag_then_the_environment(ask, stub, belfry):
     ("127.0.0.1:8080", "--server must begin with http:// or https://"),
     ("ftp://127.0.0.1", "--server must begin with http:// or https://"),
     ("http://", "--server must begin with http:// or https://"),
-    ("http://:80", "--server is no URL: write it like http://127.0.0.1:8080"),
-    ("http://a b", "--server is no URL: write it like http://127.0.0.1:8080"),
+    ("http://:80", "--server is not a URL: write it as http://127.0.0.1:8080"),
+    ("http://a b", "--server is not a URL: write it as http://127.0.0.1:8080"),
 ])
 def test_wrong_server_is_wrong_usage(ask, url, sentence):
     done = ask("list", "--server", url)
@@ -165,26 +165,26 @@ def test_local_key_is_not_sent_to_a_server_elsewhere(ask, stub, tmp_path):
 
 def test_401_says_where_a_key_was_looked_for(ask, stub, tmp_path):
     stub.on("GET", "/v1/tasks", problem(401, "a key is needed"))
-    start = f"belfry list: the server at {stub.url} wants an API key; "
-    assert ask("list").err == start + "that of BELFRY_KEY is not accepted\n"
-    assert ask("list", "--key", "bf_x").err == start + "that of --key is not accepted\n"
+    start = f"belfry list: the server at {stub.url} requires an API key; "
+    assert ask("list").err == start + "the key of BELFRY_KEY is not accepted\n"
+    assert ask("list", "--key", "bf_x").err == start + "the key of --key is not accepted\n"
     path = tmp_path / ".local/share/belfry/admin.key"
     done = ask("list", key="")
-    assert (done.code, done.err) == (1, start + f"there is none in --key, BELFRY_KEY or {path}\n")
+    assert (done.code, done.err) == (1, start + f"none was found in --key, BELFRY_KEY or {path}\n")
     path.parent.mkdir(parents=True)
     path.write_text("\n")
-    assert ask("list", key="").err == start + f"there is none in --key, BELFRY_KEY or {path} is empty\n"
+    assert ask("list", key="").err == start + f"none was found in --key, BELFRY_KEY or {path} is empty\n"
     path.write_text("bf_old")
-    assert ask("list", key="").err == start + f"the one in {path} is not accepted\n"
+    assert ask("list", key="").err == start + f"the key in {path} is not accepted\n"
     assert ask("list", key="", env={"BELFRY_SERVER": stub.url.replace("127.0.0.1", "0.0.0.0"), "no_proxy": "*"}).err == (
-        f"belfry list: the server at {stub.url.replace('127.0.0.1', '0.0.0.0')} wants an API key; "
-        "there is none in --key or BELFRY_KEY\n")
+        f"belfry list: the server at {stub.url.replace('127.0.0.1', '0.0.0.0')} requires an API key; "
+        "none was found in --key or BELFRY_KEY\n")
 
 
 @pytest.mark.parametrize("key, sentence", [
-    ("a b", "--key: is no key: it holds blanks or unprintable characters"),
-    ("a\nX-Evil: 1", "--key: is no key: it holds blanks or unprintable characters"),
-    ("bf_ü", "--key: is no key: it holds blanks or unprintable characters"),
+    ("a b", "--key: is not an API key: it contains blanks or unprintable characters"),
+    ("a\nX-Evil: 1", "--key: is not an API key: it contains blanks or unprintable characters"),
+    ("bf_ü", "--key: is not an API key: it contains blanks or unprintable characters"),
     ("file:/nonexistent/key", "--key cannot be read: /nonexistent/key: No such file or directory"),
     ("file:/dev/null", "--key cannot be read: /dev/null is empty"),
     ("file:/dev/zero", "--key cannot be read: /dev/zero is too long to be a secret"),
@@ -256,7 +256,7 @@ def test_what_is_not_json_is_refused(ask, stub, body):
     stub.on("GET", "/v1/tasks", body)
     done = ask("list")
     assert done.code == 1
-    assert done.err.startswith(f"belfry list: what {stub.url} answered ") and done.err.endswith("; is it a Belfry?\n")
+    assert done.err.startswith(f"belfry list: the answer of {stub.url} ") and done.err.endswith("; is it a Belfry server?\n")
 
 
 def test_strange_but_valid_answers_do_no_harm(ask, stub):
@@ -375,16 +375,16 @@ def test_add_keeps_numbers_as_they_were_written(ask, stub):
 
 
 @pytest.mark.parametrize("args, sentence", [
-    ([], "a URL is missing: what shall be called? (--noop: nothing)"),
-    ([URL, "https://other"], "one URL is enough, and 'https://other' is another"),
+    ([], "a URL to call is missing (--noop: call nothing)"),
+    ([URL, "https://other"], "takes one URL, but got another: 'https://other'"),
     (["--noop", URL], "--noop calls nothing, so it takes no URL and no --message"),
-    (["--noop", "-d", "x"], "--noop calls nothing, so -X, -H and -d have no use"),
-    (["--noop", "--in", "5m", "--cron", "* * * * *"], "--cron and --in exclude each other; give one of them"),
-    (["--noop", "--at", "2026-02-10T08:00:00Z", "--every", "5m"], "--every and --at exclude each other; give one of them"),
-    (["--noop", "--every", "1500ms"], "--every must be whole seconds"),
-    (["--noop", "--spread", "1ms"], "--spread must be whole seconds"),
-    ([URL, "-H", "no colon"], "--header must look like 'Name: value', not 'no colon'"),
-    ([URL, "-H", ": x"], "--header must look like 'Name: value', not ': x'"),
+    (["--noop", "-d", "x"], "--noop calls nothing, so it takes no -X, -H or -d"),
+    (["--noop", "--in", "5m", "--cron", "* * * * *"], "--cron and --in exclude each other; give only one of them"),
+    (["--noop", "--at", "2026-02-10T08:00:00Z", "--every", "5m"], "--every and --at exclude each other; give only one of them"),
+    (["--noop", "--every", "1500ms"], "--every must be a whole number of seconds"),
+    (["--noop", "--spread", "1ms"], "--spread must be a whole number of seconds"),
+    ([URL, "-H", "no colon"], "--header must have the form 'Name: value', but is 'no colon'"),
+    ([URL, "-H", ": x"], "--header must have the form 'Name: value', but is ': x'"),
     ([URL, "-d", "@/nonexistent"], "--data cannot be read from /nonexistent: No such file or directory"),
     ([URL, "-d", "@/"], "--data cannot be read from /: Is a directory"),
     ([URL, "-d", b"\xff"], "--data is neither JSON nor UTF-8 text"),
@@ -491,7 +491,7 @@ def test_list_follows_cursors(ask, stub):
 
 def test_list_says_when_there_is_more(ask, stub):
     stub.on("GET", "/v1/tasks", paged(30))
-    assert ask("list", tty=True).err == "20 shown, and there are more: --limit N or --all\n"
+    assert ask("list", tty=True).err == "20 shown, there are more: use --limit N or --all\n"
     assert ask("list").err == "" and ask("list", "--json", tty=True).err == ""
     assert ask("list", "--all", tty=True).err == ""
 
@@ -499,7 +499,7 @@ def test_list_says_when_there_is_more(ask, stub):
 def test_an_empty_list_is_no_failure(ask, stub):
     stub.on("GET", "/v1/tasks", page([]))
     done = ask("list")
-    assert (done.code, done.out, done.err) == (0, "", "belfry list: there is none\n")
+    assert (done.code, done.out, done.err) == (0, "", "belfry list: there are no matching tasks\n")
     assert ask("list", "--json").err == ""
 
 
@@ -603,7 +603,7 @@ def test_history_prints_occurrences(ask, stub):
 def test_history_of_what_never_ran_says_so(ask, stub):
     stub.on("GET", f"/v1/tasks/{ID}/executions", page([], member="executions"))
     done = ask("history", ID)
-    assert (done.code, done.out, done.err) == (0, "", "belfry history: nothing has run yet\n")
+    assert (done.code, done.out, done.err) == (0, "", "belfry history: there are no runs yet\n")
 
 
 @pytest.mark.parametrize("command", ["show", "history", "edit", *ACTIONS])
@@ -656,7 +656,7 @@ def test_edit_keeps_the_parts_of_the_target_that_are_not_named(ask, stub):
 
 def test_edit_refuses_to_change_nothing(ask, stub):
     done = ask("edit", ID)
-    assert (done.code, done.err) == (2, "belfry edit: nothing to change was named\n")
+    assert (done.code, done.err) == (2, "belfry edit: nothing to change: give at least one option\n")
     assert ask("edit", ID, "--in", "5m", "--every", "5m").code == 2
     assert ask("edit", ID, "-H", "x").code == 1  # the task is asked for first, and there is none
     assert len(stub.requests) == 1
@@ -746,13 +746,13 @@ def test_an_action_stops_when_the_server_goes_away(ask, stub):
 
 
 @pytest.mark.parametrize("args, sentence", [
-    (["--filter", ""], "--filter is empty: write it like status=PAUSED,queue=mail"),
-    (["--filter", "status"], "--filter has 'status', where name=value is expected: status=PAUSED,queue=mail"),
-    (["--filter", "queue=a,,"], "--filter has '', where name=value is expected: status=PAUSED,queue=mail"),
-    (["--filter", "statsu=FAILED"], "--filter knows no 'statsu', did you mean 'status'?"),
+    (["--filter", ""], "--filter is empty: write it as status=PAUSED,queue=mail"),
+    (["--filter", "status"], "--filter contains 'status', but must be name=value pairs such as status=PAUSED,queue=mail"),
+    (["--filter", "queue=a,,"], "--filter contains '', but must be name=value pairs such as status=PAUSED,queue=mail"),
+    (["--filter", "statsu=FAILED"], "--filter has no filter 'statsu'; did you mean 'status'?"),
     (["--filter", "status=x"], "--filter status must be one of SCHEDULED, "),
-    (["--filter", "queue=a,queue=b"], "--filter has 'queue' twice"),
-    (["--filter", "queue=a", ID], "--filter stands instead of ids; give one of the two"),
+    (["--filter", "queue=a,queue=b"], "--filter contains 'queue' twice"),
+    (["--filter", "queue=a", ID], "--filter and ids exclude each other; give only one of them"),
 ])
 def test_wrong_filters_are_wrong_usage(ask, stub, args, sentence):
     done = ask("rm", *args)

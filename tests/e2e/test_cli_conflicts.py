@@ -30,7 +30,7 @@ def test_history_notes_what_an_occurrence_waits_for(ask, stub):
 
 def test_add_says_that_a_task_was_there(ask, stub):
     stub.on("POST", "/v1/tasks", (200, task(deduplicated=True)))
-    assert ask("add", "--dedupe-key", "k", "--noop").lines[:2] == [ID, "It was there already, under this dedupe key"]
+    assert ask("add", "--dedupe-key", "k", "--noop").lines[:2] == [ID, "The task existed already, with this dedupe key"]
     assert ask("add", "-q", "--dedupe-key", "k", "--noop").out == f"{ID}\n"
 
 

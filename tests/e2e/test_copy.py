@@ -161,7 +161,7 @@ def test_a_database_that_holds_something_else_is_refused_untouched(belfry, make_
     rows_of(copy(belfry, one.data_dir, url, "--json"))
     before = database.sql("SELECT id FROM tasks ORDER BY id")
     refused = copy(belfry, other.data_dir, url)
-    assert refused.code == 1 and "not those of the source" in refused.err
+    assert refused.code == 1 and "that the source does not have" in refused.err
     assert database.sql("SELECT id FROM tasks ORDER BY id") == before
     database.sql("UPDATE tasks SET version = version + 1")
     refused = copy(belfry, one.data_dir, url)
@@ -180,7 +180,7 @@ def test_a_row_that_changes_on_the_way_is_found(belfry, make_server, database):
     database.sql("CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.name := 'spoilt'; RETURN NEW; END $$")
     database.sql("CREATE TRIGGER spoil BEFORE INSERT ON tasks FOR EACH ROW EXECUTE FUNCTION spoil()")
     spoilt = copy(belfry, server.data_dir, url)
-    assert spoilt.code == 1 and "'tasks'" in spoilt.err and "not what was copied" in spoilt.err
+    assert spoilt.code == 1 and "'tasks'" in spoilt.err and "differs from the source after the copy" in spoilt.err
     assert database.sql("SELECT 1 FROM cluster WHERE name = 'copying'") == ["1"]
 
 

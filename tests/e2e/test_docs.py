@@ -133,7 +133,7 @@ def test_metrics_are_those_of_the_code():
 
 def test_log_events_are_those_of_the_code():
     found = set()
-    for path in (ROOT / "src").glob("*/*.c"):
+    for path in (ROOT / "src").rglob("*.c"):
         for level, event in re.findall(r'\blog_(debug|info|warn|error)\(\s*"(\w+)"', path.read_text()):
             found.add((event, level))
     told = set()

@@ -57,13 +57,29 @@ def test_a_worker_leases_a_task_keeps_it_and_completes_it(server, client):
     assert attempt["status"] == "COMPLETED" and attempt["worker"] == "w-1" and attempt["output"] == '{"frames": 7}'
 
 
+@pytest.mark.standalone("on a cluster another node's request is found by its next poll")
+def test_a_request_that_waits_gets_a_new_task_at_once(server, client):
+    """Not by the poll that comes once a second: that would take half a second on average."""
+    took = []
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        for _ in range(7):
+            waiting = pool.submit(lease_one, server.client())
+            time.sleep(0.3)  # it waits: the task is created after it asked
+            created = time.monotonic()
+            make(client)
+            held = waiting.result(timeout=TIMEOUT_S)
+            took.append(time.monotonic() - created)
+            say(client, held, "complete")
+    assert sorted(took)[len(took) // 2] < 0.2, took
+
+
 def test_a_report_may_be_repeated_and_no_other_comes_behind_it(server, client):
     make(client)
     held = lease_one(client)
     first = say(client, held, "complete")
     assert say(client, held, "complete") == first
     assert "is COMPLETED" in say(client, held, "fail", {"error": "no"}, expect=409)["detail"]
-    assert "this lease is over" in say(client, held, "heartbeat", expect=409)["detail"]
+    assert "this lease has ended" in say(client, held, "heartbeat", expect=409)["detail"]
 
 
 def test_what_fails_comes_again_when_its_worker_says_so(server, client):
@@ -282,7 +298,7 @@ def test_the_command_line_adds_one_and_shows_who_has_it(server, client):
     shown = run("show", held["task"]["id"], env=env)
     assert shown.code == 0 and re.search(r"Leased by\s+w-1", shown.out) and '{"percent": 40}' in shown.out, shown
     refused = run("add", "--target", "WORKER", "http://127.0.0.1/", env=env)
-    assert refused.code == 2 and "there is no URL" in refused.err, refused
+    assert refused.code == 2 and "takes no URL" in refused.err, refused
 
 
 @pytest.mark.skipif(not os.environ.get("BELFRY_TEST_LONG"), reason="a million tasks take minutes")

@@ -81,6 +81,6 @@ def test_the_command_line_makes_one(belfry, make_server, redis):
     assert json.loads(redis.ask("LINDEX", "cli", "0"))["key"] == "k"
     assert "message to orders list:cli" in belfry("list", "--status", "COMPLETED", env=env).out
     for words, says in ((("--message", "orders"), "--destination"), (("--message-key", "k", "http://x"), "--message"),
-                        (("--message", "o", "--destination", "d", "http://x"), "there is no URL")):
+                        (("--message", "o", "--destination", "d", "http://x"), "takes no URL")):
         done = belfry("add", *words, env=env)
         assert done.code == 2 and says in done.err, done.err

@@ -92,7 +92,7 @@ def test_a_table_shows_what_is_skipped_and_on_which_day(belfry):
     only = belfry("next", "30 2 29 3 *", *BERLIN, "--from", MARCH, "--to", "2026-04-01T00:00:00Z", "--dst-gap", "skip",
                   tty=True)
     assert "skipped: 02:30 does not exist that day" in only.lines[-1]
-    assert only.err == "belfry next: nothing fires in that time\n"
+    assert only.err == "belfry next: there are no fires in that time\n"
 
 
 def test_a_table_shows_milliseconds_only_where_there_are_any(belfry):
@@ -118,9 +118,9 @@ def test_a_long_table_keeps_its_columns_from_page_to_page(belfry):
 
 def test_nothing_that_fires_is_said_and_is_no_failure(belfry):
     done = belfry("next", "0 8 * * *", "--from", MARCH, "--to", "2026-03-28T07:00:00Z")
-    assert (done.code, done.out, done.err) == (0, "", "belfry next: nothing fires in that time\n")
+    assert (done.code, done.out, done.err) == (0, "", "belfry next: there are no fires in that time\n")
     late = belfry("next", "0 8 * * *", "--from", "9999-12-31T23:59:59Z")
-    assert (late.code, late.out, late.err) == (0, "", "belfry next: nothing fires in that time\n")
+    assert (late.code, late.out, late.err) == (0, "", "belfry next: there are no fires in that time\n")
 
 
 # ---- how much is printed ----
@@ -368,7 +368,7 @@ WRONG = [
     # times
     (["0 8 * * *", "--from", "tomorrow"], "--from ", "where the year (4 digits) is expected"),
     (["0 8 * * *", "--from", ""], "--from ", "is empty"),
-    (["0 8 * * *", "--from", "2026-03-28"], "--from ", "needs a time behind the date"),
+    (["0 8 * * *", "--from", "2026-03-28"], "--from ", "needs a time after the date"),
     (["0 8 * * *", "--from", "2026-03-28T00:00:00"], "--from ", "needs an offset"),
     (["0 8 * * *", "--to", "2026-02-30T00:00:00Z"], "--to ", "day 30 does not exist in February"),
     (["0 8 * * *", "--to", "2026-13-01T00:00:00Z"], "--to ", "month 13 is not between"),
@@ -400,11 +400,11 @@ WRONG = [
     (["0 8 * * *", "-x"], "-x ", "is not an option"),
     (["0 8 * * *", "--tz"], "--tz", "needs a value"),
     (["0 8 * * *", "--tz", "--json"], "--tz", "'--json' is an option"),
-    (["0 8 * * *", "--skips"], "--skips ", "goes with --json"),
+    (["0 8 * * *", "--skips"], "--skips ", "requires --json"),
     # together
-    ([], "an expression is missing", "give one in quotes, or --every"),
-    (["--count", "3"], "an expression is missing", "give one in quotes, or --every"),
-    (["0 8 * * *", "--every", "5m"], "--every ", "give one of the two"),
+    ([], "an expression is missing", "give one in quotes, or use --every"),
+    (["--count", "3"], "an expression is missing", "give one in quotes, or use --every"),
+    (["0 8 * * *", "--every", "5m"], "--every ", "give only one of them"),
     # bytes that are no text
     (["0 8 * *\x07 *"], "month: ", "unexpected byte 0x07 at position 8"),
     (["0 8 * * *\n"], "day of week: ", "byte 0x0A"),

@@ -2,7 +2,7 @@
 
 The oracle below has its own parser of the whole grammar (but H, whose values are Belfry's own choice) and asks Python's zoneinfo
 what the clock shows. It does not search: it walks a window minute by minute, or second by second, and asks the definitions
-of R1.4 at each step; sparse dates are walked day by day over years. Random questions lean to where answers are least
+for daylight saving time at each step; sparse dates are walked day by day over years. Random questions lean to where answers are least
 obvious: around changes of the clock, at the ends of months and years.
 
 A failure prints its seed; BELFRY_SEED=seed repeats it.

@@ -31,7 +31,7 @@ def refused(result, code, *parts):
 
 
 def test_a_queue_is_set_shown_paused_resumed_and_forgotten(ask, client, receiver):
-    assert ask("queue", "list").err == "belfry queue: there is none yet\n"
+    assert ask("queue", "list").err == "belfry queue: there are no queues yet\n"
     done(ask("queue", "set", "mail", "--rate", "2.5", "--burst", "10", "--concurrent", "4", "--weight", "7"), "mail", "2.5", "10", "4", "7", "open")
     done(ask("queue", "pause", "mail", "--reason", "disk full", "--for", "2h"), "mail paused\n")
     listed = done(ask("queue", "list"), "NAME", "STATE", "PAUSED")
@@ -42,27 +42,27 @@ def test_a_queue_is_set_shown_paused_resumed_and_forgotten(ask, client, receiver
     shown = json.loads(done(ask("queue", "show", "mail", "--json")).out)
     assert shown["weight"] == 7 and shown["paused"] is None and shown["max_burst"] == 10
     done(ask("queue", "set", "mail", "--rate", "0"), "Concurrent")
-    done(ask("queue", "rm", "mail"), "mail is back at its defaults\n")
+    done(ask("queue", "rm", "mail"), "mail has its default settings again\n")
     assert json.loads(ask("queue", "list", "--json").out)["version"] == 0
     refused(ask("queue", "rm", "mail"), 1, "mail: this queue has no rules of its own")
     refused(ask("queue", "show", "nobody"), 1, "nobody: there is no such queue")
 
 
 def test_words_that_make_no_sense_are_refused(ask):
-    refused(ask("queue"), 2, "say what to do: list, show, set, pause, resume or rm")
-    refused(ask("queue", "puase", "x"), 2, "knows no 'puase'; did you mean 'pause'?")
+    refused(ask("queue"), 2, "a verb is missing: use list, show, set, pause, resume or rm")
+    refused(ask("queue", "puase", "x"), 2, "has no verb 'puase'; did you mean 'pause'?")
     refused(ask("queue", "show"), 2, "show needs a NAME")
-    refused(ask("queue", "list", "x"), 2, "list takes no further words, and 'x' is one")
-    refused(ask("queue", "show", "a b"), 2, "'a b' is no name")
-    refused(ask("queue", "set", "x"), 2, "nothing to change was named")
+    refused(ask("queue", "list", "x"), 2, "list takes no further arguments, but got 'x'")
+    refused(ask("queue", "show", "a b"), 2, "'a b' is not a valid name")
+    refused(ask("queue", "set", "x"), 2, "nothing to change: give")
     refused(ask("queue", "set", "x", "--rate", "fast"), 2, "--rate must be a number")
     refused(ask("queue", "set", "x", "--weight", "0"), 2, "--weight")
     refused(ask("queue", "pause", "x", "--for", "1h", "--until", "2099-01-01T00:00:00Z"), 1, "for")
-    refused(ask("calendar", "set", "x"), 2, "nothing to change was named")
-    refused(ask("calendar", "set", "x", "--exclude", "soon"), 2, "--exclude can not be 'soon'")
+    refused(ask("calendar", "set", "x"), 2, "nothing to change: give")
+    refused(ask("calendar", "set", "x", "--exclude", "soon"), 2, "--exclude cannot be 'soon'")
     refused(ask("calendar", "set", "x", "--weekdays", "SAT,CATURDAY"), 2, "--weekdays")
     refused(ask("key", "create", "x"), 2, "--scopes is missing")
-    refused(ask("tenant", "set", "x"), 2, "nothing to change was named")
+    refused(ask("tenant", "set", "x"), 2, "nothing to change: give")
 
 
 # ---- calendar ----
@@ -76,7 +76,7 @@ def test_a_calendar_is_imported_changed_shown_and_removed(ask, client, tmp_path)
     file.write_text(ICS)
     done(ask("calendar", "import", str(file), "--no-weekends"), "de-holidays has 1 excluded dates\n")
     done(ask("calendar", "import", "-", "other", stdin=ICS), "other has 1 excluded dates\n")
-    refused(ask("calendar", "import", "-"), 2, "give one behind the file")
+    refused(ask("calendar", "import", "-"), 2, "give a name after the file")
     refused(ask("calendar", "import", str(tmp_path / "nothing.ics")), 1, "nothing.ics")
     done(ask("calendar", "set", "de-holidays", "--exclude", "2030-12-25 Christmas Day", "--include", "2030-12-26", "--description", "Our days"),
          "Our days", "2030-12-24", "Day off", "2030-12-25", "Christmas Day", "SAT,SUN")
@@ -99,7 +99,7 @@ def test_a_tenant_gets_keys_and_limits(ask, client, tmp_path):
     refused(ask("tenant", "create", "acme"), 1, "there is a tenant of this name already")
     made = done(ask("key", "create", "deploy", "--scopes", "tasks:read,tasks:write", "--expires-in", "90d", "--tenant", "acme"))
     key = made.out.strip()
-    assert key.startswith("bf_") and made.out.count("\n") == 1 and "shown this once" in made.err
+    assert key.startswith("bf_") and made.out.count("\n") == 1 and "printed only once" in made.err
     refused(ask("key", "create", "x", "--scopes", "fly"), 1, "tasks:read")
     for code in (0, 0, 1):
         added = ask("add", "--noop", "--in", "1h", key=key)
@@ -112,12 +112,12 @@ def test_a_tenant_gets_keys_and_limits(ask, client, tmp_path):
     listed = done(ask("key", "list", "--tenant", "acme"), "deploy", "tasks:read,tasks:write", "in 89d")
     assert key not in listed.out
     done(ask("tenant", "disable", "acme"), "acme disabled\n")
-    refused(ask("list", key=key), 1, "the tenant of this key is disabled")
+    refused(ask("list", key=key), 1, "the tenant of this API key is disabled")
     done(ask("tenant", "enable", "acme"), "acme enabled\n")
     ident = json.loads(done(ask("key", "list", "--tenant", "acme", "--json")).out)["id"]
     refused(ask("key", "revoke", ident), 1, "there is no such key")
     done(ask("key", "revoke", ident, "--tenant", "acme"), f"{ident} revoked\n")
-    refused(ask("list", key=key), 1, "wants an API key")
+    refused(ask("list", key=key), 1, "requires an API key")
     refused(ask("tenant", "list", key=key), 1)
 
 

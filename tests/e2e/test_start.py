@@ -135,10 +135,10 @@ def test_a_server_says_when_it_migrated_and_keeps_others_from_it(belfry, server)
 
 
 @pytest.mark.parametrize("words, sentence", [
-    ([], "say one of status, up and down"),
-    (["sideways"], "say one of status, up and down"),
-    (["up", "down"], "say one of status, up and down"),
-    (["down", "--to", "7"], "--to is above the version it has, 0"),
+    ([], "the verb must be status, up or down"),
+    (["sideways"], "the verb must be status, up or down"),
+    (["up", "down"], "the verb must be status, up or down"),
+    (["down", "--to", "7"], "--to is above the current version 0"),
 ])
 def test_wrong_use_of_migrate_is_named(belfry, tmp_path, words, sentence):
     done = belfry("migrate", *words, "--data-dir", tmp_path / "data")
@@ -177,7 +177,7 @@ def test_what_is_wrong_in_a_file_is_named_with_its_line(belfry, tmp_path, text, 
 def test_a_file_that_cannot_be_read_is_named(belfry, tmp_path):
     assert belfry("check-config", tmp_path / "none").err == f"belfry check-config: {tmp_path}/none: No such file or directory\n"
     assert belfry("check-config", tmp_path).err == f"belfry check-config: {tmp_path}: Is a directory\n"
-    assert belfry("check-config").err == "belfry check-config: name one file\n"
+    assert belfry("check-config").err == "belfry check-config: give exactly one file\n"
     (tmp_path / "long").write_text("#" * (1 << 20) + "\n")
     assert belfry("check-config", tmp_path / "long").err == f"belfry check-config: {tmp_path}/long is longer than 1048576 bytes\n"
 

@@ -41,7 +41,7 @@ def test_top_once_shows_what_runs_waits_and_failed(ask, client, receiver):
     assert done.lines[2].split("   ")[0] == "SCHEDULED 1" and "FAILED 1" in done.lines[2]
     assert re.match(r"Since its start: 3 accepted, \d+ attempts, 0 retried, 1 failed", done.lines[3])
     running_row = done.lines[done.lines.index("Running") + 1]
-    failed_row = done.lines[done.lines.index("Latest dead letters") + 1]
+    failed_row = done.lines[done.lines.index("Latest failed tasks") + 1]
     assert running["id"] in running_row and "at work" in running_row
     assert failed["id"] in failed_row and "went wrong" in failed_row
 
@@ -133,7 +133,7 @@ def test_import_makes_tasks_that_behave_as_under_cron_and_only_once(ask, client,
     assert (call.method, call.headers["x-team"], call.body) == ("POST", "ops", b'{"a": 1}')
 
     again = ask("import", "crontab", crontab)
-    assert again.code == 1 and again.lines[-1] == "0 imported, 2 there already, 3 refused"
+    assert again.code == 1 and again.lines[-1] == "0 imported, 2 existed already, 3 refused"
     assert recurring(client).keys() == tasks.keys() and len(client.all("/v1/tasks?type=RECURRING")) == 2
 
 

@@ -1,5 +1,5 @@
-/* The sink's request parser. An accepted request is within the text. Its head alone is read the same; with one byte less
- * the parser asks for more. */
+/* The sink's request parser. An accepted request is within the text. Its head alone is read the same; with one byte
+ * less the parser asks for more. */
 #include <stdlib.h>
 
 #include "bench/sink_parse.h"

@@ -1,11 +1,11 @@
-/* OP_CLAIM: one task after the other, each change at once, so that the next one finds what the last one left. If in the end the
- * answer does not fit in its arena, the table's journal takes all of it back. */
+/* OP_CLAIM: one task after the other, each change at once, so that the next task sees it. If the result does not fit in
+ * its arena, the table's journal rolls everything back. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "model/internal.h"
 
-/* Tasks by id and fence, gathered. */
+/* A list of tasks by id and fence. */
 struct marks {
     struct replaced *v;
     size_t n, cap;
@@ -15,19 +15,19 @@ struct claiming {
     struct table *table;
     struct op_claim *op;
     struct marks taken, gated, replaced;
-    size_t bytes, dealt_with;
-    bool full; /* nothing more may be taken, from this lane or the next */
+    size_t bytes, handled;
+    bool full; /* nothing more may be taken, from this lane or another */
     uint64_t unblocked;
 };
 
-/* Where a walk through a lane stands: behind this one. */
-struct place {
+/* The position of a walk in a lane: behind this task. */
+struct lane_position {
     int64_t due_ms;
     struct uuid id;
 };
-static const struct place the_start = { .due_ms = INT64_MIN };
+static const struct lane_position lane_start = { .due_ms = INT64_MIN };
 
-static void mark_by(struct marks *m, const struct task *t, int64_t by_scheduled_ms)
+static void memory_claim_mark_by(struct marks *m, const struct task *t, int64_t by_scheduled_ms)
 {
     if (m->n == m->cap) {
         m->cap = m->cap * 2 + 16;
@@ -36,12 +36,12 @@ static void mark_by(struct marks *m, const struct task *t, int64_t by_scheduled_
     m->v[m->n++] = (struct replaced){ t->id, t->fence, by_scheduled_ms };
 }
 
-static void mark(struct marks *m, const struct task *t)
+static void memory_claim_mark(struct marks *m, const struct task *t)
 {
-    mark_by(m, t, 0);
+    memory_claim_mark_by(m, t, 0);
 }
 
-static bool is_marked(const struct marks *m, struct uuid id)
+static bool memory_claim_is_marked(const struct marks *m, struct uuid id)
 {
     for (size_t i = 0; i < m->n; i++)
         if (uuid_eq(m->v[i].id, id))
@@ -51,13 +51,13 @@ static bool is_marked(const struct marks *m, struct uuid id)
 
 /* ---- one task ---- */
 
-static void add_bytes(struct claiming *c, const struct task *t)
+static void memory_claim_add_bytes(struct claiming *c, const struct task *t)
 {
     c->bytes += t->payload.n + t->target_config.n;
     c->full = c->full || c->bytes >= c->op->max_bytes;
 }
 
-static void take_task(struct claiming *c, const struct task *t, const struct slot_need *needs, size_t n)
+static void memory_claim_take(struct claiming *c, const struct task *t, const struct slot_need *needs, size_t n)
 {
     struct task next = *t;
     unsigned holds = 0;
@@ -69,24 +69,24 @@ static void take_task(struct claiming *c, const struct task *t, const struct slo
     if (c->taken.n == 0)
         table_open_claim(c->table, c->op->claim, c->op->node, c->op->lease ? CLAIM_LEASED : CLAIM_OWN);
     table_put_holding(c->table, &next, holds);
-    mark(&c->taken, &next);
+    memory_claim_mark(&c->taken, &next);
     c->full = c->taken.n == c->op->max;
-    add_bytes(c, t);
+    memory_claim_add_bytes(c, t);
 }
 
-static void skip_task(struct claiming *c, const struct task *t, struct str key, struct slot_keys *keys)
+static void memory_claim_skip(struct claiming *c, const struct task *t, struct str key, struct slot_keys *keys)
 {
     char text[SLOT_REASON_MAX];
     struct task next = *t;
     next.state = TASK_SKIPPED;
     next.updated_ms = next.completed_ms = c->op->now_ms;
     next.last_error = slot_skip_reason(task_at(&table_line(c->table, key)->holders, 0)->scheduled_ms, text);
-    take_off_runs(c->table, &next, next.parent);
-    change_row(c->table, &next, keys);
+    memory_count_as_skipped(c->table, &next, next.parent);
+    memory_change_row(c->table, &next, keys);
 }
 
-static void block_task(struct claiming *c, const struct task *t, const struct slot_need *needs, size_t n,
-                       size_t missing, struct slot_keys *keys)
+static void memory_claim_block(struct claiming *c, const struct task *t, const struct slot_need *needs, size_t n,
+                               size_t missing, struct slot_keys *keys)
 {
     struct task next = *t;
     unsigned held = table_holds(c->table, t->id), holds = 0;
@@ -101,18 +101,18 @@ static void block_task(struct claiming *c, const struct task *t, const struct sl
     table_put_holding(c->table, &next, holds);
 }
 
-static void cancel_task(struct claiming *c, const struct task *t, struct str why, struct slot_keys *keys)
+static void memory_claim_cancel(struct claiming *c, const struct task *t, struct str why, struct slot_keys *keys)
 {
     struct task next = *t;
     next.state = TASK_CANCELLED;
     next.updated_ms = next.completed_ms = c->op->now_ms;
     next.last_error = why;
-    if (!is_marked(&c->gated, t->id))
-        mark(&c->gated, t);
-    change_row(c->table, &next, keys);
+    if (!memory_claim_is_marked(&c->gated, t->id))
+        memory_claim_mark(&c->gated, t);
+    memory_change_row(c->table, &next, keys);
 }
 
-static const struct task *next_to_cancel(const struct table *t, struct str key, struct uuid by)
+static const struct task *memory_claim_next_to_cancel(const struct table *t, struct str key, struct uuid by)
 {
     const struct line *l = table_line(t, key);
     for (size_t i = 0; i < order_count(&l->waiting); i++)
@@ -124,60 +124,63 @@ static const struct task *next_to_cancel(const struct table *t, struct str key, 
     return NULL;
 }
 
-/* `by` waits already: what is let go of here goes to it. */
-static void replace_others(struct claiming *c, const struct task *by, struct str key, struct slot_keys *keys)
+/* `by` is BLOCKED already: slots that are released here go to it. */
+static void memory_claim_replace_others(struct claiming *c, const struct task *by, struct str key,
+                                        struct slot_keys *keys)
 {
     char text[SLOT_REASON_MAX];
     struct str why = slot_replace_reason(by->scheduled_ms, text);
-    for (const struct task *t; (t = next_to_cancel(c->table, key, by->id));)
-        cancel_task(c, t, why, keys);
+    for (const struct task *t; (t = memory_claim_next_to_cancel(c->table, key, by->id));)
+        memory_claim_cancel(c, t, why, keys);
     const struct line *l = table_line(c->table, key);
     for (size_t i = 0; i < order_count(&l->holders); i++)
-        mark_by(&c->replaced, task_at(&l->holders, i), by->scheduled_ms);
+        memory_claim_mark_by(&c->replaced, task_at(&l->holders, i), by->scheduled_ms);
 }
 
-static void deal_with(struct claiming *c, const struct task *t, const struct slot_need *needs, size_t n, size_t missing)
+static void memory_claim_handle_gated(struct claiming *c, const struct task *t, const struct slot_need *needs, size_t n,
+                                      size_t missing)
 {
     const struct line *l = table_line(c->table, needs[missing].key);
     struct slot_keys keys;
     slot_keys_init(&keys);
     enum slot_answer answer = slot_decide(&needs[missing], order_count(&l->waiting));
-    mark(&c->gated, t);
+    memory_claim_mark(&c->gated, t);
     if (answer == SLOT_SKIP)
-        skip_task(c, t, needs[missing].key, &keys);
+        memory_claim_skip(c, t, needs[missing].key, &keys);
     else
-        block_task(c, t, needs, n, missing, &keys);
+        memory_claim_block(c, t, needs, n, missing, &keys);
     if (answer == SLOT_REPLACE)
-        replace_others(c, t, needs[missing].key, &keys);
-    hand_over(c->table, &keys, &c->unblocked);
+        memory_claim_replace_others(c, t, needs[missing].key, &keys);
+    memory_hand_over(c->table, &keys, &c->unblocked);
     slot_keys_release(&keys);
-    c->full = ++c->dealt_with == CLAIM_GATED_MAX;
-    add_bytes(c, t);
+    c->full = ++c->handled == CLAIM_GATED_MAX;
+    memory_claim_add_bytes(c, t);
 }
 
-enum fate { TAKEN, PASSED_OVER, DEALT_WITH };
+enum claim_fate { FATE_TAKEN, FATE_PASSED_OVER, FATE_HANDLED };
 
-static enum fate consider(struct claiming *c, const struct task *t)
+static enum claim_fate memory_claim_check_task(struct claiming *c, const struct task *t)
 {
     struct slot_need needs[SLOTS_MAX];
     size_t n = slot_needs(t, needs), missing = 0;
     unsigned holds = table_holds(c->table, t->id);
-    while (missing < n && (holds >> needs[missing].kind & 1 || is_free_for(c->table, t, &needs[missing])))
+    while (missing < n && (holds >> needs[missing].kind & 1 || memory_slot_is_free(c->table, t, &needs[missing])))
         missing++;
     if (missing == n) {
-        take_task(c, t, needs, n);
-        return TAKEN;
+        memory_claim_take(c, t, needs, n);
+        return FATE_TAKEN;
     }
     if (t->due_ms > c->op->now_ms)
-        return PASSED_OVER;
-    deal_with(c, t, needs, n, missing);
-    return DEALT_WITH;
+        return FATE_PASSED_OVER;
+    memory_claim_handle_gated(c, t, needs, n, missing);
+    return FATE_HANDLED;
 }
 
 /* ---- lanes ---- */
 
-/* The first behind that place which may be claimed at this time; NULL: none. */
-static const struct task *next_in(const struct claiming *c, const struct order *o, struct place place)
+/* The first task behind that position that may be claimed at this time; NULL: none. */
+static const struct task *memory_claim_next_in(const struct claiming *c, const struct order *o,
+                                               struct lane_position place)
 {
     size_t i = order_find(o, place.due_ms, place.id);
     if (order_get(o, place.due_ms, place.id))
@@ -191,28 +194,28 @@ static const struct task *next_in(const struct claiming *c, const struct order *
     return NULL;
 }
 
-static void claim_lane(struct claiming *c, struct lane_quota *q)
+static void memory_claim_lane(struct claiming *c, struct lane_quota *q)
 {
     const struct lane_rows *l = table_lane(c->table, q->lane);
-    struct place place = the_start;
+    struct lane_position place = lane_start;
     for (size_t passed = 0; l && q->ret_taken < q->max && !c->full && passed < CLAIM_GATED_MAX;) {
-        const struct task *t = next_in(c, &l->due[c->op->lease != NULL], place);
+        const struct task *t = memory_claim_next_in(c, &l->due[c->op->lease != NULL], place);
         if (!t)
             return;
-        place = (struct place){ t->due_ms, t->id };
-        enum fate fate = consider(c, t);
-        q->ret_taken += fate == TAKEN;
-        passed += fate == PASSED_OVER;
+        place = (struct lane_position){ t->due_ms, t->id };
+        enum claim_fate fate = memory_claim_check_task(c, t);
+        q->ret_taken += fate == FATE_TAKEN;
+        passed += fate == FATE_PASSED_OVER;
     }
 }
 
-/* The earliest of all these lanes. */
-static const struct task *next_suspect(const struct claiming *c, struct place place)
+/* The earliest suspect of all these lanes. */
+static const struct task *memory_claim_next_suspect(const struct claiming *c, struct lane_position place)
 {
     const struct task *first = NULL;
     for (size_t i = 0; i < c->op->lane_count; i++) {
         const struct lane_rows *l = table_lane(c->table, c->op->lanes[i].lane);
-        const struct task *t = l ? next_in(c, &l->suspects[c->op->lease != NULL], place) : NULL;
+        const struct task *t = l ? memory_claim_next_in(c, &l->suspects[c->op->lease != NULL], place) : NULL;
         if (t &&
             (!first || t->due_ms < first->due_ms || (t->due_ms == first->due_ms && uuid_cmp(t->id, first->id) < 0)))
             first = t;
@@ -220,22 +223,22 @@ static const struct task *next_suspect(const struct claiming *c, struct place pl
     return first;
 }
 
-static void claim_suspects(struct claiming *c)
+static void memory_claim_suspects(struct claiming *c)
 {
-    struct place place = the_start;
+    struct lane_position place = lane_start;
     for (size_t taken = 0, passed = 0; taken < c->op->max_suspects && !c->full && passed < CLAIM_GATED_MAX;) {
-        const struct task *t = next_suspect(c, place);
+        const struct task *t = memory_claim_next_suspect(c, place);
         if (!t)
             return;
-        place = (struct place){ t->due_ms, t->id };
-        enum fate fate = consider(c, t);
-        taken += fate == TAKEN;
-        passed += fate == PASSED_OVER;
+        place = (struct lane_position){ t->due_ms, t->id };
+        enum claim_fate fate = memory_claim_check_task(c, t);
+        taken += fate == FATE_TAKEN;
+        passed += fate == FATE_PASSED_OVER;
     }
 }
 
-/* What comes later counts as no earlier than it is due. */
-static int64_t first_due(const struct op_claim *op, const struct order *o)
+/* Stops at the first row that is due no earlier than first_ms: no later row counts as earlier than its due_ms. */
+static int64_t memory_claim_first_due(const struct op_claim *op, const struct order *o)
 {
     int64_t first_ms = INT64_MAX;
     for (size_t i = 0; i < order_count(o) && order_at(o, i)->key < first_ms; i++)
@@ -243,27 +246,28 @@ static int64_t first_due(const struct op_claim *op, const struct order *o)
     return first_ms;
 }
 
-static void tell_what_is_left(const struct table *t, struct op_claim *op)
+static void memory_claim_set_next_due(const struct table *t, struct op_claim *op)
 {
     op->ret_next_due_ms = op->ret_next_suspect_ms = INT64_MAX;
     for (size_t i = 0; i < op->lane_count; i++) {
         const struct lane_rows *l = table_lane(t, op->lanes[i].lane);
-        op->lanes[i].ret_next_due_ms = l ? first_due(op, &l->due[op->lease != NULL]) : INT64_MAX;
+        op->lanes[i].ret_next_due_ms = l ? memory_claim_first_due(op, &l->due[op->lease != NULL]) : INT64_MAX;
         op->ret_next_due_ms = min_of(op->ret_next_due_ms, op->lanes[i].ret_next_due_ms);
         if (l)
-            op->ret_next_suspect_ms = min_of(op->ret_next_suspect_ms, first_due(op, &l->suspects[op->lease != NULL]));
+            op->ret_next_suspect_ms =
+                min_of(op->ret_next_suspect_ms, memory_claim_first_due(op, &l->suspects[op->lease != NULL]));
     }
 }
 
-/* ---- the answer ---- */
+/* ---- results ---- */
 
-static bool is_gated(const struct task *t)
+static bool memory_claim_is_gated(const struct task *t)
 {
     return t->state == TASK_BLOCKED || t->state == TASK_SKIPPED || t->state == TASK_CANCELLED;
 }
 
-static enum err copy_marked(const struct table *t, const struct marks *m, bool (*wanted)(const struct task *),
-                            struct arena *a, struct tasks *ret, struct error *e)
+static enum err memory_claim_copy(const struct table *t, const struct marks *m, bool (*wanted)(const struct task *),
+                                  struct arena *a, struct tasks *ret, struct error *e)
 {
     cleanup_with(picks_release) struct picks p = { 0 };
     for (size_t i = 0; i < m->n; i++) {
@@ -274,16 +278,16 @@ static enum err copy_marked(const struct table *t, const struct marks *m, bool (
     return picks_copy(&p, a, ret, e);
 }
 
-static enum err answer(const struct claiming *c, struct op_claim *op, struct arena *a, struct error *e)
+static enum err memory_claim_finish(const struct claiming *c, struct op_claim *op, struct arena *a, struct error *e)
 {
     struct tasks taken, gated;
     size_t size = c->replaced.n * sizeof *c->replaced.v;
-    if (copy_marked(c->table, &c->taken, NULL, a, &taken, e) ||
-        copy_marked(c->table, &c->gated, is_gated, a, &gated, e))
+    if (memory_claim_copy(c->table, &c->taken, NULL, a, &taken, e) ||
+        memory_claim_copy(c->table, &c->gated, memory_claim_is_gated, a, &gated, e))
         return e->code;
     struct replaced *replaced = arena_alloc(a, size);
     if (!replaced)
-        return memory_full(e);
+        return memory_no_room(e);
     if (size)
         memcpy(replaced, c->replaced.v, size);
     op->ret = taken;
@@ -291,7 +295,7 @@ static enum err answer(const struct claiming *c, struct op_claim *op, struct are
     op->ret_replaced = replaced;
     op->ret_replaced_count = c->replaced.n;
     op->ret_unblocked_lanes = c->unblocked;
-    tell_what_is_left(c->table, op);
+    memory_claim_set_next_due(c->table, op);
     return ERR_OK;
 }
 
@@ -308,10 +312,10 @@ enum err memory_claim(struct store_memory *s, struct op *base)
     for (size_t i = 0; i < op->lane_count; i++) {
         op->lanes[i].ret_taken = 0;
         if (!c.full)
-            claim_lane(&c, &op->lanes[i]);
+            memory_claim_lane(&c, &op->lanes[i]);
     }
-    claim_suspects(&c);
-    enum err rc = answer(&c, op, &base->arena, &base->error);
+    memory_claim_suspects(&c);
+    enum err rc = memory_claim_finish(&c, op, &base->arena, &base->error);
     if (rc)
         table_roll_back(&s->table);
     else

@@ -1,9 +1,10 @@
-/* OP_HANDOFF, OP_HANDED_OFF, OP_RUNNING and OP_RETAKE: what a queue has, what still runs, and what is claimed anew in place. */
+/* OP_HANDOFF, OP_HANDED_OFF, OP_RUNNING and OP_RETAKE: tasks that a queue has, tasks that still run, and new claims on
+ * RUNNING tasks. */
 #include <stdlib.h>
 
 #include "model/internal.h"
 
-bool memory_runs(const struct store_memory *s, struct uuid task, int64_t fence)
+bool memory_task_runs(const struct store_memory *s, struct uuid task, int64_t fence)
 {
     const struct task *t = table_get(&s->table, task);
     return t && t->state == TASK_RUNNING && t->fence == fence;
@@ -19,20 +20,20 @@ enum err memory_handoff(struct store_memory *s, struct op *base)
     return ERR_OK;
 }
 
-static int by_id(const void *x, const void *y)
+static int memory_handed_compare_tasks(const void *x, const void *y)
 {
     const struct task *const *a = x, *const *b = y;
     return uuid_cmp((*a)->id, (*b)->id);
 }
 
-static int by_claim(const void *a, const void *b)
+static int memory_handed_compare_claims(const void *a, const void *b)
 {
     const struct claim *const *x = a, *const *y = b;
     return uuid_cmp((*x)->id, (*y)->id);
 }
 
-/* Of one claim, those behind the place. */
-static void pick_handed(const struct claim *c, const struct handed_place *after, struct picks *p)
+/* Adds the tasks of one claim that are behind the position. */
+static void memory_handed_add(const struct claim *c, const struct handed_place *after, struct picks *p)
 {
     size_t before = p->n;
     bool begun = uuid_eq(c->id, after->claim);
@@ -42,11 +43,11 @@ static void pick_handed(const struct claim *c, const struct handed_place *after,
             picks_add(p, t);
     }
     if (p->n > before)
-        qsort(p->v + before, p->n - before, sizeof *p->v, by_id);
+        qsort(p->v + before, p->n - before, sizeof *p->v, memory_handed_compare_tasks);
 }
 
-/* As many of them as may be told of, without what is left out. */
-static enum err copy_handed(struct store_memory *s, const struct picks *p, struct op_handed_off *op)
+/* Copies as many tasks as the result may hold, without the texts that OP_HANDED_OFF leaves out. */
+static enum err memory_handed_copy(struct store_memory *s, const struct picks *p, struct op_handed_off *op)
 {
     struct task *v = arena_alloc(&op->op.arena, min_of(p->n, op->max) * sizeof *v);
     uint64_t *epochs = arena_alloc(&op->op.arena, min_of(p->n, op->max) * sizeof *epochs);
@@ -61,7 +62,7 @@ static enum err copy_handed(struct store_memory *s, const struct picks *p, struc
         fits = task_copy(&op->op.arena, &t, &v[n]);
     }
     if (!fits)
-        return error_set(&op->op.error, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+        return memory_no_room(&op->op.error);
     op->ret = (struct tasks){ v, n };
     op->ret_epochs = epochs;
     op->ret_more = n < p->n;
@@ -79,31 +80,31 @@ enum err memory_handed_off(struct store_memory *s, struct op *base)
         if (c->hold == CLAIM_HANDED && uuid_time_ms(c->id) < op->before_ms && uuid_cmp(c->id, op->after.claim) >= 0)
             claims[n++] = c;
     }
-    qsort(claims, n, sizeof *claims, by_claim);
+    qsort(claims, n, sizeof *claims, memory_handed_compare_claims);
     for (size_t i = 0; i < n && p.n <= op->max; i++)
-        pick_handed(claims[i], &op->after, &p);
+        memory_handed_add(claims[i], &op->after, &p);
     free(claims);
-    return copy_handed(s, &p, op);
+    return memory_handed_copy(s, &p, op);
 }
 
 enum err memory_running(struct store_memory *s, struct op *base)
 {
     struct op_running *op = container_of(base, struct op_running, op);
     for (size_t i = 0; i < op->n; i++)
-        op->ret[i] = memory_runs(s, op->v[i].id, op->v[i].fence);
+        op->ret[i] = memory_task_runs(s, op->v[i].id, op->v[i].fence);
     return ERR_OK;
 }
 
-static const struct task *may_retake(const struct store_memory *s, const struct op_retake *op,
-                                     const struct fenced_id *name)
+static const struct task *memory_retake_find(const struct store_memory *s, const struct op_retake *op,
+                                             const struct fenced_id *name)
 {
-    if (!memory_runs(s, name->id, name->fence) || memory_recall_stands(s, name->id, name->fence))
+    if (!memory_task_runs(s, name->id, name->fence) || memory_recall_exists(s, name->id, name->fence))
         return NULL;
     const struct task *t = table_get(&s->table, name->id);
     return retake_may(op, t) ? t : NULL;
 }
 
-/* Nothing is changed before the answer is there. */
+/* Changes the table only after the result was copied. */
 enum err memory_retake(struct store_memory *s, struct op *base)
 {
     struct op_retake *op = container_of(base, struct op_retake, op);
@@ -113,7 +114,7 @@ enum err memory_retake(struct store_memory *s, struct op *base)
     if (table_claim(&s->table, op->claim))
         return error_set(&base->error, ERR_CONFLICT, "this claim was made before");
     for (size_t i = 0; i < op->n; i++) {
-        const struct task *t = may_retake(s, op, &op->v[i]);
+        const struct task *t = memory_retake_find(s, op, &op->v[i]);
         if (t)
             picks_add(&p, t);
     }

@@ -1,5 +1,5 @@
 #pragma once
-/* model/internal.h - what the memory store's writing and reading halves share. */
+/* model/internal.h - shared by the writing and the reading half of the memory store. */
 #include <pthread.h>
 
 #include "model/store_memory.h"
@@ -7,23 +7,23 @@
 
 struct store_memory {
     struct store base;
-    pthread_mutex_t lock; /* over all that follows */
+    pthread_mutex_t lock; /* guards all members below */
     struct table table;
-    struct order executions;    /* by id: struct execution, its texts behind it */
-    struct map idempotency;     /* idempotency_key → struct idempotency_row */
-    struct map keys;            /* id → struct api_key, its texts behind it */
-    struct map leases;          /* name → struct lease */
-    struct map dedupe;          /* tenant and key → struct dedupe_row */
-    struct map catalog;         /* kind, tenant and name → struct catalog_row */
-    struct map nodes;           /* id → struct node_entry (nodes.c) */
-    struct map shares;          /* key → struct share_entry (limit_take.c) */
-    struct map recall_requests; /* task → struct recall_entry (recall_requests.c) */
-    struct map terms;           /* task → struct lease_entry (leases.c) */
-    struct order terms_over;    /* the same by until_ms */
-    struct map workers;         /* id → struct worker_entry (workers.c) */
+    struct order executions;            /* by id: struct execution, its texts behind it */
+    struct map idempotency;             /* idempotency_key → struct idempotency_row */
+    struct map keys;                    /* id → struct api_key, its texts behind it */
+    struct map leases;                  /* name → struct lease */
+    struct map dedupe;                  /* tenant and key → struct dedupe_row */
+    struct map catalog;                 /* kind, tenant and name → struct catalog_row */
+    struct map nodes;                   /* id → struct node_entry (nodes.c) */
+    struct map shares;                  /* key → struct share_entry (limit_take.c) */
+    struct map recall_requests;         /* task → struct recall_entry (recall_requests.c) */
+    struct map task_leases;             /* task → struct lease_entry (leases.c) */
+    struct order task_leases_by_expiry; /* the same, by until_ms */
+    struct map workers;                 /* id → struct worker_entry (workers.c) */
 };
 
-/* Tasks borrowed from the table, on their way into an arena. */
+/* Tasks borrowed from the table, to be copied into an arena. */
 struct picks {
     const struct task **v;
     size_t n, cap;
@@ -31,7 +31,7 @@ struct picks {
 
 void picks_add(struct picks *p, const struct task *t);
 void picks_release(struct picks *p);
-void picks_held(const struct claim *c, size_t max, struct picks *p); /* what the claim holds, until there are max */
+void picks_held(const struct claim *c, size_t max, struct picks *p); /* adds tasks of the claim, until there are max */
 enum err picks_copy(const struct picks *p, struct arena *a, struct tasks *ret, struct error *e) must_use;
 
 /* ---- idempotency (records.c) ---- */
@@ -43,7 +43,7 @@ struct idempotency_key {
 
 struct idempotency_row {
     struct idempotency_key key;
-    struct idempotency record; /* its answer lies behind the row */
+    struct idempotency record; /* its answer is stored behind the row */
 };
 
 static inline struct str idempotency_bytes(const struct idempotency_key *k)
@@ -64,10 +64,10 @@ struct dedupe_row {
     char bytes[];
 };
 
-/* Keys that an operation is about to take: kept when it is sure to be done, else released. */
+/* The keys that an operation takes. dedupe_keep stores them if the operation succeeds; otherwise they are released. */
 struct dedupe_taking {
     struct store_memory *store;
-    const struct task *put; /* NULL, or a task as it is about to be */
+    const struct task *put; /* NULL, or a task in its new form, which is not in the table yet */
     struct map rows;        /* as in the store */
 };
 
@@ -80,8 +80,8 @@ const struct dedupe_row *dedupe_find(const struct store_memory *s, int32_t tenan
 /* ---- the catalog (catalog.c) ---- */
 
 struct catalog_row {
-    struct catalog_entry entry; /* its texts lie behind the row */
-    struct str key;             /* so does this: kind, tenant and name */
+    struct catalog_entry entry; /* its texts are stored behind the row */
+    struct str key;             /* kind, tenant and name; stored behind the row too */
     char bytes[];
 };
 
@@ -94,24 +94,26 @@ enum err memory_limits_check(const struct store_memory *s, const struct op_inser
 enum err memory_calendar_check(const struct store_memory *s, const struct task *t, struct error *e) must_use;
 enum err memory_calendar_unused(const struct store_memory *s, const struct catalog_entry *x, struct error *e) must_use;
 
-/* ---- operations that have a file of their own ---- */
+/* ---- operations with files of their own ---- */
 
 enum err memory_key_put(struct store_memory *s, struct op *base);
 enum err memory_lease(struct store_memory *s, struct op *base);
 enum err memory_catalog(struct store_memory *s, struct op *base);
 enum err memory_purge(struct store_memory *s, struct op *base);
 
-/* ---- nodes, what they share and what is wished of them ---- */
+/* ---- nodes, their shares of limits, and recall requests ---- */
 
 bool memory_node_is_dead(const struct store_memory *s, struct uuid id);
-bool memory_node_lives(const struct store_memory *s, struct uuid id); /* known, and not dead */
-void memory_places_drop(struct store_memory *s, struct uuid node);    /* but those for what it has handed */
-void memory_places_tidy(
-    struct store_memory *s); /* of nodes that are no more, once nothing is left of what they handed */
+bool memory_node_is_alive(const struct store_memory *s, struct uuid id); /* known and not dead */
+/* Unless tasks that it handed to a queue still run. */
+void memory_places_drop(struct store_memory *s, struct uuid node);
+/* Drops the places of nodes that are not alive, once no task that they handed still runs. */
+void memory_places_drop_stale(struct store_memory *s);
 void memory_shares_release(struct map *shares);
-bool memory_is_recalled(const struct store_memory *s, struct uuid node);
-bool memory_recall_stands(const struct store_memory *s, struct uuid task, int64_t fence);
-bool memory_is_to_end(const struct store_memory *s, struct uuid task, int64_t fence); /* its user wishes so */
+bool memory_node_has_recalls(const struct store_memory *s, struct uuid node);
+bool memory_recall_exists(const struct store_memory *s, struct uuid task, int64_t fence);
+/* A recall request asks to abort it. */
+bool memory_abort_requested(const struct store_memory *s, struct uuid task, int64_t fence);
 
 enum err memory_orphans(struct store_memory *s, struct op *base);
 enum err memory_heartbeat(struct store_memory *s, struct op *base);
@@ -120,9 +122,10 @@ enum err memory_limit_take(struct store_memory *s, struct op *base);
 enum err memory_recall(struct store_memory *s, struct op *base);
 enum err memory_recall_list(struct store_memory *s, struct op *base);
 
-/* ---- what others run ---- */
+/* ---- tasks that run outside of their node ---- */
 
-bool memory_runs(const struct store_memory *s, struct uuid task, int64_t fence); /* RUNNING under just that fence */
+bool memory_task_runs(const struct store_memory *s, struct uuid task,
+                      int64_t fence); /* RUNNING under exactly that fence */
 void memory_lease_put(struct store_memory *s, struct uuid task, int64_t fence, const struct lease_terms *terms);
 void memory_leases_release(struct store_memory *s);
 int64_t memory_worker_slots(const struct store_memory *s, int64_t now_ms);
@@ -139,7 +142,7 @@ enum err memory_reader_lease(struct reader *r, int32_t tenant, struct uuid task,
 enum err memory_workers(struct reader *r, struct uuid before, size_t max, struct arena *a, struct worker_rows *ret,
                         struct error *e);
 
-/* Frees and removes entries that may go, at most max; returns how many. What is asked of them is in `w`. */
+/* Frees and removes the entries for which may_go is true, at most max; returns how many. `w` is passed to may_go. */
 struct sweep {
     const struct store_memory *store;
     int64_t now_ms;
@@ -154,7 +157,7 @@ bool memory_worker_may_go(const void *entry, const struct sweep *w); /* last see
 
 /* ---- readers ---- */
 
-/* Until the end of the scope: cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r); */
+/* Locks until the end of the scope: cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r); */
 struct store_memory *memory_lock(struct reader *r);
 void memory_unlock(struct store_memory **s);
 enum err memory_not_found(const char *what, struct error *e);
@@ -174,22 +177,22 @@ enum err memory_catalog_list(struct reader *r, const struct catalog_filter *f, s
 enum err memory_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret, struct error *e);
 enum err memory_queue_due(struct reader *r, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
                           struct error *e);
-enum err memory_full(struct error *e); /* of an arena */
 
 /* ---- slots (slots.c) ---- */
 
-/* Whether the slot is free for this task, which does not hold it. */
-bool is_free_for(const struct table *t, const struct task *task, const struct slot_need *need);
+/* Whether the task, which does not hold the slot, could take it now. */
+bool memory_slot_is_free(const struct table *t, const struct task *task, const struct slot_need *need);
 
-/* Puts the task in place of its row, as OP_PUT says. The keys whose lines are to be looked at go to `keys`. */
-void change_row(struct table *t, const struct task *next, struct slot_keys *keys);
-void drop_row(struct table *t, struct uuid id, struct slot_keys *keys);
-/* What is left of `holds` when the task has the row's slots no more that `next` does not keep. */
-unsigned kept_slots(const struct table *t, const struct task *old, const struct task *next, struct slot_keys *keys);
-void hand_over(struct table *t, const struct slot_keys *keys, uint64_t *unblocked);
+/* Replaces the row by the task, as OP_PUT says. Adds the keys of released slots to `keys`, for memory_hand_over. */
+void memory_change_row(struct table *t, const struct task *next, struct slot_keys *keys);
+void memory_drop_row(struct table *t, struct uuid id, struct slot_keys *keys);
+/* The bits of the held slots that `next` keeps. Adds the keys of the others to `keys`. */
+unsigned memory_kept_slots(const struct table *t, const struct task *old, const struct task *next,
+                           struct slot_keys *keys);
+void memory_hand_over(struct table *t, const struct slot_keys *keys, uint64_t *unblocked);
 
-/* An OCCURRENCE that will not run: it is taken off its task's runs. */
-void take_off_runs(struct table *t, struct task *occurrence, struct uuid parent);
+/* An OCCURRENCE will not run: subtracts it from its parent's runs_count and adds it to skipped_count. */
+void memory_count_as_skipped(struct table *t, struct task *occurrence, struct uuid parent);
 
 enum err memory_claim(struct store_memory *s, struct op *base);
 

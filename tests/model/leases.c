@@ -1,5 +1,5 @@
-/* Tasks that somebody outside has, each with the terms of its lease. What says so of a task that has left its claim is over, and goes
- * when it is met. */
+/* Leases of tasks, under which external workers run them. The lease of a task that has left its claim is stale, and is
+ * dropped when it is found. */
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -10,65 +10,66 @@ struct lease_entry {
     char text[];
 };
 
-static void drop(struct store_memory *s, struct lease_entry *x)
+static void memory_task_lease_drop(struct store_memory *s, struct lease_entry *x)
 {
-    order_remove(&s->terms_over, x->row.until_ms, x->task);
-    map_remove(&s->terms, uuid_bytes(&x->task));
+    order_remove(&s->task_leases_by_expiry, x->row.until_ms, x->task);
+    map_remove(&s->task_leases, uuid_bytes(&x->task));
     free(x);
 }
 
-static void put(struct store_memory *s, struct uuid task, const struct lease_row *row)
+static void memory_task_lease_put(struct store_memory *s, struct uuid task, const struct lease_row *row)
 {
     struct lease_entry *x = xmalloc(sizeof *x + str_pack_size(row->worker) + str_pack_size(row->progress));
-    struct lease_entry *old = map_get(&s->terms, uuid_bytes(&task));
+    struct lease_entry *old = map_get(&s->task_leases, uuid_bytes(&task));
     char *at = x->text;
     *x = (struct lease_entry){ .task = task, .row = *row };
     x->row.worker = str_pack(row->worker, &at);
     x->row.progress = str_pack(row->progress, &at);
     if (old)
-        drop(s, old); /* from which the texts may have been borrowed */
-    map_put(&s->terms, uuid_bytes(&x->task), x);
-    order_add(&s->terms_over, x->row.until_ms, x->task, x);
+        memory_task_lease_drop(s, old); /* row's texts may be borrowed from it */
+    map_put(&s->task_leases, uuid_bytes(&x->task), x);
+    order_add(&s->task_leases_by_expiry, x->row.until_ms, x->task, x);
 }
 
 void memory_lease_put(struct store_memory *s, struct uuid task, int64_t fence, const struct lease_terms *terms)
 {
-    put(s, task, &(struct lease_row){ .fence = fence, .until_ms = terms->until_ms, .worker = terms->worker });
+    memory_task_lease_put(s, task,
+                          &(struct lease_row){ .fence = fence, .until_ms = terms->until_ms, .worker = terms->worker });
 }
 
 void memory_leases_release(struct store_memory *s)
 {
-    map_each (&s->terms, slot)
+    map_each (&s->task_leases, slot)
         free(slot->value);
-    map_release(&s->terms);
-    order_release(&s->terms_over);
+    map_release(&s->task_leases);
+    order_release(&s->task_leases_by_expiry);
 }
 
-/* The terms under which a task is leased at this moment; NULL: it is not. */
-static const struct lease_entry *terms_of(const struct store_memory *s, struct uuid task)
+/* The lease of a task at this moment; NULL: the task is not leased. */
+static const struct lease_entry *memory_task_lease_find(const struct store_memory *s, struct uuid task)
 {
-    const struct lease_entry *x = map_get(&s->terms, uuid_bytes(&task));
-    return x && memory_runs(s, task, x->row.fence) ? x : NULL;
+    const struct lease_entry *x = map_get(&s->task_leases, uuid_bytes(&task));
+    return x && memory_task_runs(s, task, x->row.fence) ? x : NULL;
 }
 
-static void keep_one(struct store_memory *s, int32_t tenant, struct lease_renewal *k)
+static void memory_lease_renew_one(struct store_memory *s, int32_t tenant, struct lease_renewal *k)
 {
-    const struct lease_entry *x = terms_of(s, k->id);
+    const struct lease_entry *x = memory_task_lease_find(s, k->id);
     k->ret_kept = x && x->row.fence == k->fence && table_get(&s->table, k->id)->tenant == tenant;
-    k->ret_ended = k->ret_kept && memory_is_to_end(s, k->id, k->fence);
+    k->ret_ended = k->ret_kept && memory_abort_requested(s, k->id, k->fence);
     if (!k->ret_kept)
         return;
     struct lease_row row = x->row;
     row.until_ms = k->until_ms;
     row.progress = k->progress.n ? k->progress : row.progress;
-    put(s, k->id, &row);
+    memory_task_lease_put(s, k->id, &row);
 }
 
 enum err memory_lease_renew(struct store_memory *s, struct op *base)
 {
     struct op_lease_renew *op = container_of(base, struct op_lease_renew, op);
     for (size_t i = 0; i < op->n; i++)
-        keep_one(s, op->tenant, &op->v[i]);
+        memory_lease_renew_one(s, op->tenant, &op->v[i]);
     return ERR_OK;
 }
 
@@ -77,10 +78,10 @@ enum err memory_leases_expired(struct store_memory *s, struct op *base)
     struct op_leases_expired *op = container_of(base, struct op_leases_expired, op);
     cleanup_with(picks_release) struct picks p = { 0 };
     int64_t next_ms = INT64_MAX;
-    for (size_t i = 0; i < order_count(&s->terms_over) && next_ms == INT64_MAX;) {
-        struct lease_entry *x = order_at(&s->terms_over, i)->value;
-        if (!terms_of(s, x->task)) {
-            drop(s, x);
+    for (size_t i = 0; i < order_count(&s->task_leases_by_expiry) && next_ms == INT64_MAX;) {
+        struct lease_entry *x = order_at(&s->task_leases_by_expiry, i)->value;
+        if (!memory_task_lease_find(s, x->task)) {
+            memory_task_lease_drop(s, x);
             continue;
         }
         if (p.n < op->max && x->row.until_ms <= op->now_ms)
@@ -99,7 +100,7 @@ enum err memory_reader_lease(struct reader *r, int32_t tenant, struct uuid task,
                              struct error *e)
 {
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
-    const struct lease_entry *x = terms_of(s, task);
+    const struct lease_entry *x = memory_task_lease_find(s, task);
     if (!x || table_get(&s->table, task)->tenant != tenant)
         return memory_not_found("lease", e);
     struct lease_row copy = x->row;

@@ -1,4 +1,4 @@
-/* OP_LIMIT_TAKE: limits of all nodes together, by their keys, each with the places that are taken of it. */
+/* OP_LIMIT_TAKE: the limits of all nodes together, by key, each with the places that nodes hold. */
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -24,7 +24,7 @@ void memory_shares_release(struct map *shares)
     map_release(shares);
 }
 
-static struct share_entry *open_share(struct store_memory *s, struct str key)
+static struct share_entry *memory_share_open(struct store_memory *s, struct str key)
 {
     struct share_entry *x = map_get(&s->shares, key);
     if (x)
@@ -36,7 +36,7 @@ static struct share_entry *open_share(struct store_memory *s, struct str key)
     return x;
 }
 
-static size_t find_places(const struct share_entry *x, struct uuid node)
+static size_t memory_share_find_places(const struct share_entry *x, struct uuid node)
 {
     size_t i = 0;
     while (i < x->place_count && !uuid_eq(x->places[i].node, node))
@@ -44,9 +44,9 @@ static size_t find_places(const struct share_entry *x, struct uuid node)
     return i;
 }
 
-static void set_places(struct share_entry *x, struct uuid node, int64_t n)
+static void memory_share_set_places(struct share_entry *x, struct uuid node, int64_t n)
 {
-    size_t i = find_places(x, node);
+    size_t i = memory_share_find_places(x, node);
     if (i < x->place_count)
         x->places[i] = x->places[--x->place_count];
     if (x->place_count + (n > 0) == 0) {
@@ -60,7 +60,7 @@ static void set_places(struct share_entry *x, struct uuid node, int64_t n)
     x->places[x->place_count++].n = n;
 }
 
-static int64_t count_rows(const struct claim *c, const struct share_subject *about)
+static int64_t memory_share_count_rows(const struct claim *c, const struct share_subject *about)
 {
     int64_t n = 0;
     list_each (&c->rows, link)
@@ -68,60 +68,63 @@ static int64_t count_rows(const struct claim *c, const struct share_subject *abo
     return n;
 }
 
-/* What runs of a node's handed claims. */
-static int64_t count_handed(const struct store_memory *s, struct uuid node, const struct share_subject *about)
+/* RUNNING tasks of claims that a node has handed to a queue. */
+static int64_t memory_share_count_handed(const struct store_memory *s, struct uuid node,
+                                         const struct share_subject *about)
 {
     int64_t n = 0;
     map_each (&s->table.claims, slot) {
         const struct claim *c = slot->value;
-        n += c->hold == CLAIM_HANDED && uuid_eq(c->node, node) ? count_rows(c, about) : 0;
+        n += c->hold == CLAIM_HANDED && uuid_eq(c->node, node) ? memory_share_count_rows(c, about) : 0;
     }
     return n;
 }
 
-static int64_t count_leased(const struct store_memory *s, const struct share_subject *about)
+static int64_t memory_share_count_leased(const struct store_memory *s, const struct share_subject *about)
 {
     int64_t n = 0;
     map_each (&s->table.claims, slot)
-        n += ((const struct claim *)slot->value)->hold == CLAIM_LEASED ? count_rows(slot->value, about) : 0;
+        n +=
+            ((const struct claim *)slot->value)->hold == CLAIM_LEASED ? memory_share_count_rows(slot->value, about) : 0;
     return n;
 }
 
-/* Places of one that does not live are there for what it has handed. */
-static int64_t places_of(const struct store_memory *s, const struct share_entry *x, size_t i,
-                         const struct share_subject *about)
+/* The places of a node that is not alive count as far as tasks that it handed to a queue still run. */
+static int64_t memory_share_places_of(const struct store_memory *s, const struct share_entry *x, size_t i,
+                                      const struct share_subject *about)
 {
     struct uuid node = x->places[i].node;
-    return memory_node_lives(s, node) ? x->places[i].n : min_of(x->places[i].n, count_handed(s, node, about));
+    return memory_node_is_alive(s, node) ? x->places[i].n
+                                         : min_of(x->places[i].n, memory_share_count_handed(s, node, about));
 }
 
-static void take_share(struct store_memory *s, struct uuid node, struct share *share, int64_t now_ms)
+static void memory_share_take(struct store_memory *s, struct uuid node, struct share *share, int64_t now_ms)
 {
-    struct share_entry *x = open_share(s, share->key);
+    struct share_entry *x = memory_share_open(s, share->key);
     struct share_row row = { .bucket = x->bucket };
     struct share_subject about = share_subject(share->key);
     for (size_t i = 0; i < x->place_count; i++)
-        *(uuid_eq(x->places[i].node, node) ? &row.held : &row.others) += places_of(s, x, i, &about);
+        *(uuid_eq(x->places[i].node, node) ? &row.held : &row.others) += memory_share_places_of(s, x, i, &about);
     if (share->concurrency)
-        row.others += count_leased(s, &about);
+        row.others += memory_share_count_leased(s, &about);
     share_take(share, &row, now_ms);
     x->bucket = row.bucket;
-    set_places(x, node, row.held);
+    memory_share_set_places(x, node, row.held);
 }
 
 enum err memory_limit_take(struct store_memory *s, struct op *base)
 {
     struct op_limit_take *op = container_of(base, struct op_limit_take, op);
-    bool lives = memory_node_lives(s, op->node);
+    bool lives = memory_node_is_alive(s, op->node);
     for (size_t i = 0; i < op->n; i++)
         if (lives)
-            take_share(s, op->node, &op->v[i], op->now_ms);
+            memory_share_take(s, op->node, &op->v[i], op->now_ms);
         else
             share_refuse(&op->v[i], op->now_ms);
     return ERR_OK;
 }
 
-static bool has_handed(const struct store_memory *s, struct uuid node)
+static bool memory_node_has_handed(const struct store_memory *s, struct uuid node)
 {
     map_each (&s->table.claims, slot) {
         const struct claim *c = slot->value;
@@ -133,20 +136,20 @@ static bool has_handed(const struct store_memory *s, struct uuid node)
 
 void memory_places_drop(struct store_memory *s, struct uuid node)
 {
-    bool stay = has_handed(s, node);
+    bool stay = memory_node_has_handed(s, node);
     map_each (&s->shares, slot)
         if (!stay)
-            set_places(slot->value, node, 0);
+            memory_share_set_places(slot->value, node, 0);
 }
 
-void memory_places_tidy(struct store_memory *s)
+void memory_places_drop_stale(struct store_memory *s)
 {
     map_each (&s->shares, slot) {
         struct share_entry *x = slot->value;
         for (size_t i = x->place_count; i-- > 0;) {
             struct uuid node = x->places[i].node;
-            if (!memory_node_lives(s, node) && !has_handed(s, node))
-                set_places(x, node, 0);
+            if (!memory_node_is_alive(s, node) && !memory_node_has_handed(s, node))
+                memory_share_set_places(x, node, 0);
         }
     }
 }

@@ -1,17 +1,17 @@
-/* What inserts and puts are held to besides their own rows: a tenant's limits, and calendars that must be there. */
+/* Checks of inserts and puts beyond their own rows: the limits of a tenant, and calendars that must exist. */
 #include "model/internal.h"
 
-static bool counts_for(const struct task *t, int32_t tenant)
+static bool memory_limits_counts(const struct task *t, int32_t tenant)
 {
     return t->tenant == tenant && !t->deleted && !task_is_final(t->state);
 }
 
-static struct tenant_usage usage_of(const struct store_memory *s, int32_t tenant)
+static struct tenant_usage memory_usage_of(const struct store_memory *s, int32_t tenant)
 {
     struct tenant_usage u = { 0 };
     for (size_t i = 0; i < order_count(&s->table.by_id); i++) {
         const struct task *t = task_at(&s->table.by_id, i);
-        if (!counts_for(t, tenant))
+        if (!memory_limits_counts(t, tenant))
             continue;
         u.pending++;
         u.recurring += t->kind == TASK_RECURRING;
@@ -19,8 +19,8 @@ static struct tenant_usage usage_of(const struct store_memory *s, int32_t tenant
     return u;
 }
 
-/* Only those that are not there yet. */
-static struct tenant_usage new_ones(const struct store_memory *s, const struct op_insert *op)
+/* Counts only tasks that are not in the table yet. */
+static struct tenant_usage memory_usage_of_new(const struct store_memory *s, const struct op_insert *op)
 {
     struct tenant_usage u = { 0 };
     cleanup_with(map_release) struct map seen;
@@ -29,7 +29,7 @@ static struct tenant_usage new_ones(const struct store_memory *s, const struct o
         const struct task *t = &op->tasks[i];
         bool is_new = !table_get(&s->table, t->id) && !map_get(&seen, uuid_bytes(&t->id));
         map_put(&seen, uuid_bytes(&t->id), &seen);
-        if (!is_new || !counts_for(t, op->tasks[0].tenant))
+        if (!is_new || !memory_limits_counts(t, op->tasks[0].tenant))
             continue;
         u.pending++;
         u.recurring += t->kind == TASK_RECURRING;
@@ -41,7 +41,7 @@ enum err memory_limits_check(const struct store_memory *s, const struct op_inser
 {
     if (!op->count || (!op->max_pending && !op->max_recurring))
         return ERR_OK;
-    struct tenant_usage has = usage_of(s, op->tasks[0].tenant), comes = new_ones(s, op);
+    struct tenant_usage has = memory_usage_of(s, op->tasks[0].tenant), comes = memory_usage_of_new(s, op);
     if (op->max_pending && comes.pending && has.pending + comes.pending > op->max_pending)
         return limit_reached("max_pending", op->max_pending, e);
     if (op->max_recurring && comes.recurring && has.recurring + comes.recurring > op->max_recurring)
@@ -70,7 +70,7 @@ enum err memory_usage(struct reader *r, int32_t tenant, struct tenant_usage *ret
 {
     (void)e;
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
-    *ret = usage_of(s, tenant);
+    *ret = memory_usage_of(s, tenant);
     return ERR_OK;
 }
 

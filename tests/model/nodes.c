@@ -1,4 +1,5 @@
-/* OP_HEARTBEAT, OP_NODE_DEAD and OP_ORPHANS. A beat first makes up how all nodes will stand, then answers from that, and then makes it so. */
+/* OP_HEARTBEAT, OP_NODE_DEAD and OP_ORPHANS. A heartbeat computes the new state of all nodes, copies the result from
+ * it, and then stores it. */
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -8,9 +9,9 @@ struct node_entry {
     char text[];
 };
 
-/* ---- who is there ---- */
+/* ---- finding and storing nodes ---- */
 
-static const struct node_row *find_node(const struct store_memory *s, struct uuid id)
+static const struct node_row *memory_node_find(const struct store_memory *s, struct uuid id)
 {
     const struct node_entry *n = map_get(&s->nodes, uuid_bytes(&id));
     return n ? &n->row : NULL;
@@ -18,17 +19,17 @@ static const struct node_row *find_node(const struct store_memory *s, struct uui
 
 bool memory_node_is_dead(const struct store_memory *s, struct uuid id)
 {
-    const struct node_row *n = find_node(s, id);
+    const struct node_row *n = memory_node_find(s, id);
     return n && n->dead;
 }
 
-bool memory_node_lives(const struct store_memory *s, struct uuid id)
+bool memory_node_is_alive(const struct store_memory *s, struct uuid id)
 {
-    const struct node_row *n = find_node(s, id);
+    const struct node_row *n = memory_node_find(s, id);
     return n && !n->dead;
 }
 
-static void put_node(struct store_memory *s, const struct node_row *row)
+static void memory_node_put(struct store_memory *s, const struct node_row *row)
 {
     struct node_entry *n =
         xmalloc(sizeof *n + str_pack_size(row->name) + str_pack_size(row->version) + str_pack_size(row->doc));
@@ -37,10 +38,10 @@ static void put_node(struct store_memory *s, const struct node_row *row)
     n->row.name = str_pack(row->name, &at);
     n->row.version = str_pack(row->version, &at);
     n->row.doc = str_pack(row->doc, &at);
-    free(map_put(&s->nodes, uuid_bytes(&n->row.id), n)); /* which may be what the texts were borrowed from */
+    free(map_put(&s->nodes, uuid_bytes(&n->row.id), n)); /* row's texts may be borrowed from the freed entry */
 }
 
-static void drop_node(struct store_memory *s, struct uuid id)
+static void memory_node_remove(struct store_memory *s, struct uuid id)
 {
     free(map_remove(&s->nodes, uuid_bytes(&id)));
     memory_places_drop(s, id);
@@ -48,9 +49,9 @@ static void drop_node(struct store_memory *s, struct uuid id)
 
 /* ---- OP_ORPHANS ---- */
 
-static bool is_left_behind(const struct store_memory *s, const struct claim *c, struct uuid not_node)
+static bool memory_claim_is_orphaned(const struct store_memory *s, const struct claim *c, struct uuid not_node)
 {
-    return c->hold == CLAIM_OWN && !uuid_eq(c->node, not_node) && !memory_node_lives(s, c->node);
+    return c->hold == CLAIM_OWN && !uuid_eq(c->node, not_node) && !memory_node_is_alive(s, c->node);
 }
 
 enum err memory_orphans(struct store_memory *s, struct op *base)
@@ -58,23 +59,23 @@ enum err memory_orphans(struct store_memory *s, struct op *base)
     struct op_orphans *op = container_of(base, struct op_orphans, op);
     cleanup_with(picks_release) struct picks p = { 0 };
     map_each (&s->table.claims, slot)
-        if (is_left_behind(s, slot->value, op->not_node))
+        if (memory_claim_is_orphaned(s, slot->value, op->not_node))
             picks_held(slot->value, op->max, &p);
     return picks_copy(&p, &base->arena, &op->ret, &base->error);
 }
 
-static bool anything_left_behind(const struct store_memory *s, struct uuid not_node)
+static bool memory_has_orphans(const struct store_memory *s, struct uuid not_node)
 {
     map_each (&s->table.claims, slot)
-        if (is_left_behind(s, slot->value, not_node))
+        if (memory_claim_is_orphaned(s, slot->value, not_node))
             return true;
     return false;
 }
 
 /* ---- OP_HEARTBEAT ---- */
 
-/* How all nodes stand after the beat; their texts are borrowed. */
-static struct node_rows after_beat(const struct store_memory *s, const struct op_heartbeat *op)
+/* All nodes after the heartbeat; their texts are borrowed. */
+static struct node_rows memory_nodes_after_heartbeat(const struct store_memory *s, const struct op_heartbeat *op)
 {
     struct node_rows all = { xcalloc(s->nodes.n + 1, sizeof *all.v), 0 };
     struct node_row me = op->node;
@@ -100,7 +101,7 @@ static struct node_rows after_beat(const struct store_memory *s, const struct op
     return all;
 }
 
-static struct node_rows as_they_are(const struct store_memory *s)
+static struct node_rows memory_nodes_now(const struct store_memory *s)
 {
     struct node_rows all = { xcalloc(s->nodes.n, sizeof *all.v), 0 };
     map_each (&s->nodes, slot)
@@ -108,19 +109,19 @@ static struct node_rows as_they_are(const struct store_memory *s)
     return all;
 }
 
-static void make_it_so(struct store_memory *s, const struct op_heartbeat *op, const struct node_rows *all)
+static void memory_nodes_store(struct store_memory *s, const struct op_heartbeat *op, const struct node_rows *all)
 {
     if (op->leave)
-        drop_node(s, op->node.id);
+        memory_node_remove(s, op->node.id);
     for (size_t i = 0; i < all->n; i++) {
-        put_node(s, &all->v[i]);
+        memory_node_put(s, &all->v[i]);
         if (all->v[i].dead)
             memory_places_drop(s, all->v[i].id);
     }
 }
 
-/* Those that live by id, then the dead ones, the latest that joined first. */
-static int by_life(const void *x, const void *y)
+/* Live nodes by id, then dead ones, the latest joined_ms first. */
+static int memory_nodes_compare(const void *x, const void *y)
 {
     const struct node_row *a = x, *b = y;
     if (a->dead != b->dead)
@@ -130,11 +131,11 @@ static int by_life(const void *x, const void *y)
     return uuid_cmp(a->id, b->id);
 }
 
-static enum err copy_nodes(struct node_rows *all, struct arena *a, struct node_rows *ret, struct error *e)
+static enum err memory_nodes_copy(struct node_rows *all, struct arena *a, struct node_rows *ret, struct error *e)
 {
     size_t n = 0;
     if (all->n)
-        qsort(all->v, all->n, sizeof *all->v, by_life);
+        qsort(all->v, all->n, sizeof *all->v, memory_nodes_compare);
     while (n < all->n && !all->v[n].dead)
         n++;
     n = min_of(n + NODES_DEAD_SHOWN, all->n);
@@ -144,10 +145,10 @@ static enum err copy_nodes(struct node_rows *all, struct arena *a, struct node_r
         v[i] = *row;
         if (!arena_str(a, row->name, &v[i].name) || !arena_str(a, row->version, &v[i].version) ||
             !arena_str(a, row->doc, &v[i].doc))
-            return memory_full(e);
+            return memory_no_room(e);
     }
     if (!v)
-        return memory_full(e);
+        return memory_no_room(e);
     *ret = (struct node_rows){ v, n };
     return ERR_OK;
 }
@@ -156,39 +157,39 @@ enum err memory_heartbeat(struct store_memory *s, struct op *base)
 {
     struct op_heartbeat *op = container_of(base, struct op_heartbeat, op);
     bool dead = memory_node_is_dead(s, op->node.id);
-    struct node_rows all = dead ? as_they_are(s) : after_beat(s, op);
-    enum err rc = copy_nodes(&all, &base->arena, &op->ret, &base->error);
+    struct node_rows all = dead ? memory_nodes_now(s) : memory_nodes_after_heartbeat(s, op);
+    enum err rc = memory_nodes_copy(&all, &base->arena, &op->ret, &base->error);
     if (!rc && !dead)
-        make_it_so(s, op, &all);
+        memory_nodes_store(s, op, &all);
     free(all.v);
     if (rc)
         return rc;
     op->ret_dead = dead;
-    op->ret_recall_requested = memory_is_recalled(s, op->node.id);
-    op->ret_held_by_dead = anything_left_behind(s, op->node.id);
+    op->ret_recall_requested = memory_node_has_recalls(s, op->node.id);
+    op->ret_held_by_dead = memory_has_orphans(s, op->node.id);
     op->ret_worker_slots = memory_worker_slots(s, op->now_ms);
     op->ret_store_us = 0;
     return ERR_OK;
 }
 
-/* ---- the end of a node ---- */
+/* ---- OP_NODE_DEAD, and purging dead nodes ---- */
 
 enum err memory_node_dead(struct store_memory *s, struct op *base)
 {
     struct op_node_dead *op = container_of(base, struct op_node_dead, op);
-    const struct node_row *n = find_node(s, op->node);
+    const struct node_row *n = memory_node_find(s, op->node);
     op->ret_buried = n && !n->dead && n->beats == op->beats;
     if (!op->ret_buried)
         return ERR_OK;
     struct node_row dead = *n;
     dead.dead = true;
     dead.dead_ms = op->now_ms;
-    put_node(s, &dead);
+    memory_node_put(s, &dead);
     memory_places_drop(s, op->node);
     return ERR_OK;
 }
 
-static bool holds_claims(const struct store_memory *s, struct uuid node)
+static bool memory_node_has_claims(const struct store_memory *s, struct uuid node)
 {
     map_each (&s->table.claims, slot)
         if (uuid_eq(((const struct claim *)slot->value)->node, node))
@@ -199,5 +200,5 @@ static bool holds_claims(const struct store_memory *s, struct uuid node)
 bool memory_node_may_go(const void *entry, const struct sweep *w)
 {
     const struct node_row *n = &((const struct node_entry *)entry)->row;
-    return n->dead && n->dead_ms < w->now_ms - NODE_KEPT_MS && !holds_claims(w->store, n->id);
+    return n->dead && n->dead_ms < w->now_ms - NODE_KEPT_MS && !memory_node_has_claims(w->store, n->id);
 }

@@ -25,7 +25,7 @@ struct order_entry *order_at(const struct order *o, size_t i)
     return &o->v[o->from + i];
 }
 
-static bool stands_before(const struct order_entry *e, int64_t key, struct uuid id)
+static bool order_entry_is_before(const struct order_entry *e, int64_t key, struct uuid id)
 {
     return e->key != key ? e->key < key : uuid_cmp(e->id, id) < 0;
 }
@@ -35,7 +35,7 @@ size_t order_find(const struct order *o, int64_t key, struct uuid id)
     size_t low = 0, high = order_count(o);
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (stands_before(order_at(o, middle), key, id))
+        if (order_entry_is_before(order_at(o, middle), key, id))
             low = middle + 1;
         else
             high = middle;
@@ -43,7 +43,7 @@ size_t order_find(const struct order *o, int64_t key, struct uuid id)
     return low;
 }
 
-static bool is_at(const struct order *o, size_t i, int64_t key, struct uuid id)
+static bool order_is_at(const struct order *o, size_t i, int64_t key, struct uuid id)
 {
     return i < order_count(o) && order_at(o, i)->key == key && uuid_eq(order_at(o, i)->id, id);
 }
@@ -51,11 +51,11 @@ static bool is_at(const struct order *o, size_t i, int64_t key, struct uuid id)
 void *order_get(const struct order *o, int64_t key, struct uuid id)
 {
     size_t i = order_find(o, key, id);
-    return is_at(o, i, key, id) ? order_at(o, i)->value : NULL;
+    return order_is_at(o, i, key, id) ? order_at(o, i)->value : NULL;
 }
 
-/* Room at both ends, for at least one entry each. */
-static void make_room(struct order *o)
+/* Makes room for at least one entry at each end. */
+static void order_make_room(struct order *o)
 {
     if (o->from > 0 && o->to < o->cap)
         return;
@@ -73,8 +73,8 @@ static void make_room(struct order *o)
 void order_add(struct order *o, int64_t key, struct uuid id, void *value)
 {
     size_t i = order_find(o, key, id), n = order_count(o);
-    assert(!is_at(o, i, key, id));
-    make_room(o);
+    assert(!order_is_at(o, i, key, id));
+    order_make_room(o);
     struct order_entry *first = o->v + o->from;
     if (i < n / 2) {
         memmove(first - 1, first, i * sizeof *first);
@@ -89,7 +89,7 @@ void order_add(struct order *o, int64_t key, struct uuid id, void *value)
 void order_remove(struct order *o, int64_t key, struct uuid id)
 {
     size_t i = order_find(o, key, id), n = order_count(o);
-    assert(is_at(o, i, key, id));
+    assert(order_is_at(o, i, key, id));
     struct order_entry *first = o->v + o->from;
     if (i < n / 2) {
         memmove(first + 1, first, i * sizeof *first);

@@ -1,8 +1,9 @@
 #pragma once
-/* model/order.h - things in the order of a number, then of an id.
+/* model/order.h - entries sorted by a number, then by id.
  *
- * A sorted array with room at both ends: what is near an end (the earliest due, the newest id) goes in and out at the cost of
- * its few neighbours there, anything else at that of moving half the array, which tens of thousands of rows do not feel. */
+ * A sorted array with free space at both ends. To add or remove an entry near an end (the earliest due time, the newest
+ * id) moves only the few entries between it and that end. Elsewhere it moves up to half of the array, which is fast
+ * enough for tens of thousands of rows. */
 #include "base/uuid.h"
 
 struct order_entry {
@@ -20,7 +21,7 @@ void order_init(struct order *o);
 void order_release(struct order *o);
 size_t order_count(const struct order *o);
 struct order_entry *order_at(const struct order *o, size_t i);
-size_t order_find(const struct order *o, int64_t key, struct uuid id);     /* how many stand before it */
-void *order_get(const struct order *o, int64_t key, struct uuid id);       /* NULL: not there */
-void order_add(struct order *o, int64_t key, struct uuid id, void *value); /* it is not there yet */
-void order_remove(struct order *o, int64_t key, struct uuid id);           /* it is there */
+size_t order_find(const struct order *o, int64_t key, struct uuid id);     /* number of entries before it */
+void *order_get(const struct order *o, int64_t key, struct uuid id);       /* NULL: none */
+void order_add(struct order *o, int64_t key, struct uuid id, void *value); /* it must not exist yet */
+void order_remove(struct order *o, int64_t key, struct uuid id);           /* it must exist */

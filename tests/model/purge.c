@@ -1,26 +1,26 @@
-/* OP_PURGE: each kind is looked through whole, and what its time is up for goes, until there are enough. */
+/* OP_PURGE: scans each kind of record completely, and removes the old ones, at most max. */
 #include <stdlib.h>
 
 #include "model/internal.h"
 
-/* Keys of what is about to be removed from a map, which must not change while it is walked. */
-struct victims {
+/* Keys of entries to remove from a map, which must not change while it is iterated. */
+struct purge_keys {
     struct str *v;
     size_t n, max;
 };
 
-static struct victims victims_of(const struct map *m, size_t max)
+static struct purge_keys purge_keys_of(const struct map *m, size_t max)
 {
-    return (struct victims){ .v = xcalloc(m->n, sizeof(struct str)), .max = min_of(max, m->n) };
+    return (struct purge_keys){ .v = xcalloc(m->n, sizeof(struct str)), .max = min_of(max, m->n) };
 }
 
-static void victims_add(struct victims *v, struct str key)
+static void purge_keys_add(struct purge_keys *v, struct str key)
 {
     if (v->n < v->max)
         v->v[v->n++] = key;
 }
 
-static size_t victims_remove(struct victims *v, struct map *from)
+static size_t purge_keys_remove(struct purge_keys *v, struct map *from)
 {
     for (size_t i = 0; i < v->n; i++)
         free(map_remove(from, v->v[i]));
@@ -31,61 +31,61 @@ static size_t victims_remove(struct victims *v, struct map *from)
 size_t memory_sweep(struct map *m, size_t max, bool (*may_go)(const void *entry, const struct sweep *w),
                     const struct sweep *w)
 {
-    struct victims gone = victims_of(m, max);
+    struct purge_keys gone = purge_keys_of(m, max);
     map_each (m, slot)
         if (may_go(slot->value, w))
-            victims_add(&gone, slot->key);
-    return victims_remove(&gone, m);
+            purge_keys_add(&gone, slot->key);
+    return purge_keys_remove(&gone, m);
 }
 
-static size_t purge_idempotency(struct store_memory *s, int64_t before_ms, size_t max)
+static size_t memory_purge_idempotency(struct store_memory *s, int64_t before_ms, size_t max)
 {
-    struct victims old = victims_of(&s->idempotency, max);
+    struct purge_keys old = purge_keys_of(&s->idempotency, max);
     map_each (&s->idempotency, slot)
         if (((const struct idempotency_row *)slot->value)->record.created_ms < before_ms)
-            victims_add(&old, slot->key);
-    return victims_remove(&old, &s->idempotency);
+            purge_keys_add(&old, slot->key);
+    return purge_keys_remove(&old, &s->idempotency);
 }
 
-static size_t purge_dedupe(struct store_memory *s, int64_t now_ms, size_t max)
+static size_t memory_purge_dedupe(struct store_memory *s, int64_t now_ms, size_t max)
 {
-    struct victims old = victims_of(&s->dedupe, max);
+    struct purge_keys old = purge_keys_of(&s->dedupe, max);
     map_each (&s->dedupe, slot)
         if (((const struct dedupe_row *)slot->value)->until_ms < now_ms)
-            victims_add(&old, slot->key);
-    return victims_remove(&old, &s->dedupe);
+            purge_keys_add(&old, slot->key);
+    return purge_keys_remove(&old, &s->dedupe);
 }
 
-static size_t purge_jobs(struct store_memory *s, int64_t before_ms, size_t max)
+static size_t memory_purge_jobs(struct store_memory *s, int64_t before_ms, size_t max)
 {
-    struct victims old = victims_of(&s->catalog, max);
+    struct purge_keys old = purge_keys_of(&s->catalog, max);
     map_each (&s->catalog, slot) {
         const struct catalog_entry *x = &((const struct catalog_row *)slot->value)->entry;
         if (x->kind == CATALOG_JOB && x->updated_ms < before_ms && catalog_job_is_over(x->doc))
-            victims_add(&old, slot->key);
+            purge_keys_add(&old, slot->key);
     }
-    return victims_remove(&old, &s->catalog);
+    return purge_keys_remove(&old, &s->catalog);
 }
 
-static bool is_old(const struct op_purge *op, const struct task *t)
+static bool memory_purge_is_old(const struct op_purge *op, const struct task *t)
 {
     bool dead = t->state == TASK_FAILED && t->resolved_ms == 0;
     return task_is_final(t->state) && t->completed_ms > 0 &&
            t->completed_ms < (dead ? op->dlq_before_ms : op->tasks_before_ms);
 }
 
-static size_t purge_tasks(struct store_memory *s, const struct op_purge *op, size_t max)
+static size_t memory_purge_tasks(struct store_memory *s, const struct op_purge *op, size_t max)
 {
     cleanup_with(picks_release) struct picks p = { 0 };
     for (size_t i = 0; p.n < max && i < order_count(&s->table.by_id); i++)
-        if (is_old(op, task_at(&s->table.by_id, i)))
+        if (memory_purge_is_old(op, task_at(&s->table.by_id, i)))
             picks_add(&p, task_at(&s->table.by_id, i));
     for (size_t i = 0; i < p.n; i++)
         table_drop(&s->table, p.v[i]->id);
     return p.n;
 }
 
-static size_t purge_executions(struct store_memory *s, int64_t before_ms, size_t max)
+static size_t memory_purge_executions(struct store_memory *s, int64_t before_ms, size_t max)
 {
     size_t n = 0;
     for (size_t i = order_count(&s->executions); n < max && i-- > 0;) {
@@ -102,14 +102,14 @@ static size_t purge_executions(struct store_memory *s, int64_t before_ms, size_t
 enum err memory_purge(struct store_memory *s, struct op *base)
 {
     struct op_purge *op = container_of(base, struct op_purge, op);
-    size_t n = purge_idempotency(s, op->idempotency_before_ms, op->max);
-    n += purge_dedupe(s, op->now_ms, op->max - n);
-    n += purge_jobs(s, op->jobs_before_ms, op->max - n);
-    n += purge_tasks(s, op, op->max - n);
-    n += purge_executions(s, op->executions_before_ms, op->max - n);
+    size_t n = memory_purge_idempotency(s, op->idempotency_before_ms, op->max);
+    n += memory_purge_dedupe(s, op->now_ms, op->max - n);
+    n += memory_purge_jobs(s, op->jobs_before_ms, op->max - n);
+    n += memory_purge_tasks(s, op, op->max - n);
+    n += memory_purge_executions(s, op->executions_before_ms, op->max - n);
     struct sweep w = { .store = s, .now_ms = op->now_ms };
     n += memory_sweep(&s->recall_requests, op->max - n, memory_recall_may_go, &w);
-    memory_places_tidy(s);
+    memory_places_drop_stale(s);
     n += memory_sweep(&s->shares, op->max - n, memory_share_may_go, &w);
     n += memory_sweep(&s->nodes, op->max - n, memory_node_may_go, &w);
     w.now_ms = op->workers_before_ms;

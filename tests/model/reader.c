@@ -1,4 +1,4 @@
-/* The reading half of the memory store: each call looks at the tables under the store's lock and copies what it found. */
+/* The reading half of the memory store: each call reads the tables under the store's lock and copies its results. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -33,8 +33,8 @@ enum err memory_no_room(struct error *e)
 
 /* ---- tasks ---- */
 
-static enum err get(struct reader *r, int32_t tenant, struct uuid id, struct arena *a, struct task *ret,
-                    struct error *e)
+static enum err memory_reader_get(struct reader *r, int32_t tenant, struct uuid id, struct arena *a, struct task *ret,
+                                  struct error *e)
 {
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     const struct task *t = table_get(&s->table, id);
@@ -43,13 +43,13 @@ static enum err get(struct reader *r, int32_t tenant, struct uuid id, struct are
     return task_copy(a, t, ret) ? ERR_OK : memory_no_room(e);
 }
 
-static bool name_matches(struct str wanted, struct str name)
+static bool memory_name_matches(struct str wanted, struct str name)
 {
     bool prefix = wanted.n && wanted.p[wanted.n - 1] == '*';
     return wanted.n == 0 || (prefix ? str_starts(name, str_sub(wanted, 0, wanted.n - 1)) : str_eq(name, wanted));
 }
 
-static bool kind_matches(const struct task_filter *f, const struct task *t)
+static bool memory_kind_matches(const struct task_filter *f, const struct task *t)
 {
     if (uuid_is_nil(f->parent) ? t->kind == TASK_OCCURRENCE && !f->occurrences
                                : t->kind != TASK_OCCURRENCE || !uuid_eq(t->parent, f->parent))
@@ -57,11 +57,11 @@ static bool kind_matches(const struct task_filter *f, const struct task *t)
     return !f->by_kind || t->kind == (f->recurring ? TASK_RECURRING : TASK_ONE_TIME);
 }
 
-static bool matches(const struct task_filter *f, const struct task *t)
+static bool memory_task_matches(const struct task_filter *f, const struct task *t)
 {
-    return t->tenant == f->tenant && !t->deleted && kind_matches(f, t) && (!f->states || f->states >> t->state & 1) &&
-           name_matches(f->name, t->name) && (!f->queue.n || str_eq(f->queue, t->queue)) &&
-           (!f->task_type.n || str_eq(f->task_type, t->task_type)) &&
+    return t->tenant == f->tenant && !t->deleted && memory_kind_matches(f, t) &&
+           (!f->states || f->states >> t->state & 1) && memory_name_matches(f->name, t->name) &&
+           (!f->queue.n || str_eq(f->queue, t->queue)) && (!f->task_type.n || str_eq(f->task_type, t->task_type)) &&
            (!f->calendar.n || (t->kind == TASK_RECURRING && str_eq(f->calendar, t->schedule.calendar))) &&
            (!f->cause.n || (t->state == TASK_FAILED && str_eq(f->cause, t->cause))) &&
            (!f->by_resolved || (t->state == TASK_FAILED && (t->resolved_ms != 0) == f->resolved)) &&
@@ -70,22 +70,22 @@ static bool matches(const struct task_filter *f, const struct task *t)
 }
 
 /* How many entries have an id below `before`; nil: all. */
-static size_t count_below(const struct order *o, struct uuid before)
+static size_t memory_count_below(const struct order *o, struct uuid before)
 {
     return uuid_is_nil(before) ? order_count(o) : order_find(o, 0, before);
 }
 
-static enum err list(struct reader *r, const struct task_filter *f, struct arena *a, struct task_page *ret,
-                     struct error *e)
+static enum err memory_reader_list(struct reader *r, const struct task_filter *f, struct arena *a,
+                                   struct task_page *ret, struct error *e)
 {
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     cleanup_with(picks_release) struct picks p = { 0 };
     const struct order *rows = &s->table.by_id;
     struct task_page page = { 0 };
     size_t skipped = 0;
-    for (size_t i = count_below(rows, f->before); i-- > 0;) {
+    for (size_t i = memory_count_below(rows, f->before); i-- > 0;) {
         const struct task *t = task_at(rows, i);
-        if (!matches(f, t) || skipped++ < f->offset)
+        if (!memory_task_matches(f, t) || skipped++ < f->offset)
             continue;
         if (p.n == f->limit) {
             assert(p.n > 0);
@@ -101,60 +101,61 @@ static enum err list(struct reader *r, const struct task_filter *f, struct arena
     return ERR_OK;
 }
 
-static enum err count(struct reader *r, const struct task_filter *f, size_t max, size_t *ret, struct error *e)
+static enum err memory_reader_count(struct reader *r, const struct task_filter *f, size_t max, size_t *ret,
+                                    struct error *e)
 {
     (void)e;
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     const struct order *rows = &s->table.by_id;
     size_t n = 0;
-    for (size_t i = count_below(rows, f->before); i-- > 0 && n < max;)
-        n += matches(f, task_at(rows, i));
+    for (size_t i = memory_count_below(rows, f->before); i-- > 0 && n < max;)
+        n += memory_task_matches(f, task_at(rows, i));
     *ret = n;
     return ERR_OK;
 }
 
 /* ---- executions ---- */
 
-static bool execution_copy(struct arena *a, const struct execution *x, struct execution *ret)
+static bool memory_execution_copy(struct arena *a, const struct execution *x, struct execution *ret)
 {
     *ret = *x;
     return arena_str(a, x->worker, &ret->worker) && arena_str(a, x->error, &ret->error) &&
            arena_str(a, x->output, &ret->output) && arena_str(a, x->trace_id, &ret->trace_id);
 }
 
-static bool execution_matches(const struct execution_filter *f, const struct execution *x)
+static bool memory_execution_matches(const struct execution_filter *f, const struct execution *x)
 {
     return x->tenant == f->tenant && uuid_eq(x->task, f->task) && (!f->statuses || f->statuses >> x->status & 1);
 }
 
-static enum err executions(struct reader *r, const struct execution_filter *f, struct arena *a,
-                           struct execution_page *ret, struct error *e)
+static enum err memory_reader_executions(struct reader *r, const struct execution_filter *f, struct arena *a,
+                                         struct execution_page *ret, struct error *e)
 {
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     const struct order *rows = &s->executions;
     struct execution_page page = { .executions.v = arena_array(a, struct execution, f->limit) };
     if (!page.executions.v)
         return memory_no_room(e);
-    for (size_t i = count_below(rows, f->before); i-- > 0;) {
+    for (size_t i = memory_count_below(rows, f->before); i-- > 0;) {
         const struct execution *x = order_at(rows, i)->value;
-        if (!execution_matches(f, x))
+        if (!memory_execution_matches(f, x))
             continue;
         if (page.executions.n == f->limit) {
             page.more = true;
             page.next_before = page.executions.v[page.executions.n - 1].id;
             break;
         }
-        if (!execution_copy(a, x, &page.executions.v[page.executions.n++]))
+        if (!memory_execution_copy(a, x, &page.executions.v[page.executions.n++]))
             return memory_no_room(e);
     }
     *ret = page;
     return ERR_OK;
 }
 
-/* ---- the rest ---- */
+/* ---- idempotency records, API keys, slots, lanes, counts ---- */
 
-static enum err idempotency(struct reader *r, int32_t tenant, const uint8_t key[32], struct arena *a,
-                            struct idempotency *ret, struct error *e)
+static enum err memory_reader_idempotency(struct reader *r, int32_t tenant, const uint8_t key[32], struct arena *a,
+                                          struct idempotency *ret, struct error *e)
 {
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     struct idempotency_key k = idempotency_key_of(tenant, key);
@@ -168,7 +169,8 @@ static enum err idempotency(struct reader *r, int32_t tenant, const uint8_t key[
     return ERR_OK;
 }
 
-static enum err key(struct reader *r, struct str id, struct arena *a, struct api_key *ret, struct error *e)
+static enum err memory_reader_key(struct reader *r, struct str id, struct arena *a, struct api_key *ret,
+                                  struct error *e)
 {
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     const struct api_key *row = map_get(&s->keys, id);
@@ -181,7 +183,8 @@ static enum err key(struct reader *r, struct str id, struct arena *a, struct api
     return ERR_OK;
 }
 
-static enum err slots(struct reader *r, struct str key, struct arena *a, struct slot_holders *ret, struct error *e)
+static enum err memory_reader_slots(struct reader *r, struct str key, struct arena *a, struct slot_holders *ret,
+                                    struct error *e)
 {
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     const struct line *l = table_line(&s->table, key);
@@ -197,7 +200,8 @@ static enum err slots(struct reader *r, struct str key, struct arena *a, struct 
     return ERR_OK;
 }
 
-static enum err lanes(struct reader *r, struct arena *a, struct lane **ret, size_t *ret_count, struct error *e)
+static enum err memory_reader_lanes(struct reader *r, struct arena *a, struct lane **ret, size_t *ret_count,
+                                    struct error *e)
 {
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     struct lane *v = arena_array(a, struct lane, s->table.lanes.n);
@@ -217,7 +221,7 @@ static enum err lanes(struct reader *r, struct arena *a, struct lane **ret, size
     return ERR_OK;
 }
 
-static enum err counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e)
+static enum err memory_reader_counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e)
 {
     (void)e;
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
@@ -233,7 +237,7 @@ static enum err counts(struct reader *r, int64_t now_ms, struct store_counts *re
     return ERR_OK;
 }
 
-static void free_reader(struct reader *r)
+static void memory_reader_free(struct reader *r)
 {
     free(container_of(r, struct reader_memory, base));
 }
@@ -241,25 +245,25 @@ static void free_reader(struct reader *r)
 enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
 {
     (void)e;
-    static const struct reader_ops ops = { .get = get,
-                                           .list = list,
-                                           .count = count,
-                                           .executions = executions,
-                                           .idempotency = idempotency,
-                                           .key = key,
+    static const struct reader_ops ops = { .get = memory_reader_get,
+                                           .list = memory_reader_list,
+                                           .count = memory_reader_count,
+                                           .executions = memory_reader_executions,
+                                           .idempotency = memory_reader_idempotency,
+                                           .key = memory_reader_key,
                                            .keys = memory_keys,
                                            .dedupe = memory_dedupe,
                                            .causes = memory_causes,
                                            .catalog_get = memory_catalog_get,
                                            .catalog_list = memory_catalog_list,
-                                           .slots = slots,
-                                           .lanes = lanes,
-                                           .counts = counts,
+                                           .slots = memory_reader_slots,
+                                           .lanes = memory_reader_lanes,
+                                           .counts = memory_reader_counts,
                                            .queue_due = memory_queue_due,
                                            .usage = memory_usage,
                                            .lease = memory_reader_lease,
                                            .workers = memory_workers,
-                                           .free = free_reader };
+                                           .free = memory_reader_free };
     struct reader_memory *r = xnew(*r);
     *r = (struct reader_memory){ { &ops }, container_of(base, struct store_memory, base) };
     *ret = &r->base;

@@ -1,4 +1,4 @@
-/* Reading what stands besides tasks, and dead letters in groups. */
+/* Reads records other than tasks; and dead letters grouped by cause. */
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -11,7 +11,7 @@ bool memory_copy_key(struct arena *a, const struct api_key *k, struct api_key *r
     return arena_str(a, k->id, &ret->id) && arena_str(a, k->name, &ret->name) && arena_str(a, k->scopes, &ret->scopes);
 }
 
-static int by_id(const void *a, const void *b)
+static int memory_keys_compare(const void *a, const void *b)
 {
     return str_cmp((*(const struct api_key *const *)a)->id, (*(const struct api_key *const *)b)->id);
 }
@@ -24,7 +24,7 @@ enum err memory_keys(struct reader *r, int32_t tenant, struct arena *a, struct k
     map_each (&s->keys, slot)
         if (((const struct api_key *)slot->value)->tenant == tenant)
             found[n++] = slot->value;
-    qsort(found, n, sizeof *found, by_id);
+    qsort(found, n, sizeof *found, memory_keys_compare);
     struct key_list list = { .n = min_of(n, (size_t)LIST_MAX) };
     list.v = arena_array(a, struct api_key, list.n);
     for (size_t i = 0; list.v && i < list.n; i++)
@@ -53,7 +53,7 @@ enum err memory_dedupe(struct reader *r, int32_t tenant, struct str key, int64_t
 
 /* ---- dead letters by their cause ---- */
 
-static int largest_first(const void *a, const void *b)
+static int memory_causes_compare(const void *a, const void *b)
 {
     const struct cause_group *x = a, *y = b;
     return x->count != y->count ? (x->count < y->count) - (x->count > y->count) : str_cmp(x->cause, y->cause);
@@ -65,7 +65,7 @@ struct groups {
 };
 
 /* Tasks come by id, rising. */
-static void add_to(struct groups *g, const struct task *t)
+static void memory_causes_add(struct groups *g, const struct task *t)
 {
     size_t i = 0;
     while (i < g->n && !str_eq(g->v[i].cause, t->cause))
@@ -80,8 +80,8 @@ static void add_to(struct groups *g, const struct task *t)
     x->last_error = t->last_error;
 }
 
-static enum err copy_groups(const struct groups *g, size_t max, struct arena *a, struct cause_groups *ret,
-                            struct error *e)
+static enum err memory_causes_copy(const struct groups *g, size_t max, struct arena *a, struct cause_groups *ret,
+                                   struct error *e)
 {
     struct cause_groups copy = { .n = min_of(g->n, max) };
     copy.v = arena_array(a, struct cause_group, copy.n);
@@ -105,10 +105,10 @@ enum err memory_causes(struct reader *r, int32_t tenant, size_t max, struct aren
     for (size_t i = 0; i < order_count(rows); i++) {
         const struct task *t = task_at(rows, i);
         if (t->tenant == tenant && t->state == TASK_FAILED && t->resolved_ms == 0 && !t->deleted)
-            add_to(&g, t);
+            memory_causes_add(&g, t);
     }
-    qsort(g.v, g.n, sizeof *g.v, largest_first);
-    enum err rc = copy_groups(&g, max, a, ret, e);
+    qsort(g.v, g.n, sizeof *g.v, memory_causes_compare);
+    enum err rc = memory_causes_copy(&g, max, a, ret, e);
     free(g.v);
     return rc;
 }

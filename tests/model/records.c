@@ -1,4 +1,4 @@
-/* Small records besides tasks: idempotency keys, dedupe keys, API keys, leases. */
+/* Small records: idempotency keys, dedupe keys, API keys, leases of names. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -46,7 +46,7 @@ void memory_idempotency_put(struct store_memory *s, const struct idempotency *i)
 
 enum { DEDUPE_BYTES = sizeof(int32_t) + DEDUPE_KEY_MAX };
 
-static struct str dedupe_bytes(int32_t tenant, struct str key, char out[DEDUPE_BYTES])
+static struct str memory_dedupe_bytes(int32_t tenant, struct str key, char out[DEDUPE_BYTES])
 {
     assert(key.n > 0 && key.n <= DEDUPE_KEY_MAX);
     memcpy(out, &tenant, sizeof tenant);
@@ -57,7 +57,7 @@ static struct str dedupe_bytes(int32_t tenant, struct str key, char out[DEDUPE_B
 const struct dedupe_row *dedupe_find(const struct store_memory *s, int32_t tenant, struct str key)
 {
     char bytes[DEDUPE_BYTES];
-    return map_get(&s->dedupe, dedupe_bytes(tenant, key, bytes));
+    return map_get(&s->dedupe, memory_dedupe_bytes(tenant, key, bytes));
 }
 
 struct dedupe_taking dedupe_begin(struct store_memory *s, const struct task *put)
@@ -74,7 +74,7 @@ void dedupe_release(struct dedupe_taking *k)
     map_release(&k->rows);
 }
 
-static bool holds_still(const struct dedupe_taking *k, const struct dedupe_row *row)
+static bool memory_dedupe_is_held(const struct dedupe_taking *k, const struct dedupe_row *row)
 {
     const struct task *t = table_get(&k->store->table, row->task);
     if (t && k->put && uuid_eq(t->id, k->put->id))
@@ -88,9 +88,9 @@ enum err dedupe_take(struct dedupe_taking *k, const struct task *t, struct uuid 
         return ERR_OK;
     assert(t->dedupe_window_ms >= 0);
     char bytes[DEDUPE_BYTES];
-    struct str key = dedupe_bytes(t->tenant, t->dedupe_key, bytes);
+    struct str key = memory_dedupe_bytes(t->tenant, t->dedupe_key, bytes);
     const struct dedupe_row *ours = map_get(&k->rows, key), *row = ours ? ours : map_get(&k->store->dedupe, key);
-    bool held = row && row->until_ms > t->created_ms && (ours || holds_still(k, row));
+    bool held = row && row->until_ms > t->created_ms && (ours || memory_dedupe_is_held(k, row));
     if (held && !uuid_eq(row->task, takes_over)) {
         error_set(e, ERR_CONFLICT, "another task holds this key");
         return error_in(e, "dedupe_key");
@@ -111,7 +111,7 @@ void dedupe_keep(struct dedupe_taking *k)
 
 /* ---- API keys ---- */
 
-static enum err remove_key(struct store_memory *s, const struct api_key *key, struct error *e)
+static enum err memory_key_remove(struct store_memory *s, const struct api_key *key, struct error *e)
 {
     const struct api_key *row = map_get(&s->keys, key->id);
     if (!row || row->tenant != key->tenant)
@@ -124,7 +124,8 @@ enum err memory_key_put(struct store_memory *s, struct op *base)
 {
     const struct op_key_put *op = container_of(base, struct op_key_put, op);
     const struct api_key *key = op->key;
-    if (memory_idempotency_check(s, op->idempotency, &base->error) || (op->remove && remove_key(s, key, &base->error)))
+    if (memory_idempotency_check(s, op->idempotency, &base->error) ||
+        (op->remove && memory_key_remove(s, key, &base->error)))
         return base->error.code;
     memory_idempotency_put(s, op->idempotency);
     if (op->remove)
@@ -140,9 +141,9 @@ enum err memory_key_put(struct store_memory *s, struct op *base)
     return ERR_OK;
 }
 
-/* ---- leases ---- */
+/* ---- leases of names ---- */
 
-static struct lease *open_lease(struct store_memory *s, struct str name)
+static struct lease *memory_lease_open(struct store_memory *s, struct str name)
 {
     struct lease *l = map_get(&s->leases, name);
     if (l)
@@ -158,7 +159,7 @@ static struct lease *open_lease(struct store_memory *s, struct str name)
 enum err memory_lease(struct store_memory *s, struct op *base)
 {
     struct op_lease *op = container_of(base, struct op_lease, op);
-    struct lease *l = open_lease(s, op->name);
+    struct lease *l = memory_lease_open(s, op->name);
     op->ret_held = l->until_ms <= op->now_ms || uuid_eq(l->holder, op->holder);
     if (op->ret_held) {
         l->holder = op->holder;

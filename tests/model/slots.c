@@ -1,21 +1,22 @@
-/* Slots change with rows: a row that is put in place of another lets go of what it keeps no more, and what it let go of is handed
- * over when all else is done. */
+/* Slots change with rows. A row that replaces another one releases the slots that it does not keep, and released slots
+ * are handed over at the end. */
 #include <assert.h>
 
 #include "model/internal.h"
 
-static bool stands_first(const struct line *l, const struct task *t)
+static bool memory_slot_is_first(const struct line *l, const struct task *t)
 {
     return order_count(&l->waiting) == 0 || order_find(&l->waiting, t->due_ms, t->id) == 0;
 }
 
-bool is_free_for(const struct table *t, const struct task *task, const struct slot_need *need)
+bool memory_slot_is_free(const struct table *t, const struct task *task, const struct slot_need *need)
 {
     const struct line *l = table_line(t, need->key);
-    return !l || (order_count(&l->holders) < (size_t)need->limit && stands_first(l, task));
+    return !l || (order_count(&l->holders) < (size_t)need->limit && memory_slot_is_first(l, task));
 }
 
-unsigned kept_slots(const struct table *t, const struct task *old, const struct task *next, struct slot_keys *keys)
+unsigned memory_kept_slots(const struct table *t, const struct task *old, const struct task *next,
+                           struct slot_keys *keys)
 {
     struct slot_need needs[SLOTS_MAX];
     unsigned holds = table_holds(t, old->id);
@@ -28,17 +29,17 @@ unsigned kept_slots(const struct table *t, const struct task *old, const struct 
     return holds;
 }
 
-void change_row(struct table *t, const struct task *next, struct slot_keys *keys)
+void memory_change_row(struct table *t, const struct task *next, struct slot_keys *keys)
 {
     const struct task *old = table_get(t, next->id);
     struct task tidy = *next;
     slot_tidy(&tidy, old->waits_for);
     if (old->waits_for.n)
         slot_keys_add(keys, old->waits_for);
-    table_put_holding(t, &tidy, kept_slots(t, old, &tidy, keys));
+    table_put_holding(t, &tidy, memory_kept_slots(t, old, &tidy, keys));
 }
 
-void drop_row(struct table *t, struct uuid id, struct slot_keys *keys)
+void memory_drop_row(struct table *t, struct uuid id, struct slot_keys *keys)
 {
     struct slot_need needs[SLOTS_MAX];
     const struct task *old = table_get(t, id);
@@ -51,8 +52,8 @@ void drop_row(struct table *t, struct uuid id, struct slot_keys *keys)
     table_drop(t, id);
 }
 
-/* Gives the first of the line its slot, if it fits in. Returns the bit of its lane; 0: it did not. */
-static uint64_t hand_to_first(struct table *t, struct str key)
+/* Gives the slot to the first task of the line, if it fits in. Returns the bit of its lane; 0: nobody got the slot. */
+static uint64_t memory_slot_hand_to_first(struct table *t, struct str key)
 {
     const struct line *l = table_line(t, key);
     if (!l || order_count(&l->waiting) == 0)
@@ -62,25 +63,25 @@ static uint64_t hand_to_first(struct table *t, struct str key)
     size_t i = slot_needs(&next, needs);
     while (i-- > 0 && !str_eq(needs[i].key, key))
         ;
-    assert(i < SLOTS_MAX); /* slot_tidy sees to it */
+    assert(i < SLOTS_MAX); /* slot_tidy guarantees it */
     if (order_count(&l->holders) >= (size_t)needs[i].limit)
         return 0;
     next.state = TASK_SCHEDULED;
     next.waits_for = (struct str){ 0 };
-    uint64_t bit = lane_bit(task_lane(&next)); /* its texts go with the old row */
+    uint64_t bit = lane_bit(task_lane(&next)); /* before the old row with its texts is freed */
     table_put_holding(t, &next, table_holds(t, next.id) | 1u << needs[i].kind);
     return bit;
 }
 
-void hand_over(struct table *t, const struct slot_keys *keys, uint64_t *unblocked)
+void memory_hand_over(struct table *t, const struct slot_keys *keys, uint64_t *unblocked)
 {
     size_t at = 0;
     for (struct str key; slot_keys_next(keys, &at, &key);)
-        for (uint64_t bit; (bit = hand_to_first(t, key));)
+        for (uint64_t bit; (bit = memory_slot_hand_to_first(t, key));)
             *unblocked |= bit;
 }
 
-void take_off_runs(struct table *t, struct task *occurrence, struct uuid parent)
+void memory_count_as_skipped(struct table *t, struct task *occurrence, struct uuid parent)
 {
     if (occurrence->kind != TASK_OCCURRENCE || occurrence->runs_count != 1)
         return;

@@ -1,4 +1,4 @@
-/* The plan is the only state, under a lock that is never held while the inner store works. */
+/* The plan is the only state. Its lock is never held during a call of the inner store. */
 #include "model/store_faults.h"
 
 #include <pthread.h>
@@ -7,23 +7,23 @@
 struct store_faults {
     struct store base;
     struct store *inner;
-    pthread_mutex_t lock; /* over what follows */
+    pthread_mutex_t lock; /* guards all members below */
     struct store_fault *steps;
-    size_t at, n; /* the step that speaks about the next call */
+    size_t at, n; /* at: the step for the next call */
     size_t calls;
 };
 
-static struct store_faults *self(struct store *s)
+static struct store_faults *store_faults_of(struct store *s)
 {
     return container_of(s, struct store_faults, base);
 }
 
-static size_t times(const struct store_fault *s)
+static size_t store_faults_times(const struct store_fault *s)
 {
     return s->times ? s->times : 1;
 }
 
-static struct store_fault next_fault(struct store_faults *f)
+static struct store_fault store_faults_next(struct store_faults *f)
 {
     struct store_fault fault = { .kind = FAULT_NONE };
     pthread_mutex_lock(&f->lock);
@@ -31,7 +31,7 @@ static struct store_fault next_fault(struct store_faults *f)
     if (f->at < f->n) {
         struct store_fault *step = &f->steps[f->at];
         fault = *step;
-        step->times = times(step) - 1;
+        step->times = store_faults_times(step) - 1;
         if (step->times == 0)
             f->at++;
     }
@@ -41,8 +41,8 @@ static struct store_fault next_fault(struct store_faults *f)
     return fault;
 }
 
-/* Who trusts the results of a call that failed must not get away with it. */
-static void wipe_results(struct op *op)
+/* Wipes the results of a failed call, so that a caller that uses them fails its tests. */
+static void store_faults_wipe_results(struct op *op)
 {
     static const size_t ret_at[] = {
         [OP_CLAIM] = offsetof(struct op_claim, ret),     [OP_CLAIMED] = offsetof(struct op_claimed, ret),
@@ -70,16 +70,17 @@ static void wipe_results(struct op *op)
         *(struct tasks *)(void *)((char *)op + ret_at[op->kind]) = (struct tasks){ 0 };
 }
 
-static enum err apply_and_lose(struct store_faults *f, enum err code, struct op *const *ops, size_t n, struct error *e)
+static enum err store_faults_apply_and_lose(struct store_faults *f, enum err code, struct op *const *ops, size_t n,
+                                            struct error *e)
 {
     enum err rc = store_apply(f->inner, ops, n, e);
     for (size_t i = 0; i < n; i++)
-        wipe_results(ops[i]);
+        store_faults_wipe_results(ops[i]);
     return rc == ERR_OK ? error_set(e, code, "injected: the answer to the commit was lost") : rc;
 }
 
-static enum err apply_without(struct store_faults *f, const struct store_fault *fault, struct op *const *ops, size_t n,
-                              struct error *e)
+static enum err store_faults_apply_without(struct store_faults *f, const struct store_fault *fault,
+                                           struct op *const *ops, size_t n, struct error *e)
 {
     struct op **others = xcalloc(n, sizeof(struct op *));
     size_t count = 0;
@@ -95,52 +96,52 @@ static enum err apply_without(struct store_faults *f, const struct store_fault *
     return rc;
 }
 
-static enum err apply(struct store *s, struct op *const *ops, size_t n, struct error *e)
+static enum err store_faults_apply(struct store *s, struct op *const *ops, size_t n, struct error *e)
 {
-    struct store_faults *f = self(s);
-    struct store_fault fault = next_fault(f);
+    struct store_faults *f = store_faults_of(s);
+    struct store_fault fault = store_faults_next(f);
     switch (fault.kind) {
     case FAULT_NONE: break;
     case FAULT_BEFORE: return error_set(e, fault.code, "injected: the store is down");
-    case FAULT_AFTER: return apply_and_lose(f, fault.code, ops, n, e);
-    case FAULT_OP: return apply_without(f, &fault, ops, n, e);
+    case FAULT_AFTER: return store_faults_apply_and_lose(f, fault.code, ops, n, e);
+    case FAULT_OP: return store_faults_apply_without(f, &fault, ops, n, e);
     }
     return store_apply(f->inner, ops, n, e);
 }
 
-static enum err reader(struct store *s, struct reader **ret, struct error *e)
+static enum err store_faults_reader(struct store *s, struct reader **ret, struct error *e)
 {
-    return store_reader(self(s)->inner, ret, e);
+    return store_reader(store_faults_of(s)->inner, ret, e);
 }
 
-static void watch(struct store *s, struct store_watch *w)
+static void store_faults_watch(struct store *s, struct store_watch *w)
 {
-    store_watch(self(s)->inner, w);
+    store_watch(store_faults_of(s)->inner, w);
 }
 
-static void await(struct store *s, struct store_barrier *barrier)
+static void store_faults_barrier_wait(struct store *s, struct store_barrier *barrier)
 {
-    store_barrier_wait(self(s)->inner, barrier);
+    store_barrier_wait(store_faults_of(s)->inner, barrier);
 }
 
-static bool barrier_cancel(struct store *s, struct store_barrier *barrier)
+static bool store_faults_barrier_cancel(struct store *s, struct store_barrier *barrier)
 {
-    return store_barrier_cancel(self(s)->inner, barrier);
+    return store_barrier_cancel(store_faults_of(s)->inner, barrier);
 }
 
-static void heeded(struct store *s, uint64_t heard)
+static void store_faults_catalog_applied(struct store *s, uint64_t heard)
 {
-    store_catalog_applied(self(s)->inner, heard);
+    store_catalog_applied(store_faults_of(s)->inner, heard);
 }
 
-static void tell(struct store *s, const struct fenced_id *settled, size_t n)
+static void store_faults_notify_settled(struct store *s, const struct fenced_id *settled, size_t n)
 {
-    store_tell(self(s)->inner, settled, n);
+    store_tell(store_faults_of(s)->inner, settled, n);
 }
 
-static void free_all(struct store *s)
+static void store_faults_free(struct store *s)
 {
-    struct store_faults *f = self(s);
+    struct store_faults *f = store_faults_of(s);
     store_free(f->inner);
     pthread_mutex_destroy(&f->lock);
     free(f->steps);
@@ -149,15 +150,17 @@ static void free_all(struct store *s)
 
 struct store *store_faults_new(struct store *inner, struct store_faults **ret)
 {
-    static const struct store_ops ops = { .apply = apply,
-                                          .reader = reader,
-                                          .watch = watch,
-                                          .await = await,
-                                          .barrier_cancel = barrier_cancel,
-                                          .heeded = heeded,
-                                          .tell = tell,
-                                          .free = free_all };
-    static const struct store_ops alone = { .apply = apply, .reader = reader, .free = free_all };
+    static const struct store_ops ops = { .apply = store_faults_apply,
+                                          .reader = store_faults_reader,
+                                          .watch = store_faults_watch,
+                                          .barrier_wait = store_faults_barrier_wait,
+                                          .barrier_cancel = store_faults_barrier_cancel,
+                                          .catalog_applied = store_faults_catalog_applied,
+                                          .notify_settled = store_faults_notify_settled,
+                                          .free = store_faults_free };
+    static const struct store_ops alone = { .apply = store_faults_apply,
+                                            .reader = store_faults_reader,
+                                            .free = store_faults_free };
     struct store_faults *f = xnew(*f);
     f->base.ops = store_is_shared(inner) ? &ops : &alone;
     f->inner = inner;
@@ -185,7 +188,7 @@ size_t store_faults_left(struct store_faults *f)
     size_t left = 0;
     pthread_mutex_lock(&f->lock);
     for (size_t i = f->at; i < f->n; i++)
-        left += times(&f->steps[i]);
+        left += store_faults_times(&f->steps[i]);
     pthread_mutex_unlock(&f->lock);
     return left;
 }

@@ -1,5 +1,5 @@
-/* Every operation first looks whether it can be done, its results copied into its arena, and only then changes anything: what
- * fails leaves no trace because it had not begun. */
+/* Every operation first checks whether it can succeed and copies its results into its arena; only then it changes the
+ * store. So an operation that fails leaves no trace. */
 #include "model/store_memory.h"
 
 #include <assert.h>
@@ -7,12 +7,12 @@
 
 #include "model/internal.h"
 
-static struct store_memory *self(struct store *s)
+static struct store_memory *memory_store_of(struct store *s)
 {
     return container_of(s, struct store_memory, base);
 }
 
-#define as(type, base) container_of(base, type, op)
+#define op_as(type, base) container_of(base, type, op)
 
 /* ---- shared with the readers ---- */
 
@@ -30,11 +30,6 @@ void picks_release(struct picks *p)
     free(p->v);
 }
 
-enum err memory_full(struct error *e)
-{
-    return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
-}
-
 enum err picks_copy(const struct picks *p, struct arena *a, struct tasks *ret, struct error *e)
 {
     struct tasks copy = { arena_array(a, struct task, p->n), p->n };
@@ -42,14 +37,14 @@ enum err picks_copy(const struct picks *p, struct arena *a, struct tasks *ret, s
         if (!task_copy(a, p->v[i], &copy.v[i]))
             copy.v = NULL;
     if (!copy.v)
-        return memory_full(e);
+        return memory_no_room(e);
     *ret = copy;
     return ERR_OK;
 }
 
 /* ---- insert ---- */
 
-static enum err id_conflict(const struct task *t, struct error *e)
+static enum err memory_id_conflict(const struct task *t, struct error *e)
 {
     char text[UUID_TEXT + 1];
     uuid_format(t->id, text);
@@ -57,9 +52,9 @@ static enum err id_conflict(const struct task *t, struct error *e)
     return error_in(e, "id");
 }
 
-/* All of them fit in, among what is there and among themselves. */
-static enum err insert_check(const struct store_memory *s, const struct op_insert *op, struct dedupe_taking *keys,
-                             struct error *e)
+/* Checks all tasks against the table and against each other. */
+static enum err memory_insert_check(const struct store_memory *s, const struct op_insert *op,
+                                    struct dedupe_taking *keys, struct error *e)
 {
     cleanup_with(map_release) struct map seen; /* id → created_ms */
     map_init(&seen, HASH_STABLE);
@@ -73,7 +68,7 @@ static enum err insert_check(const struct store_memory *s, const struct op_inser
                      ? e->code
                      : dedupe_take(keys, t, op->takes_over ? op->takes_over[i] : (struct uuid){ 0 }, e);
         else if (*expected != t->created_ms)
-            rc = id_conflict(t, e);
+            rc = memory_id_conflict(t, e);
         created_ms[i] = t->created_ms;
         map_put(&seen, uuid_bytes(&t->id), &created_ms[i]);
     }
@@ -81,27 +76,27 @@ static enum err insert_check(const struct store_memory *s, const struct op_inser
     return rc;
 }
 
-static void insert_absent(struct store_memory *s, const struct task *t)
+static void memory_insert_absent(struct store_memory *s, const struct task *t)
 {
     if (!table_get(&s->table, t->id))
         table_put(&s->table, t);
 }
 
-static enum err op_insert(struct store_memory *s, struct op *base)
+static enum err memory_insert(struct store_memory *s, struct op *base)
 {
-    struct op_insert *op = as(struct op_insert, base);
+    struct op_insert *op = op_as(struct op_insert, base);
     cleanup_with(dedupe_release) struct dedupe_taking keys = dedupe_begin(s, NULL);
-    if (memory_idempotency_check(s, op->idempotency, &base->error) || insert_check(s, op, &keys, &base->error) ||
+    if (memory_idempotency_check(s, op->idempotency, &base->error) || memory_insert_check(s, op, &keys, &base->error) ||
         memory_limits_check(s, op, &base->error))
         return base->error.code;
     for (size_t i = 0; i < op->count; i++)
-        insert_absent(s, &op->tasks[i]);
+        memory_insert_absent(s, &op->tasks[i]);
     dedupe_keep(&keys);
     memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
 }
 
-/* ---- what is held ---- */
+/* ---- tasks of a claim ---- */
 
 void picks_held(const struct claim *c, size_t max, struct picks *p)
 {
@@ -110,9 +105,9 @@ void picks_held(const struct claim *c, size_t max, struct picks *p)
             picks_add(p, &container_of(link, struct row, link)->task);
 }
 
-static enum err op_claimed(struct store_memory *s, struct op *base)
+static enum err memory_claimed(struct store_memory *s, struct op *base)
 {
-    struct op_claimed *op = as(struct op_claimed, base);
+    struct op_claimed *op = op_as(struct op_claimed, base);
     cleanup_with(picks_release) struct picks p = { 0 };
     const struct claim *c = table_claim(&s->table, op->claim);
     if (c)
@@ -122,7 +117,7 @@ static enum err op_claimed(struct store_memory *s, struct op *base)
 
 /* ---- settle ---- */
 
-static void add_execution(struct store_memory *s, const struct execution *x)
+static void memory_add_execution(struct store_memory *s, const struct execution *x)
 {
     if (order_get(&s->executions, 0, x->id))
         return;
@@ -138,7 +133,7 @@ static void add_execution(struct store_memory *s, const struct execution *x)
     order_add(&s->executions, 0, row->id, row);
 }
 
-static struct task settled(const struct task *t, const struct settlement *by, int64_t now_ms)
+static struct task memory_settled(const struct task *t, const struct settlement *by, int64_t now_ms)
 {
     struct task next = *t;
     const struct verdict *v = &by->verdict;
@@ -155,7 +150,7 @@ static struct task settled(const struct task *t, const struct settlement *by, in
     return next;
 }
 
-static void tell_parent(struct store_memory *s, struct uuid parent, int64_t run_ms)
+static void memory_update_parent(struct store_memory *s, struct uuid parent, int64_t run_ms)
 {
     const struct task *t = table_get(&s->table, parent);
     if (!t || run_ms <= t->last_run_ms)
@@ -165,42 +160,42 @@ static void tell_parent(struct store_memory *s, struct uuid parent, int64_t run_
     table_put(&s->table, &next);
 }
 
-static void put_and_hand_over(struct store_memory *s, const struct task *next, uint64_t *unblocked)
+static void memory_put_and_hand_over(struct store_memory *s, const struct task *next, uint64_t *unblocked)
 {
     struct slot_keys keys;
     slot_keys_init(&keys);
-    change_row(&s->table, next, &keys);
-    hand_over(&s->table, &keys, unblocked);
+    memory_change_row(&s->table, next, &keys);
+    memory_hand_over(&s->table, &keys, unblocked);
     slot_keys_release(&keys);
 }
 
-static void settle_one(struct store_memory *s, struct settlement *v, int64_t now_ms, uint64_t *unblocked)
+static void memory_settle_one(struct store_memory *s, struct settlement *v, int64_t now_ms, uint64_t *unblocked)
 {
     const struct task *t = table_get(&s->table, v->id);
     v->stale = !t || t->state != TASK_RUNNING || t->fence != v->fence;
     if (v->stale)
         return;
-    struct task next = v->replace ? *v->replace : settled(t, v, now_ms);
+    struct task next = v->replace ? *v->replace : memory_settled(t, v, now_ms);
     assert(uuid_eq(next.id, v->id) && next.tenant == t->tenant && next.state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
     if (!v->replace && (next.state == TASK_EXPIRED || next.state == TASK_SKIPPED))
-        take_off_runs(&s->table, &next, v->parent);
-    put_and_hand_over(s, &next, unblocked);
+        memory_count_as_skipped(&s->table, &next, v->parent);
+    memory_put_and_hand_over(s, &next, unblocked);
     if (!v->verdict.has_execution)
         return;
-    add_execution(s, &v->verdict.execution);
+    memory_add_execution(s, &v->verdict.execution);
     if (!uuid_is_nil(v->parent))
-        tell_parent(s, v->parent, v->verdict.execution.started_us / 1000);
+        memory_update_parent(s, v->parent, v->verdict.execution.started_us / 1000);
 }
 
-static enum err op_settle(struct store_memory *s, struct op *base)
+static enum err memory_settle(struct store_memory *s, struct op *base)
 {
-    struct op_settle *op = as(struct op_settle, base);
+    struct op_settle *op = op_as(struct op_settle, base);
     if (memory_idempotency_check(s, op->idempotency, &base->error))
         return base->error.code;
     op->ret_unblocked_lanes = 0;
     for (size_t i = 0; i < op->n; i++)
-        settle_one(s, &op->v[i], op->now_ms, &op->ret_unblocked_lanes);
+        memory_settle_one(s, &op->v[i], op->now_ms, &op->ret_unblocked_lanes);
     if (op->idempotency && !op->v[0].stale)
         memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
@@ -208,9 +203,9 @@ static enum err op_settle(struct store_memory *s, struct op *base)
 
 /* ---- recurring tasks ---- */
 
-static enum err op_recurring(struct store_memory *s, struct op *base)
+static enum err memory_recurring(struct store_memory *s, struct op *base)
 {
-    struct op_recurring *op = as(struct op_recurring, base);
+    struct op_recurring *op = op_as(struct op_recurring, base);
     const struct order *o = &s->table.recurring;
     cleanup_with(picks_release) struct picks p = { 0 };
     size_t i = order_find(o, op->after_cursor_ms, op->after_id);
@@ -230,9 +225,9 @@ static enum err op_recurring(struct store_memory *s, struct op *base)
     return ERR_OK;
 }
 
-static enum err op_spawn(struct store_memory *s, struct op *base)
+static enum err memory_spawn(struct store_memory *s, struct op *base)
 {
-    struct op_spawn *op = as(struct op_spawn, base);
+    struct op_spawn *op = op_as(struct op_spawn, base);
     const struct spawn_plan *plan = op->plan;
     const struct task *t = table_get(&s->table, op->id);
     if (!t || t->kind != TASK_RECURRING || t->state != TASK_SCHEDULED || t->version != op->version ||
@@ -248,21 +243,21 @@ static enum err op_spawn(struct store_memory *s, struct op *base)
     }
     table_put(&s->table, &next);
     for (size_t i = 0; i < plan->occurrences.n; i++)
-        insert_absent(s, &plan->occurrences.v[i]);
+        memory_insert_absent(s, &plan->occurrences.v[i]);
     return ERR_OK;
 }
 
 /* ---- put ---- */
 
-static bool is_withdrawn_by(const struct op_put *op, const struct task *t)
+static bool memory_put_withdraws(const struct op_put *op, const struct task *t)
 {
     bool waits = t->state == TASK_SCHEDULED || t->state == TASK_BLOCKED || t->state == TASK_PAUSED;
     return op->withdraw && op->task->kind == TASK_RECURRING && t->kind == TASK_OCCURRENCE &&
            uuid_eq(t->parent, op->task->id) && waits && !t->attempts && !t->losses && !t->started_ms;
 }
 
-static enum err put_check(const struct store_memory *s, const struct op_put *op, struct dedupe_taking *keys,
-                          struct error *e)
+static enum err memory_put_check(const struct store_memory *s, const struct op_put *op, struct dedupe_taking *keys,
+                                 struct error *e)
 {
     const struct task *t = table_get(&s->table, op->task->id);
     if (!t || t->deleted || t->tenant != op->task->tenant)
@@ -275,19 +270,19 @@ static enum err put_check(const struct store_memory *s, const struct op_put *op,
     if (memory_calendar_check(s, op->task, e))
         return e->code;
     const struct task *there = op->also ? table_get(&s->table, op->also->id) : NULL;
-    if (there && is_withdrawn_by(op, there))
+    if (there && memory_put_withdraws(op, there))
         there = NULL;
     if (there && there->created_ms != op->also->created_ms)
-        return id_conflict(op->also, e);
+        return memory_id_conflict(op->also, e);
     return op->also && !there ? dedupe_take(keys, op->also, (struct uuid){ 0 }, e) : ERR_OK;
 }
 
-/* Deletes what is withdrawn; returns where the cursor stands then. */
-static int64_t withdraw(struct store_memory *s, struct op_put *op, int64_t *ret_runs, struct slot_keys *keys)
+/* Deletes the withdrawn occurrences; returns the new cursor. */
+static int64_t memory_put_withdraw(struct store_memory *s, struct op_put *op, int64_t *ret_runs, struct slot_keys *keys)
 {
     cleanup_with(picks_release) struct picks p = { 0 };
     for (size_t i = 0; op->withdraw && i < order_count(&s->table.by_id); i++)
-        if (is_withdrawn_by(op, task_at(&s->table.by_id, i)))
+        if (memory_put_withdraws(op, task_at(&s->table.by_id, i)))
             picks_add(&p, task_at(&s->table.by_id, i));
     int64_t cursor_ms = op->task->cursor_ms, spread_ms = schedule_spread(&op->task->schedule, op->task->id);
     for (size_t i = 0; i < p.n; i++) {
@@ -295,31 +290,31 @@ static int64_t withdraw(struct store_memory *s, struct op_put *op, int64_t *ret_
         *ret_runs += p.v[i]->runs_count;
         if (at_ms >= op->withdraw_from_ms && p.v[i]->runs_count)
             cursor_ms = min_of(cursor_ms, at_ms);
-        drop_row(&s->table, p.v[i]->id, keys);
+        memory_drop_row(&s->table, p.v[i]->id, keys);
     }
     op->ret_withdrawn = p.n;
     return cursor_ms;
 }
 
-static enum err op_put(struct store_memory *s, struct op *base)
+static enum err memory_put(struct store_memory *s, struct op *base)
 {
-    struct op_put *op = as(struct op_put, base);
+    struct op_put *op = op_as(struct op_put, base);
     cleanup_with(dedupe_release) struct dedupe_taking dedupe = dedupe_begin(s, op->task);
-    if (memory_idempotency_check(s, op->idempotency, &base->error) || put_check(s, op, &dedupe, &base->error))
+    if (memory_idempotency_check(s, op->idempotency, &base->error) || memory_put_check(s, op, &dedupe, &base->error))
         return base->error.code;
     struct task next = *op->task;
     next.last_run_ms = max_of(next.last_run_ms, table_get(&s->table, next.id)->last_run_ms);
     int64_t runs = 0;
     struct slot_keys keys;
     slot_keys_init(&keys);
-    next.cursor_ms = op->ret_cursor_ms = withdraw(s, op, &runs, &keys);
+    next.cursor_ms = op->ret_cursor_ms = memory_put_withdraw(s, op, &runs, &keys);
     next.runs_count = max_of(next.runs_count - runs, 0);
-    change_row(&s->table, &next, &keys);
+    memory_change_row(&s->table, &next, &keys);
     if (op->also)
-        insert_absent(s, op->also);
+        memory_insert_absent(s, op->also);
     dedupe_keep(&dedupe);
     op->ret_unblocked_lanes = 0;
-    hand_over(&s->table, &keys, &op->ret_unblocked_lanes);
+    memory_hand_over(&s->table, &keys, &op->ret_unblocked_lanes);
     slot_keys_release(&keys);
     memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
@@ -327,69 +322,47 @@ static enum err op_put(struct store_memory *s, struct op *base)
 
 /* ---- the store ---- */
 
-static enum err (*const verbs[])(struct store_memory *, struct op *) = {
-    [OP_INSERT] = op_insert,
-    [OP_CLAIM] = memory_claim,
-    [OP_CLAIMED] = op_claimed,
-    [OP_ORPHANS] = memory_orphans,
-    [OP_SETTLE] = op_settle,
-    [OP_RECURRING] = op_recurring,
-    [OP_SPAWN] = op_spawn,
-    [OP_CATCH_UP] = memory_catch_up,
-    [OP_PUT] = op_put,
-    [OP_KEY_PUT] = memory_key_put,
-    [OP_CATALOG] = memory_catalog,
-    [OP_LEASE] = memory_lease,
-    [OP_PURGE] = memory_purge,
-    [OP_HEARTBEAT] = memory_heartbeat,
-    [OP_NODE_DEAD] = memory_node_dead,
-    [OP_LIMIT_TAKE] = memory_limit_take,
-    [OP_RECALL] = memory_recall,
-    [OP_RECALL_LIST] = memory_recall_list,
-    [OP_HANDOFF] = memory_handoff,
-    [OP_HANDED_OFF] = memory_handed_off,
-    [OP_RUNNING] = memory_running,
-    [OP_RETAKE] = memory_retake,
-    [OP_LEASE_RENEW] = memory_lease_renew,
-    [OP_LEASES_EXPIRED] = memory_leases_expired,
-    [OP_WORKER_REPORT] = memory_worker_report,
+static enum err (*const memory_operations[OP_KINDS])(struct store_memory *, struct op *) = {
+#define X(name, verb) [OP_##name] = memory_##verb,
+    OP_MAP(X)
+#undef X
 };
 
-static enum err apply(struct store *base, struct op *const *ops, size_t n, struct error *e)
+static enum err memory_apply(struct store *base, struct op *const *ops, size_t n, struct error *e)
 {
     (void)e;
-    struct store_memory *s = self(base);
+    struct store_memory *s = memory_store_of(base);
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < n; i++) {
         ops[i]->error = (struct error){ 0 };
-        ops[i]->rc = verbs[ops[i]->kind](s, ops[i]);
+        ops[i]->rc = memory_operations[ops[i]->kind](s, ops[i]);
     }
     pthread_mutex_unlock(&s->lock);
     return ERR_OK;
 }
 
-static void release_values(struct map *m)
+static void memory_release_values(struct map *m)
 {
     map_each (m, slot)
         free(slot->value);
     map_release(m);
 }
 
-static void free_store(struct store *base)
+static void memory_free(struct store *base)
 {
-    struct store_memory *s = self(base);
+    struct store_memory *s = memory_store_of(base);
     table_release(&s->table);
     for (size_t i = 0; i < order_count(&s->executions); i++)
         free(order_at(&s->executions, i)->value);
     order_release(&s->executions);
-    release_values(&s->idempotency);
-    release_values(&s->keys);
-    release_values(&s->leases);
-    release_values(&s->dedupe);
-    release_values(&s->catalog);
-    release_values(&s->nodes);
-    release_values(&s->recall_requests);
-    release_values(&s->workers);
+    memory_release_values(&s->idempotency);
+    memory_release_values(&s->keys);
+    memory_release_values(&s->leases);
+    memory_release_values(&s->dedupe);
+    memory_release_values(&s->catalog);
+    memory_release_values(&s->nodes);
+    memory_release_values(&s->recall_requests);
+    memory_release_values(&s->workers);
     memory_leases_release(s);
     memory_shares_release(&s->shares);
     pthread_mutex_destroy(&s->lock);
@@ -398,7 +371,7 @@ static void free_store(struct store *base)
 
 struct store *store_memory_new(void)
 {
-    static const struct store_ops ops = { .apply = apply, .reader = memory_reader, .free = free_store };
+    static const struct store_ops ops = { .apply = memory_apply, .reader = memory_reader, .free = memory_free };
     struct store_memory *s = xnew(*s);
     s->base.ops = &ops;
     pthread_mutex_init(&s->lock, NULL);
@@ -412,8 +385,8 @@ struct store *store_memory_new(void)
     map_init(&s->nodes, HASH_STABLE);
     map_init(&s->shares, HASH_STABLE);
     map_init(&s->recall_requests, HASH_STABLE);
-    map_init(&s->terms, HASH_STABLE);
-    order_init(&s->terms_over);
+    map_init(&s->task_leases, HASH_STABLE);
+    order_init(&s->task_leases_by_expiry);
     map_init(&s->workers, HASH_STABLE);
     return &s->base;
 }

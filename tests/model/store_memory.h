@@ -1,8 +1,9 @@
 #pragma once
-/* model/store_memory.h - a store that forgets: the model that every other store is held against, and the simulator's.
+/* model/store_memory.h - a store in memory: the model that every other store is compared with, and the simulator's
+ * store.
  *
- * The simplest correct reading of port/store.h. One mutex stands over everything, so readers on any thread see whole
- * transactions. A store outlives its readers. */
+ * The simplest correct implementation of port/store.h. One mutex guards everything, so readers on any thread see whole
+ * transactions. The store must outlive its readers. */
 #include "port/store.h"
 
 struct store *store_memory_new(void);

@@ -1,6 +1,6 @@
-/* A row stands in rows and by_id always; in one lane or in recurring while it is SCHEDULED; in its claim's list while it is
- * RUNNING; in the lines of the slots that it holds or waits for. Which, follows from the row alone: enter and leave are each
- * other's mirror. */
+/* A row is always in rows and by_id; while it is SCHEDULED, in one lane or in recurring; while it is RUNNING, in its
+ * claim's list; and in the lines of the slots that it holds or waits for. The row alone decides which: table_enter and
+ * table_leave mirror each other. */
 #include "model/table.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@ void table_init(struct table *t)
     t->journal = NULL;
 }
 
-static void free_lane(struct lane_rows *l)
+static void table_free_lane(struct lane_rows *l)
 {
     for (int leased = 0; leased <= 1; leased++) {
         order_release(&l->due[leased]);
@@ -31,7 +31,7 @@ static void free_lane(struct lane_rows *l)
     free(l);
 }
 
-static void free_line(struct line *l)
+static void table_free_line(struct line *l)
 {
     order_release(&l->holders);
     order_release(&l->waiting);
@@ -43,11 +43,11 @@ void table_release(struct table *t)
     map_each (&t->rows, slot)
         free(slot->value);
     map_each (&t->lanes, slot)
-        free_lane(slot->value);
+        table_free_lane(slot->value);
     map_each (&t->claims, slot)
         free(slot->value);
     map_each (&t->lines, slot)
-        free_line(slot->value);
+        table_free_line(slot->value);
     map_release(&t->lines);
     map_release(&t->rows);
     order_release(&t->by_id);
@@ -58,7 +58,7 @@ void table_release(struct table *t)
 
 /* ---- lanes ---- */
 
-static void lane_key(struct lane lane, struct buf *ret)
+static void table_lane_key(struct lane lane, struct buf *ret)
 {
     buf_init(ret, LANE_KEY_MAX);
     buf_printf(ret, "%d/%d/", (int)lane.tenant, (int)lane.class_);
@@ -69,15 +69,15 @@ static void lane_key(struct lane lane, struct buf *ret)
 const struct lane_rows *table_lane(const struct table *t, struct lane lane)
 {
     cleanup_with(buf_release) struct buf key;
-    lane_key(lane, &key);
+    table_lane_key(lane, &key);
     return map_get(&t->lanes, buf_str(&key));
 }
 
-/* The lane of that name, made when there is none: a lane once seen stays. */
-static struct lane_rows *open_lane(struct table *t, struct lane lane)
+/* Finds or creates a lane; lanes are never removed. */
+static struct lane_rows *table_open_lane(struct table *t, struct lane lane)
 {
     cleanup_with(buf_release) struct buf key;
-    lane_key(lane, &key);
+    table_lane_key(lane, &key);
     struct lane_rows *l = map_get(&t->lanes, buf_str(&key));
     if (l)
         return l;
@@ -121,7 +121,7 @@ bool table_hand_claim(struct table *t, struct uuid id, struct uuid node, uint64_
     return is_its;
 }
 
-static void hold(struct table *t, struct row *row)
+static void table_join_claim(struct table *t, struct row *row)
 {
     struct claim *c = row->task.state == TASK_RUNNING ? map_get(&t->claims, uuid_bytes(&row->task.claim)) : NULL;
     list_init(&row->link);
@@ -129,7 +129,7 @@ static void hold(struct table *t, struct row *row)
         list_push(&c->rows, &row->link);
 }
 
-static void let_go(struct table *t, struct row *row)
+static void table_leave_claim(struct table *t, struct row *row)
 {
     if (!list_linked(&row->link))
         return;
@@ -141,14 +141,14 @@ static void let_go(struct table *t, struct row *row)
     }
 }
 
-/* ---- lines ---- */
+/* ---- holders and waiting lines of slots ---- */
 
 const struct line *table_line(const struct table *t, struct str key)
 {
     return map_get(&t->lines, key);
 }
 
-static struct line *open_line(struct table *t, struct str key)
+static struct line *table_open_line(struct table *t, struct str key)
 {
     struct line *l = map_get(&t->lines, key);
     if (l)
@@ -162,95 +162,95 @@ static struct line *open_line(struct table *t, struct str key)
     return l;
 }
 
-static void close_line(struct table *t, struct line *l)
+static void table_close_line(struct table *t, struct line *l)
 {
     if (order_count(&l->holders) || order_count(&l->waiting))
         return;
     map_remove(&t->lines, l->key);
-    free_line(l);
+    table_free_line(l);
 }
 
-static bool is_waiting(const struct task *t)
+static bool table_is_waiting(const struct task *t)
 {
     return t->state == TASK_BLOCKED && t->waits_for.n;
 }
 
-static void enter_lines(struct table *t, struct row *row)
+static void table_enter_lines(struct table *t, struct row *row)
 {
     struct slot_need needs[SLOTS_MAX];
     const struct task *task = &row->task;
     for (size_t i = slot_needs(task, needs); i-- > 0;)
         if (row->holds >> needs[i].kind & 1)
-            order_add(&open_line(t, needs[i].key)->holders, task->scheduled_ms, task->id, row);
-    if (is_waiting(task))
-        order_add(&open_line(t, task->waits_for)->waiting, task->due_ms, task->id, row);
+            order_add(&table_open_line(t, needs[i].key)->holders, task->scheduled_ms, task->id, row);
+    if (table_is_waiting(task))
+        order_add(&table_open_line(t, task->waits_for)->waiting, task->due_ms, task->id, row);
 }
 
-static void leave_lines(struct table *t, const struct row *row)
+static void table_leave_lines(struct table *t, const struct row *row)
 {
     struct slot_need needs[SLOTS_MAX];
     const struct task *task = &row->task;
     for (size_t i = slot_needs(task, needs); i-- > 0;) {
         if (!(row->holds >> needs[i].kind & 1))
             continue;
-        struct line *l = open_line(t, needs[i].key);
+        struct line *l = table_open_line(t, needs[i].key);
         order_remove(&l->holders, task->scheduled_ms, task->id);
-        close_line(t, l);
+        table_close_line(t, l);
     }
-    if (is_waiting(task)) {
-        struct line *l = open_line(t, task->waits_for);
+    if (table_is_waiting(task)) {
+        struct line *l = table_open_line(t, task->waits_for);
         order_remove(&l->waiting, task->due_ms, task->id);
-        close_line(t, l);
+        table_close_line(t, l);
     }
 }
 
 /* ---- rows ---- */
 
-static bool is_dispatched(const struct task *t)
+static bool table_is_dispatched(const struct task *t)
 {
     return t->kind != TASK_RECURRING && t->target != TARGET_WORKER && t->target != TARGET_WORKFLOW;
 }
 
-static bool is_claimable(const struct task *t)
+static bool table_is_claimable(const struct task *t)
 {
     return t->state == TASK_SCHEDULED && t->kind != TASK_RECURRING && t->target != TARGET_WORKFLOW;
 }
 
-static struct order *due_order(struct table *t, const struct task *task)
+static struct order *table_due_order(struct table *t, const struct task *task)
 {
-    struct lane_rows *l = open_lane(t, task_lane(task));
+    struct lane_rows *l = table_open_lane(t, task_lane(task));
     bool leased = task->target == TARGET_WORKER;
     return task_is_suspect(task) ? &l->suspects[leased] : &l->due[leased];
 }
 
-static bool is_spawning(const struct task *t)
+static bool table_is_spawning(const struct task *t)
 {
     return t->state == TASK_SCHEDULED && t->kind == TASK_RECURRING;
 }
 
-/* Into the indexes of those that wait for their time, or for others, if it does. */
-static void enter(struct table *t, struct row *row)
+/* Adds a row to the indexes of due, recurring and blocked tasks, and to the lines of slots. */
+static void table_enter(struct table *t, struct row *row)
 {
     const struct task *task = &row->task;
-    if (is_claimable(task))
-        order_add(due_order(t, task), task->due_ms, task->id, row);
-    if (is_spawning(task))
+    if (table_is_claimable(task))
+        order_add(table_due_order(t, task), task->due_ms, task->id, row);
+    if (table_is_spawning(task))
         order_add(&t->recurring, task->cursor_ms, task->id, row);
-    if (task->state == TASK_BLOCKED && is_dispatched(task))
-        open_lane(t, task_lane(task))->blocked++;
-    enter_lines(t, row);
+    if (task->state == TASK_BLOCKED && table_is_dispatched(task))
+        table_open_lane(t, task_lane(task))->blocked++;
+    table_enter_lines(t, row);
 }
 
-static void leave(struct table *t, const struct row *row)
+static void table_leave(struct table *t, const struct row *row)
 {
     const struct task *task = &row->task;
-    if (is_claimable(task))
-        order_remove(due_order(t, task), task->due_ms, task->id);
-    if (is_spawning(task))
+    if (table_is_claimable(task))
+        order_remove(table_due_order(t, task), task->due_ms, task->id);
+    if (table_is_spawning(task))
         order_remove(&t->recurring, task->cursor_ms, task->id);
-    if (task->state == TASK_BLOCKED && is_dispatched(task))
-        open_lane(t, task_lane(task))->blocked--;
-    leave_lines(t, row);
+    if (task->state == TASK_BLOCKED && table_is_dispatched(task))
+        table_open_lane(t, task_lane(task))->blocked--;
+    table_leave_lines(t, row);
 }
 
 const struct task *table_get(const struct table *t, struct uuid id)
@@ -265,7 +265,7 @@ unsigned table_holds(const struct table *t, struct uuid id)
     return row ? row->holds : 0;
 }
 
-static void retire(struct table *t, struct row *old)
+static void table_retire(struct table *t, struct row *old)
 {
     struct journal *j = t->journal;
     if (!j) {
@@ -288,18 +288,20 @@ void table_put_holding(struct table *t, const struct task *task, unsigned holds)
         row->task.cause = row->task.resolution = (struct str){ 0 };
         row->task.resolved_ms = 0;
     }
-    hold(t, row); /* before the old one lets go: a claim handed on is never without a holder */
+    table_join_claim(
+        t, row); /* before the old row leaves: a claim that passes from the old row to the new one is never empty */
     struct row *old = map_put(&t->rows, uuid_bytes(&row->task.id), row);
     assert(old || !t->journal);
     if (old) {
-        leave(t, old);
-        let_go(t, old);
-        order_at(&t->by_id, order_find(&t->by_id, 0, row->task.id))->value = row; /* its id is the same */
-        retire(t, old);
+        table_leave(t, old);
+        table_leave_claim(t, old);
+        /* The id is the same, so the order stays. */
+        order_at(&t->by_id, order_find(&t->by_id, 0, row->task.id))->value = row;
+        table_retire(t, old);
     } else {
         order_add(&t->by_id, 0, row->task.id, row);
     }
-    enter(t, row);
+    table_enter(t, row);
 }
 
 void table_put(struct table *t, const struct task *task)
@@ -313,12 +315,12 @@ void table_drop(struct table *t, struct uuid id)
     struct row *row = map_remove(&t->rows, uuid_bytes(&id));
     assert(row);
     order_remove(&t->by_id, 0, id);
-    leave(t, row);
-    let_go(t, row);
+    table_leave(t, row);
+    table_leave_claim(t, row);
     free(row);
 }
 
-/* ---- taking back ---- */
+/* ---- rolling back ---- */
 
 void table_begin(struct table *t, struct journal *j)
 {
@@ -327,7 +329,7 @@ void table_begin(struct table *t, struct journal *j)
     t->journal = j;
 }
 
-static void end_journal(struct table *t)
+static void table_end_journal(struct table *t)
 {
     for (size_t i = 0; i < t->journal->n; i++)
         free(t->journal->v[i]);
@@ -337,7 +339,7 @@ static void end_journal(struct table *t)
 
 void table_commit(struct table *t)
 {
-    end_journal(t);
+    table_end_journal(t);
 }
 
 void table_roll_back(struct table *t)
@@ -347,5 +349,5 @@ void table_roll_back(struct table *t)
     for (size_t i = j.n; i-- > 0;)
         table_put_holding(t, &j.v[i]->task, j.v[i]->holds);
     t->journal = &j;
-    end_journal(t);
+    table_end_journal(t);
 }

@@ -1,8 +1,8 @@
 #pragma once
-/* model/table.h - the rows of the memory store, and everything by which they are found.
+/* model/table.h - the rows of the memory store, and all indexes over them.
  *
- * Rows change by being replaced: table_put makes a new one, moves it through the indexes and drops the old one, so that no index
- * can be forgotten. What is handed in is copied; what is handed out is borrowed until the next change. */
+ * A row changes by being replaced: table_put creates a new row, moves it through the indexes and frees the old one, so
+ * no index can be forgotten. Arguments are copied; results are borrowed until the next change. */
 #include "base/list.h"
 #include "base/map.h"
 #include "model/order.h"
@@ -10,28 +10,28 @@
 #include "store/common/claim_hold.h"
 
 struct row {
-    struct list link; /* among those its claim holds */
-    unsigned holds;   /* bit k: the slot of kind k that it needs */
-    struct task task; /* its texts lie behind the row */
+    struct list link; /* in the list of its claim */
+    unsigned holds;   /* bit k: it holds the slot of kind k */
+    struct task task; /* its texts are stored behind the row */
 };
 
-/* There while tasks hold it. */
+/* Exists while it has tasks. */
 struct claim {
     struct uuid id, node;
     enum claim_hold hold;
-    uint64_t epoch; /* of the queue that it was handed to; 0: not known */
+    uint64_t epoch; /* of the queue that the claim was handed to; 0: unknown */
     struct list rows;
 };
 
 struct lane_rows {
     struct lane lane;
-    struct order due[2];      /* what a claim may take, by due_ms; [1]: what a lease may */
-    struct order suspects[2]; /* the same of suspects */
-    size_t blocked;           /* what a claim, no lease, may take one day */
-    char *key;                /* which ends in the queue's name */
+    struct order due[2];      /* tasks that a claim may take, by due_ms; [1]: that a lease may take */
+    struct order suspects[2]; /* the same for suspects */
+    size_t blocked;           /* BLOCKED tasks that a claim, not a lease, may take later */
+    char *key;                /* ends with the queue's name */
 };
 
-/* Of a slot key, while somebody holds it or waits for it. */
+/* The holders and the waiting line of a slot key; exists while there are any. */
 struct line {
     struct str key;
     struct order holders; /* by scheduled_ms; struct row */
@@ -39,7 +39,7 @@ struct line {
     char text[];
 };
 
-/* Rows as they were before a change that may have to be taken back. */
+/* Old rows, for a change that may be rolled back. */
 struct journal {
     struct row **v;
     size_t n, cap;
@@ -48,7 +48,7 @@ struct journal {
 struct table {
     struct map rows;        /* id → struct row */
     struct order by_id;     /* struct row */
-    struct map lanes;       /* lane_key → struct lane_rows */
+    struct map lanes;       /* table_lane_key → struct lane_rows */
     struct order recurring; /* SCHEDULED recurring tasks by cursor_ms; struct row */
     struct map claims;      /* id → struct claim */
     struct map lines;       /* slot key → struct line */
@@ -59,24 +59,24 @@ void table_init(struct table *t);
 void table_release(struct table *t);
 
 const struct task *table_get(const struct table *t, struct uuid id); /* NULL: none */
-void table_put(struct table *t,
-               const struct task *task); /* a new one, or in place of the one with its id, whose slots it keeps */
-void table_put_holding(struct table *t, const struct task *task, unsigned holds); /* the same with these slots */
-void table_drop(struct table *t, struct uuid id);                                 /* it is there */
+/* Inserts the task, or replaces the row with its id and keeps that row's slots. */
+void table_put(struct table *t, const struct task *task);
+void table_put_holding(struct table *t, const struct task *task, unsigned holds); /* the same, with these slots */
+void table_drop(struct table *t, struct uuid id);                                 /* it must exist */
 unsigned table_holds(const struct table *t, struct uuid id);
-const struct line *table_line(const struct table *t, struct str key); /* NULL: nobody holds it or waits for it */
+const struct line *table_line(const struct table *t, struct str key); /* NULL: no task holds it or waits for it */
 
-/* From begin on old rows are kept, and what was handed out stays; until one of the others is called. No row comes in or goes
- * meanwhile. */
+/* From table_begin until table_commit or table_roll_back, old rows are kept, so that borrowed results stay valid. No
+ * row may be inserted or deleted meanwhile. */
 void table_begin(struct table *t, struct journal *j);
 void table_commit(struct table *t);
 void table_roll_back(struct table *t);
 
-const struct lane_rows *table_lane(const struct table *t, struct lane lane); /* NULL: nothing was ever in it */
+const struct lane_rows *table_lane(const struct table *t, struct lane lane); /* NULL: the lane never had a task */
 const struct claim *table_claim(const struct table *t, struct uuid id);      /* NULL: none */
-/* Rows that say they are its are put next. */
+/* The caller puts rows that name the claim next. */
 void table_open_claim(struct table *t, struct uuid id, struct uuid node, enum claim_hold hold);
-/* false: that node has no such claim */
+/* False: that node has no such claim. */
 bool table_hand_claim(struct table *t, struct uuid id, struct uuid node, uint64_t epoch);
 
 static inline const struct task *task_at(const struct order *o, size_t i)

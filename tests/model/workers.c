@@ -1,4 +1,4 @@
-/* OP_WORKER_REPORT: the workers of a fleet, as they were last heard of. */
+/* OP_WORKER_REPORT: the workers of a fleet, as last reported. */
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -8,7 +8,7 @@ struct worker_entry {
     char text[];
 };
 
-static void put(struct store_memory *s, const struct worker_row *row)
+static void memory_worker_put(struct store_memory *s, const struct worker_row *row)
 {
     struct worker_entry *x =
         xmalloc(sizeof *x + str_pack_size(row->name) + str_pack_size(row->version) + str_pack_size(row->doc));
@@ -33,7 +33,7 @@ enum err memory_worker_report(struct store_memory *s, struct op *base)
             row.seen_ms = max_of(row.seen_ms, there->row.seen_ms);
             row.left_ms = there->row.left_ms ? there->row.left_ms : row.left_ms;
         }
-        put(s, &row);
+        memory_worker_put(s, &row);
     }
     return ERR_OK;
 }
@@ -54,13 +54,13 @@ bool memory_worker_may_go(const void *entry, const struct sweep *w)
     return ((const struct worker_entry *)entry)->row.seen_ms < w->now_ms;
 }
 
-static int by_id_falling(const void *x, const void *y)
+static int memory_workers_compare(const void *x, const void *y)
 {
     const struct worker_row *const *a = x, *const *b = y;
     return uuid_cmp((*b)->id, (*a)->id);
 }
 
-static bool copy_worker(struct arena *a, const struct worker_row *w, struct worker_row *ret)
+static bool memory_worker_copy(struct arena *a, const struct worker_row *w, struct worker_row *ret)
 {
     *ret = *w;
     return arena_str(a, w->name, &ret->name) && arena_str(a, w->version, &ret->version) &&
@@ -79,11 +79,11 @@ enum err memory_workers(struct reader *r, struct uuid before, size_t max, struct
             all[n++] = w;
     }
     if (n)
-        qsort(all, n, sizeof *all, by_id_falling);
+        qsort(all, n, sizeof *all, memory_workers_compare);
     struct worker_rows found = { arena_array(a, struct worker_row, min_of(n, max)), min_of(n, max) };
     bool fits = found.v != NULL;
     for (size_t i = 0; fits && i < found.n; i++)
-        fits = copy_worker(a, all[i], &found.v[i]);
+        fits = memory_worker_copy(a, all[i], &found.v[i]);
     free(all);
     if (!fits)
         return memory_no_room(e);

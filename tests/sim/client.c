@@ -1,9 +1,11 @@
-/* What an API does for its users, as src/http does it: the row is read, the core says what it becomes, the writer puts it
- * there if it still is what was read, else again from the start. A claimed task is recalled from its owner.
+/* What an API does for its users, as src/api does it: it reads the row, the core says what the row becomes, and the
+ * writer changes it if it is still as it was read; otherwise it begins anew. A claimed task is recalled from its
+ * owner.
  *
- * Three things here are easily forgotten: a change whose answer was lost may have been made, so the node is nudged all the
- * same; so it is when nothing was to be changed, for the same reason; and a recurring task that is stopped takes with it its
- * occurrences that wait on the node for their moment. */
+ * Three cases are easily forgotten:
+ *  - A change whose answer was lost may have been made, so the node is nudged all the same.
+ *  - For the same reason it is nudged if nothing was to be changed.
+ *  - If a recurring task is stopped, its occurrences that are armed on the node are recalled, too. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -29,7 +31,7 @@ static void nudge(struct request *r, const struct task *t)
         return;
     if (s->plant == PLANT_SLEEPY)
         told.due_ms += SLEEPY_MS;
-    node_nudge(r->at->node, &told, 1, node_wall_ms(r->at));
+    node_nudge(r->at->node, &told, 1);
     r->at->poked = true;
 }
 
@@ -59,7 +61,7 @@ static void refuse(struct request *r, const char *why)
 
 static void act_on(struct sim *s, struct subject *x);
 
-/* Right before its moment, when it is claimed and waits: there a change is hardest. */
+/* A change right before the task is due, when it is claimed and armed: there a change is hardest. */
 static void pounce(struct sim *s, void *context)
 {
     struct subject *x = context;
@@ -151,7 +153,7 @@ static void created(struct op *op)
         acknowledge(r);
 }
 
-/* A server makes a new id for each request that comes in: only the key tells that two are the same. */
+/* A server makes a new id for each request: only the idempotency key tells that two are the same. */
 static void new_id(struct request *r)
 {
     struct sim *s = r->sim;
@@ -192,7 +194,8 @@ static void put_done(struct op *op)
     if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE) {
         if (r->at->node)
             node_on_lanes_unblocked(r->at->node, op->rc ? UINT64_MAX : r->write.put.ret_unblocked_lanes);
-        r->plan.task.cursor_ms = op->rc ? wall_ms(s) : r->write.put.ret_cursor_ms; /* withdrawn ones set it back */
+        r->plan.task.cursor_ms =
+            op->rc ? wall_ms(s) : r->write.put.ret_cursor_ms; /* withdrawn occurrences set it back */
         nudge(r, &r->plan.task);
         if (r->plan.has_also)
             nudge(r, &r->plan.also);
@@ -245,7 +248,7 @@ static void start_recall(struct request *r, const struct task *of, const struct 
     node_recall(r->at->node, &r->recall); /* may be done, and r gone, before it returns */
 }
 
-/* False: nobody waits for it any more, and it is gone. */
+/* False: the user has stopped waiting, and the request is gone. */
 static bool recall_ended(struct request *r)
 {
     timer_cancel(r->sim, r->timer);
@@ -281,7 +284,7 @@ static void recalled(struct recall *recall)
     }
 }
 
-/* ---- stopping a recurring task: what it spawned and waits on the node for its moment goes too ---- */
+/* ---- stopping a recurring task: its armed occurrences are recalled, too ---- */
 
 static void next_child(struct request *r);
 
@@ -309,7 +312,7 @@ static void next_child(struct request *r)
         return;
     }
     struct task replace = r->children.v[r->child];
-    if (replace.attempts || replace.losses) { /* it has fired before: a retry of that is no start */
+    if (replace.attempts || replace.losses) { /* it has fired before: a retry of it is no start */
         r->child++;
         next_child(r);
         return;
@@ -348,7 +351,7 @@ static enum err make_plan(struct request *r, struct error *e)
     enum err rc =
         task_act(&r->current, r->action, false, NULL, uuid_next(&s->ids, wall_ms(s)), wall_ms(s), &r->plan, e);
     bool stopped = r->current.kind == TASK_RECURRING && stops(r->action) && !r->current.deleted;
-    if (rc == ERR_OK && stopped) /* if it is so already: is all that it had spawned? */
+    if (rc == ERR_OK && stopped) /* if it is stopped already: are all of its occurrences? */
         r->plan.changes = r->plan.withdraw = true;
     return rc;
 }
@@ -418,7 +421,7 @@ static void attempt(struct sim *s, void *context)
         attempt_change(r);
 }
 
-/* ---- doors ---- */
+/* ---- entry points ---- */
 
 static struct subject *some_subject(struct sim *s)
 {

@@ -15,7 +15,7 @@ enum {
     FOUND_US = 5 * SECOND_US
 };
 
-/* A claim, whose it is, and whether a queue has it for good. */
+/* A claim, its owner, and whether it was handed over to the queue. */
 struct fleet_claim {
     struct uuid id;
     struct sim_node *node;
@@ -55,7 +55,7 @@ bool is_up(const struct sim_node *n)
 
 /* ---- the plan ---- */
 
-/* Limits, hosts and poison are tried without one. */
+/* Limits, hosts and poison are tried without a fleet. */
 void fleet_choose(struct sim *s, struct profile *p)
 {
     if (s->seed % 5 != 0)
@@ -124,14 +124,14 @@ void fleet_release(struct sim *s)
     events_free(s->fleet.events);
 }
 
-/* ---- what a fault may repeat ---- */
+/* ---- tasks that a fault may repeat ---- */
 
 void fleet_doubt(struct sim *s, struct uuid id, int64_t fence)
 {
     struct doubt *d = xnew(*d);
     d->id = (struct fenced_id){ id, fence };
     free(map_put(&s->fleet.doubtful, doubt_key(&d->id), d));
-    s->lives++; /* one that is to run at most once may end as lost */
+    s->lives++; /* an AT_MOST_ONCE task may end as lost */
 }
 
 bool fleet_forgives(struct sim *s, const struct task *t)
@@ -143,7 +143,7 @@ bool fleet_forgives(struct sim *s, const struct task *t)
     return s->steady_us < s->fleet.trouble_us || (c && c->orphan) || map_get(&s->fleet.doubtful, doubt_key(&id));
 }
 
-/* Whatever runs now may be taken for lost. */
+/* Every running task may be settled as lost. */
 static void forgive_running(struct sim *s, int64_t until_us)
 {
     s->lives++;
@@ -158,7 +158,7 @@ static void forgive_again(struct sim *s, void *context)
     forgive_running(s, s->steady_us);
 }
 
-/* What it had claimed and not handed over is found by others, who can not know whether it ran. */
+/* Other nodes find the claims that it had not handed over, and can not know whether they ran. */
 void fleet_node_died(struct sim_node *n)
 {
     if (!is_fleet(n->sim))
@@ -188,7 +188,7 @@ static void node_crashes(struct sim *s, void *context)
     sim_come_back(n);
 }
 
-/* With tasks in hand that are due soon is when it hurts; one node stays. */
+/* A crash hurts most while tasks are claimed that are due soon. One node stays. */
 static void crash_perhaps(struct sim_node *n)
 {
     struct sim *s = n->sim;
@@ -219,7 +219,7 @@ static void note_handed(struct sim *s, const struct op_handoff *op)
     }
 }
 
-/* What a dead node had and did not hand over is found in time. */
+/* Claims that a dead node had not handed over are found in time. */
 static void judge_orphans(struct sim *s, const struct op_settle *op)
 {
     for (size_t i = 0; i < op->n && s->profile.failover; i++) {
@@ -263,13 +263,13 @@ static void hear(struct sim *s, void *context)
     struct news *news = context;
     struct sim_node *n = news->to;
     if (n->node && n->life == news->life && !is_stopped(n)) {
-        node_heard_settled(n->node, news->v, news->n);
+        node_on_settled_elsewhere(n->node, news->v, news->n);
         n->poked = true;
     }
     free(news);
 }
 
-/* To everybody else; it may be lost. */
+/* To all other nodes; the notice may be lost. */
 static void tell(void *context, const struct fenced_id *settled, size_t n)
 {
     struct sim_node *from = context;
@@ -303,7 +303,7 @@ void fleet_setup(struct sim_node *n, struct node_setup *setup)
     setup->waiting = s->profile.slots;
     setup->visibility_ms = VISIBILITY_MS;
     setup->roles = s->fleet.collecting ? NODE_UPDATER : n->number % 2 ? NODE_ALL : NODE_SCHEDULER | NODE_UPDATER;
-    setup->tell = tell;
+    setup->notify_settled = tell;
     setup->read_lanes = read_lanes;
     setup->observe_context = n;
 }
@@ -341,7 +341,7 @@ static void start_worker(struct sim *s, void *context)
     w->poked = true;
 }
 
-/* Takes one apart whose process is gone. */
+/* Takes apart a worker whose process is gone. */
 static void bury_worker(struct sim_node *w)
 {
     struct sim *s = w->sim;
@@ -350,10 +350,12 @@ static void bury_worker(struct sim_node *w)
     sim_runner_crash(w);
     worker_stop_taking(w->worker);
     worker_give_up(w->worker);
-    int64_t now_ms = node_wall_ms(w);
+    struct moment now = clock_now(&w->clock);
     for (int i = 0; i < 100 && (i == 0 || !worker_is_idle(w->worker)); i++) {
         fleet_async_io_answer_ghosts(w);
-        worker_step(w->worker, now_ms += 1000, 0);
+        now.wall_ms += 1000;
+        now.steady_ms += 1000;
+        worker_step(w->worker, now, 0);
     }
     if (!worker_is_idle(w->worker)) {
         fprintf(stderr, "seed %llu: a dead worker can not be taken apart\n", (unsigned long long)s->seed);
@@ -457,7 +459,7 @@ static void plan(struct sim *s, int times, timer_fn *fn)
         after_us(s, between(s, 0, s->profile.length_us), fn, NULL);
 }
 
-/* ---- what is held and does not run ---- */
+/* ---- tasks that are held and do not run ---- */
 
 static void look_at_held(struct sim *s, void *context)
 {
@@ -557,7 +559,7 @@ static void publish_late(struct sim *s, void *context)
     free(event);
 }
 
-/* Its deliveries are gone before its outcomes are there. */
+/* The deliveries are acknowledged before the outcomes are published. */
 static bool ack_first(struct sim_node *n, struct io_publish *x)
 {
     struct error e;
@@ -577,7 +579,7 @@ static bool ack_first(struct sim_node *n, struct io_publish *x)
     return true;
 }
 
-/* What lapsed is delivered once more, as it was. */
+/* A delivery that timed out is delivered once more, as it was. */
 static void redeliver(struct sim *s, const struct io_timed_out *x)
 {
     struct error e;

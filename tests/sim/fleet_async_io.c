@@ -1,6 +1,6 @@
-/* A courier over a network: each place carries one errand at a time, applies it after a while and answers after another. It may fail
- * before it is applied, or after, its answer lost. A process that is stopped hears nothing meanwhile, and what it was about to send goes
- * out when it goes on. */
+/* async_io over a network: each place carries one request at a time, applies it after a while and answers after
+ * another. It may fail before it is applied; or after, and then its answer is lost. A process that is stopped gets no
+ * answers meanwhile, and sends its requests when it goes on. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -37,7 +37,7 @@ static int64_t latency_us(struct sim *s)
     return between(s, 50, s->profile.latency_us);
 }
 
-/* ---- what is done where it arrives ---- */
+/* ---- what the queue and the events do ---- */
 
 static void forget_results(struct io_request *e)
 {
@@ -53,7 +53,7 @@ static void forget_results(struct io_request *e)
 
 static void wake_all(struct sim *s, int place);
 
-/* What was polled and never heard of comes again. */
+/* Delivers again events that were polled and not acknowledged. */
 static void come_again(struct sim *s, void *context)
 {
     struct error e;
@@ -134,7 +134,7 @@ static void trace_io_request(const struct sim_node *n, struct io_request *e, con
 
 static timer_fn wake_place;
 
-/* Who waits for something to come looks again. */
+/* Requests that wait for something to arrive look again. */
 static void wake_all(struct sim *s, int place)
 {
     for (int i = 0; i < sim_process_count(s); i++) {
@@ -159,8 +159,8 @@ static void run_push(struct sim *s, const struct async_io_ports *ports, struct i
     x->ret.epoch = s->fleet.epoch;
 }
 
-/* One that does not take again what it has can not tell what that is, either: it has all that was pushed since it was wiped, or nobody knows
- * when. */
+/* A queue that refuses a second push can not tell what it has, either: it has everything that was pushed since it was
+ * wiped, or that is not known. */
 static void run_known(struct sim *s, const struct async_io_ports *ports, struct io_known *x)
 {
     io_run(ports, &x->io_request);
@@ -197,7 +197,7 @@ static void run(struct sim_node *n, struct io_request *e)
         wake_all(s, place_of(IO_POLL));
 }
 
-/* ---- on its way ---- */
+/* ---- requests on their way ---- */
 
 static bool is_down(const struct sim *s, enum io_kind kind)
 {
@@ -250,7 +250,7 @@ static void apply(struct sim *s, void *context)
     answer(p);
 }
 
-/* Something came, or the time is over. */
+/* Something arrived, or the time is over. */
 static void wake_place(struct sim *s, void *context)
 {
     struct sim_place *p = context;
@@ -286,7 +286,7 @@ static void deliver(struct sim *s, void *context)
     e->done(e);
 }
 
-/* What the errand of a dead process would have liked to hear: whatever makes it ask for nothing more. */
+/* Answers a request of a dead process so that it asks for nothing more. */
 static void answer_ghost(struct io_request *e)
 {
     forget_results(e);
@@ -326,7 +326,7 @@ void fleet_async_io_init(struct sim_node *n)
     }
 }
 
-/* What was on its way arrives or does not; what stood behind it does not. */
+/* The request on its way arrives or does not; those behind it do not. */
 void fleet_async_io_crash(struct sim_node *n)
 {
     struct sim *s = n->sim;

@@ -1,5 +1,5 @@
-/* Queues, tenants and hosts: what their users do to them, until everything heals. The book is what a node would have read; who
- * judges looks at what was put into it, never at what became of it there. */
+/* Queues, tenants and hosts, and what users do to them until all faults end. The catalog cache is what a node would
+ * have read. The oracle looks at what was put into it, never at what the node made of it. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -46,7 +46,7 @@ struct sim_queue *gates_queue(struct sim *s, const struct task *t)
     abort();
 }
 
-/* ---- the book ---- */
+/* ---- the catalog cache ---- */
 
 static void put(struct sim *s, int32_t tenant, enum catalog_kind kind, struct str name, struct buf *doc)
 {
@@ -61,7 +61,7 @@ static void put(struct sim *s, int32_t tenant, enum catalog_kind kind, struct st
         struct sim_node *n = &s->nodes[i];
         if (!n->node || s->ghost == n || s->plant == PLANT_DEAF)
             continue;
-        node_rules_changed(n->node, node_wall_ms(n));
+        node_rules_changed(n->node);
         n->poked = true;
     }
 }
@@ -253,7 +253,7 @@ static struct task plain_task(struct sim *s, bool poison)
                           .created_ms = now_ms };
 }
 
-/* Among many that run when it does. They are there from the start: nobody need ask for them. */
+/* Among many tasks that run at the same time. They exist from the start: no user has to ask for them. */
 static void poison_comes(struct sim *s, void *context)
 {
     (void)context;
@@ -273,7 +273,7 @@ static void poison_comes(struct sim *s, void *context)
     struct sim_node *n = some_node(s);
     if (!n)
         return;
-    node_nudge(n->node, tasks, POISON_TASKS, node_wall_ms(n));
+    node_nudge(n->node, tasks, POISON_TASKS);
     n->poked = true;
 }
 

@@ -1,5 +1,5 @@
-/* What must hold at the moment a call starts, judged by the calls that are under way: the receiver's view. What a crash left behind
- * does not count: nobody waits for it any more. */
+/* What must hold when a call starts, judged by the calls that are under way: the receiver's view. Calls that a crash
+ * left behind do not count: nobody waits for them any more. */
 #include "sim.h"
 
 enum { SHARE_PERCENT = 80, UNDERWAY_US = 20000000 };
@@ -8,18 +8,18 @@ enum { SHARE_PERCENT = 80, UNDERWAY_US = 20000000 };
 struct crowd {
     size_t here, tenant_here, suspects; /* on the same node */
     size_t tenant, queue, key, parent;
-    int key_limit; /* the highest that one of them has: who has a lower one may have come first */
+    int key_limit; /* the highest limit that one of them has: a task with a lower one may have come first */
 };
 
-/* The user's wish: of an occurrence, its recurring task's. */
-static const struct subject *recall_request_of(struct sim *s, const struct task *t)
+/* The task as its user asked for it; of an occurrence, its recurring task. */
+static const struct subject *user_settings_of(struct sim *s, const struct task *t)
 {
     const struct subject *x = oracle_find(s, t->kind == TASK_OCCURRENCE ? t->parent : t->id);
     return x ? x : oracle_find(s, t->id);
 }
 
-/* What a node that was stopped still has under way is an orphan once the node is buried, which gives its places to others. Slots go on
- * when it is settled as lost. */
+/* A call of a stopped node is orphaned once the node is marked dead, which gives its places to others. Slots become
+ * free when it is settled as lost. */
 static bool is_orphan(const struct known_call *c)
 {
     return c && c->at_crash;
@@ -41,7 +41,7 @@ static void count_others(struct sim_node *n, bool here, const struct task *t, st
         c.queue += places && str_eq(o->queue, t->queue);
         bool same_key = same_tenant && t->concurrency_limit && str_eq(o->concurrency_key, t->concurrency_key);
         c.key += same_key;
-        c.key_limit = same_key ? max_of(c.key_limit, recall_request_of(s, o)->key_limit) : c.key_limit;
+        c.key_limit = same_key ? max_of(c.key_limit, user_settings_of(s, o)->key_limit) : c.key_limit;
         c.parent += t->kind == TASK_OCCURRENCE && t->overlap != OVERLAP_ALLOW && o->overlap != OVERLAP_ALLOW &&
                     uuid_eq(o->parent, t->parent);
         c.suspects += here && task_is_suspect(o);
@@ -57,8 +57,8 @@ static struct crowd others(struct sim_node *n, const struct task *t)
     return c;
 }
 
-/* With queues that fail, what fired under the old rules may be under way for a while. So may what several nodes had claimed before a
- * limit was theirs together. */
+/* With queues that fail, tasks that fired under the old rules may be under way for a while. So may tasks that several
+ * nodes had claimed before the limit was shared. */
 static bool is_recent(const struct sim *s, int64_t changed_us)
 {
     return (s->profile.ports_percent || is_cluster(s)) && s->steady_us - changed_us < UNDERWAY_US;
@@ -92,19 +92,19 @@ static void judge_tenant(struct sim *s, const struct task *t, const struct crowd
         breach(s, BREACH_LIMIT, "%s started though its tenant is disabled", short_id(t->id));
 }
 
-/* A bucket of our own. Where queues fail, what was dispatched in time may start in a bunch. */
+/* A token bucket of the oracle's own. If queues fail, tasks that were dispatched in time may start in a bunch. */
 static void judge_rate(struct sim *s, const struct task *t)
 {
     struct sim_queue *q = gates_queue(s, t);
     if (q->rules.rate <= 0 || s->profile.ports_percent)
         return;
-    /* A clock that is set forward fills it, one that is set back takes nothing. */
+    /* A clock that is set forward fills the bucket, one that is set back takes nothing. */
     double gone = (double)max_of(wall_us(s) - q->level_wall_us, s->steady_us - q->level_us) / 1e6;
     q->level = min_of(q->level + gone * q->rules.rate, (double)q->rules.burst) - 1;
     q->level_wall_us = wall_us(s);
     q->level_us = s->steady_us;
     double slack = q->rules.rate / 500 + 0.01; /* the node's clock has milliseconds */
-    if (is_cluster(s)) /* a token is taken out with the claim, which is up to so much earlier; clocks differ a little */
+    if (is_cluster(s)) /* a token is taken with the claim, which is up to so much earlier; clocks differ a little */
         slack += q->rules.rate * ARMED_S;
     if (q->level < -slack)
         breach(s, BREACH_RATE, "%s is %.3f beyond its queue's %.1f a second, %lld at once", short_id(t->id), -q->level,
@@ -114,7 +114,7 @@ static void judge_rate(struct sim *s, const struct task *t)
 static void judge_host(struct sim *s, const struct task *t)
 {
     int host = gates_host(t);
-    if (host < 0 || is_cluster(s) || is_fleet(s)) /* each process knows what it was told itself */
+    if (host < 0 || is_cluster(s) || is_fleet(s)) /* each process knows only what it was told itself */
         return;
     int64_t until_ms = gates_tenant(s, t)->left_alone_ms[host];
     if (!s->jumped && wall_ms(s) < until_ms - 1)
@@ -126,7 +126,7 @@ void limits_judge_start(struct sim_node *n, const struct task *t)
 {
     struct sim *s = n->sim;
     struct crowd c = others(n, t);
-    const struct subject *recall_request = recall_request_of(s, t);
+    const struct subject *recall_request = user_settings_of(s, t);
     int64_t expires_ms =
         recall_request->expires_after_ms ? t->scheduled_ms + recall_request->expires_after_ms : INT64_MAX;
     if (c.here >= s->profile.slots)
@@ -156,7 +156,7 @@ void limits_ended(struct sim *s, const struct task *t, const struct outcome *o)
     *until_ms = max_of(*until_ms, wall_ms(s) + o->retry_after_ms);
 }
 
-/* ---- when all has drained ---- */
+/* ---- when everything has drained ---- */
 
 static struct slot_holders holders_of(struct sim *s, struct str key, struct arena *a)
 {

@@ -1,7 +1,7 @@
 /* sim SEED [-v] [--plant NAME]      one seed; -v tells all that happens
  * sim --seeds A-B [--plant NAME]    many, and what was counted; the first failing seed
  * sim --plants                      each planted bug over many seeds: it must be caught
- * sim --tap A-B                     as --seeds, and with the range that begins at 1 as --plants too, in TAP: for ./test */
+ * sim --tap A-B                     as --seeds, and from 1 on as --plants too, in TAP: for ./test */
 #include <stdlib.h>
 
 #include "platform/zoneinfo_system.h"
@@ -53,7 +53,7 @@ static void print_stats(struct stats *st)
             printf("# %s: %lld\n", breach_text((enum breach)i), (long long)st->breaches[i]);
 }
 
-/* Returns the first failing seed, its breach told; 0: none failed. */
+/* Returns the first failing seed, after printing its breach; 0: none failed. */
 static uint64_t run_seeds(uint64_t first, uint64_t last, const struct options *o, struct zoneinfo *zones,
                           struct stats *st, char first_breach[512])
 {
@@ -72,8 +72,8 @@ static uint64_t run_seeds(uint64_t first, uint64_t last, const struct options *o
     return failed;
 }
 
-/* Where those that are caught late were caught before: there one looks first. When a change of the simulator moves them, all seeds are
- * gone through, which takes a minute. */
+/* Seeds at which bugs that are caught late were caught before: these are tried first. If a change of the simulator
+ * moves them, all seeds are tried, which takes a minute. */
 static const uint64_t caught_before[PLANT_COUNT] = {
     [PLANT_NO_FENCE] = 14,  [PLANT_EARLY] = 22,       [PLANT_LOST_MISSED] = 11, [PLANT_DOUBLE_KEY] = 14,
     [PLANT_SLEEPY] = 29,    [PLANT_GENEROUS] = 222,   [PLANT_CROWDED] = 28,     [PLANT_HASTY] = 224,
@@ -83,7 +83,7 @@ static const uint64_t caught_before[PLANT_COUNT] = {
     [PLANT_NO_LAPSE] = 15,  [PLANT_SAME_EPOCH] = 25,
 };
 
-/* Caught means: among its breaches is the one that it is bound to make. */
+/* Caught means that its breaches include the one that the bug is bound to cause. */
 static bool caught_at(enum plant p, uint64_t seed, struct zoneinfo *zones)
 {
     struct stats st = { 0 };

@@ -12,7 +12,7 @@ static struct str some_queue(struct sim *s)
     return gates_queue_name((int)between(s, 0, QUEUES - 1));
 }
 
-/* What may stand in its way. */
+/* Limits, keys and expiry. */
 static void add_gates(struct sim *s, struct task *t)
 {
     static const char *const keys[] = { "one", "two" };
@@ -83,7 +83,7 @@ void make_one_time(struct request *r)
     bool alike = chance(s, 50);
     for (size_t i = 0; i < r->count; i++) {
         struct task t = some_task(s, TASK_ONE_TIME);
-        if (i && alike) { /* a crowd at one door */
+        if (i && alike) { /* many tasks for one queue */
             t.queue = r->tasks[0].queue;
             t.concurrency_key = r->tasks[0].concurrency_key;
             t.concurrency_limit = r->tasks[0].concurrency_limit;

@@ -1,5 +1,6 @@
-/* Several nodes on one store. Each has a clock of its own, which is wrong, and the store's; each may crash or be stopped while the
- * others go on. Who may be buried is known here: whoever crashed, was stopped or could not be heard, and nobody else. */
+/* Several nodes on one store. Each has a clock of its own, which is wrong, and is corrected by the store's. Each may
+ * crash or be stopped while the others go on. Only a node that crashed, was stopped or could not be heard may be
+ * marked dead. */
 #include "sim.h"
 
 enum { SECOND_US = 1000000, SKEW_US = 20 * SECOND_US, UNHEARD_US = 3 * SECOND_US, UNEVEN_US = 6 * SECOND_US };
@@ -55,7 +56,7 @@ int64_t nodes_behind_ms(const struct sim *s)
 
 /* ---- the plan ---- */
 
-/* What is late then is late for no other reason. */
+/* Then a late task is late for no other reason. */
 static void only_crash(struct sim *s, struct profile *p)
 {
     p->calm = p->failover = true;
@@ -68,7 +69,7 @@ static void only_crash(struct sim *s, struct profile *p)
     p->rules = p->limits = p->keys = false;
 }
 
-/* Hosts that ask to be left alone and poison are tried with one node. */
+/* Hosts that answer with Retry-After, and poison, are tried with one node. */
 void nodes_choose(struct sim *s, struct profile *p)
 {
     p->nodes = 1;
@@ -115,12 +116,12 @@ static void process_is_stopped(struct sim *s, void *context)
     n->stopped_until_us = s->steady_us + for_us;
     n->slept_us += for_us;
     n->trouble_us = max_of(n->trouble_us, n->stopped_until_us + UNHEARD_US);
-    if (is_fleet(s)) /* what its worker has may lapse */
+    if (is_fleet(s)) /* the deliveries of its worker may time out */
         oracle_crashed(n);
     trace(s, "fault: node %d is stopped for %lld ms", n->number, (long long)for_us / 1000);
 }
 
-/* Somebody sets the clock of one machine: nobody should care. */
+/* Setting the clock of one machine must not matter. */
 static void machine_is_set(struct sim *s, void *context)
 {
     (void)context;
@@ -150,7 +151,7 @@ void nodes_plan(struct sim *s)
     after_us(s, SECOND_US, look_at_shares, NULL);
 }
 
-/* ---- burials ---- */
+/* ---- nodes that are marked dead ---- */
 
 static struct sim_node *node_with(struct sim *s, struct uuid id)
 {
@@ -174,7 +175,7 @@ static void judge_burial(struct sim *s, const struct op_node_dead *op)
     fleet_node_died(n);
 }
 
-/* With tasks in hand that are due soon is when it hurts. */
+/* A stop hurts most while tasks are claimed that are due soon. */
 static void stop_perhaps(struct sim_node *n, const struct op_claim *op)
 {
     struct sim *s = n->sim;
@@ -204,12 +205,12 @@ void nodes_judge_start(struct sim_node *n, const struct task *t)
     if (n->buried && !is_fleet(s)) /* there it may go on as a worker */
         breach(s, BREACH_STALE, "%s fence %lld started on node %d, which is buried", short_id(t->id),
                (long long)t->fence, n->number);
-    else if (t->kind == TASK_ONE_TIME && t->fence <= fence) /* an occurrence may be withdrawn, and made anew */
+    else if (t->kind == TASK_ONE_TIME && t->fence <= fence) /* an occurrence may be withdrawn, and spawned anew */
         breach(s, BREACH_STALE, "%s fence %lld started after %lld was settled", short_id(t->id), (long long)t->fence,
                (long long)fence);
 }
 
-/* ---- shares ---- */
+/* ---- partitions ---- */
 
 static bool is_well(const struct sim_node *n)
 {

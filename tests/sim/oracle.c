@@ -1,4 +1,4 @@
-/* What the receiver was sent is judged as it comes; what users were promised is judged when all has drained. */
+/* Calls to the receiver are judged as they come; promises to users are judged when everything has drained. */
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ void oracle_redriven(struct subject *x)
         x->calls[x->call_count - 1].redriven = true;
 }
 
-/* ---- as it comes ---- */
+/* ---- as calls come ---- */
 
 static bool is_of_a_rule(const struct subject *parent, int64_t scheduled_ms)
 {
@@ -111,7 +111,7 @@ static bool is_of_a_rule(const struct subject *parent, int64_t scheduled_ms)
     return false;
 }
 
-/* Somebody asked for this: the task itself, or a recurring one whose rule has this moment. */
+/* What a user asked for: the task itself, or a recurring task whose rule has this moment. */
 static struct subject *subject_of(struct sim *s, const struct task *t)
 {
     struct subject *x = oracle_find(s, t->id);
@@ -124,7 +124,7 @@ static struct subject *subject_of(struct sim *s, const struct task *t)
     else if (!uuid_eq(t->id, occurrence_id(t->parent, t->scheduled_ms)) || !is_of_a_rule(parent, t->scheduled_ms))
         breach(s, BREACH_UNASKED, "%s has no occurrence %s at %lld", short_id(t->parent), short_id(t->id),
                (long long)t->scheduled_ms);
-    /* One that was lost counts as begun; and, in a fleet, one that was claimed before: it may have been with a worker. */
+    /* A lost attempt counts as begun; in a fleet also one that was claimed before: it may have been with a worker. */
     int64_t quiet_ms = parent ? wall_ms(s) - (s->steady_us - parent->quiet_us) / 1000 : 0;
     bool begun = t->losses || (is_fleet(s) && (t->fence > 1 || uuid_time_ms(t->claim) <= quiet_ms));
     if (parent && parent->quiet_us < s->steady_us && !begun)
@@ -133,11 +133,11 @@ static struct subject *subject_of(struct sim *s, const struct task *t)
     return x;
 }
 
-/* What a dead node had begun, others begin anew. */
+/* Tasks that a dead node had begun are begun anew by other nodes. */
 static void judge_failover(struct sim *s, const struct subject *x, const struct task *t, const struct known_call *last)
 {
     int64_t after_ms = (s->steady_us - last->crashed_us) / 1000;
-    bool held = t->fence > last->fence + 1; /* it was claimed in time, and a host asked to be left alone */
+    bool held = t->fence > last->fence + 1; /* it was claimed in time, and a host answered with Retry-After */
     bool put_off = x->pause_sent || x->stop_sent || x->redrives || held || task_is_suspect(t);
     if (s->profile.failover && last->at_crash && !put_off && after_ms > FAILOVER_MS)
         breach(s, BREACH_FAILOVER, "%s was lost with its node, and started again %lld ms later", short_id(x->id),
@@ -159,7 +159,7 @@ static void judge_repeat(struct sim *s, const struct subject *x, const struct kn
         breach(s, BREACH_REPEATED, "%s is to run at most once and runs again", short_id(x->id));
 }
 
-/* Outcomes since it was made or driven again by a user, this one included. */
+/* Outcomes since it was created or retried by a user, including this one. */
 static void judge_attempts(struct sim *s, const struct subject *x)
 {
     int outcomes = 1;
@@ -181,7 +181,7 @@ static void judge_lateness(struct sim *s, const struct task *t, int64_t late_ms)
 
 static void judge_time(struct sim *s, const struct subject *x, const struct task *t)
 {
-    /* What was due, and waited in a queue that failed when the clock was set back, is not called back. */
+    /* A task that was due and waited in a failing queue when the clock was set back is not called back. */
     int64_t now_ms = wall_ms(s);
     bool was_due = s->profile.ports_percent && t->due_ms <= s->wall_max_us / 1000;
     bool is_first = x->kind == TASK_ONE_TIME && !x->call_count;
@@ -203,7 +203,7 @@ static void judge_time(struct sim *s, const struct subject *x, const struct task
         judge_lateness(s, t, s->profile.calm ? late_ms : min_of(late_ms, now_ms - s->healed_ms - HEALING_MS));
 }
 
-/* A task that has ended decides on nothing any more: what it left behind runs, however late. */
+/* A recurring task that has ended decides on nothing any more: its occurrences run, however late. */
 static bool has_ended(struct sim *s, const struct subject *parent)
 {
     cleanup_with(arena_release) struct arena a;
@@ -213,16 +213,16 @@ static bool has_ended(struct sim *s, const struct subject *parent)
     return reader_get(s->reader, parent->tenant, parent->id, &a, &t, &e) || task_is_final(t.state);
 }
 
-/* One that has stood in line runs when its turn comes, however late, and so does what was due before it. */
+/* An occurrence that waited for its turn runs when it comes, however late; so do those that were due before it. */
 static bool may_have_queued(const struct subject *parent, const struct task *t)
 {
     bool queues = t->overlap != OVERLAP_ALLOW && t->overlap != OVERLAP_SKIP;
     return queues || t->concurrency_limit || parent->key_limit || t->overlap != parent->overlap;
 }
 
-/* After an outage of any length an occurrence that was due before its end runs only as its catch-up mode says: none of them, or one
- * for all, or all, and none that is older than its window. What a claim before the crash had in hand is no late run but one that
- * was under way: it comes with a loss. */
+/* After an outage of any length, an occurrence that was due before its end runs only as its catch-up mode says: none,
+ * one for all, or all, and none older than the catch-up window. A task that was claimed before the crash is no late
+ * run: it was under way, and has a loss. */
 static void judge_catch_up(struct sim *s, const struct subject *x, const struct task *t)
 {
     struct subject *parent = oracle_find(s, t->parent);
@@ -230,7 +230,7 @@ static void judge_catch_up(struct sim *s, const struct subject *x, const struct 
     if (!parent || x->manual || x->call_count || t->losses || may_have_queued(parent, t) || gated)
         return;
     int64_t at_ms = t->scheduled_ms + schedule_spread(&parent->schedule, parent->id);
-    bool put_off = t->due_ms > at_ms; /* it was started in time, and a host asked to be left alone */
+    bool put_off = t->due_ms > at_ms; /* it was started in time, and a host answered with Retry-After */
     if (s->born_ms == INT64_MIN || at_ms >= s->born_ms - SPAWN_GRACE_MS || put_off)
         return;
     if (uuid_time_ms(t->claim) < s->born_ms || has_ended(s, parent))
@@ -356,7 +356,7 @@ static void judge_result(struct sim *s, const struct subject *x, const struct kn
     };
     const struct verdict *verdict = &v->verdict;
     bool lost = !verdict->has_execution || verdict->execution.status == EXECUTION_LOST;
-    bool given = false; /* by any of them: a fault may have sent it twice under one fence */
+    bool given = false; /* to any of them: a fault may have sent it twice under one fence */
     for (size_t i = 0; i < x->call_count && !lost; i++)
         given = given || (x->calls[i].fence == v->fence && x->calls[i].ended &&
                           verdict->execution.status == status_of[x->calls[i].outcome]);
@@ -367,7 +367,7 @@ static void judge_result(struct sim *s, const struct subject *x, const struct kn
         return;
     int64_t most_ms = c->retry_after_ms >= 0 ? c->retry_after_ms : x->max_delay_ms;
     int64_t least_ms = max_of(c->retry_after_ms, (int64_t)0);
-    /* Nodes are as much behind the store's time as its answers take, and make up for it. */
+    /* Nodes are behind the store's time by as much as its answers take, and make up for it. */
     int64_t behind_ms = nodes_behind_ms(s);
     if (verdict->due_ms < c->ended_wall_ms + least_ms || verdict->due_ms > wall_ms(s) + most_ms + behind_ms)
         breach(s, BREACH_TOO_OFTEN,
@@ -381,7 +381,7 @@ void oracle_settled(struct sim *s, const struct settlement *v, int64_t now_ms)
     struct subject *x = oracle_find(s, v->id);
     struct known_call *c = call_of(s, v->id, v->fence);
     remember_fence(s, v);
-    if (!c) /* never fired: handed back, recalled, or lost before it did */
+    if (!c) /* it never fired: it was returned, recalled, or lost before */
         return;
     if (c->settled)
         breach(s, BREACH_TWO_RESULTS, "%s fence %lld was settled twice", short_id(v->id), (long long)v->fence);
@@ -419,7 +419,7 @@ void oracle_forgive(struct sim *s, bool (*forgives)(struct sim *s, const struct 
     }
 }
 
-/* ---- when all has drained ---- */
+/* ---- when everything has drained ---- */
 
 static bool ended_with(const struct subject *x, enum outcome_kind kind)
 {
@@ -429,7 +429,7 @@ static bool ended_with(const struct subject *x, enum outcome_kind kind)
     return false;
 }
 
-/* Whether the row's state can be, after what the users asked for and the receiver got. */
+/* Whether the row's state is possible, after what users asked for and the receiver got. */
 static bool is_explained(struct sim *s, const struct subject *x, const struct task *t)
 {
     bool crash_ate_it = x->delivery == DELIVER_AT_MOST_ONCE && s->lives > 1;
@@ -437,7 +437,7 @@ static bool is_explained(struct sim *s, const struct subject *x, const struct ta
     bool is_run = x->kind == TASK_OCCURRENCE && !x->manual;
     const struct subject *parent = oracle_find(s, x->parent);
     enum overlap policy =
-        parent ? parent->overlap : x->overlap; /* who was missed waits, and may be replaced all the same */
+        parent ? parent->overlap : x->overlap; /* a missed occurrence waits, and may be replaced all the same */
     int64_t queue_ms =
         s->profile.slots < ROOM_FOR_ALL ? TURN_MS : 0; /* a burst at the very end: not all had a slot yet */
     switch (t->state) {
@@ -446,9 +446,10 @@ static bool is_explained(struct sim *s, const struct subject *x, const struct ta
     case TASK_CANCELLED: return x->stop_sent || (is_run && policy == OVERLAP_CANCEL_PREVIOUS);
     case TASK_PAUSED: return x->pause_sent;
     case TASK_SCHEDULED:
-        /* What ended while the node was asked to stop may have given its slot to one that nobody claims any more. */
+        /* A task that ended while the node was asked to stop may have given its slot to one that nobody claims any
+         * more. */
         return t->due_ms >= s->stopped_ms - queue_ms || (s->ended_late && limits_is_in_line(s, t)) ||
-               (s->profile.poison && task_is_suspect(t)); /* those have their turn one by one, and it struck late */
+               (s->profile.poison && task_is_suspect(t)); /* suspects run one by one, and the poison task struck late */
     case TASK_BLOCKED: return limits_is_in_line(s, t);
     case TASK_SKIPPED: return is_run && (policy == OVERLAP_SKIP || policy == OVERLAP_QUEUE_ONE);
     case TASK_EXPIRED: return x->expires_after_ms > 0;
@@ -456,7 +457,7 @@ static bool is_explained(struct sim *s, const struct subject *x, const struct ta
     }
 }
 
-/* Where nothing but the poison task takes the node down, it alone is dead-lettered for that. */
+/* If only the poison task takes the node down, it alone is dead-lettered for that. */
 static void check_poison(struct sim *s, const struct subject *x, const struct task *t)
 {
     if (!s->profile.poison)
@@ -478,7 +479,7 @@ static void check_one(struct sim *s, struct subject *x)
     arena_init(&a, 1 << 20);
     const struct subject *parent = oracle_find(s, x->parent);
     bool promised = x->acked || (!x->manual && parent && parent->acked);
-    /* What was in flight at a crash may look as if it had never fired, if the clock was set back too. */
+    /* A task that was in flight at a crash may look as if it had never fired, if the clock was set back, too. */
     bool withdrawn = parent && parent->withdrawn && (!x->call_count || x->calls[x->call_count - 1].at_crash);
     if (reader_get(s->reader, x->tenant, x->id, &a, &t, &e)) {
         if (promised && !x->stop_sent && !withdrawn)
@@ -505,7 +506,7 @@ static bool has_expired(struct sim *s, const struct subject *x)
            t.state == TASK_EXPIRED;
 }
 
-/* Runs that a user asked for by hand do not count, nor those that expired before they came to an end. */
+/* Runs that a user asked for by hand do not count, nor runs that expired before they ended. */
 static void check_max_runs(struct sim *s, const struct subject *x)
 {
     int64_t ran = 0;
@@ -518,12 +519,12 @@ static void check_max_runs(struct sim *s, const struct subject *x)
                (long long)x->schedule.max_runs);
 }
 
-/* What became of the occurrences of a rule until its cursor. */
+/* What happened to the occurrences of a rule until its cursor. */
 struct tally {
     int64_t ran, called_off, skipped, waiting;
 };
 
-/* One that has a row is what its row says; one that has none was left out when its time had come. */
+/* An occurrence with a row is what its row says; one without a row was skipped when it was due. */
 static void count_occurrence(struct sim *s, const struct subject *x, const struct occurrence *o, struct tally *n)
 {
     cleanup_with(arena_release) struct arena a;
@@ -546,20 +547,20 @@ static void count_occurrence(struct sim *s, const struct subject *x, const struc
                short_id(x->id), task_state_name(t.state));
 }
 
-/* Walks what the rule has said so far: each occurrence has run or is among those counted as skipped. */
+/* Walks the rule so far: each occurrence has run, or is counted as skipped. */
 static void check_occurrences(struct sim *s, const struct subject *x, const struct task *t)
 {
     struct tally n = { 0 };
     struct occurrence o;
-    int64_t end_ms = t->state == TASK_COMPLETED ? INT64_MAX : t->cursor_ms; /* one that has ended spawns no more */
+    int64_t end_ms = t->state == TASK_COMPLETED ? INT64_MAX : t->cursor_ms; /* a task that has ended spawns no more */
     for (int64_t from_ms = x->cursor_ms; recurrence_next(&x->rules[0], from_ms, &o); from_ms = o.at_ms + 1) {
         if (o.at_ms >= min_of(end_ms, s->stopped_ms) || (x->schedule.max_runs && n.ran >= x->schedule.max_runs))
             break;
         count_occurrence(s, x, &o, &n);
     }
     bool may_skip = x->overlap == OVERLAP_SKIP || x->overlap == OVERLAP_QUEUE_ONE || x->expires_after_ms;
-    /* A change that withdraws one that waited has those decided on anew that were skipped for it. Where a breaker held one that is
-     * withdrawn, later ones have run by then, and are gone over again. */
+    /* A change that withdraws a waiting occurrence decides anew on those that were skipped because of it. If a
+     * breaker held the withdrawn one, later ones have run by then, and are decided on again. */
     bool held = metric_count(s->metrics, METRIC_TASKS_HELD) > 0;
     bool exact = !(x->withdrawn && (may_skip || held));
     if (exact && n.skipped != t->skipped_count && t->state != TASK_COMPLETED)

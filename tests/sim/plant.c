@@ -83,7 +83,7 @@ static enum err insert_without_key(struct sim *s, struct op_insert *op, struct e
     return rc;
 }
 
-/* As its user wished it, but for one thing. */
+/* As its user asked for it, except for one thing. */
 static enum err insert_changed(struct sim *s, struct op_insert *op, struct error *e)
 {
     const struct task *tasks = op->tasks;
@@ -124,7 +124,7 @@ static enum err wake_unheard(struct sim *s, struct op *op, struct error *e)
     return rc;
 }
 
-/* Changes the parent's row behind everybody's back. */
+/* Changes the parent's row directly. */
 static void uncount(struct sim *s, const struct task *t)
 {
     cleanup_with(arena_release) struct arena a;
@@ -157,7 +157,7 @@ static enum err claim_uncounted(struct sim *s, struct op_claim *op, struct error
     return rc;
 }
 
-/* Nobody tells a node that it is dead: its beats seem to rise. */
+/* A node is not told that it is dead: its heartbeats seem to rise. */
 static enum err beat_undead(struct sim *s, struct op_heartbeat *op, struct error *e)
 {
     enum err rc = apply_one(s, &op->op, e);
@@ -171,7 +171,7 @@ static enum err beat_undead(struct sim *s, struct op_heartbeat *op, struct error
     return rc;
 }
 
-/* It hears of nobody else. */
+/* It hears of no other node. */
 static enum err beat_unaware(struct sim *s, struct op_heartbeat *op, struct error *e)
 {
     enum err rc = apply_one(s, &op->op, e);
@@ -192,7 +192,7 @@ static enum err skip(struct op *op)
     return ERR_OK;
 }
 
-/* All that anybody wants of a limit is his. */
+/* Every node gets all that it asks for of a limit. */
 static enum err share_generously(struct sim *s, struct op_limit_take *op, struct error *e)
 {
     enum err rc = apply_one(s, &op->op, e);
@@ -203,7 +203,7 @@ static enum err share_generously(struct sim *s, struct op_limit_take *op, struct
     return rc;
 }
 
-/* As if the queue had it all. */
+/* As if the queue had everything. */
 static enum err claim_and_hand(struct sim *s, struct op_claim *op, struct error *e)
 {
     enum err rc = apply_one(s, &op->op, e);
@@ -266,7 +266,7 @@ enum err plant_apply(struct sim *s, struct op *const *ops, size_t n, struct erro
     return ERR_OK;
 }
 
-/* A completion that never comes. The operation is kept, so that the node can be taken apart in the end. */
+/* A completion that never comes. The operation is kept, so that the node can be taken apart at the end. */
 bool plant_swallows(struct sim_node *n, struct op *op)
 {
     struct sim *s = n->sim;

@@ -1,5 +1,5 @@
-/* Queue and events as they are over a network: calls fail, events come twice, late and out of order. And the receiver: what
- * the tasks call. */
+/* Queue and events as they are over a network: calls fail, events come twice, late and out of order. And the
+ * receiver, which the tasks call. */
 #include <stdlib.h>
 
 #include "events/memory/events_memory.h"
@@ -137,13 +137,14 @@ static enum err e_poll(struct events *ev, size_t max, int64_t wait_ms, struct ar
 static void come_again(struct sim *s, void *context)
 {
     (void)s;
-    struct sim_node *node = context; /* of a later life: then once more for nothing */
+    struct sim_node *node = context; /* of a later life: then the copy is for nothing */
     struct error e;
     if (node->node && events_reset(node->events_inner, &e) == ERR_OK)
         node->poked = true;
 }
 
-/* An ack that failed leaves its events unacknowledged: they come again, with all others that are under way. */
+/* An acknowledgement that failed leaves its events unacknowledged: they come again, with all others that are under
+ * way. */
 static enum err e_ack(struct events *ev, const uint64_t *sequences, size_t n, struct error *e)
 {
     struct sim_node *node = node_of_events(ev);
@@ -196,7 +197,7 @@ void sim_ports_close(struct sim_node *n)
 
 /* ---- time zones ---- */
 
-/* tzdata is being replaced: the ones of this zone can not be planned, all others must go on. */
+/* tzdata is being replaced: tasks of this zone can not be planned, all others must go on. */
 static enum err z_get(struct zoneinfo *z, struct str name, struct tz **ret, struct error *e)
 {
     struct sim *s = container_of(z, struct sim, node_zones);
@@ -243,7 +244,7 @@ static void call_is_over(struct sim *s, void *context)
         end_call(n, c);
 }
 
-/* How receivers answer, and how often in a hundred. */
+/* How receivers answer, and how often, in percent. */
 static const struct answer {
     int percent;
     struct outcome outcome;
@@ -332,7 +333,7 @@ void sim_runner_init(struct sim_node *n)
     list_init(&n->runner.calls);
 }
 
-/* The receiver goes on with what it was sent; nobody here hears of it. */
+/* The receiver goes on with the calls; the node hears nothing of them. */
 void sim_runner_crash(struct sim_node *n)
 {
     list_each (&n->runner.calls, link) {

@@ -7,7 +7,7 @@ enum request_kind { REQUEST_CREATE, REQUEST_ACT, REQUEST_EDIT };
 struct request {
     struct list link;
     struct sim *sim;
-    struct sim_node *at; /* whom it asks, at this try */
+    struct sim_node *at; /* the node that it asks at this try */
     enum request_kind kind;
     enum action action;
     struct subject *subject;
@@ -18,7 +18,7 @@ struct request {
         struct op_put put;
     } write;
     int tries;
-    bool answered; /* the user has been told something; what is still under way goes on without him */
+    bool answered; /* the user has an answer; what is still under way goes on without him */
 
     struct task *tasks; /* REQUEST_CREATE */
     size_t count;
@@ -33,7 +33,7 @@ struct request {
 
     struct recall recall;
     struct task replace;
-    struct timer *timer; /* the recall's limit */
+    struct timer *timer; /* the time limit of the recall */
     int64_t aborting_fence;
     struct tasks children; /* occurrences that may have to be recalled with their parent */
     size_t child;
@@ -43,4 +43,4 @@ struct request {
 /* make.c: what users ask for. */
 void make_one_time(struct request *r);
 void make_recurring(struct request *r);
-bool make_edit(struct request *r); /* false: there is nothing to edit any more */
+bool make_edit(struct request *r); /* false: there is nothing left to edit */

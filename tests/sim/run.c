@@ -1,5 +1,5 @@
-/* The world's clock and its one loop, the life and death of nodes, and the plan of a run: faults and users until
- * length_us, then everything heals, drains and is judged. */
+/* The world's clock and its one loop, starts and crashes of nodes, and the plan of a run: faults and users until
+ * length_us; then all faults end, everything drains and is judged. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int64_t healing_us(const struct sim *s) /* breakers have seen failures fo
     return s->profile.hosts ? 8LL * HEAL_US : HEAL_US;
 }
 
-/* ---- words ---- */
+/* ---- texts ---- */
 
 const char *breach_text(enum breach b)
 {
@@ -70,7 +70,7 @@ const char *short_id(struct uuid id)
     static size_t next;
     char *text = texts[next++ % array_count(texts)];
     uuid_format(id, text);
-    return text + 19; /* what differs */
+    return text + 19; /* the part that differs */
 }
 
 void trace(const struct sim *s, const char *fmt, ...)
@@ -139,7 +139,7 @@ int64_t between(struct sim *s, int64_t low, int64_t high)
 
 static timer_fn clock_jumps, crash_and_come_back;
 
-/* A fault seldom comes alone: what waits to be tried again is where the next one hurts. */
+/* A fault seldom comes alone: the next one hurts most where something waits to be tried again. */
 static void attract_trouble(struct sim *s)
 {
     if (s->profile.jumps && chance(s, 8))
@@ -185,11 +185,10 @@ void sim_know_lanes(struct sim_node *node)
     arena_init(&a, 1 << 20);
     if (reader_lanes(node->sim->reader, &a, &lanes, &n, &e))
         abort();
-    for (size_t i = 0; i < n; i++)
-        node_know_lane(node->node, lanes[i]);
+    node_know_lanes(node->node, lanes, n);
 }
 
-/* What others put there is found by looking, should nobody tell. */
+/* Finds lanes of other nodes by reading, in case a notice was lost. */
 static void look_for_lanes(struct sim *s, void *context)
 {
     struct sim_node *n = context;
@@ -240,14 +239,14 @@ static void start_node(struct sim *s, void *context)
     n->life = s->lives;
     n->corrected_us = n->behind_us = 0;
     n->buried = false;
-    n->node = node_new(&setup, node_wall_ms(n));
+    n->node = node_new(&setup, clock_now(&n->clock));
     gates_node_starts(s);
     sim_know_lanes(n);
     if (is_cluster(s))
         after_us(s, SECOND_US, look_for_lanes, n);
     s->born_ms = is_cluster(s) ? INT64_MIN : wall_ms(s);
     s->outages++;
-    s->healed_ms = wall_ms(s); /* whatever was missed meanwhile is late */
+    s->healed_ms = wall_ms(s); /* everything that was missed meanwhile is late */
     n->poked = true;
 }
 
@@ -256,14 +255,15 @@ static void step(struct sim_node *n)
     struct sim *s = n->sim;
     n->poked = false;
     s->stats->steps++;
-    int64_t now_us = clock_wall_us(&n->clock) + (s->plant == PLANT_EARLY ? 1000 : 0);
-    n->wake_ms = n->worker ? worker_step(n->worker, now_us / 1000, 0) : node_step(n->node, now_us);
-    n->spins = n->wake_ms <= now_us / 1000 ? n->spins + 1 : 0;
+    struct moment now = clock_now(&n->clock);
+    now.wall_ms += s->plant == PLANT_EARLY;
+    n->wake_ms = n->worker ? worker_step(n->worker, now, 0) : node_step(n->node, now);
+    n->spins = n->wake_ms <= now.wall_ms ? n->spins + 1 : 0;
     if (n->spins == SPINS_MAX)
         breach(s, BREACH_STUCK, "the node asks to be stepped again and again, and nothing happens");
 }
 
-/* Takes a node apart whose process is gone: what it still does, nobody sees. */
+/* Takes apart a node whose process is gone: nobody sees what it still does. */
 static void bury(struct sim_node *n)
 {
     struct sim *s = n->sim;
@@ -272,16 +272,18 @@ static void bury(struct sim_node *n)
     s->ghost = n;
     struct error e;
     sim_runner_crash(n);
-    if (events_reset(n->events_inner, &e)) /* what an ack that failed left behind */
+    if (events_reset(n->events_inner, &e)) /* events that a failed acknowledgement left behind */
         abort();
     node_drain(n->node);
     node_give_up(n->node);
-    int64_t now_us = clock_wall_us(&n->clock);
+    struct moment now = clock_now(&n->clock);
     for (int i = 0; i < 200 && (i == 0 || !node_is_idle(n->node)); i++) {
         sim_writer_answer_ghosts(n);
         if (is_fleet(s))
             fleet_async_io_answer_ghosts(n);
-        node_step(n->node, now_us += 2 * SECOND_US);
+        now.wall_ms += 2 * SECOND_US / 1000;
+        now.steady_ms += 2 * SECOND_US / 1000;
+        node_step(n->node, now);
     }
     sim_writer_answer_ghosts(n);
     if (!node_is_idle(n->node)) {
@@ -372,7 +374,7 @@ static void clock_jumps(struct sim *s, void *context)
         s->born_ms = wall_ms(s);
         s->outages++;
     }
-    s->nodes[0].poked = true; /* a timerfd tells when the clock was set */
+    s->nodes[0].poked = true; /* a timerfd tells that the clock was set */
     trace(s, "fault: the clock jumps by %lld ms", (long long)(back ? -by_us : by_us) / 1000);
 }
 
@@ -415,7 +417,7 @@ static void plan_faults(struct sim *s)
         after_us(s, i && chance(s, 50) ? between(s, 0, 5 * SECOND_US) : 0, start_node, &s->nodes[i]);
 }
 
-/* In half of the seeds nothing stands in a task's way but trouble. */
+/* In half of the seeds, only faults hold a task back. */
 static void choose_gates(struct sim *s, struct profile *p)
 {
     p->tenants = chance(s, 40) ? (int)between(s, 2, TENANTS_MAX) : 1;
@@ -472,7 +474,7 @@ static struct profile choose_profile(struct sim *s)
 
 /* ---- the loop ---- */
 
-/* When a node wants to be stepped, by the steady clock. */
+/* When a node wants to be stepped, in steady time. */
 static int64_t wake_us(struct sim_node *n)
 {
     if (!is_up(n) || (n->wake_ms == INT64_MAX && !n->poked))
@@ -498,7 +500,7 @@ static bool spins(struct sim *s)
     return false;
 }
 
-/* One thing happens: a timer, or a node's own wish to be stepped. False when nothing is left before until_us. */
+/* One thing happens: a timer, or a step that a node asked for. False: nothing is left before until_us. */
 static bool turn(struct sim *s, int64_t until_us)
 {
     const struct heap_node *first = heap_peek(&s->timers);
@@ -550,7 +552,7 @@ static void check_rest(struct sim_node *n)
                status.recovering ? ", recovering" : "");
 }
 
-/* Stops the nodes as SIGTERM would, and looks whether they come to rest. */
+/* Stops the nodes as SIGTERM would, and checks that they become idle. */
 static void drain_nodes(struct sim *s)
 {
     s->stopped_ms = wall_ms(s);
@@ -571,7 +573,7 @@ static void drain_nodes(struct sim *s)
         breach(s, BREACH_STUCK, "a request was never answered");
 }
 
-/* Who comes after the nodes of a fleet finds what workers have done meanwhile, and nobody makes more of it. */
+/* The next node after those of a fleet finds what workers have done meanwhile. */
 static void collect(struct sim *s)
 {
     for (int i = 0; i < s->profile.nodes; i++)

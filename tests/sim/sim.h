@@ -1,11 +1,13 @@
 #pragma once
-/* tests/sim/sim.h - a world with one seed: a clock that jumps, a store that is slow, fails or loses its answers, a node that
- * crashes or several that are stopped, too, and have clocks that differ, a receiver that writes down each call, users who remember
- * what was acknowledged.
+/* tests/sim/sim.h - a simulated world with one seed.
  *
- * Real: core, roles, the memory store, queue and events. Simulated: time, the writer, the network, people. Everything
- * happens in one thread, from one heap of timers and one random stream, so the same seed gives the same run.
- * The oracle (oracle.c) never asks the store what happened: it knows what users were told and what the receiver got. */
+ * In it are a wall clock that is set forward and back; a store that is slow, fails or loses its answers; a node that
+ * crashes, or several nodes that also are stopped and have different clocks; a receiver that records each call; and
+ * users who remember what was acknowledged.
+ *
+ * Real: core, node, the memory store, queue and events. Simulated: time, the writer, the network, people. Everything
+ * happens on one thread, from one heap of timers and one random stream, so the same seed gives the same run. The
+ * oracle (oracle.c) never asks the store what happened: it knows what users were told and what the receiver got. */
 #include <stdio.h>
 
 #include "base/heap.h"
@@ -51,7 +53,7 @@ enum breach {
         BREACH_COUNT
 };
 
-/* Bugs put in on purpose, to see them caught. */
+/* Bugs that are planted on purpose. The oracle must catch each of them. */
 #define PLANT_MAP(X)                                                                                                   \
     X(NONE, 0, "none")                                                                                                 \
     X(NO_FENCE, BREACH_TWO_RESULTS, "no-fence")         /* the store settles under any fence */                        \
@@ -61,37 +63,37 @@ enum breach {
     X(LOST_PUT, BREACH_AFTER_STOP, "lost-put")          /* a cancel or pause is confirmed and not done */              \
     X(DOUBLE_SPAWN, BREACH_UNASKED, "double-spawn")     /* each occurrence is put in twice */                          \
     X(LOST_SPAWN, BREACH_OCCURRENCE, "lost-spawn")      /* the cursor moves, an occurrence is left out */              \
-    X(LOST_MISSED, BREACH_CATCH_UP, "lost-missed")      /* what was missed is not taken back */                        \
+    X(LOST_MISSED, BREACH_CATCH_UP, "lost-missed")      /* overdue occurrences are not withdrawn */                    \
     X(FORGETFUL, BREACH_TOO_OFTEN, "forgetful")         /* attempts are not counted */                                 \
     X(AMO_AGAIN, BREACH_REPEATED, "at-most-once-again") /* a lost AT_MOST_ONCE task runs again */                      \
     X(SWALLOWED, BREACH_STUCK, "swallowed")             /* a completion never comes */                                 \
     X(DOUBLE_KEY, BREACH_TWICE_MADE, "double-key")      /* idempotency keys are not looked at */                       \
-    X(SLEEPY, BREACH_LATE, "sleepy")                    /* nobody nudges */                                            \
-    X(DEAF, BREACH_LIMIT, "deaf")                       /* the node never hears of rules */                            \
-    X(GENEROUS, BREACH_LIMIT, "generous")               /* every node gets all that it wants of a shared limit */      \
+    X(SLEEPY, BREACH_LATE, "sleepy")                    /* nudges are dropped */                                       \
+    X(DEAF, BREACH_LIMIT, "deaf")                       /* the node never hears of changed rules */                    \
+    X(GENEROUS, BREACH_LIMIT, "generous")               /* every node gets all that it asks for of a shared limit */   \
     X(CROWDED, BREACH_LIMIT, "crowded")                 /* a concurrency key lets one more in */                       \
     X(HASTY, BREACH_RATE, "hasty")                      /* queues have twice their rate and burst */                   \
-    X(RUDE, BREACH_HELD, "rude")                        /* nobody tells what the target asked for */                   \
+    X(RUDE, BREACH_HELD, "rude")                        /* Retry-After of the target is not reported */                \
     X(UNDYING, BREACH_EXPIRED, "undying")               /* nothing expires */                                          \
     X(HANGING_JUDGE, BREACH_INNOCENT, "hanging-judge")  /* every suspect that is lost is dead-lettered */              \
-    X(LOST_WAKE, BREACH_LOST, "lost-wake")              /* nobody is told who goes on */                               \
+    X(LOST_WAKE, BREACH_LOST, "lost-wake")              /* unblocked lanes are not reported */                         \
     X(UNCOUNTED, BREACH_OCCURRENCE, "uncounted")        /* what is skipped at its due time is not counted */           \
     X(NO_SELF_FENCE, BREACH_STALE, "no-self-fence")     /* a node that was stopped fires what it held */               \
-    X(NO_GAP, BREACH_BURIED, "no-gap")                  /* silence counts while the store is away */                   \
-    X(NO_BURIAL, BREACH_LOST, "no-burial")              /* nobody buries the dead */                                   \
-    X(SLOW_BURIAL, BREACH_FAILOVER, "slow-burial")      /* beats are four times as slow, and so is all that follows */ \
-    X(OWN_CLOCK, BREACH_EARLY, "own-clock")             /* nodes go by their own clocks */                             \
-    X(UNDEAD, BREACH_STALE, "undead")                   /* nobody tells a node that it is dead */                      \
-    X(HOARDER, BREACH_UNOWNED, "hoarder")               /* a node takes all partitions for its own */                  \
-    X(HAND_EARLY, BREACH_FAILOVER, "hand-early")        /* a claim is handed over before the queue has it */           \
-    X(LOST_PUSH, BREACH_LOST, "lost-push")              /* a push is confirmed and not done */                         \
-    X(SURE, BREACH_TWO_RESULTS, "sure")                 /* what may be in the queue is taken for what is not */        \
-    X(ACK_FIRST, BREACH_TWO_RESULTS, "ack-first")       /* a worker acknowledges before it publishes */                \
-    X(NOT_PASSED, BREACH_REPEATED, "not-passed")        /* what is missing is released before events have passed */    \
-    X(HELD_FOREVER, BREACH_STUCK, "held-forever")       /* nobody says that others have settled */                     \
-    X(NO_LAPSE, BREACH_LOST, "no-lapse")                /* a delivery of a dead worker never lapses */                 \
-    X(REDELIVER, BREACH_TWO_RESULTS, "redeliver")       /* a queue delivers again what lapsed */                       \
-    X(SAME_EPOCH, BREACH_LOST, "same-epoch")            /* a queue that was wiped claims to know everything */
+    X(NO_GAP, BREACH_BURIED, "no-gap")                  /* silence counts while the store is down */                   \
+    X(NO_BURIAL, BREACH_LOST, "no-burial")              /* dead nodes are never marked dead */                         \
+    X(SLOW_BURIAL, BREACH_FAILOVER, "slow-burial") /* heartbeats are four times as slow, and so is all that follows */ \
+    X(OWN_CLOCK, BREACH_EARLY, "own-clock")        /* nodes go by their own clocks */                                  \
+    X(UNDEAD, BREACH_STALE, "undead")              /* a node is not told that it was marked dead */                    \
+    X(HOARDER, BREACH_UNOWNED, "hoarder")          /* a node takes all partitions for its own */                       \
+    X(HAND_EARLY, BREACH_FAILOVER, "hand-early")   /* a claim is handed over before the queue has it */                \
+    X(LOST_PUSH, BREACH_LOST, "lost-push")         /* a push is confirmed and not done */                              \
+    X(SURE, BREACH_TWO_RESULTS, "sure")            /* a task that may be in the queue is treated as if it were not */  \
+    X(ACK_FIRST, BREACH_TWO_RESULTS, "ack-first")  /* a worker acknowledges before it publishes */                     \
+    X(NOT_PASSED, BREACH_REPEATED, "not-passed")   /* missing tasks are settled before the event barrier has passed */ \
+    X(HELD_FOREVER, BREACH_STUCK, "held-forever")  /* nodes are not notified that others have settled their tasks */   \
+    X(NO_LAPSE, BREACH_LOST, "no-lapse")           /* a delivery of a dead worker never times out */                   \
+    X(REDELIVER, BREACH_TWO_RESULTS, "redeliver")  /* a queue delivers again what timed out */                         \
+    X(SAME_EPOCH, BREACH_LOST, "same-epoch")       /* a queue that was wiped claims to know everything */
 
 enum plant {
 #define X(name, breach, text) PLANT_##name,
@@ -100,7 +102,7 @@ enum plant {
         PLANT_COUNT
 };
 
-/* ---- what is counted over many seeds ---- */
+/* ---- counters over many seeds ---- */
 
 #define FAULT_MAP(X)                                                                                                   \
     X(CRASH, "crash")                                                                                                  \
@@ -132,7 +134,7 @@ enum fault {
         FAULT_COUNT
 };
 
-/* What came to pass, by the node's own metrics: a run in which nothing was gated proves nothing of gates. */
+/* What happened, by the node's own metrics: a run in which no task was gated proves nothing about gates. */
 #define PASS_MAP(X)                                                                                                    \
     X(TASKS_BLOCKED, "blocked")                                                                                        \
     X(RUNS_SKIPPED, "skipped")                                                                                         \
@@ -144,7 +146,7 @@ struct stats {
     int64_t seeds, tasks, acknowledged, calls, steps, refused;
     int64_t faults[FAULT_COUNT];
     int64_t breaches[BREACH_COUNT];
-    int64_t duplicated; /* allowed: what was in flight at a crash */
+    int64_t duplicated; /* allowed: the call was in flight at a crash */
     int64_t rules, poisoned;
 #define X(metric, text) int64_t passed_##metric;
     PASS_MAP(X)
@@ -164,20 +166,20 @@ struct timer {
 
 enum { SLOW_US_MAX = 400000, CALLS_MAX = 20000, ROOM_FOR_ALL = 1000 };
 
-/* How wild this seed is. */
+/* How much goes wrong with this seed. */
 struct profile {
-    bool sparse; /* few tasks and much trouble: nobody else's traffic hides what was forgotten */
-    bool calm;   /* no faults at all, room for everything: then nothing may be late */
-    bool
-        failover; /* but that nodes crash, and never all of them: then nothing is later than the others need to notice */
-    int64_t latency_us; /* of the writer, at most; each way */
-    int fail_percent;   /* of batches, before; as many after */
+    bool sparse; /* few tasks and many faults: no other traffic hides a forgotten task */
+    bool calm;   /* no faults, and room for everything: then nothing may be late */
+    /* The only fault is that nodes crash, and never all of them: then no task is later than a failover takes. */
+    bool failover;
+    int64_t latency_us; /* of the writer, each way, at most */
+    int fail_percent;   /* of batches, before they are applied; as many after */
     int ports_percent;  /* of calls of queue and events */
     int nodes;          /* on the store; one: it is not shared */
     int workers;        /* processes of their own: a fleet; 0: none */
     int worker_crashes, worker_stops, wipes, queue_downs, events_downs, cuts;
     int crashes, downs, jumps, zone_losses, stops;
-    int impatient_percent; /* of users: act on the same task again at once */
+    int impatient_percent; /* of users: they act on the same task again at once */
     size_t slots;
     int tenants;
     bool rules;  /* queues have limits, rates and pauses, which change */
@@ -187,12 +189,12 @@ struct profile {
     bool poison; /* one task takes the node down whenever it runs; nothing else does */
     int requests;
     int64_t poll_ms;
-    int64_t length_us; /* until everything heals */
+    int64_t length_us; /* until all faults end */
 };
 
 struct sim_writer {
     struct writer base;
-    struct list pending, done; /* ops: not yet applied; applied or failed, not yet delivered */
+    struct list pending, done; /* operations that are not yet applied; applied or failed, and not yet delivered */
     struct list swallowed;     /* by a planted bug */
     bool busy;
     int64_t deliver_us;
@@ -211,13 +213,13 @@ struct sim_runner {
     struct list calls;
 };
 
-/* What a queue or tenant is held to, as its user set it up, and since when. */
+/* The limits of a queue or tenant as its user set them, and since when. */
 enum { TENANTS_MAX = 3, QUEUES = 3, HOSTS = 3 };
 
 struct sim_queue {
     struct queue_rules rules;
-    int64_t changed_us; /* steady; of limits, for who started under the old ones */
-    double level;       /* a bucket of our own */
+    int64_t changed_us; /* steady; for tasks that started under the old limits */
+    double level;       /* of a token bucket of the oracle's own */
     int64_t level_us, level_wall_us;
 };
 
@@ -225,11 +227,11 @@ struct sim_tenant {
     struct tenant_rules rules;
     int64_t changed_us;
     struct sim_queue queues[QUEUES];
-    int64_t left_alone_ms[HOSTS]; /* until then, by the wall clock: it asked for it */
+    int64_t left_alone_ms[HOSTS]; /* wall: until then, the host asked not to be called */
 };
 
 struct gates {
-    struct catalog_cache *catalog, *deaf; /* the deaf one stays empty */
+    struct catalog_cache *catalog, *deaf; /* of the planted bug DEAF, which stays empty */
     struct sim_tenant tenants[TENANTS_MAX];
     bool failing[HOSTS];
     struct uuid poison;
@@ -243,24 +245,24 @@ struct sim_node {
     int number;
     struct sim_writer writer;
     struct sim_runner runner;
-    struct queue queue; /* shaky ones around the next two */
+    struct queue queue; /* faulty ones around the next two */
     struct events events;
-    struct async_io *async_io; /* to the shaky ones */
+    struct async_io *async_io; /* to the faulty ones */
     struct queue *queue_inner;
     struct events *events_inner;
 
-    struct clock clock;                       /* of several nodes: its machine's, or what the store corrected it to */
-    int64_t skew_us, corrected_us, behind_us; /* corrected_us: 0, not yet */
-    struct node *node;                        /* NULL: down, or a worker's process */
-    struct worker *worker;                    /* of that; NULL: down, or a node's */
+    struct clock clock;                       /* with several nodes: the machine's, or as corrected by the store */
+    int64_t skew_us, corrected_us, behind_us; /* corrected_us: 0 if it was not corrected yet */
+    struct node *node;                        /* NULL: down, or this is the process of a worker */
+    struct worker *worker;                    /* NULL: down, or this is the process of a node */
     struct sim_async_io fleet_async_io;
     uint64_t life;
-    int64_t wake_ms; /* by its clock */
-    bool poked;      /* something happened that a loop would step for */
+    int64_t wake_ms; /* wall, by its clock */
+    bool poked;      /* something happened for which a loop would step */
     int spins;
-    int64_t stopped_until_us, slept_us; /* SIGSTOP until then; how long all in all */
-    int64_t trouble_us;                 /* steady: until when it had a reason not to be heard */
-    bool buried;                        /* and does not know it yet */
+    int64_t stopped_until_us, slept_us; /* stopped by SIGSTOP until then; how long in all */
+    int64_t trouble_us;                 /* steady: until when it had a reason to be silent */
+    bool buried;                        /* marked dead, and does not know it yet */
 };
 
 struct sim {
@@ -272,17 +274,17 @@ struct sim {
 
     struct prng random;
     int64_t steady_us, offset_us, wall_max_us;
-    int64_t jumped; /* how often the clock was set */
+    int64_t jumped; /* how often the wall clock was set */
     struct heap timers;
     bool healed;
-    int64_t healed_ms;  /* by the wall clock */
-    int64_t stopped_ms; /* by the wall clock: when the node was asked to drain, in the end */
-    bool ended_late;    /* a call, after that */
+    int64_t healed_ms;  /* wall: when all faults ended */
+    int64_t stopped_ms; /* wall: when the node was asked to drain, at the end */
+    bool ended_late;    /* a call ended after that */
 
     struct store *store;
     struct reader *reader;
     struct zoneinfo *zones;
-    struct zoneinfo node_zones; /* the same, as the node sees them: with one that is gone at times */
+    struct zoneinfo node_zones; /* the same, as the node sees them: one is gone at times */
     int64_t no_zone_until_us;
     struct metrics *metrics;
     struct uuid_gen ids;
@@ -290,33 +292,32 @@ struct sim {
     struct sim_node nodes[NODES_MAX];
     struct sim_node workers[WORKERS_MAX];
     struct sim_fleet fleet;
-    int64_t down_until_us; /* the store */
-    uint64_t lives;        /* how often a node began, or began anew */
-    int64_t
-        born_ms; /* by the wall clock: the end of the latest outage; INT64_MIN: the clock was set back since, who can say */
+    int64_t down_until_us; /* of the store */
+    uint64_t lives;        /* how often a node started or rejoined */
+    int64_t born_ms;       /* wall: the end of the last outage; INT64_MIN: not known, the clock was set back since */
     int64_t outages;
-    struct sim_node *ghost; /* dead, and only being taken apart: nothing it does counts */
-    int64_t joined_ms;      /* by the wall clock: until then several that begin at once make up who is first */
-    int64_t unowned_us;     /* since when the partitions are not shared out evenly; 0: they are */
+    struct sim_node *ghost; /* a dead node that is being taken apart: nothing it does counts */
+    int64_t joined_ms;      /* wall: until then, nodes that start at once find out which is first */
+    int64_t unowned_us;     /* since when the partitions are not evenly shared; 0: they are */
 
     struct gates gates;
     struct oracle *oracle;
     struct list requests;
-    char first_breach[512]; /* "" while all is well */
+    char first_breach[512]; /* empty while all is well */
 };
 
-int64_t wall_us(const struct sim *s); /* the store's clock; of one node, its own too */
+int64_t wall_us(const struct sim *s); /* the store's clock; with one node, also the node's */
 int64_t wall_ms(const struct sim *s);
-int64_t node_wall_ms(struct sim_node *n);  /* as it sees it */
-bool is_stopped(const struct sim_node *n); /* by SIGSTOP: whatever is for it waits */
-struct sim_node *some_node(struct sim *s); /* that users may ask; NULL: there is none */
+int64_t node_wall_ms(struct sim_node *n);  /* by the node's clock */
+bool is_stopped(const struct sim_node *n); /* by SIGSTOP: its completions wait */
+struct sim_node *some_node(struct sim *s); /* a node that users may ask; NULL: there is none */
 bool is_cluster(const struct sim *s);
 struct timer *after_us(struct sim *s, int64_t delay_us, timer_fn *fn, void *context);
 void timer_cancel(struct sim *s, struct timer *t);
 
 bool chance(struct sim *s, int percent);
 int64_t between(struct sim *s, int64_t low, int64_t high);
-bool faulty(struct sim *s, int percent, enum fault kind); /* happens now, and is counted */
+bool faulty(struct sim *s, int percent, enum fault kind); /* whether this fault happens now; if so, it is counted */
 
 void trace(const struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void breach(struct sim *s, enum breach kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -326,7 +327,7 @@ const char *short_id(struct uuid id); /* for traces; one of a few rotating buffe
 
 /* writer.c: gathers operations into batches, applies them late, answers later, or fails. */
 void sim_writer_init(struct sim_node *n);
-void sim_writer_crash(struct sim_node *n); /* what was submitted is applied or not; nobody is told by it */
+void sim_writer_crash(struct sim_node *n); /* submitted operations are applied or not; the node gets no answer */
 void sim_writer_answer_ghosts(struct sim_node *n);
 
 /* plant.c: the store below the writer, with the planted bugs. */
@@ -340,18 +341,18 @@ void sim_zones_init(struct sim *s);
 void sim_runner_init(struct sim_node *n);
 void sim_runner_crash(struct sim_node *n);
 
-/* nodes.c: several of them on one store. */
+/* nodes.c: several nodes on one store. */
 void nodes_choose(struct sim *s, struct profile *p);
 void nodes_init(struct sim *s);
-void nodes_plan(struct sim *s);                               /* what will happen until everything heals */
-void nodes_applied(struct sim_node *by, const struct op *op); /* an operation that may be a burial */
+void nodes_plan(struct sim *s);                               /* schedules the faults */
+void nodes_applied(struct sim_node *by, const struct op *op); /* an operation that may mark a node dead */
 void nodes_judge_start(struct sim_node *n, const struct task *t);
 int64_t nodes_behind_ms(const struct sim *s); /* the store's time, at most: as long as its answers take */
 void nodes_judge_shares(struct sim *s);       /* now and then */
 
 void nodes_init_clock(struct sim *s, struct sim_node *n, int number);
 
-/* fleet.c: workers of their own, and a queue and events that all share. */
+/* fleet.c: workers in processes of their own, and a queue and events that all share. */
 struct known_call;
 bool is_fleet(const struct sim *s);
 int sim_process_count(const struct sim *s);
@@ -365,44 +366,45 @@ void fleet_heal(struct sim *s);
 void fleet_setup(struct sim_node *n, struct node_setup *setup);
 void fleet_applied(struct sim_node *by, const struct op *op);
 void fleet_node_died(struct sim_node *n);
-void fleet_doubt(struct sim *s, struct uuid id, int64_t fence); /* it may be in the queue: its answer was lost */
-bool fleet_forgives(struct sim *s, const struct task *t);       /* it may run though it ran before, or was settled */
+/* The task may be in the queue: the push's answer was lost. */
+void fleet_doubt(struct sim *s, struct uuid id, int64_t fence);
+bool fleet_forgives(struct sim *s, const struct task *t); /* the task may run although it ran before, or was settled */
 bool fleet_forgives_call(struct sim *s, const struct known_call *c);
 void fleet_judge_start(struct sim_node *n, const struct task *t);
 bool fleet_workers_are_idle(const struct sim *s);
 void fleet_stop_workers(struct sim *s);
 void fleet_bury_workers(struct sim *s);
-bool fleet_plant_runs(struct sim_node *n, struct io_request *e); /* a planted bug did it instead */
+bool fleet_plant_runs(struct sim_node *n, struct io_request *e); /* a planted bug handled it instead */
 
-/* fleet_async_io.c: how processes reach them. */
+/* fleet_async_io.c: how processes reach the shared queue and events. */
 void fleet_async_io_init(struct sim_node *n);
 void fleet_async_io_crash(struct sim_node *n);
 void fleet_async_io_answer_ghosts(struct sim_node *n);
-void fleet_events_again(struct sim *s); /* what was polled and not acknowledged */
+void fleet_events_again(struct sim *s); /* delivers again what was polled and not acknowledged */
 
-/* gates.c: queues, tenants and hosts, and what becomes of them. */
+/* gates.c: queues, tenants and hosts, and changes of their rules. */
 void gates_init(struct sim *s);
 void gates_release(struct sim *s);
-void gates_plan(struct sim *s); /* what will happen until everything heals */
+void gates_plan(struct sim *s); /* schedules the changes */
 void gates_heal(struct sim *s);
-void gates_node_starts(struct sim *s);                    /* with buckets that are full, and no memory of hosts */
+void gates_node_starts(struct sim *s);                    /* with full buckets, and no memory of hosts */
 struct catalog_cache *gates_catalog_cache(struct sim *s); /* the node's */
 struct sim_tenant *gates_tenant(struct sim *s, const struct task *t);
 struct sim_queue *gates_queue(struct sim *s, const struct task *t);
 int gates_host(const struct task *t); /* -1: it calls none */
 struct str gates_queue_name(int number);
 struct str gates_target(int host);
-bool gates_were_ever_closed(const struct sim *s);            /* something may be late, and it is nobody's fault */
+bool gates_were_ever_closed(const struct sim *s);            /* something may be late for a reason */
 bool gates_strike(struct sim_node *n, const struct task *t); /* a poison task started: the node is about to die */
 
 /* limits.c: what must hold at each start. */
 void limits_judge_start(struct sim_node *n, const struct task *t);
 void limits_ended(struct sim *s, const struct task *t, const struct outcome *o);
-void limits_check(struct sim *s, const struct task *t); /* all has drained: its slots are not left behind */
-bool limits_is_in_line(struct sim *s,
-                       const struct task *t); /* for a slot that others hold, or that it was just given */
+void limits_check(struct sim *s, const struct task *t); /* everything has drained: no slot is left in use */
+/* The task waits for a slot that others hold, or that it was just given. */
+bool limits_is_in_line(struct sim *s, const struct task *t);
 
-/* client.c: users and what an API does for them. */
+/* client.c: users, and what an API does for them. */
 void client_act(struct sim *s); /* one random request */
 void client_free(struct sim *s);
 
@@ -417,14 +419,14 @@ struct known_call {
     struct sim_node *at;  /* who made it */
     int64_t crashed_us;   /* with at_crash: when */
     enum task_state next; /* if settled */
-    bool redriven;        /* a user asked for more after it */
+    bool redriven;        /* a user asked for another run after it */
 };
 
 struct subject {
     struct uuid id, parent;
     int32_t tenant;
     enum task_kind kind;
-    enum overlap overlap;     /* as its user wished, like the next two */
+    enum overlap overlap;     /* as its user set it, like the next two */
     int key_limit;            /* 0: no key */
     int64_t expires_after_ms; /* 0: never */
     bool acked, busy, manual;
@@ -433,18 +435,18 @@ struct subject {
     enum delivery delivery;
     bool stop_sent, pause_sent, force_sent, schedule_edited, withdrawn;
     int redrives;
-    int64_t quiet_us;   /* since when nothing of it may start; INT64_MAX: it may */
-    int64_t due_min_ms; /* the earliest that anybody asked for */
+    int64_t quiet_us;   /* steady: since when nothing of it may start; INT64_MAX: it may */
+    int64_t due_min_ms; /* the earliest due time that any user asked for */
     int64_t scheduled_ms;
     int64_t acked_wall_ms;
     struct subject *rival; /* the same idempotency key under another id */
 
-    struct recurrence rules[4]; /* RECURRING: all that it had */
+    struct recurrence rules[4]; /* RECURRING: all rules that it had */
     size_t rule_count;
     struct tz *zone;
     struct schedule schedule;
     int64_t cursor_ms;
-    int64_t late_after; /* which outage: so many of its occurrences ran then that were due before its end */
+    int64_t late_after; /* of this outage: so many occurrences that were due before its end ran after it */
     int late_runs;
 
     struct known_call *calls;
@@ -453,7 +455,7 @@ struct subject {
 
 struct oracle {
     struct map by_id;
-    struct map fences;  /* id → the latest that was settled */
+    struct map fences;  /* id → the highest fence that was settled */
     struct subject **v; /* in the order they became known */
     size_t n, cap;
 };
@@ -471,9 +473,10 @@ const struct known_call *oracle_call(struct sim *s, struct uuid id, int64_t fenc
 int64_t oracle_settled_fence(struct sim *s, struct uuid id);                        /* the latest; 0: none */
 void oracle_ended(struct sim *s, const struct task *t, const struct outcome *o);
 void oracle_settled(struct sim *s, const struct settlement *v, int64_t now_ms);
-void oracle_crashed(struct sim_node *n); /* what it had under way may be lost */
-void oracle_forgive(struct sim *s, bool (*forgives)(struct sim *s, const struct known_call *c)); /* those may be lost */
-void oracle_check(struct sim *s);                                                                /* all has drained */
+void oracle_crashed(struct sim_node *n); /* the calls that it had under way may be lost */
+/* Those calls may be lost. */
+void oracle_forgive(struct sim *s, bool (*forgives)(struct sim *s, const struct known_call *c));
+void oracle_check(struct sim *s); /* everything has drained */
 
 /* run.c */
 void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zones, struct stats *stats,

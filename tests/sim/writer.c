@@ -1,5 +1,8 @@
-/* One batch is on its way at a time, as with one writer thread: gathered, applied after a while, answered after another. A
- * batch fails whole: before it was applied, or after, its answer lost. Answers come in the order of the batches. */
+/* One batch is on its way at a time, as with one writer thread: it is gathered, applied after a while, and answered
+ * after another. A batch fails as a whole: before it is applied; or after, and then its answer is lost. Answers come
+ * in the order of the batches. */
+#include <assert.h>
+
 #include "sim.h"
 
 enum { BATCH_MAX = 64 };
@@ -11,10 +14,29 @@ static struct sim_node *node_of(struct writer *w)
 
 static timer_fn apply_batch;
 
+/* The time that the operation is given; INT64_MAX: none. */
+static int64_t time_of(const struct op *op)
+{
+    switch (op->kind) {
+    case OP_CLAIM: return ((const struct op_claim *)op)->now_ms;
+    case OP_SETTLE: return ((const struct op_settle *)op)->now_ms;
+    case OP_SPAWN: return ((const struct op_spawn *)op)->now_ms;
+    case OP_CATCH_UP: return ((const struct op_catch_up *)op)->before_ms;
+    case OP_HEARTBEAT: return ((const struct op_heartbeat *)op)->now_ms;
+    case OP_NODE_DEAD: return ((const struct op_node_dead *)op)->now_ms;
+    case OP_LEASE: return ((const struct op_lease *)op)->now_ms;
+    case OP_LIMIT_TAKE: return ((const struct op_limit_take *)op)->now_ms;
+    case OP_RECALL: return ((const struct op_recall *)op)->now_ms;
+    case OP_WORKER_REPORT: return ((const struct op_worker_report *)op)->now_ms;
+    default: return INT64_MAX;
+    }
+}
+
 static void submit(struct writer *w, struct op *op)
 {
     struct sim_node *n = node_of(w);
     struct sim *s = n->sim;
+    assert(time_of(op) > s->steady_us / 1000 * 2); /* the store's times are wall time, never steady time */
     list_push(&n->writer.pending, &op->link);
     if (s->ghost == n || n->writer.busy)
         return;
@@ -36,7 +58,7 @@ static bool is_urgent(enum op_kind kind)
     return kind == OP_CLAIM || kind == OP_SETTLE || kind == OP_CLAIMED || kind == OP_CATCH_UP || kind >= OP_HEARTBEAT;
 }
 
-/* Claims, settles and what keeps nodes together before the rest, those of one kind in the order they came. */
+/* Claims, settles and heartbeats before the rest, each kind in the order in which it came. */
 static size_t gather(struct sim_node *node, struct op *batch[BATCH_MAX])
 {
     size_t n = 0;
@@ -123,7 +145,7 @@ static void trace_op(const struct sim_node *n, const struct op *op, const char *
     }
 }
 
-/* The store has a clock of its own where several share it. */
+/* A shared store has a clock of its own. */
 static void tell_time(struct sim *s, struct op *op)
 {
     if (op->kind == OP_HEARTBEAT && is_cluster(s))
@@ -152,7 +174,7 @@ static void apply_now(struct sim_node *node, struct op *const *batch, size_t n)
     }
 }
 
-/* One answer a turn of the loop or several. */
+/* One answer in a turn of the loop, or several. */
 static void deliver(struct sim *s, void *context)
 {
     struct sim_node *n = context;
@@ -185,7 +207,7 @@ static void hand_in(struct sim_node *node, struct op *const *batch, size_t n)
     enum { UNHEARD_US = 3000000 };
     struct sim *s = node->sim;
     bool failed = true;
-    bool reaches = s->plant == PLANT_NO_GAP && node->number == 0; /* as if it had seen the others all the time */
+    bool reaches = s->plant == PLANT_NO_GAP && node->number == 0; /* as if it had seen the other nodes all the time */
     if (s->steady_us < s->down_until_us && !reaches) {
         fail(batch, n, "the store is down");
         return;
@@ -198,7 +220,7 @@ static void hand_in(struct sim_node *node, struct op *const *batch, size_t n)
         if (failed)
             fail(batch, n, "the answer was lost");
     }
-    if (failed && has_beat(batch, n)) /* that is its own trouble, and nobody else's */
+    if (failed && has_beat(batch, n)) /* that is its own trouble */
         node->trouble_us = max_of(node->trouble_us, s->steady_us + UNHEARD_US);
 }
 
@@ -225,7 +247,7 @@ static void apply_batch(struct sim *s, void *context)
 
 /* ---- the end of a node ---- */
 
-/* The batch at the head was committed or not; what came behind it was not. */
+/* The first batch was committed or not; those behind it were not. */
 void sim_writer_crash(struct sim_node *node)
 {
     struct sim *s = node->sim;
@@ -237,7 +259,7 @@ void sim_writer_crash(struct sim_node *node)
         list_push(&node->writer.pending, &batch[i]->link);
 }
 
-/* What a dead node's operation would have liked to hear: an answer that makes it ask for nothing more. */
+/* Answers an operation of a dead node so that it asks for nothing more. */
 static void answer_ghost(struct op *op)
 {
     op->rc = ERR_OK;

@@ -1,11 +1,11 @@
 #pragma once
-/* tests/support/check.h - cmocka with what it needs in front of it, and a few checks that speak our types. */
+/* tests/support/check.h - cmocka with the headers that it needs, and a few checks for our types. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h> /* a block of its own: it wants the four above before it */
+#include <cmocka.h> /* a separate block: cmocka.h needs the four headers above */
 
 #include <string.h>
 
@@ -26,7 +26,7 @@
             fail_msg("%s is '" STR_FMT "', not '%s'", #s, STR_ARG(s_), x_);                                            \
     } while (0)
 
-/* The error's sentence says what it must. */
+/* The error's sentence contains this text. */
 #define assert_says(e, part)                                                                                           \
     do {                                                                                                               \
         if (!strstr((e)->text, (part)))                                                                                \

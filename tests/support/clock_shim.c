@@ -1,8 +1,9 @@
 /* A wall clock that a test sets, for a program that knows nothing of it: LD_PRELOAD=clock_shim.so.
  *
- * BELFRY_CLOCK_FILE names a file of eight bytes: by how many milliseconds the wall clock is ahead. The test changes it, and
- * all that asks for the time sees the jump; timers of CLOCK_REALTIME go off, as the kernel's do when somebody sets the clock
- * (TFD_TIMER_CANCEL_ON_SET), since whoever armed one has to look at the clock again. Steady clocks stay as they are. */
+ * BELFRY_CLOCK_FILE names a file of eight bytes: by how many milliseconds the wall clock is ahead. The test changes it,
+ * and all that asks for the time sees the jump; timers of CLOCK_REALTIME go off, as the kernel's do when somebody sets
+ * the clock (TFD_TIMER_CANCEL_ON_SET), since whoever armed one has to look at the clock again. Steady clocks stay as
+ * they are. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>

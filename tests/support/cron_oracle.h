@@ -1,8 +1,8 @@
 #pragma once
-/* tests/support/cron_oracle.h - a second opinion on cron expressions, slow and simple on purpose.
+/* tests/support/cron_oracle.h - a second implementation of cron expressions, slow and simple on purpose.
  *
- * It shares nothing with core/cron: it keeps the text, and asks of each value whether a member of the text's list
- * allows it, by the words of the manual. It believes that the text is valid. And it makes such texts up. */
+ * It shares no code with core/time. It keeps the text and checks for each value whether a member of the text's list
+ * allows it, following the manual's words. It assumes that the text is valid. It also generates random valid texts. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct oracle_day {
 
 static const int oracle_min[6] = { 0, 0, 0, 1, 1, 0 }, oracle_max[6] = { 59, 59, 23, 31, 12, 6 };
 
-/* Reads a number or a name at *p, and moves behind it. */
+/* Reads a number or a name at *p and moves past it. */
 static inline int oracle_value(const char **p, int field)
 {
     static const char *const names[2][12] = {
@@ -45,7 +45,7 @@ static inline int oracle_value(const char **p, int field)
     abort();
 }
 
-/* H, H(a-b), with or without a step: does it choose v? */
+/* True if H or H(a-b), with or without a step, chooses v. */
 static inline bool oracle_hash(const char *p, int field, uint64_t hash, int v)
 {
     unsigned char bytes[9] = { [8] = (unsigned char)field };
@@ -81,7 +81,7 @@ static inline int oracle_nearest(int day, const struct oracle_day *d)
     return day <= d->length ? best : 0;
 }
 
-/* One member of a list, for value v of the field. d is NULL for the times of day. */
+/* True if one member of a list allows value v of the field. d is NULL for times of day. */
 static inline bool oracle_member(const char *p, int field, uint64_t hash, int v, const struct oracle_day *d)
 {
     int c = toupper((unsigned char)*p);
@@ -158,14 +158,14 @@ static inline bool oracle_day(const struct oracle *o, int64_t day)
     return star ? by_date && by_weekday : by_date || by_weekday;
 }
 
-/* Whether the time of day matches. */
+/* True if the time of day matches. */
 static inline bool oracle_second(const struct oracle *o, int64_t second)
 {
     struct civil c = civil_of(second);
     return o->hours[c.hour] && o->minutes[c.minute] && o->seconds[c.second];
 }
 
-/* The next fire at or after from, or -1 when there is none within so many days. */
+/* The next occurrence at or after `from`, or -1 if there is none within that many days. */
 static inline int64_t oracle_next(const struct oracle *o, int64_t from, int days)
 {
     for (int64_t day = day_of_second(from), end = day + days; day < end; day++, from = day * DAY_S) {
@@ -190,7 +190,7 @@ static inline void oracle_generate_value(struct prng *r, int field, int v, char 
         snprintf(out, size, "%d", v);
 }
 
-/* One member of a list, of any form the field knows: a and b are values, n is a step, k a small number. */
+/* A member of a list in any form that the field supports: a and b are values, n is a step, k a small number. */
 static inline void oracle_generate_member(struct prng *r, int field, char *out, size_t size)
 {
     static const char *const forms[] = { "*",  "*/n", "a-b", "a-b/n", "a/n",    "a",

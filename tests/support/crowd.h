@@ -1,9 +1,9 @@
 #pragma once
-/* tests/support/crowd.h - receivers on many addresses of this machine, in a process of their own, which keep every request
- * until they are told to let go. What they saw stands in shared memory.
+/* tests/support/crowd.h - HTTP servers on many addresses of this machine, in a child process, which hold every request
+ * until the test releases it. Their counters are in shared memory.
  *
- * A process of its own, because each end of a connection is a descriptor, and a process may have only so many. Requests carry
- * no body. */
+ * They run in a child process, because each end of a connection needs a descriptor and the number of descriptors per
+ * process is limited. Requests have no body. */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -26,10 +26,10 @@ struct crowd_seen {
 struct crowd {
     int hosts;
     pid_t pid;
-    int go;                     /* a byte lets go, closing it ends the process */
+    int go;                     /* a byte releases the requests, closing it ends the process */
     int ports[CROWD_HOSTS_MAX]; /* on 127.0.1.1, 127.0.1.2, … */
     struct {
-        atomic_int held; /* requests that wait for their answers */
+        atomic_int held; /* requests that wait for a response */
         struct crowd_seen host[CROWD_HOSTS_MAX];
     } * seen;
 };
@@ -39,7 +39,7 @@ static inline void crowd_host(int i, char out[16])
     snprintf(out, 16, "127.0.1.%d", i + 1);
 }
 
-/* ---- its process ---- */
+/* ---- the child process ---- */
 
 struct crowd_connection {
     int host;
@@ -52,7 +52,7 @@ struct crowd_run {
     struct crowd *crowd;
     int epoll_fd, listeners[CROWD_HOSTS_MAX];
     bool let_go;
-    struct crowd_connection *at[CROWD_CONNECTIONS_MAX]; /* by descriptor */
+    struct crowd_connection *at[CROWD_CONNECTIONS_MAX]; /* indexed by descriptor */
 };
 
 static inline void crowd_watch(struct crowd_run *r, int fd)
@@ -117,7 +117,8 @@ static inline void crowd_let_go(struct crowd_run *r, int told)
             crowd_answer(r, fd);
 }
 
-/* Once all that has happened so far was heard: one connection may be closed before the next is opened, and be heard of later. */
+/* Called after all pending events were read: one connection may be closed before the next is opened, but be reported
+ * later. */
 static inline void crowd_note(struct crowd *c)
 {
     for (int i = 0; i < c->hosts; i++)
@@ -152,7 +153,7 @@ static inline _Noreturn void crowd_serve(struct crowd_run *r, int told)
     }
 }
 
-/* ---- the test's side ---- */
+/* ---- in the test's process ---- */
 
 static inline bool crowd_listen(struct crowd *c, struct crowd_run *r, int i)
 {

@@ -1,6 +1,6 @@
 #pragma once
-/* tests/support/desk.h - what roles ask of the store, by hand: operations lie here until the test answers or refuses them. And what they
- * say of claims that ended, which the test reads. */
+/* tests/support/desk.h - a store writer that the test controls: submitted operations wait until the test completes or
+ * fails them. It also records the claims that ended. */
 #include <stdlib.h>
 
 #include "base/metrics.h"
@@ -14,7 +14,7 @@ struct desk {
     struct writer writer;
     struct list pending;
     struct metrics *metrics;
-    struct fenced_id told[TOLD_MAX]; /* settled for good */
+    struct fenced_id told[TOLD_MAX]; /* settled finally */
     size_t told_count;
     int batches;
     uint64_t unblocked;
@@ -56,7 +56,7 @@ static inline void desk_release(struct desk *d)
     metrics_free(d->metrics);
 }
 
-/* The first that lies there, which must be of that kind. */
+/* The first waiting operation, which must be of this kind. */
 static inline struct op *asked(struct desk *d, enum op_kind kind)
 {
     if (list_empty(&d->pending))
@@ -81,7 +81,7 @@ static inline bool asks_nothing(const struct desk *d)
     return list_empty(&d->pending);
 }
 
-/* A task that the queue was given. */
+/* A task that was pushed to the queue. */
 static inline struct task queued_task(int n)
 {
     return (struct task){ .id = { { (uint8_t)(n >> 8), (uint8_t)n, 1 } },

@@ -1,7 +1,9 @@
 #pragma once
-/* tests/support/failing_vfs.h - SQLite's own file layer, with a disk that can be made to fail: full, not syncing, not reading.
+/* tests/support/failing_vfs.h - SQLite's file layer with a disk that can be made to fail: full, not syncing, not
+ * reading.
  *
- * Files keep the methods they were given but for reading, writing and syncing, which first ask what is to fail. One at a time. */
+ * Files keep SQLite's own methods except for read, write and sync, which first check whether to fail. One failure at a
+ * time. */
 #include <assert.h>
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -11,13 +13,13 @@ enum { FAILING_METHODS_MAX = 4 };
 
 struct failing_vfs {
     sqlite3_vfs vfs, *real;
-    const sqlite3_io_methods *methods[FAILING_METHODS_MAX]; /* as given */
+    const sqlite3_io_methods *methods[FAILING_METHODS_MAX]; /* the original methods */
     sqlite3_io_methods patched[FAILING_METHODS_MAX];
-    int write_code, sync_code, read_code; /* 0: as ever */
-    int64_t writes_left, reads_left;      /* how many succeed before the code */
+    int write_code, sync_code, read_code; /* 0: no failure */
+    int64_t writes_left, reads_left;      /* how many calls succeed before the failure */
 };
 
-/* SQLite's callbacks carry no context that leads here. */
+/* Global, because SQLite's callbacks carry no context pointer for it. */
 static struct failing_vfs failing;
 
 static int failing_write(sqlite3_file *f, const void *p, int n, sqlite3_int64 at)
@@ -61,7 +63,7 @@ static int failing_open(sqlite3_vfs *vfs, sqlite3_filename name, sqlite3_file *f
 static inline void failing_vfs_start(void)
 {
     memset(&failing, 0, sizeof failing);
-    failing.real = sqlite3_vfs_find("unix"); /* the default may be one that stands on the default */
+    failing.real = sqlite3_vfs_find("unix"); /* the default VFS may itself wrap another */
     failing.vfs = *failing.real;
     failing.vfs.zName = "failing";
     failing.vfs.xOpen = failing_open;

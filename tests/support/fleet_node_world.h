@@ -1,5 +1,6 @@
 #pragma once
-/* tests/support/fleet_node_world.h - a node by hand (node_world.h) whose queue and events are others' too (manual_async_io.h). */
+/* tests/support/fleet_node_world.h - a node that the test controls (node_world.h), with a shared queue and shared
+ * events (manual_async_io.h). */
 #include "manual_async_io.h"
 #include "node_world.h"
 
@@ -21,10 +22,11 @@ static inline void in_a_fleet(struct node_setup *setup)
     setup->async_io = &hand.base;
     setup->fallback = true;
     setup->roles = NODE_SCHEDULER | NODE_UPDATER;
-    setup->tell = tell;
+    setup->notify_settled = tell;
 }
 
-static void (*see_op)(const struct op *op); /* each that was applied, before it is done; NULL: nobody */
+/* Called for each operation after it was applied, before it is done; or NULL. */
+static void (*see_op)(const struct op *op);
 
 static inline bool is_pending(const struct world *w, enum op_kind kind)
 {
@@ -34,8 +36,8 @@ static inline bool is_pending(const struct world *w, enum op_kind kind)
     return false;
 }
 
-/* All that is asked of the store and the courier is answered, but what waits for something, up to the next operation of that kind, which
- * is for the test to answer; whether there is one. */
+/* Completes all operations and I/O requests, except those that wait for something, up to the next operation of the
+ * given kind, which the test completes. Returns whether there is one. */
 static inline bool rest_until(struct world *w, enum op_kind kind)
 {
     bool some = true;
@@ -66,7 +68,7 @@ static inline void rest(struct world *w)
 
 static inline void rest_at(struct world *w, int64_t now_ms)
 {
-    w->now_ms = now_ms;
+    set_clock(w, now_ms);
     rest(w);
 }
 
@@ -143,7 +145,7 @@ static inline size_t held_by_the_dead(struct world *w)
     return n;
 }
 
-/* As others see it: this node is one that nobody has heard of. */
+/* Number of handed-off tasks that the store lists for a node that it does not know. */
 static inline size_t handed(struct world *w)
 {
     struct op_handed_off op = { .op = { .kind = OP_HANDED_OFF }, .before_ms = INT64_MAX, .max = 100 };
@@ -154,7 +156,7 @@ static inline size_t handed(struct world *w)
     return n;
 }
 
-/* In which epoch of the queue's, as the store has it; 0: it was not handed over. */
+/* The queue's epoch in which the store says that the task was handed off; 0: it was not. */
 static inline uint64_t handed_in(struct world *w, const struct task *t)
 {
     uint64_t found = 0;

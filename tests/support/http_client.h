@@ -1,6 +1,6 @@
 #pragma once
-/* tests/support/http_client.h - the API server on a memory store, and a client that says exactly what it is told to, byte by
- * byte. The writer is synchronous: an operation is applied within submit, unless the test holds it back or breaks it. */
+/* tests/support/http_client.h - the API server on a memory store, and a client that sends exactly the given bytes. The
+ * writer is synchronous: an operation is applied within submit, unless the test holds it back or makes it fail. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
@@ -25,7 +25,7 @@
 struct sick_store;
 
 struct harness {
-    struct writer writer; /* first: the server sees only this */
+    struct writer writer; /* first member: the server sees only this */
     struct store *store;
     struct sick_store *sick; /* the same, as the server sees it */
     struct zoneinfo *zones;
@@ -34,28 +34,28 @@ struct harness {
     char key[AUTH_KEY_TEXT + 1];
     pthread_mutex_t lock;
     _Atomic int broken;    /* every operation fails with this enum err */
-    _Atomic bool lost;     /* every operation is done, and its answer lost */
-    _Atomic int conflicts; /* so many puts are told that the state has changed */
+    _Atomic bool lost;     /* every operation is applied, but its result is lost */
+    _Atomic int conflicts; /* this many puts fail because the state has changed */
     _Atomic bool hold;     /* operations wait in `held` */
     struct op *held[16];
     size_t held_count;
     _Atomic size_t nudged;
-    _Atomic int64_t nudged_ms; /* the latest one's due time, or its cursor */
+    _Atomic int64_t nudged_ms; /* due time or cursor of the latest call */
 
-    _Atomic bool recall_silent; /* no answer at all until the test gives one */
+    _Atomic bool recall_silent; /* no result until the test gives one */
     _Atomic int recall_result;  /* enum recall_result */
-    enum task_state freed_as;   /* RECALL_FREED: what the task is then, and how many attempts it has made meanwhile */
+    enum task_state freed_as;   /* RECALL_FREED: the task's state then, and the attempts made meanwhile */
     int freed_attempts;
     struct recall_answer *_Atomic recall_waiting;
     _Atomic int recalls;
     _Atomic bool recall_abort;
-    _Atomic bool recall_known;  /* what runs is known to run */
-    _Atomic bool recall_breaks; /* right behind a recall the store breaks */
+    _Atomic bool recall_known;  /* running tasks are known as running */
+    _Atomic bool recall_breaks; /* the store fails right after a recall */
     _Atomic bool not_ready;
-    _Atomic int reads_before_broken; /* INT_MAX: reads go through; n: all behind the next n fail */
+    _Atomic int reads_before_broken; /* INT_MAX: all reads succeed; n: all reads after the next n fail */
 };
 
-/* ---- a store whose readers fail when they are told to ---- */
+/* ---- a store whose readers can be made to fail ---- */
 
 struct sick_store {
     struct store base;
@@ -238,7 +238,7 @@ static inline void harness_recall(void *context, const struct recall_order *reca
         arena_release(&op.op.arena);
         h->broken = h->recall_breaks ? ERR_UNAVAILABLE : h->broken;
     }
-    if (h->recall_result == RECALL_FREED) { /* as another node gives it back: not due for a while */
+    if (h->recall_result == RECALL_FREED) { /* as if another node returned it: not due for a while */
         struct settlement v = { .id = recall_request->running->id,
                                 .fence = recall_request->running->fence,
                                 .verdict = { .next = h->freed_as,
@@ -317,7 +317,7 @@ static inline void harness_free(struct harness *h)
 /* ---- the client ---- */
 
 struct answer {
-    int status; /* 0: the connection ended without one */
+    int status; /* 0: the connection ended without a response */
     char head[4096];
     struct buf body;
     json_t *json; /* the body, if it is JSON */
@@ -346,7 +346,7 @@ static inline bool client_send(int fd, struct str text)
     return true;
 }
 
-/* The value of a header of the answer, or "". */
+/* The value of a response header, or "". */
 static inline const char *header_of(const struct answer *a, const char *name)
 {
     static char value[512];
@@ -361,13 +361,13 @@ static inline const char *header_of(const struct answer *a, const char *name)
     return value;
 }
 
-static inline void answer_release(struct answer *a)
+static inline void client_answer_release(struct answer *a)
 {
     json_decref(a->json);
     buf_release(&a->body);
 }
 
-/* Reads one answer; a HEAD request's has no body, whatever its headers say. */
+/* Reads one response. The response to HEAD has no body, whatever its headers say. */
 static inline struct answer client_read(int fd, bool head_only)
 {
     struct answer a = { 0 };
@@ -380,7 +380,7 @@ static inline struct answer client_read(int fd, bool head_only)
     }
     a.status = (int)strtol(a.head + strlen("HTTP/1.1 "), NULL, 10);
     if (a.status == 100) {
-        answer_release(&a);
+        client_answer_release(&a);
         return client_read(fd, head_only);
     }
     size_t left = head_only ? 0 : strtoul(header_of(&a, "Content-Length"), NULL, 10);
@@ -396,7 +396,7 @@ static inline struct answer client_read(int fd, bool head_only)
     return a;
 }
 
-/* One request on a connection of its own. headers: whole lines with CRLF; body NULL: none. */
+/* Sends one request on its own connection. headers: whole lines with CRLF; body NULL: none. */
 static inline struct answer ask_with(struct harness *h, const char *key, const char *method, const char *uri,
                                      const char *headers, const char *body)
 {
@@ -434,7 +434,7 @@ static inline int64_t number_of(const struct answer *a, const char *field)
     return json_integer_value(json_object_get(a->json, field));
 }
 
-/* Checks the shape of a refusal, and releases it. */
+/* Checks the form of an error response and releases it. */
 #define assert_problem(expression, status_, slug, part)                                                                \
     do {                                                                                                               \
         struct answer p_ = (expression);                                                                               \
@@ -446,7 +446,7 @@ static inline int64_t number_of(const struct answer *a, const char *field)
         assert_true(text_of(&p_, "title")[0]);                                                                         \
         if (!strstr(buf_cstr(&p_.body), (part)))                                                                       \
             fail_msg("%s does not say '%s'", buf_cstr(&p_.body), (part));                                              \
-        answer_release(&p_);                                                                                           \
+        client_answer_release(&p_);                                                                                    \
     } while (0)
 
 #define assert_status(a, expected)                                                                                     \
@@ -455,7 +455,7 @@ static inline int64_t number_of(const struct answer *a, const char *field)
             fail_msg("%d, not %d: %s", (a)->status, (expected), buf_cstr(&(a)->body));                                 \
     } while (0)
 
-/* ---- what many tests begin with ---- */
+/* ---- common steps of tests ---- */
 
 #define FAR_FUTURE "2099-01-01T00:00:00.000Z"
 #define NOOP_FAR   "{\"name\":\"a\",\"run_at\":\"" FAR_FUTURE "\",\"target_type\":\"NOOP\"}"
@@ -467,7 +467,7 @@ static inline void client_create(struct harness *h, const char *body, char id[UU
     struct answer a = ask(h, "POST", "/v1/tasks", body);
     assert_status(&a, 201);
     snprintf(id, UUID_TEXT + 1, "%s", text_of(&a, "id"));
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static inline const char *path_of(const char *id, const char *tail)
@@ -479,7 +479,7 @@ static inline const char *path_of(const char *id, const char *tail)
     return p;
 }
 
-/* Claims everything that is due by then. */
+/* Claims all tasks that are due by then. */
 static inline void harness_claim_until(struct harness *h, int64_t until_ms)
 {
     static uint8_t n;

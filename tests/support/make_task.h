@@ -1,5 +1,5 @@
 #pragma once
-/* tests/support/make_task.h - tasks made from JSON, as a client would, at a fixed time. */
+/* tests/support/make_task.h - tasks made from JSON, as a client's request makes them, at a fixed time. */
 #include "check.h"
 
 #include "api/task/json.h"
@@ -51,7 +51,7 @@ static inline struct task make(void **state, const char *text)
 {
     struct task t;
     struct error e = { 0 };
-    char *own = xstrdup(text); /* gone when the task is looked at: nothing may point into it */
+    char *own = xstrdup(text); /* freed before the task is used: nothing may point into it */
     if (try_make(*state, str_from(own), &t, &e))
         fail_msg("%s: %s %s", text, e.field, e.text);
     free(own);

@@ -1,6 +1,6 @@
 #pragma once
-/* tests/support/manual_async_io.h - a courier by hand: errands wait until the test carries or refuses them. Behind it are a queue and events
- * in memory that other processes could share. */
+/* tests/support/manual_async_io.h - an async_io that the test controls: requests wait until the test runs or fails
+ * them. It uses a queue and events in memory as if other processes shared them. */
 #include "check.h"
 #include "events/memory/events_memory.h"
 #include "port/async_io.h"
@@ -12,7 +12,7 @@ struct manual_async_io {
     struct events *events;
     struct list io_requests;
     int64_t now_ms; /* the queue's clock */
-    uint64_t epoch; /* that a look and a push show */
+    uint64_t epoch; /* the epoch that stats and push return */
 };
 
 static inline void hand_submit(struct async_io *c, struct io_request *e)
@@ -70,8 +70,8 @@ static inline void run_push(struct manual_async_io *h, const struct async_io_por
     x->ret.epoch = h->epoch;
 }
 
-/* One that does not take again what it has can not tell what that is, either: it has all that was pushed since it was wiped, or
- * nobody knows when. */
+/* A queue that refuses to take a task again cannot tell which tasks it has, either: it has every task that was pushed
+ * since it was last wiped, or it is unknown when that was. */
 static inline void run_known(struct manual_async_io *h, const struct async_io_ports *ports, struct io_known *x)
 {
     io_run(ports, &x->io_request);
@@ -79,7 +79,7 @@ static inline void run_known(struct manual_async_io *h, const struct async_io_po
         x->ret[i] = x->ret[i] || !x->epochs[i] || x->epochs[i] == h->epoch;
 }
 
-/* Where it goes, without an answer. */
+/* Runs the request on its port, without calling `done`. */
 static inline void run_io_request(struct manual_async_io *h, struct io_request *e)
 {
     struct async_io_ports ports = { .queue = h->queue, .take = h->queue, .publish = h->events, .poll = h->events };
@@ -115,7 +115,7 @@ static inline void refuse(struct manual_async_io *h, enum io_kind kind, bool uns
     e->done(e);
 }
 
-/* All that is there, but takes and polls: who waits for something goes on waiting. Whether there was any. */
+/* Runs all waiting requests except takes and polls, which keep waiting. Returns whether there was any. */
 static inline bool carry_all(struct manual_async_io *h)
 {
     bool some = false;

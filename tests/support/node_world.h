@@ -1,5 +1,6 @@
 #pragma once
-/* tests/support/node_world.h - a node by hand: a writer whose answers the test decides, runs that it ends, a clock that it sets. */
+/* tests/support/node_world.h - a node that the test controls: the test decides the writer's results, ends the runs and
+ * sets the clock. */
 #include <stdlib.h>
 
 #include "check.h"
@@ -15,7 +16,7 @@
 enum { TENANT = 1, HOUR = 3600000, SLOTS = 3, RUNS_MAX = 64 };
 
 struct world {
-    struct clock clock; /* steady time goes with the other */
+    struct clock clock; /* the steady clock advances with the wall clock */
     struct store *store;
     struct reader *reader;
     struct queue *queue;
@@ -33,12 +34,13 @@ struct world {
     bool shared; /* other nodes may be on the store */
     size_t slots;
     int64_t now_ms;
+    int64_t set_back_ms; /* by how much the wall clock was, in all */
     uint64_t lives;
 };
 
-static void (*change_setup)(struct node_setup *setup)
-    __attribute__((unused));                            /* NULL, or what a test wants otherwise */
-static struct world *the_world __attribute__((unused)); /* of the test that runs: the callbacks' only way to it */
+static void (*change_setup)(struct node_setup *setup) __attribute__((unused)); /* NULL, or a test's own hook */
+/* Of the current test: the callbacks reach it only through this. */
+static struct world *the_world __attribute__((unused));
 
 static inline void submit(struct writer *w, struct op *op)
 {
@@ -67,21 +69,29 @@ static inline int64_t world_wall_us(struct clock *c)
     return container_of(c, struct world, clock)->now_ms * 1000;
 }
 
+/* It differs from wall time, as on a real machine: a time of the wrong kind is far off. */
 static inline int64_t world_steady_ns(struct clock *c)
 {
-    return container_of(c, struct world, clock)->now_ms * 1000000;
+    const struct world *w = container_of(c, struct world, clock);
+    return (w->now_ms - NOW + HOUR + w->set_back_ms) * 1000000;
 }
 
 static const struct clock_ops world_clock_ops = { .wall_us = world_wall_us, .steady_ns = world_steady_ns };
 static const struct writer_ops writer_ops = { submit };
 static const struct runner_ops runner_ops = { start_run, abort_run, NULL };
 
-/* ---- what the writer does ---- */
+/* ---- the writer ---- */
+
+static inline void set_clock(struct world *w, int64_t now_ms)
+{
+    w->set_back_ms += max_of(w->now_ms - now_ms, (int64_t)0);
+    w->now_ms = now_ms;
+}
 
 static inline int64_t step_at(struct world *w, int64_t now_ms)
 {
-    w->now_ms = now_ms;
-    return node_step(w->node, now_ms * 1000);
+    set_clock(w, now_ms);
+    return node_step(w->node, clock_now(&w->clock));
 }
 
 static inline struct op *next_op(struct world *w, enum op_kind kind)
@@ -114,7 +124,7 @@ static inline void answer(struct world *w, enum op_kind kind)
     answer_op(w, next_op(w, kind));
 }
 
-/* The one that was submitted first; there is one. */
+/* The operation that was submitted first; there must be one. */
 static inline struct op *first_op(struct world *w)
 {
     return container_of(list_pop(&w->pending), struct op, link);
@@ -143,10 +153,10 @@ static inline void start_node(struct world *w)
     setup.runners[TARGET_NOOP] = setup.runners[TARGET_HTTP] = &w->runner;
     if (change_setup)
         change_setup(&setup);
-    w->node = node_new(&setup, w->now_ms);
-    node_know_lane(w->node, (struct lane){ TENANT, S("default"), CLASS_NORMAL });
+    w->node = node_new(&setup, clock_now(&w->clock));
+    node_know_lanes(w->node, &(struct lane){ TENANT, S("default"), CLASS_NORMAL }, 1);
     step_at(w, w->now_ms);
-    answer(w, OP_HEARTBEAT); /* it has joined */
+    answer(w, OP_HEARTBEAT); /* the node has joined */
 }
 
 static inline int setup_world(void **state, bool shared)
@@ -183,7 +193,7 @@ static inline void deny(struct world *w, enum op_kind kind, bool applied)
     op->done(op);
 }
 
-/* All that is asked is answered until nothing more is. */
+/* Completes all operations until no more are submitted. */
 static inline void settle_down(struct world *w)
 {
     for (int i = 0; i < 2000; i++) {
@@ -250,7 +260,7 @@ static inline struct task add_task(struct world *w, struct task t)
     apply_op(w, &op.op);
     assert_ok(op.op.rc, &op.op.error);
     arena_release(&op.op.arena);
-    node_nudge(w->node, &t, 1, w->now_ms);
+    node_nudge(w->node, &t, 1);
     return t;
 }
 
@@ -259,7 +269,7 @@ static inline struct task task_due(struct world *w, int n, int64_t due_ms)
     return add_task(w, plain_task(n, due_ms));
 }
 
-/* As it is in the store; texts live as long as the arena. */
+/* The task as stored; its texts live as long as the arena. */
 static inline struct task row_of(struct world *w, const struct task *t, struct arena *a)
 {
     struct task row;
@@ -268,14 +278,14 @@ static inline struct task row_of(struct world *w, const struct task *t, struct a
     return row;
 }
 
-/* ---- rules ---- */
+/* ---- queue rules ---- */
 
 static inline void put_entry(struct world *w, int32_t tenant, enum catalog_kind kind, struct str name, struct str doc)
 {
     struct error e;
     struct catalog_entry entry = { .tenant = tenant, .kind = kind, .name = name, .version = 1, .doc = doc };
     assert_ok(catalog_cache_put(w->catalog, &entry, &e), &e);
-    node_rules_changed(w->node, w->now_ms);
+    node_rules_changed(w->node);
 }
 
 static inline void put_queue(struct world *w, const struct queue_rules *r)
@@ -304,7 +314,7 @@ static inline void put_tenant(struct world *w, const struct tenant_rules *r)
     buf_release(&doc);
 }
 
-/* Anew, with so many slots. */
+/* A new node with that many slots. */
 static inline void with_slots(struct world *w, size_t slots)
 {
     settle_down(w);
@@ -317,7 +327,7 @@ static inline void with_slots(struct world *w, size_t slots)
     settle_down(w);
 }
 
-/* Without its texts. */
+/* The task without its texts. */
 static inline struct task read_task(struct world *w, struct uuid id)
 {
     cleanup_with(arena_release) struct arena a;
@@ -333,7 +343,7 @@ static inline enum task_state state_of(struct world *w, struct uuid id)
     return read_task(w, id).state;
 }
 
-/* Occurrences of a recurring task. */
+/* Number of occurrences of a recurring task in this state. */
 static inline size_t count_of(struct world *w, struct uuid parent, enum task_state state)
 {
     struct task_filter f = { .tenant = TENANT, .parent = parent, .states = 1U << state };
@@ -363,7 +373,7 @@ static inline bool is_running(const struct world *w, const struct task *t)
     return false;
 }
 
-/* The beginning of every test: nothing to recover, nothing recurring, one task claimed and waiting for NOW + 40. */
+/* The start of every test: nothing to recover, no recurring tasks, one task claimed and waiting for NOW + 40. */
 static inline struct task one_armed(struct world *w)
 {
     struct task t = task_due(w, 1, NOW + 40);
@@ -381,11 +391,11 @@ static inline struct task one_running(struct world *w)
     return t;
 }
 
-/* The process dies: what it had is gone, the store stays. */
+/* The process dies: its memory is lost, the store remains. */
 static inline void die_and_start_again(struct world *w)
 {
     struct store *store = w->store;
-    w->store = store_memory_new(); /* a place where the dying node can do no harm */
+    w->store = store_memory_new(); /* the dying node writes here, not to the real store */
     node_drain(w->node);
     node_give_up(w->node);
     settle_down(w);

@@ -1,5 +1,5 @@
 #pragma once
-/* tests/support/postgres_fixture.h - databases on the server that BELFRY_TEST_POSTGRES names: see with-postgres. */
+/* tests/support/postgres_fixture.h - databases on the server in BELFRY_TEST_POSTGRES: see with-postgres. */
 #include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static inline const char *postgres_server(void)
     return url;
 }
 
-/* The server's address with another database. */
+/* The server's address with another database name. */
 static inline void postgres_url(const char *database, char out[POSTGRES_URL])
 {
     const char *server = postgres_server();
@@ -36,7 +36,7 @@ static inline void postgres_ignore(void *context, const char *notice)
     (void)notice;
 }
 
-/* Runs statements, which must succeed; the first row's first column, if there is one, is put into `ret` (NULL: nobody looks). */
+/* Runs statements, which must succeed. Stores the first column of the first row in `ret`, unless it is NULL. */
 static inline void postgres_get(const char *url, const char *sql, char *ret, size_t size)
 {
     PGconn *c = PQconnectdb(url);
@@ -63,7 +63,7 @@ static inline int64_t postgres_number(const char *url, const char *sql)
     return atoll(text);
 }
 
-/* An empty database of this process's; `name` tells several apart. */
+/* An empty database for this process; `name` distinguishes several. */
 static inline void postgres_make(const char *name, char out_url[POSTGRES_URL])
 {
     char sql[256], database[64];
@@ -82,7 +82,7 @@ static inline void postgres_drop(const char *url)
     postgres_run(postgres_server(), sql);
 }
 
-/* Every row goes, the schema stays: much faster than another database. */
+/* Deletes all rows and keeps the schema: much faster than a new database. */
 static inline void postgres_wipe(const char *url)
 {
     postgres_run(url,
@@ -128,6 +128,6 @@ static inline void postgres_wait_for(const char *url, const char *condition)
     fail_msg("never: %s", condition);
 }
 
-/* Somebody in this database waits for a lock. */
+/* True if a session of this database waits for a lock. */
 #define POSTGRES_BLOCKED                                                                                               \
     "EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')"

@@ -1,5 +1,5 @@
 #pragma once
-/* tests/support/rabbitmq_fixture.h - names of one's own on the server that BELFRY_TEST_RABBITMQ names: see with-rabbitmq. */
+/* tests/support/rabbitmq_fixture.h - unique names on the server in BELFRY_TEST_RABBITMQ: see with-rabbitmq. */
 #include <sys/wait.h>
 
 #include <spawn.h>
@@ -23,7 +23,7 @@ static inline const char *rabbitmq_server(void)
     return url;
 }
 
-/* more: further parameters, "&queues=classic", or empty. */
+/* more: further URL parameters, such as "&queues=classic", or empty. */
 static inline const char *rabbitmq_url(char out[RABBITMQ_URL], const char *prefix, const char *more)
 {
     snprintf(out, RABBITMQ_URL, "%s?prefix=%s%s", rabbitmq_server(), prefix, more);
@@ -48,7 +48,7 @@ static inline struct events *rabbitmq_events(const char *prefix)
     return ev;
 }
 
-/* What a test does to the server: a verb of rabbitmq.py, and a word behind it (NULL: none). What it prints is put into `out`. */
+/* Controls the server: runs a verb of rabbitmq.py with one argument (NULL: none) and stores its output in `out`. */
 static inline void rabbitmq_run(const char *verb, const char *word, char *out, size_t size)
 {
     char command[1024], *words[16], *rest = command;
@@ -69,7 +69,7 @@ static inline void rabbitmq_run(const char *verb, const char *word, char *out, s
     posix_spawn_file_actions_destroy(&to_pipe);
     close(ends[1]);
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    ssize_t got = size ? read(ends[0], out, size - 1) : 0; /* few words, which a pipe holds */
+    ssize_t got = size ? read(ends[0], out, size - 1) : 0; /* short enough to fit in a pipe */
     close(ends[0]);
     if (size)
         out[got > 0 ? got : 0] = '\0';
@@ -82,7 +82,7 @@ static inline void rabbitmq_do(const char *verb)
     rabbitmq_run(verb, NULL, NULL, 0);
 }
 
-/* How many wait in a queue; -1: there is none of that name. */
+/* Number of messages in a queue; -1: no such queue. */
 static inline long rabbitmq_messages(const char *queue)
 {
     char line[64];

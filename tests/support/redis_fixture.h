@@ -1,5 +1,5 @@
 #pragma once
-/* tests/support/redis_fixture.h - handles on the Redis server that BELFRY_TEST_REDIS names: see with-redis. */
+/* tests/support/redis_fixture.h - handles to the Redis server in BELFRY_TEST_REDIS: see with-redis. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static inline const char *redis_server(void)
     return url;
 }
 
-/* The server's address, with keys of one's own. */
+/* The server's address, with a unique key prefix. */
 static inline void redis_url(const char *prefix, char out[REDIS_URL])
 {
     snprintf(out, REDIS_URL, "%s?prefix=%s", redis_server(), prefix);

@@ -1,5 +1,6 @@
 #pragma once
-/* tests/support/redis_servers.h - Redis servers that a test starts, stops and asks itself, each with a folder and a port of its own. */
+/* tests/support/redis_servers.h - Redis servers that a test starts, stops and queries, each with its own folder and
+ * port. */
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -20,11 +21,11 @@
 enum { SERVER_WORDS = 32, SERVER_URL = 512, SERVER_WAIT_MS = 20000 };
 
 struct redis_process {
-    pid_t pid; /* 0: it does not run */
+    pid_t pid; /* 0: not running */
     int port;
     char folder[64];
-    const char *more[SERVER_WORDS]; /* what else it is started with, up to NULL */
-    const char *password;           /* that is asked with */
+    const char *more[SERVER_WORDS]; /* further arguments, NULL-terminated */
+    const char *password;           /* for queries */
 };
 
 static inline int64_t steady_ms(void)
@@ -50,7 +51,7 @@ static inline int free_port(void)
     return ntohs(a.sin_port);
 }
 
-/* One command, words by blanks; NULL: no answer. The caller frees it. */
+/* Runs one command, words separated by blanks; NULL: no reply. The caller frees it. */
 static inline redisReply *server_ask(const struct redis_process *s, const char *command)
 {
     redisContext *c = redisConnectWithTimeout("127.0.0.1", s->port, (struct timeval){ .tv_sec = 1 });
@@ -69,7 +70,7 @@ static inline redisReply *server_ask(const struct redis_process *s, const char *
     return r;
 }
 
-/* Its first line or number as text; "" if there is none. */
+/* The first line or number of the reply as text; "" if there is none. */
 static inline void server_text(const struct redis_process *s, const char *command, char *out, size_t size)
 {
     redisReply *r = server_ask(s, command);
@@ -90,7 +91,7 @@ static inline void server_do(const struct redis_process *s, const char *command)
         fail_msg("%s: %s", command, text);
 }
 
-/* A number in INFO. */
+/* A number from INFO. */
 static inline int64_t server_info(const struct redis_process *s, const char *section, const char *name)
 {
     char command[64];
@@ -103,7 +104,7 @@ static inline int64_t server_info(const struct redis_process *s, const char *sec
     return number;
 }
 
-/* Waits until what is asked for answers so. */
+/* Waits until the command returns this value. */
 static inline void server_until(const struct redis_process *s, const char *command, const char *answer)
 {
     char text[4096];
@@ -122,7 +123,7 @@ static inline void server_start(struct redis_process *s)
     size_t n = 1;
     snprintf(port, sizeof port, "%d", s->port);
     snprintf(log, sizeof log, "%s/log", s->folder);
-    bool file = s->more[0] && s->more[0][0] == '/'; /* a configuration that it keeps itself comes first */
+    bool file = s->more[0] && s->more[0][0] == '/'; /* the configuration file comes first: the server rewrites it */
     if (file)
         words[n++] = s->more[0];
     const char *const common[] = { "--port", port, "--bind",    "127.0.0.1", "--dir",         s->folder,
@@ -144,7 +145,7 @@ static inline void server_start(struct redis_process *s)
     server_until(s, "PING", "PONG");
 }
 
-/* more: words up to NULL */
+/* more: further arguments, NULL-terminated */
 static inline void server_open(struct redis_process *s, const char *const *more)
 {
     (void)signal(SIGPIPE, SIG_IGN);

@@ -1,5 +1,6 @@
 #pragma once
-/* tests/support/runner_fixture.h - a loop, a target and an HTTP runner; probes are runs that keep their outcome. */
+/* tests/support/runner_fixture.h - a loop, an HTTP server and an HTTP runner; a probe is a run that records its
+ * outcome. */
 #include "check.h"
 #include "platform/clock_system.h"
 #include "runner/http/internal.h"
@@ -12,7 +13,7 @@ struct fixture {
     struct runner_http_setup setup;
 };
 
-/* One run's outcome, copied out of its done. */
+/* One run's outcome, copied by its `done`. */
 struct probe {
     struct run run;
     struct task task;
@@ -70,7 +71,7 @@ static inline void keep_outcome(struct run *run, const struct outcome *o)
     memcpy(p->output, o->output.p ? o->output.p : "", min_of(o->output.n, sizeof p->output));
 }
 
-/* more: further members of the target, with a comma in front. */
+/* more: further members of the target, starting with a comma. */
 static inline void prepare(struct fixture *f, struct probe *p, const char *host, const char *path, const char *more)
 {
     memset(p, 0, sizeof *p);

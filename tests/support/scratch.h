@@ -1,5 +1,6 @@
 #pragma once
-/* tests/support/scratch.h - folders for what a test leaves behind, in $TMPDIR, which ./test sets to where writing is cheap; else /tmp. */
+/* tests/support/scratch.h - temporary folders for tests, in $TMPDIR (which ./test sets to a fast file system), else in
+ * /tmp. */
 #include <ftw.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 enum { SCRATCH_PATH = 64 };
 
-/* A new folder whose name begins so. */
+/* Creates a folder whose name starts with this prefix. */
 static inline bool scratch_make(const char *name, char out[SCRATCH_PATH])
 {
     const char *where = getenv("TMPDIR");
@@ -23,7 +24,7 @@ static inline int scratch_remove_one(const char *path, const struct stat *st, in
     return remove(path);
 }
 
-/* It and all that is in it, by this process itself: one that is watched for its memory is slow to fork. */
+/* Deletes the folder with its content, without a child process: forking is slow under a memory checker. */
 static inline bool scratch_remove(const char *path)
 {
     return nftw(path, scratch_remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0;

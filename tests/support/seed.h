@@ -1,5 +1,5 @@
 #pragma once
-/* tests/support/seed.h - the seed of a random test: always told, the same on every run, another by BELFRY_SEED=n. */
+/* tests/support/seed.h - the seed of a random test: always printed, the same on every run, set by BELFRY_SEED=n. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 #pragma once
-/* tests/support/sqlite_fixture.h - an SQLite store in a directory of its own, a few tasks, and the operations most tests begin
- * with. */
+/* tests/support/sqlite_fixture.h - an SQLite store in its own directory, a few tasks, and the operations that most
+ * tests start with. */
 #include "check.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ static const char *file_of(const struct fixture *f, const char *name)
     return path;
 }
 
-/* Runs SQL on the file behind the store's back. */
+/* Runs SQL on the file through a separate connection. */
 static inline void edit_file(struct fixture *f, const char *sql)
 {
     sqlite3 *db;

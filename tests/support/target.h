@@ -1,7 +1,7 @@
 #pragma once
-/* tests/support/target.h - a target with a will of its own, and a name server, both on the test's loop.
+/* tests/support/target.h - an HTTP server with scripted responses, and a name server, both on the test's loop.
  *
- * The path of a request decides what comes back (target_answers); what came in is kept for the test to read. */
+ * The path of a request selects the response (target_answers); the test reads the requests that arrived. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>
@@ -14,7 +14,7 @@ struct target {
     uv_tcp_t server;
     uv_udp_t names;
     int port, names_port;
-    char last[8192]; /* the latest request, head and body */
+    char last[8192]; /* the latest request, headers and body */
     int requests, connections, open, open_max, queries;
 };
 
@@ -74,7 +74,7 @@ static inline void peer_held(uv_timer_t *t)
 static const struct {
     const char *path, *answer;
     bool close;
-    size_t padding; /* bytes behind it */
+    size_t padding; /* bytes after it */
 } target_answers[] = {
     { "/ok", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone", false, 0 },
     { "/created", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", false, 0 },
@@ -130,7 +130,7 @@ static inline void peer_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
         peer_close(p);
         return;
     }
-    if (p->in.n && p->in.p[0] == 0x16) { /* a greeting of TLS */
+    if (p->in.n && p->in.p[0] == 0x16) { /* a TLS ClientHello */
         peer_close(p);
         return;
     }
@@ -174,11 +174,11 @@ static inline void target_accept(uv_stream_t *server, int status)
     t->open_max = max_of(t->open_max, t->open);
 }
 
-/* ---- names ---- */
+/* ---- the name server ---- */
 
 static const struct {
     const char *name;
-    uint8_t v4[2][4]; /* 0.0.0.0: none */
+    uint8_t v4[2][4]; /* 0.0.0.0: no address */
     int rcode;
 } target_names[] = {
     { "ok.test", { { 127, 0, 0, 1 } }, 0 },
@@ -188,7 +188,7 @@ static const struct {
     { "broken.test", { { 0 } }, 2 },
 };
 
-/* The question's name as text; returns where the question ends. */
+/* Reads the question's name as text; returns where the question ends. */
 static inline size_t names_question(const uint8_t *p, size_t n, char out[256])
 {
     size_t at = 12, len = 0;
@@ -262,7 +262,7 @@ static inline void target_open(struct target *t, uv_loop_t *loop)
     t->names_port = target_port_of(&got);
 }
 
-/* Once the runner is gone: its connections end, and with them our side of each. */
+/* Called after the runner is freed: its connections end, and then this side of each. */
 static inline void target_close(struct target *t)
 {
     while (t->open > 0)

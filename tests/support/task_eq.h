@@ -1,8 +1,9 @@
 #pragma once
-/* tests/support/task_eq.h - do two tasks, or two executions, say the same in every field? NULL, or the first that differs. */
+/* tests/support/task_eq.h - compares two tasks, or two executions, field by field: NULL if equal, else the first field
+ * that differs. */
 #include "core/task/task.h"
 
-/* Tables; X is what is to be done with each field. */
+/* Tables of fields; X is applied to each field. */
 /* clang-format off */
 #define TASK_NUMBERS(X)                                                                                                \
     X(tenant) X(kind) X(state) X(due_ms) X(scheduled_ms) X(version) X(fence) X(attempts) X(losses) X(priority)         \
@@ -15,7 +16,7 @@
     X(concurrency_key) X(waits_for) X(dedupe_key) X(cause) X(resolution) X(requires)
 #define TASK_IDS(X) X(id) X(parent) X(claim)
 
-/* What only a RECURRING task has. */
+/* Fields of a RECURRING task only. */
 #define RECURRING_NUMBERS(X)                                                                                           \
     X(schedule.interval_ms) X(schedule.calendar_policy) X(schedule.gap) X(schedule.repeat) X(schedule.start_ms)        \
     X(schedule.end_ms) X(schedule.max_runs) X(schedule.spread_ms) X(schedule.catch_up) X(schedule.catch_up_window_ms)  \

@@ -1,5 +1,6 @@
 #pragma once
-/* tests/support/tzif.h - writes TZif files, good ones and bad ones, so that no test depends on this machine's tzdata. */
+/* tests/support/tzif.h - writes TZif files, valid and invalid ones, so that no test depends on this machine's
+ * tzdata. */
 #include "base/buf.h"
 
 struct tzif_type {
@@ -7,7 +8,7 @@ struct tzif_type {
     uint8_t dst, name; /* name: index into chars */
 };
 
-/* Everything that is written. Counts are taken from the arrays unless they are given here to be wrong. */
+/* The content of a file. Counts are taken from the arrays, unless given here to be wrong. */
 struct tzif {
     char version; /* 0, '2', '3', '4' */
     const int64_t *times;

@@ -1,4 +1,5 @@
-/* Many tasks at once: one operation, one transaction. What is wrong with one element is said in its place; the others go on. */
+/* Creates many tasks in one operation and one transaction. An error of one element is reported in its place in the
+ * answer; the other elements are created. */
 #include "api/resource/dedupe.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
@@ -12,10 +13,10 @@ struct batch {
     struct task_context context;
     struct creation *v;
     size_t n;
-    bool has_keys; /* dedupe keys */
+    bool has_keys; /* some elements have a dedupe_key */
 };
 
-static void add_error(struct batch *b, const struct error *e)
+static void batch_add_error(struct batch *b, const struct error *e)
 {
     struct error *kept = arena_new(&b->q->arena, struct error);
     static const struct error no_room = { .code = ERR_LIMIT, .text = "does not fit in the memory allowed" };
@@ -24,7 +25,7 @@ static void add_error(struct batch *b, const struct error *e)
     b->v[b->n++].error = kept ? kept : &no_room;
 }
 
-static void add_element(struct batch *b, const struct json_doc *doc)
+static void batch_add_element(struct batch *b, const struct json_doc *doc)
 {
     struct request *q = b->q;
     struct error e = { 0 };
@@ -32,11 +33,11 @@ static void add_element(struct batch *b, const struct json_doc *doc)
     enum err rc = ERR_OK;
     b->context.id = request_new_id(q);
     if (json_object_get(doc->root, "idempotency_key"))
-        rc = error_field(&e, "idempotency_key", "stands for a whole request: send it as the header Idempotency-Key");
+        rc = error_field(&e, "idempotency_key", "is for the whole request: send it as the header Idempotency-Key");
     if (rc == ERR_OK)
         rc = task_from_json(doc, &b->context, &q->arena, t, &e);
     if (rc) {
-        add_error(b, &e);
+        batch_add_error(b, &e);
         return;
     }
     q->task_count++;
@@ -44,7 +45,7 @@ static void add_element(struct batch *b, const struct json_doc *doc)
     b->has_keys = b->has_keys || t->dedupe_key.n;
 }
 
-static bool begin(struct batch *b, size_t count)
+static bool batch_begin(struct batch *b, size_t count)
 {
     struct request *q = b->q;
     if (count == 0 || count > BATCH_COUNT_MAX) {
@@ -57,7 +58,7 @@ static bool begin(struct batch *b, size_t count)
     return true;
 }
 
-static bool read_array(struct batch *b)
+static bool batch_read_array(struct batch *b)
 {
     struct request *q = b->q;
     struct error e = { 0 };
@@ -67,20 +68,21 @@ static bool read_array(struct batch *b)
         return false;
     }
     if (!json_is_array(doc.root)) {
-        request_refuse(q, PROBLEM_INVALID, "a batch is an array of tasks, or a task a line as application/x-ndjson");
+        request_refuse(q, PROBLEM_INVALID,
+                       "a batch must be a JSON array of tasks, or one task per line as application/x-ndjson");
         return false;
     }
     size_t count = json_array_size(doc.root);
-    if (!begin(b, count))
+    if (!batch_begin(b, count))
         return false;
     struct json_part *parts = arena_array(&q->arena, struct json_part, count);
     json_parts(doc.text, parts, count);
     for (size_t i = 0; i < count; i++)
-        add_element(b, &(struct json_doc){ .root = json_array_get(doc.root, i), .text = parts[i].text });
+        batch_add_element(b, &(struct json_doc){ .root = json_array_get(doc.root, i), .text = parts[i].text });
     return true;
 }
 
-static bool is_blank(struct str line)
+static bool batch_line_is_blank(struct str line)
 {
     for (size_t i = 0; i < line.n; i++)
         if (!strchr(" \t\r", line.p[i]))
@@ -88,31 +90,31 @@ static bool is_blank(struct str line)
     return true;
 }
 
-static bool read_lines(struct batch *b)
+static bool batch_read_lines(struct batch *b)
 {
     size_t count = 0;
     struct str rest = buf_str(&b->q->body), line;
     while (str_cut(&rest, '\n', &line))
-        count += !is_blank(line);
-    if (!begin(b, count))
+        count += !batch_line_is_blank(line);
+    if (!batch_begin(b, count))
         return false;
     rest = buf_str(&b->q->body);
     while (str_cut(&rest, '\n', &line)) {
         struct error e = { 0 };
         cleanup_with(json_doc_release) struct json_doc doc = { 0 };
-        if (is_blank(line))
+        if (batch_line_is_blank(line))
             continue;
         if (json_parse(line, &doc, &e))
-            add_error(b, &e);
+            batch_add_error(b, &e);
         else
-            add_element(b, &doc);
+            batch_add_element(b, &doc);
     }
     return true;
 }
 
 /* ---- the answer ---- */
 
-static void write_refused(struct jw *w, const struct error *e)
+static void batch_write_refused(struct jw *w, const struct error *e)
 {
     jw_object(w);
     jw_key(w, "error");
@@ -120,7 +122,7 @@ static void write_refused(struct jw *w, const struct error *e)
     jw_object_end(w);
 }
 
-static void write_found(struct jw *w, const struct task *t, const struct task_context *c)
+static void batch_write_found(struct jw *w, const struct task *t, const struct task_context *c)
 {
     jw_object(w);
     task_brief_members(w, t, c);
@@ -128,7 +130,7 @@ static void write_found(struct jw *w, const struct task *t, const struct task_co
     jw_object_end(w);
 }
 
-static void write_answer(struct request *q, const struct creation *v, size_t n)
+static void batch_write_answer(struct request *q, const struct creation *v, size_t n)
 {
     struct task_context c = request_context(q);
     struct jw w = respond_json(&q->response, 201);
@@ -138,9 +140,9 @@ static void write_answer(struct request *q, const struct creation *v, size_t n)
     jw_array(&w);
     for (size_t i = 0; i < n; i++) {
         if (v[i].error)
-            write_refused(&w, v[i].error);
+            batch_write_refused(&w, v[i].error);
         else if (v[i].found)
-            write_found(&w, v[i].task, &c);
+            batch_write_found(&w, v[i].task, &c);
         else
             task_brief_to_json(&w, v[i].task, &c);
         failed += v[i].error != NULL;
@@ -153,19 +155,19 @@ static void write_answer(struct request *q, const struct creation *v, size_t n)
     jw_object_end(&w);
 }
 
-static enum handled create(struct request *q, struct reader *r)
+static enum handled batch_create_now(struct request *q, struct reader *r)
 {
     struct batch *b = q->batch;
-    buf_release(&q->body); /* what is needed of it is in the tasks */
+    buf_release(&q->body); /* the tasks hold everything that is needed of it */
     if (b->has_keys)
-        return dedupe_create(q, r, b->v, b->n, write_answer);
-    write_answer(q, b->v, b->n);
+        return dedupe_create(q, r, b->v, b->n, batch_write_answer);
+    batch_write_answer(q, b->v, b->n);
     if (q->task_count == 0)
         return HANDLED_DONE;
     q->write.insert = (struct op_insert){
         .op = { .kind = OP_INSERT }, .tasks = q->tasks, .count = q->task_count, .idempotency = request_record(q)
     };
-    return request_submit(q, tasks_created);
+    return request_submit(q, tasks_on_created);
 }
 
 enum handled batch_create(struct request *q, struct reader *r)
@@ -174,7 +176,7 @@ enum handled batch_create(struct request *q, struct reader *r)
     bool lines = false;
     b->q = q;
     media_type_is_known(q->head.content_type, &lines);
-    if (!(lines ? read_lines(b) : read_array(b)))
+    if (!(lines ? batch_read_lines(b) : batch_read_array(b)))
         return HANDLED_DONE;
-    return limits_take(q, r, q->task_count, create);
+    return tenant_limits_take(q, r, q->task_count, batch_create_now);
 }

@@ -1,5 +1,6 @@
-/* Page by page: the tasks of one are put in one go, those that somebody else was faster with are read and put again, then what is claimed
- * of each is asked back. The answer is written already and does not depend on any of it. */
+/* Works page by page: puts all tasks of a page at once, reads and puts those again that another request changed
+ * meanwhile, then recalls the claimed occurrences of each task. The answer is written already and does not depend on
+ * any of this. */
 #include "api/resource/calendar_reapply.h"
 
 #include "api/resource/listing.h"
@@ -11,27 +12,27 @@
 
 enum { PAGE = 64, PAGE_ARENA = 256 << 20, TRIES_MAX = 8 };
 
-struct one {
+struct calendar_reapply_task {
     struct op_put put;
     struct task current, next;
-    enum { ONE_READY, ONE_WRITTEN, ONE_LOST /* another was faster */, ONE_OVER } state;
+    enum { REAPPLY_READY, REAPPLY_WRITTEN, REAPPLY_CONFLICT /* another change came first */, REAPPLY_ENDED } state;
 };
 
 struct calendar_reapply_run {
     struct request *q;
     struct str calendar;
-    struct uuid before; /* where the next page goes on */
+    struct uuid before; /* where the next page starts */
     bool more;
-    struct arena page; /* its tasks: there may be many pages */
-    struct one *v;
+    struct arena page; /* the tasks of one page: there may be many pages */
+    struct calendar_reapply_task *v;
     size_t n, at;
     int tries;
     atomic_size_t waiting;
 };
 
-static route_handler next_page, put_again, withdraw_each;
+static route_handler calendar_reapply_next_page, calendar_reapply_put_again, calendar_reapply_withdraw_each;
 
-static enum handled over(struct calendar_reapply_run *c)
+static enum handled calendar_reapply_end(struct calendar_reapply_run *c)
 {
     arena_release(&c->page);
     return HANDLED_DONE;
@@ -49,8 +50,9 @@ struct task_filter calendar_users(int32_t tenant, struct str calendar, size_t li
 
 /* ---- one task ---- */
 
-/* Nothing to come, or not to be had: the spawner looks at once, and ends the task or says what is wrong. */
-static int64_t new_cursor(struct request *q, const struct task *t)
+/* If there is no next occurrence, or the rule can not be made, the cursor is now: the spawner looks at once, and ends
+ * the task or logs the error. */
+static int64_t calendar_reapply_cursor(struct request *q, const struct task *t)
 {
     const struct api_setup *setup = &q->server->setup;
     struct recurrence rule;
@@ -58,18 +60,18 @@ static int64_t new_cursor(struct request *q, const struct task *t)
     if (task_rule(t, setup->zones, setup->catalog, &rule, &base, NULL))
         return min_of(t->cursor_ms, q->now_ms);
     if (t->cursor_ms < q->now_ms)
-        return t->cursor_ms; /* what is to be caught up stays so */
+        return t->cursor_ms; /* missed occurrences are still caught up */
     int64_t first_ms = spawn_first(&rule, q->now_ms);
     return first_ms == INT64_MAX ? q->now_ms : first_ms;
 }
 
-static void prepare(struct request *q, struct one *o)
+static void calendar_reapply_prepare(struct request *q, struct calendar_reapply_task *o)
 {
-    o->state = ONE_READY;
+    o->state = REAPPLY_READY;
     o->next = o->current;
     o->next.version++;
     o->next.updated_ms = q->now_ms;
-    o->next.cursor_ms = new_cursor(q, &o->current);
+    o->next.cursor_ms = calendar_reapply_cursor(q, &o->current);
     o->put = (struct op_put){
         .op = { .kind = OP_PUT },
         .task = &o->next,
@@ -81,71 +83,71 @@ static void prepare(struct request *q, struct one *o)
     };
 }
 
-/* ---- many of them at once ---- */
+/* ---- the tasks of a page ---- */
 
-static void part_done(struct request *q)
+static void calendar_reapply_put_ended(struct request *q)
 {
     if (atomic_fetch_sub(&q->calendar_reapply_run->waiting, 1) == 1)
-        request_later(q, put_again);
+        request_later(q, calendar_reapply_put_again);
 }
 
-static void put_done(struct op *op)
+static void calendar_reapply_on_put(struct op *op)
 {
-    struct one *o = container_of(op, struct one, put.op);
+    struct calendar_reapply_task *o = container_of(op, struct calendar_reapply_task, put.op);
     struct request *q = op->context;
     arena_release(&op->arena);
-    o->state = op->rc == ERR_OK ? ONE_WRITTEN : op->rc == ERR_CONFLICT ? ONE_LOST : ONE_OVER;
-    if (o->state == ONE_WRITTEN) {
+    o->state = op->rc == ERR_OK ? REAPPLY_WRITTEN : op->rc == ERR_CONFLICT ? REAPPLY_CONFLICT : REAPPLY_ENDED;
+    if (o->state == REAPPLY_WRITTEN) {
         o->next.cursor_ms = o->put.ret_cursor_ms;
         request_nudge(q, &o->next, 1);
-    } else if (o->state == ONE_OVER && op->rc != ERR_NOT_FOUND) { /* deleted meanwhile: nothing to think about */
-        log_warn("reconsider_failed", kv_uuid("task", o->current.id), kv_err(&op->error));
+    } else if (o->state == REAPPLY_ENDED && op->rc != ERR_NOT_FOUND) { /* NOT_FOUND: deleted meanwhile */
+        log_warn("calendar_reapply_failed", kv_uuid("task", o->current.id), kv_err(&op->error));
     }
-    part_done(q);
+    calendar_reapply_put_ended(q);
 }
 
-static enum handled submit_all(struct request *q)
+static enum handled calendar_reapply_submit_all(struct request *q)
 {
     struct calendar_reapply_run *c = q->calendar_reapply_run;
-    atomic_store(&c->waiting, 1); /* ours, so that nobody goes on while we hand out */
+    atomic_store(&c->waiting, 1); /* counts this function itself, so that no put is the last before all are submitted */
     for (size_t i = 0; i < c->n; i++) {
         struct op *op = &c->v[i].put.op;
-        if (c->v[i].state != ONE_READY)
+        if (c->v[i].state != REAPPLY_READY)
             continue;
-        op->done = put_done;
+        op->done = calendar_reapply_on_put;
         op->context = q;
         arena_init(&op->arena, 64 * 1024);
         atomic_fetch_add(&c->waiting, 1);
         writer_submit(q->server->setup.writer, op);
     }
-    part_done(q);
+    calendar_reapply_put_ended(q);
     return HANDLED_LATER;
 }
 
-/* Those that were changed in between, as they are now. */
-static enum handled put_again(struct request *q, struct reader *r)
+/* Puts the tasks again that another request changed meanwhile, as they are now. */
+static enum handled calendar_reapply_put_again(struct request *q, struct reader *r)
 {
     struct calendar_reapply_run *c = q->calendar_reapply_run;
     struct error ignored;
     size_t ready = 0;
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     for (size_t i = 0; i < c->n && c->tries < TRIES_MAX; i++) {
-        struct one *o = &c->v[i];
-        if (o->state != ONE_LOST)
+        struct calendar_reapply_task *o = &c->v[i];
+        if (o->state != REAPPLY_CONFLICT)
             continue;
-        o->state = ONE_OVER;
+        o->state = REAPPLY_ENDED;
         if (reader_get(r, q->who.tenant, o->current.id, &c->page, &o->current, &ignored) ||
             task_is_final(o->current.state))
             continue;
-        prepare(q, o);
+        calendar_reapply_prepare(q, o);
         ready++;
     }
     c->tries++;
     c->at = 0;
-    return ready ? submit_all(q) : withdraw_each(q, r);
+    return ready ? calendar_reapply_submit_all(q) : calendar_reapply_withdraw_each(q, r);
 }
 
-static enum handled next_page(struct request *q, struct reader *r)
+static enum handled calendar_reapply_next_page(struct request *q, struct reader *r)
 {
     struct calendar_reapply_run *c = q->calendar_reapply_run;
     struct task_page page = { 0 };
@@ -155,10 +157,10 @@ static enum handled next_page(struct request *q, struct reader *r)
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     arena_reset(&c->page);
     enum err rc = reader_list(r, &f, &c->page, &page, &e);
-    c->v = rc ? NULL : arena_array(&c->page, struct one, page.tasks.n + 1);
+    c->v = rc ? NULL : arena_array(&c->page, struct calendar_reapply_task, page.tasks.n + 1);
     if (!c->v) {
-        log_warn("reconsider_failed", kv_str("calendar", c->calendar), kv_err(&e));
-        return over(c); /* the change is made and is answered as such */
+        log_warn("calendar_reapply_failed", kv_str("calendar", c->calendar), kv_err(&e));
+        return calendar_reapply_end(c); /* the calendar is changed, and the answer says so */
     }
     c->n = page.tasks.n;
     c->more = page.more;
@@ -166,21 +168,23 @@ static enum handled next_page(struct request *q, struct reader *r)
     c->tries = 0;
     for (size_t i = 0; i < c->n; i++) {
         c->v[i].current = page.tasks.v[i];
-        prepare(q, &c->v[i]);
+        calendar_reapply_prepare(q, &c->v[i]);
     }
-    return c->n ? submit_all(q) : c->more ? request_later(q, next_page) : over(c);
+    return c->n      ? calendar_reapply_submit_all(q)
+           : c->more ? request_later(q, calendar_reapply_next_page)
+                     : calendar_reapply_end(c);
 }
 
-static enum handled withdraw_each(struct request *q, struct reader *r)
+static enum handled calendar_reapply_withdraw_each(struct request *q, struct reader *r)
 {
     struct calendar_reapply_run *c = q->calendar_reapply_run;
     (void)r;
     while (c->at < c->n) {
-        const struct one *o = &c->v[c->at++];
-        if (o->state == ONE_WRITTEN)
-            return withdraw_claimed_then(q, &o->next, withdraw_each);
+        const struct calendar_reapply_task *o = &c->v[c->at++];
+        if (o->state == REAPPLY_WRITTEN)
+            return withdraw_claimed_then(q, &o->next, calendar_reapply_withdraw_each);
     }
-    return c->more ? request_later(q, next_page) : over(c);
+    return c->more ? request_later(q, calendar_reapply_next_page) : calendar_reapply_end(c);
 }
 
 enum handled calendar_reapply(struct request *q, struct str calendar)
@@ -188,5 +192,5 @@ enum handled calendar_reapply(struct request *q, struct str calendar)
     q->calendar_reapply_run = arena_new(&q->arena, struct calendar_reapply_run);
     *q->calendar_reapply_run = (struct calendar_reapply_run){ .q = q, .calendar = calendar };
     arena_init(&q->calendar_reapply_run->page, PAGE_ARENA);
-    return request_later(q, next_page);
+    return request_later(q, calendar_reapply_next_page);
 }

@@ -1,14 +1,19 @@
 #pragma once
-/* api/resource/calendar_reapply.h - a calendar has changed: the tasks that go by it are made to think again, as an edit of each would.
+/* api/resource/calendar_reapply.h - after a calendar was changed, updates the tasks that use it, as an edit of each
+ * task would.
  *
- * The book has the new calendar already, so whoever plans from now on plans by it. Each task gets the next version, which refuses what
- * was planned by the old one, and a cursor that looks at every day from now on anew; what was spawned and has not fired is withdrawn.
- * A crash in between leaves the rest of them as they were: occurrences of the next seconds by the old calendar, and times that the new one
- * adds before the next known one; the same PUT again mends it. */
+ * The catalog cache already has the new calendar, so the spawner uses it from now on. For each task:
+ * - The version is incremented. This refuses whatever was planned with the old calendar.
+ * - The cursor is computed again, so that every day from now on is checked against the new calendar.
+ * - Occurrences that were spawned and have not fired are withdrawn.
+ *
+ * If the process dies halfway, the remaining tasks keep their old state: occurrences of the next seconds follow the old
+ * calendar, and times that the new calendar adds before the next known time are missed. Sending the same PUT again
+ * repairs this. */
 #include "api/server/request.h"
 
-/* Tasks that go by a calendar and are not over. */
+/* A filter for the tasks that use a calendar and are not in a final state. Any thread. */
 struct task_filter calendar_users(int32_t tenant, struct str calendar, size_t limit);
 
-/* After the commit; ends in the answer that q has. */
+/* Call it after the commit. At its end the answer that q has is sent. The thread that owns the request; passes q on. */
 enum handled calendar_reapply(struct request *q, struct str calendar);

@@ -1,5 +1,6 @@
-/* Business calendars (R1.5). A calendar is what its user wrote, as JSON or as an iCalendar file, kept as one document. Tasks name it: so
- * it can not go while one does, and when it changes, all that was spawned by it and has not fired is made anew (api/resource/calendar_reapply.c). */
+/* Business calendars. A calendar is stored as one document, as its user wrote it: JSON, or the dates of an iCalendar
+ * file. Tasks name calendars. So a calendar can not be deleted while a task uses it, and when it changes, the
+ * occurrences that were spawned with it and have not fired are made again (calendar_reapply.c). */
 #include "api/resource/calendar_reapply.h"
 #include "api/resource/change.h"
 #include "api/server/internal.h"
@@ -8,12 +9,12 @@
 #include "core/time/calendar_json.h"
 #include "port/ical.h"
 
-enum { USERS_TOLD = 3, YEARS_BACK = 1, YEARS_AHEAD = 10, YEAR_DAYS = 366, ALL_WEEKDAYS = 0x7f, WEEKEND = 0x41 };
+enum { USERS_SHOWN = 3, YEARS_BACK = 1, YEARS_AHEAD = 10, YEAR_DAYS = 366, ALL_WEEKDAYS = 0x7f, WEEKEND = 0x41 };
 
 /* ---- reading ---- */
 
-static enum err read_doc(struct request *q, const struct catalog_entry *entry, struct calendar_doc *ret,
-                         struct error *e)
+static enum err calendars_read_doc(struct request *q, const struct catalog_entry *entry, struct calendar_doc *ret,
+                                   struct error *e)
 {
     enum err rc = calendar_doc_read(entry->doc, &q->arena, ret, e);
     if (rc && rc != ERR_LIMIT)
@@ -21,24 +22,24 @@ static enum err read_doc(struct request *q, const struct catalog_entry *entry, s
     return rc;
 }
 
-static void write_calendar(struct jw *w, const struct catalog_entry *entry, const struct calendar_doc *doc)
+static void calendars_write(struct jw *w, const struct catalog_entry *entry, const struct calendar_doc *doc)
 {
     jw_object(w);
     jw_kv_str(w, "name", entry->name);
     calendar_doc_write(w, doc);
-    entry_members(w, entry);
+    catalog_entry_members(w, entry);
     jw_object_end(w);
 }
 
-/* In a list the dates are counted: there may be thousands. */
-static void write_brief(struct jw *w, const struct catalog_entry *entry, const struct calendar_doc *doc)
+/* A list shows the number of dates only: there may be thousands. */
+static void calendars_write_brief(struct jw *w, const struct catalog_entry *entry, const struct calendar_doc *doc)
 {
     jw_object(w);
     jw_kv_str(w, "name", entry->name);
     calendar_head_write(w, doc);
     jw_kv_i64(w, "excluded_count", (int64_t)doc->excluded_count);
     jw_kv_i64(w, "included_count", (int64_t)doc->included_count);
-    entry_members(w, entry);
+    catalog_entry_members(w, entry);
     jw_object_end(w);
 }
 
@@ -60,9 +61,9 @@ enum handled calendars_list(struct request *q, struct reader *r)
     jw_array(&w);
     for (size_t i = 0; i < found.entries.n; i++) {
         struct calendar_doc doc;
-        if (read_doc(q, &found.entries.v[i], &doc, &e))
+        if (calendars_read_doc(q, &found.entries.v[i], &doc, &e))
             return request_fail(q, &e);
-        write_brief(&w, &found.entries.v[i], &doc);
+        calendars_write_brief(&w, &found.entries.v[i], &doc);
     }
     jw_array_end(&w);
     struct pagination p = { .limit = page.limit, .total = -1, .more = found.more && found.entries.n };
@@ -78,28 +79,29 @@ enum handled calendars_get(struct request *q, struct reader *r)
     struct error e = { 0 };
     struct catalog_entry entry;
     struct calendar_doc doc;
-    if (!request_takes_no_query(q))
+    if (!request_check_no_query(q))
         return HANDLED_DONE;
     enum err rc = reader_catalog_get(r, q->who.tenant, CATALOG_CALENDAR, q->name, &q->arena, &entry, &e);
     if (rc == ERR_NOT_FOUND)
         return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such calendar");
-    if (rc || read_doc(q, &entry, &doc, &e))
+    if (rc || calendars_read_doc(q, &entry, &doc, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
-    write_calendar(&w, &entry, &doc);
+    calendars_write(&w, &entry, &doc);
     respond_etag(&q->response, entry.version);
     return HANDLED_DONE;
 }
 
 /* ---- writing ---- */
 
-/* Of an iCalendar file only. */
+/* Query parameters for iCalendar files. */
 struct import_options {
     int weekends; /* 1: exclude */
     struct str time_zone;
 };
 
-static enum err read_import(struct request *q, bool is_ical, struct import_options *ret, struct error *e)
+static enum err calendars_read_import_options(struct request *q, bool is_ical, struct import_options *ret,
+                                              struct error *e)
 {
     static const char *const weekends[] = { "exclude", NULL };
     static const struct query_field fields[] = {
@@ -110,13 +112,13 @@ static enum err read_import(struct request *q, bool is_ical, struct import_optio
     return query_read(q->query, fields, is_ical ? array_count(fields) : 0, ret, &q->arena, e);
 }
 
-static enum err import(struct request *q, const struct import_options *import, struct calendar_doc *ret,
-                       struct error *e)
+static enum err calendars_import(struct request *q, const struct import_options *options, struct calendar_doc *ret,
+                                 struct error *e)
 {
     const struct api_setup *setup = &q->server->setup;
     int32_t today = (int32_t)day_of_second(floor_div(q->now_ms, 1000));
     cleanup_with(tz_unrefp) struct tz *zone = NULL;
-    if (import->time_zone.n && zoneinfo_get(setup->zones, import->time_zone, &zone, e))
+    if (options->time_zone.n && zoneinfo_get(setup->zones, options->time_zone, &zone, e))
         return e->code;
     struct ical_options o = { .from_day = today - YEARS_BACK * YEAR_DAYS,
                               .until_day = today + YEARS_AHEAD * YEAR_DAYS,
@@ -127,30 +129,30 @@ static enum err import(struct request *q, const struct import_options *import, s
     if (rc)
         return rc;
     *ret = (struct calendar_doc){ .description = dates.name,
-                                  .excluded_weekdays = import->weekends ? WEEKEND : 0,
+                                  .excluded_weekdays = options->weekends ? WEEKEND : 0,
                                   .excluded = dates.v,
                                   .excluded_count = dates.n };
     return ERR_OK;
 }
 
-static enum err read_body(struct request *q, struct calendar_doc *ret, struct error *e)
+static enum err calendars_read_body(struct request *q, struct calendar_doc *ret, struct error *e)
 {
     struct import_options options;
     bool is_ical = media_type_is_ical(q->head.content_type);
-    if (read_import(q, is_ical, &options, e))
+    if (calendars_read_import_options(q, is_ical, &options, e))
         return e->code;
     if (is_ical)
-        return import(q, &options, ret, e);
+        return calendars_import(q, &options, ret, e);
     if (!q->body.n)
         return error_set(e, ERR_INVALID, "the body must be a JSON object");
     return calendar_doc_read(buf_str(&q->body), &q->arena, ret, e);
 }
 
-static enum err make_calendar(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err calendars_make(struct request *q, struct reader *r, struct change *c, struct error *e)
 {
     (void)r;
     struct calendar_doc doc;
-    if (read_body(q, &doc, e))
+    if (calendars_read_body(q, &doc, e))
         return e->code;
     if (doc.excluded_weekdays == ALL_WEEKDAYS && !doc.included_count)
         return error_field(e, "excluded_weekdays", "leaves no day: a task with this calendar would never run");
@@ -162,56 +164,57 @@ static enum err make_calendar(struct request *q, struct reader *r, struct change
     if (change_set_doc(q, c, e))
         return e->code;
     w = respond_json(&q->response, c->exists ? 200 : 201);
-    write_calendar(&w, &c->v[0].entry, &doc);
+    calendars_write(&w, &c->v[0].entry, &doc);
     respond_etag(&q->response, c->v[0].entry.version);
     return ERR_OK;
 }
 
-static enum handled changed(struct request *q)
+static enum handled calendars_on_changed(struct request *q)
 {
     return q->change->exists ? calendar_reapply(q, q->change->name) : HANDLED_DONE;
 }
 
-static struct change calendar_change(const struct request *q)
+static struct change calendars_change(const struct request *q)
 {
     return (struct change){ .kind = CATALOG_CALENDAR, .tenant = q->who.tenant, .name = q->name, .what = "calendar" };
 }
 
 enum handled calendars_put(struct request *q, struct reader *r)
 {
-    struct change c = calendar_change(q);
-    c.make = make_calendar;
-    c.then = changed;
+    struct change c = calendars_change(q);
+    c.make = calendars_make;
+    c.then = calendars_on_changed;
     return change_begin(q, r, c);
 }
 
-/* "'Daily report' (id), …", those that use it. */
-static enum err refuse_used(const struct task_page *users, struct error *e)
+/* "Daily report (id), …": the tasks that use the calendar. */
+static enum err calendars_refuse_used(const struct task_page *users, struct error *e)
 {
     cleanup_with(buf_release) struct buf names;
     buf_init(&names, 2048);
-    for (size_t i = 0; i < min_of(users->tasks.n, (size_t)USERS_TOLD); i++) {
+    for (size_t i = 0; i < min_of(users->tasks.n, (size_t)USERS_SHOWN); i++) {
         char id[UUID_TEXT + 1], name[64];
         const struct task *t = &users->tasks.v[i];
         uuid_format(t->id, id);
         snprintf(name, sizeof name, STR_FMT, STR_ARG(str_utf8_cut(t->name, sizeof name - 1)));
         buf_printf(&names, "%s%s%s%s%s", i ? ", " : "", name, name[0] ? " (" : "", id, name[0] ? ")" : "");
     }
-    return error_set(e, ERR_CONFLICT, "is used by recurring tasks: %s%s; change or cancel them first", buf_cstr(&names),
-                     users->tasks.n > USERS_TOLD ? " and others" : "");
+    return error_set(e, ERR_CONFLICT, "the calendar is used by recurring tasks: %s%s; change or cancel them first",
+                     buf_cstr(&names), users->tasks.n > USERS_SHOWN ? " and others" : "");
 }
 
-/* The store looks too, in the transaction: what is created in between makes the removal fail, and we come here again. */
-static enum err make_gone(struct request *q, struct reader *r, struct change *c, struct error *e)
+/* The store checks this again in its transaction: if a task is created in between, the removal fails and starts
+ * again. */
+static enum err calendars_make_removed(struct request *q, struct reader *r, struct change *c, struct error *e)
 {
     struct task_page users = { 0 };
-    struct task_filter f = calendar_users(q->who.tenant, c->name, USERS_TOLD + 1);
+    struct task_filter f = calendar_users(q->who.tenant, c->name, USERS_SHOWN + 1);
     if (!c->exists)
-        return change_missing(c, e);
+        return change_not_found(c, e);
     if (reader_list(r, &f, &q->arena, &users, e))
         return e->code;
     if (users.tasks.n)
-        return refuse_used(&users, e);
+        return calendars_refuse_used(&users, e);
     c->v[0].remove = true;
     respond_nothing(&q->response);
     return ERR_OK;
@@ -219,7 +222,7 @@ static enum err make_gone(struct request *q, struct reader *r, struct change *c,
 
 enum handled calendars_delete(struct request *q, struct reader *r)
 {
-    struct change c = calendar_change(q);
-    c.make = make_gone;
-    return request_takes_no_query(q) ? change_begin(q, r, c) : HANDLED_DONE;
+    struct change c = calendars_change(q);
+    c.make = calendars_make_removed;
+    return request_check_no_query(q) ? change_begin(q, r, c) : HANDLED_DONE;
 }

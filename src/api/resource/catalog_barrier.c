@@ -5,39 +5,41 @@
 #include "api/server/internal.h"
 #include "api/server/timers.h"
 
-/* The store, the timer and whoever begins it each have a part in it. A part ends when it has been played, or when it is called off; who ends
- * the last one goes on with the request, so nobody touches the server behind its back. */
-struct heed {
+/* Three users hold the wait: the store, the timer, and catalog_barrier_wait itself. A user ends when it has been
+ * called, or when it is cancelled. The last one to end continues with the request. So nothing touches the server after
+ * the request has continued. */
+struct barrier_wait {
     struct store_barrier barrier;
     struct timer timer;
     struct request *q;
     struct store *store;
     struct timers *timers;
     void (*then)(struct request *q);
-    atomic_int parts;
+    atomic_int users;
     atomic_bool late;
 };
 
-static void end_parts(struct heed *h, int parts)
+static void catalog_barrier_unref(struct barrier_wait *h, int users)
 {
-    if (atomic_fetch_sub(&h->parts, parts) > parts)
+    if (atomic_fetch_sub(&h->users, users) > users)
         return;
-    struct heed over = { .q = h->q, .then = h->then };
+    struct barrier_wait over = { .q = h->q, .then = h->then };
     free(h);
     over.then(over.q);
 }
 
-static void timed_out(struct timer *timer)
+static void catalog_barrier_on_timeout(struct timer *timer)
 {
-    struct heed *h = container_of(timer, struct heed, timer);
+    struct barrier_wait *h = container_of(timer, struct barrier_wait, timer);
+    assert_owned(timers_thread(h->timers));
     atomic_store(&h->late, true);
-    end_parts(h, store_barrier_cancel(h->store, &h->barrier) ? 2 : 1);
+    catalog_barrier_unref(h, store_barrier_cancel(h->store, &h->barrier) ? 2 : 1);
 }
 
-static void heeded(struct store_barrier *barrier)
+static void catalog_barrier_on_applied(struct store_barrier *barrier)
 {
-    struct heed *h = container_of(barrier, struct heed, barrier);
-    end_parts(h, timers_cancel(h->timers, &h->timer) ? 2 : 1);
+    struct barrier_wait *h = container_of(barrier, struct barrier_wait, barrier);
+    catalog_barrier_unref(h, timers_cancel(h->timers, &h->timer) ? 2 : 1);
 }
 
 void catalog_barrier_wait(struct request *q, void (*then)(struct request *q))
@@ -47,17 +49,17 @@ void catalog_barrier_wait(struct request *q, void (*then)(struct request *q))
         then(q);
         return;
     }
-    struct heed *h = xnew(*h);
-    h->barrier.done = heeded;
-    h->timer.fire = timed_out;
+    struct barrier_wait *h = xnew(*h);
+    h->barrier.done = catalog_barrier_on_applied;
+    h->timer.fire = catalog_barrier_on_timeout;
     h->q = q;
     h->store = store;
     h->timers = q->server->timers;
     h->then = then;
-    h->parts = 3;
+    h->users = 3;
     timers_add(h->timers, &h->timer, CATALOG_BARRIER_MS);
     store_barrier_wait(store, &h->barrier);
     bool too_late = atomic_load(&h->late) &&
-                    store_barrier_cancel(store, &h->barrier); /* it fired before there was anything to call off */
-    end_parts(h, too_late ? 2 : 1);
+                    store_barrier_cancel(store, &h->barrier); /* the timer fired before there was a barrier to cancel */
+    catalog_barrier_unref(h, too_late ? 2 : 1);
 }

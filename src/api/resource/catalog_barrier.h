@@ -1,10 +1,12 @@
 #pragma once
-/* api/resource/catalog_barrier.h - what one node acknowledges, the others heed: a change of the catalog, or a key that is taken away, is answered when every other
- * node that lives goes by it, or when CATALOG_BARRIER_MS are over (docs/decisions/0017). Where no other node writes to the store nothing is
- * waited for. */
+/* api/resource/catalog_barrier.h - waits until every other live node has applied a catalog change or a key revocation,
+ * at most CATALOG_BARRIER_MS, so that the answer to the client holds on all nodes
+ * (docs/decisions/0017-what-one-node-acknowledges-the-others-heed.md). If no other node writes to the store, it does
+ * not wait. */
 #include "api/server/request.h"
 
 enum { CATALOG_BARRIER_MS = 250 };
 
-/* After the commit. then is called once, on any thread, perhaps before it returns; the request must be suspended. */
+/* Call it after the commit, on the thread that owns the request, which must be suspended; passes q on. `then` is called
+ * once, on any thread, perhaps before this returns. */
 void catalog_barrier_wait(struct request *q, void (*then)(struct request *q));

@@ -1,5 +1,6 @@
-/* The answer is written before the commit, because its record goes with it: so an entry's next version is foretold, which the
- * operation's own expectation makes true. `done` is called in the order of the commits, so the book never goes back. */
+/* The answer is written before the commit, because the idempotency record holds it. So it names the next version of the
+ * entry in advance; the operation succeeds only if that version comes true. The writer calls `done` in the order of the
+ * commits, so the catalog cache never goes back to an older version. */
 #include "api/resource/change.h"
 
 #include "api/resource/catalog_barrier.h"
@@ -10,9 +11,9 @@
 
 enum { TRIES_MAX = 8 };
 
-static route_handler attempt;
+static route_handler change_attempt;
 
-enum err change_missing(const struct change *c, struct error *e)
+enum err change_not_found(const struct change *c, struct error *e)
 {
     return error_set(e, ERR_NOT_FOUND, "there is no such %s", c->what);
 }
@@ -20,70 +21,69 @@ enum err change_missing(const struct change *c, struct error *e)
 enum err change_set_doc(struct request *q, struct change *c, struct error *e)
 {
     if (c->doc->full)
-        return error_set(e, ERR_LIMIT, "is larger than a %s may be", c->what);
-    return arena_str(&q->arena, buf_str(c->doc), &c->v[0].entry.doc)
-               ? ERR_OK
-               : error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+        return error_set(e, ERR_LIMIT, "the %s is larger than the store accepts", c->what);
+    return arena_str(&q->arena, buf_str(c->doc), &c->v[0].entry.doc) ? ERR_OK : error_no_room(e);
 }
 
 /* ---- after the commit ---- */
 
-/* What else goes with a change is for nobody to look up. */
-static void tell_all(struct request *q, struct change *c)
+/* Only v[0] is in the catalog cache: nobody looks up the second entry. */
+static void change_apply_to_cache(struct request *q, struct change *c)
 {
     const struct api_setup *setup = &q->server->setup;
     struct error e = { 0 };
     if (c->v[0].remove)
         catalog_cache_remove(setup->catalog, c->tenant, c->kind, c->name);
     else if (catalog_cache_keep(setup->catalog, take(c->item), &e))
-        log_error("book_failed", kv_str("name", c->name), kv_err(&e));
+        log_error("catalog_cache_failed", kv_str("name", c->name), kv_err(&e));
     if (setup->catalog_changed)
         setup->catalog_changed(setup->context);
 }
 
-static void heeded(struct request *q)
+static void change_on_applied(struct request *q)
 {
     if (!q->change->then || q->change->then(q) == HANDLED_DONE)
         request_answer(q);
 }
 
-/* True if the answer is there; false if it was begun anew. */
-static bool resolve_conflict(struct request *q)
+/* True: the request is answered. False: it starts again. */
+static bool change_resolve_conflict(struct request *q)
 {
     if (q->head.if_match.n) {
-        request_refuse(q, PROBLEM_PRECONDITION, "it was changed since you read it; read it again");
+        request_refuse(q, PROBLEM_PRECONDITION,
+                       "it was changed since you read it; read it again and send its new ETag");
         return true;
     }
     if (++q->change->tries >= TRIES_MAX) {
-        request_refuse(q, PROBLEM_CONFLICT, "it changes faster than this can be done; try again");
+        request_refuse(q, PROBLEM_CONFLICT, "other requests changed it first, several times; try again");
         return true;
     }
-    request_later(q, attempt);
+    request_later(q, change_attempt);
     return false;
 }
 
-static void change_done(struct op *op)
+static void change_on_written(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     struct change *c = q->change;
     if (op->rc) {
         catalog_cache_item_free(take(c->item));
-        if (op->rc == ERR_UNAVAILABLE) /* perhaps it was committed all the same */
+        if (op->rc == ERR_UNAVAILABLE) /* it may have been committed nevertheless */
             uncertain_writes_add(&q->server->uncertain_writes, c->tenant, c->kind, c->name);
     }
     if (request_is_replay(op)) {
         request_later(q, request_replay_stored);
         return;
     }
-    bool lost = op->rc == ERR_CONFLICT || op->rc == ERR_NOT_FOUND; /* another was faster */
+    bool lost = op->rc == ERR_CONFLICT || op->rc == ERR_NOT_FOUND; /* another change came first */
     if (lost && strcmp(op->error.field, "calendar") != 0) {
-        if (!resolve_conflict(q))
+        if (!change_resolve_conflict(q))
             return;
     } else if (op->rc) {
         request_fail(q, &op->error);
     } else {
-        tell_all(q, c);
-        catalog_barrier_wait(q, heeded);
+        change_apply_to_cache(q, c);
+        catalog_barrier_wait(q, change_on_applied);
         return;
     }
     request_answer(q);
@@ -91,7 +91,7 @@ static void change_done(struct op *op)
 
 /* ---- one attempt ---- */
 
-static enum err read_current(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err change_read_current(struct request *q, struct reader *r, struct change *c, struct error *e)
 {
     enum err rc = reader_catalog_get(r, c->tenant, c->kind, c->name, &q->arena, &c->current, e);
     c->exists = rc == ERR_OK;
@@ -100,7 +100,7 @@ static enum err read_current(struct request *q, struct reader *r, struct change 
     return rc == ERR_NOT_FOUND ? ERR_OK : rc;
 }
 
-static void prepare(struct request *q, struct change *c)
+static void change_prepare(struct request *q, struct change *c)
 {
     c->n = 1;
     c->v[0] = (struct catalog_change){
@@ -114,45 +114,46 @@ static void prepare(struct request *q, struct change *c)
     };
 }
 
-static enum handled submit(struct request *q, struct change *c)
+static enum handled change_submit(struct request *q, struct change *c)
 {
     q->write.catalog = (struct op_catalog){
         .op = { .kind = OP_CATALOG }, .v = c->v, .n = c->n, .now_ms = q->now_ms, .idempotency = request_record(q)
     };
-    return request_submit(q, change_done);
+    return request_submit(q, change_on_written);
 }
 
-static enum handled attempt(struct request *q, struct reader *r)
+static enum handled change_attempt(struct request *q, struct reader *r)
 {
     struct change *c = q->change;
     struct error e = { 0 };
     q->now_ms = clock_wall_ms(q->server->setup.clock);
-    if (read_current(q, r, c, &e))
+    if (change_read_current(q, r, c, &e))
         return request_fail(q, &e);
     bool matches = c->exists ? if_match_allows(q->head.if_match, c->current.version) : q->head.if_match.n == 0;
     cleanup_with(buf_release) struct buf doc;
     buf_init(&doc, CATALOG_DOC_MAX);
     c->doc = &doc;
-    prepare(q, c);
+    change_prepare(q, c);
     if (c->make(q, r, c, &e))
         return request_fail(q, &e);
-    if (!matches) /* only now: what is not there at all is 404 */
-        return request_refuse(q, PROBLEM_PRECONDITION, "it was changed since you read it; read it again");
+    if (!matches) /* only now: if the entry does not exist, `make` answers 404 */
+        return request_refuse(q, PROBLEM_PRECONDITION,
+                              "it was changed since you read it; read it again and send its new ETag");
     if (!c->v[0].remove && catalog_cache_read(&c->v[0].entry, &c->item, &e))
-        return request_fail(q, &e); /* nobody could make use of it */
-    return submit(q, c);
+        return request_fail(q, &e); /* no node could use such an entry */
+    return change_submit(q, c);
 }
 
 enum handled change_begin(struct request *q, struct reader *r, struct change c)
 {
     q->change = arena_new(&q->arena, struct change);
     *q->change = c;
-    return attempt(q, r);
+    return change_attempt(q, r);
 }
 
-/* ---- what these resources share ---- */
+/* ---- shared by the resources ---- */
 
-enum err request_object(struct request *q, struct json_doc *ret, struct error *e)
+enum err request_read_object(struct request *q, struct json_doc *ret, struct error *e)
 {
     enum err rc = json_parse(q->body.n ? buf_str(&q->body) : S("{}"), ret, e);
     if (rc == ERR_OK && !json_is_object(ret->root)) {
@@ -162,7 +163,7 @@ enum err request_object(struct request *q, struct json_doc *ret, struct error *e
     return rc;
 }
 
-bool request_takes_no_query(struct request *q)
+bool request_check_no_query(struct request *q)
 {
     struct error e = { 0 };
     if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) == ERR_OK)
@@ -171,8 +172,8 @@ bool request_takes_no_query(struct request *q)
     return false;
 }
 
-enum err catalog_all(struct request *q, struct reader *r, enum catalog_kind kind, int32_t tenant,
-                     struct catalog_entries *ret, struct error *e)
+enum err catalog_read_all(struct request *q, struct reader *r, enum catalog_kind kind, int32_t tenant,
+                          struct catalog_entries *ret, struct error *e)
 {
     struct catalog_filter f = { .kind = kind, .tenant = tenant, .limit = CATALOG_LIST_MAX };
     struct catalog_entries all = { 0 };
@@ -210,7 +211,7 @@ bool name_page_read(struct request *q, struct name_page *ret)
     return false;
 }
 
-void entry_members(struct jw *w, const struct catalog_entry *entry)
+void catalog_entry_members(struct jw *w, const struct catalog_entry *entry)
 {
     jw_kv_i64(w, "version", entry->version);
     jw_kv_time(w, "created_at", entry->created_ms);

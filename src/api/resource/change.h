@@ -1,7 +1,12 @@
 #pragma once
-/* api/resource/change.h - a change of the catalog (queues, calendars, tenants): what is there is read, its resource says what it becomes, the
- * writer puts it there if it still is what was read; else all is done again from the start, a few times. After the commit the book
- * knows it, who decides by it is told, and once other nodes heed it the answer goes out. */
+/* api/resource/change.h - changes an entry of the catalog (queues, calendars, tenants):
+ * 1. Reads the current entry.
+ * 2. `make`, a function of the resource, decides what the entry becomes and writes the answer.
+ * 3. The writer stores it if the entry is still the one that was read. If not, all starts again, up to 8 times.
+ * 4. After the commit: updates the catalog cache, tells the node, waits until the other nodes have applied the change
+ *    (catalog_barrier.h), and answers.
+ *
+ * All functions run on a pool thread that owns the request. */
 #include "api/server/request.h"
 #include "base/json/json.h"
 
@@ -12,12 +17,12 @@ struct change {
     int32_t tenant;
     struct str name;
     const char *what; /* "queue", for sentences */
-    /* Says what is to become of it: fills `entry.doc` or `remove` of v[0], adds v[1] if something else goes with it, and writes the
-     * answer. Called again, from the start, when another was faster. */
+    /* Decides what the entry becomes: fills in `entry.doc` or `remove` of v[0], adds v[1] if a second entry changes
+     * with it, and writes the answer. Called again from the start if another change came first. */
     enum err (*make)(struct request *q, struct reader *r, struct change *c, struct error *e);
-    enum handled (*then)(struct request *q); /* after the commit, in place of the answer; may be NULL */
+    enum handled (*then)(struct request *q); /* called after the commit in place of the answer; may be NULL */
 
-    struct catalog_entry current; /* what was read; `exists` says whether there was one */
+    struct catalog_entry current; /* the entry that was read; `exists` says whether there was one */
     bool exists;
     struct catalog_change v[CHANGES_MAX];
     size_t n;
@@ -26,31 +31,31 @@ struct change {
     int tries;
 };
 
-/* c is copied. The name need not be that of the path. */
+/* Starts a change. c is copied. The name need not be the one in the path. May pass q on. */
 enum handled change_begin(struct request *q, struct reader *r, struct change c);
 
-/* The doc that make has written into c->doc becomes v[0]'s. */
+/* Makes the document that `make` wrote into c->doc the document of v[0]. */
 enum err change_set_doc(struct request *q, struct change *c, struct error *e) must_use;
 
 /* ERR_NOT_FOUND, "there is no such queue". */
-enum err change_missing(const struct change *c, struct error *e);
+enum err change_not_found(const struct change *c, struct error *e);
 
-/* The body as a JSON object; empty: {}. */
-enum err request_object(struct request *q, struct json_doc *ret, struct error *e) must_use;
+/* The body as a JSON object; an empty body is {}. */
+enum err request_read_object(struct request *q, struct json_doc *ret, struct error *e) must_use;
 
-/* Refuses parameters that a route does not have. False: the answer is there. */
-bool request_takes_no_query(struct request *q);
+/* For routes without query parameters: refuses any parameter. False: the request is answered. */
+bool request_check_no_query(struct request *q);
 
 /* All entries of a kind, in the request's arena. */
-enum err catalog_all(struct request *q, struct reader *r, enum catalog_kind kind, int32_t tenant,
-                     struct catalog_entries *ret, struct error *e) must_use;
+enum err catalog_read_all(struct request *q, struct reader *r, enum catalog_kind kind, int32_t tenant,
+                          struct catalog_entries *ret, struct error *e) must_use;
 
-/* For lists of named things: ?limit= and ?cursor=, the name that the page before ended with. */
+/* Parameters of lists ordered by name: ?limit= and ?cursor=, the last name of the previous page. */
 struct name_page {
     int64_t limit;
     struct str after;
 };
-bool name_page_read(struct request *q, struct name_page *ret); /* false: the answer is there */
+bool name_page_read(struct request *q, struct name_page *ret); /* false: the request is answered */
 
-/* version, created_at and updated_at, as an entry's view shows them. */
-void entry_members(struct jw *w, const struct catalog_entry *entry);
+/* Writes version, created_at and updated_at of an entry. */
+void catalog_entry_members(struct jw *w, const struct catalog_entry *entry);

@@ -1,20 +1,24 @@
 #pragma once
-/* api/resource/dedupe.h - what becomes of new tasks that name a dedupe_key (R1.11).
+/* api/resource/dedupe.h - creates tasks that have a dedupe_key.
  *
- * A key belongs to the task that was made with it, until the window of that task is over. Who comes second gets that task
- * (RETURN), or moves it to the new time (RESCHEDULE); where it has fired already there is nothing to move, and the new task
- * takes the key over. Only creates that name a key come here: all others read nothing. */
+ * A key belongs to the task that was created with it, until the window of that task ends. If a second create names the
+ * key:
+ * - RETURN: it gets the first task.
+ * - RESCHEDULE: it moves the first task to the new time. If the first task has fired already, the new task is created
+ *   and takes over the key.
+ *
+ * Creates without a dedupe_key do not come here: they read nothing from the store. */
 #include "api/server/request.h"
 
-/* One body of a create, and what became of it. */
+/* One body of a create, and its result. */
 struct creation {
-    const struct task *asked;  /* what it asks for; NULL: it was refused */
-    const struct error *error; /* why */
-    const struct task *task;   /* what is made, or was found, as it will be */
-    bool found;                /* by its key */
+    const struct task *asked;  /* the task that the body asks for; NULL: the body was refused */
+    const struct error *error; /* why it was refused */
+    const struct task *task;   /* the task that is created, or was found, as it will be stored */
+    bool found;                /* an existing task holds the key */
 };
 
-/* Goes on with the creations when their keys are known, and ends in an answer: `answer` writes it, from what was decided; it may
- * be asked again when things have changed meanwhile. On an API thread, or with r NULL on the HTTP thread. */
+/* Creates the tasks and answers. `answer` writes the answer from the decisions; it is called again if something changed
+ * meanwhile. A pool thread, or with r NULL the HTTP thread of the request; passes q on. */
 enum handled dedupe_create(struct request *q, struct reader *r, struct creation *v, size_t n,
                            void (*answer)(struct request *q, const struct creation *v, size_t n));

@@ -1,11 +1,11 @@
-/* The dead letters: what failed after all its retries, occurrences of recurring tasks among them, until someone retries, mends or
- * archives it. How that is done is in edit.c, like all that users do to tasks; the re-drive of many is a job. */
+/* The dead-letter queue: tasks that failed after all retries, and occurrences of recurring tasks, until a user retries,
+ * edits or archives them. Those actions are in edit.c, like all changes of tasks; a re-drive of many tasks is a job. */
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 
 enum { GROUPS_MAX = 1000 };
 
-static enum handled list_causes(struct request *q, struct reader *r)
+static enum handled dlq_list_causes(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct cause_groups groups = { 0 };
@@ -37,14 +37,14 @@ enum handled dlq_list(struct request *q, struct reader *r)
     if (!listing_read(q, LISTING_DLQ, &l))
         return HANDLED_DONE;
     if (l.group_by)
-        return list_causes(q, r);
+        return dlq_list_causes(q, r);
     return listing_answer(
         q, r, &l,
         (struct task_filter){
             .states = 1U << TASK_FAILED, .occurrences = true, .by_resolved = true, .resolved = l.resolved == 2 });
 }
 
-/* With every attempt and what each of them got as output. */
+/* With every attempt and its output. */
 enum handled dlq_get(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -52,7 +52,6 @@ enum handled dlq_get(struct request *q, struct reader *r)
     if (request_get_task(q, r, &t, &e))
         return request_fail(q, &e);
     if (t.state != TASK_FAILED)
-        return request_refuse(q, PROBLEM_NOT_FOUND,
-                              "it is not among the dead letters: it has not failed, or was retried");
+        return request_refuse(q, PROBLEM_NOT_FOUND, "the task is not a dead letter: it has not failed, or was retried");
     return tasks_get(q, r);
 }

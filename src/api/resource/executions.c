@@ -1,22 +1,26 @@
-/* What became of a task: its attempts, and of a recurring one its occurrences. */
+/* The history of a task: its attempts and, of a recurring task, its occurrences. */
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
 
-struct params {
+struct executions_query {
     unsigned results;
     int64_t limit;
     struct uuid cursor;
 };
 
 static const struct query_field fields[] = {
-    { .name = "status", .kind = QUERY_RESULTS, .offset = offsetof(struct params, results) },
-    { .name = "limit", .kind = QUERY_I64, .offset = offsetof(struct params, limit), .min = 1, .max = LIST_MAX },
-    { .name = "cursor", .kind = QUERY_ID, .offset = offsetof(struct params, cursor) },
+    { .name = "status", .kind = QUERY_RESULTS, .offset = offsetof(struct executions_query, results) },
+    { .name = "limit",
+      .kind = QUERY_I64,
+      .offset = offsetof(struct executions_query, limit),
+      .min = 1,
+      .max = LIST_MAX },
+    { .name = "cursor", .kind = QUERY_ID, .offset = offsetof(struct executions_query, cursor) },
 };
 
-/* The attempt under way is no row yet: it is shown from its task. */
-static void write_running(struct jw *w, const struct task *t, int64_t now_ms)
+/* The attempt in progress has no row yet: it is shown from its task. */
+static void executions_write_running(struct jw *w, const struct task *t, int64_t now_ms)
 {
     char id[UUID_TEXT + 1], parent[UUID_TEXT + 1];
     uuid_format(t->id, id);
@@ -37,8 +41,8 @@ static void write_running(struct jw *w, const struct task *t, int64_t now_ms)
     jw_object_end(w);
 }
 
-static void write_page(struct request *q, const struct task *t, const struct params *p,
-                       const struct execution_page *page)
+static void executions_write_page(struct request *q, const struct task *t, const struct executions_query *p,
+                                  const struct execution_page *page)
 {
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
@@ -46,7 +50,7 @@ static void write_page(struct request *q, const struct task *t, const struct par
     jw_array(&w);
     bool first_page = uuid_is_nil(p->cursor) && !p->results;
     if (first_page && task_shown_state(t, q->now_ms) == TASK_RUNNING)
-        write_running(&w, t, q->now_ms);
+        executions_write_running(&w, t, q->now_ms);
     for (size_t i = 0; i < page->executions.n; i++)
         if (t->kind != TASK_OCCURRENCE || uuid_eq(page->executions.v[i].occurrence, t->id))
             execution_to_json(&w, &page->executions.v[i]);
@@ -60,7 +64,7 @@ enum handled executions_list(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct task t;
-    struct params p = { .limit = LIST_DEFAULT };
+    struct executions_query p = { .limit = LIST_DEFAULT };
     struct execution_page page = { 0 };
     if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) || request_get_task(q, r, &t, &e))
         return request_fail(q, &e);
@@ -69,7 +73,7 @@ enum handled executions_list(struct request *q, struct reader *r)
     f.limit = (size_t)p.limit;
     if (reader_executions(r, &f, &q->arena, &page, &e))
         return request_fail(q, &e);
-    write_page(q, &t, &p, &page);
+    executions_write_page(q, &t, &p, &page);
     return HANDLED_DONE;
 }
 

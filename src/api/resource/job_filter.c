@@ -23,13 +23,14 @@ static const struct json_field fields[] = {
     { ROW("all", BOOL, all) },
 };
 
-static enum err read_states(struct str names, unsigned *ret, struct error *e)
+static enum err job_filter_read_states(struct str names, unsigned *ret, struct error *e)
 {
     struct str rest = names, name;
     while (str_cut(&rest, ',', &name)) {
         enum task_state state;
         if (!task_state_parse(str_trim(name), &state))
-            return error_field(e, "filter.status", "'" STR_FMT "' is no status; SCHEDULED, PAUSED and FAILED are some",
+            return error_field(e, "filter.status",
+                               "'" STR_FMT "' is not a status; statuses are SCHEDULED, PAUSED, FAILED and others",
                                STR_ARG(str_utf8_cut(name, 40)));
         *ret |= 1U << state;
     }
@@ -47,12 +48,13 @@ enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct
     if (json_object_size(doc.root) == 0)
         return error_field(e, "filter", "is empty: name at least one field, or say {\"all\": true}");
     if (j->redrive && (b.status.n || b.has_kind))
-        return error_field(e, b.status.n ? "filter.status" : "filter.type", "is known here: dead letters have FAILED");
+        return error_field(e, b.status.n ? "filter.status" : "filter.type",
+                           "can not be given here: a re-drive is for dead letters, which are FAILED");
     *ret = (struct task_filter){
         .tenant = tenant,
         .states = j->redrive ? 1U << TASK_FAILED : 0,
         .by_resolved = j->redrive,
-        .occurrences = j->redrive || j->action == ACTION_RETRY, /* each of them may have failed */
+        .occurrences = j->redrive || j->action == ACTION_RETRY, /* occurrences may have failed too */
         .by_kind = b.has_kind,
         .recurring = b.kind == 1,
         .name = b.name,
@@ -62,5 +64,5 @@ enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct
         .due_before_ms = b.due_before_ms,
         .due_after_ms = b.due_after_ms,
     };
-    return read_states(b.status, &ret->states, e);
+    return job_filter_read_states(b.status, &ret->states, e);
 }

@@ -1,9 +1,14 @@
-/* One job at work. It advances in turns: a turn makes sure that the job is ours, looks at its record and at what became of tasks
- * retried before, lists the next page, asks for the action on each task of it, several at a time, and saves how far it came; then it
- * waits as long as the job's pace says. A turn counts as a request that runs, so that the server does not stop under it; between turns
- * nothing does.
+/* A job that runs on this node. It advances in turns. A turn:
+ * 1. Makes sure that this node holds the lease.
+ * 2. Reads the record of the job, and checks the outcome of tasks that it retried before.
+ * 3. Lists the next page of tasks and sends a request for each, several at a time.
+ * 4. Saves the progress, then waits as long as the rate of the job requires.
  *
- * A page is asked for by requests of our own, which end on any thread: the page's state is under the lock. */
+ * A turn counts as a run of the server (api_server_begin_run), so the server does not stop during a turn. Between turns
+ * nothing runs.
+ *
+ * The requests for a page end on any thread: the lock guards the state of the page. All other fields belong to the
+ * thread that runs the turn. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,28 +28,28 @@ enum {
 };
 
 struct job_run {
-    struct list link; /* among the server's */
+    struct list link; /* in api_server.jobs */
     struct api_server *server;
-    struct request *carrier; /* never answered: what steps and saves run on */
+    struct request *internal; /* an internal request that is never answered: turns and saves run on it */
     struct timer timer;
     int32_t tenant;
     struct uuid id;
-    struct arena arena; /* the job's texts */
+    struct arena arena; /* the texts of the job */
     struct job job;
-    int64_t version;    /* of its record, as far as we know; 0: not read yet */
-    struct uuid cursor; /* as the record has it */
-    bool over;          /* nothing is left to do here: it has ended, or is another node's */
+    int64_t version;    /* of its record, as far as known here; 0: not read yet */
+    struct uuid cursor; /* as in the record */
+    bool over;          /* nothing is left to do here: the job has ended, or another node has it */
 
-    pthread_mutex_t lock; /* over what follows, and the job's counts */
+    pthread_mutex_t lock; /* guards the fields below and the counts of the job */
     struct uuid page[PAGE_MAX];
     size_t page_count, asked, answered;
 };
 
-static route_handler turn;
+static route_handler job_run_turn;
 
-static void run_free(struct job_run *run)
+static void job_run_free(struct job_run *run)
 {
-    request_free(run->carrier);
+    request_free(run->internal);
     arena_release(&run->arena);
     pthread_mutex_destroy(&run->lock);
     free(run);
@@ -52,14 +57,14 @@ static void run_free(struct job_run *run)
 
 /* ---- the end of a turn ---- */
 
-static void wake(struct timer *timer)
+static void job_run_on_timer(struct timer *timer)
 {
     struct job_run *run = container_of(timer, struct job_run, timer);
-    if (api_server_begin_run(run->server)) /* else it goes on after the next start */
-        request_later(run->carrier, turn);
+    if (api_server_begin_run(run->server)) /* otherwise the job continues after the next start */
+        request_later(run->internal, job_run_turn);
 }
 
-static void turn_over(struct job_run *run, int64_t pause_ms)
+static void job_run_end_turn(struct job_run *run, int64_t pause_ms)
 {
     struct api_server *s = run->server;
     if (run->over) {
@@ -67,47 +72,47 @@ static void turn_over(struct job_run *run, int64_t pause_ms)
         list_remove(&run->link);
         s->job_count--;
         pthread_mutex_unlock(&s->lock);
-        run_free(run);
+        job_run_free(run);
     } else {
         timers_add(s->timers, &run->timer, max_of(pause_ms, (int64_t)1));
     }
     api_server_end_run(s);
 }
 
-static enum handled leave(struct job_run *run)
+static enum handled job_run_end(struct job_run *run)
 {
     run->over = true;
-    turn_over(run, 0);
+    job_run_end_turn(run, 0);
     return HANDLED_LATER;
 }
 
-static void saved(struct job_run *run)
+static void job_run_apply_saved(struct job_run *run)
 {
     const struct job *j = &run->job;
-    run->version = run->carrier->job_change.ret_version;
+    run->version = run->internal->job_change.ret_version;
     run->cursor = j->cursor;
     run->over = j->state != JOB_RUNNING;
     if (run->over)
-        log_info("job_over", kv_uuid("job", run->id), kv_cstr("state", job_state_name(j->state)),
+        log_info("job_ended", kv_uuid("job", run->id), kv_cstr("state", job_state_name(j->state)),
                  kv_i64("done", j->done), kv_i64("failed", j->failed));
 }
 
-/* The next turn reads what another has written meanwhile, or whether ours was written after all. */
-static void save_done(struct op *op)
+/* The next turn reads what another node wrote meanwhile, or finds that this save was written after all. */
+static void job_run_on_saved(struct op *op)
 {
-    struct job_run *run = request_of(op)->context;
+    struct job_run *run = request_finish_op(op)->context;
     bool outrun = op->rc == ERR_CONFLICT || op->rc == ERR_NOT_FOUND;
     if (op->rc == ERR_OK)
-        saved(run);
+        job_run_apply_saved(run);
     else if (!outrun)
         log_warn("job_save_failed", kv_uuid("job", run->id), kv_err(&op->error));
-    turn_over(run, outrun ? 0 : op->rc ? TROUBLE_MS : job_pause_ms(&run->job, run->page_count));
+    job_run_end_turn(run, outrun ? 0 : op->rc ? TROUBLE_MS : job_pause_ms(&run->job, run->page_count));
 }
 
-static void save(struct job_run *run)
+static void job_run_save(struct job_run *run)
 {
-    struct request *q = run->carrier;
-    struct jw w = respond_json(&q->response, 200); /* the doc stays in the response until it is written */
+    struct request *q = run->internal;
+    struct jw w = respond_json(&q->response, 200); /* the document stays in the response until it is written */
     char *name = arena_array(&q->arena, char, UUID_TEXT + 1);
     uuid_format(run->id, name);
     job_write(&w, &run->job);
@@ -119,22 +124,22 @@ static void save(struct job_run *run)
     q->write.catalog = (struct op_catalog){
         .op = { .kind = OP_CATALOG }, .v = &q->job_change, .n = 1, .now_ms = clock_wall_ms(run->server->setup.clock)
     };
-    request_submit(q, save_done);
+    request_submit(q, job_run_on_saved);
 }
 
-static void finish(struct job_run *run, enum job_state state, struct str reason)
+static void job_run_finish(struct job_run *run, enum job_state state, struct str reason)
 {
     run->job.state = state;
     run->job.reason = reason;
     run->job.finished_ms = clock_wall_ms(run->server->setup.clock);
     run->page_count = 0;
-    save(run);
+    job_run_save(run);
 }
 
-/* ---- a page ---- */
+/* ---- one page ---- */
 
-/* What a refusal says, for the list of what failed. */
-static const char *detail_of(struct job_run *run, const struct request *child)
+/* The sentence of a refusal, for the job's list of failures. */
+static const char *job_run_detail_of(struct job_run *run, const struct request *child)
 {
     struct json_doc doc;
     struct str detail = S("it was refused"), copy = { 0 };
@@ -148,15 +153,16 @@ static const char *detail_of(struct job_run *run, const struct request *child)
     return kept ? copy.p : "it was refused";
 }
 
-static void ask_for(struct job_run *run, struct uuid task);
+static void job_run_start_child(struct job_run *run, struct uuid task);
 
-/* The next task is taken under the same lock as the answer is counted: so long as one is outstanding, the run is ours. */
-static void child_answered(struct request *child)
+/* The answer is counted and the next task is taken under the same lock. While a child is outstanding, the run can not
+ * be freed. */
+static void job_run_on_child_answer(struct request *child)
 {
     struct job_run *run = child->context;
     pthread_mutex_lock(&run->lock);
     bool good = child->response.status < 400;
-    job_count(&run->job, child->id, good ? NULL : detail_of(run, child));
+    job_count(&run->job, child->id, good ? NULL : job_run_detail_of(run, child));
     if (good && run->job.redrive && run->job.watched_count < JOB_WATCHED_MAX)
         run->job.watched[run->job.watched_count++] = child->id;
     run->answered++;
@@ -166,15 +172,16 @@ static void child_answered(struct request *child)
     pthread_mutex_unlock(&run->lock);
     request_free(child);
     if (more)
-        ask_for(run, next);
+        job_run_start_child(run, next);
     if (over) {
         run->job.cursor = run->page[run->page_count - 1];
-        save(run);
+        job_run_save(run);
     }
 }
 
-/* Its own key: asked for again after a restart, it is answered again and not done again. */
-static struct request *make_child(struct job_run *run, struct uuid task)
+/* Each job has its own idempotency key: a request that is repeated after a restart is answered again, but not carried
+ * out again. */
+static struct request *job_run_make_child(struct job_run *run, struct uuid task)
 {
     char id[UUID_TEXT + 1], job[UUID_TEXT + 1], path[PATH_TEXT], key[PATH_TEXT];
     uuid_format(task, id);
@@ -183,18 +190,18 @@ static struct request *make_child(struct job_run *run, struct uuid task)
     snprintf(path, sizeof path, "/v1/tasks/%s%s%s", id, removes ? "" : "/",
              removes ? "" : action_name(run->job.action));
     snprintf(key, sizeof key, "job-%s", job);
-    struct request *q = request_own(run->server, removes ? HTTP_DELETE : HTTP_POST, path, run->tenant, key);
+    struct request *q = request_new_internal(run->server, removes ? HTTP_DELETE : HTTP_POST, path, run->tenant, key);
     q->context = run;
-    q->own_answer = child_answered;
+    q->on_answer = job_run_on_child_answer;
     return q;
 }
 
-static void ask_for(struct job_run *run, struct uuid task)
+static void job_run_start_child(struct job_run *run, struct uuid task)
 {
-    request_later(make_child(run, task), request_run);
+    request_later(job_run_make_child(run, task), request_run);
 }
 
-static void ask_page(struct job_run *run, const struct tasks *tasks)
+static void job_run_start_page(struct job_run *run, const struct tasks *tasks)
 {
     size_t n = min_of(tasks->n, (size_t)PAGE_MAX), first = min_of(n, (size_t)AT_ONCE);
     run->page_count = n;
@@ -203,17 +210,19 @@ static void ask_page(struct job_run *run, const struct tasks *tasks)
     for (size_t i = 0; i < n; i++)
         run->page[i] = tasks->v[i].id;
     for (size_t i = 0; i < first; i++)
-        ask_for(run, tasks->v[i].id); /* once the last is asked for, the run may be another thread's */
+        job_run_start_child(run,
+                            tasks->v[i].id); /* once the last request is sent, the run may belong to another thread */
 }
 
-/* ---- a turn ---- */
+/* ---- one turn ---- */
 
-/* Another has written the record. If it is as far as we know, or as we are, nobody has worked on it but us: what we have done and not
- * saved stands, and the change is a user's. Else another node was faster, and ours is forgotten: it goes on from there. */
-static enum err take_in(struct job_run *run, const struct catalog_entry *entry, struct error *e)
+/* The record was written by someone else. If its cursor is the one that we read or the one that we have reached, only
+ * this node has worked on the job: our unsaved progress counts, and the change is a user's. Otherwise another node has
+ * worked on it: our unsaved progress is dropped, and the job continues from the record. */
+static enum err job_run_merge_record(struct job_run *run, const struct catalog_entry *entry, struct error *e)
 {
     struct job now;
-    enum err rc = job_read(entry->doc, &run->carrier->arena, &now, e);
+    enum err rc = job_read(entry->doc, &run->internal->arena, &now, e);
     if (rc)
         return rc;
     bool ours = run->version && (uuid_eq(now.cursor, run->cursor) || uuid_eq(now.cursor, run->job.cursor));
@@ -228,23 +237,23 @@ static enum err take_in(struct job_run *run, const struct catalog_entry *entry, 
     return job_read(entry->doc, &run->arena, &run->job, e);
 }
 
-static enum err read_record(struct job_run *run, struct reader *r, struct error *e)
+static enum err job_run_read_record(struct job_run *run, struct reader *r, struct error *e)
 {
     char name[UUID_TEXT + 1];
     struct catalog_entry entry;
     uuid_format(run->id, name);
-    enum err rc = reader_catalog_get(r, run->tenant, CATALOG_JOB, str_from(name), &run->carrier->arena, &entry, e);
-    return rc || entry.version == run->version ? rc : take_in(run, &entry, e);
+    enum err rc = reader_catalog_get(r, run->tenant, CATALOG_JOB, str_from(name), &run->internal->arena, &entry, e);
+    return rc || entry.version == run->version ? rc : job_run_merge_record(run, &entry, e);
 }
 
-static void look_at_watched(struct job_run *run, struct reader *r)
+static void job_run_check_retried(struct job_run *run, struct reader *r)
 {
     struct job *j = &run->job;
     size_t left = 0;
     for (size_t i = 0; i < j->watched_count; i++) {
         struct task t;
         struct error e;
-        enum err rc = reader_get(r, run->tenant, j->watched[i], &run->carrier->arena, &t, &e);
+        enum err rc = reader_get(r, run->tenant, j->watched[i], &run->internal->arena, &t, &e);
         enum job_outcome outcome = rc == ERR_OK ? job_outcome_of(&t) : JOB_UNKNOWN;
         j->succeeded += outcome == JOB_SUCCEEDED;
         j->failed_again += outcome == JOB_FAILED_AGAIN;
@@ -254,11 +263,12 @@ static void look_at_watched(struct job_run *run, struct reader *r)
     j->watched_count = left;
 }
 
-static enum err list_page(struct job_run *run, struct reader *r, size_t n, struct task_page *ret, struct error *e)
+static enum err job_run_list_page(struct job_run *run, struct reader *r, size_t n, struct task_page *ret,
+                                  struct error *e)
 {
     struct task_filter f;
     const struct job *j = &run->job;
-    struct arena *a = &run->carrier->arena;
+    struct arena *a = &run->internal->arena;
     enum err rc = job_filter(j, run->tenant, a, &f, e);
     if (rc)
         return rc;
@@ -267,74 +277,74 @@ static enum err list_page(struct job_run *run, struct reader *r, size_t n, struc
     return reader_list(r, &f, a, ret, e);
 }
 
-static void go_on(struct job_run *run, struct reader *r)
+static void job_run_continue(struct job_run *run, struct reader *r)
 {
     struct error e = { 0 };
     struct task_page page = { 0 };
-    look_at_watched(run, r);
+    job_run_check_retried(run, r);
     size_t n = job_allowance(&run->job);
     if (run->job.state != JOB_RUNNING) {
-        finish(run, run->job.state, run->job.reason);
+        job_run_finish(run, run->job.state, run->job.reason);
     } else if (n == 0) {
-        turn_over(run, job_pause_ms(&run->job, 0));
-    } else if (list_page(run, r, n, &page, &e)) {
+        job_run_end_turn(run, job_pause_ms(&run->job, 0));
+    } else if (job_run_list_page(run, r, n, &page, &e)) {
         log_warn("job_failed", kv_uuid("job", run->id), kv_err(&e));
-        turn_over(run, TROUBLE_MS);
+        job_run_end_turn(run, TROUBLE_MS);
     } else if (page.tasks.n == 0) {
-        finish(run, JOB_DONE, (struct str){ 0 });
+        job_run_finish(run, JOB_DONE, (struct str){ 0 });
     } else {
-        ask_page(run, &page.tasks);
+        job_run_start_page(run, &page.tasks);
     }
 }
 
-static enum handled step(struct request *q, struct reader *r)
+static enum handled job_run_step(struct request *q, struct reader *r)
 {
     struct job_run *run = q->context;
     struct error e = { 0 };
-    enum err rc = read_record(run, r, &e);
+    enum err rc = job_run_read_record(run, r, &e);
     if (rc == ERR_UNAVAILABLE) {
         log_warn("job_failed", kv_uuid("job", run->id), kv_err(&e));
-        turn_over(run, TROUBLE_MS);
+        job_run_end_turn(run, TROUBLE_MS);
         return HANDLED_LATER;
     }
     if (rc && rc != ERR_NOT_FOUND)
         log_error("job_damaged", kv_uuid("job", run->id), kv_err(&e));
     if (rc || run->over)
-        return leave(run);
+        return job_run_end(run);
     if (run->job.state != JOB_RUNNING)
-        save(run); /* the last time failed */
+        job_run_save(run); /* the last save failed */
     else if (run->job.cancelling)
-        finish(run, JOB_CANCELLED, S("it was cancelled; what was done stays done"));
+        job_run_finish(run, JOB_CANCELLED, S("the job was cancelled; tasks that it has changed stay changed"));
     else
-        go_on(run, r);
+        job_run_continue(run, r);
     return HANDLED_LATER;
 }
 
-static void leased(struct op *op)
+static void job_run_on_leased(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     struct job_run *run = q->context;
     if (op->rc) {
         log_warn("job_failed", kv_uuid("job", run->id), kv_err(&op->error));
-        turn_over(run, TROUBLE_MS);
+        job_run_end_turn(run, TROUBLE_MS);
     } else if (q->write.lease.ret_held) {
-        request_later(q, step);
+        request_later(q, job_run_step);
     } else {
-        leave(run);
+        job_run_end(run);
     }
 }
 
-static enum handled turn(struct request *q, struct reader *r)
+static enum handled job_run_turn(struct request *q, struct reader *r)
 {
     struct job_run *run = q->context;
     arena_reset(&q->arena);
     run->page_count = 0;
-    return run->server->job_watch ? job_lease(q, run->id, leased) : step(q, r);
+    return run->server->job_watch ? job_take_lease(q, run->id, job_run_on_leased) : job_run_step(q, r);
 }
 
-/* ---- doors ---- */
+/* ---- start and stop ---- */
 
-static struct job_run *find_here(struct api_server *s, int32_t tenant, struct uuid id)
+static struct job_run *job_run_find(struct api_server *s, int32_t tenant, struct uuid id)
 {
     list_each (&s->jobs, link) {
         struct job_run *run = container_of(link, struct job_run, link);
@@ -344,41 +354,41 @@ static struct job_run *find_here(struct api_server *s, int32_t tenant, struct uu
     return NULL;
 }
 
-bool job_is_here(struct api_server *s, int32_t tenant, struct uuid id)
+bool job_runs_here(struct api_server *s, int32_t tenant, struct uuid id)
 {
     pthread_mutex_lock(&s->lock);
-    bool here = find_here(s, tenant, id);
+    bool here = job_run_find(s, tenant, id);
     pthread_mutex_unlock(&s->lock);
     return here;
 }
 
-static struct job_run *run_new(struct api_server *s, int32_t tenant, struct uuid id)
+static struct job_run *job_run_new(struct api_server *s, int32_t tenant, struct uuid id)
 {
     struct job_run *run = xnew(*run);
     run->server = s;
     run->tenant = tenant;
     run->id = id;
-    run->timer.fire = wake;
+    run->timer.fire = job_run_on_timer;
     pthread_mutex_init(&run->lock, NULL);
     arena_init(&run->arena, ARENA_MAX);
-    run->carrier = request_own(s, HTTP_OTHER, "/job", tenant, NULL);
-    run->carrier->context = run;
+    run->internal = request_new_internal(s, HTTP_OTHER, "/job", tenant, NULL);
+    run->internal->context = run;
     return run;
 }
 
-/* Who asked for it and who found it may both come here. */
+/* Both the request that creates a job and the search for jobs may call this. */
 void job_start(struct api_server *s, int32_t tenant, struct uuid id)
 {
-    struct job_run *run = run_new(s, tenant, id);
+    struct job_run *run = job_run_new(s, tenant, id);
     pthread_mutex_lock(&s->lock);
-    bool here = find_here(s, tenant, id);
+    bool here = job_run_find(s, tenant, id);
     if (!here) {
         list_push(&s->jobs, &run->link);
         s->job_count++;
     }
     pthread_mutex_unlock(&s->lock);
     if (here)
-        run_free(run);
+        job_run_free(run);
     else
         timers_add(s->timers, &run->timer, 1);
 }
@@ -396,6 +406,6 @@ void jobs_drop(struct api_server *s)
     list_each (&s->jobs, link) {
         struct job_run *run = container_of(link, struct job_run, link);
         list_remove(link);
-        run_free(run);
+        job_run_free(run);
     }
 }

@@ -1,6 +1,7 @@
-/* Which jobs this server works on. On a store of its own: those that were running when it stopped, and those that it is asked for. On a
- * shared one it asks, every now and then, for the lease of every job that runs: of those that it works on the lease is renewed, also
- * while a page takes long, and what it gets besides was left behind by a node that is gone. */
+/* Finds the jobs that this node runs. If the store is not shared: those that were running when the server stopped, and
+ * those that users create here. If it is shared: every POLL_MS it asks for the lease of every running job. This renews
+ * the leases of the jobs that run here, also while a page takes long. Any other lease that it gets is of a job whose
+ * node is gone. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,27 +9,27 @@
 #include "api/server/internal.h"
 #include "base/log.h"
 
-enum { LOOK_MS = 1000, LEASE_MS = 5000, RUNNING_MAX = 1024, LEASE_TEXT = 48 };
+enum { POLL_MS = 1000, LEASE_MS = 5000, RUNNING_MAX = 1024, LEASE_TEXT = 48 };
 
-struct found {
+struct running_job {
     int32_t tenant;
     struct uuid id;
 };
 
 struct job_watch {
     struct api_server *server;
-    struct request *carrier; /* never answered: what looks run on */
+    struct request *internal; /* an internal request that is never answered: the search runs on it */
     struct timer timer;
-    struct uuid holder; /* of leases: this server, until it ends */
-    bool told;          /* of records that are damaged: once is enough, and later looks are for what runs */
-    struct found found[RUNNING_MAX];
+    struct uuid holder; /* of leases: this server, until it stops */
+    bool damage_logged; /* damaged records were logged: once is enough, and later searches list running jobs only */
+    struct running_job found[RUNNING_MAX];
     size_t count, next;
 };
 
-/* ---- which run ---- */
+/* ---- running jobs ---- */
 
-static size_t pick_running(const struct catalog_entries *entries, bool tell, struct arena *a, struct found *ret,
-                           size_t max)
+static size_t job_watch_pick_running(const struct catalog_entries *entries, bool log_damage, struct arena *a,
+                                     struct running_job *ret, size_t max)
 {
     size_t n = 0;
     for (size_t i = 0; i < entries->n && n < max; i++) {
@@ -36,18 +37,18 @@ static size_t pick_running(const struct catalog_entries *entries, bool tell, str
         struct job job;
         struct error e = { 0 };
         enum err rc = job_read(entry->doc, a, &job, &e);
-        if (rc && tell)
+        if (rc && log_damage)
             log_error("job_damaged", kv_str("job", entry->name), kv_err(&e));
         if (rc == ERR_OK && job.state == JOB_RUNNING)
-            ret[n++] = (struct found){ entry->tenant, job.id };
+            ret[n++] = (struct running_job){ entry->tenant, job.id };
     }
     return n;
 }
 
-static enum err find_running(struct job_watch *w, struct reader *r, struct arena *a, struct error *e)
+static enum err job_watch_find_running(struct job_watch *w, struct reader *r, struct arena *a, struct error *e)
 {
     struct catalog_filter f = {
-        .kind = CATALOG_JOB, .all_tenants = true, .limit = CATALOG_LIST_MAX, .unfinished = w->told
+        .kind = CATALOG_JOB, .all_tenants = true, .limit = CATALOG_LIST_MAX, .unfinished = w->damage_logged
     };
     struct catalog_page page = { .more = true };
     char after[CATALOG_NAME_MAX + 1];
@@ -57,7 +58,8 @@ static enum err find_running(struct job_watch *w, struct reader *r, struct arena
         enum err rc = reader_catalog_list(r, &f, a, &page, e);
         if (rc)
             return rc;
-        w->count += pick_running(&page.entries, !w->told, a, w->found + w->count, RUNNING_MAX - w->count);
+        w->count +=
+            job_watch_pick_running(&page.entries, !w->damage_logged, a, w->found + w->count, RUNNING_MAX - w->count);
         if (page.entries.n == 0)
             break;
         const struct catalog_entry *last = &page.entries.v[page.entries.n - 1];
@@ -65,13 +67,13 @@ static enum err find_running(struct job_watch *w, struct reader *r, struct arena
         f.after = str_from(after);
         f.after_tenant = last->tenant;
     }
-    w->told = true;
+    w->damage_logged = true;
     return ERR_OK;
 }
 
-/* ---- one look ---- */
+/* ---- one search ---- */
 
-enum handled job_lease(struct request *q, struct uuid id, void (*done)(struct op *op))
+enum handled job_take_lease(struct request *q, struct uuid id, void (*done)(struct op *op))
 {
     struct api_server *s = q->server;
     char text[UUID_TEXT + 1], *name = arena_array(&q->arena, char, LEASE_TEXT);
@@ -85,111 +87,111 @@ enum handled job_lease(struct request *q, struct uuid id, void (*done)(struct op
     return request_submit(q, done);
 }
 
-static void look_over(struct job_watch *w)
+static void job_watch_end_look(struct job_watch *w)
 {
     struct api_server *s = w->server;
-    timers_add(s->timers, &w->timer, LOOK_MS);
+    timers_add(s->timers, &w->timer, POLL_MS);
     api_server_end_run(s);
 }
 
-static void ask_for_next(struct job_watch *w);
+static void job_watch_lease_next(struct job_watch *w);
 
-static void leased(struct op *op)
+static void job_watch_on_leased(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     struct job_watch *w = q->context;
-    const struct found *f = &w->found[w->next++];
-    if (op->rc) { /* the others would fare no better */
+    const struct running_job *f = &w->found[w->next++];
+    if (op->rc) { /* the other leases would fail as well */
         log_warn("job_failed", kv_uuid("job", f->id), kv_err(&op->error));
-        look_over(w);
+        job_watch_end_look(w);
         return;
     }
-    if (q->write.lease.ret_held && !job_is_here(w->server, f->tenant, f->id)) {
+    if (q->write.lease.ret_held && !job_runs_here(w->server, f->tenant, f->id)) {
         log_info("job_taken_over", kv_uuid("job", f->id));
         job_start(w->server, f->tenant, f->id);
     }
-    ask_for_next(w);
+    job_watch_lease_next(w);
 }
 
-static void ask_for_next(struct job_watch *w)
+static void job_watch_lease_next(struct job_watch *w)
 {
     struct api_server *s = w->server;
     for (; w->next < w->count; w->next++) {
-        const struct found *f = &w->found[w->next];
-        if (job_is_here(s, f->tenant, f->id) || !jobs_are_full(s)) {
-            job_lease(w->carrier, f->id, leased);
+        const struct running_job *f = &w->found[w->next];
+        if (job_runs_here(s, f->tenant, f->id) || !jobs_are_full(s)) {
+            job_take_lease(w->internal, f->id, job_watch_on_leased);
             return;
         }
     }
-    look_over(w);
+    job_watch_end_look(w);
 }
 
-static enum handled look(struct request *q, struct reader *r)
+static enum handled job_watch_run(struct request *q, struct reader *r)
 {
     struct job_watch *w = q->context;
     struct error e = { 0 };
-    if (find_running(w, r, &q->arena, &e)) {
+    if (job_watch_find_running(w, r, &q->arena, &e)) {
         log_warn("job_failed", kv_err(&e));
-        look_over(w);
+        job_watch_end_look(w);
     } else {
-        ask_for_next(w);
+        job_watch_lease_next(w);
     }
     return HANDLED_LATER;
 }
 
-static void look_now(struct timer *timer)
+static void job_watch_on_timer(struct timer *timer)
 {
     struct job_watch *w = container_of(timer, struct job_watch, timer);
     if (api_server_begin_run(w->server))
-        request_later(w->carrier, look);
+        request_later(w->internal, job_watch_run);
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and stop ---- */
 
-static struct job_watch *watch_new(struct api_server *s)
+static struct job_watch *job_watch_new(struct api_server *s)
 {
     struct job_watch *w = xnew(*w);
     w->server = s;
-    w->timer.fire = look_now;
-    w->carrier = request_own(s, HTTP_OTHER, "/job", 0, NULL);
-    w->carrier->context = w;
+    w->timer.fire = job_watch_on_timer;
+    w->internal = request_new_internal(s, HTTP_OTHER, "/job", 0, NULL);
+    w->internal->context = w;
     w->holder = uuid_next(&s->ids, clock_wall_ms(s->setup.clock));
     return w;
 }
 
-static void watch_free(struct job_watch *w)
+static void job_watch_free(struct job_watch *w)
 {
     if (!w)
         return;
-    request_free(w->carrier);
+    request_free(w->internal);
     free(w);
 }
 
-static enum err resume(struct api_server *s, struct error *e)
+static enum err job_watch_resume_all(struct api_server *s, struct error *e)
 {
     struct reader *r = NULL;
-    struct job_watch *w = watch_new(s);
+    struct job_watch *w = job_watch_new(s);
     enum err rc = store_reader(s->setup.store, &r, e);
     if (rc == ERR_OK)
-        rc = find_running(w, r, &w->carrier->arena, e);
+        rc = job_watch_find_running(w, r, &w->internal->arena, e);
     for (size_t i = 0; rc == ERR_OK && i < w->count; i++)
         job_start(s, w->found[i].tenant, w->found[i].id);
     reader_free(r);
-    watch_free(w);
+    job_watch_free(w);
     return rc;
 }
 
 enum err jobs_begin(struct api_server *s, struct error *e)
 {
     if (!store_is_shared(s->setup.store))
-        return resume(s, e);
-    s->job_watch = watch_new(s);
-    timers_add(s->timers, &s->job_watch->timer, LOOK_MS);
+        return job_watch_resume_all(s, e);
+    s->job_watch = job_watch_new(s);
+    timers_add(s->timers, &s->job_watch->timer, POLL_MS);
     return ERR_OK;
 }
 
 void jobs_release(struct api_server *s)
 {
     jobs_drop(s);
-    watch_free(take(s->job_watch));
+    job_watch_free(take(s->job_watch));
 }

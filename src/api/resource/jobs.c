@@ -1,4 +1,4 @@
-/* Asking for a job, and how far it is. */
+/* The routes of jobs: create, read, list, cancel. */
 #include "api/resource/jobs.h"
 
 #include <stdio.h>
@@ -31,9 +31,9 @@ static const struct json_field redrive_fields[] = {
       .max = 100 },
 };
 
-/* ---- asking for one ---- */
+/* ---- create ---- */
 
-static enum err bulk_action(struct str name, enum action *ret, struct error *e)
+static enum err jobs_bulk_action(struct str name, enum action *ret, struct error *e)
 {
     bool known = action_parse(name, ret) && *ret != ACTION_FORCE_COMPLETE && *ret != ACTION_ARCHIVE;
     return known
@@ -42,7 +42,7 @@ static enum err bulk_action(struct str name, enum action *ret, struct error *e)
                              STR_ARG(str_utf8_cut(name, 40)));
 }
 
-static enum err read_body(struct request *q, bool redrive, struct job *ret, struct error *e)
+static enum err jobs_read_body(struct request *q, bool redrive, struct job *ret, struct error *e)
 {
     struct job_body b = { .rate = JOB_RATE_DEFAULT, .max_failed_percent = JOB_PERCENT_DEFAULT };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
@@ -58,14 +58,15 @@ static enum err read_body(struct request *q, bool redrive, struct job *ret, stru
                          .created_ms = q->now_ms,
                          .rate = b.rate,
                          .max_failed_percent = b.max_failed_percent };
-    if (!redrive && bulk_action(b.action, &ret->action, e))
+    if (!redrive && jobs_bulk_action(b.action, &ret->action, e))
         return e->code;
     bool fits = arena_str(&q->arena, json_member_text(&doc, "filter"), &ret->filter);
     return fits ? ERR_OK : error_set(e, ERR_LIMIT, "the filter is too large");
 }
 
-/* Counted once, for who looks at its progress; up to a bound, because counting a million takes a second. */
-static enum err count_total(struct request *q, struct reader *r, struct job *job, struct error *e)
+/* Counts the tasks once, to show the progress. The count has an upper bound, because counting a million tasks takes a
+ * second. */
+static enum err jobs_count_total(struct request *q, struct reader *r, struct job *job, struct error *e)
 {
     struct task_filter f;
     size_t total = 0;
@@ -78,8 +79,8 @@ static enum err count_total(struct request *q, struct reader *r, struct job *job
     return ERR_OK;
 }
 
-/* What is answered is what is put in the place of `now`. */
-static enum handled put(struct request *q, const struct catalog_entry *now, void (*done)(struct op *op))
+/* Stores the answer as the record of the job, in place of `now`. */
+static enum handled jobs_put(struct request *q, const struct catalog_entry *now, void (*done)(struct op *op))
 {
     q->job_change = (struct catalog_change){
         .entry = { .tenant = q->who.tenant, .kind = CATALOG_JOB, .name = now->name, .doc = buf_str(&q->response.body) },
@@ -91,9 +92,9 @@ static enum handled put(struct request *q, const struct catalog_entry *now, void
     return request_submit(q, done);
 }
 
-static void created(struct op *op)
+static void jobs_on_created(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     if (request_is_replay(op)) {
         request_later(q, request_replay_stored);
         return;
@@ -105,13 +106,14 @@ static void created(struct op *op)
     request_answer(q);
 }
 
-static enum handled create(struct request *q, struct reader *r, bool redrive)
+static enum handled jobs_create(struct request *q, struct reader *r, bool redrive)
 {
     struct error e = { 0 };
     struct job *job = arena_new(&q->arena, struct job);
     if (jobs_are_full(q->server))
-        return request_refuse(q, PROBLEM_UNAVAILABLE, "many jobs are running; wait for one of them to end");
-    if (read_body(q, redrive, job, &e) || count_total(q, r, job, &e))
+        return request_refuse(q, PROBLEM_UNAVAILABLE,
+                              "this server runs as many jobs as it may; wait until one has ended");
+    if (jobs_read_body(q, redrive, job, &e) || jobs_count_total(q, r, job, &e))
         return request_fail(q, &e);
     char *name = arena_array(&q->arena, char, UUID_TEXT + 1);
     uuid_format(job->id, name);
@@ -119,22 +121,22 @@ static enum handled create(struct request *q, struct reader *r, bool redrive)
     job_write(&w, job);
     snprintf(q->response.location, sizeof q->response.location, "/v1/jobs/%s", name);
     q->context = job;
-    return put(q, &(struct catalog_entry){ .name = str_from(name) }, created);
+    return jobs_put(q, &(struct catalog_entry){ .name = str_from(name) }, jobs_on_created);
 }
 
 enum handled jobs_bulk(struct request *q, struct reader *r)
 {
-    return create(q, r, false);
+    return jobs_create(q, r, false);
 }
 
 enum handled jobs_redrive(struct request *q, struct reader *r)
 {
-    return create(q, r, true);
+    return jobs_create(q, r, true);
 }
 
-/* ---- looking at one ---- */
+/* ---- read ---- */
 
-static enum err get(struct request *q, struct reader *r, struct catalog_entry *ret, struct error *e)
+static enum err jobs_read(struct request *q, struct reader *r, struct catalog_entry *ret, struct error *e)
 {
     char name[UUID_TEXT + 1];
     uuid_format(q->id, name);
@@ -146,7 +148,7 @@ enum handled jobs_get(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct catalog_entry entry;
-    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || get(q, r, &entry, &e))
+    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || jobs_read(q, r, &entry, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
     jw_raw(&w, entry.doc);
@@ -167,23 +169,23 @@ enum handled jobs_list(struct request *q, struct reader *r)
     jw_object(&w);
     jw_key(&w, "jobs");
     jw_array(&w);
-    for (size_t i = page.entries.n; i > 0 && limit-- > 0; i--) /* the newest first: a name begins with its time */
+    for (size_t i = page.entries.n; i > 0 && limit-- > 0; i--) /* newest first: a name begins with its time */
         jw_raw(&w, page.entries.v[i - 1].doc);
     jw_array_end(&w);
     jw_object_end(&w);
     return HANDLED_DONE;
 }
 
-/* ---- cancelling one ---- */
+/* ---- cancel ---- */
 
-static void cancel_written(struct op *op)
+static void jobs_on_cancel_written(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     if (request_is_replay(op)) {
         request_later(q, request_replay_stored);
         return;
     }
-    if (op->rc == ERR_CONFLICT) { /* it has come further, or is over */
+    if (op->rc == ERR_CONFLICT) { /* the job has advanced, or has ended */
         request_later(q, jobs_cancel);
         return;
     }
@@ -192,19 +194,19 @@ static void cancel_written(struct op *op)
     request_answer(q);
 }
 
-/* Each conflict is a page that is done meanwhile: it ends with the job at the latest. */
+/* A conflict means that the job has finished a page meanwhile. So the retries stop when the job ends, at the latest. */
 enum handled jobs_cancel(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct catalog_entry entry;
     struct job *job = arena_new(&q->arena, struct job);
-    if (get(q, r, &entry, &e) || job_read(entry.doc, &q->arena, job, &e))
+    if (jobs_read(q, r, &entry, &e) || job_read(entry.doc, &q->arena, job, &e))
         return request_fail(q, &e);
     if (job->state != JOB_RUNNING)
-        return request_refuse(q, PROBLEM_CONFLICT, "the job is over");
+        return request_refuse(q, PROBLEM_CONFLICT, "the job has already ended");
     bool is_news = !job->cancelling;
     job->cancelling = true;
     struct jw w = respond_json(&q->response, 202);
     job_write(&w, job);
-    return is_news ? put(q, &entry, cancel_written) : HANDLED_DONE;
+    return is_news ? jobs_put(q, &entry, jobs_on_cancel_written) : HANDLED_DONE;
 }

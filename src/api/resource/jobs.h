@@ -1,28 +1,32 @@
 #pragma once
-/* api/resource/jobs.h - long work done by the server (core/task/job.h), carried out by requests that it makes to itself: a bulk cancel of a thousand
- * tasks is a thousand cancels, with all that one does, and each has an idempotency key of its own, so that a page done twice after a
- * restart changes nothing twice.
+/* api/resource/jobs.h - background jobs (core/task/job.h): bulk actions and re-drives. The server carries a job out by
+ * internal requests: a bulk cancel of 1,000 tasks is 1,000 cancels, with all their effects. Each has its own
+ * idempotency key, so a page that is repeated after a restart changes nothing twice.
  *
- * On a store that several nodes share, one of them works on a job: who holds its lease. Every node looks for jobs that run and whose
- * lease is free, and goes on with them where their record says. The lease keeps two from doing the same work; that nothing is counted
- * twice or forgotten when it lapses under a slow node is the record's version's doing. What a user wants of a job stands in its record
- * too, where who works on it finds it before the next page. */
+ * If several nodes share a store, the node that holds the lease of a job runs it. Every node looks for running jobs
+ * whose lease is free and continues them from their record. The lease prevents two nodes from doing the same work. If a
+ * lease expires while a slow node still works, the version of the record ensures that nothing is counted twice or
+ * forgotten. A cancel request of a user is stored in the record too; the node that runs the job reads it before the
+ * next page. */
 #include "api/server/request.h"
 #include "core/task/job.h"
 
-/* Goes on with a job where its record says, if it runs and is not another node's; nothing if it is worked on here already. */
+/* Continues a job from its record, if the job is running and no other node has it. Does nothing if it runs here
+ * already. Any thread, as the next two. */
 void job_start(struct api_server *s, int32_t tenant, struct uuid id);
-bool job_is_here(struct api_server *s, int32_t tenant, struct uuid id);
+bool job_runs_here(struct api_server *s, int32_t tenant, struct uuid id);
 bool jobs_are_full(struct api_server *s);
 
-/* Hands the lease of a job to the writer, for q->write.lease.ret_held to tell whether it is ours. Its name lives in q's arena. */
-enum handled job_lease(struct request *q, struct uuid id, void (*done)(struct op *op));
+/* Submits an operation that takes the lease of a job. In done, q->write.lease.ret_held says whether this node has it.
+ * The lease's name lives in q's arena. The thread that owns the request; passes q on. */
+enum handled job_take_lease(struct request *q, struct uuid id, void (*done)(struct op *op));
 
-/* Starts all that were running when the server last stopped; on a shared store, what nobody works on, from now on. */
+/* Starts all jobs that were running when the server last stopped. On a shared store: looks for jobs without a node,
+ * from now on. The thread that owns the server, like the next two. */
 enum err jobs_begin(struct api_server *s, struct error *e) must_use;
-void jobs_drop(struct api_server *s);    /* those that wait for their next turn; nothing runs any more */
-void jobs_release(struct api_server *s); /* these, and who looks for others */
+void jobs_drop(struct api_server *s);    /* frees the jobs that wait for their next turn; no job may be in a turn */
+void jobs_release(struct api_server *s); /* the same, and ends the search for jobs */
 
-/* Which tasks a job is about; texts live in the arena. */
+/* The filter of a job as a task_filter. Texts live in the arena. Any thread. */
 enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct task_filter *ret,
                     struct error *e) must_use;

@@ -1,5 +1,6 @@
-/* API keys: made once and shown once, listed without their secret, revoked at once. The record of an Idempotency-Key never holds the
- * secret: who asks again is told that there is such a key, and makes another if the first answer was lost. */
+/* API keys: created and shown once, listed without their secret, revoked at once. An idempotency record never holds the
+ * secret. If a create is repeated, the answer shows the key without its secret; if the first answer was lost, create
+ * another key. */
 #include <stdio.h>
 
 #include "api/resource/catalog_barrier.h"
@@ -14,7 +15,7 @@ enum { KEY_NAME_MAX = 100, SCOPES_MAX = 32 };
 
 /* ---- views ---- */
 
-static void write_scopes(struct jw *w, struct str words)
+static void keys_write_scopes(struct jw *w, struct str words)
 {
     struct str rest = words, word;
     jw_key(w, "scopes");
@@ -24,12 +25,12 @@ static void write_scopes(struct jw *w, struct str words)
     jw_array_end(w);
 }
 
-static void key_members(struct jw *w, const struct api_key *k, struct str tenant)
+static void keys_write_members(struct jw *w, const struct api_key *k, struct str tenant)
 {
     jw_kv_str(w, "id", k->id);
     jw_kv_str(w, "name", k->name);
     jw_kv_str(w, "tenant", tenant);
-    write_scopes(w, k->scopes);
+    keys_write_scopes(w, k->scopes);
     jw_kv_time(w, "created_at", k->created_ms);
     jw_key(w, "expires_at");
     if (k->expires_ms)
@@ -43,9 +44,9 @@ struct key_query {
     int64_t limit;
 };
 
-/* ?tenant=, or the one that the request's key belongs to; in a list ?limit= and ?cursor= too. */
-static enum err read_query(struct request *q, struct reader *r, bool is_list, struct key_query *ret,
-                           struct tenant_rules *ret_tenant, struct error *e)
+/* ?tenant=, by default the tenant of the request's own key; in a list ?limit= and ?cursor= too. */
+static enum err keys_read_query(struct request *q, struct reader *r, bool is_list, struct key_query *ret,
+                                struct tenant_rules *ret_tenant, struct error *e)
 {
     static const struct query_field fields[] = {
         { "tenant", QUERY_TEXT, offsetof(struct key_query, tenant), 0, ROUTE_NAME_MAX, NULL },
@@ -64,7 +65,7 @@ enum handled keys_list(struct request *q, struct reader *r)
     struct key_query query;
     struct tenant_rules tenant;
     struct key_list keys = { 0 };
-    if (read_query(q, r, true, &query, &tenant, &e) || reader_keys(r, tenant.number, &q->arena, &keys, &e))
+    if (keys_read_query(q, r, true, &query, &tenant, &e) || reader_keys(r, tenant.number, &q->arena, &keys, &e))
         return request_fail(q, &e);
     struct pagination p = { .limit = query.limit, .total = -1 };
     struct jw w = respond_json(&q->response, 200);
@@ -79,7 +80,7 @@ enum handled keys_list(struct request *q, struct reader *r)
             break;
         p.next_name = keys.v[i].id;
         jw_object(&w);
-        key_members(&w, &keys.v[i], tenant.name);
+        keys_write_members(&w, &keys.v[i], tenant.name);
         jw_object_end(&w);
     }
     jw_array_end(&w);
@@ -96,7 +97,7 @@ struct key_body {
     int64_t expires_ms;
 };
 
-static enum err read_body(struct request *q, struct key_body *ret, struct error *e)
+static enum err keys_read_body(struct request *q, struct key_body *ret, struct error *e)
 {
     static const struct json_field scope = { .name = "", .kind = JSON_KIND_STR, .min = 1, .max = 64 };
 #define AT(member) .offset = offsetof(struct key_body, member)
@@ -117,14 +118,14 @@ static enum err read_body(struct request *q, struct key_body *ret, struct error 
 #undef AT
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     *ret = (struct key_body){ 0 };
-    if (request_object(q, &doc, e) || json_read(doc.root, fields, array_count(fields), ret, &q->arena, e))
+    if (request_read_object(q, &doc, e) || json_read(doc.root, fields, array_count(fields), ret, &q->arena, e))
         return e->code;
     if (ret->expires_ms && ret->expires_ms <= q->now_ms)
         return error_field(e, "expires_at", "is in the past");
     return ERR_OK;
 }
 
-static enum err unknown_scope(size_t at, struct str word, struct error *e)
+static enum err keys_refuse_scope(size_t at, struct str word, struct error *e)
 {
     char field[32], quoted[QUOTE_TEXT];
     cleanup_with(buf_release) struct buf known;
@@ -132,11 +133,11 @@ static enum err unknown_scope(size_t at, struct str word, struct error *e)
     scopes_names(&known);
     snprintf(field, sizeof field, "scopes[%zu]", at);
     quote_text(word, quoted);
-    return error_field(e, field, "is none: %s; there are %s", quoted, buf_cstr(&known));
+    return error_field(e, field, "is not a scope: %s; the scopes are %s", quoted, buf_cstr(&known));
 }
 
-/* Each word once, blanks between them. */
-static enum err join_scopes(struct request *q, const struct json_array *words, struct str *ret, struct error *e)
+/* Each scope once, separated by spaces. */
+static enum err keys_join_scopes(struct request *q, const struct json_array *words, struct str *ret, struct error *e)
 {
     uint32_t seen = 0;
     cleanup_with(buf_release) struct buf out;
@@ -145,7 +146,7 @@ static enum err join_scopes(struct request *q, const struct json_array *words, s
         struct str word = ((struct str *)words->v)[i];
         uint32_t bit = str_find(word, ' ', 0) == word.n ? scopes_parse(word) : 0;
         if (!bit)
-            return unknown_scope(i, word, e);
+            return keys_refuse_scope(i, word, e);
         if (seen & bit)
             continue;
         if (seen)
@@ -156,18 +157,18 @@ static enum err join_scopes(struct request *q, const struct json_array *words, s
     return arena_str(&q->arena, buf_str(&out), ret) ? ERR_OK : error_set(e, ERR_LIMIT, "has too many scopes");
 }
 
-static void answer_created(struct request *q, const struct api_key *k, struct str tenant, const char *text)
+static void keys_answer_created(struct request *q, const struct api_key *k, struct str tenant, const char *text)
 {
     struct jw w = respond_json(&q->response, 201);
     jw_object(&w);
-    key_members(&w, k, tenant);
+    keys_write_members(&w, k, tenant);
     jw_kv_cstr(&w, "key", text);
     jw_object_end(&w);
 }
 
-static void created(struct op *op)
+static void keys_on_created(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     if (request_is_replay(op)) {
         request_later(q, request_replay_stored);
         return;
@@ -177,20 +178,20 @@ static void created(struct op *op)
     request_answer(q);
 }
 
-static enum handled put_key(struct request *q, struct api_key *key, struct str tenant, const char *text)
+static enum handled keys_put(struct request *q, struct api_key *key, struct str tenant, const char *text)
 {
     struct api_key *kept = arena_new(&q->arena, struct api_key);
     struct str answer = { 0 };
     if (kept)
         *kept = *key;
-    answer_created(q, key, tenant, NULL);
+    keys_answer_created(q, key, tenant, NULL);
     if (!kept || !arena_str(&q->arena, buf_str(&q->response.body), &answer))
-        return request_refuse(q, PROBLEM_INVALID, "does not fit in the memory allowed");
+        return request_refuse(q, PROBLEM_INVALID, "the key does not fit in the memory allowed");
     const struct idempotency *record = request_record(q);
     q->record.answer = answer;
-    answer_created(q, key, tenant, text);
+    keys_answer_created(q, key, tenant, text);
     q->write.key = (struct op_key_put){ .op = { .kind = OP_KEY_PUT }, .key = kept, .idempotency = record };
-    return request_submit(q, created);
+    return request_submit(q, keys_on_created);
 }
 
 enum handled keys_create(struct request *q, struct reader *r)
@@ -199,31 +200,32 @@ enum handled keys_create(struct request *q, struct reader *r)
     struct key_body body;
     struct tenant_rules tenant;
     struct str scopes;
-    if (!request_takes_no_query(q))
+    if (!request_check_no_query(q))
         return HANDLED_DONE;
-    if (read_body(q, &body, &e) || join_scopes(q, &body.scopes, &scopes, &e))
+    if (keys_read_body(q, &body, &e) || keys_join_scopes(q, &body.scopes, &scopes, &e))
         return request_fail(q, &e);
     if (request_tenant(q, r, body.tenant, &tenant, &e)) {
-        error_field(&e, "tenant", "is none");
+        error_field(&e, "tenant", "does not exist, or this key may not manage it");
         return request_fail(q, &e);
     }
     char *id = arena_alloc(&q->arena, AUTH_ID + 1), text[AUTH_KEY_TEXT + 1];
     if (!id)
-        return request_refuse(q, PROBLEM_INVALID, "does not fit in the memory allowed");
+        return request_refuse(q, PROBLEM_INVALID, "the key does not fit in the memory allowed");
     auth_id_make(id);
     struct api_key key;
     auth_key_make(q->server->setup.pepper, (struct str){ id, AUTH_ID }, tenant.number, body.name, scopes, q->now_ms,
                   text, &key);
     key.expires_ms = body.expires_ms;
-    enum handled handled = put_key(q, &key, tenant.name, text);
+    enum handled handled = keys_put(q, &key, tenant.name, text);
     explicit_bzero(text, sizeof text);
     return handled;
 }
 
 /* ---- revoke ---- */
 
-/* Nobody locks himself out by an oversight. Two who do it at the same moment may: the next start makes a new admin key. */
-static enum err check_last(struct request *q, struct reader *r, const struct api_key *key, struct error *e)
+/* Prevents a user from revoking the last admin key by mistake. Two revocations at the same moment may still do it; the
+ * next start then makes a new admin key. */
+static enum err keys_check_last_admin(struct request *q, struct reader *r, const struct api_key *key, struct error *e)
 {
     struct key_list keys = { 0 };
     if (key->tenant != TENANT_DEFAULT || !api_key_is_admin(key, q->now_ms))
@@ -233,13 +235,13 @@ static enum err check_last(struct request *q, struct reader *r, const struct api
     for (size_t i = 0; i < keys.n; i++)
         if (!str_eq(keys.v[i].id, key->id) && api_key_is_admin(&keys.v[i], q->now_ms))
             return ERR_OK;
-    return error_set(e, ERR_CONFLICT, "is the last admin key of 'default'; create another first");
+    return error_set(e, ERR_CONFLICT, "this is the last admin key of 'default'; create another first");
 }
 
-static void revoked(struct op *op)
+static void keys_on_revoked(struct op *op)
 {
-    struct request *q = request_of(op);
-    auth_forget(q->server->auth, q->name); /* also when nobody knows whether it was done */
+    struct request *q = request_finish_op(op);
+    auth_cache_remove(q->server->auth, q->name); /* also if the store's answer was lost */
     if (request_is_replay(op)) {
         request_later(q, request_replay_stored);
         return;
@@ -258,16 +260,16 @@ enum handled keys_delete(struct request *q, struct reader *r)
     struct tenant_rules tenant;
     struct api_key *key = arena_new(&q->arena, struct api_key);
     struct key_query query;
-    enum err rc = read_query(q, r, false, &query, &tenant, &e);
+    enum err rc = keys_read_query(q, r, false, &query, &tenant, &e);
     if (rc == ERR_OK)
         rc = reader_key(r, q->name, &q->arena, key, &e);
     if (rc == ERR_NOT_FOUND || (rc == ERR_OK && key->tenant != tenant.number))
         return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such key");
-    if (rc || check_last(q, r, key, &e))
+    if (rc || keys_check_last_admin(q, r, key, &e))
         return request_fail(q, &e);
     respond_nothing(&q->response);
     q->write.key = (struct op_key_put){
         .op = { .kind = OP_KEY_PUT }, .key = key, .remove = true, .idempotency = request_record(q)
     };
-    return request_submit(q, revoked);
+    return request_submit(q, keys_on_revoked);
 }

@@ -1,6 +1,8 @@
-/* Tasks for workers outside (target WORKER): who asks for some waits suspended, on no thread; who has one goes on with it, completes it or
- * fails it. A lease's id is "TASK.FENCE": nothing is kept for it here. What its fence does not fit any more is over, and says why; a
- * report that was made before is answered as it was then. */
+/* Leases: tasks with the target WORKER, for external workers. A worker that asks for tasks waits suspended, on no
+ * thread. A worker that has a task extends its lease by heartbeats, and completes or fails it.
+ *
+ * The id of a lease is "TASK.FENCE", so nothing is stored for it here. If the fence is no longer the task's, the lease
+ * has ended, and the answer says why. A report that was made before is answered as it was then. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,7 +22,7 @@ enum {
     QUEUE_BYTES = 100,
     FENCE_TEXT = 20,
     LEASE_TEXT = UUID_TEXT + 1 + FENCE_TEXT,
-    EXECUTIONS_LOOK = 100, /* how far back a repeated report is looked for */
+    EXECUTIONS_SEARCHED = 100, /* how far back a repeated report is searched for */
     US_PER_MS = 1000,
 };
 
@@ -29,19 +31,20 @@ struct lease_name {
     int64_t fence;
 };
 
-static void lease_format(struct uuid task, int64_t fence, char out[LEASE_TEXT + 1])
+static void leases_format_id(struct uuid task, int64_t fence, char out[LEASE_TEXT + 1])
 {
     uuid_format(task, out);
     snprintf(out + UUID_TEXT, LEASE_TEXT + 1 - UUID_TEXT, ".%lld", (long long)fence);
 }
 
-static bool lease_parse(struct str text, struct lease_name *ret)
+static bool leases_parse_id(struct str text, struct lease_name *ret)
 {
     return text.n > UUID_TEXT + 1 && text.p[UUID_TEXT] == '.' && uuid_parse(str_sub(text, 0, UUID_TEXT), &ret->task) &&
            str_to_i64(str_sub(text, UUID_TEXT + 1, text.n), 1, INT64_MAX, &ret->fence);
 }
 
-static enum err read_body(struct request *q, const struct json_field *fields, size_t count, void *into, struct error *e)
+static enum err leases_read_body(struct request *q, const struct json_field *fields, size_t count, void *into,
+                                 struct error *e)
 {
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     if (json_parse(q->body.n ? buf_str(&q->body) : S("{}"), &doc, e))
@@ -51,8 +54,8 @@ static enum err read_body(struct request *q, const struct json_field *fields, si
     return json_read(doc.root, fields, count, into, &q->arena, e);
 }
 
-/* A member as it was written; empty: it is not there, or null. */
-static struct str member_text(const struct request *q, const char *name)
+/* The JSON text of a member; empty: it is absent or null. */
+static struct str leases_member_text(const struct request *q, const char *name)
 {
     struct str text = buf_str(&q->body);
     struct json_part parts[16];
@@ -65,36 +68,41 @@ static struct str member_text(const struct request *q, const char *name)
 
 /* ---- POST /v1/leases ---- */
 
-struct ask_body {
+struct acquire_body {
     struct str queue, worker;
     int64_t max, wait_s, lease_s;
 };
 
 #define AT(type, member) .offset = offsetof(struct type, member)
-static const struct json_field ask_fields[] = {
-    { .name = "queue", .kind = JSON_KIND_STR, AT(ask_body, queue), .min = 1, .max = QUEUE_BYTES, .nullable = true },
-    { .name = "max", .kind = JSON_KIND_I64, AT(ask_body, max), .min = 1, .max = LEASES_MAX, .nullable = true },
+static const struct json_field acquire_fields[] = {
+    { .name = "queue", .kind = JSON_KIND_STR, AT(acquire_body, queue), .min = 1, .max = QUEUE_BYTES, .nullable = true },
+    { .name = "max", .kind = JSON_KIND_I64, AT(acquire_body, max), .min = 1, .max = LEASES_MAX, .nullable = true },
     { .name = "wait_seconds",
       .kind = JSON_KIND_I64,
-      AT(ask_body, wait_s),
+      AT(acquire_body, wait_s),
       .min = 0,
       .max = WAIT_MAX_S,
       .nullable = true },
     { .name = "lease_seconds",
       .kind = JSON_KIND_I64,
-      AT(ask_body, lease_s),
+      AT(acquire_body, lease_s),
       .min = 1,
       .max = LEASE_MAX_S,
       .nullable = true },
-    { .name = "worker", .kind = JSON_KIND_STR, AT(ask_body, worker), .min = 1, .max = WORKER_BYTES, .nullable = true },
+    { .name = "worker",
+      .kind = JSON_KIND_STR,
+      AT(acquire_body, worker),
+      .min = 1,
+      .max = WORKER_BYTES,
+      .nullable = true },
 };
 
-struct asking {
+struct lease_acquire {
     struct lease_ask ask;
     struct request *q;
 };
 
-static void write_given(struct request *q, const struct lease_ask *a)
+static void leases_write_acquired(struct request *q, const struct lease_ask *a)
 {
     struct task_context c = { .tenant = q->who.tenant, .now_ms = q->now_ms, .zones = NULL };
     struct jw w = respond_json(&q->response, 200);
@@ -104,7 +112,7 @@ static void write_given(struct request *q, const struct lease_ask *a)
     for (size_t i = 0; i < a->claim.ret.n; i++) {
         const struct task *t = &a->claim.ret.v[i];
         char id[LEASE_TEXT + 1];
-        lease_format(t->id, t->fence, id);
+        leases_format_id(t->id, t->fence, id);
         jw_object(&w);
         jw_kv_cstr(&w, "id", id);
         jw_kv_time(&w, "expires_at", a->terms.until_ms);
@@ -117,51 +125,51 @@ static void write_given(struct request *q, const struct lease_ask *a)
     jw_object_end(&w);
 }
 
-static enum handled given(struct request *q, struct reader *r)
+static enum handled leases_answer_acquired(struct request *q, struct reader *r)
 {
     (void)r;
-    struct asking *asking = q->context;
-    struct op *op = &asking->ask.claim.op;
+    struct lease_acquire *acquire = q->context;
+    struct op *op = &acquire->ask.claim.op;
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     if (op->rc)
         request_fail(q, &op->error);
     else
-        write_given(q, &asking->ask);
+        leases_write_acquired(q, &acquire->ask);
     arena_release(&op->arena);
-    free(asking);
+    free(acquire);
     return HANDLED_DONE;
 }
 
-static void answered(struct lease_ask *a)
+static void leases_on_acquired(struct lease_ask *a)
 {
-    request_later(container_of(a, struct asking, ask)->q, given);
+    request_later(container_of(a, struct lease_acquire, ask)->q, leases_answer_acquired);
 }
 
-enum handled leases_ask(struct request *q, struct reader *r)
+enum handled leases_acquire(struct request *q, struct reader *r)
 {
     (void)r;
     const struct api_setup *setup = &q->server->setup;
-    struct ask_body b = { .queue = S("default"), .max = 1, .lease_s = LEASE_DEFAULT_S };
+    struct acquire_body b = { .queue = S("default"), .max = 1, .lease_s = LEASE_DEFAULT_S };
     struct error e = { 0 };
-    if (read_body(q, ask_fields, array_count(ask_fields), &b, &e))
+    if (leases_read_body(q, acquire_fields, array_count(acquire_fields), &b, &e))
         return request_fail(q, &e);
     if (!setup->lease)
-        return request_refuse(q, PROBLEM_UNAVAILABLE, "this server gives no leases");
-    struct asking *asking = xnew(*asking);
-    asking->q = q;
-    q->context = asking;
-    asking->ask = (struct lease_ask){ .tenant = q->who.tenant,
-                                      .queue = b.queue,
-                                      .worker = b.worker.n ? b.worker : str_from(q->who.key_id),
-                                      .max = (size_t)b.max,
-                                      .lease_ms = b.lease_s * 1000,
-                                      .wait_ms = b.wait_s * 1000,
-                                      .done = answered };
-    setup->lease(setup->context, &asking->ask);
+        return request_refuse(q, PROBLEM_UNAVAILABLE, "this server does not lease tasks");
+    struct lease_acquire *acquire = xnew(*acquire);
+    acquire->q = q;
+    q->context = acquire;
+    acquire->ask = (struct lease_ask){ .tenant = q->who.tenant,
+                                       .queue = b.queue,
+                                       .worker = b.worker.n ? b.worker : str_from(q->who.key_id),
+                                       .max = (size_t)b.max,
+                                       .lease_ms = b.lease_s * 1000,
+                                       .wait_ms = b.wait_s * 1000,
+                                       .done = leases_on_acquired };
+    setup->lease(setup->context, &acquire->ask);
     return HANDLED_LATER;
 }
 
-/* ---- who has one ---- */
+/* ---- heartbeat ---- */
 
 enum report { REPORT_COMPLETE, REPORT_FAIL };
 
@@ -205,83 +213,83 @@ static const struct json_field fail_fields[] = {
     { .name = "final", .kind = JSON_KIND_BOOL, AT(fail_body, final), .nullable = true },
 };
 
-/* One request about a lease, on its way. */
-struct held {
+/* A request about one lease. */
+struct lease_request {
     struct lease_name name;
     enum report report;
     struct fail_body fail;
     struct task task;
     struct lease_row row;
-    struct lease_renewal keep;
+    struct lease_renewal renewal;
     struct settlement settlement;
-    bool settled; /* it was tried */
+    bool settled; /* a settle was tried */
 };
 
-static enum handled refuse_id(struct request *q)
+static enum handled leases_refuse_id(struct request *q)
 {
-    return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such lease: its id is the one that POST /v1/leases gave");
+    return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such lease; use the id that POST /v1/leases returned");
 }
 
-static enum handled refuse_over(struct request *q, const struct task *t)
+static enum handled leases_refuse_ended(struct request *q, const struct task *t)
 {
     char text[200];
     bool again = t->state == TASK_RUNNING;
-    snprintf(text, sizeof text, "this lease is over: the task %s%s; stop working on it",
+    snprintf(text, sizeof text, "this lease has ended: the task %s%s; stop working on it",
              again ? "was leased or claimed again since" : "is ", again ? "" : task_state_name(t->state));
     return request_refuse(q, PROBLEM_CONFLICT, text);
 }
 
-static enum handled answer_keep(struct request *q)
+static enum handled leases_answer_heartbeat(struct request *q)
 {
-    const struct held *h = q->context;
+    const struct lease_request *h = q->context;
     char id[LEASE_TEXT + 1];
-    lease_format(h->name.task, h->name.fence, id);
+    leases_format_id(h->name.task, h->name.fence, id);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     jw_kv_cstr(&w, "id", id);
-    jw_kv_time(&w, "expires_at", h->keep.until_ms);
-    jw_kv_bool(&w, "cancel_requested", h->keep.ret_ended);
+    jw_kv_time(&w, "expires_at", h->renewal.until_ms);
+    jw_kv_bool(&w, "cancel_requested", h->renewal.ret_ended);
     jw_object_end(&w);
     return HANDLED_DONE;
 }
 
-static struct held *new_held(struct request *q)
+static struct lease_request *leases_new_request(struct request *q)
 {
-    struct held *h = arena_new(&q->arena, struct held);
+    struct lease_request *h = arena_new(&q->arena, struct lease_request);
     q->context = h;
-    return lease_parse(q->name, &h->name) ? h : NULL;
+    return leases_parse_id(q->name, &h->name) ? h : NULL;
 }
 
-static void submit_keep(struct request *q, void (*done)(struct op *))
+static void leases_submit_renewal(struct request *q, void (*done)(struct op *))
 {
-    struct held *h = q->context;
-    q->write.keep = (struct op_lease_renew){
-        .op = { .kind = OP_LEASE_RENEW }, .tenant = q->who.tenant, .v = &h->keep, .n = 1, .now_ms = q->now_ms
+    struct lease_request *h = q->context;
+    q->write.lease_renew = (struct op_lease_renew){
+        .op = { .kind = OP_LEASE_RENEW }, .tenant = q->who.tenant, .v = &h->renewal, .n = 1, .now_ms = q->now_ms
     };
     (void)request_submit(q, done);
 }
 
-/* Why it could not be kept. */
-static enum handled explain_over(struct request *q, struct reader *r)
+/* Says why the lease could not be renewed. */
+static enum handled leases_explain_ended(struct request *q, struct reader *r)
 {
-    const struct held *h = q->context;
+    const struct lease_request *h = q->context;
     struct error e = { 0 };
     struct task t;
     if (reader_get(r, q->who.tenant, h->name.task, &q->arena, &t, &e))
-        return e.code == ERR_NOT_FOUND ? refuse_id(q) : request_fail(q, &e);
-    return refuse_over(q, &t);
+        return e.code == ERR_NOT_FOUND ? leases_refuse_id(q) : request_fail(q, &e);
+    return leases_refuse_ended(q, &t);
 }
 
-static void kept(struct op *op)
+static void leases_on_renewed(struct op *op)
 {
-    struct request *q = request_of(op);
-    const struct held *h = q->context;
+    struct request *q = request_finish_op(op);
+    const struct lease_request *h = q->context;
     if (op->rc)
         request_fail(q, &op->error);
-    else if (h->keep.ret_kept)
-        answer_keep(q);
+    else if (h->renewal.ret_kept)
+        leases_answer_heartbeat(q);
     else {
-        request_later(q, explain_over);
+        request_later(q, leases_explain_ended);
         return;
     }
     request_answer(q);
@@ -292,32 +300,32 @@ enum handled leases_heartbeat(struct request *q, struct reader *r)
     (void)r;
     struct heartbeat_body b = { .lease_s = LEASE_DEFAULT_S };
     struct error e = { 0 };
-    struct held *h = new_held(q);
+    struct lease_request *h = leases_new_request(q);
     if (!h)
-        return refuse_id(q);
-    if (read_body(q, heartbeat_fields, array_count(heartbeat_fields), &b, &e))
+        return leases_refuse_id(q);
+    if (leases_read_body(q, heartbeat_fields, array_count(heartbeat_fields), &b, &e))
         return request_fail(q, &e);
-    struct str progress = member_text(q, "progress");
+    struct str progress = leases_member_text(q, "progress");
     if (progress.n > PROGRESS_BYTES) {
         (void)error_field(&e, "progress", "must have at most %d bytes", PROGRESS_BYTES);
         return request_fail(q, &e);
     }
-    h->keep = (struct lease_renewal){
+    h->renewal = (struct lease_renewal){
         .id = h->name.task, .fence = h->name.fence, .until_ms = q->now_ms + b.lease_s * 1000, .progress = progress
     };
-    submit_keep(q, kept);
+    leases_submit_renewal(q, leases_on_renewed);
     return HANDLED_LATER;
 }
 
 /* ---- complete and fail ---- */
 
-static route_handler report_run;
+static route_handler leases_run_report;
 
-static enum handled answer_report(struct request *q, enum task_state state, int64_t next_ms)
+static enum handled leases_answer_report(struct request *q, enum task_state state, int64_t next_ms)
 {
-    const struct held *h = q->context;
+    const struct lease_request *h = q->context;
     char id[LEASE_TEXT + 1], task[UUID_TEXT + 1];
-    lease_format(h->name.task, h->name.fence, id);
+    leases_format_id(h->name.task, h->name.fence, id);
     uuid_format(h->name.task, task);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
@@ -330,15 +338,15 @@ static enum handled answer_report(struct request *q, enum task_state state, int6
     return HANDLED_DONE;
 }
 
-/* A report that was taken before is answered alike; one that says something else is too late. */
-static enum handled answer_repeat(struct request *q, struct reader *r, const struct task *t)
+/* A report that was accepted before gets the same answer. A different report is too late. */
+static enum handled leases_answer_repeated(struct request *q, struct reader *r, const struct task *t)
 {
-    const struct held *h = q->context;
+    const struct lease_request *h = q->context;
     struct error e = { 0 };
     struct execution_page page = { 0 };
     struct execution_filter f = { .tenant = q->who.tenant,
                                   .task = t->kind == TASK_OCCURRENCE ? t->parent : t->id,
-                                  .limit = EXECUTIONS_LOOK };
+                                  .limit = EXECUTIONS_SEARCHED };
     enum execution_status said = h->report == REPORT_COMPLETE ? EXECUTION_COMPLETED : EXECUTION_FAILED;
     if (reader_executions(r, &f, &q->arena, &page, &e))
         return request_fail(q, &e);
@@ -346,12 +354,12 @@ static enum handled answer_repeat(struct request *q, struct reader *r, const str
         const struct execution *x = &page.executions.v[i];
         bool is_it = x->fence == h->name.fence && (t->kind != TASK_OCCURRENCE || uuid_eq(x->occurrence, t->id));
         if (is_it && x->status == said)
-            return answer_report(q, h->report == REPORT_COMPLETE ? TASK_COMPLETED : t->state, t->due_ms);
+            return leases_answer_report(q, h->report == REPORT_COMPLETE ? TASK_COMPLETED : t->state, t->due_ms);
     }
-    return refuse_over(q, t);
+    return leases_refuse_ended(q, t);
 }
 
-static void count(const struct request *q, const struct verdict *v)
+static void leases_count_outcome(const struct request *q, const struct verdict *v)
 {
     struct metrics *m = q->server->setup.metrics;
     metric_add(m, METRIC_TASKS_EXECUTED, 1);
@@ -365,15 +373,15 @@ static void count(const struct request *q, const struct verdict *v)
         metric_add(m, METRIC_TASKS_EXPIRED, 1);
 }
 
-static void settled(struct op *op)
+static void leases_on_settled(struct op *op)
 {
-    struct request *q = request_of(op);
-    struct held *h = q->context;
+    struct request *q = request_finish_op(op);
+    struct lease_request *h = q->context;
     const struct api_setup *setup = &q->server->setup;
     const struct verdict *v = &h->settlement.verdict;
     h->settled = true;
     if (op->rc == ERR_OK && h->settlement.stale) {
-        request_later(q, report_run); /* somebody was faster: perhaps the same report */
+        request_later(q, leases_run_report); /* another settle came first: perhaps by the same report */
         return;
     }
     if (op->rc) {
@@ -381,7 +389,7 @@ static void settled(struct op *op)
         request_answer(q);
         return;
     }
-    count(q, v);
+    leases_count_outcome(q, v);
     if (setup->lease_over)
         setup->lease_over(setup->context, &h->task, q->write.settle.ret_unblocked_lanes);
     if (v->next == TASK_SCHEDULED) {
@@ -389,13 +397,13 @@ static void settled(struct op *op)
         h->task.due_ms = v->due_ms;
         request_nudge(q, &h->task, 1);
     }
-    answer_report(q, v->next, v->due_ms);
+    leases_answer_report(q, v->next, v->due_ms);
     request_answer(q);
 }
 
-static struct outcome outcome_of(const struct request *q, const struct held *h)
+static struct outcome leases_outcome_of(const struct request *q, const struct lease_request *h)
 {
-    struct str result = member_text(q, "result");
+    struct str result = leases_member_text(q, "result");
     struct outcome o = { .kind = OUTCOME_OK,
                          .sent = true,
                          .retry_after_ms = -1,
@@ -406,7 +414,7 @@ static struct outcome outcome_of(const struct request *q, const struct held *h)
         o.output = str_utf8_cut(result, OUTPUT_BYTES);
         return o;
     }
-    o.kind = h->keep.ret_ended ? OUTCOME_CANCELLED : OUTCOME_FAILED;
+    o.kind = h->renewal.ret_ended ? OUTCOME_CANCELLED : OUTCOME_FAILED;
     o.failure = h->fail.final ? FAILURE_REFUSED : FAILURE_INTERNAL;
     o.error = h->fail.error;
     if (h->fail.retry_after_s >= 0)
@@ -414,10 +422,10 @@ static struct outcome outcome_of(const struct request *q, const struct held *h)
     return o;
 }
 
-static void submit_settle(struct request *q)
+static void leases_submit_settle(struct request *q)
 {
-    struct held *h = q->context;
-    struct outcome o = outcome_of(q, h);
+    struct lease_request *h = q->context;
+    struct outcome o = leases_outcome_of(q, h);
     struct settle_facts facts = settle_facts_of(&h->task, &o, &q->arena);
     struct prng random;
     prng_init(&random, (uint64_t)clock_steady_ns(q->server->setup.clock));
@@ -427,39 +435,40 @@ static void submit_settle(struct request *q)
                                          .verdict = settle(&facts, &o, q->now_ms, &random, &q->arena) };
     q->write.settle =
         (struct op_settle){ .op = { .kind = OP_SETTLE }, .v = &h->settlement, .n = 1, .now_ms = q->now_ms };
-    (void)request_submit(q, settled);
+    (void)request_submit(q, leases_on_settled);
 }
 
-/* What fails though its user wanted it ended is cancelled; whether he did, who keeps the lease is told. */
-static void looked(struct op *op)
+/* If a task fails after its user asked to cancel it, it becomes CANCELLED. The renewal of the lease tells whether a
+ * cancel was requested. */
+static void leases_on_checked(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     if (op->rc) {
         request_fail(q, &op->error);
         request_answer(q);
         return;
     }
-    submit_settle(q);
+    leases_submit_settle(q);
 }
 
-static enum handled report_run(struct request *q, struct reader *r)
+static enum handled leases_run_report(struct request *q, struct reader *r)
 {
-    struct held *h = q->context;
+    struct lease_request *h = q->context;
     struct error e = { 0 };
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     if (reader_get(r, q->who.tenant, h->name.task, &q->arena, &h->task, &e))
-        return e.code == ERR_NOT_FOUND ? refuse_id(q) : request_fail(q, &e);
+        return e.code == ERR_NOT_FOUND ? leases_refuse_id(q) : request_fail(q, &e);
     enum err rc = reader_lease(r, q->who.tenant, h->name.task, &q->arena, &h->row, &e);
     if (rc && rc != ERR_NOT_FOUND)
         return request_fail(q, &e);
     if (rc || h->row.fence != h->name.fence || h->task.fence != h->name.fence || h->task.state != TASK_RUNNING ||
         h->settled)
-        return answer_repeat(q, r, &h->task);
-    h->keep = (struct lease_renewal){ .id = h->name.task, .fence = h->name.fence, .until_ms = h->row.until_ms };
+        return leases_answer_repeated(q, r, &h->task);
+    h->renewal = (struct lease_renewal){ .id = h->name.task, .fence = h->name.fence, .until_ms = h->row.until_ms };
     if (h->report == REPORT_FAIL)
-        submit_keep(q, looked);
+        leases_submit_renewal(q, leases_on_checked);
     else
-        submit_settle(q);
+        leases_submit_settle(q);
     return HANDLED_LATER;
 }
 
@@ -469,13 +478,13 @@ enum handled leases_report(struct request *q, struct reader *r)
     struct fail_body fail = { .retry_after_s = -1 };
     struct error e = { 0 };
     bool fails = q->route->argument == REPORT_FAIL;
-    struct held *h = new_held(q);
+    struct lease_request *h = leases_new_request(q);
     if (!h)
-        return refuse_id(q);
-    if (fails ? read_body(q, fail_fields, array_count(fail_fields), &fail, &e)
-              : read_body(q, complete_fields, array_count(complete_fields), &done, &e))
+        return leases_refuse_id(q);
+    if (fails ? leases_read_body(q, fail_fields, array_count(fail_fields), &fail, &e)
+              : leases_read_body(q, complete_fields, array_count(complete_fields), &done, &e))
         return request_fail(q, &e);
     h->report = fails ? REPORT_FAIL : REPORT_COMPLETE;
     h->fail = fail;
-    return report_run(q, r);
+    return leases_run_report(q, r);
 }

@@ -4,17 +4,17 @@
 
 enum { TOTAL_MAX = 10000, OFFSET_MAX = 1000000 };
 
-static const char *const group_names[] = { "cause", NULL };
-static const char *const resolved_names[] = { "false", "true", NULL };
-static const char *const kind_names[] = { "ONE_TIME", "RECURRING", NULL };
+static const char *const listing_group_names[] = { "cause", NULL };
+static const char *const listing_resolved_names[] = { "false", "true", NULL };
+static const char *const listing_kind_names[] = { "ONE_TIME", "RECURRING", NULL };
 
 #define FIELD(text, kind_, member, ...)                                                                                \
     {                                                                                                                  \
         .name = (text), .kind = (kind_), .offset = offsetof(struct listing, member), __VA_ARGS__                       \
     }
-static const struct query_field fields[] = {
+static const struct query_field listing_fields[] = {
     FIELD("status", QUERY_STATES, states, .max = 0),
-    FIELD("type", QUERY_CHOICE, kind, .names = kind_names),
+    FIELD("type", QUERY_CHOICE, kind, .names = listing_kind_names),
     FIELD("name", QUERY_TEXT, name, .max = 255),
     FIELD("queue", QUERY_TEXT, queue, .max = 255),
     FIELD("task_type", QUERY_TEXT, task_type, .max = 255),
@@ -24,16 +24,16 @@ static const struct query_field fields[] = {
     FIELD("cursor", QUERY_ID, cursor, .max = 0),
     FIELD("page", QUERY_I64, page, .min = 1, .max = OFFSET_MAX),
     FIELD("cause", QUERY_TEXT, cause, .max = 64),
-    FIELD("group_by", QUERY_CHOICE, group_by, .names = group_names),
-    FIELD("resolved", QUERY_CHOICE, resolved, .names = resolved_names),
+    FIELD("group_by", QUERY_CHOICE, group_by, .names = listing_group_names),
+    FIELD("resolved", QUERY_CHOICE, resolved, .names = listing_resolved_names),
 };
 
-/* Which of them a list knows: bit i for row i. */
-static const unsigned known[] = {
+/* The parameters that each kind of list has: bit i for row i of the table. */
+static const unsigned listing_known_fields[] = {
     [LISTING_TASKS] = 0x3ff,
-    [LISTING_RECURRING] = 0x3ff & ~0x2,   /* its type is known */
+    [LISTING_RECURRING] = 0x3ff & ~0x2,   /* not type: it is always RECURRING */
     [LISTING_OCCURRENCES] = 0x380 | 0x01, /* status and paging */
-    [LISTING_DLQ] = 0x1fff & ~0x63,       /* neither status, nor type, nor due times */
+    [LISTING_DLQ] = 0x1fff & ~0x63,       /* not status, type and due times */
 };
 
 struct task_context request_context(const struct request *q)
@@ -44,13 +44,13 @@ struct task_context request_context(const struct request *q)
                                   .behind_ms = clock_behind_ms(setup->clock),
                                   .zones = setup->zones,
                                   .catalog = setup->catalog,
-                                  .payload_bytes = limits_payload_bytes(q),
+                                  .payload_bytes = tenant_limits_payload_bytes(q),
                                   .no_workers = !setup->queue_timeout_max,
                                   .timeout_max_ms =
                                       setup->queue_timeout_max ? setup->queue_timeout_max(setup->context) : 0 };
 }
 
-static enum err check_paging(const struct listing *l, struct error *e)
+static enum err listing_check_paging(const struct listing *l, struct error *e)
 {
     if (l->page && !uuid_is_nil(l->cursor))
         return error_field(e, "page", "and 'cursor' exclude each other");
@@ -63,18 +63,19 @@ bool listing_read(struct request *q, enum listing_kind kind, struct listing *ret
 {
     struct error e = { 0 };
     *ret = (struct listing){ .limit = LIST_DEFAULT };
-    struct query_field rows[array_count(fields)];
+    struct query_field rows[array_count(listing_fields)];
     size_t n = 0;
-    for (size_t i = 0; i < array_count(fields); i++)
-        if (known[kind] & 1U << i)
-            rows[n++] = fields[i];
-    if (query_read(q->query, rows, n, ret, &q->arena, &e) == ERR_OK && check_paging(ret, &e) == ERR_OK)
+    for (size_t i = 0; i < array_count(listing_fields); i++)
+        if (listing_known_fields[kind] & 1U << i)
+            rows[n++] = listing_fields[i];
+    if (query_read(q->query, rows, n, ret, &q->arena, &e) == ERR_OK && listing_check_paging(ret, &e) == ERR_OK)
         return true;
     request_fail(q, &e);
     return false;
 }
 
-static enum err count_total(struct reader *r, const struct task_filter *f, struct pagination *p, struct error *e)
+static enum err listing_count_total(struct reader *r, const struct task_filter *f, struct pagination *p,
+                                    struct error *e)
 {
     size_t total = 0;
     enum err rc = reader_count(r, f, TOTAL_MAX + 1, &total, e);
@@ -83,7 +84,7 @@ static enum err count_total(struct reader *r, const struct task_filter *f, struc
     return rc;
 }
 
-static struct task_filter filter_of(const struct request *q, const struct listing *l, struct task_filter f)
+static struct task_filter listing_filter(const struct request *q, const struct listing *l, struct task_filter f)
 {
     f.tenant = q->who.tenant;
     f.states = f.states ? f.states : l->states;
@@ -107,12 +108,12 @@ enum handled listing_answer(struct request *q, struct reader *r, const struct li
     struct error e = { 0 };
     struct task_page page = { 0 };
     struct pagination p = { .limit = l->limit, .page = l->page, .total = -1 };
-    struct task_filter f = filter_of(q, l, filter);
+    struct task_filter f = listing_filter(q, l, filter);
     enum err rc = reader_list(r, &f, &q->arena, &page, &e);
     if (rc == ERR_OK && l->page)
-        rc = count_total(r, &f, &p, &e);
+        rc = listing_count_total(r, &f, &p, &e);
     if (rc == ERR_LIMIT)
-        return request_refuse(q, PROBLEM_INVALID, "the answer would be too large; ask for less at once, by 'limit'");
+        return request_refuse(q, PROBLEM_INVALID, "the answer would be too large; ask for fewer items, with 'limit'");
     if (rc)
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);

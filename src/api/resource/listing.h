@@ -1,5 +1,6 @@
 #pragma once
-/* api/resource/listing.h - lists of tasks: the parameters they share, both kinds of paging, one shape of answer. */
+/* api/resource/listing.h - lists of tasks: their common query parameters, both kinds of paging, one form of answer. The
+ * thread that owns the request calls all functions; listing_answer needs a pool thread. */
 #include "api/server/query.h"
 #include "api/server/request.h"
 #include "api/task/json.h"
@@ -8,17 +9,18 @@ struct listing {
     unsigned states;
     int kind; /* 0: any, 1: ONE_TIME, 2: RECURRING */
     struct str name, queue, task_type, cause;
-    int group_by, resolved; /* of the dead letters: 1: by cause; 1: no, 2: yes */
+    int group_by, resolved; /* of dead letters. group_by 1: by cause. resolved 1: no, 2: yes */
     int64_t due_before_ms, due_after_ms;
     int64_t limit, page; /* page 0: by cursor */
     struct uuid cursor;
 };
 
-/* Reads the query, of what this kind of list knows; page and cursor exclude each other. False: the answer is there. */
+/* Reads the query parameters of this kind of list. page and cursor exclude each other. False: the request is
+ * answered. */
 enum listing_kind { LISTING_TASKS, LISTING_RECURRING, LISTING_OCCURRENCES, LISTING_DLQ };
 bool listing_read(struct request *q, enum listing_kind kind, struct listing *ret);
 
-/* filter holds what the caller adds: tenant and paging are filled in here. */
+/* Answers with the list. filter holds the caller's own conditions; tenant and paging are filled in here. */
 enum handled listing_answer(struct request *q, struct reader *r, const struct listing *l, struct task_filter filter);
 
 struct task_context request_context(const struct request *q);

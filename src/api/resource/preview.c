@@ -1,4 +1,5 @@
-/* What is to come (R1.10): the next fires of a body that is not stored, of a task, of all tasks between two times, and how many a minute. */
+/* Future fires: of a body that is not stored, of one task, or of all tasks between two times, also as a count per
+ * minute. */
 #include <stdlib.h>
 
 #include "api/resource/listing.h"
@@ -10,7 +11,7 @@ enum {
     COUNT_DEFAULT = 10,
     COUNT_MAX = 1000,
     FIRES_DEFAULT = 100,
-    TASKS_MAX = 20000,  /* looked at for one answer */
+    TASKS_MAX = 20000,  /* read for one answer */
     STEPS_MAX = 300000, /* occurrences computed for one answer */
     MINUTES_MAX = 2 * 1440,
     SPAN_DEFAULT_MS = 3600000,
@@ -25,7 +26,7 @@ struct upcoming_params {
     int64_t count, from_ms;
 };
 
-static const struct query_field upcoming_fields[] = {
+static const struct query_field preview_upcoming_fields[] = {
     { .name = "count",
       .kind = QUERY_I64,
       .offset = offsetof(struct upcoming_params, count),
@@ -34,7 +35,7 @@ static const struct query_field upcoming_fields[] = {
     { .name = "from", .kind = QUERY_TIME, .offset = offsetof(struct upcoming_params, from_ms) },
 };
 
-static void write_fire(struct jw *w, const struct recurrence *rule, const struct occurrence *o)
+static void preview_write_fire(struct jw *w, const struct recurrence *rule, const struct occurrence *o)
 {
     cleanup_with(buf_release) struct buf note;
     buf_init(&note, NOTE_MAX);
@@ -47,31 +48,31 @@ static void write_fire(struct jw *w, const struct recurrence *rule, const struct
     jw_object_end(w);
 }
 
-/* Runs that its max_runs leaves; those before the cursor are counted already. */
-static int64_t runs_left(const struct task *t)
+/* The runs that max_runs still allows. runs_count includes those before the cursor. */
+static int64_t preview_runs_left(const struct task *t)
 {
     return t->schedule.max_runs ? max_of(t->schedule.max_runs - t->runs_count, (int64_t)0) : INT64_MAX;
 }
 
-/* What is skipped does not count among the fires asked for, but is shown in its place. */
-static void write_fires(struct jw *w, const struct task *t, const struct recurrence *rule,
-                        const struct upcoming_params *p)
+/* Skipped occurrences are shown in their place, but do not count among the fires asked for. */
+static void preview_write_fires(struct jw *w, const struct task *t, const struct recurrence *rule,
+                                const struct upcoming_params *p)
 {
     struct occurrence o;
-    int64_t left = runs_left(t), from_ms = p->from_ms;
+    int64_t left = preview_runs_left(t), from_ms = p->from_ms;
     size_t fires = 0;
     for (size_t lines = 0; lines < 2 * COUNT_MAX && fires < (size_t)p->count; lines++) {
         if (!recurrence_next_or_skip(rule, from_ms, &o))
             return;
         if (o.fires && o.scheduled_ms >= t->cursor_ms && left-- == 0)
             return;
-        write_fire(w, rule, &o);
+        preview_write_fire(w, rule, &o);
         fires += o.fires;
         from_ms = o.at_ms + 1;
     }
 }
 
-static enum handled answer_upcoming(struct request *q, const struct task *t, const struct upcoming_params *p)
+static enum handled preview_answer(struct request *q, const struct task *t, const struct upcoming_params *p)
 {
     struct error e = { 0 };
     struct recurrence rule;
@@ -85,7 +86,7 @@ static enum handled answer_upcoming(struct request *q, const struct task *t, con
     jw_key(&w, "upcoming");
     jw_array(&w);
     if (recurring && !task_is_final(t->state)) {
-        write_fires(&w, t, &rule, p);
+        preview_write_fires(&w, t, &rule, p);
     } else if (!task_is_final(t->state) && t->due_ms >= p->from_ms) {
         jw_object(&w);
         jw_kv_time(&w, "at", t->due_ms);
@@ -102,13 +103,13 @@ enum handled upcoming_of_task(struct request *q, struct reader *r)
     struct error e = { 0 };
     struct task t;
     struct upcoming_params p = { .count = COUNT_DEFAULT, .from_ms = q->now_ms };
-    if (query_read(q->query, upcoming_fields, array_count(upcoming_fields), &p, &q->arena, &e) ||
+    if (query_read(q->query, preview_upcoming_fields, array_count(preview_upcoming_fields), &p, &q->arena, &e) ||
         request_get_task(q, r, &t, &e))
         return request_fail(q, &e);
-    return answer_upcoming(q, &t, &p);
+    return preview_answer(q, &t, &p);
 }
 
-enum handled preview(struct request *q, struct reader *r)
+enum handled preview_body(struct request *q, struct reader *r)
 {
     (void)r;
     struct error e = { 0 };
@@ -117,12 +118,12 @@ enum handled preview(struct request *q, struct reader *r)
     struct task_context c = request_context(q);
     struct upcoming_params p = { .count = COUNT_DEFAULT, .from_ms = q->now_ms };
     c.id = request_new_id(q);
-    if (query_read(q->query, upcoming_fields, array_count(upcoming_fields), &p, &q->arena, &e) ||
+    if (query_read(q->query, preview_upcoming_fields, array_count(preview_upcoming_fields), &p, &q->arena, &e) ||
         json_parse(buf_str(&q->body), &doc, &e) || task_from_json(&doc, &c, &q->arena, &t, &e))
         return request_fail(q, &e);
     if (t.kind != TASK_RECURRING)
         p.from_ms = min_of(p.from_ms, t.due_ms);
-    return answer_upcoming(q, &t, &p);
+    return preview_answer(q, &t, &p);
 }
 
 /* ---- all tasks between two times ---- */
@@ -133,8 +134,8 @@ struct between_params {
     struct str queue;
 };
 
-static const char *const group_names[] = { "minute", NULL };
-static const struct query_field between_fields[] = {
+static const char *const preview_group_names[] = { "minute", NULL };
+static const struct query_field preview_between_fields[] = {
     { .name = "from", .kind = QUERY_TIME, .offset = offsetof(struct between_params, from_ms) },
     { .name = "to", .kind = QUERY_TIME, .offset = offsetof(struct between_params, to_ms) },
     { .name = "limit",
@@ -145,7 +146,7 @@ static const struct query_field between_fields[] = {
     { .name = "group_by",
       .kind = QUERY_CHOICE,
       .offset = offsetof(struct between_params, group_by),
-      .names = group_names },
+      .names = preview_group_names },
     { .name = "queue", .kind = QUERY_TEXT, .offset = offsetof(struct between_params, queue) },
 };
 
@@ -156,19 +157,19 @@ struct fire {
     const char *note; /* NULL: none */
 };
 
-/* What was gathered: single fires, of which only the earliest count, or how many each minute has. */
+/* The result: single fires, of which the earliest are kept, or the number of fires in each minute. */
 struct forecast {
     const struct between_params *params;
     struct request *q;
-    struct fire *fires; /* room for twice the limit: cut back to it when full */
+    struct fire *fires; /* room for twice the limit: when it is full, the earliest half is kept */
     size_t fire_count;
     int64_t *minutes; /* NULL: single fires are wanted */
     size_t minute_count;
     size_t steps;
-    bool cut; /* more than could be looked at */
+    bool cut; /* not everything could be looked at */
 };
 
-static int by_time(const void *a, const void *b)
+static int preview_compare_fires(const void *a, const void *b)
 {
     const struct fire *x = a, *y = b;
     if (x->at_ms != y->at_ms)
@@ -176,27 +177,27 @@ static int by_time(const void *a, const void *b)
     return memcmp(&x->task, &y->task, sizeof x->task);
 }
 
-static void keep_earliest(struct forecast *f)
+static void preview_keep_earliest(struct forecast *f)
 {
     if (f->fire_count)
-        qsort(f->fires, f->fire_count, sizeof *f->fires, by_time);
+        qsort(f->fires, f->fire_count, sizeof *f->fires, preview_compare_fires);
     size_t limit = (size_t)f->params->limit;
     f->cut = f->cut || f->fire_count > limit;
     f->fire_count = min_of(f->fire_count, limit);
 }
 
-static void add_fire(struct forecast *f, const struct task *t, int64_t at_ms, const char *note)
+static void preview_add_fire(struct forecast *f, const struct task *t, int64_t at_ms, const char *note)
 {
     if (!f->fires) {
         f->minutes[(at_ms - f->params->from_ms) / MINUTE_MS]++;
         return;
     }
     if (f->fire_count == 2 * (size_t)f->params->limit)
-        keep_earliest(f);
+        preview_keep_earliest(f);
     f->fires[f->fire_count++] = (struct fire){ at_ms, t->id, t->name, note };
 }
 
-static const char *note_of(struct forecast *f, const struct recurrence *rule, const struct occurrence *o)
+static const char *preview_note_of(struct forecast *f, const struct recurrence *rule, const struct occurrence *o)
 {
     struct str kept;
     cleanup_with(buf_release) struct buf note;
@@ -205,8 +206,8 @@ static const char *note_of(struct forecast *f, const struct recurrence *rule, co
     return note.n && arena_str(&f->q->arena, buf_str(&note), &kept) ? kept.p : NULL;
 }
 
-/* Of one recurring task no more than the answer may hold, unless minutes are counted. */
-static void add_recurring(struct forecast *f, const struct task *t)
+/* Adds the fires of a recurring task: at most as many as the answer may hold, unless minutes are counted. */
+static void preview_add_recurring(struct forecast *f, const struct task *t)
 {
     struct error e;
     struct recurrence rule;
@@ -214,8 +215,8 @@ static void add_recurring(struct forecast *f, const struct task *t)
     cleanup_with(rule_base_release) struct rule_base base = { 0 };
     const struct api_setup *setup = &f->q->server->setup;
     if (task_rule(t, setup->zones, setup->catalog, &rule, &base, &e))
-        return; /* its zone is gone: the spawner says so in the log */
-    int64_t left = runs_left(t);
+        return; /* its time zone is gone: the spawner logs it */
+    int64_t left = preview_runs_left(t);
     size_t most = f->minutes ? SIZE_MAX : (size_t)f->params->limit + 1;
     for (int64_t from_ms = f->params->from_ms; most > 0; most--, from_ms = o.at_ms + 1) {
         f->cut = f->cut || f->steps == STEPS_MAX;
@@ -224,11 +225,11 @@ static void add_recurring(struct forecast *f, const struct task *t)
         f->steps++;
         if (o.scheduled_ms >= t->cursor_ms && left-- == 0)
             return;
-        add_fire(f, t, o.at_ms, f->minutes ? NULL : note_of(f, &rule, &o));
+        preview_add_fire(f, t, o.at_ms, f->minutes ? NULL : preview_note_of(f, &rule, &o));
     }
 }
 
-static enum err gather(struct forecast *f, struct reader *r, bool recurring, struct error *e)
+static enum err preview_collect(struct forecast *f, struct reader *r, bool recurring, struct error *e)
 {
     const struct between_params *p = f->params;
     struct task_filter filter = { .tenant = f->q->who.tenant,
@@ -251,20 +252,20 @@ static enum err gather(struct forecast *f, struct reader *r, bool recurring, str
             return e->code;
         for (size_t i = 0; i < page.tasks.n; i++) {
             if (recurring)
-                add_recurring(f, &page.tasks.v[i]);
+                preview_add_recurring(f, &page.tasks.v[i]);
             else
-                add_fire(f, &page.tasks.v[i], page.tasks.v[i].due_ms, NULL);
+                preview_add_fire(f, &page.tasks.v[i], page.tasks.v[i].due_ms, NULL);
         }
         filter.before = page.next_before;
     }
     return ERR_OK;
 }
 
-static enum err check_between(struct between_params *p, struct error *e)
+static enum err preview_check_between(struct between_params *p, struct error *e)
 {
     if (!p->to_ms)
         p->to_ms = p->from_ms + SPAN_DEFAULT_MS;
-    if (p->group_by) { /* whole minutes, as people name them */
+    if (p->group_by) { /* whole minutes */
         p->from_ms -= floor_mod(p->from_ms, (int64_t)MINUTE_MS);
         p->to_ms += floor_mod(-p->to_ms, (int64_t)MINUTE_MS);
     }
@@ -277,9 +278,9 @@ static enum err check_between(struct between_params *p, struct error *e)
     return ERR_OK;
 }
 
-static void write_fire_list(struct jw *w, struct forecast *f)
+static void preview_write_fire_list(struct jw *w, struct forecast *f)
 {
-    keep_earliest(f);
+    preview_keep_earliest(f);
     jw_key(w, "upcoming");
     jw_array(w);
     for (size_t i = 0; i < f->fire_count; i++) {
@@ -293,7 +294,7 @@ static void write_fire_list(struct jw *w, struct forecast *f)
     jw_array_end(w);
 }
 
-static void write_minutes(struct jw *w, const struct forecast *f)
+static void preview_write_minutes(struct jw *w, const struct forecast *f)
 {
     jw_key(w, "minutes");
     jw_array(w);
@@ -312,7 +313,8 @@ enum handled upcoming_of_all(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct between_params p = { .from_ms = q->now_ms, .limit = FIRES_DEFAULT };
-    if (query_read(q->query, between_fields, array_count(between_fields), &p, &q->arena, &e) || check_between(&p, &e))
+    if (query_read(q->query, preview_between_fields, array_count(preview_between_fields), &p, &q->arena, &e) ||
+        preview_check_between(&p, &e))
         return request_fail(q, &e);
     struct forecast f = { .params = &p, .q = q };
     f.minute_count = (size_t)((p.to_ms - p.from_ms + MINUTE_MS - 1) / MINUTE_MS);
@@ -321,17 +323,17 @@ enum handled upcoming_of_all(struct request *q, struct reader *r)
     else
         f.fires = arena_array(&q->arena, struct fire, 2 * (size_t)p.limit);
     if (!f.fires && !f.minutes)
-        return request_refuse(q, PROBLEM_INVALID, "the answer would be too large; ask for less at once, by 'limit'");
-    if (gather(&f, r, true, &e) || gather(&f, r, false, &e))
+        return request_refuse(q, PROBLEM_INVALID, "the answer would be too large; ask for fewer items, with 'limit'");
+    if (preview_collect(&f, r, true, &e) || preview_collect(&f, r, false, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     jw_kv_time(&w, "from", p.from_ms);
     jw_kv_time(&w, "to", p.to_ms);
     if (p.group_by)
-        write_minutes(&w, &f);
+        preview_write_minutes(&w, &f);
     else
-        write_fire_list(&w, &f);
+        preview_write_fire_list(&w, &f);
     jw_kv_bool(&w, "complete", !f.cut);
     jw_object_end(&w);
     return HANDLED_DONE;

@@ -1,5 +1,5 @@
-/* Queues (R3.7): the limits that a user gives them, and how they stand. A queue is there as soon as a task names it; without rules of its
- * own it has the defaults. */
+/* Queues: the limits that a user sets, and their current state. A queue exists as soon as a task names it. Without
+ * rules of its own it has the defaults. */
 #include <stdlib.h>
 
 #include "api/resource/change.h"
@@ -9,10 +9,10 @@
 
 enum { RATE_MAX = 1000000, COUNT_MAX = 1000000, REASON_MAX = 500, PAUSE_MAX_DAYS = 3650 };
 
-/* ---- what there is ---- */
+/* ---- the queues of a tenant ---- */
 
-/* A pause whose time is up is over, whether or not somebody has written that down. */
-static struct queue_rules as_of(struct queue_rules rules, int64_t now_ms)
+/* A pause whose time has passed is over, even if its end was not written to the store. */
+static struct queue_rules queues_rules_at(struct queue_rules rules, int64_t now_ms)
 {
     if (!rules.paused || queue_is_paused(&rules, now_ms))
         return rules;
@@ -23,8 +23,8 @@ static struct queue_rules as_of(struct queue_rules rules, int64_t now_ms)
     return rules;
 }
 
-/* standing NULL: nothing is known of it. */
-static void write_live(struct jw *w, bool paused, const struct queue_standing *standing)
+/* standing NULL: its state is not known. */
+static void queues_write_state(struct jw *w, bool paused, const struct queue_standing *standing)
 {
     bool throttled = standing && standing->known && standing->hold.gate != LANE_NONE;
     jw_kv_cstr(w, "state", paused ? "paused" : throttled ? "throttled" : "open");
@@ -35,54 +35,55 @@ static void write_live(struct jw *w, bool paused, const struct queue_standing *s
         jw_null(w);
 }
 
-/* entry NULL: it has none. */
-static void write_queue(struct jw *w, struct str name, const struct queue_rules *rules,
-                        const struct catalog_entry *entry, int64_t due, const struct queue_standing *standing)
+/* entry NULL: the queue has no rules of its own. */
+static void queues_write(struct jw *w, struct str name, const struct queue_rules *rules,
+                         const struct catalog_entry *entry, int64_t due, const struct queue_standing *standing)
 {
     jw_object(w);
     jw_kv_str(w, "name", name);
     queue_rules_write(w, rules);
-    write_live(w, rules->paused, standing);
+    queues_write_state(w, rules->paused, standing);
     if (due >= 0)
         jw_kv_i64(w, "due", due);
     if (entry)
-        entry_members(w, entry);
+        catalog_entry_members(w, entry);
     else
         jw_kv_i64(w, "version", 0);
     jw_object_end(w);
 }
 
-struct found {
+struct queue_found {
     struct str name;
-    const struct catalog_entry *entry; /* NULL: it has tasks, and no rules */
+    const struct catalog_entry *entry; /* NULL: it has tasks, but no rules */
 };
 
-static int compare_found(const void *a, const void *b)
+static int queues_compare_found(const void *a, const void *b)
 {
-    const struct found *x = a, *y = b;
+    const struct queue_found *x = a, *y = b;
     int order = str_cmp(x->name, y->name);
     return order ? order : (x->entry == NULL) - (y->entry == NULL);
 }
 
-/* All of a tenant's, by name: those that have rules, and those that tasks wait in. */
-static enum err find_all(struct request *q, struct reader *r, struct found **ret, size_t *ret_count, struct error *e)
+/* All queues of a tenant, by name: those that have rules, and those that have tasks. */
+static enum err queues_find_all(struct request *q, struct reader *r, struct queue_found **ret, size_t *ret_count,
+                                struct error *e)
 {
     struct catalog_entries entries;
     struct lane *lanes = NULL;
     size_t lane_count = 0, n = 0, kept = 0;
-    if (catalog_all(q, r, CATALOG_QUEUE, q->who.tenant, &entries, e) ||
+    if (catalog_read_all(q, r, CATALOG_QUEUE, q->who.tenant, &entries, e) ||
         reader_lanes(r, &q->arena, &lanes, &lane_count, e))
         return e->code;
-    struct found *v = arena_array(&q->arena, struct found, entries.n + lane_count + 1);
+    struct queue_found *v = arena_array(&q->arena, struct queue_found, entries.n + lane_count + 1);
     if (!v)
         return error_set(e, ERR_LIMIT, "the answer would be too large");
     for (size_t i = 0; i < entries.n; i++)
-        v[n++] = (struct found){ entries.v[i].name, &entries.v[i] };
+        v[n++] = (struct queue_found){ entries.v[i].name, &entries.v[i] };
     for (size_t i = 0; i < lane_count; i++)
         if (lanes[i].tenant == q->who.tenant)
-            v[n++] = (struct found){ lanes[i].queue, NULL };
+            v[n++] = (struct queue_found){ lanes[i].queue, NULL };
     if (n)
-        qsort(v, n, sizeof *v, compare_found);
+        qsort(v, n, sizeof *v, queues_compare_found);
     for (size_t i = 0; i < n; i++)
         if (kept == 0 || !str_eq(v[i].name, v[kept - 1].name))
             v[kept++] = v[i];
@@ -91,39 +92,40 @@ static enum err find_all(struct request *q, struct reader *r, struct found **ret
     return ERR_OK;
 }
 
-static enum err rules_of(struct request *q, const struct found *f, struct queue_rules *ret, struct error *e)
+static enum err queues_rules_of(struct request *q, const struct queue_found *f, struct queue_rules *ret,
+                                struct error *e)
 {
     *ret = QUEUE_RULES_DEFAULT;
     enum err rc = f->entry ? queue_rules_read(f->entry->doc, &q->arena, ret, e) : ERR_OK;
     if (rc == ERR_OK)
-        *ret = as_of(*ret, q->now_ms);
+        *ret = queues_rules_at(*ret, q->now_ms);
     return rc == ERR_OK ? ERR_OK : error_set(e, ERR_CORRUPT, "queue '" STR_FMT "' can not be read", STR_ARG(f->name));
 }
 
-/* ---- shown with what the node knows of them ---- */
+/* ---- shown with the state that the node knows ---- */
 
 struct queue_view {
     struct request *q;
-    struct found *v;
+    struct queue_found *v;
     size_t n;
     struct queues_answer answer;
     struct pagination pages;
     bool is_list;
 };
 
-static enum err show(struct request *q, struct reader *r, struct jw *w, size_t i, struct error *e)
+static enum err queues_show(struct request *q, struct reader *r, struct jw *w, size_t i, struct error *e)
 {
     const struct queue_view *view = q->queues;
-    const struct found *f = &view->v[i];
+    const struct queue_found *f = &view->v[i];
     struct queue_rules rules;
     int64_t due = 0;
-    if (rules_of(q, f, &rules, e) || reader_queue_due(r, q->who.tenant, f->name, q->now_ms, &due, e))
+    if (queues_rules_of(q, f, &rules, e) || reader_queue_due(r, q->who.tenant, f->name, q->now_ms, &due, e))
         return e->code;
-    write_queue(w, f->name, &rules, f->entry, due, view->answer.v ? &view->answer.v[i] : NULL);
+    queues_write(w, f->name, &rules, f->entry, due, view->answer.v ? &view->answer.v[i] : NULL);
     return ERR_OK;
 }
 
-static enum handled show_list(struct request *q, struct reader *r)
+static enum handled queues_show_list(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct jw w = respond_json(&q->response, 200);
@@ -131,7 +133,7 @@ static enum handled show_list(struct request *q, struct reader *r)
     jw_key(&w, "queues");
     jw_array(&w);
     for (size_t i = 0; i < q->queues->n; i++)
-        if (show(q, r, &w, i, &e))
+        if (queues_show(q, r, &w, i, &e))
             return request_fail(q, &e);
     jw_array_end(&w);
     pagination_write(&w, &q->queues->pages);
@@ -139,34 +141,34 @@ static enum handled show_list(struct request *q, struct reader *r)
     return HANDLED_DONE;
 }
 
-static enum handled show_one(struct request *q, struct reader *r)
+static enum handled queues_show_one(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct jw w = respond_json(&q->response, 200);
-    if (show(q, r, &w, 0, &e))
+    if (queues_show(q, r, &w, 0, &e))
         return request_fail(q, &e);
     if (q->queues->v[0].entry)
         respond_etag(&q->response, q->queues->v[0].entry->version);
     return HANDLED_DONE;
 }
 
-static void node_answered(struct queues_answer *answer)
+static void queues_on_node_answer(struct queues_answer *answer)
 {
     struct queue_view *view = container_of(answer, struct queue_view, answer);
-    request_later(view->q, view->is_list ? show_list : show_one);
+    request_later(view->q, view->is_list ? queues_show_list : queues_show_one);
 }
 
-/* The loop is asked, and goes on from there. */
-static enum handled ask_node(struct request *q, struct reader *r, struct queue_view view)
+/* Asks the node for the state of the queues, then continues on a pool thread. */
+static enum handled queues_ask_node(struct request *q, struct reader *r, struct queue_view view)
 {
     const struct api_setup *setup = &q->server->setup;
     q->queues = arena_new(&q->arena, struct queue_view);
     *q->queues = view;
     q->queues->q = q;
     if (!setup->queues || !view.n)
-        return view.is_list ? show_list(q, r) : show_one(q, r);
+        return view.is_list ? queues_show_list(q, r) : queues_show_one(q, r);
     struct queues_answer *a = &q->queues->answer;
-    *a = (struct queues_answer){ .done = node_answered, .tenant = q->who.tenant, .n = view.n };
+    *a = (struct queues_answer){ .done = queues_on_node_answer, .tenant = q->who.tenant, .n = view.n };
     a->v = arena_array(&q->arena, struct queue_standing, view.n);
     for (size_t i = 0; i < view.n; i++)
         a->v[i].name = view.v[i].name;
@@ -178,11 +180,11 @@ enum handled queues_list(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct name_page page;
-    struct found *v = NULL;
+    struct queue_found *v = NULL;
     size_t n = 0, from = 0;
     if (!name_page_read(q, &page))
         return HANDLED_DONE;
-    if (find_all(q, r, &v, &n, &e))
+    if (queues_find_all(q, r, &v, &n, &e))
         return request_fail(q, &e);
     while (from < n && page.after.n && str_cmp(v[from].name, page.after) <= 0)
         from++;
@@ -190,11 +192,11 @@ enum handled queues_list(struct request *q, struct reader *r)
     struct pagination p = { .limit = page.limit, .total = -1, .more = from + shown < n };
     if (p.more)
         p.next_name = v[from + shown - 1].name;
-    return ask_node(q, r, (struct queue_view){ .v = v + from, .n = shown, .pages = p, .is_list = true });
+    return queues_ask_node(q, r, (struct queue_view){ .v = v + from, .n = shown, .pages = p, .is_list = true });
 }
 
 /* Whether a task of this queue has ever waited to be dispatched. */
-static enum err has_lane(struct request *q, struct reader *r, bool *ret, struct error *e)
+static enum err queues_has_lane(struct request *q, struct reader *r, bool *ret, struct error *e)
 {
     struct lane *lanes = NULL;
     size_t n = 0;
@@ -209,20 +211,20 @@ enum handled queues_get(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct catalog_entry *entry = arena_new(&q->arena, struct catalog_entry);
-    struct found *f = arena_new(&q->arena, struct found);
+    struct queue_found *f = arena_new(&q->arena, struct queue_found);
     bool used = false;
-    if (!request_takes_no_query(q))
+    if (!request_check_no_query(q))
         return HANDLED_DONE;
     enum err rc = reader_catalog_get(r, q->who.tenant, CATALOG_QUEUE, q->name, &q->arena, entry, &e);
-    *f = (struct found){ q->name, rc == ERR_OK ? entry : NULL };
-    if (rc && (rc != ERR_NOT_FOUND || has_lane(q, r, &used, &e)))
+    *f = (struct queue_found){ q->name, rc == ERR_OK ? entry : NULL };
+    if (rc && (rc != ERR_NOT_FOUND || queues_has_lane(q, r, &used, &e)))
         return request_fail(q, &e);
     if (!f->entry && !used)
         return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such queue: it has neither rules nor tasks");
-    return ask_node(q, r, (struct queue_view){ .v = f, .n = 1 });
+    return queues_ask_node(q, r, (struct queue_view){ .v = f, .n = 1 });
 }
 
-/* ---- what a user wants of it ---- */
+/* ---- changes ---- */
 
 struct queue_body {
     double rate;
@@ -230,7 +232,7 @@ struct queue_body {
     json_t *paused, *ignored;
     struct str reason;
     int64_t until_ms, for_ms;
-    struct { /* named by the body; of what may be null, whether it is */
+    struct { /* the field is in the body; nullable fields: also if it is null */
         bool rate, burst, concurrent, weight, paused, reason, until, for_;
     } has;
 };
@@ -244,7 +246,7 @@ struct queue_body {
     ROW("reason", STR, reason, reason, .max = REASON_MAX), ROW("until", TIME, until_ms, until, .max = 0),              \
         ROW("for", DURATION, for_ms, for_, .min = 1000, .max = PAUSE_MAX_DAYS * DAY_MS)
 
-static const struct json_field fields[] = {
+static const struct json_field queue_body_fields[] = {
     ROW("max_dispatches_per_second", F64, rate, rate, .max = RATE_MAX),
     ROW("max_burst", I64, burst, burst, .min = 1, .max = COUNT_MAX),
     ROW("max_concurrent", I64, concurrent, concurrent, .max = COUNT_MAX),
@@ -256,43 +258,50 @@ static const struct json_field fields[] = {
     PAUSE_ROWS,
 };
 
-/* What GET shows may be sent back: who paused it and since when is ours to say. */
+/* The answer of GET may be sent back. by and since are ignored: the server sets them. */
 static const struct json_field paused_fields[] = {
     PAUSE_ROWS,
     { .name = "by", .kind = JSON_KIND_RAW, .offset = offsetof(struct queue_body, ignored) },
     { .name = "since", .kind = JSON_KIND_RAW, .offset = offsetof(struct queue_body, ignored) },
 };
 
-static enum err check_pause(const struct queue_body *b, int64_t now_ms, struct error *e)
+static enum err queues_check_pause(const struct queue_body *b, int64_t now_ms, struct error *e)
 {
     bool pauses = json_is_true(b->paused) || json_is_object(b->paused);
     if (b->has.paused && !pauses && !json_is_false(b->paused) && !json_is_null(b->paused))
         return error_field(e, "paused", "must be true or false");
     if (!pauses && (b->reason.n || b->until_ms || b->for_ms))
-        return error_field(e, b->reason.n ? "reason" : b->until_ms ? "until" : "for", "belongs to \"paused\": true");
+        return error_field(e,
+                           b->reason.n   ? "reason"
+                           : b->until_ms ? "until"
+                                         : "for",
+                           "is only allowed with \"paused\": true");
     if (b->until_ms && b->for_ms)
-        return error_field(e, "for", "can not stand beside until; give one of the two");
+        return error_field(e, "for", "can not be given together with until; give one of the two");
     if (b->until_ms && b->until_ms <= now_ms)
         return error_field(e, "until", "is in the past");
     return ERR_OK;
 }
 
-static enum err read_body(struct request *q, struct queue_body *ret, struct error *e)
+static enum err queues_read_body(struct request *q, struct queue_body *ret, struct error *e)
 {
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     *ret = (struct queue_body){ 0 };
-    if (request_object(q, &doc, e) || json_read(doc.root, fields, array_count(fields), ret, &q->arena, e))
+    if (request_read_object(q, &doc, e) ||
+        json_read(doc.root, queue_body_fields, array_count(queue_body_fields), ret, &q->arena, e))
         return e->code;
     if (json_is_object(ret->paused) &&
         json_read(ret->paused, paused_fields, array_count(paused_fields), ret, &q->arena, e))
         return error_in(e, "paused");
-    enum err rc = check_pause(ret, q->now_ms, e);
-    ret->paused = json_is_true(ret->paused) || json_is_object(ret->paused) ? json_true() : NULL; /* the document goes */
+    enum err rc = queues_check_pause(ret, q->now_ms, e);
+    /* the document is freed: keep a value that outlives it */
+    ret->paused = json_is_true(ret->paused) || json_is_object(ret->paused) ? json_true() : NULL;
     return rc;
 }
 
-/* A field that is null is as good as absent in PUT, and back at its default in PATCH: the rules are filled with what holds else. */
-static void apply_limits(const struct queue_body *b, struct queue_rules *rules)
+/* In PUT a null field is the same as absent. In PATCH it sets the field back to its default. The rules hold the values
+ * for absent fields. */
+static void queues_apply_limits(const struct queue_body *b, struct queue_rules *rules)
 {
     if (b->has.rate)
         rules->rate = b->rate;
@@ -304,21 +313,21 @@ static void apply_limits(const struct queue_body *b, struct queue_rules *rules)
         rules->burst = b->burst;
     else if (b->has.rate)
         rules->burst = 0;
-    if (rules->rate > 0 && rules->burst == 0) /* not said: what a second brings */
+    if (rules->rate > 0 && rules->burst == 0) /* not given: the tokens of one second */
         rules->burst = max_of((int64_t)rules->rate, (int64_t)1);
 }
 
-/* The name of the key that asks; of one without a name, its id. */
-static enum err who_asks(struct request *q, struct reader *r, struct str *ret, struct error *e)
+/* The name of the API key that sent the request; if it has no name, its id. */
+static enum err queues_key_name(struct request *q, struct reader *r, struct str *ret, struct error *e)
 {
     struct api_key key;
     enum err rc = reader_key(r, str_from(q->who.key_id), &q->arena, &key, e);
     *ret = rc == ERR_OK && key.name.n ? key.name : str_from(q->who.key_id);
-    return rc == ERR_NOT_FOUND ? ERR_OK : rc; /* revoked a moment ago */
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc; /* it was revoked a moment ago */
 }
 
-static enum err apply_pause(struct request *q, struct reader *r, const struct queue_body *b, struct queue_rules *rules,
-                            struct error *e)
+static enum err queues_apply_pause(struct request *q, struct reader *r, const struct queue_body *b,
+                                   struct queue_rules *rules, struct error *e)
 {
     if (!b->has.paused)
         return ERR_OK;
@@ -331,28 +340,28 @@ static enum err apply_pause(struct request *q, struct reader *r, const struct qu
         rules->resumed_ms = resumed_ms;
         return ERR_OK;
     }
-    rules->paused_ms = rules->paused ? rules->paused_ms : q->now_ms; /* it goes on being paused */
+    rules->paused_ms = rules->paused ? rules->paused_ms : q->now_ms; /* it was paused already: the pause goes on */
     rules->paused = true;
     rules->paused_reason = b->reason;
     rules->paused_until_ms = b->for_ms ? q->now_ms + b->for_ms : b->until_ms;
-    return who_asks(q, r, &rules->paused_by, e);
+    return queues_key_name(q, r, &rules->paused_by, e);
 }
 
-static enum err make_queue(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err queues_make(struct request *q, struct reader *r, struct change *c, struct error *e)
 {
     struct queue_body body;
     struct queue_rules old, rules;
-    struct found f = { c->name, c->exists ? &c->current : NULL };
-    if (read_body(q, &body, e) || rules_of(q, &f, &old, e))
+    struct queue_found f = { c->name, c->exists ? &c->current : NULL };
+    if (queues_read_body(q, &body, e) || queues_rules_of(q, &f, &old, e))
         return e->code;
     rules = old;
-    if (q->method == HTTP_PUT) { /* the limits anew; a pause stays until somebody says otherwise */
+    if (q->method == HTTP_PUT) { /* PUT replaces the limits; a pause stays until a request ends it */
         rules.rate = 0;
         rules.burst = rules.concurrent = 0;
         rules.weight = QUEUE_RULES_DEFAULT.weight;
     }
-    apply_limits(&body, &rules);
-    if (apply_pause(q, r, &body, &rules, e))
+    queues_apply_limits(&body, &rules);
+    if (queues_apply_pause(q, r, &body, &rules, e))
         return e->code;
     struct jw w;
     jw_init(&w, c->doc);
@@ -362,12 +371,12 @@ static enum err make_queue(struct request *q, struct reader *r, struct change *c
     if (change_set_doc(q, c, e))
         return e->code;
     w = respond_json(&q->response, 200);
-    write_queue(&w, c->name, &rules, &c->v[0].entry, -1, NULL);
+    queues_write(&w, c->name, &rules, &c->v[0].entry, -1, NULL);
     respond_etag(&q->response, c->v[0].entry.version);
     return ERR_OK;
 }
 
-static enum err make_default(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err queues_make_removed(struct request *q, struct reader *r, struct change *c, struct error *e)
 {
     (void)r;
     if (!c->exists)
@@ -377,10 +386,10 @@ static enum err make_default(struct request *q, struct reader *r, struct change 
     return ERR_OK;
 }
 
-static enum handled change_queue(struct request *q, struct reader *r,
-                                 enum err (*make)(struct request *, struct reader *, struct change *, struct error *))
+static enum handled queues_change(struct request *q, struct reader *r,
+                                  enum err (*make)(struct request *, struct reader *, struct change *, struct error *))
 {
-    if (!request_takes_no_query(q))
+    if (!request_check_no_query(q))
         return HANDLED_DONE;
     return change_begin(
         q, r,
@@ -390,16 +399,16 @@ static enum handled change_queue(struct request *q, struct reader *r,
 
 enum handled queues_put(struct request *q, struct reader *r)
 {
-    return change_queue(q, r, make_queue);
+    return queues_change(q, r, queues_make);
 }
 
 enum handled queues_patch(struct request *q, struct reader *r)
 {
-    return change_queue(q, r, make_queue);
+    return queues_change(q, r, queues_make);
 }
 
-/* Its tasks stay, and go on under the defaults. */
+/* The tasks of the queue stay and follow the default rules. */
 enum handled queues_delete(struct request *q, struct reader *r)
 {
-    return change_queue(q, r, make_default);
+    return queues_change(q, r, queues_make_removed);
 }

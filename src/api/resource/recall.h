@@ -1,17 +1,19 @@
 #pragma once
-/* api/resource/recall.h - asks the owner of a claimed task to give it back, and waits for the answer at most so long.
+/* api/resource/recall.h - asks the owner of a claimed task to give it back, and waits for the answer for a limited
+ * time.
  *
- * The request may be gone before the owner answers, so what is wished is copied and a late answer changes nothing here. */
+ * The request may be gone before the owner answers. So the recall order is copied, and a late answer has no effect
+ * here. */
 #include "api/server/request.h"
 
-/* Called once, on any thread. Not `known`: its owner does not have it yet, or did not say in time; the result is
- * RECALL_RUNNING then. */
+/* Called once, on any thread, which owns q from then on. known is false if the owner does not have the claim yet or did
+ * not answer in time; the result is then RECALL_RUNNING. */
 typedef void recall_then(struct request *q, enum recall_result result, bool known);
 
-/* False: nobody can be asked, or the wish is too large to copy; `then` is not called. */
-bool recall_ask(struct request *q, const struct recall_order *recall_request, int64_t wait_ms,
-                recall_then *then) must_use;
+/* The thread that owns the request; passes q on. False: the setup has no `recall`, the time is up, or the order is too
+ * large to copy; then `then` is not called and q stays with the caller. */
+bool recall_ask(struct request *q, const struct recall_order *order, int64_t wait_ms, recall_then *then) must_use;
 
-/* Of a task that another node gave back before it fired, the time that it had when that node had claimed it: it was put off so that there
- * is time for this change. Of one that has run since, or was changed, nothing. */
+/* If another node gave the task back before it fired, restores the due time that it had in `claimed`: the node had
+ * postponed it to leave time for this change. Does nothing if the task has run or was changed since. Any thread. */
 void task_undo_delay(struct task *t, const struct task *claimed);

@@ -1,4 +1,4 @@
-/* Whether we live, whether we work, what we do, and what we can. */
+/* Health, readiness, the state of the scheduler, metrics, and the description of the API. */
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/server/openapi.h"
@@ -15,7 +15,7 @@ enum handled status_health(struct request *q, struct reader *r)
     return HANDLED_DONE;
 }
 
-/* Ready is who reads the store and whose roles are up. */
+/* Ready: the store can be read, and the roles of the node are up. */
 enum handled status_ready(struct request *q, struct reader *r)
 {
     const struct api_setup *setup = &q->server->setup;
@@ -26,7 +26,7 @@ enum handled status_ready(struct request *q, struct reader *r)
         return request_fail(q, &e);
     e = (struct error){ 0 };
     if (setup->ready && !setup->ready(setup->context, &e))
-        return request_refuse(q, PROBLEM_UNAVAILABLE, e.text[0] ? e.text : "it is still starting");
+        return request_refuse(q, PROBLEM_UNAVAILABLE, e.text[0] ? e.text : "the server is still starting");
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     jw_kv_cstr(&w, "status", "ready");
@@ -34,7 +34,7 @@ enum handled status_ready(struct request *q, struct reader *r)
     return HANDLED_DONE;
 }
 
-static void write_counts(struct jw *w, const struct store_counts *counts)
+static void status_write_counts(struct jw *w, const struct store_counts *counts)
 {
     jw_key(w, "tasks");
     jw_object(w);
@@ -44,8 +44,8 @@ static void write_counts(struct jw *w, const struct store_counts *counts)
     jw_kv_i64(w, "due", counts->due);
 }
 
-/* Since this process began: who looks twice knows the rates. */
-static void write_totals(struct jw *w, const struct metrics *m)
+/* Counts since this process started. Two samples give the rates. */
+static void status_write_totals(struct jw *w, const struct metrics *m)
 {
     static const struct {
         const char *name;
@@ -62,11 +62,11 @@ static void write_totals(struct jw *w, const struct metrics *m)
     jw_object_end(w);
 }
 
-bool request_sees_all(struct request *q)
+bool request_require_default_tenant(struct request *q)
 {
     if (q->who.tenant == TENANT_DEFAULT)
         return true;
-    request_refuse(q, PROBLEM_FORBIDDEN, "it tells of all tenants: it takes a key of the tenant 'default'");
+    request_refuse(q, PROBLEM_FORBIDDEN, "this shows data of all tenants and needs a key of the tenant 'default'");
     return false;
 }
 
@@ -75,7 +75,7 @@ enum handled status_scheduler(struct request *q, struct reader *r)
     const struct api_setup *setup = &q->server->setup;
     struct error e = { 0 };
     struct store_counts counts = { 0 };
-    if (!request_sees_all(q))
+    if (!request_require_default_tenant(q))
         return HANDLED_DONE;
     if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || reader_counts(r, q->now_ms, &counts, &e))
         return request_fail(q, &e);
@@ -84,8 +84,8 @@ enum handled status_scheduler(struct request *q, struct reader *r)
     jw_kv_cstr(&w, "status", "running");
     jw_kv_cstr(&w, "version", BELFRY_VERSION);
     jw_kv_time(&w, "time", q->now_ms);
-    write_counts(&w, &counts);
-    write_totals(&w, setup->metrics);
+    status_write_counts(&w, &counts);
+    status_write_totals(&w, setup->metrics);
     if (setup->status)
         setup->status(setup->context, &w);
     jw_object_end(&w);
@@ -95,7 +95,7 @@ enum handled status_scheduler(struct request *q, struct reader *r)
 enum handled status_metrics(struct request *q, struct reader *r)
 {
     (void)r;
-    if (!request_sees_all(q))
+    if (!request_require_default_tenant(q))
         return HANDLED_DONE;
     respond_json(&q->response, 200);
     q->response.type = TYPE_METRICS;

@@ -1,5 +1,6 @@
-/* Creating, reading and listing tasks. A create reads nothing: it is parsed where it came in and goes straight to the writer
- * with its idempotency record; only if that key has a record already, or the task a dedupe_key, does anyone read. */
+/* Creates, reads and lists tasks. A create reads nothing from the store: it is parsed on its HTTP thread and goes to
+ * the writer together with its idempotency record. It reads only if that key has a record already, or if the task has a
+ * dedupe_key. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -13,9 +14,9 @@ enum { LATEST_EXECUTIONS = 10 };
 
 /* ---- create ---- */
 
-void tasks_created(struct op *op)
+void tasks_on_created(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     if (request_is_replay(op)) {
         request_later(q, request_replay_stored);
         return;
@@ -24,18 +25,19 @@ void tasks_created(struct op *op)
         request_fail(q, &op->error);
     else
         metric_add(q->server->setup.metrics, METRIC_TASKS_SCHEDULED, (int64_t)q->task_count);
-    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE) /* they may be there, and the answer lost */
+    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE) /* the tasks may have been written, and only the answer lost */
         request_nudge(q, q->tasks, q->task_count);
     request_answer(q);
 }
 
-/* "idempotency_key" in the body stands for the header. False: the answer is there. */
-static bool take_body_key(struct request *q, const struct json_doc *doc)
+/* "idempotency_key" in the body replaces the header. False: the request is answered. */
+static bool tasks_take_body_key(struct request *q, const struct json_doc *doc)
 {
     json_t *value = json_object_get(doc->root, "idempotency_key");
     struct str key = { json_string_value(value), json_string_length(value) };
     if (q->has_record && key.p) {
-        request_refuse(q, PROBLEM_INVALID, "the Idempotency-Key is given twice, in a header and in the body");
+        request_refuse(q, PROBLEM_INVALID,
+                       "the Idempotency-Key is given twice, in the header and in the body; send it once");
         return false;
     }
     if (key.p)
@@ -46,7 +48,7 @@ static bool take_body_key(struct request *q, const struct json_doc *doc)
     return false;
 }
 
-static enum err read_task(struct request *q, const struct json_doc *doc, struct task *ret, struct error *e)
+static enum err tasks_read_body(struct request *q, const struct json_doc *doc, struct task *ret, struct error *e)
 {
     struct task_context c = request_context(q);
     c.id = request_new_id(q);
@@ -56,7 +58,7 @@ static enum err read_task(struct request *q, const struct json_doc *doc, struct 
     return rc;
 }
 
-static void answer_created(struct request *q, const struct task *t)
+static void tasks_answer_created(struct request *q, const struct task *t)
 {
     struct task_context c = request_context(q);
     struct jw w = respond_json(&q->response, 201);
@@ -67,7 +69,7 @@ static void answer_created(struct request *q, const struct task *t)
     respond_etag(&q->response, t->version);
 }
 
-static void answer_found(struct request *q, const struct task *t)
+static void tasks_answer_found(struct request *q, const struct task *t)
 {
     struct task_context c = request_context(q);
     struct jw w = respond_json(&q->response, 200);
@@ -78,32 +80,32 @@ static void answer_found(struct request *q, const struct task *t)
     respond_etag(&q->response, t->version);
 }
 
-static void answer_decided(struct request *q, const struct creation *v, size_t n)
+static void tasks_answer_deduped(struct request *q, const struct creation *v, size_t n)
 {
     assert(n == 1);
     if (v->found)
-        answer_found(q, v->task);
+        tasks_answer_found(q, v->task);
     else
-        answer_created(q, v->task);
+        tasks_answer_created(q, v->task);
 }
 
-/* Its key may be another's: only now somebody reads. */
-static enum handled create_once(struct request *q, struct reader *r)
+/* Another task may hold the dedupe_key: this create has to read. */
+static enum handled tasks_create_deduped(struct request *q, struct reader *r)
 {
     struct creation *c = arena_new(&q->arena, struct creation);
     c->asked = q->tasks;
-    return dedupe_create(q, r, c, 1, answer_decided);
+    return dedupe_create(q, r, c, 1, tasks_answer_deduped);
 }
 
-static enum handled create(struct request *q, struct reader *r)
+static enum handled tasks_create_now(struct request *q, struct reader *r)
 {
     if (q->tasks->dedupe_key.n)
-        return create_once(q, r);
-    answer_created(q, q->tasks);
+        return tasks_create_deduped(q, r);
+    tasks_answer_created(q, q->tasks);
     q->write.insert = (struct op_insert){
         .op = { .kind = OP_INSERT }, .tasks = q->tasks, .count = 1, .idempotency = request_record(q)
     };
-    return request_submit(q, tasks_created);
+    return request_submit(q, tasks_on_created);
 }
 
 enum handled tasks_create(struct request *q, struct reader *r)
@@ -112,9 +114,9 @@ enum handled tasks_create(struct request *q, struct reader *r)
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     q->tasks = arena_new(&q->arena, struct task);
     q->task_count = 1;
-    if (json_parse(buf_str(&q->body), &doc, &e) || read_task(q, &doc, q->tasks, &e))
+    if (json_parse(buf_str(&q->body), &doc, &e) || tasks_read_body(q, &doc, q->tasks, &e))
         return request_fail(q, &e);
-    return take_body_key(q, &doc) ? limits_take(q, r, 1, create) : HANDLED_DONE;
+    return tasks_take_body_key(q, &doc) ? tenant_limits_take(q, r, 1, tasks_create_now) : HANDLED_DONE;
 }
 
 /* ---- read ---- */
@@ -128,7 +130,7 @@ enum handled tasks_list(struct request *q, struct reader *r)
     return listing_answer(q, r, &l, (struct task_filter){ .by_kind = recurring, .recurring = recurring });
 }
 
-static void write_executions(struct jw *w, const struct executions *x, const struct task *t)
+static void tasks_write_executions(struct jw *w, const struct executions *x, const struct task *t)
 {
     jw_key(w, "executions");
     jw_array(w);
@@ -138,9 +140,9 @@ static void write_executions(struct jw *w, const struct executions *x, const str
     jw_array_end(w);
 }
 
-/* Who has a task that is leased, until when, and how far it is. */
-static enum err read_lease(struct request *q, struct reader *r, const struct task *t, struct lease_row *ret,
-                           bool *ret_found, struct error *e)
+/* The lease of a leased task: its worker, its expiry, its progress. */
+static enum err tasks_read_lease(struct request *q, struct reader *r, const struct task *t, struct lease_row *ret,
+                                 bool *ret_found, struct error *e)
 {
     *ret_found = false;
     if (t->target != TARGET_WORKER || t->state != TASK_RUNNING)
@@ -150,7 +152,7 @@ static enum err read_lease(struct request *q, struct reader *r, const struct tas
     return rc == ERR_NOT_FOUND ? ERR_OK : rc;
 }
 
-static void write_lease(struct jw *w, const struct lease_row *l)
+static void tasks_write_lease(struct jw *w, const struct lease_row *l)
 {
     jw_key(w, "lease");
     jw_object(w);
@@ -176,15 +178,15 @@ enum handled tasks_get(struct request *q, struct reader *r)
     f.limit = occurrence || q->route->run == dlq_get ? LIST_MAX : LATEST_EXECUTIONS;
     struct lease_row lease;
     bool leased;
-    if (reader_executions(r, &f, &q->arena, &page, &e) || read_lease(q, r, &t, &lease, &leased, &e))
+    if (reader_executions(r, &f, &q->arena, &page, &e) || tasks_read_lease(q, r, &t, &lease, &leased, &e))
         return request_fail(q, &e);
     struct task_context c = request_context(q);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     task_members(&w, &t, &c);
     if (leased)
-        write_lease(&w, &lease);
-    write_executions(&w, &page.executions, &t);
+        tasks_write_lease(&w, &lease);
+    tasks_write_executions(&w, &page.executions, &t);
     jw_object_end(&w);
     respond_etag(&q->response, t.version);
     return HANDLED_DONE;

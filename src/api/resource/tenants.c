@@ -1,5 +1,5 @@
-/* Tenants (R6.1, as far as fairness needs them). A tenant's name is what users see, its number is what rows carry: a number is given once,
- * held by an entry of its own for ever, in the transaction that makes the tenant. */
+/* Tenants. Users see the name of a tenant; rows hold its number. A number is given once: an entry of its own, written
+ * in the transaction that creates the tenant, reserves it for ever. */
 #include "api/resource/tenants.h"
 
 #include <stdio.h>
@@ -17,8 +17,8 @@ bool request_is_operator(const struct request *q)
     return q->who.tenant == TENANT_DEFAULT && identity_may(&q->who, SCOPE_ADMIN);
 }
 
-/* Another node may have made it just now: what is not in the book is asked of the store before it is none. */
-static bool ask_for(struct request *q, struct reader *r, struct str name, struct tenant_rules *ret)
+/* Another node may have created the tenant just now. If it is not in the catalog cache, the store is asked. */
+static bool tenants_read_from_store(struct request *q, struct reader *r, struct str name, struct tenant_rules *ret)
 {
     const struct api_setup *setup = &q->server->setup;
     struct catalog_entry entry;
@@ -37,7 +37,7 @@ enum err request_tenant(struct request *q, struct reader *r, struct str name, st
     bool found = name.n ? catalog_cache_tenant_named(catalog, name, &q->arena, ret)
                         : catalog_cache_tenant(catalog, q->who.tenant, &q->arena, ret);
     if (!found && name.n)
-        found = ask_for(q, r, name, ret);
+        found = tenants_read_from_store(q, r, name, ret);
     if (!found || (ret->number != q->who.tenant && !request_is_operator(q)))
         return error_set(e, ERR_NOT_FOUND, "there is no such tenant");
     return ERR_OK;
@@ -45,7 +45,7 @@ enum err request_tenant(struct request *q, struct reader *r, struct str name, st
 
 /* ---- views ---- */
 
-static enum err write_usage(struct jw *w, struct reader *r, int32_t tenant, struct error *e)
+static enum err tenants_write_usage(struct jw *w, struct reader *r, int32_t tenant, struct error *e)
 {
     struct tenant_usage usage = { 0 };
     if (reader_usage(r, tenant, &usage, e))
@@ -55,32 +55,32 @@ static enum err write_usage(struct jw *w, struct reader *r, int32_t tenant, stru
     return ERR_OK;
 }
 
-static enum err write_tenant(struct jw *w, struct reader *r, const struct tenant_rules *t,
-                             const struct catalog_entry *entry, struct error *e)
+static enum err tenants_write(struct jw *w, struct reader *r, const struct tenant_rules *t,
+                              const struct catalog_entry *entry, struct error *e)
 {
     jw_object(w);
     tenant_rules_write(w, t);
-    if (write_usage(w, r, t->number, e))
+    if (tenants_write_usage(w, r, t->number, e))
         return e->code;
     if (entry)
-        entry_members(w, entry);
+        catalog_entry_members(w, entry);
     else
         jw_kv_i64(w, "version", 0);
     jw_object_end(w);
     return ERR_OK;
 }
 
-static struct tenant_rules default_tenant(void)
+static struct tenant_rules tenants_default(void)
 {
     return (struct tenant_rules){ .number = TENANT_DEFAULT, .name = S(DEFAULT_NAME) };
 }
 
-/* The stored entry's rules; `default` may have none. */
-static enum err rules_of(struct request *q, const struct catalog_entry *entry, struct tenant_rules *ret,
-                         struct error *e)
+/* The rules in the stored entry. `default` may have no entry. */
+static enum err tenants_rules_of(struct request *q, const struct catalog_entry *entry, struct tenant_rules *ret,
+                                 struct error *e)
 {
     if (!entry) {
-        *ret = default_tenant();
+        *ret = tenants_default();
         return ERR_OK;
     }
     if (tenant_rules_read(entry->doc, &q->arena, ret, e) == ERR_OK)
@@ -90,17 +90,17 @@ static enum err rules_of(struct request *q, const struct catalog_entry *entry, s
 
 /* ---- reading ---- */
 
-static bool is_shown(const struct request *q, const struct name_page *page, const struct tenant_rules *t)
+static bool tenants_is_shown(const struct request *q, const struct name_page *page, const struct tenant_rules *t)
 {
     bool behind = page->after.n == 0 || str_cmp(t->name, page->after) > 0;
     return behind && (request_is_operator(q) || t->number == q->who.tenant);
 }
 
-/* `default` has an entry only once somebody has changed it: then it comes at its place. */
-static enum err all_tenants(struct request *q, struct reader *r, struct catalog_entries *ret, struct error *e)
+/* `default` has an entry only after it was changed. Without one it is added at its place in the order. */
+static enum err tenants_read_all(struct request *q, struct reader *r, struct catalog_entries *ret, struct error *e)
 {
     struct catalog_entries found;
-    if (catalog_all(q, r, CATALOG_TENANT, 0, &found, e))
+    if (catalog_read_all(q, r, CATALOG_TENANT, 0, &found, e))
         return e->code;
     struct catalog_entry *v = arena_array(&q->arena, struct catalog_entry, found.n + 1);
     if (!v)
@@ -120,26 +120,26 @@ static enum err all_tenants(struct request *q, struct reader *r, struct catalog_
     return ERR_OK;
 }
 
-static enum err write_page(struct request *q, struct reader *r, const struct name_page *page, struct jw *w,
-                           struct pagination *p, struct error *e)
+static enum err tenants_write_page(struct request *q, struct reader *r, const struct name_page *page, struct jw *w,
+                                   struct pagination *p, struct error *e)
 {
     struct catalog_entries all = { 0 };
     int64_t shown = 0;
-    if (all_tenants(q, r, &all, e))
+    if (tenants_read_all(q, r, &all, e))
         return e->code;
     for (size_t i = 0; i < all.n; i++) {
         const struct catalog_entry *entry = all.v[i].version ? &all.v[i] : NULL;
         struct tenant_rules t;
-        if (rules_of(q, entry, &t, e))
+        if (tenants_rules_of(q, entry, &t, e))
             return e->code;
-        if (!is_shown(q, page, &t))
+        if (!tenants_is_shown(q, page, &t))
             continue;
         if (shown++ == page->limit) {
             p->more = true;
             return ERR_OK;
         }
         p->next_name = t.name;
-        if (write_tenant(w, r, &t, entry, e))
+        if (tenants_write(w, r, &t, entry, e))
             return e->code;
     }
     return ERR_OK;
@@ -156,7 +156,7 @@ enum handled tenants_list(struct request *q, struct reader *r)
     jw_object(&w);
     jw_key(&w, "tenants");
     jw_array(&w);
-    if (write_page(q, r, &page, &w, &p, &e))
+    if (tenants_write_page(q, r, &page, &w, &p, &e))
         return request_fail(q, &e);
     jw_array_end(&w);
     pagination_write(&w, &p);
@@ -169,23 +169,23 @@ enum handled tenants_get(struct request *q, struct reader *r)
     struct error e = { 0 };
     struct tenant_rules t;
     struct catalog_entry entry;
-    if (!request_takes_no_query(q))
+    if (!request_check_no_query(q))
         return HANDLED_DONE;
     if (request_tenant(q, r, q->name, &t, &e))
         return request_fail(q, &e);
     enum err rc = reader_catalog_get(r, 0, CATALOG_TENANT, q->name, &q->arena, &entry, &e);
     bool has_entry = rc == ERR_OK;
-    if ((rc && rc != ERR_NOT_FOUND) || rules_of(q, has_entry ? &entry : NULL, &t, &e))
+    if ((rc && rc != ERR_NOT_FOUND) || tenants_rules_of(q, has_entry ? &entry : NULL, &t, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
-    if (write_tenant(&w, r, &t, has_entry ? &entry : NULL, &e))
+    if (tenants_write(&w, r, &t, has_entry ? &entry : NULL, &e))
         return request_fail(q, &e);
     if (has_entry)
         respond_etag(&q->response, entry.version);
     return HANDLED_DONE;
 }
 
-/* ---- changing ---- */
+/* ---- changes ---- */
 
 #define LIMIT(text, member)                                                                                            \
     {                                                                                                                  \
@@ -198,8 +198,8 @@ enum handled tenants_get(struct request *q, struct reader *r)
         .name = "disabled", .kind = JSON_KIND_BOOL, .offset = offsetof(struct tenant_rules, disabled)                  \
     }
 
-/* null takes a limit away, as 0 does. */
-static void clear_nulls(json_t *root, struct tenant_rules *t)
+/* null removes a limit, as 0 does. */
+static void tenants_clear_nulls(json_t *root, struct tenant_rules *t)
 {
     static const struct {
         const char *name;
@@ -216,7 +216,7 @@ static void clear_nulls(json_t *root, struct tenant_rules *t)
             *(int64_t *)(void *)((char *)t + rows[i].offset) = 0;
 }
 
-static enum err read_limits(struct request *q, bool with_name, struct tenant_rules *into, struct error *e)
+static enum err tenants_read_limits(struct request *q, bool with_name, struct tenant_rules *into, struct error *e)
 {
     static const struct json_field fields[] = {
         { .name = "name",
@@ -232,32 +232,32 @@ static enum err read_limits(struct request *q, bool with_name, struct tenant_rul
     for (size_t i = 1; i < array_count(rows); i++)
         rows[i].nullable = true;
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
-    if (request_object(q, &doc, e))
+    if (request_read_object(q, &doc, e))
         return e->code;
-    clear_nulls(doc.root, into);
+    tenants_clear_nulls(doc.root, into);
     return json_read(doc.root, rows + !with_name, array_count(rows) - !with_name, into, &q->arena, e);
 }
 
-static enum err check_rules(const struct tenant_rules *t, struct error *e)
+static enum err tenants_check_rules(const struct tenant_rules *t, struct error *e)
 {
     if (t->number == TENANT_DEFAULT && t->disabled)
         return error_field(e, "disabled", "can not be set for 'default': its keys manage all tenants");
     return ERR_OK;
 }
 
-static enum err write_change(struct request *q, struct reader *r, struct change *c, const struct tenant_rules *t,
-                             struct error *e)
+static enum err tenants_write_change(struct request *q, struct reader *r, struct change *c,
+                                     const struct tenant_rules *t, struct error *e)
 {
     struct jw w;
     jw_init(&w, c->doc);
     jw_object(&w);
     tenant_rules_write(&w, t);
     jw_object_end(&w);
-    if (check_rules(t, e) || change_set_doc(q, c, e))
+    if (tenants_check_rules(t, e) || change_set_doc(q, c, e))
         return e->code;
     bool created = q->method == HTTP_POST;
     w = respond_json(&q->response, created ? 201 : 200);
-    if (write_tenant(&w, r, t, &c->v[0].entry, e))
+    if (tenants_write(&w, r, t, &c->v[0].entry, e))
         return e->code;
     respond_etag(&q->response, c->v[0].entry.version);
     if (created)
@@ -265,22 +265,22 @@ static enum err write_change(struct request *q, struct reader *r, struct change 
     return ERR_OK;
 }
 
-static enum err make_edited(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err tenants_make_edited(struct request *q, struct reader *r, struct change *c, struct error *e)
 {
     struct tenant_rules t;
     if (!c->exists && !str_eq(c->name, S(DEFAULT_NAME)))
-        return change_missing(c, e);
-    if (rules_of(q, c->exists ? &c->current : NULL, &t, e) || read_limits(q, false, &t, e))
+        return change_not_found(c, e);
+    if (tenants_rules_of(q, c->exists ? &c->current : NULL, &t, e) || tenants_read_limits(q, false, &t, e))
         return e->code;
-    return write_change(q, r, c, &t, e);
+    return tenants_write_change(q, r, c, &t, e);
 }
 
-static enum handled refuse_others(struct request *q)
+static enum handled tenants_refuse_key(struct request *q)
 {
     return request_refuse(q, PROBLEM_FORBIDDEN, "only an admin key of the tenant 'default' may change tenants");
 }
 
-static struct change tenant_change(struct str name)
+static struct change tenants_change(struct str name)
 {
     return (struct change){ .kind = CATALOG_TENANT, .name = name, .what = "tenant" };
 }
@@ -288,20 +288,20 @@ static struct change tenant_change(struct str name)
 enum handled tenants_patch(struct request *q, struct reader *r)
 {
     if (!request_is_operator(q))
-        return refuse_others(q);
-    if (!request_takes_no_query(q))
+        return tenants_refuse_key(q);
+    if (!request_check_no_query(q))
         return HANDLED_DONE;
-    struct change c = tenant_change(q->name);
-    c.make = make_edited;
+    struct change c = tenants_change(q->name);
+    c.make = tenants_make_edited;
     return change_begin(q, r, c);
 }
 
-/* The number after the last that was ever given. */
-static enum err next_number(struct request *q, struct reader *r, int32_t *ret, struct error *e)
+/* The number after the highest that was ever given. */
+static enum err tenants_next_number(struct request *q, struct reader *r, int32_t *ret, struct error *e)
 {
     struct catalog_entries given;
     int64_t last = TENANT_DEFAULT;
-    if (catalog_all(q, r, CATALOG_TENANT_NUMBER, 0, &given, e))
+    if (catalog_read_all(q, r, CATALOG_TENANT_NUMBER, 0, &given, e))
         return e->code;
     if (given.n && !str_to_i64(given.v[given.n - 1].name, 1, INT32_MAX - 1, &last))
         return error_set(e, ERR_CORRUPT, "a tenant's number can not be read");
@@ -309,26 +309,27 @@ static enum err next_number(struct request *q, struct reader *r, int32_t *ret, s
     return ERR_OK;
 }
 
-static enum err make_new(struct request *q, struct reader *r, struct change *c, struct error *e)
+static enum err tenants_make_new(struct request *q, struct reader *r, struct change *c, struct error *e)
 {
     struct tenant_rules t = { 0 };
-    if (read_limits(q, true, &t, e) || next_number(q, r, &t.number, e))
+    if (tenants_read_limits(q, true, &t, e) || tenants_next_number(q, r, &t.number, e))
         return e->code;
     if (c->exists || str_eq(t.name, S(DEFAULT_NAME)))
         return error_set(e, ERR_CONFLICT, "there is a tenant of this name already");
     char *number = arena_alloc(&q->arena, NUMBER_TEXT + 1);
     if (!number)
-        return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
-    snprintf(number, NUMBER_TEXT + 1, "%0*d", NUMBER_TEXT, t.number); /* so that the last one is the highest */
+        return error_no_room(e);
+    /* fixed width, so that the last name is the highest number */
+    snprintf(number, NUMBER_TEXT + 1, "%0*d", NUMBER_TEXT, t.number);
     c->v[c->n++] = (struct catalog_change){
         .entry = { .kind = CATALOG_TENANT_NUMBER, .name = { number, NUMBER_TEXT }, .version = 1, .doc = S("{}") }
     };
-    return write_change(q, r, c, &t, e);
+    return tenants_write_change(q, r, c, &t, e);
 }
 
-static enum err check_name(struct str name, struct error *e)
+static enum err tenants_check_name(struct str name, struct error *e)
 {
-    if (route_name_is_sound(name) && str_find(name, ':', 0) == name.n)
+    if (route_name_is_valid(name) && str_find(name, ':', 0) == name.n)
         return ERR_OK;
     return error_field(e, "name", "must be 1 to %d letters, digits and . _ -", ROUTE_NAME_MAX);
 }
@@ -338,12 +339,12 @@ enum handled tenants_create(struct request *q, struct reader *r)
     struct error e = { 0 };
     struct tenant_rules t = { 0 };
     if (!request_is_operator(q))
-        return refuse_others(q);
-    if (!request_takes_no_query(q))
+        return tenants_refuse_key(q);
+    if (!request_check_no_query(q))
         return HANDLED_DONE;
-    if (read_limits(q, true, &t, &e) || check_name(t.name, &e))
+    if (tenants_read_limits(q, true, &t, &e) || tenants_check_name(t.name, &e))
         return request_fail(q, &e);
-    struct change c = tenant_change(t.name);
-    c.make = make_new;
+    struct change c = tenants_change(t.name);
+    c.make = tenants_make_new;
     return change_begin(q, r, c);
 }

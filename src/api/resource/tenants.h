@@ -1,11 +1,12 @@
 #pragma once
-/* api/resource/tenants.h - which tenant a request is about. Keys of the tenant `default` with scope admin manage the others; every other key
- * knows its own tenant alone. */
+/* api/resource/tenants.h - finds the tenant that a request is about. Admin keys of the tenant `default` manage all
+ * tenants; every other key sees its own tenant only. A pool thread that owns the request. */
 #include "api/server/request.h"
 #include "core/sharing/tenant_rules.h"
 
-bool request_is_operator(const struct request *q); /* an admin of `default` */
+bool request_is_operator(const struct request *q); /* an admin key of `default` */
 
-/* The tenant of that name; empty: the request's own. Another's name is as unknown as one that nobody has, unless an operator asks. */
+/* The tenant of this name; an empty name: the request's own tenant. For a key that may not see the tenant it does not
+ * exist. */
 enum err request_tenant(struct request *q, struct reader *r, struct str name, struct tenant_rules *ret,
                         struct error *e) must_use;

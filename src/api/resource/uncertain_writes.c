@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { ENTRY_ARENA = 16 << 20, LOOKS_MAX = 8 };
+enum { ENTRY_ARENA = 16 << 20, READS_MAX = 8 };
 
 struct uncertain_write {
     struct uncertain_write *next;
@@ -18,7 +18,7 @@ void uncertain_writes_init(struct uncertain_writes *m)
     pthread_mutex_init(&m->lock, NULL);
 }
 
-static struct uncertain_write *pop(struct uncertain_writes *m)
+static struct uncertain_write *uncertain_writes_pop(struct uncertain_writes *m)
 {
     pthread_mutex_lock(&m->lock);
     struct uncertain_write *one = m->first;
@@ -30,7 +30,7 @@ static struct uncertain_write *pop(struct uncertain_writes *m)
     return one;
 }
 
-static void push(struct uncertain_writes *m, struct uncertain_write *one)
+static void uncertain_writes_push(struct uncertain_writes *m, struct uncertain_write *one)
 {
     pthread_mutex_lock(&m->lock);
     one->next = m->first;
@@ -41,7 +41,7 @@ static void push(struct uncertain_writes *m, struct uncertain_write *one)
 
 void uncertain_writes_release(struct uncertain_writes *m)
 {
-    for (struct uncertain_write *one; (one = pop(m));)
+    for (struct uncertain_write *one; (one = uncertain_writes_pop(m));)
         free(one);
     pthread_mutex_destroy(&m->lock);
 }
@@ -53,12 +53,12 @@ void uncertain_writes_add(struct uncertain_writes *m, int32_t tenant, enum catal
     one->kind = kind;
     one->name_size = min_of(name.n, sizeof one->name);
     memcpy(one->name, name.p, one->name_size);
-    push(m, one);
+    uncertain_writes_push(m, one);
 }
 
-/* What the store says; version 0: there is none. */
-static enum err look(const struct uncertain_write *one, struct reader *r, struct catalog_cache *catalog,
-                     int64_t *ret_version)
+/* Reads the entry and updates the cache. Version 0: there is no entry. */
+static enum err uncertain_write_read(const struct uncertain_write *one, struct reader *r, struct catalog_cache *catalog,
+                                     int64_t *ret_version)
 {
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, ENTRY_ARENA);
@@ -70,31 +70,33 @@ static enum err look(const struct uncertain_write *one, struct reader *r, struct
     if (rc == ERR_NOT_FOUND)
         catalog_cache_remove(catalog, one->tenant, one->kind, name);
     else if (rc == ERR_OK)
-        (void)!catalog_cache_put(catalog, &entry, &e); /* what can not be read stays as it was */
+        (void)!catalog_cache_put(catalog, &entry, &e); /* an entry that can not be parsed leaves the cache as it was */
     return rc == ERR_NOT_FOUND ? ERR_OK : rc;
 }
 
-/* Somebody may change it between our look and our word to the book: then the next look sees another version. */
-static enum err uncertain_write(const struct uncertain_write *one, struct reader *r, struct catalog_cache *catalog)
+/* Another change may come between the read and the update of the cache. So it reads again until the version stays the
+ * same. */
+static enum err uncertain_write_resolve(const struct uncertain_write *one, struct reader *r,
+                                        struct catalog_cache *catalog)
 {
     int64_t before = -1, version = -2;
-    enum err rc = look(one, r, catalog, &version);
-    for (int i = 0; rc == ERR_OK && version != before && i < LOOKS_MAX; i++) {
+    enum err rc = uncertain_write_read(one, r, catalog, &version);
+    for (int i = 0; rc == ERR_OK && version != before && i < READS_MAX; i++) {
         before = version;
-        rc = look(one, r, catalog, &version);
+        rc = uncertain_write_read(one, r, catalog, &version);
     }
     return rc;
 }
 
-bool uncertain_writes_do(struct uncertain_writes *m, struct reader *r, struct catalog_cache *catalog)
+bool uncertain_writes_resolve(struct uncertain_writes *m, struct reader *r, struct catalog_cache *catalog)
 {
     bool done = false;
     while (catalog && atomic_load(&m->count)) {
-        struct uncertain_write *one = pop(m);
+        struct uncertain_write *one = uncertain_writes_pop(m);
         if (!one)
             break;
-        if (uncertain_write(one, r, catalog)) {
-            push(m, one);
+        if (uncertain_write_resolve(one, r, catalog)) {
+            uncertain_writes_push(m, one);
             break;
         }
         free(one);

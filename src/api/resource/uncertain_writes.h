@@ -1,8 +1,10 @@
 #pragma once
-/* api/resource/uncertain_writes.h - entries of the catalog of which nobody knows whether they were written: the store's answer was lost.
+/* api/resource/uncertain_writes.h - catalog entries whose write may or may not have been committed, because the store's
+ * answer was lost.
  *
- * The client is told to try again; but if the write did happen, his second try is answered from the record of his key, and the book would
- * never hear of it. So whoever reads the store next looks at what is there and tells the book. */
+ * The client is told to try again. If the write was committed, the second try is answered from the idempotency record,
+ * and the catalog cache would never learn of the change. So the next request that has a reader reads these entries from
+ * the store and updates the cache. */
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -15,9 +17,11 @@ struct uncertain_writes {
     atomic_size_t count;
 };
 
+/* init and release: the thread that owns the server. add: any thread. */
 void uncertain_writes_init(struct uncertain_writes *m);
 void uncertain_writes_release(struct uncertain_writes *m);
 void uncertain_writes_add(struct uncertain_writes *m, int32_t tenant, enum catalog_kind kind, struct str name);
 
-/* Tells the book what the store says of each; true if there was one. What the store does not answer stays for the next. */
-bool uncertain_writes_do(struct uncertain_writes *m, struct reader *r, struct catalog_cache *catalog);
+/* Updates the catalog cache with each entry as it is in the store. True: there was at least one. Entries that could not
+ * be read stay for the next call. A pool thread. */
+bool uncertain_writes_resolve(struct uncertain_writes *m, struct reader *r, struct catalog_cache *catalog);

@@ -1,5 +1,6 @@
-/* One look lists what is claimed and asks for one after the other. A claim may be committed and not yet known to its owner:
- * then there is another look a moment later. All of it takes at most recall_ms; the change itself is done in any case. */
+/* One round lists the claimed occurrences and recalls one after the other. A claim may be committed and not yet known
+ * to its owner; then there is another round a moment later. All rounds together take at most recall_ms. The change
+ * itself is done in any case. */
 #include "api/resource/withdraw.h"
 
 #include "api/resource/recall.h"
@@ -7,7 +8,7 @@
 #include "api/server/timers.h"
 #include "api/task/json.h"
 
-enum { LOOK_AGAIN_MS = 5, NS_PER_MS = 1000000 };
+enum { RETRY_MS = 5, NS_PER_MS = 1000000 };
 
 struct withdrawal {
     struct request *q;
@@ -18,19 +19,20 @@ struct withdrawal {
     struct task replace;
     bool again;
     struct timer timer;
-    route_handler *then; /* NULL: the answer */
+    route_handler *then; /* NULL: answer the request */
 };
 
-static route_handler look;
+static route_handler withdraw_run;
 
-/* Else a user called for it: it stands outside of any schedule, and beside any run. */
-static bool is_by_schedule(const struct task *p, const struct task *t)
+/* False: a user triggered the occurrence. It does not follow the schedule, and the overlap policy does not apply to
+ * it. */
+static bool withdraw_is_by_schedule(const struct task *p, const struct task *t)
 {
     return uuid_eq(t->id, occurrence_id(p->id, t->scheduled_ms));
 }
 
-/* Whether the changed task has this occurrence too. */
-static bool still_wanted(const struct withdrawal *w, const struct task *t)
+/* Whether the changed task still has this occurrence. */
+static bool withdraw_is_still_wanted(const struct withdrawal *w, const struct task *t)
 {
     const struct task *p = w->parent;
     struct recurrence rule;
@@ -39,13 +41,13 @@ static bool still_wanted(const struct withdrawal *w, const struct task *t)
     const struct api_setup *setup = &w->q->server->setup;
     if (p->state != TASK_SCHEDULED || p->deleted)
         return false;
-    if (!is_by_schedule(p, t))
+    if (!withdraw_is_by_schedule(p, t))
         return true;
     return task_rule(p, setup->zones, setup->catalog, &rule, &base, NULL) == ERR_OK &&
            recurrence_next(&rule, t->due_ms, &o) && o.scheduled_ms == t->scheduled_ms;
 }
 
-static void take_over(struct task *t, const struct task *p)
+static void withdraw_copy_fields(struct task *t, const struct task *p)
 {
     t->priority = p->priority;
     t->queue = p->queue;
@@ -56,7 +58,7 @@ static void take_over(struct task *t, const struct task *p)
     t->expires_after_ms = p->expires_after_ms;
     t->concurrency_key = p->concurrency_key;
     t->concurrency_limit = p->concurrency_limit;
-    if (is_by_schedule(p, t))
+    if (withdraw_is_by_schedule(p, t))
         t->overlap = p->schedule.overlap;
     t->retry = p->retry;
     t->requires = p->requires;
@@ -68,16 +70,16 @@ static void take_over(struct task *t, const struct task *p)
     t->extra = p->extra;
 }
 
-static struct task replacement(const struct withdrawal *w, const struct task *t)
+static struct task withdraw_replacement(const struct withdrawal *w, const struct task *t)
 {
     const struct task *p = w->parent;
     struct task r = *t;
     r.claim = (struct uuid){ 0 };
     r.version++;
     r.updated_ms = w->q->now_ms;
-    if (still_wanted(w, t)) {
+    if (withdraw_is_still_wanted(w, t)) {
         r.state = TASK_SCHEDULED;
-        take_over(&r, p);
+        withdraw_copy_fields(&r, p);
         return r;
     }
     bool paused = p->state == TASK_PAUSED, edited = p->state == TASK_SCHEDULED && !p->deleted;
@@ -89,87 +91,90 @@ static struct task replacement(const struct withdrawal *w, const struct task *t)
     return r;
 }
 
-static void look_again(struct timer *timer)
+static void withdraw_on_retry_timer(struct timer *timer)
 {
     struct withdrawal *w = container_of(timer, struct withdrawal, timer);
-    request_later(w->q, look);
+    request_later(w->q, withdraw_run);
 }
 
-static int64_t left_ms(const struct withdrawal *w)
+static int64_t withdraw_left_ms(const struct withdrawal *w)
 {
     return (w->deadline_ns - clock_steady_ns(w->q->server->setup.clock)) / NS_PER_MS;
 }
 
-static enum handled ask_next(struct withdrawal *w);
+static enum handled withdraw_recall_next(struct withdrawal *w);
 
-static bool has_fired(const struct task *t)
+static bool withdraw_has_fired(const struct task *t)
 {
     return t->attempts || t->losses || t->started_ms;
 }
 
-static void go_on(struct request *q)
+static void withdraw_continue(struct request *q)
 {
-    if (ask_next(q->withdrawal) == HANDLED_DONE)
+    if (withdraw_recall_next(q->withdrawal) == HANDLED_DONE)
         request_answer(q);
 }
 
-static void freed_put(struct op *op)
+static void withdraw_on_freed_put(struct op *op)
 {
-    struct request *q = request_of(op);
+    struct request *q = request_finish_op(op);
     struct withdrawal *w = q->withdrawal;
-    w->again = w->again || op->rc == ERR_CONFLICT; /* somebody has claimed it, or changed it */
+    w->again = w->again || op->rc == ERR_CONFLICT; /* it was claimed or changed meanwhile */
     if (op->rc == ERR_OK && w->replace.state == TASK_SCHEDULED)
         request_nudge(q, &w->replace, 1);
-    go_on(q);
+    withdraw_continue(q);
 }
 
-/* Another node gave one back, or it has ended: if it never fired it becomes what it would have become there. */
-static enum handled change_freed(struct request *q, struct reader *r)
+/* Another node gave the occurrence back, or it has ended. If it never fired, it is changed here as its owner would have
+ * changed it. */
+static enum handled withdraw_change_freed(struct request *q, struct reader *r)
 {
     struct withdrawal *w = q->withdrawal;
     const struct task *claimed = &w->claimed.v[w->at - 1];
     struct error e = { 0 };
     struct task t;
-    if (reader_get(r, claimed->tenant, claimed->id, &q->arena, &t, &e) || t.state != TASK_SCHEDULED || has_fired(&t))
-        return ask_next(w);
+    if (reader_get(r, claimed->tenant, claimed->id, &q->arena, &t, &e) || t.state != TASK_SCHEDULED ||
+        withdraw_has_fired(&t))
+        return withdraw_recall_next(w);
     task_undo_delay(&t, claimed);
-    w->replace = replacement(w, &t);
+    w->replace = withdraw_replacement(w, &t);
     q->write.put = (struct op_put){
         .op = { .kind = OP_PUT }, .task = &w->replace, .version = t.version, .fence = t.fence, .state = t.state
     };
-    return request_submit(q, freed_put);
+    return request_submit(q, withdraw_on_freed_put);
 }
 
-static void recalled(struct request *q, enum recall_result result, bool known)
+static void withdraw_on_recalled(struct request *q, enum recall_result result, bool known)
 {
     struct withdrawal *w = q->withdrawal;
     w->again = w->again || (result == RECALL_RUNNING && !known);
     if (result == RECALL_FREED)
-        request_later(q, change_freed);
+        request_later(q, withdraw_change_freed);
     else
-        go_on(q);
+        withdraw_continue(q);
 }
 
-static enum handled ask_next(struct withdrawal *w)
+static enum handled withdraw_recall_next(struct withdrawal *w)
 {
     while (w->at < w->claimed.n) {
         const struct task *t = &w->claimed.v[w->at++];
-        if (has_fired(t)) /* it has fired before: its retries go on, also one by hand */
+        if (withdraw_has_fired(t)) /* it has fired before: its retries go on, also one that a user asked for */
             continue;
-        w->replace = replacement(w, t);
-        struct recall_order recall_request = { .running = t,
-                                               .replace = &w->replace }; /* the record is kept with the change itself */
-        if (recall_ask(w->q, &recall_request, left_ms(w), recalled))
+        w->replace = withdraw_replacement(w, t);
+        struct recall_order order = { .running = t,
+                                      /* the record is stored with the change itself */
+                                      .replace = &w->replace };
+        if (recall_ask(w->q, &order, withdraw_left_ms(w), withdraw_on_recalled))
             return HANDLED_LATER;
     }
-    if (!w->again || left_ms(w) <= 0)
+    if (!w->again || withdraw_left_ms(w) <= 0)
         return w->then ? request_later(w->q, w->then) : HANDLED_DONE;
-    w->timer.fire = look_again;
-    timers_add(w->q->server->timers, &w->timer, LOOK_AGAIN_MS);
+    w->timer.fire = withdraw_on_retry_timer;
+    timers_add(w->q->server->timers, &w->timer, RETRY_MS);
     return HANDLED_LATER;
 }
 
-static enum handled look(struct request *q, struct reader *r)
+static enum handled withdraw_run(struct request *q, struct reader *r)
 {
     struct withdrawal *w = q->withdrawal;
     struct error e = { 0 };
@@ -179,11 +184,11 @@ static enum handled look(struct request *q, struct reader *r)
     };
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     if (reader_list(r, &f, &q->arena, &page, &e))
-        return w->then ? request_later(q, w->then) : HANDLED_DONE; /* the change is made and is answered as such */
+        return w->then ? request_later(q, w->then) : HANDLED_DONE; /* the change is made, and the answer says so */
     w->claimed = page.tasks;
     w->at = 0;
     w->again = false;
-    return ask_next(w);
+    return withdraw_recall_next(w);
 }
 
 enum handled withdraw_claimed_then(struct request *q, const struct task *parent, route_handler *then)
@@ -195,7 +200,7 @@ enum handled withdraw_claimed_then(struct request *q, const struct task *parent,
     q->withdrawal->q = q;
     q->withdrawal->parent = parent;
     q->withdrawal->deadline_ns = clock_steady_ns(s->setup.clock) + s->limits.recall_ms * NS_PER_MS;
-    return request_later(q, look);
+    return request_later(q, withdraw_run);
 }
 
 enum handled withdraw_claimed(struct request *q, const struct task *parent)

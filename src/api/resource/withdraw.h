@@ -1,13 +1,16 @@
 #pragma once
-/* api/resource/withdraw.h - takes back the occurrences of a recurring task that were claimed when a user changed it.
+/* api/resource/withdraw.h - takes back the occurrences of a recurring task that are claimed when a user changes the
+ * task.
  *
- * The store withdraws what waits; what is claimed a moment before its time is its owner's, and would fire as it was, after the
- * change was acknowledged. So between the change and its answer each of them is recalled: one that the changed task still
- * wants is scheduled anew as the task is now, any other is over. What has fired already goes on. */
+ * The store withdraws occurrences that wait. An occurrence that was claimed shortly before its time belongs to the
+ * owner of the claim, and would fire unchanged after the change was acknowledged. So before the answer each of them is
+ * recalled. If the changed task still has this occurrence, it is scheduled again with the new fields; if not, it ends.
+ * Occurrences that have fired already go on. */
 #include "api/server/request.h"
 
-/* parent: as it was written; it lives as long as the request. Ends in request_answer. q is not the caller's any more. */
+/* parent: the task as it was written; it lives as long as the request. Ends with request_answer. The thread that owns
+ * the request; passes q on. */
 enum handled withdraw_claimed(struct request *q, const struct task *parent);
 
-/* The same, and goes on with `then` on an API thread. */
+/* The same, but continues with `then` on a pool thread. */
 enum handled withdraw_claimed_then(struct request *q, const struct task *parent, route_handler *then);

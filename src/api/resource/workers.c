@@ -1,24 +1,24 @@
-/* The workers of a fleet, as they last told of themselves. */
+/* The workers of a fleet, as they last reported themselves. */
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "base/json/json.h"
 
 enum { PAGE = 200, SILENT_SHOWN_MS = 3600000 };
 
-static const char *state_of(const struct worker_row *row, int64_t now_ms)
+static const char *workers_state_of(const struct worker_row *row, int64_t now_ms)
 {
     if (row->left_ms)
         return "left";
     return now_ms - row->seen_ms > WORKER_SILENT_MS ? "silent" : "alive";
 }
 
-static void write_worker(struct jw *w, const struct worker_row *row, int64_t now_ms)
+static void workers_write(struct jw *w, const struct worker_row *row, int64_t now_ms)
 {
     jw_object(w);
     jw_kv_uuid(w, "id", row->id);
     jw_kv_str(w, "name", row->name);
     jw_kv_str(w, "version", row->version);
-    jw_kv_cstr(w, "state", state_of(row, now_ms));
+    jw_kv_cstr(w, "state", workers_state_of(row, now_ms));
     jw_kv_i64(w, "slots", row->slots);
     jw_kv_i64(w, "running", row->running);
     jw_kv_time(w, "joined_at", row->joined_ms);
@@ -36,13 +36,15 @@ struct workers_query {
     int all; /* 1: no, 2: yes */
 };
 
-static bool is_shown(const struct workers_query *p, const struct worker_row *row, int64_t now_ms)
+static bool workers_is_shown(const struct workers_query *p, const struct worker_row *row, int64_t now_ms)
 {
     return p->all == 2 || (!row->left_ms && now_ms - row->seen_ms <= SILENT_SHOWN_MS);
 }
 
-/* Those that are gone are passed over, so it may take several looks until a page is full. Where it goes on: *p's cursor, nil at the end. */
-static enum err write_list(struct request *q, struct reader *r, struct workers_query *p, struct jw *w, struct error *e)
+/* Writes a page. Workers that are gone are skipped, so a page may take several reads. Afterwards the cursor of *p is
+ * the start of the next page; nil at the end. */
+static enum err workers_write_list(struct request *q, struct reader *r, struct workers_query *p, struct jw *w,
+                                   struct error *e)
 {
     struct worker_rows rows;
     do {
@@ -50,10 +52,10 @@ static enum err write_list(struct request *q, struct reader *r, struct workers_q
         if (reader_workers(r, p->cursor, PAGE, &q->arena, &rows, e))
             return e->code;
         for (size_t i = 0; i < rows.n; i++) {
-            if (is_shown(p, &rows.v[i], q->now_ms)) {
+            if (workers_is_shown(p, &rows.v[i], q->now_ms)) {
                 if (p->limit == 0)
                     return ERR_OK;
-                write_worker(w, &rows.v[i], q->now_ms);
+                workers_write(w, &rows.v[i], q->now_ms);
                 p->limit--;
             }
             p->cursor = rows.v[i].id;
@@ -73,7 +75,7 @@ enum handled workers_list(struct request *q, struct reader *r)
     };
     struct workers_query p = { .limit = LIST_DEFAULT };
     struct error e = { 0 };
-    if (!request_sees_all(q))
+    if (!request_require_default_tenant(q))
         return HANDLED_DONE;
     if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e))
         return request_fail(q, &e);
@@ -82,7 +84,7 @@ enum handled workers_list(struct request *q, struct reader *r)
     jw_object(&w);
     jw_key(&w, "workers");
     jw_array(&w);
-    if (write_list(q, r, &p, &w, &e))
+    if (workers_write_list(q, r, &p, &w, &e))
         return request_fail(q, &e);
     jw_array_end(&w);
     pagination_write(
@@ -91,8 +93,8 @@ enum handled workers_list(struct request *q, struct reader *r)
     return HANDLED_DONE;
 }
 
-/* The least id above this one: lists go down from there. Nil, which is all of them, if there is none. */
-static struct uuid above(struct uuid id)
+/* The smallest id above this one: lists go downwards from there. Nil, which means all, if there is none. */
+static struct uuid workers_id_above(struct uuid id)
 {
     for (size_t i = sizeof id.b; i > 0 && ++id.b[i - 1] == 0; i--)
         ;
@@ -103,13 +105,14 @@ enum handled workers_get(struct request *q, struct reader *r)
 {
     struct worker_rows rows = { 0 };
     struct error e = { 0 };
-    if (!request_sees_all(q))
+    if (!request_require_default_tenant(q))
         return HANDLED_DONE;
-    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || reader_workers(r, above(q->id), 1, &q->arena, &rows, &e))
+    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) ||
+        reader_workers(r, workers_id_above(q->id), 1, &q->arena, &rows, &e))
         return request_fail(q, &e);
     if (rows.n == 0 || !uuid_eq(rows.v[0].id, q->id))
-        return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such worker, or it has been gone for long");
+        return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such worker, or it left long ago");
     struct jw w = respond_json(&q->response, 200);
-    write_worker(&w, &rows.v[0], q->now_ms);
+    workers_write(&w, &rows.v[0], q->now_ms);
     return HANDLED_DONE;
 }

@@ -14,9 +14,9 @@
 #include "base/log.h"
 #include "port/crypto.h"
 
-enum { CONNECTION_MEMORY = 32 * 1024 /* wiped after each request */, STOP_MS = 5000, LIBRARY_TEXT = 200 };
+enum { CONNECTION_MEMORY = 32 * 1024 /* cleared after each request */, STOP_MS = 5000, LIBRARY_TEXT = 200 };
 
-static struct http_limits with_defaults(struct http_limits l)
+static struct http_limits api_server_with_defaults(struct http_limits l)
 {
 #define DEFAULT(field, value) l.field = l.field ? l.field : (value)
     DEFAULT(api_threads, 2);
@@ -32,7 +32,7 @@ static struct http_limits with_defaults(struct http_limits l)
     return l;
 }
 
-/* ---- what runs ---- */
+/* ---- runs ---- */
 
 bool api_server_begin_run(struct api_server *s)
 {
@@ -54,14 +54,17 @@ void api_server_end_run(struct api_server *s)
 
 /* ---- listening ---- */
 
-/* Before 1.0 the library sends the answer twice when it misses a Host itself; we miss it too (exchange.c). */
-static int strictness(void)
+/* Before 1.0, libmicrohttpd answers twice if it finds the Host header missing. So it is told to be lenient, and
+ * exchange.c checks the header. */
+static int api_server_mhd_strictness(void)
 {
     return MHD_get_version()[0] == '0' ? 0 : 1;
 }
 
-/* What the library answers by itself, or why it closes a connection; it does not say whose. */
-__attribute__((format(printf, 2, 0))) static void hear_library(void *context, const char *format, va_list args)
+/* Messages of libmicrohttpd: requests that it answers itself, and why it closes connections. It does not say which
+ * connection. */
+__attribute__((format(printf, 2, 0))) static void api_server_on_library_log(void *context, const char *format,
+                                                                            va_list args)
 {
     (void)context;
     char text[LIBRARY_TEXT];
@@ -71,46 +74,46 @@ __attribute__((format(printf, 2, 0))) static void hear_library(void *context, co
     log_debug("http_library", kv_str("says", str_sub(str_from(text), 0, str_find(str_from(text), '\n', 0))));
 }
 
-static enum err start_daemon(struct api_server *s, struct error *e)
+static enum err api_server_start_daemon(struct api_server *s, struct error *e)
 {
     int fd = -1;
-    if (listen_on(s->setup.listen, &fd, e))
+    if (listen_socket_open(s->setup.listen, &fd, e))
         return e->code;
-    s->port = listening_port(fd);
+    s->port = listen_socket_port(fd);
     struct MHD_OptionItem more[] = { { MHD_OPTION_END, 0, NULL }, { MHD_OPTION_END, 0, NULL } };
     if (s->limits.http_threads > 1)
         more[0] = (struct MHD_OptionItem){ MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)s->limits.http_threads, NULL };
-    s->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-                         exchange_handle, s, MHD_OPTION_EXTERNAL_LOGGER, hear_library, NULL, MHD_OPTION_LISTEN_SOCKET,
-                         fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
-                         (unsigned)s->limits.connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-                         (unsigned)s->limits.connections_per_address, MHD_OPTION_CONNECTION_TIMEOUT,
-                         (unsigned)(s->limits.idle_ms / 1000 + 1), MHD_OPTION_STRICT_FOR_CLIENT, strictness(),
-                         MHD_OPTION_URI_LOG_CALLBACK, exchange_begin, s, MHD_OPTION_NOTIFY_COMPLETED, exchange_end, s,
-                         MHD_OPTION_NOTIFY_CONNECTION, connections_notify, s, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
+    s->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, exchange_on_access,
+        s, MHD_OPTION_EXTERNAL_LOGGER, api_server_on_library_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)s->limits.connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        (unsigned)s->limits.connections_per_address, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)(s->limits.idle_ms / 1000 + 1), MHD_OPTION_STRICT_FOR_CLIENT, api_server_mhd_strictness(),
+        MHD_OPTION_URI_LOG_CALLBACK, exchange_on_uri, s, MHD_OPTION_NOTIFY_COMPLETED, exchange_on_completed, s,
+        MHD_OPTION_NOTIFY_CONNECTION, connection_on_notify, s, MHD_OPTION_ARRAY, more, MHD_OPTION_END);
     if (s->daemon)
         return ERR_OK;
     close(fd);
-    return error_set(e, ERR_UNAVAILABLE, "the HTTP server does not start");
+    return error_set(e, ERR_UNAVAILABLE, "libmicrohttpd could not start the HTTP server on '%s'", s->setup.listen);
 }
 
-/* ---- life ---- */
+/* ---- start and stop ---- */
 
-static void run_job(struct list *job, struct reader *r)
+static void api_server_on_job(struct list *job, struct reader *r)
 {
     struct request *q = container_of(job, struct request, link);
     if (q->next(q, r) == HANDLED_DONE)
         request_answer(q);
 }
 
-static struct api_server *server_alloc(const struct api_setup *setup)
+static struct api_server *api_server_alloc(const struct api_setup *setup)
 {
     struct api_server *s = xnew(*s);
     s->setup = *setup;
-    s->limits = with_defaults(setup->limits);
+    s->limits = api_server_with_defaults(setup->limits);
     s->listen_fd = -1;
-    s->sweep.fire = connections_sweep;
+    s->sweep.fire = connections_on_sweep;
     list_init(&s->connections);
     list_init(&s->jobs);
     pthread_mutex_init(&s->lock, NULL);
@@ -118,8 +121,8 @@ static struct api_server *server_alloc(const struct api_setup *setup)
     uint64_t seed;
     crypto_random(&seed, sizeof seed);
     uuid_gen_init(&s->ids, seed);
-    flights_init(&s->flights);
-    limits_init(&s->tenant_limits);
+    inflight_keys_init(&s->inflight_keys);
+    tenant_limits_init(&s->tenant_limits);
     uncertain_writes_init(&s->uncertain_writes);
     s->auth = auth_new(setup->pepper, setup->clock);
     return s;
@@ -128,14 +131,14 @@ static struct api_server *server_alloc(const struct api_setup *setup)
 enum err api_server_new(const struct api_setup *setup, struct api_server **ret, struct error *e)
 {
     assert(setup->store && setup->writer && setup->clock && setup->zones && setup->metrics);
-    struct api_server *s = server_alloc(setup);
-    enum err rc = pool_new(setup->store, s->limits.api_threads, run_job, &s->pool, e);
+    struct api_server *s = api_server_alloc(setup);
+    enum err rc = pool_new(setup->store, s->limits.api_threads, api_server_on_job, &s->pool, e);
     if (rc == ERR_OK) {
         s->timers = timers_new(setup->clock);
         rc = jobs_begin(s, e);
     }
     if (rc == ERR_OK)
-        rc = start_daemon(s, e);
+        rc = api_server_start_daemon(s, e);
     if (rc) {
         api_server_free(s);
         return rc;
@@ -149,26 +152,26 @@ uint16_t api_server_port(const struct api_server *s)
     return s->port;
 }
 
-struct stop_timer {
+struct api_server_stop_timer {
     struct timer timer;
     struct api_server *server;
     bool over; /* under the server's lock */
 };
 
-static void stop_over(struct timer *timer)
+static void api_server_on_stop_timeout(struct timer *timer)
 {
-    struct stop_timer *t = container_of(timer, struct stop_timer, timer);
+    struct api_server_stop_timer *t = container_of(timer, struct api_server_stop_timer, timer);
     pthread_mutex_lock(&t->server->lock);
     t->over = true;
     pthread_cond_signal(&t->server->idle);
     pthread_mutex_unlock(&t->server->lock);
 }
 
-/* A request that waits for its answer gets it, however long that takes: a suspended connection can not be closed. One whose
- * client is slow to send or to read has STOP_MS. */
-static void wait_until_idle(struct api_server *s)
+/* A request that waits for its answer gets it, however long that takes: a suspended connection can not be closed. A
+ * client that is slow to send or to read gets STOP_MS. */
+static void api_server_wait_until_idle(struct api_server *s)
 {
-    struct stop_timer limit = { .timer = { .fire = stop_over }, .server = s };
+    struct api_server_stop_timer limit = { .timer = { .fire = api_server_on_stop_timeout }, .server = s };
     timers_add(s->timers, &limit.timer, STOP_MS);
     pthread_mutex_lock(&s->lock);
     while (s->running > 0 || (s->busy > 0 && !limit.over))
@@ -176,7 +179,7 @@ static void wait_until_idle(struct api_server *s)
     s->closed = true;
     bool over = limit.over;
     pthread_mutex_unlock(&s->lock);
-    if (!over && !timers_cancel(s->timers, &limit.timer)) { /* it fires at this moment: let it */
+    if (!over && !timers_cancel(s->timers, &limit.timer)) { /* the timer fires at this moment: wait for it */
         pthread_mutex_lock(&s->lock);
         while (!limit.over)
             pthread_cond_wait(&s->idle, &s->lock);
@@ -184,9 +187,9 @@ static void wait_until_idle(struct api_server *s)
     }
 }
 
-void api_server_forget_keys(struct api_server *s)
+void api_server_clear_key_cache(struct api_server *s)
 {
-    auth_forget_all(s->auth);
+    auth_cache_clear(s->auth);
 }
 
 void api_server_stop(struct api_server *s)
@@ -199,7 +202,7 @@ void api_server_stop(struct api_server *s)
         pthread_mutex_lock(&s->lock);
         s->stopping = true;
         pthread_mutex_unlock(&s->lock);
-        wait_until_idle(s);
+        api_server_wait_until_idle(s);
         MHD_stop_daemon(s->daemon);
         s->daemon = NULL;
     }
@@ -215,8 +218,8 @@ void api_server_free(struct api_server *s)
     if (!s)
         return;
     api_server_stop(s);
-    flights_release(&s->flights);
-    limits_release(&s->tenant_limits);
+    inflight_keys_release(&s->inflight_keys);
+    tenant_limits_release(&s->tenant_limits);
     uncertain_writes_release(&s->uncertain_writes);
     auth_free(s->auth);
     pthread_cond_destroy(&s->idle);

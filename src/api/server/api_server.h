@@ -1,11 +1,13 @@
 #pragma once
-/* api/server/api_server.h - the API server.
+/* api/server/api_server.h - the HTTP API server. Its threads:
+ * - HTTP threads (libmicrohttpd, epoll) read requests and send answers. They never touch the store.
+ * - Pool threads, each with a store reader of its own, run the handlers that read.
+ * - The timer thread calls back when a time limit has passed.
  *
- * HTTP threads (libmicrohttpd, epoll) gather requests and send answers; a few API threads, each with a reader of its own,
- * do what needs one; what changes goes as an operation to the writer, whose `done` finishes the answer and wakes the
- * connection. No HTTP thread touches a store, and no thread waits for another: a request that waits is suspended.
+ * A change goes as an operation to the writer. Its `done` finishes the answer and wakes the connection. No thread
+ * blocks to wait for another: a request that waits is suspended.
  *
- * Everything in the setup must outlive the server; the writer must be driven until api_server_stop has returned. */
+ * Everything in the setup must outlive the server. The writer must be driven until api_server_stop has returned. */
 #include <stdatomic.h>
 
 #include "base/json/jsonw.h"
@@ -17,11 +19,18 @@
 #include "port/store.h"
 #include "port/zoneinfo.h"
 
-/* What a user wants a RUNNING task to become, and what became of it (node/node.h): its owner takes it off the wheel or the queue
- * and makes the row `replace`, durably, under its fence, and keeps the request's record with it (RECALL_DONE); or, with `abort`,
- * breaks off its call, and the row is looked at again until it is settled (RECALL_ABORTING; also for a task that nobody holds
- * any more); or leaves it (RECALL_RUNNING; RECALL_ANSWERED if the key has a record by now, whose answer holds). The answer may come
- * on any thread, also before `recall` returns, and is given exactly once; the wish that recall got is there until then. */
+/* A request to the owner of a RUNNING task to change it, and the answer (node/node.h). The results:
+ * - RECALL_DONE: the owner took the task off the wheel or the queue and wrote the row `replace`, under its fence,
+ *   together with the idempotency record.
+ * - RECALL_ABORTING: with `abort`, the owner breaks off the call. The caller re-reads the row until it is settled. Also
+ *   the result for a task that no node has any more.
+ * - RECALL_FREED: another node had the task and gave it back, or the task has ended. The caller starts again with the
+ *   row as it is now.
+ * - RECALL_RUNNING: the task goes on unchanged.
+ * - RECALL_ANSWERED: the idempotency key has a record by now; its answer counts.
+ *
+ * The answer is given exactly once, on any thread, perhaps before `recall` returns. The recall_order stays valid until
+ * then. */
 struct recall_order {
     const struct task *running, *replace;
     const struct idempotency *record; /* NULL: none */
@@ -31,35 +40,36 @@ struct recall_order {
 struct recall_answer {
     void (*done)(struct recall_answer *answer);
     enum recall_result result;
-    bool known;           /* else its owner has yet to hear of the claim: ask again */
-    atomic_bool given_up; /* the caller was told 409 meanwhile: best leave the task as it is */
+    bool known;           /* false: the owner does not know of the claim yet; ask again */
+    atomic_bool given_up; /* the client got 409 meanwhile: the owner should leave the task unchanged */
 };
 
-/* Why a task has not run yet, as its node sees it. The answer may come on any thread; the task is there until then. */
+/* Why a task has not run yet, as its node sees it. The answer is given once, on any thread. The task stays valid until
+ * then. */
 struct explain_answer {
     void (*done)(struct explain_answer *answer);
     struct explanation explanation;
 };
 
-/* 0 stands for the default, which is the number behind it. */
+/* 0 stands for the default, which the comment gives. */
 struct http_limits {
-    size_t api_threads;             /* 2: they read, and parse batches */
-    size_t http_threads;            /* 1: they gather and answer, and parse single creates */
+    size_t api_threads;             /* 2; they read from the store and parse batches */
+    size_t http_threads;            /* 1; they read requests, parse single creates and send answers */
     size_t connections;             /* 4096 */
     size_t connections_per_address; /* 1024 */
-    int64_t header_ms;              /* 10,000: from the first byte we may expect to the last of the headers */
+    int64_t header_ms;              /* 10,000: from the first byte expected to the end of the headers */
     int64_t body_ms;                /* 30,000 */
     int64_t idle_ms;                /* 60,000: between two requests of a connection */
     int64_t recall_ms;              /* 500 */
-    size_t body_total;              /* 512 MiB: of all requests under way */
+    size_t body_total;              /* 512 MiB: bodies of all requests in progress */
 };
 
-/* What the node knows of queues at this moment. They are asked for by name; the answer may come on any thread, also before `queues`
- * returns, and is given exactly once. */
+/* The current state of queues, as the node sees it. The caller gives the names. The answer is given exactly once, on
+ * any thread, perhaps before `queues` returns. */
 struct queues_answer {
     void (*done)(struct queues_answer *answer);
     int32_t tenant;
-    struct queue_standing *v; /* the names are the caller's, the rest is filled in */
+    struct queue_standing *v; /* the caller fills in the names, the node the rest */
     size_t n;
 };
 
@@ -75,24 +85,25 @@ struct api_setup {
     bool require_idempotency_key;
     struct http_limits limits;
 
-    /* Each may be NULL. */
+    /* Each of these may be NULL. */
     void *context;
-    void (*nudge)(void *context, const struct task *tasks,
-                  size_t n); /* they were written just now; on the writer's thread */
-    void (*recall)(void *context, const struct recall_order *recall_request,
-                   struct recall_answer *answer);         /* NULL: whatever runs, stays */
-    void (*status)(void *context, struct jw *w);          /* more members of /v1/scheduler/status */
-    void (*metrics_more)(void *context, struct buf *out); /* more lines of /metrics */
-    bool (*ready)(void *context, struct error *e);        /* false: /ready says 503 and why */
-    void (*catalog_changed)(void *context);               /* the book knows it already; on any thread */
-    struct uuid (*node)(
-        void *context); /* as which it shares limits with others; NULL: there are no others. On any thread */
+    void (*nudge)(void *context, const struct task *tasks, size_t n); /* Tasks were just written. On any thread. */
+    void (*recall)(void *context, const struct recall_order *order,
+                   struct recall_answer *answer);         /* NULL: running tasks can not be changed */
+    void (*status)(void *context, struct jw *w);          /* adds members to /v1/scheduler/status. On a pool thread */
+    void (*metrics_more)(void *context, struct buf *out); /* adds lines to /metrics. On an HTTP thread */
+    bool (*ready)(void *context, struct error *e);        /* false: /ready answers 503 with e. On a pool thread */
+    void (*catalog_changed)(void *context);               /* the catalog cache already has the change. On any thread */
+    /* this node's id, for limits shared with other nodes; NULL: there are no others. On any thread */
+    struct uuid (*node)(void *context);
     void (*explain)(void *context, const struct task *t, struct explain_answer *answer);
-    /* Tasks for a worker outside (node/lease/leasing.h), answered on any thread; one that had been leased was settled, and whom that let go on. */
+    /* Tasks for external workers (node/lease/leasing.h). lease: answered on any thread. lease_over: a leased task was
+     * settled, and these lanes were unblocked by it; on the writer's thread. */
     void (*lease)(void *context, struct lease_ask *ask);
     void (*lease_over)(void *context, const struct task *t, uint64_t unblocked);
-    void (*queues)(void *context, struct queues_answer *answer); /* NULL: nothing is known of them */
-    /* The longest that the queue of a fleet lets a task run; 0: as long as it takes. NULL: there is no fleet. On any thread */
+    void (*queues)(void *context, struct queues_answer *answer); /* NULL: their state is not known */
+    /* The longest time that the queue of a fleet lets a task run; 0: no limit. NULL: there is no fleet. On any
+     * thread. */
     int64_t (*queue_timeout_max)(void *context);
 };
 
@@ -101,9 +112,10 @@ struct api_server;
 enum err api_server_new(const struct api_setup *setup, struct api_server **ret, struct error *e) must_use;
 uint16_t api_server_port(const struct api_server *s);
 
-/* Another node may have changed API keys: what is remembered of them is asked for again. From any thread. */
-void api_server_forget_keys(struct api_server *s);
+/* Another node may have changed API keys: empties the key cache, so that they are read again. Any thread. */
+void api_server_clear_key_cache(struct api_server *s);
 
-/* Takes no more, finishes what is under way, then returns. Once. */
+/* Accepts no more requests, finishes those in progress, then returns. One thread, once; never one of the server's own
+ * threads. */
 void api_server_stop(struct api_server *s);
-void api_server_free(struct api_server *s); /* stops it if need be; NULL is fine */
+void api_server_free(struct api_server *s); /* stops it if it still runs; NULL is fine */

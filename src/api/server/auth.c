@@ -1,5 +1,5 @@
-/* The cache is guarded by one lock, held for a lookup and a copy; the HMAC is computed outside of it. What it holds is the
- * stored row's hash, never a key's text. */
+/* One lock guards the cache. It is held for a lookup and a copy; the HMAC is computed outside of it. The cache holds
+ * the hash from the stored row, never the text of a key. */
 #include "api/server/auth.h"
 
 #include <assert.h>
@@ -18,20 +18,21 @@ static const char *const scope_names[] = { [SCOPE_PUBLIC] = "public",
 #undef X
 };
 
-struct cached {
+struct auth_cached_key {
     struct identity who;
     uint8_t hash[SHA256_SIZE];
-    int64_t expires_ms; /* of the key; 0: never */
-    int64_t stale_ns;   /* when we ask again */
+    int64_t expires_ms; /* when the key expires; 0: never */
+    int64_t stale_ns;   /* when the cached row is read again */
 };
 
 struct auth {
     pthread_mutex_t lock;
-    struct map keys; /* id → struct cached */
+    struct map keys; /* id → struct auth_cached_key */
     struct clock *clock;
     char *pepper;
     size_t pepper_size;
-    uint64_t forgotten; /* how often a key was: who read one before that does not remember it */
+    uint64_t
+        cache_removals; /* how often keys were removed; a row that was read before the last removal is not cached */
 };
 
 const char *scope_name(enum scope s)
@@ -77,7 +78,7 @@ struct auth *auth_new(struct str pepper, struct clock *clock)
     return a;
 }
 
-static void forget_all(struct auth *a)
+static void auth_cache_empty(struct auth *a)
 {
     map_each (&a->keys, slot)
         free(slot->value);
@@ -90,7 +91,7 @@ void auth_free(struct auth *a)
 {
     if (!a)
         return;
-    forget_all(a);
+    auth_cache_empty(a);
     map_release(&a->keys);
     pthread_mutex_destroy(&a->lock);
     explicit_bzero(a->pepper, a->pepper_size);
@@ -98,7 +99,7 @@ void auth_free(struct auth *a)
     free(a);
 }
 
-static void checksum(struct str head, char out[AUTH_CHECK])
+static void auth_checksum(struct str head, char out[AUTH_CHECK])
 {
     uint64_t h = hash_bytes(HASH_STABLE, head);
     for (int i = 0; i < AUTH_CHECK; i++, h /= 62)
@@ -113,12 +114,12 @@ bool auth_key_is_well_formed(struct str text)
         if (!memchr(base62, text.p[i], sizeof base62 - 1))
             return false;
     char check[AUTH_CHECK];
-    checksum(str_sub(text, 0, text.n - AUTH_CHECK), check);
+    auth_checksum(str_sub(text, 0, text.n - AUTH_CHECK), check);
     return memcmp(check, text.p + text.n - AUTH_CHECK, AUTH_CHECK) == 0;
 }
 
-/* "Bearer bf_…" → the key; false: something else. */
-static bool key_of(struct str header, struct str *ret)
+/* "Bearer bf_…" → the key; false: not a well-formed key. */
+static bool auth_header_key(struct str header, struct str *ret)
 {
     struct str scheme;
     if (!str_cut(&header, ' ', &scheme) || !str_eq_nocase(scheme, S("Bearer")))
@@ -127,12 +128,13 @@ static bool key_of(struct str header, struct str *ret)
     return auth_key_is_well_formed(*ret);
 }
 
-static struct str id_of(struct str text)
+static struct str auth_key_id(struct str text)
 {
     return str_sub(text, 3, 3 + AUTH_ID);
 }
 
-static enum auth_result judge(const struct auth *a, struct str text, const struct cached *c, struct identity *ret)
+static enum auth_result auth_verify(const struct auth *a, struct str text, const struct auth_cached_key *c,
+                                    struct identity *ret)
 {
     uint8_t hash[SHA256_SIZE];
     crypto_hmac_sha256((struct str){ a->pepper, a->pepper_size }, text, hash);
@@ -148,83 +150,83 @@ enum auth_result auth_check(struct auth *a, struct str header, struct identity *
     struct str text;
     if (header.n == 0)
         return AUTH_MISSING;
-    if (!key_of(header, &text))
+    if (!auth_header_key(header, &text))
         return AUTH_MALFORMED;
-    struct cached copy;
+    struct auth_cached_key copy;
     pthread_mutex_lock(&a->lock);
-    const struct cached *c = map_get(&a->keys, id_of(text));
+    const struct auth_cached_key *c = map_get(&a->keys, auth_key_id(text));
     bool fresh = c && c->stale_ns > clock_steady_ns(a->clock);
     if (fresh)
         copy = *c;
     pthread_mutex_unlock(&a->lock);
-    return fresh ? judge(a, text, &copy, ret) : AUTH_ASK;
+    return fresh ? auth_verify(a, text, &copy, ret) : AUTH_NOT_CACHED;
 }
 
-static uint64_t forgotten(struct auth *a)
+static uint64_t auth_cache_removals(struct auth *a)
 {
     pthread_mutex_lock(&a->lock);
-    uint64_t n = a->forgotten;
+    uint64_t n = a->cache_removals;
     pthread_mutex_unlock(&a->lock);
     return n;
 }
 
-static void remember(struct auth *a, const struct cached *c, uint64_t forgotten_before)
+static void auth_cache_add(struct auth *a, const struct auth_cached_key *c, uint64_t removals_before)
 {
     pthread_mutex_lock(&a->lock);
-    if (a->forgotten == forgotten_before) {
+    if (a->cache_removals == removals_before) {
         if (a->keys.n >= AUTH_CACHE_MAX)
-            forget_all(a); /* those in use come back at once */
-        struct cached *mine = memcpy(xmalloc(sizeof *c), c, sizeof *c);
+            auth_cache_empty(a); /* the keys in use are cached again by their next request */
+        struct auth_cached_key *mine = memcpy(xmalloc(sizeof *c), c, sizeof *c);
         free(map_put(&a->keys, str_from(mine->who.key_id), mine));
     }
     pthread_mutex_unlock(&a->lock);
 }
 
-void auth_forget_all(struct auth *a)
+void auth_cache_clear(struct auth *a)
 {
     pthread_mutex_lock(&a->lock);
-    a->forgotten++;
-    forget_all(a);
+    a->cache_removals++;
+    auth_cache_empty(a);
     pthread_mutex_unlock(&a->lock);
 }
 
-void auth_forget(struct auth *a, struct str id)
+void auth_cache_remove(struct auth *a, struct str id)
 {
     pthread_mutex_lock(&a->lock);
-    a->forgotten++;
+    a->cache_removals++;
     free(map_remove(&a->keys, id));
     pthread_mutex_unlock(&a->lock);
 }
 
-enum err auth_ask(struct auth *a, struct str header, struct reader *r, enum auth_result *ret_result,
-                  struct identity *ret, struct error *e)
+enum err auth_check_store(struct auth *a, struct str header, struct reader *r, enum auth_result *ret_result,
+                          struct identity *ret, struct error *e)
 {
     struct str text;
-    bool found = key_of(header, &text);
+    bool found = auth_header_key(header, &text);
     assert(found);
     cleanup_with(arena_release) struct arena arena;
     arena_init(&arena, 64 * 1024);
     struct api_key key;
-    uint64_t forgotten_before = forgotten(a);
-    enum err rc = reader_key(r, id_of(text), &arena, &key, e);
+    uint64_t removals_before = auth_cache_removals(a);
+    enum err rc = reader_key(r, auth_key_id(text), &arena, &key, e);
     if (rc == ERR_NOT_FOUND) {
         *ret_result = AUTH_REFUSED;
         return ERR_OK;
     }
     if (rc)
         return rc;
-    struct cached c = { .who = { key.tenant, scopes_parse(key.scopes), "" }, .expires_ms = key.expires_ms };
-    memcpy(c.who.key_id, id_of(text).p, AUTH_ID);
+    struct auth_cached_key c = { .who = { key.tenant, scopes_parse(key.scopes), "" }, .expires_ms = key.expires_ms };
+    memcpy(c.who.key_id, auth_key_id(text).p, AUTH_ID);
     memcpy(c.hash, key.hash, sizeof c.hash);
     c.stale_ns = clock_steady_ns(a->clock) + (int64_t)AUTH_CACHE_MS * 1000000;
-    *ret_result = judge(a, text, &c, ret);
-    if (*ret_result == AUTH_OK) /* who guesses at ids fills no cache */
-        remember(a, &c, forgotten_before);
+    *ret_result = auth_verify(a, text, &c, ret);
+    if (*ret_result == AUTH_OK) /* guessed ids must not fill the cache */
+        auth_cache_add(a, &c, removals_before);
     return ERR_OK;
 }
 
-/* Base62 without bias: bytes from 248 on are thrown away. */
-static void random_text(char *out, size_t n)
+/* Base62 without bias: bytes from 248 on are discarded. */
+static void auth_random_text(char *out, size_t n)
 {
     for (size_t i = 0; i < n;) {
         uint8_t bytes[64];
@@ -238,7 +240,7 @@ static void random_text(char *out, size_t n)
 
 void auth_id_make(char out[AUTH_ID + 1])
 {
-    random_text(out, AUTH_ID);
+    auth_random_text(out, AUTH_ID);
     out[AUTH_ID] = '\0';
 }
 
@@ -248,8 +250,8 @@ void auth_key_make(struct str pepper, struct str id, int32_t tenant, struct str 
     assert(id.n == AUTH_ID);
     memcpy(ret_text, "bf_", 3);
     memcpy(ret_text + 3, id.p, AUTH_ID);
-    random_text(ret_text + 3 + AUTH_ID, AUTH_SECRET);
-    checksum((struct str){ ret_text, AUTH_KEY_TEXT - AUTH_CHECK }, ret_text + AUTH_KEY_TEXT - AUTH_CHECK);
+    auth_random_text(ret_text + 3 + AUTH_ID, AUTH_SECRET);
+    auth_checksum((struct str){ ret_text, AUTH_KEY_TEXT - AUTH_CHECK }, ret_text + AUTH_KEY_TEXT - AUTH_CHECK);
     ret_text[AUTH_KEY_TEXT] = '\0';
     *ret = (struct api_key){ .id = id, .tenant = tenant, .name = name, .scopes = scopes, .created_ms = now_ms };
     crypto_hmac_sha256(pepper, str_from(ret_text), ret->hash);
@@ -260,9 +262,9 @@ bool api_key_is_admin(const struct api_key *k, int64_t now_ms)
     return (scopes_parse(k->scopes) & 1U << SCOPE_ADMIN) && (!k->expires_ms || k->expires_ms > now_ms);
 }
 
-/* ---- the first key ---- */
+/* ---- the first admin key ---- */
 
-static enum err apply(struct store *store, struct op *op, struct error *e)
+static enum err auth_apply_op(struct store *store, struct op *op, struct error *e)
 {
     arena_init(&op->arena, 64 * 1024);
     struct op *const ops[] = { op };
@@ -275,22 +277,23 @@ static enum err apply(struct store *store, struct op *op, struct error *e)
     return rc;
 }
 
-/* Nodes that start together: one makes the key, the others wait for it, and no longer than a node that dies meanwhile holds them up. */
-enum { BOOTSTRAP_MS = 10000, BOOTSTRAP_LOOK_MS = 50 };
+/* If several nodes start at the same time, one makes the key and the others wait for it. If that node dies meanwhile,
+ * they wait until its lease has expired. */
+enum { BOOTSTRAP_MS = 10000, BOOTSTRAP_POLL_MS = 50 };
 
-static enum err lease(struct store *store, struct uuid holder, int64_t now_ms, int64_t ttl_ms, bool *ret_held,
-                      struct error *e)
+static enum err auth_bootstrap_lease(struct store *store, struct uuid holder, int64_t now_ms, int64_t ttl_ms,
+                                     bool *ret_held, struct error *e)
 {
     struct op_lease op = {
         .op = { .kind = OP_LEASE }, .name = S("bootstrap"), .holder = holder, .now_ms = now_ms, .ttl_ms = ttl_ms
     };
-    enum err rc = apply(store, &op.op, e);
+    enum err rc = auth_apply_op(store, &op.op, e);
     if (rc == ERR_OK)
         *ret_held = op.ret_held;
     return rc;
 }
 
-static bool has_admin(const struct key_list *keys, int64_t now_ms)
+static bool auth_has_admin(const struct key_list *keys, int64_t now_ms)
 {
     for (size_t i = 0; i < keys->n; i++)
         if (api_key_is_admin(&keys->v[i], now_ms))
@@ -298,7 +301,7 @@ static bool has_admin(const struct key_list *keys, int64_t now_ms)
     return false;
 }
 
-static enum err ask_for_admin(struct store *store, int64_t now_ms, bool *ret, struct error *e)
+static enum err auth_find_admin(struct store *store, int64_t now_ms, bool *ret, struct error *e)
 {
     struct reader *r = NULL;
     struct key_list keys = { 0 };
@@ -309,18 +312,18 @@ static enum err ask_for_admin(struct store *store, int64_t now_ms, bool *ret, st
         rc = reader_keys(r, TENANT_DEFAULT, &arena, &keys, e);
     reader_free(r);
     if (rc == ERR_OK)
-        *ret = has_admin(&keys, now_ms);
+        *ret = auth_has_admin(&keys, now_ms);
     return rc;
 }
 
-static enum err make_admin(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
-                           struct error *e)
+static enum err auth_make_admin(struct store *store, struct str pepper, int64_t now_ms,
+                                char ret_text[AUTH_KEY_TEXT + 1], struct error *e)
 {
     char text[AUTH_KEY_TEXT + 1];
     struct api_key key;
     auth_key_make(pepper, S(ADMIN_KEY_ID), TENANT_DEFAULT, S("admin"), S("admin"), now_ms, text, &key);
     struct op_key_put put = { .op = { .kind = OP_KEY_PUT }, .key = &key };
-    enum err rc = apply(store, &put.op, e);
+    enum err rc = auth_apply_op(store, &put.op, e);
     if (rc == ERR_OK)
         memcpy(ret_text, text, sizeof text);
     explicit_bzero(text, sizeof text);
@@ -334,25 +337,25 @@ enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, 
     bool found = false, held = false;
     crypto_random(holder.b, sizeof holder.b);
     for (bool is_last = false;;
-         is_last = held) { /* held before it is looked for the last time: nobody makes one since */
-        if (ask_for_admin(store, now_ms, &found, e))
+         is_last = held) { /* the last check is made with the lease held: since then no other node makes a key */
+        if (auth_find_admin(store, now_ms, &found, e))
             return e->code;
         if (found || is_last)
             break;
-        if (lease(store, holder, now_ms, BOOTSTRAP_MS, &held, e))
+        if (auth_bootstrap_lease(store, holder, now_ms, BOOTSTRAP_MS, &held, e))
             return e->code;
         if (held)
             continue;
-        nanosleep(&(struct timespec){ .tv_nsec = BOOTSTRAP_LOOK_MS * 1000000L }, NULL);
-        now_ms += BOOTSTRAP_LOOK_MS;
+        nanosleep(&(struct timespec){ .tv_nsec = BOOTSTRAP_POLL_MS * 1000000L }, NULL);
+        now_ms += BOOTSTRAP_POLL_MS;
     }
-    struct error ignored; /* it lapses */
+    struct error ignored; /* the lease expires by itself */
     enum err rc = ERR_OK;
     if (found)
         ret_text[0] = '\0';
     else
-        rc = make_admin(store, pepper, now_ms, ret_text, e);
+        rc = auth_make_admin(store, pepper, now_ms, ret_text, e);
     if (held)
-        (void)lease(store, holder, now_ms, 0, &held, &ignored);
+        (void)auth_bootstrap_lease(store, holder, now_ms, 0, &held, &ignored);
     return rc;
 }

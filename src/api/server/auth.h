@@ -1,9 +1,12 @@
 #pragma once
-/* api/server/auth.h - who asks: API keys, their scopes, and a cache of the keys in use.
+/* api/server/auth.h - authentication: API keys, their scopes, and a cache of the keys in use.
  *
- * A key is `bf_`, 10 characters that name it, 30 random ones (178 bits), 6 of checksum, all base62: a typo or a truncated
- * copy is told from a wrong key without asking the store. It is shown once; the store keeps an HMAC of it under the
- * server's pepper. */
+ * A key is `bf_`, 10 characters of id, 30 random characters (178 bits) and 6 characters of checksum, all base62.
+ * Because of the checksum, a mistyped or truncated key is recognised without reading the store. The key is shown once.
+ * The store has only its HMAC, keyed with the server's pepper.
+ *
+ * The functions on struct auth lock it and may be called on any thread; those with a reader run on the thread that owns
+ * the reader. */
 #include <pthread.h>
 
 #include "base/buf.h"
@@ -16,11 +19,12 @@ enum {
     AUTH_CHECK = 6,
     AUTH_KEY_TEXT = 3 + AUTH_ID + AUTH_SECRET + AUTH_CHECK,
     AUTH_CACHE_MAX = 1024,
-    AUTH_CACHE_MS = 10000, /* a key that was changed or taken away is noticed by then */
+    AUTH_CACHE_MS = 10000, /* a changed or revoked key is noticed within this time */
     TENANT_DEFAULT = 1,
 };
 
-/* What a route asks for. NONE is no scope: a route that has it does not compile. ADMIN may do everything. */
+/* The scope that a route requires. SCOPE_NONE means "no scope was given": a route with it does not compile. ADMIN
+ * includes every scope. */
 #define SCOPE_MAP(X)                                                                                                   \
     X(TASKS_READ, "tasks:read")                                                                                        \
     X(TASKS_WRITE, "tasks:write")                                                                                      \
@@ -41,15 +45,15 @@ enum scope {
     SCOPE_MAP(X)
 #undef X
 };
-const char *scope_name(enum scope s); /* "public" for what asks for none */
+const char *scope_name(enum scope s); /* "public" for SCOPE_PUBLIC */
 
 struct identity {
     int32_t tenant;
-    uint32_t scopes; /* bit s */
+    uint32_t scopes; /* bit s for scope s */
     char key_id[AUTH_ID + 1];
 };
-uint32_t scopes_parse(struct str words); /* words that it does not know give nothing */
-void scopes_names(struct buf *out);      /* all of them, commas between them */
+uint32_t scopes_parse(struct str words); /* unknown words give no scope */
+void scopes_names(struct buf *out);      /* the names of all scopes, separated by commas */
 bool identity_may(const struct identity *who, enum scope scope);
 
 struct auth;
@@ -57,27 +61,31 @@ struct auth;
 struct auth *auth_new(struct str pepper, struct clock *clock);
 void auth_free(struct auth *a); /* NULL is fine */
 
-/* From an Authorization header. AUTH_ASK: well formed, but only the store knows: call auth_ask. */
-enum auth_result { AUTH_OK, AUTH_ASK, AUTH_MISSING, AUTH_MALFORMED, AUTH_REFUSED };
+/* Checks an Authorization header against the cache. AUTH_NOT_CACHED: well formed, but not in the cache; call
+ * auth_check_store. */
+enum auth_result { AUTH_OK, AUTH_NOT_CACHED, AUTH_MISSING, AUTH_MALFORMED, AUTH_REFUSED };
 enum auth_result auth_check(struct auth *a, struct str header, struct identity *ret);
 
-/* The same with a reader. ERR_OK and AUTH_OK or AUTH_REFUSED in *ret_result, or the store's failure. */
-enum err auth_ask(struct auth *a, struct str header, struct reader *r, enum auth_result *ret_result,
-                  struct identity *ret, struct error *e) must_use;
+/* Checks the header against the store. ERR_OK with AUTH_OK or AUTH_REFUSED in *ret_result, or the store's failure. A
+ * pool thread. */
+enum err auth_check_store(struct auth *a, struct str header, struct reader *r, enum auth_result *ret_result,
+                          struct identity *ret, struct error *e) must_use;
 
-/* A key was revoked: what is remembered of it goes, and what is being read of it at this moment is not remembered. */
-void auth_forget(struct auth *a, struct str id);
-void auth_forget_all(struct auth *a); /* another node may have changed some */
+/* A key was revoked: removes it from the cache. If another thread is reading the key at this moment, that result is not
+ * cached. */
+void auth_cache_remove(struct auth *a, struct str id);
+void auth_cache_clear(struct auth *a); /* another node may have changed keys */
 
-void auth_id_make(char out[AUTH_ID + 1]); /* a new key's name, by chance */
+void auth_id_make(char out[AUTH_ID + 1]); /* a random id for a new key */
 
-/* A new key's text, and the row to be stored for it; id, name and scopes of the row borrow from the arguments. */
+/* Makes a new key: its text, and the row to store for it. id, name and scopes of the row borrow from the arguments. */
 void auth_key_make(struct str pepper, struct str id, int32_t tenant, struct str name, struct str scopes, int64_t now_ms,
                    char ret_text[AUTH_KEY_TEXT + 1], struct api_key *ret);
 bool auth_key_is_well_formed(struct str text);
 bool api_key_is_admin(const struct api_key *k, int64_t now_ms); /* and has not expired */
 
-/* The first start: makes an admin key of tenant `default` unless there is one that has not expired. ret_text is empty if there was. Of
- * several nodes that start on one store, one makes it; the others wait. Before anyone else of this process writes to the store. */
+/* At the first start: creates an admin key of the tenant `default`, unless an unexpired one exists. ret_text is empty
+ * if one exists. If several nodes start on one store, one of them creates the key and the others wait for it. Call it
+ * before any other thread of this process writes to the store. */
 enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
                         struct error *e) must_use;

@@ -1,6 +1,9 @@
-/* Who is connected, and since when in which phase. A client that is slower than the limits allow has its socket shut down by the
- * sweep; the daemon notices and ends the connection. What the library could not read as a request it answers itself, in its own
- * words, or not at all: such a connection ends in a phase in which it should have gone on, and that is what is logged. */
+/* The open connections, and the phase that each is in. If a client is slower than the limits allow, the sweep shuts
+ * down its socket; libmicrohttpd notices and ends the connection.
+ *
+ * If libmicrohttpd cannot parse a request, it answers by itself or closes the connection, and does not call us. Such a
+ * connection ends in a phase in which it should have gone on. That is how an unreadable request is detected and
+ * logged. */
 #include <assert.h>
 #include <linux/tcp.h>
 #include <netdb.h>
@@ -19,9 +22,9 @@ static const char *const phase_names[] = {
     [CONNECTION_BODY] = "body",        [CONNECTION_ANSWER] = "answer",
 };
 
-/* ---- what is told, to those who log at debug ---- */
+/* ---- log events, at debug level ---- */
 
-static const char *peer_text(const struct connection *c, char out[PEER_TEXT])
+static const char *connection_peer_text(const struct connection *c, char out[PEER_TEXT])
 {
     char host[NI_MAXHOST], port[8];
     bool v6 = c->peer.any.sa_family == AF_INET6;
@@ -32,63 +35,64 @@ static const char *peer_text(const struct connection *c, char out[PEER_TEXT])
     return out;
 }
 
-/* Bytes that came over the connection so far; its end counts as one. */
-static uint64_t bytes_heard(int fd)
+/* Bytes received over the connection so far. The end of the stream counts as one byte. */
+static uint64_t connection_received_bytes(int fd)
 {
     struct tcp_info info = { 0 };
     socklen_t size = sizeof info;
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
 }
 
-static void tell_unreadable(struct connection *c)
+static void connection_log_unreadable(struct connection *c)
 {
     char peer[PEER_TEXT];
-    if (!log_wants(LOG_DEBUG) || c->is_told)
+    if (!log_wants(LOG_DEBUG) || c->is_logged)
         return;
-    c->is_told = true;
-    log_debug("request_unreadable", kv_cstr("peer", peer_text(c, peer)), kv_cstr("at", phase_names[c->phase]));
+    c->is_logged = true;
+    log_debug("request_unreadable", kv_cstr("peer", connection_peer_text(c, peer)),
+              kv_cstr("at", phase_names[c->phase]));
 }
 
-static void tell_too_slow(struct connection *c)
+static void connection_log_too_slow(struct connection *c)
 {
     char peer[PEER_TEXT];
-    if (!log_wants(LOG_DEBUG) || c->is_told)
+    if (!log_wants(LOG_DEBUG) || c->is_logged)
         return;
-    c->is_told = true;
-    log_debug("client_too_slow", kv_cstr("peer", peer_text(c, peer)), kv_cstr("at", phase_names[c->phase]));
+    c->is_logged = true;
+    log_debug("client_too_slow", kv_cstr("peer", connection_peer_text(c, peer)), kv_cstr("at", phase_names[c->phase]));
 }
 
 /* ---- phases ---- */
 
-static void enter(struct connection *c, enum connection_phase phase, int64_t now_ns)
+static void connection_set_phase_locked(struct connection *c, enum connection_phase phase, int64_t now_ns)
 {
     c->phase = phase;
     c->since_ns = now_ns;
 }
 
-void connection_enter(struct api_server *s, struct connection *c, enum connection_phase phase)
+void connection_set_phase(struct api_server *s, struct connection *c, enum connection_phase phase)
 {
     int64_t now_ns = clock_steady_ns(s->setup.clock);
     pthread_mutex_lock(&s->lock);
-    enter(c, phase, now_ns);
+    connection_set_phase_locked(c, phase, now_ns);
     pthread_mutex_unlock(&s->lock);
 }
 
-void connection_rest(struct api_server *s, struct connection *c)
+void connection_on_request_end(struct api_server *s, struct connection *c)
 {
     int64_t now_ns = clock_steady_ns(s->setup.clock);
     pthread_mutex_lock(&s->lock);
     if (c->phase == CONNECTION_HEAD || c->phase == CONNECTION_BODY)
-        tell_unreadable(c);
-    enter(c, CONNECTION_IDLE, now_ns);
+        connection_log_unreadable(c);
+    connection_set_phase_locked(c, CONNECTION_IDLE, now_ns);
     if (log_wants(LOG_DEBUG))
-        c->heard_bytes = bytes_heard(c->fd);
+        c->received_bytes = connection_received_bytes(c->fd);
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- slow ones ---- */
+/* ---- slow clients ---- */
 
-static int64_t limit_ms(const struct http_limits *l, enum connection_phase phase)
+static int64_t connection_limit_ms(const struct http_limits *l, enum connection_phase phase)
 {
     switch (phase) {
     case CONNECTION_NEW:
@@ -97,38 +101,39 @@ static int64_t limit_ms(const struct http_limits *l, enum connection_phase phase
     case CONNECTION_IDLE: return l->idle_ms;
     case CONNECTION_ANSWER: break;
     }
-    return 10 * l->idle_ms; /* a large answer over a thin line takes its time */
+    return 10 * l->idle_ms; /* a large answer over a slow line takes long */
 }
 
-static int64_t sweep_ms(const struct http_limits *l)
+static int64_t connection_sweep_ms(const struct http_limits *l)
 {
     int64_t least = min_of(l->header_ms, min_of(l->body_ms, l->idle_ms));
     return min_of(max_of(least / 4, (int64_t)10), (int64_t)1000);
 }
 
-void connections_sweep(struct timer *timer)
+void connections_on_sweep(struct timer *timer)
 {
     struct api_server *s = container_of(timer, struct api_server, sweep);
+    assert_owned(timers_thread(s->timers));
     int64_t now_ns = clock_steady_ns(s->setup.clock);
     pthread_mutex_lock(&s->lock);
     list_each (&s->connections, link) {
         struct connection *c = container_of(link, struct connection, link);
-        if (now_ns - c->since_ns < limit_ms(&s->limits, c->phase) * NS_PER_MS)
+        if (now_ns - c->since_ns < connection_limit_ms(&s->limits, c->phase) * NS_PER_MS)
             continue;
         if (c->phase == CONNECTION_IDLE)
-            c->is_told = true; /* nothing was expected of it */
-        tell_too_slow(c);
+            c->is_logged = true; /* closing an idle connection is normal: not logged */
+        connection_log_too_slow(c);
         shutdown(c->fd, SHUT_RDWR);
     }
     s->sweeping = !list_empty(&s->connections);
     if (s->sweeping)
-        timers_add(s->timers, &s->sweep, sweep_ms(&s->limits));
+        timers_add(s->timers, &s->sweep, connection_sweep_ms(&s->limits));
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- beginning and end ---- */
+/* ---- connections start and end ---- */
 
-static void *start(struct api_server *s, struct MHD_Connection *connection)
+static void *connection_start(struct api_server *s, struct MHD_Connection *connection)
 {
     struct connection *c = xnew(*c);
     c->fd = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
@@ -141,29 +146,30 @@ static void *start(struct api_server *s, struct MHD_Connection *connection)
     pthread_mutex_lock(&s->lock);
     list_push(&s->connections, &c->link);
     if (!s->sweeping)
-        timers_add(s->timers, &s->sweep, sweep_ms(&s->limits));
+        timers_add(s->timers, &s->sweep, connection_sweep_ms(&s->limits));
     s->sweeping = true;
     pthread_mutex_unlock(&s->lock);
     return c;
 }
 
-/* Between requests only the number of bytes tells one that was refused, or broke off in its first line, from none. */
-static void end(struct api_server *s, struct connection *c)
+/* Between requests there is no request to look at. If bytes arrived since the last request, libmicrohttpd refused a
+ * request or the client broke off in the request line. */
+static void connection_end(struct api_server *s, struct connection *c)
 {
-    pthread_mutex_lock(&s->lock); /* the sweep must not see a descriptor that is closed */
+    pthread_mutex_lock(&s->lock); /* the sweep must not use a descriptor that is closed */
     list_remove(&c->link);
     bool between = c->phase == CONNECTION_NEW || c->phase == CONNECTION_IDLE;
-    if (between && log_wants(LOG_DEBUG) && bytes_heard(c->fd) > c->heard_bytes + 1)
-        tell_unreadable(c);
+    if (between && log_wants(LOG_DEBUG) && connection_received_bytes(c->fd) > c->received_bytes + 1)
+        connection_log_unreadable(c);
     pthread_mutex_unlock(&s->lock);
     free(c);
 }
 
-void connections_notify(void *server, struct MHD_Connection *connection, void **context,
-                        enum MHD_ConnectionNotificationCode code)
+void connection_on_notify(void *server, struct MHD_Connection *connection, void **context,
+                          enum MHD_ConnectionNotificationCode code)
 {
     if (code == MHD_CONNECTION_NOTIFY_STARTED)
-        *context = start(server, connection);
+        *context = connection_start(server, connection);
     else
-        end(server, *context);
+        connection_end(server, *context);
 }

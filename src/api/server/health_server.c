@@ -1,4 +1,4 @@
-/* Answers are made on the spot: nothing here waits for anybody. */
+/* Every answer is made at once on the HTTP thread. Nothing here waits. */
 #include "api/server/health_server.h"
 
 #include <microhttpd.h>
@@ -17,13 +17,14 @@ struct health_server {
     uint16_t port;
 };
 
-struct answer {
+struct health_server_answer {
     unsigned status;
     const char *type;
     struct buf body;
 };
 
-static void write_json(struct answer *a, unsigned status, const char *word, const char *more_name, const char *more)
+static void health_server_write_json(struct health_server_answer *a, unsigned status, const char *word,
+                                     const char *more_name, const char *more)
 {
     struct jw w;
     a->status = status;
@@ -36,36 +37,39 @@ static void write_json(struct answer *a, unsigned status, const char *word, cons
     jw_object_end(&w);
 }
 
-static void answer_health(struct health_server *v, struct answer *a)
+static void health_server_answer_health(struct health_server *v, struct health_server_answer *a)
 {
     (void)v;
-    write_json(a, 200, "ok", "version", BELFRY_VERSION);
+    health_server_write_json(a, 200, "ok", "version", BELFRY_VERSION);
 }
 
-static void answer_ready(struct health_server *v, struct answer *a)
+static void health_server_answer_ready(struct health_server *v, struct health_server_answer *a)
 {
     struct error e = { 0 };
     if (v->setup.ready(v->setup.context, &e))
-        write_json(a, 200, "ready", NULL, NULL);
+        health_server_write_json(a, 200, "ready", NULL, NULL);
     else
-        write_json(a, 503, "not ready", "detail", e.text);
+        health_server_write_json(a, 503, "not ready", "detail", e.text);
 }
 
-static void answer_metrics(struct health_server *v, struct answer *a)
+static void health_server_answer_metrics(struct health_server *v, struct health_server_answer *a)
 {
     a->status = 200;
     a->type = "text/plain; version=0.0.4";
     v->setup.metrics(v->setup.context, &a->body);
 }
 
-static void make_answer(struct health_server *v, const char *method, const char *path, struct answer *a)
+static void health_server_make_answer(struct health_server *v, const char *method, const char *path,
+                                      struct health_server_answer *a)
 {
     static const struct {
         const char *path;
-        void (*answer)(struct health_server *v, struct answer *a);
-    } rows[] = { { "/health", answer_health }, { "/ready", answer_ready }, { "/metrics", answer_metrics } };
+        void (*answer)(struct health_server *v, struct health_server_answer *a);
+    } rows[] = { { "/health", health_server_answer_health },
+                 { "/ready", health_server_answer_ready },
+                 { "/metrics", health_server_answer_metrics } };
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
-        write_json(a, 405, "error", "detail", "only GET");
+        health_server_write_json(a, 405, "error", "detail", "only GET and HEAD are supported");
         return;
     }
     for (size_t i = 0; i < array_count(rows); i++)
@@ -73,24 +77,26 @@ static void make_answer(struct health_server *v, const char *method, const char 
             rows[i].answer(v, a);
             return;
         }
-    write_json(a, 404, "error", "detail", "a worker has /health, /ready and /metrics");
+    health_server_write_json(a, 404, "error", "detail",
+                             "there is nothing at this path; a worker serves /health, /ready and /metrics");
 }
 
-static enum MHD_Result handle(void *context, struct MHD_Connection *c, const char *path, const char *method,
-                              const char *version, const char *body, size_t *body_size, void **mine)
+static enum MHD_Result health_server_on_access(void *context, struct MHD_Connection *c, const char *path,
+                                               const char *method, const char *version, const char *body,
+                                               size_t *body_size, void **mine)
 {
     static int begun;
     struct health_server *v = context;
     (void)version;
     (void)body;
-    if (!*mine || *body_size) { /* the first call has only the headers; a body is nothing to us */
+    if (!*mine || *body_size) { /* the first call has only the headers; a body is ignored */
         *mine = &begun;
         *body_size = 0;
         return MHD_YES;
     }
-    struct answer a = { 0 };
+    struct health_server_answer a = { 0 };
     buf_init(&a.body, ANSWER_MAX);
-    make_answer(v, method, path, &a);
+    health_server_make_answer(v, method, path, &a);
     struct MHD_Response *r = MHD_create_response_from_buffer(a.body.n, a.body.p, MHD_RESPMEM_MUST_COPY);
     MHD_add_response_header(r, "Content-Type", a.type);
     enum MHD_Result rc = MHD_queue_response(c, a.status, r);
@@ -102,18 +108,18 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *c, const cha
 enum err health_server_new(const struct health_server_setup *setup, struct health_server **ret, struct error *e)
 {
     int fd = -1;
-    if (listen_on(setup->listen, &fd, e))
+    if (listen_socket_open(setup->listen, &fd, e))
         return e->code;
     struct health_server *v = xnew(*v);
     v->setup = *setup;
-    v->port = listening_port(fd);
-    v->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, handle, v, MHD_OPTION_LISTEN_SOCKET, fd,
-                                 MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-                                 (unsigned)IDLE_S, MHD_OPTION_END);
+    v->port = listen_socket_port(fd);
+    v->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, health_server_on_access, v,
+                                 MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
+                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_END);
     if (!v->daemon) {
         close(fd);
         free(v);
-        return error_set(e, ERR_UNAVAILABLE, "the HTTP server does not start");
+        return error_set(e, ERR_UNAVAILABLE, "libmicrohttpd could not start the HTTP server on '%s'", setup->listen);
     }
     *ret = v;
     return ERR_OK;

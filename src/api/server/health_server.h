@@ -1,7 +1,11 @@
 #pragma once
-/* api/server/health_server.h - what a process without an API says of itself to whoever looks after it: /health, /ready and /metrics, and nothing else.
+/* api/server/health_server.h - serves /health, /ready and /metrics for a process that has no API (a worker), and
+ * nothing else.
  *
- * No keys: it tells no more than whether it works and how much, and belongs on an address that only such callers reach. */
+ * No API keys: it shows only whether the process works and its metrics. Bind it to an address that only monitoring can
+ * reach.
+ *
+ * One thread creates and frees it. health_server_port: any thread. */
 #include "base/buf.h"
 #include <stdint.h>
 
@@ -9,7 +13,7 @@
 
 struct health_server_setup {
     const char *listen; /* "127.0.0.1:9090" */
-    /* Both on a thread of the server's. */
+    /* Both are called on the HTTP thread of this server. */
     bool (*ready)(void *context, struct error *e); /* false: why */
     void (*metrics)(void *context, struct buf *out);
     void *context;

@@ -18,7 +18,7 @@ struct idempotency idempotency_of(int32_t tenant, struct str method, struct str 
                                   int64_t now_ms)
 {
     assert(key.n <= IDEMPOTENCY_KEY_MAX && path.n <= 512 && method.n <= 16);
-    char text[IDEMPOTENCY_KEY_MAX + 512 + 16 + 2]; /* a blank stands in none of the first two */
+    char text[IDEMPOTENCY_KEY_MAX + 512 + 16 + 2]; /* neither of the first two parts contains a space */
     size_t n = 0;
     const struct str parts[] = { method, S(" "), path, S(" "), key };
     for (size_t i = 0; i < array_count(parts); i++) {
@@ -31,7 +31,7 @@ struct idempotency idempotency_of(int32_t tenant, struct str method, struct str 
     return record;
 }
 
-void flights_init(struct flights *f)
+void inflight_keys_init(struct inflight_keys *f)
 {
     struct hash_key key;
     crypto_random(&key, sizeof key);
@@ -39,37 +39,37 @@ void flights_init(struct flights *f)
     pthread_mutex_init(&f->lock, NULL);
 }
 
-void flights_release(struct flights *f)
+void inflight_keys_release(struct inflight_keys *f)
 {
     assert(f->map.n == 0);
     map_release(&f->map);
     pthread_mutex_destroy(&f->lock);
 }
 
-static struct str key_of(const struct flight *flight)
+static struct str inflight_key_bytes(const struct inflight_key *inflight)
 {
-    return (struct str){ (const char *)flight->key, sizeof flight->key };
+    return (struct str){ (const char *)inflight->key, sizeof inflight->key };
 }
 
-bool flights_enter(struct flights *f, struct flight *flight, const struct idempotency *record)
+bool inflight_keys_add(struct inflight_keys *f, struct inflight_key *inflight, const struct idempotency *record)
 {
-    assert(!flight->held);
-    memcpy(flight->key, &record->tenant, 4);
-    memcpy(flight->key + 4, record->key, SHA256_SIZE);
+    assert(!inflight->added);
+    memcpy(inflight->key, &record->tenant, 4);
+    memcpy(inflight->key + 4, record->key, SHA256_SIZE);
     pthread_mutex_lock(&f->lock);
-    flight->held = !map_get(&f->map, key_of(flight));
-    if (flight->held)
-        map_put(&f->map, key_of(flight), flight);
+    inflight->added = !map_get(&f->map, inflight_key_bytes(inflight));
+    if (inflight->added)
+        map_put(&f->map, inflight_key_bytes(inflight), inflight);
     pthread_mutex_unlock(&f->lock);
-    return flight->held;
+    return inflight->added;
 }
 
-void flights_leave(struct flights *f, struct flight *flight)
+void inflight_keys_remove(struct inflight_keys *f, struct inflight_key *inflight)
 {
-    if (!flight->held)
+    if (!inflight->added)
         return;
     pthread_mutex_lock(&f->lock);
-    map_remove(&f->map, key_of(flight));
+    map_remove(&f->map, inflight_key_bytes(inflight));
     pthread_mutex_unlock(&f->lock);
-    flight->held = false;
+    inflight->added = false;
 }

@@ -1,9 +1,12 @@
 #pragma once
-/* api/server/idempotency.h - a request that comes twice is done once (R2.3).
+/* api/server/idempotency.h - a request with an Idempotency-Key that is sent twice is carried out once.
  *
- * The record of a key is written in the transaction of what the request did, so it exists exactly if that happened. While the
- * first request is under way a second with its key is told so (409); later it gets the stored answer, or 422 if it asks
- * for something else. A request that was refused leaves no record: it may be mended and sent again under its key. */
+ * The record of a key is written in the same transaction as the changes of its request, so it exists exactly if they
+ * were made. If a second request comes with the same key:
+ * - While the first is in progress, the second gets 409.
+ * - Later, it gets the stored answer, or 422 if its body differs from the first.
+ *
+ * A refused request leaves no record. It may be corrected and sent again with the same key. */
 #include <pthread.h>
 
 #include "base/map.h"
@@ -12,25 +15,29 @@
 
 enum { IDEMPOTENCY_KEY_MAX = 255 };
 
-/* 1 to IDEMPOTENCY_KEY_MAX visible characters of ASCII, or blanks between them. */
+/* A key has 1 to IDEMPOTENCY_KEY_MAX printable ASCII characters (spaces are allowed). Any thread, like
+ * idempotency_of. */
 enum err idempotency_check_key(struct str key, const char *field, struct error *e) must_use;
 
-/* A record without its answer. The key of a path with an id in it is that of this id only. */
+/* A record without its answer. The record's key depends on method and path as well: the same key on another path is
+ * another record. */
 struct idempotency idempotency_of(int32_t tenant, struct str method, struct str path, struct str key, struct str body,
                                   int64_t now_ms);
 
-/* The keys of requests under way in this process. */
-struct flights {
+/* The keys of the requests in progress in this process. */
+struct inflight_keys {
     pthread_mutex_t lock;
     struct map map;
 };
 
-struct flight {
+struct inflight_key {
     uint8_t key[4 + SHA256_SIZE];
-    bool held;
+    bool added;
 };
 
-void flights_init(struct flights *f);
-void flights_release(struct flights *f);
-bool flights_enter(struct flights *f, struct flight *flight, const struct idempotency *record); /* false: it is taken */
-void flights_leave(struct flights *f, struct flight *flight); /* nothing if not held */
+/* init and release: the thread that owns the server. add and remove: any thread. */
+void inflight_keys_init(struct inflight_keys *f);
+void inflight_keys_release(struct inflight_keys *f);
+/* false: another request has the key */
+bool inflight_keys_add(struct inflight_keys *f, struct inflight_key *key, const struct idempotency *record);
+void inflight_keys_remove(struct inflight_keys *f, struct inflight_key *key); /* does nothing if it was not added */

@@ -1,5 +1,5 @@
 #pragma once
-/* api/server/internal.h - the server's inside, for the files that are the server: server.c, connection.c, exchange.c, request.c. */
+/* api/server/internal.h - the private state of the server, for its own files and for the resources. */
 #include <netinet/in.h>
 #include <pthread.h>
 
@@ -10,13 +10,13 @@
 
 struct MHD_Daemon;
 
-/* Where a connection is, for the limits on slow clients. */
+/* The phase of a connection, for the limits on slow clients. */
 enum connection_phase {
-    CONNECTION_NEW,    /* accepted, no request yet: the header's time runs */
-    CONNECTION_IDLE,   /* between requests */
-    CONNECTION_HEAD,   /* the request line is there */
-    CONNECTION_BODY,   /* the headers are there */
-    CONNECTION_ANSWER, /* ours to act, or to send */
+    CONNECTION_NEW,    /* accepted, no request yet: the time for the headers runs */
+    CONNECTION_IDLE,   /* between two requests */
+    CONNECTION_HEAD,   /* the request line was read */
+    CONNECTION_BODY,   /* the headers were read */
+    CONNECTION_ANSWER, /* the server works on the answer or sends it */
 };
 
 struct connection {
@@ -29,8 +29,8 @@ struct connection {
         struct sockaddr_in v4;
         struct sockaddr_in6 v6;
     } peer;
-    uint64_t heard_bytes; /* when the last request ended; counted only while debug is logged */
-    bool is_told;         /* that something is wrong with it: once is enough */
+    uint64_t received_bytes; /* when the last request ended; counted only at log level debug */
+    bool is_logged;          /* a problem of this connection was logged: once is enough */
 };
 
 struct api_server {
@@ -38,26 +38,27 @@ struct api_server {
     struct http_limits limits;
     struct MHD_Daemon *daemon;
     uint16_t port;
-    int listen_fd; /* ours again after the daemon was told to accept no more; else -1 */
+    int listen_fd; /* ours again after MHD_quiesce_daemon; else -1 */
     struct pool *pool;
     struct timers *timers;
     struct auth *auth;
-    struct flights flights;
-    struct limits tenant_limits;
+    struct inflight_keys inflight_keys;
+    struct tenant_limits tenant_limits;
     struct uncertain_writes uncertain_writes;
     bool stopped;
 
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* guards the fields below, except the atomic ones */
     pthread_cond_t idle;
     struct list connections;
-    size_t busy;    /* requests whose headers are here and whose answer is not sent */
-    size_t running; /* those among them that run or wait for request_answer: their connection must not be closed */
-    bool closed;    /* nothing is run any more */
+    size_t busy; /* requests whose headers were read and whose answer is not sent yet */
+    /* of those, the requests that run or wait for request_answer: their connections must not be closed */
+    size_t running;
+    bool closed; /* no request may start to run */
     bool stopping;
     struct uuid_gen ids;
-    struct list jobs; /* those that are worked on here (api/resource/jobs.h) */
+    struct list jobs; /* the jobs that run on this node (api/resource/jobs.h) */
     size_t job_count;
-    struct job_watch *job_watch; /* NULL: nobody else works on any */
+    struct job_watch *job_watch; /* NULL: the store is not shared, so no other node runs jobs */
 
     struct timer sweep;
     bool sweeping;
@@ -65,11 +66,13 @@ struct api_server {
     _Atomic int64_t logged_ns;
 };
 
-/* Around whatever may suspend a connection. False: too late. */
+/* Counts a run: a request that may suspend a connection, or a turn of a job. The server does not stop before the run
+ * ends. False: the server has stopped. Any thread. */
 bool api_server_begin_run(struct api_server *s);
 void api_server_end_run(struct api_server *s);
 
-/* connection.c */
-void connection_enter(struct api_server *s, struct connection *c, enum connection_phase phase);
-void connection_rest(struct api_server *s, struct connection *c); /* its request is over, however it went */
-void connections_sweep(struct timer *timer);
+/* connection.c. The HTTP thread of the connection. */
+void connection_set_phase(struct api_server *s, struct connection *c, enum connection_phase phase);
+void connection_on_request_end(struct api_server *s,
+                               struct connection *c); /* the request has ended, with or without an answer */
+void connections_on_sweep(struct timer *timer);       /* the timer thread */

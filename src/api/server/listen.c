@@ -10,8 +10,8 @@
 
 enum { BACKLOG = 1024 };
 
-/* "host:port" or "[v6]:port" → both parts, in out. */
-static enum err split_address(const char *listen, char host[64], char port[8], struct error *e)
+/* "host:port" or "[v6]:port" → host and port. */
+static enum err listen_split_address(const char *listen, char host[64], char port[8], struct error *e)
 {
     struct str text = str_from(listen);
     size_t colon = text.n;
@@ -22,13 +22,14 @@ static enum err split_address(const char *listen, char host[64], char port[8], s
         h = str_sub(h, 1, h.n - 1);
     int64_t number;
     if (colon == 0 || h.n == 0 || h.n >= 64 || !str_to_i64(p, 0, 65535, &number))
-        return error_set(e, ERR_INVALID, "'%s' is no address to listen on, such as 127.0.0.1:8080", listen);
+        return error_set(e, ERR_INVALID, "'%s' is not an address to listen on; give HOST:PORT, such as 127.0.0.1:8080",
+                         listen);
     snprintf(host, 64, STR_FMT, STR_ARG(h));
     snprintf(port, 8, "%d", (int)number);
     return ERR_OK;
 }
 
-uint16_t listening_port(int fd)
+uint16_t listen_socket_port(int fd)
 {
     struct sockaddr_storage bound;
     socklen_t size = sizeof bound;
@@ -40,10 +41,10 @@ uint16_t listening_port(int fd)
     return (uint16_t)number;
 }
 
-enum err listen_on(const char *address, int *ret_fd, struct error *e)
+enum err listen_socket_open(const char *address, int *ret_fd, struct error *e)
 {
     char host[64], port[8];
-    if (split_address(address, host, port, e))
+    if (listen_split_address(address, host, port, e))
         return e->code;
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV }, *found = NULL;
     hints.ai_family = strcmp(host, "localhost") == 0 ? AF_INET : AF_UNSPEC;

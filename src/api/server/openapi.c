@@ -2,7 +2,7 @@
 
 #include "base/embed.h"
 
-extern const struct embedded_file openapi_files[]; /* made from openapi.json by tools/embed */
+extern const struct embedded_file openapi_files[]; /* generated from openapi.json by tools/embed */
 
 struct str openapi_json(void)
 {

@@ -1,5 +1,5 @@
 #pragma once
-/* api/server/openapi.h - the API's description of itself, openapi.json, as it is embedded in the binary. */
+/* api/server/openapi.h - openapi.json, the description of the API, embedded in the binary. Any thread. */
 #include "base/str.h"
 
 struct str openapi_json(void);

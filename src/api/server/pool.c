@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-struct worker {
+struct pool_thread {
     struct pool *pool;
     struct reader *reader;
     pthread_t thread;
@@ -16,11 +16,11 @@ struct pool {
     struct list jobs;
     bool stopping;
     void (*run)(struct list *job, struct reader *r);
-    struct worker *workers;
+    struct pool_thread *threads;
     size_t count;
 };
 
-static struct list *next_job(struct pool *p)
+static struct list *pool_next_job(struct pool *p)
 {
     pthread_mutex_lock(&p->lock);
     while (list_empty(&p->jobs) && !p->stopping)
@@ -30,10 +30,10 @@ static struct list *next_job(struct pool *p)
     return job;
 }
 
-static void *work(void *argument)
+static void *pool_thread_run(void *argument)
 {
-    struct worker *w = argument;
-    for (struct list *job; (job = next_job(w->pool));)
+    struct pool_thread *w = argument;
+    for (struct list *job; (job = pool_next_job(w->pool));)
         w->pool->run(job, w->reader);
     return NULL;
 }
@@ -55,10 +55,10 @@ void pool_free(struct pool *p)
     pthread_mutex_unlock(&p->lock);
     pthread_cond_broadcast(&p->wake);
     for (size_t i = 0; i < p->count; i++) {
-        pthread_join(p->workers[i].thread, NULL);
-        reader_free(p->workers[i].reader);
+        pthread_join(p->threads[i].thread, NULL);
+        reader_free(p->threads[i].reader);
     }
-    free(p->workers);
+    free(p->threads);
     pthread_cond_destroy(&p->wake);
     pthread_mutex_destroy(&p->lock);
     free(p);
@@ -70,19 +70,19 @@ enum err pool_new(struct store *store, size_t threads, void (*run)(struct list *
     assert(threads > 0);
     struct pool *p = xnew(*p);
     p->run = run;
-    p->workers = xcalloc(threads, sizeof *p->workers);
+    p->threads = xcalloc(threads, sizeof *p->threads);
     list_init(&p->jobs);
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->wake, NULL);
     for (; p->count < threads; p->count++) {
-        struct worker *w = &p->workers[p->count];
+        struct pool_thread *w = &p->threads[p->count];
         w->pool = p;
         enum err rc = store_reader(store, &w->reader, e);
         if (rc) {
             pool_free(p);
             return rc;
         }
-        int failed = pthread_create(&w->thread, NULL, work, w);
+        int failed = pthread_create(&w->thread, NULL, pool_thread_run, w);
         assert(!failed);
     }
     *ret = p;

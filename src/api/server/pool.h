@@ -1,12 +1,13 @@
 #pragma once
-/* api/server/pool.h - the API's threads: each has a reader of its own and takes the next request that waits. */
+/* api/server/pool.h - the pool threads of the API. Each has a store reader of its own and runs the next waiting job. */
 #include "base/list.h"
 #include "port/store.h"
 
 struct pool;
 
-/* run is called on one of the threads for each job; it must not block for long. */
+/* run is called on a pool thread for each job. It may read from the store, but must not wait for anything else. Call
+ * pool_new and pool_free on the thread that owns the server. */
 enum err pool_new(struct store *store, size_t threads, void (*run)(struct list *job, struct reader *r),
                   struct pool **ret, struct error *e) must_use;
-void pool_submit(struct pool *p, struct list *job);
-void pool_free(struct pool *p); /* runs what waits, then ends; NULL is fine */
+void pool_submit(struct pool *p, struct list *job); /* any thread */
+void pool_free(struct pool *p);                     /* runs all waiting jobs, then ends the threads; NULL is fine */

@@ -6,20 +6,12 @@
 #include "base/sentence.h"
 #include "core/task/task.h"
 
-static int hex_of(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c = ascii_lower(c);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* The byte that an escape at `at` stands for; -1: it is broken, or a NUL. */
-static int escape_at(struct str raw, size_t at)
+/* The byte that the escape at `at` stands for; -1: it is broken, or a NUL. */
+static int query_escape_at(struct str raw, size_t at)
 {
     if (at + 2 >= raw.n)
         return -1;
-    int high = hex_of(raw.p[at + 1]), low = hex_of(raw.p[at + 2]);
+    int high = hex_value(raw.p[at + 1]), low = hex_value(raw.p[at + 2]);
     return high < 0 || low < 0 || high + low == 0 ? -1 : high * 16 + low;
 }
 
@@ -32,7 +24,7 @@ enum err url_decode(struct str raw, bool is_query, struct arena *a, struct str *
     for (size_t i = 0; i < raw.n; i++) {
         int c = (unsigned char)raw.p[i];
         if (c == '%') {
-            c = escape_at(raw, i);
+            c = query_escape_at(raw, i);
             if (c < 0)
                 return error_set(e, ERR_INVALID, "holds a broken escape: '%%' and two hexadecimal digits are expected");
             i += 2;
@@ -50,12 +42,12 @@ enum err url_decode(struct str raw, bool is_query, struct arena *a, struct str *
     return ERR_OK;
 }
 
-static const char *const result_names[] = { "COMPLETED", "FAILED", "LOST", NULL };
+static const char *const query_result_names[] = { "COMPLETED", "FAILED", "LOST", NULL };
 
-static bool result_parse(struct str text, unsigned *ret)
+static bool query_result_parse(struct str text, unsigned *ret)
 {
-    for (unsigned i = 0; result_names[i]; i++) {
-        if (str_eq_nocase(text, str_from(result_names[i]))) {
+    for (unsigned i = 0; query_result_names[i]; i++) {
+        if (str_eq_nocase(text, str_from(query_result_names[i]))) {
             *ret = i;
             return true;
         }
@@ -63,8 +55,8 @@ static bool result_parse(struct str text, unsigned *ret)
     return false;
 }
 
-/* "FAILED,LOST": a bit for each. */
-static enum err read_set(const struct query_field *f, struct str value, unsigned *ret, struct error *e)
+/* "FAILED,LOST": one bit each. */
+static enum err query_read_set(const struct query_field *f, struct str value, unsigned *ret, struct error *e)
 {
     unsigned set = 0;
     struct str rest = value, piece;
@@ -72,11 +64,11 @@ static enum err read_set(const struct query_field *f, struct str value, unsigned
         enum task_state state = 0;
         unsigned result = 0;
         bool known = f->kind == QUERY_STATES ? task_state_parse(str_trim(piece), &state)
-                                             : result_parse(str_trim(piece), &result);
+                                             : query_result_parse(str_trim(piece), &result);
         if (!known) {
             char quoted[QUOTE_TEXT];
             quote_text(piece, quoted);
-            return error_field(e, f->name, "knows no %s", quoted);
+            return error_field(e, f->name, "has the unknown value %s", quoted);
         }
         set |= 1U << (f->kind == QUERY_STATES ? (unsigned)state : result);
     }
@@ -86,7 +78,7 @@ static enum err read_set(const struct query_field *f, struct str value, unsigned
     return ERR_OK;
 }
 
-static enum err read_choice(const struct query_field *f, struct str value, int *ret, struct error *e)
+static enum err query_read_choice(const struct query_field *f, struct str value, int *ret, struct error *e)
 {
     struct suggest s;
     suggest_init(&s, value);
@@ -104,14 +96,14 @@ static enum err read_choice(const struct query_field *f, struct str value, int *
     return error_field(e, f->name, "can not be %s", quoted);
 }
 
-static enum err read_i64(const struct query_field *f, struct str value, int64_t *ret, struct error *e)
+static enum err query_read_i64(const struct query_field *f, struct str value, int64_t *ret, struct error *e)
 {
     if (str_to_i64(value, f->min, f->max, ret))
         return ERR_OK;
     return error_field(e, f->name, "must be a number between %lld and %lld", (long long)f->min, (long long)f->max);
 }
 
-static enum err read_text(const struct query_field *f, struct str value, struct str *ret, struct error *e)
+static enum err query_read_text(const struct query_field *f, struct str value, struct str *ret, struct error *e)
 {
     size_t max = f->max ? (size_t)f->max : 255;
     if (value.n > max)
@@ -120,7 +112,7 @@ static enum err read_text(const struct query_field *f, struct str value, struct 
     return ERR_OK;
 }
 
-static enum err read_time(const struct query_field *f, struct str value, int64_t *ret, struct error *e)
+static enum err query_read_time(const struct query_field *f, struct str value, int64_t *ret, struct error *e)
 {
     int64_t ms;
     struct error why = { 0 };
@@ -130,33 +122,33 @@ static enum err read_time(const struct query_field *f, struct str value, int64_t
     return ERR_OK;
 }
 
-static enum err read_id(const struct query_field *f, struct str value, struct uuid *ret, struct error *e)
+static enum err query_read_id(const struct query_field *f, struct str value, struct uuid *ret, struct error *e)
 {
     struct uuid id;
     if (!uuid_parse(value, &id) || uuid_is_nil(id))
-        return error_field(e, f->name, "is none that we gave out");
+        return error_field(e, f->name, "must be an id that the server returned, unchanged");
     *ret = id;
     return ERR_OK;
 }
 
-static enum err read_value(const struct query_field *f, struct str value, void *into, struct error *e)
+static enum err query_read_value(const struct query_field *f, struct str value, void *into, struct error *e)
 {
     void *at = (char *)into + f->offset;
     switch (f->kind) {
-    case QUERY_I64: return read_i64(f, value, at, e);
-    case QUERY_TEXT: return read_text(f, value, at, e);
-    case QUERY_TIME: return read_time(f, value, at, e);
-    case QUERY_ID: return read_id(f, value, at, e);
-    case QUERY_CHOICE: return read_choice(f, value, at, e);
+    case QUERY_I64: return query_read_i64(f, value, at, e);
+    case QUERY_TEXT: return query_read_text(f, value, at, e);
+    case QUERY_TIME: return query_read_time(f, value, at, e);
+    case QUERY_ID: return query_read_id(f, value, at, e);
+    case QUERY_CHOICE: return query_read_choice(f, value, at, e);
     case QUERY_STATES:
-    case QUERY_RESULTS: return read_set(f, value, at, e);
+    case QUERY_RESULTS: return query_read_set(f, value, at, e);
     }
     assert(false);
     return ERR_CORRUPT;
 }
 
-static enum err find_field(struct str name, const struct query_field *fields, size_t count, size_t *ret,
-                           struct error *e)
+static enum err query_find_field(struct str name, const struct query_field *fields, size_t count, size_t *ret,
+                                 struct error *e)
 {
     struct suggest s;
     suggest_init(&s, name);
@@ -188,12 +180,12 @@ enum err query_read(struct str query, const struct query_field *fields, size_t c
         if (url_decode(str_sub(piece, 0, eq), true, a, &name, e) ||
             url_decode(str_sub(piece, min_of(eq + 1, piece.n), piece.n), true, a, &value, e))
             return error_in(e, "query");
-        if (find_field(name, fields, count, &at, e))
+        if (query_find_field(name, fields, count, &at, e))
             return e->code;
         if (seen & (uint32_t)1 << at)
             return error_field(e, fields[at].name, "is given twice");
         seen |= (uint32_t)1 << at;
-        if (read_value(&fields[at], value, into, e))
+        if (query_read_value(&fields[at], value, into, e))
             return ERR_INVALID;
     }
     return ERR_OK;

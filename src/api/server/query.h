@@ -1,8 +1,8 @@
 #pragma once
-/* api/server/query.h - what stands behind the path: ?limit=20&status=FAILED, read into a struct by a table.
+/* api/server/query.h - reads the query part of a URI (?limit=20&status=FAILED) into a struct, by a table.
  *
- * As strict as base/json/json.h: an unknown, repeated or impossible parameter is refused by its name, a broken escape and what
- * is not UTF-8 as well. */
+ * As strict as base/json/json.h. An unknown, repeated or invalid parameter is refused by its name, and so are a broken
+ * percent escape and text that is not UTF-8. Any thread. */
 #include "base/arena.h"
 
 enum query_kind {
@@ -11,14 +11,14 @@ enum query_kind {
     QUERY_TIME,   /* int64_t: RFC 3339 to milliseconds */
     QUERY_ID,     /* struct uuid */
     QUERY_CHOICE, /* int: index into names, + 1 */
-    QUERY_STATES, /* unsigned: bit s for each state named, commas between them */
-    QUERY_RESULTS /* unsigned: bit s for each status of executions named */
+    QUERY_STATES, /* unsigned: bit s for each state in a comma-separated list */
+    QUERY_RESULTS /* unsigned: bit s for each execution status in a comma-separated list */
 };
 
 struct query_field {
     const char *name;
     enum query_kind kind;
-    size_t offset; /* of the value in the struct; it stays as it was when the parameter is absent */
+    size_t offset; /* of the value in the struct; the value keeps its default if the parameter is absent */
     int64_t min, max;
     const char *const *names; /* QUERY_CHOICE: NULL-terminated */
 };
@@ -28,5 +28,6 @@ enum { QUERY_FIELDS_MAX = 32 };
 enum err query_read(struct str query, const struct query_field *fields, size_t count, void *into, struct arena *a,
                     struct error *e) must_use;
 
-/* Percent escapes undone (and '+' for a blank, in queries): ERR_INVALID for a broken one, a NUL, or what is not UTF-8. */
+/* Decodes percent escapes (and, in queries, '+' as a space). ERR_INVALID: a broken escape, a NUL byte, or text that is
+ * not UTF-8. */
 enum err url_decode(struct str raw, bool is_query, struct arena *a, struct str *ret, struct error *e) must_use;

@@ -1,4 +1,4 @@
-/* The steps that all requests share: who asks, the idempotency key, the hand-over to the writer and back. */
+/* The steps that all requests share: authentication, the idempotency key, the hand-over to the writer and back. */
 #include "api/server/request.h"
 
 #include <assert.h>
@@ -24,17 +24,17 @@ struct request *request_new(struct api_server *s, struct MHD_Connection *connect
     return q;
 }
 
-struct request *request_own(struct api_server *s, enum http_method method, const char *path, int32_t tenant,
-                            const char *key)
+struct request *request_new_internal(struct api_server *s, enum http_method method, const char *path, int32_t tenant,
+                                     const char *key)
 {
     struct request *q = request_new(s, NULL, str_from(path));
     char allow[ALLOW_TEXT];
     q->method = method;
-    struct route_words words = { 0 };
+    struct route_params words = { 0 };
     q->route = route_find(method, q->path, &words, allow);
     q->id = words.id;
     q->who = (struct identity){ .tenant = tenant, .scopes = UINT32_MAX };
-    q->known = true;
+    q->authenticated = true;
     buf_init(&q->body, 1);
     if (key && !arena_str(&q->arena, str_from(key), &q->head.idempotency_key))
         abort();
@@ -43,7 +43,7 @@ struct request *request_own(struct api_server *s, enum http_method method, const
 
 void request_free(struct request *q)
 {
-    flights_leave(&q->server->flights, &q->flight);
+    inflight_keys_remove(&q->server->inflight_keys, &q->inflight_key);
     atomic_fetch_sub(&q->server->body_total, q->body_counted);
     buf_release(&q->body);
     arena_release(&q->arena);
@@ -58,8 +58,8 @@ enum handled request_refuse(struct request *q, enum problem p, const char *detai
     return HANDLED_DONE;
 }
 
-/* An outage would write a line for every request: one a second tells as much. */
-static void log_failure(struct request *q, const struct error *e)
+/* At most one line per second: an outage would otherwise write a line for every request. */
+static void request_log_failure(struct request *q, const struct error *e)
 {
     enum { SECOND_NS = 1000000000 };
     int64_t now_ns = clock_steady_ns(q->server->setup.clock), last_ns = atomic_load(&q->server->logged_ns);
@@ -72,16 +72,18 @@ static void log_failure(struct request *q, const struct error *e)
 enum handled request_fail(struct request *q, const struct error *e)
 {
     if (e->code == ERR_UNAVAILABLE || e->code == ERR_CORRUPT)
-        log_failure(q, e);
+        request_log_failure(q, e);
     respond_error(&q->response, e);
     return HANDLED_DONE;
 }
 
-/* From here on the connection waits. Only its HTTP thread comes here: later the request is suspended already. */
-static void suspend(struct request *q)
+/* Suspends the connection until request_answer. Only the HTTP thread of the request suspends it: on every other thread
+ * the request is suspended already. */
+static void request_suspend(struct request *q)
 {
     if (q->suspended)
         return;
+    assert_owned(&q->http_thread);
     q->suspended = true;
     if (q->connection)
         MHD_suspend_connection(q->connection);
@@ -90,13 +92,13 @@ static void suspend(struct request *q)
 void request_answer(struct request *q)
 {
     assert(q->suspended && !q->answered);
-    flights_leave(&q->server->flights, &q->flight);
+    inflight_keys_remove(&q->server->inflight_keys, &q->inflight_key);
     q->answered = true;
-    if (q->own_answer) {
-        q->own_answer(q); /* what it is part of runs on */
+    if (q->on_answer) {
+        q->on_answer(q); /* the run that it belongs to (api_server_begin_run) continues */
         return;
     }
-    struct api_server *s = q->server; /* q is gone as soon as its connection wakes */
+    struct api_server *s = q->server; /* q may be freed as soon as its connection is resumed */
     MHD_resume_connection(q->connection);
     api_server_end_run(s);
 }
@@ -104,7 +106,7 @@ void request_answer(struct request *q)
 enum handled request_later(struct request *q, route_handler *next)
 {
     q->next = next;
-    suspend(q);
+    request_suspend(q);
     pool_submit(q->server->pool, &q->link);
     return HANDLED_LATER;
 }
@@ -114,20 +116,20 @@ enum handled request_submit(struct request *q, void (*done)(struct op *op))
     struct op *op = &q->write.op;
     op->done = done;
     op->context = q;
-    arena_init(&op->arena, 64 * 1024); /* what we submit has no results that need it */
+    arena_init(&op->arena, 64 * 1024); /* none of these operations returns results that need more */
     if (op->kind == OP_INSERT)
-        limits_apply(q, &q->write.insert);
-    return request_hand_over(q, op);
+        tenant_limits_apply(q, &q->write.insert);
+    return request_submit_op(q, op);
 }
 
-enum handled request_hand_over(struct request *q, struct op *op)
+enum handled request_submit_op(struct request *q, struct op *op)
 {
-    suspend(q);
+    request_suspend(q);
     writer_submit(q->server->setup.writer, op);
     return HANDLED_LATER;
 }
 
-struct request *request_of(struct op *op)
+struct request *request_finish_op(struct op *op)
 {
     arena_release(&op->arena);
     return op->context;
@@ -143,14 +145,15 @@ bool request_reserve_key(struct request *q, struct str key, const char *field)
     q->record =
         idempotency_of(q->who.tenant, str_from(method_name(q->method)), q->path, key, buf_str(&q->body), q->now_ms);
     q->has_record = true;
-    if (flights_enter(&q->server->flights, &q->flight, &q->record))
+    if (inflight_keys_add(&q->server->inflight_keys, &q->inflight_key, &q->record))
         return true;
-    respond_problem(&q->response, PROBLEM_IN_FLIGHT, "wait for the answer to the first one, then send this again");
+    respond_problem(&q->response, PROBLEM_IN_FLIGHT,
+                    "wait until the first request with this key is answered, then send this one again");
     return false;
 }
 
-/* Location and ETag are not kept: the task in the answer says them. */
-static void restore_headers(struct response *r, bool is_task)
+/* The record does not store Location and ETag. They are derived from the task in the stored answer. */
+static void request_restore_headers(struct response *r, bool is_task)
 {
     struct json_doc doc;
     struct error e;
@@ -172,13 +175,14 @@ enum err request_replay(struct request *q, struct reader *r, struct error *e)
     if (rc)
         return rc;
     if (!crypto_equal(stored.payload, q->record.payload, sizeof stored.payload)) {
-        respond_problem(&q->response, PROBLEM_KEY_REUSED, "the first request with this key had another body");
+        respond_problem(&q->response, PROBLEM_KEY_REUSED,
+                        "this key was first sent with another body; use a new key for a new request");
         return ERR_OK;
     }
     struct jw w = respond_json(&q->response, stored.status);
     buf_add(w.b, stored.answer);
     if (stored.answer.n)
-        restore_headers(&q->response, q->route->scope == SCOPE_TASKS_WRITE);
+        request_restore_headers(&q->response, q->route->scope == SCOPE_TASKS_WRITE);
     else
         q->response.type = NULL;
     q->response.replayed = true;
@@ -189,8 +193,9 @@ enum handled request_replay_stored(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     enum err rc = request_replay(q, r, &e);
-    if (rc == ERR_NOT_FOUND) /* it was forgotten between the conflict and now: as good as in flight */
-        return request_refuse(q, PROBLEM_IN_FLIGHT, "its record was not to be found; send it again");
+    if (rc == ERR_NOT_FOUND) /* the record was purged since the conflict */
+        return request_refuse(q, PROBLEM_IN_FLIGHT,
+                              "the answer stored for this key was just purged; send the request again");
     return rc ? request_fail(q, &e) : HANDLED_DONE;
 }
 
@@ -236,25 +241,26 @@ void request_nudge(struct request *q, const struct task *tasks, size_t n)
         setup->nudge(setup->context, tasks, n);
 }
 
-/* The store's word on the key. False: the answer is there. */
-static bool identify(struct request *q, struct reader *r)
+/* Looks up the API key in the store. False: the request is answered. */
+static bool request_identify(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     enum auth_result result = AUTH_REFUSED;
-    enum err rc = auth_ask(q->server->auth, q->head.authorization, r, &result, &q->who, &e);
+    enum err rc = auth_check_store(q->server->auth, q->head.authorization, r, &result, &q->who, &e);
     if (rc)
         request_fail(q, &e);
     else if (result != AUTH_OK)
         request_refuse(q, PROBLEM_UNAUTHORIZED, "the API key is unknown, expired or wrong");
     else if (!identity_may(&q->who, q->route->scope))
-        respond_problem(&q->response, PROBLEM_FORBIDDEN, "it takes the scope '%s'", scope_name(q->route->scope));
+        respond_problem(&q->response, PROBLEM_FORBIDDEN, "the API key needs the scope '%s' for this request",
+                        scope_name(q->route->scope));
     else
-        q->known = true;
-    return q->known;
+        q->authenticated = true;
+    return q->authenticated;
 }
 
-/* False: the answer is there. */
-static bool begin_write(struct request *q, struct reader *r)
+/* Checks the idempotency key. False: the request is answered. */
+static bool request_begin_write(struct request *q, struct reader *r)
 {
     if (!q->head.idempotency_key.p) {
         bool needed = q->server->setup.require_idempotency_key && !(q->route->flags & ROUTE_BODY_KEY);
@@ -265,7 +271,7 @@ static bool begin_write(struct request *q, struct reader *r)
     if (!q->has_record && !request_reserve_key(q, q->head.idempotency_key, "Idempotency-Key"))
         return false;
     if (!r)
-        return true; /* the record's own conflict tells */
+        return true; /* without a reader: if the key has a record, the writer reports a conflict */
     struct error e = { 0 };
     enum err rc = request_replay(q, r, &e);
     if (rc && rc != ERR_NOT_FOUND)
@@ -273,15 +279,16 @@ static bool begin_write(struct request *q, struct reader *r)
     return rc == ERR_NOT_FOUND;
 }
 
-/* Its keys open nothing while a tenant is disabled; the book tells at once. */
-static bool tenant_is_open(struct request *q)
+/* While a tenant is disabled its API keys are refused. The catalog cache of this node knows it at once. */
+static bool request_tenant_is_enabled(struct request *q)
 {
     const struct catalog_cache *catalog = q->server->setup.catalog;
     struct tenant_rules t;
     if (!catalog || q->route->scope == SCOPE_PUBLIC ||
         (catalog_cache_tenant(catalog, q->who.tenant, NULL, &t) && !t.disabled))
         return true;
-    request_refuse(q, PROBLEM_FORBIDDEN, "the tenant of this key is disabled");
+    request_refuse(q, PROBLEM_FORBIDDEN,
+                   "the tenant of this API key is disabled; an admin key of 'default' can enable it");
     return false;
 }
 
@@ -289,11 +296,11 @@ enum handled request_run(struct request *q, struct reader *r)
 {
     const struct api_setup *setup = &q->server->setup;
     q->now_ms = clock_wall_ms(setup->clock);
-    if (r && uncertain_writes_do(&q->server->uncertain_writes, r, setup->catalog) && setup->catalog_changed)
+    if (r && uncertain_writes_resolve(&q->server->uncertain_writes, r, setup->catalog) && setup->catalog_changed)
         setup->catalog_changed(setup->context);
-    if ((!q->known && !identify(q, r)) || !tenant_is_open(q))
+    if ((!q->authenticated && !request_identify(q, r)) || !request_tenant_is_enabled(q))
         return HANDLED_DONE;
-    if ((q->route->flags & ROUTE_WRITES) && !begin_write(q, r))
+    if ((q->route->flags & ROUTE_WRITES) && !request_begin_write(q, r))
         return HANDLED_DONE;
     return q->route->run(q, r);
 }

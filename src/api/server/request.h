@@ -1,27 +1,36 @@
 #pragma once
-/* api/server/request.h - one request on its way: what it asks, who asks, what was found, what is answered.
+/* api/server/request.h - one API request: its input, its identity, the state of its handler, and its answer.
  *
- * It belongs to one thread at a time: an HTTP thread gathers it, then it runs there or on an API thread, then perhaps waits
- * for the writer or for a task's owner, and goes back to its HTTP thread to be answered. */
+ * A request belongs to one thread at a time, and only that thread may touch it:
+ * 1. An HTTP thread creates it and reads its headers and body.
+ * 2. The request runs on that HTTP thread (ROUTE_INLINE) or on a pool thread, which has a store reader.
+ * 3. It may wait, suspended, for the writer, the owner of a task or a timer. The thread that completes the wait owns it
+ *    then.
+ * 4. Its HTTP thread sends the answer and frees it.
+ *
+ * "The caller's thread" below is the thread that owns the request. A function that passes the request on says so:
+ * afterwards the caller must not touch it. */
 #include "api/server/api_server.h"
 #include "api/server/idempotency.h"
 #include "api/server/respond.h"
 #include "api/server/routes.h"
 #include "api/server/timers.h"
+#include "base/thread_owner.h"
 
 struct connection;
 struct MHD_Connection;
 
-/* The headers that matter; they live as long as the request. */
+/* The headers that the API uses. They live as long as the request. */
 struct request_head {
     struct str authorization, idempotency_key, if_match, content_type, content_length, transfer_encoding, expect;
     struct str host;
-    size_t bytes;      /* of all headers */
-    const char *twice; /* one that may stand there once and does not */
-    bool odd_name;     /* one is called what no header may be */
+    size_t bytes;         /* size of all headers */
+    const char *repeated; /* the name of a header that may be given once and is given twice; NULL: none */
+    bool bad_name;        /* a header name holds a character that is not allowed in names */
 };
 
-/* An edit: what is read, and what is to become of it (api/resource/edit.c); the same for the catalog (api/resource/change.c). */
+/* State of the multi-step handlers: an edit of a task (api/resource/edit.c), a change of the catalog
+ * (api/resource/change.c). */
 struct edit;
 struct change;
 
@@ -29,37 +38,38 @@ struct request {
     struct api_server *server;
     struct MHD_Connection *connection;
     struct connection *socket;
-    struct list link; /* in the pool */
+    struct thread_owner http_thread; /* reads the request and sends its answer; not taken: an internal request */
+    struct list link;                /* in the pool's queue */
 
-    struct str uri;   /* as it came, its own copy */
-    struct str path;  /* decoded */
-    struct str query; /* as it came, without the '?' */
+    struct str uri;   /* as received; the request's own copy */
+    struct str path;  /* percent-decoded */
+    struct str query; /* as received, without the '?' */
     enum http_method method;
     const struct route *route;
-    struct uuid id;  /* in the path */
-    struct str name; /* the same */
+    struct uuid id;  /* {id} in the path */
+    struct str name; /* {name} in the path */
     struct request_head head;
     struct identity who;
-    bool known; /* who is checked */
+    bool authenticated; /* `who` was checked, or the route is public */
 
     struct buf body;
     size_t body_seen;
-    size_t body_counted; /* of the server's sum */
+    size_t body_counted; /* bytes that it adds to api_server.body_total */
 
-    bool entered;   /* the handler has been called */
-    bool unframed;  /* nobody knows where it ends: it is answered at once */
-    bool refused;   /* the answer is there already; the body is read and dropped */
-    bool suspended; /* the connection waits for request_answer */
+    bool entered;   /* exchange_on_access was called */
+    bool unframed;  /* the end of the body is uncertain: the request is refused at once and the connection closed */
+    bool refused;   /* the answer is written already; the body is read and dropped */
+    bool suspended; /* the connection is suspended until request_answer */
     bool answered;
 
-    int64_t now_ms; /* when it was run */
+    int64_t now_ms; /* when the current step began to run */
     struct arena arena;
     struct response response;
     struct idempotency record;
     bool has_record;
-    struct flight flight;
+    struct inflight_key inflight_key;
 
-    route_handler *next; /* what the pool runs */
+    route_handler *next; /* what a pool thread runs next */
     union {
         struct op op;
         struct op_insert insert;
@@ -67,17 +77,17 @@ struct request {
         struct op_catalog catalog;
         struct op_key_put key;
         struct op_lease lease;
-        struct op_lease_renew keep;
+        struct op_lease_renew lease_renew;
         struct op_settle settle;
     } write;
-    struct catalog_change job_change; /* of a job: what write.catalog puts */
-    struct task *tasks;               /* what a create made */
+    struct catalog_change job_change; /* the change in write.catalog, if it changes a job */
+    struct task *tasks;               /* the tasks that a create made */
     size_t task_count;
-    void (*own_answer)(struct request *q); /* one that we ask ourselves: takes the answer, and the request */
-    void *context;                         /* its */
+    void (*on_answer)(struct request *q); /* of an internal request: gets the answer, and owns the request */
+    void *context;                        /* for the handler, or for on_answer */
     struct edit *edit;
     struct withdrawal *withdrawal;
-    struct dedupe_pass *dedupe; /* api/resource/dedupe.c */
+    struct dedupe_pass *dedupe;
     struct change *change;
     struct calendar_reapply_run *calendar_reapply_run;
     struct queue_view *queues;
@@ -89,56 +99,66 @@ enum { REQUEST_ARENA_MAX = 192 << 20, LIST_DEFAULT = 20 };
 struct request *request_new(struct api_server *s, struct MHD_Connection *connection, struct str uri);
 void request_free(struct request *q);
 
-/* A request that nobody sent: of a tenant, with all rights, to be run by request_later(q, request_run) and answered by own_answer. The
- * server must not be stopping (api_server_begin_run). key: its Idempotency-Key; NULL: none. */
-struct request *request_own(struct api_server *s, enum http_method method, const char *path, int32_t tenant,
-                            const char *key);
+/* An internal request: no client sent it. It acts for a tenant with all scopes. Start it with request_later(q,
+ * request_run); on_answer gets its answer. key is its Idempotency-Key; NULL: none. Any thread. The caller must have
+ * counted it with api_server_begin_run, so that the server does not stop before it ends. */
+struct request *request_new_internal(struct api_server *s, enum http_method method, const char *path, int32_t tenant,
+                                     const char *key);
 
-/* Runs the request's route from the start: on an HTTP thread (r NULL) or on one of the pool. */
+/* Runs the request's route from the start. Its HTTP thread (r is NULL) or a pool thread. */
 enum handled request_run(struct request *q, struct reader *r);
 
-/* The answer is in q->response: wakes the connection. Any thread; q is not the caller's any more. */
+/* Sends the answer in q->response: wakes the connection. The caller's thread; passes q on. */
 void request_answer(struct request *q);
 
-/* Runs next on an API thread. q is not the caller's any more. */
+/* Runs next on a pool thread. The caller's thread; passes q on. */
 enum handled request_later(struct request *q, route_handler *next);
 
-/* Hands q->write to the writer; done is called after the commit. q is not the caller's any more. */
+/* Submits q->write to the writer. done is called on the writer's thread after the commit. The caller's thread; passes q
+ * on. */
 enum handled request_submit(struct request *q, void (*done)(struct op *op));
-struct request *request_of(struct op *op);
 
-/* The same with another operation than q->write, whose done goes on with q. */
-enum handled request_hand_over(struct request *q, struct op *op);
+/* The first call in such a done: ends the operation. Releases its arena and returns the request, which now belongs to
+ * the calling thread. op stays readable while the request lives. The writer's thread. */
+struct request *request_finish_op(struct op *op);
 
-/* The answer to a failure: logged if it is ours. */
+/* Submits another operation than q->write. Its done continues with q. The caller's thread; passes q on. */
+enum handled request_submit_op(struct request *q, struct op *op);
+
+/* Answers with a failure, and logs it if the cause is the server and not the client. The caller's thread, like the
+ * functions below. */
 enum handled request_fail(struct request *q, const struct error *e);
 enum handled request_refuse(struct request *q, enum problem p, const char *detail);
 
-/* Reserves an idempotency key. False: the answer is there. */
+/* Reserves an idempotency key for this request. False: the request is answered (400 or 409). */
 bool request_reserve_key(struct request *q, struct str key, const char *field);
 
-/* The answer of the record of q's key, or 422. ERR_NOT_FOUND: there is none. */
+/* Answers from the stored record of q's key, or with 422 if that record is of another body. ERR_NOT_FOUND: there is no
+ * record. A pool thread. */
 enum err request_replay(struct request *q, struct reader *r, struct error *e);
-route_handler request_replay_stored; /* the same as a step, after a conflict */
+route_handler request_replay_stored; /* the same as a step, after the writer reported a conflict with a record */
 
-/* Fills in the record's answer and returns it for an operation; NULL without a key. */
+/* Copies the answer into q's idempotency record and returns the record for an operation; NULL without a key. */
 const struct idempotency *request_record(struct request *q);
 
-/* The operation failed because its key has a record: goes on with that. */
+/* Whether the operation failed because its idempotency key already has a record. The answer is in that record then. */
 bool request_is_replay(const struct op *op);
 
-/* The task in the path, if the route may see it. */
+/* Reads the task in the path. ERR_NOT_FOUND if it does not exist or the route does not show it. A pool thread. */
 enum err request_get_task(struct request *q, struct reader *r, struct task *ret, struct error *e) must_use;
 
-/* What the processes do as a whole tells of all tenants: it takes a key of the default one. False: the answer is there. */
-bool request_sees_all(struct request *q);
+/* For routes that show data of all tenants: requires a key of the tenant `default`. False: the request is answered
+ * (403). */
+bool request_require_default_tenant(struct request *q);
 
-struct uuid request_new_id(struct request *q);
+struct uuid request_new_id(struct request *q); /* a new UUIDv7 */
+
+/* Tells the node that these tasks were written, if the setup has `nudge`. The caller's thread. */
 void request_nudge(struct request *q, const struct task *tasks, size_t n);
 
-/* What a create's operation ends in: counts, nudges, answers. */
-void tasks_created(struct op *op);
+/* `done` of an operation that creates tasks: counts and nudges them and answers. The writer's thread. */
+void tasks_on_created(struct op *op);
 
-/* Whether a Content-Type is one that we read. */
+/* Whether the API reads bodies of this Content-Type. Any thread. */
 bool media_type_is_known(struct str type, bool *ret_ndjson);
 bool media_type_is_ical(struct str type);

@@ -24,8 +24,8 @@ void response_release(struct response *r)
     buf_release(&r->body);
 }
 
-/* Back to empty, but for what holds for the connection. */
-static void restart(struct response *r)
+/* Empties the answer, except the settings of the connection and the rate limit headers. */
+static void response_reset(struct response *r)
 {
     struct response kept = { .body = r->body, .close = r->close };
     buf_reset(&kept.body);
@@ -72,7 +72,7 @@ void problem_write(struct jw *w, enum problem p, const struct error *e, const ch
 
 static void respond_with(struct response *r, enum problem p, const struct error *e, const char *detail)
 {
-    restart(r);
+    response_reset(r);
     r->status = problems[p].status;
     r->type = TYPE_PROBLEM;
     r->retry_after_s = p == PROBLEM_UNAVAILABLE ? RETRY_AFTER_S : p == PROBLEM_QUOTA ? QUOTA_RETRY_AFTER_S : 0;
@@ -131,7 +131,7 @@ void respond_error(struct response *r, const struct error *e)
 {
     static const char *const hidden[] = {
         [ERR_UNAVAILABLE] = "the store can not be reached or can not write; try again, with the same Idempotency-Key",
-        [ERR_CORRUPT] = "this was logged; nothing is known to have changed",
+        [ERR_CORRUPT] = "the server has logged the cause; as far as it knows, nothing was changed",
     };
     const char *detail = (size_t)e->code < array_count(hidden) ? hidden[e->code] : NULL;
     respond_with(r, problem_of(e), detail ? NULL : e, detail);
@@ -139,7 +139,7 @@ void respond_error(struct response *r, const struct error *e)
 
 struct jw respond_json(struct response *r, int status)
 {
-    restart(r);
+    response_reset(r);
     r->status = status;
     r->type = TYPE_JSON;
     struct jw w;
@@ -149,7 +149,7 @@ struct jw respond_json(struct response *r, int status)
 
 void respond_nothing(struct response *r)
 {
-    restart(r);
+    response_reset(r);
     r->status = 204;
 }
 
@@ -169,7 +169,7 @@ bool if_match_allows(struct str if_match, int64_t version)
         piece = str_trim(piece);
         if (str_eq(piece, S("*")) || str_eq(piece, str_from(tag)))
             return true;
-        if (piece.n && str_eq(piece, str_sub(str_from(tag), 1, strlen(tag) - 1))) /* people forget the quotes */
+        if (piece.n && str_eq(piece, str_sub(str_from(tag), 1, strlen(tag) - 1))) /* without quotes: a common mistake */
             return true;
     }
     return false;

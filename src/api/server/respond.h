@@ -1,8 +1,10 @@
 #pragma once
-/* api/server/respond.h - answers: a status, a body, a few headers; refusals as application/problem+json (RFC 9457).
+/* api/server/respond.h - answers: a status, a body, a few headers. Refusals are application/problem+json (RFC 9457).
  *
- * Every refusal is a row of PROBLEM_MAP. Sentences about what a caller sent are shown to him; those about our backends are
- * not: they are for the log. */
+ * Every refusal is a row of PROBLEM_MAP. The client sees error sentences about its own request. It does not see
+ * sentences about the store or other backends: those go to the log only.
+ *
+ * All functions act on their arguments only. The thread that owns the request calls them. */
 #include "base/json/jsonw.h"
 #include "base/uuid.h"
 
@@ -11,20 +13,20 @@
     X(KEY_MISSING, 400, "idempotency-key-missing", "An Idempotency-Key is required")                                   \
     X(UNAUTHORIZED, 401, "unauthorized", "A valid API key is required")                                                \
     X(FORBIDDEN, 403, "forbidden", "The API key does not allow this")                                                  \
-    X(NOT_FOUND, 404, "not-found", "There is no such thing")                                                           \
-    X(METHOD, 405, "method-not-allowed", "This can not be done here")                                                  \
-    X(CONFLICT, 409, "conflict", "It is not in a state for this")                                                      \
+    X(NOT_FOUND, 404, "not-found", "Not found")                                                                        \
+    X(METHOD, 405, "method-not-allowed", "The method is not allowed for this path")                                    \
+    X(CONFLICT, 409, "conflict", "The current state does not allow this")                                              \
     X(RUNNING, 409, "running", "The task is running")                                                                  \
-    X(IN_FLIGHT, 409, "request-in-flight", "A request with this Idempotency-Key is under way")                         \
-    X(PRECONDITION, 412, "precondition-failed", "It was changed meanwhile")                                            \
+    X(IN_FLIGHT, 409, "request-in-flight", "A request with this Idempotency-Key is in progress")                       \
+    X(PRECONDITION, 412, "precondition-failed", "It was changed since it was read")                                    \
     X(TOO_LARGE, 413, "body-too-large", "The body is too large")                                                       \
     X(URI_TOO_LONG, 414, "uri-too-long", "The URI is too long")                                                        \
-    X(MEDIA_TYPE, 415, "unsupported-media-type", "The body has a type that is not understood here")                    \
+    X(MEDIA_TYPE, 415, "unsupported-media-type", "The Content-Type of the body is not supported")                      \
     X(KEY_REUSED, 422, "idempotency-key-reused", "This Idempotency-Key was used for another request")                  \
     X(QUOTA, 429, "limit-reached", "A limit of the tenant is reached")                                                 \
     X(HEADERS_TOO_LARGE, 431, "headers-too-large", "The headers are too large")                                        \
-    X(INTERNAL, 500, "internal", "Something went wrong on our side")                                                   \
-    X(UNAVAILABLE, 503, "unavailable", "The service can not do this now")
+    X(INTERNAL, 500, "internal", "Internal server error")                                                              \
+    X(UNAVAILABLE, 503, "unavailable", "The service is unavailable")
 
 enum problem {
 #define X(id, status, slug, title) PROBLEM_##id,
@@ -43,13 +45,13 @@ struct response {
     int status;
     struct buf body;
     const char *type; /* of the body; NULL: there is none */
-    char etag[24];    /* the next are left out when empty */
+    char etag[24];    /* the next are left out if empty */
     char location[160];
     char allow[64];
     int retry_after_s;
-    char rate_policy[48], rate[48]; /* RateLimit-Policy and RateLimit; they outlive what was begun */
-    bool replayed;                  /* an answer from before, by its Idempotency-Key */
-    bool close;                     /* the connection is of no more use */
+    char rate_policy[48], rate[48]; /* RateLimit-Policy and RateLimit; a later respond_* call keeps them */
+    bool replayed;                  /* the stored answer to an earlier request with the same Idempotency-Key */
+    bool close;                     /* close the connection after this answer */
 };
 
 void response_init(struct response *r);
@@ -57,31 +59,31 @@ void response_release(struct response *r);
 
 int problem_status(enum problem p);
 
-/* One object: type, title, status, detail, and errors when a field is known. detail NULL: e's sentence with its field, or the
- * title when e (may be NULL) has none. */
+/* Writes one object: type, title, status, detail, and `errors` if e has a field. detail NULL: e's field and sentence,
+ * or the title if e is NULL or has no sentence. */
 void problem_write(struct jw *w, enum problem p, const struct error *e, const char *detail);
 
-/* Each empties the answer first: what was begun is void. */
+/* Each of these replaces whatever answer was begun. */
 void respond_problem(struct response *r, enum problem p, const char *detail, ...) __attribute__((format(printf, 3, 4)));
 void respond_field(struct response *r, enum problem p, const struct error *e);
 void respond_error(struct response *r,
-                   const struct error *e); /* by e's code; hides what is not the caller's business */
+                   const struct error *e); /* by e's code; hides the sentences of ERR_UNAVAILABLE and ERR_CORRUPT */
 enum problem
-problem_of(const struct error *e); /* a limit of the tenant is told by its field (core/sharing/tenant_rules.h) */
+problem_of(const struct error *e); /* a tenant limit is recognised by e's field (core/sharing/tenant_rules.h) */
 
-/* 200 (or another status) with a JSON body: returns the writer, in an empty body. */
+/* 200 (or another status) with a JSON body. Returns a writer for the empty body. */
 struct jw respond_json(struct response *r, int status);
 void respond_nothing(struct response *r); /* 204 */
 void respond_etag(struct response *r, int64_t version);
 
-/* Whether If-Match (a list of tags, or '*') allows this version; an empty one allows all. */
+/* Whether If-Match (a list of tags, or '*') allows this version. An empty header allows every version. */
 bool if_match_allows(struct str if_match, int64_t version);
 
-/* "pagination": {…}, the same for every list. total < 0: none. */
+/* "pagination": {…}, the same for every list. total < 0: no total. */
 struct pagination {
     bool more;
     struct uuid next;
-    struct str next_name; /* in place of next, where things have names */
+    struct str next_name; /* in place of next, in lists ordered by name */
     int64_t limit, page, total;
     bool total_exact;
 };

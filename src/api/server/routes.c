@@ -1,4 +1,4 @@
-/* A row without a scope does not compile: its name is pasted, and SCOPE_NONE is asserted away. */
+/* A row without a scope does not compile: the scope's name is pasted, and SCOPE_NONE fails the assertion. */
 #include "api/server/routes.h"
 
 #include <stdio.h>
@@ -61,11 +61,11 @@ enum { NO_BODY = 0, SMALL = 64 << 10, BODY = 1 << 20, DATES = 4 << 20, BATCH = 1
     X(POST, "/v1/tasks/{id}/force-complete", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_FORCE_COMPLETE)                \
     X(GET, "/v1/tasks/{id}/upcoming", TASKS_READ, NO_BODY, upcoming_of_task, READS, 0)                                 \
     X(GET, "/v1/tasks/{id}/explain", TASKS_READ, NO_BODY, tasks_explain, READS, 0)                                     \
-    X(POST, "/v1/leases", TASKS_LEASE, SMALL, leases_ask, READS, 0)                                                    \
+    X(POST, "/v1/leases", TASKS_LEASE, SMALL, leases_acquire, READS, 0)                                                \
     X(POST, "/v1/leases/{name}/heartbeat", TASKS_LEASE, SMALL, leases_heartbeat, READS, 0)                             \
     X(POST, "/v1/leases/{name}/complete", TASKS_LEASE, BODY, leases_report, READS, 0)                                  \
     X(POST, "/v1/leases/{name}/fail", TASKS_LEASE, SMALL, leases_report, READS, 1)                                     \
-    X(POST, "/v1/preview", TASKS_READ, BODY, preview, READS, 0)                                                        \
+    X(POST, "/v1/preview", TASKS_READ, BODY, preview_body, READS, 0)                                                   \
     X(GET, "/v1/upcoming", TASKS_READ, NO_BODY, upcoming_of_all, READS, 0)                                             \
     X(GET, "/v1/tasks/{id}/executions", TASKS_READ, NO_BODY, executions_list, READS, 0)                                \
     X(GET, "/v1/tasks/{id}/occurrences", TASKS_READ, NO_BODY, occurrences_list, READS, 0)                              \
@@ -112,27 +112,26 @@ const char *method_name(enum http_method m)
     return m < HTTP_OTHER ? method_names[m] : "OTHER";
 }
 
-bool route_name_is_sound(struct str name)
+bool route_name_is_valid(struct str name)
 {
     for (size_t i = 0; i < name.n; i++) {
-        char c = name.p[i], lower = ascii_lower(c);
-        bool letter = lower >= 'a' && lower <= 'z';
-        if (!letter && !is_digit(c) && c != '.' && c != '_' && c != ':' && c != '-')
+        char c = name.p[i];
+        if (!is_alpha(c) && !is_digit(c) && c != '.' && c != '_' && c != ':' && c != '-')
             return false;
     }
     return name.n > 0 && name.n <= ROUTE_NAME_MAX;
 }
 
-static bool take_word(bool is_id, struct str word, struct route_words *ret)
+static bool route_take_param(bool is_id, struct str word, struct route_params *ret)
 {
     if (is_id)
         return word.n == UUID_TEXT && uuid_parse(word, &ret->id);
     ret->name = word;
-    return route_name_is_sound(word);
+    return route_name_is_valid(word);
 }
 
-/* Whether the path is one of the pattern's; at most one word stands in a pattern. */
-static bool matches(const char *pattern, struct str path, struct route_words *ret)
+/* Whether the path fits the pattern. A pattern has at most one parameter. */
+static bool route_matches(const char *pattern, struct str path, struct route_params *ret)
 {
     struct str p = str_from(pattern);
     size_t brace = str_find(p, '{', 0);
@@ -142,10 +141,10 @@ static bool matches(const char *pattern, struct str path, struct route_words *re
     struct str head = str_sub(p, 0, brace), tail = str_sub(p, behind, p.n);
     if (path.n < head.n + tail.n || !str_starts(path, head) || !str_eq(str_sub(path, path.n - tail.n, path.n), tail))
         return false;
-    return take_word(p.p[brace + 1] == 'i', str_sub(path, head.n, path.n - tail.n), ret);
+    return route_take_param(p.p[brace + 1] == 'i', str_sub(path, head.n, path.n - tail.n), ret);
 }
 
-static void write_allow(unsigned methods, char out[ALLOW_TEXT])
+static void route_write_allow(unsigned methods, char out[ALLOW_TEXT])
 {
     size_t n = 0;
     out[0] = '\0';
@@ -157,17 +156,17 @@ static void write_allow(unsigned methods, char out[ALLOW_TEXT])
     snprintf(out + n, ALLOW_TEXT - n, "OPTIONS");
 }
 
-const struct route *route_find(enum http_method method, struct str path, struct route_words *ret_words,
+const struct route *route_find(enum http_method method, struct str path, struct route_params *ret_words,
                                char ret_allow[ALLOW_TEXT])
 {
     unsigned methods = 0;
     for (size_t i = 0; i < route_count; i++) {
-        if (!matches(routes[i].pattern, path, ret_words))
+        if (!route_matches(routes[i].pattern, path, ret_words))
             continue;
         if (routes[i].method == method)
             return &routes[i];
         methods |= 1U << routes[i].method;
     }
-    write_allow(methods, ret_allow);
+    route_write_allow(methods, ret_allow);
     return NULL;
 }

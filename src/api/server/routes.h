@@ -1,5 +1,6 @@
 #pragma once
-/* api/server/routes.h - the one table of routes. A row is all that a new route takes; tests hold openapi.json to it. */
+/* api/server/routes.h - the one table of routes. To add a route, add a row. Tests compare the table with openapi.json.
+ * All functions: any thread. */
 #include "api/server/auth.h"
 #include "base/str.h"
 #include "base/uuid.h"
@@ -9,26 +10,27 @@ enum http_method { HTTP_GET, HTTP_POST, HTTP_PUT, HTTP_PATCH, HTTP_DELETE, HTTP_
 struct request;
 struct reader;
 
-/* DONE: the answer is in q->response. LATER: someone was asked and will call request_answer (or request_again). */
+/* DONE: the answer is in q->response. LATER: the request was passed on to another thread, which will call
+ * request_answer. */
 enum handled { HANDLED_DONE, HANDLED_LATER };
 typedef enum handled route_handler(struct request *q, struct reader *r);
 
 enum {
-    ROUTE_WRITES = 1,    /* takes an Idempotency-Key */
-    ROUTE_INLINE = 2,    /* needs no reader: runs where it came in, r is NULL */
-    ROUTE_RECURRING = 4, /* sees recurring tasks only */
-    ROUTE_BODY_KEY = 8,  /* its body may hold the idempotency key as well: the handler asks for it */
+    ROUTE_WRITES = 1,    /* accepts an Idempotency-Key */
+    ROUTE_INLINE = 2,    /* needs no reader: runs on the HTTP thread, with r NULL */
+    ROUTE_RECURRING = 4, /* shows recurring tasks only */
+    ROUTE_BODY_KEY = 8,  /* its body may hold the idempotency key too: the handler checks it */
     ROUTE_ICAL = 16,     /* its body may be text/calendar */
 };
 
 struct route {
     enum http_method method;
-    const char *pattern; /* {id} stands for a UUID, {name} for ROUTE_NAME_MAX of letters, digits and . _ : - */
+    const char *pattern; /* {id} stands for a UUID, {name} for 1 to ROUTE_NAME_MAX letters, digits and . _ : - */
     enum scope scope;
-    size_t body_max; /* 0: it has none */
+    size_t body_max; /* 0: no body allowed */
     route_handler *run;
     unsigned flags;
-    int argument; /* the handler's: an enum action */
+    int argument; /* for the handler: an enum action */
 };
 
 extern const struct route routes[];
@@ -36,28 +38,29 @@ extern const size_t route_count;
 
 enum { PATH_MAX_BYTES = 256, ALLOW_TEXT = 64, ROUTE_NAME_MAX = 100 };
 
-/* What stood in the path in place of {id} or {name}; the name is borrowed from it. */
-struct route_words {
+/* The values of {id} and {name} in a path. The name is borrowed from the path. */
+struct route_params {
     struct uuid id;
     struct str name;
 };
 
-/* HEAD is GET. NULL: none; ret_allow then lists the methods that the path knows, or is empty if it is unknown. */
-const struct route *route_find(enum http_method method, struct str path, struct route_words *ret_words,
+/* Finds a route; HEAD counts as GET. NULL: no such route. ret_allow then lists the methods that the path has; empty:
+ * the path is unknown. */
+const struct route *route_find(enum http_method method, struct str path, struct route_params *ret_words,
                                char ret_allow[ALLOW_TEXT]);
-bool route_name_is_sound(struct str name); /* what {name} takes */
+bool route_name_is_valid(struct str name); /* whether {name} accepts it */
 
 enum http_method method_parse(const char *name);
 const char *method_name(enum http_method m);
 
-/* The handlers, by the file they are in. */
+/* The handlers, by file. They run on a pool thread; those with ROUTE_INLINE run on an HTTP thread and get no reader. */
 route_handler tasks_create, tasks_list, tasks_get;                                           /* tasks.c */
 route_handler tasks_patch, tasks_delete, tasks_act;                                          /* edit.c */
 route_handler batch_create;                                                                  /* batch.c */
 route_handler executions_list, occurrences_list;                                             /* executions.c */
-route_handler preview, upcoming_of_task, upcoming_of_all;                                    /* foresight.c */
+route_handler preview_body, upcoming_of_task, upcoming_of_all;                               /* preview_body.c */
 route_handler tasks_explain;                                                                 /* explain.c */
-route_handler leases_ask, leases_heartbeat, leases_report;                                   /* leases.c */
+route_handler leases_acquire, leases_heartbeat, leases_report;                               /* leases.c */
 route_handler queues_list, queues_get, queues_put, queues_patch, queues_delete;              /* queues.c */
 route_handler calendars_list, calendars_get, calendars_put, calendars_delete;                /* calendars.c */
 route_handler tenants_list, tenants_get, tenants_create, tenants_patch;                      /* tenants.c */

@@ -6,28 +6,28 @@
 #include "api/server/internal.h"
 #include "core/sharing/bucket.h"
 
-enum { SLICE_MS = 100, MS_PER_S = 1000, KEY_TEXT = 16, GIVEN_BACK_MAX = 256, OP_ARENA = 4096 };
+enum { SLICE_MS = 100, MS_PER_S = 1000, KEY_TEXT = 16, RETURN_MAX = 256, OP_ARENA = 4096 };
 
-struct rate {
+struct tenant_rate {
     int32_t tenant;
     struct bucket bucket;
-    int64_t tokens;   /* the store's, at hand */
-    int64_t extra;    /* how many it was asked for beyond what was needed */
-    int64_t asked_ms; /* when it was last asked, or gave some */
+    int64_t tokens;   /* from the store's bucket, not used yet */
+    int64_t extra;    /* how many were asked for beyond the need */
+    int64_t asked_ms; /* when the store was last asked */
 };
 
-static void give_back(struct timer *timer);
+static void tenant_limits_on_return_timer(struct timer *timer);
 
-void limits_init(struct limits *l)
+void tenant_limits_init(struct tenant_limits *l)
 {
     struct hash_key key;
     crypto_random(&key, sizeof key);
     map_init(&l->buckets, key);
-    l->give_back.fire = give_back;
+    l->return_timer.fire = tenant_limits_on_return_timer;
     pthread_mutex_init(&l->lock, NULL);
 }
 
-void limits_release(struct limits *l)
+void tenant_limits_release(struct tenant_limits *l)
 {
     map_each (&l->buckets, slot)
         free(slot->value);
@@ -35,15 +35,16 @@ void limits_release(struct limits *l)
     pthread_mutex_destroy(&l->lock);
 }
 
-static bool rules_of(const struct request *q, struct tenant_rules *ret)
+static bool tenant_limits_rules(const struct request *q, struct tenant_rules *ret)
 {
     const struct catalog_cache *catalog = q->server->setup.catalog;
     return catalog && catalog_cache_tenant(catalog, q->who.tenant, NULL, ret);
 }
 
-static struct rate *rate_of(struct limits *l, int32_t tenant, int64_t per_second, int64_t now_ms)
+static struct tenant_rate *tenant_limits_rate(struct tenant_limits *l, int32_t tenant, int64_t per_second,
+                                              int64_t now_ms)
 {
-    struct rate *r = map_get(&l->buckets, (struct str){ (const char *)&tenant, sizeof tenant });
+    struct tenant_rate *r = map_get(&l->buckets, (struct str){ (const char *)&tenant, sizeof tenant });
     if (r) {
         bucket_set(&r->bucket, (double)per_second, per_second, now_ms);
         r->tokens = min_of(r->tokens, per_second);
@@ -56,12 +57,13 @@ static struct rate *rate_of(struct limits *l, int32_t tenant, int64_t per_second
     return r;
 }
 
-/* What is left, and how long until there is as much as was wanted. */
-static bool take_tokens(struct request *q, int64_t per_second, int64_t count, int64_t *ret_left, int64_t *ret_wait_s)
+/* Takes from the local bucket. Returns how many tokens are left and, if there are too few, how many seconds to wait. */
+static bool tenant_limits_take_local(struct request *q, int64_t per_second, int64_t count, int64_t *ret_left,
+                                     int64_t *ret_wait_s)
 {
-    struct limits *l = &q->server->tenant_limits;
+    struct tenant_limits *l = &q->server->tenant_limits;
     pthread_mutex_lock(&l->lock);
-    struct bucket *b = &rate_of(l, q->who.tenant, per_second, q->now_ms)->bucket;
+    struct bucket *b = &tenant_limits_rate(l, q->who.tenant, per_second, q->now_ms)->bucket;
     int64_t there = bucket_available(b, q->now_ms);
     bool enough = there >= count;
     if (enough)
@@ -72,33 +74,34 @@ static bool take_tokens(struct request *q, int64_t per_second, int64_t count, in
     return enough;
 }
 
-static void tell_rate(struct response *a, int64_t per_second, int64_t left, int64_t wait_s)
+static void tenant_limits_write_headers(struct response *a, int64_t per_second, int64_t left, int64_t wait_s)
 {
     snprintf(a->rate_policy, sizeof a->rate_policy, "\"creates\";q=%lld;w=1", (long long)per_second);
     snprintf(a->rate, sizeof a->rate, "\"creates\";r=%lld;t=%lld", (long long)left, (long long)wait_s);
 }
 
-static enum handled refuse(struct request *q, int64_t per_second, int64_t left, int64_t wait_s)
+static enum handled tenant_limits_refuse(struct request *q, int64_t per_second, int64_t left, int64_t wait_s)
 {
     struct response *a = &q->response;
     struct error e = { 0 };
-    tell_rate(a, per_second, left, wait_s);
-    error_set(&e, ERR_LIMIT, "is %lld for this tenant, and they are used up; wait a moment", (long long)per_second);
+    tenant_limits_write_headers(a, per_second, left, wait_s);
+    error_set(&e, ERR_LIMIT, "is %lld for this tenant, and they are used up; wait as long as Retry-After says",
+              (long long)per_second);
     error_in(&e, "creates_per_second");
     respond_error(a, &e);
     a->retry_after_s = (int)wait_s;
     return HANDLED_DONE;
 }
 
-/* ---- of all nodes together ---- */
+/* ---- the bucket that all nodes share ---- */
 
-static struct str share_key(int32_t tenant, char out[KEY_TEXT])
+static struct str tenant_limits_share_key(int32_t tenant, char out[KEY_TEXT])
 {
     return (struct str){ out, (size_t)snprintf(out, KEY_TEXT, "c:%d", (int)tenant) };
 }
 
-/* A question to the store on behalf of a request, which waits for its answer. */
-struct ask {
+/* A request to the store for tokens, on behalf of an API request that waits for it. */
+struct tenant_limits_query {
     struct op_limit_take op;
     struct share share;
     char key[KEY_TEXT];
@@ -107,24 +110,24 @@ struct ask {
     route_handler *next;
 };
 
-/* Under the lock. What lies idle goes back before long. */
-static void plan_give_back(struct limits *l, struct timers *timers)
+/* Under the lock. Sets the timer that returns unused tokens to the store. */
+static void tenant_limits_plan_return(struct tenant_limits *l, struct timers *timers)
 {
-    if (l->giving_back)
+    if (l->return_is_planned)
         return;
-    l->giving_back = true;
-    timers_add(timers, &l->give_back, SLICE_MS);
+    l->return_is_planned = true;
+    timers_add(timers, &l->return_timer, SLICE_MS);
 }
 
-/* What the store has given is at hand; true if it is enough, and taken. */
-static bool receive(const struct ask *k)
+/* Adds the tokens that the store gave. True: there are enough, and they are taken. */
+static bool tenant_limits_receive(const struct tenant_limits_query *k)
 {
     struct api_server *s = k->q->server;
-    struct limits *l = &s->tenant_limits;
+    struct tenant_limits *l = &s->tenant_limits;
     bool answered = k->op.op.rc == ERR_OK;
     int64_t now_ms = clock_wall_ms(s->setup.clock);
     pthread_mutex_lock(&l->lock);
-    struct rate *r = rate_of(l, k->q->who.tenant, k->share.burst, now_ms);
+    struct tenant_rate *r = tenant_limits_rate(l, k->q->who.tenant, k->share.burst, now_ms);
     r->tokens += answered ? k->share.ret_tokens : 0;
     bool enough = answered && r->tokens >= k->count;
     if (enough)
@@ -132,42 +135,42 @@ static bool receive(const struct ask *k)
     else
         bucket_give_back(&r->bucket, k->count, now_ms);
     if (r->tokens)
-        plan_give_back(l, s->timers);
+        tenant_limits_plan_return(l, s->timers);
     pthread_mutex_unlock(&l->lock);
     return enough;
 }
 
-static void refuse_asked(const struct ask *k)
+static void tenant_limits_refuse_query(const struct tenant_limits_query *k)
 {
     int64_t next_ms = k->share.ret_next_ms;
     struct error e = { 0 };
     if (k->op.op.rc) {
         request_fail(k->q, &k->op.op.error);
     } else if (next_ms == INT64_MAX) {
-        error_set(&e, ERR_UNAVAILABLE, "this node is not among the cluster's at the moment; try again");
+        error_set(&e, ERR_UNAVAILABLE, "this node is not a member of the cluster at the moment; try again");
         request_fail(k->q, &e);
     } else {
         int64_t wait_ms = max_of(next_ms - k->op.now_ms, k->count * MS_PER_S / k->share.burst);
-        refuse(k->q, k->share.burst, 0, max_of((wait_ms + MS_PER_S - 1) / MS_PER_S, (int64_t)1));
+        tenant_limits_refuse(k->q, k->share.burst, 0, max_of((wait_ms + MS_PER_S - 1) / MS_PER_S, (int64_t)1));
     }
 }
 
-static void answered(struct op *op)
+static void tenant_limits_on_taken(struct op *op)
 {
-    struct ask *k = container_of(op, struct ask, op.op);
-    bool enough = receive(k);
+    struct tenant_limits_query *k = container_of(op, struct tenant_limits_query, op.op);
+    bool enough = tenant_limits_receive(k);
     if (enough) {
         request_later(k->q, k->next);
     } else {
-        refuse_asked(k);
+        tenant_limits_refuse_query(k);
         request_answer(k->q);
     }
     arena_release(&op->arena);
     free(k);
 }
 
-/* Under the lock: what is asked for beyond the need grows while it is asked for again and again. */
-static int64_t extra_of(struct rate *r, int64_t per_second, int64_t now_ms)
+/* Under the lock. How many to ask for beyond the need: twice as many each time, while requests come within 100 ms. */
+static int64_t tenant_limits_extra(struct tenant_rate *r, int64_t per_second, int64_t now_ms)
 {
     bool again = now_ms - r->asked_ms < SLICE_MS;
     r->asked_ms = now_ms;
@@ -175,68 +178,70 @@ static int64_t extra_of(struct rate *r, int64_t per_second, int64_t now_ms)
     return r->extra;
 }
 
-/* True: they were at hand; else *ret_want is how many to ask for. */
-static bool take_shared(struct request *q, int64_t per_second, int64_t count, int64_t *ret_want)
+/* True: the tokens were here. False: *ret_want says how many to ask for. */
+static bool tenant_limits_take_shared(struct request *q, int64_t per_second, int64_t count, int64_t *ret_want)
 {
-    struct limits *l = &q->server->tenant_limits;
+    struct tenant_limits *l = &q->server->tenant_limits;
     pthread_mutex_lock(&l->lock);
-    struct rate *r = rate_of(l, q->who.tenant, per_second, q->now_ms);
+    struct tenant_rate *r = tenant_limits_rate(l, q->who.tenant, per_second, q->now_ms);
     bool enough = r->tokens >= count;
     if (enough)
         r->tokens -= count;
     else
-        *ret_want = min_of(count + extra_of(r, per_second, q->now_ms), per_second);
+        *ret_want = min_of(count + tenant_limits_extra(r, per_second, q->now_ms), per_second);
     pthread_mutex_unlock(&l->lock);
     return enough;
 }
 
-static enum handled ask(struct request *q, int64_t per_second, int64_t count, int64_t want, route_handler *next)
+static enum handled tenant_limits_ask_store(struct request *q, int64_t per_second, int64_t count, int64_t want,
+                                            route_handler *next)
 {
     const struct api_setup *setup = &q->server->setup;
-    struct ask *k = xnew(*k);
+    struct tenant_limits_query *k = xnew(*k);
     k->q = q;
     k->count = count;
     k->next = next;
-    k->share = (struct share){
-        .key = share_key(q->who.tenant, k->key), .rate = (double)per_second, .burst = per_second, .want_tokens = want
-    };
-    k->op = (struct op_limit_take){ .op = { .kind = OP_LIMIT_TAKE, .done = answered },
+    k->share = (struct share){ .key = tenant_limits_share_key(q->who.tenant, k->key),
+                               .rate = (double)per_second,
+                               .burst = per_second,
+                               .want_tokens = want };
+    k->op = (struct op_limit_take){ .op = { .kind = OP_LIMIT_TAKE, .done = tenant_limits_on_taken },
                                     .node = setup->node(setup->context),
                                     .v = &k->share,
                                     .n = 1,
                                     .now_ms = q->now_ms };
     arena_init(&k->op.op.arena, OP_ARENA);
-    return request_hand_over(q, &k->op.op);
+    return request_submit_op(q, &k->op.op);
 }
 
-/* ---- giving back ---- */
+/* ---- unused tokens go back ---- */
 
-struct giving {
+struct tenant_limits_return {
     struct op_limit_take op;
-    struct share v[GIVEN_BACK_MAX];
-    char keys[GIVEN_BACK_MAX][KEY_TEXT];
+    struct share v[RETURN_MAX];
+    char keys[RETURN_MAX][KEY_TEXT];
 };
 
-static void given_back(struct op *op)
+static void tenant_limits_on_returned(struct op *op)
 {
     arena_release(&op->arena);
-    free(container_of(op, struct giving, op.op));
+    free(container_of(op, struct tenant_limits_return, op.op));
 }
 
-/* Under the lock: takes it out of those that have had some for a slice's time. True: some have it still. */
-static bool gather_idle(struct limits *l, struct giving *g, int64_t now_ms)
+/* Under the lock. Collects the tokens that were not used for 100 ms. True: other tenants still hold fresh ones. */
+static bool tenant_limits_collect_idle(struct tenant_limits *l, struct tenant_limits_return *g, int64_t now_ms)
 {
     bool more = false;
     map_each (&l->buckets, slot) {
-        struct rate *r = slot->value;
+        struct tenant_rate *r = slot->value;
         if (!r->tokens)
             continue;
         bool is_fresh = now_ms - r->asked_ms < SLICE_MS && now_ms >= r->asked_ms;
-        if (is_fresh || g->op.n == GIVEN_BACK_MAX) {
+        if (is_fresh || g->op.n == RETURN_MAX) {
             more = true;
         } else {
             size_t i = g->op.n++;
-            g->v[i] = (struct share){ .key = share_key(r->tenant, g->keys[i]),
+            g->v[i] = (struct share){ .key = tenant_limits_share_key(r->tenant, g->keys[i]),
                                       .rate = r->bucket.rate,
                                       .burst = r->bucket.burst,
                                       .give_back_tokens = r->tokens };
@@ -246,17 +251,20 @@ static bool gather_idle(struct limits *l, struct giving *g, int64_t now_ms)
     return more;
 }
 
-static void give_back(struct timer *timer)
+static void tenant_limits_on_return_timer(struct timer *timer)
 {
-    struct limits *l = container_of(timer, struct limits, give_back);
+    struct tenant_limits *l = container_of(timer, struct tenant_limits, return_timer);
     struct api_server *s = container_of(l, struct api_server, tenant_limits);
-    struct giving *g = xnew(*g);
+    assert_owned(timers_thread(s->timers));
+    struct tenant_limits_return *g = xnew(*g);
     int64_t now_ms = clock_wall_ms(s->setup.clock);
-    g->op = (struct op_limit_take){ .op = { .kind = OP_LIMIT_TAKE, .done = given_back }, .v = g->v, .now_ms = now_ms };
+    g->op = (struct op_limit_take){ .op = { .kind = OP_LIMIT_TAKE, .done = tenant_limits_on_returned },
+                                    .v = g->v,
+                                    .now_ms = now_ms };
     pthread_mutex_lock(&l->lock);
-    l->giving_back = false;
-    if (gather_idle(l, g, now_ms))
-        plan_give_back(l, s->timers);
+    l->return_is_planned = false;
+    if (tenant_limits_collect_idle(l, g, now_ms))
+        tenant_limits_plan_return(l, s->timers);
     pthread_mutex_unlock(&l->lock);
     if (g->op.n == 0) {
         free(g);
@@ -267,38 +275,39 @@ static void give_back(struct timer *timer)
     writer_submit(s->setup.writer, &g->op.op);
 }
 
-/* ---- what a create asks ---- */
+/* ---- checks of a create ---- */
 
-enum handled limits_take(struct request *q, struct reader *r, size_t count, route_handler *next)
+enum handled tenant_limits_take(struct request *q, struct reader *r, size_t count, route_handler *next)
 {
     struct tenant_rules t;
-    if (!count || !rules_of(q, &t) || !t.creates_per_second)
+    if (!count || !tenant_limits_rules(q, &t) || !t.creates_per_second)
         return next(q, r);
     int64_t left, wait_s, want, per_second = t.creates_per_second;
     if ((int64_t)count > per_second) {
         respond_problem(&q->response, PROBLEM_TOO_LARGE,
-                        "the tenant may create %lld tasks a second: a batch may have as many", (long long)per_second);
+                        "the tenant may create %lld tasks per second; a batch may have at most as many",
+                        (long long)per_second);
         return HANDLED_DONE;
     }
-    if (!take_tokens(q, per_second, (int64_t)count, &left, &wait_s))
-        return refuse(q, per_second, left, wait_s);
-    tell_rate(&q->response, per_second, left, 1);
-    if (!q->server->setup.node || take_shared(q, per_second, (int64_t)count, &want))
+    if (!tenant_limits_take_local(q, per_second, (int64_t)count, &left, &wait_s))
+        return tenant_limits_refuse(q, per_second, left, wait_s);
+    tenant_limits_write_headers(&q->response, per_second, left, 1);
+    if (!q->server->setup.node || tenant_limits_take_shared(q, per_second, (int64_t)count, &want))
         return next(q, r);
-    return ask(q, per_second, (int64_t)count, want, next);
+    return tenant_limits_ask_store(q, per_second, (int64_t)count, want, next);
 }
 
-void limits_apply(struct request *q, struct op_insert *op)
+void tenant_limits_apply(struct request *q, struct op_insert *op)
 {
     struct tenant_rules t;
-    if (!op->count || !rules_of(q, &t))
+    if (!op->count || !tenant_limits_rules(q, &t))
         return;
     op->max_pending = t.max_pending;
     op->max_recurring = t.max_recurring;
 }
 
-int64_t limits_payload_bytes(const struct request *q)
+int64_t tenant_limits_payload_bytes(const struct request *q)
 {
     struct tenant_rules t;
-    return rules_of(q, &t) ? t.payload_bytes : 0;
+    return tenant_limits_rules(q, &t) ? t.payload_bytes : 0;
 }

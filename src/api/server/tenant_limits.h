@@ -1,12 +1,15 @@
 #pragma once
-/* api/server/tenant_limits.h - what a tenant may create (core/sharing/tenant_rules.h): how fast, how much, how large.
+/* api/server/tenant_limits.h - how much a tenant may create (core/sharing/tenant_rules.h): how fast, how many tasks,
+ * how large.
  *
- * How many tasks there may be is judged by the store, with the insert: only there nobody comes in between. How fast, here: a token
- * bucket for each tenant that has the limit, as wide as one second.
+ * The store checks the number of tasks together with the insert, because only there no other insert can come in
+ * between. The rate is checked here: a token bucket for each tenant that has a limit, with a capacity of one second's
+ * tokens.
  *
- * Where other nodes create as well, the bucket is the store's (OP_LIMIT_TAKE), and the one here only spares it questions whose answer is known.
- * A node takes as many tokens as it needs; while it asks again and again, up to what 100 ms bring beyond that. What it has not used for so
- * long it gives back; what is lost on the way is lost: never more are created than the limit allows. */
+ * If several nodes share a store, the bucket is in the store (OP_LIMIT_TAKE). The local bucket then only saves requests
+ * to the store that would be refused anyway. A node takes as many tokens as it needs. While it asks again and again, it
+ * takes up to 100 ms' worth more. It returns the tokens that it has not used for 100 ms. A lost answer loses tokens, so
+ * a tenant never creates more than its limit. */
 #include <pthread.h>
 
 #include "api/server/request.h"
@@ -14,21 +17,23 @@
 #include "base/map.h"
 #include "core/sharing/tenant_rules.h"
 
-struct limits {
+struct tenant_limits {
     pthread_mutex_t lock;
-    struct map buckets; /* a tenant's number → struct rate */
-    struct timer give_back;
-    bool giving_back; /* the timer runs */
+    struct map buckets; /* tenant number → struct tenant_rate */
+    struct timer return_timer;
+    bool return_is_planned; /* return_timer is set */
 };
 
-void limits_init(struct limits *l);
-void limits_release(struct limits *l);
+/* The thread that owns the server. */
+void tenant_limits_init(struct tenant_limits *l);
+void tenant_limits_release(struct tenant_limits *l);
 
-/* If this many may be created now, next is run: at once, or on an API thread if the store is asked first. They count from here on. Else the
- * answer (429 or 413) is there. */
-enum handled limits_take(struct request *q, struct reader *r, size_t count, route_handler *next);
+/* Takes tokens for `count` new tasks, then runs `next`: at once, or on a pool thread if the store had to be asked. If
+ * there are too few tokens, answers with 429 or 413. The thread that owns the request; passes q on. */
+enum handled tenant_limits_take(struct request *q, struct reader *r, size_t count, route_handler *next);
 
-/* Fills in what the store is to hold an insert to. */
-void limits_apply(struct request *q, struct op_insert *op);
+/* Copies the limits that the store checks into an insert. The thread that owns the request. */
+void tenant_limits_apply(struct request *q, struct op_insert *op);
 
-int64_t limits_payload_bytes(const struct request *q); /* of one task; 0: no limit */
+int64_t
+tenant_limits_payload_bytes(const struct request *q); /* per task; 0: no limit. The thread that owns the request */

@@ -1,4 +1,4 @@
-/* The thread waits on an eventfd with a relative timeout: it reads no clock but the port's. */
+/* The thread waits on an eventfd with a relative timeout. So it reads no clock but the port's. */
 #include "api/server/timers.h"
 
 #include <assert.h>
@@ -18,19 +18,20 @@ struct timers {
     struct heap waiting; /* by steady_ns */
     struct clock *clock;
     pthread_t thread;
+    struct thread_owner owner;
     int wake_fd;
     bool stopping;
 };
 
-static void wake(struct timers *t)
+static void timers_wake(struct timers *t)
 {
     uint64_t one = 1;
     ssize_t n = write(t->wake_fd, &one, sizeof one);
     assert(n == sizeof one || errno == EAGAIN);
 }
 
-/* Takes one that is due off the heap, or says how long to sleep. */
-static struct timer *take_due(struct timers *t, int *ret_sleep_ms)
+/* Removes a due timer from the heap, or returns NULL and how long to sleep. */
+static struct timer *timers_take_due(struct timers *t, int *ret_sleep_ms)
 {
     struct heap_node *first = heap_peek(&t->waiting);
     int64_t left_ns = first ? first->key - clock_steady_ns(t->clock) : -1;
@@ -40,7 +41,7 @@ static struct timer *take_due(struct timers *t, int *ret_sleep_ms)
     return NULL;
 }
 
-static void sleep_until_woken(struct timers *t, int sleep_ms)
+static void timers_sleep(struct timers *t, int sleep_ms)
 {
     struct pollfd p = { .fd = t->wake_fd, .events = POLLIN };
     uint64_t count;
@@ -50,22 +51,28 @@ static void sleep_until_woken(struct timers *t, int sleep_ms)
     }
 }
 
-static void *run(void *argument)
+static void *timers_run(void *argument)
 {
     struct timers *t = argument;
+    thread_owner_take(&t->owner);
     for (;;) {
         int sleep_ms = 0;
         pthread_mutex_lock(&t->lock);
         bool stopping = t->stopping;
-        struct timer *due = stopping ? NULL : take_due(t, &sleep_ms);
+        struct timer *due = stopping ? NULL : timers_take_due(t, &sleep_ms);
         pthread_mutex_unlock(&t->lock);
         if (stopping)
             return NULL;
         if (due)
             due->fire(due);
         else
-            sleep_until_woken(t, sleep_ms);
+            timers_sleep(t, sleep_ms);
     }
+}
+
+const struct thread_owner *timers_thread(const struct timers *t)
+{
+    return &t->owner;
 }
 
 struct timers *timers_new(struct clock *clock)
@@ -76,7 +83,7 @@ struct timers *timers_new(struct clock *clock)
     pthread_mutex_init(&t->lock, NULL);
     t->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert(t->wake_fd >= 0);
-    int failed = pthread_create(&t->thread, NULL, run, t);
+    int failed = pthread_create(&t->thread, NULL, timers_run, t);
     assert(!failed);
     return t;
 }
@@ -88,7 +95,7 @@ void timers_free(struct timers *t)
     pthread_mutex_lock(&t->lock);
     t->stopping = true;
     pthread_mutex_unlock(&t->lock);
-    wake(t);
+    timers_wake(t);
     pthread_join(t->thread, NULL);
     heap_release(&t->waiting);
     pthread_mutex_destroy(&t->lock);
@@ -105,7 +112,7 @@ void timers_add(struct timers *t, struct timer *timer, int64_t after_ms)
     bool first = heap_peek(&t->waiting) == &timer->node;
     pthread_mutex_unlock(&t->lock);
     if (first)
-        wake(t);
+        timers_wake(t);
 }
 
 bool timers_cancel(struct timers *t, struct timer *timer)

@@ -1,4 +1,4 @@
-/* The table of a body's fields, and its reading. What the fields mean together is judged in make.c. */
+/* The table of the fields of a body, and its reading. make.c checks the fields together. */
 #include "api/task/body.h"
 
 #include <assert.h>
@@ -40,7 +40,7 @@ const char *const delivery_names[] = { [DELIVER_AT_LEAST_ONCE] = "AT_LEAST_ONCE"
 const char *const backoff_names[] = { [BACKOFF_EXPONENTIAL] = "EXPONENTIAL", [BACKOFF_FIXED] = "FIXED", NULL };
 const char *const jitter_names[] = { [JITTER_FULL] = "FULL", [JITTER_NONE] = "NONE", NULL };
 
-static const char *const types[] = { [TASK_ONE_TIME] = "ONE_TIME", [TASK_RECURRING] = "RECURRING", NULL };
+static const char *const task_body_types[] = { [TASK_ONE_TIME] = "ONE_TIME", [TASK_RECURRING] = "RECURRING", NULL };
 
 const struct task_body task_body_default = {
     .queue = { "default", 7 },
@@ -86,8 +86,8 @@ static const struct json_field resource_fields[] = {
       .max = MEMORY_MAX_MB, .nullable = true },
 };
 
-static const struct json_field fields[] = {
-    { ROW("type", ENUM, type), SEEN(type), .names = types },
+static const struct json_field task_body_fields[] = {
+    { ROW("type", ENUM, type), SEEN(type), .names = task_body_types },
     { ROW("name", STR, name), BETWEEN(1, NAME_BYTES) },
     { ROW("task_type", STR, task_type), BETWEEN(1, WORD_BYTES) },
     { ROW("queue", STR, queue), BETWEEN(1, WORD_BYTES) },
@@ -131,11 +131,11 @@ static const struct json_field fields[] = {
     { ROW("idempotency_key", STR, idempotency_key), BETWEEN(1, KEY_BYTES) },
 };
 
-/* Names that are not in the table, but deserve better than "is unknown". */
+/* Names that are not in the table, but get a better sentence than "is unknown". */
 static const struct {
     const char *name;
     enum { NOT_YET, READ_ONLY } why;
-} apart[] = {
+} task_body_special_names[] = {
     { "depends_on", NOT_YET }, { "id", READ_ONLY },
     { "status", READ_ONLY }, { "version", READ_ONLY }, { "created_at", READ_ONLY }, { "updated_at", READ_ONLY },
     { "started_at", READ_ONLY }, { "completed_at", READ_ONLY }, { "next_execution", READ_ONLY },
@@ -147,20 +147,20 @@ static const struct {
 };
 /* clang-format on */
 
-/* An error's field is one of these names only if that member was not in the table. */
-static void explain_unknown(struct error *e)
+/* The error's field is one of these names only if the member was not in the table. */
+static void task_body_explain_unknown(struct error *e)
 {
-    for (size_t i = 0; i < array_count(apart); i++) {
-        if (strcmp(e->field, apart[i].name) == 0)
-            (void)error_field(e, apart[i].name, "%s",
-                              apart[i].why == NOT_YET ? "is not supported yet"
-                                                      : "is set by Belfry and can not be given");
+    for (size_t i = 0; i < array_count(task_body_special_names); i++) {
+        if (strcmp(e->field, task_body_special_names[i].name) == 0)
+            (void)error_field(e, task_body_special_names[i].name, "%s",
+                              task_body_special_names[i].why == NOT_YET ? "is not supported yet"
+                                                                        : "is set by Belfry and can not be given");
     }
 }
 
 /* ---- null ---- */
 
-static size_t size_of(const struct json_field *f)
+static size_t task_body_field_size(const struct json_field *f)
 {
     switch (f->kind) {
     case JSON_KIND_STR: return sizeof(struct str);
@@ -173,8 +173,9 @@ static size_t size_of(const struct json_field *f)
     }
 }
 
-/* Fields that are null get their defaults. One level below the root is as deep as our tables go. */
-static void reset_nulls(json_t *object, const struct json_field *rows, size_t count, char *into, const char *defaults)
+/* Sets the fields that are null to their defaults. The tables are at most one level deep below the root. */
+static void task_body_reset_nulls(json_t *object, const struct json_field *rows, size_t count, char *into,
+                                  const char *defaults)
 {
     const char *name;
     json_t *v;
@@ -182,31 +183,31 @@ static void reset_nulls(json_t *object, const struct json_field *rows, size_t co
         for (size_t i = 0; json_is_null(v) && i < count; i++) {
             if (strcmp(rows[i].name, name) != 0)
                 continue;
-            memcpy(into + rows[i].offset, defaults + rows[i].offset, size_of(&rows[i]));
+            memcpy(into + rows[i].offset, defaults + rows[i].offset, task_body_field_size(&rows[i]));
             if (rows[i].seen_offset)
                 *(bool *)(into + rows[i].seen_offset) = false;
         }
     }
 }
 
-static void reset_all_nulls(json_t *root, struct task_body *b)
+static void task_body_reset_all_nulls(json_t *root, struct task_body *b)
 {
     const struct task_body *d = &task_body_default;
-    reset_nulls(root, fields, array_count(fields), (char *)b, (const char *)d);
-    reset_nulls(json_object_get(root, "retry"), retry_fields, array_count(retry_fields), (char *)&b->retry,
-                (const char *)&d->retry);
-    reset_nulls(json_object_get(root, "resources"), resource_fields, array_count(resource_fields),
-                (char *)&b->resources, (const char *)&d->resources);
+    task_body_reset_nulls(root, task_body_fields, array_count(task_body_fields), (char *)b, (const char *)d);
+    task_body_reset_nulls(json_object_get(root, "retry"), retry_fields, array_count(retry_fields), (char *)&b->retry,
+                          (const char *)&d->retry);
+    task_body_reset_nulls(json_object_get(root, "resources"), resource_fields, array_count(resource_fields),
+                          (char *)&b->resources, (const char *)&d->resources);
     if (json_is_null(json_object_get(root, "requires")))
         b->required = (struct str){ 0 };
-    reset_nulls(json_object_get(root, "dst_policy"), dst_fields, array_count(dst_fields), (char *)&b->dst,
-                (const char *)&d->dst);
+    task_body_reset_nulls(json_object_get(root, "dst_policy"), dst_fields, array_count(dst_fields), (char *)&b->dst,
+                          (const char *)&d->dst);
 }
 
-/* ---- texts that are kept as they came ---- */
+/* ---- JSON texts that are stored as written ---- */
 
-/* null is no text; what is not there leaves *into. */
-static bool keep_text(const struct json_part *p, const char *name, struct str *into)
+/* Stores the text of a member; null becomes empty. False: it is another member, and *into is unchanged. */
+static bool task_body_keep_text(const struct json_part *p, const char *name, struct str *into)
 {
     if (!json_part_is(p, name))
         return false;
@@ -214,43 +215,43 @@ static bool keep_text(const struct json_part *p, const char *name, struct str *i
     return true;
 }
 
-static void find_rules(struct str retry, struct task_body *b)
+static void task_body_find_rules(struct str retry, struct task_body *b)
 {
     struct json_part parts[array_count(retry_fields)];
     size_t n = json_parts(retry, parts, array_count(parts));
     if (str_eq(retry, S("null")))
         b->text.rules = (struct str){ NULL, 0 };
-    for (size_t i = 0; i < n && !keep_text(&parts[i], "rules", &b->text.rules); i++)
+    for (size_t i = 0; i < n && !task_body_keep_text(&parts[i], "rules", &b->text.rules); i++)
         continue;
 }
 
-static void find_texts(struct str body, struct task_body *b)
+static void task_body_find_texts(struct str body, struct task_body *b)
 {
     struct json_part parts[PARTS_MAX];
     size_t n = json_parts(body, parts, PARTS_MAX);
     for (size_t i = 0; i < n; i++) {
-        bool kept = keep_text(&parts[i], "target_config", &b->text.target_config) ||
-                    keep_text(&parts[i], "payload", &b->text.payload) ||
-                    keep_text(&parts[i], "metadata", &b->text.metadata);
+        bool kept = task_body_keep_text(&parts[i], "target_config", &b->text.target_config) ||
+                    task_body_keep_text(&parts[i], "payload", &b->text.payload) ||
+                    task_body_keep_text(&parts[i], "metadata", &b->text.metadata);
         if (!kept && json_part_is(&parts[i], "retry"))
-            find_rules(parts[i].text, b);
+            task_body_find_rules(parts[i].text, b);
     }
 }
 
-/* ---- what a field may hold, beyond its type ---- */
+/* ---- checks of single fields ---- */
 
-static bool is_word(struct str s)
+static bool task_body_is_word(struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i], l = ascii_lower(c);
-        if (!is_digit(c) && !(l >= 'a' && l <= 'z') && !(c == '.' || c == '_' || c == ':' || c == '-'))
+        char c = s.p[i];
+        if (!is_digit(c) && !is_alpha(c) && !(c == '.' || c == '_' || c == ':' || c == '-'))
             return false;
     }
     return true;
 }
 
-/* C0, DEL and C1, the last as UTF-8 writes it. */
-static bool has_control(struct str s)
+/* C0, DEL, and C1 as UTF-8 encodes it. */
+static bool task_body_has_control(struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         unsigned char c = (unsigned char)s.p[i];
@@ -260,7 +261,7 @@ static bool has_control(struct str s)
     return false;
 }
 
-static enum err check_controls(const struct task_body *b, struct error *e)
+static enum err task_body_check_controls(const struct task_body *b, struct error *e)
 {
     const struct {
         const char *name;
@@ -272,19 +273,19 @@ static enum err check_controls(const struct task_body *b, struct error *e)
         { "dedupe_key", b->dedupe_key },
     };
     for (size_t i = 0; i < array_count(rows); i++)
-        if (has_control(rows[i].text))
+        if (task_body_has_control(rows[i].text))
             return error_field(e, rows[i].name, "must not hold control characters");
     return ERR_OK;
 }
 
-static enum err check_texts(const struct task_body *b, struct error *e)
+static enum err task_body_check_texts(const struct task_body *b, struct error *e)
 {
     static const char word[] = "must consist of letters, digits and . _ : -";
-    if (check_controls(b, e))
+    if (task_body_check_controls(b, e))
         return ERR_INVALID;
-    if (!is_word(b->task_type))
+    if (!task_body_is_word(b->task_type))
         return error_field(e, "task_type", "%s", word);
-    if (!is_word(b->queue))
+    if (!task_body_is_word(b->queue))
         return error_field(e, "queue", "%s", word);
     if (b->metadata && !json_is_object(b->metadata))
         return error_field(e, "metadata", "must be an object");
@@ -296,12 +297,12 @@ static enum err check_texts(const struct task_body *b, struct error *e)
 enum err task_body_read(const struct json_doc *doc, struct task_body *into, struct arena *a, struct error *e)
 {
     assert(e);
-    enum err rc = json_read(doc->root, fields, array_count(fields), into, a, e);
+    enum err rc = json_read(doc->root, task_body_fields, array_count(task_body_fields), into, a, e);
     if (rc) {
-        explain_unknown(e);
+        task_body_explain_unknown(e);
         return rc;
     }
-    reset_all_nulls(doc->root, into);
-    find_texts(doc->text, into);
-    return check_texts(into, e);
+    task_body_reset_all_nulls(doc->root, into);
+    task_body_find_texts(doc->text, into);
+    return task_body_check_texts(into, e);
 }

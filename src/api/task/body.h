@@ -1,5 +1,6 @@
 #pragma once
-/* api/task/body.h - a task's body as it was read, before it is judged: the fields of API.md in their own units. */
+/* api/task/body.h - the fields of a task's JSON body after they were read, before they are checked together. Each is in
+ * the unit of its JSON field. Any thread calls these functions: they act on their arguments only. */
 #include "api/task/json.h"
 
 struct retry_body {
@@ -16,7 +17,7 @@ struct dst_body {
 };
 
 struct task_body {
-    int type; /* enum task_kind, like the others of its enum */
+    int type; /* enum task_kind; the int fields below hold their enums likewise */
     struct str name, task_type, queue;
     int64_t priority;
     int64_t run_at_ms, scheduled_at_ms, delay_ms;
@@ -28,7 +29,7 @@ struct task_body {
     int catch_up, overlap;
     int64_t catch_up_window_s;
     struct str concurrency_key, dedupe_key;
-    int64_t concurrency_limit; /* 0: none was given */
+    int64_t concurrency_limit; /* 0: not given */
     int64_t dedupe_window_s;
     int dedupe;
     int64_t expires_s; /* 0: never */
@@ -37,31 +38,32 @@ struct task_body {
     int64_t max_retries;
     int64_t timeout_ms;
     struct json_array requires; /* struct str */
-    struct str required;        /* without them: labels as they stand in a task */
+    struct str required;        /* if `requires` is absent: the labels of the task that is edited */
     struct resources_body {
-        double cpu; /* cores; 0: not said */
+        double cpu; /* cores; 0: not given */
         int64_t memory_mb;
     } resources;
     int target;
     json_t *target_config, *payload, *metadata; /* borrowed from the document */
-    struct str idempotency_key;                 /* the server's business */
+    struct str idempotency_key;                 /* checked by the server (api/server/request.h), not here */
 
-    struct { /* named by the body, and not null */
+    struct { /* the field is in the body, and not null */
         bool type, run_at, scheduled_at, delay, cron, interval, time_zone, calendar, calendar_policy, dst, start, end,
             max_runs, spread, catch_up, catch_up_window, overlap, concurrency_limit, dedupe_window, dedupe, max_retries,
             timeout, target, target_config, payload, metadata, requires, resources;
     } has;
-    struct { /* as they were written; empty: none */
+    struct { /* the JSON texts as they were written; empty: none */
         struct str target_config, payload, metadata, rules;
     } text;
 };
 
 extern const struct task_body task_body_default;
 
-/* Reads a body over what *into holds already: defaults, or the task to be edited. A field that is null gets its default. */
+/* Reads a body into *into, which holds the defaults or the task to be edited. A field that is null gets its default. */
 enum err task_body_read(const struct json_doc *doc, struct task_body *into, struct arena *a, struct error *e) must_use;
 
-/* What a body says, judged and put into the row; current is NULL, or the task that it edits. *e is never NULL. */
+/* These check the fields of a body together and copy them into the row. current is the task that is edited; NULL: a new
+ * task. e must not be NULL. */
 enum err task_set_schedule(const struct task_body *b, const struct task *current, const struct task_context *c,
                            struct task *t, struct error *e) must_use; /* schedule.c */
 enum err task_set_conflicts(const struct task_body *b, const struct task *current, struct task *t,
@@ -71,7 +73,7 @@ enum err task_set_needs(const struct task_body *b, struct arena *a, struct task 
 enum err task_check_fleet(const struct task *current, const struct task *t, const struct task_context *c,
                           struct error *e) must_use; /* fleet.c */
 
-/* The words of the API, by their enum. */
+/* The names of the enum values in the API. */
 typedef const char *const words[];
 extern words kind_names, gap_names, repeat_names, calendar_policy_names, catch_up_names, overlap_names, dedupe_names,
     delivery_names, backoff_names, jitter_names;

@@ -1,7 +1,8 @@
-/* What keeps a task from running beside others, twice, or too late: its concurrency key, its dedupe key, its expiry. */
+/* The fields that prevent a task from running beside others, twice, or too late: concurrency key, dedupe key,
+ * expiry. */
 #include "api/task/body.h"
 
-static enum err set_concurrency(const struct task_body *b, struct task *t, struct error *e)
+static enum err task_conflicts_set_concurrency(const struct task_body *b, struct task *t, struct error *e)
 {
     if (b->has.concurrency_limit && !b->concurrency_key.n)
         return error_field(e, "concurrency_limit", "belongs to a concurrency_key; name one");
@@ -10,8 +11,8 @@ static enum err set_concurrency(const struct task_body *b, struct task *t, struc
     return ERR_OK;
 }
 
-/* The key was taken, or found taken, when the task was made. */
-static enum err check_unchanged(const struct task_body *b, const struct task *t, struct error *e)
+/* The dedupe fields have their effect when the task is created. */
+static enum err task_conflicts_check_dedupe_unchanged(const struct task_body *b, const struct task *t, struct error *e)
 {
     static const char sentence[] = "is used when a task is created and can not be changed; create a new task";
     int64_t window_s = t->dedupe_key.n ? t->dedupe_window_ms / 1000 : task_body_default.dedupe_window_s;
@@ -24,11 +25,12 @@ static enum err check_unchanged(const struct task_body *b, const struct task *t,
     return ERR_OK;
 }
 
-static enum err set_dedupe(const struct task_body *b, const struct task *current, struct task *t, struct error *e)
+static enum err task_conflicts_set_dedupe(const struct task_body *b, const struct task *current, struct task *t,
+                                          struct error *e)
 {
     static const char keyless[] = "belongs to a dedupe_key; name one";
     if (current)
-        return check_unchanged(b, current, e);
+        return task_conflicts_check_dedupe_unchanged(b, current, e);
     if (b->has.dedupe_window && !b->dedupe_key.n)
         return error_field(e, "dedupe_window_seconds", "%s", keyless);
     if (b->has.dedupe && !b->dedupe_key.n)
@@ -48,6 +50,6 @@ static enum err set_dedupe(const struct task_body *b, const struct task *current
 enum err task_set_conflicts(const struct task_body *b, const struct task *current, struct task *t, struct error *e)
 {
     t->expires_after_ms = b->expires_s * 1000;
-    enum err rc = set_concurrency(b, t, e);
-    return rc ? rc : set_dedupe(b, current, t, e);
+    enum err rc = task_conflicts_set_concurrency(b, t, e);
+    return rc ? rc : task_conflicts_set_dedupe(b, current, t, e);
 }

@@ -1,15 +1,16 @@
-/* What only some workers can run, and what no queue would carry for long enough, is refused when it is asked for, not when it is due. */
+/* Refuses a task when it is created, not when it is due, if no worker can run it: if it needs workers and there is no
+ * fleet, or its timeout is longer than the queue allows. */
 #include "api/task/body.h"
 #include "base/duration.h"
 
-/* What an edit leaves as it was has been let in before. */
+/* Fields that an edit does not change were accepted before and are not checked again. */
 enum err task_check_fleet(const struct task *current, const struct task *t, const struct task_context *c,
                           struct error *e)
 {
     static const char remedy[] =
         "needs workers to choose from: start the server with --queue and --events, and workers "
         "with belfry worker";
-    bool leased = t->target == TARGET_WORKER; /* by who asks for it: no queue is in between */
+    bool leased = t->target == TARGET_WORKER; /* a worker leases it directly: the queue is not involved */
     bool wants_label = t->requires.n && !(current && str_eq(current->requires, t->requires));
     bool wants_room = (t->cpu_milli || t->memory_mb) &&
                       !(current && current->cpu_milli == t->cpu_milli && current->memory_mb == t->memory_mb);

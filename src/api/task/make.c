@@ -1,20 +1,20 @@
-/* From a body to a task, new or edited. Both go the same way: the body is read over what is there (the defaults, or the task),
- * its fields are judged together, and the row is written from it. Errors are collected in one place that is never NULL. */
+/* Makes a task from a body, new or edited. Both take the same path: the body is read over what exists (the defaults, or
+ * the task), its fields are checked together, and the row is written from them. Internally the error is never NULL. */
 #include "api/task/body.h"
 #include "api/task/target.h"
 #include "core/task/retry_rules.h"
 
-struct maker {
+struct task_maker {
     const struct task_context *c;
     struct task_body b;
-    const struct task *current; /* NULL: a new one */
+    const struct task *current; /* NULL: a new task */
     struct arena *a;
     struct error *e;
 };
 
-/* ---- which kind it is, and what belongs to it ---- */
+/* ---- the kind, and the fields that only one kind has ---- */
 
-static enum err find_kind(struct maker *m, struct task *t)
+static enum err task_make_find_kind(struct task_maker *m, struct task *t)
 {
     const struct task_body *b = &m->b;
     bool repeats = b->has.cron || b->has.interval;
@@ -27,7 +27,8 @@ static enum err find_kind(struct maker *m, struct task *t)
         t->kind = b->has.type ? (enum task_kind)b->type : repeats ? TASK_RECURRING : TASK_ONE_TIME;
     }
     if (b->has.cron && b->has.interval)
-        return error_field(m->e, "interval_seconds", "can not stand beside cron_expression; give one of the two");
+        return error_field(m->e, "interval_seconds",
+                           "can not be given together with cron_expression; give one of the two");
     return ERR_OK;
 }
 
@@ -36,7 +37,7 @@ static const struct {
     const char *name;
     size_t has;
     enum task_kind of;
-} belongings[] = {
+} task_make_kind_fields[] = {
     { "run_at", HAS(run_at), TASK_ONE_TIME },
     { "scheduled_at", HAS(scheduled_at), TASK_ONE_TIME },
     { "delay", HAS(delay), TASK_ONE_TIME },
@@ -55,30 +56,30 @@ static const struct {
     { "overlap_policy", HAS(overlap), TASK_RECURRING },
 };
 
-static enum err check_belongings(struct maker *m, enum task_kind kind)
+static enum err task_make_check_kind_fields(struct task_maker *m, enum task_kind kind)
 {
-    for (size_t i = 0; i < array_count(belongings); i++) {
-        bool has = *((const bool *)&m->b + belongings[i].has);
-        if (!has || belongings[i].of == kind)
+    for (size_t i = 0; i < array_count(task_make_kind_fields); i++) {
+        bool has = *((const bool *)&m->b + task_make_kind_fields[i].has);
+        if (!has || task_make_kind_fields[i].of == kind)
             continue;
-        if (belongings[i].of == TASK_RECURRING)
-            return error_field(m->e, belongings[i].name, "belongs to a RECURRING task, and this one is %s",
+        if (task_make_kind_fields[i].of == TASK_RECURRING)
+            return error_field(m->e, task_make_kind_fields[i].name, "belongs to a RECURRING task, and this one is %s",
                                kind_names[kind]);
-        return error_field(m->e, belongings[i].name, "belongs to a ONE_TIME task, and this one is %s%s",
+        return error_field(m->e, task_make_kind_fields[i].name, "belongs to a ONE_TIME task, and this one is %s%s",
                            kind_names[kind], kind == TASK_RECURRING ? "; it begins at start_time" : "");
     }
     return ERR_OK;
 }
 
-/* ---- when ---- */
+/* ---- time ---- */
 
-static enum err set_time(struct maker *m, struct task *t)
+static enum err task_make_set_time(struct task_maker *m, struct task *t)
 {
     const struct task_body *b = &m->b;
     if (b->has.run_at && b->has.scheduled_at)
         return error_field(m->e, "scheduled_at", "is another name of run_at; give one of the two");
     if (b->has.delay && (b->has.run_at || b->has.scheduled_at))
-        return error_field(m->e, "delay", "can not stand beside run_at; give one of the two");
+        return error_field(m->e, "delay", "can not be given together with run_at; give one of the two");
     bool named = b->has.delay || b->has.run_at || b->has.scheduled_at;
     if (m->current && !named)
         return ERR_OK;
@@ -95,11 +96,11 @@ static enum err set_time(struct maker *m, struct task *t)
 
 /* ---- retries ---- */
 
-static enum err set_retry(struct maker *m, struct task *t)
+static enum err task_make_set_retry(struct task_maker *m, struct task *t)
 {
     struct retry_body *r = &m->b.retry;
     if (m->b.has.max_retries && r->has.max_attempts)
-        return error_field(m->e, "max_retries", "is retry.max_attempts less one; give one of the two");
+        return error_field(m->e, "max_retries", "means retry.max_attempts - 1; give one of the two");
     if (m->b.has.max_retries)
         r->max_attempts = m->b.max_retries + 1;
     if (!r->has.max_delay_ms)
@@ -120,18 +121,18 @@ static enum err set_retry(struct maker *m, struct task *t)
     return ERR_OK;
 }
 
-/* ---- the target ---- */
+/* ---- target ---- */
 
-static enum err set_short_target(struct maker *m, struct task *t)
+static enum err task_make_set_short_target(struct task_maker *m, struct task *t)
 {
     if (target_from_short(m->b.payload, m->b.text.payload, m->a, &t->target_config, m->e))
         return error_in(m->e, "payload");
     t->target = TARGET_HTTP;
-    t->payload = (struct str){ NULL, 0 }; /* it was all about the target */
+    t->payload = (struct str){ NULL, 0 }; /* the whole payload described the target */
     return ERR_OK;
 }
 
-static enum err check_target_kind(struct maker *m, enum target_kind kind)
+static enum err task_make_check_target_kind(struct task_maker *m, enum target_kind kind)
 {
     if (kind == TARGET_HTTP || kind == TARGET_MESSAGE || kind == TARGET_WORKER || kind == TARGET_NOOP)
         return ERR_OK;
@@ -140,8 +141,8 @@ static enum err check_target_kind(struct maker *m, enum target_kind kind)
                        target_kind_name(kind));
 }
 
-/* The timeout that a stored config brings along; 0: none. */
-static int64_t own_timeout(struct str config)
+/* The timeout in a stored target_config; 0: none. */
+static int64_t task_make_config_timeout(struct str config)
 {
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     if (config.n == 0 || json_parse(config, &doc, NULL))
@@ -149,11 +150,11 @@ static int64_t own_timeout(struct str config)
     return json_integer_value(json_object_get(doc.root, "timeout_ms"));
 }
 
-/* The config's timeout wins; in an edit it must be changed where it stands. */
-static enum err set_timeout(struct maker *m, int64_t config_ms, struct task *t)
+/* The timeout of the config wins. In an edit it must be changed in the config. */
+static enum err task_make_set_timeout(struct task_maker *m, int64_t config_ms, struct task *t)
 {
     const struct task_body *b = &m->b;
-    int64_t old_ms = m->current ? own_timeout(m->current->target_config) : 0;
+    int64_t old_ms = m->current ? task_make_config_timeout(m->current->target_config) : 0;
     if (old_ms && !b->has.target_config && b->has.timeout)
         return error_field(m->e, "timeout_ms", "is set by target_config.timeout_ms; change it there");
     if (config_ms)
@@ -165,11 +166,11 @@ static enum err set_timeout(struct maker *m, int64_t config_ms, struct task *t)
     return ERR_OK;
 }
 
-static enum err set_target(struct maker *m, struct task *t)
+static enum err task_make_set_target(struct task_maker *m, struct task *t)
 {
     const struct task_body *b = &m->b;
     enum target_kind kind = (enum target_kind)b->target;
-    if (check_target_kind(m, kind))
+    if (task_make_check_target_kind(m, kind))
         return ERR_INVALID;
     bool is_new_kind = !m->current || kind != t->target;
     if (kind == TARGET_HTTP && is_new_kind && !b->has.target_config)
@@ -185,18 +186,18 @@ static enum err set_target(struct maker *m, struct task *t)
         t->target_config = b->text.target_config;
     else if (is_new_kind)
         t->target_config = (struct str){ NULL, 0 };
-    return set_timeout(m, timeout_ms, t);
+    return task_make_set_timeout(m, timeout_ms, t);
 }
 
-static enum err set_any_target(struct maker *m, struct task *t)
+static enum err task_make_set_any_target(struct task_maker *m, struct task *t)
 {
     const struct task_body *b = &m->b;
     t->payload = b->text.payload;
     if (m->current || b->has.target || b->has.target_config)
-        return set_target(m, t);
+        return task_make_set_target(m, t);
     if (target_is_short(b->payload)) {
         t->timeout_ms = b->timeout_ms;
-        return set_short_target(m, t);
+        return task_make_set_short_target(m, t);
     }
     return error_field(m->e, "target_config",
                        "is required: {\"url\": \"https://…\"}, or a target_type that needs none");
@@ -204,8 +205,8 @@ static enum err set_any_target(struct maker *m, struct task *t)
 
 /* ---- the row ---- */
 
-/* What nothing here decides by is kept as one object. */
-static enum err set_extra(struct maker *m, struct task *t)
+/* Fields that Belfry stores but does not use are kept as one object. */
+static enum err task_make_set_extra(struct task_maker *m, struct task *t)
 {
     struct str metadata = m->b.text.metadata;
     t->extra = (struct str){ NULL, 0 };
@@ -222,44 +223,44 @@ static enum err set_extra(struct maker *m, struct task *t)
     return ERR_OK;
 }
 
-static enum err check_size(struct maker *m, const struct task *t)
+static enum err task_make_check_size(struct task_maker *m, const struct task *t)
 {
     size_t size = t->payload.n + t->target_config.n;
-    bool named = !m->current || m->b.has.payload || m->b.has.target_config; /* else it was let in before */
+    bool named = !m->current || m->b.has.payload || m->b.has.target_config; /* otherwise it was accepted before */
     if (!named || !m->c->payload_bytes || size <= (size_t)m->c->payload_bytes)
         return ERR_OK;
-    error_set(m->e, ERR_LIMIT, "is %lld for this tenant, and payload and target_config have %zu",
+    error_set(m->e, ERR_LIMIT, "is %lld for this tenant, and payload and target_config together have %zu",
               (long long)m->c->payload_bytes, size);
     return error_in(m->e, "payload_bytes");
 }
 
-static enum err make(struct maker *m, struct task *t)
+static enum err task_make_row(struct task_maker *m, struct task *t)
 {
     const struct task_body *b = &m->b;
-    if (find_kind(m, t) || check_belongings(m, t->kind))
+    if (task_make_find_kind(m, t) || task_make_check_kind_fields(m, t->kind))
         return ERR_INVALID;
     t->name = b->name;
     t->task_type = b->task_type;
     t->queue = b->queue;
     t->priority = (int)b->priority;
     t->delivery = (enum delivery)b->delivery;
-    enum err rc = set_retry(m, t);
+    enum err rc = task_make_set_retry(m, t);
     if (rc == ERR_OK)
         rc = task_set_conflicts(b, m->current, t, m->e);
     if (rc == ERR_OK)
-        rc = set_any_target(m, t);
+        rc = task_make_set_any_target(m, t);
     if (rc == ERR_OK)
         rc = task_set_needs(b, m->a, t, m->e);
     if (rc == ERR_OK)
         rc = task_check_fleet(m->current, t, m->c, m->e);
     if (rc == ERR_OK)
-        rc = check_size(m, t);
+        rc = task_make_check_size(m, t);
     if (rc == ERR_OK)
-        rc = set_extra(m, t);
+        rc = task_make_set_extra(m, t);
     if (rc == ERR_OK && t->kind == TASK_RECURRING)
         rc = task_set_schedule(b, m->current, m->c, t, m->e);
     else if (rc == ERR_OK)
-        rc = set_time(m, t);
+        rc = task_make_set_time(m, t);
     return rc;
 }
 
@@ -267,7 +268,7 @@ enum err task_from_json(const struct json_doc *body, const struct task_context *
                         struct error *e)
 {
     struct error why = { 0 };
-    struct maker m = { .c = c, .b = task_body_default, .a = a, .e = &why };
+    struct task_maker m = { .c = c, .b = task_body_default, .a = a, .e = &why };
     struct task t = {
         .id = c->id,
         .tenant = c->tenant,
@@ -278,7 +279,7 @@ enum err task_from_json(const struct json_doc *body, const struct task_context *
     };
     enum err rc = task_body_read(body, &m.b, a, &why);
     if (rc == ERR_OK)
-        rc = make(&m, &t);
+        rc = task_make_row(&m, &t);
     if (rc == ERR_OK && !task_copy(a, &t, ret))
         rc = error_no_room(&why);
     if (rc && e)
@@ -286,9 +287,9 @@ enum err task_from_json(const struct json_doc *body, const struct task_context *
     return rc;
 }
 
-/* ---- an edit ---- */
+/* ---- edits ---- */
 
-static struct task_body body_of(const struct task *t)
+static struct task_body task_make_body_of(const struct task *t)
 {
     struct task_body b = task_body_default;
     const struct schedule *s = &t->schedule;
@@ -336,27 +337,30 @@ static struct task_body body_of(const struct task *t)
     return b;
 }
 
-static struct str metadata_of(const struct task *t)
+static struct str task_make_metadata_of(const struct task *t)
 {
     struct json_part part;
     bool found = json_parts(t->extra, &part, 1) && json_part_is(&part, "metadata");
     return found ? part.text : (struct str){ NULL, 0 };
 }
 
-static enum err check_may_change(const struct task *t, int64_t now_ms, struct error *e)
+static enum err task_make_check_may_change(const struct task *t, int64_t now_ms, struct error *e)
 {
     enum task_state state = task_shown_state(t, now_ms);
     if (t->deleted)
-        return error_set(e, ERR_NOT_FOUND, "was deleted");
+        return error_set(e, ERR_NOT_FOUND, "the task was deleted");
     if (state == TASK_RUNNING)
-        return error_set(e, ERR_CONFLICT, "is RUNNING and can not be changed; wait for it to end, or cancel it");
+        return error_set(e, ERR_CONFLICT,
+                         "the task is RUNNING and can not be changed; wait for it to end, or cancel it");
     if (task_is_final(state) && state != TASK_FAILED)
-        return error_set(e, ERR_CONFLICT, "is %s and can not be changed; create a new task", task_state_name(state));
+        return error_set(e, ERR_CONFLICT, "the task is %s and can not be changed; create a new task",
+                         task_state_name(state));
     return ERR_OK;
 }
 
-/* What it waited for may be another now: it is asked anew at its time. */
-static void free_from_waiting(const struct task *before, struct task *t)
+/* If a BLOCKED task changed its concurrency key or its time, it no longer waits for the old slot. It becomes SCHEDULED,
+ * and asks for a slot again when it is due. */
+static void task_make_unblock(const struct task *before, struct task *t)
 {
     bool same = str_eq(before->concurrency_key, t->concurrency_key) &&
                 before->concurrency_limit == t->concurrency_limit && before->due_ms == t->due_ms;
@@ -366,24 +370,24 @@ static void free_from_waiting(const struct task *before, struct task *t)
     t->waits_for = (struct str){ NULL, 0 };
 }
 
-static enum err patch(struct maker *m, const struct json_doc *body, struct task *t)
+static enum err task_make_patch(struct task_maker *m, const struct json_doc *body, struct task *t)
 {
-    if (check_may_change(t, m->c->now_ms, m->e))
+    if (task_make_check_may_change(t, m->c->now_ms, m->e))
         return m->e->code;
-    m->b = body_of(t);
-    m->b.text.metadata = metadata_of(t);
+    m->b = task_make_body_of(t);
+    m->b.text.metadata = task_make_metadata_of(t);
     enum err rc = task_body_read(body, &m->b, m->a, m->e);
     if (rc)
         return rc;
     t->version++;
     t->updated_ms = m->c->now_ms;
-    if (t->state == TASK_RUNNING) { /* claimed, but not fired: it comes back first */
+    if (t->state == TASK_RUNNING) { /* claimed, but not fired: the caller recalls it first */
         t->state = TASK_SCHEDULED;
         t->claim = (struct uuid){ 0 };
     }
-    rc = make(m, t);
+    rc = task_make_row(m, t);
     if (rc == ERR_OK)
-        free_from_waiting(m->current, t);
+        task_make_unblock(m->current, t);
     return rc;
 }
 
@@ -391,9 +395,9 @@ enum err task_patch_json(const struct task *current, const struct json_doc *body
                          struct arena *a, struct task *ret, bool *ret_reschedules, struct error *e)
 {
     struct error why = { 0 };
-    struct maker m = { .c = c, .current = current, .a = a, .e = &why };
+    struct task_maker m = { .c = c, .current = current, .a = a, .e = &why };
     struct task t = *current;
-    enum err rc = patch(&m, body, &t);
+    enum err rc = task_make_patch(&m, body, &t);
     if (rc == ERR_OK && !task_copy(a, &t, ret))
         rc = error_no_room(&why);
     if (rc == ERR_OK)

@@ -1,4 +1,4 @@
-/* What a task needs of the worker that runs it: labels, which are sorted and each there once, and room. */
+/* The needs of a task: the labels that a worker must have (stored sorted, without duplicates), CPU and memory. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -7,32 +7,32 @@
 
 enum { LABELS_TEXT = 2048 };
 
-static bool is_label(struct str s)
+static bool task_needs_is_label(struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i], lower = ascii_lower(c);
-        if (!(lower >= 'a' && lower <= 'z') && !is_digit(c) && !strchr("._:/=-", c))
+        char c = s.p[i];
+        if (!is_alpha(c) && !is_digit(c) && !strchr("._:/=-", c))
             return false;
     }
     return s.n > 0;
 }
 
-static int by_text(const void *a, const void *b)
+static int task_needs_compare_labels(const void *a, const void *b)
 {
     return str_cmp(*(const struct str *)a, *(const struct str *)b);
 }
 
-static enum err join_labels(const struct json_array *all, struct arena *a, struct str *ret, struct error *e)
+static enum err task_needs_join_labels(const struct json_array *all, struct arena *a, struct str *ret, struct error *e)
 {
     struct str *v = all->v;
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, LABELS_TEXT);
     if (all->n)
-        qsort(v, all->n, sizeof *v, by_text);
+        qsort(v, all->n, sizeof *v, task_needs_compare_labels);
     for (size_t i = 0; i < all->n; i++) {
-        if (!is_label(v[i]))
+        if (!task_needs_is_label(v[i]))
             return error_field(e, "requires",
-                               "has '" STR_FMT "', and a label is made of letters, digits and . _ : / = -",
+                               "has '" STR_FMT "', but a label may have only letters, digits and . _ : / = -",
                                STR_ARG(str_utf8_cut(v[i], 40)));
         if (i && str_eq(v[i], v[i - 1]))
             continue;
@@ -40,13 +40,13 @@ static enum err join_labels(const struct json_array *all, struct arena *a, struc
             buf_char(&text, ',');
         buf_add(&text, v[i]);
     }
-    return arena_str(a, buf_str(&text), ret) ? ERR_OK : error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+    return arena_str(a, buf_str(&text), ret) ? ERR_OK : error_no_room(e);
 }
 
 enum err task_set_needs(const struct task_body *b, struct arena *a, struct task *t, struct error *e)
 {
     t->requires = b->required;
-    if (b->has.requires && join_labels(&b->requires, a, &t->requires, e))
+    if (b->has.requires && task_needs_join_labels(&b->requires, a, &t->requires, e))
         return e->code;
     t->cpu_milli = (int64_t)llround(b->resources.cpu * 1000);
     t->memory_mb = b->resources.memory_mb;

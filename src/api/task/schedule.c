@@ -1,14 +1,14 @@
-/* When a recurring task fires, from its body: the schedule's fields judged together, and the rule that they make. A rule stands
- * on a zone and perhaps on a calendar, both of which may change or go while tasks name them: it is made anew each time. */
+/* The schedule of a recurring task: checks its fields together and makes its rule. A rule uses a time zone and perhaps
+ * a calendar. Both may change or be deleted while tasks name them, so the rule is made again for each use. */
 #include <assert.h>
 #include <stdio.h>
 
 #include "api/task/body.h"
 #include "core/task/spawn.h"
 
-static struct schedule schedule_of(const struct task_body *b)
+static struct schedule task_schedule_of(const struct task_body *b)
 {
-    /* The one that was named replaces the other. */
+    /* The one in the body replaces the other. */
     bool by_interval = b->has.interval || (b->interval_s && !b->has.cron);
     return (struct schedule){
         .cron = by_interval ? (struct str){ NULL, 0 } : b->cron,
@@ -29,7 +29,7 @@ static struct schedule schedule_of(const struct task_body *b)
 }
 
 /* Whether two schedules fire at different times. */
-static bool differs(const struct schedule *x, const struct schedule *y)
+static bool task_schedule_differs(const struct schedule *x, const struct schedule *y)
 {
     return !str_eq(x->cron, y->cron) || x->interval_ms != y->interval_ms || !str_eq(x->time_zone, y->time_zone) ||
            !str_eq(x->calendar, y->calendar) || x->calendar_policy != y->calendar_policy || x->gap != y->gap ||
@@ -37,7 +37,7 @@ static bool differs(const struct schedule *x, const struct schedule *y)
            x->spread_ms != y->spread_ms;
 }
 
-static enum err check_schedule(const struct task_body *b, const struct schedule *s, struct error *e)
+static enum err task_schedule_check(const struct task_body *b, const struct schedule *s, struct error *e)
 {
     if (!s->cron.n && !s->interval_ms)
         return error_field(e, "cron_expression", "or interval_seconds is required for a RECURRING task");
@@ -52,7 +52,8 @@ static enum err check_schedule(const struct task_body *b, const struct schedule 
     return ERR_OK;
 }
 
-static enum err refuse_endless_wait(const struct schedule *s, struct recurrence *rule, int64_t now_ms, struct error *e)
+static enum err task_schedule_refuse_never(const struct schedule *s, struct recurrence *rule, int64_t now_ms,
+                                           struct error *e)
 {
     rule->calendar = NULL;
     if (s->calendar.n && spawn_first(rule, now_ms) != INT64_MAX)
@@ -67,11 +68,11 @@ static enum err refuse_endless_wait(const struct schedule *s, struct recurrence 
 enum err task_set_schedule(const struct task_body *b, const struct task *current, const struct task_context *c,
                            struct task *t, struct error *e)
 {
-    struct schedule s = schedule_of(b);
-    if (check_schedule(b, &s, e))
+    struct schedule s = task_schedule_of(b);
+    if (task_schedule_check(b, &s, e))
         return ERR_INVALID;
-    /* A calendar that is named again may hold other days by now. */
-    bool same_times = current && !b->has.calendar && !differs(&s, &t->schedule);
+    /* If the body names the calendar again, its days may have changed: compute the times again. */
+    bool same_times = current && !b->has.calendar && !task_schedule_differs(&s, &t->schedule);
     t->schedule = s;
     if (same_times)
         return ERR_OK;
@@ -81,23 +82,23 @@ enum err task_set_schedule(const struct task_body *b, const struct task *current
         return e->code;
     int64_t first_ms = spawn_first(&rule, c->now_ms);
     if (first_ms == INT64_MAX)
-        return refuse_endless_wait(&s, &rule, c->now_ms, e);
+        return task_schedule_refuse_never(&s, &rule, c->now_ms, e);
     t->cursor_ms = t->due_ms = t->scheduled_ms = first_ms;
     return ERR_OK;
 }
 
 /* ---- the rule ---- */
 
-static enum err find_calendar(const struct task *t, struct catalog_cache *catalog, const struct calendar **ret,
-                              struct error *e)
+static enum err task_schedule_find_calendar(const struct task *t, struct catalog_cache *catalog,
+                                            const struct calendar **ret, struct error *e)
 {
     if (!t->schedule.calendar.n)
         return ERR_OK;
     if (!catalog)
-        return error_field(e, "calendar", "is none: there are no calendars here");
+        return error_field(e, "calendar", "can not be used: this server has no calendars");
     if (catalog_cache_calendar(catalog, t->tenant, t->schedule.calendar, ret, e) == ERR_OK)
         return ERR_OK;
-    e->code = ERR_INVALID; /* a field that says what is not so, not a thing that was asked for and is not there */
+    e->code = ERR_INVALID; /* a wrong value in a field of the body, not a missing resource */
     return ERR_INVALID;
 }
 
@@ -111,7 +112,7 @@ enum err task_rule(const struct task *t, struct zoneinfo *zones, struct catalog_
     if (rc)
         snprintf(why.field, sizeof why.field, "time_zone");
     else
-        rc = find_calendar(t, catalog, &base.calendar, &why);
+        rc = task_schedule_find_calendar(t, catalog, &base.calendar, &why);
     if (rc == ERR_OK)
         rc = schedule_rule(&t->schedule, t->id, base.zone, base.calendar, t->created_ms, ret, &why);
     if (rc && e)

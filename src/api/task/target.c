@@ -16,10 +16,10 @@ struct http_config {
 enum { NO_METHOD = -1, HEAD = 5 };
 static const char *const methods[] = { "GET", "POST", "PUT", "PATCH", "DELETE", [HEAD] = "HEAD", NULL };
 
-/* ---- the URL ---- */
+/* ---- URL ---- */
 
-/* The scheme's end, or 0. */
-static size_t after_scheme(struct str url)
+/* The end of the scheme, or 0. */
+static size_t target_scheme_end(struct str url)
 {
     static const struct str schemes[] = { { "http://", 7 }, { "https://", 8 } };
     for (size_t i = 0; i < array_count(schemes); i++)
@@ -28,7 +28,7 @@ static size_t after_scheme(struct str url)
     return 0;
 }
 
-static enum err check_url_bytes(struct str url, const char *field, struct error *e)
+static enum err target_check_url_bytes(struct str url, const char *field, struct error *e)
 {
     for (size_t i = 0; i < url.n; i++) {
         char shown[STR_CHAR_TEXT];
@@ -44,8 +44,8 @@ static enum err check_url_bytes(struct str url, const char *field, struct error 
     return ERR_OK;
 }
 
-/* host, host:port, [v6] or [v6]:port; the end of the host, or SIZE_MAX when its bracket is left open. */
-static size_t host_end(struct str authority)
+/* host, host:port, [v6] or [v6]:port → the end of the host. SIZE_MAX: a '[' without ']'. */
+static size_t target_host_end(struct str authority)
 {
     if (authority.n == 0 || authority.p[0] != '[')
         return str_find(authority, ':', 0);
@@ -53,11 +53,11 @@ static size_t host_end(struct str authority)
     return close == authority.n ? SIZE_MAX : close + 1;
 }
 
-static enum err check_authority(struct str authority, const char *field, struct error *e)
+static enum err target_check_authority(struct str authority, const char *field, struct error *e)
 {
     if (str_find(authority, '@', 0) < authority.n)
         return error_field(e, field, "must not hold a user or password; send them in a header");
-    size_t end = host_end(authority);
+    size_t end = target_host_end(authority);
     if (end == SIZE_MAX)
         return error_field(e, field, "has a '[' without its ']'");
     if (end == 0 || str_eq(str_sub(authority, 0, end), S("[]")))
@@ -69,22 +69,22 @@ static enum err check_authority(struct str authority, const char *field, struct 
     return ERR_OK;
 }
 
-static enum err check_url(struct str url, const char *field, struct error *e)
+static enum err target_check_url(struct str url, const char *field, struct error *e)
 {
-    if (check_url_bytes(url, field, e))
+    if (target_check_url_bytes(url, field, e))
         return ERR_INVALID;
-    size_t from = after_scheme(url);
+    size_t from = target_scheme_end(url);
     if (from == 0)
         return error_field(e, field, "must begin with http:// or https://");
     size_t to = from;
     while (to < url.n && url.p[to] != '/' && url.p[to] != '?' && url.p[to] != '#')
         to++;
-    return check_authority(str_sub(url, from, to), field, e);
+    return target_check_authority(str_sub(url, from, to), field, e);
 }
 
 /* ---- headers ---- */
 
-static enum err check_header(const char *name, json_t *v, struct error *e)
+static enum err target_check_header(const char *name, json_t *v, struct error *e)
 {
     struct error why;
     char field[sizeof why.field];
@@ -98,7 +98,7 @@ static enum err check_header(const char *name, json_t *v, struct error *e)
     return ERR_OK;
 }
 
-static bool is_given_before(json_t *headers, struct str name)
+static bool target_header_is_repeated(json_t *headers, struct str name)
 {
     const char *other;
     json_t *v;
@@ -111,7 +111,7 @@ static bool is_given_before(json_t *headers, struct str name)
     return false;
 }
 
-static enum err check_headers(json_t *headers, struct error *e)
+static enum err target_check_headers(json_t *headers, struct error *e)
 {
     if (!headers)
         return ERR_OK;
@@ -123,9 +123,9 @@ static enum err check_headers(json_t *headers, struct error *e)
     const char *name;
     json_t *v;
     json_object_foreach (headers, name, v) {
-        if (check_header(name, v, e))
+        if (target_check_header(name, v, e))
             return ERR_INVALID;
-        if (is_given_before(headers, str_from(name)))
+        if (target_header_is_repeated(headers, str_from(name)))
             return error_field(e, "headers", "'%s' is given twice: case makes no difference", name);
     }
     return ERR_OK;
@@ -150,25 +150,26 @@ static const struct json_field short_fields[] = {
 };
 /* clang-format on */
 
-static enum err check_body(const struct http_config *h, struct error *e)
+static enum err target_check_http_body(const struct http_config *h, struct error *e)
 {
-    return h->body && h->method == HEAD ? error_field(e, "body", "can not go with HEAD") : ERR_OK;
+    return h->body && h->method == HEAD ? error_field(e, "body", "can not be sent with HEAD; use another method")
+                                        : ERR_OK;
 }
 
-static enum err check_http(json_t *config, struct arena *a, int64_t *ret_timeout_ms, struct error *e)
+static enum err target_check_http(json_t *config, struct arena *a, int64_t *ret_timeout_ms, struct error *e)
 {
     struct http_config h = { .method = NO_METHOD };
     enum err rc = json_read(config, http_fields, array_count(http_fields), &h, a, e);
     if (rc)
         return rc;
-    if (check_url(h.url, "url", e) || check_headers(h.headers, e) || check_body(&h, e))
+    if (target_check_url(h.url, "url", e) || target_check_headers(h.headers, e) || target_check_http_body(&h, e))
         return ERR_INVALID;
     if (h.timeout_ms)
         *ret_timeout_ms = h.timeout_ms;
     return ERR_OK;
 }
 
-static enum err check_message(json_t *config, struct arena *a, int64_t *ret_timeout_ms, struct error *e)
+static enum err target_check_message(json_t *config, struct arena *a, int64_t *ret_timeout_ms, struct error *e)
 {
     struct message_target l;
     enum err rc = message_target_check(config, a, &l, e);
@@ -180,9 +181,9 @@ static enum err check_message(json_t *config, struct arena *a, int64_t *ret_time
 enum err target_check(enum target_kind kind, json_t *config, struct arena *a, int64_t *ret_timeout_ms, struct error *e)
 {
     if (kind == TARGET_HTTP)
-        return check_http(config, a, ret_timeout_ms, e);
+        return target_check_http(config, a, ret_timeout_ms, e);
     if (kind == TARGET_MESSAGE)
-        return check_message(config, a, ret_timeout_ms, e);
+        return target_check_message(config, a, ret_timeout_ms, e);
     return json_read(config, NULL, 0, NULL, a, e); /* WORKER, NOOP: {} */
 }
 
@@ -197,7 +198,7 @@ enum err target_from_short(json_t *payload, struct str text, struct arena *a, st
     enum err rc = json_read(payload, short_fields, array_count(short_fields), &h, a, e);
     if (rc)
         return rc;
-    if (check_url(h.url, "webhook_url", e) || check_body(&h, e))
+    if (target_check_url(h.url, "webhook_url", e) || target_check_http_body(&h, e))
         return ERR_INVALID;
     cleanup_with(buf_release) struct buf out;
     struct jw w;
@@ -217,6 +218,6 @@ enum err target_from_short(json_t *payload, struct str text, struct arena *a, st
     }
     jw_object_end(&w);
     if (out.full || !arena_str(a, buf_str(&out), ret))
-        return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+        return error_no_room(e);
     return ERR_OK;
 }

@@ -1,16 +1,17 @@
-/* Views. Fields that a task's kind does not have are left out; those that it has, but that are not there yet, are null. */
+/* Tasks as JSON. A field that the task's kind does not have is left out. A field that has no value yet is null. */
 #include "api/task/body.h"
 #include "core/sharing/slot.h"
 
-static void kv_raw(struct jw *w, const char *name, struct str v)
+static void task_view_kv_raw(struct jw *w, const char *name, struct str v)
 {
     jw_key(w, name);
     jw_raw(w, v);
 }
 
-/* The next occurrence is a row of its own from some seconds before its time on, and the cursor is past it then: the rule knows
- * better. Once the last has had its time, the task is about to end. */
-static int64_t next_occurrence(const struct task *t, const struct task_context *c)
+/* The next occurrence of a recurring task. It becomes a row of its own some seconds before its time, and the cursor is
+ * then past it: so the rule is asked, not the cursor. Once the last of max_runs has had its time there is none, and the
+ * task is about to end. */
+static int64_t task_view_next_occurrence(const struct task *t, const struct task_context *c)
 {
     struct recurrence rule;
     struct occurrence next;
@@ -27,20 +28,20 @@ bool task_next_execution(const struct task *t, const struct task_context *c, int
 {
     if (task_is_final(t->state) || t->state == TASK_PAUSED)
         return false;
-    int64_t at_ms = t->kind == TASK_RECURRING ? next_occurrence(t, c) : t->due_ms;
+    int64_t at_ms = t->kind == TASK_RECURRING ? task_view_next_occurrence(t, c) : t->due_ms;
     if (at_ms == INT64_MAX)
         return false;
     *ret_ms = at_ms;
     return true;
 }
 
-static void head(struct jw *w, const struct task *t, const struct task_context *c)
+static void task_view_head(struct jw *w, const struct task *t, const struct task_context *c)
 {
     jw_kv_uuid(w, "id", t->id);
     jw_kv_cstr(w, "status", task_state_name(task_shown_state(t, c->now_ms)));
 }
 
-static void next_execution(struct jw *w, const struct task *t, const struct task_context *c)
+static void task_view_next_execution(struct jw *w, const struct task *t, const struct task_context *c)
 {
     int64_t next_ms = 0;
     bool known = task_next_execution(t, c, &next_ms);
@@ -51,7 +52,7 @@ static void next_execution(struct jw *w, const struct task *t, const struct task
         jw_null(w);
 }
 
-static void dst_policy(struct jw *w, const struct schedule *s)
+static void task_view_dst_policy(struct jw *w, const struct schedule *s)
 {
     if (s->gap == DST_GAP_DEFAULT && s->repeat == DST_REPEAT_DEFAULT)
         return;
@@ -64,7 +65,7 @@ static void dst_policy(struct jw *w, const struct schedule *s)
     jw_object_end(w);
 }
 
-static void schedule(struct jw *w, const struct schedule *s)
+static void task_view_schedule(struct jw *w, const struct schedule *s)
 {
     if (s->cron.n)
         jw_kv_str(w, "cron_expression", s->cron);
@@ -75,7 +76,7 @@ static void schedule(struct jw *w, const struct schedule *s)
         jw_kv_str(w, "calendar", s->calendar);
         jw_kv_cstr(w, "calendar_policy", calendar_policy_names[s->calendar_policy]);
     }
-    dst_policy(w, s);
+    task_view_dst_policy(w, s);
     jw_kv_time_or_null(w, "start_time", s->start_ms);
     jw_kv_time_or_null(w, "end_date", s->end_ms == INT64_MAX ? 0 : s->end_ms);
     jw_key(w, "max_runs");
@@ -89,12 +90,12 @@ static void schedule(struct jw *w, const struct schedule *s)
     jw_kv_cstr(w, "overlap_policy", overlap_names[s->overlap]);
 }
 
-static void timing(struct jw *w, const struct task *t, const struct task_context *c)
+static void task_view_timing(struct jw *w, const struct task *t, const struct task_context *c)
 {
     if (t->kind == TASK_RECURRING) {
         jw_key(w, "run_at");
         jw_null(w);
-        schedule(w, &t->schedule);
+        task_view_schedule(w, &t->schedule);
     } else {
         jw_kv_time(w, "run_at", t->scheduled_ms);
     }
@@ -102,11 +103,11 @@ static void timing(struct jw *w, const struct task *t, const struct task_context
         jw_kv_uuid(w, "parent_id", t->parent);
         jw_kv_time(w, "scheduled_for", t->scheduled_ms);
     }
-    next_execution(w, t, c);
+    task_view_next_execution(w, t, c);
 }
 
-/* What it waits for while it is BLOCKED. */
-static void waiting(struct jw *w, const struct task *t)
+/* The slot that a BLOCKED task waits for. */
+static void task_view_waiting(struct jw *w, const struct task *t)
 {
     jw_key(w, "waiting_for");
     jw_object(w);
@@ -115,7 +116,7 @@ static void waiting(struct jw *w, const struct task *t)
     jw_object_end(w);
 }
 
-static void conflicts(struct jw *w, const struct task *t)
+static void task_view_conflicts(struct jw *w, const struct task *t)
 {
     int64_t expires_ms = task_expires_ms(t);
     if (t->concurrency_key.n) {
@@ -123,7 +124,7 @@ static void conflicts(struct jw *w, const struct task *t)
         jw_kv_i64(w, "concurrency_limit", t->concurrency_limit);
     }
     if (t->waits_for.n)
-        waiting(w, t);
+        task_view_waiting(w, t);
     if (t->dedupe_key.n) {
         jw_kv_str(w, "dedupe_key", t->dedupe_key);
         jw_kv_i64(w, "dedupe_window_seconds", t->dedupe_window_ms / 1000);
@@ -135,8 +136,8 @@ static void conflicts(struct jw *w, const struct task *t)
         jw_kv_time(w, "expires_at", expires_ms);
 }
 
-/* Of the worker that runs it. */
-static void needs(struct jw *w, const struct task *t)
+/* The needs that a worker must meet. */
+static void task_view_needs(struct jw *w, const struct task *t)
 {
     struct str rest = t->requires, label;
     if (t->requires.n) {
@@ -159,7 +160,7 @@ static void needs(struct jw *w, const struct task *t)
     jw_object_end(w);
 }
 
-static void retry(struct jw *w, const struct retry_policy *r)
+static void task_view_retry(struct jw *w, const struct retry_policy *r)
 {
     jw_key(w, "retry");
     jw_object(w);
@@ -169,22 +170,22 @@ static void retry(struct jw *w, const struct retry_policy *r)
     jw_kv_i64(w, "max_delay_ms", r->max_delay_ms);
     jw_kv_cstr(w, "jitter", jitter_names[r->jitter]);
     if (r->rules.n)
-        kv_raw(w, "rules", r->rules);
+        task_view_kv_raw(w, "rules", r->rules);
     jw_object_end(w);
 }
 
-static void target(struct jw *w, const struct task *t)
+static void task_view_target(struct jw *w, const struct task *t)
 {
     jw_kv_cstr(w, "target_type", target_kind_name(t->target));
-    kv_raw(w, "target_config", t->target_config.n ? t->target_config : S("{}"));
+    task_view_kv_raw(w, "target_config", t->target_config.n ? t->target_config : S("{}"));
     if (t->payload.n)
-        kv_raw(w, "payload", t->payload);
+        task_view_kv_raw(w, "payload", t->payload);
     struct json_part part;
     if (json_parts(t->extra, &part, 1) && json_part_is(&part, "metadata"))
-        kv_raw(w, "metadata", part.text);
+        task_view_kv_raw(w, "metadata", part.text);
 }
 
-static void progress(struct jw *w, const struct task *t)
+static void task_view_progress(struct jw *w, const struct task *t)
 {
     jw_kv_i64(w, "version", t->version);
     jw_kv_time(w, "created_at", t->created_ms);
@@ -198,7 +199,7 @@ static void progress(struct jw *w, const struct task *t)
     if (t->resolved_ms)
         jw_kv_time(w, "resolved_at", t->resolved_ms);
     if (t->resolution.n)
-        kv_raw(w, "resolution", t->resolution);
+        task_view_kv_raw(w, "resolution", t->resolution);
     if (t->kind != TASK_RECURRING)
         return;
     jw_kv_i64(w, "runs_count", t->runs_count);
@@ -208,20 +209,20 @@ static void progress(struct jw *w, const struct task *t)
 
 void task_members(struct jw *w, const struct task *t, const struct task_context *c)
 {
-    head(w, t, c);
+    task_view_head(w, t, c);
     jw_kv_cstr(w, "type", kind_names[t->kind]);
     jw_kv_str_or_null(w, "name", t->name);
     jw_kv_str_or_null(w, "task_type", t->task_type);
     jw_kv_str(w, "queue", t->queue);
     jw_kv_i64(w, "priority", t->priority);
-    timing(w, t, c);
-    conflicts(w, t);
+    task_view_timing(w, t, c);
+    task_view_conflicts(w, t);
     jw_kv_cstr(w, "delivery", delivery_names[t->delivery]);
     jw_kv_i64(w, "timeout_ms", t->timeout_ms);
-    retry(w, &t->retry);
-    needs(w, t);
-    target(w, t);
-    progress(w, t);
+    task_view_retry(w, &t->retry);
+    task_view_needs(w, t);
+    task_view_target(w, t);
+    task_view_progress(w, t);
 }
 
 void task_to_json(struct jw *w, const struct task *t, const struct task_context *c)
@@ -233,8 +234,8 @@ void task_to_json(struct jw *w, const struct task *t, const struct task_context 
 
 void task_brief_members(struct jw *w, const struct task *t, const struct task_context *c)
 {
-    head(w, t, c);
-    next_execution(w, t, c);
+    task_view_head(w, t, c);
+    task_view_next_execution(w, t, c);
 }
 
 void task_brief_to_json(struct jw *w, const struct task *t, const struct task_context *c)

@@ -1,11 +1,11 @@
-/* A path is cut at '.' and '[': each step goes one level down, by name or by index. */
+/* A path is split at '.' and '[': each step goes one level down, by name or by index. */
 #include "base/json/json.h"
 #include "base/rfc3339.h"
 
 enum { NAME_MAX_BYTES = 128 };
-#define EXACT_MAX 9007199254740992.0 /* up to 2^53 a double knows every whole number */
+#define EXACT_MAX 9007199254740992.0 /* 2^53: a double represents every integer up to it */
 
-static const json_t *member(const json_t *object, struct str name)
+static const json_t *json_at_member(const json_t *object, struct str name)
 {
     char text[NAME_MAX_BYTES];
     if (name.n >= sizeof text)
@@ -16,10 +16,10 @@ static const json_t *member(const json_t *object, struct str name)
 }
 
 /* step is "name", "name[2]" or "[2]". */
-static const json_t *step_down(const json_t *at, struct str step)
+static const json_t *json_at_step(const json_t *at, struct str step)
 {
     size_t bracket = str_find(step, '[', 0);
-    const json_t *found = bracket > 0 ? member(at, str_sub(step, 0, bracket)) : at;
+    const json_t *found = bracket > 0 ? json_at_member(at, str_sub(step, 0, bracket)) : at;
     struct str rest = str_sub(step, bracket, step.n), index;
     while (found && str_cut(&rest, ']', &index)) {
         int64_t i;
@@ -35,7 +35,7 @@ const json_t *json_at(const json_t *root, const char *path)
     const json_t *found = root;
     struct str rest = str_from(path), step;
     while (found && str_cut(&rest, '.', &step))
-        found = step_down(found, step);
+        found = json_at_step(found, step);
     return found;
 }
 

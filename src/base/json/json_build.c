@@ -1,4 +1,5 @@
-/* A parser by recursive descent. It never asks for a byte beyond the end, and whatever it is not sure of is NULL. */
+/* A recursive-descent parser. It never reads beyond the end of the text, and returns NULL for anything it cannot
+ * parse. */
 #include "base/json/json_build.h"
 
 #include <errno.h>
@@ -7,32 +8,27 @@
 
 #include "base/json/json_bytes.h"
 
-enum { INTEGER_DIGITS = 18 /* as many always fit */, NUMBER_MAX = 400 };
+enum { INTEGER_DIGITS = 18 /* always fit in an int64_t */, NUMBER_MAX = 400 };
 
-struct builder {
+struct json_builder {
     const char *at, *end;
     int depth;
     struct arena *a;
 };
 
-static json_t *build_value(struct builder *b);
+static json_t *json_build_value(struct json_builder *b);
 
-static bool is_space(char c)
+/* Skips blanks and returns the next byte without consuming it; '\0' at the end. */
+static char json_build_peek(struct json_builder *b)
 {
-    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
-}
-
-/* The next byte that is no blank, not yet taken; '\0' at the end. */
-static char peek(struct builder *b)
-{
-    while (b->at < b->end && is_space(*b->at))
+    while (b->at < b->end && json_is_space(*b->at))
         b->at++;
     return b->at < b->end ? *b->at : '\0';
 }
 
-static bool skip(struct builder *b, char c)
+static bool json_build_skip(struct json_builder *b, char c)
 {
-    if (peek(b) != c)
+    if (json_build_peek(b) != c)
         return false;
     b->at++;
     return true;
@@ -40,22 +36,22 @@ static bool skip(struct builder *b, char c)
 
 /* ---- strings ---- */
 
-static bool read_hex(struct builder *b, unsigned *ret)
+static bool json_build_read_hex(struct json_builder *b, unsigned *ret)
 {
     unsigned value = 0;
     if (b->end - b->at < 4)
         return false;
     for (int i = 0; i < 4; i++) {
-        char c = *b->at++, l = ascii_lower(c);
-        if (!is_digit(c) && !(l >= 'a' && l <= 'f'))
+        int digit = hex_value(*b->at++);
+        if (digit < 0)
             return false;
-        value = value * 16 + (unsigned)(is_digit(c) ? c - '0' : l - 'a' + 10);
+        value = value * 16 + (unsigned)digit;
     }
     *ret = value;
     return true;
 }
 
-static char *put_utf8(char *out, unsigned c)
+static char *json_build_put_utf8(char *out, unsigned c)
 {
     if (c < 0x80) {
         *out++ = (char)c;
@@ -69,31 +65,31 @@ static char *put_utf8(char *out, unsigned c)
     return out;
 }
 
-/* Behind "\u". NULL: a half of a pair. */
-static char *read_code_point(struct builder *b, char *out)
+/* Reads a code point after "\u". NULL: an unpaired surrogate or bad digits. */
+static char *json_build_read_code_point(struct json_builder *b, char *out)
 {
     unsigned c, low;
-    if (!read_hex(b, &c) || (c >= 0xDC00 && c < 0xE000))
+    if (!json_build_read_hex(b, &c) || (c >= 0xDC00 && c < 0xE000))
         return NULL;
     if (c >= 0xD800 && c < 0xDC00) {
         if (b->end - b->at < 6 || b->at[0] != '\\' || b->at[1] != 'u')
             return NULL;
         b->at += 2;
-        if (!read_hex(b, &low) || low < 0xDC00 || low >= 0xE000)
+        if (!json_build_read_hex(b, &low) || low < 0xDC00 || low >= 0xE000)
             return NULL;
         c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
     }
-    return put_utf8(out, c);
+    return json_build_put_utf8(out, c);
 }
 
-static char *read_escape(struct builder *b, char *out)
+static char *json_build_read_escape(struct json_builder *b, char *out)
 {
     static const char names[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
     if (b->at == b->end)
         return NULL;
     char c = *b->at++;
     if (c == 'u')
-        return read_code_point(b, out);
+        return json_build_read_code_point(b, out);
     const char *found = memchr(names, c, sizeof names - 1);
     if (!found)
         return NULL;
@@ -101,8 +97,9 @@ static char *read_escape(struct builder *b, char *out)
     return out + 1;
 }
 
-/* No escape is shorter than what it stands for: the rest of the text is room enough, up to the first quote that may end it. */
-static bool read_escaped(struct builder *b, const char *from, struct str *ret)
+/* Decodes a string with escapes. An escape is never shorter than the bytes it stands for, so the source's length up to
+ * the closing quote is enough room. */
+static bool json_build_read_escaped(struct json_builder *b, const char *from, struct str *ret)
 {
     const char *close = from;
     while (close < b->end && *close != '"')
@@ -119,7 +116,7 @@ static bool read_escaped(struct builder *b, const char *from, struct str *ret)
         if (stop == b->end || *stop == '"')
             break;
         b->at++;
-        out = *stop == '\\' ? read_escape(b, out) : NULL;
+        out = *stop == '\\' ? json_build_read_escape(b, out) : NULL;
         if (!out)
             return false;
     }
@@ -127,26 +124,26 @@ static bool read_escaped(struct builder *b, const char *from, struct str *ret)
     return b->at++ < b->end;
 }
 
-/* At its opening quote. */
-static bool read_string(struct builder *b, struct str *ret)
+/* b->at is at the opening quote. */
+static bool json_build_read_string(struct json_builder *b, struct str *ret)
 {
     const char *from = ++b->at;
     b->at = json_plain_end(from, b->end);
     if (b->at < b->end && *b->at == '\\')
-        return read_escaped(b, from, ret);
+        return json_build_read_escaped(b, from, ret);
     *ret = (struct str){ from, (size_t)(b->at - from) };
     return b->at < b->end && *b->at++ == '"';
 }
 
-static json_t *build_string(struct builder *b)
+static json_t *json_build_string(struct json_builder *b)
 {
     struct str s;
-    return read_string(b, &s) ? json_stringn_nocheck(s.p, s.n) : NULL;
+    return json_build_read_string(b, &s) ? json_stringn_nocheck(s.p, s.n) : NULL;
 }
 
-/* ---- numbers and words ---- */
+/* ---- numbers and literals ---- */
 
-static bool skip_digits(struct builder *b)
+static bool json_build_skip_digits(struct json_builder *b)
 {
     const char *from = b->at;
     while (b->at < b->end && is_digit(*b->at))
@@ -154,11 +151,11 @@ static bool skip_digits(struct builder *b)
     return b->at > from;
 }
 
-/* Behind the whole part: 0 nothing more, 1 a fraction or an exponent, -1 a broken one. */
-static int skip_fraction(struct builder *b)
+/* Skips a fraction and an exponent. Returns 0 if there is neither, 1 if there is one, -1 if it is malformed. */
+static int json_build_skip_fraction(struct json_builder *b)
 {
     bool fraction = b->at < b->end && *b->at == '.';
-    if (fraction && (b->at++, !skip_digits(b)))
+    if (fraction && (b->at++, !json_build_skip_digits(b)))
         return -1;
     bool exponent = b->at < b->end && (*b->at == 'e' || *b->at == 'E');
     if (!exponent)
@@ -166,10 +163,10 @@ static int skip_fraction(struct builder *b)
     b->at++;
     if (b->at < b->end && (*b->at == '+' || *b->at == '-'))
         b->at++;
-    return skip_digits(b) ? 1 : -1;
+    return json_build_skip_digits(b) ? 1 : -1;
 }
 
-static json_t *integer_of(struct str s)
+static json_t *json_build_integer(struct str s)
 {
     char text[NUMBER_MAX + 1];
     bool minus = s.p[0] == '-';
@@ -186,7 +183,7 @@ static json_t *integer_of(struct str s)
     return json_integer(minus ? -i : i);
 }
 
-static json_t *real_of(struct str s)
+static json_t *json_build_real(struct str s)
 {
     char text[NUMBER_MAX + 1];
     memcpy(text, s.p, s.n);
@@ -195,21 +192,21 @@ static json_t *real_of(struct str s)
     return isinf(d) ? NULL : json_real(d);
 }
 
-static json_t *build_number(struct builder *b)
+static json_t *json_build_number(struct json_builder *b)
 {
     const char *from = b->at;
     b->at += *from == '-';
     const char *whole = b->at;
-    if (!skip_digits(b) || (*whole == '0' && b->at - whole > 1))
+    if (!json_build_skip_digits(b) || (*whole == '0' && b->at - whole > 1))
         return NULL;
-    int more = skip_fraction(b);
+    int more = json_build_skip_fraction(b);
     struct str s = { from, (size_t)(b->at - from) };
     if (more < 0 || s.n > NUMBER_MAX)
         return NULL;
-    return more ? real_of(s) : integer_of(s);
+    return more ? json_build_real(s) : json_build_integer(s);
 }
 
-static json_t *build_word(struct builder *b, struct str word, json_t *means)
+static json_t *json_build_word(struct json_builder *b, struct str word, json_t *means)
 {
     if (b->end - b->at < (ptrdiff_t)word.n || memcmp(b->at, word.p, word.n) != 0)
         return NULL;
@@ -219,12 +216,13 @@ static json_t *build_word(struct builder *b, struct str word, json_t *means)
 
 /* ---- objects and arrays ---- */
 
-static bool add_member(struct builder *b, json_t *object) // NOLINT(misc-no-recursion)
+static bool json_build_add_member(struct json_builder *b, json_t *object) // NOLINT(misc-no-recursion)
 {
     struct str key;
-    if (peek(b) != '"' || !read_string(b, &key) || memchr(key.p, '\0', key.n) || !skip(b, ':'))
+    if (json_build_peek(b) != '"' || !json_build_read_string(b, &key) || memchr(key.p, '\0', key.n) ||
+        !json_build_skip(b, ':'))
         return false;
-    json_t *value = build_value(b);
+    json_t *value = json_build_value(b);
     size_t before = json_object_size(object);
     if (!value)
         return false;
@@ -234,61 +232,61 @@ static bool add_member(struct builder *b, json_t *object) // NOLINT(misc-no-recu
     struct str copy;
     int failed = !arena_str(b->a, key, &copy) || json_object_set_new_nocheck(object, copy.p, value);
 #endif
-    return !failed && json_object_size(object) > before; /* else the key was there already */
+    return !failed && json_object_size(object) > before; /* else the key is a duplicate */
 }
 
-static bool add_element(struct builder *b, json_t *array) // NOLINT(misc-no-recursion)
+static bool json_build_add_element(struct json_builder *b, json_t *array) // NOLINT(misc-no-recursion)
 {
-    json_t *value = build_value(b);
+    json_t *value = json_build_value(b);
     return value && json_array_append_new(array, value) == 0;
 }
 
-static bool fill(struct builder *b, json_t *into, char close, // NOLINT(misc-no-recursion)
-                 bool (*add)(struct builder *b, json_t *into))
+static bool json_build_fill(struct json_builder *b, json_t *into, char close, // NOLINT(misc-no-recursion)
+                            bool (*add)(struct json_builder *b, json_t *into))
 {
     b->at++;
     if (!into || b->depth-- == 0)
         return false;
-    bool more = peek(b) != close;
+    bool more = json_build_peek(b) != close;
     while (more) {
         if (!add(b, into))
             return false;
-        more = skip(b, ',');
+        more = json_build_skip(b, ',');
     }
     b->depth++;
-    return skip(b, close);
+    return json_build_skip(b, close);
 }
 
-/* At its bracket. */
-static json_t *build_many(struct builder *b, json_t *into, char close, // NOLINT(misc-no-recursion)
-                          bool (*add)(struct builder *b, json_t *into))
+/* b->at is at the opening bracket. */
+static json_t *json_build_container(struct json_builder *b, json_t *into, char close, // NOLINT(misc-no-recursion)
+                                    bool (*add)(struct json_builder *b, json_t *into))
 {
-    if (fill(b, into, close, add))
+    if (json_build_fill(b, into, close, add))
         return into;
     json_decref(into);
     return NULL;
 }
 
-/* As deep as depth_max allows. */
-static json_t *build_value(struct builder *b) // NOLINT(misc-no-recursion)
+/* Recursion is limited by depth_max. */
+static json_t *json_build_value(struct json_builder *b) // NOLINT(misc-no-recursion)
 {
-    char c = peek(b);
+    char c = json_build_peek(b);
     switch (c) {
-    case '"': return build_string(b);
-    case '{': return build_many(b, json_object(), '}', add_member);
-    case '[': return build_many(b, json_array(), ']', add_element);
-    case 't': return build_word(b, S("true"), json_true());
-    case 'f': return build_word(b, S("false"), json_false());
-    case 'n': return build_word(b, S("null"), json_null());
-    default: return c == '-' || is_digit(c) ? build_number(b) : NULL;
+    case '"': return json_build_string(b);
+    case '{': return json_build_container(b, json_object(), '}', json_build_add_member);
+    case '[': return json_build_container(b, json_array(), ']', json_build_add_element);
+    case 't': return json_build_word(b, S("true"), json_true());
+    case 'f': return json_build_word(b, S("false"), json_false());
+    case 'n': return json_build_word(b, S("null"), json_null());
+    default: return c == '-' || is_digit(c) ? json_build_number(b) : NULL;
     }
 }
 
 json_t *json_build(struct str text, int depth_max, struct arena *a)
 {
-    struct builder b = { .at = text.p, .end = text.p + text.n, .depth = depth_max, .a = a };
-    json_t *root = build_value(&b);
-    if (root && peek(&b) == '\0' && b.at == b.end)
+    struct json_builder b = { .at = text.p, .end = text.p + text.n, .depth = depth_max, .a = a };
+    json_t *root = json_build_value(&b);
+    if (root && json_build_peek(&b) == '\0' && b.at == b.end)
         return root;
     json_decref(root);
     return NULL;

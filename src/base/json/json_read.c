@@ -1,5 +1,5 @@
-/* Reading by table: one small reader a kind. Where we are is a chain of places on the stack, written out only when there is
- * something to refuse; it is as deep as the table, which is ours. */
+/* Reads JSON by table, with one small function per kind. The current path is a linked list of json_place on the stack,
+ * as deep as the table. It is written out only for an error. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -9,33 +9,34 @@
 #include "base/rfc3339.h"
 #include "base/sentence.h"
 
-enum { STRING_MAX = 65536, ARRAY_MAX = 10000, FIELDS_MAX = 64, NAME_SHOWN = 96 /* a user may have chosen it */ };
+enum { STRING_MAX = 65536, ARRAY_MAX = 10000, FIELDS_MAX = 64, NAME_SHOWN = 96 /* a user may choose the name */ };
 
-struct place {
-    const struct place *up; /* NULL: the root */
-    const char *name;       /* NULL: an element of an array */
+struct json_place {
+    const struct json_place *up; /* NULL: the root */
+    const char *name;            /* NULL: an element of an array */
     size_t index;
 };
 
-struct reader {
+struct json_reader {
     struct arena *a;
     struct error *e;
 };
 
-typedef enum err read_kind(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into);
+typedef enum err json_read_fn(struct json_reader *r, const struct json_place *at, const struct json_field *f, json_t *v,
+                              void *into);
 
-static void write_path(const struct place *at, struct buf *out)
+static void json_read_write_path(const struct json_place *at, struct buf *out)
 {
     if (at->up)
-        write_path(at->up, out);
+        json_read_write_path(at->up, out);
     if (at->name)
         buf_printf(out, "%s" STR_FMT, out->n ? "." : "", STR_ARG(str_utf8_cut(str_from(at->name), NAME_SHOWN)));
     else if (at->up)
         buf_printf(out, "[%zu]", at->index);
 }
 
-__attribute__((format(printf, 3, 4))) static enum err refuse(struct reader *r, const struct place *at, const char *fmt,
-                                                             ...)
+__attribute__((format(printf, 3, 4))) static enum err
+json_read_refuse(struct json_reader *r, const struct json_place *at, const char *fmt, ...)
 {
     if (!r->e)
         return ERR_INVALID;
@@ -46,20 +47,20 @@ __attribute__((format(printf, 3, 4))) static enum err refuse(struct reader *r, c
     va_end(args);
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, 4096);
-    write_path(at, &path);
+    json_read_write_path(at, &path);
     return error_field(r->e, buf_cstr(&path), "%s", text);
 }
 
-/* The document is larger than its caller allows; the path says where that showed. */
-static enum err json_no_room(struct reader *r, const struct place *at)
+/* The arena is full: the field is the path at which that happened. */
+static enum err json_read_no_room(struct json_reader *r, const struct json_place *at)
 {
-    (void)refuse(r, at, "does not fit in the memory allowed");
+    (void)json_read_refuse(r, at, "does not fit in the memory allowed");
     if (r->e)
         r->e->code = ERR_LIMIT;
     return ERR_LIMIT;
 }
 
-static const char *type_text(const json_t *v)
+static const char *json_type_text(const json_t *v)
 {
     switch (json_typeof(v)) {
     case JSON_OBJECT: return "an object";
@@ -74,18 +75,19 @@ static const char *type_text(const json_t *v)
     return "null";
 }
 
-static enum err wrong_type(struct reader *r, const struct place *at, const char *expected, const json_t *v)
+static enum err json_read_refuse_type(struct json_reader *r, const struct json_place *at, const char *expected,
+                                      const json_t *v)
 {
-    return refuse(r, at, "must be %s, not %s", expected, type_text(v));
+    return json_read_refuse(r, at, "must be %s, not %s", expected, json_type_text(v));
 }
 
-static struct str string_of(const json_t *v)
+static struct str json_string_of(const json_t *v)
 {
     return (struct str){ json_string_value(v), json_string_length(v) };
 }
 
-/* A row's bounds, or the type's own where it gives none. */
-static struct range bounds(const struct json_field *f, int64_t least, int64_t most)
+/* A row's bounds, or the type's own bounds if it has none. */
+static struct range json_read_bounds(const struct json_field *f, int64_t least, int64_t most)
 {
     assert(f->min <= f->max);
     bool none = f->min == 0 && f->max == 0;
@@ -98,67 +100,72 @@ static struct range bounds(const struct json_field *f, int64_t least, int64_t mo
     };
 }
 
-static enum err read_bool(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into)
+static enum err json_read_bool(struct json_reader *r, const struct json_place *at, const struct json_field *f,
+                               json_t *v, void *into)
 {
     (void)f;
     if (!json_is_boolean(v))
-        return wrong_type(r, at, "true or false", v);
+        return json_read_refuse_type(r, at, "true or false", v);
     *(bool *)into = json_is_true(v);
     return ERR_OK;
 }
 
-static enum err read_i64(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into)
+static enum err json_read_i64(struct json_reader *r, const struct json_place *at, const struct json_field *f, json_t *v,
+                              void *into)
 {
     if (json_is_real(v))
-        return refuse(r, at, "must be a whole number, without fraction or exponent");
+        return json_read_refuse(r, at, "must be a whole number, without fraction or exponent");
     if (!json_is_integer(v))
-        return wrong_type(r, at, "a number", v);
-    struct range range = bounds(f, INT64_MIN, INT64_MAX);
+        return json_read_refuse_type(r, at, "a number", v);
+    struct range range = json_read_bounds(f, INT64_MIN, INT64_MAX);
     int64_t i = json_integer_value(v);
     if (i < range.min || i > range.max) {
         char text[RANGE_TEXT];
         range_text(range, text);
-        return refuse(r, at, "must be %s, not %lld", text, (long long)i);
+        return json_read_refuse(r, at, "must be %s, not %lld", text, (long long)i);
     }
     *(int64_t *)into = i;
     return ERR_OK;
 }
 
-static enum err read_f64(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into)
+static enum err json_read_f64(struct json_reader *r, const struct json_place *at, const struct json_field *f, json_t *v,
+                              void *into)
 {
     if (!json_is_number(v))
-        return wrong_type(r, at, "a number", v);
+        return json_read_refuse_type(r, at, "a number", v);
     double d = json_number_value(v);
     bool bounded = f->min != 0 || f->max != 0;
     char text[RANGE_TEXT];
-    range_text(bounds(f, INT64_MIN, INT64_MAX), text);
+    range_text(json_read_bounds(f, INT64_MIN, INT64_MAX), text);
     if (bounded && (d < (double)f->min || d > (double)f->max))
-        return refuse(r, at, "must be %s, not %g", text, d);
+        return json_read_refuse(r, at, "must be %s, not %g", text, d);
     *(double *)into = d;
     return ERR_OK;
 }
 
-static enum err read_str(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into)
+static enum err json_read_str(struct json_reader *r, const struct json_place *at, const struct json_field *f, json_t *v,
+                              void *into)
 {
     if (!json_is_string(v))
-        return wrong_type(r, at, "a string", v);
-    struct str s = string_of(v);
-    struct range range = bounds(f, 0, INT64_MAX);
+        return json_read_refuse_type(r, at, "a string", v);
+    struct str s = json_string_of(v);
+    struct range range = json_read_bounds(f, 0, INT64_MAX);
     if (!f->max)
         range.max = STRING_MAX;
     if (s.n == 0 && range.min == 1)
-        return refuse(r, at, "must not be empty");
+        return json_read_refuse(r, at, "must not be empty");
     if ((int64_t)s.n < range.min || (int64_t)s.n > range.max) {
         char text[RANGE_TEXT];
         range_text(range, text);
-        return refuse(r, at, "must be %s bytes long, not %zu", text, s.n);
+        return json_read_refuse(r, at, "must be %s bytes long, not %zu", text, s.n);
     }
     if (str_find(s, '\0', 0) < s.n)
-        return refuse(r, at, "must not contain a NUL character");
-    return arena_str(r->a, s, into) ? ERR_OK : json_no_room(r, at);
+        return json_read_refuse(r, at, "must not contain a NUL character");
+    return arena_str(r->a, s, into) ? ERR_OK : json_read_no_room(r, at);
 }
 
-static enum err refuse_enum(struct reader *r, const struct place *at, const struct json_field *f, struct str s)
+static enum err json_read_refuse_enum(struct json_reader *r, const struct json_place *at, const struct json_field *f,
+                                      struct str s)
 {
     cleanup_with(buf_release) struct buf known;
     buf_init(&known, sizeof(struct error));
@@ -167,54 +174,57 @@ static enum err refuse_enum(struct reader *r, const struct place *at, const stru
             buf_printf(&known, "%s%s", known.n ? ", " : "", f->names[i]);
     char given[QUOTE_TEXT];
     quote_text(s, given);
-    return refuse(r, at, "must be one of %s, not %s", buf_cstr(&known), given);
+    return json_read_refuse(r, at, "must be one of %s, not %s", buf_cstr(&known), given);
 }
 
-static enum err read_enum(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into)
+static enum err json_read_enum(struct json_reader *r, const struct json_place *at, const struct json_field *f,
+                               json_t *v, void *into)
 {
     if (!json_is_string(v))
-        return wrong_type(r, at, "a string", v);
-    struct str s = string_of(v);
+        return json_read_refuse_type(r, at, "a string", v);
+    struct str s = json_string_of(v);
     for (int i = 0; f->names[i]; i++) {
         if (f->names[i][0] && str_eq(s, str_from(f->names[i]))) {
             *(int *)into = i;
             return ERR_OK;
         }
     }
-    return refuse_enum(r, at, f, s);
+    return json_read_refuse_enum(r, at, f, s);
 }
 
-static enum err read_time(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into)
+static enum err json_read_time(struct json_reader *r, const struct json_place *at, const struct json_field *f,
+                               json_t *v, void *into)
 {
     (void)f;
     if (!json_is_string(v))
-        return wrong_type(r, at, "a string", v);
+        return json_read_refuse_type(r, at, "a string", v);
     struct error why;
-    if (rfc3339_parse(string_of(v), into, &why))
-        return refuse(r, at, "%s", why.text);
+    if (rfc3339_parse(json_string_of(v), into, &why))
+        return json_read_refuse(r, at, "%s", why.text);
     return ERR_OK;
 }
 
-static enum err read_duration(struct reader *r, const struct place *at, const struct json_field *f, json_t *v,
-                              void *into)
+static enum err json_read_duration(struct json_reader *r, const struct json_place *at, const struct json_field *f,
+                                   json_t *v, void *into)
 {
     if (!json_is_string(v))
-        return wrong_type(r, at, "a string", v);
+        return json_read_refuse_type(r, at, "a string", v);
     struct error why;
     int64_t ms;
-    if (duration_parse(string_of(v), &ms, &why))
-        return refuse(r, at, "%s", why.text);
-    struct range range = bounds(f, 0, DURATION_MAX_MS);
+    if (duration_parse(json_string_of(v), &ms, &why))
+        return json_read_refuse(r, at, "%s", why.text);
+    struct range range = json_read_bounds(f, 0, DURATION_MAX_MS);
     char text[RANGE_TEXT], given[QUOTE_TEXT];
     range_text(range, text);
-    quote_text(string_of(v), given);
+    quote_text(json_string_of(v), given);
     if (ms < range.min || ms > range.max)
-        return refuse(r, at, "must be %s, not %s", text, given);
+        return json_read_refuse(r, at, "must be %s, not %s", text, given);
     *(int64_t *)into = ms;
     return ERR_OK;
 }
 
-static enum err read_raw(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into)
+static enum err json_read_raw(struct json_reader *r, const struct json_place *at, const struct json_field *f, json_t *v,
+                              void *into)
 {
     (void)r;
     (void)at;
@@ -223,42 +233,45 @@ static enum err read_raw(struct reader *r, const struct place *at, const struct 
     return ERR_OK;
 }
 
-static read_kind read_object, read_array;
+static json_read_fn json_read_object, json_read_array;
 
-static read_kind *const readers[] = {
-    [JSON_KIND_BOOL] = read_bool,         [JSON_KIND_I64] = read_i64,       [JSON_KIND_F64] = read_f64,
-    [JSON_KIND_STR] = read_str,           [JSON_KIND_ENUM] = read_enum,     [JSON_KIND_TIME] = read_time,
-    [JSON_KIND_DURATION] = read_duration, [JSON_KIND_OBJECT] = read_object, [JSON_KIND_ARRAY] = read_array,
-    [JSON_KIND_RAW] = read_raw,
+static json_read_fn *const readers[] = {
+    [JSON_KIND_BOOL] = json_read_bool,         [JSON_KIND_I64] = json_read_i64,
+    [JSON_KIND_F64] = json_read_f64,           [JSON_KIND_STR] = json_read_str,
+    [JSON_KIND_ENUM] = json_read_enum,         [JSON_KIND_TIME] = json_read_time,
+    [JSON_KIND_DURATION] = json_read_duration, [JSON_KIND_OBJECT] = json_read_object,
+    [JSON_KIND_ARRAY] = json_read_array,       [JSON_KIND_RAW] = json_read_raw,
 };
 
-static enum err read_value(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into)
+static enum err json_read_value(struct json_reader *r, const struct json_place *at, const struct json_field *f,
+                                json_t *v, void *into)
 {
     assert((size_t)f->kind < array_count(readers));
     return json_is_null(v) && f->nullable ? ERR_OK : readers[f->kind](r, at, f, v, into);
 }
 
-static enum err read_array(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into)
+static enum err json_read_array(struct json_reader *r, const struct json_place *at, const struct json_field *f,
+                                json_t *v, void *into)
 {
     assert(f->fields && f->count == 1 && f->size > 0 && f->fields->offset == 0);
     if (!json_is_array(v))
-        return wrong_type(r, at, "an array", v);
+        return json_read_refuse_type(r, at, "an array", v);
     size_t n = json_array_size(v);
-    struct range range = bounds(f, 0, INT64_MAX);
+    struct range range = json_read_bounds(f, 0, INT64_MAX);
     if (!f->max)
         range.max = ARRAY_MAX;
     char text[RANGE_TEXT];
     range_text(range, text);
     if (n == 0 && range.min == 1)
-        return refuse(r, at, "must not be empty");
+        return json_read_refuse(r, at, "must not be empty");
     if ((int64_t)n < range.min || (int64_t)n > range.max)
-        return refuse(r, at, "must have %s elements, not %zu", text, n);
+        return json_read_refuse(r, at, "must have %s elements, not %zu", text, n);
     char *elements = arena_zarray(r->a, n, f->size);
     if (!elements)
-        return json_no_room(r, at);
+        return json_read_no_room(r, at);
     for (size_t i = 0; i < n; i++) {
-        struct place here = { .up = at, .index = i };
-        enum err rc = read_value(r, &here, f->fields, json_array_get(v, i), elements + i * f->size);
+        struct json_place here = { .up = at, .index = i };
+        enum err rc = json_read_value(r, &here, f->fields, json_array_get(v, i), elements + i * f->size);
         if (rc)
             return rc;
     }
@@ -266,20 +279,21 @@ static enum err read_array(struct reader *r, const struct place *at, const struc
     return ERR_OK;
 }
 
-static enum err refuse_unknown(struct reader *r, const struct place *at, const struct json_field *f, const char *name)
+static enum err json_read_refuse_unknown(struct json_reader *r, const struct json_place *at, const struct json_field *f,
+                                         const char *name)
 {
     struct suggest s;
     suggest_init(&s, str_from(name));
     for (size_t i = 0; i < f->count; i++)
         suggest_offer(&s, str_from(f->fields[i].name));
-    struct place here = { .up = at, .name = name };
+    struct json_place here = { .up = at, .name = name };
     if (s.closest.p)
-        return refuse(r, &here, "is unknown, did you mean '" STR_FMT "'?", STR_ARG(s.closest));
-    return refuse(r, &here, "is unknown");
+        return json_read_refuse(r, &here, "is unknown, did you mean '" STR_FMT "'?", STR_ARG(s.closest));
+    return json_read_refuse(r, &here, "is unknown");
 }
 
-/* Row of the table, or count. Most names differ in their first letter: that is worth a look before a call. */
-static size_t row_of(const struct json_field *f, const char *name)
+/* Index of the row, or f->count. Compares the first letter before it calls strcmp, because most names differ there. */
+static size_t json_read_row_of(const struct json_field *f, const char *name)
 {
     size_t i = 0;
     while (i < f->count && (f->fields[i].name[0] != name[0] || strcmp(f->fields[i].name, name) != 0))
@@ -287,42 +301,45 @@ static size_t row_of(const struct json_field *f, const char *name)
     return i;
 }
 
-static enum err read_member(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, char *into)
+static enum err json_read_member(struct json_reader *r, const struct json_place *at, const struct json_field *f,
+                                 json_t *v, char *into)
 {
-    struct place here = { .up = at, .name = f->name };
+    struct json_place here = { .up = at, .name = f->name };
     if (!v)
-        return f->required ? refuse(r, &here, "is required") : ERR_OK;
+        return f->required ? json_read_refuse(r, &here, "is required") : ERR_OK;
     if (f->seen_offset)
         *(bool *)(into + f->seen_offset) = true;
-    return read_value(r, &here, f, v, into + f->offset);
+    return json_read_value(r, &here, f, v, into + f->offset);
 }
 
-/* Members are few and rows are many: the rows are found from the members, then read in the order of the table. */
-static enum err read_object(struct reader *r, const struct place *at, const struct json_field *f, json_t *v, void *into)
+/* Objects have few members and tables have many rows: finds the row of each member first, then reads in the order of
+ * the table. */
+static enum err json_read_object(struct json_reader *r, const struct json_place *at, const struct json_field *f,
+                                 json_t *v, void *into)
 {
     assert(f->count <= FIELDS_MAX);
     if (!json_is_object(v))
-        return wrong_type(r, at, "an object", v);
+        return json_read_refuse_type(r, at, "an object", v);
     json_t *values[FIELDS_MAX] = { 0 };
     const char *name;
     json_t *member;
     json_object_foreach (v, name, member) {
-        size_t row = row_of(f, name);
+        size_t row = json_read_row_of(f, name);
         if (row == f->count)
-            return refuse_unknown(r, at, f, name);
+            return json_read_refuse_unknown(r, at, f, name);
         values[row] = member;
     }
     enum err rc = ERR_OK;
     for (size_t i = 0; rc == ERR_OK && i < f->count; i++)
-        rc = read_member(r, at, &f->fields[i], values[i], into);
+        rc = json_read_member(r, at, &f->fields[i], values[i], into);
     return rc;
 }
 
 enum err json_read(json_t *object, const struct json_field *fields, size_t count, void *into, struct arena *a,
                    struct error *e)
 {
-    struct reader r = { .a = a, .e = e };
-    struct place root = { 0 };
+    struct json_reader r = { .a = a, .e = e };
+    struct json_place root = { 0 };
     struct json_field f = { .kind = JSON_KIND_OBJECT, .fields = fields, .count = count };
-    return read_value(&r, &root, &f, object, into);
+    return json_read_value(&r, &root, &f, object, into);
 }

@@ -1,4 +1,4 @@
-/* Depth 0 is outside of everything: has_member's bit 0 stands for the one value that may stand there. */
+/* Depth 0 is the top level: bit 0 of has_member is set once the one top-level value is written. */
 #include "base/json/jsonw.h"
 
 #include <assert.h>
@@ -9,7 +9,7 @@
 #include "base/json/json_bytes.h"
 #include "base/rfc3339.h"
 
-static uint64_t bit(const struct jw *w)
+static uint64_t jw_bit(const struct jw *w)
 {
     return (uint64_t)1 << w->depth;
 }
@@ -19,63 +19,63 @@ void jw_init(struct jw *w, struct buf *b)
     *w = (struct jw){ .b = b };
 }
 
-static void comma(struct jw *w)
+static void jw_comma(struct jw *w)
 {
-    if (w->has_member & bit(w))
+    if (w->has_member & jw_bit(w))
         buf_char(w->b, ',');
-    w->has_member |= bit(w);
+    w->has_member |= jw_bit(w);
 }
 
-/* What goes in front of any value: behind a key nothing, in an array a comma between two. */
-static void before_value(struct jw *w)
+/* Writes the comma before a value if one is needed: none after a key, one between two array elements. */
+static void jw_before_value(struct jw *w)
 {
-    if (w->is_object & bit(w)) {
+    if (w->is_object & jw_bit(w)) {
         assert(w->key_open);
         w->key_open = false;
         return;
     }
     assert(w->depth > 0 || !(w->has_member & 1));
-    comma(w);
+    jw_comma(w);
 }
 
-static void enter(struct jw *w, char bracket, bool is_object)
+static void jw_enter(struct jw *w, char bracket, bool is_object)
 {
-    before_value(w);
+    jw_before_value(w);
     assert(w->depth < JW_DEPTH_MAX);
     w->depth++;
-    w->has_member &= ~bit(w);
-    w->is_object = is_object ? w->is_object | bit(w) : w->is_object & ~bit(w);
+    w->has_member &= ~jw_bit(w);
+    w->is_object = is_object ? w->is_object | jw_bit(w) : w->is_object & ~jw_bit(w);
     buf_char(w->b, bracket);
 }
 
-static void leave(struct jw *w, char bracket, bool is_object)
+static void jw_leave(struct jw *w, char bracket, bool is_object)
 {
-    assert(w->depth > 0 && !w->key_open && !!(w->is_object & bit(w)) == is_object);
+    assert(w->depth > 0 && !w->key_open && !!(w->is_object & jw_bit(w)) == is_object);
     w->depth--;
     buf_char(w->b, bracket);
 }
 
 void jw_object(struct jw *w)
 {
-    enter(w, '{', true);
+    jw_enter(w, '{', true);
 }
 
 void jw_object_end(struct jw *w)
 {
-    leave(w, '}', true);
+    jw_leave(w, '}', true);
 }
 
 void jw_array(struct jw *w)
 {
-    enter(w, '[', false);
+    jw_enter(w, '[', false);
 }
 
 void jw_array_end(struct jw *w)
 {
-    leave(w, ']', false);
+    jw_leave(w, ']', false);
 }
 
-static void quoted(struct buf *b, struct str v)
+static void jw_quoted(struct buf *b, struct str v)
 {
     buf_char(b, '"');
     json_escape(b, v);
@@ -84,22 +84,22 @@ static void quoted(struct buf *b, struct str v)
 
 void jw_key(struct jw *w, const char *name)
 {
-    assert((w->is_object & bit(w)) && !w->key_open);
-    comma(w);
-    quoted(w->b, str_from(name));
+    assert((w->is_object & jw_bit(w)) && !w->key_open);
+    jw_comma(w);
+    jw_quoted(w->b, str_from(name));
     buf_char(w->b, ':');
     w->key_open = true;
 }
 
 void jw_str(struct jw *w, struct str v)
 {
-    before_value(w);
-    quoted(w->b, v);
+    jw_before_value(w);
+    jw_quoted(w->b, v);
 }
 
 void jw_i64(struct jw *w, int64_t v)
 {
-    before_value(w);
+    jw_before_value(w);
     if (v < 0)
         buf_char(w->b, '-');
     buf_u64(w->b, v < 0 ? -(uint64_t)v : (uint64_t)v);
@@ -107,7 +107,7 @@ void jw_i64(struct jw *w, int64_t v)
 
 void jw_u64(struct jw *w, uint64_t v)
 {
-    before_value(w);
+    jw_before_value(w);
     buf_u64(w->b, v);
 }
 
@@ -118,24 +118,24 @@ void jw_f64(struct jw *w, double v)
         return;
     }
     char text[40];
-    for (int digits = 15; digits <= 17; digits++) { /* 17 always read back the same */
+    for (int digits = 15; digits <= 17; digits++) { /* 17 digits are always exact */
         snprintf(text, sizeof text, "%.*g", digits, v);
         if (strtod(text, NULL) == v)
             break;
     }
-    before_value(w);
+    jw_before_value(w);
     buf_text(w->b, text);
 }
 
 void jw_bool(struct jw *w, bool v)
 {
-    before_value(w);
+    jw_before_value(w);
     buf_text(w->b, v ? "true" : "false");
 }
 
 void jw_null(struct jw *w)
 {
-    before_value(w);
+    jw_before_value(w);
     buf_text(w->b, "null");
 }
 
@@ -143,7 +143,7 @@ void jw_time(struct jw *w, int64_t ms)
 {
     char text[RFC3339_TEXT + 1];
     rfc3339_format(ms, text);
-    before_value(w);
+    jw_before_value(w);
     buf_char(w->b, '"');
     buf_add(w->b, (struct str){ text, RFC3339_TEXT });
     buf_char(w->b, '"');
@@ -151,7 +151,7 @@ void jw_time(struct jw *w, int64_t ms)
 
 void jw_raw(struct jw *w, struct str v)
 {
-    before_value(w);
+    jw_before_value(w);
     buf_add(w->b, v);
 }
 
@@ -219,7 +219,7 @@ void jw_kv_uuid(struct jw *w, const char *name, struct uuid id)
     jw_kv_cstr(w, name, uuid_is_nil(id) ? NULL : text);
 }
 
-static void escape_one(struct buf *b, unsigned c)
+static void json_escape_char(struct buf *b, unsigned c)
 {
     static const char short_forms[] = {
         ['"'] = '"', ['\\'] = '\\', ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'
@@ -230,8 +230,9 @@ static void escape_one(struct buf *b, unsigned c)
         buf_printf(b, "\\u%04x", c);
 }
 
-/* The first byte from i on that is more than a plain character of ASCII: nearly all are. */
-static size_t ascii_end(struct str v, size_t i)
+/* Returns the index of the first byte at or after i that is not plain ASCII or needs escaping. Most text is plain
+ * ASCII. */
+static size_t json_ascii_end(struct str v, size_t i)
 {
     const uint64_t high = 0x8080808080808080;
     for (uint64_t word; v.n - i >= sizeof word; i += sizeof word) {
@@ -247,8 +248,8 @@ static size_t ascii_end(struct str v, size_t i)
 void json_escape(struct buf *b, struct str v)
 {
     enum { REPLACEMENT = 0xFFFD };
-    size_t plain = 0; /* start of the run not yet written */
-    for (size_t i = 0; (i = ascii_end(v, i)) < v.n;) {
+    size_t plain = 0; /* start of the plain text not yet written */
+    for (size_t i = 0; (i = json_ascii_end(v, i)) < v.n;) {
         size_t len = str_utf8_at(v, i);
         unsigned c = len ? str_code_point(v, i, len) : REPLACEMENT;
         if (len && c != '"' && c != '\\' && !is_hidden_char(c)) {
@@ -256,7 +257,7 @@ void json_escape(struct buf *b, struct str v)
             continue;
         }
         buf_add(b, str_sub(v, plain, i));
-        escape_one(b, c);
+        json_escape_char(b, c);
         i += max_of(len, (size_t)1);
         plain = i;
     }

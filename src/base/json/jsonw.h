@@ -1,5 +1,5 @@
 #pragma once
-/* base/json/jsonw.h - JSON out: a writer over a buffer that keeps order, escapes and needs no library.
+/* base/json/jsonw.h - a JSON writer over a buffer; keeps the order of members and uses no library.
  *
  *   struct jw w; jw_init(&w, &buf);
  *   jw_object(&w);
@@ -7,7 +7,7 @@
  *   jw_key(&w, "tags"); jw_array(&w); jw_str(&w, tag); jw_array_end(&w);
  *   jw_object_end(&w);
  *
- * Commas and nesting are its job; calls in a wrong order assert. Too much text shows as the buffer's `full`. */
+ * The writer adds commas and checks nesting by assertions. If the text is too long, the buffer's `full` is set. */
 #include "base/buf.h"
 #include "base/uuid.h"
 
@@ -15,9 +15,9 @@ enum { JW_DEPTH_MAX = 63 };
 
 struct jw {
     struct buf *b;
-    uint64_t has_member; /* bit d: something stands at depth d already */
+    uint64_t has_member; /* bit d: depth d has a member already */
     uint64_t is_object;  /* bit d: depth d is an object */
-    int depth;           /* 0: outside of everything, where one value may stand */
+    int depth;           /* 0: top level, where one value may stand */
     bool key_open;
 };
 
@@ -30,11 +30,12 @@ void jw_key(struct jw *w, const char *name);
 void jw_str(struct jw *w, struct str v); /* bytes that are not UTF-8 become U+FFFD */
 void jw_i64(struct jw *w, int64_t v);
 void jw_u64(struct jw *w, uint64_t v);
-void jw_f64(struct jw *w, double v); /* the shortest text that reads back the same; NaN and infinities become null */
+void jw_f64(struct jw *w,
+            double v); /* the shortest text that parses to the same value; NaN and infinities become null */
 void jw_bool(struct jw *w, bool v);
 void jw_null(struct jw *w);
 void jw_time(struct jw *w, int64_t ms);  /* RFC 3339 */
-void jw_raw(struct jw *w, struct str v); /* already JSON, one value */
+void jw_raw(struct jw *w, struct str v); /* one value that is JSON already */
 
 /* "key": value in one call. */
 void jw_kv_str(struct jw *w, const char *name, struct str v);
@@ -42,10 +43,10 @@ void jw_kv_cstr(struct jw *w, const char *name, const char *v); /* NULL becomes 
 void jw_kv_i64(struct jw *w, const char *name, int64_t v);
 void jw_kv_bool(struct jw *w, const char *name, bool v);
 void jw_kv_time(struct jw *w, const char *name, int64_t ms);
-void jw_kv_i64_or_null(struct jw *w, const char *name, int64_t v); /* 0 becomes null: no limit, no such time */
+void jw_kv_i64_or_null(struct jw *w, const char *name, int64_t v); /* 0 becomes null */
 void jw_kv_time_or_null(struct jw *w, const char *name, int64_t ms);
-void jw_kv_str_or_null(struct jw *w, const char *name, struct str v); /* an empty one becomes null */
-void jw_kv_uuid(struct jw *w, const char *name, struct uuid id);      /* the nil one becomes null */
+void jw_kv_str_or_null(struct jw *w, const char *name, struct str v); /* an empty string becomes null */
+void jw_kv_uuid(struct jw *w, const char *name, struct uuid id);      /* the nil UUID becomes null */
 
-/* Appends v as the inside of a JSON string, without quotes. */
+/* Appends v as the content of a JSON string, without the quotes. */
 void json_escape(struct buf *b, struct str v);

@@ -1,5 +1,5 @@
-/* Every source ends in option_set, which checks the value by its row and keeps it unless a weightier source has spoken.
- * Fields of errors are the names their givers know: a flag, a variable, a key. */
+/* Every source calls option_set, which checks the value against its row and stores it unless a source of higher
+ * priority has set it. The error's field is the name that the source uses: a flag, a variable or a key. */
 #include "base/option/option.h"
 
 #include <assert.h>
@@ -12,10 +12,10 @@
 
 enum { NAME_TEXT = 64 };
 
-/* One value being judged. */
-struct given {
+/* A value that is being checked. */
+struct option_given_value {
     const struct option *row;
-    const char *name; /* as its giver knows it */
+    const char *name; /* as its source names it */
     struct str text;
     struct error *e;
 };
@@ -40,20 +40,20 @@ bool option_is_family(const struct option *row)
     return n > 2 && strcmp(row->key + n - 2, ".*") == 0;
 }
 
-static enum err refuse(const struct given *g, const char *must, const char *what)
+static enum err option_refuse(const struct option_given_value *g, const char *must, const char *what)
 {
     char shown[QUOTE_TEXT];
     quote_text(g->text, shown);
     return error_field(g->e, g->name, "must be %s%s, not %s", must, what, shown);
 }
 
-static enum err judge_flag(const struct given *g, int64_t *ret)
+static enum err option_check_flag(const struct option_given_value *g, int64_t *ret)
 {
     *ret = str_eq(g->text, S("true"));
-    return *ret || str_eq(g->text, S("false")) ? ERR_OK : refuse(g, "true or false", "");
+    return *ret || str_eq(g->text, S("false")) ? ERR_OK : option_refuse(g, "true or false", "");
 }
 
-static enum err judge_int(const struct given *g, int64_t *ret)
+static enum err option_check_int(const struct option_given_value *g, int64_t *ret)
 {
     struct range r = option_range(g->row);
     char range[RANGE_TEXT];
@@ -61,11 +61,11 @@ static enum err judge_int(const struct given *g, int64_t *ret)
     if (str_to_i64(g->text, r.min, r.max, ret))
         return ERR_OK;
     if (!str_to_i64(g->text, INT64_MIN, INT64_MAX, ret))
-        return refuse(g, range[0] ? "a whole number " : "a whole number", range);
-    return refuse(g, "", range);
+        return option_refuse(g, range[0] ? "a whole number " : "a whole number", range);
+    return option_refuse(g, "", range);
 }
 
-static enum err judge_duration(const struct given *g, int64_t *ret)
+static enum err option_check_duration(const struct option_given_value *g, int64_t *ret)
 {
     struct error why;
     if (duration_parse(g->text, ret, &why))
@@ -73,10 +73,10 @@ static enum err judge_duration(const struct given *g, int64_t *ret)
     struct range r = option_range(g->row);
     char range[RANGE_TEXT];
     range_text(r, range);
-    return *ret >= r.min && *ret <= r.max ? ERR_OK : refuse(g, "", range);
+    return *ret >= r.min && *ret <= r.max ? ERR_OK : option_refuse(g, "", range);
 }
 
-static enum err judge_time(const struct given *g, int64_t *ret)
+static enum err option_check_time(const struct option_given_value *g, int64_t *ret)
 {
     struct error why;
     if (rfc3339_parse(g->text, ret, &why))
@@ -84,7 +84,7 @@ static enum err judge_time(const struct given *g, int64_t *ret)
     return ERR_OK;
 }
 
-static enum err judge_choice(const struct given *g, int64_t *ret)
+static enum err option_check_choice(const struct option_given_value *g, int64_t *ret)
 {
     struct str rest = str_from(g->row->choices), choice;
     char list[256];
@@ -95,23 +95,23 @@ static enum err judge_choice(const struct given *g, int64_t *ret)
         n += (size_t)snprintf(list + n, sizeof list - n, "%s" STR_FMT, n ? ", " : "", STR_ARG(choice));
         assert(n < sizeof list);
     }
-    return refuse(g, "one of ", list);
+    return option_refuse(g, "one of ", list);
 }
 
-static enum err judge_text(const struct given *g, int64_t *ret)
+static enum err option_check_text(const struct option_given_value *g, int64_t *ret)
 {
     (void)g;
     *ret = 0;
     return ERR_OK;
 }
 
-static enum err (*const judges[])(const struct given *g, int64_t *ret) = {
-    [OPTION_TEXT] = judge_text,         [OPTION_FLAG] = judge_flag, [OPTION_INT] = judge_int,
-    [OPTION_DURATION] = judge_duration, [OPTION_TIME] = judge_time, [OPTION_CHOICE] = judge_choice,
-    [OPTION_LIST] = judge_text,
+static enum err (*const option_checks[])(const struct option_given_value *g, int64_t *ret) = {
+    [OPTION_TEXT] = option_check_text,         [OPTION_FLAG] = option_check_flag, [OPTION_INT] = option_check_int,
+    [OPTION_DURATION] = option_check_duration, [OPTION_TIME] = option_check_time, [OPTION_CHOICE] = option_check_choice,
+    [OPTION_LIST] = option_check_text,
 };
 
-static enum err add_to_list(struct option_value *v, const struct given *g)
+static enum err option_add_to_list(struct option_value *v, const struct option_given_value *g)
 {
     if (v->list_count == OPTION_LIST_MAX)
         return error_field(g->e, g->name, "may be given at most %d times", OPTION_LIST_MAX);
@@ -122,16 +122,16 @@ static enum err add_to_list(struct option_value *v, const struct given *g)
 enum err option_set(struct options *o, size_t i, const char *name, struct str text, enum option_source source,
                     struct error *e)
 {
-    struct given g = { .row = &o->rows[i], .name = name, .text = text, .e = e };
+    struct option_given_value g = { .row = &o->rows[i], .name = name, .text = text, .e = e };
     struct option_value *v = &o->values[i];
     int64_t number;
-    if (judges[g.row->type](&g, &number))
+    if (option_checks[g.row->type](&g, &number))
         return ERR_INVALID;
     if (source < v->source)
         return ERR_OK;
     if (source > v->source)
         v->list_count = 0;
-    if (g.row->type == OPTION_LIST && add_to_list(v, &g))
+    if (g.row->type == OPTION_LIST && option_add_to_list(v, &g))
         return ERR_INVALID;
     v->text = text;
     v->number = number;
@@ -160,16 +160,16 @@ void options_release(struct options *o)
     *o = (struct options){ 0 };
 }
 
-/* What the command line's reader holds. */
-struct args {
+/* State of the command line parser. */
+struct option_args {
     struct options *o;
     int argc;
     char *const *argv;
-    int next; /* the argument not yet looked at */
+    int next; /* index of the next argument */
     struct error *e;
 };
 
-static size_t row_by_flag(const struct options *o, struct str flag)
+static size_t option_row_by_flag(const struct options *o, struct str flag)
 {
     size_t i = 0;
     while (i < o->count && !(o->rows[i].flag && str_eq(str_from(o->rows[i].flag), flag)))
@@ -178,15 +178,15 @@ static size_t row_by_flag(const struct options *o, struct str flag)
 }
 
 /* --no-color: the row of `color`, if that is a flag. */
-static size_t row_by_negated(const struct options *o, struct str flag)
+static size_t option_row_by_negated(const struct options *o, struct str flag)
 {
     if (!str_starts(flag, S("no-")))
         return o->count;
-    size_t i = row_by_flag(o, str_sub(flag, 3, flag.n));
+    size_t i = option_row_by_flag(o, str_sub(flag, 3, flag.n));
     return i < o->count && o->rows[i].type == OPTION_FLAG ? i : o->count;
 }
 
-static size_t row_by_letter(const struct options *o, char letter)
+static size_t option_row_by_letter(const struct options *o, char letter)
 {
     size_t i = 0;
     while (i < o->count && o->rows[i].letter != letter)
@@ -194,33 +194,33 @@ static size_t row_by_letter(const struct options *o, char letter)
     return i;
 }
 
-/* Whether an argument is an option of the table, and so hardly the value of the one before it. */
-static bool is_option(const struct options *o, const char *arg)
+/* True if the argument is an option of the table, and therefore probably not the value of the option before it. */
+static bool option_is_option(const struct options *o, const char *arg)
 {
     struct str s = str_from(arg);
     if (!str_starts(s, S("-")) || s.n < 2)
         return false;
     if (!str_starts(s, S("--")))
-        return row_by_letter(o, s.p[1]) < o->count;
+        return option_row_by_letter(o, s.p[1]) < o->count;
     struct str flag = str_sub(s, 2, str_find(s, '=', 2));
-    return flag.n == 0 || row_by_flag(o, flag) < o->count || row_by_negated(o, flag) < o->count;
+    return flag.n == 0 || option_row_by_flag(o, flag) < o->count || option_row_by_negated(o, flag) < o->count;
 }
 
-/* `inline_value` is what stood in the same argument; p NULL: nothing. */
-static enum err take_value(struct args *a, size_t row, const char *name, struct str inline_value)
+/* `inline_value` is the value in the same argument ("--flag=value"); p is NULL if there is none. */
+static enum err option_take_value(struct option_args *a, size_t row, const char *name, struct str inline_value)
 {
     struct str text = inline_value;
     if (!text.p) {
         if (a->next == a->argc)
             return error_field(a->e, name, "needs a value");
-        if (is_option(a->o, a->argv[a->next]))
-            return error_field(a->e, name, "needs a value, and '%s' is an option", a->argv[a->next]);
+        if (option_is_option(a->o, a->argv[a->next]))
+            return error_field(a->e, name, "needs a value, but '%s' is an option", a->argv[a->next]);
         text = str_from(a->argv[a->next++]);
     }
     return option_set(a->o, row, name, text, FROM_FLAG, a->e);
 }
 
-static enum err refuse_unknown(struct args *a, const char *name, struct str flag)
+static enum err option_refuse_unknown(struct option_args *a, const char *name, struct str flag)
 {
     struct suggest s;
     suggest_init(&s, flag);
@@ -232,38 +232,38 @@ static enum err refuse_unknown(struct args *a, const char *name, struct str flag
     return error_field(a->e, name, "is not an option");
 }
 
-static enum err parse_long(struct args *a, struct str arg)
+static enum err option_parse_long(struct option_args *a, struct str arg)
 {
     size_t equals = str_find(arg, '=', 0);
     struct str flag = str_sub(arg, 2, equals);
     struct str value = equals < arg.n ? str_sub(arg, equals + 1, arg.n) : (struct str){ NULL, 0 };
     char name[NAME_TEXT];
     snprintf(name, sizeof name, STR_FMT, STR_ARG(str_utf8_cut(str_sub(arg, 0, equals), NAME_TEXT - 1)));
-    size_t row = row_by_flag(a->o, flag), negated = row_by_negated(a->o, flag);
+    size_t row = option_row_by_flag(a->o, flag), negated = option_row_by_negated(a->o, flag);
     bool is_negated = row == a->o->count && negated < a->o->count;
     if (is_negated)
         row = negated;
     if (row == a->o->count)
-        return refuse_unknown(a, name, flag);
+        return option_refuse_unknown(a, name, flag);
     if (a->o->rows[row].type != OPTION_FLAG)
-        return take_value(a, row, name, value);
+        return option_take_value(a, row, name, value);
     if (value.p)
         return error_field(a->e, name, "takes no value");
     return option_set(a->o, row, name, is_negated ? S("false") : S("true"), FROM_FLAG, a->e);
 }
 
-/* -X value, -Xvalue, and flags run together: -vq. */
-static enum err parse_letters(struct args *a, struct str arg)
+/* Parses -X value, -Xvalue, and combined flags: -vq. */
+static enum err option_parse_letters(struct option_args *a, struct str arg)
 {
     for (size_t i = 1; i < arg.n; i++) {
-        size_t row = row_by_letter(a->o, arg.p[i]);
+        size_t row = option_row_by_letter(a->o, arg.p[i]);
         struct str rest = str_sub(arg, i + 1, arg.n);
         char name[NAME_TEXT];
         snprintf(name, sizeof name, "-%c", arg.p[i]);
         if (row == a->o->count)
-            return refuse_unknown(a, i == 1 ? arg.p : name, str_sub(arg, 1, arg.n));
+            return option_refuse_unknown(a, i == 1 ? arg.p : name, str_sub(arg, 1, arg.n));
         if (a->o->rows[row].type != OPTION_FLAG)
-            return take_value(a, row, name, rest.n ? rest : (struct str){ NULL, 0 });
+            return option_take_value(a, row, name, rest.n ? rest : (struct str){ NULL, 0 });
         enum err rc = option_set(a->o, row, name, S("true"), FROM_FLAG, a->e);
         if (rc)
             return rc;
@@ -274,7 +274,7 @@ static enum err parse_letters(struct args *a, struct str arg)
 enum err options_parse_flags(struct options *o, int argc, char *const *argv, struct error *e)
 {
     assert(!o->words);
-    struct args a = { .o = o, .argc = argc, .argv = argv, .e = e };
+    struct option_args a = { .o = o, .argc = argc, .argv = argv, .e = e };
     bool only_words = false;
     o->words = xcalloc((size_t)argc, sizeof *o->words);
     while (a.next < argc) {
@@ -285,7 +285,7 @@ enum err options_parse_flags(struct options *o, int argc, char *const *argv, str
         else if (str_eq(arg, S("--")))
             only_words = true;
         else
-            rc = str_starts(arg, S("--")) ? parse_long(&a, arg) : parse_letters(&a, arg);
+            rc = str_starts(arg, S("--")) ? option_parse_long(&a, arg) : option_parse_letters(&a, arg);
         if (rc)
             return rc;
     }
@@ -321,7 +321,7 @@ enum err options_parse_env(struct options *o, const char *(*lookup)(const char *
 
 const struct option_value *option_get(const struct options *o, const char *name)
 {
-    size_t i = row_by_flag(o, str_from(name));
+    size_t i = option_row_by_flag(o, str_from(name));
     for (size_t k = 0; i == o->count && k < o->count; k++)
         if (!o->rows[k].flag && o->rows[k].key && strcmp(o->rows[k].key, name) == 0)
             i = k;

@@ -1,8 +1,9 @@
 #pragma once
-/* base/option/option.h - options as a table: flags, environment, file and defaults, in that order of weight.
+/* base/option/option.h - options as a table, read from flags, environment, configuration file and defaults.
  *
- * A row says everything about an option; parsing, range checks, --help, the configuration reference and shell completion
- * all read the rows. What is not in a table is refused by name, with the closest known one suggested. */
+ * The first source in this order that gives a value wins. A row describes an option completely: parsing, range checks,
+ * --help, the configuration reference and shell completion all read the rows. An unknown option is an error that
+ * suggests the closest known name. */
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/map.h"
@@ -10,73 +11,74 @@
 
 enum option_type {
     OPTION_TEXT,
-    OPTION_FLAG,     /* no value on the command line; true or false elsewhere */
+    OPTION_FLAG,     /* takes no value on the command line; true or false elsewhere */
     OPTION_INT,      /* within [min, max] */
     OPTION_DURATION, /* milliseconds, within [min, max] */
-    OPTION_TIME,     /* RFC 3339 and nothing else; stored as milliseconds */
-    OPTION_CHOICE,   /* one of choices, case ignored; stored as its index */
-    OPTION_LIST,     /* text that may be given several times on the command line; elsewhere it is one text */
+    OPTION_TIME,     /* RFC 3339 only; stored as milliseconds */
+    OPTION_CHOICE,   /* one of choices, ignoring case; stored as its index */
+    OPTION_LIST,     /* text; a flag may be repeated, other sources give one text */
 };
 
 struct option {
-    /* In the file: "api.listen"; from it the variable: BELFRY_API_LISTEN. NULL: flag only. "brokers.*" of a list: each "brokers.NAME = text" of
-     * the file is one more of it, "NAME=text". */
+    /* Name in the file: "api.listen". The environment variable follows from it: BELFRY_API_LISTEN. NULL: flag only. A
+     * list's key may be "brokers.*": each line "brokers.NAME = text" of the file then adds "NAME=text" to the list. */
     const char *key;
     const char *flag; /* "listen" for --listen; NULL: none */
     char letter;      /* 'X' for -X; 0: none */
     enum option_type type;
-    const char *value;   /* what help calls the value: "ADDRESS" */
+    const char *value;   /* the value's name in --help: "ADDRESS" */
     const char *preset;  /* the default as text; NULL: none */
-    int64_t min, max;    /* both 0: the type's own */
+    int64_t min, max;    /* both 0: the type's own range */
     const char *choices; /* "shift|skip" */
     const char *help;    /* one line, no full stop */
 };
 
-enum option_source { FROM_NOWHERE, FROM_PRESET, FROM_FILE, FROM_ENV, FROM_FLAG }; /* weightier last */
+enum option_source { FROM_NOWHERE, FROM_PRESET, FROM_FILE, FROM_ENV, FROM_FLAG }; /* in ascending priority */
 
 enum { OPTION_LIST_MAX = 64, OPTION_ENV_TEXT = 96, OPTION_FILE_MAX = 1 << 20 };
 
 struct option_value {
-    struct str text; /* as given; p NULL when neither given nor preset */
+    struct str text; /* as given; p is NULL if neither given nor preset */
     int64_t number;  /* OPTION_FLAG 0/1, INT, DURATION and TIME in ms, CHOICE's index */
     struct str list[OPTION_LIST_MAX];
     size_t list_count;
     enum option_source source;
 };
 
-/* Values beside their table: values[i] belongs to rows[i]. Texts are borrowed from argv, environment and table, or copied
- * from the file; a NUL stands behind each. */
+/* values[i] belongs to rows[i]. Texts are borrowed from argv, environment and table, or copied from the file; each ends
+ * in NUL. */
 struct options {
     const struct option *rows;
     size_t count;
     struct option_value *values;
-    struct str *words; /* what was no option, in order; everything behind "--" */
+    struct str *words; /* arguments that are not options, in order; all after "--" */
     size_t word_count;
-    struct arena texts;          /* the file's values */
-    const struct option *beside; /* rows of who shares the file: what is theirs is passed over. NULL: nobody does */
+    struct arena texts;          /* values from the file */
+    const struct option *beside; /* rows of other commands that read the same file; their keys are skipped */
     size_t beside_count;
 };
 
-void options_init(struct options *o, const struct option *rows, size_t count); /* and sets the presets */
+void options_init(struct options *o, const struct option *rows, size_t count); /* also sets the presets */
 void options_release(struct options *o);
 
-/* Each refuses with a sentence that names the option and the remedy. A later source never overrules a weightier one, so
- * the order of the calls does not matter. Errors have the option as their field: "--count", "BELFRY_API_LISTEN",
- * "api.listen". */
+/* Each fails with a sentence that names the option and the remedy. A source never overrides one of higher priority, so
+ * the order of the calls does not matter. The error's field is the option as its source names it: "--count",
+ * "BELFRY_API_LISTEN", "api.listen". */
 enum err options_parse_flags(struct options *o, int argc, char *const *argv,
                              struct error *e) must_use; /* argv[0] is the first argument */
 enum err options_parse_env(struct options *o, const char *(*lookup)(const char *name), struct error *e) must_use;
 
-/* key = value lines, [section] headers that stand in front of their keys ("[api]" and "listen" are api.listen), # comments
- * at a line's start or behind a blank, values bare or in double quotes (\" \\ \n \t). name is the file's, for errors. */
+/* Reads lines "key = value". A header "[section]" prefixes the following keys: "[api]" and "listen" make api.listen. A
+ * comment starts with # at the start of a line or after a blank. Values are bare or in double quotes (\" \\ \n \t).
+ * name is the file's name, for errors. */
 enum err options_parse_file(struct options *o, const char *name, struct str text, struct error *e) must_use;
 
-/* BELFRY_API_LISTEN, from "api.listen". */
+/* "api.listen" becomes BELFRY_API_LISTEN. */
 void option_env_name(const char *key, char out[OPTION_ENV_TEXT]);
 
-/* By flag, or by key where there is no flag; the name must be in the table. */
+/* name is the flag, or the key if the option has no flag. It must be in the table. */
 const struct option_value *option_get(const struct options *o, const char *name);
-bool option_given(const struct options *o, const char *name); /* by anyone but the preset */
+bool option_given(const struct options *o, const char *name); /* by any source but the preset */
 
-/* The options' part of --help: one line each, aligned, wrapped at 100 columns, with default and range. */
+/* Writes the option list of --help: one line each, aligned, wrapped at 100 columns, with default and range. */
 void options_help(const struct option *rows, size_t count, struct buf *out);

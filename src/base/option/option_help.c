@@ -1,16 +1,16 @@
-/* Two columns: what to type, and what it does. The left one is as wide as its widest entry, within reason; the right one
- * is wrapped. */
+/* Two columns: the flag and its description. The left column is as wide as its widest entry, up to LEFT_MAX; the right
+ * column is wrapped. */
 #include "base/option/option_internal.h"
 
 enum { INDENT = 2, GAP = 2, LEFT_MAX = 36, LINE_WIDTH = 100, NOTE_MAX = 4096 };
 
-static bool is_shown(const struct option *row)
+static bool option_help_is_shown(const struct option *row)
 {
     return row->flag || row->letter;
 }
 
-/* Columns a text takes, a character each. */
-static size_t width(struct str s)
+/* Width of a text in columns, one per character. */
+static size_t option_help_width(struct str s)
 {
     size_t n = 0;
     for (size_t i = 0; i < s.n; i++)
@@ -18,14 +18,14 @@ static size_t width(struct str s)
     return n;
 }
 
-static void spaces(struct buf *out, size_t n)
+static void option_help_spaces(struct buf *out, size_t n)
 {
     while (n-- > 0)
         buf_char(out, ' ');
 }
 
 /* "-X, --method METHOD" */
-static void write_left(const struct option *row, struct buf *out)
+static void option_help_write_left(const struct option *row, struct buf *out)
 {
     if (row->letter)
         buf_printf(out, "-%c%s", row->letter, row->flag ? ", " : "");
@@ -36,8 +36,8 @@ static void write_left(const struct option *row, struct buf *out)
         buf_printf(out, " %s", value ? value : "VALUE");
 }
 
-/* "1 to 1000", "at least 1", "one of shift, skip", "may be repeated"; nothing when there is nothing to say. */
-static void write_range(const struct option *row, struct buf *out)
+/* Writes "1 to 1000", "at least 1", "one of shift, skip", "may be repeated", or nothing. */
+static void option_help_write_range(const struct option *row, struct buf *out)
 {
     if (row->type == OPTION_CHOICE && row->value) {
         struct str rest = str_from(row->choices), choice;
@@ -53,12 +53,12 @@ static void write_range(const struct option *row, struct buf *out)
     }
 }
 
-/* The help line with default and range behind it: "how many to print (default 5, 1 to 1000)". */
-static void write_right(const struct option *row, struct buf *out)
+/* Writes the description with default and range: "how many to print (default 5, 1 to 1000)". */
+static void option_help_write_right(const struct option *row, struct buf *out)
 {
     cleanup_with(buf_release) struct buf range;
     buf_init(&range, NOTE_MAX);
-    write_range(row, &range);
+    option_help_write_range(row, &range);
     bool has_preset = row->preset && row->preset[0] && !(row->type == OPTION_FLAG && strcmp(row->preset, "false") == 0);
     buf_text(out, row->help);
     if (has_preset)
@@ -69,33 +69,33 @@ static void write_right(const struct option *row, struct buf *out)
         buf_char(out, ')');
 }
 
-static void write_wrapped(struct buf *out, struct str text, size_t column)
+static void option_help_write_wrapped(struct buf *out, struct str text, size_t column)
 {
     size_t at = column;
     struct str word;
     while (str_cut(&text, ' ', &word)) {
-        if (at > column && at + 1 + width(word) > LINE_WIDTH) {
+        if (at > column && at + 1 + option_help_width(word) > LINE_WIDTH) {
             buf_char(out, '\n');
-            spaces(out, column);
+            option_help_spaces(out, column);
             at = column;
         } else if (at > column) {
             buf_char(out, ' ');
             at++;
         }
         buf_add(out, word);
-        at += width(word);
+        at += option_help_width(word);
     }
     buf_char(out, '\n');
 }
 
-static size_t left_width(const struct option *rows, size_t count, struct buf *scratch)
+static size_t option_help_left_width(const struct option *rows, size_t count, struct buf *scratch)
 {
     size_t widest = 0;
     for (size_t i = 0; i < count; i++) {
         buf_reset(scratch);
-        write_left(&rows[i], scratch);
-        size_t n = width(buf_str(scratch));
-        if (is_shown(&rows[i]) && n <= LEFT_MAX)
+        option_help_write_left(&rows[i], scratch);
+        size_t n = option_help_width(buf_str(scratch));
+        if (option_help_is_shown(&rows[i]) && n <= LEFT_MAX)
             widest = max_of(widest, n);
     }
     return widest;
@@ -105,23 +105,23 @@ void options_help(const struct option *rows, size_t count, struct buf *out)
 {
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, NOTE_MAX);
-    size_t left = left_width(rows, count, &text), column = INDENT + left + GAP;
+    size_t left = option_help_left_width(rows, count, &text), column = INDENT + left + GAP;
     for (size_t i = 0; i < count; i++) {
-        if (!is_shown(&rows[i]))
+        if (!option_help_is_shown(&rows[i]))
             continue;
         buf_reset(&text);
-        write_left(&rows[i], &text);
-        size_t n = width(buf_str(&text));
-        spaces(out, INDENT);
+        option_help_write_left(&rows[i], &text);
+        size_t n = option_help_width(buf_str(&text));
+        option_help_spaces(out, INDENT);
         buf_add(out, buf_str(&text));
-        if (n > left) { /* too wide for its column: what it does goes on the next line */
+        if (n > left) { /* wider than its column: the description starts on the next line */
             buf_char(out, '\n');
             n = 0;
-            spaces(out, INDENT);
+            option_help_spaces(out, INDENT);
         }
-        spaces(out, left + GAP - n);
+        option_help_spaces(out, left + GAP - n);
         buf_reset(&text);
-        write_right(&rows[i], &text);
-        write_wrapped(out, buf_str(&text), column);
+        option_help_write_right(&rows[i], &text);
+        option_help_write_wrapped(out, buf_str(&text), column);
     }
 }

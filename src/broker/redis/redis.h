@@ -6,9 +6,9 @@
  *  redis+unix:///path/of/the/socket[?database=0&prefix=belfry]
  *  redis+sentinel://[user[:password]@]sentinel[:port][,…]/master-name[/database][?prefix=belfry&sentinel_password=…]
  *
- * If the address has several hosts, the connection goes to the one that is not a replica. On a Redis Cluster all keys of
- * one prefix share a hash slot, and the connection goes to the node that serves the slot.
- * Percent escapes are decoded in users, passwords, hosts and parameters. */
+ * If the address has several hosts, the connection goes to the one that is not a replica. On a Redis Cluster all keys
+ * of one prefix share a hash slot, and the connection goes to the node that serves the slot. Percent escapes are
+ * decoded in users, passwords, hosts and parameters. */
 #include "base/str.h"
 #include "port/clock.h"
 

@@ -1,4 +1,5 @@
-/* belfry pause, resume, cancel, rm, run, retry - one word each, for ids or for all that a filter finds. */
+/* belfry pause, resume, cancel, rm, run, retry - one action each, on the given ids or on all tasks that match a
+ * filter. */
 #include <unistd.h>
 
 #include "base/json/jsonw.h"
@@ -10,11 +11,11 @@
 
 enum { PATH_BYTES = 8192, OUT_MAX = 64 << 20, PROGRESS_EVERY = 20 };
 
-static const struct act {
+static const struct task_action {
     const struct command *command;
-    const char *method, *verb; /* verb: behind the task's path */
+    const char *method, *verb; /* verb: suffix of the task's path */
     const char *done;          /* "12 paused" */
-    const char *action;        /* for all that a filter finds */
+    const char *action;        /* name of the bulk action, for a filter */
 } acts[] = {
     { &command_pause, "POST", "/pause", "paused", "pause" },
     { &command_resume, "POST", "/resume", "resumed", "resume" },
@@ -24,17 +25,17 @@ static const struct act {
     { &command_retry, "POST", "/retry", "set to try again", "retry" },
 };
 
-/* One command at work. */
-struct work {
+/* State of the running command. */
+struct action_run {
     struct cli *cli;
     struct client *client;
-    const struct act *act;
-    bool json, force, one; /* one: a single task, named by its id */
+    const struct task_action *act;
+    bool json, force, one; /* one: exactly one id was given */
     struct buf out;
     size_t done, refused;
 };
 
-static const struct act *act_of(const struct command *c)
+static const struct task_action *action_of_command(const struct command *c)
 {
     size_t i = 0;
     while (acts[i].command != c)
@@ -42,10 +43,10 @@ static const struct act *act_of(const struct command *c)
     return &acts[i];
 }
 
-static void tell(struct work *w, const char *id, const struct answer *a)
+static void action_print_result(struct action_run *w, const char *id, const struct client_answer *a)
 {
     if (w->json && a->doc.root)
-        json_line(&w->out, buf_str(&a->body));
+        client_json_line(&w->out, buf_str(&a->body));
     else if (w->json)
         buf_printf(&w->out, "{\"id\":\"%s\",\"removed\":true}\n", id);
     else if (w->one) {
@@ -55,24 +56,24 @@ static void tell(struct work *w, const char *id, const struct answer *a)
     }
 }
 
-static enum exit_code act_on(struct work *w, const char *id)
+static enum exit_code action_send(struct action_run *w, const char *id)
 {
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "/v1/tasks/%s%s", id, w->act->verb);
-    cleanup_with(answer_release) struct answer a = { 0 };
-    struct call call = { .method = w->act->method, .path = path, .about = id };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct client_request call = { .method = w->act->method, .path = path, .about = id };
     if (w->force)
         call.body = S("{\"force\": true}");
     enum exit_code code = client_call(w->client, &call, &a);
     if (code == EXIT_DONE)
-        tell(w, id, &a);
+        action_print_result(w, id, &a);
     w->done += code == EXIT_DONE;
     w->refused += code == EXIT_REFUSED;
     return code;
 }
 
-/* Prints what has gathered, and how far it is if a person waits for it. False: nobody takes it any more. */
-static bool report(struct work *w, size_t at, size_t of)
+/* Prints the collected output, and on a terminal the progress. False: the output is closed. */
+static bool action_print_progress(struct action_run *w, size_t at, size_t of)
 {
     if (!w->one && isatty(fileno(w->cli->err)))
         fprintf(w->cli->err, "\r%zu of %zu", at, of);
@@ -81,13 +82,13 @@ static bool report(struct work *w, size_t at, size_t of)
     return taken;
 }
 
-static enum exit_code act_on_all(struct work *w, const struct ids *ids)
+static enum exit_code action_send_all(struct action_run *w, const struct ids *ids)
 {
     enum exit_code worst = EXIT_DONE;
     for (size_t i = 0; i < ids->n && worst != EXIT_UNREACHABLE; i++) {
-        enum exit_code code = act_on(w, ids->v[i]);
+        enum exit_code code = action_send(w, ids->v[i]);
         worst = max_of(worst, code);
-        if ((i + 1) % PROGRESS_EVERY == 0 && !report(w, i + 1, ids->n))
+        if ((i + 1) % PROGRESS_EVERY == 0 && !action_print_progress(w, i + 1, ids->n))
             break;
     }
     if (!w->one && isatty(fileno(w->cli->err)))
@@ -95,7 +96,7 @@ static enum exit_code act_on_all(struct work *w, const struct ids *ids)
     return worst;
 }
 
-static void summarise(struct work *w, size_t asked)
+static void action_print_summary(struct action_run *w, size_t asked)
 {
     size_t rest = asked - w->done - w->refused;
     if (!w->json && !w->one) {
@@ -109,26 +110,26 @@ static void summarise(struct work *w, size_t asked)
     cli_print(w->cli, &w->out);
 }
 
-/* What --filter means, as a query; empty when ids are given. */
-static enum err read_filter(const struct options *o, struct buf *path, struct error *e)
+/* Reads --filter into a query, which stays empty if ids are given. */
+static enum err action_read_filter(const struct options *o, struct buf *path, struct error *e)
 {
     const struct option_value *v = option_get(o, "filter");
     if (!v->list_count)
         return ERR_OK;
     if (o->word_count)
-        return error_field(e, "--filter", "stands instead of ids; give one of the two");
+        return error_field(e, "--filter", "and ids exclude each other; give only one of them");
     for (size_t i = 0; i < v->list_count; i++)
         if (filter_parse(v->list[i], "--filter", path, e))
             return e->code;
     return ERR_OK;
 }
 
-/* The server does it, all by itself: a job. */
-static enum exit_code act_by_filter(struct cli *cli, struct client *client, struct str query, bool json)
+/* With a filter, the server does the work as a job. */
+static enum exit_code action_start_job(struct cli *cli, struct client *client, struct str query, bool json)
 {
     cleanup_with(buf_release) struct buf body;
     struct jw w;
-    const struct act *act = act_of(cli->command);
+    const struct task_action *act = action_of_command(cli->command);
     buf_init(&body, 2 * PATH_BYTES);
     jw_init(&w, &body);
     jw_object(&w);
@@ -136,40 +137,40 @@ static enum exit_code act_by_filter(struct cli *cli, struct client *client, stru
     jw_key(&w, "filter");
     filter_json(query, &w);
     jw_object_end(&w);
-    return job_run(cli, client, "/v1/tasks/bulk", buf_str(&body), act->done, json);
+    return job_start_and_follow(cli, client, "/v1/tasks/bulk", buf_str(&body), act->done, json);
 }
 
-static enum exit_code run_act(struct cli *cli, const struct options *o)
+static enum exit_code command_action_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(ids_release) struct ids ids = { 0 };
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, PATH_BYTES);
     struct error e;
-    if (read_filter(o, &path, &e) || (!path.n && ids_some(o, &ids, &e)))
+    if (action_read_filter(o, &path, &e) || (!path.n && ids_some(o, &ids, &e)))
         return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
     if (code)
         return code;
     if (path.n)
-        return act_by_filter(cli, client, buf_str(&path), option_get(o, "json")->number);
-    struct work w = { .cli = cli, .client = client, .act = act_of(cli->command), .one = ids.n == 1 };
+        return action_start_job(cli, client, buf_str(&path), option_get(o, "json")->number);
+    struct action_run w = { .cli = cli, .client = client, .act = action_of_command(cli->command), .one = ids.n == 1 };
     w.json = option_get(o, "json")->number;
     w.force = cli->command == &command_run && option_get(o, "force")->number;
     buf_init(&w.out, OUT_MAX);
-    code = act_on_all(&w, &ids);
-    summarise(&w, ids.n);
+    code = action_send_all(&w, &ids);
+    action_print_summary(&w, ids.n);
     buf_release(&w.out);
     return code;
 }
 
 /* clang-format off */
 #define FILTER_ROW { .flag = "filter", .type = OPTION_LIST, .value = "FILTER", \
-      .help = "instead of ids: all that match, such as status=FAILED,queue=mail" }
+      .help = "instead of ids: all tasks that match, such as status=FAILED,queue=mail" }
 static const struct option options[] = { FILTER_ROW };
 static const struct option run_options[] = {
     FILTER_ROW,
-    { .flag = "force", .type = OPTION_FLAG, .help = "also if it is blocked" },
+    { .flag = "force", .type = OPTION_FLAG, .help = "also run a blocked task" },
 };
 /* clang-format on */
 
@@ -181,26 +182,27 @@ static const struct option run_options[] = {
         .detail = (detail_),                                                                                           \
         .options = (rows),                                                                                             \
         .option_count = array_count(rows),                                                                             \
-        .run = run_act,                                                                                                \
+        .run = command_action_run,                                                                                     \
     }
 
-#define FILTERS                                                                                                        \
-    "A filter is name=value, several with commas between them: status, type, name (whole or its beginning), queue,\n"  \
-    "task-type, due-before, due-after.\n\n"
+#define FILTERS                                                                                                           \
+    "A filter is a comma-separated list of NAME=VALUE. Names: status, type, name (or its beginning), queue, task-type,\n" \
+    "due-before, due-after.\n\n"
 #define AN_ID "019c3f2e-7a40-7000-8000-000000000001"
 
-ACT_COMMAND(pause, options, "hold tasks until they are resumed",
+ACT_COMMAND(pause, options, "pause tasks until they are resumed",
             FILTERS "Examples:\n  belfry pause " AN_ID "\n  belfry pause --filter queue=mail,type=RECURRING\n");
-ACT_COMMAND(resume, options, "let paused tasks go on",
+ACT_COMMAND(resume, options, "resume paused tasks",
             FILTERS "Examples:\n  belfry resume " AN_ID "\n  belfry resume --filter status=PAUSED,queue=mail\n");
-ACT_COMMAND(cancel, options, "call tasks off, for good; one that runs is aborted",
+ACT_COMMAND(cancel, options, "cancel tasks; a running task is aborted",
             FILTERS "Examples:\n  belfry cancel " AN_ID "\n  belfry cancel --filter status=SCHEDULED,name=report\n");
-ACT_COMMAND(rm, options, "cancel tasks that have not run, and take them off the lists",
-            FILTERS "Their executions stay until their retention is over.\n\nExamples:\n  belfry rm " AN_ID
+ACT_COMMAND(rm, options, "delete tasks; a task that has not run yet is cancelled first",
+            FILTERS "Executions are kept until their retention ends.\n\nExamples:\n  belfry rm " AN_ID
                     "\n  belfry rm --filter status=COMPLETED,queue=mail\n");
-ACT_COMMAND(run, run_options, "run tasks now, whatever their schedule says",
-            FILTERS
-            "The schedule of a recurring task stays as it is: this is one fire more.\n\nExamples:\n  belfry run " AN_ID
-            "\n  belfry run --filter name=report\n");
-ACT_COMMAND(retry, options, "try failed tasks again, with all their attempts",
+ACT_COMMAND(
+    run, run_options, "run tasks now, independently of their schedule",
+    FILTERS
+    "The schedule of a recurring task does not change: this is an additional run.\n\nExamples:\n  belfry run " AN_ID
+    "\n  belfry run --filter name=report\n");
+ACT_COMMAND(retry, options, "retry failed tasks, with a full set of attempts",
             FILTERS "Examples:\n  belfry retry " AN_ID "\n  belfry retry --filter status=FAILED,queue=mail\n");

@@ -1,4 +1,4 @@
-/* belfry add - make a task. */
+/* belfry add - creates a task. */
 #include "base/rfc3339.h"
 #include "cli/client.h"
 #include "cli/command/commands.h"
@@ -8,21 +8,21 @@
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "noop", .type = OPTION_FLAG, .help = "call nothing: a task for trying things out" },
+    { .flag = "noop", .type = OPTION_FLAG, .help = "call nothing; for trying things out" },
     { .flag = "message", .type = OPTION_TEXT, .value = "BROKER",
-      .help = "put a message there instead of calling a URL: a name that the server's settings have, or redis://…, amqp://…, kafka://…" },
+      .help = "publish a message instead of calling a URL: the name of a broker in the server's settings, or redis://…, amqp://…, kafka://…" },
     { .flag = "destination", .type = OPTION_TEXT, .value = "NAME",
-      .help = "with --message: a stream or list:NAME (Redis), an exchange or queue:NAME (RabbitMQ), a topic (Kafka)" },
-    { .flag = "message-key", .type = OPTION_TEXT, .value = "KEY", .help = "with --message: the routing key, or the key of the record" },
+      .help = "with --message: where to publish: a stream or list:NAME (Redis), an exchange or queue:NAME (RabbitMQ), a topic (Kafka)" },
+    { .flag = "message-key", .type = OPTION_TEXT, .value = "KEY", .help = "with --message: the routing key (RabbitMQ) or the key of the record (Kafka)" },
     { .flag = "target", .type = OPTION_CHOICE, .value = "KIND", .choices = "HTTP_CALLBACK|WORKER|NOOP",
-      .help = "WORKER: it is for programs of yours that ask for tasks of its --queue (docs/WORKERS.md), with -d as its payload" },
-    { .flag = "quiet", .letter = 'q', .type = OPTION_FLAG, .help = "print the id and nothing else" },
+      .help = "kind of target; WORKER: your own programs lease the task from its --queue (docs/WORKERS.md), and -d is its payload" },
+    { .flag = "quiet", .letter = 'q', .type = OPTION_FLAG, .help = "print only the id" },
 };
 /* clang-format on */
 
 static const char detail[] =
-    "Without --at, --in, --every or --cron it fires now. URL is called with -X, -H and -d as curl would; an answer of\n"
-    "2xx is success, anything else is tried again. Times are RFC 3339 and name their offset.\n"
+    "Without --at, --in, --every or --cron the task fires now. -X, -H and -d mean the same as in curl. Status 2xx is\n"
+    "success; any other answer is retried. Times are RFC 3339 with an offset.\n"
     "\n"
     "Examples:\n"
     "  belfry add --in 10m https://example.com/remind -d '{\"user\": 42}'\n"
@@ -40,56 +40,56 @@ enum { MESSAGE_TEXT_MAX = 8192 };
 
 enum { TARGETS_HTTP, TARGETS_WORKER, TARGETS_NOOP };
 
-static bool target_is(const struct options *o, int which)
+static bool add_target_is(const struct options *o, int which)
 {
     return option_given(o, "target") && option_get(o, "target")->number == which;
 }
 
-static bool is_noop(const struct options *o)
+static bool add_is_noop(const struct options *o)
 {
-    return option_get(o, "noop")->number || target_is(o, TARGETS_NOOP);
+    return option_get(o, "noop")->number || add_target_is(o, TARGETS_NOOP);
 }
 
-static enum err read_url(const struct options *o, struct str *ret, struct error *e)
+static enum err add_read_url(const struct options *o, struct str *ret, struct error *e)
 {
-    bool noop = is_noop(o), message = option_given(o, "message"), worker = target_is(o, TARGETS_WORKER);
+    bool noop = add_is_noop(o), message = option_given(o, "message"), worker = add_target_is(o, TARGETS_WORKER);
     *ret = S("");
     if (worker && (option_get(o, "noop")->number || message || o->word_count))
         return error_field(e, "--target",
-                           "WORKER is for who asks for it, so there is no URL, no --message and no --noop");
+                           "WORKER is leased by your programs, so it takes no URL, no --message and no --noop");
     if (worker)
         return ERR_OK;
     if (noop && (o->word_count || message))
         return error_field(e, "--noop", "calls nothing, so it takes no URL and no --message");
     if (message && o->word_count)
-        return error_field(e, "--message", "goes to a broker, so there is no URL");
+        return error_field(e, "--message", "publishes to a broker, so it takes no URL");
     if (!noop && !message && !o->word_count)
-        return error_set(e, ERR_INVALID, "a URL is missing: what shall be called? (--noop: nothing)");
+        return error_set(e, ERR_INVALID, "a URL to call is missing (--noop: call nothing)");
     if (o->word_count > 1)
-        return error_set(e, ERR_INVALID, "one URL is enough, and '%s' is another", o->words[1].p);
+        return error_set(e, ERR_INVALID, "takes one URL, but got another: '%s'", o->words[1].p);
     *ret = noop || message ? S("") : o->words[0];
     return ERR_OK;
 }
 
-static enum err check_message(const struct options *o, struct error *e)
+static enum err add_check_message(const struct options *o, struct error *e)
 {
     bool message = option_given(o, "message");
     if (message && !option_given(o, "destination"))
-        return error_field(e, "--destination", "is missing: where at the broker does the message go?");
+        return error_field(e, "--destination", "is missing: name the stream, exchange, queue or topic at the broker");
     if (message && option_given(o, "method"))
-        return error_field(e, "--method", "is for calls of a URL, not for messages");
+        return error_field(e, "--method", "is for HTTP calls, not for messages");
     for (size_t i = 0; !message && i < 2; i++) {
         static const char *const flags[] = { "destination", "message-key" };
         char field[32];
         snprintf(field, sizeof field, "--%s", flags[i]);
         if (option_given(o, flags[i]))
-            return error_field(e, field, "goes with --message");
+            return error_field(e, field, "requires --message");
     }
     return ERR_OK;
 }
 
-/* The members that only a message has, as the text of an object: what stands in the config beside headers and body. */
-static void write_message(const struct options *o, struct buf *out)
+/* Writes the members of target_config that only a message has, as a JSON object; target_write adds headers and body. */
+static void add_write_message(const struct options *o, struct buf *out)
 {
     struct jw w;
     jw_init(&w, out);
@@ -101,21 +101,21 @@ static void write_message(const struct options *o, struct buf *out)
     jw_object_end(&w);
 }
 
-static enum err write_body(const struct options *o, struct buf *out, struct error *e)
+static enum err add_write_body(const struct options *o, struct buf *out, struct error *e)
 {
     struct str url;
     cleanup_with(target_release) struct target t = { 0 };
     cleanup_with(buf_release) struct buf message;
     buf_init(&message, MESSAGE_TEXT_MAX);
-    if (read_url(o, &url, e) || check_message(o, e) || target_read(o, url, &t, e))
+    if (add_read_url(o, &url, e) || add_check_message(o, e) || target_read(o, url, &t, e))
         return e->code;
     if (option_given(o, "message"))
-        write_message(o, &message);
-    bool noop = is_noop(o), worker = target_is(o, TARGETS_WORKER);
+        add_write_message(o, &message);
+    bool noop = add_is_noop(o), worker = add_target_is(o, TARGETS_WORKER);
     if (noop && t.given)
-        return error_field(e, "--noop", "calls nothing, so -X, -H and -d have no use");
+        return error_field(e, "--noop", "calls nothing, so it takes no -X, -H or -d");
     if (worker && (option_given(o, "method") || option_given(o, "header")))
-        return error_field(e, "--target", "WORKER calls nothing, so -X and -H have no use; -d is its payload");
+        return error_field(e, "--target", "WORKER makes no HTTP call, so it takes no -X or -H; -d is its payload");
     struct jw w;
     jw_init(&w, out);
     jw_object(&w);
@@ -132,37 +132,37 @@ static enum err write_body(const struct options *o, struct buf *out, struct erro
     return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;
 }
 
-static void print_task(struct cli *cli, const struct options *o, const struct answer *a)
+static void add_print_task(struct cli *cli, const struct options *o, const struct client_answer *a)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, TASK_BODY_MAX * 2);
     if (option_get(o, "json")->number) {
-        json_line(&out, buf_str(&a->body));
+        client_json_line(&out, buf_str(&a->body));
     } else {
         char id[CELL_TEXT];
         bool quiet = option_get(o, "quiet")->number;
-        buf_printf(&out, "%s\n", cell_text(json_text_at(a->doc.root, "id"), id));
+        buf_printf(&out, "%s\n", table_cell(json_text_at(a->doc.root, "id"), id));
         if (!quiet && json_is_true(json_at(a->doc.root, "deduplicated")))
-            buf_text(&out, "It was there already, under this dedupe key\n");
+            buf_text(&out, "The task existed already, with this dedupe key\n");
         if (!quiet)
             next_fire_lines(cli, a->doc.root, &out);
     }
     cli_print(cli, &out);
 }
 
-/* ---- a crowded minute ---- */
+/* ---- warning about a crowded minute ---- */
 
 enum { MINUTE_MS = 60000, AROUND = 5, CROWDED_MIN = 20, CROWDED_TIMES = 4 };
 
-struct minutes {
-    int64_t there;      /* fires of the new task's minute, itself among them */
-    int64_t others_sum; /* of the minutes around it */
+struct minute_counts {
+    int64_t there;      /* fires in the minute of the new task, including its own */
+    int64_t others_sum; /* fires in the minutes around it */
     int64_t quietest, quietest_ms;
 };
 
-static struct minutes count_minutes(const json_t *forecast, int64_t minute_ms)
+static struct minute_counts add_count_minutes(const json_t *forecast, int64_t minute_ms)
 {
-    struct minutes m = { .quietest = INT64_MAX };
+    struct minute_counts m = { .quietest = INT64_MAX };
     for (int64_t at_ms = minute_ms - AROUND * MINUTE_MS; at_ms <= minute_ms + AROUND * MINUTE_MS; at_ms += MINUTE_MS) {
         int64_t fires = 0, found_ms;
         for (size_t i = 0; i < json_count_at(forecast, "minutes"); i++) {
@@ -184,10 +184,11 @@ static struct minutes count_minutes(const json_t *forecast, int64_t minute_ms)
     return m;
 }
 
-/* Everybody writes '0 8 * * *'. Who lands where many others do is told of a minute nearby; that nobody answers does not matter. */
-static void tell_crowd(struct cli *cli, struct client *client, const json_t *task)
+/* Many users write '0 8 * * *'. If many tasks fire in the same minute, prints a warning that names a quieter one
+ * nearby. If the server does not answer, prints nothing. */
+static void add_warn_crowded_minute(struct cli *cli, struct client *client, const json_t *task)
 {
-    cleanup_with(answer_release) struct answer a = { 0 };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
     cleanup_with(buf_release) struct buf path = { 0 };
     char from[RFC3339_TEXT + 1], to[RFC3339_TEXT + 1], quiet[RFC3339_TEXT + 1];
     int64_t next_ms;
@@ -200,46 +201,45 @@ static void tell_crowd(struct cli *cli, struct client *client, const json_t *tas
     buf_text(&path, "/v1/upcoming?group_by=minute");
     query_add(&path, "from", str_from(from));
     query_add(&path, "to", str_from(to));
-    if (client_call(client, &(struct call){ .method = "GET", .path = buf_cstr(&path), .quiet = true }, &a))
+    if (client_call(client, &(struct client_request){ .method = "GET", .path = buf_cstr(&path), .quiet = true }, &a))
         return;
-    struct minutes m = count_minutes(a.doc.root, minute_ms);
+    struct minute_counts m = add_count_minutes(a.doc.root, minute_ms);
     if (m.there < CROWDED_MIN || m.there * 2 * AROUND < m.others_sum * CROWDED_TIMES)
         return;
     rfc3339_format(m.quietest_ms, quiet);
-    fprintf(
-        cli->err,
-        "belfry add: %lld tasks fire in that minute, and %lld at %.16sZ; H as the minute, or --spread, gets out of the way\n",
-        (long long)m.there, (long long)m.quietest, quiet);
+    fprintf(cli->err,
+            "belfry add: %lld tasks fire in that minute, but only %lld at %.16sZ; use H as the minute, or --spread\n",
+            (long long)m.there, (long long)m.quietest, quiet);
 }
 
-static enum exit_code run_add(struct cli *cli, const struct options *o)
+static enum exit_code command_add_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, TASK_BODY_MAX * 2);
     struct error e;
-    if (write_body(o, &body, &e))
+    if (add_write_body(o, &body, &e))
         return cli_fail(cli, "add", &e, EXIT_USAGE);
     cleanup_with(client_freep) struct client *client = NULL;
-    cleanup_with(answer_release) struct answer a = { 0 };
-    struct call call = { .method = "POST", .path = "/v1/tasks", .body = buf_str(&body) };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct client_request call = { .method = "POST", .path = "/v1/tasks", .body = buf_str(&body) };
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE)
         code = client_call(client, &call, &a);
     if (code == EXIT_DONE)
-        print_task(cli, o, &a);
+        add_print_task(cli, o, &a);
     if (code == EXIT_DONE && option_given(o, "cron") && !option_get(o, "quiet")->number)
-        tell_crowd(cli, client, a.doc.root);
+        add_warn_crowded_minute(cli, client, a.doc.root);
     return code;
 }
 
 const struct command command_add = {
     .name = "add",
     .words = "URL",
-    .summary = "make a task: call a URL later, or again and again",
+    .summary = "create a task: call a URL later, or repeatedly",
     .detail = detail,
     .options = options,
     .option_count = array_count(options),
     .shared_options = task_options,
     .shared_count = TASK_OPTION_COUNT,
-    .run = run_add,
+    .run = command_add_run,
 };

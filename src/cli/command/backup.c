@@ -1,4 +1,4 @@
-/* belfry backup, belfry restore - a copy of a data directory in one file, made while a server runs, and back again. */
+/* belfry backup, belfry restore - copy a data directory to one file, also while a server runs, and restore it. */
 #include <unistd.h>
 
 #include "base/failpoint.h"
@@ -11,14 +11,14 @@ enum { OUT_MAX = 64 * 1024, DIRECTORY_MAX = 4096 };
 
 /* ---- progress ---- */
 
-struct teller {
+struct backup_progress_line {
     struct cli *cli;
-    bool has_told;
+    bool printed;
 };
 
-static bool tell(void *context, enum backup_step step, int64_t done, int64_t total)
+static bool backup_on_progress(void *context, enum backup_step step, int64_t done, int64_t total)
 {
-    struct teller *t = context;
+    struct backup_progress_line *t = context;
     double mib = (double)total / (1 << 20);
     if (step == BACKUP_COPYING)
         fprintf(t->cli->err, "\r\033[Kcopying: %.0f %% of %.1f MiB", total ? 100.0 * (double)done / (double)total : 100,
@@ -26,19 +26,19 @@ static bool tell(void *context, enum backup_step step, int64_t done, int64_t tot
     else
         fprintf(t->cli->err, "\r\033[Kreading it back: %.1f MiB", mib);
     fflush(t->cli->err);
-    t->has_told = true;
+    t->printed = true;
     return true;
 }
 
-static void tell_no_more(struct teller *t)
+static void backup_clear_progress(struct backup_progress_line *t)
 {
-    if (t->has_told)
+    if (t->printed)
         fputs("\r\033[K", t->cli->err);
 }
 
-/* ---- what it holds ---- */
+/* ---- contents ---- */
 
-static void write_states(const struct store_sqlite_facts *f, struct buf *out)
+static void backup_write_states(const struct store_sqlite_facts *f, struct buf *out)
 {
     const char *before = " (";
     for (int i = 0; i <= TASK_EXPIRED; i++) {
@@ -51,7 +51,7 @@ static void write_states(const struct store_sqlite_facts *f, struct buf *out)
         buf_char(out, ')');
 }
 
-static int64_t task_count(const struct store_sqlite_facts *f)
+static int64_t backup_task_count(const struct store_sqlite_facts *f)
 {
     int64_t n = 0;
     for (int i = 0; i <= TASK_EXPIRED; i++)
@@ -59,15 +59,15 @@ static int64_t task_count(const struct store_sqlite_facts *f)
     return n;
 }
 
-static void write_facts(const struct store_sqlite_facts *f, struct buf *out)
+static void backup_write_facts(const struct store_sqlite_facts *f, struct buf *out)
 {
-    buf_printf(out, "%lld task%s", (long long)task_count(f), task_count(f) == 1 ? "" : "s");
-    write_states(f, out);
+    buf_printf(out, "%lld task%s", (long long)backup_task_count(f), backup_task_count(f) == 1 ? "" : "s");
+    backup_write_states(f, out);
     buf_printf(out, ", %lld execution%s, schema version %d, %.1f MiB\n", (long long)f->executions,
                f->executions == 1 ? "" : "s", f->version, (double)f->bytes / (1 << 20));
 }
 
-static void write_facts_json(const struct store_sqlite_facts *f, struct jw *w)
+static void backup_write_facts_json(const struct store_sqlite_facts *f, struct jw *w)
 {
     jw_kv_i64(w, "schema_version", f->version);
     jw_kv_i64(w, "bytes", f->bytes);
@@ -79,18 +79,18 @@ static void write_facts_json(const struct store_sqlite_facts *f, struct jw *w)
     jw_object_end(w);
 }
 
-static enum exit_code need_file(struct cli *cli, const struct options *o)
+static enum exit_code backup_check_words(struct cli *cli, const struct options *o)
 {
     struct error e;
     if (o->word_count == 1 && o->words[0].n)
         return EXIT_DONE;
-    error_set(&e, ERR_INVALID, "name one file");
+    error_set(&e, ERR_INVALID, "give exactly one file");
     return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
 }
 
 /* ---- backup ---- */
 
-static void print_backup(struct cli *cli, const struct options *o, const struct store_sqlite_facts *f)
+static void backup_print(struct cli *cli, const struct options *o, const struct store_sqlite_facts *f)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, OUT_MAX);
@@ -100,28 +100,28 @@ static void print_backup(struct cli *cli, const struct options *o, const struct 
         jw_object(&w);
         jw_kv_str(&w, "file", o->words[0]);
         jw_kv_bool(&w, "secrets", !option_get(o, "without-secrets")->number);
-        write_facts_json(f, &w);
+        backup_write_facts_json(f, &w);
         jw_object_end(&w);
         buf_char(&out, '\n');
     } else {
-        buf_printf(&out, "%s holds ", o->words[0].p);
-        write_facts(f, &out);
+        buf_printf(&out, "%s contains ", o->words[0].p);
+        backup_write_facts(f, &out);
     }
     cli_print(cli, &out);
 }
 
-static enum exit_code run_backup(struct cli *cli, const struct options *o)
+static enum exit_code command_backup_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf directory;
     buf_init(&directory, DIRECTORY_MAX);
     struct store_sqlite_facts facts;
-    struct teller teller = { .cli = cli };
-    struct backup_progress progress = { tell, &teller };
+    struct backup_progress_line line = { .cli = cli };
+    struct backup_progress progress = { backup_on_progress, &line };
     struct error e;
-    enum exit_code code = need_file(cli, o);
+    enum exit_code code = backup_check_words(cli, o);
     if (code)
         return code;
-    data_dir(o, &directory);
+    options_data_dir(o, &directory);
     struct backup_request request = {
         .directory = buf_cstr(&directory),
         .path = o->words[0].p,
@@ -130,42 +130,42 @@ static enum exit_code run_backup(struct cli *cli, const struct options *o)
         .progress = isatty(fileno(cli->err)) ? &progress : NULL,
     };
     enum err rc = store_sqlite_backup(&request, &facts, &e);
-    tell_no_more(&teller);
+    backup_clear_progress(&line);
     if (rc == ERR_CONFLICT)
-        error_set(&e, rc, "'%s' is there already: name another file, or add --force to replace it", request.path);
+        error_set(&e, rc, "'%s' exists already: give another file, or add --force to replace it", request.path);
     if (rc)
         return cli_fail(cli, "backup", &e, EXIT_REFUSED);
-    print_backup(cli, o, &facts);
+    backup_print(cli, o, &facts);
     return EXIT_DONE;
 }
 
 /* clang-format off */
 static const struct option backup_options[] = {
-    { .flag = "force", .type = OPTION_FLAG, .help = "replace FILE if it is there, once the new copy is good" },
+    { .flag = "force", .type = OPTION_FLAG, .help = "replace an existing FILE, after the new copy was verified" },
     { .flag = "without-secrets", .type = OPTION_FLAG,
-      .help = "leave out pepper and admin.key: API keys do not work where it is restored, unless pepper is put there" },
+      .help = "leave out pepper and admin.key; after a restore, API keys work only if the file pepper is put back" },
 };
 /* clang-format on */
 
 const struct command command_backup = {
     .name = "backup",
     .words = "FILE",
-    .summary = "copy a server's data to one file, also while it runs",
+    .summary = "copy the data of a server to one file, also while it runs",
     .detail =
-        "Reads the data directory itself, so it runs on the server's machine. FILE gets its name only once it was read back\n"
-        "and found whole. It holds what tasks send, and the keys' secrets: only its owner can read it; keep it so.\n"
+        "Reads the data directory directly, so run it on the server's machine. The copy gets its name only after it was read\n"
+        "back and verified. It contains the payloads of tasks and the secrets of API keys, so only its owner may read it.\n"
         "\n"
         "Examples:\n"
         "  belfry backup /backup/belfry-monday.db --data-dir /var/lib/belfry\n"
         "  belfry backup --force latest.db\n",
     .options = backup_options,
     .option_count = array_count(backup_options),
-    .run = run_backup,
+    .run = command_backup_run,
 };
 
 /* ---- restore ---- */
 
-static void print_restore(struct cli *cli, const struct options *o, const char *directory, const struct restored *r)
+static void restore_print(struct cli *cli, const struct options *o, const char *directory, const struct restored *r)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, OUT_MAX);
@@ -177,38 +177,40 @@ static void print_restore(struct cli *cli, const struct options *o, const char *
         jw_kv_bool(&w, "has_pepper", r->has_pepper);
         if (r->kept[0])
             jw_kv_cstr(&w, "kept", r->kept);
-        write_facts_json(&r->facts, &w);
+        backup_write_facts_json(&r->facts, &w);
         jw_object_end(&w);
         buf_char(&out, '\n');
     } else {
-        buf_printf(&out, "%s holds ", directory);
-        write_facts(&r->facts, &out);
+        buf_printf(&out, "%s contains ", directory);
+        backup_write_facts(&r->facts, &out);
         if (r->kept[0])
-            buf_printf(&out, "What was there is kept in %s/%s: remove it when you are sure.\n", directory, r->kept);
+            buf_printf(&out, "The previous data is kept in %s/%s: remove it when you no longer need it.\n", directory,
+                       r->kept);
     }
     cli_print(cli, &out);
     if (!r->has_pepper)
-        fprintf(cli->err,
-                "belfry restore: the file carries no secrets: no API key works until the pepper of that server is in "
-                "%s/pepper; put it there before the first start\n",
-                directory);
+        fprintf(
+            cli->err,
+            "belfry restore: the file contains no secrets: no API key works without the pepper of that server; copy it to "
+            "%s/pepper before the first start\n",
+            directory);
 }
 
-static enum exit_code run_restore(struct cli *cli, const struct options *o)
+static enum exit_code command_restore_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf directory;
     buf_init(&directory, DIRECTORY_MAX);
     struct restored restored;
-    struct teller teller = { .cli = cli };
-    struct backup_progress progress = { tell, &teller };
+    struct backup_progress_line line = { .cli = cli };
+    struct backup_progress progress = { backup_on_progress, &line };
     struct error e;
-    const char *fail = environment("BELFRY_FAILPOINT");
-    enum exit_code code = need_file(cli, o);
+    const char *fail = options_getenv("BELFRY_FAILPOINT");
+    enum exit_code code = backup_check_words(cli, o);
     if (code)
         return code;
     if (fail && failpoint_arm(str_from(fail), &e))
         return cli_fail(cli, "restore", &e, EXIT_USAGE);
-    data_dir(o, &directory);
+    options_data_dir(o, &directory);
     struct restore_request request = {
         .path = o->words[0].p,
         .directory = buf_cstr(&directory),
@@ -217,36 +219,36 @@ static enum exit_code run_restore(struct cli *cli, const struct options *o)
         .progress = isatty(fileno(cli->err)) ? &progress : NULL,
     };
     enum err rc = store_sqlite_restore(&request, &restored, &e);
-    tell_no_more(&teller);
+    backup_clear_progress(&line);
     if (rc == ERR_CONFLICT)
-        error_set(&e, rc, "data directory '%s' holds data already: name another, or add --force to replace it",
+        error_set(&e, rc, "data directory '%s' contains data already: give another, or add --force to replace it",
                   request.directory);
     if (rc)
         return cli_fail(cli, "restore", &e, EXIT_REFUSED);
-    print_restore(cli, o, request.directory, &restored);
+    restore_print(cli, o, request.directory, &restored);
     return EXIT_DONE;
 }
 
 /* clang-format off */
 static const struct option restore_options[] = {
     { .flag = "force", .type = OPTION_FLAG,
-      .help = "replace the data that is there; it is kept in a folder replaced-TIME within the directory" },
+      .help = "replace existing data; the previous data is kept in a folder replaced-TIME in the directory" },
 };
 /* clang-format on */
 
 const struct command command_restore = {
     .name = "restore",
     .words = "FILE",
-    .summary = "put a backup in the place of a data directory",
+    .summary = "restore a data directory from a backup",
     .detail =
-        "Needs the directory for itself: stop its server first. FILE is read as a whole before anything is touched, and takes\n"
-        "its place at once or not at all, whatever happens meanwhile. What became due since the backup fires when the server\n"
-        "starts, and what ran since then runs again. Never start two servers from one backup: each would fire everything.\n"
+        "Stop the server of the directory first. FILE is read and verified before any data is changed, and replaces it\n"
+        "atomically, even if the machine crashes. Tasks that became due since the backup fire when the server starts, and\n"
+        "tasks that ran since then run again. Never start two servers from one backup: each would run every task.\n"
         "\n"
         "Examples:\n"
         "  belfry restore /backup/belfry-monday.db --data-dir /var/lib/belfry\n"
         "  belfry restore latest.db --force\n",
     .options = restore_options,
     .option_count = array_count(restore_options),
-    .run = run_restore,
+    .run = command_restore_run,
 };

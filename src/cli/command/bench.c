@@ -1,5 +1,5 @@
-/* belfry bench - measures a scenario on this machine: a server process of its own on a fresh data directory, driven from here.
- * Each scenario is a row; figures are printed as a table, or one JSON object a scenario. */
+/* belfry bench - runs a benchmark scenario against a server process of its own, on a fresh data directory. Each
+ * scenario is a row of a table. Figures are printed as a table, or with --json as one JSON object. */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -14,60 +14,64 @@ enum { SINGLE_CONNECTIONS = 64, STORE_URL_MAX = 4096 };
 
 /* ---- scenarios ---- */
 
-static enum err add_creates(struct bench *b, const char *name, struct bodies *w, size_t connections, struct error *e)
+static enum err bench_add_creates(struct bench *b, const char *name, struct bench_workload *w, size_t connections,
+                                  struct error *e)
 {
     double rate;
     int64_t before_us = bench_server_cpu_us(&b->server);
-    if (create_tasks(b, w, connections, &rate, e))
+    if (bench_create_tasks(b, w, connections, &rate, e))
         return e->code;
-    add_figure(b, name, "tasks/s", rate);
-    add_figure(b, "  server CPU", "us/task", (double)(bench_server_cpu_us(&b->server) - before_us) / (double)w->tasks);
+    bench_add_figure(b, name, "tasks/s", rate);
+    bench_add_figure(b, "  server CPU", "us/task",
+                     (double)(bench_server_cpu_us(&b->server) - before_us) / (double)w->tasks);
     return ERR_OK;
 }
 
 static enum err bench_create(struct bench *b, struct error *e)
 {
-    struct bodies single = { .tasks = tasks_wanted(b, 100000), .per_request = 1, .due_ms = soon(b, 30 * DAY_MS) };
-    struct bodies batch = { .tasks = 4 * single.tasks, .per_request = BENCH_BATCH, .due_ms = single.due_ms };
-    if (add_creates(b, "single, 64 connections", &single, SINGLE_CONNECTIONS, e))
+    struct bench_workload single = { .tasks = bench_task_count(b, 100000),
+                                     .per_request = 1,
+                                     .due_ms = bench_ms_from_now(b, 30 * DAY_MS) };
+    struct bench_workload batch = { .tasks = 4 * single.tasks, .per_request = BENCH_BATCH, .due_ms = single.due_ms };
+    if (bench_add_creates(b, "single, 64 connections", &single, SINGLE_CONNECTIONS, e))
         return e->code;
-    return add_creates(b, "batches of 1000", &batch, BATCH_CONNECTIONS, e);
+    return bench_add_creates(b, "batches of 1000", &batch, BATCH_CONNECTIONS, e);
 }
 
 static enum err bench_noop(struct bench *b, struct error *e)
 {
-    struct burst all;
-    if (run_burst(b, tasks_wanted(b, 300000), &all, e))
+    struct burst_result all;
+    if (bench_run_burst(b, bench_task_count(b, 300000), &all, e))
         return e->code;
-    add_burst(b, "claim, run and settle", &all);
+    bench_add_burst(b, "claim, run and settle", &all);
     if (b->place.nodes > 1)
-        add_figure(b, "  claim conflicts", "tasks", (double)bench_server_conflicts(&b->server));
+        bench_add_figure(b, "  claim conflicts", "tasks", (double)bench_server_conflicts(&b->server));
     return ERR_OK;
 }
 
 static enum err bench_burst(struct bench *b, struct error *e)
 {
-    size_t n = tasks_wanted(b, 10000);
-    struct burst all;
-    if (run_burst(b, n, &all, e))
+    size_t n = bench_task_count(b, 10000);
+    struct burst_result all;
+    if (bench_run_burst(b, n, &all, e))
         return e->code;
-    add_burst(b, "claim, run and settle", &all);
-    add_lag(b, "", n);
+    bench_add_burst(b, "claim, run and settle", &all);
+    bench_add_lag(b, "", n);
     return ERR_OK;
 }
 
 static enum err bench_lag(struct bench *b, struct error *e)
 {
-    size_t n = tasks_wanted(b, 10000);
-    if (run_spread(b, n, e))
+    size_t n = bench_task_count(b, 10000);
+    if (bench_run_spread(b, n, e))
         return e->code;
-    add_lag(b, "", n);
+    bench_add_lag(b, "", n);
     return ERR_OK;
 }
 
 #define NOOP "\"target_type\":\"NOOP\""
 
-static const struct scenario {
+static const struct bench_scenario {
     const char *name;
     const char *target;
     enum err (*run)(struct bench *b, struct error *e);
@@ -79,8 +83,8 @@ static const struct scenario {
 
 /* ---- the command ---- */
 
-/* A figure set in belongs to the one above it. */
-static void print_json(const struct bench *b, const char *scenario, struct buf *out)
+/* An indented figure belongs to the figure above it: its JSON key begins with that name. */
+static void bench_print_json(const struct bench *b, const char *scenario, struct buf *out)
 {
     struct jw w;
     const char *above = "";
@@ -88,7 +92,7 @@ static void print_json(const struct bench *b, const char *scenario, struct buf *
     jw_object(&w);
     jw_kv_cstr(&w, "scenario", scenario);
     for (size_t i = 0; i < b->figure_count; i++) {
-        const struct figure *f = &b->figures[i];
+        const struct bench_figure *f = &b->figures[i];
         char key[160];
         if (f->name[0] == ' ')
             snprintf(key, sizeof key, "%s: %s (%s)", above, f->name + 2, f->unit);
@@ -101,7 +105,7 @@ static void print_json(const struct bench *b, const char *scenario, struct buf *
     buf_char(out, '\n');
 }
 
-static void print_table(const struct bench *b, const char *scenario, struct buf *out)
+static void bench_print_table(const struct bench *b, const char *scenario, struct buf *out)
 {
     cleanup_with(table_release) struct table t;
     table_init(&t, 3);
@@ -114,65 +118,67 @@ static void print_table(const struct bench *b, const char *scenario, struct buf 
     table_print(&t, out);
 }
 
-static void print_figures(struct bench *b, const char *scenario)
+static void bench_print_figures(struct bench *b, const char *scenario)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 64 * 1024);
     if (option_get(b->options, "json")->number)
-        print_json(b, scenario, &out);
+        bench_print_json(b, scenario, &out);
     else
-        print_table(b, scenario, &out);
+        bench_print_table(b, scenario, &out);
     cli_print(b->cli, &out);
 }
 
-/* Next to whatever else is there: all names begin with one that nobody has. */
-static void own_prefix(struct buf *url)
+/* Adds a prefix of its own for all names in the queue or events server, so that other data there is not touched. */
+static void bench_add_prefix(struct buf *url)
 {
     if (!url->n || strstr(buf_cstr(url), "prefix="))
         return;
     buf_printf(url, "%sprefix=belfry-bench-%d", strchr(buf_cstr(url), '?') ? "&" : "?", (int)getpid());
 }
 
-static enum err read_fleet(struct bench *b, struct fleet_urls *fleet, struct error *e)
+static enum err bench_read_fleet(struct bench *b, struct fleet_urls *fleet, struct error *e)
 {
     size_t workers = (size_t)option_get(b->options, "workers")->number;
     if (fleet_urls_read(b->options, fleet, e))
         return e->code;
     if (!fleet->queue.n != !fleet->events.n)
-        return error_field(e, fleet->queue.n ? "--events" : "--queue", "is missing: a fleet needs both");
+        return error_field(e, fleet->queue.n ? "--events" : "--queue",
+                           "is missing: a fleet needs --queue and --events");
     if (!fleet->queue.n && option_given(b->options, "workers"))
-        return error_field(e, "--workers", "belongs to --queue and --events, which are not given");
-    own_prefix(&fleet->queue);
-    own_prefix(&fleet->events);
+        return error_field(e, "--workers", "requires --queue and --events");
+    bench_add_prefix(&fleet->queue);
+    bench_add_prefix(&fleet->events);
     b->place.fleet = fleet->queue.n ? fleet : NULL;
     b->place.workers = fleet->queue.n ? workers : 0;
     return ERR_OK;
 }
 
-static enum err read_place(struct bench *b, struct buf *store, struct error *e)
+static enum err bench_read_setup(struct bench *b, struct buf *store, struct error *e)
 {
     const struct options *o = b->options;
     if (store_url_read(o, "store", store, e))
         return e->code;
-    b->place = (struct bench_place){ .dir = option_given(o, "dir") ? option_get(o, "dir")->text.p : NULL,
+    b->place = (struct bench_setup){ .dir = option_given(o, "dir") ? option_get(o, "dir")->text.p : NULL,
                                      .store = store->n ? buf_cstr(store) : NULL,
                                      .nodes = (size_t)option_get(o, "nodes")->number };
-    return b->place.nodes == 1 || store->n ? ERR_OK
-                                           : error_field(e, "--nodes", "needs a store that nodes can share: --store");
+    return b->place.nodes == 1 || store->n
+               ? ERR_OK
+               : error_field(e, "--nodes", "requires --store, a database that the nodes share");
 }
 
-static enum err run_and_print(struct bench *b, const struct scenario *s, struct error *e)
+static enum err bench_run_and_print(struct bench *b, const struct bench_scenario *s, struct error *e)
 {
     if (bench_server_start(b->cli, BENCH_SLOTS, &b->place, &b->server, e))
         return e->code;
     enum err rc = s->run(b, e);
     bench_server_stop(&b->server);
     if (rc == ERR_OK)
-        print_figures(b, s->name);
+        bench_print_figures(b, s->name);
     return rc;
 }
 
-static enum exit_code run_scenario(struct cli *cli, const struct options *o, const struct scenario *s)
+static enum exit_code bench_run_scenario(struct cli *cli, const struct options *o, const struct bench_scenario *s)
 {
     struct bench *b = xnew(*b);
     struct error e = { 0 };
@@ -182,20 +188,20 @@ static enum exit_code run_scenario(struct cli *cli, const struct options *o, con
     cleanup_with(buf_release) struct buf store;
     buf_init(&store, STORE_URL_MAX);
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
-    enum exit_code code = read_place(b, &store, &e) || read_fleet(b, &fleet, &e) ? EXIT_USAGE
-                          : run_and_print(b, s, &e)                              ? EXIT_REFUSED
-                                                                                 : EXIT_DONE;
+    enum exit_code code = bench_read_setup(b, &store, &e) || bench_read_fleet(b, &fleet, &e) ? EXIT_USAGE
+                          : bench_run_and_print(b, s, &e)                                    ? EXIT_REFUSED
+                                                                                             : EXIT_DONE;
     free(b);
     return code ? cli_fail(cli, "bench", &e, code) : EXIT_DONE;
 }
 
-static enum exit_code run_bench(struct cli *cli, const struct options *o)
+static enum exit_code command_bench_run(struct cli *cli, const struct options *o)
 {
     struct error e;
     for (size_t i = 0; o->word_count == 1 && i < array_count(scenarios); i++)
         if (str_eq(o->words[0], str_from(scenarios[i].name)))
-            return run_scenario(cli, o, &scenarios[i]);
-    error_set(&e, ERR_INVALID, "name one scenario: create, noop, lag, burst, webhook, pending or fairness");
+            return bench_run_scenario(cli, o, &scenarios[i]);
+    error_set(&e, ERR_INVALID, "give one scenario: create, noop, lag, burst, webhook, pending or fairness");
     return cli_fail(cli, "bench", &e, EXIT_USAGE);
 }
 
@@ -206,34 +212,38 @@ static const struct option options[] = {
       .value = "N",
       .min = 100,
       .max = BENCH_SAMPLES_MAX,
-      .help = "how many tasks; default: as many as the scenario needs" },
+      .help = "number of tasks; default: that of the scenario" },
     { .flag = "store",
       .type = OPTION_TEXT,
       .value = "URL",
-      .help = "postgres://… of an empty database, or file:/path with it; emptied afterwards. Default: a file" },
+      .help =
+          "postgres://… of an empty database, or file:/path of a file with that URL; it is emptied afterwards; default: SQLite" },
     { .flag = "nodes",
       .type = OPTION_INT,
       .value = "N",
       .min = 1,
       .max = BENCH_NODES_MAX,
       .preset = "1",
-      .help = "how many nodes share that database; requests go to the first" },
+      .help = "number of nodes that share the database; requests go to the first" },
     { .flag = "queue",
       .type = OPTION_TEXT,
       .value = "URL",
-      .help = "redis://… or amqp://… of a fleet: tasks run in workers. Goes with --events" },
+      .help = "redis://… or amqp://… of a fleet's queue: tasks run in workers; requires --events" },
     { .flag = "events",
       .type = OPTION_TEXT,
       .value = "URL",
-      .help = "kafka://…, redis://… or amqp://… that they report by" },
+      .help = "kafka://…, redis://… or amqp://… by which the workers report" },
     { .flag = "workers",
       .type = OPTION_INT,
       .value = "N",
       .min = 1,
       .max = BENCH_WORKERS_MAX,
       .preset = "2",
-      .help = "how many workers the fleet has" },
-    { .flag = "dir", .type = OPTION_TEXT, .value = "DIR", .help = "make the data directory in DIR; default: /tmp" },
+      .help = "number of workers in the fleet" },
+    { .flag = "dir",
+      .type = OPTION_TEXT,
+      .value = "DIR",
+      .help = "create the data directory in DIR; default: $TMPDIR, else /tmp" },
 };
 
 const struct command command_bench = {
@@ -242,19 +252,19 @@ const struct command command_bench = {
     .summary = "measure Belfry on this machine",
     .detail =
         "Scenarios:\n"
-        "  create   tasks accepted a second, single and in batches, each durable before its answer\n"
-        "  noop     a backlog of no-op tasks: claim, run and settle, every step durable, history kept\n"
-        "  lag      1,000 tasks a second, spread: start minus due time\n"
-        "  burst    10,000 tasks due at one instant: start minus due time\n"
-        "  webhook  calls to a local sink: a backlog, and the same calls by a bare loop around libcurl; then 1,000 a\n"
-        "           second, and 10,000 at one instant: start minus due time\n"
-        "  pending  create and noop with few and with 1,000,000 tasks waiting, due at random over 30 days; how soon the\n"
-        "           server is ready on those after a restart; draining 100,000 of them; memory. Takes minutes\n"
-        "  fairness 500,000 due tasks of one tenant waiting: how soon another's start, and its own of priority 9\n"
+        "  create    creates a second, single and in batches; each task is durable before its answer\n"
+        "  noop      a backlog of no-op tasks: claim, run and settle; every step is durable and history is kept\n"
+        "  lag       1,000 tasks a second, evenly spread: start minus due time\n"
+        "  burst     10,000 tasks due at the same time: start minus due time\n"
+        "  webhook   HTTP calls to a local sink: a backlog, compared with a bare loop around libcurl; then 1,000 tasks a\n"
+        "            second and 10,000 due at the same time: start minus due time\n"
+        "  pending   create and noop with few and with 1,000,000 waiting tasks, due at random over 30 days; time until the\n"
+        "            server is ready after a restart; drain of 100,000 tasks; memory. Takes minutes\n"
+        "  fairness  500,000 due tasks of one tenant: start delay of another tenant's tasks, and of its own with priority 9\n"
         "\n"
-        "Starts a server of its own on a fresh data directory and removes it afterwards; with --queue and --events also workers,\n"
-        "under names of their own. What a database, queue or events server computes is not in the server's CPU.\n",
+        "Starts a server on a fresh data directory and removes both afterwards; with --queue and --events also workers,\n"
+        "with a name prefix of their own. \"server CPU\" does not include database, queue and events servers.\n",
     .options = options,
     .option_count = array_count(options),
-    .run = run_bench,
+    .run = command_bench_run,
 };

@@ -1,4 +1,4 @@
-/* belfry calendar - business calendars: which days count, for tasks that name one. */
+/* belfry calendar - business calendars: the days on which tasks that name the calendar may fire. */
 #include <errno.h>
 
 #include "base/rfc3339.h"
@@ -16,23 +16,23 @@ enum { COLUMNS = 6, FILE_MAX = 4 << 20, ARENA_MAX = 32 << 20, DATE_TEXT = 10, SH
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "exclude", .type = OPTION_LIST, .value = "DATE", .help = "set: not on this day; '2026-12-25 Christmas Day' gives it a name" },
-    { .flag = "include", .type = OPTION_LIST, .value = "DATE", .help = "set: on this day, whatever else is said of it" },
-    { .flag = "forget", .type = OPTION_LIST, .value = "DATE", .help = "set: nothing special about this day any more" },
-    { .flag = "weekdays", .type = OPTION_TEXT, .value = "LIST", .help = "set: not on these days of the week: SAT,SUN; none: on all of them" },
-    { .flag = "description", .type = OPTION_TEXT, .value = "TEXT", .help = "set: what it is" },
-    { .flag = "no-weekends", .type = OPTION_FLAG, .help = "import: and not on Saturdays and Sundays" },
-    { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .help = "import: where an event that is given in UTC has its date; default: UTC" },
+    { .flag = "exclude", .type = OPTION_LIST, .value = "DATE", .help = "set: exclude this day; '2026-12-25 Christmas Day' also names it" },
+    { .flag = "include", .type = OPTION_LIST, .value = "DATE", .help = "set: include this day, even if its weekday is excluded" },
+    { .flag = "forget", .type = OPTION_LIST, .value = "DATE", .help = "set: remove this day from excluded and included days" },
+    { .flag = "weekdays", .type = OPTION_TEXT, .value = "LIST", .help = "set: exclude these days of the week, such as SAT,SUN; none: exclude no weekday" },
+    { .flag = "description", .type = OPTION_TEXT, .value = "TEXT", .help = "set: description of the calendar" },
+    { .flag = "no-weekends", .type = OPTION_FLAG, .help = "import: also exclude Saturdays and Sundays" },
+    { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .help = "import: time zone that decides the date of an event given in UTC; default: UTC" },
 };
 /* clang-format on */
 
 static const char detail[] =
-    "  list                     all of them\n"
-    "  show NAME                one of them, with its dates\n"
-    "  import FILE.ics [NAME]   every event's days become excluded; repeats are written out for ten years;\n"
-    "                           '-' reads standard input; NAME is the file's name if it is not given\n"
-    "  set NAME                 change it, or make it: only what is named changes\n"
-    "  rm NAME                  remove it; refused while tasks use it\n"
+    "  list                     list all calendars\n"
+    "  show NAME                show a calendar with its dates\n"
+    "  import FILE.ics [NAME]   exclude the days of every event; repeated events are expanded for 10 years;\n"
+    "                           '-' reads standard input; default of NAME: the name of the file\n"
+    "  set NAME                 change or create a calendar; only the given options change\n"
+    "  rm NAME                  remove a calendar; refused while tasks use it\n"
     "\n"
     "Examples:\n"
     "  belfry calendar import de-holidays.ics --no-weekends\n"
@@ -41,38 +41,38 @@ static const char detail[] =
 
 /* ---- list and show ---- */
 
-static void header(struct table *t)
+static void calendar_header(struct table *t)
 {
     table_row(t, COLUMNS, "NAME", "EXCLUDED", "INCLUDED", "WEEKDAYS OFF", "UPDATED", "DESCRIPTION");
 }
 
-static void weekdays_text(const json_t *calendar, char out[CELL_TEXT])
+static void calendar_weekdays_text(const json_t *calendar, char out[CELL_TEXT])
 {
     joined_text(calendar, "excluded_weekdays", out);
     if (!out[0])
-        cell_text(S("-"), out);
+        table_cell(S("-"), out);
 }
 
-static void add(struct rows *r, const json_t *calendar)
+static void calendar_add_row(struct rows *r, const json_t *calendar)
 {
     char name[CELL_TEXT], text[CELL_TEXT], updated[CELL_TEXT], weekdays[CELL_TEXT], excluded[32], included[32];
     number_text(calendar, "excluded_count", excluded);
     number_text(calendar, "included_count", included);
-    weekdays_text(calendar, weekdays);
+    calendar_weekdays_text(calendar, weekdays);
     moment_text(calendar, "updated_at", clock_wall_ms(r->cli->clock), updated);
-    table_row(&r->table, COLUMNS, cell_text(json_text_at(calendar, "name"), name), excluded, included, weekdays,
-              updated, cell_text(json_text_at(calendar, "description"), text));
+    table_row(&r->table, COLUMNS, table_cell(json_text_at(calendar, "name"), name), excluded, included, weekdays,
+              updated, table_cell(json_text_at(calendar, "description"), text));
 }
 
-static enum exit_code list(struct verb_work *w)
+static enum exit_code calendar_list(struct verb_work *w)
 {
     struct pages p = { .client = w->client, .path = COLLECTION, .member = "calendars", .limit = INT64_MAX };
-    struct rows r = { .header = header, .add = add };
-    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there is none");
+    struct rows r = { .header = calendar_header, .add = calendar_add_row };
+    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there are no calendars");
 }
 
-/* A date is a text, or an object with a name. */
-static void add_dates(struct table *t, const json_t *root, const char *member, const char *label)
+/* A date is a JSON string, or an object with date and name. */
+static void calendar_add_dates(struct table *t, const json_t *root, const char *member, const char *label)
 {
     size_t count = json_count_at(root, member);
     for (size_t i = 0; i < min_of(count, (size_t)SHOWN_MAX); i++) {
@@ -82,15 +82,15 @@ static void add_dates(struct table *t, const json_t *root, const char *member, c
         snprintf(path, sizeof path, "%s[%zu].date", member, i);
         struct str named = json_text_at(root, path);
         snprintf(path, sizeof path, "%s[%zu].name", member, i);
-        table_row(t, 3, label, cell_text(bare.n ? bare : named, date), cell_text(json_text_at(root, path), name));
+        table_row(t, 3, label, table_cell(bare.n ? bare : named, date), table_cell(json_text_at(root, path), name));
     }
     char more[64];
-    snprintf(more, sizeof more, "and %zu more: --json prints all", count - min_of(count, (size_t)SHOWN_MAX));
+    snprintf(more, sizeof more, "and %zu more; --json prints all", count - min_of(count, (size_t)SHOWN_MAX));
     if (count > SHOWN_MAX)
         table_row(t, 3, label, "…", more);
 }
 
-static void show_calendar(struct verb_work *w, const struct json_doc *doc, struct buf *out)
+static void calendar_print(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
     static const struct named_fact facts[] = {
         { "Name", "name", FACT_TEXT },
@@ -102,25 +102,26 @@ static void show_calendar(struct verb_work *w, const struct json_doc *doc, struc
     cleanup_with(table_release) struct table t;
     table_init(&t, 3);
     named_facts_print(w->cli, doc->root, facts, array_count(facts), out);
-    weekdays_text(doc->root, weekdays);
+    calendar_weekdays_text(doc->root, weekdays);
     buf_printf(out, "\n");
     table_row(&t, 3, "Weekdays off", weekdays, "");
-    add_dates(&t, doc->root, "excluded", "Excluded");
-    add_dates(&t, doc->root, "included", "Included");
+    calendar_add_dates(&t, doc->root, "excluded", "Excluded");
+    calendar_add_dates(&t, doc->root, "included", "Included");
     table_print(&t, out);
 }
 
-static enum exit_code show(struct verb_work *w)
+static enum exit_code calendar_show(struct verb_work *w)
 {
     char path[VERB_PATH];
     verb_path(w, COLLECTION, path);
-    return verb_call(w, &(struct call){ .method = "GET", .path = path, .about = w->name }, show_calendar, NULL);
+    return verb_call(w, &(struct client_request){ .method = "GET", .path = path, .about = w->name }, calendar_print,
+                     NULL);
 }
 
 /* ---- import ---- */
 
-/* "de-holidays" of "/tmp/de-holidays.ics". */
-static struct str base_name(struct str path)
+/* Returns "de-holidays" for "/tmp/de-holidays.ics". */
+static struct str calendar_name_of_file(struct str path)
 {
     size_t from = path.n;
     while (from > 0 && path.p[from - 1] != '/')
@@ -129,48 +130,48 @@ static struct str base_name(struct str path)
     return str_eq_nocase(tail, S(".ics")) ? str_sub(name, 0, name.n - 4) : name;
 }
 
-static enum err find_name(const struct verb_work *w, struct str *ret, struct error *e)
+static enum err calendar_read_name(const struct verb_work *w, struct str *ret, struct error *e)
 {
     char quoted[QUOTE_TEXT];
-    struct str name = w->o->word_count > 2 ? w->o->words[2] : base_name(w->o->words[1]);
+    struct str name = w->o->word_count > 2 ? w->o->words[2] : calendar_name_of_file(w->o->words[1]);
     quote_text(name, quoted);
-    if (!verb_name_is_sound(name) || str_eq(name, S("-")))
-        return error_set(e, ERR_INVALID, "%s is no name for a calendar: give one behind the file", quoted);
+    if (!verb_name_is_valid(name) || str_eq(name, S("-")))
+        return error_set(e, ERR_INVALID, "%s is not a valid name of a calendar: give a name after the file", quoted);
     *ret = name;
     return ERR_OK;
 }
 
-static void show_imported(struct verb_work *w, const struct json_doc *doc, struct buf *out)
+static void calendar_print_imported(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
     (void)w;
     char name[CELL_TEXT];
-    buf_printf(out, "%s has %zu excluded dates\n", cell_text(json_text_at(doc->root, "name"), name),
+    buf_printf(out, "%s has %zu excluded dates\n", table_cell(json_text_at(doc->root, "name"), name),
                json_count_at(doc->root, "excluded"));
 }
 
-static enum exit_code import(struct verb_work *w)
+static enum exit_code calendar_import(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf text, path;
     struct error e;
     struct str name = { 0 };
     buf_init(&text, FILE_MAX);
     buf_init(&path, VERB_PATH * 4);
-    if (find_name(w, &name, &e) || file_read(w->name, &text, &e))
+    if (calendar_read_name(w, &name, &e) || file_read(w->name, &text, &e))
         return cli_fail(w->cli, "calendar", &e, e.code == ERR_INVALID ? EXIT_USAGE : EXIT_REFUSED);
     buf_printf(&path, COLLECTION "/" STR_FMT, STR_ARG(name));
     if (option_get(w->o, "no-weekends")->number)
         query_add(&path, "weekends", S("exclude"));
     if (option_given(w->o, "tz"))
         query_add(&path, "time_zone", option_get(w->o, "tz")->text);
-    struct call call = {
+    struct client_request call = {
         .method = "PUT", .path = buf_cstr(&path), .body = buf_str(&text), .type = "text/calendar", .about = w->name
     };
-    return verb_call(w, &call, show_imported, NULL);
+    return verb_call(w, &call, calendar_print_imported, NULL);
 }
 
 /* ---- set ---- */
 
-static enum err read_date(struct str given, const char *flag, struct calendar_date *ret, struct error *e)
+static enum err calendar_read_date(struct str given, const char *flag, struct calendar_date *ret, struct error *e)
 {
     char text[DATE_TEXT + sizeof "T00:00:00Z"], quoted[QUOTE_TEXT];
     int64_t ms;
@@ -180,17 +181,17 @@ static enum err read_date(struct str given, const char *flag, struct calendar_da
     snprintf(text, sizeof text, STR_FMT "T00:00:00Z", STR_ARG(date));
     quote_text(given, quoted);
     if (date.n != DATE_TEXT || rfc3339_parse(str_from(text), &ms, &why))
-        return error_field(e, flag, "can not be %s: write a date as 2026-12-25", quoted);
+        return error_field(e, flag, "cannot be %s: write a date as 2026-12-25", quoted);
     *ret = (struct calendar_date){ (int32_t)floor_div(ms, DAY_MS), rest };
     return ERR_OK;
 }
 
-struct dates {
+struct calendar_dates {
     struct calendar_date *v;
     size_t n;
 };
 
-static void drop(struct dates *d, int32_t day)
+static void calendar_dates_remove(struct calendar_dates *d, int32_t day)
 {
     size_t kept = 0;
     for (size_t i = 0; i < d->n; i++)
@@ -199,23 +200,23 @@ static void drop(struct dates *d, int32_t day)
     d->n = kept;
 }
 
-/* The calendar as it is, in arrays with room for what is added; empty when there is none yet. */
-struct draft {
+/* The present calendar, in arrays with room for new dates; empty if the calendar does not exist yet. */
+struct calendar_draft {
     struct calendar_doc doc;
-    struct dates excluded, included;
+    struct calendar_dates excluded, included;
     int64_t version;
     struct arena arena;
 };
 
-static struct dates with_room(struct arena *a, const struct calendar_date *v, size_t n)
+static struct calendar_dates calendar_dates_copy(struct arena *a, const struct calendar_date *v, size_t n)
 {
-    struct dates d = { arena_array(a, struct calendar_date, n + OPTION_LIST_MAX), n };
+    struct calendar_dates d = { arena_array(a, struct calendar_date, n + OPTION_LIST_MAX), n };
     if (n)
         memcpy(d.v, v, n * sizeof *v);
     return d;
 }
 
-static enum err take_current(struct draft *d, const struct json_doc *doc, struct error *e)
+static enum err calendar_draft_read(struct calendar_draft *d, const struct json_doc *doc, struct error *e)
 {
     static const char *const members[] = { "description", "excluded_weekdays", "excluded", "included" };
     cleanup_with(buf_release) struct buf text;
@@ -238,26 +239,26 @@ static enum err take_current(struct draft *d, const struct json_doc *doc, struct
     return calendar_doc_read(kept, &d->arena, &d->doc, e);
 }
 
-static enum err apply_dates(const struct options *o, const char *flag, struct dates *to, struct dates *from,
-                            struct error *e)
+static enum err calendar_draft_set_dates(const struct options *o, const char *flag, struct calendar_dates *to,
+                                         struct calendar_dates *from, struct error *e)
 {
     char field[32];
     snprintf(field, sizeof field, "--%s", flag);
     const struct option_value *given = option_get(o, flag);
     for (size_t i = 0; i < given->list_count; i++) {
         struct calendar_date date;
-        if (read_date(given->list[i], field, &date, e))
+        if (calendar_read_date(given->list[i], field, &date, e))
             return e->code;
-        drop(from, date.day);
+        calendar_dates_remove(from, date.day);
         if (to) {
-            drop(to, date.day);
+            calendar_dates_remove(to, date.day);
             to->v[to->n++] = date;
         }
     }
     return ERR_OK;
 }
 
-static enum err apply_weekdays(struct str list, uint8_t *ret, struct error *e)
+static enum err calendar_read_weekdays(struct str list, uint8_t *ret, struct error *e)
 {
     static const char *const names[] = { "SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT" };
     struct str rest = str_eq_nocase(list, S("none")) ? S("") : list, word;
@@ -267,24 +268,26 @@ static enum err apply_weekdays(struct str list, uint8_t *ret, struct error *e)
         while (i < array_count(names) && !str_eq_nocase(str_trim(word), str_from(names[i])))
             i++;
         if (i == array_count(names))
-            return error_field(e, "--weekdays", "takes SUN, MON, TUE, WED, THU, FRI and SAT, or none");
+            return error_field(e, "--weekdays", "must be a list of SUN, MON, TUE, WED, THU, FRI and SAT, or none");
         days |= (uint8_t)(1U << i);
     }
     *ret = days;
     return ERR_OK;
 }
 
-static enum err apply_options(const struct options *o, struct draft *d, struct error *e)
+static enum err calendar_draft_apply_options(const struct options *o, struct calendar_draft *d, struct error *e)
 {
-    d->excluded = with_room(&d->arena, d->doc.excluded, d->doc.excluded_count);
-    d->included = with_room(&d->arena, d->doc.included, d->doc.included_count);
+    d->excluded = calendar_dates_copy(&d->arena, d->doc.excluded, d->doc.excluded_count);
+    d->included = calendar_dates_copy(&d->arena, d->doc.included, d->doc.included_count);
     if (option_given(o, "description"))
         d->doc.description = option_get(o, "description")->text;
-    if (option_given(o, "weekdays") && apply_weekdays(option_get(o, "weekdays")->text, &d->doc.excluded_weekdays, e))
+    if (option_given(o, "weekdays") &&
+        calendar_read_weekdays(option_get(o, "weekdays")->text, &d->doc.excluded_weekdays, e))
         return e->code;
-    if (apply_dates(o, "forget", NULL, &d->excluded, e) || apply_dates(o, "forget", NULL, &d->included, e) ||
-        apply_dates(o, "exclude", &d->excluded, &d->included, e) ||
-        apply_dates(o, "include", &d->included, &d->excluded, e))
+    if (calendar_draft_set_dates(o, "forget", NULL, &d->excluded, e) ||
+        calendar_draft_set_dates(o, "forget", NULL, &d->included, e) ||
+        calendar_draft_set_dates(o, "exclude", &d->excluded, &d->included, e) ||
+        calendar_draft_set_dates(o, "include", &d->included, &d->excluded, e))
         return e->code;
     d->doc.excluded = d->excluded.v;
     d->doc.excluded_count = d->excluded.n;
@@ -293,7 +296,7 @@ static enum err apply_options(const struct options *o, struct draft *d, struct e
     return ERR_OK;
 }
 
-static enum exit_code put_draft(struct verb_work *w, const char *path, const struct draft *d)
+static enum exit_code calendar_draft_put(struct verb_work *w, const char *path, const struct calendar_draft *d)
 {
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, FILE_MAX * 2);
@@ -302,51 +305,54 @@ static enum exit_code put_draft(struct verb_work *w, const char *path, const str
     jw_object(&j);
     calendar_doc_write(&j, &d->doc);
     jw_object_end(&j);
-    struct call call = {
+    struct client_request call = {
         .method = "PUT", .path = path, .body = buf_str(&body), .if_version = d->version, .about = w->name
     };
-    return verb_call(w, &call, show_calendar, NULL);
+    return verb_call(w, &call, calendar_print, NULL);
 }
 
-static enum exit_code set(struct verb_work *w)
+static enum exit_code calendar_set(struct verb_work *w)
 {
     static const char *const ours[] = { "exclude", "include", "forget", "weekdays", "description" };
     char path[VERB_PATH];
     struct error e;
-    struct draft d = { 0 };
-    cleanup_with(answer_release) struct answer a = { 0 };
+    struct calendar_draft d = { 0 };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
     bool named = false;
     for (size_t i = 0; i < array_count(ours); i++)
         named = named || option_given(w->o, ours[i]);
     if (!named) {
-        error_set(&e, ERR_INVALID, "nothing to change was named: --exclude, --include, --forget, --weekdays …");
+        error_set(&e, ERR_INVALID,
+                  "nothing to change: give --exclude, --include, --forget, --weekdays or --description");
         return cli_fail(w->cli, "calendar", &e, EXIT_USAGE);
     }
     verb_path(w, COLLECTION, path);
-    struct call call = { .method = "GET", .path = path, .about = w->name, .may_be_missing = true };
+    struct client_request call = { .method = "GET", .path = path, .about = w->name, .may_be_missing = true };
     enum exit_code code = client_call(w->client, &call, &a);
     arena_init(&d.arena, ARENA_MAX);
-    if (code == EXIT_DONE && ((a.doc.root && take_current(&d, &a.doc, &e)) || apply_options(w->o, &d, &e)))
+    if (code == EXIT_DONE &&
+        ((a.doc.root && calendar_draft_read(&d, &a.doc, &e)) || calendar_draft_apply_options(w->o, &d, &e)))
         code = cli_fail(w->cli, "calendar", &e, EXIT_USAGE);
     if (code == EXIT_DONE)
-        code = put_draft(w, path, &d);
+        code = calendar_draft_put(w, path, &d);
     arena_release(&d.arena);
     return code;
 }
 
-static enum exit_code rm(struct verb_work *w)
+static enum exit_code calendar_remove(struct verb_work *w)
 {
     char path[VERB_PATH];
     verb_path(w, COLLECTION, path);
-    return verb_call(w, &(struct call){ .method = "DELETE", .path = path, .about = w->name }, NULL, "removed");
+    return verb_call(w, &(struct client_request){ .method = "DELETE", .path = path, .about = w->name }, NULL,
+                     "removed");
 }
 
-static enum exit_code run(struct cli *cli, const struct options *o)
+static enum exit_code command_calendar_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = {
-        { "list", NULL, false, false, list },      { "show", "NAME", true, false, show },
-        { "import", "FILE", false, true, import }, { "set", "NAME", true, false, set },
-        { "rm", "NAME", true, false, rm },
+        { "list", NULL, false, false, calendar_list },      { "show", "NAME", true, false, calendar_show },
+        { "import", "FILE", false, true, calendar_import }, { "set", "NAME", true, false, calendar_set },
+        { "rm", "NAME", true, false, calendar_remove },
     };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }
@@ -354,9 +360,9 @@ static enum exit_code run(struct cli *cli, const struct options *o)
 const struct command command_calendar = {
     .name = "calendar",
     .words = "list|show|import|set|rm [NAME|FILE]",
-    .summary = "set up business calendars, or import them from iCalendar files",
+    .summary = "manage business calendars, or import them from iCalendar files",
     .detail = detail,
     .options = options,
     .option_count = array_count(options),
-    .run = run,
+    .run = command_calendar_run,
 };

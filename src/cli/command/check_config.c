@@ -1,11 +1,12 @@
-/* belfry check-config - is this a file that `belfry serve --config` would take? And the reference of what may stand in one. */
+/* belfry check-config - checks a configuration file of `belfry serve` and `belfry worker`. belfry __configuration -
+ * prints the reference of all settings. */
 #include "base/json/jsonw.h"
 #include "cli/command/commands.h"
 #include "server/options.h"
 
 enum { OUT_MAX = 64 * 1024 };
 
-static enum exit_code run_check(struct cli *cli, const struct options *o)
+static enum exit_code command_check_config_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(options_release) struct options file;
     cleanup_with(buf_release) struct buf out;
@@ -13,10 +14,10 @@ static enum exit_code run_check(struct cli *cli, const struct options *o)
     options_init(&file, server_options, SETTING_COUNT);
     buf_init(&out, OUT_MAX);
     if (o->word_count != 1) {
-        error_set(&e, ERR_INVALID, "name one file");
+        error_set(&e, ERR_INVALID, "give exactly one file");
         return cli_fail(cli, "check-config", &e, EXIT_USAGE);
     }
-    if (config_read(&file, o->words[0].p, &e))
+    if (options_read_config_file(&file, o->words[0].p, &e))
         return cli_fail(cli, "check-config", &e, EXIT_REFUSED);
     size_t given = 0;
     for (size_t i = 0; i < file.count; i++)
@@ -39,20 +40,20 @@ static enum exit_code run_check(struct cli *cli, const struct options *o)
 const struct command command_check_config = {
     .name = "check-config",
     .words = "FILE",
-    .summary = "say whether a configuration file is valid",
-    .detail = "What is wrong is named with its line. Nothing is started, and the environment is not looked at.\n"
+    .summary = "check a configuration file",
+    .detail = "Prints each error with its line. Starts nothing, and ignores the environment.\n"
               "\n"
               "Examples:\n"
               "  belfry check-config /etc/belfry/belfry.conf\n",
-    .run = run_check,
+    .run = command_check_config_run,
 };
 
-static enum exit_code run_reference(struct cli *cli, const struct options *o)
+static enum exit_code command_configuration_run(struct cli *cli, const struct options *o)
 {
     (void)o;
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, OUT_MAX);
-    config_reference(&out);
+    options_write_reference(&out);
     cli_print(cli, &out);
     return EXIT_DONE;
 }
@@ -61,6 +62,6 @@ const struct command command_configuration = {
     .name = "__configuration",
     .words = "",
     .summary = "print the table of docs/CONFIGURATION.md",
-    .run = run_reference,
+    .run = command_configuration_run,
     .hidden = true,
 };

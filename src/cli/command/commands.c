@@ -4,11 +4,11 @@
 const struct option common_options[] = {
     { .flag = "json", .type = OPTION_FLAG, .help = "print JSON, one object a line" },
     { .key = "server", .flag = "server", .type = OPTION_TEXT, .value = "URL", .preset = "http://127.0.0.1:8080",
-      .help = "the server to ask; also BELFRY_SERVER" },
+      .help = "URL of the server; also BELFRY_SERVER" },
     { .key = "key", .flag = "key", .type = OPTION_TEXT, .value = "KEY",
-      .help = "the API key, or file:/path of it; also BELFRY_KEY; default: admin.key in the data directory" },
+      .help = "API key, or file:/path of a file with it; also BELFRY_KEY; default: admin.key in the data directory" },
     { .key = "data_dir", .flag = "data-dir", .type = OPTION_TEXT, .value = "DIR",
-      .help = "the server's data directory; also BELFRY_DATA_DIR; default: ~/.local/share/belfry" },
+      .help = "data directory of the server; also BELFRY_DATA_DIR; default: ~/.local/share/belfry" },
     { .flag = "help", .letter = 'h', .type = OPTION_FLAG, .help = "print this and exit" },
 };
 /* clang-format on */

@@ -1,5 +1,5 @@
 #pragma once
-/* cli/command/commands.h - every command, each from a file of its own, or from one that several share. */
+/* cli/command/commands.h - declarations of all commands. Some related commands share a file. */
 #include "cli/cli.h"
 
 extern const struct command command_serve, command_worker, command_workers, command_migrate, command_check_config,

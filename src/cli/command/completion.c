@@ -1,5 +1,5 @@
-/* Shell completion: the scripts are a few lines each and ask the binary itself (belfry __complete WORD…, the last one being
- * typed), so that they never fall behind the tables. An answer is a line: the candidate, a tab, what it is. */
+/* Shell completion. The scripts are short and call the binary (belfry __complete WORD…, where the last word is being
+ * typed), so that they always match the tables. Each line of output is a candidate, a tab, and its description. */
 #include "cli/command/completion.h"
 
 #include "cli/command/commands.h"
@@ -28,7 +28,7 @@ static const struct {
               "belfry __complete -- $words[2..-1] 2>/dev/null)'\n" },
 };
 
-static enum exit_code run_completion(struct cli *cli, const struct options *o)
+static enum exit_code command_completion_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, OUT_MAX);
@@ -40,7 +40,7 @@ static enum exit_code run_completion(struct cli *cli, const struct options *o)
         }
     }
     struct error e;
-    error_set(&e, ERR_INVALID, "name one shell: bash, zsh or fish");
+    error_set(&e, ERR_INVALID, "give one shell: bash, zsh or fish");
     return cli_fail(cli, "completion", &e, EXIT_USAGE);
 }
 
@@ -52,10 +52,10 @@ const struct command command_completion = {
               "  belfry completion bash > /etc/bash_completion.d/belfry\n"
               "  belfry completion zsh > \"${fpath[1]}/_belfry\"\n"
               "  belfry completion fish > ~/.config/fish/completions/belfry.fish\n",
-    .run = run_completion,
+    .run = command_completion_run,
 };
 
-static void offer(struct buf *out, struct str typed, const char *before, struct str word, const char *what)
+static void completion_offer(struct buf *out, struct str typed, const char *before, struct str word, const char *what)
 {
     cleanup_with(buf_release) struct buf candidate;
     buf_init(&candidate, 256);
@@ -64,22 +64,22 @@ static void offer(struct buf *out, struct str typed, const char *before, struct 
         buf_printf(out, "%s\t%s\n", buf_cstr(&candidate), what);
 }
 
-static void offer_commands(struct buf *out, struct str typed)
+static void completion_offer_commands(struct buf *out, struct str typed)
 {
     for (const struct command *const *c = commands; *c; c++)
         if (!(*c)->hidden)
-            offer(out, typed, "", str_from((*c)->name), (*c)->summary);
+            completion_offer(out, typed, "", str_from((*c)->name), (*c)->summary);
 }
 
-static void offer_alternatives(struct buf *out, struct str typed, const char *alternatives)
+static void completion_offer_choices(struct buf *out, struct str typed, const char *alternatives)
 {
     struct str rest = str_from(alternatives), choice;
     while (str_cut(&rest, '|', &choice))
-        offer(out, typed, "", choice, "");
+        completion_offer(out, typed, "", choice, "");
 }
 
-/* The option that the word before the cursor names and that still wants its value. */
-static const struct option *awaits_value(const struct option *rows, size_t n, struct str before)
+/* The option before the cursor whose value is being typed; NULL: none. */
+static const struct option *completion_option_before_cursor(const struct option *rows, size_t n, struct str before)
 {
     for (size_t i = 0; i < n; i++)
         if (rows[i].type != OPTION_FLAG && rows[i].flag && str_starts(before, S("--")) &&
@@ -88,70 +88,71 @@ static const struct option *awaits_value(const struct option *rows, size_t n, st
     return NULL;
 }
 
-/* "list|show|set [NAME]": the first word is one of them; what follows it is not for us to know. */
-static void offer_words(struct buf *out, struct str typed, const struct command *c, struct str before)
+/* Offers the verbs of "list|show|set [NAME]" for the first argument. completion_names offers the names after a verb. */
+static void completion_offer_verbs(struct buf *out, struct str typed, const struct command *c, struct str before)
 {
     struct str rest = str_from(c->words), choice;
     if (!str_cut(&rest, ' ', &choice) || !str_eq(before, str_from(c->name)))
         return;
     while (str_cut(&choice, '|', &rest))
-        offer(out, typed, "", rest, "");
+        completion_offer(out, typed, "", rest, "");
 }
 
-struct typing {
+struct completion_word {
     struct buf *out;
     struct str typed;
 };
 
-static void offer_name(void *context, struct str name, struct str what)
+static void completion_on_name(void *context, struct str name, struct str what)
 {
-    const struct typing *t = context;
+    const struct completion_word *t = context;
     char text[CELL_TEXT];
-    offer(t->out, t->typed, "", name, cell_text(what, text));
+    completion_offer(t->out, t->typed, "", name, table_cell(what, text));
 }
 
-static void offer_names(struct cli *cli, struct buf *out, const struct options *o, const char *flag)
+static void completion_offer_names(struct cli *cli, struct buf *out, const struct options *o, const char *flag)
 {
-    struct typing t = { out, o->words[o->word_count - 1] };
+    struct completion_word t = { out, o->words[o->word_count - 1] };
     if (!str_starts(t.typed, S("-")))
-        completion_names(cli, o->words, o->word_count, flag, &(struct candidates){ offer_name, &t });
+        completion_names(cli, o->words, o->word_count, flag, &(struct completion_callback){ completion_on_name, &t });
 }
 
-static void offer_for_command(struct cli *cli, struct buf *out, const struct command *c, const struct options *o)
+static void completion_offer_for_command(struct cli *cli, struct buf *out, const struct command *c,
+                                         const struct options *o)
 {
     struct str before = o->words[o->word_count - 2], typed = o->words[o->word_count - 1];
     struct option rows[COMMAND_OPTIONS_MAX];
     size_t n = command_options(c, rows, array_count(rows));
-    const struct option *awaiting = awaits_value(rows, n, before);
+    const struct option *awaiting = completion_option_before_cursor(rows, n, before);
     if (awaiting && awaiting->choices)
-        offer_alternatives(out, typed, awaiting->choices);
+        completion_offer_choices(out, typed, awaiting->choices);
     else if (awaiting && str_eq(str_from(awaiting->value), S("ZONE")))
         zoneinfo_names(cli->zones, typed, out);
     else if (awaiting)
-        offer_names(cli, out, o, awaiting->flag);
+        completion_offer_names(cli, out, o, awaiting->flag);
     if (awaiting)
         return;
     for (size_t i = 0; i < n; i++)
         if (rows[i].flag)
-            offer(out, typed, "--", str_from(rows[i].flag), rows[i].help);
+            completion_offer(out, typed, "--", str_from(rows[i].flag), rows[i].help);
     if (str_find(str_from(c->words), '|', 0) < strlen(c->words))
-        offer_words(out, typed, c, before);
+        completion_offer_verbs(out, typed, c, before);
     if (c == &command_help_)
-        offer_commands(out, typed);
+        completion_offer_commands(out, typed);
     else
-        offer_names(cli, out, o, NULL);
+        completion_offer_names(cli, out, o, NULL);
 }
 
-static enum exit_code run_complete(struct cli *cli, const struct options *o)
+static enum exit_code command_complete_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, OUT_MAX);
     struct str typed = o->word_count ? o->words[o->word_count - 1] : S("");
     const struct command *c = o->word_count > 1 ? command_find(o->words[0]) : NULL;
     if (o->word_count <= 1)
-        offer_commands(&out, typed);
+        completion_offer_commands(&out, typed);
     else if (c)
-        offer_for_command(cli, &out, c, o);
+        completion_offer_for_command(cli, &out, c, o);
     cli_print(cli, &out);
     return EXIT_DONE;
 }
@@ -159,7 +160,7 @@ static enum exit_code run_complete(struct cli *cli, const struct options *o)
 const struct command command_complete = {
     .name = "__complete",
     .words = "-- WORD…",
-    .summary = "answer a completion script",
-    .run = run_complete,
+    .summary = "print candidates for a completion script",
+    .run = command_complete_run,
     .hidden = true,
 };

@@ -1,4 +1,5 @@
-/* A row says where names come from: which command takes them behind which verb, or which option. */
+/* Each row of the table says where names come from, for the argument of a command (after a verb) or for the value of
+ * an option. */
 #include "cli/command/completion.h"
 
 #include <unistd.h>
@@ -7,16 +8,16 @@
 #include "cli/command/commands.h"
 #include "server/options.h"
 
-enum { HURRY_MS = 200, ARGUMENTS_MAX = 16 };
+enum { DEADLINE_MS = 200, ARGUMENTS_MAX = 16 };
 
 #define RECENT "?limit=100"
 
-static const struct source {
+static const struct completion_source {
     const char *command; /* NULL: any */
-    const char *verbs;   /* "show|set": one of them stands before it; NULL: the command has none */
-    const char *flag;    /* "queue": it is the value of this option */
+    const char *verbs;   /* "show|set": the name follows one of them; NULL: the command has no verbs */
+    const char *flag;    /* "queue": the name is the value of this option */
     const char *path, *member;
-    const char *name, *what; /* members of an item: the candidate, and what it is */
+    const char *name, *what; /* members of an item: the candidate and its description */
 } sources[] = {
     { .flag = "queue", .path = "/v1/queues", .member = "queues", .name = "name" },
     { .flag = "calendar", .path = "/v1/calendars", .member = "calendars", .name = "name" },
@@ -38,7 +39,7 @@ static const struct source {
     { "history", NULL, NULL, "/v1/tasks" RECENT, "tasks", "id", "name" },
 };
 
-static bool is_one_of(struct str word, const char *alternatives)
+static bool completion_is_one_of(struct str word, const char *alternatives)
 {
     struct str rest = str_from(alternatives), choice;
     while (str_cut(&rest, '|', &choice))
@@ -47,20 +48,20 @@ static bool is_one_of(struct str word, const char *alternatives)
     return false;
 }
 
-static const struct source *source_for(const struct str *words, size_t count, const char *flag)
+static const struct completion_source *completion_find_source(const struct str *words, size_t count, const char *flag)
 {
     for (size_t i = 0; i < array_count(sources); i++) {
-        const struct source *s = &sources[i];
+        const struct completion_source *s = &sources[i];
         if (flag ? s->flag && strcmp(s->flag, flag) == 0
                  : s->command && str_eq(words[0], str_from(s->command)) &&
-                       (!s->verbs || (count > 2 && is_one_of(words[1], s->verbs))))
+                       (!s->verbs || (count > 2 && completion_is_one_of(words[1], s->verbs))))
             return s;
     }
     return NULL;
 }
 
-/* What the line itself says about the server, which may be half typed. */
-static bool read_line(struct options *o, const struct str *words, size_t count, struct error *e)
+/* Reads --server, --key and --data-dir of the typed line, which may be incomplete. */
+static bool completion_read_client_options(struct options *o, const struct str *words, size_t count, struct error *e)
 {
     static const char *const flags[] = { "--server", "--key", "--data-dir" };
     char *arguments[ARGUMENTS_MAX];
@@ -69,14 +70,15 @@ static bool read_line(struct options *o, const struct str *words, size_t count, 
         for (size_t k = 0; k < array_count(flags) && n + 2 <= ARGUMENTS_MAX; k++) {
             if (!str_eq(words[i], str_from(flags[k])))
                 continue;
-            memcpy(&arguments[n++], &words[i].p, sizeof words[i].p); /* a vector as main has it */
+            memcpy(&arguments[n++], &words[i].p, sizeof words[i].p); /* argv of main is not const */
             memcpy(&arguments[n++], &words[i + 1].p, sizeof words[i].p);
         }
     }
-    return !options_parse_flags(o, (int)n, arguments, e) && !options_parse_env(o, environment, e);
+    return !options_parse_flags(o, (int)n, arguments, e) && !options_parse_env(o, options_getenv, e);
 }
 
-static void offer_all(const struct answer *a, const struct source *s, const struct candidates *to)
+static void completion_offer_items(const struct client_answer *a, const struct completion_source *s,
+                                   const struct completion_callback *to)
 {
     size_t n = json_count_at(a->doc.root, s->member);
     for (size_t i = 0; i < n; i++) {
@@ -89,31 +91,32 @@ static void offer_all(const struct answer *a, const struct source *s, const stru
     }
 }
 
-static void ask(struct cli *cli, const struct options *o, const struct source *s, const struct candidates *to)
+static void completion_query(struct cli *cli, const struct options *o, const struct completion_source *s,
+                             const struct completion_callback *to)
 {
     cleanup_with(client_freep) struct client *client = NULL;
-    cleanup_with(answer_release) struct answer a = { 0 };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
     if (client_open(cli, o, &client))
         return;
-    client_hurry(client, HURRY_MS);
-    if (!client_call(client, &(struct call){ .method = "GET", .path = s->path }, &a))
-        offer_all(&a, s, to);
+    client_set_deadline(client, DEADLINE_MS);
+    if (!client_call(client, &(struct client_request){ .method = "GET", .path = s->path }, &a))
+        completion_offer_items(&a, s, to);
 }
 
 void completion_names(struct cli *cli, const struct str *words, size_t count, const char *flag,
-                      const struct candidates *to)
+                      const struct completion_callback *to)
 {
-    const struct source *s = source_for(words, count, flag);
+    const struct completion_source *s = completion_find_source(words, count, flag);
     FILE *nowhere = s ? fopen("/dev/null", "we") : NULL;
     if (!nowhere)
         return;
     struct options o;
     struct error e;
     struct cli silent = *cli;
-    silent.err = nowhere; /* whoever types is not to be disturbed */
+    silent.err = nowhere; /* errors must not disturb the line that is being typed */
     options_init(&o, common_options, common_option_count);
-    if (read_line(&o, words, count, &e))
-        ask(&silent, &o, s, to);
+    if (completion_read_client_options(&o, words, count, &e))
+        completion_query(&silent, &o, s, to);
     options_release(&o);
     fclose(nowhere);
 }

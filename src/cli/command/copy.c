@@ -1,4 +1,4 @@
-/* belfry copy - moves an embedded installation into a PostgreSQL database, from where many nodes go on. */
+/* belfry copy - moves an embedded installation into a PostgreSQL database, which many nodes can share. */
 #include <inttypes.h>
 #include <unistd.h>
 
@@ -13,31 +13,31 @@ enum { OUT_MAX = 64 * 1024, URL_MAX_ = 4096, COLUMNS = 4, NUMBER_TEXT = 40 };
 
 /* ---- progress ---- */
 
-struct teller {
+struct copy_progress_line {
     struct cli *cli;
-    bool has_told;
+    bool printed;
 };
 
-static void tell(void *context, enum copy_step step, const char *table, int64_t done, int64_t total)
+static void copy_on_progress(void *context, enum copy_step step, const char *table, int64_t done, int64_t total)
 {
     static const char *const doing[] = {
-        [COPY_LOOKING] = "looking at what is there", [COPY_COPYING] = "copying", [COPY_VERIFYING] = "reading back"
+        [COPY_LOOKING] = "checking both sides", [COPY_COPYING] = "copying", [COPY_VERIFYING] = "reading back"
     };
-    struct teller *t = context;
+    struct copy_progress_line *t = context;
     fprintf(t->cli->err, "\r\033[K%s: %s, %lld of %lld", doing[step], table, (long long)done, (long long)total);
     fflush(t->cli->err);
-    t->has_told = true;
+    t->printed = true;
 }
 
-static void tell_no_more(struct teller *t)
+static void copy_clear_progress(struct copy_progress_line *t)
 {
-    if (t->has_told)
+    if (t->printed)
         fputs("\r\033[K", t->cli->err);
 }
 
-/* ---- what was copied ---- */
+/* ---- result ---- */
 
-static void write_json(const struct copied *c, struct buf *out)
+static void copy_write_json(const struct copied *c, struct buf *out)
 {
     char sum[NUMBER_TEXT];
     struct jw w;
@@ -52,7 +52,7 @@ static void write_json(const struct copied *c, struct buf *out)
     buf_char(out, '\n');
 }
 
-static void add_row(struct table *t, const struct copied *c)
+static void copy_add_row(struct table *t, const struct copied *c)
 {
     char rows[NUMBER_TEXT], added[NUMBER_TEXT], sum[NUMBER_TEXT];
     snprintf(rows, sizeof rows, "%lld", (long long)c->rows);
@@ -61,7 +61,7 @@ static void add_row(struct table *t, const struct copied *c)
     table_row(t, COLUMNS, c->table, rows, added, sum);
 }
 
-static void print(struct cli *cli, const struct copied *copied, bool json)
+static void copy_print(struct cli *cli, const struct copied *copied, bool json)
 {
     cleanup_with(buf_release) struct buf out;
     cleanup_with(table_release) struct table t;
@@ -70,13 +70,15 @@ static void print(struct cli *cli, const struct copied *copied, bool json)
     table_row(&t, COLUMNS, "TABLE", "ROWS", "COPIED", "CHECKSUM");
     for (int i = 0; i < COPY_TABLES; i++) {
         if (json)
-            write_json(&copied[i], &out);
+            copy_write_json(&copied[i], &out);
         else
-            add_row(&t, &copied[i]);
+            copy_add_row(&t, &copied[i]);
     }
     if (!json) {
         table_print(&t, &out);
-        buf_text(&out, "Both sides hold the same. Start servers on the database, and the old one no more.\n");
+        buf_text(
+            &out,
+            "Both sides have the same contents. Start servers on the database; do not start the old server again.\n");
     }
     cli_print(cli, &out);
 }
@@ -85,47 +87,47 @@ static void print(struct cli *cli, const struct copied *copied, bool json)
 
 static const char from_scheme[] = "sqlite:";
 
-static enum err read_options(const struct options *o, struct buf *url, const char **ret_directory, struct error *e)
+static enum err copy_read_options(const struct options *o, struct buf *url, const char **ret_directory, struct error *e)
 {
     struct str from = option_get(o, "from")->text, to = option_get(o, "to")->text;
     if (!str_starts(from, str_from(from_scheme)) || from.n == sizeof from_scheme - 1)
-        return error_field(e, "--from", "must be sqlite:DIR, the data directory of the server that is to be moved");
+        return error_field(e, "--from", "must be sqlite:DIR, the data directory of the server to move");
     if (!to.n)
-        return error_field(e, "--to", "must be postgres://…, or file:/path of a file that says so");
-    if (secret_read(to, "--to", url, e))
+        return error_field(e, "--to", "must be postgres://…, or file:/path of a file with that URL");
+    if (options_read_secret(to, "--to", url, e))
         return e->code;
     if (!is_postgres_url(buf_str(url)))
-        return error_field(e, "--to", "must be postgres://…: nothing else can be copied to");
+        return error_field(e, "--to", "must be a postgres://… URL");
     *ret_directory = from.p + sizeof from_scheme - 1;
     return ERR_OK;
 }
 
-static enum exit_code run_copy(struct cli *cli, const struct options *o)
+static enum exit_code command_copy_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf url;
     struct copied copied[COPY_TABLES];
-    struct teller teller = { .cli = cli };
-    struct copy_progress progress = { tell, &teller };
+    struct copy_progress_line line = { .cli = cli };
+    struct copy_progress progress = { copy_on_progress, &line };
     struct copy_request request = { .clock = cli->clock };
     struct error e;
     buf_init(&url, URL_MAX_);
-    if (read_options(o, &url, &request.directory, &e))
+    if (copy_read_options(o, &url, &request.directory, &e))
         return cli_fail(cli, "copy", &e, EXIT_USAGE);
     request.url = buf_cstr(&url);
     request.progress = isatty(fileno(cli->err)) ? &progress : NULL;
     enum err rc = store_copy(&request, copied, &e);
-    tell_no_more(&teller);
+    copy_clear_progress(&line);
     if (rc)
         return cli_fail(cli, "copy", &e, EXIT_REFUSED);
-    print(cli, copied, option_get(o, "json")->number);
+    copy_print(cli, copied, option_get(o, "json")->number);
     return EXIT_DONE;
 }
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "from", .type = OPTION_TEXT, .value = "sqlite:DIR", .help = "the data directory of the server that is moved" },
+    { .flag = "from", .type = OPTION_TEXT, .value = "sqlite:DIR", .help = "data directory of the server to move" },
     { .flag = "to", .type = OPTION_TEXT, .value = "URL",
-      .help = "postgres://USER:PASSWORD@HOST/DATABASE, or file:/path of it, so that no password is on the command line" },
+      .help = "postgres://USER:PASSWORD@HOST/DATABASE, or file:/path of a file with that URL, which keeps the password off the command line" },
 };
 /* clang-format on */
 
@@ -134,15 +136,15 @@ const struct command command_copy = {
     .words = "",
     .summary = "move an embedded installation into a PostgreSQL database",
     .detail =
-        "Copies tasks, executions, API keys with what they need to work, queues, calendars, tenants and all else, then reads\n"
-        "it back and compares. Stop the server first, and start none on the database before it is done: it would be refused.\n"
-        "If it is broken off, run it again: it goes on where it ended. The source stays as it is, and what was running when its\n"
-        "server ended counts as lost, as after a crash. Never start the old server again: both would fire everything.\n"
+        "Copies all data: tasks, executions, API keys with their pepper, queues, calendars and tenants. Then reads it back and\n"
+        "compares. Stop the server first. A server on the database is refused until the copy is complete. If the copy is\n"
+        "interrupted, run it again: it continues where it stopped. The source is not changed. Tasks that were running when\n"
+        "the server stopped count as lost, as after a crash. Never start the old server again: both would run every task.\n"
         "\n"
         "Examples:\n"
         "  belfry copy --from sqlite:/var/lib/belfry --to postgres://belfry@db.example.com/belfry\n"
         "  belfry copy --from sqlite:/var/lib/belfry --to file:/etc/belfry/store\n",
     .options = options,
     .option_count = array_count(options),
-    .run = run_copy,
+    .run = command_copy_run,
 };

@@ -1,4 +1,4 @@
-/* belfry dlq - the dead letters: what failed for good, by cause, and what to do about it. */
+/* belfry dlq - the dead-letter queue: lists failed tasks, by cause if wanted, and retries or archives them. */
 #include "base/json/jsonw.h"
 #include "cli/command/commands.h"
 #include "cli/command/job.h"
@@ -10,36 +10,37 @@
 
 enum { COLUMNS = 5, GROUP_COLUMNS = 4, QUERY_MAX = 8192, BODY_MAX = 2 << 20, PATH_TEXT = 128 };
 
-/* ---- looking ---- */
+/* ---- list and show ---- */
 
-static void header(struct table *t)
+static void dlq_header(struct table *t)
 {
     table_row(t, COLUMNS, "ID", "NAME", "CAUSE", "FAILED", "ERROR");
 }
 
-static void add(struct rows *r, const json_t *task)
+static void dlq_add_row(struct rows *r, const json_t *task)
 {
     char id[CELL_TEXT], name[CELL_TEXT], cause[CELL_TEXT], when[CELL_TEXT], error[CELL_TEXT];
     moment_text(task, "completed_at", clock_wall_ms(r->cli->clock), when);
-    table_row(&r->table, COLUMNS, cell_text(json_text_at(task, "id"), id), cell_text(json_text_at(task, "name"), name),
-              cell_text(json_text_at(task, "cause"), cause), when, cell_text(json_text_at(task, "last_error"), error));
+    table_row(&r->table, COLUMNS, table_cell(json_text_at(task, "id"), id),
+              table_cell(json_text_at(task, "name"), name), table_cell(json_text_at(task, "cause"), cause), when,
+              table_cell(json_text_at(task, "last_error"), error));
 }
 
-static void group_header(struct table *t)
+static void dlq_group_header(struct table *t)
 {
     table_row(t, GROUP_COLUMNS, "CAUSE", "COUNT", "LATEST", "ERROR");
 }
 
-static void add_group(struct rows *r, const json_t *group)
+static void dlq_add_group_row(struct rows *r, const json_t *group)
 {
     char cause[CELL_TEXT], count[32], when[CELL_TEXT], error[CELL_TEXT];
     snprintf(count, sizeof count, "%lld", (long long)json_i64_at(group, "count", 0));
     moment_text(group, "last_failed_at", clock_wall_ms(r->cli->clock), when);
-    table_row(&r->table, GROUP_COLUMNS, cell_text(json_text_at(group, "cause"), cause), count, when,
-              cell_text(json_text_at(group, "last_error"), error));
+    table_row(&r->table, GROUP_COLUMNS, table_cell(json_text_at(group, "cause"), cause), count, when,
+              table_cell(json_text_at(group, "last_error"), error));
 }
 
-static void add_filters(const struct options *o, struct buf *path)
+static void dlq_add_filters(const struct options *o, struct buf *path)
 {
     static const char *const names[] = { "cause", "queue", "name" };
     for (size_t i = 0; i < array_count(names); i++)
@@ -47,27 +48,27 @@ static void add_filters(const struct options *o, struct buf *path)
             query_add(path, names[i], option_get(o, names[i])->text);
 }
 
-static enum exit_code list(struct cli *cli, const struct options *o, struct client *client)
+static enum exit_code dlq_list_tasks(struct cli *cli, const struct options *o, struct client *client)
 {
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, QUERY_MAX);
     buf_text(&path, "/v1/dlq");
-    add_filters(o, &path);
+    dlq_add_filters(o, &path);
     if (option_get(o, "archived")->number)
         query_add(&path, "resolved", S("true"));
     struct pages p = { .client = client, .path = buf_cstr(&path), .member = "tasks", .limit = pages_limit(o) };
-    struct rows r = { .header = header, .add = add };
-    return rows_print(cli, o, &p, &r, COLUMNS, "no dead letters");
+    struct rows r = { .header = dlq_header, .add = dlq_add_row };
+    return rows_print(cli, o, &p, &r, COLUMNS, "there are no failed tasks");
 }
 
-static enum exit_code groups(struct cli *cli, const struct options *o, struct client *client)
+static enum exit_code dlq_list_groups(struct cli *cli, const struct options *o, struct client *client)
 {
     struct pages p = { .client = client, .path = "/v1/dlq?group_by=cause", .member = "groups", .limit = INT64_MAX };
-    struct rows r = { .header = group_header, .add = add_group };
-    return rows_print(cli, o, &p, &r, GROUP_COLUMNS, "no dead letters");
+    struct rows r = { .header = dlq_group_header, .add = dlq_add_group_row };
+    return rows_print(cli, o, &p, &r, GROUP_COLUMNS, "there are no failed tasks");
 }
 
-static enum exit_code show(struct cli *cli, const struct options *o, struct client *client, const struct ids *ids)
+static enum exit_code dlq_show(struct cli *cli, const struct options *o, struct client *client, const struct ids *ids)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 64 << 20);
@@ -81,41 +82,41 @@ static enum exit_code show(struct cli *cli, const struct options *o, struct clie
     return worst;
 }
 
-/* ---- doing ---- */
+/* ---- retry and archive ---- */
 
-static enum exit_code act_on(struct cli *cli, const struct options *o, struct client *client, const char *id,
-                             const char *verb, struct str body)
+static enum exit_code dlq_resolve(struct cli *cli, const struct options *o, struct client *client, const char *id,
+                                  const char *verb, struct str body)
 {
     char path[PATH_TEXT];
     cleanup_with(buf_release) struct buf out;
-    cleanup_with(answer_release) struct answer a = { 0 };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
     buf_init(&out, BODY_MAX);
     snprintf(path, sizeof path, "/v1/dlq/%s/%s", id, verb);
-    struct call call = { .method = "POST", .path = path, .body = body, .about = id };
+    struct client_request call = { .method = "POST", .path = path, .body = body, .about = id };
     enum exit_code code = client_call(client, &call, &a);
     if (code)
         return code;
     if (option_get(o, "json")->number)
-        json_line(&out, buf_str(&a.body));
+        client_json_line(&out, buf_str(&a.body));
     else
         buf_printf(&out, "%s %s\n", id, verb[0] == 'r' ? "set to try again" : "archived");
     cli_print(cli, &out);
     return EXIT_DONE;
 }
 
-static enum exit_code act_on_ids(struct cli *cli, const struct options *o, struct client *client, const struct ids *ids,
-                                 const char *verb, struct str body)
+static enum exit_code dlq_resolve_all(struct cli *cli, const struct options *o, struct client *client,
+                                      const struct ids *ids, const char *verb, struct str body)
 {
     enum exit_code worst = EXIT_DONE;
     for (size_t i = 0; i < ids->n && worst != EXIT_UNREACHABLE; i++) {
-        enum exit_code code = act_on(cli, o, client, ids->v[i], verb, body);
+        enum exit_code code = dlq_resolve(cli, o, client, ids->v[i], verb, body);
         worst = max_of(worst, code);
     }
     return worst;
 }
 
-/* The filter of a re-drive; all must be meant. */
-static enum err redrive_body(const struct options *o, struct buf *body, struct error *e)
+/* Writes the body of a retry by filter. Retrying all failed tasks requires --all. */
+static enum err dlq_write_redrive(const struct options *o, struct buf *body, struct error *e)
 {
     static const char *const names[] = { "cause", "queue", "name" };
     struct jw w;
@@ -130,7 +131,7 @@ static enum err redrive_body(const struct options *o, struct buf *body, struct e
         given += option_given(o, names[i]);
     }
     if (!given && !option_get(o, "all")->number)
-        return error_set(e, ERR_INVALID, "give ids, --cause, --queue, --name, or --all");
+        return error_set(e, ERR_INVALID, "give ids, --cause, --queue, --name or --all");
     if (!given)
         jw_kv_bool(&w, "all", true);
     jw_object_end(&w);
@@ -142,7 +143,7 @@ static enum err redrive_body(const struct options *o, struct buf *body, struct e
     return ERR_OK;
 }
 
-static enum err archive_body(const struct options *o, struct buf *body)
+static enum err dlq_write_archive(const struct options *o, struct buf *body)
 {
     struct jw w;
     jw_init(&w, body);
@@ -155,25 +156,25 @@ static enum err archive_body(const struct options *o, struct buf *body)
 
 /* ---- the command ---- */
 
-enum verb { VERB_LIST, VERB_GROUPS, VERB_SHOW, VERB_RETRY, VERB_ARCHIVE, VERBS };
+enum dlq_verb { VERB_LIST, VERB_GROUPS, VERB_SHOW, VERB_RETRY, VERB_ARCHIVE, VERBS };
 static const char *const verbs[VERBS] = { "list", "groups", "show", "retry", "archive" };
 
-static enum err read_verb(const struct options *o, enum verb *ret, struct error *e)
+static enum err dlq_read_verb(const struct options *o, enum dlq_verb *ret, struct error *e)
 {
     *ret = VERB_LIST;
     if (o->word_count == 0)
         return ERR_OK;
     for (unsigned v = 0; v < VERBS; v++) {
         if (str_eq(o->words[0], str_from(verbs[v]))) {
-            *ret = (enum verb)v;
+            *ret = (enum dlq_verb)v;
             return ERR_OK;
         }
     }
-    return error_set(e, ERR_INVALID, "say one of list, groups, show ID, retry and archive");
+    return error_set(e, ERR_INVALID, "the verb must be list, groups, show, retry or archive");
 }
 
-static enum err read_request(const struct options *o, enum verb verb, struct ids *ids, struct buf *body,
-                             struct error *e)
+static enum err dlq_read_request(const struct options *o, enum dlq_verb verb, struct ids *ids, struct buf *body,
+                                 struct error *e)
 {
     struct options rest = *o;
     rest.words += o->word_count > 0;
@@ -184,59 +185,60 @@ static enum err read_request(const struct options *o, enum verb verb, struct ids
     if (takes_ids && (rest.word_count || verb != VERB_RETRY) && ids_some(&rest, ids, e))
         return e->code;
     if (verb == VERB_RETRY && ids->n == 0)
-        return redrive_body(o, body, e);
+        return dlq_write_redrive(o, body, e);
     if (verb == VERB_RETRY && option_given(o, "edit"))
         buf_add(body, option_get(o, "edit")->text);
-    return verb == VERB_ARCHIVE ? archive_body(o, body) : ERR_OK;
+    return verb == VERB_ARCHIVE ? dlq_write_archive(o, body) : ERR_OK;
 }
 
-static enum exit_code run_dlq(struct cli *cli, const struct options *o)
+static enum exit_code command_dlq_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(ids_release) struct ids ids = { 0 };
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, BODY_MAX);
     struct error e;
-    enum verb verb;
-    if (read_verb(o, &verb, &e) || read_request(o, verb, &ids, &body, &e))
+    enum dlq_verb verb;
+    if (dlq_read_verb(o, &verb, &e) || dlq_read_request(o, verb, &ids, &body, &e))
         return cli_fail(cli, "dlq", &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
     if (code)
         return code;
     switch (verb) {
-    case VERB_LIST: return list(cli, o, client);
-    case VERB_GROUPS: return groups(cli, o, client);
-    case VERB_SHOW: return show(cli, o, client, &ids);
-    case VERB_ARCHIVE: return act_on_ids(cli, o, client, &ids, "archive", buf_str(&body));
+    case VERB_LIST: return dlq_list_tasks(cli, o, client);
+    case VERB_GROUPS: return dlq_list_groups(cli, o, client);
+    case VERB_SHOW: return dlq_show(cli, o, client, &ids);
+    case VERB_ARCHIVE: return dlq_resolve_all(cli, o, client, &ids, "archive", buf_str(&body));
     case VERB_RETRY:
     case VERBS: break;
     }
     if (ids.n)
-        return act_on_ids(cli, o, client, &ids, "retry", buf_str(&body));
-    return job_run(cli, client, "/v1/dlq/retry", buf_str(&body), "set to try again", option_get(o, "json")->number);
+        return dlq_resolve_all(cli, o, client, &ids, "retry", buf_str(&body));
+    return job_start_and_follow(cli, client, "/v1/dlq/retry", buf_str(&body), "set to try again",
+                                option_get(o, "json")->number);
 }
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "cause", .type = OPTION_TEXT, .value = "CAUSE", .help = "only those of this cause; 'belfry dlq groups' prints them" },
+    { .flag = "cause", .type = OPTION_TEXT, .value = "CAUSE", .help = "only tasks with this cause; 'belfry dlq groups' prints the causes" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "only tasks of this queue" },
-    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "only tasks of this name; a '*' at its end stands for anything" },
-    { .flag = "archived", .type = OPTION_FLAG, .help = "for list: those that were archived" },
-    { .flag = "edit", .type = OPTION_TEXT, .value = "JSON", .help = "for retry of ids: fields to change before" },
+    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "only tasks with this name; a '*' at its end matches anything" },
+    { .flag = "archived", .type = OPTION_FLAG, .help = "list: print archived tasks" },
+    { .flag = "edit", .type = OPTION_TEXT, .value = "JSON", .help = "retry of ids: fields of the task to change first" },
     { .flag = "rate", .type = OPTION_INT, .value = "N", .min = 1, .max = 10000, .preset = "50",
-      .help = "for retry by filter: how many a second at most" },
+      .help = "retry by filter: at most N tasks a second" },
     { .flag = "max-failed", .type = OPTION_INT, .value = "PERCENT", .min = 0, .max = 100, .preset = "20",
-      .help = "for retry by filter: stop when more than this fail again" },
-    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "for archive: why" },
+      .help = "retry by filter: stop if more than this percentage fails again" },
+    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "archive: the reason" },
 };
 /* clang-format on */
 
 const struct command command_dlq = {
     .name = "dlq",
     .words = "[list | groups | show ID | retry [ID…] | archive ID…]",
-    .summary = "look at the dead letters, retry or archive them",
+    .summary = "list, retry or archive failed tasks (dead-letter queue)",
     .detail =
-        "Retry by filter is careful: first one, then ten, then the rest at a rate, and it stops when too many fail again.\n"
+        "Retry by filter starts with 1 task, then 10, then the rest at --rate. It stops if too many tasks fail again.\n"
         "\n"
         "Examples:\n"
         "  belfry dlq groups\n"
@@ -249,5 +251,5 @@ const struct command command_dlq = {
     .option_count = array_count(options),
     .shared_options = page_options,
     .shared_count = PAGE_OPTION_COUNT,
-    .run = run_dlq,
+    .run = command_dlq_run,
 };

@@ -1,4 +1,4 @@
-/* belfry edit - change what a task is: only what is named changes. */
+/* belfry edit - changes a task: only the given options change. */
 #include "cli/command/commands.h"
 #include "cli/ids.h"
 #include "cli/task_body.h"
@@ -8,35 +8,34 @@ enum { PATH_BYTES = 128 };
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "url", .type = OPTION_TEXT, .value = "URL", .help = "what to call" },
+    { .flag = "url", .type = OPTION_TEXT, .value = "URL", .help = "URL to call" },
     { .flag = "if-version", .type = OPTION_INT, .value = "N", .min = 1, .max = INT64_MAX,
-      .help = "only if this is still its version; 'belfry show' prints it" },
+      .help = "edit only if the task still has this version; 'belfry show' prints it" },
 };
 /* clang-format on */
 
 static const char detail[] =
-    "Only what is named changes. -X, -d and --url each replace their part of the target; -H replaces all its headers.\n"
-    "An edit of the schedule withdraws what was already planned and has not fired.\n"
+    "Only the given options change. -X, -d and --url replace their part of the target; -H replaces all its headers.\n"
+    "An edit of the schedule withdraws occurrences that were created but have not fired.\n"
     "\n"
     "Examples:\n"
     "  belfry edit 019c3f2e-7a40-7000-8000-000000000001 --cron '0 9 * * MON-FRI'\n"
     "  belfry edit 019c3f2e-7a40-7000-8000-000000000001 --in 2h --priority 9\n"
     "  belfry edit 019c3f2e-7a40-7000-8000-000000000001 --url https://example.com/v2 --if-version 3\n";
 
-/* What is edited and how. */
 struct edit {
     char path[PATH_BYTES];
     const char *id;
-    int64_t version;      /* the only one to edit; 0: any */
-    struct target target; /* the parts given */
-    struct str current;   /* target_config as it is */
+    int64_t version;      /* edit only this version; 0: any */
+    struct target target; /* the given parts */
+    struct str current;   /* the present target_config */
 };
 
-/* Parts of a target can only be changed together with the others, so these are read first; and the edit then holds for the
+/* The API replaces target_config as a whole. So the present one is read first, and the edit applies only to the
  * version that was read. */
-static enum exit_code read_current(struct client *client, struct edit *edit, struct answer *a)
+static enum exit_code edit_read_current(struct client *client, struct edit *edit, struct client_answer *a)
 {
-    struct call call = { .method = "GET", .path = edit->path, .about = edit->id };
+    struct client_request call = { .method = "GET", .path = edit->path, .about = edit->id };
     enum exit_code code = client_call(client, &call, a);
     if (code)
         return code;
@@ -46,7 +45,7 @@ static enum exit_code read_current(struct client *client, struct edit *edit, str
     return EXIT_DONE;
 }
 
-static enum err write_body(const struct options *o, const struct edit *edit, struct buf *out, struct error *e)
+static enum err edit_write_body(const struct options *o, const struct edit *edit, struct buf *out, struct error *e)
 {
     struct jw w;
     jw_init(&w, out);
@@ -57,47 +56,47 @@ static enum err write_body(const struct options *o, const struct edit *edit, str
         return e->code;
     jw_object_end(&w);
     if (str_eq(buf_str(out), S("{}")))
-        return error_set(e, ERR_INVALID, "nothing to change was named");
+        return error_set(e, ERR_INVALID, "nothing to change: give at least one option");
     return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;
 }
 
-static void print_task(struct cli *cli, const struct options *o, const struct answer *a)
+static void edit_print_task(struct cli *cli, const struct options *o, const struct client_answer *a)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, TASK_BODY_MAX * 2);
     char id[CELL_TEXT];
     if (option_get(o, "json")->number) {
-        json_line(&out, buf_str(&a->body));
+        client_json_line(&out, buf_str(&a->body));
     } else {
-        buf_printf(&out, "%s is now version %lld\n", cell_text(json_text_at(a->doc.root, "id"), id),
+        buf_printf(&out, "%s is now version %lld\n", table_cell(json_text_at(a->doc.root, "id"), id),
                    (long long)json_i64_at(a->doc.root, "version", 0));
         next_fire_lines(cli, a->doc.root, &out);
     }
     cli_print(cli, &out);
 }
 
-static enum exit_code change(struct cli *cli, const struct options *o, struct client *client, struct edit *edit)
+static enum exit_code edit_send(struct cli *cli, const struct options *o, struct client *client, struct edit *edit)
 {
-    cleanup_with(answer_release) struct answer before = { 0 };
-    cleanup_with(answer_release) struct answer after = { 0 };
+    cleanup_with(client_answer_release) struct client_answer before = { 0 };
+    cleanup_with(client_answer_release) struct client_answer after = { 0 };
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, TASK_BODY_MAX * 2);
     struct error e;
-    enum exit_code code = edit->target.given ? read_current(client, edit, &before) : EXIT_DONE;
+    enum exit_code code = edit->target.given ? edit_read_current(client, edit, &before) : EXIT_DONE;
     if (code)
         return code;
-    if (write_body(o, edit, &body, &e))
+    if (edit_write_body(o, edit, &body, &e))
         return cli_fail(cli, "edit", &e, EXIT_USAGE);
-    struct call call = {
+    struct client_request call = {
         .method = "PATCH", .path = edit->path, .body = buf_str(&body), .if_version = edit->version, .about = edit->id
     };
     code = client_call(client, &call, &after);
     if (code == EXIT_DONE)
-        print_task(cli, o, &after);
+        edit_print_task(cli, o, &after);
     return code;
 }
 
-static enum exit_code run_edit(struct cli *cli, const struct options *o)
+static enum exit_code command_edit_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(ids_release) struct ids ids = { 0 };
@@ -110,7 +109,7 @@ static enum exit_code run_edit(struct cli *cli, const struct options *o)
     snprintf(edit.path, sizeof edit.path, "/v1/tasks/%s", edit.id);
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE)
-        code = change(cli, o, client, &edit);
+        code = edit_send(cli, o, client, &edit);
     target_release(&edit.target);
     return code;
 }
@@ -124,5 +123,5 @@ const struct command command_edit = {
     .option_count = array_count(options),
     .shared_options = task_options,
     .shared_count = TASK_OPTION_COUNT,
-    .run = run_edit,
+    .run = command_edit_run,
 };

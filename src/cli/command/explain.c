@@ -1,4 +1,4 @@
-/* belfry explain - why a task has not run yet, and when it will. */
+/* belfry explain - says why a task has not run yet, and when it will. */
 #include "cli/client.h"
 #include "cli/command/commands.h"
 #include "cli/ids.h"
@@ -6,30 +6,30 @@
 
 enum { OUT_MAX = 1 << 20, PATH_BYTES = 128, TEXT_WIDTH = 1000 };
 
-static void write_words(struct cli *cli, const json_t *x, struct buf *out)
+static void explain_write_text(struct cli *cli, const json_t *x, struct buf *out)
 {
     char status[CELL_TEXT], when[CELL_TEXT];
     int64_t ms;
-    buf_printf(out, "%s: ", cell_text(json_text_at(x, "status"), status));
-    plain_text(json_text_at(x, "explanation"), TEXT_WIDTH, out);
+    buf_printf(out, "%s: ", table_cell(json_text_at(x, "status"), status));
+    table_plain_text(json_text_at(x, "explanation"), TEXT_WIDTH, out);
     buf_char(out, '\n');
     moment_text(x, "estimate", clock_wall_ms(cli->clock), when);
     if (json_time_at(x, "estimate", &ms))
-        buf_printf(out, "Goes on %s\n", when);
+        buf_printf(out, "Expected %s\n", when);
     for (size_t i = 0; i < json_count_at(x, "holders"); i++) {
         char path[32], id[CELL_TEXT], state[CELL_TEXT];
         snprintf(path, sizeof path, "holders[%zu]", i);
         const json_t *holder = json_at(x, path);
-        buf_printf(out, "Held by %s, %s\n", cell_text(json_text_at(holder, "task_id"), id),
-                   cell_text(json_text_at(holder, "status"), state));
+        buf_printf(out, "Held by %s, %s\n", table_cell(json_text_at(holder, "task_id"), id),
+                   table_cell(json_text_at(holder, "status"), state));
     }
 }
 
-static enum exit_code run_explain(struct cli *cli, const struct options *o)
+static enum exit_code command_explain_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(ids_release) struct ids ids = { 0 };
-    cleanup_with(answer_release) struct answer a = { 0 };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, OUT_MAX);
     struct error e;
@@ -39,13 +39,13 @@ static enum exit_code run_explain(struct cli *cli, const struct options *o)
     snprintf(path, sizeof path, "/v1/tasks/%s/explain", ids.v[0]);
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE)
-        code = client_call(client, &(struct call){ .method = "GET", .path = path, .about = ids.v[0] }, &a);
+        code = client_call(client, &(struct client_request){ .method = "GET", .path = path, .about = ids.v[0] }, &a);
     if (code)
         return code;
     if (option_get(o, "json")->number)
-        json_line(&out, buf_str(&a.body));
+        client_json_line(&out, buf_str(&a.body));
     else
-        write_words(cli, a.doc.root, &out);
+        explain_write_text(cli, a.doc.root, &out);
     cli_print(cli, &out);
     return EXIT_DONE;
 }
@@ -55,10 +55,10 @@ const struct command command_explain = {
     .words = "ID",
     .summary = "say why a task has not run yet, and when it will",
     .detail =
-        "Names the one gate that holds it: its due time, a pause, a slot and who holds it, its queue's rate or limit, a\n"
-        "breaker, its tenant's share, or what is due before it.\n"
+        "Prints what the task waits for: its due time, a pause, a slot and the tasks that hold it, the rate or limit of its\n"
+        "queue, a circuit breaker, the share of its tenant, or tasks that are due before it.\n"
         "\n"
         "Examples:\n"
         "  belfry explain 019c3f2e-7a40-7000-8000-000000000001\n",
-    .run = run_explain,
+    .run = command_explain_run,
 };

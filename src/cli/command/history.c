@@ -1,4 +1,4 @@
-/* belfry history - what became of a task: every attempt, or of a recurring one every occurrence. */
+/* belfry history - prints the attempts of a task, or the occurrences of a recurring task. */
 #include "cli/command/commands.h"
 #include "cli/filter.h"
 #include "cli/ids.h"
@@ -11,31 +11,31 @@ enum { OCCURRENCE_COLUMNS = 5, PATH_BYTES = 1024 };
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "occurrences", .type = OPTION_FLAG,
-      .help = "of a recurring task: its fires, also those skipped (why), missed and pending" },
-    { .flag = "status", .type = OPTION_TEXT, .value = "STATUS", .help = "only those in this state: COMPLETED, FAILED, LOST …" },
+      .help = "print the occurrences of a recurring task, including skipped (with the reason), missed and pending ones" },
+    { .flag = "status", .type = OPTION_TEXT, .value = "STATUS", .help = "only attempts or occurrences in this state: COMPLETED, FAILED, LOST …" },
 };
 /* clang-format on */
 
 static const char detail[] =
-    "DELAY is how late it started, TOOK how long it ran. Times are UTC; the latest comes first.\n"
+    "DELAY is start minus due time, TOOK is the run time. Times are UTC; the latest is first.\n"
     "\n"
     "Examples:\n"
     "  belfry history 019c3f2e-7a40-7000-8000-000000000001\n"
     "  belfry history --status FAILED --all --json 019c3f2e-7a40-7000-8000-000000000001\n"
     "  belfry history --occurrences 019c3f2e-7a40-7000-8000-000000000001\n";
 
-static void add_execution(struct rows *r, const json_t *execution)
+static void history_add_execution(struct rows *r, const json_t *execution)
 {
     execution_row(&r->table, execution);
 }
 
-static void occurrence_header(struct table *t)
+static void history_occurrence_header(struct table *t)
 {
     table_row(t, OCCURRENCE_COLUMNS, "WHEN", "STATUS", "ATTEMPTS", "NOTE", "ID");
 }
 
-/* The note is what it waits for, why it was skipped, or what went wrong. */
-static void add_occurrence(struct rows *r, const json_t *occurrence)
+/* The note says what the occurrence waits for, why it was skipped, or its error. */
+static void history_add_occurrence(struct rows *r, const json_t *occurrence)
 {
     char when[WHEN_TEXT] = "-", status[CELL_TEXT], attempts[24], note[CELL_TEXT], waits[CELL_TEXT], id[CELL_TEXT];
     int64_t at_ms;
@@ -45,11 +45,11 @@ static void add_occurrence(struct rows *r, const json_t *occurrence)
     waiting_text(occurrence, waits);
     struct str said = why.n ? why : error;
     snprintf(attempts, sizeof attempts, "%lld", (long long)json_i64_at(occurrence, "attempts", 0));
-    table_row(&r->table, OCCURRENCE_COLUMNS, when, cell_text(json_text_at(occurrence, "status"), status), attempts,
-              waits[0] ? waits : cell_text(said, note), cell_text(json_text_at(occurrence, "id"), id));
+    table_row(&r->table, OCCURRENCE_COLUMNS, when, table_cell(json_text_at(occurrence, "status"), status), attempts,
+              waits[0] ? waits : table_cell(said, note), table_cell(json_text_at(occurrence, "id"), id));
 }
 
-static enum exit_code run_history(struct cli *cli, const struct options *o)
+static enum exit_code command_history_run(struct cli *cli, const struct options *o)
 {
     struct error e;
     cleanup_with(ids_release) struct ids ids = { 0 };
@@ -67,11 +67,12 @@ static enum exit_code run_history(struct cli *cli, const struct options *o)
     struct pages p = {
         .client = client, .path = buf_cstr(&path), .member = member, .limit = pages_limit(o), .about = ids.v[0]
     };
-    struct rows r = { .header = execution_header, .add = add_execution };
+    struct rows r = { .header = execution_header, .add = history_add_execution };
     if (occurrences)
-        r = (struct rows){ .header = occurrence_header, .add = add_occurrence };
+        r = (struct rows){ .header = history_occurrence_header, .add = history_add_occurrence };
     if (code == EXIT_DONE)
-        code = rows_print(cli, o, &p, &r, occurrences ? OCCURRENCE_COLUMNS : EXECUTION_COLUMNS, "nothing has run yet");
+        code =
+            rows_print(cli, o, &p, &r, occurrences ? OCCURRENCE_COLUMNS : EXECUTION_COLUMNS, "there are no runs yet");
     return code;
 }
 
@@ -84,5 +85,5 @@ const struct command command_history = {
     .option_count = array_count(options),
     .shared_options = page_options,
     .shared_count = PAGE_OPTION_COUNT,
-    .run = run_history,
+    .run = command_history_run,
 };

@@ -1,4 +1,4 @@
-/* belfry job - what the server does on its own after bulk commands, and a way to stop it. */
+/* belfry job - lists, follows and cancels jobs: bulk work that the server does in the background. */
 #include "cli/command/job.h"
 
 #include <unistd.h>
@@ -8,16 +8,16 @@
 #include "cli/rows.h"
 #include "cli/task_view.h"
 
-enum { LOOK_US = 100000, LOOK_MAX_US = 1000000, PATH_TEXT = 128, COLUMNS = 6, OUT_MAX = 1 << 20 };
+enum { POLL_MIN_US = 100000, POLL_MAX_US = 1000000, PATH_TEXT = 128, COLUMNS = 6, OUT_MAX = 1 << 20 };
 
-static bool is_over(const json_t *job)
+static bool job_is_over(const json_t *job)
 {
     return !str_eq(json_text_at(job, "state"), S("RUNNING"));
 }
 
-/* ---- following one ---- */
+/* ---- following a job ---- */
 
-static void show_progress(struct cli *cli, const json_t *job)
+static void job_print_progress(struct cli *cli, const json_t *job)
 {
     if (!isatty(fileno(cli->err)))
         return;
@@ -26,21 +26,21 @@ static void show_progress(struct cli *cli, const json_t *job)
             exact ? "" : "more than ", (long long)json_i64_at(job, "total", 0));
 }
 
-static void write_failures(const json_t *job, struct buf *out)
+static void job_write_failures(const json_t *job, struct buf *out)
 {
     const json_t *failure;
     size_t i;
     json_array_foreach (json_at(job, "failures"), i, failure) {
         char error[CELL_TEXT];
         buf_printf(out, "  " STR_FMT ": %s\n", STR_ARG(json_text_at(failure, "task_id")),
-                   cell_text(json_text_at(failure, "error"), error));
+                   table_cell(json_text_at(failure, "error"), error));
     }
     int64_t failed = json_i64_at(job, "failed", 0);
     if (failed > (int64_t)i)
         buf_printf(out, "  and %lld more\n", (long long)failed - (long long)i);
 }
 
-static enum exit_code summarise(struct cli *cli, const struct answer *a, const char *done, bool json)
+static enum exit_code job_print_summary(struct cli *cli, const struct client_answer *a, const char *done, bool json)
 {
     const json_t *job = a->doc.root;
     cleanup_with(buf_release) struct buf out;
@@ -48,13 +48,13 @@ static enum exit_code summarise(struct cli *cli, const struct answer *a, const c
     int64_t failed = json_i64_at(job, "failed", 0);
     bool finished = str_eq(json_text_at(job, "state"), S("DONE"));
     if (json) {
-        json_line(&out, buf_str(&a->body));
+        client_json_line(&out, buf_str(&a->body));
     } else {
         buf_printf(&out, "%lld %s", (long long)json_i64_at(job, "done", 0), done);
         if (failed)
             buf_printf(&out, ", %lld refused:", (long long)failed);
         buf_char(&out, '\n');
-        write_failures(job, &out);
+        job_write_failures(job, &out);
         if (!finished)
             buf_printf(&out, STR_FMT ": " STR_FMT "\n", STR_ARG(json_text_at(job, "state")),
                        STR_ARG(json_text_at(job, "reason")));
@@ -63,17 +63,18 @@ static enum exit_code summarise(struct cli *cli, const struct answer *a, const c
     return finished && !failed ? EXIT_DONE : EXIT_REFUSED;
 }
 
-/* Looks again, less and less often, until it is over. */
-static enum exit_code follow(struct cli *cli, struct client *c, struct answer *a)
+/* Polls the job until it is over, with doubling pauses of 100 ms to 1 s. */
+static enum exit_code job_follow(struct cli *cli, struct client *c, struct client_answer *a)
 {
     char path[PATH_TEXT];
     snprintf(path, sizeof path, "/v1/jobs/" STR_FMT, STR_ARG(json_text_at(a->doc.root, "id")));
-    for (useconds_t pause = LOOK_US; !is_over(a->doc.root); pause = min_of(pause * 2, (useconds_t)LOOK_MAX_US)) {
-        show_progress(cli, a->doc.root);
+    for (useconds_t pause = POLL_MIN_US; !job_is_over(a->doc.root);
+         pause = min_of(pause * 2, (useconds_t)POLL_MAX_US)) {
+        job_print_progress(cli, a->doc.root);
         usleep(pause);
-        answer_release(a);
-        *a = (struct answer){ 0 };
-        enum exit_code code = client_call(c, &(struct call){ .method = "GET", .path = path }, a);
+        client_answer_release(a);
+        *a = (struct client_answer){ 0 };
+        enum exit_code code = client_call(c, &(struct client_request){ .method = "GET", .path = path }, a);
         if (code)
             return code;
     }
@@ -82,98 +83,98 @@ static enum exit_code follow(struct cli *cli, struct client *c, struct answer *a
     return EXIT_DONE;
 }
 
-enum exit_code job_run(struct cli *cli, struct client *c, const char *path, struct str body, const char *done,
-                       bool json)
+enum exit_code job_start_and_follow(struct cli *cli, struct client *c, const char *path, struct str body,
+                                    const char *done, bool json)
 {
-    cleanup_with(answer_release) struct answer a = { 0 };
-    enum exit_code code = client_call(c, &(struct call){ .method = "POST", .path = path, .body = body }, &a);
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    enum exit_code code = client_call(c, &(struct client_request){ .method = "POST", .path = path, .body = body }, &a);
     if (code == EXIT_DONE)
-        code = follow(cli, c, &a);
-    return code ? code : summarise(cli, &a, done, json);
+        code = job_follow(cli, c, &a);
+    return code ? code : job_print_summary(cli, &a, done, json);
 }
 
 /* ---- the command ---- */
 
-static void header(struct table *t)
+static void job_header(struct table *t)
 {
     table_row(t, COLUMNS, "ID", "ACTION", "STATE", "DONE", "FAILED", "CREATED");
 }
 
-static void add(struct rows *r, const json_t *job)
+static void job_add_row(struct rows *r, const json_t *job)
 {
     char id[CELL_TEXT], action[CELL_TEXT], state[CELL_TEXT], created[CELL_TEXT], done[32], failed[32];
     moment_text(job, "created_at", clock_wall_ms(r->cli->clock), created);
     snprintf(done, sizeof done, "%lld of %lld", (long long)json_i64_at(job, "done", 0),
              (long long)json_i64_at(job, "total", 0));
     snprintf(failed, sizeof failed, "%lld", (long long)json_i64_at(job, "failed", 0));
-    table_row(&r->table, COLUMNS, cell_text(json_text_at(job, "id"), id),
-              cell_text(json_text_at(job, "action"), action), cell_text(json_text_at(job, "state"), state), done,
+    table_row(&r->table, COLUMNS, table_cell(json_text_at(job, "id"), id),
+              table_cell(json_text_at(job, "action"), action), table_cell(json_text_at(job, "state"), state), done,
               failed, created);
 }
 
-static enum exit_code show(struct cli *cli, const struct options *o, struct client *c, const char *id, bool cancel)
+static enum exit_code job_show(struct cli *cli, const struct options *o, struct client *c, const char *id, bool cancel)
 {
     char path[PATH_TEXT];
     snprintf(path, sizeof path, "/v1/jobs/%s%s", id, cancel ? "/cancel" : "");
-    cleanup_with(answer_release) struct answer a = { 0 };
-    struct call call = { .method = cancel ? "POST" : "GET", .path = path, .about = id };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct client_request call = { .method = cancel ? "POST" : "GET", .path = path, .about = id };
     enum exit_code code = client_call(c, &call, &a);
     if (code == EXIT_DONE && (cancel || option_get(o, "wait")->number))
-        code = follow(cli, c, &a);
+        code = job_follow(cli, c, &a);
     if (code)
         return code;
-    code = summarise(cli, &a, "done", option_get(o, "json")->number);
-    return cancel || !is_over(a.doc.root) ? EXIT_DONE : code;
+    code = job_print_summary(cli, &a, "done", option_get(o, "json")->number);
+    return cancel || !job_is_over(a.doc.root) ? EXIT_DONE : code;
 }
 
-static enum err read_words(const struct options *o, struct str *ret_verb, struct ids *ret, struct error *e)
+static enum err job_read_words(const struct options *o, struct str *ret_verb, struct ids *ret, struct error *e)
 {
     *ret_verb = o->word_count ? o->words[0] : S("list");
     bool lists = str_eq(*ret_verb, S("list"));
     struct uuid id;
     if (!lists && !str_eq(*ret_verb, S("show")) && !str_eq(*ret_verb, S("cancel")))
-        return error_set(e, ERR_INVALID, "say one of list, show ID and cancel ID");
+        return error_set(e, ERR_INVALID, "the verb must be list, show or cancel");
     if (o->word_count != (lists ? min_of(o->word_count, (size_t)1) : 2))
         return error_set(e, ERR_INVALID,
                          lists ? "list takes no id" : "give the id of one job; 'belfry job list' prints them");
     if (!lists && !uuid_parse(o->words[1], &id))
-        return error_set(e, ERR_INVALID, "that is not the id of a job; 'belfry job list' prints them");
+        return error_set(e, ERR_INVALID, "the argument is not the id of a job; 'belfry job list' prints them");
     if (!lists)
         ids_add(ret, id);
     return ERR_OK;
 }
 
-static enum exit_code run_job(struct cli *cli, const struct options *o)
+static enum exit_code command_job_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(ids_release) struct ids ids = { 0 };
     struct error e;
     struct str verb;
-    if (read_words(o, &verb, &ids, &e))
+    if (job_read_words(o, &verb, &ids, &e))
         return cli_fail(cli, "job", &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
     if (code)
         return code;
     if (ids.n)
-        return show(cli, o, client, ids.v[0], str_eq(verb, S("cancel")));
+        return job_show(cli, o, client, ids.v[0], str_eq(verb, S("cancel")));
     struct pages p = { .client = client, .path = "/v1/jobs", .member = "jobs", .limit = INT64_MAX };
-    struct rows r = { .header = header, .add = add };
-    return rows_print(cli, o, &p, &r, COLUMNS, "there is none");
+    struct rows r = { .header = job_header, .add = job_add_row };
+    return rows_print(cli, o, &p, &r, COLUMNS, "there are no jobs");
 }
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "wait", .type = OPTION_FLAG, .help = "for show: until it is over" },
+    { .flag = "wait", .type = OPTION_FLAG, .help = "show: wait until the job is over" },
 };
 /* clang-format on */
 
 const struct command command_job = {
     .name = "job",
     .words = "[list | show ID | cancel ID]",
-    .summary = "look at long work that the server does, or stop it",
+    .summary = "list, follow or cancel jobs: bulk work of the server",
     .detail =
-        "Commands with --filter and 'belfry dlq retry' become jobs: the server goes on with them whatever becomes of the\n"
-        "terminal, also after a restart.\n"
+        "Commands with --filter, and 'belfry dlq retry' without ids, start a job. The server continues it even if the command\n"
+        "is interrupted or the server restarts.\n"
         "\n"
         "Examples:\n"
         "  belfry job\n"
@@ -181,5 +182,5 @@ const struct command command_job = {
         "  belfry job cancel 019c3f2e-7a40-7000-8000-000000000001\n",
     .options = options,
     .option_count = array_count(options),
-    .run = run_job,
+    .run = command_job_run,
 };

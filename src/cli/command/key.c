@@ -1,4 +1,4 @@
-/* belfry key - API keys: made, listed, revoked. A key is shown once. */
+/* belfry key - creates, lists and revokes API keys. The secret of a key is printed only once. */
 #include "base/duration.h"
 #include "cli/command/commands.h"
 #include "cli/filter.h"
@@ -12,66 +12,66 @@ enum { COLUMNS = 6, BODY_MAX = 64 * 1024 };
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "scopes", .type = OPTION_TEXT, .value = "LIST",
-      .help = "create: what it may do, such as tasks:read,tasks:write; admin: everything" },
-    { .flag = "expires", .type = OPTION_TIME, .value = "TIME", .help = "create: of no use from this instant on" },
+      .help = "create: what the key may do, such as tasks:read,tasks:write; admin: everything" },
+    { .flag = "expires", .type = OPTION_TIME, .value = "TIME", .help = "create: the key expires at this time" },
     { .flag = "expires-in", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
-      .help = "create: the same, so long from now" },
-    { .flag = "tenant", .type = OPTION_TEXT, .value = "TENANT", .help = "another tenant's; it takes an admin key of 'default'" },
+      .help = "create: the key expires after this duration" },
+    { .flag = "tenant", .type = OPTION_TEXT, .value = "TENANT", .help = "keys of another tenant; requires an admin key of tenant 'default'" },
 };
 /* clang-format on */
 
-static const char detail[] = "  create NAME     a new key; it is printed once, and cannot be had again\n"
-                             "  list            all keys, without their secret\n"
-                             "  revoke ID       from now on it opens nothing\n"
+static const char detail[] = "  create NAME     create a key; it is printed once and cannot be printed again\n"
+                             "  list            list all keys, without their secrets\n"
+                             "  revoke ID       revoke a key; it stops working at once\n"
                              "\n"
                              "Examples:\n"
                              "  belfry key create deploy --scopes tasks:read,tasks:write --expires-in 90d\n"
                              "  belfry key create acme-admin --scopes admin --tenant acme\n"
                              "  belfry key list --tenant acme\n";
 
-static void header(struct table *t)
+static void key_header(struct table *t)
 {
     table_row(t, COLUMNS, "ID", "NAME", "TENANT", "SCOPES", "CREATED", "EXPIRES");
 }
 
-static void add(struct rows *r, const json_t *key)
+static void key_add_row(struct rows *r, const json_t *key)
 {
     char id[CELL_TEXT], name[CELL_TEXT], tenant[CELL_TEXT], scopes[CELL_TEXT], created[CELL_TEXT], expires[CELL_TEXT];
     int64_t now_ms = clock_wall_ms(r->cli->clock);
     joined_text(key, "scopes", scopes);
     moment_text(key, "created_at", now_ms, created);
     moment_text(key, "expires_at", now_ms, expires);
-    table_row(&r->table, COLUMNS, cell_text(json_text_at(key, "id"), id), cell_text(json_text_at(key, "name"), name),
-              cell_text(json_text_at(key, "tenant"), tenant), scopes, created, expires);
+    table_row(&r->table, COLUMNS, table_cell(json_text_at(key, "id"), id), table_cell(json_text_at(key, "name"), name),
+              table_cell(json_text_at(key, "tenant"), tenant), scopes, created, expires);
 }
 
-static void add_tenant(const struct verb_work *w, struct buf *path)
+static void key_add_tenant(const struct verb_work *w, struct buf *path)
 {
     if (option_given(w->o, "tenant"))
         query_add(path, "tenant", option_get(w->o, "tenant")->text);
 }
 
-static enum exit_code list(struct verb_work *w)
+static enum exit_code key_list(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, VERB_PATH * 4);
     buf_text(&path, COLLECTION);
-    add_tenant(w, &path);
+    key_add_tenant(w, &path);
     struct pages p = { .client = w->client, .path = buf_cstr(&path), .member = "keys", .limit = INT64_MAX };
-    struct rows r = { .header = header, .add = add };
-    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there is none");
+    struct rows r = { .header = key_header, .add = key_add_row };
+    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there are no keys");
 }
 
-static enum err write_body(const struct verb_work *w, struct buf *out, struct error *e)
+static enum err key_write_body(const struct verb_work *w, struct buf *out, struct error *e)
 {
     struct jw j;
     jw_init(&j, out);
     jw_object(&j);
     jw_kv_cstr(&j, "name", w->name);
     if (!option_given(w->o, "scopes"))
-        return error_field(e, "--scopes", "is missing: say what the key may do, such as tasks:read,tasks:write");
+        return error_field(e, "--scopes", "is missing: give what the key may do, such as tasks:read,tasks:write");
     if (option_given(w->o, "expires") && option_given(w->o, "expires-in"))
-        return error_field(e, "--expires-in", "can not stand beside --expires");
+        return error_field(e, "--expires-in", "and --expires exclude each other; give only one of them");
     struct str rest = option_get(w->o, "scopes")->text, scope;
     jw_key(&j, "scopes");
     jw_array(&j);
@@ -88,48 +88,49 @@ static enum err write_body(const struct verb_work *w, struct buf *out, struct er
     return ERR_OK;
 }
 
-/* The key alone goes to stdout, so that a script can take it; the rest is for a person. */
-static void show_key(struct verb_work *w, const struct json_doc *doc, struct buf *out)
+/* Prints only the key to stdout, for scripts; the explanation goes to stderr. */
+static void key_print(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
     struct str key = json_text_at(doc->root, "key"), id = json_text_at(doc->root, "id");
-    if (!key.n) { /* asked again after a lost answer: the server does not keep it */
+    if (!key.n) { /* the request was repeated after a lost answer: the server does not store the secret */
         fprintf(w->cli->err,
-                "The answer was lost and the key with it: 'belfry key revoke " STR_FMT "', then create another.\n",
+                "The answer with the key was lost: run 'belfry key revoke " STR_FMT "', then create another key.\n",
                 STR_ARG(id));
         return;
     }
     buf_printf(out, STR_FMT "\n", STR_ARG(key));
-    fprintf(w->cli->err, "This is key " STR_FMT ". It is shown this once: keep it where only its user can read it.\n",
+    fprintf(w->cli->err,
+            "This is key " STR_FMT ". It is printed only once: store it where only its user can read it.\n",
             STR_ARG(id));
 }
 
-static enum exit_code create(struct verb_work *w)
+static enum exit_code key_create(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, BODY_MAX);
     struct error e;
-    if (write_body(w, &body, &e))
+    if (key_write_body(w, &body, &e))
         return cli_fail(w->cli, "key", &e, EXIT_USAGE);
-    struct call call = { .method = "POST", .path = COLLECTION, .body = buf_str(&body), .about = w->name };
-    return verb_call(w, &call, show_key, NULL);
+    struct client_request call = { .method = "POST", .path = COLLECTION, .body = buf_str(&body), .about = w->name };
+    return verb_call(w, &call, key_print, NULL);
 }
 
-static enum exit_code revoke(struct verb_work *w)
+static enum exit_code key_revoke(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, VERB_PATH * 4);
     buf_printf(&path, COLLECTION "/%s", w->name);
-    add_tenant(w, &path);
-    return verb_call(w, &(struct call){ .method = "DELETE", .path = buf_cstr(&path), .about = w->name }, NULL,
+    key_add_tenant(w, &path);
+    return verb_call(w, &(struct client_request){ .method = "DELETE", .path = buf_cstr(&path), .about = w->name }, NULL,
                      "revoked");
 }
 
-static enum exit_code run(struct cli *cli, const struct options *o)
+static enum exit_code command_key_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = {
-        { "create", "NAME", false, false, create },
-        { "list", NULL, false, false, list },
-        { "revoke", "ID", true, false, revoke },
+        { "create", "NAME", false, false, key_create },
+        { "list", NULL, false, false, key_list },
+        { "revoke", "ID", true, false, key_revoke },
     };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }
@@ -137,9 +138,9 @@ static enum exit_code run(struct cli *cli, const struct options *o)
 const struct command command_key = {
     .name = "key",
     .words = "create|list|revoke [NAME|ID]",
-    .summary = "make, list and revoke API keys",
+    .summary = "create, list and revoke API keys",
     .detail = detail,
     .options = options,
     .option_count = array_count(options),
-    .run = run,
+    .run = command_key_run,
 };

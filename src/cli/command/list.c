@@ -1,4 +1,4 @@
-/* belfry list - which tasks there are. */
+/* belfry list - prints tasks. */
 #include "cli/command/commands.h"
 #include "cli/filter.h"
 #include "cli/rows.h"
@@ -15,22 +15,23 @@ static const char detail[] = "Examples:\n"
                              "\n"
                              "Times are UTC.\n";
 
-static void header(struct table *t)
+static void list_header(struct table *t)
 {
     table_row(t, COLUMNS, "ID", "NAME", "STATUS", "NEXT", "SCHEDULE", "TARGET");
 }
 
-static void add(struct rows *r, const json_t *task)
+static void list_add_row(struct rows *r, const json_t *task)
 {
     char id[CELL_TEXT], name[CELL_TEXT], status[CELL_TEXT], next[CELL_TEXT], schedule[CELL_TEXT], target[CELL_TEXT];
     moment_text(task, "next_execution", clock_wall_ms(r->cli->clock), next);
     schedule_text(task, schedule);
     target_text(task, target);
-    table_row(&r->table, COLUMNS, cell_text(json_text_at(task, "id"), id), cell_text(json_text_at(task, "name"), name),
-              cell_text(json_text_at(task, "status"), status), next, schedule, target);
+    table_row(&r->table, COLUMNS, table_cell(json_text_at(task, "id"), id),
+              table_cell(json_text_at(task, "name"), name), table_cell(json_text_at(task, "status"), status), next,
+              schedule, target);
 }
 
-static enum exit_code run_list(struct cli *cli, const struct options *o)
+static enum exit_code command_list_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(buf_release) struct buf path;
@@ -39,18 +40,18 @@ static enum exit_code run_list(struct cli *cli, const struct options *o)
     filter_from_options(o, &path);
     enum exit_code code = client_open(cli, o, &client);
     struct pages p = { .client = client, .path = buf_cstr(&path), .member = "tasks", .limit = pages_limit(o) };
-    struct rows r = { .header = header, .add = add };
-    return code ? code : rows_print(cli, o, &p, &r, COLUMNS, "there is none");
+    struct rows r = { .header = list_header, .add = list_add_row };
+    return code ? code : rows_print(cli, o, &p, &r, COLUMNS, "there are no matching tasks");
 }
 
 const struct command command_list = {
     .name = "list",
     .words = "",
-    .summary = "print tasks, all or those that match",
+    .summary = "print tasks, optionally filtered",
     .detail = detail,
     .options = filter_options,
     .option_count = FILTER_OPTION_COUNT,
     .shared_options = page_options,
     .shared_count = PAGE_OPTION_COUNT,
-    .run = run_list,
+    .run = command_list_run,
 };

@@ -1,5 +1,6 @@
-/* belfry migrate - the versions of a store's schema. A server goes up by itself when it starts: this is for those who want to see it, to
- * go back to an older release, or to go where nodes of the version before cannot follow. */
+/* belfry migrate - shows or changes the schema version of a store. A server migrates up by itself when it starts.
+ * This command shows the version, migrates down before a return to an older release, and migrates up over a step
+ * that running nodes of the version before cannot work with. */
 #include <assert.h>
 
 #include "base/json/jsonw.h"
@@ -16,27 +17,28 @@ enum { OUT_MAX = 1 << 20, ARENA_MAX = 1 << 20, VERSION_MAX = 9999, COLUMNS = 3 }
 /* clang-format off */
 static const struct option options[] = {
     { .key = "store", .flag = "store", .type = OPTION_TEXT, .value = "URL",
-      .help = "postgres://… of a cluster, or file:/path with it; default: the embedded store of --data-dir" },
+      .help = "postgres://… of a cluster, or file:/path of a file with that URL; default: the embedded store of --data-dir" },
     { .flag = "to", .type = OPTION_INT, .value = "VERSION", .max = VERSION_MAX,
-      .help = "go to this version; 0 is an empty store; default: up to the newest, down by one" },
-    { .flag = "yes", .type = OPTION_FLAG, .help = "for down: what only the newer schema can hold may be lost" },
+      .help = "target version; 0: an empty store; default: up: the newest, down: one lower" },
+    { .flag = "yes", .type = OPTION_FLAG, .help = "down: confirm that data which only the newer schema can hold is lost" },
 };
 /* clang-format on */
 
 enum { NEWEST = -1 };
-static_assert((int)NEWEST == (int)STORE_SQLITE_NEWEST && (int)NEWEST == (int)STORE_POSTGRES_NEWEST, "one word for all");
+static_assert((int)NEWEST == (int)STORE_SQLITE_NEWEST && (int)NEWEST == (int)STORE_POSTGRES_NEWEST,
+              "all stores use the same value");
 
-/* Whose schema it is. */
-struct place {
+/* The store whose schema is meant. */
+struct migrate_store {
     struct clock *clock;
-    struct buf text; /* of one of the next two */
+    struct buf text; /* holds the text of directory or url */
     const char *directory;
     const char *url; /* NULL: the embedded store */
 };
 
-static enum err place_init(struct place *p, struct cli *cli, const struct options *o, struct error *e)
+static enum err migrate_store_init(struct migrate_store *p, struct cli *cli, const struct options *o, struct error *e)
 {
-    *p = (struct place){ .clock = cli->clock };
+    *p = (struct migrate_store){ .clock = cli->clock };
     buf_init(&p->text, 4096);
     if (store_url_read(o, "store", &p->text, e))
         return e->code;
@@ -44,41 +46,41 @@ static enum err place_init(struct place *p, struct cli *cli, const struct option
         p->url = buf_cstr(&p->text);
         return ERR_OK;
     }
-    data_dir(o, &p->text);
+    options_data_dir(o, &p->text);
     p->directory = buf_cstr(&p->text);
     return ERR_OK;
 }
 
-static void place_release(struct place *p)
+static void migrate_store_release(struct migrate_store *p)
 {
     buf_release(&p->text);
 }
 
-struct versions {
+struct migrate_versions {
     struct arena arena;
     struct store_migration *v;
     size_t n;
 };
 
-static void versions_release(struct versions *s)
+static void migrate_versions_release(struct migrate_versions *s)
 {
     arena_release(&s->arena);
 }
 
-static enum err versions_read(const struct place *p, struct versions *ret, struct error *e)
+static enum err migrate_versions_read(const struct migrate_store *p, struct migrate_versions *ret, struct error *e)
 {
     arena_init(&ret->arena, ARENA_MAX);
     return p->url ? store_postgres_migrations(p->url, p->clock, &ret->arena, &ret->v, &ret->n, e)
                   : store_sqlite_migrations(p->directory, &ret->arena, &ret->v, &ret->n, e);
 }
 
-static enum err versions_go(const struct place *p, int to, struct error *e)
+static enum err migrate_to_version(const struct migrate_store *p, int to, struct error *e)
 {
     return p->url ? store_postgres_migrate(p->url, p->clock, to, e)
                   : store_sqlite_migrate(p->directory, to, clock_wall_ms(p->clock), e);
 }
 
-static int current(const struct versions *s)
+static int migrate_current_version(const struct migrate_versions *s)
 {
     int at = 0;
     for (size_t i = 0; i < s->n; i++)
@@ -89,7 +91,7 @@ static int current(const struct versions *s)
 
 /* ---- status ---- */
 
-static void applied_text(const struct store_migration *m, char out[RFC3339_TEXT + 1])
+static void migrate_applied_text(const struct store_migration *m, char out[RFC3339_TEXT + 1])
 {
     if (m->applied && m->applied_ms)
         rfc3339_format(m->applied_ms, out);
@@ -97,7 +99,7 @@ static void applied_text(const struct store_migration *m, char out[RFC3339_TEXT 
         snprintf(out, RFC3339_TEXT + 1, "%s", m->applied ? "yes" : "-");
 }
 
-static void write_json(const struct store_migration *m, struct buf *out)
+static void migrate_write_json(const struct store_migration *m, struct buf *out)
 {
     struct jw w;
     jw_init(&w, out);
@@ -112,7 +114,7 @@ static void write_json(const struct store_migration *m, struct buf *out)
     buf_char(out, '\n');
 }
 
-static void print_status(struct cli *cli, const struct versions *s, bool json)
+static void migrate_print_status(struct cli *cli, const struct migrate_versions *s, bool json)
 {
     cleanup_with(buf_release) struct buf out;
     cleanup_with(table_release) struct table t;
@@ -122,10 +124,10 @@ static void print_status(struct cli *cli, const struct versions *s, bool json)
     for (size_t i = 0; i < s->n; i++) {
         char version[16], name[CELL_TEXT], at[RFC3339_TEXT + 1];
         snprintf(version, sizeof version, "%04d", s->v[i].version);
-        applied_text(&s->v[i], at);
-        table_row(&t, COLUMNS, version, cell_text(s->v[i].name, name), at);
+        migrate_applied_text(&s->v[i], at);
+        table_row(&t, COLUMNS, version, table_cell(s->v[i].name, name), at);
         if (json)
-            write_json(&s->v[i], &out);
+            migrate_write_json(&s->v[i], &out);
     }
     if (!json)
         table_print(&t, &out);
@@ -134,67 +136,69 @@ static void print_status(struct cli *cli, const struct versions *s, bool json)
 
 /* ---- up and down ---- */
 
-/* Which version to go to. */
-static enum err choose(const struct options *o, const struct versions *s, bool up, int *ret, struct error *e)
+/* Determines the target version. */
+static enum err migrate_choose_version(const struct options *o, const struct migrate_versions *s, bool up, int *ret,
+                                       struct error *e)
 {
-    int at = current(s);
+    int at = migrate_current_version(s);
     int to = up ? NEWEST : max_of(at - 1, 0);
     if (option_given(o, "to"))
         to = (int)option_get(o, "to")->number;
     if (to != NEWEST && (up ? to < at : to > at))
-        return error_field(e, "--to", "is %s the version it has, %d", up ? "below" : "above", at);
+        return error_field(e, "--to", "is %s the current version %d", up ? "below" : "above", at);
     if (!up && to < at && !option_get(o, "yes")->number)
-        return error_set(e, ERR_INVALID, "going down from version %d to %d %s; add --yes if that is meant", at, to,
-                         to ? "loses what only the newer one can hold" : "deletes every task");
+        return error_set(e, ERR_INVALID, "going down from version %d to %d %s; add --yes to confirm", at, to,
+                         to ? "loses data that only the newer version can hold" : "deletes every task");
     *ret = to;
     return ERR_OK;
 }
 
-static enum exit_code migrate(struct cli *cli, const struct options *o, const struct place *p, bool up)
+static enum exit_code migrate_up_or_down(struct cli *cli, const struct options *o, const struct migrate_store *p,
+                                         bool up)
 {
-    cleanup_with(versions_release) struct versions before = { 0 }, after = { 0 };
+    cleanup_with(migrate_versions_release) struct migrate_versions before = { 0 }, after = { 0 };
     struct error e;
     int to;
-    if (versions_read(p, &before, &e))
+    if (migrate_versions_read(p, &before, &e))
         return cli_fail(cli, "migrate", &e, EXIT_REFUSED);
-    if (choose(o, &before, up, &to, &e))
+    if (migrate_choose_version(o, &before, up, &to, &e))
         return cli_fail(cli, "migrate", &e, EXIT_USAGE);
-    if (versions_go(p, to, &e) || versions_read(p, &after, &e))
+    if (migrate_to_version(p, to, &e) || migrate_versions_read(p, &after, &e))
         return cli_fail(cli, "migrate", &e, EXIT_REFUSED);
-    print_status(cli, &after, option_get(o, "json")->number);
+    migrate_print_status(cli, &after, option_get(o, "json")->number);
     return EXIT_DONE;
 }
 
-static enum exit_code run_migrate(struct cli *cli, const struct options *o)
+static enum exit_code command_migrate_run(struct cli *cli, const struct options *o)
 {
-    cleanup_with(place_release) struct place place = { 0 };
-    cleanup_with(versions_release) struct versions s = { 0 };
+    cleanup_with(migrate_store_release) struct migrate_store place = { 0 };
+    cleanup_with(migrate_versions_release) struct migrate_versions s = { 0 };
     struct error e;
-    if (place_init(&place, cli, o, &e))
+    if (migrate_store_init(&place, cli, o, &e))
         return cli_fail(cli, "migrate", &e, EXIT_USAGE);
     struct str word = o->word_count == 1 ? o->words[0] : S("");
     if (str_eq(word, S("up")) || str_eq(word, S("down")))
-        return migrate(cli, o, &place, str_eq(word, S("up")));
+        return migrate_up_or_down(cli, o, &place, str_eq(word, S("up")));
     if (!str_eq(word, S("status"))) {
-        error_set(&e, ERR_INVALID, "say one of status, up and down");
+        error_set(&e, ERR_INVALID, "the verb must be status, up or down");
         return cli_fail(cli, "migrate", &e, EXIT_USAGE);
     }
-    if (versions_read(&place, &s, &e))
+    if (migrate_versions_read(&place, &s, &e))
         return cli_fail(cli, "migrate", &e, EXIT_REFUSED);
-    print_status(cli, &s, option_get(o, "json")->number);
+    migrate_print_status(cli, &s, option_get(o, "json")->number);
     return EXIT_DONE;
 }
 
 const struct command command_migrate = {
     .name = "migrate",
     .words = "status|up|down",
-    .summary = "show or change the version of a store's schema",
+    .summary = "show or change the schema version of a store",
     .detail =
-        "A server brings its store up to date by itself. up and down need a data directory for themselves: stop the\n"
-        "server first, and keep a copy. status only reads.\n"
-        "Of a cluster, nodes of the version before go on working while the next one's first node takes a step up that\n"
-        "they can work with; over a step that they cannot, it refuses: stop them all and say up here. Before a step down\n"
-        "stop them all as well.\n"
+        "A server migrates its store up by itself when it starts. Before up or down on a data directory, stop its server and\n"
+        "make a backup. status only reads.\n"
+        "In a cluster, the first node of a new release migrates up while nodes of the release before keep running, if they\n"
+        "can work with the new schema. If they cannot, it refuses to start: stop all nodes and run 'belfry migrate up'.\n"
+        "Before 'belfry migrate down', stop all nodes, too.\n"
         "\n"
         "Examples:\n"
         "  belfry migrate status\n"
@@ -203,5 +207,5 @@ const struct command command_migrate = {
         "  belfry migrate down --to 1 --yes     before going back to an older release\n",
     .options = options,
     .option_count = array_count(options),
-    .run = run_migrate,
+    .run = command_migrate_run,
 };

@@ -1,4 +1,4 @@
-/* belfry next - when would this fire? Answers from the core alone: no server, no store. */
+/* belfry next - prints when a schedule fires. Uses core only: no server and no store. */
 #include <stdlib.h>
 
 #include "base/duration.h"
@@ -14,11 +14,11 @@ enum { COUNT_MAX = 100000, OUT_MAX = 4 << 20, FLUSH_AT = 64 * 1024, LOCAL_TEXT =
 
 static const struct option options[] = {
     { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .preset = "UTC", .help = "time zone, such as Europe/Berlin" },
-    { .flag = "from",
+    { .flag = "from", .type = OPTION_TIME, .value = "TIME", .help = "print fires at or after this time; default: now" },
+    { .flag = "to",
       .type = OPTION_TIME,
       .value = "TIME",
-      .help = "print fires at or after this instant; default: now" },
-    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "and before this one; without --count, all of them" },
+      .help = "print fires before this time; without --count, all of them" },
     { .flag = "count",
       .letter = 'n',
       .type = OPTION_INT,
@@ -26,17 +26,17 @@ static const struct option options[] = {
       .preset = "5",
       .min = 1,
       .max = COUNT_MAX,
-      .help = "how many fires to print" },
+      .help = "number of fires to print" },
     { .flag = "dst-gap",
       .type = OPTION_CHOICE,
       .value = "POLICY",
       .choices = "shift|skip",
-      .help = "when the clock is set forward over a fire: at the first valid instant after it, or not at all" },
+      .help = "when the clock is set forward over a fire: shift it to the first valid time after the gap, or skip it" },
     { .flag = "dst-overlap",
       .type = OPTION_CHOICE,
       .value = "POLICY",
       .choices = "first|last|both",
-      .help = "when the clock is set back and a fire comes twice: which copies fire" },
+      .help = "when the clock is set back and a local time occurs twice: which of the two fires" },
     { .flag = "every",
       .type = OPTION_DURATION,
       .value = "DURATION",
@@ -46,19 +46,19 @@ static const struct option options[] = {
     { .flag = "start",
       .type = OPTION_TIME,
       .value = "TIME",
-      .help = "no fire before it; the anchor of --every (default there: --from)" },
-    { .flag = "end", .type = OPTION_TIME, .value = "TIME", .help = "no fire after it" },
+      .help = "no fire before this time; with --every, the first fire (default: --from)" },
+    { .flag = "end", .type = OPTION_TIME, .value = "TIME", .help = "no fire after this time" },
     { .flag = "spread",
       .type = OPTION_DURATION,
       .value = "DURATION",
       .max = DURATION_MAX_MS,
-      .help = "fire later by a part of this that --id decides" },
+      .help = "delay each fire by a fixed part of this, which depends on --id" },
     { .flag = "id",
       .type = OPTION_TEXT,
       .value = "ID",
       .preset = "",
-      .help = "the task's id, which decides H and the place within --spread" },
-    { .flag = "skips", .type = OPTION_FLAG, .help = "with --json: also what is skipped, as \"skipped\": true" },
+      .help = "id of the task, which decides H and the delay of --spread" },
+    { .flag = "skips", .type = OPTION_FLAG, .help = "with --json: also print skipped fires, as \"skipped\": true" },
 };
 
 static const char detail[] =
@@ -66,12 +66,12 @@ static const char detail[] =
     "  [second] minute hour day-of-month month day-of-week\n"
     "  *  5  1-5  1,15  */10  10-40/10  5/15  MON-FRI  JAN  ?  @hourly @daily @weekly @monthly @yearly\n"
     "  day of month: L (last), L-2, 15W (weekday nearest to the 15th), LW;  day of week: FRI#2, FRIL\n"
-    "  H, H/15, H(0-29): a value that the task's id decides, the same each time\n"
+    "  H, H/15, H(0-29): a fixed value that depends on the task's id\n"
     "If both day fields are restricted, a day matches if either does.\n"
     "\n"
-    "When the clock changes, an expression fixed in hour and minute fires once a day: after the gap in spring, in the\n"
-    "first copy in autumn. One with *, a range or a step in its time follows the clock: nothing in the gap, both copies.\n"
-    "--dst-gap and --dst-overlap overrule either half.\n"
+    "When daylight saving time changes, an expression with a fixed hour and minute fires once a day: in spring after the gap, in\n"
+    "autumn at the first of the two equal local times. An expression with *, a range or a step in hour or minute follows the\n"
+    "clock: no fires in the gap, and fires at both equal local times. --dst-gap and --dst-overlap override this.\n"
     "\n"
     "Examples:\n"
     "  belfry next '0 8 * * MON-FRI' --tz Europe/Berlin\n"
@@ -79,10 +79,10 @@ static const char detail[] =
     "  belfry next --every 90m --start 2026-01-01T00:00:00Z --json\n"
     "  belfry next '0 9 LW * *' --to 2027-01-01T00:00:00Z\n"
     "\n"
-    "On a terminal a table is printed; otherwise one UTC instant a line.\n";
+    "On a terminal, prints a table; otherwise one UTC time a line.\n";
 
-/* What the options come to. */
-struct question {
+/* The parsed options. */
+struct next_query {
     struct recurrence rule;
     struct tz *zone;
     struct buf expression; /* empty for an interval */
@@ -91,72 +91,73 @@ struct question {
     bool json, skips;
 };
 
-static void question_release(struct question *q)
+static void next_query_release(struct next_query *q)
 {
     tz_unref(q->zone);
     buf_release(&q->expression);
 }
 
-/* An expression typed without quotes comes as several words; joined they are what was meant. */
-static enum err read_expression(const struct options *o, struct question *q, struct error *e)
+/* An expression without quotes arrives as several arguments: joins them. */
+static enum err next_read_expression(const struct options *o, struct next_query *q, struct error *e)
 {
     bool every = option_given(o, "every");
     if (every && o->word_count)
-        return error_field(e, "--every", "stands instead of an expression; give one of the two");
+        return error_field(e, "--every", "and an expression exclude each other; give only one of them");
     if (every && (option_given(o, "dst-gap") || option_given(o, "dst-overlap")))
-        return error_field(e, "--every",
-                           "counts real time, which has no gap and no overlap; leave out --dst-gap and --dst-overlap");
+        return error_field(
+            e, "--every",
+            "counts elapsed time, which has no gap and no overlap; leave out --dst-gap and --dst-overlap");
     if (!every && !o->word_count)
-        return error_set(e, ERR_INVALID, "an expression is missing: give one in quotes, or --every");
+        return error_set(e, ERR_INVALID, "an expression is missing: give one in quotes, or use --every");
     for (size_t i = 0; i < o->word_count; i++) {
         buf_text(&q->expression, i ? " " : "");
         buf_add(&q->expression, o->words[i]);
     }
     if (q->expression.full)
-        return error_field(e, "expression", "is far too long; at most %d characters are allowed", CRON_TEXT_MAX);
+        return error_field(e, "expression", "is too long; at most %d characters are allowed", CRON_TEXT_MAX);
     if (every)
         q->rule.interval_ms = option_get(o, "every")->number;
     q->rule.kind = every ? RECUR_INTERVAL : RECUR_CRON;
     return every ? ERR_OK : cron_parse(buf_str(&q->expression), q->rule.hash, &q->rule.cron, e);
 }
 
-static int64_t time_or(const struct options *o, const char *name, int64_t otherwise)
+static int64_t next_time_or(const struct options *o, const char *name, int64_t otherwise)
 {
     return option_given(o, name) ? option_get(o, name)->number : otherwise;
 }
 
-static enum err read_zone(struct cli *cli, const struct options *o, struct question *q, struct error *e)
+static enum err next_read_zone(struct cli *cli, const struct options *o, struct next_query *q, struct error *e)
 {
     enum err rc = zoneinfo_get(cli->zones, option_get(o, "tz")->text, &q->zone, e);
     if (rc != ERR_INVALID)
         return rc;
-    e->field[0] = '\0'; /* time_zone is what the API calls it */
+    e->field[0] = '\0'; /* it names the API field time_zone */
     return error_wrap(e, "--tz");
 }
 
-/* A table shows what is skipped anyway; a plain line could not tell it from a fire. */
-static enum err read_output(struct cli *cli, const struct options *o, struct question *q, struct error *e)
+/* The table always shows skips. Plain lines cannot show them, because a skip would look like a fire. */
+static enum err next_read_output(struct cli *cli, const struct options *o, struct next_query *q, struct error *e)
 {
     q->json = option_get(o, "json")->number;
     q->skips = option_get(o, "skips")->number;
     if (q->skips && !q->json)
-        return error_field(e, "--skips", "goes with --json; the table on a terminal shows skips by itself");
+        return error_field(e, "--skips", "requires --json; the table on a terminal always shows skips");
     if (!q->json)
         q->skips = cli->out_is_terminal;
     return ERR_OK;
 }
 
-static enum err read_question(struct cli *cli, const struct options *o, struct question *q, struct error *e)
+static enum err next_read_query(struct cli *cli, const struct options *o, struct next_query *q, struct error *e)
 {
     q->rule.hash = hash_bytes(HASH_STABLE, option_get(o, "id")->text);
-    if (read_expression(o, q, e) || read_zone(cli, o, q, e) || read_output(cli, o, q, e))
+    if (next_read_expression(o, q, e) || next_read_zone(cli, o, q, e) || next_read_output(cli, o, q, e))
         return e->code;
-    q->from_ms = time_or(o, "from", clock_wall_ms(cli->clock));
-    q->to_ms = time_or(o, "to", INT64_MAX);
+    q->from_ms = next_time_or(o, "from", clock_wall_ms(cli->clock));
+    q->to_ms = next_time_or(o, "to", INT64_MAX);
     q->count = option_given(o, "to") && !option_given(o, "count") ? INT64_MAX : option_get(o, "count")->number;
     q->rule.zone = q->zone;
-    q->rule.start_ms = time_or(o, "start", q->rule.kind == RECUR_INTERVAL ? q->from_ms : 0);
-    q->rule.end_ms = time_or(o, "end", INT64_MAX);
+    q->rule.start_ms = next_time_or(o, "start", q->rule.kind == RECUR_INTERVAL ? q->from_ms : 0);
+    q->rule.end_ms = next_time_or(o, "end", INT64_MAX);
     q->rule.spread_ms = option_given(o, "spread") ? option_get(o, "spread")->number : 0;
     if (option_given(o, "dst-gap"))
         q->rule.gap = (enum dst_gap)(DST_GAP_SHIFT + option_get(o, "dst-gap")->number);
@@ -166,7 +167,7 @@ static enum err read_question(struct cli *cli, const struct options *o, struct q
 }
 
 /* 2026-03-29T03:00:00.000+02:00 */
-static void local_text(const struct question *q, int64_t ms, char out[LOCAL_TEXT])
+static void next_local_time(const struct next_query *q, int64_t ms, char out[LOCAL_TEXT])
 {
     int64_t second = floor_div(ms, 1000);
     int offset_s = tz_span_at(q->zone, second).offset_s;
@@ -176,8 +177,8 @@ static void local_text(const struct question *q, int64_t ms, char out[LOCAL_TEXT
              abs(offset_s) % HOUR_S / MINUTE_S);
 }
 
-/* What is skipped has no place on the clock, only the time the rule names. */
-static void eye_text(const struct question *q, const struct occurrence *f, char out[WHEN_TEXT])
+/* A skipped fire has no local time with a zone, only the nominal time of the rule. */
+static void next_table_time(const struct next_query *q, const struct occurrence *f, char out[WHEN_TEXT])
 {
     if (f->fires)
         when_local(q->zone, f->at_ms, out);
@@ -185,10 +186,10 @@ static void eye_text(const struct question *q, const struct occurrence *f, char 
         when_wall(f->nominal_local, 0, "", out);
 }
 
-static void add_json(const struct question *q, const struct occurrence *f, const char *note, struct buf *out)
+static void next_add_json(const struct next_query *q, const struct occurrence *f, const char *note, struct buf *out)
 {
     char local[LOCAL_TEXT];
-    local_text(q, f->at_ms, local);
+    next_local_time(q, f->at_ms, local);
     struct jw w;
     jw_init(&w, out);
     jw_object(&w);
@@ -201,7 +202,7 @@ static void add_json(const struct question *q, const struct occurrence *f, const
     buf_char(out, '\n');
 }
 
-static void add_line(const struct question *q, const struct occurrence *f, struct table *t, struct buf *out)
+static void next_add_line(const struct next_query *q, const struct occurrence *f, struct table *t, struct buf *out)
 {
     cleanup_with(buf_release) struct buf note;
     buf_init(&note, 1024);
@@ -209,18 +210,18 @@ static void add_line(const struct question *q, const struct occurrence *f, struc
     char utc[RFC3339_TEXT + 1], local[WHEN_TEXT];
     rfc3339_format(f->at_ms, utc);
     if (t) {
-        eye_text(q, f, local);
+        next_table_time(q, f, local);
         table_row(t, 3, local, f->fires ? utc : "-", buf_cstr(&note));
     } else if (q->json) {
-        add_json(q, f, buf_cstr(&note), out);
+        next_add_json(q, f, buf_cstr(&note), out);
     } else {
         buf_printf(out, "%s\n", utc);
     }
 }
 
-/* Hands on what has gathered, once it is a good deal: a long answer neither waits nor fills memory. False: nobody
- * takes it any more. */
-static bool hand_on(struct cli *cli, struct table *t, struct buf *out)
+/* Prints the collected output when it is large, so that a long answer neither waits nor fills the memory. False: the
+ * output is closed. */
+static bool next_flush(struct cli *cli, struct table *t, struct buf *out)
 {
     if (t && t->count >= PAGE_CELLS) {
         table_print(t, out);
@@ -233,8 +234,8 @@ static bool hand_on(struct cli *cli, struct table *t, struct buf *out)
     return taken;
 }
 
-/* Returns the number of fires. t NULL: lines, not a table. */
-static int64_t print_fires(struct cli *cli, const struct question *q, struct table *t, struct buf *out)
+/* Returns the number of fires. t NULL: prints lines, not a table. */
+static int64_t next_print_fires(struct cli *cli, const struct next_query *q, struct table *t, struct buf *out)
 {
     int64_t from_ms = q->from_ms, fires = 0;
     bool is_first = true;
@@ -246,10 +247,10 @@ static int64_t print_fires(struct cli *cli, const struct question *q, struct tab
         if (t && is_first)
             table_row(t, 3, "LOCAL", "UTC", "NOTE");
         is_first = false;
-        add_line(q, &f, t, out);
+        next_add_line(q, &f, t, out);
         fires += f.fires;
         from_ms = f.at_ms + 1;
-        if (!hand_on(cli, t, out))
+        if (!next_flush(cli, t, out))
             return fires;
     }
     if (t)
@@ -258,7 +259,7 @@ static int64_t print_fires(struct cli *cli, const struct question *q, struct tab
     return fires;
 }
 
-static void describe(const struct question *q, struct buf *out)
+static void next_describe(const struct next_query *q, struct buf *out)
 {
     char every[DURATION_TEXT];
     if (q->rule.kind == RECUR_CRON) {
@@ -270,24 +271,24 @@ static void describe(const struct question *q, struct buf *out)
     buf_printf(out, ", %s\n\n", tz_name(q->zone));
 }
 
-static enum exit_code run_next(struct cli *cli, const struct options *o)
+static enum exit_code command_next_run(struct cli *cli, const struct options *o)
 {
-    cleanup_with(question_release) struct question q = { 0 };
+    cleanup_with(next_query_release) struct next_query q = { 0 };
     buf_init(&q.expression, 4 * CRON_TEXT_MAX);
     struct error e;
-    if (read_question(cli, o, &q, &e))
+    if (next_read_query(cli, o, &q, &e))
         return cli_fail(cli, "next", &e, e.code == ERR_INVALID ? EXIT_USAGE : EXIT_REFUSED);
 
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, OUT_MAX);
     cleanup_with(table_release) struct table table;
     table_init(&table, 3);
-    bool for_eye = cli->out_is_terminal && !q.json;
-    if (for_eye)
-        describe(&q, &out);
-    int64_t fires = print_fires(cli, &q, for_eye ? &table : NULL, &out);
+    bool as_table = cli->out_is_terminal && !q.json;
+    if (as_table)
+        next_describe(&q, &out);
+    int64_t fires = next_print_fires(cli, &q, as_table ? &table : NULL, &out);
     if (!fires && !cli->out_errno)
-        fputs("belfry next: nothing fires in that time\n", cli->err);
+        fputs("belfry next: there are no fires in that time\n", cli->err);
     if (q.rule.kind == RECUR_CRON && q.rule.cron.uses_hash && !option_given(o, "id"))
         fputs("belfry next: H depends on the task's id; give it with --id\n", cli->err);
     return EXIT_DONE;
@@ -300,5 +301,5 @@ const struct command command_next = {
     .detail = detail,
     .options = options,
     .option_count = array_count(options),
-    .run = run_next,
+    .run = command_next_run,
 };

@@ -1,4 +1,4 @@
-/* belfry node - the nodes that share a store. */
+/* belfry node - lists the nodes that share a store. */
 #include "cli/command/commands.h"
 #include "cli/rows.h"
 #include "cli/verbs.h"
@@ -7,21 +7,21 @@
 enum { COLUMNS = 9 };
 
 static const char detail[] =
-    "  list            all nodes of the store, and those that died within the last hour\n"
+    "  list            list all nodes of the store, including those that died within the last hour\n"
     "\n"
-    "OFFSET is by how much the store's clock is ahead of the node's; nodes go by the store's. LAG is how long\n"
-    "the first of what is due has waited.\n"
+    "OFFSET is the store's clock minus the node's clock; nodes use the store's clock. LAG is how long the oldest due task\n"
+    "has waited.\n"
     "\n"
     "Examples:\n"
     "  belfry node list\n"
     "  belfry node list --json\n";
 
-static void header(struct table *t)
+static void node_header(struct table *t)
 {
     table_row(t, COLUMNS, "NAME", "STATE", "LEADER", "PARTITIONS", "RUNNING", "LAG", "OFFSET", "VERSION", "SINCE");
 }
 
-static void with_unit(const json_t *node, const char *path, char out[32])
+static void node_ms_text(const json_t *node, const char *path, char out[32])
 {
     char number[32];
     number_text(node, path, number);
@@ -29,7 +29,7 @@ static void with_unit(const json_t *node, const char *path, char out[32])
     snprintf(out, 32, "%.24s%s", number, none ? "" : " ms");
 }
 
-static void add(struct rows *r, const json_t *node)
+static void node_add_row(struct rows *r, const json_t *node)
 {
     char name[CELL_TEXT], state[CELL_TEXT], version[CELL_TEXT], partitions[32], running[32], lag[32], offset[32];
     char since[WHEN_TEXT] = "-";
@@ -37,34 +37,34 @@ static void add(struct rows *r, const json_t *node)
     bool died = json_time_at(node, "died_at", &since_ms);
     number_text(node, "partitions", partitions);
     number_text(node, "running", running);
-    with_unit(node, "lag_ms", lag);
-    with_unit(node, "clock_offset_ms", offset);
+    node_ms_text(node, "lag_ms", lag);
+    node_ms_text(node, "clock_offset_ms", offset);
     if (died || json_time_at(node, "joined_at", &since_ms))
         when_utc(since_ms, since);
-    table_row(&r->table, COLUMNS, cell_text(json_text_at(node, "name"), name),
-              cell_text(json_text_at(node, "state"), state), json_is_true(json_at(node, "leader")) ? "yes" : "-",
-              partitions, running, lag, offset, cell_text(json_text_at(node, "version"), version), since);
+    table_row(&r->table, COLUMNS, table_cell(json_text_at(node, "name"), name),
+              table_cell(json_text_at(node, "state"), state), json_is_true(json_at(node, "leader")) ? "yes" : "-",
+              partitions, running, lag, offset, table_cell(json_text_at(node, "version"), version), since);
 }
 
-static enum exit_code list(struct verb_work *w)
+static enum exit_code node_list(struct verb_work *w)
 {
     struct pages p = {
         .client = w->client, .path = "/v1/scheduler/status", .member = "nodes", .limit = INT64_MAX, .unlimited = true
     };
-    struct rows r = { .header = header, .add = add };
-    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "none has joined yet");
+    struct rows r = { .header = node_header, .add = node_add_row };
+    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "no node has joined yet");
 }
 
-static enum exit_code run(struct cli *cli, const struct options *o)
+static enum exit_code command_node_run(struct cli *cli, const struct options *o)
 {
-    static const struct verb verbs[] = { { "list", NULL, false, false, list } };
+    static const struct verb verbs[] = { { "list", NULL, false, false, node_list } };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }
 
 const struct command command_node = {
     .name = "node",
     .words = "list",
-    .summary = "the nodes that share the store",
+    .summary = "list the nodes that share the store",
     .detail = detail,
-    .run = run,
+    .run = command_node_run,
 };

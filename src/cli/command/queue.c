@@ -1,4 +1,4 @@
-/* belfry queue - what the queues are held to, and how they stand. */
+/* belfry queue - shows queues, sets their limits, pauses and resumes them. */
 #include "base/duration.h"
 #include "cli/command/commands.h"
 #include "cli/rows.h"
@@ -10,24 +10,24 @@ enum { COLUMNS = 8, BODY_MAX = 64 * 1024 };
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "rate", .type = OPTION_TEXT, .value = "N", .help = "set: so many dispatches a second, such as 10 or 0.5; 0: no limit" },
-    { .flag = "burst", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000000, .help = "set: so many at once after a rest" },
+    { .flag = "rate", .type = OPTION_TEXT, .value = "N", .help = "set: at most N dispatches a second, such as 10 or 0.5; 0: no limit" },
+    { .flag = "burst", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000000, .help = "set: with --rate, up to N dispatches at once after an idle time" },
     { .flag = "concurrent", .type = OPTION_INT, .value = "N", .min = 0, .max = 1000000,
-      .help = "set: so many at the same time; 0: no limit" },
+      .help = "set: at most N running tasks; 0: no limit" },
     { .flag = "weight", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000,
-      .help = "set: its share among your queues when much is due; 100 is usual" },
-    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "pause: why, for whoever wonders" },
-    { .flag = "for", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS, .help = "pause: for so long" },
-    { .flag = "until", .type = OPTION_TIME, .value = "TIME", .help = "pause: until this instant" },
+      .help = "set: share of this queue among all queues of the tenant, if many tasks are due; default: 100" },
+    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "pause: the reason" },
+    { .flag = "for", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS, .help = "pause: for this duration" },
+    { .flag = "until", .type = OPTION_TIME, .value = "TIME", .help = "pause: until this time" },
 };
 /* clang-format on */
 
-static const char detail[] = "  list            all queues that have rules or tasks\n"
-                             "  show NAME       one of them\n"
-                             "  set NAME        change its limits: only what is named changes\n"
-                             "  pause NAME      dispatch nothing more from it; what runs goes on\n"
-                             "  resume NAME     go on, slowly at first\n"
-                             "  rm NAME         forget its rules; its tasks go on without limits\n"
+static const char detail[] = "  list            list all queues that have settings or tasks\n"
+                             "  show NAME       show a queue\n"
+                             "  set NAME        change the limits of a queue; only the given options change\n"
+                             "  pause NAME      stop dispatching from a queue; running tasks continue\n"
+                             "  resume NAME     resume dispatching, slowly at first\n"
+                             "  rm NAME         remove the settings of a queue; its tasks run without limits\n"
                              "\n"
                              "Examples:\n"
                              "  belfry queue set mail --rate 10 --burst 50 --concurrent 4\n"
@@ -52,13 +52,13 @@ static const struct named_fact facts[] = {
     { "Updated", "updated_at", FACT_MOMENT },
 };
 
-static void header(struct table *t)
+static void queue_header(struct table *t)
 {
     table_row(t, COLUMNS, "NAME", "STATE", "DUE", "RUNNING", "RATE/S", "CONCURRENT", "WEIGHT", "PAUSED");
 }
 
-/* "by ann until 2026-02-10 08:00:00Z: disk full" */
-static void pause_text(const json_t *queue, char out[CELL_TEXT])
+/* Writes "by ann until 2026-02-10 08:00:00Z: disk full". */
+static void queue_pause_text(const json_t *queue, char out[CELL_TEXT])
 {
     cleanup_with(buf_release) struct buf text;
     char utc[WHEN_TEXT];
@@ -73,10 +73,10 @@ static void pause_text(const json_t *queue, char out[CELL_TEXT])
     }
     if (reason.n)
         buf_printf(&text, ": " STR_FMT, STR_ARG(reason));
-    cell_text(buf_str(&text), out);
+    table_cell(buf_str(&text), out);
 }
 
-static void add(struct rows *r, const json_t *queue)
+static void queue_add_row(struct rows *r, const json_t *queue)
 {
     char name[CELL_TEXT], state[CELL_TEXT], paused[CELL_TEXT], due[32], running[32], rate[32], concurrent[32],
         weight[32];
@@ -85,41 +85,41 @@ static void add(struct rows *r, const json_t *queue)
     number_text(queue, "max_dispatches_per_second", rate);
     number_text(queue, "max_concurrent", concurrent);
     number_text(queue, "weight", weight);
-    pause_text(queue, paused);
-    table_row(&r->table, COLUMNS, cell_text(json_text_at(queue, "name"), name),
-              cell_text(json_text_at(queue, "state"), state), due, running, rate, concurrent, weight, paused);
+    queue_pause_text(queue, paused);
+    table_row(&r->table, COLUMNS, table_cell(json_text_at(queue, "name"), name),
+              table_cell(json_text_at(queue, "state"), state), due, running, rate, concurrent, weight, paused);
 }
 
-static enum exit_code list(struct verb_work *w)
+static enum exit_code queue_list(struct verb_work *w)
 {
     struct pages p = { .client = w->client, .path = COLLECTION, .member = "queues", .limit = INT64_MAX };
-    struct rows r = { .header = header, .add = add };
-    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there is none yet");
+    struct rows r = { .header = queue_header, .add = queue_add_row };
+    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there are no queues yet");
 }
 
-static void show_queue(struct verb_work *w, const struct json_doc *doc, struct buf *out)
+static void queue_print(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
     named_facts_print(w->cli, doc->root, facts, array_count(facts), out);
 }
 
-static enum exit_code show(struct verb_work *w)
+static enum exit_code queue_show(struct verb_work *w)
 {
     char path[VERB_PATH];
     verb_path(w, COLLECTION, path);
-    return verb_call(w, &(struct call){ .method = "GET", .path = path, .about = w->name }, show_queue, NULL);
+    return verb_call(w, &(struct client_request){ .method = "GET", .path = path, .about = w->name }, queue_print, NULL);
 }
 
-static enum exit_code patch(struct verb_work *w, const struct buf *body,
-                            void (*show_it)(struct verb_work *w, const struct json_doc *doc, struct buf *out),
-                            const char *done)
+static enum exit_code queue_patch(struct verb_work *w, const struct buf *body,
+                                  void (*show_it)(struct verb_work *w, const struct json_doc *doc, struct buf *out),
+                                  const char *done)
 {
     char path[VERB_PATH];
     verb_path(w, COLLECTION, path);
-    struct call call = { .method = "PATCH", .path = path, .body = buf_str(body), .about = w->name };
+    struct client_request call = { .method = "PATCH", .path = path, .body = buf_str(body), .about = w->name };
     return verb_call(w, &call, show_it, done);
 }
 
-static bool is_number(struct str text)
+static bool queue_is_rate(struct str text)
 {
     size_t digits = 0, dots = 0;
     for (size_t i = 0; i < text.n; i++) {
@@ -130,14 +130,14 @@ static bool is_number(struct str text)
            (text.p[0] != '0' || text.n == 1 || text.p[1] == '.');
 }
 
-static enum err write_limits(const struct options *o, struct jw *w, struct error *e)
+static enum err queue_write_limits(const struct options *o, struct jw *w, struct error *e)
 {
     static const struct {
         const char *flag, *field;
     } numbers[] = { { "burst", "max_burst" }, { "concurrent", "max_concurrent" }, { "weight", "weight" } };
     if (option_given(o, "rate")) {
         struct str rate = option_get(o, "rate")->text;
-        if (!is_number(rate))
+        if (!queue_is_rate(rate))
             return error_field(e, "--rate", "must be a number, such as 10 or 0.5");
         jw_key(w, "max_dispatches_per_second");
         jw_raw(w, rate);
@@ -148,7 +148,7 @@ static enum err write_limits(const struct options *o, struct jw *w, struct error
     return ERR_OK;
 }
 
-static enum exit_code set(struct verb_work *w)
+static enum exit_code queue_set(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, BODY_MAX);
@@ -156,18 +156,18 @@ static enum exit_code set(struct verb_work *w)
     struct jw j;
     jw_init(&j, &body);
     jw_object(&j);
-    enum err rc = write_limits(w->o, &j, &e);
+    enum err rc = queue_write_limits(w->o, &j, &e);
     if (rc)
         return cli_fail(w->cli, "queue", &e, EXIT_USAGE);
     jw_object_end(&j);
     if (str_eq(buf_str(&body), S("{}"))) {
-        error_set(&e, ERR_INVALID, "nothing to change was named: --rate, --burst, --concurrent or --weight");
+        error_set(&e, ERR_INVALID, "nothing to change: give --rate, --burst, --concurrent or --weight");
         return cli_fail(w->cli, "queue", &e, EXIT_USAGE);
     }
-    return patch(w, &body, show_queue, NULL);
+    return queue_patch(w, &body, queue_print, NULL);
 }
 
-static enum exit_code pause(struct verb_work *w)
+static enum exit_code queue_pause(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, BODY_MAX);
@@ -182,31 +182,31 @@ static enum exit_code pause(struct verb_work *w)
     if (option_given(w->o, "until"))
         jw_kv_time(&j, "until", option_get(w->o, "until")->number);
     jw_object_end(&j);
-    return patch(w, &body, NULL, "paused");
+    return queue_patch(w, &body, NULL, "paused");
 }
 
-static enum exit_code resume(struct verb_work *w)
+static enum exit_code queue_resume(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, BODY_MAX);
     buf_text(&body, "{\"paused\": false}");
-    return patch(w, &body, NULL, "resumed");
+    return queue_patch(w, &body, NULL, "resumed");
 }
 
-static enum exit_code rm(struct verb_work *w)
+static enum exit_code queue_remove(struct verb_work *w)
 {
     char path[VERB_PATH];
     verb_path(w, COLLECTION, path);
-    return verb_call(w, &(struct call){ .method = "DELETE", .path = path, .about = w->name }, NULL,
-                     "is back at its defaults");
+    return verb_call(w, &(struct client_request){ .method = "DELETE", .path = path, .about = w->name }, NULL,
+                     "has its default settings again");
 }
 
-static enum exit_code run(struct cli *cli, const struct options *o)
+static enum exit_code command_queue_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = {
-        { "list", NULL, false, false, list },      { "show", "NAME", true, false, show },
-        { "set", "NAME", true, false, set },       { "pause", "NAME", true, false, pause },
-        { "resume", "NAME", true, false, resume }, { "rm", "NAME", true, false, rm },
+        { "list", NULL, false, false, queue_list },      { "show", "NAME", true, false, queue_show },
+        { "set", "NAME", true, false, queue_set },       { "pause", "NAME", true, false, queue_pause },
+        { "resume", "NAME", true, false, queue_resume }, { "rm", "NAME", true, false, queue_remove },
     };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }
@@ -214,9 +214,9 @@ static enum exit_code run(struct cli *cli, const struct options *o)
 const struct command command_queue = {
     .name = "queue",
     .words = "list|show|set|pause|resume|rm [NAME]",
-    .summary = "limit, pause and look at queues",
+    .summary = "list, limit and pause queues",
     .detail = detail,
     .options = options,
     .option_count = array_count(options),
-    .run = run,
+    .run = command_queue_run,
 };

@@ -1,4 +1,4 @@
-/* belfry serve - the server: everything in one process, with the embedded store or as a node of a cluster. */
+/* belfry serve - runs a server: all roles in one process with the embedded store, or one node of a cluster. */
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,19 +12,20 @@
 
 enum { TEXT_MAX = 16384 };
 
-static int64_t log_clock(void *context)
+static int64_t serve_log_clock(void *context)
 {
     return clock_wall_ms(context);
 }
 
-/* Whoever can reach the API can have us call any address it allows: on loopback that is somebody on this machine already. */
-static bool is_loopback(struct str listen)
+/* A user of the API can make the server call any allowed address. If the API listens on loopback, only users of this
+ * machine can reach it, and they can reach loopback addresses anyway. */
+static bool serve_is_loopback(struct str listen)
 {
     return str_starts(listen, S("127.")) || str_starts(listen, S("localhost:")) || str_starts(listen, S("[::1]"));
 }
 
-/* A word as a shell takes it. */
-static void add_word(struct buf *out, struct str word)
+/* Appends a word, quoted for a shell if necessary. */
+static void serve_add_shell_word(struct buf *out, struct str word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-";
     bool is_plain = word.n > 0;
@@ -43,8 +44,8 @@ static void add_word(struct buf *out, struct str word)
     buf_char(out, '\'');
 }
 
-/* Where it listens; for a client an address that can be called, which those that stand for all can not. */
-static void add_url(struct buf *out, struct str listen, unsigned port, bool for_client)
+/* Appends the URL of the API. for_client: 127.0.0.1 instead of a wildcard address, which cannot be called. */
+static void serve_add_url(struct buf *out, struct str listen, unsigned port, bool for_client)
 {
     size_t colon = listen.n;
     while (colon > 0 && listen.p[colon - 1] != ':')
@@ -55,8 +56,9 @@ static void add_url(struct buf *out, struct str listen, unsigned port, bool for_
     buf_printf(out, "http://" STR_FMT ":%u", STR_ARG(host), port);
 }
 
-/* What to type in another terminal, word for word: this program, and what it would not find by itself. */
-static void add_examples(struct cli *cli, const struct options *o, unsigned port, struct buf *out)
+/* Appends example commands for another terminal: this program, with --server and --data-dir if they are not the
+ * defaults. */
+static void serve_add_examples(struct cli *cli, const struct options *o, unsigned port, struct buf *out)
 {
     static const char *const examples[] = {
         " add --in 5s --noop --name hello",
@@ -66,38 +68,39 @@ static void add_examples(struct cli *cli, const struct options *o, unsigned port
     cleanup_with(buf_release) struct buf where, url;
     buf_init(&where, TEXT_MAX);
     buf_init(&url, TEXT_MAX);
-    add_url(&url, option_get(o, "listen")->text, port, true);
+    serve_add_url(&url, option_get(o, "listen")->text, port, true);
     if (!str_eq(buf_str(&url), S("http://127.0.0.1:8080"))) {
         buf_text(&where, " --server ");
-        add_word(&where, buf_str(&url));
+        serve_add_shell_word(&where, buf_str(&url));
     }
     if (option_given(o, "data-dir")) {
         const char *given = option_get(o, "data-dir")->text.p;
-        cleanup_with(free_charp) char *whole = realpath(given, NULL); /* the other terminal may stand elsewhere */
+        cleanup_with(free_charp) char *whole =
+            realpath(given, NULL); /* the other terminal may have another working directory */
         buf_text(&where, " --data-dir ");
-        add_word(&where, str_from(whole ? whole : given));
+        serve_add_shell_word(&where, str_from(whole ? whole : given));
     }
     buf_text(out, "Try, in another terminal:\n");
     for (size_t i = 0; i < array_count(examples); i++) {
         buf_text(out, "  ");
-        add_word(out, str_from(cli->program));
+        serve_add_shell_word(out, str_from(cli->program));
         buf_printf(out, "%s%s\n", examples[i], buf_cstr(&where));
     }
 }
 
-/* The addresses of its database; empty: it has none. */
-struct store_urls {
+/* The URLs of --store, --store-read and --store-listen; empty: not given. */
+struct serve_store_urls {
     struct buf store, read, listen;
 };
 
-static void store_urls_release(struct store_urls *u)
+static void serve_store_urls_release(struct serve_store_urls *u)
 {
     buf_release(&u->store);
     buf_release(&u->read);
     buf_release(&u->listen);
 }
 
-static enum err store_urls_read(const struct options *o, struct store_urls *ret, struct error *e)
+static enum err serve_store_urls_read(const struct options *o, struct serve_store_urls *ret, struct error *e)
 {
     buf_init(&ret->store, TEXT_MAX);
     buf_init(&ret->read, TEXT_MAX);
@@ -106,19 +109,18 @@ static enum err store_urls_read(const struct options *o, struct store_urls *ret,
         store_url_read(o, "store-listen", &ret->listen, e))
         return e->code;
     if (!ret->store.n && (ret->read.n || ret->listen.n))
-        return error_field(e, ret->read.n ? "--store-read" : "--store-listen",
-                           "belongs to --store, which is not given");
+        return error_field(e, ret->read.n ? "--store-read" : "--store-listen", "requires --store");
     if (!ret->store.n && option_given(o, "retention.archive_dir"))
-        return error_field(e, "retention.archive_dir", "belongs to --store, which is not given");
+        return error_field(e, "retention.archive_dir", "requires --store");
     return ERR_OK;
 }
 
-static const char *url_or_null(struct buf *url)
+static const char *serve_url_or_null(struct buf *url)
 {
     return url->n ? buf_cstr(url) : NULL;
 }
 
-static void add_where(struct buf *out, const char *dir, struct buf *store)
+static void serve_add_store(struct buf *out, const char *dir, struct buf *store)
 {
     buf_text(out, store->n ? "store at " : "data in ");
     if (store->n)
@@ -127,29 +129,29 @@ static void add_where(struct buf *out, const char *dir, struct buf *store)
         buf_text(out, dir);
 }
 
-/* On another node of the cluster it was made before: its key is there. */
-static void add_key(struct buf *out, const char *dir, const char *key)
+/* In a cluster, admin.key is on the node that was started first. */
+static void serve_add_admin_key(struct buf *out, const char *dir, const char *key)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/admin.key", dir);
     if (key[0])
-        buf_printf(out, "This is the first start. The admin key, shown once and kept in %s:\n  %s\n", path, key);
+        buf_printf(out, "This is the first start. The admin key, printed once and stored in %s:\n  %s\n", path, key);
     else if (access(path, F_OK) == 0)
         buf_printf(out, "The admin key is in %s.\n", path);
     else
         buf_text(out, "The admin key is on the node that was started first.\n");
 }
 
-static void greet(struct cli *cli, const struct options *o, unsigned port, const char *dir, struct buf *store,
-                  const struct fleet_urls *fleet, const char *key, bool allow_loopback)
+static void serve_print_banner(struct cli *cli, const struct options *o, unsigned port, const char *dir,
+                               struct buf *store, const struct fleet_urls *fleet, const char *key, bool allow_loopback)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 4 * TEXT_MAX);
     buf_text(&out, port ? "Belfry " BELFRY_VERSION " listens on " : "Belfry " BELFRY_VERSION " has no API (--roles)");
     if (port)
-        add_url(&out, option_get(o, "listen")->text, port, false);
+        serve_add_url(&out, option_get(o, "listen")->text, port, false);
     buf_text(&out, ", ");
-    add_where(&out, dir, store);
+    serve_add_store(&out, dir, store);
     if (fleet->queue.n) {
         buf_text(&out, ", queue at ");
         secret_url_show(buf_str(&fleet->queue), &out);
@@ -158,17 +160,17 @@ static void greet(struct cli *cli, const struct options *o, unsigned port, const
     }
     buf_char(&out, '\n');
     if (allow_loopback)
-        buf_text(&out, "Tasks may call addresses of this machine itself (http.allow_loopback).\n");
-    add_key(&out, dir, key);
+        buf_text(&out, "Tasks may call loopback addresses of this machine (http.allow_loopback).\n");
+    serve_add_admin_key(&out, dir, key);
     if (port)
-        add_examples(cli, o, port, &out);
+        serve_add_examples(cli, o, port, &out);
     fputs(buf_cstr(&out), cli->err);
     fflush(cli->err);
 }
 
-enum { ROLE_API = 8 }; /* next to NODE_…: a node that has it alone has none of those, but is no node without roles */
+enum { ROLE_API = 8 }; /* in addition to NODE_…; a node may have this role only */
 
-static unsigned role_named(struct str name)
+static unsigned serve_role_of(struct str name)
 {
     static const struct {
         const char *name;
@@ -182,57 +184,58 @@ static unsigned role_named(struct str name)
     return 0;
 }
 
-/* What a node does, of all there is to do. Without workers elsewhere it does everything, but need not be asked; on a store that is its own it
- * is the only one that schedules. */
-static enum err roles_read(const struct options *o, bool fleet, bool shared, unsigned *ret, struct error *e)
+/* Reads --roles. Without a fleet, a node must have all roles but api, because no other process can run its tasks. If
+ * the store is not shared, it must have scheduler and updater, because no other node can. */
+static enum err serve_read_roles(const struct options *o, bool fleet, bool shared, unsigned *ret, struct error *e)
 {
     struct str rest = option_given(o, "roles") ? option_get(o, "roles")->text : S(""), word;
     *ret = rest.n ? 0 : ROLE_API | NODE_SCHEDULER | NODE_UPDATER | (fleet ? 0 : NODE_WORKER);
     while (str_cut(&rest, ',', &word)) {
-        unsigned role = role_named(str_trim(word));
+        unsigned role = serve_role_of(str_trim(word));
         if (!role)
-            return error_field(e, "--roles", "has '" STR_FMT "' in it: roles are api, scheduler, worker and updater",
+            return error_field(e, "--roles", "contains '" STR_FMT "': roles are api, scheduler, worker and updater",
                                STR_ARG(str_utf8_cut(str_trim(word), 40)));
         *ret |= role;
     }
     if (!fleet && (*ret & NODE_ALL) != NODE_ALL)
-        return error_field(e, "--roles",
-                           "must have scheduler, worker and updater while there is no --queue that others share");
+        return error_field(e, "--roles", "must contain scheduler, worker and updater, unless --queue is given");
     if (*ret == NODE_WORKER)
-        return error_field(e, "--roles", "has nothing but worker: what only runs tasks is belfry worker");
+        return error_field(e, "--roles", "contains only worker: use 'belfry worker' instead");
     if (!shared && (~*ret & (NODE_SCHEDULER | NODE_UPDATER)))
-        return error_field(e, "--roles", "must have scheduler and updater while there is no --store that others share");
+        return error_field(e, "--roles", "must contain scheduler and updater, unless --store is given");
     return ERR_OK;
 }
 
-static enum err fleet_check(const struct options *o, const struct fleet_urls *u, struct error *e)
+static enum err serve_check_fleet(const struct options *o, const struct fleet_urls *u, struct error *e)
 {
     if (u->queue.n && !u->events.n)
-        return error_field(e, "--events", "is missing: with --queue, workers report by it");
+        return error_field(e, "--events", "is missing: with --queue, workers report their outcomes by it");
     if (u->events.n && !u->queue.n)
-        return error_field(e, "--events", "belongs to --queue, which is not given");
+        return error_field(e, "--events", "requires --queue");
     if (u->lease.n && !u->queue.n)
-        return error_field(e, "--lease", "belongs to --queue, which is not given");
+        return error_field(e, "--lease", "requires --queue");
     if (!u->queue.n && (option_given(o, "queue.fallback") || option_given(o, "queue.waiting")))
         return error_field(e, option_given(o, "queue.fallback") ? "queue.fallback" : "queue.waiting",
-                           "belongs to --queue, which is not given");
+                           "requires --queue");
     return ERR_OK;
 }
 
-static enum exit_code serve(struct cli *cli, const struct options *o, const char *dir, struct store_urls *urls,
-                            struct fleet_urls *fleet, const struct brokers *brokers, unsigned roles)
+static enum exit_code serve_until_stopped(struct cli *cli, const struct options *o, const char *dir,
+                                          struct serve_store_urls *urls, struct fleet_urls *fleet,
+                                          const struct brokers *brokers, unsigned roles)
 {
     struct str listen = option_get(o, "listen")->text;
-    bool loopback = option_given(o, "allow-loopback") ? option_get(o, "allow-loopback")->number : is_loopback(listen);
+    bool loopback =
+        option_given(o, "allow-loopback") ? option_get(o, "allow-loopback")->number : serve_is_loopback(listen);
     struct server_setup setup = {
         .clock = cli->clock,
         .zones = cli->zones,
         .data_dir = dir,
-        .store_url = url_or_null(&urls->store),
-        .store_read_url = url_or_null(&urls->read),
-        .store_listen_url = url_or_null(&urls->listen),
+        .store_url = serve_url_or_null(&urls->store),
+        .store_read_url = serve_url_or_null(&urls->read),
+        .store_listen_url = serve_url_or_null(&urls->listen),
         .archive_dir = option_given(o, "retention.archive_dir") ? option_get(o, "retention.archive_dir")->text.p : NULL,
-        .beat_ms = option_get(o, "cluster.beat")->number,
+        .heartbeat_ms = option_get(o, "cluster.beat")->number,
         .fleet = fleet->queue.n ? fleet : NULL,
         .falls_back = option_get(o, "queue.fallback")->number == 0,
         .roles = roles,
@@ -240,7 +243,7 @@ static enum exit_code serve(struct cli *cli, const struct options *o, const char
         .listen = roles & ROLE_API ? listen.p : NULL,
         .slots = (size_t)option_get(o, "concurrency")->number,
         .allow_loopback = loopback,
-        .ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : environment("SSL_CERT_FILE"),
+        .ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE"),
         .brokers = brokers,
         .require_idempotency_key = option_get(o, "api.require_idempotency_key")->number,
         .drain_ms = option_get(o, "drain-deadline")->number,
@@ -256,35 +259,35 @@ static enum exit_code serve(struct cli *cli, const struct options *o, const char
     struct error e;
     if (server_new(&setup, key, &a, &e))
         return cli_fail(cli, "serve", &e, EXIT_REFUSED);
-    greet(cli, o, server_port(a), dir, &urls->store, fleet, key, loopback);
+    serve_print_banner(cli, o, server_port(a), dir, &urls->store, fleet, key, loopback);
     server_run(a);
     server_free(a);
     log_info("stopped");
     return EXIT_DONE;
 }
 
-static enum exit_code run_serve(struct cli *cli, const struct options *given)
+static enum exit_code command_serve_run(struct cli *cli, const struct options *given)
 {
     cleanup_with(buf_release) struct buf dir;
     buf_init(&dir, TEXT_MAX);
     struct options *o;
     struct error e;
-    if (process_begin(given, &o, &e))
+    if (options_begin_process(given, &o, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
-    cleanup_with(store_urls_release) struct store_urls urls = { 0 };
+    cleanup_with(serve_store_urls_release) struct serve_store_urls urls = { 0 };
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
     unsigned roles;
     cleanup_with(brokers_release) struct brokers brokers;
-    if (brokers_read(o, &brokers, &e) || store_urls_read(o, &urls, &e) || fleet_urls_read(o, &fleet, &e) ||
-        fleet_check(o, &fleet, &e) || roles_read(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e))
+    if (brokers_read(o, &brokers, &e) || serve_store_urls_read(o, &urls, &e) || fleet_urls_read(o, &fleet, &e) ||
+        serve_check_fleet(o, &fleet, &e) || serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
-    data_dir(o, &dir);
+    options_data_dir(o, &dir);
     log_open(&(struct log_setup){ .fd = 2,
                                   .format = (enum log_format)option_get(o, "log-format")->number,
                                   .level = (enum log_level)option_get(o, "log-level")->number,
-                                  .now_ms = log_clock,
+                                  .now_ms = serve_log_clock,
                                   .context = cli->clock });
-    return serve(cli, o, buf_cstr(&dir), &urls, &fleet, &brokers, roles);
+    return serve_until_stopped(cli, o, buf_cstr(&dir), &urls, &fleet, &brokers, roles);
 }
 
 const struct command command_serve = {
@@ -292,16 +295,16 @@ const struct command command_serve = {
     .words = "",
     .summary = "run the server",
     .detail =
-        "Settings come from flags, the environment (BELFRY_API_LISTEN), the file of --config and defaults, in this order;\n"
-        "docs/CONFIGURATION.md lists them. SIGTERM and SIGINT drain: what runs finishes, what has not fired is handed\n"
-        "back; a second one does not wait.\n"
+        "Settings come from flags, the environment (such as BELFRY_API_LISTEN), the file of --config, and defaults, in this\n"
+        "order; docs/CONFIGURATION.md lists them. SIGTERM and SIGINT drain: running tasks finish, and claimed tasks that have\n"
+        "not started are handed back. A second signal does not wait for running tasks.\n"
         "\n"
         "Examples:\n"
         "  belfry serve\n"
         "  belfry serve --listen 127.0.0.1:0 --data-dir /tmp/try\n"
-        "  belfry serve --store file:/etc/belfry/store     a node of a cluster: the file has postgres://user:password@host/db\n"
+        "  belfry serve --store file:/etc/belfry/store     a node of a cluster; the file contains postgres://user:password@host/db\n"
         "  belfry serve --store file:/etc/belfry/store --queue redis://queue --events redis://queue     a fleet: see belfry worker\n",
     .options = server_options,
     .option_count = SERVER_OPTION_COUNT,
-    .run = run_serve,
+    .run = command_serve_run,
 };

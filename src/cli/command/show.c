@@ -1,4 +1,4 @@
-/* belfry show - everything about a task, and what became of it lately. */
+/* belfry show - prints all fields of a task, and its latest executions. */
 #include "cli/command/show.h"
 
 #include "base/duration.h"
@@ -15,8 +15,8 @@ static const char detail[] = "Examples:\n"
                              "\n"
                              "Times are UTC. 'belfry history' prints all executions.\n";
 
-/* One fact a line, in this order; what is absent, null or 0 is left out. */
-enum shows {
+/* Fields are printed one a line, in this order; absent, null and 0 ones are left out. */
+enum fact_format {
     SHOWS_TEXT,
     SHOWS_NUMBER,
     SHOWS_MILLIS,
@@ -29,9 +29,9 @@ enum shows {
     SHOWS_WAITING
 };
 
-static const struct fact {
+static const struct task_fact {
     const char *label, *path;
-    enum shows shows;
+    enum fact_format shows;
 } facts[] = {
     { "Id", "id", SHOWS_TEXT },
     { "Name", "name", SHOWS_TEXT },
@@ -80,7 +80,7 @@ static const struct fact {
     { "Version", "version", SHOWS_NUMBER },
 };
 
-static void add_moment(const json_t *task, const char *path, int64_t now_ms, struct buf *out)
+static void show_write_moment(const json_t *task, const char *path, int64_t now_ms, struct buf *out)
 {
     char text[CELL_TEXT];
     int64_t ms;
@@ -88,7 +88,7 @@ static void add_moment(const json_t *task, const char *path, int64_t now_ms, str
     buf_text(out, json_time_at(task, path, &ms) ? text : "");
 }
 
-static void add_number(int64_t number, bool is_millis, struct buf *out)
+static void show_write_number(int64_t number, bool is_millis, struct buf *out)
 {
     char span[WHEN_TEXT];
     if (is_millis && number > 0) {
@@ -99,7 +99,7 @@ static void add_number(int64_t number, bool is_millis, struct buf *out)
     }
 }
 
-static void add_span(int64_t seconds, struct buf *out)
+static void show_write_seconds(int64_t seconds, struct buf *out)
 {
     char span[DURATION_TEXT];
     if (seconds <= 0 || seconds > DURATION_MAX_MS / 1000)
@@ -108,49 +108,49 @@ static void add_span(int64_t seconds, struct buf *out)
     buf_text(out, span);
 }
 
-static void add_progress(const struct json_doc *doc, struct buf *out)
+static void show_write_progress(const struct json_doc *doc, struct buf *out)
 {
     struct json_cursor c = { .text = json_member_text(doc, "lease") };
     struct str name, value;
     while (c.text.n && json_next(&c, &name, &value))
         if (str_eq(name, S("progress")) && !str_eq(value, S("null")))
-            plain_text(value, FACT_WIDTH, out);
+            table_plain_text(value, FACT_WIDTH, out);
 }
 
-/* Nothing: there is nothing to say. */
-static void add_fact(const struct fact *f, const struct json_doc *doc, int64_t now_ms, struct buf *out)
+/* Appends nothing if the task has no such value. */
+static void show_write_fact(const struct task_fact *f, const struct json_doc *doc, int64_t now_ms, struct buf *out)
 {
     char text[CELL_TEXT] = "";
     switch (f->shows) {
-    case SHOWS_TEXT: plain_text(json_text_at(doc->root, f->path), FACT_WIDTH, out); break;
-    case SHOWS_PROGRESS: add_progress(doc, out); break;
-    case SHOWS_JSON: plain_text(json_member_text(doc, f->path), FACT_WIDTH, out); break;
+    case SHOWS_TEXT: table_plain_text(json_text_at(doc->root, f->path), FACT_WIDTH, out); break;
+    case SHOWS_PROGRESS: show_write_progress(doc, out); break;
+    case SHOWS_JSON: table_plain_text(json_member_text(doc, f->path), FACT_WIDTH, out); break;
     case SHOWS_NUMBER:
-    case SHOWS_MILLIS: add_number(json_i64_at(doc->root, f->path, 0), f->shows == SHOWS_MILLIS, out); break;
-    case SHOWS_MOMENT: add_moment(doc->root, f->path, now_ms, out); break;
+    case SHOWS_MILLIS: show_write_number(json_i64_at(doc->root, f->path, 0), f->shows == SHOWS_MILLIS, out); break;
+    case SHOWS_MOMENT: show_write_moment(doc->root, f->path, now_ms, out); break;
     case SHOWS_SCHEDULE: schedule_text(doc->root, text); break;
     case SHOWS_TARGET: target_text(doc->root, text); break;
     case SHOWS_WAITING: waiting_text(doc->root, text); break;
-    case SHOWS_SECONDS: add_span(json_i64_at(doc->root, f->path, 0), out); break;
+    case SHOWS_SECONDS: show_write_seconds(json_i64_at(doc->root, f->path, 0), out); break;
     }
     buf_text(out, text);
 }
 
-static void write_facts(struct cli *cli, const struct json_doc *doc, struct buf *out)
+static void show_write_facts(struct cli *cli, const struct json_doc *doc, struct buf *out)
 {
     cleanup_with(table_release) struct table t;
     table_init(&t, FACT_COLUMNS);
     for (size_t i = 0; i < array_count(facts); i++) {
         cleanup_with(buf_release) struct buf text;
         buf_init(&text, 4 * FACT_WIDTH + 4);
-        add_fact(&facts[i], doc, clock_wall_ms(cli->clock), &text);
+        show_write_fact(&facts[i], doc, clock_wall_ms(cli->clock), &text);
         if (text.n && !str_eq(buf_str(&text), S("null")))
             table_row(&t, FACT_COLUMNS, facts[i].label, buf_cstr(&text));
     }
     table_print(&t, out);
 }
 
-static void write_executions(const json_t *task, struct buf *out)
+static void show_write_executions(const json_t *task, struct buf *out)
 {
     size_t count = json_count_at(task, "executions");
     cleanup_with(table_release) struct table t;
@@ -167,17 +167,17 @@ static void write_executions(const json_t *task, struct buf *out)
     table_print(&t, out);
 }
 
-/* The oldest attempt first: how it went wrong is read from the beginning. */
-static void write_outputs(const json_t *task, struct buf *out)
+/* The oldest attempt first. */
+static void show_write_outputs(const json_t *task, struct buf *out)
 {
     for (size_t i = json_count_at(task, "executions"); i > 0; i--) {
         char path[32];
         snprintf(path, sizeof path, "executions[%zu]", i - 1);
         const json_t *x = json_at(task, path);
         buf_printf(out, "\nAttempt %lld: ", (long long)json_i64_at(x, "attempt_number", 0));
-        plain_text(json_text_at(x, "error_message"), FACT_WIDTH, out);
+        table_plain_text(json_text_at(x, "error_message"), FACT_WIDTH, out);
         buf_text(out, "\n  ");
-        plain_text(json_text_at(x, "output"), FACT_WIDTH, out);
+        table_plain_text(json_text_at(x, "output"), FACT_WIDTH, out);
         buf_char(out, '\n');
     }
 }
@@ -187,24 +187,24 @@ enum exit_code show_task(struct cli *cli, struct client *client, const char *lis
 {
     char path[PATH_BYTES];
     snprintf(path, sizeof path, "%s/%s", list, id);
-    cleanup_with(answer_release) struct answer a = { 0 };
-    struct call call = { .method = "GET", .path = path, .about = id };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct client_request call = { .method = "GET", .path = path, .about = id };
     enum exit_code code = client_call(client, &call, &a);
     if (code)
         return code;
     if (json) {
-        json_line(out, buf_str(&a.body));
+        client_json_line(out, buf_str(&a.body));
     } else {
         buf_text(out, out->n ? "\n" : "");
-        write_facts(cli, &a.doc, out);
-        write_executions(a.doc.root, out);
+        show_write_facts(cli, &a.doc, out);
+        show_write_executions(a.doc.root, out);
         if (outputs)
-            write_outputs(a.doc.root, out);
+            show_write_outputs(a.doc.root, out);
     }
     return EXIT_DONE;
 }
 
-static enum exit_code run_show(struct cli *cli, const struct options *o)
+static enum exit_code command_show_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(ids_release) struct ids ids = { 0 };
@@ -226,7 +226,7 @@ static enum exit_code run_show(struct cli *cli, const struct options *o)
 const struct command command_show = {
     .name = "show",
     .words = "ID…",
-    .summary = "print everything about a task, and its latest executions",
+    .summary = "print all fields of a task, and its latest executions",
     .detail = detail,
-    .run = run_show,
+    .run = command_show_run,
 };

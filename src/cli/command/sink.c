@@ -1,4 +1,4 @@
-/* belfry sink - something to call: answers every request, and tells what came. */
+/* belfry sink - a test receiver of webhooks: answers every request and shows it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,38 +15,41 @@ static const struct option options[] = {
       .type = OPTION_TEXT,
       .value = "ADDRESS",
       .preset = "127.0.0.1:8089",
-      .help = "address and port; port 0 takes one that is free" },
-    { .flag = "log", .type = OPTION_TEXT, .value = "FILE", .help = "append one JSON line a call; - is stdout" },
+      .help = "address and port; port 0: any free port" },
+    { .flag = "log",
+      .type = OPTION_TEXT,
+      .value = "FILE",
+      .help = "append a JSON line for each call to FILE; -: stdout" },
     { .flag = "status",
       .type = OPTION_INT,
       .value = "N",
       .preset = "200",
       .min = 200,
       .max = 599,
-      .help = "what to answer" },
+      .help = "status of the answers" },
     { .flag = "delay",
       .type = OPTION_DURATION,
       .value = "DURATION",
       .preset = "0s",
       .max = 3600000,
-      .help = "answer this much later" },
+      .help = "delay of the answers" },
     { .flag = "fail-first",
       .type = OPTION_INT,
       .value = "N",
       .preset = "0",
       .max = 1000000,
-      .help = "answer the first N calls with the same webhook-id with 500" },
+      .help = "answer the first N calls with the same webhook-id with status 500" },
 };
 
 static const char detail[] =
-    "A path can ask for itself: /status/503, /delay/250 (milliseconds), /fail/2, also one behind the other.\n"
+    "The path of a request overrides the options: /status/503, /delay/250 (ms), /fail/2; combine them: /delay/250/status/503.\n"
     "\n"
     "Examples:\n"
-    "  belfry sink                                   show what comes\n"
+    "  belfry sink                                   show each call\n"
     "  belfry sink --listen 127.0.0.1:0 --log calls.jsonl\n"
-    "  belfry sink --status 503 --delay 250ms        a bad day\n";
+    "  belfry sink --status 503 --delay 250ms        a slow receiver that fails\n";
 
-static enum err open_log(struct str name, int *ret, struct error *e)
+static enum err sink_command_open_log(struct str name, int *ret, struct error *e)
 {
     if (!name.p)
         return ERR_OK;
@@ -58,7 +61,7 @@ static enum err open_log(struct str name, int *ret, struct error *e)
     return ERR_OK;
 }
 
-static void raise_file_limit(void)
+static void sink_command_raise_file_limit(void)
 {
     struct rlimit most;
     if (getrlimit(RLIMIT_NOFILE, &most) == 0) {
@@ -67,8 +70,8 @@ static void raise_file_limit(void)
     }
 }
 
-/* Readable once someone asks us to end. */
-static int stop_signals(void)
+/* A descriptor that becomes readable after SIGINT or SIGTERM. */
+static int sink_command_open_signal_fd(void)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -78,23 +81,23 @@ static int stop_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-static enum err serve(struct cli *cli, const struct sink_setup *setup, struct error *e)
+static enum err sink_command_serve(struct cli *cli, const struct sink_setup *setup, struct error *e)
 {
     struct sink *s;
     if (sink_open(setup, &s, e))
         return e->code;
     char address[SINK_ADDRESS_TEXT];
     sink_address(s, address);
-    FILE *told = setup->log_fd == STDOUT_FILENO ? cli->err : cli->out; /* the log stays JSON */
-    fprintf(told, "http://%s\n", address);
-    fflush(told);
+    FILE *banner = setup->log_fd == STDOUT_FILENO ? cli->err : cli->out; /* with --log -, stdout carries only JSON */
+    fprintf(banner, "http://%s\n", address);
+    fflush(banner);
     enum err rc = sink_run(s, e);
     fprintf(cli->err, "belfry sink: answered %llu calls\n", (unsigned long long)sink_count(s));
     sink_free(s);
     return rc;
 }
 
-static enum exit_code run_sink(struct cli *cli, const struct options *o)
+static enum exit_code command_sink_run(struct cli *cli, const struct options *o)
 {
     struct error e;
     struct sink_setup setup = {
@@ -105,12 +108,12 @@ static enum exit_code run_sink(struct cli *cli, const struct options *o)
         .clock = cli->clock,
         .log_fd = -1,
     };
-    if (open_log(option_get(o, "log")->text, &setup.log_fd, &e))
+    if (sink_command_open_log(option_get(o, "log")->text, &setup.log_fd, &e))
         return cli_fail(cli, "sink", &e, EXIT_USAGE);
     setup.shown = setup.log_fd < 0 && cli->out_is_terminal ? cli->out : NULL;
-    setup.stop_fd = stop_signals();
-    raise_file_limit();
-    enum err rc = serve(cli, &setup, &e);
+    setup.stop_fd = sink_command_open_signal_fd();
+    sink_command_raise_file_limit();
+    enum err rc = sink_command_serve(cli, &setup, &e);
     close(setup.stop_fd);
     if (setup.log_fd > STDERR_FILENO)
         close(setup.log_fd);
@@ -120,9 +123,9 @@ static enum exit_code run_sink(struct cli *cli, const struct options *o)
 const struct command command_sink = {
     .name = "sink",
     .words = "",
-    .summary = "answer webhooks and tell what came: for demos, tests and benchmarks",
+    .summary = "receive webhooks and show them, for demos, tests and benchmarks",
     .detail = detail,
     .options = options,
     .option_count = array_count(options),
-    .run = run_sink,
+    .run = command_sink_run,
 };

@@ -1,4 +1,4 @@
-/* belfry tenant - who shares this server, and how much each may have. */
+/* belfry tenant - manages tenants and their limits. */
 #include "cli/command/commands.h"
 #include "cli/rows.h"
 #include "cli/verbs.h"
@@ -10,28 +10,29 @@ enum { COLUMNS = 8, BODY_MAX = 64 * 1024 };
 /* clang-format off */
 #define LIMIT(flag_, help_) { .flag = (flag_), .type = OPTION_INT, .value = "N", .min = 0, .max = COUNT_MAX, .help = (help_) }
 static const struct option options[] = {
-    LIMIT("max-running", "create, set: tasks that run at once; 0: no limit but its share"),
-    LIMIT("max-pending", "create, set: tasks that are not over; 0: no limit"),
+    LIMIT("max-running", "create, set: running tasks; 0: only limited by its fair share"),
+    LIMIT("max-pending", "create, set: unfinished tasks; 0: no limit"),
     LIMIT("max-recurring", "create, set: recurring tasks; 0: no limit"),
     LIMIT("creates-per-second", "create, set: new tasks a second; 0: no limit"),
-    LIMIT("payload-bytes", "create, set: bytes of one task's payload and target; 0: no limit but the server's"),
+    LIMIT("payload-bytes", "create, set: bytes of payload and target of one task; 0: only the server's limit"),
 };
 /* clang-format on */
 
-static const char detail[] = "It takes an admin key of the tenant 'default', which is there from the start.\n"
-                             "\n"
-                             "  create NAME     a new tenant; 'belfry key create … --tenant NAME' gives it keys\n"
-                             "  list            all of them\n"
-                             "  show NAME       one of them, and what it uses\n"
-                             "  set NAME        change its limits: only what is named changes\n"
-                             "  disable NAME    its keys open nothing; what it has scheduled waits\n"
-                             "  enable NAME     let it go on\n"
-                             "\n"
-                             "Examples:\n"
-                             "  belfry tenant create acme --max-pending 100000 --creates-per-second 50\n"
-                             "  belfry tenant set acme --max-running 20\n";
+static const char detail[] =
+    "Requires an admin key of the tenant 'default', which always exists.\n"
+    "\n"
+    "  create NAME     create a tenant; 'belfry key create … --tenant NAME' creates keys for it\n"
+    "  list            list all tenants\n"
+    "  show NAME       show a tenant with its usage\n"
+    "  set NAME        change the limits of a tenant; only the given options change\n"
+    "  disable NAME    disable a tenant: its keys are rejected and its tasks wait\n"
+    "  enable NAME     enable a tenant again\n"
+    "\n"
+    "Examples:\n"
+    "  belfry tenant create acme --max-pending 100000 --creates-per-second 50\n"
+    "  belfry tenant set acme --max-running 20\n";
 
-static const struct limit {
+static const struct tenant_limit {
     const char *flag, *field;
 } limits[] = {
     { "max-running", "max_running" },     { "max-pending", "max_pending" },
@@ -55,12 +56,12 @@ static const struct named_fact facts[] = {
     { "Updated", "updated_at", FACT_MOMENT },
 };
 
-static void header(struct table *t)
+static void tenant_header(struct table *t)
 {
     table_row(t, COLUMNS, "NAME", "STATE", "PENDING", "MAX", "RECURRING", "MAX", "RUNNING MAX", "CREATES/S");
 }
 
-static void add(struct rows *r, const json_t *tenant)
+static void tenant_add_row(struct rows *r, const json_t *tenant)
 {
     char name[CELL_TEXT], pending[32], max_pending[32], recurring[32], max_recurring[32], running[32], creates[32];
     number_text(tenant, "pending", pending);
@@ -69,31 +70,31 @@ static void add(struct rows *r, const json_t *tenant)
     number_text(tenant, "max_recurring", max_recurring);
     number_text(tenant, "max_running", running);
     number_text(tenant, "creates_per_second", creates);
-    table_row(&r->table, COLUMNS, cell_text(json_text_at(tenant, "name"), name),
+    table_row(&r->table, COLUMNS, table_cell(json_text_at(tenant, "name"), name),
               json_is_true(json_at(tenant, "disabled")) ? "disabled" : "open", pending, max_pending, recurring,
               max_recurring, running, creates);
 }
 
-static enum exit_code list(struct verb_work *w)
+static enum exit_code tenant_list(struct verb_work *w)
 {
     struct pages p = { .client = w->client, .path = COLLECTION, .member = "tenants", .limit = INT64_MAX };
-    struct rows r = { .header = header, .add = add };
-    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there is none");
+    struct rows r = { .header = tenant_header, .add = tenant_add_row };
+    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there are no tenants");
 }
 
-static void show_tenant(struct verb_work *w, const struct json_doc *doc, struct buf *out)
+static void tenant_print(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
     named_facts_print(w->cli, doc->root, facts, array_count(facts), out);
 }
 
-static void write_limits(const struct options *o, struct jw *w)
+static void tenant_write_limits(const struct options *o, struct jw *w)
 {
     for (size_t i = 0; i < array_count(limits); i++)
         if (option_given(o, limits[i].flag))
             jw_kv_i64(w, limits[i].field, option_get(o, limits[i].flag)->number);
 }
 
-static enum exit_code create(struct verb_work *w)
+static enum exit_code tenant_create(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, BODY_MAX);
@@ -101,62 +102,63 @@ static enum exit_code create(struct verb_work *w)
     jw_init(&j, &body);
     jw_object(&j);
     jw_kv_cstr(&j, "name", w->name);
-    write_limits(w->o, &j);
+    tenant_write_limits(w->o, &j);
     jw_object_end(&j);
-    struct call call = { .method = "POST", .path = COLLECTION, .body = buf_str(&body), .about = w->name };
-    return verb_call(w, &call, show_tenant, NULL);
+    struct client_request call = { .method = "POST", .path = COLLECTION, .body = buf_str(&body), .about = w->name };
+    return verb_call(w, &call, tenant_print, NULL);
 }
 
-static enum exit_code show(struct verb_work *w)
+static enum exit_code tenant_show(struct verb_work *w)
 {
     char path[VERB_PATH];
     verb_path(w, COLLECTION, path);
-    return verb_call(w, &(struct call){ .method = "GET", .path = path, .about = w->name }, show_tenant, NULL);
+    return verb_call(w, &(struct client_request){ .method = "GET", .path = path, .about = w->name }, tenant_print,
+                     NULL);
 }
 
-static enum exit_code patch(struct verb_work *w, struct str body,
-                            void (*show_it)(struct verb_work *w, const struct json_doc *doc, struct buf *out),
-                            const char *done)
+static enum exit_code tenant_patch(struct verb_work *w, struct str body,
+                                   void (*show_it)(struct verb_work *w, const struct json_doc *doc, struct buf *out),
+                                   const char *done)
 {
     char path[VERB_PATH];
     verb_path(w, COLLECTION, path);
-    return verb_call(w, &(struct call){ .method = "PATCH", .path = path, .body = body, .about = w->name }, show_it,
-                     done);
+    return verb_call(w, &(struct client_request){ .method = "PATCH", .path = path, .body = body, .about = w->name },
+                     show_it, done);
 }
 
-static enum exit_code set(struct verb_work *w)
+static enum exit_code tenant_set(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, BODY_MAX);
     struct jw j;
     jw_init(&j, &body);
     jw_object(&j);
-    write_limits(w->o, &j);
+    tenant_write_limits(w->o, &j);
     jw_object_end(&j);
     if (str_eq(buf_str(&body), S("{}"))) {
         struct error e;
-        error_set(&e, ERR_INVALID, "nothing to change was named: 'belfry tenant --help' lists the limits");
+        error_set(&e, ERR_INVALID, "nothing to change: give a limit; 'belfry tenant --help' lists them");
         return cli_fail(w->cli, "tenant", &e, EXIT_USAGE);
     }
-    return patch(w, buf_str(&body), show_tenant, NULL);
+    return tenant_patch(w, buf_str(&body), tenant_print, NULL);
 }
 
-static enum exit_code disable(struct verb_work *w)
+static enum exit_code tenant_disable(struct verb_work *w)
 {
-    return patch(w, S("{\"disabled\": true}"), NULL, "disabled");
+    return tenant_patch(w, S("{\"disabled\": true}"), NULL, "disabled");
 }
 
-static enum exit_code enable(struct verb_work *w)
+static enum exit_code tenant_enable(struct verb_work *w)
 {
-    return patch(w, S("{\"disabled\": false}"), NULL, "enabled");
+    return tenant_patch(w, S("{\"disabled\": false}"), NULL, "enabled");
 }
 
-static enum exit_code run(struct cli *cli, const struct options *o)
+static enum exit_code command_tenant_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = {
-        { "create", "NAME", true, false, create },   { "list", NULL, false, false, list },
-        { "show", "NAME", true, false, show },       { "set", "NAME", true, false, set },
-        { "disable", "NAME", true, false, disable }, { "enable", "NAME", true, false, enable },
+        { "create", "NAME", true, false, tenant_create },   { "list", NULL, false, false, tenant_list },
+        { "show", "NAME", true, false, tenant_show },       { "set", "NAME", true, false, tenant_set },
+        { "disable", "NAME", true, false, tenant_disable }, { "enable", "NAME", true, false, tenant_enable },
     };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }
@@ -168,5 +170,5 @@ const struct command command_tenant = {
     .detail = detail,
     .options = options,
     .option_count = array_count(options),
-    .run = run,
+    .run = command_tenant_run,
 };

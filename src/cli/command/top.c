@@ -1,4 +1,4 @@
-/* belfry top - what the server does at this moment, on one screen, again each second. */
+/* belfry top - shows the state of the server on one screen, updated each second. */
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -13,46 +13,46 @@
 
 enum { OUT_MAX = 1 << 20, UPCOMING = 8, FAILED = 5, COLUMNS = 4, LINES_DEFAULT = 40 };
 
-/* Counters of one look, to make rates of two. */
-struct look {
+/* Counters at one time; two of them give rates. */
+struct top_counters {
     int64_t at_us, scheduled, executed, failed, retried;
 };
 
-struct screen {
+struct top_screen {
     struct cli *cli;
     struct client *client;
     struct buf out;
-    struct look before;
+    struct top_counters before;
     bool has_before;
 };
 
 static volatile sig_atomic_t interrupted;
 
-static void on_interrupt(int number)
+static void top_on_interrupt(int number)
 {
     (void)number;
     interrupted = 1;
 }
 
-/* ---- the parts of the screen ---- */
+/* ---- parts of the screen ---- */
 
-static double rate(int64_t now, int64_t before, int64_t us)
+static double top_rate(int64_t now, int64_t before, int64_t us)
 {
     return us > 0 ? (double)(now - before) * 1e6 / (double)us : 0;
 }
 
-static void write_head(struct screen *s, const json_t *status)
+static void top_write_head(struct top_screen *s, const json_t *status)
 {
     char time[CELL_TEXT], version[CELL_TEXT], name[CELL_TEXT];
-    buf_printf(&s->out, "Belfry %s on %s   %s\n", cell_text(json_text_at(status, "version"), version),
-               cell_text(json_text_at(status, "node.name"), name), cell_text(json_text_at(status, "time"), time));
+    buf_printf(&s->out, "Belfry %s on %s   %s\n", table_cell(json_text_at(status, "version"), version),
+               table_cell(json_text_at(status, "node.name"), name), table_cell(json_text_at(status, "time"), time));
     buf_printf(&s->out, "Running %lld of %lld   queued %lld   armed %lld   due and waiting %lld\n",
                (long long)json_i64_at(status, "node.running", 0), (long long)json_i64_at(status, "node.slots", 0),
                (long long)json_i64_at(status, "node.queued", 0), (long long)json_i64_at(status, "node.armed", 0),
                (long long)json_i64_at(status, "due", 0));
 }
 
-static void write_counts(struct screen *s, const json_t *status)
+static void top_write_counts(struct top_screen *s, const json_t *status)
 {
     static const char *const states[] = { "SCHEDULED", "BLOCKED", "PAUSED", "RUNNING", "FAILED" };
     for (size_t i = 0; i < array_count(states); i++) {
@@ -63,21 +63,21 @@ static void write_counts(struct screen *s, const json_t *status)
     buf_char(&s->out, '\n');
 }
 
-static void write_rates(struct screen *s, const json_t *status)
+static void top_write_rates(struct top_screen *s, const json_t *status)
 {
-    struct look now = {
+    struct top_counters now = {
         .at_us = clock_steady_ns(s->cli->clock) / 1000,
         .scheduled = json_i64_at(status, "totals.scheduled", 0),
         .executed = json_i64_at(status, "totals.executed", 0),
         .failed = json_i64_at(status, "totals.failed", 0),
         .retried = json_i64_at(status, "totals.retried", 0),
     };
-    const struct look *b = &s->before;
+    const struct top_counters *b = &s->before;
     int64_t us = now.at_us - b->at_us;
     if (s->has_before)
         buf_printf(&s->out, "A second: %.0f accepted, %.0f attempts, %.1f retried, %.1f failed\n\n",
-                   rate(now.scheduled, b->scheduled, us), rate(now.executed, b->executed, us),
-                   rate(now.retried, b->retried, us), rate(now.failed, b->failed, us));
+                   top_rate(now.scheduled, b->scheduled, us), top_rate(now.executed, b->executed, us),
+                   top_rate(now.retried, b->retried, us), top_rate(now.failed, b->failed, us));
     else
         buf_printf(&s->out, "Since its start: %lld accepted, %lld attempts, %lld retried, %lld failed\n\n",
                    (long long)now.scheduled, (long long)now.executed, (long long)now.retried, (long long)now.failed);
@@ -85,12 +85,12 @@ static void write_rates(struct screen *s, const json_t *status)
     s->has_before = true;
 }
 
-/* A short list below its title; an empty one is left out. */
-static enum exit_code write_list(struct screen *s, const char *title, const char *path, const char *moment)
+/* Writes a short list with its title; nothing if it is empty. */
+static enum exit_code top_write_list(struct top_screen *s, const char *title, const char *path, const char *moment)
 {
-    cleanup_with(answer_release) struct answer a = { 0 };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
     cleanup_with(table_release) struct table t;
-    enum exit_code code = client_call(s->client, &(struct call){ .method = "GET", .path = path }, &a);
+    enum exit_code code = client_call(s->client, &(struct client_request){ .method = "GET", .path = path }, &a);
     table_init(&t, COLUMNS);
     size_t n = code ? 0 : json_count_at(a.doc.root, "tasks");
     for (size_t i = 0; i < n; i++) {
@@ -99,7 +99,7 @@ static enum exit_code write_list(struct screen *s, const char *title, const char
         const json_t *task = json_at(a.doc.root, at);
         moment_text(task, moment, clock_wall_ms(s->cli->clock), when);
         target_text(task, target);
-        table_row(&t, COLUMNS, cell_text(json_text_at(task, "id"), id), cell_text(json_text_at(task, "name"), name),
+        table_row(&t, COLUMNS, table_cell(json_text_at(task, "id"), id), table_cell(json_text_at(task, "name"), name),
                   when, target);
     }
     if (n) {
@@ -110,10 +110,10 @@ static enum exit_code write_list(struct screen *s, const char *title, const char
     return code;
 }
 
-static enum exit_code draw(struct screen *s)
+static enum exit_code top_draw(struct top_screen *s)
 {
-    cleanup_with(answer_release) struct answer a = { 0 };
-    struct call call = { .method = "GET", .path = "/v1/scheduler/status" };
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct client_request call = { .method = "GET", .path = "/v1/scheduler/status" };
     enum exit_code code = client_call(s->client, &call, &a);
     if (code)
         return code;
@@ -121,27 +121,27 @@ static enum exit_code draw(struct screen *s)
     snprintf(running, sizeof running, "/v1/tasks?status=RUNNING&limit=%d", UPCOMING);
     snprintf(failed, sizeof failed, "/v1/dlq?limit=%d", FAILED);
     buf_reset(&s->out);
-    write_head(s, a.doc.root);
-    write_counts(s, a.doc.root);
-    write_rates(s, a.doc.root);
-    code = write_list(s, "Running", running, "started_at");
-    return code ? code : write_list(s, "Latest dead letters", failed, "completed_at");
+    top_write_head(s, a.doc.root);
+    top_write_counts(s, a.doc.root);
+    top_write_rates(s, a.doc.root);
+    code = top_write_list(s, "Running", running, "started_at");
+    return code ? code : top_write_list(s, "Latest failed tasks", failed, "completed_at");
 }
 
 /* ---- the terminal ---- */
 
-static size_t terminal_lines(void)
+static size_t top_terminal_lines(void)
 {
     struct winsize size;
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row ? size.ws_row : LINES_DEFAULT;
 }
 
-/* From the top left corner over what was there; what does not fit is cut off. */
-static bool show(struct screen *s)
+/* Overwrites the screen from the top left; lines that do not fit are cut off. */
+static bool top_print_frame(struct top_screen *s)
 {
     cleanup_with(buf_release) struct buf frame;
     struct str rest = buf_str(&s->out), line;
-    size_t lines = terminal_lines();
+    size_t lines = top_terminal_lines();
     buf_init(&frame, 2 * OUT_MAX);
     buf_text(&frame, "\033[H");
     for (size_t i = 1; i < lines && str_cut(&rest, '\n', &line); i++) {
@@ -152,8 +152,8 @@ static bool show(struct screen *s)
     return cli_print(s->cli, &frame);
 }
 
-/* True: someone wants to leave. */
-static bool wait_for_key(int64_t ms)
+/* Waits for ms. True: the user wants to quit. */
+static bool top_wait_for_quit(int64_t ms)
 {
     struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
     char c;
@@ -163,7 +163,7 @@ static bool wait_for_key(int64_t ms)
     return interrupted || n <= 0 || c == 'q' || c == 'Q';
 }
 
-static enum exit_code watch(struct screen *s, int64_t every_ms)
+static enum exit_code top_loop(struct top_screen *s, int64_t every_ms)
 {
     struct termios saved, raw;
     bool is_terminal = tcgetattr(STDIN_FILENO, &saved) == 0;
@@ -172,33 +172,33 @@ static enum exit_code watch(struct screen *s, int64_t every_ms)
         raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
         tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     }
-    struct sigaction quit = { .sa_handler = on_interrupt };
+    struct sigaction quit = { .sa_handler = top_on_interrupt };
     sigaction(SIGINT, &quit, NULL);
     sigaction(SIGTERM, &quit, NULL);
-    fputs("\033[?1049h\033[?25l", s->cli->out); /* a screen of our own, without a cursor */
+    fputs("\033[?1049h\033[?25l", s->cli->out); /* switch to the alternate screen and hide the cursor */
     enum exit_code code;
     do
-        code = draw(s);
-    while (code == EXIT_DONE && show(s) && !wait_for_key(every_ms));
+        code = top_draw(s);
+    while (code == EXIT_DONE && top_print_frame(s) && !top_wait_for_quit(every_ms));
     fputs("\033[?25h\033[?1049l", s->cli->out);
     if (is_terminal)
         tcsetattr(STDIN_FILENO, TCSANOW, &saved);
     return code;
 }
 
-static enum exit_code run_top(struct cli *cli, const struct options *o)
+static enum exit_code command_top_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
     enum exit_code code = client_open(cli, o, &client);
     if (code)
         return code;
-    struct screen s = { .cli = cli, .client = client };
+    struct top_screen s = { .cli = cli, .client = client };
     buf_init(&s.out, OUT_MAX);
     if (option_get(o, "once")->number || !cli->out_is_terminal) {
-        code = draw(&s);
+        code = top_draw(&s);
         cli_print(cli, &s.out);
     } else {
-        code = watch(&s, option_get(o, "every")->number);
+        code = top_loop(&s, option_get(o, "every")->number);
     }
     buf_release(&s.out);
     return code;
@@ -207,20 +207,20 @@ static enum exit_code run_top(struct cli *cli, const struct options *o)
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "every", .type = OPTION_DURATION, .value = "DURATION", .preset = "1s", .min = 100, .max = 3600000,
-      .help = "how often to look" },
-    { .flag = "once", .type = OPTION_FLAG, .help = "print it once; so also when the output is no terminal" },
+      .help = "interval of updates" },
+    { .flag = "once", .type = OPTION_FLAG, .help = "print once and exit; default if the output is not a terminal" },
 };
 /* clang-format on */
 
 const struct command command_top = {
     .name = "top",
     .words = "",
-    .summary = "watch what the server does",
+    .summary = "watch the state of the server",
     .detail = "Examples:\n"
               "  belfry top\n"
               "  belfry top --every 5s\n"
               "  belfry top --once\n",
     .options = options,
     .option_count = array_count(options),
-    .run = run_top,
+    .run = command_top_run,
 };

@@ -1,4 +1,4 @@
-/* belfry upcoming - what fires next: of a task, or of all tasks between two times. */
+/* belfry upcoming - prints the next fires of a task, or of all tasks between two times. */
 #include "base/rfc3339.h"
 #include "cli/command/commands.h"
 #include "cli/filter.h"
@@ -8,33 +8,33 @@
 
 enum { COLUMNS = 3, MINUTE_COLUMNS = 2, QUERY_MAX = 4096 };
 
-static void header(struct table *t)
+static void upcoming_header(struct table *t)
 {
     table_row(t, COLUMNS, "AT", "TASK", "NOTE");
 }
 
-static void add(struct rows *r, const json_t *fire)
+static void upcoming_add_row(struct rows *r, const json_t *fire)
 {
     char when[CELL_TEXT], name[CELL_TEXT], note[CELL_TEXT];
     struct str called = json_text_at(fire, "name");
     moment_text(fire, "at", clock_wall_ms(r->cli->clock), when);
-    table_row(&r->table, COLUMNS, when, cell_text(called.n ? called : json_text_at(fire, "task_id"), name),
-              cell_text(json_text_at(fire, "note"), note));
+    table_row(&r->table, COLUMNS, when, table_cell(called.n ? called : json_text_at(fire, "task_id"), name),
+              table_cell(json_text_at(fire, "note"), note));
 }
 
-static void minute_header(struct table *t)
+static void upcoming_minute_header(struct table *t)
 {
     table_row(t, MINUTE_COLUMNS, "MINUTE", "FIRES");
 }
 
-static void add_minute(struct rows *r, const json_t *minute)
+static void upcoming_add_minute(struct rows *r, const json_t *minute)
 {
     char when[CELL_TEXT], fires[32];
     snprintf(fires, sizeof fires, "%lld", (long long)json_i64_at(minute, "fires", 0));
-    table_row(&r->table, MINUTE_COLUMNS, cell_text(json_text_at(minute, "at"), when), fires);
+    table_row(&r->table, MINUTE_COLUMNS, table_cell(json_text_at(minute, "at"), when), fires);
 }
 
-static void add_time(const struct options *o, const char *flag, struct buf *path)
+static void upcoming_add_time(const struct options *o, const char *flag, struct buf *path)
 {
     char text[RFC3339_TEXT + 1];
     if (!option_given(o, flag))
@@ -43,7 +43,7 @@ static void add_time(const struct options *o, const char *flag, struct buf *path
     query_add(path, flag, str_from(text));
 }
 
-static enum err write_path(const struct options *o, struct buf *path, struct error *e)
+static enum err upcoming_write_path(const struct options *o, struct buf *path, struct error *e)
 {
     struct ids ids = { 0 };
     bool one = o->word_count > 0;
@@ -62,8 +62,8 @@ static enum err write_path(const struct options *o, struct buf *path, struct err
     snprintf(count, sizeof count, "%lld", (long long)option_get(o, "count")->number);
     if (!option_get(o, "minutes")->number && one)
         query_add(path, "count", str_from(count));
-    add_time(o, "from", path);
-    add_time(o, "to", path);
+    upcoming_add_time(o, "from", path);
+    upcoming_add_time(o, "to", path);
     if (option_given(o, "queue"))
         query_add(path, "queue", option_get(o, "queue")->text);
     if (option_get(o, "minutes")->number)
@@ -71,13 +71,13 @@ static enum err write_path(const struct options *o, struct buf *path, struct err
     return ERR_OK;
 }
 
-static enum exit_code run_upcoming(struct cli *cli, const struct options *o)
+static enum exit_code command_upcoming_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, QUERY_MAX);
     struct error e;
-    if (write_path(o, &path, &e))
+    if (upcoming_write_path(o, &path, &e))
         return cli_fail(cli, "upcoming", &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
     if (code)
@@ -86,26 +86,27 @@ static enum exit_code run_upcoming(struct cli *cli, const struct options *o)
     struct pages p = { .client = client, .path = buf_cstr(&path), .unlimited = o->word_count > 0 || minutes };
     p.member = minutes ? "minutes" : "upcoming";
     p.limit = minutes ? INT64_MAX : option_get(o, "count")->number;
-    struct rows r = { .header = minutes ? minute_header : header, .add = minutes ? add_minute : add };
-    return rows_print(cli, o, &p, &r, minutes ? MINUTE_COLUMNS : COLUMNS, "nothing fires in that time");
+    struct rows r = { .header = minutes ? upcoming_minute_header : upcoming_header,
+                      .add = minutes ? upcoming_add_minute : upcoming_add_row };
+    return rows_print(cli, o, &p, &r, minutes ? MINUTE_COLUMNS : COLUMNS, "there are no fires in that time");
 }
 
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "count", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "10", .min = 1, .max = 1000,
-      .help = "how many fires" },
-    { .flag = "from", .type = OPTION_TIME, .value = "TIME", .help = "from this instant on; default: now" },
-    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "for all tasks: until this instant; default: an hour later" },
-    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "for all tasks: only of this queue" },
-    { .flag = "minutes", .type = OPTION_FLAG, .help = "for all tasks: how many fire in each minute" },
+      .help = "number of fires" },
+    { .flag = "from", .type = OPTION_TIME, .value = "TIME", .help = "from this time on; default: now" },
+    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "without ID: until this time; default: 1 h after --from" },
+    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "without ID: only tasks of this queue" },
+    { .flag = "minutes", .type = OPTION_FLAG, .help = "without ID: print the number of fires in each minute" },
 };
 /* clang-format on */
 
 const struct command command_upcoming = {
     .name = "upcoming",
     .words = "[ID]",
-    .summary = "print what fires next, of a task or of all",
-    .detail = "A fire that was shifted or skipped says why. Times are UTC.\n"
+    .summary = "print the next fires of one task or of all tasks",
+    .detail = "NOTE says why a fire is shifted or skipped. Times are UTC.\n"
               "\n"
               "Examples:\n"
               "  belfry upcoming\n"
@@ -114,5 +115,5 @@ const struct command command_upcoming = {
               "  belfry upcoming --minutes\n",
     .options = options,
     .option_count = array_count(options),
-    .run = run_upcoming,
+    .run = command_upcoming_run,
 };

@@ -1,8 +1,8 @@
-/* belfry version, and belfry help. */
+/* belfry version and belfry help. */
 #include "base/json/jsonw.h"
 #include "cli/command/commands.h"
 
-static enum exit_code run_version(struct cli *cli, const struct options *o)
+static enum exit_code command_version_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 4096);
@@ -25,10 +25,10 @@ const struct command command_version = {
     .name = "version",
     .words = "",
     .summary = "print the version",
-    .run = run_version,
+    .run = command_version_run,
 };
 
-static enum exit_code run_help(struct cli *cli, const struct options *o)
+static enum exit_code command_help_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 64 * 1024);
@@ -47,5 +47,5 @@ const struct command command_help_ = {
     .name = "help",
     .words = "[COMMAND]",
     .summary = "explain a command",
-    .run = run_help,
+    .run = command_help_run,
 };

@@ -1,4 +1,5 @@
-/* belfry worker - takes due tasks from a fleet's queue, runs them, and reports by its events. It has no store and no API. */
+/* belfry worker - takes due tasks from the queue of a fleet, runs them, and reports outcomes as events. It has no
+ * store and no API. */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -9,18 +10,19 @@
 
 enum { TEXT_MAX = 16384, WORDS_MAX = 256 };
 
-static int64_t log_clock(void *context)
+static int64_t worker_command_log_clock(void *context)
 {
     return clock_wall_ms(context);
 }
 
-/* A list of words as an option has it, split. */
-struct words {
+/* A comma-separated option, split. */
+struct word_list {
     struct str v[WORDS_MAX];
     size_t n;
 };
 
-static enum err read_words(const struct options *o, const char *name, struct words *ret, struct error *e)
+static enum err worker_command_read_list(const struct options *o, const char *name, struct word_list *ret,
+                                         struct error *e)
 {
     char field[32];
     struct str rest = option_get(o, name)->text, word;
@@ -28,16 +30,16 @@ static enum err read_words(const struct options *o, const char *name, struct wor
     while (rest.p && str_cut(&rest, ',', &word)) {
         word = str_trim(word);
         if (word.n == 0)
-            return error_field(e, field, "has an empty word in it; words have a comma between");
+            return error_field(e, field, "contains an empty entry; separate entries by one comma");
         if (ret->n == WORDS_MAX)
-            return error_field(e, field, "may have at most %d words", WORDS_MAX);
+            return error_field(e, field, "may have at most %d entries", WORDS_MAX);
         ret->v[ret->n++] = word;
     }
     return ERR_OK;
 }
 
 /* "0-3", "7". */
-static enum err read_priorities(const struct options *o, struct queue_filter *ret, struct error *e)
+static enum err worker_command_read_priorities(const struct options *o, struct queue_filter *ret, struct error *e)
 {
     struct str text = option_get(o, "priorities")->text;
     size_t dash = str_find(text, '-', 0);
@@ -45,15 +47,15 @@ static enum err read_priorities(const struct options *o, struct queue_filter *re
                high = dash < text.n ? str_trim(str_sub(text, dash + 1, text.n)) : low;
     int64_t min, max;
     if (!str_to_i64(low, 0, PRIORITY_MAX, &min) || !str_to_i64(high, 0, PRIORITY_MAX, &max) || min > max)
-        return error_field(e, "--priorities", "must be a priority or two with a dash between, of 0 to %d: 0-3, or 7",
-                           PRIORITY_MAX);
+        return error_field(e, "--priorities",
+                           "must be a range such as 0-3, or one priority such as 7, between 0 and %d", PRIORITY_MAX);
     ret->priority_min = (int)min;
     ret->priority_max = (int)max;
     return ERR_OK;
 }
 
 /* "2", "0.5" cores. */
-static enum err read_cpu(const struct options *o, int64_t *ret_milli, struct error *e)
+static enum err worker_command_read_cpu(const struct options *o, int64_t *ret_milli, struct error *e)
 {
     if (!option_given(o, "cpu"))
         return ERR_OK;
@@ -66,16 +68,17 @@ static enum err read_cpu(const struct options *o, int64_t *ret_milli, struct err
     return ERR_OK;
 }
 
-struct lists {
-    struct words queues, tenants, labels;
+struct worker_lists {
+    struct word_list queues, tenants, labels;
 };
 
-static enum err read_setup(const struct options *o, struct lists *lists, struct worker_process_setup *ret,
-                           struct error *e)
+static enum err worker_command_read_setup(const struct options *o, struct worker_lists *lists,
+                                          struct worker_process_setup *ret, struct error *e)
 {
-    if (read_words(o, "queues", &lists->queues, e) || read_words(o, "tenants", &lists->tenants, e) ||
-        read_words(o, "labels", &lists->labels, e) || read_priorities(o, &ret->filter, e) ||
-        read_cpu(o, &ret->cpu_milli, e))
+    if (worker_command_read_list(o, "queues", &lists->queues, e) ||
+        worker_command_read_list(o, "tenants", &lists->tenants, e) ||
+        worker_command_read_list(o, "labels", &lists->labels, e) ||
+        worker_command_read_priorities(o, &ret->filter, e) || worker_command_read_cpu(o, &ret->cpu_milli, e))
         return e->code;
     struct queue_filter *f = &ret->filter;
     f->queues = lists->queues.v;
@@ -87,17 +90,17 @@ static enum err read_setup(const struct options *o, struct lists *lists, struct 
     ret->memory_mb = option_given(o, "memory-mb") ? option_get(o, "memory-mb")->number : 0;
     ret->slots = (size_t)option_get(o, "concurrency")->number;
     ret->allow_loopback = option_given(o, "allow-loopback") && option_get(o, "allow-loopback")->number;
-    ret->ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : environment("SSL_CERT_FILE");
+    ret->ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE");
     ret->listen = option_given(o, "listen") ? option_get(o, "listen")->text.p : NULL;
     ret->drain_ms = option_get(o, "drain-deadline")->number;
     if (!ret->fleet->queue.n)
-        return error_field(e, "--queue", "is missing: where this worker takes tasks from, such as redis://127.0.0.1");
+        return error_field(e, "--queue", "is missing: give the queue to take tasks from, such as redis://127.0.0.1");
     if (!ret->fleet->events.n)
-        return error_field(e, "--events", "is missing: where this worker reports, such as redis://127.0.0.1");
+        return error_field(e, "--events", "is missing: give the events server to report to, such as redis://127.0.0.1");
     return ERR_OK;
 }
 
-static void greet(struct cli *cli, const struct worker_process *p, const struct fleet_urls *fleet)
+static void worker_command_print_banner(struct cli *cli, const struct worker_process *p, const struct fleet_urls *fleet)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, TEXT_MAX);
@@ -112,39 +115,40 @@ static void greet(struct cli *cli, const struct worker_process *p, const struct 
     fflush(cli->err);
 }
 
-static enum exit_code work(struct cli *cli, struct worker_process_setup *setup)
+static enum exit_code worker_command_until_stopped(struct cli *cli, struct worker_process_setup *setup)
 {
     struct worker_process *p = NULL;
     struct error e;
     if (worker_process_new(setup, &p, &e))
         return cli_fail(cli, "worker", &e, EXIT_REFUSED);
-    greet(cli, p, setup->fleet);
-    bool all_told = worker_process_run(p);
+    worker_command_print_banner(cli, p, setup->fleet);
+    bool all_reported = worker_process_run(p);
     worker_process_free(p);
     log_info("stopped");
-    return all_told ? EXIT_DONE : EXIT_REFUSED;
+    return all_reported ? EXIT_DONE : EXIT_REFUSED;
 }
 
-static enum exit_code run_worker(struct cli *cli, const struct options *given)
+static enum exit_code command_worker_run(struct cli *cli, const struct options *given)
 {
     struct options *o;
     struct error e;
-    if (process_begin(given, &o, &e))
+    if (options_begin_process(given, &o, &e))
         return cli_fail(cli, "worker", &e, EXIT_USAGE);
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
     cleanup_with(brokers_release) struct brokers brokers;
-    struct lists *lists = xnew(*lists);
+    struct worker_lists *lists = xnew(*lists);
     struct worker_process_setup setup = { .clock = cli->clock, .fleet = &fleet, .brokers = &brokers };
     enum exit_code rc;
-    if (brokers_read(o, &brokers, &e) || fleet_urls_read(o, &fleet, &e) || read_setup(o, lists, &setup, &e)) {
+    if (brokers_read(o, &brokers, &e) || fleet_urls_read(o, &fleet, &e) ||
+        worker_command_read_setup(o, lists, &setup, &e)) {
         rc = cli_fail(cli, "worker", &e, EXIT_USAGE);
     } else {
         log_open(&(struct log_setup){ .fd = 2,
                                       .format = (enum log_format)option_get(o, "log-format")->number,
                                       .level = (enum log_level)option_get(o, "log-level")->number,
-                                      .now_ms = log_clock,
+                                      .now_ms = worker_command_log_clock,
                                       .context = cli->clock });
-        rc = work(cli, &setup);
+        rc = worker_command_until_stopped(cli, &setup);
     }
     free(lists);
     return rc;
@@ -153,11 +157,11 @@ static enum exit_code run_worker(struct cli *cli, const struct options *given)
 const struct command command_worker = {
     .name = "worker",
     .words = "",
-    .summary = "run tasks for a fleet",
+    .summary = "run a worker of a fleet",
     .detail =
-        "Takes due tasks from the queue that control nodes push to (belfry serve --queue …), runs them, and reports by the\n"
-        "events that they listen to. It needs no database and no correct clock, and may be started and killed at any moment:\n"
-        "what it ran is run elsewhere, seconds later. SIGTERM and SIGINT drain: what runs finishes; a second one does not wait.\n"
+        "Takes due tasks from the queue that the servers push to (belfry serve --queue …), runs them, and reports the outcomes\n"
+        "as events. It needs no database and no correct clock. It may be started and killed at any time: its tasks are run\n"
+        "elsewhere some seconds later. SIGTERM and SIGINT drain: running tasks finish. A second signal does not wait for them.\n"
         "\n"
         "Examples:\n"
         "  belfry worker --queue redis://queue --events redis://queue\n"
@@ -165,5 +169,5 @@ const struct command command_worker = {
         "  belfry worker --queue amqp://rabbit --events amqp://rabbit --labels gpu --memory-mb 16000\n",
     .options = worker_options,
     .option_count = WORKER_OPTION_COUNT,
-    .run = run_worker,
+    .run = command_worker_run,
 };

@@ -1,8 +1,9 @@
 /* Invariants:
- *  - at most one beat, one burial and one renewal of the lease are in flight;
- *  - sent_us is when the last beat that was answered was sent: others count our silence from a later moment;
- *  - a peer's since_us is when we heard first that its beats are what they are, or the end of a gap in our own: it has been silent from
- *    there until we sent the beat whose answer shows the same number. Both are to our disadvantage, never to its. */
+ *  - At most one heartbeat, one mark of a dead node and one renewal of the leader's lease are in flight.
+ *  - sent_us is when the last answered heartbeat was sent. Other nodes count our silence from a later moment.
+ *  - A peer's since_us is when we first saw its current count of heartbeats, or the end of a gap in our own. It has
+ *    been silent from there until we sent the heartbeat whose answer shows the same count. Both errors are to our
+ *    disadvantage, never to the peer's. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -10,21 +11,21 @@
 #include "node/cluster/membership_internal.h"
 
 enum {
-    FENCE_BEATS = 4,  /* unanswered for so long */
-    LEASE_BEATS = 10, /* the leader's */
+    FENCE_BEATS = 4,  /* unanswered for so long, nothing fires */
+    LEASE_BEATS = 10, /* the length of the leader's lease */
     RENEW_BEATS = 3,
     DOC_MAX = 4096,
 };
 
-struct membership *membership_new(const struct membership_setup *setup, int64_t now_ms)
+struct membership *membership_new(const struct membership_setup *setup, struct moment now)
 {
     assert(setup->beat_ms > 0);
     struct membership *m = xnew(*m);
     m->setup = *setup;
-    m->now_ms = now_ms;
+    m->now = now;
     m->at_once = true;
     uuid_gen_init(&m->ids, setup->seed);
-    m->id = uuid_next(&m->ids, now_ms);
+    m->id = uuid_next(&m->ids, now.wall_ms);
     buf_init(&m->doc, DOC_MAX);
     arena_init(&m->arena, MEMBERSHIP_ARENA);
     return m;
@@ -42,76 +43,78 @@ void membership_free(struct membership *m)
     free(m);
 }
 
-static int64_t beats_us(const struct membership *m, int64_t n)
+static int64_t membership_beats_us(const struct membership *m, int64_t n)
 {
     return n * m->setup.beat_ms * US_PER_MS;
 }
 
-static int64_t steady_us(const struct membership *m)
+static int64_t membership_steady_us(const struct membership *m)
 {
     return clock_steady_us(m->setup.clock);
 }
 
-/* ---- the leader ---- */
+/* ---- the leader's lease ---- */
 
-static void heard_of_lease(struct membership *m, bool held, struct uuid holder, int64_t ttl_ms)
+static void membership_apply_lease(struct membership *m, bool held, struct uuid holder, int64_t ttl_ms)
 {
     bool was_leader = membership_is_leader(m);
     bool ours = held && uuid_eq(holder, m->id) && ttl_ms > 0;
-    m->leader_until_us = ours ? m->renewed_us + beats_us(m, LEASE_BEATS) : 0;
+    m->leader_until_us = ours ? m->renewed_us + membership_beats_us(m, LEASE_BEATS) : 0;
     if (ours && !was_leader)
         log_info("leads", kv_uuid("node", m->id));
 }
 
-/* Without an answer the lease runs out, if it goes on like that. */
-static void renewed(struct op *op)
+/* If renewals stay without an answer, the lease runs out. */
+static void membership_on_store_lease(struct op *op)
 {
     struct membership *m = op->context;
     m->renewing = false;
     arena_release(&op->arena);
     if (op->rc == ERR_OK)
-        heard_of_lease(m, m->lease.ret_held, m->lease.holder, m->lease.ttl_ms);
+        membership_apply_lease(m, m->lease.ret_held, m->lease.holder, m->lease.ttl_ms);
 }
 
-static void renewed_elsewhere(struct io_request *e)
+static void membership_on_io_lease(struct io_request *e)
 {
     struct membership *m = e->context;
     m->renewing = false;
     if (e->rc == ERR_OK)
-        heard_of_lease(m, m->io_request.ret_held, m->io_request.holder, m->io_request.ttl_ms);
+        membership_apply_lease(m, m->io_request.ret_held, m->io_request.holder, m->io_request.ttl_ms);
 }
 
-static void ask_for_lease(struct membership *m, int64_t ttl_ms)
+static void membership_ask_for_lease(struct membership *m, int64_t ttl_ms)
 {
     m->renewing = true;
-    m->renewed_us = steady_us(m);
+    m->renewed_us = membership_steady_us(m);
     if (m->setup.lease) {
-        m->io_request = (struct io_lease){ .io_request = { .kind = IO_LEASE, .done = renewed_elsewhere, .context = m },
-                                           .name = S("leader"),
-                                           .holder = m->id,
-                                           .ttl_ms = ttl_ms };
+        m->io_request =
+            (struct io_lease){ .io_request = { .kind = IO_LEASE, .done = membership_on_io_lease, .context = m },
+                               .name = S("leader"),
+                               .holder = m->id,
+                               .ttl_ms = ttl_ms };
         async_io_submit(m->setup.lease, &m->io_request.io_request);
         return;
     }
-    m->lease = (struct op_lease){ .op = { .kind = OP_LEASE, .done = renewed, .context = m },
+    m->lease = (struct op_lease){ .op = { .kind = OP_LEASE, .done = membership_on_store_lease, .context = m },
                                   .name = S("leader"),
                                   .holder = m->id,
-                                  .now_ms = m->now_ms,
+                                  .now_ms = m->now.wall_ms,
                                   .ttl_ms = ttl_ms };
     arena_init(&m->lease.op.arena, MEMBERSHIP_ARENA);
     writer_submit(m->setup.writer, &m->lease.op);
 }
 
-static void renew(struct membership *m)
+static void membership_renew_lease(struct membership *m)
 {
     bool wants = m->setup.shared && m->joined && m->ready && !m->leaving;
-    if (wants && !m->renewing && (!m->renewed_us || steady_us(m) - m->renewed_us >= beats_us(m, RENEW_BEATS)))
-        ask_for_lease(m, LEASE_BEATS * m->setup.beat_ms);
+    if (wants && !m->renewing &&
+        (!m->renewed_us || membership_steady_us(m) - m->renewed_us >= membership_beats_us(m, RENEW_BEATS)))
+        membership_ask_for_lease(m, LEASE_BEATS * m->setup.beat_ms);
 }
 
-/* ---- beats ---- */
+/* ---- heartbeats ---- */
 
-static void measure(struct membership *m, int64_t store_us, int64_t now_us)
+static void membership_measure_clock(struct membership *m, int64_t store_us, int64_t now_us)
 {
     if (!store_us)
         return;
@@ -121,22 +124,22 @@ static void measure(struct membership *m, int64_t store_us, int64_t now_us)
     clock_correct(m->setup.clock, v.low_us, 2 * v.error_us);
 }
 
-/* What it held is others'. */
-static void die(struct membership *m)
+/* Everything this node held belongs to others. */
+static void membership_die(struct membership *m)
 {
     log_error("found_dead", kv_uuid("node", m->id), kv_cstr("remedy", "it drops what it held and joins again"));
-    m->id = uuid_next(&m->ids, m->now_ms);
+    m->id = uuid_next(&m->ids, m->now.wall_ms);
     m->joined = m->ready = false;
     m->sent_us = m->answered_us = m->leader_until_us = m->renewed_us = m->beats = 0;
     m->peer_count = m->rows.n = 0;
     m->generation++;
-    m->company = COMPANY_UNKNOWN;
+    m->active_peers = ACTIVE_PEERS_UNKNOWN;
     m->left = m->leaving;
     m->at_once = true;
     m->setup.died(m->setup.context, m->id);
 }
 
-static void keep_rows(struct membership *m, struct op_heartbeat *b)
+static void membership_keep_rows(struct membership *m, struct op_heartbeat *b)
 {
     arena_release(&m->arena);
     m->arena = b->op.arena;
@@ -144,36 +147,37 @@ static void keep_rows(struct membership *m, struct op_heartbeat *b)
     m->generation++;
 }
 
-static void heard(struct membership *m, int64_t now_us)
+static void membership_apply_heartbeat(struct membership *m, int64_t now_us)
 {
     struct op_heartbeat *b = &m->beat;
-    bool gap = m->answered_us && now_us - m->answered_us > beats_us(m, DEAD_BEATS) / 2;
+    bool gap = m->answered_us && now_us - m->answered_us > membership_beats_us(m, DEAD_BEATS) / 2;
     bool first = !m->joined;
-    keep_rows(m, b);
+    membership_keep_rows(m, b);
     m->joined = true;
     m->beats = peers_row(m, m->id)->beats;
     m->sent_us = m->asked_us;
     m->answered_us = now_us;
     m->worker_slots = b->ret_worker_slots;
-    measure(m, b->ret_store_us, now_us);
+    membership_measure_clock(m, b->ret_store_us, now_us);
     peers_watch(m, gap, now_us);
-    if (m->company == COMPANY_UNKNOWN)
-        m->company = m->setup.shared ? peers_company(m) : COMPANY_NOBODY;
+    if (m->active_peers == ACTIVE_PEERS_UNKNOWN)
+        m->active_peers = m->setup.shared ? peers_active(m) : ACTIVE_PEERS_NONE;
     if (first)
         log_info("joined", kv_uuid("node", m->id), kv_i64("others", (int64_t)m->peer_count));
     if (!m->setup.shared)
         return;
     peers_share(m);
-    peers_bury_silent(m);
+    peers_mark_silent_dead(m);
     if (b->ret_recall_requested)
         m->setup.recall_requested(m->setup.context);
-    if (b->ret_held_by_dead && m->dead_held) /* whoever buried them has had his time */
+    if (b->ret_held_by_dead &&
+        m->dead_held) /* since the heartbeat before: the node that marked them dead has had its time */
         m->setup.found_dead(m->setup.context);
     m->dead_held = b->ret_held_by_dead;
 }
 
-/* Dead, or forgotten after that: then its beats began anew. */
-static bool is_dead(const struct membership *m)
+/* It was marked dead, or even purged after that: then its count of heartbeats began anew. */
+static bool membership_is_dead(const struct membership *m)
 {
     const struct op_heartbeat *b = &m->beat;
     int64_t beats = 0;
@@ -183,37 +187,37 @@ static bool is_dead(const struct membership *m)
     return b->ret_dead || beats <= m->beats;
 }
 
-static void beaten(struct op *op)
+static void membership_on_heartbeat(struct op *op)
 {
     struct membership *m = op->context;
-    int64_t now_us = steady_us(m);
+    int64_t now_us = membership_steady_us(m);
     m->beating = false;
-    m->left = m->left || m->beat.leave; /* if that did not come through: others will notice */
-    bool dead = op->rc == ERR_OK && !m->left && is_dead(m);
+    m->left = m->left || m->beat.leave; /* if the last heartbeat was lost, other nodes notice the silence */
+    bool dead = op->rc == ERR_OK && !m->left && membership_is_dead(m);
     if (op->rc == ERR_OK && !m->left && !dead) {
         m->failed = 0;
-        heard(m, now_us);
+        membership_apply_heartbeat(m, now_us);
         return;
     }
     if (op->rc && !m->failed++)
-        log_warn("beat_failed", kv_err(&op->error));
+        log_warn("heartbeat_failed", kv_err(&op->error));
     arena_release(&op->arena);
     if (dead)
-        die(m);
+        membership_die(m);
 }
 
-static const char *state_of(const struct membership *m)
+static const char *membership_state_name(const struct membership *m)
 {
     return m->setup.aside ? "serving" : m->closing ? "leaving" : m->ready ? "ready" : "joining";
 }
 
-static void write_doc(struct membership *m)
+static void membership_write_doc(struct membership *m)
 {
     struct jw w;
     buf_reset(&m->doc);
     jw_init(&w, &m->doc);
     jw_object(&w);
-    jw_kv_cstr(&w, "state", state_of(m)); /* the first: see STATE */
+    jw_kv_cstr(&w, "state", membership_state_name(m)); /* the first member: see STATE */
     jw_kv_i64(&w, BEAT, m->setup.beat_ms);
     jw_kv_bool(&w, "leader", membership_is_leader(m));
     jw_kv_i64(&w, "partitions", m->sharing ? (int64_t)partitions_count(&m->own) : m->ready ? PARTITIONS : 0);
@@ -221,25 +225,25 @@ static void write_doc(struct membership *m)
     jw_object_end(&w);
 }
 
-static void beat(struct membership *m)
+static void membership_send_heartbeat(struct membership *m)
 {
-    write_doc(m);
+    membership_write_doc(m);
     m->beating = true;
     m->at_once = false;
     m->beat = (struct op_heartbeat){
-        .op = { .kind = OP_HEARTBEAT, .done = beaten, .context = m },
+        .op = { .kind = OP_HEARTBEAT, .done = membership_on_heartbeat, .context = m },
         .node = { .id = m->id, .name = m->setup.name, .version = m->setup.version, .doc = buf_str(&m->doc) },
-        .now_ms = m->now_ms,
+        .now_ms = m->now.wall_ms,
         .alone = !m->setup.shared,
         .leave = m->leaving,
     };
     arena_init(&m->beat.op.arena, MEMBERSHIP_ARENA);
-    m->asked_us = steady_us(m);
+    m->asked_us = membership_steady_us(m);
     writer_submit(m->setup.writer, &m->beat.op);
 }
 
-/* In how many microseconds the next beat is to be; INT64_MAX: not, unless something happens. */
-static int64_t next_beat_us(const struct membership *m)
+/* In how many microseconds the next heartbeat is due; INT64_MAX: not until something happens. */
+static int64_t membership_next_beat_us(const struct membership *m)
 {
     if (m->beating || m->left)
         return INT64_MAX;
@@ -248,22 +252,22 @@ static int64_t next_beat_us(const struct membership *m)
     bool enough = m->joined && !m->setup.shared && !m->setup.fleet && !m->leaving;
     if (enough)
         return INT64_MAX;
-    return m->asked_us ? max_of(m->asked_us + beats_us(m, 1) - steady_us(m), (int64_t)0) : 0;
+    return m->asked_us ? max_of(m->asked_us + membership_beats_us(m, 1) - membership_steady_us(m), (int64_t)0) : 0;
 }
 
-/* ---- doors ---- */
+/* ---- public functions ---- */
 
-int64_t membership_step(struct membership *m, int64_t now_ms)
+int64_t membership_step(struct membership *m, struct moment now)
 {
-    m->now_ms = now_ms;
-    if (next_beat_us(m) == 0)
-        beat(m);
-    renew(m);
-    int64_t wait_us = next_beat_us(m);
-    return wait_us == INT64_MAX ? INT64_MAX : now_ms + (wait_us + US_PER_MS - 1) / US_PER_MS;
+    m->now = now;
+    if (membership_next_beat_us(m) == 0)
+        membership_send_heartbeat(m);
+    membership_renew_lease(m);
+    int64_t wait_us = membership_next_beat_us(m);
+    return wait_us == INT64_MAX ? INT64_MAX : now.wall_ms + (wait_us + US_PER_MS - 1) / US_PER_MS;
 }
 
-void membership_beat_now(struct membership *m)
+void membership_heartbeat_now(struct membership *m)
 {
     m->at_once = m->setup.shared;
 }
@@ -280,7 +284,8 @@ bool membership_has_joined(const struct membership *m)
 
 bool membership_may_fire(const struct membership *m)
 {
-    return !m->setup.shared || (m->joined && steady_us(m) - m->sent_us < beats_us(m, FENCE_BEATS));
+    return !m->setup.shared ||
+           (m->joined && membership_steady_us(m) - m->sent_us < membership_beats_us(m, FENCE_BEATS));
 }
 
 const struct partitions *membership_own(const struct membership *m)
@@ -290,19 +295,19 @@ const struct partitions *membership_own(const struct membership *m)
 
 bool membership_is_leader(const struct membership *m)
 {
-    return !m->setup.shared || steady_us(m) < m->leader_until_us;
+    return !m->setup.shared || membership_steady_us(m) < m->leader_until_us;
 }
 
-enum company membership_company(const struct membership *m)
+enum active_peers membership_active_peers(const struct membership *m)
 {
-    return m->company;
+    return m->active_peers;
 }
 
-void membership_look_around(struct membership *m)
+void membership_forget_peers(struct membership *m)
 {
     if (!m->setup.shared)
         return;
-    m->company = COMPANY_UNKNOWN;
+    m->active_peers = ACTIVE_PEERS_UNKNOWN;
     m->at_once = true;
     for (size_t i = 0; i < m->peer_count; i++)
         m->peers[i].risen = false;
@@ -330,7 +335,7 @@ void membership_leave(struct membership *m)
     if (m->leaving)
         return;
     if (m->setup.shared && membership_is_leader(m) && !m->renewing)
-        ask_for_lease(m, 0); /* over at once: somebody else need not wait */
+        membership_ask_for_lease(m, 0); /* over at once, so that another node need not wait */
     m->leaving = m->at_once = true;
     m->left = !m->joined && !m->beating;
 }
@@ -342,7 +347,7 @@ bool membership_has_left(const struct membership *m)
 
 bool membership_in_flight(const struct membership *m)
 {
-    return m->beating || m->burying || m->renewing;
+    return m->beating || m->marking_dead || m->renewing;
 }
 
 const struct node_rows *membership_nodes(const struct membership *m)
@@ -367,7 +372,7 @@ uint64_t membership_generation(const struct membership *m)
 
 struct offset_view membership_offset(const struct membership *m)
 {
-    return offset_view(&m->offset, steady_us(m));
+    return offset_view(&m->offset, membership_steady_us(m));
 }
 
 int64_t membership_skew_us(const struct membership *m)

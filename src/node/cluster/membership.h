@@ -1,15 +1,16 @@
 #pragma once
-/* node/cluster/membership.h - this node among the others on its store (DESIGN §7).
+/* node/cluster/membership.h - this node among the other nodes on its store.
  *
- * A state machine like the scheduler. It beats; from the answers it learns who else lives, shares the partitions with them, buries who
- * has been silent for long enough, measures the store's clock and holds the leader's lease. Who finds itself dead tells the node to drop
- * all that it held, and joins again under a new id.
+ * A state machine on the loop's thread. It sends heartbeats. From their answers it learns which nodes live, shares
+ * the partitions with them, marks silent nodes dead, measures the store's clock and holds the leader's lease. If this
+ * node was itself marked dead, it tells the node to drop everything it held, and joins again under a new id.
  *
- * Silence is counted only while our own beats came through without a gap: a store that is down kills nobody. It is longer than the
- * time after which the silent one stops firing by itself (membership_may_fire), which counts from the moment at which it sent the last
- * beat that was answered, by a clock that goes on while a process is stopped.
+ * A node counts as silent only while our own heartbeats are answered without a gap: a store that is down kills
+ * nobody. A silent node is marked dead later than it stops firing by itself (membership_may_fire). That counts from
+ * the moment at which it sent the last heartbeat that was answered, by a clock that goes on while a process is
+ * stopped.
  *
- * On a store that is not shared there is one beat, which says so: whoever else is there is dead. Then it costs nothing. */
+ * On a store that is not shared there is a single heartbeat, which says so: every other node is dead. */
 #include "base/json/jsonw.h"
 #include "base/metrics.h"
 #include "core/time/offset.h"
@@ -21,58 +22,61 @@ enum { MEMBERSHIP_BEAT_MS = 500 };
 
 struct membership_setup {
     struct writer *writer;
-    struct clock *clock; /* steady: how long ago; and it is corrected by the store's */
+    struct clock *clock; /* read for steady time, and corrected by the store's clock */
     struct str name, version;
     uint64_t seed;
     bool shared;
-    bool fleet;             /* beats tell how many workers there are: they go on, though the store is not shared */
-    bool aside;             /* it looks after no tasks: it has no share, and never leads */
-    struct async_io *lease; /* who leads is its lease to say; NULL: the store's */
-    int64_t beat_ms;        /* silent for five of them is dead, four without an answer are too many to fire */
+    bool fleet; /* heartbeats tell how many workers there are: they go on although the store is not shared */
+    bool aside; /* it does not schedule: it has no partitions, and never leads */
+    struct async_io *lease; /* holds the leader's lease; NULL: the store does */
+    int64_t beat_ms;        /* after five of them, a silent node is marked dead; after four unanswered, nothing fires */
 
-    void (*describe)(void *context, struct jw *w);   /* members of the doc that others may read */
-    void (*limit_shares_changed)(void *context);     /* membership_own has */
-    void (*found_dead)(void *context);               /* somebody who died held tasks (OP_ORPHANS) */
-    void (*recall_requested)(void *context);         /* tasks of ours are wished back (OP_RECALL_LIST) */
-    void (*died)(void *context, struct uuid new_id); /* all that was held is others' now */
+    void (*describe)(void *context, struct jw *w); /* writes members of the document that other nodes read */
+    void (*partitions_changed)(void *context);     /* membership_own has changed */
+    void (*found_dead)(void *context);             /* a dead node had claimed tasks (OP_ORPHANS) */
+    void (*recall_requested)(void *context);       /* other nodes request tasks of this node (OP_RECALL_LIST) */
+    /* This node was marked dead: everything it held belongs to others. */
+    void (*died)(void *context, struct uuid new_id);
     void *context;
 };
 
 struct membership;
 
-struct membership *membership_new(const struct membership_setup *setup, int64_t now_ms);
+struct membership *membership_new(const struct membership_setup *setup, struct moment now);
 void membership_free(struct membership *m); /* nothing is in flight; NULL is fine */
 
-int64_t membership_step(struct membership *m, int64_t now_ms); /* when it wants to be called again */
-void membership_beat_now(struct membership *m); /* something about the nodes has changed, or must be told */
+int64_t membership_step(struct membership *m, struct moment now); /* when to call again */
+void membership_heartbeat_now(struct membership *m); /* the nodes have changed, or must be told of something */
 
 struct uuid membership_id(const struct membership *m);
 bool membership_has_joined(const struct membership *m);
 
-/* Whether what we hold is ours still, for sure. Asks the clock: who was stopped between two lines of code must notice. */
+/* Whether the claims of this node are certainly still its own. Reads the clock: a process that was stopped between
+ * two instructions must notice. */
 bool membership_may_fire(const struct membership *m);
 
-/* Which tasks are ours to look after before others; NULL: all. Nodes that are not ready have no share. */
+/* The partitions of this node; NULL: all. Nodes that are not ready have none. */
 const struct partitions *membership_own(const struct membership *m);
 bool membership_is_leader(const struct membership *m);
 
-/* Whether anybody has looked after the tasks until now. To be known, each of the others must have shown that it lives, or be buried.
- * Of several that come at once, all but one wait until that one is ready. */
-enum company { COMPANY_UNKNOWN, COMPANY_OTHERS, COMPANY_NOBODY };
-enum company membership_company(const struct membership *m);
-void membership_look_around(struct membership *m);           /* we were away: who knows what has become of the others */
-void membership_set_ready(struct membership *m, bool ready); /* we look after our share */
+/* Whether other nodes were scheduling tasks until now. To know it, each of them must have shown that it lives, or be
+ * marked dead. If several nodes start at once, all but one wait until that one is ready. */
+enum active_peers { ACTIVE_PEERS_UNKNOWN, ACTIVE_PEERS_SOME, ACTIVE_PEERS_NONE };
+enum active_peers membership_active_peers(const struct membership *m);
+/* After an outage of this node: which of the others live is not known. */
+void membership_forget_peers(struct membership *m);
+void membership_set_ready(struct membership *m, bool ready); /* it schedules the tasks of its partitions */
 
-void membership_close(struct membership *m); /* nothing more is claimed: our share is the others' */
-void membership_leave(struct membership *m); /* we hold nothing any more */
+void membership_close(struct membership *m); /* it claims nothing more: its partitions go to the others */
+void membership_leave(struct membership *m); /* it holds nothing any more */
 bool membership_has_left(const struct membership *m);
 bool membership_in_flight(const struct membership *m);
 
-/* What the latest beat showed: borrowed until the next step or answer. The generation rises when it changes. */
+/* The nodes as of the last heartbeat, borrowed until the next step or answer. The generation rises when they change. */
 const struct node_rows *membership_nodes(const struct membership *m);
 int64_t membership_worker_slots(const struct membership *m); /* of all workers of the fleet; 0: none was seen */
-size_t membership_ready_count(const struct membership *m);   /* nodes that look after tasks; at least 1 */
+size_t membership_ready_count(const struct membership *m);   /* nodes that schedule; at least 1 */
 uint64_t membership_generation(const struct membership *m);
 struct offset_view membership_offset(const struct membership *m);
-int64_t
-membership_skew_us(const struct membership *m); /* our machine's clock is so much behind the store's; 0: not known */
+/* By how much the machine's clock is behind the store's; 0: not known. */
+int64_t membership_skew_us(const struct membership *m);

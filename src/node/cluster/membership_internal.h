@@ -1,57 +1,58 @@
 #pragma once
-/* node/cluster/membership_internal.h - what membership.c (beats, the lease, doors) and membership_peers.c (the other nodes) share. */
+/* node/cluster/membership_internal.h - what membership.c (heartbeats, the leader's lease) and membership_peers.c (the
+ * other nodes) share. */
 #include "node/cluster/membership.h"
 
 enum {
-    DEAD_BEATS = 5, /* silent for so long */
+    DEAD_BEATS = 5, /* a node that is silent for so long is dead */
     MEMBERSHIP_ARENA = 1 << 20,
     US_PER_MS = 1000,
 };
 
-/* How a doc begins, whoever wrote it; and what stands behind that. */
+/* How the document of a node begins, and its next member. */
 #define STATE(name) "{\"state\":\"" name "\""
 #define BEAT        "beat_ms"
 
 struct peer {
     struct uuid id;
     int64_t beats, since_us, beat_ms;
-    bool risen; /* since we came, or looked around */
+    bool risen; /* its heartbeats have risen since this node joined or called membership_forget_peers */
 };
 
 struct membership {
     struct membership_setup setup;
     struct uuid_gen ids;
     struct uuid id;
-    int64_t now_ms;
+    struct moment now;
     bool joined, ready, closing, leaving, left;
 
     struct op_heartbeat beat;
     struct buf doc;
     bool beating, at_once;
-    int64_t asked_us;             /* when the beat in flight, or the last one, was sent */
-    int64_t sent_us, answered_us; /* of the last one that was answered well; 0: none */
+    int64_t asked_us;             /* when the heartbeat in flight, or the last one, was sent */
+    int64_t sent_us, answered_us; /* of the last heartbeat that was answered without error; 0: none */
     uint64_t failed;              /* in a row */
-    int64_t beats;                /* ours, as the last answer had them */
-    bool dead_held;               /* the last beat said so */
+    int64_t beats;                /* this node's count, as of the last answer */
+    bool dead_held;               /* the last heartbeat said that dead nodes hold claims */
 
-    struct arena arena; /* of the rows */
+    struct arena arena; /* holds the rows */
     struct node_rows rows;
     uint64_t generation;
     struct peer *peers;
     size_t peer_count;
-    enum company company;
+    enum active_peers active_peers;
 
-    struct op_node_dead bury;
-    bool burying;
+    struct op_node_dead mark_dead;
+    bool marking_dead;
 
     struct op_lease lease;
-    struct io_lease io_request; /* instead, if it is not the store's */
+    struct io_lease io_request; /* instead, if the lease is not the store's */
     bool renewing;
-    int64_t renewed_us, leader_until_us; /* asked; held until */
+    int64_t renewed_us, leader_until_us; /* when it was asked for; until when it is held */
 
-    bool sharing; /* with others: else all is ours */
+    bool sharing; /* other nodes have partitions, too */
     struct partitions own;
-    struct uuid *sharers; /* among whom the partitions are shared, as of the last beat */
+    struct uuid *sharers; /* the nodes that share the partitions, as of the last heartbeat */
     size_t ready_count;
     int64_t worker_slots;
 
@@ -59,10 +60,10 @@ struct membership {
     int64_t skew_us;
 };
 
-/* ---- the others (membership_peers.c), by the rows of the last beat ---- */
+/* ---- the other nodes (membership_peers.c), as the rows of the last heartbeat show them ---- */
 
-void peers_watch(struct membership *m, bool gap, int64_t now_us); /* gap: in our own beats before it */
+void peers_watch(struct membership *m, bool gap, int64_t now_us); /* gap: in our own heartbeats before it */
 const struct node_row *peers_row(const struct membership *m, struct uuid id);
-enum company peers_company(const struct membership *m);
+enum active_peers peers_active(const struct membership *m);
 void peers_share(struct membership *m);
-void peers_bury_silent(struct membership *m);
+void peers_mark_silent_dead(struct membership *m);

@@ -1,22 +1,23 @@
-/* The other nodes, as the rows of the last beat show them: who lives, who shares the partitions with us, who is to be buried. */
+/* The other nodes, as the rows of the last heartbeat show them: which live, which share the partitions with us, which
+ * are to be marked dead. */
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "node/cluster/membership_internal.h"
 
-static bool is_ready(const struct node_row *r)
+static bool peers_is_ready(const struct node_row *r)
 {
     return str_starts(r->doc, S(STATE("ready")));
 }
 
-/* Until now, at least. */
-static bool looks_after_tasks(const struct node_row *r)
+/* It schedules, or did until now. */
+static bool peers_looks_after_tasks(const struct node_row *r)
 {
-    return is_ready(r) || str_starts(r->doc, S(STATE("leaving")));
+    return peers_is_ready(r) || str_starts(r->doc, S(STATE("leaving")));
 }
 
-/* As it was told to; of one that does not say, as everybody does. */
-static int64_t beat_ms_of(const struct node_row *r)
+/* The interval that its document says; MEMBERSHIP_BEAT_MS if it says none. */
+static int64_t peers_beat_ms(const struct node_row *r)
 {
     const struct str name = S("\"" BEAT "\":");
     struct str rest = r->doc, state, beat;
@@ -26,7 +27,7 @@ static int64_t beat_ms_of(const struct node_row *r)
     return str_to_i64(str_sub(beat, name.n, beat.n), 1, INT32_MAX, &ms) ? ms : MEMBERSHIP_BEAT_MS;
 }
 
-static struct peer *find_peer(const struct membership *m, struct uuid id)
+static struct peer *peers_find(const struct membership *m, struct uuid id)
 {
     for (size_t i = 0; i < m->peer_count; i++)
         if (uuid_eq(m->peers[i].id, id))
@@ -34,10 +35,10 @@ static struct peer *find_peer(const struct membership *m, struct uuid id)
     return NULL;
 }
 
-static struct peer watch(const struct membership *m, const struct node_row *r, bool gap, int64_t now_us)
+static struct peer peers_watch_one(const struct membership *m, const struct node_row *r, bool gap, int64_t now_us)
 {
-    const struct peer *before = find_peer(m, r->id);
-    struct peer p = { .id = r->id, .beats = r->beats, .since_us = now_us, .beat_ms = beat_ms_of(r) };
+    const struct peer *before = peers_find(m, r->id);
+    struct peer p = { .id = r->id, .beats = r->beats, .since_us = now_us, .beat_ms = peers_beat_ms(r) };
     if (!before)
         return p;
     p.risen = before->risen || r->beats != before->beats;
@@ -52,7 +53,7 @@ void peers_watch(struct membership *m, bool gap, int64_t now_us)
     size_t n = 0;
     for (size_t i = 0; i < m->rows.n; i++)
         if (!m->rows.v[i].dead && !uuid_eq(m->rows.v[i].id, m->id))
-            peers[n++] = watch(m, &m->rows.v[i], gap, now_us);
+            peers[n++] = peers_watch_one(m, &m->rows.v[i], gap, now_us);
     free(m->peers);
     m->peers = peers;
     m->peer_count = n;
@@ -66,32 +67,32 @@ const struct node_row *peers_row(const struct membership *m, struct uuid id)
     return NULL;
 }
 
-static bool stands_aside(const struct node_row *r)
+static bool peers_stands_aside(const struct node_row *r)
 {
     return str_starts(r->doc, S(STATE("serving")));
 }
 
-/* Any order that is the same for all will do. */
-static bool comes_before(const struct node_row *a, const struct node_row *b)
+/* Any order will do that is the same on all nodes. */
+static bool peers_comes_before(const struct node_row *a, const struct node_row *b)
 {
     return a->joined_ms != b->joined_ms ? a->joined_ms < b->joined_ms : uuid_cmp(a->id, b->id) < 0;
 }
 
-enum company peers_company(const struct membership *m)
+enum active_peers peers_active(const struct membership *m)
 {
     const struct node_row *self = peers_row(m, m->id);
     bool waits = !self;
     for (size_t i = 0; i < m->peer_count; i++) {
         const struct node_row *r = peers_row(m, m->peers[i].id);
-        if (m->peers[i].risen && looks_after_tasks(r))
-            return COMPANY_OTHERS;
-        waits = waits || (!stands_aside(r) && (!m->peers[i].risen || comes_before(r, self)));
+        if (m->peers[i].risen && peers_looks_after_tasks(r))
+            return ACTIVE_PEERS_SOME;
+        waits = waits || (!peers_stands_aside(r) && (!m->peers[i].risen || peers_comes_before(r, self)));
     }
-    return waits ? COMPANY_UNKNOWN : COMPANY_NOBODY;
+    return waits ? ACTIVE_PEERS_UNKNOWN : ACTIVE_PEERS_NONE;
 }
 
-/* The same nodes share as before. Takes them over if not. */
-static bool same_sharers(struct membership *m, struct uuid *nodes, size_t n)
+/* Keeps the list of nodes that share the partitions; whether it is the same as before. */
+static bool peers_keep_sharers(struct membership *m, struct uuid *nodes, size_t n)
 {
     bool same = n == m->ready_count && m->sharers && memcmp(nodes, m->sharers, n * sizeof *nodes) == 0;
     m->ready_count = n;
@@ -107,12 +108,12 @@ void peers_share(struct membership *m)
     size_t n = 0;
     for (size_t i = 0; i < m->rows.n; i++) {
         const struct node_row *r = &m->rows.v[i];
-        bool shares = uuid_eq(r->id, m->id) ? m->ready : is_ready(r);
+        bool shares = uuid_eq(r->id, m->id) ? m->ready : peers_is_ready(r);
         if (!r->dead && shares)
             nodes[n++] = r->id;
     }
     bool sharing = n > 1 || (n == 1 && !m->ready);
-    if (same_sharers(m, nodes, n) && sharing == m->sharing)
+    if (peers_keep_sharers(m, nodes, n) && sharing == m->sharing)
         return;
     if (sharing)
         own = partitions_share(m->id, nodes, n);
@@ -120,48 +121,48 @@ void peers_share(struct membership *m)
     m->sharing = sharing;
     m->own = own;
     if (changed)
-        m->setup.limit_shares_changed(m->setup.context);
+        m->setup.partitions_changed(m->setup.context);
 }
 
-/* ---- burials ---- */
+/* ---- marking nodes dead ---- */
 
-static void buried(struct op *op)
+static void peers_on_marked_dead(struct op *op)
 {
     struct membership *m = op->context;
-    m->burying = false;
+    m->marking_dead = false;
     arena_release(&op->arena);
     if (op->rc) {
-        log_warn("bury_failed", kv_err(&op->error));
+        log_warn("mark_dead_failed", kv_err(&op->error));
         return;
     }
     m->at_once = true; /* the partitions are shared anew */
-    if (!m->bury.ret_buried)
+    if (!m->mark_dead.ret_buried)
         return;
-    log_warn("node_buried", kv_uuid("node", m->bury.node));
+    log_warn("node_marked_dead", kv_uuid("node", m->mark_dead.node));
     m->setup.found_dead(m->setup.context);
 }
 
-/* By the slower beat of the two: one that beats more rarely than we do fires for longer, too. */
-static bool is_silent(const struct membership *m, const struct peer *p)
+/* By the longer interval of the two: a node with rare heartbeats also fires longer. */
+static bool peers_is_silent(const struct membership *m, const struct peer *p)
 {
     int64_t beat_ms = max_of(m->setup.beat_ms, p->beat_ms);
     return m->asked_us - p->since_us >= DEAD_BEATS * beat_ms * US_PER_MS;
 }
 
-/* One at a time: the next beat is soon. */
-void peers_bury_silent(struct membership *m)
+/* One node at a time: the next heartbeat comes soon. */
+void peers_mark_silent_dead(struct membership *m)
 {
     const struct peer *silent = NULL;
     for (size_t i = 0; i < m->peer_count; i++)
-        if (is_silent(m, &m->peers[i]))
+        if (peers_is_silent(m, &m->peers[i]))
             silent = &m->peers[i];
-    if (!silent || m->burying)
+    if (!silent || m->marking_dead)
         return;
-    m->burying = true;
-    m->bury = (struct op_node_dead){ .op = { .kind = OP_NODE_DEAD, .done = buried, .context = m },
-                                     .node = silent->id,
-                                     .beats = silent->beats,
-                                     .now_ms = m->now_ms };
-    arena_init(&m->bury.op.arena, MEMBERSHIP_ARENA);
-    writer_submit(m->setup.writer, &m->bury.op);
+    m->marking_dead = true;
+    m->mark_dead = (struct op_node_dead){ .op = { .kind = OP_NODE_DEAD, .done = peers_on_marked_dead, .context = m },
+                                          .node = silent->id,
+                                          .beats = silent->beats,
+                                          .now_ms = m->now.wall_ms };
+    arena_init(&m->mark_dead.op.arena, MEMBERSHIP_ARENA);
+    writer_submit(m->setup.writer, &m->mark_dead.op);
 }

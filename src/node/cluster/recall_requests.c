@@ -1,25 +1,27 @@
-/* One that is asked for has an operation with the writer, or waits in a list for its time. What it becomes is not for us to put: it may
- * have run meanwhile, and wait for its next attempt under the fence that it had. */
+/* A request of ours has an operation with the writer, or waits in a list for its time. It does not change the task: the
+ * task may have run meanwhile, and wait for its next attempt under the fence that it had. */
 #include "node/cluster/recall_requests.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "node/pending_op.h"
 
-enum { RESULTS_MAX = 64 << 10, RECALL_REQUESTS_ARENA = 64 << 10, RETRY_MS = 200 };
+enum { RECALL_REQUEST_ARENA = 64 << 10, RECALL_LIST_ARENA = 64 << 10, RECALL_REQUESTS_RETRY_MS = 200 };
 
-/* One that another node holds. */
-struct asked {
-    struct op_recall recall_request;
-    struct recall_requests *recall_requests;
-    struct recall *recall; /* NULL: nobody waits for what comes of it */
+/* A request for a task that another node holds. */
+struct sent_request {
+    struct op_recall op;
+    struct recall_requests *requests;
+    struct recall *recall; /* NULL: nobody waits for the result */
     struct uuid id;
     int64_t fence;
     bool abort;
-    int64_t by_scheduled_ms; /* 0: it is not replaced */
-    int looks;
-    int64_t until_ms, retry_at_ms;
+    int64_t by_scheduled_ms; /* 0: the task is not replaced */
+    int checks;
+    struct pending_op pending;
+    int64_t until_ms; /* steady: when to give up */
     struct list link; /* while it waits */
 };
 
@@ -27,37 +29,38 @@ struct recall_requests {
     struct recall_requests_setup setup;
     struct list waiting;
     size_t in_flight;
-    struct op_recall_list look;
-    bool looking, is_recalled;
-    int64_t look_at_ms, look_until_ms;
-    int64_t now_ms;
+    struct op_recall_list list;
+    struct pending_op listing; /* its next_at_ms is INT64_MAX while no notice is to be followed */
+    int64_t list_until_ms;     /* steady: until then the list is read again if need be */
+    struct moment now;
 };
 
 struct recall_requests *recall_requests_new(const struct recall_requests_setup *setup)
 {
-    struct recall_requests *w = xnew(*w);
-    w->setup = *setup;
-    list_init(&w->waiting);
-    return w;
+    struct recall_requests *q = xnew(*q);
+    q->setup = *setup;
+    q->listing.next_at_ms = INT64_MAX;
+    list_init(&q->waiting);
+    return q;
 }
 
-void recall_requests_free(struct recall_requests *w)
+void recall_requests_free(struct recall_requests *q)
 {
-    assert(!w || recall_requests_is_idle(w));
-    free(w);
+    assert(!q || recall_requests_is_idle(q));
+    free(q);
 }
 
-bool recall_requests_is_idle(const struct recall_requests *w)
+bool recall_requests_is_idle(const struct recall_requests *q)
 {
-    return w->in_flight == 0 && !w->looking && list_empty(&w->waiting);
+    return q->in_flight == 0 && !q->listing.in_flight && list_empty(&q->waiting);
 }
 
-/* ---- what others hold ---- */
+/* ---- requests of this node ---- */
 
-static void finish(struct asked *a, enum recall_result result, bool known)
+static void sent_request_finish(struct sent_request *s, enum recall_result result, bool known)
 {
-    struct recall *r = a->recall;
-    free(a);
+    struct recall *r = s->recall;
+    free(s);
     if (!r)
         return;
     r->result = result;
@@ -65,156 +68,137 @@ static void finish(struct asked *a, enum recall_result result, bool known)
     r->done(r);
 }
 
-static bool is_over(const struct asked *a)
+static bool sent_request_is_over(const struct sent_request *s)
 {
-    const struct recall *r = a->recall;
-    return a->recall_requests->now_ms >= a->until_ms || (r && r->given_up && atomic_load(r->given_up));
+    const struct recall *r = s->recall;
+    return s->requests->now.steady_ms >= s->until_ms || (r && r->given_up && atomic_load(r->given_up));
 }
 
-static void wait(struct asked *a, int64_t ms)
+static void sent_request_wait(struct sent_request *s, int64_t ms)
 {
-    a->retry_at_ms = a->recall_requests->now_ms + ms;
-    list_push(&a->recall_requests->waiting, &a->link);
+    pending_op_wait(&s->pending, s->requests->now, ms);
+    list_push(&s->requests->waiting, &s->link);
 }
 
-static void recall_request_done(struct op *op)
+static void sent_request_on_answer(struct op *op)
 {
-    struct asked *a = container_of(op, struct asked, recall_request.op);
-    struct recall_requests *w = a->recall_requests;
-    w->in_flight--;
-    arena_release(&op->arena);
+    struct sent_request *s = container_of(op, struct sent_request, op.op);
+    struct recall_requests *q = s->requests;
+    q->in_flight--;
+    pending_op_end(&s->pending, op);
     if (op->rc == ERR_CONFLICT || op->rc == ERR_NOT_FOUND)
-        finish(a, RECALL_FREED, true);
-    else if (op->rc == ERR_OK && uuid_eq(a->recall_request.ret_owner, *w->setup.node))
-        finish(a, RECALL_RUNNING, false);
-    else if (is_over(a) || (op->rc == ERR_OK && !a->recall)) /* it is left with the task: its owner will see it */
-        finish(a, RECALL_RUNNING, true);
+        sent_request_finish(s, RECALL_FREED, true);
+    else if (op->rc == ERR_OK && uuid_eq(s->op.ret_owner, *q->setup.node))
+        sent_request_finish(s, RECALL_RUNNING, false);
+    else if (sent_request_is_over(s) || (op->rc == ERR_OK && !s->recall)) /* it stays with the task for its owner */
+        sent_request_finish(s, RECALL_RUNNING, true);
     else
-        wait(a, op->rc ? RETRY_MS : a->looks++ ? RECALL_REQUESTS_AGAIN_MS : RECALL_REQUESTS_FIRST_MS);
+        sent_request_wait(s, op->rc        ? RECALL_REQUESTS_RETRY_MS
+                             : s->checks++ ? RECALL_REQUESTS_AGAIN_MS
+                                           : RECALL_REQUESTS_FIRST_MS);
 }
 
-static void recall_request(struct asked *a)
+static void sent_request_submit(struct sent_request *s)
 {
-    a->recall_request = (struct op_recall){
-        .op = { .kind = OP_RECALL, .done = recall_request_done },
-        .id = a->id,
-        .fence = a->fence,
-        .abort = a->abort,
-        .by_scheduled_ms = a->by_scheduled_ms,
-        .now_ms = a->recall_requests->now_ms,
+    s->op = (struct op_recall){
+        .op = { .kind = OP_RECALL, .done = sent_request_on_answer },
+        .id = s->id,
+        .fence = s->fence,
+        .abort = s->abort,
+        .by_scheduled_ms = s->by_scheduled_ms,
+        .now_ms = s->requests->now.wall_ms,
     };
-    a->recall_requests->in_flight++;
-    arena_init(&a->recall_request.op.arena, RESULTS_MAX);
-    writer_submit(a->recall_requests->setup.writer, &a->recall_request.op);
+    s->requests->in_flight++;
+    pending_op_send(&s->pending, s->requests->setup.writer, &s->op.op, RECALL_REQUEST_ARENA);
 }
 
-static struct asked *new_asked(struct recall_requests *w, struct uuid id, int64_t fence, bool abort)
+static struct sent_request *sent_request_new(struct recall_requests *q, struct uuid id, int64_t fence, bool abort)
 {
-    struct asked *a = xnew(*a);
-    a->recall_requests = w;
-    a->id = id;
-    a->fence = fence;
-    a->abort = abort;
-    a->until_ms = w->now_ms + RECALL_REQUESTS_GIVE_UP_MS;
-    return a;
+    struct sent_request *s = xnew(*s);
+    s->requests = q;
+    s->id = id;
+    s->fence = fence;
+    s->abort = abort;
+    s->until_ms = q->now.steady_ms + RECALL_REQUESTS_GIVE_UP_MS;
+    return s;
 }
 
-void recall_requests_ask(struct recall_requests *w, struct recall *r)
+void recall_requests_ask(struct recall_requests *q, struct recall *r)
 {
-    struct asked *a = new_asked(w, r->running->id, r->running->fence, r->abort);
-    a->recall = r;
-    recall_request(a);
+    struct sent_request *s = sent_request_new(q, r->running->id, r->running->fence, r->abort);
+    s->recall = r;
+    sent_request_submit(s);
 }
 
-void recall_requests_replace(struct recall_requests *w, struct uuid task, int64_t fence, int64_t by_scheduled_ms)
+void recall_requests_replace(struct recall_requests *q, struct uuid task, int64_t fence, int64_t by_scheduled_ms)
 {
-    struct asked *a = new_asked(w, task, fence, true);
-    a->by_scheduled_ms = by_scheduled_ms;
-    recall_request(a);
+    struct sent_request *s = sent_request_new(q, task, fence, true);
+    s->by_scheduled_ms = by_scheduled_ms;
+    sent_request_submit(s);
 }
 
-void recall_requests_returned(struct recall_requests *w)
+void recall_requests_on_returned(struct recall_requests *q)
 {
-    list_each (&w->waiting, link)
-        container_of(link, struct asked, link)->retry_at_ms = w->now_ms;
+    list_each (&q->waiting, link)
+        pending_op_wait(&container_of(link, struct sent_request, link)->pending, q->now, 0);
 }
 
-static int64_t ask_again(struct recall_requests *w)
+static int64_t recall_requests_check_sent(struct recall_requests *q)
 {
     int64_t wake = INT64_MAX;
-    list_each (&w->waiting, link) {
-        struct asked *a = container_of(link, struct asked, link);
-        if (a->retry_at_ms > w->now_ms) {
-            wake = min_of(wake, a->retry_at_ms);
+    list_each (&q->waiting, link) {
+        struct sent_request *s = container_of(link, struct sent_request, link);
+        if (!pending_op_may_send(&s->pending, q->now)) {
+            wake = min_of(wake, pending_op_wake(&s->pending, q->now));
             continue;
         }
         list_remove(link);
-        if (is_over(a))
-            finish(a, RECALL_RUNNING, true);
+        if (sent_request_is_over(s))
+            sent_request_finish(s, RECALL_RUNNING, true);
         else
-            recall_request(a);
+            sent_request_submit(s);
     }
     return wake;
 }
 
-/* ---- what others want of us ---- */
+/* ---- requests of other nodes ---- */
 
-static void looked(struct op *op)
+/* After list_until_ms a heartbeat tells of what is left. */
+static void recall_requests_on_list(struct op *op)
 {
-    struct recall_requests *w = op->context;
-    bool again = op->rc || w->look.ret_count == RECALL_REQUESTS_MAX;
-    w->looking = false;
+    struct recall_requests *q = op->context;
+    bool again = op->rc || q->list.ret_count == RECALL_REQUESTS_MAX;
     if (op->rc)
-        log_warn("wishes_failed", kv_err(&op->error));
-    for (size_t i = 0; op->rc == ERR_OK && i < w->look.ret_count; i++)
-        if (w->setup.grant(w->setup.context, &w->look.ret[i]) == RECALL_REQUEST_UNKNOWN)
+        log_warn("recall_requests_failed", kv_err(&op->error));
+    for (size_t i = 0; op->rc == ERR_OK && i < q->list.ret_count; i++)
+        if (q->setup.grant(q->setup.context, &q->list.ret[i]) == RECALL_REQUEST_UNKNOWN)
             again = true;
-    arena_release(&op->arena);
-    if (!again || w->now_ms >= w->look_until_ms) /* then a beat will tell of it */
-        return;
-    w->is_recalled = true;
-    w->look_at_ms = w->now_ms + (op->rc ? RETRY_MS : RECALL_REQUESTS_AGAIN_MS);
+    pending_op_end(&q->listing, op);
+    if (again && q->now.steady_ms < q->list_until_ms)
+        pending_op_wait(&q->listing, q->now, op->rc ? RECALL_REQUESTS_RETRY_MS : RECALL_REQUESTS_AGAIN_MS);
 }
 
-static int64_t look(struct recall_requests *w)
+static int64_t recall_requests_read_list(struct recall_requests *q)
 {
-    if (!w->is_recalled || w->looking)
-        return INT64_MAX;
-    if (w->now_ms < w->look_at_ms)
-        return w->look_at_ms;
-    w->is_recalled = false;
-    w->looking = true;
-    w->look = (struct op_recall_list){ .op = { .kind = OP_RECALL_LIST, .done = looked, .context = w },
-                                       .node = *w->setup.node,
+    if (!pending_op_may_send(&q->listing, q->now))
+        return pending_op_wake(&q->listing, q->now);
+    q->list = (struct op_recall_list){ .op = { .kind = OP_RECALL_LIST, .done = recall_requests_on_list, .context = q },
+                                       .node = *q->setup.node,
                                        .max = RECALL_REQUESTS_MAX };
-    arena_init(&w->look.op.arena, RECALL_REQUESTS_ARENA);
-    writer_submit(w->setup.writer, &w->look.op);
+    q->listing.next_at_ms = INT64_MAX;
+    pending_op_send(&q->listing, q->setup.writer, &q->list.op, RECALL_LIST_ARENA);
     return INT64_MAX;
 }
 
-void recall_requests_on_notice(struct recall_requests *w)
+void recall_requests_on_notice(struct recall_requests *q)
 {
-    w->is_recalled = true;
-    w->look_at_ms = w->now_ms;
-    w->look_until_ms = w->now_ms + RECALL_REQUESTS_GIVE_UP_MS;
+    pending_op_wait(&q->listing, q->now, 0);
+    q->list_until_ms = q->now.steady_ms + RECALL_REQUESTS_GIVE_UP_MS;
 }
 
-/* ---- doors ---- */
-
-int64_t recall_requests_step(struct recall_requests *w, int64_t now_ms)
+int64_t recall_requests_step(struct recall_requests *q, struct moment now)
 {
-    w->now_ms = now_ms;
-    int64_t wake = ask_again(w);
-    return min_of(wake, look(w));
-}
-
-void recall_requests_clock_set_back(struct recall_requests *w, int64_t now_ms)
-{
-    w->now_ms = w->look_at_ms = now_ms;
-    w->look_until_ms = now_ms + RECALL_REQUESTS_GIVE_UP_MS;
-    list_each (&w->waiting, link) {
-        struct asked *a = container_of(link, struct asked, link);
-        a->retry_at_ms = now_ms;
-        a->until_ms = now_ms + RECALL_REQUESTS_GIVE_UP_MS;
-    }
+    q->now = now;
+    int64_t wake = recall_requests_check_sent(q);
+    return min_of(wake, recall_requests_read_list(q));
 }

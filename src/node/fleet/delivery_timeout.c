@@ -1,193 +1,130 @@
-/* One question is under way at a time, from asking to the acknowledgement. What came is looked at in the next step, which knows what time
- * it is. A full answer is followed by the next question at once.
- *
- * Between the answer and the verdict lies a mark in the events (node/fleet/event_barrier.h): while it has not passed, some of what lapsed may have ended, and
- * not be lost at all. If that can not be told, what came is left: the queue reports it again. */
+/* One question is under way at a time, from asking to the acknowledgement. An acknowledged batch is followed by the
+ * next question at once: there may be more. */
 #include "node/fleet/delivery_timeout.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "node/fleet/event_barrier.h"
 
-enum { ARENA = 64 << 20 };
+enum { DELIVERY_TIMEOUT_ARENA = 64 << 20 };
 
-struct lapse_watch {
-    struct delivery_timeout_setup setup;
-    struct prng random;
+struct delivery_timeout {
+    struct reaper reaper;
     struct io_timed_out ask;
-    struct event_barrier_wait mark; /* behind what has come */
     struct io_ids ack;
-    struct ends ends;
-    struct arena arena; /* of what is settled, like the next three */
-    struct event *events;
-    struct settlement *settlements;
-    struct fenced_id *ids;
-    size_t n;
-    bool asking, acking, stopped, failed;
-    int64_t now_ms, behind_ms, ask_at_ms;
+    struct fenced_id *ids; /* of the batch: one for each delivery */
+    bool failed;           /* the last question, and that was logged */
 };
 
-static void forget(struct lapse_watch *l)
+static struct delivery_timeout *delivery_timeout_of(struct reaper *r)
 {
-    arena_release(&l->ask.arena);
-    arena_release(&l->arena);
-    l->n = 0;
+    return container_of(r, struct delivery_timeout, reaper);
 }
 
-static void acknowledged(struct io_request *e)
+static void delivery_timeout_on_answer(struct io_request *e)
 {
-    struct lapse_watch *l = e->context;
-    l->acking = false;
-    if (e->rc) /* it is reported again, and refused by its fence */
-        log_warn("ack_failed", kv_err(&e->error), kv_i64("lapses", (int64_t)l->n));
-    else
-        l->ask_at_ms = l->now_ms; /* there may be more */
-    forget(l);
+    struct delivery_timeout *d = e->context;
+    if (e->rc && !d->failed)
+        log_warn("timed_out_failed", kv_err(&e->error));
+    d->failed = e->rc != ERR_OK;
+    reaper_found(&d->reaper, e->rc ? 0 : d->ask.ret.n);
 }
 
-static void settled(void *context, const struct event *e, const struct settlement *s)
+static void delivery_timeout_ask(struct reaper *r)
 {
-    struct lapse_watch *l = context;
-    l->setup.settled(l->setup.context, e, s);
+    struct delivery_timeout *d = delivery_timeout_of(r);
+    r->ask_at_ms = r->now.steady_ms + DELIVERY_TIMEOUT_ASK_MS;
+    d->ask =
+        (struct io_timed_out){ .io_request = { .kind = IO_TIMED_OUT, .done = delivery_timeout_on_answer, .context = d },
+                               .now_ms = r->now.wall_ms };
+    arena_init(&d->ask.arena, DELIVERY_TIMEOUT_ARENA);
+    async_io_submit(r->setup.async_io, &d->ask.io_request);
 }
 
-static void unblocked(void *context, uint64_t lanes)
+/* A delivery whose contents the queue has lost is acknowledged and not settled: the queue does not know it any more,
+ * and reconcile settles it as the store has it. */
+static void delivery_timeout_judge(struct reaper *r)
 {
-    struct lapse_watch *l = context;
-    l->setup.unblocked(l->setup.context, lanes);
-}
-
-static void all_settled(void *context)
-{
-    struct lapse_watch *l = context;
-    l->setup.batch_settled(l->setup.context);
-    l->acking = true;
-    l->ack =
-        (struct io_ids){ .io_request = { .kind = IO_ACK, .done = acknowledged, .context = l }, .v = l->ids, .n = l->n };
-    async_io_submit(l->setup.async_io, &l->ack.io_request);
-}
-
-struct lapse_watch *delivery_timeout_new(const struct delivery_timeout_setup *setup)
-{
-    struct lapse_watch *l = xnew(*l);
-    l->setup = *setup;
-    prng_init(&l->random, setup->seed);
-    l->mark.async_io = setup->async_io;
-    l->ends.setup = (struct settle_retry_setup){ .writer = setup->writer,
-                                                 .metrics = setup->metrics,
-                                                 .settled = settled,
-                                                 .unblocked = unblocked,
-                                                 .done = all_settled,
-                                                 .context = l };
-    return l;
-}
-
-void delivery_timeout_free(struct lapse_watch *l)
-{
-    if (!l)
-        return;
-    assert(delivery_timeout_is_idle(l));
-    forget(l);
-    free(l);
-}
-
-static void asked(struct io_request *e)
-{
-    struct lapse_watch *l = e->context;
-    l->asking = false;
-    if (e->rc && !l->failed)
-        log_warn("lapsed_failed", kv_err(&e->error));
-    l->failed = e->rc != ERR_OK;
-    if (e->rc == ERR_OK && l->ask.ret.n > 0 && !l->stopped)
-        event_barrier_begin(&l->mark, l->now_ms);
-    else
-        arena_release(&l->ask.arena);
-}
-
-static void ask(struct lapse_watch *l)
-{
-    l->ask_at_ms = l->now_ms + DELIVERY_TIMEOUT_ASK_MS;
-    l->asking = true;
-    l->ask = (struct io_timed_out){ .io_request = { .kind = IO_TIMED_OUT, .done = asked, .context = l },
-                                    .now_ms = l->now_ms };
-    arena_init(&l->ask.arena, ARENA);
-    async_io_submit(l->setup.async_io, &l->ask.io_request);
-}
-
-/* ---- the verdict ---- */
-
-static void judge(struct lapse_watch *l)
-{
-    const struct delivery_timeouts *found = &l->ask.ret;
-    arena_init(&l->arena, ARENA);
-    l->n = found->n;
-    l->events = arena_alloc(&l->arena, l->n * sizeof *l->events);
-    l->settlements = arena_alloc(&l->arena, l->n * sizeof *l->settlements);
-    l->ids = arena_alloc(&l->arena, l->n * sizeof *l->ids);
-    if (!l->events || !l->settlements || !l->ids) { /* more than the queue may report at once */
-        forget(l);
-        return;
-    }
-    size_t whole = 0;
-    for (size_t i = 0; i < l->n; i++) {
+    struct delivery_timeout *d = delivery_timeout_of(r);
+    const struct delivery_timeouts *found = &d->ask.ret;
+    d->ids = xcalloc(found->n, sizeof *d->ids);
+    for (size_t i = 0; i < found->n; i++) {
         const struct lapse *x = &found->v[i];
-        l->ids[i] = (struct fenced_id){ x->task.id, x->task.fence };
+        d->ids[i] = (struct fenced_id){ x->task.id, x->task.fence };
         if (uuid_is_nil(x->task.claim))
-            continue; /* acknowledged, the queue knows nothing of it, and who compares settles it as the store has it */
-        l->settlements[whole] = lost_verdict_settle(&x->task, (struct lost){ x->fired, x->alone },
-                                                    l->now_ms + l->behind_ms, &l->random, &l->arena, &l->events[whole]);
-        whole++;
+            continue;
+        reaper_add(r, lost_verdict_settle(&x->task, (struct lost){ x->fired, x->alone }, reaper_verdict_ms(r),
+                                          &r->random, &r->arena, reaper_next_event(r)));
     }
-    log_info("lapsed", kv_i64("deliveries", (int64_t)l->n), kv_i64("contents_lost", (int64_t)(l->n - whole)));
-    if (whole)
-        settle_retry_submit(&l->ends, l->events, l->settlements, whole, l->now_ms);
+    log_info("deliveries_timed_out", kv_i64("deliveries", (int64_t)found->n),
+             kv_i64("contents_lost", (int64_t)(found->n - r->n)));
+}
+
+/* If it failed, the queue reports the deliveries again, and their fences refuse a second settlement. */
+static void delivery_timeout_on_acknowledged(struct io_request *e)
+{
+    struct delivery_timeout *d = e->context;
+    if (e->rc)
+        log_warn("ack_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)d->ack.n));
     else
-        all_settled(l);
+        d->reaper.ask_at_ms = d->reaper.now.steady_ms;
+    reaper_acknowledged(&d->reaper);
 }
 
-/* Left to others, or to another answer. */
-static void leave(struct lapse_watch *l)
+static void delivery_timeout_acknowledge(struct reaper *r)
 {
-    event_barrier_leave(&l->mark);
-    if (l->mark.state == EVENT_BARRIER_NONE)
-        forget(l);
+    struct delivery_timeout *d = delivery_timeout_of(r);
+    d->ack = (struct io_ids){ .io_request = { .kind = IO_ACK, .done = delivery_timeout_on_acknowledged, .context = d },
+                              .v = d->ids,
+                              .n = r->found };
+    async_io_submit(r->setup.async_io, &d->ack.io_request);
 }
 
-static int64_t go_on(struct lapse_watch *l)
+static void delivery_timeout_on_batch_over(struct reaper *r)
 {
-    int64_t wake = event_barrier_step(&l->mark, l->now_ms);
-    if (l->mark.state == EVENT_BARRIER_PASSED) {
-        l->mark.state = EVENT_BARRIER_NONE;
-        judge(l);
-    } else if (l->mark.state == EVENT_BARRIER_FAILED) {
-        log_warn("lapses_wait", kv_err(&l->mark.error), kv_i64("deliveries", (int64_t)l->ask.ret.n));
-        leave(l);
-    }
-    return wake;
+    struct delivery_timeout *d = delivery_timeout_of(r);
+    arena_release(&d->ask.arena);
+    free(d->ids);
+    d->ids = NULL;
 }
 
-int64_t delivery_timeout_step(struct lapse_watch *l, int64_t now_ms, int64_t behind_ms)
+static const struct reaper_source delivery_timeout_source = {
+    .name = "delivery_timeout",
+    .ask = delivery_timeout_ask,
+    .barrier = true,
+    .judge = delivery_timeout_judge,
+    .acknowledge = delivery_timeout_acknowledge,
+    .batch_over = delivery_timeout_on_batch_over,
+};
+
+/* ---- public functions ---- */
+
+struct delivery_timeout *delivery_timeout_new(const struct reaper_setup *setup)
 {
-    if (now_ms < l->now_ms)
-        l->ask_at_ms = now_ms;
-    l->now_ms = now_ms;
-    l->behind_ms = behind_ms;
-    int64_t wake = min_of(settle_retry_step(&l->ends, now_ms), go_on(l));
-    if (!l->stopped && delivery_timeout_is_idle(l) && l->ask_at_ms <= now_ms)
-        ask(l);
-    return l->stopped || !delivery_timeout_is_idle(l) ? wake : min_of(wake, l->ask_at_ms);
+    struct delivery_timeout *d = xnew(*d);
+    reaper_init(&d->reaper, &delivery_timeout_source, setup);
+    return d;
 }
 
-void delivery_timeout_stop(struct lapse_watch *l)
+void delivery_timeout_free(struct delivery_timeout *d)
 {
-    l->stopped = true;
-    if (l->mark.state != EVENT_BARRIER_NONE)
-        leave(l);
+    if (!d)
+        return;
+    reaper_release(&d->reaper);
+    free(d);
 }
 
-bool delivery_timeout_is_idle(const struct lapse_watch *l)
+int64_t delivery_timeout_step(struct delivery_timeout *d, struct moment now, int64_t behind_ms)
 {
-    return !l->asking && l->mark.state == EVENT_BARRIER_NONE && !l->acking && settle_retry_is_idle(&l->ends);
+    return reaper_step(&d->reaper, now, behind_ms, true);
+}
+
+void delivery_timeout_stop(struct delivery_timeout *d)
+{
+    reaper_stop(&d->reaper);
+}
+
+bool delivery_timeout_is_idle(const struct delivery_timeout *d)
+{
+    return reaper_is_idle(&d->reaper);
 }

@@ -1,30 +1,20 @@
 #pragma once
-/* node/fleet/delivery_timeout.h - asks the queue of a fleet which deliveries have lapsed, because whoever had them went silent, and settles them
- * (node/updater/lost_verdict.h). Each is acknowledged after its transaction: should we die before that, the queue reports it to another.
+/* node/fleet/delivery_timeout.h - settles deliveries that timed out in the fleet's queue: their worker went silent.
  *
- * A worker publishes an outcome before it acknowledges the delivery, so one that lapsed may have ended: nothing is settled before the updaters
- * have applied all that was published up to a moment after the queue's answer. */
-#include "node/updater/settle_retry.h"
-#include "port/async_io.h"
+ * A source of node/reaper/reaper.h: the queue is asked every DELIVERY_TIMEOUT_ASK_MS. The deliveries are acknowledged
+ * after their transaction; if this node dies before that, the queue reports them to another one. A worker publishes
+ * an outcome before it acknowledges the delivery, so a delivery that timed out may have ended: an event barrier lies
+ * between the queue's answer and the verdicts. */
+#include "node/reaper/reaper.h"
 
 enum { DELIVERY_TIMEOUT_ASK_MS = 500 };
 
-struct delivery_timeout_setup {
-    struct writer *writer;
-    struct async_io *async_io;
-    struct metrics *metrics;
-    uint64_t seed;
-    void (*settled)(void *context, const struct event *e, const struct settlement *s);
-    void (*batch_settled)(void *context);
-    void (*unblocked)(void *context, uint64_t unblocked);
-    void *context;
-};
+struct delivery_timeout;
 
-struct lapse_watch;
+struct delivery_timeout *delivery_timeout_new(const struct reaper_setup *setup);
+void delivery_timeout_free(struct delivery_timeout *d); /* idle; NULL is fine */
 
-struct lapse_watch *delivery_timeout_new(const struct delivery_timeout_setup *setup);
-void delivery_timeout_free(struct lapse_watch *l); /* idle; NULL is fine */
-int64_t delivery_timeout_step(struct lapse_watch *l, int64_t now_ms,
-                              int64_t behind_ms);  /* when to call again; behind_ms: as updater_step's */
-void delivery_timeout_stop(struct lapse_watch *l); /* ask no more */
-bool delivery_timeout_is_idle(const struct lapse_watch *l);
+/* Returns when to call again. behind_ms: as updater_step's. */
+int64_t delivery_timeout_step(struct delivery_timeout *d, struct moment now, int64_t behind_ms);
+void delivery_timeout_stop(struct delivery_timeout *d); /* asks no more */
+bool delivery_timeout_is_idle(const struct delivery_timeout *d);

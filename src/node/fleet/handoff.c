@@ -1,25 +1,28 @@
-/* One operation is in flight, with the first `sent` of those that wait. */
+/* One operation is in flight, with the first `sent` of the claims that wait. */
 #include "node/fleet/handoff.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "node/pending_op.h"
 
-enum { BATCH = 1000, RETRY_MS = 200, ERRORS_ARENA = 4096 };
+enum { HANDOFF_BATCH = 1000, HANDOFF_RETRY_MS = 200, HANDOFF_ARENA = 4096 };
+
+struct handed_claim {
+    struct uuid claim;
+    uint64_t epoch;
+};
 
 struct handoff {
     struct handoff_setup setup;
     struct op_handoff op;
-    struct uuid asked[BATCH]; /* the operation's, like the next */
-    uint64_t epochs[BATCH];
-    struct handed {
-        struct uuid claim;
-        uint64_t epoch;
-    } * v;
+    struct uuid sent_claims[HANDOFF_BATCH]; /* the operation's arguments, like the next */
+    uint64_t sent_epochs[HANDOFF_BATCH];
+    struct handed_claim *v; /* not recorded yet */
     size_t n, cap, sent;
-    bool in_flight;
-    int64_t now_ms, retry_at_ms;
+    struct pending_op pending;
+    struct moment now;
 };
 
 struct handoff *handoff_new(const struct handoff_setup *setup)
@@ -33,7 +36,7 @@ void handoff_free(struct handoff *h)
 {
     if (!h)
         return;
-    assert(!h->in_flight);
+    assert(!h->pending.in_flight);
     free(h->v);
     free(h);
 }
@@ -44,19 +47,18 @@ void handoff_claim(struct handoff *h, struct uuid claim, uint64_t epoch)
         h->cap = max_of(h->cap * 2, (size_t)64);
         h->v = xrealloc(h->v, h->cap * sizeof *h->v);
     }
-    h->v[h->n++] = (struct handed){ claim, epoch };
+    h->v[h->n++] = (struct handed_claim){ claim, epoch };
 }
 
-static void done(struct op *op)
+static void handoff_on_recorded(struct op *op)
 {
     struct handoff *h = op->context;
-    h->in_flight = false;
-    arena_release(&op->arena);
+    pending_op_end(&h->pending, op);
     if (op->rc == ERR_CONFLICT)
         h->setup.refused(h->setup.context);
     if (op->rc) {
-        log_warn("hand_failed", kv_err(&op->error), kv_i64("claims", (int64_t)h->sent));
-        h->retry_at_ms = h->now_ms + RETRY_MS;
+        log_warn("handoff_failed", kv_err(&op->error), kv_i64("claims", (int64_t)h->sent));
+        pending_op_wait(&h->pending, h->now, HANDOFF_RETRY_MS);
         return;
     }
     h->n -= h->sent;
@@ -64,28 +66,29 @@ static void done(struct op *op)
     h->sent = 0;
 }
 
-int64_t handoff_step(struct handoff *h, int64_t now_ms)
+static void handoff_send(struct handoff *h)
 {
-    if (now_ms < h->now_ms)
-        h->retry_at_ms = now_ms;
-    h->now_ms = now_ms;
-    if (h->in_flight || !h->n)
-        return INT64_MAX;
-    if (h->retry_at_ms > now_ms)
-        return h->retry_at_ms;
-    h->sent = min_of(h->n, (size_t)BATCH);
+    h->sent = min_of(h->n, (size_t)HANDOFF_BATCH);
     for (size_t i = 0; i < h->sent; i++) {
-        h->asked[i] = h->v[i].claim;
-        h->epochs[i] = h->v[i].epoch;
+        h->sent_claims[i] = h->v[i].claim;
+        h->sent_epochs[i] = h->v[i].epoch;
     }
-    h->op = (struct op_handoff){ .op = { .kind = OP_HANDOFF, .done = done, .context = h },
+    h->op = (struct op_handoff){ .op = { .kind = OP_HANDOFF, .done = handoff_on_recorded, .context = h },
                                  .node = *h->setup.node,
-                                 .claims = h->asked,
-                                 .epochs = h->epochs,
+                                 .claims = h->sent_claims,
+                                 .epochs = h->sent_epochs,
                                  .n = h->sent };
-    arena_init(&h->op.op.arena, ERRORS_ARENA);
-    h->in_flight = true;
-    writer_submit(h->setup.writer, &h->op.op);
+    pending_op_send(&h->pending, h->setup.writer, &h->op.op, HANDOFF_ARENA);
+}
+
+int64_t handoff_step(struct handoff *h, struct moment now)
+{
+    h->now = now;
+    if (!h->n)
+        return INT64_MAX;
+    if (!pending_op_may_send(&h->pending, now))
+        return pending_op_wake(&h->pending, now);
+    handoff_send(h);
     return INT64_MAX;
 }
 
@@ -96,5 +99,5 @@ void handoff_forget(struct handoff *h)
 
 bool handoff_is_idle(const struct handoff *h)
 {
-    return !h->in_flight && h->n == 0;
+    return !h->pending.in_flight && h->n == 0;
 }

@@ -4,16 +4,18 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "node/pending_op.h"
 
-enum { BATCH = 1000, LOOK_MS = 1000, ERRORS_ARENA = 4096 };
+enum { HELD_AUDIT_BATCH = 1000, HELD_AUDIT_EACH_MS = 1000, HELD_AUDIT_ARENA = 4096 };
 
 struct held_audit {
     struct held_audit_setup setup;
     struct op_running op;
-    struct fenced_id names[BATCH];
-    bool running[BATCH];
-    bool in_flight, stopped;
-    int64_t now_ms, look_at_ms;
+    struct fenced_id ids[HELD_AUDIT_BATCH];
+    bool running[HELD_AUDIT_BATCH];
+    struct pending_op pending;
+    bool stopped;
+    struct moment now;
 };
 
 struct held_audit *held_audit_new(const struct held_audit_setup *setup)
@@ -25,46 +27,44 @@ struct held_audit *held_audit_new(const struct held_audit_setup *setup)
 
 void held_audit_free(struct held_audit *h)
 {
-    assert(!h || !h->in_flight);
+    assert(!h || !h->pending.in_flight);
     free(h);
 }
 
-static void done(struct op *op)
+/* If the operation failed, the next one asks about the same tasks again. A full batch is followed by the next at
+ * once. */
+static void held_audit_on_answer(struct op *op)
 {
     struct held_audit *h = op->context;
-    h->in_flight = false;
-    arena_release(&op->arena);
-    if (op->rc) { /* they are asked about again */
-        log_warn("running_failed", kv_err(&op->error));
+    pending_op_end(&h->pending, op);
+    if (op->rc) {
+        log_warn("held_audit_failed", kv_err(&op->error));
         return;
     }
     for (size_t i = 0; i < h->op.n; i++)
         if (!h->running[i])
-            scheduler_freed(h->setup.scheduler, h->names[i].id, h->names[i].fence, NULL);
-    if (h->op.n == BATCH)
-        h->look_at_ms = h->now_ms;
+            scheduler_on_settled(h->setup.scheduler, h->ids[i].id, h->ids[i].fence, NULL);
+    if (h->op.n == HELD_AUDIT_BATCH)
+        pending_op_wait(&h->pending, h->now, 0);
 }
 
-int64_t held_audit_step(struct held_audit *h, int64_t now_ms)
+int64_t held_audit_step(struct held_audit *h, struct moment now)
 {
-    if (now_ms < h->now_ms)
-        h->look_at_ms = now_ms;
-    h->now_ms = now_ms;
-    if (h->in_flight || h->stopped)
+    h->now = now;
+    if (h->stopped)
         return INT64_MAX;
-    if (now_ms < h->look_at_ms)
-        return h->look_at_ms;
-    h->look_at_ms = now_ms + LOOK_MS;
-    size_t n = scheduler_queued_since(h->setup.scheduler, now_ms - HELD_AUDIT_MS, h->names, BATCH);
-    if (!n)
-        return h->look_at_ms;
-    h->op = (struct op_running){
-        .op = { .kind = OP_RUNNING, .done = done, .context = h }, .v = h->names, .n = n, .ret = h->running
-    };
-    arena_init(&h->op.op.arena, ERRORS_ARENA);
-    h->in_flight = true;
-    writer_submit(h->setup.writer, &h->op.op);
-    return INT64_MAX;
+    if (!pending_op_may_send(&h->pending, now))
+        return pending_op_wake(&h->pending, now);
+    pending_op_wait(&h->pending, now, HELD_AUDIT_EACH_MS);
+    size_t n = scheduler_queued_since(h->setup.scheduler, now.steady_ms - HELD_AUDIT_MS, h->ids, HELD_AUDIT_BATCH);
+    if (n) {
+        h->op = (struct op_running){ .op = { .kind = OP_RUNNING, .done = held_audit_on_answer, .context = h },
+                                     .v = h->ids,
+                                     .n = n,
+                                     .ret = h->running };
+        pending_op_send(&h->pending, h->setup.writer, &h->op.op, HELD_AUDIT_ARENA);
+    }
+    return pending_op_wake(&h->pending, now);
 }
 
 void held_audit_stop(struct held_audit *h)
@@ -74,5 +74,5 @@ void held_audit_stop(struct held_audit *h)
 
 bool held_audit_is_idle(const struct held_audit *h)
 {
-    return !h->in_flight;
+    return !h->pending.in_flight;
 }

@@ -1,5 +1,6 @@
-/* A batch is two steps: some of it is asked for, then what is left of it is settled. What was not taken, because it changed meanwhile or for
- * a reason that only the store knows, is among that: the fence says whether it is somebody else's by now. */
+/* A batch has two parts: some of its tasks are claimed anew, then the others are settled. A task that could not be
+ * claimed anew, because it changed meanwhile or for a reason that only the store knows, is among the others: its
+ * fence says whether somebody else has it by now. */
 #include "node/fleet/queue_loss.h"
 
 #include <assert.h>
@@ -7,148 +8,115 @@
 
 #include "base/map.h"
 
-enum { VERDICTS_ARENA = 64 << 20 };
+static struct queue_loss *queue_loss_of(struct reaper *r)
+{
+    return container_of(r, struct queue_loss, reaper);
+}
 
-struct outcome queue_loss_outcome(enum delivery delivery)
+static struct outcome queue_loss_outcome(enum delivery delivery)
 {
     return (struct outcome){ .kind = delivery == DELIVER_AT_MOST_ONCE ? OUTCOME_LOST : OUTCOME_RETURNED,
                              .retry_after_ms = -1 };
 }
 
-bool queue_loss_note(const struct missing *m, const struct task *t, struct arena *a, struct queue_loss_task *ret)
+bool queue_loss_note(const struct queue_loss *q, const struct task *t, struct arena *a, struct queue_loss_task *ret)
 {
     struct outcome o = queue_loss_outcome(t->delivery);
     struct settle_facts facts = settle_facts_of(t, &o, a);
     if (facts.retry.rules.n && !arena_str(a, facts.retry.rules, &facts.retry.rules))
         return false;
-    bool retake = m->setup.scheduler && scheduler_may_retake(m->setup.scheduler, t);
+    bool retake = q->setup.scheduler && scheduler_may_retake(q->setup.scheduler, t);
     *ret = (struct queue_loss_task){ facts, retake };
     return true;
 }
 
-/* ---- the rest ---- */
+/* ---- claiming anew in place ---- */
 
-static void batch_done(struct missing *m)
+static void queue_loss_on_retaken(void *context, const struct tasks *tasks)
 {
-    arena_release(&m->verdicts);
-    free(m->names);
-    m->names = NULL;
-    m->v = NULL;
-    m->setup.ends.done(m->setup.ends.context);
-}
-
-static void add(struct missing *m, size_t at, const struct settle_facts *t)
-{
-    struct event *e = &m->events[at];
-    *e = (struct event){ .task = *t, .outcome = queue_loss_outcome(t->delivery) };
-    struct verdict v = settle(t, &e->outcome, m->now_ms + m->behind_ms, &m->random, &m->verdicts);
-    m->settlements[at] = (struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = v };
-}
-
-/* Whatever of the batch was not taken. */
-static void settle_rest(struct missing *m, const struct map *taken)
-{
-    size_t n = 0;
-    arena_init(&m->verdicts, VERDICTS_ARENA);
-    m->events = arena_alloc(&m->verdicts, m->n * sizeof *m->events);
-    m->settlements = arena_alloc(&m->verdicts, m->n * sizeof *m->settlements);
-    assert(m->events && m->settlements);
-    for (size_t i = 0; i < m->n; i++)
-        if (!taken || !map_get(taken, uuid_bytes(&m->v[i].facts.id)))
-            add(m, n++, &m->v[i].facts);
-    if (n)
-        settle_retry_submit(&m->ends, m->events, m->settlements, n, m->now_ms);
-    else
-        batch_done(m);
-}
-
-/* ---- what is claimed anew ---- */
-
-static void retaken(void *context, const struct tasks *tasks)
-{
-    struct missing *m = context;
+    struct queue_loss *q = context;
     struct map taken;
-    m->retaking = false;
-    if (m->given_up) {
-        batch_done(m);
-        return;
-    }
     map_init(&taken, HASH_STABLE);
     for (size_t i = 0; i < tasks->n; i++)
         map_put(&taken, uuid_bytes(&tasks->v[i].id), &tasks->v[i]);
-    settle_rest(m, &taken);
+    for (size_t i = 0; i < q->reaper.found; i++)
+        q->taken[i] = map_get(&taken, uuid_bytes(&q->v[i].facts.id)) != NULL;
     map_release(&taken);
+    reaper_prepared(&q->reaper);
 }
 
-static bool retake(struct missing *m)
+static bool queue_loss_prepare(struct reaper *r)
 {
+    struct queue_loss *q = queue_loss_of(r);
     size_t n = 0;
-    m->names = xcalloc(m->n, sizeof *m->names);
-    for (size_t i = 0; i < m->n; i++)
-        if (m->v[i].retake)
-            m->names[n++] = (struct fenced_id){ m->v[i].facts.id, m->v[i].facts.fence };
-    m->retaking = true; /* it may be done at once */
-    bool asked = n && scheduler_retake(m->setup.scheduler, &(struct scheduler_retake){ m->names, n, retaken, m });
-    m->retaking = m->retaking && asked;
-    return asked;
+    q->taken = xcalloc(r->found, sizeof *q->taken);
+    q->ids = xcalloc(r->found, sizeof *q->ids);
+    for (size_t i = 0; i < r->found; i++)
+        if (q->v[i].retake)
+            q->ids[n++] = (struct fenced_id){ q->v[i].facts.id, q->v[i].facts.fence };
+    return n && scheduler_retake(q->setup.scheduler, &(struct scheduler_retake){ q->ids, n, queue_loss_on_retaken, q });
 }
 
-/* ---- doors ---- */
+/* ---- verdicts on the others ---- */
 
-static void settled(void *context, const struct event *e, const struct settlement *s)
+static void queue_loss_judge(struct reaper *r)
 {
-    struct missing *m = context;
-    m->setup.ends.settled(m->setup.ends.context, e, s);
+    struct queue_loss *q = queue_loss_of(r);
+    for (size_t i = 0; i < r->found; i++) {
+        const struct settle_facts *t = &q->v[i].facts;
+        if (q->taken[i])
+            continue;
+        struct event *e = reaper_next_event(r);
+        *e = (struct event){ .task = *t, .outcome = queue_loss_outcome(t->delivery) };
+        struct verdict v = settle(t, &e->outcome, reaper_verdict_ms(r), &r->random, &r->arena);
+        reaper_add(r, (struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = v });
+    }
 }
 
-static void unblocked(void *context, uint64_t lanes)
+static void queue_loss_on_batch_over(struct reaper *r)
 {
-    struct missing *m = context;
-    m->setup.ends.unblocked(m->setup.ends.context, lanes);
+    struct queue_loss *q = queue_loss_of(r);
+    free(q->taken);
+    free(q->ids);
+    q->taken = NULL;
+    q->ids = NULL;
+    q->v = NULL;
+    q->setup.batch_over(q->setup.batch_context);
 }
 
-static void rest_settled(void *context)
+static const struct reaper_source queue_loss_source = {
+    .name = "queue_loss",
+    .prepare = queue_loss_prepare,
+    .judge = queue_loss_judge,
+    .batch_over = queue_loss_on_batch_over,
+};
+
+/* ---- public functions ---- */
+
+void queue_loss_init(struct queue_loss *q, const struct queue_loss_setup *setup)
 {
-    batch_done(context);
+    *q = (struct queue_loss){ .setup = *setup };
+    reaper_init(&q->reaper, &queue_loss_source, &setup->reaper);
 }
 
-void queue_loss_init(struct missing *m, const struct queue_loss_setup *setup)
+void queue_loss_settle(struct queue_loss *q, const struct queue_loss_task *v, size_t n)
 {
-    *m = (struct missing){ .setup = *setup };
-    m->ends.setup = (struct settle_retry_setup){ .writer = setup->ends.writer,
-                                                 .metrics = setup->ends.metrics,
-                                                 .settled = settled,
-                                                 .unblocked = unblocked,
-                                                 .done = rest_settled,
-                                                 .context = m };
-    prng_init(&m->random, setup->seed);
+    assert(n > 0 && n <= QUEUE_LOSS_BATCH);
+    q->v = v;
+    reaper_begin(&q->reaper, n);
 }
 
-void queue_loss_settle(struct missing *m, const struct queue_loss_task *v, size_t n, int64_t now_ms, int64_t behind_ms)
+int64_t queue_loss_step(struct queue_loss *q, struct moment now, int64_t behind_ms)
 {
-    assert(queue_loss_is_idle(m) && n > 0 && n <= QUEUE_LOSS_BATCH);
-    m->v = v;
-    m->n = n;
-    m->now_ms = now_ms;
-    m->behind_ms = behind_ms;
-    if (!retake(m))
-        settle_rest(m, NULL);
+    return reaper_step(&q->reaper, now, behind_ms, false);
 }
 
-int64_t queue_loss_step(struct missing *m, int64_t now_ms, int64_t behind_ms)
+void queue_loss_stop(struct queue_loss *q)
 {
-    m->now_ms = now_ms;
-    m->behind_ms = behind_ms;
-    return settle_retry_step(&m->ends, now_ms);
+    reaper_stop(&q->reaper);
 }
 
-void queue_loss_give_up(struct missing *m)
+bool queue_loss_is_idle(const struct queue_loss *q)
 {
-    m->given_up = true;
-    settle_retry_give_up(&m->ends);
-}
-
-bool queue_loss_is_idle(const struct missing *m)
-{
-    return !m->retaking && !m->v && settle_retry_is_idle(&m->ends);
+    return reaper_is_idle(&q->reaper);
 }

@@ -1,8 +1,11 @@
 #pragma once
-/* node/fleet/queue_loss.h - sees to tasks that a queue has forgotten and nobody runs, a batch at a time. What may simply run once more is claimed anew
- * in place (scheduler_retake), which costs half of returning and claiming it; the rest is returned, or lost if it must not run twice. */
+/* node/fleet/queue_loss.h - settles claims that the fleet's queue has forgotten and no worker runs, a batch at a time.
+ *
+ * A source of node/reaper/reaper.h which reconcile.h gives its batches. A task that may simply run once more is claimed
+ * anew in place (scheduler_retake), which costs half of returning and claiming it. The rest is returned, or lost if it
+ * must not run twice. */
+#include "node/reaper/reaper.h"
 #include "node/scheduler/scheduler.h"
-#include "node/updater/settle_retry.h"
 
 enum { QUEUE_LOSS_BATCH = 2000 };
 
@@ -12,34 +15,28 @@ struct queue_loss_task {
 };
 
 struct queue_loss_setup {
-    struct scheduler *scheduler;    /* NULL: all of it is settled */
-    struct settle_retry_setup ends; /* whom to tell of what is settled; `done` is after a batch */
-    uint64_t seed;
+    struct reaper_setup reaper;        /* without batch_settled: see batch_over */
+    struct scheduler *scheduler;       /* NULL: every claim is settled */
+    void (*batch_over)(void *context); /* a batch is settled, or was left */
+    void *batch_context;
 };
 
-struct missing {
+struct queue_loss {
+    struct reaper reaper;
     struct queue_loss_setup setup;
-    struct prng random;
-    struct ends ends;
-    const struct queue_loss_task *v; /* of the batch under way, like the next five */
-    size_t n;
-    struct fenced_id *names; /* that are asked for */
-    struct arena verdicts;
-    struct event *events;
-    struct settlement *settlements;
-    bool retaking, given_up;
-    int64_t now_ms, behind_ms;
+    const struct queue_loss_task *v; /* the batch, like the next two; reaper.found of them */
+    bool *taken;                     /* which were claimed anew */
+    struct fenced_id *ids;           /* that are to be claimed anew */
 };
 
-void queue_loss_init(struct missing *m, const struct queue_loss_setup *setup);
-struct outcome queue_loss_outcome(enum delivery delivery);
+void queue_loss_init(struct queue_loss *q, const struct queue_loss_setup *setup);
 
-/* What is kept of one; false: there is no room in the arena. */
-bool queue_loss_note(const struct missing *m, const struct task *t, struct arena *a,
+/* Copies what settling a task needs; false: there is no room in the arena. */
+bool queue_loss_note(const struct queue_loss *q, const struct task *t, struct arena *a,
                      struct queue_loss_task *ret) must_use;
 
-/* At most QUEUE_LOSS_BATCH, borrowed until done. Nothing is under way. */
-void queue_loss_settle(struct missing *m, const struct queue_loss_task *v, size_t n, int64_t now_ms, int64_t behind_ms);
-int64_t queue_loss_step(struct missing *m, int64_t now_ms, int64_t behind_ms); /* when to call again */
-void queue_loss_give_up(struct missing *m);                                    /* what waits is left to others */
-bool queue_loss_is_idle(const struct missing *m);
+/* At most QUEUE_LOSS_BATCH claims, borrowed until batch_over. Nothing is under way, and it was not stopped. */
+void queue_loss_settle(struct queue_loss *q, const struct queue_loss_task *v, size_t n);
+int64_t queue_loss_step(struct queue_loss *q, struct moment now, int64_t behind_ms); /* when to call again */
+void queue_loss_stop(struct queue_loss *q); /* a batch that is not being settled is left to other nodes */
+bool queue_loss_is_idle(const struct queue_loss *q);

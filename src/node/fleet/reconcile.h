@@ -1,38 +1,35 @@
 #pragma once
-/* node/fleet/reconcile.h - finds what a queue has forgotten: wiped, restored from an older copy, failed over (DESIGN §7).
+/* node/fleet/reconcile.h - finds tasks that the fleet's queue has forgotten: it was wiped, restored from an older
+ * copy, or failed over.
  *
- * Every node looks at the queue now and then, and notices by its epoch when it may have lost something. The leader, then and
- * every RECONCILE_MS, asks it about all tasks of handed claims that are old enough. What it does not know has ended, or is lost: a worker
- * publishes an outcome before it acknowledges the delivery, so once the updaters have applied all that was published up to a moment
- * after that answer, whatever is still RUNNING under its fence is nobody's. It is claimed anew or returned; lost, if it must not run twice. */
+ * Every node reads the queue's state every RECONCILE_LOOK_MS and notices by its epoch that it may have lost
+ * something. Then, and every RECONCILE_MS, the leader asks the queue about all tasks of handed-off claims that are
+ * old enough. A task that the queue does not know has ended or is lost. A worker publishes an outcome before it
+ * acknowledges the delivery. So once the updaters have applied every event published before that answer
+ * (event_barrier.h), a task that is still RUNNING under its fence is nobody's. queue_loss.h claims it anew, returns
+ * it, or settles it as lost if it must not run twice. */
 #include "node/fleet/queue_loss.h"
 #include "port/async_io.h"
 
 enum {
-    RECONCILE_MS = 10000,     /* between two rounds; claims that are younger are left alone */
-    RECONCILE_LOOK_MS = 500,  /* between two looks */
-    RECONCILE_RENEW_MS = 2000 /* after another epoch: for workers to renew what they run */
+    RECONCILE_MS = 10000,     /* between two rounds; younger claims are left alone */
+    RECONCILE_LOOK_MS = 500,  /* between two reads of the queue's state */
+    RECONCILE_RENEW_MS = 2000 /* after a change of epoch: time for workers to renew what they run */
 };
 
 struct reconcile_setup {
-    struct writer *writer;
-    struct async_io *async_io;
-    struct metrics *metrics;
-    struct scheduler *scheduler; /* which claims anew what may simply run once more; NULL: nobody does */
-    uint64_t seed;
-    bool (*is_leader)(void *context);
-    void (*answers)(void *context); /* the queue does, to a look */
-    void (*settled)(void *context, const struct event *e, const struct settlement *s);
-    void (*batch_settled)(void *context);
-    void (*unblocked)(void *context, uint64_t unblocked);
-    void *context;
+    struct reaper_setup reaper;       /* the writer, the queue and its events, and who is told of settled claims */
+    struct scheduler *scheduler;      /* claims anew tasks that may simply run once more; NULL: none are */
+    bool (*is_leader)(void *context); /* called with the reaper's context, like the next */
+    void (*answers)(void *context);   /* the queue has answered */
 };
 
 struct reconcile;
 
-struct reconcile *reconcile_new(const struct reconcile_setup *setup, int64_t now_ms);
-void reconcile_free(struct reconcile *r);                                       /* idle; NULL is fine */
-int64_t reconcile_step(struct reconcile *r, int64_t now_ms, int64_t behind_ms); /* as delivery_timeout_step */
-void reconcile_stop(struct reconcile *r);                                       /* ask no more */
+struct reconcile *reconcile_new(const struct reconcile_setup *setup, struct moment now);
+void reconcile_free(struct reconcile *r); /* idle; NULL is fine */
+/* When to call again; behind_ms: as updater_step's. */
+int64_t reconcile_step(struct reconcile *r, struct moment now, int64_t behind_ms);
+void reconcile_stop(struct reconcile *r); /* asks no more */
 bool reconcile_is_idle(const struct reconcile *r);
-bool reconcile_state(const struct reconcile *r, struct queue_state *ret); /* at the last look; false: it failed */
+bool reconcile_state(const struct reconcile *r, struct queue_state *ret); /* as last read; false: that failed */

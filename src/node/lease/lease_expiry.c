@@ -1,249 +1,229 @@
-/* One question is under way at a time: which are over; whether their users wanted them ended, which who keeps a lease is told; then they
- * are settled. A worker that goes on with its lease in between may find it gone, as if it had come later. */
+/* Before the verdicts, each lease is renewed until now (OP_LEASE_RENEW): that changes nothing, and its answer tells
+ * whether the lease is still there and whether its user asked to cancel the task, as it tells a worker that renews. A
+ * worker that renews its lease in between may find it gone, as if it had come later. */
 #include "node/lease/lease_expiry.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 
-enum { ARENA = 128 << 20, KEEP_ARENA = 4096, RETRY_MS = 500 };
+enum { LEASES_ARENA = 128 << 20, RENEWAL_ARENA = 4096 };
 
 #define RAN_OUT "lost: its lease ran out before its worker reported; it may have run"
 
 struct lease_expiry {
+    struct reaper reaper;
     struct lease_expiry_setup setup;
-    struct prng random;
-    struct op_leases_expired ask;
-    struct op_lease_renew *keeps; /* one a tenant */
-    size_t keep_count, keeps_left;
-    struct lease_renewal *kept; /* as in ask.ret */
-    struct ends ends;
-    struct event *events; /* in the answer's arena, like the next */
-    struct settlement *settlements;
-    const struct task **tasks; /* which they are of */
-    bool asking, arrived, keeping, judging, stopped;
-    bool given; /* one, since it was asked the last time */
-    int64_t now_ms, ask_at_ms;
+    struct op_leases_expired ask;       /* its arena holds the tasks of the batch, and the next */
+    struct lease_renewal *renewals;     /* one for each task */
+    const struct task **tasks;          /* of the settlements, in their order */
+    struct op_lease_renew *renewal_ops; /* one for each tenant */
+    size_t renewal_op_count, renewals_in_flight;
+    bool given; /* a lease was given since the last question */
 };
 
-static void settled(void *context, const struct event *e, const struct settlement *s)
+static struct lease_expiry *lease_expiry_of(struct reaper *r)
 {
-    struct lease_expiry *l = context;
-    l->setup.settled(l->setup.context, l->tasks[e - l->events], e, s);
+    return container_of(r, struct lease_expiry, reaper);
 }
 
-static void unblocked(void *context, uint64_t lanes)
-{
-    struct lease_expiry *l = context;
-    l->setup.unblocked(l->setup.context, lanes);
-}
+/* ---- finding leases that ran out ---- */
 
-static void forget(struct lease_expiry *l)
-{
-    arena_release(&l->ask.op.arena);
-    free(l->keeps);
-    l->keeps = NULL;
-    l->arrived = l->keeping = l->judging = false;
-}
-
-static void all_settled(void *context)
-{
-    struct lease_expiry *l = context;
-    l->setup.batch_settled(l->setup.context);
-    if (l->ask.ret.n == LEASE_EXPIRY_BATCH)
-        l->ask_at_ms = l->now_ms; /* there may be more */
-    forget(l);
-}
-
-struct lease_expiry *lease_expiry_new(const struct lease_expiry_setup *setup)
-{
-    struct lease_expiry *l = xnew(*l);
-    l->setup = *setup;
-    prng_init(&l->random, setup->seed);
-    l->ends.setup = (struct settle_retry_setup){ .writer = setup->writer,
-                                                 .metrics = setup->metrics,
-                                                 .settled = settled,
-                                                 .unblocked = unblocked,
-                                                 .done = all_settled,
-                                                 .context = l };
-    return l;
-}
-
-bool lease_expiry_is_idle(const struct lease_expiry *l)
-{
-    return !l->asking && !l->keeping && settle_retry_is_idle(&l->ends);
-}
-
-void lease_expiry_free(struct lease_expiry *l)
-{
-    assert(!l || lease_expiry_is_idle(l));
-    if (l && (l->arrived || l->judging))
-        forget(l);
-    free(l);
-}
-
-/* ---- which ---- */
-
-static void asked(struct op *op)
+/* A node that is alone on its store and has no lease sleeps until it gives one. */
+static void lease_expiry_on_answer(struct op *op)
 {
     struct lease_expiry *l = op->context;
-    l->asking = false;
-    l->arrived = op->rc == ERR_OK && l->ask.ret.n > 0;
-    bool none = op->rc == ERR_OK && l->ask.ret.n == 0 && l->ask.ret_next_ms == INT64_MAX;
+    struct reaper *r = &l->reaper;
+    size_t n = op->rc ? 0 : l->ask.ret.n;
+    bool none = op->rc == ERR_OK && n == 0 && l->ask.ret_next_ms == INT64_MAX;
     if (op->rc)
-        log_warn("leases_over_failed", kv_err(&op->error));
+        log_warn("leases_expired_failed", kv_err(&op->error));
     else
-        l->ask_at_ms = min_of(l->ask_at_ms, max_of(l->ask.ret_next_ms, l->now_ms + 1));
+        r->ask_at_ms = min_of(r->ask_at_ms, moment_steady_at(r->now, max_of(l->ask.ret_next_ms, r->now.wall_ms + 1)));
     if (none && !l->setup.shared && !l->given)
-        l->ask_at_ms = INT64_MAX; /* until one is given here: an idle node sleeps */
-    if (!l->arrived)
-        arena_release(&op->arena);
+        r->ask_at_ms = INT64_MAX;
+    reaper_found(r, n);
 }
 
-static void ask(struct lease_expiry *l)
+static void lease_expiry_ask(struct reaper *r)
 {
-    l->asking = true;
+    struct lease_expiry *l = lease_expiry_of(r);
     l->given = false;
-    l->ask_at_ms = l->now_ms + LEASE_EXPIRY_ASK_MS;
-    l->ask = (struct op_leases_expired){ .op = { .kind = OP_LEASES_EXPIRED, .done = asked, .context = l },
-                                         .now_ms = l->now_ms,
-                                         .max = LEASE_EXPIRY_BATCH };
-    arena_init(&l->ask.op.arena, ARENA);
-    writer_submit(l->setup.writer, &l->ask.op);
+    r->ask_at_ms = r->now.steady_ms + LEASE_EXPIRY_ASK_MS;
+    l->ask =
+        (struct op_leases_expired){ .op = { .kind = OP_LEASES_EXPIRED, .done = lease_expiry_on_answer, .context = l },
+                                    .now_ms = r->now.wall_ms,
+                                    .max = LEASE_EXPIRY_BATCH };
+    arena_init(&l->ask.op.arena, LEASES_ARENA);
+    writer_submit(r->setup.writer, &l->ask.op);
 }
 
-/* ---- whether they were to end ---- */
+/* ---- whether their users asked to cancel them ---- */
 
-static void kept(struct op *op)
+static void lease_expiry_on_renewed(struct op *op)
 {
     struct lease_expiry *l = op->context;
     arena_release(&op->arena);
     if (op->rc)
-        log_warn("keep_failed", kv_err(&op->error));
-    if (--l->keeps_left)
-        return;
-    l->keeping = false;
-    l->judging = true;
+        log_warn("lease_check_failed", kv_err(&op->error));
+    if (--l->renewals_in_flight == 0)
+        reaper_prepared(&l->reaper);
 }
 
-static int by_tenant(const void *x, const void *y)
+static int lease_expiry_by_tenant(const void *x, const void *y)
 {
     int32_t a = ((const struct task *)x)->tenant, b = ((const struct task *)y)->tenant;
     return (a > b) - (a < b);
 }
 
-/* They stay over: until now. */
-static void look_whether_ended(struct lease_expiry *l)
+/* One operation for each tenant. */
+static void lease_expiry_make_renewals(struct lease_expiry *l)
 {
     const struct tasks *t = &l->ask.ret;
-    l->arrived = false;
-    l->kept = arena_array(&l->ask.op.arena, struct lease_renewal, t->n);
-    l->events = arena_array(&l->ask.op.arena, struct event, t->n);
-    l->settlements = arena_array(&l->ask.op.arena, struct settlement, t->n);
-    l->tasks = arena_array(&l->ask.op.arena, const struct task *, t->n);
-    l->keeps = xcalloc(t->n, sizeof *l->keeps);
-    if (!l->kept || !l->events || !l->settlements || !l->tasks) {
-        forget(l);
-        return;
-    }
-    qsort(t->v, t->n, sizeof *t->v, by_tenant);
-    l->keep_count = 0;
+    int64_t now_ms = l->reaper.now.wall_ms;
+    qsort(t->v, t->n, sizeof *t->v, lease_expiry_by_tenant);
+    l->renewal_ops = xcalloc(t->n, sizeof *l->renewal_ops);
+    l->renewal_op_count = 0;
     for (size_t i = 0; i < t->n; i++) {
-        l->kept[i] = (struct lease_renewal){ .id = t->v[i].id, .fence = t->v[i].fence, .until_ms = l->now_ms };
+        l->renewals[i] = (struct lease_renewal){ .id = t->v[i].id, .fence = t->v[i].fence, .until_ms = now_ms };
         if (i == 0 || t->v[i].tenant != t->v[i - 1].tenant)
-            l->keeps[l->keep_count++] =
-                (struct op_lease_renew){ .op = { .kind = OP_LEASE_RENEW, .done = kept, .context = l },
-                                         .tenant = t->v[i].tenant,
-                                         .v = &l->kept[i],
-                                         .now_ms = l->now_ms };
-        l->keeps[l->keep_count - 1].n++;
-    }
-    l->keeping = true;
-    l->keeps_left = l->keep_count;
-    for (size_t i = 0, n = l->keep_count; i < n; i++) {
-        arena_init(&l->keeps[i].op.arena, KEEP_ARENA);
-        writer_submit(l->setup.writer, &l->keeps[i].op);
+            l->renewal_ops[l->renewal_op_count++] = (struct op_lease_renew){
+                .op = { .kind = OP_LEASE_RENEW, .done = lease_expiry_on_renewed, .context = l },
+                .tenant = t->v[i].tenant,
+                .v = &l->renewals[i],
+                .now_ms = now_ms
+            };
+        l->renewal_ops[l->renewal_op_count - 1].n++;
     }
 }
 
-/* ---- what becomes of them ---- */
-
-static struct settlement cancelled(const struct lease_expiry *l, const struct task *t, struct arena *a,
-                                   struct event *ret)
+static bool lease_expiry_prepare(struct reaper *r)
 {
-    struct outcome o = { .kind = OUTCOME_CANCELLED,
-                         .retry_after_ms = -1,
-                         .started_us = uuid_time_ms(t->claim) * 1000,
-                         .completed_us = l->now_ms * 1000,
-                         .error = S("cancelled: its worker was asked to end it, and let its lease run out") };
-    *ret = (struct event){ .task = settle_facts_of(t, &o, a), .outcome = o };
-    return (struct settlement){
-        .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = settle(&ret->task, &o, l->now_ms, NULL, a)
-    };
+    struct lease_expiry *l = lease_expiry_of(r);
+    l->renewals = arena_array(&l->ask.op.arena, struct lease_renewal, r->found);
+    l->tasks = arena_array(&l->ask.op.arena, const struct task *, r->found);
+    if (!l->renewals || !l->tasks) /* judge finds no renewal, and the next question finds the leases again */
+        return false;
+    lease_expiry_make_renewals(l);
+    struct op_lease_renew *ops = l->renewal_ops;
+    size_t n = l->renewals_in_flight = l->renewal_op_count;
+    for (size_t i = 0; i < n; i++) {
+        arena_init(&ops[i].op.arena, RENEWAL_ARENA);
+        writer_submit(r->setup.writer, &ops[i].op);
+    }
+    return true;
 }
 
-/* A worker that took it and was never heard of again: nobody knows what else it did. Three times in a row, the task is to blame. */
-static struct settlement lost(struct lease_expiry *l, const struct task *t, struct arena *a, struct event *ret)
+/* ---- verdicts ---- */
+
+static struct settlement lease_expiry_settle(struct reaper *r, const struct task *t, struct outcome o)
 {
-    struct outcome o = { .kind = OUTCOME_LOST,
-                         .retry_after_ms = -1,
-                         .alone = true,
-                         .started_us = uuid_time_ms(t->claim) * 1000,
-                         .completed_us = l->now_ms * 1000 };
-    *ret = (struct event){ .task = settle_facts_of(t, &o, a), .outcome = o };
-    struct verdict v = settle(&ret->task, &o, l->now_ms, &l->random, a);
-    if (v.next == TASK_SCHEDULED)
-        v.last_error = v.execution.error = S(RAN_OUT);
-    return (struct settlement){ .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = v };
+    struct event *e = reaper_next_event(r);
+    o.retry_after_ms = -1;
+    o.started_us = uuid_time_ms(t->claim) * 1000;
+    o.completed_us = r->now.wall_ms * 1000;
+    *e = (struct event){ .task = settle_facts_of(t, &o, &r->arena), .outcome = o };
+    return (struct settlement){ .id = t->id,
+                                .fence = t->fence,
+                                .parent = t->parent,
+                                .verdict = settle(&e->task, &o, reaper_verdict_ms(r), &r->random, &r->arena) };
 }
 
-static void judge(struct lease_expiry *l)
+static struct settlement lease_expiry_cancelled(struct reaper *r, const struct task *t)
 {
+    return lease_expiry_settle(
+        r, t,
+        (struct outcome){ .kind = OUTCOME_CANCELLED,
+                          .error = S("cancelled: its worker was asked to end it, and let its lease run out") });
+}
+
+/* The worker took the task and was never heard of again: nobody knows what else it did. After three times in a row, the
+ * task is to blame. */
+static struct settlement lease_expiry_lost(struct reaper *r, const struct task *t)
+{
+    struct settlement s = lease_expiry_settle(r, t, (struct outcome){ .kind = OUTCOME_LOST, .alone = true });
+    if (s.verdict.next == TASK_SCHEDULED)
+        s.verdict.last_error = s.verdict.execution.error = S(RAN_OUT);
+    return s;
+}
+
+/* A lease that could not be renewed was settled meanwhile, or the answer was lost: then the next question finds it. */
+static void lease_expiry_judge(struct reaper *r)
+{
+    struct lease_expiry *l = lease_expiry_of(r);
     const struct tasks *t = &l->ask.ret;
-    size_t n = 0;
-    l->judging = false;
-    for (size_t i = 0; i < t->n; i++) {
-        if (!l->kept[i].ret_kept) /* it has been settled meanwhile, or nobody knows: then the next question finds it */
+    for (size_t i = 0; l->renewal_ops && i < t->n; i++) {
+        if (!l->renewals[i].ret_kept)
             continue;
-        l->settlements[n] = l->kept[i].ret_ended ? cancelled(l, &t->v[i], &l->ask.op.arena, &l->events[n])
-                                                 : lost(l, &t->v[i], &l->ask.op.arena, &l->events[n]);
-        l->tasks[n++] = &t->v[i];
+        l->tasks[r->n] = &t->v[i];
+        reaper_add(r, l->renewals[i].ret_ended ? lease_expiry_cancelled(r, &t->v[i]) : lease_expiry_lost(r, &t->v[i]));
     }
-    if (n == 0) {
-        forget(l);
-        return;
-    }
-    log_info("leases_over", kv_i64("tasks", (int64_t)n));
-    settle_retry_submit(&l->ends, l->events, l->settlements, n, l->now_ms);
+    if (r->n)
+        log_info("leases_expired", kv_i64("tasks", (int64_t)r->n));
 }
 
-int64_t lease_expiry_step(struct lease_expiry *l, int64_t now_ms, bool leads)
+static void lease_expiry_on_settled(struct reaper *r, size_t i)
 {
-    if (now_ms < l->now_ms)
-        l->ask_at_ms = now_ms;
-    l->now_ms = now_ms;
-    int64_t wake = settle_retry_step(&l->ends, now_ms);
-    if (l->arrived)
-        look_whether_ended(l);
-    if (l->judging)
-        judge(l);
-    bool idle = !l->asking && !l->keeping && settle_retry_is_idle(&l->ends);
-    if (!leads || l->stopped || !idle)
-        return wake;
-    if (l->ask_at_ms <= now_ms)
-        ask(l);
-    return min_of(wake, l->ask_at_ms);
+    struct lease_expiry *l = lease_expiry_of(r);
+    r->setup.settled(r->setup.context, &r->events[i], &r->settlements[i]);
+    if (!r->settlements[i].stale)
+        l->setup.over(l->setup.leasing, l->tasks[i]);
+    if (l->ask.ret.n == LEASE_EXPIRY_BATCH)
+        r->ask_at_ms = r->now.steady_ms; /* there may be more */
+}
+
+static void lease_expiry_on_batch_over(struct reaper *r)
+{
+    struct lease_expiry *l = lease_expiry_of(r);
+    arena_release(&l->ask.op.arena);
+    free(l->renewal_ops);
+    l->renewal_ops = NULL;
+}
+
+static const struct reaper_source lease_expiry_source = {
+    .name = "lease_expiry",
+    .ask = lease_expiry_ask,
+    .prepare = lease_expiry_prepare,
+    .judge = lease_expiry_judge,
+    .settled = lease_expiry_on_settled,
+    .batch_over = lease_expiry_on_batch_over,
+};
+
+/* ---- public functions ---- */
+
+struct lease_expiry *lease_expiry_new(const struct lease_expiry_setup *setup)
+{
+    struct lease_expiry *l = xnew(*l);
+    l->setup = *setup;
+    reaper_init(&l->reaper, &lease_expiry_source, &setup->reaper);
+    return l;
+}
+
+void lease_expiry_free(struct lease_expiry *l)
+{
+    if (!l)
+        return;
+    reaper_release(&l->reaper);
+    free(l);
+}
+
+int64_t lease_expiry_step(struct lease_expiry *l, struct moment now, bool leads)
+{
+    return reaper_step(&l->reaper, now, 0, leads);
 }
 
 void lease_expiry_given(struct lease_expiry *l)
 {
     l->given = true;
-    l->ask_at_ms = min_of(l->ask_at_ms, l->now_ms + LEASE_EXPIRY_ASK_MS);
+    l->reaper.ask_at_ms = min_of(l->reaper.ask_at_ms, l->reaper.now.steady_ms + LEASE_EXPIRY_ASK_MS);
 }
 
 void lease_expiry_stop(struct lease_expiry *l)
 {
-    l->stopped = true;
-    settle_retry_give_up(&l->ends);
+    reaper_stop(&l->reaper);
+}
+
+bool lease_expiry_is_idle(const struct lease_expiry *l)
+{
+    return reaper_is_idle(&l->reaper);
 }

@@ -1,25 +1,24 @@
 #pragma once
-/* node/lease/lease_expiry.h - finds leases that are over and settles their tasks: lost, or cancelled if their users wanted them ended. */
-#include "node/updater/settle_retry.h"
+/* node/lease/lease_expiry.h - settles tasks whose lease ran out: lost, or cancelled if their user asked for that.
+ *
+ * A source of node/reaper/reaper.h. The leader asks the store every LEASE_EXPIRY_ASK_MS, and when the next lease
+ * ends. */
+#include "node/reaper/reaper.h"
 
 enum { LEASE_EXPIRY_ASK_MS = 1000, LEASE_EXPIRY_BATCH = 500 };
 
 struct lease_expiry_setup {
-    struct writer *writer;
-    struct metrics *metrics;
-    uint64_t seed;
-    bool shared; /* other nodes give leases too: it is asked for ever */
-    void (*settled)(void *context, const struct task *t, const struct event *e, const struct settlement *s);
-    void (*unblocked)(void *context, uint64_t lanes);
-    void (*batch_settled)(void *context);
-    void *context;
+    struct reaper_setup reaper;
+    bool shared; /* other nodes give leases too: the store is asked even if this node has given none */
+    void (*over)(void *leasing, const struct task *t); /* a lease is over, and its task settled */
+    void *leasing;
 };
 
 struct lease_expiry;
 
 struct lease_expiry *lease_expiry_new(const struct lease_expiry_setup *setup);
-void lease_expiry_free(struct lease_expiry *l);                                /* idle; NULL is fine */
-int64_t lease_expiry_step(struct lease_expiry *l, int64_t now_ms, bool leads); /* when to call again */
-void lease_expiry_given(struct lease_expiry *l); /* a lease was given: there is one to look after */
+void lease_expiry_free(struct lease_expiry *l);                                   /* idle; NULL is fine */
+int64_t lease_expiry_step(struct lease_expiry *l, struct moment now, bool leads); /* when to call again */
+void lease_expiry_given(struct lease_expiry *l); /* a lease was given, or may have been: it will end */
 void lease_expiry_stop(struct lease_expiry *l);
 bool lease_expiry_is_idle(const struct lease_expiry *l);

@@ -1,5 +1,5 @@
-/* A queue is known here while somebody waits for it or a claim of it is under way. Whoever is first in its line is asked for; up to
- * IN_FLIGHT at once, so that many who ask do not wait for each other's commits. */
+/* A queue is known here while an ask waits for it or a claim of it is in flight. Up to IN_FLIGHT asks are served at
+ * once, so that they do not wait for each other's commits. */
 #include "node/lease/leasing.h"
 
 #include <assert.h>
@@ -8,11 +8,12 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "node/lease/lease_expiry.h"
+#include "node/pending_op.h"
 
 enum {
     IN_FLIGHT = 4,
     POLL_MS = 1000,
-    HELD_MS = 20,   /* between two looks at a limit that is shared with other nodes */
+    HELD_MS = 20,   /* between two checks of a limit that is shared with other nodes */
     RETRY_MS = 200, /* after a failure */
     ANSWER_ARENA = 64 << 20,
     ANSWER_BYTES = 16 << 20, /* payloads of one answer */
@@ -22,11 +23,12 @@ enum {
 };
 
 struct lease_queue {
-    struct lane_entry *lane; /* one of its */
+    struct lane_entry *lane; /* of the queue, of any class */
     struct list asks;        /* by their turns */
     size_t in_flight;
-    int64_t next_ms;  /* when a claim may find something */
-    int64_t heard_ms; /* told of while one is under way */
+    int64_t due_ms;     /* wall: when a claim may find something */
+    int64_t heard_ms;   /* wall: the earliest due time that was told while a claim was in flight */
+    int64_t poll_at_ms; /* steady: when to claim although nothing was told */
     size_t key_size;
     char key[];
 };
@@ -38,32 +40,17 @@ struct leasing {
     struct map queues;
     size_t in_flight;
     uint64_t turns;
-    struct lease_expiry *ends;
-    struct op_leases_expired count; /* what was given before this node began, where nobody else counts it */
-    bool counting, counted;
-    int64_t count_at_ms;
-    int64_t now_ms;
+    struct lease_expiry *expiry;
+    struct op_leases_expired count; /* leases that were given before this node started, if only this node counts them */
+    struct pending_op counting;
+    bool counted;
+    struct moment now;
     bool stopped;
 };
 
-static void settled(void *context, const struct task *t, const struct event *e, const struct settlement *s)
+static void leasing_on_expired(void *leasing, const struct task *t)
 {
-    struct leasing *l = context;
-    l->setup.settled(l->setup.context, e, s);
-    if (!s->stale)
-        leasing_over(l, t->tenant, t->queue);
-}
-
-static void unblocked(void *context, uint64_t lanes)
-{
-    struct leasing *l = context;
-    l->setup.unblocked(l->setup.context, lanes);
-}
-
-static void batch_settled(void *context)
-{
-    struct leasing *l = context;
-    l->setup.batch_settled(l->setup.context);
+    leasing_on_settled(leasing, t->tenant, t->queue);
 }
 
 struct leasing *leasing_new(const struct leasing_setup *setup)
@@ -72,16 +59,13 @@ struct leasing *leasing_new(const struct leasing_setup *setup)
     l->setup = *setup;
     l->counted = setup->shared;
     map_init(&l->queues, HASH_STABLE);
-    uuid_gen_init(&l->ids, setup->seed);
-    prng_init(&l->random, setup->seed + 2);
-    l->ends = lease_expiry_new(&(struct lease_expiry_setup){ .writer = setup->writer,
-                                                             .metrics = setup->metrics,
-                                                             .seed = setup->seed + 1,
-                                                             .shared = setup->shared,
-                                                             .settled = settled,
-                                                             .unblocked = unblocked,
-                                                             .batch_settled = batch_settled,
-                                                             .context = l });
+    uuid_gen_init(&l->ids, setup->reaper.seed);
+    prng_init(&l->random, setup->reaper.seed + 2);
+    struct lease_expiry_setup expiry = {
+        .reaper = setup->reaper, .shared = setup->shared, .over = leasing_on_expired, .leasing = l
+    };
+    expiry.reaper.seed++;
+    l->expiry = lease_expiry_new(&expiry);
     return l;
 }
 
@@ -91,18 +75,18 @@ void leasing_free(struct leasing *l)
         return;
     assert(l->queues.n == 0 && l->in_flight == 0);
     map_release(&l->queues);
-    lease_expiry_free(l->ends);
+    lease_expiry_free(l->expiry);
     free(l);
 }
 
 bool leasing_is_idle(const struct leasing *l)
 {
-    return l->in_flight == 0 && l->queues.n == 0 && !l->counting && lease_expiry_is_idle(l->ends);
+    return l->in_flight == 0 && l->queues.n == 0 && !l->counting.in_flight && lease_expiry_is_idle(l->expiry);
 }
 
 /* ---- queues ---- */
 
-static struct str key_of(int32_t tenant, struct str queue, char out[KEY_MAX])
+static struct str leasing_queue_key(int32_t tenant, struct str queue, char out[KEY_MAX])
 {
     assert(queue.n <= KEY_MAX - sizeof tenant);
     memcpy(out, &tenant, sizeof tenant);
@@ -111,17 +95,18 @@ static struct str key_of(int32_t tenant, struct str queue, char out[KEY_MAX])
     return (struct str){ out, sizeof tenant + queue.n };
 }
 
-static struct lease_queue *know_queue(struct leasing *l, int32_t tenant, struct str queue)
+static struct lease_queue *leasing_add_queue(struct leasing *l, int32_t tenant, struct str queue)
 {
     char bytes[KEY_MAX];
-    struct str key = key_of(tenant, queue, bytes);
+    struct str key = leasing_queue_key(tenant, queue, bytes);
     struct lease_queue *q = map_get(&l->queues, key);
     if (q)
         return q;
     q = xcalloc(1, sizeof *q + key.n);
     memcpy(q->key, key.p, key.n);
     q->key_size = key.n;
-    q->next_ms = l->now_ms;
+    q->due_ms = l->now.wall_ms;
+    q->poll_at_ms = INT64_MAX;
     q->heard_ms = INT64_MAX;
     q->lane = lanes_know(l->setup.lanes, (struct lane){ tenant, queue, CLASS_NORMAL });
     list_init(&q->asks);
@@ -129,7 +114,7 @@ static struct lease_queue *know_queue(struct leasing *l, int32_t tenant, struct 
     return q;
 }
 
-static void forget_queue(struct leasing *l, struct lease_queue *q)
+static void leasing_drop_queue(struct leasing *l, struct lease_queue *q)
 {
     if (q->in_flight || !list_empty(&q->asks))
         return;
@@ -137,9 +122,9 @@ static void forget_queue(struct leasing *l, struct lease_queue *q)
     free(q);
 }
 
-static void look_at(struct lease_queue *q, int64_t due_ms)
+static void leasing_queue_due(struct lease_queue *q, int64_t due_ms)
 {
-    q->next_ms = min_of(q->next_ms, due_ms);
+    q->due_ms = min_of(q->due_ms, due_ms);
     q->heard_ms = min_of(q->heard_ms, due_ms);
 }
 
@@ -147,74 +132,73 @@ void leasing_due(struct leasing *l, int32_t tenant, struct str queue, int64_t du
 {
     char bytes[KEY_MAX];
     struct lease_queue *q =
-        queue.n <= KEY_MAX - sizeof tenant ? map_get(&l->queues, key_of(tenant, queue, bytes)) : NULL;
+        queue.n <= KEY_MAX - sizeof tenant ? map_get(&l->queues, leasing_queue_key(tenant, queue, bytes)) : NULL;
     if (q)
-        look_at(q, due_ms);
+        leasing_queue_due(q, due_ms);
 }
 
-void leasing_look(struct leasing *l, int64_t due_ms)
+void leasing_all_due(struct leasing *l, int64_t due_ms)
 {
     map_each (&l->queues, slot)
-        look_at(slot->value, due_ms);
+        leasing_queue_due(slot->value, due_ms);
 }
 
-void leasing_over(struct leasing *l, int32_t tenant, struct str queue)
+void leasing_on_settled(struct leasing *l, int32_t tenant, struct str queue)
 {
     if (!l->setup.shared)
         lanes_lease_over(l->setup.lanes, tenant, queue);
-    leasing_look(l, l->now_ms); /* also one of another queue: its tenant may run more now */
+    leasing_all_due(l, l->now.wall_ms); /* also of other queues: their tenant may run more now */
 }
 
-/* ---- what was given before ---- */
+/* ---- leases from before this node started ---- */
 
-static void counted(struct op *op)
+static void leasing_on_counted(struct op *op)
 {
     struct leasing *l = op->context;
-    l->counting = false;
     l->counted = op->rc == ERR_OK;
-    l->count_at_ms = l->now_ms + RETRY_MS;
     if (op->rc)
         log_warn("leases_count_failed", kv_err(&op->error));
     for (size_t i = 0; l->counted && i < l->count.ret.n; i++)
         lanes_lease_found(l->setup.lanes, l->count.ret.v[i].tenant, l->count.ret.v[i].queue);
-    arena_release(&op->arena);
-    leasing_look(l, l->now_ms);
+    pending_op_end(&l->counting, op);
+    pending_op_wait(&l->counting, l->now, RETRY_MS);
+    leasing_all_due(l, l->now.wall_ms);
 }
 
-/* All that are there, as if they were over. Beyond COUNT_MAX nobody counts: a limit may be passed then by what is leased still. */
-static void count(struct leasing *l)
+/* Reads all leases, as if they had run out. Beyond COUNT_MAX they are not counted, and a limit may be exceeded until
+ * they end. */
+static void leasing_count(struct leasing *l)
 {
-    l->counting = true;
-    l->count = (struct op_leases_expired){ .op = { .kind = OP_LEASES_EXPIRED, .done = counted, .context = l },
-                                           .now_ms = INT64_MAX,
-                                           .max = COUNT_MAX };
-    arena_init(&l->count.op.arena, COUNT_ARENA);
-    writer_submit(l->setup.writer, &l->count.op);
+    l->count =
+        (struct op_leases_expired){ .op = { .kind = OP_LEASES_EXPIRED, .done = leasing_on_counted, .context = l },
+                                    .now_ms = INT64_MAX,
+                                    .max = COUNT_MAX };
+    pending_op_send(&l->counting, l->setup.reaper.writer, &l->count.op, COUNT_ARENA);
 }
 
 /* ---- answers ---- */
 
-static void answer(struct lease_ask *a)
+static void leasing_answer(struct lease_ask *a)
 {
     a->done(a);
 }
 
-static void answer_nothing(struct lease_ask *a)
+static void leasing_answer_nothing(struct lease_ask *a)
 {
     list_remove(&a->link);
     a->claim.op.rc = ERR_OK;
     a->claim.ret.n = 0;
-    answer(a);
+    leasing_answer(a);
 }
 
-/* Nobody is told twice: what a claim gave whose answer was lost lies there until its lease is over. */
-static bool may_wait(const struct leasing *l, const struct lease_ask *a)
+/* An ask is answered once. If a claim's answer was lost, its tasks stay leased until the lease ends. */
+static bool leasing_may_wait(const struct leasing *l, const struct lease_ask *a)
 {
-    return (a->until_ms > l->now_ms || !a->tried) && !l->stopped;
+    return (a->until_ms > l->now.steady_ms || !a->tried) && !l->stopped;
 }
 
-/* Before all who came later: it may not be the first whose claim has found nothing. */
-static void back_into_line(struct lease_queue *q, struct lease_ask *a)
+/* Before every ask that came later: it may not have been the first in the line. */
+static void leasing_put_back(struct lease_queue *q, struct lease_ask *a)
 {
     struct list *place = q->asks.next;
     while (place != &q->asks && container_of(place, struct lease_ask, link)->turn < a->turn)
@@ -222,7 +206,7 @@ static void back_into_line(struct lease_queue *q, struct lease_ask *a)
     list_insert_before(place, &a->link);
 }
 
-static void claimed(struct op *op)
+static void leasing_on_claimed(struct op *op)
 {
     struct lease_ask *a = container_of(op, struct lease_ask, claim.op);
     struct leasing *l = a->leasing;
@@ -230,31 +214,33 @@ static void claimed(struct op *op)
     size_t given = op->rc ? 0 : a->claim.ret.n;
     l->in_flight--;
     q->in_flight--;
-    lanes_lease_end(l->setup.lanes, q->lane, a->reserved, given, l->now_ms, !l->setup.shared);
+    lanes_lease_end(l->setup.lanes, q->lane, a->reserved, given, l->now.wall_ms, !l->setup.shared);
     if (!op->rc)
-        l->setup.answered(l->setup.context, &a->claim);
-    if (given || op->rc) /* or nobody knows */
-        lease_expiry_given(l->ends);
-    bool dead = op->rc == ERR_CONFLICT; /* marked so: it joins again under another id */
+        l->setup.answered(l->setup.reaper.context, &a->claim);
+    if (given || op->rc) /* or the answer was lost */
+        lease_expiry_given(l->expiry);
+    bool dead = op->rc == ERR_CONFLICT; /* the node was marked dead: it joins again under another id */
     if (op->rc && !dead)
         log_warn("lease_failed", kv_err(&op->error));
-    int64_t left_ms = op->rc ? l->now_ms + RETRY_MS : min_of(a->claim.ret_next_due_ms, a->claim.ret_next_suspect_ms);
-    q->next_ms = min_of(min_of(left_ms, q->heard_ms), l->now_ms + POLL_MS);
-    if (given || (op->rc && !dead) || !may_wait(l, a)) {
+    int64_t left_ms = op->rc ? INT64_MAX : min_of(a->claim.ret_next_due_ms, a->claim.ret_next_suspect_ms);
+    q->due_ms = min_of(left_ms, q->heard_ms);
+    q->poll_at_ms = l->now.steady_ms + (op->rc ? RETRY_MS : POLL_MS);
+    if (given || (op->rc && !dead) || !leasing_may_wait(l, a)) {
         if (dead)
             (void)error_set(&op->error, op->rc = ERR_UNAVAILABLE, "this node is just joining again");
-        answer(a);
+        leasing_answer(a);
     } else {
         arena_release(&op->arena);
-        back_into_line(q, a);
+        leasing_put_back(q, a);
     }
-    forget_queue(l, q);
+    leasing_drop_queue(l, q);
 }
 
-/* ---- asking ---- */
+/* ---- claims ---- */
 
-/* Most who ask want a few, and the first lane that has as many is the last one looked at: so each is first as often as its share says. */
-static void order_lanes(struct leasing *l, struct lease_ask *a, size_t room)
+/* Most asks want a few tasks, and a claim stops at the first lane that has enough. So each class is first as often as
+ * its share says. */
+static void leasing_order_lanes(struct leasing *l, struct lease_ask *a, size_t room)
 {
     enum priority_class first = fair_draw(&l->random);
     size_t n = 0;
@@ -264,22 +250,22 @@ static void order_lanes(struct leasing *l, struct lease_ask *a, size_t room)
             a->lanes[n++] = (struct lane_quota){ { a->tenant, a->queue, (enum priority_class)c }, room };
 }
 
-static void submit(struct leasing *l, struct lease_queue *q, struct lease_ask *a, size_t room)
+static void leasing_claim(struct leasing *l, struct lease_queue *q, struct lease_ask *a, size_t room)
 {
     list_remove(&a->link);
     a->of = q;
     a->tried = true;
     a->reserved = room;
-    a->terms = (struct lease_terms){ .until_ms = l->now_ms + a->lease_ms, .worker = a->worker };
-    order_lanes(l, a, room);
-    a->claim = (struct op_claim){ .op = { .kind = OP_CLAIM, .done = claimed },
-                                  .claim = uuid_next(&l->ids, l->now_ms),
+    a->terms = (struct lease_terms){ .until_ms = l->now.wall_ms + a->lease_ms, .worker = a->worker };
+    leasing_order_lanes(l, a, room);
+    a->claim = (struct op_claim){ .op = { .kind = OP_CLAIM, .done = leasing_on_claimed },
+                                  .claim = uuid_next(&l->ids, l->now.wall_ms),
                                   .node = *l->setup.node,
                                   .lease = &a->terms,
                                   .lanes = a->lanes,
                                   .lane_count = LEASE_CLASSES,
-                                  .now_ms = l->now_ms,
-                                  .until_ms = l->now_ms,
+                                  .now_ms = l->now.wall_ms,
+                                  .until_ms = l->now.wall_ms,
                                   .max = room,
                                   .max_bytes = ANSWER_BYTES,
                                   .max_suspects = room };
@@ -288,42 +274,49 @@ static void submit(struct leasing *l, struct lease_queue *q, struct lease_ask *a
     q->in_flight++;
     q->heard_ms = INT64_MAX;
     l->in_flight++;
-    writer_submit(l->setup.writer, &a->claim.op);
+    writer_submit(l->setup.reaper.writer, &a->claim.op);
 }
 
-static void serve(struct leasing *l, struct lease_queue *q)
+static int64_t leasing_next_claim_ms(const struct leasing *l, const struct lease_queue *q)
 {
-    while (l->counted && !list_empty(&q->asks) && q->in_flight < IN_FLIGHT && q->next_ms <= l->now_ms) {
+    return min_of(q->due_ms, moment_wall_at(l->now, q->poll_at_ms));
+}
+
+static void leasing_serve_queue(struct leasing *l, struct lease_queue *q)
+{
+    while (l->counted && !list_empty(&q->asks) && q->in_flight < IN_FLIGHT &&
+           leasing_next_claim_ms(l, q) <= l->now.wall_ms) {
         struct lease_ask *a = container_of(q->asks.next, struct lease_ask, link);
         struct lane_hold hold;
-        int64_t room = lanes_lease_room(l->setup.lanes, q->lane, l->now_ms, &hold);
+        int64_t room = lanes_lease_room(l->setup.lanes, q->lane, l->now, &hold);
         if (room <= 0) {
             bool soon = hold.gate == LANE_RATE || hold.gate == LANE_CONCURRENCY || hold.gate == LANE_TENANT_LIMIT;
-            q->next_ms = min_of(max_of(hold.until_ms, l->now_ms + 1), l->now_ms + (soon ? HELD_MS : POLL_MS));
+            q->due_ms = max_of(hold.until_ms, l->now.wall_ms + 1);
+            q->poll_at_ms = l->now.steady_ms + (soon ? HELD_MS : POLL_MS);
             list_each (&q->asks, link)
                 container_of(link, struct lease_ask, link)->tried = true;
             return;
         }
-        submit(l, q, a, (size_t)min_of(room, (int64_t)a->max));
+        leasing_claim(l, q, a, (size_t)min_of(room, (int64_t)a->max));
     }
 }
 
-static int64_t serve_all(struct leasing *l)
+static int64_t leasing_serve_all(struct leasing *l)
 {
     int64_t wake = INT64_MAX;
     map_each (&l->queues, slot) {
         struct lease_queue *q = slot->value;
-        serve(l, q);
+        leasing_serve_queue(l, q);
         if (l->counted && !list_empty(&q->asks) && q->in_flight < IN_FLIGHT)
-            wake = min_of(wake, q->next_ms);
+            wake = min_of(wake, leasing_next_claim_ms(l, q));
         list_each (&q->asks, link)
-            wake = min_of(wake, container_of(link, struct lease_ask, link)->until_ms);
+            wake = min_of(wake, moment_wall_at(l->now, container_of(link, struct lease_ask, link)->until_ms));
     }
     return wake;
 }
 
-/* Whose time is over. Queues that nobody waits for are gone through by their keys: a map must not change while it is walked. */
-static void end_waits(struct leasing *l)
+/* Answers asks whose time is over. Empty queues are collected first: a map must not change while it is walked. */
+static void leasing_end_waits(struct leasing *l)
 {
     struct lease_queue **empty = xcalloc(l->queues.n + 1, sizeof *empty);
     size_t n = 0;
@@ -331,71 +324,58 @@ static void end_waits(struct leasing *l)
         struct lease_queue *q = slot->value;
         list_each (&q->asks, link) {
             struct lease_ask *a = container_of(link, struct lease_ask, link);
-            if (!may_wait(l, a))
-                answer_nothing(a);
+            if (!leasing_may_wait(l, a))
+                leasing_answer_nothing(a);
         }
         if (list_empty(&q->asks) && !q->in_flight)
             empty[n++] = q;
     }
     for (size_t i = 0; i < n; i++)
-        forget_queue(l, empty[i]);
+        leasing_drop_queue(l, empty[i]);
     free(empty);
 }
 
-void leasing_ask(struct leasing *l, struct lease_ask *a, int64_t now_ms)
+void leasing_ask(struct leasing *l, struct lease_ask *a, struct moment now)
 {
     assert(a->max > 0 && a->max <= LEASES_MAX);
-    l->now_ms = now_ms;
+    l->now = now;
     a->leasing = l;
-    a->until_ms = now_ms + a->wait_ms;
+    a->until_ms = now.steady_ms + a->wait_ms;
     a->turn = l->turns++;
     if (l->stopped) {
         list_init(&a->link);
-        answer_nothing(a);
+        leasing_answer_nothing(a);
         return;
     }
-    struct lease_queue *q = know_queue(l, a->tenant, a->queue);
+    struct lease_queue *q = leasing_add_queue(l, a->tenant, a->queue);
     bool first = list_empty(&q->asks) && !q->in_flight;
     list_push(&q->asks, &a->link);
-    if (first || !a->wait_ms) /* who does not wait is to be told now */
-        q->next_ms = min_of(q->next_ms, now_ms);
-    serve(l, q);
+    if (first || !a->wait_ms) /* an ask that does not wait is answered now */
+        q->due_ms = min_of(q->due_ms, now.wall_ms);
+    leasing_serve_queue(l, q);
 }
 
-/* Whoever waits does not wait for the time that the clock showed before. */
-static void clock_set_back(struct leasing *l, int64_t now_ms)
+int64_t leasing_step(struct leasing *l, struct moment now, bool leads)
 {
-    leasing_look(l, now_ms);
-    map_each (&l->queues, slot)
-        list_each (&((struct lease_queue *)slot->value)->asks, link) {
-            struct lease_ask *a = container_of(link, struct lease_ask, link);
-            a->until_ms = min_of(a->until_ms, now_ms + a->wait_ms);
-        }
-}
-
-int64_t leasing_step(struct leasing *l, int64_t now_ms, bool leads)
-{
-    if (now_ms < l->now_ms)
-        clock_set_back(l, now_ms);
-    l->now_ms = now_ms;
-    int64_t wake = lease_expiry_step(l->ends, now_ms, leads);
+    l->now = now;
+    int64_t wake = lease_expiry_step(l->expiry, now, leads);
     bool counts = leads && !l->counted && !l->stopped;
-    if (counts && !l->counting && l->count_at_ms <= now_ms)
-        count(l);
-    if (counts && !l->counting)
-        wake = min_of(wake, l->count_at_ms);
-    end_waits(l);
-    return min_of(wake, serve_all(l));
+    if (counts && pending_op_may_send(&l->counting, now))
+        leasing_count(l);
+    if (counts)
+        wake = min_of(wake, pending_op_wake(&l->counting, now));
+    leasing_end_waits(l);
+    return min_of(wake, leasing_serve_all(l));
 }
 
 void leasing_stop_waiting(struct leasing *l)
 {
     l->stopped = true;
-    end_waits(l);
+    leasing_end_waits(l);
 }
 
 void leasing_stop(struct leasing *l)
 {
     leasing_stop_waiting(l);
-    lease_expiry_stop(l->ends);
+    lease_expiry_stop(l->expiry);
 }

@@ -1,70 +1,64 @@
 #pragma once
-/* node/lease/leasing.h - gives tasks to workers outside that ask for them (target WORKER), and ends leases that ran out.
+/* node/lease/leasing.h - leases tasks with the target WORKER to external workers that ask for them, and ends leases
+ * that ran out.
  *
- * Whoever asks waits here, on the node's loop, until something of its queue is due or its time is over; several of one queue in the order
- * they came. A claim is made only if something may be there: when somebody begins to wait, at the time that the last claim named, when
- * a task is told of, and once a second. What queues and tenants may run at once holds for leases, too (role/lanes). Of a lease that was
- * given nothing is kept here: the store has it, and its id is made of the task and its fence.
+ * An ask waits here, on the loop's thread, until a task of its queue is due or its time is over; asks for one queue
+ * are served in the order in which they came. A claim is made only if it may find something: when an ask begins to
+ * wait, at the due time that the last claim named, when a task is nudged, and once a second. The limits of queues and
+ * tenants hold for leases, too (lanes.h). Nothing of a lease is kept here: the store has it, and its id consists of
+ * the task's id and fence.
  *
- * The node that leads looks for leases that are over. Their tasks are lost, or cancelled if their users wanted them ended. */
-#include "base/metrics.h"
+ * The leader looks for leases that ran out (lease_expiry.h). */
+#include "node/reaper/reaper.h"
 #include "node/scheduler/lanes.h"
-#include "node/updater/settle_retry.h"
 
 enum { LEASES_MAX = 1000, LEASE_CLASSES = CLASS_HIGH + 1 };
 
 struct leasing;
 
-/* Its memory is the caller's; the answer's is in claim.op.arena, which whoever is told releases. */
+/* The caller's memory. The answer's memory is in claim.op.arena, which the caller releases. */
 struct lease_ask {
     int32_t tenant;
     struct str queue, worker;
     size_t max; /* up to LEASES_MAX */
     int64_t lease_ms, wait_ms;
-    void (*done)(
-        struct lease_ask *a); /* on the loop's thread; claim.op.rc says how it went, claim.ret what was given */
+    void (*done)(struct lease_ask *a); /* on the loop's thread; claim.op.rc is the result, claim.ret the leased tasks */
     void *context;
 
-    struct op_claim claim; /* from here on the role's, until done */
+    struct op_claim claim; /* from here on leasing's, until done */
     struct lease_terms terms;
     struct lane_quota lanes[LEASE_CLASSES];
     struct leasing *leasing;
     struct lease_queue *of;
     struct list link;
-    int64_t until_ms;
-    uint64_t turn; /* before whom it came */
+    int64_t until_ms; /* steady: until when it waits */
+    uint64_t turn;    /* its place in the line */
     size_t reserved;
-    bool tried; /* it has been looked for something */
+    bool tried; /* a claim or a limit has been checked for it */
 };
 
 struct leasing_setup {
-    struct writer *writer;
-    const struct uuid *node; /* it may change */
+    struct reaper_setup reaper; /* the writer, and who is told of leases that ran out */
+    const struct uuid *node;    /* this node's id. It changes when the node rejoins */
     struct lanes *lanes;
-    struct metrics *metrics;
-    uint64_t seed;
-    bool shared; /* other nodes give leases too: what runs by them, the store counts */
-    void (*answered)(void *context,
-                     const struct op_claim *claim); /* what a claim did to others: gated, replaced, woken */
-    void (*settled)(void *context, const struct event *e, const struct settlement *s);
-    void (*unblocked)(void *context, uint64_t lanes);
-    void (*batch_settled)(void *context);
-    void *context;
+    bool shared; /* other nodes give leases, too: the store counts running leases */
+    /* Called with the reaper's context: what a claim has blocked, replaced or unblocked. */
+    void (*answered)(void *context, const struct op_claim *claim);
 };
 
 struct leasing *leasing_new(const struct leasing_setup *setup);
 void leasing_free(struct leasing *l); /* idle; NULL is fine */
 
-void leasing_ask(struct leasing *l, struct lease_ask *a, int64_t now_ms);
+void leasing_ask(struct leasing *l, struct lease_ask *a, struct moment now);
 
-/* Something is due there; somewhere (tenant 0: anywhere). A rule has changed, somebody was let go on: look at all of them. */
+/* Something is due in that queue. Something may be due in any queue: a rule has changed, or a task was unblocked. */
 void leasing_due(struct leasing *l, int32_t tenant, struct str queue, int64_t due_ms);
-void leasing_look(struct leasing *l, int64_t due_ms);
+void leasing_all_due(struct leasing *l, int64_t due_ms);
 
-/* One that was leased from this queue is settled, by whoever reported it. */
-void leasing_over(struct leasing *l, int32_t tenant, struct str queue);
+/* The task of a lease from this queue is settled. */
+void leasing_on_settled(struct leasing *l, int32_t tenant, struct str queue);
 
-int64_t leasing_step(struct leasing *l, int64_t now_ms, bool leads); /* when to call again */
-void leasing_stop_waiting(struct leasing *l);                        /* who waits is answered: nothing */
+int64_t leasing_step(struct leasing *l, struct moment now, bool leads); /* when to call again */
+void leasing_stop_waiting(struct leasing *l);                           /* every waiting ask is answered with nothing */
 void leasing_stop(struct leasing *l);
 bool leasing_is_idle(const struct leasing *l);

@@ -4,127 +4,122 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "node/pending_op.h"
 
-enum { BATCH = 500, RETRY_MS = 500, ARENA = 4096 };
+enum { CATCH_UP_BATCH = 500, CATCH_UP_RETRY_MS = 500, CATCH_UP_ARENA = 4096 };
 
-struct missed {
+struct catch_up_run {
     struct catch_up_setup setup;
     struct op_catch_up op;
-    int64_t now_ms, ask_at_ms;
-    size_t total;
-    bool in_flight, over, stopped;
-    bool unsure; /* whether there was an outage at all */
-    bool anew;   /* there was another outage meanwhile */
+    struct pending_op pending;
+    struct moment now;
+    size_t withdrawn;
+    bool over, stopped;
+    bool waits; /* it is not known whether there was an outage */
+    bool anew;  /* there was another outage while an operation was in flight: begin at the first occurrence */
 };
 
-struct missed *catch_up_new(const struct catch_up_setup *setup, int64_t now_ms)
+struct catch_up_run *catch_up_new(const struct catch_up_setup *setup, struct moment now)
 {
-    struct missed *m = xnew(*m);
-    m->setup = *setup;
-    m->now_ms = m->ask_at_ms = now_ms;
-    return m;
+    struct catch_up_run *c = xnew(*c);
+    c->setup = *setup;
+    c->now = now;
+    pending_op_wait(&c->pending, now, 0);
+    return c;
 }
 
-void catch_up_free(struct missed *m)
+void catch_up_free(struct catch_up_run *c)
 {
-    assert(!m || !m->in_flight);
-    free(m);
+    assert(!c || !c->pending.in_flight);
+    free(c);
 }
 
-static void end(struct missed *m)
+static void catch_up_end(struct catch_up_run *c)
 {
-    if (m->total)
-        log_info("missed", kv_i64("occurrences", (int64_t)m->total));
-    m->over = true;
-    m->setup.over(m->setup.context);
+    if (c->withdrawn)
+        log_info("missed", kv_i64("occurrences", (int64_t)c->withdrawn));
+    c->over = true;
+    c->setup.over(c->setup.context);
 }
 
-static void done(struct op *op)
+static void catch_up_on_answer(struct op *op)
 {
-    struct missed *m = op->context;
-    m->in_flight = false;
-    arena_release(&op->arena);
-    if (m->unsure || m->over) { /* nobody waits for that any more */
-        m->op.after = (struct uuid){ 0 };
-        m->anew = false;
+    struct catch_up_run *c = op->context;
+    pending_op_end(&c->pending, op);
+    if (c->waits || c->over) { /* the result is of no interest any more */
+        c->op.after = (struct uuid){ 0 };
+        c->anew = false;
         return;
     }
     if (op->rc == ERR_OK) {
-        m->total += m->op.ret_withdrawn;
-        m->op.after = m->anew ? (struct uuid){ 0 } : m->op.ret_after;
-        if (uuid_is_nil(m->op.after) && !m->anew)
-            end(m);
-        m->anew = false;
+        c->withdrawn += c->op.ret_withdrawn;
+        c->op.after = c->anew ? (struct uuid){ 0 } : c->op.ret_after;
+        if (uuid_is_nil(c->op.after) && !c->anew)
+            catch_up_end(c);
+        c->anew = false;
         return;
     }
     log_warn("missed_failed", kv_err(&op->error));
-    m->ask_at_ms = m->now_ms + RETRY_MS;
-    if (op->rc != ERR_UNAVAILABLE) /* asking again would not help: then rather late than never */
-        end(m);
+    pending_op_wait(&c->pending, c->now, CATCH_UP_RETRY_MS);
+    if (op->rc != ERR_UNAVAILABLE) /* the next try would fail as well: late tasks are better than none */
+        catch_up_end(c);
 }
 
-static bool waits(const struct missed *m)
+static bool catch_up_wants_to_send(const struct catch_up_run *c)
 {
-    return !m->over && !m->unsure && !m->in_flight && !m->stopped;
+    return !c->over && !c->waits && !c->stopped;
 }
 
-void catch_up_step(struct missed *m, int64_t now_ms, bool may_ask)
+void catch_up_step(struct catch_up_run *c, struct moment now, bool may_ask)
 {
-    m->now_ms = now_ms;
-    if (!waits(m) || !may_ask || m->ask_at_ms > now_ms)
+    c->now = now;
+    if (!catch_up_wants_to_send(c) || !may_ask || !pending_op_may_send(&c->pending, now))
         return;
-    m->op.op = (struct op){ .kind = OP_CATCH_UP, .done = done, .context = m };
-    m->op.before_ms = now_ms - SPAWN_GRACE_MS;
-    m->op.max = BATCH;
-    arena_init(&m->op.op.arena, ARENA);
-    m->in_flight = true;
-    writer_submit(m->setup.writer, &m->op.op);
+    c->op.op = (struct op){ .kind = OP_CATCH_UP, .done = catch_up_on_answer, .context = c };
+    c->op.before_ms = now.wall_ms - SPAWN_GRACE_MS;
+    c->op.max = CATCH_UP_BATCH;
+    pending_op_send(&c->pending, c->setup.writer, &c->op.op, CATCH_UP_ARENA);
 }
 
-int64_t catch_up_next_ms(const struct missed *m)
+int64_t catch_up_next_ms(const struct catch_up_run *c)
 {
-    return waits(m) ? m->ask_at_ms : INT64_MAX;
+    return catch_up_wants_to_send(c) ? pending_op_wake(&c->pending, c->now) : INT64_MAX;
 }
 
-void catch_up_look_again(struct missed *m, int64_t now_ms)
+void catch_up_begin(struct catch_up_run *c, struct moment now)
 {
-    m->total = m->over ? 0 : m->total;
-    m->over = m->unsure = false;
-    m->anew = m->in_flight;
-    if (!m->in_flight)
-        m->op.after = (struct uuid){ 0 };
-    m->ask_at_ms = now_ms;
+    c->withdrawn = c->over ? 0 : c->withdrawn;
+    c->over = c->waits = false;
+    c->anew = c->pending.in_flight;
+    if (!c->pending.in_flight)
+        c->op.after = (struct uuid){ 0 };
+    pending_op_wait(&c->pending, now, 0);
 }
 
-void catch_up_wait(struct missed *m)
+void catch_up_wait(struct catch_up_run *c)
 {
-    m->over = false;
-    m->unsure = true;
+    c->over = false;
+    c->waits = true;
 }
 
-void missed_skip(struct missed *m)
+void catch_up_skip(struct catch_up_run *c)
 {
-    m->unsure = false;
-    m->total = 0;
-    end(m);
+    c->waits = false;
+    c->withdrawn = 0;
+    catch_up_end(c);
 }
 
-void catch_up_clock_set_back(struct missed *m, int64_t now_ms)
+void catch_up_stop(struct catch_up_run *c)
 {
-    m->ask_at_ms = now_ms;
+    c->stopped = true;
 }
 
-void catch_up_stop(struct missed *m)
+bool catch_up_is_over(const struct catch_up_run *c)
 {
-    m->stopped = true;
+    return c->over;
 }
 
-bool catch_up_is_over(const struct missed *m)
+bool catch_up_in_flight(const struct catch_up_run *c)
 {
-    return m->over;
-}
-
-bool catch_up_in_flight(const struct missed *m)
-{
-    return m->in_flight;
+    return c->pending.in_flight;
 }

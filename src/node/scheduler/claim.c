@@ -1,4 +1,4 @@
-/* At most one claim is in flight. One whose answer was lost is read back by its id before the next is made. */
+/* At most one claim is in flight. A claim whose answer was lost is read back by its id before the next one is made. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -10,10 +10,10 @@ enum {
     CLAIM_BYTES = 64 << 20,
     RETRY_MIN_MS = 20,
     RETRY_MAX_MS = 1000,
-    HELP_AFTER_MS = 100,     /* what others have not taken by then */
-    HELP_PAUSE_MS = 200,     /* after which who had enough to do helps: the others are about to be done as well */
-    BUSY_HELP_MS = 86400000, /* until then; all would crowd around the same tasks */
-    ISOLATION_DOUBLED = 7,   /* times at most */
+    HELP_AFTER_MS = 100,     /* tasks of other partitions that are overdue by this much are claimed, too */
+    HELP_PAUSE_MS = 200,     /* after a busy time: the other nodes are about to have room as well */
+    BUSY_HELP_MS = 86400000, /* while busy: practically never, so that not all nodes try to claim the same tasks */
+    ISOLATION_DOUBLED = 7,   /* at most so many times */
 };
 
 void claim_unref(struct claim *c)
@@ -26,16 +26,16 @@ void claim_unref(struct claim *c)
     free(c);
 }
 
-static void adapt_window(struct scheduler *s, int64_t took_ms, bool full)
+static void scheduler_adapt_window(struct scheduler *s, int64_t took_ms, bool full)
 {
     s->slowest_ms = max_of(took_ms, s->slowest_ms - s->slowest_ms / 8 - 1);
     int64_t wanted = full ? s->setup.arm_max_ms : 4 * s->slowest_ms;
-    wanted = max_of(wanted, s->window_ms - s->window_ms / 8); /* falls slowly, rises at once */
+    wanted = max_of(wanted, s->window_ms - s->window_ms / 8); /* it rises at once and falls slowly */
     s->window_ms = min_of(max_of(wanted, s->setup.arm_min_ms), s->setup.arm_max_ms);
     lanes_set_window(s->lanes, s->window_ms);
 }
 
-static struct str key_of(const struct fenced_id *k)
+static struct str scheduler_held_key(const struct fenced_id *k)
 {
     _Static_assert(sizeof *k == sizeof k->id + sizeof k->fence, "no gap in what is hashed");
     return (struct str){ (const char *)k, sizeof *k };
@@ -44,47 +44,47 @@ static struct str key_of(const struct fenced_id *k)
 struct held *scheduler_find_held(const struct scheduler *s, struct uuid id, int64_t fence)
 {
     struct fenced_id k = { id, fence };
-    return map_get(&s->held, key_of(&k));
+    return map_get(&s->held, scheduler_held_key(&k));
 }
 
 struct held *scheduler_remove_held(struct scheduler *s, struct uuid id, int64_t fence)
 {
     struct fenced_id k = { id, fence };
-    return map_remove(&s->held, key_of(&k));
+    return map_remove(&s->held, scheduler_held_key(&k));
 }
 
-static struct held *hold(struct scheduler *s, const struct task *t, struct lane_entry *lane)
+static struct held *scheduler_add_held(struct scheduler *s, const struct task *t, struct lane_entry *lane)
 {
     struct held *h = xnew(*h);
     *h = (struct held){ .key = { t->id, t->fence }, .lane = lane, .suspect = task_is_suspect(t) };
     if (h->suspect) {
         int doubled = min_of(t->losses - SUSPECT_LOSSES, (int)ISOLATION_DOUBLED);
         s->suspects++;
-        s->alone_until_ms = s->now_ms + ((int64_t)SCHEDULER_ISOLATION_MS << doubled);
+        s->alone_until_ms = s->now.steady_ms + ((int64_t)SCHEDULER_ISOLATION_MS << doubled);
     }
     if (s->setup.fleet) {
         h->facts = xnew(*h->facts);
         *h->facts = settle_facts_of(t, &(struct outcome){ .kind = OUTCOME_CANCELLED }, NULL);
         h->facts->retry.rules = h->facts->place = S("");
     }
-    lanes_claimed(s->lanes, lane);
-    struct held *before = map_put(&s->held, key_of(&h->key), h);
+    lanes_on_claimed(s->lanes, lane);
+    struct held *before = map_put(&s->held, scheduler_held_key(&h->key), h);
     assert(!before);
     return h;
 }
 
-static bool is_lane(struct lane a, struct lane b)
+static bool scheduler_same_lane(struct lane a, struct lane b)
 {
     return a.tenant == b.tenant && a.class_ == b.class_ && str_eq(a.queue, b.queue);
 }
 
-/* What may not run after all, because the rules have changed meanwhile, is due on the wheel at once: to be handed back. */
-static void arm_one(struct scheduler *s, struct armed *a)
+/* If the rules have changed meanwhile and the task may not run, it is due on the wheel at once, to be returned. */
+static void scheduler_arm_one(struct scheduler *s, struct armed *a)
 {
     const struct task *t = a->task;
     map_put(&s->index, uuid_bytes(&t->id), a);
-    a->held->taken_back = lanes_takes_back(s->lanes, a->held->lane, s->now_ms);
-    wheel_add(&s->wheel, &a->entry, a->held->taken_back ? s->now_ms : t->due_ms);
+    a->held->taken_back = lanes_is_to_return(s->lanes, a->held->lane, s->now.wall_ms);
+    wheel_add(&s->wheel, &a->entry, a->held->taken_back ? s->now.wall_ms : t->due_ms);
 }
 
 void scheduler_arm(struct scheduler *s, struct claim *c, const struct tasks *tasks)
@@ -96,38 +96,38 @@ void scheduler_arm(struct scheduler *s, struct claim *c, const struct tasks *tas
     c->armed_count = tasks->n;
     for (size_t i = 0; i < tasks->n; i++) { /* they come lane by lane */
         const struct task *t = &tasks->v[i];
-        if (!lane || !is_lane(last, task_lane(t))) {
+        if (!lane || !scheduler_same_lane(last, task_lane(t))) {
             last = task_lane(t);
             lane = lanes_know(s->lanes, last);
         }
-        c->armed[i] = (struct armed){ .task = t, .claim = c, .held = hold(s, t, lane) };
+        c->armed[i] = (struct armed){ .task = t, .claim = c, .held = scheduler_add_held(s, t, lane) };
         c->armed[i].held->armed = &c->armed[i];
-        arm_one(s, &c->armed[i]);
+        scheduler_arm_one(s, &c->armed[i]);
     }
     metric_add(s->setup.metrics, METRIC_CLAIMS, 1);
 }
 
-/* Whatever it brought, others have or will find. */
-static void drop_claim(struct scheduler *s, struct claim *c)
+/* Its tasks belong to other nodes, or will be found by recovery. */
+static void scheduler_drop_claim(struct scheduler *s, struct claim *c)
 {
     if (c->op.kind == OP_CLAIM)
-        lanes_unanswered(s->lanes, &c->round);
+        lanes_answer_lost(s->lanes, &c->round);
     s->claiming = NULL;
     claim_unref(c);
 }
 
-static void claim_failed(struct scheduler *s, struct claim *c);
+static void scheduler_claim_failed(struct scheduler *s, struct claim *c);
 
-static void readback_done(struct op *op)
+static void scheduler_on_claim_read_back(struct op *op)
 {
     struct claim *c = container_of(op, struct claim, op);
     struct scheduler *s = c->scheduler;
     if (c->disowned) {
-        drop_claim(s, c);
+        scheduler_drop_claim(s, c);
         return;
     }
     if (op->rc) {
-        claim_failed(s, c);
+        scheduler_claim_failed(s, c);
         return;
     }
     s->claiming = NULL;
@@ -151,22 +151,22 @@ void scheduler_refused(struct scheduler *s, const struct op *op)
         s->setup.refused(s->setup.context);
 }
 
-/* Nobody knows whether it was committed: ask by its id, later and later, until somebody answers. Whom it let go on is not known
- * either, nor whom it would have replaced: those run to their end. */
-static void claim_failed(struct scheduler *s, struct claim *c)
+/* It is not known whether the claim was committed: it is read back by its id, with growing delays, until the store
+ * answers. Which tasks it unblocked or replaced is not known either; replaced tasks run to their end. */
+static void scheduler_claim_failed(struct scheduler *s, struct claim *c)
 {
     log_warn("claim_failed", kv_err(&c->op.error));
     s->retry_ms = min_of(max_of(s->retry_ms * 2, (int64_t)RETRY_MIN_MS), (int64_t)RETRY_MAX_MS);
-    s->retry_at_ms = s->now_ms + s->retry_ms;
+    s->retry_at_ms = s->now.steady_ms + s->retry_ms;
     if (c->op.kind == OP_CLAIM) {
         scheduler_refused(s, &c->op);
-        lanes_unanswered(s->lanes, &c->round);
-        scheduler_on_lanes_unblocked(s, UINT64_MAX);
+        lanes_answer_lost(s->lanes, &c->round);
+        lanes_on_unblocked(s->lanes, UINT64_MAX, s->now.wall_ms);
     }
-    claim_read_back(c, readback_done);
+    claim_read_back(c, scheduler_on_claim_read_back);
 }
 
-void scheduler_tell_gated(struct scheduler *s, const struct op_claim *a)
+void scheduler_report_gated(struct scheduler *s, const struct op_claim *a)
 {
     static const enum metric counted[] = { [TASK_BLOCKED] = METRIC_TASKS_BLOCKED,
                                            [TASK_SKIPPED] = METRIC_RUNS_SKIPPED,
@@ -181,132 +181,132 @@ void scheduler_tell_gated(struct scheduler *s, const struct op_claim *a)
         s->setup.replaced(s->setup.context, &a->ret_replaced[i]);
 }
 
-static bool helps(const struct scheduler *s)
+static bool scheduler_helps(const struct scheduler *s)
 {
-    bool waits = s->now_ms < s->help_from_ms && s->help_from_ms - s->now_ms <= HELP_PAUSE_MS; /* it may be set back */
-    return !s->busy && !waits;
+    return !s->busy && s->now.steady_ms >= s->help_from_ms;
 }
 
-/* A claim that our own tasks filled is followed by one of those alone. Once there is room, and once others were met at what we wanted to
- * help with, what they leave is asked for after a while. */
-static void see_to_others(struct scheduler *s, const struct op_claim *a)
+/* A claim that was filled by tasks of our own partitions is followed by one of those alone. When there is room again,
+ * or when other nodes were met at their tasks, what they leave is claimed after HELP_PAUSE_MS. */
+static void scheduler_plan_help(struct scheduler *s, const struct op_claim *a)
 {
     bool was_busy = s->busy;
     s->busy = s->shares && s->answered_full;
     if (!a->own || s->busy)
         return;
     if (was_busy || a->ret_conflicts)
-        s->help_from_ms = s->now_ms + HELP_PAUSE_MS;
-    if (!helps(s))
-        lanes_all_due(s->lanes, s->help_from_ms);
+        s->help_from_ms = s->now.steady_ms + HELP_PAUSE_MS;
+    if (!scheduler_helps(s))
+        lanes_all_due(s->lanes, moment_wall_at(s->now, s->help_from_ms));
 }
 
-static void claim_done(struct op *op)
+static void scheduler_on_claimed(struct op *op)
 {
     struct claim *c = container_of(op, struct claim, op);
     struct scheduler *s = c->scheduler;
     if (c->disowned) {
-        drop_claim(s, c);
+        scheduler_drop_claim(s, c);
         return;
     }
     if (op->rc) {
-        claim_failed(s, c);
+        scheduler_claim_failed(s, c);
         return;
     }
     const struct op_claim *a = &c->ask;
     s->claiming = NULL;
     s->retry_ms = 0;
     s->last_claim_ms = a->now_ms;
+    s->answered = true;
     s->answered_begun_ms = c->begun_ms;
     s->answered_full = !c->round.suspects && a->ret.n == a->max;
     lanes_answered(s->lanes, &c->round, a);
-    see_to_others(s, a);
+    scheduler_plan_help(s, a);
     if (a->ret.n)
         scheduler_arm(s, c, &a->ret);
     metric_add(s->setup.metrics, METRIC_CLAIM_CONFLICTS, a->ret_conflicts);
-    scheduler_tell_gated(s, a);
-    scheduler_on_lanes_unblocked(s, a->ret_unblocked_lanes);
+    scheduler_report_gated(s, a);
+    lanes_on_unblocked(s->lanes, a->ret_unblocked_lanes, s->now.wall_ms);
     claim_unref(c);
 }
 
-static void submit_claim(struct scheduler *s, struct claim *c, size_t room)
+static void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t room)
 {
     const struct lanes_round *r = &c->round;
     c->scheduler = s;
-    c->id = uuid_next(&s->ids, s->now_ms);
+    c->id = uuid_next(&s->ids, s->now.wall_ms);
     c->references = 1;
-    c->begun_ms = s->now_ms;
+    c->begun_ms = s->now.steady_ms;
     c->own = s->own;
     c->ask = (struct op_claim){
-        .op = { .kind = OP_CLAIM, .done = claim_done },
+        .op = { .kind = OP_CLAIM, .done = scheduler_on_claimed },
         .claim = c->id,
         .node = s->setup.node,
         .lanes = r->v,
         .lane_count = r->n,
-        .now_ms = s->now_ms,
+        .now_ms = s->now.wall_ms,
         .until_ms = r->until_ms,
         .max = r->suspects ? 1 : room,
         .max_bytes = CLAIM_BYTES,
         .max_suspects = r->suspects,
         .own = s->shares ? &c->own : NULL,
-        .help_after_ms = helps(s) ? HELP_AFTER_MS : BUSY_HELP_MS,
+        .help_after_ms = scheduler_helps(s) ? HELP_AFTER_MS : BUSY_HELP_MS,
     };
     arena_init(&c->op.arena, 2 * (size_t)CLAIM_BYTES);
     s->claiming = c;
     writer_submit(s->setup.writer, &c->op);
 }
 
-/* While this process runs what is due, it counts that: the rest is in a queue that nobody gets at. */
-static size_t room_of(const struct scheduler *s)
+/* While this process runs due tasks itself, only those count: the others are in a queue that nobody reaches. */
+static size_t scheduler_room(const struct scheduler *s)
 {
     bool own = scheduler_falls_back(s);
     size_t room = own || !s->room ? s->setup.slots : s->room;
     return room - min_of(own ? s->held.n - s->queued_count : s->held.n, room);
 }
 
-enum lanes_recall_wanted scheduler_recall_wanted(const struct scheduler *s)
+enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s)
 {
     return s->suspects ? LANES_DUE : s->isolating ? LANES_SUSPECT : LANES_EITHER;
 }
 
-/* Whether nothing but a suspect may be claimed now. It ends when there is none, when one has been tried (scheduler_freed), or when that
- * takes its time. */
-static bool isolates(struct scheduler *s)
+/* Whether only a suspect may be claimed now. It ends if there is no suspect, if one has been tried
+ * (scheduler_on_settled), or after a time. */
+static bool scheduler_isolates(struct scheduler *s)
 {
-    bool due = s->suspects || lanes_next_ms(s->lanes, LANES_SUSPECT) <= s->now_ms;
-    s->isolating = s->isolating && due && s->now_ms < s->alone_until_ms;
+    bool due = s->suspects || lanes_next_ms(s->lanes, LANES_SUSPECT) <= s->now.wall_ms;
+    s->isolating = s->isolating && due && s->now.steady_ms < s->alone_until_ms;
     return s->isolating;
 }
 
 bool scheduler_may_claim(struct scheduler *s)
 {
-    bool alone = isolates(s) && s->suspects, soon = s->now_ms < s->rules_come_ms;
-    return !alone && !soon && !s->claiming && s->begun && !s->held_back && !s->draining && room_of(s) > 0;
+    bool alone = scheduler_isolates(s) && s->suspects, soon = s->now.steady_ms < s->rules_come_ms;
+    return !alone && !soon && !s->claiming && s->begun && !s->suspended && !s->draining && scheduler_room(s) > 0;
 }
 
 void scheduler_claim(struct scheduler *s)
 {
-    if (s->claiming && s->claiming->waits && s->retry_at_ms <= s->now_ms) {
+    if (s->claiming && s->claiming->waits && s->retry_at_ms <= s->now.steady_ms) {
         s->claiming->waits = false;
         writer_submit(s->setup.writer, &s->claiming->op);
         return;
     }
-    if (!scheduler_may_claim(s) || lanes_next_ms(s->lanes, scheduler_recall_wanted(s)) > s->now_ms)
+    if (!scheduler_may_claim(s) || lanes_next_ms(s->lanes, scheduler_lanes_wanted(s)) > s->now.wall_ms)
         return;
     struct claim *c = xnew(*c);
-    size_t room = min_of(room_of(s), (size_t)CLAIM_BATCH);
-    if (lanes_ask(s->lanes, room, scheduler_recall_wanted(s), s->now_ms, &c->round))
-        submit_claim(s, c, room);
+    size_t room = min_of(scheduler_room(s), (size_t)CLAIM_BATCH);
+    if (lanes_ask(s->lanes, room, scheduler_lanes_wanted(s), s->now, &c->round))
+        scheduler_submit_claim(s, c, room);
     else
         free(c);
 }
 
 void scheduler_measure_claim(struct scheduler *s)
 {
-    if (!s->answered_begun_ms)
+    if (!s->answered)
         return;
-    int64_t took_ms = max_of(s->now_ms - s->answered_begun_ms, (int64_t)0);
-    s->answered_begun_ms = 0;
-    adapt_window(s, took_ms, s->answered_full);
+    int64_t took_ms = s->now.steady_ms - s->answered_begun_ms;
+    s->answered = false;
+    scheduler_adapt_window(s, took_ms, s->answered_full);
     metric_observe_us(s->setup.metrics, METRIC_CLAIM_TIME, took_ms * 1000);
 }

@@ -1,14 +1,18 @@
 #pragma once
-/* node/scheduler/internal.h - what scheduler*.c share: scheduler.c has the doors, claim.c claims, retake.c
- * claims anew what a queue has forgotten, push.c fires. */
+/* node/scheduler/internal.h - what the files of the scheduler share.
+ *
+ *  - scheduler.c: public functions
+ *  - claim.c: claims
+ *  - retake.c: claims anew tasks that a queue has forgotten
+ *  - push.c: fires */
 #include "base/map.h"
 #include "core/time/wheel.h"
 #include "node/scheduler/scheduler.h"
 
-/* How long a suspect is tried alone after a crash; one that was lost again, twice as long, and so on. */
+/* How long a suspect is tried alone after a crash. A suspect that is lost again is tried twice as long, and so on. */
 enum { SCHEDULER_ISOLATION_MS = 5000 };
 
-/* One claim and what it brought; lives until the last of its tasks has been pushed. */
+/* One claim and its tasks. It lives until the last of its tasks has been pushed. */
 struct claim {
     union {
         struct op op;
@@ -22,30 +26,30 @@ struct claim {
     struct uuid id;
     size_t references;
     size_t armed_count; /* tasks that have not left the scheduler */
-    size_t pushing;     /* of those: on their way to a queue that others share, or there without its word */
-    bool pushed;        /* that queue has some of it; kept is false then */
-    uint64_t epoch;     /* in which that was pushed first; 0: nobody knows */
-    bool kept;          /* this process runs some of it: it is not handed over */
-    int64_t begun_ms;
+    size_t pushing;     /* of those: on their way to the shared queue, or perhaps there already */
+    bool pushed;        /* the shared queue has some of its tasks; then `kept` is false */
+    uint64_t epoch;     /* the queue's, when the first was pushed; 0: not known */
+    bool kept;          /* this process runs some of its tasks: it is not handed over */
+    int64_t begun_ms;   /* steady */
     struct partitions own;
-    bool waits;    /* to be read back, at retry_at_ms; else it is with the writer */
-    bool disowned; /* whatever it brings is others' */
+    bool waits;    /* it is to be read back at retry_at_ms; else it is with the writer */
+    bool disowned; /* its tasks belong to another node */
 };
 
-/* A task of ours from its claim to its settlement, which outlives the claim's memory. */
-/* On the wheel; on its way to the queue; there; in the queue of this process, because the other is down. */
+/* Where a held task is: on the wheel; on its way to the queue; in the shared queue; in the queue of this process. */
 enum held_where { HELD_ARMED, HELD_PUSHING, HELD_QUEUED, HELD_OWN };
 
+/* A claimed task until its settlement. It outlives the claim's memory. */
 struct held {
     struct fenced_id key;
     struct lane_entry *lane;
     enum held_where where;
-    struct armed *armed; /* while it is ARMED or PUSHING */
+    struct armed *armed; /* while ARMED or PUSHING */
     bool suspect, taken_back;
     char *replaced;             /* why it is not to run; NULL: it may */
-    struct settle_facts *facts; /* in a fleet: to end it by, when its task is the queue's; without texts */
-    struct list link;           /* QUEUED: among those, by the next */
-    int64_t asked_ms;           /* when it was pushed, or the store last asked about it */
+    struct settle_facts *facts; /* fleet: what is needed to end it when the queue has it; without texts */
+    struct list link;           /* QUEUED: in scheduler.queued, by asked_ms */
+    int64_t asked_ms;           /* steady: when it was pushed, or last checked in the store */
 };
 
 struct armed {
@@ -53,78 +57,84 @@ struct armed {
     const struct task *task;
     struct claim *claim;
     struct held *held; /* NULL: settled while it was pushed once more */
-    bool pushing;      /* it counts among its claim's */
-    bool unsure;       /* the queue may have it: it was pushed, and its answer lost */
-    bool ends;         /* and can not be pushed again: its claim ends */
+    bool pushing;      /* it counts in claim.pushing */
+    bool unsure;       /* the queue may have it: it was pushed, and the answer was lost */
+    bool ends;         /* it can not be pushed again: its claim ends */
 };
 
-/* What a queue has forgotten, on its way to be ours. */
+/* Tasks that a queue has forgotten, on their way to be claimed anew. */
 struct retaking {
-    struct claim *claim; /* NULL: nothing is */
+    struct claim *claim; /* NULL: none */
     struct scheduler_retake ask;
-    int64_t retry_at_ms, retry_ms; /* of one that is to be read back */
+    int64_t retry_at_ms, retry_ms; /* steady: when the claim is read back */
 };
 
 struct scheduler {
     struct scheduler_setup setup;
     struct uuid_gen ids;
-    int64_t now_ms;
+    struct moment now;
     struct lanes *lanes;
     struct spawner *spawner;
 
     struct wheel wheel;
-    struct map index; /* id → armed */
+    struct map index; /* id → struct armed */
     struct map held;  /* id and fence → struct held */
-    size_t suspects;  /* among those held */
-    bool shares;      /* the partitions, with other nodes */
+    size_t suspects;  /* among the held tasks */
+    bool shares;      /* other nodes have partitions, too */
     struct partitions own;
-    bool busy;            /* with them */
-    int64_t help_from_ms; /* with what others have left */
-    bool begun, held_back, isolating;
-    int64_t alone_until_ms; /* the suspect that is tried, or, before it is there, whoever it will be */
-    uint64_t generation;    /* of the book, as far as it was heeded */
-    int64_t rules_come_ms;  /* until then nothing is claimed: other rules are on their way; 0: none are */
-    int64_t rules_came_ms;  /* when they were last awaited */
+    bool busy;            /* the last claim was full of tasks of our own partitions */
+    int64_t help_from_ms; /* steady: from then on, tasks of other partitions are claimed as well */
+    bool begun, suspended, isolating;
+    int64_t alone_until_ms; /* steady: until then the suspect runs alone; before it is claimed, it is waited for */
+    uint64_t generation;    /* of the catalog cache, when its rules were applied */
+    int64_t rules_come_ms;  /* steady: until then claims wait for changed rules; INT64_MIN: none are being read */
+    int64_t rules_came_ms;  /* steady: when claims last began to wait for rules */
 
     struct list pushing;       /* batches in flight */
-    struct pushing *free_push; /* for the next one */
-    struct list queued; /* held ones that a queue has which others share: the one asked about longest ago first */
+    struct pushing *free_push; /* kept for the next one */
+    struct list queued;        /* held tasks that the shared queue has, by asked_ms */
     size_t queued_count;
-    uint64_t epoch;  /* of the queue, when it was last pushed to; 0: it was not */
-    int64_t down_ms; /* since when it is; 0: it is not */
-    bool probe;      /* somebody has reached it again: push something there */
-    size_t room;     /* how many may be held; 0: the slots */
+    uint64_t epoch;  /* of the queue, at the last push; 0: none yet */
+    bool is_down;    /* the last push to it failed */
+    int64_t down_ms; /* steady: since when */
+    bool probe;      /* the queue has answered somebody: push something to it */
+    size_t room;     /* how many tasks may be held; 0: setup.slots */
 
     struct claim *claiming; /* NULL: none in flight */
     struct retaking retaking;
-    int64_t retry_at_ms, retry_ms, last_claim_ms, polled_ms;
+    int64_t retry_at_ms, polled_ms; /* steady */
+    int64_t retry_ms, last_claim_ms;
     int64_t slowest_ms, window_ms;
-    int64_t
-        answered_begun_ms; /* of a claim that was answered since the last step, which knows what time it is; else 0 */
+    bool answered;             /* a claim was answered since the last step: the next step measures how long it took */
+    int64_t answered_begun_ms; /* steady: when that claim was made */
     bool answered_full;
     bool draining;
 };
 
 void claim_unref(struct claim *c);
-void claim_read_back(struct claim *c, void (*done)(struct op *op)); /* when it is submitted anew: it waits */
-void scheduler_arm(struct scheduler *s, struct claim *c, const struct tasks *tasks); /* what it brought */
-void scheduler_refused(struct scheduler *s, const struct op *op); /* told on, if that is what it says */
+void claim_read_back(struct claim *c, void (*done)(struct op *op)); /* prepares the claim to be submitted again */
+void scheduler_arm(struct scheduler *s, struct claim *c, const struct tasks *tasks); /* puts the tasks on the wheel */
+/* Passes on that the store calls this node dead, if op says so. */
+void scheduler_refused(struct scheduler *s, const struct op *op);
 
-/* Off the wheel for good: the queue's, or whoever's settles it. The last one of a claim hands it over. */
+/* Off the wheel for good: the queue has the task, or another module settles it. With its last task, the claim is
+ * handed over. */
 void scheduler_disarm(struct scheduler *s, struct armed *a);
-/* Off the wheel, and its claim ends here. If that cannot be told now, it waits on the wheel to be told. */
+/* Off the wheel, and its claim ends. If the outcome can not be published now, the task waits on the wheel and is
+ * tried again. */
 void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind);
-void scheduler_settled_unpushed(struct scheduler *s, struct held *h); /* and is about to be freed */
-void scheduler_fire(struct scheduler *s);                             /* pushes what is due */
+/* The task of a held entry that is about to be freed. */
+void scheduler_settled_unpushed(struct scheduler *s, struct held *h);
+void scheduler_fire(struct scheduler *s); /* pushes due tasks */
 bool scheduler_may_fire(const struct scheduler *s);
-bool scheduler_falls_back(const struct scheduler *s); /* to this process: the queue is down */
-void scheduler_forget_pushes(struct scheduler *s);    /* whatever comes of them is others' */
+bool scheduler_falls_back(const struct scheduler *s); /* due tasks run in this process: the queue is down */
+void scheduler_forget_pushes(struct scheduler *s);    /* the tasks of batches in flight belong to another node */
 
-/* Reads a claim back, or makes one, if it is time for that. */
+/* Reads a claim back, or makes one, if it is time to. */
 void scheduler_claim(struct scheduler *s);
 bool scheduler_may_claim(struct scheduler *s);
-enum lanes_recall_wanted scheduler_recall_wanted(const struct scheduler *s);
-void scheduler_measure_claim(struct scheduler *s); /* after it was answered: now the time is known */
+enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s);
+void scheduler_measure_claim(struct scheduler *s); /* after a claim was answered, with the time of the next step */
 
 int64_t scheduler_retake_step(struct scheduler *s); /* when to call again */
 void scheduler_disown_retake(struct scheduler *s);

@@ -1,9 +1,10 @@
 /* Invariants:
- *  - a lane's next_due_ms is never later than the earliest due time in it, as far as anybody has told us;
- *  - a lane with a next_due_ms is DUE (in a heap by that time), CLOSED (by a gate; in a heap by the time it may be over, or in none
- *    if an event ends it) or ASKED (in the round that is open); one without is IDLE;
- *  - whoever closes a lane until an event happens has `waits` set, and reopens its lanes when the event happens;
- *  - a round's quotas stay within what queues and tenants may still take, so their limits hold whatever the store gives. */
+ *  - A lane's next_due_ms is never later than the earliest due time in it, as far as this node was told.
+ *  - A lane with a next_due_ms is DUE (in a heap by that time), CLOSED (in a heap by the time at which the gate may
+ *    open, or in none if an event opens it) or ASKED (in the open round). A lane without one is IDLE.
+ *  - A queue or tenant that closes lanes until an event has `waits` set, and reopens its lanes when the event
+ *    happens.
+ *  - A round's quotas stay within what queues and tenants may still run, so limits hold whatever the store gives. */
 #include "node/scheduler/lanes_internal.h"
 
 #include <assert.h>
@@ -53,9 +54,9 @@ void lanes_free(struct lanes *l)
     free(l);
 }
 
-/* ---- who there is ---- */
+/* ---- known tenants, queues and lanes ---- */
 
-static struct tenant_entry *know_tenant(struct lanes *l, int32_t number)
+static struct tenant_entry *lanes_add_tenant(struct lanes *l, int32_t number)
 {
     struct tenant_entry *t = map_get(&l->tenants, (struct str){ (const char *)&number, sizeof number });
     if (t)
@@ -67,7 +68,7 @@ static struct tenant_entry *know_tenant(struct lanes *l, int32_t number)
     return t;
 }
 
-static struct str queue_key(int32_t tenant, struct str name, char out[KEY_MAX])
+static struct str lanes_queue_key(int32_t tenant, struct str name, char out[KEY_MAX])
 {
     assert(name.n <= KEY_MAX - sizeof tenant);
     memcpy(out, &tenant, sizeof tenant);
@@ -75,21 +76,21 @@ static struct str queue_key(int32_t tenant, struct str name, char out[KEY_MAX])
     return (struct str){ out, sizeof tenant + name.n };
 }
 
-static struct queue_entry *find_queue(const struct lanes *l, struct lane lane)
+static struct queue_entry *lanes_find_queue(const struct lanes *l, struct lane lane)
 {
     char key[KEY_MAX];
-    return map_get(&l->queues, queue_key(lane.tenant, lane.queue, key));
+    return map_get(&l->queues, lanes_queue_key(lane.tenant, lane.queue, key));
 }
 
-static struct queue_entry *know_queue(struct lanes *l, struct lane lane)
+static struct queue_entry *lanes_add_queue(struct lanes *l, struct lane lane)
 {
-    struct queue_entry *q = find_queue(l, lane);
+    struct queue_entry *q = lanes_find_queue(l, lane);
     if (q)
         return q;
     q = xcalloc(1, sizeof *q + KEY_MAX);
-    struct str key = queue_key(lane.tenant, lane.queue, q->key);
+    struct str key = lanes_queue_key(lane.tenant, lane.queue, q->key);
     q->name = (struct str){ q->key + sizeof lane.tenant, lane.queue.n };
-    q->tenant = know_tenant(l, lane.tenant);
+    q->tenant = lanes_add_tenant(l, lane.tenant);
     q->rules = QUEUE_RULES_DEFAULT;
     list_init(&q->lanes);
     list_push(&q->tenant->queues, &q->of_tenant);
@@ -97,7 +98,7 @@ static struct queue_entry *know_queue(struct lanes *l, struct lane lane)
     return q;
 }
 
-static struct lane_entry *lane_of(const struct queue_entry *q, enum priority_class class_)
+static struct lane_entry *lanes_find_lane(const struct queue_entry *q, enum priority_class class_)
 {
     if (q)
         list_each (&q->lanes, link) {
@@ -110,13 +111,13 @@ static struct lane_entry *lane_of(const struct queue_entry *q, enum priority_cla
 
 struct lane_entry *lanes_get(const struct lanes *l, struct lane lane)
 {
-    return lane_of(find_queue(l, lane), lane.class_);
+    return lanes_find_lane(lanes_find_queue(l, lane), lane.class_);
 }
 
 struct lane_entry *lanes_know(struct lanes *l, struct lane lane)
 {
-    struct queue_entry *q = know_queue(l, lane);
-    struct lane_entry *e = lane_of(q, lane.class_);
+    struct queue_entry *q = lanes_add_queue(l, lane);
+    struct lane_entry *e = lanes_find_lane(q, lane.class_);
     if (e)
         return e;
     e = xnew(*e);
@@ -138,9 +139,9 @@ size_t lanes_count(const struct lanes *l)
     return l->n;
 }
 
-/* ---- where a lane stands ---- */
+/* ---- the place of a lane: idle, due, closed or asked ---- */
 
-static void put_in(struct heap *h, struct heap_node *node, int64_t key)
+static void lanes_heap_put(struct heap *h, struct heap_node *node, int64_t key)
 {
     if (node->at)
         heap_rekey(h, node, key);
@@ -148,32 +149,32 @@ static void put_in(struct heap *h, struct heap_node *node, int64_t key)
         heap_push(h, node, key);
 }
 
-static void take_out(struct heap *h, struct heap_node *node)
+static void lanes_heap_remove(struct heap *h, struct heap_node *node)
 {
     if (node->at)
         heap_remove(h, node);
 }
 
-static bool is_closed_on_purpose(enum lane_gate gate)
+static bool lanes_is_closed_on_purpose(enum lane_gate gate)
 {
     return gate == LANE_PAUSED || gate == LANE_TENANT_DISABLED;
 }
 
-static void show_head(struct lanes *l, struct lane_entry *e)
+static void lanes_show_head(struct lanes *l, struct lane_entry *e)
 {
     struct heap *h = &l->heads[e->lane.class_];
-    if (e->next_due_ms == INT64_MAX || is_closed_on_purpose(e->gate))
-        take_out(h, &e->head);
+    if (e->next_due_ms == INT64_MAX || lanes_is_closed_on_purpose(e->gate))
+        lanes_heap_remove(h, &e->head);
     else
-        put_in(h, &e->head, e->next_due_ms);
+        lanes_heap_put(h, &e->head, e->next_due_ms);
 }
 
-void lane_stand(struct lanes *l, struct lane_entry *e, enum place place)
+void lane_set_place(struct lanes *l, struct lane_entry *e, enum lane_place place)
 {
     if (place != LANE_DUE && e->place == LANE_DUE)
-        take_out(&l->due, &e->at);
+        lanes_heap_remove(&l->due, &e->at);
     if (e->place == LANE_CLOSED && place != LANE_CLOSED)
-        take_out(&l->closed, &e->at);
+        lanes_heap_remove(&l->closed, &e->at);
     e->place = place;
 }
 
@@ -181,22 +182,22 @@ void lane_open(struct lanes *l, struct lane_entry *e)
 {
     e->gate = LANE_NONE;
     e->look_ms = 0;
-    lane_stand(l, e, e->next_due_ms == INT64_MAX ? LANE_IDLE : LANE_DUE);
+    lane_set_place(l, e, e->next_due_ms == INT64_MAX ? LANE_IDLE : LANE_DUE);
     if (e->place == LANE_DUE)
-        put_in(&l->due, &e->at, e->next_due_ms);
-    show_head(l, e);
+        lanes_heap_put(&l->due, &e->at, e->next_due_ms);
+    lanes_show_head(l, e);
 }
 
 void lane_close(struct lanes *l, struct lane_entry *e, enum lane_gate gate, int64_t until_ms)
 {
-    lane_stand(l, e, LANE_CLOSED);
+    lane_set_place(l, e, LANE_CLOSED);
     e->gate = gate;
     e->look_ms = gate == LANE_NONE ? until_ms : 0;
     if (until_ms == INT64_MAX)
-        take_out(&l->closed, &e->at);
+        lanes_heap_remove(&l->closed, &e->at);
     else
-        put_in(&l->closed, &e->at, until_ms);
-    show_head(l, e);
+        lanes_heap_put(&l->closed, &e->at, until_ms);
+    lanes_show_head(l, e);
 }
 
 void lanes_reopen_queue(struct lanes *l, struct queue_entry *q)
@@ -220,9 +221,9 @@ void lane_suspect_due(struct lanes *l, struct lane_entry *e, int64_t due_ms)
 {
     e->suspect_ms = due_ms;
     if (due_ms == INT64_MAX)
-        take_out(&l->suspects, &e->suspect);
+        lanes_heap_remove(&l->suspects, &e->suspect);
     else
-        put_in(&l->suspects, &e->suspect, due_ms);
+        lanes_heap_put(&l->suspects, &e->suspect, due_ms);
 }
 
 void lanes_due(struct lanes *l, struct lane_entry *e, int64_t due_ms, bool suspect)
@@ -243,7 +244,7 @@ void lanes_due(struct lanes *l, struct lane_entry *e, int64_t due_ms, bool suspe
     else if (e->look_ms && due_ms - l->window_ms < e->look_ms)
         lane_close(l, e, LANE_NONE, due_ms - l->window_ms);
     else
-        show_head(l, e);
+        lanes_show_head(l, e);
 }
 
 void lanes_on_unblocked(struct lanes *l, uint64_t unblocked, int64_t now_ms)
@@ -273,9 +274,9 @@ void lanes_rules_changed(struct lanes *l)
         lanes_read_limits(l);
 }
 
-int64_t lanes_step(struct lanes *l, int64_t now_ms, bool claiming)
+int64_t lanes_step(struct lanes *l, struct moment now, bool claiming)
 {
-    return l->shares ? limit_shares_step(l->shares, now_ms, !claiming) : INT64_MAX;
+    return l->shares ? limit_shares_step(l->shares, now, !claiming) : INT64_MAX;
 }
 
 bool lanes_is_idle(const struct lanes *l)
@@ -288,7 +289,7 @@ void lanes_set_slots(struct lanes *l, size_t slots)
     if (l->setup.slots == slots)
         return;
     l->setup.slots = slots;
-    lanes_rules_changed(l); /* a tenant's part of them is another */
+    lanes_rules_changed(l); /* a tenant's share of the slots changes */
 }
 
 void lanes_set_window(struct lanes *l, int64_t window_ms)
@@ -296,15 +297,13 @@ void lanes_set_window(struct lanes *l, int64_t window_ms)
     l->window_ms = window_ms;
 }
 
-int64_t lanes_next_ms(const struct lanes *l, enum lanes_recall_wanted recall_request)
+int64_t lanes_next_ms(const struct lanes *l, enum lanes_wanted wanted)
 {
     const struct heap_node *due = heap_peek(&l->due), *closed = heap_peek(&l->closed);
     const struct heap_node *suspect = heap_peek(&l->suspects);
     int64_t due_ms = due ? due->key - l->window_ms : INT64_MAX, suspect_ms = suspect ? suspect->key : INT64_MAX;
     due_ms = min_of(due_ms, closed ? closed->key : INT64_MAX);
-    return recall_request == LANES_DUE       ? due_ms
-           : recall_request == LANES_SUSPECT ? suspect_ms
-                                             : min_of(due_ms, suspect_ms);
+    return wanted == LANES_DUE ? due_ms : wanted == LANES_SUSPECT ? suspect_ms : min_of(due_ms, suspect_ms);
 }
 
 int64_t lanes_oldest_ms(const struct lanes *l, enum priority_class class_)

@@ -1,26 +1,26 @@
-/* What queues and tenants may still take: the book's rules against what is held. */
+/* What queues and tenants may still run: their rules against the tasks that are held. */
 #include <assert.h>
 #include <stdio.h>
 
 #include "node/scheduler/lanes_internal.h"
 
 enum {
-    RATE_AHEAD_MS = 50,  /* claimed before their token is there: so long, a token need not wait for a claim */
-    RATE_AHEAD_PART = 8, /* but no more than this part of the slots */
-    SHARE_PERCENT = 80,  /* of the slots, for one tenant among several */
+    RATE_AHEAD_MS = 50,  /* tasks are claimed so long before their token is there, so that no token waits for a claim */
+    RATE_AHEAD_PART = 8, /* but not more than this fraction of the slots */
+    SHARE_PERCENT = 80,  /* of the slots, for one tenant if there are several */
 };
 
-static struct allowance closed_until(enum lane_gate gate, int64_t until_ms)
+static struct allowance allowance_none_until(enum lane_gate gate, int64_t until_ms)
 {
     return (struct allowance){ 0, { gate, until_ms } };
 }
 
-static struct allowance at_most(struct allowance a, int64_t n, enum lane_gate gate, int64_t until_ms)
+static struct allowance allowance_at_most(struct allowance a, int64_t n, enum lane_gate gate, int64_t until_ms)
 {
-    return n <= 0 ? closed_until(gate, until_ms) : (struct allowance){ .n = min_of(a.n, n) };
+    return n <= 0 ? allowance_none_until(gate, until_ms) : (struct allowance){ .n = min_of(a.n, n) };
 }
 
-static void read_queue(struct lanes *l, struct queue_entry *q)
+static void lanes_read_queue(struct lanes *l, struct queue_entry *q)
 {
     if (q->generation == l->generation || !l->setup.catalog)
         return;
@@ -28,7 +28,7 @@ static void read_queue(struct lanes *l, struct queue_entry *q)
     q->rules = catalog_cache_queue(l->setup.catalog, q->tenant->number, q->name, NULL);
 }
 
-static void read_tenant(struct lanes *l, struct tenant_entry *t)
+static void lanes_read_tenant(struct lanes *l, struct tenant_entry *t)
 {
     if (t->generation == l->generation || !l->setup.catalog)
         return;
@@ -37,8 +37,8 @@ static void read_tenant(struct lanes *l, struct tenant_entry *t)
         t->rules = (struct tenant_rules){ .number = t->number };
 }
 
-/* The queue's rate, or the one that it ramps up with; 0: it has none. */
-static double rate_of(const struct queue_entry *q, int64_t now_ms, int64_t *ret_burst)
+/* The queue's rate, or the lower one with which it ramps up after a pause; 0: no rate. */
+static double lanes_rate(const struct queue_entry *q, int64_t now_ms, int64_t *ret_burst)
 {
     double rate = q->rules.rate, ramp = queue_ramp_rate(&q->rules, now_ms);
     bool ramps = ramp > 0 && (rate <= 0 || ramp < rate);
@@ -46,10 +46,10 @@ static double rate_of(const struct queue_entry *q, int64_t now_ms, int64_t *ret_
     return ramps ? ramp : max_of(rate, 0.0);
 }
 
-static struct bucket *bucket_of(struct queue_entry *q, int64_t now_ms)
+static struct bucket *lanes_bucket(struct queue_entry *q, int64_t now_ms)
 {
     int64_t burst;
-    double rate = rate_of(q, now_ms, &burst);
+    double rate = lanes_rate(q, now_ms, &burst);
     if (rate <= 0) {
         q->has_bucket = false;
         return NULL;
@@ -64,11 +64,11 @@ static struct bucket *bucket_of(struct queue_entry *q, int64_t now_ms)
 
 /* ---- limits that are shared with other nodes ---- */
 
-static void limit_queue(struct lanes *l, struct queue_entry *q, int64_t now_ms)
+static void lanes_share_queue_limit(struct lanes *l, struct queue_entry *q, int64_t now_ms)
 {
     char key[SHARE_KEY_MAX];
     int64_t burst;
-    double rate = rate_of(q, now_ms, &burst);
+    double rate = lanes_rate(q, now_ms, &burst);
     if (!q->share && rate <= 0 && !q->rules.concurrent)
         return;
     if (!q->share) {
@@ -76,10 +76,10 @@ static void limit_queue(struct lanes *l, struct queue_entry *q, int64_t now_ms)
         assert(n < sizeof key);
         q->share = limit_shares_add(l->shares, (struct str){ key, n }, q, &q->armed, &q->held);
     }
-    limit_shares_limit(l->shares, q->share, rate, burst, q->rules.concurrent);
+    limit_shares_set_limits(l->shares, q->share, rate, burst, q->rules.concurrent);
 }
 
-static void limit_tenant(struct lanes *l, struct tenant_entry *t)
+static void lanes_share_tenant_limit(struct lanes *l, struct tenant_entry *t)
 {
     static const size_t none = 0;
     char key[SHARE_KEY_MAX];
@@ -89,28 +89,28 @@ static void limit_tenant(struct lanes *l, struct tenant_entry *t)
         size_t n = (size_t)snprintf(key, sizeof key, "t:%d", (int)t->number);
         t->share = limit_shares_add(l->shares, (struct str){ key, n }, t, &none, &t->held);
     }
-    limit_shares_limit(l->shares, t->share, 0, 0, t->rules.max_running);
+    limit_shares_set_limits(l->shares, t->share, 0, 0, t->rules.max_running);
 }
 
-void lanes_want(struct lanes *l, struct lane_entry *e, int64_t now_ms)
+void lanes_want_shares(struct lanes *l, struct lane_entry *e, struct moment now)
 {
     if (!l->shares)
         return;
     struct queue_entry *q = e->queue;
-    read_queue(l, q);
-    read_tenant(l, q->tenant);
-    limit_queue(l, q, now_ms);
-    limit_tenant(l, q->tenant);
-    l->wanted_ms = now_ms;
-    if (q->tenant->rules.disabled || queue_is_paused(&q->rules, now_ms))
+    lanes_read_queue(l, q);
+    lanes_read_tenant(l, q->tenant);
+    lanes_share_queue_limit(l, q, now.wall_ms);
+    lanes_share_tenant_limit(l, q->tenant);
+    l->wanted_ms = now.wall_ms;
+    if (q->tenant->rules.disabled || queue_is_paused(&q->rules, now.wall_ms))
         return;
     if (q->share)
-        limit_shares_want(l->shares, q->share, now_ms);
+        limit_shares_want(l->shares, q->share, now);
     if (q->tenant->share)
-        limit_shares_want(l->shares, q->tenant->share, now_ms);
+        limit_shares_want(l->shares, q->tenant->share, now);
 }
 
-void lanes_wait(struct lanes *l, struct lane_entry *e, enum lane_gate gate)
+void lanes_wait_for_shares(struct lanes *l, struct lane_entry *e, enum lane_gate gate)
 {
     if (gate == LANE_RATE && e->queue->share)
         limit_shares_wait_for_tokens(l->shares, e->queue->share);
@@ -120,7 +120,7 @@ void lanes_wait(struct lanes *l, struct lane_entry *e, enum lane_gate gate)
         limit_shares_wait_for_places(l->shares, e->queue->tenant->share);
 }
 
-void lanes_share_changed(void *context, struct share_entry *e)
+void lanes_share_changed(void *context, struct limit_share *e)
 {
     struct lanes *l = context;
     if (e->key[0] == 't')
@@ -129,40 +129,41 @@ void lanes_share_changed(void *context, struct share_entry *e)
         lanes_reopen_queue(l, e->owner);
 }
 
-/* What is held here needs a place also if nothing more of it is due. */
+/* Held tasks need a place also if nothing more of their queue is due. */
 void lanes_read_limits(struct lanes *l)
 {
     map_each (&l->queues, slot) {
         struct queue_entry *q = slot->value;
-        read_queue(l, q);
-        limit_queue(l, q, l->wanted_ms);
+        lanes_read_queue(l, q);
+        lanes_share_queue_limit(l, q, l->wanted_ms);
     }
     map_each (&l->tenants, slot) {
         struct tenant_entry *t = slot->value;
-        read_tenant(l, t);
-        limit_tenant(l, t);
+        lanes_read_tenant(l, t);
+        lanes_share_tenant_limit(l, t);
     }
 }
 
-/* Tokens in hand, and those that will come while their tasks are on the way. Of a slow rate none is foreseen: another node may get it. */
-static struct allowance shared_rate_allows(const struct lanes *l, const struct queue_entry *q)
+/* Tokens in hand, and those that will come while their tasks are claimed. If the rate is slow, none are expected:
+ * another node may get the next one. */
+static struct allowance lanes_shared_rate_allows(const struct lanes *l, const struct queue_entry *q)
 {
-    const struct share_entry *s = q->share;
+    const struct limit_share *s = q->share;
     if (s->rate <= 0)
         return NO_LIMIT;
     int64_t ahead = (int64_t)(s->rate * RATE_AHEAD_MS / 1000);
     int64_t n = limit_shares_tokens_left(s) + min_of(ahead, (int64_t)(l->setup.slots / RATE_AHEAD_PART + 1));
-    return at_most(NO_LIMIT, n, LANE_RATE, INT64_MAX);
+    return allowance_at_most(NO_LIMIT, n, LANE_RATE, INT64_MAX);
 }
 
-/* ---- what may be taken ---- */
+/* ---- what may be claimed ---- */
 
-/* Tokens that are there or will be within RATE_AHEAD_MS, less what is armed and will take one. */
-static struct allowance rate_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms)
+/* Tokens that are there or will be within RATE_AHEAD_MS, less those that armed tasks will take. */
+static struct allowance lanes_rate_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms)
 {
     if (l->shares)
-        return q->share ? shared_rate_allows(l, q) : NO_LIMIT;
-    struct bucket *b = bucket_of(q, now_ms);
+        return q->share ? lanes_shared_rate_allows(l, q) : NO_LIMIT;
+    struct bucket *b = lanes_bucket(q, now_ms);
     if (!b)
         return NO_LIMIT;
     int64_t n = bucket_available(b, now_ms);
@@ -170,38 +171,39 @@ static struct allowance rate_allows(struct lanes *l, struct queue_entry *q, int6
     int64_t spare_ms = now_ms + RATE_AHEAD_MS - next_ms;
     int64_t ahead = spare_ms < 0 ? 0 : (int64_t)(b->rate * (double)spare_ms / 1000) + (n == 0);
     n += min_of(ahead, (int64_t)(l->setup.slots / RATE_AHEAD_PART + 1)) - (int64_t)q->armed;
-    /* What is armed will fire and be told: then there is more to say. */
+    /* an armed task will fire, and that reopens the lane */
     int64_t until_ms = q->armed ? INT64_MAX : max_of(next_ms - RATE_AHEAD_MS, now_ms + 1);
-    return at_most(NO_LIMIT, n, LANE_RATE, until_ms);
+    return allowance_at_most(NO_LIMIT, n, LANE_RATE, until_ms);
 }
 
-static int64_t places_left(const struct share_entry *share, int64_t limit, size_t held)
+static int64_t lanes_places_left(const struct limit_share *share, int64_t limit, size_t held)
 {
     return share ? limit_shares_places_left(share) : limit - (int64_t)held;
 }
 
 struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms)
 {
-    read_queue(l, q);
+    lanes_read_queue(l, q);
     if (queue_is_paused(&q->rules, now_ms))
-        return closed_until(LANE_PAUSED, q->rules.paused_until_ms ? q->rules.paused_until_ms : INT64_MAX);
-    struct allowance a = rate_allows(l, q, now_ms);
+        return allowance_none_until(LANE_PAUSED, q->rules.paused_until_ms ? q->rules.paused_until_ms : INT64_MAX);
+    struct allowance a = lanes_rate_allows(l, q, now_ms);
     if (a.n && q->rules.concurrent)
-        a = at_most(a, places_left(q->share, q->rules.concurrent, q->held + q->leased), LANE_CONCURRENCY, INT64_MAX);
+        a = allowance_at_most(a, lanes_places_left(q->share, q->rules.concurrent, q->held + q->leased),
+                              LANE_CONCURRENCY, INT64_MAX);
     return a;
 }
 
-/* A tenant whose breaker is not closed goes on with one at a time, when its time has come. */
-static struct allowance breaker_allows(struct lanes *l, const struct tenant_entry *t, int64_t now_ms)
+/* A tenant whose breaker is not closed runs one task at a time, when the breaker's time has come. */
+static struct allowance lanes_breaker_allows(struct lanes *l, const struct tenant_entry *t, int64_t now_ms)
 {
     struct breaker_status s;
     if (!l->setup.breakers || !breakers_status(l->setup.breakers, t->number, S(""), now_ms, &s) ||
         s.state == BREAKER_CLOSED)
         return NO_LIMIT;
-    return at_most(NO_LIMIT, s.until_ms <= now_ms, LANE_TENANT_BREAKER, s.until_ms);
+    return allowance_at_most(NO_LIMIT, s.until_ms <= now_ms, LANE_TENANT_BREAKER, s.until_ms);
 }
 
-static int64_t share_of(const struct lanes *l)
+static int64_t lanes_tenant_share(const struct lanes *l)
 {
     if (!l->setup.catalog || catalog_cache_tenant_count(l->setup.catalog) < 2)
         return INT64_MAX;
@@ -210,15 +212,16 @@ static int64_t share_of(const struct lanes *l)
 
 struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, int64_t now_ms)
 {
-    read_tenant(l, t);
+    lanes_read_tenant(l, t);
     if (t->rules.disabled)
-        return closed_until(LANE_TENANT_DISABLED, INT64_MAX);
-    struct allowance a = breaker_allows(l, t, now_ms);
-    int64_t share = share_of(l), held = (int64_t)t->held;
+        return allowance_none_until(LANE_TENANT_DISABLED, INT64_MAX);
+    struct allowance a = lanes_breaker_allows(l, t, now_ms);
+    int64_t share = lanes_tenant_share(l), held = (int64_t)t->held;
     if (a.n && t->rules.max_running)
-        a = at_most(a, places_left(t->share, t->rules.max_running, t->held + t->leased), LANE_TENANT_LIMIT, INT64_MAX);
+        a = allowance_at_most(a, lanes_places_left(t->share, t->rules.max_running, t->held + t->leased),
+                              LANE_TENANT_LIMIT, INT64_MAX);
     if (a.n && share != INT64_MAX)
-        a = at_most(a, share - held, LANE_TENANT_SHARE, INT64_MAX);
+        a = allowance_at_most(a, share - held, LANE_TENANT_SHARE, INT64_MAX);
     return a;
 }
 
@@ -232,8 +235,8 @@ struct lane_hold lanes_hold_of(struct lanes *l, struct lane_entry *e, int64_t no
     return a.n ? (struct lane_hold){ LANE_NONE, 0 } : a.hold;
 }
 
-/* Of a limit that is not ours alone: what we did not get, others have. */
-static int64_t elsewhere(const struct share_entry *s)
+/* The places of a shared limit that this node wanted and did not get. */
+static int64_t lanes_places_elsewhere(const struct limit_share *s)
 {
     return s && s->concurrency && s->waits_places ? max_of(s->concurrency - s->places, (int64_t)0) : 0;
 }
@@ -241,9 +244,9 @@ static int64_t elsewhere(const struct share_entry *s)
 struct lane_facts lanes_facts(struct lanes *l, struct lane_entry *e)
 {
     struct queue_entry *q = e->queue;
-    read_queue(l, q);
-    read_tenant(l, q->tenant);
-    int64_t share = share_of(l), limit = q->tenant->rules.max_running;
+    lanes_read_queue(l, q);
+    lanes_read_tenant(l, q->tenant);
+    int64_t share = lanes_tenant_share(l), limit = q->tenant->rules.max_running;
     return (struct lane_facts){
         .queue_held = q->held,
         .tenant_held = q->tenant->held,
@@ -251,18 +254,18 @@ struct lane_facts lanes_facts(struct lanes *l, struct lane_entry *e)
         .tenant_limit = share == INT64_MAX ? limit
                         : limit            ? min_of(limit, share)
                                            : share,
-        .queue_elsewhere = elsewhere(q->share),
-        .tenant_elsewhere = elsewhere(q->tenant->share),
+        .queue_elsewhere = lanes_places_elsewhere(q->share),
+        .tenant_elsewhere = lanes_places_elsewhere(q->tenant->share),
         .next_due_ms = e->next_due_ms,
     };
 }
 
-bool lanes_takes_back(struct lanes *l, struct lane_entry *e, int64_t now_ms)
+bool lanes_is_to_return(struct lanes *l, struct lane_entry *e, int64_t now_ms)
 {
     struct queue_entry *q = e->queue;
     struct tenant_entry *t = q->tenant;
-    read_queue(l, q);
-    read_tenant(l, t);
+    lanes_read_queue(l, q);
+    lanes_read_tenant(l, t);
     int64_t queue_runs = (int64_t)(q->held - q->returning), tenant_runs = (int64_t)(t->held - t->returning);
     bool back = queue_is_paused(&q->rules, now_ms) || t->rules.disabled ||
                 (q->rules.concurrent && queue_runs > q->rules.concurrent) ||
@@ -272,21 +275,21 @@ bool lanes_takes_back(struct lanes *l, struct lane_entry *e, int64_t now_ms)
     return back;
 }
 
-bool lanes_take_over(struct lanes *l, struct lane_entry *e, bool held, int64_t now_ms)
+bool lanes_may_retake(struct lanes *l, struct lane_entry *e, bool held, int64_t now_ms)
 {
     struct queue_entry *q = e->queue;
     struct tenant_entry *t = q->tenant;
     int64_t burst;
-    read_queue(l, q);
-    read_tenant(l, t);
-    if (queue_is_paused(&q->rules, now_ms) || t->rules.disabled || breaker_allows(l, t, now_ms).n != INT64_MAX)
+    lanes_read_queue(l, q);
+    lanes_read_tenant(l, t);
+    if (queue_is_paused(&q->rules, now_ms) || t->rules.disabled || lanes_breaker_allows(l, t, now_ms).n != INT64_MAX)
         return false;
-    return held || (rate_of(q, now_ms, &burst) <= 0 && !q->rules.concurrent && !t->rules.max_running);
+    return held || (lanes_rate(q, now_ms, &burst) <= 0 && !q->rules.concurrent && !t->rules.max_running);
 }
 
-/* ---- what was taken ---- */
+/* ---- what was claimed ---- */
 
-void lanes_claimed(struct lanes *l, struct lane_entry *e)
+void lanes_on_claimed(struct lanes *l, struct lane_entry *e)
 {
     (void)l;
     e->queue->held++;
@@ -294,17 +297,17 @@ void lanes_claimed(struct lanes *l, struct lane_entry *e)
     e->queue->tenant->held++;
 }
 
-void lanes_unarmed(struct lanes *l, struct lane_entry *e)
+void lanes_on_unarmed(struct lanes *l, struct lane_entry *e)
 {
     assert(e->queue->armed > 0);
     e->queue->armed--;
     if (e->queue->share)
-        limit_shares_used_less(l->shares, e->queue->share);
+        limit_shares_on_used_less(l->shares, e->queue->share);
     if (e->queue->waits && (e->queue->has_bucket || e->queue->share))
         lanes_reopen_queue(l, e->queue);
 }
 
-void lanes_settled(struct lanes *l, struct lane_entry *e, bool taken_back)
+void lanes_on_settled(struct lanes *l, struct lane_entry *e, bool taken_back)
 {
     struct queue_entry *q = e->queue;
     struct tenant_entry *t = q->tenant;
@@ -314,24 +317,24 @@ void lanes_settled(struct lanes *l, struct lane_entry *e, bool taken_back)
     q->returning -= taken_back;
     t->returning -= taken_back;
     if (q->share)
-        limit_shares_used_less(l->shares, q->share);
+        limit_shares_on_used_less(l->shares, q->share);
     if (t->share)
-        limit_shares_used_less(l->shares, t->share);
+        limit_shares_on_used_less(l->shares, t->share);
     if (t->waits)
         lanes_reopen_tenant(l, t);
     else if (q->waits)
         lanes_reopen_queue(l, q);
 }
 
-static bool takes_token(struct lanes *l, struct queue_entry *q, int64_t now_ms, int64_t *ret_when_ms)
+static bool lanes_take_token(struct lanes *l, struct queue_entry *q, int64_t now_ms, int64_t *ret_when_ms)
 {
     if (l->shares) {
         bool limited = q->share && q->share->rate > 0;
-        *ret_when_ms = now_ms + LIMIT_SHARES_TAKE_AGAIN_MS; /* the answer may be here by then */
+        *ret_when_ms = now_ms + LIMIT_SHARES_TAKE_AGAIN_MS; /* the store's answer may be here by then */
         return !limited || limit_shares_take_token(l->shares, q->share);
     }
     bool may_have_one = q->rules.rate > 0 || q->rules.resumed_ms || q->rules.paused;
-    struct bucket *b = may_have_one ? bucket_of(q, now_ms) : NULL;
+    struct bucket *b = may_have_one ? lanes_bucket(q, now_ms) : NULL;
     if (!b || bucket_take(b, 1, now_ms) > 0)
         return true;
     *ret_when_ms = max_of(bucket_next_ms(b, now_ms), now_ms + 1);
@@ -340,9 +343,9 @@ static bool takes_token(struct lanes *l, struct queue_entry *q, int64_t now_ms, 
 
 bool lanes_may_fire(struct lanes *l, struct lane_entry *e, int64_t now_ms, int64_t *ret_when_ms)
 {
-    if (!takes_token(l, e->queue, now_ms, ret_when_ms))
+    if (!lanes_take_token(l, e->queue, now_ms, ret_when_ms))
         return false;
-    lanes_unarmed(l, e);
+    lanes_on_unarmed(l, e);
     return true;
 }
 
@@ -357,22 +360,22 @@ void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms)
 
 /* ---- leases ---- */
 
-/* Tokens that are there: a lease takes its own when it is given. */
-static struct allowance tokens_allow(struct lanes *l, struct queue_entry *q, int64_t now_ms)
+/* Tokens that are there: a lease takes its token when it is given. */
+static struct allowance lanes_tokens_allow(struct lanes *l, struct queue_entry *q, int64_t now_ms)
 {
     if (l->shares)
         return q->share && q->share->rate > 0
-                   ? at_most(NO_LIMIT, limit_shares_tokens_left(q->share), LANE_RATE, INT64_MAX)
+                   ? allowance_at_most(NO_LIMIT, limit_shares_tokens_left(q->share), LANE_RATE, INT64_MAX)
                    : NO_LIMIT;
-    struct bucket *b = bucket_of(q, now_ms);
+    struct bucket *b = lanes_bucket(q, now_ms);
     if (!b)
         return NO_LIMIT;
     int64_t n = bucket_available(b, now_ms) - (int64_t)q->armed;
-    return at_most(NO_LIMIT, n, LANE_RATE, max_of(bucket_next_ms(b, now_ms), now_ms + 1));
+    return allowance_at_most(NO_LIMIT, n, LANE_RATE, max_of(bucket_next_ms(b, now_ms), now_ms + 1));
 }
 
-/* A round that is open may take all that its limits allow: until it is answered nobody knows what it leaves. */
-static bool is_asked(const struct queue_entry *q)
+/* An open round may claim all that its limits allow: until it is answered, it is not known what is left. */
+static bool lanes_queue_is_asked(const struct queue_entry *q)
 {
     list_each (&q->lanes, link)
         if (container_of(link, struct lane_entry, of_queue)->place == LANE_ASKED)
@@ -380,41 +383,43 @@ static bool is_asked(const struct queue_entry *q)
     return false;
 }
 
-static bool is_tenant_asked(const struct tenant_entry *t)
+static bool lanes_tenant_is_asked(const struct tenant_entry *t)
 {
     list_each (&t->queues, link)
-        if (is_asked(container_of(link, struct queue_entry, of_tenant)))
+        if (lanes_queue_is_asked(container_of(link, struct queue_entry, of_tenant)))
             return true;
     return false;
 }
 
-static struct allowance lease_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms)
+static struct allowance lanes_lease_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms)
 {
     struct tenant_entry *t = q->tenant;
     if (t->rules.disabled)
-        return closed_until(LANE_TENANT_DISABLED, INT64_MAX);
+        return allowance_none_until(LANE_TENANT_DISABLED, INT64_MAX);
     if (queue_is_paused(&q->rules, now_ms))
-        return closed_until(LANE_PAUSED, q->rules.paused_until_ms ? q->rules.paused_until_ms : INT64_MAX);
-    struct allowance a = tokens_allow(l, q, now_ms);
-    bool queue_open = l->suspects_open || is_asked(q), tenant_open = l->suspects_open || is_tenant_asked(t);
+        return allowance_none_until(LANE_PAUSED, q->rules.paused_until_ms ? q->rules.paused_until_ms : INT64_MAX);
+    struct allowance a = lanes_tokens_allow(l, q, now_ms);
+    bool queue_open = l->suspects_open || lanes_queue_is_asked(q),
+         tenant_open = l->suspects_open || lanes_tenant_is_asked(t);
     if (a.n && q->rules.concurrent)
-        a = at_most(a, queue_open ? 0 : places_left(q->share, q->rules.concurrent, q->held + q->leased),
-                    LANE_CONCURRENCY, INT64_MAX);
+        a = allowance_at_most(a, queue_open ? 0 : lanes_places_left(q->share, q->rules.concurrent, q->held + q->leased),
+                              LANE_CONCURRENCY, INT64_MAX);
     if (a.n && t->rules.max_running)
-        a = at_most(a, tenant_open ? 0 : places_left(t->share, t->rules.max_running, t->held + t->leased),
-                    LANE_TENANT_LIMIT, INT64_MAX);
+        a = allowance_at_most(a,
+                              tenant_open ? 0 : lanes_places_left(t->share, t->rules.max_running, t->held + t->leased),
+                              LANE_TENANT_LIMIT, INT64_MAX);
     return a;
 }
 
-int64_t lanes_lease_room(struct lanes *l, struct lane_entry *e, int64_t now_ms, struct lane_hold *ret)
+int64_t lanes_lease_room(struct lanes *l, struct lane_entry *e, struct moment now, struct lane_hold *ret)
 {
-    read_queue(l, e->queue);
-    read_tenant(l, e->queue->tenant);
-    lanes_want(l, e, now_ms);
-    struct allowance a = lease_allows(l, e->queue, now_ms);
+    lanes_read_queue(l, e->queue);
+    lanes_read_tenant(l, e->queue->tenant);
+    lanes_want_shares(l, e, now);
+    struct allowance a = lanes_lease_allows(l, e->queue, now.wall_ms);
     *ret = a.n ? (struct lane_hold){ LANE_NONE, 0 } : a.hold;
     if (a.n == 0)
-        lanes_wait(l, e, a.hold.gate);
+        lanes_wait_for_shares(l, e, a.hold.gate);
     return a.n;
 }
 
@@ -432,7 +437,7 @@ void lanes_lease_end(struct lanes *l, struct lane_entry *e, size_t n, size_t giv
     int64_t ignored;
     assert(q->held >= n && q->armed >= n && q->tenant->held >= n && given <= n);
     for (size_t i = 0; i < given; i++)
-        (void)takes_token(l, q, now_ms, &ignored);
+        (void)lanes_take_token(l, q, now_ms, &ignored);
     q->leased += counts ? given : 0;
     q->tenant->leased += counts ? given : 0;
     if (!counts && q->share)
@@ -440,8 +445,8 @@ void lanes_lease_end(struct lanes *l, struct lane_entry *e, size_t n, size_t giv
     if (!counts && q->tenant->share)
         limit_shares_spend(l->shares, q->tenant->share, (int64_t)given);
     for (size_t i = 0; i < n; i++) {
-        lanes_unarmed(l, e);
-        lanes_settled(l, e, false);
+        lanes_on_unarmed(l, e);
+        lanes_on_settled(l, e, false);
     }
 }
 

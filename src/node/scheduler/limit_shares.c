@@ -1,6 +1,6 @@
 /* Invariants:
- *  - one operation is under way at most; an entry's belief in its places never exceeds what the store holds for this node;
- *  - an entry with something to do is in the heap by the time to do it, unless it is in the operation that is under way. */
+ *  - At most one operation is in flight. The places of a share never exceed what the store has for this node.
+ *  - A share with something to do is in the heap by the time of that, unless it is in the operation in flight. */
 #include "node/scheduler/limit_shares.h"
 
 #include <assert.h>
@@ -8,34 +8,35 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "node/pending_op.h"
 
 enum { OP_ARENA = 4096, BOOST_MAX = 1024, PLACES_PART = 8, MS_PER_S = 1000 };
 
-struct shares {
+struct limit_shares {
     struct limit_shares_setup setup;
-    struct uuid node; /* under which all is had */
+    struct uuid node; /* the id under which all shares are held */
     struct heap acts;
-    struct share_entry **v;
+    struct limit_share **v;
     size_t n, cap;
     struct op_limit_take op;
-    struct share_entry *asked[LIMIT_SHARES_BATCH];
-    bool in_flight;
-    int64_t now_ms;
+    struct limit_share *asked[LIMIT_SHARES_BATCH];
+    struct pending_op pending;
+    struct moment now;
 };
 
-struct shares *limit_shares_new(const struct limit_shares_setup *setup)
+struct limit_shares *limit_shares_new(const struct limit_shares_setup *setup)
 {
-    struct shares *s = xnew(*s);
+    struct limit_shares *s = xnew(*s);
     s->setup = *setup;
     s->node = *setup->node;
     return s;
 }
 
-void limit_shares_free(struct shares *s)
+void limit_shares_free(struct limit_shares *s)
 {
     if (!s)
         return;
-    assert(!s->in_flight);
+    assert(!s->pending.in_flight);
     heap_release(&s->acts);
     for (size_t i = 0; i < s->n; i++)
         free(s->v[i]);
@@ -43,11 +44,11 @@ void limit_shares_free(struct shares *s)
     free(s);
 }
 
-struct share_entry *limit_shares_add(struct shares *s, struct str key, void *owner, const size_t *armed,
+struct limit_share *limit_shares_add(struct limit_shares *s, struct str key, void *owner, const size_t *armed,
                                      const size_t *held)
 {
     assert(key.n <= SHARE_KEY_MAX);
-    struct share_entry *e = xnew(*e);
+    struct limit_share *e = xnew(*e);
     memcpy(e->key, key.p, key.n);
     e->key_size = key.n;
     e->owner = owner;
@@ -57,73 +58,74 @@ struct share_entry *limit_shares_add(struct shares *s, struct str key, void *own
     e->want_ms = e->full_ms = INT64_MIN / 2;
     if (s->n == s->cap) {
         s->cap = max_of(s->cap * 2, (size_t)16);
-        s->v = xrealloc(s->v, s->cap * sizeof(struct share_entry *));
+        s->v = xrealloc(s->v, s->cap * sizeof(struct limit_share *));
     }
     return s->v[s->n++] = e;
 }
 
-/* ---- what there is, and what there should be ---- */
+/* ---- what a share has, and what it wants ---- */
 
-int64_t limit_shares_tokens_left(const struct share_entry *e)
+int64_t limit_shares_tokens_left(const struct limit_share *e)
 {
     return e->tokens - (int64_t)*e->armed;
 }
 
-int64_t limit_shares_places_left(const struct share_entry *e)
+int64_t limit_shares_places_left(const struct limit_share *e)
 {
     return min_of(e->places, e->concurrency) - (int64_t)*e->held;
 }
 
-static bool is_wanted(const struct share_entry *e, int64_t now_ms)
+static bool limit_shares_is_wanted(const struct limit_share *e, int64_t now_ms)
 {
     return now_ms < e->want_ms + LIMIT_SHARES_KEEP_MS;
 }
 
-static int64_t token_slice(const struct share_entry *e)
+static int64_t limit_shares_token_slice(const struct limit_share *e)
 {
     double slice = ceil(e->rate * LIMIT_SHARES_SLICE_MS / MS_PER_S) * (double)e->boost;
     return slice < (double)e->burst ? max_of((int64_t)slice, (int64_t)1) : e->burst;
 }
 
-static int64_t place_slice(const struct share_entry *e)
+static int64_t limit_shares_place_slice(const struct limit_share *e)
 {
     return max_of(e->concurrency / PLACES_PART, (int64_t)1) * e->boost;
 }
 
-static bool wants_tokens(const struct share_entry *e, int64_t now_ms)
+static bool limit_shares_wants_tokens(const struct limit_share *e, int64_t now_ms)
 {
     if (e->rate <= 0)
         return false;
-    return e->waits_tokens || (is_wanted(e, now_ms) && limit_shares_tokens_left(e) * 2 < token_slice(e));
+    return e->waits_tokens ||
+           (limit_shares_is_wanted(e, now_ms) && limit_shares_tokens_left(e) * 2 < limit_shares_token_slice(e));
 }
 
-/* Of what it has all of, there is no more to be had. What was claimed before there was a limit has no place yet. */
-static bool wants_places(const struct share_entry *e, int64_t now_ms)
+/* A share that has every place can not get more. Tasks that were claimed before there was a limit have no place yet. */
+static bool limit_shares_wants_places(const struct limit_share *e, int64_t now_ms)
 {
     if (!e->concurrency || e->places >= e->concurrency)
         return false;
     return e->waits_places || (int64_t)*e->held > e->places ||
-           (is_wanted(e, now_ms) && limit_shares_places_left(e) * 2 < place_slice(e));
+           (limit_shares_is_wanted(e, now_ms) && limit_shares_places_left(e) * 2 < limit_shares_place_slice(e));
 }
 
-static bool has_too_much(const struct share_entry *e)
+static bool limit_shares_has_too_much(const struct limit_share *e)
 {
     return e->released || (e->rate > 0 && limit_shares_tokens_left(e) > 0) || e->places > (int64_t)*e->held;
 }
 
-static int64_t acts_at(const struct share_entry *e, int64_t now_ms)
+static int64_t limit_shares_acts_at(const struct limit_share *e, int64_t now_ms)
 {
     if (e->asking)
         return INT64_MAX;
-    int64_t tokens_ms = wants_tokens(e, now_ms) ? e->ask_tokens_ms : INT64_MAX;
-    int64_t places_ms = e->unsure || e->spent || wants_places(e, now_ms) ? e->ask_places_ms : INT64_MAX;
-    int64_t back_ms = has_too_much(e) && !e->unsure ? e->want_ms + LIMIT_SHARES_KEEP_MS : INT64_MAX;
+    int64_t tokens_ms = limit_shares_wants_tokens(e, now_ms) ? e->ask_tokens_ms : INT64_MAX;
+    int64_t places_ms = e->unsure || e->spent || limit_shares_wants_places(e, now_ms) ? e->ask_places_ms : INT64_MAX;
+    int64_t back_ms = limit_shares_has_too_much(e) && !e->unsure ? e->want_ms + LIMIT_SHARES_KEEP_MS : INT64_MAX;
     return min_of(back_ms, min_of(tokens_ms, places_ms));
 }
 
-static void plan(struct shares *s, struct share_entry *e)
+static void limit_shares_plan(struct limit_shares *s, struct limit_share *e)
 {
-    int64_t at = acts_at(e, s->now_ms);
+    int64_t at = limit_shares_acts_at(e, s->now.steady_ms);
     if (at == INT64_MAX && e->act.at)
         heap_remove(&s->acts, &e->act);
     else if (at != INT64_MAX && e->act.at)
@@ -132,9 +134,10 @@ static void plan(struct shares *s, struct share_entry *e)
         heap_push(&s->acts, &e->act, at);
 }
 
-/* ---- from the lanes ---- */
+/* ---- changes by the lanes ---- */
 
-void limit_shares_limit(struct shares *s, struct share_entry *e, double rate, int64_t burst, int64_t concurrency)
+void limit_shares_set_limits(struct limit_shares *s, struct limit_share *e, double rate, int64_t burst,
+                             int64_t concurrency)
 {
     if (rate == e->rate && burst == e->burst && concurrency == e->concurrency)
         return;
@@ -148,30 +151,30 @@ void limit_shares_limit(struct shares *s, struct share_entry *e, double rate, in
     e->tokens = min_of(e->tokens, e->burst);
     e->waits_tokens = e->waits_tokens && rate > 0;
     e->waits_places = e->waits_places && concurrency;
-    plan(s, e);
+    limit_shares_plan(s, e);
 }
 
-void limit_shares_want(struct shares *s, struct share_entry *e, int64_t now_ms)
+void limit_shares_want(struct limit_shares *s, struct limit_share *e, struct moment now)
 {
-    s->now_ms = max_of(s->now_ms, now_ms);
-    e->want_ms = now_ms;
+    s->now = now;
+    e->want_ms = now.steady_ms;
     e->waits_tokens = e->waits_places = false;
-    plan(s, e);
+    limit_shares_plan(s, e);
 }
 
-void limit_shares_wait_for_tokens(struct shares *s, struct share_entry *e)
+void limit_shares_wait_for_tokens(struct limit_shares *s, struct limit_share *e)
 {
     e->waits_tokens = true;
-    plan(s, e);
+    limit_shares_plan(s, e);
 }
 
-void limit_shares_wait_for_places(struct shares *s, struct share_entry *e)
+void limit_shares_wait_for_places(struct limit_shares *s, struct limit_share *e)
 {
     e->waits_places = true;
-    plan(s, e);
+    limit_shares_plan(s, e);
 }
 
-bool limit_shares_take_token(struct shares *s, struct share_entry *e)
+bool limit_shares_take_token(struct limit_shares *s, struct limit_share *e)
 {
     if (e->tokens <= 0) {
         limit_shares_wait_for_tokens(s, e);
@@ -181,43 +184,43 @@ bool limit_shares_take_token(struct shares *s, struct share_entry *e)
     return true;
 }
 
-void limit_shares_put_back_token(struct shares *s, struct share_entry *e)
+void limit_shares_put_back_token(struct limit_shares *s, struct limit_share *e)
 {
     if (e->rate > 0)
         e->tokens++;
-    plan(s, e);
+    limit_shares_plan(s, e);
 }
 
-void limit_shares_used_less(struct shares *s, struct share_entry *e)
+void limit_shares_on_used_less(struct limit_shares *s, struct limit_share *e)
 {
-    plan(s, e);
+    limit_shares_plan(s, e);
 }
 
-void limit_shares_spend(struct shares *s, struct share_entry *e, int64_t n)
+void limit_shares_spend(struct limit_shares *s, struct limit_share *e, int64_t n)
 {
     if (!e->concurrency || n == 0)
         return;
     e->places = max_of(e->places - n, (int64_t)0);
     e->spent += n;
-    e->ask_places_ms = s->now_ms;
-    plan(s, e);
+    e->ask_places_ms = s->now.steady_ms;
+    limit_shares_plan(s, e);
 }
 
 /* ---- the operation ---- */
 
-/* A node that was given up for dead has lost what it had, and is another one now. */
-static void forget_all(struct shares *s)
+/* This node was marked dead: its shares are gone, and it has another id now. */
+static void limit_shares_forget_all(struct limit_shares *s)
 {
     s->node = *s->setup.node;
     for (size_t i = 0; i < s->n; i++) {
         s->v[i]->tokens = s->v[i]->places = s->v[i]->spent = 0;
         s->v[i]->unsure = false;
-        plan(s, s->v[i]);
+        limit_shares_plan(s, s->v[i]);
     }
 }
 
-/* Where there was less than was asked for, it is asked for later. */
-static void answered(struct shares *s, struct share_entry *e)
+/* If less was given than asked for, the share asks again later. */
+static void limit_shares_apply_answer(struct limit_shares *s, struct limit_share *e)
 {
     const struct share *a = &e->share;
     bool few_tokens = a->ret_tokens < a->want_tokens, few_places = a->ret_places < a->want_places;
@@ -225,161 +228,148 @@ static void answered(struct shares *s, struct share_entry *e)
     e->tokens += a->ret_tokens;
     e->spent = max_of(e->spent - e->sent_spent, (int64_t)0);
     if (a->concurrency)
-        e->places = max_of(a->ret_places - e->spent, (int64_t)0); /* the store gave what it thought that we had */
+        e->places =
+            max_of(a->ret_places - e->spent, (int64_t)0); /* the store gave places without knowing of the spent ones */
     if (a->concurrency && !e->concurrency && a->want_places == 0)
         e->released = 0;
     e->unsure = false;
     e->next_ms = a->ret_next_ms;
-    e->ask_tokens_ms = s->now_ms;
-    if (few_tokens) /* never: the store does not know us, or not yet */
-        e->ask_tokens_ms = a->ret_next_ms == INT64_MAX ? s->now_ms + LIMIT_SHARES_AGAIN_MS
-                                                       : max_of(a->ret_next_ms, s->now_ms + LIMIT_SHARES_TOKENS_MS);
-    e->ask_places_ms = few_places ? s->now_ms + LIMIT_SHARES_PLACES_MS : s->now_ms;
+    e->ask_tokens_ms = s->now.steady_ms;
+    if (few_tokens) /* INT64_MAX: the store does not know this node, or not yet */
+        e->ask_tokens_ms = a->ret_next_ms == INT64_MAX ? s->now.steady_ms + LIMIT_SHARES_AGAIN_MS
+                                                       : max_of(moment_steady_at(s->now, a->ret_next_ms),
+                                                                s->now.steady_ms + LIMIT_SHARES_TOKENS_MS);
+    e->ask_places_ms = few_places ? s->now.steady_ms + LIMIT_SHARES_PLACES_MS : s->now.steady_ms;
     e->waits_tokens =
-        e->waits_tokens && limit_shares_tokens_left(e) <= 0; /* whoever waited is told, and says so again if need be */
+        e->waits_tokens && limit_shares_tokens_left(e) <= 0; /* the owner is told, and waits again if need be */
     e->waits_places = e->waits_places && limit_shares_places_left(e) <= 0;
     if (few_tokens || few_places)
         e->boost = 1;
     else if (a->want_tokens || a->want_places > places)
-        e->full_ms = s->now_ms;
+        e->full_ms = s->now.steady_ms;
     if (a->ret_tokens || e->places > places)
         s->setup.changed(s->setup.context, e);
 }
 
-/* Nobody knows what became of it. */
-static void unanswered(struct shares *s, struct share_entry *e)
+/* It is not known whether the operation was applied. */
+static void limit_shares_note_lost_answer(struct limit_shares *s, struct limit_share *e)
 {
     e->unsure = e->share.concurrency > 0;
-    e->ask_tokens_ms = e->ask_places_ms = s->now_ms + LIMIT_SHARES_AGAIN_MS;
+    e->ask_tokens_ms = e->ask_places_ms = s->now.steady_ms + LIMIT_SHARES_AGAIN_MS;
 }
 
-static void done(struct op *op)
+static void limit_shares_on_taken(struct op *op)
 {
-    struct shares *s = op->context;
-    s->in_flight = false;
+    struct limit_shares *s = op->context;
     bool is_ours = uuid_eq(s->op.node, *s->setup.node);
     if (op->rc)
-        log_warn("share_failed", kv_err(&op->error));
+        log_warn("limit_shares_failed", kv_err(&op->error));
     for (size_t i = 0; i < s->op.n; i++) {
-        struct share_entry *e = s->asked[i];
+        struct limit_share *e = s->asked[i];
         e->asking = false;
         e->share = s->op.v[i];
         if (op->rc == ERR_OK && is_ours)
-            answered(s, e);
+            limit_shares_apply_answer(s, e);
         else
-            unanswered(s, e);
-        plan(s, e);
+            limit_shares_note_lost_answer(s, e);
+        limit_shares_plan(s, e);
     }
     free(s->op.v);
-    arena_release(&op->arena);
+    pending_op_end(&s->pending, op);
 }
 
-/* More than one slice at a time for who uses them up at once. */
-static void set_boost(struct share_entry *e, int64_t now_ms)
+/* A share that is used up at once gets more slices at a time. */
+static void limit_shares_set_boost(struct limit_share *e, int64_t now_ms)
 {
     e->boost = now_ms < e->full_ms + LIMIT_SHARES_SLICE_MS ? min_of(e->boost * 2, (int64_t)BOOST_MAX) : 1;
 }
 
-static int64_t total_places(const struct share_entry *e, int64_t now_ms, bool may_give_back)
+static int64_t limit_shares_total_places(const struct limit_share *e, int64_t now_ms, bool may_give_back)
 {
     int64_t held = (int64_t)*e->held, want = held;
     if (!e->concurrency)
         return 0;
-    if (e->spent) /* given up first: who wants at least what it has gets that, whatever has been spent */
+    if (e->spent) /* spent places first: asking for less than the node has would give back places that leases use */
         return max_of(held, e->places);
-    if (wants_places(e, now_ms))
-        want = max_of(min_of(held + place_slice(e), e->concurrency), held);
-    return is_wanted(e, now_ms) || !may_give_back ? max_of(want, e->places) : want;
+    if (limit_shares_wants_places(e, now_ms))
+        want = max_of(min_of(held + limit_shares_place_slice(e), e->concurrency), held);
+    return limit_shares_is_wanted(e, now_ms) || !may_give_back ? max_of(want, e->places) : want;
 }
 
-static struct share question(struct share_entry *e, int64_t now_ms, bool may_give_back)
+static struct share limit_shares_request(struct limit_share *e, int64_t now_ms, bool may_give_back)
 {
-    bool tokens = wants_tokens(e, now_ms), gives_back = e->rate > 0 && !is_wanted(e, now_ms) && may_give_back;
-    if (tokens || wants_places(e, now_ms))
-        set_boost(e, now_ms);
+    bool tokens = limit_shares_wants_tokens(e, now_ms),
+         gives_back = e->rate > 0 && !limit_shares_is_wanted(e, now_ms) && may_give_back;
+    if (tokens || limit_shares_wants_places(e, now_ms))
+        limit_shares_set_boost(e, now_ms);
     struct share a = {
         .key = { e->key, e->key_size },
         .rate = e->rate,
         .burst = e->burst,
-        .want_tokens = tokens ? max_of(token_slice(e) - limit_shares_tokens_left(e), (int64_t)1) : 0,
+        .want_tokens = tokens ? max_of(limit_shares_token_slice(e) - limit_shares_tokens_left(e), (int64_t)1) : 0,
         .give_back_tokens = gives_back && !tokens ? max_of(limit_shares_tokens_left(e), (int64_t)0) : 0,
         .concurrency = e->concurrency ? e->concurrency : e->released,
-        .want_places = total_places(e, now_ms, may_give_back),
+        .want_places = limit_shares_total_places(e, now_ms, may_give_back),
     };
     return a;
 }
 
-static void send(struct shares *s, struct share_entry *const *v, size_t n, bool may_give_back)
+static void limit_shares_send(struct limit_shares *s, struct limit_share *const *v, size_t n, bool may_give_back)
 {
     s->op = (struct op_limit_take){
-        .op = { .kind = OP_LIMIT_TAKE, .done = done, .context = s },
+        .op = { .kind = OP_LIMIT_TAKE, .done = limit_shares_on_taken, .context = s },
         .node = s->node,
         .v = xcalloc(n, sizeof *s->op.v),
         .n = n,
-        .now_ms = s->now_ms,
+        .now_ms = s->now.wall_ms,
     };
-    arena_init(&s->op.op.arena, OP_ARENA);
     for (size_t i = 0; i < n; i++) {
-        struct share_entry *e = s->asked[i] = v[i];
-        s->op.v[i] = question(e, s->now_ms, may_give_back);
+        struct limit_share *e = s->asked[i] = v[i];
+        s->op.v[i] = limit_shares_request(e, s->now.steady_ms, may_give_back);
         e->asking = true;
         e->sent_spent = e->spent;
         e->tokens -= s->op.v[i].give_back_tokens;
         e->places = min_of(e->places, s->op.v[i].want_places);
     }
-    s->in_flight = true;
-    writer_submit(s->setup.writer, &s->op.op);
+    pending_op_send(&s->pending, s->setup.writer, &s->op.op, OP_ARENA);
 }
 
-static bool only_gives_back(const struct share_entry *e, int64_t now_ms)
+static bool limit_shares_only_gives_back(const struct limit_share *e, int64_t now_ms)
 {
-    return !e->unsure && !e->spent && !wants_tokens(e, now_ms) && !wants_places(e, now_ms);
+    return !e->unsure && !e->spent && !limit_shares_wants_tokens(e, now_ms) && !limit_shares_wants_places(e, now_ms);
 }
 
-static void clock_set_back(struct shares *s, int64_t now_ms)
+int64_t limit_shares_step(struct limit_shares *s, struct moment now, bool may_give_back)
 {
-    s->now_ms = now_ms;
-    for (size_t i = 0; i < s->n; i++) {
-        struct share_entry *e = s->v[i];
-        e->want_ms = min_of(e->want_ms, now_ms);
-        e->full_ms = min_of(e->full_ms, now_ms);
-        e->ask_tokens_ms = e->ask_places_ms = now_ms;
-        plan(s, e);
-    }
-}
-
-int64_t limit_shares_step(struct shares *s, int64_t now_ms, bool may_give_back)
-{
-    struct share_entry *ask[LIMIT_SHARES_BATCH], *later[LIMIT_SHARES_BATCH];
+    struct limit_share *ask[LIMIT_SHARES_BATCH], *later[LIMIT_SHARES_BATCH];
     size_t n = 0, left = 0;
     struct heap_node *node;
-    if (now_ms < s->now_ms)
-        clock_set_back(s, now_ms);
-    s->now_ms = now_ms;
+    int64_t now_ms = now.steady_ms;
+    s->now = now;
     if (!uuid_eq(s->node, *s->setup.node))
-        forget_all(s);
-    while (!s->in_flight && n < LIMIT_SHARES_BATCH && left < LIMIT_SHARES_BATCH && (node = heap_peek(&s->acts)) &&
-           node->key <= now_ms) {
-        struct share_entry *e = container_of(node, struct share_entry, act);
+        limit_shares_forget_all(s);
+    while (!s->pending.in_flight && n < LIMIT_SHARES_BATCH && left < LIMIT_SHARES_BATCH &&
+           (node = heap_peek(&s->acts)) && node->key <= now_ms) {
+        struct limit_share *e = container_of(node, struct limit_share, act);
         heap_remove(&s->acts, node);
-        if (acts_at(e, now_ms) > now_ms)
-            plan(s, e);
-        else if (only_gives_back(e, now_ms) && !may_give_back)
-            later[left++] = e; /* when the claim is answered there is a step */
+        if (limit_shares_acts_at(e, now_ms) > now_ms)
+            limit_shares_plan(s, e);
+        else if (limit_shares_only_gives_back(e, now_ms) && !may_give_back)
+            later[left++] = e; /* a step follows when the claim is answered */
         else
             ask[n++] = e;
     }
     if (n)
-        send(s, ask, n, may_give_back);
+        limit_shares_send(s, ask, n, may_give_back);
     for (size_t i = 0; i < left; i++)
-        plan(s, later[i]);
+        limit_shares_plan(s, later[i]);
     node = heap_peek(&s->acts);
-    if (s->in_flight || !node)
+    if (s->pending.in_flight || !node)
         return INT64_MAX;
-    return left ? max_of(node->key, now_ms + LIMIT_SHARES_TOKENS_MS) : node->key;
+    return moment_wall_at(now, left ? max_of(node->key, now_ms + LIMIT_SHARES_TOKENS_MS) : node->key);
 }
 
-bool limit_shares_is_idle(const struct shares *s)
+bool limit_shares_is_idle(const struct limit_shares *s)
 {
-    return !s->in_flight;
+    return !s->pending.in_flight;
 }

@@ -1,13 +1,18 @@
-/* What is due goes to the queue in batches. While one is on its way its tasks are on no wheel and in no index: whoever wants one of them
- * back asks the queue, which got it before the question. The claim's memory stays until the queue has answered.
+/* Due tasks go to the queue in batches. While a batch is on its way, its tasks are neither on the wheel nor in the
+ * index: whoever wants to recall one asks the queue, which got the task before the question. The claim's memory stays
+ * until the queue has answered.
  *
- * A push that failed is made again. What may be there all the same is asked about first, where the queue can tell. What it does not know may
- * have run meanwhile, and would run again under the same fence: so its claim ends, and the fence rises, or it is lost if it must not run
- * twice. So it is, too, where the queue can not tell. In a fleet whose queue stays down, what is due runs in this process.
+ * A push that failed is repeated. If the queue may have a task all the same (`unsure`):
+ *  - If the queue can tell which tasks it has, it is asked first. A task that it does not know may have run
+ *    meanwhile and would run again under the same fence. So its claim ends: the task is returned, and the fence
+ *    rises; or it is lost, if it must not run twice.
+ *  - If the queue can not tell, the claim ends in the same way.
+ *  - If a fleet's queue stays down, due tasks run in this process.
  *
- * A claim is handed over whole or not at all, and nobody but who it was handed over to finds what the queue forgets of it. So none is shared: what is left of
- * a claim when the queue goes down or comes back is given back, and claimed anew. And a queue that can not tell what it has is judged by epochs,
- * one for each claim: there the same becomes of what is left of a claim when another epoch begins. */
+ * A claim is handed over whole or not at all, because only its owner looks for tasks of it that the queue forgets. So
+ * the tasks of one claim never go to both queues: when the shared queue goes down or comes back, the rest of a claim
+ * is returned and claimed anew. A queue that can not tell which tasks it has is judged by epochs, one for each claim:
+ * when another epoch begins, the rest of a claim is returned as well. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -25,13 +30,13 @@ enum {
 
 struct pushing {
     struct io_push io_request;
-    struct io_known known; /* instead: which of them are there already */
+    struct io_known known; /* instead of a push: which of the tasks the queue has */
     struct scheduler *scheduler;
-    struct list link; /* while it is on its way */
-    int64_t begun_ms;
-    bool own;      /* to the queue of this process */
-    bool asks;     /* they are not pushed but asked about */
-    bool disowned; /* the tasks are others' now */
+    struct list link; /* in scheduler.pushing, while it is on its way */
+    int64_t begun_ms; /* steady */
+    bool own;         /* to the queue of this process */
+    bool asks;        /* the queue is asked about the tasks */
+    bool disowned;    /* the tasks belong to another node */
     size_t n;
     struct armed *armed[PUSH_BATCH];
     struct task tasks[PUSH_BATCH];
@@ -39,19 +44,19 @@ struct pushing {
     bool answer[PUSH_BATCH];
 };
 
-/* ---- the end of being armed ---- */
+/* ---- leaving the wheel ---- */
 
-static void not_pushing(struct armed *a)
+static void push_not_counted(struct armed *a)
 {
     a->claim->pushing -= a->pushing;
     a->pushing = false;
 }
 
-/* The last of its tasks has left: what of them the queue has is its own from now on, whatever becomes of us. */
-static void leave_claim(struct scheduler *s, struct armed *a)
+/* With its last task the claim is handed over: the queue owns its tasks from then on, whatever happens here. */
+static void push_leave_claim(struct scheduler *s, struct armed *a)
 {
     struct claim *c = a->claim;
-    not_pushing(a);
+    push_not_counted(a);
     assert(c->armed_count > 0 && !(c->pushed && c->kept));
     if (--c->armed_count == 0 && c->pushed)
         s->setup.handed(s->setup.context, c->id, c->epoch);
@@ -62,10 +67,10 @@ void scheduler_disarm(struct scheduler *s, struct armed *a)
 {
     a->held->armed = NULL;
     map_remove(&s->index, uuid_bytes(&a->task->id));
-    leave_claim(s, a);
+    push_leave_claim(s, a);
 }
 
-/* Its answer was lost, it was in the queue all the same, and has run. */
+/* The push's answer was lost, the task was in the queue all the same, and has run. */
 void scheduler_settled_unpushed(struct scheduler *s, struct held *h)
 {
     struct armed *a = h->armed;
@@ -76,11 +81,11 @@ void scheduler_settled_unpushed(struct scheduler *s, struct held *h)
         return;
     }
     wheel_remove(&s->wheel, &a->entry);
-    lanes_unarmed(s->lanes, h->lane);
+    lanes_on_unarmed(s->lanes, h->lane);
     scheduler_disarm(s, a);
 }
 
-static struct outcome outcome_of(const struct armed *a, enum outcome_kind kind)
+static struct outcome push_outcome(const struct armed *a, enum outcome_kind kind)
 {
     struct outcome o = { .kind = kind, .retry_after_ms = -1 };
     if (kind == OUTCOME_EXPIRED)
@@ -92,94 +97,95 @@ static struct outcome outcome_of(const struct armed *a, enum outcome_kind kind)
 
 void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind)
 {
-    struct outcome o = outcome_of(a, kind);
+    struct outcome o = push_outcome(a, kind);
     if (!s->setup.end(s->setup.context, a->task, &o)) {
-        wheel_add(&s->wheel, &a->entry, s->now_ms + END_RETRY_MS);
+        wheel_add(&s->wheel, &a->entry, s->now.wall_ms + END_RETRY_MS);
         return;
     }
-    lanes_unarmed(s->lanes, a->held->lane);
+    lanes_on_unarmed(s->lanes, a->held->lane);
     scheduler_disarm(s, a);
 }
 
-/* What the queue may have: nobody knows whether it has run, or will. */
-static enum outcome_kind doubtful(const struct armed *a)
+/* The queue may have the task: it is not known whether it has run, or will. */
+static enum outcome_kind push_unsure_outcome(const struct armed *a)
 {
     return a->task->delivery == DELIVER_AT_MOST_ONCE ? OUTCOME_LOST : OUTCOME_RETURNED;
 }
 
-/* ---- what comes of a push ---- */
+/* ---- results of a push ---- */
 
-static void rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
+static void push_rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
 {
     a->held->where = HELD_ARMED;
     map_put(&s->index, uuid_bytes(&a->task->id), a);
-    lanes_not_fired(s->lanes, a->held->lane, s->now_ms);
-    wheel_add(&s->wheel, &a->entry, s->now_ms + in_ms);
+    lanes_not_fired(s->lanes, a->held->lane, s->now.wall_ms);
+    wheel_add(&s->wheel, &a->entry, s->now.wall_ms + in_ms);
 }
 
-static void is_there(struct scheduler *s, struct armed *a, bool own, uint64_t epoch)
+static void push_is_there(struct scheduler *s, struct armed *a, bool own, uint64_t epoch)
 {
     struct held *h = a->held;
     h->armed = NULL;
     h->where = own || !s->setup.fleet ? HELD_OWN : HELD_QUEUED;
     a->claim->kept = a->claim->kept || own;
     if (h->where == HELD_QUEUED) {
-        h->asked_ms = s->now_ms;
+        h->asked_ms = s->now.steady_ms;
         list_push(&s->queued, &h->link);
         s->queued_count++;
         a->claim->epoch = a->claim->pushed ? a->claim->epoch : epoch;
         a->claim->pushed = true;
     }
-    leave_claim(s, a);
+    push_leave_claim(s, a);
 }
 
-static void failed(struct scheduler *s, struct armed *a, bool unsure)
+static void push_failed(struct scheduler *s, struct armed *a, bool unsure)
 {
     a->unsure = a->unsure || unsure;
     a->ends = unsure && !s->setup.async_io->push_again;
     if (!a->unsure)
-        not_pushing(a);
-    rearm(s, a, a->ends ? 0 : s->setup.fleet ? FLEET_RETRY_MS : PUSH_RETRY_MS);
+        push_not_counted(a);
+    push_rearm(s, a, a->ends ? 0 : s->setup.fleet ? FLEET_RETRY_MS : PUSH_RETRY_MS);
 }
 
-static void was_asked(struct scheduler *s, struct armed *a, bool known)
+static void push_was_asked(struct scheduler *s, struct armed *a, bool known)
 {
     if (known) {
-        is_there(s, a, false, 0);
+        push_is_there(s, a, false, 0);
         return;
     }
     a->ends = true;
-    rearm(s, a, 0);
+    push_rearm(s, a, 0);
 }
 
-/* The queue is another than this was for, and has nothing of it. */
-static bool is_refused(const struct pushing *p, const struct io_request *e)
+/* The queue is in another epoch than the push was for, and has taken nothing. */
+static bool push_is_refused(const struct pushing *p, const struct io_request *e)
 {
     return e->rc == ERR_CONFLICT && !p->asks && !p->io_request.ret.unsure;
 }
 
-static void refused(struct scheduler *s, struct armed *a)
+static void push_refused(struct scheduler *s, struct armed *a)
 {
-    not_pushing(a);
-    rearm(s, a, 0);
+    push_not_counted(a);
+    push_rearm(s, a, 0);
 }
 
-static void note_state(struct scheduler *s, const struct pushing *p, const struct io_request *e)
+static void push_note_queue_state(struct scheduler *s, const struct pushing *p, const struct io_request *e)
 {
-    bool was_down = s->down_ms != 0;
+    bool was_down = s->is_down;
     s->epoch = p->io_request.ret.epoch ? p->io_request.ret.epoch : s->epoch;
-    if (e->rc && !is_refused(p, e)) {
+    if (e->rc && !push_is_refused(p, e)) {
         if (!was_down)
             log_warn("push_failed", kv_err(&e->error), kv_i64("tasks", (int64_t)p->n));
         s->down_ms = was_down ? s->down_ms : p->begun_ms;
+        s->is_down = true;
         return;
     }
     if (was_down)
-        log_info("queue_back", kv_i64("down_ms", s->now_ms - s->down_ms));
-    s->down_ms = 0;
+        log_info("queue_back", kv_i64("down_ms", s->now.steady_ms - s->down_ms));
+    s->is_down = false;
 }
 
-static void recycle(struct scheduler *s, struct pushing *p)
+static void push_recycle(struct scheduler *s, struct pushing *p)
 {
     if (s->free_push)
         free(p);
@@ -187,37 +193,37 @@ static void recycle(struct scheduler *s, struct pushing *p)
         s->free_push = p;
 }
 
-static void answered(struct pushing *p, const struct io_request *e)
+static void push_on_answer(struct pushing *p, const struct io_request *e)
 {
     struct scheduler *s = p->scheduler;
     list_remove(&p->link);
     if (!p->own)
-        note_state(s, p, e);
+        push_note_queue_state(s, p, e);
     for (size_t i = 0; i < p->n; i++) {
         if (p->disowned)
             claim_unref(p->armed[i]->claim);
         else if (!p->armed[i]->held)
-            leave_claim(s, p->armed[i]);
-        else if (is_refused(p, e))
-            refused(s, p->armed[i]);
+            push_leave_claim(s, p->armed[i]);
+        else if (push_is_refused(p, e))
+            push_refused(s, p->armed[i]);
         else if (e->rc)
-            failed(s, p->armed[i], p->asks || p->io_request.ret.unsure);
+            push_failed(s, p->armed[i], p->asks || p->io_request.ret.unsure);
         else if (p->asks)
-            was_asked(s, p->armed[i], p->answer[i]);
+            push_was_asked(s, p->armed[i], p->answer[i]);
         else
-            is_there(s, p->armed[i], p->own, p->io_request.ret.epoch);
+            push_is_there(s, p->armed[i], p->own, p->io_request.ret.epoch);
     }
-    recycle(s, p);
+    push_recycle(s, p);
 }
 
-static void pushed(struct io_request *e)
+static void push_on_pushed(struct io_request *e)
 {
-    answered(container_of(e, struct pushing, io_request.io_request), e);
+    push_on_answer(container_of(e, struct pushing, io_request.io_request), e);
 }
 
-static void known(struct io_request *e)
+static void push_on_known(struct io_request *e)
 {
-    answered(container_of(e, struct pushing, known.io_request), e);
+    push_on_answer(container_of(e, struct pushing, known.io_request), e);
 }
 
 void scheduler_forget_pushes(struct scheduler *s)
@@ -230,82 +236,82 @@ void scheduler_forget_pushes(struct scheduler *s)
 
 bool scheduler_falls_back(const struct scheduler *s)
 {
-    return s->setup.own && s->down_ms && s->now_ms - s->down_ms >= FALLBACK_AFTER_MS;
+    return s->setup.own && s->is_down && s->now.steady_ms - s->down_ms >= FALLBACK_AFTER_MS;
 }
 
-/* Whether it runs in this process. */
-static bool goes_own(const struct scheduler *s, const struct armed *a)
+/* Whether the task runs in this process. */
+static bool push_goes_own(const struct scheduler *s, const struct armed *a)
 {
     return scheduler_falls_back(s) && !s->probe && !a->unsure &&
            queue_lets_through(s->setup.own_filter, a->task, S(""));
 }
 
-/* The queue is down, and this process does not run such. */
-static bool has_to_wait(const struct scheduler *s, const struct armed *a)
+/* The shared queue is down, and the worker of this process does not serve the task. */
+static bool push_has_to_wait(const struct scheduler *s, const struct armed *a)
 {
-    return scheduler_falls_back(s) && !s->probe && !a->unsure && !goes_own(s, a);
+    return scheduler_falls_back(s) && !s->probe && !a->unsure && !push_goes_own(s, a);
 }
 
-/* The queue may have lost what it has of this claim, and could not be asked about the rest apart from that. */
-static bool is_cut_off(const struct scheduler *s, const struct claim *c)
+/* The queue may have lost the pushed tasks of this claim, and could not be asked about the others separately. */
+static bool push_is_cut_off(const struct scheduler *s, const struct claim *c)
 {
     return c->pushed && c->epoch != s->epoch && !s->setup.async_io->push_again;
 }
 
-/* Else its claim would be shared, or in two epochs. */
-static bool belongs_apart(const struct scheduler *s, const struct armed *a)
+/* Pushing it would split the claim between two queues, or between two epochs. */
+static bool push_splits_claim(const struct scheduler *s, const struct armed *a)
 {
     const struct claim *c = a->claim;
-    return goes_own(s, a) ? c->pushed || c->pushing : c->kept || is_cut_off(s, c);
+    return push_goes_own(s, a) ? c->pushed || c->pushing : c->kept || push_is_cut_off(s, c);
 }
 
-/* It may be in a queue that is down, and is not to wait for it: it runs here under another fence. */
-static bool starts_anew(const struct scheduler *s, const struct armed *a)
+/* The task may be in a queue that is down. It does not wait for that queue: it runs here, under another fence. */
+static bool push_starts_anew(const struct scheduler *s, const struct armed *a)
 {
     return a->unsure && scheduler_falls_back(s) && !s->probe;
 }
 
-/* Due, and off the wheel: whether it is to be pushed now. */
-static bool goes(struct scheduler *s, struct armed *a)
+/* The task is due and off the wheel. Whether it is to be pushed now. */
+static bool push_is_to_go(struct scheduler *s, struct armed *a)
 {
     int64_t when_ms;
-    if (a->ends || starts_anew(s, a))
-        scheduler_end(s, a, doubtful(a));
+    if (a->ends || push_starts_anew(s, a))
+        scheduler_end(s, a, push_unsure_outcome(a));
     else if (a->held->replaced)
         scheduler_end(s, a, OUTCOME_CANCELLED);
     else if (a->held->taken_back)
-        scheduler_end(s, a, a->unsure ? doubtful(a) : OUTCOME_RETURNED);
-    else if (is_expired(task_expires_ms(a->task), s->now_ms))
+        scheduler_end(s, a, a->unsure ? push_unsure_outcome(a) : OUTCOME_RETURNED);
+    else if (is_expired(task_expires_ms(a->task), s->now.wall_ms))
         scheduler_end(s, a, a->unsure ? OUTCOME_LOST : OUTCOME_EXPIRED);
-    else if (has_to_wait(s, a))
-        wheel_add(&s->wheel, &a->entry, s->now_ms + FLEET_RETRY_MS);
-    else if (belongs_apart(s, a))
+    else if (push_has_to_wait(s, a))
+        wheel_add(&s->wheel, &a->entry, s->now.wall_ms + FLEET_RETRY_MS);
+    else if (push_splits_claim(s, a))
         scheduler_end(s, a, OUTCOME_RETURNED);
-    else if (!lanes_may_fire(s->lanes, a->held->lane, s->now_ms, &when_ms))
+    else if (!lanes_may_fire(s->lanes, a->held->lane, s->now.wall_ms, &when_ms))
         wheel_add(&s->wheel, &a->entry, when_ms);
     else
         return true;
     return false;
 }
 
-/* The first one is on its way, and will tell which epoch the others are for, where a claim must be in one. */
-static bool learns_epoch(const struct scheduler *s)
+/* If a claim must stay in one epoch, the first push tells which epoch it is: the others wait for its answer. */
+static bool push_learns_epoch(const struct scheduler *s)
 {
     return s->setup.fleet && !s->epoch && !s->setup.async_io->push_again && !list_empty(&s->pushing);
 }
 
-/* One is on its way and another waits for it: what becomes due meanwhile goes together, when the first is there. */
-static bool line_is_long(const struct scheduler *s)
+/* One batch is on its way and another waits for it: tasks that become due meanwhile go together after the first. */
+static bool push_line_is_long(const struct scheduler *s)
 {
-    return learns_epoch(s) || (!list_empty(&s->pushing) && s->pushing.next != s->pushing.prev);
+    return push_learns_epoch(s) || (!list_empty(&s->pushing) && s->pushing.next != s->pushing.prev);
 }
 
 bool scheduler_may_fire(const struct scheduler *s)
 {
-    return !line_is_long(s) && (!s->setup.may_fire || s->setup.may_fire(s->setup.context));
+    return !push_line_is_long(s) && (!s->setup.may_fire || s->setup.may_fire(s->setup.context));
 }
 
-static struct pushing *new_push(struct scheduler *s, bool own, bool asks)
+static struct pushing *push_new(struct scheduler *s, bool own, bool asks)
 {
     struct pushing *p = s->free_push ? take(s->free_push) : xmalloc(sizeof *p);
     p->scheduler = s;
@@ -316,16 +322,16 @@ static struct pushing *new_push(struct scheduler *s, bool own, bool asks)
     return p;
 }
 
-static void submit(struct scheduler *s, struct pushing *p)
+static void push_submit(struct scheduler *s, struct pushing *p)
 {
     failpoint("before_fire");
-    p->begun_ms = s->now_ms;
-    p->io_request = (struct io_push){ .io_request = { .kind = IO_PUSH, .done = pushed },
+    p->begun_ms = s->now.steady_ms;
+    p->io_request = (struct io_push){ .io_request = { .kind = IO_PUSH, .done = push_on_pushed },
                                       .tasks = p->tasks,
                                       .n = p->n,
                                       .epoch = p->own || s->setup.async_io->push_again ? 0 : s->epoch };
     p->known = (struct io_known){
-        .io_request = { .kind = IO_KNOWN, .done = known }, .v = p->ids, .n = p->n, .ret = p->answer
+        .io_request = { .kind = IO_KNOWN, .done = push_on_known }, .v = p->ids, .n = p->n, .ret = p->answer
     };
     if (!p->own)
         s->probe = false;
@@ -334,10 +340,10 @@ static void submit(struct scheduler *s, struct pushing *p)
                     p->asks ? &p->known.io_request : &p->io_request.io_request);
 }
 
-static void add(struct scheduler *s, struct pushing **at, struct armed *a, bool own)
+static void push_add(struct scheduler *s, struct pushing **at, struct armed *a, bool own)
 {
     if (!*at)
-        *at = new_push(s, own, a->unsure);
+        *at = push_new(s, own, a->unsure);
     struct pushing *p = *at;
     map_remove(&s->index, uuid_bytes(&a->task->id));
     a->held->where = HELD_PUSHING;
@@ -349,27 +355,27 @@ static void add(struct scheduler *s, struct pushing **at, struct armed *a, bool 
     p->ids[p->n] = (struct fenced_id){ a->task->id, a->task->fence };
     p->armed[p->n++] = a;
     if (p->n == PUSH_BATCH)
-        submit(s, take(*at));
+        push_submit(s, take(*at));
 }
 
-/* Nothing before its time: the wheel gives out only what is due at now. And nothing that may be others' by now: it waits on the wheel
- * until it is known whose it is. */
+/* Nothing fires before its time: the wheel gives out only tasks that are due at now. Nothing fires that may belong to
+ * another node: it waits on the wheel until that is known. */
 void scheduler_fire(struct scheduler *s)
 {
-    if (wheel_next(&s->wheel) <= s->now_ms && !scheduler_may_fire(s))
+    if (wheel_next(&s->wheel) <= s->now.wall_ms && !scheduler_may_fire(s))
         return;
     struct pushing *there = NULL, *here = NULL, *asked = NULL;
     struct wheel_entry *e;
-    while (!learns_epoch(s) && (e = wheel_expire(&s->wheel, s->now_ms))) {
+    while (!push_learns_epoch(s) && (e = wheel_expire(&s->wheel, s->now.wall_ms))) {
         struct armed *a = container_of(e, struct armed, entry);
-        bool own = goes_own(s, a);
-        if (goes(s, a))
-            add(s, own ? &here : a->unsure ? &asked : &there, a, own);
+        bool own = push_goes_own(s, a);
+        if (push_is_to_go(s, a))
+            push_add(s, own ? &here : a->unsure ? &asked : &there, a, own);
     }
     if (asked)
-        submit(s, asked);
+        push_submit(s, asked);
     if (there)
-        submit(s, there);
+        push_submit(s, there);
     if (here)
-        submit(s, here);
+        push_submit(s, here);
 }

@@ -1,20 +1,21 @@
-/* What the queue has forgotten becomes ours in place of whoever's it was, and goes the way of what was claimed. One is under way at a time.
- * If its answer was lost it is read back by its claim's id, until somebody answers: whoever asked for it waits for that. */
+/* A task that the queue has forgotten is claimed anew in place, whoever had claimed it, and then treated like any
+ * claimed task. One operation is under way at a time. If its answer was lost, the claim is read back by its id until
+ * the store answers; the caller waits for that. */
 #include <assert.h>
 
 #include "base/log.h"
 #include "node/scheduler/internal.h"
 
 enum {
-    RETAKE_BYTES = 16 << 10, /* of a task: larger ones are claimed by few at a time */
+    RETAKE_BYTES = 16 << 10, /* of a task: larger tasks are claimed a few at a time */
     RETAKE_ARENA = 128 << 20,
     RETRY_MIN_MS = 20,
     RETRY_MAX_MS = 1000,
 };
 
-static bool may_retake_now(const struct scheduler *s)
+static bool retake_may_begin(const struct scheduler *s)
 {
-    return s->begun && !s->held_back && !s->draining && !s->isolating && !s->retaking.claim;
+    return s->begun && !s->suspended && !s->draining && !s->isolating && !s->retaking.claim;
 }
 
 bool scheduler_may_retake(struct scheduler *s, const struct task *t)
@@ -22,11 +23,11 @@ bool scheduler_may_retake(struct scheduler *s, const struct task *t)
     if (t->delivery != DELIVER_AT_LEAST_ONCE || task_is_suspect(t) || !s->begun)
         return false;
     bool holds = scheduler_holds(s, t->id, t->fence);
-    return lanes_take_over(s->lanes, lanes_know(s->lanes, task_lane(t)), holds, s->now_ms);
+    return lanes_may_retake(s->lanes, lanes_know(s->lanes, task_lane(t)), holds, s->now.wall_ms);
 }
 
-/* Whoever held them lets go first: they do not count twice. */
-static void finish(struct scheduler *s, const struct tasks *taken)
+/* The former holder lets go first, so that the tasks do not count twice. */
+static void retake_finish(struct scheduler *s, const struct tasks *taken)
 {
     struct claim *c = take(s->retaking.claim);
     struct scheduler_retake ask = s->retaking.ask;
@@ -39,56 +40,56 @@ static void finish(struct scheduler *s, const struct tasks *taken)
     claim_unref(c);
 }
 
-static void finish_with_none(struct scheduler *s)
+static void retake_finish_with_none(struct scheduler *s)
 {
-    finish(s, &(struct tasks){ 0 });
+    retake_finish(s, &(struct tasks){ 0 });
 }
 
-static void read_back(struct op *op);
+static void retake_on_read_back(struct op *op);
 
-static void failed(struct scheduler *s, struct claim *c)
+static void retake_failed(struct scheduler *s, struct claim *c)
 {
     struct retaking *r = &s->retaking;
     log_warn("claim_failed", kv_err(&c->op.error));
     r->retry_ms = min_of(max_of(r->retry_ms * 2, (int64_t)RETRY_MIN_MS), (int64_t)RETRY_MAX_MS);
-    r->retry_at_ms = s->now_ms + r->retry_ms;
+    r->retry_at_ms = s->now.steady_ms + r->retry_ms;
     scheduler_refused(s, &c->op);
-    claim_read_back(c, read_back);
+    claim_read_back(c, retake_on_read_back);
 }
 
-static void answered(struct claim *c, const struct tasks *taken)
+static void retake_answered(struct claim *c, const struct tasks *taken)
 {
     struct scheduler *s = c->scheduler;
     if (c->disowned)
-        finish_with_none(s);
+        retake_finish_with_none(s);
     else if (c->op.rc)
-        failed(s, c);
+        retake_failed(s, c);
     else
-        finish(s, taken);
+        retake_finish(s, taken);
 }
 
-static void read_back(struct op *op)
+static void retake_on_read_back(struct op *op)
 {
     struct claim *c = container_of(op, struct claim, op);
-    answered(c, &c->readback.ret);
+    retake_answered(c, &c->readback.ret);
 }
 
-static void retaken(struct op *op)
+static void retake_on_answer(struct op *op)
 {
     struct claim *c = container_of(op, struct claim, op);
-    answered(c, &c->retake.ret);
+    retake_answered(c, &c->retake.ret);
 }
 
 bool scheduler_retake(struct scheduler *s, const struct scheduler_retake *r)
 {
     assert(s->setup.fleet && r->n > 0 && r->n <= CLAIM_MAX);
-    if (!may_retake_now(s))
+    if (!retake_may_begin(s))
         return false;
     struct claim *c = xnew(*c);
     c->scheduler = s;
-    c->id = uuid_next(&s->ids, s->now_ms);
+    c->id = uuid_next(&s->ids, s->now.wall_ms);
     c->references = 1;
-    c->retake = (struct op_retake){ .op = { .kind = OP_RETAKE, .done = retaken },
+    c->retake = (struct op_retake){ .op = { .kind = OP_RETAKE, .done = retake_on_answer },
                                     .claim = c->id,
                                     .node = s->setup.node,
                                     .v = r->v,
@@ -106,8 +107,8 @@ int64_t scheduler_retake_step(struct scheduler *s)
     struct retaking *r = &s->retaking;
     if (!r->claim || !r->claim->waits)
         return INT64_MAX;
-    if (r->retry_at_ms > s->now_ms)
-        return r->retry_at_ms;
+    if (r->retry_at_ms > s->now.steady_ms)
+        return moment_wall_at(s->now, r->retry_at_ms);
     r->claim->waits = false;
     writer_submit(s->setup.writer, &r->claim->op);
     return INT64_MAX;
@@ -120,5 +121,5 @@ void scheduler_disown_retake(struct scheduler *s)
         return;
     c->disowned = true;
     if (c->waits)
-        finish_with_none(s);
+        retake_finish_with_none(s);
 }

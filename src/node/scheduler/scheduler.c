@@ -1,8 +1,11 @@
 /* Invariants:
- *  - at most one claim is in flight. A claim whose answer was lost is read back by its id before the next one is made;
- *  - held knows the tasks of our claims that are not settled, each once; a claim asks for at most slots less those;
- *  - an armed task is in the wheel and in the index, or in neither; what is armed is held. What is being pushed is in neither;
- *  - at most one suspect is held. */
+ *  - At most one claim is in flight. A claim whose answer was lost is read back by its id before the next one is
+ *    made.
+ *  - `held` has each task of our claims that is not settled, once. A claim asks for at most the slots that are
+ *    left.
+ *  - An armed task is on the wheel and in the index, or in neither; it is held. A task that is being pushed is in
+ *    neither.
+ *  - At most one suspect is held. */
 #include "node/scheduler/internal.h"
 
 #include <assert.h>
@@ -12,18 +15,21 @@
 
 enum { RULES_WAIT_MS = 100 };
 
-static void spawned(void *context, const struct task *t)
+static void scheduler_on_spawned(void *context, const struct task *t)
 {
     struct scheduler *s = context;
-    scheduler_nudge(s, t, s->now_ms);
+    scheduler_nudge(s, t);
 }
 
-struct scheduler *scheduler_new(const struct scheduler_setup *setup, int64_t now_ms)
+struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct moment now)
 {
     assert(setup->slots > 0 && setup->arm_min_ms > 0 && setup->arm_max_ms >= setup->arm_min_ms);
     struct scheduler *s = xnew(*s);
     s->setup = *setup;
-    s->now_ms = s->polled_ms = now_ms;
+    s->now = now;
+    s->polled_ms = now.steady_ms;
+    s->rules_come_ms = INT64_MIN;
+    s->rules_came_ms = INT64_MIN / 2;
     s->window_ms = setup->arm_min_ms;
     s->lanes = lanes_new(&(struct lanes_setup){ .catalog = setup->catalog,
                                                 .breakers = setup->breakers,
@@ -31,18 +37,18 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, int64_t now
                                                 .writer = setup->shared ? setup->writer : NULL,
                                                 .node = &s->setup.node });
     lanes_set_window(s->lanes, s->window_ms);
-    s->held_back = true;
+    s->suspended = true;
     s->spawner = spawner_new(&(struct spawner_setup){ .writer = setup->writer,
                                                       .zones = setup->zones,
                                                       .catalog = setup->catalog,
                                                       .metrics = setup->metrics,
                                                       .ahead_ms = setup->spawn_ahead_ms,
                                                       .poll_ms = setup->poll_ms,
-                                                      .spawned = spawned,
+                                                      .spawned = scheduler_on_spawned,
                                                       .context = s },
-                             now_ms);
+                             now);
     uuid_gen_init(&s->ids, setup->seed ^ 0x5ced);
-    wheel_init(&s->wheel, now_ms);
+    wheel_init(&s->wheel, now.wall_ms);
     map_init(&s->index, HASH_STABLE);
     map_init(&s->held, HASH_STABLE);
     list_init(&s->pushing);
@@ -81,104 +87,94 @@ void scheduler_free(struct scheduler *s)
     free(s);
 }
 
-/* ---- doors ---- */
+/* ---- steps ---- */
 
-/* Should a nudge have been lost. */
-static void poll(struct scheduler *s)
+/* In case a nudge was lost. */
+static void scheduler_poll(struct scheduler *s)
 {
-    if (!s->setup.poll_ms || s->now_ms < s->polled_ms + s->setup.poll_ms)
+    if (!s->setup.poll_ms || s->now.steady_ms < s->polled_ms + s->setup.poll_ms)
         return;
-    s->polled_ms = s->now_ms;
-    lanes_all_due(s->lanes, s->now_ms);
+    s->polled_ms = s->now.steady_ms;
+    lanes_all_due(s->lanes, s->now.wall_ms);
 }
 
-static void heed_rules(struct scheduler *s)
+/* Due at once: scheduler_fire ends it. */
+static void scheduler_end_at_once(struct scheduler *s, struct armed *a)
 {
-    if (s->setup.catalog && catalog_cache_generation(s->setup.catalog) != s->generation)
-        scheduler_rules_changed(s, s->now_ms);
+    wheel_remove(&s->wheel, &a->entry);
+    wheel_add(&s->wheel, &a->entry, s->now.wall_ms);
 }
 
-static int64_t see_to_shares(struct scheduler *s)
+void scheduler_apply_rules(struct scheduler *s)
 {
-    return s->draining ? INT64_MAX : lanes_step(s->lanes, s->now_ms, s->claiming != NULL);
+    if (!s->setup.catalog || catalog_cache_generation(s->setup.catalog) == s->generation)
+        return;
+    s->generation = catalog_cache_generation(s->setup.catalog);
+    lanes_rules_changed(s->lanes);
+    map_each (&s->index, slot) {
+        struct armed *a = slot->value;
+        if (a->held->taken_back || !lanes_is_to_return(s->lanes, a->held->lane, s->now.wall_ms))
+            continue;
+        a->held->taken_back = true;
+        scheduler_end_at_once(s, a);
+    }
 }
 
-int64_t scheduler_step(struct scheduler *s, int64_t now_ms)
+static int64_t scheduler_step_lanes(struct scheduler *s)
 {
-    s->now_ms = now_ms;
-    scheduler_measure_claim(s);
-    heed_rules(s);
-    poll(s);
-    scheduler_fire(s);
-    int64_t wake = min_of(spawner_step(s->spawner, now_ms), scheduler_retake_step(s));
-    see_to_shares(s); /* while no claim is under way */
-    scheduler_claim(s);
-    wake = min_of(wake, see_to_shares(s));
-    scheduler_fire(s); /* a claim may have been answered at once */
-    metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->wheel.count);
+    return s->draining ? INT64_MAX : lanes_step(s->lanes, s->now, s->claiming != NULL);
+}
+
+/* When to call again, besides `wake`. */
+static int64_t scheduler_next_ms(struct scheduler *s, int64_t wake)
+{
     int64_t next_ms = wheel_next(&s->wheel);
-    if (next_ms > now_ms || scheduler_may_fire(s)) /* else somebody calls when it may */
+    if (next_ms > s->now.wall_ms ||
+        scheduler_may_fire(s)) /* else the answer of a push, or the next heartbeat, brings a step */
         wake = min_of(wake, next_ms);
     if (s->claiming)
-        return s->claiming->waits ? min_of(wake, s->retry_at_ms) : wake;
+        return s->claiming->waits ? min_of(wake, moment_wall_at(s->now, s->retry_at_ms)) : wake;
     bool may_claim = scheduler_may_claim(s);
     if (s->isolating && s->suspects)
-        return min_of(wake, s->alone_until_ms);
+        return min_of(wake, moment_wall_at(s->now, s->alone_until_ms));
     if (!may_claim)
-        return s->now_ms < s->rules_come_ms ? min_of(wake, s->rules_come_ms) : wake;
+        return s->now.steady_ms < s->rules_come_ms ? min_of(wake, moment_wall_at(s->now, s->rules_come_ms)) : wake;
     if (s->setup.poll_ms && lanes_count(s->lanes))
-        wake = min_of(wake, s->polled_ms + s->setup.poll_ms);
-    return min_of(wake, lanes_next_ms(s->lanes, scheduler_recall_wanted(s)));
+        wake = min_of(wake, moment_wall_at(s->now, s->polled_ms + s->setup.poll_ms));
+    return min_of(wake, lanes_next_ms(s->lanes, scheduler_lanes_wanted(s)));
 }
 
-void scheduler_know_lane(struct scheduler *s, struct lane lane)
+int64_t scheduler_step(struct scheduler *s, struct moment now)
 {
-    lanes_due(s->lanes, lanes_know(s->lanes, lane), s->now_ms, false);
+    s->now = now;
+    scheduler_measure_claim(s);
+    scheduler_apply_rules(s);
+    scheduler_poll(s);
+    scheduler_fire(s);
+    int64_t wake = min_of(spawner_step(s->spawner, now), scheduler_retake_step(s));
+    scheduler_step_lanes(s); /* while no claim is under way */
+    scheduler_claim(s);
+    wake = min_of(wake, scheduler_step_lanes(s));
+    scheduler_fire(s); /* a claim may have been answered at once */
+    metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->wheel.count);
+    return scheduler_next_ms(s, wake);
 }
 
-void scheduler_nudge(struct scheduler *s, const struct task *t, int64_t now_ms)
+void scheduler_nudge(struct scheduler *s, const struct task *t)
 {
-    s->now_ms = max_of(s->now_ms, now_ms);
     if (t->kind == TASK_RECURRING)
         spawner_nudge(s->spawner, t->cursor_ms);
     else
         lanes_due(s->lanes, lanes_know(s->lanes, task_lane(t)), t->due_ms, task_is_suspect(t));
 }
 
-void scheduler_on_lanes_unblocked(struct scheduler *s, uint64_t unblocked)
-{
-    if (unblocked)
-        lanes_on_unblocked(s->lanes, unblocked, s->now_ms);
-}
-
-/* Due at once: fire ends it. */
-static void call_off(struct scheduler *s, struct armed *a)
-{
-    wheel_remove(&s->wheel, &a->entry);
-    wheel_add(&s->wheel, &a->entry, s->now_ms);
-}
-
-void scheduler_rules_changed(struct scheduler *s, int64_t now_ms)
-{
-    s->now_ms = max_of(s->now_ms, now_ms);
-    s->generation = s->setup.catalog ? catalog_cache_generation(s->setup.catalog) : 0;
-    lanes_rules_changed(s->lanes);
-    map_each (&s->index, slot) {
-        struct armed *a = slot->value;
-        if (a->held->taken_back || !lanes_takes_back(s->lanes, a->held->lane, s->now_ms))
-            continue;
-        a->held->taken_back = true;
-        call_off(s, a);
-    }
-}
-
-/* Whoever changes rules all the time does not stop everybody: after a wait, as long again is left for claims. */
+/* If rules change all the time, claims still go on: after a wait, as much time again is left for claims. */
 void scheduler_await_rules(struct scheduler *s, bool await)
 {
     if (!await)
-        s->rules_come_ms = 0;
-    else if (s->now_ms >= s->rules_came_ms + 2 * RULES_WAIT_MS || s->now_ms < s->rules_came_ms)
-        s->rules_come_ms = (s->rules_came_ms = s->now_ms) + RULES_WAIT_MS;
+        s->rules_come_ms = INT64_MIN;
+    else if (s->now.steady_ms >= s->rules_came_ms + 2 * RULES_WAIT_MS)
+        s->rules_come_ms = (s->rules_came_ms = s->now.steady_ms) + RULES_WAIT_MS;
 }
 
 void scheduler_begin(struct scheduler *s, bool found_suspects)
@@ -187,23 +183,23 @@ void scheduler_begin(struct scheduler *s, bool found_suspects)
         return;
     s->begun = true;
     s->isolating = found_suspects;
-    s->alone_until_ms = s->now_ms + SCHEDULER_ISOLATION_MS;
+    s->alone_until_ms = s->now.steady_ms + SCHEDULER_ISOLATION_MS;
 }
 
-void scheduler_freed(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v)
+void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v)
 {
     struct held *h = scheduler_remove_held(s, id, fence);
     bool comes_again = v && v->next == TASK_SCHEDULED;
     if (!h) {
-        if (comes_again) /* somebody else's claim, or told before: where it waits is not known */
+        if (comes_again) /* another node's claim, or a repeated call: the lane is not known */
             lanes_all_due(s->lanes, v->due_ms);
         return;
     }
     if (comes_again)
         lanes_due(s->lanes, h->lane, v->due_ms, v->losses >= SUSPECT_LOSSES);
     scheduler_settled_unpushed(s, h);
-    s->isolating = s->isolating && !h->suspect; /* it lives, and so do we: the others go on */
-    lanes_settled(s->lanes, h->lane, h->taken_back);
+    s->isolating = s->isolating && !h->suspect; /* the suspect has ended and this process lives: the others go on */
+    lanes_on_settled(s->lanes, h->lane, h->taken_back);
     scheduler_held_free(s, h);
 }
 
@@ -212,8 +208,8 @@ bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence)
     return scheduler_find_held(s, id, fence) != NULL;
 }
 
-/* What may be in the queue already counts as fired. */
-static struct armed *find_armed(const struct scheduler *s, struct uuid id, int64_t fence)
+/* A task that may be in the queue counts as fired. */
+static struct armed *scheduler_find_armed(const struct scheduler *s, struct uuid id, int64_t fence)
 {
     struct armed *a = map_get(&s->index, uuid_bytes(&id));
     return a && a->task->fence == fence && !a->unsure ? a : NULL;
@@ -221,24 +217,24 @@ static struct armed *find_armed(const struct scheduler *s, struct uuid id, int64
 
 const struct task *scheduler_armed(const struct scheduler *s, struct uuid id, int64_t fence)
 {
-    const struct armed *a = find_armed(s, id, fence);
+    const struct armed *a = scheduler_find_armed(s, id, fence);
     return a ? a->task : NULL;
 }
 
 bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence)
 {
-    struct armed *a = find_armed(s, id, fence);
+    struct armed *a = scheduler_find_armed(s, id, fence);
     if (!a)
         return false;
     wheel_remove(&s->wheel, &a->entry);
-    lanes_unarmed(s->lanes, a->held->lane);
+    lanes_on_unarmed(s->lanes, a->held->lane);
     scheduler_disarm(s, a);
     return true;
 }
 
 bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struct str why)
 {
-    struct armed *a = find_armed(s, id, fence);
+    struct armed *a = scheduler_find_armed(s, id, fence);
     struct held *h = scheduler_find_held(s, id, fence);
     if (!h || !h->armed)
         return false;
@@ -246,13 +242,13 @@ bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struc
     h->replaced = xmalloc(why.n + 1);
     memcpy(h->replaced, why.p, why.n);
     h->replaced[why.n] = '\0';
-    if (!a) /* should it come back */
+    if (!a) /* it is being pushed: in case it comes back */
         return false;
-    call_off(s, a);
+    scheduler_end_at_once(s, a);
     return true;
 }
 
-/* ---- in a fleet ---- */
+/* ---- functions of a fleet ---- */
 
 void scheduler_set_room(struct scheduler *s, size_t room)
 {
@@ -263,7 +259,7 @@ void scheduler_set_room(struct scheduler *s, size_t room)
 
 void scheduler_queue_answers(struct scheduler *s)
 {
-    s->probe = s->down_ms != 0;
+    s->probe = s->is_down;
 }
 
 size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct fenced_id *ret, size_t max)
@@ -273,7 +269,7 @@ size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct fen
         struct held *h = container_of(s->queued.next, struct held, link);
         if (h->asked_ms >= before_ms)
             break;
-        h->asked_ms = s->now_ms;
+        h->asked_ms = s->now.steady_ms;
         list_remove(&h->link);
         list_push(&s->queued, &h->link);
         ret[n++] = (struct fenced_id){ h->key.id, h->key.fence };
@@ -287,29 +283,29 @@ const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uu
     return h && (h->where == HELD_QUEUED || h->where == HELD_PUSHING) ? h->facts : NULL;
 }
 
-/* ---- among others ---- */
+/* ---- other nodes, the clock, drain ---- */
 
-void scheduler_hold_back(struct scheduler *s)
+void scheduler_suspend(struct scheduler *s)
 {
-    s->held_back = true;
-    spawner_hold_back(s->spawner, true);
+    s->suspended = true;
+    spawner_suspend(s->spawner, true);
 }
 
-void scheduler_let_go(struct scheduler *s)
+void scheduler_resume(struct scheduler *s)
 {
-    s->held_back = false;
-    lanes_all_due(s->lanes, s->now_ms);
-    spawner_hold_back(s->spawner, false);
+    s->suspended = false;
+    lanes_all_due(s->lanes, s->now.wall_ms);
+    spawner_suspend(s->spawner, false);
     spawner_nudge(s->spawner, 0);
 }
 
-static void forsake(struct scheduler *s, struct held *h)
+static void scheduler_drop_held(struct scheduler *s, struct held *h)
 {
-    lanes_settled(s->lanes, h->lane, h->taken_back);
+    lanes_on_settled(s->lanes, h->lane, h->taken_back);
     scheduler_held_free(s, h);
 }
 
-static void disown_claim(struct scheduler *s)
+static void scheduler_disown_claim(struct scheduler *s)
 {
     struct claim *c = s->claiming;
     if (!c)
@@ -324,20 +320,20 @@ void scheduler_disown(struct scheduler *s, struct uuid node)
     struct wheel_entry *e;
     while ((e = wheel_take(&s->wheel))) {
         struct armed *a = container_of(e, struct armed, entry);
-        lanes_unarmed(s->lanes, a->held->lane);
+        lanes_on_unarmed(s->lanes, a->held->lane);
         map_remove(&s->index, uuid_bytes(&a->task->id));
-        claim_unref(a->claim); /* nothing is handed over any more */
+        claim_unref(a->claim); /* the claim is not handed over */
     }
     scheduler_forget_pushes(s);
     map_each (&s->held, slot)
-        forsake(s, slot->value);
+        scheduler_drop_held(s, slot->value);
     map_release(&s->held);
     map_init(&s->held, HASH_STABLE);
-    disown_claim(s);
+    scheduler_disown_claim(s);
     scheduler_disown_retake(s);
     s->setup.node = node;
     s->begun = s->isolating = false;
-    scheduler_hold_back(s);
+    scheduler_suspend(s);
 }
 
 void scheduler_set_own(struct scheduler *s, const struct partitions *own)
@@ -346,28 +342,21 @@ void scheduler_set_own(struct scheduler *s, const struct partitions *own)
     if (own)
         s->own = *own;
     spawner_set_own(s->spawner, own);
-    lanes_all_due(s->lanes, s->now_ms);
+    lanes_all_due(s->lanes, s->now.wall_ms);
     spawner_nudge(s->spawner, 0);
 }
 
-void scheduler_clock_set_back(struct scheduler *s, int64_t now_ms)
+void scheduler_on_clock_set_back(struct scheduler *s, struct moment now)
 {
-    s->now_ms = s->polled_ms = now_ms;
+    s->now = now;
     map_each (&s->index, slot) {
-        struct armed *a = slot->value; /* not the time at which what failed was to be tried again */
-        a->entry.due_ms = a->held->taken_back || a->held->replaced ? now_ms : a->task->due_ms;
+        struct armed *a = slot->value; /* also if it waits for a retry: its time comes again */
+        a->entry.due_ms = a->held->taken_back || a->held->replaced ? now.wall_ms : a->task->due_ms;
     }
-    wheel_rebase(&s->wheel, now_ms);
-    s->retry_at_ms = min_of(s->retry_at_ms, now_ms);
-    s->retaking.retry_at_ms = min_of(s->retaking.retry_at_ms, now_ms);
-    s->rules_come_ms = 0;
-    s->down_ms = min_of(s->down_ms, now_ms);
-    list_each (&s->queued, link)
-        container_of(link, struct held, link)->asked_ms = now_ms;
-    s->isolating = false;
+    wheel_rebase(&s->wheel, now.wall_ms);
     lanes_rules_changed(s->lanes);
-    lanes_all_due(s->lanes, now_ms);
-    spawner_clock_set_back(s->spawner, now_ms);
+    lanes_all_due(s->lanes, now.wall_ms);
+    spawner_on_clock_set_back(s->spawner, now);
 }
 
 void scheduler_drain(struct scheduler *s)
@@ -408,7 +397,7 @@ struct scheduler_status scheduler_status(const struct scheduler *s)
         .last_claim_ms = s->last_claim_ms,
         .isolating = s->isolating,
         .falls_back = scheduler_falls_back(s),
-        .next_claim_ms = lanes_next_ms(s->lanes, scheduler_recall_wanted(s)),
+        .next_claim_ms = lanes_next_ms(s->lanes, scheduler_lanes_wanted(s)),
         .next_spawn_ms = spawner_next_ms(s->spawner),
     };
     for (int i = 0; i <= CLASS_HIGH; i++)

@@ -1,146 +1,155 @@
 #pragma once
-/* node/scheduler/scheduler.h - claims what is due a hair early and hands it to the queue on the dot.
+/* node/scheduler/scheduler.h - claims due tasks a moment early and pushes them to the queue exactly when they are
+ * due.
  *
- * A state machine: scheduler_step(now) does all that is to be done at now and returns when it wants to be called again;
- * operations it submitted come back through their `done` on the same thread, before a later step. It owns the claimed tasks
- * until they are pushed: nothing touches the store at the moment of firing.
+ * A state machine on the loop's thread. scheduler_step(now) does everything that is to be done at now and returns
+ * when to call again (see node.h). Operations that it submitted complete through their `done` on the same thread,
+ * before a later step. The scheduler owns the claimed tasks until they are pushed: nothing touches the store at the
+ * moment of firing.
  *
- * Three things happen in a step: what is due on the wheel is pushed; if there is room and something is due within the arm
- * window, a claim is made (of which lanes and how much, role/lanes says); recurring tasks whose cursor comes near spawn their
- * occurrences (role/spawner). */
+ * A step does three things:
+ *  - it pushes the tasks on the wheel that are due (push.c);
+ *  - if there is room and something is due within the arm window, it makes a claim (claim.c); lanes.h says of which
+ *    lanes and how many;
+ *  - it spawns occurrences of recurring tasks whose cursor comes near (spawner.h). */
 #include "node/scheduler/lanes.h"
 #include "node/scheduler/spawner.h"
 #include "port/async_io.h"
 
 struct scheduler_setup {
     struct writer *writer;
-    struct async_io *async_io; /* push */
-    struct async_io *own;      /* in a fleet: what runs here while the queue is down (fallback); NULL: it waits */
-    const struct queue_filter *own_filter; /* what the worker behind it serves */
+    struct async_io *async_io; /* the queue that tasks are pushed to */
+    struct async_io *own; /* fleet: the queue of this process, used while the shared one is down; NULL: tasks wait */
+    const struct queue_filter *own_filter; /* which tasks the worker behind `own` serves */
     struct zoneinfo *zones;
     struct catalog_cache *catalog; /* NULL: no rules, no calendars */
     struct breakers *breakers;     /* NULL: none */
     struct metrics *metrics;
     struct uuid node;
     uint64_t seed;
-    size_t slots;           /* tasks that may be claimed and not yet settled; in a fleet scheduler_set_room says */
-    bool fleet;             /* what was pushed is others': see `handed` */
+    size_t slots;           /* tasks that may be claimed and not settled; in a fleet, see scheduler_set_room */
+    bool fleet;             /* a pushed task belongs to the shared queue: see `handed` */
     bool shared;            /* limits hold for all nodes of the store together */
     int64_t spawn_ahead_ms; /* longer than a failover takes */
     int64_t arm_min_ms, arm_max_ms;
-    int64_t poll_ms; /* ask at least this often although nobody nudged; 0: never */
+    int64_t poll_ms; /* claim at least this often although nobody nudged; 0: never */
 
-    /* Whether what is held is ours still, for sure: else nothing fires. NULL: always. */
+    /* Whether the claims of this node are certainly still its own; if not, nothing fires. NULL: always. */
     bool (*may_fire)(void *context);
     /* The store says that this node is dead. NULL: nobody wants to know. */
     void (*refused)(void *context);
-    /* A claim ends before its task has fired: RETURNED, EXPIRED or CANCELLED. False: it could not be told, and comes again. */
+    /* A claim ends before its task has fired: RETURNED, EXPIRED or CANCELLED. False: the outcome could not be
+     * published; the scheduler tries again. */
     bool (*end)(void *context, const struct task *t, const struct outcome *o);
-    /* In a fleet: the queue has all of this claim that is not settled otherwise, pushed in that epoch, or from it on; 0: nobody knows. */
+    /* Fleet: the queue has every task of this claim that was not settled otherwise. epoch: the queue's, when the
+     * first was pushed; 0: not known. */
     void (*handed)(void *context, struct uuid claim, uint64_t epoch);
-    /* In a fleet: these were claimed anew in place. What held them under the fence before, here or elsewhere, holds them no more. */
+    /* Fleet: these tasks were claimed anew in place. Their former claims, here or on another node, are over. */
     void (*retaken)(void *context, const struct tasks *t);
-    /* A claim has put this one off: BLOCKED, SKIPPED or CANCELLED, as it is now. */
+    /* A claim has found no slot for this task: it is BLOCKED, SKIPPED or CANCELLED, as it is now. */
     void (*gated)(void *context, const struct task *t);
-    /* A later run replaces this one, which is claimed: end it. */
+    /* A later run replaces this claimed task: end it. */
     void (*replaced)(void *context, const struct replaced *r);
     void *context;
 };
 
 struct scheduler;
 
-struct scheduler *scheduler_new(const struct scheduler_setup *setup, int64_t now_ms);
-void scheduler_free(struct scheduler *s); /* nothing of it is in flight */
+struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct moment now);
+void scheduler_free(struct scheduler *s); /* nothing is in flight */
 
-int64_t scheduler_step(struct scheduler *s, int64_t now_ms);
+int64_t scheduler_step(struct scheduler *s, struct moment now);
 
-/* Somebody put a task there, or changed one: look in time for it. The lane becomes known. */
-void scheduler_nudge(struct scheduler *s, const struct task *t, int64_t now_ms);
-void scheduler_know_lane(struct scheduler *s, struct lane lane); /* and something may be due there */
+/* A task was written or changed: claim it in time. Its lane becomes known. */
+void scheduler_nudge(struct scheduler *s, const struct task *t);
 
-/* An operation let somebody go on who waited for a slot (its ret_unblocked_lanes); what is not known is UINT64_MAX. */
-void scheduler_on_lanes_unblocked(struct scheduler *s, uint64_t unblocked);
+/* If the catalog cache has changed, its rules hold from now on: limits apply, and armed tasks of a queue that was
+ * paused are returned. Every step does that first. */
+void scheduler_apply_rules(struct scheduler *s);
 
-/* The book has changed: limits hold from now on, and what is armed of a queue that was paused is given back. A step notices by itself. */
-void scheduler_rules_changed(struct scheduler *s, int64_t now_ms);
-
-/* Another node has changed rules, and somebody reads them: what is claimed is to be claimed by them. For a moment at most: then it goes on
- * with those that it has. */
+/* Another node has changed rules, and they are being read: claims wait for them, 100 ms at most, then go on with the
+ * old ones. */
 void scheduler_await_rules(struct scheduler *s, bool await);
 
-/* Claims are made from now on, unless it is held back: what died with another process has been judged. If suspects were among that, the
- * first of them is tried with nothing else running, for a few seconds: should the process die again, it is known of what. */
+/* Allows claims, unless the scheduler is suspended: the claims of dead nodes are settled. If suspects were among
+ * them, the first suspect is tried with nothing else running, for a few seconds: if the process dies again, the cause
+ * is known. */
 void scheduler_begin(struct scheduler *s, bool found_suspects);
 
-/* A claim on a task has ended: if it was made here there is room again, and what the verdict says of its next time is heeded. NULL: the
- * caller nudges. Events may come twice, so it may be told twice. */
-void scheduler_freed(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v);
+/* The claim on a task has ended. If it was made here, there is room again. The verdict says when the task is due
+ * next; NULL: the caller nudges. Events may come twice, so this may be called twice. */
+void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v);
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence); /* claimed here and not settled */
 
-/* ---- in a fleet ---- */
+/* ---- functions of a fleet ---- */
 
-/* How many may be held from now on. */
+/* How many tasks may be held from now on. */
 void scheduler_set_room(struct scheduler *s, size_t room);
 
-/* The queue has answered somebody: if it was down, it is tried again. */
+/* The queue has answered a request: if it was down, it is tried again. */
 void scheduler_queue_answers(struct scheduler *s);
 
-/* Those that the queue has had for longest since it got them or somebody was told of them here, before that time: at most max. */
+/* Tasks that the queue has had longest without a check: those pushed or last returned by this function before
+ * before_ms (steady). At most max. */
 size_t scheduler_queued_since(struct scheduler *s, int64_t before_ms, struct fenced_id *ret, size_t max);
 
-/* To end one by that the queue has, or had; NULL: it is not held here, or not there. */
+/* The facts needed to end a task that is pushed or being pushed; NULL: it is not held here, or not in the queue. */
 const struct settle_facts *scheduler_queued(const struct scheduler *s, struct uuid id, int64_t fence);
 
-/* What the queue has forgotten, claimed anew in place (OP_RETAKE): it is ours then, whoever's it was, beyond the room there is if need be.
- * Whether a task is one to ask for: one that may simply run once more, and that no limit counts for another node. */
+/* Whether a task that the queue has forgotten may be claimed anew in place (OP_RETAKE): it may simply run once more,
+ * and no limit counts it for another node. Such a task becomes this node's even if there is no room. */
 bool scheduler_may_retake(struct scheduler *s, const struct task *t);
 
 struct scheduler_retake {
-    const struct fenced_id *v; /* up to CLAIM_MAX; borrowed until it is done */
+    const struct fenced_id *v; /* up to CLAIM_MAX; borrowed until done */
     size_t n;
-    void (*done)(void *context, const struct tasks *taken); /* once; the tasks are for the call */
+    void (*done)(void *context, const struct tasks *taken); /* called once; the tasks live for the call */
     void *context;
 };
 bool scheduler_retake(struct scheduler *s, const struct scheduler_retake *r); /* false: not now */
 
-/* A claimed task that has not fired; NULL: it is not there (fired, or never here). */
+/* A claimed task that has not fired; NULL: it has fired, or is not claimed here. */
 const struct task *scheduler_armed(const struct scheduler *s, struct uuid id, int64_t fence);
 
-/* Takes such a task off the wheel; false when it is not there. The caller settles it. */
+/* Takes a task that has not fired off the wheel; false: there is none. The caller settles it. */
 bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence);
 
-/* A later run replaces it, and why says so: it is taken off the wheel and ended as CANCELLED; false when it is not there. */
+/* A later run replaces the task, and `why` says so: it is taken off the wheel and ended as CANCELLED; false: it has
+ * fired, or is not claimed here. */
 bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struct str why);
 
-/* Held back, it makes no claim and no visit to recurring tasks until it is let go; what it has armed fires. It begins held back:
- * somebody must first take back what was missed. Let go, it looks at everything anew. */
-void scheduler_hold_back(struct scheduler *s);
-void scheduler_let_go(struct scheduler *s);
+/* While suspended, the scheduler makes no claim and does not visit recurring tasks; armed tasks fire. It begins
+ * suspended: catch-up comes first. When it resumes, it looks at every lane and recurring task anew. */
+void scheduler_suspend(struct scheduler *s);
+void scheduler_resume(struct scheduler *s);
 
-/* Others took all that is held here: nothing of it fires or is told of any more, and claims are made as `node`, once it begins and is
- * let go again. */
+/* Another node owns everything that is held here: nothing of it fires or is reported any more. Later claims are made
+ * as `node`, after scheduler_begin and scheduler_resume. */
 void scheduler_disown(struct scheduler *s, struct uuid node);
 
-/* Which tasks are this node's; others only when nobody else has taken them in time. NULL: all. It looks at everything anew. */
+/* The partitions of this node; tasks of other partitions are claimed only if their node does not take them in time.
+ * NULL: all. Every lane and recurring task is looked at anew. */
 void scheduler_set_own(struct scheduler *s, const struct partitions *own);
 
-/* The wall clock was set back: what has not fired waits anew. */
-void scheduler_clock_set_back(struct scheduler *s, int64_t now_ms);
+/* The wall clock was set back: armed tasks wait anew, closed lanes are reopened, and the spawner visits all recurring
+ * tasks. */
+void scheduler_on_clock_set_back(struct scheduler *s, struct moment now);
 
-/* Drain: no more claims or spawns; each task that was claimed and has not fired is handed back (`end`). To be called again until it is
- * idle. */
+/* Drain: no more claims or spawns. Each claimed task that has not fired is returned (`end`). Call it again until the
+ * scheduler is idle. */
 void scheduler_drain(struct scheduler *s);
 bool scheduler_awaits(const struct scheduler *s);  /* an operation is in flight */
-bool scheduler_is_idle(const struct scheduler *s); /* and nothing is armed either */
+bool scheduler_is_idle(const struct scheduler *s); /* nothing is in flight, and nothing is armed */
 
 struct scheduler_status {
     size_t armed, held, lanes, suspects;
-    size_t room;     /* how many may be held */
-    bool falls_back; /* the queue of the fleet is down, and what is due runs here */
+    size_t room;     /* how many tasks may be held */
+    bool falls_back; /* the fleet's queue is down, and due tasks run in this process */
     bool isolating;  /* a suspect is tried, and nothing else runs */
     int64_t window_ms, last_claim_ms, next_claim_ms, next_spawn_ms;
-    int64_t oldest_due_ms[CLASS_HIGH + 1]; /* of what waits in a class; INT64_MAX: nothing */
+    int64_t oldest_due_ms[CLASS_HIGH + 1]; /* the oldest due time of a class; INT64_MAX: nothing waits */
 };
 struct scheduler_status scheduler_status(const struct scheduler *s);
-struct lanes *scheduler_lanes(struct scheduler *s);                       /* for who explains, and who gives leases */
-void scheduler_tell_gated(struct scheduler *s, const struct op_claim *a); /* what a claim did to others */
+struct lanes *scheduler_lanes(struct scheduler *s); /* for explain and leasing */
+/* Reports tasks that a claim has blocked, skipped or replaced. */
+void scheduler_report_gated(struct scheduler *s, const struct op_claim *a);

@@ -1,5 +1,5 @@
-/* Up to IN_FLIGHT batches are with the writer at once, so that the next is settled while one is committed. A batch that the
- * store could not take is submitted again, whole, later: its events stay unacknowledged until then. */
+/* Up to IN_FLIGHT batches are with the writer at once, so that one is settled while another is committed. A batch
+ * that the store could not take is submitted again later, whole. Its events stay unacknowledged until then. */
 #include "node/updater/updater.h"
 
 #include <assert.h>
@@ -20,26 +20,28 @@ enum {
 };
 
 struct batch {
-    struct io_poll poll; /* with the events' memory */
+    struct io_poll poll; /* owns the events' memory */
     struct op_settle settle;
     struct op_worker_report workers;
     struct io_events_ack ack;
     struct updater *updater;
-    struct event_list events; /* outcomes first */
-    size_t pending;           /* operations with the writer */
-    int64_t retry_ms, retry_at_ms;
-    struct list link; /* while it waits to be submitted again */
+    struct event_list events;      /* outcomes first */
+    size_t pending;                /* operations with the writer */
+    int64_t retry_ms, retry_at_ms; /* at: steady */
+    struct list link;              /* while it waits to be submitted again */
 };
 
 struct updater {
     struct updater_setup setup;
     struct prng random;
     size_t in_flight;    /* batches with the writer */
-    size_t acking;       /* and with the courier, after that */
+    size_t acking;       /* batches whose events are being acknowledged */
     struct list waiting; /* batches that the store could not take */
     bool polling, stopped, poll_failed;
-    struct batch *arrived; /* polled, and not looked at */
-    int64_t now_ms, behind_ms, poll_at_ms;
+    struct batch *arrived; /* polled, and not settled yet */
+    struct moment now;
+    int64_t behind_ms;
+    int64_t poll_at_ms; /* steady */
 };
 
 struct updater *updater_new(const struct updater_setup *setup)
@@ -59,7 +61,7 @@ void updater_free(struct updater *u)
     free(u);
 }
 
-static void batch_free(struct batch *b)
+static void updater_batch_free(struct batch *b)
 {
     arena_release(&b->settle.op.arena);
     arena_release(&b->workers.op.arena);
@@ -70,7 +72,7 @@ static void batch_free(struct batch *b)
     free(b);
 }
 
-static void count(struct updater *u, const struct settlement *s)
+static void updater_count(struct updater *u, const struct settlement *s)
 {
     struct metrics *m = u->setup.metrics;
     if (s->stale) {
@@ -91,69 +93,69 @@ static void count(struct updater *u, const struct settlement *s)
         metric_add(m, METRIC_TASKS_EXPIRED, 1);
 }
 
-static void acknowledged(struct io_request *e)
+static void updater_on_acknowledged(struct io_request *e)
 {
     struct batch *b = container_of(e, struct batch, ack.io_request);
     b->updater->acking--;
-    if (e->rc) /* they come again and are refused */
+    if (e->rc) /* the events come again, and their fences refuse them */
         log_warn("ack_failed", kv_err(&e->error));
-    batch_free(b);
+    updater_batch_free(b);
 }
 
-static void acknowledge(struct updater *u, struct batch *b)
+static void updater_acknowledge(struct updater *u, struct batch *b)
 {
     uint64_t *sequences = xcalloc(b->events.n, sizeof *sequences);
     for (size_t i = 0; i < b->events.n; i++)
         sequences[i] = b->events.v[i].sequence;
-    b->ack = (struct io_events_ack){ .io_request = { .kind = IO_EVENTS_ACK, .done = acknowledged },
+    b->ack = (struct io_events_ack){ .io_request = { .kind = IO_EVENTS_ACK, .done = updater_on_acknowledged },
                                      .sequences = sequences,
                                      .n = b->events.n };
     u->acking++;
     async_io_submit(u->setup.async_io, &b->ack.io_request);
 }
 
-/* If it was done all the same, nobody will say whom it let go on. */
-static void try_again(struct updater *u, struct batch *b)
+/* If the operation was applied all the same, its unblocked lanes are lost. */
+static void updater_wait_to_retry(struct updater *u, struct batch *b)
 {
     const struct op *failed = b->settle.op.rc ? &b->settle.op : &b->workers.op;
     log_warn("settle_failed", kv_err(&failed->error), kv_i64("outcomes", (int64_t)b->settle.n));
     b->retry_ms = min_of(max_of(b->retry_ms * 2, (int64_t)RETRY_MIN_MS), (int64_t)RETRY_MAX_MS);
-    b->retry_at_ms = u->now_ms + b->retry_ms;
+    b->retry_at_ms = u->now.steady_ms + b->retry_ms;
     list_push(&u->waiting, &b->link);
     u->setup.unblocked(u->setup.context, UINT64_MAX);
 }
 
-static void batch_done(struct updater *u, struct batch *b)
+static void updater_batch_done(struct updater *u, struct batch *b)
 {
     u->in_flight--;
     if (b->settle.op.rc || b->workers.op.rc) {
-        try_again(u, b);
+        updater_wait_to_retry(u, b);
         return;
     }
     failpoint("after_settle");
     u->setup.unblocked(u->setup.context, b->settle.ret_unblocked_lanes);
     for (size_t i = 0; i < b->settle.n; i++) {
-        count(u, &b->settle.v[i]);
+        updater_count(u, &b->settle.v[i]);
         u->setup.settled(u->setup.context, &b->events.v[i], &b->settle.v[i]);
     }
     if (u->setup.batch_settled)
         u->setup.batch_settled(u->setup.context);
-    acknowledge(u, b);
+    updater_acknowledge(u, b);
 }
 
-static void op_done(struct op *op)
+static void updater_on_op_done(struct op *op)
 {
     struct batch *b = op->context;
     if (--b->pending == 0)
-        batch_done(b->updater, b);
+        updater_batch_done(b->updater, b);
 }
 
-static void submit(struct updater *u, struct batch *b)
+static void updater_submit(struct updater *u, struct batch *b)
 {
-    b->settle.now_ms = b->workers.now_ms = u->now_ms;
+    b->settle.now_ms = b->workers.now_ms = u->now.wall_ms;
     b->settle.op.rc = b->workers.op.rc = ERR_OK;
     b->pending = (b->settle.n > 0) + (b->workers.n > 0);
-    bool has_workers = b->workers.n > 0; /* the batch may be done before the second line */
+    bool has_workers = b->workers.n > 0; /* the batch may be done before the second operation */
     u->in_flight++;
     failpoint("before_settle");
     if (b->settle.n)
@@ -162,37 +164,37 @@ static void submit(struct updater *u, struct batch *b)
         writer_submit(u->setup.writer, &b->workers.op);
 }
 
-static bool is_outcome(const struct event *e)
+static bool updater_is_outcome(const struct event *e)
 {
     return e->kind == EVENT_OUTCOME;
 }
 
-/* Outcomes to the front, in their order; returns how many they are. */
-static size_t part(struct event_list *events)
+/* Moves outcomes to the front, in their order; returns how many there are. */
+static size_t updater_outcomes_first(struct event_list *events)
 {
     size_t n = 0, first = 0;
-    while (first < events->n && is_outcome(&events->v[first]))
+    while (first < events->n && updater_is_outcome(&events->v[first]))
         first++;
     if (first == events->n)
         return first;
     struct event *all = xcalloc(events->n, sizeof *all);
     for (size_t i = 0; i < events->n; i++)
-        if (is_outcome(&events->v[i]))
+        if (updater_is_outcome(&events->v[i]))
             all[n++] = events->v[i];
     size_t outcomes = n;
     for (size_t i = 0; i < events->n; i++)
-        if (!is_outcome(&events->v[i]))
+        if (!updater_is_outcome(&events->v[i]))
             all[n++] = events->v[i];
     memcpy(events->v, all, n * sizeof *all);
     free(all);
     return outcomes;
 }
 
-static void settle_outcomes(struct updater *u, struct batch *b, size_t n)
+static void updater_settle_outcomes(struct updater *u, struct batch *b, size_t n)
 {
-    int64_t latest_ms = u->now_ms + u->behind_ms;
+    int64_t latest_ms = u->now.wall_ms + u->behind_ms;
     b->settle.op.kind = OP_SETTLE;
-    b->settle.op.done = op_done;
+    b->settle.op.done = updater_on_op_done;
     b->settle.op.context = b;
     arena_init(&b->settle.op.arena, 4096);
     b->settle.n = n;
@@ -207,7 +209,7 @@ static void settle_outcomes(struct updater *u, struct batch *b, size_t n)
     }
 }
 
-static void keep_reports(struct updater *u, struct batch *b, const struct event *v, size_t n)
+static void updater_keep_reports(struct updater *u, struct batch *b, const struct event *v, size_t n)
 {
     struct worker_row *rows = xcalloc(n, sizeof *rows);
     for (size_t i = 0; i < n; i++) {
@@ -218,27 +220,27 @@ static void keep_reports(struct updater *u, struct batch *b, const struct event 
                                        .doc = r->doc,
                                        .slots = r->slots,
                                        .running = r->running,
-                                       .left_ms = r->left ? u->now_ms : 0 };
+                                       .left_ms = r->left ? u->now.wall_ms : 0 };
     }
-    b->workers = (struct op_worker_report){ .op = { .kind = OP_WORKER_REPORT, .done = op_done, .context = b },
-                                            .v = rows,
-                                            .n = n };
+    b->workers = (struct op_worker_report){
+        .op = { .kind = OP_WORKER_REPORT, .done = updater_on_op_done, .context = b }, .v = rows, .n = n
+    };
     arena_init(&b->workers.op.arena, 4096);
 }
 
-static void settle_batch(struct updater *u, struct batch *b)
+static void updater_settle_batch(struct updater *u, struct batch *b)
 {
     b->events = b->poll.ret;
-    size_t outcomes = part(&b->events);
-    settle_outcomes(u, b, outcomes);
+    size_t outcomes = updater_outcomes_first(&b->events);
+    updater_settle_outcomes(u, b, outcomes);
     if (outcomes < b->events.n)
-        keep_reports(u, b, b->events.v + outcomes, b->events.n - outcomes);
-    submit(u, b);
+        updater_keep_reports(u, b, b->events.v + outcomes, b->events.n - outcomes);
+    updater_submit(u, b);
 }
 
 /* ---- polling ---- */
 
-static void polled(struct io_request *e)
+static void updater_on_polled(struct io_request *e)
 {
     struct batch *b = container_of(e, struct batch, poll.io_request);
     struct updater *u = b->updater;
@@ -246,25 +248,26 @@ static void polled(struct io_request *e)
     if (e->rc) {
         if (!u->poll_failed)
             log_warn("poll_failed", kv_err(&e->error));
-        u->poll_at_ms = u->now_ms + POLL_RETRY_MS; /* nobody else would call: what waits there was published before */
+        u->poll_at_ms =
+            u->now.steady_ms + POLL_RETRY_MS; /* no notice will come for events that were published before */
     }
     u->poll_failed = e->rc != ERR_OK;
     if (e->rc || b->poll.ret.n == 0)
-        batch_free(b);
+        updater_batch_free(b);
     else
         u->arrived = b;
 }
 
-/* One in flight. What comes is looked at in the next step, which knows what time it is. */
-static void ask_for_more(struct updater *u)
+/* One poll is in flight. Its events are settled in the next step, which has the current time. */
+static void updater_poll(struct updater *u)
 {
     struct async_io *c = u->setup.async_io;
     bool may = !u->stopped && !u->polling && u->in_flight < IN_FLIGHT && list_empty(&u->waiting);
-    if (!may || u->poll_at_ms > u->now_ms || (c->at_once && c->ops->events_depth(c) == 0))
+    if (!may || u->poll_at_ms > u->now.steady_ms || (c->at_once && c->ops->events_depth(c) == 0))
         return;
     struct batch *b = xnew(*b);
     b->updater = u;
-    b->poll.io_request = (struct io_request){ .kind = IO_POLL, .done = polled };
+    b->poll.io_request = (struct io_request){ .kind = IO_POLL, .done = updater_on_polled };
     b->poll.max = BATCH;
     b->poll.wait_ms = c->at_once ? 0 : POLL_WAIT_MS;
     arena_init(&b->poll.arena, BATCH_ARENA);
@@ -272,36 +275,35 @@ static void ask_for_more(struct updater *u)
     async_io_submit(c, &b->poll.io_request);
 }
 
-static bool settle_some(struct updater *u)
+static bool updater_settle_arrived(struct updater *u)
 {
     if (!u->arrived)
-        ask_for_more(u);
+        updater_poll(u);
     if (!u->arrived)
         return false;
-    settle_batch(u, take(u->arrived));
+    updater_settle_batch(u, take(u->arrived));
     return true;
 }
 
-int64_t updater_step(struct updater *u, int64_t now_ms, int64_t behind_ms)
+int64_t updater_step(struct updater *u, struct moment now, int64_t behind_ms)
 {
-    bool set_back = now_ms < u->now_ms; /* then no time that somebody waits for means anything any more */
-    u->now_ms = now_ms;
+    u->now = now;
     u->behind_ms = behind_ms;
     int64_t wake = INT64_MAX;
     list_each (&u->waiting, link) {
         struct batch *b = container_of(link, struct batch, link);
-        if (b->retry_at_ms <= now_ms || set_back) {
+        if (b->retry_at_ms <= now.steady_ms) {
             list_remove(link);
-            submit(u, b);
+            updater_submit(u, b);
         } else {
             wake = min_of(wake, b->retry_at_ms);
         }
     }
-    if (set_back)
-        u->poll_at_ms = now_ms;
-    while (settle_some(u))
+    while (updater_settle_arrived(u))
         ;
-    return u->poll_at_ms > now_ms && !u->polling && !u->stopped ? min_of(wake, u->poll_at_ms) : wake;
+    if (u->poll_at_ms > now.steady_ms && !u->polling && !u->stopped)
+        wake = min_of(wake, u->poll_at_ms);
+    return moment_wall_at(now, wake);
 }
 
 void updater_stop(struct updater *u)

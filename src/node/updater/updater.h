@@ -1,21 +1,22 @@
 #pragma once
-/* node/updater/updater.h - turns outcomes into what is kept: polls events, settles them, writes many as one operation.
+/* node/updater/updater.h - polls events and settles their outcomes in the store, many in one operation.
  *
- * An event is acknowledged after its transaction. Applying one twice changes nothing: its fence was used up. What workers of a fleet say
- * of themselves is kept too (OP_WORKER_REPORT). */
+ * A state machine on the loop's thread. An event is acknowledged after its transaction. Applying an event twice
+ * changes nothing: its fence was used up. Reports of workers of a fleet are stored, too (OP_WORKER_REPORT). */
 #include "base/metrics.h"
+#include "core/time/moment.h"
 #include "port/async_io.h"
 #include "port/store.h"
 
 struct updater_setup {
-    struct async_io *async_io; /* poll, and the ack of events */
+    struct async_io *async_io; /* poll and acknowledge events */
     struct writer *writer;
     struct metrics *metrics;
     uint64_t seed;
     void (*settled)(void *context, const struct event *e, const struct settlement *s); /* after the commit, each */
     void (*batch_settled)(void *context); /* after the last of a batch; NULL: nobody wants to know */
-    void (*unblocked)(void *context,
-                      uint64_t unblocked); /* lanes of those who waited for a slot and go on: ret_unblocked_lanes */
+    /* ret_unblocked_lanes: lanes of tasks that waited for a concurrency slot. */
+    void (*unblocked)(void *context, uint64_t unblocked);
     void *context;
 };
 
@@ -24,8 +25,8 @@ struct updater;
 struct updater *updater_new(const struct updater_setup *setup);
 void updater_free(struct updater *u); /* nothing is in flight */
 
-/* behind_ms: by how much now_ms may be behind the time that others go by. What waits for its next attempt waits that much longer, so
- * that nobody begins it too early. */
-int64_t updater_step(struct updater *u, int64_t now_ms, int64_t behind_ms);
-void updater_stop(struct updater *u); /* poll no more: for one who shares its events with others */
+/* behind_ms: by how much now.wall_ms may be behind the clocks of other nodes. Retries are due that much later, so
+ * that no node begins them too early. */
+int64_t updater_step(struct updater *u, struct moment now, int64_t behind_ms);
+void updater_stop(struct updater *u); /* polls no more: for events that are shared with other nodes */
 bool updater_is_idle(const struct updater *u);

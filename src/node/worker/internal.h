@@ -1,13 +1,17 @@
 #pragma once
-/* node/worker/internal.h - what worker*.c share: worker.c takes and starts and has the doors, outbox.c reports what came of it and
- * renews, report.c tells of the worker itself. */
+/* node/worker/internal.h - what the files of the worker share.
+ *
+ *  - worker.c: public functions, taking and starting
+ *  - outbox.c: publishing outcomes, acknowledging and renewing deliveries
+ *  - report.c: reports of the worker itself */
 #include "base/list.h"
 #include "base/map.h"
+#include "base/thread_owner.h"
 #include "node/worker/worker.h"
 
 enum { WORKER_RETRY_MS = 200, WORKER_PUBLISH_MAX = 1024 };
 
-/* What one take brought: it lives until the outcome of its last task was published. */
+/* The tasks of one take. It lives until the outcome of its last task was published. */
 struct delivery_batch {
     struct io_take take;
     struct worker *worker;
@@ -20,14 +24,14 @@ struct job {
     struct fenced_id id;
     struct worker *worker;
     struct delivery_batch *delivery_batch;
-    struct breakers_answer asked; /* of one that calls a host */
-    bool disowned;                /* whatever comes of it, nobody wants to know */
+    struct breakers_answer asked; /* of a task that calls a host */
+    bool disowned;                /* its outcome is not reported */
 };
 
 struct outbox {
     struct arena arena;
     struct event *v;
-    struct job **jobs; /* whose they are */
+    struct job **jobs; /* of the events */
     size_t n, cap;
 };
 
@@ -35,38 +39,43 @@ struct acking;
 struct renewing;
 
 struct worker {
+    struct thread_owner owner; /* the loop's thread, from the first step on */
     struct worker_setup setup;
-    struct map running;       /* fenced_id → job */
-    struct map cancel_reason; /* fenced_id → struct doomed */
+    struct map running;       /* struct fenced_id → struct job */
+    struct map cancel_reason; /* struct fenced_id → struct cancel_reason */
     struct breakers breakers;
     struct outbox outbox;
     struct outbox spare; /* what is being published: the outbox may grow meanwhile */
-    size_t sent;         /* of the spare one, from the front: published */
+    size_t sent;         /* of the spare one: published, from the front */
     struct io_publish publish;
     bool publishing;
-    int64_t events_down_ms;        /* since when nothing could be published; 0: it can */
-    bool acks_down, renewals_down; /* the last one failed, and that was said */
-    struct acking *free_ack;       /* for the next one */
+    bool events_down;              /* the last publish failed */
+    int64_t events_down_ms;        /* steady: since when */
+    bool acks_down, renewals_down; /* the last one failed, and that was logged */
+    struct acking *free_ack;       /* kept for the next one */
     size_t acking;                 /* in flight, or waiting to be sent again */
-    struct list unacked;           /* the latter */
+    struct list unacked;           /* waiting to be sent again */
     struct renewing *renewing;
 
     bool taking;
-    struct delivery_batch *arrived; /* taken, and not looked at */
+    struct delivery_batch *arrived; /* taken, and not started yet */
     bool queue_down;                /* the last take failed */
     int64_t cpu_used, memory_used;
-    size_t suspects; /* that run */
+    size_t suspects; /* running */
 
     struct io_publish report;
-    struct event told;
+    struct event last_report;
     struct buf doc;
     bool reporting, has_left;
-    int64_t report_at_ms;
+    int64_t report_at_ms; /* steady */
 
-    int64_t now_ms, behind_ms, renew_at_ms, retry_at_ms; /* retry: publishing what could not be published */
-    int64_t take_at_ms;                                  /* taking, after the queue could not be reached */
-    int64_t end_at_ms;                                   /* asking what is to be ended, though there is no room */
-    size_t disowned;                                     /* that have not ended yet */
+    struct moment now;
+    int64_t behind_ms;
+    int64_t renew_at_ms; /* steady, like the next three */
+    int64_t retry_at_ms; /* publishing again after a failure */
+    int64_t take_at_ms;  /* taking again after a failure */
+    int64_t end_at_ms;   /* asking which tasks are to be aborted, although there is no room */
+    size_t disowned;     /* disowned runs that have not ended */
     bool stopped, giving_up;
 };
 
@@ -78,10 +87,10 @@ static inline struct str delivery_key(const struct fenced_id *id)
 
 void delivery_batch_unref(struct delivery_batch *h);
 
-/* The job's haul stays until that is published. */
-void worker_tell(struct worker *w, struct job *j, const struct outcome *o);
+/* Copies the outcome into the outbox. The job's delivery batch lives until it is published. */
+void worker_add_outcome(struct worker *w, struct job *j, const struct outcome *o);
 void worker_publish(struct worker *w);
-void worker_renew(struct worker *w); /* a delivery that is not renewed lapses: who runs it may be dead */
+void worker_renew(struct worker *w); /* a delivery that is not renewed times out */
 void worker_outbox_init(struct worker *w);
 void worker_outbox_release(struct worker *w);
 

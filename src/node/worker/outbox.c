@@ -1,6 +1,7 @@
-/* Outcomes are borrowed for the call that reports them, so they are copied into the outbox, which is published as one batch and kept
- * whole until that succeeded: a worker that cannot report takes no more work once its slots are full of unpublished outcomes, and
- * drops nothing. What is in it is renewed like what runs: its delivery must not lapse while its outcome waits. */
+/* An outcome is borrowed for the call that reports it, so it is copied into the outbox. The outbox is published as
+ * one batch and kept until that succeeded. A worker that can not publish takes no more tasks once its slots are full
+ * of unpublished outcomes; it drops nothing. Deliveries in the outbox are renewed like running ones: they must not
+ * time out while their outcome waits. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -12,8 +13,8 @@ enum { OUTBOX_ARENA = 256 << 20 };
 struct acking {
     struct io_ids ids;
     struct worker *worker;
-    struct list link; /* among those that failed, until then */
-    int64_t retry_at_ms;
+    struct list link;    /* in worker.unacked, after a failure */
+    int64_t retry_at_ms; /* steady */
     struct fenced_id v[WORKER_PUBLISH_MAX];
 };
 
@@ -21,7 +22,7 @@ struct renewing {
     struct io_renew io_request;
     struct worker *worker;
     const struct task **tasks;
-    struct delivery_batch **delivery_batches; /* theirs, referred to: they may end meanwhile */
+    struct delivery_batch **delivery_batches; /* of the tasks, referenced: the tasks may end meanwhile */
     size_t n;
 };
 
@@ -47,38 +48,39 @@ void worker_outbox_release(struct worker *w)
     free(w->free_ack);
 }
 
-static void keep_text(struct arena *a, struct str *s)
+static void outbox_keep_text(struct arena *a, struct str *s)
 {
     if (s->n && !arena_str(a, *s, s))
         *s = S("");
 }
 
-static void grow(struct outbox *b)
+static void outbox_grow(struct outbox *b)
 {
     b->cap = max_of(b->cap * 2, (size_t)256);
     b->v = xrealloc(b->v, b->cap * sizeof *b->v);
     b->jobs = xrealloc(b->jobs, b->cap * sizeof(struct job *));
 }
 
-void worker_tell(struct worker *w, struct job *j, const struct outcome *o)
+void worker_add_outcome(struct worker *w, struct job *j, const struct outcome *o)
 {
     struct outbox *b = &w->outbox;
     if (b->n == b->cap)
-        grow(b);
+        outbox_grow(b);
     struct event *e = &b->v[b->n];
     b->jobs[b->n++] = j;
     *e = (struct event){ .task = settle_facts_of(j->run.task, o, &b->arena), .outcome = *o };
-    e->outcome.worker = w->setup.name; /* ours: outlives the event */
-    keep_text(&b->arena, &e->task.retry.rules);
-    keep_text(&b->arena, &e->outcome.error);
-    keep_text(&b->arena, &e->outcome.output);
-    keep_text(&b->arena, &e->outcome.trace_id);
+    e->outcome.worker = w->setup.name; /* the worker's memory: it outlives the event */
+    outbox_keep_text(&b->arena, &e->task.retry.rules);
+    outbox_keep_text(&b->arena, &e->outcome.error);
+    outbox_keep_text(&b->arena, &e->outcome.output);
+    outbox_keep_text(&b->arena, &e->outcome.trace_id);
 }
 
 /* ---- publishing ---- */
 
-/* One that fails is tried again for a while: its delivery would lapse, and be taken for lost if its outcome is not applied by then. */
-static void acknowledged(struct io_request *e)
+/* A failed acknowledgement is repeated: the delivery would time out, and be settled as lost if its outcome is not
+ * applied by then. */
+static void outbox_on_acknowledged(struct io_request *e)
 {
     struct acking *a = container_of(e, struct acking, ids.io_request);
     struct worker *w = a->worker;
@@ -86,7 +88,7 @@ static void acknowledged(struct io_request *e)
         log_warn("ack_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)a->ids.n));
     w->acks_down = e->rc != ERR_OK;
     if (e->rc && !w->giving_up && !w->setup.async_io->at_once) {
-        a->retry_at_ms = w->now_ms + WORKER_RETRY_MS;
+        a->retry_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
         list_push(&w->unacked, &a->link);
         return;
     }
@@ -97,24 +99,24 @@ static void acknowledged(struct io_request *e)
         w->free_ack = a;
 }
 
-static void submit_ack(struct acking *a)
+static void outbox_submit_ack(struct acking *a)
 {
-    a->ids.io_request = (struct io_request){ .kind = IO_ACK, .done = acknowledged };
+    a->ids.io_request = (struct io_request){ .kind = IO_ACK, .done = outbox_on_acknowledged };
     async_io_submit(a->worker->setup.async_io, &a->ids.io_request);
 }
 
-static void acknowledge_again(struct worker *w)
+static void outbox_acknowledge_again(struct worker *w)
 {
     list_each (&w->unacked, link) {
         struct acking *a = container_of(link, struct acking, link);
-        if (a->retry_at_ms > w->now_ms)
+        if (a->retry_at_ms > w->now.steady_ms)
             continue;
         list_remove(link);
-        submit_ack(a);
+        outbox_submit_ack(a);
     }
 }
 
-static void acknowledge(struct worker *w, struct job *const *jobs, size_t n)
+static void outbox_acknowledge(struct worker *w, struct job *const *jobs, size_t n)
 {
     struct acking *a = w->free_ack ? take(w->free_ack) : xmalloc(sizeof *a);
     a->worker = w;
@@ -124,11 +126,11 @@ static void acknowledge(struct worker *w, struct job *const *jobs, size_t n)
         delivery_batch_unref(jobs[i]->delivery_batch);
     }
     w->acking++;
-    submit_ack(a);
+    outbox_submit_ack(a);
 }
 
-/* What went out is out; the rest waits. */
-static void keep_rest(struct worker *w)
+/* The rest of the batch waits to be published again. */
+static void outbox_keep_rest(struct worker *w)
 {
     struct outbox *b = &w->spare;
     size_t rest = b->n - w->sent;
@@ -136,32 +138,33 @@ static void keep_rest(struct worker *w)
     memmove(b->jobs, b->jobs + w->sent, rest * sizeof(struct job *));
     b->n = rest;
     w->sent = 0;
-    w->retry_at_ms = w->now_ms + WORKER_RETRY_MS;
+    w->retry_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
 }
 
-/* Said when it begins and when it ends, not each time. */
-static void note_events(struct worker *w, const struct io_request *e)
+/* Logged when it begins and when it ends, not each time. */
+static void outbox_note_events(struct worker *w, const struct io_request *e)
 {
-    if (e->rc && !w->events_down_ms) {
+    if (e->rc && !w->events_down) {
         log_warn("publish_failed", kv_err(&e->error), kv_i64("outcomes", (int64_t)worker_unpublished(w)));
-        w->events_down_ms = w->now_ms;
-    } else if (!e->rc && w->events_down_ms) {
+        w->events_down = true;
+        w->events_down_ms = w->now.steady_ms;
+    } else if (!e->rc && w->events_down) {
         log_info("publish_back", kv_i64("outcomes", (int64_t)worker_unpublished(w)),
-                 kv_i64("down_ms", w->now_ms - w->events_down_ms));
-        w->events_down_ms = 0;
+                 kv_i64("down_ms", w->now.steady_ms - w->events_down_ms));
+        w->events_down = false;
     }
 }
 
-static void published(struct io_request *e)
+static void outbox_on_published(struct io_request *e)
 {
     struct worker *w = e->context;
     w->publishing = false;
-    note_events(w, e);
+    outbox_note_events(w, e);
     if (e->rc) {
-        keep_rest(w);
+        outbox_keep_rest(w);
         return;
     }
-    acknowledge(w, w->spare.jobs + w->sent, w->publish.n);
+    outbox_acknowledge(w, w->spare.jobs + w->sent, w->publish.n);
     w->sent += w->publish.n;
     if (w->sent < w->spare.n)
         return;
@@ -169,10 +172,10 @@ static void published(struct io_request *e)
     arena_reset(&w->spare.arena);
 }
 
-static void publish_some(struct worker *w)
+static void outbox_publish_some(struct worker *w)
 {
     w->publishing = true;
-    w->publish = (struct io_publish){ .io_request = { .kind = IO_PUBLISH, .done = published, .context = w },
+    w->publish = (struct io_publish){ .io_request = { .kind = IO_PUBLISH, .done = outbox_on_published, .context = w },
                                       .v = w->spare.v + w->sent,
                                       .n = min_of(w->spare.n - w->sent, (size_t)WORKER_PUBLISH_MAX) };
     async_io_submit(w->setup.async_io, &w->publish.io_request);
@@ -180,32 +183,33 @@ static void publish_some(struct worker *w)
 
 void worker_publish(struct worker *w)
 {
-    acknowledge_again(w);
+    outbox_acknowledge_again(w);
     if (w->spare.n == 0 && w->outbox.n) {
         struct outbox full = w->outbox;
         w->outbox = w->spare;
         w->spare = full;
     }
-    while (!w->publishing && w->spare.n && w->retry_at_ms <= w->now_ms)
-        publish_some(w);
+    while (!w->publishing && w->spare.n && w->retry_at_ms <= w->now.steady_ms)
+        outbox_publish_some(w);
 }
 
 size_t worker_unpublished(const struct worker *w)
 {
+    assert_owned(&w->owner);
     return w->outbox.n + w->spare.n - w->sent;
 }
 
 /* ---- renewing ---- */
 
-static void renewed(struct io_request *e)
+static void outbox_on_renewed(struct io_request *e)
 {
     struct renewing *r = container_of(e, struct renewing, io_request.io_request);
     r->worker->renewing = NULL;
     if (e->rc && !r->worker->renewals_down)
         log_warn("renew_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)r->n));
     r->worker->renewals_down = e->rc != ERR_OK;
-    if (e->rc) { /* soon, before it is too late */
-        r->worker->renew_at_ms = min_of(r->worker->renew_at_ms, r->worker->now_ms + WORKER_RETRY_MS);
+    if (e->rc) { /* soon, before the deliveries time out */
+        r->worker->renew_at_ms = min_of(r->worker->renew_at_ms, r->worker->now.steady_ms + WORKER_RETRY_MS);
     }
     for (size_t i = 0; i < r->n; i++)
         delivery_batch_unref(r->delivery_batches[i]);
@@ -214,29 +218,29 @@ static void renewed(struct io_request *e)
     free(r);
 }
 
-static void renew_one(struct renewing *r, struct job *j)
+static void outbox_renew_one(struct renewing *r, struct job *j)
 {
     r->tasks[r->n] = j->run.task;
     r->delivery_batches[r->n++] = j->delivery_batch;
     j->delivery_batch->references++;
 }
 
-static void submit_renewal(struct worker *w, size_t max)
+static void outbox_submit_renewal(struct worker *w, size_t max)
 {
     struct renewing *r = w->renewing = xnew(*r);
     r->worker = w;
     r->tasks = xcalloc(max, sizeof *r->tasks);
     r->delivery_batches = xcalloc(max, sizeof *r->delivery_batches);
     map_each (&w->running, slot)
-        renew_one(r, slot->value);
+        outbox_renew_one(r, slot->value);
     for (size_t i = 0; i < w->outbox.n; i++)
-        renew_one(r, w->outbox.jobs[i]);
+        outbox_renew_one(r, w->outbox.jobs[i]);
     for (size_t i = w->sent; i < w->spare.n; i++)
-        renew_one(r, w->spare.jobs[i]);
-    r->io_request = (struct io_renew){ .io_request = { .kind = IO_RENEW, .done = renewed },
+        outbox_renew_one(r, w->spare.jobs[i]);
+    r->io_request = (struct io_renew){ .io_request = { .kind = IO_RENEW, .done = outbox_on_renewed },
                                        .running = r->tasks,
                                        .n = r->n,
-                                       .by = { .now_ms = w->now_ms,
+                                       .by = { .now_ms = w->now.wall_ms,
                                                .visibility_ms = w->setup.visibility_ms,
                                                .worker = w->setup.id,
                                                .alone = r->n == 1 } };
@@ -251,9 +255,9 @@ void worker_renew(struct worker *w)
         return;
     }
     if (w->renew_at_ms == INT64_MAX)
-        w->renew_at_ms = w->now_ms + w->setup.visibility_ms / 3;
-    if (w->now_ms < w->renew_at_ms || w->renewing)
+        w->renew_at_ms = w->now.steady_ms + w->setup.visibility_ms / 3;
+    if (w->now.steady_ms < w->renew_at_ms || w->renewing)
         return;
-    w->renew_at_ms = w->now_ms + w->setup.visibility_ms / 3;
-    submit_renewal(w, n);
+    w->renew_at_ms = w->now.steady_ms + w->setup.visibility_ms / 3;
+    outbox_submit_renewal(w, n);
 }

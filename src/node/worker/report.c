@@ -1,22 +1,22 @@
-/* A report that could not be published is not kept: the next one says the same, and more truly. Only the last is tried until it is
- * there: else others wait for the silence to be long enough. */
+/* A report that could not be published is dropped: the next one is more recent. Only the last report, of a worker
+ * that leaves, is repeated until it is published: otherwise other nodes wait until its silence is long enough. */
 #include "base/log.h"
 #include "node/worker/internal.h"
 
-static void reported(struct io_request *e)
+static void report_on_published(struct io_request *e)
 {
     struct worker *w = e->context;
     w->reporting = false;
     if (e->rc == ERR_OK) {
-        w->has_left = w->told.worker.left;
+        w->has_left = w->last_report.worker.left;
         return;
     }
     log_debug("report_failed", kv_err(&e->error));
-    if (w->told.worker.left)
-        w->report_at_ms = w->now_ms + WORKER_RETRY_MS;
+    if (w->last_report.worker.left)
+        w->report_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
 }
 
-static void describe(struct worker *w)
+static void report_write_doc(struct worker *w)
 {
     struct jw json;
     buf_reset(&w->doc);
@@ -27,28 +27,28 @@ static void describe(struct worker *w)
     jw_object_end(&json);
 }
 
-/* Nothing more is to be said after the last one. */
-static bool goes(const struct worker *w)
+/* The worker leaves: nothing more will be reported. */
+static bool report_is_last(const struct worker *w)
 {
     return w->stopped && worker_running(w) == 0 && worker_unpublished(w) == 0 && !w->taking && !w->arrived &&
            !w->publishing;
 }
 
-static void submit_report(struct worker *w, bool left)
+static void report_submit(struct worker *w, bool left)
 {
-    describe(w);
-    w->told = (struct event){ .kind = EVENT_WORKER,
-                              .worker = { .id = w->setup.id,
-                                          .name = w->setup.name,
-                                          .version = w->setup.version,
-                                          .slots = (int64_t)w->setup.slots,
-                                          .running = (int64_t)worker_running(w),
-                                          .left = left,
-                                          .doc = w->doc.full ? S("{}") : buf_str(&w->doc) } };
-    w->report = (struct io_publish){ .io_request = { .kind = IO_PUBLISH, .done = reported, .context = w },
-                                     .v = &w->told,
+    report_write_doc(w);
+    w->last_report = (struct event){ .kind = EVENT_WORKER,
+                                     .worker = { .id = w->setup.id,
+                                                 .name = w->setup.name,
+                                                 .version = w->setup.version,
+                                                 .slots = (int64_t)w->setup.slots,
+                                                 .running = (int64_t)worker_running(w),
+                                                 .left = left,
+                                                 .doc = w->doc.full ? S("{}") : buf_str(&w->doc) } };
+    w->report = (struct io_publish){ .io_request = { .kind = IO_PUBLISH, .done = report_on_published, .context = w },
+                                     .v = &w->last_report,
                                      .n = 1 };
-    w->report_at_ms = w->now_ms + WORKER_REPORT_MS;
+    w->report_at_ms = w->now.steady_ms + WORKER_REPORT_MS;
     w->reporting = true;
     async_io_submit(w->setup.async_io, &w->report.io_request);
 }
@@ -57,10 +57,10 @@ int64_t worker_report(struct worker *w)
 {
     if (!w->setup.fleet || w->has_left)
         return INT64_MAX;
-    bool left = goes(w);
-    if (left && !w->told.worker.left)
-        w->report_at_ms = w->now_ms;
-    if (!w->reporting && w->report_at_ms <= w->now_ms)
-        submit_report(w, left);
-    return w->reporting || w->has_left ? INT64_MAX : w->report_at_ms;
+    bool left = report_is_last(w);
+    if (left && !w->last_report.worker.left)
+        w->report_at_ms = w->now.steady_ms;
+    if (!w->reporting && w->report_at_ms <= w->now.steady_ms)
+        report_submit(w, left);
+    return w->reporting || w->has_left ? INT64_MAX : moment_wall_at(w->now, w->report_at_ms);
 }

@@ -1,5 +1,5 @@
-/* A take's tasks live in one arena, freed when the outcome of the last of them was published (outbox.c). One take is in flight at
- * a time; what it brought is looked at in the next step, which knows what time it is. */
+/* The tasks of a take live in one arena, which is freed when the outcome of the last of them was published
+ * (outbox.c). One take is in flight at a time. Its tasks are started in the next step, which has the current time. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ enum {
     HELD_TEXT = TARGET_HOST_MAX + 128,
 };
 
-/* One that a later run replaces. */
+/* Why a task that a later run replaces is cancelled. */
 struct cancel_reason {
     struct fenced_id id;
     size_t why_size;
@@ -41,7 +41,7 @@ struct worker *worker_new(const struct worker_setup *setup)
     return w;
 }
 
-static void forget_doomed(struct worker *w)
+static void worker_forget_cancel_reasons(struct worker *w)
 {
     map_each (&w->cancel_reason, slot)
         free(slot->value);
@@ -53,13 +53,14 @@ void worker_free(struct worker *w)
 {
     if (!w)
         return;
+    thread_owner_drop(&w->owner); /* the loop has ended, perhaps on another thread */
     assert(worker_running(w) == 0 && !w->taking && !w->arrived && !w->reporting);
     for (size_t i = 0; i < w->outbox.n; i++)
         delivery_batch_unref(w->outbox.jobs[i]->delivery_batch);
     for (size_t i = w->sent; i < w->spare.n; i++)
         delivery_batch_unref(w->spare.jobs[i]->delivery_batch);
     map_release(&w->running);
-    forget_doomed(w);
+    worker_forget_cancel_reasons(w);
     breakers_release(&w->breakers);
     worker_outbox_release(w);
     buf_release(&w->doc);
@@ -77,54 +78,55 @@ void delivery_batch_unref(struct delivery_batch *h)
 
 /* ---- outcomes ---- */
 
-static const struct cancel_reason *find_doomed(const struct worker *w, const struct job *j)
+static const struct cancel_reason *worker_find_cancel_reason(const struct worker *w, const struct job *j)
 {
     return w->cancel_reason.n ? map_get(&w->cancel_reason, delivery_key(&j->id)) : NULL;
 }
 
-/* What an aborted attempt is reported as. By our own deadline: nobody cancelled it, so it runs again elsewhere or later. */
-static struct outcome cancelled(const struct worker *w, const struct job *j, const struct outcome *o)
+/* The outcome of an aborted attempt. If the worker aborted it at its own drain deadline, nobody cancelled the task:
+ * it is lost, and runs again elsewhere or later. */
+static struct outcome worker_cancelled_outcome(const struct worker *w, const struct job *j, const struct outcome *o)
 {
     struct outcome ret = *o;
-    const struct cancel_reason *d = find_doomed(w, j);
+    const struct cancel_reason *d = worker_find_cancel_reason(w, j);
     if (w->giving_up)
         ret.kind = OUTCOME_LOST;
     ret.error = d ? (struct str){ d->why, d->why_size } : S("cancelled while it ran");
     return ret;
 }
 
-static bool calls_a_host(const struct task *t)
+static bool worker_calls_a_host(const struct task *t)
 {
     return t->target == TARGET_HTTP;
 }
 
-static void tell_breakers(struct worker *w, struct job *j, const struct outcome *o)
+static void worker_tell_breakers(struct worker *w, struct job *j, const struct outcome *o)
 {
     const struct task *t = j->run.task;
-    struct outcome told = *o;
+    struct outcome reported = *o;
     char host[TARGET_HOST_MAX];
-    if (told.retry_after_ms > 0)
-        told.retry_after_ms += w->behind_ms; /* the clock may catch up meanwhile */
-    if (calls_a_host(t))
-        breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, &told, o->completed_us / 1000);
+    if (reported.retry_after_ms > 0)
+        reported.retry_after_ms += w->behind_ms; /* the clock may catch up meanwhile */
+    if (worker_calls_a_host(t))
+        breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, &reported, o->completed_us / 1000);
 }
 
-/* Its share of the worker's room. */
-static void occupy(struct worker *w, const struct task *t, int sign)
+/* Adds (1) or removes (-1) the task's part of the worker's CPU, memory and suspects. */
+static void worker_occupy(struct worker *w, const struct task *t, int sign)
 {
     w->cpu_used += sign * t->cpu_milli;
     w->memory_used += sign * t->memory_mb;
     w->suspects += (size_t)(sign * task_is_suspect(t));
 }
 
-static void job_done(struct run *run, const struct outcome *o)
+static void worker_on_run_done(struct run *run, const struct outcome *o)
 {
     struct job *j = container_of(run, struct job, run);
     struct worker *w = j->worker;
     const struct task *t = run->task;
     failpoint("after_call");
-    tell_breakers(w, j, o);
-    occupy(w, t, -1);
+    worker_tell_breakers(w, j, o);
+    worker_occupy(w, t, -1);
     if (j->disowned) {
         w->disowned--;
         delivery_batch_unref(j->delivery_batch);
@@ -133,23 +135,23 @@ static void job_done(struct run *run, const struct outcome *o)
     map_remove(&w->running, delivery_key(&j->id));
     struct outcome aborted;
     if (o->kind == OUTCOME_CANCELLED) {
-        aborted = cancelled(w, j, o);
+        aborted = worker_cancelled_outcome(w, j, o);
         o = &aborted;
     }
-    worker_tell(w, j, o);
+    worker_add_outcome(w, j, o);
     metric_observe_us(w->setup.metrics, METRIC_EXECUTION_DELAY, o->started_us - t->due_ms * 1000);
     metric_observe_us(w->setup.metrics, METRIC_EXECUTION_TIME, o->completed_us - o->started_us);
 }
 
 /* ---- taking ---- */
 
-/* Asks the breakers; one that must wait is reported so. */
-static bool is_held(struct worker *w, struct job *j)
+/* Asks the breakers. A task that must wait is reported as HELD. */
+static bool worker_is_held_by_breaker(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
     char host[TARGET_HOST_MAX], text[HELD_TEXT];
     struct str at = target_host(t, host);
-    j->asked = breakers_ask(&w->breakers, t->tenant, at, t->timeout_ms, w->now_ms);
+    j->asked = breakers_ask(&w->breakers, t->tenant, at, t->timeout_ms, w->now.wall_ms);
     if (j->asked.go)
         return false;
     int n =
@@ -157,92 +159,94 @@ static bool is_held(struct worker *w, struct job *j)
             ? snprintf(text, sizeof text, "held: nearly all that this tenant runs fails; its circuit breaker is open")
             : snprintf(text, sizeof text, "held: the circuit breaker of " STR_FMT " is open", STR_ARG(at));
     struct outcome o = { .kind = OUTCOME_HELD,
-                         .retry_after_ms = max_of(j->asked.until_ms - w->now_ms, (int64_t)1),
+                         .retry_after_ms = max_of(j->asked.until_ms - w->now.wall_ms, (int64_t)1),
                          .error = { text, (size_t)n } };
     metric_add(w->setup.metrics, METRIC_TASKS_HELD, 1);
-    worker_tell(w, j, &o);
+    worker_add_outcome(w, j, &o);
     return true;
 }
 
-static bool may_start(const struct worker *w, const struct task *t)
+static bool worker_may_start(const struct worker *w, const struct task *t)
 {
     return !w->setup.may_start || w->setup.may_start(w->setup.context, t);
 }
 
-/* Taken so long ago that its delivery may lapse before it is renewed: we were stopped. A queue without a clock is in this process. */
-static bool is_late(const struct worker *w, const struct job *j)
+/* It was taken so long ago that its delivery may time out before it is renewed: the process was stopped. A queue
+ * without a clock is in this process. */
+static bool worker_is_late(const struct worker *w, const struct job *j)
 {
     int64_t taken_ms = j->delivery_batch->take.ret.queue_us / 1000;
-    return taken_ms && w->now_ms - taken_ms >= w->setup.visibility_ms / 2;
+    return taken_ms && w->now.wall_ms - taken_ms >= w->setup.visibility_ms / 2;
 }
 
-/* What must not run any more, though it was pushed. */
-static bool is_over(struct worker *w, struct job *j)
+/* Reports a task that must not start although it was pushed. */
+static bool worker_must_not_start(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
-    const struct cancel_reason *d = find_doomed(w, j);
+    const struct cancel_reason *d = worker_find_cancel_reason(w, j);
     struct outcome o = { .retry_after_ms = -1 };
-    if (w->stopped || is_late(w, j) || !may_start(w, t)) { /* given back, if it is ours to give */
+    if (w->stopped || worker_is_late(w, j) || !worker_may_start(w, t)) { /* returned, if its claim is still valid */
         o.kind = OUTCOME_RETURNED;
     } else if (d) {
         o.kind = OUTCOME_CANCELLED;
         o.error = (struct str){ d->why, d->why_size };
-    } else if (is_expired(task_expires_ms(t), w->now_ms)) {
+    } else if (is_expired(task_expires_ms(t), w->now.wall_ms)) {
         o.kind = OUTCOME_EXPIRED;
         o.error = S("expired: it could not be started while it was of use");
     } else {
         return false;
     }
-    worker_tell(w, j, &o);
+    worker_add_outcome(w, j, &o);
     return true;
 }
 
-static void refuse(struct worker *w, struct job *j)
+static void worker_refuse(struct worker *w, struct job *j)
 {
     struct outcome o = { .kind = OUTCOME_FAILED,
                          .failure = FAILURE_REFUSED,
                          .retry_after_ms = -1,
-                         .started_us = w->now_ms * 1000,
-                         .completed_us = w->now_ms * 1000,
+                         .started_us = w->now.wall_ms * 1000,
+                         .completed_us = w->now.wall_ms * 1000,
                          .error = S("this release can not run such a target") };
-    job_done(&j->run, &o);
+    worker_on_run_done(&j->run, &o);
 }
 
-/* Or its claim ends before it has begun, and that is reported. */
-static void start(struct worker *w, struct job *j)
+/* Or reports an outcome without starting it. */
+static void worker_start(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
     struct runner *r = w->setup.runners[t->target];
-    if (map_get(&w->running, delivery_key(&j->id))) { /* a queue that went back in time may deliver it twice */
+    if (map_get(&w->running,
+                delivery_key(&j->id))) { /* a queue that was restored from an older copy may deliver it twice */
         delivery_batch_unref(j->delivery_batch);
         return;
     }
-    if (is_over(w, j) || (calls_a_host(t) && is_held(w, j)))
+    if (worker_must_not_start(w, j) || (worker_calls_a_host(t) && worker_is_held_by_breaker(w, j)))
         return;
     map_put(&w->running, delivery_key(&j->id), j);
-    occupy(w, t, 1);
+    worker_occupy(w, t, 1);
     if (str_eq(t->task_type, S("poison")))
         failpoint("poison_call");
     failpoint("before_call");
     if (r)
         runner_start(r, &j->run);
     else
-        refuse(w, j);
+        worker_refuse(w, j);
 }
 
 /* Returns how many there were. */
-static size_t start_all(struct worker *w, struct delivery_batch *h)
+static size_t worker_start_all(struct worker *w, struct delivery_batch *h)
 {
     struct tasks tasks = h->take.ret.tasks;
     h->jobs = xcalloc(tasks.n, sizeof *h->jobs);
     h->references += tasks.n;
     for (size_t i = 0; i < tasks.n; i++) {
         const struct task *t = &tasks.v[i];
-        h->jobs[i] = (struct job){ .run = { .task = t, .worker = w->setup.name, .done = job_done },
+        h->jobs[i] = (struct job){ .run = { .task = t, .worker = w->setup.name, .done = worker_on_run_done },
                                    .id = { t->id, t->fence },
                                    .worker = w,
                                    .delivery_batch = h };
-        start(w, &h->jobs[i]);
+        worker_start(w, &h->jobs[i]);
     }
     for (size_t i = 0; i < h->take.ret.abort_count; i++)
         worker_abort(w, h->take.ret.aborts[i].id, h->take.ret.aborts[i].fence);
@@ -250,23 +254,23 @@ static size_t start_all(struct worker *w, struct delivery_batch *h)
     return tasks.n;
 }
 
-/* Nobody else would call: what waits there was pushed before. */
-static void take_failed(struct worker *w, struct delivery_batch *h)
+/* The worker asks again by itself: no notice will come for tasks that were pushed before. */
+static void worker_take_failed(struct worker *w, struct delivery_batch *h)
 {
     if (!w->queue_down)
         log_warn("take_failed", kv_err(&h->take.io_request.error));
     w->queue_down = true;
-    w->take_at_ms = w->now_ms + WORKER_RETRY_MS;
+    w->take_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
     delivery_batch_unref(h);
 }
 
-static void taken(struct io_request *e)
+static void worker_on_taken(struct io_request *e)
 {
     struct delivery_batch *h = container_of(e, struct delivery_batch, take.io_request);
     struct worker *w = h->worker;
     w->taking = false;
     if (e->rc) {
-        take_failed(w, h);
+        worker_take_failed(w, h);
         return;
     }
     w->queue_down = false;
@@ -274,57 +278,58 @@ static void taken(struct io_request *e)
     if (h->take.ret.queue_us && w->setup.queue_time)
         w->setup.queue_time(w->setup.context, h->take.ret.queue_us);
     if (h->take.ask.max == 0)
-        w->end_at_ms = w->now_ms + WORKER_RETRY_MS;
+        w->end_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
 }
 
-static size_t free_slots(const struct worker *w)
+static size_t worker_free_slots(const struct worker *w)
 {
     size_t used = worker_running(w) + worker_unpublished(w);
     return w->setup.slots - min_of(used, w->setup.slots);
 }
 
 /* How many it may take now. */
-static size_t room_of(const struct worker *w)
+static size_t worker_room(const struct worker *w)
 {
-    bool alone = w->setup.fleet && w->suspects; /* who that runs wants no company */
-    if (w->stopped || alone || !may_start(w, NULL) || (w->setup.may_take && !w->setup.may_take(w->setup.context)))
+    bool alone = w->setup.fleet && w->suspects; /* a suspect runs alone */
+    if (w->stopped || alone || !worker_may_start(w, NULL) ||
+        (w->setup.may_take && !w->setup.may_take(w->setup.context)))
         return 0;
-    return min_of(free_slots(w), (size_t)TAKE_BATCH);
+    return min_of(worker_free_slots(w), (size_t)TAKE_BATCH);
 }
 
-static int64_t rest_of(int64_t room, int64_t used)
+static int64_t worker_rest(int64_t room, int64_t used)
 {
     return room > 0 ? max_of(room - used, (int64_t)0) : -1;
 }
 
-/* A queue in memory is asked when there is something. Any other is asked all the time, and now and then by who is full too: it tells
- * what is to be ended. */
-static bool is_worth_asking(const struct worker *w, size_t room)
+/* A queue in memory is asked when it has something. Any other queue is asked all the time, and now and then also by a
+ * full worker: its answer names the tasks that are to be aborted. */
+static bool worker_is_worth_asking(const struct worker *w, size_t room)
 {
     struct async_io *c = w->setup.async_io;
     return c->at_once ? room > 0 && c->ops->queue_depth(c) > 0
-                      : room > 0 || (w->running.n > 0 && w->end_at_ms <= w->now_ms);
+                      : room > 0 || (w->running.n > 0 && w->end_at_ms <= w->now.steady_ms);
 }
 
-static void ask_for_more(struct worker *w)
+static void worker_ask_for_more(struct worker *w)
 {
-    if (w->taking || w->now_ms < w->take_at_ms)
+    if (w->taking || w->now.steady_ms < w->take_at_ms)
         return;
-    size_t room = room_of(w);
-    if (!is_worth_asking(w, room))
+    size_t room = worker_room(w);
+    if (!worker_is_worth_asking(w, room))
         return;
     struct delivery_batch *h = xnew(*h);
     h->worker = w;
     h->references = 1;
-    h->take.io_request = (struct io_request){ .kind = IO_TAKE, .done = taken };
+    h->take.io_request = (struct io_request){ .kind = IO_TAKE, .done = worker_on_taken };
     h->take.ask = (struct take){ .max = room,
-                                 .now_ms = w->now_ms,
+                                 .now_ms = w->now.wall_ms,
                                  .wait_ms = room && !w->setup.async_io->at_once ? TAKE_WAIT_MS : 0,
                                  .visibility_ms = w->setup.visibility_ms,
                                  .worker = w->setup.id,
                                  .alone = !w->setup.fleet || w->running.n == 0,
-                                 .cpu_milli = rest_of(w->setup.cpu_milli, w->cpu_used),
-                                 .memory_mb = rest_of(w->setup.memory_mb, w->memory_used),
+                                 .cpu_milli = worker_rest(w->setup.cpu_milli, w->cpu_used),
+                                 .memory_mb = worker_rest(w->setup.memory_mb, w->memory_used),
                                  .filter = w->setup.filter };
     arena_init(&h->take.arena, TAKE_ARENA);
     w->taking = true;
@@ -332,14 +337,14 @@ static void ask_for_more(struct worker *w)
 }
 
 /* Returns how many were taken. */
-static size_t take_some(struct worker *w)
+static size_t worker_take_some(struct worker *w)
 {
     if (!w->arrived)
-        ask_for_more(w);
-    return w->arrived ? start_all(w, take(w->arrived)) : 0;
+        worker_ask_for_more(w);
+    return w->arrived ? worker_start_all(w, take(w->arrived)) : 0;
 }
 
-static void show(const struct worker *w)
+static void worker_show_metrics(const struct worker *w)
 {
     struct async_io *c = w->setup.async_io;
     metric_set(w->setup.metrics, METRIC_TASKS_RUNNING, (double)w->running.n);
@@ -348,48 +353,52 @@ static void show(const struct worker *w)
         metric_set(w->setup.metrics, METRIC_QUEUE_DEPTH, (double)c->ops->queue_depth(c));
 }
 
-/* When to ask, though nothing happened: after a failure; whether there is room again; what is to be ended. */
-static int64_t next_take_ms(const struct worker *w)
+/* When to ask although nothing happened: after a failure, if there is room again, and for tasks that are to be
+ * aborted. */
+static int64_t worker_next_take_ms(const struct worker *w)
 {
     bool asks = !w->setup.async_io->at_once && (!w->stopped || w->running.n > 0);
     if (w->taking)
         return INT64_MAX;
-    if (w->take_at_ms > w->now_ms)
+    if (w->take_at_ms > w->now.steady_ms)
         return w->take_at_ms;
-    return asks ? max_of(w->end_at_ms, w->now_ms + WORKER_RETRY_MS) : INT64_MAX;
+    return asks ? max_of(w->end_at_ms, w->now.steady_ms + WORKER_RETRY_MS) : INT64_MAX;
 }
 
-int64_t worker_step(struct worker *w, int64_t now_ms, int64_t behind_ms)
+int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms)
 {
-    if (now_ms < w->now_ms) /* the clock was set back: whatever waits for a time does not wait for that one */
-        w->renew_at_ms = w->retry_at_ms = w->take_at_ms = w->end_at_ms = w->report_at_ms = now_ms;
-    w->now_ms = now_ms;
+    if (!w->owner.thread)
+        thread_owner_take(&w->owner);
+    assert_owned(&w->owner);
+    w->now = now;
     w->behind_ms = behind_ms;
     do
         worker_publish(w);
-    while (take_some(w) > 0);
+    while (worker_take_some(w) > 0);
     worker_publish(w);
     if (!w->setup.async_io->at_once)
-        ask_for_more(w); /* what came last was nothing */
+        worker_ask_for_more(w); /* the last take brought nothing */
     worker_renew(w);
-    show(w);
+    worker_show_metrics(w);
     int64_t wake = w->renewing ? INT64_MAX : w->renew_at_ms;
     if (w->spare.n && !w->publishing)
         wake = min_of(wake, w->retry_at_ms);
     if (!list_empty(&w->unacked))
-        wake = min_of(wake, now_ms + WORKER_RETRY_MS);
-    wake = min_of(wake, worker_report(w));
-    return min_of(wake, next_take_ms(w));
+        wake = min_of(wake, now.steady_ms + WORKER_RETRY_MS);
+    wake = min_of(wake, worker_next_take_ms(w));
+    return min_of(moment_wall_at(now, wake), worker_report(w));
 }
 
 bool worker_runs(const struct worker *w, struct uuid id, int64_t fence)
 {
+    assert_owned(&w->owner);
     struct fenced_id key = { id, fence };
     return map_get(&w->running, delivery_key(&key)) != NULL;
 }
 
 bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
 {
+    assert_owned(&w->owner);
     struct fenced_id key = { id, fence };
     struct job *j = map_get(&w->running, delivery_key(&key));
     if (!j)
@@ -400,6 +409,7 @@ bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
 
 void worker_replace(struct worker *w, struct uuid id, int64_t fence, struct str why)
 {
+    assert_owned(&w->owner);
     struct cancel_reason *d = xnew(*d);
     d->id = (struct fenced_id){ id, fence };
     d->why_size = min_of(why.n, sizeof d->why);
@@ -410,6 +420,7 @@ void worker_replace(struct worker *w, struct uuid id, int64_t fence, struct str 
 
 void worker_settled(struct worker *w, struct uuid id, int64_t fence)
 {
+    assert_owned(&w->owner);
     struct fenced_id key = { id, fence };
     if (w->cancel_reason.n)
         free(map_remove(&w->cancel_reason, delivery_key(&key)));
@@ -417,16 +428,19 @@ void worker_settled(struct worker *w, struct uuid id, int64_t fence)
 
 struct breakers *worker_breakers(struct worker *w)
 {
+    assert_owned(&w->owner);
     return &w->breakers;
 }
 
 void worker_stop_taking(struct worker *w)
 {
+    assert_owned(&w->owner);
     w->stopped = true;
 }
 
 void worker_give_up(struct worker *w)
 {
+    assert_owned(&w->owner);
     w->giving_up = true;
     struct job **jobs = xcalloc(w->running.n, sizeof *jobs);
     size_t n = 0;
@@ -437,20 +451,20 @@ void worker_give_up(struct worker *w)
     free(jobs);
 }
 
-static void dropped(struct io_request *e)
+static void worker_on_dropped(struct io_request *e)
 {
     if (e->rc)
         log_warn("ack_failed", kv_err(&e->error));
 }
 
-/* What the queue does not give us now is refused when it does: see may_start. */
-static void drop_queued(struct worker *w)
+/* A task that the queue gives later is refused then: see worker_setup.may_start. */
+static void worker_drop_queued(struct worker *w)
 {
     struct async_io *c = w->setup.async_io;
     assert(c->at_once && !w->taking);
-    struct io_take all = { .io_request = { .kind = IO_TAKE, .done = dropped },
+    struct io_take all = { .io_request = { .kind = IO_TAKE, .done = worker_on_dropped },
                            .ask = { .max = TAKE_BATCH,
-                                    .now_ms = w->now_ms,
+                                    .now_ms = w->now.wall_ms,
                                     .visibility_ms = w->setup.visibility_ms,
                                     .worker = w->setup.id,
                                     .alone = true,
@@ -464,7 +478,7 @@ static void drop_queued(struct worker *w)
             break;
         for (size_t i = 0; i < all.ret.tasks.n; i++) {
             struct fenced_id d = { all.ret.tasks.v[i].id, all.ret.tasks.v[i].fence };
-            struct io_ids ack = { .io_request = { .kind = IO_ACK, .done = dropped }, .v = &d, .n = 1 };
+            struct io_ids ack = { .io_request = { .kind = IO_ACK, .done = worker_on_dropped }, .v = &d, .n = 1 };
             async_io_submit(c, &ack.io_request);
         }
         arena_reset(&all.arena);
@@ -474,6 +488,7 @@ static void drop_queued(struct worker *w)
 
 void worker_disown(struct worker *w)
 {
+    assert_owned(&w->owner);
     struct job **jobs = xcalloc(w->running.n, sizeof *jobs);
     size_t n = 0;
     map_each (&w->running, slot)
@@ -486,19 +501,21 @@ void worker_disown(struct worker *w)
     for (size_t i = 0; i < n; i++)
         runner_abort(w->setup.runners[jobs[i]->run.task->target], &jobs[i]->run);
     free(jobs);
-    forget_doomed(w);
-    drop_queued(w);
+    worker_forget_cancel_reasons(w);
+    worker_drop_queued(w);
 }
 
 size_t worker_running(const struct worker *w)
 {
+    assert_owned(&w->owner);
     return w->running.n + w->disowned;
 }
 
 bool worker_is_idle(const struct worker *w)
 {
-    bool unheard_of = uuid_is_nil(w->told.worker.id); /* who never said that it is there need not say that it goes */
-    bool told = !w->stopped || !w->setup.fleet || w->has_left || unheard_of;
-    return told && worker_running(w) == 0 && worker_unpublished(w) == 0 && !w->taking && !w->arrived &&
+    assert_owned(&w->owner);
+    bool never_reported = uuid_is_nil(w->last_report.worker.id); /* it has never reported itself */
+    bool reported = !w->stopped || !w->setup.fleet || w->has_left || never_reported;
+    return reported && worker_running(w) == 0 && worker_unpublished(w) == 0 && !w->taking && !w->arrived &&
            !w->publishing && !w->acking && !w->renewing && !w->reporting;
 }

@@ -1,46 +1,53 @@
 #pragma once
-/* node/worker/worker.h - takes deliveries from the queue, runs them, reports their outcomes.
+/* node/worker/worker.h - takes deliveries from the queue, runs them and reports their outcomes.
  *
- * What is too late to be useful, or goes to a host that a breaker keeps from being called, is not started: it is reported as EXPIRED
- * or HELD. The breakers (core/sharing/breaker.h) are the worker's: it asks them and tells them what came of each call.
+ * A task that is expired, or whose host is kept from being called by a circuit breaker, is not started: it is
+ * reported as EXPIRED or HELD. The breakers (core/sharing/breaker.h) belong to the worker: it asks them, and tells
+ * them the result of each call.
  *
- * It takes no more than it has slots for, publishes outcomes in batches and acknowledges a delivery after its outcome was
- * published: what it held when it died lapses. It renews what it has until then. Its clock need be right only for what expires.
+ * The worker takes no more than it has slots for, publishes outcomes in batches and acknowledges a delivery after its
+ * outcome was published. Until then it renews the delivery. If the worker dies, its deliveries time out. Its clock
+ * must be right only for tasks that expire.
  *
- * It is a part of a node, or all of a worker process. Whoever drives it calls worker_step with the time, whenever something happened
- * (an errand was done, a run ended) and when the step before wanted it. */
+ * The worker is a part of a node, or all of a worker process. Its driver calls worker_step whenever something
+ * happened (a request was answered, a run ended) and when the step before asked for it. A worker belongs to the
+ * thread that steps it: its first step takes ownership, and the other functions assert it. worker_free may be called
+ * on another thread after the loop has ended. */
 #include "base/json/jsonw.h"
 #include "base/metrics.h"
 #include "core/sharing/breaker.h"
+#include "core/time/moment.h"
 #include "port/async_io.h"
 #include "port/runner.h"
 
 enum { RUNNER_KINDS = 6 /* enum target_kind */, WORKER_REPORT_MS = 2000 };
 
 struct worker_setup {
-    struct async_io *async_io;            /* take, renew, ack; publish */
-    struct runner *runners[RUNNER_KINDS]; /* NULL: this worker cannot run such targets */
+    struct async_io *async_io;            /* take, renew and ack; publish */
+    struct runner *runners[RUNNER_KINDS]; /* NULL: this worker can not run such targets */
     struct metrics *metrics;
     struct uuid id;
     struct str name, version; /* for the record: host and process; of the program */
     size_t slots;
     int64_t visibility_ms;
-    const struct queue_filter *filter; /* what it serves; NULL: all that requires no label. Borrowed */
-    int64_t cpu_milli, memory_mb;      /* room for those that say how much they need; <= 0: no limit */
+    const struct queue_filter *filter; /* which tasks it serves; NULL: every task that requires no label. Borrowed */
+    int64_t cpu_milli, memory_mb;      /* for tasks that say how much they need; <= 0: no limit */
 
-    /* One of a fleet: it tells of itself every WORKER_REPORT_MS (EVENT_WORKER), and when it goes; and a suspect runs alone there. */
+    /* A worker of a fleet reports itself every WORKER_REPORT_MS (EVENT_WORKER) and when it leaves, and runs a suspect
+     * alone. */
     bool fleet;
-    void (*describe)(void *context, struct jw *w); /* members of the report's doc; NULL: none */
+    void (*describe)(void *context, struct jw *w); /* writes members of the report's document; NULL: none */
 
-    /* Whether a task may start here: its claim is ours still, for sure. Of NULL: whether any may. NULL: always. */
+    /* Whether a task may start here: its claim is certainly still valid. With t NULL: whether any may. NULL: always. */
     bool (*may_start)(void *context, const struct task *t);
-    /* Whether the machine has room for more: CPU and memory. Asked before each take; no is asked again soon. NULL: always. */
+    /* Whether the machine has CPU and memory for more. Asked before each take; after a no, asked again soon. NULL:
+     * always. */
     bool (*may_take)(void *context);
-    /* What the queue's clock showed when it answered a take, since 1970. The answer may have been long on its way: of what steady time
-     * and this differ by, the most is the truest. NULL: nobody wants to know. */
+    /* The queue's clock when it answered a take, in microseconds since 1970. The answer may have been on its way for
+     * long: of the differences to steady time, the largest is the most accurate. NULL: nobody wants to know. */
     void (*queue_time)(void *context, int64_t queue_us);
     void *context;
-    struct hash_key hash; /* of the table of breakers: random, for hosts are users' */
+    struct hash_key hash; /* for the table of breakers: random, because users choose the hosts */
 };
 
 struct worker;
@@ -48,26 +55,29 @@ struct worker;
 struct worker *worker_new(const struct worker_setup *setup);
 void worker_free(struct worker *w); /* nothing runs, nothing is in flight */
 
-/* Takes and starts what fits, publishes what ended, renews. Returns when it wants to be called though nothing happened. */
-int64_t worker_step(struct worker *w, int64_t now_ms, int64_t behind_ms); /* behind_ms: as updater_step's */
+/* Takes and starts tasks, publishes outcomes, renews deliveries. Returns when to call again although nothing
+ * happened. */
+int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms); /* behind_ms: as updater_step's */
 
 bool worker_runs(const struct worker *w, struct uuid id, int64_t fence);
-/* Asks a running attempt to end; false when it does not run here (any more). */
+/* Asks a running attempt to end; false: it does not run here. */
 bool worker_abort(struct worker *w, struct uuid id, int64_t fence);
 
-/* A later run replaces this one, and why says so: it is asked to end, or, if it has yet to be taken, will not start. Until it is told
- * that the claim is settled, the worker remembers. */
+/* A later run replaces this task, and `why` says so: it is asked to end, or will not start if it has yet to be taken.
+ * The worker remembers that until worker_settled. */
 void worker_replace(struct worker *w, struct uuid id, int64_t fence, struct str why);
 void worker_settled(struct worker *w, struct uuid id, int64_t fence);
 
 struct breakers *worker_breakers(struct worker *w);
 
-void worker_stop_taking(struct worker *w); /* drain: finish what runs; one of a fleet says that it goes, when it has */
-void worker_give_up(struct worker *w);     /* the deadline has passed: what runs is aborted and reported as lost */
-/* Others run all of it now: what runs is aborted, what waits in the queue is dropped, and neither is reported. Only over a courier
- * that is at_once. */
+/* Drain: running tasks finish; a worker of a fleet then reports that it leaves. */
+void worker_stop_taking(struct worker *w);
+/* The drain deadline has passed: running tasks are aborted and reported as lost. */
+void worker_give_up(struct worker *w);
+/* Another node owns everything: running tasks are aborted, waiting ones are dropped from the queue, and neither is
+ * reported. Only if async_io answers at once. */
 void worker_disown(struct worker *w);
-size_t worker_running(const struct worker *w); /* those that were disowned and have not ended yet among them */
+size_t worker_running(const struct worker *w); /* including disowned runs that have not ended */
 size_t worker_unpublished(const struct worker *w);
-bool worker_is_idle(const struct worker *w); /* nothing runs, nothing waits, nothing is in flight; after
-                                                worker_stop_taking: and it has said that it goes */
+/* Nothing runs, waits or is in flight; after worker_stop_taking in a fleet: and its leaving is reported. */
+bool worker_is_idle(const struct worker *w);

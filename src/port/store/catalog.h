@@ -29,14 +29,14 @@ struct op_key_put {
 /* OP_CATALOG - changes entries of the catalog, all or none, in their order.
  *
  *  1. The record of the idempotency key is checked first.
- *  2. Each change names the version that it expects: 0, there must be no entry yet; -1, any. Another version: ERR_CONFLICT,
- *     field "version". An entry that is expected or to be removed and does not exist: ERR_NOT_FOUND.
- *  3. An entry that is put gets the next version, updated_ms now_ms, and created_ms now_ms if it is new. Tenant, kind, name and
- *     doc are the change's.
+ *  2. Each change names the version that it expects: 0, there must be no entry yet; -1, any. Another version:
+ *     ERR_CONFLICT, field "version". An entry that is expected or to be removed and does not exist: ERR_NOT_FOUND.
+ *  3. An entry that is put gets the next version, updated_ms now_ms, and created_ms now_ms if it is new. Tenant, kind,
+ *     name and doc are the change's.
  *  4. A removed entry that is put again begins at version 1. ret_version of a removal is 0.
  *  5. A doc of more than CATALOG_DOC_MAX bytes: ERR_LIMIT, field "doc".
- *  6. A CALENDAR is not removed while a RECURRING task of its tenant that is neither final nor deleted names it: ERR_CONFLICT,
- *     field "calendar". */
+ *  6. A CALENDAR is not removed while a RECURRING task of its tenant that is neither final nor deleted names it:
+ *     ERR_CONFLICT, field "calendar". */
 struct catalog_change {
     struct catalog_entry entry;
     int64_t version; /* expected */

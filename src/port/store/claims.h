@@ -1,6 +1,6 @@
 #pragma once
-/* port/store/claims.h - the hot path: OP_CLAIM, OP_CLAIMED, OP_ORPHANS, OP_SETTLE, and the recall of claimed tasks: OP_RECALL,
- * OP_RECALL_LIST. A part of port/store.h. */
+/* port/store/claims.h - the hot path: OP_CLAIM, OP_CLAIMED, OP_ORPHANS, OP_SETTLE, and the recall of claimed tasks:
+ * OP_RECALL, OP_RECALL_LIST. A part of port/store.h. */
 #include "core/sharing/partition.h"
 #include "core/sharing/slot.h"
 #include "core/task/settle.h"
@@ -68,7 +68,8 @@ struct replaced {
 };
 
 /* A claim for an outside worker (POST /v1/leases).
- *  1. It takes WORKER tasks and no others, of any partition, only if due at now_ms: store_apply sets until_ms and own so.
+ *  1. It takes WORKER tasks and no others, of any partition, only if due at now_ms: store_apply sets until_ms and own
+ *     so.
  *  2. Each task is under a lease from then on: until_ms, worker, no progress yet.
  *  3. The claim counts as handed off (OP_HANDOFF) from the start: the death of the node does not matter to it. */
 struct lease_terms {
@@ -96,13 +97,14 @@ struct op_claim {
     size_t ret_conflicts; /* tasks that were left because another node was changing them at that moment */
 };
 
-/* For stores: whether a task of this due time is for the caller now, and with which time it counts if it was left (rule 8). */
+/* For stores: whether a task of this due time is for the caller now, and with which time it counts if it was left (rule
+ * 8). */
 bool claim_is_for(const struct op_claim *op, struct uuid id, int64_t due_ms);
 int64_t claim_counts_as(const struct op_claim *op, struct uuid id, int64_t due_ms);
 enum err node_is_dead(struct error *e); /* rule 7 */
 
-/* OP_CLAIMED - reads the tasks that a claim holds now, in no order; of an unknown claim, none. For a node that does not know
- * whether its claim was committed. */
+/* OP_CLAIMED - reads the tasks that a claim holds now, in no order; of an unknown claim, none. For a node that does not
+ * know whether its claim was committed. */
 struct op_claimed {
     struct op op;
     struct uuid claim;
@@ -123,21 +125,23 @@ struct op_orphans {
 
 /* OP_SETTLE - applies verdicts on claimed tasks.
  *
- *  1. A settlement is applied only if its task is RUNNING under exactly its fence. Else it is `stale` and changes nothing; a
- *     stale settlement, a repeated one among them, does not fail the operation.
- *  2. Applied means: state, attempts, losses and last_error as in the verdict; due_ms too if the new state is SCHEDULED; the
- *     task leaves its claim; updated_ms is now_ms; completed_ms is now_ms if the new state is final, else 0.
- *  3. The verdict's execution is written with it. An execution of the same task and id exists already if this is a repeat.
- *     started_ms becomes its started_us in milliseconds.
- *  4. The parent of an OCCURRENCE gets last_run_ms: the execution's started_us in milliseconds, unless it has a later one.
- *     Without an execution last_run_ms stays.
+ *  1. A settlement is applied only if its task is RUNNING under exactly its fence. Else it is `stale` and changes
+ *     nothing; a stale settlement, a repeated one among them, does not fail the operation.
+ *  2. Applied means: state, attempts, losses and last_error as in the verdict; due_ms too if the new state is
+ *     SCHEDULED; the task leaves its claim; updated_ms is now_ms; completed_ms is now_ms if the new state is final,
+ *     else 0.
+ *  3. The verdict's execution is written with it. An execution of the same task and id exists already if this is a
+ *     repeat. started_ms becomes its started_us in milliseconds.
+ *  4. The parent of an OCCURRENCE gets last_run_ms: the execution's started_us in milliseconds, unless it has a later
+ *     one. Without an execution last_run_ms stays.
  *  5. `cause` of a FAILED task is the verdict's; of any other it becomes empty.
- *  6. If an OCCURRENCE with runs_count 1 becomes EXPIRED or SKIPPED, its runs_count becomes 0, and one moves from its parent's
- *     runs_count (not below 0) to skipped_count.
+ *  6. If an OCCURRENCE with runs_count 1 becomes EXPIRED or SKIPPED, its runs_count becomes 0, and one moves from its
+ *     parent's runs_count (not below 0) to skipped_count.
  *  7. With `replace`, the task becomes that row instead (state, fields, version and fence as in the row). The verdict's
  *     execution is written all the same. OP_PUT 11 to 13 hold.
- *  8. With `idempotency` there is exactly one settlement. The record of its key is checked first, whatever the fence says. It
- *     is stored if the settlement is applied, so a repeat of an applied one fails by its key. A stale one stores none. */
+ *  8. With `idempotency` there is exactly one settlement. The record of its key is checked first, whatever the fence
+ *     says. It is stored if the settlement is applied, so a repeat of an applied one fails by its key. A stale one
+ *     stores none. */
 struct settlement {
     struct uuid id;
     int64_t fence;
@@ -161,9 +165,10 @@ struct op_settle {
  *  1. The request is kept until the task is no longer RUNNING under that fence.
  *  2. ret_owner is the node whose claim holds the task.
  *  3. If the task is not RUNNING under that fence, or no claim holds it: ERR_CONFLICT, field "fence".
- *  4. Repeated, it stays one request. It aborts if either asked to abort. It names the replacing run if either does; the later
- *     name counts.
- *  5. The worker that leases a task learns of the request when it renews its lease (OP_LEASE_RENEW); the node does not. */
+ *  4. Repeated, it stays one request. It aborts if either asked to abort. It names the replacing run if either does;
+ *     the later name counts.
+ *  5. The worker that leases a task learns of the request when it renews its lease (OP_LEASE_RENEW); the node does
+ *  not. */
 struct op_recall {
     struct op op;
     struct uuid id;
@@ -176,8 +181,8 @@ struct op_recall {
 
 enum err recall_too_late(struct error *e); /* rule 3, for stores */
 
-/* OP_RECALL_LIST - reads the recall requests for tasks that a node holds, at most max, in no order. Requests that have ended
- * (OP_RECALL 1) are deleted on the way. */
+/* OP_RECALL_LIST - reads the recall requests for tasks that a node holds, at most max, in no order. Requests that have
+ * ended (OP_RECALL 1) are deleted on the way. */
 struct recall_request {
     struct uuid id;
     int64_t fence;

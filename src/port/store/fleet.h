@@ -1,15 +1,16 @@
 #pragma once
 /* port/store/fleet.h - tasks that others run: workers of a fleet (OP_HANDOFF, OP_HANDED_OFF, OP_RUNNING, OP_RETAKE,
- * OP_WORKER_REPORT) and outside workers that lease tasks (OP_LEASE_RENEW, OP_LEASES_EXPIRED). A part of port/store.h. */
+ * OP_WORKER_REPORT) and outside workers that lease tasks (OP_LEASE_RENEW, OP_LEASES_EXPIRED). A part of
+ * port/store.h. */
 #include "core/task/task.h"
 #include "port/op.h"
 
-/* OP_HANDOFF - records that a queue has all tasks of these claims. The queue owns them from now on; the death of the node changes
- * nothing (OP_ORPHANS 1).
+/* OP_HANDOFF - records that a queue has all tasks of these claims. The queue owns them from now on; the death of the
+ * node changes nothing (OP_ORPHANS 1).
  *
  *  1. Claims of this node that hold no task are passed over.
- *  2. The queue's epoch in which a claim was pushed is kept with it, for OP_HANDED_OFF. A claim that was handed off before keeps
- *     its epoch.
+ *  2. The queue's epoch in which a claim was pushed is kept with it, for OP_HANDED_OFF. A claim that was handed off
+ *     before keeps its epoch.
  *  3. A node that is marked dead hands nothing off: ERR_CONFLICT, field "node". */
 struct op_handoff {
     struct op op;
@@ -19,12 +20,13 @@ struct op_handoff {
     size_t n;
 };
 
-/* OP_HANDED_OFF - reads RUNNING tasks of claims that were handed off. The caller asks the queue whether it still knows them, and
- * settles the others.
+/* OP_HANDED_OFF - reads RUNNING tasks of claims that were handed off. The caller asks the queue whether it still knows
+ * them, and settles the others.
  *
  *  1. No leases. Only claims made (uuid_time_ms of the claim) before before_ms.
  *  2. By claim id, then task id; those behind `after`; at most max.
- *  3. The tasks have no payload and no extra. target_config is there only for AT_MOST_ONCE tasks, whose failure has a cause.
+ *  3. The tasks have no payload and no extra. target_config is there only for AT_MOST_ONCE tasks, whose failure has a
+ *     cause.
  *  4. A task is returned only if the target_configs of those before it have fewer than max_bytes together.
  *  5. ret_epochs has the epoch with which each task's claim was handed off. */
 struct handed_place {
@@ -69,12 +71,12 @@ struct op_running {
 
 /* OP_RETAKE - claims again, in place, tasks that a queue has lost.
  *
- *  1. Each task that is RUNNING under exactly that fence leaves its claim for this one, which belongs to this node and is not
- *     handed off. Its fence rises by one. All else stays, due_ms and slots too. The effect is that of a return and an OP_CLAIM in
- *     one step.
- *  2. Not taken, because it must not simply run again: an AT_MOST_ONCE task, a leased one (WORKER), a deleted one, one with a
- *     recall request under that fence (OP_RECALL), and one with more than max_bytes in payload and target_config, since the
- *     answer is held in memory.
+ *  1. Each task that is RUNNING under exactly that fence leaves its claim for this one, which belongs to this node and
+ *     is not handed off. Its fence rises by one. All else stays, due_ms and slots too. The effect is that of a return
+ *     and an OP_CLAIM in one step.
+ *  2. Not taken, because it must not simply run again: an AT_MOST_ONCE task, a leased one (WORKER), a deleted one, one
+ *     with a recall request under that fence (OP_RECALL), and one with more than max_bytes in payload and
+ *     target_config, since the answer is held in memory.
  *  3. A shared store may leave out a task that another node is changing.
  *  4. A claim id that exists: ERR_CONFLICT. A node that is marked dead: ERR_CONFLICT, field "node". */
 struct op_retake {
@@ -97,7 +99,8 @@ static inline bool retake_may(const struct op_retake *op, const struct task *t)
  *
  *  1. A task that is RUNNING under that fence by a lease gets until_ms, and progress if it is not empty.
  *  2. Else ret_kept is false: the lease has ended, or the task belongs to another.
- *  3. ret_ended: its user wants it ended (OP_RECALL with abort). This is told each time until the task leaves the claim. */
+ *  3. ret_ended: its user wants it ended (OP_RECALL with abort). This is told each time until the task leaves the
+ *     claim. */
 struct lease_renewal {
     struct uuid id;
     int64_t fence;
@@ -114,9 +117,9 @@ struct op_lease_renew {
     int64_t now_ms;
 };
 
-/* OP_LEASES_EXPIRED - reads RUNNING tasks whose lease had expired at now_ms, the longest expired first, at most max. The caller
- * settles them as lost. ret_next_ms: when the next lease expires; INT64_MAX: there is none. Leases of tasks that have left their
- * claim are deleted on the way. */
+/* OP_LEASES_EXPIRED - reads RUNNING tasks whose lease had expired at now_ms, the longest expired first, at most max.
+ * The caller settles them as lost. ret_next_ms: when the next lease expires; INT64_MAX: there is none. Leases of tasks
+ * that have left their claim are deleted on the way. */
 struct op_leases_expired {
     struct op op;
     int64_t now_ms;

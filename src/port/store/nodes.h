@@ -1,11 +1,11 @@
 #pragma once
-/* port/store/nodes.h - nodes that share a store: OP_HEARTBEAT, OP_NODE_DEAD, OP_LIMIT_TAKE, OP_LEASE; the notices that nodes send
- * each other, and the catalog barrier. A part of port/store.h. */
+/* port/store/nodes.h - nodes that share a store: OP_HEARTBEAT, OP_NODE_DEAD, OP_LIMIT_TAKE, OP_LEASE; the notices that
+ * nodes send each other, and the catalog barrier. A part of port/store.h. */
 #include "core/task/task.h"
 #include "port/op.h"
 
-/* A process that claims tasks. It lives while its heartbeats rise. A node that has seen the count unchanged for long enough,
- * and sent its own heartbeats all the time, may mark it dead. */
+/* A process that claims tasks. It lives while its heartbeats rise. A node that has seen the count unchanged for long
+ * enough, and sent its own heartbeats all the time, may mark it dead. */
 struct node_row {
     struct uuid id;
     struct str name, version; /* host and process; of the program */
@@ -23,15 +23,20 @@ struct node_rows {
 
 /* OP_HEARTBEAT - says that this node lives.
  *
- *  1. beats rises by one; name, version and doc are as given. The first heartbeat inserts the node, with joined_ms now_ms.
- *  2. If the node is marked dead, only ret_dead changes: its claims belong to others, and it joins again under a new id.
- *  3. With `alone`, every other node is marked dead: a process that owns its data directory knows that nobody else lives.
- *  4. With `leave`, the node goes. It holds nothing but what it has handed off. Its row and its places (OP_LIMIT_TAKE) are
- *     deleted, and it is not inserted.
- *  5. ret has all nodes that are not dead, by id, this one among them unless it left; behind them at most NODES_DEAD_SHOWN dead
- *     ones, the latest joined_ms first, then by id.
- *  6. ret_store_us is the store's clock at that moment, in microseconds since 1970; 0: the store has no clock of its own.
- *  7. ret_recall_requested: OP_RECALL_LIST of this node would find requests. ret_held_by_dead: OP_ORPHANS would find tasks. */
+ *  1. beats rises by one; name, version and doc are as given. The first heartbeat inserts the node, with joined_ms
+ *     now_ms.
+ *  2. If the node is marked dead, only ret_dead changes: its claims belong to others, and it joins again under a new
+ *     id.
+ *  3. With `alone`, every other node is marked dead: a process that owns its data directory knows that nobody else
+ *     lives.
+ *  4. With `leave`, the node goes. It holds nothing but what it has handed off. Its row and its places (OP_LIMIT_TAKE)
+ *     are deleted, and it is not inserted.
+ *  5. ret has all nodes that are not dead, by id, this one among them unless it left; behind them at most
+ *     NODES_DEAD_SHOWN dead ones, the latest joined_ms first, then by id.
+ *  6. ret_store_us is the store's clock at that moment, in microseconds since 1970; 0: the store has no clock of its
+ *     own.
+ *  7. ret_recall_requested: OP_RECALL_LIST of this node would find requests. ret_held_by_dead: OP_ORPHANS would find
+ *     tasks. */
 struct op_heartbeat {
     struct op op;
     struct node_row node; /* id, name, version, doc */
@@ -46,9 +51,10 @@ struct op_heartbeat {
 
 /* OP_NODE_DEAD - marks a node dead.
  *
- *  1. If its beats are still those that the caller saw: dead_ms becomes now_ms, and its places (OP_LIMIT_TAKE) are released.
- *  2. Else ret_buried is false. It is false too if the node is dead already or unknown, or if its heartbeat is being written at
- *     this moment: ask again.
+ *  1. If its beats are still those that the caller saw: dead_ms becomes now_ms, and its places (OP_LIMIT_TAKE) are
+ *     released.
+ *  2. Else ret_buried is false. It is false too if the node is dead already or unknown, or if its heartbeat is being
+ *     written at this moment: ask again.
  *  3. From then on OP_ORPHANS finds what it had claimed, and it claims nothing (OP_CLAIM 7). */
 struct op_node_dead {
     struct op op;
@@ -57,20 +63,23 @@ struct op_node_dead {
     bool ret_buried;
 };
 
-/* OP_LIMIT_TAKE - takes a node's share of limits that hold for all nodes together: rates and concurrency of queues and tenants.
+/* OP_LIMIT_TAKE - takes a node's share of limits that hold for all nodes together: rates and concurrency of queues and
+ * tenants.
  *
  *  1. Each limit is a row by its key. Only what is limited has one.
- *  2. Rate: a node takes tokens out of one bucket, which fills by `rate` a second up to `burst` (core/sharing/bucket.h) and begins
- *     full. It gives back what it did not use.
- *  3. Concurrency: a node holds places. want_places is how many it wants from now on. It gets at least what it held before, if
- *     it wants that many, and never so many that all nodes together hold more than `concurrency`.
+ *  2. Rate: a node takes tokens out of one bucket, which fills by `rate` a second up to `burst` (core/sharing/bucket.h)
+ *     and begins full. It gives back what it did not use.
+ *  3. Concurrency: a node holds places. want_places is how many it wants from now on. It gets at least what it held
+ *     before, if it wants that many, and never so many that all nodes together hold more than `concurrency`.
  *  4. A limit that became smaller takes from nobody what they hold. Nobody gets more until the sum fits.
  *  5. What is given back is there before anything is taken.
  *  6. Without a rate the bucket stays as it is. Without a concurrency the node's places are given up.
  *  7. A node that is dead or unknown gets nothing and changes nothing.
- *  8. The key says which tasks a limit is about (share_subject). Tasks of it that run without a live node count as places taken:
- *     leased tasks (struct lease_terms), and tasks that dead nodes have handed off (OP_HANDOFF), up to the places they held.
- *  9. now_ms is the store's time (OP_HEARTBEAT 6) where it has one: clocks that differ by more than a second would add tokens. */
+ *  8. The key says which tasks a limit is about (share_subject). Tasks of it that run without a live node count as
+ *     places taken: leased tasks (struct lease_terms), and tasks that dead nodes have handed off (OP_HANDOFF), up to
+ *     the places they held.
+ *  9. now_ms is the store's time (OP_HEARTBEAT 6) where it has one: clocks that differ by more than a second would add
+ *     tokens. */
 struct share {
     struct str key; /* what is limited: at most SHARE_KEY_MAX bytes */
     double rate;    /* tokens a second; 0: no bucket */
@@ -83,7 +92,8 @@ struct share {
         ret_next_ms; /* if ret_tokens < want_tokens: when there will be one; INT64_MAX: never for this node. Else now_ms */
 };
 
-/* "q:<tenant>:<queue>" is about the tasks of a queue, "t:<tenant>" about those of a tenant, any other key about none. */
+/* "q:<tenant>:<queue>" is about the tasks of a queue, "t:<tenant>" about those of a tenant, any other key about
+ * none. */
 struct share_subject {
     int32_t tenant;   /* 0: none */
     struct str queue; /* empty: any */
@@ -99,8 +109,8 @@ struct op_limit_take {
     int64_t now_ms;
 };
 
-/* OP_LEASE - takes or renews a named lease until now_ms + ttl_ms, if it is free, has expired (from that moment on), or is held
- * by `holder`. Else ret_held is false and its holder stays. */
+/* OP_LEASE - takes or renews a named lease until now_ms + ttl_ms, if it is free, has expired (from that moment on), or
+ * is held by `holder`. Else ret_held is false and its holder stays. */
 struct op_lease {
     struct op op;
     struct str name;
@@ -109,8 +119,8 @@ struct op_lease {
     bool ret_held;
 };
 
-/* What other nodes on the same store have just done, so that this node need not wait for its next poll. Called on a thread of
- * the store; must not block. A notice may be lost, and one may come for nothing. */
+/* What other nodes on the same store have just done, so that this node need not wait for its next poll. Called on a
+ * thread of the store; must not block. A notice may be lost, and one may come for nothing. */
 struct store_notice {
     bool due; /* a task became due, or will before the next poll: at due_ms, in any lane */
     int64_t due_ms;

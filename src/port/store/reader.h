@@ -1,14 +1,14 @@
 #pragma once
 /* port/store/reader.h - reads tasks, executions and records, on a connection of its own. A part of port/store.h.
  *
- * One reader belongs to one thread at a time. It sees every transaction that was committed before the call, except where
- * the caller allows a lag (may_lag). */
+ * One reader belongs to one thread at a time. It sees every transaction that was committed before the call, except
+ * where the caller allows a lag (may_lag). */
 #include "port/store/catalog.h"
 #include "port/store/fleet.h"
 #include "port/store/tasks.h"
 
-/* A filter that is zero does not filter; several are joined by "and". Newest first (by id, descending). No reader finds deleted
- * tasks: they are neither returned, nor listed, nor counted. */
+/* A filter that is zero does not filter; several are joined by "and". Newest first (by id, descending). No reader finds
+ * deleted tasks: they are neither returned, nor listed, nor counted. */
 struct task_filter {
     int32_t tenant;
     unsigned states;         /* bit s: state s wanted; 0: any */
@@ -161,8 +161,8 @@ enum err reader_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind 
                             struct catalog_entry *ret, struct error *e) must_use;
 enum err reader_catalog_list(struct reader *r, const struct catalog_filter *f, struct arena *a,
                              struct catalog_page *ret, struct error *e) must_use;
-/* Every lane that has a SCHEDULED or BLOCKED task which a claim may take at its due time, each once, in no order. Lanes without
- * such a task may be among them. */
+/* Every lane that has a SCHEDULED or BLOCKED task which a claim may take at its due time, each once, in no order. Lanes
+ * without such a task may be among them. */
 enum err reader_lanes(struct reader *r, struct arena *a, struct lane **ret, size_t *ret_count,
                       struct error *e) must_use;
 enum err reader_counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e) must_use;

@@ -2,8 +2,8 @@
 /* port/store/retention.h - OP_PURGE: deletes what has been kept long enough. A part of port/store.h. */
 #include "port/op.h"
 
-/* OP_PURGE - deletes one small batch: at most max rows of all kinds together. Which kind comes first is not defined. A limit of 0
- * deletes nothing of its kind.
+/* OP_PURGE - deletes one small batch: at most max rows of all kinds together. Which kind comes first is not defined. A
+ * limit of 0 deletes nothing of its kind.
  *
  *  1. Idempotency records, by created_ms.
  *  2. Final tasks, deleted ones too, by completed_ms. FAILED tasks that are not resolved have a limit of their own.
@@ -13,8 +13,8 @@
  *  6. Dead nodes that hold no claim and died before now_ms - NODE_KEPT_MS.
  *  7. Recall requests that have ended (OP_RECALL 1).
  *  8. Workers, by seen_ms.
- *  9. Limits (OP_LIMIT_TAKE) that no node asked for since the workers' limit, with no place taken and a full bucket: a new row
- *     would be the same.
+ *  9. Limits (OP_LIMIT_TAKE) that no node asked for since the workers' limit, with no place taken and a full bucket: a
+ *     new row would be the same.
  * 10. A little of the freed space goes back to the file system, where that is the store's task. */
 struct op_purge {
     struct op op;

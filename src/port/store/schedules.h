@@ -1,5 +1,6 @@
 #pragma once
-/* port/store/schedules.h - operations on recurring tasks: OP_RECURRING, OP_SPAWN, OP_CATCH_UP. A part of port/store.h. */
+/* port/store/schedules.h - operations on recurring tasks: OP_RECURRING, OP_SPAWN, OP_CATCH_UP. A part of
+ * port/store.h. */
 #include "core/sharing/partition.h"
 #include "core/task/spawn.h"
 #include "port/op.h"
@@ -7,10 +8,10 @@
 /* OP_RECURRING - reads SCHEDULED recurring tasks with cursor_ms < until_ms.
  *
  *  1. By cursor_ms, then id; at most max.
- *  2. Only tasks behind `after` in that order, whether or not such a task exists. So a page begins where the one before it
- *     ended; with a nil id it begins at a time. Tasks before `after` count nowhere.
- *  3. With `own`, a task of another node's partition is returned only if cursor_ms < help_until_ms. In ret_next_ms it counts
- *     as if its cursor were later by until_ms - help_until_ms. The order stays. */
+ *  2. Only tasks behind `after` in that order, whether or not such a task exists. So a page begins where the one before
+ *     it ended; with a nil id it begins at a time. Tasks before `after` count nowhere.
+ *  3. With `own`, a task of another node's partition is returned only if cursor_ms < help_until_ms. In ret_next_ms it
+ *     counts as if its cursor were later by until_ms - help_until_ms. The order stays. */
 struct op_recurring {
     struct op op;
     int64_t after_cursor_ms; /* with the next; both 0: from the earliest */
@@ -30,7 +31,8 @@ int64_t recurring_counts_as(const struct op_recurring *op, struct uuid id, int64
 
 /* OP_SPAWN - inserts occurrences and moves the cursor of their recurring task.
  *
- *  1. If the task does not exist, or is not SCHEDULED with the expected version and cursor: ERR_CONFLICT, and nothing changes.
+ *  1. If the task does not exist, or is not SCHEDULED with the expected version and cursor: ERR_CONFLICT, and nothing
+ *     changes.
  *  2. An occurrence that exists already stays as it is.
  *  3. The plan's runs and skipped are added to the task's counts.
  *  4. A task that has ended becomes COMPLETED, with updated_ms and completed_ms now_ms. */
@@ -42,20 +44,20 @@ struct op_spawn {
     int64_t now_ms;
 };
 
-/* OP_CATCH_UP - takes back occurrences that were spawned ahead and missed because no node was running when they were due. The
- * next spawn decides by the task's catch_up_mode and window, as if they had never been spawned.
+/* OP_CATCH_UP - takes back occurrences that were spawned ahead and missed because no node was running when they were
+ * due. The next spawn decides by the task's catch_up_mode and window, as if they had never been spawned.
  *
- *  1. It visits at most max recurring tasks: SCHEDULED ones behind `after` that have waiting occurrences (SCHEDULED, BLOCKED or
- *     PAUSED), in the order of their ids.
+ *  1. It visits at most max recurring tasks: SCHEDULED ones behind `after` that have waiting occurrences (SCHEDULED,
+ *     BLOCKED or PAUSED), in the order of their ids.
  *  2. Of each, it looks at the occurrences from the latest (by id) back to the first that is SPAWNED_FOR_GOOD
- *     (core/task/spawn.h). Of those that are SPAWNED_AHEAD it deletes all from the earliest on for which spawned_was_missed,
- *     if there is one.
+ *     (core/task/spawn.h). Of those that are SPAWNED_AHEAD it deletes all from the earliest on for which
+ *     spawned_was_missed, if there is one.
  *  3. As many are subtracted from the task's runs_count (not below 0).
- *  4. The cursor becomes the moment of the earliest deleted one (scheduled_ms and the task's schedule_spread), unless the cursor
- *     is before it. So the cursor never goes back over an occurrence that stays.
+ *  4. The cursor becomes the moment of the earliest deleted one (scheduled_ms and the task's schedule_spread), unless
+ *     the cursor is before it. So the cursor never goes back over an occurrence that stays.
  *  5. Repeated, it finds nothing.
- *  6. A deleted occurrence releases its slots, which go to waiting tasks (OP_CLAIM 16). The lanes of these are not returned: the
- *     caller looks at all lanes.
+ *  6. A deleted occurrence releases its slots, which go to waiting tasks (OP_CLAIM 16). The lanes of these are not
+ *     returned: the caller looks at all lanes.
  *  7. Of a CATCH_UP_ALL task with more than CATCH_UP_ALL_MAX occurrences to look at, all stay. */
 struct op_catch_up {
     struct op op;

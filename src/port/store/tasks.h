@@ -6,23 +6,23 @@
 /* OP_INSERT - stores new tasks, all or none.
  *
  *  1. The record of the idempotency key is checked first.
- *  2. If a task with the same id and created_ms exists, the insert is a repeat of it and counts as done, whatever became of
- *     that task since. If created_ms differs: ERR_CONFLICT, field "id".
+ *  2. If a task with the same id and created_ms exists, the insert is a repeat of it and counts as done, whatever
+ *     became of that task since. If created_ms differs: ERR_CONFLICT, field "id".
  *  3. A new task waits for no slot: its waits_for is empty.
  *  Dedupe keys
  *  4. A task with a dedupe key holds it until created_ms + dedupe_window_ms.
- *  5. If another task of the tenant still holds the key at the new task's created_ms: ERR_CONFLICT, field "dedupe_key". The
- *     same holds for two tasks of one operation.
- *  6. takes_over names, for each task, the one holder from which it may take the key. A general permission would let two
- *     inserts that come at once both take it.
- *  7. A deleted or purged task holds no key. An OCCURRENCE takes none: its recurring task has it. A repeated insert takes
- *     nothing anew.
+ *  5. If another task of the tenant still holds the key at the new task's created_ms: ERR_CONFLICT, field "dedupe_key".
+ *     The same holds for two tasks of one operation.
+ *  6. takes_over names, for each task, the one holder from which it may take the key. A general permission would let
+ *     two inserts that come at once both take it.
+ *  7. A deleted or purged task holds no key. An OCCURRENCE takes none: its recurring task has it. A repeated insert
+ *     takes nothing anew.
  *  8. The caller asks reader_dedupe first and leaves out tasks that exist. The conflict covers what comes in between.
  *  Limits
- *  9. With a limit, all tasks belong to one tenant. If the tenant then had more than max_pending tasks that are not final:
- *     ERR_LIMIT, field "max_pending". If a RECURRING task is among the new ones and the tenant then had more than
- *     max_recurring such tasks that are not final: ERR_LIMIT, field "max_recurring". Deleted tasks do not count. Tasks that
- *     exist already (rule 2) do not count again.
+ *  9. With a limit, all tasks belong to one tenant. If the tenant then had more than max_pending tasks that are not
+ *     final: ERR_LIMIT, field "max_pending". If a RECURRING task is among the new ones and the tenant then had more
+ *     than max_recurring such tasks that are not final: ERR_LIMIT, field "max_recurring". Deleted tasks do not count.
+ *     Tasks that exist already (rule 2) do not count again.
  *  Calendars
  * 10. A RECURRING task that is not final may name only a calendar in its tenant's catalog: else ERR_INVALID, field
  *     "calendar". The same holds for OP_PUT. */
@@ -43,20 +43,21 @@ struct op_insert {
  *  3. If the version is not the expected one: ERR_CONFLICT, field "version".
  *  4. If the state, the fence or, of a RECURRING task, the cursor is not the expected one: ERR_CONFLICT, field "state".
  *  The row
- *  5. The row becomes `task`, claim included, except for the cursor (rules 8, 9), the counts (rule 10) and last_run_ms, of
- *     which the later value stays: settling writes it.
- *  6. `also` is inserted last and as OP_INSERT does it. It is never withdrawn. ERR_CONFLICT, field "id", fails the whole.
+ *  5. The row becomes `task`, claim included, except for the cursor (rules 8, 9), the counts (rule 10) and last_run_ms,
+ *     of which the later value stays: settling writes it.
+ *  6. `also` is inserted last and as OP_INSERT does it. It is never withdrawn. ERR_CONFLICT, field "id", fails the
+ *     whole.
  *  Withdrawal of occurrences, with `withdraw`, of a RECURRING task
  *  7. Its OCCURRENCEs that are SCHEDULED, BLOCKED or PAUSED and never fired (no attempts, no losses, no started_ms) are
  *     deleted. An occurrence that a user retried has fired.
- *  8. The cursor becomes the earliest moment among the deleted ones (scheduled_ms and the task's schedule_spread), if that
- *     is earlier than the cursor of `task` and not before withdraw_from_ms. Occurrences before withdraw_from_ms are deleted
- *     and do not move the cursor.
+ *  8. The cursor becomes the earliest moment among the deleted ones (scheduled_ms and the task's schedule_spread), if
+ *     that is earlier than the cursor of `task` and not before withdraw_from_ms. Occurrences before withdraw_from_ms
+ *     are deleted and do not move the cursor.
  *  9. An occurrence whose runs_count is 0 was requested by a user. It is deleted and does not move the cursor.
  * 10. The runs_count of each deleted occurrence is subtracted from the task's (not below 0): it has not run.
  *  Slots
- * 11. The task keeps the slots that it still needs and that outlive its new state (slot_is_kept). Deleted and withdrawn tasks
- *     release all.
+ * 11. The task keeps the slots that it still needs and that outlive its new state (slot_is_kept). Deleted and withdrawn
+ *     tasks release all.
  * 12. Then slot_tidy applies: a task that waits for a slot it no longer needs is SCHEDULED.
  * 13. Lines of waiting tasks are served when all else is done. Rules 11 to 13 also hold for `replace` of OP_SETTLE. */
 struct op_put {

@@ -1,5 +1,5 @@
-/* One call. A handle of libcurl keeps its options from one use to the next, and so do the list of headers and the parsed
- * URL, which libcurl reads anew each time; only what differs is set again. */
+/* One call. A libcurl handle keeps its options between uses. The header list and the parsed URL are also reused:
+ * libcurl reads them again for each use. Only options that differ are set again. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,38 +10,38 @@
 #include "runner/http/internal.h"
 
 enum {
-    RECEIVE_BUFFER = 4096, /* ten thousand of them are in flight */
+    RECEIVE_BUFFER = 4096, /* small, because ten thousand calls may be in flight */
     DEFAULT_TIMEOUT_MS = 30000,
-    TRUST_S = 3600, /* how long certificates once read are kept */
+    TRUST_S = 3600, /* how long libcurl caches the certificates */
 };
 
-/* ---- what libcurl asks of us ---- */
+/* ---- libcurl callbacks ---- */
 
-static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *to)
+static curl_socket_t http_call_on_open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *to)
 {
     (void)purpose;
-    struct call *c = context;
+    struct http_call *c = context;
     if (!guard_allows(&c->runner->guard, &to->addr)) {
         c->is_blocked = true;
         return CURL_SOCKET_BAD;
     }
-    return poller_open(c->runner->poller, c, to);
+    return http_poller_open_socket(c->runner->poller, c, to);
 }
 
-/* Connected, greeted, and about to send. */
-static int on_ready(void *context, char *to_ip, char *from_ip, int to_port, int from_port)
+/* Called when the connection and TLS are established, just before the request is sent. */
+static int http_call_on_request(void *context, char *to_ip, char *from_ip, int to_port, int from_port)
 {
     (void)to_ip;
     (void)from_ip;
     (void)to_port;
     (void)from_port;
-    ((struct call *)context)->is_reached = true;
+    ((struct http_call *)context)->is_reached = true;
     return CURL_PREREQFUNC_OK;
 }
 
-static size_t on_body(char *p, size_t size, size_t count, void *context)
+static size_t http_call_on_body(char *p, size_t size, size_t count, void *context)
 {
-    struct call *c = context;
+    struct http_call *c = context;
     size_t n = size * count, room = c->output.max - c->output.n;
     buf_add(&c->output, (struct str){ p, min_of(n, room) });
     c->response_bytes += n;
@@ -51,10 +51,10 @@ static size_t on_body(char *p, size_t size, size_t count, void *context)
     return 0;
 }
 
-static size_t on_header(char *p, size_t size, size_t count, void *context)
+static size_t http_call_on_header(char *p, size_t size, size_t count, void *context)
 {
     static const struct str wanted = { "retry-after:", 12 };
-    struct call *c = context;
+    struct http_call *c = context;
     struct str line = { p, size * count };
     c->header_bytes += line.n;
     if (c->header_bytes > RESPONSE_HEADERS_MAX) {
@@ -68,11 +68,12 @@ static size_t on_header(char *p, size_t size, size_t count, void *context)
     return line.n;
 }
 
-/* ---- the handle ---- */
+/* ---- the libcurl handle ---- */
 
-/* Without a folder of certificates beside the file, libcurl keeps what it has read of the file: else it reads, for each new
- * connection, a hundred certificates while everybody waits. On a system that has only the folder, the folder it is. */
-static void set_trust(struct call *c)
+/* Makes libcurl cache the trusted certificates. It caches a certificate file only if no certificate folder is set;
+ * otherwise it parses a hundred certificates for each new connection, which blocks the loop. On a system that has only
+ * the folder, the folder is used. */
+static void http_call_set_trust(struct http_call *c)
 {
     char *file = NULL;
     if (c->runner->setup.ca_file)
@@ -84,8 +85,8 @@ static void set_trust(struct call *c)
     curl_easy_setopt(c->easy, CURLOPT_CA_CACHE_TIMEOUT, (long)TRUST_S);
 }
 
-/* Set once for each handle. */
-static void set_lasting_options(struct call *c)
+/* Options that are set once for each handle. */
+static void http_call_set_lasting_options(struct http_call *c)
 {
     const struct runner_http *r = c->runner;
     CURL *h = c->easy;
@@ -103,23 +104,23 @@ static void set_lasting_options(struct call *c)
     curl_easy_setopt(h, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(h, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
     curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    set_trust(c);
-    curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    http_call_set_trust(c);
+    curl_easy_setopt(h, CURLOPT_OPENSOCKETFUNCTION, http_call_on_open_socket);
     curl_easy_setopt(h, CURLOPT_OPENSOCKETDATA, c);
-    curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, on_ready);
+    curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, http_call_on_request);
     curl_easy_setopt(h, CURLOPT_PREREQDATA, c);
-    curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, http_call_on_body);
     curl_easy_setopt(h, CURLOPT_WRITEDATA, c);
-    curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, http_call_on_header);
     curl_easy_setopt(h, CURLOPT_HEADERDATA, c);
-    poller_attach(r->poller, h);
+    http_poller_attach(r->poller, h);
 }
 
-struct call *call_new(struct caller *caller)
+struct http_call *http_call_new(struct http_tenant *tenant)
 {
-    struct call *c = xnew(*c);
-    c->runner = caller->runner;
-    c->caller = caller;
+    struct http_call *c = xnew(*c);
+    c->runner = tenant->runner;
+    c->tenant = tenant;
     list_init(&c->link);
     arena_init(&c->texts, CALL_TEXT_MAX);
     buf_init(&c->output, c->runner->setup.output_max);
@@ -127,11 +128,11 @@ struct call *call_new(struct caller *caller)
     c->url = curl_url();
     if (!c->easy || !c->url)
         abort(); /* out of memory, as xmalloc */
-    set_lasting_options(c);
+    http_call_set_lasting_options(c);
     return c;
 }
 
-void call_free(struct call *c)
+void http_call_free(struct http_call *c)
 {
     curl_easy_cleanup(c->easy);
     curl_url_cleanup(c->url);
@@ -140,11 +141,11 @@ void call_free(struct call *c)
     free(c);
 }
 
-void call_reset(struct call *c)
+void http_call_reset(struct http_call *c)
 {
     arena_reset(&c->texts);
     buf_reset(&c->output);
-    c->ticket = NULL;
+    c->http_run = NULL;
     c->run = NULL;
     c->host = NULL;
     c->is_started = c->is_reached = c->is_blocked = c->is_capped = c->is_head_too_long = false;
@@ -152,25 +153,25 @@ void call_reset(struct call *c)
     c->retry_after[0] = c->trace_id[0] = '\0';
 }
 
-/* ---- reading what the task asks for ---- */
+/* ---- the task's target ---- */
 
-static void free_curl(char **p)
+static void http_call_free_text(char **p)
 {
     curl_free(*p);
 }
 
-static char *url_part(const struct call *c, CURLUPart part, unsigned flags)
+static char *http_call_url_part(const struct http_call *c, CURLUPart part, unsigned flags)
 {
     char *text = NULL;
     return curl_url_get(c->url, part, &text, flags) == CURLUE_OK ? text : NULL;
 }
 
-static enum err refuse_url(struct error *e, const char *why)
+static enum err http_call_refuse_url(struct error *e, const char *why)
 {
     return error_field(e, "url", "%s", why);
 }
 
-static bool is_host_name(struct str s)
+static bool http_call_is_host_name(struct str s)
 {
     for (size_t i = 0; i < s.n; i++) {
         char c = ascii_lower(s.p[i]);
@@ -180,36 +181,37 @@ static bool is_host_name(struct str s)
     return s.n > 0 && s.n < 254;
 }
 
-/* libcurl turns 0x7f.1 into 127.0.0.1 and %61 into a. What it understood must be what was written, or someone who reads the
- * URL otherwise (a log, a reviewer, a proxy) sees another host. */
-static bool is_as_written(struct str url, struct str scheme, struct str host)
+/* libcurl normalises the host: 0x7f.1 becomes 127.0.0.1, %61 becomes a. The host must be written as libcurl understands
+ * it, so that a log, a reviewer and a proxy see the host that is called. */
+static bool http_call_is_as_written(struct str url, struct str scheme, struct str host)
 {
     size_t at = scheme.n + 3;
     return url.n >= at + host.n && str_eq(str_sub(url, scheme.n, at), S("://")) &&
            str_eq_nocase(str_sub(url, at, at + host.n), host);
 }
 
-static enum err check_host(const struct call *c, struct str scheme, struct str host, struct error *e)
+static enum err http_call_check_host(const struct http_call *c, struct str scheme, struct str host, struct error *e)
 {
-    cleanup_with(free_curl) char *zone = url_part(c, CURLUPART_ZONEID, 0);
+    cleanup_with(http_call_free_text) char *zone = http_call_url_part(c, CURLUPART_ZONEID, 0);
     struct address a;
     if (zone)
-        return refuse_url(e, "must not name a zone");
+        return http_call_refuse_url(e, "must not have an IPv6 zone");
     if (host.p[0] == '[')
-        return ERR_OK; /* has one reading only */
-    if (!is_host_name(host))
-        return refuse_url(e, "has no valid host name");
-    if (!is_as_written(c->webhook.url, scheme, host))
-        return refuse_url(e, "must have its host written plainly: a name, or an address as four decimal numbers");
+        return ERR_OK; /* unambiguous */
+    if (!http_call_is_host_name(host))
+        return http_call_refuse_url(e, "has no valid host name");
+    if (!http_call_is_as_written(c->webhook.url, scheme, host))
+        return http_call_refuse_url(
+            e, "must have its host written plainly: a name, or an address as four decimal numbers");
     size_t last = host.n;
     while (last > 0 && is_digit(host.p[last - 1]))
         last--;
     if (last < host.n && (last == 0 || host.p[last - 1] == '.') && !address_parse(host, &a))
-        return refuse_url(e, "has no valid address");
+        return http_call_refuse_url(e, "has no valid address");
     return ERR_OK;
 }
 
-static const char *why_no_url(CURLUcode rc)
+static const char *http_call_url_error(CURLUcode rc)
 {
     switch (rc) {
     case CURLUE_USER_NOT_ALLOWED: return "must not hold a user name or password";
@@ -220,25 +222,25 @@ static const char *why_no_url(CURLUcode rc)
     }
 }
 
-/* Parses the URL, once: the parsed one is judged here and called later. */
-static enum err read_url(struct call *c, struct str *ret_host, struct error *e)
+/* Parses and checks the URL. The same parsed URL is used for the call. */
+static enum err http_call_read_url(struct http_call *c, struct str *ret_host, struct error *e)
 {
     CURLUcode rc = curl_url_set(c->url, CURLUPART_URL, c->webhook.url.p, CURLU_DISALLOW_USER);
     if (rc != CURLUE_OK)
-        return refuse_url(e, why_no_url(rc));
-    cleanup_with(free_curl) char *scheme = url_part(c, CURLUPART_SCHEME, 0);
-    cleanup_with(free_curl) char *host = url_part(c, CURLUPART_HOST, 0);
-    cleanup_with(free_curl) char *port = url_part(c, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+        return http_call_refuse_url(e, http_call_url_error(rc));
+    cleanup_with(http_call_free_text) char *scheme = http_call_url_part(c, CURLUPART_SCHEME, 0);
+    cleanup_with(http_call_free_text) char *host = http_call_url_part(c, CURLUPART_HOST, 0);
+    cleanup_with(http_call_free_text) char *port = http_call_url_part(c, CURLUPART_PORT, CURLU_DEFAULT_PORT);
     int64_t number;
     if (!scheme || (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
-        return refuse_url(e, "must start with http:// or https://");
+        return http_call_refuse_url(e, "must start with http:// or https://");
     if (!host || !host[0])
-        return refuse_url(e, "has no valid host name");
+        return http_call_refuse_url(e, "has no valid host name");
     if (!port || !str_to_i64(str_from(port), 1, 65535, &number))
-        return refuse_url(e, "has no valid port");
+        return http_call_refuse_url(e, "has no valid port");
     c->is_tls = scheme[4] == 's';
     struct str text = str_from(host);
-    if (check_host(c, str_from(scheme), text, e))
+    if (http_call_check_host(c, str_from(scheme), text, e))
         return e->code;
     if (text.p[0] == '[')
         text = str_sub(text, 1, text.n - 1);
@@ -246,16 +248,16 @@ static enum err read_url(struct call *c, struct str *ret_host, struct error *e)
     return arena_str(&c->texts, text, ret_host) ? ERR_OK : error_set(e, ERR_LIMIT, "is too long");
 }
 
-enum err call_read(struct call *c, struct str *ret_host, struct error *e)
+enum err http_call_read(struct http_call *c, struct str *ret_host, struct error *e)
 {
     if (webhook_read(c->run->task, &c->texts, &c->webhook, e))
         return e->code;
-    return read_url(c, ret_host, e);
+    return http_call_read_url(c, ret_host, e);
 }
 
 /* ---- the request ---- */
 
-static void set_method(struct call *c)
+static void http_call_set_method(struct http_call *c)
 {
     const struct webhook *w = &c->webhook;
     bool plain_get = w->method == METHOD_GET && !w->has_body, head = w->method == METHOD_HEAD;
@@ -272,8 +274,9 @@ static void set_method(struct call *c)
     curl_easy_setopt(c->easy, CURLOPT_POSTFIELDS, w->body.n ? w->body.p : "");
 }
 
-/* A name is pinned to the addresses that were judged. libcurl keeps the pin for all calls, until a later one replaces it. */
-static void pin_addresses(struct call *c)
+/* Pins the name to the addresses that were checked. libcurl keeps the pin for all calls until a later call replaces
+ * it. */
+static void http_call_pin_addresses(struct http_call *c)
 {
     struct curl_slist *pin = NULL;
     if (!c->host->is_literal) {
@@ -287,7 +290,7 @@ static void pin_addresses(struct call *c)
     curl_easy_setopt(c->easy, CURLOPT_RESOLVE, pin);
 }
 
-void call_prepare(struct call *c)
+void http_call_prepare(struct http_call *c)
 {
     const struct task *t = c->run->task;
     c->started_us = clock_wall_us(c->runner->clock);
@@ -295,24 +298,26 @@ void call_prepare(struct call *c)
     if (c->webhook.timeout_ms > 0)
         c->timeout_ms = min_of(c->timeout_ms, c->webhook.timeout_ms);
     c->connect_ms = min_of(c->timeout_ms, c->runner->setup.connect_timeout_ms);
-    call_headers(c, c->started_us);
-    set_method(c);
-    pin_addresses(c);
+    http_call_set_headers(c, c->started_us);
+    http_call_set_method(c);
+    http_call_pin_addresses(c);
     curl_easy_setopt(c->easy, CURLOPT_TIMEOUT_MS, (long)c->timeout_ms);
     curl_easy_setopt(c->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)c->connect_ms);
-    /* libcurl sends again by itself when an old connection turns out to be closed; the first copy may have arrived. */
+    /* If a reused connection turns out to be closed, libcurl sends the request again. The first copy may have arrived,
+     * so at-most-once tasks use a new connection. */
     bool fresh = t->delivery == DELIVER_AT_MOST_ONCE;
     if (fresh != c->wants_fresh)
         curl_easy_setopt(c->easy, CURLOPT_FRESH_CONNECT, (long)fresh);
     c->wants_fresh = fresh;
-    /* The first to a host finds out whether it speaks HTTP/2, and the others wait that long: they may share its connection. */
+    /* Later calls to the host wait until the first one knows whether the host speaks HTTP/2, to share its
+     * connection. */
     curl_easy_setopt(c->easy, CURLOPT_PIPEWAIT, (long)c->is_tls);
     c->is_started = true;
 }
 
 /* ---- the outcome ---- */
 
-static struct outcome outcome_of(struct call *c, enum outcome_kind kind, bool sent)
+static struct outcome http_call_make_outcome(struct http_call *c, enum outcome_kind kind, bool sent)
 {
     int64_t now_us = clock_wall_us(c->runner->clock);
     return (struct outcome){
@@ -327,28 +332,28 @@ static struct outcome outcome_of(struct call *c, enum outcome_kind kind, bool se
     };
 }
 
-struct outcome call_failure(struct call *c, enum failure failure, const char *why)
+struct outcome http_call_failure(struct http_call *c, enum failure failure, const char *why)
 {
-    struct outcome o = outcome_of(c, OUTCOME_FAILED, c->is_reached);
+    struct outcome o = http_call_make_outcome(c, OUTCOME_FAILED, c->is_reached);
     o.failure = failure;
     o.error = str_from(why);
     return o;
 }
 
-struct outcome call_cancelled(struct call *c)
+struct outcome http_call_cancelled(struct http_call *c)
 {
-    struct outcome o = outcome_of(c, OUTCOME_CANCELLED, c->is_reached);
+    struct outcome o = http_call_make_outcome(c, OUTCOME_CANCELLED, c->is_reached);
     o.error = S("cancelled");
     return o;
 }
 
-/* An answer came: its status decides. */
-static struct outcome answered(struct call *c)
+/* A response arrived: its status decides. */
+static struct outcome http_call_answered(struct http_call *c)
 {
     long status = 0;
     curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
     bool ok = status >= 200 && status < 300;
-    struct outcome o = outcome_of(c, ok ? OUTCOME_OK : OUTCOME_FAILED, true);
+    struct outcome o = http_call_make_outcome(c, ok ? OUTCOME_OK : OUTCOME_FAILED, true);
     o.http_status = (int)status;
     if (ok)
         return o;
@@ -360,26 +365,26 @@ static struct outcome answered(struct call *c)
     return o;
 }
 
-static struct outcome timed_out(struct call *c)
+static struct outcome http_call_timed_out(struct http_call *c)
 {
     char limit[DURATION_TEXT];
     duration_format(c->is_reached ? c->timeout_ms : c->connect_ms, limit);
     snprintf(c->error, sizeof c->error, c->is_reached ? "timed out after %s" : "no connection after %s", limit);
-    return call_failure(c, FAILURE_TIMEOUT, c->error);
+    return http_call_failure(c, FAILURE_TIMEOUT, c->error);
 }
 
-static struct outcome not_connected(struct call *c)
+static struct outcome http_call_not_connected(struct http_call *c)
 {
     if (c->is_blocked)
-        return call_failure(c, FAILURE_REFUSED, "address is not allowed");
+        return http_call_failure(c, FAILURE_REFUSED, "address is not allowed");
     long os_error = 0;
     curl_easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &os_error);
-    return call_failure(c, FAILURE_CONNECT, os_error == ECONNREFUSED ? "connection refused" : "could not connect");
+    return http_call_failure(c, FAILURE_CONNECT, os_error == ECONNREFUSED ? "connection refused" : "could not connect");
 }
 
-/* OpenSSL's words for what is wrong with a certificate, which libcurl passes on (openssl/x509_vfy.h). It looks at the name
- * itself, before it asks for those. */
-static struct outcome not_verified(struct call *c)
+/* Explains a certificate error by OpenSSL's verify result (openssl/x509_vfy.h), which libcurl passes on. libcurl
+ * compares the host name first; if that fails, OpenSSL's result is still NOT_ASKED. */
+static struct outcome http_call_not_verified(struct http_call *c)
 {
     enum { NOT_ASKED = 1, NOT_YET_VALID = 9, EXPIRED = 10, SELF_SIGNED = 18, UNKNOWN_ROOT, NO_ISSUER, NO_CHAIN };
     long result = 0;
@@ -395,11 +400,11 @@ static struct outcome not_verified(struct call *c)
     case NO_CHAIN: why = "certificate is from an issuer that is not trusted"; break;
     default: break;
     }
-    return call_failure(c, FAILURE_TLS, why);
+    return http_call_failure(c, FAILURE_TLS, why);
 }
 
-/* What libcurl's codes mean; those missing are our own fault. Sentences tell a user what to mend, and a stranger nothing about
- * the network we stand in. */
+/* Sentences for libcurl's codes; a code that is not listed is an internal error. The sentences tell the user what to
+ * fix, and reveal nothing about our network. */
 static const struct {
     CURLcode code;
     enum failure failure;
@@ -411,32 +416,32 @@ static const struct {
     { CURLE_SSL_CIPHER, FAILURE_TLS, "TLS handshake failed" },
     { CURLE_SSL_ISSUER_ERROR, FAILURE_TLS, "certificate is not trusted" },
     { CURLE_SSL_INVALIDCERTSTATUS, FAILURE_TLS, "certificate is not trusted" },
-    { CURLE_GOT_NOTHING, FAILURE_NETWORK, "connection closed without an answer" },
-    { CURLE_SEND_ERROR, FAILURE_NETWORK, "connection broke off" },
-    { CURLE_RECV_ERROR, FAILURE_NETWORK, "connection broke off" },
-    { CURLE_PARTIAL_FILE, FAILURE_NETWORK, "answer broke off" },
-    { CURLE_HTTP2, FAILURE_NETWORK, "connection broke off" },
-    { CURLE_HTTP2_STREAM, FAILURE_NETWORK, "connection broke off" },
-    { CURLE_WEIRD_SERVER_REPLY, FAILURE_NETWORK, "answer is not HTTP" },
-    { CURLE_UNSUPPORTED_PROTOCOL, FAILURE_NETWORK, "answer is not HTTP" },
-    { CURLE_BAD_CONTENT_ENCODING, FAILURE_NETWORK, "answer is not HTTP" },
+    { CURLE_GOT_NOTHING, FAILURE_NETWORK, "connection closed without a response" },
+    { CURLE_SEND_ERROR, FAILURE_NETWORK, "connection was lost" },
+    { CURLE_RECV_ERROR, FAILURE_NETWORK, "connection was lost" },
+    { CURLE_PARTIAL_FILE, FAILURE_NETWORK, "response ended early" },
+    { CURLE_HTTP2, FAILURE_NETWORK, "connection was lost" },
+    { CURLE_HTTP2_STREAM, FAILURE_NETWORK, "connection was lost" },
+    { CURLE_WEIRD_SERVER_REPLY, FAILURE_NETWORK, "response is not HTTP" },
+    { CURLE_UNSUPPORTED_PROTOCOL, FAILURE_NETWORK, "response is not HTTP" },
+    { CURLE_BAD_CONTENT_ENCODING, FAILURE_NETWORK, "response is not HTTP" },
 };
 
-struct outcome call_outcome(struct call *c, CURLcode code)
+struct outcome http_call_outcome(struct http_call *c, CURLcode code)
 {
     if (c->is_head_too_long)
-        return call_failure(c, FAILURE_NETWORK, "answer's headers are too long");
+        return http_call_failure(c, FAILURE_NETWORK, "response headers are too long");
     if (code == CURLE_OK || c->is_capped)
-        return answered(c);
+        return http_call_answered(c);
     if (code == CURLE_OPERATION_TIMEDOUT)
-        return timed_out(c);
+        return http_call_timed_out(c);
     if (code == CURLE_COULDNT_CONNECT)
-        return not_connected(c);
+        return http_call_not_connected(c);
     if (code == CURLE_PEER_FAILED_VERIFICATION)
-        return not_verified(c);
+        return http_call_not_verified(c);
     for (size_t i = 0; i < array_count(meanings); i++)
         if (meanings[i].code == code)
-            return call_failure(c, meanings[i].failure, meanings[i].why);
+            return http_call_failure(c, meanings[i].failure, meanings[i].why);
     snprintf(c->error, sizeof c->error, "call failed: %s", curl_easy_strerror(code));
-    return call_failure(c, FAILURE_INTERNAL, c->error);
+    return http_call_failure(c, FAILURE_INTERNAL, c->error);
 }

@@ -1,83 +1,83 @@
-/* What a call's head says beyond what libcurl puts there. The list and our own lines are the call's; users' lines stand in its
- * arena. */
+/* Request headers beyond those that libcurl adds. The call holds the list and our own headers; its arena holds the
+ * user's headers. */
 #include <assert.h>
 #include <stdio.h>
 
 #include "base/rfc3339.h"
 #include "runner/http/internal.h"
 
-static void link_header(struct call *c, size_t *n, const char *text)
+static void http_call_link_header(struct http_call *c, size_t *n, const char *text)
 {
     struct curl_slist *node = &c->headers[*n];
     union {
         const char *in;
         char *out;
-    } data = { text }; /* libcurl's lists are not const, but it only reads them */
+    } data = { text }; /* libcurl's list is not const, but is only read */
     *node = (struct curl_slist){ .data = data.out };
     if (*n)
         c->headers[*n - 1].next = node;
     (*n)++;
 }
 
-/* Not by printf: a call has ten of them. */
-static void add_own(struct call *c, size_t *n, struct str name, struct str value)
+/* Without printf, for speed: a call has ten headers. */
+static void http_call_add_header(struct http_call *c, size_t *n, struct str name, struct str value)
 {
     char *text = c->own_headers[*n];
     assert(name.n + value.n < HEADER_TEXT);
     memcpy(text, name.p, name.n);
     memcpy(text + name.n, value.p, value.n);
     text[name.n + value.n] = '\0';
-    link_header(c, n, text);
+    http_call_link_header(c, n, text);
 }
 
-static void add_number(struct call *c, size_t *n, struct str name, int64_t value)
+static void http_call_add_number(struct http_call *c, size_t *n, struct str name, int64_t value)
 {
     char text[24];
     int size = snprintf(text, sizeof text, "%lld", (long long)value);
-    add_own(c, n, name, (struct str){ text, (size_t)size });
+    http_call_add_header(c, n, name, (struct str){ text, (size_t)size });
 }
 
 enum { HEX64 = 16 };
-static void put_hex(uint64_t v, char out[HEX64])
+static void http_call_put_hex(uint64_t v, char out[HEX64])
 {
     for (int i = HEX64; i-- > 0; v >>= 4)
         out[i] = "0123456789abcdef"[v & 15];
 }
 
-/* "00-<trace>-<span>-01"; an id of all zeros is none. */
-static void add_trace(struct call *c, size_t *n)
+/* Adds a W3C traceparent: "00-<trace>-<span>-01". An id must not be all zeros. */
+static void http_call_add_traceparent(struct http_call *c, size_t *n)
 {
     enum { TRACE = 2 * HEX64, SPAN_AT = 3 + TRACE + 1, END_AT = SPAN_AT + HEX64, PARENT = END_AT + 3 };
     _Static_assert(sizeof c->trace_id == TRACE + 1, "a trace id has 32 digits");
     struct prng *r = &c->runner->random;
     char parent[PARENT] = "00-";
-    put_hex(prng_u64(r), c->trace_id);
-    put_hex(prng_u64(r) | 1, c->trace_id + HEX64);
+    http_call_put_hex(prng_u64(r), c->trace_id);
+    http_call_put_hex(prng_u64(r) | 1, c->trace_id + HEX64);
     c->trace_id[TRACE] = '\0';
     memcpy(parent + 3, c->trace_id, TRACE);
     parent[SPAN_AT - 1] = '-';
-    put_hex(prng_u64(r) | 1, parent + SPAN_AT);
+    http_call_put_hex(prng_u64(r) | 1, parent + SPAN_AT);
     memcpy(parent + END_AT, "-01", 3);
-    add_own(c, n, S("traceparent: "), (struct str){ parent, PARENT });
+    http_call_add_header(c, n, S("traceparent: "), (struct str){ parent, PARENT });
 }
 
-static void add_users(struct call *c, size_t *n, const struct webhook_header *h)
+static void http_call_add_user_header(struct http_call *c, size_t *n, const struct webhook_header *h)
 {
     size_t size = h->name.n + h->value.n + 3;
     char *text = arena_alloc(&c->texts, size);
-    assert(text); /* webhook_read found room for as much, and as much is left */
-    snprintf(text, size, "%s%s%s", h->name.p, h->value.n ? ": " : ";", h->value.p); /* "Name;" has an empty value */
-    link_header(c, n, text);
+    assert(text); /* webhook_read has checked the size */
+    snprintf(text, size, "%s%s%s", h->name.p, h->value.n ? ": " : ";", h->value.p); /* "Name;" sends an empty value */
+    http_call_link_header(c, n, text);
 }
 
-static struct str content_type(const struct webhook *w)
+static struct str http_call_content_type(const struct webhook *w)
 {
     if (!w->has_body)
-        return S(""); /* none, not even libcurl's */
+        return S(""); /* no header, not even libcurl's default */
     return w->body_is_json ? S(" application/json") : S(" text/plain; charset=utf-8");
 }
 
-void call_headers(struct call *c, int64_t now_us)
+void http_call_set_headers(struct http_call *c, int64_t now_us)
 {
     const struct task *t = c->run->task;
     char id_text[UUID_TEXT + 1], task_text[UUID_TEXT + 1], at[RFC3339_TEXT + 1];
@@ -86,18 +86,18 @@ void call_headers(struct call *c, int64_t now_us)
     uuid_format(t->kind == TASK_OCCURRENCE ? t->parent : t->id, task_text);
     rfc3339_format(t->scheduled_ms, at);
     size_t n = 0;
-    add_own(c, &n, S("Expect:"), S("")); /* no waiting for a 100 Continue */
-    add_own(c, &n, S("webhook-id: "), id);
-    add_number(c, &n, S("webhook-timestamp: "), now_us / 1000000);
-    add_own(c, &n, S("Idempotency-Key: "), id);
-    add_own(c, &n, S("X-Idempotency-Key: "), id);
-    add_own(c, &n, S("Belfry-Task-Id: "), (struct str){ task_text, UUID_TEXT });
-    add_number(c, &n, S("Belfry-Attempt: "), t->attempts + 1);
-    add_number(c, &n, S("Belfry-Fence: "), t->fence);
-    add_own(c, &n, S("Belfry-Scheduled-At: "), str_from(at));
-    add_trace(c, &n);
+    http_call_add_header(c, &n, S("Expect:"), S("")); /* do not wait for 100 Continue */
+    http_call_add_header(c, &n, S("webhook-id: "), id);
+    http_call_add_number(c, &n, S("webhook-timestamp: "), now_us / 1000000);
+    http_call_add_header(c, &n, S("Idempotency-Key: "), id);
+    http_call_add_header(c, &n, S("X-Idempotency-Key: "), id);
+    http_call_add_header(c, &n, S("Belfry-Task-Id: "), (struct str){ task_text, UUID_TEXT });
+    http_call_add_number(c, &n, S("Belfry-Attempt: "), t->attempts + 1);
+    http_call_add_number(c, &n, S("Belfry-Fence: "), t->fence);
+    http_call_add_header(c, &n, S("Belfry-Scheduled-At: "), str_from(at));
+    http_call_add_traceparent(c, &n);
     if (!c->webhook.has_content_type)
-        add_own(c, &n, S("Content-Type:"), content_type(&c->webhook));
+        http_call_add_header(c, &n, S("Content-Type:"), http_call_content_type(&c->webhook));
     for (size_t i = 0; i < c->webhook.header_count; i++)
-        add_users(c, &n, &c->webhook.headers[i]);
+        http_call_add_user_header(c, &n, &c->webhook.headers[i]);
 }

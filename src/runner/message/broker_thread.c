@@ -1,7 +1,8 @@
-/* One broker's thread. It is started when there is something for its broker, and ends by itself when there was nothing for a while; then its
- * connection is closed. An office is found by its key, the broker's address; one that a task brought along is its tenant's own.
+/* A broker's thread. It starts with the first message for its broker and ends after 60 s without messages; its
+ * connection is then closed. A thread is found by its key, the broker's address; for an address in a task, the tenant
+ * is part of the key.
  *
- * The lock is the runner's. A thread holds it only to take what waits and to put back what is done. */
+ * The lock is the runner's. A broker's thread holds it only to take waiting messages and to return results. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,214 +13,226 @@ enum { IDLE_US = 60 * 1000000, KEY_MAX = MESSAGE_TARGET_BROKER_MAX + 4096 };
 
 struct broker_thread {
     struct runner_message *r;
+    struct thread_owner owner; /* the thread itself; protects the sender */
     struct str key;
     enum message_target_broker kind;
     char *url;
-    struct judge judge;
+    struct peer_check check;
     struct list waiting;
-    pthread_cond_t work;
+    pthread_cond_t wake;
 };
 
 static const struct {
     const char *name;
-    enum err (*open)(struct str url, struct judge *j, struct sender **ret, struct error *e);
-} kinds[] = {
+    enum err (*open)(struct str url, struct peer_check *check, struct message_sender **ret, struct error *e);
+} broker_kinds[] = {
 #ifdef HAVE_REDIS
-    [MESSAGE_TARGET_REDIS] = { "Redis", sender_redis_new },
+    [MESSAGE_TARGET_REDIS] = { "Redis", message_sender_redis_new },
 #endif
 #ifdef HAVE_AMQP
-    [MESSAGE_TARGET_AMQP] = { "RabbitMQ", sender_amqp_new },
+    [MESSAGE_TARGET_AMQP] = { "RabbitMQ", message_sender_amqp_new },
 #endif
 #ifdef HAVE_KAFKA
-    [MESSAGE_TARGET_KAFKA] = { "Kafka", sender_kafka_new },
+    [MESSAGE_TARGET_KAFKA] = { "Kafka", message_sender_kafka_new },
 #endif
     [MESSAGE_TARGET_KAFKA + 1] = { NULL, NULL },
 };
 
-/* Operators' addresses of Redis have more forms than users'. */
-static enum message_target_broker sender_kind(struct str url)
+/* Operators' Redis addresses have more schemes than users' addresses. */
+static enum message_target_broker message_sender_kind(struct str url)
 {
     return str_starts(url, S("redis+")) ? MESSAGE_TARGET_REDIS : message_target_broker_of(url);
 }
 
-static enum err open_sender(enum message_target_broker kind, struct str url, struct judge *j, struct sender **ret,
-                            struct error *e)
+static enum err message_sender_open(enum message_target_broker kind, struct str url, struct peer_check *check,
+                                    struct message_sender **ret, struct error *e)
 {
-    if (!kinds[kind].open)
-        return error_set(e, ERR_INVALID, "this belfry was built without a client for such a broker");
-    return kinds[kind].open(url, j, ret, e);
+    if (!broker_kinds[kind].open)
+        return error_set(e, ERR_INVALID, "this belfry was built without a client for this kind of broker");
+    return broker_kinds[kind].open(url, check, ret, e);
 }
 
-enum err sender_check(struct str url, struct error *e)
+enum err message_sender_check(struct str url, struct error *e)
 {
-    enum message_target_broker kind = sender_kind(url);
+    enum message_target_broker kind = message_sender_kind(url);
     if (kind == MESSAGE_TARGET_NAMED)
         return error_set(e, ERR_INVALID, "must be a URL that begins with redis://, amqp://, amqps:// or kafka://");
-    struct judge anywhere = { 0 };
-    struct sender *s = NULL;
-    enum err rc = open_sender(kind, url, &anywhere, &s, e);
+    struct peer_check anywhere = { 0 };
+    struct message_sender *s = NULL;
+    enum err rc = message_sender_open(kind, url, &anywhere, &s, e);
     if (s)
         s->ops->free(s);
     return rc;
 }
 
-/* ---- the thread ---- */
+/* ---- on the broker's thread ---- */
 
-/* Each address that its names have, before anything is connected: what is connected to is judged once more. */
-static bool may_connect(struct broker_thread *o)
+/* Resolves and checks each host of the address before connecting. The address that is connected to is checked again. */
+static bool broker_thread_may_connect(struct broker_thread *t)
 {
     struct str rest = { 0 }, host;
     char name[MESSAGE_TARGET_HOST_MAX + 1];
-    if (!o->judge.guard)
+    if (!t->check.guard)
         return true;
-    while (!o->judge.blocked && message_target_next_host(str_from(o->url), &rest, &host)) {
+    while (!t->check.blocked && message_target_next_host(str_from(t->url), &rest, &host)) {
         bool found;
         snprintf(name, sizeof name, STR_FMT, STR_ARG(host));
-        o->judge.blocked = !guard_allows_name(o->judge.guard, name, &found) && found;
+        t->check.blocked = !guard_allows_name(t->check.guard, name, &found) && found;
     }
-    return !o->judge.blocked;
+    return !t->check.blocked;
 }
 
-static void deliver(struct broker_thread *o, struct sender **sender, struct post **v, size_t n)
+static void broker_thread_deliver(struct broker_thread *t, struct message_sender **sender, struct message_in_flight **v,
+                                  size_t n)
 {
     struct error e = { 0 };
-    o->judge.blocked = false;
-    if (!*sender && may_connect(o) && open_sender(o->kind, str_from(o->url), &o->judge, sender, &e))
-        o->judge.blocked = false;
+    assert_owned(&t->owner);
+    t->check.blocked = false;
+    if (!*sender && broker_thread_may_connect(t) &&
+        message_sender_open(t->kind, str_from(t->url), &t->check, sender, &e))
+        t->check.blocked = false;
     if (*sender) {
         (*sender)->ops->deliver(*sender, v, n);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        post_failed(v[i], FAILURE_REFUSED, false, o->judge.blocked ? "address is not allowed" : e.text);
+        message_set_failed(v[i], FAILURE_REFUSED, false, t->check.blocked ? "address is not allowed" : e.text);
 }
 
-static size_t take_waiting(struct broker_thread *o, struct post **v)
+static size_t broker_thread_take_waiting(struct broker_thread *t, struct message_in_flight **v)
 {
     size_t n = 0;
-    while (n < BATCH_MAX && !list_empty(&o->waiting)) {
-        v[n] = container_of(list_pop(&o->waiting), struct post, link);
-        v[n++]->given = true;
+    while (n < MESSAGE_BATCH_MAX && !list_empty(&t->waiting)) {
+        v[n] = container_of(list_pop(&t->waiting), struct message_in_flight, link);
+        v[n++]->taken = true;
     }
     return n;
 }
 
-static void put_back(struct runner_message *r, struct post **v, size_t n)
+static void broker_thread_report(struct runner_message *r, struct message_in_flight **v, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         list_push(&r->done, &v[i]->link);
-    uv_async_send(r->back);
+    uv_async_send(r->wakeup);
 }
 
-/* False: nothing has come for so long that it may go. */
-static bool await_work(struct broker_thread *o)
+/* Waits for messages. Returns false if none has arrived for IDLE_US, or if the runner is closing: the thread ends. */
+static bool broker_thread_wait(struct broker_thread *t)
 {
     struct timespec end = clock_condition_end(IDLE_US);
-    while (list_empty(&o->waiting) && !o->r->closing)
-        if (pthread_cond_timedwait(&o->work, &o->r->lock, &end))
+    while (list_empty(&t->waiting) && !t->r->closing)
+        if (pthread_cond_timedwait(&t->wake, &t->r->lock, &end))
             break;
-    return !list_empty(&o->waiting);
+    return !list_empty(&t->waiting);
 }
 
-static void *work(void *context)
+static void broker_thread_free(struct broker_thread *t)
 {
-    struct broker_thread *o = context;
-    struct runner_message *r = o->r;
-    struct sender *sender = NULL;
-    struct post *v[BATCH_MAX];
+    pthread_cond_destroy(&t->wake);
+    free_const(t->key.p);
+    free(t->url);
+    free(t);
+}
+
+static void *broker_thread_main(void *context)
+{
+    struct broker_thread *t = context;
+    struct runner_message *r = t->r;
+    struct message_sender *sender = NULL;
+    struct message_in_flight *v[MESSAGE_BATCH_MAX];
     pthread_mutex_lock(&r->lock);
-    while (await_work(o)) {
-        size_t n = take_waiting(o, v);
+    thread_owner_take(&t->owner);
+    while (broker_thread_wait(t)) {
+        size_t n = broker_thread_take_waiting(t, v);
         pthread_mutex_unlock(&r->lock);
-        deliver(o, &sender, v, n);
+        broker_thread_deliver(t, &sender, v, n);
         pthread_mutex_lock(&r->lock);
-        put_back(r, v, n);
+        broker_thread_report(r, v, n);
     }
-    map_remove(&r->broker_threads, o->key);
+    map_remove(&r->broker_threads, t->key);
     pthread_mutex_unlock(&r->lock);
     if (sender)
         sender->ops->free(sender);
-    pthread_cond_destroy(&o->work);
-    free_const(o->key.p);
-    free(o->url);
-    free(o);
+    broker_thread_free(t);
     pthread_mutex_lock(&r->lock);
     if (--r->threads == 0)
-        pthread_cond_signal(&r->empty);
+        pthread_cond_signal(&r->all_ended);
     pthread_mutex_unlock(&r->lock);
     return NULL;
 }
 
-/* ---- from the loop ---- */
+/* ---- on the loop's thread ---- */
 
 static struct broker_thread *broker_thread_new(struct runner_message *r, struct str key, struct str url, bool trusted)
 {
-    struct broker_thread *o = xnew(*o);
+    struct broker_thread *t = xnew(*t);
     char *own_key = xmalloc(key.n + 1);
     memcpy(own_key, key.p, key.n);
-    *o = (struct broker_thread){
-        .r = r, .key = { own_key, key.n }, .kind = sender_kind(url), .url = xmalloc(url.n + 1)
+    *t = (struct broker_thread){
+        .r = r, .key = { own_key, key.n }, .kind = message_sender_kind(url), .url = xmalloc(url.n + 1)
     };
-    memcpy(o->url, url.p, url.n);
-    o->url[url.n] = '\0';
-    o->judge.guard = trusted ? NULL : &r->guard;
-    list_init(&o->waiting);
-    clock_condition_init(&o->work);
-    return o;
+    memcpy(t->url, url.p, url.n);
+    t->url[url.n] = '\0';
+    t->check.guard = trusted ? NULL : &r->guard;
+    list_init(&t->waiting);
+    clock_condition_init(&t->wake);
+    return t;
 }
 
-static bool start_thread(struct broker_thread *o)
+static bool broker_thread_start(struct broker_thread *t)
 {
     pthread_t thread;
-    if (pthread_create(&thread, NULL, work, o))
+    if (pthread_create(&thread, NULL, broker_thread_main, t))
         return false;
     pthread_detach(thread);
     return true;
 }
 
-static struct broker_thread *find_or_open(struct runner_message *r, struct str key, struct str url, bool trusted)
+static struct broker_thread *broker_thread_find_or_start(struct runner_message *r, struct str key, struct str url,
+                                                         bool trusted)
 {
-    struct broker_thread *o = map_get(&r->broker_threads, key);
-    if (o || r->broker_threads.n >= BROKER_THREADS_MAX)
-        return o;
-    o = broker_thread_new(r, key, url, trusted);
-    if (!start_thread(o)) {
-        pthread_cond_destroy(&o->work);
-        free_const(o->key.p);
-        free(o->url);
-        free(o);
+    struct broker_thread *t = map_get(&r->broker_threads, key);
+    if (t || r->broker_threads.n >= BROKER_THREADS_MAX)
+        return t;
+    t = broker_thread_new(r, key, url, trusted);
+    if (!broker_thread_start(t)) {
+        broker_thread_free(t);
         return NULL;
     }
     r->threads++;
-    map_put(&r->broker_threads, o->key, o);
-    return o;
+    map_put(&r->broker_threads, t->key, t);
+    return t;
 }
 
-enum err broker_thread_send(struct runner_message *r, struct post *p, struct str url, bool trusted, struct error *e)
+enum err broker_thread_send(struct runner_message *r, struct message_in_flight *msg, struct str url, bool trusted,
+                            struct error *e)
 {
+    assert_owned(&r->owner);
     char key[KEY_MAX];
-    int n = snprintf(key, sizeof key, "%d " STR_FMT, trusted ? -1 : p->run->task->tenant, STR_ARG(url));
+    int n = snprintf(key, sizeof key, "%d " STR_FMT, trusted ? -1 : msg->run->task->tenant, STR_ARG(url));
     pthread_mutex_lock(&r->lock);
-    struct broker_thread *o = find_or_open(r, (struct str){ key, min_of((size_t)n, sizeof key - 1) }, url, trusted);
-    if (o) {
-        p->broker_thread = o;
-        list_push(&o->waiting, &p->link);
-        pthread_cond_signal(&o->work);
+    struct broker_thread *t =
+        broker_thread_find_or_start(r, (struct str){ key, min_of((size_t)n, sizeof key - 1) }, url, trusted);
+    if (t) {
+        msg->broker_thread = t;
+        list_push(&t->waiting, &msg->link);
+        pthread_cond_signal(&t->wake);
     }
     pthread_mutex_unlock(&r->lock);
-    return o ? ERR_OK
-             : error_set(e, ERR_UNAVAILABLE, "connected to %d brokers already, and no more at once",
+    return t ? ERR_OK
+             : error_set(e, ERR_UNAVAILABLE, "there are connections to %d brokers already, which is the limit",
                          BROKER_THREADS_MAX);
 }
 
-bool broker_thread_take_back(struct runner_message *r, struct post *p)
+bool broker_thread_withdraw(struct runner_message *r, struct message_in_flight *msg)
 {
+    assert_owned(&r->owner);
     pthread_mutex_lock(&r->lock);
-    bool waits = !p->given;
-    if (waits)
-        list_remove(&p->link);
+    bool is_waiting = !msg->taken;
+    if (is_waiting)
+        list_remove(&msg->link);
     pthread_mutex_unlock(&r->lock);
-    return waits;
+    return is_waiting;
 }
 
 void broker_threads_close(struct runner_message *r)
@@ -227,8 +240,8 @@ void broker_threads_close(struct runner_message *r)
     pthread_mutex_lock(&r->lock);
     r->closing = true;
     map_each (&r->broker_threads, slot)
-        pthread_cond_signal(&((struct broker_thread *)slot->value)->work);
+        pthread_cond_signal(&((struct broker_thread *)slot->value)->wake);
     while (r->threads)
-        pthread_cond_wait(&r->empty, &r->lock);
+        pthread_cond_wait(&r->all_ended, &r->lock);
     pthread_mutex_unlock(&r->lock);
 }

@@ -1,100 +1,109 @@
 #pragma once
-/* runner/message/internal.h - what the files of the message runner share.
+/* runner/message/internal.h - declarations that the files of the message runner share.
  *
- *   runner_message.c         runs, their time and their outcome; on the loop
- *   broker_thread.c  a broker's thread and what waits for it
- *   message.c    one message: what it carries
- *   redis.c, amqp.c, kafka.c   how each kind of broker is given one */
+ *   runner_message.c           runs, their timeouts and their outcomes; on the loop's thread
+ *   broker_thread.c            a broker's thread and the messages that wait for it
+ *   message.c                  a message: its headers and its result
+ *   redis.c, amqp.c, kafka.c   publish to one kind of broker; on the broker's thread */
 #include <pthread.h>
 
 #include "base/heap.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "base/thread_owner.h"
 #include "core/target/message_target.h"
 #include "platform/ssrf_guard.h"
 #include "runner/message/runner_message.h"
 
 enum {
-    POST_TEXTS_MAX = 8 << 20,
-    POST_OWN_HEADERS = 8,
-    POST_HEADER_TEXT = 64,
+    MESSAGE_TEXTS_MAX = 8 << 20,
+    MESSAGE_OWN_HEADERS = 8,
+    MESSAGE_HEADER_TEXT = 64,
     BROKER_THREADS_MAX = 64,
-    BATCH_MAX = 256
+    MESSAGE_BATCH_MAX = 256
 };
 
-/* One run. The loop owns it until it is given to its office's thread, which gives it back when it is sent or has failed; by then nobody
- * may want to know any more (run is NULL). */
-struct post {
-    struct list link; /* waiting at its office, in its thread's hands, or done */
+/* The message of one run. The loop's thread owns it until the broker's thread takes it; the broker's thread returns it
+ * through runner_message.done when it is sent or has failed. The run may have ended before that (run is NULL then). */
+struct message_in_flight {
+    /* In the broker thread's `waiting` or the runner's `done`, or in no list while it is being sent. */
+    struct list link;
     struct heap_node due;
     struct run *run;
     struct broker_thread *broker_thread;
-    bool given; /* to the thread */
+    bool taken; /* the broker's thread has it */
     struct arena texts;
-    struct message_target letter; /* all in texts */
-    struct webhook_header headers[POST_OWN_HEADERS + WEBHOOK_HEADERS_MAX];
+    struct message_target target; /* its texts are in `texts` */
+    struct webhook_header headers[MESSAGE_OWN_HEADERS + WEBHOOK_HEADERS_MAX];
     size_t header_count;
     const char *content_type;
     char id[UUID_TEXT + 1]; /* webhook-id */
     char trace_id[33];
-    char own[POST_OWN_HEADERS][POST_HEADER_TEXT];
+    char own[MESSAGE_OWN_HEADERS][MESSAGE_HEADER_TEXT];
     int64_t started_us, timeout_ms;
 
-    /* What came of it: the thread's word. FAILURE_NONE: its broker has confirmed it. */
+    /* The result, written by the broker's thread. FAILURE_NONE: the broker has confirmed the message. */
     enum failure failure;
     bool sent;
     char error[256], output[96];
 };
 
-struct post *post_new(struct run *run, const char *trace_id, int64_t now_us);
-void post_free(struct post *p);
-enum err post_read(struct post *p, struct error *e) must_use; /* from its run's task */
-void post_failed(struct post *p, enum failure failure, bool sent, const char *why);
+struct message_in_flight *message_new(struct run *run, const char *trace_id, int64_t now_us);
+void message_free(struct message_in_flight *msg);
+enum err message_read(struct message_in_flight *msg, struct error *e) must_use; /* reads the target of the run's task */
+void message_set_failed(struct message_in_flight *msg, enum failure failure, bool sent, const char *why);
 
-/* Where addresses in tasks may lead. `blocked` is set when one may not. */
-struct judge {
-    const struct guard *guard; /* NULL: an operator's address: anywhere */
+/* Checks the addresses that a sender connects to. `blocked` is set if one is not allowed. */
+struct peer_check {
+    const struct guard *guard; /* NULL: a trusted broker of the operator, any address is allowed */
     bool blocked;
 };
 
-/* A connection to one broker, used by one thread. deliver says of each of its posts what became of it. */
-struct sender {
-    const struct sender_ops *ops;
+/* A connection to one broker, used only by that broker's thread. deliver publishes n messages and sets the result of
+ * each. */
+struct message_sender {
+    const struct message_sender_ops *ops;
 };
-struct sender_ops {
-    void (*deliver)(struct sender *, struct post **v, size_t n);
-    void (*free)(struct sender *);
+struct message_sender_ops {
+    void (*deliver)(struct message_sender *, struct message_in_flight **v, size_t n);
+    void (*free)(struct message_sender *);
 };
-enum err sender_redis_new(struct str url, struct judge *j, struct sender **ret, struct error *e) must_use;
-enum err sender_amqp_new(struct str url, struct judge *j, struct sender **ret, struct error *e) must_use;
-enum err sender_kafka_new(struct str url, struct judge *j, struct sender **ret, struct error *e) must_use;
-enum err sender_check(struct str url, struct error *e) must_use; /* the address alone */
+enum err message_sender_redis_new(struct str url, struct peer_check *check, struct message_sender **ret,
+                                  struct error *e) must_use;
+enum err message_sender_amqp_new(struct str url, struct peer_check *check, struct message_sender **ret,
+                                 struct error *e) must_use;
+enum err message_sender_kafka_new(struct str url, struct peer_check *check, struct message_sender **ret,
+                                  struct error *e) must_use;
+enum err message_sender_check(struct str url, struct error *e) must_use; /* checks the address without connecting */
 
-/* For senders: the broker could not be reached, or was lost on the way. What is said to a stranger tells nothing of our network. */
-void post_lost(struct post *p, const struct judge *j, bool sent, const char *why);
+/* For senders: the broker could not be reached, or the connection was lost. If the broker is untrusted, the error text
+ * reveals nothing about our network. */
+void message_set_lost(struct message_in_flight *msg, const struct peer_check *check, bool sent, const char *why);
 
 struct runner_message {
     struct runner base;
+    struct thread_owner owner; /* the loop's thread, from the first start on */
     struct clock *clock;
     struct guard guard;
     struct message_broker *brokers;
     size_t broker_count;
     struct prng random;
-    uv_async_t *back;
+    uv_async_t *wakeup;
     uv_timer_t *timer;
-    struct heap due; /* runs that are not done, by when their time is over */
+    struct heap due; /* runs that have not ended, by their deadline */
 
-    pthread_mutex_t lock; /* of what follows, and of posts that wait */
-    pthread_cond_t empty; /* no thread is left */
+    pthread_mutex_t lock;     /* protects the next members, and messages that wait for a broker's thread */
+    pthread_cond_t all_ended; /* signalled when the last broker thread has ended */
     struct map broker_threads;
-    struct list done; /* posts */
+    struct list done; /* struct message_in_flight */
     size_t threads;
     bool closing;
 };
 
 /* broker_thread.c */
 struct broker_thread;
-enum err broker_thread_send(struct runner_message *r, struct post *p, struct str url, bool trusted,
+enum err broker_thread_send(struct runner_message *r, struct message_in_flight *msg, struct str url, bool trusted,
                             struct error *e) must_use;
-bool broker_thread_take_back(struct runner_message *r, struct post *p); /* false: it is given already */
-void broker_threads_close(struct runner_message *r);                    /* returns when all threads have ended */
+/* False: the broker's thread has taken it. */
+bool broker_thread_withdraw(struct runner_message *r, struct message_in_flight *msg);
+void broker_threads_close(struct runner_message *r); /* returns when all broker threads have ended */

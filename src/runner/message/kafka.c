@@ -1,5 +1,5 @@
-/* Each message has a report of its own, which says whether it is on the topic, surely not, or perhaps. A topic must be there: a typo makes
- * none. */
+/* Each message gets its own delivery report: stored, surely not stored, or unknown. Topics are not created
+ * automatically, so a misspelled topic is an error. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,105 +8,108 @@
 #include "broker/kafka/kafka.h"
 #include "runner/message/internal.h"
 
-enum { REPORTS_MS = 8000 }; /* a record's own time, and a little more: then each has its report */
+enum { REPORTS_MS = 8000 }; /* longer than message.timeout.ms, so every message has its report by then */
 
-struct sender_kafka {
-    struct sender base;
+struct message_sender_kafka {
+    struct message_sender base;
     struct kafka_url url;
-    struct judge *judge;
+    struct peer_check *check;
     rd_kafka_t *rk;
     size_t awaited;
-    char reason[256]; /* the last complaint of librdkafka's */
+    char reason[256]; /* the last error that librdkafka reported */
 };
 
-/* librdkafka connects to whatever address a broker says it has: each is judged. */
-static int connect_judged(int fd, const struct sockaddr *to, int n, const char *id, void *context)
+/* librdkafka connects to the addresses that brokers advertise: each is checked. */
+static int message_kafka_on_connect(int fd, const struct sockaddr *to, int n, const char *id, void *context)
 {
-    struct sender_kafka *s = context;
+    struct message_sender_kafka *s = context;
     (void)id;
-    if (s->judge->guard && !guard_allows(s->judge->guard, to)) {
-        __atomic_store_n(&s->judge->blocked, true, __ATOMIC_RELAXED); /* from a thread of librdkafka's */
+    if (s->check->guard && !guard_allows(s->check->guard, to)) {
+        __atomic_store_n(&s->check->blocked, true, __ATOMIC_RELAXED); /* this is a thread of librdkafka */
         return EACCES;
     }
     return connect(fd, to, (socklen_t)n) == 0 || errno == EINPROGRESS ? 0 : errno;
 }
 
-static void on_error(rd_kafka_t *rk, int err, const char *reason, void *context)
+static void message_kafka_on_error(rd_kafka_t *rk, int err, const char *reason, void *context)
 {
-    struct sender_kafka *s = context;
+    struct message_sender_kafka *s = context;
     (void)rk;
     (void)err;
     snprintf(s->reason, sizeof s->reason, "%s", reason);
 }
 
-static void note_failure(struct sender_kafka *s, struct post *p, const rd_kafka_message_t *m)
+static void message_kafka_set_failure(struct message_sender_kafka *s, struct message_in_flight *msg,
+                                      const rd_kafka_message_t *m)
 {
     bool sent = rd_kafka_message_status(m) != RD_KAFKA_MSG_STATUS_NOT_PERSISTED;
     bool late = m->err == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT;
     switch (m->err) {
     case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
-    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC: post_failed(p, FAILURE_CONNECT, false, "Kafka has no such topic"); break;
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+        message_set_failed(msg, FAILURE_CONNECT, false, "Kafka has no such topic");
+        break;
     case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
     case RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE:
     case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION:
     case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
-        post_failed(p, FAILURE_REFUSED, false, rd_kafka_err2str(m->err));
+        message_set_failed(msg, FAILURE_REFUSED, false, rd_kafka_err2str(m->err));
         break;
-    default: post_lost(p, s->judge, sent, late && s->reason[0] ? s->reason : rd_kafka_err2str(m->err));
+    default: message_set_lost(msg, s->check, sent, late && s->reason[0] ? s->reason : rd_kafka_err2str(m->err));
     }
 }
 
-static void on_report(rd_kafka_t *rk, const rd_kafka_message_t *m, void *context)
+static void message_kafka_on_report(rd_kafka_t *rk, const rd_kafka_message_t *m, void *context)
 {
-    struct sender_kafka *s = context;
-    struct post *p = m->_private;
+    struct message_sender_kafka *s = context;
+    struct message_in_flight *msg = m->_private;
     (void)rk;
     s->awaited--;
     if (m->err) {
-        note_failure(s, p, m);
+        message_kafka_set_failure(s, msg, m);
         return;
     }
-    p->failure = FAILURE_NONE;
-    snprintf(p->output, sizeof p->output, "partition %d, offset %lld", (int)m->partition, (long long)m->offset);
+    msg->failure = FAILURE_NONE;
+    snprintf(msg->output, sizeof msg->output, "partition %d, offset %lld", (int)m->partition, (long long)m->offset);
 }
 
-static rd_kafka_headers_t *headers_of(const struct post *p)
+static rd_kafka_headers_t *message_kafka_headers(const struct message_in_flight *msg)
 {
-    rd_kafka_headers_t *h = rd_kafka_headers_new(p->header_count);
-    for (size_t i = 0; i < p->header_count; i++)
-        (void)rd_kafka_header_add(h, p->headers[i].name.p, (ssize_t)p->headers[i].name.n, p->headers[i].value.p,
-                                  (ssize_t)p->headers[i].value.n);
+    rd_kafka_headers_t *h = rd_kafka_headers_new(msg->header_count);
+    for (size_t i = 0; i < msg->header_count; i++)
+        (void)rd_kafka_header_add(h, msg->headers[i].name.p, (ssize_t)msg->headers[i].name.n, msg->headers[i].value.p,
+                                  (ssize_t)msg->headers[i].value.n);
     return h;
 }
 
-static void produce(struct sender_kafka *s, struct post *p)
+static void message_kafka_produce(struct message_sender_kafka *s, struct message_in_flight *msg)
 {
-    const struct message_target *l = &p->letter;
-    rd_kafka_headers_t *headers = headers_of(p);
+    const struct message_target *l = &msg->target;
+    rd_kafka_headers_t *headers = message_kafka_headers(msg);
     union {
         const char *in;
         void *out;
-    } body = { l->content.body.p }, key = { l->key.p }; /* copied, and not written to */
+    } body = { l->content.body.p }, key = { l->key.p }; /* librdkafka copies them */
     rd_kafka_resp_err_t err = rd_kafka_producev(
         s->rk, RD_KAFKA_V_TOPIC(l->destination.p), RD_KAFKA_V_KEY(l->key.n ? key.out : NULL, l->key.n),
         RD_KAFKA_V_VALUE(body.out, l->content.body.n), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-        RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_OPAQUE(p), RD_KAFKA_V_END);
+        RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_OPAQUE(msg), RD_KAFKA_V_END);
     if (!err) {
         s->awaited++;
         return;
     }
     rd_kafka_headers_destroy(headers);
-    note_failure(s, p, &(rd_kafka_message_t){ .err = err });
+    message_kafka_set_failure(s, msg, &(rd_kafka_message_t){ .err = err });
 }
 
-static void drop(struct sender_kafka *s)
+static void message_kafka_drop_producer(struct message_sender_kafka *s)
 {
     if (s->rk)
         rd_kafka_destroy(s->rk);
     s->rk = NULL;
 }
 
-static enum err have_producer(struct sender_kafka *s, struct error *e)
+static enum err message_kafka_ensure_producer(struct message_sender_kafka *s, struct error *e)
 {
     static const struct kafka_setting usual[] = { { "linger.ms", "0" },
                                                   { "topic.metadata.propagation.max.ms", "1000" } };
@@ -123,51 +126,52 @@ static enum err have_producer(struct sender_kafka *s, struct error *e)
     if (rc)
         return rc;
     rd_kafka_conf_set_opaque(conf, s);
-    rd_kafka_conf_set_error_cb(conf, on_error);
-    rd_kafka_conf_set_dr_msg_cb(conf, on_report);
-    rd_kafka_conf_set_connect_cb(conf, connect_judged);
+    rd_kafka_conf_set_error_cb(conf, message_kafka_on_error);
+    rd_kafka_conf_set_dr_msg_cb(conf, message_kafka_on_report);
+    rd_kafka_conf_set_connect_cb(conf, message_kafka_on_connect);
     return kafka_new(RD_KAFKA_PRODUCER, conf, &s->rk, e);
 }
 
-static void deliver(struct sender *base, struct post **v, size_t n)
+static void message_kafka_deliver(struct message_sender *base, struct message_in_flight **v, size_t n)
 {
-    struct sender_kafka *s = container_of(base, struct sender_kafka, base);
+    struct message_sender_kafka *s = container_of(base, struct message_sender_kafka, base);
     struct error e = { 0 };
     s->reason[0] = '\0';
-    if (have_producer(s, &e)) {
+    if (message_kafka_ensure_producer(s, &e)) {
         for (size_t i = 0; i < n; i++)
-            post_failed(v[i], FAILURE_REFUSED, false, e.text);
+            message_set_failed(v[i], FAILURE_REFUSED, false, e.text);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        produce(s, v[i]);
+        message_kafka_produce(s, v[i]);
     int64_t end_ms = kafka_now_ms() + REPORTS_MS, left_ms;
     while (s->awaited && (left_ms = end_ms - kafka_now_ms()) > 0)
         (void)rd_kafka_poll(s->rk, (int)left_ms);
-    /* Whatever is left is told of now, and no report comes later for a post that is gone. */
+    /* Purges the messages that have no report yet, so that no report arrives later for a message that was freed. */
     if (s->awaited || rd_kafka_fatal_error(s->rk, NULL, 0)) {
         (void)rd_kafka_purge(s->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
         while (s->awaited)
             (void)rd_kafka_poll(s->rk, 100);
-        drop(s);
+        message_kafka_drop_producer(s);
     }
 }
 
-static void release(struct sender *base)
+static void message_kafka_free(struct message_sender *base)
 {
-    struct sender_kafka *s = container_of(base, struct sender_kafka, base);
-    drop(s);
+    struct message_sender_kafka *s = container_of(base, struct message_sender_kafka, base);
+    message_kafka_drop_producer(s);
     kafka_url_release(&s->url);
     free(s);
 }
 
-static const struct sender_ops ops = { deliver, release };
+static const struct message_sender_ops message_kafka_ops = { message_kafka_deliver, message_kafka_free };
 
-enum err sender_kafka_new(struct str url, struct judge *j, struct sender **ret, struct error *e)
+enum err message_sender_kafka_new(struct str url, struct peer_check *check, struct message_sender **ret,
+                                  struct error *e)
 {
-    struct sender_kafka *s = xnew(*s);
-    s->base.ops = &ops;
-    s->judge = j;
+    struct message_sender_kafka *s = xnew(*s);
+    s->base.ops = &message_kafka_ops;
+    s->check = check;
     enum err rc = kafka_url_parse(url, &s->url, e);
     if (rc) {
         free(s);

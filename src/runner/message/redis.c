@@ -1,5 +1,5 @@
-/* A stream's entry has the body, the key and each header as fields; a list's element is one JSON object with all of them. Commands go out
- * together, and answers come in their order. */
+/* A stream entry has the body, the key and each header as fields. A list element is one JSON object with all of them.
+ * Commands are sent together; replies arrive in the same order. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,22 +10,22 @@
 
 enum { ANSWER_S = 2 };
 
-struct sender_redis {
-    struct sender base;
-    struct judge *judge;
+struct message_sender_redis {
+    struct message_sender base;
+    struct peer_check *check;
     struct redis_conn conn;
     struct buf text;
 };
 
-static bool judge_peer(void *context, int fd)
+static bool message_redis_check_peer(void *context, int fd)
 {
-    struct judge *j = context;
-    bool allowed = !j->guard || guard_allows_peer(j->guard, fd);
-    j->blocked |= !allowed;
+    struct peer_check *check = context;
+    bool allowed = !check->guard || guard_allows_peer(check->guard, fd);
+    check->blocked |= !allowed;
     return allowed;
 }
 
-static bool is_list(struct str destination, struct str *ret_name)
+static bool message_redis_is_list(struct str destination, struct str *ret_name)
 {
     static const struct str list = { "list:", 5 }, stream = { "stream:", 7 };
     bool is = str_starts(destination, list);
@@ -34,18 +34,18 @@ static bool is_list(struct str destination, struct str *ret_name)
     return is;
 }
 
-static struct str element_of(struct sender_redis *s, const struct post *p)
+static struct str message_redis_list_element(struct message_sender_redis *s, const struct message_in_flight *msg)
 {
     struct jw w;
-    const struct webhook *content = &p->letter.content;
+    const struct webhook *content = &msg->target.content;
     buf_reset(&s->text);
     jw_init(&w, &s->text);
     jw_object(&w);
-    jw_kv_str_or_null(&w, "key", p->letter.key);
+    jw_kv_str_or_null(&w, "key", msg->target.key);
     jw_key(&w, "headers");
     jw_object(&w);
-    for (size_t i = 0; i < p->header_count; i++)
-        jw_kv_str(&w, p->headers[i].name.p, p->headers[i].value);
+    for (size_t i = 0; i < msg->header_count; i++)
+        jw_kv_str(&w, msg->headers[i].name.p, msg->headers[i].value);
     jw_object_end(&w);
     jw_key(&w, "body");
     if (!content->has_body)
@@ -58,53 +58,56 @@ static struct str element_of(struct sender_redis *s, const struct post *p)
     return buf_str(&s->text);
 }
 
-static void put_command(struct sender_redis *s, const struct post *p)
+static void message_redis_add_command(struct message_sender_redis *s, const struct message_in_flight *msg)
 {
     struct redis_conn *c = &s->conn;
     struct str name;
-    bool list = is_list(p->letter.destination, &name);
+    bool list = message_redis_is_list(msg->target.destination, &name);
     redis_command_begin(c);
     redis_arg_text(c, list ? "RPUSH" : "XADD");
     redis_arg_str(c, name);
     if (list) {
-        redis_arg_str(c, element_of(s, p));
+        redis_arg_str(c, message_redis_list_element(s, msg));
     } else {
         redis_arg_text(c, "*");
         redis_arg_text(c, "body");
-        redis_arg_str(c, p->letter.content.body);
-        if (p->letter.key.n) {
+        redis_arg_str(c, msg->target.content.body);
+        if (msg->target.key.n) {
             redis_arg_text(c, "key");
-            redis_arg_str(c, p->letter.key);
+            redis_arg_str(c, msg->target.key);
         }
-        for (size_t i = 0; i < p->header_count; i++) {
-            redis_arg_str(c, p->headers[i].name);
-            redis_arg_str(c, p->headers[i].value);
+        for (size_t i = 0; i < msg->header_count; i++) {
+            redis_arg_str(c, msg->headers[i].name);
+            redis_arg_str(c, msg->headers[i].value);
         }
     }
     redis_command_end(c);
 }
 
-static void note_answer(struct post *p, const redisReply *reply)
+static void message_redis_set_confirmed(struct message_in_flight *msg, const redisReply *reply)
 {
-    p->failure = FAILURE_NONE;
+    msg->failure = FAILURE_NONE;
     if (reply->type == REDIS_REPLY_INTEGER)
-        snprintf(p->output, sizeof p->output, "length %lld", reply->integer);
+        snprintf(msg->output, sizeof msg->output, "length %lld", reply->integer);
     else
-        snprintf(p->output, sizeof p->output, "%.*s", (int)min_of(reply->len, (size_t)64),
+        snprintf(msg->output, sizeof msg->output, "%.*s", (int)min_of(reply->len, (size_t)64),
                  reply->str ? reply->str : "");
 }
 
-/* What Redis refused was not done. That it never will be is known of a key of another type, and of who may not; the rest may pass. */
-static void note_refusal(struct post *p, const char *text)
+/* A command that Redis refuses has no effect. It fails for good if the key has another type or access is denied; other
+ * errors may be temporary. */
+static void message_redis_set_refused(struct message_in_flight *msg, const char *text)
 {
     bool for_good = strstr(text, "WRONGTYPE") || strstr(text, "NOPERM") || strstr(text, "NOAUTH");
-    char why[sizeof p->error];
-    snprintf(why, sizeof why, "Redis refuses it: %s", text);
-    post_failed(p, for_good ? FAILURE_REFUSED : FAILURE_CONNECT, false, why);
+    char why[sizeof msg->error];
+    snprintf(why, sizeof why, "Redis refused the command: %s", text);
+    message_set_failed(msg, for_good ? FAILURE_REFUSED : FAILURE_CONNECT, false, why);
 }
 
-/* From here on what was sent is unknown, unless an answer comes. How many have one is returned; e says why there are no more. */
-static size_t read_answers(struct sender_redis *s, struct post **v, size_t n, struct error *e)
+/* The commands have been sent: the result of a command is unknown until its reply arrives. Returns the number of
+ * replies; e says why there are no more. */
+static size_t message_redis_read_replies(struct message_sender_redis *s, struct message_in_flight **v, size_t n,
+                                         struct error *e)
 {
     struct redis_conn *c = &s->conn;
     char refusal[256] = "";
@@ -112,62 +115,65 @@ static size_t read_answers(struct sender_redis *s, struct post **v, size_t n, st
     for (; i < n; i++) {
         void *reply = NULL;
         if (redisGetReply(c->redis, &reply) != REDIS_OK || !reply) {
-            (void)redis_drop_connection(c, c->redis->err == REDIS_ERR_IO ? "no answer in time" : c->redis->errstr, e);
+            (void)redis_drop_connection(c, c->redis->err == REDIS_ERR_IO ? "no reply in time" : c->redis->errstr, e);
             return i;
         }
         c->pending_replies--;
         cleanup_with(redis_reply_free) redisReply *r = reply;
         if (r->type == REDIS_REPLY_ERROR) {
             snprintf(refusal, sizeof refusal, "%s", r->str);
-            note_refusal(v[i], r->str);
+            message_redis_set_refused(v[i], r->str);
         } else {
-            note_answer(v[i], r);
+            message_redis_set_confirmed(v[i], r);
         }
     }
     if (refusal[0])
-        (void)redis_server_error(c, refusal, e); /* it may be another's to answer by now */
+        (void)redis_server_error(c, refusal, e); /* the error may mean that this server is no longer the primary */
     return i;
 }
 
-static void deliver(struct sender *base, struct post **v, size_t n)
+static void message_redis_deliver(struct message_sender *base, struct message_in_flight **v, size_t n)
 {
-    struct sender_redis *s = container_of(base, struct sender_redis, base);
+    struct message_sender_redis *s = container_of(base, struct message_sender_redis, base);
     struct redis_conn *c = &s->conn;
     struct error e = { 0 };
     size_t done = 0;
     bool ready = redis_connect(c, &e) == ERR_OK, sent = false;
     for (size_t i = 0; ready && i < n; i++)
-        put_command(s, v[i]);
+        message_redis_add_command(s, v[i]);
     if (ready && c->out.full) {
-        (void)redis_drop_connection(c, "the command is too large", &e);
+        (void)redis_drop_connection(c, "the messages do not fit in one Redis pipeline", &e);
     } else if (ready) {
         sent = true;
         (void)redisSetTimeout(c->redis, (struct timeval){ .tv_sec = ANSWER_S });
         (void)redisAppendFormattedCommand(c->redis, c->out.p, c->out.n);
         buf_reset(&c->out);
-        done = read_answers(s, v, n, &e);
+        done = message_redis_read_replies(s, v, n, &e);
     }
     for (size_t i = done; i < n; i++)
-        post_lost(v[i], s->judge, sent, e.text);
+        message_set_lost(v[i], s->check, sent, e.text);
 }
 
-static void release(struct sender *base)
+static void message_redis_free(struct message_sender *base)
 {
-    struct sender_redis *s = container_of(base, struct sender_redis, base);
+    struct message_sender_redis *s = container_of(base, struct message_sender_redis, base);
     redis_conn_release(&s->conn);
     buf_release(&s->text);
     free(s);
 }
 
-static const struct sender_ops ops = { deliver, release };
+static const struct message_sender_ops message_redis_ops = { message_redis_deliver, message_redis_free };
 
-enum err sender_redis_new(struct str url, struct judge *j, struct sender **ret, struct error *e)
+enum err message_sender_redis_new(struct str url, struct peer_check *check, struct message_sender **ret,
+                                  struct error *e)
 {
-    struct sender_redis *s = xnew(*s);
-    struct redis_setup setup = { .url = url, .clock = clock_system(), .peer_allowed = judge_peer, .context = j };
-    s->base.ops = &ops;
-    s->judge = j;
-    buf_init(&s->text, POST_TEXTS_MAX * 2);
+    struct message_sender_redis *s = xnew(*s);
+    struct redis_setup setup = {
+        .url = url, .clock = clock_system(), .peer_allowed = message_redis_check_peer, .context = check
+    };
+    s->base.ops = &message_redis_ops;
+    s->check = check;
+    buf_init(&s->text, MESSAGE_TEXTS_MAX * 2);
     enum err rc = redis_conn_init(&s->conn, &setup, S(""), e);
     if (rc) {
         free(s);

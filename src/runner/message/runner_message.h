@@ -1,11 +1,15 @@
 #pragma once
-/* runner/message/runner_message.h - puts messages on Redis streams and lists, RabbitMQ exchanges and queues, Kafka topics (docs/MESSAGES.md).
+/* runner/message/runner_message.h - publishes messages to Redis streams and lists, RabbitMQ exchanges and queues, and
+ * Kafka topics (docs/MESSAGES.md).
  *
- * Clients of brokers block, so each broker has a thread of its own, with one connection that is kept; what waits for it goes out together,
- * and each message is confirmed by its broker before it counts as sent. Brokers by name are an operator's, and are trusted; addresses in tasks
- * are judged as those of webhooks are (platform/ssrf_guard.h), have no secrets and no parameters, and no connection serves two tenants.
- *
- * runner_free closes handles on the loop, which must run once more before it is closed. */
+ * - Broker clients block, so each broker has its own thread with one connection, which stays open. The thread publishes
+ *   all waiting messages together. A message counts as sent when its broker has confirmed it.
+ * - Named brokers come from the operator's settings and are trusted.
+ * - A broker address in a task is untrusted: it is checked like a webhook's (platform/ssrf_guard.h), must not hold
+ *   credentials or parameters, and its connection is never shared between tenants.
+ * - Threads: runner_start and runner_abort are for the loop's thread, and `done` is called on it. runner_free may be
+ *   called there, or on another thread after the loop has ended. It waits for the broker threads and closes handles, so
+ *   the loop must run once more before it is closed. */
 #include <uv.h>
 
 #include "core/target/address.h"
@@ -20,11 +24,11 @@ struct runner_message_setup {
     const struct message_broker *brokers; /* copied */
     size_t broker_count;
     bool allow_loopback;
-    const struct address_range *allowed; /* blocked otherwise; copied */
+    const struct address_range *allowed; /* exempt from the blocked ranges; copied */
     size_t allowed_count;
 };
 
-/* Whether a name and its address may be among the brokers: ERR_INVALID says what is wrong. */
+/* Checks a broker's name and address. ERR_INVALID says what is wrong. Any thread may call it. */
 enum err message_broker_check(const struct message_broker *b, struct error *e) must_use;
 
 struct runner *runner_message_new(uv_loop_t *loop, struct clock *clock, const struct runner_message_setup *setup);

@@ -7,7 +7,7 @@ struct runner_noop {
     struct clock *clock;
 };
 
-static void noop_start(struct runner *r, struct run *run)
+static void runner_noop_start(struct runner *r, struct run *run)
 {
     int64_t now_us = clock_wall_us(container_of(r, struct runner_noop, base)->clock);
     run->done(run, &(struct outcome){
@@ -20,23 +20,23 @@ static void noop_start(struct runner *r, struct run *run)
                    });
 }
 
-static void noop_abort(struct runner *r, struct run *run)
+static void runner_noop_abort(struct runner *r, struct run *run)
 {
-    (void)r; /* done before anyone could ask */
+    (void)r; /* the run has ended before it can be aborted */
     (void)run;
 }
 
-static void noop_free(struct runner *r)
+static void runner_noop_free(struct runner *r)
 {
     free(container_of(r, struct runner_noop, base));
 }
 
-static const struct runner_ops noop_ops = { noop_start, noop_abort, noop_free };
+static const struct runner_ops runner_noop_ops = { runner_noop_start, runner_noop_abort, runner_noop_free };
 
 struct runner *runner_noop_new(struct clock *clock)
 {
     struct runner_noop *r = xnew(*r);
-    r->base.ops = &noop_ops;
+    r->base.ops = &runner_noop_ops;
     r->clock = clock;
     return &r->base;
 }

@@ -1,5 +1,6 @@
 #pragma once
-/* runner/noop/runner_noop.h - a target that does nothing and always succeeds: for rehearsals, benchmarks and tests. */
+/* runner/noop/runner_noop.h - a target that does nothing and always succeeds: for rehearsals, benchmarks and tests.
+ * runner_start calls `done` before it returns, on the calling thread. */
 #include "port/clock.h"
 #include "port/runner.h"
 

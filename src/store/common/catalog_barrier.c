@@ -11,24 +11,24 @@ void catalog_barriers_init(struct catalog_barriers *e)
     list_init(&e->waiting);
 }
 
-/* ---- what we tell ---- */
+/* ---- own changes and the acknowledgements of peers ---- */
 
-static bool all_heed(const struct catalog_barriers *e, uint64_t number)
+static bool catalog_barriers_all_applied(const struct catalog_barriers *e, uint64_t number)
 {
     for (size_t i = 0; i < e->peer_count; i++)
-        if (e->peers[i].heeds < number)
+        if (e->peers[i].applied < number)
             return false;
     return true;
 }
 
-/* Takes the lock off. Those that are over are told without it: they may ask for something. */
-static void tell_and_unlock(struct catalog_barriers *e, bool everyone)
+/* Unlocks. The callbacks run without the lock, because they may call this module again. */
+static void catalog_barriers_finish_and_unlock(struct catalog_barriers *e, bool everyone)
 {
     struct list over;
     list_init(&over);
     list_each (&e->waiting, link) {
         const struct store_barrier *barrier = container_of(link, struct store_barrier, link);
-        if (!everyone && !all_heed(e, barrier->number))
+        if (!everyone && !catalog_barriers_all_applied(e, barrier->number))
             continue;
         list_remove(link);
         list_push(&over, link);
@@ -40,11 +40,11 @@ static void tell_and_unlock(struct catalog_barriers *e, bool everyone)
     }
 }
 
-static uint64_t barriers_of(const struct catalog_barriers *e, struct uuid node)
+static uint64_t catalog_barriers_applied_by(const struct catalog_barriers *e, struct uuid node)
 {
     for (size_t i = 0; i < e->peer_count; i++)
         if (uuid_eq(e->peers[i].node, node))
-            return e->peers[i].heeds;
+            return e->peers[i].applied;
     return 0;
 }
 
@@ -55,25 +55,25 @@ void catalog_barriers_nodes(struct catalog_barriers *e, struct uuid self, const 
     pthread_mutex_lock(&e->lock);
     for (size_t i = 0; i < nodes->n; i++)
         if (!nodes->v[i].dead && !uuid_eq(nodes->v[i].id, self))
-            peers[n++] = (struct barrier_peer){ nodes->v[i].id, barriers_of(e, nodes->v[i].id) };
+            peers[n++] = (struct barrier_peer){ nodes->v[i].id, catalog_barriers_applied_by(e, nodes->v[i].id) };
     free(e->peers);
     e->self = self;
     e->peers = peers;
     e->peer_count = n;
-    tell_and_unlock(e, false);
+    catalog_barriers_finish_and_unlock(e, false);
 }
 
 void catalog_barriers_on_change(struct catalog_barriers *e)
 {
     pthread_mutex_lock(&e->lock);
-    e->told++;
+    e->last_change++;
     pthread_mutex_unlock(&e->lock);
 }
 
 uint64_t catalog_barriers_on_sent(struct catalog_barriers *e)
 {
     pthread_mutex_lock(&e->lock);
-    uint64_t number = e->told;
+    uint64_t number = e->last_change;
     pthread_mutex_unlock(&e->lock);
     return number;
 }
@@ -81,9 +81,9 @@ uint64_t catalog_barriers_on_sent(struct catalog_barriers *e)
 void catalog_barriers_wait(struct catalog_barriers *e, struct store_barrier *barrier)
 {
     pthread_mutex_lock(&e->lock);
-    barrier->number = e->told;
+    barrier->number = e->last_change;
     list_push(&e->waiting, &barrier->link);
-    tell_and_unlock(e, false);
+    catalog_barriers_finish_and_unlock(e, false);
 }
 
 bool catalog_barriers_cancel(struct catalog_barriers *e, struct store_barrier *barrier)
@@ -103,14 +103,14 @@ void catalog_barriers_applied(struct catalog_barriers *e, struct uuid node, uint
     pthread_mutex_lock(&e->lock);
     for (size_t i = 0; i < e->peer_count; i++)
         if (uuid_eq(e->peers[i].node, node))
-            e->peers[i].heeds = max_of(e->peers[i].heeds, number);
-    tell_and_unlock(e, false);
+            e->peers[i].applied = max_of(e->peers[i].applied, number);
+    catalog_barriers_finish_and_unlock(e, false);
 }
 
 void catalog_barriers_give_up(struct catalog_barriers *e)
 {
     pthread_mutex_lock(&e->lock);
-    tell_and_unlock(e, true);
+    catalog_barriers_finish_and_unlock(e, true);
 }
 
 void catalog_barriers_release(struct catalog_barriers *e)
@@ -120,7 +120,7 @@ void catalog_barriers_release(struct catalog_barriers *e)
     pthread_mutex_destroy(&e->lock);
 }
 
-/* ---- what we hear ---- */
+/* ---- messages received and the acknowledgements owed ---- */
 
 struct uuid catalog_barriers_self(struct catalog_barriers *e)
 {
@@ -143,7 +143,7 @@ uint64_t catalog_barriers_on_message(struct catalog_barriers *e, struct str from
     return heard;
 }
 
-static struct barrier_word *word_to(struct barrier_word *v, size_t *n, const char *to)
+static struct barrier_word *catalog_barriers_word_to(struct barrier_word *v, size_t *n, const char *to)
 {
     for (size_t i = 0; i < *n; i++)
         if (strcmp(v[i].to, to) == 0)
@@ -159,7 +159,7 @@ size_t catalog_barriers_messages(struct catalog_barriers *e, uint64_t heard, str
     size_t n = 0, done = 0;
     pthread_mutex_lock(&e->lock);
     for (; done < e->owed_count && e->owed[done].heard <= heard; done++) {
-        struct barrier_word *w = word_to(ret, &n, e->owed[done].word.to);
+        struct barrier_word *w = catalog_barriers_word_to(ret, &n, e->owed[done].word.to);
         w->number = max_of(w->number, e->owed[done].word.number);
     }
     e->owed_count -= done;

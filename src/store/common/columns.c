@@ -1,4 +1,4 @@
-/* Rows and structs by table. */
+/* Converts between rows and structs, driven by the tables of columns. */
 #include "store/common/columns.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 #include "base/json/json.h"
 #include "base/json/jsonw.h"
 
-/* ---- the tables ---- */
+/* ---- tables ---- */
 
 #define ROW(column, kind, member, max) { #column, kind, offsetof(ROW_TYPE, member), max },
 #define ROW_TYPE                       struct task
@@ -46,7 +46,7 @@ const struct table table_workers = { "worker", worker_columns, array_count(worke
 
 /* ---- JSON columns ---- */
 
-/* As it is written: numbers for enums, so that a table can read it. */
+/* The stored form: enums are numbers, so that a table of fields can read it. */
 struct retry_json {
     int64_t max_attempts, backoff, base_delay_ms, max_delay_ms, jitter;
     struct str rules;
@@ -67,7 +67,7 @@ struct schedule_json {
         catch_up_window_ms, overlap;
 };
 
-#define SCHEDULE_TEXTS(X) X(cron) X(time_zone) /* the calendar has a column of its own: it is looked for */
+#define SCHEDULE_TEXTS(X) X(cron) X(time_zone) /* the calendar has its own column: it has an index */
 #define SCHEDULE_NUMBERS(X)                                                                                            \
     X(interval_ms)                                                                                                     \
     X(calendar_policy)                                                                                                 \
@@ -82,14 +82,14 @@ static const struct json_field schedule_fields[] = {
 #undef X
 };
 
-static bool is_default_retry(const struct retry_policy *p)
+static bool columns_retry_is_default(const struct retry_policy *p)
 {
     const struct retry_policy d = RETRY_DEFAULT;
     return p->max_attempts == d.max_attempts && p->backoff == d.backoff && p->base_delay_ms == d.base_delay_ms &&
            p->max_delay_ms == d.max_delay_ms && p->jitter == d.jitter && p->rules.n == 0;
 }
 
-static void write_retry(struct buf *b, const struct retry_policy *p)
+static void columns_write_retry(struct buf *b, const struct retry_policy *p)
 {
     struct jw w;
     jw_init(&w, b);
@@ -104,7 +104,7 @@ static void write_retry(struct buf *b, const struct retry_policy *p)
     jw_object_end(&w);
 }
 
-static enum err read_retry(struct str text, struct arena *a, struct retry_policy *ret, struct error *e)
+static enum err columns_read_retry(struct str text, struct arena *a, struct retry_policy *ret, struct error *e)
 {
     struct retry_json r = { 0 };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
@@ -119,7 +119,7 @@ static enum err read_retry(struct str text, struct arena *a, struct retry_policy
     return ERR_OK;
 }
 
-static bool is_empty_schedule(const struct schedule *s)
+static bool columns_schedule_is_empty(const struct schedule *s)
 {
 #define X(member) || s->member.n
     bool texts = false SCHEDULE_TEXTS(X);
@@ -130,7 +130,7 @@ static bool is_empty_schedule(const struct schedule *s)
     return !texts && !numbers;
 }
 
-static void write_schedule(struct buf *b, const struct schedule *s)
+static void columns_write_schedule(struct buf *b, const struct schedule *s)
 {
     struct jw w;
     jw_init(&w, b);
@@ -148,7 +148,7 @@ static void write_schedule(struct buf *b, const struct schedule *s)
     jw_object_end(&w);
 }
 
-static enum err read_schedule(struct str text, struct arena *a, struct schedule *ret, struct error *e)
+static enum err columns_read_schedule(struct str text, struct arena *a, struct schedule *ret, struct error *e)
 {
     struct schedule_json r = { 0 };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
@@ -174,19 +174,19 @@ static const struct json_field gates_fields[] = {
 #undef X
 };
 
-/* Only an OCCURRENCE has one; ALLOW holds nothing back. */
-static enum overlap no_overlap(const struct task *t)
+/* The overlap of a task without an overlap gate. Only an OCCURRENCE has overlap; ALLOW holds nothing back. */
+static enum overlap columns_no_overlap(const struct task *t)
 {
     return t->kind == TASK_OCCURRENCE ? OVERLAP_ALLOW : OVERLAP_SKIP;
 }
 
-static bool has_gates(const struct task *t)
+static bool columns_has_gates(const struct task *t)
 {
-    return t->concurrency_key.n || t->concurrency_limit || t->overlap != no_overlap(t) || t->dedupe_key.n ||
+    return t->concurrency_key.n || t->concurrency_limit || t->overlap != columns_no_overlap(t) || t->dedupe_key.n ||
            t->dedupe_window_ms || t->dedupe;
 }
 
-static void write_gates(struct buf *b, const struct task *t)
+static void columns_write_gates(struct buf *b, const struct task *t)
 {
     struct jw w;
     jw_init(&w, b);
@@ -195,7 +195,7 @@ static void write_gates(struct buf *b, const struct task *t)
         jw_kv_str(&w, "concurrency_key", t->concurrency_key);
     if (t->concurrency_limit)
         jw_kv_i64(&w, "concurrency_limit", t->concurrency_limit);
-    if (t->overlap != no_overlap(t))
+    if (t->overlap != columns_no_overlap(t))
         jw_kv_i64(&w, "overlap", t->overlap);
     if (t->dedupe_key.n)
         jw_kv_str(&w, "dedupe_key", t->dedupe_key);
@@ -206,9 +206,9 @@ static void write_gates(struct buf *b, const struct task *t)
     jw_object_end(&w);
 }
 
-static enum err read_gates(struct str text, struct arena *a, struct task *ret, struct error *e)
+static enum err columns_read_gates(struct str text, struct arena *a, struct task *ret, struct error *e)
 {
-    struct gates_json r = { .overlap = no_overlap(ret) };
+    struct gates_json r = { .overlap = columns_no_overlap(ret) };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     if (json_parse(text, &doc, e) || json_read(doc.root, gates_fields, array_count(gates_fields), &r, a, e))
         return e->code;
@@ -232,12 +232,12 @@ static const struct json_field needs_fields[] = {
     { .name = "memory_mb", .kind = JSON_KIND_I64, .offset = offsetof(struct needs_json, memory_mb) },
 };
 
-static bool has_needs(const struct task *t)
+static bool columns_has_needs(const struct task *t)
 {
     return t->requires.n || t->cpu_milli || t->memory_mb;
 }
 
-static void write_needs(struct buf *b, const struct task *t)
+static void columns_write_needs(struct buf *b, const struct task *t)
 {
     struct jw w;
     jw_init(&w, b);
@@ -251,7 +251,7 @@ static void write_needs(struct buf *b, const struct task *t)
     jw_object_end(&w);
 }
 
-static enum err read_needs(struct str text, struct arena *a, struct task *ret, struct error *e)
+static enum err columns_read_needs(struct str text, struct arena *a, struct task *ret, struct error *e)
 {
     struct needs_json r = { 0 };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
@@ -263,9 +263,9 @@ static enum err read_needs(struct str text, struct arena *a, struct task *ret, s
     return ERR_OK;
 }
 
-/* ---- a row's columns ---- */
+/* ---- values of a row's columns ---- */
 
-static bool is_failed(const struct task *t)
+static bool columns_is_failed(const struct task *t)
 {
     return t->state == TASK_FAILED;
 }
@@ -276,8 +276,8 @@ bool column_number(const struct column *c, const void *row, int64_t *ret)
     switch (c->kind) {
     case COL_INT: *ret = *(const int *)member; return true;
     case COL_BOOL: *ret = *(const bool *)member; return true;
-    case COL_DEAD_I64: *ret = is_failed(row) ? *(const int64_t *)member : 0; return true;
-    case COL_FAILED: *ret = *(const int64_t *)member; return is_failed(row);
+    case COL_DEAD_I64: *ret = columns_is_failed(row) ? *(const int64_t *)member : 0; return true;
+    case COL_FAILED: *ret = *(const int64_t *)member; return columns_is_failed(row);
     default: *ret = *(const int64_t *)member; return true;
     }
 }
@@ -286,37 +286,37 @@ struct str column_text(const struct column *c, const void *row, struct buf *b)
 {
     const void *member = (const char *)row + c->offset;
     const struct task *t = row;
-    if (c->kind == COL_DEAD_TEXT) /* what is in b stays: it may be another column's */
-        return is_failed(t) ? *(const struct str *)member : (struct str){ 0 };
+    if (c->kind == COL_DEAD_TEXT) /* do not reset b: it may hold the text of another column */
+        return columns_is_failed(t) ? *(const struct str *)member : (struct str){ 0 };
     if (c->kind == COL_TEXT)
         return *(const struct str *)member;
     buf_reset(b);
     switch (c->kind) {
     case COL_RETRY:
-        if (!is_default_retry(member))
-            write_retry(b, member);
+        if (!columns_retry_is_default(member))
+            columns_write_retry(b, member);
         break;
     case COL_SCHEDULE:
-        if (!is_empty_schedule(member))
-            write_schedule(b, member);
+        if (!columns_schedule_is_empty(member))
+            columns_write_schedule(b, member);
         break;
     case COL_GATES:
-        if (has_gates(t))
-            write_gates(b, t);
+        if (columns_has_gates(t))
+            columns_write_gates(b, t);
         break;
     case COL_NEEDS:
-        if (has_needs(t))
-            write_needs(b, t);
+        if (columns_has_needs(t))
+            columns_write_needs(b, t);
         break;
-    default: break; /* there is no other */
+    default: break; /* no other kind is text */
     }
-    assert(!b->full); /* what a user may write is limited far below */
+    assert(!b->full); /* limits on user input are far below the buffer's size */
     return buf_str(b);
 }
 
 enum err column_wrong(const struct table *t, const struct column *c, int64_t number, struct error *e)
 {
-    return error_set(e, ERR_CORRUPT, "%s with the impossible %s %lld", t->what, c->name, (long long)number);
+    return error_set(e, ERR_CORRUPT, "%s with invalid %s %lld", t->what, c->name, (long long)number);
 }
 
 enum err column_read_number(const struct table *t, const struct column *c, int64_t number, void *row, struct error *e)
@@ -335,39 +335,38 @@ enum err column_read_number(const struct table *t, const struct column *c, int64
     return ERR_OK;
 }
 
-static enum err copy_text(struct str text, struct arena *a, struct str *ret, struct error *e)
+static enum err columns_copy_text(struct str text, struct arena *a, struct str *ret, struct error *e)
 {
-    return text.n == 0 || arena_str(a, text, ret) ? ERR_OK
-                                                  : error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+    return text.n == 0 || arena_str(a, text, ret) ? ERR_OK : error_no_room(e);
 }
 
-static enum err read_any(const struct column *c, struct str text, struct arena *a, void *row, struct error *e)
+static enum err columns_read_any(const struct column *c, struct str text, struct arena *a, void *row, struct error *e)
 {
     void *member = (char *)row + c->offset;
     struct task *t = row;
     switch (c->kind) {
     case COL_RETRY:
         *(struct retry_policy *)member = RETRY_DEFAULT;
-        return text.n ? read_retry(text, a, member, e) : ERR_OK;
-    case COL_GATES: t->overlap = no_overlap(t); return text.n ? read_gates(text, a, t, e) : ERR_OK;
-    case COL_NEEDS: return text.n ? read_needs(text, a, t, e) : ERR_OK;
-    case COL_SCHEDULE: return text.n ? read_schedule(text, a, member, e) : ERR_OK;
-    default: return copy_text(text, a, member, e);
+        return text.n ? columns_read_retry(text, a, member, e) : ERR_OK;
+    case COL_GATES: t->overlap = columns_no_overlap(t); return text.n ? columns_read_gates(text, a, t, e) : ERR_OK;
+    case COL_NEEDS: return text.n ? columns_read_needs(text, a, t, e) : ERR_OK;
+    case COL_SCHEDULE: return text.n ? columns_read_schedule(text, a, member, e) : ERR_OK;
+    default: return columns_copy_text(text, a, member, e);
     }
 }
 
 enum err column_read_text(const struct table *t, const struct column *c, struct str text, struct arena *a, void *row,
                           struct error *e)
 {
-    if (read_any(c, text, a, row, e) == ERR_OK)
+    if (columns_read_any(c, text, a, row, e) == ERR_OK)
         return ERR_OK;
     if (e->code != ERR_INVALID)
         return e->code;
-    e->code = ERR_CORRUPT; /* JSON of our own that does not parse is no mistake of the caller's */
-    return error_wrap(e, "%s with an impossible %s", t->what, c->name);
+    e->code = ERR_CORRUPT; /* stored JSON that does not parse is corrupt data, not a caller's mistake */
+    return error_wrap(e, "%s with invalid %s", t->what, c->name);
 }
 
-/* ---- text ---- */
+/* ---- valid UTF-8 ---- */
 
 bool text_is_clean(struct str text)
 {

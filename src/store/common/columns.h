@@ -1,8 +1,9 @@
 #pragma once
-/* store/common/columns.h - what a row has: the columns of each table, for every store that speaks SQL.
+/* store/common/columns.h - the columns of each table, for every store that uses SQL.
  *
- * A column is a row here, and the only place that says where its member stands and how it is written. What is long and rare (a retry
- * policy of one's own, a schedule, gates) is JSON text, which a person can read, and a database's json functions too. */
+ * A row of these lists is a column, and the only place that says which struct member it stores and how. Long and rare
+ * values (a task's own retry policy, a schedule, gates) are JSON text, which people and a database's JSON functions can
+ * read. */
 #include "base/buf.h"
 #include "port/store.h"
 
@@ -13,14 +14,14 @@ enum column_kind {
     COL_INT, /* int and enums: 0 to max */
     COL_BOOL,
     COL_TEXT,      /* empty is NULL */
-    COL_LANE,      /* a number; read back as the queue's name */
+    COL_LANE,      /* the lane's number; read back as the queue's name */
     COL_RETRY,     /* JSON, NULL for RETRY_DEFAULT */
-    COL_SCHEDULE,  /* JSON, NULL for an empty one */
+    COL_SCHEDULE,  /* JSON, NULL for an empty schedule */
     COL_DEAD_TEXT, /* empty and NULL unless the task is FAILED */
-    COL_DEAD_I64,  /* 0 unless it is */
-    COL_FAILED,    /* since when it is; else NULL. Written only */
-    COL_GATES,     /* JSON of concurrency, overlap and dedupe, NULL where nothing can hold the task back */
-    COL_NEEDS,     /* JSON of what it needs of a worker, NULL: nothing in particular */
+    COL_DEAD_I64,  /* 0 unless the task is FAILED */
+    COL_FAILED,    /* the time since which the task is FAILED, else NULL; written, never read back */
+    COL_GATES,     /* JSON of concurrency, overlap and dedupe; NULL: nothing can hold the task back */
+    COL_NEEDS,     /* JSON of the labels and resources that the task needs of a worker; NULL: none */
 };
 
 /* X(column, kind, member, max), in the order of the statements. */
@@ -65,7 +66,7 @@ enum column_kind {
     X(payload, COL_TEXT, payload, 0)                                                                                   \
     X(needs, COL_NEEDS, requires, 0)
 
-/* What a task that is SCHEDULED and not RECURRING has none of, but for the first. */
+/* A task that is SCHEDULED and not RECURRING has none of these except gates. */
 #define TASK_COLUMNS_REST(X)                                                                                           \
     X(gates, COL_GATES, concurrency_key, 0)                                                                            \
     X(waits_for, COL_TEXT, waits_for, 0)                                                                               \
@@ -131,11 +132,11 @@ enum column_kind {
     X(dead_ms, COL_I64, dead_ms, 0)                                                                                    \
     X(doc, COL_TEXT, doc, 0)
 
-/* Of a task that somebody outside has. */
+/* The lease of a task that an external worker runs. */
 struct task_lease {
     int32_t tenant;
     struct uuid task;
-    struct str queue; /* from which it was taken */
+    struct str queue; /* from which the task was claimed */
     struct lease_row row;
 };
 
@@ -159,16 +160,18 @@ struct task_lease {
     X(left_ms, COL_I64, left_ms, 0)                                                                                    \
     X(doc, COL_TEXT, doc, 0)
 
-/* In a statement's text: the columns. A leading column keeps the commas right. */
+/* The columns as SQL text, each with a leading comma: the statement names one more column before them. */
 #define SQL_NAME(column, kind, member, max) ", " #column
 
-/* What OP_HANDED_OFF tells of target_config; `of` is "" or the table's name and a dot. */
+/* The expression for target_config that OP_HANDED_OFF returns: only of AT_MOST_ONCE tasks. `of` is "" or the table's
+ * alias and a dot. */
 #define HANDED_CONFIG(of) "CASE WHEN " of "delivery = 1 THEN " of "target_config END"
 
-/* What OP_RETAKE may take of what runs, whatever its size (retake_may). */
+/* The condition under which OP_RETAKE may take a RUNNING task, apart from its size (retake_may). */
 #define RETAKE_MAY(of) of "delivery = 0 AND " of "target <> 3 AND NOT " of "deleted"
 
-/* Where a column of tasks stands in "SELECT rid" TASK_COLUMNS(SQL_NAME), and as a parameter behind the first one, rid. */
+/* The position of a column of tasks in "SELECT rid" TASK_COLUMNS(SQL_NAME), and its number as a parameter if rid is the
+ * first. */
 enum task_column {
     AT_rid,
 #define X(column, kind, member, max) AT_##column,
@@ -184,7 +187,7 @@ struct column {
 };
 
 struct table {
-    const char *what; /* "task": in sentences */
+    const char *what; /* the noun for error sentences, for example "task" */
     const struct column *columns;
     int count;
 };
@@ -192,20 +195,22 @@ extern const struct table table_due; /* TASK_COLUMNS_DUE */
 extern const struct table table_tasks, table_executions, table_idempotency, table_api_keys, table_catalog, table_nodes;
 extern const struct table table_task_leases, table_workers;
 
-/* What a column says of a row: numbers (COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64, COL_FAILED; false: NULL) and texts (COL_TEXT,
- * COL_DEAD_TEXT, and the JSON of COL_RETRY, COL_SCHEDULE, COL_GATES and COL_NEEDS, which is made in b; empty: NULL). */
+/* The value of a column, for writing.
+ * - column_number: COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64 and COL_FAILED. False: NULL.
+ * - column_text: COL_TEXT, COL_DEAD_TEXT, and the JSON of COL_RETRY, COL_SCHEDULE, COL_GATES and COL_NEEDS, which it
+ *   writes into b. Empty: NULL. */
 bool column_number(const struct column *c, const void *row, int64_t *ret);
 struct str column_text(const struct column *c, const void *row, struct buf *b);
 
-/* And back, into a zeroed row whose columns before this one were read. Texts are copied into the arena: ERR_LIMIT, it is full;
- * ERR_CORRUPT: not what we wrote. */
+/* Read a column's value into a row that was zeroed and whose earlier columns were read. Texts are copied into the
+ * arena. ERR_LIMIT: the arena is full. ERR_CORRUPT: the value is not one that a store writes. */
 enum err column_read_number(const struct table *t, const struct column *c, int64_t number, void *row,
                             struct error *e) must_use;
 enum err column_read_text(const struct table *t, const struct column *c, struct str text, struct arena *a, void *row,
                           struct error *e) must_use;
 enum err column_wrong(const struct table *t, const struct column *c, int64_t number, struct error *e);
 
-/* Some databases take text for what it says it is. What came from elsewhere (an answer that a target gave) may be anything: bytes that
- * are no UTF-8, and NUL, become U+FFFD, as they would in the API's JSON. */
+/* Some databases reject text that is not valid. Output of targets may hold any bytes: bytes that are not UTF-8, and
+ * NUL, become U+FFFD, as in the API's JSON. */
 bool text_is_clean(struct str text);
 void text_add_clean(struct buf *out, struct str text);

@@ -1,5 +1,5 @@
-/* A copy in its order: look at what is there, mark, copy, read back, compare, unmark. Whatever fails leaves the mark: a server that fired
- * half of an installation would be worse than one that does not start. */
+/* The steps of a copy: compare existing rows, mark the target, copy, read back, compare, unmark. If a step fails, the
+ * mark stays: a server that runs half of an installation would be worse than one that does not start. */
 #include "store/common/copy.h"
 
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include "store/common/claim_hold.h"
 #include "store/common/copy_internal.h"
 
-/* ---- what is copied ---- */
+/* ---- tables that are copied ---- */
 
 #define CLAIM_COLUMNS(X)                                                                                               \
     X(id, COL_UUID, id, 0) X(node, COL_UUID, node, 0) X(hold, COL_INT, hold, CLAIM_LEASED) X(epoch, COL_I64, epoch, 0)
@@ -31,7 +31,7 @@ static const struct table table_claims = { "claim", claim_columns, array_count(c
 static const struct table table_dedupe = { "dedupe key", dedupe_columns, array_count(dedupe_columns) };
 static const struct table table_slots = { "slot", slot_columns, array_count(slot_columns) };
 
-/* Claims come before the tasks that they hold. Keys are the columns' places in columns.h, and above. */
+/* Claims come before their tasks. Keys are indexes into the column lists of columns.h, and of this file. */
 const struct copy_kind copy_kinds[] = {
     [COPY_claims] = { "claims", &table_claims, sizeof(struct copied_claim), { 0 }, 1 },
     [COPY_tasks] = { "tasks", &table_tasks, sizeof(struct task), { AT_id - 1 }, 1 },
@@ -44,30 +44,30 @@ const struct copy_kind copy_kinds[] = {
     [COPY_task_leases] = { "task_leases", &table_task_leases, sizeof(struct task_lease), { 1 }, 1 },
 };
 
-/* ---- sums ---- */
+/* ---- checksums ---- */
 
-static void add_raw(struct buf *b, const void *bytes, size_t n)
+static void copy_add_bytes(struct buf *b, const void *bytes, size_t n)
 {
     buf_add(b, (struct str){ bytes, n });
 }
 
-static void add_column(struct buf *b, const struct column *c, const void *row, struct buf *json)
+static void copy_add_column(struct buf *b, const struct column *c, const void *row, struct buf *json)
 {
     const void *member = (const char *)row + c->offset;
     int64_t number = 0;
     switch (c->kind) {
-    case COL_UUID: add_raw(b, member, sizeof(struct uuid)); return;
-    case COL_BYTES32: add_raw(b, member, 32); return;
+    case COL_UUID: copy_add_bytes(b, member, sizeof(struct uuid)); return;
+    case COL_BYTES32: copy_add_bytes(b, member, 32); return;
     case COL_INT:
     case COL_BOOL:
     case COL_I64:
     case COL_DEAD_I64:
     case COL_FAILED:
         buf_char(b, (char)column_number(c, row, &number));
-        add_raw(b, &number, sizeof number);
+        copy_add_bytes(b, &number, sizeof number);
         return;
     default:
-        text_add_clean(b, column_text(c, row, json)); /* as it will be read back */
+        text_add_clean(b, column_text(c, row, json)); /* in the form in which it is read back */
         buf_char(b, '\0');
     }
 }
@@ -81,7 +81,7 @@ struct copy_sum copy_sum_of(const struct copy_kind *k, const void *row, struct b
     buf_init(&json, JSON_MAX);
     buf_reset(scratch);
     for (int i = 0; i < k->table->count; i++)
-        add_column(scratch, &k->table->columns[i], row, &json);
+        copy_add_column(scratch, &k->table->columns[i], row, &json);
     return (struct copy_sum){ 1, { hash_bytes(keys[0], buf_str(scratch)), hash_bytes(keys[1], buf_str(scratch)) } };
 }
 
@@ -97,7 +97,7 @@ bool copy_sum_eq(struct copy_sum a, struct copy_sum b)
     return a.rows == b.rows && a.v[0] == b.v[0] && a.v[1] == b.v[1];
 }
 
-/* ---- a copy ---- */
+/* ---- state of a copy ---- */
 
 enum { BATCH_ROWS = 500, BATCH_BYTES = 8 << 20, ARENA_MAX = 256 << 20, TELL_EVERY = 5000 };
 
@@ -112,24 +112,24 @@ struct copying {
     int64_t added[COPY_TABLES];
 };
 
-static void tell(struct copying *c, enum copy_step step, enum copy_table t, int64_t done, int64_t total)
+static void copy_report(struct copying *c, enum copy_step step, enum copy_table t, int64_t done, int64_t total)
 {
     const struct copy_progress *p = c->request->progress;
     if (p)
         p->tell(p->context, step, copy_kinds[t].name, done, total);
 }
 
-/* ---- looking ---- */
+/* ---- comparing existing rows ---- */
 
-static enum err has_others(const struct copy_kind *k, struct error *e)
+static enum err copy_conflict(const struct copy_kind *k, struct error *e)
 {
     return error_set(e, ERR_CONFLICT,
-                     "the database has rows in '%s' that are not those of the source: copy needs an empty database, or "
-                     "one that an earlier copy of the same source has begun to fill",
+                     "the database has rows in table '%s' that the source does not have: copy needs an empty database, "
+                     "or one that an earlier copy of the same source has partly filled",
                      k->name);
 }
 
-static enum err look_up(struct copying *c, enum copy_table t, struct error *e)
+static enum err copy_compare_row(struct copying *c, enum copy_table t, struct error *e)
 {
     const struct copy_kind *k = &copy_kinds[t];
     bool found;
@@ -138,11 +138,11 @@ static enum err look_up(struct copying *c, enum copy_table t, struct error *e)
         return e->code;
     bool same =
         found && copy_sum_eq(copy_sum_of(k, &c->rows[0], &c->scratch), copy_sum_of(k, &c->rows[1], &c->scratch));
-    return same ? ERR_OK : has_others(k, e);
+    return same ? ERR_OK : copy_conflict(k, e);
 }
 
-/* Whatever the target has is the source's. */
-static enum err look(struct copying *c, enum copy_table t, struct error *e)
+/* Checks that every row of the target is also in the source. */
+static enum err copy_compare_table(struct copying *c, enum copy_table t, struct error *e)
 {
     int64_t total, done = 0;
     if (copy_target_count(c->target, t, &total, e))
@@ -153,20 +153,20 @@ static enum err look(struct copying *c, enum copy_table t, struct error *e)
         return e->code;
     for (bool found;; done++) {
         if (done % TELL_EVERY == 0)
-            tell(c, COPY_LOOKING, t, done, total);
+            copy_report(c, COPY_LOOKING, t, done, total);
         arena_reset(&c->arena);
         c->rows[0] = (union copy_row){ 0 };
-        if (copy_target_next(c->target, &c->arena, &c->rows[0], &found, e) || (found && look_up(c, t, e)))
+        if (copy_target_next(c->target, &c->arena, &c->rows[0], &found, e) || (found && copy_compare_row(c, t, e)))
             return e->code;
         if (!found)
             return ERR_OK;
     }
 }
 
-/* ---- copying ---- */
+/* ---- copying rows ---- */
 
-/* The next rows of the source, a batch of them; *ret_n is 0 at the end. */
-static enum err gather(struct copying *c, enum copy_table t, size_t *ret_n, struct error *e)
+/* Reads the next batch of the source; *ret_n is 0 at the end. */
+static enum err copy_read_batch(struct copying *c, enum copy_table t, size_t *ret_n, struct error *e)
 {
     size_t n = 0;
     bool found = true;
@@ -184,7 +184,7 @@ static enum err gather(struct copying *c, enum copy_table t, size_t *ret_n, stru
     return ERR_OK;
 }
 
-static enum err copy_table(struct copying *c, enum copy_table t, struct error *e)
+static enum err copy_one_table(struct copying *c, enum copy_table t, struct error *e)
 {
     const void *rows[BATCH_ROWS];
     int64_t total, done = 0;
@@ -194,18 +194,18 @@ static enum err copy_table(struct copying *c, enum copy_table t, struct error *e
         return e->code;
     for (size_t n = 1; n; done += (int64_t)n) {
         int64_t added = 0;
-        if (gather(c, t, &n, e) || (n && copy_target_put(c->target, t, rows, n, &added, e)))
+        if (copy_read_batch(c, t, &n, e) || (n && copy_target_put(c->target, t, rows, n, &added, e)))
             return e->code;
         c->added[t] += added;
         if (total)
-            tell(c, COPY_COPYING, t, done + (int64_t)n, total);
+            copy_report(c, COPY_COPYING, t, done + (int64_t)n, total);
     }
     return ERR_OK;
 }
 
 /* ---- verifying ---- */
 
-static enum err verify(struct copying *c, enum copy_table t, struct error *e)
+static enum err copy_verify_table(struct copying *c, enum copy_table t, struct error *e)
 {
     const struct copy_kind *k = &copy_kinds[t];
     struct copy_sum sum = { 0 };
@@ -219,21 +219,21 @@ static enum err verify(struct copying *c, enum copy_table t, struct error *e)
         if (found)
             copy_sum_add(&sum, copy_sum_of(k, &c->rows[0], &c->scratch));
         if (sum.rows % TELL_EVERY == 0)
-            tell(c, COPY_VERIFYING, t, sum.rows, c->sums[t].rows);
+            copy_report(c, COPY_VERIFYING, t, sum.rows, c->sums[t].rows);
     }
     if (copy_sum_eq(sum, c->sums[t]))
         return ERR_OK;
     return error_set(
         e, ERR_CORRUPT,
-        "what was read back of '%s' is not what was copied (%lld rows, %lld were copied): did somebody write "
-        "to the database meanwhile? Empty it and copy again",
+        "table '%s' differs from the source after the copy (%lld rows read back, %lld copied): make sure that no other "
+        "program writes to the database, empty it and copy again",
         k->name, (long long)sum.rows, (long long)c->sums[t].rows);
 }
 
-/* ---- all of it ---- */
+/* ---- a whole copy ---- */
 
-static enum err each(struct copying *c, enum err (*fn)(struct copying *, enum copy_table, struct error *),
-                     struct error *e)
+static enum err copy_each_table(struct copying *c, enum err (*fn)(struct copying *, enum copy_table, struct error *),
+                                struct error *e)
 {
     for (int t = 0; t < COPY_TABLES; t++)
         if (fn(c, (enum copy_table)t, e))
@@ -241,7 +241,7 @@ static enum err each(struct copying *c, enum err (*fn)(struct copying *, enum co
     return ERR_OK;
 }
 
-static enum err mark(struct copying *c, struct error *e)
+static enum err copy_mark_target(struct copying *c, struct error *e)
 {
     uint8_t pepper[PEPPER_SIZE];
     bool found;
@@ -252,14 +252,15 @@ static enum err mark(struct copying *c, struct error *e)
     return rc;
 }
 
-static enum err run(struct copying *c, struct error *e)
+static enum err copy_run(struct copying *c, struct error *e)
 {
     const struct copy_request *r = c->request;
     if (copy_source_open(r->directory, clock_wall_ms(r->clock), &c->source, e) ||
         copy_target_open(r->url, r->clock, &c->target, e))
         return e->code;
-    if (copy_target_is_idle(c->target, e) || each(c, look, e) || mark(c, e) || each(c, copy_table, e) ||
-        each(c, verify, e) || copy_target_is_idle(c->target, e))
+    if (copy_target_is_idle(c->target, e) || copy_each_table(c, copy_compare_table, e) || copy_mark_target(c, e) ||
+        copy_each_table(c, copy_one_table, e) || copy_each_table(c, copy_verify_table, e) ||
+        copy_target_is_idle(c->target, e))
         return e->code;
     return copy_target_done(c->target, e);
 }
@@ -270,7 +271,7 @@ enum err store_copy(const struct copy_request *r, struct copied ret[COPY_TABLES]
     c->request = r;
     arena_init(&c->arena, ARENA_MAX);
     buf_init(&c->scratch, ARENA_MAX);
-    enum err rc = run(c, e);
+    enum err rc = copy_run(c, e);
     for (int t = 0; rc == ERR_OK && t < COPY_TABLES; t++)
         ret[t] =
             (struct copied){ copy_kinds[t].name, c->sums[t].rows, c->added[t], { c->sums[t].v[0], c->sums[t].v[1] } };

@@ -1,27 +1,29 @@
 #pragma once
-/* store/common/copy.h - moves an embedded installation into a PostgreSQL database: tasks and their history, keys, catalog, pepper.
+/* store/common/copy.h - copies an embedded installation (SQLite) into a PostgreSQL database: tasks with their history,
+ * API keys, catalog, pepper.
  *
- * Nobody may run on either side: the source is locked, a server that would start on the target is refused while the copy is not done.
- * Rows go over in batches, each its own transaction, so that a copy that was broken off goes on where it ended. Then every table is
- * read back and compared, row for row by a sum over what each holds. What ran when the source was killed goes over with its claim; a
- * node of the cluster finds that its owner does not live, and counts it as lost, as a restart would have. */
+ * No server may run on either side. The source is locked; the target refuses a server that starts before the copy is
+ * complete. Rows are copied in batches of one transaction each, so an interrupted copy resumes where it ended. At the
+ * end every table is read back and compared by row count and a checksum over all rows. A task that was RUNNING when the
+ * source was killed is copied with its claim: a node of the cluster finds that the claim's node is not alive and counts
+ * a loss, as a restart of the source would. */
 #include "base/err.h"
 #include "port/clock.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum copy_step { COPY_LOOKING /* at what is there already */, COPY_COPYING, COPY_VERIFYING };
+enum copy_step { COPY_LOOKING /* compares rows that the target already has */, COPY_COPYING, COPY_VERIFYING };
 
-/* Told now and then how far a table is, in rows. */
+/* tell() is called now and then with the progress of a table, in rows. */
 struct copy_progress {
     void (*tell)(void *context, enum copy_step step, const char *table, int64_t done, int64_t total);
     void *context;
 };
 
 struct copy_request {
-    const char *directory; /* of the source */
-    const char *url;       /* of the target; its schema is brought up to date */
+    const char *directory; /* data directory of the source */
+    const char *url;       /* of the target, whose schema is migrated first */
     struct clock *clock;
     const struct copy_progress *progress; /* NULL: none */
 };
@@ -37,10 +39,10 @@ enum copy_table {
 
 struct copied {
     const char *table;
-    int64_t rows;    /* that both have */
-    int64_t added;   /* this time: the others were there */
-    uint64_t sum[2]; /* over all rows, the same on both sides */
+    int64_t rows;    /* rows in both stores */
+    int64_t added;   /* rows written by this copy; the others were already there */
+    uint64_t sum[2]; /* checksum over all rows, equal in both stores */
 };
 
-/* ERR_CONFLICT: the target has rows that the source has not, or not so: nothing was written then. */
+/* ERR_CONFLICT: the target has rows that the source does not have, or that differ. Then nothing was written. */
 enum err store_copy(const struct copy_request *r, struct copied ret[COPY_TABLES], struct error *e) must_use;

@@ -1,16 +1,16 @@
 #pragma once
-/* store/common/copy_internal.h - what stands between the two ends of a copy, which know nothing of each other: rows as structs, and their
- * sums. */
+/* store/common/copy_internal.h - the interface between the source and the target of a copy: rows as structs, and
+ * checksums. The source knows nothing of PostgreSQL, the target nothing of SQLite. */
 #include "store/common/columns.h"
 #include "store/common/copy.h"
 
 enum { COPY_KEYS_MAX = 3, PEPPER_SIZE = 32 };
 
 struct copy_kind {
-    const char *name; /* of the table, on both sides */
+    const char *name; /* of the table, in both stores */
     const struct table *table;
-    size_t size;                       /* of a row's struct */
-    int key[COPY_KEYS_MAX], key_count; /* columns that name a row */
+    size_t size;                       /* of the struct that holds a row */
+    int key[COPY_KEYS_MAX], key_count; /* the columns that identify a row */
 };
 extern const struct copy_kind copy_kinds[COPY_TABLES];
 
@@ -21,7 +21,7 @@ union copy_row {
     struct api_key key;
     struct catalog_entry entry;
     struct copied_claim {
-        struct uuid id, node; /* which tasks it holds, they say themselves */
+        struct uuid id, node; /* its tasks name the claim in their own rows */
         int hold;
         int64_t epoch;
     } claim;
@@ -39,47 +39,49 @@ union copy_row {
     } slot;
 };
 
-/* A row's columns as bytes, which are the same wherever it was read; and a sum of many rows, in any order. */
+/* The checksum of one row covers its columns as bytes, which do not depend on the store. The checksum of many rows does
+ * not depend on their order. */
 struct copy_sum {
     int64_t rows;
     uint64_t v[2];
 };
-struct copy_sum copy_sum_of(const struct copy_kind *k, const void *row, struct buf *scratch); /* of one */
+struct copy_sum copy_sum_of(const struct copy_kind *k, const void *row, struct buf *scratch); /* of one row */
 void copy_sum_add(struct copy_sum *s, struct copy_sum of);
 bool copy_sum_eq(struct copy_sum a, struct copy_sum b);
 
-/* ---- the source (copy_source.c) ---- */
+/* ---- the source (store/sqlite/copy_source.c) ---- */
 
 struct copy_source;
 
-/* ERR_NOT_FOUND: there is no installation. */
+/* ERR_NOT_FOUND: the directory has no installation. */
 enum err copy_source_open(const char *directory, int64_t now_ms, struct copy_source **ret, struct error *e) must_use;
 void copy_source_free(struct copy_source *s); /* NULL is fine */
 enum err copy_source_pepper(const struct copy_source *s, uint8_t ret[PEPPER_SIZE], bool *ret_found,
                             struct error *e) must_use;
 enum err copy_source_count(struct copy_source *s, enum copy_table t, int64_t *ret, struct error *e) must_use;
-/* From the first row on; then one after the other, into a zeroed row. */
+/* begin() starts at the first row; next() reads one row after the other into a zeroed struct. */
 enum err copy_source_begin(struct copy_source *s, enum copy_table t, struct error *e) must_use;
 enum err copy_source_next(struct copy_source *s, struct arena *a, void *row, bool *ret_found, struct error *e) must_use;
-/* The row of the same key. */
+/* Finds the row with the same key as `like`. */
 enum err copy_source_find(struct copy_source *s, enum copy_table t, const void *like, struct arena *a, void *row,
                           bool *ret_found, struct error *e) must_use;
 
-/* ---- the target (copy_target.c) ---- */
+/* ---- the target (store/postgres/copy_target.c) ---- */
 
 struct copy_target;
 
 enum err copy_target_open(const char *url, struct clock *clock, struct copy_target **ret, struct error *e) must_use;
 void copy_target_free(struct copy_target *t);
-/* ERR_CONFLICT: a server runs on it. Takes some seconds where that is not sure. */
+/* ERR_CONFLICT: a server runs on it. If it cannot know at once, waits some seconds for a heartbeat. */
 enum err copy_target_is_idle(struct copy_target *t, struct error *e) must_use;
 enum err copy_target_count(struct copy_target *t, enum copy_table table, int64_t *ret, struct error *e) must_use;
-/* From now on no server starts there; until copy_target_done. The pepper goes over; ERR_CONFLICT: there is another. */
+/* From now until copy_target_done no server starts on the target. Writes the pepper; ERR_CONFLICT: it has another
+ * one. */
 enum err copy_target_mark(struct copy_target *t, const uint8_t *pepper, struct error *e) must_use;
 enum err copy_target_done(struct copy_target *t, struct error *e) must_use;
-/* Those that are there already stay as they are. */
+/* Rows that exist already stay as they are. */
 enum err copy_target_put(struct copy_target *t, enum copy_table table, const void *const *rows, size_t n,
                          int64_t *ret_added, struct error *e) must_use;
-/* As of the source; one moment's view. */
+/* As for the source; reads one snapshot. */
 enum err copy_target_begin(struct copy_target *t, enum copy_table table, struct error *e) must_use;
 enum err copy_target_next(struct copy_target *t, struct arena *a, void *row, bool *ret_found, struct error *e) must_use;

@@ -45,7 +45,7 @@ struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t
 
 /* ---- OP_CATCH_UP ---- */
 
-enum catch_up_fate catch_up_look(struct missed *m, const struct task *occurrence, bool holds_slot)
+enum catch_up_fate catch_up_visit(struct catch_up_scan *m, const struct task *occurrence, bool holds_slot)
 {
     enum spawned how = spawned_how(occurrence, holds_slot);
     if (how != SPAWNED_AHEAD)
@@ -61,7 +61,7 @@ enum catch_up_fate catch_up_look(struct missed *m, const struct task *occurrence
     return CATCH_UP_END;
 }
 
-int64_t catch_up_cursor(const struct missed *m)
+int64_t catch_up_cursor(const struct catch_up_scan *m)
 {
     return m->first_ms + schedule_spread(&m->schedule, m->id);
 }

@@ -1,10 +1,11 @@
 #pragma once
-/* store/common/edits.h - what OP_PUT and OP_CATCH_UP decide, once for every store that speaks SQL: rows are read and written elsewhere. */
+/* store/common/edits.h - the decisions of OP_PUT and OP_CATCH_UP, shared by every store that uses SQL. The stores read
+ * and write the rows. */
 #include "port/store.h"
 
 /* ---- OP_PUT ---- */
 
-/* The row as it is. */
+/* The row before the change. */
 struct put_guard {
     bool found, deleted;
     int32_t tenant;
@@ -13,34 +14,34 @@ struct put_guard {
     int64_t version, fence, cursor_ms, last_run_ms;
 };
 
-/* Nothing is withdrawn yet; whether it may be done at all. */
+/* put_begin resets the results; put_check says whether the change is allowed. */
 void put_begin(struct op_put *op);
 enum err put_check(const struct op_put *op, const struct put_guard *g, struct error *e) must_use;
 
 bool put_withdraws(const struct op_put *op);
-/* One occurrence more that is withdrawn; *runs is what all of them have counted for. */
+/* Counts one more withdrawn occurrence. *runs sums up the runs_count of all of them. */
 void put_withdraw(struct op_put *op, int64_t scheduled_ms, int64_t runs_count, int64_t *runs);
 
-/* What the row becomes, but for slots. */
+/* The new row, except for slots. */
 struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t runs);
 
 /* ---- OP_CATCH_UP ---- */
 
-/* A recurring task whose occurrences are looked at, from the latest back. */
-struct missed {
+/* The scan over the occurrences of one recurring task, from the latest back. */
+struct catch_up_scan {
     struct uuid id;
     int32_t tenant;
-    struct schedule schedule; /* what there is about catching up in it */
+    struct schedule schedule; /* only the members about catching up */
     int64_t before_ms;
-    size_t ahead;     /* how many were found that may be taken back */
-    size_t n;         /* so many of them are to be, the first that were found */
-    int64_t first_ms; /* the earliest of these was for */
+    size_t ahead;     /* occurrences found that may be withdrawn */
+    size_t n;         /* how many of these to withdraw: the first n found */
+    int64_t first_ms; /* scheduled_ms of the earliest of these */
 };
 
 enum catch_up_fate {
-    CATCH_UP_PASSED, /* goes on; it was made by hand */
-    CATCH_UP_AHEAD,  /* goes on; it is the newest of those that may be taken back */
-    CATCH_UP_END     /* there is nothing to be found behind it */
+    CATCH_UP_PASSED, /* continue; this occurrence was requested by hand */
+    CATCH_UP_AHEAD,  /* continue; this occurrence may be withdrawn */
+    CATCH_UP_END     /* stop: no earlier occurrence can be withdrawn */
 };
-enum catch_up_fate catch_up_look(struct missed *m, const struct task *occurrence, bool holds_slot);
-int64_t catch_up_cursor(const struct missed *m); /* no later than that */
+enum catch_up_fate catch_up_visit(struct catch_up_scan *m, const struct task *occurrence, bool holds_slot);
+int64_t catch_up_cursor(const struct catch_up_scan *m); /* an upper bound for the new cursor */

@@ -23,8 +23,8 @@ int pool_of_suspects(int pool, bool suspect)
 
 enum { KEY_HEAD = 6 };
 
-/* tenant, class, pool, then the queue's name. */
-static struct str lane_key(struct lane lane, int pool, char out[KEY_HEAD + LANE_QUEUE_MAX])
+/* The key: tenant, class, pool, then the queue's name. */
+static struct str store_lanes_key(struct lane lane, int pool, char out[KEY_HEAD + LANE_QUEUE_MAX])
 {
     assert(lane.queue.n <= LANE_QUEUE_MAX);
     memcpy(out, &lane.tenant, sizeof lane.tenant);
@@ -35,7 +35,7 @@ static struct str lane_key(struct lane lane, int pool, char out[KEY_HEAD + LANE_
     return (struct str){ out, KEY_HEAD + lane.queue.n };
 }
 
-void store_lanes_forget(struct store_lanes *l)
+void store_lanes_clear(struct store_lanes *l)
 {
     for (size_t i = 0; i < l->top; i++)
         free(l->by_number[i]);
@@ -45,12 +45,12 @@ void store_lanes_forget(struct store_lanes *l)
 
 void store_lanes_release(struct store_lanes *l)
 {
-    store_lanes_forget(l);
+    store_lanes_clear(l);
     free(l->by_number);
     *l = (struct store_lanes){ 0 };
 }
 
-static void make_room(struct store_lanes *l, size_t number)
+static void store_lanes_make_room(struct store_lanes *l, size_t number)
 {
     if (number > l->cap) {
         l->cap = max_of(number * 2, (size_t)64);
@@ -60,12 +60,12 @@ static void make_room(struct store_lanes *l, size_t number)
         l->by_number[l->top++] = NULL;
 }
 
-void store_lanes_keep(struct store_lanes *l, int64_t number, struct lane lane, int pool)
+void store_lanes_add(struct store_lanes *l, int64_t number, struct lane lane, int pool)
 {
     char bytes[KEY_HEAD + LANE_QUEUE_MAX];
-    struct str key = lane_key(lane, pool, bytes);
+    struct str key = store_lanes_key(lane, pool, bytes);
     assert(number >= 1);
-    make_room(l, (size_t)number);
+    store_lanes_make_room(l, (size_t)number);
     if (l->by_number[number - 1])
         return;
     struct lane_row *row = xcalloc(1, sizeof *row + key.n);
@@ -82,7 +82,7 @@ void store_lanes_keep(struct store_lanes *l, int64_t number, struct lane lane, i
 const struct lane_row *store_lanes_find(const struct store_lanes *l, struct lane lane, int pool)
 {
     char bytes[KEY_HEAD + LANE_QUEUE_MAX];
-    return map_get(&l->by_key, lane_key(lane, pool, bytes));
+    return map_get(&l->by_key, store_lanes_key(lane, pool, bytes));
 }
 
 const struct lane_row *store_lanes_at(const struct store_lanes *l, int64_t number)

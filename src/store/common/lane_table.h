@@ -1,18 +1,18 @@
 #pragma once
-/* store/common/lane_table.h - the table `lanes` in memory: by key for those who write, by number for those who read rows. Lanes are never
- * deleted, so that what was once read stays true; how they get here is each store's own. */
+/* store/common/lane_table.h - the table `lanes` in memory: by key for writers, by number for readers of rows. Lanes are
+ * never deleted, so a lane that was read once stays valid. Each store fills the table in its own way. */
 #include "base/map.h"
 #include "core/task/task.h"
 
 enum {
     POOL_DISPATCHED,
-    POOL_LEASED,         /* WORKER: claimed by a lease and by nobody else */
-    POOL_SUSPECT,        /* dispatched, but a few at a time */
-    POOL_LEASED_SUSPECT, /* the same of what is leased */
-    POOL_NEVER,          /* WORKFLOW: never claimed */
+    POOL_LEASED,         /* target WORKER: claimed only by a lease */
+    POOL_SUSPECT,        /* as POOL_DISPATCHED, but for suspects: claimed a few at a time */
+    POOL_LEASED_SUSPECT, /* as POOL_LEASED, but for suspects */
+    POOL_NEVER,          /* target WORKFLOW: never claimed */
 };
 int task_pool(const struct task *t);
-int pool_of_suspects(int pool, bool suspect); /* that belongs to one of a task's: for what is a suspect, or is none */
+int pool_of_suspects(int pool, bool suspect); /* the pool beside `pool` for suspects, or for other tasks */
 static inline bool pool_is_leased(int pool)
 {
     return pool == POOL_LEASED || pool == POOL_LEASED_SUSPECT;
@@ -24,20 +24,20 @@ struct lane_row {
     int64_t number;
     struct lane lane;
     int pool;
-    struct str key; /* in the map; what follows holds it, and the queue's name at its end */
+    struct str key; /* the map's key, which points into bytes; it ends with the queue's name */
     char bytes[];
 };
 
 struct store_lanes {
     struct map by_key;
-    struct lane_row **by_number; /* [number - 1]; NULL: none that is known */
-    size_t top, cap;             /* the highest number; room */
+    struct lane_row **by_number; /* [number - 1]; NULL: unknown */
+    size_t top, cap;             /* the highest number; allocated entries */
 };
 
-void store_lanes_forget(struct store_lanes *l);  /* read anew at the next use */
+void store_lanes_clear(struct store_lanes *l);   /* empties it: lanes are read again when they are used */
 void store_lanes_release(struct store_lanes *l); /* a zeroed one is fine */
 
-/* number >= 1, and a queue's name of at most LANE_QUEUE_MAX bytes. One that is known already stays. */
-void store_lanes_keep(struct store_lanes *l, int64_t number, struct lane lane, int pool);
+/* number >= 1; the queue's name has at most LANE_QUEUE_MAX bytes. A known lane stays as it is. */
+void store_lanes_add(struct store_lanes *l, int64_t number, struct lane lane, int pool);
 const struct lane_row *store_lanes_find(const struct store_lanes *l, struct lane lane, int pool); /* NULL: none */
 const struct lane_row *store_lanes_at(const struct store_lanes *l, int64_t number);               /* NULL: none */

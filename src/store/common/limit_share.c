@@ -2,9 +2,9 @@
 
 #include "base/mem.h"
 
-enum { SEEN_EVERY_MS = 60 * 1000 }; /* a row is not written for that alone more often */
+enum { SEEN_EVERY_MS = 60 * 1000 }; /* if only seen_ms changes, a row is written at most once a minute */
 
-static void take_tokens(struct share *s, struct bucket *b, int64_t now_ms)
+static void share_take_tokens(struct share *s, struct bucket *b, int64_t now_ms)
 {
     if (b->rate > 0)
         bucket_set(b, s->rate, s->burst, now_ms);
@@ -16,7 +16,7 @@ static void take_tokens(struct share *s, struct bucket *b, int64_t now_ms)
     s->ret_next_ms = s->ret_tokens < s->want_tokens ? bucket_next_ms(b, now_ms) : now_ms;
 }
 
-static int64_t places_for(const struct share *s, const struct share_row *row)
+static int64_t share_places(const struct share *s, const struct share_row *row)
 {
     if (s->concurrency == 0)
         return 0;
@@ -29,10 +29,10 @@ void share_take(struct share *s, struct share_row *row, int64_t now_ms)
     s->ret_tokens = 0;
     s->ret_next_ms = now_ms;
     if (s->rate > 0 && (s->want_tokens > 0 || s->give_back_tokens > 0))
-        take_tokens(s, &row->bucket, now_ms);
+        share_take_tokens(s, &row->bucket, now_ms);
     else if (now_ms - row->bucket.seen_ms > SEEN_EVERY_MS)
         row->bucket.seen_ms = now_ms;
-    row->held = s->ret_places = places_for(s, row);
+    row->held = s->ret_places = share_places(s, row);
 }
 
 bool share_bucket_same(const struct bucket *a, const struct bucket *b)

@@ -1,9 +1,9 @@
-/* The files' names say version and direction: 0001_start.up.sql. */
+/* A file's name holds version, name and direction: 0001_start.up.sql. */
 #include "store/common/migrations.h"
 
 #include <assert.h>
 
-static struct str name_of(const struct embedded_file *f, const char *ending)
+static struct str migrations_name_of(const struct embedded_file *f, const char *ending)
 {
     struct str whole = str_from(f->name);
     assert(whole.n > 5 + strlen(ending) && whole.p[4] == '_');
@@ -15,8 +15,8 @@ int schema_newest(const struct schema *s)
     return (int)s->file_count / 2;
 }
 
-/* What the comments at the top of the file say. */
-static void read_head(struct str text, struct schema_step *ret)
+/* Reads the options in the comments at the top of a file. */
+static void migrations_read_options(struct str text, struct schema_step *ret)
 {
     struct str readers = S("-- readers from "), line;
     int64_t n;
@@ -32,17 +32,19 @@ struct schema_step schema_step_at(const struct schema *s, int version)
 {
     assert(version >= 1 && version <= schema_newest(s));
     const struct embedded_file *down = &s->files[2 * version - 2], *up = down + 1;
-    struct schema_step v = { .version = version, .name = name_of(up, ".up.sql"), .up = up->text, .down = down->text };
+    struct schema_step v = {
+        .version = version, .name = migrations_name_of(up, ".up.sql"), .up = up->text, .down = down->text
+    };
     int64_t number = 0;
     bool numbered = str_to_i64(str_sub(str_from(up->name), 0, 4), 1, 9999, &number);
-    assert(numbered && number == version && str_eq(v.name, name_of(down, ".down.sql")));
+    assert(numbered && number == version && str_eq(v.name, migrations_name_of(down, ".down.sql")));
     v.readers_from = version;
-    read_head(v.up, &v);
+    migrations_read_options(v.up, &v);
     return v;
 }
 
-/* Without the comment at its end and the blanks before that. */
-static struct str bare(struct str line)
+/* The line without its trailing comment and blanks. */
+static struct str migrations_strip_comment(struct str line)
 {
     bool quoted = false;
     for (size_t i = 0; i + 1 < line.n; i++) {
@@ -58,7 +60,7 @@ bool schema_next_statement(struct str *rest, struct str *ret)
     struct str line;
     const char *from = rest->p;
     while (str_cut(rest, '\n', &line)) {
-        struct str text = bare(line);
+        struct str text = migrations_strip_comment(line);
         if (text.n && text.p[text.n - 1] == ';') {
             *ret = (struct str){ from, (size_t)(text.p + text.n - 1 - from) };
             return true;

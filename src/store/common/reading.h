@@ -1,28 +1,29 @@
 #pragma once
-/* store/common/reading.h - what readers of the SQL stores have in common: which index a list goes by, and how they say no. */
+/* store/common/reading.h - common parts of the SQL stores' readers: the index that a list uses, limits, error
+ * sentences. */
 #include "port/store.h"
 
-/* What a list walks down, by id, asking each row whether it is wanted. */
+/* The index that a list scans, by id. Every row that the scan visits is checked against the rest of the filter. */
 enum list_walk {
-    WALK_ALL, /* every task there is */
+    WALK_ALL, /* all tasks */
     WALK_PARENT,
-    WALK_CALENDAR, /* not over yet */
+    WALK_CALENDAR, /* RECURRING tasks of a calendar that are not final */
     WALK_NAME,
-    WALK_WAITING, /* for a slot */
-    WALK_CAUSE,   /* dead letters of one cause */
+    WALK_WAITING, /* BLOCKED tasks of one slot */
+    WALK_CAUSE,   /* dead letters of one cause that are not resolved */
     WALK_FAILED,
     WALK_TYPE,
     WALK_RECURRING,
     WALK_COUNT
 };
 
-/* The walk that leaves least to visit. */
+/* The scan that visits the fewest rows. */
 enum list_walk list_walk_of(const struct task_filter *f);
-bool name_is_prefix(struct str name); /* of a filter: it ends in '*' */
+bool name_is_prefix(struct str name); /* the name of a filter: it ends in '*' */
 
 enum {
-    LIST_VISIT_MAX = 100000, /* behind so many rows a page ends, however few were found, with `more` */
-    COUNT_SLOW_MAX = 10000   /* how far is counted where counting is slow */
+    LIST_VISIT_MAX = 100000, /* a page ends after so many visited rows, with `more`, even if few matched */
+    COUNT_SLOW_MAX = 10000   /* the highest count returned where counting is slow */
 };
 
 enum err reader_not_found(const char *what, struct error *e);

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { ONE_MAX = 16 + 10 }; /* bytes of one */
+enum { ONE_MAX = 16 + 10 }; /* bytes of one task */
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -29,9 +29,9 @@ size_t settled_take(struct settled_list *l, struct fenced_id *ret, size_t max)
     return n;
 }
 
-/* ---- bytes ---- */
+/* ---- bytes of a task ---- */
 
-static size_t write_one(const struct fenced_id *d, uint8_t out[ONE_MAX])
+static size_t settled_write_task(const struct fenced_id *d, uint8_t out[ONE_MAX])
 {
     size_t n = sizeof d->id.b;
     uint64_t fence = (uint64_t)d->fence;
@@ -42,8 +42,8 @@ static size_t write_one(const struct fenced_id *d, uint8_t out[ONE_MAX])
     return n;
 }
 
-/* How many bytes it took; 0: there is no whole one. */
-static size_t read_one(const uint8_t *p, size_t n, struct fenced_id *ret)
+/* Returns the bytes read; 0: no complete task. */
+static size_t settled_read_task(const uint8_t *p, size_t n, struct fenced_id *ret)
 {
     size_t at = sizeof ret->id.b;
     uint64_t fence = 0;
@@ -60,9 +60,9 @@ static size_t read_one(const uint8_t *p, size_t n, struct fenced_id *ret)
     return 0;
 }
 
-/* ---- letters, six bits each ---- */
+/* ---- base64url ---- */
 
-static void write_letters(struct buf *line, const uint8_t *p, size_t n)
+static void settled_write_base64(struct buf *line, const uint8_t *p, size_t n)
 {
     uint32_t bits = 0;
     int count = 0;
@@ -75,8 +75,8 @@ static void write_letters(struct buf *line, const uint8_t *p, size_t n)
         buf_char(line, letters[bits << (6 - count) & 63]);
 }
 
-/* What is no letter ends the text. */
-static size_t read_letters(struct str text, uint8_t *ret)
+/* Stops at the first byte that is not a base64url letter. */
+static size_t settled_read_base64(struct str text, uint8_t *ret)
 {
     uint32_t bits = 0;
     int count = 0;
@@ -102,16 +102,16 @@ size_t settled_write(struct buf *line, const struct fenced_id *v, size_t n)
     uint8_t bytes[SETTLED_LINE_MAX];
     size_t room = (line->max - line->n) / 4 * 3, used = 0, count = 0;
     while (count < n && used + ONE_MAX <= min_of(room, sizeof bytes))
-        used += write_one(&v[count++], bytes + used);
-    write_letters(line, bytes, used);
+        used += settled_write_task(&v[count++], bytes + used);
+    settled_write_base64(line, bytes, used);
     return count;
 }
 
 void settled_read(struct settled_list *l, struct str text)
 {
     uint8_t bytes[SETTLED_LINE_MAX];
-    size_t n = read_letters(str_sub(text, 0, min_of(text.n, (size_t)SETTLED_LINE_MAX)), bytes), one;
+    size_t n = settled_read_base64(str_sub(text, 0, min_of(text.n, (size_t)SETTLED_LINE_MAX)), bytes), one;
     struct fenced_id d;
-    for (size_t at = 0; (one = read_one(bytes + at, n - at, &d)); at += one)
+    for (size_t at = 0; (one = settled_read_task(bytes + at, n - at, &d)); at += one)
         settled_add(l, &d, 1);
 }

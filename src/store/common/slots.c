@@ -1,4 +1,5 @@
-/* In every line the first does not fit in: whatever changes who holds a key, or who is first in its line, ends with handing over. */
+/* Invariant: the first task of every waiting line does not fit in. So every change of a key's holders, or of the first
+ * task in its line, ends with slots_hand_over. */
 #include "store/common/slots.h"
 
 #include <stdlib.h>
@@ -21,16 +22,16 @@ bool held_slots_add(struct held_slots *h, struct str key)
     return true;
 }
 
-/* ---- lines ---- */
+/* ---- hand over ---- */
 
-static bool stands_before(const struct slot_row *a, const struct slot_row *b)
+static bool slots_is_before(const struct slot_row *a, const struct slot_row *b)
 {
     return a->due_ms != b->due_ms ? a->due_ms < b->due_ms : uuid_cmp(a->id, b->id) < 0;
 }
 
-/* Whether the slot is free for this task, which does not hold it. */
-static enum err is_free(struct slots *s, const struct slot_row *r, const struct slot_need *need, bool *ret,
-                        struct error *e)
+/* Whether the task, which does not hold the slot, could take it now. */
+static enum err slots_is_free(struct slots *s, const struct slot_row *r, const struct slot_need *need, bool *ret,
+                              struct error *e)
 {
     struct slot_row first;
     int64_t count;
@@ -42,12 +43,12 @@ static enum err is_free(struct slots *s, const struct slot_row *r, const struct 
         return ERR_OK;
     if (s->ops->first(s, need->key, &first, &found, e))
         return e->code;
-    *ret = !found || !stands_before(&first, r);
+    *ret = !found || !slots_is_before(&first, r);
     return ERR_OK;
 }
 
-/* Gives the first of the line its slot, if it fits in. *ret is the bit of its lane; 0: it did not. */
-static enum err hand_to_first(struct slots *s, struct str key, uint64_t *ret, struct error *e)
+/* Gives the slot to the first task of the line, if it fits in. *ret is the bit of its lane; 0: nobody got the slot. */
+static enum err slots_hand_to_first(struct slots *s, struct str key, uint64_t *ret, struct error *e)
 {
     struct slot_row first;
     int64_t count;
@@ -68,7 +69,7 @@ enum err slots_hand_over(struct slots *s, const struct slot_keys *keys, uint64_t
     for (struct str key; slot_keys_next(keys, &at, &key);) {
         uint64_t bit;
         do {
-            if (hand_to_first(s, key, &bit, e))
+            if (slots_hand_to_first(s, key, &bit, e))
                 return e->code;
             *unblocked |= bit;
         } while (bit);
@@ -76,7 +77,7 @@ enum err slots_hand_over(struct slots *s, const struct slot_keys *keys, uint64_t
     return ERR_OK;
 }
 
-/* ---- letting go ---- */
+/* ---- release ---- */
 
 enum err slots_let_go(struct slots *s, const struct uuid *task, const struct task *next, struct slot_keys *keys,
                       struct error *e)
@@ -120,7 +121,7 @@ void gate_release(struct gate *g)
     free(g->replaced);
 }
 
-enum err gate_look(struct gate *g, struct candidate *k, struct error *e)
+enum err gate_check(struct gate *g, struct candidate *k, struct error *e)
 {
     struct slots *s = g->slots;
     k->n = slot_needs(&k->task, k->needs);
@@ -129,7 +130,7 @@ enum err gate_look(struct gate *g, struct candidate *k, struct error *e)
     for (k->missing = 0; k->missing < k->n; k->missing++) {
         const struct slot_need *need = &k->needs[k->missing];
         bool has = slots_have(&k->held, need->key);
-        if (!has && is_free(s, &k->row, need, &has, e))
+        if (!has && slots_is_free(s, &k->row, need, &has, e))
             return e->code;
         if (!has)
             return ERR_OK;
@@ -146,9 +147,9 @@ enum err gate_take(struct gate *g, const struct candidate *k, size_t n, struct e
     return ERR_OK;
 }
 
-/* ---- those that find no slot ---- */
+/* ---- tasks that find no slot ---- */
 
-static void add_gated(struct gate *g, const struct slot_row *r)
+static void slots_add_gated(struct gate *g, const struct slot_row *r)
 {
     for (size_t i = 0; i < g->gated_count; i++)
         if (uuid_eq(g->gated[i].id, r->id))
@@ -160,7 +161,7 @@ static void add_gated(struct gate *g, const struct slot_row *r)
     g->gated[g->gated_count++] = (struct gated){ r->rid, r->id };
 }
 
-static void add_replaced(struct gate *g, struct uuid id, int64_t fence, int64_t by_scheduled_ms)
+static void slots_add_replaced(struct gate *g, struct uuid id, int64_t fence, int64_t by_scheduled_ms)
 {
     if (g->replaced_count == g->replaced_cap) {
         g->replaced_cap = g->replaced_cap * 2 + 16;
@@ -169,7 +170,7 @@ static void add_replaced(struct gate *g, struct uuid id, int64_t fence, int64_t 
     g->replaced[g->replaced_count++] = (struct replaced){ id, fence, by_scheduled_ms };
 }
 
-static enum err skip_task(struct gate *g, const struct candidate *k, struct slot_keys *keys, struct error *e)
+static enum err slots_skip_task(struct gate *g, const struct candidate *k, struct slot_keys *keys, struct error *e)
 {
     struct slots *s = g->slots;
     char text[SLOT_REASON_MAX];
@@ -181,7 +182,7 @@ static enum err skip_task(struct gate *g, const struct candidate *k, struct slot
     return slots_let_go(s, &k->row.id, NULL, keys, e);
 }
 
-static enum err block_task(struct gate *g, const struct candidate *k, struct slot_keys *keys, struct error *e)
+static enum err slots_block_task(struct gate *g, const struct candidate *k, struct slot_keys *keys, struct error *e)
 {
     struct slots *s = g->slots;
     if (s->ops->block(s, &k->row, &k->needs[k->missing], g->now_ms, e) || gate_take(g, k, k->missing, e))
@@ -196,8 +197,8 @@ static enum err block_task(struct gate *g, const struct candidate *k, struct slo
     return ERR_OK;
 }
 
-static enum err cancel_task(struct gate *g, const struct slot_row *r, struct str why, struct slot_keys *keys,
-                            struct error *e)
+static enum err slots_cancel_task(struct gate *g, const struct slot_row *r, struct str why, struct slot_keys *keys,
+                                  struct error *e)
 {
     struct slots *s = g->slots;
     char text[SLOT_KEY_MAX];
@@ -206,14 +207,14 @@ static enum err cancel_task(struct gate *g, const struct slot_row *r, struct str
         return e->code;
     if (line.n)
         slot_keys_add(keys, line);
-    add_gated(g, r);
+    slots_add_gated(g, r);
     if (s->ops->give_up(s, r, TASK_CANCELLED, why, g->now_ms, e))
         return e->code;
     return slots_let_go(s, &r->id, NULL, keys, e);
 }
 
-static enum err cancel_waiting(struct gate *g, const struct candidate *by, struct str why, struct slot_keys *keys,
-                               struct error *e)
+static enum err slots_cancel_waiting(struct gate *g, const struct candidate *by, struct str why, struct slot_keys *keys,
+                                     struct error *e)
 {
     struct slots *s = g->slots;
     for (;;) {
@@ -223,14 +224,14 @@ static enum err cancel_waiting(struct gate *g, const struct candidate *by, struc
             return e->code;
         if (!found)
             return ERR_OK;
-        if (cancel_task(g, &other, why, keys, e))
+        if (slots_cancel_task(g, &other, why, keys, e))
             return e->code;
     }
 }
 
-/* Those that run are told of, the others let go. */
-static enum err remove_holders(struct gate *g, const struct candidate *by, struct str why, struct slot_keys *keys,
-                               struct error *e)
+/* RUNNING holders are added to the replaced ones, for the caller to abort. The others are cancelled. */
+static enum err slots_remove_holders(struct gate *g, const struct candidate *by, struct str why, struct slot_keys *keys,
+                                     struct error *e)
 {
     struct slot_row *v;
     size_t n;
@@ -240,25 +241,26 @@ static enum err remove_holders(struct gate *g, const struct candidate *by, struc
     for (size_t i = 0; !rc && i < n; i++) {
         bool picked = g->is_picked(g, &v[i]);
         if (picked || v[i].state == TASK_RUNNING)
-            add_replaced(g, v[i].id, v[i].fence + picked, by->task.scheduled_ms);
+            slots_add_replaced(g, v[i].id, v[i].fence + picked, by->task.scheduled_ms);
         else
-            rc = cancel_task(g, &v[i], why, keys, e);
+            rc = slots_cancel_task(g, &v[i], why, keys, e);
     }
     free(v);
     return rc;
 }
 
-/* `by` waits already: what is let go of here goes to it. */
-static enum err replace_others(struct gate *g, const struct candidate *by, struct slot_keys *keys, struct error *e)
+/* `by` is BLOCKED already: slots that are released here go to it. */
+static enum err slots_replace_others(struct gate *g, const struct candidate *by, struct slot_keys *keys,
+                                     struct error *e)
 {
     char text[SLOT_REASON_MAX];
     struct str why = slot_replace_reason(by->task.scheduled_ms, text);
-    if (cancel_waiting(g, by, why, keys, e))
+    if (slots_cancel_waiting(g, by, why, keys, e))
         return e->code;
-    return remove_holders(g, by, why, keys, e);
+    return slots_remove_holders(g, by, why, keys, e);
 }
 
-enum err gate_deal_with(struct gate *g, const struct candidate *k, struct error *e)
+enum err gate_handle(struct gate *g, const struct candidate *k, struct error *e)
 {
     const struct slot_need *need = &k->needs[k->missing];
     struct slot_row first;
@@ -268,11 +270,11 @@ enum err gate_deal_with(struct gate *g, const struct candidate *k, struct error 
     if (g->slots->ops->first(g->slots, need->key, &first, &awaited, e))
         return e->code;
     enum slot_answer answer = slot_decide(need, awaited);
-    add_gated(g, &k->row);
-    if (answer == SLOT_SKIP ? skip_task(g, k, &keys, e) : block_task(g, k, &keys, e))
+    slots_add_gated(g, &k->row);
+    if (answer == SLOT_SKIP ? slots_skip_task(g, k, &keys, e) : slots_block_task(g, k, &keys, e))
         return e->code;
-    if (answer == SLOT_REPLACE && replace_others(g, k, &keys, e))
+    if (answer == SLOT_REPLACE && slots_replace_others(g, k, &keys, e))
         return e->code;
-    g->dealt_with++;
+    g->handled++;
     return slots_hand_over(g->slots, &keys, &g->unblocked, e);
 }

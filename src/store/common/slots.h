@@ -1,34 +1,35 @@
 #pragma once
-/* store/common/slots.h - who gets a slot, who waits and who gives way (core/sharing/slot.h), once for every store that speaks SQL.
+/* store/common/slots.h - the rules for slots (core/sharing/slot.h), shared by every store that uses SQL: which task
+ * gets a slot, which waits, which is skipped or cancelled.
  *
- * What is decided is decided here. A store says how its rows are read and changed: a handful of primitives, none of which decides
- * anything. A holder is a row of slots; who waits says so in its own row, and an index over those rows is the line. Tasks that need no
- * slot never come here: their gates are NULL.
+ * All decisions are here. A store provides the primitives that read and change its rows (struct slots_ops), and decides
+ * nothing. A holder of a slot is a row of table slots. A waiting task names the slot's key in its own row (waits_for),
+ * and an index over these rows is the waiting line. Tasks that need no slot have gates NULL and never come here.
  *
- * Where other nodes write too, a primitive that is given a key sees to it that nobody else changes who holds it or waits for it until
- * the transaction is over. */
+ * If other nodes write to the same store, a primitive that is given a key also locks it: no other node changes the
+ * holders or the line of that key until the transaction ends. */
 #include "core/sharing/slot.h"
 #include "port/store.h"
 
-/* A task's row as far as slots are concerned. */
+/* The columns of a task that slots need. */
 struct slot_row {
-    int64_t rid; /* of a store that numbers its rows; else 0, and the id names it */
+    int64_t rid; /* in a store that numbers its rows; else 0, and id identifies the row */
     struct uuid id;
     int32_t tenant;
     bool deleted;
     enum task_state state;
     int64_t fence, due_ms;
-    int64_t lane;  /* its number, of who is first in a line */
-    int64_t limit; /* of holders, for the slot that it waits for; as lane */
+    int64_t lane;  /* the lane's number; set only by slots_ops.first */
+    int64_t limit; /* how many may hold the slot that it waits for; set only by slots_ops.first */
 };
 
 struct held_slots {
     size_t n;
-    struct str key[SLOTS_MAX]; /* in text: copy it, and they are to be set anew */
+    struct str key[SLOTS_MAX]; /* points into text: after a copy of the struct, set it again */
     char text[SLOTS_MAX][SLOT_KEY_MAX];
 };
 bool slots_have(const struct held_slots *h, struct str key);
-bool held_slots_add(struct held_slots *h, struct str key); /* false: not a slot of ours */
+bool held_slots_add(struct held_slots *h, struct str key); /* false: not a valid slot key, or too many */
 
 /* Stores embed this. */
 struct slots {
@@ -36,26 +37,28 @@ struct slots {
 };
 
 struct slots_ops {
-    /* How many hold the key; its line's first, *ret_found false: it has none. */
+    /* count: how many tasks hold the key. first: the first task of its line; *ret_found false: the line is empty. */
     enum err (*count)(struct slots *, struct str key, int64_t *ret, struct error *);
     enum err (*first)(struct slots *, struct str key, struct slot_row *ret, bool *ret_found, struct error *);
-    /* What the task holds, and the key that its row waits for, in `text`; empty: none. */
+    /* held: the slots that the task holds. waits_for: the key that its row waits for, in `text`; empty: none. */
     enum err (*held)(struct slots *, const struct uuid *task, struct held_slots *ret, struct error *);
     enum err (*waits_for)(struct slots *, const struct slot_row *, char text[SLOT_KEY_MAX], struct str *ret,
                           struct error *);
     enum err (*hold)(struct slots *, int32_t tenant, const struct uuid *task, struct str key, struct error *);
     enum err (*drop)(struct slots *, const struct uuid *task, struct str key, struct error *);
-    /* Rows, with their counts: the line's first takes its slot and is SCHEDULED, *ret_bit is that of its lane; BLOCKED; SKIPPED or
-     * CANCELLED at that time. */
+    /* Change a task's row and the counts of states.
+     * - hand: the first task of the line gets the slot and becomes SCHEDULED; *ret_bit is the bit of its lane.
+     * - block: the task becomes BLOCKED.
+     * - give_up: the task becomes SKIPPED or CANCELLED, at now_ms. */
     enum err (*hand)(struct slots *, const struct slot_row *first, struct str key, uint64_t *ret_bit, struct error *);
     enum err (*block)(struct slots *, const struct slot_row *, const struct slot_need *, int64_t now_ms,
                       struct error *);
     enum err (*give_up)(struct slots *, const struct slot_row *, enum task_state, struct str why, int64_t now_ms,
                         struct error *);
-    /* An OCCURRENCE that will not run: it is taken off its task's runs. */
+    /* An OCCURRENCE that will not run is subtracted from its parent's runs_count. */
     enum err (*uncount)(struct slots *, const struct slot_row *, const struct uuid *parent, struct error *);
-    /* Who stands in the way of one that replaces others: all that hold the key (the caller frees *ret), and the next in its line
-     * besides that one. */
+    /* The tasks that a replacing task displaces. holders: all holders of the key; the caller frees *ret. other: the
+     * first task of the line except `but`. */
     enum err (*holders)(struct slots *, struct str key, struct slot_row **ret, size_t *ret_count, struct error *);
     enum err (*other)(struct slots *, struct str key, const struct slot_row *but, struct slot_row *ret, bool *ret_found,
                       struct error *);
@@ -63,49 +66,51 @@ struct slots_ops {
     enum err (*since)(struct slots *, struct str key, int64_t *ret, struct error *);
 };
 
-/* ---- lines ---- */
+/* ---- release and hand over ---- */
 
-/* Lets go of what the task, as it is now, keeps no more; NULL: of all. Keys whose lines are to be looked at go to `keys`. */
+/* Releases the slots that the task, in its new form `next`, does not keep; NULL: all of them. Adds their keys to
+ * `keys`, so that the caller hands them over. */
 enum err slots_let_go(struct slots *s, const struct uuid *task, const struct task *next, struct slot_keys *keys,
                       struct error *e) must_use;
-/* Lets go of what does not outlive that state, and hands it over. */
+/* Releases the slots that the state `next` does not keep (slot_outlives), and hands them over. */
 enum err slots_settle(struct slots *s, const struct uuid *task, enum task_state next, uint64_t *unblocked,
                       struct error *e) must_use;
 enum err slots_hand_over(struct slots *s, const struct slot_keys *keys, uint64_t *unblocked, struct error *e) must_use;
 
 /* ---- claims ---- */
 
-/* A task that is looked at by a claim and needs slots; its texts are in the store's own arena. */
+/* A task that a claim considers and that needs slots. Its texts are in the store's own arena. */
 struct candidate {
     struct slot_row row;
-    struct task task; /* id, tenant, kind, parent, due_ms, scheduled_ms, deleted and its gates */
+    struct task task; /* only id, tenant, kind, parent, due_ms, scheduled_ms, deleted and the gates are set */
     size_t bytes;
     struct slot_need needs[SLOTS_MAX];
     size_t n;
-    size_t missing; /* the first that it can not have; n: none */
+    size_t missing; /* index of the first slot that it cannot have; n: none */
     struct held_slots held;
 };
 
-/* What became of those that found no slot. */
+/* Collects what a claim does with tasks that find no slot. */
 struct gate {
     struct slots *slots;
     int64_t now_ms;
-    bool (*is_picked)(struct gate *g, const struct slot_row *r); /* by this claim: it will be RUNNING, fence + 1 */
+    /* True: this claim has taken the task, which will be RUNNING with fence + 1. */
+    bool (*is_picked)(struct gate *g, const struct slot_row *r);
     uint64_t unblocked;
-    size_t dealt_with;
+    size_t handled;
     struct gated {
         int64_t rid;
         struct uuid id;
-    } * gated; /* whose rows have changed, each once */
+    } * gated; /* tasks whose rows changed, each once */
     size_t gated_count, gated_cap;
     struct replaced *replaced;
     size_t replaced_count, replaced_cap;
 };
 void gate_release(struct gate *g);
 
-/* Which of its slots it can not have: row and task are known. */
-enum err gate_look(struct gate *g, struct candidate *k, struct error *e) must_use;
-/* The first n that it needs, as far as it does not hold them yet. */
+/* Finds the first slot that the candidate cannot have. Its row and task are set. */
+enum err gate_check(struct gate *g, struct candidate *k, struct error *e) must_use;
+/* Takes the first n slots that the candidate needs, except those that it holds already. */
 enum err gate_take(struct gate *g, const struct candidate *k, size_t n, struct error *e) must_use;
-/* One that misses a slot at its due time, as OP_CLAIM says. */
-enum err gate_deal_with(struct gate *g, const struct candidate *k, struct error *e) must_use;
+/* Handles a task that misses a slot at its due time, as OP_CLAIM says: it waits, is skipped, or replaces others. */
+enum err gate_handle(struct gate *g, const struct candidate *k, struct error *e) must_use;

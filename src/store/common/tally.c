@@ -1,4 +1,4 @@
-/* A few tenants a transaction: they are found by looking. */
+/* A transaction touches few tenants: a linear search finds them. */
 #include "store/common/tally.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ void tally_move(struct tallies *t, int32_t tenant, bool deleted, enum task_state
     tally_add(t, tenant, to, 1);
 }
 
-static void add_all(struct tallies *t, const struct tallies *from)
+static void tallies_add_all(struct tallies *t, const struct tallies *from)
 {
     for (size_t i = 0; i < from->n; i++)
         for (int state = 0; state <= TASK_EXPIRED; state++)
@@ -40,16 +40,16 @@ static void add_all(struct tallies *t, const struct tallies *from)
                 tally_add(t, from->v[i].tenant, (enum task_state)state, from->v[i].n[state]);
 }
 
-void tallies_keep(struct tallies *t, struct tallies *from)
+void tallies_merge(struct tallies *t, struct tallies *from)
 {
-    add_all(t, from);
+    tallies_add_all(t, from);
     from->n = 0;
 }
 
 void tallies_copy(struct tallies *t, const struct tallies *from)
 {
     t->n = 0;
-    add_all(t, from);
+    tallies_add_all(t, from);
 }
 
 int64_t tally_pending(const struct tallies *t, int32_t tenant)

@@ -1,8 +1,8 @@
-/* Stands in for the PostgreSQL store in a binary that was built without libpq. */
+/* Replaces the PostgreSQL store in a binary that was built without libpq: every call fails. */
 #include "store/common/copy.h"
 #include "store/postgres/store_postgres.h"
 
-static enum err absent(struct error *e)
+static enum err pg_absent_error(struct error *e)
 {
     return error_set(e, ERR_INVALID,
                      "needs PostgreSQL, which this belfry was built without: build it where libpq is installed");
@@ -12,12 +12,7 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
 {
     (void)setup;
     (void)ret;
-    return absent(e);
-}
-
-bool is_postgres_url(struct str url)
-{
-    return str_starts(url, S("postgres://")) || str_starts(url, S("postgresql://"));
+    return pg_absent_error(e);
 }
 
 enum err store_postgres_migrations(const char *url, struct clock *clock, struct arena *a, struct store_migration **ret,
@@ -28,7 +23,7 @@ enum err store_postgres_migrations(const char *url, struct clock *clock, struct 
     (void)a;
     (void)ret;
     (void)ret_count;
-    return absent(e);
+    return pg_absent_error(e);
 }
 
 enum err store_postgres_migrate(const char *url, struct clock *clock, int to_version, struct error *e)
@@ -36,7 +31,7 @@ enum err store_postgres_migrate(const char *url, struct clock *clock, int to_ver
     (void)url;
     (void)clock;
     (void)to_version;
-    return absent(e);
+    return pg_absent_error(e);
 }
 
 enum err store_postgres_join(const char *url, struct clock *clock, void *pepper, size_t n, struct error *e)
@@ -45,12 +40,12 @@ enum err store_postgres_join(const char *url, struct clock *clock, void *pepper,
     (void)clock;
     (void)pepper;
     (void)n;
-    return absent(e);
+    return pg_absent_error(e);
 }
 
 enum err store_copy(const struct copy_request *r, struct copied ret[COPY_TABLES], struct error *e)
 {
     (void)r;
     (void)ret;
-    return absent(e);
+    return pg_absent_error(e);
 }

@@ -1,14 +1,17 @@
-/* OP_CATALOG, OP_KEY_PUT and OP_LEASE: plain records. An entry is locked before its version is looked at. One that is not there has
- * nothing to lock: whoever inserts it first has it, and the other looks again and finds it. Catalog and keys stand in a savepoint. */
+/* OP_CATALOG, OP_KEY_PUT and OP_LEASE.
+ *
+ * A catalog entry is locked before its version is checked. An entry that does not exist can not be locked: if two
+ * transactions insert it at once, the first succeeds; the second inserts nothing, then finds and locks the existing
+ * entry. Catalog and key operations run in a savepoint. */
 #include "store/postgres/internal.h"
 
 /* ---- the catalog ---- */
 
-struct standing {
-    int64_t version, created_ms; /* version 0: it is not there */
+struct pg_catalog_current {
+    int64_t version, created_ms; /* version 0: the entry does not exist */
 };
 
-static void add_name(struct pg_params *p, const struct catalog_entry *x)
+static void pg_catalog_add_name(struct pg_params *p, const struct catalog_entry *x)
 {
     pg_params_reset(p);
     pg_add_i32(p, (int32_t)x->kind);
@@ -16,22 +19,24 @@ static void add_name(struct pg_params *p, const struct catalog_entry *x)
     pg_add_text(p, x->name);
 }
 
-static enum err find(struct store_postgres *s, const struct catalog_entry *x, struct standing *ret, struct error *e)
+static enum err pg_catalog_lock_entry(struct store_postgres *s, const struct catalog_entry *x,
+                                      struct pg_catalog_current *ret, struct error *e)
 {
     static const struct pg_statement locked = { "catalog_find",
                                                 "SELECT version, created_ms FROM catalog WHERE kind = $1 "
                                                 "AND tenant_id = $2 AND name = $3 FOR UPDATE" };
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    add_name(&s->params, x);
+    pg_catalog_add_name(&s->params, x);
     if (pg_run(&s->conn, &locked, &s->params, &r, e))
         return e->code;
-    *ret = (struct standing){ 0 };
+    *ret = (struct pg_catalog_current){ 0 };
     if (r.rows)
-        *ret = (struct standing){ pg_i64(&r, 0, 0), pg_i64(&r, 0, 1) };
+        *ret = (struct pg_catalog_current){ pg_i64(&r, 0, 0), pg_i64(&r, 0, 1) };
     return ERR_OK;
 }
 
-static enum err judge(const struct catalog_change *c, const struct standing *now, struct error *e)
+static enum err pg_catalog_check_version(const struct catalog_change *c, const struct pg_catalog_current *now,
+                                         struct error *e)
 {
     if (!now->version && (c->remove || c->version > 0))
         return error_set(e, ERR_NOT_FOUND, "there is no such entry");
@@ -41,20 +46,20 @@ static enum err judge(const struct catalog_change *c, const struct standing *now
     return error_in(e, "version");
 }
 
-static enum err remove_entry(struct store_postgres *s, const struct catalog_entry *x, struct error *e)
+static enum err pg_catalog_remove_entry(struct store_postgres *s, const struct catalog_entry *x, struct error *e)
 {
     static const struct pg_statement removal = {
         "catalog_remove", "DELETE FROM catalog WHERE kind = $1 AND tenant_id = $2 AND name = $3"
     };
     if (x->kind == CATALOG_CALENDAR && pg_calendar_unused(s, x, e))
         return e->code;
-    add_name(&s->params, x);
+    pg_catalog_add_name(&s->params, x);
     return pg_run(&s->conn, &removal, &s->params, NULL, e);
 }
 
-static void add_entry(struct pg_params *p, const struct catalog_entry *x)
+static void pg_catalog_add_entry(struct pg_params *p, const struct catalog_entry *x)
 {
-    add_name(p, x);
+    pg_catalog_add_name(p, x);
     pg_add_i64(p, x->version);
     pg_add_i64(p, x->created_ms);
     pg_add_i64(p, x->updated_ms);
@@ -64,9 +69,9 @@ static void add_entry(struct pg_params *p, const struct catalog_entry *x)
         pg_add_null(p, PG_TEXT);
 }
 
-/* *ret_done is false if another has put it in since it was looked for. */
-static enum err put_entry(struct store_postgres *s, const struct catalog_entry *x, bool is_new, bool *ret_done,
-                          struct error *e)
+/* *ret_done is false if another transaction has inserted the entry since it was looked for. */
+static enum err pg_catalog_write_entry(struct store_postgres *s, const struct catalog_entry *x, bool is_new,
+                                       bool *ret_done, struct error *e)
 {
     static const struct pg_statement insert = { "catalog_insert",
                                                 "INSERT INTO catalog (kind, tenant_id, name, version, created_ms, "
@@ -76,23 +81,23 @@ static enum err put_entry(struct store_postgres *s, const struct catalog_entry *
                                                 "UPDATE catalog SET version = $4, created_ms = $5, updated_ms = $6, "
                                                 "doc = $7 WHERE kind = $1 AND tenant_id = $2 AND name = $3" };
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    add_entry(&s->params, x);
+    pg_catalog_add_entry(&s->params, x);
     if (pg_run(&s->conn, is_new ? &insert : &update, &s->params, &r, e))
         return e->code;
     *ret_done = r.affected == 1;
     return ERR_OK;
 }
 
-static enum err change_once(struct store_postgres *s, struct catalog_change *c, int64_t now_ms, bool *ret_done,
-                            struct error *e)
+static enum err pg_catalog_try_change(struct store_postgres *s, struct catalog_change *c, int64_t now_ms,
+                                      bool *ret_done, struct error *e)
 {
-    struct standing now = { 0 };
-    if (find(s, &c->entry, &now, e) || judge(c, &now, e))
+    struct pg_catalog_current now = { 0 };
+    if (pg_catalog_lock_entry(s, &c->entry, &now, e) || pg_catalog_check_version(c, &now, e))
         return e->code;
     *ret_done = true;
     if (c->remove) {
         c->ret_version = c->ret_created_ms = 0;
-        return remove_entry(s, &c->entry, e);
+        return pg_catalog_remove_entry(s, &c->entry, e);
     }
     c->ret_version = now.version + 1;
     c->ret_created_ms = now.version ? now.created_ms : now_ms;
@@ -100,13 +105,13 @@ static enum err change_once(struct store_postgres *s, struct catalog_change *c, 
     next.version = c->ret_version;
     next.created_ms = c->ret_created_ms;
     next.updated_ms = now_ms;
-    return put_entry(s, &next, now.version == 0, ret_done, e);
+    return pg_catalog_write_entry(s, &next, now.version == 0, ret_done, e);
 }
 
-static enum err change(struct store_postgres *s, struct catalog_change *c, int64_t now_ms, struct error *e)
+static enum err pg_catalog_change(struct store_postgres *s, struct catalog_change *c, int64_t now_ms, struct error *e)
 {
-    for (bool done = false; !done;) /* each further round, another node has made or removed it in between */
-        if (change_once(s, c, now_ms, &done, e))
+    for (bool done = false; !done;) /* another round if another node has made or removed the entry */
+        if (pg_catalog_try_change(s, c, now_ms, &done, e))
             return e->code;
     return ERR_OK;
 }
@@ -118,14 +123,14 @@ enum err postgres_catalog(struct store_postgres *s, struct op *base)
     if (pg_idempotency_put(s, op->idempotency, e) || catalog_docs_fit(op, e))
         return e->code;
     for (size_t i = 0; i < op->n; i++)
-        if (change(s, &op->v[i], op->now_ms, e))
+        if (pg_catalog_change(s, &op->v[i], op->now_ms, e))
             return e->code;
-    for (size_t i = 0; i < op->n; i++) /* how far a job is concerns nobody else, and is written all the time */
-        s->news.catalog = s->news.catalog || op->v[i].entry.kind != CATALOG_JOB;
+    for (size_t i = 0; i < op->n; i++) /* the progress of jobs is written often, and no other node needs it */
+        s->notice.catalog = s->notice.catalog || op->v[i].entry.kind != CATALOG_JOB;
     return ERR_OK;
 }
 
-/* ---- keys and leases ---- */
+/* ---- API keys and leases ---- */
 
 static const struct pg_statement key_put = {
     "key_put", "INSERT INTO api_keys (id, tenant_id, hash, name, scopes, created_ms, expires_ms) SELECT * FROM unnest("
@@ -152,7 +157,7 @@ enum err postgres_key_put(struct store_postgres *s, struct op *base)
     }
     if (pg_run(&s->conn, op->remove ? &key_remove : &key_put, &s->params, &r, e))
         return e->code;
-    s->news.catalog = true; /* whoever remembers keys asks for them anew */
+    s->notice.catalog = true; /* nodes that cache API keys must read them again */
     return r.affected ? ERR_OK : error_set(e, ERR_NOT_FOUND, "there is no such key");
 }
 

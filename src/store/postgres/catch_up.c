@@ -1,49 +1,52 @@
-/* OP_CATCH_UP: from one recurring task that has something waiting to the next, and from its latest occurrence back. What most tasks have
- * waiting was not missed: that is seen at one look at all of them, without a lock. Only what is to be taken back is locked, the task
- * before its occurrences, and looked at again: it may have been claimed meanwhile. */
+/* OP_CATCH_UP: withdraws occurrences that were spawned ahead and missed.
+ *
+ * Goes from one recurring task with unclaimed occurrences to the next, and through each task's occurrences from the
+ * latest back. Most tasks have missed nothing: one statement without locks shows that for all of them. Only where
+ * occurrences are to be withdrawn are rows locked, the recurring task before its occurrences, and checked again: they
+ * may have been claimed in between. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "store/common/edits.h"
 #include "store/postgres/slots.h"
 
-enum { LOOK_AHEAD = 16, STEP = 256 };
+enum { LATEST_COUNT = 16, STEP_ROWS = 256 };
 
 static const struct pg_statement waiting_parents = {
     "missed_parents",
     "SELECT DISTINCT parent_id FROM tasks WHERE parent_id > coalesce($1, "
-    "'00000000-0000-0000-0000-000000000000') AND state < 3 ORDER BY parent_id LIMIT $2",
+    "'00000000-0000-0000-0000-000000000000') AND state < " SQL_RUNNING " ORDER BY parent_id LIMIT $2",
 };
 
-#define CATCH_UP                                                                                                       \
+#define POLICY_OF_TASK                                                                                                 \
     "id, tenant_id, (schedule::json->>'catch_up')::int, (schedule::json->>'spread_ms')::bigint, "                      \
-    "(schedule::json->>'catch_up_window_ms')::bigint FROM tasks WHERE kind = 1 AND state = 0 AND "
+    "(schedule::json->>'catch_up_window_ms')::bigint FROM tasks WHERE kind = 1 AND state = " SQL_SCHEDULED " AND "
 
 static const struct pg_statement catch_up = {
     "missed_catch_up",
-    "SELECT " CATCH_UP "id = ANY ($1) ORDER BY id",
+    "SELECT " POLICY_OF_TASK "id = ANY ($1) ORDER BY id",
 };
-static const struct pg_statement lock_catch_up = {
+static const struct pg_statement lock_policy = {
     "missed_lock",
-    "SELECT " CATCH_UP "id = $1 FOR UPDATE",
+    "SELECT " POLICY_OF_TASK "id = $1 FOR UPDATE",
 };
 
-/* Whether it holds a slot is asked only where that makes a difference: of what was never claimed. */
-#define AHEAD                                                                                                          \
+/* Whether an occurrence holds a slot matters only if it was never claimed: only then is it read. */
+#define OCCURRENCE_OF                                                                                                  \
     "id, state, due_ms, scheduled_ms, version, attempts, losses, started_ms, runs_count, fence, "                      \
     "(gates::json->>'overlap')::int AS overlap, gates IS NOT NULL AND fence = 0 AND "                                  \
     "EXISTS (SELECT 1 FROM slots WHERE task_id = tasks.id) AS holds FROM tasks WHERE kind = 2 AND parent_id = "
 
-/* The latest of each. */
-static const struct pg_statement look_ahead = {
+/* The latest occurrences of each task. */
+static const struct pg_statement read_latest = {
     "missed_look",
-    "SELECT p.id AS parent, o.* FROM unnest($1) AS p(id) CROSS JOIN LATERAL (SELECT " AHEAD
+    "SELECT p.id AS parent, o.* FROM unnest($1) AS p(id) CROSS JOIN LATERAL (SELECT " OCCURRENCE_OF
     "p.id ORDER BY tasks.id DESC LIMIT $2) AS o ORDER BY p.id, o.id DESC",
 };
-/* The same of one, behind an id. */
-static const struct pg_statement lock_ahead = {
+/* The latest occurrences of one task that have a lower id, locked. */
+static const struct pg_statement lock_latest = {
     "missed_lock_ahead",
-    "SELECT parent_id, " AHEAD "$1 AND id < $2 ORDER BY id DESC LIMIT $3 FOR UPDATE",
+    "SELECT parent_id, " OCCURRENCE_OF "$1 AND id < $2 ORDER BY id DESC LIMIT $3 FOR UPDATE",
 };
 enum {
     A_PARENT,
@@ -61,12 +64,12 @@ enum {
     A_HOLDS
 };
 
-static const struct pg_statement take_back = {
+static const struct pg_statement move_cursor_back = {
     "missed_take_back",
     "UPDATE tasks SET cursor_ms = least(cursor_ms, $2), runs_count = greatest(runs_count - $3, 0) WHERE id = $1",
 };
 
-static struct task spawned_row(const struct pg_result *r, int row)
+static struct task pg_catch_up_read_occurrence(const struct pg_result *r, int row)
 {
     bool has_overlap = !pg_is_null(r, row, A_OVERLAP);
     return (struct task){
@@ -86,67 +89,67 @@ static struct task spawned_row(const struct pg_result *r, int row)
     };
 }
 
-static struct missed catch_up_row(const struct pg_result *r, int row, int64_t before_ms)
+static struct catch_up_scan pg_catch_up_read_task(const struct pg_result *r, int row, int64_t before_ms)
 {
-    return (struct missed){ .id = pg_uuid(r, row, 0),
-                            .tenant = (int32_t)pg_i64(r, row, 1),
-                            .schedule = { .catch_up = (enum catch_up)pg_i64(r, row, 2),
-                                          .spread_ms = pg_i64(r, row, 3),
-                                          .catch_up_window_ms = pg_i64(r, row, 4) },
-                            .before_ms = before_ms };
+    return (struct catch_up_scan){ .id = pg_uuid(r, row, 0),
+                                   .tenant = (int32_t)pg_i64(r, row, 1),
+                                   .schedule = { .catch_up = (enum catch_up)pg_i64(r, row, 2),
+                                                 .spread_ms = pg_i64(r, row, 3),
+                                                 .catch_up_window_ms = pg_i64(r, row, 4) },
+                                   .before_ms = before_ms };
 }
 
-/* ---- what is to be taken back of one task ---- */
+/* ---- one recurring task ---- */
 
-/* Those that may be, the latest first. */
-struct ahead {
+/* Occurrences that may be withdrawn, the latest first. */
+struct pg_spawned_ahead {
     struct uuid *ids;
-    bool *gated; /* it may hold slots */
+    bool *gated; /* whether it may hold slots */
     size_t n, cap;
 };
 
-static void ahead_release(struct ahead *a)
+static void pg_spawned_ahead_release(struct pg_spawned_ahead *a)
 {
     free(a->ids);
     free(a->gated);
 }
 
-static void ahead_add(struct ahead *a, const struct task *t)
+static void pg_spawned_ahead_add(struct pg_spawned_ahead *a, const struct task *t)
 {
     if (a->n == a->cap) {
-        a->cap = a->cap * 2 + STEP;
+        a->cap = a->cap * 2 + STEP_ROWS;
         a->ids = xrealloc(a->ids, a->cap * sizeof *a->ids);
         a->gated = xrealloc(a->gated, a->cap * sizeof *a->gated);
     }
     a->ids[a->n] = t->id;
-    a->gated[a->n++] = t->fence > 0; /* one that was never claimed holds none, or is not taken back */
+    a->gated[a->n++] = t->fence > 0; /* an occurrence that was never claimed and holds a slot is not withdrawn */
 }
 
-/* *after: behind which, then the last that was looked at. */
-static enum err look_at_step(struct store_postgres *s, struct missed *m, struct uuid *after, struct ahead *a,
-                             bool *ret_more, struct error *e)
+/* Locks and checks the next STEP_ROWS occurrences below *after; sets *after to the last one checked. */
+static enum err pg_catch_up_lock_step(struct store_postgres *s, struct catch_up_scan *m, struct uuid *after,
+                                      struct pg_spawned_ahead *a, bool *ret_more, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     enum catch_up_fate fate = CATCH_UP_PASSED;
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, m->id);
     pg_add_uuid(&s->params, *after);
-    pg_add_i64(&s->params, STEP);
-    if (pg_run(&s->conn, &lock_ahead, &s->params, &r, e))
+    pg_add_i64(&s->params, STEP_ROWS);
+    if (pg_run(&s->conn, &lock_latest, &s->params, &r, e))
         return e->code;
     for (int i = 0; i < r.rows && fate != CATCH_UP_END; i++) {
-        struct task t = spawned_row(&r, i);
+        struct task t = pg_catch_up_read_occurrence(&r, i);
         *after = t.id;
-        fate = catch_up_look(m, &t, pg_bool(&r, i, A_HOLDS));
+        fate = catch_up_visit(m, &t, pg_bool(&r, i, A_HOLDS));
         if (fate == CATCH_UP_AHEAD)
-            ahead_add(a, &t);
+            pg_spawned_ahead_add(a, &t);
     }
-    *ret_more = r.rows == STEP && fate != CATCH_UP_END;
+    *ret_more = r.rows == STEP_ROWS && fate != CATCH_UP_END;
     return ERR_OK;
 }
 
-static enum err free_slots(struct store_postgres *s, const struct ahead *a, size_t n, struct slot_keys *keys,
-                           struct error *e)
+static enum err pg_catch_up_free_slots(struct store_postgres *s, const struct pg_spawned_ahead *a, size_t n,
+                                       struct slot_keys *keys, struct error *e)
 {
     for (size_t i = 0; i < n; i++)
         if (a->gated[i] && pg_slots_let_go(s, &a->ids[i], NULL, keys, e))
@@ -154,10 +157,10 @@ static enum err free_slots(struct store_postgres *s, const struct ahead *a, size
     return ERR_OK;
 }
 
-static enum err write_taken_back(struct store_postgres *s, const struct missed *m, const struct ahead *a,
-                                 struct slot_keys *keys, struct error *e)
+static enum err pg_catch_up_write(struct store_postgres *s, const struct catch_up_scan *m,
+                                  const struct pg_spawned_ahead *a, struct slot_keys *keys, struct error *e)
 {
-    if (pg_delete_rows(s, a->ids, m->n, e) || free_slots(s, a, m->n, keys, e))
+    if (pg_delete_rows(s, a->ids, m->n, e) || pg_catch_up_free_slots(s, a, m->n, keys, e))
         return e->code;
     pg_tally_new(s, m->tenant, false, TASK_SCHEDULED, -(int64_t)m->n);
     pg_params_reset(&s->params);
@@ -165,37 +168,37 @@ static enum err write_taken_back(struct store_postgres *s, const struct missed *
     pg_add_i64(&s->params, catch_up_cursor(m));
     pg_add_i64(&s->params, (int64_t)m->n);
     pg_note_due(s, catch_up_cursor(m));
-    return pg_queue(&s->conn, &take_back, &s->params, e);
+    return pg_queue(&s->conn, &move_cursor_back, &s->params, e);
 }
 
-/* Under locks now. */
-static enum err take_back_missed(struct store_postgres *s, struct uuid id, struct op_catch_up *op,
-                                 struct slot_keys *keys, struct error *e)
+/* Checks the task again under locks and withdraws what it has missed. */
+static enum err pg_catch_up_withdraw(struct store_postgres *s, struct uuid id, struct op_catch_up *op,
+                                     struct slot_keys *keys, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    cleanup_with(ahead_release) struct ahead a = { 0 };
+    cleanup_with(pg_spawned_ahead_release) struct pg_spawned_ahead a = { 0 };
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, id);
-    if (pg_run(&s->conn, &lock_catch_up, &s->params, &r, e))
+    if (pg_run(&s->conn, &lock_policy, &s->params, &r, e))
         return e->code;
     if (r.rows == 0)
         return ERR_OK;
-    struct missed m = catch_up_row(&r, 0, op->before_ms);
+    struct catch_up_scan m = pg_catch_up_read_task(&r, 0, op->before_ms);
     struct uuid after;
     memset(after.b, 255, sizeof after.b);
     for (bool more = true; more;)
-        if (look_at_step(s, &m, &after, &a, &more, e))
+        if (pg_catch_up_lock_step(s, &m, &after, &a, &more, e))
             return e->code;
     if (m.n == 0)
         return ERR_OK;
     assert(m.n <= a.n);
     op->ret_withdrawn += m.n;
-    return write_taken_back(s, &m, &a, keys, e);
+    return pg_catch_up_write(s, &m, &a, keys, e);
 }
 
-/* ---- many tasks ---- */
+/* ---- many recurring tasks ---- */
 
-static void add_parents(struct pg_params *p, const struct pg_result *parents, int n)
+static void pg_catch_up_add_parents(struct pg_params *p, const struct pg_result *parents, int n)
 {
     pg_params_reset(p);
     pg_array(p, PG_UUID);
@@ -204,35 +207,35 @@ static void add_parents(struct pg_params *p, const struct pg_result *parents, in
     pg_array_end(p);
 }
 
-/* Whether something of the task was missed, or may have been: its latest occurrences are those from *row on. */
-static bool may_have_missed(struct missed *m, const struct pg_result *r, int *row)
+/* Whether the task has missed occurrences, or may have more than were read. Its latest occurrences begin at *row. */
+static bool pg_catch_up_may_apply(struct catch_up_scan *m, const struct pg_result *r, int *row)
 {
     enum catch_up_fate fate = CATCH_UP_PASSED;
     int looked_at = 0;
     while (*row < r->rows && uuid_cmp(pg_uuid(r, *row, A_PARENT), m->id) < 0)
         ++*row;
     for (; *row < r->rows && uuid_eq(pg_uuid(r, *row, A_PARENT), m->id); ++*row, looked_at++) {
-        struct task t = spawned_row(r, *row);
+        struct task t = pg_catch_up_read_occurrence(r, *row);
         if (fate != CATCH_UP_END)
-            fate = catch_up_look(m, &t, pg_bool(r, *row, A_HOLDS));
+            fate = catch_up_visit(m, &t, pg_bool(r, *row, A_HOLDS));
     }
-    return m->n || (looked_at == LOOK_AHEAD && fate != CATCH_UP_END);
+    return m->n || (looked_at == LATEST_COUNT && fate != CATCH_UP_END);
 }
 
-static enum err look_at_all(struct store_postgres *s, struct op_catch_up *op, const struct pg_result *parents, int n,
-                            struct slot_keys *keys, struct error *e)
+static enum err pg_catch_up_page(struct store_postgres *s, struct op_catch_up *op, const struct pg_result *parents,
+                                 int n, struct slot_keys *keys, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result tasks = { 0 };
     cleanup_with(pg_result_release) struct pg_result ahead = { 0 };
-    add_parents(&s->params, parents, n);
+    pg_catch_up_add_parents(&s->params, parents, n);
     if (pg_send(&s->conn, &catch_up, &s->params, e))
         return e->code;
-    pg_add_i64(&s->params, LOOK_AHEAD);
-    if (pg_send(&s->conn, &look_ahead, &s->params, e) || pg_get(&s->conn, &tasks, e) || pg_get(&s->conn, &ahead, e))
+    pg_add_i64(&s->params, LATEST_COUNT);
+    if (pg_send(&s->conn, &read_latest, &s->params, e) || pg_get(&s->conn, &tasks, e) || pg_get(&s->conn, &ahead, e))
         return e->code;
     for (int i = 0, row = 0; i < tasks.rows; i++) {
-        struct missed m = catch_up_row(&tasks, i, op->before_ms);
-        if (may_have_missed(&m, &ahead, &row) && take_back_missed(s, m.id, op, keys, e))
+        struct catch_up_scan m = pg_catch_up_read_task(&tasks, i, op->before_ms);
+        if (pg_catch_up_may_apply(&m, &ahead, &row) && pg_catch_up_withdraw(s, m.id, op, keys, e))
             return e->code;
     }
     return ERR_OK;
@@ -243,7 +246,7 @@ enum err postgres_catch_up(struct store_postgres *s, struct op *base)
     struct op_catch_up *op = (struct op_catch_up *)base;
     struct error *e = &base->error;
     cleanup_with(pg_result_release) struct pg_result parents = { 0 };
-    uint64_t unblocked = 0; /* whoever asked looks at all lanes anew */
+    uint64_t unblocked = 0; /* not used: after this operation the caller claims from all lanes */
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
     op->ret_withdrawn = 0;
@@ -253,7 +256,7 @@ enum err postgres_catch_up(struct store_postgres *s, struct op *base)
     if (pg_run(&s->conn, &waiting_parents, &s->params, &parents, e))
         return e->code;
     int n = min_of(parents.rows, (int)op->max);
-    if (n && (look_at_all(s, op, &parents, n, &keys, e) || pg_slots_hand_over(s, &keys, &unblocked, e)))
+    if (n && (pg_catch_up_page(s, op, &parents, n, &keys, e) || pg_slots_hand_over(s, &keys, &unblocked, e)))
         return e->code;
     op->ret_after = n < parents.rows ? pg_uuid(&parents, n - 1, 0) : (struct uuid){ 0 };
     return ERR_OK;

@@ -1,13 +1,17 @@
-/* OP_CLAIM, OP_CLAIMED, OP_ORPHANS. Most claims see no task with gates and are two round trips: a walk, and what marks all that it brought
- * and tells what is left.
+/* OP_CLAIM, OP_CLAIMED and OP_ORPHANS.
  *
- * Whoever claims holds its node's row (KEY SHARE) until it commits, and OP_NODE_DEAD takes that row alone: a node that is marked dead has
- * claimed nothing that OP_ORPHANS does not find. A claim that finds nothing locks nothing and writes nothing. */
+ * Most claims meet no task that needs a slot. They take two round trips: one reads and locks candidates; one marks them
+ * all RUNNING and reads when the next tasks are due.
+ *
+ * A claim locks its node's row FOR KEY SHARE until the commit. OP_NODE_DEAD locks that row FOR UPDATE. So once a node
+ * is marked dead, OP_ORPHANS finds all that the node has claimed. A claim that finds no task locks no row and writes
+ * nothing. */
 #include <stdlib.h>
 
+#include "store/common/reading.h"
 #include "store/postgres/claim.h"
 
-enum { CONFLICTS_MAX = 1000 }; /* counted a lane */
+enum { CONFLICTS_MAX = 1000 }; /* counted for each lane */
 
 static const struct pg_statement check = {
     "claim_check",
@@ -20,19 +24,22 @@ static const struct pg_statement lock_node = { "claim_node", "SELECT dead FROM n
 
 static const struct pg_statement take_tasks = {
     "claim_take",
-    "UPDATE tasks SET state = 3, fence = fence + 1, claim_id = $1 FROM unnest($2) WITH ORDINALITY AS p(task, place) "
+    "UPDATE tasks SET state = " SQL_RUNNING
+    ", fence = fence + 1, claim_id = $1 FROM unnest($2) WITH ORDINALITY AS p(task, place) "
     "WHERE id = p.task RETURNING part" TASK_COLUMNS(SQL_NAME) ", p.place",
 };
-enum { TAKEN_PLACE = AT_calendar + 1 }; /* behind the columns, "part" in the place of a rid */
+enum { TAKEN_PLACE = AT_calendar + 1 }; /* behind the task's columns; "part" is the first column */
 
 const struct pg_statement pg_insert_claim = {
     "claim_insert",
     "INSERT INTO claims (id, node, held, tasks, hold) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
 };
 
-/* Of each lane: the first of ours behind what was walked, or before it and AT_MOST_ONCE; the first of others' that was left to them; and
- * how many we would have taken that are still there: others are about to take them. */
-static const struct pg_statement look_ahead = {
+/* For each lane, three columns:
+ *   - the due time of our first task behind the walked part, or before it if it is AT_MOST_ONCE and not due yet;
+ *   - the due time of the first task of other partitions that is left to other nodes;
+ *   - how many takeable tasks are still there: other transactions have locked them. */
+static const struct pg_statement read_left = {
     "claim_left",
     "SELECT CASE WHEN $5 THEN (SELECT due_ms FROM tasks WHERE " IN_LANE
     " AND (due_ms, id) > (q.ours_ms, q.ours_id) AND " IS_OURS
@@ -49,82 +56,83 @@ enum { LEFT_OURS, LEFT_THEIRS, LEFT_CONFLICTS };
 
 static const struct pg_statement read_gated = {
     "claim_gated",
-    "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE id = ANY ($1) AND state <> 0",
+    "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE id = ANY ($1) AND state <> " SQL_SCHEDULED,
 };
 
-/* The list may name tasks that have left, and one twice; what a task's own row says is true. */
+/* The list in a claim's row may contain tasks that have left, and one task twice. The task's own row is
+ * authoritative. */
 static const struct pg_statement read_claimed = {
     "claimed",
     "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM (SELECT DISTINCT unnest(tasks) AS task FROM claims WHERE id = $1) AS c "
-                                         "JOIN tasks ON id = c.task WHERE state = 3 AND claim_id = $1",
+                                         "JOIN tasks ON id = c.task WHERE state = " SQL_RUNNING " AND claim_id = $1",
 };
-static const struct pg_statement read_held = {
+static const struct pg_statement read_orphans = {
     "held",
     "SELECT part" TASK_COLUMNS(
         SQL_NAME) " FROM (SELECT DISTINCT id AS claim, unnest(tasks) AS task FROM claims WHERE "
                   "hold = 0 AND node IS DISTINCT FROM $1 AND NOT EXISTS (SELECT FROM nodes WHERE nodes.id = claims.node AND NOT nodes.dead)) AS c "
-                  "JOIN tasks ON id = c.task WHERE state = 3 AND claim_id = c.claim LIMIT $2",
+                  "JOIN tasks ON id = c.task WHERE state = " SQL_RUNNING " AND claim_id = c.claim LIMIT $2",
 };
 
-/* ---- what is left ---- */
+/* ---- when the next tasks are due ---- */
 
-/* Up to where a walk has looked; a task that was woken may stand anywhere. */
-static struct place seen_up_to(const struct claiming *c, const struct lane_walk *w)
+/* Up to where the lane was walked. A task that this claim has unblocked may be anywhere in the lane: then the start. */
+static struct pg_claim_position pg_claim_seen_up_to(const struct pg_claim *c, const struct pg_lane_walk *w)
 {
     if (c->gate.unblocked)
-        return THE_START;
-    return w->is_seen ? (struct place){ c->op->until_ms, LAST_ID } : w->place;
+        return POSITION_START;
+    return w->is_seen ? (struct pg_claim_position){ c->op->until_ms, LAST_ID } : w->position;
 }
 
-static struct place earlier(struct place place, int64_t ms)
+static struct pg_claim_position pg_claim_earlier(struct pg_claim_position position, int64_t ms)
 {
-    return place.due_ms <= ms ? place : (struct place){ ms, LAST_ID };
+    return position.due_ms <= ms ? position : (struct pg_claim_position){ ms, LAST_ID };
 }
 
-static enum err ask_what_is_left(struct store_postgres *s, const struct claiming *c, struct error *e)
+static enum err pg_claim_send_left(struct store_postgres *s, const struct pg_claim *c, struct error *e)
 {
     struct pg_params *p = &s->params;
     const struct op_claim *op = c->op;
     size_t n = c->lane_count + c->suspect_count, own = op->own ? partitions_count(op->own) : PARTITIONS;
-    struct place *seen = xcalloc(3 * n, sizeof *seen), *ours = seen + n, *theirs = ours + n;
+    struct pg_claim_position *seen = xcalloc(3 * n, sizeof *seen), *ours = seen + n, *theirs = ours + n;
     for (size_t i = 0; i < n; i++) {
-        seen[i] = seen_up_to(c, &c->lanes[i]);
-        ours[i] = earlier(seen[i], op->now_ms);
-        theirs[i] = earlier(seen[i], op->now_ms - op->help_after_ms);
+        seen[i] = pg_claim_seen_up_to(c, &c->lanes[i]);
+        ours[i] = pg_claim_earlier(seen[i], op->now_ms);
+        theirs[i] = pg_claim_earlier(seen[i], op->now_ms - op->help_after_ms);
     }
     pg_params_reset(p);
-    claim_add_rules(p, op);
+    pg_claim_add_rules(p, op);
     pg_add_bool(p, own > 0);
     pg_add_bool(p, own < PARTITIONS);
     pg_add_i64(p, CONFLICTS_MAX);
-    claim_add_lanes(p, c->lanes, n);
+    pg_claim_add_lanes(p, c->lanes, n);
     pg_array(p, PG_I64);
     for (size_t i = 0; i < n; i++)
-        pg_element_i64(p, c->lanes[i].look.from_ms);
+        pg_element_i64(p, c->lanes[i].scan.from_ms);
     pg_array_end(p);
-    claim_add_places(p, seen, n);
-    claim_add_places(p, ours, n);
-    claim_add_places(p, theirs, n);
+    pg_claim_add_positions(p, seen, n);
+    pg_claim_add_positions(p, ours, n);
+    pg_claim_add_positions(p, theirs, n);
     free(seen);
-    return pg_send(&s->conn, &look_ahead, p, e);
+    return pg_send(&s->conn, &read_left, p, e);
 }
 
-static int64_t left_at(const struct pg_result *r, int row, int column)
+static int64_t pg_claim_left_at(const struct pg_result *r, int row, int column)
 {
     return pg_is_null(r, row, column) ? INT64_MAX : pg_i64(r, row, column);
 }
 
-/* What is left to others counts from when it may be helped with. */
-static int64_t next_of(const struct claiming *c, const struct pg_result *r, int row)
+/* Tasks that are left to other nodes count from the time when this node may take them. */
+static int64_t pg_claim_next_due(const struct pg_claim *c, const struct pg_result *r, int row)
 {
-    int64_t ours_ms = left_at(r, row, LEFT_OURS), theirs_ms = left_at(r, row, LEFT_THEIRS);
+    int64_t ours_ms = pg_claim_left_at(r, row, LEFT_OURS), theirs_ms = pg_claim_left_at(r, row, LEFT_THEIRS);
     int64_t next_ms = min_of(c->lanes[row].passed_ms, ours_ms);
     if (theirs_ms != INT64_MAX)
         next_ms = min_of(next_ms, theirs_ms + c->op->help_after_ms);
-    return pg_i64(r, row, LEFT_CONFLICTS) ? min_of(next_ms, c->op->now_ms + LOOK_AGAIN_MS) : next_ms;
+    return pg_i64(r, row, LEFT_CONFLICTS) ? min_of(next_ms, c->op->now_ms + CONFLICT_RETRY_MS) : next_ms;
 }
 
-static void tell_what_is_left(const struct claiming *c, const struct pg_result *r)
+static void pg_claim_report_left(const struct pg_claim *c, const struct pg_result *r)
 {
     struct op_claim *op = c->op;
     op->ret_next_due_ms = INT64_MAX;
@@ -132,7 +140,7 @@ static void tell_what_is_left(const struct claiming *c, const struct pg_result *
     op->ret_conflicts = c->busy;
     for (int i = 0; i < r->rows; i++) {
         struct lane_quota *q = c->lanes[i].quota;
-        int64_t next_ms = next_of(c, r, i), *all = q ? &op->ret_next_due_ms : &op->ret_next_suspect_ms;
+        int64_t next_ms = pg_claim_next_due(c, r, i), *all = q ? &op->ret_next_due_ms : &op->ret_next_suspect_ms;
         *all = min_of(*all, next_ms);
         if (q)
             q->ret_next_due_ms = next_ms;
@@ -140,24 +148,26 @@ static void tell_what_is_left(const struct claiming *c, const struct pg_result *
     }
 }
 
-/* What others have locked may come back, and what was woken may stand anywhere: then the floors stay. */
-static void note_watermarks(struct store_postgres *s, struct claiming *c, const struct pg_result *r)
+/* The watermarks stay as they are if the lane may get tasks before them: tasks that other transactions have locked may
+ * come back, and tasks that this claim has unblocked may be anywhere. */
+static void pg_claim_note_watermarks(struct store_postgres *s, struct pg_claim *c, const struct pg_result *r)
 {
     if (c->gate.unblocked || c->busy)
         return;
     for (size_t i = 0; i < c->lane_count; i++) {
-        struct lane_walk *w = &c->lanes[i];
+        struct pg_lane_walk *w = &c->lanes[i];
         int row = (int)i;
-        w->look.ended_ns = clock_steady_ns(s->setup.clock);
+        w->scan.ended_ns = clock_steady_ns(s->setup.clock);
         if (pg_i64(r, row, LEFT_CONFLICTS) == 0)
-            pg_watermark_note(&s->floors, w->number, &w->look,
-                              min_of(left_at(r, row, LEFT_OURS), left_at(r, row, LEFT_THEIRS)), c->op->now_ms);
+            pg_watermark_note(&s->watermarks, w->number, &w->scan,
+                              min_of(pg_claim_left_at(r, row, LEFT_OURS), pg_claim_left_at(r, row, LEFT_THEIRS)),
+                              c->op->now_ms);
     }
 }
 
-/* ---- the answer ---- */
+/* ---- statements and results ---- */
 
-static enum err send_check(struct store_postgres *s, const struct op_claim *op, struct error *e)
+static enum err pg_claim_send_check(struct store_postgres *s, const struct op_claim *op, struct error *e)
 {
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, op->claim);
@@ -176,7 +186,7 @@ void pg_add_claim(struct pg_params *p, struct uuid claim, struct uuid node, cons
     pg_add_i32(p, hold);
 }
 
-static enum err send_taken(struct store_postgres *s, const struct claiming *c, struct error *e)
+static enum err pg_claim_send_taken(struct store_postgres *s, const struct pg_claim *c, struct error *e)
 {
     struct pg_params *p = &s->params;
     pg_params_reset(p);
@@ -191,10 +201,10 @@ static enum err send_taken(struct store_postgres *s, const struct claiming *c, s
     pg_add_claim(p, c->op->claim, c->op->node, c->picked, c->n, c->op->lease ? CLAIM_LEASED : CLAIM_OWN);
     if (pg_send(&s->conn, &pg_insert_claim, p, e))
         return e->code;
-    return c->op->lease ? pg_send_terms(s, c->picked, c->n, c->op->lease, e) : ERR_OK;
+    return c->op->lease ? pg_lease_put_terms(s, c->picked, c->n, c->op->lease, e) : ERR_OK;
 }
 
-static enum err send_gated(struct store_postgres *s, const struct claiming *c, struct error *e)
+static enum err pg_claim_send_gated(struct store_postgres *s, const struct pg_claim *c, struct error *e)
 {
     struct pg_params *p = &s->params;
     pg_params_reset(p);
@@ -202,11 +212,11 @@ static enum err send_gated(struct store_postgres *s, const struct claiming *c, s
     return pg_send(&s->conn, &read_gated, p, e);
 }
 
-struct answers {
+struct pg_claim_results {
     struct pg_result check, node, taken, claim, gated, left;
 };
 
-static void answers_release(struct answers *a)
+static void pg_claim_results_release(struct pg_claim_results *a)
 {
     pg_result_release(&a->check);
     pg_result_release(&a->node);
@@ -216,13 +226,14 @@ static void answers_release(struct answers *a)
     pg_result_release(&a->left);
 }
 
-/* All of it in one round trip; nothing is in flight afterwards. */
-static enum err ask(struct store_postgres *s, const struct claiming *c, struct answers *ret, struct error *e)
+/* Runs all statements in one round trip. Nothing is in flight afterwards. */
+static enum err pg_claim_run_statements(struct store_postgres *s, const struct pg_claim *c,
+                                        struct pg_claim_results *ret, struct error *e)
 {
     struct pg_conn *conn = &s->conn;
     bool gated = c->gate.gated_count > 0;
-    if (send_check(s, c->op, e) || (c->n && send_taken(s, c, e)) || (gated && send_gated(s, c, e)) ||
-        ask_what_is_left(s, c, e))
+    if (pg_claim_send_check(s, c->op, e) || (c->n && pg_claim_send_taken(s, c, e)) ||
+        (gated && pg_claim_send_gated(s, c, e)) || pg_claim_send_left(s, c, e))
         return e->code;
     if (pg_get(conn, &ret->check, e))
         return e->code;
@@ -233,23 +244,17 @@ static enum err ask(struct store_postgres *s, const struct claiming *c, struct a
     return pg_get(conn, &ret->left, e);
 }
 
-static enum err made_before(struct error *e)
+static enum err pg_claim_exists_error(struct error *e)
 {
     return error_set(e, ERR_CONFLICT, "this claim was made before");
 }
 
-static enum err is_dead(struct error *e)
-{
-    (void)error_set(e, ERR_CONFLICT, "this node is marked dead");
-    return error_in(e, "node");
-}
-
-/* The rows come back in no order. */
-static enum err read_taken(struct store_postgres *s, const struct claiming *c, const struct pg_result *r,
-                           struct tasks *ret, struct error *e)
+/* UPDATE … RETURNING gives the rows in any order: TAKEN_PLACE restores it. */
+static enum err pg_claim_read_taken(struct store_postgres *s, const struct pg_claim *c, const struct pg_result *r,
+                                    struct tasks *ret, struct error *e)
 {
     if ((size_t)r->rows != c->n)
-        return pg_corrupt(&s->conn, "tasks that were locked and are gone", e);
+        return pg_corrupt(&s->conn, "locked tasks have disappeared", e);
     int *row_of = xcalloc(c->n + 1, sizeof *row_of);
     for (int i = 0; i < r->rows; i++)
         row_of[pg_i64(r, i, TAKEN_PLACE) - 1] = i;
@@ -264,14 +269,14 @@ static enum err read_taken(struct store_postgres *s, const struct claiming *c, c
     return ERR_OK;
 }
 
-static enum err read_rows(struct store_postgres *s, const struct pg_result *r, struct arena *a, struct tasks *ret,
-                          struct error *e)
+static enum err pg_claim_read_tasks(struct store_postgres *s, const struct pg_result *r, struct arena *a,
+                                    struct tasks *ret, struct error *e)
 {
     return pg_read_tasks(s, r, (size_t)r->rows, a, ret, e);
 }
 
-/* Other nodes make lanes too, and one of suspects may be among the new ones. */
-static enum err learn_lanes(struct store_postgres *s, struct op_claim *op, int64_t highest, struct error *e)
+/* If another node has made lanes, loads them. One of them may hold suspects: the next claim is to look at once. */
+static enum err pg_claim_load_new_lanes(struct store_postgres *s, struct op_claim *op, int64_t highest, struct error *e)
 {
     if (highest <= (int64_t)s->lanes.top)
         return ERR_OK;
@@ -279,23 +284,23 @@ static enum err learn_lanes(struct store_postgres *s, struct op_claim *op, int64
     return pg_lanes_load(&s->conn, &s->lanes, e);
 }
 
-static enum err answer(struct store_postgres *s, struct claiming *c, struct error *e)
+static enum err pg_claim_finish(struct store_postgres *s, struct pg_claim *c, struct error *e)
 {
-    cleanup_with(answers_release) struct answers a = { 0 };
+    cleanup_with(pg_claim_results_release) struct pg_claim_results a = { 0 };
     struct op_claim *op = c->op;
     struct tasks taken, gated;
-    if (ask(s, c, &a, e))
+    if (pg_claim_run_statements(s, c, &a, e))
         return e->code;
     if (pg_bool(&a.check, 0, CHECK_EXISTS) || (c->n && a.claim.affected == 0))
-        return made_before(e);
+        return pg_claim_exists_error(e);
     if (pg_bool(&a.check, 0, CHECK_DEAD) || (a.node.rows && pg_bool(&a.node, 0, 0)))
-        return is_dead(e);
-    if (read_taken(s, c, &a.taken, &taken, e) || read_rows(s, &a.gated, c->arena, &gated, e))
+        return node_is_dead(e);
+    if (pg_claim_read_taken(s, c, &a.taken, &taken, e) || pg_claim_read_tasks(s, &a.gated, c->arena, &gated, e))
         return e->code;
     size_t size = c->gate.replaced_count * sizeof *c->gate.replaced;
     struct replaced *replaced = arena_alloc(c->arena, size);
     if (!replaced)
-        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+        return reader_no_room(e);
     if (size)
         memcpy(replaced, c->gate.replaced, size);
     op->ret = taken;
@@ -303,16 +308,16 @@ static enum err answer(struct store_postgres *s, struct claiming *c, struct erro
     op->ret_replaced = replaced;
     op->ret_replaced_count = c->gate.replaced_count;
     op->ret_unblocked_lanes = c->gate.unblocked;
-    tell_what_is_left(c, &a.left);
-    note_watermarks(s, c, &a.left);
-    return learn_lanes(s, op, pg_i64(&a.check, 0, CHECK_LANES), e);
+    pg_claim_report_left(c, &a.left);
+    pg_claim_note_watermarks(s, c, &a.left);
+    return pg_claim_load_new_lanes(s, op, pg_i64(&a.check, 0, CHECK_LANES), e);
 }
 
-/* A lane that is not known here may have been made by another node. */
-static enum err know_lanes(struct store_postgres *s, const struct op_claim *op, struct error *e)
+/* A lane that is unknown here may have been made by another node. */
+static enum err pg_claim_load_missing_lanes(struct store_postgres *s, const struct op_claim *op, struct error *e)
 {
     for (size_t i = 0; i < op->lane_count; i++)
-        if (op->lanes[i].max > 0 && !store_lanes_find(&s->lanes, op->lanes[i].lane, claim_pool(op, false)))
+        if (op->lanes[i].max > 0 && !store_lanes_find(&s->lanes, op->lanes[i].lane, pg_claim_pool(op, false)))
             return pg_lanes_load(&s->conn, &s->lanes, e);
     return ERR_OK;
 }
@@ -321,17 +326,17 @@ enum err postgres_claim(struct store_postgres *s, struct op *base)
 {
     struct op_claim *op = (struct op_claim *)base;
     struct error *e = &base->error;
-    struct claiming c;
-    if (know_lanes(s, op, e))
+    struct pg_claim c;
+    if (pg_claim_load_missing_lanes(s, op, e))
         return e->code;
-    claim_init(&c, s, op);
-    enum err rc = claim_walk(s, &c, e);
-    rc = rc ? rc : answer(s, &c, e);
-    claim_release(&c);
+    pg_claim_init(&c, s, op);
+    enum err rc = pg_claim_walk(s, &c, e);
+    rc = rc ? rc : pg_claim_finish(s, &c, e);
+    pg_claim_release(&c);
     return rc;
 }
 
-/* ---- what is held ---- */
+/* ---- OP_CLAIMED and OP_ORPHANS ---- */
 
 enum err postgres_claimed(struct store_postgres *s, struct op *base)
 {
@@ -341,7 +346,7 @@ enum err postgres_claimed(struct store_postgres *s, struct op *base)
     pg_add_uuid(&s->params, op->claim);
     if (pg_run(&s->conn, &read_claimed, &s->params, &r, &base->error))
         return base->error.code;
-    return read_rows(s, &r, &base->arena, &op->ret, &base->error);
+    return pg_claim_read_tasks(s, &r, &base->arena, &op->ret, &base->error);
 }
 
 enum err postgres_orphans(struct store_postgres *s, struct op *base)
@@ -351,7 +356,7 @@ enum err postgres_orphans(struct store_postgres *s, struct op *base)
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, op->not_node);
     pg_add_i64(&s->params, (int64_t)op->max);
-    if (pg_run(&s->conn, &read_held, &s->params, &r, &base->error))
+    if (pg_run(&s->conn, &read_orphans, &s->params, &r, &base->error))
         return base->error.code;
-    return read_rows(s, &r, &base->arena, &op->ret, &base->error);
+    return pg_claim_read_tasks(s, &r, &base->arena, &op->ret, &base->error);
 }

@@ -1,15 +1,19 @@
 #pragma once
-/* store/postgres/claim.h - what the parts of OP_CLAIM share: claim_walk.c walks the lanes, slot_gate.c reads
- * the tasks that need slots (what becomes of those is decided in store/common/slots.h), claim.c marks what was chosen.
+/* store/postgres/claim.h - shared by the files of OP_CLAIM.
  *
- * A walk brings many candidates at once, all of them locked for us. After one was dealt with, the rows that were brought with it may
- * have changed: they are forgotten, and the lanes walked anew from behind it. */
+ *   - claim_walk.c walks the lanes and picks tasks.
+ *   - slot_gate.c reads the tasks that need slots; store/common/slots.h decides what becomes of them.
+ *   - claim.c marks the picked tasks RUNNING and makes the result.
+ *
+ * One statement reads many candidates and locks them. If a candidate that finds no slot is dealt with, other rows of
+ * the same result may have changed. Then the rest of the result is discarded, and the lanes are walked again from
+ * behind that candidate. */
 #include "store/common/slots.h"
 #include "store/postgres/internal.h"
 
-/* What a walk says of a candidate. */
+/* The columns of a candidate. */
 enum due_column {
-    DUE_LANE, /* which of the lanes asked for, from 1 */
+    DUE_LANE, /* position of its lane in the array parameter, from 1 */
     DUE_ID,
     DUE_MS,
     DUE_BYTES, /* of its payload and target_config */
@@ -22,21 +26,22 @@ enum due_column {
     DUE_GATES
 };
 
-static inline int claim_pool(const struct op_claim *op, bool suspects)
+static inline int pg_claim_pool(const struct op_claim *op, bool suspects)
 {
     return pool_of_suspects(op->lease ? POOL_LEASED : POOL_DISPATCHED, suspects);
 }
 
-/* Brings what is to be known of the slots that a walk's candidates need, and their locks, as far as nobody else has them. */
-enum err pg_gate_bring(struct store_postgres *s, const struct pg_result *r, struct error *e) must_use;
-/* The candidate at that row of a walk, row and task; its texts are in s->arena. Nothing is in flight. */
+/* Reads the state of the slots that the candidates in a result need, and takes their locks without waiting: a slot
+ * whose lock another transaction has is SLOT_BUSY. */
+enum err pg_gate_prefetch(struct store_postgres *s, const struct pg_result *r, struct error *e) must_use;
+/* Reads the candidate in that row: its slot row and task. Strings are in s->arena. Nothing may be in flight. */
 enum err pg_candidate_read(struct store_postgres *s, const struct pg_result *r, int row, struct candidate *ret,
                            struct error *e) must_use;
-/* Another node is seeing to a slot that it needs: it is left for the next claim. */
+/* Whether another node holds the lock of a slot that the candidate needs: then it is left to the next claim. */
 bool pg_gate_is_busy(struct store_postgres *s, const struct candidate *k);
 
-/* Where a walk through a lane stands: behind this one. */
-struct place {
+/* A position in a lane, in the order of due_ms, then id. The walk continues behind it. */
+struct pg_claim_position {
     int64_t due_ms;
     struct uuid id;
 };
@@ -47,46 +52,50 @@ struct place {
             255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255                             \
         }                                                                                                              \
     }
-#define THE_START ((struct place){ INT64_MIN, LAST_ID })
+#define POSITION_START ((struct pg_claim_position){ INT64_MIN, LAST_ID })
 
-/* A lane; or all lanes of suspects, which are walked as one. */
-struct lane_walk {
-    struct lane_quota *quota; /* NULL: of suspects */
+/* The walk through one lane; or through all lanes of suspects, which are walked as one. */
+struct pg_lane_walk {
+    struct lane_quota *quota; /* NULL: suspects */
     int64_t number;
-    struct pg_look look;
+    struct pg_scan scan;
     size_t asked, passed;
-    struct place place;
-    int64_t passed_ms; /* the earliest that was passed over; INT64_MAX: none */
-    bool is_seen;      /* all that may be taken was */
+    struct pg_claim_position position;
+    int64_t passed_ms; /* when the earliest passed-over task may be taken; INT64_MAX: none */
+    bool is_seen;      /* the walk has reached the end of the takeable tasks */
 };
 
-struct claiming {
+struct pg_claim {
     struct op_claim *op;
     struct arena *arena;
     struct gate gate;
-    struct lane_walk *lanes; /* as in op->lanes, and then those of suspects */
+    struct pg_lane_walk *lanes; /* those of op->lanes, then the lanes of suspects */
     size_t lane_count, suspect_count;
-    struct lane_walk suspects;
-    struct uuid *picked; /* in the order of the answer */
+    struct pg_lane_walk suspects;
+    struct uuid *picked; /* ids, in the order of the result */
     size_t n, picked_cap;
     size_t bytes;
-    bool full; /* nothing more may be taken, from this lane or the next */
+    bool full; /* the claim may take nothing more from any lane */
     bool met_gates;
-    size_t busy; /* candidates that were left because another node is seeing to their slots */
+    size_t busy; /* candidates left because another node holds the lock of their slot */
 };
 
-/* Picks what there is in the lanes and among the suspects; all of it is locked, and RUNNING only when all is chosen. */
-enum { LOOK_AGAIN_MS = 10 }; /* what others have locked they have taken, unless they fail */
-void claim_init(struct claiming *c, struct store_postgres *s, struct op_claim *op);
-void claim_release(struct claiming *c);
-enum err claim_walk(struct store_postgres *s, struct claiming *c, struct error *e) must_use;
+/* When to look again for rows that another transaction has locked: it takes them, unless it fails. */
+enum { CONFLICT_RETRY_MS = 10 };
 
-/* Of the lane q.lane: what may be taken. $1 until, $2 now, $3 own partitions (NULL: all), $4 up to when others' are left to them. */
-#define IN_LANE  "lane = q.lane AND state = 0 AND kind <> 1"
+/* Picks tasks from the lanes and among the suspects. All picked rows are locked; claim.c makes them RUNNING
+ * afterwards. */
+void pg_claim_init(struct pg_claim *c, struct store_postgres *s, struct op_claim *op);
+void pg_claim_release(struct pg_claim *c);
+enum err pg_claim_walk(struct store_postgres *s, struct pg_claim *c, struct error *e) must_use;
+
+/* Conditions for tasks of lane q.lane. $1 until_ms, $2 now_ms, $3 own partitions (NULL: all), $4 other partitions'
+ * tasks due up to this time may be taken as well. */
+#define IN_LANE  "lane = q.lane AND state = " SQL_SCHEDULED " AND kind <> 1"
 #define IS_OURS  "($3 IS NULL OR get_bit($3, part) = 1)"
 #define MAY_TAKE "due_ms <= $1 AND (delivery <> 1 OR due_ms <= $2) AND (" IS_OURS " OR due_ms <= $4)"
 
-/* Those four; and arrays of lanes, of due times and ids. */
-void claim_add_rules(struct pg_params *p, const struct op_claim *op);
-void claim_add_lanes(struct pg_params *p, const struct lane_walk *v, size_t n);
-void claim_add_places(struct pg_params *p, const struct place *v, size_t n);
+/* Parameters: $1 to $4 of these conditions; an array of lane numbers; arrays of due times and of ids. */
+void pg_claim_add_rules(struct pg_params *p, const struct op_claim *op);
+void pg_claim_add_lanes(struct pg_params *p, const struct pg_lane_walk *v, size_t n);
+void pg_claim_add_positions(struct pg_params *p, const struct pg_claim_position *v, size_t n);

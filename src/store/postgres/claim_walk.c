@@ -1,13 +1,14 @@
-/* The half of OP_CLAIM that walks.
+/* The part of OP_CLAIM that walks the lanes and picks tasks.
  *
- * A walk brings the candidates of many lanes at once and locks them; rows that another node has locked are passed by (SKIP LOCKED): they
- * are as good as taken. Tasks without gates are only picked here, and marked together when all is chosen. Slots are taken as the walk
- * goes. A task that finds none is dealt with at once, and the lanes are then walked anew from behind it, in smaller steps. */
+ * One statement reads the candidates of many lanes and locks them. It skips rows that another transaction has locked
+ * (SKIP LOCKED): most likely that transaction takes them. Tasks without gates are only picked here and marked RUNNING
+ * later, all together. Slots are taken during the walk. A due task that finds no slot is dealt with at once; after that
+ * the lanes are walked again from behind it, in smaller steps. */
 #include <stdlib.h>
 
 #include "store/postgres/claim.h"
 
-enum { STEP = 64 }; /* candidates a walk brings once tasks with gates were met */
+enum { STEP = 64 }; /* candidates for each statement once a task with gates was met */
 
 #define WALK                                                                                                           \
     "SELECT q.place, t.* FROM unnest($6, $7, $8, $9) WITH ORDINALITY AS q(lane, quota, after_ms, after_id, place) "    \
@@ -16,52 +17,57 @@ enum { STEP = 64 }; /* candidates a walk brings once tasks with gates were met *
     "gates FROM tasks WHERE " IN_LANE " AND (due_ms, id) > (q.after_ms, q.after_id) AND " MAY_TAKE                     \
     " ORDER BY due_ms, id LIMIT q.quota FOR UPDATE SKIP LOCKED) AS t "
 
-/* One lane after the other, and none that the limit leaves no room for. */
+/* Serves one lane after the other, until the limit is reached. */
 static const struct pg_statement walk_lanes = { "claim_walk", WALK "LIMIT $5" };
 static const struct pg_statement walk_suspects = { "claim_suspects", WALK "ORDER BY t.due_ms, t.id LIMIT $5" };
 
-/* ---- lanes ---- */
+/* ---- lanes of the claim ---- */
 
-/* From its floor on. */
-static struct lane_walk walk_of(struct store_postgres *s, struct lane_quota *q, int64_t number, int64_t begun_ns)
+/* Begins at the lane's due watermark. */
+static struct pg_lane_walk pg_lane_walk_start(struct store_postgres *s, struct lane_quota *q, int64_t number,
+                                              int64_t begun_ns)
 {
-    struct pg_look look = { .heard = atomic_load(&s->floors.heard), .begun_ns = begun_ns };
-    look.from_ms = pg_watermark_of(&s->floors, number, begun_ns);
-    struct place place = look.from_ms == INT64_MIN ? THE_START : (struct place){ look.from_ms - 1, LAST_ID };
-    return (struct lane_walk){ .quota = q, .number = number, .look = look, .place = place, .passed_ms = INT64_MAX };
+    struct pg_scan scan = { .notices = atomic_load(&s->watermarks.notices), .begun_ns = begun_ns };
+    scan.from_ms = pg_watermark_of(&s->watermarks, number, begun_ns);
+    struct pg_claim_position position =
+        scan.from_ms == INT64_MIN ? POSITION_START : (struct pg_claim_position){ scan.from_ms - 1, LAST_ID };
+    return (struct pg_lane_walk){
+        .quota = q, .number = number, .scan = scan, .position = position, .passed_ms = INT64_MAX
+    };
 }
 
-/* Suspects are few: all of them are looked at. */
-static struct lane_walk walk_of_suspects(int64_t number)
+/* Suspects are few: their lanes are walked from the start. */
+static struct pg_lane_walk pg_lane_walk_start_suspects(int64_t number)
 {
-    return (
-        struct lane_walk){ .number = number, .look.from_ms = INT64_MIN, .place = THE_START, .passed_ms = INT64_MAX };
+    return (struct pg_lane_walk){
+        .number = number, .scan.from_ms = INT64_MIN, .position = POSITION_START, .passed_ms = INT64_MAX
+    };
 }
 
-static void find_lanes(struct store_postgres *s, struct claiming *c)
+static void pg_claim_find_lanes(struct store_postgres *s, struct pg_claim *c)
 {
     struct op_claim *op = c->op;
     int64_t begun_ns = clock_steady_ns(s->setup.clock);
-    pg_watermarks_begin(&s->floors, op->now_ms);
+    pg_watermarks_begin(&s->watermarks, op->now_ms);
     c->lanes = xcalloc(2 * op->lane_count + 1, sizeof *c->lanes);
-    c->suspects = walk_of_suspects(0);
+    c->suspects = pg_lane_walk_start_suspects(0);
     for (size_t i = 0; i < op->lane_count; i++) {
-        const struct lane_row *row = store_lanes_find(&s->lanes, op->lanes[i].lane, claim_pool(op, false));
+        const struct lane_row *row = store_lanes_find(&s->lanes, op->lanes[i].lane, pg_claim_pool(op, false));
         op->lanes[i].ret_taken = 0;
         op->lanes[i].ret_next_due_ms = INT64_MAX;
         if (row)
-            c->lanes[c->lane_count++] = walk_of(s, &op->lanes[i], row->number, begun_ns);
+            c->lanes[c->lane_count++] = pg_lane_walk_start(s, &op->lanes[i], row->number, begun_ns);
     }
     for (size_t i = 0; i < op->lane_count; i++) {
-        const struct lane_row *row = store_lanes_find(&s->lanes, op->lanes[i].lane, claim_pool(op, true));
+        const struct lane_row *row = store_lanes_find(&s->lanes, op->lanes[i].lane, pg_claim_pool(op, true));
         if (row)
-            c->lanes[c->lane_count + c->suspect_count++] = walk_of_suspects(row->number);
+            c->lanes[c->lane_count + c->suspect_count++] = pg_lane_walk_start_suspects(row->number);
     }
 }
 
-/* ---- walking ---- */
+/* ---- reading candidates ---- */
 
-void claim_add_lanes(struct pg_params *p, const struct lane_walk *v, size_t n)
+void pg_claim_add_lanes(struct pg_params *p, const struct pg_lane_walk *v, size_t n)
 {
     pg_array(p, PG_I32);
     for (size_t i = 0; i < n; i++)
@@ -69,14 +75,13 @@ void claim_add_lanes(struct pg_params *p, const struct lane_walk *v, size_t n)
     pg_array_end(p);
 }
 
-void claim_add_places(struct pg_params *p, const struct place *v, size_t n)
+void pg_claim_add_positions(struct pg_params *p, const struct pg_claim_position *v, size_t n)
 {
     pg_add_members(p, v, n, due_ms);
     pg_add_members(p, v, n, id);
 }
 
-/* $1 to $4. */
-void claim_add_rules(struct pg_params *p, const struct op_claim *op)
+void pg_claim_add_rules(struct pg_params *p, const struct op_claim *op)
 {
     pg_add_i64(p, op->until_ms);
     pg_add_i64(p, op->now_ms);
@@ -84,43 +89,44 @@ void claim_add_rules(struct pg_params *p, const struct op_claim *op)
     pg_add_i64(p, op->now_ms - op->help_after_ms);
 }
 
-/* Asks for up to v[i].asked of each of n lanes, and `limit` of all. */
-static enum err walk(struct store_postgres *s, const struct claiming *c, const struct pg_statement *how,
-                     const struct lane_walk *v, size_t n, size_t limit, struct pg_result *ret, struct error *e)
+/* Reads up to v[i].asked candidates of each of n lanes, at most `limit` in all. */
+static enum err pg_claim_read_candidates(struct store_postgres *s, const struct pg_claim *c,
+                                         const struct pg_statement *how, const struct pg_lane_walk *v, size_t n,
+                                         size_t limit, struct pg_result *ret, struct error *e)
 {
     struct pg_params *p = &s->params;
-    struct place *places = xcalloc(n, sizeof *places);
+    struct pg_claim_position *positions = xcalloc(n, sizeof *positions);
     for (size_t i = 0; i < n; i++)
-        places[i] = v[i].place;
+        positions[i] = v[i].position;
     pg_params_reset(p);
-    claim_add_rules(p, c->op);
+    pg_claim_add_rules(p, c->op);
     pg_add_i64(p, (int64_t)limit);
-    claim_add_lanes(p, v, n);
+    pg_claim_add_lanes(p, v, n);
     pg_array(p, PG_I64);
     for (size_t i = 0; i < n; i++)
         pg_element_i64(p, (int64_t)v[i].asked);
     pg_array_end(p);
-    claim_add_places(p, places, n);
-    free(places);
-    return pg_run(&s->conn, how, p, ret, e) ? e->code : pg_gate_bring(s, ret, e);
+    pg_claim_add_positions(p, positions, n);
+    free(positions);
+    return pg_run(&s->conn, how, p, ret, e) ? e->code : pg_gate_prefetch(s, ret, e);
 }
 
-/* ---- one task ---- */
+/* ---- one candidate ---- */
 
 enum fate {
     TAKEN,
     PASSED_OVER,
     DEALT_WITH,
-    CHANGED_OTHERS, /* and rows that came with the same walk may be among them */
+    CHANGED_OTHERS, /* other rows have changed; later rows of the same result may be stale */
 };
 
-static void add_bytes(struct claiming *c, size_t bytes)
+static void pg_claim_add_bytes(struct pg_claim *c, size_t bytes)
 {
     c->bytes += bytes;
     c->full = c->full || c->bytes >= c->op->max_bytes;
 }
 
-static void pick(struct claiming *c, struct uuid id, size_t bytes)
+static void pg_claim_pick(struct pg_claim *c, struct uuid id, size_t bytes)
 {
     if (c->n == c->picked_cap) {
         c->picked_cap = c->picked_cap * 2 + STEP;
@@ -128,40 +134,40 @@ static void pick(struct claiming *c, struct uuid id, size_t bytes)
     }
     c->picked[c->n++] = id;
     c->full = c->n == c->op->max;
-    add_bytes(c, bytes);
+    pg_claim_add_bytes(c, bytes);
 }
 
-static bool is_picked(struct gate *g, const struct slot_row *r)
+static bool pg_claim_is_picked(struct gate *g, const struct slot_row *r)
 {
-    const struct claiming *c = container_of(g, struct claiming, gate);
+    const struct pg_claim *c = container_of(g, struct pg_claim, gate);
     for (size_t i = 0; i < c->n; i++)
         if (uuid_eq(c->picked[i], r->id))
             return true;
     return false;
 }
 
-static enum err deal_with(struct claiming *c, const struct candidate *k, enum fate *ret, struct error *e)
+static enum err pg_claim_deal_with(struct pg_claim *c, const struct candidate *k, enum fate *ret, struct error *e)
 {
     uint64_t woke_before = c->gate.unblocked;
     size_t gated_before = c->gate.gated_count;
     c->gate.unblocked = 0;
-    if (gate_deal_with(&c->gate, k, e))
+    if (gate_handle(&c->gate, k, e))
         return e->code;
     *ret = c->gate.unblocked || c->gate.gated_count > gated_before + 1 ? CHANGED_OTHERS : DEALT_WITH;
     c->gate.unblocked |= woke_before;
-    c->full = c->gate.dealt_with == CLAIM_GATED_MAX;
-    add_bytes(c, k->bytes);
+    c->full = c->gate.handled == CLAIM_GATED_MAX;
+    pg_claim_add_bytes(c, k->bytes);
     return ERR_OK;
 }
 
-static void pass_over(struct lane_walk *w, int64_t next_ms)
+static void pg_lane_walk_pass_over(struct pg_lane_walk *w, int64_t next_ms)
 {
     w->passed++;
     w->passed_ms = min_of(w->passed_ms, next_ms);
 }
 
-static enum err consider_gated(struct store_postgres *s, struct claiming *c, struct lane_walk *w,
-                               const struct pg_result *r, int row, enum fate *ret, struct error *e)
+static enum err pg_claim_consider_gated(struct store_postgres *s, struct pg_claim *c, struct pg_lane_walk *w,
+                                        const struct pg_result *r, int row, enum fate *ret, struct error *e)
 {
     struct candidate k;
     if (pg_candidate_read(s, r, row, &k, e))
@@ -170,81 +176,83 @@ static enum err consider_gated(struct store_postgres *s, struct claiming *c, str
     *ret = PASSED_OVER;
     if (pg_gate_is_busy(s, &k)) {
         c->busy++;
-        pass_over(w, c->op->now_ms + LOOK_AGAIN_MS);
+        pg_lane_walk_pass_over(w, c->op->now_ms + CONFLICT_RETRY_MS);
         return ERR_OK;
     }
-    if (gate_look(&c->gate, &k, e))
+    if (gate_check(&c->gate, &k, e))
         return e->code;
     if (k.missing == k.n) {
         *ret = TAKEN;
-        pick(c, k.task.id, k.bytes);
+        pg_claim_pick(c, k.task.id, k.bytes);
         return gate_take(&c->gate, &k, k.n, e);
     }
     if (k.task.due_ms <= c->op->now_ms)
-        return deal_with(c, &k, ret, e);
-    pass_over(w, k.task.due_ms);
+        return pg_claim_deal_with(c, &k, ret, e);
+    pg_lane_walk_pass_over(w, k.task.due_ms);
     return ERR_OK;
 }
 
-/* The row of a walk which stands next in w. */
-static enum err consider(struct store_postgres *s, struct claiming *c, struct lane_walk *w, const struct pg_result *r,
-                         int row, enum fate *ret, struct error *e)
+/* Decides about the candidate in that row, the next one of w. */
+static enum err pg_claim_consider(struct store_postgres *s, struct pg_claim *c, struct pg_lane_walk *w,
+                                  const struct pg_result *r, int row, enum fate *ret, struct error *e)
 {
-    w->place = (struct place){ pg_i64(r, row, DUE_MS), pg_uuid(r, row, DUE_ID) };
+    w->position = (struct pg_claim_position){ pg_i64(r, row, DUE_MS), pg_uuid(r, row, DUE_ID) };
     if (!pg_is_null(r, row, DUE_GATES)) {
         c->met_gates = true;
-        return consider_gated(s, c, w, r, row, ret, e);
+        return pg_claim_consider_gated(s, c, w, r, row, ret, e);
     }
     *ret = TAKEN;
-    pick(c, w->place.id, (size_t)pg_i64(r, row, DUE_BYTES));
+    pg_claim_pick(c, w->position.id, (size_t)pg_i64(r, row, DUE_BYTES));
     return ERR_OK;
 }
 
-/* ---- lanes ---- */
+/* ---- walking lanes ---- */
 
-static bool wants_more(const struct claiming *c, const struct lane_walk *w)
+static bool pg_lane_walk_wants_more(const struct pg_claim *c, const struct pg_lane_walk *w)
 {
     return !c->full && w->quota->ret_taken < w->quota->max && w->passed < CLAIM_GATED_MAX;
 }
 
-/* The rows of one lane, which begin at *row; *ret_again: the lane is to be walked on, from behind the last one that was looked at. */
-static enum err use_rows(struct store_postgres *s, struct claiming *c, struct lane_walk *w, int64_t number,
-                         const struct pg_result *r, int *row, bool *ret_again, struct error *e)
+/* Uses the rows of one lane, from *row on. *ret_again: the lane is to be walked further, from behind the last row that
+ * was used. */
+static enum err pg_lane_walk_use_rows(struct store_postgres *s, struct pg_claim *c, struct pg_lane_walk *w,
+                                      int64_t number, const struct pg_result *r, int *row, bool *ret_again,
+                                      struct error *e)
 {
     size_t got = 0;
     bool has_changed = false;
     for (; *row < r->rows && pg_i64(r, *row, DUE_LANE) == number; ++*row) {
         enum fate fate;
         got++;
-        if (has_changed || !wants_more(c, w))
+        if (has_changed || !pg_lane_walk_wants_more(c, w))
             continue;
-        if (consider(s, c, w, r, *row, &fate, e))
+        if (pg_claim_consider(s, c, w, r, *row, &fate, e))
             return e->code;
         w->quota->ret_taken += fate == TAKEN;
         has_changed = fate == CHANGED_OTHERS;
     }
-    w->is_seen = wants_more(c, w) && !has_changed && got < w->asked;
-    *ret_again = wants_more(c, w) && !w->is_seen;
+    w->is_seen = pg_lane_walk_wants_more(c, w) && !has_changed && got < w->asked;
+    *ret_again = pg_lane_walk_wants_more(c, w) && !w->is_seen;
     return ERR_OK;
 }
 
-/* Walks lanes from v[0] on; *ret is how many of them are done with. */
-static enum err walk_some(struct store_postgres *s, struct claiming *c, struct lane_walk *v, size_t n, size_t *ret,
-                          struct error *e)
+/* Walks the lanes from v[0] on. *ret is how many of them are finished. */
+static enum err pg_claim_walk_lanes_once(struct store_postgres *s, struct pg_claim *c, struct pg_lane_walk *v, size_t n,
+                                         size_t *ret, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     size_t most = c->met_gates ? STEP : SIZE_MAX, limit = min_of(c->op->max - c->n, most);
     for (size_t i = 0; i < n; i++)
-        v[i].asked = wants_more(c, &v[i]) ? min_of(v[i].quota->max - v[i].quota->ret_taken, most) : 0;
-    if (walk(s, c, &walk_lanes, v, n, limit, &r, e))
+        v[i].asked = pg_lane_walk_wants_more(c, &v[i]) ? min_of(v[i].quota->max - v[i].quota->ret_taken, most) : 0;
+    if (pg_claim_read_candidates(s, c, &walk_lanes, v, n, limit, &r, e))
         return e->code;
     bool is_cut = (size_t)r.rows == limit, again = false;
     int row = 0;
     for (*ret = 0; *ret < n && !c->full; ++*ret) {
-        struct lane_walk *w = &v[*ret];
-        if (use_rows(s, c, w, (int64_t)*ret + 1, &r, &row, &again, e))
+        struct pg_lane_walk *w = &v[*ret];
+        if (pg_lane_walk_use_rows(s, c, w, (int64_t)*ret + 1, &r, &row, &again, e))
             return e->code;
-        if (is_cut && row == r.rows && w->is_seen) { /* there was no room for what may be behind the last row */
+        if (is_cut && row == r.rows && w->is_seen) { /* the limit has cut off what may follow the last row */
             w->is_seen = false;
             again = true;
         }
@@ -254,35 +262,37 @@ static enum err walk_some(struct store_postgres *s, struct claiming *c, struct l
     return ERR_OK;
 }
 
-static enum err claim_lanes(struct store_postgres *s, struct claiming *c, struct error *e)
+static enum err pg_claim_lanes(struct store_postgres *s, struct pg_claim *c, struct error *e)
 {
     for (size_t first = 0, done; first < c->lane_count && !c->full; first += done) {
         done = 1;
-        if (c->lanes[first].quota->max > 0 && walk_some(s, c, c->lanes + first, c->lane_count - first, &done, e))
+        if (c->lanes[first].quota->max > 0 &&
+            pg_claim_walk_lanes_once(s, c, c->lanes + first, c->lane_count - first, &done, e))
             return e->code;
     }
     return ERR_OK;
 }
 
-/* ---- suspects ---- */
+/* ---- walking suspects ---- */
 
-/* What a walk through all their lanes brings, until rows have changed; *taken rises. */
-static enum err walk_suspects_once(struct store_postgres *s, struct claiming *c, size_t *taken, bool *ret_again,
-                                   struct error *e)
+/* Uses the candidates of one statement over all lanes of suspects, until rows have changed. Adds those taken to
+ * *taken. */
+static enum err pg_claim_walk_suspects_once(struct store_postgres *s, struct pg_claim *c, size_t *taken,
+                                            bool *ret_again, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    struct lane_walk *w = &c->suspects, *v = c->lanes + c->lane_count;
+    struct pg_lane_walk *w = &c->suspects, *v = c->lanes + c->lane_count;
     size_t limit = min_of(c->op->max_suspects - *taken, (size_t)STEP);
     bool has_changed = false;
     for (size_t i = 0; i < c->suspect_count; i++) {
         v[i].asked = limit;
-        v[i].place = w->place;
+        v[i].position = w->position;
     }
-    if (walk(s, c, &walk_suspects, v, c->suspect_count, limit, &r, e))
+    if (pg_claim_read_candidates(s, c, &walk_suspects, v, c->suspect_count, limit, &r, e))
         return e->code;
     for (int i = 0; i < r.rows && !c->full && w->passed < CLAIM_GATED_MAX && !has_changed; i++) {
         enum fate fate;
-        if (consider(s, c, w, &r, i, &fate, e))
+        if (pg_claim_consider(s, c, w, &r, i, &fate, e))
             return e->code;
         *taken += fate == TAKEN;
         has_changed = fate == CHANGED_OTHERS;
@@ -293,37 +303,37 @@ static enum err walk_suspects_once(struct store_postgres *s, struct claiming *c,
     return ERR_OK;
 }
 
-static enum err claim_suspects(struct store_postgres *s, struct claiming *c, struct error *e)
+static enum err pg_claim_suspects(struct store_postgres *s, struct pg_claim *c, struct error *e)
 {
     size_t taken = 0;
     for (bool again = c->suspect_count > 0 && c->op->max_suspects > 0 && !c->full; again;)
-        if (walk_suspects_once(s, c, &taken, &again, e))
+        if (pg_claim_walk_suspects_once(s, c, &taken, &again, e))
             return e->code;
     for (size_t i = 0; i < c->suspect_count; i++) {
-        c->lanes[c->lane_count + i].place = c->suspects.place;
+        c->lanes[c->lane_count + i].position = c->suspects.position;
         c->lanes[c->lane_count + i].is_seen = c->suspects.is_seen;
     }
     return ERR_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole walk ---- */
 
-void claim_init(struct claiming *c, struct store_postgres *s, struct op_claim *op)
+void pg_claim_init(struct pg_claim *c, struct store_postgres *s, struct op_claim *op)
 {
-    *c = (struct claiming){ .op = op,
+    *c = (struct pg_claim){ .op = op,
                             .arena = &op->op.arena,
-                            .gate = { .slots = &s->slots, .now_ms = op->now_ms, .is_picked = is_picked } };
-    find_lanes(s, c);
+                            .gate = { .slots = &s->slots, .now_ms = op->now_ms, .is_picked = pg_claim_is_picked } };
+    pg_claim_find_lanes(s, c);
 }
 
-void claim_release(struct claiming *c)
+void pg_claim_release(struct pg_claim *c)
 {
     gate_release(&c->gate);
     free(c->picked);
     free(c->lanes);
 }
 
-enum err claim_walk(struct store_postgres *s, struct claiming *c, struct error *e)
+enum err pg_claim_walk(struct store_postgres *s, struct pg_claim *c, struct error *e)
 {
-    return claim_lanes(s, c, e) ? e->code : claim_suspects(s, c, e);
+    return pg_claim_lanes(s, c, e) ? e->code : pg_claim_suspects(s, c, e);
 }

@@ -1,5 +1,5 @@
-/* What all nodes have in common, besides tasks: the table `cluster`. Whoever comes first decides, once: an insert that finds the name taken
- * does nothing, and then everybody reads the same. */
+/* Settings that all nodes share: table `cluster`. The first node that writes a name decides its value: a later insert
+ * of the same name does nothing, and every node reads the stored value. */
 #include <stdio.h>
 
 #include "store/postgres/internal.h"
@@ -32,17 +32,17 @@ enum err pg_cluster_value(struct pg_conn *c, struct str name, void *value, size_
     return ERR_OK;
 }
 
-static enum err refuse_half_a_copy(struct pg_conn *c, struct error *e)
+static enum err pg_cluster_check_copy(struct pg_conn *c, struct error *e)
 {
     static const struct pg_statement copying = { "cluster_copying", "SELECT 1 FROM cluster WHERE name = 'copying'" };
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_run(c, &copying, NULL, &r, e))
         return e->code;
-    return r.rows
-               ? error_set(e, ERR_UNAVAILABLE,
-                           "a copy to this database is not done: run the same 'belfry copy' again; it goes on where it "
-                           "ended")
-               : ERR_OK;
+    return r.rows ? error_set(
+                        e, ERR_UNAVAILABLE,
+                        "a copy to this database is not done: run the same 'belfry copy' again; it continues where it "
+                        "stopped")
+                  : ERR_OK;
 }
 
 enum err store_postgres_join(const char *url, struct clock *clock, void *pepper, size_t n, struct error *e)
@@ -52,7 +52,7 @@ enum err store_postgres_join(const char *url, struct clock *clock, void *pepper,
     if (!rc)
         rc = pg_conn_ready(&c, e);
     if (!rc)
-        rc = refuse_half_a_copy(&c, e);
+        rc = pg_cluster_check_copy(&c, e);
     if (!rc)
         rc = pg_cluster_value(&c, S("pepper"), pepper, n, e);
     pg_conn_release(&c);

@@ -1,8 +1,9 @@
-/* A connection: how it is made and made again, what its errors mean, and the pipeline.
+/* A connection: connecting and reconnecting, the meaning of errors, and the pipeline.
  *
- * The socket never blocks: a request may be larger than the buffers between us and the server, which answers while we still write. Every
- * wait has an end, because a network may swallow an answer without a word. Results come in groups, each closed by a sync: after an
- * error the server skips what is left of the group, and says so of each. */
+ * The socket is non-blocking: a request may exceed the buffers between client and server, and the server sends results
+ * while the client still writes. Every wait has a time limit, because a network may drop packets silently. Results come
+ * in groups, each closed by a sync. After an error the server skips the rest of the group and returns "skipped" for
+ * each statement in it. */
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
@@ -14,37 +15,33 @@
 
 enum {
     CONNECT_S = 3,     /* for each host */
-    ANSWER_MS = 10000, /* the longest that a statement may keep us waiting */
+    ANSWER_MS = 10000, /* the longest time that a statement may take */
     BACKOFF_MIN_MS = 100,
     BACKOFF_MAX_MS = 2000,
     SQL_MAX = 1 << 16,
     NS_IN_MS = 1000000,
 };
 
-bool is_postgres_url(struct str url)
-{
-    return str_starts(url, S("postgres://")) || str_starts(url, S("postgresql://"));
-}
-
 /* ---- errors ---- */
 
-static bool starts(const char *state, const char *with)
+static bool pg_sqlstate_starts(const char *state, const char *with)
 {
     return strncmp(state, with, strlen(with)) == 0;
 }
 
-/* Classes of SQLSTATE after which the same may succeed: connections, resources, an operator's doing, a server that may not write. */
-static enum err meaning(const char *state)
+/* Maps SQLSTATE classes. After these the same statement may succeed later: lost connections, missing resources, an
+ * operator's intervention, a read-only server. */
+static enum err pg_sqlstate_meaning(const char *state)
 {
     static const char *const pass[] = { "08", "53", "57", "58", "40", "55P03", "25006", "28", "3D000" };
     for (size_t i = 0; i < array_count(pass); i++)
-        if (starts(state, pass[i]))
+        if (pg_sqlstate_starts(state, pass[i]))
             return ERR_UNAVAILABLE;
     return ERR_CORRUPT;
 }
 
-/* PostgreSQL's words on one line, without what it says of where in the statement. */
-static struct str first_line(const char *text)
+/* The first line of PostgreSQL's message, without the position in the statement. */
+static struct str pg_first_line(const char *text)
 {
     struct str s = str_from(text);
     size_t n = 0;
@@ -53,9 +50,9 @@ static struct str first_line(const char *text)
     return (struct str){ s.p, n };
 }
 
-static enum err fail_with(struct pg_conn *c, enum err rc, const char *text, struct error *e)
+static enum err pg_fail_with(struct pg_conn *c, enum err rc, const char *text, struct error *e)
 {
-    struct str line = first_line(text);
+    struct str line = pg_first_line(text);
     c->failed = error_set(&c->failure, rc, "PostgreSQL: %.*s", (int)line.n, line.p);
     if (e)
         *e = c->failure;
@@ -67,35 +64,35 @@ enum err pg_fail(struct pg_conn *c, const PGresult *r, struct error *e)
     const char *state = r ? PQresultErrorField(r, PG_DIAG_SQLSTATE) : NULL;
     const char *text = r ? PQresultErrorField(r, PG_DIAG_MESSAGE_PRIMARY) : NULL;
     if (!state)
-        return fail_with(c, ERR_UNAVAILABLE, PQerrorMessage(c->pg), e);
-    c->retry = starts(state, "40001") || starts(state, "40P01");
-    return fail_with(c, meaning(state), text ? text : state, e);
+        return pg_fail_with(c, ERR_UNAVAILABLE, PQerrorMessage(c->pg), e);
+    c->retry = pg_sqlstate_starts(state, "40001") || pg_sqlstate_starts(state, "40P01");
+    return pg_fail_with(c, pg_sqlstate_meaning(state), text ? text : state, e);
 }
 
 enum err pg_corrupt(struct pg_conn *c, const char *what, struct error *e)
 {
-    return fail_with(c, ERR_CORRUPT, what, e);
+    return pg_fail_with(c, ERR_CORRUPT, what, e);
 }
 
-static void disconnect(struct pg_conn *c)
+static void pg_conn_disconnect(struct pg_conn *c)
 {
     PQfinish(c->pg);
     c->pg = NULL;
-    c->sent_count = c->asked = c->group = 0;
+    c->sent_count = c->awaited = c->group = 0;
     map_release(&c->prepared);
 }
 
-static enum err lose(struct pg_conn *c, const char *why, struct error *e)
+static enum err pg_conn_lose(struct pg_conn *c, const char *why, struct error *e)
 {
-    enum err rc = fail_with(c, ERR_UNAVAILABLE, why, e);
-    disconnect(c);
+    enum err rc = pg_fail_with(c, ERR_UNAVAILABLE, why, e);
+    pg_conn_disconnect(c);
     return rc;
 }
 
 /* ---- connecting ---- */
 
-/* Takes "name=value" out of a URL's query, if it is there. */
-static bool take_out(char *url, const char *setting)
+/* Removes "name=value" from a URL's query. False if it is not there. */
+static bool pg_url_take_setting(char *url, const char *setting)
 {
     char *query = strchr(url, '?'), *at = query ? strstr(query, setting) : NULL;
     size_t n = strlen(setting);
@@ -115,11 +112,11 @@ enum err pg_conn_init(struct pg_conn *c, const char *url, bool is_reader, struct
     };
     map_init(&c->prepared, HASH_STABLE);
     buf_init(&c->sql, SQL_MAX);
-    c->prepare = !take_out(c->url, "prepare=off");
+    c->prepare = !pg_url_take_setting(c->url, "prepare=off");
     char *why = NULL;
     PQconninfoOption *options = PQconninfoParse(c->url, &why);
     if (!options) {
-        struct str line = first_line(why ? why : "out of memory");
+        struct str line = pg_first_line(why ? why : "out of memory");
         (void)error_field(e, "store", "is not an address of a PostgreSQL database: %.*s", (int)line.n, line.p);
         PQfreemem(why);
         return ERR_INVALID;
@@ -138,14 +135,14 @@ void pg_conn_release(struct pg_conn *c)
     *c = (struct pg_conn){ 0 };
 }
 
-static void silent(void *context, const PGresult *r)
+static void pg_conn_on_notice(void *context, const PGresult *r)
 {
     (void)context;
     (void)r;
 }
 
-/* What the URL says has the last word: libpq takes the later of two. */
-static PGconn *connect_now(const struct pg_conn *c)
+/* Settings in the URL win over these defaults: of two values, libpq uses the later one. */
+static PGconn *pg_conn_open(const struct pg_conn *c)
 {
     char seconds[16];
     snprintf(seconds, sizeof seconds, "%d", CONNECT_S);
@@ -164,28 +161,28 @@ static PGconn *connect_now(const struct pg_conn *c)
     return PQconnectdbParams(names, values, 1);
 }
 
-static int64_t now_ns(const struct pg_conn *c)
+static int64_t pg_conn_now_ns(const struct pg_conn *c)
 {
     return clock_steady_ns(c->clock);
 }
 
-static enum err put_off(struct pg_conn *c, struct error *e)
+static enum err pg_conn_back_off(struct pg_conn *c, struct error *e)
 {
     c->backoff_ms = min_of(c->backoff_ms ? c->backoff_ms * 2 : BACKOFF_MIN_MS, c->backoff_max_ms);
-    c->retry_at_ns = now_ns(c) + c->backoff_ms * NS_IN_MS;
-    return lose(c, PQerrorMessage(c->pg), e);
+    c->retry_at_ns = pg_conn_now_ns(c) + c->backoff_ms * NS_IN_MS;
+    return pg_conn_lose(c, PQerrorMessage(c->pg), e);
 }
 
-static enum err connect_anew(struct pg_conn *c, struct error *e)
+static enum err pg_conn_reconnect(struct pg_conn *c, struct error *e)
 {
-    if (c->failed && now_ns(c) < c->retry_at_ns) {
+    if (c->failed && pg_conn_now_ns(c) < c->retry_at_ns) {
         *e = c->failure;
         return e->code;
     }
-    c->pg = connect_now(c);
+    c->pg = pg_conn_open(c);
     if (PQstatus(c->pg) != CONNECTION_OK || PQsetnonblocking(c->pg, 1) != 0 || !PQenterPipelineMode(c->pg))
-        return put_off(c, e);
-    PQsetNoticeReceiver(c->pg, silent, NULL);
+        return pg_conn_back_off(c, e);
+    PQsetNoticeReceiver(c->pg, pg_conn_on_notice, NULL);
     c->backoff_ms = 0;
     c->generation++;
     return ERR_OK;
@@ -194,55 +191,55 @@ static enum err connect_anew(struct pg_conn *c, struct error *e)
 enum err pg_conn_ready(struct pg_conn *c, struct error *e)
 {
     if (c->pg && (c->sent_count || c->group || PQstatus(c->pg) != CONNECTION_OK))
-        disconnect(c); /* left in the middle of something */
-    if (!c->pg && connect_anew(c, e))
+        pg_conn_disconnect(c); /* an earlier caller left it in the middle of a statement */
+    if (!c->pg && pg_conn_reconnect(c, e))
         return e->code;
     c->failed = ERR_OK;
-    c->retry = c->heard = false;
+    c->retry = c->answered = false;
     return ERR_OK;
 }
 
 /* ---- waiting ---- */
 
-/* For the socket, until the deadline; false: it has passed. */
-static bool wait_for_socket(struct pg_conn *c, bool to_write, int64_t deadline_ns)
+/* Waits until the socket is ready. False: the deadline has passed. */
+static bool pg_conn_wait_socket(struct pg_conn *c, bool to_write, int64_t deadline_ns)
 {
     struct pollfd p = { .fd = PQsocket(c->pg), .events = (short)(POLLIN | (to_write ? POLLOUT : 0)) };
     for (;;) {
-        int64_t left_ms = (deadline_ns - now_ns(c) + NS_IN_MS - 1) / NS_IN_MS;
+        int64_t left_ms = (deadline_ns - pg_conn_now_ns(c) + NS_IN_MS - 1) / NS_IN_MS;
         int rc = left_ms > 0 ? poll(&p, 1, (int)left_ms) : 0;
         if (rc >= 0 || errno != EINTR)
             return rc > 0;
     }
 }
 
-/* Writes what is buffered, as far as it goes without waiting; *ret_more: some is left. */
-static enum err flush(struct pg_conn *c, bool *ret_more, struct error *e)
+/* Writes as much of the buffer as possible without waiting. *ret_more: some is left. */
+static enum err pg_conn_flush(struct pg_conn *c, bool *ret_more, struct error *e)
 {
     int rc = PQflush(c->pg);
     *ret_more = rc > 0;
-    return rc < 0 ? lose(c, PQerrorMessage(c->pg), e) : ERR_OK;
+    return rc < 0 ? pg_conn_lose(c, PQerrorMessage(c->pg), e) : ERR_OK;
 }
 
-/* Until libpq has a whole answer. */
-static enum err wait_for_answer(struct pg_conn *c, struct error *e)
+/* Waits until libpq has a complete result. */
+static enum err pg_conn_wait_result(struct pg_conn *c, struct error *e)
 {
-    int64_t deadline_ns = now_ns(c) + (c->answer_ms ? c->answer_ms : ANSWER_MS) * NS_IN_MS;
+    int64_t deadline_ns = pg_conn_now_ns(c) + (c->answer_ms ? c->answer_ms : ANSWER_MS) * NS_IN_MS;
     for (bool more = true;;) {
-        if (more && flush(c, &more, e))
+        if (more && pg_conn_flush(c, &more, e))
             return e->code;
         if (!PQisBusy(c->pg))
             return ERR_OK;
-        if (!wait_for_socket(c, more, deadline_ns))
-            return lose(c, "no answer in time: the connection is given up", e);
+        if (!pg_conn_wait_socket(c, more, deadline_ns))
+            return pg_conn_lose(c, "the server did not answer in time: the connection is closed", e);
         if (!PQconsumeInput(c->pg))
-            return lose(c, PQerrorMessage(c->pg), e);
+            return pg_conn_lose(c, PQerrorMessage(c->pg), e);
     }
 }
 
-static enum err next_result(struct pg_conn *c, PGresult **ret, struct error *e)
+static enum err pg_conn_next_result(struct pg_conn *c, PGresult **ret, struct error *e)
 {
-    if (wait_for_answer(c, e))
+    if (pg_conn_wait_result(c, e))
         return e->code;
     *ret = PQgetResult(c->pg);
     return ERR_OK;
@@ -252,10 +249,10 @@ static enum err next_result(struct pg_conn *c, PGresult **ret, struct error *e)
 
 bool pg_in_flight(const struct pg_conn *c)
 {
-    return c->asked > 0;
+    return c->awaited > 0;
 }
 
-static void push_sent(struct pg_conn *c, struct pg_sent what)
+static void pg_conn_push_sent(struct pg_conn *c, struct pg_sent what)
 {
     if (c->sent_count == c->sent_cap) {
         size_t cap = c->sent_cap * 2 + 16;
@@ -268,19 +265,19 @@ static void push_sent(struct pg_conn *c, struct pg_sent what)
         c->sent_first = 0;
     }
     c->sent[(c->sent_first + c->sent_count++) % c->sent_cap] = what;
-    c->asked += !what.quiet;
+    c->awaited += !what.quiet;
 }
 
-static enum err sent(struct pg_conn *c, int ok, struct pg_sent what, struct error *e)
+static enum err pg_conn_after_send(struct pg_conn *c, int ok, struct pg_sent what, struct error *e)
 {
     if (!ok)
-        return lose(c, PQerrorMessage(c->pg), e);
-    push_sent(c, what);
+        return pg_conn_lose(c, PQerrorMessage(c->pg), e);
+    pg_conn_push_sent(c, what);
     bool more;
-    return flush(c, &more, e);
+    return pg_conn_flush(c, &more, e);
 }
 
-static int highest_named(const char *sql)
+static int pg_sql_highest_param(const char *sql)
 {
     int highest = 0;
     for (const char *p = strchr(sql, '$'); p; p = strchr(p + 1, '$')) {
@@ -292,14 +289,14 @@ static int highest_named(const char *sql)
     return highest;
 }
 
-/* The text with `$*` spelled out. */
-static const char *spell_out(struct pg_conn *c, const char *sql, int params)
+/* The statement's text with `$*` replaced by the numbered parameters. */
+static const char *pg_sql_expand(struct pg_conn *c, const char *sql, int params)
 {
     const char *star = strstr(sql, "$*");
     if (!star)
         return sql;
     buf_reset(&c->sql);
-    int next = highest_named(sql) + 1;
+    int next = pg_sql_highest_param(sql) + 1;
     for (const char *from = sql; from; from = star ? star + 2 : NULL, star = from ? strstr(from, "$*") : NULL) {
         if (!star) {
             buf_text(&c->sql, from);
@@ -315,20 +312,21 @@ static const char *spell_out(struct pg_conn *c, const char *sql, int params)
 
 static const struct pg_params no_params;
 
-static enum err prepare(struct pg_conn *c, const struct pg_statement *s, const struct pg_params *p, struct error *e)
+static enum err pg_conn_prepare(struct pg_conn *c, const struct pg_statement *s, const struct pg_params *p,
+                                struct error *e)
 {
     static char yes;
     if (map_get(&c->prepared, str_from(s->name)))
         return ERR_OK;
     (void)map_put(&c->prepared, str_from(s->name), &yes);
-    return sent(c, PQsendPrepare(c->pg, s->name, spell_out(c, s->sql, p->n), p->n, p->types),
-                (struct pg_sent){ .quiet = true, .prepares = s->name }, e);
+    return pg_conn_after_send(c, PQsendPrepare(c->pg, s->name, pg_sql_expand(c, s->sql, p->n), p->n, p->types),
+                              (struct pg_sent){ .quiet = true, .prepares = s->name }, e);
 }
 
 enum { BINARY = 1 };
 
-static enum err send_statement(struct pg_conn *c, const struct pg_statement *s, const struct pg_params *p, bool quiet,
-                               struct error *e)
+static enum err pg_conn_send(struct pg_conn *c, const struct pg_statement *s, const struct pg_params *p, bool quiet,
+                             struct error *e)
 {
     const char *values[PG_PARAMS_MAX];
     int formats[PG_PARAMS_MAX];
@@ -339,29 +337,30 @@ static enum err send_statement(struct pg_conn *c, const struct pg_statement *s, 
         return e->code;
     }
     if (p->bytes.full)
-        return error_set(e, ERR_LIMIT, "more than PostgreSQL takes at once");
+        return error_set(e, ERR_LIMIT, "the statement has more than 1 GiB of parameters: send smaller batches");
     for (int i = 0; i < p->n; i++) {
         values[i] = p->at[i] == SIZE_MAX ? NULL : p->bytes.p + p->at[i];
         formats[i] = BINARY;
     }
     if (!c->prepare)
-        return sent(
-            c,
-            PQsendQueryParams(c->pg, spell_out(c, s->sql, p->n), p->n, p->types, values, p->lengths, formats, BINARY),
-            what, e);
-    if (prepare(c, s, p, e))
+        return pg_conn_after_send(c,
+                                  PQsendQueryParams(c->pg, pg_sql_expand(c, s->sql, p->n), p->n, p->types, values,
+                                                    p->lengths, formats, BINARY),
+                                  what, e);
+    if (pg_conn_prepare(c, s, p, e))
         return e->code;
-    return sent(c, PQsendQueryPrepared(c->pg, s->name, p->n, values, p->lengths, formats, BINARY), what, e);
+    return pg_conn_after_send(c, PQsendQueryPrepared(c->pg, s->name, p->n, values, p->lengths, formats, BINARY), what,
+                              e);
 }
 
 enum err pg_send(struct pg_conn *c, const struct pg_statement *s, const struct pg_params *p, struct error *e)
 {
-    return send_statement(c, s, p, false, e);
+    return pg_conn_send(c, s, p, false, e);
 }
 
 enum err pg_queue(struct pg_conn *c, const struct pg_statement *s, const struct pg_params *p, struct error *e)
 {
-    return send_statement(c, s, p, true, e);
+    return pg_conn_send(c, s, p, true, e);
 }
 
 enum err pg_send_text(struct pg_conn *c, const char *sql, struct error *e)
@@ -370,56 +369,58 @@ enum err pg_send_text(struct pg_conn *c, const char *sql, struct error *e)
         *e = c->failure;
         return e->code;
     }
-    return sent(c, PQsendQueryParams(c->pg, sql, 0, NULL, NULL, NULL, NULL, BINARY), (struct pg_sent){ 0 }, e);
+    return pg_conn_after_send(c, PQsendQueryParams(c->pg, sql, 0, NULL, NULL, NULL, NULL, BINARY),
+                              (struct pg_sent){ 0 }, e);
 }
 
-/* ---- getting ---- */
+/* ---- reading results ---- */
 
-/* The group that is to be read next gets its end. */
-static enum err close_group(struct pg_conn *c, struct error *e)
+/* Sends a sync behind the statements that were sent, if their group has none yet. */
+static enum err pg_conn_sync_group(struct pg_conn *c, struct error *e)
 {
     if (c->group)
         return ERR_OK;
     assert(c->sent_count > 0);
     if (!PQpipelineSync(c->pg))
-        return lose(c, PQerrorMessage(c->pg), e);
+        return pg_conn_lose(c, PQerrorMessage(c->pg), e);
     c->group = c->sent_count;
     return ERR_OK;
 }
 
-/* Reads the sync behind a group's last answer. */
-static enum err read_sync(struct pg_conn *c, struct error *e)
+/* After the last result of a group, reads the group's sync. */
+static enum err pg_conn_read_sync(struct pg_conn *c, struct error *e)
 {
     PGresult *r;
     if (--c->group > 0)
         return ERR_OK;
-    if (next_result(c, &r, e))
+    if (pg_conn_next_result(c, &r, e))
         return e->code;
     bool ok = PQresultStatus(r) == PGRES_PIPELINE_SYNC;
     PQclear(r);
-    return ok ? ERR_OK : lose(c, "an answer that was not expected", e);
+    return ok ? ERR_OK : pg_conn_lose(c, "the server sent an unexpected result", e);
 }
 
-/* The answer to the oldest that was sent, and the nothing behind it. */
-static enum err read_answer(struct pg_conn *c, PGresult **ret, struct error *e)
+/* Reads the result of the oldest statement that was sent, and the NULL that libpq returns behind it. */
+static enum err pg_conn_read_result(struct pg_conn *c, PGresult **ret, struct error *e)
 {
     PGresult *nothing;
-    if (close_group(c, e) || next_result(c, ret, e))
+    if (pg_conn_sync_group(c, e) || pg_conn_next_result(c, ret, e))
         return e->code;
     if (!*ret)
-        return lose(c, "an answer is missing", e);
-    if (next_result(c, &nothing, e)) {
+        return pg_conn_lose(c, "the server sent no result", e);
+    if (pg_conn_next_result(c, &nothing, e)) {
         PQclear(*ret);
         return e->code;
     }
-    c->asked -= !c->sent[c->sent_first].quiet;
+    c->awaited -= !c->sent[c->sent_first].quiet;
     c->sent_first = (c->sent_first + 1) % c->sent_cap;
     c->sent_count--;
     return ERR_OK;
 }
 
-/* Once something has failed, so has all that comes behind it: COMMIT, too, which succeeds in its way and says ROLLBACK. */
-static enum err judge(struct pg_conn *c, const PGresult *r, struct error *e)
+/* After a failure, all later statements of the transaction fail with the same error. COMMIT too: PostgreSQL reports
+ * success, but its command tag is ROLLBACK. */
+static enum err pg_conn_check_result(struct pg_conn *c, const PGresult *r, struct error *e)
 {
     if (c->failed) {
         *e = c->failure;
@@ -433,20 +434,20 @@ static enum err judge(struct pg_conn *c, const PGresult *r, struct error *e)
     }
 }
 
-static enum err get_one(struct pg_conn *c, PGresult **ret, struct error *e)
+static enum err pg_conn_get_one(struct pg_conn *c, PGresult **ret, struct error *e)
 {
     PGresult *r;
     struct error ignored;
     const char *prepares = c->sent[c->sent_first].prepares;
-    if (read_answer(c, &r, e))
+    if (pg_conn_read_result(c, &r, e))
         return e->code;
-    enum err rc = judge(c, r, e);
-    c->heard = c->heard || rc == ERR_OK;
+    enum err rc = pg_conn_check_result(c, r, e);
+    c->answered = c->answered || rc == ERR_OK;
     if (rc && prepares)
         (void)map_remove(&c->prepared, str_from(prepares));
     if (rc && PQstatus(c->pg) != CONNECTION_OK)
-        disconnect(c);
-    else if (read_sync(c, rc ? &ignored : e))
+        pg_conn_disconnect(c);
+    else if (pg_conn_read_sync(c, rc ? &ignored : e))
         rc = c->failed;
     if (rc)
         PQclear(r);
@@ -455,29 +456,29 @@ static enum err get_one(struct pg_conn *c, PGresult **ret, struct error *e)
     return rc;
 }
 
-static int64_t rows_touched(PGresult *r)
+static int64_t pg_result_affected(PGresult *r)
 {
     int64_t n;
-    return str_to_i64(str_from(PQcmdTuples(r)), 0, INT64_MAX, &n) ? n : 0; /* "" of what touches none */
+    return str_to_i64(str_from(PQcmdTuples(r)), 0, INT64_MAX, &n) ? n : 0; /* "" if the statement changes no rows */
 }
 
 enum err pg_get(struct pg_conn *c, struct pg_result *ret, struct error *e)
 {
     for (;;) {
         PGresult *r = NULL;
-        if (!c->pg || c->sent_count == 0) { /* lost with the connection */
+        if (!c->pg || c->sent_count == 0) { /* it was lost with the connection */
             *e = c->failure;
             return e->code;
         }
         bool quiet = c->sent[c->sent_first].quiet;
-        if (get_one(c, &r, e)) {
-            if (quiet && pg_in_flight(c)) /* whoever waits behind it hears of it: it was skipped */
+        if (pg_conn_get_one(c, &r, e)) {
+            if (quiet && pg_in_flight(c)) /* the statements behind it were skipped: their pg_get returns this error */
                 continue;
             return e->code;
         }
         if (!quiet) {
             if (ret)
-                *ret = (struct pg_result){ r, PQntuples(r), rows_touched(r) };
+                *ret = (struct pg_result){ r, PQntuples(r), pg_result_affected(r) };
             else
                 PQclear(r);
             return ERR_OK;
@@ -503,7 +504,7 @@ enum err pg_rollback(struct pg_conn *c, const char *sql, struct error *e)
 {
     struct error ignored;
     for (PGresult *r = NULL; c->pg && c->sent_count > 0;)
-        if (!get_one(c, &r, &ignored))
+        if (!pg_conn_get_one(c, &r, &ignored))
             PQclear(r);
     if (!c->pg) {
         *e = c->failure;

@@ -1,5 +1,7 @@
-/* The database that is copied to. What a task's row stands for elsewhere (its lane, the counts, `ended`, its claim) is written with it, in
- * the statement that puts it in, and only if that is new: so a batch that is sent again changes nothing. */
+/* The PostgreSQL database that `belfry copy` writes to.
+ *
+ * A task's row implies rows elsewhere: its lane, the counts, `ended`, its claim. The statement that inserts the task
+ * writes them too, and only if the task is new. So sending a batch twice changes nothing. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,53 +17,54 @@ enum {
     STATEMENT_NAME = 32,
     MONTHS_FROM = 1970 * 12,
     MONTHS = 400 * 12,
-    ANSWER_MS = 600000 /* nobody waits for us */
+    ANSWER_MS = 600000 /* 10 minutes: no request waits for a copy */
 };
 
 struct copy_target {
     struct pg_conn conn;
     struct pg_params params;
     struct store_lanes lanes;
-    bool has_month[MONTHS]; /* of executions, from MONTHS_FROM on */
+    bool has_month[MONTHS]; /* executions: has this month a partition? From MONTHS_FROM on */
     char *put_sql[COPY_TABLES];
     char put_name[COPY_TABLES][STATEMENT_NAME];
-    enum copy_table table; /* that is being read */
+    enum copy_table table; /* the table that is being read back */
     bool reading;
     struct pg_result fetched;
-    int at; /* in it */
+    int at; /* next row of `fetched` */
 };
 
-/* ---- beginning and end ---- */
+/* ---- opening and closing ---- */
 
-static void add_names(struct buf *sql, const struct copy_kind *k, const char *first)
+static void copy_target_add_names(struct buf *sql, const struct copy_kind *k, const char *first)
 {
     buf_text(sql, first);
     for (int i = 0; i < k->table->count; i++)
         buf_printf(sql, "%s%s", i || first[0] ? ", " : "", k->table->columns[i].name);
 }
 
-/* A row of `ended` lists some tasks, and no more than this. */
-#define NOTED "(row_number() OVER (PARTITION BY completed_ms) - 1) / 256"
+/* A row of `ended` lists at most 256 tasks. */
+#define NOTE_NUMBER "(row_number() OVER (PARTITION BY completed_ms) - 1) / 256"
 
 static const char put_more[] =
     ", ended_ AS (INSERT INTO ended (completed_ms, tasks) SELECT completed_ms, array_agg(id) FROM (SELECT completed_ms, "
-    "id, " NOTED " AS part FROM added WHERE state > 3 AND state <> 5 AND completed_ms > 0) AS a "
+    "id, " NOTE_NUMBER " AS part FROM added WHERE state > " SQL_RUNNING " AND state <> " SQL_FAILED
+    " AND completed_ms > 0) AS a "
     "GROUP BY completed_ms, part), "
     "counts_ AS (INSERT INTO counts AS c (tenant_id, state, shard, n) SELECT tenant_id, state, 0, count(*) FROM added "
     "WHERE NOT deleted GROUP BY tenant_id, state "
     "ON CONFLICT (tenant_id, state, shard) DO UPDATE SET n = c.n + excluded.n), "
     "claims_ AS (UPDATE claims AS c SET held = c.held + a.n, tasks = c.tasks || a.ids FROM (SELECT claim_id, "
-    "count(*) AS n, array_agg(id) AS ids FROM added WHERE state = 3 GROUP BY claim_id) AS a WHERE c.id = a.claim_id) ";
-static_assert(TASK_RUNNING == 3 && TASK_FAILED == 5, "put_more names them by number");
+    "count(*) AS n, array_agg(id) AS ids FROM added WHERE state = " SQL_RUNNING
+    " GROUP BY claim_id) AS a WHERE c.id = a.claim_id) ";
 
-/* How many were new is what the statement gives. */
-static char *make_put(enum copy_table t)
+/* The INSERT statement of a table. It returns how many rows were new. */
+static char *copy_target_make_put(enum copy_table t)
 {
     const struct copy_kind *k = &copy_kinds[t];
     struct buf sql;
     buf_init(&sql, SQL_MAX);
     buf_printf(&sql, "WITH added AS (INSERT INTO %s (", k->name);
-    add_names(&sql, k, t == COPY_tasks ? "part" : "");
+    copy_target_add_names(&sql, k, t == COPY_tasks ? "part" : "");
     buf_text(&sql, t == COPY_claims ? ", held, tasks) SELECT *, 0, '{}'::uuid[]" : ") SELECT *");
     buf_text(&sql, " FROM unnest($*) ON CONFLICT DO NOTHING RETURNING ");
     buf_text(&sql, t == COPY_tasks ? "id, tenant_id, state, deleted, claim_id, completed_ms)" : "1)");
@@ -79,7 +82,7 @@ enum err copy_target_open(const char *url, struct clock *clock, struct copy_targ
     struct copy_target *t = xnew(*t);
     pg_params_init(&t->params);
     for (int i = 0; i < COPY_TABLES; i++) {
-        t->put_sql[i] = make_put((enum copy_table)i);
+        t->put_sql[i] = copy_target_make_put((enum copy_table)i);
         snprintf(t->put_name[i], sizeof t->put_name[i], "copy_%s", copy_kinds[i].name);
     }
     if (pg_conn_init(&t->conn, url, false, clock, e) || pg_conn_ready(&t->conn, e) ||
@@ -105,9 +108,10 @@ void copy_target_free(struct copy_target *t)
     free(t);
 }
 
-/* ---- whether anybody runs there ---- */
+/* ---- whether a server uses the database ---- */
 
-/* A server has connections open all the time; so may a pooler, when no server runs. Then it is their beats that tell. */
+/* A running server always has connections open. A pooler may have some too while no server runs. Then only the
+ * heartbeats show whether a server runs. */
 static const struct pg_statement connected = {
     "copy_connected", "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
                       "AND application_name = 'belfry' AND pid <> pg_backend_pid()"
@@ -115,7 +119,8 @@ static const struct pg_statement connected = {
 static const struct pg_statement beats = { "copy_beats", "SELECT coalesce(sum(beats), 0)::bigint FROM nodes" };
 enum { BEATS_MS = 3000, LOOK_MS = 100 };
 
-static enum err number(struct copy_target *t, const struct pg_statement *s, int64_t *ret, struct error *e)
+static enum err copy_target_read_number(struct copy_target *t, const struct pg_statement *s, int64_t *ret,
+                                        struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_run(&t->conn, s, NULL, &r, e))
@@ -127,11 +132,11 @@ static enum err number(struct copy_target *t, const struct pg_statement *s, int6
 enum err copy_target_is_idle(struct copy_target *t, struct error *e)
 {
     int64_t others = 0, before = 0, now = 0;
-    if (number(t, &connected, &others, e) || number(t, &beats, &before, e))
+    if (copy_target_read_number(t, &connected, &others, e) || copy_target_read_number(t, &beats, &before, e))
         return e->code;
     for (int ms = 0; others && ms < BEATS_MS; ms += LOOK_MS) {
         nanosleep(&(struct timespec){ .tv_nsec = LOOK_MS * 1000000L }, NULL);
-        if (number(t, &beats, &now, e))
+        if (copy_target_read_number(t, &beats, &now, e))
             return e->code;
         if (now != before)
             return error_set(e, ERR_CONFLICT, "a server runs on the database: stop it first");
@@ -150,7 +155,7 @@ enum err copy_target_count(struct copy_target *t, enum copy_table table, int64_t
     return ERR_OK;
 }
 
-/* ---- what keeps servers away, and the pepper ---- */
+/* ---- the copy's mark, which keeps servers from starting, and the pepper ---- */
 
 enum err copy_target_mark(struct copy_target *t, const uint8_t *pepper, struct error *e)
 {
@@ -164,8 +169,8 @@ enum err copy_target_mark(struct copy_target *t, const uint8_t *pepper, struct e
         if (!same)
             return error_set(
                 e, ERR_CONFLICT,
-                "the database has a pepper of its own, with which the keys of the source would not work: copy "
-                "needs an empty database");
+                "the database has another pepper, so the API keys of the source would not work there: copy to an "
+                "empty database");
     }
     char yes = 1;
     return pg_cluster_value(&t->conn, S("copying"), &yes, sizeof yes, e);
@@ -176,9 +181,9 @@ enum err copy_target_done(struct copy_target *t, struct error *e)
     return pg_exec(&t->conn, "DELETE FROM cluster WHERE name = 'copying'", e);
 }
 
-/* ---- writing ---- */
+/* ---- writing rows ---- */
 
-static enum err make_lane(struct copy_target *t, struct lane lane, int pool, struct error *e)
+static enum err copy_target_make_lane(struct copy_target *t, struct lane lane, int pool, struct error *e)
 {
     static const struct pg_statement insert = { "copy_lane", "INSERT INTO lanes (tenant_id, queue, class, pool) "
                                                              "VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING" };
@@ -192,25 +197,26 @@ static enum err make_lane(struct copy_target *t, struct lane lane, int pool, str
     return pg_lanes_load(&t->conn, &t->lanes, e);
 }
 
-static enum err lanes_of(struct copy_target *t, const void *const *rows, size_t n, int64_t *ret, struct error *e)
+static enum err copy_target_find_lanes(struct copy_target *t, const void *const *rows, size_t n, int64_t *ret,
+                                       struct error *e)
 {
     for (size_t i = 0; i < n; i++) {
         const struct task *task = rows[i];
         struct lane lane = task_lane(task);
         int pool = task_pool(task);
         const struct lane_row *known = store_lanes_find(&t->lanes, lane, pool);
-        if (!known && make_lane(t, lane, pool, e))
+        if (!known && copy_target_make_lane(t, lane, pool, e))
             return e->code;
         known = store_lanes_find(&t->lanes, lane, pool);
         if (!known)
-            return pg_corrupt(&t->conn, "a lane that was just made is not there", e);
+            return pg_corrupt(&t->conn, "a lane was inserted and is not there", e);
         ret[i] = known->number;
     }
     return ERR_OK;
 }
 
-/* Each execution finds the table of its month, so that none has to be moved there later. */
-static enum err make_months(struct copy_target *t, const void *const *rows, size_t n, struct error *e)
+/* Makes the monthly partition of each execution first, so that no row has to be moved later. */
+static enum err copy_target_make_months(struct copy_target *t, const void *const *rows, size_t n, struct error *e)
 {
     for (size_t i = 0; i < n; i++) {
         int64_t ms = uuid_time_ms(((const struct execution *)rows[i])->id);
@@ -218,14 +224,14 @@ static enum err make_months(struct copy_target *t, const void *const *rows, size
         int month = d.year * 12 + d.month - 1 - MONTHS_FROM;
         if (month >= MONTHS || t->has_month[month])
             continue;
-        if (pg_maintain_partitions(&t->conn, &(struct keep){ .now_ms = ms }, e))
+        if (pg_maintain_partitions(&t->conn, &(struct pg_partition_job){ .now_ms = ms }, e))
             return e->code;
         t->has_month[month] = true;
     }
     return ERR_OK;
 }
 
-static void add_parts(struct pg_params *p, const void *const *rows, size_t n)
+static void copy_target_add_parts(struct pg_params *p, const void *const *rows, size_t n)
 {
     pg_array(p, PG_I32);
     for (size_t i = 0; i < n; i++)
@@ -233,17 +239,17 @@ static void add_parts(struct pg_params *p, const void *const *rows, size_t n)
     pg_array_end(p);
 }
 
-static enum err put(struct copy_target *t, enum copy_table table, const void *const *rows, size_t n, int64_t *lanes,
-                    int64_t *ret_added, struct error *e)
+static enum err copy_target_put_rows(struct copy_target *t, enum copy_table table, const void *const *rows, size_t n,
+                                     int64_t *lanes, int64_t *ret_added, struct error *e)
 {
     struct pg_statement s = { t->put_name[table], t->put_sql[table] };
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    if ((table == COPY_tasks && lanes_of(t, rows, n, lanes, e)) ||
-        (table == COPY_executions && make_months(t, rows, n, e)))
+    if ((table == COPY_tasks && copy_target_find_lanes(t, rows, n, lanes, e)) ||
+        (table == COPY_executions && copy_target_make_months(t, rows, n, e)))
         return e->code;
     pg_params_reset(&t->params);
     if (table == COPY_tasks)
-        add_parts(&t->params, rows, n);
+        copy_target_add_parts(&t->params, rows, n);
     pg_add_rows(&t->params, copy_kinds[table].table, rows, lanes, n);
     if (pg_run(&t->conn, &s, &t->params, &r, e))
         return e->code;
@@ -255,14 +261,14 @@ enum err copy_target_put(struct copy_target *t, enum copy_table table, const voi
                          int64_t *ret_added, struct error *e)
 {
     int64_t *lanes = table == COPY_tasks ? xcalloc(n, sizeof *lanes) : NULL;
-    enum err rc = put(t, table, rows, n, lanes, ret_added, e);
+    enum err rc = copy_target_put_rows(t, table, rows, n, lanes, ret_added, e);
     free(lanes);
     return rc;
 }
 
-/* ---- reading back ---- */
+/* ---- reading rows back ---- */
 
-static enum err end_reading(struct copy_target *t, struct error *e)
+static enum err copy_target_end_reading(struct copy_target *t, struct error *e)
 {
     pg_result_release(&t->fetched);
     t->at = 0;
@@ -278,16 +284,16 @@ enum err copy_target_begin(struct copy_target *t, enum copy_table table, struct 
     cleanup_with(buf_release) struct buf sql;
     buf_init(&sql, SQL_MAX);
     buf_text(&sql, "DECLARE copied NO SCROLL CURSOR FOR SELECT ");
-    add_names(&sql, k, "0");
+    copy_target_add_names(&sql, k, "0");
     buf_printf(&sql, " FROM %s", k->name);
-    if (end_reading(t, e) || pg_exec(&t->conn, "BEGIN", e) || pg_exec(&t->conn, buf_cstr(&sql), e))
+    if (copy_target_end_reading(t, e) || pg_exec(&t->conn, "BEGIN", e) || pg_exec(&t->conn, buf_cstr(&sql), e))
         return e->code;
     t->table = table;
     t->reading = true;
     return ERR_OK;
 }
 
-static enum err fetch(struct copy_target *t, struct error *e)
+static enum err copy_target_fetch(struct copy_target *t, struct error *e)
 {
     char sql[48];
     snprintf(sql, sizeof sql, "FETCH %d FROM copied", FETCH_ROWS);
@@ -298,10 +304,10 @@ static enum err fetch(struct copy_target *t, struct error *e)
 
 enum err copy_target_next(struct copy_target *t, struct arena *a, void *row, bool *ret_found, struct error *e)
 {
-    if (t->at == t->fetched.rows && fetch(t, e))
+    if (t->at == t->fetched.rows && copy_target_fetch(t, e))
         return e->code;
     *ret_found = t->at < t->fetched.rows;
     if (!*ret_found)
-        return end_reading(t, e);
+        return copy_target_end_reading(t, e);
     return pg_row_read(&t->conn, &t->lanes, &t->fetched, t->at++, 1, copy_kinds[t->table].table, a, row, e);
 }

@@ -1,16 +1,16 @@
-/* What operations note, written once at the end of their transaction: counts, which tasks have become final, which claims they have left
- * or handed.
+/* Changes that operations note and the transaction writes once, at its end: counts, tasks that became final, claims
+ * that tasks have left or that were handed off.
  *
- * The rows of claims come last because others wait for them: updaters on several nodes settle tasks of the same claim, and whoever has
- * changed its row keeps the others from it until the commit. They are locked all at once and in the order of their ids, so that no two
- * transactions wait for each other. */
+ * Rows of claims are written last, because other transactions wait for them: updaters on several nodes settle tasks of
+ * the same claim, and its row stays locked until the commit. All of them are locked in one statement, in the order of
+ * their ids, so that transactions can not deadlock. */
 #include <stdlib.h>
 
 #include "store/postgres/internal.h"
 
-enum { NOTE_MAX = 256 /* tasks of one row of `ended` */ };
+enum { NOTE_MAX = 256 /* tasks in one row of `ended` */ };
 
-/* In the order of the key: two processes may share a shard. */
+/* The rows are in the order of the key, because two processes may share a shard. */
 static const struct pg_statement add_counts = {
     "add_counts",
     "INSERT INTO counts (tenant_id, state, shard, n) SELECT tenant, state, $1, n FROM unnest($2, $3, $4) "
@@ -21,7 +21,7 @@ static const struct pg_statement add_ended = {
     "INSERT INTO ended (completed_ms, tasks) SELECT at, array_agg(id) FROM unnest($1, $2) WITH ORDINALITY "
     "AS x(at, id, place) GROUP BY at, (place - 1) / $3",
 };
-/* Two statements: in one, a row that somebody else has just changed would be judged by what it was. */
+/* Two statements, because one would check `held` as it was before another transaction's change. */
 static const struct pg_statement change_claims = {
     "change_claims",
     "WITH mine AS (SELECT id FROM claims WHERE id = ANY ($1) ORDER BY id FOR UPDATE) UPDATE claims SET held = held - x.n, "
@@ -45,32 +45,32 @@ void pg_tally_new(struct store_postgres *s, int32_t tenant, bool deleted, enum t
 
 void pg_note_ended(struct store_postgres *s, struct uuid id, enum task_state state, int64_t completed_ms)
 {
-    struct ended *n = &s->ended;
+    struct pg_ended *n = &s->ended;
     if (!task_is_final(state) || state == TASK_FAILED || completed_ms <= 0)
         return;
     if (n->n == n->cap) {
         n->cap = n->cap * 2 + NOTE_MAX;
         n->v = xrealloc(n->v, n->cap * sizeof *n->v);
     }
-    n->v[n->n++] = (struct ended_task){ completed_ms, id };
+    n->v[n->n++] = (struct pg_ended_task){ completed_ms, id };
 }
 
 void pg_note_due(struct store_postgres *s, int64_t due_ms)
 {
-    s->news.due_ms = s->news.due ? min_of(s->news.due_ms, due_ms) : due_ms;
-    s->news.due = true;
+    s->notice.due_ms = s->notice.due ? min_of(s->notice.due_ms, due_ms) : due_ms;
+    s->notice.due = true;
 }
 
-static int by_tenant(const void *a, const void *b)
+static int pg_tally_by_tenant(const void *a, const void *b)
 {
     int32_t x = ((const struct tally *)a)->tenant, y = ((const struct tally *)b)->tenant;
     return (x > y) - (x < y);
 }
 
-/* One of the three arrays of add_counts. */
-enum part { OF_TENANT, OF_STATE, OF_COUNT };
+/* The three array parameters of add_counts. */
+enum pg_tally_column { OF_TENANT, OF_STATE, OF_COUNT };
 
-static void add_tallies(struct pg_params *p, const struct tallies *t, enum part which)
+static void pg_tally_add_column(struct pg_params *p, const struct tallies *t, enum pg_tally_column which)
 {
     static const enum pg_type types[] = { PG_I32, PG_I16, PG_I64 };
     pg_array(p, types[which]);
@@ -91,18 +91,18 @@ enum err pg_send_tallies(struct store_postgres *s, struct error *e)
             any = any || t->v[i].n[state];
     if (!any)
         return ERR_OK;
-    qsort(t->v, t->n, sizeof *t->v, by_tenant);
+    qsort(t->v, t->n, sizeof *t->v, pg_tally_by_tenant);
     pg_params_reset(p);
     pg_add_i32(p, s->shard);
-    add_tallies(p, t, OF_TENANT);
-    add_tallies(p, t, OF_STATE);
-    add_tallies(p, t, OF_COUNT);
+    pg_tally_add_column(p, t, OF_TENANT);
+    pg_tally_add_column(p, t, OF_STATE);
+    pg_tally_add_column(p, t, OF_COUNT);
     return pg_queue(&s->conn, &add_counts, p, e);
 }
 
 enum err pg_send_ended(struct store_postgres *s, struct error *e)
 {
-    struct ended *all = &s->ended;
+    struct pg_ended *all = &s->ended;
     struct pg_params *p = &s->params;
     size_t n = all->kept;
     all->n = all->kept = 0;
@@ -115,9 +115,9 @@ enum err pg_send_ended(struct store_postgres *s, struct error *e)
     return pg_queue(&s->conn, &add_ended, p, e);
 }
 
-static void note_claim(struct store_postgres *s, struct claim_note note)
+static void pg_note_claim(struct store_postgres *s, struct pg_claim_note note)
 {
-    struct claim_notes *c = &s->claims;
+    struct pg_claim_notes *c = &s->claims;
     if (c->n == c->cap) {
         c->cap = c->cap * 2 + NOTE_MAX;
         c->v = xrealloc(c->v, c->cap * sizeof *c->v);
@@ -127,24 +127,24 @@ static void note_claim(struct store_postgres *s, struct claim_note note)
 
 void pg_note_left(struct store_postgres *s, struct uuid claim)
 {
-    note_claim(s, (struct claim_note){ .id = claim, .left = 1 });
+    pg_note_claim(s, (struct pg_claim_note){ .id = claim, .left = 1 });
 }
 
 void pg_note_handed(struct store_postgres *s, struct uuid claim, uint64_t epoch)
 {
-    note_claim(s, (struct claim_note){ .id = claim, .handed = 1, .epoch = (int64_t)epoch });
+    pg_note_claim(s, (struct pg_claim_note){ .id = claim, .handed = 1, .epoch = (int64_t)epoch });
 }
 
-static int by_claim(const void *a, const void *b)
+static int pg_claim_note_by_id(const void *a, const void *b)
 {
-    return uuid_cmp(((const struct claim_note *)a)->id, ((const struct claim_note *)b)->id);
+    return uuid_cmp(((const struct pg_claim_note *)a)->id, ((const struct pg_claim_note *)b)->id);
 }
 
-/* Each claim once; how many there are. */
-static size_t sum_up(struct claim_note *v, size_t n)
+/* Merges the notes so that each claim occurs once. Returns how many there are. */
+static size_t pg_claim_notes_merge(struct pg_claim_note *v, size_t n)
 {
     size_t kept = 0;
-    qsort(v, n, sizeof *v, by_claim);
+    qsort(v, n, sizeof *v, pg_claim_note_by_id);
     for (size_t i = 0; i < n; i++) {
         if (kept && uuid_eq(v[kept - 1].id, v[i].id)) {
             v[kept - 1].epoch = v[kept - 1].handed ? v[kept - 1].epoch : v[i].epoch;
@@ -159,13 +159,13 @@ static size_t sum_up(struct claim_note *v, size_t n)
 
 enum err pg_send_claims(struct store_postgres *s, struct error *e)
 {
-    struct claim_notes *c = &s->claims;
+    struct pg_claim_notes *c = &s->claims;
     struct pg_params *p = &s->params;
     size_t n = c->kept;
     c->n = c->kept = 0;
     if (n == 0)
         return ERR_OK;
-    n = sum_up(c->v, n);
+    n = pg_claim_notes_merge(c->v, n);
     pg_params_reset(p);
     pg_add_members(p, c->v, n, id);
     pg_add_members(p, c->v, n, left);

@@ -1,19 +1,24 @@
-/* Where a claim begins to look. What was claimed leaves dead entries behind in the index of what is due, at its front; while a dump holds an
- * old snapshot nobody may clear them away, and each claim would step over all of them. So a store remembers for each lane that nothing in
- * it is due before some time, its floor, and begins there.
+/* Due watermarks: where a claim begins to scan a lane.
  *
- * A floor is a hint, and wrong for as long as nobody knows better. Nobody sets a due time in the past, so it stands a little behind the
- * present. Whatever this process schedules lowers it at once; what another node tells of that stands before a floor makes the next claim
- * look at all; and so does every second, or a twentieth of the time where looking at all takes long, but every five seconds in any case: who was
- * stopped in the middle of a look took long over it too. Floors rise by what was committed, and are forgotten with the connection: another
- * server may have less. */
+ * Claimed tasks leave dead entries at the front of the index of due tasks. While a long transaction such as a dump
+ * holds an old snapshot, vacuum can not remove them, and each claim would step over all of them. So the store remembers
+ * a watermark for each lane, a time before which no task of the lane is due, and a claim begins there.
+ *
+ * A watermark is a hint and may be too high. These rules correct it:
+ *   - It stays 3 s behind the present: no node sets a due time in the past.
+ *   - A task that this store schedules before it lowers it at once.
+ *   - If another node reports a task that is due before a watermark, the next claim scans all of the lane.
+ *   - The whole lane is scanned again after 1 s. If such a scan takes long, the pause is 20 times its duration, at
+ *     most 5 s: a process that was stopped during the scan measures a long duration too.
+ *   - Watermarks rise only when the transaction commits. They are reset with the connection: after a failover, the
+ *     new server may lack the latest transactions. */
 #include <stdlib.h>
 
 #include "store/postgres/internal.h"
 
 enum { BEHIND_MS = 3000, AGAIN_MS = 1000, AGAIN_MAX_MS = 5000, SHARE = 20, NS_IN_MS = 1000000 };
 
-static const struct pg_watermark unknown = { .due_ms = INT64_MIN };
+static const struct pg_watermark pg_watermark_unknown = { .due_ms = INT64_MIN };
 
 void pg_watermarks_release(struct pg_watermarks *f)
 {
@@ -21,14 +26,15 @@ void pg_watermarks_release(struct pg_watermarks *f)
     free(f->noted);
 }
 
-void pg_watermarks_forget(struct pg_watermarks *f)
+void pg_watermarks_reset(struct pg_watermarks *f)
 {
     for (size_t i = 0; i < f->cap; i++)
-        f->v[i] = unknown;
+        f->v[i] = pg_watermark_unknown;
     f->noted_count = 0;
 }
 
-/* News that come while a claim is under way must be heard by it, whose floors are kept only later. */
+/* Raises `highest` when a claim begins, not when its watermarks are stored: a notice that arrives in between must
+ * count. */
 void pg_watermarks_begin(struct pg_watermarks *f, int64_t now_ms)
 {
     if (now_ms - BEHIND_MS > atomic_load(&f->highest))
@@ -40,44 +46,44 @@ int64_t pg_watermark_of(struct pg_watermarks *f, int64_t lane, int64_t steady_ns
     if ((size_t)lane >= f->cap)
         return INT64_MIN;
     const struct pg_watermark *at = &f->v[lane];
-    bool look_at_all = at->again_ns <= steady_ns || at->heard != atomic_load(&f->heard);
+    bool look_at_all = at->again_ns <= steady_ns || at->notices != atomic_load(&f->notices);
     return look_at_all ? INT64_MIN : at->due_ms;
 }
 
-void pg_watermark_note(struct pg_watermarks *f, int64_t lane, const struct pg_look *look, int64_t left_ms,
+void pg_watermark_note(struct pg_watermarks *f, int64_t lane, const struct pg_scan *scan, int64_t left_ms,
                        int64_t now_ms)
 {
     if (f->noted_count == f->noted_cap) {
         f->noted_cap = f->noted_cap * 2 + 16;
         f->noted = xrealloc(f->noted, f->noted_cap * sizeof *f->noted);
     }
-    struct pg_watermark floor = (size_t)lane < f->cap ? f->v[lane] : unknown;
-    floor.due_ms = min_of(left_ms, now_ms - BEHIND_MS);
-    if (look->from_ms == INT64_MIN) {
-        int64_t rest_ns = SHARE * (look->ended_ns - look->begun_ns);
+    struct pg_watermark watermark = (size_t)lane < f->cap ? f->v[lane] : pg_watermark_unknown;
+    watermark.due_ms = min_of(left_ms, now_ms - BEHIND_MS);
+    if (scan->from_ms == INT64_MIN) {
+        int64_t rest_ns = SHARE * (scan->ended_ns - scan->begun_ns);
         rest_ns = min_of(max_of(rest_ns, (int64_t)AGAIN_MS * NS_IN_MS), (int64_t)AGAIN_MAX_MS * NS_IN_MS);
-        floor.heard = look->heard;
-        floor.again_ns = look->ended_ns + rest_ns;
+        watermark.notices = scan->notices;
+        watermark.again_ns = scan->ended_ns + rest_ns;
     }
-    f->noted[f->noted_count++] = (struct pg_noted_watermark){ lane, floor };
+    f->noted[f->noted_count++] = (struct pg_noted_watermark){ lane, watermark };
 }
 
-static void keep(struct pg_watermarks *f, const struct pg_noted_watermark *noted)
+static void pg_watermark_store(struct pg_watermarks *f, const struct pg_noted_watermark *noted)
 {
     size_t lane = (size_t)noted->lane;
     if (lane >= f->cap) {
         size_t cap = lane * 2 + 16;
         f->v = xrealloc(f->v, cap * sizeof *f->v);
         while (f->cap < cap)
-            f->v[f->cap++] = unknown;
+            f->v[f->cap++] = pg_watermark_unknown;
     }
-    f->v[lane] = noted->floor;
+    f->v[lane] = noted->watermark;
 }
 
-void pg_watermarks_keep(struct pg_watermarks *f, const struct store_notice *own)
+void pg_watermarks_commit(struct pg_watermarks *f, const struct store_notice *own)
 {
     for (size_t i = 0; i < f->noted_count; i++)
-        keep(f, &f->noted[i]);
+        pg_watermark_store(f, &f->noted[i]);
     f->noted_count = 0;
     if (!own->due || own->due_ms >= atomic_load(&f->highest))
         return;
@@ -85,8 +91,8 @@ void pg_watermarks_keep(struct pg_watermarks *f, const struct store_notice *own)
         f->v[i].due_ms = min_of(f->v[i].due_ms, own->due_ms);
 }
 
-void pg_watermarks_hear(struct pg_watermarks *f, const struct store_notice *news)
+void pg_watermarks_on_notice(struct pg_watermarks *f, const struct store_notice *notice)
 {
-    if (news->all || (news->due && news->due_ms < atomic_load(&f->highest)))
-        atomic_fetch_add(&f->heard, 1);
+    if (notice->all || (notice->due && notice->due_ms < atomic_load(&f->highest)))
+        atomic_fetch_add(&f->notices, 1);
 }

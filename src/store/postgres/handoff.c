@@ -1,19 +1,19 @@
 /* OP_HANDOFF, OP_HANDED_OFF, OP_RUNNING and OP_RETAKE.
  *
- * Whoever hands or retakes holds its node's row as a claim does: a node that is being buried hands nothing any more, and what it has handed until then
- * is seen by who buries it. */
+ * Hand-off and retake lock their node's row FOR KEY SHARE, as a claim does. So a node that is being marked dead hands
+ * off nothing more, and the transaction that marks it dead sees all that it has handed off before. */
 #include <stdlib.h>
 
 #include "store/common/reading.h"
 #include "store/postgres/internal.h"
 
-static const struct pg_statement hold_node = { "hand_node", "SELECT dead FROM nodes WHERE id = $1 FOR KEY SHARE" };
+static const struct pg_statement lock_node = { "hand_node", "SELECT dead FROM nodes WHERE id = $1 FOR KEY SHARE" };
 static const struct pg_statement own_claims = { "hand_own",
                                                 "SELECT x.place FROM unnest($2) WITH ORDINALITY AS x(id, place) "
                                                 "JOIN claims AS c ON c.id = x.id AND c.node = $1" };
-/* One claim after the other and in it one task after the other, until there are enough: no order is asked for at the end, for which all
- * would have to be looked at. A claim may name a task twice. `bytes` are those of the target_configs before it; where they are too many
- * its own is left where it is, to be told of by the next page. */
+/* Reads one claim after the other, and in it one task after the other, until there are enough. There is no ORDER BY at
+ * the end: it would read all claims first. A claim may list a task twice. `bytes` is the size of the target_configs of
+ * the rows before; if it reaches $5, the row comes without its target_config and belongs to the next page. */
 static const struct pg_statement list_handed = {
     "handed",
     "SELECT t.part" TASK_COLUMNS_SHORT(SQL_OF_T) ", CASE WHEN t.bytes < $5 THEN t.handed_config END, NULL, NULL, t.needs" TASK_COLUMNS_REST(
@@ -23,24 +23,26 @@ static const struct pg_statement list_handed = {
                             "FROM (SELECT id, tasks, epoch FROM claims WHERE hold = 1 AND id < $1 AND ($2 IS NULL OR id >= $2) ORDER BY id) AS c "
                             "CROSS JOIN LATERAL (SELECT DISTINCT u.task FROM unnest(c.tasks) AS u(task) WHERE $2 IS NULL OR c.id > $2 OR u.task > $3 "
                             "ORDER BY u.task) AS x "
-                            "CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = x.task AND state = 3 AND claim_id = c.id OFFSET 0) AS t "
+                            "CROSS JOIN LATERAL (SELECT * FROM tasks WHERE id = x.task AND state = " SQL_RUNNING
+                            " AND claim_id = c.id OFFSET 0) AS t "
                             "LIMIT $4) AS h) AS t",
 };
 enum { HANDED_FITS = AT_calendar + 1, HANDED_EPOCH };
 static const struct pg_statement which_run = {
     "running",
     "SELECT x.place FROM unnest($1, $2) WITH ORDINALITY AS x(task, fence, place) "
-    "JOIN tasks AS t ON t.id = x.task AND t.state = 3 AND t.fence = x.fence",
+    "JOIN tasks AS t ON t.id = x.task AND t.state = " SQL_RUNNING " AND t.fence = x.fence",
 };
 
 static const struct pg_statement find_claim = { "retake_check", "SELECT FROM claims WHERE id = $1" };
-/* The names come in the order of their ids, like everybody's who changes several tasks, and no index is touched. Which claim a task leaves
- * its fence says: that of the row as it was when the statement began, if it is this one still. */
+/* The ids are sorted, as in every statement that changes several tasks. No indexed column changes. left_claim is the
+ * claim that the task leaves: it is read from the row version that the statement began with, and the fence shows that
+ * this version is still current. */
 static const struct pg_statement retake = {
     "retake",
     "UPDATE tasks SET fence = fence + 1, claim_id = $1 FROM unnest($2, $3) AS x(task, was) "
     "CROSS JOIN LATERAL (SELECT claim_id AS left_claim FROM tasks AS w WHERE w.id = x.task AND w.fence = x.was) AS w "
-    "WHERE id = x.task AND fence = x.was AND state = 3 AND " RETAKE_MAY(
+    "WHERE id = x.task AND fence = x.was AND state = " SQL_RUNNING " AND " RETAKE_MAY(
         "") " AND "
             "coalesce(octet_length(payload), 0) + coalesce(octet_length(target_config), 0) <= $4 AND (NOT EXISTS (SELECT FROM wishes) "
             "OR NOT EXISTS (SELECT FROM wishes AS v WHERE v.task_id = x.task AND v.fence = x.was)) "
@@ -56,7 +58,7 @@ enum err postgres_handoff(struct store_postgres *s, struct op *base)
     cleanup_with(pg_result_release) struct pg_result node = { 0 }, own = { 0 };
     pg_params_reset(p);
     pg_add_uuid(p, op->node);
-    if (pg_send(&s->conn, &hold_node, p, e))
+    if (pg_send(&s->conn, &lock_node, p, e))
         return e->code;
     pg_add_ids(p, op->claims, op->n);
     if (pg_send(&s->conn, &own_claims, p, e) || pg_get(&s->conn, &node, e) || pg_get(&s->conn, &own, e))
@@ -118,18 +120,18 @@ enum err postgres_running(struct store_postgres *s, struct op *base)
 
 /* ---- OP_RETAKE ---- */
 
-static int by_id(const void *a, const void *b)
+static int pg_retake_by_id(const void *a, const void *b)
 {
     return uuid_cmp(((const struct fenced_id *)a)->id, ((const struct fenced_id *)b)->id);
 }
 
-static enum err send_retake(struct store_postgres *s, const struct op_retake *op, struct error *e)
+static enum err pg_retake_send(struct store_postgres *s, const struct op_retake *op, struct error *e)
 {
     struct pg_params *p = &s->params;
     struct fenced_id *v = xcalloc(op->n + 1, sizeof *v);
     if (op->n)
         memcpy(v, op->v, op->n * sizeof *v);
-    qsort(v, op->n, sizeof *v, by_id);
+    qsort(v, op->n, sizeof *v, pg_retake_by_id);
     pg_params_reset(p);
     pg_add_uuid(p, op->claim);
     pg_add_members(p, v, op->n, id);
@@ -139,19 +141,20 @@ static enum err send_retake(struct store_postgres *s, const struct op_retake *op
     return pg_send(&s->conn, &retake, p, e);
 }
 
-struct retaken {
+struct pg_retake_results {
     struct pg_result claim, node, tasks;
 };
 
-static void retaken_release(struct retaken *r)
+static void pg_retake_results_release(struct pg_retake_results *r)
 {
     pg_result_release(&r->claim);
     pg_result_release(&r->node);
     pg_result_release(&r->tasks);
 }
 
-/* All of it in one round trip. */
-static enum err ask(struct store_postgres *s, const struct op_retake *op, struct retaken *ret, struct error *e)
+/* Runs all statements in one round trip. */
+static enum err pg_retake_run_statements(struct store_postgres *s, const struct op_retake *op,
+                                         struct pg_retake_results *ret, struct error *e)
 {
     struct pg_conn *c = &s->conn;
     struct pg_params *p = &s->params;
@@ -161,13 +164,13 @@ static enum err ask(struct store_postgres *s, const struct op_retake *op, struct
         return e->code;
     pg_params_reset(p);
     pg_add_uuid(p, op->node);
-    if (pg_send(c, &hold_node, p, e) || send_retake(s, op, e))
+    if (pg_send(c, &lock_node, p, e) || pg_retake_send(s, op, e))
         return e->code;
     return pg_get(c, &ret->claim, e) || pg_get(c, &ret->node, e) || pg_get(c, &ret->tasks, e) ? e->code : ERR_OK;
 }
 
-static enum err queue_claim(struct store_postgres *s, const struct op_retake *op, const struct tasks *taken,
-                            struct error *e)
+static enum err pg_retake_insert_claim(struct store_postgres *s, const struct op_retake *op, const struct tasks *taken,
+                                       struct error *e)
 {
     struct uuid *ids = xcalloc(taken->n + 1, sizeof *ids);
     for (size_t i = 0; i < taken->n; i++)
@@ -181,15 +184,16 @@ enum err postgres_retake(struct store_postgres *s, struct op *base)
 {
     struct op_retake *op = (struct op_retake *)base;
     struct error *e = &base->error;
-    cleanup_with(retaken_release) struct retaken r = { 0 };
+    cleanup_with(pg_retake_results_release) struct pg_retake_results r = { 0 };
     struct tasks taken;
-    if (ask(s, op, &r, e))
+    if (pg_retake_run_statements(s, op, &r, e))
         return e->code;
     if (r.claim.rows)
         return error_set(e, ERR_CONFLICT, "this claim was made before");
     if (r.node.rows && pg_bool(&r.node, 0, 0))
         return node_is_dead(e);
-    if (pg_read_tasks(s, &r.tasks, (size_t)r.tasks.rows, &base->arena, &taken, e) || queue_claim(s, op, &taken, e))
+    if (pg_read_tasks(s, &r.tasks, (size_t)r.tasks.rows, &base->arena, &taken, e) ||
+        pg_retake_insert_claim(s, op, &taken, e))
         return e->code;
     for (int i = 0; i < r.tasks.rows; i++)
         pg_note_left(s, pg_uuid(&r.tasks, i, RETAKEN_FROM));

@@ -1,7 +1,10 @@
-/* OP_INSERT. Those that nothing but a key or an id can stop go together, however many operations they are: one statement for the records
- * of their idempotency keys, one for their rows. What another node puts in at the same moment is waited for by the unique index, and is a
- * conflict or the same insert repeated when it is there; keys and ids go in sorted, so that nobody waits in a circle. Of those that go
- * together, one that fails takes back its own. All others (limits, dedupe keys, calendars) go alone, in a savepoint. */
+/* OP_INSERT.
+ *
+ * Plain inserts run as a batch: one statement for the records of their idempotency keys, one for all task rows. An
+ * insert is plain if only an existing key or id can make it fail. If another transaction inserts the same key or id at
+ * the same time, the unique index makes this one wait; afterwards it is a conflict or a repeated insert. Keys and ids
+ * are sorted, so that transactions can not deadlock. If an operation of a batch fails, its rows and its key are deleted
+ * again. Inserts with limits, dedupe keys or calendars run alone, in a savepoint. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -19,27 +22,27 @@ static const struct pg_statement read_created = {
     "insert_created",
     "SELECT id, created_ms FROM tasks WHERE id = ANY ($1) ORDER BY id",
 };
-static const struct pg_statement take_key_first = {
+static const struct pg_statement dedupe_insert = {
     "dedupe_insert",
     "INSERT INTO dedupe (tenant_id, key, task_id, until_ms) VALUES ($1, $2, $3, $4) "
     "ON CONFLICT (tenant_id, key) DO NOTHING",
 };
-static const struct pg_statement lock_key = {
+static const struct pg_statement dedupe_lock = {
     "dedupe_lock",
     "SELECT task_id, until_ms FROM dedupe WHERE tenant_id = $1 AND key = $2 FOR UPDATE",
 };
-static const struct pg_statement take_key_from = {
+static const struct pg_statement dedupe_update = {
     "dedupe_take",
     "UPDATE dedupe SET task_id = $3, until_ms = $4 WHERE tenant_id = $1 AND key = $2",
 };
-static const struct pg_statement holds_still = {
+static const struct pg_statement dedupe_holder = {
     "dedupe_holder",
     "SELECT FROM tasks WHERE id = $1 AND NOT deleted",
 };
 
-/* ---- tasks that are there already ---- */
+/* ---- existing tasks ---- */
 
-static enum err conflict_of(const struct task *t, struct error *e)
+static enum err pg_insert_conflict_error(const struct task *t, struct error *e)
 {
     char text[UUID_TEXT + 1];
     uuid_format(t->id, text);
@@ -47,8 +50,8 @@ static enum err conflict_of(const struct task *t, struct error *e)
     return error_in(e, "id");
 }
 
-/* Rows sorted by id. */
-static bool find_created(const struct pg_result *r, struct uuid id, int64_t *ret)
+/* The rows are sorted by id. */
+static bool pg_insert_find_created(const struct pg_result *r, struct uuid id, int64_t *ret)
 {
     for (int low = 0, high = r->rows; low < high;) {
         int middle = low + (high - low) / 2, order = uuid_cmp(pg_uuid(r, middle, 0), id);
@@ -61,16 +64,17 @@ static bool find_created(const struct pg_result *r, struct uuid id, int64_t *ret
     return false;
 }
 
-/* The same task once more is fine, another of its id is not. One that has been forgotten meanwhile was put in, and is no more. */
-static bool is_same(const struct pg_result *created, const struct task *t)
+/* A repeated insert of the same task is fine, another task with its id is not. A task that was purged in between was
+ * inserted, and is gone. */
+static bool pg_insert_is_same(const struct pg_result *created, const struct task *t)
 {
     int64_t created_ms;
-    return !find_created(created, t->id, &created_ms) || created_ms == t->created_ms;
+    return !pg_insert_find_created(created, t->id, &created_ms) || created_ms == t->created_ms;
 }
 
-/* When those were made that are not new; nobody is asked if all are. */
-static enum err read_old(struct store_postgres *s, const struct task *const *tasks, const bool *is_new, size_t n,
-                         struct pg_result *ret, struct error *e)
+/* Reads created_ms of the tasks that existed already. Sends nothing if all are new. */
+static enum err pg_insert_read_existing(struct store_postgres *s, const struct task *const *tasks, const bool *is_new,
+                                        size_t n, struct pg_result *ret, struct error *e)
 {
     struct pg_params *p = &s->params;
     size_t old = 0;
@@ -88,18 +92,18 @@ static enum err read_old(struct store_postgres *s, const struct task *const *tas
 
 /* ---- dedupe keys ---- */
 
-static void add_key(struct pg_params *p, const struct task *t)
+static void pg_dedupe_add_key(struct pg_params *p, const struct task *t)
 {
     pg_params_reset(p);
     pg_add_i32(p, t->tenant);
     pg_add_text(p, t->dedupe_key);
 }
 
-static enum err write_key(struct store_postgres *s, const struct pg_statement *how, const struct task *t,
-                          bool *ret_done, struct error *e)
+static enum err pg_dedupe_write(struct store_postgres *s, const struct pg_statement *how, const struct task *t,
+                                bool *ret_done, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    add_key(&s->params, t);
+    pg_dedupe_add_key(&s->params, t);
     pg_add_uuid(&s->params, t->id);
     pg_add_i64(&s->params, t->created_ms + t->dedupe_window_ms);
     if (pg_run(&s->conn, how, &s->params, &r, e))
@@ -108,10 +112,10 @@ static enum err write_key(struct store_postgres *s, const struct pg_statement *h
     return ERR_OK;
 }
 
-/* The holder's row is looked at in a statement of its own: in that which waited for the key, one that has just come in with it would not
- * be seen yet, and the key be taken from it. */
-static enum err may_take(struct store_postgres *s, const struct task *t, struct uuid takes_over,
-                         const struct pg_result *held, bool *ret, struct error *e)
+/* Reads the holder's row in a statement of its own: the snapshot of the statement that waited for the key does not
+ * contain a holder that was inserted together with it, and the key would be taken from that holder. */
+static enum err pg_dedupe_may_take(struct store_postgres *s, const struct task *t, struct uuid takes_over,
+                                   const struct pg_result *held, bool *ret, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     struct uuid holder = pg_uuid(held, 0, 0);
@@ -120,63 +124,63 @@ static enum err may_take(struct store_postgres *s, const struct task *t, struct 
         return ERR_OK;
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, holder);
-    if (pg_run(&s->conn, &holds_still, &s->params, &r, e))
+    if (pg_run(&s->conn, &dedupe_holder, &s->params, &r, e))
         return e->code;
     *ret = r.rows == 0;
     return ERR_OK;
 }
 
-static enum err key_is_held(struct error *e)
+static enum err pg_dedupe_held_error(struct error *e)
 {
     (void)error_set(e, ERR_CONFLICT, "another task holds this key");
     return error_in(e, "dedupe_key");
 }
 
-/* Takes the dedupe key of a task that has just come in, unless another one holds it. */
-static enum err take_key(struct store_postgres *s, const struct task *t, struct uuid takes_over, struct error *e)
+/* Takes the dedupe key for a task that was just inserted, unless another task holds it. */
+static enum err pg_dedupe_take(struct store_postgres *s, const struct task *t, struct uuid takes_over, struct error *e)
 {
     if (t->dedupe_key.n == 0 || t->kind == TASK_OCCURRENCE)
         return ERR_OK;
     assert(t->dedupe_key.n <= DEDUPE_KEY_MAX && t->dedupe_window_ms >= 0);
     for (bool done = false, may;;) {
         cleanup_with(pg_result_release) struct pg_result held = { 0 };
-        if (write_key(s, &take_key_first, t, &done, e))
+        if (pg_dedupe_write(s, &dedupe_insert, t, &done, e))
             return e->code;
         if (done)
             return ERR_OK;
-        add_key(&s->params, t);
-        if (pg_run(&s->conn, &lock_key, &s->params, &held, e))
+        pg_dedupe_add_key(&s->params, t);
+        if (pg_run(&s->conn, &dedupe_lock, &s->params, &held, e))
             return e->code;
         if (held.rows == 0)
-            continue; /* it was forgotten in between */
-        if (may_take(s, t, takes_over, &held, &may, e))
+            continue; /* the key was purged in between */
+        if (pg_dedupe_may_take(s, t, takes_over, &held, &may, e))
             return e->code;
-        return may ? write_key(s, &take_key_from, t, &done, e) : key_is_held(e);
+        return may ? pg_dedupe_write(s, &dedupe_update, t, &done, e) : pg_dedupe_held_error(e);
     }
 }
 
 /* ---- one operation ---- */
 
-static bool recurs(const struct task *t)
+static bool pg_insert_is_recurring(const struct task *t)
 {
     return t->kind == TASK_RECURRING && !t->deleted && !task_is_final(t->state);
 }
 
-static enum err check_rows(struct store_postgres *s, const struct op_insert *op, const struct task *const *tasks,
-                           const bool *is_new, struct error *e)
+static enum err pg_insert_check_rows(struct store_postgres *s, const struct op_insert *op,
+                                     const struct task *const *tasks, const bool *is_new, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result created = { 0 };
     bool has_new_recurring = false;
-    if (read_old(s, tasks, is_new, op->count, &created, e))
+    if (pg_insert_read_existing(s, tasks, is_new, op->count, &created, e))
         return e->code;
     for (size_t i = 0; i < op->count; i++) {
         const struct task *t = tasks[i];
         struct uuid takes_over = op->takes_over ? op->takes_over[i] : (struct uuid){ 0 };
-        if (!is_new[i] && !is_same(&created, t))
-            return conflict_of(t, e);
-        if (is_new[i] && (pg_calendar_check(s, t, e) || take_key(s, t, takes_over, e)))
+        if (!is_new[i] && !pg_insert_is_same(&created, t))
+            return pg_insert_conflict_error(t, e);
+        if (is_new[i] && (pg_calendar_check(s, t, e) || pg_dedupe_take(s, t, takes_over, e)))
             return e->code;
-        has_new_recurring = has_new_recurring || (is_new[i] && recurs(t));
+        has_new_recurring = has_new_recurring || (is_new[i] && pg_insert_is_recurring(t));
     }
     return pg_limits_check(s, op, has_new_recurring, e);
 }
@@ -191,21 +195,18 @@ enum err postgres_insert(struct store_postgres *s, struct op *base)
         tasks[i] = &op->tasks[i];
     enum err rc = pg_idempotency_put(s, op->idempotency, e);
     rc = rc ? rc : pg_insert_rows(s, tasks, op->count, is_new, e);
-    rc = rc ? rc : check_rows(s, op, tasks, is_new, e);
+    rc = rc ? rc : pg_insert_check_rows(s, op, tasks, is_new, e);
     free(tasks);
     free(is_new);
     return rc;
 }
 
-/* ---- many together ---- */
+/* ---- batches: collecting operations ---- */
 
-enum {
-    JOINED_MAX = 4096,
-    JOINED_BYTES = 16 << 20
-}; /* tasks and bytes of one statement, unless one operation has more */
+enum { BATCH_TASKS_MAX = 4096, BATCH_BYTES_MAX = 16 << 20 }; /* for one statement; a single operation may have more */
 
-/* Nothing but its key or its ids can stop it, and what it wrote is taken back by deleting it. */
-static bool is_plain(const struct op_insert *op)
+/* Only its key or its ids can make the insert fail, and deleting its rows undoes it. */
+static bool pg_insert_is_plain(const struct op_insert *op)
 {
     if (op->max_pending || op->max_recurring)
         return false;
@@ -217,54 +218,54 @@ static bool is_plain(const struct op_insert *op)
     return true;
 }
 
-/* One operation among those that go together, and one task. */
-struct joined_op {
+/* One operation of a batch, and one task. */
+struct pg_batch_op {
     struct op_insert *op;
     size_t place;
-    bool has_key; /* its record was written */
+    bool has_key; /* the record of its key was inserted */
 };
 
-struct joined_task {
-    struct joined_op *of;
+struct pg_batch_task {
+    struct pg_batch_op *of;
     const struct task *task;
     bool is_new;
 };
 
-struct joining {
-    struct joined_op *ops;
+struct pg_insert_batch {
+    struct pg_batch_op *ops;
     size_t n;
-    struct joined_op **keyed; /* those with keys, sorted by them */
+    struct pg_batch_op **keyed; /* the operations with keys, sorted by key */
     size_t keyed_count;
-    struct joined_task *tasks; /* sorted by id */
+    struct pg_batch_task *tasks; /* sorted by id */
     size_t task_count;
 };
 
-static int order_of_places(const struct joined_op *a, const struct joined_op *b)
+static int pg_batch_compare_places(const struct pg_batch_op *a, const struct pg_batch_op *b)
 {
     return (a->place > b->place) - (a->place < b->place);
 }
 
-static int order_of_keys(const struct idempotency *a, const struct idempotency *b)
+static int pg_batch_compare_keys(const struct idempotency *a, const struct idempotency *b)
 {
     int order = memcmp(a->key, b->key, sizeof a->key);
     return order ? order : (a->tenant > b->tenant) - (a->tenant < b->tenant);
 }
 
-static int by_key(const void *a, const void *b)
+static int pg_batch_by_key(const void *a, const void *b)
 {
-    const struct joined_op *x = *(struct joined_op *const *)a, *y = *(struct joined_op *const *)b;
-    int order = order_of_keys(x->op->idempotency, y->op->idempotency);
-    return order ? order : order_of_places(x, y);
+    const struct pg_batch_op *x = *(struct pg_batch_op *const *)a, *y = *(struct pg_batch_op *const *)b;
+    int order = pg_batch_compare_keys(x->op->idempotency, y->op->idempotency);
+    return order ? order : pg_batch_compare_places(x, y);
 }
 
-static int by_id(const void *a, const void *b)
+static int pg_batch_by_id(const void *a, const void *b)
 {
-    const struct joined_task *x = a, *y = b;
+    const struct pg_batch_task *x = a, *y = b;
     int order = uuid_cmp(x->task->id, y->task->id);
-    return order ? order : order_of_places(x->of, y->of);
+    return order ? order : pg_batch_compare_places(x->of, y->of);
 }
 
-static size_t text_bytes(const struct op_insert *op)
+static size_t pg_insert_text_bytes(const struct op_insert *op)
 {
     size_t n = 0;
     for (size_t i = 0; i < op->count; i++)
@@ -272,54 +273,55 @@ static size_t text_bytes(const struct op_insert *op)
     return n;
 }
 
-/* How many from the first on may go together, for all that is known without asking; 0: the first goes alone. */
-static size_t how_many(struct op *const *ops, size_t n, size_t *ret_tasks)
+/* How many operations from the first on may run as one batch, judged by their content; 0: the first one runs alone. */
+static size_t pg_batch_limit(struct op *const *ops, size_t n, size_t *ret_tasks)
 {
     size_t bytes = 0, count = 0;
     *ret_tasks = 0;
     for (; count < n; count++) {
         const struct op_insert *op = (const struct op_insert *)ops[count];
-        bytes += text_bytes(op);
-        bool fits = *ret_tasks + op->count <= JOINED_MAX && bytes <= JOINED_BYTES;
-        if (!is_plain(op) || (count > 0 && !fits))
+        bytes += pg_insert_text_bytes(op);
+        bool fits = *ret_tasks + op->count <= BATCH_TASKS_MAX && bytes <= BATCH_BYTES_MAX;
+        if (!pg_insert_is_plain(op) || (count > 0 && !fits))
             break;
         *ret_tasks += op->count;
     }
     return count;
 }
 
-static void gather(struct joining *j, struct op *const *ops, size_t n, size_t tasks)
+static void pg_batch_init(struct pg_insert_batch *j, struct op *const *ops, size_t n, size_t tasks)
 {
-    *j = (struct joining){ .n = n,
-                           .ops = xcalloc(n, sizeof *j->ops),
-                           .keyed = xcalloc(n, sizeof(struct joined_op *)),
-                           .tasks = xcalloc(tasks + 1, sizeof *j->tasks) };
+    *j = (struct pg_insert_batch){ .n = n,
+                                   .ops = xcalloc(n, sizeof *j->ops),
+                                   .keyed = xcalloc(n, sizeof(struct pg_batch_op *)),
+                                   .tasks = xcalloc(tasks + 1, sizeof *j->tasks) };
     for (size_t i = 0; i < n; i++) {
         struct op_insert *op = (struct op_insert *)ops[i];
-        j->ops[i] = (struct joined_op){ .op = op, .place = i };
+        j->ops[i] = (struct pg_batch_op){ .op = op, .place = i };
         op->op.rc = ERR_OK;
         if (op->idempotency)
             j->keyed[j->keyed_count++] = &j->ops[i];
         for (size_t k = 0; k < op->count; k++)
-            j->tasks[j->task_count++] = (struct joined_task){ .of = &j->ops[i], .task = &op->tasks[k] };
+            j->tasks[j->task_count++] = (struct pg_batch_task){ .of = &j->ops[i], .task = &op->tasks[k] };
     }
-    qsort(j->keyed, j->keyed_count, sizeof(struct joined_op *), by_key);
-    qsort(j->tasks, j->task_count, sizeof *j->tasks, by_id);
+    qsort(j->keyed, j->keyed_count, sizeof(struct pg_batch_op *), pg_batch_by_key);
+    qsort(j->tasks, j->task_count, sizeof *j->tasks, pg_batch_by_id);
 }
 
-static void joining_release(struct joining *j)
+static void pg_batch_release(struct pg_insert_batch *j)
 {
     free(j->ops);
     free(j->keyed);
     free(j->tasks);
 }
 
-/* The first that names what one before it names too, or one thing twice: it must see what that one did. */
-static size_t first_repeated(const struct joining *j)
+/* The first operation that repeats a key or an id of an earlier one, or names an id twice: it must see the earlier
+ * insert. */
+static size_t pg_batch_first_repeated(const struct pg_insert_batch *j)
 {
     size_t first = j->n;
     for (size_t i = 1; i < j->keyed_count; i++)
-        if (order_of_keys(j->keyed[i - 1]->op->idempotency, j->keyed[i]->op->idempotency) == 0)
+        if (pg_batch_compare_keys(j->keyed[i - 1]->op->idempotency, j->keyed[i]->op->idempotency) == 0)
             first = min_of(first, j->keyed[i]->place);
     for (size_t i = 1; i < j->task_count; i++)
         if (uuid_eq(j->tasks[i - 1].task->id, j->tasks[i].task->id))
@@ -327,21 +329,15 @@ static size_t first_repeated(const struct joining *j)
     return first;
 }
 
-/* ---- together: keys, rows, and what is taken back ---- */
+/* ---- batches: inserting keys and rows, undoing failed operations ---- */
 
-static bool is_key_at(const struct pg_result *r, int row, const struct idempotency *i)
+static bool pg_batch_is_key_at(const struct pg_result *r, int row, const struct idempotency *i)
 {
     return row < r->rows && str_eq(pg_text(r, row, 0), (struct str){ (const char *)i->key, sizeof i->key }) &&
            pg_i64(r, row, 1) == i->tenant;
 }
 
-static enum err key_is_used(struct error *e)
-{
-    (void)error_set(e, ERR_CONFLICT, "this key has been used before");
-    return error_in(e, "idempotency-key");
-}
-
-static enum err put_keys(struct store_postgres *s, struct joining *j, struct error *e)
+static enum err pg_batch_insert_keys(struct store_postgres *s, struct pg_insert_batch *j, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (j->keyed_count == 0)
@@ -354,19 +350,19 @@ static enum err put_keys(struct store_postgres *s, struct joining *j, struct err
     free(rows);
     if (pg_run(&s->conn, &insert_keys, &s->params, &r, e))
         return e->code;
-    int at = 0; /* what was new comes back in the order it was given */
+    int at = 0; /* RETURNING gives the new keys in the order of the parameters */
     for (size_t i = 0; i < j->keyed_count; i++) {
         struct op *op = &j->keyed[i]->op->op;
-        j->keyed[i]->has_key = is_key_at(&r, at, j->keyed[i]->op->idempotency);
+        j->keyed[i]->has_key = pg_batch_is_key_at(&r, at, j->keyed[i]->op->idempotency);
         at += j->keyed[i]->has_key;
         if (!j->keyed[i]->has_key)
-            op->rc = key_is_used(&op->error);
+            op->rc = pg_idempotency_used_error(&op->error);
     }
-    return at == r.rows ? ERR_OK : pg_corrupt(&s->conn, "keys in an order of its own", e);
+    return at == r.rows ? ERR_OK : pg_corrupt(&s->conn, "INSERT returned the keys in another order", e);
 }
 
-/* Those whose operation has not failed. */
-static void drop_failed(struct joining *j)
+/* Removes the tasks of operations that have failed. */
+static void pg_batch_drop_failed(struct pg_insert_batch *j)
 {
     size_t n = 0;
     for (size_t i = 0; i < j->task_count; i++)
@@ -375,7 +371,7 @@ static void drop_failed(struct joining *j)
     j->task_count = n;
 }
 
-static enum err put_rows(struct store_postgres *s, struct joining *j, struct error *e)
+static enum err pg_batch_insert_rows(struct store_postgres *s, struct pg_insert_batch *j, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result created = { 0 };
     const struct task **tasks = xcalloc(j->task_count + 1, sizeof *tasks);
@@ -383,20 +379,20 @@ static enum err put_rows(struct store_postgres *s, struct joining *j, struct err
     for (size_t i = 0; i < j->task_count; i++)
         tasks[i] = j->tasks[i].task;
     enum err rc = pg_insert_rows(s, tasks, j->task_count, is_new, e);
-    rc = rc ? rc : read_old(s, tasks, is_new, j->task_count, &created, e);
+    rc = rc ? rc : pg_insert_read_existing(s, tasks, is_new, j->task_count, &created, e);
     for (size_t i = 0; !rc && i < j->task_count; i++) {
         struct op *op = &j->tasks[i].of->op->op;
         j->tasks[i].is_new = is_new[i];
-        if (!is_new[i] && !is_same(&created, tasks[i]) && op->rc == ERR_OK)
-            op->rc = conflict_of(tasks[i], &op->error);
+        if (!is_new[i] && !pg_insert_is_same(&created, tasks[i]) && op->rc == ERR_OK)
+            op->rc = pg_insert_conflict_error(tasks[i], &op->error);
     }
     free(tasks);
     free(is_new);
     return rc;
 }
 
-/* Deletes the rows that failed operations have put in. */
-static enum err take_rows_back(struct store_postgres *s, const struct joining *j, struct error *e)
+/* Deletes the rows that failed operations have inserted. */
+static enum err pg_batch_undo_rows(struct store_postgres *s, const struct pg_insert_batch *j, struct error *e)
 {
     struct uuid *ids = xcalloc(j->task_count + 1, sizeof *ids);
     size_t n = 0;
@@ -412,7 +408,7 @@ static enum err take_rows_back(struct store_postgres *s, const struct joining *j
     return rc;
 }
 
-static enum err take_keys_back(struct store_postgres *s, const struct joining *j, struct error *e)
+static enum err pg_batch_undo_keys(struct store_postgres *s, const struct pg_insert_batch *j, struct error *e)
 {
     for (size_t i = 0; i < j->keyed_count; i++) {
         const struct idempotency *key = j->keyed[i]->op->idempotency;
@@ -427,12 +423,13 @@ static enum err take_keys_back(struct store_postgres *s, const struct joining *j
     return ERR_OK;
 }
 
-/* What is too large for the memory allowed has written nothing; what the connection could not do has failed as a whole. */
-static enum err put_together(struct store_postgres *s, struct joining *j, struct error *e)
+/* If the batch does not fit into memory, nothing was written, and its operations fail with that error. If the
+ * connection fails, so does the whole transaction. */
+static enum err pg_batch_insert(struct store_postgres *s, struct pg_insert_batch *j, struct error *e)
 {
-    enum err rc = put_keys(s, j, e);
-    drop_failed(j);
-    rc = rc ? rc : put_rows(s, j, e);
+    enum err rc = pg_batch_insert_keys(s, j, e);
+    pg_batch_drop_failed(j);
+    rc = rc ? rc : pg_batch_insert_rows(s, j, e);
     if (s->conn.failed)
         return s->conn.failed;
     for (size_t i = 0; rc && i < j->n; i++) {
@@ -442,25 +439,25 @@ static enum err put_together(struct store_postgres *s, struct joining *j, struct
             op->error = *e;
         }
     }
-    return take_rows_back(s, j, e) || take_keys_back(s, j, e) ? e->code : ERR_OK;
+    return pg_batch_undo_rows(s, j, e) || pg_batch_undo_keys(s, j, e) ? e->code : ERR_OK;
 }
 
 size_t postgres_insert_many(struct store_postgres *s, struct op *const *ops, size_t n, enum err *ret, struct error *e)
 {
-    struct joining j;
-    size_t tasks, count = how_many(ops, n, &tasks);
+    struct pg_insert_batch j;
+    size_t tasks, count = pg_batch_limit(ops, n, &tasks);
     if (count > 0) {
-        gather(&j, ops, count, tasks);
-        size_t repeated = first_repeated(&j);
+        pg_batch_init(&j, ops, count, tasks);
+        size_t repeated = pg_batch_first_repeated(&j);
         if (repeated > 0 && repeated < count) {
-            joining_release(&j);
-            (void)how_many(ops, repeated, &tasks);
-            gather(&j, ops, repeated, tasks);
+            pg_batch_release(&j);
+            (void)pg_batch_limit(ops, repeated, &tasks);
+            pg_batch_init(&j, ops, repeated, tasks);
         }
         count = repeated;
         if (count > 0)
-            *ret = put_together(s, &j, e);
-        joining_release(&j);
+            *ret = pg_batch_insert(s, &j, e);
+        pg_batch_release(&j);
     }
     if (count > 0)
         return count;

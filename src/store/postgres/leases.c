@@ -1,11 +1,12 @@
-/* Tasks that somebody outside has: their terms, OP_LEASE_RENEW, OP_LEASES_EXPIRED.
+/* Leases: tasks that a worker outside of Belfry has claimed. Their terms, OP_LEASE_RENEW and OP_LEASES_EXPIRED.
  *
- * A row of terms is made in the transaction that makes its task RUNNING, and goes with the one that settles it, which has the task's row:
- * so who keeps a lease locks its row alone, and finds it gone if somebody was faster. A row that was left (a user's change took the task
- * away) says nothing: its task is not RUNNING under its fence, and never will be again. */
+ * The transaction that makes a task RUNNING also inserts the row of its lease. The transaction that settles the task,
+ * and has locked its row, deletes it. So a renewal locks only the row of the lease, and finds none if the task was
+ * settled before. A row may be left behind if a user's change took the task away. It has no effect: its task is never
+ * RUNNING under that fence again. */
 #include "store/postgres/reader.h"
 
-#define RUNS "t.id = l.task_id AND t.state = 3 AND t.fence = l.fence"
+#define RUNS "t.id = l.task_id AND t.state = " SQL_RUNNING " AND t.fence = l.fence"
 
 static const struct pg_statement put_terms = {
     "terms_put",
@@ -15,7 +16,7 @@ static const struct pg_statement put_terms = {
     "fence = excluded.fence, until_ms = excluded.until_ms, worker = excluded.worker, progress = NULL",
 };
 static const struct pg_statement drop_terms = { "terms_drop", "DELETE FROM task_leases WHERE task_id = ANY ($1)" };
-static const struct pg_statement keep_terms = {
+static const struct pg_statement renew_terms = {
     "terms_keep",
     "WITH k AS (SELECT x.* FROM unnest($2, $3, $4, $5) WITH ORDINALITY "
     "AS x(task, fence, until_ms, progress, place) JOIN task_leases AS l ON l.task_id = x.task AND l.fence = x.fence "
@@ -24,32 +25,32 @@ static const struct pg_statement keep_terms = {
     "WHERE l.task_id = k.task AND l.fence = k.fence AND EXISTS (SELECT 1 FROM tasks AS t WHERE " RUNS ") "
     "RETURNING k.place, EXISTS (SELECT 1 FROM wishes AS w WHERE w.task_id = l.task_id AND w.fence = l.fence AND w.abort)",
 };
-/* By their fences, which rise: what is compared again is the latest. */
-static const struct pg_statement tidy_terms = {
+/* Compares the fence again when it deletes: a new lease of the same task has a higher fence and stays. */
+static const struct pg_statement delete_stale_terms = {
     "terms_tidy",
     "DELETE FROM task_leases AS l USING (SELECT l.task_id, l.fence FROM task_leases AS l WHERE l.until_ms <= $1 "
     "AND NOT EXISTS (SELECT 1 FROM tasks AS t WHERE " RUNS ") LIMIT 1000) AS over "
     "WHERE l.task_id = over.task_id AND l.fence = over.fence",
 };
-/* From lease to task, whatever the planner takes the tasks for: it plans once, perhaps while there were none, and the other way round all of
- * them would be looked at each second. */
+/* OFFSET 0 makes the planner go from lease to task. It plans once, perhaps while `tasks` is empty; the other way round,
+ * each call would read all tasks. */
 #define OF_LEASES "FROM task_leases AS l CROSS JOIN LATERAL (SELECT * FROM tasks AS t WHERE " RUNS " OFFSET 0) AS t "
-static const struct pg_statement terms_over = {
+static const struct pg_statement expired_terms = {
     "terms_over",
     "SELECT " TASK_OF_T ", l.until_ms " OF_LEASES "WHERE l.until_ms <= $1 "
     "ORDER BY l.until_ms, l.task_id LIMIT $2",
 };
-enum { OVER_UNTIL = AT_calendar + 1 };
-static const struct pg_statement terms_next = {
+enum { EXPIRED_UNTIL = AT_calendar + 1 };
+static const struct pg_statement next_expiry = {
     "terms_next",
     "SELECT l.until_ms " OF_LEASES "WHERE l.until_ms > $1 "
     "ORDER BY l.until_ms LIMIT 1",
 };
 
-/* ---- made and dropped with others ---- */
+/* ---- terms, written by claims and settles ---- */
 
-enum err pg_send_terms(struct store_postgres *s, const struct uuid *tasks, size_t n, const struct lease_terms *terms,
-                       struct error *e)
+enum err pg_lease_put_terms(struct store_postgres *s, const struct uuid *tasks, size_t n,
+                            const struct lease_terms *terms, struct error *e)
 {
     struct pg_params *p = &s->params;
     pg_params_reset(p);
@@ -59,7 +60,7 @@ enum err pg_send_terms(struct store_postgres *s, const struct uuid *tasks, size_
     return pg_queue(&s->conn, &put_terms, p, e);
 }
 
-enum err pg_drop_terms(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e)
+enum err pg_lease_drop_terms(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e)
 {
     if (n == 0)
         return ERR_OK;
@@ -70,7 +71,7 @@ enum err pg_drop_terms(struct store_postgres *s, const struct uuid *tasks, size_
 
 /* ---- OP_LEASE_RENEW ---- */
 
-static void add_keeps(struct pg_params *p, const struct op_lease_renew *op)
+static void pg_lease_add_renewals(struct pg_params *p, const struct op_lease_renew *op)
 {
     pg_params_reset(p);
     pg_add_i32(p, op->tenant);
@@ -87,8 +88,8 @@ enum err postgres_lease_renew(struct store_postgres *s, struct op *base)
 {
     struct op_lease_renew *op = (struct op_lease_renew *)base;
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    add_keeps(&s->params, op);
-    if (pg_run(&s->conn, &keep_terms, &s->params, &r, &base->error))
+    pg_lease_add_renewals(&s->params, op);
+    if (pg_run(&s->conn, &renew_terms, &s->params, &r, &base->error))
         return base->error.code;
     for (size_t i = 0; i < op->n; i++)
         op->v[i].ret_kept = op->v[i].ret_ended = false;
@@ -111,20 +112,20 @@ enum err postgres_leases_expired(struct store_postgres *s, struct op *base)
     cleanup_with(pg_result_release) struct pg_result next = { 0 };
     pg_params_reset(p);
     pg_add_i64(p, op->now_ms);
-    if (pg_queue(&s->conn, &tidy_terms, p, e) || pg_send(&s->conn, &terms_next, p, e))
+    if (pg_queue(&s->conn, &delete_stale_terms, p, e) || pg_send(&s->conn, &next_expiry, p, e))
         return e->code;
     pg_add_i64(p, (int64_t)op->max + 1);
-    if (pg_send(&s->conn, &terms_over, p, e) || pg_get(&s->conn, &next, e) || pg_get(&s->conn, &over, e))
+    if (pg_send(&s->conn, &expired_terms, p, e) || pg_get(&s->conn, &next, e) || pg_get(&s->conn, &over, e))
         return e->code;
     size_t n = min_of((size_t)over.rows, op->max);
     if (pg_read_tasks(s, &over, n, &base->arena, &op->ret, e))
         return e->code;
     bool more = (size_t)over.rows > n;
-    op->ret_next_ms = more ? pg_i64(&over, (int)n, OVER_UNTIL) : next.rows ? pg_i64(&next, 0, 0) : INT64_MAX;
+    op->ret_next_ms = more ? pg_i64(&over, (int)n, EXPIRED_UNTIL) : next.rows ? pg_i64(&next, 0, 0) : INT64_MAX;
     return ERR_OK;
 }
 
-/* ---- reading ---- */
+/* ---- reading a lease ---- */
 
 enum err reader_postgres_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
                                struct lease_row *ret, struct error *e)
@@ -133,12 +134,12 @@ enum err reader_postgres_lease(struct reader *base, int32_t tenant, struct uuid 
         "read_lease", "SELECT 0, l.tenant_id, l.task_id, l.queue, l.fence, l.until_ms, l.worker, l.progress "
                       "FROM task_leases AS l JOIN tasks AS t ON " RUNS " WHERE l.task_id = $1 AND l.tenant_id = $2"
     };
-    struct reader_postgres *r = reader_self(base);
+    struct pg_reader *r = pg_reader_self(base);
     struct task_lease lease = { 0 };
-    e = reader_error(base, e);
-    pg_add_uuid(reader_params(r), task);
+    e = pg_reader_error(base, e);
+    pg_add_uuid(pg_reader_params(r), task);
     pg_add_i32(&r->params, tenant);
-    if (reader_run_one(r, &of_task, &table_task_leases, a, &lease, e))
+    if (pg_reader_run_one(r, &of_task, &table_task_leases, a, &lease, e))
         return e->code;
     *ret = lease.row;
     return ERR_OK;

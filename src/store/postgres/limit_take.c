@@ -1,6 +1,8 @@
-/* OP_LIMIT_TAKE: the limits' rows are locked in the order of their keys, until the transaction ends; who takes places of a limit, or tokens,
- * holds its row. What is taken is looked at once the rows are held, so that it is the latest. The node's own row is held as by a claim:
- * it does not die meanwhile. */
+/* OP_LIMIT_TAKE: a node takes places and tokens of limits that hold for the whole cluster.
+ *
+ * The rows of the limits are locked in the order of their keys until the transaction ends. Every transaction that takes
+ * places or tokens of a limit locks its row first, and reads what is taken only then, so that it reads the latest
+ * state. The node's own row is locked FOR KEY SHARE, as by a claim: the node can not be marked dead in between. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -9,9 +11,9 @@
 
 enum { TRIES_MAX = 10 };
 
-static const struct pg_statement hold_node = { "share_node",
+static const struct pg_statement lock_node = { "share_node",
                                                "SELECT 1 FROM nodes WHERE id = $1 AND NOT dead FOR KEY SHARE" };
-static const struct pg_statement hold_shares = {
+static const struct pg_statement lock_shares = {
     "share_hold", "SELECT key, rate, burst, level, since_ms, taken, seen_ms FROM shares WHERE key = ANY ($1) "
                   "ORDER BY key FOR UPDATE"
 };
@@ -21,15 +23,17 @@ static const struct pg_statement read_places = {
                     "FROM places AS p JOIN nodes AS n ON n.id = p.node AND NOT n.dead "
                     "WHERE p.key = ANY ($1) GROUP BY p.key ORDER BY p.key"
 };
-/* What runs of a limit's tasks without its node: by claims that nodes which do not live have handed, up to the places that they held, and
- * by leases. Arrays: keys, tenants, queues (NULL: all of the tenant) and how many are worth counting. */
-#define LEASED(which)                                                                                                  \
-    "(SELECT count(*) FROM (SELECT FROM task_leases AS l JOIN tasks AS t ON t.id = l.task_id AND t.state = 3 "         \
-    "AND t.fence = l.fence WHERE l.tenant_id = k.tenant AND " which " LIMIT k.most) AS x)"
+/* RUNNING tasks of a limit that occupy no living node's places: tasks of claims that nodes handed off before they left
+ * or died, up to the places that these nodes held, and leased tasks. The array parameters are keys, tenants, queues
+ * (NULL: all queues of the tenant) and the number up to which counting is useful. */
+#define LEASED(which)                                                                                                    \
+    "(SELECT count(*) FROM (SELECT FROM task_leases AS l JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING \
+    " AND t.fence = l.fence WHERE l.tenant_id = k.tenant AND " which " LIMIT k.most) AS x)"
 static const struct pg_statement read_nodeless = {
     "share_nodeless",
     "SELECT k.key, coalesce((SELECT sum(least(p.n, (SELECT count(DISTINCT t.id) FROM claims AS c "
-    "CROSS JOIN unnest(c.tasks) AS x(task) JOIN tasks AS t ON t.id = x.task AND t.state = 3 AND t.claim_id = c.id "
+    "CROSS JOIN unnest(c.tasks) AS x(task) JOIN tasks AS t ON t.id = x.task AND t.state = " SQL_RUNNING
+    " AND t.claim_id = c.id "
     "JOIN lanes AS l ON l.lane = t.lane AND l.tenant_id = k.tenant AND (k.queue IS NULL OR l.queue = k.queue) "
     "WHERE c.hold = 1 AND c.node = p.node))) FROM places AS p WHERE p.key = k.key "
     "AND NOT EXISTS (SELECT 1 FROM nodes AS n WHERE n.id = p.node AND NOT n.dead)), 0)::bigint + " LEASED(
@@ -54,33 +58,33 @@ static const struct pg_statement drop_places = { "share_drop_places",
                                                  "DELETE FROM places WHERE node = $2 AND key = ANY ($1)" };
 
 /* A share of the operation, and its row before and after. */
-struct asked {
+struct pg_limit_share {
     struct share *share;
     struct share_row before, now;
 };
 
-struct asking {
+struct pg_limit_take {
     struct store_postgres *s;
     const struct op_limit_take *op;
-    struct asked *v; /* op->n, by key */
+    struct pg_limit_share *v; /* op->n entries, by key */
 };
 
-static int by_key(const void *a, const void *b)
+static int pg_limit_by_key(const void *a, const void *b)
 {
-    return str_cmp(((const struct asked *)a)->share->key, ((const struct asked *)b)->share->key);
+    return str_cmp(((const struct pg_limit_share *)a)->share->key, ((const struct pg_limit_share *)b)->share->key);
 }
 
-static void sort_by_key(struct asking *k)
+static void pg_limit_sort(struct pg_limit_take *k)
 {
     for (size_t i = 0; i < k->op->n; i++)
         k->v[i].share = &k->op->v[i];
-    qsort(k->v, k->op->n, sizeof *k->v, by_key);
+    qsort(k->v, k->op->n, sizeof *k->v, pg_limit_by_key);
     for (size_t i = 1; i < k->op->n; i++)
-        assert(by_key(&k->v[i - 1], &k->v[i]) < 0);
+        assert(pg_limit_by_key(&k->v[i - 1], &k->v[i]) < 0);
 }
 
-/* Parameters that begin with all keys, then the node. */
-static struct pg_params *all_keys(const struct asking *k, bool and_node)
+/* Starts the parameters with all keys, and then the node if and_node. */
+static struct pg_params *pg_limit_add_keys(const struct pg_limit_take *k, bool and_node)
 {
     struct pg_params *p = &k->s->params;
     pg_params_reset(p);
@@ -93,31 +97,31 @@ static struct pg_params *all_keys(const struct asking *k, bool and_node)
     return p;
 }
 
-/* ---- reading ---- */
+/* ---- locking and reading ---- */
 
-/* Rows come by key, like those asked for; NULL: not one that was. */
-static struct asked *find(const struct asking *k, const struct pg_result *r, int row)
+/* The entry of the row's key; NULL: this key was not asked for. */
+static struct pg_limit_share *pg_limit_find(const struct pg_limit_take *k, const struct pg_result *r, int row)
 {
     struct share key = { .key = pg_text(r, row, 0) };
-    struct asked like = { .share = &key };
-    return bsearch(&like, k->v, k->op->n, sizeof *k->v, by_key);
+    struct pg_limit_share like = { .share = &key };
+    return bsearch(&like, k->v, k->op->n, sizeof *k->v, pg_limit_by_key);
 }
 
-static enum err not_asked_for(const struct asking *k, struct error *e)
+static enum err pg_limit_unexpected_error(const struct pg_limit_take *k, struct error *e)
 {
-    return pg_corrupt(&k->s->conn, "a share that was not asked for", e);
+    return pg_corrupt(&k->s->conn, "the server returned a share that was not asked for", e);
 }
 
-/* *ret_all is false if a row is missing: it was never there, or somebody has just forgotten it. */
-static enum err get_shares(struct asking *k, bool *ret_all, struct error *e)
+/* *ret_all is false if a row is missing: it never existed, or was just purged. */
+static enum err pg_limit_get_shares(struct pg_limit_take *k, bool *ret_all, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_get(&k->s->conn, &r, e))
         return e->code;
     for (int i = 0; i < r.rows; i++) {
-        struct asked *a = find(k, &r, i);
+        struct pg_limit_share *a = pg_limit_find(k, &r, i);
         if (!a)
-            return not_asked_for(k, e);
+            return pg_limit_unexpected_error(k, e);
         a->before.bucket = (struct bucket){
             .rate = pg_double(&r, i, 1),
             .burst = pg_i64(&r, i, 2),
@@ -131,7 +135,7 @@ static enum err get_shares(struct asking *k, bool *ret_all, struct error *e)
     return ERR_OK;
 }
 
-static enum err get_places(struct asking *k, struct error *e)
+static enum err pg_limit_get_places(struct pg_limit_take *k, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_get(&k->s->conn, &r, e))
@@ -139,22 +143,22 @@ static enum err get_places(struct asking *k, struct error *e)
     for (size_t i = 0; i < k->op->n; i++)
         k->v[i].before.held = k->v[i].before.others = 0;
     for (int i = 0; i < r.rows; i++) {
-        struct asked *a = find(k, &r, i);
+        struct pg_limit_share *a = pg_limit_find(k, &r, i);
         if (!a)
-            return not_asked_for(k, e);
+            return pg_limit_unexpected_error(k, e);
         a->before.held = pg_i64(&r, i, 1);
         a->before.others = pg_i64(&r, i, 2);
     }
     return ERR_OK;
 }
 
-/* Only of what is limited, and says which tasks it is about. */
-static bool may_run_alone(const struct asked *a)
+/* Only a share that limits concurrency and whose key names a tenant. */
+static bool pg_limit_counts_nodeless(const struct pg_limit_share *a)
 {
     return a->share->concurrency > 0 && share_subject(a->share->key).tenant;
 }
 
-static enum err send_nodeless(const struct asking *k, bool *ret_sent, struct error *e)
+static enum err pg_limit_send_nodeless(const struct pg_limit_take *k, bool *ret_sent, struct error *e)
 {
     struct pg_params *p = &k->s->params;
     enum { KEY, TENANT, QUEUE, MOST, COLUMNS };
@@ -166,7 +170,7 @@ static enum err send_nodeless(const struct asking *k, bool *ret_sent, struct err
         for (size_t i = 0; i < k->op->n; i++) {
             const struct share *s = k->v[i].share;
             struct share_subject about = share_subject(s->key);
-            if (!may_run_alone(&k->v[i]))
+            if (!pg_limit_counts_nodeless(&k->v[i]))
                 continue;
             *ret_sent = true;
             switch (column) {
@@ -181,52 +185,53 @@ static enum err send_nodeless(const struct asking *k, bool *ret_sent, struct err
     return *ret_sent ? pg_send(&k->s->conn, &read_nodeless, p, e) : ERR_OK;
 }
 
-static enum err get_nodeless(struct asking *k, struct error *e)
+static enum err pg_limit_get_nodeless(struct pg_limit_take *k, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_get(&k->s->conn, &r, e))
         return e->code;
     for (int i = 0; i < r.rows; i++) {
-        struct asked *a = find(k, &r, i);
+        struct pg_limit_share *a = pg_limit_find(k, &r, i);
         if (!a)
-            return not_asked_for(k, e);
+            return pg_limit_unexpected_error(k, e);
         a->before.others += pg_i64(&r, i, 1);
     }
     return ERR_OK;
 }
 
-static enum err hold(struct asking *k, bool *ret_lives, bool *ret_all, struct error *e)
+static enum err pg_limit_try_lock(struct pg_limit_take *k, bool *ret_lives, bool *ret_all, struct error *e)
 {
     struct pg_conn *c = &k->s->conn;
     cleanup_with(pg_result_release) struct pg_result node = { 0 };
     bool nodeless;
     pg_params_reset(&k->s->params);
     pg_add_uuid(&k->s->params, k->op->node);
-    if (pg_send(c, &hold_node, &k->s->params, e) || pg_send(c, &hold_shares, all_keys(k, false), e) ||
-        pg_send(c, &read_places, all_keys(k, true), e) || send_nodeless(k, &nodeless, e) || pg_get(c, &node, e) ||
-        get_shares(k, ret_all, e) || get_places(k, e) || (nodeless && get_nodeless(k, e)))
+    if (pg_send(c, &lock_node, &k->s->params, e) || pg_send(c, &lock_shares, pg_limit_add_keys(k, false), e) ||
+        pg_send(c, &read_places, pg_limit_add_keys(k, true), e) || pg_limit_send_nodeless(k, &nodeless, e) ||
+        pg_get(c, &node, e) || pg_limit_get_shares(k, ret_all, e) || pg_limit_get_places(k, e) ||
+        (nodeless && pg_limit_get_nodeless(k, e)))
         return e->code;
     *ret_lives = node.rows > 0;
     return ERR_OK;
 }
 
-static enum err hold_all(struct asking *k, bool *ret_lives, struct error *e)
+static enum err pg_limit_lock_all(struct pg_limit_take *k, bool *ret_lives, struct error *e)
 {
     for (int i = 0; i < TRIES_MAX; i++) {
         bool all;
-        if (hold(k, ret_lives, &all, e))
+        if (pg_limit_try_lock(k, ret_lives, &all, e))
             return e->code;
         if (all || !*ret_lives)
             return ERR_OK;
-        if (pg_run(&k->s->conn, &make_shares, all_keys(k, false), NULL, e))
+        if (pg_run(&k->s->conn, &make_shares, pg_limit_add_keys(k, false), NULL, e))
             return e->code;
     }
-    return pg_corrupt(&k->s->conn, "shares that vanish again and again", e);
+    return pg_corrupt(&k->s->conn, "the rows of limits were deleted again and again", e);
 }
 
 /* ---- writing ---- */
 
-static bool is_changed(const struct asked *a)
+static bool pg_limit_bucket_changed(const struct pg_limit_share *a)
 {
     return !share_bucket_same(&a->before.bucket, &a->now.bucket);
 }
@@ -235,16 +240,16 @@ static bool is_changed(const struct asked *a)
     do {                                                                                                               \
         pg_array(&(k)->s->params, type);                                                                               \
         for (size_t i_ = 0; i_ < (k)->op->n; i_++)                                                                     \
-            if (is_changed(&(k)->v[i_]))                                                                               \
+            if (pg_limit_bucket_changed(&(k)->v[i_]))                                                                  \
                 element(&(k)->s->params, (k)->v[i_].member);                                                           \
         pg_array_end(&(k)->s->params);                                                                                 \
     } while (0)
 
-static enum err send_buckets(const struct asking *k, int *sent, struct error *e)
+static enum err pg_limit_send_buckets(const struct pg_limit_take *k, int *sent, struct error *e)
 {
     size_t n = 0;
     for (size_t i = 0; i < k->op->n; i++)
-        n += is_changed(&k->v[i]);
+        n += pg_limit_bucket_changed(&k->v[i]);
     if (n == 0)
         return ERR_OK;
     pg_params_reset(&k->s->params);
@@ -259,20 +264,20 @@ static enum err send_buckets(const struct asking *k, int *sent, struct error *e)
     return pg_send(&k->s->conn, &write_shares, &k->s->params, e);
 }
 
-static bool goes_with(const struct asked *a, bool given_up)
+static bool pg_limit_place_changed(const struct pg_limit_share *a, bool given_up)
 {
     return a->now.held != a->before.held && (a->now.held == 0) == given_up;
 }
 
-/* Those that are given up, or those that are other than they were. */
-static enum err send_places(const struct asking *k, bool given_up, int *sent, struct error *e)
+/* Sends the places that are given up, or the other places that have changed. */
+static enum err pg_limit_send_places(const struct pg_limit_take *k, bool given_up, int *sent, struct error *e)
 {
     struct pg_params *p = &k->s->params;
     size_t n = 0;
     pg_params_reset(p);
     pg_array(p, PG_TEXT);
     for (size_t i = 0; i < k->op->n; i++) {
-        if (!goes_with(&k->v[i], given_up))
+        if (!pg_limit_place_changed(&k->v[i], given_up))
             continue;
         pg_element_text(p, k->v[i].share->key);
         n++;
@@ -284,7 +289,7 @@ static enum err send_places(const struct asking *k, bool given_up, int *sent, st
     if (!given_up) {
         pg_array(p, PG_I64);
         for (size_t i = 0; i < k->op->n; i++)
-            if (goes_with(&k->v[i], false))
+            if (pg_limit_place_changed(&k->v[i], false))
                 pg_element_i64(p, k->v[i].now.held);
         pg_array_end(p);
     }
@@ -292,10 +297,11 @@ static enum err send_places(const struct asking *k, bool given_up, int *sent, st
     return pg_send(&k->s->conn, given_up ? &drop_places : &write_places, p, e);
 }
 
-static enum err write_all(const struct asking *k, struct error *e)
+static enum err pg_limit_write_all(const struct pg_limit_take *k, struct error *e)
 {
     int sent = 0;
-    if (send_buckets(k, &sent, e) || send_places(k, false, &sent, e) || send_places(k, true, &sent, e))
+    if (pg_limit_send_buckets(k, &sent, e) || pg_limit_send_places(k, false, &sent, e) ||
+        pg_limit_send_places(k, true, &sent, e))
         return e->code;
     for (; sent > 0; sent--)
         if (pg_get(&k->s->conn, NULL, e))
@@ -303,21 +309,21 @@ static enum err write_all(const struct asking *k, struct error *e)
     return ERR_OK;
 }
 
-static enum err take_all(struct asking *k, struct error *e)
+static enum err pg_limit_take_all(struct pg_limit_take *k, struct error *e)
 {
     bool lives;
-    sort_by_key(k);
-    if (hold_all(k, &lives, e))
+    pg_limit_sort(k);
+    if (pg_limit_lock_all(k, &lives, e))
         return e->code;
     for (size_t i = 0; i < k->op->n; i++) {
-        struct asked *a = &k->v[i];
+        struct pg_limit_share *a = &k->v[i];
         a->now = a->before;
         if (lives)
             share_take(a->share, &a->now, k->op->now_ms);
         else
             share_refuse(a->share, k->op->now_ms);
     }
-    return lives ? write_all(k, e) : ERR_OK;
+    return lives ? pg_limit_write_all(k, e) : ERR_OK;
 }
 
 enum err postgres_limit_take(struct store_postgres *s, struct op *base)
@@ -325,8 +331,8 @@ enum err postgres_limit_take(struct store_postgres *s, struct op *base)
     struct op_limit_take *op = (struct op_limit_take *)base;
     if (op->n == 0)
         return ERR_OK;
-    struct asking k = { s, op, xcalloc(op->n, sizeof(struct asked)) };
-    enum err rc = take_all(&k, &base->error);
+    struct pg_limit_take k = { s, op, xcalloc(op->n, sizeof(struct pg_limit_share)) };
+    enum err rc = pg_limit_take_all(&k, &base->error);
     free(k.v);
     return rc;
 }

@@ -1,8 +1,9 @@
-/* Up and down the versions of the schema, in the presence of others.
+/* Migrates the schema up and down, while other processes may use the database.
  *
- * Whoever migrates holds a lock, on a connection of its own, which does nothing else: a step that builds an index next to those who write
- * cannot stand in a transaction, and a pooler may carry each of our transactions to another session. Each step that can runs in one
- * transaction with the row that says so. Nodes of the version before go on working meanwhile (docs/decisions/0014). */
+ * The migrating process holds an advisory lock, on a connection that does nothing else. A step that builds an index
+ * concurrently can not run in a transaction, and behind a pooler each transaction may run in another session. Every
+ * other step runs in one transaction together with its row in schema_migrations. Nodes of the version before keep
+ * working meanwhile (docs/decisions/0014-migrations.md). */
 #include <stdlib.h>
 #include <time.h>
 
@@ -13,8 +14,8 @@ extern const size_t migrations_postgres_count;
 
 enum {
     STATEMENT_MAX = 1 << 16,
-    STEP_MS = 3600 * 1000,     /* an index of a large table takes its time */
-    LOCK_WAIT_MS = 600 * 1000, /* for another who migrates */
+    STEP_MS = 3600 * 1000,     /* building an index of a large table may take an hour */
+    LOCK_WAIT_MS = 600 * 1000, /* for another process that migrates */
     LOCK_POLL_MS = 50,
     NS_PER_MS = 1000000,
 };
@@ -32,20 +33,20 @@ static const struct pg_statement insert_step = { "insert_step",
 static const struct pg_statement delete_step = { "delete_step", "DELETE FROM schema_migrations WHERE version = $1" };
 static const struct pg_statement try_lock = { "try_lock", "SELECT pg_try_advisory_xact_lock($1)" };
 
-static struct schema our_schema(void)
+static struct schema pg_schema_embedded(void)
 {
     return (struct schema){ migrations_postgres, migrations_postgres_count };
 }
 
-/* ---- what the database has ---- */
+/* ---- the applied version ---- */
 
-struct applied {
-    int version;      /* the highest; 0: none */
-    int readers_from; /* who may work on it has to know this version */
+struct pg_schema_applied {
+    int version;      /* the highest applied; 0: none */
+    int readers_from; /* a node must know this version to work with the schema */
 };
 
-/* The rows of schema_migrations; none where there is no such table. */
-static enum err read_steps(struct pg_conn *c, struct pg_result *ret, struct error *e)
+/* The rows of schema_migrations; none if the table does not exist. */
+static enum err pg_schema_read_steps(struct pg_conn *c, struct pg_result *ret, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_run(c, &has_table, NULL, &r, e))
@@ -53,16 +54,17 @@ static enum err read_steps(struct pg_conn *c, struct pg_result *ret, struct erro
     if (pg_bool(&r, 0, 0))
         return pg_run(c, &list_steps, NULL, ret, e);
     if (pg_bool(&r, 0, 1))
-        return error_set(e, ERR_INVALID, "there are tables of another program: give belfry a database of its own");
+        return error_set(e, ERR_INVALID,
+                         "the database has tables of another program: give belfry a database of its own");
     return ERR_OK;
 }
 
-static enum err read_applied(struct pg_conn *c, struct applied *ret, struct error *e)
+static enum err pg_schema_read_applied(struct pg_conn *c, struct pg_schema_applied *ret, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    if (read_steps(c, &r, e))
+    if (pg_schema_read_steps(c, &r, e))
         return e->code;
-    *ret = (struct applied){ 0 };
+    *ret = (struct pg_schema_applied){ 0 };
     for (int i = 0; i < r.rows; i++) {
         ret->version = max_of(ret->version, (int)pg_i64(&r, i, 0));
         ret->readers_from = max_of(ret->readers_from, (int)pg_i64(&r, i, 3));
@@ -72,7 +74,7 @@ static enum err read_applied(struct pg_conn *c, struct applied *ret, struct erro
 
 /* ---- one step ---- */
 
-static enum err run_statements(struct pg_conn *c, struct str text, struct error *e)
+static enum err pg_migrate_run_statements(struct pg_conn *c, struct str text, struct error *e)
 {
     cleanup_with(buf_release) struct buf sql;
     struct str statement;
@@ -88,7 +90,7 @@ static enum err run_statements(struct pg_conn *c, struct str text, struct error 
     return ERR_OK;
 }
 
-static enum err write_step(struct pg_conn *c, const struct schema_step *v, bool up, struct error *e)
+static enum err pg_migrate_write_step(struct pg_conn *c, const struct schema_step *v, bool up, struct error *e)
 {
     cleanup_with(pg_params_release) struct pg_params p;
     pg_params_init(&p);
@@ -101,70 +103,72 @@ static enum err write_step(struct pg_conn *c, const struct schema_step *v, bool 
     return pg_run(c, up ? &insert_step : &delete_step, &p, NULL, e);
 }
 
-static enum err run_step(struct pg_conn *c, const struct schema_step *v, bool up, struct error *e)
+static enum err pg_migrate_run_step(struct pg_conn *c, const struct schema_step *v, bool up, struct error *e)
 {
     bool alone = v->alone;
-    if ((!alone && pg_exec(c, "BEGIN", e)) || run_statements(c, up ? v->up : v->down, e) || write_step(c, v, up, e))
+    if ((!alone && pg_exec(c, "BEGIN", e)) || pg_migrate_run_statements(c, up ? v->up : v->down, e) ||
+        pg_migrate_write_step(c, v, up, e))
         return e->code;
     return alone ? ERR_OK : pg_exec(c, "COMMIT", e);
 }
 
-static enum err step(struct pg_conn *c, const struct schema_step *v, bool up, struct error *e)
+static enum err pg_migrate_step(struct pg_conn *c, const struct schema_step *v, bool up, struct error *e)
 {
     struct error ignored;
-    if (!run_step(c, v, up, e))
+    if (!pg_migrate_run_step(c, v, up, e))
         return ERR_OK;
     (void)!pg_rollback(c, "ROLLBACK", &ignored);
     return error_wrap(e, "migration %d (" STR_FMT ") %s", v->version, STR_ARG(v->name), up ? "up" : "down");
 }
 
-/* ---- all of them ---- */
+/* ---- all steps ---- */
 
-/* Each node knows the steps up to the version that the schema has: may it go on working on the next one? */
-static enum err check_company(const struct schema *schema, int at, int to, struct error *e)
+/* The running nodes know the schema up to its current version. Checks that they can work with each step to come. */
+static enum err pg_migrate_check_running_nodes(const struct schema *schema, int at, int to, struct error *e)
 {
     for (int i = at + 1; at > 0 && i <= to; i++) {
         struct schema_step v = schema_step_at(schema, i);
         if (v.readers_from > at)
-            return error_set(e, ERR_INVALID,
-                             "schema version %d is not for nodes of the version before: stop all of them, then run "
-                             "'belfry migrate up'",
-                             i);
+            return error_set(
+                e, ERR_INVALID,
+                "nodes of the version before can not work with schema version %d: stop all of them, then run "
+                "'belfry migrate up'",
+                i);
     }
     return ERR_OK;
 }
 
-static enum err too_new(const struct schema *s, int version, struct error *e)
+static enum err pg_schema_too_new_error(const struct schema *s, int version, struct error *e)
 {
     return error_set(e, ERR_INVALID,
                      "the database has schema version %d, this belfry knows up to %d: use a newer belfry", version,
                      schema_newest(s));
 }
 
-/* Under the lock: nobody else changes it. */
-static enum err go(struct pg_conn *c, const struct pg_migration *m, struct error *e)
+/* Runs the steps. The caller holds the lock. */
+static enum err pg_migrate_to(struct pg_conn *c, const struct pg_migration *m, struct error *e)
 {
-    struct applied at;
-    if (read_applied(c, &at, e))
+    struct pg_schema_applied at;
+    if (pg_schema_read_applied(c, &at, e))
         return e->code;
     if (at.version > schema_newest(m->schema))
-        return too_new(m->schema, at.version, e);
-    if (m->in_company && check_company(m->schema, at.version, m->to, e))
+        return pg_schema_too_new_error(m->schema, at.version, e);
+    if (m->nodes_running && pg_migrate_check_running_nodes(m->schema, at.version, m->to, e))
         return e->code;
     if (pg_exec(c, make_table_sql, e))
         return e->code;
     for (int v = at.version; v != m->to; v += v < m->to ? 1 : -1) {
         bool up = v < m->to;
         struct schema_step s = schema_step_at(m->schema, up ? v + 1 : v);
-        if (step(c, &s, up, e))
+        if (pg_migrate_step(c, &s, up, e))
             return e->code;
     }
     return m->to == 0 ? pg_exec(c, "DROP TABLE schema_migrations", e) : ERR_OK;
 }
 
-/* Begins a transaction that holds the lock, if nobody else does. Nothing that it has read may stay open in it, with its snapshot: whoever
- * builds an index waits for the end of those. So it ends with a statement that reads nothing. */
-static enum err try_to_lock(struct pg_conn *c, bool *ret, struct error *e)
+/* Begins a transaction that takes the lock, if it is free. The transaction must not keep a snapshot: building an index
+ * concurrently waits for all transactions with an older snapshot. So its last statement reads nothing. */
+static enum err pg_migrate_try_lock(struct pg_conn *c, bool *ret, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     cleanup_with(pg_params_release) struct pg_params p;
@@ -176,17 +180,18 @@ static enum err try_to_lock(struct pg_conn *c, bool *ret, struct error *e)
     return pg_exec(c, *ret ? "SET LOCAL idle_in_transaction_session_timeout = 0" : "ROLLBACK", e);
 }
 
-static enum err take_lock(struct pg_conn *c, struct error *e)
+static enum err pg_migrate_lock(struct pg_conn *c, struct error *e)
 {
     for (int64_t waited_ms = 0; waited_ms < LOCK_WAIT_MS; waited_ms += LOCK_POLL_MS) {
         bool is_ours;
-        if (try_to_lock(c, &is_ours, e))
+        if (pg_migrate_try_lock(c, &is_ours, e))
             return e->code;
         if (is_ours)
             return ERR_OK;
         nanosleep(&(struct timespec){ .tv_nsec = (long)LOCK_POLL_MS * NS_PER_MS }, NULL);
     }
-    return error_set(e, ERR_UNAVAILABLE, "another belfry has been changing the schema for %d minutes",
+    return error_set(e, ERR_UNAVAILABLE,
+                     "another belfry has been migrating the schema for %d minutes: wait until it ends",
                      LOCK_WAIT_MS / 60000);
 }
 
@@ -199,30 +204,30 @@ enum err pg_migrate(const char *url, struct clock *clock, const struct pg_migrat
     to.to = m->to == STORE_POSTGRES_NEWEST ? newest : m->to;
     if (to.to < 0 || to.to > newest)
         return error_set(e, ERR_INVALID, "there is no schema version %d: this belfry knows up to %d", to.to, newest);
-    if (pg_conn_init(&holder, url, false, clock, e) || pg_conn_ready(&holder, e) || take_lock(&holder, e) ||
+    if (pg_conn_init(&holder, url, false, clock, e) || pg_conn_ready(&holder, e) || pg_migrate_lock(&holder, e) ||
         pg_conn_init(&c, url, false, clock, e) || pg_conn_ready(&c, e))
         return e->code;
     c.answer_ms = STEP_MS;
-    return go(&c, &to, e);
+    return pg_migrate_to(&c, &to, e);
 }
 
-/* ---- for who opens a store ---- */
+/* ---- checking the schema when a store opens ---- */
 
 enum err pg_schema_check(struct pg_conn *c, const struct store_postgres_setup *setup, struct error *e)
 {
-    struct schema schema = our_schema();
-    struct applied at;
+    struct schema schema = pg_schema_embedded();
+    struct pg_schema_applied at;
     int newest = schema_newest(&schema);
-    if (read_applied(c, &at, e))
+    if (pg_schema_read_applied(c, &at, e))
         return e->code;
     if (at.version == newest)
         return ERR_OK;
     if (at.version > newest)
-        return at.readers_from <= newest ? ERR_OK : too_new(&schema, at.version, e);
+        return at.readers_from <= newest ? ERR_OK : pg_schema_too_new_error(&schema, at.version, e);
     if (!setup->migrate)
         return error_set(e, ERR_UNAVAILABLE, "the schema has version %d, this belfry needs %d: run 'belfry migrate up'",
                          at.version, newest);
-    struct pg_migration m = { .schema = &schema, .to = STORE_POSTGRES_NEWEST, .in_company = true };
+    struct pg_migration m = { .schema = &schema, .to = STORE_POSTGRES_NEWEST, .nodes_running = true };
     return pg_migrate(setup->url, setup->clock, &m, e);
 }
 
@@ -230,7 +235,7 @@ enum err pg_schema_check(struct pg_conn *c, const struct store_postgres_setup *s
 
 enum err store_postgres_migrate(const char *url, struct clock *clock, int to_version, struct error *e)
 {
-    struct schema schema = our_schema();
+    struct schema schema = pg_schema_embedded();
     return pg_migrate(url, clock, &(struct pg_migration){ .schema = &schema, .to = to_version }, e);
 }
 
@@ -239,10 +244,10 @@ enum err store_postgres_migrations(const char *url, struct clock *clock, struct 
 {
     cleanup_with(pg_conn_release) struct pg_conn c = { 0 };
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    struct schema schema = our_schema();
+    struct schema schema = pg_schema_embedded();
     size_t count = (size_t)schema_newest(&schema);
     struct store_migration *v;
-    if (pg_conn_init(&c, url, true, clock, e) || pg_conn_ready(&c, e) || read_steps(&c, &r, e) ||
+    if (pg_conn_init(&c, url, true, clock, e) || pg_conn_ready(&c, e) || pg_schema_read_steps(&c, &r, e) ||
         store_migrations_known(&schema, (size_t)r.rows, a, &v, e))
         return e->code;
     for (int i = 0; i < r.rows; i++)

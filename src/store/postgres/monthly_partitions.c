@@ -1,11 +1,17 @@
-/* Executions lie in months, by their ids, which begin with a time: a month that is over goes as a whole and leaves nothing to vacuum.
+/* Table `executions` is partitioned by month. Its key, the execution's id, begins with a time. A month that is over is
+ * dropped as a whole and leaves nothing to vacuum.
  *
- * Months are made while they lie ahead. What comes when there is none for it stands in executions_other, and is moved when its month is made
- * after all. A month goes in steps, each of which can be the last before a crash: it is detached and renamed, in one transaction; written
- * to a file of the archive, which gets its name when it is complete and on disk; and dropped. Whoever comes next goes on from there.
+ * Partitions are made before their month begins. An execution without a partition goes to executions_other, and is
+ * moved when its month's partition is made later. A month is retired in three steps, and after a crash the next run
+ * continues with the next step:
+ *   - It is detached and renamed, in one transaction.
+ *   - It is written to a file in the archive folder. The file gets its final name when it is complete and synced to
+ *     disk.
+ *   - It is dropped.
  *
- * Both ways take locks that everybody who writes or reads executions needs, for a moment. A dump may hold such a lock for hours, and those
- * who wait for one let nobody pass: so we wait shortly, and come back later. */
+ * Making and detaching take locks for a moment that conflict with every read and write of executions. A dump may hold a
+ * conflicting lock for hours, and while we wait for it, all others queue up behind us. So the wait is limited to 200
+ * ms, and the next run tries again. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -19,14 +25,14 @@
 #include "store/postgres/internal.h"
 
 enum {
-    AHEAD = 3,
-    AGAIN_MS = 3600 * 1000,       /* how often months are looked at, */
-    AFTER_FAILURE_MS = 60 * 1000, /* and when that failed */
-    ANSWER_MS = 600 * 1000,       /* moving rows into a month that comes late takes its time */
+    MONTHS_AHEAD = 3,
+    AGAIN_MS = 3600 * 1000,       /* pause between two runs */
+    AFTER_FAILURE_MS = 60 * 1000, /* pause after a failed run */
+    ANSWER_MS = 600 * 1000,       /* moving rows into a late partition may take minutes */
     SQL_TEXT = 1024,
     PATH_TEXT = 4096,
     NAME_TEXT = 32,
-    PAGE = 500,
+    PAGE_ROWS = 500,
     PAGE_BYTES = 256 << 20,
     NS_PER_MS = 1000000,
 };
@@ -41,31 +47,31 @@ static const struct pg_statement try_lock = { "try_lock_months", "SELECT pg_try_
 
 /* ---- months ---- */
 
-/* Counted from year 0. */
-static int month_of(int64_t ms)
+/* Months since year 0. */
+static int pg_month_of(int64_t ms)
 {
     struct date d = date_of_day(floor_div(ms, DAY_MS));
     return d.year * 12 + d.month - 1;
 }
 
-static int64_t month_begin_ms(int month)
+static int64_t pg_month_begin_ms(int month)
 {
     return day_number((struct date){ .year = month / 12, .month = month % 12 + 1, .day = 1 }) * DAY_MS;
 }
 
-static void month_name(int month, char out[NAME_TEXT])
+static void pg_month_name(int month, char out[NAME_TEXT])
 {
     snprintf(out, NAME_TEXT, "executions_%04d_%02d", month / 12, month % 12 + 1);
 }
 
-/* The lowest id that was made then. */
-static void bound(int64_t ms, char out[UUID_TEXT + 1])
+/* The lowest id of that time. */
+static void pg_month_bound(int64_t ms, char out[UUID_TEXT + 1])
 {
     uuid_format(uuid_floor(ms), out);
 }
 
-/* "executions_2026_02", "executions_2026_02_over" */
-static int month_of_name(struct str name)
+/* From "executions_2026_02" or "executions_2026_02_over". */
+static int pg_month_of_name(struct str name)
 {
     int64_t year = 0, month = 1;
     (void)str_to_i64(str_sub(name, 11, 15), 0, 9999, &year);
@@ -73,28 +79,28 @@ static int month_of_name(struct str name)
     return (int)(year * 12 + month - 1);
 }
 
-struct months {
+struct pg_months {
     int n;
     struct {
         int month;
-        bool attached; /* else it is over */
+        bool attached; /* false: detached, because it is over */
     } v[512];
 };
 
-static enum err read_months(struct pg_conn *c, struct months *ret, struct error *e)
+static enum err pg_months_read(struct pg_conn *c, struct pg_months *ret, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_run(c, &list_months, NULL, &r, e))
         return e->code;
     ret->n = min_of(r.rows, (int)array_count(ret->v));
     for (int i = 0; i < ret->n; i++) {
-        ret->v[i].month = month_of_name(pg_text(&r, i, 0));
+        ret->v[i].month = pg_month_of_name(pg_text(&r, i, 0));
         ret->v[i].attached = pg_bool(&r, i, 1);
     }
     return ERR_OK;
 }
 
-static bool has_month(const struct months *m, int month)
+static bool pg_months_has(const struct pg_months *m, int month)
 {
     for (int i = 0; i < m->n; i++)
         if (m->v[i].month == month)
@@ -104,10 +110,10 @@ static bool has_month(const struct months *m, int month)
 
 /* ---- transactions ---- */
 
-static enum err run_text(struct pg_conn *c, struct error *e, const char *format, ...)
+static enum err pg_partition_exec(struct pg_conn *c, struct error *e, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static enum err run_text(struct pg_conn *c, struct error *e, const char *format, ...)
+static enum err pg_partition_exec(struct pg_conn *c, struct error *e, const char *format, ...)
 {
     char sql[SQL_TEXT];
     va_list args;
@@ -117,8 +123,8 @@ static enum err run_text(struct pg_conn *c, struct error *e, const char *format,
     return n < SQL_TEXT ? pg_exec(c, sql, e) : error_set(e, ERR_LIMIT, "a statement of more than %d bytes", SQL_TEXT);
 }
 
-/* Begins a transaction in which nobody else keeps months; *ret_alone false: somebody does. */
-static enum err begin(struct pg_conn *c, bool *ret_alone, struct error *e)
+/* Begins a transaction with the lock on partition maintenance. *ret_alone is false if another process has the lock. */
+static enum err pg_partition_begin(struct pg_conn *c, bool *ret_alone, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     cleanup_with(pg_params_release) struct pg_params p;
@@ -131,13 +137,13 @@ static enum err begin(struct pg_conn *c, bool *ret_alone, struct error *e)
     return ERR_OK;
 }
 
-/* Runs fn in such a transaction, unless somebody else does; what it needs is in `context`. */
-static enum err alone(struct pg_conn *c, enum err (*fn)(struct pg_conn *, void *, struct error *), void *context,
-                      struct error *e)
+/* Runs fn with `context` in such a transaction. Does nothing if another process has the lock. */
+static enum err pg_partition_exclusive(struct pg_conn *c, enum err (*fn)(struct pg_conn *, void *, struct error *),
+                                       void *context, struct error *e)
 {
     bool is_alone = false;
     struct error ignored;
-    enum err rc = begin(c, &is_alone, e);
+    enum err rc = pg_partition_begin(c, &is_alone, e);
     if (!rc && is_alone)
         rc = fn(c, context, e);
     if (!rc && is_alone)
@@ -146,45 +152,45 @@ static enum err alone(struct pg_conn *c, enum err (*fn)(struct pg_conn *, void *
     return rc;
 }
 
-/* ---- making them ---- */
+/* ---- making partitions ---- */
 
-static enum err make_month(struct pg_conn *c, void *context, struct error *e)
+static enum err pg_partition_make(struct pg_conn *c, void *context, struct error *e)
 {
     int month = *(int *)context;
     char name[NAME_TEXT], from[UUID_TEXT + 1], to[UUID_TEXT + 1];
-    struct months m;
-    month_name(month, name);
-    bound(month_begin_ms(month), from);
-    bound(month_begin_ms(month + 1), to);
-    if (read_months(c, &m, e))
+    struct pg_months m;
+    pg_month_name(month, name);
+    pg_month_bound(pg_month_begin_ms(month), from);
+    pg_month_bound(pg_month_begin_ms(month + 1), to);
+    if (pg_months_read(c, &m, e))
         return e->code;
-    if (has_month(&m, month))
+    if (pg_months_has(&m, month))
         return ERR_OK;
-    if (run_text(c, e, "CREATE TABLE %s (LIKE executions INCLUDING ALL)", name) ||
+    if (pg_partition_exec(c, e, "CREATE TABLE %s (LIKE executions INCLUDING ALL)", name) ||
         pg_exec(c, "LOCK TABLE executions_other IN ACCESS EXCLUSIVE MODE", e) ||
-        run_text(c, e,
-                 "WITH moved AS (DELETE FROM executions_other WHERE id >= '%s' AND id < '%s' RETURNING *) "
-                 "INSERT INTO %s SELECT * FROM moved",
-                 from, to, name))
+        pg_partition_exec(c, e,
+                          "WITH moved AS (DELETE FROM executions_other WHERE id >= '%s' AND id < '%s' RETURNING *) "
+                          "INSERT INTO %s SELECT * FROM moved",
+                          from, to, name))
         return e->code;
-    return run_text(c, e, "ALTER TABLE executions ATTACH PARTITION %s FOR VALUES FROM ('%s') TO ('%s')", name, from,
-                    to);
+    return pg_partition_exec(c, e, "ALTER TABLE executions ATTACH PARTITION %s FOR VALUES FROM ('%s') TO ('%s')", name,
+                             from, to);
 }
 
-static enum err make_months(struct pg_conn *c, const struct months *m, int64_t now_ms, struct error *e)
+static enum err pg_partition_make_ahead(struct pg_conn *c, const struct pg_months *m, int64_t now_ms, struct error *e)
 {
-    for (int ahead = 0; ahead <= AHEAD; ahead++) {
-        int month = month_of(now_ms) + ahead;
-        if (!has_month(m, month) && alone(c, make_month, &month, e))
-            return error_wrap(e, "make a month of executions");
+    for (int ahead = 0; ahead <= MONTHS_AHEAD; ahead++) {
+        int month = pg_month_of(now_ms) + ahead;
+        if (!pg_months_has(m, month) && pg_partition_exclusive(c, pg_partition_make, &month, e))
+            return error_wrap(e, "make a partition of executions");
     }
     return ERR_OK;
 }
 
-/* ---- putting them away ---- */
+/* ---- retiring partitions ---- */
 
-/* Whether all that is in it is older than that. */
-static enum err is_over(struct pg_conn *c, const char *name, int64_t before_ms, bool *ret, struct error *e)
+/* Whether all executions in it were completed before that time. */
+static enum err pg_partition_is_over(struct pg_conn *c, const char *name, int64_t before_ms, bool *ret, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     cleanup_with(pg_params_release) struct pg_params p;
@@ -198,16 +204,16 @@ static enum err is_over(struct pg_conn *c, const char *name, int64_t before_ms, 
     return ERR_OK;
 }
 
-static enum err detach(struct pg_conn *c, void *context, struct error *e)
+static enum err pg_partition_detach(struct pg_conn *c, void *context, struct error *e)
 {
     const char *name = context;
-    return run_text(c, e, "ALTER TABLE executions DETACH PARTITION %s", name)
+    return pg_partition_exec(c, e, "ALTER TABLE executions DETACH PARTITION %s", name)
                ? e->code
-               : run_text(c, e, "ALTER TABLE %s RENAME TO %s_over", name, name);
+               : pg_partition_exec(c, e, "ALTER TABLE %s RENAME TO %s_over", name, name);
 }
 
-struct archive {
-    const char *name; /* of the table, without _over */
+struct pg_archive {
+    const char *name; /* of the table, without "_over" */
     const char *directory;
     const atomic_bool *stop;
     struct arena arena;
@@ -215,24 +221,25 @@ struct archive {
     struct pg_params params;
 };
 
-static enum err cannot(const char *what, const char *path, struct error *e)
+static enum err pg_archive_io_error(const char *what, const char *path, struct error *e)
 {
     return error_set(e, ERR_UNAVAILABLE, "%s '%s': %s", what, path, strerror(errno));
 }
 
-static enum err write_all(int fd, const char *path, struct str bytes, struct error *e)
+static enum err pg_archive_write_bytes(int fd, const char *path, struct str bytes, struct error *e)
 {
     while (bytes.n) {
         ssize_t n = write(fd, bytes.p, bytes.n);
         if (n < 0 && errno != EINTR)
-            return cannot("write", path, e);
+            return pg_archive_io_error("write", path, e);
         bytes = str_sub(bytes, (size_t)max_of(n, (ssize_t)0), bytes.n);
     }
     return ERR_OK;
 }
 
-/* A page as lines; *last is its last row. */
-static enum err read_page(struct pg_conn *c, struct archive *a, struct execution *last, int *ret_count, struct error *e)
+/* Reads a page of rows behind *last as lines of JSON. Sets *last to its last row. */
+static enum err pg_archive_read_page(struct pg_conn *c, struct pg_archive *a, struct execution *last, int *ret_count,
+                                     struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     char sql[SQL_TEXT];
@@ -240,7 +247,7 @@ static enum err read_page(struct pg_conn *c, struct archive *a, struct execution
     snprintf(sql, sizeof sql,
              "SELECT 0" EXECUTION_COLUMNS(SQL_NAME) " FROM %s_over WHERE $1 IS NULL OR (task_id, id) > ($1, $2) "
                                                     "ORDER BY task_id, id LIMIT %d",
-             a->name, PAGE);
+             a->name, PAGE_ROWS);
     pg_params_reset(&a->params);
     pg_add_uuid(&a->params, last->task);
     pg_add_uuid(&a->params, last->id);
@@ -263,33 +270,34 @@ static enum err read_page(struct pg_conn *c, struct archive *a, struct execution
     return a->lines.full ? error_set(e, ERR_LIMIT, "a page of executions does not fit in memory") : ERR_OK;
 }
 
-static enum err write_lines(struct pg_conn *c, struct archive *a, int fd, const char *path, struct error *e)
+static enum err pg_archive_write_rows(struct pg_conn *c, struct pg_archive *a, int fd, const char *path,
+                                      struct error *e)
 {
     struct execution last = { 0 };
-    for (int n = PAGE; n == PAGE;) {
+    for (int n = PAGE_ROWS; n == PAGE_ROWS;) {
         if (a->stop && atomic_load(a->stop))
             return error_set(e, ERR_UNAVAILABLE, "stopped");
-        if (read_page(c, a, &last, &n, e) || write_all(fd, path, buf_str(&a->lines), e))
+        if (pg_archive_read_page(c, a, &last, &n, e) || pg_archive_write_bytes(fd, path, buf_str(&a->lines), e))
             return e->code;
     }
-    return fsync(fd) ? cannot("write", path, e) : ERR_OK;
+    return fsync(fd) ? pg_archive_io_error("write", path, e) : ERR_OK;
 }
 
-/* A name that stays after a crash. */
-static enum err rename_for_good(const char *from, const char *to, const char *directory, struct error *e)
+/* Renames and syncs the folder, so that the new name survives a crash. */
+static enum err pg_archive_rename_durably(const char *from, const char *to, const char *directory, struct error *e)
 {
     if (rename(from, to))
-        return cannot("rename to", to, e);
+        return pg_archive_io_error("rename to", to, e);
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool ok = fd >= 0 && fsync(fd) == 0;
     if (!ok)
-        cannot("write", directory, e);
+        pg_archive_io_error("write", directory, e);
     if (fd >= 0)
         close(fd);
     return ok ? ERR_OK : e->code;
 }
 
-static enum err write_archive(struct pg_conn *c, struct archive *a, struct error *e)
+static enum err pg_archive_write_file(struct pg_conn *c, struct pg_archive *a, struct error *e)
 {
     char path[PATH_TEXT], part[PATH_TEXT];
     int n = snprintf(path, sizeof path, "%s/%s.ndjson", a->directory, a->name);
@@ -298,30 +306,31 @@ static enum err write_archive(struct pg_conn *c, struct archive *a, struct error
         return error_set(e, ERR_LIMIT, "a path of more than %d bytes", PATH_TEXT);
     int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
     if (fd < 0)
-        return cannot("create", part, e);
-    enum err rc = write_lines(c, a, fd, part, e);
+        return pg_archive_io_error("create", part, e);
+    enum err rc = pg_archive_write_rows(c, a, fd, part, e);
     if (close(fd) && !rc)
-        rc = cannot("write", part, e);
-    return rc ? rc : rename_for_good(part, path, a->directory, e);
+        rc = pg_archive_io_error("write", part, e);
+    return rc ? rc : pg_archive_rename_durably(part, path, a->directory, e);
 }
 
-static enum err put_away(struct pg_conn *c, void *context, struct error *e)
+static enum err pg_partition_archive_and_drop(struct pg_conn *c, void *context, struct error *e)
 {
-    struct archive *a = context;
-    if (a->directory && write_archive(c, a, e))
+    struct pg_archive *a = context;
+    if (a->directory && pg_archive_write_file(c, a, e))
         return e->code;
-    return run_text(c, e, "DROP TABLE IF EXISTS %s_over", a->name);
+    return pg_partition_exec(c, e, "DROP TABLE IF EXISTS %s_over", a->name);
 }
 
-static enum err archive(struct pg_conn *c, const struct keep *k, const char *name, struct error *e)
+static enum err pg_partition_archive(struct pg_conn *c, const struct pg_partition_job *k, const char *name,
+                                     struct error *e)
 {
-    struct archive a = { .name = name, .directory = k->archive_dir, .stop = k->stop };
+    struct pg_archive a = { .name = name, .directory = k->archive_dir, .stop = k->stop };
     bool prepare = c->prepare;
     arena_init(&a.arena, PAGE_BYTES);
     buf_init(&a.lines, PAGE_BYTES);
     pg_params_init(&a.params);
-    c->prepare = false; /* each month's statements have texts of their own */
-    enum err rc = alone(c, put_away, &a, e);
+    c->prepare = false; /* the text of these statements differs for each month */
+    enum err rc = pg_partition_exclusive(c, pg_partition_archive_and_drop, &a, e);
     c->prepare = prepare;
     pg_params_release(&a.params);
     buf_release(&a.lines);
@@ -329,66 +338,68 @@ static enum err archive(struct pg_conn *c, const struct keep *k, const char *nam
     return rc;
 }
 
-/* One month: a step, or two. */
-static enum err put_away_month(struct pg_conn *c, const struct keep *k, int month, bool attached, struct error *e)
+/* Detaches a partition that is over, then archives and drops it. */
+static enum err pg_partition_retire(struct pg_conn *c, const struct pg_partition_job *k, int month, bool attached,
+                                    struct error *e)
 {
     char name[NAME_TEXT];
     bool over = true, prepare = c->prepare;
-    month_name(month, name);
+    pg_month_name(month, name);
     if (attached) {
         c->prepare = false;
-        enum err rc = is_over(c, name, k->before_ms, &over, e);
+        enum err rc = pg_partition_is_over(c, name, k->before_ms, &over, e);
         c->prepare = prepare;
-        if (rc || (over && alone(c, detach, name, e)))
+        if (rc || (over && pg_partition_exclusive(c, pg_partition_detach, name, e)))
             return e->code;
     }
-    return over ? archive(c, k, name, e) : ERR_OK;
+    return over ? pg_partition_archive(c, k, name, e) : ERR_OK;
 }
 
-enum err pg_maintain_partitions(struct pg_conn *c, const struct keep *k, struct error *e)
+enum err pg_maintain_partitions(struct pg_conn *c, const struct pg_partition_job *k, struct error *e)
 {
-    struct months m;
-    if (read_months(c, &m, e) || make_months(c, &m, k->now_ms, e))
+    struct pg_months m;
+    if (pg_months_read(c, &m, e) || pg_partition_make_ahead(c, &m, k->now_ms, e))
         return e->code;
     for (int i = 0; i < m.n; i++) {
-        bool is_old = month_begin_ms(m.v[i].month + 1) <= k->before_ms && m.v[i].month < month_of(k->now_ms);
-        if ((is_old || !m.v[i].attached) && put_away_month(c, k, m.v[i].month, m.v[i].attached, e))
-            return error_wrap(e, "put away the executions of %04d-%02d", m.v[i].month / 12, m.v[i].month % 12 + 1);
+        bool is_old = pg_month_begin_ms(m.v[i].month + 1) <= k->before_ms && m.v[i].month < pg_month_of(k->now_ms);
+        if ((is_old || !m.v[i].attached) && pg_partition_retire(c, k, m.v[i].month, m.v[i].attached, e))
+            return error_wrap(e, "archive or drop the executions of %04d-%02d", m.v[i].month / 12,
+                              m.v[i].month % 12 + 1);
     }
     return ERR_OK;
 }
 
 /* ---- the thread ---- */
 
-struct keeper {
+struct pg_partition_thread {
     const struct store_postgres_setup *setup; /* the store's */
     pthread_t thread;
     atomic_bool stop;
-    pthread_mutex_t lock; /* over what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t wake;
     bool asked, working;
     int64_t before_ms;
-    int64_t next_ns; /* steady; not before that */
+    int64_t next_ns; /* steady clock: no run before this */
     bool failed;
     struct error failure;
 };
 
-static enum err keep_now(struct keeper *k, int64_t before_ms, struct error *e)
+static enum err pg_partition_thread_run_once(struct pg_partition_thread *k, int64_t before_ms, struct error *e)
 {
     cleanup_with(pg_conn_release) struct pg_conn c = { 0 };
-    struct keep keep = { .now_ms = clock_wall_ms(k->setup->clock),
-                         .before_ms = before_ms,
-                         .archive_dir = k->setup->archive_dir,
-                         .stop = &k->stop };
+    struct pg_partition_job keep = { .now_ms = clock_wall_ms(k->setup->clock),
+                                     .before_ms = before_ms,
+                                     .archive_dir = k->setup->archive_dir,
+                                     .stop = &k->stop };
     if (pg_conn_init(&c, k->setup->url, false, k->setup->clock, e) || pg_conn_ready(&c, e))
         return e->code;
     c.answer_ms = ANSWER_MS;
     return pg_maintain_partitions(&c, &keep, e);
 }
 
-static void *work(void *context)
+static void *pg_partition_thread_main(void *context)
 {
-    struct keeper *k = context;
+    struct pg_partition_thread *k = context;
     pthread_mutex_lock(&k->lock);
     while (!atomic_load(&k->stop)) {
         if (!k->asked) {
@@ -399,7 +410,7 @@ static void *work(void *context)
         struct error e = { 0 };
         k->asked = false;
         pthread_mutex_unlock(&k->lock);
-        enum err rc = keep_now(k, before_ms, &e);
+        enum err rc = pg_partition_thread_run_once(k, before_ms, &e);
         int64_t now_ns = clock_steady_ns(k->setup->clock);
         pthread_mutex_lock(&k->lock);
         k->next_ns = now_ns + (int64_t)(rc ? AFTER_FAILURE_MS : AGAIN_MS) * NS_PER_MS;
@@ -411,21 +422,21 @@ static void *work(void *context)
     return NULL;
 }
 
-struct keeper *keeper_new(const struct store_postgres_setup *setup)
+struct pg_partition_thread *pg_partition_thread_new(const struct store_postgres_setup *setup)
 {
-    struct keeper *k = xnew(*k);
+    struct pg_partition_thread *k = xnew(*k);
     k->setup = setup;
     k->next_ns = INT64_MIN;
     pthread_mutex_init(&k->lock, NULL);
     clock_condition_init(&k->wake);
-    int failed = pthread_create(&k->thread, NULL, work, k);
+    int failed = pthread_create(&k->thread, NULL, pg_partition_thread_main, k);
     if (failed)
         abort();
     pthread_setname_np(k->thread, "months");
     return k;
 }
 
-enum err keeper_nudge(struct keeper *k, int64_t executions_before_ms, struct error *e)
+enum err pg_partition_thread_nudge(struct pg_partition_thread *k, int64_t executions_before_ms, struct error *e)
 {
     enum err rc = ERR_OK;
     pthread_mutex_lock(&k->lock);
@@ -443,7 +454,7 @@ enum err keeper_nudge(struct keeper *k, int64_t executions_before_ms, struct err
     return rc;
 }
 
-void keeper_free(struct keeper *k)
+void pg_partition_thread_free(struct pg_partition_thread *k)
 {
     if (!k)
         return;

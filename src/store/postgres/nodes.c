@@ -1,25 +1,29 @@
 /* OP_HEARTBEAT, OP_NODE_DEAD, OP_RECALL and OP_RECALL_LIST.
  *
- * Locks on a node's row say who may go on together. Whoever claims or takes shares for a node holds FOR KEY SHARE on it until the commit,
- * and a beat, which changes no key, gets along with that. A burial takes FOR UPDATE, which does not: so what a node had claimed is
- * there to be found once it is dead, and what it claims next finds itself dead. A burial never waits: a row that is held is of a node that
- * was just heard of, or of one that stopped in the midst of a transaction, which the server ends before long.
+ * Locks on a node's row order these transactions:
+ *   - A claim, or a node that takes shares of a limit, locks it FOR KEY SHARE until the commit.
+ *   - A heartbeat changes no key column and does not conflict with that.
+ *   - OP_NODE_DEAD locks it FOR UPDATE, which conflicts. So once a node is marked dead, all its claims are visible,
+ *     and its next claim sees that the node is dead.
+ * OP_NODE_DEAD never waits for the lock (SKIP LOCKED): a locked row belongs to a node that was active a moment ago, or
+ * to one that stopped in the middle of a transaction, which the server ends after 3 s.
  *
- * A wish says under which fence it was made; that it is over is seen when it is read, so that who settles need not look. What is deleted
- * is compared by its fence again: it may have been wished anew meanwhile. */
+ * A recall request (table `wishes`) holds the fence that it is for. Readers see by the fence that it is over, so that a
+ * settle need not delete it. Deleting compares the fence again: the request may have been renewed in between. */
 #include "store/postgres/internal.h"
 
 #define LIVES(id) "EXISTS (SELECT 1 FROM nodes AS n WHERE n.id = " id " AND NOT n.dead)"
-/* OFFSET 0 keeps the planner from going through the tasks, of which it may believe that there are few. */
+/* OFFSET 0 keeps the planner from scanning `tasks`, which its statistics may show as nearly empty. */
 #define RUNS(recall_request)                                                                                           \
-    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " recall_request                                                    \
-    ".task_id AND t.state = 3 AND t.fence = " recall_request ".fence OFFSET 0)"
+    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " recall_request ".task_id AND t.state = " SQL_RUNNING              \
+    " AND t.fence = " recall_request ".fence OFFSET 0)"
 
-/* Who has to give back what is leased: its worker is told (OP_LEASE_RENEW). */
+/* The node of a recall request for a leased task: no node has the task. Its worker learns of the request by
+ * OP_LEASE_RENEW. */
 #define NOBODY "'00000000-0000-0000-0000-000000000000'"
 
-/* $1 id, $2 name, $3 version, $4 doc, $5 now_ms. Of a dead one no row comes back. */
-static const struct pg_statement beat = {
+/* $1 id, $2 name, $3 version, $4 doc, $5 now_ms. Returns no row if the node is marked dead. */
+static const struct pg_statement heartbeat = {
     "node_beat",
     "INSERT INTO nodes (id, name, version, beats, joined_ms, dead, dead_ms, doc) "
     "VALUES ($1, nullif($2, ''), nullif($3, ''), 1, $5, false, 0, nullif($4, '')) ON CONFLICT (id) DO UPDATE "
@@ -27,29 +31,29 @@ static const struct pg_statement beat = {
     "WHERE NOT nodes.dead RETURNING beats"
 };
 static const struct pg_statement leave = { "node_leave", "DELETE FROM nodes WHERE id = $1 AND NOT dead" };
-static const struct pg_statement bury_others = {
+static const struct pg_statement mark_others_dead = {
     "node_bury_others",
     "WITH gone AS (SELECT id FROM nodes WHERE id <> $1 AND NOT dead "
     "AND NOT EXISTS (SELECT 1 FROM nodes AS me WHERE me.id = $1 AND me.dead) ORDER BY id FOR UPDATE) "
     "UPDATE nodes SET dead = true, dead_ms = $2 WHERE id IN (SELECT id FROM gone)"
 };
-static const struct pg_statement bury = {
+static const struct pg_statement mark_dead = {
     "node_bury", "WITH gone AS (SELECT id FROM nodes WHERE id = $1 AND beats = $2 AND NOT dead FOR UPDATE SKIP LOCKED) "
                  "UPDATE nodes SET dead = true, dead_ms = $3 WHERE id IN (SELECT id FROM gone)"
 };
-/* Of those that do not live, but for what they have handed (limit_take.c). Behind the statement that buries, so that it sees
- * what was handed until then. */
+/* Deletes the places of nodes that do not live, except those of nodes with handed-off claims (limit_take.c). It runs
+ * behind the statement that marks nodes dead, so that it sees all that they have handed off. */
 static const struct pg_statement drop_places = {
     "node_places", "DELETE FROM places AS p WHERE NOT " LIVES("p.node") " AND NOT EXISTS (SELECT 1 FROM claims AS c "
                                                                         "WHERE c.hold = 1 AND c.node = p.node)"
 };
-static const struct pg_statement list = {
+static const struct pg_statement list_nodes = {
     "node_list",
     "SELECT 0" NODE_COLUMNS(SQL_NAME) " FROM nodes WHERE NOT dead "
                                       "OR id IN (SELECT id FROM nodes WHERE dead ORDER BY joined_ms DESC, id LIMIT $1) "
                                       "ORDER BY dead, CASE WHEN dead THEN -joined_ms END, id"
 };
-static const struct pg_statement look_around = {
+static const struct pg_statement read_status = {
     "node_look_around",
     "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND dead), "
     "EXISTS (SELECT 1 FROM wishes AS w WHERE w.node = $1 AND " RUNS(
@@ -62,7 +66,7 @@ static const struct pg_statement make_recall_request = {
     "wish", "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
             "SELECT t.id, CASE WHEN c.hold = 2 THEN " NOBODY " ELSE c.node END, t.fence, $3, $5, $4 "
             "FROM tasks AS t JOIN claims AS c ON c.id = t.claim_id "
-            "WHERE t.id = $1 AND t.state = 3 AND t.fence = $2 ON CONFLICT (task_id) DO UPDATE "
+            "WHERE t.id = $1 AND t.state = " SQL_RUNNING " AND t.fence = $2 ON CONFLICT (task_id) DO UPDATE "
             "SET node = excluded.node, fence = excluded.fence, created_ms = excluded.created_ms, "
             "by_scheduled_ms = CASE WHEN excluded.by_scheduled_ms = 0 AND wishes.fence = excluded.fence "
             "THEN wishes.by_scheduled_ms ELSE excluded.by_scheduled_ms END, "
@@ -77,7 +81,7 @@ static const struct pg_statement drop_recall_requests = {
 static const struct pg_statement list_recall_requests = { "wishes",
                                                           "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes "
                                                           "WHERE node = $1 LIMIT $2" };
-/* $1 before when, $2 at most, $3 now_ms. */
+/* In the purge statements: $1 at most, $2 older than, $3 now_ms. */
 static const struct pg_statement purge_recall_requests = {
     "forget_wishes", "DELETE FROM wishes AS w USING (SELECT task_id, fence FROM wishes WHERE NOT " RUNS(
                          "wishes") " LIMIT $1) AS over WHERE w.task_id = over.task_id AND w.fence = over.fence"
@@ -102,8 +106,8 @@ static const struct pg_statement purge_leases = {
     "LIMIT $1 FOR UPDATE SKIP LOCKED)"
 };
 
-/* A parameter list with one id in it. */
-static struct pg_params *params_of(struct store_postgres *s, struct uuid id)
+/* Parameters that begin with an id. */
+static struct pg_params *pg_node_params(struct store_postgres *s, struct uuid id)
 {
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, id);
@@ -112,41 +116,42 @@ static struct pg_params *params_of(struct store_postgres *s, struct uuid id)
 
 /* ---- OP_HEARTBEAT ---- */
 
-static enum err send_beat(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
+static enum err pg_heartbeat_send_own(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
 {
-    struct pg_params *p = params_of(s, op->node.id);
+    struct pg_params *p = pg_node_params(s, op->node.id);
     if (op->leave)
         return pg_send(&s->conn, &leave, p, e);
     pg_add_text(p, op->node.name);
     pg_add_text(p, op->node.version);
     pg_add_text(p, op->node.doc);
     pg_add_i64(p, op->now_ms);
-    return pg_send(&s->conn, &beat, p, e);
+    return pg_send(&s->conn, &heartbeat, p, e);
 }
 
-static enum err send_bury_others(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
+static enum err pg_heartbeat_send_others_dead(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
 {
-    struct pg_params *p = params_of(s, op->node.id);
+    struct pg_params *p = pg_node_params(s, op->node.id);
     pg_add_i64(p, op->now_ms);
-    return pg_send(&s->conn, &bury_others, p, e);
+    return pg_send(&s->conn, &mark_others_dead, p, e);
 }
 
-/* One behind the other: each sees what the one before it did, and all of it is one way there and back. */
-static enum err send_all(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
+/* One round trip: each statement sees the changes of those before it. */
+static enum err pg_heartbeat_send(struct store_postgres *s, const struct op_heartbeat *op, struct error *e)
 {
-    if ((op->alone && send_bury_others(s, op, e)) || send_beat(s, op, e) ||
+    if ((op->alone && pg_heartbeat_send_others_dead(s, op, e)) || pg_heartbeat_send_own(s, op, e) ||
         ((op->alone || op->leave) && pg_queue(&s->conn, &drop_places, NULL, e)))
         return e->code;
     pg_params_reset(&s->params);
     pg_add_i64(&s->params, NODES_DEAD_SHOWN);
-    if (pg_send(&s->conn, &list, &s->params, e))
+    if (pg_send(&s->conn, &list_nodes, &s->params, e))
         return e->code;
-    pg_add_i64(params_of(s, op->node.id), op->now_ms - WORKER_SILENT_MS);
-    return pg_send(&s->conn, &look_around, &s->params, e);
+    pg_add_i64(pg_node_params(s, op->node.id), op->now_ms - WORKER_SILENT_MS);
+    return pg_send(&s->conn, &read_status, &s->params, e);
 }
 
-/* Whether anybody came, left or died by it. */
-static enum err get_changes(struct store_postgres *s, const struct op_heartbeat *op, bool *ret, struct error *e)
+/* Whether this heartbeat made a node join, leave or be marked dead. */
+static enum err pg_heartbeat_get_changes(struct store_postgres *s, const struct op_heartbeat *op, bool *ret,
+                                         struct error *e)
 {
     *ret = op->leave;
     for (int i = op->alone ? 0 : 1; i < 2; i++) {
@@ -158,8 +163,8 @@ static enum err get_changes(struct store_postgres *s, const struct op_heartbeat 
     return ERR_OK;
 }
 
-static enum err read_nodes(struct store_postgres *s, const struct pg_result *r, struct arena *a, struct node_rows *ret,
-                           struct error *e)
+static enum err pg_heartbeat_read_nodes(struct store_postgres *s, const struct pg_result *r, struct arena *a,
+                                        struct node_rows *ret, struct error *e)
 {
     struct node_rows all = { arena_array(a, struct node_row, (size_t)r->rows), (size_t)r->rows };
     if (!all.v)
@@ -171,7 +176,7 @@ static enum err read_nodes(struct store_postgres *s, const struct pg_result *r, 
     return ERR_OK;
 }
 
-static enum err get_surroundings(struct store_postgres *s, struct op_heartbeat *op, struct error *e)
+static enum err pg_heartbeat_get_status(struct store_postgres *s, struct op_heartbeat *op, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_get(&s->conn, &r, e))
@@ -184,19 +189,19 @@ static enum err get_surroundings(struct store_postgres *s, struct op_heartbeat *
     return ERR_OK;
 }
 
-/* Stands in a savepoint: its answer may find no room. */
+/* Runs in a savepoint, because its result may not fit into the arena. */
 enum err postgres_heartbeat(struct store_postgres *s, struct op *base)
 {
     struct op_heartbeat *op = (struct op_heartbeat *)base;
     struct error *e = &base->error;
     cleanup_with(pg_result_release) struct pg_result nodes = { 0 };
     bool changed;
-    if (send_all(s, op, e) || get_changes(s, op, &changed, e) || pg_get(&s->conn, &nodes, e) ||
-        get_surroundings(s, op, e) || read_nodes(s, &nodes, &base->arena, &op->ret, e))
+    if (pg_heartbeat_send(s, op, e) || pg_heartbeat_get_changes(s, op, &changed, e) || pg_get(&s->conn, &nodes, e) ||
+        pg_heartbeat_get_status(s, op, e) || pg_heartbeat_read_nodes(s, &nodes, &base->arena, &op->ret, e))
         return e->code;
-    s->news.nodes = s->news.nodes || changed;
+    s->notice.nodes = s->notice.nodes || changed;
     if (!op->leave)
-        notifier_know(s->notifier, op->node.id, &op->ret);
+        pg_notifier_set_nodes(s->notifier, op->node.id, &op->ret);
     return ERR_OK;
 }
 
@@ -205,23 +210,23 @@ enum err postgres_heartbeat(struct store_postgres *s, struct op *base)
 enum err postgres_node_dead(struct store_postgres *s, struct op *base)
 {
     struct op_node_dead *op = (struct op_node_dead *)base;
-    struct pg_params *p = params_of(s, op->node);
+    struct pg_params *p = pg_node_params(s, op->node);
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_add_i64(p, op->beats);
     pg_add_i64(p, op->now_ms);
-    if (pg_run(&s->conn, &bury, p, &r, &base->error))
+    if (pg_run(&s->conn, &mark_dead, p, &r, &base->error))
         return base->error.code;
     op->ret_buried = r.affected > 0;
-    s->news.nodes = s->news.nodes || op->ret_buried;
+    s->notice.nodes = s->notice.nodes || op->ret_buried;
     return op->ret_buried ? pg_queue(&s->conn, &drop_places, NULL, &base->error) : ERR_OK;
 }
 
 /* ---- OP_RECALL and OP_RECALL_LIST ---- */
 
-/* Owners hear of it after the commit; of several, all nodes look. */
-static void note_recall_request(struct store_postgres *s, struct uuid owner)
+/* The task's node gets a notice after the commit. If the transaction recalls tasks of several nodes, all nodes do. */
+static void pg_recall_note(struct store_postgres *s, struct uuid owner)
 {
-    struct store_notice *n = &s->news;
+    struct store_notice *n = &s->notice;
     n->recall_node = !n->recall_requested || uuid_eq(n->recall_node, owner) ? owner : (struct uuid){ 0 };
     n->recall_requested = true;
 }
@@ -229,7 +234,7 @@ static void note_recall_request(struct store_postgres *s, struct uuid owner)
 enum err postgres_recall(struct store_postgres *s, struct op *base)
 {
     struct op_recall *op = (struct op_recall *)base;
-    struct pg_params *p = params_of(s, op->id);
+    struct pg_params *p = pg_node_params(s, op->id);
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_add_i64(p, op->fence);
     pg_add_bool(p, op->abort);
@@ -240,17 +245,17 @@ enum err postgres_recall(struct store_postgres *s, struct op *base)
     if (r.rows == 0)
         return recall_too_late(&base->error);
     op->ret_owner = pg_uuid(&r, 0, 0);
-    note_recall_request(s, op->ret_owner);
+    pg_recall_note(s, op->ret_owner);
     return ERR_OK;
 }
 
-/* What it deletes was over, whether or not the answer finds room. */
+/* It deletes only requests that are over: no savepoint is needed if the result does not fit into the arena. */
 enum err postgres_recall_list(struct store_postgres *s, struct op *base)
 {
     struct op_recall_list *op = (struct op_recall_list *)base;
     struct error *e = &base->error;
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    if (pg_send(&s->conn, &drop_recall_requests, params_of(s, op->node), e))
+    if (pg_send(&s->conn, &drop_recall_requests, pg_node_params(s, op->node), e))
         return e->code;
     pg_add_i64(&s->params, (int64_t)op->max);
     if (pg_send(&s->conn, &list_recall_requests, &s->params, e) || pg_get(&s->conn, NULL, e) || pg_get(&s->conn, &r, e))
@@ -265,10 +270,10 @@ enum err postgres_recall_list(struct store_postgres *s, struct op *base)
     return ERR_OK;
 }
 
-/* ---- OP_PURGE's part ---- */
+/* ---- OP_PURGE: nodes, shares, recall requests, workers, job leases ---- */
 
-static enum err forget(struct store_postgres *s, const struct pg_statement *which, const struct op_purge *op,
-                       size_t *count, struct error *e)
+static enum err pg_purge_cluster_table(struct store_postgres *s, const struct pg_statement *which,
+                                       const struct op_purge *op, size_t *count, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_params_reset(&s->params);
@@ -283,12 +288,13 @@ static enum err forget(struct store_postgres *s, const struct pg_statement *whic
     return ERR_OK;
 }
 
-enum err pg_forget_cluster(struct store_postgres *s, const struct op_purge *op, size_t *count, struct error *e)
+enum err pg_purge_cluster(struct store_postgres *s, const struct op_purge *op, size_t *count, struct error *e)
 {
-    if (pg_queue(&s->conn, &drop_places, NULL, e) || forget(s, &purge_recall_requests, op, count, e) ||
-        forget(s, &purge_shares, op, count, e) || forget(s, &purge_nodes, op, count, e) ||
-        forget(s, &purge_workers, op, count, e))
+    if (pg_queue(&s->conn, &drop_places, NULL, e) || pg_purge_cluster_table(s, &purge_recall_requests, op, count, e) ||
+        pg_purge_cluster_table(s, &purge_shares, op, count, e) ||
+        pg_purge_cluster_table(s, &purge_nodes, op, count, e) ||
+        pg_purge_cluster_table(s, &purge_workers, op, count, e))
         return e->code;
-    size_t uncounted = *count; /* one that has expired is as good as none: nobody can tell that it goes */
-    return forget(s, &purge_leases, op, &uncounted, e);
+    size_t uncounted = *count; /* an expired lease has no effect: its deletion does not count */
+    return pg_purge_cluster_table(s, &purge_leases, op, &uncounted, e);
 }

@@ -1,11 +1,14 @@
-/* News between nodes. Two threads, a connection each: one tells (NOTIFY, after the commit of whoever has done something), one hears
- * (LISTEN). Neither is on the way of a transaction. What cannot be told now is told with the next; what was not heard while a connection
- * was gone is made up for by "look at everything".
+/* Notices between nodes, by LISTEN and NOTIFY. Two threads with a connection each: the sender runs NOTIFY after
+ * commits, the listener LISTENs. No transaction waits for them. If a notice can not be sent, it is merged into the next
+ * one. When the listener reconnects, it reports "look at everything", because notices may have been lost.
  *
- * What is told is a line, "1 SENDER WHAT DUE NUMBER": a version, 16 hexadecimal digits that name the process, a letter for each piece of
- * news, a time in milliseconds, and how many changes of the catalog there were so far. A line of another version says that there is news of
- * some kind. Tasks that were settled for others are "1 SENDER s 0 DATA" (store/common/settled_notice.h). Whoever has taken in a change says so (store/common/catalog_barrier.h): "1 SENDER k NODE TO NUMBER". Both go out without delay: somebody
- * waits for them. */
+ * A notice is a line of text:
+ *   "1 SENDER FLAGS DUE NUMBER"   a version; the sending process, 16 hexadecimal digits; a letter for each flag of
+ *     struct store_notice; a time in milliseconds; the number of catalog changes so far
+ *   "1 SENDER s 0 DATA"           tasks that were settled for other nodes (store/common/settled_notice.h)
+ *   "1 SENDER k NODE TO NUMBER"   NODE has applied the catalog changes of process TO (store/common/catalog_barrier.h)
+ * A line of another version counts as "look at everything". Catalog changes and "k" lines are sent without delay,
+ * because callers wait for them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -24,34 +27,35 @@
 #define CHANNEL "belfry"
 
 enum {
-    GATHER_MS = 5,    /* between two lines */
-    NEAR_MS = 2000,   /* what is due later is found by the others' poll, which comes every second; clocks may differ */
-    AGAIN_MS = 200,   /* between two tries of a server that is not there */
-    PROBE_MS = 10000, /* a connection that says nothing for so long is asked whether it lives */
+    GATHER_MS = 5, /* pause between two lines */
+    /* Later due times are not sent: the other nodes poll every second, and clocks may differ. */
+    NEAR_MS = 2000,
+    AGAIN_MS = 200,   /* pause between two tries to reach the server */
+    PROBE_MS = 10000, /* a connection without input for so long is probed */
     LINE_MAX_SIZE = 128,
-    SETTLED_LINES = 4,    /* at once */
-    SETTLED_MAX = 100000, /* that wait to be told; what does not fit is found by who asks (OP_RUNNING) */
+    SETTLED_LINES = 4,    /* sent in one go */
+    SETTLED_MAX = 100000, /* waiting to be sent; lost ones are found by OP_RUNNING */
     NS_IN_MS = 1000000,
     US_IN_MS = 1000,
 };
 
-struct notifier {
-    struct store_postgres_setup setup; /* the store's texts */
+struct pg_notifier {
+    struct store_postgres_setup setup; /* its strings are the store's */
     char sender[BARRIER_NAME + 1];
     struct catalog_barriers catalog_barriers;
-    pthread_mutex_t lock; /* over what follows, to `stopping` */
-    pthread_cond_t told;
+    pthread_mutex_t lock; /* guards the fields below, up to `settled` */
+    pthread_cond_t wake;
     struct store_notice pending;
-    bool has_pending, telling, stopping;
-    struct barrier_word words[BARRIER_OWED_MAX]; /* to be told */
-    size_t word_count;
-    struct settled_list settled; /* to be told */
+    bool has_pending, has_sender, stopping;
+    struct barrier_word applied[BARRIER_OWED_MAX]; /* "k" lines to send */
+    size_t applied_count;
+    struct settled_list settled; /* to send */
 
-    struct settled_list heard; /* the listener's */
-    pthread_t teller, listener;
-    struct pg_conn tell, hear;
-    struct store_watch *watch; /* the listener's, while it runs */
-    atomic_bool deaf;          /* the listener is to end */
+    struct settled_list received; /* used by the listener only */
+    pthread_t sender_thread, listener_thread;
+    struct pg_conn send_conn, listen_conn;
+    struct store_watch *watch;    /* used by the listener while it runs */
+    atomic_bool listener_stopped; /* the listener is to end, or there is none */
     int wake_fd;
 };
 
@@ -67,30 +71,31 @@ static const struct {
     { 'a', offsetof(struct store_notice, all) },
 };
 
-static bool *flag_of(struct store_notice *n, size_t i)
+static bool *pg_notifier_flag(struct store_notice *n, size_t i)
 {
     return (bool *)(void *)((char *)n + kinds[i].offset);
 }
 
-static void write_line(const char *sender, struct store_notice n, uint64_t number, char out[LINE_MAX_SIZE])
+static void pg_notifier_write_line(const char *sender, struct store_notice n, uint64_t number, char out[LINE_MAX_SIZE])
 {
     char what[array_count(kinds) + 1] = "";
     size_t count = 0;
     for (size_t i = 0; i < array_count(kinds); i++)
-        if (*flag_of(&n, i))
+        if (*pg_notifier_flag(&n, i))
             what[count++] = kinds[i].letter;
     snprintf(out, LINE_MAX_SIZE, "1 %s %s %" PRId64 " %" PRIu64, sender, what, n.due ? n.due_ms : 0, number);
 }
 
-static void write_word(const char *sender, struct uuid node, const struct barrier_word *w, char out[LINE_MAX_SIZE])
+static void pg_notifier_write_applied(const char *sender, struct uuid node, const struct barrier_word *w,
+                                      char out[LINE_MAX_SIZE])
 {
     char id[UUID_TEXT + 1];
     uuid_format(node, id);
     snprintf(out, LINE_MAX_SIZE, "1 %s k %s %s %" PRIu64, sender, id, w->to, w->number);
 }
 
-/* Behind the k; what cannot be read is nothing. */
-static void read_word(struct notifier *n, struct str rest)
+/* The rest of a "k" line. An unreadable one is ignored. */
+static void pg_notifier_read_applied(struct pg_notifier *n, struct str rest)
 {
     struct str id, to, number;
     struct uuid node;
@@ -100,11 +105,13 @@ static void read_word(struct notifier *n, struct str rest)
         catalog_barriers_applied(&n->catalog_barriers, node, (uint64_t)value);
 }
 
-/* False: it is our own, a word to whoever waits, or of tasks that were settled, which are gathered. What cannot be read is from a newer version. */
-static bool read_line(struct notifier *n, const char *line, struct store_notice *ret)
+/* Returns false if the line carries no flags for this node: it is our own, a "k" line, or a list of settled tasks,
+ * which is collected in n->received. An unreadable line comes from a newer version and counts as "look at
+ * everything". */
+static bool pg_notifier_read_line(struct pg_notifier *n, const char *line, struct store_notice *ret)
 {
     struct str rest = str_from(line), version, sender, what, due, number;
-    int64_t due_ms, told = 0;
+    int64_t due_ms, change = 0;
     *ret = (struct store_notice){ .all = true };
     if (!str_cut(&rest, ' ', &version) || !str_eq(version, S("1")) || !str_cut(&rest, ' ', &sender) ||
         !str_cut(&rest, ' ', &what))
@@ -112,93 +119,93 @@ static bool read_line(struct notifier *n, const char *line, struct store_notice 
     if (str_eq(sender, str_from(n->sender)))
         return false;
     if (str_eq(what, S("k"))) {
-        read_word(n, rest);
+        pg_notifier_read_applied(n, rest);
         return false;
     }
     if (!str_cut(&rest, ' ', &due) || !str_to_i64(due, 0, INT64_MAX, &due_ms))
         return true;
     if (str_eq(what, S("s"))) {
-        settled_read(&n->heard, rest);
+        settled_read(&n->received, rest);
         return false;
     }
     *ret = (struct store_notice){ .due_ms = due_ms };
     for (size_t i = 0; i < array_count(kinds); i++)
-        *flag_of(ret, i) = str_find(what, kinds[i].letter, 0) < what.n;
-    if (ret->catalog && str_cut(&rest, ' ', &number) && str_to_i64(number, 1, INT64_MAX, &told))
-        ret->heard = catalog_barriers_on_message(&n->catalog_barriers, sender, (uint64_t)told);
+        *pg_notifier_flag(ret, i) = str_find(what, kinds[i].letter, 0) < what.n;
+    if (ret->catalog && str_cut(&rest, ' ', &number) && str_to_i64(number, 1, INT64_MAX, &change))
+        ret->heard = catalog_barriers_on_message(&n->catalog_barriers, sender, (uint64_t)change);
     return true;
 }
 
-static void join(struct store_notice *all, struct store_notice one)
+static void pg_notifier_merge(struct store_notice *all, struct store_notice one)
 {
     if (one.due && (!all->due || one.due_ms < all->due_ms))
         all->due_ms = one.due_ms;
     all->heard = max_of(all->heard, one.heard);
     for (size_t i = 0; i < array_count(kinds); i++)
-        *flag_of(all, i) = *flag_of(all, i) || *flag_of(&one, i);
+        *pg_notifier_flag(all, i) = *pg_notifier_flag(all, i) || *pg_notifier_flag(&one, i);
 }
 
-static bool is_news(struct store_notice n)
+static bool pg_notifier_has_flags(struct store_notice n)
 {
     bool any = false;
     for (size_t i = 0; i < array_count(kinds); i++)
-        any = any || *flag_of(&n, i);
+        any = any || *pg_notifier_flag(&n, i);
     return any;
 }
 
-/* ---- telling ---- */
+/* ---- sending ---- */
 
-/* Somebody waits for it. */
-static bool is_urgent(const struct notifier *n)
+/* Whether a caller waits for a pending line. */
+static bool pg_notifier_is_urgent(const struct pg_notifier *n)
 {
-    return n->word_count || (n->has_pending && n->pending.catalog);
+    return n->applied_count || (n->has_pending && n->pending.catalog);
 }
 
-/* So long, unless it is over. */
-static void rest(struct notifier *n, int64_t ms, bool whatever_comes)
+/* Waits for that time. Ends early if the notifier stops, or if a line becomes urgent and is not to wait. */
+static void pg_notifier_pause(struct pg_notifier *n, int64_t ms, bool even_if_urgent)
 {
     struct timespec until = clock_condition_end(ms * US_IN_MS);
-    while (!n->stopping && (whatever_comes || !is_urgent(n)) &&
-           pthread_cond_timedwait(&n->told, &n->lock, &until) != ETIMEDOUT)
+    while (!n->stopping && (even_if_urgent || !pg_notifier_is_urgent(n)) &&
+           pthread_cond_timedwait(&n->wake, &n->lock, &until) != ETIMEDOUT)
         ;
 }
 
-static enum err notify(struct notifier *n, const char *line)
+static enum err pg_notifier_send_line(struct pg_notifier *n, const char *line)
 {
     static const struct pg_statement statement = { "notify", "SELECT pg_notify('" CHANNEL "', $1)" };
     struct pg_params p;
     struct error e;
     pg_params_init(&p);
     pg_add_text(&p, str_from(line));
-    enum err rc = pg_conn_ready(&n->tell, &e);
+    enum err rc = pg_conn_ready(&n->send_conn, &e);
     if (rc == ERR_OK)
-        rc = pg_run(&n->tell, &statement, &p, NULL, &e);
+        rc = pg_run(&n->send_conn, &statement, &p, NULL, &e);
     pg_params_release(&p);
     return rc;
 }
 
-/* The number is that of this moment, and no lower than that of the news. */
-static enum err tell_news(struct notifier *n, struct store_notice news)
+/* NUMBER is taken at this moment: it is not lower than that of any change in the notice. */
+static enum err pg_notifier_send_notice(struct pg_notifier *n, struct store_notice notice)
 {
     char line[LINE_MAX_SIZE];
-    write_line(n->sender, news, catalog_barriers_on_sent(&n->catalog_barriers), line);
-    return notify(n, line);
+    pg_notifier_write_line(n->sender, notice, catalog_barriers_on_sent(&n->catalog_barriers), line);
+    return pg_notifier_send_line(n, line);
 }
 
-/* What cannot be told now is lost: whoever waits for it has waited long enough by then. */
-static void tell_words(struct notifier *n, const struct barrier_word *words, size_t count)
+/* If one can not be sent, it is lost: by the time of a retry its receiver has stopped waiting. */
+static void pg_notifier_send_applied(struct pg_notifier *n, const struct barrier_word *words, size_t count)
 {
     char line[LINE_MAX_SIZE];
     struct uuid self = catalog_barriers_self(&n->catalog_barriers);
     enum err rc = ERR_OK;
     for (size_t i = 0; i < count && rc == ERR_OK; i++) {
-        write_word(n->sender, self, &words[i], line);
-        rc = notify(n, line);
+        pg_notifier_write_applied(n->sender, self, &words[i], line);
+        rc = pg_notifier_send_line(n, line);
     }
 }
 
-/* Some of what waits, and no more than a few lines: the rest follows. What cannot be told now is lost. */
-static void tell_settled(struct notifier *n, const struct fenced_id *v, size_t count)
+/* Sends a few lines at a time; the caller comes back for the rest. If a line can not be sent, it is lost. */
+static void pg_notifier_send_settled(struct pg_notifier *n, const struct fenced_id *v, size_t count)
 {
     struct buf line;
     enum err rc = ERR_OK;
@@ -207,249 +214,249 @@ static void tell_settled(struct notifier *n, const struct fenced_id *v, size_t c
         buf_reset(&line);
         buf_printf(&line, "1 %s s 0 ", n->sender);
         at += settled_write(&line, v + at, count - at);
-        rc = notify(n, buf_cstr(&line));
+        rc = pg_notifier_send_line(n, buf_cstr(&line));
     }
     buf_release(&line);
 }
 
-/* Under the lock, which it takes off for as long as it talks. */
-static enum err tell_all(struct notifier *n)
+/* Called with the lock held; releases it while it sends. */
+static enum err pg_notifier_send_pending(struct pg_notifier *n)
 {
     struct barrier_word words[BARRIER_OWED_MAX];
-    struct store_notice news = n->has_pending ? n->pending : (struct store_notice){ 0 };
+    struct store_notice notice = n->has_pending ? n->pending : (struct store_notice){ 0 };
     struct fenced_id settled[SETTLED_LINES * SETTLED_LINE_COUNT];
-    size_t word_count = n->word_count, settled_count = settled_take(&n->settled, settled, array_count(settled));
-    memcpy(words, n->words, word_count * sizeof *words);
+    size_t word_count = n->applied_count, settled_count = settled_take(&n->settled, settled, array_count(settled));
+    memcpy(words, n->applied, word_count * sizeof *words);
     n->has_pending = false;
-    n->word_count = 0;
+    n->applied_count = 0;
     pthread_mutex_unlock(&n->lock);
-    tell_words(n, words, word_count);
-    tell_settled(n, settled, settled_count);
-    enum err rc = is_news(news) ? tell_news(n, news) : ERR_OK;
+    pg_notifier_send_applied(n, words, word_count);
+    pg_notifier_send_settled(n, settled, settled_count);
+    enum err rc = pg_notifier_has_flags(notice) ? pg_notifier_send_notice(n, notice) : ERR_OK;
     pthread_mutex_lock(&n->lock);
     if (rc) {
-        join(&news, n->has_pending ? n->pending : (struct store_notice){ 0 });
-        n->pending = news;
+        pg_notifier_merge(&notice, n->has_pending ? n->pending : (struct store_notice){ 0 });
+        n->pending = notice;
         n->has_pending = true;
     }
     return rc;
 }
 
-static void *tell(void *context)
+static void *pg_notifier_sender_main(void *context)
 {
-    struct notifier *n = context;
+    struct pg_notifier *n = context;
     pthread_mutex_lock(&n->lock);
     while (!n->stopping) {
-        if (!n->has_pending && !n->word_count && !n->settled.n) {
-            pthread_cond_wait(&n->told, &n->lock);
+        if (!n->has_pending && !n->applied_count && !n->settled.n) {
+            pthread_cond_wait(&n->wake, &n->lock);
             continue;
         }
-        enum err rc = tell_all(n);
-        rest(n, rc ? AGAIN_MS : GATHER_MS, rc != ERR_OK);
+        enum err rc = pg_notifier_send_pending(n);
+        pg_notifier_pause(n, rc ? AGAIN_MS : GATHER_MS, rc != ERR_OK);
     }
     pthread_mutex_unlock(&n->lock);
     return NULL;
 }
 
-/* Under the lock. */
-static void wake_teller(struct notifier *n)
+/* Called with the lock held. */
+static void pg_notifier_wake_sender(struct pg_notifier *n)
 {
-    if (!n->telling)
-        n->telling = pthread_create(&n->teller, NULL, tell, n) == 0;
-    pthread_cond_signal(&n->told);
+    if (!n->has_sender)
+        n->has_sender = pthread_create(&n->sender_thread, NULL, pg_notifier_sender_main, n) == 0;
+    pthread_cond_signal(&n->wake);
 }
 
-void notifier_tell(struct notifier *n, const struct store_notice *news)
+void pg_notifier_publish(struct pg_notifier *n, const struct store_notice *notice)
 {
-    struct store_notice one = *news;
+    struct store_notice one = *notice;
     one.due = one.due && one.due_ms <= clock_wall_ms(n->setup.clock) + NEAR_MS;
-    if (!is_news(one))
+    if (!pg_notifier_has_flags(one))
         return;
     if (one.catalog)
         catalog_barriers_on_change(&n->catalog_barriers);
     pthread_mutex_lock(&n->lock);
     if (!n->has_pending)
         n->pending = (struct store_notice){ 0 };
-    join(&n->pending, one);
+    pg_notifier_merge(&n->pending, one);
     n->has_pending = true;
-    wake_teller(n);
+    pg_notifier_wake_sender(n);
     pthread_mutex_unlock(&n->lock);
 }
 
-void notifier_settled(struct notifier *n, const struct fenced_id *v, size_t count)
+void pg_notifier_settled(struct pg_notifier *n, const struct fenced_id *v, size_t count)
 {
     pthread_mutex_lock(&n->lock);
     settled_add(&n->settled, v, min_of(count, SETTLED_MAX - n->settled.n));
-    wake_teller(n);
+    pg_notifier_wake_sender(n);
     pthread_mutex_unlock(&n->lock);
 }
 
-/* ---- who heeds it ---- */
+/* ---- catalog barrier ---- */
 
-void notifier_know(struct notifier *n, struct uuid self, const struct node_rows *nodes)
+void pg_notifier_set_nodes(struct pg_notifier *n, struct uuid self, const struct node_rows *nodes)
 {
     catalog_barriers_nodes(&n->catalog_barriers, self, nodes);
 }
 
-void notifier_await(struct notifier *n, struct store_barrier *barrier)
+void pg_notifier_barrier_wait(struct pg_notifier *n, struct store_barrier *barrier)
 {
-    if (atomic_load(&n->deaf))
-        barrier->done(barrier); /* no word would be heard */
+    if (atomic_load(&n->listener_stopped))
+        barrier->done(barrier); /* without a listener, no "k" line arrives */
     else
         catalog_barriers_wait(&n->catalog_barriers, barrier);
 }
 
-bool notifier_forget(struct notifier *n, struct store_barrier *barrier)
+bool pg_notifier_barrier_cancel(struct pg_notifier *n, struct store_barrier *barrier)
 {
     return catalog_barriers_cancel(&n->catalog_barriers, barrier);
 }
 
-/* Words that do not fit are dropped: there are as many before them, and whoever waits does not wait for ever. */
-void notifier_catalog_applied(struct notifier *n, uint64_t heard)
+/* Drops lines that do not fit: the barriers that wait for them have a time limit. */
+void pg_notifier_catalog_applied(struct pg_notifier *n, uint64_t heard)
 {
     struct barrier_word words[BARRIER_OWED_MAX];
     size_t count = catalog_barriers_messages(&n->catalog_barriers, heard, words);
     if (!count)
         return;
     pthread_mutex_lock(&n->lock);
-    for (size_t i = 0; i < count && n->word_count < BARRIER_OWED_MAX; i++)
-        n->words[n->word_count++] = words[i];
-    wake_teller(n);
+    for (size_t i = 0; i < count && n->applied_count < BARRIER_OWED_MAX; i++)
+        n->applied[n->applied_count++] = words[i];
+    pg_notifier_wake_sender(n);
     pthread_mutex_unlock(&n->lock);
 }
 
-/* ---- hearing ---- */
+/* ---- receiving ---- */
 
-/* For something to read, at most so long; false: it is to end, or the connection has broken. */
-static bool wait_for_input(struct notifier *n, int fd, int64_t ms)
+/* Waits for input, at most that long. False: the listener is to end, or poll failed. */
+static bool pg_notifier_wait_input(struct pg_notifier *n, int fd, int64_t ms)
 {
     struct pollfd p[] = { { .fd = n->wake_fd, .events = POLLIN }, { .fd = fd, .events = POLLIN } };
     int rc = poll(p, fd < 0 ? 1 : 2, (int)ms);
-    return (rc >= 0 || errno == EINTR) && !atomic_load(&n->deaf);
+    return (rc >= 0 || errno == EINTR) && !atomic_load(&n->listener_stopped);
 }
 
-/* Several that came at once are heard as one. */
-static void hear_notifications(struct notifier *n)
+/* Merges all notifications that have arrived into one notice. */
+static void pg_notifier_receive(struct pg_notifier *n)
 {
     struct store_notice all = { 0 }, one;
-    n->heard.n = 0;
-    for (PGnotify *said; (said = PQnotifies(n->hear.pg)); PQfreemem(said))
-        if (read_line(n, said->extra, &one))
-            join(&all, one);
-    all.settled = n->heard.v;
-    all.settled_count = n->heard.n;
-    if (is_news(all) || all.settled_count)
+    n->received.n = 0;
+    for (PGnotify *line; (line = PQnotifies(n->listen_conn.pg)); PQfreemem(line))
+        if (pg_notifier_read_line(n, line->extra, &one))
+            pg_notifier_merge(&all, one);
+    all.settled = n->received.v;
+    all.settled_count = n->received.n;
+    if (pg_notifier_has_flags(all) || all.settled_count)
         n->watch->heard(n->watch, &all);
 }
 
-static void hear_until_lost(struct notifier *n)
+static void pg_notifier_receive_until_lost(struct pg_notifier *n)
 {
     struct error e;
     int64_t probed_ns = clock_steady_ns(n->setup.clock);
-    while (wait_for_input(n, PQsocket(n->hear.pg), PROBE_MS)) {
+    while (pg_notifier_wait_input(n, PQsocket(n->listen_conn.pg), PROBE_MS)) {
         int64_t now_ns = clock_steady_ns(n->setup.clock);
-        if (!PQconsumeInput(n->hear.pg))
+        if (!PQconsumeInput(n->listen_conn.pg))
             return;
-        hear_notifications(n);
+        pg_notifier_receive(n);
         if (now_ns - probed_ns < PROBE_MS * (int64_t)NS_IN_MS)
             continue;
         probed_ns = now_ns;
-        if (pg_exec(&n->hear, "SELECT 1", &e))
+        if (pg_exec(&n->listen_conn, "SELECT 1", &e))
             return;
-        hear_notifications(n);
+        pg_notifier_receive(n);
     }
 }
 
-/* Connected anew, it is told to look at everything: what was said meanwhile nobody repeats. */
-static void *listen_to_others(void *context)
+/* After each connect it reports "look at everything": notices sent in between are lost. */
+static void *pg_notifier_listener_main(void *context)
 {
     static const struct store_notice everything = { .all = true };
-    struct notifier *n = context;
+    struct pg_notifier *n = context;
     struct error e;
-    while (!atomic_load(&n->deaf)) {
-        if (pg_conn_ready(&n->hear, &e) || pg_exec(&n->hear, "LISTEN " CHANNEL, &e)) {
-            (void)!wait_for_input(n, -1, AGAIN_MS);
+    while (!atomic_load(&n->listener_stopped)) {
+        if (pg_conn_ready(&n->listen_conn, &e) || pg_exec(&n->listen_conn, "LISTEN " CHANNEL, &e)) {
+            (void)!pg_notifier_wait_input(n, -1, AGAIN_MS);
             continue;
         }
         n->watch->heard(n->watch, &everything);
-        hear_notifications(n);
-        hear_until_lost(n);
+        pg_notifier_receive(n);
+        pg_notifier_receive_until_lost(n);
     }
     return NULL;
 }
 
-static void stop_listening(struct notifier *n)
+static void pg_notifier_stop_listening(struct pg_notifier *n)
 {
     uint64_t one = 1;
     if (!n->watch)
         return;
-    atomic_store(&n->deaf, true);
+    atomic_store(&n->listener_stopped, true);
     (void)!write(n->wake_fd, &one, sizeof one);
-    pthread_join(n->listener, NULL);
+    pthread_join(n->listener_thread, NULL);
     (void)!read(n->wake_fd, &one, sizeof one);
     n->watch = NULL;
     catalog_barriers_give_up(&n->catalog_barriers);
 }
 
-void notifier_watch(struct notifier *n, struct store_watch *w)
+void pg_notifier_watch(struct pg_notifier *n, struct store_watch *w)
 {
-    stop_listening(n);
+    pg_notifier_stop_listening(n);
     if (!w)
         return;
     n->watch = w;
-    atomic_store(&n->deaf, false);
-    if (pthread_create(&n->listener, NULL, listen_to_others, n) != 0) {
-        n->watch = NULL; /* then the polls must do */
-        atomic_store(&n->deaf, true);
+    atomic_store(&n->listener_stopped, false);
+    if (pthread_create(&n->listener_thread, NULL, pg_notifier_listener_main, n) != 0) {
+        n->watch = NULL; /* without a listener, polling finds the changes */
+        atomic_store(&n->listener_stopped, true);
     }
 }
 
-/* ---- life ---- */
+/* ---- creating and freeing ---- */
 
-enum err notifier_new(const struct store_postgres_setup *setup, struct notifier **ret, struct error *e)
+enum err pg_notifier_new(const struct store_postgres_setup *setup, struct pg_notifier **ret, struct error *e)
 {
-    const char *hear_url = setup->listen_url ? setup->listen_url : setup->url;
-    struct pg_conn tell_conn = { 0 }, hear_conn = { 0 };
+    const char *listen_url = setup->listen_url ? setup->listen_url : setup->url;
+    struct pg_conn send_conn = { 0 }, listen_conn = { 0 };
     uint64_t sender;
-    if (pg_conn_init(&tell_conn, setup->url, false, setup->clock, e) ||
-        pg_conn_init(&hear_conn, hear_url, false, setup->clock, e)) {
-        pg_conn_release(&tell_conn);
-        pg_conn_release(&hear_conn);
+    if (pg_conn_init(&send_conn, setup->url, false, setup->clock, e) ||
+        pg_conn_init(&listen_conn, listen_url, false, setup->clock, e)) {
+        pg_conn_release(&send_conn);
+        pg_conn_release(&listen_conn);
         return e->code;
     }
-    struct notifier *n = xnew(*n);
+    struct pg_notifier *n = xnew(*n);
     n->setup = *setup;
-    n->tell = tell_conn;
-    n->hear = hear_conn;
-    atomic_store(&n->deaf, true);
+    n->send_conn = send_conn;
+    n->listen_conn = listen_conn;
+    atomic_store(&n->listener_stopped, true);
     catalog_barriers_init(&n->catalog_barriers);
     crypto_random(&sender, sizeof sender);
     snprintf(n->sender, sizeof n->sender, "%016" PRIx64, sender);
     pthread_mutex_init(&n->lock, NULL);
-    clock_condition_init(&n->told);
+    clock_condition_init(&n->wake);
     n->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     *ret = n;
     return ERR_OK;
 }
 
-void notifier_free(struct notifier *n)
+void pg_notifier_free(struct pg_notifier *n)
 {
     if (!n)
         return;
-    stop_listening(n);
+    pg_notifier_stop_listening(n);
     pthread_mutex_lock(&n->lock);
     n->stopping = true;
-    pthread_cond_signal(&n->told);
+    pthread_cond_signal(&n->wake);
     pthread_mutex_unlock(&n->lock);
-    if (n->telling)
-        pthread_join(n->teller, NULL);
-    pg_conn_release(&n->tell);
-    pg_conn_release(&n->hear);
+    if (n->has_sender)
+        pthread_join(n->sender_thread, NULL);
+    pg_conn_release(&n->send_conn);
+    pg_conn_release(&n->listen_conn);
     close(n->wake_fd);
     catalog_barriers_release(&n->catalog_barriers);
     free(n->settled.v);
-    free(n->heard.v);
+    free(n->received.v);
     pthread_mutex_destroy(&n->lock);
-    pthread_cond_destroy(&n->told);
+    pthread_cond_destroy(&n->wake);
     free(n);
 }

@@ -1,4 +1,5 @@
-/* Parameters in PostgreSQL's binary format: numbers big end first, an array with a head and a length before each element. */
+/* Parameters in PostgreSQL's binary format: integers are big-endian; an array has a header, and a length before each
+ * element. */
 #include <assert.h>
 #include <endian.h>
 #include <string.h>
@@ -9,7 +10,7 @@ enum { BYTES_MAX = 1 << 30, TEXT_MAX = 1 << 20, ARRAY_HEAD = 20 };
 
 static const struct {
     Oid element, array;
-    int width; /* 0: any */
+    int width; /* in bytes; 0: variable */
 } types[] = {
     [PG_BOOL] = { 16, 1000, 1 },  [PG_I16] = { 21, 1005, 2 },     [PG_I32] = { 23, 1007, 4 },
     [PG_I64] = { 20, 1016, 8 },   [PG_DOUBLE] = { 701, 1022, 8 }, [PG_UUID] = { 2950, 2951, 16 },
@@ -35,57 +36,57 @@ void pg_params_reset(struct pg_params *p)
     buf_reset(&p->bytes);
 }
 
-/* ---- bytes ---- */
+/* ---- raw bytes ---- */
 
-static void put(struct pg_params *p, const void *bytes, size_t n)
+static void pg_params_put(struct pg_params *p, const void *bytes, size_t n)
 {
     buf_add(&p->bytes, (struct str){ bytes, n });
 }
 
-static void put_i32(struct pg_params *p, int32_t v)
+static void pg_params_put_i32(struct pg_params *p, int32_t v)
 {
     uint32_t big = htobe32((uint32_t)v);
-    put(p, &big, sizeof big);
+    pg_params_put(p, &big, sizeof big);
 }
 
-static void put_i64(struct pg_params *p, int64_t v)
+static void pg_params_put_i64(struct pg_params *p, int64_t v)
 {
     uint64_t big = htobe64((uint64_t)v);
-    put(p, &big, sizeof big);
+    pg_params_put(p, &big, sizeof big);
 }
 
-static void put_integer(struct pg_params *p, int width, int64_t v)
+static void pg_params_put_integer(struct pg_params *p, int width, int64_t v)
 {
     uint16_t small = htobe16((uint16_t)v);
     switch (width) {
-    case 2: put(p, &small, sizeof small); break;
-    case 4: put_i32(p, (int32_t)v); break;
-    default: put_i64(p, v);
+    case 2: pg_params_put(p, &small, sizeof small); break;
+    case 4: pg_params_put_i32(p, (int32_t)v); break;
+    default: pg_params_put_i64(p, v);
     }
 }
 
-static void put_double(struct pg_params *p, double v)
+static void pg_params_put_double(struct pg_params *p, double v)
 {
     int64_t bits;
     memcpy(&bits, &v, sizeof bits);
-    put_i64(p, bits);
+    pg_params_put_i64(p, bits);
 }
 
-static void put_text(struct pg_params *p, struct str v)
+static void pg_params_put_text(struct pg_params *p, struct str v)
 {
     text_add_clean(&p->bytes, v);
 }
 
-/* ---- plain ones ---- */
+/* ---- single values ---- */
 
-static void begin(struct pg_params *p, Oid type)
+static void pg_params_begin(struct pg_params *p, Oid type)
 {
     assert(p->n < PG_PARAMS_MAX);
     p->types[p->n] = type;
     p->at[p->n] = p->bytes.n;
 }
 
-static void end(struct pg_params *p)
+static void pg_params_end(struct pg_params *p)
 {
     p->lengths[p->n] = (int)(p->bytes.n - p->at[p->n]);
     p->n++;
@@ -93,35 +94,28 @@ static void end(struct pg_params *p)
 
 void pg_add_bool(struct pg_params *p, bool v)
 {
-    begin(p, types[PG_BOOL].element);
-    put(p, v ? "\1" : "\0", 1);
-    end(p);
+    pg_params_begin(p, types[PG_BOOL].element);
+    pg_params_put(p, v ? "\1" : "\0", 1);
+    pg_params_end(p);
 }
 
 void pg_add_i32(struct pg_params *p, int32_t v)
 {
-    begin(p, types[PG_I32].element);
-    put_i32(p, v);
-    end(p);
+    pg_params_begin(p, types[PG_I32].element);
+    pg_params_put_i32(p, v);
+    pg_params_end(p);
 }
 
 void pg_add_i64(struct pg_params *p, int64_t v)
 {
-    begin(p, types[PG_I64].element);
-    put_i64(p, v);
-    end(p);
-}
-
-void pg_add_double(struct pg_params *p, double v)
-{
-    begin(p, types[PG_DOUBLE].element);
-    put_double(p, v);
-    end(p);
+    pg_params_begin(p, types[PG_I64].element);
+    pg_params_put_i64(p, v);
+    pg_params_end(p);
 }
 
 void pg_add_null(struct pg_params *p, enum pg_type type)
 {
-    begin(p, types[type].element);
+    pg_params_begin(p, types[type].element);
     p->at[p->n] = SIZE_MAX;
     p->lengths[p->n++] = 0;
 }
@@ -144,23 +138,23 @@ void pg_add_uuid(struct pg_params *p, struct uuid v)
         pg_add_null(p, PG_UUID);
         return;
     }
-    begin(p, types[PG_UUID].element);
-    put(p, v.b, sizeof v.b);
-    end(p);
+    pg_params_begin(p, types[PG_UUID].element);
+    pg_params_put(p, v.b, sizeof v.b);
+    pg_params_end(p);
 }
 
 void pg_add_text(struct pg_params *p, struct str v)
 {
-    begin(p, types[PG_TEXT].element);
-    put_text(p, v);
-    end(p);
+    pg_params_begin(p, types[PG_TEXT].element);
+    pg_params_put_text(p, v);
+    pg_params_end(p);
 }
 
 void pg_add_bytes(struct pg_params *p, struct str v)
 {
-    begin(p, types[PG_BYTES].element);
-    put(p, v.p, v.n);
-    end(p);
+    pg_params_begin(p, types[PG_BYTES].element);
+    pg_params_put(p, v.p, v.n);
+    pg_params_end(p);
 }
 
 /* ---- arrays ---- */
@@ -168,45 +162,45 @@ void pg_add_bytes(struct pg_params *p, struct str v)
 void pg_array(struct pg_params *p, enum pg_type type)
 {
     static const char head[ARRAY_HEAD];
-    begin(p, types[type].array);
+    pg_params_begin(p, types[type].array);
     p->array_at = p->bytes.n;
     p->array_type = type;
     p->array_count = 0;
     p->array_nulls = false;
-    put(p, head, sizeof head);
+    pg_params_put(p, head, sizeof head);
 }
 
-static void element(struct pg_params *p, int n)
+static void pg_array_begin_element(struct pg_params *p, int n)
 {
     p->array_count++;
-    put_i32(p, n);
+    pg_params_put_i32(p, n);
 }
 
 void pg_element_bool(struct pg_params *p, bool v)
 {
     assert(p->array_type == PG_BOOL);
-    element(p, 1);
-    put(p, v ? "\1" : "\0", 1);
+    pg_array_begin_element(p, 1);
+    pg_params_put(p, v ? "\1" : "\0", 1);
 }
 
 void pg_element_i64(struct pg_params *p, int64_t v)
 {
     assert(p->array_type == PG_I16 || p->array_type == PG_I32 || p->array_type == PG_I64);
-    element(p, types[p->array_type].width);
-    put_integer(p, types[p->array_type].width, v);
+    pg_array_begin_element(p, types[p->array_type].width);
+    pg_params_put_integer(p, types[p->array_type].width, v);
 }
 
 void pg_element_double(struct pg_params *p, double v)
 {
     assert(p->array_type == PG_DOUBLE);
-    element(p, 8);
-    put_double(p, v);
+    pg_array_begin_element(p, 8);
+    pg_params_put_double(p, v);
 }
 
 void pg_element_null(struct pg_params *p)
 {
     p->array_nulls = true;
-    element(p, -1);
+    pg_array_begin_element(p, -1);
 }
 
 void pg_element_uuid(struct pg_params *p, struct uuid v)
@@ -216,20 +210,20 @@ void pg_element_uuid(struct pg_params *p, struct uuid v)
         pg_element_null(p);
         return;
     }
-    element(p, sizeof v.b);
-    put(p, v.b, sizeof v.b);
+    pg_array_begin_element(p, sizeof v.b);
+    pg_params_put(p, v.b, sizeof v.b);
 }
 
 void pg_element_text(struct pg_params *p, struct str v)
 {
     assert(p->array_type == PG_TEXT || p->array_type == PG_BYTES);
     size_t head = p->bytes.n;
-    element(p, (int)v.n);
+    pg_array_begin_element(p, (int)v.n);
     if (p->array_type == PG_BYTES) {
-        put(p, v.p, v.n);
+        pg_params_put(p, v.p, v.n);
         return;
     }
-    put_text(p, v);
+    pg_params_put_text(p, v);
     uint32_t length = htobe32((uint32_t)(p->bytes.n - head - sizeof length));
     if (!p->bytes.full)
         memcpy(p->bytes.p + head, &length, sizeof length);
@@ -250,7 +244,7 @@ void pg_array_end(struct pg_params *p)
     static_assert(sizeof head == ARRAY_HEAD, "dimensions, nulls, type, length, first index");
     if (!p->bytes.full)
         memcpy(p->bytes.p + p->array_at, head, sizeof head);
-    end(p);
+    pg_params_end(p);
 }
 
 void pg_add_column(struct pg_params *p, enum pg_type type, const void *rows, size_t n, size_t size, size_t offset)
@@ -268,7 +262,7 @@ void pg_add_column(struct pg_params *p, enum pg_type type, const void *rows, siz
 
 /* ---- rows ---- */
 
-static enum pg_type type_of(enum column_kind kind)
+static enum pg_type pg_type_of_column(enum column_kind kind)
 {
     switch (kind) {
     case COL_UUID: return PG_UUID;
@@ -283,7 +277,7 @@ static enum pg_type type_of(enum column_kind kind)
     }
 }
 
-static void add_number(struct pg_params *p, const struct column *c, const void *row)
+static void pg_element_number(struct pg_params *p, const struct column *c, const void *row)
 {
     int64_t v;
     if (column_number(c, row, &v))
@@ -292,7 +286,7 @@ static void add_number(struct pg_params *p, const struct column *c, const void *
         pg_element_null(p);
 }
 
-static void add_element(struct pg_params *p, const struct column *c, const void *row, const int64_t *lane)
+static void pg_element_column(struct pg_params *p, const struct column *c, const void *row, const int64_t *lane)
 {
     const void *member = (const char *)row + c->offset;
     switch (c->kind) {
@@ -303,7 +297,7 @@ static void add_element(struct pg_params *p, const struct column *c, const void 
     case COL_INT:
     case COL_I64:
     case COL_DEAD_I64:
-    case COL_FAILED: add_number(p, c, row); break;
+    case COL_FAILED: pg_element_number(p, c, row); break;
     default: pg_element_text_or_null(p, column_text(c, row, &p->text));
     }
 }
@@ -311,9 +305,9 @@ static void add_element(struct pg_params *p, const struct column *c, const void 
 void pg_add_rows(struct pg_params *p, const struct table *t, const void *const *rows, const int64_t *lanes, size_t n)
 {
     for (int column = 0; column < t->count; column++) {
-        pg_array(p, type_of(t->columns[column].kind));
+        pg_array(p, pg_type_of_column(t->columns[column].kind));
         for (size_t i = 0; i < n; i++)
-            add_element(p, &t->columns[column], rows[i], lanes ? &lanes[i] : NULL);
+            pg_element_column(p, &t->columns[column], rows[i], lanes ? &lanes[i] : NULL);
         pg_array_end(p);
     }
 }

@@ -1,12 +1,16 @@
-/* OP_PURGE: a small batch, found without looking at what stays. Rows that somebody else is about to change are left to the next time.
+/* OP_PURGE deletes a small batch of old rows and finds it without reading the rows that stay. Rows that another
+ * transaction has locked are left to the next purge.
  *
- * Final tasks are found by the notes that each transaction leaves (table `ended`): see purge.c, whose reasons hold here as
- * well. Executions lie in months, which go as a whole (monthly_partitions.c); only what lies in none of them goes row by row. */
+ * Tasks are not stored in the order of completion. So each transaction notes the tasks that it made final in table
+ * `ended`, and purge reads these notes from the oldest on. A note only says where to look: the task's own row decides
+ * whether it is final and old enough. FAILED tasks are few and have an index instead. Executions are in monthly
+ * partitions, which are dropped as a whole (monthly_partitions.c); only those in executions_other are deleted row by
+ * row. */
 #include <assert.h>
 
 #include "store/postgres/internal.h"
 
-enum { NOTES_MAX = 8, LOOKS_MORE = 500, JOBS_PAGE = 100 };
+enum { NOTES_MAX = 8, EXTRA_READS = 500, JOBS_PAGE = 100 };
 
 #define FROM_OLDEST(table, condition)                                                                                  \
     "DELETE FROM " table " WHERE ctid = ANY (ARRAY(SELECT ctid FROM " table " WHERE " condition                        \
@@ -17,18 +21,18 @@ static const struct pg_statement purge_idempotency = { "forget_idempotency",
 static const struct pg_statement purge_dedupe = { "forget_dedupe", FROM_OLDEST("dedupe", "until_ms < $1") };
 static const struct pg_statement purge_executions = { "forget_executions",
                                                       FROM_OLDEST("executions_other", "completed_us < $1") };
-static const struct pg_statement forget_dead = {
+static const struct pg_statement purge_failed = {
     "forget_dead",
     FROM_OLDEST(
         "tasks",
         "failed_ms IS NOT NULL AND (resolved_ms > 0) = $3 AND failed_ms > 0 AND failed_ms < $1") " RETURNING tenant_id, state, deleted",
 };
-static const struct pg_statement forget_ended = {
+static const struct pg_statement purge_ended = {
     "forget_ended",
-    "DELETE FROM tasks WHERE id = ANY ($2) AND state IN (4, 6, 7, 8) AND completed_ms > 0 AND completed_ms < $1 "
+    "DELETE FROM tasks WHERE id = ANY ($2) AND state IN (" SQL_COMPLETED ", " SQL_CANCELLED ", " SQL_SKIPPED
+    ", " SQL_EXPIRED ") AND completed_ms > 0 AND completed_ms < $1 "
     "RETURNING tenant_id, state, deleted",
 };
-static_assert(TASK_COMPLETED == 4 && TASK_FAILED == 5 && TASK_EXPIRED == 8, "as in forget_ended");
 static const struct pg_statement oldest_notes = {
     "oldest_notes",
     "SELECT id, tasks FROM ended WHERE completed_ms < $1 ORDER BY completed_ms, id LIMIT $2 FOR UPDATE SKIP LOCKED",
@@ -45,13 +49,13 @@ static const struct pg_statement remove_job = {
     "remove_job", "DELETE FROM catalog WHERE kind = 4 AND tenant_id = $1 AND name = $2 AND version = $3"
 };
 
-struct forgetting {
+struct pg_purge {
     struct store_postgres *s;
-    size_t left;  /* may go still */
-    size_t count; /* gone */
+    size_t left;  /* how many rows may still be deleted */
+    size_t count; /* how many were deleted */
 };
 
-static void gone(struct forgetting *f, size_t n)
+static void pg_purge_add_count(struct pg_purge *f, size_t n)
 {
     assert(n <= f->left);
     f->left -= n;
@@ -60,15 +64,15 @@ static void gone(struct forgetting *f, size_t n)
 
 /* ---- tasks ---- */
 
-/* Rows of tasks that are gone: tenant_id, state, deleted. */
-static void count_gone(struct forgetting *f, const struct pg_result *r)
+/* The rows of deleted tasks: tenant_id, state, deleted. */
+static void pg_purge_count_tasks(struct pg_purge *f, const struct pg_result *r)
 {
     for (int i = 0; i < r->rows; i++)
         pg_tally_new(f->s, (int32_t)pg_i64(r, i, 0), pg_bool(r, i, 2), (enum task_state)pg_i64(r, i, 1), -1);
-    gone(f, (size_t)r->rows);
+    pg_purge_add_count(f, (size_t)r->rows);
 }
 
-static enum err purge_tasks(struct forgetting *f, int64_t before_ms, const struct uuid *ids, size_t n, struct error *e)
+static enum err pg_purge_tasks(struct pg_purge *f, int64_t before_ms, const struct uuid *ids, size_t n, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     struct pg_params *p = &f->s->params;
@@ -76,18 +80,15 @@ static enum err purge_tasks(struct forgetting *f, int64_t before_ms, const struc
         return ERR_OK;
     pg_params_reset(p);
     pg_add_i64(p, before_ms);
-    pg_array(p, PG_UUID);
-    for (size_t i = 0; i < n; i++)
-        pg_element_uuid(p, ids[i]);
-    pg_array_end(p);
-    if (pg_run(&f->s->conn, &forget_ended, p, &r, e))
+    pg_add_ids(p, ids, n);
+    if (pg_run(&f->s->conn, &purge_ended, p, &r, e))
         return e->code;
-    count_gone(f, &r);
+    pg_purge_count_tasks(f, &r);
     return ERR_OK;
 }
 
-/* What is left of a note when its first `used` tasks have been looked at. */
-static enum err cut(struct forgetting *f, int64_t note, size_t used, struct error *e)
+/* Removes the first `used` tasks from a note. */
+static enum err pg_purge_cut_note(struct pg_purge *f, int64_t note, size_t used, struct error *e)
 {
     struct pg_params *p = &f->s->params;
     pg_params_reset(p);
@@ -96,7 +97,7 @@ static enum err cut(struct forgetting *f, int64_t note, size_t used, struct erro
     return pg_queue(&f->s->conn, &cut_note, p, e);
 }
 
-static enum err remove_all(struct forgetting *f, const int64_t *notes, size_t n, struct error *e)
+static enum err pg_purge_remove_notes(struct pg_purge *f, const int64_t *notes, size_t n, struct error *e)
 {
     struct pg_params *p = &f->s->params;
     if (n == 0)
@@ -109,32 +110,33 @@ static enum err remove_all(struct forgetting *f, const int64_t *notes, size_t n,
     return pg_queue(&f->s->conn, &remove_notes, p, e);
 }
 
-/* Looks at the tasks that the notes name, as many as may go; notes go with their tasks, or shrink to those that are left. */
-static enum err follow(struct forgetting *f, int64_t before_ms, const struct pg_result *notes, size_t *ret_looked,
-                       struct error *e)
+/* Deletes the tasks that the notes name, up to the limit. A note is deleted with its tasks, or shortened to the
+ * rest. */
+static enum err pg_purge_follow_notes(struct pg_purge *f, int64_t before_ms, const struct pg_result *notes,
+                                      size_t *ret_looked, struct error *e)
 {
     int64_t used_up[NOTES_MAX];
     size_t n = 0, used_up_count = 0, max = f->left;
     struct uuid *ids = arena_alloc(&f->s->arena, max * sizeof *ids);
     if (!ids)
-        return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+        return error_no_room(e);
     for (int i = 0; i < notes->rows && n < max; i++) {
         struct pg_walk w = pg_array_of(notes, i, 1);
         size_t before = n;
         while (n < max && pg_next_uuid(&w, &ids[n]))
             n++;
-        if (w.left && cut(f, pg_i64(notes, i, 0), n - before, e))
+        if (w.left && pg_purge_cut_note(f, pg_i64(notes, i, 0), n - before, e))
             return e->code;
         if (!w.left)
             used_up[used_up_count++] = pg_i64(notes, i, 0);
     }
     *ret_looked = n + used_up_count;
-    return remove_all(f, used_up, used_up_count, e) ? e->code : purge_tasks(f, before_ms, ids, n, e);
+    return pg_purge_remove_notes(f, used_up, used_up_count, e) ? e->code : pg_purge_tasks(f, before_ms, ids, n, e);
 }
 
-static enum err forget_noted(struct forgetting *f, int64_t before_ms, struct error *e)
+static enum err pg_purge_ended_tasks(struct pg_purge *f, int64_t before_ms, struct error *e)
 {
-    size_t looks = f->left + LOOKS_MORE;
+    size_t looks = f->left + EXTRA_READS;
     while (before_ms > 0 && f->left && looks) {
         cleanup_with(pg_result_release) struct pg_result notes = { 0 };
         struct pg_params *p = &f->s->params;
@@ -143,7 +145,7 @@ static enum err forget_noted(struct forgetting *f, int64_t before_ms, struct err
         pg_add_i64(p, before_ms);
         pg_add_i64(p, NOTES_MAX);
         if (pg_run(&f->s->conn, &oldest_notes, p, &notes, e) ||
-            (notes.rows && follow(f, before_ms, &notes, &looked, e)))
+            (notes.rows && pg_purge_follow_notes(f, before_ms, &notes, &looked, e)))
             return e->code;
         if (notes.rows == 0)
             break;
@@ -152,7 +154,7 @@ static enum err forget_noted(struct forgetting *f, int64_t before_ms, struct err
     return ERR_OK;
 }
 
-static enum err forget_failed(struct forgetting *f, bool resolved, int64_t before_ms, struct error *e)
+static enum err pg_purge_failed_tasks(struct pg_purge *f, bool resolved, int64_t before_ms, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     struct pg_params *p = &f->s->params;
@@ -162,15 +164,15 @@ static enum err forget_failed(struct forgetting *f, bool resolved, int64_t befor
     pg_add_i64(p, before_ms);
     pg_add_i64(p, (int64_t)f->left);
     pg_add_bool(p, resolved);
-    if (pg_run(&f->s->conn, &forget_dead, p, &r, e))
+    if (pg_run(&f->s->conn, &purge_failed, p, &r, e))
         return e->code;
-    count_gone(f, &r);
+    pg_purge_count_tasks(f, &r);
     return ERR_OK;
 }
 
-/* ---- the rest ---- */
+/* ---- idempotency and dedupe keys, jobs, executions ---- */
 
-static enum err forget_oldest(struct forgetting *f, const struct pg_statement *s, int64_t before, struct error *e)
+static enum err pg_purge_oldest(struct pg_purge *f, const struct pg_statement *s, int64_t before, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     struct pg_params *p = &f->s->params;
@@ -181,12 +183,12 @@ static enum err forget_oldest(struct forgetting *f, const struct pg_statement *s
     pg_add_i64(p, (int64_t)f->left);
     if (pg_run(&f->s->conn, s, p, &r, e))
         return e->code;
-    gone(f, (size_t)r.affected);
+    pg_purge_add_count(f, (size_t)r.affected);
     return ERR_OK;
 }
 
-/* One that has changed meanwhile stays. */
-static enum err forget_job(struct forgetting *f, const struct pg_result *r, int row, struct error *e)
+/* A job that has changed in between stays. */
+static enum err pg_purge_job(struct pg_purge *f, const struct pg_result *r, int row, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result removed = { 0 };
     struct pg_params *p = &f->s->params;
@@ -196,13 +198,13 @@ static enum err forget_job(struct forgetting *f, const struct pg_result *r, int 
     pg_add_i64(p, pg_i64(r, row, 3));
     if (pg_run(&f->s->conn, &remove_job, p, &removed, e))
         return e->code;
-    gone(f, (size_t)removed.affected);
+    pg_purge_add_count(f, (size_t)removed.affected);
     return ERR_OK;
 }
 
-/* The page behind the last row of the one before; NULL: the first. */
-static enum err next_jobs(struct forgetting *f, int64_t before_ms, const struct pg_result *last, struct pg_result *ret,
-                          struct error *e)
+/* The page behind the last row of the page before; NULL: the first page. */
+static enum err pg_purge_next_jobs(struct pg_purge *f, int64_t before_ms, const struct pg_result *last,
+                                   struct pg_result *ret, struct error *e)
 {
     struct pg_params *p = &f->s->params;
     int row = last ? last->rows - 1 : 0;
@@ -215,19 +217,19 @@ static enum err next_jobs(struct forgetting *f, int64_t before_ms, const struct 
     return pg_run(&f->s->conn, &old_jobs, p, ret, e);
 }
 
-static enum err purge_jobs(struct forgetting *f, int64_t before_ms, struct error *e)
+static enum err pg_purge_jobs(struct pg_purge *f, int64_t before_ms, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result page = { 0 };
-    if (before_ms <= 0 || f->left == 0 || next_jobs(f, before_ms, NULL, &page, e))
+    if (before_ms <= 0 || f->left == 0 || pg_purge_next_jobs(f, before_ms, NULL, &page, e))
         return f->s->conn.failed;
     while (page.rows) {
         for (int i = 0; i < page.rows && f->left; i++)
-            if (catalog_job_is_over(pg_text(&page, i, 4)) && forget_job(f, &page, i, e))
+            if (catalog_job_is_over(pg_text(&page, i, 4)) && pg_purge_job(f, &page, i, e))
                 return e->code;
         if (page.rows < JOBS_PAGE || f->left == 0)
             break;
         struct pg_result next;
-        if (next_jobs(f, before_ms, &page, &next, e))
+        if (pg_purge_next_jobs(f, before_ms, &page, &next, e))
             return e->code;
         pg_result_release(&page);
         page = next;
@@ -235,28 +237,29 @@ static enum err purge_jobs(struct forgetting *f, int64_t before_ms, struct error
     return ERR_OK;
 }
 
-static enum err look_at_months(struct store_postgres *s, const struct op_purge *op, struct error *e)
+static enum err pg_purge_nudge_partitions(struct store_postgres *s, const struct op_purge *op, struct error *e)
 {
     if (op->executions_before_ms <= 0)
         return ERR_OK;
-    if (!s->keeper)
-        s->keeper = keeper_new(&s->setup);
-    return keeper_nudge(s->keeper, op->executions_before_ms, e);
+    if (!s->partition_thread)
+        s->partition_thread = pg_partition_thread_new(&s->setup);
+    return pg_partition_thread_nudge(s->partition_thread, op->executions_before_ms, e);
 }
 
 enum err postgres_purge(struct store_postgres *s, struct op *base)
 {
     struct op_purge *op = (struct op_purge *)base;
     struct error *e = &base->error;
-    struct forgetting f = { .s = s, .left = op->max };
-    if (look_at_months(s, op, e) || pg_send_ended(s, e)) /* of operations in front of this one */
+    struct pg_purge f = { .s = s, .left = op->max };
+    if (pg_purge_nudge_partitions(s, op, e) ||
+        pg_send_ended(s, e)) /* notes of earlier operations in this transaction */
         return e->code;
-    if (forget_oldest(&f, &purge_idempotency, op->idempotency_before_ms, e) ||
-        forget_oldest(&f, &purge_dedupe, op->now_ms, e) || purge_jobs(&f, op->jobs_before_ms, e) ||
-        forget_noted(&f, op->tasks_before_ms, e) || forget_failed(&f, true, op->tasks_before_ms, e) ||
-        forget_failed(&f, false, op->dlq_before_ms, e) ||
-        forget_oldest(&f, &purge_executions, op->executions_before_ms * 1000, e) ||
-        (f.left && pg_forget_cluster(s, op, &f.count, e)))
+    if (pg_purge_oldest(&f, &purge_idempotency, op->idempotency_before_ms, e) ||
+        pg_purge_oldest(&f, &purge_dedupe, op->now_ms, e) || pg_purge_jobs(&f, op->jobs_before_ms, e) ||
+        pg_purge_ended_tasks(&f, op->tasks_before_ms, e) || pg_purge_failed_tasks(&f, true, op->tasks_before_ms, e) ||
+        pg_purge_failed_tasks(&f, false, op->dlq_before_ms, e) ||
+        pg_purge_oldest(&f, &purge_executions, op->executions_before_ms * 1000, e) ||
+        (f.left && pg_purge_cluster(s, op, &f.count, e)))
         return e->code;
     op->ret_forgotten = f.count;
     op->ret_more = f.count == op->max;

@@ -1,17 +1,19 @@
-/* OP_PUT. Whoever changes a task has its row; whoever withdraws what was spawned ahead has the recurring task's row first, then those of
- * its occurrences in the order of their ids. Locks of slots are asked for before all that, as far as one can know which: a settle that
- * hands over has the slot and wants the row of who waits. */
+/* OP_PUT.
+ *
+ * A change locks the task's row. If it withdraws occurrences that were spawned ahead, it locks the recurring task's row
+ * first, then the occurrences' rows in the order of their ids. The locks of slots come before all rows, as far as they
+ * are known: a settle that hands a slot over has the slot's lock and then locks the row of the waiting task. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "store/common/edits.h"
 #include "store/postgres/slots.h"
 
-/* What fired, or was claimed while we waited for it, is no longer among them. */
+/* Occurrences that have run, or were claimed while this statement waited for their locks, are not among them. */
 static const struct pg_statement withdraw_rows = {
     "put_withdraw",
     "SELECT id, tenant_id, state, deleted, scheduled_ms, runs_count, gates IS NOT NULL, waits_for FROM tasks "
-    "WHERE parent_id = $1 AND state < 3 AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0 "
+    "WHERE parent_id = $1 AND state < " SQL_RUNNING " AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0 "
     "ORDER BY id FOR UPDATE",
 };
 enum { W_ID, W_TENANT, W_STATE, W_DELETED, W_SCHEDULED_MS, W_RUNS, W_GATED, W_WAITS_FOR };
@@ -22,10 +24,11 @@ static const struct pg_statement slots_around = {
     "UNION SELECT waits_for FROM tasks WHERE id = $1 AND waits_for IS NOT NULL",
 };
 
-/* ---- locks ---- */
+/* ---- slot locks ---- */
 
-/* The slot of its occurrences: a claim that skips one has it, and wants their task's row. */
-static enum err lock_of_occurrences(struct store_postgres *s, const struct task *t, struct error *e)
+/* The overlap slot of the task's occurrences: a claim that skips an occurrence has this slot's lock and then locks the
+ * recurring task's row. */
+static enum err pg_put_lock_occurrence_slot(struct store_postgres *s, const struct task *t, struct error *e)
 {
     struct slot_need needs[SLOTS_MAX];
     struct task any = { .kind = TASK_OCCURRENCE, .parent = t->id, .overlap = OVERLAP_SKIP };
@@ -34,8 +37,9 @@ static enum err lock_of_occurrences(struct store_postgres *s, const struct task 
     return pg_slots_lock(s, &needs[0].key, n, e);
 }
 
-/* What it holds and waits for may still change before we have its row: then the rest is locked later. */
-static enum err lock_of_task(struct store_postgres *s, const struct task *t, struct error *e)
+/* The slots that the task holds or waits for. They may still change before its row is locked: then the others are
+ * locked later. */
+static enum err pg_put_lock_task_slots(struct store_postgres *s, const struct task *t, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     struct str keys[SLOTS_MAX + 1];
@@ -49,27 +53,27 @@ static enum err lock_of_task(struct store_postgres *s, const struct task *t, str
     return pg_slots_lock(s, keys, n, e);
 }
 
-static enum err lock_slots(struct store_postgres *s, const struct op_put *op, struct error *e)
+static enum err pg_put_lock_slots(struct store_postgres *s, const struct op_put *op, struct error *e)
 {
     struct slot_need needs[SLOTS_MAX];
     if (put_withdraws(op))
-        return lock_of_occurrences(s, op->task, e);
+        return pg_put_lock_occurrence_slot(s, op->task, e);
     if (op->state == TASK_BLOCKED || slot_needs(op->task, needs) > 0)
-        return lock_of_task(s, op->task, e);
+        return pg_put_lock_task_slots(s, op->task, e);
     return ERR_OK;
 }
 
-/* ---- withdrawing ---- */
+/* ---- withdrawing occurrences ---- */
 
-/* What they hold and wait for. */
-static enum err free_withdrawn(struct store_postgres *s, const struct pg_result *r, const struct uuid *ids,
-                               struct slot_keys *keys, struct error *e)
+/* Releases the slots that the withdrawn tasks hold, and removes them from the lines that they wait in. */
+static enum err pg_put_free_withdrawn(struct store_postgres *s, const struct pg_result *r, const struct uuid *ids,
+                                      struct slot_keys *keys, struct error *e)
 {
     for (int i = 0; i < r->rows; i++) {
         struct str line = pg_text(r, i, W_WAITS_FOR);
         if (line.n) {
             slot_keys_add(keys, line);
-            slot_state_of(s, line)->is_loaded = false;
+            pg_slot_state(s, line)->is_loaded = false;
         }
         if (pg_bool(r, i, W_GATED) && pg_slots_let_go(s, &ids[i], NULL, keys, e))
             return e->code;
@@ -77,20 +81,20 @@ static enum err free_withdrawn(struct store_postgres *s, const struct pg_result 
     return ERR_OK;
 }
 
-static enum err bring_slots(struct store_postgres *s, const struct pg_result *r, struct error *e)
+static enum err pg_put_prefetch_slots(struct store_postgres *s, const struct pg_result *r, struct error *e)
 {
     struct uuid *gated = xcalloc((size_t)r->rows + 1, sizeof *gated);
     size_t n = 0;
     for (int i = 0; i < r->rows; i++)
         if (pg_bool(r, i, W_GATED))
             gated[n++] = pg_uuid(r, i, W_ID);
-    enum err rc = pg_slots_bring(s, gated, n, e);
+    enum err rc = pg_slots_prefetch(s, gated, n, e);
     free(gated);
     return rc;
 }
 
-static enum err remove_withdrawn(struct store_postgres *s, struct op_put *op, const struct pg_result *r, int64_t *runs,
-                                 struct slot_keys *keys, struct error *e)
+static enum err pg_put_remove_withdrawn(struct store_postgres *s, struct op_put *op, const struct pg_result *r,
+                                        int64_t *runs, struct slot_keys *keys, struct error *e)
 {
     struct uuid *ids = xcalloc((size_t)r->rows + 1, sizeof *ids);
     for (int i = 0; i < r->rows; i++) {
@@ -99,15 +103,15 @@ static enum err remove_withdrawn(struct store_postgres *s, struct op_put *op, co
                      (enum task_state)pg_i64(r, i, W_STATE), -1);
         put_withdraw(op, pg_i64(r, i, W_SCHEDULED_MS), pg_i64(r, i, W_RUNS), runs);
     }
-    enum err rc = bring_slots(s, r, e);
+    enum err rc = pg_put_prefetch_slots(s, r, e);
     rc = rc ? rc : pg_delete_rows(s, ids, (size_t)r->rows, e);
-    rc = rc ? rc : free_withdrawn(s, r, ids, keys, e);
+    rc = rc ? rc : pg_put_free_withdrawn(s, r, ids, keys, e);
     free(ids);
     return rc;
 }
 
-static enum err withdraw(struct store_postgres *s, struct op_put *op, int64_t *runs, struct slot_keys *keys,
-                         struct error *e)
+static enum err pg_put_withdraw(struct store_postgres *s, struct op_put *op, int64_t *runs, struct slot_keys *keys,
+                                struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (!put_withdraws(op))
@@ -116,12 +120,12 @@ static enum err withdraw(struct store_postgres *s, struct op_put *op, int64_t *r
     pg_add_uuid(&s->params, op->task->id);
     if (pg_run(&s->conn, &withdraw_rows, &s->params, &r, e))
         return e->code;
-    return remove_withdrawn(s, op, &r, runs, keys, e);
+    return pg_put_remove_withdrawn(s, op, &r, runs, keys, e);
 }
 
 /* ---- the operation ---- */
 
-static struct put_guard put_guard_of(const struct guards *g)
+static struct put_guard pg_put_guard(const struct pg_guards *g)
 {
     return (struct put_guard){ .found = g->found,
                                .deleted = g->deleted,
@@ -134,7 +138,7 @@ static struct put_guard put_guard_of(const struct guards *g)
                                .last_run_ms = g->last_run_ms };
 }
 
-static enum err insert_also(struct store_postgres *s, const struct op_put *op, struct error *e)
+static enum err pg_put_insert_also(struct store_postgres *s, const struct op_put *op, struct error *e)
 {
     struct op_insert also = { .op = { .kind = OP_INSERT }, .tasks = op->also, .count = 1 };
     if (!op->also || postgres_insert(s, &also.op) == ERR_OK)
@@ -147,19 +151,19 @@ enum err postgres_put(struct store_postgres *s, struct op *base)
 {
     struct op_put *op = (struct op_put *)base;
     struct error *e = &base->error;
-    struct guards old;
+    struct pg_guards old;
     int64_t runs = 0;
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
     put_begin(op);
-    if (pg_idempotency_put(s, op->idempotency, e) || lock_slots(s, op, e) ||
+    if (pg_idempotency_put(s, op->idempotency, e) || pg_put_lock_slots(s, op, e) ||
         pg_read_guards(s, &op->task->id, 1, &old, e))
         return e->code;
-    struct put_guard g = put_guard_of(&old);
-    if (put_check(op, &g, e) || pg_calendar_check(s, op->task, e) || withdraw(s, op, &runs, &keys, e))
+    struct put_guard g = pg_put_guard(&old);
+    if (put_check(op, &g, e) || pg_calendar_check(s, op->task, e) || pg_put_withdraw(s, op, &runs, &keys, e))
         return e->code;
     struct task next = put_next(op, &g, runs);
-    if (pg_change_task(s, &old, &next, &keys, e) || insert_also(s, op, e))
+    if (pg_change_task(s, &old, &next, &keys, e) || pg_put_insert_also(s, op, e))
         return e->code;
     return pg_slots_hand_over(s, &keys, &op->ret_unblocked_lanes, e);
 }

@@ -1,8 +1,8 @@
-/* Reading, on connections of one's own: tasks and their executions.
+/* Reading tasks and executions, on the reader's own connections.
  *
- * Each answer is one statement, so that it is one moment's. A list walks one index downwards by id and asks each row whether it is
- * wanted; behind LIST_VISIT_MAX rows the page ends, however few were found, with `more` and where to go on. So no page is slow,
- * whatever is asked for. Rows stream: who finds enough stops walking. */
+ * Each call is one statement, so that its result shows one moment. A list walks one index down by id and filters each
+ * row. After LIST_VISIT_MAX rows the page ends, however few rows matched, with `more` and the id to continue from: so
+ * no filter makes a page slow. Rows are streamed: once the page is full, the walk stops. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -10,16 +10,16 @@
 
 /* ---- connections ---- */
 
-struct pg_params *reader_params(struct reader_postgres *r)
+struct pg_params *pg_reader_params(struct pg_reader *r)
 {
     pg_params_reset(&r->params);
     return &r->params;
 }
 
-/* The server gives up on a statement before we give up on the server. A walk goes by its index whatever the planner guesses of the names
- * asked for this time: gathering rows to sort them afterwards would visit them all. A pooler's sessions are everybody's, and stay as
- * they are. */
-static enum err set_up_session(struct reader_conn *c, struct error *e)
+/* Session settings. The server cancels a statement after 8 s, before the client closes the connection after 10 s. A
+ * list must walk its index, whatever the planner expects of the given values: a plan that collects and sorts rows would
+ * visit all of them. Behind a pooler, other clients use the same sessions: they stay as they are. */
+static enum err pg_reader_set_up_session(struct pg_reader_conn *c, struct error *e)
 {
     if (c->set_up == c->conn.generation)
         return ERR_OK;
@@ -34,86 +34,87 @@ static enum err set_up_session(struct reader_conn *c, struct error *e)
     return ERR_OK;
 }
 
-static bool is_lost(const struct pg_conn *c)
+static bool pg_reader_is_lost(const struct pg_conn *c)
 {
     return !c->pg || PQstatus(c->pg) != CONNECTION_OK;
 }
 
-/* Reading again changes nothing: one that fails because its connection is gone, as all are after a failover, is tried once more. */
-static enum err run_on(struct reader_postgres *r, struct reader_conn *c, const struct pg_statement *s,
-                       struct pg_result *ret, struct error *e)
+/* If the connection is lost, as all are after a failover, runs the statement once more: reading has no effect. */
+static enum err pg_reader_run_on(struct pg_reader *r, struct pg_reader_conn *c, const struct pg_statement *s,
+                                 struct pg_result *ret, struct error *e)
 {
-    r->answered = &c->conn;
+    r->last_conn = &c->conn;
     for (bool again = false;; again = true) {
         if (pg_conn_ready(&c->conn, e))
             return e->code;
-        if (set_up_session(c, e) == ERR_OK && pg_run(&c->conn, s, &r->params, ret, e) == ERR_OK)
+        if (pg_reader_set_up_session(c, e) == ERR_OK && pg_run(&c->conn, s, &r->params, ret, e) == ERR_OK)
             return ERR_OK;
-        if (again || !is_lost(&c->conn))
+        if (again || !pg_reader_is_lost(&c->conn))
             return e->code;
     }
 }
 
-enum err reader_run(struct reader_postgres *r, bool may_lag, const struct pg_statement *s, struct pg_result *ret,
-                    struct error *e)
+enum err pg_reader_run(struct pg_reader *r, bool may_lag, const struct pg_statement *s, struct pg_result *ret,
+                       struct error *e)
 {
-    if (may_lag && r->has_replica && run_on(r, &r->replica, s, ret, e) == ERR_OK)
+    if (may_lag && r->has_replica && pg_reader_run_on(r, &r->replica, s, ret, e) == ERR_OK)
         return ERR_OK;
-    return run_on(r, &r->current, s, ret, e);
+    return pg_reader_run_on(r, &r->current, s, ret, e);
 }
 
-enum err reader_run_one(struct reader_postgres *r, const struct pg_statement *s, const struct table *t, struct arena *a,
-                        void *row, struct error *e)
+enum err pg_reader_run_one(struct pg_reader *r, const struct pg_statement *s, const struct table *t, struct arena *a,
+                           void *row, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
-    if (reader_run(r, false, s, &got, e))
+    if (pg_reader_run(r, false, s, &got, e))
         return e->code;
     if (got.rows == 0)
         return reader_not_found(t->what, e);
-    return pg_row_read(r->answered, &r->lanes, &got, 0, 1, t, a, row, e);
+    return pg_row_read(r->last_conn, &r->lanes, &got, 0, 1, t, a, row, e);
 }
 
-static enum err get(struct reader *base, int32_t tenant, struct uuid id, struct arena *a, struct task *ret,
-                    struct error *e)
+static enum err reader_postgres_get(struct reader *base, int32_t tenant, struct uuid id, struct arena *a,
+                                    struct task *ret, struct error *e)
 {
     static const struct pg_statement by_id = {
         "read_task", "SELECT part" TASK_COLUMNS(SQL_NAME) " FROM tasks "
                                                           "WHERE id = $1 AND tenant_id = $2 AND NOT deleted"
     };
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
-    struct pg_params *p = reader_params(r);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    struct pg_params *p = pg_reader_params(r);
     struct task t = { 0 };
     pg_add_uuid(p, id);
     pg_add_i32(p, tenant);
-    if (reader_run_one(r, &by_id, &table_tasks, a, &t, e))
+    if (pg_reader_run_one(r, &by_id, &table_tasks, a, &t, e))
         return e->code;
     *ret = t;
     return ERR_OK;
 }
 
-/* ---- tasks ---- */
+/* ---- lists of tasks ---- */
 
 #define VISIT_MAX "100000"
 static_assert(LIST_VISIT_MAX == 100000, "VISIT_MAX says the same");
 
-/* The same parameters for every list and count; add_filter gives them. $3 is the offset, $4 how many. */
+/* All lists and counts have the same parameters (pg_list_add_filter). $3 is the offset, $4 the limit. */
 #define MATCHES                                                                                                        \
     "tenant_id = $2 AND NOT deleted AND ($5 = 0 OR ($5 >> state) & 1 = 1) AND ($6 < 0 OR kind = $6) "                  \
     "AND CASE WHEN $7 IS NULL THEN kind <> 2 OR $8 ELSE kind = 2 AND parent_id = $7 END "                              \
     "AND ($9 = 0 OR due_ms >= $9) AND ($10 = 0 OR due_ms < $10) "                                                      \
     "AND ($11 = '' OR name = $11) AND ($12 = '' OR starts_with(name, $12)) "                                           \
-    "AND ($13 = '' OR task_type = $13) AND ($14 = '' OR calendar = $14) AND ($15 = '' OR state = 5 AND cause = $15) "  \
-    "AND ($16 < 0 OR state = 5 AND (resolved_ms <> 0)::int = $16) AND ($17 = '' OR waits_for = $17) "                  \
+    "AND ($13 = '' OR task_type = $13) AND ($14 = '' OR calendar = $14) AND ($15 = '' OR state = " SQL_FAILED          \
+    " AND cause = $15) AND ($16 < 0 OR state = " SQL_FAILED                                                            \
+    " AND (resolved_ms <> 0)::int = $16) AND ($17 = '' OR waits_for = $17) "                                           \
     "AND ($18 = '' OR lane = ANY (ARRAY(SELECT l.lane FROM lanes AS l WHERE l.tenant_id = $2 AND l.queue = $18)))"
-static_assert(TASK_OCCURRENCE == 2 && TASK_FAILED == 5 && TASK_RECURRING == 1, "statements name them by number");
+static_assert(TASK_OCCURRENCE == 2 && TASK_RECURRING == 1, "statements name them by number");
 
-/* The rows of a walk, each with whether it is wanted. */
+/* The rows of a walk; `ok` tells whether a row matches. */
 #define VISITED(where)                                                                                                 \
     "(SELECT *, (" MATCHES ") AS ok FROM (SELECT * FROM tasks WHERE " where ") AS t ORDER BY id DESC LIMIT " VISIT_MAX \
     ") AS t"
 
-/* Which of those wanted each is (nth) and of those visited (seen). Where the walk was cut off, its last row is given too. */
+/* `seen` numbers the visited rows, `nth` the matching ones. If the walk was cut off, its last row is returned too. */
 #define LIST(where)                                                                                                    \
     "SELECT seen, (ok AND nth > $3) IS TRUE" TASK_COLUMNS(                                                             \
         SQL_NAME) " FROM (SELECT *, row_number() OVER w AS seen, "                                                     \
@@ -123,7 +124,8 @@ static_assert(TASK_OCCURRENCE == 2 && TASK_FAILED == 5 && TASK_RECURRING == 1, "
 
 #define COUNT(where) "SELECT count(*) FROM (SELECT 1 FROM " VISITED(where) " WHERE ok LIMIT $4) AS t"
 
-/* OFFSET 0 keeps an index that has another order from being passed over for the one by id: they are sorted instead, being few. */
+/* OFFSET 0 keeps the planner from walking the index by id instead of the one for the condition: the rows are few, and
+ * are sorted by id. */
 #define BY_CALENDAR "kind = 1 AND NOT deleted AND tenant_id = $2 AND calendar = $14 AND id < $1"
 #define BY_CAUSE                                                                                                       \
     "failed_ms IS NOT NULL AND resolved_ms = 0 AND NOT deleted AND tenant_id = $2 AND cause = $15 AND id < $1"
@@ -152,7 +154,7 @@ static_assert(array_count(walks) == WALK_COUNT, "a walk without a statement");
 static const struct uuid highest = { { 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
                                        255 } };
 
-static void add_filter(struct pg_params *p, const struct task_filter *f, size_t offset, size_t max)
+static void pg_list_add_filter(struct pg_params *p, const struct task_filter *f, size_t offset, size_t max)
 {
     bool prefix = name_is_prefix(f->name);
     pg_add_uuid(p, uuid_is_nil(f->before) ? highest : f->before);
@@ -175,17 +177,17 @@ static void add_filter(struct pg_params *p, const struct task_filter *f, size_t 
     pg_add_text(p, f->queue);
 }
 
-/* What is not clean is nowhere: it was written as something else. */
-static bool filter_is_clean(const struct task_filter *f)
+/* A text that is not clean matches nothing: it was stored in another form. */
+static bool pg_list_filter_is_clean(const struct task_filter *f)
 {
     return text_is_clean(f->name) && text_is_clean(f->queue) && text_is_clean(f->task_type) &&
            text_is_clean(f->calendar) && text_is_clean(f->cause) && text_is_clean(f->waits_for);
 }
 
-enum { AT_SEEN, AT_WANTED, AT_ROW }; /* columns of a list; behind AT_ROW those of the table */
+enum { AT_SEEN, AT_WANTED, AT_ROW }; /* columns of a list; the table's columns begin at AT_ROW */
 
-/* What of the result belongs to the page: the wanted ones, as far as it has room. */
-static int wanted_rows(const struct pg_result *got, size_t limit)
+/* How many rows of the result belong to the page: the leading matching ones, up to the limit. */
+static int pg_list_wanted_rows(const struct pg_result *got, size_t limit)
 {
     int n = 0;
     while (n < got->rows && (size_t)n < limit && pg_bool(got, n, AT_WANTED))
@@ -193,8 +195,8 @@ static int wanted_rows(const struct pg_result *got, size_t limit)
     return n;
 }
 
-/* Whether there is more, and behind which id. The last row may be there only because the walk was cut off behind it. */
-static bool goes_on(const struct pg_result *got, int listed, struct uuid *ret_before)
+/* Whether the list continues, and below which id. The last row may be there only because the walk was cut off at it. */
+static bool pg_list_has_more(const struct pg_result *got, int listed, struct uuid *ret_before)
 {
     int last = got->rows - 1;
     if (got->rows == 0)
@@ -207,46 +209,47 @@ static bool goes_on(const struct pg_result *got, int listed, struct uuid *ret_be
     return pg_i64(got, last, AT_SEEN) == LIST_VISIT_MAX;
 }
 
-static enum err read_rows(struct reader_postgres *r, const struct pg_result *got, int n, const struct table *t,
-                          size_t size, struct arena *a, void **ret, struct error *e)
+static enum err pg_list_read_rows(struct pg_reader *r, const struct pg_result *got, int n, const struct table *t,
+                                  size_t size, struct arena *a, void **ret, struct error *e)
 {
     char *rows = arena_zarray(a, (size_t)n, size);
     if (!rows)
         return reader_no_room(e);
     for (int i = 0; i < n; i++)
-        if (pg_row_read(r->answered, &r->lanes, got, i, AT_ROW, t, a, rows + (size_t)i * size, e))
+        if (pg_row_read(r->last_conn, &r->lanes, got, i, AT_ROW, t, a, rows + (size_t)i * size, e))
             return e->code;
     *ret = rows;
     return ERR_OK;
 }
 
-static enum err list(struct reader *base, const struct task_filter *f, struct arena *a, struct task_page *ret,
-                     struct error *e)
+static enum err reader_postgres_list(struct reader *base, const struct task_filter *f, struct arena *a,
+                                     struct task_page *ret, struct error *e)
 {
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
-    add_filter(reader_params(r), f, f->offset, f->limit + 1);
-    if (filter_is_clean(f) && reader_run(r, f->may_lag, &walks[list_walk_of(f)].list, &got, e))
+    pg_list_add_filter(pg_reader_params(r), f, f->offset, f->limit + 1);
+    if (pg_list_filter_is_clean(f) && pg_reader_run(r, f->may_lag, &walks[list_walk_of(f)].list, &got, e))
         return e->code;
-    int n = wanted_rows(&got, f->limit);
+    int n = pg_list_wanted_rows(&got, f->limit);
     struct task_page page = { .tasks.n = (size_t)n };
     void *rows = NULL;
-    if (read_rows(r, &got, n, &table_tasks, sizeof(struct task), a, &rows, e))
+    if (pg_list_read_rows(r, &got, n, &table_tasks, sizeof(struct task), a, &rows, e))
         return e->code;
     page.tasks.v = rows;
-    page.more = goes_on(&got, n, &page.next_before);
+    page.more = pg_list_has_more(&got, n, &page.next_before);
     *ret = page;
     return ERR_OK;
 }
 
-static enum err count(struct reader *base, const struct task_filter *f, size_t max, size_t *ret, struct error *e)
+static enum err reader_postgres_count(struct reader *base, const struct task_filter *f, size_t max, size_t *ret,
+                                      struct error *e)
 {
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
-    add_filter(reader_params(r), f, 0, max);
-    if (max && filter_is_clean(f) && reader_run(r, f->may_lag, &walks[list_walk_of(f)].count, &got, e))
+    pg_list_add_filter(pg_reader_params(r), f, 0, max);
+    if (max && pg_list_filter_is_clean(f) && pg_reader_run(r, f->may_lag, &walks[list_walk_of(f)].count, &got, e))
         return e->code;
     *ret = got.rows ? (size_t)pg_i64(&got, 0, 0) : 0;
     return ERR_OK;
@@ -254,21 +257,22 @@ static enum err count(struct reader *base, const struct task_filter *f, size_t m
 
 /* ---- executions ---- */
 
-/* They are partitioned by their ids, which begin with a time. None is older than its task, but for clocks that differ. */
+/* Executions are partitioned by their ids, which begin with a time. An execution is not older than its task, except by
+ * the difference of two clocks: earlier partitions need not be read. */
 enum { CLOCKS_DIFFER_MS = 24 * 3600 * 1000 };
 
-static struct uuid lowest_execution(struct uuid task)
+static struct uuid pg_list_lowest_execution(struct uuid task)
 {
     int64_t ms = max_of(uuid_time_ms(task) - CLOCKS_DIFFER_MS, (int64_t)0);
     struct uuid u = { 0 };
     for (int i = 0; i < 6; i++)
         u.b[i] = (uint8_t)(ms >> (40 - 8 * i));
-    u.b[15] = ms == 0; /* nil would be NULL */
+    u.b[15] = ms == 0; /* nil would become NULL */
     return u;
 }
 
-static enum err executions(struct reader *base, const struct execution_filter *f, struct arena *a,
-                           struct execution_page *ret, struct error *e)
+static enum err reader_postgres_executions(struct reader *base, const struct execution_filter *f, struct arena *a,
+                                           struct execution_page *ret, struct error *e)
 {
     static const struct pg_statement history = {
         "read_executions", "SELECT seen, ok" EXECUTION_COLUMNS(
@@ -278,34 +282,34 @@ static enum err executions(struct reader *base, const struct execution_filter *f
                                          "ORDER BY id DESC LIMIT " VISIT_MAX ") AS x) AS x "
                                          "WHERE ok OR seen = " VISIT_MAX " ORDER BY id DESC LIMIT $6"
     };
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
-    struct pg_params *p = reader_params(r);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    struct pg_params *p = pg_reader_params(r);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
     pg_add_uuid(p, f->task);
-    pg_add_uuid(p, lowest_execution(f->task));
+    pg_add_uuid(p, pg_list_lowest_execution(f->task));
     pg_add_uuid(p, uuid_is_nil(f->before) ? highest : f->before);
     pg_add_i32(p, f->tenant);
     pg_add_i32(p, (int32_t)f->statuses);
     pg_add_i64(p, (int64_t)f->limit + 1);
-    if (reader_run(r, f->may_lag, &history, &got, e))
+    if (pg_reader_run(r, f->may_lag, &history, &got, e))
         return e->code;
-    int n = wanted_rows(&got, f->limit);
+    int n = pg_list_wanted_rows(&got, f->limit);
     struct execution_page page = { .executions.n = (size_t)n };
     void *rows = NULL;
-    if (read_rows(r, &got, n, &table_executions, sizeof(struct execution), a, &rows, e))
+    if (pg_list_read_rows(r, &got, n, &table_executions, sizeof(struct execution), a, &rows, e))
         return e->code;
     page.executions.v = rows;
-    page.more = goes_on(&got, n, &page.next_before);
+    page.more = pg_list_has_more(&got, n, &page.next_before);
     *ret = page;
     return ERR_OK;
 }
 
-/* ---- beginning and end ---- */
+/* ---- opening and closing ---- */
 
-static void free_reader(struct reader *base)
+static void reader_postgres_free(struct reader *base)
 {
-    struct reader_postgres *r = reader_self(base);
+    struct pg_reader *r = pg_reader_self(base);
     pg_conn_release(&r->current.conn);
     pg_conn_release(&r->replica.conn);
     pg_params_release(&r->params);
@@ -313,13 +317,13 @@ static void free_reader(struct reader *base)
     free(r);
 }
 
-/* A server that is away is no reason to fail: the reader connects when it is asked. */
+/* Opens without connecting: the first statement connects. So an unavailable server is no error here. */
 enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, struct error *e)
 {
-    static const struct reader_ops ops = { .get = get,
-                                           .list = list,
-                                           .count = count,
-                                           .executions = executions,
+    static const struct reader_ops ops = { .get = reader_postgres_get,
+                                           .list = reader_postgres_list,
+                                           .count = reader_postgres_count,
+                                           .executions = reader_postgres_executions,
                                            .idempotency = reader_postgres_idempotency,
                                            .key = reader_postgres_key,
                                            .keys = reader_postgres_keys,
@@ -335,14 +339,14 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
                                            .lease = reader_postgres_lease,
                                            .workers = reader_postgres_workers,
                                            .clock = reader_postgres_clock,
-                                           .free = free_reader };
-    struct reader_postgres *r = xnew(*r);
+                                           .free = reader_postgres_free };
+    struct pg_reader *r = xnew(*r);
     r->base.ops = &ops;
     r->has_replica = s->setup.read_url != NULL;
     pg_params_init(&r->params);
     if (pg_conn_init(&r->current.conn, s->setup.url, false, s->setup.clock, e) ||
         (r->has_replica && pg_conn_init(&r->replica.conn, s->setup.read_url, true, s->setup.clock, e))) {
-        free_reader(&r->base);
+        reader_postgres_free(&r->base);
         return e->code;
     }
     *ret = &r->base;

@@ -1,43 +1,44 @@
 #pragma once
-/* store/postgres/reader.h - what the two halves of a PostgreSQL reader share. */
+/* store/postgres/reader.h - shared by the two files of a PostgreSQL reader. One thread at a time uses a reader. */
 #include "store/common/reading.h"
 #include "store/postgres/internal.h"
 
-struct reader_conn {
+struct pg_reader_conn {
     struct pg_conn conn;
-    uint64_t set_up; /* the generation of the connection whose session was told how to read */
+    uint64_t set_up; /* generation of the connection whose session settings were made */
 };
 
-struct reader_postgres {
+struct pg_reader {
     struct reader base;
-    struct reader_conn current; /* to the server that is written to: sees what was committed */
-    struct reader_conn replica; /* if there is one: a moment behind */
+    struct pg_reader_conn current; /* to the writable server: sees every committed transaction */
+    struct pg_reader_conn replica; /* to the replica, if there is one: may lag */
     bool has_replica;
-    struct pg_conn *answered; /* whichever gave the latest result: lanes are read from there too */
-    struct pg_params params;  /* of the statement being made */
+    struct pg_conn *last_conn; /* the connection of the latest result; lanes are read from it too */
+    struct pg_params params;   /* of the statement that is being built */
     struct store_lanes lanes;
-    struct error unheard; /* of callers who want no sentence */
+    struct error discarded; /* for callers that pass no struct error */
 };
 
-static inline struct reader_postgres *reader_self(struct reader *r)
+static inline struct pg_reader *pg_reader_self(struct reader *r)
 {
-    return container_of(r, struct reader_postgres, base);
+    return container_of(r, struct pg_reader, base);
 }
 
-static inline struct error *reader_error(struct reader *r, struct error *e)
+static inline struct error *pg_reader_error(struct reader *r, struct error *e)
 {
-    return e ? e : &reader_self(r)->unheard;
+    return e ? e : &pg_reader_self(r)->discarded;
 }
 
-/* For a statement's parameters: emptied. */
-struct pg_params *reader_params(struct reader_postgres *r);
+/* The reader's parameters, emptied. */
+struct pg_params *pg_reader_params(struct pg_reader *r);
 
-/* Runs a statement with those. may_lag: the replica is asked first. */
-enum err reader_run(struct reader_postgres *r, bool may_lag, const struct pg_statement *s, struct pg_result *ret,
-                    struct error *e) must_use;
-/* The one row of a statement into a zeroed struct, from its second column on; ERR_NOT_FOUND names what there is none of. */
-enum err reader_run_one(struct reader_postgres *r, const struct pg_statement *s, const struct table *t, struct arena *a,
-                        void *row, struct error *e) must_use;
+/* Runs a statement with these parameters. If may_lag, tries the replica first. */
+enum err pg_reader_run(struct pg_reader *r, bool may_lag, const struct pg_statement *s, struct pg_result *ret,
+                       struct error *e) must_use;
+/* Reads the only row of a statement, from its second column on, into a zeroed struct. If there is no row:
+ * ERR_NOT_FOUND, with a sentence that names the table's subject. */
+enum err pg_reader_run_one(struct pg_reader *r, const struct pg_statement *s, const struct table *t, struct arena *a,
+                           void *row, struct error *e) must_use;
 
 enum err reader_postgres_idempotency(struct reader *base, int32_t tenant, const uint8_t key[32], struct arena *a,
                                      struct idempotency *ret, struct error *e);

@@ -1,12 +1,12 @@
-/* Reading what stands besides tasks: keys, the catalog, slots, lanes and counts; and dead letters in groups. */
+/* Reading all but tasks and executions: keys, dead letters by cause, the catalog, slots, lanes and counts. */
 #include <assert.h>
 
 #include "store/postgres/reader.h"
 
-/* A statement for pg_row_read: what is read begins behind the first column. */
+/* A statement for pg_row_read: the table's columns begin at the second column. */
 #define ROWS(columns, rest) "SELECT 0" columns(SQL_NAME) " FROM " rest
 
-/* ---- keys ---- */
+/* ---- keys and slots ---- */
 
 enum err reader_postgres_idempotency(struct reader *base, int32_t tenant, const uint8_t key[32], struct arena *a,
                                      struct idempotency *ret, struct error *e)
@@ -14,13 +14,13 @@ enum err reader_postgres_idempotency(struct reader *base, int32_t tenant, const 
     static const struct pg_statement by_key = {
         "read_idempotency", ROWS(IDEMPOTENCY_COLUMNS, "idempotency WHERE key = $1 AND tenant_id = $2")
     };
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
-    struct pg_params *p = reader_params(r);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    struct pg_params *p = pg_reader_params(r);
     struct idempotency record = { 0 };
     pg_add_bytes(p, (struct str){ (const char *)key, 32 });
     pg_add_i32(p, tenant);
-    if (reader_run_one(r, &by_key, &table_idempotency, a, &record, e))
+    if (pg_reader_run_one(r, &by_key, &table_idempotency, a, &record, e))
         return e->code;
     *ret = record;
     return ERR_OK;
@@ -29,13 +29,13 @@ enum err reader_postgres_idempotency(struct reader *base, int32_t tenant, const 
 enum err reader_postgres_key(struct reader *base, struct str id, struct arena *a, struct api_key *ret, struct error *e)
 {
     static const struct pg_statement by_id = { "read_key", ROWS(API_KEY_COLUMNS, "api_keys WHERE id = $1") };
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
     struct api_key k = { 0 };
     if (!text_is_clean(id))
         return reader_not_found("API key", e);
-    pg_add_text(reader_params(r), id);
-    if (reader_run_one(r, &by_id, &table_api_keys, a, &k, e))
+    pg_add_text(pg_reader_params(r), id);
+    if (pg_reader_run_one(r, &by_id, &table_api_keys, a, &k, e))
         return e->code;
     *ret = k;
     return ERR_OK;
@@ -47,19 +47,19 @@ enum err reader_postgres_keys(struct reader *base, int32_t tenant, struct arena 
     static const struct pg_statement of_tenant = {
         "read_keys", ROWS(API_KEY_COLUMNS, "api_keys WHERE tenant_id = $1 ORDER BY id LIMIT $2")
     };
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
-    struct pg_params *p = reader_params(r);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    struct pg_params *p = pg_reader_params(r);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
     pg_add_i32(p, tenant);
     pg_add_i64(p, LIST_MAX);
-    if (reader_run(r, false, &of_tenant, &got, e))
+    if (pg_reader_run(r, false, &of_tenant, &got, e))
         return e->code;
     struct key_list keys = { arena_array(a, struct api_key, (size_t)got.rows), (size_t)got.rows };
     if (!keys.v)
         return reader_no_room(e);
     for (int i = 0; i < got.rows; i++)
-        if (pg_row_read(r->answered, &r->lanes, &got, i, 1, &table_api_keys, a, &keys.v[i], e))
+        if (pg_row_read(r->last_conn, &r->lanes, &got, i, 1, &table_api_keys, a, &keys.v[i], e))
             return e->code;
     *ret = keys;
     return ERR_OK;
@@ -72,14 +72,14 @@ enum err reader_postgres_dedupe(struct reader *base, int32_t tenant, struct str 
                                                 "SELECT d.task_id FROM dedupe AS d JOIN tasks AS t ON t.id = d.task_id "
                                                 "WHERE d.tenant_id = $1 AND d.key = $2 AND d.until_ms > $3 "
                                                 "AND NOT t.deleted" };
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
-    struct pg_params *p = reader_params(r);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    struct pg_params *p = pg_reader_params(r);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
     pg_add_i32(p, tenant);
     pg_add_text(p, key);
     pg_add_i64(p, now_ms);
-    if (text_is_clean(key) && reader_run(r, false, &holder, &got, e))
+    if (text_is_clean(key) && pg_reader_run(r, false, &holder, &got, e))
         return e->code;
     if (got.rows == 0)
         return reader_not_found("task", e);
@@ -94,13 +94,13 @@ enum err reader_postgres_slots(struct reader *base, struct str key, struct arena
         "read_slots", "SELECT t.id, t.state, t.scheduled_ms FROM slots AS s JOIN tasks AS t ON t.id = s.task_id "
                       "WHERE s.key = $1 ORDER BY t.scheduled_ms, t.id LIMIT $2"
     };
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
-    struct pg_params *p = reader_params(r);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    struct pg_params *p = pg_reader_params(r);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
     pg_add_text(p, key);
     pg_add_i64(p, LIST_MAX);
-    if (text_is_clean(key) && reader_run(r, false, &holders_of, &got, e))
+    if (text_is_clean(key) && pg_reader_run(r, false, &holders_of, &got, e))
         return e->code;
     struct slot_holders holders = { arena_array(a, struct slot_holder, (size_t)got.rows), (size_t)got.rows };
     if (!holders.v)
@@ -112,7 +112,7 @@ enum err reader_postgres_slots(struct reader *base, struct str key, struct arena
     return ERR_OK;
 }
 
-/* ---- dead letters by their cause ---- */
+/* ---- dead letters by cause ---- */
 
 #define DEAD "failed_ms IS NOT NULL AND resolved_ms = 0 AND NOT deleted AND tenant_id = $1"
 #define COUNTED(cause_is)                                                                                              \
@@ -121,7 +121,8 @@ enum err reader_postgres_slots(struct reader *base, struct str key, struct arena
 #define LATEST(cause_is) "(SELECT id, last_error FROM tasks WHERE " DEAD " AND " cause_is " ORDER BY id DESC LIMIT 1)"
 static_assert(COUNT_SLOW_MAX == 10000, "COUNTED says the same");
 
-/* From cause to cause by the index, those without one first, which is NULL; behind a million dead letters the rest is not counted. */
+/* Steps from cause to cause in the index, beginning with NULL: no cause. After a million dead letters the rest is not
+ * counted. */
 static const struct pg_statement causes_of = {
     "read_causes",
     "WITH RECURSIVE g AS (SELECT NULL::text COLLATE \"C\" AS cause, x.n, x.first, x.last, x.n AS looked FROM " COUNTED(
@@ -138,13 +139,13 @@ static const struct pg_statement causes_of = {
 enum err reader_postgres_causes(struct reader *base, int32_t tenant, size_t max, struct arena *a,
                                 struct cause_groups *ret, struct error *e)
 {
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
-    struct pg_params *p = reader_params(r);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    struct pg_params *p = pg_reader_params(r);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
     pg_add_i32(p, tenant);
     pg_add_i64(p, (int64_t)max);
-    if (reader_run(r, false, &causes_of, &got, e))
+    if (pg_reader_run(r, false, &causes_of, &got, e))
         return e->code;
     struct cause_groups groups = { arena_array(a, struct cause_group, (size_t)got.rows), (size_t)got.rows };
     if (!groups.v)
@@ -170,16 +171,16 @@ enum err reader_postgres_catalog_get(struct reader *base, int32_t tenant, enum c
     static const struct pg_statement entry = {
         "read_catalog", ROWS(CATALOG_COLUMNS, "catalog WHERE kind = $1 AND tenant_id = $2 AND name = $3")
     };
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
-    struct pg_params *p = reader_params(r);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    struct pg_params *p = pg_reader_params(r);
     struct catalog_entry x = { 0 };
     if (!text_is_clean(name))
         return reader_not_found("catalog entry", e);
     pg_add_i32(p, (int32_t)kind);
     pg_add_i32(p, tenant);
     pg_add_text(p, name);
-    if (reader_run_one(r, &entry, &table_catalog, a, &x, e))
+    if (pg_reader_run_one(r, &entry, &table_catalog, a, &x, e))
         return e->code;
     *ret = x;
     return ERR_OK;
@@ -195,20 +196,20 @@ enum err reader_postgres_catalog_list(struct reader *base, const struct catalog_
         of_all = { "read_catalog_list_all",
                    ROWS(CATALOG_COLUMNS,
                         "catalog WHERE kind = $1 AND (tenant_id, name) > ($2, $3) ORDER BY tenant_id, name LIMIT $4") },
-        unfinished = { "read_catalog_unfinished", /* as in the index catalog_unfinished */
+        unfinished = { "read_catalog_unfinished", /* matches the index catalog_unfinished */
                        ROWS(CATALOG_COLUMNS,
                             "catalog WHERE kind = $1 AND kind = 4 AND doc ~ '\"state\"\\s*:\\s*\"RUNNING\"' "
                             "AND (tenant_id, name) > ($2, $3) ORDER BY tenant_id, name LIMIT $4") };
     const struct pg_statement *list = f->unfinished ? &unfinished : f->all_tenants ? &of_all : &of_tenant;
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
-    struct pg_params *p = reader_params(r);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    struct pg_params *p = pg_reader_params(r);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
     pg_add_i32(p, (int32_t)f->kind);
     pg_add_i32(p, !f->all_tenants ? f->tenant : f->after.n ? f->after_tenant : -1);
     pg_add_text(p, f->after);
     pg_add_i64(p, (int64_t)f->limit + 1);
-    if (text_is_clean(f->after) && reader_run(r, false, list, &got, e))
+    if (text_is_clean(f->after) && pg_reader_run(r, false, list, &got, e))
         return e->code;
     struct catalog_page page = { .more = (size_t)got.rows > f->limit };
     page.entries.n = min_of((size_t)got.rows, f->limit);
@@ -216,7 +217,7 @@ enum err reader_postgres_catalog_list(struct reader *base, const struct catalog_
     if (!page.entries.v)
         return reader_no_room(e);
     for (size_t i = 0; i < page.entries.n; i++)
-        if (pg_row_read(r->answered, &r->lanes, &got, (int)i, 1, &table_catalog, a, &page.entries.v[i], e))
+        if (pg_row_read(r->last_conn, &r->lanes, &got, (int)i, 1, &table_catalog, a, &page.entries.v[i], e))
             return e->code;
     *ret = page;
     return ERR_OK;
@@ -226,18 +227,18 @@ enum err reader_postgres_catalog_list(struct reader *base, const struct catalog_
 
 static_assert(POOL_DISPATCHED == 0 && POOL_LEASED == 1 && POOL_SUSPECT == 2, "the next ones name them by number");
 
-/* Suspects stand in lanes of their own, but for those who claim there is one. */
+/* Suspects have lanes of their own in the table, but the caller sees one lane for both. */
 enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
                                struct error *e)
 {
     static const struct pg_statement shown = {
         "read_lanes", "SELECT DISTINCT tenant_id, queue, class FROM lanes WHERE pool IN (0, 2)"
     };
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
-    (void)reader_params(r);
-    if (reader_run(r, false, &shown, &got, e))
+    (void)pg_reader_params(r);
+    if (pg_reader_run(r, false, &shown, &got, e))
         return e->code;
     struct lane *v = arena_array(a, struct lane, (size_t)got.rows);
     if (!v)
@@ -253,10 +254,10 @@ enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane
     return ERR_OK;
 }
 
-/* Lane by lane, because the index goes by them; $1 is the time. */
+/* Counts lane by lane, because the index begins with the lane. $1 is now_ms. */
 #define DUE_IN(lanes_where)                                                                                            \
-    "SELECT count(*) FROM (SELECT 1 FROM lanes AS l, LATERAL (SELECT 1 FROM tasks AS t WHERE t.state = 0 "             \
-    "AND t.kind <> 1 AND t.lane = l.lane AND t.due_ms <= $1 AND NOT t.deleted LIMIT 10000) AS t" lanes_where           \
+    "SELECT count(*) FROM (SELECT 1 FROM lanes AS l, LATERAL (SELECT 1 FROM tasks AS t WHERE t.state = " SQL_SCHEDULED \
+    " AND t.kind <> 1 AND t.lane = l.lane AND t.due_ms <= $1 AND NOT t.deleted LIMIT 10000) AS t" lanes_where          \
     " LIMIT 10000) AS t"
 
 enum err reader_postgres_counts(struct reader *base, int64_t now_ms, struct store_counts *ret, struct error *e)
@@ -264,12 +265,12 @@ enum err reader_postgres_counts(struct reader *base, int64_t now_ms, struct stor
     static const struct pg_statement counted = {
         "read_counts", "SELECT state, sum(n)::bigint FROM counts GROUP BY state UNION ALL SELECT -1, (" DUE_IN("") ")"
     };
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
     struct store_counts c = { 0 };
-    pg_add_i64(reader_params(r), now_ms);
-    if (reader_run(r, true, &counted, &got, e))
+    pg_add_i64(pg_reader_params(r), now_ms);
+    if (pg_reader_run(r, true, &counted, &got, e))
         return e->code;
     for (int i = 0; i < got.rows; i++) {
         int64_t state = pg_i64(&got, i, 0), n = pg_i64(&got, i, 1);
@@ -287,14 +288,14 @@ enum err reader_postgres_queue_due(struct reader *base, int32_t tenant, struct s
 {
     static const struct pg_statement due = { "read_queue_due",
                                              DUE_IN(" WHERE l.pool < 2 AND l.tenant_id = $2 AND l.queue = $3") };
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
-    struct pg_params *p = reader_params(r);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    struct pg_params *p = pg_reader_params(r);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
     pg_add_i64(p, now_ms);
     pg_add_i32(p, tenant);
     pg_add_text(p, queue);
-    if (text_is_clean(queue) && reader_run(r, true, &due, &got, e))
+    if (text_is_clean(queue) && pg_reader_run(r, true, &due, &got, e))
         return e->code;
     *ret = got.rows ? pg_i64(&got, 0, 0) : 0;
     return ERR_OK;
@@ -303,15 +304,15 @@ enum err reader_postgres_queue_due(struct reader *base, int32_t tenant, struct s
 enum err reader_postgres_usage(struct reader *base, int32_t tenant, struct tenant_usage *ret, struct error *e)
 {
     static const struct pg_statement used = {
-        "read_usage",
-        "SELECT (SELECT sum(n)::bigint FROM counts WHERE tenant_id = $1 AND state <= 3), (SELECT count(*) "
-        "FROM tasks WHERE kind = 1 AND state < 3 AND NOT deleted AND tenant_id = $1)"
+        "read_usage", "SELECT (SELECT sum(n)::bigint FROM counts WHERE tenant_id = $1 AND state <= " SQL_RUNNING
+                      "), (SELECT count(*) "
+                      "FROM tasks WHERE kind = 1 AND state < " SQL_RUNNING " AND NOT deleted AND tenant_id = $1)"
     };
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
-    pg_add_i32(reader_params(r), tenant);
-    if (reader_run(r, false, &used, &got, e))
+    pg_add_i32(pg_reader_params(r), tenant);
+    if (pg_reader_run(r, false, &used, &got, e))
         return e->code;
     *ret = (struct tenant_usage){ pg_i64(&got, 0, 0), pg_i64(&got, 0, 1) };
     return ERR_OK;
@@ -320,11 +321,11 @@ enum err reader_postgres_usage(struct reader *base, int32_t tenant, struct tenan
 enum err reader_postgres_clock(struct reader *base, int64_t *ret_us, struct error *e)
 {
     static const struct pg_statement now = { "read_clock", "SELECT " CLOCK_US };
-    struct reader_postgres *r = reader_self(base);
-    e = reader_error(base, e);
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
-    (void)reader_params(r);
-    if (reader_run(r, false, &now, &got, e))
+    (void)pg_reader_params(r);
+    if (pg_reader_run(r, false, &now, &got, e))
         return e->code;
     *ret_us = pg_i64(&got, 0, 0);
     return ERR_OK;

@@ -1,4 +1,4 @@
-/* Results in PostgreSQL's binary format, and rows as structs. */
+/* Reading results in PostgreSQL's binary format, and rows into structs. */
 #include <endian.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ struct str pg_text(const struct pg_result *r, int row, int column)
     return (struct str){ PQgetvalue(r->r, row, column), (size_t)PQgetlength(r->r, row, column) };
 }
 
-static int64_t integer(const void *p, size_t width)
+static int64_t pg_read_integer(const void *p, size_t width)
 {
     uint16_t two;
     uint32_t four;
@@ -41,7 +41,7 @@ static int64_t integer(const void *p, size_t width)
 int64_t pg_i64(const struct pg_result *r, int row, int column)
 {
     struct str v = pg_text(r, row, column);
-    return integer(v.p, v.n);
+    return pg_read_integer(v.p, v.n);
 }
 
 bool pg_bool(const struct pg_result *r, int row, int column)
@@ -68,23 +68,21 @@ struct uuid pg_uuid(const struct pg_result *r, int row, int column)
 
 /* ---- arrays ---- */
 
-enum { ARRAY_HEAD = 20, AT_TYPE = 8, AT_LENGTH = 12 };
+enum { ARRAY_HEAD = 20, AT_LENGTH = 12 };
 
 struct pg_walk pg_array_of(const struct pg_result *r, int row, int column)
 {
     struct str v = pg_text(r, row, column);
-    if (v.n < ARRAY_HEAD) /* an empty one has no dimension */
+    if (v.n < ARRAY_HEAD) /* an empty array has no dimensions, and a shorter header */
         return (struct pg_walk){ 0 };
-    return (struct pg_walk){ .at = v.p + ARRAY_HEAD,
-                             .left = (int)integer(v.p + AT_LENGTH, 4),
-                             .type = (Oid)integer(v.p + AT_TYPE, 4) };
+    return (struct pg_walk){ .at = v.p + ARRAY_HEAD, .left = (int)pg_read_integer(v.p + AT_LENGTH, 4) };
 }
 
-static bool next(struct pg_walk *w, struct str *ret)
+static bool pg_walk_next(struct pg_walk *w, struct str *ret)
 {
     if (w->left == 0)
         return false;
-    int64_t n = integer(w->at, 4);
+    int64_t n = pg_read_integer(w->at, 4);
     *ret = (struct str){ w->at + 4, n < 0 ? 0 : (size_t)n };
     w->at = ret->p + ret->n;
     w->left--;
@@ -94,7 +92,7 @@ static bool next(struct pg_walk *w, struct str *ret)
 bool pg_next_uuid(struct pg_walk *w, struct uuid *ret)
 {
     struct str v;
-    if (!next(w, &v))
+    if (!pg_walk_next(w, &v))
         return false;
     *ret = (struct uuid){ 0 };
     if (v.n == sizeof ret->b)
@@ -102,20 +100,11 @@ bool pg_next_uuid(struct pg_walk *w, struct uuid *ret)
     return true;
 }
 
-bool pg_next_i64(struct pg_walk *w, int64_t *ret)
-{
-    struct str v;
-    if (!next(w, &v))
-        return false;
-    *ret = integer(v.p, v.n);
-    return true;
-}
-
 /* ---- lanes ---- */
 
 static const struct pg_statement all_lanes = { "lanes_all", "SELECT lane, tenant_id, queue, class, pool FROM lanes" };
 
-/* All of them: a number lower than one we know may have been committed after it. */
+/* Loads all lanes: a lane with a lower number than a known one may have been committed later. */
 enum err pg_lanes_load(struct pg_conn *c, struct store_lanes *l, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
@@ -126,8 +115,8 @@ enum err pg_lanes_load(struct pg_conn *c, struct store_lanes *l, struct error *e
                              .queue = pg_text(&r, i, 2),
                              .class_ = (enum priority_class)pg_i64(&r, i, 3) };
         if (lane.queue.n > LANE_QUEUE_MAX || lane.class_ > CLASS_HIGH)
-            return pg_corrupt(c, "a lane that is not one of ours", e);
-        store_lanes_keep(l, pg_i64(&r, i, 0), lane, (int)pg_i64(&r, i, 4));
+            return pg_corrupt(c, "table 'lanes' has a row that Belfry did not write", e);
+        store_lanes_add(l, pg_i64(&r, i, 0), lane, (int)pg_i64(&r, i, 4));
     }
     return ERR_OK;
 }
@@ -139,13 +128,13 @@ enum err pg_lanes_at(struct pg_conn *c, struct store_lanes *l, int64_t number, c
     if (!*ret && pg_lanes_load(c, l, e))
         return e->code;
     *ret = store_lanes_at(l, number);
-    return *ret ? ERR_OK : pg_corrupt(c, "a task in a lane that does not exist", e);
+    return *ret ? ERR_OK : pg_corrupt(c, "a task's lane is not in table 'lanes'", e);
 }
 
 /* ---- rows ---- */
 
-static enum err read_lane(struct pg_conn *c, struct store_lanes *l, int64_t number, const struct table *t,
-                          const struct column *column, struct arena *a, void *row, struct error *e)
+static enum err pg_row_read_lane(struct pg_conn *c, struct store_lanes *l, int64_t number, const struct table *t,
+                                 const struct column *column, struct arena *a, void *row, struct error *e)
 {
     const struct lane_row *lane;
     if (pg_lanes_at(c, l, number, &lane, e))
@@ -153,8 +142,8 @@ static enum err read_lane(struct pg_conn *c, struct store_lanes *l, int64_t numb
     return column_read_text(t, column, lane->lane.queue, a, row, e);
 }
 
-static enum err read_bytes32(const struct table *t, const struct column *column, struct str v, void *ret,
-                             struct error *e)
+static enum err pg_row_read_bytes32(const struct table *t, const struct column *column, struct str v, void *ret,
+                                    struct error *e)
 {
     if (v.n != 32)
         return column_wrong(t, column, (int64_t)v.n, e);
@@ -172,8 +161,8 @@ enum err pg_row_read(struct pg_conn *c, struct store_lanes *lanes, const struct 
         enum err rc = ERR_OK;
         switch (column->kind) {
         case COL_UUID: *(struct uuid *)member = pg_uuid(r, row, at); break;
-        case COL_BYTES32: rc = read_bytes32(t, column, pg_text(r, row, at), member, e); break;
-        case COL_LANE: rc = read_lane(c, lanes, pg_i64(r, row, at), t, column, a, ret, e); break;
+        case COL_BYTES32: rc = pg_row_read_bytes32(t, column, pg_text(r, row, at), member, e); break;
+        case COL_LANE: rc = pg_row_read_lane(c, lanes, pg_i64(r, row, at), t, column, a, ret, e); break;
         case COL_I64: *(int64_t *)member = pg_i64(r, row, at); break;
         case COL_INT:
         case COL_BOOL:

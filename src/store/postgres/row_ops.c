@@ -1,13 +1,15 @@
-/* What every operation does with rows: read their guards, put them in, replace and delete them, and keep the claims that hold them. */
+/* What all operations do with rows: read guards, insert, replace and delete task rows, and maintain the claims that
+ * hold them. */
 #include <assert.h>
 #include <stdlib.h>
 
+#include "store/common/reading.h"
 #include "store/postgres/internal.h"
 
 #define SQL_OF_X(column, kind, member, max) ", x." #column
 #define TASK_NAMES                          "part" TASK_COLUMNS(SQL_NAME)
 
-/* In the order of their ids: two who want the same rows wait for each other, and not in a circle. */
+/* Locks in the order of the ids, so that transactions can not deadlock. */
 static const struct pg_statement read_guards = {
     "read_guards",
     "SELECT id, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, runs_count, lane, "
@@ -67,10 +69,10 @@ enum guard_column {
     G_RECALLS
 };
 
-static enum err read_guard(struct store_postgres *s, const struct pg_result *r, int row, struct guards *ret,
-                           struct error *e)
+static enum err pg_read_guard(struct store_postgres *s, const struct pg_result *r, int row, struct pg_guards *ret,
+                              struct error *e)
 {
-    *ret = (struct guards){
+    *ret = (struct pg_guards){
         .found = true,
         .version = pg_i64(r, row, G_VERSION),
         .fence = pg_i64(r, row, G_FENCE),
@@ -93,8 +95,8 @@ static enum err read_guard(struct store_postgres *s, const struct pg_result *r, 
     return arena_str(&s->arena, pg_text(r, row, G_WAITS_FOR), &ret->waits_for) ? ERR_OK : error_no_room(e);
 }
 
-/* The row of an id; -1: none. Rows are sorted by id. */
-static int row_of(const struct pg_result *r, struct uuid id)
+/* The row of an id; -1: none. The rows are sorted by id. */
+static int pg_guard_row(const struct pg_result *r, struct uuid id)
 {
     int low = 0, high = r->rows - 1;
     while (low <= high) {
@@ -109,7 +111,8 @@ static int row_of(const struct pg_result *r, struct uuid id)
     return -1;
 }
 
-enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t n, struct guards *ret, struct error *e)
+enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t n, struct pg_guards *ret,
+                        struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_params_reset(&s->params);
@@ -117,9 +120,9 @@ enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t
     if (pg_run(&s->conn, &read_guards, &s->params, &r, e))
         return e->code;
     for (size_t i = 0; i < n; i++) {
-        int row = row_of(&r, ids[i]);
-        ret[i] = (struct guards){ 0 };
-        if (row >= 0 && read_guard(s, &r, row, &ret[i], e))
+        int row = pg_guard_row(&r, ids[i]);
+        ret[i] = (struct pg_guards){ 0 };
+        if (row >= 0 && pg_read_guard(s, &r, row, &ret[i], e))
             return e->code;
     }
     return ERR_OK;
@@ -127,10 +130,10 @@ enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t
 
 /* ---- lanes ---- */
 
-static enum err make_lane(struct store_postgres *s, struct lane lane, int pool, struct error *e)
+static enum err pg_lane_make(struct store_postgres *s, struct lane lane, int pool, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    cleanup_with(pg_params_release) struct pg_params p; /* the store's may be in use by whoever asks */
+    cleanup_with(pg_params_release) struct pg_params p; /* the caller may be using s->params */
     pg_params_init(&p);
     pg_add_i32(&p, lane.tenant);
     pg_add_text(&p, lane.queue);
@@ -138,29 +141,29 @@ static enum err make_lane(struct store_postgres *s, struct lane lane, int pool, 
     pg_add_i32(&p, pool);
     if (pg_run(&s->conn, &insert_lane, &p, &r, e))
         return e->code;
-    if (r.rows == 0) /* another node was first */
+    if (r.rows == 0) /* another node has inserted it */
         return pg_lanes_load(&s->conn, &s->lanes, e);
-    store_lanes_keep(&s->lanes, pg_i64(&r, 0, 0), lane, pool);
-    s->made_lanes = s->news.lanes = true;
+    store_lanes_add(&s->lanes, pg_i64(&r, 0, 0), lane, pool);
+    s->made_lanes = s->notice.lanes = true;
     return ERR_OK;
 }
 
 enum err pg_lane_number(struct store_postgres *s, struct lane lane, int pool, int64_t *ret, struct error *e)
 {
     const struct lane_row *row = store_lanes_find(&s->lanes, lane, pool);
-    if (!row && make_lane(s, lane, pool, e))
+    if (!row && pg_lane_make(s, lane, pool, e))
         return e->code;
     row = row ? row : store_lanes_find(&s->lanes, lane, pool);
     if (!row)
-        return pg_corrupt(&s->conn, "a lane that is there and cannot be read", e);
+        return pg_corrupt(&s->conn, "a lane exists and can not be read", e);
     *ret = row->number;
     return ERR_OK;
 }
 
 /* ---- rows ---- */
 
-/* "part" and all columns of n tasks, as insert_rows and replace_row take them. */
-static enum err add_tasks(struct store_postgres *s, const struct task *const *tasks, size_t n, struct error *e)
+/* "part" and all columns of n tasks, as parameters of insert_rows and replace_row. */
+static enum err pg_add_tasks(struct store_postgres *s, const struct task *const *tasks, size_t n, struct error *e)
 {
     int64_t *lanes = arena_alloc(&s->arena, max_of(n, (size_t)1) * sizeof *lanes);
     if (!lanes)
@@ -177,8 +180,8 @@ static enum err add_tasks(struct store_postgres *s, const struct task *const *ta
     return ERR_OK;
 }
 
-/* A task's row says this now. */
-static void note_row(struct store_postgres *s, const struct task *t)
+/* Notes a task row that was written: counts, `ended`, and the due time. */
+static void pg_note_row(struct store_postgres *s, const struct task *t)
 {
     pg_tally_new(s, t->tenant, t->deleted, t->state, 1);
     pg_note_ended(s, t->id, t->state, t->completed_ms);
@@ -186,16 +189,16 @@ static void note_row(struct store_postgres *s, const struct task *t)
         pg_note_due(s, t->kind == TASK_RECURRING ? t->cursor_ms : t->due_ms);
 }
 
-/* The ids that came back are those of new rows, in the order they were given. */
-static enum err see_new(struct store_postgres *s, const struct task *const *tasks, size_t n, const struct pg_result *r,
-                        bool *ret_new, struct error *e)
+/* RETURNING gives the ids of the new rows in the order of the parameters. */
+static enum err pg_insert_mark_new(struct store_postgres *s, const struct task *const *tasks, size_t n,
+                                   const struct pg_result *r, bool *ret_new, struct error *e)
 {
     int at = 0;
     for (size_t i = 0; i < n; i++) {
         ret_new[i] = at < r->rows && uuid_eq(pg_uuid(r, at, 0), tasks[i]->id);
         at += ret_new[i];
     }
-    return at == r->rows ? ERR_OK : pg_corrupt(&s->conn, "rows in an order of its own", e);
+    return at == r->rows ? ERR_OK : pg_corrupt(&s->conn, "INSERT returned the rows in another order", e);
 }
 
 enum err pg_insert_rows(struct store_postgres *s, const struct task *const *tasks, size_t n, bool *ret_new,
@@ -204,25 +207,25 @@ enum err pg_insert_rows(struct store_postgres *s, const struct task *const *task
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (n == 0)
         return ERR_OK;
-    if (add_tasks(s, tasks, n, e) || pg_run(&s->conn, &insert_rows, &s->params, &r, e) ||
-        see_new(s, tasks, n, &r, ret_new, e))
+    if (pg_add_tasks(s, tasks, n, e) || pg_run(&s->conn, &insert_rows, &s->params, &r, e) ||
+        pg_insert_mark_new(s, tasks, n, &r, ret_new, e))
         return e->code;
     for (size_t i = 0; i < n; i++) {
         if (!ret_new[i])
             continue;
-        note_row(s, tasks[i]);
+        pg_note_row(s, tasks[i]);
         if (tasks[i]->state == TASK_RUNNING && pg_claim_join(s, tasks[i]->claim, tasks[i]->id, e))
             return e->code;
     }
     return ERR_OK;
 }
 
-enum err pg_replace_row(struct store_postgres *s, const struct guards *old, const struct task *t, struct error *e)
+enum err pg_replace_row(struct store_postgres *s, const struct pg_guards *old, const struct task *t, struct error *e)
 {
-    if (add_tasks(s, &t, 1, e) || pg_queue(&s->conn, &replace_row, &s->params, e))
+    if (pg_add_tasks(s, &t, 1, e) || pg_queue(&s->conn, &replace_row, &s->params, e))
         return e->code;
     pg_tally_new(s, old->tenant, old->deleted, old->state, -1);
-    note_row(s, t);
+    pg_note_row(s, t);
     bool held = old->state == TASK_RUNNING && !uuid_is_nil(old->claim), holds = t->state == TASK_RUNNING;
     if (held && holds && uuid_eq(old->claim, t->claim))
         return ERR_OK;
@@ -252,7 +255,13 @@ enum err pg_claim_join(struct store_postgres *s, struct uuid claim, struct uuid 
     return pg_queue(&s->conn, &claim_join, &s->params, e);
 }
 
-/* ---- idempotency ---- */
+/* ---- idempotency keys ---- */
+
+enum err pg_idempotency_used_error(struct error *e)
+{
+    (void)error_set(e, ERR_CONFLICT, "this key has been used before");
+    return error_in(e, "idempotency-key");
+}
 
 enum err pg_idempotency_put(struct store_postgres *s, const struct idempotency *i, struct error *e)
 {
@@ -265,8 +274,7 @@ enum err pg_idempotency_put(struct store_postgres *s, const struct idempotency *
         return e->code;
     if (r.affected > 0)
         return ERR_OK;
-    (void)error_set(e, ERR_CONFLICT, "this key has been used before");
-    return error_in(e, "idempotency-key");
+    return pg_idempotency_used_error(e);
 }
 
 /* ---- results ---- */
@@ -296,7 +304,7 @@ enum err pg_scratch_take(struct store_postgres *s, size_t n, struct arena *a, st
 {
     struct task *v = arena_alloc(a, n * sizeof *v);
     if (!v)
-        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+        return reader_no_room(e);
     if (n)
         memcpy(v, s->scratch, n * sizeof *v);
     *ret = (struct tasks){ v, n };

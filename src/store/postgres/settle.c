@@ -1,9 +1,11 @@
-/* OP_SETTLE: one round trip reads and locks all the tasks, in the order of their ids; what follows is sent without waiting for it, one
- * statement for all verdicts, one for their executions, one for the parents. Only what touches slots, or
- * replaces a row, goes one by one.
+/* OP_SETTLE.
  *
- * Two nodes may settle the same task, a late result and a release: who locks the row second sees what the first made of it, and the fence
- * says which of them is stale. */
+ * One round trip reads and locks all tasks, in the order of their ids. The statements after that are sent without
+ * waiting: one for all verdicts, one for their executions, one for the parents. Only tasks that hold slots, or are
+ * replaced by a new row, are written one by one.
+ *
+ * Two nodes may settle the same task, for example by a late result and a release. The second one to lock the row sees
+ * what the first has made of it, and the fence shows which of them is stale. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -22,14 +24,14 @@ static const struct pg_statement insert_executions = {
     "settle_executions",
     "INSERT INTO executions SELECT * FROM unnest($*) ON CONFLICT (task_id, id) DO NOTHING",
 };
-/* In the order of their ids, like everybody who changes several tasks. */
+/* Locks in the order of the ids, as every statement that changes several tasks. */
 static const struct pg_statement set_last_run = {
     "settle_last_run",
     "UPDATE tasks SET last_run_ms = p.at_ms FROM (SELECT id AS parent, x.at_ms FROM unnest($1, $2) AS x(task, at_ms) "
     "JOIN tasks ON id = x.task WHERE last_run_ms < x.at_ms ORDER BY id FOR UPDATE OF tasks) AS p "
     "WHERE id = p.parent AND last_run_ms < p.at_ms",
 };
-static const struct pg_statement purge_key = {
+static const struct pg_statement delete_key = {
     "settle_forget_key",
     "DELETE FROM idempotency WHERE key = $1 AND tenant_id = $2",
 };
@@ -40,16 +42,16 @@ static const struct pg_statement find_recall_request = {
 };
 
 /* A settlement that is not stale, and its task. */
-struct settled {
+struct pg_settled {
     struct settlement *settlement;
-    const struct guards *was;
-    int64_t lane; /* where it will be */
-    bool leased;  /* it was */
+    const struct pg_guards *was;
+    int64_t lane; /* of the task afterwards */
+    bool leased;  /* the task was leased */
 };
 
-struct settling {
+struct pg_settling {
     struct op_settle *op;
-    struct settled *v;
+    struct pg_settled *v;
     size_t n;
 };
 
@@ -70,7 +72,7 @@ enum verdict_column {
     V_COUNT
 };
 
-static void add_number_if(struct pg_params *p, bool is_there, int64_t v)
+static void pg_settle_add_number(struct pg_params *p, bool is_there, int64_t v)
 {
     if (is_there)
         pg_element_i64(p, v);
@@ -78,28 +80,29 @@ static void add_number_if(struct pg_params *p, bool is_there, int64_t v)
         pg_element_null(p);
 }
 
-static void add_value(struct pg_params *p, enum verdict_column which, const struct settled *x, int64_t now_ms)
+static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, const struct pg_settled *x,
+                                int64_t now_ms)
 {
     const struct verdict *v = &x->settlement->verdict;
     bool failed = v->next == TASK_FAILED;
     switch (which) {
     case V_TASK: pg_element_uuid(p, x->settlement->id); break;
     case V_STATE: pg_element_i64(p, v->next); break;
-    case V_DUE_MS: add_number_if(p, v->next == TASK_SCHEDULED, v->due_ms); break;
+    case V_DUE_MS: pg_settle_add_number(p, v->next == TASK_SCHEDULED, v->due_ms); break;
     case V_ATTEMPTS: pg_element_i64(p, v->attempts); break;
     case V_LOSSES: pg_element_i64(p, v->losses); break;
     case V_LANE: pg_element_i64(p, x->lane); break;
-    case V_STARTED_MS: add_number_if(p, v->has_execution, v->execution.started_us / 1000); break;
+    case V_STARTED_MS: pg_settle_add_number(p, v->has_execution, v->execution.started_us / 1000); break;
     case V_COMPLETED_MS: pg_element_i64(p, task_is_final(v->next) ? now_ms : 0); break;
     case V_LAST_ERROR: pg_element_text_or_null(p, v->last_error); break;
     case V_CAUSE: pg_element_text_or_null(p, str_from(failed ? v->cause.text : "")); break;
-    case V_FAILED_MS: add_number_if(p, failed, now_ms); break;
+    case V_FAILED_MS: pg_settle_add_number(p, failed, now_ms); break;
     case V_COUNT: abort();
     }
 }
 
-/* Those that no row replaces. */
-static enum err send_verdicts(struct store_postgres *s, const struct settling *t, struct error *e)
+/* Sends the verdicts of all settlements without a replacement row. */
+static enum err pg_settle_send_verdicts(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     static const enum pg_type types[] = {
         [V_TASK] = PG_UUID,       [V_STATE] = PG_I32,  [V_DUE_MS] = PG_I64,     [V_ATTEMPTS] = PG_I32,
@@ -116,7 +119,7 @@ static enum err send_verdicts(struct store_postgres *s, const struct settling *t
         for (size_t i = 0; i < t->n; i++) {
             if (t->v[i].settlement->replace)
                 continue;
-            add_value(p, which, &t->v[i], t->op->now_ms);
+            pg_settle_add_value(p, which, &t->v[i], t->op->now_ms);
             n++;
         }
         pg_array_end(p);
@@ -124,7 +127,7 @@ static enum err send_verdicts(struct store_postgres *s, const struct settling *t
     return n ? pg_queue(&s->conn, &write_verdicts, p, e) : ERR_OK;
 }
 
-static void count_verdict(struct store_postgres *s, const struct settled *x, int64_t now_ms)
+static void pg_settle_count_verdict(struct store_postgres *s, const struct pg_settled *x, int64_t now_ms)
 {
     const struct verdict *v = &x->settlement->verdict;
     pg_tally_move(s, x->was->tenant, x->was->deleted, TASK_RUNNING, v->next);
@@ -135,7 +138,7 @@ static void count_verdict(struct store_postgres *s, const struct settled *x, int
 
 /* ---- executions and parents ---- */
 
-static enum err send_executions(struct store_postgres *s, const struct settling *t, struct error *e)
+static enum err pg_settle_send_executions(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     const void **rows = xcalloc(t->n, sizeof *rows);
     size_t n = 0;
@@ -148,21 +151,21 @@ static enum err send_executions(struct store_postgres *s, const struct settling 
     return n ? pg_queue(&s->conn, &insert_executions, &s->params, e) : ERR_OK;
 }
 
-struct parent {
+struct pg_settle_parent {
     struct uuid id;
     int64_t last_run_ms;
 };
 
-static int by_id(const void *a, const void *b)
+static int pg_settle_parent_by_id(const void *a, const void *b)
 {
-    return uuid_cmp(((const struct parent *)a)->id, ((const struct parent *)b)->id);
+    return uuid_cmp(((const struct pg_settle_parent *)a)->id, ((const struct pg_settle_parent *)b)->id);
 }
 
-/* Each once, with its latest run; how many there are. */
-static size_t latest_of_each(struct parent *v, size_t n)
+/* Merges the entries so that each parent occurs once, with its latest run. Returns how many there are. */
+static size_t pg_settle_latest_runs(struct pg_settle_parent *v, size_t n)
 {
     size_t kept = 0;
-    qsort(v, n, sizeof *v, by_id);
+    qsort(v, n, sizeof *v, pg_settle_parent_by_id);
     for (size_t i = 0; i < n; i++) {
         if (kept && uuid_eq(v[kept - 1].id, v[i].id))
             v[kept - 1].last_run_ms = max_of(v[kept - 1].last_run_ms, v[i].last_run_ms);
@@ -172,17 +175,17 @@ static size_t latest_of_each(struct parent *v, size_t n)
     return kept;
 }
 
-static enum err send_parents(struct store_postgres *s, const struct settling *t, struct error *e)
+static enum err pg_settle_send_parents(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     struct pg_params *p = &s->params;
-    struct parent *v = xcalloc(t->n, sizeof *v);
+    struct pg_settle_parent *v = xcalloc(t->n, sizeof *v);
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++) {
         const struct settlement *x = t->v[i].settlement;
         if (x->verdict.has_execution && !uuid_is_nil(x->parent))
-            v[n++] = (struct parent){ x->parent, x->verdict.execution.started_us / 1000 };
+            v[n++] = (struct pg_settle_parent){ x->parent, x->verdict.execution.started_us / 1000 };
     }
-    n = latest_of_each(v, n);
+    n = pg_settle_latest_runs(v, n);
     pg_params_reset(p);
     pg_add_members(p, v, n, id);
     pg_add_members(p, v, n, last_run_ms);
@@ -190,9 +193,9 @@ static enum err send_parents(struct store_postgres *s, const struct settling *t,
     return n ? pg_queue(&s->conn, &set_last_run, p, e) : ERR_OK;
 }
 
-/* ---- what goes one by one ---- */
+/* ---- skipped occurrences, slots and replacements ---- */
 
-static enum err send_skipped(struct store_postgres *s, const struct settling *t, struct error *e)
+static enum err pg_settle_send_skipped(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     struct uuid *ids = xcalloc(2 * t->n, sizeof *ids), *parents = ids + t->n;
     size_t n = 0;
@@ -208,42 +211,42 @@ static enum err send_skipped(struct store_postgres *s, const struct settling *t,
     return rc;
 }
 
-/* A row that replaces the task leaves its claim with the others, so that it is counted once. */
-static enum err write_replacement(struct store_postgres *s, const struct settled *x, uint64_t *unblocked,
-                                  struct error *e)
+/* Writes the replacement row without a claim: pg_settle_apply has noted already that the task leaves its claim. */
+static enum err pg_settle_write_replacement(struct store_postgres *s, const struct pg_settled *x, uint64_t *unblocked,
+                                            struct error *e)
 {
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
     struct task next = *x->settlement->replace;
-    struct guards left = *x->was;
+    struct pg_guards left = *x->was;
     assert(uuid_eq(next.claim, left.claim) || next.state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
     left.claim = (struct uuid){ 0 };
     return pg_change_task(s, &left, &next, &keys, e) ? e->code : pg_slots_hand_over(s, &keys, unblocked, e);
 }
 
-/* What those that may hold slots hold. */
-static enum err bring_slots(struct store_postgres *s, const struct settling *t, struct error *e)
+/* Reads the slots of all tasks that may hold some. */
+static enum err pg_settle_prefetch_slots(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     struct uuid *ids = xcalloc(t->n + 1, sizeof *ids);
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++)
         if (t->v[i].was->gated)
             ids[n++] = t->v[i].settlement->id;
-    enum err rc = pg_slots_bring(s, ids, n, e);
+    enum err rc = pg_slots_prefetch(s, ids, n, e);
     free(ids);
     return rc;
 }
 
-static enum err settle_the_rest(struct store_postgres *s, const struct settling *t, struct error *e)
+static enum err pg_settle_slots_and_replacements(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     uint64_t *unblocked = &t->op->ret_unblocked_lanes;
-    if (bring_slots(s, t, e))
+    if (pg_settle_prefetch_slots(s, t, e))
         return e->code;
     for (size_t i = 0; i < t->n; i++) {
-        const struct settled *x = &t->v[i];
+        const struct pg_settled *x = &t->v[i];
         const struct settlement *of = x->settlement;
-        if (of->replace && write_replacement(s, x, unblocked, e))
+        if (of->replace && pg_settle_write_replacement(s, x, unblocked, e))
             return e->code;
         if (!of->replace && x->was->gated && pg_slots_settle(s, &of->id, of->verdict.next, unblocked, e))
             return e->code;
@@ -251,8 +254,8 @@ static enum err settle_the_rest(struct store_postgres *s, const struct settling 
     return ERR_OK;
 }
 
-/* Whoever has wished for one of them hears that it is there. */
-static enum err answer_recall_requests(struct store_postgres *s, const struct settling *t, struct error *e)
+/* If a settled task was requested back, its requester gets a notice. */
+static enum err pg_settle_note_given_back(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (!t->v[0].was->any_recall_requests)
@@ -264,141 +267,141 @@ static enum err answer_recall_requests(struct store_postgres *s, const struct se
     pg_array_end(&s->params);
     if (pg_run(&s->conn, &find_recall_request, &s->params, &r, e))
         return e->code;
-    s->news.given_back = s->news.given_back || r.rows > 0;
+    s->notice.given_back = s->notice.given_back || r.rows > 0;
     return ERR_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the operation ---- */
 
-static bool is_suspect(int losses)
+static bool pg_settle_is_suspect(int losses)
 {
     return task_is_suspect(&(struct task){ .losses = losses });
 }
 
-/* A task's lane follows its losses. */
-static enum err find_lane(struct store_postgres *s, struct settled *x, struct error *e)
+/* A task with losses moves to the lane of suspects, and back when its losses are reset. */
+static enum err pg_settle_find_lane(struct store_postgres *s, struct pg_settled *x, struct error *e)
 {
     const struct lane_row *row;
-    bool is = is_suspect(x->settlement->verdict.losses);
+    bool is = pg_settle_is_suspect(x->settlement->verdict.losses);
     x->lane = x->was->lane;
     if (pg_lanes_at(&s->conn, &s->lanes, x->lane, &row, e))
         return e->code;
     x->leased = pool_is_leased(row->pool);
-    if (x->settlement->replace || is == is_suspect(x->was->losses))
+    if (x->settlement->replace || is == pg_settle_is_suspect(x->was->losses))
         return ERR_OK;
     return pg_lane_number(s, row->lane, pool_of_suspects(row->pool, is), &x->lane, e);
 }
 
-/* Of what was leased. */
-static enum err send_terms_dropped(struct store_postgres *s, const struct settling *t, struct error *e)
+/* Deletes the leases of the tasks that were leased. */
+static enum err pg_settle_drop_terms(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     struct uuid *ids = xcalloc(t->n + 1, sizeof *ids);
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++)
         if (t->v[i].leased)
             ids[n++] = t->v[i].settlement->id;
-    enum err rc = pg_drop_terms(s, ids, n, e);
+    enum err rc = pg_lease_drop_terms(s, ids, n, e);
     free(ids);
     return rc;
 }
 
-static enum err settle_all(struct store_postgres *s, struct settling *t, struct error *e)
+static enum err pg_settle_apply(struct store_postgres *s, struct pg_settling *t, struct error *e)
 {
     if (t->n == 0)
         return ERR_OK;
     for (size_t i = 0; i < t->n; i++) {
-        if (find_lane(s, &t->v[i], e))
+        if (pg_settle_find_lane(s, &t->v[i], e))
             return e->code;
         if (!t->v[i].settlement->replace)
-            count_verdict(s, &t->v[i], t->op->now_ms);
+            pg_settle_count_verdict(s, &t->v[i], t->op->now_ms);
         pg_note_left(s, t->v[i].was->claim);
     }
-    enum err rc = send_verdicts(s, t, e);
-    rc = rc ? rc : send_executions(s, t, e);
-    rc = rc ? rc : send_parents(s, t, e);
-    rc = rc ? rc : send_terms_dropped(s, t, e);
-    rc = rc ? rc : send_skipped(s, t, e);
-    rc = rc ? rc : settle_the_rest(s, t, e);
-    return rc ? rc : answer_recall_requests(s, t, e);
+    enum err rc = pg_settle_send_verdicts(s, t, e);
+    rc = rc ? rc : pg_settle_send_executions(s, t, e);
+    rc = rc ? rc : pg_settle_send_parents(s, t, e);
+    rc = rc ? rc : pg_settle_drop_terms(s, t, e);
+    rc = rc ? rc : pg_settle_send_skipped(s, t, e);
+    rc = rc ? rc : pg_settle_slots_and_replacements(s, t, e);
+    return rc ? rc : pg_settle_note_given_back(s, t, e);
 }
 
-/* Settlements that name different tasks. */
-static enum err settle_some(struct store_postgres *s, struct op_settle *op, struct settlement **v, size_t n,
-                            struct error *e)
+/* Applies settlements that all name different tasks. */
+static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *op, struct settlement **v, size_t n,
+                                   struct error *e)
 {
     struct uuid *ids = xcalloc(n, sizeof *ids);
-    struct guards *guards = xcalloc(n, sizeof *guards);
-    struct settling t = { .op = op, .v = xcalloc(n, sizeof *t.v) };
+    struct pg_guards *guards = xcalloc(n, sizeof *guards);
+    struct pg_settling t = { .op = op, .v = xcalloc(n, sizeof *t.v) };
     for (size_t i = 0; i < n; i++)
         ids[i] = v[i]->id;
     enum err rc = pg_read_guards(s, ids, n, guards, e);
     for (size_t i = 0; !rc && i < n; i++) {
-        const struct guards *g = &guards[i];
+        const struct pg_guards *g = &guards[i];
         v[i]->stale = !g->found || g->state != TASK_RUNNING || g->fence != v[i]->fence;
         if (!v[i]->stale)
-            t.v[t.n++] = (struct settled){ .settlement = v[i], .was = g };
+            t.v[t.n++] = (struct pg_settled){ .settlement = v[i], .was = g };
     }
-    rc = rc ? rc : settle_all(s, &t, e);
+    rc = rc ? rc : pg_settle_apply(s, &t, e);
     free(ids);
     free(guards);
     free(t.v);
     return rc;
 }
 
-static int by_task(const void *a, const void *b)
+static int pg_settle_by_task(const void *a, const void *b)
 {
     const struct settlement *x = *(struct settlement *const *)a, *y = *(struct settlement *const *)b;
     int order = uuid_cmp(x->id, y->id);
     return order ? order : (x > y) - (x < y);
 }
 
-static int by_place(const void *a, const void *b)
+static int pg_settle_by_place(const void *a, const void *b)
 {
     const struct settlement *x = *(struct settlement *const *)a, *y = *(struct settlement *const *)b;
     return (x > y) - (x < y);
 }
 
-/* Moves the first of each task to the front, in the order they were given; how many there are. */
-static size_t first_of_each(struct settlement **v, size_t n)
+/* Moves the first settlement of each task to the front, in the given order. Returns how many there are. */
+static size_t pg_settle_first_of_each(struct settlement **v, size_t n)
 {
     struct settlement **later = xcalloc(n, sizeof *later);
     size_t first = 0, rest = 0;
-    qsort(v, n, sizeof(struct settlement *), by_task);
+    qsort(v, n, sizeof(struct settlement *), pg_settle_by_task);
     for (size_t i = 0; i < n; i++) {
         if (first && uuid_eq(v[first - 1]->id, v[i]->id))
             later[rest++] = v[i];
         else
             v[first++] = v[i];
     }
-    qsort(v, first, sizeof(struct settlement *), by_place);
+    qsort(v, first, sizeof(struct settlement *), pg_settle_by_place);
     if (rest)
         memcpy(v + first, later, rest * sizeof(struct settlement *));
     free(later);
     return first;
 }
 
-/* One task may be named twice: the second is judged by what the first has made of it. */
-static enum err settle_in_turns(struct store_postgres *s, struct op_settle *op, struct error *e)
+/* A task may be named twice: the second settlement is checked against the result of the first. */
+static enum err pg_settle_in_rounds(struct store_postgres *s, struct op_settle *op, struct error *e)
 {
     struct settlement **v = xcalloc(op->n + 1, sizeof(struct settlement *));
     enum err rc = ERR_OK;
     for (size_t i = 0; i < op->n; i++)
         v[i] = &op->v[i];
     for (size_t done = 0; !rc && done < op->n;) {
-        size_t n = first_of_each(v + done, op->n - done);
-        rc = settle_some(s, op, v + done, n, e);
+        size_t n = pg_settle_first_of_each(v + done, op->n - done);
+        rc = pg_settle_distinct(s, op, v + done, n, e);
         done += n;
     }
     free(v);
     return rc;
 }
 
-static enum err take_key_back(struct store_postgres *s, const struct idempotency *i, struct error *e)
+static enum err pg_settle_undo_key(struct store_postgres *s, const struct idempotency *i, struct error *e)
 {
     pg_params_reset(&s->params);
     pg_add_bytes(&s->params, (struct str){ (const char *)i->key, sizeof i->key });
     pg_add_i32(&s->params, i->tenant);
-    return pg_queue(&s->conn, &purge_key, &s->params, e);
+    return pg_queue(&s->conn, &delete_key, &s->params, e);
 }
 
 enum err postgres_settle(struct store_postgres *s, struct op *base)
@@ -406,7 +409,7 @@ enum err postgres_settle(struct store_postgres *s, struct op *base)
     struct op_settle *op = (struct op_settle *)base;
     struct error *e = &base->error;
     op->ret_unblocked_lanes = 0;
-    if (pg_idempotency_put(s, op->idempotency, e) || settle_in_turns(s, op, e))
+    if (pg_idempotency_put(s, op->idempotency, e) || pg_settle_in_rounds(s, op, e))
         return e->code;
-    return op->idempotency && op->v[0].stale ? take_key_back(s, op->idempotency, e) : ERR_OK;
+    return op->idempotency && op->v[0].stale ? pg_settle_undo_key(s, op->idempotency, e) : ERR_OK;
 }

@@ -1,6 +1,5 @@
-/* What a claim asks of the tables when it comes upon tasks that need slots. A claim never waits for a slot's lock: tasks whose slot
- * another node is seeing to are left for the next claim, so that no line holds up the tasks of others, and no two claims wait for each
- * other in a circle. */
+/* Slots as claims use them. A claim never waits for a slot's lock: if another transaction has the lock of a task's
+ * slot, the task is left to the next claim. So a slot does not delay other tasks, and claims can not deadlock. */
 #include <stdlib.h>
 
 #include "store/postgres/claim.h"
@@ -8,28 +7,24 @@
 
 static const struct pg_statement slot_block = {
     "slot_block",
-    "UPDATE tasks SET state = 1, waits_for = $2, updated_ms = $3 WHERE id = $1",
+    "UPDATE tasks SET state = " SQL_BLOCKED ", waits_for = $2, updated_ms = $3 WHERE id = $1",
 };
 static const struct pg_statement slot_give_up = {
     "slot_give_up",
     "UPDATE tasks SET state = $2, waits_for = NULL, updated_ms = $3, completed_ms = $3, last_error = $4 WHERE id = $1",
 };
-/* Those that do not run are about to change. Who runs is not waited for: it may be about to let go, and waits for us then. */
+/* Locks the holders that are not RUNNING, because they are about to be cancelled. Does not wait for RUNNING holders: a
+ * transaction that settles one has its row's lock and waits for our slot lock. */
 static const struct pg_statement slot_lock_idle = {
     "slot_lock_idle",
-    "SELECT 1 FROM slots AS s JOIN tasks AS t ON t.id = s.task_id WHERE s.key = $1 AND t.state <> 3 "
-    "ORDER BY t.id FOR UPDATE OF t",
+    "SELECT 1 FROM slots AS s JOIN tasks AS t ON t.id = s.task_id WHERE s.key = $1 AND t.state <> " SQL_RUNNING
+    " ORDER BY t.id FOR UPDATE OF t",
 };
 static const struct pg_statement slot_holders = {
     "slot_holders",
     "SELECT t.id, t.tenant_id, t.deleted, t.state, t.fence, t.due_ms, t.scheduled_ms FROM slots AS s "
     "JOIN tasks AS t ON t.id = s.task_id WHERE s.key = $1",
 };
-
-static struct store_postgres *self(struct slots *s)
-{
-    return container_of(s, struct store_postgres, slots);
-}
 
 /* ---- candidates ---- */
 
@@ -54,16 +49,16 @@ enum err pg_candidate_read(struct store_postgres *s, const struct pg_result *r, 
     return ERR_OK;
 }
 
-struct wanted {
+struct pg_gate_wanted {
     struct uuid *tasks;
     struct slot_need (*needs)[SLOTS_MAX];
     size_t *counts;
     size_t n;
-    struct slot_state **keys;
+    struct pg_slot **keys;
     size_t key_count;
 };
 
-static void wanted_release(struct wanted *w)
+static void pg_gate_wanted_release(struct pg_gate_wanted *w)
 {
     free(w->tasks);
     free(w->needs);
@@ -71,15 +66,16 @@ static void wanted_release(struct wanted *w)
     free(w->keys);
 }
 
-/* Candidates of a walk that need slots. */
-static enum err find_wanted(struct store_postgres *s, const struct pg_result *r, struct wanted *w, struct error *e)
+/* Collects the candidates that need slots. */
+static enum err pg_gate_find_wanted(struct store_postgres *s, const struct pg_result *r, struct pg_gate_wanted *w,
+                                    struct error *e)
 {
     for (int i = 0; i < r->rows; i++)
         w->n += !pg_is_null(r, i, DUE_GATES);
     w->tasks = xcalloc(w->n + 1, sizeof *w->tasks);
     w->needs = xcalloc(w->n + 1, sizeof *w->needs);
     w->counts = xcalloc(w->n + 1, sizeof *w->counts);
-    w->keys = xcalloc(w->n * SLOTS_MAX + 1, sizeof(struct slot_state *));
+    w->keys = xcalloc(w->n * SLOTS_MAX + 1, sizeof(struct pg_slot *));
     w->n = 0;
     for (int i = 0; i < r->rows; i++) {
         struct candidate k;
@@ -94,58 +90,58 @@ static enum err find_wanted(struct store_postgres *s, const struct pg_result *r,
     return ERR_OK;
 }
 
-/* Keys that nobody has asked for yet, of slots that are not held already. */
-static void find_keys(struct store_postgres *s, struct wanted *w)
+/* Collects the slots whose locks were not tried yet, except those that the tasks hold already. */
+static void pg_gate_find_keys(struct store_postgres *s, struct pg_gate_wanted *w)
 {
     for (size_t i = 0; i < w->n; i++)
         for (size_t j = 0; j < w->counts[i]; j++) {
             struct str key = w->needs[i][j].key;
-            struct slot_state *k = slot_state_of(s, key);
-            if (k->lock != SLOT_UNLOCKED || slots_have(pg_slots_held(s, &w->tasks[i]), key))
+            struct pg_slot *k = pg_slot_state(s, key);
+            if (k->lock != SLOT_UNLOCKED || slots_have(pg_slots_cached_held(s, &w->tasks[i]), key))
                 continue;
-            k->lock = SLOT_BUSY; /* until we know */
+            k->lock = SLOT_BUSY; /* until the lock was tried */
             w->keys[w->key_count++] = k;
         }
 }
 
-enum err pg_gate_bring(struct store_postgres *s, const struct pg_result *r, struct error *e)
+enum err pg_gate_prefetch(struct store_postgres *s, const struct pg_result *r, struct error *e)
 {
-    cleanup_with(wanted_release) struct wanted w = { 0 };
-    if (find_wanted(s, r, &w, e))
+    cleanup_with(pg_gate_wanted_release) struct pg_gate_wanted w = { 0 };
+    if (pg_gate_find_wanted(s, r, &w, e))
         return e->code;
     if (w.n == 0)
         return ERR_OK;
     s->has_met_slots = true;
-    if (pg_slots_ask_held(s, w.tasks, w.n, e))
+    if (pg_slots_read_held(s, w.tasks, w.n, e))
         return e->code;
-    find_keys(s, &w);
-    if (pg_slots_try(s, w.keys, w.key_count, e))
+    pg_gate_find_keys(s, &w);
+    if (pg_slots_try_lock(s, w.keys, w.key_count, e))
         return e->code;
     size_t ours = 0;
     for (size_t i = 0; i < w.key_count; i++)
         if (w.keys[i]->lock == SLOT_LOCKED)
             w.keys[ours++] = w.keys[i];
-    return slot_states_load(s, w.keys, ours, e);
+    return pg_slots_load(s, w.keys, ours, e);
 }
 
 bool pg_gate_is_busy(struct store_postgres *s, const struct candidate *k)
 {
     struct slot_need needs[SLOTS_MAX];
-    const struct held_slots *held = pg_slots_held(s, &k->row.id);
+    const struct held_slots *held = pg_slots_cached_held(s, &k->row.id);
     for (size_t i = slot_needs(&k->task, needs); i-- > 0;)
-        if (slot_state_of(s, needs[i].key)->lock == SLOT_BUSY && !(held && slots_have(held, needs[i].key)))
+        if (pg_slot_state(s, needs[i].key)->lock == SLOT_BUSY && !(held && slots_have(held, needs[i].key)))
             return true;
     return false;
 }
 
-/* ---- rows ---- */
+/* ---- candidates that do not get their slot ---- */
 
 enum err pg_slot_block(struct slots *base, const struct slot_row *r, const struct slot_need *need, int64_t now_ms,
                        struct error *e)
 {
-    struct store_postgres *s = self(base);
-    struct slot_state *k;
-    if (slot_state_know(s, need->key, &k, e))
+    struct store_postgres *s = pg_slots_self(base);
+    struct pg_slot *k;
+    if (pg_slot_lock_and_load(s, need->key, &k, e))
         return e->code;
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, r->id);
@@ -156,7 +152,7 @@ enum err pg_slot_block(struct slots *base, const struct slot_row *r, const struc
     struct slot_row waits = *r;
     waits.state = TASK_BLOCKED;
     waits.limit = need->limit;
-    slot_line_add(k, &waits);
+    pg_slot_line_add(k, &waits);
     pg_tally_move(s, r->tenant, r->deleted, r->state, TASK_BLOCKED);
     return ERR_OK;
 }
@@ -164,7 +160,7 @@ enum err pg_slot_block(struct slots *base, const struct slot_row *r, const struc
 enum err pg_slot_give_up(struct slots *base, const struct slot_row *r, enum task_state state, struct str why,
                          int64_t now_ms, struct error *e)
 {
-    struct store_postgres *s = self(base);
+    struct store_postgres *s = pg_slots_self(base);
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, r->id);
     pg_add_i32(&s->params, (int32_t)state);
@@ -174,17 +170,17 @@ enum err pg_slot_give_up(struct slots *base, const struct slot_row *r, enum task
         return e->code;
     if (r->state == TASK_BLOCKED)
         map_each (&s->slot_keys, slot)
-            slot_line_remove(slot->value, r->id);
+            pg_slot_line_remove(slot->value, r->id);
     pg_tally_move(s, r->tenant, r->deleted, r->state, state);
     pg_note_ended(s, r->id, state, now_ms);
     return ERR_OK;
 }
 
-/* ---- who stands in the way ---- */
+/* ---- holders and waiting tasks of a slot ---- */
 
 enum err pg_slot_holders(struct slots *base, struct str key, struct slot_row **ret, size_t *ret_count, struct error *e)
 {
-    struct store_postgres *s = self(base);
+    struct store_postgres *s = pg_slots_self(base);
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_params_reset(&s->params);
     pg_add_text(&s->params, key);
@@ -206,11 +202,11 @@ enum err pg_slot_holders(struct slots *base, struct str key, struct slot_row **r
 enum err pg_slot_other(struct slots *base, struct str key, const struct slot_row *but, struct slot_row *ret,
                        bool *ret_found, struct error *e)
 {
-    struct store_postgres *s = self(base);
-    struct slot_state *k;
-    if (slot_state_know(s, key, &k, e))
+    struct store_postgres *s = pg_slots_self(base);
+    struct pg_slot *k;
+    if (pg_slot_lock_and_load(s, key, &k, e))
         return e->code;
-    if (k->line_n < 2 && !k->is_line_whole && slot_states_load(s, &k, 1, e))
+    if (k->line_n < 2 && !k->is_line_whole && pg_slots_load(s, &k, 1, e))
         return e->code;
     *ret_found = false;
     for (size_t i = 0; i < k->line_n && !*ret_found; i++) {
@@ -222,11 +218,11 @@ enum err pg_slot_other(struct slots *base, struct str key, const struct slot_row
 
 enum err pg_slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e)
 {
-    struct store_postgres *s = self(base);
-    struct slot_state *k;
-    if (slot_state_know(s, key, &k, e))
+    struct store_postgres *s = pg_slots_self(base);
+    struct pg_slot *k;
+    if (pg_slot_lock_and_load(s, key, &k, e))
         return e->code;
-    if (!k->since_known && slot_states_load(s, &k, 1, e))
+    if (!k->since_known && pg_slots_load(s, &k, 1, e))
         return e->code;
     *ret = k->since_ms;
     return ERR_OK;

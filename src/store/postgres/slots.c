@@ -1,8 +1,8 @@
-/* Who holds a slot and who waits for it, where other nodes ask the same at the same time. Whoever looks at a key, or changes who holds it
- * or waits for it, has the key's lock until the transaction ends; so what was read under it stays true but for our own changes, and is
- * kept in memory. Changes are queued: nobody waits for their answers.
+/* Holders of slots and the tasks that wait for them, while other nodes read and change the same. A transaction that
+ * reads a slot key, or changes its holders or its line, has the key's lock until it ends. So what it has read stays
+ * valid except for its own changes, and is cached. Changes are queued without waiting for their results.
  *
- * What a task holds changes only with its own row, which is locked by whoever comes here with it. */
+ * Which slots a task holds changes only together with its own row, which the caller has locked. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -26,11 +26,11 @@ static const struct pg_statement slot_take = {
 static const struct pg_statement slot_drop = { "slot_drop", "DELETE FROM slots WHERE key = $1 AND task_id = $2" };
 static const struct pg_statement slot_hand = {
     "slot_hand",
-    "WITH first AS (UPDATE tasks SET state = 0, waits_for = NULL WHERE id = $1 AND waits_for = $2 "
+    "WITH first AS (UPDATE tasks SET state = " SQL_SCHEDULED ", waits_for = NULL WHERE id = $1 AND waits_for = $2 "
     "RETURNING tenant_id, id) INSERT INTO slots (tenant_id, key, task_id) SELECT tenant_id, $2, id FROM first",
 };
 static const struct pg_statement slot_waited_for = { "slot_waited_for", "SELECT waits_for FROM tasks WHERE id = $1" };
-/* Parents in the order of their ids, so that two who count the same ones wait for each other, and not in a circle. */
+/* Locks parents in the order of their ids, so that transactions can not deadlock. */
 static const struct pg_statement lock_parents = {
     "lock_parents",
     "SELECT 1 FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
@@ -44,16 +44,11 @@ static const struct pg_statement count_skipped = {
     "WHERE tasks.id = of.parent",
 };
 
-/* ---- what is known of a key ---- */
+/* ---- loading slots ---- */
 
-static struct store_postgres *self(struct slots *s)
+struct pg_slot *pg_slot_state(struct store_postgres *s, struct str key)
 {
-    return container_of(s, struct store_postgres, slots);
-}
-
-struct slot_state *slot_state_of(struct store_postgres *s, struct str key)
-{
-    struct slot_state *k = map_get(&s->slot_keys, key);
+    struct pg_slot *k = map_get(&s->slot_keys, key);
     if (k)
         return k;
     k = xcalloc(1, sizeof *k + str_pack_size(key));
@@ -63,7 +58,7 @@ struct slot_state *slot_state_of(struct store_postgres *s, struct str key)
     return k;
 }
 
-static void add_keys(struct pg_params *p, struct slot_state *const *v, size_t n)
+static void pg_slots_add_keys(struct pg_params *p, struct pg_slot *const *v, size_t n)
 {
     pg_array(p, PG_TEXT);
     for (size_t i = 0; i < n; i++)
@@ -71,22 +66,22 @@ static void add_keys(struct pg_params *p, struct slot_state *const *v, size_t n)
     pg_array_end(p);
 }
 
-static void read_counts(const struct pg_result *r, struct slot_state *const *v)
+static void pg_slots_read_counts(const struct pg_result *r, struct pg_slot *const *v)
 {
     for (int i = 0; i < r->rows; i++) {
-        struct slot_state *k = v[pg_i64(r, i, 0) - 1];
+        struct pg_slot *k = v[pg_i64(r, i, 0) - 1];
         k->count = pg_i64(r, i, 1);
         k->since_ms = pg_i64(r, i, 2);
         k->since_known = true;
     }
 }
 
-static void read_lines(const struct pg_result *r, struct slot_state *const *v, size_t n)
+static void pg_slots_read_lines(const struct pg_result *r, struct pg_slot *const *v, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         v[i]->line_n = 0;
     for (int i = 0; i < r->rows; i++) {
-        struct slot_state *k = v[pg_i64(r, i, 0) - 1];
+        struct pg_slot *k = v[pg_i64(r, i, 0) - 1];
         k->line[k->line_n++] = (struct slot_row){ .id = pg_uuid(r, i, 1),
                                                   .due_ms = pg_i64(r, i, 2),
                                                   .tenant = (int32_t)pg_i64(r, i, 3),
@@ -96,11 +91,10 @@ static void read_lines(const struct pg_result *r, struct slot_state *const *v, s
                                                   .lane = pg_i64(r, i, 6) };
     }
     for (size_t i = 0; i < n; i++)
-        v[i]->is_line_whole = v[i]->line_n < LINE_AHEAD;
+        v[i]->is_line_whole = v[i]->line_n < SLOT_LINE_CACHED;
 }
 
-/* Keys whose locks we have or have just asked for. */
-enum err slot_states_load(struct store_postgres *s, struct slot_state *const *v, size_t n, struct error *e)
+enum err pg_slots_load(struct store_postgres *s, struct pg_slot *const *v, size_t n, struct error *e)
 {
     struct pg_params *p = &s->params;
     cleanup_with(pg_result_release) struct pg_result counts = { 0 };
@@ -108,33 +102,33 @@ enum err slot_states_load(struct store_postgres *s, struct slot_state *const *v,
     if (n == 0)
         return ERR_OK;
     pg_params_reset(p);
-    add_keys(p, v, n);
+    pg_slots_add_keys(p, v, n);
     if (pg_send(&s->conn, &slot_counts, p, e))
         return e->code;
-    pg_add_i64(p, LINE_AHEAD);
+    pg_add_i64(p, SLOT_LINE_CACHED);
     if (pg_send(&s->conn, &slot_lines, p, e) || pg_get(&s->conn, &counts, e) || pg_get(&s->conn, &lines, e))
         return e->code;
-    read_counts(&counts, v);
-    read_lines(&lines, v, n);
+    pg_slots_read_counts(&counts, v);
+    pg_slots_read_lines(&lines, v, n);
     for (size_t i = 0; i < n; i++)
         v[i]->is_loaded = true;
     return ERR_OK;
 }
 
-/* Of one that nobody asked for in time, waits for its lock. */
-enum err slot_state_know(struct store_postgres *s, struct str key, struct slot_state **ret, struct error *e)
+/* Waits for the lock of a slot that was not prefetched. */
+enum err pg_slot_lock_and_load(struct store_postgres *s, struct str key, struct pg_slot **ret, struct error *e)
 {
-    struct slot_state *k = slot_state_of(s, key);
+    struct pg_slot *k = pg_slot_state(s, key);
     *ret = k;
     if (k->is_loaded)
         return ERR_OK;
     if (k->lock != SLOT_LOCKED && pg_lock(s, PG_LOCK_SLOT, &k->key, 1, e))
         return e->code;
     k->lock = SLOT_LOCKED;
-    return slot_states_load(s, &k, 1, e);
+    return pg_slots_load(s, &k, 1, e);
 }
 
-void pg_slots_forget(struct store_postgres *s)
+void pg_slots_reset(struct store_postgres *s)
 {
     map_each (&s->slot_keys, slot)
         free(slot->value);
@@ -144,31 +138,31 @@ void pg_slots_forget(struct store_postgres *s)
     map_release(&s->slots_held);
 }
 
-/* ---- lines ---- */
+/* ---- lines: the tasks that wait for a slot ---- */
 
-static bool stands_before(const struct slot_row *a, const struct slot_row *b)
+static bool pg_slot_line_before(const struct slot_row *a, const struct slot_row *b)
 {
     return a->due_ms != b->due_ms ? a->due_ms < b->due_ms : uuid_cmp(a->id, b->id) < 0;
 }
 
-void slot_line_add(struct slot_state *k, const struct slot_row *r)
+void pg_slot_line_add(struct pg_slot *k, const struct slot_row *r)
 {
     size_t at = 0;
-    while (at < k->line_n && stands_before(&k->line[at], r))
+    while (at < k->line_n && pg_slot_line_before(&k->line[at], r))
         at++;
     if (at == k->line_n && !k->is_line_whole)
         return;
-    if (k->line_n == LINE_AHEAD)
+    if (k->line_n == SLOT_LINE_CACHED)
         k->is_line_whole = false;
-    if (at == LINE_AHEAD)
+    if (at == SLOT_LINE_CACHED)
         return;
-    size_t behind = min_of(k->line_n, (size_t)LINE_AHEAD - 1) - at;
+    size_t behind = min_of(k->line_n, (size_t)SLOT_LINE_CACHED - 1) - at;
     memmove(&k->line[at + 1], &k->line[at], behind * sizeof *k->line);
     k->line[at] = *r;
-    k->line_n = min_of(k->line_n + 1, (size_t)LINE_AHEAD);
+    k->line_n = min_of(k->line_n + 1, (size_t)SLOT_LINE_CACHED);
 }
 
-void slot_line_remove(struct slot_state *k, struct uuid id)
+void pg_slot_line_remove(struct pg_slot *k, struct uuid id)
 {
     for (size_t i = 0; i < k->line_n; i++)
         if (uuid_eq(k->line[i].id, id)) {
@@ -180,19 +174,20 @@ void slot_line_remove(struct slot_state *k, struct uuid id)
         k->is_loaded = false;
 }
 
-static enum err count(struct slots *base, struct str key, int64_t *ret, struct error *e)
+static enum err pg_slot_count(struct slots *base, struct str key, int64_t *ret, struct error *e)
 {
-    struct slot_state *k;
-    if (slot_state_know(self(base), key, &k, e))
+    struct pg_slot *k;
+    if (pg_slot_lock_and_load(pg_slots_self(base), key, &k, e))
         return e->code;
     *ret = k->count;
     return ERR_OK;
 }
 
-static enum err first(struct slots *base, struct str key, struct slot_row *ret, bool *ret_found, struct error *e)
+static enum err pg_slot_first(struct slots *base, struct str key, struct slot_row *ret, bool *ret_found,
+                              struct error *e)
 {
-    struct slot_state *k;
-    if (slot_state_know(self(base), key, &k, e))
+    struct pg_slot *k;
+    if (pg_slot_lock_and_load(pg_slots_self(base), key, &k, e))
         return e->code;
     *ret_found = k->line_n > 0;
     if (*ret_found)
@@ -202,27 +197,28 @@ static enum err first(struct slots *base, struct str key, struct slot_row *ret, 
 
 /* ---- holders ---- */
 
-static enum err held(struct slots *base, const struct uuid *task, struct held_slots *ret, struct error *e)
+static enum err pg_slot_held(struct slots *base, const struct uuid *task, struct held_slots *ret, struct error *e)
 {
-    struct store_postgres *s = self(base);
-    if (pg_slots_ask_held(s, task, 1, e))
+    struct store_postgres *s = pg_slots_self(base);
+    if (pg_slots_read_held(s, task, 1, e))
         return e->code;
-    const struct held_slots *h = pg_slots_held(s, task);
+    const struct held_slots *h = pg_slots_cached_held(s, task);
     ret->n = 0;
     for (size_t i = 0; i < h->n; i++)
         (void)held_slots_add(ret, h->key[i]);
     return ERR_OK;
 }
 
-static enum err hold_slot(struct slots *base, int32_t tenant, const struct uuid *task, struct str key, struct error *e)
+static enum err pg_slot_hold(struct slots *base, int32_t tenant, const struct uuid *task, struct str key,
+                             struct error *e)
 {
-    struct store_postgres *s = self(base);
-    struct slot_state *k;
-    if (slot_state_know(s, key, &k, e))
+    struct store_postgres *s = pg_slots_self(base);
+    struct pg_slot *k;
+    if (pg_slot_lock_and_load(s, key, &k, e))
         return e->code;
     k->count++;
     k->since_known = false;
-    pg_slots_forget_held(s, task);
+    pg_slots_drop_held(s, task);
     pg_params_reset(&s->params);
     pg_add_i32(&s->params, tenant);
     pg_add_text(&s->params, key);
@@ -230,25 +226,26 @@ static enum err hold_slot(struct slots *base, int32_t tenant, const struct uuid 
     return pg_queue(&s->conn, &slot_take, &s->params, e);
 }
 
-static enum err drop_slot(struct slots *base, const struct uuid *task, struct str key, struct error *e)
+static enum err pg_slot_drop(struct slots *base, const struct uuid *task, struct str key, struct error *e)
 {
-    struct store_postgres *s = self(base);
-    struct slot_state *k;
-    if (slot_state_know(s, key, &k, e))
+    struct store_postgres *s = pg_slots_self(base);
+    struct pg_slot *k;
+    if (pg_slot_lock_and_load(s, key, &k, e))
         return e->code;
     k->count--;
     k->since_known = false;
-    pg_slots_forget_held(s, task);
+    pg_slots_drop_held(s, task);
     pg_params_reset(&s->params);
     pg_add_text(&s->params, key);
     pg_add_uuid(&s->params, *task);
     return pg_queue(&s->conn, &slot_drop, &s->params, e);
 }
 
-static enum err hand(struct slots *base, const struct slot_row *r, struct str key, uint64_t *ret_bit, struct error *e)
+static enum err pg_slot_hand(struct slots *base, const struct slot_row *r, struct str key, uint64_t *ret_bit,
+                             struct error *e)
 {
-    struct store_postgres *s = self(base);
-    struct slot_state *k = slot_state_of(s, key);
+    struct store_postgres *s = pg_slots_self(base);
+    struct pg_slot *k = pg_slot_state(s, key);
     const struct lane_row *lane;
     assert(k->is_loaded);
     if (pg_lanes_at(&s->conn, &s->lanes, r->lane, &lane, e))
@@ -260,18 +257,18 @@ static enum err hand(struct slots *base, const struct slot_row *r, struct str ke
         return e->code;
     k->count++;
     k->since_known = false;
-    pg_slots_forget_held(s, &r->id);
+    pg_slots_drop_held(s, &r->id);
     pg_tally_move(s, r->tenant, r->deleted, TASK_BLOCKED, TASK_SCHEDULED);
     pg_note_due(s, r->due_ms);
     *ret_bit = lane_bit(lane->lane);
-    slot_line_remove(k, r->id);
+    pg_slot_line_remove(k, r->id);
     return ERR_OK;
 }
 
-static enum err waits_for(struct slots *base, const struct slot_row *r, char text[SLOT_KEY_MAX], struct str *ret,
-                          struct error *e)
+static enum err pg_slot_waits_for(struct slots *base, const struct slot_row *r, char text[SLOT_KEY_MAX],
+                                  struct str *ret, struct error *e)
 {
-    struct store_postgres *s = self(base);
+    struct store_postgres *s = pg_slots_self(base);
     cleanup_with(pg_result_release) struct pg_result found = { 0 };
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, r->id);
@@ -279,14 +276,14 @@ static enum err waits_for(struct slots *base, const struct slot_row *r, char tex
         return e->code;
     struct str key = found.rows ? pg_text(&found, 0, 0) : (struct str){ 0 };
     if (key.n > SLOT_KEY_MAX)
-        return pg_corrupt(&s->conn, "a slot that is not one of ours", e);
+        return pg_corrupt(&s->conn, "a task waits for a slot key that Belfry did not write", e);
     if (key.n)
         memcpy(text, key.p, key.n);
     *ret = (struct str){ text, key.n };
     return ERR_OK;
 }
 
-/* ---- for the operations ---- */
+/* ---- functions for the operations ---- */
 
 enum err pg_slots_let_go(struct store_postgres *s, const struct uuid *task, const struct task *next,
                          struct slot_keys *keys, struct error *e)
@@ -306,26 +303,19 @@ enum err pg_slots_hand_over(struct store_postgres *s, const struct slot_keys *ke
     return slots_hand_over(&s->slots, keys, unblocked, e);
 }
 
-enum err pg_change_task(struct store_postgres *s, const struct guards *old, const struct task *t,
+enum err pg_change_task(struct store_postgres *s, const struct pg_guards *old, const struct task *t,
                         struct slot_keys *keys, struct error *e)
 {
     struct task tidy = *t;
     slot_tidy(&tidy, old->waits_for);
     if (old->waits_for.n) {
         slot_keys_add(keys, old->waits_for);
-        slot_state_of(s, old->waits_for)->is_loaded = false; /* it may leave that line, or stand elsewhere in it */
+        pg_slot_state(s, old->waits_for)->is_loaded =
+            false; /* the task may leave that line, or change its place in it */
     }
     if (pg_replace_row(s, old, &tidy, e))
         return e->code;
     return old->gated ? pg_slots_let_go(s, &t->id, &tidy, keys, e) : ERR_OK;
-}
-
-static void add_ids(struct pg_params *p, const struct uuid *ids, size_t n)
-{
-    pg_array(p, PG_UUID);
-    for (size_t i = 0; i < n; i++)
-        pg_element_uuid(p, ids[i]);
-    pg_array_end(p);
 }
 
 enum err pg_count_as_skipped(struct store_postgres *s, const struct uuid *ids, const struct uuid *parents, size_t n,
@@ -334,32 +324,33 @@ enum err pg_count_as_skipped(struct store_postgres *s, const struct uuid *ids, c
     if (n == 0)
         return ERR_OK;
     pg_params_reset(&s->params);
-    add_ids(&s->params, parents, n);
+    pg_add_ids(&s->params, parents, n);
     if (n > 1 && pg_queue(&s->conn, &lock_parents, &s->params, e))
         return e->code;
     pg_params_reset(&s->params);
-    add_ids(&s->params, ids, n);
-    add_ids(&s->params, parents, n);
+    pg_add_ids(&s->params, ids, n);
+    pg_add_ids(&s->params, parents, n);
     return pg_queue(&s->conn, &count_skipped, &s->params, e);
 }
 
-static enum err uncount(struct slots *base, const struct slot_row *r, const struct uuid *parent, struct error *e)
+static enum err pg_slot_uncount(struct slots *base, const struct slot_row *r, const struct uuid *parent,
+                                struct error *e)
 {
-    return pg_count_as_skipped(self(base), &r->id, parent, 1, e);
+    return pg_count_as_skipped(pg_slots_self(base), &r->id, parent, 1, e);
 }
 
 void pg_slots_init(struct store_postgres *s)
 {
-    static const struct slots_ops ops = { .count = count,
-                                          .first = first,
-                                          .held = held,
-                                          .waits_for = waits_for,
-                                          .hold = hold_slot,
-                                          .drop = drop_slot,
-                                          .hand = hand,
+    static const struct slots_ops ops = { .count = pg_slot_count,
+                                          .first = pg_slot_first,
+                                          .held = pg_slot_held,
+                                          .waits_for = pg_slot_waits_for,
+                                          .hold = pg_slot_hold,
+                                          .drop = pg_slot_drop,
+                                          .hand = pg_slot_hand,
                                           .block = pg_slot_block,
                                           .give_up = pg_slot_give_up,
-                                          .uncount = uncount,
+                                          .uncount = pg_slot_uncount,
                                           .holders = pg_slot_holders,
                                           .other = pg_slot_other,
                                           .since = pg_slot_since };

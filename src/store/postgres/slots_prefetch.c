@@ -1,5 +1,4 @@
-/* What many tasks hold, and the keys of many, at once: whoever sees to a thousand tasks asks here first, and each of them finds what it
- * needs to know in memory. */
+/* Reads the slots of many tasks in a few round trips, before an operation treats them one by one from the cache. */
 #include <stdlib.h>
 
 #include "store/postgres/slots.h"
@@ -10,45 +9,45 @@ static const struct pg_statement slot_try = {
     "SELECT pg_try_advisory_xact_lock(k) FROM unnest($1) AS k",
 };
 
-/* ---- what tasks hold ---- */
+/* ---- slots that tasks hold ---- */
 
-struct held_by {
+struct pg_held_by {
     struct uuid task;
     struct held_slots slots;
 };
 
-static struct str bytes_of(const struct uuid *u)
+static struct str pg_uuid_bytes(const struct uuid *u)
 {
     return (struct str){ (const char *)u->b, sizeof u->b };
 }
 
-static struct held_by *held_by(struct store_postgres *s, struct uuid task)
+static struct pg_held_by *pg_slots_held_entry(struct store_postgres *s, struct uuid task)
 {
-    struct held_by *h = map_get(&s->slots_held, bytes_of(&task));
+    struct pg_held_by *h = map_get(&s->slots_held, pg_uuid_bytes(&task));
     if (h)
         return h;
     h = xcalloc(1, sizeof *h);
     h->task = task;
-    (void)map_put(&s->slots_held, bytes_of(&h->task), h);
+    (void)map_put(&s->slots_held, pg_uuid_bytes(&h->task), h);
     return h;
 }
 
-void pg_slots_forget_held(struct store_postgres *s, const struct uuid *task)
+void pg_slots_drop_held(struct store_postgres *s, const struct uuid *task)
 {
-    free(map_remove(&s->slots_held, bytes_of(task)));
+    free(map_remove(&s->slots_held, pg_uuid_bytes(task)));
 }
 
-enum err pg_slots_ask_held(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e)
+enum err pg_slots_read_held(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e)
 {
     struct pg_params *p = &s->params;
     size_t asked = 0;
     pg_params_reset(p);
     pg_array(p, PG_UUID);
     for (size_t i = 0; i < n; i++) {
-        if (map_get(&s->slots_held, bytes_of(&tasks[i])))
+        if (map_get(&s->slots_held, pg_uuid_bytes(&tasks[i])))
             continue;
         pg_element_uuid(p, tasks[i]);
-        (void)held_by(s, tasks[i]);
+        (void)pg_slots_held_entry(s, tasks[i]);
         asked++;
     }
     pg_array_end(p);
@@ -58,20 +57,20 @@ enum err pg_slots_ask_held(struct store_postgres *s, const struct uuid *tasks, s
     if (pg_run(&s->conn, &slots_of, p, &r, e))
         return e->code;
     for (int i = 0; i < r.rows; i++)
-        if (!held_slots_add(&held_by(s, pg_uuid(&r, i, 0))->slots, pg_text(&r, i, 1)))
-            return pg_corrupt(&s->conn, "a slot that is not one of ours", e);
+        if (!held_slots_add(&pg_slots_held_entry(s, pg_uuid(&r, i, 0))->slots, pg_text(&r, i, 1)))
+            return pg_corrupt(&s->conn, "table 'slots' has a key that Belfry did not write", e);
     return ERR_OK;
 }
 
-const struct held_slots *pg_slots_held(struct store_postgres *s, const struct uuid *task)
+const struct held_slots *pg_slots_cached_held(struct store_postgres *s, const struct uuid *task)
 {
-    const struct held_by *h = map_get(&s->slots_held, bytes_of(task));
+    const struct pg_held_by *h = map_get(&s->slots_held, pg_uuid_bytes(task));
     return h ? &h->slots : NULL;
 }
 
-/* ---- keys ---- */
+/* ---- locks and states of slots ---- */
 
-enum err pg_slots_try(struct store_postgres *s, struct slot_state *const *v, size_t n, struct error *e)
+enum err pg_slots_try_lock(struct store_postgres *s, struct pg_slot *const *v, size_t n, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (n == 0)
@@ -84,23 +83,23 @@ enum err pg_slots_try(struct store_postgres *s, struct slot_state *const *v, siz
     if (pg_run(&s->conn, &slot_try, &s->params, &r, e))
         return e->code;
     if ((size_t)r.rows != n)
-        return pg_corrupt(&s->conn, "locks that were not answered for", e);
+        return pg_corrupt(&s->conn, "the server did not return a result for each lock", e);
     for (size_t i = 0; i < n; i++)
         v[i]->lock = pg_bool(&r, (int)i, 0) ? SLOT_LOCKED : SLOT_BUSY;
     return ERR_OK;
 }
 
-/* Keys that are held by these tasks and not known yet. */
-static size_t find_unknown(struct store_postgres *s, const struct uuid *tasks, size_t n, struct slot_state **v)
+/* Collects the slots that these tasks hold and that are not loaded. */
+static size_t pg_slots_find_unloaded(struct store_postgres *s, const struct uuid *tasks, size_t n, struct pg_slot **v)
 {
     size_t found = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct held_slots *h = pg_slots_held(s, &tasks[i]);
+        const struct held_slots *h = pg_slots_cached_held(s, &tasks[i]);
         for (size_t j = 0; j < h->n; j++) {
-            struct slot_state *k = slot_state_of(s, h->key[j]);
+            struct pg_slot *k = pg_slot_state(s, h->key[j]);
             if (!k->is_loaded)
                 v[found++] = k;
-            k->is_loaded = true; /* soon: each once */
+            k->is_loaded = true; /* will be loaded: collects each slot once */
         }
     }
     return found;
@@ -111,11 +110,11 @@ enum err pg_slots_lock(struct store_postgres *s, const struct str *keys, size_t 
     if (pg_lock(s, PG_LOCK_SLOT, keys, n, e))
         return e->code;
     for (size_t i = 0; i < n; i++)
-        slot_state_of(s, keys[i])->lock = SLOT_LOCKED;
+        pg_slot_state(s, keys[i])->lock = SLOT_LOCKED;
     return ERR_OK;
 }
 
-static enum err lock_and_load(struct store_postgres *s, struct slot_state **v, size_t n, struct error *e)
+static enum err pg_slots_lock_and_load(struct store_postgres *s, struct pg_slot **v, size_t n, struct error *e)
 {
     struct str *keys = xcalloc(n + 1, sizeof *keys);
     size_t unlocked = 0;
@@ -124,24 +123,25 @@ static enum err lock_and_load(struct store_postgres *s, struct slot_state **v, s
             keys[unlocked++] = v[i]->key;
     enum err rc = pg_slots_lock(s, keys, unlocked, e);
     free(keys);
-    return rc ? rc : slot_states_load(s, v, n, e);
+    return rc ? rc : pg_slots_load(s, v, n, e);
 }
 
-enum err pg_slots_bring(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e)
+enum err pg_slots_prefetch(struct store_postgres *s, const struct uuid *tasks, size_t n, struct error *e)
 {
     if (n == 0)
         return ERR_OK;
     s->has_met_slots = true;
-    if (pg_slots_ask_held(s, tasks, n, e))
+    if (pg_slots_read_held(s, tasks, n, e))
         return e->code;
-    struct slot_state **v = xcalloc(n * SLOTS_MAX, sizeof(struct slot_state *));
-    enum err rc = lock_and_load(s, v, find_unknown(s, tasks, n, v), e);
+    struct pg_slot **v = xcalloc(n * SLOTS_MAX, sizeof(struct pg_slot *));
+    enum err rc = pg_slots_lock_and_load(s, v, pg_slots_find_unloaded(s, tasks, n, v), e);
     free(v);
     return rc;
 }
 
-/* Settles let go of what their tasks hold, and on the way they lock rows that others want who have those slots. So the slots of all
- * settles of a transaction come first, in one order. A process that has not come upon a slot yet does not ask. */
+/* A settle releases its tasks' slots, and locks task rows on the way. Another transaction may have the lock of such a
+ * slot and wait for one of these rows. So a transaction first takes the slot locks of all its settles, in one order. A
+ * process that has never met a slot skips this. */
 enum err pg_slots_lock_settled(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };

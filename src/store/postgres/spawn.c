@@ -1,11 +1,12 @@
-/* OP_RECURRING, OP_SPAWN. Two nodes may plan the same occurrences: the row of their task decides, which moves for one of them only. */
+/* OP_RECURRING and OP_SPAWN. Two nodes may plan the same occurrences. The recurring task's row decides: its cursor
+ * moves for one of them only. */
 #include <stdlib.h>
 
 #include "store/postgres/internal.h"
 
-/* $1, $2 behind which (NULL: the id of all zeros); $3 own partitions (NULL: all). */
+/* $1 and $2: only tasks behind this cursor_ms and id (NULL: the lowest id); $3 own partitions (NULL: all). */
 #define NIL     "'00000000-0000-0000-0000-000000000000'"
-#define BEHIND  "state = 0 AND kind = 1 AND (cursor_ms, id) > ($1, coalesce($2, " NIL "))"
+#define BEHIND  "state = " SQL_SCHEDULED " AND kind = 1 AND (cursor_ms, id) > ($1, coalesce($2, " NIL "))"
 #define IS_OURS "($3 IS NULL OR get_bit($3, part) = 1)"
 #define FIRST   " ORDER BY cursor_ms, id LIMIT "
 
@@ -23,7 +24,8 @@ static const struct pg_statement next_of_others = {
     "SELECT cursor_ms FROM tasks WHERE " BEHIND " AND NOT " IS_OURS FIRST "1",
 };
 
-/* Locked in the order of their ids. Whoever waited for another's move of the same row finds that it is not the row that was planned for. */
+/* Locks in the order of the ids. A transaction that waited while another moved the same cursor finds that version and
+ * cursor have changed: spawn_move leaves that row out. */
 static const struct pg_statement lock_recurring = {
     "spawn_lock",
     "SELECT FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
@@ -31,17 +33,18 @@ static const struct pg_statement lock_recurring = {
 static const struct pg_statement spawn_move = {
     "spawn_move",
     "UPDATE tasks SET cursor_ms = x.next_ms, runs_count = runs_count + x.runs, "
-    "skipped_count = skipped_count + x.skipped, state = CASE WHEN x.ended THEN 4 ELSE state END, "
+    "skipped_count = skipped_count + x.skipped, state = CASE WHEN x.ended THEN " SQL_COMPLETED " ELSE state END, "
     "updated_ms = CASE WHEN x.ended THEN x.now_ms ELSE updated_ms END, "
     "completed_ms = CASE WHEN x.ended THEN x.now_ms ELSE completed_ms END "
     "FROM unnest($1, $2, $3, $4, $5, $6, $7, $8) WITH ORDINALITY "
     "AS x(task, version, cursor_ms, next_ms, runs, skipped, ended, now_ms, place) WHERE id = x.task AND kind = 1 AND "
-    "state = 0 AND tasks.version = x.version AND tasks.cursor_ms = x.cursor_ms RETURNING x.place, tenant_id, deleted",
+    "state = " SQL_SCHEDULED
+    " AND tasks.version = x.version AND tasks.cursor_ms = x.cursor_ms RETURNING x.place, tenant_id, deleted",
 };
 
-/* ---- recurring ---- */
+/* ---- OP_RECURRING ---- */
 
-struct place {
+struct pg_cursor_position {
     int64_t cursor_ms;
     struct uuid id;
 };
@@ -49,35 +52,38 @@ struct place {
 static const struct uuid last_id = { { 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
                                        255 } };
 
-static bool is_before(const struct place *a, const struct place *b)
+static bool pg_cursor_before(const struct pg_cursor_position *a, const struct pg_cursor_position *b)
 {
     return a->cursor_ms != b->cursor_ms ? a->cursor_ms < b->cursor_ms : uuid_cmp(a->id, b->id) < 0;
 }
 
 /* $1 to $3. */
-static void add_place(struct pg_params *p, const struct place *place, const struct partitions *own)
+static void pg_recurring_add_position(struct pg_params *p, const struct pg_cursor_position *pg_cursor_position,
+                                      const struct partitions *own)
 {
     pg_params_reset(p);
-    pg_add_i64(p, place->cursor_ms);
-    pg_add_uuid(p, place->id);
+    pg_add_i64(p, pg_cursor_position->cursor_ms);
+    pg_add_uuid(p, pg_cursor_position->id);
     pg_add_partitions(p, own);
 }
 
-/* What is not in the answer: ours stand behind its last one, others' perhaps before it too. */
-static enum err read_next(struct store_postgres *s, const struct op_recurring *op, size_t n, const struct place *last,
-                          int64_t *ret, struct error *e)
+/* The earliest cursor that is not in the result. Our tasks are behind the last one of the result; tasks of other
+ * partitions may also be before it. */
+static enum err pg_recurring_read_next(struct store_postgres *s, const struct op_recurring *op, size_t n,
+                                       const struct pg_cursor_position *last, int64_t *ret, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result ours = { 0 };
     cleanup_with(pg_result_release) struct pg_result others = { 0 };
-    add_place(&s->params, last, op->own);
+    pg_recurring_add_position(&s->params, last, op->own);
     if (pg_send(&s->conn, &next_of_ours, &s->params, e))
         return e->code;
-    struct place after = { op->after_cursor_ms, op->after_id }, helped = { op->help_until_ms - 1, last_id };
-    if (n == op->max && is_before(last, &helped))
+    struct pg_cursor_position after = { op->after_cursor_ms, op->after_id },
+                              helped = { op->help_until_ms - 1, last_id };
+    if (n == op->max && pg_cursor_before(last, &helped))
         helped = *last;
-    if (is_before(&helped, &after))
+    if (pg_cursor_before(&helped, &after))
         helped = after;
-    add_place(&s->params, &helped, op->own);
+    pg_recurring_add_position(&s->params, &helped, op->own);
     if (op->own && pg_send(&s->conn, &next_of_others, &s->params, e))
         return e->code;
     if (pg_get(&s->conn, &ours, e) || (op->own && pg_get(&s->conn, &others, e)))
@@ -93,8 +99,8 @@ enum err postgres_recurring(struct store_postgres *s, struct op *base)
     struct op_recurring *op = (struct op_recurring *)base;
     struct error *e = &base->error;
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    struct place last = { op->after_cursor_ms, op->after_id };
-    add_place(&s->params, &last, op->own);
+    struct pg_cursor_position last = { op->after_cursor_ms, op->after_id };
+    pg_recurring_add_position(&s->params, &last, op->own);
     pg_add_i64(&s->params, op->until_ms);
     pg_add_i64(&s->params, op->own ? op->help_until_ms : op->until_ms);
     pg_add_i64(&s->params, (int64_t)op->max);
@@ -105,36 +111,36 @@ enum err postgres_recurring(struct store_postgres *s, struct op *base)
         if (pg_scratch_read(s, &r, (int)i, i, &base->arena, e))
             return e->code;
     if (n)
-        last = (struct place){ s->scratch[n - 1].cursor_ms, s->scratch[n - 1].id };
+        last = (struct pg_cursor_position){ s->scratch[n - 1].cursor_ms, s->scratch[n - 1].id };
     struct tasks found;
     int64_t next_ms;
-    if (pg_scratch_take(s, n, &base->arena, &found, e) || read_next(s, op, n, &last, &next_ms, e))
+    if (pg_scratch_take(s, n, &base->arena, &found, e) || pg_recurring_read_next(s, op, n, &last, &next_ms, e))
         return e->code;
     op->ret = found;
     op->ret_next_ms = next_ms;
     return ERR_OK;
 }
 
-/* ---- spawn ---- */
+/* ---- OP_SPAWN ---- */
 
-enum { TOGETHER_MAX = 500, ROWS_MAX = 4000 };
+enum { BATCH_OPS_MAX = 500, BATCH_ROWS_MAX = 4000 };
 
-static const struct op_spawn *spawn_of(const struct op *op)
+static const struct op_spawn *pg_spawn_op(const struct op *op)
 {
     return (const struct op_spawn *)op;
 }
 
-/* As many as name different tasks and are not too large together; at least one. */
-static size_t how_many(struct op *const *ops, size_t n)
+/* How many spawns fit into one batch: they name different tasks and are not too large. At least one. */
+static size_t pg_spawn_batch_size(struct op *const *ops, size_t n)
 {
     size_t rows = 0;
     for (size_t i = 0; i < n; i++) {
         if (ops[i]->kind != OP_SPAWN)
             return i;
-        rows += spawn_of(ops[i])->plan->occurrences.n;
-        bool stops = i == TOGETHER_MAX || rows > ROWS_MAX;
+        rows += pg_spawn_op(ops[i])->plan->occurrences.n;
+        bool stops = i == BATCH_OPS_MAX || rows > BATCH_ROWS_MAX;
         for (size_t j = 0; !stops && j < i; j++)
-            stops = uuid_eq(spawn_of(ops[j])->id, spawn_of(ops[i])->id);
+            stops = uuid_eq(pg_spawn_op(ops[j])->id, pg_spawn_op(ops[i])->id);
         if (i && stops)
             return i;
     }
@@ -145,24 +151,24 @@ static size_t how_many(struct op *const *ops, size_t n)
     do {                                                                                                               \
         pg_array((p), PG_I64);                                                                                         \
         for (size_t i_ = 0; i_ < (n); i_++)                                                                            \
-            pg_element_i64((p), spawn_of((ops)[i_])->number);                                                          \
+            pg_element_i64((p), pg_spawn_op((ops)[i_])->number);                                                       \
         pg_array_end(p);                                                                                               \
     } while (0)
 
-static void add_ids(struct pg_params *p, struct op *const *ops, size_t n)
+static void pg_spawn_add_ids(struct pg_params *p, struct op *const *ops, size_t n)
 {
     pg_params_reset(p);
     pg_array(p, PG_UUID);
     for (size_t i = 0; i < n; i++)
-        pg_element_uuid(p, spawn_of(ops[i])->id);
+        pg_element_uuid(p, pg_spawn_op(ops[i])->id);
     pg_array_end(p);
 }
 
-static enum err move_cursors(struct store_postgres *s, struct op *const *ops, size_t n, struct pg_result *ret,
-                             struct error *e)
+static enum err pg_spawn_move_cursors(struct store_postgres *s, struct op *const *ops, size_t n, struct pg_result *ret,
+                                      struct error *e)
 {
     struct pg_params *p = &s->params;
-    add_ids(p, ops, n);
+    pg_spawn_add_ids(p, ops, n);
     if (n > 1 && pg_queue(&s->conn, &lock_recurring, p, e))
         return e->code;
     ADD_NUMBERS(p, ops, n, version);
@@ -172,13 +178,13 @@ static enum err move_cursors(struct store_postgres *s, struct op *const *ops, si
     ADD_NUMBERS(p, ops, n, plan->skipped);
     pg_array(p, PG_BOOL);
     for (size_t i = 0; i < n; i++)
-        pg_element_bool(p, spawn_of(ops[i])->plan->ended);
+        pg_element_bool(p, pg_spawn_op(ops[i])->plan->ended);
     pg_array_end(p);
     ADD_NUMBERS(p, ops, n, now_ms);
     return pg_run(&s->conn, &spawn_move, p, ret, e);
 }
 
-static void note_end(struct store_postgres *s, const struct op_spawn *op, int32_t tenant, bool deleted)
+static void pg_spawn_note_ended(struct store_postgres *s, const struct op_spawn *op, int32_t tenant, bool deleted)
 {
     if (!op->plan->ended)
         return;
@@ -186,17 +192,17 @@ static void note_end(struct store_postgres *s, const struct op_spawn *op, int32_
     pg_note_ended(s, op->id, TASK_COMPLETED, op->now_ms);
 }
 
-/* Of those that moved. */
-static enum err put_in(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
+/* Inserts the occurrences of the tasks whose cursor has moved. */
+static enum err pg_spawn_insert(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
 {
     size_t count = 0;
     for (size_t i = 0; i < n; i++)
-        count += spawn_of(ops[i])->plan->occurrences.n;
+        count += pg_spawn_op(ops[i])->plan->occurrences.n;
     const struct task **v = xcalloc(count + 1, sizeof(struct task *));
     bool *is_new = xcalloc(count + 1, sizeof *is_new);
     count = 0;
     for (size_t i = 0; i < n; i++) {
-        const struct tasks *t = &spawn_of(ops[i])->plan->occurrences;
+        const struct tasks *t = &pg_spawn_op(ops[i])->plan->occurrences;
         for (size_t j = 0; ops[i]->rc == ERR_OK && j < t->n; j++)
             v[count++] = &t->v[j];
     }
@@ -206,10 +212,10 @@ static enum err put_in(struct store_postgres *s, struct op *const *ops, size_t n
     return rc;
 }
 
-static enum err spawn_all(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
+static enum err pg_spawn_batch(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result moved = { 0 };
-    if (move_cursors(s, ops, n, &moved, e))
+    if (pg_spawn_move_cursors(s, ops, n, &moved, e))
         return e->code;
     for (size_t i = 0; i < n; i++)
         ops[i]->rc = error_set(&ops[i]->error, ERR_CONFLICT, "the recurring task has changed since");
@@ -217,19 +223,26 @@ static enum err spawn_all(struct store_postgres *s, struct op *const *ops, size_
         struct op *op = ops[pg_i64(&moved, i, 0) - 1];
         op->rc = ERR_OK;
         op->error = (struct error){ 0 };
-        note_end(s, spawn_of(op), (int32_t)pg_i64(&moved, i, 1), pg_bool(&moved, i, 2));
+        pg_spawn_note_ended(s, pg_spawn_op(op), (int32_t)pg_i64(&moved, i, 1), pg_bool(&moved, i, 2));
     }
-    return put_in(s, ops, n, e);
+    return pg_spawn_insert(s, ops, n, e);
 }
 
-/* What moved and could not be put in is not to be committed: whoever called finds the culprit by trying less. */
+/* If the cursors have moved but the occurrences can not be inserted, the transaction must not commit. The caller tries
+ * smaller batches to find the operation that fails. */
 size_t postgres_spawn_many(struct store_postgres *s, struct op *const *ops, size_t n)
 {
     struct error e;
-    n = how_many(ops, n);
-    if (spawn_all(s, ops, n, &e) && !s->conn.failed) {
+    n = pg_spawn_batch_size(ops, n);
+    if (pg_spawn_batch(s, ops, n, &e) && !s->conn.failed) {
         s->conn.failed = e.code;
         s->conn.failure = e;
     }
     return n;
+}
+
+enum err postgres_spawn(struct store_postgres *s, struct op *base)
+{
+    postgres_spawn_many(s, &base, 1);
+    return base->rc;
 }

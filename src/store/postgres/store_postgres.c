@@ -1,10 +1,11 @@
-/* One transaction an apply, in READ COMMITTED, run by as few round trips as it takes: BEGIN goes with the first statement, savepoints
- * with their neighbours, and counts, notes and COMMIT together.
+/* store_apply runs one transaction, READ COMMITTED, in as few round trips as possible: BEGIN goes with the first
+ * statement, savepoints with the statements around them, and counts, notes and COMMIT together.
  *
- * What an operation may not do it finds out before it changes anything, where that is cheap; one that can fail midway stands in a
- * savepoint. An error of PostgreSQL's own ends the whole transaction: then nothing of it has happened, and nothing that is kept in
- * memory (lanes, counts, results) may say otherwise. If it was a serialization failure or a deadlock, which others cause, the whole is
- * tried again; else whoever called finds the culprit by trying less. */
+ * Where it is cheap, an operation checks that it may run before it changes anything. An operation that can fail later
+ * runs in a savepoint. An error of PostgreSQL ends the whole transaction. Then nothing of it has happened, and what is
+ * in memory (lanes, counts, results) must not say otherwise. After a serialization failure or a deadlock, which other
+ * transactions cause, the whole transaction is tried again. After any other error, the caller tries smaller batches to
+ * find the operation that fails. */
 #include "store/postgres/store_postgres.h"
 
 #include <assert.h>
@@ -15,17 +16,18 @@
 #include "store/postgres/internal.h"
 
 enum {
-    TRIES_MAX = 8,       /* of a transaction that others are in the way of */
-    PAUSE_MAX_US = 4000, /* before the second; more before each further one */
+    TRIES_MAX = 8,       /* of a transaction that conflicts with others */
+    PAUSE_MAX_US = 4000, /* before the second try; longer before each further one */
     SLOT_LOCKS = 2048,
-    SHARDS = 256,            /* of counts */
-    ARENA_MAX = 64 << 20,    /* of what is looked at and not given away */
+    SHARDS = 256,            /* of table `counts` */
+    ARENA_MAX = 64 << 20,    /* scratch memory of one operation */
     VERSION_OLDEST = 140000, /* of the server */
 };
 
 static const struct pg_statement begin = { "begin", "BEGIN ISOLATION LEVEL READ COMMITTED" };
-/* How a session is, or a transaction where sessions are a pooler's. All that a writer does begins at a few rows that it names and goes to
- * others by an index; the planner, who may remember an empty table, is not to think of another way. */
+/* Settings of a session, or of each transaction behind a pooler, whose sessions other clients use too. All statements
+ * of the writer begin with a few given rows and reach others by an index. The planner, whose statistics may show an
+ * empty table, must not choose another plan. */
 #define SET_UP(local)                                                                                                  \
     "SELECT set_config('idle_in_transaction_session_timeout', '3s', " local "), "                                      \
     "set_config('enable_seqscan', 'off', " local "), set_config('enable_hashjoin', 'off', " local "), "                \
@@ -41,21 +43,21 @@ static const struct pg_statement lock = {
     "SELECT pg_advisory_xact_lock(k) FROM unnest($1) AS k",
 };
 
-static struct store_postgres *self(struct store *s)
+static struct store_postgres *store_postgres_self(struct store *s)
 {
     return container_of(s, struct store_postgres, base);
 }
 
-/* ---- locks ---- */
+/* ---- advisory locks ---- */
 
-static int by_number(const void *a, const void *b)
+static int pg_lock_by_number(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
 
-/* "belf" in front: others may use such locks in the same database. Of slots there are only so many, which keys share: a transaction may
- * need thousands, and the server has room for a few thousand locks of all kinds. */
+/* The prefix "belf" keeps clear of other programs' advisory locks in the same database. Slot keys share SLOT_LOCKS
+ * numbers: a transaction may need thousands of them, and the server has room for a few thousand locks of all kinds. */
 int64_t pg_lock_number(enum pg_lock what, struct str key)
 {
     uint64_t hash = hash_bytes(HASH_STABLE, key) & (what == PG_LOCK_SLOT ? SLOT_LOCKS - 1 : 0x0fffffff);
@@ -68,10 +70,10 @@ enum err pg_lock(struct store_postgres *s, enum pg_lock what, const struct str *
         return ERR_OK;
     int64_t *numbers = arena_alloc(&s->arena, n * sizeof *numbers);
     if (!numbers)
-        return error_set(e, ERR_LIMIT, "does not fit in the memory allowed");
+        return error_no_room(e);
     for (size_t i = 0; i < n; i++)
         numbers[i] = pg_lock_number(what, keys[i]);
-    qsort(numbers, n, sizeof *numbers, by_number);
+    qsort(numbers, n, sizeof *numbers, pg_lock_by_number);
     pg_params_reset(&s->params);
     pg_array(&s->params, PG_I64);
     for (size_t i = 0; i < n; i++)
@@ -83,11 +85,11 @@ enum err pg_lock(struct store_postgres *s, enum pg_lock what, const struct str *
 
 /* ---- apply ---- */
 
-/* What was made in a savepoint or transaction that is rolled back is not there. */
-static void forget_lanes(struct store_postgres *s)
+/* Lanes that were made in a rolled back transaction or savepoint do not exist. */
+static void pg_lanes_discard(struct store_postgres *s)
 {
     if (s->made_lanes)
-        store_lanes_forget(&s->lanes);
+        store_lanes_clear(&s->lanes);
     s->made_lanes = false;
 }
 
@@ -107,61 +109,46 @@ enum err pg_in_savepoint(struct store_postgres *s, struct op *op, enum err (*fn)
         tallies_copy(&s->of_op, &before);
         s->ended.n = ended;
         s->claims.n = claims;
-        forget_lanes(s);
-        pg_slots_forget(s); /* locks that it took are gone too */
+        pg_lanes_discard(s);
+        pg_slots_reset(s); /* the savepoint's rollback has released its locks */
         if (pg_queue(c, &rollback_to, NULL, &ignored))
             return ignored.code;
     }
     return pg_queue(c, &release, NULL, &ignored) ? ignored.code : rc;
 }
 
-static enum err run_op(struct store_postgres *s, struct op *op)
+static enum err (*const pg_handlers[OP_KINDS])(struct store_postgres *, struct op *) = {
+#define X(name, verb) [OP_##name] = postgres_##verb,
+    OP_MAP(X)
+#undef X
+};
+
+/* Operations that may fail after their first write. The others check everything first, or write one statement. */
+static const bool pg_needs_savepoint[OP_KINDS] = {
+    [OP_INSERT] = true,  [OP_CLAIM] = true,   [OP_SETTLE] = true,    [OP_PUT] = true,
+    [OP_KEY_PUT] = true, [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_RETAKE] = true,
+};
+
+static enum err pg_run_op(struct store_postgres *s, struct op *op)
 {
-    switch (op->kind) {
-    case OP_INSERT: return pg_in_savepoint(s, op, postgres_insert);
-    case OP_CLAIM: return pg_in_savepoint(s, op, postgres_claim);
-    case OP_CLAIMED: return postgres_claimed(s, op);
-    case OP_ORPHANS: return postgres_orphans(s, op);
-    case OP_SETTLE: return pg_in_savepoint(s, op, postgres_settle);
-    case OP_RECURRING: return postgres_recurring(s, op);
-    case OP_SPAWN: break; /* see run_some */
-    case OP_CATCH_UP: return postgres_catch_up(s, op);
-    case OP_PUT: return pg_in_savepoint(s, op, postgres_put);
-    case OP_KEY_PUT: return pg_in_savepoint(s, op, postgres_key_put);
-    case OP_CATALOG: return pg_in_savepoint(s, op, postgres_catalog);
-    case OP_LEASE: return postgres_lease(s, op);
-    case OP_PURGE: return postgres_purge(s, op);
-    case OP_HEARTBEAT: return pg_in_savepoint(s, op, postgres_heartbeat);
-    case OP_NODE_DEAD: return postgres_node_dead(s, op);
-    case OP_LIMIT_TAKE: return postgres_limit_take(s, op);
-    case OP_RECALL: return postgres_recall(s, op);
-    case OP_RECALL_LIST: return postgres_recall_list(s, op);
-    case OP_HANDOFF: return postgres_handoff(s, op);
-    case OP_HANDED_OFF: return postgres_handed_off(s, op);
-    case OP_RUNNING: return postgres_running(s, op);
-    case OP_RETAKE: return pg_in_savepoint(s, op, postgres_retake);
-    case OP_LEASE_RENEW: return postgres_lease_renew(s, op);
-    case OP_LEASES_EXPIRED: return postgres_leases_expired(s, op);
-    case OP_WORKER_REPORT: return postgres_worker_report(s, op);
-    }
-    abort();
+    return pg_needs_savepoint[op->kind] ? pg_in_savepoint(s, op, pg_handlers[op->kind]) : pg_handlers[op->kind](s, op);
 }
 
-/* At whether there are any, or who has them: what was noted of them is written before. */
-static bool looks_at_claims(enum op_kind kind)
+/* Operations that read claims: the notes on claims are written first. */
+static bool pg_op_reads_claims(enum op_kind kind)
 {
     return kind == OP_HEARTBEAT || kind == OP_NODE_DEAD || kind == OP_PURGE || kind == OP_HANDED_OFF ||
            kind == OP_ORPHANS || kind == OP_LIMIT_TAKE;
 }
 
-/* Runs the first of them, or as many inserts or spawns as go together; how many. */
-static size_t run_some(struct store_postgres *s, struct op *const *ops, size_t n)
+/* Runs the first operation, or a batch of inserts or spawns. Returns how many. */
+static size_t pg_run_some(struct store_postgres *s, struct op *const *ops, size_t n)
 {
     size_t inserts = 0;
     while (inserts < n && ops[inserts]->kind == OP_INSERT)
         ops[inserts++]->error = (struct error){ 0 };
     if (inserts) {
-        struct error ignored; /* it is in the connection, which has failed */
+        struct error ignored; /* the connection has failed and holds the same error */
         enum err rc = ERR_OK;
         size_t done = postgres_insert_many(s, ops, inserts, &rc, &ignored);
         assert(done > 0 && done <= inserts);
@@ -170,23 +157,24 @@ static size_t run_some(struct store_postgres *s, struct op *const *ops, size_t n
     if (ops[0]->kind == OP_SPAWN)
         return postgres_spawn_many(s, ops, n);
     ops[0]->error = (struct error){ 0 };
-    ops[0]->rc = looks_at_claims(ops[0]->kind) ? pg_send_claims(s, &ops[0]->error) : ERR_OK;
-    ops[0]->rc = ops[0]->rc ? ops[0]->rc : run_op(s, ops[0]);
+    ops[0]->rc = pg_op_reads_claims(ops[0]->kind) ? pg_send_claims(s, &ops[0]->error) : ERR_OK;
+    ops[0]->rc = ops[0]->rc ? ops[0]->rc : pg_run_op(s, ops[0]);
     return 1;
 }
 
-/* COMMIT of a transaction that has failed succeeds, in its way: it says ROLLBACK. */
-static enum err send_commit(struct store_postgres *s, struct error *e)
+/* COMMIT of a failed transaction reports success with the command tag ROLLBACK. */
+static enum err pg_send_commit(struct store_postgres *s, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_run(&s->conn, &commit, NULL, &r, e))
         return e->code;
-    return strcmp(PQcmdStatus(r.r), "COMMIT") == 0 ? ERR_OK : pg_corrupt(&s->conn, "a commit that did not commit", e);
+    return strcmp(PQcmdStatus(r.r), "COMMIT") == 0 ? ERR_OK : pg_corrupt(&s->conn, "COMMIT ended in a rollback", e);
 }
 
-/* A process that stops in the midst of a transaction would hold for as long what others wait for, its own node's row among it: the server
- * ends it before anybody would bury it. A pooler's sessions are everybody's, and are told each time. */
-static enum err send_begin(struct store_postgres *s, struct error *e)
+/* A process that stops in the middle of a transaction would keep its locks, the one on its own node's row among them,
+ * and other nodes could not mark it dead. So the server ends such a session after 3 s. Behind a pooler, this is set for
+ * each transaction. */
+static enum err pg_send_begin(struct store_postgres *s, struct error *e)
 {
     struct pg_conn *c = &s->conn;
     if (c->prepare && s->set_up != c->generation && pg_exec(c, SET_UP("false"), e))
@@ -197,22 +185,22 @@ static enum err send_begin(struct store_postgres *s, struct error *e)
     return c->prepare ? ERR_OK : pg_queue(c, &set_up, NULL, e);
 }
 
-static enum err run_all(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
+static enum err pg_run_ops(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
 {
-    if (send_begin(s, e) || pg_slots_lock_settled(s, ops, n, e))
+    if (pg_send_begin(s, e) || pg_slots_lock_settled(s, ops, n, e))
         return e->code;
     for (size_t i = 0; i < n;) {
         s->of_op.n = 0;
         s->ended.n = s->ended.kept;
         s->claims.n = s->claims.kept;
         arena_reset(&s->arena);
-        size_t done = run_some(s, ops + i, n - i);
+        size_t done = pg_run_some(s, ops + i, n - i);
         if (s->conn.failed) {
             *e = s->conn.failure;
             return e->code;
         }
-        if (done > 1 || ops[i]->rc == ERR_OK) { /* of many, each that failed has taken back its own */
-            tallies_keep(&s->of_transaction, &s->of_op);
+        if (done > 1 || ops[i]->rc == ERR_OK) { /* in a batch, each failed operation has undone its own changes */
+            tallies_merge(&s->of_transaction, &s->of_op);
             s->ended.kept = s->ended.n;
             s->claims.kept = s->claims.n;
         }
@@ -221,47 +209,47 @@ static enum err run_all(struct store_postgres *s, struct op *const *ops, size_t 
     if (pg_send_tallies(s, e) || pg_send_ended(s, e) || pg_send_claims(s, e))
         return e->code;
     s->committing = true;
-    return send_commit(s, e);
+    return pg_send_commit(s, e);
 }
 
-/* *ret_again: the same may succeed now. Others were in the way; or the connection, idle for a while, turned out to be dead: then nobody has
- * heard of the transaction, or nobody will of its commit. */
-static enum err transact(struct store_postgres *s, struct op *const *ops, size_t n, bool *ret_again, struct error *e)
+/* *ret_again: a retry may succeed, because other transactions were in conflict, or because an idle connection turned
+ * out to be dead before COMMIT was sent: then the transaction has not happened. */
+static enum err pg_transact(struct store_postgres *s, struct op *const *ops, size_t n, bool *ret_again, struct error *e)
 {
     struct error ignored;
     *ret_again = false;
     s->committing = false;
     s->of_transaction.n = s->ended.kept = s->claims.kept = 0;
     s->made_lanes = false;
-    s->news = (struct store_notice){ 0 };
-    s->floors.noted_count = 0;
-    pg_slots_forget(s);
+    s->notice = (struct store_notice){ 0 };
+    s->watermarks.noted_count = 0;
+    pg_slots_reset(s);
     if (pg_conn_ready(&s->conn, e))
         return e->code;
-    if (s->generation != s->conn.generation) { /* a standby that was promoted may lack the latest */
-        store_lanes_forget(&s->lanes);
-        pg_watermarks_forget(&s->floors);
+    if (s->generation != s->conn.generation) { /* after a failover, the new server may lack the latest transactions */
+        store_lanes_clear(&s->lanes);
+        pg_watermarks_reset(&s->watermarks);
     }
     s->generation = s->conn.generation;
-    enum err rc = run_all(s, ops, n, e);
+    enum err rc = pg_run_ops(s, ops, n, e);
     if (!rc)
         return ERR_OK;
     *ret_again = s->conn.retry;
-    forget_lanes(s);
+    pg_lanes_discard(s);
     (void)!pg_rollback(&s->conn, "ROLLBACK", &ignored);
-    if (!s->conn.pg && !s->conn.heard && !s->committing)
+    if (!s->conn.pg && !s->conn.answered && !s->committing)
         *ret_again = true;
     return rc;
 }
 
-/* Those who stood in each other's way should not come back at the same moment. */
-static void pause_a_little(struct store_postgres *s, int tries)
+/* A random pause, so that transactions in conflict do not meet again. */
+static void pg_retry_pause(struct store_postgres *s, int tries)
 {
     int64_t us = (int64_t)prng_below(&s->random, (uint64_t)PAUSE_MAX_US * (uint64_t)tries) + 1;
     nanosleep(&(struct timespec){ .tv_nsec = us * 1000 }, NULL);
 }
 
-static void mark_arenas(struct store_postgres *s, struct op *const *ops, size_t n)
+static void pg_mark_arenas(struct store_postgres *s, struct op *const *ops, size_t n)
 {
     if (n > s->mark_cap) {
         s->marks = xrealloc(s->marks, n * sizeof *s->marks);
@@ -271,93 +259,94 @@ static void mark_arenas(struct store_postgres *s, struct op *const *ops, size_t 
         s->marks[i] = arena_mark(&ops[i]->arena);
 }
 
-/* Ways of this process to the database begin to look at different places: what one of them, or somebody else, has scheduled is told to all
- * but the one that did. */
-static void tell_family(struct store_postgres *s, const struct store_postgres *but, const struct store_notice *news)
+/* The stores of this process have their own watermarks. Passes a notice on to all of them except the store that has
+ * made it. */
+static void pg_notify_siblings(struct store_postgres *s, const struct store_postgres *but,
+                               const struct store_notice *notice)
 {
-    struct store_postgres *first = s->beside ? s->beside : s;
+    struct store_postgres *first = s->sibling_of ? s->sibling_of : s;
     if (first != but)
-        pg_watermarks_hear(&first->floors, news);
+        pg_watermarks_on_notice(&first->watermarks, notice);
     for (size_t i = 0; i < array_count(first->siblings); i++) {
         struct store_postgres *sibling = atomic_load(&first->siblings[i]);
         if (sibling && sibling != but)
-            pg_watermarks_hear(&sibling->floors, news);
+            pg_watermarks_on_notice(&sibling->watermarks, notice);
     }
 }
 
-static enum err apply(struct store *base, struct op *const *ops, size_t n, struct error *e)
+static enum err store_postgres_apply(struct store *base, struct op *const *ops, size_t n, struct error *e)
 {
-    struct store_postgres *s = self(base);
+    struct store_postgres *s = store_postgres_self(base);
     struct error failure = { 0 };
     enum err rc;
     bool again;
-    mark_arenas(s, ops, n);
+    pg_mark_arenas(s, ops, n);
     for (int tries = 1;; tries++) {
-        rc = transact(s, ops, n, &again, &failure);
+        rc = pg_transact(s, ops, n, &again, &failure);
         for (size_t i = 0; rc && i < n; i++)
             arena_rewind(&ops[i]->arena, s->marks[i]);
         if (!rc || !again || tries == TRIES_MAX)
             break;
-        pause_a_little(s, tries);
+        pg_retry_pause(s, tries);
     }
     for (size_t i = 0; rc && i < n; i++)
         ops[i]->rc = rc;
     if (rc && e)
         *e = failure;
     if (!rc) {
-        pg_watermarks_keep(&s->floors, &s->news);
-        tell_family(s, s, &s->news);
-        notifier_tell(s->notifier, &s->news);
+        pg_watermarks_commit(&s->watermarks, &s->notice);
+        pg_notify_siblings(s, s, &s->notice);
+        pg_notifier_publish(s->notifier, &s->notice);
     }
     return rc;
 }
 
-static enum err reader(struct store *base, struct reader **ret, struct error *e)
+static enum err store_postgres_reader(struct store *base, struct reader **ret, struct error *e)
 {
-    return reader_postgres_open(self(base), ret, e);
+    return reader_postgres_open(store_postgres_self(base), ret, e);
 }
 
-static void heard(struct store_watch *w, const struct store_notice *news)
+static void store_postgres_on_notice(struct store_watch *w, const struct store_notice *notice)
 {
-    struct store_postgres *s = container_of(w, struct store_postgres, ears);
-    tell_family(s, NULL, news);
-    s->watcher->heard(s->watcher, news);
+    struct store_postgres *s = container_of(w, struct store_postgres, own_watch);
+    pg_notify_siblings(s, NULL, notice);
+    s->watcher->heard(s->watcher, notice);
 }
 
-static void watch(struct store *base, struct store_watch *w)
+static void store_postgres_watch(struct store *base, struct store_watch *w)
 {
-    struct store_postgres *s = self(base);
-    notifier_watch(s->notifier, NULL);
+    struct store_postgres *s = store_postgres_self(base);
+    pg_notifier_watch(s->notifier, NULL);
     s->watcher = w;
     if (!w)
         return;
-    s->ears = (struct store_watch){ .heard = heard, .node = w->node };
-    notifier_watch(s->notifier, &s->ears);
+    s->own_watch = (struct store_watch){ .heard = store_postgres_on_notice, .node = w->node };
+    pg_notifier_watch(s->notifier, &s->own_watch);
 }
 
-static void await(struct store *base, struct store_barrier *barrier)
+static void store_postgres_barrier_wait(struct store *base, struct store_barrier *barrier)
 {
-    notifier_await(self(base)->notifier, barrier);
+    pg_notifier_barrier_wait(store_postgres_self(base)->notifier, barrier);
 }
 
-static bool barrier_cancel(struct store *base, struct store_barrier *barrier)
+static bool store_postgres_barrier_cancel(struct store *base, struct store_barrier *barrier)
 {
-    return notifier_forget(self(base)->notifier, barrier);
+    return pg_notifier_barrier_cancel(store_postgres_self(base)->notifier, barrier);
 }
 
-static void heeded(struct store *base, uint64_t heard)
+static void store_postgres_catalog_applied(struct store *base, uint64_t heard)
 {
-    notifier_catalog_applied(self(base)->notifier, heard);
+    pg_notifier_catalog_applied(store_postgres_self(base)->notifier, heard);
 }
 
-static void tell(struct store *base, const struct fenced_id *settled, size_t n)
+static void store_postgres_notify_settled(struct store *base, const struct fenced_id *settled, size_t n)
 {
-    notifier_settled(self(base)->notifier, settled, n);
+    pg_notifier_settled(store_postgres_self(base)->notifier, settled, n);
 }
 
-/* ---- open and close ---- */
+/* ---- opening and closing ---- */
 
-static bool swap_sibling(struct store_postgres *first, struct store_postgres *from, struct store_postgres *to)
+static bool pg_sibling_swap(struct store_postgres *first, struct store_postgres *from, struct store_postgres *to)
 {
     for (size_t i = 0; i < array_count(first->siblings); i++) {
         struct store_postgres *expected = from;
@@ -367,35 +356,35 @@ static bool swap_sibling(struct store_postgres *first, struct store_postgres *fr
     return false;
 }
 
-static void leave_family(struct store_postgres *s)
+static void pg_sibling_leave(struct store_postgres *s)
 {
-    (void)swap_sibling(s->beside, s, NULL);
+    (void)pg_sibling_swap(s->sibling_of, s, NULL);
 }
 
-static enum err join_family(struct store_postgres *s, struct store *beside, struct error *e)
+static enum err pg_sibling_join(struct store_postgres *s, struct store *sibling_of, struct error *e)
 {
-    if (!beside)
-        return notifier_new(&s->setup, &s->notifier, e);
-    s->beside = self(beside);
-    s->notifier = s->beside->notifier;
-    bool joined = swap_sibling(s->beside, NULL, s);
-    assert(joined && !s->beside->beside);
+    if (!sibling_of)
+        return pg_notifier_new(&s->setup, &s->notifier, e);
+    s->sibling_of = store_postgres_self(sibling_of);
+    s->notifier = s->sibling_of->notifier;
+    bool joined = pg_sibling_swap(s->sibling_of, NULL, s);
+    assert(joined && !s->sibling_of->sibling_of);
     (void)joined;
     return ERR_OK;
 }
 
-static void free_store(struct store *base)
+static void store_postgres_free(struct store *base)
 {
-    struct store_postgres *s = self(base);
-    keeper_free(s->keeper);
-    if (s->beside)
-        leave_family(s);
+    struct store_postgres *s = store_postgres_self(base);
+    pg_partition_thread_free(s->partition_thread);
+    if (s->sibling_of)
+        pg_sibling_leave(s);
     else
-        notifier_free(s->notifier);
+        pg_notifier_free(s->notifier);
     pg_conn_release(&s->conn);
     pg_params_release(&s->params);
-    pg_slots_forget(s);
-    pg_watermarks_release(&s->floors);
+    pg_slots_reset(s);
+    pg_watermarks_release(&s->watermarks);
     store_lanes_release(&s->lanes);
     tallies_release(&s->of_op);
     tallies_release(&s->of_transaction);
@@ -409,13 +398,13 @@ static void free_store(struct store *base)
     free(s);
 }
 
-static void free_storep(struct store_postgres **s)
+static void store_postgres_freep(struct store_postgres **s)
 {
     if (*s)
-        free_store(&(*s)->base);
+        store_postgres_free(&(*s)->base);
 }
 
-static void copy_setup(struct store_postgres *s, const struct store_postgres_setup *from)
+static void store_postgres_copy_setup(struct store_postgres *s, const struct store_postgres_setup *from)
 {
     const char **const texts[] = { &s->setup.url, &s->setup.read_url, &s->setup.listen_url, &s->setup.archive_dir };
     static_assert(array_count(texts) == array_count(s->texts), "one place each");
@@ -425,8 +414,8 @@ static void copy_setup(struct store_postgres *s, const struct store_postgres_set
             *texts[i] = s->texts[i] = xstrdup(*texts[i]);
 }
 
-/* What cannot be made good by waiting. */
-static enum err check_server(struct store_postgres *s, struct error *e)
+/* Errors that waiting does not remedy. */
+static enum err store_postgres_check_server(struct store_postgres *s, struct error *e)
 {
     int version = PQserverVersion(s->conn.pg);
     const char *encoding = PQparameterStatus(s->conn.pg, "server_encoding");
@@ -434,43 +423,43 @@ static enum err check_server(struct store_postgres *s, struct error *e)
         return error_set(e, ERR_INVALID, "this is PostgreSQL %d.%d: belfry needs 14 or later", version / 10000,
                          version / 100 % 100);
     if (!encoding || strcmp(encoding, "UTF8") != 0)
-        return error_set(e, ERR_INVALID, "the database's encoding is %s: make one with ENCODING 'UTF8'",
+        return error_set(e, ERR_INVALID, "the database has encoding %s: create it with ENCODING 'UTF8'",
                          encoding ? encoding : "unknown");
     return ERR_OK;
 }
 
 enum err store_postgres_open(const struct store_postgres_setup *setup, struct store **ret, struct error *e)
 {
-    static const struct store_ops ops = { .apply = apply,
-                                          .reader = reader,
-                                          .watch = watch,
-                                          .await = await,
-                                          .barrier_cancel = barrier_cancel,
-                                          .heeded = heeded,
-                                          .tell = tell,
-                                          .free = free_store };
+    static const struct store_ops ops = { .apply = store_postgres_apply,
+                                          .reader = store_postgres_reader,
+                                          .watch = store_postgres_watch,
+                                          .barrier_wait = store_postgres_barrier_wait,
+                                          .barrier_cancel = store_postgres_barrier_cancel,
+                                          .catalog_applied = store_postgres_catalog_applied,
+                                          .notify_settled = store_postgres_notify_settled,
+                                          .free = store_postgres_free };
     struct error local;
     e = e ? e : &local;
-    cleanup_with(free_storep) struct store_postgres *s = xnew(*s);
+    cleanup_with(store_postgres_freep) struct store_postgres *s = xnew(*s);
     uint64_t seed;
     crypto_random(&seed, sizeof seed);
     s->base.ops = &ops;
-    copy_setup(s, setup);
+    store_postgres_copy_setup(s, setup);
     prng_init(&s->random, seed);
     s->shard = (int)prng_below(&s->random, SHARDS);
     pg_params_init(&s->params);
     pg_slots_init(s);
-    atomic_init(&s->floors.highest, INT64_MIN);
+    atomic_init(&s->watermarks.highest, INT64_MIN);
     arena_init(&s->arena, ARENA_MAX);
     if (pg_conn_init(&s->conn, s->setup.url, false, s->setup.clock, e))
         return e->code;
     if (s->setup.retry_ms)
         s->conn.backoff_max_ms = s->setup.retry_ms;
-    if (pg_conn_ready(&s->conn, e) || check_server(s, e) || pg_schema_check(&s->conn, &s->setup, e) ||
+    if (pg_conn_ready(&s->conn, e) || store_postgres_check_server(s, e) || pg_schema_check(&s->conn, &s->setup, e) ||
         pg_lanes_load(&s->conn, &s->lanes, e))
         return e->code;
     s->generation = s->conn.generation;
-    if (join_family(s, setup->beside, e))
+    if (pg_sibling_join(s, setup->sibling_of, e))
         return e->code;
     *ret = &take(s)->base;
     return ERR_OK;

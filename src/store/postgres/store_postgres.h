@@ -1,43 +1,56 @@
 #pragma once
 /* store/postgres/store_postgres.h - the store that many nodes share: PostgreSQL 14 or later.
  *
- * A URL as libpq reads it (postgres://user:password@host:5432,host2:5432/database?sslmode=verify-full); of several hosts the writable
- * one is used, also after a failover. Ours on top of libpq's: `prepare=off`, for poolers that cannot carry prepared statements.
- * The store reconnects by itself, with backoff: while the server is away every call answers ERR_UNAVAILABLE, and nothing that was
- * acknowledged is lost. Serialization failures and deadlocks are tried again inside. */
+ * The URL is libpq's: postgres://user:password@host:5432,host2:5432/database?sslmode=verify-full. If it names several
+ * hosts, the store uses the writable one, also after a failover. Belfry adds one setting: `prepare=off`, for poolers
+ * that do not support prepared statements.
+ *
+ * The store reconnects by itself, with backoff. While the server is unavailable, every call returns ERR_UNAVAILABLE;
+ * nothing that was acknowledged is lost. The store itself retries after serialization failures and deadlocks. */
 #include "port/clock.h"
 #include "port/store.h"
 #include "store/common/migrations.h"
 
 struct store_postgres_setup {
     const char *url;
-    const char *read_url;   /* NULL: the same; of a replica: for lists and history, never for what must be current */
-    const char *listen_url; /* NULL: the same; where url is a pooler, which cannot carry LISTEN, the server behind it */
-    struct clock *clock;    /* for backoff, time limits and months */
-    int64_t retry_ms;       /* the longest pause before it tries to connect again; 0: 2 s */
-    bool migrate;           /* bring an older schema up to date; else ERR_UNAVAILABLE says how */
-    struct store *
-        beside; /* NULL, or another of this process on the same database, which outlives it: a second way to write there. That one
-                           * tells and hears news for both, and is the one to watch */
-    const char *archive_dir; /* NULL: months that are over are not kept; else each becomes a file there first */
+    /* NULL: `url`. Otherwise the URL of a replica, for lists and history only: what must be current is read from
+     * `url`. */
+    const char *read_url;
+    /* NULL: `url`. If `url` is a pooler, which does not support LISTEN, the URL of the server behind it. */
+    const char *listen_url;
+    struct clock *clock; /* for backoff, time limits and monthly partitions */
+    int64_t retry_ms;    /* longest pause between two connects; 0: 2 s */
+    /* Migrate an older schema. Otherwise the store does not open: ERR_UNAVAILABLE, with the command to run. */
+    bool migrate;
+    /* NULL, or another store of this process on the same database: this one is a further connection for writes. The
+     * other must outlive it. It sends and receives the notices for both: watch that one. */
+    struct store *sibling_of;
+    /* NULL: old monthly partitions of executions are dropped. Otherwise each is first written to a file in this
+     * folder. */
+    const char *archive_dir;
 };
 
-/* Wrong password, unreachable host, read-only database, a schema newer than this binary: one sentence each, which says what to do and
- * never shows the password. */
+/* Opens the store. Wrong password, unreachable host, read-only database and a schema newer than this binary each have
+ * an error sentence with the remedy. No sentence contains the password. */
 enum err store_postgres_open(const struct store_postgres_setup *setup, struct store **ret, struct error *e) must_use;
 
-/* For a node that starts: the pepper that API keys are hashed with, n bytes. The one given becomes it if there is none yet; of two nodes
- * that come at once, one's. ERR_UNAVAILABLE, too, if a copy to the database is not done. */
+/* For a node that starts: returns the pepper that API keys are hashed with, n bytes. If the database has none, the
+ * given one is stored; if two nodes start at once, both get the one that was stored first. ERR_UNAVAILABLE if a copy to
+ * this database was begun and not completed. */
 enum err store_postgres_join(const char *url, struct clock *clock, void *pepper, size_t n, struct error *e) must_use;
 
-bool is_postgres_url(struct str url); /* postgres:// or postgresql:// */
+static inline bool is_postgres_url(struct str url)
+{
+    return str_starts(url, S("postgres://")) || str_starts(url, S("postgresql://"));
+}
 
 /* ---- migrations, for `belfry migrate` ---- */
 
 enum { STORE_POSTGRES_NEWEST = -1 };
-/* All that are known or applied, by version; of an empty database none is applied. */
+/* All migrations that this binary knows or the database has applied, by version. */
 enum err store_postgres_migrations(const char *url, struct clock *clock, struct arena *a, struct store_migration **ret,
                                    size_t *ret_count, struct error *e) must_use;
-/* Up or down to a version (0: an empty database). Two at once do each step once. Going down loses what only the newer schema could hold;
- * nodes must not be running then, nor on the way up over a step that they cannot work with. */
+/* Migrates up or down to a version; 0 empties the database. If two processes migrate at once, each step runs once.
+ * Going down loses the data that only the newer schema can hold. Nodes must not run while the schema goes down, nor
+ * while it goes up over a step that they can not work with. */
 enum err store_postgres_migrate(const char *url, struct clock *clock, int to_version, struct error *e) must_use;

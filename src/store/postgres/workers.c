@@ -1,9 +1,9 @@
-/* OP_WORKER_REPORT, and workers read back. */
+/* OP_WORKER_REPORT, and reading workers. */
 #include <stdlib.h>
 
 #include "store/postgres/reader.h"
 
-/* By whoever heard of them: in the order of their ids. */
+/* Inserts in the order of the ids, because several nodes report the same workers. */
 static const struct pg_statement put_workers = {
     "worker_put",
     "INSERT INTO workers (id, name, version, slots, running, joined_ms, seen_ms, left_ms, doc) "
@@ -13,8 +13,8 @@ static const struct pg_statement put_workers = {
     "left_ms = CASE WHEN workers.left_ms = 0 THEN excluded.left_ms ELSE workers.left_ms END, doc = excluded.doc",
 };
 
-/* Each of them once, the last that was said; left if it ever said so. */
-static size_t last_of_each(const struct op_worker_report *op, struct worker_row *v)
+/* Merges the reports so that each worker occurs once, with its latest report. It has left if any report says so. */
+static size_t pg_worker_last_reports(const struct op_worker_report *op, struct worker_row *v)
 {
     size_t n = 0;
     for (size_t i = 0; i < op->n; i++) {
@@ -35,7 +35,7 @@ enum err postgres_worker_report(struct store_postgres *s, struct op *base)
     struct op_worker_report *op = (struct op_worker_report *)base;
     struct worker_row *v = xcalloc(op->n + 1, sizeof *v);
     const void **rows = xcalloc(op->n + 1, sizeof *rows);
-    size_t n = last_of_each(op, v);
+    size_t n = pg_worker_last_reports(op, v);
     for (size_t i = 0; i < n; i++)
         rows[i] = &v[i];
     pg_params_reset(&s->params);
@@ -52,20 +52,20 @@ enum err reader_postgres_workers(struct reader *base, struct uuid before, size_t
     static const struct pg_statement page = {
         "read_workers", "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id < $1 ORDER BY id DESC LIMIT $2"
     };
-    struct reader_postgres *r = reader_self(base);
+    struct pg_reader *r = pg_reader_self(base);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
-    e = reader_error(base, e);
+    e = pg_reader_error(base, e);
     if (uuid_is_nil(before))
         memset(before.b, 0xff, sizeof before.b);
-    pg_add_uuid(reader_params(r), before);
+    pg_add_uuid(pg_reader_params(r), before);
     pg_add_i64(&r->params, (int64_t)max);
-    if (reader_run(r, true, &page, &got, e))
+    if (pg_reader_run(r, true, &page, &got, e))
         return e->code;
     struct worker_rows rows = { arena_array(a, struct worker_row, (size_t)got.rows), (size_t)got.rows };
     if (!rows.v)
         return reader_no_room(e);
     for (int i = 0; i < got.rows; i++)
-        if (pg_row_read(r->answered, &r->lanes, &got, i, 1, &table_workers, a, &rows.v[i], e))
+        if (pg_row_read(r->last_conn, &r->lanes, &got, i, 1, &table_workers, a, &rows.v[i], e))
             return e->code;
     *ret = rows;
     return ERR_OK;

@@ -1,4 +1,5 @@
-/* The copy is made beside its name (FILE.part), verified and synced there, and then renamed. Whatever fails takes it away again. */
+/* The copy is written beside its name (FILE.part), verified and synced there, and then renamed. If a step fails, the
+ * part file is removed. */
 #include "store/sqlite/backup_internal.h"
 
 #include <errno.h>
@@ -11,7 +12,7 @@
 
 #include "store/sqlite/internal.h"
 
-enum { TELL_EVERY = 200000 /* steps of SQLite's machine: some tens of milliseconds */, CHECK_TEXT = 200 };
+enum { PROGRESS_STEPS = 200000 /* steps of SQLite's virtual machine: some tens of milliseconds */, CHECK_TEXT = 200 };
 
 static const char integrity_sql[] = "PRAGMA integrity_check(1)";
 static const char miscounted_sql[] =
@@ -24,53 +25,53 @@ static const char by_state_sql[] = "SELECT state, sum(n) FROM counts GROUP BY st
 
 /* ---- progress ---- */
 
-struct watch {
+struct backup_watch {
     const struct backup_progress *progress;
     enum backup_step step;
     const char *path; /* of the file that grows */
     int64_t total;
-    bool given_up;
+    bool cancelled;
 };
 
-static int64_t size_of(const char *path)
+static int64_t backup_file_size(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 ? st.st_size : 0;
 }
 
-static int on_progress(void *context)
+static int backup_on_progress(void *context)
 {
-    struct watch *w = context;
-    int64_t done = w->step == BACKUP_COPYING ? min_of(size_of(w->path), w->total) : 0;
-    w->given_up = !w->progress->tell(w->progress->context, w->step, done, w->total);
-    return w->given_up;
+    struct backup_watch *w = context;
+    int64_t done = w->step == BACKUP_COPYING ? min_of(backup_file_size(w->path), w->total) : 0;
+    w->cancelled = !w->progress->tell(w->progress->context, w->step, done, w->total);
+    return w->cancelled;
 }
 
-/* Says the same at the beginning and at the end, so that a short copy shows something too. */
-static void tell(struct watch *w, int64_t done)
+/* Reports the start and the end too, so that a short copy also shows something. */
+static void backup_report(struct backup_watch *w, int64_t done)
 {
-    if (w->progress && !w->given_up)
-        w->given_up = !w->progress->tell(w->progress->context, w->step, done, w->total);
+    if (w->progress && !w->cancelled)
+        w->cancelled = !w->progress->tell(w->progress->context, w->step, done, w->total);
 }
 
-static void begin(struct watch *w, struct conn *c)
+static void backup_begin(struct backup_watch *w, struct conn *c)
 {
-    tell(w, 0);
+    backup_report(w, 0);
     if (w->progress)
-        sqlite3_progress_handler(c->db, TELL_EVERY, on_progress, w);
+        sqlite3_progress_handler(c->db, PROGRESS_STEPS, backup_on_progress, w);
 }
 
-static enum err finish(struct watch *w, struct conn *c, enum err rc, struct error *e)
+static enum err backup_finish(struct backup_watch *w, struct conn *c, enum err rc, struct error *e)
 {
     sqlite3_progress_handler(c->db, 0, NULL, NULL);
     if (!rc)
-        tell(w, w->total);
-    return w->given_up ? error_set(e, ERR_UNAVAILABLE, "it was given up before it was done") : rc;
+        backup_report(w, w->total);
+    return w->cancelled ? error_set(e, ERR_UNAVAILABLE, "cancelled before it was complete") : rc;
 }
 
 /* ---- verifying ---- */
 
-static enum err check_structure(struct conn *c, struct error *e)
+static enum err backup_check_structure(struct conn *c, struct error *e)
 {
     sqlite3_stmt *st;
     char text[CHECK_TEXT] = "";
@@ -87,7 +88,7 @@ static enum err check_structure(struct conn *c, struct error *e)
     return rc;
 }
 
-static enum err read_states(struct conn *c, struct store_sqlite_facts *ret, struct error *e)
+static enum err backup_read_states(struct conn *c, struct store_sqlite_facts *ret, struct error *e)
 {
     sqlite3_stmt *st;
     if (sqlite3_prepare_v2(c->db, by_state_sql, -1, &st, NULL) != SQLITE_OK)
@@ -103,28 +104,28 @@ static enum err read_states(struct conn *c, struct store_sqlite_facts *ret, stru
     return code;
 }
 
-static enum err check_content(struct conn *c, struct store_sqlite_facts *ret, struct error *e)
+static enum err backup_check_content(struct conn *c, struct store_sqlite_facts *ret, struct error *e)
 {
     int64_t miscounted;
     if (conn_number(c, miscounted_sql, &miscounted, e) ||
         conn_number(c, "SELECT count(*) FROM tasks", &ret->tasks, e) ||
-        conn_number(c, "SELECT count(*) FROM executions", &ret->executions, e) || read_states(c, ret, e))
+        conn_number(c, "SELECT count(*) FROM executions", &ret->executions, e) || backup_read_states(c, ret, e))
         return e->code;
     if (miscounted)
-        return error_set(e, ERR_CORRUPT, "'%s' does not hold the tasks that it counts", c->path);
+        return error_set(e, ERR_CORRUPT, "'%s' is damaged: its task counts differ from its tasks", c->path);
     return ERR_OK;
 }
 
-static enum err verify(struct conn *c, struct watch *w, struct store_sqlite_facts *ret, struct error *e)
+static enum err backup_verify(struct conn *c, struct backup_watch *w, struct store_sqlite_facts *ret, struct error *e)
 {
     struct store_sqlite_facts facts = { .bytes = w->total };
-    if (schema_version(c, &facts.version, e))
+    if (sqlite_schema_version(c, &facts.version, e))
         return e->code;
-    begin(w, c);
-    enum err rc = w->given_up ? ERR_UNAVAILABLE : check_structure(c, e);
+    backup_begin(w, c);
+    enum err rc = w->cancelled ? ERR_UNAVAILABLE : backup_check_structure(c, e);
     if (!rc)
-        rc = check_content(c, &facts, e);
-    rc = finish(w, c, rc, e);
+        rc = backup_check_content(c, &facts, e);
+    rc = backup_finish(w, c, rc, e);
     if (!rc)
         *ret = facts;
     return rc;
@@ -138,17 +139,19 @@ enum err store_sqlite_verify(const char *path, const struct backup_progress *pro
     e = e ? e : &local;
     if (access(path, R_OK))
         return error_set(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_UNAVAILABLE, "open '%s': %s", path, strerror(errno));
-    struct watch w = { .progress = progress, .step = BACKUP_VERIFYING, .path = path, .total = size_of(path) };
+    struct backup_watch w = {
+        .progress = progress, .step = BACKUP_VERIFYING, .path = path, .total = backup_file_size(path)
+    };
     enum err rc = conn_open(&c, path, CONN_COPY, e);
     if (!rc)
-        rc = verify(&c, &w, ret, e);
+        rc = backup_verify(&c, &w, ret, e);
     conn_release(&c);
     return rc;
 }
 
 /* ---- copying ---- */
 
-static enum err run_vacuum(struct conn *c, const char *path, struct error *e)
+static enum err backup_vacuum_into(struct conn *c, const char *path, struct error *e)
 {
     sqlite3_stmt *st;
     if (sqlite3_prepare_v2(c->db, "VACUUM INTO ?", -1, &st, NULL) != SQLITE_OK)
@@ -159,8 +162,9 @@ static enum err run_vacuum(struct conn *c, const char *path, struct error *e)
     return rc;
 }
 
-/* What is asked for holds for the copy alone. A file that has it already would be written to. */
-static enum err ask_for_shrinkable(struct conn *c, struct error *e)
+/* Asks for incremental auto_vacuum in the copy only. Where the source has it already, the statement is left out: it
+ * would write to the source. */
+static enum err backup_enable_auto_vacuum(struct conn *c, struct error *e)
 {
     int64_t has;
     if (conn_number(c, "PRAGMA auto_vacuum", &has, e))
@@ -168,19 +172,20 @@ static enum err ask_for_shrinkable(struct conn *c, struct error *e)
     return has ? ERR_OK : conn_exec(c, "PRAGMA auto_vacuum = INCREMENTAL", e);
 }
 
-static enum err copy(struct conn *c, const char *path, const struct backup_progress *progress, struct error *e)
+static enum err backup_copy(struct conn *c, const char *path, const struct backup_progress *progress, struct error *e)
 {
     int64_t pages, free_pages, page_size;
     int version;
-    if (schema_version(c, &version, e) || ask_for_shrinkable(c, e) || conn_number(c, "PRAGMA page_count", &pages, e) ||
-        conn_number(c, "PRAGMA freelist_count", &free_pages, e) || conn_number(c, "PRAGMA page_size", &page_size, e))
+    if (sqlite_schema_version(c, &version, e) || backup_enable_auto_vacuum(c, e) ||
+        conn_number(c, "PRAGMA page_count", &pages, e) || conn_number(c, "PRAGMA freelist_count", &free_pages, e) ||
+        conn_number(c, "PRAGMA page_size", &page_size, e))
         return e->code;
-    struct watch w = { .progress = progress, .path = path, .total = (pages - free_pages) * page_size };
-    begin(&w, c);
-    return finish(&w, c, w.given_up ? ERR_UNAVAILABLE : run_vacuum(c, path, e), e);
+    struct backup_watch w = { .progress = progress, .path = path, .total = (pages - free_pages) * page_size };
+    backup_begin(&w, c);
+    return backup_finish(&w, c, w.cancelled ? ERR_UNAVAILABLE : backup_vacuum_into(c, path, e), e);
 }
 
-enum err sync_path(const char *path, int flags, struct error *e)
+enum err backup_sync_path(const char *path, int flags, struct error *e)
 {
     int fd = open(path, flags | O_CLOEXEC);
     bool ok = fd >= 0 && fsync(fd) == 0;
@@ -190,25 +195,26 @@ enum err sync_path(const char *path, int flags, struct error *e)
     return ok ? ERR_OK : error_set(e, ERR_UNAVAILABLE, "sync '%s': %s", path, strerror(why));
 }
 
-enum err sync_folder_of(const char *path, struct error *e)
+enum err backup_sync_folder_of(const char *path, struct error *e)
 {
     cleanup_with(free_charp) char *folder = xstrdup(path);
-    return sync_path(dirname(folder), O_RDONLY | O_DIRECTORY, e);
+    return backup_sync_path(dirname(folder), O_RDONLY | O_DIRECTORY, e);
 }
 
-/* The copy gets its name, unless somebody has taken it meanwhile. */
-static enum err give_name(const char *part, const char *path, bool replace, struct error *e)
+/* Renames the copy to its final name. Without `replace`, fails if another file has that name meanwhile. */
+static enum err backup_rename(const char *part, const char *path, bool replace, struct error *e)
 {
     int rc = replace ? rename(part, path) : renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_NOREPLACE);
-    if (rc && (errno == EINVAL || errno == ENOSYS)) /* a file system that does not know how */
+    if (rc && (errno == EINVAL || errno == ENOSYS)) /* a file system without RENAME_NOREPLACE */
         rc = rename(part, path);
     if (rc)
         return error_set(e, ERR_UNAVAILABLE, "rename '%s' to '%s': %s", part, path, strerror(errno));
-    return sync_folder_of(path, e);
+    return backup_sync_folder_of(path, e);
 }
 
-/* Others must not read it: it holds what tasks send. What an earlier try has left goes. */
-enum err make_part(const char *part, struct error *e)
+/* Other users must not read the copy, because it holds the payloads of tasks. Removes the part file of an earlier
+ * attempt. */
+enum err backup_make_part(const char *part, struct error *e)
 {
     if (unlink(part) && errno != ENOENT)
         return error_set(e, ERR_UNAVAILABLE, "remove '%s': %s", part, strerror(errno));
@@ -219,18 +225,18 @@ enum err make_part(const char *part, struct error *e)
     return ERR_OK;
 }
 
-enum err copy_to(const char *source, const char *part, const struct backup_progress *progress, struct error *e)
+enum err backup_copy_to(const char *source, const char *part, const struct backup_progress *progress, struct error *e)
 {
     struct conn c = { 0 };
     enum err rc = conn_open(&c, source, CONN_COPY, e);
     if (!rc)
-        rc = copy(&c, part, progress, e);
+        rc = backup_copy(&c, part, progress, e);
     conn_release(&c);
     return rc;
 }
 
-/* Whoever may replace a file could name one that the server needs. */
-static enum err refuse_own(const struct backup_request *r, struct error *e)
+/* A user who may replace files must not name one that the server needs. */
+static enum err backup_check_path(const struct backup_request *r, struct error *e)
 {
     static const char *const names[] = { "belfry.db",   "belfry.db-wal", "belfry.db-shm",
                                          "belfry.lock", "pepper",        "admin.key" };
@@ -240,22 +246,22 @@ static enum err refuse_own(const struct backup_request *r, struct error *e)
     for (size_t i = 0; i < array_count(names); i++) {
         cleanup_with(free_charp) char *path = directory_path(r->directory, names[i]);
         if (stat(path, &own) == 0 && own.st_dev == named.st_dev && own.st_ino == named.st_ino)
-            return error_set(e, ERR_INVALID, "'%s' is what is to be copied: name another file", r->path);
+            return error_set(e, ERR_INVALID, "'%s' belongs to the data directory: name another file", r->path);
     }
     if (!S_ISREG(named.st_mode))
-        return error_set(e, ERR_INVALID, "'%s' is no file: name one to make", r->path);
+        return error_set(e, ERR_INVALID, "'%s' is not a regular file: name a file to create", r->path);
     return r->replace ? ERR_OK
-                      : error_set(e, ERR_CONFLICT, "'%s' is there already: name another file, or remove it", r->path);
+                      : error_set(e, ERR_CONFLICT, "'%s' already exists: name another file, or remove it", r->path);
 }
 
-static enum err make_copy(const struct backup_request *r, const char *source, const char *part,
-                          struct store_sqlite_facts *ret, struct error *e)
+static enum err backup_make(const struct backup_request *r, const char *source, const char *part,
+                            struct store_sqlite_facts *ret, struct error *e)
 {
-    if (make_part(part, e) || copy_to(source, part, r->progress, e) ||
-        (!r->without_secrets && secrets_pack(r->directory, part, e)) || sync_path(part, O_RDONLY, e) ||
+    if (backup_make_part(part, e) || backup_copy_to(source, part, r->progress, e) ||
+        (!r->without_secrets && secrets_pack(r->directory, part, e)) || backup_sync_path(part, O_RDONLY, e) ||
         store_sqlite_verify(part, r->progress, ret, e))
         return e->code;
-    return give_name(part, r->path, r->replace, e);
+    return backup_rename(part, r->path, r->replace, e);
 }
 
 enum err store_sqlite_backup(const struct backup_request *r, struct store_sqlite_facts *ret, struct error *e)
@@ -269,9 +275,9 @@ enum err store_sqlite_backup(const struct backup_request *r, struct store_sqlite
     cleanup_with(free_charp) char *source = directory_file(r->directory);
     if (access(source, R_OK))
         return error_set(e, ERR_NOT_FOUND, "there is no store to copy: open '%s': %s", source, strerror(errno));
-    if (refuse_own(r, e))
+    if (backup_check_path(r, e))
         return e->code;
-    enum err rc = make_copy(r, source, part, ret, e);
+    enum err rc = backup_make(r, source, part, ret, e);
     if (rc)
         (void)unlink(part);
     return rc;

@@ -1,21 +1,21 @@
 #pragma once
-/* store/sqlite/backup_internal.h - what backup, restore and the secrets that go with both have of each other. */
+/* store/sqlite/backup_internal.h - shared by backup, restore and the secret files of both. */
 #include "store/sqlite/backup.h"
 #include "store/sqlite/internal.h"
 
-enum err sync_path(const char *path, int flags, struct error *e) must_use;
-enum err sync_folder_of(const char *path, struct error *e) must_use;
+enum err backup_sync_path(const char *path, int flags, struct error *e) must_use;
+enum err backup_sync_folder_of(const char *path, struct error *e) must_use;
 
-/* An empty file that only its owner reads, for copy_to to fill. */
-enum err make_part(const char *part, struct error *e) must_use;
-enum err copy_to(const char *source, const char *part, const struct backup_progress *progress,
-                 struct error *e) must_use;
+/* Creates an empty file that only its owner can read, for backup_copy_to to fill. */
+enum err backup_make_part(const char *part, struct error *e) must_use;
+enum err backup_copy_to(const char *source, const char *part, const struct backup_progress *progress,
+                        struct error *e) must_use;
 
-/* Files of a data directory that a copy carries; one may be missing. */
+/* Secret files of a data directory that a copy holds; each may be missing. */
 enum { SECRET_COUNT = 2, SECRET_MAX = 4096 };
 extern const char *const secret_names[SECRET_COUNT];
 
-/* From the directory into the copy. */
+/* Copies the secret files of the directory into the copy. */
 enum err secrets_pack(const char *directory, const char *part, struct error *e) must_use;
-/* Out of the copy, into the directory as NAME.next, synced. */
+/* Writes the secret files of the copy into the directory as NAME.next, synced, and removes them from the copy. */
 enum err secrets_unpack(const char *part, const char *directory, struct error *e) must_use;

@@ -1,5 +1,6 @@
-/* The secrets of a data directory within a copy of its store: a table that only copies have. A part that is being made is nobody's yet, so
- * it is written without a journal: one left by a kill would be played into the next part of that name. */
+/* The secret files of a data directory, in a table that only copies have. The part file is not in use yet, so it is
+ * written without a journal: SQLite would apply a journal left by a killed process to the next part file of that
+ * name. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,17 +15,17 @@ static const char add_sql[] = "INSERT INTO carried VALUES (?, ?)";
 static const char is_there_sql[] = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'carried'";
 static const char get_sql[] = "SELECT content FROM carried WHERE name = ?";
 
-static enum err open_part(const char *part, struct conn *ret, struct error *e)
+static enum err secrets_open_part(const char *part, struct conn *ret, struct error *e)
 {
     if (conn_open(ret, part, CONN_CHECKPOINT, e))
         return e->code;
     return conn_exec(ret, "PRAGMA journal_mode = OFF; PRAGMA secure_delete = ON", e);
 }
 
-/* ---- in ---- */
+/* ---- into the copy ---- */
 
-/* *ret_n is -1 when there is no such file. */
-static enum err read_secret(const char *path, char text[SECRET_MAX], ssize_t *ret_n, struct error *e)
+/* *ret_n is -1 if the file does not exist. */
+static enum err secrets_read_file(const char *path, char text[SECRET_MAX], ssize_t *ret_n, struct error *e)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
@@ -43,13 +44,13 @@ static enum err read_secret(const char *path, char text[SECRET_MAX], ssize_t *re
     return ERR_OK;
 }
 
-static enum err add_secret(struct conn *c, const char *directory, const char *name, struct error *e)
+static enum err secrets_add(struct conn *c, const char *directory, const char *name, struct error *e)
 {
     cleanup_with(free_charp) char *path = directory_path(directory, name);
     char text[SECRET_MAX];
     ssize_t n = -1;
     sqlite3_stmt *st;
-    if (read_secret(path, text, &n, e))
+    if (secrets_read_file(path, text, &n, e))
         return e->code;
     if (n < 0)
         return ERR_OK;
@@ -65,20 +66,20 @@ static enum err add_secret(struct conn *c, const char *directory, const char *na
 enum err secrets_pack(const char *directory, const char *part, struct error *e)
 {
     struct conn c = { 0 };
-    enum err rc = open_part(part, &c, e);
-    if (!rc) /* a copy of a copy has the table */
+    enum err rc = secrets_open_part(part, &c, e);
+    if (!rc) /* a copy of a copy already has the table */
         rc = conn_exec(&c, "DROP TABLE IF EXISTS carried", e);
     if (!rc)
         rc = conn_exec(&c, make_sql, e);
     for (size_t i = 0; !rc && i < SECRET_COUNT; i++)
-        rc = add_secret(&c, directory, secret_names[i], e);
+        rc = secrets_add(&c, directory, secret_names[i], e);
     conn_release(&c);
     return rc;
 }
 
-/* ---- out ---- */
+/* ---- out of the copy ---- */
 
-static enum err write_next(const char *directory, const char *name, const void *content, int n, struct error *e)
+static enum err secrets_write_next(const char *directory, const char *name, const void *content, int n, struct error *e)
 {
     char next[32];
     snprintf(next, sizeof next, "%s.next", name);
@@ -91,7 +92,7 @@ static enum err write_next(const char *directory, const char *name, const void *
     return ok ? ERR_OK : error_set(e, ERR_UNAVAILABLE, "write '%s': %s", path, strerror(why));
 }
 
-static enum err take_secret(struct conn *c, const char *directory, const char *name, struct error *e)
+static enum err secrets_extract(struct conn *c, const char *directory, const char *name, struct error *e)
 {
     sqlite3_stmt *st;
     if (sqlite3_prepare_v2(c->db, get_sql, -1, &st, NULL) != SQLITE_OK)
@@ -99,20 +100,20 @@ static enum err take_secret(struct conn *c, const char *directory, const char *n
     sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC);
     int step = sqlite3_step(st);
     enum err rc = step == SQLITE_ROW
-                      ? write_next(directory, name, sqlite3_column_blob(st, 0), sqlite3_column_bytes(st, 0), e)
+                      ? secrets_write_next(directory, name, sqlite3_column_blob(st, 0), sqlite3_column_bytes(st, 0), e)
                   : step == SQLITE_DONE ? ERR_OK
                                         : conn_fail(c, e);
     sqlite3_finalize(st);
     return rc;
 }
 
-static enum err take_all(struct conn *c, const char *directory, struct error *e)
+static enum err secrets_extract_all(struct conn *c, const char *directory, struct error *e)
 {
     int64_t is_there;
     if (conn_number(c, is_there_sql, &is_there, e))
         return e->code;
     for (size_t i = 0; is_there && i < SECRET_COUNT; i++)
-        if (take_secret(c, directory, secret_names[i], e))
+        if (secrets_extract(c, directory, secret_names[i], e))
             return e->code;
     return conn_exec(c, "DROP TABLE IF EXISTS carried", e);
 }
@@ -120,9 +121,9 @@ static enum err take_all(struct conn *c, const char *directory, struct error *e)
 enum err secrets_unpack(const char *part, const char *directory, struct error *e)
 {
     struct conn c = { 0 };
-    enum err rc = open_part(part, &c, e);
+    enum err rc = secrets_open_part(part, &c, e);
     if (!rc)
-        rc = take_all(&c, directory, e);
+        rc = secrets_extract_all(&c, directory, e);
     conn_release(&c);
     return rc;
 }

@@ -1,15 +1,17 @@
-/* OP_CATALOG. The changes are made one after the other, and seen by those behind them; the operation stands in a savepoint. */
+/* OP_CATALOG. Changes are made one after the other, and each sees those before it. The operation runs in a
+ * savepoint. */
 #include <assert.h>
 
 #include "store/sqlite/internal.h"
 
 static_assert(CATALOG_JOB == 4, "the index catalog_jobs and ST_JOBS_OLD name it by this number");
 
-struct standing {
-    int64_t rowid, version, created_ms; /* version 0: it is not there */
+struct catalog_row {
+    int64_t rowid, version, created_ms; /* version 0: the entry does not exist */
 };
 
-static enum err find(struct store_sqlite *s, const struct catalog_entry *x, struct standing *ret, struct error *e)
+static enum err sqlite_catalog_find(struct store_sqlite *s, const struct catalog_entry *x, struct catalog_row *ret,
+                                    struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_CATALOG_FIND);
     bool row;
@@ -18,15 +20,15 @@ static enum err find(struct store_sqlite *s, const struct catalog_entry *x, stru
     (void)bind_str(st, 3, x->name);
     if (conn_step(&s->conn, st, &row, e))
         return e->code;
-    *ret = (struct standing){ 0 };
+    *ret = (struct catalog_row){ 0 };
     if (row)
-        *ret =
-            (struct standing){ sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2) };
+        *ret = (struct catalog_row){ sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1),
+                                     sqlite3_column_int64(st, 2) };
     sqlite3_reset(st);
     return ERR_OK;
 }
 
-static enum err judge(const struct catalog_change *c, const struct standing *now, struct error *e)
+static enum err sqlite_catalog_check(const struct catalog_change *c, const struct catalog_row *now, struct error *e)
 {
     if (!now->version && (c->remove || c->version > 0))
         return error_set(e, ERR_NOT_FOUND, "there is no such entry");
@@ -36,14 +38,15 @@ static enum err judge(const struct catalog_change *c, const struct standing *now
     return error_in(e, "version");
 }
 
-static enum err remove_entry(struct store_sqlite *s, int64_t rowid, struct error *e)
+static enum err sqlite_catalog_remove(struct store_sqlite *s, int64_t rowid, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_CATALOG_REMOVE);
     sqlite3_bind_int64(st, 1, rowid);
     return conn_run(&s->conn, st, e);
 }
 
-static enum err put_entry(struct store_sqlite *s, int64_t rowid, const struct catalog_entry *x, struct error *e)
+static enum err sqlite_catalog_put(struct store_sqlite *s, int64_t rowid, const struct catalog_entry *x,
+                                   struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_CATALOG_PUT);
     if (rowid)
@@ -54,16 +57,16 @@ static enum err put_entry(struct store_sqlite *s, int64_t rowid, const struct ca
     return conn_run(&s->conn, st, e);
 }
 
-static enum err change(struct store_sqlite *s, struct catalog_change *c, int64_t now_ms, struct error *e)
+static enum err sqlite_catalog_change(struct store_sqlite *s, struct catalog_change *c, int64_t now_ms, struct error *e)
 {
-    struct standing now = { 0 };
-    if (find(s, &c->entry, &now, e) || judge(c, &now, e))
+    struct catalog_row now = { 0 };
+    if (sqlite_catalog_find(s, &c->entry, &now, e) || sqlite_catalog_check(c, &now, e))
         return e->code;
     if (c->remove) {
-        if (c->entry.kind == CATALOG_CALENDAR && calendar_unused(s, &c->entry, e))
+        if (c->entry.kind == CATALOG_CALENDAR && sqlite_calendar_check_unused(s, &c->entry, e))
             return e->code;
         c->ret_version = c->ret_created_ms = 0;
-        return remove_entry(s, now.rowid, e);
+        return sqlite_catalog_remove(s, now.rowid, e);
     }
     c->ret_version = now.version + 1;
     c->ret_created_ms = now.version ? now.created_ms : now_ms;
@@ -71,7 +74,7 @@ static enum err change(struct store_sqlite *s, struct catalog_change *c, int64_t
     next.version = c->ret_version;
     next.created_ms = c->ret_created_ms;
     next.updated_ms = now_ms;
-    return put_entry(s, now.rowid, &next, e);
+    return sqlite_catalog_put(s, now.rowid, &next, e);
 }
 
 enum err sqlite_catalog(struct store_sqlite *s, struct op *base)
@@ -79,10 +82,10 @@ enum err sqlite_catalog(struct store_sqlite *s, struct op *base)
     struct op_catalog *op = (struct op_catalog *)base;
     struct error *e = &base->error;
     int64_t record;
-    if (idempotency_put(s, op->idempotency, &record, e) || catalog_docs_fit(op, e))
+    if (sqlite_idempotency_put(s, op->idempotency, &record, e) || catalog_docs_fit(op, e))
         return e->code;
     for (size_t i = 0; i < op->n; i++)
-        if (change(s, &op->v[i], op->now_ms, e))
+        if (sqlite_catalog_change(s, &op->v[i], op->now_ms, e))
             return e->code;
     return ERR_OK;
 }

@@ -1,9 +1,9 @@
-/* OP_CATCH_UP: from one recurring task that has something waiting to the next, and from its latest occurrence back. Both walks
- * follow an index, so that neither a million tasks nor a long history cost anything. */
+/* OP_CATCH_UP: from one recurring task with waiting occurrences to the next, and for each from its latest occurrence
+ * back. Both walks follow an index, so a million tasks or a long history cost nothing. */
 #include "store/common/edits.h"
 #include "store/sqlite/internal.h"
 
-static struct task spawned_row(sqlite3_stmt *st, struct uuid parent)
+static struct task sqlite_catch_up_read_row(sqlite3_stmt *st, struct uuid parent)
 {
     bool has_overlap = sqlite3_column_type(st, 12) != SQLITE_NULL;
     return (struct task){
@@ -23,8 +23,9 @@ static struct task spawned_row(sqlite3_stmt *st, struct uuid parent)
     };
 }
 
-/* Of what was never claimed: else it makes no difference. */
-static enum err holds_slot(struct store_sqlite *s, sqlite3_stmt *st, const struct task *t, bool *ret, struct error *e)
+/* Reads the slots only of an occurrence that was never claimed: for others they make no difference. */
+static enum err sqlite_catch_up_holds_slot(struct store_sqlite *s, sqlite3_stmt *st, const struct task *t, bool *ret,
+                                           struct error *e)
 {
     struct held_slots held = { .n = 0 };
     if (t->fence == 0 && sqlite3_column_int(st, 11) && s->slots.ops->held(&s->slots, &t->id, &held, e))
@@ -33,11 +34,11 @@ static enum err holds_slot(struct store_sqlite *s, sqlite3_stmt *st, const struc
     return ERR_OK;
 }
 
-/* Walks from the latest back; what fired last ends it, so that a long history costs nothing. What may be taken back goes to s->scratch
- * and s->rids. */
-static enum err find_missed(struct store_sqlite *s, struct missed *m, struct error *e)
+/* Walks from the latest occurrence back and stops at the last one that fired, so a long history costs nothing. Puts the
+ * occurrences that may be withdrawn into s->scratch and s->rids. */
+static enum err sqlite_catch_up_find(struct store_sqlite *s, struct catch_up_scan *m, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_AHEAD);
+    sqlite3_stmt *st = writer_stmt(s, ST_CATCH_UP_OCCURRENCES);
     (void)bind_uuid(st, 1, &m->id);
     for (enum catch_up_fate fate = CATCH_UP_PASSED; fate != CATCH_UP_END;) {
         bool row, holds = false;
@@ -45,39 +46,39 @@ static enum err find_missed(struct store_sqlite *s, struct missed *m, struct err
             return e->code;
         if (!row)
             return ERR_OK;
-        struct task t = spawned_row(st, m->id);
-        if (holds_slot(s, st, &t, &holds, e))
+        struct task t = sqlite_catch_up_read_row(st, m->id);
+        if (sqlite_catch_up_holds_slot(s, st, &t, &holds, e))
             break;
         scratch_grow(s, m->ahead);
         s->scratch[m->ahead] = t;
         s->rids[m->ahead] = sqlite3_column_int64(st, 0);
-        fate = catch_up_look(m, &t, holds);
+        fate = catch_up_visit(m, &t, holds);
     }
     sqlite3_reset(st);
     return s->conn.failed;
 }
 
-static enum err take_back_missed(struct store_sqlite *s, const struct missed *m, int64_t rid, struct slot_keys *keys,
-                                 struct error *e)
+static enum err sqlite_catch_up_withdraw(struct store_sqlite *s, const struct catch_up_scan *m, int64_t rid,
+                                         struct slot_keys *keys, struct error *e)
 {
     for (size_t i = 0; i < m->n; i++) {
         const struct task *t = &s->scratch[i];
-        if (delete_task(s, s->rids[i], e) || (t->fence && slots_let_go(&s->slots, &t->id, NULL, keys, e)))
+        if (sqlite_delete_task(s, s->rids[i], e) || (t->fence && slots_let_go(&s->slots, &t->id, NULL, keys, e)))
             return e->code;
     }
     tally_add(&s->of_op, m->tenant, TASK_SCHEDULED, -(int64_t)m->n);
-    sqlite3_stmt *st = writer_stmt(s, ST_TAKE_BACK);
+    sqlite3_stmt *st = writer_stmt(s, ST_CATCH_UP_REWIND);
     sqlite3_bind_int64(st, 1, rid);
     sqlite3_bind_int64(st, 2, catch_up_cursor(m));
     sqlite3_bind_int64(st, 3, (int64_t)m->n);
     return conn_run(&s->conn, st, e);
 }
 
-/* *ret_found: it is a SCHEDULED recurring task. */
-static enum err read_catch_up(struct store_sqlite *s, struct missed *m, int64_t *ret_rid, bool *ret_found,
-                              struct error *e)
+/* *ret_found: the id is that of a SCHEDULED recurring task. */
+static enum err sqlite_catch_up_read_task(struct store_sqlite *s, struct catch_up_scan *m, int64_t *ret_rid,
+                                          bool *ret_found, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_CATCH_UP);
+    sqlite3_stmt *st = writer_stmt(s, ST_CATCH_UP_TASK);
     (void)bind_uuid(st, 1, &m->id);
     if (conn_step(&s->conn, st, ret_found, e) || !*ret_found)
         return s->conn.failed;
@@ -90,11 +91,11 @@ static enum err read_catch_up(struct store_sqlite *s, struct missed *m, int64_t 
     return ERR_OK;
 }
 
-/* The next recurring task behind that id which has occurrences that wait; nil: none. One seek in an index that holds nothing else,
- * however many tasks there are. */
-static enum err next_waiting(struct store_sqlite *s, struct uuid after, struct uuid *ret, struct error *e)
+/* The next recurring task behind that id with waiting occurrences; nil: none. One seek in an index over such
+ * occurrences only, however many tasks there are. */
+static enum err sqlite_catch_up_next_task(struct store_sqlite *s, struct uuid after, struct uuid *ret, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_WAITING_PARENT);
+    sqlite3_stmt *st = writer_stmt(s, ST_CATCH_UP_NEXT);
     bool row;
     sqlite3_bind_blob(st, 1, after.b, sizeof after.b, SQLITE_TRANSIENT);
     if (conn_step(&s->conn, st, &row, e))
@@ -110,21 +111,21 @@ enum err sqlite_catch_up(struct store_sqlite *s, struct op *base)
     struct error *e = &base->error;
     struct uuid at = op->after, next;
     size_t withdrawn = 0;
-    uint64_t unblocked = 0; /* whoever asked looks at all lanes anew */
+    uint64_t unblocked = 0; /* not returned: the caller looks at all lanes */
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
-    if (next_waiting(s, at, &next, e))
+    if (sqlite_catch_up_next_task(s, at, &next, e))
         return e->code;
     for (size_t i = 0; i < op->max && !uuid_is_nil(next); i++) {
-        struct missed m = { .id = next, .before_ms = op->before_ms };
+        struct catch_up_scan m = { .id = next, .before_ms = op->before_ms };
         int64_t rid;
         bool found;
-        if (read_catch_up(s, &m, &rid, &found, e) || (found && find_missed(s, &m, e)) ||
-            (m.n && take_back_missed(s, &m, rid, &keys, e)))
+        if (sqlite_catch_up_read_task(s, &m, &rid, &found, e) || (found && sqlite_catch_up_find(s, &m, e)) ||
+            (m.n && sqlite_catch_up_withdraw(s, &m, rid, &keys, e)))
             return e->code;
         withdrawn += m.n;
         at = next;
-        if (next_waiting(s, at, &next, e))
+        if (sqlite_catch_up_next_task(s, at, &next, e))
             return e->code;
     }
     if (slots_hand_over(&s->slots, &keys, &unblocked, e))

@@ -1,78 +1,78 @@
-/* OP_CLAIM. Tasks without gates are only picked while a lane is walked, and marked together when all is chosen. Slots are taken as the
- * walk goes, in a table of their own. A task that finds none is dealt with at once: its lane is then walked anew from behind it, because
- * rows of the index that is walked have changed. */
+/* OP_CLAIM. A walk over a lane only collects tasks without gates; all of them are marked RUNNING together at the end.
+ * Slots are taken during the walk, in a table of their own. A task that finds no slot is handled at once; then the walk
+ * restarts behind it, because rows of the index that it follows have changed. */
 #include "store/sqlite/claim.h"
 
-static int pool_of(const struct op_claim *op, bool suspects)
+static int sqlite_claim_pool(const struct op_claim *op, bool suspects)
 {
     return pool_of_suspects(op->lease ? POOL_LEASED : POOL_DISPATCHED, suspects);
 }
 
-/* Where a walk through a lane stands: behind this one. */
-struct place {
+/* The position of a walk in a lane: behind this task. */
+struct lane_position {
     int64_t due_ms;
     struct uuid id;
 };
-static const struct place the_start = { .due_ms = INT64_MIN };
+static const struct lane_position lane_start = { .due_ms = INT64_MIN };
 
-/* ---- picking ---- */
+/* ---- taking a task ---- */
 
-static void add_bytes(struct claiming *c, size_t bytes)
+static void sqlite_claim_add_bytes(struct claiming *c, size_t bytes)
 {
     c->bytes += bytes;
     c->full = c->full || c->bytes >= c->op->max_bytes;
 }
 
-static enum err pick(struct store_sqlite *s, struct claiming *c, sqlite3_stmt *st, struct error *e)
+static enum err sqlite_claim_take(struct store_sqlite *s, struct claiming *c, sqlite3_stmt *st, struct error *e)
 {
     if (scratch_read_due(s, st, c->n, c->arena, e))
         return e->code;
     const struct task *t = &s->scratch[c->n++];
     c->full = c->n == c->op->max;
-    add_bytes(c, t->payload.n + t->target_config.n);
+    sqlite_claim_add_bytes(c, t->payload.n + t->target_config.n);
     return ERR_OK;
 }
 
-/* ---- one task ---- */
+/* ---- checking one task ---- */
 
-enum fate { TAKEN, PASSED_OVER, DEALT_WITH };
+enum claim_fate { FATE_TAKEN, FATE_PASSED_OVER, FATE_HANDLED };
 
-/* Of the row where st stands; of one that was dealt with st is reset, and *place behind it. */
-static enum err consider(struct store_sqlite *s, struct claiming *c, sqlite3_stmt *st, struct place *place,
-                         enum fate *ret, struct error *e)
+/* Checks the current row of st. If the task was handled, st is reset and *place is behind the task. */
+static enum err sqlite_claim_check_task(struct store_sqlite *s, struct claiming *c, sqlite3_stmt *st,
+                                        struct lane_position *place, enum claim_fate *ret, struct error *e)
 {
     struct candidate k;
-    *ret = TAKEN;
+    *ret = FATE_TAKEN;
     if (sqlite3_column_type(st, AT_gates) == SQLITE_NULL)
-        return pick(s, c, st, e);
-    if (candidate_read(s, st, &k, e) || gate_look(&c->gate, &k, e))
+        return sqlite_claim_take(s, c, st, e);
+    if (sqlite_claim_read_candidate(s, st, &k, e) || gate_check(&c->gate, &k, e))
         return e->code;
     if (k.missing == k.n)
-        return gate_take(&c->gate, &k, k.n, e) ? e->code : pick(s, c, st, e);
-    *ret = PASSED_OVER;
+        return gate_take(&c->gate, &k, k.n, e) ? e->code : sqlite_claim_take(s, c, st, e);
+    *ret = FATE_PASSED_OVER;
     if (k.task.due_ms > c->op->now_ms)
         return ERR_OK;
-    *ret = DEALT_WITH;
-    *place = (struct place){ k.task.due_ms, k.task.id };
+    *ret = FATE_HANDLED;
+    *place = (struct lane_position){ k.task.due_ms, k.task.id };
     sqlite3_reset(st);
-    if (gate_deal_with(&c->gate, &k, e))
+    if (gate_handle(&c->gate, &k, e))
         return e->code;
-    c->full = c->gate.dealt_with == CLAIM_GATED_MAX;
-    add_bytes(c, k.bytes);
+    c->full = c->gate.handled == CLAIM_GATED_MAX;
+    sqlite_claim_add_bytes(c, k.bytes);
     return ERR_OK;
 }
 
 /* ---- lanes ---- */
 
-static bool may_claim(const struct op_claim *op, sqlite3_stmt *st)
+static bool sqlite_claim_may_take(const struct op_claim *op, sqlite3_stmt *st)
 {
     int64_t due_ms = sqlite3_column_int64(st, AT_due_ms);
     bool too_early = due_ms > op->now_ms && sqlite3_column_int(st, AT_delivery) == DELIVER_AT_MOST_ONCE;
     return !too_early && (!op->own || claim_is_for(op, row_uuid(st, AT_id), due_ms));
 }
 
-static sqlite3_stmt *due_behind(struct store_sqlite *s, const struct op_claim *op, int64_t lane,
-                                const struct place *place)
+static sqlite3_stmt *sqlite_claim_due_behind(struct store_sqlite *s, const struct op_claim *op, int64_t lane,
+                                             const struct lane_position *place)
 {
     bool from_start = place->due_ms == INT64_MIN;
     sqlite3_stmt *st = writer_stmt(s, from_start ? ST_DUE : ST_DUE_BEHIND);
@@ -85,81 +85,82 @@ static sqlite3_stmt *due_behind(struct store_sqlite *s, const struct op_claim *o
     return st;
 }
 
-/* From *place on, until rows have changed (*ret_again) or the lane has given all it may. */
-static enum err walk(struct store_sqlite *s, struct claiming *c, int64_t lane, struct lane_quota *q,
-                     struct place *place, size_t *passed, bool *ret_again, struct error *e)
+/* Walks from *place on, until rows have changed (*ret_again) or the lane's quota is reached. */
+static enum err sqlite_claim_walk(struct store_sqlite *s, struct claiming *c, int64_t lane, struct lane_quota *q,
+                                  struct lane_position *place, size_t *passed, bool *ret_again, struct error *e)
 {
-    sqlite3_stmt *st = due_behind(s, c->op, lane, place);
+    sqlite3_stmt *st = sqlite_claim_due_behind(s, c->op, lane, place);
     enum err rc = ERR_OK;
     *ret_again = false;
     while (!rc && !*ret_again && q->ret_taken < q->max && !c->full && *passed < CLAIM_GATED_MAX) {
         bool row;
-        enum fate fate;
+        enum claim_fate fate;
         rc = conn_step(&s->conn, st, &row, e);
         if (rc || !row)
             break;
-        if (!may_claim(c->op, st))
+        if (!sqlite_claim_may_take(c->op, st))
             continue;
-        rc = consider(s, c, st, place, &fate, e);
-        q->ret_taken += fate == TAKEN;
-        *passed += fate == PASSED_OVER;
-        *ret_again = fate == DEALT_WITH;
+        rc = sqlite_claim_check_task(s, c, st, place, &fate, e);
+        q->ret_taken += fate == FATE_TAKEN;
+        *passed += fate == FATE_PASSED_OVER;
+        *ret_again = fate == FATE_HANDLED;
     }
     sqlite3_reset(st);
     return rc;
 }
 
-static enum err claim_lane(struct store_sqlite *s, struct claiming *c, struct lane_quota *q, struct error *e)
+static enum err sqlite_claim_lane(struct store_sqlite *s, struct claiming *c, struct lane_quota *q, struct error *e)
 {
-    const struct lane_row *lane = lanes_find(&s->conn, q->lane, pool_of(c->op, false));
-    struct place place = the_start;
+    const struct lane_row *lane = lanes_find(&s->conn, q->lane, sqlite_claim_pool(c->op, false));
+    struct lane_position place = lane_start;
     size_t passed = 0;
     q->ret_taken = 0;
     for (bool again = lane != NULL; again;)
-        if (walk(s, c, lane->number, q, &place, &passed, &again, e))
+        if (sqlite_claim_walk(s, c, lane->number, q, &place, &passed, &again, e))
             return e->code;
     return ERR_OK;
 }
 
 /* ---- suspects ---- */
 
-/* The first behind that place in a lane that may be claimed at this time. */
-static enum err peek(struct store_sqlite *s, const struct op_claim *op, int64_t lane, const struct place *place,
-                     struct place *ret, bool *ret_found, struct error *e)
+/* The first task behind that position that may be claimed at this time. */
+static enum err sqlite_claim_first_behind(struct store_sqlite *s, const struct op_claim *op, int64_t lane,
+                                          const struct lane_position *place, struct lane_position *ret, bool *ret_found,
+                                          struct error *e)
 {
-    sqlite3_stmt *st = due_behind(s, op, lane, place);
+    sqlite3_stmt *st = sqlite_claim_due_behind(s, op, lane, place);
     for (*ret_found = false;;) {
         bool row;
         if (conn_step(&s->conn, st, &row, e))
             return e->code;
         if (!row)
             return ERR_OK;
-        if (may_claim(op, st))
+        if (sqlite_claim_may_take(op, st))
             break;
     }
-    *ret = (struct place){ sqlite3_column_int64(st, AT_due_ms), row_uuid(st, AT_id) };
+    *ret = (struct lane_position){ sqlite3_column_int64(st, AT_due_ms), row_uuid(st, AT_id) };
     *ret_found = true;
     sqlite3_reset(st);
     return ERR_OK;
 }
 
-static bool is_before(const struct place *a, const struct place *b)
+static bool sqlite_claim_is_before(const struct lane_position *a, const struct lane_position *b)
 {
     return a->due_ms != b->due_ms ? a->due_ms < b->due_ms : uuid_cmp(a->id, b->id) < 0;
 }
 
-/* The earliest of all these lanes; *ret_lane 0: none. */
-static enum err next_suspect(struct store_sqlite *s, const struct op_claim *op, const struct place *place,
-                             int64_t *ret_lane, struct error *e)
+/* The lane of the earliest suspect of all these lanes; *ret_lane 0: none. */
+static enum err sqlite_claim_next_suspect(struct store_sqlite *s, const struct op_claim *op,
+                                          const struct lane_position *place, int64_t *ret_lane, struct error *e)
 {
-    struct place first = { 0 }, there;
+    struct lane_position first = { 0 }, there;
     *ret_lane = 0;
     for (size_t i = 0; i < op->lane_count; i++) {
-        const struct lane_row *lane = lanes_find(&s->conn, op->lanes[i].lane, pool_of(op, true));
+        const struct lane_row *lane = lanes_find(&s->conn, op->lanes[i].lane, sqlite_claim_pool(op, true));
         bool found = false;
-        if (lane && peek(s, op, lane->number, place, &there, &found, e))
+        if (lane && sqlite_claim_first_behind(s, op, lane->number, place, &there, &found, e))
             return e->code;
-        if (found && (*ret_lane == 0 || is_before(&there, &first))) {
+        if (found && (*ret_lane == 0 || sqlite_claim_is_before(&there, &first))) {
             first = there;
             *ret_lane = lane->number;
         }
@@ -167,46 +168,46 @@ static enum err next_suspect(struct store_sqlite *s, const struct op_claim *op, 
     return ERR_OK;
 }
 
-static enum err consider_suspect(struct store_sqlite *s, struct claiming *c, int64_t lane, struct place *place,
-                                 enum fate *ret, struct error *e)
+static enum err sqlite_claim_check_suspect(struct store_sqlite *s, struct claiming *c, int64_t lane,
+                                           struct lane_position *place, enum claim_fate *ret, struct error *e)
 {
-    sqlite3_stmt *st = due_behind(s, c->op, lane, place);
+    sqlite3_stmt *st = sqlite_claim_due_behind(s, c->op, lane, place);
     bool row = true;
     enum err rc;
     do
         rc = conn_step(&s->conn, st, &row, e);
-    while (!rc && row && !may_claim(c->op, st));
+    while (!rc && row && !sqlite_claim_may_take(c->op, st));
     if (!rc && row) {
-        *place = (struct place){ sqlite3_column_int64(st, AT_due_ms), row_uuid(st, AT_id) };
-        rc = consider(s, c, st, place, ret, e);
+        *place = (struct lane_position){ sqlite3_column_int64(st, AT_due_ms), row_uuid(st, AT_id) };
+        rc = sqlite_claim_check_task(s, c, st, place, ret, e);
     }
     sqlite3_reset(st);
     return rc;
 }
 
-static enum err claim_suspects(struct store_sqlite *s, struct claiming *c, struct error *e)
+static enum err sqlite_claim_suspects(struct store_sqlite *s, struct claiming *c, struct error *e)
 {
-    struct place place = the_start;
+    struct lane_position place = lane_start;
     for (size_t taken = 0, passed = 0; taken < c->op->max_suspects && !c->full && passed < CLAIM_GATED_MAX;) {
         int64_t lane;
-        enum fate fate = PASSED_OVER;
-        if (next_suspect(s, c->op, &place, &lane, e))
+        enum claim_fate fate = FATE_PASSED_OVER;
+        if (sqlite_claim_next_suspect(s, c->op, &place, &lane, e))
             return e->code;
         if (lane == 0)
             return ERR_OK;
-        if (consider_suspect(s, c, lane, &place, &fate, e))
+        if (sqlite_claim_check_suspect(s, c, lane, &place, &fate, e))
             return e->code;
-        taken += fate == TAKEN;
-        passed += fate == PASSED_OVER;
+        taken += fate == FATE_TAKEN;
+        passed += fate == FATE_PASSED_OVER;
     }
     return ERR_OK;
 }
 
-/* ---- what is left ---- */
+/* ---- the due times that are left ---- */
 
-/* What comes later counts as no earlier than it is due. */
-static enum err first_due(struct store_sqlite *s, const struct op_claim *op, struct lane lane, int pool, int64_t *ret,
-                          struct error *e)
+/* Stops at the first row that is due no earlier than *ret: no later row counts as earlier than its due_ms. */
+static enum err sqlite_claim_first_due(struct store_sqlite *s, const struct op_claim *op, struct lane lane, int pool,
+                                       int64_t *ret, struct error *e)
 {
     const struct lane_row *row = lanes_find(&s->conn, lane, pool);
     *ret = INT64_MAX;
@@ -226,18 +227,18 @@ static enum err first_due(struct store_sqlite *s, const struct op_claim *op, str
     return ERR_OK;
 }
 
-static enum err tell_what_is_left(struct store_sqlite *s, struct op_claim *op, struct error *e)
+static enum err sqlite_claim_set_next_due(struct store_sqlite *s, struct op_claim *op, struct error *e)
 {
     bool far;
-    if (far_exists(s, &far, e))
+    if (sqlite_far_exists(s, &far, e))
         return e->code;
     int64_t sight_ms = far ? op->now_ms + CLAIM_SIGHT_MS : INT64_MAX;
     op->ret_next_due_ms = op->ret_next_suspect_ms = sight_ms;
     for (size_t i = 0; i < op->lane_count; i++) {
         struct lane_quota *q = &op->lanes[i];
         int64_t suspect_ms;
-        if (first_due(s, op, q->lane, pool_of(op, false), &q->ret_next_due_ms, e) ||
-            first_due(s, op, q->lane, pool_of(op, true), &suspect_ms, e))
+        if (sqlite_claim_first_due(s, op, q->lane, sqlite_claim_pool(op, false), &q->ret_next_due_ms, e) ||
+            sqlite_claim_first_due(s, op, q->lane, sqlite_claim_pool(op, true), &suspect_ms, e))
             return e->code;
         q->ret_next_due_ms = min_of(q->ret_next_due_ms, sight_ms);
         op->ret_next_due_ms = min_of(op->ret_next_due_ms, q->ret_next_due_ms);
@@ -246,9 +247,10 @@ static enum err tell_what_is_left(struct store_sqlite *s, struct op_claim *op, s
     return ERR_OK;
 }
 
-/* ---- the answer ---- */
+/* ---- results ---- */
 
-static enum err mark_claimed(struct store_sqlite *s, const struct op_claim *op, struct tasks *taken, struct error *e)
+static enum err sqlite_claim_mark_running(struct store_sqlite *s, const struct op_claim *op, struct tasks *taken,
+                                          struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_TASK);
     (void)bind_uuid(st, 2, &op->claim);
@@ -261,15 +263,16 @@ static enum err mark_claimed(struct store_sqlite *s, const struct op_claim *op, 
         t->fence++;
         t->claim = op->claim;
         tally_move(&s->of_op, t->tenant, t->deleted, TASK_SCHEDULED, TASK_RUNNING);
-        if (op->lease && terms_put(s, t, op->lease, e))
+        if (op->lease && sqlite_task_lease_put(s, t, op->lease, e))
             return e->code;
     }
     enum claim_hold hold = op->lease ? CLAIM_LEASED : CLAIM_OWN;
-    return taken->n ? claim_insert(s, &op->claim, &op->node, hold, taken->n, e) : ERR_OK;
+    return taken->n ? sqlite_claim_insert(s, &op->claim, &op->node, hold, taken->n, e) : ERR_OK;
 }
 
-/* Those that are still out; some have got their slot since. */
-static enum err read_gated(struct store_sqlite *s, const struct claiming *c, struct tasks *ret, struct error *e)
+/* Reads the gated tasks that are not SCHEDULED: some got their slot meanwhile. */
+static enum err sqlite_claim_read_gated(struct store_sqlite *s, const struct claiming *c, struct tasks *ret,
+                                        struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_BY_RID);
     size_t n = 0;
@@ -285,7 +288,7 @@ static enum err read_gated(struct store_sqlite *s, const struct claiming *c, str
     return rc ? rc : scratch_take(s, n, c->arena, ret, e);
 }
 
-static enum err answer(struct store_sqlite *s, struct claiming *c, struct error *e)
+static enum err sqlite_claim_finish(struct store_sqlite *s, struct claiming *c, struct error *e)
 {
     struct op_claim *op = c->op;
     struct tasks taken, gated;
@@ -293,10 +296,11 @@ static enum err answer(struct store_sqlite *s, struct claiming *c, struct error 
     if (scratch_take(s, c->n, c->arena, &taken, e))
         return e->code;
     if (!replaced)
-        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+        return reader_no_room(e);
     if (c->gate.replaced_count)
         memcpy(replaced, c->gate.replaced, c->gate.replaced_count * sizeof *replaced);
-    if (mark_claimed(s, op, &taken, e) || read_gated(s, c, &gated, e) || tell_what_is_left(s, op, e))
+    if (sqlite_claim_mark_running(s, op, &taken, e) || sqlite_claim_read_gated(s, c, &gated, e) ||
+        sqlite_claim_set_next_due(s, op, e))
         return e->code;
     op->ret = taken;
     op->ret_gated = gated;
@@ -306,30 +310,30 @@ static enum err answer(struct store_sqlite *s, struct claiming *c, struct error 
     return ERR_OK;
 }
 
-static enum err claim_all(struct store_sqlite *s, struct claiming *c, struct error *e)
+static enum err sqlite_claim_all(struct store_sqlite *s, struct claiming *c, struct error *e)
 {
     for (size_t i = 0; i < c->op->lane_count; i++)
         c->op->lanes[i].ret_taken = 0;
     for (size_t i = 0; i < c->op->lane_count && !c->full; i++)
-        if (claim_lane(s, c, &c->op->lanes[i], e))
+        if (sqlite_claim_lane(s, c, &c->op->lanes[i], e))
             return e->code;
-    if (claim_suspects(s, c, e))
+    if (sqlite_claim_suspects(s, c, e))
         return e->code;
-    return answer(s, c, e);
+    return sqlite_claim_finish(s, c, e);
 }
 
 enum err sqlite_claim(struct store_sqlite *s, struct op *base)
 {
     struct op_claim *op = (struct op_claim *)base;
     struct error *e = &base->error;
-    if (claim_may_be_made(s, &op->claim, &op->node, e))
+    if (sqlite_claim_check_new(s, &op->claim, &op->node, e))
         return e->code;
-    if (far_before_claim(s, op->now_ms, op->until_ms, e))
+    if (sqlite_far_before_claim(s, op->now_ms, op->until_ms, e))
         return e->code;
     struct claiming c = { .op = op,
                           .arena = &base->arena,
-                          .gate = { .slots = &s->slots, .now_ms = op->now_ms, .is_picked = claim_is_picked } };
-    enum err rc = claim_all(s, &c, e);
+                          .gate = { .slots = &s->slots, .now_ms = op->now_ms, .is_picked = sqlite_claim_is_taken } };
+    enum err rc = sqlite_claim_all(s, &c, e);
     gate_release(&c.gate);
     return rc;
 }

@@ -1,12 +1,13 @@
-/* Settings of each kind of connection, and what an SQLite error means for whoever called.
+/* Settings for each kind of connection, and the translation of SQLite errors.
  *
- * A statement is always left reset: one that still stands on a row would keep its snapshot, and the log could not shrink. */
+ * Every statement is left reset: a statement that stands on a row keeps its snapshot, and then the write-ahead log
+ * cannot be restarted. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "store/sqlite/internal.h"
 
-/* Sizes are chosen for 1,000,000 tasks in less than 150 MiB: a cache is the only memory that grows with the file. */
+/* Sizes for 1,000,000 tasks in less than 150 MiB: the page cache is the only memory that grows with the file. */
 static const char *const settings[] = {
     [CONN_WRITER] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;"
                     "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -32768; PRAGMA journal_size_limit = -1;"
@@ -21,11 +22,11 @@ static const char *const settings[] = {
 static const char lanes_sql[] = "SELECT lane, tenant_id, queue, class, pool FROM lanes WHERE lane > ? ORDER BY lane";
 
 enum { TEXT_MAX = 1 << 20 };
-enum { OPEN_WAIT_MS = 2000 /* for another who just looks at the file; once open, nobody waits */ };
+enum { OPEN_WAIT_MS = 2000 /* for another process that reads the file; once open, no call waits */ };
 
 /* ---- errors ---- */
 
-static enum err meaning(int sqlite_code)
+static enum err conn_error_code(int sqlite_code)
 {
     switch (sqlite_code & 0xff) {
     case SQLITE_FULL:
@@ -47,7 +48,7 @@ enum err conn_fail(struct conn *c, struct error *e)
 {
     int code = sqlite3_extended_errcode(c->db) & 0xff;
     const char *text = sqlite3_errmsg(c->db);
-    enum err rc = meaning(code);
+    enum err rc = conn_error_code(code);
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
         (void)error_set(&c->failure, rc, "'%s' is damaged (%s): restore a backup, or move it away", c->path, text);
     else
@@ -67,11 +68,11 @@ enum err conn_corrupt(struct conn *c, const char *what, struct error *e)
     return c->failed;
 }
 
-/* ---- open, prepare, run ---- */
+/* ---- opening, preparing, running ---- */
 
-/* What is forgotten leaves room in the file; only a file that was made for it can give that back. To be said before anything is written,
- * the journal's mode among it; in an older file it stays as it is. */
-static enum err make_shrinkable(struct conn *c, struct error *e)
+/* Purged rows leave free pages; only a file with incremental auto_vacuum can return them to the file system. SQLite
+ * accepts the setting only before anything is written, the journal mode included; an older file stays as it is. */
+static enum err conn_enable_auto_vacuum(struct conn *c, struct error *e)
 {
     int64_t pages;
     if (conn_number(c, "PRAGMA page_count", &pages, e))
@@ -91,14 +92,16 @@ enum err conn_open(struct conn *c, const char *path, enum conn_mode mode, struct
     for (size_t i = 0; i < array_count(c->texts); i++)
         buf_init(&c->texts[i], TEXT_MAX);
     map_init(&c->lanes.by_key, HASH_STABLE);
-    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS,
-                         0); /* else each allocation takes a lock; refused, rightly, once in use */
-    int rc = sqlite3_open_v2(path, &c->db, flags[mode] | SQLITE_OPEN_NOMUTEX, mode == CONN_WRITER ? log_vfs() : NULL);
+    /* Otherwise each allocation takes a lock. SQLite refuses it, rightly, once it is in use. */
+    (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    int rc =
+        sqlite3_open_v2(path, &c->db, flags[mode] | SQLITE_OPEN_NOMUTEX, mode == CONN_WRITER ? wal_file_vfs() : NULL);
     if (rc != SQLITE_OK)
-        return error_set(e, meaning(rc), "open '%s': %s", path, c->db ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc));
+        return error_set(e, conn_error_code(rc), "open '%s': %s", path,
+                         c->db ? sqlite3_errmsg(c->db) : sqlite3_errstr(rc));
     sqlite3_extended_result_codes(c->db, 1);
     sqlite3_busy_timeout(c->db, OPEN_WAIT_MS);
-    if ((mode == CONN_WRITER && make_shrinkable(c, e)) || conn_exec(c, settings[mode], e))
+    if ((mode == CONN_WRITER && conn_enable_auto_vacuum(c, e)) || conn_exec(c, settings[mode], e))
         return e->code;
     return ERR_OK;
 }
@@ -168,8 +171,8 @@ enum err conn_step(struct conn *c, sqlite3_stmt *st, bool *ret_row, struct error
 
 /* ---- lanes ---- */
 
-/* Those that are new since the last look. Numbers are given out one by one, so that a gap means a damaged table. */
-static enum err load(struct conn *c, sqlite3_stmt *st, struct error *e)
+/* Reads the lanes that are new since the last call. Numbers have no gaps: a gap means a damaged table. */
+static enum err conn_load_lanes(struct conn *c, sqlite3_stmt *st, struct error *e)
 {
     for (bool row;;) {
         if (conn_step(c, st, &row, e))
@@ -179,11 +182,11 @@ static enum err load(struct conn *c, sqlite3_stmt *st, struct error *e)
         int64_t number = sqlite3_column_int64(st, 0);
         int queue_n = sqlite3_column_bytes(st, 2), class_ = sqlite3_column_int(st, 3);
         if (number != (int64_t)c->lanes.top + 1 || queue_n > LANE_QUEUE_MAX || class_ < 0 || class_ > CLASS_HIGH)
-            return error_set(e, ERR_CORRUPT, "'%s': lane %lld is not one of ours", c->path, (long long)number);
+            return error_set(e, ERR_CORRUPT, "'%s': lane %lld is not valid", c->path, (long long)number);
         struct lane lane = { .tenant = sqlite3_column_int(st, 1),
                              .queue = { (const char *)sqlite3_column_text(st, 2), (size_t)queue_n },
                              .class_ = (enum priority_class)class_ };
-        store_lanes_keep(&c->lanes, number, lane, sqlite3_column_int(st, 4));
+        store_lanes_add(&c->lanes, number, lane, sqlite3_column_int(st, 4));
     }
 }
 
@@ -193,7 +196,7 @@ enum err lanes_load(struct conn *c, struct error *e)
     if (sqlite3_prepare_v2(c->db, lanes_sql, -1, &st, NULL) != SQLITE_OK)
         return conn_fail(c, e);
     sqlite3_bind_int64(st, 1, (int64_t)c->lanes.top);
-    enum err rc = load(c, st, e);
+    enum err rc = conn_load_lanes(c, st, e);
     sqlite3_finalize(st);
     return rc;
 }
@@ -209,6 +212,6 @@ enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, s
         return e->code;
     *ret = store_lanes_at(&c->lanes, number);
     if (!*ret)
-        return error_set(e, ERR_CORRUPT, "'%s': there is no lane %lld", c->path, (long long)number);
+        return error_set(e, ERR_CORRUPT, "'%s': lane %lld does not exist", c->path, (long long)number);
     return ERR_OK;
 }

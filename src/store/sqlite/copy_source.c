@@ -1,4 +1,4 @@
-/* The embedded installation that is copied: locked like a server locks it, and read table by table. */
+/* The source of a copy: an embedded installation, locked as a server locks it, and read table by table. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,15 +10,15 @@
 enum { SQL_MAX = 1 << 14 };
 
 struct copy_source {
-    struct store *store; /* has the lock, and the schema up to date */
+    struct store *store; /* has the lock; its schema is migrated */
     char *directory;
     struct conn conn;
-    enum copy_table table; /* that is being read */
+    enum copy_table table; /* the table that is being read */
     bool at_end;
     sqlite3_stmt *rows, *find[COPY_TABLES];
 };
 
-static void add_columns(struct buf *sql, const struct copy_kind *k)
+static void copy_source_add_columns(struct buf *sql, const struct copy_kind *k)
 {
     buf_text(sql, "SELECT 0");
     for (int i = 0; i < k->table->count; i++)
@@ -26,22 +26,23 @@ static void add_columns(struct buf *sql, const struct copy_kind *k)
     buf_printf(sql, " FROM %s", k->name);
 }
 
-static enum err prepare(struct copy_source *s, const struct buf *sql, sqlite3_stmt **ret, struct error *e)
+static enum err copy_source_prepare(struct copy_source *s, const struct buf *sql, sqlite3_stmt **ret, struct error *e)
 {
     return sqlite3_prepare_v2(s->conn.db, buf_cstr(sql), -1, ret, NULL) == SQLITE_OK ? ERR_OK : conn_fail(&s->conn, e);
 }
 
-static enum err prepare_find(struct copy_source *s, const struct copy_kind *k, sqlite3_stmt **ret, struct error *e)
+static enum err copy_source_prepare_find(struct copy_source *s, const struct copy_kind *k, sqlite3_stmt **ret,
+                                         struct error *e)
 {
     cleanup_with(buf_release) struct buf sql;
     buf_init(&sql, SQL_MAX);
-    add_columns(&sql, k);
+    copy_source_add_columns(&sql, k);
     for (int i = 0; i < k->key_count; i++)
         buf_printf(&sql, " %s %s = ?", i ? "AND" : "WHERE", k->table->columns[k->key[i]].name);
-    return prepare(s, &sql, ret, e);
+    return copy_source_prepare(s, &sql, ret, e);
 }
 
-static enum err open_file(struct copy_source *s, int64_t now_ms, struct error *e)
+static enum err copy_source_open_file(struct copy_source *s, int64_t now_ms, struct error *e)
 {
     cleanup_with(free_charp) char *path = directory_file(s->directory);
     if (access(path, F_OK))
@@ -49,7 +50,7 @@ static enum err open_file(struct copy_source *s, int64_t now_ms, struct error *e
     if (store_sqlite_open_at(s->directory, now_ms, &s->store, e) || conn_open(&s->conn, path, CONN_COPY, e))
         return e->code;
     for (int i = 0; i < COPY_TABLES; i++)
-        if (prepare_find(s, &copy_kinds[i], &s->find[i], e))
+        if (copy_source_prepare_find(s, &copy_kinds[i], &s->find[i], e))
             return e->code;
     return ERR_OK;
 }
@@ -58,7 +59,7 @@ enum err copy_source_open(const char *directory, int64_t now_ms, struct copy_sou
 {
     struct copy_source *s = xnew(*s);
     s->directory = xstrdup(directory);
-    if (open_file(s, now_ms, e)) {
+    if (copy_source_open_file(s, now_ms, e)) {
         copy_source_free(s);
         return e->code;
     }
@@ -105,12 +106,12 @@ enum err copy_source_begin(struct copy_source *s, enum copy_table t, struct erro
 {
     cleanup_with(buf_release) struct buf sql;
     buf_init(&sql, SQL_MAX);
-    add_columns(&sql, &copy_kinds[t]);
+    copy_source_add_columns(&sql, &copy_kinds[t]);
     sqlite3_finalize(s->rows);
     s->rows = NULL;
     s->table = t;
     s->at_end = false;
-    return prepare(s, &sql, &s->rows, e);
+    return copy_source_prepare(s, &sql, &s->rows, e);
 }
 
 enum err copy_source_next(struct copy_source *s, struct arena *a, void *row, bool *ret_found, struct error *e)
@@ -120,11 +121,11 @@ enum err copy_source_next(struct copy_source *s, struct arena *a, void *row, boo
         return ERR_OK;
     if (conn_step(&s->conn, s->rows, ret_found, e))
         return e->code;
-    s->at_end = !*ret_found; /* a further step would begin anew */
+    s->at_end = !*ret_found; /* another step would start from the first row again */
     return *ret_found ? row_read(&s->conn, s->rows, 1, copy_kinds[s->table].table, a, row, e) : ERR_OK;
 }
 
-static void bind_key(sqlite3_stmt *st, int at, const struct column *c, const void *row)
+static void copy_source_bind_key(sqlite3_stmt *st, int at, const struct column *c, const void *row)
 {
     const void *member = (const char *)row + c->offset;
     switch (c->kind) {
@@ -141,7 +142,7 @@ enum err copy_source_find(struct copy_source *s, enum copy_table t, const void *
     const struct copy_kind *k = &copy_kinds[t];
     sqlite3_stmt *st = s->find[t];
     for (int i = 0; i < k->key_count; i++)
-        bind_key(st, i + 1, &k->table->columns[k->key[i]], like);
+        copy_source_bind_key(st, i + 1, &k->table->columns[k->key[i]], like);
     if (conn_step(&s->conn, st, ret_found, e))
         return e->code;
     if (!*ret_found)

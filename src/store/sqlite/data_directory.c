@@ -1,5 +1,6 @@
-/* The data directory: made when missing, and owned by one process. The lock is the kernel's (flock), so it goes with its holder
- * however that ends; the pid in the file is only for the sentence. The file itself stays: removing it would let two in. */
+/* The data directory: created if it does not exist, and owned by one process. The lock is an flock, so the kernel
+ * releases it however its holder ends; the pid in the file is only for the error sentence. The lock file is never
+ * removed: removing it would let two processes in. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ char *directory_file(const char *directory)
     return directory_path(directory, "belfry.db");
 }
 
-static enum err refuse_owned(const char *directory, int fd, struct error *e)
+static enum err directory_refuse_owned(const char *directory, int fd, struct error *e)
 {
     char text[24] = { 0 };
     ssize_t n = pread(fd, text, sizeof text - 1, 0);
@@ -35,7 +36,7 @@ static enum err refuse_owned(const char *directory, int fd, struct error *e)
     return error_set(e, ERR_UNAVAILABLE, "data directory '%s' is in use by another process", directory);
 }
 
-static enum err write_pid(const char *path, int fd, struct error *e)
+static enum err directory_write_pid(const char *path, int fd, struct error *e)
 {
     char text[24];
     int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
@@ -44,13 +45,14 @@ static enum err write_pid(const char *path, int fd, struct error *e)
     return ERR_OK;
 }
 
-/* Before SQLite does, which would let others read it; the log and its index take their mode from it. */
-static enum err make_file(const char *path, struct error *e)
+/* Creates the file before SQLite does, because SQLite would let other users read it; the -wal and -shm files get the
+ * same mode. */
+static enum err directory_make_file(const char *path, struct error *e)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return error_set(e, ERR_UNAVAILABLE, "open '%s': %s", path, strerror(errno));
-    close(fd); /* nobody of this process holds it yet: closing would drop its locks */
+    close(fd); /* no SQLite connection of this process uses the file yet: a close would drop its locks */
     return ERR_OK;
 }
 
@@ -64,15 +66,15 @@ enum err directory_lock(const char *directory, struct directory *ret, struct err
         return error_set(e, ERR_UNAVAILABLE, "open '%s': %s", path, strerror(errno));
     enum err rc = ERR_OK;
     if (flock(fd, LOCK_EX | LOCK_NB))
-        rc = errno == EWOULDBLOCK ? refuse_owned(directory, fd, e)
+        rc = errno == EWOULDBLOCK ? directory_refuse_owned(directory, fd, e)
                                   : error_set(e, ERR_UNAVAILABLE, "lock '%s': %s", path, strerror(errno));
     else
-        rc = write_pid(path, fd, e);
+        rc = directory_write_pid(path, fd, e);
     struct directory d = { fd, directory_file(directory) };
     if (!rc)
         rc = directory_finish(directory, e);
     if (!rc)
-        rc = make_file(d.path, e);
+        rc = directory_make_file(d.path, e);
     if (rc)
         directory_unlock(&d);
     else

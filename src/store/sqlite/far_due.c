@@ -1,14 +1,17 @@
-/* Tasks that are due in days are far: they are not in the index that claims walk, where a million at random times would make each new one
- * touch a page of its own, but in one by the day they are due, where those of a day lie in the order they came (tasks_far).
+/* Tasks that are due in days are far. They are not in the index that claims walk (tasks_due): there, a million tasks at
+ * random times would make each insert touch a page of its own. They are in an index by the day of their due time
+ * (tasks_far), where the tasks of one day are in the order of their insertion.
  *
- * Whether a task is far is said by its row alone (SQL_FAR), so no statement can forget to say so; a claim brings near whatever may be due
- * within CLAIM_SIGHT_MS before it looks for anything, so nothing can come late. Upkeep does the same hours ahead, a few at a time, so that
- * claims find that done. Far begins where a day that upkeep sees has ended: no task is made far to be brought near at once. */
+ * A task's row alone decides whether the task is far (SQL_FAR), so no statement can forget to set it. Before a claim
+ * looks for tasks, it moves near all tasks that may be due within CLAIM_SIGHT_MS, so no task is late. A purge does the
+ * same some hours ahead, a few tasks at a time, so that claims find it done. The limit of 30 hours is a day plus the 6
+ * hours that a purge looks ahead: no task is inserted as far and moved near at once. */
 #include "store/sqlite/internal.h"
 
-enum { RETENTION_SIGHT_MS = 6 * CLAIM_SIGHT_MS };
+enum { PURGE_SIGHT_MS = 6 * CLAIM_SIGHT_MS };
 
-static enum err bring_near(struct store_sqlite *s, int64_t until_ms, int64_t max, size_t *ret_n, struct error *e)
+static enum err sqlite_far_bring_near(struct store_sqlite *s, int64_t until_ms, int64_t max, size_t *ret_n,
+                                      struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_BRING_NEAR);
     sqlite3_bind_int64(st, 1, until_ms);
@@ -19,22 +22,22 @@ static enum err bring_near(struct store_sqlite *s, int64_t until_ms, int64_t max
     return ERR_OK;
 }
 
-enum err far_before_claim(struct store_sqlite *s, int64_t now_ms, int64_t until_ms, struct error *e)
+enum err sqlite_far_before_claim(struct store_sqlite *s, int64_t now_ms, int64_t until_ms, struct error *e)
 {
     size_t ignored;
-    return bring_near(s, max_of(until_ms, now_ms + CLAIM_SIGHT_MS), -1, &ignored, e);
+    return sqlite_far_bring_near(s, max_of(until_ms, now_ms + CLAIM_SIGHT_MS), -1, &ignored, e);
 }
 
-enum err far_upkeep(struct store_sqlite *s, int64_t now_ms, size_t max, bool *ret_more, struct error *e)
+enum err sqlite_far_purge(struct store_sqlite *s, int64_t now_ms, size_t max, bool *ret_more, struct error *e)
 {
     size_t n;
-    if (bring_near(s, now_ms + RETENTION_SIGHT_MS, (int64_t)max, &n, e))
+    if (sqlite_far_bring_near(s, now_ms + PURGE_SIGHT_MS, (int64_t)max, &n, e))
         return e->code;
     *ret_more = n == max;
     return ERR_OK;
 }
 
-enum err far_exists(struct store_sqlite *s, bool *ret, struct error *e)
+enum err sqlite_far_exists(struct store_sqlite *s, bool *ret, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_FAR_EXISTS);
     if (conn_step(&s->conn, st, ret, e))

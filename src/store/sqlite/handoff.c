@@ -1,4 +1,5 @@
-/* OP_HANDOFF, OP_HANDED_OFF and OP_RUNNING. A claim lists rids: what of it still runs, and by which ids, its tasks' rows say. */
+/* OP_HANDOFF, OP_HANDED_OFF and OP_RUNNING. The row of a claim lists rids only: the rows of the tasks say which of them
+ * still run, and their ids. */
 #include <endian.h>
 #include <stdlib.h>
 
@@ -9,7 +10,7 @@ enum err sqlite_handoff(struct store_sqlite *s, struct op *base)
     struct op_handoff *op = (struct op_handoff *)base;
     struct error *e = &base->error;
     bool known, dead;
-    if (node_look(s, &op->node, &known, &dead, e))
+    if (sqlite_node_find(s, &op->node, &known, &dead, e))
         return e->code;
     if (dead)
         return node_is_dead(e);
@@ -24,20 +25,20 @@ enum err sqlite_handoff(struct store_sqlite *s, struct op *base)
     return ERR_OK;
 }
 
-/* ---- what runs of the claims that a statement names ---- */
+/* ---- RUNNING tasks of the claims that a statement returns ---- */
 
-struct handed {
+struct handed_task {
     struct uuid claim, id;
     int64_t rid, lane;
     uint64_t epoch;
 };
 
-/* Called with each; false: enough. */
-typedef bool handed_fn(void *context, const struct handed *h);
+/* Called with each task; returns false to stop. */
+typedef bool handed_fn(void *context, const struct handed_task *h);
 
-/* h: its claim and rid. */
-static enum err look_at(struct store_sqlite *s, struct handed h, handed_fn *found, void *context, bool *ret_more,
-                        struct error *e)
+/* Reads the task of h.claim and h.rid; calls `found` if it still runs. */
+static enum err sqlite_handed_visit(struct store_sqlite *s, struct handed_task h, handed_fn *found, void *context,
+                                    bool *ret_more, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_OF_CLAIM);
     bool row;
@@ -54,30 +55,32 @@ static enum err look_at(struct store_sqlite *s, struct handed h, handed_fn *foun
     return ERR_OK;
 }
 
-static enum err walk_claims(struct store_sqlite *s, sqlite3_stmt *st, handed_fn *found, void *context, struct error *e)
+static enum err sqlite_handed_walk(struct store_sqlite *s, sqlite3_stmt *st, handed_fn *found, void *context,
+                                   struct error *e)
 {
     for (bool row, more = true; more;) {
         if (conn_step(&s->conn, st, &row, e))
             return e->code;
         if (!row)
             return ERR_OK;
-        struct handed h = { .claim = row_uuid(st, 0), .epoch = (uint64_t)sqlite3_column_int64(st, 2) };
+        struct handed_task h = { .claim = row_uuid(st, 0), .epoch = (uint64_t)sqlite3_column_int64(st, 2) };
         const char *list = sqlite3_column_blob(st, 1);
         size_t count = (size_t)sqlite3_column_bytes(st, 1) / sizeof(uint64_t);
         for (size_t i = 0; i < count && more; i++) {
             uint64_t rid;
             memcpy(&rid, list + i * sizeof rid, sizeof rid);
             h.rid = (int64_t)le64toh(rid);
-            if (look_at(s, h, found, context, &more, e))
+            if (sqlite_handed_visit(s, h, found, context, &more, e))
                 return e->code;
         }
     }
     return ERR_OK;
 }
 
-static enum err each_handed(struct store_sqlite *s, sqlite3_stmt *st, handed_fn *found, void *context, struct error *e)
+static enum err sqlite_handed_each(struct store_sqlite *s, sqlite3_stmt *st, handed_fn *found, void *context,
+                                   struct error *e)
 {
-    enum err rc = walk_claims(s, st, found, context, e);
+    enum err rc = sqlite_handed_walk(s, st, found, context, e);
     sqlite3_reset(st);
     return rc;
 }
@@ -86,12 +89,12 @@ static enum err each_handed(struct store_sqlite *s, sqlite3_stmt *st, handed_fn 
 
 struct handed_list {
     const struct op_handed_off *op;
-    struct handed *v;
+    struct handed_task *v;
     size_t n, cap;
 };
 
-/* Whole claims: the tasks of one come in any order. */
-static bool gather(void *context, const struct handed *h)
+/* Reads whole claims, because the tasks of one claim come in any order. */
+static bool sqlite_handed_add(void *context, const struct handed_task *h)
 {
     struct handed_list *l = context;
     const struct handed_place *after = &l->op->after;
@@ -107,32 +110,34 @@ static bool gather(void *context, const struct handed *h)
     return true;
 }
 
-static int by_place(const void *a, const void *b)
+static int sqlite_handed_compare(const void *a, const void *b)
 {
-    const struct handed *x = a, *y = b;
+    const struct handed_task *x = a, *y = b;
     int order = uuid_cmp(x->claim, y->claim);
     return order ? order : uuid_cmp(x->id, y->id);
 }
 
-static enum err read_task(struct store_sqlite *s, const struct handed *h, size_t at, struct arena *a, struct error *e)
+static enum err sqlite_handed_read_task(struct store_sqlite *s, const struct handed_task *h, size_t at, struct arena *a,
+                                        struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_HANDED_BY_RID);
     bool row;
     sqlite3_bind_int64(st, 1, h->rid);
     enum err rc = conn_step(&s->conn, st, &row, e);
     if (!rc)
-        rc = row ? scratch_read(s, st, at, a, e) : conn_corrupt(&s->conn, "a task that runs is not there", e);
+        rc = row ? scratch_read(s, st, at, a, e) : conn_corrupt(&s->conn, "a running task is missing", e);
     sqlite3_reset(st);
     return rc;
 }
 
-/* As many as may be told of. */
-static enum err read_tasks(struct store_sqlite *s, const struct handed_list *all, struct op_handed_off *op)
+/* Reads as many tasks as the result may hold. */
+static enum err sqlite_handed_read_tasks(struct store_sqlite *s, const struct handed_list *all,
+                                         struct op_handed_off *op)
 {
     struct error *e = &op->op.error;
     size_t n = 0;
     for (size_t bytes = 0; n < min_of(all->n, op->max) && handed_goes_on(op, bytes); n++) {
-        if (read_task(s, &all->v[n], n, &op->op.arena, e))
+        if (sqlite_handed_read_task(s, &all->v[n], n, &op->op.arena, e))
             return e->code;
         bytes += s->scratch[n].target_config.n;
     }
@@ -156,11 +161,11 @@ enum err sqlite_handed_off(struct store_sqlite *s, struct op *base)
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_HANDED);
     sqlite3_bind_blob(st, 1, before.b, sizeof before.b, SQLITE_STATIC);
     sqlite3_bind_blob(st, 2, op->after.claim.b, sizeof op->after.claim.b, SQLITE_STATIC);
-    enum err rc = each_handed(s, st, gather, &all, &base->error);
+    enum err rc = sqlite_handed_each(s, st, sqlite_handed_add, &all, &base->error);
     if (all.n)
-        qsort(all.v, all.n, sizeof *all.v, by_place);
+        qsort(all.v, all.n, sizeof *all.v, sqlite_handed_compare);
     if (!rc)
-        rc = read_tasks(s, &all, op);
+        rc = sqlite_handed_read_tasks(s, &all, op);
     free(all.v);
     return rc;
 }
@@ -183,27 +188,27 @@ enum err sqlite_running(struct store_sqlite *s, struct op *base)
 
 /* ---- for OP_LIMIT_TAKE ---- */
 
-struct counting {
+struct handed_count {
     struct conn *conn;
     const struct share_subject *about;
     int64_t n, max;
 };
 
-static bool count(void *context, const struct handed *h)
+static bool sqlite_handed_count_task(void *context, const struct handed_task *h)
 {
-    struct counting *c = context;
+    struct handed_count *c = context;
     const struct lane_row *lane = store_lanes_at(&c->conn->lanes, h->lane);
     c->n += lane && share_is_about(c->about, lane->lane);
     return c->n < c->max;
 }
 
-enum err count_handed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about, int64_t max,
-                      int64_t *ret, struct error *e)
+enum err sqlite_count_handed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about,
+                             int64_t max, int64_t *ret, struct error *e)
 {
-    struct counting c = { &s->conn, about, 0, max };
+    struct handed_count c = { &s->conn, about, 0, max };
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_HANDED_BY);
     (void)bind_uuid(st, 1, node);
-    if (about->tenant && each_handed(s, st, count, &c, e))
+    if (about->tenant && sqlite_handed_each(s, st, sqlite_handed_count_task, &c, e))
         return e->code;
     *ret = c.n;
     return ERR_OK;

@@ -1,5 +1,6 @@
 #pragma once
-/* store/sqlite/internal.h - what the parts of the SQLite store share: connections, rows, the writer's state. */
+/* store/sqlite/internal.h - the shared parts of the SQLite store: connections, rows, the writer's state, its statements
+ * and operations. */
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
@@ -9,37 +10,39 @@
 #include "store/common/lane_table.h"
 #include "store/common/reading.h"
 #include "store/common/slots.h"
+#include "store/common/sql_states.h"
 #include "store/common/tally.h"
 #include "store/sqlite/store_sqlite.h"
 
-/* ---- a connection, its statements and its lanes (connection.c) ---- */
+/* ---- connections: statements and lanes (connection.c) ---- */
 
 struct conn {
     sqlite3 *db;
     char *path;
-    sqlite3_stmt **stmts; /* as in the table of SQL texts it was opened with */
+    sqlite3_stmt **stmts; /* one for each text of the table that conn_prepare was given */
     size_t stmt_count;
-    enum err failed; /* set by conn_fail: whatever runs on this connection must be rolled back */
+    enum err failed; /* set by conn_fail: the transaction on this connection must be rolled back */
     struct error failure;
     struct store_lanes lanes;
-    struct buf texts[4]; /* JSON of the row being bound */
+    struct buf texts[4]; /* JSON of the row that is being bound */
 };
 
-enum conn_mode { CONN_WRITER, CONN_READER, CONN_CHECKPOINT, CONN_COPY /* reads, and may write elsewhere */ };
+enum conn_mode { CONN_WRITER, CONN_READER, CONN_CHECKPOINT, CONN_COPY /* reads, and may write to another file */ };
 
 enum err conn_open(struct conn *c, const char *path, enum conn_mode mode, struct error *e) must_use;
 enum err conn_prepare(struct conn *c, const char *const *sql, size_t count, struct error *e) must_use;
 void conn_release(struct conn *c); /* a zeroed one is fine */
 
-/* What SQLite's latest error on this connection means for us. Remembers it in `failed`. */
+/* Converts SQLite's latest error on this connection to an enum err. Also stores it in `failed`. */
 enum err conn_fail(struct conn *c, struct error *e);
-enum err conn_corrupt(struct conn *c, const char *what, struct error *e); /* the same for what we found ourselves */
+/* The same for damage that our own code found. */
+enum err conn_corrupt(struct conn *c, const char *what, struct error *e);
 enum err conn_exec(struct conn *c, const char *sql, struct error *e) must_use;
 enum err conn_number(struct conn *c, const char *sql, int64_t *ret, struct error *e) must_use; /* one row, one column */
 
-/* Runs a bound statement that gives no row, and resets it. */
+/* Runs a bound statement that returns no row, and resets it. */
 enum err conn_run(struct conn *c, sqlite3_stmt *st, struct error *e) must_use;
-/* *ret_row says whether a row stands there; false resets the statement, and so does an error. */
+/* *ret_row says whether the statement stands on a row. If it does not, or on an error, the statement is reset. */
 enum err conn_step(struct conn *c, sqlite3_stmt *st, bool *ret_row, struct error *e) must_use;
 
 enum err lanes_load(struct conn *c, struct error *e) must_use;
@@ -50,11 +53,11 @@ enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, s
 
 #define SQL_MARK(column, kind, member, max) ", ?"
 
-/* Nearly every task that comes in is one-time and has never run: half of its columns are 0 or NULL. They need not be bound where the
- * statement itself says so. */
+/* Nearly every inserted task is one-time and has never run: half of its columns are 0 or NULL. The statement for such a
+ * fresh task holds these values as literals, so that they are not bound. */
 #define FRESH_id                             "?"
 #define FRESH_tenant_id                      "?"
-#define FRESH_state                          "0"
+#define FRESH_state                          SQL_SCHEDULED
 #define FRESH_fence                          "0"
 #define FRESH_deleted                        "0"
 #define FRESH_claim_id                       "NULL"
@@ -99,42 +102,45 @@ enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, s
 bool row_is_fresh(struct conn *c, const struct task *t);
 void row_bind_fresh(struct conn *c, sqlite3_stmt *st, const struct task *t, int64_t lane);
 
-/* Binds the struct's members from parameter `first` on; a lane is bound by the caller. Texts are borrowed until the next bind. */
+/* Binds the struct's members from parameter `first` on, except the lane, which the caller binds. Texts are borrowed
+ * until the next bind. */
 void row_bind(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, const void *row);
 
-/* Reads the columns from `first` on into a zeroed struct. ERR_LIMIT: the arena is full; ERR_CORRUPT: not a row we wrote. */
+/* Reads the columns from `first` on into a zeroed struct. ERR_LIMIT: the arena is full. ERR_CORRUPT: the row is not
+ * valid. */
 enum err row_read(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, struct arena *a, void *row,
                   struct error *e) must_use;
-/* Only what is in the column `gates`, into a task whose kind is known; NULL is fine. */
+/* Reads only the column `gates`, into a task whose kind is set. NULL is fine. */
 enum err row_read_gates(sqlite3_stmt *st, int at, struct arena *a, struct task *ret, struct error *e) must_use;
 struct uuid row_uuid(sqlite3_stmt *st, int column); /* nil when NULL */
+struct str row_text(sqlite3_stmt *st, int column);  /* SQLite's, until the next step */
 bool bind_uuid(sqlite3_stmt *st, int at, const struct uuid *u);
 bool bind_str(sqlite3_stmt *st, int at, struct str s); /* empty is "", not NULL */
 
 /* ---- migrations (migrate.c) ---- */
 
 enum { MIGRATE_NEWEST = -1 };
-enum err migrate(struct conn *c, int to_version, int64_t now_ms, struct error *e) must_use;
-/* Of a file that is to be one of ours, with a schema that this binary knows. */
-enum err schema_version(struct conn *c, int *ret, struct error *e) must_use;
+enum err sqlite_migrate_to(struct conn *c, int to_version, int64_t now_ms, struct error *e) must_use;
+/* The version of an existing file. ERR_CORRUPT: not a file of Belfry. ERR_INVALID: newer than this binary. */
+enum err sqlite_schema_version(struct conn *c, int *ret, struct error *e) must_use;
 
-/* The directory, its lock and the file's path (data_directory.c). */
+/* ---- the data directory: its lock and the path of the database file (data_directory.c) ---- */
 struct directory {
     int lock_fd;
-    char *path; /* of the file */
+    char *path; /* of the database file */
 };
 enum err directory_lock(const char *directory, struct directory *ret, struct error *e) must_use;
 void directory_unlock(struct directory *d);
 char *directory_file(const char *directory) must_use;
 char *directory_path(const char *directory, const char *name) must_use;
-/* A restore that was decided and then broken off is finished by whoever has the lock next (restore.c). */
+/* If a restore was decided but interrupted, completes it. The caller has the lock (restore.c). */
 enum err directory_finish(const char *directory, struct error *e) must_use;
 
-/* ---- the log (wal_file.c) ---- */
+/* ---- the write-ahead log file (wal_file.c) ---- */
 
-const char *log_vfs(void); /* the name of the file layer that the writer opens its files through */
+const char *wal_file_vfs(void); /* name of the SQLite VFS that the writer opens its files with */
 
-/* ---- the checkpointer (checkpoint.c) ---- */
+/* ---- the checkpoint thread (checkpoint.c) ---- */
 
 struct checkpointer {
     struct conn conn;
@@ -142,43 +148,43 @@ struct checkpointer {
     bool started;
     int wake_fd;
     atomic_bool stop;
-    atomic_int wal_pages;     /* in the log after the latest commit */
-    pthread_mutex_t *writing; /* the store's */
+    atomic_int wal_pages;     /* pages in the write-ahead log after the latest commit */
+    pthread_mutex_t *writing; /* the store's mutex */
 };
 enum err checkpointer_start(struct checkpointer *k, const char *path, struct conn *writer, pthread_mutex_t *writing,
                             struct error *e) must_use;
-void checkpointer_stop(struct checkpointer *k); /* leaves the log empty, if no reader holds it */
+void checkpointer_stop(struct checkpointer *k); /* leaves the write-ahead log empty, unless a reader still uses it */
 
-/* ---- the writer (store_sqlite.c; its operations in store_sqlite_{tasks,claims,missed}.c) ---- */
+/* ---- the writer (store_sqlite.c); one file for each group of operations ---- */
 
-/* Tasks that became final in a transaction: see the table `ended`. */
+/* Tasks that became final in a transaction, for the table `ended` (purge.c). */
 struct ended {
     struct ended_task {
         int64_t completed_ms, rid;
     } * v;
     size_t n, cap;
-    size_t kept; /* of operations that were done: what is behind goes with the one that noted it, if that fails */
+    size_t kept; /* entries of operations that succeeded; entries behind them are dropped if their operation fails */
 };
 
 struct store_sqlite {
     struct store base;
     struct directory directory;
-    pthread_mutex_t writing; /* held through an apply, and while the log is restarted */
+    pthread_mutex_t writing; /* held during store_apply, and while the write-ahead log is restarted */
     struct conn conn;
     struct checkpointer checkpointer;
     struct tallies of_op, of_transaction;
-    bool made_lanes;      /* in this transaction: what is cached of them goes if it does not commit */
-    struct task *scratch; /* results being gathered */
-    int64_t *rids;        /* theirs */
+    bool made_lanes;      /* this transaction inserted lanes: if it does not commit, the cached lanes are dropped */
+    struct task *scratch; /* tasks of the result that is being built */
+    int64_t *rids;        /* their rids */
     size_t scratch_cap;
     struct ended ended;
-    bool gives_back; /* the file can be made shorter */
+    bool can_shrink; /* the file has incremental auto_vacuum, so it can shrink */
     struct slots slots;
-    struct map slot_counts; /* slot key → how many hold it, in this transaction (slots.c) */
-    struct arena arena;     /* for what is looked at and not given away */
+    struct map slot_counts; /* slot key → number of holders, cached during a transaction (slots.c) */
+    struct arena arena;     /* for values that are not part of a result */
 };
 
-/* The writer's statements, whose texts stand in store_sqlite.c; prepared when it opens. */
+/* The writer's statements. Their texts are in store_sqlite.c; they are prepared when the store opens. */
 enum writer_statement {
     ST_BEGIN,
     ST_COMMIT,
@@ -209,21 +215,21 @@ enum writer_statement {
     ST_CLAIM_LEAVE,
     ST_CLAIM_DELETE,
     ST_CLAIM_BY_ID,
-    ST_CLAIMS_LEFT_BEHIND,
+    ST_CLAIMS_ORPHANED,
     ST_CLAIM_HAND,
     ST_CLAIMS_HANDED,
     ST_TASK_OF_CLAIM,
     ST_RUNNING,
     ST_RETAKEN,
     ST_RETAKE,
-    ST_TERMS_PUT,
-    ST_TERMS_DROP,
-    ST_TERMS_KEEP,
-    ST_TERMS_OF_QUEUE,
-    ST_TERMS_OF_TENANT,
-    ST_TERMS_TIDY,
-    ST_TERMS_OVER,
-    ST_IS_TO_END,
+    ST_TASK_LEASE_PUT,
+    ST_TASK_LEASE_DELETE,
+    ST_TASK_LEASE_RENEW,
+    ST_TASK_LEASES_OF_QUEUE,
+    ST_TASK_LEASES_OF_TENANT,
+    ST_TASK_LEASES_DELETE_STALE,
+    ST_TASK_LEASES_BY_EXPIRY,
+    ST_ABORT_REQUESTED,
     ST_WORKER_PUT,
     ST_WORKER_SLOTS,
     ST_SETTLE,
@@ -236,11 +242,11 @@ enum writer_statement {
     ST_SLOT_DROP,
     ST_SLOTS_OF,
     ST_SLOT_FIRST,
-    ST_SLOT_OTHERS,
+    ST_SLOT_OTHER,
     ST_SLOT_HOLDERS,
     ST_SLOT_SINCE,
     ST_SLOT_WAITED_FOR,
-    ST_SLOT_WAKE,
+    ST_SLOT_UNBLOCK,
     ST_SLOT_BLOCK,
     ST_SLOT_GIVE_UP,
     ST_EXECUTION_INSERT,
@@ -249,10 +255,10 @@ enum writer_statement {
     ST_SPAWN_MOVE,
     ST_SPAWN_END,
     ST_SPAWNED,
-    ST_WAITING_PARENT,
-    ST_CATCH_UP,
-    ST_AHEAD,
-    ST_TAKE_BACK,
+    ST_CATCH_UP_NEXT,
+    ST_CATCH_UP_TASK,
+    ST_CATCH_UP_OCCURRENCES,
+    ST_CATCH_UP_REWIND,
     ST_IDEMPOTENCY_INSERT,
     ST_IDEMPOTENCY_DELETE,
     ST_KEY_PUT,
@@ -263,13 +269,13 @@ enum writer_statement {
     ST_RECURRING_COUNT,
     ST_CALENDAR_EXISTS,
     ST_CALENDAR_USED,
-    ST_NODE_DEAD,
-    ST_NODE_BEAT,
+    ST_NODE_IS_DEAD,
+    ST_NODE_HEARTBEAT,
     ST_NODE_LEAVE,
-    ST_NODE_BURY,
-    ST_NODE_BURY_OTHERS,
+    ST_NODE_MARK_DEAD,
+    ST_NODE_MARK_OTHERS_DEAD,
     ST_NODES,
-    ST_LEFT_BEHIND,
+    ST_ORPHAN_EXISTS,
     ST_SHARE,
     ST_SHARE_PUT,
     ST_PLACES,
@@ -279,10 +285,10 @@ enum writer_statement {
     ST_CLAIMS_HANDED_BY,
     ST_RECALL_OWNER,
     ST_RECALL,
-    ST_IS_RECALLED,
-    ST_RECALLES_DROP,
-    ST_RECALLES_COUNT,
-    ST_RECALLES,
+    ST_RECALL_EXISTS,
+    ST_RECALLS_DELETE_OVER,
+    ST_RECALLS_COUNT,
+    ST_RECALLS,
     ST_CATALOG_FIND,
     ST_CATALOG_PUT,
     ST_CATALOG_REMOVE,
@@ -291,7 +297,7 @@ enum writer_statement {
     ST_ENDED_CUT,
     ST_ENDED_REMOVE,
     ST_ENDED_TASK,
-    ST_DEAD_OLD,
+    ST_FAILED_OLD,
     ST_JOBS_OLD,
     ST_PURGE_IDEMPOTENCY,
     ST_PURGE_EXECUTIONS,
@@ -300,7 +306,7 @@ enum writer_statement {
     ST_PURGE_SHARES,
     ST_PURGE_NODES,
     ST_PURGE_WORKERS,
-    ST_GIVE_BACK,
+    ST_VACUUM,
     ST_WRITER_COUNT
 };
 
@@ -309,15 +315,16 @@ static inline sqlite3_stmt *writer_stmt(struct store_sqlite *s, enum writer_stat
     return s->conn.stmts[which];
 }
 
-void scratch_grow(struct store_sqlite *s, size_t n); /* room for one more behind n */
-/* Reads the row where the statement stands as the scratch's nth; a due one has gates and no more behind TASK_COLUMNS_DUE. */
+void scratch_grow(struct store_sqlite *s, size_t n); /* makes room for one more entry behind n */
+/* Reads the current row of a statement into entry n of the scratch. A due task has only the columns TASK_COLUMNS_DUE
+ * and gates. */
 enum err scratch_read_due(struct store_sqlite *s, sqlite3_stmt *st, size_t n, struct arena *a,
                           struct error *e) must_use;
 enum err scratch_read(struct store_sqlite *s, sqlite3_stmt *st, size_t n, struct arena *a, struct error *e) must_use;
-/* Hands the first n of the scratch over as a result. */
+/* Copies the first n entries of the scratch into the arena as a result. */
 enum err scratch_take(struct store_sqlite *s, size_t n, struct arena *a, struct tasks *ret, struct error *e) must_use;
 
-/* What decides whether an operation may touch a row. */
+/* The columns of a row that decide whether an operation may change it. */
 struct guards {
     bool found;
     int64_t rid, version, fence;
@@ -327,138 +334,128 @@ struct guards {
     enum task_kind kind;
     int64_t cursor_ms, last_run_ms, lane;
     int losses;
-    bool gated; /* it may hold slots */
-    bool waits; /* for one */
+    bool gated; /* has gates: may hold slots */
+    bool waits; /* waits for a slot */
     struct uuid claim;
 };
-enum err read_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret, struct error *e) must_use;
-/* Only what a settle looks at: the rest is 0. */
-enum err read_settle_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret,
+enum err sqlite_read_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret,
                             struct error *e) must_use;
-enum err replace_task(struct store_sqlite *s, const struct guards *old, const struct task *t, struct error *e) must_use;
-enum err delete_task(struct store_sqlite *s, int64_t rid, struct error *e) must_use; /* its count is the caller's */
-/* The number of a lane, made when it is the first use. */
-enum err lane_number(struct store_sqlite *s, struct lane lane, int pool, int64_t *ret, struct error *e) must_use;
-/* By a node that is not marked dead, and under an id that is new: else ERR_CONFLICT. */
-enum err claim_may_be_made(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node,
-                           struct error *e) must_use;
-/* Of the first n of the scratch, whose rids are not to be used any more. */
-enum err claim_insert(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node, enum claim_hold hold,
-                      size_t n, struct error *e) must_use;
-enum err claim_leave(struct store_sqlite *s, struct uuid claim, int64_t n, struct error *e) must_use;
-enum err claim_join(struct store_sqlite *s, struct uuid claim, int64_t rid, struct error *e) must_use;
+/* Reads only the columns that a settle needs; the others are 0. */
+enum err sqlite_read_settle_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret,
+                                   struct error *e) must_use;
+enum err sqlite_replace_task(struct store_sqlite *s, const struct guards *old, const struct task *t,
+                             struct error *e) must_use;
+enum err sqlite_delete_task(struct store_sqlite *s, int64_t rid,
+                            struct error *e) must_use; /* the caller updates the counts */
+/* The number of a lane; inserts the lane at its first use. */
+enum err sqlite_lane_number(struct store_sqlite *s, struct lane lane, int pool, int64_t *ret, struct error *e) must_use;
+/* ERR_CONFLICT: the node is marked dead, or the claim's id exists already. */
+enum err sqlite_claim_check_new(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node,
+                                struct error *e) must_use;
+/* Inserts a claim that holds the first n tasks of the scratch. Overwrites their s->rids. */
+enum err sqlite_claim_insert(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node,
+                             enum claim_hold hold, size_t n, struct error *e) must_use;
+enum err sqlite_claim_leave(struct store_sqlite *s, struct uuid claim, int64_t n, struct error *e) must_use;
+enum err sqlite_claim_join(struct store_sqlite *s, struct uuid claim, int64_t rid, struct error *e) must_use;
 
-/* Puts one task in; *ret_new is false if its id is there already. */
-enum err insert_task(struct store_sqlite *s, const struct task *t, bool *ret_new, struct error *e) must_use;
+/* Inserts one task; *ret_new is false if its id exists already. */
+enum err sqlite_insert_task(struct store_sqlite *s, const struct task *t, bool *ret_new, struct error *e) must_use;
 
-/* The record of an idempotency key, if there is to be one. *ret_rowid is where it stands: an operation without a savepoint takes it
- * back by that. */
-enum err idempotency_put(struct store_sqlite *s, const struct idempotency *i, int64_t *ret_rowid,
-                         struct error *e) must_use;
-enum err idempotency_take_back(struct store_sqlite *s, int64_t rowid, struct error *e) must_use;
+/* Inserts the record of an idempotency key; NULL: none. *ret_rowid is its rowid: an operation without a savepoint
+ * deletes it by that if it fails later. */
+enum err sqlite_idempotency_put(struct store_sqlite *s, const struct idempotency *i, int64_t *ret_rowid,
+                                struct error *e) must_use;
+enum err sqlite_idempotency_delete(struct store_sqlite *s, int64_t rowid, struct error *e) must_use;
 
-/* A row is final now, or is so still: OP_PURGE finds it by this. Of rows that are not, nothing is noted. */
-void note_ended(struct store_sqlite *s, int64_t rid, enum task_state state, int64_t completed_ms);
-enum err write_ended(struct store_sqlite *s, struct error *e) must_use; /* what was noted and kept so far */
+/* Notes that a row is final, so that OP_PURGE finds it later. Ignores states that are not final, and FAILED. */
+void sqlite_ended_note(struct store_sqlite *s, int64_t rid, enum task_state state, int64_t completed_ms);
+/* Writes the entries of operations that succeeded so far. */
+enum err sqlite_ended_write(struct store_sqlite *s, struct error *e) must_use;
 
-/* ---- what is due in days (far_due.c); the terms stand as in its indexes ---- */
+/* ---- tasks that are due in days (far_due.c); the conditions must match its indexes ---- */
 
-#define SQL_NEAR          "state = 0 AND kind <> 1 AND (near OR due_ms - created_ms < 108000000) "
-#define SQL_FAR           "state = 0 AND kind <> 1 AND NOT near AND due_ms - created_ms >= 108000000 "
-#define SQL_FAR_UNTIL(ms) SQL_FAR "AND due_ms / 86400000 <= " ms " / 86400000 " /* by that day */
+#define SQL_NEAR          "state = " SQL_SCHEDULED " AND kind <> 1 AND (near OR due_ms - created_ms < 108000000) "
+#define SQL_FAR           "state = " SQL_SCHEDULED " AND kind <> 1 AND NOT near AND due_ms - created_ms >= 108000000 "
+#define SQL_FAR_UNTIL(ms) SQL_FAR "AND due_ms / 86400000 <= " ms " / 86400000 " /* due by the end of that day */
 
-enum err far_before_claim(struct store_sqlite *s, int64_t now_ms, int64_t until_ms, struct error *e) must_use;
-enum err far_upkeep(struct store_sqlite *s, int64_t now_ms, size_t max, bool *ret_more, struct error *e) must_use;
-enum err far_exists(struct store_sqlite *s, bool *ret, struct error *e) must_use;
+enum err sqlite_far_before_claim(struct store_sqlite *s, int64_t now_ms, int64_t until_ms, struct error *e) must_use;
+enum err sqlite_far_purge(struct store_sqlite *s, int64_t now_ms, size_t max, bool *ret_more, struct error *e) must_use;
+enum err sqlite_far_exists(struct store_sqlite *s, bool *ret, struct error *e) must_use;
 
-/* ---- slots (slots.c, and of claims slot_gate.c; what is decided, in store/common/slots.h) ---- */
+/* ---- slots (slots.c, and for claims slot_gate.c); the decisions are in store/common/slots.h ---- */
 
-void slots_init(struct store_sqlite *s);
-void slot_counts_forget(struct store_sqlite *s);
+static inline struct store_sqlite *sqlite_of_slots(struct slots *s)
+{
+    return container_of(s, struct store_sqlite, slots);
+}
+void sqlite_slots_init(struct store_sqlite *s);
+void sqlite_slot_counts_clear(struct store_sqlite *s);
 
-/* The primitives of claims. */
-enum err slot_block(struct slots *base, const struct slot_row *r, const struct slot_need *need, int64_t now_ms,
-                    struct error *e);
-enum err slot_give_up(struct slots *base, const struct slot_row *r, enum task_state state, struct str why,
-                      int64_t now_ms, struct error *e);
-enum err slot_holders(struct slots *base, struct str key, struct slot_row **ret, size_t *ret_count, struct error *e);
-enum err slot_other(struct slots *base, struct str key, const struct slot_row *but, struct slot_row *ret,
-                    bool *ret_found, struct error *e);
-enum err slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e);
+/* The primitives that only claims use (struct slots_ops). */
+enum err sqlite_slot_block(struct slots *base, const struct slot_row *r, const struct slot_need *need, int64_t now_ms,
+                           struct error *e);
+enum err sqlite_slot_give_up(struct slots *base, const struct slot_row *r, enum task_state state, struct str why,
+                             int64_t now_ms, struct error *e);
+enum err sqlite_slot_holders(struct slots *base, struct str key, struct slot_row **ret, size_t *ret_count,
+                             struct error *e);
+enum err sqlite_slot_other(struct slots *base, struct str key, const struct slot_row *but, struct slot_row *ret,
+                           bool *ret_found, struct error *e);
+enum err sqlite_slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e);
 
-/* replace_task, and what it means for slots. */
-enum err change_task(struct store_sqlite *s, const struct guards *old, const struct task *t, struct slot_keys *keys,
-                     struct error *e) must_use;
-/* An OCCURRENCE that will not run: it is taken off its task's runs. */
-enum err count_as_skipped(struct store_sqlite *s, int64_t rid, const struct uuid *parent, struct error *e) must_use;
+/* sqlite_replace_task, and the consequences for slots. */
+enum err sqlite_change_task(struct store_sqlite *s, const struct guards *old, const struct task *t,
+                            struct slot_keys *keys, struct error *e) must_use;
+/* An OCCURRENCE will not run: subtracts it from its parent's runs_count and adds it to skipped_count. */
+enum err sqlite_count_as_skipped(struct store_sqlite *s, int64_t rid, const struct uuid *parent,
+                                 struct error *e) must_use;
 
-bool sqlite_insert_alone(const struct op *op); /* needs no savepoint */
+bool sqlite_insert_alone(const struct op *op); /* true: an insert that needs no savepoint */
 
-/* One function an operation; what it returns is the operation's result. */
-enum err sqlite_insert(struct store_sqlite *s, struct op *base);
-enum err sqlite_claim(struct store_sqlite *s, struct op *base);
-enum err sqlite_claimed(struct store_sqlite *s, struct op *base);
-enum err sqlite_orphans(struct store_sqlite *s, struct op *base);
-enum err sqlite_settle(struct store_sqlite *s, struct op *base);
-enum err sqlite_recurring(struct store_sqlite *s, struct op *base);
-enum err sqlite_spawn(struct store_sqlite *s, struct op *base);
-enum err sqlite_catch_up(struct store_sqlite *s, struct op *base);
-enum err sqlite_put(struct store_sqlite *s, struct op *base);
+/* One function for each operation: sqlite_claim and so on. It returns the operation's result. */
+#define X(name, verb) enum err sqlite_##verb(struct store_sqlite *s, struct op *base);
+OP_MAP(X)
+#undef X
+
 /* ---- limits and calendars (limits.c) ---- */
 
-#define SQL_PENDING     "SELECT sum(n) FROM counts WHERE tenant_id = ?1 AND state <= 3"
-#define SQL_BY_CALENDAR "INDEXED BY tasks_calendar WHERE kind = 1 AND state < 3 AND deleted = 0 AND tenant_id = ?1"
-#define SQL_RECURRING   "SELECT count(*) FROM (SELECT 1 FROM tasks " SQL_BY_CALENDAR
+#define SQL_PENDING "SELECT sum(n) FROM counts WHERE tenant_id = ?1 AND state <= " SQL_RUNNING
+#define SQL_BY_CALENDAR                                                                                                \
+    "INDEXED BY tasks_calendar WHERE kind = 1 AND state < " SQL_RUNNING " AND deleted = 0 AND tenant_id = ?1"
+#define SQL_RECURRING "SELECT count(*) FROM (SELECT 1 FROM tasks " SQL_BY_CALENDAR
 
-enum err limits_check(struct store_sqlite *s, const struct op_insert *op, bool has_new_recurring,
-                      struct error *e) must_use;
-enum err calendar_check(struct store_sqlite *s, const struct task *t, struct error *e) must_use;
-enum err calendar_unused(struct store_sqlite *s, const struct catalog_entry *x, struct error *e) must_use;
+enum err sqlite_limits_check(struct store_sqlite *s, const struct op_insert *op, bool has_new_recurring,
+                             struct error *e) must_use;
+enum err sqlite_calendar_check(struct store_sqlite *s, const struct task *t, struct error *e) must_use;
+enum err sqlite_calendar_check_unused(struct store_sqlite *s, const struct catalog_entry *x, struct error *e) must_use;
 enum err reader_sqlite_usage(struct reader *base, int32_t tenant, struct tenant_usage *ret, struct error *e);
 
-/* ---- what others run (handoff.c, leases.c, workers.c) ---- */
+/* ---- tasks that run outside of their node (handoff.c, leases.c, workers.c) ---- */
 
-/* How much of what a limit is about runs by a node's handed claims, and by leases; counted up to max. */
-enum err count_handed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about, int64_t max,
-                      int64_t *ret, struct error *e) must_use;
-enum err count_leased(struct store_sqlite *s, const struct share_subject *about, int64_t max, int64_t *ret,
-                      struct error *e) must_use;
-enum err terms_put(struct store_sqlite *s, const struct task *t, const struct lease_terms *terms,
-                   struct error *e) must_use;
-enum err terms_drop(struct store_sqlite *s, const struct uuid *task, struct error *e) must_use;
-enum err worker_slots(struct store_sqlite *s, int64_t now_ms, int64_t *ret, struct error *e) must_use;
+/* How many RUNNING tasks of a limit's subject a node has handed to a queue, and how many are leased. Counts up to
+ * max. */
+enum err sqlite_count_handed(struct store_sqlite *s, const struct uuid *node, const struct share_subject *about,
+                             int64_t max, int64_t *ret, struct error *e) must_use;
+enum err sqlite_count_leased(struct store_sqlite *s, const struct share_subject *about, int64_t max, int64_t *ret,
+                             struct error *e) must_use;
+enum err sqlite_task_lease_put(struct store_sqlite *s, const struct task *t, const struct lease_terms *terms,
+                               struct error *e) must_use;
+enum err sqlite_task_lease_delete(struct store_sqlite *s, const struct uuid *task, struct error *e) must_use;
+enum err sqlite_worker_slots(struct store_sqlite *s, int64_t now_ms, int64_t *ret, struct error *e) must_use;
 
-/* Whether a node is known, and marked dead (nodes.c). */
-enum err node_look(struct store_sqlite *s, const struct uuid *id, bool *ret_known, bool *ret_dead,
-                   struct error *e) must_use;
+/* Whether a node is known, and whether it is marked dead (nodes.c). */
+enum err sqlite_node_find(struct store_sqlite *s, const struct uuid *id, bool *ret_known, bool *ret_dead,
+                          struct error *e) must_use;
 
-enum err sqlite_key_put(struct store_sqlite *s, struct op *base);
-enum err sqlite_catalog(struct store_sqlite *s, struct op *base);
-enum err sqlite_lease(struct store_sqlite *s, struct op *base);
-enum err sqlite_heartbeat(struct store_sqlite *s, struct op *base);
-enum err sqlite_node_dead(struct store_sqlite *s, struct op *base);
-enum err sqlite_limit_take(struct store_sqlite *s, struct op *base);
-enum err sqlite_recall(struct store_sqlite *s, struct op *base);
-enum err sqlite_recall_list(struct store_sqlite *s, struct op *base);
-enum err sqlite_handoff(struct store_sqlite *s, struct op *base);
-enum err sqlite_handed_off(struct store_sqlite *s, struct op *base);
-enum err sqlite_running(struct store_sqlite *s, struct op *base);
-enum err sqlite_retake(struct store_sqlite *s, struct op *base);
-enum err sqlite_lease_renew(struct store_sqlite *s, struct op *base);
-enum err sqlite_leases_expired(struct store_sqlite *s, struct op *base);
-enum err sqlite_worker_report(struct store_sqlite *s, struct op *base);
-enum err sqlite_purge(struct store_sqlite *s, struct op *base);
-
-/* ---- reading (reader.c; what stands besides tasks in reader_records.c) ---- */
+/* ---- reading (reader.c; records other than tasks in reader_records.c) ---- */
 
 struct reader_sqlite {
     struct reader base;
     struct conn conn;
-    struct task *tasks; /* of the page being gathered */
+    struct task *tasks; /* of the page that is being built */
     struct execution *executions;
 };
 
-/* A reader's statements, whose texts stand in reader.c. */
+/* A reader's statements. Their texts are in reader.c. */
 enum reader_statement {
     RD_TASK,
     RD_LIST,
@@ -490,14 +487,14 @@ enum reader_statement {
     RD_COUNT
 };
 
-static inline struct reader_sqlite *reader_self(struct reader *r)
+static inline struct reader_sqlite *reader_sqlite_of(struct reader *r)
 {
     return container_of(r, struct reader_sqlite, base);
 }
 
-/* Reads the one row of a bound statement, or none. */
-enum err reader_read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct table *t, struct arena *a, void *row,
-                         bool *ret_found, struct error *e) must_use;
+/* Reads the only row of a bound statement, if there is one. */
+enum err reader_sqlite_read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct table *t, struct arena *a,
+                                void *row, bool *ret_found, struct error *e) must_use;
 
 enum err reader_sqlite_open(const char *path, struct reader **ret, struct error *e) must_use;
 enum err reader_sqlite_keys(struct reader *base, int32_t tenant, struct arena *a, struct key_list *ret,

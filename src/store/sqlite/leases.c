@@ -1,29 +1,32 @@
-/* Tasks that somebody outside has: their terms, OP_LEASE_RENEW, OP_LEASES_EXPIRED. */
+/* Leases of tasks, under which external workers run them: writing and deleting them, OP_LEASE_RENEW,
+ * OP_LEASES_EXPIRED. */
 #include "store/sqlite/internal.h"
 
-enum err terms_put(struct store_sqlite *s, const struct task *t, const struct lease_terms *terms, struct error *e)
+enum err sqlite_task_lease_put(struct store_sqlite *s, const struct task *t, const struct lease_terms *terms,
+                               struct error *e)
 {
     struct task_lease lease = { .tenant = t->tenant,
                                 .task = t->id,
                                 .queue = t->queue,
                                 .row = { t->fence, terms->until_ms, terms->worker, { 0 } } };
-    sqlite3_stmt *st = writer_stmt(s, ST_TERMS_PUT);
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_LEASE_PUT);
     row_bind(&s->conn, st, 1, &table_task_leases, &lease);
     return conn_run(&s->conn, st, e);
 }
 
-enum err terms_drop(struct store_sqlite *s, const struct uuid *task, struct error *e)
+enum err sqlite_task_lease_delete(struct store_sqlite *s, const struct uuid *task, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_TERMS_DROP);
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_LEASE_DELETE);
     (void)bind_uuid(st, 1, task);
     return conn_run(&s->conn, st, e);
 }
 
 /* ---- OP_LEASE_RENEW ---- */
 
-static enum err is_to_end(struct store_sqlite *s, const struct lease_renewal *k, bool *ret, struct error *e)
+static enum err sqlite_lease_abort_requested(struct store_sqlite *s, const struct lease_renewal *k, bool *ret,
+                                             struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_IS_TO_END);
+    sqlite3_stmt *st = writer_stmt(s, ST_ABORT_REQUESTED);
     (void)bind_uuid(st, 1, &k->id);
     sqlite3_bind_int64(st, 2, k->fence);
     if (conn_step(&s->conn, st, ret, e))
@@ -32,9 +35,9 @@ static enum err is_to_end(struct store_sqlite *s, const struct lease_renewal *k,
     return ERR_OK;
 }
 
-static enum err keep_one(struct store_sqlite *s, int32_t tenant, struct lease_renewal *k, struct error *e)
+static enum err sqlite_lease_renew_one(struct store_sqlite *s, int32_t tenant, struct lease_renewal *k, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_TERMS_KEEP);
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_LEASE_RENEW);
     (void)bind_uuid(st, 1, &k->id);
     sqlite3_bind_int64(st, 2, k->fence);
     sqlite3_bind_int(st, 3, tenant);
@@ -47,25 +50,25 @@ static enum err keep_one(struct store_sqlite *s, int32_t tenant, struct lease_re
         return e->code;
     k->ret_kept = sqlite3_changes(s->conn.db) > 0;
     k->ret_ended = false;
-    return k->ret_kept ? is_to_end(s, k, &k->ret_ended, e) : ERR_OK;
+    return k->ret_kept ? sqlite_lease_abort_requested(s, k, &k->ret_ended, e) : ERR_OK;
 }
 
 enum err sqlite_lease_renew(struct store_sqlite *s, struct op *base)
 {
     struct op_lease_renew *op = (struct op_lease_renew *)base;
     for (size_t i = 0; i < op->n; i++)
-        if (keep_one(s, op->tenant, &op->v[i], &base->error))
+        if (sqlite_lease_renew_one(s, op->tenant, &op->v[i], &base->error))
             return base->error.code;
     return ERR_OK;
 }
 
 /* ---- OP_LEASES_EXPIRED ---- */
 
-/* The rids of those that are over, gathered, and when the next one will be. */
-static enum err find_over(struct store_sqlite *s, const struct op_leases_expired *op, size_t *ret_n,
-                          int64_t *ret_next_ms, struct error *e)
+/* Puts the rids of tasks with expired leases into s->rids; *ret_next_ms is when the next lease expires. */
+static enum err sqlite_lease_find_expired(struct store_sqlite *s, const struct op_leases_expired *op, size_t *ret_n,
+                                          int64_t *ret_next_ms, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_TERMS_OVER);
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_LEASES_BY_EXPIRY);
     size_t n = 0;
     *ret_next_ms = INT64_MAX;
     for (bool row; *ret_next_ms == INT64_MAX;) {
@@ -86,7 +89,7 @@ static enum err find_over(struct store_sqlite *s, const struct op_leases_expired
     return ERR_OK;
 }
 
-static enum err read_over(struct store_sqlite *s, size_t n, struct arena *a, struct error *e)
+static enum err sqlite_lease_read_expired(struct store_sqlite *s, size_t n, struct arena *a, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_BY_RID);
     enum err rc = ERR_OK;
@@ -95,7 +98,7 @@ static enum err read_over(struct store_sqlite *s, size_t n, struct arena *a, str
         sqlite3_bind_int64(st, 1, s->rids[i]);
         rc = conn_step(&s->conn, st, &row, e);
         if (!rc)
-            rc = row ? scratch_read(s, st, i, a, e) : conn_corrupt(&s->conn, "a task that is leased is not there", e);
+            rc = row ? scratch_read(s, st, i, a, e) : conn_corrupt(&s->conn, "a leased task is missing", e);
         sqlite3_reset(st);
     }
     return rc;
@@ -105,12 +108,12 @@ enum err sqlite_leases_expired(struct store_sqlite *s, struct op *base)
 {
     struct op_leases_expired *op = (struct op_leases_expired *)base;
     struct error *e = &base->error;
-    sqlite3_stmt *st = writer_stmt(s, ST_TERMS_TIDY);
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_LEASES_DELETE_STALE);
     size_t n;
     int64_t next_ms;
     sqlite3_bind_int64(st, 1, op->now_ms);
-    if (conn_run(&s->conn, st, e) || find_over(s, op, &n, &next_ms, e) || read_over(s, n, &base->arena, e) ||
-        scratch_take(s, n, &base->arena, &op->ret, e))
+    if (conn_run(&s->conn, st, e) || sqlite_lease_find_expired(s, op, &n, &next_ms, e) ||
+        sqlite_lease_read_expired(s, n, &base->arena, e) || scratch_take(s, n, &base->arena, &op->ret, e))
         return e->code;
     op->ret_next_ms = next_ms;
     return ERR_OK;
@@ -118,10 +121,10 @@ enum err sqlite_leases_expired(struct store_sqlite *s, struct op *base)
 
 /* ---- for OP_LIMIT_TAKE ---- */
 
-enum err count_leased(struct store_sqlite *s, const struct share_subject *about, int64_t max, int64_t *ret,
-                      struct error *e)
+enum err sqlite_count_leased(struct store_sqlite *s, const struct share_subject *about, int64_t max, int64_t *ret,
+                             struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, about->queue.n ? ST_TERMS_OF_QUEUE : ST_TERMS_OF_TENANT);
+    sqlite3_stmt *st = writer_stmt(s, about->queue.n ? ST_TASK_LEASES_OF_QUEUE : ST_TASK_LEASES_OF_TENANT);
     bool row;
     sqlite3_bind_int(st, 1, about->tenant);
     if (about->queue.n)
@@ -139,13 +142,13 @@ enum err count_leased(struct store_sqlite *s, const struct share_subject *about,
 enum err reader_sqlite_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
                              struct lease_row *ret, struct error *e)
 {
-    struct reader_sqlite *r = reader_self(base);
+    struct reader_sqlite *r = reader_sqlite_of(base);
     sqlite3_stmt *st = r->conn.stmts[RD_LEASE];
     struct task_lease lease = { 0 };
     bool found;
     (void)bind_uuid(st, 1, &task);
     sqlite3_bind_int(st, 2, tenant);
-    if (reader_read_one(r, st, &table_task_leases, a, &lease, &found, e))
+    if (reader_sqlite_read_one(r, st, &table_task_leases, a, &lease, &found, e))
         return e->code;
     if (!found)
         return reader_not_found("lease", e);

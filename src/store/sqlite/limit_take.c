@@ -1,9 +1,10 @@
-/* OP_LIMIT_TAKE: each limit is read, reckoned with and written back, if anything about it has changed. */
+/* OP_LIMIT_TAKE: reads each limit, computes the node's share (store/common/limit_share.h), and writes it back if it
+ * changed. */
 #include "store/common/limit_share.h"
 #include "store/sqlite/internal.h"
 
-static enum err read_bucket(struct store_sqlite *s, struct str key, struct bucket *ret, bool *ret_found,
-                            struct error *e)
+static enum err sqlite_limit_read_bucket(struct store_sqlite *s, struct str key, struct bucket *ret, bool *ret_found,
+                                         struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_SHARE);
     (void)bind_str(st, 1, key);
@@ -22,7 +23,8 @@ static enum err read_bucket(struct store_sqlite *s, struct str key, struct bucke
     return ERR_OK;
 }
 
-static enum err write_bucket(struct store_sqlite *s, struct str key, const struct bucket *b, struct error *e)
+static enum err sqlite_limit_write_bucket(struct store_sqlite *s, struct str key, const struct bucket *b,
+                                          struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_SHARE_PUT);
     (void)bind_str(st, 1, key);
@@ -35,20 +37,20 @@ static enum err write_bucket(struct store_sqlite *s, struct str key, const struc
     return conn_run(&s->conn, st, e);
 }
 
-/* Places of one that does not live are there for what it has handed. */
-static enum err read_place(struct store_sqlite *s, const struct share *share, struct uuid node, int64_t places,
-                           int64_t *ret, struct error *e)
+/* The places of a node that is not alive count as far as tasks that it handed to a queue still run. */
+static enum err sqlite_limit_read_node_places(struct store_sqlite *s, const struct share *share, struct uuid node,
+                                              int64_t places, int64_t *ret, struct error *e)
 {
     struct share_subject about = share_subject(share->key);
     bool known, dead;
     *ret = places;
-    if (node_look(s, &node, &known, &dead, e))
+    if (sqlite_node_find(s, &node, &known, &dead, e))
         return e->code;
-    return known && !dead ? ERR_OK : count_handed(s, &node, &about, places, ret, e);
+    return known && !dead ? ERR_OK : sqlite_count_handed(s, &node, &about, places, ret, e);
 }
 
-static enum err read_places(struct store_sqlite *s, const struct share *share, struct uuid node, struct share_row *ret,
-                            struct error *e)
+static enum err sqlite_limit_read_places(struct store_sqlite *s, const struct share *share, struct uuid node,
+                                         struct share_row *ret, struct error *e)
 {
     struct share_subject about = share_subject(share->key);
     sqlite3_stmt *st = writer_stmt(s, ST_PLACES);
@@ -59,20 +61,21 @@ static enum err read_places(struct store_sqlite *s, const struct share *share, s
         if (!row)
             break;
         int64_t n;
-        if (read_place(s, share, row_uuid(st, 0), sqlite3_column_int64(st, 1), &n, e)) {
+        if (sqlite_limit_read_node_places(s, share, row_uuid(st, 0), sqlite3_column_int64(st, 1), &n, e)) {
             sqlite3_reset(st);
             return e->code;
         }
         *(uuid_eq(row_uuid(st, 0), node) ? &ret->held : &ret->others) += n;
     }
     int64_t leased = 0;
-    if (share->concurrency && count_leased(s, &about, share->concurrency, &leased, e))
+    if (share->concurrency && sqlite_count_leased(s, &about, share->concurrency, &leased, e))
         return e->code;
     ret->others += leased;
     return ERR_OK;
 }
 
-static enum err write_places(struct store_sqlite *s, struct str key, struct uuid node, int64_t n, struct error *e)
+static enum err sqlite_limit_write_places(struct store_sqlite *s, struct str key, struct uuid node, int64_t n,
+                                          struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, n ? ST_PLACES_PUT : ST_PLACES_GIVE_UP);
     (void)bind_str(st, 1, key);
@@ -82,18 +85,20 @@ static enum err write_places(struct store_sqlite *s, struct str key, struct uuid
     return conn_run(&s->conn, st, e);
 }
 
-static enum err take_share(struct store_sqlite *s, struct uuid node, struct share *share, int64_t now_ms,
-                           struct error *e)
+static enum err sqlite_limit_take_share(struct store_sqlite *s, struct uuid node, struct share *share, int64_t now_ms,
+                                        struct error *e)
 {
     struct share_row row = { 0 };
     bool found;
-    if (read_bucket(s, share->key, &row.bucket, &found, e) || read_places(s, share, node, &row, e))
+    if (sqlite_limit_read_bucket(s, share->key, &row.bucket, &found, e) ||
+        sqlite_limit_read_places(s, share, node, &row, e))
         return e->code;
     struct share_row before = row;
     share_take(share, &row, now_ms);
-    if ((!found || !share_bucket_same(&row.bucket, &before.bucket)) && write_bucket(s, share->key, &row.bucket, e))
+    if ((!found || !share_bucket_same(&row.bucket, &before.bucket)) &&
+        sqlite_limit_write_bucket(s, share->key, &row.bucket, e))
         return e->code;
-    return row.held != before.held ? write_places(s, share->key, node, row.held, e) : ERR_OK;
+    return row.held != before.held ? sqlite_limit_write_places(s, share->key, node, row.held, e) : ERR_OK;
 }
 
 enum err sqlite_limit_take(struct store_sqlite *s, struct op *base)
@@ -101,12 +106,12 @@ enum err sqlite_limit_take(struct store_sqlite *s, struct op *base)
     struct op_limit_take *op = (struct op_limit_take *)base;
     struct error *e = &base->error;
     bool known, dead;
-    if (node_look(s, &op->node, &known, &dead, e))
+    if (sqlite_node_find(s, &op->node, &known, &dead, e))
         return e->code;
     for (size_t i = 0; i < op->n; i++)
         if (!known || dead)
             share_refuse(&op->v[i], op->now_ms);
-        else if (take_share(s, op->node, &op->v[i], op->now_ms, e))
+        else if (sqlite_limit_take_share(s, op->node, &op->v[i], op->now_ms, e))
             return e->code;
     return ERR_OK;
 }

@@ -1,4 +1,4 @@
-/* Up and down the versions of the schema. */
+/* Migrates the schema up and down. */
 #include "store/sqlite/migrate.h"
 
 #include <unistd.h>
@@ -18,20 +18,21 @@ static const char list_sql[] = "SELECT version, name, applied_ms FROM migrations
 static const char insert_sql[] = "INSERT INTO migrations (version, name, applied_ms) VALUES (?, ?, ?)";
 static const char delete_sql[] = "DELETE FROM migrations WHERE version = ?";
 
-static struct schema schema(void)
+static struct schema sqlite_schema(void)
 {
     return (struct schema){ migrations_sqlite, migrations_sqlite_count };
 }
 
-static int newest(void)
+static int sqlite_schema_newest(void)
 {
-    struct schema s = schema();
+    struct schema s = sqlite_schema();
     return schema_newest(&s);
 }
 
-/* ---- up and down, one step a transaction ---- */
+/* ---- migrating, one transaction for each version ---- */
 
-static enum err write_step(struct conn *c, const struct schema_step *v, bool up, int64_t now_ms, struct error *e)
+static enum err sqlite_migrate_write_row(struct conn *c, const struct schema_step *v, bool up, int64_t now_ms,
+                                         struct error *e)
 {
     sqlite3_stmt *st;
     if (sqlite3_prepare_v2(c->db, up ? insert_sql : delete_sql, -1, &st, NULL) != SQLITE_OK)
@@ -46,14 +47,15 @@ static enum err write_step(struct conn *c, const struct schema_step *v, bool up,
     return rc;
 }
 
-static enum err step(struct conn *c, const struct schema_step *v, bool up, int64_t now_ms, struct error *e)
+static enum err sqlite_migrate_step(struct conn *c, const struct schema_step *v, bool up, int64_t now_ms,
+                                    struct error *e)
 {
     struct error ignored;
     enum err rc = conn_exec(c, "BEGIN IMMEDIATE", e);
     if (!rc)
         rc = conn_exec(c, (up ? v->up : v->down).p, e);
     if (!rc)
-        rc = write_step(c, v, up, now_ms, e);
+        rc = sqlite_migrate_write_row(c, v, up, now_ms, e);
     if (!rc)
         rc = conn_exec(c, "COMMIT", e);
     if (!rc)
@@ -64,7 +66,7 @@ static enum err step(struct conn *c, const struct schema_step *v, bool up, int64
     return rc;
 }
 
-static enum err current_version(struct conn *c, int64_t *ret, struct error *e)
+static enum err sqlite_schema_current(struct conn *c, int64_t *ret, struct error *e)
 {
     int64_t has_table, tables;
     if (conn_number(c, has_table_sql, &has_table, e) || conn_number(c, foreign_sql, &tables, e))
@@ -75,42 +77,43 @@ static enum err current_version(struct conn *c, int64_t *ret, struct error *e)
     return has_table ? conn_number(c, current_sql, ret, e) : ERR_OK;
 }
 
-static enum err too_new(const struct conn *c, int64_t version, struct error *e)
+static enum err sqlite_schema_too_new(const struct conn *c, int64_t version, struct error *e)
 {
     return error_set(e, ERR_INVALID, "'%s' has schema version %lld, this belfry knows up to %d: use a newer belfry",
-                     c->path, (long long)version, newest());
+                     c->path, (long long)version, sqlite_schema_newest());
 }
 
-enum err schema_version(struct conn *c, int *ret, struct error *e)
+enum err sqlite_schema_version(struct conn *c, int *ret, struct error *e)
 {
     int64_t at;
-    if (current_version(c, &at, e))
+    if (sqlite_schema_current(c, &at, e))
         return e->code;
     if (at == 0)
         return error_set(e, ERR_CORRUPT, "'%s' is empty", c->path);
-    if (at > newest())
-        return too_new(c, at, e);
+    if (at > sqlite_schema_newest())
+        return sqlite_schema_too_new(c, at, e);
     *ret = (int)at;
     return ERR_OK;
 }
 
-enum err migrate(struct conn *c, int to_version, int64_t now_ms, struct error *e)
+enum err sqlite_migrate_to(struct conn *c, int to_version, int64_t now_ms, struct error *e)
 {
     int64_t at;
-    int to = to_version == MIGRATE_NEWEST ? newest() : to_version;
-    if (to < 0 || to > newest())
-        return error_set(e, ERR_INVALID, "there is no schema version %d: this belfry knows up to %d", to, newest());
-    if (current_version(c, &at, e))
+    int to = to_version == MIGRATE_NEWEST ? sqlite_schema_newest() : to_version;
+    if (to < 0 || to > sqlite_schema_newest())
+        return error_set(e, ERR_INVALID, "there is no schema version %d: this belfry knows up to %d", to,
+                         sqlite_schema_newest());
+    if (sqlite_schema_current(c, &at, e))
         return e->code;
-    if (at > newest())
-        return too_new(c, at, e);
+    if (at > sqlite_schema_newest())
+        return sqlite_schema_too_new(c, at, e);
     if (conn_exec(c, make_table_sql, e))
         return e->code;
-    struct schema s = schema();
+    struct schema s = sqlite_schema();
     for (; at != to; at += at < to ? 1 : -1) {
         bool up = at < to;
         struct schema_step v = schema_step_at(&s, (int)(up ? at + 1 : at));
-        if (step(c, &v, up, now_ms, e))
+        if (sqlite_migrate_step(c, &v, up, now_ms, e))
             return e->code;
     }
     return ERR_OK;
@@ -126,17 +129,17 @@ enum err store_sqlite_migrate(const char *directory, int to_version, int64_t now
         return e->code;
     enum err rc = conn_open(&c, d.path, CONN_WRITER, e);
     if (!rc)
-        rc = migrate(&c, to_version, now_ms, e);
+        rc = sqlite_migrate_to(&c, to_version, now_ms, e);
     conn_release(&c);
     directory_unlock(&d);
     return rc;
 }
 
-/* v has room for all. */
-static enum err read_applied(sqlite3_stmt *st, struct conn *c, struct arena *a, struct store_migration *v,
-                             size_t *count, struct error *e)
+/* v has room for all applied versions. */
+static enum err sqlite_migrate_read_applied(sqlite3_stmt *st, struct conn *c, struct arena *a,
+                                            struct store_migration *v, size_t *count, struct error *e)
 {
-    struct schema s = schema();
+    struct schema s = sqlite_schema();
     for (bool row;;) {
         if (conn_step(c, st, &row, e))
             return e->code;
@@ -148,11 +151,11 @@ static enum err read_applied(sqlite3_stmt *st, struct conn *c, struct arena *a, 
     }
 }
 
-static enum err list_applied(struct conn *c, struct arena *a, struct store_migration **v, size_t *count,
-                             struct error *e)
+static enum err sqlite_migrate_list_applied(struct conn *c, struct arena *a, struct store_migration **v, size_t *count,
+                                            struct error *e)
 {
     int64_t has_table, at;
-    struct schema s = schema();
+    struct schema s = sqlite_schema();
     if (conn_number(c, has_table_sql, &has_table, e))
         return e->code;
     if (!has_table)
@@ -162,7 +165,7 @@ static enum err list_applied(struct conn *c, struct arena *a, struct store_migra
     sqlite3_stmt *st;
     if (sqlite3_prepare_v2(c->db, list_sql, -1, &st, NULL) != SQLITE_OK)
         return conn_fail(c, e);
-    enum err rc = read_applied(st, c, a, *v, count, e);
+    enum err rc = sqlite_migrate_read_applied(st, c, a, *v, count, e);
     sqlite3_finalize(st);
     return rc;
 }
@@ -170,8 +173,8 @@ static enum err list_applied(struct conn *c, struct arena *a, struct store_migra
 enum err store_sqlite_migrations(const char *directory, struct arena *a, struct store_migration **ret,
                                  size_t *ret_count, struct error *e)
 {
-    struct schema s = schema();
-    size_t count = (size_t)newest();
+    struct schema s = sqlite_schema();
+    size_t count = (size_t)sqlite_schema_newest();
     struct store_migration *v;
     if (store_migrations_known(&s, 0, a, &v, e))
         return e->code;
@@ -180,7 +183,7 @@ enum err store_sqlite_migrations(const char *directory, struct arena *a, struct 
         struct conn c = { 0 };
         enum err rc = conn_open(&c, path, CONN_READER, e);
         if (!rc)
-            rc = list_applied(&c, a, &v, &count, e);
+            rc = sqlite_migrate_list_applied(&c, a, &v, &count, e);
         conn_release(&c);
         if (rc)
             return rc;

@@ -1,11 +1,12 @@
-/* OP_HEARTBEAT and OP_NODE_DEAD. There are few nodes: nothing here needs an index. */
+/* OP_HEARTBEAT and OP_NODE_DEAD. There are few nodes: no statement here needs an index. */
 #include <stdlib.h>
 
 #include "store/sqlite/internal.h"
 
-enum err node_look(struct store_sqlite *s, const struct uuid *id, bool *ret_known, bool *ret_dead, struct error *e)
+enum err sqlite_node_find(struct store_sqlite *s, const struct uuid *id, bool *ret_known, bool *ret_dead,
+                          struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_NODE_DEAD);
+    sqlite3_stmt *st = writer_stmt(s, ST_NODE_IS_DEAD);
     (void)bind_uuid(st, 1, id);
     if (conn_step(&s->conn, st, ret_known, e))
         return e->code;
@@ -14,11 +15,11 @@ enum err node_look(struct store_sqlite *s, const struct uuid *id, bool *ret_know
     return ERR_OK;
 }
 
-/* ---- changes ---- */
+/* ---- changing nodes ---- */
 
-static enum err write_beat(struct store_sqlite *s, const struct op_heartbeat *op, struct error *e)
+static enum err sqlite_write_heartbeat(struct store_sqlite *s, const struct op_heartbeat *op, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, op->leave ? ST_NODE_LEAVE : ST_NODE_BEAT);
+    sqlite3_stmt *st = writer_stmt(s, op->leave ? ST_NODE_LEAVE : ST_NODE_HEARTBEAT);
     struct node_row row = op->node;
     row.beats = 1;
     row.joined_ms = op->now_ms;
@@ -31,29 +32,29 @@ static enum err write_beat(struct store_sqlite *s, const struct op_heartbeat *op
     return conn_run(&s->conn, st, e);
 }
 
-static enum err bury_others(struct store_sqlite *s, const struct op_heartbeat *op, struct error *e)
+static enum err sqlite_mark_others_dead(struct store_sqlite *s, const struct op_heartbeat *op, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_NODE_BURY_OTHERS);
+    sqlite3_stmt *st = writer_stmt(s, ST_NODE_MARK_OTHERS_DEAD);
     (void)bind_uuid(st, 1, &op->node.id);
     sqlite3_bind_int64(st, 2, op->now_ms);
     return conn_run(&s->conn, st, e);
 }
 
-static enum err drop_places(struct store_sqlite *s, struct error *e)
+static enum err sqlite_drop_places_of_dead(struct store_sqlite *s, struct error *e)
 {
     return conn_run(&s->conn, writer_stmt(s, ST_PLACES_OF_DEAD), e);
 }
 
-static enum err change_nodes(struct store_sqlite *s, const struct op_heartbeat *op, struct error *e)
+static enum err sqlite_change_nodes(struct store_sqlite *s, const struct op_heartbeat *op, struct error *e)
 {
-    if (write_beat(s, op, e) || (op->alone && bury_others(s, op, e)))
+    if (sqlite_write_heartbeat(s, op, e) || (op->alone && sqlite_mark_others_dead(s, op, e)))
         return e->code;
-    return op->leave || op->alone ? drop_places(s, e) : ERR_OK;
+    return op->leave || op->alone ? sqlite_drop_places_of_dead(s, e) : ERR_OK;
 }
 
-/* ---- the answer ---- */
+/* ---- the results of a heartbeat ---- */
 
-static enum err gather_nodes(struct store_sqlite *s, struct arena *a, struct node_rows *all, struct error *e)
+static enum err sqlite_read_nodes(struct store_sqlite *s, struct arena *a, struct node_rows *all, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_NODES);
     enum err rc = ERR_OK;
@@ -75,10 +76,10 @@ static enum err gather_nodes(struct store_sqlite *s, struct arena *a, struct nod
     return rc;
 }
 
-static enum err list_nodes(struct store_sqlite *s, struct arena *a, struct node_rows *ret, struct error *e)
+static enum err sqlite_list_nodes(struct store_sqlite *s, struct arena *a, struct node_rows *ret, struct error *e)
 {
     struct node_rows all = { 0 };
-    enum err rc = gather_nodes(s, a, &all, e);
+    enum err rc = sqlite_read_nodes(s, a, &all, e);
     struct node_row *v = rc ? NULL : arena_array(a, struct node_row, all.n);
     if (v && all.n)
         memcpy(v, all.v, all.n * sizeof *v);
@@ -86,13 +87,13 @@ static enum err list_nodes(struct store_sqlite *s, struct arena *a, struct node_
     if (rc)
         return rc;
     if (!v)
-        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+        return reader_no_room(e);
     *ret = (struct node_rows){ v, all.n };
     return ERR_OK;
 }
 
-static enum err exists_for(struct store_sqlite *s, enum writer_statement which, const struct uuid *node, bool *ret,
-                           struct error *e)
+static enum err sqlite_node_has_any(struct store_sqlite *s, enum writer_statement which, const struct uuid *node,
+                                    bool *ret, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, which);
     (void)bind_uuid(st, 1, node);
@@ -109,9 +110,11 @@ enum err sqlite_heartbeat(struct store_sqlite *s, struct op *base)
     bool known, dead, recall_requested, held;
     int64_t slots;
     struct node_rows nodes;
-    if (node_look(s, &op->node.id, &known, &dead, e) || (!dead && change_nodes(s, op, e)) ||
-        list_nodes(s, &base->arena, &nodes, e) || exists_for(s, ST_IS_RECALLED, &op->node.id, &recall_requested, e) ||
-        exists_for(s, ST_LEFT_BEHIND, &op->node.id, &held, e) || worker_slots(s, op->now_ms, &slots, e))
+    if (sqlite_node_find(s, &op->node.id, &known, &dead, e) || (!dead && sqlite_change_nodes(s, op, e)) ||
+        sqlite_list_nodes(s, &base->arena, &nodes, e) ||
+        sqlite_node_has_any(s, ST_RECALL_EXISTS, &op->node.id, &recall_requested, e) ||
+        sqlite_node_has_any(s, ST_ORPHAN_EXISTS, &op->node.id, &held, e) ||
+        sqlite_worker_slots(s, op->now_ms, &slots, e))
         return e->code;
     op->ret = nodes;
     op->ret_dead = dead;
@@ -126,12 +129,12 @@ enum err sqlite_node_dead(struct store_sqlite *s, struct op *base)
 {
     struct op_node_dead *op = (struct op_node_dead *)base;
     struct error *e = &base->error;
-    sqlite3_stmt *st = writer_stmt(s, ST_NODE_BURY);
+    sqlite3_stmt *st = writer_stmt(s, ST_NODE_MARK_DEAD);
     (void)bind_uuid(st, 1, &op->node);
     sqlite3_bind_int64(st, 2, op->beats);
     sqlite3_bind_int64(st, 3, op->now_ms);
     if (conn_run(&s->conn, st, e))
         return e->code;
     op->ret_buried = sqlite3_changes(s->conn.db) > 0;
-    return op->ret_buried ? drop_places(s, e) : ERR_OK;
+    return op->ret_buried ? sqlite_drop_places_of_dead(s, e) : ERR_OK;
 }

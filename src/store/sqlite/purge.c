@@ -1,25 +1,26 @@
-/* OP_PURGE: a small batch, found without looking at what stays, a little of the space it leaves given back, and some
- * of what was far brought near.
+/* OP_PURGE: deletes a small batch of old rows without reading rows that stay, returns some free space to the file
+ * system, and moves some far tasks near (far_due.c).
  *
- * Executions and idempotency records stand in the order they came, so that the old ones are in front. Tasks do not: those that
- * wait lie between those that are over. So each transaction leaves a note of the tasks that it made final (table `ended`), which
- * costs a settle next to nothing, and here the notes are read from the oldest on. A note is only where to look: a task goes if its
- * own row says that it is final and old. FAILED tasks, which are few, have an index instead. */
+ * Executions and idempotency records are stored in the order of their creation, so the old ones come first. Tasks are
+ * not: waiting tasks lie between final ones. So each transaction writes a note of the tasks that it made final (table
+ * `ended`), which costs a settle next to nothing, and a purge reads the notes from the oldest on. A note only says
+ * where to look: a task is deleted if its own row says that it is final and old. FAILED tasks are few and have an index
+ * instead. */
 #include <assert.h>
 
 #include "store/sqlite/internal.h"
 
 enum {
-    NEW_QUEUE_MAX = 500,   /* looked at in vain, of those that are nearly in order */
+    VISIT_EXTRA = 500,     /* rows examined in vain, of tables that are nearly in order */
     NOTE_MAX = 256,        /* tasks of one note */
-    SPARE_PAGES_MIN = 256, /* 1 MiB stays free inside the file, */
-    SPARE_PART = 8,        /* or an eighth of it: what comes next needs the room again */
-    GIVE_BACK_MIN = 128,   /* as in ST_GIVE_BACK */
+    SPARE_PAGES_MIN = 256, /* 1 MiB (256 pages) stays free inside the file, */
+    SPARE_PART = 8,        /* or an eighth of it: new rows need the space again */
+    VACUUM_PAGES = 128,    /* pages, as in ST_VACUUM */
 };
 
 /* ---- notes ---- */
 
-void note_ended(struct store_sqlite *s, int64_t rid, enum task_state state, int64_t completed_ms)
+void sqlite_ended_note(struct store_sqlite *s, int64_t rid, enum task_state state, int64_t completed_ms)
 {
     struct ended *n = &s->ended;
     if (!task_is_final(state) || state == TASK_FAILED || completed_ms <= 0)
@@ -31,7 +32,7 @@ void note_ended(struct store_sqlite *s, int64_t rid, enum task_state state, int6
     n->v[n->n++] = (struct ended_task){ completed_ms, rid };
 }
 
-static enum err write_note(struct store_sqlite *s, const struct ended_task *v, size_t n, struct error *e)
+static enum err sqlite_ended_write_note(struct store_sqlite *s, const struct ended_task *v, size_t n, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_ENDED_INSERT);
     struct buf *text = &s->conn.texts[0];
@@ -47,7 +48,7 @@ static enum err write_note(struct store_sqlite *s, const struct ended_task *v, s
     return conn_run(&s->conn, st, e);
 }
 
-enum err write_ended(struct store_sqlite *s, struct error *e)
+enum err sqlite_ended_write(struct store_sqlite *s, struct error *e)
 {
     struct ended *all = &s->ended;
     all->n = all->kept;
@@ -55,7 +56,7 @@ enum err write_ended(struct store_sqlite *s, struct error *e)
         to = from + 1;
         while (to < all->n && to - from < NOTE_MAX && all->v[to].completed_ms == all->v[from].completed_ms)
             to++;
-        if (write_note(s, all->v + from, to - from, e))
+        if (sqlite_ended_write_note(s, all->v + from, to - from, e))
             return e->code;
     }
     all->n = all->kept = 0;
@@ -64,25 +65,25 @@ enum err write_ended(struct store_sqlite *s, struct error *e)
 
 /* ---- tasks ---- */
 
-struct forgetting {
+struct purge_budget {
     int64_t before_ms;
-    size_t left;   /* may go still */
-    size_t looks;  /* may be looked at still */
-    size_t *count; /* gone */
+    size_t left;   /* how many may still be deleted */
+    size_t visits; /* how many may still be examined */
+    size_t *count; /* deleted so far */
 };
 
-static enum err drop_task(struct store_sqlite *s, struct forgetting *f, int64_t rid, int32_t tenant,
-                          enum task_state state, bool deleted, struct error *e)
+static enum err sqlite_purge_task(struct store_sqlite *s, struct purge_budget *f, int64_t rid, int32_t tenant,
+                                  enum task_state state, bool deleted, struct error *e)
 {
     if (!deleted)
         tally_add(&s->of_op, tenant, state, -1);
     f->left--;
     ++*f->count;
-    return delete_task(s, rid, e);
+    return sqlite_delete_task(s, rid, e);
 }
 
-/* What became FAILED, or final at another time, is found by another way. */
-static enum err forget_noted(struct store_sqlite *s, struct forgetting *f, int64_t rid, struct error *e)
+/* A task that became FAILED, or final at another time, is found by the index or by another note. */
+static enum err sqlite_purge_noted_task(struct store_sqlite *s, struct purge_budget *f, int64_t rid, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_ENDED_TASK);
     bool row;
@@ -97,26 +98,26 @@ static enum err forget_noted(struct store_sqlite *s, struct forgetting *f, int64
     int64_t completed_ms = sqlite3_column_int64(st, 3);
     sqlite3_reset(st);
     bool old = task_is_final(state) && state != TASK_FAILED && completed_ms > 0 && completed_ms < f->before_ms;
-    return old ? drop_task(s, f, rid, tenant, state, deleted, e) : ERR_OK;
+    return old ? sqlite_purge_task(s, f, rid, tenant, state, deleted, e) : ERR_OK;
 }
 
-/* *text is what is left of the note when it returns. */
-static enum err follow_note(struct store_sqlite *s, struct forgetting *f, struct str *text, struct error *e)
+/* On return *text is the unread rest of the note. */
+static enum err sqlite_purge_note(struct store_sqlite *s, struct purge_budget *f, struct str *text, struct error *e)
 {
     struct str number;
     int64_t rid;
-    while (f->left && f->looks && str_cut(text, ' ', &number)) {
-        f->looks--;
+    while (f->left && f->visits && str_cut(text, ' ', &number)) {
+        f->visits--;
         if (!str_to_i64(number, 1, INT64_MAX, &rid))
-            return error_set(e, ERR_CORRUPT, "'%s': a note of tasks that ended is not one of ours", s->conn.path);
-        if (forget_noted(s, f, rid, e))
+            return error_set(e, ERR_CORRUPT, "'%s': a row of table 'ended' is not valid", s->conn.path);
+        if (sqlite_purge_noted_task(s, f, rid, e))
             return e->code;
     }
     return ERR_OK;
 }
 
-/* The note goes with its tasks, or shrinks to those that are left. */
-static enum err keep_rest(struct store_sqlite *s, int64_t rowid, struct str rest, struct error *e)
+/* Deletes the note, or reduces it to the tasks that are left. */
+static enum err sqlite_purge_shorten_note(struct store_sqlite *s, int64_t rowid, struct str rest, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, rest.n ? ST_ENDED_CUT : ST_ENDED_REMOVE);
     sqlite3_bind_int64(st, 1, rowid);
@@ -125,11 +126,11 @@ static enum err keep_rest(struct store_sqlite *s, int64_t rowid, struct str rest
     return conn_run(&s->conn, st, e);
 }
 
-static enum err forget_ended(struct store_sqlite *s, struct forgetting *f, struct error *e)
+static enum err sqlite_purge_ended(struct store_sqlite *s, struct purge_budget *f, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_ENDED_OLDEST);
-    struct buf *note = &s->conn.texts[1]; /* a copy: the statement must not stand while rows go */
-    for (bool row; f->left && f->looks;) {
+    struct buf *note = &s->conn.texts[1]; /* a copy: the statement must be reset before rows are deleted */
+    for (bool row; f->left && f->visits;) {
         sqlite3_bind_int64(st, 1, f->before_ms);
         if (conn_step(&s->conn, st, &row, e))
             return e->code;
@@ -140,16 +141,16 @@ static enum err forget_ended(struct store_sqlite *s, struct forgetting *f, struc
         buf_add(note, (struct str){ (const char *)sqlite3_column_text(st, 1), (size_t)sqlite3_column_bytes(st, 1) });
         sqlite3_reset(st);
         struct str text = buf_str(note);
-        if (follow_note(s, f, &text, e) || keep_rest(s, rowid, text, e))
+        if (sqlite_purge_note(s, f, &text, e) || sqlite_purge_shorten_note(s, rowid, text, e))
             return e->code;
     }
     return ERR_OK;
 }
 
-static enum err forget_dead(struct store_sqlite *s, bool resolved, int64_t before_ms, size_t max, size_t *count,
-                            struct error *e)
+static enum err sqlite_purge_failed(struct store_sqlite *s, bool resolved, int64_t before_ms, size_t max, size_t *count,
+                                    struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_DEAD_OLD);
+    sqlite3_stmt *st = writer_stmt(s, ST_FAILED_OLD);
     size_t n = 0;
     sqlite3_bind_int(st, 1, resolved);
     sqlite3_bind_int64(st, 2, before_ms);
@@ -165,16 +166,16 @@ static enum err forget_dead(struct store_sqlite *s, bool resolved, int64_t befor
             tally_add(&s->of_op, sqlite3_column_int(st, 1), TASK_FAILED, -1);
     }
     for (size_t i = 0; i < n; i++)
-        if (delete_task(s, s->rids[i], e))
+        if (sqlite_delete_task(s, s->rids[i], e))
             return e->code;
     *count += n;
     return ERR_OK;
 }
 
-/* ---- the rest ---- */
+/* ---- other records ---- */
 
-static enum err forget_oldest(struct store_sqlite *s, enum writer_statement which, int64_t before, size_t max,
-                              size_t *count, struct error *e)
+static enum err sqlite_purge_oldest(struct store_sqlite *s, enum writer_statement which, int64_t before, size_t max,
+                                    size_t *count, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, which);
     if (before <= 0 || max == 0)
@@ -182,14 +183,14 @@ static enum err forget_oldest(struct store_sqlite *s, enum writer_statement whic
     sqlite3_bind_int64(st, 1, before);
     sqlite3_bind_int64(st, 2, (int64_t)max);
     if (which != ST_PURGE_DEDUPE)
-        sqlite3_bind_int64(st, 3, (int64_t)max + NEW_QUEUE_MAX);
+        sqlite3_bind_int64(st, 3, (int64_t)max + VISIT_EXTRA);
     if (conn_run(&s->conn, st, e))
         return e->code;
     *count += (size_t)sqlite3_changes(s->conn.db);
     return ERR_OK;
 }
 
-static enum err purge_jobs(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *count, struct error *e)
+static enum err sqlite_purge_jobs(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *count, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_JOBS_OLD);
     size_t n = 0;
@@ -216,8 +217,8 @@ static enum err purge_jobs(struct store_sqlite *s, int64_t before_ms, size_t max
     return ERR_OK;
 }
 
-/* Dead nodes, workers that are gone, limits that nobody asks for, wishes that are over. */
-static enum err forget_cluster(struct store_sqlite *s, const struct op_purge *op, size_t *count, struct error *e)
+/* Dead nodes, workers that are gone, limits that are not used any more, recall requests that are over. */
+static enum err sqlite_purge_cluster(struct store_sqlite *s, const struct op_purge *op, size_t *count, struct error *e)
 {
     static const enum writer_statement all[] = { ST_PURGE_RECALLS, ST_PURGE_SHARES, ST_PURGE_NODES, ST_PURGE_WORKERS };
     if (conn_run(&s->conn, writer_stmt(s, ST_PLACES_OF_DEAD), e))
@@ -235,24 +236,24 @@ static enum err forget_cluster(struct store_sqlite *s, const struct op_purge *op
     return ERR_OK;
 }
 
-/* The file's last pages move into its gaps, a few at a time. A gap that the next tasks will fill anyhow is left to them: else the file
- * would shrink and grow all day. */
-static enum err give_back(struct store_sqlite *s, bool *ret_gave, struct error *e)
+/* SQLite moves the last pages of the file into free pages, a few at a time. Some free pages are kept for new rows, or
+ * the file would shrink and grow all day. */
+static enum err sqlite_purge_vacuum(struct store_sqlite *s, bool *ret_shrunk, struct error *e)
 {
-    *ret_gave = false;
+    *ret_shrunk = false;
     int64_t free_pages, pages;
-    if (!s->gives_back)
+    if (!s->can_shrink)
         return ERR_OK;
     if (conn_number(&s->conn, "PRAGMA freelist_count", &free_pages, e) ||
         conn_number(&s->conn, "PRAGMA page_count", &pages, e))
         return e->code;
-    if (free_pages < max_of((int64_t)SPARE_PAGES_MIN, pages / SPARE_PART) + GIVE_BACK_MIN)
+    if (free_pages < max_of((int64_t)SPARE_PAGES_MIN, pages / SPARE_PART) + VACUUM_PAGES)
         return ERR_OK;
-    sqlite3_stmt *st = writer_stmt(s, ST_GIVE_BACK);
-    for (bool row = true; row;) /* a row a page */
+    sqlite3_stmt *st = writer_stmt(s, ST_VACUUM);
+    for (bool row = true; row;) /* one row for each page */
         if (conn_step(&s->conn, st, &row, e))
             return e->code;
-    *ret_gave = true;
+    *ret_shrunk = true;
     return ERR_OK;
 }
 
@@ -261,20 +262,21 @@ enum err sqlite_purge(struct store_sqlite *s, struct op *base)
     struct op_purge *op = (struct op_purge *)base;
     struct error *e = &base->error;
     size_t n = 0;
-    bool gave, far;
-    if (write_ended(s, e)) /* of operations in front of this one */
+    bool shrunk, far;
+    if (sqlite_ended_write(s, e)) /* the notes of earlier operations of this transaction */
         return e->code;
-    if (forget_oldest(s, ST_PURGE_IDEMPOTENCY, op->idempotency_before_ms, op->max, &n, e) ||
-        forget_oldest(s, ST_PURGE_DEDUPE, op->now_ms, op->max - n, &n, e) ||
-        purge_jobs(s, op->jobs_before_ms, op->max - n, &n, e))
+    if (sqlite_purge_oldest(s, ST_PURGE_IDEMPOTENCY, op->idempotency_before_ms, op->max, &n, e) ||
+        sqlite_purge_oldest(s, ST_PURGE_DEDUPE, op->now_ms, op->max - n, &n, e) ||
+        sqlite_purge_jobs(s, op->jobs_before_ms, op->max - n, &n, e))
         return e->code;
-    struct forgetting f = { op->tasks_before_ms, op->max - n, op->max + NEW_QUEUE_MAX, &n };
-    if (forget_ended(s, &f, e) || forget_dead(s, true, op->tasks_before_ms, op->max - n, &n, e) ||
-        forget_dead(s, false, op->dlq_before_ms, op->max - n, &n, e) ||
-        forget_oldest(s, ST_PURGE_EXECUTIONS, op->executions_before_ms * 1000, op->max - n, &n, e) ||
-        forget_cluster(s, op, &n, e) || give_back(s, &gave, e) || far_upkeep(s, op->now_ms, op->max, &far, e))
+    struct purge_budget f = { op->tasks_before_ms, op->max - n, op->max + VISIT_EXTRA, &n };
+    if (sqlite_purge_ended(s, &f, e) || sqlite_purge_failed(s, true, op->tasks_before_ms, op->max - n, &n, e) ||
+        sqlite_purge_failed(s, false, op->dlq_before_ms, op->max - n, &n, e) ||
+        sqlite_purge_oldest(s, ST_PURGE_EXECUTIONS, op->executions_before_ms * 1000, op->max - n, &n, e) ||
+        sqlite_purge_cluster(s, op, &n, e) || sqlite_purge_vacuum(s, &shrunk, e) ||
+        sqlite_far_purge(s, op->now_ms, op->max, &far, e))
         return e->code;
     op->ret_forgotten = n;
-    op->ret_more = n == op->max || gave || far;
+    op->ret_more = n == op->max || shrunk || far;
     return ERR_OK;
 }

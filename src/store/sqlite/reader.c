@@ -1,8 +1,9 @@
-/* Reading, on a connection of one's own.
+/* Reads, on the reader's own connection.
  *
- * A list walks one index downwards by id and asks each row whether it is wanted, in slices: between them the snapshot is given
- * up, so that the log can shrink however long a search is, and behind LIST_VISIT_MAX rows the page ends, however few were found,
- * with `more` and where to go on. So no page is slow, whatever is asked for. */
+ * A list walks one index downwards by id and checks every row against the filter. It walks in slices and gives up its
+ * snapshot between them, so that the write-ahead log can be restarted however long a search takes. After LIST_VISIT_MAX
+ * rows the page ends, even if few rows matched, with `more` and the position to continue from. So no page is slow,
+ * whatever the filter. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -10,11 +11,13 @@
 
 #define TASKS "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks INDEXED BY "
 #define DOWN  " ORDER BY id DESC LIMIT ?3"
-#define DEAD                                                                                                           \
-    "FROM tasks INDEXED BY tasks_cause WHERE failed_ms IS NOT NULL AND resolved_ms = 0 AND deleted = 0 AND tenant_id = ?1 "
+#define DEAD_LETTERS                                                                                                   \
+    "FROM tasks INDEXED BY tasks_cause WHERE failed_ms IS NOT NULL AND resolved_ms = 0 AND deleted = 0 "               \
+    "AND tenant_id = ?1 "
 #define CATALOG "SELECT rowid" CATALOG_COLUMNS(SQL_NAME) " FROM catalog WHERE kind = ?1 "
 
-/* Of lists: ?1 is what the index goes by, ?2 the id to start below, ?3 how many, ?4 the tenant. */
+/* Parameters of lists: ?1 the value that the index is for, ?2 the id to start below, ?3 the number of rows, ?4 the
+ * tenant. */
 static const char *const reader_sql[] = {
     [RD_TASK] = TASKS "tasks_id WHERE id = ?1",
     [RD_LIST] = TASKS "tasks_id WHERE ?1 IS NULL AND ?4 AND id < ?2" DOWN,
@@ -42,25 +45,23 @@ static const char *const reader_sql[] = {
                 "WHERE " SQL_NEAR "AND lane = ?1 AND due_ms <= ?2 AND NOT deleted "
                 "UNION ALL SELECT 1 FROM tasks INDEXED BY tasks_far WHERE " SQL_FAR_UNTIL(
                     "?2") "AND lane = ?1 AND due_ms <= ?2 AND NOT deleted LIMIT ?3)"),
-    /* besides tasks: reader_records.c */
+    /* records other than tasks: reader_records.c */
     [RD_KEYS] = "SELECT rowid" API_KEY_COLUMNS(SQL_NAME) " FROM api_keys WHERE tenant_id = ?1 ORDER BY id LIMIT ?2",
     [RD_DEDUPE] = "SELECT d.task_id FROM dedupe d JOIN tasks t ON t.id = d.task_id "
                   "WHERE d.tenant_id = ?1 AND d.key = ?2 AND d.until_ms > ?3 AND NOT t.deleted",
-    [RD_NEXT_CAUSE] = "SELECT cause " DEAD "AND cause > ?2 ORDER BY cause LIMIT 1",
-    [RD_CAUSE] = "SELECT count(*), min(failed_ms), max(failed_ms), max(id) FROM (SELECT id, failed_ms " DEAD
+    [RD_NEXT_CAUSE] = "SELECT cause " DEAD_LETTERS "AND cause > ?2 ORDER BY cause LIMIT 1",
+    [RD_CAUSE] = "SELECT count(*), min(failed_ms), max(failed_ms), max(id) FROM (SELECT id, failed_ms " DEAD_LETTERS
                  "AND cause IS ?2 ORDER BY id DESC LIMIT ?3)",
     [RD_LAST_ERROR] = "SELECT last_error FROM tasks WHERE id = ?1",
     [RD_CATALOG] = CATALOG "AND tenant_id = ?2 AND name = ?3",
     [RD_CATALOG_LIST] = CATALOG "AND tenant_id = ?2 AND name > ?3 ORDER BY name LIMIT ?4",
-    [RD_LIST_CALENDAR] =
-        TASKS "tasks_calendar WHERE kind = 1 AND state < 3 AND deleted = 0 AND tenant_id = ?4 AND calendar = ?1 "
-              "AND id < ?2" DOWN,
+    [RD_LIST_CALENDAR] = TASKS "tasks_calendar WHERE kind = 1 AND state < " SQL_RUNNING
+                               " AND deleted = 0 AND tenant_id = ?4 AND calendar = ?1 AND id < ?2" DOWN,
     [RD_PENDING] = SQL_PENDING,
     [RD_RECURRING] = SQL_RECURRING ")",
-    [RD_LEASE] =
-        "SELECT 0, l.tenant_id, l.task_id, l.queue, l.fence, l.until_ms, l.worker, l.progress "
-        "FROM task_leases AS l CROSS JOIN tasks AS t ON t.id = l.task_id AND t.state = 3 AND t.fence = l.fence "
-        "WHERE l.task_id = ?1 AND l.tenant_id = ?2",
+    [RD_LEASE] = "SELECT 0, l.tenant_id, l.task_id, l.queue, l.fence, l.until_ms, l.worker, l.progress "
+                 "FROM task_leases AS l CROSS JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING
+                 " AND t.fence = l.fence WHERE l.task_id = ?1 AND l.tenant_id = ?2",
     [RD_WORKERS] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
     [RD_CATALOG_LIST_ALL] = CATALOG "AND (tenant_id, name) > (?2, ?3) ORDER BY tenant_id, name LIMIT ?4",
 };
@@ -68,8 +69,8 @@ static_assert(array_count(reader_sql) == RD_COUNT, "a statement without a text")
 
 enum { SLICE = 4000, DUE_MAX = COUNT_SLOW_MAX };
 
-enum err reader_read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct table *t, struct arena *a, void *row,
-                         bool *ret_found, struct error *e)
+enum err reader_sqlite_read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct table *t, struct arena *a,
+                                void *row, bool *ret_found, struct error *e)
 {
     if (conn_step(&r->conn, st, ret_found, e))
         return e->code;
@@ -80,15 +81,15 @@ enum err reader_read_one(struct reader_sqlite *r, sqlite3_stmt *st, const struct
     return rc;
 }
 
-static enum err get(struct reader *base, int32_t tenant, struct uuid id, struct arena *a, struct task *ret,
-                    struct error *e)
+static enum err reader_sqlite_get(struct reader *base, int32_t tenant, struct uuid id, struct arena *a,
+                                  struct task *ret, struct error *e)
 {
-    struct reader_sqlite *r = reader_self(base);
+    struct reader_sqlite *r = reader_sqlite_of(base);
     sqlite3_stmt *st = r->conn.stmts[RD_TASK];
     struct task t = { 0 };
     bool found;
     sqlite3_bind_blob(st, 1, id.b, sizeof id.b, SQLITE_STATIC);
-    if (reader_read_one(r, st, &table_tasks, a, &t, &found, e))
+    if (reader_sqlite_read_one(r, st, &table_tasks, a, &t, &found, e))
         return e->code;
     if (!found || t.tenant != tenant || t.deleted)
         return reader_not_found("task", e);
@@ -98,15 +99,15 @@ static enum err get(struct reader *base, int32_t tenant, struct uuid id, struct 
 
 /* ---- walking down an index ---- */
 
-struct walk {
+struct index_walk {
     struct reader_sqlite *r;
     sqlite3_stmt *st; /* ?1 is bound */
     int32_t tenant;
     int id_column;
-    struct uuid before; /* the last one visited */
+    struct uuid before; /* the id of the last visited row */
     int64_t visited;
-    /* Looks at the row where st stands; sets *stop to end the walk with it. */
-    enum err (*visit)(struct walk *w, bool *stop, struct error *e);
+    /* Checks the current row of st; sets *stop to end the walk at it. */
+    enum err (*visit)(struct index_walk *w, bool *stop, struct error *e);
     void *context;
     struct arena *arena;
 };
@@ -114,7 +115,7 @@ struct walk {
 static const struct uuid highest = { { 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
                                        255 } };
 
-static enum err walk_slice(struct walk *w, int *ret_rows, bool *stop, struct error *e)
+static enum err reader_sqlite_walk_slice(struct index_walk *w, int *ret_rows, bool *stop, struct error *e)
 {
     sqlite3_bind_blob(w->st, 2, w->before.b, sizeof w->before.b, SQLITE_TRANSIENT);
     sqlite3_bind_int(w->st, 3, SLICE);
@@ -136,14 +137,14 @@ static enum err walk_slice(struct walk *w, int *ret_rows, bool *stop, struct err
     return rc;
 }
 
-/* Until a visit says stop, nothing is left, or enough was visited (*ret_cut). */
-static enum err walk_down(struct walk *w, bool *ret_cut, struct error *e)
+/* Walks until a visit says stop, no row is left, or LIST_VISIT_MAX rows were visited (*ret_cut). */
+static enum err reader_sqlite_walk_down(struct index_walk *w, bool *ret_cut, struct error *e)
 {
     bool stop = false;
     int rows = SLICE;
     w->before = uuid_is_nil(w->before) ? highest : w->before;
     while (!stop && rows == SLICE && w->visited < LIST_VISIT_MAX) {
-        if (walk_slice(w, &rows, &stop, e))
+        if (reader_sqlite_walk_slice(w, &rows, &stop, e))
             return e->code;
         w->visited += rows;
     }
@@ -153,18 +154,12 @@ static enum err walk_down(struct walk *w, bool *ret_cut, struct error *e)
 
 /* ---- tasks ---- */
 
-static struct str text_at(sqlite3_stmt *st, int column)
-{
-    const void *p = sqlite3_column_blob(st, column);
-    return (struct str){ p, p ? (size_t)sqlite3_column_bytes(st, column) : 0 };
-}
-
-static bool name_matches(struct str wanted, struct str name)
+static bool reader_sqlite_name_matches(struct str wanted, struct str name)
 {
     return name_is_prefix(wanted) ? str_starts(name, str_sub(wanted, 0, wanted.n - 1)) : str_eq(name, wanted);
 }
 
-static bool kind_matches(const struct task_filter *f, sqlite3_stmt *st)
+static bool reader_sqlite_kind_matches(const struct task_filter *f, sqlite3_stmt *st)
 {
     int kind = sqlite3_column_int(st, AT_kind);
     if (uuid_is_nil(f->parent) ? kind == TASK_OCCURRENCE && !f->occurrences
@@ -173,14 +168,14 @@ static bool kind_matches(const struct task_filter *f, sqlite3_stmt *st)
     return !f->by_kind || kind == (f->recurring ? TASK_RECURRING : TASK_ONE_TIME);
 }
 
-static bool due_matches(const struct task_filter *f, sqlite3_stmt *st)
+static bool reader_sqlite_due_matches(const struct task_filter *f, sqlite3_stmt *st)
 {
     int64_t due_ms = sqlite3_column_int64(st, AT_due_ms);
     return (!f->due_before_ms || due_ms < f->due_before_ms) && (!f->due_after_ms || due_ms >= f->due_after_ms);
 }
 
-static enum err queue_matches(struct reader_sqlite *r, const struct task_filter *f, sqlite3_stmt *st, bool *ret,
-                              struct error *e)
+static enum err reader_sqlite_queue_matches(struct reader_sqlite *r, const struct task_filter *f, sqlite3_stmt *st,
+                                            bool *ret, struct error *e)
 {
     const struct lane_row *lane;
     if (lanes_at(&r->conn, sqlite3_column_int64(st, AT_lane), &lane, e))
@@ -189,60 +184,61 @@ static enum err queue_matches(struct reader_sqlite *r, const struct task_filter 
     return ERR_OK;
 }
 
-static bool conflict_matches(const struct task_filter *f, sqlite3_stmt *st)
+static bool reader_sqlite_conflict_matches(const struct task_filter *f, sqlite3_stmt *st)
 {
     bool failed = sqlite3_column_int(st, AT_state) == TASK_FAILED;
-    return (!f->cause.n || (failed && str_eq(f->cause, text_at(st, AT_cause)))) &&
+    return (!f->cause.n || (failed && str_eq(f->cause, row_text(st, AT_cause)))) &&
            (!f->by_resolved || (failed && (sqlite3_column_int64(st, AT_resolved_ms) != 0) == f->resolved)) &&
-           (!f->waits_for.n || str_eq(f->waits_for, text_at(st, AT_waits_for)));
+           (!f->waits_for.n || str_eq(f->waits_for, row_text(st, AT_waits_for)));
 }
 
-/* The same question to the row, column by column, so that what is not wanted is not read. */
-static enum err matches(struct reader_sqlite *r, const struct task_filter *f, sqlite3_stmt *st, bool *ret,
-                        struct error *e)
+/* Checks single columns, so that rows which do not match are not read as a whole. */
+static enum err reader_sqlite_matches(struct reader_sqlite *r, const struct task_filter *f, sqlite3_stmt *st, bool *ret,
+                                      struct error *e)
 {
     *ret = sqlite3_column_int(st, AT_tenant_id) == f->tenant && !sqlite3_column_int(st, AT_deleted) &&
-           (!f->states || f->states >> sqlite3_column_int(st, AT_state) & 1) && kind_matches(f, st) &&
-           due_matches(f, st) && (!f->name.n || name_matches(f->name, text_at(st, AT_name))) &&
-           (!f->task_type.n || str_eq(f->task_type, text_at(st, AT_task_type))) && conflict_matches(f, st) &&
-           (!f->calendar.n || str_eq(f->calendar, text_at(st, AT_calendar)));
-    return *ret && f->queue.n ? queue_matches(r, f, st, ret, e) : ERR_OK;
+           (!f->states || f->states >> sqlite3_column_int(st, AT_state) & 1) && reader_sqlite_kind_matches(f, st) &&
+           reader_sqlite_due_matches(f, st) &&
+           (!f->name.n || reader_sqlite_name_matches(f->name, row_text(st, AT_name))) &&
+           (!f->task_type.n || str_eq(f->task_type, row_text(st, AT_task_type))) &&
+           reader_sqlite_conflict_matches(f, st) && (!f->calendar.n || str_eq(f->calendar, row_text(st, AT_calendar)));
+    return *ret && f->queue.n ? reader_sqlite_queue_matches(r, f, st, ret, e) : ERR_OK;
 }
 
-static sqlite3_stmt *bind_text(struct reader_sqlite *r, enum reader_statement which, struct str text)
+static sqlite3_stmt *reader_sqlite_bind_text(struct reader_sqlite *r, enum reader_statement which, struct str text)
 {
     (void)bind_str(r->conn.stmts[which], 1, text);
     return r->conn.stmts[which];
 }
 
-static sqlite3_stmt *choose(struct reader_sqlite *r, const struct task_filter *f)
+static sqlite3_stmt *reader_sqlite_list_statement(struct reader_sqlite *r, const struct task_filter *f)
 {
     switch (list_walk_of(f)) {
     case WALK_PARENT:
         (void)bind_uuid(r->conn.stmts[RD_LIST_PARENT], 1, &f->parent);
         return r->conn.stmts[RD_LIST_PARENT];
-    case WALK_CALENDAR: return bind_text(r, RD_LIST_CALENDAR, f->calendar);
-    case WALK_NAME: return bind_text(r, RD_LIST_NAME, f->name);
-    case WALK_WAITING: return bind_text(r, RD_LIST_WAITING, f->waits_for);
-    case WALK_CAUSE: return bind_text(r, RD_LIST_CAUSE, f->cause);
+    case WALK_CALENDAR: return reader_sqlite_bind_text(r, RD_LIST_CALENDAR, f->calendar);
+    case WALK_NAME: return reader_sqlite_bind_text(r, RD_LIST_NAME, f->name);
+    case WALK_WAITING: return reader_sqlite_bind_text(r, RD_LIST_WAITING, f->waits_for);
+    case WALK_CAUSE: return reader_sqlite_bind_text(r, RD_LIST_CAUSE, f->cause);
     case WALK_FAILED: return r->conn.stmts[RD_LIST_FAILED];
-    case WALK_TYPE: return bind_text(r, RD_LIST_TYPE, f->task_type);
+    case WALK_TYPE: return reader_sqlite_bind_text(r, RD_LIST_TYPE, f->task_type);
     default: return r->conn.stmts[RD_LIST];
     }
 }
 
-struct listing {
+struct task_listing {
     const struct task_filter *filter;
     size_t skipped, n, max;
     bool counting;
     bool more;
 };
 
-static enum err visit_task(struct walk *w, bool *stop, struct error *e)
+static enum err reader_sqlite_visit_task(struct index_walk *w, bool *stop, struct error *e)
 {
-    struct listing *l = w->context;
+    struct task_listing *l = w->context;
     bool wanted;
-    if (matches(w->r, l->filter, w->st, &wanted, e))
+    if (reader_sqlite_matches(w->r, l->filter, w->st, &wanted, e))
         return e->code;
     if (!wanted)
         return ERR_OK;
@@ -263,28 +259,28 @@ static enum err visit_task(struct walk *w, bool *stop, struct error *e)
     return row_read(&w->r->conn, w->st, 1, &table_tasks, w->arena, t, e);
 }
 
-static struct walk walk_over_tasks(struct reader_sqlite *r, const struct task_filter *f, struct listing *l,
-                                   struct arena *a)
+static struct index_walk reader_sqlite_walk_over_tasks(struct reader_sqlite *r, const struct task_filter *f,
+                                                       struct task_listing *l, struct arena *a)
 {
-    return (struct walk){ .r = r,
-                          .st = choose(r, f),
-                          .tenant = f->tenant,
-                          .id_column = AT_id,
-                          .before = f->before,
-                          .visit = visit_task,
-                          .context = l,
-                          .arena = a };
+    return (struct index_walk){ .r = r,
+                                .st = reader_sqlite_list_statement(r, f),
+                                .tenant = f->tenant,
+                                .id_column = AT_id,
+                                .before = f->before,
+                                .visit = reader_sqlite_visit_task,
+                                .context = l,
+                                .arena = a };
 }
 
-static enum err list(struct reader *base, const struct task_filter *f, struct arena *a, struct task_page *ret,
-                     struct error *e)
+static enum err reader_sqlite_list(struct reader *base, const struct task_filter *f, struct arena *a,
+                                   struct task_page *ret, struct error *e)
 {
-    struct reader_sqlite *r = reader_self(base);
-    struct listing l = { .filter = f, .max = f->limit };
-    struct walk w = walk_over_tasks(r, f, &l, a);
+    struct reader_sqlite *r = reader_sqlite_of(base);
+    struct task_listing l = { .filter = f, .max = f->limit };
+    struct index_walk w = reader_sqlite_walk_over_tasks(r, f, &l, a);
     bool cut;
     r->tasks = xrealloc(r->tasks, f->limit * sizeof *r->tasks);
-    if (walk_down(&w, &cut, e))
+    if (reader_sqlite_walk_down(&w, &cut, e))
         return e->code;
     struct task_page page = { .tasks = { arena_alloc(a, l.n * sizeof(struct task)), l.n }, .more = l.more || cut };
     if (!page.tasks.v)
@@ -296,13 +292,14 @@ static enum err list(struct reader *base, const struct task_filter *f, struct ar
     return ERR_OK;
 }
 
-static enum err count(struct reader *base, const struct task_filter *f, size_t max, size_t *ret, struct error *e)
+static enum err reader_sqlite_count(struct reader *base, const struct task_filter *f, size_t max, size_t *ret,
+                                    struct error *e)
 {
-    struct reader_sqlite *r = reader_self(base);
-    struct listing l = { .filter = f, .max = max, .counting = true };
-    struct walk w = walk_over_tasks(r, f, &l, NULL);
+    struct reader_sqlite *r = reader_sqlite_of(base);
+    struct task_listing l = { .filter = f, .max = max, .counting = true };
+    struct index_walk w = reader_sqlite_walk_over_tasks(r, f, &l, NULL);
     bool cut;
-    if (max && walk_down(&w, &cut, e))
+    if (max && reader_sqlite_walk_down(&w, &cut, e))
         return e->code;
     *ret = l.n;
     return ERR_OK;
@@ -310,17 +307,17 @@ static enum err count(struct reader *base, const struct task_filter *f, size_t m
 
 /* ---- executions ---- */
 
-enum { EXECUTION_ID = 1, EXECUTION_TENANT = 2, EXECUTION_STATUS = 5 }; /* places in RD_EXECUTIONS */
+enum { EXECUTION_ID = 1, EXECUTION_TENANT = 2, EXECUTION_STATUS = 5 }; /* column numbers in RD_EXECUTIONS */
 
-struct history {
+struct execution_listing {
     const struct execution_filter *filter;
     size_t n;
     bool more;
 };
 
-static enum err visit_execution(struct walk *w, bool *stop, struct error *e)
+static enum err reader_sqlite_visit_execution(struct index_walk *w, bool *stop, struct error *e)
 {
-    struct history *h = w->context;
+    struct execution_listing *h = w->context;
     const struct execution_filter *f = h->filter;
     if (sqlite3_column_int(w->st, EXECUTION_TENANT) != f->tenant ||
         (f->statuses && !(f->statuses >> sqlite3_column_int(w->st, EXECUTION_STATUS) & 1)))
@@ -334,23 +331,23 @@ static enum err visit_execution(struct walk *w, bool *stop, struct error *e)
     return row_read(&w->r->conn, w->st, 1, &table_executions, w->arena, x, e);
 }
 
-static enum err executions(struct reader *base, const struct execution_filter *f, struct arena *a,
-                           struct execution_page *ret, struct error *e)
+static enum err reader_sqlite_executions(struct reader *base, const struct execution_filter *f, struct arena *a,
+                                         struct execution_page *ret, struct error *e)
 {
-    struct reader_sqlite *r = reader_self(base);
-    struct history h = { .filter = f };
-    struct walk w = { .r = r,
-                      .st = r->conn.stmts[RD_EXECUTIONS],
-                      .tenant = f->tenant,
-                      .id_column = EXECUTION_ID,
-                      .before = f->before,
-                      .visit = visit_execution,
-                      .context = &h,
-                      .arena = a };
+    struct reader_sqlite *r = reader_sqlite_of(base);
+    struct execution_listing h = { .filter = f };
+    struct index_walk w = { .r = r,
+                            .st = r->conn.stmts[RD_EXECUTIONS],
+                            .tenant = f->tenant,
+                            .id_column = EXECUTION_ID,
+                            .before = f->before,
+                            .visit = reader_sqlite_visit_execution,
+                            .context = &h,
+                            .arena = a };
     bool cut;
     sqlite3_bind_blob(w.st, 1, f->task.b, sizeof f->task.b, SQLITE_STATIC);
     r->executions = xrealloc(r->executions, f->limit * sizeof *r->executions);
-    if (walk_down(&w, &cut, e))
+    if (reader_sqlite_walk_down(&w, &cut, e))
         return e->code;
     struct execution_page page = { .executions = { arena_alloc(a, h.n * sizeof(struct execution)), h.n },
                                    .more = h.more || cut };
@@ -363,18 +360,18 @@ static enum err executions(struct reader *base, const struct execution_filter *f
     return ERR_OK;
 }
 
-/* ---- the rest ---- */
+/* ---- idempotency records, API keys, slots, lanes, counts ---- */
 
-static enum err idempotency(struct reader *base, int32_t tenant, const uint8_t key[32], struct arena *a,
-                            struct idempotency *ret, struct error *e)
+static enum err reader_sqlite_idempotency(struct reader *base, int32_t tenant, const uint8_t key[32], struct arena *a,
+                                          struct idempotency *ret, struct error *e)
 {
-    struct reader_sqlite *r = reader_self(base);
+    struct reader_sqlite *r = reader_sqlite_of(base);
     sqlite3_stmt *st = r->conn.stmts[RD_IDEMPOTENCY];
     struct idempotency record = { 0 };
     bool found;
     sqlite3_bind_blob(st, 1, key, 32, SQLITE_STATIC);
     sqlite3_bind_int(st, 2, tenant);
-    if (reader_read_one(r, st, &table_idempotency, a, &record, &found, e))
+    if (reader_sqlite_read_one(r, st, &table_idempotency, a, &record, &found, e))
         return e->code;
     if (!found)
         return reader_not_found("key", e);
@@ -382,14 +379,15 @@ static enum err idempotency(struct reader *base, int32_t tenant, const uint8_t k
     return ERR_OK;
 }
 
-static enum err key(struct reader *base, struct str id, struct arena *a, struct api_key *ret, struct error *e)
+static enum err reader_sqlite_key(struct reader *base, struct str id, struct arena *a, struct api_key *ret,
+                                  struct error *e)
 {
-    struct reader_sqlite *r = reader_self(base);
+    struct reader_sqlite *r = reader_sqlite_of(base);
     sqlite3_stmt *st = r->conn.stmts[RD_KEY];
     struct api_key k = { 0 };
     bool found;
     (void)bind_str(st, 1, id);
-    if (reader_read_one(r, st, &table_api_keys, a, &k, &found, e))
+    if (reader_sqlite_read_one(r, st, &table_api_keys, a, &k, &found, e))
         return e->code;
     if (!found)
         return reader_not_found("key", e);
@@ -397,9 +395,10 @@ static enum err key(struct reader *base, struct str id, struct arena *a, struct 
     return ERR_OK;
 }
 
-static enum err slots(struct reader *base, struct str key, struct arena *a, struct slot_holders *ret, struct error *e)
+static enum err reader_sqlite_slots(struct reader *base, struct str key, struct arena *a, struct slot_holders *ret,
+                                    struct error *e)
 {
-    struct conn *c = &reader_self(base)->conn;
+    struct conn *c = &reader_sqlite_of(base)->conn;
     sqlite3_stmt *st = c->stmts[RD_SLOTS];
     struct slot_holder found[LIST_MAX];
     struct slot_holders holders = { 0 };
@@ -421,15 +420,16 @@ static enum err slots(struct reader *base, struct str key, struct arena *a, stru
     return ERR_OK;
 }
 
-/* Suspects stand in lanes of their own, but for those who claim there is one. */
-static bool is_shown(struct conn *c, const struct lane_row *l)
+/* Suspects have lanes of their own, but callers see one lane for both. */
+static bool reader_sqlite_lane_is_shown(struct conn *c, const struct lane_row *l)
 {
     return l->pool == POOL_DISPATCHED || (l->pool == POOL_SUSPECT && !lanes_find(c, l->lane, POOL_DISPATCHED));
 }
 
-static enum err lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count, struct error *e)
+static enum err reader_sqlite_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
+                                    struct error *e)
 {
-    struct conn *c = &reader_self(base)->conn;
+    struct conn *c = &reader_sqlite_of(base)->conn;
     if (lanes_load(c, e))
         return e->code;
     struct lane *v = arena_alloc(a, c->lanes.top * sizeof *v);
@@ -437,7 +437,7 @@ static enum err lanes(struct reader *base, struct arena *a, struct lane **ret, s
     if (!v)
         return reader_no_room(e);
     for (size_t i = 0; i < c->lanes.top; i++) {
-        if (!is_shown(c, c->lanes.by_number[i]))
+        if (!reader_sqlite_lane_is_shown(c, c->lanes.by_number[i]))
             continue;
         v[n] = c->lanes.by_number[i]->lane;
         if (!arena_str(a, v[n].queue, &v[n].queue))
@@ -449,7 +449,7 @@ static enum err lanes(struct reader *base, struct arena *a, struct lane **ret, s
     return ERR_OK;
 }
 
-static enum err count_states(struct conn *c, struct store_counts *ret, struct error *e)
+static enum err reader_sqlite_count_states(struct conn *c, struct store_counts *ret, struct error *e)
 {
     sqlite3_stmt *st = c->stmts[RD_COUNTS];
     for (bool row;;) {
@@ -463,7 +463,8 @@ static enum err count_states(struct conn *c, struct store_counts *ret, struct er
     }
 }
 
-static enum err count_due(struct conn *c, int64_t lane, int64_t now_ms, int64_t max, int64_t *total, struct error *e)
+static enum err reader_sqlite_count_due(struct conn *c, int64_t lane, int64_t now_ms, int64_t max, int64_t *total,
+                                        struct error *e)
 {
     sqlite3_stmt *st = c->stmts[RD_DUE];
     bool row;
@@ -477,23 +478,23 @@ static enum err count_due(struct conn *c, int64_t lane, int64_t now_ms, int64_t 
     return ERR_OK;
 }
 
-static enum err counts(struct reader *base, int64_t now_ms, struct store_counts *ret, struct error *e)
+static enum err reader_sqlite_counts(struct reader *base, int64_t now_ms, struct store_counts *ret, struct error *e)
 {
-    struct conn *c = &reader_self(base)->conn;
+    struct conn *c = &reader_sqlite_of(base)->conn;
     struct store_counts counted = { 0 };
-    if (count_states(c, &counted, e) || lanes_load(c, e))
+    if (reader_sqlite_count_states(c, &counted, e) || lanes_load(c, e))
         return e->code;
     for (size_t i = 0; i < c->lanes.top && counted.due < DUE_MAX; i++)
-        if (count_due(c, c->lanes.by_number[i]->number, now_ms, DUE_MAX - counted.due, &counted.due, e))
+        if (reader_sqlite_count_due(c, c->lanes.by_number[i]->number, now_ms, DUE_MAX - counted.due, &counted.due, e))
             return e->code;
     *ret = counted;
     return ERR_OK;
 }
 
-static enum err queue_due(struct reader *base, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
-                          struct error *e)
+static enum err reader_sqlite_queue_due(struct reader *base, int32_t tenant, struct str queue, int64_t now_ms,
+                                        int64_t *ret, struct error *e)
 {
-    struct conn *c = &reader_self(base)->conn;
+    struct conn *c = &reader_sqlite_of(base)->conn;
     int64_t due = 0;
     if (lanes_load(c, e))
         return e->code;
@@ -501,16 +502,16 @@ static enum err queue_due(struct reader *base, int32_t tenant, struct str queue,
         const struct lane_row *l = c->lanes.by_number[i];
         bool is_its = (l->pool == POOL_DISPATCHED || l->pool == POOL_LEASED) && l->lane.tenant == tenant &&
                       str_eq(l->lane.queue, queue);
-        if (is_its && count_due(c, l->number, now_ms, DUE_MAX - due, &due, e))
+        if (is_its && reader_sqlite_count_due(c, l->number, now_ms, DUE_MAX - due, &due, e))
             return e->code;
     }
     *ret = due;
     return ERR_OK;
 }
 
-static void free_reader(struct reader *base)
+static void reader_sqlite_free(struct reader *base)
 {
-    struct reader_sqlite *r = reader_self(base);
+    struct reader_sqlite *r = reader_sqlite_of(base);
     conn_release(&r->conn);
     free(r->tasks);
     free(r->executions);
@@ -519,29 +520,29 @@ static void free_reader(struct reader *base)
 
 enum err reader_sqlite_open(const char *path, struct reader **ret, struct error *e)
 {
-    static const struct reader_ops ops = { .get = get,
-                                           .list = list,
-                                           .count = count,
-                                           .executions = executions,
-                                           .idempotency = idempotency,
-                                           .key = key,
+    static const struct reader_ops ops = { .get = reader_sqlite_get,
+                                           .list = reader_sqlite_list,
+                                           .count = reader_sqlite_count,
+                                           .executions = reader_sqlite_executions,
+                                           .idempotency = reader_sqlite_idempotency,
+                                           .key = reader_sqlite_key,
                                            .keys = reader_sqlite_keys,
                                            .dedupe = reader_sqlite_dedupe,
                                            .causes = reader_sqlite_causes,
                                            .catalog_get = reader_sqlite_catalog_get,
                                            .catalog_list = reader_sqlite_catalog_list,
-                                           .slots = slots,
-                                           .lanes = lanes,
-                                           .counts = counts,
-                                           .queue_due = queue_due,
+                                           .slots = reader_sqlite_slots,
+                                           .lanes = reader_sqlite_lanes,
+                                           .counts = reader_sqlite_counts,
+                                           .queue_due = reader_sqlite_queue_due,
                                            .usage = reader_sqlite_usage,
                                            .lease = reader_sqlite_lease,
                                            .workers = reader_sqlite_workers,
-                                           .free = free_reader };
+                                           .free = reader_sqlite_free };
     struct reader_sqlite *r = xnew(*r);
     r->base.ops = &ops;
     if (conn_open(&r->conn, path, CONN_READER, e) || conn_prepare(&r->conn, reader_sql, array_count(reader_sql), e)) {
-        free_reader(&r->base);
+        reader_sqlite_free(&r->base);
         return e->code;
     }
     *ret = &r->base;

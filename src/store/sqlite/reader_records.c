@@ -1,12 +1,12 @@
-/* Reading what stands besides tasks: keys, the catalog; and dead letters in groups. */
+/* Reads records other than tasks: API keys, dedupe keys, the catalog; and dead letters grouped by cause. */
 #include <stdlib.h>
 
 #include "store/sqlite/internal.h"
 
 /* ---- API keys and dedupe keys ---- */
 
-static enum err read_keys(struct reader_sqlite *r, sqlite3_stmt *st, struct arena *a, struct key_list *list,
-                          struct error *e)
+static enum err reader_sqlite_read_keys(struct reader_sqlite *r, sqlite3_stmt *st, struct arena *a,
+                                        struct key_list *list, struct error *e)
 {
     for (bool row; list->n < LIST_MAX; list->n++) {
         if (conn_step(&r->conn, st, &row, e))
@@ -21,14 +21,14 @@ static enum err read_keys(struct reader_sqlite *r, sqlite3_stmt *st, struct aren
 
 enum err reader_sqlite_keys(struct reader *base, int32_t tenant, struct arena *a, struct key_list *ret, struct error *e)
 {
-    struct reader_sqlite *r = reader_self(base);
+    struct reader_sqlite *r = reader_sqlite_of(base);
     sqlite3_stmt *st = r->conn.stmts[RD_KEYS];
     struct key_list list = { .v = arena_array(a, struct api_key, LIST_MAX) };
     if (!list.v)
         return reader_no_room(e);
     sqlite3_bind_int(st, 1, tenant);
     sqlite3_bind_int(st, 2, LIST_MAX);
-    enum err rc = read_keys(r, st, a, &list, e);
+    enum err rc = reader_sqlite_read_keys(r, st, a, &list, e);
     sqlite3_reset(st);
     if (!rc)
         *ret = list;
@@ -38,7 +38,7 @@ enum err reader_sqlite_keys(struct reader *base, int32_t tenant, struct arena *a
 enum err reader_sqlite_dedupe(struct reader *base, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
                               struct error *e)
 {
-    struct reader_sqlite *r = reader_self(base);
+    struct reader_sqlite *r = reader_sqlite_of(base);
     sqlite3_stmt *st = r->conn.stmts[RD_DEDUPE];
     bool row;
     sqlite3_bind_int(st, 1, tenant);
@@ -55,20 +55,21 @@ enum err reader_sqlite_dedupe(struct reader *base, int32_t tenant, struct str ke
 
 /* ---- dead letters by their cause ---- */
 
-/* Each cause is a step of its own, so that no snapshot is held for long; behind so many dead letters the rest is not counted. */
-enum { LOOK_MAX = 1000000, GROUPS_MIN = 16 };
+/* Each cause is read by a statement of its own, so that no snapshot is held for long. After CAUSE_TASKS_MAX dead
+ * letters the other causes are left out. */
+enum { CAUSE_TASKS_MAX = 1000000, CAUSES_MIN = 16 };
 
-struct grouping {
+struct cause_grouping {
     struct conn *conn;
     int32_t tenant;
-    struct cause_group *v; /* causes are in the arena */
+    struct cause_group *v; /* their causes are in the arena */
     size_t n, cap;
-    int64_t looked;
+    int64_t counted;
 };
 
-/* The next cause behind this one, or *ret_found is false. */
-static enum err next_cause(struct grouping *g, struct str after, struct arena *a, struct str *ret, bool *ret_found,
-                           struct error *e)
+/* Finds the next cause behind `after`; *ret_found false: none. */
+static enum err reader_sqlite_next_cause(struct cause_grouping *g, struct str after, struct arena *a, struct str *ret,
+                                         bool *ret_found, struct error *e)
 {
     sqlite3_stmt *st = g->conn->stmts[RD_NEXT_CAUSE];
     sqlite3_bind_int(st, 1, g->tenant);
@@ -83,7 +84,7 @@ static enum err next_cause(struct grouping *g, struct str after, struct arena *a
     return fits ? ERR_OK : reader_no_room(e);
 }
 
-static enum err add_group(struct grouping *g, struct str cause, struct error *e)
+static enum err reader_sqlite_add_cause(struct cause_grouping *g, struct str cause, struct error *e)
 {
     sqlite3_stmt *st = g->conn->stmts[RD_CAUSE];
     bool row;
@@ -101,28 +102,29 @@ static enum err add_group(struct grouping *g, struct str cause, struct error *e)
                              .last_failed_ms = sqlite3_column_int64(st, 2),
                              .latest = row_uuid(st, 3) };
     sqlite3_reset(st);
-    g->looked += x.count;
-    if (x.count == 0) /* none without a cause, or it was resolved a moment ago */
+    g->counted += x.count;
+    if (x.count == 0) /* there is none without a cause, or it was resolved a moment ago */
         return ERR_OK;
     if (g->n == g->cap) {
-        g->cap = g->cap * 2 + GROUPS_MIN;
+        g->cap = g->cap * 2 + CAUSES_MIN;
         g->v = xrealloc(g->v, g->cap * sizeof *g->v);
     }
     g->v[g->n++] = x;
     return ERR_OK;
 }
 
-static enum err group_all(struct grouping *g, struct arena *a, struct error *e)
+static enum err reader_sqlite_add_causes(struct cause_grouping *g, struct arena *a, struct error *e)
 {
     struct str cause = S("");
-    for (bool found = true; found && g->looked < LOOK_MAX;) {
-        if (add_group(g, cause, e) || next_cause(g, cause, a, &cause, &found, e))
+    for (bool found = true; found && g->counted < CAUSE_TASKS_MAX;) {
+        if (reader_sqlite_add_cause(g, cause, e) || reader_sqlite_next_cause(g, cause, a, &cause, &found, e))
             return e->code;
     }
     return ERR_OK;
 }
 
-static enum err last_error(struct grouping *g, struct uuid id, struct arena *a, struct str *ret, struct error *e)
+static enum err reader_sqlite_last_error(struct cause_grouping *g, struct uuid id, struct arena *a, struct str *ret,
+                                         struct error *e)
 {
     sqlite3_stmt *st = g->conn->stmts[RD_LAST_ERROR];
     bool row;
@@ -136,23 +138,24 @@ static enum err last_error(struct grouping *g, struct uuid id, struct arena *a, 
     return fits ? ERR_OK : reader_no_room(e);
 }
 
-static int largest_first(const void *a, const void *b)
+static int reader_sqlite_compare_causes(const void *a, const void *b)
 {
     const struct cause_group *x = a, *y = b;
     return x->count != y->count ? (x->count < y->count) - (x->count > y->count) : str_cmp(x->cause, y->cause);
 }
 
-static enum err take_largest(struct grouping *g, size_t max, struct arena *a, struct cause_groups *ret, struct error *e)
+static enum err reader_sqlite_take_largest(struct cause_grouping *g, size_t max, struct arena *a,
+                                           struct cause_groups *ret, struct error *e)
 {
     if (g->n)
-        qsort(g->v, g->n, sizeof *g->v, largest_first);
+        qsort(g->v, g->n, sizeof *g->v, reader_sqlite_compare_causes);
     struct cause_groups copy = { .n = min_of(g->n, max) };
     copy.v = arena_array(a, struct cause_group, copy.n);
     if (!copy.v)
         return reader_no_room(e);
     for (size_t i = 0; i < copy.n; i++) {
         copy.v[i] = g->v[i];
-        if (last_error(g, copy.v[i].latest, a, &copy.v[i].last_error, e))
+        if (reader_sqlite_last_error(g, copy.v[i].latest, a, &copy.v[i].last_error, e))
             return e->code;
     }
     *ret = copy;
@@ -162,10 +165,10 @@ static enum err take_largest(struct grouping *g, size_t max, struct arena *a, st
 enum err reader_sqlite_causes(struct reader *base, int32_t tenant, size_t max, struct arena *a,
                               struct cause_groups *ret, struct error *e)
 {
-    struct grouping g = { .conn = &reader_self(base)->conn, .tenant = tenant };
-    enum err rc = group_all(&g, a, e);
+    struct cause_grouping g = { .conn = &reader_sqlite_of(base)->conn, .tenant = tenant };
+    enum err rc = reader_sqlite_add_causes(&g, a, e);
     if (!rc)
-        rc = take_largest(&g, max, a, ret, e);
+        rc = reader_sqlite_take_largest(&g, max, a, ret, e);
     free(g.v);
     return rc;
 }
@@ -175,14 +178,14 @@ enum err reader_sqlite_causes(struct reader *base, int32_t tenant, size_t max, s
 enum err reader_sqlite_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,
                                    struct arena *a, struct catalog_entry *ret, struct error *e)
 {
-    struct reader_sqlite *r = reader_self(base);
+    struct reader_sqlite *r = reader_sqlite_of(base);
     sqlite3_stmt *st = r->conn.stmts[RD_CATALOG];
     struct catalog_entry x = { 0 };
     bool found;
     sqlite3_bind_int(st, 1, (int)kind);
     sqlite3_bind_int(st, 2, tenant);
     (void)bind_str(st, 3, name);
-    if (reader_read_one(r, st, &table_catalog, a, &x, &found, e))
+    if (reader_sqlite_read_one(r, st, &table_catalog, a, &x, &found, e))
         return e->code;
     if (!found)
         return reader_not_found("entry", e);
@@ -190,8 +193,8 @@ enum err reader_sqlite_catalog_get(struct reader *base, int32_t tenant, enum cat
     return ERR_OK;
 }
 
-static enum err read_page(struct reader_sqlite *r, sqlite3_stmt *st, size_t limit, struct arena *a,
-                          struct catalog_page *page, struct error *e)
+static enum err reader_sqlite_read_catalog_page(struct reader_sqlite *r, sqlite3_stmt *st, size_t limit,
+                                                struct arena *a, struct catalog_page *page, struct error *e)
 {
     for (bool row;;) {
         if (conn_step(&r->conn, st, &row, e))
@@ -210,7 +213,7 @@ static enum err read_page(struct reader_sqlite *r, sqlite3_stmt *st, size_t limi
 enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_filter *f, struct arena *a,
                                     struct catalog_page *ret, struct error *e)
 {
-    struct reader_sqlite *r = reader_self(base);
+    struct reader_sqlite *r = reader_sqlite_of(base);
     sqlite3_stmt *st = r->conn.stmts[f->all_tenants ? RD_CATALOG_LIST_ALL : RD_CATALOG_LIST];
     struct catalog_page page = { .entries.v = arena_array(a, struct catalog_entry, f->limit) };
     if (!page.entries.v)
@@ -219,7 +222,7 @@ enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_fi
     sqlite3_bind_int(st, 2, !f->all_tenants ? f->tenant : f->after.n ? f->after_tenant : -1);
     (void)bind_str(st, 3, f->after);
     sqlite3_bind_int64(st, 4, (int64_t)f->limit + 1);
-    enum err rc = read_page(r, st, f->limit, a, &page, e);
+    enum err rc = reader_sqlite_read_catalog_page(r, st, f->limit, a, &page, e);
     sqlite3_reset(st);
     if (!rc)
         *ret = page;

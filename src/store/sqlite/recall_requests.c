@@ -1,8 +1,9 @@
-/* OP_RECALL and OP_RECALL_LIST. That a wish is over is seen when it is read: who settles a task knows nothing of wishes. */
+/* OP_RECALL and OP_RECALL_LIST, table `wishes`. A settle does not delete recall requests: whether one is over is
+ * checked when it is read. */
 #include "store/sqlite/internal.h"
 
-static enum err find_owner(struct store_sqlite *s, const struct op_recall *op, struct uuid *ret, bool *ret_leased,
-                           struct error *e)
+static enum err sqlite_recall_find_owner(struct store_sqlite *s, const struct op_recall *op, struct uuid *ret,
+                                         bool *ret_leased, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_RECALL_OWNER);
     bool row;
@@ -21,10 +22,11 @@ static enum err find_owner(struct store_sqlite *s, const struct op_recall *op, s
 enum err sqlite_recall(struct store_sqlite *s, struct op *base)
 {
     struct op_recall *op = (struct op_recall *)base;
-    static const struct uuid nobody; /* has to give a leased task back: its worker is told (OP_LEASE_RENEW) */
+    /* The node of a leased task's request: its worker learns of it by OP_LEASE_RENEW. */
+    static const struct uuid nobody;
     struct uuid owner;
     bool leased;
-    if (find_owner(s, op, &owner, &leased, &base->error))
+    if (sqlite_recall_find_owner(s, op, &owner, &leased, &base->error))
         return base->error.code;
     sqlite3_stmt *st = writer_stmt(s, ST_RECALL);
     (void)bind_uuid(st, 1, &op->id);
@@ -39,10 +41,10 @@ enum err sqlite_recall(struct store_sqlite *s, struct op *base)
     return ERR_OK;
 }
 
-static enum err count_recall_requests(struct store_sqlite *s, const struct op_recall_list *op, size_t *ret,
-                                      struct error *e)
+static enum err sqlite_recall_count(struct store_sqlite *s, const struct op_recall_list *op, size_t *ret,
+                                    struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_RECALLES_COUNT);
+    sqlite3_stmt *st = writer_stmt(s, ST_RECALLS_COUNT);
     bool row;
     (void)bind_uuid(st, 1, &op->node);
     if (conn_step(&s->conn, st, &row, e))
@@ -52,17 +54,17 @@ static enum err count_recall_requests(struct store_sqlite *s, const struct op_re
     return ERR_OK;
 }
 
-static enum err read_recall_requests(struct store_sqlite *s, const struct op_recall_list *op, struct recall_request *v,
-                                     size_t n, struct error *e)
+static enum err sqlite_recall_read(struct store_sqlite *s, const struct op_recall_list *op, struct recall_request *v,
+                                   size_t n, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_RECALLES);
+    sqlite3_stmt *st = writer_stmt(s, ST_RECALLS);
     (void)bind_uuid(st, 1, &op->node);
     for (size_t i = 0; i < n; i++) {
         bool row;
         if (conn_step(&s->conn, st, &row, e))
             return e->code;
         if (!row)
-            return conn_corrupt(&s->conn, "wishes that were counted are not there", e);
+            return conn_corrupt(&s->conn, "recall requests that were counted are missing", e);
         v[i] = (struct recall_request){ row_uuid(st, 0), sqlite3_column_int64(st, 1), sqlite3_column_int(st, 2) != 0,
                                         sqlite3_column_int64(st, 3) };
     }
@@ -75,14 +77,14 @@ enum err sqlite_recall_list(struct store_sqlite *s, struct op *base)
     struct op_recall_list *op = (struct op_recall_list *)base;
     struct error *e = &base->error;
     size_t n;
-    sqlite3_stmt *st = writer_stmt(s, ST_RECALLES_DROP);
+    sqlite3_stmt *st = writer_stmt(s, ST_RECALLS_DELETE_OVER);
     (void)bind_uuid(st, 1, &op->node);
-    if (conn_run(&s->conn, st, e) || count_recall_requests(s, op, &n, e))
+    if (conn_run(&s->conn, st, e) || sqlite_recall_count(s, op, &n, e))
         return e->code;
     struct recall_request *v = arena_array(&base->arena, struct recall_request, n);
     if (!v)
-        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
-    if (read_recall_requests(s, op, v, n, e))
+        return reader_no_room(e);
+    if (sqlite_recall_read(s, op, v, n, e))
         return e->code;
     op->ret = v;
     op->ret_count = n;

@@ -1,6 +1,7 @@
-/* The way back. Everything is made ready beside what is there; then one rename, of belfry.db.part to belfry.db.next, decides. Whoever locks
- * the directory afterwards, the restore itself or a server after a crash, finishes what was decided (directory_finish): the old log must
- * be gone before the new file has the name, or SQLite would play the one into the other. */
+/* Restore. The new files are prepared beside the existing ones; then one rename, of belfry.db.part to belfry.db.next,
+ * decides. The next process that locks the directory (the restore itself, or a server after a crash) completes the
+ * restore (directory_finish). The old write-ahead log must be removed before the new file gets its name, or SQLite
+ * would apply the log to the new file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,14 +12,14 @@
 #include "base/rfc3339.h"
 #include "store/sqlite/backup_internal.h"
 
-static bool is_there(const char *directory, const char *name, bool even_empty)
+static bool restore_file_exists(const char *directory, const char *name, bool even_empty)
 {
     struct stat st;
     cleanup_with(free_charp) char *path = directory_path(directory, name);
     return stat(path, &st) == 0 && (even_empty || st.st_size > 0);
 }
 
-static enum err remove_file(const char *directory, const char *name, struct error *e)
+static enum err restore_remove_file(const char *directory, const char *name, struct error *e)
 {
     cleanup_with(free_charp) char *path = directory_path(directory, name);
     if (unlink(path) && errno != ENOENT)
@@ -26,8 +27,8 @@ static enum err remove_file(const char *directory, const char *name, struct erro
     return ERR_OK;
 }
 
-/* A file that is not there has been renamed already, or was never made. */
-static enum err rename_file(const char *directory, const char *from, const char *to, struct error *e)
+/* If `from` does not exist, it was renamed already or never existed. */
+static enum err restore_rename_file(const char *directory, const char *from, const char *to, struct error *e)
 {
     cleanup_with(free_charp) char *old = directory_path(directory, from);
     cleanup_with(free_charp) char *new = directory_path(directory, to);
@@ -36,32 +37,33 @@ static enum err rename_file(const char *directory, const char *from, const char 
     return ERR_OK;
 }
 
-static enum err sync_directory(const char *directory, struct error *e)
+static enum err restore_sync_directory(const char *directory, struct error *e)
 {
-    return sync_path(directory, O_RDONLY | O_DIRECTORY, e);
+    return backup_sync_path(directory, O_RDONLY | O_DIRECTORY, e);
 }
 
 enum err directory_finish(const char *directory, struct error *e)
 {
-    if (!is_there(directory, "belfry.db.next", true))
+    if (!restore_file_exists(directory, "belfry.db.next", true))
         return ERR_OK;
     for (size_t i = 0; i < SECRET_COUNT; i++) {
         char next[32];
         snprintf(next, sizeof next, "%s.next", secret_names[i]);
-        if (rename_file(directory, next, secret_names[i], e))
+        if (restore_rename_file(directory, next, secret_names[i], e))
             return e->code;
     }
-    if (remove_file(directory, "belfry.db-wal", e) || remove_file(directory, "belfry.db-shm", e) ||
-        sync_directory(directory, e))
+    if (restore_remove_file(directory, "belfry.db-wal", e) || restore_remove_file(directory, "belfry.db-shm", e) ||
+        restore_sync_directory(directory, e))
         return e->code;
     failpoint("restore_halfway");
-    return rename_file(directory, "belfry.db.next", "belfry.db", e) ? e->code : sync_directory(directory, e);
+    return restore_rename_file(directory, "belfry.db.next", "belfry.db", e) ? e->code
+                                                                            : restore_sync_directory(directory, e);
 }
 
-/* ---- what was there ---- */
+/* ---- keeping the existing store ---- */
 
-/* replaced-20261115T134500.123Z: no colon, which paths in some settings end at. */
-static void kept_name(int64_t now_ms, char out[RESTORE_KEPT_TEXT])
+/* For example replaced-20261115T134500.123Z. No colons, because some settings split paths at them. */
+static void restore_kept_name(int64_t now_ms, char out[RESTORE_KEPT_TEXT])
 {
     char time[RFC3339_TEXT + 1];
     rfc3339_format(now_ms, time);
@@ -72,8 +74,8 @@ static void kept_name(int64_t now_ms, char out[RESTORE_KEPT_TEXT])
     out[n] = '\0';
 }
 
-/* Under a second name in a folder, which so is a data directory too. */
-static enum err keep_file(const char *directory, const char *folder, const char *name, struct error *e)
+/* Links a file into the folder, so that the folder is a data directory too. */
+static enum err restore_keep_file(const char *directory, const char *folder, const char *name, struct error *e)
 {
     cleanup_with(free_charp) char *from = directory_path(directory, name);
     cleanup_with(free_charp) char *to = directory_path(folder, name);
@@ -82,20 +84,21 @@ static enum err keep_file(const char *directory, const char *folder, const char 
     return ERR_OK;
 }
 
-static enum err keep(const struct restore_request *r, char ret_kept[RESTORE_KEPT_TEXT], struct error *e)
+static enum err restore_keep_existing(const struct restore_request *r, char ret_kept[RESTORE_KEPT_TEXT],
+                                      struct error *e)
 {
     static const char *const names[] = { "belfry.db", "belfry.db-wal", "pepper", "admin.key" };
     char kept[RESTORE_KEPT_TEXT];
-    if (!is_there(r->directory, "belfry.db", false))
+    if (!restore_file_exists(r->directory, "belfry.db", false))
         return ERR_OK;
-    kept_name(r->now_ms, kept);
+    restore_kept_name(r->now_ms, kept);
     cleanup_with(free_charp) char *folder = directory_path(r->directory, kept);
     if (mkdir(folder, 0700))
         return error_set(e, ERR_UNAVAILABLE, "make '%s': %s", folder, strerror(errno));
     for (size_t i = 0; i < array_count(names); i++)
-        if (keep_file(r->directory, folder, names[i], e))
+        if (restore_keep_file(r->directory, folder, names[i], e))
             return e->code;
-    if (sync_directory(folder, e))
+    if (restore_sync_directory(folder, e))
         return e->code;
     memcpy(ret_kept, kept, sizeof kept);
     return ERR_OK;
@@ -103,38 +106,40 @@ static enum err keep(const struct restore_request *r, char ret_kept[RESTORE_KEPT
 
 /* ---- restoring ---- */
 
-static enum err clean(const char *directory, struct error *e)
+static enum err restore_remove_secrets(const char *directory, struct error *e)
 {
-    enum err rc = remove_file(directory, "pepper.next", e);
-    return rc ? rc : remove_file(directory, "admin.key.next", e);
+    enum err rc = restore_remove_file(directory, "pepper.next", e);
+    return rc ? rc : restore_remove_file(directory, "admin.key.next", e);
 }
 
-static enum err prepare(const struct restore_request *r, const char *part, struct restored *ret, struct error *e)
+static enum err restore_prepare(const struct restore_request *r, const char *part, struct restored *ret,
+                                struct error *e)
 {
-    if (clean(r->directory, e) || make_part(part, e) || copy_to(r->path, part, r->progress, e) ||
-        secrets_unpack(part, r->directory, e) || sync_path(part, O_RDONLY, e) ||
-        store_sqlite_verify(part, r->progress, &ret->facts, e))
+    if (restore_remove_secrets(r->directory, e) || backup_make_part(part, e) ||
+        backup_copy_to(r->path, part, r->progress, e) || secrets_unpack(part, r->directory, e) ||
+        backup_sync_path(part, O_RDONLY, e) || store_sqlite_verify(part, r->progress, &ret->facts, e))
         return e->code;
     failpoint("restore_ready");
-    return keep(r, ret->kept, e);
+    return restore_keep_existing(r, ret->kept, e);
 }
 
 static enum err restore_locked(const struct restore_request *r, struct restored *ret, struct error *e)
 {
-    if (is_there(r->directory, "belfry.db", false) && !r->replace)
+    if (restore_file_exists(r->directory, "belfry.db", false) && !r->replace)
         return error_set(e, ERR_CONFLICT, "data directory '%s' holds a store already", r->directory);
     cleanup_with(free_charp) char *part = directory_path(r->directory, "belfry.db.part");
-    if (prepare(r, part, ret, e)) {
+    if (restore_prepare(r, part, ret, e)) {
         (void)unlink(part);
-        (void)clean(r->directory, NULL);
+        (void)restore_remove_secrets(r->directory, NULL);
         return e->code;
     }
-    if (rename_file(r->directory, "belfry.db.part", "belfry.db.next", e) || sync_directory(r->directory, e))
+    if (restore_rename_file(r->directory, "belfry.db.part", "belfry.db.next", e) ||
+        restore_sync_directory(r->directory, e))
         return e->code;
     failpoint("restore_decided");
     if (directory_finish(r->directory, e))
         return e->code;
-    ret->has_pepper = is_there(r->directory, "pepper", false);
+    ret->has_pepper = restore_file_exists(r->directory, "pepper", false);
     return ERR_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Rows and structs, as SQLite binds and gives them. */
+/* Binds structs to SQLite statements, and reads rows into structs. */
 #include "store/sqlite/internal.h"
 
 /* ---- binding ---- */
@@ -15,7 +15,7 @@ bool bind_str(sqlite3_stmt *st, int at, struct str s)
     return sqlite3_bind_text64(st, at, s.n ? s.p : "", s.n, SQLITE_STATIC, SQLITE_UTF8) == SQLITE_OK;
 }
 
-static void bind_text(sqlite3_stmt *st, int at, struct str s)
+static void row_bind_text(sqlite3_stmt *st, int at, struct str s)
 {
     if (s.n)
         (void)bind_str(st, at, s);
@@ -23,7 +23,7 @@ static void bind_text(sqlite3_stmt *st, int at, struct str s)
         sqlite3_bind_null(st, at);
 }
 
-static void bind_number(sqlite3_stmt *st, int at, const struct column *column, const void *row)
+static void row_bind_number(sqlite3_stmt *st, int at, const struct column *column, const void *row)
 {
     int64_t number;
     if (column_number(column, row, &number))
@@ -32,13 +32,13 @@ static void bind_number(sqlite3_stmt *st, int at, const struct column *column, c
         sqlite3_bind_null(st, at);
 }
 
-/* JSON is made in a text of its own for each kind: it is read when the statement runs. */
-static struct buf *text_for(struct conn *c, enum column_kind kind)
+/* Each kind of JSON has its own buffer, because SQLite reads it only when the statement runs. */
+static struct buf *row_json_buf(struct conn *c, enum column_kind kind)
 {
     return &c->texts[kind == COL_RETRY ? 0 : kind == COL_SCHEDULE ? 1 : kind == COL_NEEDS ? 2 : 3];
 }
 
-static void bind_column(struct conn *c, sqlite3_stmt *st, int at, const struct column *column, const void *row)
+static void row_bind_column(struct conn *c, sqlite3_stmt *st, int at, const struct column *column, const void *row)
 {
     const void *member = (const char *)row + column->offset;
     switch (column->kind) {
@@ -48,13 +48,13 @@ static void bind_column(struct conn *c, sqlite3_stmt *st, int at, const struct c
     case COL_INT:
     case COL_BOOL:
     case COL_DEAD_I64:
-    case COL_FAILED: bind_number(st, at, column, row); break;
-    case COL_TEXT: bind_text(st, at, *(const struct str *)member); break;
+    case COL_FAILED: row_bind_number(st, at, column, row); break;
+    case COL_TEXT: row_bind_text(st, at, *(const struct str *)member); break;
     case COL_RETRY:
     case COL_SCHEDULE:
     case COL_GATES:
     case COL_NEEDS:
-    case COL_DEAD_TEXT: bind_text(st, at, column_text(column, row, text_for(c, column->kind))); break;
+    case COL_DEAD_TEXT: row_bind_text(st, at, column_text(column, row, row_json_buf(c, column->kind))); break;
     case COL_LANE: break;
     }
 }
@@ -62,18 +62,18 @@ static void bind_column(struct conn *c, sqlite3_stmt *st, int at, const struct c
 void row_bind(struct conn *c, sqlite3_stmt *st, int first, const struct table *t, const void *row)
 {
     for (int i = 0; i < t->count; i++)
-        bind_column(c, st, first + i, &t->columns[i], row);
+        row_bind_column(c, st, first + i, &t->columns[i], row);
 }
 
-/* ---- tasks that have just been made ---- */
+/* ---- fresh tasks: just created, never run ---- */
 
-static const char *const fresh[] = {
+static const char *const row_fresh[] = {
 #define X(column, kind, member, max) FRESH_##column,
     TASK_COLUMNS(X)
 #undef X
 };
 
-static bool is_empty(struct conn *c, const struct column *column, const void *row)
+static bool row_is_empty(struct conn *c, const struct column *column, const void *row)
 {
     const void *member = (const char *)row + column->offset;
     int64_t number;
@@ -89,7 +89,7 @@ static bool is_empty(struct conn *c, const struct column *column, const void *ro
     case COL_SCHEDULE:
     case COL_GATES:
     case COL_NEEDS:
-    case COL_DEAD_TEXT: return column_text(column, row, text_for(c, column->kind)).n == 0;
+    case COL_DEAD_TEXT: return column_text(column, row, row_json_buf(c, column->kind)).n == 0;
     case COL_BYTES32:
     case COL_LANE: return false;
     }
@@ -99,7 +99,7 @@ static bool is_empty(struct conn *c, const struct column *column, const void *ro
 bool row_is_fresh(struct conn *c, const struct task *t)
 {
     for (int i = 0; i < table_tasks.count; i++)
-        if (fresh[i][0] != '?' && !is_empty(c, &table_tasks.columns[i], t))
+        if (row_fresh[i][0] != '?' && !row_is_empty(c, &table_tasks.columns[i], t))
             return false;
     return true;
 }
@@ -107,12 +107,12 @@ bool row_is_fresh(struct conn *c, const struct task *t)
 void row_bind_fresh(struct conn *c, sqlite3_stmt *st, const struct task *t, int64_t lane)
 {
     for (int i = 0, at = 1; i < table_tasks.count; i++) {
-        if (fresh[i][0] != '?')
+        if (row_fresh[i][0] != '?')
             continue;
         if (i == AT_lane - 1)
             sqlite3_bind_int64(st, at++, lane);
         else
-            bind_column(c, st, at++, &table_tasks.columns[i], t);
+            row_bind_column(c, st, at++, &table_tasks.columns[i], t);
     }
 }
 
@@ -127,14 +127,14 @@ struct uuid row_uuid(sqlite3_stmt *st, int column)
     return u;
 }
 
-static struct str text_at(sqlite3_stmt *st, int column)
+struct str row_text(sqlite3_stmt *st, int column)
 {
-    const void *p = sqlite3_column_blob(st, column); /* not column_text, which may add a NUL by copying */
+    const void *p = sqlite3_column_blob(st, column); /* not sqlite3_column_text, which may copy to add a NUL */
     return (struct str){ p, p ? (size_t)sqlite3_column_bytes(st, column) : 0 };
 }
 
-static enum err read_lane(struct conn *c, sqlite3_stmt *st, int at, const struct table *t, const struct column *column,
-                          struct arena *a, void *row, struct error *e)
+static enum err row_read_lane(struct conn *c, sqlite3_stmt *st, int at, const struct table *t,
+                              const struct column *column, struct arena *a, void *row, struct error *e)
 {
     const struct lane_row *lane;
     if (lanes_at(c, sqlite3_column_int64(st, at), &lane, e))
@@ -144,11 +144,11 @@ static enum err read_lane(struct conn *c, sqlite3_stmt *st, int at, const struct
 
 enum err row_read_gates(sqlite3_stmt *st, int at, struct arena *a, struct task *ret, struct error *e)
 {
-    return column_read_text(&table_tasks, &table_tasks.columns[AT_gates - 1], text_at(st, at), a, ret, e);
+    return column_read_text(&table_tasks, &table_tasks.columns[AT_gates - 1], row_text(st, at), a, ret, e);
 }
 
-static enum err read_bytes32(const struct table *t, const struct column *column, sqlite3_stmt *st, int at, void *ret,
-                             struct error *e)
+static enum err row_read_bytes32(const struct table *t, const struct column *column, sqlite3_stmt *st, int at,
+                                 void *ret, struct error *e)
 {
     if (sqlite3_column_bytes(st, at) != 32)
         return column_wrong(t, column, sqlite3_column_int64(st, at), e);
@@ -167,13 +167,13 @@ enum err row_read(struct conn *c, sqlite3_stmt *st, int first, const struct tabl
         switch (column->kind) {
         case COL_UUID: *(struct uuid *)member = row_uuid(st, at); break;
         case COL_I64: *(int64_t *)member = sqlite3_column_int64(st, at); break;
-        case COL_BYTES32: rc = read_bytes32(t, column, st, at, member, e); break;
-        case COL_LANE: rc = read_lane(c, st, at, t, column, a, row, e); break;
+        case COL_BYTES32: rc = row_read_bytes32(t, column, st, at, member, e); break;
+        case COL_LANE: rc = row_read_lane(c, st, at, t, column, a, row, e); break;
         case COL_INT:
         case COL_BOOL:
         case COL_DEAD_I64:
         case COL_FAILED: rc = column_read_number(t, column, sqlite3_column_int64(st, at), row, e); break;
-        default: rc = column_read_text(t, column, text_at(st, at), a, row, e);
+        default: rc = column_read_text(t, column, row_text(st, at), a, row, e);
         }
         if (rc)
             return rc;

@@ -1,16 +1,17 @@
-/* The hot path: settle, and who holds what; OP_CLAIM itself is in claim.c.
+/* The hot path: settle, claims and their tasks, retake, recurring tasks. OP_CLAIM itself is in claim.c.
  *
- * A claim's row counts the tasks that hold it and lists their rids, so that no index over RUNNING tasks is kept: a claim and a
- * settle each touch the task's row and little else. The list may name tasks that have left; what a task's own row says is true. */
+ * The row of a claim counts its tasks and lists their rids, so that no index over RUNNING tasks is needed: a claim and
+ * a settle each touch the task's row and little else. The list may contain tasks that have left the claim; the task's
+ * own row decides. */
 #include <assert.h>
 #include <endian.h>
 #include <stdlib.h>
 
 #include "store/sqlite/internal.h"
 
-/* ---- claims ---- */
+/* ---- rows of claims ---- */
 
-enum err claim_join(struct store_sqlite *s, struct uuid claim, int64_t rid, struct error *e)
+enum err sqlite_claim_join(struct store_sqlite *s, struct uuid claim, int64_t rid, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_JOIN);
     uint64_t bytes = htole64((uint64_t)rid);
@@ -19,7 +20,7 @@ enum err claim_join(struct store_sqlite *s, struct uuid claim, int64_t rid, stru
     return conn_run(&s->conn, st, e);
 }
 
-enum err claim_leave(struct store_sqlite *s, struct uuid claim, int64_t n, struct error *e)
+enum err sqlite_claim_leave(struct store_sqlite *s, struct uuid claim, int64_t n, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_LEAVE);
     (void)bind_uuid(st, 1, &claim);
@@ -31,7 +32,7 @@ enum err claim_leave(struct store_sqlite *s, struct uuid claim, int64_t n, struc
     return conn_run(&s->conn, st, e);
 }
 
-static enum err claim_exists(struct store_sqlite *s, const struct uuid *claim, bool *ret, struct error *e)
+static enum err sqlite_claim_exists(struct store_sqlite *s, const struct uuid *claim, bool *ret, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_EXISTS);
     (void)bind_uuid(st, 1, claim);
@@ -41,18 +42,19 @@ static enum err claim_exists(struct store_sqlite *s, const struct uuid *claim, b
     return ERR_OK;
 }
 
-enum err claim_may_be_made(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node, struct error *e)
+enum err sqlite_claim_check_new(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node,
+                                struct error *e)
 {
     bool exists, known, dead;
-    if (node_look(s, node, &known, &dead, e) || claim_exists(s, claim, &exists, e))
+    if (sqlite_node_find(s, node, &known, &dead, e) || sqlite_claim_exists(s, claim, &exists, e))
         return e->code;
     if (dead)
         return node_is_dead(e);
     return exists ? error_set(e, ERR_CONFLICT, "this claim was made before") : ERR_OK;
 }
 
-enum err claim_insert(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node, enum claim_hold hold,
-                      size_t n, struct error *e)
+enum err sqlite_claim_insert(struct store_sqlite *s, const struct uuid *claim, const struct uuid *node,
+                             enum claim_hold hold, size_t n, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_INSERT);
     for (size_t i = 0; i < n; i++)
@@ -65,11 +67,11 @@ enum err claim_insert(struct store_sqlite *s, const struct uuid *claim, const st
     return conn_run(&s->conn, st, e);
 }
 
-/* ---- what is held ---- */
+/* ---- tasks of claims ---- */
 
-/* The task at rid, if it is RUNNING under this claim. */
-static enum err read_held(struct store_sqlite *s, struct uuid claim, int64_t rid, size_t *n, struct arena *a,
-                          struct error *e)
+/* Reads the task at rid into the scratch, if it is RUNNING under this claim. */
+static enum err sqlite_claimed_read(struct store_sqlite *s, struct uuid claim, int64_t rid, size_t *n, struct arena *a,
+                                    struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_BY_RID);
     sqlite3_bind_int64(st, 1, rid);
@@ -85,8 +87,8 @@ static enum err read_held(struct store_sqlite *s, struct uuid claim, int64_t rid
     return rc;
 }
 
-static enum err read_all_held(struct store_sqlite *s, sqlite3_stmt *st, size_t max, size_t *n, struct arena *a,
-                              struct error *e)
+static enum err sqlite_claimed_read_all(struct store_sqlite *s, sqlite3_stmt *st, size_t max, size_t *n,
+                                        struct arena *a, struct error *e)
 {
     for (bool row; *n < max;) {
         if (conn_step(&s->conn, st, &row, e))
@@ -99,18 +101,18 @@ static enum err read_all_held(struct store_sqlite *s, sqlite3_stmt *st, size_t m
         for (size_t i = 0; i < count && *n < max; i++) {
             uint64_t rid;
             memcpy(&rid, list + i * sizeof rid, sizeof rid);
-            if (read_held(s, claim, (int64_t)le64toh(rid), n, a, e))
+            if (sqlite_claimed_read(s, claim, (int64_t)le64toh(rid), n, a, e))
                 return e->code;
         }
     }
     return ERR_OK;
 }
 
-static enum err held(struct store_sqlite *s, sqlite3_stmt *st, size_t max, struct arena *a, struct tasks *ret,
-                     struct error *e)
+static enum err sqlite_claimed_tasks(struct store_sqlite *s, sqlite3_stmt *st, size_t max, struct arena *a,
+                                     struct tasks *ret, struct error *e)
 {
     size_t n = 0;
-    enum err rc = read_all_held(s, st, max, &n, a, e);
+    enum err rc = sqlite_claimed_read_all(s, st, max, &n, a, e);
     sqlite3_reset(st);
     return rc ? rc : scratch_take(s, n, a, ret, e);
 }
@@ -120,38 +122,39 @@ enum err sqlite_claimed(struct store_sqlite *s, struct op *base)
     struct op_claimed *op = (struct op_claimed *)base;
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_BY_ID);
     (void)bind_uuid(st, 1, &op->claim);
-    return held(s, st, SIZE_MAX, &base->arena, &op->ret, &base->error);
+    return sqlite_claimed_tasks(s, st, SIZE_MAX, &base->arena, &op->ret, &base->error);
 }
 
 enum err sqlite_orphans(struct store_sqlite *s, struct op *base)
 {
     struct op_orphans *op = (struct op_orphans *)base;
-    sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_LEFT_BEHIND);
+    sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_ORPHANED);
     sqlite3_bind_blob(st, 1, op->not_node.b, sizeof op->not_node.b, SQLITE_STATIC);
-    return held(s, st, op->max, &base->arena, &op->ret, &base->error);
+    return sqlite_claimed_tasks(s, st, op->max, &base->arena, &op->ret, &base->error);
 }
 
 /* ---- settle ---- */
 
-enum { LEAVING_MAX = 16 };
+enum { CLAIMS_LEFT_MAX = 16 };
 
-/* Tasks that left a claim, gathered: most of an operation's come from a few claims. */
-struct leaving {
-    struct uuid claim[LEAVING_MAX];
-    int64_t count[LEAVING_MAX];
+/* Tasks that left their claims, counted by claim: most tasks of an operation come from a few claims. */
+struct claims_left {
+    struct uuid claim[CLAIMS_LEFT_MAX];
+    int64_t count[CLAIMS_LEFT_MAX];
     size_t n, last;
 };
 
-static enum err leave_all(struct store_sqlite *s, struct leaving *l, struct error *e)
+static enum err sqlite_settle_leave_claims(struct store_sqlite *s, struct claims_left *l, struct error *e)
 {
     for (size_t i = 0; i < l->n; i++)
-        if (claim_leave(s, l->claim[i], l->count[i], e))
+        if (sqlite_claim_leave(s, l->claim[i], l->count[i], e))
             return e->code;
     l->n = l->last = 0;
     return ERR_OK;
 }
 
-static enum err leave(struct store_sqlite *s, struct leaving *l, struct uuid claim, struct error *e)
+static enum err sqlite_settle_leave_claim(struct store_sqlite *s, struct claims_left *l, struct uuid claim,
+                                          struct error *e)
 {
     if (l->n && uuid_eq(l->claim[l->last], claim)) {
         l->count[l->last]++;
@@ -160,8 +163,8 @@ static enum err leave(struct store_sqlite *s, struct leaving *l, struct uuid cla
     size_t i = 0;
     while (i < l->n && !uuid_eq(l->claim[i], claim))
         i++;
-    if (i == LEAVING_MAX) {
-        if (leave_all(s, l, e))
+    if (i == CLAIMS_LEFT_MAX) {
+        if (sqlite_settle_leave_claims(s, l, e))
             return e->code;
         i = 0;
     }
@@ -175,8 +178,9 @@ static enum err leave(struct store_sqlite *s, struct leaving *l, struct uuid cla
     return ERR_OK;
 }
 
-/* Where ST_SETTLE says more than ST_SETTLE_DONE: both spare most settles the indexes over it. */
-static void bind_rest(sqlite3_stmt *st, const struct verdict *v, int64_t now_ms)
+/* Binds the parameters that only ST_SETTLE has. ST_SETTLE_DONE omits these columns, so that most settles do not touch
+ * their indexes. */
+static void sqlite_settle_bind_rest(sqlite3_stmt *st, const struct verdict *v, int64_t now_ms)
 {
     bool failed = v->next == TASK_FAILED;
     sqlite3_bind_null(st, 3);
@@ -190,8 +194,8 @@ static void bind_rest(sqlite3_stmt *st, const struct verdict *v, int64_t now_ms)
         sqlite3_bind_int64(st, 11, now_ms);
 }
 
-static enum err write_verdict(struct store_sqlite *s, const struct guards *g, const struct verdict *v, int64_t now_ms,
-                              struct error *e)
+static enum err sqlite_settle_write_verdict(struct store_sqlite *s, const struct guards *g, const struct verdict *v,
+                                            int64_t now_ms, struct error *e)
 {
     bool again = v->next == TASK_SCHEDULED, failed = v->next == TASK_FAILED;
     sqlite3_stmt *st = writer_stmt(s, again || failed ? ST_SETTLE : ST_SETTLE_DONE);
@@ -210,14 +214,15 @@ static enum err write_verdict(struct store_sqlite *s, const struct guards *g, co
     else
         sqlite3_bind_null(st, 9);
     if (again || failed)
-        bind_rest(st, v, now_ms);
+        sqlite_settle_bind_rest(st, v, now_ms);
     tally_move(&s->of_op, g->tenant, g->deleted, TASK_RUNNING, v->next);
-    note_ended(s, g->rid, v->next, now_ms);
+    sqlite_ended_note(s, g->rid, v->next, now_ms);
     return conn_run(&s->conn, st, e);
 }
 
-/* A task's lane follows its losses. */
-static enum err move_lane(struct store_sqlite *s, const struct guards *g, const struct verdict *v, struct error *e)
+/* A task becomes or stops being a suspect by its losses: its lane changes with that. */
+static enum err sqlite_settle_move_lane(struct store_sqlite *s, const struct guards *g, const struct verdict *v,
+                                        struct error *e)
 {
     bool was = task_is_suspect(&(struct task){ .losses = g->losses });
     bool is = task_is_suspect(&(struct task){ .losses = v->losses });
@@ -227,7 +232,7 @@ static enum err move_lane(struct store_sqlite *s, const struct guards *g, const 
     if (lanes_at(&s->conn, g->lane, &row, e))
         return e->code;
     int64_t lane;
-    if (lane_number(s, row->lane, pool_of_suspects(row->pool, is), &lane, e))
+    if (sqlite_lane_number(s, row->lane, pool_of_suspects(row->pool, is), &lane, e))
         return e->code;
     sqlite3_stmt *st = writer_stmt(s, ST_MOVE_LANE);
     sqlite3_bind_int64(st, 1, g->rid);
@@ -235,7 +240,7 @@ static enum err move_lane(struct store_sqlite *s, const struct guards *g, const 
     return conn_run(&s->conn, st, e);
 }
 
-static enum err write_execution(struct store_sqlite *s, const struct settlement *v, struct error *e)
+static enum err sqlite_settle_write_execution(struct store_sqlite *s, const struct settlement *v, struct error *e)
 {
     const struct execution *x = &v->verdict.execution;
     sqlite3_stmt *st = writer_stmt(s, ST_EXECUTION_INSERT);
@@ -248,9 +253,9 @@ static enum err write_execution(struct store_sqlite *s, const struct settlement 
     return conn_run(&s->conn, st, e);
 }
 
-/* `replace` leaves its claim here, like any verdict, so that it is counted once. */
-static enum err write_replacement(struct store_sqlite *s, const struct guards *g, const struct task *t,
-                                  uint64_t *unblocked, struct error *e)
+/* A replaced task leaves its claim here, like one with a verdict, so that it is counted once. */
+static enum err sqlite_settle_write_replacement(struct store_sqlite *s, const struct guards *g, const struct task *t,
+                                                uint64_t *unblocked, struct error *e)
 {
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
@@ -259,66 +264,68 @@ static enum err write_replacement(struct store_sqlite *s, const struct guards *g
     assert(uuid_eq(t->claim, g->claim) || t->state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
     left.claim = (struct uuid){ 0 };
-    return change_task(s, &left, &next, &keys, e) ? e->code : slots_hand_over(&s->slots, &keys, unblocked, e);
+    return sqlite_change_task(s, &left, &next, &keys, e) ? e->code : slots_hand_over(&s->slots, &keys, unblocked, e);
 }
 
-static enum err apply_verdict(struct store_sqlite *s, const struct guards *g, const struct settlement *v,
-                              struct op_settle *op, struct error *e)
+static enum err sqlite_settle_apply_verdict(struct store_sqlite *s, const struct guards *g, const struct settlement *v,
+                                            struct op_settle *op, struct error *e)
 {
     enum task_state next = v->verdict.next;
-    if (write_verdict(s, g, &v->verdict, op->now_ms, e) || move_lane(s, g, &v->verdict, e))
+    if (sqlite_settle_write_verdict(s, g, &v->verdict, op->now_ms, e) || sqlite_settle_move_lane(s, g, &v->verdict, e))
         return e->code;
-    if ((next == TASK_EXPIRED || next == TASK_SKIPPED) && count_as_skipped(s, g->rid, &v->parent, e))
+    if ((next == TASK_EXPIRED || next == TASK_SKIPPED) && sqlite_count_as_skipped(s, g->rid, &v->parent, e))
         return e->code;
     return g->gated ? slots_settle(&s->slots, &v->id, next, &op->ret_unblocked_lanes, e) : ERR_OK;
 }
 
-static enum err drop_terms(struct store_sqlite *s, const struct guards *g, const struct settlement *v, struct error *e)
+static enum err sqlite_settle_delete_lease(struct store_sqlite *s, const struct guards *g, const struct settlement *v,
+                                           struct error *e)
 {
     const struct lane_row *row;
     if (lanes_at(&s->conn, g->lane, &row, e))
         return e->code;
-    return pool_is_leased(row->pool) ? terms_drop(s, &v->id, e) : ERR_OK;
+    return pool_is_leased(row->pool) ? sqlite_task_lease_delete(s, &v->id, e) : ERR_OK;
 }
 
-static enum err settle_one(struct store_sqlite *s, struct op_settle *op, struct settlement *v, struct leaving *l,
-                           struct error *e)
+static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, struct settlement *v,
+                                  struct claims_left *l, struct error *e)
 {
     struct guards g;
-    if (read_settle_guards(s, &v->id, &g, e))
+    if (sqlite_read_settle_guards(s, &v->id, &g, e))
         return e->code;
     v->stale = !g.found || g.state != TASK_RUNNING || g.fence != v->fence;
     if (v->stale)
         return ERR_OK;
-    if (v->replace ? write_replacement(s, &g, v->replace, &op->ret_unblocked_lanes, e) : apply_verdict(s, &g, v, op, e))
+    if (v->replace ? sqlite_settle_write_replacement(s, &g, v->replace, &op->ret_unblocked_lanes, e)
+                   : sqlite_settle_apply_verdict(s, &g, v, op, e))
         return e->code;
-    if (leave(s, l, g.claim, e) || drop_terms(s, &g, v, e))
+    if (sqlite_settle_leave_claim(s, l, g.claim, e) || sqlite_settle_delete_lease(s, &g, v, e))
         return e->code;
-    return v->verdict.has_execution ? write_execution(s, v, e) : ERR_OK;
+    return v->verdict.has_execution ? sqlite_settle_write_execution(s, v, e) : ERR_OK;
 }
 
 enum err sqlite_settle(struct store_sqlite *s, struct op *base)
 {
     struct op_settle *op = (struct op_settle *)base;
     struct error *e = &base->error;
-    struct leaving l = { .n = 0 };
+    struct claims_left l = { .n = 0 };
     int64_t record = 0;
     op->ret_unblocked_lanes = 0;
-    if (idempotency_put(s, op->idempotency, &record, e))
+    if (sqlite_idempotency_put(s, op->idempotency, &record, e))
         return e->code;
     for (size_t i = 0; i < op->n; i++)
-        if (settle_one(s, op, &op->v[i], &l, e))
+        if (sqlite_settle_one(s, op, &op->v[i], &l, e))
             return e->code;
-    if (record && op->v[0].stale && idempotency_take_back(s, record, e))
+    if (record && op->v[0].stale && sqlite_idempotency_delete(s, record, e))
         return e->code;
-    return leave_all(s, &l, e);
+    return sqlite_settle_leave_claims(s, &l, e);
 }
 
-/* ---- what is claimed anew in place ---- */
+/* ---- retake: a new claim on RUNNING tasks ---- */
 
-/* The scratch's nth, if it may be taken; *n rises then. */
-static enum err read_retaken(struct store_sqlite *s, const struct op_retake *op, const struct fenced_id *name,
-                             size_t *n, struct arena *a, struct error *e)
+/* Reads the task into entry *n of the scratch if it may be retaken, and increments *n. */
+static enum err sqlite_retake_read(struct store_sqlite *s, const struct op_retake *op, const struct fenced_id *name,
+                                   size_t *n, struct arena *a, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_RETAKEN);
     bool row;
@@ -333,37 +340,38 @@ static enum err read_retaken(struct store_sqlite *s, const struct op_retake *op,
     return rc;
 }
 
-static enum err mark_retaken(struct store_sqlite *s, const struct op_retake *op, struct tasks *taken, struct error *e)
+static enum err sqlite_retake_mark(struct store_sqlite *s, const struct op_retake *op, struct tasks *taken,
+                                   struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_RETAKE);
-    struct leaving l = { .n = 0 };
+    struct claims_left l = { .n = 0 };
     for (size_t i = 0; i < taken->n; i++) {
         struct task *t = &taken->v[i];
         sqlite3_bind_int64(st, 1, s->rids[i]);
         (void)bind_uuid(st, 2, &op->claim);
-        if (conn_run(&s->conn, st, e) || leave(s, &l, t->claim, e))
+        if (conn_run(&s->conn, st, e) || sqlite_settle_leave_claim(s, &l, t->claim, e))
             return e->code;
         t->fence++;
         t->claim = op->claim;
     }
-    if (leave_all(s, &l, e) || !taken->n)
+    if (sqlite_settle_leave_claims(s, &l, e) || !taken->n)
         return s->conn.failed;
-    return claim_insert(s, &op->claim, &op->node, CLAIM_OWN, taken->n, e);
+    return sqlite_claim_insert(s, &op->claim, &op->node, CLAIM_OWN, taken->n, e);
 }
 
-/* Nothing is written before all that may fail for itself has not. */
+/* Writes only after every check that can fail by itself. */
 enum err sqlite_retake(struct store_sqlite *s, struct op *base)
 {
     struct op_retake *op = (struct op_retake *)base;
     struct error *e = &base->error;
     struct tasks taken;
     size_t n = 0;
-    if (claim_may_be_made(s, &op->claim, &op->node, e))
+    if (sqlite_claim_check_new(s, &op->claim, &op->node, e))
         return e->code;
     for (size_t i = 0; i < op->n; i++)
-        if (read_retaken(s, op, &op->v[i], &n, &base->arena, e))
+        if (sqlite_retake_read(s, op, &op->v[i], &n, &base->arena, e))
             return e->code;
-    if (scratch_take(s, n, &base->arena, &taken, e) || mark_retaken(s, op, &taken, e))
+    if (scratch_take(s, n, &base->arena, &taken, e) || sqlite_retake_mark(s, op, &taken, e))
         return e->code;
     op->ret = taken;
     return ERR_OK;

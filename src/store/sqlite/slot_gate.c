@@ -1,14 +1,9 @@
-/* What a claim asks of the tables when it comes upon tasks that need slots. */
+/* The primitives for slots that only claims use: reading candidates, blocking and cancelling tasks, finding holders. */
 #include <stdlib.h>
 
 #include "store/sqlite/claim.h"
 
-static struct store_sqlite *self(struct slots *s)
-{
-    return container_of(s, struct store_sqlite, slots);
-}
-
-enum err candidate_read(struct store_sqlite *s, sqlite3_stmt *st, struct candidate *ret, struct error *e)
+enum err sqlite_claim_read_candidate(struct store_sqlite *s, sqlite3_stmt *st, struct candidate *ret, struct error *e)
 {
     struct task t = { .id = row_uuid(st, AT_id),
                       .tenant = sqlite3_column_int(st, AT_tenant_id),
@@ -31,22 +26,22 @@ enum err candidate_read(struct store_sqlite *s, sqlite3_stmt *st, struct candida
     return ERR_OK;
 }
 
-bool claim_is_picked(struct gate *g, const struct slot_row *r)
+bool sqlite_claim_is_taken(struct gate *g, const struct slot_row *r)
 {
     const struct claiming *c = container_of(g, struct claiming, gate);
-    const struct store_sqlite *s = self(g->slots);
+    const struct store_sqlite *s = sqlite_of_slots(g->slots);
     for (size_t i = 0; i < c->n; i++)
         if (s->rids[i] == r->rid)
             return true;
     return false;
 }
 
-/* ---- rows ---- */
+/* ---- changing a task's row ---- */
 
-enum err slot_block(struct slots *base, const struct slot_row *r, const struct slot_need *need, int64_t now_ms,
-                    struct error *e)
+enum err sqlite_slot_block(struct slots *base, const struct slot_row *r, const struct slot_need *need, int64_t now_ms,
+                           struct error *e)
 {
-    struct store_sqlite *s = self(base);
+    struct store_sqlite *s = sqlite_of_slots(base);
     sqlite3_stmt *st = writer_stmt(s, ST_SLOT_BLOCK);
     sqlite3_bind_int64(st, 1, r->rid);
     (void)bind_str(st, 2, need->key);
@@ -55,24 +50,24 @@ enum err slot_block(struct slots *base, const struct slot_row *r, const struct s
     return conn_run(&s->conn, st, e);
 }
 
-enum err slot_give_up(struct slots *base, const struct slot_row *r, enum task_state state, struct str why,
-                      int64_t now_ms, struct error *e)
+enum err sqlite_slot_give_up(struct slots *base, const struct slot_row *r, enum task_state state, struct str why,
+                             int64_t now_ms, struct error *e)
 {
-    struct store_sqlite *s = self(base);
+    struct store_sqlite *s = sqlite_of_slots(base);
     sqlite3_stmt *st = writer_stmt(s, ST_SLOT_GIVE_UP);
     sqlite3_bind_int64(st, 1, r->rid);
     sqlite3_bind_int(st, 2, (int)state);
     sqlite3_bind_int64(st, 3, now_ms);
     (void)bind_str(st, 4, why);
     tally_move(&s->of_op, r->tenant, r->deleted, r->state, state);
-    note_ended(s, r->rid, state, now_ms);
+    sqlite_ended_note(s, r->rid, state, now_ms);
     return conn_run(&s->conn, st, e);
 }
 
-/* ---- who stands in the way ---- */
+/* ---- tasks that a replacing task displaces ---- */
 
-static enum err next_row(struct store_sqlite *s, sqlite3_stmt *st, struct slot_row *ret, bool *ret_found,
-                         struct error *e)
+static enum err sqlite_slot_next_row(struct store_sqlite *s, sqlite3_stmt *st, struct slot_row *ret, bool *ret_found,
+                                     struct error *e)
 {
     if (conn_step(&s->conn, st, ret_found, e))
         return e->code;
@@ -86,16 +81,17 @@ static enum err next_row(struct store_sqlite *s, sqlite3_stmt *st, struct slot_r
     return ERR_OK;
 }
 
-enum err slot_holders(struct slots *base, struct str key, struct slot_row **ret, size_t *ret_count, struct error *e)
+enum err sqlite_slot_holders(struct slots *base, struct str key, struct slot_row **ret, size_t *ret_count,
+                             struct error *e)
 {
-    struct store_sqlite *s = self(base);
+    struct store_sqlite *s = sqlite_of_slots(base);
     sqlite3_stmt *st = writer_stmt(s, ST_SLOT_HOLDERS);
     struct slot_row *v = NULL, r;
     size_t n = 0;
     bool found;
     (void)bind_str(st, 1, key);
-    while (!next_row(s, st, &r, &found, e) && found) {
-        v = xrealloc(v, (n + 1) * sizeof *v); /* of an overlap slot there is one */
+    while (!sqlite_slot_next_row(s, st, &r, &found, e) && found) {
+        v = xrealloc(v, (n + 1) * sizeof *v); /* an overlap slot has one holder */
         v[n++] = r;
     }
     if (s->conn.failed) {
@@ -107,22 +103,22 @@ enum err slot_holders(struct slots *base, struct str key, struct slot_row **ret,
     return ERR_OK;
 }
 
-enum err slot_other(struct slots *base, struct str key, const struct slot_row *but, struct slot_row *ret,
-                    bool *ret_found, struct error *e)
+enum err sqlite_slot_other(struct slots *base, struct str key, const struct slot_row *but, struct slot_row *ret,
+                           bool *ret_found, struct error *e)
 {
-    struct store_sqlite *s = self(base);
-    sqlite3_stmt *st = writer_stmt(s, ST_SLOT_OTHERS);
+    struct store_sqlite *s = sqlite_of_slots(base);
+    sqlite3_stmt *st = writer_stmt(s, ST_SLOT_OTHER);
     (void)bind_str(st, 1, key);
     sqlite3_bind_int64(st, 2, but->rid);
-    if (next_row(s, st, ret, ret_found, e))
+    if (sqlite_slot_next_row(s, st, ret, ret_found, e))
         return e->code;
     sqlite3_reset(st);
     return ERR_OK;
 }
 
-enum err slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e)
+enum err sqlite_slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e)
 {
-    struct store_sqlite *s = self(base);
+    struct store_sqlite *s = sqlite_of_slots(base);
     sqlite3_stmt *st = writer_stmt(s, ST_SLOT_SINCE);
     bool row;
     (void)bind_str(st, 1, key);

@@ -1,14 +1,9 @@
-/* How this store keeps holders and lines. How many hold a key is counted once a transaction and kept in memory from there on: limits may
- * be large. */
+/* The primitives for slots (struct slots_ops): holders, waiting lines and task rows. The number of holders of a key is
+ * counted once a transaction and then maintained in memory, because limits may be large. */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "store/sqlite/internal.h"
-
-static struct store_sqlite *self(struct slots *s)
-{
-    return container_of(s, struct store_sqlite, slots);
-}
 
 /* ---- holders ---- */
 
@@ -18,14 +13,15 @@ struct slot_count {
     char text[];
 };
 
-void slot_counts_forget(struct store_sqlite *s)
+void sqlite_slot_counts_clear(struct store_sqlite *s)
 {
     map_each (&s->slot_counts, slot)
         free(slot->value);
     map_release(&s->slot_counts);
 }
 
-static enum err count_holders(struct store_sqlite *s, struct str key, struct slot_count **ret, struct error *e)
+static enum err sqlite_slot_count_holders(struct store_sqlite *s, struct str key, struct slot_count **ret,
+                                          struct error *e)
 {
     *ret = map_get(&s->slot_counts, key);
     if (*ret)
@@ -45,20 +41,21 @@ static enum err count_holders(struct store_sqlite *s, struct str key, struct slo
     return ERR_OK;
 }
 
-static enum err count(struct slots *base, struct str key, int64_t *ret, struct error *e)
+static enum err sqlite_slot_count(struct slots *base, struct str key, int64_t *ret, struct error *e)
 {
     struct slot_count *c;
-    if (count_holders(self(base), key, &c, e))
+    if (sqlite_slot_count_holders(sqlite_of_slots(base), key, &c, e))
         return e->code;
     *ret = c->n;
     return ERR_OK;
 }
 
-static enum err hold_slot(struct slots *base, int32_t tenant, const struct uuid *task, struct str key, struct error *e)
+static enum err sqlite_slot_hold(struct slots *base, int32_t tenant, const struct uuid *task, struct str key,
+                                 struct error *e)
 {
-    struct store_sqlite *s = self(base);
+    struct store_sqlite *s = sqlite_of_slots(base);
     struct slot_count *c;
-    if (count_holders(s, key, &c, e))
+    if (sqlite_slot_count_holders(s, key, &c, e))
         return e->code;
     c->n++;
     sqlite3_stmt *st = writer_stmt(s, ST_SLOT_TAKE);
@@ -68,9 +65,9 @@ static enum err hold_slot(struct slots *base, int32_t tenant, const struct uuid 
     return conn_run(&s->conn, st, e);
 }
 
-static enum err drop_slot(struct slots *base, const struct uuid *task, struct str key, struct error *e)
+static enum err sqlite_slot_drop(struct slots *base, const struct uuid *task, struct str key, struct error *e)
 {
-    struct store_sqlite *s = self(base);
+    struct store_sqlite *s = sqlite_of_slots(base);
     struct slot_count *c = map_get(&s->slot_counts, key);
     if (c)
         c->n--;
@@ -80,9 +77,9 @@ static enum err drop_slot(struct slots *base, const struct uuid *task, struct st
     return conn_run(&s->conn, st, e);
 }
 
-static enum err held(struct slots *base, const struct uuid *task, struct held_slots *ret, struct error *e)
+static enum err sqlite_slots_held(struct slots *base, const struct uuid *task, struct held_slots *ret, struct error *e)
 {
-    struct store_sqlite *s = self(base);
+    struct store_sqlite *s = sqlite_of_slots(base);
     sqlite3_stmt *st = writer_stmt(s, ST_SLOTS_OF);
     (void)bind_uuid(st, 1, task);
     ret->n = 0;
@@ -94,16 +91,17 @@ static enum err held(struct slots *base, const struct uuid *task, struct held_sl
         struct str key = { sqlite3_column_blob(st, 0), (size_t)sqlite3_column_bytes(st, 0) };
         if (!held_slots_add(ret, key)) {
             sqlite3_reset(st);
-            return conn_corrupt(&s->conn, "a slot that is not one of ours", e);
+            return conn_corrupt(&s->conn, "an invalid slot key", e);
         }
     }
 }
 
-/* ---- lines ---- */
+/* ---- waiting lines ---- */
 
-static enum err first(struct slots *base, struct str key, struct slot_row *ret, bool *ret_found, struct error *e)
+static enum err sqlite_slot_first(struct slots *base, struct str key, struct slot_row *ret, bool *ret_found,
+                                  struct error *e)
 {
-    struct store_sqlite *s = self(base);
+    struct store_sqlite *s = sqlite_of_slots(base);
     sqlite3_stmt *st = writer_stmt(s, ST_SLOT_FIRST);
     (void)bind_str(st, 1, key);
     if (conn_step(&s->conn, st, ret_found, e))
@@ -122,13 +120,14 @@ static enum err first(struct slots *base, struct str key, struct slot_row *ret, 
     return ERR_OK;
 }
 
-static enum err hand(struct slots *base, const struct slot_row *r, struct str key, uint64_t *ret_bit, struct error *e)
+static enum err sqlite_slot_hand(struct slots *base, const struct slot_row *r, struct str key, uint64_t *ret_bit,
+                                 struct error *e)
 {
-    struct store_sqlite *s = self(base);
+    struct store_sqlite *s = sqlite_of_slots(base);
     const struct lane_row *lane;
-    sqlite3_stmt *st = writer_stmt(s, ST_SLOT_WAKE);
+    sqlite3_stmt *st = writer_stmt(s, ST_SLOT_UNBLOCK);
     sqlite3_bind_int64(st, 1, r->rid);
-    if (hold_slot(base, r->tenant, &r->id, key, e) || conn_run(&s->conn, st, e) ||
+    if (sqlite_slot_hold(base, r->tenant, &r->id, key, e) || conn_run(&s->conn, st, e) ||
         lanes_at(&s->conn, r->lane, &lane, e))
         return e->code;
     tally_move(&s->of_op, r->tenant, r->deleted, TASK_BLOCKED, TASK_SCHEDULED);
@@ -136,10 +135,10 @@ static enum err hand(struct slots *base, const struct slot_row *r, struct str ke
     return ERR_OK;
 }
 
-static enum err waits_for(struct slots *base, const struct slot_row *r, char text[SLOT_KEY_MAX], struct str *ret,
-                          struct error *e)
+static enum err sqlite_slot_waits_for(struct slots *base, const struct slot_row *r, char text[SLOT_KEY_MAX],
+                                      struct str *ret, struct error *e)
 {
-    struct store_sqlite *s = self(base);
+    struct store_sqlite *s = sqlite_of_slots(base);
     sqlite3_stmt *st = writer_stmt(s, ST_SLOT_WAITED_FOR);
     bool row;
     sqlite3_bind_int64(st, 1, r->rid);
@@ -150,12 +149,12 @@ static enum err waits_for(struct slots *base, const struct slot_row *r, char tex
         memcpy(text, sqlite3_column_blob(st, 0), n);
     sqlite3_reset(st);
     *ret = (struct str){ text, n };
-    return n <= SLOT_KEY_MAX ? ERR_OK : conn_corrupt(&s->conn, "a slot that is not one of ours", e);
+    return n <= SLOT_KEY_MAX ? ERR_OK : conn_corrupt(&s->conn, "an invalid slot key", e);
 }
 
-/* ---- rows ---- */
+/* ---- task rows ---- */
 
-enum err count_as_skipped(struct store_sqlite *s, int64_t rid, const struct uuid *parent, struct error *e)
+enum err sqlite_count_as_skipped(struct store_sqlite *s, int64_t rid, const struct uuid *parent, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_UNCOUNT);
     sqlite3_bind_int64(st, 1, rid);
@@ -168,42 +167,43 @@ enum err count_as_skipped(struct store_sqlite *s, int64_t rid, const struct uuid
     return conn_run(&s->conn, st, e);
 }
 
-static enum err uncount(struct slots *base, const struct slot_row *r, const struct uuid *parent, struct error *e)
+static enum err sqlite_slot_uncount(struct slots *base, const struct slot_row *r, const struct uuid *parent,
+                                    struct error *e)
 {
-    return count_as_skipped(self(base), r->rid, parent, e);
+    return sqlite_count_as_skipped(sqlite_of_slots(base), r->rid, parent, e);
 }
 
-enum err change_task(struct store_sqlite *s, const struct guards *old, const struct task *t, struct slot_keys *keys,
-                     struct error *e)
+enum err sqlite_change_task(struct store_sqlite *s, const struct guards *old, const struct task *t,
+                            struct slot_keys *keys, struct error *e)
 {
     struct task tidy = *t;
     struct str key = { 0 };
     char text[SLOT_KEY_MAX];
-    if (old->waits && waits_for(&s->slots, &(struct slot_row){ .rid = old->rid }, text, &key, e))
+    if (old->waits && sqlite_slot_waits_for(&s->slots, &(struct slot_row){ .rid = old->rid }, text, &key, e))
         return e->code;
     slot_tidy(&tidy, key);
     if (key.n)
         slot_keys_add(keys, key);
-    if (replace_task(s, old, &tidy, e))
+    if (sqlite_replace_task(s, old, &tidy, e))
         return e->code;
     return old->gated ? slots_let_go(&s->slots, &t->id, &tidy, keys, e) : ERR_OK;
 }
 
-void slots_init(struct store_sqlite *s)
+void sqlite_slots_init(struct store_sqlite *s)
 {
-    static const struct slots_ops ops = { .count = count,
-                                          .first = first,
-                                          .held = held,
-                                          .waits_for = waits_for,
-                                          .hold = hold_slot,
-                                          .drop = drop_slot,
-                                          .hand = hand,
-                                          .block = slot_block,
-                                          .give_up = slot_give_up,
-                                          .uncount = uncount,
-                                          .holders = slot_holders,
-                                          .other = slot_other,
-                                          .since = slot_since };
+    static const struct slots_ops ops = { .count = sqlite_slot_count,
+                                          .first = sqlite_slot_first,
+                                          .held = sqlite_slots_held,
+                                          .waits_for = sqlite_slot_waits_for,
+                                          .hold = sqlite_slot_hold,
+                                          .drop = sqlite_slot_drop,
+                                          .hand = sqlite_slot_hand,
+                                          .block = sqlite_slot_block,
+                                          .give_up = sqlite_slot_give_up,
+                                          .uncount = sqlite_slot_uncount,
+                                          .holders = sqlite_slot_holders,
+                                          .other = sqlite_slot_other,
+                                          .since = sqlite_slot_since };
     s->slots.ops = &ops;
     map_init(&s->slot_counts, HASH_STABLE);
 }

@@ -1,6 +1,6 @@
-/* One transaction an apply. What an operation may not do it finds out before it changes anything, where that is cheap; an
- * operation that can fail midway stands in a savepoint. An error of SQLite's own ends the whole transaction: then nothing of it
- * has happened, and nothing that is kept in memory (lanes, counts) may say otherwise. */
+/* store_apply is one transaction. Where it is cheap, an operation checks everything before its first change; an
+ * operation that can fail midway runs in a savepoint. An error of SQLite itself fails the whole transaction: then
+ * nothing has happened, and the state cached in memory (lanes, counts) must not say otherwise. */
 #include "store/sqlite/store_sqlite.h"
 
 #include <assert.h>
@@ -14,18 +14,20 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
 #define HOLDERS "FROM slots AS s CROSS JOIN tasks AS t ON t.id = s.task_id WHERE s.key = ?1"
 #define DUE     "FROM tasks INDEXED BY tasks_due WHERE " SQL_NEAR "AND lane = ?1 "
 
-/* Claims by nodes that do not live; of a wish, that its task runs as it did when it was made. */
-#define LEFT_BEHIND "FROM claims WHERE node <> ?1 AND node NOT IN (SELECT id FROM nodes WHERE NOT dead) AND hold = 0"
-#define HANDED      "FROM claims INDEXED BY claims_hold WHERE hold > 0 AND hold = 1 "
+/* ORPHANED: claims of nodes that are not alive. STILL_RUNS: the task of a recall request is still RUNNING under the
+ * same fence. */
+#define ORPHANED "FROM claims WHERE node <> ?1 AND node NOT IN (SELECT id FROM nodes WHERE NOT dead) AND hold = 0"
+#define HANDED   "FROM claims INDEXED BY claims_hold WHERE hold > 0 AND hold = 1 "
 #define STILL_RUNS                                                                                                     \
-    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = wishes.task_id AND t.state = 3 AND t.fence = wishes.fence)"
+    "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = wishes.task_id AND t.state = " SQL_RUNNING                          \
+    " AND t.fence = wishes.fence)"
 #define LEASED(index)                                                                                                  \
     "task_leases AS l INDEXED BY " index " CROSS JOIN tasks AS t "                                                     \
-    "ON t.id = l.task_id AND t.state = 3 AND t.fence = l.fence "
+    "ON t.id = l.task_id AND t.state = " SQL_RUNNING " AND t.fence = l.fence "
 #define COUNT_LEASED(which)                                                                                            \
     "SELECT count(*) FROM (SELECT 1 FROM " LEASED("task_leases_queue") "WHERE " which " LIMIT ?3)"
 
-/* Rows come in the order of their time, nearly: those in front are looked at, ?3 of them, and at most ?2 go. */
+/* Rows are nearly in the order of their time: examines the first ?3 rows, and deletes at most ?2 of them. */
 #define OLDEST(table, time)                                                                                            \
     "DELETE FROM " table " WHERE rowid IN (SELECT rowid FROM (SELECT rowid, " time " FROM " table                      \
     " ORDER BY rowid LIMIT ?3) WHERE " time " < ?1 LIMIT ?2)"
@@ -63,7 +65,8 @@ static const char *const writer_sql[] = {
         "SELECT rid" TASK_COLUMNS_DUE(SQL_NAME) ", gates " DUE "AND due_ms <= ?2 AND (due_ms, id) > (?3, ?4) "
                                                 "ORDER BY due_ms, id",
     [ST_NEXT_DUE] = "SELECT due_ms, id " DUE "ORDER BY due_ms, id",
-    [ST_CLAIM_TASK] = "UPDATE tasks SET state = 3, fence = fence + 1, claim_id = ?2, near = 1 WHERE rid = ?1",
+    [ST_CLAIM_TASK] = "UPDATE tasks SET state = " SQL_RUNNING ", fence = fence + 1, claim_id = ?2, near = 1 "
+                      "WHERE rid = ?1",
     [ST_BRING_NEAR] =
         "UPDATE tasks SET near = 1 WHERE rid IN (SELECT rid FROM tasks INDEXED BY tasks_far WHERE " SQL_FAR_UNTIL(
             "?1") "LIMIT ?2)",
@@ -74,33 +77,36 @@ static const char *const writer_sql[] = {
     [ST_CLAIM_LEAVE] = "UPDATE claims SET held = held - ?2 WHERE id = ?1",
     [ST_CLAIM_DELETE] = "DELETE FROM claims WHERE id = ? AND held <= 0",
     [ST_CLAIM_BY_ID] = "SELECT id, tasks FROM claims WHERE id = ?",
-    [ST_CLAIMS_LEFT_BEHIND] = "SELECT id, tasks " LEFT_BEHIND,
-    /* what others run: handoff.c, leases.c, workers.c */
+    [ST_CLAIMS_ORPHANED] = "SELECT id, tasks " ORPHANED,
+    /* tasks that run outside of their node: handoff.c, leases.c, workers.c */
     [ST_CLAIM_HAND] = "UPDATE claims SET hold = 1, epoch = ?3 WHERE id = ?1 AND node = ?2 AND hold = 0",
     [ST_CLAIMS_HANDED] =
         "SELECT id, tasks, epoch FROM claims INDEXED BY claims_id WHERE hold = 1 AND id >= ?2 AND id < ?1 ORDER BY id",
     [ST_CLAIMS_HANDED_BY] = "SELECT id, tasks, epoch " HANDED "AND node = ?1",
-    [ST_TASK_OF_CLAIM] = "SELECT id, lane FROM tasks WHERE rid = ?1 AND state = 3 AND claim_id = ?2",
-    [ST_RUNNING] = "SELECT 1 FROM tasks WHERE id = ?1 AND state = 3 AND fence = ?2",
+    [ST_TASK_OF_CLAIM] = "SELECT id, lane FROM tasks WHERE rid = ?1 AND state = " SQL_RUNNING " AND claim_id = ?2",
+    [ST_RUNNING] = "SELECT 1 FROM tasks WHERE id = ?1 AND state = " SQL_RUNNING " AND fence = ?2",
     [ST_RETAKEN] = "SELECT rid" TASK_COLUMNS(
-        SQL_NAME) " FROM tasks WHERE id = ?1 AND state = 3 AND fence = ?2 "
+        SQL_NAME) " FROM tasks WHERE id = ?1 AND state = " SQL_RUNNING " AND fence = ?2 "
                   "AND " RETAKE_MAY("") " AND coalesce(length(CAST(payload AS BLOB)), 0) + "
                                         "coalesce(length(CAST(target_config AS BLOB)), 0) <= ?3 "
                                         "AND NOT EXISTS (SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2)",
     [ST_RETAKE] = "UPDATE tasks SET fence = fence + 1, claim_id = ?2 WHERE rid = ?1",
-    [ST_TERMS_PUT] = "REPLACE INTO task_leases (tenant_id, task_id, queue, fence, until_ms, worker, progress) "
-                     "VALUES (?, ?, ?, ?, ?, ?, ?)",
-    [ST_TERMS_DROP] = "DELETE FROM task_leases WHERE task_id = ?",
-    [ST_TERMS_KEEP] = "UPDATE task_leases AS l SET until_ms = ?4, progress = coalesce(?5, progress) "
-                      "WHERE l.task_id = ?1 AND l.fence = ?2 AND l.tenant_id = ?3 AND EXISTS "
-                      "(SELECT 1 FROM tasks AS t WHERE t.id = l.task_id AND t.state = 3 AND t.fence = l.fence)",
-    [ST_TERMS_OF_QUEUE] = COUNT_LEASED("l.tenant_id = ?1 AND l.queue = ?2"),
-    [ST_TERMS_OF_TENANT] = COUNT_LEASED("l.tenant_id = ?1"),
-    [ST_TERMS_TIDY] = "DELETE FROM task_leases WHERE task_id IN (SELECT l.task_id FROM task_leases AS l "
-                      "INDEXED BY task_leases_until LEFT JOIN tasks AS t ON t.id = l.task_id AND t.state = 3 "
-                      "AND t.fence = l.fence WHERE l.until_ms <= ?1 AND t.rid IS NULL)",
-    [ST_TERMS_OVER] = "SELECT t.rid, l.until_ms FROM " LEASED("task_leases_until") "ORDER BY l.until_ms, l.task_id",
-    [ST_IS_TO_END] = "SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2 AND abort",
+    [ST_TASK_LEASE_PUT] = "REPLACE INTO task_leases (tenant_id, task_id, queue, fence, until_ms, worker, progress) "
+                          "VALUES (?, ?, ?, ?, ?, ?, ?)",
+    [ST_TASK_LEASE_DELETE] = "DELETE FROM task_leases WHERE task_id = ?",
+    [ST_TASK_LEASE_RENEW] =
+        "UPDATE task_leases AS l SET until_ms = ?4, progress = coalesce(?5, progress) "
+        "WHERE l.task_id = ?1 AND l.fence = ?2 AND l.tenant_id = ?3 AND EXISTS "
+        "(SELECT 1 FROM tasks AS t WHERE t.id = l.task_id AND t.state = " SQL_RUNNING " AND t.fence = l.fence)",
+    [ST_TASK_LEASES_OF_QUEUE] = COUNT_LEASED("l.tenant_id = ?1 AND l.queue = ?2"),
+    [ST_TASK_LEASES_OF_TENANT] = COUNT_LEASED("l.tenant_id = ?1"),
+    [ST_TASK_LEASES_DELETE_STALE] =
+        "DELETE FROM task_leases WHERE task_id IN (SELECT l.task_id FROM task_leases AS l "
+        "INDEXED BY task_leases_until LEFT JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING
+        " AND t.fence = l.fence WHERE l.until_ms <= ?1 AND t.rid IS NULL)",
+    [ST_TASK_LEASES_BY_EXPIRY] =
+        "SELECT t.rid, l.until_ms FROM " LEASED("task_leases_until") "ORDER BY l.until_ms, l.task_id",
+    [ST_ABORT_REQUESTED] = "SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2 AND abort",
     [ST_WORKER_PUT] = "INSERT INTO workers (id, name, version, slots, running, joined_ms, seen_ms, left_ms, doc) "
                       "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO UPDATE SET name = ?2, "
                       "version = ?3, slots = ?4, running = ?5, seen_ms = max(seen_ms, ?7), "
@@ -127,36 +133,39 @@ static const char *const writer_sql[] = {
     [ST_SLOT_FIRST] =
         "SELECT rid, id, due_ms, tenant_id, deleted, json_extract(gates, '$.concurrency_limit'), lane " WAITING
         "ORDER BY due_ms, id LIMIT 1",
-    [ST_SLOT_OTHERS] = "SELECT rid, id, tenant_id, deleted, state, fence " WAITING "AND rid <> ?2 LIMIT 1",
+    [ST_SLOT_OTHER] = "SELECT rid, id, tenant_id, deleted, state, fence " WAITING "AND rid <> ?2 LIMIT 1",
     [ST_SLOT_HOLDERS] = "SELECT t.rid, t.id, t.tenant_id, t.deleted, t.state, t.fence " HOLDERS,
     [ST_SLOT_SINCE] = "SELECT min(t.scheduled_ms) " HOLDERS,
     [ST_SLOT_WAITED_FOR] = "SELECT waits_for FROM tasks WHERE rid = ?1",
-    [ST_SLOT_WAKE] = "UPDATE tasks SET state = 0, waits_for = NULL WHERE rid = ?1",
-    [ST_SLOT_BLOCK] = "UPDATE tasks SET state = 1, waits_for = ?2, updated_ms = ?3 WHERE rid = ?1",
+    [ST_SLOT_UNBLOCK] = "UPDATE tasks SET state = " SQL_SCHEDULED ", waits_for = NULL WHERE rid = ?1",
+    [ST_SLOT_BLOCK] = "UPDATE tasks SET state = " SQL_BLOCKED ", waits_for = ?2, updated_ms = ?3 WHERE rid = ?1",
     [ST_SLOT_GIVE_UP] = "UPDATE tasks SET state = ?2, waits_for = NULL, updated_ms = ?3, completed_ms = ?3, "
                         "last_error = ?4 WHERE rid = ?1",
     /* recurring tasks */
     [ST_RECURRING] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks INDEXED BY tasks_cursor "
-                                                         "WHERE state = 0 AND kind = 1 AND (cursor_ms, id) > (?1, ?2) "
+                                                         "WHERE state = " SQL_SCHEDULED
+                                                         " AND kind = 1 AND (cursor_ms, id) > (?1, ?2) "
                                                          "ORDER BY cursor_ms, id",
     [ST_SPAWN_MOVE] = "UPDATE tasks SET cursor_ms = ?2, runs_count = runs_count + ?3, "
                       "skipped_count = skipped_count + ?4 WHERE rid = ?1",
-    [ST_SPAWN_END] = "UPDATE tasks SET state = 4, updated_ms = ?2, completed_ms = ?2 WHERE rid = ?1",
+    [ST_SPAWN_END] = "UPDATE tasks SET state = " SQL_COMPLETED ", updated_ms = ?2, completed_ms = ?2 WHERE rid = ?1",
     [ST_SPAWNED] = "SELECT rid, tenant_id, state, deleted, scheduled_ms, runs_count, id, gates IS NOT NULL, waits_for "
                    "FROM tasks INDEXED BY tasks_spawned "
-                   "WHERE parent_id = ? AND state < 3 AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0",
-    [ST_WAITING_PARENT] = "SELECT parent_id FROM tasks INDEXED BY tasks_spawned "
-                          "WHERE parent_id > ? AND state < 3 ORDER BY parent_id LIMIT 1",
-    [ST_CATCH_UP] =
+                   "WHERE parent_id = ? AND state < " SQL_RUNNING
+                   " AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0",
+    [ST_CATCH_UP_NEXT] = "SELECT parent_id FROM tasks INDEXED BY tasks_spawned "
+                         "WHERE parent_id > ? AND state < " SQL_RUNNING " ORDER BY parent_id LIMIT 1",
+    [ST_CATCH_UP_TASK] =
         "SELECT rid, tenant_id, json_extract(schedule, '$.catch_up'), json_extract(schedule, '$.spread_ms'), "
-        "json_extract(schedule, '$.catch_up_window_ms') FROM tasks WHERE id = ? AND kind = 1 AND state = 0",
-    [ST_AHEAD] =
+        "json_extract(schedule, '$.catch_up_window_ms') FROM tasks "
+        "WHERE id = ? AND kind = 1 AND state = " SQL_SCHEDULED,
+    [ST_CATCH_UP_OCCURRENCES] =
         "SELECT rid, id, state, due_ms, scheduled_ms, version, attempts, losses, started_ms, runs_count, fence, "
         "gates IS NOT NULL, json_extract(gates, '$.overlap') "
         "FROM tasks INDEXED BY tasks_parent WHERE parent_id = ? AND kind = 2 ORDER BY id DESC",
-    [ST_TAKE_BACK] = "UPDATE tasks SET cursor_ms = min(cursor_ms, ?2), runs_count = max(runs_count - ?3, 0) "
-                     "WHERE rid = ?1",
-    /* the rest */
+    [ST_CATCH_UP_REWIND] = "UPDATE tasks SET cursor_ms = min(cursor_ms, ?2), runs_count = max(runs_count - ?3, 0) "
+                           "WHERE rid = ?1",
+    /* idempotency records, API keys, leases of names, dedupe keys */
     [ST_IDEMPOTENCY_INSERT] = "INSERT INTO idempotency (rowid" IDEMPOTENCY_COLUMNS(
         SQL_NAME) ") "
                   "VALUES (?" IDEMPOTENCY_COLUMNS(SQL_MARK) ") ON CONFLICT (key, tenant_id) DO NOTHING",
@@ -180,15 +189,15 @@ static const char *const writer_sql[] = {
         "REPLACE INTO catalog (rowid" CATALOG_COLUMNS(SQL_NAME) ") VALUES (?" CATALOG_COLUMNS(SQL_MARK) ")",
     [ST_CATALOG_REMOVE] = "DELETE FROM catalog WHERE rowid = ?",
     /* nodes: nodes.c, limit_take.c, recall_requests.c */
-    [ST_NODE_DEAD] = "SELECT dead FROM nodes WHERE id = ?",
-    [ST_NODE_BEAT] = "INSERT INTO nodes (id, name, version, beats, joined_ms, dead, dead_ms, doc) "
-                     "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO UPDATE "
-                     "SET name = ?2, version = ?3, beats = beats + 1, doc = ?8",
+    [ST_NODE_IS_DEAD] = "SELECT dead FROM nodes WHERE id = ?",
+    [ST_NODE_HEARTBEAT] = "INSERT INTO nodes (id, name, version, beats, joined_ms, dead, dead_ms, doc) "
+                          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO UPDATE "
+                          "SET name = ?2, version = ?3, beats = beats + 1, doc = ?8",
     [ST_NODE_LEAVE] = "DELETE FROM nodes WHERE id = ?",
-    [ST_NODE_BURY] = "UPDATE nodes SET dead = 1, dead_ms = ?3 WHERE id = ?1 AND beats = ?2 AND NOT dead",
-    [ST_NODE_BURY_OTHERS] = "UPDATE nodes SET dead = 1, dead_ms = ?2 WHERE id <> ?1 AND NOT dead",
+    [ST_NODE_MARK_DEAD] = "UPDATE nodes SET dead = 1, dead_ms = ?3 WHERE id = ?1 AND beats = ?2 AND NOT dead",
+    [ST_NODE_MARK_OTHERS_DEAD] = "UPDATE nodes SET dead = 1, dead_ms = ?2 WHERE id <> ?1 AND NOT dead",
     [ST_NODES] = "SELECT 0" NODE_COLUMNS(SQL_NAME) " FROM nodes ORDER BY dead, dead * -joined_ms, id",
-    [ST_LEFT_BEHIND] = "SELECT 1 " LEFT_BEHIND " LIMIT 1",
+    [ST_ORPHAN_EXISTS] = "SELECT 1 " ORPHANED " LIMIT 1",
     [ST_SHARE] = "SELECT rate, burst, level, since_ms, taken, seen_ms FROM shares WHERE key = ?",
     [ST_SHARE_PUT] = "REPLACE INTO shares (key, rate, burst, level, since_ms, taken, seen_ms) "
                      "VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -198,24 +207,25 @@ static const char *const writer_sql[] = {
     [ST_PLACES_OF_DEAD] = "DELETE FROM places WHERE node NOT IN (SELECT id FROM nodes WHERE NOT dead) "
                           "AND node NOT IN (SELECT node " HANDED ")",
     [ST_RECALL_OWNER] = "SELECT c.node, c.hold = 2 FROM tasks AS t CROSS JOIN claims AS c ON c.id = t.claim_id "
-                        "WHERE t.id = ?1 AND t.state = 3 AND t.fence = ?2",
+                        "WHERE t.id = ?1 AND t.state = " SQL_RUNNING " AND t.fence = ?2",
     [ST_RECALL] = "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
                   "VALUES (?1, ?2, ?3, ?4, ?6, ?5) ON CONFLICT (task_id) DO UPDATE SET "
                   "by_scheduled_ms = CASE WHEN ?6 = 0 AND fence = ?3 THEN by_scheduled_ms ELSE ?6 END, "
                   "abort = ?4 OR (fence = ?3 AND abort), node = ?2, fence = ?3, created_ms = ?5",
-    [ST_IS_RECALLED] = "SELECT 1 FROM wishes WHERE node = ?1 AND " STILL_RUNS " LIMIT 1",
-    [ST_RECALLES_DROP] = "DELETE FROM wishes WHERE node = ?1 AND NOT " STILL_RUNS,
-    [ST_RECALLES_COUNT] = "SELECT count(*) FROM wishes WHERE node = ?",
-    [ST_RECALLES] = "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes WHERE node = ?",
-    /* forgetting: purge.c */
+    [ST_RECALL_EXISTS] = "SELECT 1 FROM wishes WHERE node = ?1 AND " STILL_RUNS " LIMIT 1",
+    [ST_RECALLS_DELETE_OVER] = "DELETE FROM wishes WHERE node = ?1 AND NOT " STILL_RUNS,
+    [ST_RECALLS_COUNT] = "SELECT count(*) FROM wishes WHERE node = ?",
+    [ST_RECALLS] = "SELECT task_id, fence, abort, by_scheduled_ms FROM wishes WHERE node = ?",
+    /* purge: purge.c */
     [ST_ENDED_INSERT] = "INSERT INTO ended (completed_ms, tasks) VALUES (?, ?)",
     [ST_ENDED_OLDEST] = "SELECT rowid, tasks FROM ended INDEXED BY ended_at WHERE completed_ms < ? "
                         "ORDER BY completed_ms LIMIT 1",
     [ST_ENDED_CUT] = "UPDATE ended SET tasks = ?2 WHERE rowid = ?1",
     [ST_ENDED_REMOVE] = "DELETE FROM ended WHERE rowid = ?",
     [ST_ENDED_TASK] = "SELECT tenant_id, state, deleted, completed_ms FROM tasks WHERE rid = ?",
-    [ST_DEAD_OLD] = "SELECT rid, tenant_id, deleted FROM tasks INDEXED BY tasks_failed_at WHERE failed_ms IS NOT NULL "
-                    "AND (resolved_ms > 0) = ?1 AND failed_ms > 0 AND failed_ms < ?2 LIMIT ?3",
+    [ST_FAILED_OLD] =
+        "SELECT rid, tenant_id, deleted FROM tasks INDEXED BY tasks_failed_at WHERE failed_ms IS NOT NULL "
+        "AND (resolved_ms > 0) = ?1 AND failed_ms > 0 AND failed_ms < ?2 LIMIT ?3",
     [ST_JOBS_OLD] = "SELECT rowid, doc FROM catalog INDEXED BY catalog_jobs WHERE kind = 4 AND updated_ms < ?",
     [ST_PURGE_IDEMPOTENCY] = OLDEST("idempotency", "created_ms"),
     [ST_PURGE_EXECUTIONS] = OLDEST("executions", "completed_us"),
@@ -229,18 +239,18 @@ static const char *const writer_sql[] = {
     [ST_PURGE_NODES] = "DELETE FROM nodes WHERE id IN (SELECT id FROM nodes WHERE dead AND dead_ms < ?1 "
                        "AND id NOT IN (SELECT node FROM claims) LIMIT ?2)",
     [ST_PURGE_WORKERS] = "DELETE FROM workers WHERE id IN (SELECT id FROM workers WHERE seen_ms < ?1 LIMIT ?2)",
-    [ST_GIVE_BACK] = "PRAGMA incremental_vacuum(128)",
+    [ST_VACUUM] = "PRAGMA incremental_vacuum(128)",
 };
 static_assert(array_count(writer_sql) == ST_WRITER_COUNT, "a statement without a text");
 
-static struct store_sqlite *self(struct store *s)
+static struct store_sqlite *sqlite_store_of(struct store *s)
 {
     return container_of(s, struct store_sqlite, base);
 }
 
 /* ---- counts ---- */
 
-static enum err write_tallies(struct store_sqlite *s, struct error *e)
+static enum err sqlite_write_tallies(struct store_sqlite *s, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_COUNT_ADD);
     for (size_t i = 0; i < s->of_transaction.n; i++) {
@@ -258,7 +268,7 @@ static enum err write_tallies(struct store_sqlite *s, struct error *e)
     return ERR_OK;
 }
 
-/* ---- results ---- */
+/* ---- building results ---- */
 
 void scratch_grow(struct store_sqlite *s, size_t n)
 {
@@ -292,7 +302,7 @@ enum err scratch_take(struct store_sqlite *s, size_t n, struct arena *a, struct 
 {
     struct task *v = arena_alloc(a, n * sizeof *v);
     if (!v)
-        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+        return reader_no_room(e);
     if (n)
         memcpy(v, s->scratch, n * sizeof *v);
     *ret = (struct tasks){ v, n };
@@ -301,8 +311,9 @@ enum err scratch_take(struct store_sqlite *s, size_t n, struct arena *a, struct 
 
 /* ---- apply ---- */
 
-/* An operation that writes before it knows that it can: what it wrote goes with it. */
-static enum err in_savepoint(struct store_sqlite *s, struct op *op, enum err (*run)(struct store_sqlite *, struct op *))
+/* For an operation that writes before it knows that it can succeed: if it fails, its writes are rolled back. */
+static enum err sqlite_in_savepoint(struct store_sqlite *s, struct op *op,
+                                    enum err (*run)(struct store_sqlite *, struct op *))
 {
     if (conn_run(&s->conn, writer_stmt(s, ST_SAVEPOINT), &op->error))
         return op->error.code;
@@ -311,9 +322,9 @@ static enum err in_savepoint(struct store_sqlite *s, struct op *op, enum err (*r
         return rc;
     struct error ignored;
     if (rc) {
-        slot_counts_forget(s);
+        sqlite_slot_counts_clear(s);
         if (s->made_lanes)
-            store_lanes_forget(&s->conn.lanes);
+            store_lanes_clear(&s->conn.lanes);
         if (conn_run(&s->conn, writer_stmt(s, ST_ROLLBACK_TO), &ignored))
             return ignored.code;
     }
@@ -322,49 +333,39 @@ static enum err in_savepoint(struct store_sqlite *s, struct op *op, enum err (*r
     return rc && s->conn.lanes.top == 0 && lanes_load(&s->conn, &ignored) ? ignored.code : rc;
 }
 
-static enum err run_op(struct store_sqlite *s, struct op *op)
+static enum err (*const sqlite_handlers[OP_KINDS])(struct store_sqlite *, struct op *) = {
+#define X(name, verb) [OP_##name] = sqlite_##verb,
+    OP_MAP(X)
+#undef X
+};
+
+/* Operations that may fail after their first write. The others check everything first, or write one statement. */
+static bool sqlite_needs_savepoint(const struct op *op)
 {
-    switch (op->kind) {
-    case OP_INSERT: return sqlite_insert_alone(op) ? sqlite_insert(s, op) : in_savepoint(s, op, sqlite_insert);
-    case OP_CLAIM: return in_savepoint(s, op, sqlite_claim);
-    case OP_CLAIMED: return sqlite_claimed(s, op);
-    case OP_ORPHANS: return sqlite_orphans(s, op);
-    case OP_SETTLE: return sqlite_settle(s, op);
-    case OP_RECURRING: return sqlite_recurring(s, op);
-    case OP_SPAWN: return sqlite_spawn(s, op);
-    case OP_CATCH_UP: return sqlite_catch_up(s, op);
-    case OP_PUT: return in_savepoint(s, op, sqlite_put);
-    case OP_KEY_PUT: return in_savepoint(s, op, sqlite_key_put);
-    case OP_CATALOG: return in_savepoint(s, op, sqlite_catalog);
-    case OP_LEASE: return sqlite_lease(s, op);
-    case OP_PURGE: return sqlite_purge(s, op);
-    case OP_HEARTBEAT: return in_savepoint(s, op, sqlite_heartbeat);
-    case OP_NODE_DEAD: return sqlite_node_dead(s, op);
-    case OP_LIMIT_TAKE: return sqlite_limit_take(s, op);
-    case OP_RECALL: return sqlite_recall(s, op);
-    case OP_RECALL_LIST: return sqlite_recall_list(s, op);
-    case OP_HANDOFF: return sqlite_handoff(s, op);
-    case OP_HANDED_OFF: return sqlite_handed_off(s, op);
-    case OP_RUNNING: return sqlite_running(s, op);
-    case OP_RETAKE: return sqlite_retake(s, op);
-    case OP_LEASE_RENEW: return sqlite_lease_renew(s, op);
-    case OP_LEASES_EXPIRED: return sqlite_leases_expired(s, op);
-    case OP_WORKER_REPORT: return sqlite_worker_report(s, op);
-    }
-    abort();
+    static const bool needs[OP_KINDS] = {
+        [OP_INSERT] = true,  [OP_CLAIM] = true,   [OP_PUT] = true,
+        [OP_KEY_PUT] = true, [OP_CATALOG] = true, [OP_HEARTBEAT] = true,
+    };
+    return needs[op->kind] && !(op->kind == OP_INSERT && sqlite_insert_alone(op));
 }
 
-/* A rollback that fails too is made up for by the next apply. */
-static void roll_back(struct store_sqlite *s)
+static enum err sqlite_run_op(struct store_sqlite *s, struct op *op)
+{
+    return sqlite_needs_savepoint(op) ? sqlite_in_savepoint(s, op, sqlite_handlers[op->kind])
+                                      : sqlite_handlers[op->kind](s, op);
+}
+
+/* If the rollback fails too, the next store_apply rolls back. */
+static void sqlite_roll_back(struct store_sqlite *s)
 {
     struct error ignored;
     if (!sqlite3_get_autocommit(s->conn.db))
         (void)!conn_run(&s->conn, writer_stmt(s, ST_ROLLBACK), &ignored);
     if (s->made_lanes)
-        store_lanes_forget(&s->conn.lanes);
+        store_lanes_clear(&s->conn.lanes);
 }
 
-static enum err run_all(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e)
+static enum err sqlite_run_all(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e)
 {
     if (conn_run(&s->conn, writer_stmt(s, ST_BEGIN), e))
         return e->code;
@@ -374,35 +375,35 @@ static enum err run_all(struct store_sqlite *s, struct op *const *ops, size_t n,
         s->of_op.n = 0;
         s->ended.n = s->ended.kept;
         ops[i]->error = (struct error){ 0 };
-        ops[i]->rc = run_op(s, ops[i]);
+        ops[i]->rc = sqlite_run_op(s, ops[i]);
         if (s->conn.failed) {
             *e = s->conn.failure;
             return e->code;
         }
         if (ops[i]->rc == ERR_OK) {
-            tallies_keep(&s->of_transaction, &s->of_op);
+            tallies_merge(&s->of_transaction, &s->of_op);
             s->ended.kept = s->ended.n;
         }
     }
-    if (write_tallies(s, e) || write_ended(s, e))
+    if (sqlite_write_tallies(s, e) || sqlite_ended_write(s, e))
         return e->code;
     return conn_run(&s->conn, writer_stmt(s, ST_COMMIT), e);
 }
 
-static enum err apply(struct store *base, struct op *const *ops, size_t n, struct error *e)
+static enum err sqlite_apply(struct store *base, struct op *const *ops, size_t n, struct error *e)
 {
-    struct store_sqlite *s = self(base);
+    struct store_sqlite *s = sqlite_store_of(base);
     struct error failure = { 0 };
     pthread_mutex_lock(&s->writing);
     if (!sqlite3_get_autocommit(s->conn.db))
-        roll_back(s);
+        sqlite_roll_back(s);
     s->conn.failed = ERR_OK;
     s->of_transaction.n = s->ended.kept = 0;
     s->made_lanes = false;
-    slot_counts_forget(s);
-    enum err rc = run_all(s, ops, n, &failure);
+    sqlite_slot_counts_clear(s);
+    enum err rc = sqlite_run_all(s, ops, n, &failure);
     if (rc)
-        roll_back(s);
+        sqlite_roll_back(s);
     pthread_mutex_unlock(&s->writing);
     for (size_t i = 0; rc && i < n; i++)
         ops[i]->rc = rc;
@@ -411,16 +412,16 @@ static enum err apply(struct store *base, struct op *const *ops, size_t n, struc
     return rc;
 }
 
-static enum err reader(struct store *base, struct reader **ret, struct error *e)
+static enum err sqlite_open_reader(struct store *base, struct reader **ret, struct error *e)
 {
-    return reader_sqlite_open(self(base)->directory.path, ret, e);
+    return reader_sqlite_open(sqlite_store_of(base)->directory.path, ret, e);
 }
 
 /* ---- open and close ---- */
 
-static void free_store(struct store *base)
+static void sqlite_free(struct store *base)
 {
-    struct store_sqlite *s = self(base);
+    struct store_sqlite *s = sqlite_store_of(base);
     checkpointer_stop(&s->checkpointer);
     conn_release(&s->conn);
     directory_unlock(&s->directory);
@@ -430,36 +431,37 @@ static void free_store(struct store *base)
     free(s->ended.v);
     free(s->scratch);
     free(s->rids);
-    slot_counts_forget(s);
+    sqlite_slot_counts_clear(s);
     arena_release(&s->arena);
     free(s);
 }
 
-static void free_storep(struct store_sqlite **s)
+static void sqlite_freep(struct store_sqlite **s)
 {
     if (*s)
-        free_store(&(*s)->base);
+        sqlite_free(&(*s)->base);
 }
 
 enum err store_sqlite_open_at(const char *directory, int64_t now_ms, struct store **ret, struct error *e)
 {
-    static const struct store_ops ops = { .apply = apply, .reader = reader, .free = free_store };
+    static const struct store_ops ops = { .apply = sqlite_apply, .reader = sqlite_open_reader, .free = sqlite_free };
     struct error local;
     e = e ? e : &local;
-    cleanup_with(free_storep) struct store_sqlite *s = xnew(*s);
+    cleanup_with(sqlite_freep) struct store_sqlite *s = xnew(*s);
     int64_t auto_vacuum;
     s->base.ops = &ops;
     s->directory.lock_fd = s->checkpointer.wake_fd = -1;
     pthread_mutex_init(&s->writing, NULL);
-    slots_init(s);
+    sqlite_slots_init(s);
     arena_init(&s->arena, 1 << 20);
     if (directory_lock(directory, &s->directory, e))
         return e->code;
-    if (conn_open(&s->conn, s->directory.path, CONN_WRITER, e) || migrate(&s->conn, MIGRATE_NEWEST, now_ms, e) ||
+    if (conn_open(&s->conn, s->directory.path, CONN_WRITER, e) ||
+        sqlite_migrate_to(&s->conn, MIGRATE_NEWEST, now_ms, e) ||
         conn_prepare(&s->conn, writer_sql, array_count(writer_sql), e) || lanes_load(&s->conn, e) ||
         conn_number(&s->conn, "PRAGMA auto_vacuum", &auto_vacuum, e))
         return e->code;
-    s->gives_back = auto_vacuum == AUTO_VACUUM_INCREMENTAL;
+    s->can_shrink = auto_vacuum == AUTO_VACUUM_INCREMENTAL;
     if (checkpointer_start(&s->checkpointer, s->directory.path, &s->conn, &s->writing, e))
         return e->code;
     sqlite3_busy_timeout(s->conn.db, 0);

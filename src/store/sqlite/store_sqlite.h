@@ -1,14 +1,14 @@
 #pragma once
-/* store/sqlite/store_sqlite.h - the store in one file of a data directory: what a single machine needs.
+/* store/sqlite/store_sqlite.h - the embedded store: one SQLite file in a data directory, for a single machine.
  *
- * Write-ahead log, synchronous=FULL: what store_apply reported is on the disk. One process owns a data directory, which a
- * lock file says (belfry.lock, with the owner's pid); one connection writes, each reader has its own, and a thread of its own
- * carries the log into the file (belfry.db) so that no commit pays for it. Copies of the file are whole only when made by
- * SQLite itself, or while nobody runs. */
+ * Write-ahead log with synchronous=FULL: when store_apply reports success, the transaction is on disk. One process owns
+ * a data directory, by a lock file (belfry.lock, which holds the owner's pid). One connection writes; each reader has
+ * its own; a thread copies the write-ahead log into the file (belfry.db), so that no commit waits for a checkpoint. A
+ * copy of the file is complete only if SQLite made it, or if no process uses the directory. */
 #include "port/store.h"
 
-/* Makes the directory (mode 0700) and the file if they are missing, and brings an older schema up to date. A directory in
- * use, a schema newer than this binary and a damaged file are refused with a sentence that says what to do. */
+/* Creates the directory (mode 0700) and the file if they do not exist, and migrates an older schema. A directory in
+ * use, a schema newer than this binary and a damaged file are refused; the error sentence names the remedy. */
 enum err store_sqlite_open(const char *directory, struct store **ret, struct error *e) must_use;
-/* The same, and migrations that it applies are marked with the time. */
+/* The same; migrations that it applies get this time. */
 enum err store_sqlite_open_at(const char *directory, int64_t now_ms, struct store **ret, struct error *e) must_use;

@@ -1,12 +1,12 @@
-/* Operations that put tasks in and change them: insert, spawn, put. */
+/* Operations that insert and change tasks: insert, spawn, put; and the small ones for API keys and leases of names. */
 #include <assert.h>
 
 #include "store/common/edits.h"
 #include "store/sqlite/internal.h"
 
-/* ---- one row ---- */
+/* ---- one task row ---- */
 
-enum err lane_number(struct store_sqlite *s, struct lane lane, int pool, int64_t *ret, struct error *e)
+enum err sqlite_lane_number(struct store_sqlite *s, struct lane lane, int pool, int64_t *ret, struct error *e)
 {
     const struct lane_row *row = lanes_find(&s->conn, lane, pool);
     if (row) {
@@ -26,11 +26,12 @@ enum err lane_number(struct store_sqlite *s, struct lane lane, int pool, int64_t
     return ERR_OK;
 }
 
-/* Binds the whole row; rid 0: a new one. */
-static enum err bind_task(struct store_sqlite *s, sqlite3_stmt *st, int64_t rid, const struct task *t, struct error *e)
+/* Binds the whole row; rid 0: a new row. */
+static enum err sqlite_bind_task(struct store_sqlite *s, sqlite3_stmt *st, int64_t rid, const struct task *t,
+                                 struct error *e)
 {
     int64_t lane;
-    if (lane_number(s, task_lane(t), task_pool(t), &lane, e))
+    if (sqlite_lane_number(s, task_lane(t), task_pool(t), &lane, e))
         return e->code;
     if (rid)
         sqlite3_bind_int64(st, 1, rid);
@@ -41,23 +42,23 @@ static enum err bind_task(struct store_sqlite *s, sqlite3_stmt *st, int64_t rid,
     return ERR_OK;
 }
 
-static enum err bind_new(struct store_sqlite *s, const struct task *t, sqlite3_stmt **ret, struct error *e)
+static enum err sqlite_bind_new_task(struct store_sqlite *s, const struct task *t, sqlite3_stmt **ret, struct error *e)
 {
     int64_t lane;
     bool is_fresh = row_is_fresh(&s->conn, t);
     *ret = writer_stmt(s, is_fresh ? ST_TASK_INSERT_FRESH : ST_TASK_INSERT);
     if (!is_fresh)
-        return bind_task(s, *ret, 0, t, e);
-    if (lane_number(s, task_lane(t), task_pool(t), &lane, e))
+        return sqlite_bind_task(s, *ret, 0, t, e);
+    if (sqlite_lane_number(s, task_lane(t), task_pool(t), &lane, e))
         return e->code;
     row_bind_fresh(&s->conn, *ret, t, lane);
     return ERR_OK;
 }
 
-enum err insert_task(struct store_sqlite *s, const struct task *t, bool *ret_new, struct error *e)
+enum err sqlite_insert_task(struct store_sqlite *s, const struct task *t, bool *ret_new, struct error *e)
 {
     sqlite3_stmt *st;
-    if (bind_new(s, t, &st, e) || conn_run(&s->conn, st, e))
+    if (sqlite_bind_new_task(s, t, &st, e) || conn_run(&s->conn, st, e))
         return e->code;
     *ret_new = sqlite3_changes(s->conn.db) > 0;
     if (!*ret_new)
@@ -65,11 +66,11 @@ enum err insert_task(struct store_sqlite *s, const struct task *t, bool *ret_new
     if (!t->deleted)
         tally_add(&s->of_op, t->tenant, t->state, 1);
     int64_t rid = sqlite3_last_insert_rowid(s->conn.db);
-    note_ended(s, rid, t->state, t->completed_ms);
-    return t->state == TASK_RUNNING ? claim_join(s, t->claim, rid, e) : ERR_OK;
+    sqlite_ended_note(s, rid, t->state, t->completed_ms);
+    return t->state == TASK_RUNNING ? sqlite_claim_join(s, t->claim, rid, e) : ERR_OK;
 }
 
-enum err read_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret, struct error *e)
+enum err sqlite_read_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_GUARDS);
     (void)bind_uuid(st, 1, id);
@@ -97,7 +98,7 @@ enum err read_guards(struct store_sqlite *s, const struct uuid *id, struct guard
     return ERR_OK;
 }
 
-enum err read_settle_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret, struct error *e)
+enum err sqlite_read_settle_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_SETTLE_GUARDS);
     (void)bind_uuid(st, 1, id);
@@ -119,25 +120,25 @@ enum err read_settle_guards(struct store_sqlite *s, const struct uuid *id, struc
     return ERR_OK;
 }
 
-enum err replace_task(struct store_sqlite *s, const struct guards *old, const struct task *t, struct error *e)
+enum err sqlite_replace_task(struct store_sqlite *s, const struct guards *old, const struct task *t, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_REPLACE);
-    if (bind_task(s, st, old->rid, t, e) || conn_run(&s->conn, st, e))
+    if (sqlite_bind_task(s, st, old->rid, t, e) || conn_run(&s->conn, st, e))
         return e->code;
     if (!old->deleted)
         tally_add(&s->of_op, old->tenant, old->state, -1);
     if (!t->deleted)
         tally_add(&s->of_op, t->tenant, t->state, 1);
-    note_ended(s, old->rid, t->state, t->completed_ms);
+    sqlite_ended_note(s, old->rid, t->state, t->completed_ms);
     bool held = old->state == TASK_RUNNING, holds = t->state == TASK_RUNNING;
     if (held && holds && uuid_eq(old->claim, t->claim))
         return ERR_OK;
-    if (holds && claim_join(s, t->claim, old->rid, e))
+    if (holds && sqlite_claim_join(s, t->claim, old->rid, e))
         return e->code;
-    return held ? claim_leave(s, old->claim, 1, e) : ERR_OK;
+    return held ? sqlite_claim_leave(s, old->claim, 1, e) : ERR_OK;
 }
 
-enum err delete_task(struct store_sqlite *s, int64_t rid, struct error *e)
+enum err sqlite_delete_task(struct store_sqlite *s, int64_t rid, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_DELETE);
     sqlite3_bind_int64(st, 1, rid);
@@ -146,7 +147,8 @@ enum err delete_task(struct store_sqlite *s, int64_t rid, struct error *e)
 
 /* ---- idempotency ---- */
 
-enum err idempotency_put(struct store_sqlite *s, const struct idempotency *i, int64_t *ret_rowid, struct error *e)
+enum err sqlite_idempotency_put(struct store_sqlite *s, const struct idempotency *i, int64_t *ret_rowid,
+                                struct error *e)
 {
     if (!i)
         return ERR_OK;
@@ -162,7 +164,7 @@ enum err idempotency_put(struct store_sqlite *s, const struct idempotency *i, in
     return error_in(e, "idempotency-key");
 }
 
-enum err idempotency_take_back(struct store_sqlite *s, int64_t rowid, struct error *e)
+enum err sqlite_idempotency_delete(struct store_sqlite *s, int64_t rowid, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_IDEMPOTENCY_DELETE);
     sqlite3_bind_int64(st, 1, rowid);
@@ -171,15 +173,15 @@ enum err idempotency_take_back(struct store_sqlite *s, int64_t rowid, struct err
 
 /* ---- insert ---- */
 
-/* The same task once more is fine, another of its id is not. */
-static enum err check_same(struct store_sqlite *s, const struct task *t, struct error *e)
+/* A repeated insert of the same task is fine; another task with this id is not. */
+static enum err sqlite_insert_check_same(struct store_sqlite *s, const struct task *t, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_CREATED);
     bool row;
     (void)bind_uuid(st, 1, &t->id);
     if (conn_step(&s->conn, st, &row, e))
         return e->code;
-    assert(row); /* it was in the way a moment ago */
+    assert(row); /* its id was in conflict a moment ago */
     int64_t created_ms = sqlite3_column_int64(st, 0);
     sqlite3_reset(st);
     if (created_ms == t->created_ms)
@@ -190,8 +192,9 @@ static enum err check_same(struct store_sqlite *s, const struct task *t, struct 
     return error_in(e, "id");
 }
 
-/* Takes the dedupe key of a task that has just come in, unless another one holds it. */
-static enum err take_key(struct store_sqlite *s, const struct task *t, struct uuid takes_over, struct error *e)
+/* Takes the dedupe key of a task that was just inserted, unless another task holds it. */
+static enum err sqlite_insert_take_dedupe_key(struct store_sqlite *s, const struct task *t, struct uuid takes_over,
+                                              struct error *e)
 {
     if (t->dedupe_key.n == 0 || t->kind == TASK_OCCURRENCE)
         return ERR_OK;
@@ -211,17 +214,17 @@ static enum err take_key(struct store_sqlite *s, const struct task *t, struct uu
     return error_in(e, "dedupe_key");
 }
 
-static enum err insert_or_same(struct store_sqlite *s, const struct task *t, struct uuid takes_over, bool *ret_new,
-                               struct error *e)
+static enum err sqlite_insert_or_same(struct store_sqlite *s, const struct task *t, struct uuid takes_over,
+                                      bool *ret_new, struct error *e)
 {
-    if (insert_task(s, t, ret_new, e))
+    if (sqlite_insert_task(s, t, ret_new, e))
         return e->code;
     if (!*ret_new)
-        return check_same(s, t, e);
-    return calendar_check(s, t, e) ? e->code : take_key(s, t, takes_over, e);
+        return sqlite_insert_check_same(s, t, e);
+    return sqlite_calendar_check(s, t, e) ? e->code : sqlite_insert_take_dedupe_key(s, t, takes_over, e);
 }
 
-/* What can fail only before it has written anything. */
+/* An insert that can fail only before it has written anything. */
 bool sqlite_insert_alone(const struct op *base)
 {
     const struct op_insert *op = (const struct op_insert *)base;
@@ -230,7 +233,7 @@ bool sqlite_insert_alone(const struct op *base)
            (op->count == 1 && op->tasks[0].dedupe_key.n == 0 && !is_limited && !task_needs_calendar(&op->tasks[0]));
 }
 
-static bool recurs(const struct task *t)
+static bool sqlite_insert_recurs(const struct task *t)
 {
     return t->kind == TASK_RECURRING && !t->deleted && !task_is_final(t->state);
 }
@@ -240,24 +243,25 @@ enum err sqlite_insert(struct store_sqlite *s, struct op *base)
     struct op_insert *op = (struct op_insert *)base;
     int64_t record = 0;
     bool has_new_recurring = false;
-    enum err rc = idempotency_put(s, op->idempotency, &record, &base->error);
+    enum err rc = sqlite_idempotency_put(s, op->idempotency, &record, &base->error);
     for (size_t i = 0; !rc && i < op->count; i++) {
         bool is_new = false;
         struct uuid takes_over = op->takes_over ? op->takes_over[i] : (struct uuid){ 0 };
-        rc = insert_or_same(s, &op->tasks[i], takes_over, &is_new, &base->error);
-        has_new_recurring = has_new_recurring || (is_new && recurs(&op->tasks[i]));
+        rc = sqlite_insert_or_same(s, &op->tasks[i], takes_over, &is_new, &base->error);
+        has_new_recurring = has_new_recurring || (is_new && sqlite_insert_recurs(&op->tasks[i]));
     }
     if (!rc)
-        rc = limits_check(s, op, has_new_recurring, &base->error);
+        rc = sqlite_limits_check(s, op, has_new_recurring, &base->error);
     struct error ignored;
-    if (rc && !s->conn.failed && record && idempotency_take_back(s, record, &ignored))
+    if (rc && !s->conn.failed && record && sqlite_idempotency_delete(s, record, &ignored))
         return ignored.code;
     return rc;
 }
 
 /* ---- spawn ---- */
 
-static enum err move_cursor(struct store_sqlite *s, int64_t rid, const struct spawn_plan *plan, struct error *e)
+static enum err sqlite_spawn_move_cursor(struct store_sqlite *s, int64_t rid, const struct spawn_plan *plan,
+                                         struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_SPAWN_MOVE);
     sqlite3_bind_int64(st, 1, rid);
@@ -267,12 +271,12 @@ static enum err move_cursor(struct store_sqlite *s, int64_t rid, const struct sp
     return conn_run(&s->conn, st, e);
 }
 
-static enum err end_recurring(struct store_sqlite *s, const struct guards *g, int64_t now_ms, struct error *e)
+static enum err sqlite_spawn_complete(struct store_sqlite *s, const struct guards *g, int64_t now_ms, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_SPAWN_END);
     sqlite3_bind_int64(st, 1, g->rid);
     sqlite3_bind_int64(st, 2, now_ms);
-    note_ended(s, g->rid, TASK_COMPLETED, now_ms);
+    sqlite_ended_note(s, g->rid, TASK_COMPLETED, now_ms);
     if (!g->deleted) {
         tally_add(&s->of_op, g->tenant, TASK_SCHEDULED, -1);
         tally_add(&s->of_op, g->tenant, TASK_COMPLETED, 1);
@@ -285,16 +289,17 @@ enum err sqlite_spawn(struct store_sqlite *s, struct op *base)
     struct op_spawn *op = (struct op_spawn *)base;
     struct error *e = &base->error;
     struct guards g;
-    if (read_guards(s, &op->id, &g, e))
+    if (sqlite_read_guards(s, &op->id, &g, e))
         return e->code;
     if (!g.found || g.kind != TASK_RECURRING || g.state != TASK_SCHEDULED || g.version != op->version ||
         g.cursor_ms != op->cursor_ms)
         return error_set(e, ERR_CONFLICT, "the recurring task has changed since");
-    if (move_cursor(s, g.rid, op->plan, e) || (op->plan->ended && end_recurring(s, &g, op->now_ms, e)))
+    if (sqlite_spawn_move_cursor(s, g.rid, op->plan, e) ||
+        (op->plan->ended && sqlite_spawn_complete(s, &g, op->now_ms, e)))
         return e->code;
     for (size_t i = 0; i < op->plan->occurrences.n; i++) {
         bool is_new;
-        if (insert_task(s, &op->plan->occurrences.v[i], &is_new, e))
+        if (sqlite_insert_task(s, &op->plan->occurrences.v[i], &is_new, e))
             return e->code;
     }
     return ERR_OK;
@@ -302,8 +307,9 @@ enum err sqlite_spawn(struct store_sqlite *s, struct op *base)
 
 /* ---- put ---- */
 
-/* What the row where st stands holds and waits for. */
-static enum err free_withdrawn(struct store_sqlite *s, sqlite3_stmt *st, struct slot_keys *keys, struct error *e)
+/* Releases the slots of the current row of st, and adds the key that it waits for. */
+static enum err sqlite_put_release_slots(struct store_sqlite *s, sqlite3_stmt *st, struct slot_keys *keys,
+                                         struct error *e)
 {
     struct uuid id = row_uuid(st, 6);
     if (sqlite3_column_bytes(st, 8) > 0)
@@ -311,9 +317,9 @@ static enum err free_withdrawn(struct store_sqlite *s, sqlite3_stmt *st, struct 
     return sqlite3_column_int(st, 7) ? slots_let_go(&s->slots, &id, NULL, keys, e) : ERR_OK;
 }
 
-/* The rids of what is withdrawn go to s->rids; counts, slots and the cursor follow at once. */
-static enum err find_withdrawn(struct store_sqlite *s, struct op_put *op, int64_t *ret_runs, struct slot_keys *keys,
-                               struct error *e)
+/* Puts the rids of the withdrawn occurrences into s->rids. Updates counts, slots and the cursor at once. */
+static enum err sqlite_put_find_withdrawn(struct store_sqlite *s, struct op_put *op, int64_t *ret_runs,
+                                          struct slot_keys *keys, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_SPAWNED);
     (void)bind_uuid(st, 1, &op->task->id);
@@ -327,27 +333,27 @@ static enum err find_withdrawn(struct store_sqlite *s, struct op_put *op, int64_
         if (!sqlite3_column_int(st, 3))
             tally_add(&s->of_op, sqlite3_column_int(st, 1), (enum task_state)sqlite3_column_int(st, 2), -1);
         put_withdraw(op, sqlite3_column_int64(st, 4), sqlite3_column_int64(st, 5), ret_runs);
-        if (free_withdrawn(s, st, keys, e)) {
+        if (sqlite_put_release_slots(s, st, keys, e)) {
             sqlite3_reset(st);
             return e->code;
         }
     }
 }
 
-static enum err withdraw(struct store_sqlite *s, struct op_put *op, int64_t *ret_runs, struct slot_keys *keys,
-                         struct error *e)
+static enum err sqlite_put_withdraw(struct store_sqlite *s, struct op_put *op, int64_t *ret_runs,
+                                    struct slot_keys *keys, struct error *e)
 {
     if (!put_withdraws(op))
         return ERR_OK;
-    if (find_withdrawn(s, op, ret_runs, keys, e))
+    if (sqlite_put_find_withdrawn(s, op, ret_runs, keys, e))
         return e->code;
     for (size_t i = 0; i < op->ret_withdrawn; i++)
-        if (delete_task(s, s->rids[i], e))
+        if (sqlite_delete_task(s, s->rids[i], e))
             return e->code;
     return ERR_OK;
 }
 
-static struct put_guard put_guard_of(const struct guards *g)
+static struct put_guard sqlite_put_guard(const struct guards *g)
 {
     return (struct put_guard){ .found = g->found,
                                .deleted = g->deleted,
@@ -369,27 +375,27 @@ enum err sqlite_put(struct store_sqlite *s, struct op *base)
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
     put_begin(op);
-    if (idempotency_put(s, op->idempotency, &record, e) || read_guards(s, &op->task->id, &old, e))
+    if (sqlite_idempotency_put(s, op->idempotency, &record, e) || sqlite_read_guards(s, &op->task->id, &old, e))
         return e->code;
-    struct put_guard g = put_guard_of(&old);
-    if (put_check(op, &g, e) || calendar_check(s, op->task, e) || withdraw(s, op, &runs, &keys, e))
+    struct put_guard g = sqlite_put_guard(&old);
+    if (put_check(op, &g, e) || sqlite_calendar_check(s, op->task, e) || sqlite_put_withdraw(s, op, &runs, &keys, e))
         return e->code;
     struct task next = put_next(op, &g, runs);
     bool is_new;
-    if (change_task(s, &old, &next, &keys, e) ||
-        (op->also && insert_or_same(s, op->also, (struct uuid){ 0 }, &is_new, e)))
+    if (sqlite_change_task(s, &old, &next, &keys, e) ||
+        (op->also && sqlite_insert_or_same(s, op->also, (struct uuid){ 0 }, &is_new, e)))
         return e->code;
     return slots_hand_over(&s->slots, &keys, &op->ret_unblocked_lanes, e);
 }
 
-/* ---- keys and leases ---- */
+/* ---- API keys and leases of names ---- */
 
 enum err sqlite_key_put(struct store_sqlite *s, struct op *base)
 {
     const struct op_key_put *op = (const struct op_key_put *)base;
     sqlite3_stmt *st = writer_stmt(s, op->remove ? ST_KEY_REMOVE : ST_KEY_PUT);
     int64_t record = 0;
-    if (idempotency_put(s, op->idempotency, &record, &base->error))
+    if (sqlite_idempotency_put(s, op->idempotency, &record, &base->error))
         return base->error.code;
     if (!op->remove) {
         row_bind(&s->conn, st, 2, &table_api_keys, op->key);

@@ -1,4 +1,4 @@
-/* OP_WORKER_REPORT, and what is asked of workers. There are few: nothing here needs an index. */
+/* OP_WORKER_REPORT, and queries over workers. There are few workers: no statement here needs an index. */
 #include "store/sqlite/internal.h"
 
 enum err sqlite_worker_report(struct store_sqlite *s, struct op *base)
@@ -16,7 +16,7 @@ enum err sqlite_worker_report(struct store_sqlite *s, struct op *base)
     return ERR_OK;
 }
 
-enum err worker_slots(struct store_sqlite *s, int64_t now_ms, int64_t *ret, struct error *e)
+enum err sqlite_worker_slots(struct store_sqlite *s, int64_t now_ms, int64_t *ret, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_WORKER_SLOTS);
     bool row;
@@ -28,8 +28,8 @@ enum err worker_slots(struct store_sqlite *s, int64_t now_ms, int64_t *ret, stru
     return ERR_OK;
 }
 
-static enum err read_workers(struct reader_sqlite *r, sqlite3_stmt *st, size_t max, struct arena *a,
-                             struct worker_rows *all, struct error *e)
+static enum err reader_sqlite_read_workers(struct reader_sqlite *r, sqlite3_stmt *st, size_t max, struct arena *a,
+                                           struct worker_rows *all, struct error *e)
 {
     for (bool row; all->n < max; all->n++) {
         if (conn_step(&r->conn, st, &row, e))
@@ -45,7 +45,7 @@ static enum err read_workers(struct reader_sqlite *r, sqlite3_stmt *st, size_t m
 enum err reader_sqlite_workers(struct reader *base, struct uuid before, size_t max, struct arena *a,
                                struct worker_rows *ret, struct error *e)
 {
-    struct reader_sqlite *r = reader_self(base);
+    struct reader_sqlite *r = reader_sqlite_of(base);
     sqlite3_stmt *st = r->conn.stmts[RD_WORKERS];
     struct worker_rows all = { .v = arena_array(a, struct worker_row, max) };
     if (!all.v)
@@ -54,7 +54,7 @@ enum err reader_sqlite_workers(struct reader *base, struct uuid before, size_t m
         memset(before.b, 0xff, sizeof before.b);
     (void)bind_uuid(st, 1, &before);
     sqlite3_bind_int64(st, 2, (int64_t)max);
-    enum err rc = read_workers(r, st, max, a, &all, e);
+    enum err rc = reader_sqlite_read_workers(r, st, max, a, &all, e);
     sqlite3_reset(st);
     if (!rc)
         *ret = all;

@@ -403,8 +403,7 @@ static void a_broker_that_has_no_address_is_named(void **state)
     struct world *w = *state;
     struct probe p;
     send_message(w, &p, "nowhere", "x", "");
-    assert_failed(&p, FAILURE_REFUSED, false,
-                  "broker: there is none called 'nowhere' here: the settings have no brokers.nowhere");
+    assert_failed(&p, FAILURE_REFUSED, false, "broker: no broker 'nowhere' is configured: set brokers.nowhere");
     send_message(w, &p, "http://a", "x", "");
     assert_failed(&p, FAILURE_REFUSED, false, "broker: must be a name, or begin with redis://");
 }

@@ -1,12 +1,13 @@
-/* How a batch comes to be applied to PostgreSQL, whatever happens to it on the way: others in the way, a connection that ends, a server that
- * is of no use. */
+/* store_apply on PostgreSQL when something goes wrong: conflicts with other transactions, connections that end, an
+ * unusable server. */
 #include <pthread.h>
 
 #include "store_world.h"
 
 static char url[POSTGRES_URL];
 
-/* A session looks for a deadlock once, so long after it began to wait: by then the other one must have met it, on any machine. */
+/* A session checks for a deadlock once, this long after it began to wait. By then the other session must have met it,
+ * on any machine. */
 static void be_patient_with_deadlocks(void)
 {
     postgres_run(url, "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET deadlock_timeout = ''3s''', "
@@ -35,7 +36,7 @@ static void lock_task(PGconn *c, struct uuid id)
     postgres_say(c, sql);
 }
 
-/* ---- others in the way ---- */
+/* ---- conflicts with other transactions ---- */
 
 struct batch {
     struct world *w;
@@ -59,7 +60,7 @@ static void start(struct batch *b, pthread_t *thread)
     assert_int_equal(pthread_create(thread, NULL, apply_batch, b), 0);
 }
 
-/* The other session is the more patient one: the store's transaction is the one that is ended. */
+/* The other session has the longer deadlock timeout: PostgreSQL ends the store's transaction. */
 static void a_batch_that_meets_another_in_a_deadlock_is_tried_again(void **state)
 {
     struct world *w = *state;
@@ -74,7 +75,7 @@ static void a_batch_that_meets_another_in_a_deadlock_is_tried_again(void **state
     struct lane_quota lane = { some_lane(), 1 };
     struct op_claim claim = claim_of(w, &lane, 1);
     struct batch batch = { .w = w, .ops = { &early.op, &claim.op, &put_a.op, &put_b.op }, .n = 4 };
-    claim.until_ms = claim.now_ms = NOW - 1; /* nothing is due: its answer is there all the same */
+    claim.until_ms = claim.now_ms = NOW - 1; /* nothing is due: the claim returns its result all the same */
 
     PGconn *other = postgres_session(url);
     pthread_t thread;
@@ -82,7 +83,7 @@ static void a_batch_that_meets_another_in_a_deadlock_is_tried_again(void **state
     lock_task(other, second.id);
     start(&batch, &thread);
     postgres_wait_for(url, POSTGRES_BLOCKED);
-    lock_task(other, first.id); /* until the store's transaction is ended */
+    lock_task(other, first.id); /* waits until the store's transaction is ended */
     postgres_say(other, "COMMIT");
     PQfinish(other);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -111,7 +112,7 @@ static void a_lane_that_a_failed_operation_made_is_made_by_the_next(void **state
     clash.created_ms++;
     struct task both[] = { two, clash };
     struct op_insert failing = insert_of(both, 2), good = insert_of(&two, 1);
-    failing.max_pending = 100; /* so that it stands in a savepoint */
+    failing.max_pending = 100; /* so that it runs in a savepoint */
     world_apply_all(w, (struct op *[]){ &failing.op, &good.op }, 2);
     assert_int_equal(failing.op.rc, ERR_CONFLICT);
     assert_ok(good.op.rc, &good.op.error);
@@ -183,7 +184,7 @@ static void a_server_that_is_of_no_use_is_named_in_one_sentence(void **state)
              strrchr(latin, '/') + 1);
     postgres_run(postgres_server(), sql);
     assert_int_equal(postgres_open(latin, &s, &e), ERR_INVALID);
-    assert_says(&e, "the database's encoding is LATIN1: make one with ENCODING 'UTF8'");
+    assert_says(&e, "the database has encoding LATIN1: create it with ENCODING 'UTF8'");
     postgres_drop(latin);
     assert_int_equal(postgres_open(latin, &s, &e), ERR_UNAVAILABLE);
     assert_says(&e, "does not exist");

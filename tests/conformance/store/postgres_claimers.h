@@ -1,5 +1,5 @@
 #pragma once
-/* tests/conformance/store/postgres_claimers.h - several nodes that claim, or lease, all there is at the same moment. */
+/* tests/conformance/store/postgres_claimers.h - several nodes that claim or lease all due tasks at the same moment. */
 #include <stdlib.h>
 
 #include "postgres_sessions.h"
@@ -10,7 +10,7 @@ struct claimer {
     struct store *store;
     struct uuid node;
     const struct lease_terms *lease; /* NULL: it claims */
-    size_t each;                     /* at once */
+    size_t each;                     /* tasks for each claim */
     struct uuid *ids;
     size_t n, most;
     pthread_t thread;
@@ -51,7 +51,7 @@ static inline int by_id(const void *a, const void *b)
     return uuid_cmp(*(const struct uuid *)a, *(const struct uuid *)b);
 }
 
-/* Puts the tasks in and lets all nodes at them: together they get each once. */
+/* Inserts the tasks and lets all nodes claim: together they get each task once. */
 static inline void assert_each_is_taken_once(struct world *w, const struct task *tasks, size_t count, size_t each,
                                              const struct lease_terms *lease)
 {

@@ -1,4 +1,5 @@
-/* What holds when several nodes beat, bury, share and wish on one PostgreSQL at the same moment. */
+/* Several nodes on one PostgreSQL at the same moment: heartbeats, nodes that are marked dead, shares of limits, recall
+ * requests. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ static void a_burial_says_no_while_a_claim_of_the_node_is_underway(void **state)
     beat(w, node);
     PGconn *other = postgres_session(url);
     postgres_say(other, "BEGIN; SELECT FROM nodes FOR KEY SHARE");
-    assert_false(bury(w, node, 1)); /* and does not wait for it: who stopped in its midst must not stop others */
+    assert_false(bury(w, node, 1)); /* it does not wait: a node that stopped in a transaction must not stop others */
     postgres_say(other, "COMMIT");
     assert_true(bury(w, node, 1));
     PQfinish(other);
@@ -69,15 +70,15 @@ static void a_beat_that_meets_a_burial_finds_itself_dead(void **state)
     arena_release(&op.op.arena);
 }
 
-/* Another process, which stops while it waits in the midst of its transaction. */
+/* Another process, which stops in the middle of its transaction while it waits. */
 static pid_t stop_amidst_a_claim(struct world *w, struct uuid node)
 {
     PGconn *other = postgres_session(url);
     struct lane_quota lane = { some_lane(), 10 };
     struct op_claim op = claim_of(w, &lane, 1);
     op.node = node;
-    postgres_say(
-        other, "BEGIN; LOCK TABLE claims IN SHARE MODE"); /* which a claim writes last, when it holds its node's row */
+    /* A claim writes this table last, when it has locked its node's row. */
+    postgres_say(other, "BEGIN; LOCK TABLE claims IN SHARE MODE");
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -123,11 +124,11 @@ static void a_beat_and_a_reader_tell_the_servers_time(void **state)
     int64_t before_ms = clock_wall_ms(clock_system());
     struct op_heartbeat op = beat(w, fresh_id(w));
     assert_ok(reader_clock(w->reader, &read_us, &e), &e);
-    int64_t after_ms = clock_wall_ms(clock_system()); /* on the same machine it is the same clock */
+    int64_t after_ms = clock_wall_ms(clock_system()); /* the server runs on the same machine and has the same clock */
     assert_true(op.ret_store_us / 1000 >= before_ms && op.ret_store_us <= read_us && read_us / 1000 <= after_ms);
 }
 
-/* ---- shares ---- */
+/* ---- shares of limits ---- */
 
 static struct op_limit_take share_of(struct uuid node, struct share *share)
 {
@@ -189,7 +190,7 @@ struct taker {
 
 static atomic_llong places_in_use;
 
-/* What is given back is not in use from before the call on, what is got from behind it on. */
+/* Places count as free from before the call that returns them, and as used from behind the call that takes them. */
 static void *take_and_give(void *context)
 {
     struct taker *t = context;
@@ -230,10 +231,10 @@ static void nodes_that_take_at_once_get_no_more_than_there_is(void **state)
         tokens += v[i].tokens;
         store_free(v[i].store);
     }
-    assert_int_equal(tokens, TOKENS); /* they wanted more, and time stood still */
+    assert_int_equal(tokens, TOKENS); /* they wanted more, and the time did not change */
 }
 
-/* ---- wishes ---- */
+/* ---- recall requests ---- */
 
 static void a_wish_made_anew_is_not_taken_for_the_one_that_was_over(void **state)
 {
@@ -245,7 +246,7 @@ static void a_wish_made_anew_is_not_taken_for_the_one_that_was_over(void **state
     struct settlement v = settlement_of(&running, TASK_SCHEDULED);
     v.verdict.due_ms = NOW;
     assert_true(settle_with(w, &v));
-    PGconn *other = postgres_session(url); /* it is claimed again, and wished back again */
+    PGconn *other = postgres_session(url); /* the task is claimed and requested back again */
     postgres_say(other, "BEGIN; UPDATE tasks SET state = 3, fence = fence + 1; UPDATE wishes SET fence = fence + 1");
     struct op_recall_list op = { .op.kind = OP_RECALL_LIST, .node = node, .max = 10 };
     struct call call;

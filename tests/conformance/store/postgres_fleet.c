@@ -1,4 +1,4 @@
-/* What holds of handed claims and of leases when several nodes are at one PostgreSQL; and the step of the schema that they came with. */
+/* Handed-off claims and leases with several nodes on one PostgreSQL, and the migration that added them. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void nodes_that_lease_at_once_give_each_task_once(void **state)
     free(tasks);
 }
 
-/* Somebody settles the task as lost while its worker goes on with it: one of them is first, and both are told the truth. */
+/* One node settles the task as lost while its worker renews the lease: one of them is first, and both results agree. */
 static void who_keeps_a_lease_and_who_ends_it_agree(void **state)
 {
     struct world *w = *state;
@@ -49,7 +49,7 @@ static void who_keeps_a_lease_and_who_ends_it_agree(void **state)
         w->arena_count = 0;
     }
     printf("# %d kept, %d late\n", kept, late);
-    assert_int_equal(postgres_number(url, "SELECT count(*) FROM task_leases"), 0); /* no row outlives its task */
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM task_leases"), 0); /* no lease outlives its task */
     store_free(other);
 }
 
@@ -64,7 +64,7 @@ static void keeping_does_not_wait_for_who_only_reads_the_task(void **state)
     PQfinish(other);
 }
 
-/* ---- handing ---- */
+/* ---- hand-off ---- */
 
 static bool dead_hand(struct world *w, struct uuid node, struct uuid claim)
 {
@@ -74,7 +74,8 @@ static bool dead_hand(struct world *w, struct uuid node, struct uuid claim)
     return rc != ERR_OK;
 }
 
-/* A node that is buried at that moment has handed a claim, or others find it: never both, never neither. */
+/* If a node is marked dead at the moment of a hand-off, either the claim is handed off or the other nodes find its
+ * tasks: never both, never neither. */
 static void what_is_handed_while_its_node_is_buried_is_one_or_the_other(void **state)
 {
     struct world *w = *state;
@@ -140,7 +141,7 @@ static void who_hands_and_who_settles_go_on_together(void **state)
     store_free(other);
 }
 
-/* ---- claiming anew ---- */
+/* ---- retake ---- */
 
 enum { RETAKEN = 40, ROUNDS = 15 };
 
@@ -151,7 +152,7 @@ static void forget_arenas(struct world *w)
     w->arena_count = 0;
 }
 
-/* Of one node, in several claims. */
+/* Tasks of one node, in several claims. */
 static void claim_some(struct world *w, struct uuid node, struct task ret[RETAKEN])
 {
     for (int i = 0; i < RETAKEN; i++)
@@ -175,7 +176,7 @@ static struct op_retake retake_of(struct world *w, struct uuid node, const struc
     };
 }
 
-/* Two that take themselves for the leader; they name the same tasks, and not in the same order. */
+/* Two nodes that both act as the leader. They name the same tasks in different orders. */
 static void two_that_claim_the_same_anew_take_each_once(void **state)
 {
     struct world *w = *state;
@@ -206,7 +207,7 @@ static void two_that_claim_the_same_anew_take_each_once(void **state)
     store_free(other);
 }
 
-/* A result that comes at that moment counts, or its task runs once more: never both. */
+/* A result that arrives at the moment of a retake counts, or the task runs once more: never both. */
 static void who_claims_anew_and_who_settles_agree(void **state)
 {
     struct world *w = *state;
@@ -244,7 +245,7 @@ static void who_claims_anew_and_who_settles_agree(void **state)
     store_free(other);
 }
 
-/* ---- what was settled for others ---- */
+/* ---- notices of settled tasks ---- */
 
 struct ear {
     struct store_watch watch;
@@ -298,7 +299,7 @@ static void others_hear_which_tasks_were_settled_and_one_does_not_hear_itself(vo
         v[i] = (struct fenced_id){ fresh_id(w), i % 3 ? i + 1 : INT64_MAX - i };
     store_tell(w->store, v, COUNT);
     wait_for(&ear, COUNT);
-    store_tell(other, v, 1); /* back: what it hears then is all that it hears */
+    store_tell(other, v, 1); /* the other direction: this is the only notice that it receives */
     wait_for(&own, 1);
     assert_int_equal(own.n, 1);
     assert_int_equal(ear.n, COUNT);
@@ -312,7 +313,7 @@ static void others_hear_which_tasks_were_settled_and_one_does_not_hear_itself(vo
     free(v);
 }
 
-/* ---- the step ---- */
+/* ---- the migration ---- */
 
 static void the_step_goes_down_and_up_with_data_in_place(void **state)
 {
@@ -332,7 +333,7 @@ static void the_step_goes_down_and_up_with_data_in_place(void **state)
     assert_ok(store_postgres_migrate(url, clock_system(), STORE_POSTGRES_NEWEST, &e), &e);
     assert_ok(postgres_open(url, &w->store, &e), &e);
     assert_ok(store_reader(w->store, &w->reader, &e), &e);
-    assert_int_equal(left_behind(w, fresh_id(w)).n, 2); /* what was leased is its node's again */
+    assert_int_equal(left_behind(w, fresh_id(w)).n, 2); /* leased tasks belong to their node again */
     struct lane_quota lane = { some_lane(), 10 };
     struct op_claim op = lease_from(w, &lane, 1);
     op.now_ms = op.until_ms = NOW + 1;

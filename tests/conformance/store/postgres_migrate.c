@@ -1,4 +1,5 @@
-/* Up and down the versions of PostgreSQL's schema, with data in place and in company; and steps that a later release might take. */
+/* Migrating PostgreSQL's schema up and down, with data in place and with running nodes; and migrations that a later
+ * release might have. */
 #include <pthread.h>
 
 #include "store/postgres/internal.h"
@@ -22,7 +23,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- a release that comes later: ours, and these ---- */
+/* ---- a later release: our migrations and these ---- */
 
 extern const struct embedded_file migrations_postgres[];
 extern const size_t migrations_postgres_count;
@@ -56,7 +57,7 @@ static const struct schema first_four = { later_files, 8 };
 
 static enum err go(const struct schema *s, int to, bool in_company, struct error *e)
 {
-    struct pg_migration m = { .schema = s, .to = to, .in_company = in_company };
+    struct pg_migration m = { .schema = s, .to = to, .nodes_running = in_company };
     return pg_migrate(url, clock_system(), &m, e);
 }
 
@@ -104,7 +105,7 @@ static void a_broken_off_index_is_built_anew(void **state)
     (void)state;
     struct error e = { 0 };
     assert_ok(go(&first_four, 1, false, &e), &e);
-    postgres_run(url, "CREATE INDEX things_name ON things (id)"); /* what a crash between two statements leaves */
+    postgres_run(url, "CREATE INDEX things_name ON things (id)"); /* as a crash between two statements leaves it */
     assert_ok(go(&first_four, 2, false, &e), &e);
     assert_int_equal(postgres_number(url,
                                      "SELECT count(*) FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = "
@@ -117,11 +118,12 @@ static void in_company_only_steps_are_taken_that_the_others_can_work_with(void *
     (void)state;
     struct error e = { 0 };
     struct schema first_three = { later_files, 6 };
-    assert_ok(go(&first_four, 2, true, &e), &e); /* of an empty database nobody is at work */
+    assert_ok(go(&first_four, 2, true, &e), &e); /* an empty database has no running nodes */
     assert_ok(go(&first_three, 3, true, &e), &e);
     assert_int_equal(go(&first_four, 4, true, &e), ERR_INVALID);
     assert_says(
-        &e, "schema version 4 is not for nodes of the version before: stop all of them, then run 'belfry migrate up'");
+        &e,
+        "nodes of the version before can not work with schema version 4: stop all of them, then run 'belfry migrate up'");
     assert_int_equal(version(), 3);
     assert_ok(go(&first_four, 4, false, &e), &e);
 }
@@ -148,7 +150,7 @@ static void nodes_that_start_at_once_take_each_step_once(void **state)
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM things"), 1);
 }
 
-/* ---- our own ---- */
+/* ---- our own migrations ---- */
 
 static void *open_in_a_thread(void *context)
 {

@@ -1,4 +1,5 @@
-/* Months of executions: made ahead of time or late, put away when they are over, and what a crash between two steps leaves. */
+/* Monthly partitions of executions: made ahead of time or late, archived and dropped when they are over, and continued
+ * after a crash between two steps. */
 #include <sys/stat.h>
 
 #include "store/postgres/internal.h"
@@ -25,12 +26,12 @@ static enum err open_here(const char *directory, struct store **ret, struct erro
 
 static const struct store_adapter here = { "postgres", open_here };
 
-/* ---- what is there ---- */
+/* ---- helpers ---- */
 
 static enum err keep(int64_t now_ms, int64_t before_ms, const char *archive_dir, struct error *e)
 {
     struct pg_conn c = { 0 };
-    struct keep k = { .now_ms = now_ms, .before_ms = before_ms, .archive_dir = archive_dir };
+    struct pg_partition_job k = { .now_ms = now_ms, .before_ms = before_ms, .archive_dir = archive_dir };
     enum err rc = pg_conn_init(&c, url, false, clock_system(), e);
     rc = rc ? rc : pg_conn_ready(&c, e);
     rc = rc ? rc : pg_maintain_partitions(&c, &k, e);
@@ -79,7 +80,7 @@ static void three_months_are_made_ahead_and_take_what_comes(void **state)
     struct error e = { 0 };
     assert_ok(keep(NOW, 0, NULL, &e), &e);
     assert_months("executions_2026_02 executions_2026_03 executions_2026_04 executions_2026_05 executions_other");
-    assert_ok(keep(NOW, 0, NULL, &e), &e); /* once more: nothing */
+    assert_ok(keep(NOW, 0, NULL, &e), &e); /* the second run changes nothing */
     struct uuid february = ran_at(w, NOW), april = ran_at(w, APRIL_1), late = ran_at(w, APRIL_1 - 1);
     assert_int_equal(postgres_number(url, IN("executions_2026_02")), 1);
     assert_int_equal(postgres_number(url, IN("executions_2026_03")), 1);
@@ -108,7 +109,7 @@ static void a_month_goes_when_all_of_it_is_old_enough(void **state)
     struct error e = { 0 };
     assert_ok(keep(NOW, 0, NULL, &e), &e);
     struct uuid february = ran_at(w, NOW), march = ran_at(w, MARCH_10);
-    assert_ok(keep(MAY_10, APRIL_1 - 31 * DAY - 1, NULL, &e), &e); /* a moment before the end of February */
+    assert_ok(keep(MAY_10, APRIL_1 - 31 * DAY - 1, NULL, &e), &e); /* 1 ms before the end of February */
     assert_int_equal(executions_of(w, february), 1);
     assert_ok(keep(MAY_10, APRIL_1 - 31 * DAY, NULL, &e), &e);
     assert_int_equal(executions_of(w, february), 0);
@@ -151,8 +152,8 @@ static void a_month_is_in_the_archive_before_it_is_gone(void **state)
     ran_at(w, NOW + 1);
     snprintf(missing, sizeof missing, "%s/nowhere", w->directory);
     assert_int_equal(keep(MAY_10, APRIL_1 - 31 * DAY, missing, &e), ERR_UNAVAILABLE);
-    assert_says(&e, "put away the executions of 2026-02: create '");
-    assert_int_equal(postgres_number(url, IN("executions_2026_02_over")), 2); /* detached, and not lost */
+    assert_says(&e, "archive or drop the executions of 2026-02: create '");
+    assert_int_equal(postgres_number(url, IN("executions_2026_02_over")), 2); /* detached and not lost */
     assert_ok(keep(MAY_10, APRIL_1 - 31 * DAY, w->directory, &e), &e);
     read_archive(w, "executions_2026_02.ndjson", text, sizeof text);
     size_t lines = 0;
@@ -203,7 +204,7 @@ static void somebody_who_reads_for_long_is_not_in_the_way_of_others(void **state
     assert_ok(keep(MAY_10, APRIL_1 - 31 * DAY, NULL, &e), &e);
 }
 
-/* ---- by whoever forgets ---- */
+/* ---- runs that OP_PURGE starts ---- */
 
 static enum err forget(struct store *s, struct error *ret)
 {
@@ -231,12 +232,12 @@ static void what_went_wrong_with_months_is_told_once_by_the_next_forget(void **s
     struct world *w = *state;
     struct error e = { 0 };
     PGconn *other = postgres_session(url);
-    postgres_say(other, "BEGIN; LOCK TABLE executions_other IN ROW EXCLUSIVE MODE"); /* who writes, and does not end */
+    postgres_say(other, "BEGIN; LOCK TABLE executions_other IN ROW EXCLUSIVE MODE"); /* a writer that does not end */
     assert_ok(forget(w->store, &e), &e);
     for (int i = 0; i < 2000 && !forget(w->store, &e); i++)
         nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
     assert_int_equal(e.code, ERR_UNAVAILABLE);
-    assert_says(&e, "make a month of executions: ");
+    assert_says(&e, "make a partition of executions: ");
     assert_ok(forget(w->store, &e), &e);
     postgres_say(other, "COMMIT");
     PQfinish(other);

@@ -1,5 +1,5 @@
-/* What holds when several nodes write to one PostgreSQL at the same moment: claims, settles and inserts that want the same rows. Where an
- * order matters, another session holds a lock, and the test goes on once the store is seen to wait for it. */
+/* Several nodes write to one PostgreSQL at the same moment: claims, settles and inserts of the same rows. Where the
+ * order matters, another session holds a lock, and the test continues once the store waits for it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -31,7 +31,7 @@ static void what_another_node_has_locked_is_left_to_it_and_counted(void **state)
     assert_ok(world_apply(w, &op.op), &op.op.error);
     assert_tasks(&op.ret, &tasks[0].id, &tasks[2].id);
     assert_int_equal(op.ret_conflicts, 1);
-    assert_in_range(lane.ret_next_due_ms, NOW + 1, NOW + 100); /* soon: the other may fail */
+    assert_in_range(lane.ret_next_due_ms, NOW + 1, NOW + 100); /* soon, because the other transaction may fail */
     postgres_say(other, "ROLLBACK");
     PQfinish(other);
     op = claim_of(w, &lane, 1);
@@ -87,7 +87,7 @@ static void a_suspect_in_a_lane_that_another_node_made_is_found(void **state)
     struct task t = some_task(w);
     struct store *other = another_node(), *mine = w->store;
     insert(w, &t, 1);
-    w->store = other; /* which has read the lanes before this one is made */
+    w->store = other; /* this store has read the lanes before the next lane is made */
     struct lane_quota lane = { .lane = some_lane(), .max = 10 };
     struct op_claim op = claim_of(w, &lane, 1);
     assert_ok(world_apply(w, &op.op), &op.op.error);
@@ -112,7 +112,7 @@ static void a_suspect_in_a_lane_that_another_node_made_is_found(void **state)
     store_free(other);
 }
 
-/* ---- floors: where a claim begins to look ---- */
+/* ---- due watermarks: where a claim begins to scan ---- */
 
 enum { LONG_AGO_MS = 60000 };
 
@@ -147,7 +147,7 @@ static struct task long_overdue(struct world *w)
     return t;
 }
 
-/* All that is due in the one lane. */
+/* Claims all due tasks of the lane. */
 static struct tasks claim_due(struct world *w)
 {
     struct lane_quota lane = { .lane = some_lane(), .max = 100 };
@@ -168,7 +168,7 @@ static void what_another_node_schedules_long_ago_is_found_within_a_second(void *
     w->store = other;
     insert(w, &late, 1);
     w->store = node;
-    assert_int_equal(claim_due(w).n, 0); /* nobody said so, and it begins at its floor */
+    assert_int_equal(claim_due(w).n, 0); /* no notice came, and the scan begins at the watermark */
     ahead_ns += INT64_C(1100000000);
     struct tasks second = claim_due(w);
     assert_tasks(&second, &late.id);
@@ -192,7 +192,7 @@ struct ear {
     pthread_mutex_t lock;
     pthread_cond_t told;
     int count, given_back;
-    int64_t due_ms; /* the earliest that was told */
+    int64_t due_ms; /* the earliest due time in a notice */
 };
 
 static void count_news(struct store_watch *watch, const struct store_notice *news)
@@ -232,7 +232,7 @@ static void what_another_node_tells_of_is_found_at_once_however_long_ago(void **
                        .told = PTHREAD_COND_INITIALIZER };
     struct task t = long_overdue(w), late = long_overdue(w);
     store_watch(node, &ear.watch);
-    wait_for_news(&ear, 1); /* that it listens */
+    wait_for_news(&ear, 1); /* the listener is connected */
     insert(w, &t, 1);
     wait_for_news(&ear, 2);
     w->store = node;
@@ -260,15 +260,15 @@ static void who_wished_for_a_task_hears_when_it_is_given_back(void **state)
     t = claim_one(w, &t, (struct uuid){ { 9 } });
     plain = claim_one(w, &plain, (struct uuid){ { 9 } });
     store_watch(node, &ear.watch);
-    wait_for_news(&ear, 1); /* that it listens */
+    wait_for_news(&ear, 1); /* the listener is connected */
     w->store = node;
     struct op_recall recall_request = { .op.kind = OP_RECALL, .id = t.id, .fence = t.fence, .now_ms = NOW };
     assert_ok(world_apply(w, &recall_request.op), &recall_request.op.error);
     w->store = holder;
-    struct settlement v = settlement_of(&plain, TASK_SCHEDULED); /* nobody's wish */
+    struct settlement v = settlement_of(&plain, TASK_SCHEDULED); /* no recall request is for this task */
     v.verdict.due_ms = NOW;
     assert_true(settle_with(w, &v));
-    insert(w, &last, 1); /* told of after all that went before, whose news may be late */
+    insert(w, &last, 1); /* its notice comes behind all earlier ones, which may be late */
     wait_until_told_of(&ear, last.due_ms);
     assert_int_equal(ear.given_back, 0);
     last.id = uuid_next(&w->ids, NOW);
@@ -290,7 +290,7 @@ static void a_claim_that_is_not_committed_moves_no_floor(void **state)
     struct lane_quota lane = { .lane = some_lane(), .max = 100 };
     struct op_claim claim = claim_of(w, &lane, 1);
     insert(w, &t, 1);
-    bad.priority = 40000; /* more than its column takes: the whole transaction fails by it */
+    bad.priority = 40000; /* exceeds its column: the whole transaction fails */
     struct op_insert refused = insert_of(&bad, 1);
     struct op *ops[] = { &claim.op, &refused.op };
     struct error e = { 0 };
@@ -326,7 +326,7 @@ static void of_two_nodes_that_settle_the_same_tasks_one_does(void **state)
     struct settlement a[COUNT], b[COUNT];
     int64_t deadlocks =
         postgres_number(url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()");
-    for (size_t i = 0; i < COUNT; i++) { /* one from the front, one from behind */
+    for (size_t i = 0; i < COUNT; i++) { /* one store goes forwards, one backwards */
         a[i] = settlement_of(&tasks.v[i], TASK_COMPLETED);
         a[i].verdict.has_execution = true;
         a[i].verdict.execution = some_execution(w, &tasks.v[i]);
@@ -361,7 +361,7 @@ static void ended(struct call *c, struct op_insert *op, enum err expected, const
     arena_release(&op->op.arena);
 }
 
-/* Another node has put the task in and not committed yet; then it does (or not). */
+/* Another node has inserted the task and has not committed yet; then it runs `then`. */
 static void insert_against(struct world *w, int64_t other_created_ms, const char *then, enum err expected)
 {
     struct task t = some_task(w), first = some_task(w);

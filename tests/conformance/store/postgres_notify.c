@@ -1,4 +1,4 @@
-/* News between nodes on one PostgreSQL: who does something is heard by the others, soon, and once for much. */
+/* Notices between nodes on one PostgreSQL: the other nodes learn of a change soon, and many changes make one notice. */
 #include <pthread.h>
 #include <time.h>
 
@@ -6,10 +6,10 @@
 
 enum { TENANT = 1, ARENA = 1 << 20, PATIENCE_S = 30, SOON_MS = 500 };
 
-/* One that listens: what it has heard so far, joined. */
+/* A watch that merges all notices so far. */
 struct ear {
     struct store_watch watch;
-    pthread_mutex_t lock; /* over what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t heard;
     struct store_notice news;
     int count;
@@ -18,7 +18,7 @@ struct ear {
 struct world {
     char url[POSTGRES_URL];
     struct store *here, *there;
-    struct ear ear; /* at `there` */
+    struct ear ear; /* watches `there` */
 };
 
 static struct world the_world;
@@ -62,7 +62,7 @@ static bool heard_nodes(const struct store_notice *n)
     return n->nodes;
 }
 
-/* Until it has been heard; what was heard so far is forgotten. False: not within so long. */
+/* Waits for a notice, then drops all notices so far. False: none came within that time. */
 static bool wait_for(struct ear *ear, bool (*what)(const struct store_notice *), int64_t ms, struct store_notice *ret)
 {
     struct timespec until;
@@ -155,7 +155,7 @@ static int setup(void **state)
     assert_ok(postgres_open(w->url, &w->here, &e), &e);
     assert_ok(postgres_open(w->url, &w->there, &e), &e);
     store_watch(w->there, &w->ear.watch);
-    must_hear(&w->ear, heard_all, NULL); /* whoever begins to listen looks at everything */
+    must_hear(&w->ear, heard_all, NULL); /* a new listener first reports "look at everything" */
     return 0;
 }
 
@@ -170,7 +170,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* ---- */
+/* ---- notices ---- */
 
 static void what_becomes_due_soon_is_heard_at_once(void **state)
 {
@@ -180,7 +180,7 @@ static void what_becomes_due_soon_is_heard_at_once(void **state)
     make_task(w->here, due_ms);
     must_hear(&w->ear, heard_due, &n);
     assert_true(n.due_ms == due_ms);
-    assert_true(n.lanes); /* the first of its lane */
+    assert_true(n.lanes); /* the task is the first of its lane */
     assert_false(n.catalog || n.all);
 }
 
@@ -189,7 +189,7 @@ static void what_is_due_later_is_nobodys_news(void **state)
     struct world *w = *state;
     struct store_notice n;
     make_task(w->here, now_ms() + 60000);
-    change_catalog(w->here); /* behind it, so that we know when to stop waiting */
+    change_catalog(w->here); /* sent behind it, to show when the waiting may end */
     must_hear(&w->ear, heard_catalog, &n);
     assert_false(n.due);
 }
@@ -258,16 +258,16 @@ static void nobody_is_told_after_it_stopped_listening(void **state)
     store_watch(w->there, NULL);
     int before = count_of(&w->ear);
     change_catalog(w->here);
-    store_watch(w->there, &w->ear.watch); /* and who comes back looks at everything */
+    store_watch(w->there, &w->ear.watch); /* a listener that comes back reports "look at everything" */
     must_hear(&w->ear, heard_all, NULL);
     assert_true(count_of(&w->ear) > before);
 }
 
-/* ---- who heeds it ---- */
+/* ---- the catalog barrier ---- */
 
 struct waiter {
     struct store_barrier barrier;
-    struct ear *ear; /* whose lock and condition it uses */
+    struct ear *ear; /* its lock and condition are used */
     int times;
 };
 
@@ -310,7 +310,7 @@ static void beat(struct store *s, uint8_t id, bool leave)
     apply(s, &op.op);
 }
 
-/* Two nodes that know of each other, of which the first listens as well; *ear hears for it. */
+/* Makes two nodes that know each other. The first one listens as well, with *ear. */
 static void know_each_other(struct world *w, struct ear *ear)
 {
     *ear = (struct ear){ .watch.heard = hear };
@@ -333,7 +333,7 @@ static void forget_each_other(struct world *w, struct ear *ear)
 static void who_changes_the_catalog_learns_that_the_other_heeds_it(void **state)
 {
     struct world *w = *state;
-    static struct ear ear; /* a test that fails leaves it listening */
+    static struct ear ear; /* static, because a failed test leaves it listening */
     know_each_other(w, &ear);
     struct waiter waiter = { .barrier.done = over, .ear = &ear };
     struct store_notice n;
@@ -341,7 +341,7 @@ static void who_changes_the_catalog_learns_that_the_other_heeds_it(void **state)
     store_barrier_wait(w->here, &waiter.barrier);
     must_hear(&w->ear, heard_catalog, &n);
     assert_true(n.heard > 0);
-    store_catalog_applied(w->there, n.heard - 1); /* of something before that */
+    store_catalog_applied(w->there, n.heard - 1); /* an earlier change */
     assert_int_equal(times_of(&waiter), 0);
     store_catalog_applied(w->there, n.heard);
     must_be_over(&waiter);
@@ -351,7 +351,7 @@ static void who_changes_the_catalog_learns_that_the_other_heeds_it(void **state)
 static void a_key_that_is_taken_away_is_heeded_too(void **state)
 {
     struct world *w = *state;
-    static struct ear ear; /* a test that fails leaves it listening */
+    static struct ear ear; /* static, because a failed test leaves it listening */
     know_each_other(w, &ear);
     struct waiter waiter = { .barrier.done = over, .ear = &ear };
     struct store_notice n;
@@ -372,7 +372,7 @@ static void a_key_that_is_taken_away_is_heeded_too(void **state)
 static void nobody_waits_for_a_node_that_left(void **state)
 {
     struct world *w = *state;
-    static struct ear ear; /* a test that fails leaves it listening */
+    static struct ear ear; /* static, because a failed test leaves it listening */
     know_each_other(w, &ear);
     struct waiter waiter = { .barrier.done = over, .ear = &ear }, late = waiter;
     change_catalog(w->here);

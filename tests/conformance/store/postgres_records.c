@@ -1,5 +1,5 @@
-/* What holds of PostgreSQL's readers and plain records when others write at the same moment, sessions end, or a replica stands beside it.
- * Where an order matters, another session holds a lock, and the test goes on once the store is seen to wait for it. */
+/* Readers and plain records of PostgreSQL while others write, sessions end, or a replica exists. Where the order
+ * matters, another session holds a lock, and the test continues once the store waits for it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void say(PGconn *c, const char *sql)
     PQclear(r);
 }
 
-/* ---- entries that two nodes want ---- */
+/* ---- entries that two nodes change ---- */
 
 struct changing {
     struct world *world;
@@ -49,7 +49,8 @@ static void *run_change(void *context)
 static const char its_wait[] = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
                                "AND wait_event_type = 'Lock'";
 
-/* `first` holds what the store then waits for, until it says `last`; the store's change of queue "q" that expects a version. */
+/* Another session runs `first`, whose lock the store waits for, and later `last`. The store changes queue "q" and
+ * expects a version. */
 static void change_behind(struct world *w, const char *first, const char *last, int64_t version, struct changing *ret)
 {
     PGconn *other = PQconnectdb(url);
@@ -120,7 +121,7 @@ static void an_entry_that_another_node_removes_meanwhile_begins_anew(void **stat
 
 /* ---- a replica ---- */
 
-/* What stands for a replica has a task that the store has not: so it is seen who answered. */
+/* The database that plays the replica has a task that the store's database lacks. It shows which of them was read. */
 static struct store *open_beside(const char *read_url)
 {
     struct store *s;
@@ -202,9 +203,9 @@ static void a_reader_whose_session_was_ended_answers_all_the_same(void **state)
     count_listed(w->reader, &w->arena, false, &t.id);
 }
 
-/* ---- what cannot be there ---- */
+/* ---- invalid texts ---- */
 
-/* What is no text is written as U+FFFD; who asks for it does not mean what bears that sign. */
+/* Invalid text is stored as U+FFFD. A filter with invalid text must not match a text that contains U+FFFD. */
 static void what_no_text_can_hold_is_not_found_by_its_likeness(void **state)
 {
     struct world *w = *state;
@@ -287,7 +288,7 @@ static void leases_that_expired_long_ago_are_forgotten(void **state)
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM leases WHERE name = 'job:2'"), 1);
 }
 
-/* ---- histories over months ---- */
+/* ---- executions over several months ---- */
 
 static void a_history_begins_a_little_before_its_task(void **state)
 {
@@ -314,7 +315,7 @@ static void a_history_begins_a_little_before_its_task(void **state)
     assert_int_equal(uuid_time_ms(page.executions.v[2].id), times[0]);
 }
 
-/* ---- joining ---- */
+/* ---- the pepper of nodes that join ---- */
 
 enum { JOINERS = 6, PEPPER = 32 };
 

@@ -49,7 +49,7 @@ static inline void start(struct call *c, struct store *store, struct op *op)
     assert_int_equal(pthread_create(&c->thread, NULL, run_call, c), 0);
 }
 
-/* The operation's result; its arena is the caller's to release. */
+/* Waits for the operation and returns its result. The caller releases its arena. */
 static inline enum err finish(struct call *c)
 {
     assert_int_equal(pthread_join(c->thread, NULL), 0);

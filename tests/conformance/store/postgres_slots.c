@@ -1,4 +1,4 @@
-/* What holds when several nodes want the same slots, spawn the same occurrences, or count towards the same limit at the same moment. */
+/* Several nodes at the same moment take the same slots, spawn the same occurrences, or insert up to the same limit. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,28 +6,28 @@
 #include "base/prng.h"
 #include "postgres_sessions.h"
 
-/* ---- a crowd ---- */
+/* ---- many nodes and slots ---- */
 
 enum {
     NODES = 3,
-    HOT = 120, /* tasks of one key, three at once */
-    COLD = 25, /* of each of so many other keys, one at once */
-    KEYS = 4,  /* those */
-    RUNS = 60, /* occurrences of one task, one at once, which need the hot key as well */
+    HOT = 120, /* tasks of one key, limit 3 */
+    COLD = 25, /* tasks of each of the other keys, limit 1 */
+    KEYS = 4,  /* how many other keys */
+    RUNS = 60, /* occurrences of one task, limit 1, which also need the hot key */
     CROWD = HOT + KEYS * COLD + RUNS,
     AT_ONCE = 16,
     HOT_LIMIT = 3,
-    OVERLAP = KEYS + 1, /* after the hot key and the others */
+    OVERLAP = KEYS + 1, /* index behind the hot key and the others */
 };
 static const char *const key_names[] = { "hot", "a", "b", "c", "d" };
 
 struct crowd {
-    atomic_int left;                 /* not final yet */
-    atomic_int running[OVERLAP + 1]; /* of each key: no more than it was, ever */
+    atomic_int left;                 /* tasks that are not final yet */
+    atomic_int running[OVERLAP + 1]; /* now running, for each key: never above its limit */
     atomic_int cancelled;
     atomic_bool stop;
     atomic_bool failed;
-    char why[256]; /* the first to fail says it */
+    char why[256]; /* the first failure */
 };
 
 struct node {
@@ -36,10 +36,10 @@ struct node {
     struct uuid id;
     struct uuid_gen ids;
     struct prng random;
-    struct task held[CROWD]; /* texts are constants */
+    struct task held[CROWD]; /* strings are constants */
     size_t held_count;
     bool has_waiting;
-    struct task waiting; /* one that was seen to wait */
+    struct task waiting; /* a task that was seen waiting */
     pthread_t thread;
 };
 
@@ -67,7 +67,7 @@ static void count_running(struct crowd *c, const struct task *t, int n)
         give_up(c, "two runs of a task overlap");
 }
 
-/* A task whose texts outlive the operation that brought it. */
+/* A copy of the task whose strings outlive the operation that returned it. */
 static struct task keep(const struct task *t)
 {
     struct task kept = *t;
@@ -79,7 +79,7 @@ static struct task keep(const struct task *t)
     return kept;
 }
 
-/* Half of what it holds is over, or is to be tried again. */
+/* Settles half of the held tasks, as completed or for a retry. */
 static size_t settle_some(struct node *n, struct settlement *v)
 {
     size_t count = 0, kept = 0;
@@ -137,7 +137,7 @@ static bool apply(struct node *n, struct op **ops, size_t count)
     return rc == ERR_OK;
 }
 
-/* A settle, a claim, and sometimes a user who cancels what waits: one transaction. */
+/* One transaction: a settle, a claim, and sometimes a user who cancels a waiting task. */
 static void take_a_turn(struct node *n)
 {
     struct settlement v[CROWD];
@@ -184,7 +184,8 @@ static void *run_node(void *context)
     return NULL;
 }
 
-/* At each moment, as whoever reads sees it: no key has too many holders, who runs holds its slots, and the first of no line would fit in. */
+/* True at each moment: no key has too many holders, each RUNNING task holds its slots, and no line's first task could
+ * have its slot. */
 #define LIMIT_OF(key) "CASE WHEN " key " = 'c:1:hot' THEN 3 ELSE 1 END"
 static const char wrong_now[] =
     "SELECT (SELECT count(*) FROM (SELECT key, count(*) AS n FROM slots GROUP BY key) AS s WHERE n > " LIMIT_OF(
@@ -277,7 +278,7 @@ static void lock_row(PGconn *other, struct uuid id)
     postgres_say(other, sql);
 }
 
-/* A node settles the holder and is held up on the way: the slot is its until then. */
+/* A node settles the holder and is delayed in its transaction: until it ends, it has the slot's lock. */
 static void a_slot_that_another_node_is_seeing_to_is_left_for_the_next_claim(void **state)
 {
     struct world *w = *state;
@@ -360,7 +361,7 @@ static void of_two_nodes_that_spawn_the_same_occurrences_one_does(void **state)
     store_free(nodes[1]);
 }
 
-/* They go to the server together. */
+/* They run as one batch. */
 static void spawns_of_one_transaction_are_judged_each_by_itself(void **state)
 {
     struct world *w = *state;
@@ -368,7 +369,7 @@ static void spawns_of_one_transaction_are_judged_each_by_itself(void **state)
     for (int i = 0; i < 3; i++)
         parents[i] = some_recurring(w);
     insert(w, parents, 3);
-    static const int of[] = { 0, 1, 0, 2 }; /* the first one twice, from where it then stands */
+    static const int of[] = { 0, 1, 0, 2 }; /* the first task twice, the second time from its new cursor */
     struct spawn_plan plans[4];
     struct op_spawn spawns[4];
     struct op *ops[4];

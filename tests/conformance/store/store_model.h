@@ -1,8 +1,8 @@
 #pragma once
 /* tests/conformance/store/store_model.h - two stores that are told the same, and must answer the same.
  *
- * model_make makes operations up: few ids, few lanes, close times, so that they get in each other's way. It looks at the first
- * store to know what would make sense, and then mostly asks for that. */
+ * model_make makes operations up: few ids, few lanes, close times, so that they get in each other's way. It looks at
+ * the first store to know what would make sense, and then mostly asks for that. */
 #include "store_world.h"
 
 union any_op {

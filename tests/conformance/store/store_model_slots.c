@@ -62,8 +62,8 @@ static const struct held *held_before(const struct watch *w, struct str key, str
     return NULL;
 }
 
-/* Each holder is there, needs the slot and may have it; the last of those that have come, or gone and come again, found fewer than
- * its limit. */
+/* Each holder is there, needs the slot and may have it; the last of those that have come, or gone and come again, found
+ * fewer than its limit. */
 static bool holders_are_sound(const struct watch *w, const struct all_tasks *all, struct str key,
                               const struct slot_holders *h, char why[WHY_MAX])
 {

@@ -1,6 +1,6 @@
 #pragma once
-/* tests/conformance/store/store_slots.h - what the tests of slots have in common: tasks with keys, one claim of the one lane, and who holds
- * what then. */
+/* tests/conformance/store/store_slots.h - what the tests of slots have in common: tasks with keys, one claim of the one
+ * lane, and who holds what then. */
 #include "store_world.h"
 
 #define KEY S("c:1:db") /* of keyed_task */

@@ -1,4 +1,5 @@
-/* Tasks that are due in days, which a store may keep otherwise than those that are due soon: nobody can tell by when they are claimed. */
+/* Tasks that are due in days, which a store may keep otherwise than those that are due soon: nobody can tell by when
+ * they are claimed. */
 #include "base/date.h"
 #include "store_world.h"
 

@@ -1,5 +1,5 @@
-/* More than a week in seconds: tasks come, run, fail and are forgotten, every three hours. What is there stays about the same once the longest
- * retention has passed, and so does the file, for an adapter that has one. */
+/* More than a week in seconds: tasks come, run, fail and are forgotten, every three hours. What is there stays about
+ * the same once the longest retention has passed, and so does the file, for an adapter that has one. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

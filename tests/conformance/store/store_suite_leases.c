@@ -1,4 +1,5 @@
-/* Tasks that somebody outside takes: OP_CLAIM with a lease, OP_LEASE_RENEW, OP_LEASES_EXPIRED, and how they are read. */
+/* Tasks that somebody outside takes: OP_CLAIM with a lease, OP_LEASE_RENEW, OP_LEASES_EXPIRED, and how they are
+ * read. */
 #include "store_fleet.h"
 
 /* ---- claiming by a lease ---- */

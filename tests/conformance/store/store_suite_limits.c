@@ -1,4 +1,5 @@
-/* A tenant's limits, calendars that must be there, what a tenant uses and what is due in a queue; and keys with a record. */
+/* A tenant's limits, calendars that must be there, what a tenant uses and what is due in a queue; and keys with a
+ * record. */
 #include "store_world.h"
 
 /* ---- limits ---- */

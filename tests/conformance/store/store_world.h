@@ -1,5 +1,6 @@
 #pragma once
-/* tests/conformance/store/store_world.h - what each test of the store's suite starts with: an empty store, a reader, fresh ids. */
+/* tests/conformance/store/store_world.h - what each test of the store's suite starts with: an empty store, a reader,
+ * fresh ids. */
 #include "scratch.h"
 #include "stores.h"
 #include "task_eq.h"

@@ -1,5 +1,6 @@
 #pragma once
-/* tests/conformance/store/stores.h - every adapter of port/store.h: a row is all that a new one takes, here and in meson.build. */
+/* tests/conformance/store/stores.h - every adapter of port/store.h: a row is all that a new one takes, here and in
+ * meson.build. */
 #include "check.h"
 #include "model/store_memory.h"
 #include "port/store.h"

@@ -135,7 +135,7 @@ def test_a_control_nodes_death_repeats_nothing_that_the_queue_had_confirmed(make
     killed, other = one.nodes
     killed_ms = now_ms()
     killed.kill()
-    until(lambda: "node_buried" in other.log(), why=lambda: f"nobody misses it\n{other.log()[-3000:]}")
+    until(lambda: "node_marked_dead" in other.log(), why=lambda: f"nobody misses it\n{other.log()[-3000:]}")
     buried_ms = now_ms() - killed_ms
     holding.release()
     until(lambda: len(client.all("/v1/tasks?status=COMPLETED")) == HELD, why=lambda: f"not all are completed\n{one.log()[-3000:]}")

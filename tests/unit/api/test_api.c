@@ -1,4 +1,4 @@
-/* Every route over real sockets, as a client uses it. What a hostile one does is in test_hostile_requests.c. */
+/* Every route over real sockets, as a client uses it. Hostile clients are in test_hostile_requests.c. */
 #include "check.h"
 #include "http_client.h"
 
@@ -39,8 +39,8 @@ static void create_answers_with_the_whole_task(void **state)
     assert_int_equal(json_array_size(json_object_get(again.json, "executions")), 0);
     assert_true(json_is_array(json_object_get(again.json, "executions")));
     assert_string_equal(header_of(&again, "ETag"), "\"1\"");
-    answer_release(&a);
-    answer_release(&again);
+    client_answer_release(&a);
+    client_answer_release(&again);
 }
 
 static void a_create_whose_answer_was_lost_is_looked_after(void **state)
@@ -61,7 +61,7 @@ static void create_names_the_field_at_fault(void **state)
     json_t *first = json_array_get(json_object_get(a.json, "errors"), 0);
     assert_string_equal(json_string_value(json_object_get(first, "field")), "priority");
     assert_true(json_string_length(json_object_get(first, "message")) > 0);
-    answer_release(&a);
+    client_answer_release(&a);
     assert_problem(ask(h, "POST", "/v1/tasks", "{\"target_type\":\"NOOP\",\"prioritty\":1}"), 400, "invalid-request",
                    "prioritty");
     assert_problem(ask(h, "POST", "/v1/tasks", ""), 400, "invalid-request", "empty");
@@ -83,15 +83,16 @@ static void a_request_sent_twice_is_done_once(void **state)
     assert_string_equal(header_of(&b, "Location"), path_of(text_of(&a, "id"), ""));
     assert_problem(ask_with(h, h->key, "POST", "/v1/tasks", key, "{\"target_type\":\"NOOP\"}"), 422,
                    "idempotency-key-reused", "another body");
-    struct answer other = ask_with(h, h->key, "POST", "/v1/recurring-tasks", key, HOURLY); /* another route */
+    /* the same key on another route */
+    struct answer other = ask_with(h, h->key, "POST", "/v1/recurring-tasks", key, HOURLY);
     assert_status(&other, 201);
     assert_problem(ask_with(h, h->key, "POST", "/v1/tasks", "Idempotency-Key: \r\n", NOOP_FAR), 400, "invalid-request",
                    "1 to 255");
     assert_problem(ask_with(h, h->key, "POST", "/v1/tasks", "Idempotency-Key: \xc3\xa9\r\n", NOOP_FAR), 400,
                    "invalid-request", "visible ASCII");
-    answer_release(&a);
-    answer_release(&b);
-    answer_release(&other);
+    client_answer_release(&a);
+    client_answer_release(&b);
+    client_answer_release(&other);
 }
 
 static void a_key_in_the_body_counts_like_the_header(void **state)
@@ -103,8 +104,8 @@ static void a_key_in_the_body_counts_like_the_header(void **state)
     assert_string_equal(text_of(&a, "id"), text_of(&b, "id"));
     assert_problem(ask_with(h, h->key, "POST", "/v1/tasks", "Idempotency-Key: x\r\n", body), 400, "invalid-request",
                    "twice");
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&a);
+    client_answer_release(&b);
 }
 
 static void a_refused_request_may_be_mended_under_its_key(void **state)
@@ -114,7 +115,7 @@ static void a_refused_request_may_be_mended_under_its_key(void **state)
     assert_problem(ask_with(h, h->key, "POST", "/v1/tasks", key, "{}"), 400, "invalid-request", "");
     struct answer a = ask_with(h, h->key, "POST", "/v1/tasks", key, NOOP_FAR);
     assert_status(&a, 201);
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static void *ask_held(void *result)
@@ -137,7 +138,7 @@ static void a_second_request_in_flight_is_told_so(void **state)
     harness_release_held(h);
     pthread_join(thread, NULL);
     assert_status(&first, 201);
-    answer_release(&first);
+    client_answer_release(&first);
 }
 
 static void what_the_store_can_not_do_is_503_and_keeps_its_secrets(void **state)
@@ -155,10 +156,10 @@ static void what_the_store_can_not_do_is_503_and_keeps_its_secrets(void **state)
     assert_null(strstr(buf_cstr(&b.body), "disk"));
     assert_true(metric_count(h->metrics, METRIC_HTTP_ERRORS) >= 2);
     struct answer again = ask_with(h, h->key, "POST", "/v1/tasks", "Idempotency-Key: full\r\n", NOOP_FAR);
-    assert_status(&again, 201); /* nothing was remembered of the failure */
-    answer_release(&a);
-    answer_release(&b);
-    answer_release(&again);
+    assert_status(&again, 201); /* a failed request stores no record */
+    client_answer_release(&a);
+    client_answer_release(&b);
+    client_answer_release(&again);
 }
 
 static void a_batch_keeps_its_order_and_a_bad_element_fails_alone(void **state)
@@ -181,8 +182,8 @@ static void a_batch_keeps_its_order_and_a_bad_element_fails_alone(void **state)
     assert_non_null(json_object_get(json_array_get(tasks, 2), "next_execution"));
     assert_non_null(json_object_get(json_array_get(tasks, 3), "error"));
     assert_non_null(json_object_get(json_array_get(tasks, 4), "error"));
-    answer_release(&first);
-    answer_release(&a);
+    client_answer_release(&first);
+    client_answer_release(&a);
 }
 
 static void a_batch_may_be_lines(void **state)
@@ -197,8 +198,8 @@ static void a_batch_may_be_lines(void **state)
     assert_int_equal(number_of(&a, "failed"), 1);
     assert_string_equal(buf_cstr(&a.body), buf_cstr(&b.body));
     assert_string_equal(header_of(&b, "Idempotency-Replayed"), "true");
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&a);
+    client_answer_release(&b);
     assert_problem(ask(h, "POST", "/v1/tasks/batch", "[]"), 400, "invalid-request", "1 to 10000");
     assert_problem(ask(h, "POST", "/v1/tasks/batch", NOOP_FAR), 400, "invalid-request", "array");
     assert_problem(ask(h, "POST", "/v1/tasks/batch", "[{]"), 400, "invalid-request", "JSON");
@@ -206,7 +207,7 @@ static void a_batch_may_be_lines(void **state)
     struct answer none = ask(h, "POST", "/v1/tasks/batch", "[1]");
     assert_status(&none, 201);
     assert_int_equal(number_of(&none, "created"), 0);
-    answer_release(&none);
+    client_answer_release(&none);
 }
 
 static void a_batch_has_ten_thousand_tasks_at_most(void **state)
@@ -225,7 +226,7 @@ static void a_batch_has_ten_thousand_tasks_at_most(void **state)
     struct answer a = ask(h, "POST", "/v1/tasks/batch", buf_cstr(&b));
     assert_status(&a, 201);
     assert_int_equal(number_of(&a, "created"), 10000);
-    answer_release(&a);
+    client_answer_release(&a);
     buf_release(&b);
 }
 
@@ -254,7 +255,7 @@ static void lists_page_by_cursor(void **state)
         assert_int_equal(next == NULL, i == 5);
         assert_null(json_object_get(pagination(&a), "total"));
         snprintf(uri, sizeof uri, "/v1/tasks?queue=cursor&limit=2&cursor=%s", next ? next : "");
-        answer_release(&a);
+        client_answer_release(&a);
     }
     for (int i = 1; i < 5; i++)
         assert_true(strcmp(seen[i - 1], seen[i]) > 0); /* newest first, each once */
@@ -274,7 +275,7 @@ static void lists_page_by_number_with_a_total(void **state)
     assert_true(json_is_true(json_object_get(pagination(&a), "total_exact")));
     assert_int_equal(json_integer_value(json_object_get(pagination(&a), "page")), 2);
     assert_true(json_is_null(json_object_get(pagination(&a), "next_cursor")));
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static void lists_filter(void **state)
@@ -306,7 +307,7 @@ static void lists_filter(void **state)
         assert_status(&a, 200);
         if (json_array_size(json_object_get(a.json, "tasks")) != rows[i].found)
             fail_msg("%s: %s", rows[i].query, buf_cstr(&a.body));
-        answer_release(&a);
+        client_answer_release(&a);
     }
 }
 
@@ -365,7 +366,7 @@ static void the_server_says_how_it_is(void **state)
     assert_string_equal(text_of(&o, "openapi"), "3.1.0");
     struct answer *all[] = { &live, &ready, &s, &m, &o };
     for (size_t i = 0; i < array_count(all); i++)
-        answer_release(all[i]);
+        client_answer_release(all[i]);
 }
 
 static void a_store_that_can_not_be_read_is_503(void **state)
@@ -388,7 +389,7 @@ static void a_store_that_can_not_be_read_is_503(void **state)
     for (size_t i = 0; i < array_count(rows); i++) {
         struct answer a = { 0 };
         for (int reads = 0; a.status != 200 && a.status != 404 && reads < 5; reads++) { /* each read fails once */
-            answer_release(&a);
+            client_answer_release(&a);
             h->reads_before_broken = reads;
             a = ask(h, rows[i][0], rows[i][1], rows[i][2]);
             h->reads_before_broken = INT_MAX;
@@ -397,7 +398,7 @@ static void a_store_that_can_not_be_read_is_503(void **state)
             assert_null(strstr(buf_cstr(&a.body), "disk"));
         }
         assert_true(a.status == 200 || a.status == 404);
-        answer_release(&a);
+        client_answer_release(&a);
     }
     const char *key = "Idempotency-Key: unread\r\n";
     struct answer first = ask_with(h, h->key, "POST", "/v1/tasks", key, NOOP_FAR);
@@ -406,7 +407,7 @@ static void a_store_that_can_not_be_read_is_503(void **state)
     assert_problem(ask_with(h, h->key, "POST", "/v1/tasks", key, NOOP_FAR), 503, "unavailable", "");
     assert_problem(ask_with(h, h->key, "POST", path_of(id, "/pause"), key, NULL), 503, "unavailable", "");
     h->reads_before_broken = INT_MAX;
-    answer_release(&first);
+    client_answer_release(&first);
 }
 
 static void head_and_options_are_answered(void **state)
@@ -425,7 +426,7 @@ static void head_and_options_are_answered(void **state)
     assert_string_equal(header_of(&wrong, "Allow"), "GET, HEAD, POST, OPTIONS");
     struct answer *all[] = { &a, &o, &star, &wrong };
     for (size_t i = 0; i < array_count(all); i++)
-        answer_release(all[i]);
+        client_answer_release(all[i]);
     assert_problem(ask(h, "BREW", "/health", NULL), 405, "method-not-allowed", "Allow");
     assert_problem(ask(h, "OPTIONS", "/nowhere", NULL), 404, "not-found", "");
 }

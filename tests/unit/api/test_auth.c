@@ -65,7 +65,7 @@ static void a_key_has_its_form_and_a_checksum(void **state)
     uint8_t hash[SHA256_SIZE];
     crypto_hmac_sha256(PEPPER, str_from(other), hash);
     assert_memory_equal(hash, row.hash, sizeof hash);
-    for (size_t i = 0; i < AUTH_KEY_TEXT; i++) { /* any one character wrong is noticed */
+    for (size_t i = 0; i < AUTH_KEY_TEXT; i++) { /* one wrong character anywhere is detected */
         char typo[AUTH_KEY_TEXT + 1];
         memcpy(typo, text, sizeof typo);
         typo[i] = typo[i] == 'x' ? 'y' : 'x';
@@ -90,9 +90,9 @@ static void headers_that_hold_no_key_are_told_apart(void **state)
     assert_int_equal(auth_check(a, S("Bearer "), &who), AUTH_MALFORMED);
     assert_int_equal(auth_check(a, S("Basic abc"), &who), AUTH_MALFORMED);
     assert_int_equal(auth_check(a, str_from(key), &who), AUTH_MALFORMED);
-    assert_int_equal(auth_check(a, bearer(key, header), &who), AUTH_ASK);
+    assert_int_equal(auth_check(a, bearer(key, header), &who), AUTH_NOT_CACHED);
     snprintf(header, sizeof header, "bearer   %s", key);
-    assert_int_equal(auth_check(a, str_from(header), &who), AUTH_ASK);
+    assert_int_equal(auth_check(a, str_from(header), &who), AUTH_NOT_CACHED);
     auth_free(a);
     auth_free(NULL);
 }
@@ -102,7 +102,7 @@ static enum auth_result asked(struct auth *a, struct reader *r, const char *key,
     char header[128];
     struct error e = { 0 };
     enum auth_result result = AUTH_MISSING;
-    assert_ok(auth_ask(a, bearer(key, header), r, &result, who, &e), &e);
+    assert_ok(auth_check_store(a, bearer(key, header), r, &result, who, &e), &e);
     return result;
 }
 
@@ -127,9 +127,9 @@ static void the_store_is_asked_once_and_again_when_it_was_long_ago(void **state)
     auth_key_make(PEPPER, S("key0000001"), 1, S(""), S("admin"), 0, forged, &row);
     store_key(s, S("key0000001"), S("tasks:read  dlq:read bogus"), 0, key);
     store_key(s, S("key0000002"), S("admin"), 2000, old);
-    assert_int_equal(checked(a, key, &who), AUTH_ASK);
+    assert_int_equal(checked(a, key, &who), AUTH_NOT_CACHED);
     assert_int_equal(asked(a, r, forged, &who), AUTH_REFUSED);
-    assert_int_equal(checked(a, key, &who), AUTH_ASK); /* a forged one fills no cache */
+    assert_int_equal(checked(a, key, &who), AUTH_NOT_CACHED); /* a forged key is not cached */
     assert_int_equal(asked(a, r, key, &who), AUTH_OK);
     assert_int_equal(who.tenant, 1);
     assert_string_equal(who.key_id, "key0000001");
@@ -144,7 +144,7 @@ static void the_store_is_asked_once_and_again_when_it_was_long_ago(void **state)
     assert_int_equal(checked(a, old, &who), AUTH_REFUSED);
     assert_int_equal(asked(a, r, old, &who), AUTH_REFUSED);
     c.us = (1000 + AUTH_CACHE_MS) * 1000;
-    assert_int_equal(checked(a, key, &who), AUTH_ASK);
+    assert_int_equal(checked(a, key, &who), AUTH_NOT_CACHED);
     assert_int_equal(asked(a, r, key, &who), AUTH_OK);
     assert_int_equal(checked(a, key, &who), AUTH_OK);
     reader_free(r);
@@ -169,7 +169,7 @@ static void the_cache_is_bounded(void **state)
         store_key(s, str_from(id), S("admin"), 0, i ? key : first);
         assert_int_equal(asked(a, r, i ? key : first, &who), AUTH_OK);
     }
-    assert_int_equal(checked(a, first, &who), AUTH_ASK);
+    assert_int_equal(checked(a, first, &who), AUTH_NOT_CACHED);
     assert_int_equal(checked(a, key, &who), AUTH_OK);
     reader_free(r);
     store_free(s);
@@ -209,7 +209,7 @@ static void a_start_makes_a_key_when_none_that_works_is_left(void **state)
     store_key(s, S("0123456789"), S("tasks:read admin"), 100, mine);
     assert_ok(auth_bootstrap(s, PEPPER, 99, made, &e), &e);
     assert_string_equal(made, "");
-    assert_ok(auth_bootstrap(s, PEPPER, 100, made, &e), &e); /* by now it has expired */
+    assert_ok(auth_bootstrap(s, PEPPER, 100, made, &e), &e); /* the key has expired by now */
     assert_true(auth_key_is_well_formed(str_from(made)));
     store_free(s);
 }
@@ -238,13 +238,14 @@ static void a_start_waits_for_another_that_makes_the_key_and_no_longer_than_it_m
     char made[AUTH_KEY_TEXT + 1] = "?";
     arena_init(&arena, 1 << 16);
     take_lease(s, S("bootstrap"), 1000, 200);
-    assert_ok(auth_bootstrap(s, PEPPER, 1000, made, &e), &e); /* the other has died: nobody else makes it */
+    /* the node that held the lease died: nobody else makes the key */
+    assert_ok(auth_bootstrap(s, PEPPER, 1000, made, &e), &e);
     assert_true(auth_key_is_well_formed(str_from(made)));
     assert_ok(store_reader(s, &r, &e), &e);
     assert_ok(reader_key(r, (struct str){ made + 3, AUTH_ID }, &arena, &key, &e), &e);
-    assert_int_equal(key.created_ms, 1200); /* not before its time was over */
+    assert_int_equal(key.created_ms, 1200); /* not before the lease expired */
     reader_free(r);
-    take_lease(s, S("bootstrap"), 1200, 1); /* and who is done lets go of it */
+    take_lease(s, S("bootstrap"), 1200, 1); /* the lease was released at the end */
     store_free(s);
 }
 
@@ -262,16 +263,16 @@ static void a_key_that_was_forgotten_is_asked_for_again(void **state)
     assert_ok(store_reader(s, &r, &e), &e);
     assert_int_equal(asked(a, r, key, &who), AUTH_OK);
     assert_int_equal(auth_check(a, bearer(key, header), &who), AUTH_OK);
-    auth_forget(a, S("9876543210"));
+    auth_cache_remove(a, S("9876543210"));
     assert_int_equal(auth_check(a, bearer(key, header), &who), AUTH_OK);
-    auth_forget(a, S("0123456789"));
-    assert_int_equal(auth_check(a, bearer(key, header), &who), AUTH_ASK);
+    auth_cache_remove(a, S("0123456789"));
+    assert_int_equal(auth_check(a, bearer(key, header), &who), AUTH_NOT_CACHED);
     reader_free(r);
     store_free(s);
     auth_free(a);
 }
 
-/* The key is revoked while somebody reads it. */
+/* The key is revoked while another thread reads it. */
 static struct auth *revoked_from;
 static const struct reader_ops *honest;
 
@@ -279,7 +280,7 @@ static enum err read_key_late(struct reader *r, struct str id, struct arena *are
                               struct error *e)
 {
     enum err rc = honest->key(r, id, arena, ret, e);
-    auth_forget(revoked_from, id);
+    auth_cache_remove(revoked_from, id);
     return rc;
 }
 
@@ -300,8 +301,8 @@ static void a_key_that_is_revoked_while_it_is_read_is_not_remembered(void **stat
     late.key = read_key_late;
     r->ops = &late;
     revoked_from = a;
-    assert_int_equal(asked(a, r, key, &who), AUTH_OK); /* it came first */
-    assert_int_equal(auth_check(a, bearer(key, header), &who), AUTH_ASK);
+    assert_int_equal(asked(a, r, key, &who), AUTH_OK); /* the read came first */
+    assert_int_equal(auth_check(a, bearer(key, header), &who), AUTH_NOT_CACHED);
     r->ops = honest;
     reader_free(r);
     store_free(s);

@@ -1,4 +1,5 @@
-/* Creates under a dedupe key: what is found, moved or taken over, and what happens when others come in between. */
+/* Creates with a dedupe key: the task is found, moved, or its key taken over; also while other requests come in
+ * between. */
 #include "check.h"
 #include "http_client.h"
 
@@ -38,7 +39,7 @@ static void assert_task(const char *id, const char *field, const char *expected)
     struct answer a = ask(h, "GET", path_of(id, ""), NULL);
     assert_status(&a, 200);
     assert_string_equal(text_of(&a, field), expected);
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static int64_t counted(enum metric m)
@@ -46,7 +47,7 @@ static int64_t counted(enum metric m)
     return metric_count(h->metrics, m);
 }
 
-/* ---- one ---- */
+/* ---- one task ---- */
 
 static void the_second_create_is_answered_with_the_first_task(void **state)
 {
@@ -61,13 +62,13 @@ static void the_second_create_is_answered_with_the_first_task(void **state)
     assert_string_equal(text_of(&a, "name"), "");
     assert_string_equal(header_of(&a, "ETag"), "\"1\"");
     assert_string_equal(header_of(&a, "Location"), "");
-    answer_release(&a);
+    client_answer_release(&a);
     assert_int_equal(counted(METRIC_TASKS_SCHEDULED), made);
     assert_int_equal(counted(METRIC_TASKS_DEDUPLICATED), found + 1);
     struct answer other = create(FAR("return 2", ""));
     assert_status(&other, 201);
     assert_false(was_found(&other));
-    answer_release(&other);
+    client_answer_release(&other);
 }
 
 static void a_task_that_has_not_fired_is_moved(void **state)
@@ -83,11 +84,11 @@ static void a_task_that_has_not_fired_is_moved(void **state)
     assert_string_equal(text_of(&a, "run_at"), LATER);
     assert_int_equal(number_of(&a, "version"), 2);
     assert_int_equal(h->nudged, nudged + 1);
-    struct answer b = create(MOVE("move", LATER)); /* it is there already */
+    struct answer b = create(MOVE("move", LATER)); /* the task exists already */
     assert_status(&b, 200);
     assert_int_equal(number_of(&b, "version"), 2);
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&a);
+    client_answer_release(&b);
     assert_task(id, "run_at", LATER);
 }
 
@@ -97,7 +98,7 @@ static void what_is_over_leaves_its_key_to_the_next(void **state)
     char id[UUID_TEXT + 1];
     client_create(h, FAR("over", ""), id);
     struct answer c = ask(h, "POST", path_of(id, "/cancel"), NULL);
-    answer_release(&c);
+    client_answer_release(&c);
     struct answer found = create(FAR("over", ""));
     assert_status(&found, 200);
     assert_string_equal(text_of(&found, "status"), "CANCELLED");
@@ -106,12 +107,12 @@ static void what_is_over_leaves_its_key_to_the_next(void **state)
     assert_string_not_equal(text_of(&a, "id"), id);
     struct answer b = create(FAR("over", ""));
     assert_string_equal(text_of(&b, "id"), text_of(&a, "id"));
-    answer_release(&found);
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&found);
+    client_answer_release(&a);
+    client_answer_release(&b);
 }
 
-/* ---- what comes in between ---- */
+/* ---- other requests in between ---- */
 
 struct asked {
     const char *body;
@@ -125,7 +126,7 @@ static void *ask_held(void *asked)
     return NULL;
 }
 
-/* Both have read before either has written. */
+/* Both requests have read before either has written. */
 static void ask_both_at_once(struct asked two[2])
 {
     pthread_t threads[2];
@@ -143,8 +144,8 @@ static void assert_one_was_made(struct asked two[2])
 {
     assert_int_equal(two[0].answer.status + two[1].answer.status, 401);
     assert_string_equal(text_of(&two[0].answer, "id"), text_of(&two[1].answer, "id"));
-    answer_release(&two[0].answer);
-    answer_release(&two[1].answer);
+    client_answer_release(&two[0].answer);
+    client_answer_release(&two[1].answer);
 }
 
 static void of_two_that_come_at_once_one_is_made(void **state)
@@ -161,7 +162,7 @@ static void of_two_that_take_a_key_over_at_once_one_does(void **state)
     char id[UUID_TEXT + 1];
     client_create(h, FAR("heirs", ""), id);
     struct answer c = ask(h, "POST", path_of(id, "/cancel"), NULL);
-    answer_release(&c);
+    client_answer_release(&c);
     struct asked two[2] = { { .body = MOVE("heirs", LATER) }, { .body = MOVE("heirs", LATER) } };
     ask_both_at_once(two);
     assert_one_was_made(two);
@@ -176,9 +177,9 @@ static void a_move_that_meets_another_change_is_done_again(void **state)
     struct answer a = create(MOVE("busy", LATER));
     assert_status(&a, 200);
     assert_int_equal(h->conflicts, 0);
-    answer_release(&a);
+    client_answer_release(&a);
     h->conflicts = 100;
-    assert_problem(create(MOVE("busy", FAR_FUTURE)), 409, "conflict", "faster");
+    assert_problem(create(MOVE("busy", FAR_FUTURE)), 409, "conflict", "first");
     assert_int_equal(h->conflicts, 68);
     h->conflicts = 0;
     assert_task(id, "run_at", LATER);
@@ -193,7 +194,7 @@ static void a_store_that_fails_is_no_answer(void **state)
     assert_problem(create(MOVE("sick", LATER)), 503, "unavailable", "");
     assert_problem(create(FAR("sick too", "")), 503, "unavailable", "");
     h->broken = ERR_OK;
-    for (int reads = 0; reads < 2; reads++) { /* the key, the task */
+    for (int reads = 0; reads < 2; reads++) { /* one read for the key, one for the task */
         h->reads_before_broken = reads;
         assert_problem(create(FAR("sick", "")), 503, "unavailable", "");
         h->reads_before_broken = INT_MAX;
@@ -201,7 +202,7 @@ static void a_store_that_fails_is_no_answer(void **state)
     assert_task(id, "run_at", FAR_FUTURE);
 }
 
-/* ---- tasks that are claimed ---- */
+/* ---- claimed tasks ---- */
 
 static void a_claimed_task_is_asked_back_and_moved(void **state)
 {
@@ -220,17 +221,17 @@ static void a_claimed_task_is_asked_back_and_moved(void **state)
     assert_false(h->recall_abort);
     assert_string_equal(buf_cstr(&a.body), buf_cstr(&b.body));
     assert_string_equal(header_of(&b, "Idempotency-Replayed"), "true");
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&a);
+    client_answer_release(&b);
     assert_task(id, "run_at", LATER);
     assert_task(id, "status", "SCHEDULED");
     struct answer back = create(MOVE("claimed", FAR_FUTURE));
-    answer_release(&back);
+    client_answer_release(&back);
     harness_claim_until(h, INT64_MAX / 2);
     struct answer c = ask_with(h, h->key, "POST", "/v1/tasks", key, MOVE("claimed", LATER));
     assert_string_equal(header_of(&c, "Idempotency-Replayed"), "true");
-    assert_int_equal(h->recalls, 1); /* what was done under that key is done */
-    answer_release(&c);
+    assert_int_equal(h->recalls, 1); /* the idempotency key has a record: nothing is done again */
+    client_answer_release(&c);
     assert_task(id, "run_at", FAR_FUTURE);
 }
 
@@ -245,18 +246,18 @@ static void a_task_that_is_not_given_back_counts_as_fired(void **state)
     struct answer a = create(MOVE("kept", LATER));
     assert_status(&a, 201);
     assert_string_not_equal(text_of(&a, "id"), id);
-    assert_true(h->recalls > 1); /* it was asked until the time was up */
-    answer_release(&a);
+    assert_true(h->recalls > 1); /* it was recalled until the time was up */
+    client_answer_release(&a);
     assert_task(id, "run_at", FAR_FUTURE);
     h->recall_silent = true;
     client_create(h, FAR("silent", ""), id);
     harness_claim_until(h, INT64_MAX / 2);
     struct answer b = create(MOVE("silent", LATER));
     assert_status(&b, 201);
-    answer_release(&b);
+    client_answer_release(&b);
     h->recall_silent = false;
     struct recall_answer *late = h->recall_waiting;
-    late->done(late); /* too late: nobody waits */
+    late->done(late); /* too late: no request waits for this answer */
 }
 
 static void a_task_that_runs_is_not_moved(void **state)
@@ -271,8 +272,8 @@ static void a_task_that_runs_is_not_moved(void **state)
     assert_status(&b, 200);
     assert_string_equal(text_of(&a, "id"), text_of(&b, "id"));
     assert_int_equal(h->recalls, 0);
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&a);
+    client_answer_release(&b);
 }
 
 /* ---- idempotency keys ---- */
@@ -287,7 +288,7 @@ static void the_answer_that_was_given_is_kept(void **state)
         { "Idempotency-Key: i1\r\n", FAR("i", ""), 201 },
         { "Idempotency-Key: i2\r\n", FAR("i", ""), 200 },
         { "Idempotency-Key: i3\r\n", MOVE("i", LATER), 200 },
-        { "Idempotency-Key: i4\r\n", MOVE("i", LATER), 200 }, /* nothing to write but the record */
+        { "Idempotency-Key: i4\r\n", MOVE("i", LATER), 200 }, /* only the record is written */
     };
     struct answer first[array_count(rows)];
     for (size_t i = 0; i < array_count(rows); i++) {
@@ -299,8 +300,8 @@ static void the_answer_that_was_given_is_kept(void **state)
         assert_status(&again, rows[i].status);
         assert_string_equal(buf_cstr(&again.body), buf_cstr(&first[i].body));
         assert_string_equal(header_of(&again, "Idempotency-Replayed"), "true");
-        answer_release(&again);
-        answer_release(&first[i]);
+        client_answer_release(&again);
+        client_answer_release(&first[i]);
     }
     assert_problem(ask_with(h, h->key, "POST", "/v1/tasks", rows[0].key, FAR("j", "")), 422, "idempotency-key-reused",
                    "");
@@ -315,12 +316,12 @@ static void a_batch_moves_many_and_makes_the_rest(void **state)
     client_create(h, FAR("b0", ""), ids[0]);
     client_create(h, FAR("b1", ""), ids[1]);
     client_create(h, FAR("b2", ""), ids[2]);
-    harness_claim_until(h, INT64_MAX / 2); /* all of them; two come back */
+    harness_claim_until(h, INT64_MAX / 2); /* claims all of them; two are given back */
     h->recall_result = RECALL_DONE;
     struct answer p = ask(h, "POST", path_of(ids[0], "/pause"), NULL),
                   r = ask(h, "POST", path_of(ids[1], "/pause"), NULL);
-    answer_release(&p);
-    answer_release(&r);
+    client_answer_release(&p);
+    client_answer_release(&r);
     h->recalls = 0;
     struct answer a = ask(h, "POST", "/v1/tasks/batch",
                           "[" MOVE("b0", LATER) "," MOVE("b1", LATER) "," MOVE("b2", LATER) "," FAR("b3", "") "," FAR(
@@ -330,7 +331,7 @@ static void a_batch_moves_many_and_makes_the_rest(void **state)
     assert_int_equal(number_of(&a, "deduplicated"), 4);
     assert_int_equal(number_of(&a, "failed"), 1);
     assert_int_equal(h->recalls, 1);
-    answer_release(&a);
+    client_answer_release(&a);
     for (size_t i = 0; i < 3; i++)
         assert_task(ids[i], "run_at", LATER);
     assert_task(ids[0], "status", "PAUSED");
@@ -343,18 +344,18 @@ static void a_batch_that_meets_changes_is_decided_anew(void **state)
     char ids[2][UUID_TEXT + 1];
     client_create(h, FAR("n0", ""), ids[0]);
     client_create(h, FAR("n1", ""), ids[1]);
-    h->conflicts = 3; /* two, then one of two, then it is done */
+    h->conflicts = 3; /* two conflicts, then one of two, then success */
     struct answer a =
         ask(h, "POST", "/v1/tasks/batch", "[" MOVE("n0", LATER) "," MOVE("n1", LATER) "," FAR("n2", "") "]");
     assert_status(&a, 201);
     assert_int_equal(h->conflicts, 0);
     assert_int_equal(number_of(&a, "created"), 1);
     assert_int_equal(number_of(&a, "deduplicated"), 2);
-    answer_release(&a);
+    client_answer_release(&a);
     for (size_t i = 0; i < 2; i++) {
         struct answer t = ask(h, "GET", path_of(ids[i], ""), NULL);
         assert_int_equal(number_of(&t, "version"), 2);
-        answer_release(&t);
+        client_answer_release(&t);
     }
 }
 

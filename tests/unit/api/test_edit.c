@@ -1,4 +1,4 @@
-/* Edits, actions, and tasks that are claimed by someone: over real sockets, like test_api.c. */
+/* Edits, actions, and claimed tasks: over real sockets, like test_api.c. */
 #include "check.h"
 #include "http_client.h"
 
@@ -22,7 +22,7 @@ static void assert_changed(const char *method, const char *path, const char *bod
 {
     struct answer a = ask(h, method, path, body);
     assert_status(&a, status);
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static void an_edit_changes_what_it_names_and_counts(void **state)
@@ -35,20 +35,20 @@ static void an_edit_changes_what_it_names_and_counts(void **state)
     assert_string_equal(text_of(&a, "name"), "b");
     assert_int_equal(number_of(&a, "priority"), 7);
     assert_string_equal(header_of(&a, "ETag"), "\"2\"");
-    answer_release(&a);
+    client_answer_release(&a);
     assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"nope\":1}"), 400, "invalid-request", "nope");
     assert_problem(ask(h, "PATCH", path_of(id, ""), "[1]"), 400, "invalid-request", "object");
     assert_problem(ask(h, "PATCH", path_of(id, ""), NULL), 400, "invalid-request", "object");
     assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"status\":\"PAUSED\",\"name\":\"x\"}"), 400, "invalid-request",
-                   "alone");
+                   "together");
     assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"status\":\"COMPLETED\"}"), 400, "invalid-request", "PAUSED");
     struct answer p = ask(h, "PATCH", path_of(id, ""), "{\"status\":\"PAUSED\"}");
     assert_string_equal(text_of(&p, "status"), "PAUSED");
     struct answer s = ask(h, "PATCH", path_of(id, ""), "{\"status\":\"SCHEDULED\"}");
     assert_string_equal(text_of(&s, "status"), "SCHEDULED");
     assert_int_equal(number_of(&s, "version"), 4);
-    answer_release(&p);
-    answer_release(&s);
+    client_answer_release(&p);
+    client_answer_release(&s);
 }
 
 static void if_match_guards_edits(void **state)
@@ -66,13 +66,13 @@ static void if_match_guards_edits(void **state)
     for (size_t i = 0; i < array_count(rows); i++) {
         struct answer a = ask_with(h, h->key, "PATCH", path_of(id, ""), rows[i].header, "{\"priority\":1}");
         assert_status(&a, rows[i].status);
-        answer_release(&a);
+        client_answer_release(&a);
     }
     assert_problem(ask_with(h, h->key, "DELETE", path_of(id, ""), "If-Match: \"1\"\r\n", NULL), 412,
                    "precondition-failed", "read it again");
     struct answer gone = ask_with(h, h->key, "DELETE", path_of(id, ""), "If-Match: \"5\"\r\n", NULL);
     assert_status(&gone, 204);
-    answer_release(&gone);
+    client_answer_release(&gone);
 }
 
 static void a_deleted_task_is_gone_and_its_answer_is_kept(void **state)
@@ -90,8 +90,8 @@ static void a_deleted_task_is_gone_and_its_answer_is_kept(void **state)
     assert_string_equal(header_of(&b, "Idempotency-Replayed"), "true");
     assert_problem(ask(h, "DELETE", path_of(id, ""), NULL), 404, "not-found", "no such task");
     assert_problem(ask(h, "GET", path_of(id, ""), NULL), 404, "not-found", "no such task");
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&a);
+    client_answer_release(&b);
 }
 
 static void actions_move_a_task_through_its_states(void **state)
@@ -118,13 +118,13 @@ static void actions_move_a_task_through_its_states(void **state)
         assert_status(&a, rows[i].code);
         if (rows[i].code == 200)
             assert_string_equal(text_of(&a, "status"), rows[i].status);
-        answer_release(&a);
+        client_answer_release(&a);
     }
     char other[UUID_TEXT + 1];
     client_create(h, NOOP_FAR, other);
     struct answer c = ask(h, "POST", path_of(other, "/cancel"), NULL);
     assert_string_equal(text_of(&c, "status"), "CANCELLED");
-    answer_release(&c);
+    client_answer_release(&c);
 }
 
 static void an_action_without_effect_still_keeps_its_key(void **state)
@@ -139,8 +139,8 @@ static void an_action_without_effect_still_keeps_its_key(void **state)
     struct answer b = ask_with(h, h->key, "POST", path_of(id, "/resume"), key, NULL);
     assert_string_equal(header_of(&b, "Idempotency-Replayed"), "true");
     assert_problem(ask_with(h, h->key, "POST", path_of(id, "/resume"), key, "{}"), 422, "idempotency-key-reused", "");
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&a);
+    client_answer_release(&b);
 }
 
 static void an_edit_that_meets_another_is_done_again(void **state)
@@ -152,9 +152,9 @@ static void an_edit_that_meets_another_is_done_again(void **state)
     struct answer a = ask(h, "PATCH", path_of(id, ""), "{\"priority\":1}");
     assert_status(&a, 200);
     assert_int_equal(h->conflicts, 0);
-    answer_release(&a);
+    client_answer_release(&a);
     h->conflicts = 100;
-    assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"priority\":1}"), 409, "conflict", "faster");
+    assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"priority\":1}"), 409, "conflict", "first");
     assert_int_equal(h->conflicts, 92);
     h->conflicts = 0;
     h->broken = ERR_UNAVAILABLE;
@@ -162,7 +162,8 @@ static void an_edit_that_meets_another_is_done_again(void **state)
     h->broken = ERR_OK;
 }
 
-/* Whoever changed something and does not know it, has the scheduler look: else it looks at its next safety poll. */
+/* If the answer to a change was lost, the scheduler is nudged, because the change may have been written. Without the
+ * nudge it would find the task at its next safety poll. */
 static void a_change_whose_answer_was_lost_is_looked_after(void **state)
 {
     (void)state;
@@ -171,7 +172,7 @@ static void a_change_whose_answer_was_lost_is_looked_after(void **state)
     client_create(h, "{\"target_type\":\"NOOP\",\"cron_expression\":\"0 0 1 1 *\"}", yearly);
     static const struct {
         const char *method, *tail, *body;
-        size_t nudges; /* run-now of a recurring task: itself, and what it made */
+        size_t nudges; /* run-now of a recurring task nudges two: the task, and the new occurrence */
     } rows[] = {
         { "POST", "/run-now", NULL, 1 },
         { "PATCH", "", "{\"priority\":1}", 1 },
@@ -186,10 +187,10 @@ static void a_change_whose_answer_was_lost_is_looked_after(void **state)
         assert_problem(ask(h, rows[i].method, path, rows[i].body), 503, "unavailable", "");
         h->lost = false;
         assert_int_equal(h->nudged, nudged + rows[i].nudges);
-        int64_t now_ms = clock_wall_ms(clock_system()); /* what a withdrawal set back, may be due now */
+        int64_t now_ms = clock_wall_ms(clock_system()); /* the withdrawal set the cursor back: it may be due now */
         assert_true(h->nudged_ms <= now_ms && h->nudged_ms >= before_ms - 60000);
     }
-    h->broken = ERR_LIMIT; /* it was not made, that is known */
+    h->broken = ERR_LIMIT; /* known not to be written: no nudge */
     size_t nudged = h->nudged;
     assert_changed("PATCH", path_of(id, ""), "{\"priority\":3}", 400);
     h->broken = ERR_OK;
@@ -203,8 +204,8 @@ static void a_claimed_task_is_asked_back_from_its_owner(void **state)
     client_create(h, NOOP_FAR, id);
     harness_claim_until(h, INT64_MAX / 2);
     struct answer shown = ask(h, "GET", path_of(id, ""), NULL);
-    assert_string_equal(text_of(&shown, "status"), "SCHEDULED"); /* not yet fired */
-    answer_release(&shown);
+    assert_string_equal(text_of(&shown, "status"), "SCHEDULED"); /* claimed, but not fired yet */
+    client_answer_release(&shown);
     h->recall_result = RECALL_DONE;
     h->recalls = 0;
     const char *key = "Idempotency-Key: recalled\r\n";
@@ -217,9 +218,9 @@ static void a_claimed_task_is_asked_back_from_its_owner(void **state)
     assert_string_equal(buf_cstr(&a.body), buf_cstr(&b.body));
     struct answer now = ask(h, "GET", path_of(id, ""), NULL);
     assert_string_equal(text_of(&now, "status"), "PAUSED");
-    answer_release(&a);
-    answer_release(&b);
-    answer_release(&now);
+    client_answer_release(&a);
+    client_answer_release(&b);
+    client_answer_release(&now);
 }
 
 static void a_recalled_edit_and_the_record_of_its_key_are_one_transaction(void **state)
@@ -229,18 +230,18 @@ static void a_recalled_edit_and_the_record_of_its_key_are_one_transaction(void *
     client_create(h, NOOP_FAR, id);
     harness_claim_until(h, INT64_MAX / 2);
     h->recall_result = RECALL_DONE;
-    h->recall_breaks = true; /* nothing more is written behind the recall */
+    h->recall_breaks = true; /* no other write follows the recall */
     const char *head = "Idempotency-Key: together\r\nIf-Match: \"1\"\r\n";
     struct answer a = ask_with(h, h->key, "PATCH", path_of(id, ""), head, "{\"priority\":9}");
     h->recall_breaks = false;
     h->broken = ERR_OK;
     assert_status(&a, 200);
     struct answer b = ask_with(h, h->key, "PATCH", path_of(id, ""), head, "{\"priority\":9}");
-    assert_status(&b, 200); /* and not 412: it was done before */
+    assert_status(&b, 200); /* not 412: the record answers */
     assert_string_equal(header_of(&b, "Idempotency-Replayed"), "true");
     assert_string_equal(buf_cstr(&a.body), buf_cstr(&b.body));
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&a);
+    client_answer_release(&b);
 }
 
 static void a_recall_whose_key_has_a_record_is_answered_by_that(void **state)
@@ -249,10 +250,10 @@ static void a_recall_whose_key_has_a_record_is_answered_by_that(void **state)
     char id[UUID_TEXT + 1];
     client_create(h, NOOP_FAR, id);
     harness_claim_until(h, INT64_MAX / 2);
-    h->recall_result = RECALL_ANSWERED; /* but there is none to be found */
+    h->recall_result = RECALL_ANSWERED; /* but the store has no such record */
     const char *head = "Idempotency-Key: elsewhere\r\n";
     assert_problem(ask_with(h, h->key, "POST", path_of(id, "/pause"), head, NULL), 409, "request-in-flight",
-                   "send it again");
+                   "send the request again");
     h->recall_result = RECALL_DONE;
 }
 
@@ -263,21 +264,21 @@ static void a_running_task_stays_when_its_owner_says_so(void **state)
     client_create(h, "{\"target_type\":\"NOOP\"}", id);
     harness_claim_until(h, clock_wall_ms(clock_system()));
     h->recalls = 0;
-    assert_problem(ask(h, "POST", path_of(id, "/pause"), NULL), 409, "running", "RUNNING"); /* the core knows */
+    assert_problem(ask(h, "POST", path_of(id, "/pause"), NULL), 409, "running", "RUNNING"); /* the core refuses it */
     assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"name\":\"z\"}"), 409, "running", "");
     assert_int_equal(h->recalls, 0);
     h->recall_result = RECALL_RUNNING;
     assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "try again");
     assert_int_equal(h->recalls, 1);
     assert_true(h->recall_abort);
-    h->recall_result = RECALL_ABORTING; /* but it never ends */
+    h->recall_result = RECALL_ABORTING; /* but the task never ends */
     assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "try again");
     assert_int_equal(h->recalls, 2);
     struct answer x = ask(h, "GET", path_of(id, "/executions"), NULL);
     json_t *first = json_array_get(json_object_get(x.json, "executions"), 0);
     assert_string_equal(json_string_value(json_object_get(first, "status")), "RUNNING");
     assert_int_equal(json_integer_value(json_object_get(first, "attempt_number")), 1);
-    answer_release(&x);
+    client_answer_release(&x);
 }
 
 static void an_owner_that_does_not_answer_is_not_waited_for(void **state)
@@ -292,10 +293,10 @@ static void an_owner_that_does_not_answer_is_not_waited_for(void **state)
     struct recall_answer *late = h->recall_waiting;
     assert_true(atomic_load(&late->given_up));
     late->result = RECALL_DONE;
-    late->done(late); /* and harmless */
+    late->done(late); /* the late answer has no effect */
 }
 
-/* Settles a RUNNING task as the updater would. */
+/* Settles a RUNNING task, as the updater would. */
 static void settle_as(const char *id, enum task_state next)
 {
     struct settlement v = { .fence = 1, .verdict = { .next = next, .attempts = 1, .has_execution = true } };
@@ -334,7 +335,7 @@ static void a_cancelled_call_is_waited_for_until_it_ends(void **state)
     pthread_join(thread, NULL);
     assert_status(&a, 200);
     assert_string_equal(text_of(&a, "status"), "CANCELLED");
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static void what_failed_for_good_is_a_dead_letter(void **state)
@@ -360,7 +361,7 @@ static void what_failed_for_good_is_a_dead_letter(void **state)
     assert_string_equal(text_of(&r, "status"), "SCHEDULED");
     struct answer *all[] = { &a, &x, &none, &t, &r };
     for (size_t i = 0; i < array_count(all); i++)
-        answer_release(all[i]);
+        client_answer_release(all[i]);
 }
 
 static void recurring_tasks_have_a_view_of_their_own(void **state)
@@ -371,7 +372,7 @@ static void recurring_tasks_have_a_view_of_their_own(void **state)
     assert_string_equal(text_of(&a, "type"), "RECURRING");
     char id[UUID_TEXT + 1], once[UUID_TEXT + 1], path[128];
     snprintf(id, sizeof id, "%s", text_of(&a, "id"));
-    answer_release(&a);
+    client_answer_release(&a);
     client_create(h, NOOP_FAR, once);
     assert_problem(ask(h, "POST", "/v1/tasks/recurring", NOOP_FAR), 400, "invalid-request", "cron_expression");
     snprintf(path, sizeof path, "/v1/recurring-tasks/%s", once);
@@ -394,7 +395,7 @@ static void recurring_tasks_have_a_view_of_their_own(void **state)
         snprintf(path, sizeof path, "/v1/recurring-tasks/%s%s", id, rows[i].tail);
         struct answer r = ask(h, rows[i].method, path, rows[i].body);
         assert_status(&r, rows[i].status);
-        answer_release(&r);
+        client_answer_release(&r);
     }
 }
 
@@ -421,16 +422,16 @@ static void run_now_of_a_recurring_task_spawns_an_occurrence(void **state)
     assert_problem(ask(h, "GET", path_of(id, "/occurrences?name=x"), NULL), 400, "invalid-request", "name");
     struct answer *all[] = { &a, &l, &one, &x };
     for (size_t i = 0; i < array_count(all); i++)
-        answer_release(all[i]);
+        client_answer_release(all[i]);
 }
 
-/* One occurrence of a recurring task, claimed: its id. */
+/* Creates and claims one occurrence of a recurring task; returns its id. */
 static void run_and_claim(const char *task, char ret_id[UUID_TEXT + 1])
 {
     struct answer a = ask(h, "POST", path_of(task, "/run-now"), NULL);
     assert_status(&a, 200);
     snprintf(ret_id, UUID_TEXT + 1, "%s", text_of(&a, "occurrence_id"));
-    answer_release(&a);
+    client_answer_release(&a);
     harness_claim_until(h, clock_wall_ms(clock_system()));
     h->recalls = 0;
 }
@@ -442,7 +443,7 @@ static void assert_occurrence(const char *id, const char *state, int64_t priorit
     assert_int_equal(number_of(&a, "priority"), priority);
     if (error)
         assert_string_equal(text_of(&a, "last_error"), error);
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static void a_changed_recurring_task_takes_back_what_is_claimed_of_it(void **state)
@@ -455,7 +456,7 @@ static void a_changed_recurring_task_takes_back_what_is_claimed_of_it(void **sta
     assert_changed("PATCH", path_of(id, ""), "{\"priority\":6}", 200);
     assert_int_equal(h->recalls, 1);
     assert_false(h->recall_abort);
-    assert_occurrence(occurrence, "SCHEDULED", 6, NULL); /* it goes on, as its task is now */
+    assert_occurrence(occurrence, "SCHEDULED", 6, NULL); /* it goes on, with the fields that its task has now */
 
     harness_claim_until(h, clock_wall_ms(clock_system()));
     assert_changed("POST", path_of(id, "/pause"), NULL, 200);
@@ -474,12 +475,12 @@ static void a_claim_that_its_owner_has_yet_to_hear_of_is_asked_for_again(void **
     client_create(h, "{\"target_type\":\"NOOP\",\"cron_expression\":\"0 0 1 1 *\"}", id);
     h->recall_result = RECALL_RUNNING;
     run_and_claim(id, occurrence);
-    assert_changed("POST", path_of(id, "/pause"), NULL, 200); /* the change is made, whatever its owner says */
+    assert_changed("POST", path_of(id, "/pause"), NULL, 200); /* the change is made, whatever the owner answers */
     assert_true(h->recalls > 1);
     assert_occurrence(occurrence, "RUNNING", 5, NULL);
 
     assert_changed("POST", path_of(id, "/resume"), NULL, 200);
-    h->recall_known = true; /* it runs */
+    h->recall_known = true; /* the occurrence runs */
     h->recalls = 0;
     assert_changed("DELETE", path_of(id, ""), NULL, 204);
     assert_int_equal(h->recalls, 1);
@@ -508,9 +509,9 @@ static void what_another_node_gives_back_is_changed_and_keeps_its_time(void **st
     struct answer b = ask_with(h, h->key, "PATCH", path_of(id, ""), head, "{\"priority\":9}");
     assert_status(&b, 200);
     assert_string_equal(header_of(&b, "Idempotency-Replayed"), "true");
-    answer_release(&before);
-    answer_release(&a);
-    answer_release(&b);
+    client_answer_release(&before);
+    client_answer_release(&a);
+    client_answer_release(&b);
 }
 
 static void what_has_run_on_another_node_meanwhile_keeps_its_attempts(void **state)
@@ -526,7 +527,7 @@ static void what_has_run_on_another_node_meanwhile_keeps_its_attempts(void **sta
     struct answer a = ask(h, "GET", path_of(id, ""), NULL);
     assert_int_equal(number_of(&a, "attempts"), 1);
     assert_int_equal(number_of(&a, "priority"), 9);
-    answer_release(&a);
+    client_answer_release(&a);
     h->freed_attempts = 0;
 }
 
@@ -542,7 +543,7 @@ static void what_is_cancelled_on_another_node_is_cancelled(void **state)
     assert_status(&a, 200);
     assert_string_equal(text_of(&a, "status"), "CANCELLED");
     assert_true(h->recall_abort);
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static void occurrences_that_another_node_gives_back_are_withdrawn(void **state)

@@ -1,4 +1,4 @@
-/* What clients do that mean no good, or know no better: too much, too slowly, too oddly, without a key. */
+/* Hostile or faulty clients: requests that are too large, too slow, malformed, or without a key. */
 #include "check.h"
 #include "http_client.h"
 
@@ -23,7 +23,7 @@ static int stop(void **state)
 
 #define NOOP "{\"target_type\":\"NOOP\"}"
 
-/* Sends the text as it is and reads what comes. */
+/* Sends the text as it is and reads the answer. */
 static struct answer say(const char *text)
 {
     int fd = client_connect(h);
@@ -50,18 +50,19 @@ static void without_a_good_key_there_is_nothing(void **state)
     auth_key_make(PEPPER, S("stranger01"), 1, S(""), S(""), 0, unknown, &row);
     struct answer a = ask_with(h, NULL, "GET", "/v1/tasks", NULL, NULL);
     assert_string_equal(header_of(&a, "WWW-Authenticate"), "Bearer realm=\"belfry\"");
-    answer_release(&a);
+    client_answer_release(&a);
     assert_problem(ask_with(h, NULL, "GET", "/v1/tasks", NULL, NULL), 401, "unauthorized", "Authorization");
     assert_problem(ask_with(h, wrong, "GET", "/v1/tasks", NULL, NULL), 401, "unauthorized",
                    "unknown, expired or wrong");
     assert_problem(ask_with(h, unknown, "GET", "/v1/tasks", NULL, NULL), 401, "unauthorized", "wrong");
-    assert_problem(ask_with(h, "bf_short", "GET", "/v1/tasks", NULL, NULL), 401, "unauthorized", "no API key");
+    assert_problem(ask_with(h, "bf_short", "GET", "/v1/tasks", NULL, NULL), 401, "unauthorized",
+                   "not a complete API key");
     assert_problem(ask_with(h, NULL, "GET", "/metrics", "Authorization: Basic YTpi\r\n", NULL), 401, "unauthorized",
                    "");
     struct answer good = ask(h, "GET", "/v1/tasks", NULL);
     assert_status(&good, 200);
     assert_problem(ask_with(h, wrong, "GET", "/v1/tasks", NULL, NULL), 401, "unauthorized", "wrong"); /* now cached */
-    answer_release(&good);
+    client_answer_release(&good);
 }
 
 static void put_key(struct str id, int32_t tenant, struct str scopes, int64_t expires_ms, char text[AUTH_KEY_TEXT + 1])
@@ -82,10 +83,10 @@ static void a_key_opens_what_its_scopes_name(void **state)
     char reader[AUTH_KEY_TEXT + 1], old[AUTH_KEY_TEXT + 1];
     put_key(S("reader0001"), 1, S("tasks:read nonsense"), 0, reader);
     put_key(S("expired001"), 1, S("admin"), 5, old);
-    for (int i = 0; i < 2; i++) { /* first by the store, then from the cache */
+    for (int i = 0; i < 2; i++) { /* first checked by the store, then from the cache */
         struct answer a = ask_with(h, reader, "GET", "/v1/tasks", NULL, NULL);
         assert_status(&a, 200);
-        answer_release(&a);
+        client_answer_release(&a);
         assert_problem(ask_with(h, reader, "POST", "/v1/tasks", NULL, NOOP), 403, "forbidden", "tasks:write");
         assert_problem(ask_with(h, reader, "GET", "/metrics", NULL, NULL), 403, "forbidden", "metrics:read");
         assert_problem(ask_with(h, old, "GET", "/v1/tasks", NULL, NULL), 401, "unauthorized", "expired");
@@ -107,9 +108,9 @@ static void one_tenant_does_not_see_another(void **state)
     struct answer theirs = ask_with(h, other, "POST", "/v1/tasks", key, NOOP); /* the same key, another tenant */
     assert_status(&theirs, 201);
     assert_string_not_equal(text_of(&mine, "id"), text_of(&theirs, "id"));
-    answer_release(&mine);
-    answer_release(&list);
-    answer_release(&theirs);
+    client_answer_release(&mine);
+    client_answer_release(&list);
+    client_answer_release(&theirs);
 }
 
 static void a_key_that_is_required_is_missed(void **state)
@@ -121,7 +122,7 @@ static void a_key_that_is_required_is_missed(void **state)
                    "idempotency-key-missing", "");
     struct answer a = ask(h, "POST", "/v1/tasks", "{\"target_type\":\"NOOP\",\"idempotency_key\":\"b\"}");
     assert_status(&a, 201);
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static void paths_match_exactly(void **state)
@@ -146,11 +147,11 @@ static void paths_match_exactly(void **state)
     assert_problem(ask(h, "GET", "/%ff", NULL), 400, "invalid-request", "UTF-8");
     struct answer a = ask(h, "GET", "/he%61lth", NULL);
     assert_status(&a, 200);
-    answer_release(&a);
+    client_answer_release(&a);
     struct answer method = ask(h, "PUT", "/v1/tasks/batch", NULL);
     assert_status(&method, 405);
     assert_string_equal(header_of(&method, "Allow"), "POST, OPTIONS");
-    answer_release(&method);
+    client_answer_release(&method);
 }
 
 static void too_much_is_refused(void **state)
@@ -181,14 +182,15 @@ static void too_much_is_refused(void **state)
     for (int i = 0; i < 60000; i++)
         buf_text(&text, "a: b\r\n");
     buf_text(&text, "\r\n");
-    many = say(buf_cstr(&text)); /* more than the library itself holds: its own words, the right number */
+    /* more than libmicrohttpd itself accepts: it answers in its own words, with the right status */
+    many = say(buf_cstr(&text));
     assert_true(many.status == 431 || many.status == 0);
-    answer_release(&many);
+    client_answer_release(&many);
     struct answer deep =
         ask_with(h, h->key, "POST", "/v1/tasks", "Idempotency-Key: deep\r\n",
                  "{\"payload\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}");
     assert_status(&deep, 400);
-    answer_release(&deep);
+    client_answer_release(&deep);
     buf_release(&text);
     free(uri);
     free(value);
@@ -209,7 +211,7 @@ static void chunks_are_counted_too(void **state)
     buf_text(&text, "8\r\n{\"target\r\ne\r\n_type\":\"NOOP\"}\r\n0\r\n\r\n");
     struct answer a = say(buf_cstr(&text));
     assert_status(&a, 201);
-    answer_release(&a);
+    client_answer_release(&a);
     buf_cut(&text, head);
     char *piece = repeat(' ', 65536);
     for (int i = 0; i < 20; i++)
@@ -220,7 +222,7 @@ static void chunks_are_counted_too(void **state)
     buf_text(&text, "zz\r\nnonsense");
     struct answer bad = say(buf_cstr(&text));
     assert_true(bad.status == 400 || bad.status == 0);
-    answer_release(&bad);
+    client_answer_release(&bad);
     free(piece);
     buf_release(&text);
 }
@@ -230,7 +232,7 @@ static void contradictions_are_refused(void **state)
     (void)state;
     assert_problem(say("POST /v1/tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
                        "0\r\n\r\n"),
-                   400, "invalid-request", "contradict");
+                   400, "invalid-request", "not both");
     assert_problem(ask_with(h, h->key, "POST", "/v1/tasks", "Idempotency-Key: a\r\nidempotency-key: b\r\n", NOOP), 400,
                    "invalid-request", "Idempotency-Key is given twice");
     assert_problem(ask_with(h, h->key, "GET", "/v1/tasks", "Authorization: x\r\n", NULL), 400, "invalid-request",
@@ -247,11 +249,11 @@ static void contradictions_are_refused(void **state)
     for (size_t i = 0; i < array_count(broken); i++) {
         struct answer a = say(broken[i]);
         assert_true(a.status == 0 || (a.status >= 400 && a.status <= 505));
-        answer_release(&a);
+        client_answer_release(&a);
     }
 }
 
-/* One answer, and then the end: nothing behind the headers is taken for a request. */
+/* One answer, then the end of the connection: nothing after the headers is read as a request. */
 static void a_request_has_one_reading(void **state)
 {
     (void)state;
@@ -270,13 +272,13 @@ static void a_request_has_one_reading(void **state)
             fail_msg("%s: status %d, %s", framings[i], a.status, a.head);
         assert_string_equal(header_of(&a, "Connection"), "close");
         assert_int_equal(next.status, 0);
-        answer_release(&a);
-        answer_release(&next);
+        client_answer_release(&a);
+        client_answer_release(&next);
         close(fd);
     }
-    struct answer old = say("GET /health HTTP/1.0\r\n\r\n"); /* which knew no Host */
+    struct answer old = say("GET /health HTTP/1.0\r\n\r\n"); /* HTTP/1.0 has no Host header */
     assert_status(&old, 200);
-    answer_release(&old);
+    client_answer_release(&old);
 }
 
 static void bad_bytes_are_refused_at_the_door(void **state)
@@ -328,13 +330,13 @@ static void a_connection_serves_many_requests_and_is_closed_when_idle(void **sta
         client_send(fd, S("GET /health HTTP/1.1\r\nHost: x\r\n\r\n"));
         struct answer a = client_read(fd, false);
         assert_status(&a, 200);
-        answer_release(&a);
+        client_answer_release(&a);
     }
     client_send(fd, S("GET /ready HTTP/1.1\r\nHost: x\r\n\r\nGET /health HTTP/1.1\r\nHost: x\r\n\r\n")); /* pipelined */
     for (int i = 0; i < 2; i++) {
         struct answer a = client_read(fd, false);
         assert_status(&a, 200);
-        answer_release(&a);
+        client_answer_release(&a);
     }
     assert_true(is_cut_off(fd));
     close(fd);
@@ -350,18 +352,18 @@ static void one_address_has_so_many_connections(void **state)
         client_send(fds[i], S("GET /health HTTP/1.1\r\nHost: x\r\n\r\n"));
         struct answer a = client_read(fds[i], false);
         refused += a.status == 0;
-        answer_release(&a);
+        client_answer_release(&a);
     }
     for (size_t i = 0; i < array_count(fds); i++)
         close(fds[i]);
     assert_int_equal(refused, 16);
     struct answer a = { 0 };
-    for (int i = 0; i < 100 && a.status != 200; i++) { /* when they are gone, there is room */
-        answer_release(&a);
+    for (int i = 0; i < 100 && a.status != 200; i++) { /* when they are closed, there is room again */
+        client_answer_release(&a);
         a = ask(h, "GET", "/health", NULL);
     }
     assert_status(&a, 200);
-    answer_release(&a);
+    client_answer_release(&a);
 }
 
 static void bodies_together_have_a_limit(void **state)
@@ -414,7 +416,7 @@ static void a_stop_finishes_what_is_under_way(void **state)
     pthread_create(&stopping, NULL, stop_server, h->server);
     struct answer late = { 0 };
     for (int i = 0; i < 1000 && late.status != 503; i++) { /* until the stop has begun */
-        answer_release(&late);
+        client_answer_release(&late);
         client_send(open, S("GET /health HTTP/1.1\r\nHost: x\r\n\r\n"));
         late = client_read(open, false);
     }
@@ -425,9 +427,9 @@ static void a_stop_finishes_what_is_under_way(void **state)
     pthread_join(stopping, NULL);
     assert_status(&last, 201);
     close(open);
-    answer_release(&first);
-    answer_release(&late);
-    answer_release(&last);
+    client_answer_release(&first);
+    client_answer_release(&late);
+    client_answer_release(&last);
 }
 
 static void an_address_that_is_none_is_refused(void **state)

@@ -52,24 +52,24 @@ static void keys_are_visible_text_of_some_length(void **state)
 static void only_one_of_a_key_is_in_flight(void **state)
 {
     (void)state;
-    struct flights f;
-    flights_init(&f);
+    struct inflight_keys f;
+    inflight_keys_init(&f);
     struct idempotency a = record(1, "POST", "/", "a", ""), b = record(1, "POST", "/", "b", "");
     struct idempotency other_tenant = record(2, "POST", "/", "a", "");
-    struct flight one = { 0 }, two = { 0 }, three = { 0 }, four = { 0 };
-    assert_true(flights_enter(&f, &one, &a));
-    assert_false(flights_enter(&f, &two, &a));
-    assert_true(flights_enter(&f, &three, &b));
-    assert_true(flights_enter(&f, &four, &other_tenant));
-    flights_leave(&f, &two); /* never held: nothing */
-    assert_false(flights_enter(&f, &two, &a));
-    flights_leave(&f, &one);
-    flights_leave(&f, &one);
-    assert_true(flights_enter(&f, &two, &a));
-    flights_leave(&f, &two);
-    flights_leave(&f, &three);
-    flights_leave(&f, &four);
-    flights_release(&f);
+    struct inflight_key one = { 0 }, two = { 0 }, three = { 0 }, four = { 0 };
+    assert_true(inflight_keys_add(&f, &one, &a));
+    assert_false(inflight_keys_add(&f, &two, &a));
+    assert_true(inflight_keys_add(&f, &three, &b));
+    assert_true(inflight_keys_add(&f, &four, &other_tenant));
+    inflight_keys_remove(&f, &two); /* was not added: no effect */
+    assert_false(inflight_keys_add(&f, &two, &a));
+    inflight_keys_remove(&f, &one);
+    inflight_keys_remove(&f, &one);
+    assert_true(inflight_keys_add(&f, &two, &a));
+    inflight_keys_remove(&f, &two);
+    inflight_keys_remove(&f, &three);
+    inflight_keys_remove(&f, &four);
+    inflight_keys_release(&f);
 }
 
 int main(void)

@@ -23,12 +23,11 @@ static void problems_have_the_shape_of_rfc_9457(void **state)
         "\"message\":\"must be at least 1\"}]}");
     respond_problem(&r, PROBLEM_NOT_FOUND, "no %s", "such \"thing\"");
     assert_int_equal(r.status, 404);
-    assert_string_equal(buf_cstr(&r.body),
-                        "{\"type\":\"urn:belfry:problem:not-found\",\"title\":\"There is no such thing\","
-                        "\"status\":404,\"detail\":\"no such \\\"thing\\\"\"}");
+    assert_string_equal(buf_cstr(&r.body), "{\"type\":\"urn:belfry:problem:not-found\",\"title\":\"Not found\","
+                                           "\"status\":404,\"detail\":\"no such \\\"thing\\\"\"}");
     e = (struct error){ .code = ERR_CONFLICT };
     respond_field(&r, PROBLEM_CONFLICT, &e);
-    assert_non_null(strstr(buf_cstr(&r.body), "\"detail\":\"It is not in a state for this\""));
+    assert_non_null(strstr(buf_cstr(&r.body), "\"detail\":\"The current state does not allow this\""));
     response_release(&r);
 }
 

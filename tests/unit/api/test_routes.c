@@ -1,4 +1,4 @@
-/* The table and the description must say the same. */
+/* The table of routes and openapi.json must agree. */
 #include "check.h"
 
 #include <stdio.h>
@@ -63,17 +63,18 @@ static void what_writes_takes_a_key_and_says_so(void **state)
         char *text = json_dumps(operation(root, &routes[i]), 0);
         bool takes = strstr(text, "parameters/IdempotencyKey") != NULL;
         assert_int_equal(takes, !!(routes[i].flags & ROUTE_WRITES));
-        bool only_looks = routes[i].method == HTTP_GET || routes[i].run == preview; /* whose question is a body */
-        bool leases = routes[i].run == leases_ask || routes[i].run == leases_heartbeat ||
-                      routes[i].run == leases_report; /* what was said before is known by the lease */
+        /* reads only, but has a body */
+        bool only_looks = routes[i].method == HTTP_GET || routes[i].run == preview_body;
+        bool leases = routes[i].run == leases_acquire || routes[i].run == leases_heartbeat ||
+                      routes[i].run == leases_report; /* repeated reports are recognised by the lease */
         assert_int_equal(takes, !only_looks && !leases);
-        assert_int_equal(routes[i].body_max > 0, takes || leases || routes[i].run == preview);
+        assert_int_equal(routes[i].body_max > 0, takes || leases || routes[i].run == preview_body);
         free(text);
     }
     json_doc_release(&doc);
 }
 
-/* Each "$ref" leads somewhere. */
+/* Each "$ref" has a target. */
 static void check_refs(json_t *root, json_t *at)
 {
     const char *key;
@@ -114,7 +115,7 @@ static void paths_find_their_route(void **state)
 {
     (void)state;
     char allow[ALLOW_TEXT] = "?", text[UUID_TEXT + 1];
-    struct route_words words = { 0 };
+    struct route_params words = { 0 };
     const struct route *r = route_find(HTTP_GET, S("/v1/tasks/" ID "/executions"), &words, allow);
     assert_non_null(r);
     assert_string_equal(r->pattern, "/v1/tasks/{id}/executions");
@@ -137,7 +138,7 @@ static void names_in_paths_are_words(void **state)
 {
     (void)state;
     char allow[ALLOW_TEXT] = "?", longest[ROUTE_NAME_MAX + sizeof "/v1/queues/x"];
-    struct route_words words = { 0 };
+    struct route_params words = { 0 };
     assert_string_equal(route_find(HTTP_GET, S("/v1/queues/mail-1.eu_west:a"), &words, allow)->pattern,
                         "/v1/queues/{name}");
     assert_str(words.name, "mail-1.eu_west:a");

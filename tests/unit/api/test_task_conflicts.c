@@ -1,4 +1,4 @@
-/* The fields of a body that are about other tasks and other days: calendar, concurrency, dedupe, expiry. */
+/* The fields of a body that concern other tasks or calendars: calendar, concurrency, dedupe, expiry. */
 #include "make_task.h"
 
 #define KEYED "\"concurrency_key\":\"customer-42\""
@@ -115,7 +115,7 @@ static void what_waited_for_another_key_waits_no_more(void **state)
         assert_str(p.waits_for, "");
         assert_hides(&p, "waiting_for");
     }
-    t.waits_for = (struct str){ NULL, 0 }; /* for something that is no slot */
+    t.waits_for = (struct str){ NULL, 0 }; /* waits for something other than a slot */
     assert_int_equal(patch(state, &t, "{\"concurrency_limit\":2}").state, TASK_BLOCKED);
 }
 
@@ -186,7 +186,7 @@ static void an_expiry_counts_from_the_wish(void **state)
     struct task r = make(state, "{" DAILY HOOK ",\"expires_after_seconds\":1}");
     assert_int_equal(r.expires_after_ms, 1000);
     assert_shows(&r, "\"expires_after_seconds\":1");
-    assert_hides(&r, "expires_at"); /* each occurrence has its own */
+    assert_hides(&r, "expires_at"); /* each occurrence has its own expiry */
     assert_int_equal(patch(state, &t, "{\"expires_after_seconds\":5}").expires_after_ms, 5000);
     assert_int_equal(patch(state, &t, "{\"name\":\"n\"}").expires_after_ms, 600000);
     struct task never = patch(state, &t, "{\"expires_after_seconds\":null}");
@@ -336,7 +336,7 @@ static void keys_at_their_limit_are_taken_and_one_byte_more_is_not(void **state)
     }
 }
 
-/* ---- what else a view tells ---- */
+/* ---- other fields of a view ---- */
 
 static void a_failure_shows_its_cause_and_how_it_was_resolved(void **state)
 {

@@ -87,7 +87,7 @@ static void null_in_an_edit_goes_back_to_the_default(void **state)
 static void a_new_schedule_moves_the_cursor_and_nothing_else_does(void **state)
 {
     struct task t = make(state, "{" EVERY HOOK "}");
-    t.cursor_ms = NOW_MS - 3600000; /* an hour behind: it will be caught up */
+    t.cursor_ms = NOW_MS - 3600000; /* an hour behind: to be caught up */
     t.runs_count = 4;
     struct task p = patch(state, &t, "{\"priority\":1,\"max_runs\":5,\"catch_up_mode\":\"RUN_ALL_MISSED\"}");
     assert_int_equal(p.cursor_ms, t.cursor_ms);
@@ -95,7 +95,7 @@ static void a_new_schedule_moves_the_cursor_and_nothing_else_does(void **state)
     assert_int_equal(p.schedule.catch_up, CATCH_UP_ALL);
     assert_int_equal(p.runs_count, 4);
     p = patch(state, &t, "{\"interval_seconds\":60}");
-    assert_int_equal(p.cursor_ms, NOW_MS + 60000); /* anchored at its creation */
+    assert_int_equal(p.cursor_ms, NOW_MS + 60000); /* counted from its creation */
     assert_int_equal(p.schedule.interval_ms, 60000);
     p = patch(state, &t, "{\"cron_expression\":\"0 9 * * *\",\"time_zone\":\"Europe/Berlin\"}");
     assert_str(p.schedule.cron, "0 9 * * *");
@@ -126,7 +126,7 @@ static void a_claimed_task_is_edited_until_it_fires(void **state)
     struct error e = { 0 };
     bool reschedules;
     assert_int_equal(try_patch(*state, &t, "{\"priority\":1}", t.due_ms, &p, &reschedules, &e), ERR_CONFLICT);
-    assert_string_equal(e.text, "is RUNNING and can not be changed; wait for it to end, or cancel it");
+    assert_string_equal(e.text, "the task is RUNNING and can not be changed; wait for it to end, or cancel it");
 }
 
 static void what_is_over_stays_as_it_was_but_a_failure_may_be_mended(void **state)

@@ -35,7 +35,7 @@ static void everything_but_the_target_has_a_default(void **state)
     assert_int_equal(t.created_ms, NOW_MS);
     assert_int_equal(t.updated_ms, NOW_MS);
     assert_int_equal(t.started_ms + t.completed_ms + t.attempts + t.losses, 0);
-    assert_int_equal(t.schedule.end_ms, 0); /* no schedule at all: nothing of it is stored */
+    assert_int_equal(t.schedule.end_ms, 0); /* no schedule: none is stored */
     assert_false(t.deleted);
 }
 
@@ -90,7 +90,7 @@ static void every_field_of_a_recurring_task_is_kept(void **state)
     assert_int_equal(s->catch_up, CATCH_UP_NONE);
     assert_int_equal(s->catch_up_window_ms, 3600000);
     assert_int_equal(s->overlap, OVERLAP_CANCEL_PREVIOUS);
-    int64_t monday = at("2026-03-02T07:00:00Z"); /* and up to a minute later, by the spread */
+    int64_t monday = at("2026-03-02T07:00:00Z"); /* up to a minute later, because of the spread */
     assert_in_range(t.cursor_ms, monday, monday + 59999);
     assert_int_equal(t.due_ms, t.cursor_ms);
     assert_int_equal(t.scheduled_ms, t.cursor_ms);
@@ -112,7 +112,7 @@ static void a_recurring_task_has_defaults_too(void **state)
     assert_int_equal(s->catch_up, CATCH_UP_ONE);
     assert_int_equal(s->catch_up_window_ms, 86400000);
     assert_int_equal(s->overlap, OVERLAP_SKIP);
-    assert_int_equal(t.cursor_ms, NOW_MS); /* occurrence 0 is the start: its creation */
+    assert_int_equal(t.cursor_ms, NOW_MS); /* the start, occurrence 0, is the creation */
     struct task anchored = make(state, "{" EVERY HOOK ",\"start_time\":\"2026-02-10T07:59:00Z\"}");
     assert_int_equal(anchored.cursor_ms, at("2026-02-10T08:04:00Z"));
     struct task typed = make(state, "{" DAILY HOOK ",\"type\":\"RECURRING\",\"time_zone\":\"America/New_York\"}");
@@ -150,7 +150,7 @@ static void the_short_form_becomes_a_target(void **state)
     assert_str(t.target_config, "{\"url\":\"https://h\"}");
     assert_int_equal(t.timeout_ms, 77);
     t = make(state,
-             "{\"target_type\":\"NOOP\",\"payload\":{\"webhook_url\":7}}"); /* with a target it is just a payload */
+             "{\"target_type\":\"NOOP\",\"payload\":{\"webhook_url\":7}}"); /* with a target it is only a payload */
     assert_str(t.payload, "{\"webhook_url\":7}");
 }
 
@@ -302,13 +302,13 @@ static const struct {
     { "{'payload':{'a':1}}", "target_config", "is required: " },
     { "{'payload':null}", "target_config", "is required: " },
     { "{'target_config':null}", "target_config", "is required: " },
-    /* unknown, later, ours */
+    /* unknown, not supported yet, read-only */
     { "{'nmae':'x'," H "}", "nmae", "is unknown, did you mean 'name'?" },
     { "{'whatever':1," H "}", "whatever", "is unknown" },
     { "{'depends_on':[]," H "}", "depends_on", "is not supported yet" },
     { "{'requires':'gpu'," H "}", "requires", "must be an array" },
-    { "{'requires':['a b']," H "}", "requires", "a label is made of letters" },
-    { "{'requires':['a,b']," H "}", "requires", "a label is made of letters" },
+    { "{'requires':['a b']," H "}", "requires", "a label may have only letters" },
+    { "{'requires':['a,b']," H "}", "requires", "a label may have only letters" },
     { "{'resources':{'cpu':-1}," H "}", "resources.cpu", "" },
     { "{'resources':{'disk':1}," H "}", "resources.disk", "" },
     { "{'id':'x'," H "}", "id", "is set by Belfry and can not be given" },
@@ -344,7 +344,7 @@ static const struct {
     { "{'type':'RECURRING'," H "}", "type", "is RECURRING, so cron_expression or interval_seconds is required" },
     { "{'type':'ONE_TIME','interval_seconds':1," H "}", "interval_seconds", "belongs to a RECURRING task, and this one is ONE_TIME" },
     { "{'type':'ONE_TIME','cron_expression':'* * * * *'," H "}", "cron_expression", "belongs to a RECURRING task, and this one is ONE_TIME" },
-    { "{'cron_expression':'* * * * *','interval_seconds':1," H "}", "interval_seconds", "can not stand beside cron_expression; give one of the two" },
+    { "{'cron_expression':'* * * * *','interval_seconds':1," H "}", "interval_seconds", "can not be given together with cron_expression; give one of the two" },
     /* one-time only, recurring only */
     { "{'run_at':'2026-02-10T08:00:00Z','interval_seconds':1," H "}", "run_at", "belongs to a ONE_TIME task, and this one is RECURRING; it begins at start_time" },
     { "{'scheduled_at':'2026-02-10T08:00:00Z','cron_expression':'* * * * *'," H "}", "scheduled_at", "belongs to a ONE_TIME task" },
@@ -358,21 +358,21 @@ static const struct {
     { "{'catch_up_mode':'SKIP_MISSED'," H "}", "catch_up_mode", "belongs to a RECURRING task" },
     { "{'catch_up_window_seconds':1," H "}", "catch_up_window_seconds", "belongs to a RECURRING task" },
     { "{'overlap_policy':'ALLOW'," H "}", "overlap_policy", "belongs to a RECURRING task" },
-    /* when, once */
+    /* time of a ONE_TIME task */
     { "{'run_at':'tomorrow'," H "}", "run_at", "" },
     { "{'run_at':1770710400," H "}", "run_at", "must be a string, not a number" },
     { "{'run_at':'2026-02-30T08:00:00Z'," H "}", "run_at", "day 30 does not exist in February" },
     { "{'run_at':'2026-02-10T08:00:00'," H "}", "run_at", "offset" },
     { "{'scheduled_at':'x'," H "}", "scheduled_at", "" },
     { "{'run_at':'2026-02-10T08:00:00Z','scheduled_at':'2026-02-10T08:00:00Z'," H "}", "scheduled_at", "is another name of run_at; give one of the two" },
-    { "{'run_at':'2026-02-10T08:00:00Z','delay':'1s'," H "}", "delay", "can not stand beside run_at; give one of the two" },
-    { "{'scheduled_at':'2026-02-10T08:00:00Z','delay':'1s'," H "}", "delay", "can not stand beside run_at; give one of the two" },
+    { "{'run_at':'2026-02-10T08:00:00Z','delay':'1s'," H "}", "delay", "can not be given together with run_at; give one of the two" },
+    { "{'scheduled_at':'2026-02-10T08:00:00Z','delay':'1s'," H "}", "delay", "can not be given together with run_at; give one of the two" },
     { "{'delay':60," H "}", "delay", "must be a string, not a number" },
     { "{'delay':'1.5h'," H "}", "delay", "" },
     { "{'delay':'-1s'," H "}", "delay", "" },
     { "{'delay':''," H "}", "delay", "" },
     { "{'delay':'200000d'," H "}", "delay", "" },
-    /* when, again and again */
+    /* time of a RECURRING task */
     { "{'interval_seconds':0," H "}", "interval_seconds", "must be between 1 and 3162240000, not 0" },
     { "{'interval_seconds':3162240001," H "}", "interval_seconds", "must be between 1 and 3162240000" },
     { "{'interval_seconds':0.5," H "}", "interval_seconds", "must be a whole number" },
@@ -430,7 +430,7 @@ static const struct {
     { "{'retry':{'rules':[{'on':['503'],'wait':0}]}," H "}", "retry.rules[0].wait", "is unknown" },
     { "{'max_retries':-1," H "}", "max_retries", "must be between 0 and 99, not -1" },
     { "{'max_retries':100," H "}", "max_retries", "must be between 0 and 99, not 100" },
-    { "{'max_retries':1,'retry':{'max_attempts':2}," H "}", "max_retries", "is retry.max_attempts less one; give one of the two" },
+    { "{'max_retries':1,'retry':{'max_attempts':2}," H "}", "max_retries", "means retry.max_attempts - 1; give one of the two" },
     { "{'timeout_ms':0," H "}", "timeout_ms", "must be between 1 and 3600000, not 0" },
     { "{'timeout_ms':3600001," H "}", "timeout_ms", "must be between 1 and 3600000, not 3600001" },
     { "{'timeout_ms':'30s'," H "}", "timeout_ms", "must be a number, not a string" },
@@ -492,8 +492,8 @@ static const struct {
     { "{" U "'http://h','method':'get'}}", "target_config.method", "must be one of GET" },
     { "{" U "'http://h','method':null}}", "target_config.method", "must be a string, not null" },
     { "{" U "'http://h','timeout_ms':null}}", "target_config.timeout_ms", "must be a number, not null" },
-    { "{" U "'http://h','method':'HEAD','body':{}}}", "target_config.body", "can not go with HEAD" },
-    { "{'payload':{'webhook_url':'http://h','method':'HEAD','body':0}}", "payload.body", "can not go with HEAD" },
+    { "{" U "'http://h','method':'HEAD','body':{}}}", "target_config.body", "can not be sent with HEAD" },
+    { "{'payload':{'webhook_url':'http://h','method':'HEAD','body':0}}", "payload.body", "can not be sent with HEAD" },
     { "{" U "'http://h','timeout_ms':0}}", "target_config.timeout_ms", "must be between 1 and 3600000, not 0" },
     { "{" U "'http://h','headers':[]}}", "target_config.headers", "must be an object of names and strings" },
     { "{" U "'http://h','headers':{'':'x'}}}", "target_config.headers.", "is not a valid header name; use letters, digits and dashes" },

@@ -118,7 +118,7 @@ static void the_next_execution_is_told_while_there_is_one(void **state)
         assert_false(task_next_execution(&t, &c, &ms));
     }
     struct task r = make(state, "{" EVERY HOOK ",\"start_time\":\"2026-02-10T08:00:05Z\"}");
-    r.cursor_ms += 300000; /* the first is spawned already, and has not fired */
+    r.cursor_ms += 300000; /* the first occurrence is spawned already, and has not fired */
     assert_true(task_next_execution(&r, &c, &ms));
     assert_int_equal(ms, NOW_MS + 5000);
     c.zones = NULL; /* without the rule only the cursor is known */
@@ -194,7 +194,7 @@ static const char *const set_by_us[] = { "id",         "status",        "version
                                          "started_at", "attempts",      "completed_at", "last_error", "next_execution",
                                          "runs_count", "skipped_count", "last_run_at",  "expires_at" };
 
-/* A view, less what a user may not give, is a body that makes the same task. */
+/* A view, without its read-only fields, is a body that makes the same task. */
 static void check_round_trip(void **state, const char *body)
 {
     struct task_context c = context();
@@ -229,7 +229,7 @@ static void a_view_makes_the_same_task_again(void **state)
     check_round_trip(state, "{\"payload\":{\"webhook_url\":\"http://h\",\"body\":null}}");
 }
 
-/* Fields drawn at random: what is accepted always comes back the same. */
+/* Random fields: every body that is accepted comes back the same. */
 static void random_views_make_the_same_task_again(void **state)
 {
     static const char *const common[] = { "\"name\":\"x y\"",

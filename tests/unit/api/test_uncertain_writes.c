@@ -35,7 +35,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Past the book, as a commit whose answer was lost. */
+/* Writes past the catalog cache, like a commit whose answer was lost. */
 static void write_entry(struct world *w, struct str name, struct str doc, bool remove)
 {
     struct catalog_change c = { .entry = { .tenant = 1, .kind = CATALOG_QUEUE, .name = name, .doc = doc },
@@ -56,13 +56,13 @@ static int64_t weight(struct world *w, struct str name)
 static void what_was_written_unseen_comes_into_the_book(void **state)
 {
     struct world *w = *state;
-    assert_false(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
+    assert_false(uncertain_writes_resolve(&w->uncertain_writes, w->reader, w->catalog));
     write_entry(w, S("mail"), S("{\"weight\":7}"), false);
     uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("mail"));
     assert_int_equal(weight(w, S("mail")), 100);
-    assert_true(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
+    assert_true(uncertain_writes_resolve(&w->uncertain_writes, w->reader, w->catalog));
     assert_int_equal(weight(w, S("mail")), 7);
-    assert_false(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog)); /* once */
+    assert_false(uncertain_writes_resolve(&w->uncertain_writes, w->reader, w->catalog)); /* once */
 }
 
 static void what_was_removed_unseen_goes_from_the_book(void **state)
@@ -73,7 +73,7 @@ static void what_was_removed_unseen_goes_from_the_book(void **state)
     assert_ok(catalog_cache_put(w->catalog, &entry, &e), &e);
     uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("mail"));
     uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("other"));
-    assert_true(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
+    assert_true(uncertain_writes_resolve(&w->uncertain_writes, w->reader, w->catalog));
     assert_int_equal(weight(w, S("mail")), 100);
 }
 
@@ -82,17 +82,18 @@ static void what_did_not_happen_changes_nothing(void **state)
     struct world *w = *state;
     write_entry(w, S("mail"), S("{\"weight\":7}"), false);
     uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("mail"));
-    assert_true(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
-    uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("mail")); /* say, a removal that was not committed */
-    assert_true(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
+    assert_true(uncertain_writes_resolve(&w->uncertain_writes, w->reader, w->catalog));
+    /* for example a removal that was not committed */
+    uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("mail"));
+    assert_true(uncertain_writes_resolve(&w->uncertain_writes, w->reader, w->catalog));
     assert_int_equal(weight(w, S("mail")), 7);
     write_entry(w, S("mail"), S(""), true);
     uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("mail"));
-    assert_true(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
+    assert_true(uncertain_writes_resolve(&w->uncertain_writes, w->reader, w->catalog));
     assert_int_equal(weight(w, S("mail")), 100);
 }
 
-/* A store that is away: what is to be mended waits for it. */
+/* A store that is unavailable: uncertain writes wait for it. */
 static enum err away(struct reader *r, int32_t tenant, enum catalog_kind kind, struct str name, struct arena *a,
                      struct catalog_entry *ret, struct error *e)
 {
@@ -107,11 +108,11 @@ static void what_the_store_does_not_answer_is_asked_again(void **state)
     struct reader sick = { &gone };
     write_entry(w, S("mail"), S("{\"weight\":7}"), false);
     uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("mail"));
-    assert_false(uncertain_writes_do(&w->uncertain_writes, &sick, w->catalog));
+    assert_false(uncertain_writes_resolve(&w->uncertain_writes, &sick, w->catalog));
     assert_int_equal(weight(w, S("mail")), 100);
-    assert_true(uncertain_writes_do(&w->uncertain_writes, w->reader, w->catalog));
+    assert_true(uncertain_writes_resolve(&w->uncertain_writes, w->reader, w->catalog));
     assert_int_equal(weight(w, S("mail")), 7);
-    uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("left")); /* and is released with the rest */
+    uncertain_writes_add(&w->uncertain_writes, 1, CATALOG_QUEUE, S("left")); /* released with the others */
 }
 
 #define row(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -36,7 +36,7 @@ static void the_cap_holds_whatever_the_blocks(void **state)
     struct arena a;
     arena_init(&a, 100 * ALIGN);
     for (int i = 0; i < 100; i++)
-        assert_non_null(arena_alloc(&a, 1)); /* each takes its alignment */
+        assert_non_null(arena_alloc(&a, 1)); /* each is rounded up to the alignment */
     assert_int_equal(a.total, 100 * ALIGN);
     assert_null(arena_alloc(&a, 1));
     assert_null(arena_zalloc(&a, 1));
@@ -44,7 +44,7 @@ static void the_cap_holds_whatever_the_blocks(void **state)
     assert_null(arena_array(&a, int, 1));
     assert_non_null(arena_alloc(&a, 0));
     arena_release(&a);
-    assert_non_null(arena_alloc(&a, 100 * ALIGN)); /* the cap outlives a release */
+    assert_non_null(arena_alloc(&a, 100 * ALIGN)); /* arena_release keeps the cap */
     arena_release(&a);
 }
 
@@ -64,7 +64,7 @@ static void huge_requests_are_refused_not_wrapped_around(void **state)
     arena_release(&a);
 }
 
-/* Rounding a request up to alignment must not carry it past a cap that is no multiple of it. */
+/* Rounding a request up to the alignment must not exceed a cap that is not a multiple of it. */
 static void a_cap_off_alignment_is_kept(void **state)
 {
     (void)state;
@@ -116,7 +116,7 @@ static void reset_keeps_one_block_and_gives_back_the_cap(void **state)
     (void)state;
     struct arena a;
     arena_init(&a, 64 << 10);
-    arena_reset(&a); /* before the first use, too */
+    arena_reset(&a); /* a mark before the first use works too */
     assert_null(a.block);
     for (int i = 0; i < 16; i++)
         assert_non_null(arena_alloc(&a, 4096));
@@ -168,7 +168,7 @@ static void a_rewound_arena_has_what_it_had_at_the_mark(void **state)
     arena_rewind(&a, mark);
     assert_str(kept, "kept");
     assert_ptr_equal(arena_alloc(&a, 16), next);
-    assert_non_null(arena_alloc(&a, (1 << 20) - 64)); /* the cap is given back */
+    assert_non_null(arena_alloc(&a, (1 << 20) - 64)); /* the rewound bytes no longer count */
     arena_rewind(&a, empty);
     assert_int_equal(a.total, 0);
     assert_non_null(arena_alloc(&a, 1 << 20));

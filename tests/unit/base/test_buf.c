@@ -115,7 +115,7 @@ static void take_moves_the_content_out(void **state)
     assert_null(b.p);
     assert_int_equal(b.n, 0);
     buf_text(&b, "0123456789");
-    assert_false(b.full); /* the maximum stays */
+    assert_false(b.full); /* buf_release keeps the maximum */
     buf_char(&b, '!');
     assert_true(b.full);
     buf_release(&b);

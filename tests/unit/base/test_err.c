@@ -72,7 +72,7 @@ static void what_is_too_long_is_cut(void **state)
     assert_int_equal(error_in(&e, "a"), ERR_INVALID);
     assert_memory_equal(e.field, "a.xxx", 5);
     assert_int_equal(strlen(e.field), sizeof e.field - 1);
-    assert_int_equal(error_wrap(&e, "%s", long_text), ERR_INVALID); /* no room for what was there */
+    assert_int_equal(error_wrap(&e, "%s", long_text), ERR_INVALID); /* no room for the inner sentence */
     assert_int_equal(strlen(e.text), sizeof e.text - 1);
     assert_null(strchr(e.text, ':'));
 }

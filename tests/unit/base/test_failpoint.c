@@ -53,7 +53,7 @@ static void arming_again_replaces_and_an_empty_spec_disarms(void **state)
     assert_false(failpoint("after_commit"));
 }
 
-/* Passes `name` so often in a process of its own; returns how that ended. */
+/* Passes `name` a number of times in a child process; returns the child's wait status. */
 static int status_after(const char *spec, const char *name, int passes)
 {
     pid_t child = fork();
@@ -99,13 +99,13 @@ static void wrong_specs_are_refused_and_change_nothing(void **state)
         { "before_comit:kill", "no failpoint 'before_comit'; did you mean 'before_commit'?" },
         { "xyz:kill", "no failpoint 'xyz'" },
         { ":kill", "no failpoint ''" },
-        { "before_commit", "the action of a failpoint is kill or error: 'before_commit:kill'" },
-        { "before_commit:", "the action of a failpoint is kill or error: 'before_commit:kill'" },
-        { "before_commit:stop", "the action of a failpoint is kill or error: 'before_commit:kill'" },
-        { "before_fire:error", "failpoint 'before_fire' knows no error, only kill" },
-        { "before_commit:kill:0", "the count of a failpoint is a number from 1 on: 'before_commit:kill:3'" },
-        { "before_commit:kill:x", "the count of a failpoint is a number from 1 on: 'before_commit:kill:3'" },
-        { "before_commit:kill:1:2", "the count of a failpoint is a number from 1 on: 'before_commit:kill:3'" },
+        { "before_commit", "the action of a failpoint must be kill or error: 'before_commit:kill'" },
+        { "before_commit:", "the action of a failpoint must be kill or error: 'before_commit:kill'" },
+        { "before_commit:stop", "the action of a failpoint must be kill or error: 'before_commit:kill'" },
+        { "before_fire:error", "failpoint 'before_fire' supports only the action kill" },
+        { "before_commit:kill:0", "the count of a failpoint must be a number of at least 1: 'before_commit:kill:3'" },
+        { "before_commit:kill:x", "the count of a failpoint must be a number of at least 1: 'before_commit:kill:3'" },
+        { "before_commit:kill:1:2", "the count of a failpoint must be a number of at least 1: 'before_commit:kill:3'" },
     };
     struct error e;
     assert_ok(failpoint_arm(S("after_commit:error"), &e), &e);

@@ -4,7 +4,8 @@
 
 #include "base/hash.h"
 
-/* The reference's own vectors: key 00 01 … 0f, input i is the bytes 00 01 … up to i of them; output little-endian. */
+/* Vectors of the reference implementation: key 00 01 … 0f, input i is the bytes 00 01 … (i bytes); output
+ * little-endian. */
 static const char *const reference[64] = {
     "310e0edd47db6f72", "fd67dc93c539f874", "5a4fa9d909806c0d", "2d7efbd796666785", "b7877127e09427cf",
     "8da699cd64557618", "cee3fe586e46c9cb", "37d1018bf50002ab", "6224939a79f5f593", "b0e4a90bdf82009e",
@@ -60,7 +61,7 @@ static void no_bytes_may_be_null(void **state)
     assert_true(hash_bytes(counting, (struct str){ NULL, 0 }) == hash_bytes(counting, S("")));
 }
 
-/* These stand in stored ids and spreads: if one changes, so does when tasks fire. */
+/* Stored ids and spreads depend on these values: if one changes, tasks run at other times. */
 static void stable_values_never_change(void **state)
 {
     (void)state;

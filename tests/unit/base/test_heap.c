@@ -78,13 +78,13 @@ static void a_removed_node_can_be_pushed_again(void **state)
     assert_int_equal(a.at, 0);
     assert_ptr_equal(heap_peek(&h), &b);
     heap_push(&h, &a, 3);
-    heap_remove(&h, &a); /* the last place */
+    heap_remove(&h, &a); /* the last index */
     assert_int_equal(h.n, 1);
     heap_release(&h);
     assert_null(heap_peek(&h));
 }
 
-/* The model: an array in the order in which its nodes must come out. */
+/* The model: an array in the order in which the nodes must be popped. */
 enum { NODES = 300, STEPS = 20000 };
 struct model {
     struct heap_node *v[NODES];
@@ -148,7 +148,7 @@ static void random_steps_agree_with_a_sorted_array(void **state)
         if (step % 64 == 0)
             check_places(&h);
     }
-    assert_true(m.n > 50); /* or the test tested little */
+    assert_true(m.n > 50); /* otherwise the test covers too little */
     for (size_t i = 0; i < m.n; i++)
         assert_ptr_equal(heap_pop(&h), m.v[i]);
     heap_release(&h);

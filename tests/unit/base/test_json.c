@@ -41,8 +41,8 @@ static void broken_texts_are_refused_with_place_and_path(void **state)
         { "{'a':1}", "", "near '''" },
         { "[\"\\ud800\"]", "[0]", "is not valid JSON" },
         { "[\"a\nb\"]", "[0]", "is not valid JSON" },
-        { "{\"n\": 9223372036854775808}", "n", "has a number too large to hold (line 1, column 25)" },
-        { "{\"a\":[1e400]}", "a[0]", "has a number too large to hold" },
+        { "{\"n\": 9223372036854775808}", "n", "has a number that is too large (line 1, column 25)" },
+        { "{\"a\":[1e400]}", "a[0]", "has a number that is too large" },
         { "{\"\\u0000\": 1}", "", "NUL byte" },
         { "\xef\xbb\xbf{}", "", "is not valid JSON" },
     };
@@ -86,7 +86,7 @@ static void bytes_that_stand_in_no_json_are_refused_with_their_place(void **stat
     assert_int_equal(json_parse(S("{\"ü\":\n \"a\xff\"}"), &d, &e), ERR_INVALID);
     assert_string_equal(e.text, "is not UTF-8 (line 2, column 4)");
     assert_int_equal(json_parse(S("[\"\xed\xa0\x80\"]"), &d, NULL), ERR_INVALID);
-    assert_int_equal(json_parse(S("[1\0,2]"), &d, &e), ERR_INVALID); /* jansson reads this */
+    assert_int_equal(json_parse(S("[1\0,2]"), &d, &e), ERR_INVALID); /* jansson accepts this */
     assert_string_equal(e.text, "holds a NUL byte (line 1, column 3)");
 }
 
@@ -517,7 +517,7 @@ static void nobody_need_ask_for_the_sentence(void **state)
     arena_release(&a);
 }
 
-/* Any text made of JSON's own characters is either parsed, or refused with a sentence. */
+/* Any text made of JSON's characters is either parsed or refused with a sentence. */
 static void random_texts_never_get_through_half(void **state)
 {
     (void)state;

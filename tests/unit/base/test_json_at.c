@@ -81,7 +81,7 @@ static void paths_lead_to_times_and_counts(void **state)
     json_doc_release(&d);
 }
 
-/* The texts that json_next gives, each in brackets, a member's name in front. */
+/* The texts that json_next returns, each in brackets, after the member's name. */
 static void walk_texts(const char *text, struct buf *out)
 {
     struct json_doc d = parsed(text);
@@ -89,7 +89,7 @@ static void walk_texts(const char *text, struct buf *out)
     struct str name, value;
     while (json_next(&c, &name, &value))
         buf_printf(out, STR_FMT "<" STR_FMT ">", STR_ARG(c.is_object ? name : S("")), STR_ARG(value));
-    assert_false(json_next(&c, &name, &value)); /* and stays at the end */
+    assert_false(json_next(&c, &name, &value)); /* and stays false at the end */
     json_doc_release(&d);
 }
 

@@ -1,4 +1,4 @@
-/* jansson is the judge: what it takes is built, and is the same; what it does not take is not built. */
+/* jansson is the reference: json_build accepts the same texts and builds the same values. */
 #include "check.h"
 
 #include "base/json/json_build.h"
@@ -44,7 +44,7 @@ static void jansson_and_we_agree_on_what_is_json(void **state)
         }
 }
 
-/* Bytes of one seed, with a few of them replaced, left out or doubled. */
+/* Bytes of one seed, with a few of them replaced, removed or duplicated. */
 static struct str scramble(struct prng *r, char out[TEXT_MAX])
 {
     static const char alphabet[] = "{}[]\",:\\u0123456789eE+-.truefalsnd8DCb \t\n\x1f\x7f";

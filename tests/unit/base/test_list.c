@@ -7,7 +7,7 @@ struct item {
     struct list link;
 };
 
-/* The list's numbers as digits, walked both ways. */
+/* The list's numbers as digits; walks the list in both directions. */
 static void assert_list(struct list *l, const char *digits)
 {
     size_t n = strlen(digits), i = 0;
@@ -82,7 +82,7 @@ static void removed_items_are_linked_no_more(void **state)
     assert_true(list_linked(&v[1].link));
     list_remove(&v[1].link);
     assert_false(list_linked(&v[1].link));
-    list_remove(&v[1].link); /* does no harm */
+    list_remove(&v[1].link); /* has no effect */
     assert_list(&l, "023");
     list_remove(&v[0].link);
     list_remove(&v[3].link);

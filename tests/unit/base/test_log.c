@@ -20,9 +20,9 @@ static int64_t fixed_ms(void *context)
 }
 
 static int64_t now_ms = 1770710400123;
-static char text[1 << 20]; /* what the last call of `written` read */
+static char text[1 << 20]; /* the text that the last call of `written` read */
 
-/* A file in memory that the log writes to. */
+/* A memory file that the log writes to. */
 static int open_log(enum log_format format, enum log_level level)
 {
     int fd = memfd_create("log", MFD_CLOEXEC);
@@ -143,7 +143,7 @@ static void a_long_value_is_cut_at_a_character_with_a_mark(void **state)
     }
     int fd = open_log(LOG_LOGFMT, LOG_INFO);
     log_info("e", kv_str("v", (struct str){ long_text, LOG_VALUE_MAX - 1 }));
-    assert_null(strstr(written(fd).p, "…")); /* what just fits is left alone */
+    assert_null(strstr(written(fd).p, "…")); /* a value that just fits is not truncated */
 }
 
 static void a_long_line_loses_fields_but_stays_valid(void **state)
@@ -277,7 +277,7 @@ static void ignore_signal(int number)
     (void)number;
 }
 
-/* A pipe of one page takes a long line in parts, and a timer interrupts the waiting in between. */
+/* A pipe of one page accepts a long line in parts, and a timer interrupts the write in between. */
 static void a_line_written_in_parts_or_interrupted_arrives_whole(void **state)
 {
     (void)state;

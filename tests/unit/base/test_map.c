@@ -29,7 +29,7 @@ static void put_returns_what_it_replaced(void **state)
     assert_ptr_equal(map_put(&m, str_from(second), &two), &one);
     assert_int_equal(m.n, 1);
     map_each (&m, slot)
-        assert_ptr_equal(slot->key.p, second); /* the old key may go with the old value */
+        assert_ptr_equal(slot->key.p, second); /* the old key may be freed with the old value */
     assert_ptr_equal(map_remove(&m, S("name")), &two);
     assert_null(map_get(&m, S("name")));
     assert_null(map_remove(&m, S("name")));
@@ -97,7 +97,7 @@ static void each_visits_every_entry_once(void **state)
     map_release(&m);
 }
 
-/* Keys whose home is the map's last slot or the one before: chains that run over its end into its start. */
+/* Keys whose home is the map's last slot or the one before: their runs wrap around to the first slots. */
 static void chains_over_the_end_close_up_again(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void chains_over_the_end_close_up_again(void **state)
     }
 }
 
-/* Every entry can be reached from its home without meeting a free slot. */
+/* Every entry can be reached from its home slot without passing a free slot. */
 static void check_chains(const struct map *m)
 {
     size_t count = 0;
@@ -148,7 +148,7 @@ static void random_steps_agree_with_an_array(void **state)
     size_t count = 0;
     for (int step = 0; step < STEPS; step++) {
         size_t i = prng_below(&r, KEYS);
-        bool filling = step / 5000 % 2 == 0; /* tides: it fills up, then runs almost empty */
+        bool filling = step / 5000 % 2 == 0; /* alternates between filling up and becoming almost empty */
         if (prng_below(&r, 4) == 0) {
             assert_ptr_equal(map_get(&m, str_from(keys[i])), model[i]);
         } else if (prng_below(&r, 10) < (filling ? 8 : 2)) {

@@ -15,7 +15,7 @@ static void even_nothing_is_allocated(void **state)
     assert_true(a && b && c && d);
     d = xrealloc(d, 100);
     memset(d, 1, 100);
-    d = xrealloc(d, 0); /* not a free */
+    d = xrealloc(d, 0); /* not a call of free */
     assert_non_null(d);
     free(a);
     free(b);
@@ -83,7 +83,8 @@ static void container_is_found_from_its_member(void **state)
     assert_ptr_equal(container_of(&outer.first, typeof(outer), first), &outer);
 }
 
-/* In a child: plain builds abort with a line on stderr, sanitized ones are ended by the sanitizer, which sees it first. */
+/* In a child process: plain builds abort with a line on stderr; in sanitized builds the sanitizer ends the process
+ * first. */
 static void running_out_of_memory_ends_the_process(void **state)
 {
     (void)state;

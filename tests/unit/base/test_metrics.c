@@ -21,7 +21,7 @@ static int close_metrics(void **state)
     return 0;
 }
 
-/* The block of one metric, from its HELP to the next; the caller frees it. */
+/* The lines of one metric, from its HELP to the next HELP; the caller frees it. */
 static char *printed(const struct metrics *m, const char *name)
 {
     char head[128];
@@ -70,7 +70,7 @@ static void gauges_show_the_last_value(void **state)
         metric_set(m, METRIC_UTILIZATION, rows[i].value);
         cleanup_with(free_charp) char *text = printed(m, "belfry_worker_utilization");
         snprintf(expected, sizeof expected,
-                 "# HELP belfry_worker_utilization Part of the worker slots in use, 0 to 1\n"
+                 "# HELP belfry_worker_utilization Fraction of the worker slots in use, 0 to 1\n"
                  "# TYPE belfry_worker_utilization gauge\n"
                  "belfry_worker_utilization %s\n",
                  rows[i].text);
@@ -183,7 +183,7 @@ static void no_addition_of_any_thread_is_lost_and_reads_are_whole(void **state)
     assert_non_null(strstr(text, "_sum 2800012.000000\n"));
 }
 
-/* Gives text to `promtool check metrics`; its status, or -1 where there is no promtool. */
+/* Pipes text to `promtool check metrics`; returns its exit status, or -1 if promtool is not installed. */
 static int promtool_status(const char *text)
 {
     char *const arguments[] = { (char[]){ "promtool" }, (char[]){ "check" }, (char[]){ "metrics" }, NULL };
@@ -219,7 +219,7 @@ static void promtool_has_nothing_to_object(void **state)
     else
         assert_int_equal(status, 0);
     if (status != -1)
-        assert_int_not_equal(promtool_status("# TYPE x counter\nx{ 1\n"), 0); /* it does look */
+        assert_int_not_equal(promtool_status("# TYPE x counter\nx{ 1\n"), 0); /* promtool detects an error */
     buf_release(&out);
 }
 

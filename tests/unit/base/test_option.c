@@ -74,7 +74,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* args: separated by '|'. May be called again: the values stay, the words go. */
+/* args are separated by '|'. May be called again: the values stay, the words are replaced. */
 static enum err flags(struct line *l, const char *args)
 {
     free(l->o.words);
@@ -142,7 +142,7 @@ static void every_way_to_write_a_flag_is_read(void **state)
     assert_ok(flags(l, "--no-verbose|--color|--no-wait"), &l->e);
     assert_int_equal(number(l, "verbose"), 0);
     assert_int_equal(number(l, "color"), 1);
-    assert_int_equal(number(l, "no-wait"), 1); /* its own name, not the negation of another */
+    assert_int_equal(number(l, "no-wait"), 1); /* a flag of this name, not the negation of another */
     assert_ok(flags(l, "--no-no-wait|-vqn3"), &l->e);
     assert_int_equal(number(l, "verbose") * 100 + number(l, "no-wait") * 10 + number(l, "count"), 113);
     assert_ok(flags(l, "--method=|--from=2026-02-10T08:00:00Z|--dst-gap|SKIP"), &l->e);
@@ -208,11 +208,11 @@ static void flags_that_are_wrong_say_what_would_be_right(void **state)
         { "-vz", "-z", "is not an option" },
         { "--count", "--count", "needs a value" },
         { "-n", "-n", "needs a value" },
-        { "--count|--verbose", "--count", "needs a value, and '--verbose' is an option" },
-        { "--method|--no-color", "--method", "needs a value, and '--no-color' is an option" },
-        { "--method|--count=3", "--method", "needs a value, and '--count=3' is an option" },
-        { "--method|-v", "--method", "needs a value, and '-v' is an option" },
-        { "--method|--", "--method", "needs a value, and '--' is an option" },
+        { "--count|--verbose", "--count", "needs a value, but '--verbose' is an option" },
+        { "--method|--no-color", "--method", "needs a value, but '--no-color' is an option" },
+        { "--method|--count=3", "--method", "needs a value, but '--count=3' is an option" },
+        { "--method|-v", "--method", "needs a value, but '-v' is an option" },
+        { "--method|--", "--method", "needs a value, but '--' is an option" },
         { "--verbose=1", "--verbose", "takes no value" },
         { "--no-color=1", "--no-color", "takes no value" },
         { "--count|0", "--count", "must be between 1 and 1000, not '0'" },
@@ -232,7 +232,7 @@ static void flags_that_are_wrong_say_what_would_be_right(void **state)
             assert_string_equal(l->e.text, wrong[i].text);
         assert_true(l->e.text[0]);
     }
-    assert_int_equal(number(l, "count"), 5); /* nothing wrong was kept */
+    assert_int_equal(number(l, "count"), 5); /* no invalid value was stored */
 }
 
 static const char *variable(const char *name)
@@ -373,15 +373,15 @@ static void a_wrong_file_names_line_and_key(void **state)
         { "a b = 3", "", "a line must be like key = value (belfry.conf:1)" },
         { "[api\n", "", "a section must be like [api] (belfry.conf:1)" },
         { "[api] x\n", "", "a section must be like [api] (belfry.conf:1)" },
-        { "[]\n", "", "a section's name is letters, digits, '.', '_' and '-' (belfry.conf:1)" },
-        { "[a/b]\n", "", "a section's name is letters, digits, '.', '_' and '-' (belfry.conf:1)" },
+        { "[]\n", "", "a section's name must consist of letters, digits, '.', '_' and '-' (belfry.conf:1)" },
+        { "[a/b]\n", "", "a section's name must consist of letters, digits, '.', '_' and '-' (belfry.conf:1)" },
         { "count =", "count", "needs a value; an empty one is \"\" (belfry.conf:1)" },
         { "count = # none", "count", "needs a value; an empty one is \"\" (belfry.conf:1)" },
         { "api.listen = 'x'", "api.listen", "is in single quotes: use double ones, or none (belfry.conf:1)" },
         { "api.listen = \"x", "api.listen", "has no closing quote (belfry.conf:1)" },
-        { "api.listen = \"x\\", "api.listen", "has a \\ that begins none of \\\" \\\\ \\n \\t (belfry.conf:1)" },
-        { "api.listen = \"\\x\"", "api.listen", "has a \\ that begins none of \\\" \\\\ \\n \\t (belfry.conf:1)" },
-        { "api.listen = \"x\" y", "api.listen", "has text behind its closing quote (belfry.conf:1)" },
+        { "api.listen = \"x\\", "api.listen", "has an unknown escape: use \\\" \\\\ \\n or \\t (belfry.conf:1)" },
+        { "api.listen = \"\\x\"", "api.listen", "has an unknown escape: use \\\" \\\\ \\n or \\t (belfry.conf:1)" },
+        { "api.listen = \"x\" y", "api.listen", "has text after its closing quote (belfry.conf:1)" },
         { "# \xff", "", "a line is not UTF-8 (belfry.conf:1)" },
         { "\n# \x1b", "", "a line holds a control character (belfry.conf:2)" },
         { "api.read-timeout = 2h", "api.read-timeout", "must be between 1s and 1h, not '2h' (belfry.conf:1)" },
@@ -412,7 +412,7 @@ static void keys_and_names_too_long_are_cut_not_overrun(void **state)
     memset(text + 8, 'k', 200);
     text[100] = '=';
     assert_int_equal(options_parse_file(&l->o, "f", (struct str){ text, 110 }, &l->e), ERR_INVALID);
-    assert_says(&l->e, "is longer than any key (f:2)");
+    assert_says(&l->e, "is longer than 95 bytes, the longest key allowed (f:2)");
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = '\0';
     assert_int_equal(options_parse_file(&l->o, name, S("dst.gap = x"), &l->e), ERR_INVALID);
@@ -430,10 +430,10 @@ static void a_file_beyond_its_limit_is_refused(void **state)
     struct str bare = { text, OPTION_FILE_MAX };
     assert_ok(options_parse_file(&l->o, "f", bare, &l->e), &l->e);
     assert_ok(options_parse_file(&l->o, "f", bare, &l->e), &l->e);
-    assert_int_equal(options_parse_file(&l->o, "f", bare, &l->e), ERR_LIMIT); /* files beyond number are not kept */
+    assert_int_equal(options_parse_file(&l->o, "f", bare, &l->e), ERR_LIMIT); /* file texts are kept up to a limit */
     text[11] = text[OPTION_FILE_MAX - 1] = '"';
     assert_int_equal(options_parse_file(&l->o, "f", bare, &l->e), ERR_LIMIT);
-    assert_string_equal(l->e.text, "'f' holds more than can be kept");
+    assert_string_equal(l->e.text, "'f' is too large: its values do not fit in the memory allowed");
     free(text);
 }
 
@@ -511,7 +511,7 @@ static void a_family_of_keys_is_a_list_of_names_and_texts(void **state)
     assert_str(v->list[1], "b.c=y");
     assert_int_equal(options_parse_file(&o, "f", S("brokers.a = z"), &e), ERR_INVALID);
     assert_says(&e, "is given twice");
-    assert_int_equal(options_parse_file(&o, "f", S("brokers. = z"), &e), ERR_INVALID); /* of no name */
+    assert_int_equal(options_parse_file(&o, "f", S("brokers. = z"), &e), ERR_INVALID); /* without a name */
     options_release(&o);
 }
 
@@ -527,7 +527,7 @@ static void what_belongs_to_others_who_share_the_file_is_passed_over(void **stat
     assert_ok(options_parse_file(&o, "f", S("color = true\ncount = 3\n"), &e), &e);
     assert_int_equal(option_get(&o, "count")->number, 3);
     assert_int_equal(options_parse_file(&o, "f", S("zebra = true"), &e), ERR_INVALID);
-    assert_int_equal(options_parse_file(&o, "f", S("color = \"true"), &e), ERR_INVALID); /* the line must be sound */
+    assert_int_equal(options_parse_file(&o, "f", S("color = \"true"), &e), ERR_INVALID); /* the line must be valid */
     options_release(&o);
 }
 

@@ -60,7 +60,7 @@ static void below_stays_below_and_reaches_all(void **state)
         assert_true(prng_below(&r, 1) == 0);
 }
 
-/* Taken modulo 3/4 of 2^64 without drawing again, the lowest third would come up half of the time. */
+/* With a plain modulo by 3/4 of 2^64, the lowest third would occur half of the time. */
 static void below_is_fair_to_large_limits(void **state)
 {
     (void)state;

@@ -54,7 +54,7 @@ static void fractions_are_cut_to_milliseconds(void **state)
         { "1970-01-01T00:00:00.999999999Z", 999 },
         { "1970-01-01T00:00:00.000999999+00:00", 0 },
         { "1969-12-31T23:59:59.999Z", -1 },
-        { "1969-12-31T23:59:59.9999Z", -1 }, /* cut as it is written, also before 1970 */
+        { "1969-12-31T23:59:59.9999Z", -1 }, /* truncated as written, also before 1970 */
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         int64_t ms = 77;
@@ -96,7 +96,7 @@ static void refusals_say_what_is_wrong_and_where(void **state)
         { "202", "ends where the year (4 digits) is expected", like },
         { "2026", "ends where '-' is expected", like },
         { "2026-", "ends where the month (2 digits) is expected", like },
-        { "2026-02-10", "needs a time behind the date: 2026-02-10T08:00:00Z", "" },
+        { "2026-02-10", "needs a time after the date: 2026-02-10T08:00:00Z", "" },
         { "2026-02-10T", "ends where the hour (2 digits) is expected", like },
         { "2026-02-10T08:00", "ends where ':' is expected", like },
         { "2026-02-10T08:00:00", "needs an offset: 'Z' or '+01:00'", "" },
@@ -113,7 +113,7 @@ static void refusals_say_what_is_wrong_and_where(void **state)
         { "2026-02-10T08:00Z", "has 'Z' at character 17, where ':' is expected", "" },
         { "2026-02-10T08:00:00,5Z", "has ',' at character 20, where an offset, 'Z' or '+01:00', is expected", "" },
         { "2026-02-10T08:00:00.Z", "has 'Z' at character 21, where a digit of the fraction is expected", "" },
-        { "2026-02-10T08:00:00.1234567891Z", "has 10 digits behind the point: at most 9 are read", "" },
+        { "2026-02-10T08:00:00.1234567891Z", "has 10 digits after the decimal point: use at most 9", "" },
         { "2026-02-10T08:00:00\a", "has byte 0x07 at character 20, where an offset, 'Z' or '+01:00', is expected", "" },
         { "2026-02-10T08:00:00+0100", "has '0' at character 23, where ':' is expected", "" },
         { "2026-02-10T08:00:00+1:00", "has ':' at character 22, where the offset hour (2 digits) is expected", "" },

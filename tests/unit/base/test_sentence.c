@@ -21,7 +21,7 @@ static void a_typing_error_finds_the_name_that_was_meant(void **state)
     assert_string_equal(closest("tzz", known), "tz");
     assert_string_equal(closest("timezne", known), "time-zone");
     assert_null(closest("zebra", known));
-    assert_null(closest("x", known)); /* all of a one-letter name wrong is no likeness */
+    assert_null(closest("x", known)); /* a one-letter name with one error is not similar */
     assert_null(closest("", known));
 }
 
@@ -83,7 +83,8 @@ static void cutting_splits_no_character(void **state)
     assert_str(str_utf8_cut(S("aüb"), 3), "aü");
     assert_str(str_utf8_cut(S("aüb"), 2), "a");
     assert_str(str_utf8_cut(S("€"), 2), "");
-    assert_int_equal(str_utf8_cut(S("\x80\x80\x80\x80\x80\x80\x80\x80"), 6).n, 3); /* not UTF-8: loses at most 3 */
+    /* Not UTF-8: at most 3 bytes are cut. */
+    assert_int_equal(str_utf8_cut(S("\x80\x80\x80\x80\x80\x80\x80\x80"), 6).n, 3);
 }
 
 int main(void)

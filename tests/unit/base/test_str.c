@@ -190,7 +190,7 @@ static void well_formed_utf8_is_told_from_the_rest(void **state)
     assert_true(str_is_utf8(S("a\0b")));
 }
 
-/* Encodes a number of up to 21 bits in the shortest form, surrogates and beyond included. */
+/* Encodes a number of up to 21 bits in the shortest form, including surrogates and numbers above U+10FFFF. */
 static size_t encode(uint32_t c, char out[4])
 {
     if (c < 0x80)

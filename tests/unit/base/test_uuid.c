@@ -85,12 +85,12 @@ static void a_full_counter_goes_on_in_the_next_millisecond(void **state)
         last = u;
     }
     assert_true(g.counter < 1 << 26);
-    struct uuid u = uuid_next(&g, now_ms + 1); /* the clock has caught up: one count goes on */
+    struct uuid u = uuid_next(&g, now_ms + 1); /* the clock has caught up: the counter continues */
     assert_true(uuid_cmp(last, u) < 0);
     assert_int_equal(uuid_time_ms(u), now_ms + 1);
 }
 
-/* The upper 12 of its bits stand behind the version, the lower 14 behind the variant. */
+/* The counter's upper 12 bits follow the version, its lower 14 bits follow the variant. */
 static void the_counter_stands_behind_the_time(void **state)
 {
     (void)state;
@@ -129,8 +129,8 @@ static void generators_of_different_seeds_differ(void **state)
     assert_false(uuid_eq(u, uuid_next(&a, now_ms)));
 }
 
-/* Stored occurrence ids depend on these: the last 62 bits are the hash by HASH_STABLE, 12 the hash by the key with its
- * second half inverted. */
+/* Stored occurrence ids depend on these: the last 62 bits are the hash with HASH_STABLE, 12 bits are the hash with the
+ * second half of that key inverted. */
 static void derived_ids_never_change(void **state)
 {
     (void)state;

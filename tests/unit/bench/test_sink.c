@@ -121,7 +121,7 @@ static void a_path_asks_for_behaviour(void **state)
     }
 }
 
-/* ---- the server, on a thread of its own ---- */
+/* ---- the server, on its own thread ---- */
 
 struct served {
     struct sink *sink;
@@ -161,7 +161,7 @@ static void start(struct served *s, struct sink_behaviour b)
     assert_int_equal(pthread_create(&s->thread, NULL, serve, s), 0);
 }
 
-/* Stops it and gives the log. */
+/* Stops the sink and returns its log. */
 static char *stop(struct served *s, uint64_t expected_count)
 {
     assert_int_equal(write(s->stop_fd, &(uint64_t){ 1 }, 8), 8);
@@ -192,7 +192,7 @@ static void say(int fd, const char *text)
     assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
 }
 
-/* Reads until the text is there, or the end. */
+/* Reads until the expected text has arrived, or the end of the stream. */
 static void hear(int fd, const char *expected)
 {
     char got[4096] = "";
@@ -230,7 +230,8 @@ static void calls_are_answered_and_logged(void **state)
             "Belfry-Scheduled-At: 2026-01-01T00:00:00.000Z\r\nContent-Length: 7\r\n\r\n{\"a\":1");
     say(fd, "}"); /* in two pieces */
     hear(fd, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n");
-    say(fd, "GET /two HTTP/1.1\r\n\r\nGET /status/404 HTTP/1.1\r\n\r\nGET /sta"); /* pipelined, and a half */
+    say(fd,
+        "GET /two HTTP/1.1\r\n\r\nGET /status/404 HTTP/1.1\r\n\r\nGET /sta"); /* two pipelined requests and half of a third */
     hear(fd, "HTTP/1.1 404 Refused\r\nContent-Length: 3\r\n\r\nno\n");
     say(fd, "tus/204 HTTP/1.1\r\nConnection: close\r\n\r\n");
     hear(fd, "HTTP/1.1 204 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
@@ -287,7 +288,8 @@ static void an_answer_can_be_held_back(void **state)
     int slow = connect_to(&s), quick = connect_to(&s), gone = connect_to(&s);
     int64_t begun = clock_steady_ns(clock_system());
     say(gone, "GET /delay/3000000 HTTP/1.1\r\n\r\n");
-    say(slow, "GET /delay/60 HTTP/1.1\r\n\r\nGET /status/201 HTTP/1.1\r\n\r\n"); /* the second waits for the first */
+    say(slow,
+        "GET /delay/60 HTTP/1.1\r\n\r\nGET /status/201 HTTP/1.1\r\n\r\n"); /* the second answer waits for the first */
     say(quick, "GET /status/202 HTTP/1.1\r\n\r\n");
     hear(quick, "202 OK");
     close(gone);
@@ -330,7 +332,7 @@ static void a_large_body_and_many_answers_go_through(void **state)
     }
     free(body);
     hear(fd, "200 OK");
-    for (int i = 0; i < COUNT; i++) /* nobody reads: the answers fill the socket */
+    for (int i = 0; i < COUNT; i++) /* without reading: the answers fill the socket buffer */
         say(fd, "GET / HTTP/1.1\r\n\r\n");
     say(fd, "GET /status/418 HTTP/1.1\r\nConnection: close\r\n\r\n");
     hear_end(fd);

@@ -44,18 +44,18 @@ static void wrong_filters_say_what_is_wrong(void **state)
     static const struct {
         const char *filter, *sentence;
     } rows[] = {
-        { "", "is empty: write it like status=PAUSED,queue=mail" },
-        { "  ", "is empty: write it like status=PAUSED,queue=mail" },
-        { "status", "has 'status', where name=value is expected: status=PAUSED,queue=mail" },
-        { "status=", "has 'status=', where name=value is expected: status=PAUSED,queue=mail" },
-        { "=PAUSED", "has '=PAUSED', where name=value is expected: status=PAUSED,queue=mail" },
-        { "queue=a,,", "has '', where name=value is expected: status=PAUSED,queue=mail" },
-        { "quue=a", "knows no 'quue', did you mean 'queue'?" },
+        { "", "is empty: write it as status=PAUSED,queue=mail" },
+        { "  ", "is empty: write it as status=PAUSED,queue=mail" },
+        { "status", "contains 'status', but must be name=value pairs such as status=PAUSED,queue=mail" },
+        { "status=", "contains 'status=', but must be name=value pairs such as status=PAUSED,queue=mail" },
+        { "=PAUSED", "contains '=PAUSED', but must be name=value pairs such as status=PAUSED,queue=mail" },
+        { "queue=a,,", "contains '', but must be name=value pairs such as status=PAUSED,queue=mail" },
+        { "quue=a", "has no filter 'quue'; did you mean 'queue'?" },
         { "frobnicate=1",
-          "knows no 'frobnicate'; write status=, type=, name=, queue=, task-type=, due-before= or due-after=" },
+          "has no filter 'frobnicate'; use status=, type=, name=, queue=, task-type=, due-before= or due-after=" },
         { "type=both", "type must be one of ONE_TIME, RECURRING, not 'both'" },
-        { "queue=a,queue=b", "has 'queue' twice" },
-        { "due_after=2026-02-10T00:00:00Z,due-after=2026-02-10T00:00:00Z", "has 'due-after' twice" },
+        { "queue=a,queue=b", "contains 'queue' twice" },
+        { "due_after=2026-02-10T00:00:00Z,due-after=2026-02-10T00:00:00Z", "contains 'due-after' twice" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         struct buf query;

@@ -1,4 +1,4 @@
-/* What the end-to-end tests cannot reach: cells beyond ASCII, and rows that end in empty cells. */
+/* Cases that the end-to-end tests cannot reach: cells with non-ASCII text, and rows that end in empty cells. */
 #include "cli/table.h"
 
 #include "check.h"
@@ -66,20 +66,20 @@ static void cells_are_made_harmless_and_short(void **state)
 {
     (void)state;
     char cell[CELL_TEXT], text[300], expected[300];
-    assert_string_equal(cell_text(S("plain \"ü\" text"), cell), "plain \"ü\" text");
-    assert_string_equal(cell_text(S(""), cell), "");
-    assert_string_equal(cell_text((struct str){ NULL, 0 }, cell), "");
-    assert_string_equal(cell_text(S("a\x1b[31m\n\x7f\xff\xe2\x80\xae b"), cell), "a?[31m???? b");
+    assert_string_equal(table_cell(S("plain \"ü\" text"), cell), "plain \"ü\" text");
+    assert_string_equal(table_cell(S(""), cell), "");
+    assert_string_equal(table_cell((struct str){ NULL, 0 }, cell), "");
+    assert_string_equal(table_cell(S("a\x1b[31m\n\x7f\xff\xe2\x80\xae b"), cell), "a?[31m???? b");
     for (size_t i = 0; i < 120; i += 2) /* 60 characters of two bytes */
         memcpy(text + i, "ü", 2);
-    assert_str(str_from(cell_text((struct str){ text, 120 }, cell)), (text[120] = '\0', text));
+    assert_str(str_from(table_cell((struct str){ text, 120 }, cell)), (text[120] = '\0', text));
     memcpy(expected, text, 118);
     memcpy(expected + 118, "…", sizeof "…");
     memcpy(text + 120, "ü", 2);
-    assert_string_equal(cell_text((struct str){ text, 122 }, cell), expected);
-    for (size_t i = 0; i < 240; i += 4) /* the widest there is */
+    assert_string_equal(table_cell((struct str){ text, 122 }, cell), expected);
+    for (size_t i = 0; i < 240; i += 4) /* 60 characters of four bytes, the maximum */
         memcpy(text + i, "\xf0\x9f\x94\x94", 4);
-    assert_int_equal(strlen(cell_text((struct str){ text, 240 }, cell)), 240);
+    assert_int_equal(strlen(table_cell((struct str){ text, 240 }, cell)), 240);
 }
 
 int main(void)

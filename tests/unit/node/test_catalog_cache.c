@@ -130,7 +130,7 @@ static void an_entry_that_can_not_be_read_leaves_the_one_before(void **state)
     assert_says(&e, "entry 'mail': ");
     assert_int_not_equal(refused(b, CATALOG_QUEUE, S("mail"), "{\"weight\":", NULL), ERR_OK);
     assert_int_equal(catalog_cache_queue(b, 1, S("mail"), NULL).weight, 7);
-    /* A number that is another's, and names that do not agree: someone wrote into the store by hand. */
+    /* A number that another tenant has, and names that do not agree: somebody wrote into the store by hand. */
     assert_int_equal(refused(b, CATALOG_TENANT, S("evil"), "{\"number\":2,\"name\":\"evil\"}", &e), ERR_CORRUPT);
     assert_says(&e, "its number is that of 'acme'");
     assert_int_equal(refused(b, CATALOG_TENANT, S("evil"), "{\"number\":3,\"name\":\"other\"}", &e), ERR_CORRUPT);
@@ -261,7 +261,7 @@ static void readers_and_writers_do_not_disturb_each_other(void **state)
     catalog_cache_free(r.catalog);
 }
 
-/* ---- what other nodes change ---- */
+/* ---- changes by other nodes ---- */
 
 static int unreadable_count;
 
@@ -292,7 +292,7 @@ static void what_other_nodes_change_is_followed(void **state)
                                     entry(CATALOG_QUEUE, 1, S("b"), "{\"weight\":2}"),
                                     entry(CATALOG_QUEUE, 1, S("c"), "{\"weight\":3}") };
     assert_true(follow(b, S(""), same, 3, false));
-    assert_int_equal(catalog_cache_generation(b), before); /* nobody need look */
+    assert_int_equal(catalog_cache_generation(b), before); /* nothing changed */
     struct catalog_entry now[] = { same[0], entry(CATALOG_QUEUE, 1, S("bb"), "{\"weight\":22}"),
                                    entry(CATALOG_QUEUE, 1, S("c"), "{\"weight\":33}") };
     now[2].version = 2;
@@ -302,7 +302,7 @@ static void what_other_nodes_change_is_followed(void **state)
     assert_int_equal(catalog_cache_queue(b, 1, S("b"), NULL).weight, 100); /* gone */
     assert_int_equal(catalog_cache_queue(b, 1, S("bb"), NULL).weight, 22);
     assert_int_equal(catalog_cache_queue(b, 1, S("c"), NULL).weight, 33);
-    assert_int_equal(catalog_cache_tenant_count(b), 2); /* of another kind nothing was said */
+    assert_int_equal(catalog_cache_tenant_count(b), 2); /* the page said nothing of other kinds */
     catalog_cache_free(b);
 }
 

@@ -1,4 +1,5 @@
 /* Deliveries whose worker went silent: settled, and only then acknowledged. */
+#include "both_at.h"
 #include "node/fleet/delivery_timeout.h"
 
 #include "desk.h"
@@ -11,21 +12,21 @@ enum { VISIBLE_MS = 4000 };
 
 static struct desk desk;
 static struct manual_async_io hand;
-static struct lapse_watch *role;
+static struct delivery_timeout *role;
 
 static int setup(void **state)
 {
     (void)state;
     desk_init(&desk);
     manual_async_io_init(&hand);
-    role = delivery_timeout_new(&(struct delivery_timeout_setup){ .writer = &desk.writer,
-                                                                  .async_io = &hand.base,
-                                                                  .metrics = desk.metrics,
-                                                                  .seed = 1,
-                                                                  .settled = desk_settled,
-                                                                  .batch_settled = desk_batch_settled,
-                                                                  .unblocked = desk_woke,
-                                                                  .context = &desk });
+    role = delivery_timeout_new(&(struct reaper_setup){ .writer = &desk.writer,
+                                                        .async_io = &hand.base,
+                                                        .metrics = desk.metrics,
+                                                        .seed = 1,
+                                                        .settled = desk_settled,
+                                                        .batch_settled = desk_batch_settled,
+                                                        .unblocked = desk_woke,
+                                                        .context = &desk });
     return 0;
 }
 
@@ -48,7 +49,7 @@ static void push(struct task *t)
     assert_ok(queue_push(hand.queue, t, 1, 0, &pushed, &e), &e);
 }
 
-/* So many wait for a worker, which takes them at NOW and is never heard of again. */
+/* Pushes them; a worker takes them at NOW and goes silent. */
 static void lose(struct task *v, size_t n)
 {
     cleanup_with(arena_release) struct arena a;
@@ -71,7 +72,7 @@ static void lose(struct task *v, size_t n)
 static int64_t step_at(int64_t now_ms)
 {
     hand.now_ms = now_ms;
-    return delivery_timeout_step(role, now_ms, 0);
+    return delivery_timeout_step(role, both_at(now_ms), 0);
 }
 
 static bool knows(const struct task *t)
@@ -83,7 +84,7 @@ static bool knows(const struct task *t)
     return known;
 }
 
-/* All that was published before the lapses were found has been applied. */
+/* The event barrier passes: every event from before is applied. */
 static void events_pass_at(int64_t now_ms)
 {
     step_at(now_ms);
@@ -122,7 +123,7 @@ static void apply_all(void)
 static void where_nothing_lapses_it_asks_now_and_then(void **state)
 {
     (void)state;
-    assert_true(step_at(NOW) == INT64_MAX); /* one question is under way */
+    assert_true(step_at(NOW) == INT64_MAX); /* one question is in flight */
     step_at(NOW + 10);
     carry(&hand, IO_TIMED_OUT);
     assert_int_equal(step_at(NOW + 20), NOW + DELIVERY_TIMEOUT_ASK_MS);
@@ -153,7 +154,7 @@ static void what_lapsed_is_acknowledged_after_the_commit_and_not_before(void **s
     assert_false(knows(&t[0]) || knows(&t[1]));
 }
 
-/* It was published that it ended, and nobody has applied that; it was found to have lapsed, and the mark is set. */
+/* Its outcome is published and not applied; its delivery timed out, and the event barrier is set. */
 static struct task ended_and_lapsed_at(int64_t at_ms)
 {
     struct task t = queued_task(1);
@@ -166,7 +167,7 @@ static struct task ended_and_lapsed_at(int64_t at_ms)
     return t;
 }
 
-/* It ended and its worker died before it could acknowledge it; whoever applies outcomes is behind. */
+/* The task ended, and its worker died before it could acknowledge the delivery; the updater is behind. */
 static void nothing_is_settled_before_all_is_applied_that_was_published_before(void **state)
 {
     (void)state;
@@ -175,7 +176,7 @@ static void nothing_is_settled_before_all_is_applied_that_was_published_before(v
     for (int i = 0; i < 100; i++) {
         int64_t next_ms = step_at(at_ms);
         carry(&hand, IO_BARRIER_PASSED);
-        assert_true(next_ms == INT64_MAX); /* one question is under way */
+        assert_true(next_ms == INT64_MAX); /* one question is in flight */
         next_ms = step_at(at_ms);
         assert_true(next_ms > at_ms && next_ms <= at_ms + 1000);
         assert_true(asks_nothing(&desk));
@@ -217,7 +218,7 @@ static void while_events_are_away_what_lapsed_waits(void **state)
     carry(&hand, IO_ACK);
 }
 
-/* Events that were lost are never applied: another answer of the queue brings another mark, which they are not behind. */
+/* Lost events are never applied: the next answer of the queue brings another barrier, which does not wait for them. */
 static void a_mark_that_never_passes_is_given_up_for_another(void **state)
 {
     (void)state;
@@ -303,7 +304,7 @@ static void an_ack_that_was_lost_brings_it_again_for_its_fence_to_refuse(void **
     assert_false(knows(&t));
 }
 
-/* The queue's memory of them is gone: all that it still says is which they were. */
+/* The queue has lost the contents of the deliveries: it still knows their ids. */
 static void what_has_lost_its_contents_is_acknowledged_for_who_compares(void **state)
 {
     (void)state;
@@ -319,7 +320,7 @@ static void what_has_lost_its_contents_is_acknowledged_for_who_compares(void **s
     struct op_settle *op = (struct op_settle *)asked(&desk, OP_SETTLE);
     assert_int_equal(op->n, 1);
     assert_true(uuid_eq(op->v[0].id, t[1].id));
-    assert_int_equal(op->v[0].verdict.losses, 0); /* nobody had it */
+    assert_int_equal(op->v[0].verdict.losses, 0); /* no worker had it */
     answer(&desk, &op->op, ERR_OK);
     struct io_ids *ack = container_of(find_io_request(&hand, IO_ACK), struct io_ids, io_request);
     assert_int_equal(ack->n, 2);
@@ -332,7 +333,8 @@ static void a_question_that_failed_is_asked_again_later(void **state)
     step_at(NOW);
     refuse(&hand, IO_TIMED_OUT, false);
     assert_int_equal(step_at(NOW), NOW + DELIVERY_TIMEOUT_ASK_MS);
-    step_at(NOW - 3600000); /* or when the clock was set back */
+    struct moment now = { NOW - 3600000, NOW + DELIVERY_TIMEOUT_ASK_MS }; /* also when the clock was set back */
+    delivery_timeout_step(role, now, 0);
     carry(&hand, IO_TIMED_OUT);
 }
 

@@ -135,14 +135,14 @@ static void a_suspect_that_waits_its_turn(void **state)
     add_task(w, second);
     settle_down(w);
     assert_true(is_running(w, &first));
-    assert_why(w, &second, "suspect", "whoever ran it died, 4 times");
+    assert_why(w, &second, "suspect", "the process that ran it died 4 times");
 }
 
 static void that_the_node_recovers(void **state)
 {
     struct world *w = *state;
     struct task t = task_due(w, 1, NOW);
-    assert_why(w, &t, "recovery", "settles what was running when it last died");
+    assert_why(w, &t, "recovery", "settles tasks that were running when it died");
     settle_down(w);
 }
 
@@ -154,7 +154,7 @@ static void that_it_has_expired_or_that_nothing_holds_it(void **state)
     t.expires_after_ms = 10;
     add_task(w, t);
     w->now_ms = NOW + 10;
-    assert_why(w, &t, "expired", "of use until 2026-03-03T10:00:00.010Z");
+    assert_why(w, &t, "expired", "it expired at 2026-03-03T10:00:00.010Z");
     struct task fine = task_due(w, 2, NOW + 10);
     assert_why(w, &fine, "backlog", "the first is due since 2026-03-03T10:00:00.000Z");
     settle_down(w);

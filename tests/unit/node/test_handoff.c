@@ -1,6 +1,7 @@
-/* Claims that a queue has are written down, however often that fails. */
+/* Claims that a queue has are recorded in the store, however often that fails. */
 #include <stdlib.h>
 
+#include "both_at.h"
 #include "check.h"
 #include "node/fleet/handoff.h"
 
@@ -75,31 +76,31 @@ static void many_claims_are_one_operation(void **state)
     handoff_claim(d->handoff, claim(1), 11);
     handoff_claim(d->handoff, claim(2), 12);
     assert_false(handoff_is_idle(d->handoff));
-    handoff_step(d->handoff, NOW);
+    handoff_step(d->handoff, both_at(NOW));
     assert_int_equal(asked(d)->n, 2);
     assert_true(asked(d)->epochs[0] == 11 && asked(d)->epochs[1] == 12); /* of the queue that has them */
     assert_true(uuid_eq(asked(d)->node, d->node));
     handoff_claim(d->handoff, claim(3), 13);
-    handoff_step(d->handoff, NOW);
+    handoff_step(d->handoff, both_at(NOW));
     answer(d, ERR_OK);
-    handoff_step(d->handoff, NOW);
+    handoff_step(d->handoff, both_at(NOW));
     assert_int_equal(asked(d)->n, 1);
     assert_true(uuid_eq(asked(d)->claims[0], claim(3)) && asked(d)->epochs[0] == 13);
     answer(d, ERR_OK);
     assert_true(handoff_is_idle(d->handoff));
-    assert_true(handoff_step(d->handoff, NOW) == INT64_MAX);
+    assert_true(handoff_step(d->handoff, both_at(NOW)) == INT64_MAX);
 }
 
 static void one_that_failed_is_asked_again(void **state)
 {
     struct desk *d = *state;
     handoff_claim(d->handoff, claim(1), 11);
-    handoff_step(d->handoff, NOW);
+    handoff_step(d->handoff, both_at(NOW));
     answer(d, ERR_UNAVAILABLE);
-    int64_t at_ms = handoff_step(d->handoff, NOW);
+    int64_t at_ms = handoff_step(d->handoff, both_at(NOW));
     assert_null(d->op);
     assert_true(at_ms > NOW && at_ms < NOW + 1000);
-    handoff_step(d->handoff, at_ms);
+    handoff_step(d->handoff, both_at(at_ms));
     assert_int_equal(asked(d)->n, 1);
     answer(d, ERR_OK);
     assert_true(handoff_is_idle(d->handoff));
@@ -109,11 +110,11 @@ static void who_is_dead_is_told_and_hands_nothing_over(void **state)
 {
     struct desk *d = *state;
     handoff_claim(d->handoff, claim(1), 11);
-    handoff_step(d->handoff, NOW);
+    handoff_step(d->handoff, both_at(NOW));
     answer(d, ERR_CONFLICT);
     assert_int_equal(d->refused, 1);
     handoff_forget(d->handoff);
-    handoff_step(d->handoff, NOW + 5000);
+    handoff_step(d->handoff, both_at(NOW + 5000));
     assert_null(d->op);
     assert_true(handoff_is_idle(d->handoff));
 }
@@ -123,11 +124,11 @@ static void what_was_asked_for_before_it_was_forgotten_is_not_counted_among_the_
     struct desk *d = *state;
     handoff_claim(d->handoff, claim(1), 11);
     handoff_claim(d->handoff, claim(2), 12);
-    handoff_step(d->handoff, NOW);
+    handoff_step(d->handoff, both_at(NOW));
     handoff_forget(d->handoff);
     handoff_claim(d->handoff, claim(3), 13);
     answer(d, ERR_OK);
-    handoff_step(d->handoff, NOW);
+    handoff_step(d->handoff, both_at(NOW));
     assert_int_equal(asked(d)->n, 1);
     assert_true(uuid_eq(asked(d)->claims[0], claim(3)));
     answer(d, ERR_OK);

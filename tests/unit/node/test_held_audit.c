@@ -1,4 +1,4 @@
-/* Tasks that a node goes on holding because nobody told it that they are settled: it asks, and lets go. */
+/* Tasks that a node goes on holding because a notice was lost: it asks the store, and releases them. */
 #include "node/fleet/held_audit.h"
 
 #include "fleet_node_world.h"
@@ -18,10 +18,11 @@ static bool is_asked(const struct world *w)
     return false;
 }
 
-/* All that the node asks, but which are running: that is for the test to answer. */
+/* Answers every operation except OP_RUNNING, which the test answers. */
 static void rest_but_ask(struct world *w, int64_t now_ms)
 {
-    w->now_ms = hand.now_ms = now_ms;
+    set_clock(w, now_ms);
+    hand.now_ms = now_ms;
     for (int i = 0; i < 3000; i++) {
         step_at(w, now_ms);
         bool some = carry_all(&hand);
@@ -41,7 +42,7 @@ static void rest_but_ask(struct world *w, int64_t now_ms)
     fail_msg("it never comes to rest");
 }
 
-/* By another node, which tells nobody. */
+/* By another node, whose notice is lost. */
 static void settle_elsewhere(struct world *w, const struct task *t)
 {
     struct settlement v = { .id = t->id, .fence = 1, .verdict = { .next = TASK_COMPLETED, .attempts = 1 } };

@@ -1,7 +1,8 @@
-/* Several nodes' lanes on one store: what queues and tenants are held to holds for all of them together. */
+/* The lanes of several nodes on one store: limits of queues and tenants hold for all nodes together. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "both_at.h"
 #include "check.h"
 #include "model/store_memory.h"
 #include "node/scheduler/lanes.h"
@@ -24,7 +25,7 @@ struct world {
     struct catalog_cache *catalog;
     struct party v[NODES];
     int64_t now_ms;
-    size_t due; /* how many tasks wait, for whoever claims them */
+    size_t due; /* how many tasks wait to be claimed by any node */
     int operations;
 };
 
@@ -116,7 +117,7 @@ static void claim(struct party *p)
 {
     struct world *w = p->world;
     struct lanes_round r;
-    if (!lanes_ask(p->lanes, ROOM, LANES_DUE, w->now_ms, &r))
+    if (!lanes_ask(p->lanes, ROOM, LANES_DUE, both_at(w->now_ms), &r))
         return;
     assert_int_equal(r.n, 1);
     size_t n = min_of(r.v[0].max, w->due);
@@ -128,7 +129,7 @@ static void claim(struct party *p)
     };
     lanes_answered(p->lanes, &r, &a);
     for (size_t i = 0; i < n; i++)
-        lanes_claimed(p->lanes, p->lane);
+        lanes_on_claimed(p->lanes, p->lane);
     p->armed += n;
 }
 
@@ -146,7 +147,7 @@ static void end(struct party *p, size_t n)
 {
     for (n = min_of(n, p->running); n > 0; n--) {
         p->running--;
-        lanes_settled(p->lanes, p->lane, false);
+        lanes_on_settled(p->lanes, p->lane, false);
     }
 }
 
@@ -163,7 +164,8 @@ static size_t held(const struct world *w)
     return n;
 }
 
-/* Every millisecond each node steps: answers come two milliseconds later. `ends`: what runs is settled in the next one. */
+/* Every millisecond each node steps; answers come two milliseconds later. `ends`: running tasks are settled in the
+ * next one. */
 static void pass(struct world *w, int64_t ms, bool ends)
 {
     for (int64_t until = w->now_ms + ms; w->now_ms < until; w->now_ms++)
@@ -173,9 +175,9 @@ static void pass(struct world *w, int64_t ms, bool ends)
                 answer(p);
             if (ends)
                 end(p, HELD_MAX);
-            lanes_step(p->lanes, w->now_ms, false);
+            lanes_step(p->lanes, both_at(w->now_ms), false);
             claim(p);
-            lanes_step(p->lanes, w->now_ms, false);
+            lanes_step(p->lanes, both_at(w->now_ms), false);
             fire(p);
         }
 }

@@ -1,4 +1,6 @@
-/* Tasks for workers outside: who waits is given what is due, in turn and within the limits; what they let run out is lost. */
+/* Tasks for external workers: due tasks are given to waiting asks in turn and within the limits; leases that run out
+ * are lost. */
+#include "both_at.h"
 #include "node/lease/leasing.h"
 
 #include "desk.h"
@@ -28,6 +30,7 @@ static struct leasing *role;
 static struct uuid node = { { 7 } };
 static struct client clients[ASKS];
 static int64_t now_ms;
+static int64_t set_back_ms; /* by how much the wall clock was, in all */
 
 static void apply(struct op *op)
 {
@@ -60,28 +63,31 @@ static void begin(bool shared)
     catalog = catalog_cache_new();
     lanes = lanes_new(&(struct lanes_setup){ .catalog = catalog, .slots = 100 });
     now_ms = NOW;
+    set_back_ms = 0;
     memset(clients, 0, sizeof clients);
     beat();
-    role = leasing_new(&(struct leasing_setup){ .writer = &desk.writer,
+    role = leasing_new(&(struct leasing_setup){ .reaper = { .writer = &desk.writer,
+                                                            .async_io = NULL,
+                                                            .metrics = desk.metrics,
+                                                            .seed = 1,
+                                                            .settled = desk_settled,
+                                                            .batch_settled = desk_batch_settled,
+                                                            .unblocked = desk_woke,
+                                                            .context = &desk },
                                                 .node = &node,
                                                 .lanes = lanes,
-                                                .metrics = desk.metrics,
-                                                .seed = 1,
                                                 .shared = shared,
-                                                .answered = ignore_claim,
-                                                .settled = desk_settled,
-                                                .unblocked = desk_woke,
-                                                .batch_settled = desk_batch_settled,
-                                                .context = &desk });
+                                                .answered = ignore_claim });
 }
 
 static int64_t step_at(int64_t at_ms)
 {
+    set_back_ms += max_of(now_ms - at_ms, (int64_t)0);
     now_ms = at_ms;
-    return leasing_step(role, at_ms, true);
+    return leasing_step(role, (struct moment){ at_ms, at_ms + set_back_ms }, true);
 }
 
-/* The first that is asked of the store happens. */
+/* The first operation that was submitted is applied and answered. */
 static void happens(enum op_kind kind)
 {
     struct op *op = asked(&desk, kind);
@@ -90,7 +96,7 @@ static void happens(enum op_kind kind)
     op->done(op);
 }
 
-/* All of them, until nothing more is asked now. */
+/* All of them, until no more are submitted. */
 static void rest_at(int64_t at_ms)
 {
     for (int i = 0; i < 100; i++) {
@@ -107,7 +113,7 @@ static int setup(void **state)
 {
     (void)state;
     begin(false);
-    rest_at(NOW); /* what was leased before has been counted, and no lease is to be looked after */
+    rest_at(NOW); /* earlier leases are counted, and there is none to look after */
     return 0;
 }
 
@@ -191,7 +197,7 @@ static struct client *ask(int n, size_t max, int64_t wait_ms)
                                    .lease_ms = LEASE_MS,
                                    .wait_ms = wait_ms,
                                    .done = answered } };
-    leasing_ask(role, &c->ask, now_ms);
+    leasing_ask(role, &c->ask, both_at(now_ms));
     return c;
 }
 
@@ -203,7 +209,7 @@ static void put_queue(const char *doc)
     };
     assert_ok(catalog_cache_put(catalog, &entry, &e), &e);
     lanes_rules_changed(lanes);
-    leasing_look(role, now_ms);
+    leasing_all_due(role, now_ms);
 }
 
 static void who_asks_for_what_is_due_gets_it_at_once(void **state)
@@ -364,7 +370,7 @@ static void a_queue_gives_no_more_than_it_may_run_at_once(void **state)
     assert_int_equal(c->given, 2);
     rest_at(NOW + 2000);
     assert_int_equal(other->answers, 0);
-    leasing_over(role, TENANT, S("default"));
+    leasing_on_settled(role, TENANT, S("default"));
     rest_at(NOW + 2000);
     assert_int_equal(other->given, 1);
 }
@@ -408,7 +414,7 @@ static void before_it_is_known_what_was_leased_before_nothing_is_given(void **st
     assert_true(asks_nothing(&desk));
     rest_at(NOW);
     rest_at(NOW + 2000);
-    assert_int_equal(c->answers, 0); /* the one that may run is leased still */
+    assert_int_equal(c->answers, 0); /* the one task that may run is still leased */
     rest_at(NOW + LEASE_MS);
     rest_at(NOW + LEASE_MS + 10);
     assert_int_equal(c->given, 1);
@@ -440,9 +446,9 @@ static void who_does_not_lead_leaves_leases_to_who_does(void **state)
     task_due(1, NOW);
     ask(0, 1, 0);
     rest_at(NOW);
-    leasing_step(role, NOW + 2 * (int64_t)LEASE_MS, false);
+    leasing_step(role, both_at(NOW + 2 * (int64_t)LEASE_MS), false);
     assert_true(asks_nothing(&desk));
-    leasing_step(role, NOW + 2 * (int64_t)LEASE_MS, true);
+    leasing_step(role, both_at(NOW + 2 * (int64_t)LEASE_MS), true);
     asked(&desk, OP_LEASES_EXPIRED);
 }
 

@@ -1,7 +1,8 @@
-/* Limits over all nodes: several nodes' shares on one store, whose answers come late, or never. */
+/* Limits over all nodes: the shares of several nodes on one store, whose answers come late or never. */
 #include <stdio.h>
 
 #include "base/prng.h"
+#include "both_at.h"
 #include "check.h"
 #include "core/sharing/bucket.h"
 #include "model/store_memory.h"
@@ -10,12 +11,12 @@
 
 enum { NODES = 3, NOW = 1000000, ARENA = 1 << 16 };
 
-/* One node: what it holds of one limit, and its operation on the way. */
+/* One node: its part of one limit, and its operation in flight. */
 struct party {
     struct writer writer;
     struct uuid id;
-    struct shares *shares;
-    struct share_entry *entry;
+    struct limit_shares *shares;
+    struct limit_share *entry;
     size_t armed, held;
     struct op *pending;
     int changed;
@@ -45,7 +46,7 @@ static void submit(struct writer *writer, struct op *op)
     p->world->operations++;
 }
 
-static void changed(void *context, struct share_entry *e)
+static void changed(void *context, struct limit_share *e)
 {
     struct party *p = context;
     assert_ptr_equal(e, p->entry);
@@ -91,7 +92,7 @@ static void answer(struct party *p)
     op->done(op);
 }
 
-/* Whether or not it was committed, nobody hears of it. */
+/* The answer is lost, whether or not the operation was committed. */
 static void lose(struct party *p, bool committed)
 {
     struct op *op = take(p->pending);
@@ -117,12 +118,12 @@ static int teardown(void **state)
 static void limit(struct world *w, double rate, int64_t burst, int64_t concurrency)
 {
     for (int i = 0; i < NODES; i++)
-        limit_shares_limit(w->v[i].shares, w->v[i].entry, rate, burst, concurrency);
+        limit_shares_set_limits(w->v[i].shares, w->v[i].entry, rate, burst, concurrency);
 }
 
 static void step(struct party *p)
 {
-    limit_shares_step(p->shares, p->world->now_ms, true);
+    limit_shares_step(p->shares, both_at(p->world->now_ms), true);
 }
 
 static void pass(struct world *w, int64_t ms)
@@ -135,10 +136,10 @@ static void pass(struct world *w, int64_t ms)
         }
 }
 
-/* Something is due there, as role/lanes says it; then as many are claimed as may be. */
+/* Something is due, as the lanes say it; then as many as possible are claimed. */
 static size_t claim(struct party *p, size_t max)
 {
-    limit_shares_want(p->shares, p->entry, p->world->now_ms);
+    limit_shares_want(p->shares, p->entry, both_at(p->world->now_ms));
     int64_t left = limit_shares_places_left(p->entry);
     if (left <= 0)
         limit_shares_wait_for_places(p->shares, p->entry);
@@ -150,13 +151,13 @@ static size_t claim(struct party *p, size_t max)
 static void end_all(struct party *p)
 {
     p->held = 0;
-    limit_shares_used_less(p->shares, p->entry);
+    limit_shares_on_used_less(p->shares, p->entry);
 }
 
 static size_t fire(struct party *p, size_t max)
 {
     size_t n = 0;
-    limit_shares_want(p->shares, p->entry, p->world->now_ms);
+    limit_shares_want(p->shares, p->entry, both_at(p->world->now_ms));
     while (n < max && limit_shares_take_token(p->shares, p->entry))
         n++;
     return n;
@@ -217,7 +218,7 @@ static void nothing_is_given_back_while_a_claim_is_under_way(void **state)
     pass(w, 1);
     assert_true(limit_shares_places_left(p->entry) > 0);
     w->now_ms += 10000;
-    limit_shares_step(p->shares, w->now_ms, false);
+    limit_shares_step(p->shares, both_at(w->now_ms), false);
     assert_null(p->pending);
     assert_true(limit_shares_places_left(p->entry) > 0);
     step(p);
@@ -250,7 +251,7 @@ static void an_answer_that_was_lost_is_asked_for_again(void **state)
     limit(w, 0, 0, 8);
     claim(&w->v[0], 0);
     step(&w->v[0]);
-    lose(&w->v[0], true); /* the store holds a place for it, and nobody wants it any more */
+    lose(&w->v[0], true); /* the store has a place for it that nobody wants any more */
     w->now_ms += 1000;
     pass(w, 300);
     for (int i = 0; i < 50; i++) {
@@ -269,7 +270,7 @@ static void a_limit_that_is_gone_gives_its_places_back(void **state)
         pass(w, 10);
     }
     assert_int_equal(w->v[0].held, 2);
-    limit_shares_limit(w->v[0].shares, w->v[0].entry, 0, 0, 0);
+    limit_shares_set_limits(w->v[0].shares, w->v[0].entry, 0, 0, 0);
     pass(w, 200);
     claim(&w->v[1], 0);
     pass(w, 10);
@@ -286,7 +287,7 @@ static void a_node_that_joins_anew_has_nothing(void **state)
     assert_true(p->entry->places > 0);
     p->id.b[1] = 1;
     p->held = 0;
-    limit_shares_step(p->shares, w->now_ms, true);
+    limit_shares_step(p->shares, both_at(w->now_ms), true);
     assert_int_equal(p->entry->places, 0);
     assert_int_equal(p->entry->tokens, 0);
 }
@@ -336,7 +337,7 @@ static void a_fast_rate_is_asked_for_seldom(void **state)
     assert_in_range(w->operations, 1, 2 * NODES * 2000 / LIMIT_SHARES_TOKENS_MS);
 }
 
-/* ---- all of it, by chance ---- */
+/* ---- everything at random ---- */
 
 static void do_something(struct prng *r, struct party *p, size_t *fired)
 {
@@ -345,7 +346,7 @@ static void do_something(struct prng *r, struct party *p, size_t *fired)
     case 1:
         if (p->held) {
             p->held--;
-            limit_shares_used_less(p->shares, p->entry);
+            limit_shares_on_used_less(p->shares, p->entry);
         }
         break;
     case 2: *fired += fire(p, prng_below(r, 6)); break;

@@ -1,6 +1,7 @@
 /* Nodes on one store, each with a clock and a writer of its own, whose answers the test decides. */
 #include <stdlib.h>
 
+#include "both_at.h"
 #include "check.h"
 #include "model/store_memory.h"
 #include "node/cluster/membership.h"
@@ -19,7 +20,7 @@ struct member {
     int64_t beat_ms;               /* 0: BEAT */
     int64_t behind_us;
     bool silent;  /* stopped: it is not stepped */
-    bool cut_off; /* nothing of it comes through */
+    bool cut_off; /* nothing of it reaches the store */
     bool fleet, aside;
     struct async_io *lease; /* NULL: the store's */
     int shares, found_dead, deaths;
@@ -70,7 +71,7 @@ static void describe(void *context, struct jw *w)
     jw_kv_i64(w, "running", 3);
 }
 
-static void limit_shares_changed(void *context)
+static void partitions_changed(void *context)
 {
     ((struct member *)context)->shares++;
 }
@@ -114,12 +115,12 @@ static struct member *start(struct world *w, int i, bool shared)
                                                       .lease = x->lease,
                                                       .beat_ms = x->beat_ms ? x->beat_ms : BEAT,
                                                       .describe = describe,
-                                                      .limit_shares_changed = limit_shares_changed,
+                                                      .partitions_changed = partitions_changed,
                                                       .found_dead = found_dead,
                                                       .recall_requested = recall_requested,
                                                       .died = died,
                                                       .context = x },
-                          clock_wall_ms(&x->clock));
+                          clock_now(&x->clock));
     return x;
 }
 
@@ -142,9 +143,9 @@ static void step(struct member *x)
 {
     if (!x->m || x->silent)
         return;
-    membership_step(x->m, clock_wall_ms(&x->clock));
+    membership_step(x->m, clock_now(&x->clock));
     answer_all(x, !x->cut_off && !x->world->down);
-    if (membership_company(x->m) != COMPANY_UNKNOWN)
+    if (membership_active_peers(x->m) != ACTIVE_PEERS_UNKNOWN)
         membership_set_ready(x->m, true);
 }
 
@@ -202,16 +203,16 @@ static void who_is_alone_beats_once(void **state)
 {
     struct world *w = *state;
     struct member *x = start(w, 0, false);
-    assert_int_equal(membership_step(x->m, WALL), INT64_MAX);
+    assert_int_equal(membership_step(x->m, both_at(WALL)), INT64_MAX);
     struct op_heartbeat *beat = (struct op_heartbeat *)container_of(x->pending.next, struct op, link);
     assert_true(beat->alone);
     answer_all(x, true);
     assert_true(membership_has_joined(x->m));
-    assert_int_equal(membership_company(x->m), COMPANY_NOBODY);
+    assert_int_equal(membership_active_peers(x->m), ACTIVE_PEERS_NONE);
     w->steady_us += 3600LL * 1000000;
-    membership_beat_now(x->m);
-    membership_look_around(x->m);
-    assert_int_equal(membership_step(x->m, WALL + 3600000), INT64_MAX);
+    membership_heartbeat_now(x->m);
+    membership_forget_peers(x->m);
+    assert_int_equal(membership_step(x->m, both_at(WALL + 3600000)), INT64_MAX);
     assert_true(list_empty(&x->pending)); /* an idle server writes nothing */
     assert_true(membership_may_fire(x->m) && membership_is_leader(x->m));
     assert_null(membership_own(x->m));
@@ -278,7 +279,7 @@ static void who_beats_more_rarely_is_given_its_own_time(void **state)
     assert_true(x->found_dead > 0);
 }
 
-/* Whoever buries must have waited longer than the buried one goes on firing. */
+/* A node must wait longer before it marks another dead than the other goes on firing. */
 static void who_is_cut_off_fires_nothing_long_before_it_is_buried(void **state)
 {
     struct world *w = *state;
@@ -303,7 +304,7 @@ static void who_is_cut_off_fires_nothing_long_before_it_is_buried(void **state)
     assert_int_equal(count_alive(x), 2);
 }
 
-/* Whoever is the first to be heard again must not count the others' silence meanwhile. */
+/* The first node that is heard again must not count the silence of the others meanwhile. */
 static void an_outage_of_the_store_kills_nobody(void **state)
 {
     struct world *w = *state;
@@ -312,7 +313,7 @@ static void an_outage_of_the_store_kills_nobody(void **state)
         pass(w, 150);
     }
     for (int k = 0; k < BEAT / 50 * BEAT / 50;
-         k++) { /* whoever was the last to be heard, and whoever will be the first */
+         k++) { /* each order of the last to be heard and the first to be heard again */
         pass(w, 3000 + k * 50 % BEAT);
         w->down = true;
         pass(w, (k ? 4000 : 30000) + k * 50 / BEAT * 50);
@@ -327,13 +328,13 @@ static void an_outage_of_the_store_kills_nobody(void **state)
     }
 }
 
-/* It sees beats that stood still for long, but it was not there to see them stand. */
+/* It sees counts that stood still for long, but it was not running while they did. */
 static void who_was_stopped_buries_nobody_when_it_goes_on(void **state)
 {
     struct world *w = *state;
     struct member *x = start(w, 0, true), *y = start(w, 1, true);
     pass(w, 3000);
-    w->down = x->silent = true; /* and meanwhile the store is away, too: the other could not beat */
+    w->down = x->silent = true; /* and meanwhile the store is down, too: the other could not send heartbeats */
     pass(w, 20000);
     w->down = x->silent = false;
     pass(w, 5000);
@@ -353,11 +354,11 @@ static void who_was_stopped_for_long_finds_itself_dead_and_joins_again(void **st
     pass(w, 3000);
     assert_int_equal(y->deaths, 1);
     assert_false(uuid_eq(before, membership_id(y->m)));
-    assert_int_equal(membership_company(y->m), COMPANY_OTHERS);
+    assert_int_equal(membership_active_peers(y->m), ACTIVE_PEERS_SOME);
     assert_int_equal(share_of(x) + share_of(y), PARTITIONS);
 }
 
-/* The dead are forgotten after an hour: who slept for longer must not take itself for new. */
+/* Dead nodes are purged after an hour: a node that slept longer must not take itself for new. */
 static void who_was_dead_for_so_long_that_it_was_forgotten_joins_again(void **state)
 {
     struct world *w = *state;
@@ -382,12 +383,12 @@ static void who_joins_others_knows_that_nothing_was_missed(void **state)
     struct world *w = *state;
     start(w, 0, true);
     pass(w, 3000);
-    assert_int_equal(membership_company(w->v[0].m), COMPANY_NOBODY);
+    assert_int_equal(membership_active_peers(w->v[0].m), ACTIVE_PEERS_NONE);
     struct member *y = start(w, 1, true);
     pass(w, 50);
-    assert_int_equal(membership_company(y->m), COMPANY_UNKNOWN);
+    assert_int_equal(membership_active_peers(y->m), ACTIVE_PEERS_UNKNOWN);
     pass(w, 1100);
-    assert_int_equal(membership_company(y->m), COMPANY_OTHERS);
+    assert_int_equal(membership_active_peers(y->m), ACTIVE_PEERS_SOME);
 }
 
 static void after_the_end_of_all_the_first_to_come_knows_that_nobody_was_there(void **state)
@@ -400,9 +401,9 @@ static void after_the_end_of_all_the_first_to_come_knows_that_nobody_was_there(v
     stop(&w->v[1]);
     struct member *x = start(w, 2, true);
     pass(w, 2400);
-    assert_int_equal(membership_company(x->m), COMPANY_UNKNOWN);
+    assert_int_equal(membership_active_peers(x->m), ACTIVE_PEERS_UNKNOWN);
     pass(w, 2000);
-    assert_int_equal(membership_company(x->m), COMPANY_NOBODY);
+    assert_int_equal(membership_active_peers(x->m), ACTIVE_PEERS_NONE);
     assert_int_equal(count_alive(x), 1);
 }
 
@@ -412,8 +413,10 @@ static void of_two_that_come_at_once_one_waits_for_the_other(void **state)
     struct member *x = start(w, 0, true), *y = start(w, 1, true);
     pass(w, 100);
     pass(w, 4000);
-    int nobody = (membership_company(x->m) == COMPANY_NOBODY) + (membership_company(y->m) == COMPANY_NOBODY);
-    int others = (membership_company(x->m) == COMPANY_OTHERS) + (membership_company(y->m) == COMPANY_OTHERS);
+    int nobody =
+        (membership_active_peers(x->m) == ACTIVE_PEERS_NONE) + (membership_active_peers(y->m) == ACTIVE_PEERS_NONE);
+    int others =
+        (membership_active_peers(x->m) == ACTIVE_PEERS_SOME) + (membership_active_peers(y->m) == ACTIVE_PEERS_SOME);
     assert_int_equal(nobody, 1);
     assert_int_equal(others, 1);
 }
@@ -459,10 +462,10 @@ static void who_stands_aside_has_no_share_and_keeps_nobody_waiting(void **state)
     pass(w, 3000);
     struct member *x = start(w, 1, true);
     pass(w, 3000);
-    assert_int_equal(membership_company(x->m), COMPANY_NOBODY);
+    assert_int_equal(membership_active_peers(x->m), ACTIVE_PEERS_NONE);
     assert_true(membership_is_leader(x->m));
     assert_false(membership_is_leader(aside->m));
-    assert_null(membership_own(x->m)); /* all is its own */
+    assert_null(membership_own(x->m)); /* all partitions are its own */
     assert_int_equal(membership_ready_count(x->m), 1);
 }
 

@@ -1,8 +1,8 @@
-/* role/node: what was spawned ahead and became overdue while nobody was running. */
+/* Occurrences that were spawned ahead and became overdue while no node was running. */
 #include "base/buf.h"
 #include "node_world.h"
 
-/* Fires each second from NOW + 1000 on; what is due before NOW + 10000 has been spawned. */
+/* Fires each second from NOW + 1000 on; occurrences that are due before NOW + 10000 have been spawned. */
 static struct task overlapping(struct world *w, enum catch_up mode, enum overlap overlap)
 {
     struct task t = { .id = { { 7, 7 } },
@@ -26,7 +26,7 @@ static struct task overlapping(struct world *w, enum catch_up mode, enum overlap
                       .created_ms = NOW };
     struct op_insert op = { .op = { .kind = OP_INSERT }, .tasks = &t, .count = 1 };
     apply_op(w, &op.op);
-    node_nudge(w->node, &t, 1, w->now_ms);
+    node_nudge(w->node, &t, 1);
     settle_down(w);
     assert_int_equal(count_of(w, t.id, TASK_SCHEDULED), 9);
     return t;
@@ -37,7 +37,7 @@ static struct task every_second(struct world *w, enum catch_up mode)
     return overlapping(w, mode, OVERLAP_ALLOW);
 }
 
-/* Lets what runs end, and what waits behind it run, until nothing is left that is due; how many there were. */
+/* Ends running tasks, and lets waiting ones run, until nothing is left that is due; returns how many there were. */
 static int run_all(struct world *w, int64_t scheduled_ms[16])
 {
     int n = 0;
@@ -104,7 +104,7 @@ static void after_a_short_outage_a_task_runs_what_its_catch_up_mode_says(void **
     }
 }
 
-/* Those that were missed wait for each other; the third, half a second late, is in time, and heeds its policy. */
+/* Missed occurrences wait for each other; the third, half a second late, is in time and follows its overlap policy. */
 static void all_that_was_missed_runs_whatever_the_overlap_policy(void **state)
 {
     static const struct {
@@ -145,7 +145,7 @@ static void a_second_crash_right_behind_the_first_changes_nothing(void **state)
     struct task t = every_second(w, CATCH_UP_ONE);
     die_for(w, 5000);
     step_at(w, w->now_ms);
-    answer(w, OP_CATCH_UP); /* taken back, and not yet decided on */
+    answer(w, OP_CATCH_UP); /* withdrawn, and not yet decided on */
     die_for(w, 10);
     step_at(w, w->now_ms);
     answer(w, OP_ORPHANS);
@@ -154,7 +154,7 @@ static void a_second_crash_right_behind_the_first_changes_nothing(void **state)
     answer(w, OP_RECURRING);
     answer(w, OP_SPAWN); /* decided on, and not yet claimed */
     die_for(w, 10);
-    assert_runs(w, "4 5"); /* by the second start the fourth was missed too */
+    assert_runs(w, "4 5"); /* by the second start the fourth was missed, too */
     assert_int_equal(read_task(w, t.id).skipped_count, 3);
     assert_int_equal(read_task(w, t.id).runs_count, 12);
 }
@@ -260,7 +260,8 @@ static void a_long_sleep_that_was_wished_for_is_no_stall(void **state)
     claim->done(claim);
 }
 
-/* A visit was on its way when the process was stopped: what it plans by the old time is looked at before anything is claimed. */
+/* A visit was in flight when the process was stopped: what it planned by the old time is checked before anything is
+ * claimed. */
 static void what_was_planned_before_a_stall_is_in_before_it_is_judged(void **state)
 {
     struct world *w = *state;

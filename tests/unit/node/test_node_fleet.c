@@ -1,4 +1,5 @@
-/* A node whose queue and events are others' too: what it hands over, gets back, finds lost, and does while they are down. */
+/* A node whose queue and events are shared: what it hands over, gets back and finds lost, and what it does while they
+ * are down. */
 #include "fleet_node_world.h"
 #include "node/fleet/held_audit.h"
 
@@ -44,7 +45,7 @@ static void others_are_told_of_what_they_hold(void **state)
     rest(w);
     struct taken taken = take_all(w, &a);
     struct fenced_id name = { t.id, 1 };
-    node_heard_settled(w->node, &name, 1); /* as if it were another's */
+    node_on_settled_elsewhere(w->node, &name, 1); /* as if it were another node's */
     assert_int_equal(node_status(w->node).scheduler.held, 0);
     publish_outcome(&taken.tasks.v[0], OUTCOME_OK);
     ack(&taken.tasks.v[0]);
@@ -112,7 +113,7 @@ static void what_the_queue_has_forgotten_is_returned_once_the_events_before_have
     hand.epoch++;
     w->now_ms = hand.now_ms = NOW + 1000;
     step_at(w, w->now_ms);
-    for (int i = 0; i < 20; i++) { /* everything but what was published */
+    for (int i = 0; i < 20; i++) { /* everything except published events */
         carry_all(&hand);
         while (!list_empty(&w->pending)) {
             struct op *op = container_of(list_pop(&w->pending), struct op, link);
@@ -168,7 +169,7 @@ static void what_may_be_in_the_queue_and_is_there_is_left_there(void **state)
     assert_int_equal(handed(w), 1);
 }
 
-/* It may have run meanwhile: then it is over, and whoever runs it again must have a higher fence. */
+/* It may have run meanwhile: then it is over, and the next run must have a higher fence. */
 static void what_may_have_been_in_the_queue_and_is_not_is_pushed_under_another_fence(void **state)
 {
     struct world *w = *state;
@@ -204,7 +205,7 @@ static void what_may_be_in_a_queue_that_can_not_tell_is_claimed_anew(void **stat
     assert_int_equal(queue_depth(hand.queue), 1);
 }
 
-/* One epoch says of a claim whether the queue has it. */
+/* One epoch tells for a whole claim whether the queue has it. */
 static void what_a_queue_that_can_not_tell_did_not_get_of_a_claim_before_it_was_wiped_is_claimed_anew(void **state)
 {
     struct world *w = *state;
@@ -229,7 +230,7 @@ static void what_a_queue_that_can_not_tell_did_not_get_of_a_claim_before_it_was_
         rest_at(w, NOW + 50 + 100 * i);
     assert_int_equal(queue_depth(hand.queue), 2);
     assert_int_equal(row_of(w, &before, &a).fence, 2);
-    assert_int_equal(row_of(w, &after, &a).fence, 2); /* nothing was amiss with it */
+    assert_int_equal(row_of(w, &after, &a).fence, 2); /* nothing was wrong with it */
     assert_true(handed_in(w, &before) == hand.epoch);
 }
 
@@ -256,7 +257,7 @@ static void where_the_queue_can_not_tell_the_first_push_tells_which_epoch_the_ot
     assert_int_equal(handed(w), 2);
 }
 
-/* There each of them can be asked about. */
+/* Such a queue can be asked about each task. */
 static void a_queue_that_can_tell_gets_the_rest_of_a_claim_though_it_was_wiped(void **state)
 {
     struct world *w = *state;
@@ -295,12 +296,12 @@ static void while_the_queue_is_down_the_node_runs_what_is_due_itself(void **stat
     end_run(w, OUTCOME_OK);
     rest_at(w, NOW + 2000);
     task_due(w, 2, NOW + 2000);
-    rest_at(w, NOW + 2600); /* a look was answered: the next goes there again */
+    rest_at(w, NOW + 2600); /* the state was read: the next push goes there again */
     assert_int_equal(queue_depth(hand.queue), 1);
     assert_false(node_status(w->node).scheduler.falls_back);
 }
 
-/* All that is asked of the store is answered; what is asked of the queue is refused, or not answered at all. */
+/* Store operations are answered; requests to the queue fail, or get no answer at all. */
 static void the_queue_is_down_until(struct world *w, int64_t end_ms)
 {
     const enum io_kind kinds[] = { IO_PUSH, IO_TIMED_OUT, IO_KNOWN };
@@ -314,7 +315,7 @@ static void the_queue_is_down_until(struct world *w, int64_t end_ms)
     }
 }
 
-/* Whoever compares what was handed over with what the queue knows would not find it otherwise, should the queue come back empty. */
+/* Otherwise reconcile would not find it if the queue came back empty. */
 static void what_the_queue_had_before_it_went_down_is_handed_over_and_the_rest_of_the_claim_runs_apart(void **state)
 {
     struct world *w = *state;
@@ -350,7 +351,7 @@ static void what_is_left_of_a_claim_when_the_queue_comes_back_is_pushed_under_an
     assert_int_equal(w->run_count, 1);
     assert_true(is_running(w, &here));
     assert_true(uuid_eq(row_of(w, &there, &a).claim, row_of(w, &here, &a).claim));
-    rest_at(w, NOW + 1539); /* a look is answered */
+    rest_at(w, NOW + 1539); /* the state is read */
     rest_at(w, NOW + 1540);
     assert_int_equal(queue_depth(hand.queue), 1);
     assert_int_equal(row_of(w, &there, &a).fence, 2);

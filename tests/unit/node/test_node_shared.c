@@ -1,4 +1,4 @@
-/* A node that may not be alone: what it does when it was stopped, when it is dead, and when others are there. */
+/* A node that may not be alone: what it does after it was stopped, when it is dead, and when other nodes are there. */
 #include "node_world.h"
 
 static const struct uuid other = { { 9 } };
@@ -8,7 +8,7 @@ static int setup_shared(void **state)
     return setup_world(state, true);
 }
 
-/* What another node does, or somebody who looks after nothing: it beats, or is buried. */
+/* Another node, or one that does not schedule: it sends heartbeats, or is marked dead. */
 static void other_beats(struct world *w, struct str doc)
 {
     struct op_heartbeat beat = { .op = { .kind = OP_HEARTBEAT },
@@ -48,7 +48,7 @@ static size_t count_pending(struct world *w, enum op_kind kind)
     return n;
 }
 
-/* Beats and all else go on until then. */
+/* Heartbeats and everything else go on until then. */
 static void go_on(struct world *w, int64_t until_ms)
 {
     while (w->now_ms < until_ms) {
@@ -86,7 +86,7 @@ static void what_waits_in_the_queue_of_a_stopped_node_is_given_back(void **state
     struct pushed came;
     struct task pushed = read_task(w, t.id);
     pushed.queue = S("default");
-    pushed.fence = 7; /* of a claim that is not ours any more */
+    pushed.fence = 7; /* of a claim that is not this node's any more */
     assert_ok(queue_push(w->queue, &pushed, 1, 0, &came, &e), &e);
     step_at(w, NOW + 10);
     assert_int_equal(w->run_count, 0);
@@ -112,7 +112,7 @@ static void who_is_dead_drops_all_that_it_held_and_joins_again(void **state)
     assert_int_equal(node_status(w->node).scheduler.held, 0);
     assert_false(uuid_eq(before, node_status(w->node).id));
     go_on(w, w->now_ms + 2000);
-    assert_true(is_running(w, &running) && is_running(w, &armed)); /* found as anybody's would be */
+    assert_true(is_running(w, &running) && is_running(w, &armed)); /* found like those of any dead node */
     assert_int_equal(read_task(w, running.id).losses, 1);
     assert_int_equal(read_task(w, running.id).fence, 2);
     assert_int_equal(read_task(w, running.id).state, TASK_RUNNING);
@@ -159,7 +159,7 @@ static void who_joins_others_takes_nothing_back_that_they_are_about_to_run(void 
     assert_true(node_status(w->node).partitions < PARTITIONS);
 }
 
-/* Until the partitions are shared with a second node. Which task is ours, and which the other's: by number. */
+/* Until the partitions are shared with a second node. Which task is in whose partition: by number. */
 static void share_with_other(struct world *w, int *ret_ours, int *ret_others)
 {
     settle_down(w);
@@ -177,7 +177,7 @@ static void share_with_other(struct world *w, int *ret_ours, int *ret_others)
         ++*ret_others;
 }
 
-/* The first is ours, the second is the other's: that one is left to it for a moment. */
+/* The first task is in our partitions, the second in the other node's: that one is left to it for a moment. */
 static void tasks_of_others_are_taken_when_they_are_late(void **state)
 {
     struct world *w = *state;

@@ -1,6 +1,7 @@
-/* Two nodes on one store: one wants back what the other holds. */
+/* Two nodes on one store: one requests a task that the other holds. */
 #include <stdlib.h>
 
+#include "both_at.h"
 #include "check.h"
 #include "model/store_memory.h"
 #include "node/cluster/recall_requests.h"
@@ -54,7 +55,7 @@ static void settle_as(struct world *w, enum task_state next, int64_t due_ms)
     assert_false(s.stale);
 }
 
-/* What the owner does with a wish: the test has decided. */
+/* The test decides how the owner answers a request. */
 static enum recall_grant grant(void *context, const struct recall_request *recall_request)
 {
     struct world *w = context;
@@ -146,7 +147,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* Carries what was submitted to the store; of one kind, only so far. */
+/* Applies submitted operations to the store; of one kind, only so many. */
 static void carry(struct world *w)
 {
     for (struct list *link; (link = list_pop(&w->pending));) {
@@ -159,8 +160,8 @@ static void carry(struct world *w)
 static void pass(struct world *w, int64_t ms)
 {
     for (int64_t end = w->now_ms + ms; w->now_ms < end; w->now_ms++) {
-        recall_requests_step(w->asker, w->now_ms);
-        recall_requests_step(w->owner, w->now_ms);
+        recall_requests_step(w->asker, both_at(w->now_ms));
+        recall_requests_step(w->owner, both_at(w->now_ms));
         carry(w);
     }
 }
@@ -194,7 +195,7 @@ static void ask(struct world *w)
     recall_requests_on_notice(w->owner);
 }
 
-/* ---- wanting ---- */
+/* ---- requesting ---- */
 
 static void what_another_node_gives_back_is_free(void **state)
 {
@@ -217,7 +218,7 @@ static void what_was_tried_and_failed_meanwhile_is_free_too(void **state)
     settle_as(w, TASK_SCHEDULED, w->now_ms + 7);
     pass(w, 50);
     assert_int_equal(w->recall.result, RECALL_FREED);
-    assert_int_equal(row(w).version, 1); /* what it becomes is for who asked, who looks at it anew */
+    assert_int_equal(row(w).version, 1); /* the caller decides what it becomes, on the row as it is */
 }
 
 static void the_wish_alone_reaches_its_owner_when_no_news_do(void **state)
@@ -299,7 +300,7 @@ static void what_this_node_claimed_a_moment_ago_is_asked_for_again(void **state)
     assert_false(w->recall.known);
 }
 
-/* ---- being asked ---- */
+/* ---- being requested ---- */
 
 static void a_wish_that_comes_before_its_claim_is_looked_at_again(void **state)
 {
@@ -329,12 +330,12 @@ static void one_that_nobody_waits_for_is_ended_all_the_same(void **state)
 static void who_is_asked_for_nothing_does_nothing(void **state)
 {
     struct world *w = *state;
-    assert_true(recall_requests_step(w->owner, w->now_ms) == INT64_MAX);
+    assert_true(recall_requests_step(w->owner, both_at(w->now_ms)) == INT64_MAX);
     assert_true(recall_requests_is_idle(w->owner));
     recall_requests_on_notice(w->owner);
     pass(w, 10);
     assert_int_equal(w->grants, 0);
-    assert_true(recall_requests_step(w->owner, w->now_ms) == INT64_MAX);
+    assert_true(recall_requests_step(w->owner, both_at(w->now_ms)) == INT64_MAX);
 }
 
 int main(void)

@@ -1,4 +1,5 @@
-/* What a queue has forgotten: found, and settled only when nobody can have it any more. */
+/* Tasks that a queue has forgotten: found, and settled only when no worker can have them any more. */
+#include "both_at.h"
 #include "node/fleet/reconcile.h"
 
 #include "desk.h"
@@ -34,27 +35,27 @@ static int setup(void **state)
     leads = true;
     answers = 0;
     now_ms = NOW;
-    role = reconcile_new(&(struct reconcile_setup){ .writer = &desk.writer,
-                                                    .async_io = &hand.base,
-                                                    .metrics = desk.metrics,
-                                                    .seed = 1,
+    role = reconcile_new(&(struct reconcile_setup){ .reaper = { .writer = &desk.writer,
+                                                                .async_io = &hand.base,
+                                                                .metrics = desk.metrics,
+                                                                .seed = 1,
+                                                                .settled = desk_settled,
+                                                                .batch_settled = desk_batch_settled,
+                                                                .unblocked = desk_woke,
+                                                                .context = &desk },
                                                     .is_leader = is_leader,
-                                                    .answers = queue_answers,
-                                                    .settled = desk_settled,
-                                                    .batch_settled = desk_batch_settled,
-                                                    .unblocked = desk_woke,
-                                                    .context = &desk },
-                         NOW);
+                                                    .answers = queue_answers },
+                         both_at(NOW));
     return 0;
 }
 
 static int64_t step_at(int64_t at_ms)
 {
     now_ms = at_ms;
-    return reconcile_step(role, at_ms, 0);
+    return reconcile_step(role, both_at(at_ms), 0);
 }
 
-/* A page of handed tasks, as the store has them; pushed in that epoch, all of them. */
+/* A page of handed-off tasks, as the store has them; all pushed in that epoch. */
 static const struct op_handed_off *answer_page_of(struct task *tasks, size_t n, uint64_t epoch)
 {
     static uint64_t epochs[10];
@@ -68,13 +69,13 @@ static const struct op_handed_off *answer_page_of(struct task *tasks, size_t n, 
     return op;
 }
 
-/* By a node that did not write down when. */
+/* Pushed in an epoch that is not known. */
 static const struct op_handed_off *answer_page(struct task *tasks, size_t n)
 {
     return answer_page_of(tasks, n, 0);
 }
 
-/* The first round, in which there is nothing: it begins with the first look. */
+/* The first round, in which there is nothing: it begins when the queue's state was first read. */
 static void begin(void)
 {
     step_at(NOW);
@@ -96,13 +97,13 @@ static void wipe(int64_t at_ms)
     step_at(at_ms);
 }
 
-/* Steps on until something is asked of the events or the store, and says what time it is then. */
+/* Steps until a request of that kind or a store operation is submitted; returns the time of that. */
 static int64_t pass_time_until(enum io_kind kind, int64_t max_ms)
 {
     for (int64_t at_ms = now_ms; at_ms <= now_ms + max_ms; at_ms += 10) {
-        reconcile_step(role, at_ms, 0);
+        reconcile_step(role, both_at(at_ms), 0);
         while (find_io_request(&hand, IO_STATS))
-            carry(&hand, IO_STATS), reconcile_step(role, at_ms, 0);
+            carry(&hand, IO_STATS), reconcile_step(role, both_at(at_ms), 0);
         if (find_io_request(&hand, kind))
             return now_ms = at_ms;
     }
@@ -129,7 +130,7 @@ static void nobody_but_the_leader_asks_and_everybody_looks(void **state)
 {
     (void)state;
     leads = false;
-    assert_true(step_at(NOW) == INT64_MAX); /* a look is under way */
+    assert_true(step_at(NOW) == INT64_MAX); /* a read of the state is in flight */
     carry(&hand, IO_STATS);
     assert_int_equal(answers, 1);
     assert_int_equal(step_at(NOW), NOW + RECONCILE_LOOK_MS);
@@ -287,7 +288,7 @@ static void a_round_that_another_epoch_outdates_is_not_gone_on_with(void **state
     carry(&hand, IO_KNOWN);
     step_at(at_ms);
     const struct op_handed_off *op = (struct op_handed_off *)asked(&desk, OP_HANDED_OFF);
-    assert_true(uuid_is_nil(op->after.claim)); /* from the first on, and not the second page of what was */
+    assert_true(uuid_is_nil(op->after.claim)); /* from the first page on, not the second page of the round before */
     assert_int_equal(op->before_ms, at_ms);
     answer_page(&t, 1);
     carry(&hand, IO_KNOWN);
@@ -320,7 +321,7 @@ static void a_look_from_before_the_question_says_nothing_of_the_queue_since(void
     (void)state;
     struct task t = queued_task(1);
     begin();
-    step_at(NOW + RECONCILE_MS); /* with it goes a look, which is slow to come back */
+    step_at(NOW + RECONCILE_MS); /* a read of the state goes with it, and its answer is slow */
     struct io_request *slow = next_io_request(&hand, IO_STATS);
     run_io_request(&hand, slow);
     answer_page(&t, 1);
@@ -348,7 +349,7 @@ static void who_begins_does_not_know_what_was_before_and_gives_them_time_too(voi
     assert_int_equal(pass_time_until(IO_KNOWN, 5000), NOW + RECONCILE_RENEW_MS);
 }
 
-/* Until it asks about that once more, which is to be said. */
+/* Until it asks about the missing tasks once more. */
 static void checks_at(int64_t at_ms)
 {
     assert_int_equal(pass_time_until(IO_KNOWN, 5000), at_ms);
@@ -368,7 +369,7 @@ static void settles_only(const struct task *t)
     answer(&desk, &op->op, ERR_OK);
 }
 
-/* The queue is in its epoch 7, and can not tell what it knows; one was handed in that epoch. */
+/* The queue is in its epoch 7, and can not tell what it knows; one claim was handed over in that epoch. */
 static void begins_with_one_of_epoch(struct task *t, uint64_t epoch)
 {
     hand.base.push_again = false;

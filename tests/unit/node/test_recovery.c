@@ -1,4 +1,4 @@
-/* What a process finds that died before, and whom it blames. */
+/* What a process finds after an earlier one died, and which task it blames. */
 #include "node_world.h"
 
 enum { MANY = 1002 /* more than are read at once */ };
@@ -122,7 +122,7 @@ static void one_that_had_not_fired_is_no_company(void **state)
     assert_int_equal(state_of(w, both[1].id), TASK_SCHEDULED);
 }
 
-/* Who took the process down may be one that nobody suspects yet. */
+/* The task that killed the process may be one that is not suspected yet. */
 static void a_suspect_that_died_in_company_is_tried_alone_before_all_others(void **state)
 {
     struct world *w = *state;
@@ -136,7 +136,7 @@ static void a_suspect_that_died_in_company_is_tried_alone_before_all_others(void
     assert_true(node_status(w->node).scheduler.isolating);
     end_run(w, OUTCOME_OK);
     settle_down(w);
-    assert_int_equal(w->run_count, 2); /* it lives: the others go on */
+    assert_int_equal(w->run_count, 2); /* the process lives: the others go on */
     assert_true(is_running(w, &waiting) && is_running(w, &both[1]));
     assert_false(node_status(w->node).scheduler.isolating);
 }
@@ -162,7 +162,7 @@ static void a_suspect_keeps_nobody_awake_who_may_not_claim(void **state)
     claimed_by_the_dead(w, both, 2);
     settle_down(w);
     assert_true(node_status(w->node).scheduler.isolating);
-    int64_t wake = step_at(w, NOW + 60000); /* stalled: until what was missed is taken back, nothing is claimed */
+    int64_t wake = step_at(w, NOW + 60000); /* stalled: until overdue occurrences are withdrawn, nothing is claimed */
     assert_true(wake > NOW + 60000);
     answer(w, OP_CATCH_UP);
     settle_down(w);
@@ -178,6 +178,7 @@ static void nobody_of_many_is_blamed(void **state)
     claimed_by_the_dead(w, all, MANY);
     step_at(w, NOW);
     answer(w, OP_ORPHANS);
+    step_at(w, NOW);
     assert_int_equal(((struct op_settle *)container_of(w->pending.prev, struct op, link))->n, 998);
     settle_down(w);
     assert_int_equal(count_failed(w), 0);
@@ -185,7 +186,7 @@ static void nobody_of_many_is_blamed(void **state)
     free(all);
 }
 
-/* Two are left behind whatever happens: one would look as if it had been alone. */
+/* Two are left behind in any case: a single one would look as if it had been alone. */
 static void nobody_is_blamed_when_recovery_dies_in_the_middle(void **state)
 {
     struct world *w = *state;
@@ -197,6 +198,7 @@ static void nobody_is_blamed_when_recovery_dies_in_the_middle(void **state)
     claimed_by_the_dead(w, all, MANY);
     step_at(w, w->now_ms);
     answer(w, OP_ORPHANS);
+    step_at(w, w->now_ms);
     answer(w, OP_SETTLE);
     die_and_start_again(w);
     step_at(w, w->now_ms);

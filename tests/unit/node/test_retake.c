@@ -1,4 +1,5 @@
-/* What the queue of a fleet has forgotten: claimed anew in place where it may simply run once more, settled where it may not. */
+/* Tasks that a fleet's queue has forgotten: claimed anew in place if they may simply run once more, otherwise
+ * settled. */
 #include "fleet_node_world.h"
 
 static int retakes, settles, claims;
@@ -28,7 +29,7 @@ static void wipe(void)
 
 enum { NOTHING = OP_KINDS };
 
-/* Until what is missing was seen to, or the first operation of that kind. */
+/* Until the missing tasks are handled, or the first operation of that kind. */
 static bool rebuild_until(struct world *w, enum op_kind kind)
 {
     for (int i = 0; i < 20; i++) {
@@ -65,7 +66,7 @@ static void it_is_claimed_in_one_step_and_handed_again(void **state)
     assert_int_equal(queue_depth(hand.queue), 2);
     assert_int_equal(handed(w), 2);
     assert_int_equal(held(w), 2);
-    assert_int_equal(told_count, 0); /* nobody else had them */
+    assert_int_equal(told_count, 0); /* no other node had them */
 }
 
 static void the_result_of_the_delivery_that_was_forgotten_is_refused(void **state)
@@ -95,7 +96,7 @@ static void what_another_node_held_is_this_ones_and_the_other_is_told(void **sta
     struct task t = task_due(w, 1, NOW);
     rest(w);
     struct fenced_id name = { t.id, 1 };
-    node_heard_settled(w->node, &name, 1); /* as if it were another's */
+    node_on_settled_elsewhere(w->node, &name, 1); /* as if it were another node's */
     assert_int_equal(held(w), 0);
     wipe();
     rebuild(w);
@@ -114,7 +115,7 @@ static void what_counts_in_a_limit_of_another_node_is_returned(void **state)
     struct task own = task_due(w, 1, NOW), other = task_due(w, 2, NOW);
     rest(w);
     struct fenced_id name = { other.id, 1 };
-    node_heard_settled(w->node, &name, 1);
+    node_on_settled_elsewhere(w->node, &name, 1);
     wipe();
     assert_true(rebuild_until(w, OP_SETTLE));
     assert_int_equal(retakes, 1);

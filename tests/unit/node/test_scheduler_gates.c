@@ -1,4 +1,5 @@
-/* Slots, expiry and breakers, by hand: who waits goes on at once, who is replaced ends, who is too late or unwanted does not start. */
+/* Slots, expiry and breakers, by hand: a waiting task goes on at once, a replaced one ends, an expired or held one
+ * does not start. */
 #include <stdio.h>
 
 #include "node_world.h"
@@ -90,7 +91,7 @@ static void who_waits_starts_when_a_user_ends_its_holder(void **state)
     cancelled.version++;
     apply_op(w, &put.op);
     assert_true(put.ret_unblocked_lanes == lane_bit(task_lane(&second)));
-    assert_true(step_at(w, NOW + 10) > NOW + 10); /* nobody has told the node yet */
+    assert_true(step_at(w, NOW + 10) > NOW + 10); /* the node was not told yet */
     node_on_lanes_unblocked(w->node, put.ret_unblocked_lanes);
     settle_down(w);
     assert_true(is_running(w, &second));
@@ -114,7 +115,7 @@ static void a_run_that_finds_the_last_one_running_is_skipped_and_counted(void **
     assert_int_equal(w->run_count, 1);
 }
 
-/* ---- replaced ---- */
+/* ---- replaced tasks ---- */
 
 static void a_run_that_is_replaced_ends_and_says_by_whom(void **state)
 {
@@ -138,7 +139,7 @@ static void a_run_that_is_replaced_ends_and_says_by_whom(void **state)
     assert_int_equal(metric_count(w->metrics, METRIC_TASKS_REPLACED), 1);
 }
 
-/* Both are due in the same moment: the first is claimed with the second, and must not even begin. */
+/* Both are due at the same moment: the first is claimed with the second, and must not even begin. */
 static void one_that_is_replaced_before_it_fires_never_starts(void **state)
 {
     struct world *w = *state;

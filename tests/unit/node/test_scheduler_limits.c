@@ -1,4 +1,4 @@
-/* What queues and tenants are held to, by hand: role/lanes under the scheduler. What chance finds is in tests/sim. */
+/* Limits of queues and tenants, by hand: the lanes under the scheduler. tests/sim finds by chance what is frequent. */
 #include <stdio.h>
 
 #include "node_world.h"
@@ -102,7 +102,7 @@ static void a_queue_never_runs_more_than_its_limit(void **state)
         task_due(w, i, NOW);
     settle_down(w);
     assert_int_equal(w->run_count, 2);
-    assert_true(step_at(w, NOW) > NOW); /* it does not ask again and again */
+    assert_true(step_at(w, NOW) > NOW); /* it does not try again and again */
     for (int left = 3; left >= 0; left--) {
         end_run(w, OUTCOME_OK);
         settle_down(w);
@@ -189,7 +189,7 @@ static void a_rate_lets_a_burst_go_and_then_one_at_a_time(void **state)
     assert_int_equal(w->run_count, 2);
     for (int i = 1; i <= 3; i++) {
         int64_t wake = step_at(w, w->now_ms);
-        while (wake < NOW + i * 100) { /* it asks a hair early, and fires on the dot */
+        while (wake < NOW + i * 100) { /* it claims a moment early, and fires when the token is there */
             assert_true(wake > w->now_ms && wake >= NOW + i * 100 - 50);
             step_at(w, wake);
             settle_down(w);
@@ -237,7 +237,7 @@ static void a_queue_that_goes_on_does_not_meet_its_backlog_all_at_once(void **st
     assert_true(w->run_count >= 20 && w->run_count <= 27); /* 50 a second */
 }
 
-/* ---- who is asked, and in which order ---- */
+/* ---- which lanes are claimed, and in which order ---- */
 
 static void a_claim_asks_only_lanes_with_something_due(void **state)
 {
@@ -260,7 +260,7 @@ static void a_claim_asks_only_lanes_with_something_due(void **state)
     assert_int_equal(node_status(w->node).scheduler.lanes, 21);
 }
 
-/* The claim has passed by where the task was put a moment later. */
+/* The claim had passed the lane when the task was written. */
 static void what_is_heard_of_while_a_claim_is_under_way_is_not_forgotten(void **state)
 {
     struct world *w = *state;
@@ -283,9 +283,9 @@ static void classes_share_what_there_is(void **state)
         struct task t = plain_task(i, NOW);
         t.priority = i % 3 == 0 ? 9 : i % 3 == 1 ? 5 : 0;
         t.due_ms -= 60 - i % 3; /* the low ones first */
-        node_know_lane(w->node, task_lane(&t));
         struct op_insert op = { .op = { .kind = OP_INSERT }, .tasks = &t, .count = 1 };
         apply_op(w, &op.op);
+        node_nudge(w->node, &t, 1);
     }
     settle_down(w);
     int of_class[CLASS_HIGH + 1] = { 0 };

@@ -1,4 +1,5 @@
-/* role/spawner, by hand: a writer whose answers the test decides, and time zones that come and go. */
+/* The spawner by hand: a writer whose answers the test decides, and time zones that come and go. */
+#include "both_at.h"
 #include "node/scheduler/spawner.h"
 
 #include <stdlib.h>
@@ -19,8 +20,8 @@ struct world {
     struct metrics *metrics;
     struct writer writer;
     struct zoneinfo shaky, *zones;
-    bool lost_verdict_found; /* LOST is there after all */
-    int asked;               /* how often for LOST */
+    bool lost_zone_found; /* the zone LOST exists after all */
+    int asked;            /* how often LOST was looked up */
     struct list pending;
     size_t pages, spawned;
     struct spawner *spawner;
@@ -39,7 +40,7 @@ static enum err get_zone(struct zoneinfo *z, struct str name, struct tz **ret, s
     if (!str_eq(name, LOST))
         return zoneinfo_get(w->zones, name, ret, e);
     w->asked++;
-    return w->lost_verdict_found ? zoneinfo_get(w->zones, S("UTC"), ret, e) : error_set(e, ERR_INVALID, "no such zone");
+    return w->lost_zone_found ? zoneinfo_get(w->zones, S("UTC"), ret, e) : error_set(e, ERR_INVALID, "no such zone");
 }
 
 static void count_spawned(void *context, const struct task *occurrence)
@@ -68,8 +69,8 @@ static int setup(void **state)
                                    .ahead_ms = AHEAD_MS,
                                    .spawned = count_spawned,
                                    .context = w };
-    w->spawner = spawner_new(&setup, NOW);
-    spawner_hold_back(w->spawner, false);
+    w->spawner = spawner_new(&setup, both_at(NOW));
+    spawner_suspend(w->spawner, false);
     *state = w;
     return store_reader(w->store, &w->reader, &e) ? -1 : 0;
 }
@@ -118,11 +119,12 @@ static void deny(struct world *w, enum op_kind kind)
     op->done(op);
 }
 
-/* Steps at that time, and answers all that is asked until nothing more is; returns when it wants to be stepped again. */
+/* Steps at that time, and answers every operation until no more are submitted; returns when it wants to be stepped
+ * again. */
 static int64_t live_at(struct world *w, int64_t now_ms)
 {
     w->now_ms = now_ms;
-    int64_t wake = spawner_step(w->spawner, now_ms);
+    int64_t wake = spawner_step(w->spawner, both_at(now_ms));
     while (wake <= now_ms || !list_empty(&w->pending)) {
         while (!list_empty(&w->pending)) {
             struct op *op = container_of(list_pop(&w->pending), struct op, link);
@@ -130,7 +132,7 @@ static int64_t live_at(struct world *w, int64_t now_ms)
             apply_op(w, op);
             op->done(op);
         }
-        wake = spawner_step(w->spawner, now_ms);
+        wake = spawner_step(w->spawner, both_at(now_ms));
     }
     return wake;
 }
@@ -212,7 +214,7 @@ static void they_are_tried_again_after_a_while_and_not_before(void **state)
     int64_t wake = live_at(w, NOW);
     assert_true(wake == NOW + TROUBLE_MS);
     assert_int_equal(w->asked, MANY);
-    struct task other = put_good(w, NOW + 3000); /* what comes in meanwhile is made, and disturbs none of them */
+    struct task other = put_good(w, NOW + 3000); /* a new task is spawned meanwhile, and disturbs none of them */
     spawner_nudge(w->spawner, other.cursor_ms);
     wake = live_at(w, NOW + 100);
     assert_int_equal(w->spawned, 1);
@@ -228,9 +230,9 @@ static void once_they_can_be_planned_they_are(void **state)
     struct world *w = *state;
     put_unplannable(w);
     live_at(w, NOW);
-    w->lost_verdict_found = true;
+    w->lost_zone_found = true;
     int64_t wake = live_at(w, NOW + TROUBLE_MS);
-    assert_int_equal(w->spawned, MANY); /* the one that was missed, of each */
+    assert_int_equal(w->spawned, MANY); /* the missed one of each */
     assert_true(wake > NOW + 50000);
     size_t pages = w->pages;
     live_at(w, wake); /* and nothing is passed over any more */
@@ -278,15 +280,15 @@ static void what_the_store_refused_is_asked_for_again(void **state)
 {
     struct world *w = *state;
     put_good(w, NOW + 8000);
-    spawner_step(w->spawner, NOW);
+    spawner_step(w->spawner, both_at(NOW));
     deny(w, OP_RECURRING);
-    int64_t wake = spawner_step(w->spawner, NOW);
+    int64_t wake = spawner_step(w->spawner, both_at(NOW));
     assert_true(wake == NOW + TROUBLE_MS);
-    spawner_step(w->spawner, wake);
+    spawner_step(w->spawner, both_at(wake));
     answer(w, OP_RECURRING);
     deny(w, OP_SPAWN);
     assert_int_equal(w->spawned, 1); /* it may be there all the same */
-    wake = spawner_step(w->spawner, wake);
+    wake = spawner_step(w->spawner, both_at(wake));
     assert_true(wake == NOW + 2 * TROUBLE_MS);
     live_at(w, wake);
     assert_int_equal(w->spawned, 2);
@@ -296,7 +298,7 @@ static void what_the_store_refused_comes_along_with_an_earlier_visit(void **stat
 {
     struct world *w = *state;
     put_good(w, NOW + 8000);
-    spawner_step(w->spawner, NOW);
+    spawner_step(w->spawner, both_at(NOW));
     answer(w, OP_RECURRING);
     deny(w, OP_SPAWN);
     struct task other = put_good(w, NOW + 9000);
@@ -311,9 +313,9 @@ static void what_nobody_told_of_is_found_by_the_next_visit(void **state)
     struct world *w = *state;
     put_good(w, NOW + 1000);
     int64_t wake = live_at(w, NOW);
-    put_good(w, NOW + 2000); /* the process that put it there died before it could nudge */
+    put_good(w, NOW + 2000); /* the process that wrote it died before it could nudge */
     live_at(w, wake);
-    assert_int_equal(w->spawned, 1 + 1 + 2); /* one of it was missed */
+    assert_int_equal(w->spawned, 1 + 1 + 2); /* one of its occurrences was missed */
 }
 
 static void what_waits_for_its_last_run_is_looked_at_and_not_written(void **state)
@@ -325,10 +327,10 @@ static void what_waits_for_its_last_run_is_looked_at_and_not_written(void **stat
     put_in(w, &t);
     int64_t wake = live_at(w, NOW);
     assert_int_equal(w->spawned, 2);
-    assert_true(wake == NOW + 3000 - SPAWN_LEAD_MS); /* in time for the one behind its last */
+    assert_true(wake == NOW + 3000 - SPAWN_LEAD_MS); /* in time for the occurrence after its last */
     spawner_nudge(w->spawner, NOW);
     assert_true(live_at(w, NOW + 500) == wake);
-    spawner_step(w->spawner, wake);
+    spawner_step(w->spawner, both_at(wake));
     answer(w, OP_RECURRING);
     assert_true(list_empty(&w->pending));
     int64_t last = 0;
@@ -344,7 +346,7 @@ static void a_user_who_comes_between_is_met_again_at_once(void **state)
 {
     struct world *w = *state;
     struct task t = put_good(w, NOW + 8000), changed = t;
-    spawner_step(w->spawner, NOW);
+    spawner_step(w->spawner, both_at(NOW));
     answer(w, OP_RECURRING);
     changed.version++;
     changed.cursor_ms = NOW + 4000;
@@ -362,12 +364,12 @@ static void drained_it_ends_its_page_and_asks_for_no_more(void **state)
     struct world *w = *state;
     for (int i = 0; i < 250; i++)
         put_good(w, NOW + 1000);
-    spawner_step(w->spawner, NOW);
+    spawner_step(w->spawner, both_at(NOW));
     spawner_drain(w->spawner);
     assert_false(spawner_is_idle(w->spawner));
     answer(w, OP_RECURRING);
     assert_true(spawner_is_idle(w->spawner));
-    assert_true(spawner_step(w->spawner, NOW + 60000) == INT64_MAX);
+    assert_true(spawner_step(w->spawner, both_at(NOW + 60000)) == INT64_MAX);
     assert_int_equal(w->spawned, 0);
 }
 
@@ -376,8 +378,8 @@ static void a_clock_set_back_has_it_look_at_everything(void **state)
     struct world *w = *state;
     put_unplannable(w);
     live_at(w, NOW);
-    spawner_clock_set_back(w->spawner, NOW - 60000);
-    w->lost_verdict_found = true;
+    spawner_on_clock_set_back(w->spawner, (struct moment){ NOW - 60000, NOW });
+    w->lost_zone_found = true;
     live_at(w, NOW - 60000); /* their cursors lie ahead now */
     assert_int_equal(w->spawned, 0);
     live_at(w, NOW - 5000);

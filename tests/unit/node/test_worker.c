@@ -1,6 +1,7 @@
-/* A worker that is a process of its own: over a courier whose errands take their time. */
+/* A worker in a process of its own: over an async_io whose requests take their time. */
 #include <stdlib.h>
 
+#include "both_at.h"
 #include "manual_async_io.h"
 #include "node/worker/worker.h"
 
@@ -63,7 +64,7 @@ static void step(struct bench *b, int64_t ms)
 {
     b->now_ms += ms;
     b->async_io.now_ms = b->now_ms;
-    worker_step(b->worker, b->now_ms, 0);
+    worker_step(b->worker, both_at(b->now_ms), 0);
 }
 
 static int setup(void **state)
@@ -93,7 +94,7 @@ static int setup(void **state)
     return 0;
 }
 
-/* Until nothing is under way but a take that finds nothing. */
+/* Until nothing is in flight except a take that finds nothing. */
 static void come_to_rest(struct bench *b)
 {
     for (int i = 0; i < 50; i++) {

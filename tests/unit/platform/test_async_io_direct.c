@@ -1,4 +1,4 @@
-/* Errands over adapters in memory: done before submit returns. */
+/* I/O requests to adapters in memory: done before submit returns. */
 #include "check.h"
 #include "events/memory/events_memory.h"
 #include "platform/async_io_direct.h"

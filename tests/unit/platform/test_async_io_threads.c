@@ -1,4 +1,5 @@
-/* Errands to ports that block, fail and come late: in order, one place never waits for another, all is told on the loop. */
+/* I/O requests to ports that block, fail and answer late: requests of a channel run in order, no channel waits for
+ * another, and `done` is called on the loop. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -13,7 +14,7 @@
 
 enum { MANY = 2000, PATIENCE_MS = 30000, TAKE_WAIT_MS = 1000 };
 
-/* A queue that does what the test lets it do. */
+/* A queue that the test controls. */
 struct fake_queue {
     struct queue base;
     struct world *world;
@@ -23,10 +24,10 @@ struct world {
     struct loop *loop;
     struct async_io *async_io;
     pthread_t loop_thread;
-    sem_t hold, taken; /* a push waits for the first if `holding` */
+    sem_t hold, taken; /* if `holding`, a push waits for the first */
     atomic_bool held_audit, push_fails, closed_door;
     atomic_int pushed, opened, freed;
-    int done, expected; /* on the loop */
+    int done, expected; /* used on the loop only */
     int64_t stop_at_ms;
 };
 
@@ -53,7 +54,7 @@ static enum err fake_push(struct queue *q, const struct task *tasks, size_t n, u
         ret->unsure = true;
         return error_set(e, ERR_UNAVAILABLE, "the answer was lost");
     }
-    assert_int_equal(tasks[0].fence, atomic_fetch_add(&w->pushed, 1) + 1); /* in the order they were submitted */
+    assert_int_equal(tasks[0].fence, atomic_fetch_add(&w->pushed, 1) + 1); /* in the order of submission */
     return ERR_OK;
 }
 
@@ -104,14 +105,14 @@ static enum err open_fake(void *context, enum async_io_channel place, struct asy
     return ERR_OK;
 }
 
-static int64_t step(void *context, int64_t now_us)
+static int64_t step(void *context, struct moment now)
 {
     struct world *w = context;
     if (w->done >= w->expected)
         loop_stop(w->loop);
     if (steady_ms() > w->stop_at_ms)
         fail_msg("%d of %d errands were done", w->done, w->expected);
-    return now_us / 1000 + 1000;
+    return now.wall_ms + 1000;
 }
 
 static void world_init(struct world *w)
@@ -184,9 +185,9 @@ static void errands_of_one_place_are_run_in_order_and_told_on_the_loop(void **st
     run_until_done(&w, MANY);
     for (int i = 0; i < MANY; i++)
         assert_ok(all[i].io_request.io_request.rc, &all[i].io_request.io_request.error);
-    assert_int_equal(atomic_load(&w.opened), 1); /* nobody took */
+    assert_int_equal(atomic_load(&w.opened), 1); /* nothing was taken */
     assert_int_equal(w.async_io->ops->queue_depth(w.async_io), MANY);
-    assert_true(w.async_io->push_again); /* the port's own */
+    assert_true(w.async_io->push_again); /* the port's own error */
     world_release(&w);
     assert_int_equal(atomic_load(&w.freed), 1);
     free(all);
@@ -202,7 +203,7 @@ static void a_place_that_blocks_keeps_no_other_waiting(void **state)
     int64_t began_ms = steady_ms();
     submit_take(&w, &take);
     push(&w, &p, 1);
-    run_until_done(&w, 1); /* the push, while the take waits */
+    run_until_done(&w, 1); /* the push is done while the take waits */
     assert_true(steady_ms() - began_ms < TAKE_WAIT_MS);
     assert_int_equal(atomic_load(&w.pushed), 1);
     sem_post(&w.taken);
@@ -241,7 +242,7 @@ static void a_port_that_can_not_be_opened_fails_fast_and_is_tried_again(void **s
     for (int i = 0; i < 3; i++) {
         assert_int_equal(p[i].io_request.io_request.rc, ERR_UNAVAILABLE);
         assert_says(&p[i].io_request.io_request.error, "connection refused");
-        assert_false(p[i].io_request.ret.unsure); /* nothing was sent */
+        assert_false(p[i].io_request.ret.unsure); /* the push was not sent */
     }
     struct async_io_health health;
     async_io_threads_health(w.async_io, ASYNC_IO_QUEUE, &health);
@@ -266,13 +267,13 @@ static void a_blocked_take_holds_up_the_end_for_no_longer_than_it_waits(void **s
     struct io_take take[2];
     world_init(&w);
     submit_take(&w, &take[0]);
-    submit_take(&w, &take[1]); /* has not begun: it is dropped */
+    submit_take(&w, &take[1]); /* has not started: it is dropped */
     while (atomic_load(&w.opened) == 0)
         sched_yield();
     int64_t began_ms = steady_ms();
     world_release(&w);
     assert_true(steady_ms() - began_ms < 2 * TAKE_WAIT_MS);
-    assert_int_equal(w.done, 0); /* nobody is called any more */
+    assert_int_equal(w.done, 0); /* no `done` is called any more */
     arena_release(&take[0].arena);
     arena_release(&take[1].arena);
 }
@@ -288,7 +289,7 @@ static void what_was_done_when_it_ended_is_told_no_more(void **state)
         sched_yield();
     async_io_threads_free(w.async_io);
     w.async_io = NULL;
-    loop_run(w.loop); /* expects nothing: one turn */
+    loop_run(w.loop); /* expects no request: one turn */
     assert_int_equal(w.done, 0);
     world_release(&w);
 }

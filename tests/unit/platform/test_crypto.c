@@ -1,4 +1,4 @@
-/* Known answers: FIPS 180-2 (appendix B) and its million letters for SHA-256, RFC 4231 for HMAC. */
+/* Known answers: FIPS 180-2 (appendix B, including its million letters) for SHA-256, RFC 4231 for HMAC. */
 #include "check.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static void assert_hex(const uint8_t *bytes, size_t n, const char *hex)
     assert_string_equal(text, hex);
 }
 
-/* n times the same byte, freed by the caller. */
+/* N times the same byte, freed by the caller. */
 static char *repeat(int byte, size_t n)
 {
     return memset(xmalloc(n), byte, n);
@@ -77,7 +77,7 @@ static void random_bytes_fill_all_and_differ(void **state)
 {
     (void)state;
     uint8_t seen[33] = { 0 }, a[32], b[32];
-    crypto_random(a, 0); /* nothing is fine */
+    crypto_random(a, 0); /* no bytes are allowed */
     crypto_random(a, sizeof a);
     crypto_random(b, sizeof b);
     assert_memory_not_equal(a, b, sizeof a);
@@ -89,7 +89,7 @@ static void random_bytes_fill_all_and_differ(void **state)
     }
     for (size_t i = 0; i < 32; i++)
         assert_int_not_equal(seen[i], 0);
-    assert_int_equal(seen[32], 0); /* and nothing beyond them */
+    assert_int_equal(seen[32], 0); /* and no byte after them */
 }
 
 static void equal_looks_at_every_byte(void **state)

@@ -1,4 +1,4 @@
-/* iCalendar files as dates. Clock and span are the test's: repeats from 2026-01-01 to 2035-12-31. */
+/* iCalendar files as dates. The test sets the clock and the span: repeats from 2026-01-01 to 2035-12-31. */
 #include "check.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 struct test_clock {
     struct clock base;
-    int64_t ns, step_ns; /* it passes by being asked for */
+    int64_t ns, step_ns; /* each reading advances the clock */
 };
 
 static int64_t wall_us(struct clock *c)
@@ -87,10 +87,11 @@ static void an_event_covers_its_days(void **state)
     expect(EVENT("DTSTART;VALUE=DATE:20260227\r\nDTEND;VALUE=DATE:20260302\r\n"), "2026-02-27;2026-02-28;2026-03-01");
     expect(EVENT("DTSTART;VALUE=DATE:20260101\r\nDURATION:P2D\r\n"), "2026-01-01;2026-01-02");
     expect(EVENT("DTSTART:20260101T100000\r\n"), "2026-01-01");
-    expect(EVENT("DTSTART:20260101T220000\r\nDTEND:20260102T000000\r\n"), "2026-01-01"); /* midnight is its end */
+    expect(EVENT("DTSTART:20260101T220000\r\nDTEND:20260102T000000\r\n"), "2026-01-01"); /* ends at midnight */
     expect(EVENT("DTSTART:20260101T220000\r\nDTEND:20260102T000001\r\n"), "2026-01-01;2026-01-02");
     expect(EVENT("DTSTART;TZID=America/New_York:20260101T220000\r\nDURATION:PT3H\r\n"), "2026-01-01;2026-01-02");
-    expect(EVENT("DTSTART;VALUE=DATE:20500101\r\n"), "2050-01-01"); /* one that does not repeat may be any time */
+    /* An event that does not repeat may be at any time. */
+    expect(EVENT("DTSTART;VALUE=DATE:20500101\r\n"), "2050-01-01");
     expect("", "");
 }
 
@@ -133,12 +134,12 @@ static void repeats_are_written_out_within_the_span(void **state)
            "2026-05-01;2027-05-01;2028-05-01");
     expect(EVENT("DTSTART;VALUE=DATE:20260105\r\nRRULE:FREQ=WEEKLY;COUNT=3\r\n"), "2026-01-05;2026-01-12;2026-01-19");
     expect(EVENT("DTSTART;VALUE=DATE:20251222\r\nRRULE:FREQ=WEEKLY;COUNT=3\r\n"),
-           "2026-01-05"); /* the first two are before it */
+           "2026-01-05"); /* the first two are before the span */
     expect(EVENT("DTSTART;VALUE=DATE:20350101\r\nRRULE:FREQ=MONTHLY;BYDAY=-1MO;BYMONTH=11,12\r\n"),
            "2035-11-26;2035-12-31");
     expect(EVENT("DTSTART;VALUE=DATE:20350601\r\nDTEND;VALUE=DATE:20350603\r\nRRULE:FREQ=MONTHLY;COUNT=2\r\n"),
            "2035-06-01;2035-06-02;2035-07-01;2035-07-02");
-    /* Several times a day are one date, though they count. */
+    /* Several times of one day are one date, but each counts as a repeat. */
     expect(EVENT("DTSTART:20260105T080000\r\nRRULE:FREQ=DAILY;COUNT=8;BYHOUR=8,9,10;BYMINUTE=0,30\r\n"),
            "2026-01-05;2026-01-06");
     expect(EVENT("DTSTART;VALUE=DATE:20160229\r\nRRULE:FREQ=YEARLY\r\n"), "2028-02-29;2032-02-29");
@@ -190,7 +191,8 @@ static void utc_has_its_date_where_it_is_asked_for(void **state)
     expect_in(EVENT("DTSTART:20260101T140000Z\r\nDTEND:20260101T160000Z\r\n"), tokyo, "2026-01-01;2026-01-02");
     expect_in(EVENT("DTSTART:20260101T160000Z\r\nRRULE:FREQ=DAILY;COUNT=3\r\nEXDATE:20260102T160000Z\r\n"), tokyo,
               "2026-01-02;2026-01-04");
-    expect_in(EVENT("DTSTART;TZID=Europe/Berlin:20260101T160000\r\n"), tokyo, "2026-01-01"); /* its own zone's date */
+    /* The date in the event's own zone. */
+    expect_in(EVENT("DTSTART;TZID=Europe/Berlin:20260101T160000\r\n"), tokyo, "2026-01-01");
     tz_unref(tokyo);
     zoneinfo_free(zones);
 }
@@ -222,7 +224,7 @@ static void what_can_not_be_read_is_refused_with_its_place(void **state)
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nDTEND;VALUE=DATE:20260101\r\n")), "ends before it begins");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nDURATION:-P1D\r\n")), "ends before it begins");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nDURATION:P99999W\r\n")), "lasts longer");
-    refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRRULE:FREQ=SOMETIMES\r\n")), "RRULE that can not be read");
+    refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRRULE:FREQ=SOMETIMES\r\n")), "RRULE that cannot be read");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRRULE:FREQ=MINUTELY\r\n")), "more than once a day");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRRULE:FREQ=YEARLY\r\nEXDATE;VALUE=DATE:never\r\n")), "EXDATE");
     refuse(FILE(EVENT("DTSTART;VALUE=DATE:20260102\r\nRDATE:soon\r\n")), "RDATE");
@@ -258,7 +260,7 @@ static void what_is_too_much_is_refused(void **state)
         buf_text(&b, "BEGIN:VEVENT\nDTSTART;VALUE=DATE:20260101\nEND:VEVENT\n");
     refuse_large(&b, ERR_LIMIT, "holds more than 5000 events");
     b = begin_large();
-    for (int i = 0; i < 10; i++) /* ten years each of another set of days, more than a calendar holds */
+    for (int i = 0; i < 10; i++) /* each of ten years has another set of days: more than a calendar holds */
         buf_printf(&b, "BEGIN:VEVENT\nDTSTART;VALUE=DATE:%d0101\nDURATION:P8000D\nEND:VEVENT\n", 1920 + i * 22);
     refuse_large(&b, ERR_LIMIT, "holds more than 20000 dates");
     b = begin_large();

@@ -7,7 +7,7 @@
 
 enum { WAKES = 200, EACH_MS = 3 };
 
-/* Asks to be stepped every few milliseconds, and notes when it was. */
+/* Asks for a step every few milliseconds and records when it happens. */
 struct ticking {
     struct loop *loop;
     int64_t asked_ms; /* 0: not yet */
@@ -15,10 +15,11 @@ struct ticking {
     int64_t late_us[WAKES];
 };
 
-static int64_t tick(void *context, int64_t now_us)
+static int64_t tick(void *context, struct moment now)
 {
     struct ticking *t = context;
-    if (t->asked_ms && now_us < t->asked_ms * 1000) {
+    int64_t now_us = clock_wall_us(clock_system());
+    if (t->asked_ms && now.wall_ms < t->asked_ms) {
         t->early++;
         return t->asked_ms;
     }
@@ -38,14 +39,14 @@ static void a_timer_steps_at_its_time_and_not_before(void **state)
     loop_run(t.loop);
     loop_free(t.loop);
     assert_int_equal(t.wakes, WAKES);
-    assert_int_equal(t.early, 0); /* whoever is woken early waits the rest out */
+    assert_int_equal(t.early, 0); /* the loop waits out an early wake-up */
     int on_time = 0;
     for (int i = 0; i < WAKES; i++)
         on_time += t.late_us[i] < EACH_MS * 1000;
-    assert_true(on_time > WAKES / 4); /* on a machine with other things to do */
+    assert_true(on_time > WAKES / 4); /* the machine may be busy */
 }
 
-/* ---- another thread ---- */
+/* ---- calls from another thread ---- */
 
 struct called {
     struct loop *loop;
@@ -55,9 +56,9 @@ struct called {
     bool done, stopped;
 };
 
-static int64_t count(void *context, int64_t now_us)
+static int64_t count(void *context, struct moment now)
 {
-    (void)now_us;
+    (void)now;
     struct called *c = context;
     c->steps++;
     if (c->done && c->steps > c->steps_before) {
@@ -98,7 +99,7 @@ static void who_calls_from_another_thread_is_heard_on_the_loops_and_stepped_afte
     c.forgotten = (struct call){ .fn = never };
     assert_ok(loop_new(&(struct loop_setup){ .clock = clock_system(), .step = count, .context = &c }, &c.loop, &e), &e);
     loop_call(c.loop, &c.forgotten);
-    loop_forget(c.loop, &c.forgotten);
+    loop_cancel_call(c.loop, &c.forgotten);
     assert_int_equal(pthread_create(&thread, NULL, call_it, &c), 0);
     loop_run(c.loop);
     pthread_join(thread, NULL);

@@ -1,4 +1,4 @@
-/* What a worker believes of its machine, read from files as Linux writes them. */
+/* What a worker reads about its machine, from files in Linux's format. */
 #include "platform/machine.h"
 
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void without_a_group_the_machine_itself_counts(void **state)
     struct world w;
     struct machine m;
     world_init(&w);
-    machine_look(w.root, &m);
+    machine_measure(w.root, &m);
     assert_int_equal(m.memory_mb, 8000);
     assert_int_equal(m.memory_used_mb, 2000);
     assert_int_equal(m.cpu_milli, 1000 * sysconf(_SC_NPROCESSORS_ONLN));
@@ -67,9 +67,9 @@ static void the_limits_of_a_group_count(void **state)
     write_file(&w, "/sys/fs/cgroup/app.slice/belfry/memory.current", "1048576000\n");
     write_file(&w, "/sys/fs/cgroup/app.slice/belfry/memory.stat", "anon 1\ninactive_file 524288000\n");
     write_file(&w, "/sys/fs/cgroup/app.slice/belfry/cpu.max", "50000 100000\n");
-    machine_look(w.root, &m);
+    machine_measure(w.root, &m);
     assert_int_equal(m.memory_mb, 1024);
-    assert_int_equal(m.memory_used_mb, 500); /* what the kernel only keeps for later is not in use */
+    assert_int_equal(m.memory_used_mb, 500); /* page cache is not in use */
     assert_int_equal(m.cpu_milli, 500);
     assert_null(machine_is_full(&m));
     world_release(&w);
@@ -84,7 +84,7 @@ static void a_group_without_limits_is_as_large_as_the_machine(void **state)
     write_file(&w, "/sys/fs/cgroup/app.slice/belfry/memory.max", "max\n");
     write_file(&w, "/sys/fs/cgroup/app.slice/belfry/memory.current", "1000\n");
     write_file(&w, "/sys/fs/cgroup/app.slice/belfry/cpu.max", "max 100000\n");
-    machine_look(w.root, &m);
+    machine_measure(w.root, &m);
     assert_int_equal(m.memory_mb, 8000);
     assert_int_equal(m.cpu_milli, 1000 * sysconf(_SC_NPROCESSORS_ONLN));
     world_release(&w);

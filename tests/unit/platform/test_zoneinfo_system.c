@@ -165,9 +165,9 @@ static void other_trees_and_other_paths_are_refused(void **state)
 {
     struct folder *f = *state;
     refused(f->zones, "right/Europe/Berlin", ERR_INVALID, "time_zone",
-            "'right/Europe/Berlin' is not offered; use Europe/Berlin");
+            "'right/Europe/Berlin' is not supported; use Europe/Berlin");
     refused(f->zones, "posix/Europe/Berlin", ERR_INVALID, "time_zone",
-            "'posix/Europe/Berlin' is not offered; use Europe/Berlin");
+            "'posix/Europe/Berlin' is not supported; use Europe/Berlin");
     static const char *const unsound[] = { "../Berlin", "/etc/passwd", "Europe//Berlin", "Europe/", "Europe/Ber lin",
                                            "",          "zone.tab" };
     for (size_t i = 0; i < array_count(unsound); i++) {
@@ -201,7 +201,7 @@ static void without_tzdata_only_utc_is_there(void **state)
     snprintf(sentence, sizeof sentence, "no time zone data in %s: install the package tzdata", f->path);
     refused(f->zones, "Europe/Berlin", ERR_UNAVAILABLE, "", sentence);
     assert_ptr_equal(get(f->zones, "UTC"), tz_utc());
-    make_folder(f, "Europe"); /* and once it is installed nobody needs to be told */
+    make_folder(f, "Europe"); /* an installation is noticed without a restart */
     write_zone(f, "Europe/Berlin", "\nCET-1\n");
     tz_unref(get(f->zones, "Europe/Berlin"));
     refused(f->zones, "Europe/Berln", ERR_INVALID, "time_zone",
@@ -238,14 +238,14 @@ static void new_tzdata_are_read_after_a_refresh(void **state)
     write_zone(f, "Europe/Bern", "\nCET-1\n");
     write_bytes(f, "tzdata.zi", S("# version 2026g\n"));
     struct tz *cached = get(f->zones, "Europe/Berlin");
-    assert_ptr_equal(cached, old); /* nobody has looked yet */
+    assert_ptr_equal(cached, old); /* zoneinfo_system_refresh was not called yet */
     tz_unref(cached);
     zoneinfo_system_refresh(f->zones);
     assert_int_equal(zoneinfo_generation(f->zones), 2);
     struct tz *new = get(f->zones, "Europe/Berlin");
     assert_ptr_not_equal(new, old);
     assert_int_equal(tz_local(new, 0), 10800);
-    assert_int_equal(tz_local(old, 0), 3600); /* given out: stays as it is */
+    assert_int_equal(tz_local(old, 0), 3600); /* a zone in use stays unchanged */
     tz_unref(new);
     tz_unref(old);
     refused(f->zones, "Europe/Bernn", ERR_INVALID, "time_zone",
@@ -264,7 +264,7 @@ static void the_environment_names_the_directory(void **state)
     assert_int_equal(tz_local(z, 0), 7 * HOUR_S);
     tz_unref(z);
     zoneinfo_free(zones);
-    setenv("TZDIR", "", 1); /* as good as not set */
+    setenv("TZDIR", "", 1); /* an empty value counts as not set */
     zones = zoneinfo_system_new(NULL);
     struct error e = { 0 };
     assert_int_not_equal(zoneinfo_get(zones, S("Europe/Belfry"), &z, &e), ERR_OK);
@@ -273,7 +273,7 @@ static void the_environment_names_the_directory(void **state)
     zoneinfo_free(NULL);
 }
 
-/* Years that are over, so that no new tzdata can change them. */
+/* Past years, which no new tzdata changes. */
 static void the_systems_own_zones_are_read(void **state)
 {
     (void)state;
@@ -309,7 +309,7 @@ static void the_systems_own_zones_are_read(void **state)
     zoneinfo_free(zones);
 }
 
-/* What a directory may hold besides zones is stepped over. */
+/* Other files in the directory are skipped. */
 static void what_is_no_zone_is_never_suggested(void **state)
 {
     struct folder *f = *state;
@@ -373,7 +373,7 @@ static void threads_share_one_zone(void **state)
     pthread_t threads[THREADS];
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, ask_again_and_again, f), 0);
-    for (char text[16] = "# 0\n"; text[2] <= '9'; text[2]++) { /* tzdata changes under them */
+    for (char text[16] = "# 0\n"; text[2] <= '9'; text[2]++) { /* tzdata changes while they read */
         write_bytes(f, "tzdata.zi", str_from(text));
         zoneinfo_system_refresh(f->zones);
     }

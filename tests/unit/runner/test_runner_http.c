@@ -24,7 +24,7 @@ static void assert_not_sent(const struct fixture *f, const char *text)
         fail_msg("'%s' in:\n%s", text, f->target.last);
 }
 
-/* ---- what is sent ---- */
+/* ---- requests ---- */
 
 static void a_call_carries_what_receivers_rely_on(void **state)
 {
@@ -81,7 +81,7 @@ static void an_occurrence_is_named_after_its_parent(void **state)
     assert_sent(f, "Belfry-Task-Id: 01890a5d-0000-7000-8000-000000000001\r\n");
 }
 
-/* One handle does all of these, one after the other: nothing of a call shows in the next. */
+/* One handle makes all of these calls in turn: no call may affect the next. */
 static void methods_and_bodies_do_not_rub_off(void **state)
 {
     struct fixture *f = *state;
@@ -108,7 +108,7 @@ static void methods_and_bodies_do_not_rub_off(void **state)
         prepare(f, &p, "127.0.0.1", rows[i].path, rows[i].more);
         runner_start(runner(f), &p.run);
         finish(f, &p);
-        if (!strchr(rows[i].path, '?') && !strstr(rows[i].more, "HEAD")) /* which the target does not know */
+        if (!strchr(rows[i].path, '?') && !strstr(rows[i].more, "HEAD")) /* the target does not support it */
             assert_int_equal(p.outcome.kind, OUTCOME_OK);
         if (!str_starts(str_from(f->target.last), str_from(rows[i].starts)))
             fail_msg("row %zu: %s", i, f->target.last);
@@ -129,7 +129,7 @@ static void calls_one_after_the_other_share_a_connection(void **state)
     assert_int_equal(f->target.connections, 1);
 }
 
-/* ---- what came back ---- */
+/* ---- responses ---- */
 
 static void statuses_decide(void **state)
 {
@@ -172,7 +172,7 @@ static void answers_are_kept_and_read_up_to_a_cap(void **state)
     assert_int_equal(p.outcome.http_status, 200);
     assert_int_equal(p.output_n, 16384);
     call_path(f, &p, "/heads");
-    assert_failed(&p, FAILURE_NETWORK, true, "answer's headers are too long");
+    assert_failed(&p, FAILURE_NETWORK, true, "response headers are too long");
 }
 
 static void broken_answers_are_network_failures(void **state)
@@ -180,11 +180,11 @@ static void broken_answers_are_network_failures(void **state)
     struct fixture *f = *state;
     struct probe p;
     call_path(f, &p, "/close");
-    assert_failed(&p, FAILURE_NETWORK, true, "connection closed without an answer");
+    assert_failed(&p, FAILURE_NETWORK, true, "connection closed without a response");
     call_path(f, &p, "/half");
-    assert_failed(&p, FAILURE_NETWORK, true, "answer broke off");
+    assert_failed(&p, FAILURE_NETWORK, true, "response ended early");
     call_path(f, &p, "/garbage");
-    assert_failed(&p, FAILURE_NETWORK, true, "answer is not HTTP");
+    assert_failed(&p, FAILURE_NETWORK, true, "response is not HTTP");
     assert_int_equal(p.outcome.http_status, 0);
 }
 
@@ -196,11 +196,11 @@ static void a_call_at_most_once_is_never_sent_again(void **state)
     prepare(f, &p, "127.0.0.1", "/close", "");
     p.task.delivery = DELIVER_AT_MOST_ONCE;
     call(f, &p);
-    assert_failed(&p, FAILURE_NETWORK, true, "connection closed without an answer");
+    assert_failed(&p, FAILURE_NETWORK, true, "connection closed without a response");
     assert_int_equal(f->target.requests, 2);
     call_path(f, &p, "/ok");
     assert_int_equal(p.outcome.kind, OUTCOME_OK);
-    assert_int_equal(f->target.connections, 2); /* the first is still good for others */
+    assert_int_equal(f->target.connections, 2); /* the first connection is still used for others */
 }
 
 static void failed_connections_are_known_to_be_unsent(void **state)
@@ -219,7 +219,7 @@ static void failed_connections_are_known_to_be_unsent(void **state)
     assert_failed(&p, FAILURE_TLS, false, "TLS handshake failed");
 }
 
-/* ---- time ---- */
+/* ---- timeouts ---- */
 
 static void a_silent_target_times_out(void **state)
 {
@@ -277,7 +277,7 @@ static void waiting_for_a_host_has_an_end(void **state)
     assert_int_equal(first.done, 1);
 }
 
-/* Behind others nobody looks at it; then it is judged as if it had come first. */
+/* A run behind others is read late; the result is the same as if it had been read at once. */
 static void what_waits_is_judged_when_its_turn_comes(void **state)
 {
     struct fixture *f = *state;
@@ -313,7 +313,7 @@ static void an_aborted_call_ends_at_once(void **state)
     assert_int_equal(p.outcome.kind, OUTCOME_CANCELLED);
     assert_true(p.outcome.sent);
     assert_string_equal(p.error, "cancelled");
-    runner_abort(f->runner, &p.run); /* once more does nothing */
+    runner_abort(f->runner, &p.run); /* a second abort has no effect */
     assert_int_equal(p.done, 1);
     call_path(f, &p, "/ok");
     assert_int_equal(p.outcome.kind, OUTCOME_OK);
@@ -348,9 +348,9 @@ static void a_lookup_can_be_abandoned(void **state)
     runner_abort(f->runner, &p.run);
     assert_int_equal(p.done, 1);
     assert_int_equal(p.outcome.kind, OUTCOME_CANCELLED);
-} /* and the runner is freed while it looks up */
+} /* the runner is freed during the lookup */
 
-/* ---- what is refused ---- */
+/* ---- refused targets ---- */
 
 static void urls_that_deceive_are_refused(void **state)
 {
@@ -378,7 +378,7 @@ static void urls_that_deceive_are_refused(void **state)
           "url must have its host written plainly: a name, or an address as four decimal numbers" },
         { "http://256.0.0.1/", "url has no valid address" },
         { "http://1.2.3.4.5/", "url has no valid address" },
-        { "http://[fe80::1%25eth0]/", "url must not name a zone" },
+        { "http://[fe80::1%25eth0]/", "url must not have an IPv6 zone" },
         { "http://a~b/", "url has no valid host name" },
         { "http:///127.0.0.1/",
           "url must have its host written plainly: a name, or an address as four decimal numbers" },
@@ -406,7 +406,8 @@ static void wrong_targets_are_refused(void **state)
     struct probe p;
     prepare(f, &p, "127.0.0.1", "/", ", \"headers\": {\"Belfry-Fence\": \"9\"}");
     call(f, &p);
-    assert_failed(&p, FAILURE_REFUSED, false, "headers.Belfry-Fence is reserved: Belfry or the HTTP connection sets it");
+    assert_failed(&p, FAILURE_REFUSED, false,
+                  "headers.Belfry-Fence is reserved: Belfry or the HTTP connection sets it");
     assert_int_equal(f->target.connections, 0);
 }
 
@@ -441,7 +442,7 @@ static void an_allowed_range_is_called(void **state)
     assert_failed(&p, FAILURE_REFUSED, false, "address is not allowed");
 }
 
-/* The host was judged while loopback was allowed; the socket is opened after that changed. */
+/* The host was checked while loopback was allowed; the socket is opened after that changed. */
 static void the_socket_is_judged_again(void **state)
 {
     struct fixture *f = *state;
@@ -449,13 +450,13 @@ static void the_socket_is_judged_again(void **state)
     call_path(f, &p, "/ok");
     container_of(runner(f), struct runner_http, base)->guard.policy.allowed_count = 0;
     prepare(f, &p, "127.0.0.1", "/ok", "");
-    p.task.delivery = DELIVER_AT_MOST_ONCE; /* wants a connection of its own */
+    p.task.delivery = DELIVER_AT_MOST_ONCE; /* needs a new connection */
     call(f, &p);
     assert_failed(&p, FAILURE_REFUSED, false, "address is not allowed");
     assert_int_equal(f->target.connections, 1);
 }
 
-/* ---- names ---- */
+/* ---- host names ---- */
 
 static void names_are_looked_up_once(void **state)
 {

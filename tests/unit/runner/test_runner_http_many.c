@@ -1,4 +1,4 @@
-/* Many calls, many hosts, many tenants: who may have how many connections. */
+/* Many calls, hosts and tenants: the limits on connections. */
 #include <sys/resource.h>
 
 #include "crowd.h"
@@ -36,10 +36,10 @@ static void all_hosts_together_stay_below_the_limit(void **state)
     f->setup.host_connections_max = 8;
     run_many(f, 120, (const char *const[]){ "127.0.0.1", "ok.test", "mixed.test" }, 3, "/hold");
     assert_int_equal(f->target.requests, 120);
-    assert_in_range(f->target.open_max, 8, 24); /* idle ones of the other hosts stay open */
+    assert_in_range(f->target.open_max, 8, 24); /* idle connections to the other hosts stay open */
 }
 
-/* As it would if libcurl waited for the first answer to know whether calls can share a connection. */
+/* Would happen if libcurl waited for the first response to learn whether calls can share a connection. */
 static void a_silent_call_holds_up_none_beside_it(void **state)
 {
     struct fixture *f = *state;
@@ -66,7 +66,7 @@ static void more_calls_than_spare_handles_are_fine(void **state)
     assert_int_equal(f->target.requests, 700);
 }
 
-/* A done may start the next run from within. */
+/* A `done` may start the next run. */
 struct chain {
     struct fixture *f;
     int left;
@@ -89,7 +89,7 @@ static void a_done_may_start_another(void **state)
     p.run.done = start_next;
     p.run.context = &c;
     runner_start(runner(f), &p.run);
-    uv_run(&f->loop, UV_RUN_DEFAULT); /* ends by itself: an idle runner does not hold the loop */
+    uv_run(&f->loop, UV_RUN_DEFAULT); /* ends by itself: an idle runner does not keep the loop alive */
     assert_int_equal(c.left, 0);
     assert_int_equal(f->target.requests, 50);
 }
@@ -107,8 +107,8 @@ static void hosts_and_connections_nobody_uses_are_dropped(void **state)
     call_path(f, &p, "/ok");
     struct runner_http *r = container_of(runner(f), struct runner_http, base);
     assert_int_equal(r->hosts.n, 1);
-    assert_int_equal(r->callers.n, 1);
-    uv_timer_t patience; /* the sweep alone does not hold the loop */
+    assert_int_equal(r->tenants.n, 1);
+    uv_timer_t patience; /* the sweep timer alone does not keep the loop alive */
     bool over = false;
     uv_timer_init(&f->loop, &patience);
     patience.data = &over;
@@ -118,7 +118,7 @@ static void hosts_and_connections_nobody_uses_are_dropped(void **state)
     uv_close((uv_handle_t *)&patience, NULL);
     uv_run(&f->loop, UV_RUN_NOWAIT);
     assert_int_equal(r->hosts.n, 0);
-    assert_int_equal(r->callers.n, 0);
+    assert_int_equal(r->tenants.n, 0);
     assert_int_equal(f->target.open, 0);
     assert_false(uv_is_active((uv_handle_t *)r->sweep_timer));
     call_path(f, &p, "/ok");
@@ -145,10 +145,10 @@ static void tenants_do_not_share_connections(void **state)
         for (int32_t tenant = 1; tenant <= 3; tenant++)
             call_as(f, tenant, i % 2 ? "127.0.0.1" : "ok.test", DELIVER_AT_LEAST_ONCE);
     assert_int_equal(f->target.requests, 15);
-    assert_int_equal(f->target.connections, 6); /* one each, to each of two hosts */
+    assert_int_equal(f->target.connections, 6); /* one connection for each tenant and host */
 }
 
-/* Lets the target see what was closed. */
+/* Lets the target notice closed connections. */
 static void settle_at(struct fixture *f, int open)
 {
     for (int i = 0; f->target.open > open && i < 100000; i++)
@@ -171,7 +171,7 @@ static void run_held(struct fixture *f, int32_t tenant, size_t count)
     free(p);
 }
 
-/* What one leaves idle makes room for the next, and each still uses what it has. */
+/* A tenant's idle connection makes room for the next tenant's, and each tenant reuses its own. */
 static void tenants_share_the_limit_of_a_host(void **state)
 {
     struct fixture *f = *state;
@@ -183,7 +183,7 @@ static void tenants_share_the_limit_of_a_host(void **state)
         }
     assert_int_equal(f->target.requests, 180);
     run_held(f, 3, 20);
-    assert_int_equal(f->target.connections, 72); /* 8 a turn, but the last tenant kept its own */
+    assert_int_equal(f->target.connections, 72); /* 8 per turn, but the last tenant kept its own */
 }
 
 static void connections_of_all_hosts_share_a_limit(void **state)
@@ -256,7 +256,7 @@ static bool may_open(rlim_t descriptors)
     return setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max >= descriptors;
 }
 
-/* One host is asked for more than its share of connections, all together for more than may be in flight. */
+/* One host gets more calls than its connection limit; all hosts together get more than may be in flight. */
 static void ten_thousand_are_in_flight_on_one_thread(void **state)
 {
     struct fixture *f = *state;
@@ -275,7 +275,7 @@ static void ten_thousand_are_in_flight_on_one_thread(void **state)
     while (crowd.seen->held < IN_FLIGHT)
         uv_run(&f->loop, UV_RUN_ONCE);
     assert_int_equal(r->running, IN_FLIGHT);
-    assert_int_equal(r->open, all->count); /* the others wait here */
+    assert_int_equal(r->open, all->count); /* the others wait in this host's queue */
     assert_int_equal(crowd.seen->host[0].open, 256);
     assert_int_equal(all->done, 0);
     crowd_release(&crowd);

@@ -1,4 +1,4 @@
-/* What other nodes write is read when news say so, and from time to time in any case. */
+/* The watcher reads the changes of other nodes after a notice, and periodically without one. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -14,10 +14,10 @@ enum { TENANT = 1, NOW = 1000000, ARENA = 1 << 20, PATIENCE_S = 30 };
 struct world {
     struct store *store;
     struct catalog_cache *catalog;
-    struct watcher *watcher;
+    struct catalog_watcher *watcher;
     sem_t catalog_read, lanes_read;
     pthread_mutex_t lock;
-    size_t lane_count; /* under the lock */
+    size_t lane_count; /* guarded by the lock */
 };
 
 static void apply(struct world *w, struct op *op)
@@ -91,10 +91,10 @@ static int setup(void **state)
     sem_init(&w->catalog_read, 0, 0);
     sem_init(&w->lanes_read, 0, 0);
     pthread_mutex_init(&w->lock, NULL);
-    struct watcher_setup s = {
+    struct catalog_watcher_setup s = {
         .store = w->store, .catalog = w->catalog, .on_lanes = lanes_read, .on_catalog = catalog_read, .context = w
     };
-    assert_ok(watcher_new(&s, &w->watcher, &e), &e);
+    assert_ok(catalog_watcher_new(&s, &w->watcher, &e), &e);
     *state = w;
     return 0;
 }
@@ -102,7 +102,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     struct world *w = *state;
-    watcher_free(w->watcher);
+    catalog_watcher_free(w->watcher);
     store_free(w->store);
     catalog_cache_free(w->catalog);
     sem_destroy(&w->catalog_read);
@@ -116,11 +116,11 @@ static void a_changed_catalog_is_read_when_somebody_says_so(void **state)
 {
     struct world *w = *state;
     write_queue(w, "mail", "{\"weight\":7}");
-    watcher_heard(w->watcher, false, true, 0);
+    catalog_watcher_notify(w->watcher, false, true, 0);
     wait_for(&w->catalog_read);
     assert_int_equal(catalog_cache_queue(w->catalog, TENANT, S("mail"), NULL).weight, 7);
     write_queue(w, "mail", "{\"weight\":8}");
-    watcher_heard(w->watcher, false, true, 0);
+    catalog_watcher_notify(w->watcher, false, true, 0);
     wait_for(&w->catalog_read);
     assert_int_equal(catalog_cache_queue(w->catalog, TENANT, S("mail"), NULL).weight, 8);
 }
@@ -136,7 +136,7 @@ static void a_catalog_of_many_pages_is_read_whole(void **state)
     struct reader *r;
     struct error e;
     assert_ok(store_reader(w->store, &r, &e), &e);
-    assert_ok(watcher_fill(w->catalog, r, &e), &e);
+    assert_ok(catalog_watcher_fill(w->catalog, r, &e), &e);
     for (int i = 0; i < 1000; i++) {
         snprintf(name, sizeof name, "q%04d", i);
         assert_int_equal(catalog_cache_queue(w->catalog, TENANT, str_from(name), NULL).weight, 7);
@@ -165,7 +165,7 @@ static void entries_too_large_for_one_page_are_read_one_by_one(void **state)
     struct reader *r;
     struct error e;
     assert_ok(store_reader(w->store, &r, &e), &e);
-    assert_ok(watcher_fill(w->catalog, r, &e), &e);
+    assert_ok(catalog_watcher_fill(w->catalog, r, &e), &e);
     assert_int_equal(catalog_cache_queue(w->catalog, TENANT, S("q00"), NULL).weight, 1);
     assert_int_equal(catalog_cache_queue(w->catalog, TENANT, S("q14"), NULL).weight, 15);
     reader_free(r);

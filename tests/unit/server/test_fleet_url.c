@@ -1,4 +1,4 @@
-/* Which address means which adapter, and what is said of one that means none. */
+/* Which URL selects which adapter, and the errors for URLs that select none. */
 #include "server/fleet_url.h"
 
 #include <stdio.h>
@@ -98,7 +98,7 @@ static void a_worker_gets_two_handles_of_its_queue_and_a_node_one(void **state)
     assert_ok(fleet_open(&(struct fleet_setup){ .urls = &urls, .polls = true }, &f, &e), &e);
     assert_true(f.wanted[ASYNC_IO_POLL] && !f.wanted[ASYNC_IO_TAKE]);
     struct async_io_ports taken = { 0 };
-    assert_ok(fleet_hand_over(&f, ASYNC_IO_POLL, &taken, &e), &e);
+    assert_ok(fleet_take_port(&f, ASYNC_IO_POLL, &taken, &e), &e);
     assert_true(taken.poll && !f.ports.poll);
     events_free(taken.poll);
     fleet_release(&f);

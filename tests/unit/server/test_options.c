@@ -1,4 +1,4 @@
-/* The table of the server's options, and where data and secrets are. */
+/* The table of the server's options, the data directory, and secrets. */
 #include "server/options.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ static void server_options_have_sound_rows(void **state)
 {
     (void)state;
     struct options o;
-    options_init(&o, server_options, SERVER_OPTION_COUNT); /* judges every preset by its own row */
+    options_init(&o, server_options, SERVER_OPTION_COUNT); /* checks every default against its own row */
     assert_str(option_get(&o, "listen")->text, "127.0.0.1:8080");
     assert_int_equal(option_get(&o, "concurrency")->number, 1000);
     assert_int_equal(option_get(&o, "drain-deadline")->number, 30000);
@@ -40,7 +40,7 @@ static void check_data_dir(const char *flag, const char *expected)
     options_init(&o, server_options, SERVER_OPTION_COUNT);
     assert_ok(options_parse_flags(&o, flag ? 1 : 0, argv, &e), &e);
     buf_init(&out, 1000);
-    data_dir(&o, &out);
+    options_data_dir(&o, &out);
     assert_str(buf_str(&out), expected);
     buf_release(&out);
     options_release(&o);
@@ -72,13 +72,13 @@ static void a_file_is_read_into_the_options(void **state)
     struct options o;
     struct error e;
     options_init(&o, server_options, SERVER_OPTION_COUNT);
-    assert_ok(config_read(&o, path, &e), &e);
+    assert_ok(options_read_config_file(&o, path, &e), &e);
     assert_int_equal(option_get(&o, "concurrency")->number, 7);
     assert_int_equal(option_get(&o, "concurrency")->source, FROM_FILE);
     unlink(path);
-    assert_int_equal(config_read(&o, path, &e), ERR_INVALID);
+    assert_int_equal(options_read_config_file(&o, path, &e), ERR_INVALID);
     assert_non_null(strstr(e.text, ": No such file or directory"));
-    assert_int_equal(config_read(&o, "/", &e), ERR_INVALID);
+    assert_int_equal(options_read_config_file(&o, "/", &e), ERR_INVALID);
     assert_str(str_from(e.text), "/: Is a directory");
     options_release(&o);
 }
@@ -88,14 +88,14 @@ static void the_reference_has_a_row_for_every_option(void **state)
     (void)state;
     struct buf out;
     buf_init(&out, 65536);
-    config_reference(&out);
+    options_write_reference(&out);
     size_t lines = 0;
     for (size_t i = 0; i < out.n; i++)
         lines += out.p[i] == '\n';
     assert_int_equal(lines, SETTING_COUNT + 2);
     assert_non_null(strstr(buf_cstr(&out),
                            "\n| `worker.concurrency` | `BELFRY_WORKER_CONCURRENCY` | `--concurrency N` | "
-                           "`1000` | 1 to 100000 | how many tasks run at once |\n"));
+                           "`1000` | 1 to 100000 | how many tasks may run at once |\n"));
     assert_non_null(strstr(buf_cstr(&out), " | `--config FILE` |  |  | read settings"));
     assert_non_null(strstr(buf_cstr(&out), "| `false` | `true`, `false` | refuse state-changing"));
     buf_release(&out);
@@ -112,18 +112,18 @@ static void secrets_come_from_files(void **state)
     struct buf out;
     struct error e;
     buf_init(&out, 1000);
-    assert_ok(secret_read(str_from(given), "--key", &out, &e), &e);
+    assert_ok(options_read_secret(str_from(given), "--key", &out, &e), &e);
     assert_str(buf_str(&out), "bf_x");
     buf_reset(&out);
-    assert_ok(secret_read(S("file"), "--key", &out, &e), &e);
+    assert_ok(options_read_secret(S("file"), "--key", &out, &e), &e);
     assert_str(buf_str(&out), "file");
     unlink(path);
     close(fd);
-    assert_int_equal(secret_read(str_from(given), "--key", &out, &e), ERR_INVALID);
+    assert_int_equal(options_read_secret(str_from(given), "--key", &out, &e), ERR_INVALID);
     assert_string_equal(e.field, "--key");
     assert_says(&e, "No such file or directory");
-    assert_int_equal(secret_read_file(path, &out, &e), ERR_NOT_FOUND);
-    assert_int_equal(secret_read_file("/", &out, &e), ERR_INVALID);
+    assert_int_equal(options_read_secret_file(path, &out, &e), ERR_NOT_FOUND);
+    assert_int_equal(options_read_secret_file("/", &out, &e), ERR_INVALID);
     assert_says(&e, "Is a directory");
     buf_release(&out);
 }

@@ -1,4 +1,4 @@
-/* Who heeds what: whoever changes something waits for the nodes that live, each of which says how far it goes. */
+/* Catalog barriers: a node that changed the catalog waits until every live node has acknowledged the change. */
 #include <stdlib.h>
 
 #include "check.h"

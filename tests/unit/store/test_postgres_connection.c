@@ -1,4 +1,4 @@
-/* How often a connection that cannot be had is tried again. Nobody listens where it goes: each try fails at once. */
+/* How often a failing connect is tried again. No server listens at the address: each try fails at once. */
 #include <stdlib.h>
 
 #include "check.h"
@@ -35,7 +35,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The longest that it was put off in so many tries. */
+/* The longest pause in that many tries. */
 static int64_t longest_pause_ms(struct world *w, int tries)
 {
     int64_t longest_ns = 0;

@@ -1,4 +1,4 @@
-/* Copies of a store: whole while it runs, refused when they are not. */
+/* Backups of a store: complete while it runs, and refused if they are not. */
 #include "sqlite_fixture.h"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ static void assert_no_copy(struct fixture *f)
     assert_int_equal(access(part_of(f), F_OK), -1);
 }
 
-/* The copy as a data directory of its own. */
+/* Opens the copy as a data directory of its own. */
 static void move_into(struct fixture *f)
 {
     char place[128];
@@ -133,7 +133,7 @@ static void a_copy_made_while_others_write_is_whole(void **state)
 struct told {
     int calls[2];
     int64_t last[2], total[2];
-    int give_up_at; /* step, or -1 */
+    int give_up_at; /* the step at which to cancel, or -1 */
 };
 
 static bool tell(void *context, enum backup_step step, int64_t done, int64_t total)
@@ -181,12 +181,12 @@ static void a_copy_that_is_given_up_leaves_nothing(void **state)
                 &(struct backup_request){ .directory = f->directory, .path = copy_of(f), .progress = &progress },
                 &facts, &e),
             ERR_UNAVAILABLE);
-        assert_says(&e, "given up");
+        assert_says(&e, "cancelled");
         assert_no_copy(f);
     }
 }
 
-/* ---- what is refused ---- */
+/* ---- requests and files that are refused ---- */
 
 static void write_file(const char *path, const char *text)
 {
@@ -205,7 +205,7 @@ static void a_file_that_is_there_is_not_written_over(void **state)
     assert_int_equal(
         store_sqlite_backup(&(struct backup_request){ .directory = f->directory, .path = copy_of(f) }, &facts, &e),
         ERR_CONFLICT);
-    assert_says(&e, "is there already");
+    assert_says(&e, "already exists");
     struct stat st;
     assert_int_equal(stat(copy_of(f), &st), 0);
     assert_int_equal(st.st_size, 4);
@@ -277,9 +277,9 @@ static void a_file_that_is_not_whole_is_not_verified(void **state)
     write_file(copy_of(f), "this is not a database, but long enough to be looked at as if it were one, is it not?");
     refused(copy_of(f), ERR_CORRUPT, "damaged");
     change_copy(f, "UPDATE counts SET n = n + 1");
-    refused(copy_of(f), ERR_CORRUPT, "does not hold the tasks that it counts");
+    refused(copy_of(f), ERR_CORRUPT, "its task counts differ from its tasks");
     change_copy(f, "DELETE FROM counts");
-    refused(copy_of(f), ERR_CORRUPT, "does not hold the tasks that it counts");
+    refused(copy_of(f), ERR_CORRUPT, "its task counts differ from its tasks");
     change_copy(f, "INSERT INTO migrations (version, name, applied_ms) VALUES (9000, 'later', 5)");
     refused(copy_of(f), ERR_INVALID, "use a newer belfry");
     change_copy(f, "DROP TABLE migrations");

@@ -1,10 +1,10 @@
-/* The SQLite store on a disk that fails: at a commit, and at each single read and write that an operation does. Whatever fails,
- * nothing is half done, and all goes on when the disk does. */
+/* The SQLite store on a disk that fails: at a commit, and at each single read and write of an operation. No failure
+ * leaves a half-done change, and the store works again when the disk does. */
 #include "sqlite_fixture.h"
 
 #include "store/sqlite/migrate.h"
 
-/* ---- at a commit ---- */
+/* ---- a fault at a commit ---- */
 
 static void fail_and_recover(struct fixture *f, int *what, int code, const char *says)
 {
@@ -68,14 +68,14 @@ static void a_write_that_breaks_off_midway_leaves_nothing(void **state)
     failing_vfs_end();
 }
 
-/* ---- at each read ---- */
+/* ---- a fault at each read ---- */
 
 enum { TRIES_MAX = 400 };
 
-/* One of every kind of operation, on tasks that wait, run, recur and are over. */
+/* One operation of every kind, on tasks that wait, run, recur and are final. */
 struct everything {
     struct task waiting, running, parent, occurrence, spawned, put, also, fresh[2];
-    struct task other_parent, late; /* in a lane of its own, which nobody claims from */
+    struct task other_parent, late; /* in a lane of its own, from which no claim takes */
     struct idempotency record, settle_record;
     struct api_key key;
     struct spawn_plan plan;
@@ -161,7 +161,7 @@ static void make_operations(struct fixture *f, struct everything *v)
                                  .task = &v->put,
                                  .version = 1,
                                  .state = TASK_SCHEDULED,
-                                 .cursor_ms = v->plan.cursor_ms, /* the spawn before it has moved it */
+                                 .cursor_ms = v->plan.cursor_ms, /* as moved by the spawn before it */
                                  .withdraw = true,
                                  .also = &v->also };
     v->key_put = (struct op_key_put){ .op.kind = OP_KEY_PUT, .key = &v->key };
@@ -189,7 +189,7 @@ static void release_operations(struct everything *v)
         arena_release(&v->all[i]->arena);
 }
 
-/* Puts in what the operations are about. */
+/* Inserts the rows that the operations need. */
 static void prepare(struct fixture *f, struct everything *v)
 {
     make_tasks(f, v);
@@ -225,9 +225,9 @@ static void assert_all_happened(struct fixture *f, const struct everything *v)
     for (size_t i = 0; i < array_count(v->all); i++)
         assert_ok(v->all[i]->rc, &v->all[i]->error);
     struct store_counts c = counts(f);
-    assert_int_equal(c.by_state[TASK_SCHEDULED], 5); /* two fresh ones, the parents, also */
-    assert_int_equal(c.by_state[TASK_RUNNING], 1);   /* waiting is claimed */
-    assert_int_equal(c.by_state[TASK_COMPLETED], 0); /* running is settled and forgotten */
+    assert_int_equal(c.by_state[TASK_SCHEDULED], 5); /* two fresh tasks, the parents, `also` */
+    assert_int_equal(c.by_state[TASK_RUNNING], 1);   /* `waiting`, which is claimed */
+    assert_int_equal(c.by_state[TASK_COMPLETED], 0); /* `running`, which is settled and purged */
     assert_int_equal(v->claim.ret.n, 1);
     assert_int_equal(v->claimed.ret.n, 1);
     assert_int_equal(v->held.ret.n, 2);
@@ -235,10 +235,10 @@ static void assert_all_happened(struct fixture *f, const struct everything *v)
     assert_int_equal(v->missed.ret_withdrawn, 1);
     assert_int_equal(v->put_op.ret_withdrawn, 2);
     assert_int_equal(v->put_op.ret_cursor_ms, NOW_MS + 500);
-    assert_int_equal(v->forget.ret_forgotten, 5); /* running, its execution, two keys, a job */
+    assert_int_equal(v->forget.ret_forgotten, 5); /* `running`, its execution, two keys, a job */
 }
 
-/* With nothing in its cache, each operation has its pages to read; the nth read fails, for every n. */
+/* With an empty cache every operation reads its pages; the nth read fails, for every n. */
 static void a_read_that_fails_undoes_the_whole_batch(void **state)
 {
     struct fixture *f = *state;
@@ -270,9 +270,9 @@ static void a_read_that_fails_undoes_the_whole_batch(void **state)
     failing_vfs_end();
 }
 
-/* ---- at each statement ---- */
+/* ---- a fault at each statement ---- */
 
-/* Where SQLite asks whether to go on, on any connection: it gets no for an answer at the nth time. */
+/* SQLite's progress handler, on any connection: the nth call interrupts the statement. */
 static int64_t steps_left = INT64_MAX;
 
 static int ask(void *context)
@@ -306,7 +306,7 @@ static void a_statement_that_fails_undoes_the_whole_batch(void **state)
         rc = store_apply(f->store, v.all, array_count(v.all), &e);
         steps_left = INT64_MAX;
         if (!rc || get(f, v.fresh[0].id, &t) == ERR_OK)
-            break; /* the commit went through, and only its answer was lost: that may be */
+            break; /* allowed: the commit succeeded, and only its answer was lost */
         assert_int_equal(rc, ERR_UNAVAILABLE);
         assert_says(&e, "interrupted");
         if (n % 16 == 0)
@@ -319,7 +319,7 @@ static void a_statement_that_fails_undoes_the_whole_batch(void **state)
     sqlite3_cancel_auto_extension((void (*)(void))ask_each_connection);
 }
 
-/* Every verb of a reader, one after the other; the first that fails ends it. */
+/* Calls every verb of a reader in turn, until one fails. */
 static enum err read_everything(struct fixture *f, const struct task *t, struct error *e)
 {
     struct reader *r;
@@ -374,7 +374,7 @@ static void a_reader_says_that_the_disk_failed(void **state)
         assert_true(rc == ERR_OK || rc == ERR_UNAVAILABLE);
     }
     assert_int_equal(rc, ERR_OK);
-    assert_true(n > 8); /* several of them failed */
+    assert_true(n > 8); /* several calls failed */
     release_operations(&v);
     close_store(f);
     failing_vfs_end();
@@ -421,7 +421,7 @@ static void an_open_that_fails_can_be_repeated(void **state)
     failing_vfs_end();
 }
 
-/* ---- memory that is too small ---- */
+/* ---- arenas that are too small ---- */
 
 static void an_answer_that_does_not_fit_leaves_no_trace(void **state)
 {

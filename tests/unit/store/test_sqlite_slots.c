@@ -1,4 +1,4 @@
-/* What only the SQLite store can lose: slots over a restart, over a change of the schema, and in a damaged file. */
+/* Slots in the SQLite store: after a restart, after a migration, and in a damaged file. */
 #include "sqlite_fixture.h"
 
 #include "store/sqlite/migrate.h"
@@ -35,7 +35,7 @@ static int64_t number(struct fixture *f, const char *sql)
     return n;
 }
 
-/* Three of one key: the one that runs. */
+/* Inserts three tasks of one key; returns the one that runs. */
 static struct tasks one_holds_and_two_wait(struct fixture *f)
 {
     struct task v[] = { keyed_task(f), keyed_task(f), keyed_task(f) };
@@ -84,7 +84,7 @@ static void a_plain_task_leaves_no_trace_among_slots(void **state)
     finish(f, &taken.v[0], TASK_COMPLETED);
 }
 
-/* Every state is counted as it is, and every lane holds what it says. */
+/* Checks that the counts match the states, and that every lane's row matches its tasks. */
 static void assert_in_order(struct fixture *f, int suspects_pool)
 {
     assert_int_equal(number(f,
@@ -106,10 +106,10 @@ static void the_schema_goes_down_and_up_with_tasks_that_wait(void **state)
     open_store(f);
     one_holds_and_two_wait(f);
     struct task v[] = { plain_task(f), plain_task(f), plain_task(f), plain_task(f) };
-    v[0].losses = 2; /* in the lane of the others */
-    v[1].losses = 5; /* in one where there are no others */
+    v[0].losses = 2; /* in the same lane as other tasks */
+    v[1].losses = 5; /* in a lane without other tasks */
     v[1].queue = S("apart");
-    v[2].state = TASK_BLOCKED; /* by something else: it stays so */
+    v[2].state = TASK_BLOCKED; /* for another reason: it stays BLOCKED */
     v[3].tenant = 2;
     insert(f, v, 4);
     assert_int_equal(counts(f).by_state[TASK_BLOCKED], 3);
@@ -125,7 +125,7 @@ static void the_schema_goes_down_and_up_with_tasks_that_wait(void **state)
     open_store(f);
     assert_in_order(f, 2);
     assert_int_equal(counts(f).by_state[TASK_SCHEDULED], 5);
-    assert_int_equal(claim(f).n, 2); /* those that waited, without their key */
+    assert_int_equal(claim(f).n, 2); /* the tasks that waited; they have lost their key */
     struct lane_quota apart = { { 1, S("apart"), CLASS_NORMAL }, 5 };
     struct op_claim op = claim_op(f, &apart);
     op.max_suspects = 5;
@@ -170,7 +170,7 @@ static void a_damaged_slot_is_told_and_changes_nothing(void **state)
     struct settlement v = { .id = taken.v[0].id, .fence = taken.v[0].fence, .verdict = { .next = TASK_COMPLETED } };
     struct op_settle op = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW_MS };
     assert_int_equal(try_apply(f, &op.op, &e), ERR_CORRUPT);
-    assert_says(&e, "a slot that is not one of ours");
+    assert_says(&e, "an invalid slot key");
     assert_int_equal(counts(f).by_state[TASK_RUNNING], 1);
 }
 
@@ -186,13 +186,13 @@ static void damaged_gates_are_told(void **state)
     assert_ok(try_apply(f, &op.op, &e), &e);
     f->arena = op.op.arena;
     assert_int_equal(op.op.rc, ERR_CORRUPT);
-    assert_says(&op.op.error, "task with an impossible gates");
+    assert_says(&op.op.error, "task with invalid gates");
     assert_int_equal(get(f, t.id, &t), ERR_CORRUPT);
 }
 
-/* ---- at each statement ---- */
+/* ---- a fault at each statement ---- */
 
-/* Where SQLite asks whether to go on: it gets no for an answer at the nth time. */
+/* SQLite's progress handler: the nth call interrupts the statement. */
 static int64_t steps_left = INT64_MAX;
 
 static int ask(void *context)
@@ -209,11 +209,12 @@ static int ask_each_connection(sqlite3 *db, char **message, const void *api)
     return SQLITE_OK;
 }
 
-/* All that slots are about, in one text. */
+/* All state of slots, as one text. */
 static void dump(struct fixture *f, char *out, size_t size)
 {
     static const char sql[] =
-        "SELECT (SELECT group_concat(hex(id) || ' ' || state || ' ' || fence || ' ' || runs_count || ' ' || lane || ' ' || "
+        "SELECT (SELECT group_concat(hex(id) || ' ' || state || ' ' || fence || ' ' || runs_count || ' ' || lane "
+        "|| ' ' || "
         "coalesce(waits_for, '-'), x'0a') FROM (SELECT * FROM tasks ORDER BY id)) || "
         "(SELECT group_concat(key || hex(task_id), x'0a') FROM (SELECT * FROM slots ORDER BY key, task_id)) || "
         "(SELECT group_concat(state || ':' || n) FROM (SELECT * FROM counts WHERE n <> 0 ORDER BY tenant_id, state))";
@@ -238,7 +239,7 @@ static struct task run_of(struct fixture *f, uint8_t parent, enum overlap overla
     return t;
 }
 
-/* A run that holds and is replaced, one that is skipped, one that waits, and a holder that ends, in one transaction. */
+/* One transaction with a holder that is replaced, a run that is skipped, one that waits, and a holder that ends. */
 struct crowd {
     struct task retrying, replaces, running, skipped, waits;
     struct settlement v;
@@ -256,13 +257,13 @@ static void make_crowd(struct fixture *f, struct crowd *c)
     insert(f, (struct task[]){ c->retrying, c->running }, 2);
     struct tasks first = claim(f);
     assert_int_equal(first.n, 2);
-    c->v = (struct settlement){ .id = first.v[0].id, /* lost: it holds still */
+    c->v = (struct settlement){ .id = first.v[0].id, /* lost: the slot stays held */
                                 .fence = first.v[0].fence,
                                 .verdict = { .next = TASK_SCHEDULED, .due_ms = NOW_MS + 9000, .losses = 2 } };
     struct op_settle lost = { .op.kind = OP_SETTLE, .v = &c->v, .n = 1, .now_ms = NOW_MS };
     apply(f, &lost.op);
     struct tasks taken = one_holds_and_two_wait(f);
-    c->waits = keyed_task(f); /* the last of its line */
+    c->waits = keyed_task(f); /* the last in its line */
     insert(f, (struct task[]){ c->replaces, c->skipped, c->waits }, 3);
     c->v = (struct settlement){ .id = taken.v[0].id, .fence = taken.v[0].fence, .verdict = { .next = TASK_COMPLETED } };
     c->claim = claim_op(f, &usual_lane);
@@ -290,7 +291,7 @@ static void a_statement_that_fails_leaves_every_slot_where_it_was(void **state)
         steps_left = INT64_MAX;
         dump(f, after, sizeof after);
         if (rc && strcmp(before, after) != 0)
-            break; /* the commit went through, and only its answer was lost: that may be */
+            break; /* allowed: the commit succeeded, and only its answer was lost */
         assert_true(!rc || rc == ERR_UNAVAILABLE);
     }
     assert_true(failures > 100);

@@ -1,4 +1,5 @@
-/* The file's size: what is forgotten is given back, a little at a time, where the file can; and files of older versions. */
+/* The size of the file: a purge returns free space, a little at a time, if the file has incremental auto_vacuum; files
+ * of older versions. */
 #include "sqlite_fixture.h"
 
 #include "store/sqlite/backup.h"
@@ -6,7 +7,7 @@
 
 enum { TASKS = 2000, TEXT = 3000, PAGE = 4096, GIVEN_MAX = 128 };
 
-/* As an older version made it. */
+/* A file as an older version creates it. */
 static void make_older_file(struct fixture *f)
 {
     assert_int_equal(mkdir(f->directory, 0700), 0);
@@ -70,7 +71,7 @@ static void a_file_shrinks_when_what_filled_it_is_forgotten(void **state)
     forget_all(f);
     assert_true(pages(f) < full / 3);
     int64_t left = pages(f);
-    close_store(f); /* the log goes into the file */
+    close_store(f); /* the write-ahead log is copied into the file */
     assert_int_equal(stat(file_of(f, "belfry.db"), &st), 0);
     assert_int_equal(st.st_size, left * PAGE);
     open_store(f);
@@ -87,7 +88,7 @@ static void no_batch_gives_back_much_at_once(void **state)
     for (bool more = true; more;) {
         more = forget(f).ret_more;
         int64_t after = pages(f);
-        assert_true(before - after <= GIVEN_MAX + 1); /* and a page of pointers */
+        assert_true(before - after <= GIVEN_MAX + 1); /* plus a page of pointers */
         given += before - after;
         before = after;
     }
@@ -101,7 +102,7 @@ static void room_for_what_comes_next_is_kept(void **state)
     fill(f);
     forget_all(f);
     assert_true(number(f, "belfry.db", "PRAGMA freelist_count") > 0);
-    assert_false(forget(f).ret_more); /* and it does not ask again for its sake */
+    assert_false(forget(f).ret_more); /* free space alone is no reason to ask again */
 }
 
 static void an_older_file_works_on_and_uses_its_room_again(void **state)
@@ -129,7 +130,7 @@ static void what_ended_before_an_upgrade_is_forgotten_after_it(void **state)
     dead.completed_ms = NOW_MS;
     insert(f, &dead, 1);
     close_store(f);
-    assert_ok(store_sqlite_migrate(f->directory, 1, NOW_MS, &e), &e); /* as it was before notes were kept */
+    assert_ok(store_sqlite_migrate(f->directory, 1, NOW_MS, &e), &e); /* the schema before the table `ended` existed */
     open_store(f);
     forget_all(f);
     assert_int_equal(counts(f).by_state[TASK_FAILED], 1);

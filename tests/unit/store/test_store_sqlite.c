@@ -1,4 +1,4 @@
-/* What is particular to the SQLite store; what all stores have in common is in tests/conformance. */
+/* Tests of the SQLite store only; tests/conformance has those for all stores. */
 #include "sqlite_fixture.h"
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include "base/date.h"
 #include "store/sqlite/migrate.h"
 
-/* ---- what lasts ---- */
+/* ---- durability ---- */
 
 static struct task rich_task(struct fixture *f)
 {
@@ -92,7 +92,7 @@ static void assert_rich(const struct task *t)
     assert_schedule(&t->schedule);
 }
 
-/* A task goes by a calendar that is there. */
+/* The calendar of a task must exist. */
 static void add_calendar(struct fixture *f, struct str name)
 {
     struct catalog_change change = { .entry = { .tenant = 1, .kind = CATALOG_CALENDAR, .name = name, .doc = S("{}") } };
@@ -113,7 +113,7 @@ static void what_was_written_is_there_after_a_restart(void **state)
     finish(f, &claimed.v[0], TASK_COMPLETED);
     close_store(f);
     struct stat st;
-    assert_int_equal(stat(file_of(f, "belfry.db-wal"), &st), -1); /* a clean end leaves one file */
+    assert_int_equal(stat(file_of(f, "belfry.db-wal"), &st), -1); /* a clean close leaves one file */
 
     open_store(f);
     struct task t;
@@ -155,7 +155,7 @@ static void what_stands_where_the_file_should_be_is_named(void **state)
     assert_int_equal(mkdir(file_of(f, "belfry.db"), 0700), 0);
     assert_int_equal(store_sqlite_open(f->directory, &f->store, &e), ERR_UNAVAILABLE);
     assert_says(&e, "belfry.db': Is a directory");
-    assert_int_equal(mkdir(file_of(f, "belfry.lock"), 0700), -1); /* it was made, and is free again */
+    assert_int_equal(mkdir(file_of(f, "belfry.lock"), 0700), -1); /* the file exists, and its lock is free again */
     assert_int_equal(rmdir(file_of(f, "belfry.db")), 0);
     open_store(f);
 }
@@ -198,7 +198,7 @@ static void a_second_process_is_refused_by_name(void **state)
     assert_int_equal(store_sqlite_migrate(f->directory, STORE_SQLITE_NEWEST, 1, &e), ERR_UNAVAILABLE);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    open_store(f); /* its lock went with it */
+    open_store(f); /* the lock ended with its process */
     close(ready[0]);
     close(ready[1]);
 }
@@ -207,7 +207,7 @@ static void a_second_process_is_refused_by_name(void **state)
 
 enum { KILL_ROUNDS = 6, KILL_BATCH = 25 };
 
-/* Inserts and claims until it is killed; tells each id once it is durable. */
+/* Inserts and claims until it is killed; writes each id to the pipe once it is durable. */
 static void insert_for_ever(struct fixture *f, int fd, uint64_t seed)
 {
     struct error e;
@@ -255,7 +255,7 @@ static void what_was_acknowledged_survives_kill_9(void **state)
         int status;
         waitpid(child, &status, 0);
         assert_true(WIFSIGNALED(status));
-        n = read_ids(fd[0], ids, n, array_count(ids)); /* what it had said before it died */
+        n = read_ids(fd[0], ids, n, array_count(ids)); /* the ids that it wrote before it died */
         close(fd[0]);
     }
     open_store(f);
@@ -272,7 +272,7 @@ static void what_was_acknowledged_survives_kill_9(void **state)
     assert_true(counted >= (int64_t)n && counted <= (int64_t)n + KILL_ROUNDS * KILL_BATCH);
 }
 
-/* ---- files that are not as they should be ---- */
+/* ---- damaged and foreign files ---- */
 
 static void overwrite(struct fixture *f, off_t at, size_t n)
 {
@@ -356,11 +356,11 @@ static void a_row_we_did_not_write_fails_only_who_reads_it(void **state)
     static const struct {
         const char *sql, *says;
     } rows[] = {
-        { "UPDATE tasks SET priority = 77", "task with the impossible priority 77" },
-        { "UPDATE tasks SET priority = 5, retry = '{'", "task with an impossible retry" },
-        { "UPDATE tasks SET retry = NULL, schedule = '[1]'", "task with an impossible schedule" },
-        { "UPDATE tasks SET schedule = NULL, lane = 5", "there is no lane 5" },
-        { "UPDATE tasks SET lane = 1; UPDATE lanes SET lane = 2", "lane 2 is not one of ours" },
+        { "UPDATE tasks SET priority = 77", "task with invalid priority 77" },
+        { "UPDATE tasks SET priority = 5, retry = '{'", "task with invalid retry" },
+        { "UPDATE tasks SET retry = NULL, schedule = '[1]'", "task with invalid schedule" },
+        { "UPDATE tasks SET schedule = NULL, lane = 5", "lane 5 does not exist" },
+        { "UPDATE tasks SET lane = 1; UPDATE lanes SET lane = 2", "lane 2 is not valid" },
     };
     open_store(f);
     struct task t = plain_task(f);
@@ -412,7 +412,7 @@ static void migrations_go_down_and_up_again(void **state)
     open_store(f);
     struct task t = plain_task(f);
     insert(f, &t, 1);
-    assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e); /* while it runs */
+    assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e); /* while the store is open */
     assert_true(v[0].applied && v[0].applied_ms == 1234);
     close_store(f);
 
@@ -496,11 +496,11 @@ static void leases_go_down_and_up_with_data_in_place(void **state)
     struct tasks leased = lease(f);
     assert_int_equal(leased.n, 2); /* not the WORKFLOW task */
     assert_true(uuid_eq(leased.v[0].id, v[2].id) && uuid_eq(leased.v[1].id, v[1].id));
-    assert_int_equal(leased.v[0].requires.n, 0); /* what only the newer schema could hold is lost */
+    assert_int_equal(leased.v[0].requires.n, 0); /* data that only the newer schema can hold is lost */
     struct op_orphans held = { .op.kind = OP_ORPHANS, .op.arena = f->arena, .max = 10 };
     apply(f, &held.op);
     f->arena = held.op.arena;
-    assert_int_equal(held.ret.n, 1); /* what was leased before is its node's again */
+    assert_int_equal(held.ret.n, 1); /* a task that was leased belongs to its node again */
     assert_true(uuid_eq(held.ret.v[0].id, v[0].id));
 }
 
@@ -517,7 +517,7 @@ static void a_migration_that_fails_changes_nothing(void **state)
     edit_file(f, "SELECT id FROM tasks");
 }
 
-/* ---- what is kept beside the tasks ---- */
+/* ---- records beside the tasks ---- */
 
 static int64_t number(struct fixture *f, const char *sql)
 {
@@ -545,7 +545,7 @@ static void a_claims_row_goes_with_its_last_task(void **state)
     finish(f, &claimed.v[1], TASK_FAILED);
     assert_int_equal(number(f, "SELECT count(*) FROM claims"), 0);
     assert_int_equal(claim(f).n, 0);
-    assert_int_equal(number(f, "SELECT count(*) FROM claims"), 0); /* an empty claim has none */
+    assert_int_equal(number(f, "SELECT count(*) FROM claims"), 0); /* an empty claim has no row */
 }
 
 static void a_task_put_under_a_claim_is_held_by_it(void **state)
@@ -574,7 +574,7 @@ static void a_task_put_under_a_claim_is_held_by_it(void **state)
     assert_int_equal(op.ret.n, 3);
     arena_release(&op.op.arena);
 
-    put.fence = 1; /* and one taken out of its claim by a user is not */
+    put.fence = 1; /* a task that a user's edit took out of its claim is not returned */
     put.state = TASK_RUNNING;
     v[1].state = TASK_CANCELLED;
     v[1].claim = (struct uuid){ 0 };
@@ -608,7 +608,7 @@ static void an_insert_that_fails_takes_its_lane_with_it(void **state)
     assert_int_equal(counts(f).by_state[TASK_SCHEDULED], 2);
 }
 
-/* However slow the disk is today: at some point much more has gone through the log than is in it. */
+/* Independent of the speed of the disk: in the end far more bytes went through the write-ahead log than it holds. */
 static void the_log_does_not_grow_for_ever(void **state)
 {
     struct fixture *f = *state;
@@ -708,7 +708,8 @@ static void a_reader_cannot_write(void **state)
     struct task t = plain_task(f), back;
     insert(f, &t, 1);
     struct error e = { 0 };
-    assert_ok(reader_get(first, 1, t.id, &f->arena, &back, &e), &e); /* opened before the commit, sees it */
+    /* A reader that was opened before the commit sees it. */
+    assert_ok(reader_get(first, 1, t.id, &f->arena, &back, &e), &e);
     assert_ok(reader_get(second, 1, t.id, &f->arena, &back, &e), &e);
     reader_free(first);
     reader_free(second);

@@ -1,11 +1,11 @@
-#include "node/updater/lost_verdict.h"
+#include "node/reaper/lost_verdict.h"
 
 #include "base/log.h"
 
 #define LOST_ALONE "lost alone: whoever ran it died, and nothing else was running"
 
-/* The first time is written down where the next one who judges finds it. */
-static bool was_alone_before(const struct task *t)
+/* The verdict of the first time is found in last_error. */
+static bool lost_verdict_was_alone_before(const struct task *t)
 {
     return str_starts(t->last_error, S(LOST_ALONE));
 }
@@ -15,7 +15,7 @@ struct settlement lost_verdict_settle(const struct task *t, struct lost how, int
 {
     bool alone = how.alone && how.fired;
     struct outcome o = { .kind = how.fired ? OUTCOME_LOST : OUTCOME_RETURNED,
-                         .alone = alone && was_alone_before(t),
+                         .alone = alone && lost_verdict_was_alone_before(t),
                          .retry_after_ms = -1 };
     *ret = (struct event){ .task = settle_facts_of(t, &o, a), .outcome = o };
     struct verdict v = settle(&ret->task, &o, now_ms, random, a);
