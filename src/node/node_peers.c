@@ -64,7 +64,7 @@ void node_join(struct node *n)
                                                    .fleet = setup->fleet,
                                                    .aside = !node_has_role(n, NODE_SCHEDULER),
                                                    .lease = setup->lease ? setup->async_io : NULL,
-                                                   .beat_ms = setup->beat_ms ? setup->beat_ms : MEMBERSHIP_BEAT_MS,
+                                                   .heartbeat_ms = setup->heartbeat_ms ? setup->heartbeat_ms : MEMBERSHIP_HEARTBEAT_MS,
                                                    .describe = node_describe,
                                                    .partitions_changed = node_on_partitions_changed,
                                                    .found_dead = node_on_found_dead,
