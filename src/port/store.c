@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#include "port/op_table.h"
+#include "port/store/operation_table.h"
 
 enum err catalog_docs_fit(const struct op_catalog *op, struct error *e)
 {

@@ -1,7 +1,7 @@
 #pragma once
 /* port/store.h - where tasks are stored: the front door.
  *
- * Writes are operations (port/op.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h, catalog.h,
+ * Writes are operations (port/store/operation.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h, catalog.h,
  * nodes.h, fleet.h, retention.h. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads are in
  * port/store/reader.h.
  *

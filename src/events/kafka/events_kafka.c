@@ -274,7 +274,8 @@ static rd_kafka_resp_err_t events_kafka_is_empty_before(struct events_kafka *k, 
     return err;
 }
 
-static enum err events_kafka_barrier_passed(struct events *ev, const struct events_barrier *at, bool *ret, struct error *e)
+static enum err events_kafka_barrier_passed(struct events *ev, const struct events_barrier *at, bool *ret,
+                                            struct error *e)
 {
     struct events_kafka *k = events_kafka_of(ev);
     struct kafka_position m;

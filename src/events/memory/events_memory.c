@@ -152,7 +152,8 @@ static enum err events_memory_barrier(struct events *base, struct events_barrier
     return ERR_OK;
 }
 
-static enum err events_memory_barrier_passed(struct events *base, const struct events_barrier *m, bool *ret, struct error *e)
+static enum err events_memory_barrier_passed(struct events *base, const struct events_barrier *m, bool *ret,
+                                             struct error *e)
 {
     (void)e;
     uint64_t last_sequence;
@@ -177,7 +178,7 @@ static void events_memory_free(struct events *base)
 
 struct events *events_memory_new(void)
 {
-    static const struct events_ops ops = { events_memory_publish, events_memory_poll, events_memory_ack,
+    static const struct events_ops ops = { events_memory_publish, events_memory_poll,    events_memory_ack,
                                            events_memory_reset,   events_memory_barrier, events_memory_barrier_passed,
                                            events_memory_depth,   events_memory_free };
     struct events_memory *ev = xnew(*ev);

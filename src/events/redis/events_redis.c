@@ -121,7 +121,7 @@ static enum err events_redis_barrier(struct events *base, struct events_barrier 
 }
 
 static enum err events_redis_barrier_passed(struct events *base, const struct events_barrier *barrier, bool *ret,
-                                    struct error *e)
+                                            struct error *e)
 {
     struct events_redis_position m;
     struct stream_id first[STREAMS];
@@ -157,7 +157,7 @@ static void events_redis_free(struct events *base)
 
 enum err events_redis_open(const struct redis_setup *setup, struct events **ret, struct error *e)
 {
-    static const struct events_ops ops = { events_redis_publish, events_redis_poll, events_redis_ack,
+    static const struct events_ops ops = { events_redis_publish, events_redis_poll,    events_redis_ack,
                                            events_redis_reset,   events_redis_barrier, events_redis_barrier_passed,
                                            events_redis_depth,   events_redis_free };
     struct events_redis *ev = xnew(*ev);

@@ -2,7 +2,7 @@
 /* port/store/nodes.h - nodes that share a store: OP_HEARTBEAT, OP_NODE_DEAD, OP_LIMIT_TAKE, OP_LEASE; the notices that
  * nodes send each other, and the catalog barrier. A part of port/store.h. */
 #include "core/task/task.h"
-#include "port/op.h"
+#include "port/store/operation.h"
 
 /* A process that claims tasks. It lives while its heartbeats rise. A node that has seen the count unchanged for long
  * enough, and sent its own heartbeats all the time, may mark it dead. */
@@ -126,7 +126,7 @@ struct store_notice {
     int64_t due_ms;
     bool lanes;              /* there may be lanes that this node does not know: read them anew */
     bool catalog;            /* the catalog or an API key has changed: apply it, then call store_catalog_applied */
-    uint64_t catalog_change;          /* the number for that call; 0: no node waits for it */
+    uint64_t catalog_change; /* the number for that call; 0: no node waits for it */
     bool recall_requested;   /* a task of this node is asked back (OP_RECALL_LIST) */
     struct uuid recall_node; /* whose task it is, for the sender of the notice; nil: of several nodes */
     bool given_back;         /* a node returned a task that was asked back */

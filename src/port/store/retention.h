@@ -1,6 +1,6 @@
 #pragma once
 /* port/store/retention.h - OP_PURGE: deletes what has been kept long enough. A part of port/store.h. */
-#include "port/op.h"
+#include "port/store/operation.h"
 
 /* OP_PURGE - deletes one small batch: at most max rows of all kinds together. Which kind comes first is not defined. A
  * limit of 0 deletes nothing of its kind.

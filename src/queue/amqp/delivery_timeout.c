@@ -86,8 +86,8 @@ static enum err timed_out_report_add(struct timed_out_report *r, const struct re
     }
     map_put(&r->hub->delivery_timeouts, delivery_bytes(&d->id), d);
     /* a suspect is delivered alone, to a worker that runs nothing else */
-    r->found.v[r->found.n++] =
-        (struct timed_out_delivery){ *t, .fired = timed_out_has_fired(h), .alone = task_is_suspect(t) && timed_out_has_fired(h) };
+    r->found.v[r->found.n++] = (struct timed_out_delivery){ *t, .fired = timed_out_has_fired(h),
+                                                            .alone = task_is_suspect(t) && timed_out_has_fired(h) };
     return ERR_OK;
 }
 

@@ -80,7 +80,7 @@ enum err slots_hand_over(struct slots *s, const struct slot_keys *keys, uint64_t
 /* ---- release ---- */
 
 enum err slots_release(struct slots *s, const struct uuid *task, const struct task *next, struct slot_keys *keys,
-                      struct error *e)
+                       struct error *e)
 {
     struct held_slots held;
     if (s->ops->held(s, task, &held, e))

@@ -393,7 +393,7 @@ enum err pg_change_task(struct store_postgres *s, const struct pg_guards *old, c
                         struct slot_keys *keys, struct error *e) must_use;
 /* As slots_release, slots_settle and slots_hand_over in store/common/slots.h. */
 enum err pg_slots_release(struct store_postgres *s, const struct uuid *task, const struct task *next,
-                         struct slot_keys *keys, struct error *e) must_use;
+                          struct slot_keys *keys, struct error *e) must_use;
 enum err pg_slots_settle(struct store_postgres *s, const struct uuid *task, enum task_state next, uint64_t *unblocked,
                          struct error *e) must_use;
 enum err pg_slots_hand_over(struct store_postgres *s, const struct slot_keys *keys, uint64_t *unblocked,

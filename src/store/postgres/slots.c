@@ -286,7 +286,7 @@ static enum err pg_slot_waits_for(struct slots *base, const struct slot_row *r, 
 /* ---- functions for the operations ---- */
 
 enum err pg_slots_release(struct store_postgres *s, const struct uuid *task, const struct task *next,
-                         struct slot_keys *keys, struct error *e)
+                          struct slot_keys *keys, struct error *e)
 {
     return slots_release(&s->slots, task, next, keys, e);
 }

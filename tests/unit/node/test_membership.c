@@ -17,7 +17,7 @@ struct member {
     struct list pending;
     struct membership *m;
     int64_t skew_us, corrected_us; /* of its machine; by what it was corrected, 0: not yet */
-    int64_t heartbeat_ms;               /* 0: BEAT */
+    int64_t heartbeat_ms;          /* 0: BEAT */
     int64_t behind_us;
     bool silent;  /* stopped: it is not stepped */
     bool cut_off; /* nothing of it reaches the store */
