@@ -129,7 +129,7 @@ static void recovery_on_batch_over(struct reaper *reaper)
 static const struct reaper_source recovery_source = {
     .name = "recovery",
     .ask = recovery_ask,
-    .judge = recovery_decide,
+    .decide = recovery_decide,
     .settled = recovery_on_settled,
     .batch_over = recovery_on_batch_over,
 };

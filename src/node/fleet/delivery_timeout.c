@@ -92,7 +92,7 @@ static const struct reaper_source delivery_timeout_source = {
     .name = "delivery_timeout",
     .ask = delivery_timeout_ask,
     .barrier = true,
-    .judge = delivery_timeout_decide,
+    .decide = delivery_timeout_decide,
     .acknowledge = delivery_timeout_acknowledge,
     .batch_over = delivery_timeout_on_batch_over,
 };

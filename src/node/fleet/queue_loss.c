@@ -87,7 +87,7 @@ static void queue_loss_on_batch_over(struct reaper *r)
 static const struct reaper_source queue_loss_source = {
     .name = "queue_loss",
     .prepare = queue_loss_prepare,
-    .judge = queue_loss_decide,
+    .decide = queue_loss_decide,
     .batch_over = queue_loss_on_batch_over,
 };
 

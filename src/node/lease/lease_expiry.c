@@ -184,7 +184,7 @@ static const struct reaper_source lease_expiry_source = {
     .name = "lease_expiry",
     .ask = lease_expiry_ask,
     .prepare = lease_expiry_prepare,
-    .judge = lease_expiry_decide,
+    .decide = lease_expiry_decide,
     .settled = lease_expiry_on_settled,
     .batch_over = lease_expiry_on_batch_over,
 };

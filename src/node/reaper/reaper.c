@@ -127,7 +127,7 @@ static void reaper_decide(struct reaper *r)
         reaper_end_batch(r);
         return;
     }
-    r->source->judge(r);
+    r->source->decide(r);
     if (!r->n) {
         reaper_acknowledge(r);
         return;

@@ -3,7 +3,7 @@
  *
  *   runner_http.c   runs, hosts and their queues: which call may start now
  *   call.c          one call: its request, its response, its outcome
- *   request_headers.c  its request headers
+ *   request_headers.c its request headers
  *   tenant.c        one tenant's libcurl state: connections and handles
  *   sockets.c       libcurl's sockets on the loop, and the limit on connections
  *   dns.c           c-ares on the loop
