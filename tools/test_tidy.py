@@ -273,3 +273,8 @@ def test_a_completion_without_its_module_is_caught(tree):
 def test_a_crowded_folder_is_caught(tree):
     files = {f"src/core/f{i}.c": "int a;\n" for i in range(tidy.FOLDER_FILES_MAX + 1)}
     assert tree(files) == [f"src/core/README.md:1: {len(files)} files, {tidy.FOLDER_FILES_MAX} are allowed; make it two folders"]
+
+
+def test_a_wide_comment_is_caught_and_a_wide_string_is_not(tree):
+    assert "wrap the comment" in tree({"src/core/a.c": "/* " + "x" * 120 + " */\n"})[0]
+    assert tree({"src/core/a.c": 'const char *a = "' + "x" * 120 + '";\n'}) == []

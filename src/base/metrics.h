@@ -19,7 +19,7 @@
     X(TASKS_HELD, COUNTER, "belfry_tasks_held_total", "Times a task was delayed because a circuit breaker was open")   \
     X(TASKS_RECOVERED, COUNTER, "belfry_tasks_recovered_total", "Claims released after the process holding them died") \
     X(RESULTS_STALE, COUNTER, "belfry_results_stale_total", "Results refused because their fence was old")             \
-    X(FORGOTTEN, COUNTER, "belfry_forgotten_total", "Records purged after their retention period")                     \
+    X(PURGED, COUNTER, "belfry_forgotten_total", "Records purged after their retention period")                        \
     X(CLAIMS, COUNTER, "belfry_claims_total", "Claims made")                                                           \
     X(CLAIM_CONFLICTS, COUNTER, "belfry_claim_conflicts_total",                                                        \
       "Due tasks that a claim skipped because another node was claiming them")                                         \

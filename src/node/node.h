@@ -33,7 +33,7 @@ struct node_setup {
     /* Membership reads it to notice that the process was stopped, and corrects it by the store's clock. */
     struct clock *clock;
     bool shared;               /* other nodes may use the same store */
-    int64_t beat_ms;           /* 0: MEMBERSHIP_BEAT_MS */
+    int64_t heartbeat_ms;      /* 0: MEMBERSHIP_HEARTBEAT_MS */
     struct str version;        /* of the program; other nodes show it */
     struct async_io *async_io; /* to the queue and the events */
 

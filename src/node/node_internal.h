@@ -2,7 +2,7 @@
 /* node/node_internal.h - what node*.c share.
  *
  *  - node.c creates the modules and steps them
- *  - node_news.c: notices from this process and from other nodes
+ *  - node_notices.c: notices from this process and from other nodes
  *  - node_view.c: what a node shows of itself
  *  - node_peers.c: callbacks of membership, and recall requests of other nodes
  *  - node_recall.c: takes back tasks that users change

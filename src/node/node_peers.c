@@ -54,24 +54,24 @@ static void node_on_died(void *context, struct uuid new_id)
 void node_join(struct node *n)
 {
     const struct node_setup *setup = &n->setup;
-    n->membership =
-        membership_new(&(struct membership_setup){ .writer = setup->writer,
-                                                   .clock = setup->clock,
-                                                   .name = setup->name,
-                                                   .version = setup->version,
-                                                   .seed = setup->seed,
-                                                   .shared = setup->shared,
-                                                   .fleet = setup->fleet,
-                                                   .aside = !node_has_role(n, NODE_SCHEDULER),
-                                                   .lease = setup->lease ? setup->async_io : NULL,
-                                                   .beat_ms = setup->beat_ms ? setup->beat_ms : MEMBERSHIP_BEAT_MS,
-                                                   .describe = node_describe,
-                                                   .partitions_changed = node_on_partitions_changed,
-                                                   .found_dead = node_on_found_dead,
-                                                   .recall_requested = node_on_recall_requested,
-                                                   .died = node_on_died,
-                                                   .context = n },
-                       n->now);
+    n->membership = membership_new(
+        &(struct membership_setup){ .writer = setup->writer,
+                                    .clock = setup->clock,
+                                    .name = setup->name,
+                                    .version = setup->version,
+                                    .seed = setup->seed,
+                                    .shared = setup->shared,
+                                    .fleet = setup->fleet,
+                                    .aside = !node_has_role(n, NODE_SCHEDULER),
+                                    .lease = setup->lease ? setup->async_io : NULL,
+                                    .heartbeat_ms = setup->heartbeat_ms ? setup->heartbeat_ms : MEMBERSHIP_HEARTBEAT_MS,
+                                    .describe = node_describe,
+                                    .partitions_changed = node_on_partitions_changed,
+                                    .found_dead = node_on_found_dead,
+                                    .recall_requested = node_on_recall_requested,
+                                    .died = node_on_died,
+                                    .context = n },
+        n->now);
     n->id = membership_id(n->membership);
 }
 

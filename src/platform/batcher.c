@@ -32,7 +32,7 @@
 #include "base/map.h"
 #include "platform/clock_system.h"
 #include "port/crypto.h"
-#include "port/op_table.h"
+#include "port/store/operation_table.h"
 
 /* Limits of one transaction. Front operations get at most FRONT_*, the rest gets what is left: at least a quarter. The
  * bound on tasks keeps a claim from waiting long behind a flood of creates. */

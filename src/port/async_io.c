@@ -51,7 +51,7 @@ static enum err run_known(const struct async_io_ports *p, struct io_request *e)
 
 static enum err run_look(const struct async_io_ports *p, struct io_request *e)
 {
-    return queue_look(p->queue, &container_of(e, struct io_stats, io_request)->ret, &e->error);
+    return queue_stats(p->queue, &container_of(e, struct io_stats, io_request)->ret, &e->error);
 }
 
 static enum err run_publish(const struct async_io_ports *p, struct io_request *e)
@@ -68,7 +68,7 @@ static enum err run_mark(const struct async_io_ports *p, struct io_request *e)
 static enum err run_passed(const struct async_io_ports *p, struct io_request *e)
 {
     struct io_barrier *x = container_of(e, struct io_barrier, io_request);
-    return events_passed(p->publish, &x->mark, &x->ret_passed, &e->error);
+    return events_barrier_passed(p->publish, &x->mark, &x->ret_passed, &e->error);
 }
 
 static enum err run_poll(const struct async_io_ports *p, struct io_request *e)
@@ -88,7 +88,7 @@ static enum err run_lease(const struct async_io_ports *p, struct io_request *e)
     struct io_lease *x = container_of(e, struct io_lease, io_request);
     x->ret_held = false;
     return x->ttl_ms ? lease_take(p->lease, x->name, x->holder, x->ttl_ms, &x->ret_held, &e->error)
-                     : lease_let_go(p->lease, x->name, x->holder, &e->error);
+                     : lease_release(p->lease, x->name, x->holder, &e->error);
 }
 
 void io_run(const struct async_io_ports *ports, struct io_request *e)

@@ -30,12 +30,12 @@ enum err events_reset(struct events *ev, struct error *e)
 
 enum err events_barrier(struct events *ev, struct events_barrier *ret, struct error *e)
 {
-    return ev->ops->mark(ev, ret, e);
+    return ev->ops->barrier(ev, ret, e);
 }
 
-enum err events_passed(struct events *ev, const struct events_barrier *m, bool *ret, struct error *e)
+enum err events_barrier_passed(struct events *ev, const struct events_barrier *m, bool *ret, struct error *e)
 {
-    return ev->ops->passed(ev, m, ret, e);
+    return ev->ops->barrier_passed(ev, m, ret, e);
 }
 
 size_t events_depth(struct events *ev)

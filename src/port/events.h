@@ -61,8 +61,8 @@ struct events_ops {
     enum err (*ack)(struct events *, const uint64_t *sequences, size_t n, struct error *);
     enum err (*reset)(struct events *, struct error *);
     /* Sets a barrier now; says whether every event published before it has been acknowledged by its updater. */
-    enum err (*mark)(struct events *, struct events_barrier *ret, struct error *);
-    enum err (*passed)(struct events *, const struct events_barrier *, bool *ret, struct error *);
+    enum err (*barrier)(struct events *, struct events_barrier *ret, struct error *);
+    enum err (*barrier_passed)(struct events *, const struct events_barrier *, bool *ret, struct error *);
     size_t (*depth)(struct events *); /* published and not acknowledged, as far as this process knows without asking */
     void (*free)(struct events *);
 };
@@ -73,6 +73,6 @@ enum err events_poll(struct events *ev, size_t max, int64_t wait_ms, struct aren
 enum err events_ack(struct events *ev, const uint64_t *sequences, size_t n, struct error *e) must_use;
 enum err events_reset(struct events *ev, struct error *e) must_use;
 enum err events_barrier(struct events *ev, struct events_barrier *ret, struct error *e) must_use;
-enum err events_passed(struct events *ev, const struct events_barrier *m, bool *ret, struct error *e) must_use;
+enum err events_barrier_passed(struct events *ev, const struct events_barrier *m, bool *ret, struct error *e) must_use;
 size_t events_depth(struct events *ev);
 void events_free(struct events *ev);

@@ -9,9 +9,9 @@ enum err lease_take(struct lease *l, struct str name, struct uuid holder, int64_
     return (l->ops->take)(l, name, holder, ttl_ms, ret_held, e) /* in brackets: take is a macro too */;
 }
 
-enum err lease_let_go(struct lease *l, struct str name, struct uuid holder, struct error *e)
+enum err lease_release(struct lease *l, struct str name, struct uuid holder, struct error *e)
 {
-    return l->ops->let_go(l, name, holder, e);
+    return l->ops->release(l, name, holder, e);
 }
 
 void lease_free(struct lease *l)

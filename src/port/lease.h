@@ -16,11 +16,11 @@ struct lease {
 struct lease_ops {
     enum err (*take)(struct lease *, struct str name, struct uuid holder, int64_t ttl_ms, bool *ret_held,
                      struct error *);
-    enum err (*let_go)(struct lease *, struct str name, struct uuid holder, struct error *);
+    enum err (*release)(struct lease *, struct str name, struct uuid holder, struct error *);
     void (*free)(struct lease *);
 };
 
 enum err lease_take(struct lease *l, struct str name, struct uuid holder, int64_t ttl_ms, bool *ret_held,
                     struct error *e) must_use;
-enum err lease_let_go(struct lease *l, struct str name, struct uuid holder, struct error *e) must_use;
+enum err lease_release(struct lease *l, struct str name, struct uuid holder, struct error *e) must_use;
 void lease_free(struct lease *l);

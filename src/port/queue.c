@@ -59,9 +59,9 @@ enum err queue_known(struct queue *q, const struct fenced_id *v, const uint64_t 
     return n == 0 ? ERR_OK : q->ops->known(q, v, epochs, n, ret, e);
 }
 
-enum err queue_look(struct queue *q, struct queue_state *ret, struct error *e)
+enum err queue_stats(struct queue *q, struct queue_state *ret, struct error *e)
 {
-    return q->ops->look(q, ret, e);
+    return q->ops->stats(q, ret, e);
 }
 
 enum err queue_is_another(struct error *e)

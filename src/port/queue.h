@@ -63,14 +63,14 @@ struct taken {
     int64_t queue_us; /* the queue's clock at the answer, in microseconds since 1970; 0: it has none */
 };
 
-struct lapse {
+struct timed_out_delivery {
     struct task task; /* if the queue has lost its contents: id and fence only, no claim */
     bool fired;       /* a worker had it: it may have run */
     bool alone;       /* nothing else ran at that worker */
 };
 
 struct delivery_timeouts {
-    struct lapse *v;
+    struct timed_out_delivery *v;
     size_t n;
 };
 
@@ -109,7 +109,7 @@ struct queue_ops {
      * epoch until its epoch changes, then none of these. */
     enum err (*known)(struct queue *, const struct fenced_id *, const uint64_t *epochs, size_t n, bool *ret,
                       struct error *);
-    enum err (*look)(struct queue *, struct queue_state *ret, struct error *);
+    enum err (*stats)(struct queue *, struct queue_state *ret, struct error *);
     size_t (*depth)(struct queue *); /* waiting, not yet delivered, as far as this process knows without asking */
     void (*free)(struct queue *);
     bool push_again; /* a task that may be in the queue already can be pushed again: it counts once (rule 7) */
@@ -128,7 +128,7 @@ enum err queue_recall(struct queue *q, struct fenced_id d, bool *ret_recalled, s
 enum err queue_abort(struct queue *q, struct fenced_id d, struct error *e) must_use;
 enum err queue_known(struct queue *q, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
                      struct error *e) must_use;
-enum err queue_look(struct queue *q, struct queue_state *ret, struct error *e) must_use;
+enum err queue_stats(struct queue *q, struct queue_state *ret, struct error *e) must_use;
 size_t queue_depth(struct queue *q);
 void queue_free(struct queue *q);
 

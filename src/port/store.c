@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#include "port/op_table.h"
+#include "port/store/operation_table.h"
 
 enum err catalog_docs_fit(const struct op_catalog *op, struct error *e)
 {
@@ -151,13 +151,13 @@ bool store_barrier_cancel(struct store *s, struct store_barrier *barrier)
     return s->ops->barrier_cancel && s->ops->barrier_cancel(s, barrier);
 }
 
-void store_catalog_applied(struct store *s, uint64_t heard)
+void store_catalog_applied(struct store *s, uint64_t catalog_change)
 {
     if (s->ops->catalog_applied)
-        s->ops->catalog_applied(s, heard);
+        s->ops->catalog_applied(s, catalog_change);
 }
 
-void store_tell(struct store *s, const struct fenced_id *settled, size_t n)
+void store_notify_settled(struct store *s, const struct fenced_id *settled, size_t n)
 {
     if (n && s->ops->notify_settled)
         s->ops->notify_settled(s, settled, n);

@@ -1,7 +1,7 @@
 #pragma once
 /* port/store.h - where tasks are stored: the front door.
  *
- * Writes are operations (port/op.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h, catalog.h,
+ * Writes are operations (port/store/operation.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h, catalog.h,
  * nodes.h, fleet.h, retention.h. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads are in
  * port/store/reader.h.
  *
@@ -46,7 +46,7 @@ struct store_ops {
     void (*watch)(struct store *, struct store_watch *);
     void (*barrier_wait)(struct store *, struct store_barrier *);
     bool (*barrier_cancel)(struct store *, struct store_barrier *);
-    void (*catalog_applied)(struct store *, uint64_t heard);
+    void (*catalog_applied)(struct store *, uint64_t catalog_change);
     void (*notify_settled)(struct store *, const struct fenced_id *settled, size_t n);
 };
 
@@ -79,10 +79,10 @@ bool store_is_shared(const struct store *s); /* other nodes may write to it */
 void store_barrier_wait(struct store *s, struct store_barrier *barrier);
 bool store_barrier_cancel(struct store *s, struct store_barrier *barrier);
 
-/* This node has applied the changes up to this number (store_notice.heard). Any thread. */
-void store_catalog_applied(struct store *s, uint64_t heard);
+/* This node has applied the changes up to this number (store_notice.catalog_change). Any thread. */
+void store_catalog_applied(struct store *s, uint64_t catalog_change);
 
 /* Tells the other nodes that these tasks, whose claims may be theirs, are settled. Any thread. Does not wait; may be
  * lost. */
-void store_tell(struct store *s, const struct fenced_id *settled, size_t n);
+void store_notify_settled(struct store *s, const struct fenced_id *settled, size_t n);
 void store_free(struct store *s);

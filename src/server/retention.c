@@ -21,7 +21,7 @@ static void retention_on_purged(struct op *op)
     if (op->rc) {
         log_warn("upkeep_failed", kv_err(&op->error));
     } else {
-        metric_add(u->setup.metrics, METRIC_FORGOTTEN, (int64_t)u->purge.ret_forgotten);
+        metric_add(u->setup.metrics, METRIC_PURGED, (int64_t)u->purge.ret_purged);
         if (u->purge.ret_more) {
             retention_schedule(u, min_of(took_ms, PAUSE_MAX_MS));
             return;

@@ -244,7 +244,7 @@ static void server_make_node(struct server *a)
         .slots = a->setup.slots,
         .roles = a->setup.roles,
         .shared = store_is_shared(a->store),
-        .beat_ms = a->setup.heartbeat_ms,
+        .heartbeat_ms = a->setup.heartbeat_ms,
         .spawn_ahead_ms = SPAWN_AHEAD_MS,
         .arm_min_ms = ARM_MIN_MS,
         .arm_max_ms = ARM_MAX_MS,
@@ -362,7 +362,7 @@ enum err server_new(const struct server_setup *setup, char ret_key[SERVER_KEY_TE
     struct error why = { 0 };
     a->setup = *setup;
     if (!a->setup.heartbeat_ms)
-        a->setup.heartbeat_ms = MEMBERSHIP_BEAT_MS;
+        a->setup.heartbeat_ms = MEMBERSHIP_HEARTBEAT_MS;
     a->view = node_view_new();
     server_inbox_init(a);
     ret_key[0] = '\0';

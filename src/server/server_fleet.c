@@ -85,7 +85,7 @@ static void server_fleet_on_timer(uv_timer_t *timer)
 static void server_fleet_on_settled(void *context, const struct fenced_id *settled, size_t n)
 {
     struct server *a = context;
-    store_tell(a->store, settled, n);
+    store_notify_settled(a->store, settled, n);
 }
 
 /* For a shared store, the catalog watcher reads the lanes. */

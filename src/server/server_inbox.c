@@ -187,7 +187,7 @@ static void inbox_on_store_notice(struct store_watch *w, const struct store_noti
         api_server_clear_key_cache(a->http);
     /* After the keys: once the watcher has read the catalog, the node acknowledges both. */
     if (all || notice->lanes || notice->catalog)
-        catalog_watcher_notify(a->watcher, all || notice->lanes, all || notice->catalog, notice->heard);
+        catalog_watcher_notify(a->watcher, all || notice->lanes, all || notice->catalog, notice->catalog_change);
 }
 
 /* The catalog watcher's thread. */
@@ -230,7 +230,7 @@ enum err server_start_store_watch(struct server *a, struct error *e)
         return ERR_OK;
     if (catalog_watcher_new(&setup, &a->watcher, e))
         return e->code;
-    a->watch = (struct store_watch){ .heard = inbox_on_store_notice, .node = node_status(a->node).id };
+    a->watch = (struct store_watch){ .on_notice = inbox_on_store_notice, .node = node_status(a->node).id };
     store_watch(a->store, &a->watch);
     return ERR_OK;
 }

@@ -20,7 +20,7 @@ enum {
     BATCH_MS = 100 /* simulated time for each batch */,
     MEASURED = 100000,
     DRAINED = 100000,
-    FORGOTTEN = 250
+    PURGED = 250
 };
 
 static const char payload[] =
@@ -195,15 +195,15 @@ static struct figure forget(struct bench *b, int64_t *ret_slowest_ns)
     struct figure begun = begin();
     int64_t count = 0;
     *ret_slowest_ns = 0;
-    for (size_t n = FORGOTTEN; n == FORGOTTEN; count += (int64_t)n) {
+    for (size_t n = PURGED; n == PURGED; count += (int64_t)n) {
         struct op_purge op = { .op.kind = OP_PURGE,
                                .tasks_before_ms = INT64_MAX / 2000,
                                .executions_before_ms = INT64_MAX / 2000,
-                               .max = FORGOTTEN };
+                               .max = PURGED };
         int64_t start_ns = cpu_ns();
         apply(b, &op.op);
         *ret_slowest_ns = max_of(*ret_slowest_ns, cpu_ns() - start_ns);
-        n = op.ret_forgotten;
+        n = op.ret_purged;
     }
     return end(begun, count);
 }
@@ -255,7 +255,7 @@ static void measure(const char *where, int64_t waiting)
     int64_t slowest_ns;
     f = forget(&b, &slowest_ns);
     print_figure("forget", &f);
-    printf(", at most %.1f ms for %d", (double)slowest_ns / 1e6, FORGOTTEN);
+    printf(", at most %.1f ms for %d", (double)slowest_ns / 1e6, PURGED);
     double mib = rss_mib();
     int64_t begun = now_ns();
     store_free(b.store);

@@ -166,7 +166,7 @@ enum err memory_heartbeat(struct store_memory *s, struct op *base)
         return rc;
     op->ret_dead = dead;
     op->ret_recall_requested = memory_node_has_recalls(s, op->node.id);
-    op->ret_held_by_dead = memory_has_orphans(s, op->node.id);
+    op->ret_has_orphans = memory_has_orphans(s, op->node.id);
     op->ret_worker_slots = memory_worker_slots(s, op->now_ms);
     op->ret_store_us = 0;
     return ERR_OK;
@@ -178,8 +178,8 @@ enum err memory_node_dead(struct store_memory *s, struct op *base)
 {
     struct op_node_dead *op = container_of(base, struct op_node_dead, op);
     const struct node_row *n = memory_node_find(s, op->node);
-    op->ret_buried = n && !n->dead && n->beats == op->beats;
-    if (!op->ret_buried)
+    op->ret_marked_dead = n && !n->dead && n->beats == op->beats;
+    if (!op->ret_marked_dead)
         return ERR_OK;
     struct node_row dead = *n;
     dead.dead = true;

@@ -57,7 +57,7 @@ static void store_faults_wipe_results(struct op *op)
     if (op->kind == OP_HEARTBEAT) {
         struct op_heartbeat *b = container_of(op, struct op_heartbeat, op);
         b->ret = (struct node_rows){ 0 };
-        b->ret_dead = b->ret_recall_requested = b->ret_held_by_dead = false;
+        b->ret_dead = b->ret_recall_requested = b->ret_has_orphans = false;
     }
     if (op->kind == OP_LIMIT_TAKE) {
         struct op_limit_take *s = container_of(op, struct op_limit_take, op);
@@ -136,7 +136,7 @@ static void store_faults_catalog_applied(struct store *s, uint64_t heard)
 
 static void store_faults_notify_settled(struct store *s, const struct fenced_id *settled, size_t n)
 {
-    store_tell(store_faults_of(s)->inner, settled, n);
+    store_notify_settled(store_faults_of(s)->inner, settled, n);
 }
 
 static void store_faults_free(struct store *s)

@@ -163,7 +163,7 @@ static struct sim_node *node_with(struct sim *s, struct uuid id)
 
 static void judge_burial(struct sim *s, const struct op_node_dead *op)
 {
-    struct sim_node *n = op->ret_buried ? node_with(s, op->node) : NULL;
+    struct sim_node *n = op->ret_marked_dead ? node_with(s, op->node) : NULL;
     if (!n) /* it crashed */
         return;
     if (s->steady_us > n->trouble_us)

@@ -208,7 +208,7 @@ static struct node_setup setup_of(struct sim_node *n)
         .writer = &n->writer.base,
         .clock = &n->clock,
         .shared = is_cluster(s),
-        .beat_ms = s->plant == PLANT_SLOW_BURIAL ? 4 * MEMBERSHIP_BEAT_MS : 0,
+        .heartbeat_ms = s->plant == PLANT_SLOW_BURIAL ? 4 * MEMBERSHIP_HEARTBEAT_MS : 0,
         .async_io = n->async_io,
         .zones = &s->node_zones,
         .catalog = gates_catalog_cache(s),

@@ -40,4 +40,5 @@ void inflight_keys_init(struct inflight_keys *f);
 void inflight_keys_release(struct inflight_keys *f);
 /* false: another request has the key */
 bool inflight_keys_add(struct inflight_keys *f, struct inflight_key *key, const struct idempotency *record);
-void inflight_keys_remove(struct inflight_keys *f, struct inflight_key *key); /* does nothing if it was not added */
+void inflight_keys_remove(struct inflight_keys *f,
+                          struct inflight_key *inflight); /* does nothing if it was not added */

@@ -220,7 +220,7 @@ static struct pending_barrier *events_amqp_new_barrier(struct events_amqp *ev, c
 
 /* If no event waits and no updater consumes, every event is acknowledged: the barrier is passed, and no updater
  * would answer it. */
-static enum err events_amqp_mark(struct events *base, struct events_barrier *ret, struct error *e)
+static enum err events_amqp_barrier(struct events *base, struct events_barrier *ret, struct error *e)
 {
     struct events_amqp *ev = events_amqp_of(base);
     uint32_t ready = 0;
@@ -241,8 +241,8 @@ static enum err events_amqp_mark(struct events *base, struct events_barrier *ret
 
 /* If the connection that published the barrier is gone, the reply cannot arrive: the barrier is published again. It
  * is then later in the queue, so it still implies that all earlier events are acknowledged. */
-static enum err events_amqp_passed(struct events *base, const struct events_barrier *barrier, bool *ret,
-                                   struct error *e)
+static enum err events_amqp_barrier_passed(struct events *base, const struct events_barrier *barrier, bool *ret,
+                                           struct error *e)
 {
     struct events_amqp *ev = events_amqp_of(base);
     char id[UUID_TEXT + 1];
@@ -424,8 +424,8 @@ static void events_amqp_free(struct events *base)
 
 enum err events_amqp_open(struct str url, struct events **ret, struct error *e)
 {
-    static const struct events_ops ops = { events_amqp_publish, events_amqp_poll, events_amqp_ack,
-                                           events_amqp_reset,   events_amqp_mark, events_amqp_passed,
+    static const struct events_ops ops = { events_amqp_publish, events_amqp_poll,    events_amqp_ack,
+                                           events_amqp_reset,   events_amqp_barrier, events_amqp_barrier_passed,
                                            events_amqp_depth,   events_amqp_free };
     struct rabbit_url parsed;
     if (rabbit_url_parse(url, &parsed, e))

@@ -245,7 +245,7 @@ static rd_kafka_resp_err_t events_kafka_read_ends(struct events_kafka *k, struct
     return err;
 }
 
-static enum err events_kafka_mark(struct events *ev, struct events_barrier *ret, struct error *e)
+static enum err events_kafka_barrier(struct events *ev, struct events_barrier *ret, struct error *e)
 {
     struct events_kafka *k = events_kafka_of(ev);
     enum err rc = events_kafka_ensure_topic(k, e);
@@ -274,7 +274,8 @@ static rd_kafka_resp_err_t events_kafka_is_empty_before(struct events_kafka *k, 
     return err;
 }
 
-static enum err events_kafka_passed(struct events *ev, const struct events_barrier *at, bool *ret, struct error *e)
+static enum err events_kafka_barrier_passed(struct events *ev, const struct events_barrier *at, bool *ret,
+                                            struct error *e)
 {
     struct events_kafka *k = events_kafka_of(ev);
     struct kafka_position m;
@@ -319,8 +320,8 @@ static const struct events_ops ops = {
     .poll = events_kafka_poll,
     .ack = events_kafka_ack,
     .reset = events_kafka_reset,
-    .mark = events_kafka_mark,
-    .passed = events_kafka_passed,
+    .barrier = events_kafka_barrier,
+    .barrier_passed = events_kafka_barrier_passed,
     .depth = events_kafka_depth,
     .free = events_kafka_free,
 };

@@ -145,14 +145,15 @@ static uint64_t events_memory_oldest(const struct events_memory *ev)
     return list_empty(from) ? UINT64_MAX : container_of(from->next, struct entry, link)->event.sequence;
 }
 
-static enum err events_memory_mark(struct events *base, struct events_barrier *ret, struct error *e)
+static enum err events_memory_barrier(struct events *base, struct events_barrier *ret, struct error *e)
 {
     (void)e;
     memcpy(ret->bytes, &events_memory_of(base)->last_sequence, sizeof events_memory_of(base)->last_sequence);
     return ERR_OK;
 }
 
-static enum err events_memory_passed(struct events *base, const struct events_barrier *m, bool *ret, struct error *e)
+static enum err events_memory_barrier_passed(struct events *base, const struct events_barrier *m, bool *ret,
+                                             struct error *e)
 {
     (void)e;
     uint64_t last_sequence;
@@ -177,8 +178,8 @@ static void events_memory_free(struct events *base)
 
 struct events *events_memory_new(void)
 {
-    static const struct events_ops ops = { events_memory_publish, events_memory_poll, events_memory_ack,
-                                           events_memory_reset,   events_memory_mark, events_memory_passed,
+    static const struct events_ops ops = { events_memory_publish, events_memory_poll,    events_memory_ack,
+                                           events_memory_reset,   events_memory_barrier, events_memory_barrier_passed,
                                            events_memory_depth,   events_memory_free };
     struct events_memory *ev = xnew(*ev);
     ev->base.ops = &ops;

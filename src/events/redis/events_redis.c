@@ -110,7 +110,7 @@ static enum err events_redis_read_ends(struct events_redis *ev, const char *verb
     return ERR_OK;
 }
 
-static enum err events_redis_mark(struct events *base, struct events_barrier *ret, struct error *e)
+static enum err events_redis_barrier(struct events *base, struct events_barrier *ret, struct error *e)
 {
     struct events_redis_position m = { 0 };
     if (events_redis_read_ends(events_redis_of(base), "XREVRANGE", "+", "-", (struct stream_id){ 0 }, m.last, e))
@@ -120,8 +120,8 @@ static enum err events_redis_mark(struct events *base, struct events_barrier *re
     return ERR_OK;
 }
 
-static enum err events_redis_passed(struct events *base, const struct events_barrier *barrier, bool *ret,
-                                    struct error *e)
+static enum err events_redis_barrier_passed(struct events *base, const struct events_barrier *barrier, bool *ret,
+                                            struct error *e)
 {
     struct events_redis_position m;
     struct stream_id first[STREAMS];
@@ -157,8 +157,8 @@ static void events_redis_free(struct events *base)
 
 enum err events_redis_open(const struct redis_setup *setup, struct events **ret, struct error *e)
 {
-    static const struct events_ops ops = { events_redis_publish, events_redis_poll, events_redis_ack,
-                                           events_redis_reset,   events_redis_mark, events_redis_passed,
+    static const struct events_ops ops = { events_redis_publish, events_redis_poll,    events_redis_ack,
+                                           events_redis_reset,   events_redis_barrier, events_redis_barrier_passed,
                                            events_redis_depth,   events_redis_free };
     struct events_redis *ev = xnew(*ev);
     ev->base.ops = &ops;

@@ -49,7 +49,7 @@ static enum err lease_redis_take(struct lease *base, struct str name, struct uui
     return lease_redis_call(lease_redis_of(base), "take", name, holder, ttl_ms, ret_held, e);
 }
 
-static enum err lease_redis_let_go(struct lease *base, struct str name, struct uuid holder, struct error *e)
+static enum err lease_redis_release(struct lease *base, struct str name, struct uuid holder, struct error *e)
 {
     bool was;
     return lease_redis_call(lease_redis_of(base), "let_go", name, holder, 0, &was, e);
@@ -63,7 +63,7 @@ static void lease_redis_free(struct lease *base)
 
 enum err lease_redis_open(const struct redis_setup *setup, struct lease **ret, struct error *e)
 {
-    static const struct lease_ops ops = { lease_redis_take, lease_redis_let_go, lease_redis_free };
+    static const struct lease_ops ops = { lease_redis_take, lease_redis_release, lease_redis_free };
     struct lease_redis *l = xnew(*l);
     l->base.ops = &ops;
     if (redis_conn_init(&l->conn, setup, redis_script_text("lease_redis.lua"), e)) {

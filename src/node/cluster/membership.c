@@ -19,7 +19,7 @@ enum {
 
 struct membership *membership_new(const struct membership_setup *setup, struct moment now)
 {
-    assert(setup->beat_ms > 0);
+    assert(setup->heartbeat_ms > 0);
     struct membership *m = xnew(*m);
     m->setup = *setup;
     m->now = now;
@@ -43,9 +43,9 @@ void membership_free(struct membership *m)
     free(m);
 }
 
-static int64_t membership_beats_us(const struct membership *m, int64_t n)
+static int64_t membership_heartbeats_us(const struct membership *m, int64_t n)
 {
-    return n * m->setup.beat_ms * US_PER_MS;
+    return n * m->setup.heartbeat_ms * US_PER_MS;
 }
 
 static int64_t membership_steady_us(const struct membership *m)
@@ -59,7 +59,7 @@ static void membership_apply_lease(struct membership *m, bool held, struct uuid 
 {
     bool was_leader = membership_is_leader(m);
     bool ours = held && uuid_eq(holder, m->id) && ttl_ms > 0;
-    m->leader_until_us = ours ? m->renewed_us + membership_beats_us(m, LEASE_BEATS) : 0;
+    m->leader_until_us = ours ? m->renewed_us + membership_heartbeats_us(m, LEASE_BEATS) : 0;
     if (ours && !was_leader)
         log_info("leads", kv_uuid("node", m->id));
 }
@@ -108,8 +108,8 @@ static void membership_renew_lease(struct membership *m)
 {
     bool wants = m->setup.shared && m->joined && m->ready && !m->leaving;
     if (wants && !m->renewing &&
-        (!m->renewed_us || membership_steady_us(m) - m->renewed_us >= membership_beats_us(m, RENEW_BEATS)))
-        membership_ask_for_lease(m, LEASE_BEATS * m->setup.beat_ms);
+        (!m->renewed_us || membership_steady_us(m) - m->renewed_us >= membership_heartbeats_us(m, RENEW_BEATS)))
+        membership_ask_for_lease(m, LEASE_BEATS * m->setup.heartbeat_ms);
 }
 
 /* ---- heartbeats ---- */
@@ -150,7 +150,7 @@ static void membership_keep_rows(struct membership *m, struct op_heartbeat *b)
 static void membership_apply_heartbeat(struct membership *m, int64_t now_us)
 {
     struct op_heartbeat *b = &m->beat;
-    bool gap = m->answered_us && now_us - m->answered_us > membership_beats_us(m, DEAD_BEATS) / 2;
+    bool gap = m->answered_us && now_us - m->answered_us > membership_heartbeats_us(m, DEAD_BEATS) / 2;
     bool first = !m->joined;
     membership_keep_rows(m, b);
     m->joined = true;
@@ -170,10 +170,10 @@ static void membership_apply_heartbeat(struct membership *m, int64_t now_us)
     peers_mark_silent_dead(m);
     if (b->ret_recall_requested)
         m->setup.recall_requested(m->setup.context);
-    if (b->ret_held_by_dead &&
+    if (b->ret_has_orphans &&
         m->dead_held) /* since the heartbeat before: the node that marked them dead has had its time */
         m->setup.found_dead(m->setup.context);
-    m->dead_held = b->ret_held_by_dead;
+    m->dead_held = b->ret_has_orphans;
 }
 
 /* It was marked dead, or even purged after that: then its count of heartbeats began anew. */
@@ -218,7 +218,7 @@ static void membership_write_doc(struct membership *m)
     jw_init(&w, &m->doc);
     jw_object(&w);
     jw_kv_cstr(&w, "state", membership_state_name(m)); /* the first member: see STATE */
-    jw_kv_i64(&w, BEAT, m->setup.beat_ms);
+    jw_kv_i64(&w, BEAT, m->setup.heartbeat_ms);
     jw_kv_bool(&w, "leader", membership_is_leader(m));
     jw_kv_i64(&w, "partitions", m->sharing ? (int64_t)partitions_count(&m->own) : m->ready ? PARTITIONS : 0);
     m->setup.describe(m->setup.context, &w);
@@ -243,7 +243,7 @@ static void membership_send_heartbeat(struct membership *m)
 }
 
 /* In how many microseconds the next heartbeat is due; INT64_MAX: not until something happens. */
-static int64_t membership_next_beat_us(const struct membership *m)
+static int64_t membership_next_heartbeat_us(const struct membership *m)
 {
     if (m->beating || m->left)
         return INT64_MAX;
@@ -252,7 +252,7 @@ static int64_t membership_next_beat_us(const struct membership *m)
     bool enough = m->joined && !m->setup.shared && !m->setup.fleet && !m->leaving;
     if (enough)
         return INT64_MAX;
-    return m->asked_us ? max_of(m->asked_us + membership_beats_us(m, 1) - membership_steady_us(m), (int64_t)0) : 0;
+    return m->asked_us ? max_of(m->asked_us + membership_heartbeats_us(m, 1) - membership_steady_us(m), (int64_t)0) : 0;
 }
 
 /* ---- public functions ---- */
@@ -260,10 +260,10 @@ static int64_t membership_next_beat_us(const struct membership *m)
 int64_t membership_step(struct membership *m, struct moment now)
 {
     m->now = now;
-    if (membership_next_beat_us(m) == 0)
+    if (membership_next_heartbeat_us(m) == 0)
         membership_send_heartbeat(m);
     membership_renew_lease(m);
-    int64_t wait_us = membership_next_beat_us(m);
+    int64_t wait_us = membership_next_heartbeat_us(m);
     return wait_us == INT64_MAX ? INT64_MAX : now.wall_ms + (wait_us + US_PER_MS - 1) / US_PER_MS;
 }
 
@@ -285,7 +285,7 @@ bool membership_has_joined(const struct membership *m)
 bool membership_may_fire(const struct membership *m)
 {
     return !m->setup.shared ||
-           (m->joined && membership_steady_us(m) - m->sent_us < membership_beats_us(m, FENCE_BEATS));
+           (m->joined && membership_steady_us(m) - m->sent_us < membership_heartbeats_us(m, FENCE_BEATS));
 }
 
 const struct partitions *membership_own(const struct membership *m)

@@ -18,7 +18,7 @@
 #include "port/clock.h"
 #include "port/store.h"
 
-enum { MEMBERSHIP_BEAT_MS = 500 };
+enum { MEMBERSHIP_HEARTBEAT_MS = 500 };
 
 struct membership_setup {
     struct writer *writer;
@@ -29,7 +29,7 @@ struct membership_setup {
     bool fleet; /* heartbeats tell how many workers there are: they go on although the store is not shared */
     bool aside; /* it does not schedule: it has no partitions, and never leads */
     struct async_io *lease; /* holds the leader's lease; NULL: the store does */
-    int64_t beat_ms;        /* after five of them, a silent node is marked dead; after four unanswered, nothing fires */
+    int64_t heartbeat_ms;   /* after five of them, a silent node is marked dead; after four unanswered, nothing fires */
 
     void (*describe)(void *context, struct jw *w); /* writes members of the document that other nodes read */
     void (*partitions_changed)(void *context);     /* membership_own has changed */

@@ -15,7 +15,7 @@ enum {
 
 struct peer {
     struct uuid id;
-    int64_t beats, since_us, beat_ms;
+    int64_t beats, since_us, heartbeat_ms;
     bool risen; /* its heartbeats have risen since this node joined or called membership_forget_peers */
 };
 

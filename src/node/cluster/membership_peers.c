@@ -16,15 +16,15 @@ static bool peers_looks_after_tasks(const struct node_row *r)
     return peers_is_ready(r) || str_starts(r->doc, S(STATE("leaving")));
 }
 
-/* The interval that its document says; MEMBERSHIP_BEAT_MS if it says none. */
-static int64_t peers_beat_ms(const struct node_row *r)
+/* The interval that its document says; MEMBERSHIP_HEARTBEAT_MS if it says none. */
+static int64_t peers_heartbeat_ms(const struct node_row *r)
 {
     const struct str name = S("\"" BEAT "\":");
     struct str rest = r->doc, state, beat;
     int64_t ms;
     if (!str_cut(&rest, ',', &state) || !str_cut(&rest, ',', &beat) || !str_starts(beat, name))
-        return MEMBERSHIP_BEAT_MS;
-    return str_to_i64(str_sub(beat, name.n, beat.n), 1, INT32_MAX, &ms) ? ms : MEMBERSHIP_BEAT_MS;
+        return MEMBERSHIP_HEARTBEAT_MS;
+    return str_to_i64(str_sub(beat, name.n, beat.n), 1, INT32_MAX, &ms) ? ms : MEMBERSHIP_HEARTBEAT_MS;
 }
 
 static struct peer *peers_find(const struct membership *m, struct uuid id)
@@ -38,7 +38,7 @@ static struct peer *peers_find(const struct membership *m, struct uuid id)
 static struct peer peers_watch_one(const struct membership *m, const struct node_row *r, bool gap, int64_t now_us)
 {
     const struct peer *before = peers_find(m, r->id);
-    struct peer p = { .id = r->id, .beats = r->beats, .since_us = now_us, .beat_ms = peers_beat_ms(r) };
+    struct peer p = { .id = r->id, .beats = r->beats, .since_us = now_us, .heartbeat_ms = peers_heartbeat_ms(r) };
     if (!before)
         return p;
     p.risen = before->risen || r->beats != before->beats;
@@ -136,7 +136,7 @@ static void peers_on_marked_dead(struct op *op)
         return;
     }
     m->at_once = true; /* the partitions are shared anew */
-    if (!m->mark_dead.ret_buried)
+    if (!m->mark_dead.ret_marked_dead)
         return;
     log_warn("node_marked_dead", kv_uuid("node", m->mark_dead.node));
     m->setup.found_dead(m->setup.context);
@@ -145,8 +145,8 @@ static void peers_on_marked_dead(struct op *op)
 /* By the longer interval of the two: a node with rare heartbeats also fires longer. */
 static bool peers_is_silent(const struct membership *m, const struct peer *p)
 {
-    int64_t beat_ms = max_of(m->setup.beat_ms, p->beat_ms);
-    return m->asked_us - p->since_us >= DEAD_BEATS * beat_ms * US_PER_MS;
+    int64_t heartbeat_ms = max_of(m->setup.heartbeat_ms, p->heartbeat_ms);
+    return m->asked_us - p->since_us >= DEAD_BEATS * heartbeat_ms * US_PER_MS;
 }
 
 /* One node at a time: the next heartbeat comes soon. */

@@ -77,7 +77,7 @@ static bool recovery_may_have_fired(const struct recovery *r, const struct task 
     return t->due_ms <= now_ms || t->delivery == DELIVER_AT_MOST_ONCE || uuid_time_ms(t->claim) > now_ms;
 }
 
-static void recovery_judge_one(struct recovery *r, const struct task *t, bool alone)
+static void recovery_decide_one(struct recovery *r, const struct task *t, bool alone)
 {
     struct lost how = { recovery_may_have_fired(r, t), alone };
     r->tasks[r->reaper.n] = t;
@@ -85,7 +85,7 @@ static void recovery_judge_one(struct recovery *r, const struct task *t, bool al
                                                &r->reaper.arena, reaper_next_event(&r->reaper)));
 }
 
-static void recovery_judge(struct reaper *reaper)
+static void recovery_decide(struct reaper *reaper)
 {
     struct recovery *r = recovery_of(reaper);
     const struct tasks *orphans = &r->ask.ret;
@@ -100,7 +100,7 @@ static void recovery_judge(struct reaper *reaper)
         bool leaves = left && recovery_may_have_fired(r, &orphans->v[i]);
         left -= leaves;
         if (!leaves)
-            recovery_judge_one(r, &orphans->v[i], alone);
+            recovery_decide_one(r, &orphans->v[i], alone);
     }
 }
 
@@ -129,7 +129,7 @@ static void recovery_on_batch_over(struct reaper *reaper)
 static const struct reaper_source recovery_source = {
     .name = "recovery",
     .ask = recovery_ask,
-    .judge = recovery_judge,
+    .decide = recovery_decide,
     .settled = recovery_on_settled,
     .batch_over = recovery_on_batch_over,
 };

@@ -43,13 +43,13 @@ static void delivery_timeout_ask(struct reaper *r)
 
 /* A delivery whose contents the queue has lost is acknowledged and not settled: the queue does not know it any more,
  * and reconcile settles it as the store has it. */
-static void delivery_timeout_judge(struct reaper *r)
+static void delivery_timeout_decide(struct reaper *r)
 {
     struct delivery_timeout *d = delivery_timeout_of(r);
     const struct delivery_timeouts *found = &d->ask.ret;
     d->ids = xcalloc(found->n, sizeof *d->ids);
     for (size_t i = 0; i < found->n; i++) {
-        const struct lapse *x = &found->v[i];
+        const struct timed_out_delivery *x = &found->v[i];
         d->ids[i] = (struct fenced_id){ x->task.id, x->task.fence };
         if (uuid_is_nil(x->task.claim))
             continue;
@@ -92,7 +92,7 @@ static const struct reaper_source delivery_timeout_source = {
     .name = "delivery_timeout",
     .ask = delivery_timeout_ask,
     .barrier = true,
-    .judge = delivery_timeout_judge,
+    .decide = delivery_timeout_decide,
     .acknowledge = delivery_timeout_acknowledge,
     .batch_over = delivery_timeout_on_batch_over,
 };

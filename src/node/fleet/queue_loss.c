@@ -59,7 +59,7 @@ static bool queue_loss_prepare(struct reaper *r)
 
 /* ---- verdicts on the others ---- */
 
-static void queue_loss_judge(struct reaper *r)
+static void queue_loss_decide(struct reaper *r)
 {
     struct queue_loss *q = queue_loss_of(r);
     for (size_t i = 0; i < r->found; i++) {
@@ -87,7 +87,7 @@ static void queue_loss_on_batch_over(struct reaper *r)
 static const struct reaper_source queue_loss_source = {
     .name = "queue_loss",
     .prepare = queue_loss_prepare,
-    .judge = queue_loss_judge,
+    .decide = queue_loss_decide,
     .batch_over = queue_loss_on_batch_over,
 };
 

@@ -148,7 +148,7 @@ static struct settlement lease_expiry_lost(struct reaper *r, const struct task *
 }
 
 /* A lease that could not be renewed was settled meanwhile, or the answer was lost: then the next question finds it. */
-static void lease_expiry_judge(struct reaper *r)
+static void lease_expiry_decide(struct reaper *r)
 {
     struct lease_expiry *l = lease_expiry_of(r);
     const struct tasks *t = &l->ask.ret;
@@ -184,7 +184,7 @@ static const struct reaper_source lease_expiry_source = {
     .name = "lease_expiry",
     .ask = lease_expiry_ask,
     .prepare = lease_expiry_prepare,
-    .judge = lease_expiry_judge,
+    .decide = lease_expiry_decide,
     .settled = lease_expiry_on_settled,
     .batch_over = lease_expiry_on_batch_over,
 };

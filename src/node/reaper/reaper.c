@@ -118,7 +118,7 @@ int64_t reaper_verdict_ms(const struct reaper *r)
     return r->now.wall_ms + r->behind_ms;
 }
 
-static void reaper_judge(struct reaper *r)
+static void reaper_decide(struct reaper *r)
 {
     arena_init(&r->arena, REAPER_ARENA);
     r->events = arena_array(&r->arena, struct event, r->found);
@@ -127,7 +127,7 @@ static void reaper_judge(struct reaper *r)
         reaper_end_batch(r);
         return;
     }
-    r->source->judge(r);
+    r->source->decide(r);
     if (!r->n) {
         reaper_acknowledge(r);
         return;
@@ -160,7 +160,7 @@ void reaper_begin(struct reaper *r, size_t found)
     r->found = found;
     reaper_prepare(r);
     if (r->phase == REAPER_PREPARED)
-        reaper_judge(r);
+        reaper_decide(r);
 }
 
 void reaper_found(struct reaper *r, size_t found)
@@ -220,7 +220,7 @@ static void reaper_go_on(struct reaper *r, bool may_ask)
         event_barrier_begin(&r->barrier, r->now);
         return;
     case REAPER_BARRIER: reaper_check_barrier(r); return;
-    case REAPER_PREPARED: reaper_judge(r); return;
+    case REAPER_PREPARED: reaper_decide(r); return;
     case REAPER_SETTLING:
         if (pending_op_may_send(&r->settling, r->now))
             reaper_settle(r);

@@ -12,7 +12,7 @@
  *  2. event barrier, if the source wants one: a worker publishes an outcome before it acknowledges the delivery, so the
  *     claim may have ended. The reaper waits until the updaters have applied every event published before the answer;
  *  3. prepare, if the source wants to: it asks for more facts, or claims some of the tasks anew in place;
- *  4. judge: the source adds a verdict for each claim (reaper_add);
+ *  4. decide: the source adds a verdict for each claim (reaper_add);
  *  5. settle: one OP_SETTLE, sent again until the store has it. A fence is used up once, so a second time is harmless;
  *  6. acknowledge, if the source wants to: the queue may forget the deliveries.
  * Then the source asks again: at ask_at_ms, which the source sets.
@@ -33,7 +33,7 @@ struct reaper_source {
     void (*ask)(struct reaper *r);     /* sets ask_at_ms, and ends with reaper_found. NULL: see reaper_begin */
     bool barrier;                      /* after ask */
     bool (*prepare)(struct reaper *r); /* true: it ends with reaper_prepared; false: nothing to prepare. NULL: never */
-    void (*judge)(struct reaper *r);   /* calls reaper_add for each claim that is to be settled; perhaps for none */
+    void (*decide)(struct reaper *r);  /* calls reaper_add for each claim that is to be settled; perhaps for none */
     void (*settled)(struct reaper *r, size_t i); /* after the commit, each. NULL: setup.settled is told */
     void (*acknowledge)(struct reaper *r);       /* ends with reaper_acknowledged. NULL: nothing to acknowledge */
     void (*batch_over)(struct reaper *r);        /* settled or left: releases what ask has found */

@@ -2,7 +2,7 @@
 /* port/store/catalog.h - operations on the catalog (port/catalog.h) and on API keys: OP_CATALOG, OP_KEY_PUT. A part of
  * port/store.h. */
 #include "port/catalog.h"
-#include "port/op.h"
+#include "port/store/operation.h"
 
 /* An API key. It is stored hashed and looked up by its id. */
 struct api_key {

@@ -5,7 +5,7 @@
 #include "core/sharing/slot.h"
 #include "core/task/settle.h"
 #include "core/task/task.h"
-#include "port/op.h"
+#include "port/store/operation.h"
 
 /* OP_CLAIM - takes due tasks of the given lanes: SCHEDULED becomes RUNNING, the fence rises by one.
  *

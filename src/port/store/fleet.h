@@ -3,7 +3,7 @@
  * OP_WORKER_REPORT) and outside workers that lease tasks (OP_LEASE_RENEW, OP_LEASES_EXPIRED). A part of
  * port/store.h. */
 #include "core/task/task.h"
-#include "port/op.h"
+#include "port/store/operation.h"
 
 /* OP_HANDOFF - records that a queue has all tasks of these claims. The queue owns them from now on; the death of the
  * node changes nothing (OP_ORPHANS 1).

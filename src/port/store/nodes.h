@@ -2,7 +2,7 @@
 /* port/store/nodes.h - nodes that share a store: OP_HEARTBEAT, OP_NODE_DEAD, OP_LIMIT_TAKE, OP_LEASE; the notices that
  * nodes send each other, and the catalog barrier. A part of port/store.h. */
 #include "core/task/task.h"
-#include "port/op.h"
+#include "port/store/operation.h"
 
 /* A process that claims tasks. It lives while its heartbeats rise. A node that has seen the count unchanged for long
  * enough, and sent its own heartbeats all the time, may mark it dead. */
@@ -35,7 +35,7 @@ struct node_rows {
  *     NODES_DEAD_SHOWN dead ones, the latest joined_ms first, then by id.
  *  6. ret_store_us is the store's clock at that moment, in microseconds since 1970; 0: the store has no clock of its
  *     own.
- *  7. ret_recall_requested: OP_RECALL_LIST of this node would find requests. ret_held_by_dead: OP_ORPHANS would find
+ *  7. ret_recall_requested: OP_RECALL_LIST of this node would find requests. ret_has_orphans: OP_ORPHANS would find
  *     tasks. */
 struct op_heartbeat {
     struct op op;
@@ -43,7 +43,7 @@ struct op_heartbeat {
     int64_t now_ms;
     bool alone, leave;
     struct node_rows ret;
-    bool ret_dead, ret_recall_requested, ret_held_by_dead;
+    bool ret_dead, ret_recall_requested, ret_has_orphans;
     int64_t
         ret_worker_slots; /* of all fleet workers together that were seen within WORKER_SILENT_MS and have not left */
     int64_t ret_store_us;
@@ -53,14 +53,14 @@ struct op_heartbeat {
  *
  *  1. If its beats are still those that the caller saw: dead_ms becomes now_ms, and its places (OP_LIMIT_TAKE) are
  *     released.
- *  2. Else ret_buried is false. It is false too if the node is dead already or unknown, or if its heartbeat is being
+ *  2. Else ret_marked_dead is false. It is false too if the node is dead already or unknown, or if its heartbeat is being
  *     written at this moment: ask again.
  *  3. From then on OP_ORPHANS finds what it had claimed, and it claims nothing (OP_CLAIM 7). */
 struct op_node_dead {
     struct op op;
     struct uuid node;
     int64_t beats, now_ms;
-    bool ret_buried;
+    bool ret_marked_dead;
 };
 
 /* OP_LIMIT_TAKE - takes a node's share of limits that hold for all nodes together: rates and concurrency of queues and
@@ -126,19 +126,19 @@ struct store_notice {
     int64_t due_ms;
     bool lanes;              /* there may be lanes that this node does not know: read them anew */
     bool catalog;            /* the catalog or an API key has changed: apply it, then call store_catalog_applied */
-    uint64_t heard;          /* the number for that call; 0: no node waits for it */
+    uint64_t catalog_change; /* the number for that call; 0: no node waits for it */
     bool recall_requested;   /* a task of this node is asked back (OP_RECALL_LIST) */
     struct uuid recall_node; /* whose task it is, for the sender of the notice; nil: of several nodes */
     bool given_back;         /* a node returned a task that was asked back */
     bool nodes;              /* a node joined, left or was marked dead */
     const struct fenced_id
-        *settled; /* tasks that other nodes settled for the claiming node (store_tell); for the call */
+        *settled; /* tasks that other nodes settled for the claiming node (store_notify_settled); for the call */
     size_t settled_count;
     bool all; /* notices may have been lost: look at everything */
 };
 
 struct store_watch {
-    void (*heard)(struct store_watch *w, const struct store_notice *notice);
+    void (*on_notice)(struct store_watch *w, const struct store_notice *notice);
     struct uuid node; /* the node that watches: its own changes cause no notice */
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /* port/store/retention.h - OP_PURGE: deletes what has been kept long enough. A part of port/store.h. */
-#include "port/op.h"
+#include "port/store/operation.h"
 
 /* OP_PURGE - deletes one small batch: at most max rows of all kinds together. Which kind comes first is not defined. A
  * limit of 0 deletes nothing of its kind.
@@ -22,6 +22,6 @@ struct op_purge {
     int64_t idempotency_before_ms, tasks_before_ms, dlq_before_ms, executions_before_ms, jobs_before_ms;
     int64_t workers_before_ms;
     size_t max;
-    size_t ret_forgotten;
+    size_t ret_purged;
     bool ret_more; /* ask again soon: there may be more to delete or to give back */
 };

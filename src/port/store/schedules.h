@@ -3,7 +3,7 @@
  * port/store.h. */
 #include "core/sharing/partition.h"
 #include "core/task/spawn.h"
-#include "port/op.h"
+#include "port/store/operation.h"
 
 /* OP_RECURRING - reads SCHEDULED recurring tasks with cursor_ms < until_ms.
  *

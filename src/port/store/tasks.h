@@ -1,7 +1,7 @@
 #pragma once
 /* port/store/tasks.h - operations by which users create and change tasks: OP_INSERT, OP_PUT. A part of port/store.h. */
 #include "core/task/task.h"
-#include "port/op.h"
+#include "port/store/operation.h"
 
 /* OP_INSERT - stores new tasks, all or none.
  *

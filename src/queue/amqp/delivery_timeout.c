@@ -54,7 +54,7 @@ static bool timed_out_report_grow(struct timed_out_report *r)
 {
     if (r->found.n < r->cap)
         return true;
-    struct lapse *bigger = arena_alloc(r->arena, (r->cap * 2 + 4) * sizeof *bigger);
+    struct timed_out_delivery *bigger = arena_alloc(r->arena, (r->cap * 2 + 4) * sizeof *bigger);
     if (!bigger)
         return false;
     if (r->found.n)
@@ -86,8 +86,8 @@ static enum err timed_out_report_add(struct timed_out_report *r, const struct re
     }
     map_put(&r->hub->delivery_timeouts, delivery_bytes(&d->id), d);
     /* a suspect is delivered alone, to a worker that runs nothing else */
-    r->found.v[r->found.n++] =
-        (struct lapse){ *t, .fired = timed_out_has_fired(h), .alone = task_is_suspect(t) && timed_out_has_fired(h) };
+    r->found.v[r->found.n++] = (struct timed_out_delivery){ *t, .fired = timed_out_has_fired(h),
+                                                            .alone = task_is_suspect(t) && timed_out_has_fired(h) };
     return ERR_OK;
 }
 

@@ -193,7 +193,7 @@ static enum err queue_amqp_count_waiting(struct queue_hub *hub, int64_t *ret, st
     return ERR_OK;
 }
 
-static enum err queue_amqp_look(struct queue *q, struct queue_state *ret, struct error *e)
+static enum err queue_amqp_stats(struct queue *q, struct queue_state *ret, struct error *e)
 {
     struct queue_hub *hub = hub_of(q);
     int64_t limit_ms = hub->url.consumer_timeout_ms, waiting = 0;
@@ -213,7 +213,7 @@ static enum err queue_amqp_look(struct queue *q, struct queue_state *ret, struct
 
 static size_t queue_amqp_depth(struct queue *q)
 {
-    (void)q; /* only the broker knows; see queue_amqp_look */
+    (void)q; /* only the broker knows; see queue_amqp_stats */
     return 0;
 }
 
@@ -275,7 +275,7 @@ static struct queue *queue_amqp_handle_new(struct queue_hub *hub)
         .recall = queue_amqp_recall,
         .abort = queue_amqp_abort,
         .known = queue_amqp_known,
-        .look = queue_amqp_look,
+        .stats = queue_amqp_stats,
         .depth = queue_amqp_depth,
         .free = queue_amqp_free,
     };

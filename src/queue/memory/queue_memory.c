@@ -270,9 +270,9 @@ static struct entry *queue_memory_first_expired(const struct queue_memory *q, in
 /* Delivery timeouts are rare, so the array grows as they are found. A suspect was delivered alone. */
 static bool queue_memory_add_timed_out(struct arena *a, struct delivery_timeouts *to, size_t *cap, const struct task *t)
 {
-    struct lapse found = { .fired = true, .alone = task_is_suspect(t) };
+    struct timed_out_delivery found = { .fired = true, .alone = task_is_suspect(t) };
     if (to->n == *cap) {
-        struct lapse *bigger = arena_alloc(a, (*cap * 2 + 4) * sizeof *bigger);
+        struct timed_out_delivery *bigger = arena_alloc(a, (*cap * 2 + 4) * sizeof *bigger);
         if (!bigger)
             return false;
         if (to->n)
@@ -338,7 +338,7 @@ static enum err queue_memory_known(struct queue *base, const struct fenced_id *v
     return ERR_OK;
 }
 
-static enum err queue_memory_look(struct queue *base, struct queue_state *ret, struct error *e)
+static enum err queue_memory_stats(struct queue *base, struct queue_state *ret, struct error *e)
 {
     (void)e;
     *ret = (struct queue_state){ .waiting = (int64_t)queue_memory_depth(base),
@@ -370,7 +370,7 @@ struct queue *queue_memory_new_named(const struct queue_names *names)
         .recall = queue_memory_recall,
         .abort = queue_memory_abort,
         .known = queue_memory_known,
-        .look = queue_memory_look,
+        .stats = queue_memory_stats,
         .depth = queue_memory_depth,
         .free = queue_memory_free,
         .push_again = true,

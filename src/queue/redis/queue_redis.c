@@ -281,7 +281,7 @@ static enum err queue_redis_known(struct queue *base, const struct fenced_id *v,
     return ERR_OK;
 }
 
-static enum err queue_redis_look(struct queue *base, struct queue_state *ret, struct error *e)
+static enum err queue_redis_stats(struct queue *base, struct queue_state *ret, struct error *e)
 {
     struct queue_redis *q = queue_redis_of(base);
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
@@ -326,7 +326,7 @@ enum err queue_redis_open(const struct redis_setup *setup, const struct queue_na
         .recall = queue_redis_recall,
         .abort = queue_redis_abort,
         .known = queue_redis_known,
-        .look = queue_redis_look,
+        .stats = queue_redis_stats,
         .depth = queue_redis_depth,
         .free = queue_redis_free,
         .push_again = true,

@@ -341,12 +341,12 @@ enum err queue_redis_renew(struct queue *base, const struct task *const *running
 /* ---- delivery timeouts ---- */
 
 /* If the contents are lost or unreadable, returns only the id and the fence. */
-static enum err queue_redis_read_timed_out(struct arena *a, const redisReply *const *v, struct lapse *ret,
+static enum err queue_redis_read_timed_out(struct arena *a, const redisReply *const *v, struct timed_out_delivery *ret,
                                            struct error *e)
 {
     int64_t fired;
     struct fenced_id id;
-    struct lapse l = { .task.state = TASK_RUNNING };
+    struct timed_out_delivery l = { .task.state = TASK_RUNNING };
     if (!queue_redis_read_member(reply_str(v[0]), &id) || !reply_i64(v[1], &fired))
         return error_set(e, ERR_CORRUPT, "a timed out delivery has no id");
     enum err rc =
@@ -392,7 +392,7 @@ static enum err queue_redis_timed_out_call(struct queue_redis *q, struct arena *
     for (size_t i = 0; i + 2 < reply_count(reply); i += 3) {
         struct error ignored;
         void *v = l->found.v;
-        struct lapse *at = queue_redis_array_add(a, &v, l->found.n, &l->cap, sizeof *at), read;
+        struct timed_out_delivery *at = queue_redis_array_add(a, &v, l->found.n, &l->cap, sizeof *at), read;
         l->found.v = v;
         enum err rc =
             at ? queue_redis_read_timed_out(a, (const redisReply *const *)reply->element + i, &read, e) : ERR_LIMIT;

@@ -3,7 +3,7 @@
  *
  *   runner_http.c   runs, hosts and their queues: which call may start now
  *   call.c          one call: its request, its response, its outcome
- *   headers.c       its request headers
+ *   request_headers.c its request headers
  *   tenant.c        one tenant's libcurl state: connections and handles
  *   sockets.c       libcurl's sockets on the loop, and the limit on connections
  *   dns.c           c-ares on the loop
@@ -129,7 +129,7 @@ void http_call_reset(struct http_call *c);
 enum err http_call_read(struct http_call *c, struct str *ret_host, struct error *e) must_use;
 /* Sets all options of the request, just before libcurl gets the call. */
 void http_call_prepare(struct http_call *c);
-void http_call_set_headers(struct http_call *c, int64_t now_us); /* headers.c */
+void http_call_set_headers(struct http_call *c, int64_t now_us); /* request_headers.c */
 struct outcome http_call_outcome(struct http_call *c, CURLcode code);
 /* For a call that libcurl has not finished. */
 struct outcome http_call_failure(struct http_call *c, enum failure failure, const char *why);

@@ -79,8 +79,8 @@ enum err slots_hand_over(struct slots *s, const struct slot_keys *keys, uint64_t
 
 /* ---- release ---- */
 
-enum err slots_let_go(struct slots *s, const struct uuid *task, const struct task *next, struct slot_keys *keys,
-                      struct error *e)
+enum err slots_release(struct slots *s, const struct uuid *task, const struct task *next, struct slot_keys *keys,
+                       struct error *e)
 {
     struct held_slots held;
     if (s->ops->held(s, task, &held, e))
@@ -179,7 +179,7 @@ static enum err slots_skip_task(struct gate *g, const struct candidate *k, struc
         s->ops->give_up(s, &k->row, TASK_SKIPPED, slot_skip_reason(since_ms, text), g->now_ms, e) ||
         s->ops->uncount(s, &k->row, &k->task.parent, e))
         return e->code;
-    return slots_let_go(s, &k->row.id, NULL, keys, e);
+    return slots_release(s, &k->row.id, NULL, keys, e);
 }
 
 static enum err slots_block_task(struct gate *g, const struct candidate *k, struct slot_keys *keys, struct error *e)
@@ -210,7 +210,7 @@ static enum err slots_cancel_task(struct gate *g, const struct slot_row *r, stru
     slots_add_gated(g, r);
     if (s->ops->give_up(s, r, TASK_CANCELLED, why, g->now_ms, e))
         return e->code;
-    return slots_let_go(s, &r->id, NULL, keys, e);
+    return slots_release(s, &r->id, NULL, keys, e);
 }
 
 static enum err slots_cancel_waiting(struct gate *g, const struct candidate *by, struct str why, struct slot_keys *keys,

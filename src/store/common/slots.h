@@ -70,8 +70,8 @@ struct slots_ops {
 
 /* Releases the slots that the task, in its new form `next`, does not keep; NULL: all of them. Adds their keys to
  * `keys`, so that the caller hands them over. */
-enum err slots_let_go(struct slots *s, const struct uuid *task, const struct task *next, struct slot_keys *keys,
-                      struct error *e) must_use;
+enum err slots_release(struct slots *s, const struct uuid *task, const struct task *next, struct slot_keys *keys,
+                       struct error *e) must_use;
 /* Releases the slots that the state `next` does not keep (slot_outlives), and hands them over. */
 enum err slots_settle(struct slots *s, const struct uuid *task, enum task_state next, uint64_t *unblocked,
                       struct error *e) must_use;

@@ -152,7 +152,7 @@ static enum err pg_catch_up_free_slots(struct store_postgres *s, const struct pg
                                        struct slot_keys *keys, struct error *e)
 {
     for (size_t i = 0; i < n; i++)
-        if (a->gated[i] && pg_slots_let_go(s, &a->ids[i], NULL, keys, e))
+        if (a->gated[i] && pg_slots_release(s, &a->ids[i], NULL, keys, e))
             return e->code;
     return ERR_OK;
 }

@@ -391,9 +391,9 @@ enum err pg_slots_prefetch(struct store_postgres *s, const struct uuid *tasks, s
  * `keys`. */
 enum err pg_change_task(struct store_postgres *s, const struct pg_guards *old, const struct task *t,
                         struct slot_keys *keys, struct error *e) must_use;
-/* As slots_let_go, slots_settle and slots_hand_over in store/common/slots.h. */
-enum err pg_slots_let_go(struct store_postgres *s, const struct uuid *task, const struct task *next,
-                         struct slot_keys *keys, struct error *e) must_use;
+/* As slots_release, slots_settle and slots_hand_over in store/common/slots.h. */
+enum err pg_slots_release(struct store_postgres *s, const struct uuid *task, const struct task *next,
+                          struct slot_keys *keys, struct error *e) must_use;
 enum err pg_slots_settle(struct store_postgres *s, const struct uuid *task, enum task_state next, uint64_t *unblocked,
                          struct error *e) must_use;
 enum err pg_slots_hand_over(struct store_postgres *s, const struct slot_keys *keys, uint64_t *unblocked,
@@ -487,7 +487,7 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
 /* Two threads, each with a connection: one sends NOTIFY after commits, at most once in 5 ms; one LISTENs. */
 enum err pg_notifier_new(const struct store_postgres_setup *setup, struct pg_notifier **ret, struct error *e) must_use;
 void pg_notifier_free(struct pg_notifier *n); /* NULL is fine */
-/* Starts the listener, which calls w->heard on its thread; NULL stops it. */
+/* Starts the listener, which calls w->on_notice on its thread; NULL stops it. */
 void pg_notifier_watch(struct pg_notifier *n, struct store_watch *w);
 /* Tells the other nodes that these tasks are settled. Any thread. */
 void pg_notifier_settled(struct pg_notifier *n, const struct fenced_id *v, size_t count);
@@ -498,4 +498,4 @@ void pg_notifier_set_nodes(struct pg_notifier *n, struct uuid self, const struct
 /* As store_barrier_wait, store_barrier_cancel and store_catalog_applied. Any thread. */
 void pg_notifier_barrier_wait(struct pg_notifier *n, struct store_barrier *barrier);
 bool pg_notifier_barrier_cancel(struct pg_notifier *n, struct store_barrier *barrier);
-void pg_notifier_catalog_applied(struct pg_notifier *n, uint64_t heard);
+void pg_notifier_catalog_applied(struct pg_notifier *n, uint64_t catalog_change);

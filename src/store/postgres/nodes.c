@@ -183,7 +183,7 @@ static enum err pg_heartbeat_get_status(struct store_postgres *s, struct op_hear
         return e->code;
     op->ret_dead = pg_bool(&r, 0, 0);
     op->ret_recall_requested = pg_bool(&r, 0, 1);
-    op->ret_held_by_dead = pg_bool(&r, 0, 2);
+    op->ret_has_orphans = pg_bool(&r, 0, 2);
     op->ret_store_us = pg_i64(&r, 0, 3);
     op->ret_worker_slots = pg_i64(&r, 0, 4);
     return ERR_OK;
@@ -216,9 +216,9 @@ enum err postgres_node_dead(struct store_postgres *s, struct op *base)
     pg_add_i64(p, op->now_ms);
     if (pg_run(&s->conn, &mark_dead, p, &r, &base->error))
         return base->error.code;
-    op->ret_buried = r.affected > 0;
-    s->notice.nodes = s->notice.nodes || op->ret_buried;
-    return op->ret_buried ? pg_queue(&s->conn, &drop_places, NULL, &base->error) : ERR_OK;
+    op->ret_marked_dead = r.affected > 0;
+    s->notice.nodes = s->notice.nodes || op->ret_marked_dead;
+    return op->ret_marked_dead ? pg_queue(&s->conn, &drop_places, NULL, &base->error) : ERR_OK;
 }
 
 /* ---- OP_RECALL and OP_RECALL_LIST ---- */

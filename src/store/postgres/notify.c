@@ -132,7 +132,7 @@ static bool pg_notifier_read_line(struct pg_notifier *n, const char *line, struc
     for (size_t i = 0; i < array_count(kinds); i++)
         *pg_notifier_flag(ret, i) = str_find(what, kinds[i].letter, 0) < what.n;
     if (ret->catalog && str_cut(&rest, ' ', &number) && str_to_i64(number, 1, INT64_MAX, &change))
-        ret->heard = catalog_barriers_on_message(&n->catalog_barriers, sender, (uint64_t)change);
+        ret->catalog_change = catalog_barriers_on_message(&n->catalog_barriers, sender, (uint64_t)change);
     return true;
 }
 
@@ -140,7 +140,7 @@ static void pg_notifier_merge(struct store_notice *all, struct store_notice one)
 {
     if (one.due && (!all->due || one.due_ms < all->due_ms))
         all->due_ms = one.due_ms;
-    all->heard = max_of(all->heard, one.heard);
+    all->catalog_change = max_of(all->catalog_change, one.catalog_change);
     for (size_t i = 0; i < array_count(kinds); i++)
         *pg_notifier_flag(all, i) = *pg_notifier_flag(all, i) || *pg_notifier_flag(&one, i);
 }
@@ -312,10 +312,10 @@ bool pg_notifier_barrier_cancel(struct pg_notifier *n, struct store_barrier *bar
 }
 
 /* Drops lines that do not fit: the barriers that wait for them have a time limit. */
-void pg_notifier_catalog_applied(struct pg_notifier *n, uint64_t heard)
+void pg_notifier_catalog_applied(struct pg_notifier *n, uint64_t catalog_change)
 {
     struct barrier_word words[BARRIER_OWED_MAX];
-    size_t count = catalog_barriers_messages(&n->catalog_barriers, heard, words);
+    size_t count = catalog_barriers_messages(&n->catalog_barriers, catalog_change, words);
     if (!count)
         return;
     pthread_mutex_lock(&n->lock);
@@ -346,7 +346,7 @@ static void pg_notifier_receive(struct pg_notifier *n)
     all.settled = n->received.v;
     all.settled_count = n->received.n;
     if (pg_notifier_has_flags(all) || all.settled_count)
-        n->watch->heard(n->watch, &all);
+        n->watch->on_notice(n->watch, &all);
 }
 
 static void pg_notifier_receive_until_lost(struct pg_notifier *n)
@@ -378,7 +378,7 @@ static void *pg_notifier_listener_main(void *context)
             (void)!pg_notifier_wait_input(n, -1, AGAIN_MS);
             continue;
         }
-        n->watch->heard(n->watch, &everything);
+        n->watch->on_notice(n->watch, &everything);
         pg_notifier_receive(n);
         pg_notifier_receive_until_lost(n);
     }

@@ -261,7 +261,7 @@ enum err postgres_purge(struct store_postgres *s, struct op *base)
         pg_purge_oldest(&f, &purge_executions, op->executions_before_ms * 1000, e) ||
         (f.left && pg_purge_cluster(s, op, &f.count, e)))
         return e->code;
-    op->ret_forgotten = f.count;
+    op->ret_purged = f.count;
     op->ret_more = f.count == op->max;
     return ERR_OK;
 }

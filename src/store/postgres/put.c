@@ -75,7 +75,7 @@ static enum err pg_put_free_withdrawn(struct store_postgres *s, const struct pg_
             slot_keys_add(keys, line);
             pg_slot_state(s, line)->is_loaded = false;
         }
-        if (pg_bool(r, i, W_GATED) && pg_slots_let_go(s, &ids[i], NULL, keys, e))
+        if (pg_bool(r, i, W_GATED) && pg_slots_release(s, &ids[i], NULL, keys, e))
             return e->code;
     }
     return ERR_OK;

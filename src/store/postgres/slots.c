@@ -285,10 +285,10 @@ static enum err pg_slot_waits_for(struct slots *base, const struct slot_row *r, 
 
 /* ---- functions for the operations ---- */
 
-enum err pg_slots_let_go(struct store_postgres *s, const struct uuid *task, const struct task *next,
-                         struct slot_keys *keys, struct error *e)
+enum err pg_slots_release(struct store_postgres *s, const struct uuid *task, const struct task *next,
+                          struct slot_keys *keys, struct error *e)
 {
-    return slots_let_go(&s->slots, task, next, keys, e);
+    return slots_release(&s->slots, task, next, keys, e);
 }
 
 enum err pg_slots_settle(struct store_postgres *s, const struct uuid *task, enum task_state next, uint64_t *unblocked,
@@ -315,7 +315,7 @@ enum err pg_change_task(struct store_postgres *s, const struct pg_guards *old, c
     }
     if (pg_replace_row(s, old, &tidy, e))
         return e->code;
-    return old->gated ? pg_slots_let_go(s, &t->id, &tidy, keys, e) : ERR_OK;
+    return old->gated ? pg_slots_release(s, &t->id, &tidy, keys, e) : ERR_OK;
 }
 
 enum err pg_count_as_skipped(struct store_postgres *s, const struct uuid *ids, const struct uuid *parents, size_t n,

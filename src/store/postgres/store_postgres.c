@@ -310,7 +310,7 @@ static void store_postgres_on_notice(struct store_watch *w, const struct store_n
 {
     struct store_postgres *s = container_of(w, struct store_postgres, own_watch);
     pg_notify_siblings(s, NULL, notice);
-    s->watcher->heard(s->watcher, notice);
+    s->watcher->on_notice(s->watcher, notice);
 }
 
 static void store_postgres_watch(struct store *base, struct store_watch *w)
@@ -320,7 +320,7 @@ static void store_postgres_watch(struct store *base, struct store_watch *w)
     s->watcher = w;
     if (!w)
         return;
-    s->own_watch = (struct store_watch){ .heard = store_postgres_on_notice, .node = w->node };
+    s->own_watch = (struct store_watch){ .on_notice = store_postgres_on_notice, .node = w->node };
     pg_notifier_watch(s->notifier, &s->own_watch);
 }
 
@@ -334,9 +334,9 @@ static bool store_postgres_barrier_cancel(struct store *base, struct store_barri
     return pg_notifier_barrier_cancel(store_postgres_self(base)->notifier, barrier);
 }
 
-static void store_postgres_catalog_applied(struct store *base, uint64_t heard)
+static void store_postgres_catalog_applied(struct store *base, uint64_t catalog_change)
 {
-    pg_notifier_catalog_applied(store_postgres_self(base)->notifier, heard);
+    pg_notifier_catalog_applied(store_postgres_self(base)->notifier, catalog_change);
 }
 
 static void store_postgres_notify_settled(struct store *base, const struct fenced_id *settled, size_t n)

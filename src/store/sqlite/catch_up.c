@@ -63,7 +63,7 @@ static enum err sqlite_catch_up_withdraw(struct store_sqlite *s, const struct ca
 {
     for (size_t i = 0; i < m->n; i++) {
         const struct task *t = &s->scratch[i];
-        if (sqlite_delete_task(s, s->rids[i], e) || (t->fence && slots_let_go(&s->slots, &t->id, NULL, keys, e)))
+        if (sqlite_delete_task(s, s->rids[i], e) || (t->fence && slots_release(&s->slots, &t->id, NULL, keys, e)))
             return e->code;
     }
     tally_add(&s->of_op, m->tenant, TASK_SCHEDULED, -(int64_t)m->n);

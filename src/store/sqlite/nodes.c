@@ -119,7 +119,7 @@ enum err sqlite_heartbeat(struct store_sqlite *s, struct op *base)
     op->ret = nodes;
     op->ret_dead = dead;
     op->ret_recall_requested = recall_requested;
-    op->ret_held_by_dead = held;
+    op->ret_has_orphans = held;
     op->ret_worker_slots = slots;
     op->ret_store_us = 0;
     return ERR_OK;
@@ -135,6 +135,6 @@ enum err sqlite_node_dead(struct store_sqlite *s, struct op *base)
     sqlite3_bind_int64(st, 3, op->now_ms);
     if (conn_run(&s->conn, st, e))
         return e->code;
-    op->ret_buried = sqlite3_changes(s->conn.db) > 0;
-    return op->ret_buried ? sqlite_drop_places_of_dead(s, e) : ERR_OK;
+    op->ret_marked_dead = sqlite3_changes(s->conn.db) > 0;
+    return op->ret_marked_dead ? sqlite_drop_places_of_dead(s, e) : ERR_OK;
 }

@@ -276,7 +276,7 @@ enum err sqlite_purge(struct store_sqlite *s, struct op *base)
         sqlite_purge_cluster(s, op, &n, e) || sqlite_purge_vacuum(s, &shrunk, e) ||
         sqlite_far_purge(s, op->now_ms, op->max, &far, e))
         return e->code;
-    op->ret_forgotten = n;
+    op->ret_purged = n;
     op->ret_more = n == op->max || shrunk || far;
     return ERR_OK;
 }

@@ -186,7 +186,7 @@ enum err sqlite_change_task(struct store_sqlite *s, const struct guards *old, co
         slot_keys_add(keys, key);
     if (sqlite_replace_task(s, old, &tidy, e))
         return e->code;
-    return old->gated ? slots_let_go(&s->slots, &t->id, &tidy, keys, e) : ERR_OK;
+    return old->gated ? slots_release(&s->slots, &t->id, &tidy, keys, e) : ERR_OK;
 }
 
 void sqlite_slots_init(struct store_sqlite *s)

@@ -314,7 +314,7 @@ static enum err sqlite_put_release_slots(struct store_sqlite *s, sqlite3_stmt *s
     struct uuid id = row_uuid(st, 6);
     if (sqlite3_column_bytes(st, 8) > 0)
         slot_keys_add(keys, (struct str){ sqlite3_column_blob(st, 8), (size_t)sqlite3_column_bytes(st, 8) });
-    return sqlite3_column_int(st, 7) ? slots_let_go(&s->slots, &id, NULL, keys, e) : ERR_OK;
+    return sqlite3_column_int(st, 7) ? slots_release(&s->slots, &id, NULL, keys, e) : ERR_OK;
 }
 
 /* Puts the rids of the withdrawn occurrences into s->rids. Updates counts, slots and the cursor at once. */

@@ -54,7 +54,7 @@ static void what_was_published_survives_a_crash_and_a_mark_too(void **state)
     assert_int_equal(got.v[0].task.fence, 2);
     assert_int_equal(got.v[1].task.fence, 3);
     int64_t end = rabbit_now_ms() + ENOUGH_MS;
-    while (events_passed(publisher, &mark, &passed, &e) && rabbit_now_ms() < end)
+    while (events_barrier_passed(publisher, &mark, &passed, &e) && rabbit_now_ms() < end)
         nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
     assert_false(passed); /* published again, by the new connection */
     poll_none(w, updater);
@@ -62,7 +62,7 @@ static void what_was_published_survives_a_crash_and_a_mark_too(void **state)
     assert_ok(events_ack(updater, &got.v[1].sequence, 1, &e), &e);
     while (!passed && rabbit_now_ms() < end) {
         poll_none(w, updater);
-        assert_ok(events_passed(publisher, &mark, &passed, &e), &e);
+        assert_ok(events_barrier_passed(publisher, &mark, &passed, &e), &e);
     }
     assert_true(passed);
     events_free(updater);

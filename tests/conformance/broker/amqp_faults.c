@@ -9,10 +9,10 @@ static void what_waits_survives_a_restart_and_what_ran_lapses_once(void **state)
     struct task v[] = { some_task(w), some_task(w), some_task(w) };
     push(w, v, 3);
     let_queues_be_written_down();
-    lapse_none(w); /* connects this handle before the restart */
+    timed_out_none(w); /* connects this handle before the restart */
     struct tasks ran = take_exactly(w, 0, 1);
     rabbitmq_do("restart");
-    struct delivery_timeouts gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = timed_out_exactly(w, 1);
     assert_true(gone.v[0].fired && !gone.v[0].alone);
     assert_true(uuid_eq(gone.v[0].task.id, ran.v[0].id));
     struct tasks rest = take_exactly(w, 1, 2);
@@ -27,7 +27,7 @@ static void what_a_crash_interrupted_is_all_there(void **state)
     push(w, v, 2);
     uint64_t epoch = epoch_of(w->queue);
     let_queues_be_written_down();
-    lapse_none(w);
+    timed_out_none(w);
     take_exactly(w, 0, 1);
     rabbitmq_do("kill");
     struct error e = { 0 };
@@ -39,7 +39,7 @@ static void what_a_crash_interrupted_is_all_there(void **state)
     assert_int_equal(try_push(w, &t, &pushed, &e), ERR_UNAVAILABLE);
     assert_true(rabbit_now_ms() - began < 4000);
     rabbitmq_do("start");
-    lapse_exactly(w, 1);
+    timed_out_exactly(w, 1);
     take_exactly(w, 1, 1);
     assert_true(epoch_of(w->queue) == epoch);
 }
@@ -50,15 +50,15 @@ static void what_was_pushed_to_a_queue_that_a_crash_may_have_undone_lapses(void 
     struct world *w = *state;
     struct task v[] = { some_task(w), some_task(w) };
     v[1].delivery = DELIVER_AT_MOST_ONCE;
-    lapse_none(w); /* declares the other queues first, so that the crash loses only the new one */
+    timed_out_none(w); /* declares the other queues first, so that the crash loses only the new one */
     let_queues_be_written_down();
     push(w, v, 2);
     rabbitmq_do("kill");
     rabbitmq_do("start");
-    struct delivery_timeouts gone = lapse_exactly(w, 2);
+    struct delivery_timeouts gone = timed_out_exactly(w, 2);
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(gone.v[i].fired, gone.v[i].task.delivery == DELIVER_AT_MOST_ONCE);
-    lapse_none(w);
+    timed_out_none(w);
 }
 
 static void what_was_pushed_to_a_new_queue_is_kept_no_longer_than_it_may_be_undone(void **state)
@@ -68,12 +68,12 @@ static void what_was_pushed_to_a_new_queue_is_kept_no_longer_than_it_may_be_undo
     push(w, &t, 1);
     assert_false(list_empty(&hub_of(w->queue)->new_queue_guard));
     let_queues_be_written_down();
-    lapse_none(w);
+    timed_out_none(w);
     assert_true(list_empty(&hub_of(w->queue)->new_queue_guard));
     rabbitmq_do("kill");
     rabbitmq_do("start");
     take_exactly(w, 0, 1);
-    lapse_none(w);
+    timed_out_none(w);
 }
 
 static void a_closed_connection_is_a_lapse(void **state)
@@ -83,11 +83,11 @@ static void a_closed_connection_is_a_lapse(void **state)
     push(w, v, 2);
     struct tasks got = take_exactly(w, 0, 1);
     rabbitmq_do("close-connections");
-    struct delivery_timeouts gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = timed_out_exactly(w, 1);
     assert_true(uuid_eq(gone.v[0].task.id, got.v[0].id) && gone.v[0].fired);
     ack(w, 0, &got.v[0]); /* too late: succeeds */
     take_exactly(w, 0, 1);
-    lapse_none(w);
+    timed_out_none(w);
 }
 
 /* A classic queue does not count deliveries: the worker that gets a redelivered task does not run it. */
@@ -100,7 +100,7 @@ static void a_classic_queue_lapses_too(void **state)
     rabbitmq_do("close-connections");
     struct tasks next = take_exactly(w, 1, 1);
     assert_true(uuid_eq(next.v[0].id, v[1].id));
-    struct delivery_timeouts gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = timed_out_exactly(w, 1);
     assert_true(uuid_eq(gone.v[0].task.id, got.v[0].id) && gone.v[0].fired);
     take_none(w, 1);
 }
@@ -139,7 +139,7 @@ static void a_broker_short_of_memory_refuses_at_once_and_workers_go_on(void **st
     wait_blocked(w, false);
     push(w, v + 1, 1);
     take_exactly(w, 0, 1);
-    lapse_none(w);
+    timed_out_none(w);
 }
 
 /* More data than the network buffers, while the broker does not read: the call ends all the same. */
@@ -183,7 +183,7 @@ static void what_nobody_can_read_becomes_a_dead_letter(void **state)
     snprintf(dead, sizeof dead, "%s.dead", w->prefix);
     int64_t end = rabbit_now_ms() + ENOUGH_MS;
     do
-        lapse_none(w);
+        timed_out_none(w);
     while (rabbitmq_messages(dead) != 1 && rabbit_now_ms() < end);
     assert_int_equal(rabbitmq_messages(dead), 1);
     take_none(w, 1);

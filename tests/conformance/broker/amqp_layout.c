@@ -47,7 +47,7 @@ static void who_has_no_slot_gives_back_what_did_not_fit(void **state)
     struct error e = { 0 };
     assert_int_equal(queue_take(w->workers[0], &one, &small, &got, &e), ERR_LIMIT);
     assert_int_equal(take_now(w, 0, take_of(0)).n, 0);
-    struct delivery_timeouts back = lapse_exactly(w, 1);
+    struct delivery_timeouts back = timed_out_exactly(w, 1);
     assert_false(back.v[0].fired); /* it counts as not run */
     assert_true(uuid_eq(back.v[0].task.id, t.id));
 }
@@ -101,7 +101,7 @@ static void who_waits_is_woken_and_holds_up_nobody(void **state)
     queue_free(twin);
     queue_free(w->workers[0]);
     w->workers[0] = NULL;
-    struct delivery_timeouts gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = timed_out_exactly(w, 1);
     assert_true(uuid_eq(gone.v[0].task.id, second.id)); /* the twin acknowledged the first */
     arena_release(&waiter.arena);
 }
@@ -169,7 +169,7 @@ static void what_waits_is_counted(void **state)
     struct queue_state seen = { 0 };
     struct error e = { 0 };
     do
-        assert_ok(queue_look(w->queue, &seen, &e), &e);
+        assert_ok(queue_stats(w->queue, &seen, &e), &e);
     while (seen.waiting != 2 && rabbit_now_ms() < end); /* it has not read all of the catalogue yet */
     assert_int_equal(seen.waiting, 2);
     assert_int_equal(seen.timeout_max_ms, 29 * 60000);
@@ -205,7 +205,7 @@ static void workers_are_told_the_time_by_who_asks_for_lapses(void **state)
     assert_ok(queue_take(w->workers[0], &t, &w->arena, &got, &e), &e);
     assert_int_equal(got.queue_us, 0); /* no control node has published the time yet */
     while (got.queue_us == 0 && rabbit_now_ms() < end) {
-        lapse_none(w);
+        timed_out_none(w);
         assert_ok(queue_take(w->workers[0], &t, &w->arena, &got, &e), &e);
     }
     int64_t now_us = clock_wall_us(clock_system());
@@ -270,7 +270,7 @@ static void acks_of_some_hold_for_no_others(void **state)
     assert_ok(queue_ack(w->workers[0], done, n / 2, &e), &e);
     queue_free(w->workers[0]);
     w->workers[0] = NULL;
-    struct delivery_timeouts gone = lapse_exactly(w, kept);
+    struct delivery_timeouts gone = timed_out_exactly(w, kept);
     for (size_t i = 0; i < kept; i++)
         for (size_t k = 0; k < n; k++)
             assert_false(uuid_eq(gone.v[i].task.id, done[k].id));

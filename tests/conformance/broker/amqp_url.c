@@ -78,7 +78,7 @@ static void an_error_tells_no_password(void **state)
     struct error e = { 0 };
     struct queue_state seen;
     assert_ok(queue_amqp_open(S("amqp://me:s3cret@127.0.0.1:1"), NULL, &q, &e), &e);
-    assert_int_equal(queue_look(q, &seen, &e), ERR_UNAVAILABLE);
+    assert_int_equal(queue_stats(q, &seen, &e), ERR_UNAVAILABLE);
     assert_null(strstr(e.text, "s3cret"));
     assert_says(&e, "127.0.0.1:1");
     queue_free(q);

@@ -109,9 +109,9 @@ void ack(struct world *w, int worker, const struct task *t)
     assert_ok(queue_ack(w->workers[worker], &(struct fenced_id){ t->id, t->fence }, 1, &e), &e);
 }
 
-struct delivery_timeouts lapse_exactly(struct world *w, size_t n)
+struct delivery_timeouts timed_out_exactly(struct world *w, size_t n)
 {
-    struct delivery_timeouts all = { arena_array(&w->arena, struct lapse, n + 1), 0 };
+    struct delivery_timeouts all = { arena_array(&w->arena, struct timed_out_delivery, n + 1), 0 };
     int64_t end = rabbit_now_ms() + ENOUGH_MS;
     while (all.n < n && rabbit_now_ms() < end) {
         struct delivery_timeouts some = { 0 };
@@ -126,11 +126,11 @@ struct delivery_timeouts lapse_exactly(struct world *w, size_t n)
         }
     }
     assert_int_equal(all.n, n);
-    lapse_none(w);
+    timed_out_none(w);
     return all;
 }
 
-void lapse_none(struct world *w)
+void timed_out_none(struct world *w)
 {
     struct delivery_timeouts none = { 0 };
     struct error e = { 0 };
@@ -143,7 +143,7 @@ uint64_t epoch_of(struct queue *q)
     struct queue_state state = { 0 };
     struct error e = { 0 };
     int64_t end = rabbit_now_ms() + ENOUGH_MS;
-    while (queue_look(q, &state, &e) && rabbit_now_ms() < end)
+    while (queue_stats(q, &state, &e) && rabbit_now_ms() < end)
         nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
     assert_true(state.epoch != 0);
     return state.epoch;

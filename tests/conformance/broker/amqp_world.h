@@ -34,8 +34,8 @@ struct tasks take_now(struct world *w, int worker, struct take t); /* one call *
 struct tasks take_exactly(struct world *w, int worker, size_t n);  /* until n have come */
 void take_none(struct world *w, int worker);
 void ack(struct world *w, int worker, const struct task *t);
-struct delivery_timeouts lapse_exactly(struct world *w, size_t n); /* and acknowledges them */
-void lapse_none(struct world *w);
+struct delivery_timeouts timed_out_exactly(struct world *w, size_t n); /* and acknowledges them */
+void timed_out_none(struct world *w);
 uint64_t epoch_of(struct queue *q);
 
 /* RabbitMQ 3.10 records its quorum queues in a file that it writes when nothing has changed for 500 ms. A crash

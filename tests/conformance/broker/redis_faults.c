@@ -43,7 +43,7 @@ static void restarted_without_its_data_it_is_as_if_wiped(void **state)
     struct queue_state none;
     struct error e = { 0 };
     int64_t start = steady_ms();
-    assert_int_equal(queue_look(w->control, &none, &e), ERR_UNAVAILABLE);
+    assert_int_equal(queue_stats(w->control, &none, &e), ERR_UNAVAILABLE);
     assert_true(steady_ms() - start < 2500);
     server_start(&w->server);
     renew_at_last(w, 0, &got.tasks.v[0]);
@@ -54,7 +54,7 @@ static void restarted_without_its_data_it_is_as_if_wiped(void **state)
 
 /* Tasks that waited when the server came back are not delivered. They time out after workers had time to renew the
  * tasks that they run. */
-static struct lapse doubtful_lapse(struct world *w)
+static struct timed_out_delivery doubtful_timeout(struct world *w)
 {
     struct delivery_timeouts l = { 0 };
     struct error e = { 0 };
@@ -87,7 +87,7 @@ static void restarted_with_its_data_what_may_run_once_only_lapses(void **state)
     assert_int_equal(got.tasks.n, 1);
     assert_true(uuid_eq(got.tasks.v[0].id, later.id));
     ack(w, 0, &later);
-    struct lapse gone = doubtful_lapse(w);
+    struct timed_out_delivery gone = doubtful_timeout(w);
     assert_true(uuid_eq(gone.task.id, v[1].id) && gone.fired);
 }
 
@@ -113,7 +113,7 @@ static void restarted_with_its_data_what_waits_lapses_and_what_runs_goes_on(void
     assert_false(recalled);
     ack(w, 0, &later);
     ack(w, 0, &v[0]);
-    struct lapse gone = doubtful_lapse(w);
+    struct timed_out_delivery gone = doubtful_timeout(w);
     assert_true(uuid_eq(gone.task.id, v[1].id) && !gone.fired);
     ack(w, 0, &v[1]);
     assert_int_equal(look_at_last(w).waiting, 0);
@@ -154,7 +154,7 @@ static void what_has_lost_its_contents_lapses_and_never_fired(void **state)
     server_do(&w->server, command);
     struct taken got = take_some(w, 0, 5, 1000);
     assert_int_equal(got.tasks.n, 1);
-    struct lapse gone = lapse_at_last(w);
+    struct timed_out_delivery gone = timed_out_at_last(w);
     assert_true(uuid_eq(gone.task.id, v[0].id) && gone.task.fence == 1 && !gone.fired && uuid_is_nil(gone.task.claim));
     assert_true(is_known(w, &v[0]));
     ack(w, -1, &v[0]);
@@ -171,7 +171,7 @@ static void what_nobody_can_read_lapses_and_never_fired(void **state)
     snprintf(command, sizeof command, "APPEND {one}:q:d:%s:1 }}}", id);
     server_do(&w->server, command);
     assert_int_equal(take_some(w, 0, 5, 50).tasks.n, 0);
-    struct lapse gone = lapse_at_last(w);
+    struct timed_out_delivery gone = timed_out_at_last(w);
     assert_true(uuid_eq(gone.task.id, t.id) && !gone.fired);
 }
 
@@ -272,7 +272,7 @@ static void failed_over_to_an_older_replica_nothing_runs_twice_that_must_not(voi
     renew_at_last(w, 1, &v[0]); /* as soon as this worker is connected again */
     ack(w, 0, &v[0]);
     for (int i = 0; i < 2; i++) { /* the new master cannot tell that one has run and the other has not */
-        struct lapse gone = doubtful_lapse(w);
+        struct timed_out_delivery gone = doubtful_timeout(w);
         bool once = uuid_eq(gone.task.id, v[1].id);
         assert_true(once || uuid_eq(gone.task.id, v[2].id));
         assert_int_equal(gone.fired, once);
@@ -394,13 +394,13 @@ static void a_user_and_a_password_are_told(void **state)
     assert_ok(queue_push(right, &t, 1, 0, &pushed, &e), &e);
     assert_ok(queue_take(right, &one, &w->arena, &got, &e), &e);
     assert_ok(queue_timed_out(right, 0, &w->arena, &gone, &e), &e);
-    assert_ok(queue_look(right, &s, &e), &e);
+    assert_ok(queue_stats(right, &s, &e), &e);
     assert_ok(events_poll(ev, 1, 10, &w->arena, &none, &e), &e);
     queue_free(right);
     events_free(ev);
     snprintf(url, sizeof url, "redis://belfry:wrong@127.0.0.1:%d?prefix=one", w->server.port);
     struct queue *wrong = redis_queue(url, NULL);
-    assert_int_equal(queue_look(wrong, &s, &e), ERR_UNAVAILABLE);
+    assert_int_equal(queue_stats(wrong, &s, &e), ERR_UNAVAILABLE);
     assert_says(&e, "WRONGPASS");
     queue_free(wrong);
 }

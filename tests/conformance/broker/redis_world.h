@@ -125,7 +125,7 @@ static inline struct queue_state look_at_last(struct world *w)
     struct error e = { 0 };
     enum err rc = ERR_UNAVAILABLE;
     for (int64_t end = steady_ms() + ENOUGH_MS; rc == ERR_UNAVAILABLE && steady_ms() < end; nap_ms(20))
-        rc = queue_look(w->control, &s, &e);
+        rc = queue_stats(w->control, &s, &e);
     assert_ok(rc, &e);
     return s;
 }
@@ -140,7 +140,7 @@ static inline bool is_known(struct world *w, const struct task *t)
 }
 
 /* The next delivery timeout. */
-static inline struct lapse lapse_at_last(struct world *w)
+static inline struct timed_out_delivery timed_out_at_last(struct world *w)
 {
     struct delivery_timeouts l = { 0 };
     struct error e = { 0 };

@@ -229,7 +229,7 @@ bool passed(struct world *w, const struct events_barrier *m)
 {
     bool is = false;
     struct error e = { 0 };
-    assert_ok(events_passed(w->publisher, m, &is, &e), &e);
+    assert_ok(events_barrier_passed(w->publisher, m, &is, &e), &e);
     return is;
 }
 

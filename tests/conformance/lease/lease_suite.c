@@ -75,7 +75,7 @@ static bool takes(struct lease *l, const char *name, struct uuid holder, int64_t
 static void lets_go(struct lease *l, const char *name, struct uuid holder)
 {
     struct error e = { 0 };
-    assert_ok(lease_let_go(l, str_from(name), holder, &e), &e);
+    assert_ok(lease_release(l, str_from(name), holder, &e), &e);
 }
 
 /* How long it took until the lease could be taken, in milliseconds. */

@@ -103,7 +103,7 @@ static void an_empty_queue_gives_nothing(void **state)
 {
     struct world *w = *state;
     take_none(w, 0);
-    assert_int_equal(lapse_now(w).n, 0);
+    assert_int_equal(time_out_now(w).n, 0);
     assert_int_equal(queue_depth(w->queue), 0);
 }
 
@@ -139,14 +139,14 @@ static void who_looks_sees_how_many_wait_and_run(void **state)
     struct error e = { 0 };
     push(w, v, 3);
     take_exactly(w, 0, 1);
-    assert_ok(queue_look(w->queue, &before, &e), &e);
+    assert_ok(queue_stats(w->queue, &before, &e), &e);
     if (adapter_under_test->knows) {
         assert_int_equal(before.waiting, 2);
         assert_int_equal(before.delivered, 1);
     }
     assert_true(before.timeout_max_ms > 0);
     take_exactly(w, 0, 2);
-    assert_ok(queue_look(w->workers[1].handle, &after, &e), &e);
+    assert_ok(queue_stats(w->workers[1].handle, &after, &e), &e);
     assert_true(before.epoch == after.epoch);
 }
 
@@ -154,7 +154,7 @@ static uint64_t epoch_now(struct world *w)
 {
     struct queue_state state = { 0 };
     struct error e = { 0 };
-    assert_ok(queue_look(w->workers[1].handle, &state, &e), &e);
+    assert_ok(queue_stats(w->workers[1].handle, &state, &e), &e);
     assert_true(state.epoch != 0);
     return state.epoch;
 }
@@ -225,7 +225,7 @@ static void what_was_delivered_cannot_be_recalled(void **state)
     take_exactly(w, 0, 1);
     assert_false(recall(w, &t));
     worker_dies(w, 0);
-    lapse_exactly(w, 1); /* it still waited */
+    timed_out_exactly(w, 1); /* it still waited */
     assert_false(recall(w, &t));
 }
 
@@ -243,7 +243,7 @@ static void another_fence_is_another_delivery(void **state)
     struct tasks got = take_exactly(w, 0, 1);
     ack(w, 0, got.v[0].fence == 2 ? &old : &new);
     worker_dies(w, 0);
-    lapse_exactly(w, 1);
+    timed_out_exactly(w, 1);
 }
 
 static void a_delivery_pushed_again_counts_once(void **state)
@@ -282,7 +282,7 @@ static void an_acknowledged_delivery_is_gone(void **state)
     ack(w, 0, &t);
     ack(w, 0, &t); /* unknown by now: succeeds */
     worker_dies(w, 0);
-    assert_int_equal(lapse_now(w).n, 0);
+    assert_int_equal(time_out_now(w).n, 0);
     take_none(w, 1);
 }
 

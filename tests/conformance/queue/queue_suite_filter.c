@@ -197,7 +197,7 @@ static void a_suspect_that_lapses_was_alone(void **state)
     alone.alone = true;
     take_exactly_with(w, 0, alone, 1);
     worker_dies(w, 0);
-    struct delivery_timeouts gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = timed_out_exactly(w, 1);
     assert_true(gone.v[0].fired && gone.v[0].alone);
 }
 

@@ -67,9 +67,9 @@ static void take_some(struct model *m)
     }
 }
 
-static void lapse_some(struct model *m)
+static void time_out_some(struct model *m)
 {
-    struct delivery_timeouts gone = lapse_now(m->w);
+    struct delivery_timeouts gone = time_out_now(m->w);
     for (size_t i = 0; i < gone.n; i++) {
         struct piece *p = piece_of(m, &gone.v[i].task);
         assert_true(p->is == TAKEN || p->is == GONE);
@@ -128,7 +128,7 @@ static void random_steps_lose_and_repeat_nothing(void **state)
             fail_msg("%zu of %zu came to an end", m.done, m.count);
         push_some(&m);
         take_some(&m);
-        lapse_some(&m);
+        time_out_some(&m);
         for (int i = 0; i < 3 && m.pushed; i++)
             treat(&m, some_piece(&m));
         pass(w, 1);
@@ -136,7 +136,7 @@ static void random_steps_lose_and_repeat_nothing(void **state)
     }
     assert_true(!adapter_under_test->timeouts || m.delivery_timeouts > 10);
     take_none(w, 0);
-    assert_int_equal(lapse_now(w).n, 0);
+    assert_int_equal(time_out_now(w).n, 0);
     assert_true(!adapter_under_test->counts || queue_depth(w->queue) == 0);
     free(m.v);
 }

@@ -16,9 +16,9 @@ static void what_a_dead_worker_had_lapses(void **state)
     take_exactly(w, 1, 1);
     ack(w, 1, &v[2]);
     worker_dies(w, 0);
-    struct delivery_timeouts gone = lapse_exactly(w, 2);
+    struct delivery_timeouts gone = timed_out_exactly(w, 2);
     for (int i = 0; i < 2; i++) {
-        const struct lapse *l = lapse_of(&gone, &v[i]);
+        const struct timed_out_delivery *l = timed_out_of(&gone, &v[i]);
         assert_non_null(l);
         assert_true(l->fired && !l->alone);
         assert_same_delivery(&l->task, &v[i]);
@@ -33,14 +33,14 @@ static void a_silent_delivery_lapses_at_its_timeout(void **state)
     push(w, &t, 1);
     take_exactly(w, 0, 1);
     if (adapter_under_test->own_clock) {
-        assert_int_equal(lapse_now(w).n, 0);
+        assert_int_equal(time_out_now(w).n, 0);
         pass(w, visibility());
     } else {
         pass(w, visibility() - 1);
-        assert_int_equal(lapse_now(w).n, 0);
+        assert_int_equal(time_out_now(w).n, 0);
         pass(w, 1);
     }
-    struct delivery_timeouts gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = timed_out_exactly(w, 1);
     assert_same_delivery(&gone.v[0].task, &t);
 }
 
@@ -52,11 +52,11 @@ static void a_lapse_is_never_delivered_again(void **state)
     take_exactly(w, 0, 1);
     worker_dies(w, 0);
     take_none(w, 1);
-    lapse_exactly(w, 1);
+    timed_out_exactly(w, 1);
     take_none(w, 1);
     ack_timed_out(w, &t);
     take_none(w, 1);
-    assert_int_equal(lapse_now(w).n, 0);
+    assert_int_equal(time_out_now(w).n, 0);
 }
 
 static void a_late_ack_of_what_lapsed_is_fine(void **state)
@@ -67,11 +67,11 @@ static void a_late_ack_of_what_lapsed_is_fine(void **state)
     push(w, &t, 1);
     take_exactly(w, 0, 1);
     pass(w, visibility());
-    lapse_exactly(w, 1);
+    timed_out_exactly(w, 1);
     renew(w, 0, &t); /* the worker is back too late */
     ack(w, 0, &t);
     pass(w, 2 * visibility());
-    assert_int_equal(lapse_now(w).n, 0);
+    assert_int_equal(time_out_now(w).n, 0);
     assert_false(is_known(w, &t) && adapter_under_test->knows);
 }
 
@@ -82,11 +82,11 @@ static void a_lapse_comes_again_until_it_is_acknowledged(void **state)
     push(w, v, 2);
     take_exactly(w, 0, 2);
     worker_dies(w, 0);
-    lapse_exactly(w, 2);
+    timed_out_exactly(w, 2);
     ack_timed_out(w, &v[0]);
     assert_true(is_known(w, &v[1]));
     pass(w, TIMED_OUT_AGAIN_MS + 1);
-    struct delivery_timeouts again = lapse_exactly(w, 1);
+    struct delivery_timeouts again = timed_out_exactly(w, 1);
     assert_same_delivery(&again.v[0].task, &v[1]);
     ack_timed_out(w, &v[1]);
     assert_false(is_known(w, &v[1]) && adapter_under_test->knows);
@@ -99,7 +99,7 @@ static void what_waits_does_not_lapse(void **state)
     push(w, &t, 1);
     renew(w, 0, &t);
     pass(w, 2 * visibility());
-    assert_int_equal(lapse_now(w).n, 0);
+    assert_int_equal(time_out_now(w).n, 0);
     take_exactly(w, 1, 1);
 }
 
@@ -113,10 +113,10 @@ static void a_renewed_delivery_lapses_later(void **state)
     pass(w, visibility() / 2);
     renew(w, 0, &v[0]);
     pass(w, visibility() / 2);
-    struct delivery_timeouts gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = timed_out_exactly(w, 1);
     assert_same_delivery(&gone.v[0].task, &v[1]);
     pass(w, visibility() / 2);
-    gone = lapse_exactly(w, 1);
+    gone = timed_out_exactly(w, 1);
     assert_same_delivery(&gone.v[0].task, &v[0]);
 }
 
@@ -130,9 +130,9 @@ static void a_lapse_not_yet_reported_can_be_renewed_or_acknowledged(void **state
     pass(w, visibility() + 1);
     renew(w, 0, &v[0]);
     ack(w, 0, &v[1]);
-    assert_int_equal(lapse_now(w).n, 0);
+    assert_int_equal(time_out_now(w).n, 0);
     pass(w, visibility() + 1);
-    struct delivery_timeouts gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = timed_out_exactly(w, 1);
     assert_same_delivery(&gone.v[0].task, &v[0]);
 }
 
@@ -145,7 +145,7 @@ static void what_is_renewed_is_known_again(void **state)
     assert_true(is_known(w, &t));
     take_none(w, 1);
     worker_dies(w, 0);
-    struct delivery_timeouts gone = lapse_exactly(w, 1);
+    struct delivery_timeouts gone = timed_out_exactly(w, 1);
     assert_same_delivery(&gone.v[0].task, &t);
     assert_true(gone.v[0].fired);
 }
@@ -172,7 +172,7 @@ static void an_arena_too_small_gets_what_lapses_fit(void **state)
     assert_int_equal(rc, ERR_LIMIT);
     assert_ok(queue_timed_out(w->queue, w->now_ms, &small, &gone, &e), &e);
     assert_int_equal(gone.n, 1);
-    lapse_exactly(w, 1);
+    timed_out_exactly(w, 1);
 }
 
 static void who_runs_it_is_asked_once_to_abort(void **state)
@@ -241,4 +241,4 @@ static const struct CMUnitTest tests[] = {
     queue_test(an_abort_comes_along_with_tasks),
     queue_test(an_abort_of_what_is_unknown_changes_nothing),
 };
-const struct test_list lapse_tests = { tests, array_count(tests) };
+const struct test_list timeout_tests = { tests, array_count(tests) };

@@ -271,7 +271,7 @@ void worker_dies(struct world *w, int worker)
 
 /* ---- delivery timeouts ---- */
 
-struct delivery_timeouts lapse_now(struct world *w)
+struct delivery_timeouts time_out_now(struct world *w)
 {
     struct delivery_timeouts ret = { 0 };
     struct error e = { 0 };
@@ -279,12 +279,12 @@ struct delivery_timeouts lapse_now(struct world *w)
     return ret;
 }
 
-struct delivery_timeouts lapse_exactly(struct world *w, size_t n)
+struct delivery_timeouts timed_out_exactly(struct world *w, size_t n)
 {
-    struct delivery_timeouts all = { arena_array(&w->arena, struct lapse, n + 1), 0 };
+    struct delivery_timeouts all = { arena_array(&w->arena, struct timed_out_delivery, n + 1), 0 };
     int64_t end = monotonic_ms() + ENOUGH_MS;
     while (all.n < n) {
-        struct delivery_timeouts some = lapse_now(w);
+        struct delivery_timeouts some = time_out_now(w);
         assert_true(all.n + some.n <= n);
         if (some.n)
             memcpy(all.v + all.n, some.v, some.n * sizeof *some.v);
@@ -294,11 +294,11 @@ struct delivery_timeouts lapse_exactly(struct world *w, size_t n)
         if (all.n < n)
             pass(w, 5);
     }
-    assert_int_equal(lapse_now(w).n, 0);
+    assert_int_equal(time_out_now(w).n, 0);
     return all;
 }
 
-const struct lapse *lapse_of(const struct delivery_timeouts *l, const struct task *t)
+const struct timed_out_delivery *timed_out_of(const struct delivery_timeouts *l, const struct task *t)
 {
     for (size_t i = 0; i < l->n; i++)
         if (uuid_eq(l->v[i].task.id, t->id) && l->v[i].task.fence == t->fence)

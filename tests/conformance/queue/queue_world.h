@@ -57,7 +57,7 @@ struct test_list {
     const struct CMUnitTest *v;
     size_t n;
 };
-extern const struct test_list delivery_tests, lapse_tests, filter_tests, random_tests;
+extern const struct test_list delivery_tests, timeout_tests, filter_tests, random_tests;
 
 struct task some_task(struct world *w);
 struct task some_big_task(struct world *w); /* a little more than 20 KB */
@@ -80,13 +80,14 @@ struct tasks take_exactly_with(struct world *w, int worker, struct take t, size_
 void take_none(struct world *w, int worker);
 void take_none_with(struct world *w, int worker, struct take t);
 
-void ack(struct world *w, int worker, const struct task *t);       /* by the worker's handle */
-void ack_timed_out(struct world *w, const struct task *t);         /* by the control node's handle */
-void renew(struct world *w, int worker, const struct task *t);     /* for visibility_ms */
-void worker_dies(struct world *w, int worker);                     /* closes its handle: its deliveries time out */
-struct delivery_timeouts lapse_now(struct world *w);               /* one call */
-struct delivery_timeouts lapse_exactly(struct world *w, size_t n); /* n come in any order, and no more */
-const struct lapse *lapse_of(const struct delivery_timeouts *l, const struct task *t); /* NULL: not in the list */
+void ack(struct world *w, int worker, const struct task *t);           /* by the worker's handle */
+void ack_timed_out(struct world *w, const struct task *t);             /* by the control node's handle */
+void renew(struct world *w, int worker, const struct task *t);         /* for visibility_ms */
+void worker_dies(struct world *w, int worker);                         /* closes its handle: its deliveries time out */
+struct delivery_timeouts time_out_now(struct world *w);                /* one call */
+struct delivery_timeouts timed_out_exactly(struct world *w, size_t n); /* n come in any order, and no more */
+const struct timed_out_delivery *timed_out_of(const struct delivery_timeouts *l,
+                                              const struct task *t); /* NULL: not in the list */
 
 /* Compares the fields that a queue carries: NULL, or the name of the first that differs. */
 const char *delivery_difference(const struct task *a, const struct task *b);

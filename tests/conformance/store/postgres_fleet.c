@@ -95,7 +95,7 @@ static void what_is_handed_while_its_node_is_buried_is_one_or_the_other(void **s
         assert_int_equal(finish(&b), ERR_OK);
         arena_release(&op.op.arena);
         arena_release(&bury_op.op.arena);
-        if (!bury_op.ret_buried)
+        if (!bury_op.ret_marked_dead)
             assert_true(bury(w, node, 1));
         bool found = left_behind(w, looks).n == 1;
         assert_int_equal(found, rc != ERR_OK);
@@ -288,8 +288,8 @@ static void others_hear_which_tasks_were_settled_and_one_does_not_hear_itself(vo
     struct world *w = *state;
     enum { COUNT = 5000 };
     struct store *other = another_node();
-    struct ear ear = { .watch.heard = hear, .lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER };
-    struct ear own = { .watch.heard = hear, .lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER };
+    struct ear ear = { .watch.on_notice = hear, .lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER };
+    struct ear own = { .watch.on_notice = hear, .lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER };
     store_watch(other, &ear.watch);
     store_watch(w->store, &own.watch);
     wait_for(&ear, 0);
@@ -297,9 +297,9 @@ static void others_hear_which_tasks_were_settled_and_one_does_not_hear_itself(vo
     struct fenced_id *v = xcalloc(COUNT, sizeof *v);
     for (int i = 0; i < COUNT; i++)
         v[i] = (struct fenced_id){ fresh_id(w), i % 3 ? i + 1 : INT64_MAX - i };
-    store_tell(w->store, v, COUNT);
+    store_notify_settled(w->store, v, COUNT);
     wait_for(&ear, COUNT);
-    store_tell(other, v, 1); /* the other direction: this is the only notice that it receives */
+    store_notify_settled(other, v, 1); /* the other direction: this is the only notice that it receives */
     wait_for(&own, 1);
     assert_int_equal(own.n, 1);
     assert_int_equal(ear.n, COUNT);

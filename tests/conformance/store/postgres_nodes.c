@@ -227,7 +227,7 @@ static void what_another_node_tells_of_is_found_at_once_however_long_ago(void **
 {
     struct world *w = *state;
     struct store *other = w->store, *node = node_ahead_of_time();
-    struct ear ear = { .watch = { .heard = count_news, .node = { { 1 } } },
+    struct ear ear = { .watch = { .on_notice = count_news, .node = { { 1 } } },
                        .lock = PTHREAD_MUTEX_INITIALIZER,
                        .told = PTHREAD_COND_INITIALIZER };
     struct task t = long_overdue(w), late = long_overdue(w);
@@ -252,7 +252,7 @@ static void who_wished_for_a_task_hears_when_it_is_given_back(void **state)
 {
     struct world *w = *state;
     struct store *holder = w->store, *node = another_node();
-    struct ear ear = { .watch = { .heard = count_news, .node = { { 1 } } },
+    struct ear ear = { .watch = { .on_notice = count_news, .node = { { 1 } } },
                        .lock = PTHREAD_MUTEX_INITIALIZER,
                        .told = PTHREAD_COND_INITIALIZER,
                        .due_ms = INT64_MAX };

@@ -33,7 +33,7 @@ static void hear(struct store_watch *w, const struct store_notice *n)
     all->due |= n->due;
     all->lanes |= n->lanes;
     all->catalog |= n->catalog;
-    all->heard = max_of(all->heard, n->heard);
+    all->catalog_change = max_of(all->catalog_change, n->catalog_change);
     all->recall_requested |= n->recall_requested;
     all->nodes |= n->nodes;
     all->all |= n->all;
@@ -149,7 +149,7 @@ static int setup(void **state)
     struct world *w = *state = &the_world;
     struct error e = { 0 };
     postgres_wipe(w->url);
-    w->ear = (struct ear){ .watch.heard = hear };
+    w->ear = (struct ear){ .watch.on_notice = hear };
     pthread_mutex_init(&w->ear.lock, NULL);
     pthread_cond_init(&w->ear.heard, NULL);
     assert_ok(postgres_open(w->url, &w->here, &e), &e);
@@ -313,7 +313,7 @@ static void beat(struct store *s, uint8_t id, bool leave)
 /* Makes two nodes that know each other. The first one listens as well, with *ear. */
 static void know_each_other(struct world *w, struct ear *ear)
 {
-    *ear = (struct ear){ .watch.heard = hear };
+    *ear = (struct ear){ .watch.on_notice = hear };
     pthread_mutex_init(&ear->lock, NULL);
     pthread_cond_init(&ear->heard, NULL);
     store_watch(w->here, &ear->watch);
@@ -340,10 +340,10 @@ static void who_changes_the_catalog_learns_that_the_other_heeds_it(void **state)
     change_catalog(w->here);
     store_barrier_wait(w->here, &waiter.barrier);
     must_hear(&w->ear, heard_catalog, &n);
-    assert_true(n.heard > 0);
-    store_catalog_applied(w->there, n.heard - 1); /* an earlier change */
+    assert_true(n.catalog_change > 0);
+    store_catalog_applied(w->there, n.catalog_change - 1); /* an earlier change */
     assert_int_equal(times_of(&waiter), 0);
-    store_catalog_applied(w->there, n.heard);
+    store_catalog_applied(w->there, n.catalog_change);
     must_be_over(&waiter);
     forget_each_other(w, &ear);
 }
@@ -364,7 +364,7 @@ static void a_key_that_is_taken_away_is_heeded_too(void **state)
     store_barrier_wait(w->here, &waiter.barrier);
     must_hear(&w->ear, heard_catalog, &n);
     assert_int_equal(times_of(&waiter), 0);
-    store_catalog_applied(w->there, n.heard);
+    store_catalog_applied(w->there, n.catalog_change);
     must_be_over(&waiter);
     forget_each_other(w, &ear);
 }

@@ -283,7 +283,7 @@ static void leases_that_expired_long_ago_are_forgotten(void **state)
     assert_int_equal(world_apply(w, &old.op), ERR_OK);
     assert_int_equal(world_apply(w, &held.op), ERR_OK);
     assert_int_equal(world_apply(w, &op.op), ERR_OK);
-    assert_int_equal(op.ret_forgotten, 0);
+    assert_int_equal(op.ret_purged, 0);
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM leases WHERE name = 'job:1'"), 0);
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM leases WHERE name = 'job:2'"), 1);
 }

@@ -59,7 +59,7 @@ static void count_claim(struct tally *t, const struct op_claim *op)
 static void count_nodes(struct tally *t, const union any_op *op)
 {
     if (op->op.kind == OP_NODE_DEAD)
-        t->buried += op->bury.ret_buried;
+        t->buried += op->bury.ret_marked_dead;
     if (op->op.kind == OP_HEARTBEAT)
         t->nodes_dead += op->beat.ret_dead;
     if (op->op.kind == OP_RECALL_LIST)
@@ -93,7 +93,7 @@ static void count_result(struct tally *t, const union any_op *op)
     if (op->op.kind == OP_CATCH_UP)
         t->missed += op->missed.ret_withdrawn;
     if (op->op.kind == OP_PURGE)
-        t->forgotten += op->forget.ret_forgotten;
+        t->forgotten += op->forget.ret_purged;
     if (op->op.kind == OP_LEASE)
         t->leases_lost += !op->lease.ret_held;
 }

@@ -104,7 +104,7 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
                (a->put.task->kind != TASK_RECURRING ||
                 number_same("put's cursor", a->put.ret_cursor_ms, b->put.ret_cursor_ms));
     case OP_LEASE: return number_same("lease", a->lease.ret_held, b->lease.ret_held);
-    case OP_PURGE: return number_same("forgotten", a->forget.ret_forgotten, b->forget.ret_forgotten);
+    case OP_PURGE: return number_same("forgotten", a->forget.ret_purged, b->forget.ret_purged);
     case OP_INSERT:
     case OP_SPAWN:
     case OP_HANDOFF:
@@ -112,7 +112,7 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     case OP_KEY_PUT: return true;
     case OP_CATALOG: return same_catalog_changes(&a->catalog, &b->catalog, why);
     case OP_HEARTBEAT: return same_beats(&a->beat, &b->beat, why);
-    case OP_NODE_DEAD: return number_same("buried", a->bury.ret_buried, b->bury.ret_buried);
+    case OP_NODE_DEAD: return number_same("buried", a->bury.ret_marked_dead, b->bury.ret_marked_dead);
     case OP_LIMIT_TAKE: return same_shares(&a->share, &b->share, why);
     case OP_RECALL:
         return uuid_eq(a->recall_request.ret_owner, b->recall_request.ret_owner) || differ("a wish: the owner");

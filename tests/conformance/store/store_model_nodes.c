@@ -125,9 +125,9 @@ bool same_beats(const struct op_heartbeat *a, const struct op_heartbeat *b, char
         if (!same_node(&a->ret.v[i], &b->ret.v[i]))
             return differ("node %zu differs", i);
     if (a->ret_dead != b->ret_dead || a->ret_recall_requested != b->ret_recall_requested ||
-        a->ret_held_by_dead != b->ret_held_by_dead)
+        a->ret_has_orphans != b->ret_has_orphans)
         return differ("a beat: dead %d and %d, wished %d and %d, held by dead %d and %d", a->ret_dead, b->ret_dead,
-                      a->ret_recall_requested, b->ret_recall_requested, a->ret_held_by_dead, b->ret_held_by_dead);
+                      a->ret_recall_requested, b->ret_recall_requested, a->ret_has_orphans, b->ret_has_orphans);
     return a->ret_worker_slots == b->ret_worker_slots ||
            differ("a beat: %lld and %lld slots", (long long)a->ret_worker_slots, (long long)b->ret_worker_slots);
 }

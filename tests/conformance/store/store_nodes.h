@@ -25,7 +25,7 @@ static inline bool bury(struct world *w, struct uuid node, int64_t beats)
 {
     struct op_node_dead op = { .op.kind = OP_NODE_DEAD, .node = node, .beats = beats, .now_ms = NOW + 1000 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
-    return op.ret_buried;
+    return op.ret_marked_dead;
 }
 
 /* Exactly these are there, in this order. */

@@ -88,7 +88,7 @@ static void forget(struct life *l)
                                .max = BATCH };
         apply(l, &op.op);
         more = op.ret_more;
-        assert_true(op.ret_forgotten <= BATCH);
+        assert_true(op.ret_purged <= BATCH);
     }
 }
 

@@ -25,12 +25,12 @@ static void what_was_handed_is_not_left_behind(void **state)
     struct task stays = claimed_by(w, node), goes = claimed_by(w, node);
     hand(w, node, goes.claim);
     assert_true(bury(w, node, 1));
-    assert_true(beat(w, other).ret_held_by_dead);
+    assert_true(beat(w, other).ret_has_orphans);
     struct tasks left = left_behind(w, other);
     assert_tasks(&left, &stays.id);
     struct settlement v = settlement_of(&stays, TASK_COMPLETED);
     assert_true(settle_with(w, &v));
-    assert_false(beat(w, other).ret_held_by_dead);
+    assert_false(beat(w, other).ret_has_orphans);
     v = settlement_of(&goes, TASK_COMPLETED);
     assert_true(settle_with(w, &v)); /* by whoever hears of its outcome */
 }
@@ -397,12 +397,12 @@ static void a_limit_is_forgotten_once_nothing_handed_is_left_of_who_died(void **
     assert_true(bury(w, dies, 1));
     struct op_purge op = { .op.kind = OP_PURGE, .now_ms = NOW + 2 * NODE_KEPT_MS, .max = 100 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
-    assert_int_equal(op.ret_forgotten, 0);
+    assert_int_equal(op.ret_purged, 0);
     struct settlement v = settlement_of(&t, TASK_COMPLETED);
     assert_true(settle_with(w, &v));
     op = (struct op_purge){ .op.kind = OP_PURGE, .now_ms = NOW + 2 * NODE_KEPT_MS, .max = 100 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
-    assert_int_equal(op.ret_forgotten, 2); /* the limit and the node */
+    assert_int_equal(op.ret_purged, 2); /* the limit and the node */
 }
 
 static const struct CMUnitTest tests[] = {

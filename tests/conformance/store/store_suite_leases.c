@@ -126,7 +126,7 @@ static void what_is_leased_is_nobodys_when_its_node_dies(void **state)
     op.node = node;
     assert_ok(world_apply(w, &op.op), &op.op.error);
     assert_true(bury(w, node, 1));
-    assert_false(beat(w, other).ret_held_by_dead);
+    assert_false(beat(w, other).ret_has_orphans);
     assert_int_equal(left_behind(w, other).n, 0);
     assert_true(keep(w, &op.ret.v[0], NOW + 70000).ret_kept);
 }

@@ -228,7 +228,7 @@ static size_t forget_at(struct world *w, int64_t now_ms)
 {
     struct op_purge op = { .op.kind = OP_PURGE, .now_ms = now_ms, .max = 100 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
-    return op.ret_forgotten;
+    return op.ret_purged;
 }
 
 static void a_limit_that_nobody_asks_for_is_forgotten(void **state)

@@ -16,7 +16,7 @@ static void the_first_beat_puts_a_node_in(void **state)
     assert_str(n->doc, "{}");
     assert_int_equal(n->beats, 1);
     assert_int_equal(n->joined_ms, NOW);
-    assert_false(n->dead || op.ret_dead || op.ret_recall_requested || op.ret_held_by_dead);
+    assert_false(n->dead || op.ret_dead || op.ret_recall_requested || op.ret_has_orphans);
     assert_int_equal(n->dead_ms, 0);
 }
 
@@ -169,18 +169,18 @@ static void what_a_buried_node_held_is_found(void **state)
     beat(w, node);
     struct task t = some_task(w), running = claim_one(w, &t, node);
     struct op_heartbeat op = beat(w, me);
-    assert_false(op.ret_held_by_dead);
+    assert_false(op.ret_has_orphans);
     assert_int_equal(left_behind(w, me).n, 0); /* it lives */
     assert_true(bury(w, node, 1));
     op = beat(w, me);
-    assert_true(op.ret_held_by_dead);
+    assert_true(op.ret_has_orphans);
     struct tasks held = left_behind(w, me);
     assert_tasks(&held, &t.id);
     assert_same_task(&held.v[0], &running);
     struct settlement v = settlement_of(&running, TASK_COMPLETED);
     assert_true(settle_with(w, &v));
     op = beat(w, me);
-    assert_false(op.ret_held_by_dead);
+    assert_false(op.ret_has_orphans);
 }
 
 static void what_an_unknown_node_holds_is_found_but_not_by_itself(void **state)
@@ -190,11 +190,11 @@ static void what_an_unknown_node_holds_is_found_but_not_by_itself(void **state)
     struct task t = some_task(w);
     claim_one(w, &t, node);
     struct op_heartbeat op = beat(w, me);
-    assert_true(op.ret_held_by_dead);
+    assert_true(op.ret_has_orphans);
     assert_int_equal(left_behind(w, me).n, 1);
     assert_int_equal(left_behind(w, node).n, 0);
     op = beat(w, node); /* now it is known, and what it holds is its own */
-    assert_false(op.ret_held_by_dead);
+    assert_false(op.ret_has_orphans);
     assert_int_equal(left_behind(w, me).n, 0);
     struct op_heartbeat leave = { .node.id = node, .leave = true };
     assert_ok(beat_with(w, &leave), &leave.op.error);
@@ -233,7 +233,7 @@ static void a_claim_behind_its_nodes_burial_fails(void **state)
     struct op_claim second = claim_of(w, &lane, 1);
     second.node = node;
     world_apply_all(w, (struct op *[]){ &first.op, &second.op }, 2);
-    assert_true(first.ret_buried);
+    assert_true(first.ret_marked_dead);
     assert_int_equal(second.op.rc, ERR_CONFLICT);
 }
 
@@ -394,7 +394,7 @@ static size_t forget_at(struct world *w, int64_t now_ms)
 {
     struct op_purge op = { .op.kind = OP_PURGE, .now_ms = now_ms, .max = 100 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
-    return op.ret_forgotten;
+    return op.ret_purged;
 }
 
 static void a_dead_node_is_forgotten_an_hour_later(void **state)

@@ -6,7 +6,7 @@ static enum err forget_with(struct world *w, struct op_purge *op, size_t *ret)
     op->op.kind = OP_PURGE;
     op->max = op->max ? op->max : 100;
     enum err rc = world_apply(w, &op->op);
-    *ret = op->ret_forgotten;
+    *ret = op->ret_purged;
     return rc;
 }
 
@@ -155,7 +155,7 @@ static void what_ends_in_a_batch_is_forgotten_in_it(void **state)
     clash[1].created_ms++;
     world_apply_all(w, (struct op *[]){ &in.op, &refused.op, &forget.op }, 3);
     assert_int_equal(refused.op.rc, ERR_CONFLICT);
-    assert_int_equal(forget.ret_forgotten, 1);
+    assert_int_equal(forget.ret_purged, 1);
     assert_false(is_there(w, TENANT, t.id));
 }
 

@@ -123,10 +123,10 @@ static void workers_not_seen_for_long_are_forgotten(void **state)
     report(w, new, 1, NOW);
     struct op_purge keep_all = { .op.kind = OP_PURGE, .now_ms = NOW, .max = 10 };
     assert_ok(world_apply(w, &keep_all.op), &keep_all.op.error);
-    assert_int_equal(keep_all.ret_forgotten, 0);
+    assert_int_equal(keep_all.ret_purged, 0);
     struct op_purge op = { .op.kind = OP_PURGE, .now_ms = NOW, .workers_before_ms = NOW, .max = 10 };
     assert_ok(world_apply(w, &op.op), &op.op.error);
-    assert_int_equal(op.ret_forgotten, 1);
+    assert_int_equal(op.ret_purged, 1);
     assert_true(uuid_eq(only_worker(w).id, new));
 }
 

@@ -155,7 +155,7 @@ static void what_lapsed_is_acknowledged_after_the_commit_and_not_before(void **s
 }
 
 /* Its outcome is published and not applied; its delivery timed out, and the event barrier is set. */
-static struct task ended_and_lapsed_at(int64_t at_ms)
+static struct task ended_and_timed_out_at(int64_t at_ms)
 {
     struct task t = queued_task(1);
     lose(&t, 1);
@@ -172,7 +172,7 @@ static void nothing_is_settled_before_all_is_applied_that_was_published_before(v
 {
     (void)state;
     int64_t at_ms = NOW + VISIBLE_MS;
-    struct task t = ended_and_lapsed_at(at_ms);
+    struct task t = ended_and_timed_out_at(at_ms);
     for (int i = 0; i < 100; i++) {
         int64_t next_ms = step_at(at_ms);
         carry(&hand, IO_BARRIER_PASSED);
@@ -223,7 +223,7 @@ static void a_mark_that_never_passes_is_given_up_for_another(void **state)
 {
     (void)state;
     int64_t at_ms = NOW + VISIBLE_MS;
-    struct task t = ended_and_lapsed_at(at_ms);
+    struct task t = ended_and_timed_out_at(at_ms);
     for (step_at(at_ms); find_io_request(&hand, IO_BARRIER_PASSED); step_at(at_ms)) {
         carry(&hand, IO_BARRIER_PASSED);
         at_ms = step_at(at_ms);
@@ -312,8 +312,8 @@ static void what_has_lost_its_contents_is_acknowledged_for_who_compares(void **s
     step_at(NOW);
     struct io_timed_out *ask = container_of(next_io_request(&hand, IO_TIMED_OUT), struct io_timed_out, io_request);
     ask->ret.v = arena_alloc(&ask->arena, 2 * sizeof *ask->ret.v);
-    ask->ret.v[0] = (struct lapse){ .task = { .id = t[0].id, .fence = 1 }, .fired = true };
-    ask->ret.v[1] = (struct lapse){ .task = t[1] };
+    ask->ret.v[0] = (struct timed_out_delivery){ .task = { .id = t[0].id, .fence = 1 }, .fired = true };
+    ask->ret.v[1] = (struct timed_out_delivery){ .task = t[1] };
     ask->ret.n = 2;
     ask->io_request.done(&ask->io_request);
     events_pass_at(NOW);

@@ -270,7 +270,7 @@ static void a_dead_nodes_places_are_the_others(void **state)
     arena_init(&bury.op.arena, ARENA);
     apply(w, &bury.op);
     arena_release(&bury.op.arena);
-    assert_true(bury.ret_buried);
+    assert_true(bury.ret_marked_dead);
     make_due(w, 2);
     pass(w, 200, false);
     assert_int_equal(w->v[1].running + w->v[2].running, 2);

@@ -17,7 +17,7 @@ struct member {
     struct list pending;
     struct membership *m;
     int64_t skew_us, corrected_us; /* of its machine; by what it was corrected, 0: not yet */
-    int64_t beat_ms;               /* 0: BEAT */
+    int64_t heartbeat_ms;          /* 0: BEAT */
     int64_t behind_us;
     bool silent;  /* stopped: it is not stepped */
     bool cut_off; /* nothing of it reaches the store */
@@ -99,7 +99,7 @@ static struct member *start(struct world *w, int i, bool shared)
                           .clock.ops = &clock_ops,
                           .writer.ops = &writer_ops,
                           .skew_us = x->skew_us,
-                          .beat_ms = x->beat_ms,
+                          .heartbeat_ms = x->heartbeat_ms,
                           .fleet = x->fleet,
                           .aside = x->aside,
                           .lease = x->lease };
@@ -113,7 +113,7 @@ static struct member *start(struct world *w, int i, bool shared)
                                                       .fleet = x->fleet,
                                                       .aside = x->aside,
                                                       .lease = x->lease,
-                                                      .beat_ms = x->beat_ms ? x->beat_ms : BEAT,
+                                                      .heartbeat_ms = x->heartbeat_ms ? x->heartbeat_ms : BEAT,
                                                       .describe = describe,
                                                       .partitions_changed = partitions_changed,
                                                       .found_dead = found_dead,
@@ -266,7 +266,7 @@ static void who_is_silent_is_buried_within_three_seconds(void **state)
 static void who_beats_more_rarely_is_given_its_own_time(void **state)
 {
     struct world *w = *state;
-    w->v[0].beat_ms = BEAT / 5;
+    w->v[0].heartbeat_ms = BEAT / 5;
     struct member *x = start(w, 0, true), *y = start(w, 1, true);
     pass(w, 10000);
     assert_int_equal(x->deaths + y->deaths, 0);

@@ -36,7 +36,7 @@ static void bury(struct world *w)
     };
     arena_init(&bury.op.arena, 1 << 16);
     apply_op(w, &bury.op);
-    assert_true(bury.ret_buried);
+    assert_true(bury.ret_marked_dead);
     arena_release(&bury.op.arena);
 }
 

@@ -7,7 +7,7 @@
 #include "base/failpoint.h"
 #include "base/prng.h"
 #include "platform/batcher.h"
-#include "port/op_table.h"
+#include "port/store/operation_table.h"
 #include "seed.h"
 
 /* ---- a store that only takes notes, and waits at a gate ---- */

@@ -235,7 +235,7 @@ static void assert_all_happened(struct fixture *f, const struct everything *v)
     assert_int_equal(v->missed.ret_withdrawn, 1);
     assert_int_equal(v->put_op.ret_withdrawn, 2);
     assert_int_equal(v->put_op.ret_cursor_ms, NOW_MS + 500);
-    assert_int_equal(v->forget.ret_forgotten, 5); /* `running`, its execution, two keys, a job */
+    assert_int_equal(v->forget.ret_purged, 5); /* `running`, its execution, two keys, a job */
 }
 
 /* With an empty cache every operation reads its pages; the nth read fails, for every n. */

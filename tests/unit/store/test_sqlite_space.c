@@ -136,7 +136,7 @@ static void what_ended_before_an_upgrade_is_forgotten_after_it(void **state)
     assert_int_equal(counts(f).by_state[TASK_FAILED], 1);
     struct op_purge op = { .op.kind = OP_PURGE, .dlq_before_ms = NOW_MS + 1, .max = 250 };
     apply(f, &op.op);
-    assert_int_equal(op.ret_forgotten, 1);
+    assert_int_equal(op.ret_purged, 1);
 }
 
 static void the_copy_of_an_older_file_can_shrink(void **state)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "port/op_table.h"
 #include "port/store.h"
+#include "port/store/operation_table.h"
 
 static const struct {
     const char *name, *verb;

@@ -1,4 +1,4 @@
-#include "port/op_table.h"
+#include "port/store/operation_table.h"
 
 #include <assert.h>
 
