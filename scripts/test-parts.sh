@@ -74,7 +74,7 @@ configure() {
 #  - no-pie: a program at a fixed address need not relocate the tables of the sanitizers, so it starts a quarter sooner.
 build_tests() {
     configure build-test gcc -Dwerror=true -Dtests=enabled -Db_sanitize=address,undefined -Doptimization=1 -Db_pie=false -Db_staticpic=false \
-        -Dtests_optimization="$([[ ${BELFRY_TEST_LONG:-} ]] && echo 1 || echo 0)" -Dc_args='-g1 -fno-pie' -Dc_link_args='-fuse-ld=gold -Wl,-no-pie' &&
+        -Dtests_optimization="$([[ ${BELFRY_TEST_LONG:-} ]] && echo 1 || echo 0)" -Dc_args='-g1 -fno-pie' -Dc_link_args='-fuse-ld=gold -no-pie' &&
         ninja -C build-test
 }
 # The second compiler is asked for its warnings alone, which clang-tidy tells as well: it builds, and sees the tests too, when there is time.
