@@ -4,7 +4,8 @@
  * While one transaction runs, operations that arrive gather for the next; a lone operation is applied at once. So a
  * single create is durable before its answer, and a thousand concurrent ones cost one commit.
  *
- *  - OP_FRONT operations (port/store/operation_table.h) go before the rest, but a quarter of each transaction is kept for the rest.
+ *  - OP_FRONT operations (port/store/operation_table.h) go before the rest, but a quarter of each transaction is kept
+ *    for the rest.
  *  - op->done is called on the batcher's thread, after the commit or the failure. It may free the operation and may
  *    submit others. It must not block, because every writer waits behind it.
  *  - If a batch fails as a whole, it is split until the culprit stands alone. ERR_UNAVAILABLE is no operation's fault:

@@ -1,9 +1,9 @@
 #pragma once
 /* port/store.h - where tasks are stored: the front door.
  *
- * Writes are operations (port/store/operation.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h, catalog.h,
- * nodes.h, fleet.h, retention.h. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads are in
- * port/store/reader.h.
+ * Writes are operations (port/store/operation.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h,
+ * catalog.h, nodes.h, fleet.h, retention.h. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads
+ * are in port/store/reader.h.
  *
  * What holds for every operation:
  *  1. store_apply runs many operations as ONE transaction, in their order. When it returns ERR_OK, everything that

@@ -28,6 +28,6 @@ enum err catalog_watcher_new(const struct catalog_watcher_setup *setup, struct c
                              struct error *e) must_use;
 void catalog_watcher_free(struct catalog_watcher *w); /* afterwards no callback runs; NULL is fine */
 
-/* Asks the thread to read the lanes, the catalog, or both. barrier: store_notice.catalog_change, or 0. Any thread; does not
- * block. */
+/* Asks the thread to read the lanes, the catalog, or both. barrier: store_notice.catalog_change, or 0. Any thread; does
+ * not block. */
 void catalog_watcher_notify(struct catalog_watcher *w, bool lanes, bool catalog, uint64_t barrier);

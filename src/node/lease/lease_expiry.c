@@ -102,7 +102,7 @@ static bool lease_expiry_prepare(struct reaper *r)
     struct lease_expiry *l = lease_expiry_of(r);
     l->renewals = arena_array(&l->ask.op.arena, struct lease_renewal, r->found);
     l->tasks = arena_array(&l->ask.op.arena, const struct task *, r->found);
-    if (!l->renewals || !l->tasks) /* judge finds no renewal, and the next question finds the leases again */
+    if (!l->renewals || !l->tasks) /* `decide` finds no renewal, and the next question finds the leases again */
         return false;
     lease_expiry_make_renewals(l);
     struct op_lease_renew *ops = l->renewal_ops;

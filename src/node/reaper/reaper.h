@@ -97,7 +97,7 @@ void reaper_found(struct reaper *r, size_t found); /* what ask has found; 0: not
 void reaper_prepared(struct reaper *r);
 void reaper_acknowledged(struct reaper *r);
 
-/* In judge: where the next verdict's event is put, and its settlement, which counts it. At most `found` of them. */
+/* In `decide`: where the next verdict's event is put, and its settlement, which counts it. At most `found` of them. */
 struct event *reaper_next_event(struct reaper *r);
 void reaper_add(struct reaper *r, struct settlement s);
-int64_t reaper_verdict_ms(const struct reaper *r); /* wall: the time to judge by */
+int64_t reaper_verdict_ms(const struct reaper *r); /* wall: the time of the verdicts */

@@ -10,50 +10,50 @@
 /* OP_CLAIM - takes due tasks of the given lanes: SCHEDULED becomes RUNNING, the fence rises by one.
  *
  *  Selection
- *  1. From each lane at most its quota, in the order of due_ms, then id. Lanes are served in the order given; none is given
- *     twice. ret has that order.
- *  2. From all lanes together at most max. The bytes of a task are those of its payload and its target_config. The task with
- *     which their sum reaches max_bytes is the last one taken, so that a task of any size is taken.
+ *  1. From each lane at most its quota, in the order of due_ms, then id. Lanes are served in the order given; none is
+ *     given twice. ret has that order.
+ *  2. From all lanes together at most max. The bytes of a task are those of its payload and its target_config. The task
+ *     with which their sum reaches max_bytes is the last one taken, so that a task of any size is taken.
  *  3. Only tasks with due_ms <= until_ms; AT_MOST_ONCE tasks only with due_ms <= now_ms.
  *  4. Never RECURRING, WORKER or WORKFLOW tasks, except by a lease (struct lease_terms).
- *  5. ret_next_due_ms counts every task that was left for later, by a quota or otherwise, and no task that no claim would ever
- *     take. A task due later than CLAIM_SIGHT_MS from now may count as due at that time, even in a lane that has none: a
- *     caller that is told that time or a later one asks again then.
+ *  5. ret_next_due_ms counts every task that was left for later, by a quota or otherwise, and no task that no claim
+ *     would ever take. A task due later than CLAIM_SIGHT_MS from now may count as due at that time, even in a lane that
+ *     has none: a caller that is told that time or a later one asks again then.
  *  The claim
  *  6. A row of the claim (id, node) is kept while tasks hold it. A claim id that exists: ERR_CONFLICT.
  *  7. A node that is marked dead (OP_NODE_DEAD) claims nothing: ERR_CONFLICT, field "node".
  *  Partitions, with `own`
- *  8. A task of another node's partition is taken only if due_ms + help_after_ms <= now_ms. In ret_next_due_ms it counts with
- *     that sum as its due_ms. The same holds for suspects.
+ *  8. A task of another node's partition is taken only if due_ms + help_after_ms <= now_ms. In ret_next_due_ms it
+ *     counts with that sum as its due_ms. The same holds for suspects.
  *  Suspects (core/task/task.h)
- *  9. Suspects are in lanes of their own. They count neither in a quota nor in a lane's ret_next_due_ms. Of all lanes together,
- *     whatever their quotas, at most max_suspects are taken, after all other tasks, in the order of due_ms, then id, within
- *     max and max_bytes.
+ *  9. Suspects are in lanes of their own. They count neither in a quota nor in a lane's ret_next_due_ms. Of all lanes
+ *     together, whatever their quotas, at most max_suspects are taken, after all other tasks, in the order of due_ms,
+ *     then id, within max and max_bytes.
  *  Slots (core/sharing/slot.h)
- * 10. A task that needs slots is taken if it holds or can take each of them; it takes them with the claim. A slot is free if
- *     fewer tasks than its limit hold its key and no task waits in its line before this one.
- * 11. A task that finds no slot is left while due_ms > now_ms, and counts in ret_next_due_ms. A task whose slot another node is
- *     changing at this moment is left too, due or not, and counts in ret_conflicts.
- * 12. From its due time on, slot_decide says what becomes of a task without a slot. Such a task counts neither in a quota nor
- *     in max; its bytes count in max_bytes:
+ * 10. A task that needs slots is taken if it holds or can take each of them; it takes them with the claim. A slot is
+ *     free if fewer tasks than its limit hold its key and no task waits in its line before this one.
+ * 11. A task that finds no slot is left while due_ms > now_ms, and counts in ret_next_due_ms. A task whose slot another
+ *     node is changing at this moment is left too, due or not, and counts in ret_conflicts.
+ * 12. From its due time on, slot_decide says what becomes of a task without a slot. Such a task counts neither in a
+ *     quota nor in max; its bytes count in max_bytes:
  *       SLOT_WAIT     BLOCKED; waits_for is the key. It keeps the slots that it took before that one, and no others.
- *       SLOT_SKIP     SKIPPED; last_error "skipped: the run of <RFC 3339> is not over", with the earliest scheduled_ms of a
- *                     holder. If its runs_count is 1, it becomes 0, and one moves from its parent's runs_count (not below 0)
- *                     to skipped_count.
- *       SLOT_REPLACE  BLOCKED as well. Holders that are not RUNNING become CANCELLED, last_error "replaced by the run of
- *                     <RFC 3339>", and release their slot at once. Holders that are RUNNING, under this claim too, are in
- *                     ret_replaced, for the caller to abort. Other tasks that wait for the key become CANCELLED.
+ *       SLOT_SKIP     SKIPPED; last_error "skipped: the run of <RFC 3339> is not over", with the earliest scheduled_ms
+ *                     of a holder. If its runs_count is 1, it becomes 0, and one moves from its parent's runs_count
+ *                     (not below 0) to skipped_count.
+ *       SLOT_REPLACE  BLOCKED as well. Holders that are not RUNNING become CANCELLED, last_error "replaced by the run
+ *                     of <RFC 3339>", and release their slot at once. Holders that are RUNNING, under this claim too,
+ *                     are in ret_replaced, for the caller to abort. Other tasks that wait for the key become CANCELLED.
  * 13. updated_ms is now_ms; of a final task completed_ms is too.
  * 14. Tasks that are BLOCKED, SKIPPED or CANCELLED when all is done are in ret_gated, in no order.
- * 15. One claim decides about CLAIM_GATED_MAX such tasks, then it stops. It leaves a lane after it passed over as many in it.
- *     So a long line delays no other lane.
+ * 15. One claim decides about CLAIM_GATED_MAX such tasks, then it stops. It leaves a lane after it passed over as many
+ *     in it. So a long line delays no other lane.
  *  Lines of waiting tasks
- * 16. A slot goes to the task that waits longest. Whenever a holder releases a slot (by a settle, a put, or a claim that
- *     cancels; slot_outlives says which states release which slots), or the first of a line leaves it, the first of the line
- *     takes the slot in the same transaction: the BLOCKED task of that key with the earliest due_ms, then id. It is SCHEDULED
- *     again with its own due_ms. This repeats while the next one fits.
- * 17. ret_unblocked_lanes has the bit (lane_bit) of each such task's lane; 0: there was none. The task is claimed like any other,
- *     and holds its slot already; the claim that gave it the slot takes it, if its turn is still to come. */
+ * 16. A slot goes to the task that waits longest. Whenever a holder releases a slot (by a settle, a put, or a claim
+ *     that cancels; slot_outlives says which states release which slots), or the first of a line leaves it, the first
+ *     of the line takes the slot in the same transaction: the BLOCKED task of that key with the earliest due_ms, then
+ *     id. It is SCHEDULED again with its own due_ms. This repeats while the next one fits.
+ * 17. ret_unblocked_lanes has the bit (lane_bit) of each such task's lane; 0: there was none. The task is claimed like
+ *     any other, and holds its slot already; the claim that gave it the slot takes it, if its turn is still to come. */
 struct lane_quota {
     struct lane lane;
     size_t max;

@@ -53,8 +53,8 @@ struct op_heartbeat {
  *
  *  1. If its beats are still those that the caller saw: dead_ms becomes now_ms, and its places (OP_LIMIT_TAKE) are
  *     released.
- *  2. Else ret_marked_dead is false. It is false too if the node is dead already or unknown, or if its heartbeat is being
- *     written at this moment: ask again.
+ *  2. Else ret_marked_dead is false. It is false too if the node is dead already or unknown, or if its heartbeat is
+ *     being written at this moment: ask again.
  *  3. From then on OP_ORPHANS finds what it had claimed, and it claims nothing (OP_CLAIM 7). */
 struct op_node_dead {
     struct op op;
@@ -88,8 +88,8 @@ struct share {
     int64_t concurrency; /* 0: no limit, and no places */
     int64_t want_places;
     int64_t ret_tokens, ret_places;
-    int64_t
-        ret_next_ms; /* if ret_tokens < want_tokens: when there will be one; INT64_MAX: never for this node. Else now_ms */
+    /* If ret_tokens < want_tokens: when there will be one; INT64_MAX: never for this node. Else now_ms. */
+    int64_t ret_next_ms;
 };
 
 /* "q:<tenant>:<queue>" is about the tasks of a queue, "t:<tenant>" about those of a tenant, any other key about

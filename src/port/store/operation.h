@@ -2,8 +2,8 @@
 /* port/store/operation.h - what every operation on a store has: its kind, its result and its completion.
  *
  * OP_MAP is the one list of operations. A row gives the constant and the verb: OP_CLAIM, struct op_claim, and the
- * handler of each store (sqlite_claim, postgres_claim, memory_claim). port/store/operation_table.h says how each is carried to the
- * store. */
+ * handler of each store (sqlite_claim, postgres_claim, memory_claim). port/store/operation_table.h says how each is
+ * carried to the store. */
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/list.h"

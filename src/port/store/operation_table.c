@@ -205,7 +205,7 @@ WEIGHT(worker_report, n)
 #define KEY(verb) offsetof(struct op_##verb, idempotency)
 /* clang-format off */
 const struct op_row op_table[OP_KINDS] = {
-    /*                                          urgency   route          weight                 key            check                 check of the result */
+    /* name, urgency, route, weight, idempotency key, check of the arguments, check of the result */
     [OP_INSERT]        = { "OP_INSERT",         OP_REST,  OP_VIA_ALL,    insert_weight,         KEY(insert),   check_insert,         NULL },
     [OP_CLAIM]         = { "OP_CLAIM",          OP_FRONT, OP_VIA_CLAIMS, claim_weight,          0,             check_claim,          check_claim_result },
     [OP_CLAIMED]       = { "OP_CLAIMED",        OP_FRONT, OP_VIA_CLAIMS, NULL,                  0,             NULL,                 NULL },

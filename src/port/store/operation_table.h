@@ -1,5 +1,6 @@
 #pragma once
-/* port/store/operation_table.h - one row for each operation of a store: how it travels, how much it weighs, how it is checked.
+/* port/store/operation_table.h - one row for each operation of a store: how it travels, how much it weighs, how it is
+ * checked.
  *
  * The batcher, the writer split and the store's front door read these rows. A new operation is a row in OP_MAP
  * (port/store/operation.h), a row here, its contract in port/store/, and a handler in each store. */

@@ -57,7 +57,7 @@ static const struct reaper_source source = {
     .name = "test",
     .ask = ask,
     .prepare = prepare,
-    .judge = judge,
+    .decide = judge,
     .acknowledge = acknowledge,
     .batch_over = batch_over,
 };
