@@ -20,6 +20,7 @@ clean_up() {
     [[ $scratch == /tmp ]] || rm -rf "$scratch"
 }
 trap clean_up EXIT
+trap 'exit 130' INT TERM # meson and pytest handle an interrupt: without this, the next part begins
 
 at_once=$((2 * $(nproc))) # most tests wait rather than compute
 
