@@ -215,6 +215,11 @@ static void answer(struct sim_place *p)
     p->applied = true;
     p->waits = false;
     trace_io_request(p->process, head_of(p), "answered");
+    if (head_of(p)->kind == IO_TIMED_OUT && head_of(p)->rc == ERR_OK) {
+        const struct io_timed_out *x = container_of(head_of(p), struct io_timed_out, io_request);
+        for (size_t i = 0; i < x->ret.n; i++)
+            oracle_timed_out(p->process, &x->ret.v[i].task);
+    }
     p->timer = after_us(s, latency_us(s), deliver, p);
 }
 

@@ -400,11 +400,21 @@ void oracle_crashed(struct sim_node *n)
     for (size_t i = 0; i < o->n; i++) {
         struct subject *x = o->v[i];
         struct known_call *last = x->call_count ? &x->calls[x->call_count - 1] : NULL;
-        if (!last || last->settled || last->at != n)
+        /* If the node that was to settle the lost call dies too, the queue tells another one: the failover begins anew. */
+        if (!last || last->settled || (last->at != n && last->reaper != n))
             continue;
         last->at_crash = true;
         last->crashed_us = n->sim->steady_us;
+        last->reaper = NULL;
     }
+}
+
+void oracle_timed_out(const struct sim_node *n, const struct task *t)
+{
+    struct subject *x = oracle_find(n->sim, t->id);
+    struct known_call *last = x && x->call_count ? &x->calls[x->call_count - 1] : NULL;
+    if (last && last->fence == t->fence && last->at_crash)
+        last->reaper = n;
 }
 
 void oracle_forgive(struct sim *s, bool (*forgives)(struct sim *s, const struct known_call *c))

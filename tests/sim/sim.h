@@ -416,10 +416,11 @@ struct known_call {
     enum failure failure;
     int64_t retry_after_ms;
     bool ended, sent, settled, at_crash;
-    struct sim_node *at;  /* who made it */
-    int64_t crashed_us;   /* with at_crash: when */
-    enum task_state next; /* if settled */
-    bool redriven;        /* a user asked for another run after it */
+    struct sim_node *at;           /* who made it */
+    int64_t crashed_us;            /* with at_crash: when */
+    const struct sim_node *reaper; /* the node that was told last that its delivery timed out; NULL: none */
+    enum task_state next;          /* if settled */
+    bool redriven;                 /* a user asked for another run after it */
 };
 
 struct subject {
@@ -474,6 +475,8 @@ int64_t oracle_settled_fence(struct sim *s, struct uuid id);                    
 void oracle_ended(struct sim *s, const struct task *t, const struct outcome *o);
 void oracle_settled(struct sim *s, const struct settlement *v, int64_t now_ms);
 void oracle_crashed(struct sim_node *n); /* the calls that it had under way may be lost */
+/* A control node was told that a delivery timed out: it is to settle it. */
+void oracle_timed_out(const struct sim_node *n, const struct task *t);
 /* Those calls may be lost. */
 void oracle_forgive(struct sim *s, bool (*forgives)(struct sim *s, const struct known_call *c));
 void oracle_check(struct sim *s); /* everything has drained */
