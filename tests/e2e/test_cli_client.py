@@ -294,11 +294,11 @@ def test_refusals_are_told_and_exit_1(ask, stub, answer, sentence):
 
 
 def test_a_refusal_names_the_task_unless_it_does_so_itself(ask, stub):
-    stub.on("POST", ".*/pause", problem(409, "is COMPLETED and can not be paused"))
+    stub.on("POST", ".*/pause", problem(409, "is COMPLETED and cannot be paused"))
     stub.on("POST", ".*/cancel", problem(409, f"task {ID} is COMPLETED"))
     stub.on("GET", ".*", problem(404, "there is no such task"))
     stub.on("PATCH", ".*", problem(422, "", [("priority", "must be between 0 and 9")]))
-    assert ask("pause", ID).err == f"belfry pause: {ID}: is COMPLETED and can not be paused\n"
+    assert ask("pause", ID).err == f"belfry pause: {ID}: is COMPLETED and cannot be paused\n"
     assert ask("cancel", ID).err == f"belfry cancel: task {ID} is COMPLETED\n"
     assert ask("show", ID).err == f"belfry show: {ID}: there is no such task\n"
     assert ask("history", ID).err == f"belfry history: {ID}: there is no such task\n"
@@ -688,12 +688,12 @@ def test_an_action_on_one_task(ask, stub, command):
 @pytest.mark.parametrize("command", ACTIONS)
 def test_an_action_on_several_goes_on_after_a_refusal(ask, stub, command):
     method, verb, done_word = ACTIONS[command]
-    stub.on(method, f"/v1/tasks/{OTHER}{verb}", problem(409, "can not be done"))
+    stub.on(method, f"/v1/tasks/{OTHER}{verb}", problem(409, "cannot be done"))
     stub.on(method, f"/v1/tasks/{ID}{verb}", (204, None) if command == "rm" else task())
     done = ask(command, ID, OTHER, ID)
     assert done.code == 1
     assert done.out == f"2 {done_word}, 1 refused\n"
-    assert done.err == f"belfry {command}: {OTHER}: can not be done\n"
+    assert done.err == f"belfry {command}: {OTHER}: cannot be done\n"
 
 
 def job(state, done, **more):
@@ -712,10 +712,10 @@ def test_an_action_by_filter_is_a_job_that_is_followed(ask, stub):
 
 
 def test_what_a_job_could_not_do_is_listed(ask, stub):
-    failures = [{"task_id": OTHER, "error": "is COMPLETED and can not be cancelled"}]
+    failures = [{"task_id": OTHER, "error": "is COMPLETED and cannot be cancelled"}]
     stub.on("POST", "/v1/tasks/bulk", (202, job("DONE", 3, failed=2, failures=failures)))
     done = ask("cancel", "--filter", "name=x")
-    assert (done.code, done.lines) == (1, ["3 cancelled, 2 refused:", f"  {OTHER}: is COMPLETED and can not be cancelled", "  and 1 more"])
+    assert (done.code, done.lines) == (1, ["3 cancelled, 2 refused:", f"  {OTHER}: is COMPLETED and cannot be cancelled", "  and 1 more"])
 
 
 def test_long_work_shows_how_far_it_is(build, stub):

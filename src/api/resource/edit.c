@@ -54,7 +54,7 @@ static enum err edit_action_of_status(const struct json_doc *doc, enum action *r
         { "CANCELLED", ACTION_CANCEL },
     };
     if (json_object_size(doc->root) > 1)
-        return error_field(e, "status", "can not be changed together with other fields; send two requests");
+        return error_field(e, "status", "cannot be changed together with other fields; send two requests");
     const char *status = json_string_value(json_object_get(doc->root, "status"));
     for (size_t i = 0; status && i < array_count(rows); i++) {
         if (strcmp(status, rows[i].status) == 0) {

@@ -14,7 +14,7 @@ static enum err task_conflicts_set_concurrency(const struct task_body *b, struct
 /* The dedupe fields have their effect when the task is created. */
 static enum err task_conflicts_check_dedupe_unchanged(const struct task_body *b, const struct task *t, struct error *e)
 {
-    static const char sentence[] = "is used when a task is created and can not be changed; create a new task";
+    static const char sentence[] = "is used when a task is created and cannot be changed; create a new task";
     int64_t window_s = t->dedupe_key.n ? t->dedupe_window_ms / 1000 : task_body_default.dedupe_window_s;
     if (!str_eq(b->dedupe_key, t->dedupe_key))
         return error_field(e, "dedupe_key", "%s", sentence);

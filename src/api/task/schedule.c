@@ -95,7 +95,7 @@ static enum err task_schedule_find_calendar(const struct task *t, struct catalog
     if (!t->schedule.calendar.n)
         return ERR_OK;
     if (!catalog)
-        return error_field(e, "calendar", "can not be used: this server has no calendars");
+        return error_field(e, "calendar", "cannot be used: this server has no calendars");
     if (catalog_cache_calendar(catalog, t->tenant, t->schedule.calendar, ret, e) == ERR_OK)
         return ERR_OK;
     e->code = ERR_INVALID; /* a wrong value in a field of the body, not a missing resource */

@@ -90,7 +90,7 @@ static const struct action_cell cells[ACTIONS][STATES] = {
 /* clang-format on */
 
 static const struct {
-    const char *name, *done; /* "run-now", "can not be run now" */
+    const char *name, *done; /* "run-now", "cannot be run now" */
 } words[ACTIONS] = {
     [ACTION_CANCEL] = { "cancel", "cancelled" }, [ACTION_PAUSE] = { "pause", "paused" },
     [ACTION_RESUME] = { "resume", "resumed" },   [ACTION_RUN_NOW] = { "run-now", "run now" },
@@ -101,7 +101,7 @@ static const struct {
 static enum err action_refuse(const struct task *t, enum task_state state, enum action action, const char *instead,
                               struct error *e)
 {
-    return error_set(e, ERR_CONFLICT, "is %s%s and can not be %s; %s", t->kind == TASK_RECURRING ? "recurring, " : "",
+    return error_set(e, ERR_CONFLICT, "is %s%s and cannot be %s; %s", t->kind == TASK_RECURRING ? "recurring, " : "",
                      task_state_name(state), words[action].done, instead);
 }
 

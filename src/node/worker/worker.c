@@ -207,7 +207,7 @@ static void worker_refuse(struct worker *w, struct job *j)
                          .retry_after_ms = -1,
                          .started_us = w->now.wall_ms * 1000,
                          .completed_us = w->now.wall_ms * 1000,
-                         .error = S("this release can not run such a target") };
+                         .error = S("this release cannot run such a target") };
     worker_on_run_done(&j->run, &o);
 }
 

@@ -165,7 +165,7 @@ static void a_dedupe_key_stays_as_it_was_made(void **state)
         struct error e = { 0 };
         assert_int_equal(try_patch_with(state, NULL, &t, rows[i].body, &p, &e), ERR_INVALID);
         assert_string_equal(e.field, rows[i].field);
-        assert_says(&e, "can not be changed; create a new task");
+        assert_says(&e, "cannot be changed; create a new task");
     }
     struct error e = { 0 };
     assert_int_equal(try_patch_with(state, NULL, &none, "{'dedupe_key':'k'}", &p, &e), ERR_INVALID);
@@ -296,9 +296,9 @@ static const struct {
     { "{" N ",'expires_after_seconds':0}", "expires_after_seconds", "1" },
     { "{" N ",'expires_after_seconds':31622401}", "expires_after_seconds", "31622400" },
     { "{" N ",'expires_after_seconds':'10m'}", "expires_after_seconds", "must be" },
-    { "{" N ",'waiting_for':{}}", "waiting_for", "is set by Belfry and can not be given" },
-    { "{" N ",'expires_at':null}", "expires_at", "is set by Belfry and can not be given" },
-    { "{" N ",'deduplicated':true}", "deduplicated", "is set by Belfry and can not be given" },
+    { "{" N ",'waiting_for':{}}", "waiting_for", "is set by Belfry and cannot be given" },
+    { "{" N ",'expires_at':null}", "expires_at", "is set by Belfry and cannot be given" },
+    { "{" N ",'deduplicated':true}", "deduplicated", "is set by Belfry and cannot be given" },
 };
 /* clang-format on */
 
