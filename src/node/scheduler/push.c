@@ -89,7 +89,7 @@ static struct outcome push_outcome(const struct armed *a, enum outcome_kind kind
 {
     struct outcome o = { .kind = kind, .retry_after_ms = -1 };
     if (kind == OUTCOME_EXPIRED)
-        o.error = S("expired: it could not be started while it was of use");
+        o.error = S("expired: it did not start within expires_after_seconds of its due time");
     if (kind == OUTCOME_CANCELLED)
         o.error = str_from(a->held->replaced);
     return o;
