@@ -294,11 +294,11 @@ def test_refusals_are_told_and_exit_1(ask, stub, answer, sentence):
 
 
 def test_a_refusal_names_the_task_unless_it_does_so_itself(ask, stub):
-    stub.on("POST", ".*/pause", problem(409, "is COMPLETED and cannot be paused"))
+    stub.on("POST", ".*/pause", problem(409, "the task is COMPLETED and cannot be paused"))
     stub.on("POST", ".*/cancel", problem(409, f"task {ID} is COMPLETED"))
     stub.on("GET", ".*", problem(404, "there is no such task"))
     stub.on("PATCH", ".*", problem(422, "", [("priority", "must be between 0 and 9")]))
-    assert ask("pause", ID).err == f"belfry pause: {ID}: is COMPLETED and cannot be paused\n"
+    assert ask("pause", ID).err == f"belfry pause: {ID}: the task is COMPLETED and cannot be paused\n"
     assert ask("cancel", ID).err == f"belfry cancel: task {ID} is COMPLETED\n"
     assert ask("show", ID).err == f"belfry show: {ID}: there is no such task\n"
     assert ask("history", ID).err == f"belfry history: {ID}: there is no such task\n"
@@ -712,10 +712,10 @@ def test_an_action_by_filter_is_a_job_that_is_followed(ask, stub):
 
 
 def test_what_a_job_could_not_do_is_listed(ask, stub):
-    failures = [{"task_id": OTHER, "error": "is COMPLETED and cannot be cancelled"}]
+    failures = [{"task_id": OTHER, "error": "the task is COMPLETED and cannot be cancelled"}]
     stub.on("POST", "/v1/tasks/bulk", (202, job("DONE", 3, failed=2, failures=failures)))
     done = ask("cancel", "--filter", "name=x")
-    assert (done.code, done.lines) == (1, ["3 cancelled, 2 refused:", f"  {OTHER}: is COMPLETED and cannot be cancelled", "  and 1 more"])
+    assert (done.code, done.lines) == (1, ["3 cancelled, 2 refused:", f"  {OTHER}: the task is COMPLETED and cannot be cancelled", "  and 1 more"])
 
 
 def test_long_work_shows_how_far_it_is(build, stub):
