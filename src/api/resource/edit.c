@@ -238,7 +238,7 @@ static bool edit_resolve_conflict(struct request *q, const struct error *e)
     bool version = strcmp(e->field, "version") == 0;
     if (version && q->head.if_match.n) {
         request_refuse(q, PROBLEM_PRECONDITION,
-                       "it was changed since you read it; read it again and send its new ETag");
+                       "the task was changed since you read it: read it again, then send its new ETag (--if-version)");
         return true;
     }
     if (++q->edit->tries >= TRIES_MAX) {
@@ -374,6 +374,15 @@ static enum handled edit_refuse_plan(struct request *q, const struct edit *edit,
     return HANDLED_DONE;
 }
 
+static enum handled edit_refuse_version(struct request *q, int64_t version)
+{
+    char text[160];
+    snprintf(text, sizeof text,
+             "the task is now version %lld: read it again ('belfry show'), then send its new ETag (--if-version %lld)",
+             (long long)version, (long long)version);
+    return request_refuse(q, PROBLEM_PRECONDITION, text);
+}
+
 static enum handled edit_attempt(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -383,8 +392,7 @@ static enum handled edit_attempt(struct request *q, struct reader *r)
         return request_fail(q, &e);
     task_undo_delay(&edit->current, &edit->claimed);
     if (!if_match_allows(q->head.if_match, edit->current.version))
-        return request_refuse(q, PROBLEM_PRECONDITION,
-                              "it was changed since you read it; read it again and send its new ETag");
+        return edit_refuse_version(q, edit->current.version);
     if (edit_plan(q, edit, &e))
         return edit_refuse_plan(q, edit, &e);
     edit_write_answer(q, edit);
