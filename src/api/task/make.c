@@ -63,10 +63,9 @@ static enum err task_make_check_kind_fields(struct task_maker *m, enum task_kind
         if (!has || task_make_kind_fields[i].of == kind)
             continue;
         if (task_make_kind_fields[i].of == TASK_RECURRING)
-            return error_field(m->e, task_make_kind_fields[i].name, "belongs to a RECURRING task, and this one is %s",
-                               kind_names[kind]);
-        return error_field(m->e, task_make_kind_fields[i].name, "belongs to a ONE_TIME task, and this one is %s%s",
-                           kind_names[kind], kind == TASK_RECURRING ? "; it begins at start_time" : "");
+            return error_field(m->e, task_make_kind_fields[i].name, "is only for recurring tasks");
+        return error_field(m->e, task_make_kind_fields[i].name, "is only for one-time tasks%s",
+                           kind == TASK_RECURRING ? "; a recurring task begins at start_time" : "");
     }
     return ERR_OK;
 }
