@@ -34,7 +34,7 @@ static const struct {
     { "@daily", "0 0 * * *", NULL },
     { "@midnight", "0 0 * * *", NULL },
     { "@hourly", "0 * * * *", NULL },
-    { "@reboot", NULL, "there is no boot to follow; run a one-time task at start" },
+    { "@reboot", NULL, "is not supported; run 'belfry add' from a start script" },
     { "@every", NULL, "is not a cron expression; use an interval instead" },
 };
 
@@ -463,7 +463,7 @@ static enum err cron_parse_read_macro(struct str text, struct cron_syntax *synta
         if (!str_eq_nocase(word, str_from(macros[i].name)))
             continue;
         if (!macros[i].expression)
-            return error_field(e, "expression", "%s: %s", macros[i].name, macros[i].reason);
+            return error_field(e, "expression", "%s %s", macros[i].name, macros[i].reason);
         if (word.n < text.n)
             return error_field(e, "expression", "nothing may follow %s", macros[i].name);
         return cron_parse_read_fields(str_from(macros[i].expression), syntax, e);

@@ -323,7 +323,7 @@ static void errors_in_the_whole_say_what_is_expected(void **state)
         { "* * * *", "expression", "has 4 fields; expected 5" },
         { "0 0 12 * * ? 2030", "expression", "has 7 fields; a year field is not supported" },
         { "* * * * * * * *", "expression", "has 8 fields; expected 5" },
-        { "@reboot", "expression", "there is no boot to follow; run a one-time task at start" },
+        { "@reboot", "expression", "@reboot is not supported; run 'belfry add' from a start script" },
         { "@every 5m", "expression", "use an interval" },
         { "@EVERY", "expression", "use an interval" },
         { "@dayly", "expression", "did you mean @daily?" },
