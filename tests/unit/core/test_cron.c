@@ -398,7 +398,7 @@ static void errors_carry_the_remedy(void **state)
         { "59-0 * * * *", "minute", "range 59-0 runs backwards; write 59,0" },
         { "0 0 25-5 * *", "day of month", "range 25-5 runs backwards; write 25-31,1-5" },
         { "0 0 1 NOV-FEB *", "month", "range NOV-FEB runs backwards; write NOV-DEC,JAN-FEB" },
-        { "H(9-3) * * * *", "minute", "range 9-3 runs backwards" },
+        { "H(9-3) * * * *", "minute", "range 9-3 runs backwards; H needs a range that does not, such as H(3-9)" },
         { "0 0 * * L", "day of week", "write SATL or 6L for the last Saturday, 6 for Saturday" },
         { "0 0 * * 1,l", "day of week", "'L' at position 11 lacks its day" },
         { "0 0 * * TUES", "day of week", "'TUES' at position 9 is not a day of week; did you mean TUE?" },
