@@ -551,7 +551,7 @@ def test_show_prints_facts_and_executions(ask, stub):
         assert told["Id"] == ID and told["Name"] == "report" and told["Status"] == "SCHEDULED"
         assert told["Schedule"] == "0 8 * * *" and told["Next"] == f"in 2h5m, {shown(at)}"
         assert told["Target"] == "POST https://example.com/x" and told["Max runs"] == "10" and told["Runs"] == "4"
-        assert told["Timeout"] == "30.0s" and told["Attempts"] == "2" and told["of at most"] == "5"
+        assert told["Timeout"] == "30.0s" and told["Attempts"] == "2 of at most 5"
         assert told["Last error"] == "boom" and told["Metadata"] == '{"team": "a"}' and told["Version"] == "1"
         assert re.fullmatch(r"\d+d ago, 2026-02-01 00:00:00Z|in .*, 2026-02-01 00:00:00Z", told["Created"])
         assert "Skipped" not in told and "Payload" not in told and "Started" not in told
