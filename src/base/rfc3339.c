@@ -44,7 +44,8 @@ static enum err rfc3339_refuse(const struct rfc3339_reader *r, const char *wante
         return error_set(e, ERR_INVALID, "is empty: write it like 2026-02-10T08:00:00Z");
     if (r->at == r->text.n)
         return error_set(e, ERR_INVALID, "ends where %s is expected: write it like 2026-02-10T08:00:00Z", wanted);
-    return error_set(e, ERR_INVALID, "has %s at character %zu, where %s is expected",
+    return error_set(e, ERR_INVALID,
+                     "has %s at character %zu, where %s is expected: write it like 2026-02-10T08:00:00Z",
                      str_show_char(r->text.p[r->at], shown), r->at + 1, wanted);
 }
 
@@ -68,7 +69,7 @@ static enum err rfc3339_read_number(struct rfc3339_reader *r, int which, struct 
         value = value * 10 + rfc3339_peek(r) - '0';
     }
     if (value < n->min || value > n->max)
-        return error_set(e, ERR_INVALID, "%s %02d is not between %02d and %02d", n->name, value, n->min,
+        return error_set(e, ERR_INVALID, "has %s %02d, which is not between %02d and %02d", n->name, value, n->min,
                          which == SECOND ? 59 : n->max);
     r->values[which] = value;
     return ERR_OK;
@@ -82,8 +83,8 @@ static enum err rfc3339_check_day(const int *values, struct error *e)
     if (day <= days_in_month(year, month))
         return ERR_OK;
     if (month == 2 && day == 29)
-        return error_set(e, ERR_INVALID, "day 29 does not exist in February %04d", year);
-    return error_set(e, ERR_INVALID, "day %d does not exist in %s", day, names[month - 1]);
+        return error_set(e, ERR_INVALID, "has day 29, which does not exist in February %04d", year);
+    return error_set(e, ERR_INVALID, "has day %d, which does not exist in %s", day, names[month - 1]);
 }
 
 static enum err rfc3339_read_separator(struct rfc3339_reader *r, struct error *e)
@@ -158,7 +159,7 @@ enum err rfc3339_parse(struct str text, int64_t *ret_ms, struct error *e)
     struct civil utc = civil_of(second);
     if (v[SECOND] == 60 && (utc.date.day != 1 || utc.hour != 0 || utc.minute != 0))
         return error_set(e, ERR_INVALID,
-                         "second 60 exists only as a leap second, at 23:59:60 UTC on a month's last day");
+                         "has second 60, which exists only as a leap second, at 23:59:60 UTC on a month's last day");
     if (!date_is_valid(utc.date))
         return error_set(e, ERR_INVALID, "is outside the years 0000 to 9999 in UTC");
     *ret_ms = second * 1000 + r.ms;

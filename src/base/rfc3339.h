@@ -13,8 +13,8 @@
 
 enum { RFC3339_TEXT = 24 };
 
-/* The sentence says what is wrong and where ("day 30 does not exist in February", "needs an offset: 'Z' or '+01:00'").
- * The error's field is left empty; the caller sets it. */
+/* The sentence says what is wrong and where: "has day 30, which does not exist in February". The error's field is left
+ * empty; the caller sets it. */
 enum err rfc3339_parse(struct str text, int64_t *ret_ms, struct error *e) must_use;
 
 /* ms must lie within the years 0000 to 9999. */

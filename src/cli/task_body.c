@@ -3,10 +3,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/date.h"
 #include "base/duration.h"
 #include "base/json/json.h"
 #include "base/sentence.h"
 #include "platform/file.h"
+
+/* The limits of the API, so that --help shows them (api/task/body.c). */
+enum { ATTEMPTS_MAX = 100, RUNS_MAX = 1000000000, HOUR_MS = 3600000 };
+#define YEAR_MS (366 * DAY_MS)
 
 /* clang-format off */
 const struct option task_options[] = {
@@ -26,9 +31,9 @@ const struct option task_options[] = {
       .help = "with --every or --cron: what happens to a fire while the previous run is still running" },
     { .flag = "start", .type = OPTION_TIME, .value = "TIME", .help = "with --every or --cron: do not fire before this time" },
     { .flag = "end", .type = OPTION_TIME, .value = "TIME", .help = "with --every or --cron: do not fire after this time" },
-    { .flag = "max-runs", .type = OPTION_INT, .value = "N", .min = 1, .max = INT64_MAX,
+    { .flag = "max-runs", .type = OPTION_INT, .value = "N", .min = 1, .max = RUNS_MAX,
       .help = "with --every or --cron: complete the task after N fires" },
-    { .flag = "spread", .type = OPTION_DURATION, .value = "DURATION", .max = DURATION_MAX_MS,
+    { .flag = "spread", .type = OPTION_DURATION, .value = "DURATION", .max = DAY_MS,
       .help = "with --every or --cron: delay each fire by a fixed part of this, which depends on the task's id" },
     { .flag = "catch-up", .type = OPTION_CHOICE, .value = "MODE", .choices = "one|all|skip",
       .help = "with --every or --cron: what happens to fires missed while the server was down" },
@@ -36,18 +41,18 @@ const struct option task_options[] = {
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "queue of the task" },
     { .flag = "priority", .type = OPTION_INT, .value = "P", .min = 0, .max = 9, .help = "priority; if many tasks are due, higher ones run first" },
     { .flag = "type", .type = OPTION_TEXT, .value = "TYPE", .help = "task type, such as report.daily" },
-    { .flag = "timeout", .type = OPTION_DURATION, .value = "DURATION", .min = 1, .max = DURATION_MAX_MS,
+    { .flag = "timeout", .type = OPTION_DURATION, .value = "DURATION", .min = 1, .max = HOUR_MS,
       .help = "time limit of one attempt" },
-    { .flag = "max-attempts", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000,
+    { .flag = "max-attempts", .type = OPTION_INT, .value = "N", .min = 1, .max = ATTEMPTS_MAX,
       .help = "attempts before the task is FAILED; 1: no retry" },
-    { .flag = "expires", .type = OPTION_DURATION, .value = "DURATION", .max = DURATION_MAX_MS,
+    { .flag = "expires", .type = OPTION_DURATION, .value = "DURATION", .max = YEAR_MS,
       .help = "let the task expire if it has not started this long after its due time; 0s: never" },
     { .flag = "concurrency-key", .type = OPTION_TEXT, .value = "KEY",
       .help = "tasks with the same key run one after another (see --concurrency-limit); '': no key" },
     { .flag = "concurrency-limit", .type = OPTION_INT, .value = "N", .min = 1, .max = 10000,
       .help = "how many tasks with the same key may run at once; default: 1" },
     { .flag = "dedupe-key", .type = OPTION_TEXT, .value = "KEY", .help = "do not create a second task with this key" },
-    { .flag = "dedupe-window", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
+    { .flag = "dedupe-window", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = YEAR_MS,
       .help = "how long after its creation the dedupe key counts; default: 1h" },
     { .flag = "dedupe-action", .type = OPTION_CHOICE, .value = "ACTION", .choices = "return|reschedule",
       .help = "what a second task with the key does: return the first task, or move it to the new time" },

@@ -191,7 +191,7 @@ static struct catalog_cache_item *catalog_cache_take_item(struct pages *p, struc
     return old;
 }
 
-/* If an entry was removed and created again, its versions can not be compared. */
+/* If an entry was removed and created again, its versions cannot be compared. */
 static bool catalog_cache_is_outdated(const struct pages *p, const struct catalog_cache_item *item)
 {
     const struct catalog_cache_item *known = map_get(&p->items, item->key);
@@ -264,7 +264,7 @@ void catalog_cache_remove(struct catalog_cache *b, int32_t tenant, enum catalog_
 
 /* The changes of a page: parsed before the lock is taken, released after it. */
 struct follow {
-    struct catalog_cache_item **in;  /* one for each entry of the page; NULL: unchanged, or it can not be parsed */
+    struct catalog_cache_item **in;  /* one for each entry of the page; NULL: unchanged, or it cannot be parsed */
     struct catalog_cache_item **out; /* items that were replaced or removed */
     size_t out_count;
 };

@@ -15,7 +15,7 @@ struct catalog_cache;
 struct catalog_cache *catalog_cache_new(void);
 void catalog_cache_free(struct catalog_cache *b); /* NULL is fine */
 
-/* A new or changed entry; kinds that are not cached are ignored. An entry that can not be parsed is refused, and the
+/* A new or changed entry; kinds that are not cached are ignored. An entry that cannot be parsed is refused, and the
  * old one stays. */
 enum err catalog_cache_put(struct catalog_cache *b, const struct catalog_entry *entry, struct error *e) must_use;
 
@@ -31,7 +31,7 @@ void catalog_cache_remove(struct catalog_cache *b, int32_t tenant, enum catalog_
 
 /* Applies changes of other nodes: a page of the store's entries of one kind, by tenant and name. It has every entry
  * behind `after`, up to its last one, or to the end if there are no more. Entries that differ are put in, entries
- * that the page does not have are removed. An entry that can not be parsed is reported and stays as it was. False:
+ * that the page does not have are removed. An entry that cannot be parsed is reported and stays as it was. False:
  * the cache was changed here since it had that generation, and the page may be older: read it again. */
 struct catalog_cache_page {
     enum catalog_kind kind;

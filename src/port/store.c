@@ -2,6 +2,7 @@
 #include "port/store.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "port/store/operation_table.h"
 
@@ -23,7 +24,8 @@ bool task_needs_calendar(const struct task *t)
 
 enum err limit_reached(const char *field, int64_t limit, struct error *e)
 {
-    error_set(e, ERR_LIMIT, "is %lld for this tenant, and would be passed", (long long)limit);
+    error_set(e, ERR_LIMIT, "the tenant may have at most %lld %s tasks; this request would exceed that",
+              (long long)limit, strcmp(field, "max_recurring") == 0 ? "recurring" : "unfinished");
     return error_in(e, field);
 }
 

@@ -4,7 +4,7 @@
  *  - A zone is read once and shared. The caller owns one reference (tz_unref).
  *  - An unknown name is ERR_INVALID. The sentence suggests the closest known name.
  *  - If the data change (a new tzdata), zones that were returned stay as they are and later calls return new ones.
- *    `generation` then differs, so that a holder of zones can notice and read them again. */
+ *    `generation` then differs, so that a holder of zones cannotice and read them again. */
 #include "base/buf.h"
 #include "core/time/tz.h"
 

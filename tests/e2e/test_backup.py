@@ -214,7 +214,8 @@ def test_restore_refuses_a_damaged_file_and_touches_nothing(belfry, make_server,
                       "other": b"SELECT 1;\n" * 1000, "empty": b""}[how])
     done = restore(belfry, path, tmp_path / "new")
     assert (done.code, done.out) == (1, ""), done
-    assert str(path) in done.err
+    assert str(path) in done.err and "is not a usable backup, and nothing was changed: " in done.err
+    assert "restore a backup" not in done.err
     assert not (tmp_path / "new").exists()
 
 

@@ -294,11 +294,11 @@ def test_refusals_are_told_and_exit_1(ask, stub, answer, sentence):
 
 
 def test_a_refusal_names_the_task_unless_it_does_so_itself(ask, stub):
-    stub.on("POST", ".*/pause", problem(409, "is COMPLETED and can not be paused"))
+    stub.on("POST", ".*/pause", problem(409, "the task is COMPLETED and cannot be paused"))
     stub.on("POST", ".*/cancel", problem(409, f"task {ID} is COMPLETED"))
     stub.on("GET", ".*", problem(404, "there is no such task"))
     stub.on("PATCH", ".*", problem(422, "", [("priority", "must be between 0 and 9")]))
-    assert ask("pause", ID).err == f"belfry pause: {ID}: is COMPLETED and can not be paused\n"
+    assert ask("pause", ID).err == f"belfry pause: {ID}: the task is COMPLETED and cannot be paused\n"
     assert ask("cancel", ID).err == f"belfry cancel: task {ID} is COMPLETED\n"
     assert ask("show", ID).err == f"belfry show: {ID}: there is no such task\n"
     assert ask("history", ID).err == f"belfry history: {ID}: there is no such task\n"
@@ -551,7 +551,7 @@ def test_show_prints_facts_and_executions(ask, stub):
         assert told["Id"] == ID and told["Name"] == "report" and told["Status"] == "SCHEDULED"
         assert told["Schedule"] == "0 8 * * *" and told["Next"] == f"in 2h5m, {shown(at)}"
         assert told["Target"] == "POST https://example.com/x" and told["Max runs"] == "10" and told["Runs"] == "4"
-        assert told["Timeout"] == "30.0s" and told["Attempts"] == "2" and told["of at most"] == "5"
+        assert told["Timeout"] == "30.0s" and told["Attempts"] == "2 of at most 5"
         assert told["Last error"] == "boom" and told["Metadata"] == '{"team": "a"}' and told["Version"] == "1"
         assert re.fullmatch(r"\d+d ago, 2026-02-01 00:00:00Z|in .*, 2026-02-01 00:00:00Z", told["Created"])
         assert "Skipped" not in told and "Payload" not in told and "Started" not in told
@@ -688,12 +688,12 @@ def test_an_action_on_one_task(ask, stub, command):
 @pytest.mark.parametrize("command", ACTIONS)
 def test_an_action_on_several_goes_on_after_a_refusal(ask, stub, command):
     method, verb, done_word = ACTIONS[command]
-    stub.on(method, f"/v1/tasks/{OTHER}{verb}", problem(409, "can not be done"))
+    stub.on(method, f"/v1/tasks/{OTHER}{verb}", problem(409, "cannot be done"))
     stub.on(method, f"/v1/tasks/{ID}{verb}", (204, None) if command == "rm" else task())
     done = ask(command, ID, OTHER, ID)
     assert done.code == 1
     assert done.out == f"2 {done_word}, 1 refused\n"
-    assert done.err == f"belfry {command}: {OTHER}: can not be done\n"
+    assert done.err == f"belfry {command}: {OTHER}: cannot be done\n"
 
 
 def job(state, done, **more):
@@ -712,10 +712,10 @@ def test_an_action_by_filter_is_a_job_that_is_followed(ask, stub):
 
 
 def test_what_a_job_could_not_do_is_listed(ask, stub):
-    failures = [{"task_id": OTHER, "error": "is COMPLETED and can not be cancelled"}]
+    failures = [{"task_id": OTHER, "error": "the task is COMPLETED and cannot be cancelled"}]
     stub.on("POST", "/v1/tasks/bulk", (202, job("DONE", 3, failed=2, failures=failures)))
     done = ask("cancel", "--filter", "name=x")
-    assert (done.code, done.lines) == (1, ["3 cancelled, 2 refused:", f"  {OTHER}: is COMPLETED and can not be cancelled", "  and 1 more"])
+    assert (done.code, done.lines) == (1, ["3 cancelled, 2 refused:", f"  {OTHER}: the task is COMPLETED and cannot be cancelled", "  and 1 more"])
 
 
 def test_long_work_shows_how_far_it_is(build, stub):

@@ -275,7 +275,7 @@ def test_a_call_that_runs_on_one_node_is_aborted_by_another(cluster, receiver):
         seen = len(receiver.to("/run"))
         task = client.create(name="run", **receiver.target("/run"))
         receiver.wait("/run", seen + 1)
-        until(lambda: (a := client.post(f"/v1/tasks/{task['id']}/cancel")).status == 200 and a, 10, why="it can not be cancelled")
+        until(lambda: (a := client.post(f"/v1/tasks/{task['id']}/cancel")).status == 200 and a, 10, why="it cannot be cancelled")
         assert client.wait_for(task["id"], "CANCELLED")
     hold.set()
 

@@ -1,4 +1,4 @@
-"""Nodes that start: together on an empty database, and where they can not. What is wrong is one clear line, without the password."""
+"""Nodes that start: together on an empty database, and where they cannot. What is wrong is one clear line, without the password."""
 
 import signal
 import socket
@@ -14,7 +14,7 @@ def serve(belfry, tmp_path, url):
 
 
 def one_line(done):
-    """What it says when it can not start."""
+    """What it says when it cannot start."""
     assert done.code == 1, done
     lines = done.err.splitlines()
     assert len(lines) == 1 and lines[0].startswith("belfry serve: "), done.err

@@ -560,4 +560,4 @@ def test_keys_of_every_character_are_kept_apart(client, receiver):
 def test_a_dedupe_key_can_not_be_changed(client, receiver):
     task = client.create(delay="1h", target_type="NOOP", dedupe_key="a")
     answer = client.request("PATCH", f"/v1/tasks/{task['id']}", {"dedupe_key": "b"})
-    assert answer.status == 400 and "can not be changed; create a new task" in answer.json["errors"][0]["message"]
+    assert answer.status == 400 and "cannot be changed; create a new task" in answer.json["errors"][0]["message"]

@@ -121,7 +121,7 @@ def rabbit():
 
 
 def test_control_nodes_that_start_after_rabbitmq_was_wiped_run_what_it_has_lost(build, postgres, database, rabbit, receiver, tmp_path):
-    """Nobody has seen that it was another before, and RabbitMQ can not be asked which messages it has."""
+    """Nobody has seen that it was another before, and RabbitMQ cannot be asked which messages it has."""
     url = rabbit.url(prefix="wiped")
     fleet = Fleet(tmp_path / "fleet", postgres.url(database), ("--queue", url, "--events", url), workers=0)
     try:

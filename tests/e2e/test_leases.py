@@ -152,7 +152,7 @@ def test_a_lease_that_ran_out_is_lost_and_given_anew(server, client):
     say(client, again, "complete")
     runs = client.get(f"/v1/tasks/{task}/executions").json["executions"]
     assert [r["status"] for r in runs] == ["COMPLETED", "LOST"]
-    assert "its lease ran out" in runs[1]["error_message"]
+    assert "its lease expired" in runs[1]["error_message"]
 
 
 def test_a_cancelled_task_ends_when_its_worker_hears_of_it(server, client):

@@ -370,9 +370,9 @@ WRONG = [
     (["0 8 * * *", "--from", ""], "--from ", "is empty"),
     (["0 8 * * *", "--from", "2026-03-28"], "--from ", "needs a time after the date"),
     (["0 8 * * *", "--from", "2026-03-28T00:00:00"], "--from ", "needs an offset"),
-    (["0 8 * * *", "--to", "2026-02-30T00:00:00Z"], "--to ", "day 30 does not exist in February"),
-    (["0 8 * * *", "--to", "2026-13-01T00:00:00Z"], "--to ", "month 13 is not between"),
-    (["0 8 * * *", "--start", "2026-01-01T25:00:00Z"], "--start ", "hour 25 is not between"),
+    (["0 8 * * *", "--to", "2026-02-30T00:00:00Z"], "--to ", "has day 30, which does not exist in February"),
+    (["0 8 * * *", "--to", "2026-13-01T00:00:00Z"], "--to ", "has month 13, which is not between"),
+    (["0 8 * * *", "--start", "2026-01-01T25:00:00Z"], "--start ", "has hour 25, which is not between"),
     (["0 8 * * *", "--end", "2026-01-01T00:00:00Zulu"], "--end ", "'u' at character 21"),
     (["0 8 * * *", "--end", "1767225600"], "--end ", ""),
     # durations

@@ -69,8 +69,8 @@ def test_data_directory_is_made_with_the_folders_above_it(belfry, tmp_path):
 @pytest.mark.standalone("any process will do")
 def test_port_in_use_is_one_clear_line(belfry, server, tmp_path):
     done = belfry("serve", "--listen", f"127.0.0.1:{server.port}", "--data-dir", tmp_path / "other")
-    assert (done.code, done.err) == (1, f"belfry serve: listen on '127.0.0.1:{server.port}': Address already in use; is Belfry "
-                                        "running already? --listen names another address\n")
+    assert (done.code, done.err) == (1, f"belfry serve: listen on '127.0.0.1:{server.port}': Address already in use; choose "
+                                        "another address with --listen\n")
 
 
 @pytest.mark.standalone("it is about a data directory")

@@ -109,7 +109,7 @@ def test_dry_run_lists_every_line_and_makes_nothing(belfry, client, crontab, ask
     assert done.code == 1 and done.err == "", "some lines are refused; no server is needed"
     results = {line.split()[0]: line for line in done.lines[1:-1]}
     assert set(results) == {"5", "6", "7", "8", "9"}
-    assert "would be made" in results["5"] and "would be made" in results["6"]
+    assert "would be imported" in results["5"] and "would be imported" in results["6"]
     assert all("refused" in results[n] for n in "789")
     assert done.lines[-1] == "2 would be imported, 3 refused"
     assert recurring(client) == {}
@@ -120,7 +120,7 @@ def test_import_makes_tasks_that_behave_as_under_cron_and_only_once(ask, client,
     done = ask("import", "crontab", crontab, "--json")
     told = {line["line"]: line for line in map(json.loads, done.lines)}
     assert done.code == 1 and {n: line["result"] for n, line in told.items()} == {
-        5: "made", 6: "made", 7: "refused", 8: "refused", 9: "refused"}
+        5: "imported", 6: "imported", 7: "refused", 8: "refused", 9: "refused"}
     assert all(told[n]["reason"] for n in (7, 8, 9)) and "minute" in told[9]["reason"]
     tasks = recurring(client)
     assert set(tasks) == {"Morning report", receiver.url("/ping")}

@@ -158,7 +158,7 @@ static void forgive_again(struct sim *s, void *context)
     forgive_running(s, s->steady_us);
 }
 
-/* Other nodes find the claims that it had not handed over, and can not know whether they ran. */
+/* Other nodes find the claims that it had not handed over, and cannot know whether they ran. */
 void fleet_node_died(struct sim_node *n)
 {
     if (!is_fleet(n->sim))
@@ -358,7 +358,7 @@ static void bury_worker(struct sim_node *w)
         worker_step(w->worker, now, 0);
     }
     if (!worker_is_idle(w->worker)) {
-        fprintf(stderr, "seed %llu: a dead worker can not be taken apart\n", (unsigned long long)s->seed);
+        fprintf(stderr, "seed %llu: a dead worker cannot be taken apart\n", (unsigned long long)s->seed);
         abort();
     }
     worker_free(take(w->worker));

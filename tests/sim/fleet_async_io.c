@@ -159,7 +159,7 @@ static void run_push(struct sim *s, const struct async_io_ports *ports, struct i
     x->ret.epoch = s->fleet.epoch;
 }
 
-/* A queue that refuses a second push can not tell what it has, either: it has everything that was pushed since it was
+/* A queue that refuses a second push cannot tell what it has, either: it has everything that was pushed since it was
  * wiped, or that is not known. */
 static void run_known(struct sim *s, const struct async_io_ports *ports, struct io_known *x)
 {

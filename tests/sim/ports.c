@@ -197,7 +197,7 @@ void sim_ports_close(struct sim_node *n)
 
 /* ---- time zones ---- */
 
-/* tzdata is being replaced: tasks of this zone can not be planned, all others must go on. */
+/* tzdata is being replaced: tasks of this zone cannot be planned, all others must go on. */
 static enum err z_get(struct zoneinfo *z, struct str name, struct tz **ret, struct error *e)
 {
     struct sim *s = container_of(z, struct sim, node_zones);

@@ -289,7 +289,7 @@ static void bury(struct sim_node *n)
     if (!node_is_idle(n->node)) {
         struct node_status status = node_status(n->node);
         fprintf(stderr,
-                "seed %llu: a dead node can not be taken apart: armed %zu, running %zu, queued %zu, events %zu\n",
+                "seed %llu: a dead node cannot be taken apart: armed %zu, running %zu, queued %zu, events %zu\n",
                 (unsigned long long)s->seed, status.scheduler.armed, status.running, status.queued,
                 events_depth(&n->events));
         abort();

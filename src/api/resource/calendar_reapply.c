@@ -50,7 +50,7 @@ struct task_filter calendar_users(int32_t tenant, struct str calendar, size_t li
 
 /* ---- one task ---- */
 
-/* If there is no next occurrence, or the rule can not be made, the cursor is now: the spawner looks at once, and ends
+/* If there is no next occurrence, or the rule cannot be made, the cursor is now: the spawner looks at once, and ends
  * the task or logs the error. */
 static int64_t calendar_reapply_cursor(struct request *q, const struct task *t)
 {

@@ -1,5 +1,5 @@
 /* Business calendars. A calendar is stored as one document, as its user wrote it: JSON, or the dates of an iCalendar
- * file. Tasks name calendars. So a calendar can not be deleted while a task uses it, and when it changes, the
+ * file. Tasks name calendars. So a calendar cannot be deleted while a task uses it, and when it changes, the
  * occurrences that were spawned with it and have not fired are made again (calendar_reapply.c). */
 #include "api/resource/calendar_reapply.h"
 #include "api/resource/change.h"
@@ -18,7 +18,7 @@ static enum err calendars_read_doc(struct request *q, const struct catalog_entry
 {
     enum err rc = calendar_doc_read(entry->doc, &q->arena, ret, e);
     if (rc && rc != ERR_LIMIT)
-        return error_set(e, ERR_CORRUPT, "calendar '" STR_FMT "' can not be read", STR_ARG(entry->name));
+        return error_set(e, ERR_CORRUPT, "calendar '" STR_FMT "' cannot be read", STR_ARG(entry->name));
     return rc;
 }
 

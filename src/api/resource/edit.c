@@ -54,7 +54,7 @@ static enum err edit_action_of_status(const struct json_doc *doc, enum action *r
         { "CANCELLED", ACTION_CANCEL },
     };
     if (json_object_size(doc->root) > 1)
-        return error_field(e, "status", "can not be changed together with other fields; send two requests");
+        return error_field(e, "status", "cannot be changed together with other fields; send two requests");
     const char *status = json_string_value(json_object_get(doc->root, "status"));
     for (size_t i = 0; status && i < array_count(rows); i++) {
         if (strcmp(status, rows[i].status) == 0) {
@@ -238,7 +238,7 @@ static bool edit_resolve_conflict(struct request *q, const struct error *e)
     bool version = strcmp(e->field, "version") == 0;
     if (version && q->head.if_match.n) {
         request_refuse(q, PROBLEM_PRECONDITION,
-                       "it was changed since you read it; read it again and send its new ETag");
+                       "the task was changed since you read it: read it again, then send its new ETag (--if-version)");
         return true;
     }
     if (++q->edit->tries >= TRIES_MAX) {
@@ -374,6 +374,15 @@ static enum handled edit_refuse_plan(struct request *q, const struct edit *edit,
     return HANDLED_DONE;
 }
 
+static enum handled edit_refuse_version(struct request *q, int64_t version)
+{
+    char text[160];
+    snprintf(text, sizeof text,
+             "the task is now version %lld: read it again ('belfry show'), then send its new ETag (--if-version %lld)",
+             (long long)version, (long long)version);
+    return request_refuse(q, PROBLEM_PRECONDITION, text);
+}
+
 static enum handled edit_attempt(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -383,8 +392,7 @@ static enum handled edit_attempt(struct request *q, struct reader *r)
         return request_fail(q, &e);
     task_undo_delay(&edit->current, &edit->claimed);
     if (!if_match_allows(q->head.if_match, edit->current.version))
-        return request_refuse(q, PROBLEM_PRECONDITION,
-                              "it was changed since you read it; read it again and send its new ETag");
+        return edit_refuse_version(q, edit->current.version);
     if (edit_plan(q, edit, &e))
         return edit_refuse_plan(q, edit, &e);
     edit_write_answer(q, edit);

@@ -93,8 +93,8 @@ static enum handled explain_final(struct request *q, const struct task *t)
     struct explain_reason v = { .gate = "final" };
     char when[RFC3339_TEXT + 1];
     rfc3339_format(t->completed_ms, when);
-    snprintf(v.text, sizeof v.text, "it is over: %s since %s%s" STR_FMT, task_state_name(t->state), when,
-             t->last_error.n ? ": " : "", STR_ARG(str_utf8_cut(t->last_error, 300)));
+    snprintf(v.text, sizeof v.text, "it ended at %s%s" STR_FMT, when, t->last_error.n ? ": " : "",
+             STR_ARG(str_utf8_cut(t->last_error, 300)));
     return explain_answer_row(q, t, &v);
 }
 

@@ -49,7 +49,7 @@ enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct
         return error_field(e, "filter", "is empty: name at least one field, or say {\"all\": true}");
     if (j->redrive && (b.status.n || b.has_kind))
         return error_field(e, b.status.n ? "filter.status" : "filter.type",
-                           "can not be given here: a re-drive is for dead letters, which are FAILED");
+                           "cannot be given here: a re-drive is for dead letters, which are FAILED");
     *ret = (struct task_filter){
         .tenant = tenant,
         .states = j->redrive ? 1U << TASK_FAILED : 0,

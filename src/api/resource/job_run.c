@@ -155,7 +155,7 @@ static const char *job_run_detail_of(struct job_run *run, const struct request *
 
 static void job_run_start_child(struct job_run *run, struct uuid task);
 
-/* The answer is counted and the next task is taken under the same lock. While a child is outstanding, the run can not
+/* The answer is counted and the next task is taken under the same lock. While a child is outstanding, the run cannot
  * be freed. */
 static void job_run_on_child_answer(struct request *child)
 {

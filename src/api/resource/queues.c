@@ -99,7 +99,7 @@ static enum err queues_rules_of(struct request *q, const struct queue_found *f, 
     enum err rc = f->entry ? queue_rules_read(f->entry->doc, &q->arena, ret, e) : ERR_OK;
     if (rc == ERR_OK)
         *ret = queues_rules_at(*ret, q->now_ms);
-    return rc == ERR_OK ? ERR_OK : error_set(e, ERR_CORRUPT, "queue '" STR_FMT "' can not be read", STR_ARG(f->name));
+    return rc == ERR_OK ? ERR_OK : error_set(e, ERR_CORRUPT, "queue '" STR_FMT "' cannot be read", STR_ARG(f->name));
 }
 
 /* ---- shown with the state that the node knows ---- */
@@ -277,7 +277,7 @@ static enum err queues_check_pause(const struct queue_body *b, int64_t now_ms, s
                                          : "for",
                            "is only allowed with \"paused\": true");
     if (b->until_ms && b->for_ms)
-        return error_field(e, "for", "can not be given together with until; give one of the two");
+        return error_field(e, "for", "cannot be given together with until; give one of the two");
     if (b->until_ms && b->until_ms <= now_ms)
         return error_field(e, "until", "is in the past");
     return ERR_OK;

@@ -85,7 +85,7 @@ static enum err tenants_rules_of(struct request *q, const struct catalog_entry *
     }
     if (tenant_rules_read(entry->doc, &q->arena, ret, e) == ERR_OK)
         return ERR_OK;
-    return error_set(e, ERR_CORRUPT, "tenant '" STR_FMT "' can not be read", STR_ARG(entry->name));
+    return error_set(e, ERR_CORRUPT, "tenant '" STR_FMT "' cannot be read", STR_ARG(entry->name));
 }
 
 /* ---- reading ---- */
@@ -241,7 +241,7 @@ static enum err tenants_read_limits(struct request *q, bool with_name, struct te
 static enum err tenants_check_rules(const struct tenant_rules *t, struct error *e)
 {
     if (t->number == TENANT_DEFAULT && t->disabled)
-        return error_field(e, "disabled", "can not be set for 'default': its keys manage all tenants");
+        return error_field(e, "disabled", "cannot be set for 'default': its keys manage all tenants");
     return ERR_OK;
 }
 
@@ -304,7 +304,7 @@ static enum err tenants_next_number(struct request *q, struct reader *r, int32_t
     if (catalog_read_all(q, r, CATALOG_TENANT_NUMBER, 0, &given, e))
         return e->code;
     if (given.n && !str_to_i64(given.v[given.n - 1].name, 1, INT32_MAX - 1, &last))
-        return error_set(e, ERR_CORRUPT, "a tenant's number can not be read");
+        return error_set(e, ERR_CORRUPT, "a tenant's number cannot be read");
     *ret = (int32_t)last + 1;
     return ERR_OK;
 }

@@ -70,7 +70,7 @@ static enum err uncertain_write_read(const struct uncertain_write *one, struct r
     if (rc == ERR_NOT_FOUND)
         catalog_cache_remove(catalog, one->tenant, one->kind, name);
     else if (rc == ERR_OK)
-        (void)!catalog_cache_put(catalog, &entry, &e); /* an entry that can not be parsed leaves the cache as it was */
+        (void)!catalog_cache_put(catalog, &entry, &e); /* an entry that cannot be parsed leaves the cache as it was */
     return rc == ERR_NOT_FOUND ? ERR_OK : rc;
 }
 

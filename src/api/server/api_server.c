@@ -167,7 +167,7 @@ static void api_server_on_stop_timeout(struct timer *timer)
     pthread_mutex_unlock(&t->server->lock);
 }
 
-/* A request that waits for its answer gets it, however long that takes: a suspended connection can not be closed. A
+/* A request that waits for its answer gets it, however long that takes: a suspended connection cannot be closed. A
  * client that is slow to send or to read gets STOP_MS. */
 static void api_server_wait_until_idle(struct api_server *s)
 {

@@ -89,7 +89,7 @@ struct api_setup {
     void *context;
     void (*nudge)(void *context, const struct task *tasks, size_t n); /* Tasks were just written. On any thread. */
     void (*recall)(void *context, const struct recall_order *order,
-                   struct recall_answer *answer);         /* NULL: running tasks can not be changed */
+                   struct recall_answer *answer);         /* NULL: running tasks cannot be changed */
     void (*status)(void *context, struct jw *w);          /* adds members to /v1/scheduler/status. On a pool thread */
     void (*metrics_more)(void *context, struct buf *out); /* adds lines to /metrics. On an HTTP thread */
     bool (*ready)(void *context, struct error *e);        /* false: /ready answers 503 with e. On a pool thread */

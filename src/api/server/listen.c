@@ -64,5 +64,5 @@ enum err listen_socket_open(const char *address, int *ret_fd, struct error *e)
         close(fd);
     char text[128];
     return error_set(e, ERR_UNAVAILABLE, "listen on '%s': %s%s", address, strerror_r(why, text, sizeof text),
-                     why == EADDRINUSE ? "; is Belfry running already? --listen names another address" : "");
+                     why == EADDRINUSE ? "; choose another address with --listen" : "");
 }

@@ -92,8 +92,8 @@ static enum err query_read_choice(const struct query_field *f, struct str value,
     char quoted[QUOTE_TEXT];
     quote_text(value, quoted);
     if (s.closest.p)
-        return error_field(e, f->name, "can not be %s; did you mean '" STR_FMT "'?", quoted, STR_ARG(s.closest));
-    return error_field(e, f->name, "can not be %s", quoted);
+        return error_field(e, f->name, "cannot be %s; did you mean '" STR_FMT "'?", quoted, STR_ARG(s.closest));
+    return error_field(e, f->name, "cannot be %s", quoted);
 }
 
 static enum err query_read_i64(const struct query_field *f, struct str value, int64_t *ret, struct error *e)

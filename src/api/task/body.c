@@ -154,7 +154,7 @@ static void task_body_explain_unknown(struct error *e)
         if (strcmp(e->field, task_body_special_names[i].name) == 0)
             (void)error_field(e, task_body_special_names[i].name, "%s",
                               task_body_special_names[i].why == NOT_YET ? "is not supported yet"
-                                                                        : "is set by Belfry and can not be given");
+                                                                        : "is set by Belfry and cannot be given");
     }
 }
 

@@ -5,7 +5,7 @@
 static enum err task_conflicts_set_concurrency(const struct task_body *b, struct task *t, struct error *e)
 {
     if (b->has.concurrency_limit && !b->concurrency_key.n)
-        return error_field(e, "concurrency_limit", "belongs to a concurrency_key; name one");
+        return error_field(e, "concurrency_limit", "needs a concurrency_key");
     t->concurrency_key = b->concurrency_key;
     t->concurrency_limit = b->concurrency_key.n ? (int)max_of(b->concurrency_limit, (int64_t)1) : 0;
     return ERR_OK;
@@ -14,7 +14,7 @@ static enum err task_conflicts_set_concurrency(const struct task_body *b, struct
 /* The dedupe fields have their effect when the task is created. */
 static enum err task_conflicts_check_dedupe_unchanged(const struct task_body *b, const struct task *t, struct error *e)
 {
-    static const char sentence[] = "is used when a task is created and can not be changed; create a new task";
+    static const char sentence[] = "is used when a task is created and cannot be changed; create a new task";
     int64_t window_s = t->dedupe_key.n ? t->dedupe_window_ms / 1000 : task_body_default.dedupe_window_s;
     if (!str_eq(b->dedupe_key, t->dedupe_key))
         return error_field(e, "dedupe_key", "%s", sentence);
@@ -28,7 +28,7 @@ static enum err task_conflicts_check_dedupe_unchanged(const struct task_body *b,
 static enum err task_conflicts_set_dedupe(const struct task_body *b, const struct task *current, struct task *t,
                                           struct error *e)
 {
-    static const char keyless[] = "belongs to a dedupe_key; name one";
+    static const char keyless[] = "needs a dedupe_key";
     if (current)
         return task_conflicts_check_dedupe_unchanged(b, current, e);
     if (b->has.dedupe_window && !b->dedupe_key.n)

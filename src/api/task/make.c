@@ -20,7 +20,7 @@ static enum err task_make_find_kind(struct task_maker *m, struct task *t)
     bool repeats = b->has.cron || b->has.interval;
     if (m->current) {
         if (b->has.type && (enum task_kind)b->type != t->kind)
-            return error_field(m->e, "type", "is %s and can not be changed; create a new task", kind_names[t->kind]);
+            return error_field(m->e, "type", "is %s and cannot be changed; create a new task", kind_names[t->kind]);
     } else if (b->has.type && b->type == TASK_RECURRING && !repeats) {
         return error_field(m->e, "type", "is RECURRING, so cron_expression or interval_seconds is required");
     } else {
@@ -28,7 +28,7 @@ static enum err task_make_find_kind(struct task_maker *m, struct task *t)
     }
     if (b->has.cron && b->has.interval)
         return error_field(m->e, "interval_seconds",
-                           "can not be given together with cron_expression; give one of the two");
+                           "cannot be given together with cron_expression; give one of the two");
     return ERR_OK;
 }
 
@@ -63,10 +63,9 @@ static enum err task_make_check_kind_fields(struct task_maker *m, enum task_kind
         if (!has || task_make_kind_fields[i].of == kind)
             continue;
         if (task_make_kind_fields[i].of == TASK_RECURRING)
-            return error_field(m->e, task_make_kind_fields[i].name, "belongs to a RECURRING task, and this one is %s",
-                               kind_names[kind]);
-        return error_field(m->e, task_make_kind_fields[i].name, "belongs to a ONE_TIME task, and this one is %s%s",
-                           kind_names[kind], kind == TASK_RECURRING ? "; it begins at start_time" : "");
+            return error_field(m->e, task_make_kind_fields[i].name, "is only for recurring tasks");
+        return error_field(m->e, task_make_kind_fields[i].name, "is only for one-time tasks%s",
+                           kind == TASK_RECURRING ? "; a recurring task begins at start_time" : "");
     }
     return ERR_OK;
 }
@@ -79,12 +78,12 @@ static enum err task_make_set_time(struct task_maker *m, struct task *t)
     if (b->has.run_at && b->has.scheduled_at)
         return error_field(m->e, "scheduled_at", "is another name of run_at; give one of the two");
     if (b->has.delay && (b->has.run_at || b->has.scheduled_at))
-        return error_field(m->e, "delay", "can not be given together with run_at; give one of the two");
+        return error_field(m->e, "delay", "cannot be given together with run_at; give one of the two");
     bool named = b->has.delay || b->has.run_at || b->has.scheduled_at;
     if (m->current && !named)
         return ERR_OK;
     if (m->current && task_is_final(t->state))
-        return error_field(m->e, b->has.delay ? "delay" : "run_at", "can not be changed: the task is %s; retry it",
+        return error_field(m->e, b->has.delay ? "delay" : "run_at", "cannot be changed: the task is %s; retry it",
                            task_state_name(t->state));
     int64_t now_ms = m->c->now_ms;
     t->scheduled_ms = b->has.run_at         ? b->run_at_ms
@@ -351,9 +350,9 @@ static enum err task_make_check_may_change(const struct task *t, int64_t now_ms,
         return error_set(e, ERR_NOT_FOUND, "the task was deleted");
     if (state == TASK_RUNNING)
         return error_set(e, ERR_CONFLICT,
-                         "the task is RUNNING and can not be changed; wait for it to end, or cancel it");
+                         "the task is RUNNING and cannot be changed; wait for it to end, or cancel it");
     if (task_is_final(state) && state != TASK_FAILED)
-        return error_set(e, ERR_CONFLICT, "the task is %s and can not be changed; create a new task",
+        return error_set(e, ERR_CONFLICT, "the task is %s and cannot be changed; create a new task",
                          task_state_name(state));
     return ERR_OK;
 }

@@ -42,9 +42,9 @@ static enum err task_schedule_check(const struct task_body *b, const struct sche
     if (!s->cron.n && !s->interval_ms)
         return error_field(e, "cron_expression", "or interval_seconds is required for a RECURRING task");
     if (b->has.dst && !s->cron.n)
-        return error_field(e, "dst_policy", "belongs to a cron_expression; an interval does not follow the clock");
+        return error_field(e, "dst_policy", "needs a cron_expression; an interval does not follow the clock");
     if (b->has.calendar_policy && !s->calendar.n)
-        return error_field(e, "calendar_policy", "belongs to a calendar; name one in calendar");
+        return error_field(e, "calendar_policy", "needs a calendar");
     if (b->has.start && s->start_ms <= 0)
         return error_field(e, "start_time", "must be after 1970-01-01T00:00:00Z");
     if (s->end_ms <= s->start_ms)
@@ -95,7 +95,7 @@ static enum err task_schedule_find_calendar(const struct task *t, struct catalog
     if (!t->schedule.calendar.n)
         return ERR_OK;
     if (!catalog)
-        return error_field(e, "calendar", "can not be used: this server has no calendars");
+        return error_field(e, "calendar", "cannot be used: this server has no calendars");
     if (catalog_cache_calendar(catalog, t->tenant, t->schedule.calendar, ret, e) == ERR_OK)
         return ERR_OK;
     e->code = ERR_INVALID; /* a wrong value in a field of the body, not a missing resource */

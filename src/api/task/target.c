@@ -152,7 +152,7 @@ static const struct json_field short_fields[] = {
 
 static enum err target_check_http_body(const struct http_config *h, struct error *e)
 {
-    return h->body && h->method == HEAD ? error_field(e, "body", "can not be sent with HEAD; use another method")
+    return h->body && h->method == HEAD ? error_field(e, "body", "cannot be sent with HEAD; use another method")
                                         : ERR_OK;
 }
 

@@ -21,8 +21,9 @@ static const struct option options[] = {
 /* clang-format on */
 
 static const char detail[] =
-    "Without --at, --in, --every or --cron the task fires now. -X, -H and -d mean the same as in curl. Status 2xx is\n"
-    "success; any other answer is retried. Times are RFC 3339 with an offset.\n"
+    "Without --at, --in, --every or --cron the task fires now. -X, -H and -d mean the same as in curl. Times are\n"
+    "RFC 3339 with an offset. Status 2xx is success. Status 5xx, 408, 425 and 429, a timeout and a failed connection are\n"
+    "retried. After any other answer, the task is FAILED at once.\n"
     "\n"
     "Examples:\n"
     "  belfry add --in 10m https://example.com/remind -d '{\"user\": 42}'\n"

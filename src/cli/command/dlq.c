@@ -40,12 +40,18 @@ static void dlq_add_group_row(struct rows *r, const json_t *group)
               table_cell(json_text_at(group, "last_error"), error));
 }
 
-static void dlq_add_filters(const struct options *o, struct buf *path)
+/* Returns whether there is a filter. */
+static bool dlq_add_filters(const struct options *o, struct buf *path)
 {
     static const char *const names[] = { "cause", "queue", "name" };
-    for (size_t i = 0; i < array_count(names); i++)
-        if (option_given(o, names[i]))
-            query_add(path, names[i], option_get(o, names[i])->text);
+    bool any = false;
+    for (size_t i = 0; i < array_count(names); i++) {
+        if (!option_given(o, names[i]))
+            continue;
+        query_add(path, names[i], option_get(o, names[i])->text);
+        any = true;
+    }
+    return any;
 }
 
 static enum exit_code dlq_list_tasks(struct cli *cli, const struct options *o, struct client *client)
@@ -53,12 +59,12 @@ static enum exit_code dlq_list_tasks(struct cli *cli, const struct options *o, s
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, QUERY_MAX);
     buf_text(&path, "/v1/dlq");
-    dlq_add_filters(o, &path);
+    bool filtered = dlq_add_filters(o, &path) || option_get(o, "archived")->number;
     if (option_get(o, "archived")->number)
         query_add(&path, "resolved", S("true"));
     struct pages p = { .client = client, .path = buf_cstr(&path), .member = "tasks", .limit = pages_limit(o) };
     struct rows r = { .header = dlq_header, .add = dlq_add_row };
-    return rows_print(cli, o, &p, &r, COLUMNS, "there are no failed tasks");
+    return rows_print(cli, o, &p, &r, COLUMNS, filtered ? "no failed task matches" : "there are no failed tasks");
 }
 
 static enum exit_code dlq_list_groups(struct cli *cli, const struct options *o, struct client *client)
@@ -239,6 +245,7 @@ const struct command command_dlq = {
     .summary = "list, retry or archive failed tasks (dead-letter queue)",
     .detail =
         "Retry by filter starts with 1 task, then 10, then the rest at --rate. It stops if too many tasks fail again.\n"
+        "'retry --all' retries all failed tasks; 'list --all' prints all of them.\n"
         "\n"
         "Examples:\n"
         "  belfry dlq groups\n"

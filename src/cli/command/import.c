@@ -161,9 +161,9 @@ static void import_create_task(struct crontab_import *m, struct str line, const 
         return;
     bool known = a.status == 200;
     import_add_result(m,
-                      !m->client ? "would be made"
-                      : known    ? "is there already"
-                                 : "made",
+                      !m->client ? "would be imported"
+                      : known    ? "existed already"
+                                 : "imported",
                       m->client ? json_text_at(a.doc.root, "id") : l->call.url, l->schedule);
     m->made += !known;
     m->known += known;

@@ -129,17 +129,21 @@ static void serve_add_store(struct buf *out, const char *dir, struct buf *store)
         buf_text(out, dir);
 }
 
-/* In a cluster, admin.key is on the node that was started first. */
-static void serve_add_admin_key(struct buf *out, const char *dir, const char *key)
+/* Returns whether the data directory has admin.key. Without it, the example commands would need a key. In a cluster, it
+ * is only on the node that was started first; a copy, or a restore without secrets, has none. */
+static bool serve_add_admin_key(struct buf *out, const char *dir, const char *key)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/admin.key", dir);
+    bool exists = key[0] || access(path, F_OK) == 0;
     if (key[0])
         buf_printf(out, "This is the first start. The admin key, printed once and stored in %s:\n  %s\n", path, key);
-    else if (access(path, F_OK) == 0)
+    else if (exists)
         buf_printf(out, "The admin key is in %s.\n", path);
     else
-        buf_text(out, "The admin key is on the node that was started first.\n");
+        buf_text(out,
+                 "This data directory has no admin.key: use --key or BELFRY_KEY with a key of this installation.\n");
+    return exists;
 }
 
 static void serve_print_banner(struct cli *cli, const struct options *o, unsigned port, const char *dir,
@@ -161,8 +165,8 @@ static void serve_print_banner(struct cli *cli, const struct options *o, unsigne
     buf_char(&out, '\n');
     if (allow_loopback)
         buf_text(&out, "Tasks may call loopback addresses of this machine (http.allow_loopback).\n");
-    serve_add_admin_key(&out, dir, key);
-    if (port)
+    bool has_key = serve_add_admin_key(&out, dir, key);
+    if (port && has_key)
         serve_add_examples(cli, o, port, &out);
     fputs(buf_cstr(&out), cli->err);
     fflush(cli->err);

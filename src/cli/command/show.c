@@ -26,7 +26,8 @@ enum fact_format {
     SHOWS_SCHEDULE,
     SHOWS_TARGET,
     SHOWS_SECONDS,
-    SHOWS_WAITING
+    SHOWS_WAITING,
+    SHOWS_ATTEMPTS
 };
 
 static const struct task_fact {
@@ -69,8 +70,7 @@ static const struct task_fact {
     { "Timeout", "timeout_ms", SHOWS_MILLIS },
     { "Requires", "requires", SHOWS_JSON },
     { "Resources", "resources", SHOWS_JSON },
-    { "Attempts", "attempts", SHOWS_NUMBER },
-    { "of at most", "retry.max_attempts", SHOWS_NUMBER },
+    { "Attempts", "attempts", SHOWS_ATTEMPTS },
     { "Last error", "last_error", SHOWS_TEXT },
     { "Metadata", "metadata", SHOWS_JSON },
     { "Created", "created_at", SHOWS_MOMENT },
@@ -108,6 +108,13 @@ static void show_write_seconds(int64_t seconds, struct buf *out)
     buf_text(out, span);
 }
 
+static void show_write_attempts(const json_t *task, struct buf *out)
+{
+    int64_t max = json_i64_at(task, "retry.max_attempts", 0);
+    if (max)
+        buf_printf(out, "%lld of at most %lld", (long long)json_i64_at(task, "attempts", 0), (long long)max);
+}
+
 static void show_write_progress(const struct json_doc *doc, struct buf *out)
 {
     struct json_cursor c = { .text = json_member_text(doc, "lease") };
@@ -131,6 +138,7 @@ static void show_write_fact(const struct task_fact *f, const struct json_doc *do
     case SHOWS_SCHEDULE: schedule_text(doc->root, text); break;
     case SHOWS_TARGET: target_text(doc->root, text); break;
     case SHOWS_WAITING: waiting_text(doc->root, text); break;
+    case SHOWS_ATTEMPTS: show_write_attempts(doc->root, out); break;
     case SHOWS_SECONDS: show_write_seconds(json_i64_at(doc->root, f->path, 0), out); break;
     }
     buf_text(out, text);

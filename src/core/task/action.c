@@ -90,7 +90,7 @@ static const struct action_cell cells[ACTIONS][STATES] = {
 /* clang-format on */
 
 static const struct {
-    const char *name, *done; /* "run-now", "can not be run now" */
+    const char *name, *done; /* "run-now", "cannot be run now" */
 } words[ACTIONS] = {
     [ACTION_CANCEL] = { "cancel", "cancelled" }, [ACTION_PAUSE] = { "pause", "paused" },
     [ACTION_RESUME] = { "resume", "resumed" },   [ACTION_RUN_NOW] = { "run-now", "run now" },
@@ -101,7 +101,10 @@ static const struct {
 static enum err action_refuse(const struct task *t, enum task_state state, enum action action, const char *instead,
                               struct error *e)
 {
-    return error_set(e, ERR_CONFLICT, "is %s%s and can not be %s; %s", t->kind == TASK_RECURRING ? "recurring, " : "",
+    bool recurring = t->kind == TASK_RECURRING;
+    if (recurring && action == ACTION_RETRY)
+        return error_set(e, ERR_CONFLICT, "this is a recurring task and cannot be retried; %s", instead);
+    return error_set(e, ERR_CONFLICT, "the %stask is %s and cannot be %s; %s", recurring ? "recurring " : "",
                      task_state_name(state), words[action].done, instead);
 }
 
@@ -116,9 +119,9 @@ static const struct action_cell *action_find_cell(const struct task *t, enum act
 {
     static const struct action_cell same = IS_SO;
     static const struct action_cell blocked = NO("it waits for something; use {\"force\": true} to not wait");
-    static const struct action_cell recurring = NO("retry its failed occurrences, or run it now");
+    static const struct action_cell recurring = NO("retry its failed occurrences, or run it now ('belfry run')");
     static const struct action_cell slot =
-        NO("it waits for a free slot and starts by itself; for it to be sooner, cancel what holds the slot");
+        NO("it waits for a free slot and starts by itself; to start it sooner, cancel the task that holds the slot");
     if (action == ACTION_RETRY && t->kind == TASK_RECURRING)
         return &recurring;
     if (action == ACTION_ARCHIVE && t->resolved_ms)
@@ -215,7 +218,7 @@ enum err task_act(const struct task *t, enum action action, bool force, const st
     assert((size_t)action < ACTIONS);
     enum task_state state = task_shown_state(t, now_ms);
     if (t->deleted && action != ACTION_DELETE)
-        return error_set(e, ERR_NOT_FOUND, "was deleted");
+        return error_set(e, ERR_NOT_FOUND, "the task was deleted");
     const struct action_cell *cell = action_find_cell(t, action, state, force);
     if (cell->what == REFUSED)
         return action_refuse(t, state, action, cell->instead, e);

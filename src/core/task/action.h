@@ -33,7 +33,7 @@ struct action_plan {
  * its owner aborts it. A task that has not fired yet (task_shown_state) is treated as SCHEDULED: the plan is the row
  * that it becomes once its owner has given it back.
  *
- * Refusals are ERR_CONFLICT; they name the task's state and what to do instead ("is COMPLETED and can not be cancelled;
+ * Refusals are ERR_CONFLICT; they name the task's state and what to do instead ("is COMPLETED and cannot be cancelled;
  * …"). A deleted task is ERR_NOT_FOUND. */
 enum err task_act(const struct task *t, enum action action, bool force, const struct recurrence *rule,
                   struct uuid fresh, int64_t now_ms, struct action_plan *ret, struct error *e) must_use;

@@ -114,6 +114,19 @@ static struct verdict settle_reported(const struct settle_facts *t, const struct
     };
 }
 
+/* leased: a worker of the user held the task, and its lease expired. */
+static struct str settle_lost_error(bool leased, bool poison, bool at_most_once)
+{
+    if (at_most_once)
+        return leased ? S("outcome unknown: its lease expired, and the task must run at most once")
+                      : S("outcome unknown: its worker died, and the task must run at most once");
+    if (poison)
+        return leased ? S("poison: three leases in a row expired without a report")
+                      : S("poison: its worker died each time, the last time with nothing else running");
+    return leased ? S("lost: its lease expired before its worker reported; the task may have run")
+                  : S("lost: its worker died before it reported; the task may have run");
+}
+
 static struct verdict settle_lost(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)
 {
     bool at_most_once = t->delivery == DELIVER_AT_MOST_ONCE, poison = o->alone && t->losses >= SUSPECT_LOSSES;
@@ -122,14 +135,9 @@ static struct verdict settle_lost(const struct settle_facts *t, const struct out
     v.losses++;
     v.has_execution = true;
     v.execution = settle_execution(t, o, EXECUTION_LOST);
-    v.last_error = S("lost: its worker died before it reported; the task may have run");
-    if (poison)
-        v.last_error = S("poison: its worker died each time, the last time with nothing else running");
-    if (at_most_once)
-        v.last_error = S("outcome unknown: its worker died, and the task must run at most once");
     if (poison || at_most_once)
         v.next = TASK_FAILED;
-    v.execution.error = v.last_error;
+    v.last_error = v.execution.error = settle_lost_error(t->target == TARGET_WORKER, poison, at_most_once);
     return v;
 }
 

@@ -34,7 +34,7 @@ static const struct {
     { "@daily", "0 0 * * *", NULL },
     { "@midnight", "0 0 * * *", NULL },
     { "@hourly", "0 * * * *", NULL },
-    { "@reboot", NULL, "there is no boot to follow; run a one-time task at start" },
+    { "@reboot", NULL, "is not supported; run 'belfry add' from a start script" },
     { "@every", NULL, "is not a cron expression; use an interval instead" },
 };
 
@@ -214,14 +214,18 @@ static void cron_parse_format_span(char *out, size_t size, const struct cron_rul
     snprintf(out + n, size - n, "%s%s%s%s", n ? "," : "", low, from < to ? "-" : "", from < to ? high : "");
 }
 
-/* The sentence says what to write instead: FRI-SUN,MON for FRI-MON, 22-23,0-6 for 22-6. */
-static enum err cron_parse_backwards_error(const struct cron_scan *s, struct cron_value from, struct cron_value to)
+/* The sentence says what to write instead: FRI-SUN,MON for FRI-MON, 22-23,0-6 for 22-6. H takes one range only. */
+static enum err cron_parse_backwards_error(const struct cron_scan *s, struct cron_value from, struct cron_value to,
+                                           bool hash)
 {
     const struct cron_rule *rule = &cron_rules[s->field];
     bool weekday = s->field == CRON_WEEKDAY, named = from.named || to.named;
     char low[8], high[8], remedy[40] = "";
     cron_parse_format_value(low, sizeof low, rule, from.v, from.named);
     cron_parse_format_value(high, sizeof high, rule, to.v, to.named);
+    if (hash)
+        return cron_refuse(s, "range %s-%s runs backwards; H needs a range that does not, such as H(%s-%s)", low, high,
+                           high, low);
     if (weekday && from.v == 7) {
         cron_parse_format_span(remedy, sizeof remedy, rule, 0, to.v, named);
     } else {
@@ -232,7 +236,7 @@ static enum err cron_parse_backwards_error(const struct cron_scan *s, struct cro
 }
 
 /* Reads the end of a range, after its '-'. SUN as an end is the last day of the week, not the first. */
-static enum err cron_parse_read_range_end(struct cron_scan *s, struct cron_value from, uint8_t *ret)
+static enum err cron_parse_read_range_end(struct cron_scan *s, struct cron_value from, bool hash, uint8_t *ret)
 {
     struct cron_value to;
     enum err rc = cron_parse_read_value(s, &to);
@@ -241,7 +245,7 @@ static enum err cron_parse_read_range_end(struct cron_scan *s, struct cron_value
     if (s->field == CRON_WEEKDAY && to.named && to.v == 0 && from.v > 0)
         to.v = 7;
     if (to.v < from.v)
-        return cron_parse_backwards_error(s, from, to);
+        return cron_parse_backwards_error(s, from, to, hash);
     *ret = to.v;
     return ERR_OK;
 }
@@ -267,7 +271,7 @@ static enum err cron_parse_read_value_tail(struct cron_scan *s, struct cron_valu
         rc = cron_parse_read_number(s, 1, 5, &item.nth);
     } else if (cron_parse_accept(s, '-')) {
         item.step = 1;
-        rc = cron_parse_read_range_end(s, from, &item.to);
+        rc = cron_parse_read_range_end(s, from, false, &item.to);
         if (!rc && cron_parse_accept(s, '/'))
             rc = cron_parse_read_step(s, &item.step);
     } else if (cron_parse_accept(s, '/')) {
@@ -310,7 +314,7 @@ static enum err cron_parse_read_hash_range(struct cron_scan *s, struct cron_item
         return rc;
     if (!cron_parse_accept(s, '-'))
         return cron_parse_unexpected_error(s, "the range's end");
-    rc = cron_parse_read_range_end(s, from, &item->to);
+    rc = cron_parse_read_range_end(s, from, true, &item->to);
     if (rc)
         return rc;
     if (!cron_parse_accept(s, ')'))
@@ -463,7 +467,7 @@ static enum err cron_parse_read_macro(struct str text, struct cron_syntax *synta
         if (!str_eq_nocase(word, str_from(macros[i].name)))
             continue;
         if (!macros[i].expression)
-            return error_field(e, "expression", "%s: %s", macros[i].name, macros[i].reason);
+            return error_field(e, "expression", "%s %s", macros[i].name, macros[i].reason);
         if (word.n < text.n)
             return error_field(e, "expression", "nothing may follow %s", macros[i].name);
         return cron_parse_read_fields(str_from(macros[i].expression), syntax, e);

@@ -9,8 +9,6 @@
 
 enum { LEASES_ARENA = 128 << 20, RENEWAL_ARENA = 4096 };
 
-#define RAN_OUT "lost: its lease ran out before its worker reported; it may have run"
-
 struct lease_expiry {
     struct reaper reaper;
     struct lease_expiry_setup setup;
@@ -141,10 +139,7 @@ static struct settlement lease_expiry_cancelled(struct reaper *r, const struct t
  * task is to blame. */
 static struct settlement lease_expiry_lost(struct reaper *r, const struct task *t)
 {
-    struct settlement s = lease_expiry_settle(r, t, (struct outcome){ .kind = OUTCOME_LOST, .alone = true });
-    if (s.verdict.next == TASK_SCHEDULED)
-        s.verdict.last_error = s.verdict.execution.error = S(RAN_OUT);
-    return s;
+    return lease_expiry_settle(r, t, (struct outcome){ .kind = OUTCOME_LOST, .alone = true });
 }
 
 /* A lease that could not be renewed was settled meanwhile, or the answer was lost: then the next question finds it. */

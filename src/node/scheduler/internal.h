@@ -59,7 +59,7 @@ struct armed {
     struct held *held; /* NULL: settled while it was pushed once more */
     bool pushing;      /* it counts in claim.pushing */
     bool unsure;       /* the queue may have it: it was pushed, and the answer was lost */
-    bool ends;         /* it can not be pushed again: its claim ends */
+    bool ends;         /* it cannot be pushed again: its claim ends */
 };
 
 /* Tasks that a queue has forgotten, on their way to be claimed anew. */
@@ -120,7 +120,7 @@ void scheduler_refused(struct scheduler *s, const struct op *op);
 /* Off the wheel for good: the queue has the task, or another module settles it. With its last task, the claim is
  * handed over. */
 void scheduler_disarm(struct scheduler *s, struct armed *a);
-/* Off the wheel, and its claim ends. If the outcome can not be published now, the task waits on the wheel and is
+/* Off the wheel, and its claim ends. If the outcome cannot be published now, the task waits on the wheel and is
  * tried again. */
 void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind);
 /* The task of a held entry that is about to be freed. */

@@ -180,7 +180,7 @@ bool lanes_ask(struct lanes *l, size_t room, enum lanes_wanted wanted, struct mo
     return asked;
 }
 
-/* A task that was left within the window although there was room can not be claimed before it is due: it runs at most
+/* A task that was left within the window although there was room cannot be claimed before it is due: it runs at most
  * once, or found no slot. */
 static void lanes_lane_answered(struct lanes *l, struct lane_entry *e, const struct lane_quota *q,
                                 const struct op_claim *a)

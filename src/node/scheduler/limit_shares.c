@@ -99,7 +99,7 @@ static bool limit_shares_wants_tokens(const struct limit_share *e, int64_t now_m
            (limit_shares_is_wanted(e, now_ms) && limit_shares_tokens_left(e) * 2 < limit_shares_token_slice(e));
 }
 
-/* A share that has every place can not get more. Tasks that were claimed before there was a limit have no place yet. */
+/* A share that has every place cannot get more. Tasks that were claimed before there was a limit have no place yet. */
 static bool limit_shares_wants_places(const struct limit_share *e, int64_t now_ms)
 {
     if (!e->concurrency || e->places >= e->concurrency)

@@ -6,12 +6,12 @@
  *  - If the queue can tell which tasks it has, it is asked first. A task that it does not know may have run
  *    meanwhile and would run again under the same fence. So its claim ends: the task is returned, and the fence
  *    rises; or it is lost, if it must not run twice.
- *  - If the queue can not tell, the claim ends in the same way.
+ *  - If the queue cannot tell, the claim ends in the same way.
  *  - If a fleet's queue stays down, due tasks run in this process.
  *
  * A claim is handed over whole or not at all, because only its owner looks for tasks of it that the queue forgets. So
  * the tasks of one claim never go to both queues: when the shared queue goes down or comes back, the rest of a claim
- * is returned and claimed anew. A queue that can not tell which tasks it has is judged by epochs, one for each claim:
+ * is returned and claimed anew. A queue that cannot tell which tasks it has is judged by epochs, one for each claim:
  * when another epoch begins, the rest of a claim is returned as well. */
 #include <assert.h>
 #include <stdlib.h>
@@ -89,7 +89,7 @@ static struct outcome push_outcome(const struct armed *a, enum outcome_kind kind
 {
     struct outcome o = { .kind = kind, .retry_after_ms = -1 };
     if (kind == OUTCOME_EXPIRED)
-        o.error = S("expired: it could not be started while it was of use");
+        o.error = S("expired: it did not start within expires_after_seconds of its due time");
     if (kind == OUTCOME_CANCELLED)
         o.error = str_from(a->held->replaced);
     return o;

@@ -2,7 +2,7 @@
 /* node/scheduler/spawner.h - creates the occurrences of recurring tasks some time before they are due.
  *
  * A state machine on the loop's thread, owned by the scheduler. A visit walks the recurring tasks whose cursor comes
- * near, page by page, the earliest first, and spawns each. A task that can not be spawned (its time zone or calendar
+ * near, page by page, the earliest first, and spawns each. A task that cannot be spawned (its time zone or calendar
  * is gone, the store refuses) is passed over, so that it does not hold up the others, and tried again after a few
  * seconds. */
 #include "base/metrics.h"

@@ -1,5 +1,5 @@
 /* An outcome is borrowed for the call that reports it, so it is copied into the outbox. The outbox is published as
- * one batch and kept until that succeeded. A worker that can not publish takes no more tasks once its slots are full
+ * one batch and kept until that succeeded. A worker that cannot publish takes no more tasks once its slots are full
  * of unpublished outcomes; it drops nothing. Deliveries in the outbox are renewed like running ones: they must not
  * time out while their outcome waits. */
 #include <assert.h>

@@ -192,7 +192,7 @@ static bool worker_must_not_start(struct worker *w, struct job *j)
         o.error = (struct str){ d->why, d->why_size };
     } else if (is_expired(task_expires_ms(t), w->now.wall_ms)) {
         o.kind = OUTCOME_EXPIRED;
-        o.error = S("expired: it could not be started while it was of use");
+        o.error = S("expired: it did not start within expires_after_seconds of its due time");
     } else {
         return false;
     }
@@ -207,7 +207,7 @@ static void worker_refuse(struct worker *w, struct job *j)
                          .retry_after_ms = -1,
                          .started_us = w->now.wall_ms * 1000,
                          .completed_us = w->now.wall_ms * 1000,
-                         .error = S("this release can not run such a target") };
+                         .error = S("this release cannot run such a target") };
     worker_on_run_done(&j->run, &o);
 }
 

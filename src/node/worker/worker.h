@@ -24,7 +24,7 @@ enum { RUNNER_KINDS = 6 /* enum target_kind */, WORKER_REPORT_MS = 2000 };
 
 struct worker_setup {
     struct async_io *async_io;            /* take, renew and ack; publish */
-    struct runner *runners[RUNNER_KINDS]; /* NULL: this worker can not run such targets */
+    struct runner *runners[RUNNER_KINDS]; /* NULL: this worker cannot run such targets */
     struct metrics *metrics;
     struct uuid id;
     struct str name, version; /* for the record: host and process; of the program */

@@ -1,6 +1,6 @@
 /* OP_CATALOG, OP_KEY_PUT and OP_LEASE.
  *
- * A catalog entry is locked before its version is checked. An entry that does not exist can not be locked: if two
+ * A catalog entry is locked before its version is checked. An entry that does not exist cannot be locked: if two
  * transactions insert it at once, the first succeeds; the second inserts nothing, then finds and locks the existing
  * entry. Catalog and key operations run in a savepoint. */
 #include "store/postgres/internal.h"

@@ -3,7 +3,7 @@
  *
  * Rows of claims are written last, because other transactions wait for them: updaters on several nodes settle tasks of
  * the same claim, and its row stays locked until the commit. All of them are locked in one statement, in the order of
- * their ids, so that transactions can not deadlock. */
+ * their ids, so that transactions cannot deadlock. */
 #include <stdlib.h>
 
 #include "store/postgres/internal.h"

@@ -1,7 +1,7 @@
 /* Due watermarks: where a claim begins to scan a lane.
  *
  * Claimed tasks leave dead entries at the front of the index of due tasks. While a long transaction such as a dump
- * holds an old snapshot, vacuum can not remove them, and each claim would step over all of them. So the store remembers
+ * holds an old snapshot, vacuum cannot remove them, and each claim would step over all of them. So the store remembers
  * a watermark for each lane, a time before which no task of the lane is due, and a claim begins there.
  *
  * A watermark is a hint and may be too high. These rules correct it:

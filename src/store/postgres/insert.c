@@ -3,7 +3,7 @@
  * Plain inserts run as a batch: one statement for the records of their idempotency keys, one for all task rows. An
  * insert is plain if only an existing key or id can make it fail. If another transaction inserts the same key or id at
  * the same time, the unique index makes this one wait; afterwards it is a conflict or a repeated insert. Keys and ids
- * are sorted, so that transactions can not deadlock. If an operation of a batch fails, its rows and its key are deleted
+ * are sorted, so that transactions cannot deadlock. If an operation of a batch fails, its rows and its key are deleted
  * again. Inserts with limits, dedupe keys or calendars run alone, in a savepoint. */
 #include <assert.h>
 #include <stdlib.h>

@@ -454,7 +454,7 @@ enum err pg_purge_cluster(struct store_postgres *s, const struct op_purge *op, s
 struct pg_migration {
     const struct schema *schema;
     int to;             /* STORE_POSTGRES_NEWEST, or a version */
-    bool nodes_running; /* other nodes are running: refuse steps that they can not work with */
+    bool nodes_running; /* other nodes are running: refuse steps that they cannot work with */
 };
 enum err pg_migrate(const char *url, struct clock *clock, const struct pg_migration *m, struct error *e) must_use;
 /* Checks that this binary can work with the schema. Migrates an older schema if setup->migrate is set. */

@@ -2,7 +2,7 @@
  *
  * The rows of the limits are locked in the order of their keys until the transaction ends. Every transaction that takes
  * places or tokens of a limit locks its row first, and reads what is taken only then, so that it reads the latest
- * state. The node's own row is locked FOR KEY SHARE, as by a claim: the node can not be marked dead in between. */
+ * state. The node's own row is locked FOR KEY SHARE, as by a claim: the node cannot be marked dead in between. */
 #include <assert.h>
 #include <stdlib.h>
 

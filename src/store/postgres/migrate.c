@@ -1,7 +1,7 @@
 /* Migrates the schema up and down, while other processes may use the database.
  *
  * The migrating process holds an advisory lock, on a connection that does nothing else. A step that builds an index
- * concurrently can not run in a transaction, and behind a pooler each transaction may run in another session. Every
+ * concurrently cannot run in a transaction, and behind a pooler each transaction may run in another session. Every
  * other step runs in one transaction together with its row in schema_migrations. Nodes of the version before keep
  * working meanwhile (docs/decisions/0014-migrations.md). */
 #include <stdlib.h>
@@ -131,7 +131,7 @@ static enum err pg_migrate_check_running_nodes(const struct schema *schema, int 
         if (v.readers_from > at)
             return error_set(
                 e, ERR_INVALID,
-                "nodes of the version before can not work with schema version %d: stop all of them, then run "
+                "nodes of the version before cannot work with schema version %d: stop all of them, then run "
                 "'belfry migrate up'",
                 i);
     }

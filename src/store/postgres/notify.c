@@ -1,5 +1,5 @@
 /* Notices between nodes, by LISTEN and NOTIFY. Two threads with a connection each: the sender runs NOTIFY after
- * commits, the listener LISTENs. No transaction waits for them. If a notice can not be sent, it is merged into the next
+ * commits, the listener LISTENs. No transaction waits for them. If a notice cannot be sent, it is merged into the next
  * one. When the listener reconnects, it reports "look at everything", because notices may have been lost.
  *
  * A notice is a line of text:
@@ -192,7 +192,7 @@ static enum err pg_notifier_send_notice(struct pg_notifier *n, struct store_noti
     return pg_notifier_send_line(n, line);
 }
 
-/* If one can not be sent, it is lost: by the time of a retry its receiver has stopped waiting. */
+/* If one cannot be sent, it is lost: by the time of a retry its receiver has stopped waiting. */
 static void pg_notifier_send_applied(struct pg_notifier *n, const struct barrier_word *words, size_t count)
 {
     char line[LINE_MAX_SIZE];
@@ -204,7 +204,7 @@ static void pg_notifier_send_applied(struct pg_notifier *n, const struct barrier
     }
 }
 
-/* Sends a few lines at a time; the caller comes back for the rest. If a line can not be sent, it is lost. */
+/* Sends a few lines at a time; the caller comes back for the rest. If a line cannot be sent, it is lost. */
 static void pg_notifier_send_settled(struct pg_notifier *n, const struct fenced_id *v, size_t count)
 {
     struct buf line;

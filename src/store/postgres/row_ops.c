@@ -9,7 +9,7 @@
 #define SQL_OF_X(column, kind, member, max) ", x." #column
 #define TASK_NAMES                          "part" TASK_COLUMNS(SQL_NAME)
 
-/* Locks in the order of the ids, so that transactions can not deadlock. */
+/* Locks in the order of the ids, so that transactions cannot deadlock. */
 static const struct pg_statement read_guards = {
     "read_guards",
     "SELECT id, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, runs_count, lane, "
@@ -155,7 +155,7 @@ enum err pg_lane_number(struct store_postgres *s, struct lane lane, int pool, in
         return e->code;
     row = row ? row : store_lanes_find(&s->lanes, lane, pool);
     if (!row)
-        return pg_corrupt(&s->conn, "a lane exists and can not be read", e);
+        return pg_corrupt(&s->conn, "a lane exists and cannot be read", e);
     *ret = row->number;
     return ERR_OK;
 }

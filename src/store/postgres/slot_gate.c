@@ -1,5 +1,5 @@
 /* Slots as claims use them. A claim never waits for a slot's lock: if another transaction has the lock of a task's
- * slot, the task is left to the next claim. So a slot does not delay other tasks, and claims can not deadlock. */
+ * slot, the task is left to the next claim. So a slot does not delay other tasks, and claims cannot deadlock. */
 #include <stdlib.h>
 
 #include "store/postgres/claim.h"

@@ -30,7 +30,7 @@ static const struct pg_statement slot_hand = {
     "RETURNING tenant_id, id) INSERT INTO slots (tenant_id, key, task_id) SELECT tenant_id, $2, id FROM first",
 };
 static const struct pg_statement slot_waited_for = { "slot_waited_for", "SELECT waits_for FROM tasks WHERE id = $1" };
-/* Locks parents in the order of their ids, so that transactions can not deadlock. */
+/* Locks parents in the order of their ids, so that transactions cannot deadlock. */
 static const struct pg_statement lock_parents = {
     "lock_parents",
     "SELECT 1 FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",

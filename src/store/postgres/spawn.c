@@ -228,7 +228,7 @@ static enum err pg_spawn_batch(struct store_postgres *s, struct op *const *ops, 
     return pg_spawn_insert(s, ops, n, e);
 }
 
-/* If the cursors have moved but the occurrences can not be inserted, the transaction must not commit. The caller tries
+/* If the cursors have moved but the occurrences cannot be inserted, the transaction must not commit. The caller tries
  * smaller batches to find the operation that fails. */
 size_t postgres_spawn_many(struct store_postgres *s, struct op *const *ops, size_t n)
 {

@@ -52,5 +52,5 @@ enum err store_postgres_migrations(const char *url, struct clock *clock, struct 
                                    size_t *ret_count, struct error *e) must_use;
 /* Migrates up or down to a version; 0 empties the database. If two processes migrate at once, each step runs once.
  * Going down loses the data that only the newer schema can hold. Nodes must not run while the schema goes down, nor
- * while it goes up over a step that they can not work with. */
+ * while it goes up over a step that they cannot work with. */
 enum err store_postgres_migrate(const char *url, struct clock *clock, int to_version, struct error *e) must_use;

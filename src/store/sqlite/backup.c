@@ -142,7 +142,7 @@ enum err store_sqlite_verify(const char *path, const struct backup_progress *pro
     struct backup_watch w = {
         .progress = progress, .step = BACKUP_VERIFYING, .path = path, .total = backup_file_size(path)
     };
-    enum err rc = conn_open(&c, path, CONN_COPY, e);
+    enum err rc = conn_open(&c, path, CONN_VERIFY, e);
     if (!rc)
         rc = backup_verify(&c, &w, ret, e);
     conn_release(&c);

@@ -17,6 +17,7 @@ static const char *const settings[] = {
     [CONN_CHECKPOINT] = "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -256;"
                         "PRAGMA trusted_schema = OFF;",
     [CONN_COPY] = "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA trusted_schema = OFF;",
+    [CONN_VERIFY] = "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA trusted_schema = OFF;",
 };
 
 static const char lanes_sql[] = "SELECT lane, tenant_id, queue, class, pool FROM lanes WHERE lane > ? ORDER BY lane";
@@ -44,13 +45,18 @@ static enum err conn_error_code(int sqlite_code)
     }
 }
 
+static const char *conn_damage_advice(const struct conn *c)
+{
+    return c->is_backup ? "" : ": restore a backup, or move it away";
+}
+
 enum err conn_fail(struct conn *c, struct error *e)
 {
     int code = sqlite3_extended_errcode(c->db) & 0xff;
     const char *text = sqlite3_errmsg(c->db);
     enum err rc = conn_error_code(code);
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
-        (void)error_set(&c->failure, rc, "'%s' is damaged (%s): restore a backup, or move it away", c->path, text);
+        (void)error_set(&c->failure, rc, "'%s' is damaged (%s)%s", c->path, text, conn_damage_advice(c));
     else
         (void)error_set(&c->failure, rc, "'%s': %s", c->path, text);
     c->failed = rc;
@@ -61,8 +67,7 @@ enum err conn_fail(struct conn *c, struct error *e)
 
 enum err conn_corrupt(struct conn *c, const char *what, struct error *e)
 {
-    c->failed =
-        error_set(&c->failure, ERR_CORRUPT, "'%s' is damaged (%s): restore a backup, or move it away", c->path, what);
+    c->failed = error_set(&c->failure, ERR_CORRUPT, "'%s' is damaged (%s)%s", c->path, what, conn_damage_advice(c));
     if (e)
         *e = c->failure;
     return c->failed;
@@ -87,8 +92,9 @@ enum err conn_open(struct conn *c, const char *path, enum conn_mode mode, struct
         [CONN_READER] = SQLITE_OPEN_READONLY,
         [CONN_CHECKPOINT] = SQLITE_OPEN_READWRITE,
         [CONN_COPY] = SQLITE_OPEN_READONLY,
+        [CONN_VERIFY] = SQLITE_OPEN_READONLY,
     };
-    *c = (struct conn){ .path = xstrdup(path) };
+    *c = (struct conn){ .path = xstrdup(path), .is_backup = mode == CONN_VERIFY };
     for (size_t i = 0; i < array_count(c->texts); i++)
         buf_init(&c->texts[i], TEXT_MAX);
     map_init(&c->lanes.by_key, HASH_STABLE);

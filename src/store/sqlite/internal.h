@@ -19,6 +19,7 @@
 struct conn {
     sqlite3 *db;
     char *path;
+    bool is_backup;       /* CONN_VERIFY: the errors do not advise to restore a backup */
     sqlite3_stmt **stmts; /* one for each text of the table that conn_prepare was given */
     size_t stmt_count;
     enum err failed; /* set by conn_fail: the transaction on this connection must be rolled back */
@@ -27,7 +28,13 @@ struct conn {
     struct buf texts[4]; /* JSON of the row that is being bound */
 };
 
-enum conn_mode { CONN_WRITER, CONN_READER, CONN_CHECKPOINT, CONN_COPY /* reads, and may write to another file */ };
+enum conn_mode {
+    CONN_WRITER,
+    CONN_READER,
+    CONN_CHECKPOINT,
+    CONN_COPY,   /* reads, and may write to another file */
+    CONN_VERIFY, /* reads a backup */
+};
 
 enum err conn_open(struct conn *c, const char *path, enum conn_mode mode, struct error *e) must_use;
 enum err conn_prepare(struct conn *c, const char *const *sql, size_t count, struct error *e) must_use;

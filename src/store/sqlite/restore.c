@@ -149,7 +149,12 @@ enum err store_sqlite_restore(const struct restore_request *r, struct restored *
     struct directory d;
     struct restored done = { 0 };
     e = e ? e : &local;
-    if (store_sqlite_verify(r->path, r->progress, &done.facts, e) || directory_lock(r->directory, &d, e))
+    if (store_sqlite_verify(r->path, r->progress, &done.facts, e)) {
+        if (e->code == ERR_CORRUPT)
+            return error_wrap(e, "the file is not a usable backup, and nothing was changed");
+        return e->code;
+    }
+    if (directory_lock(r->directory, &d, e))
         return e->code;
     enum err rc = restore_locked(r, &done, e);
     directory_unlock(&d);

@@ -123,7 +123,7 @@ static void in_company_only_steps_are_taken_that_the_others_can_work_with(void *
     assert_int_equal(go(&first_four, 4, true, &e), ERR_INVALID);
     assert_says(
         &e,
-        "nodes of the version before can not work with schema version 4: stop all of them, then run 'belfry migrate up'");
+        "nodes of the version before cannot work with schema version 4: stop all of them, then run 'belfry migrate up'");
     assert_int_equal(version(), 3);
     assert_ok(go(&first_four, 4, false, &e), &e);
 }

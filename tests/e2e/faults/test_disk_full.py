@@ -72,7 +72,7 @@ def test_a_full_disk_refuses_and_recovers_by_itself(full_server, small_disk, rec
     assert client.get("/v1/tasks").status == 200, "reading goes on"
     counts(f"disk full: {len(acknowledged)} acknowledged before and while it was full, {refused} refused")
 
-    # What falls due while it is full can not be claimed or settled. Some calls may be out already, none may be repeated.
+    # What falls due while it is full cannot be claimed or settled. Some calls may be out already, none may be repeated.
     os.unlink(small_disk / "ballast")
     after = len(acknowledged) + refused + 100
     until(lambda: create(after).status == 201, why="it does not recover")

@@ -165,7 +165,7 @@ static void a_dedupe_key_stays_as_it_was_made(void **state)
         struct error e = { 0 };
         assert_int_equal(try_patch_with(state, NULL, &t, rows[i].body, &p, &e), ERR_INVALID);
         assert_string_equal(e.field, rows[i].field);
-        assert_says(&e, "can not be changed; create a new task");
+        assert_says(&e, "cannot be changed; create a new task");
     }
     struct error e = { 0 };
     assert_int_equal(try_patch_with(state, NULL, &none, "{'dedupe_key':'k'}", &p, &e), ERR_INVALID);
@@ -268,26 +268,26 @@ static void a_task_whose_calendar_is_gone_can_be_shown_and_edited(void **state)
 static const struct {
     const char *body, *field, *says;
 } bad[] = {
-    { "{" N ",'calendar':'de'}", "calendar", "belongs to a RECURRING task, and this one is ONE_TIME" },
-    { "{" N ",'calendar_policy':'SKIP'}", "calendar_policy", "belongs to a RECURRING task" },
-    { "{" DAYS ",'calendar_policy':'SKIP'}", "calendar_policy", "belongs to a calendar; name one in calendar" },
+    { "{" N ",'calendar':'de'}", "calendar", "is only for recurring tasks" },
+    { "{" N ",'calendar_policy':'SKIP'}", "calendar_policy", "is only for recurring tasks" },
+    { "{" DAYS ",'calendar_policy':'SKIP'}", "calendar_policy", "needs a calendar" },
     { "{" DAYS ",'calendar':'fr'}", "calendar", "de" },
     { "{" DAYS ",'calendar':''}", "calendar", "must not be empty" },
     { "{" DAYS ",'calendar':'a\\nb'}", "calendar", "control characters" },
     { "{" DAYS ",'calendar':'de','calendar_policy':'NEXT'}", "calendar_policy", "NEXT_DAY" },
     { "{'cron_expression':'0 8 * * SAT','target_type':'NOOP','calendar':'de'}", "calendar",
       "leaves nothing to fire: it excludes every day that the schedule names" },
-    { "{" N ",'overlap_policy':'SKIP'}", "overlap_policy", "belongs to a RECURRING task" },
+    { "{" N ",'overlap_policy':'SKIP'}", "overlap_policy", "is only for recurring tasks" },
     { "{" DAYS ",'overlap_policy':'QUEUE'}", "overlap_policy", "QUEUE_ONE" },
-    { "{" N ",'concurrency_limit':1}", "concurrency_limit", "belongs to a concurrency_key; name one" },
+    { "{" N ",'concurrency_limit':1}", "concurrency_limit", "needs a concurrency_key" },
     { "{" N ",'concurrency_key':''}", "concurrency_key", "must not be empty" },
     { "{" N ",'concurrency_key':'a\\tb'}", "concurrency_key", "must not hold control characters" },
     { "{" N ",'concurrency_key':7}", "concurrency_key", "must be a string" },
     { "{" N ",'concurrency_key':'k','concurrency_limit':0}", "concurrency_limit", "1" },
     { "{" N ",'concurrency_key':'k','concurrency_limit':10001}", "concurrency_limit", "10000" },
     { "{" N ",'concurrency_key':'k','concurrency_limit':1.5}", "concurrency_limit", "" },
-    { "{" N ",'dedupe_window_seconds':60}", "dedupe_window_seconds", "belongs to a dedupe_key; name one" },
-    { "{" N ",'dedupe_action':'RETURN'}", "dedupe_action", "belongs to a dedupe_key; name one" },
+    { "{" N ",'dedupe_window_seconds':60}", "dedupe_window_seconds", "needs a dedupe_key" },
+    { "{" N ",'dedupe_action':'RETURN'}", "dedupe_action", "needs a dedupe_key" },
     { "{" N ",'dedupe_key':'k\\u0085'}", "dedupe_key", "must not hold control characters" },
     { "{" N ",'dedupe_key':'k','dedupe_window_seconds':0}", "dedupe_window_seconds", "1" },
     { "{" N ",'dedupe_key':'k','dedupe_window_seconds':31622401}", "dedupe_window_seconds", "31622400" },
@@ -296,9 +296,9 @@ static const struct {
     { "{" N ",'expires_after_seconds':0}", "expires_after_seconds", "1" },
     { "{" N ",'expires_after_seconds':31622401}", "expires_after_seconds", "31622400" },
     { "{" N ",'expires_after_seconds':'10m'}", "expires_after_seconds", "must be" },
-    { "{" N ",'waiting_for':{}}", "waiting_for", "is set by Belfry and can not be given" },
-    { "{" N ",'expires_at':null}", "expires_at", "is set by Belfry and can not be given" },
-    { "{" N ",'deduplicated':true}", "deduplicated", "is set by Belfry and can not be given" },
+    { "{" N ",'waiting_for':{}}", "waiting_for", "is set by Belfry and cannot be given" },
+    { "{" N ",'expires_at':null}", "expires_at", "is set by Belfry and cannot be given" },
+    { "{" N ",'deduplicated':true}", "deduplicated", "is set by Belfry and cannot be given" },
 };
 /* clang-format on */
 

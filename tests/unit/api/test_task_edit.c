@@ -126,7 +126,7 @@ static void a_claimed_task_is_edited_until_it_fires(void **state)
     struct error e = { 0 };
     bool reschedules;
     assert_int_equal(try_patch(*state, &t, "{\"priority\":1}", t.due_ms, &p, &reschedules, &e), ERR_CONFLICT);
-    assert_string_equal(e.text, "the task is RUNNING and can not be changed; wait for it to end, or cancel it");
+    assert_string_equal(e.text, "the task is RUNNING and cannot be changed; wait for it to end, or cancel it");
 }
 
 static void what_is_over_stays_as_it_was_but_a_failure_may_be_mended(void **state)
@@ -148,7 +148,7 @@ static void what_is_over_stays_as_it_was_but_a_failure_may_be_mended(void **stat
     assert_int_equal(try_patch(*state, &t, "{\"run_at\":\"2026-03-01T00:00:00Z\"}", NOW_MS, &p, &reschedules, &e),
                      ERR_INVALID);
     assert_string_equal(e.field, "run_at");
-    assert_string_equal(e.text, "can not be changed: the task is FAILED; retry it");
+    assert_string_equal(e.text, "cannot be changed: the task is FAILED; retry it");
     assert_int_equal(try_patch(*state, &t, "{\"delay\":\"1s\"}", NOW_MS, &p, &reschedules, &e), ERR_INVALID);
     assert_string_equal(e.field, "delay");
     t.deleted = true;
@@ -166,12 +166,12 @@ static void bad_edits_are_refused_by_field(void **state)
         const char *body, *field, *says;
     } rows[] = {
         { &once, "{'type':'RECURRING','interval_seconds':1}", "type",
-          "is ONE_TIME and can not be changed; create a new task" },
-        { &every, "{'type':'ONE_TIME'}", "type", "is RECURRING and can not be changed" },
-        { &once, "{'interval_seconds':1}", "interval_seconds", "belongs to a RECURRING task" },
-        { &every, "{'run_at':'2026-03-01T00:00:00Z'}", "run_at", "belongs to a ONE_TIME task" },
-        { &occurrence, "{'delay':'1s'}", "delay", "belongs to a ONE_TIME task, and this one is OCCURRENCE" },
-        { &occurrence, "{'max_runs':1}", "max_runs", "belongs to a RECURRING task" },
+          "is ONE_TIME and cannot be changed; create a new task" },
+        { &every, "{'type':'ONE_TIME'}", "type", "is RECURRING and cannot be changed" },
+        { &once, "{'interval_seconds':1}", "interval_seconds", "is only for recurring tasks" },
+        { &every, "{'run_at':'2026-03-01T00:00:00Z'}", "run_at", "is only for one-time tasks" },
+        { &occurrence, "{'delay':'1s'}", "delay", "is only for one-time tasks" },
+        { &occurrence, "{'max_runs':1}", "max_runs", "is only for recurring tasks" },
         { &every, "{'interval_seconds':null}", "cron_expression", "or interval_seconds is required" },
         { &every, "{'cron_expression':'x'}", "cron_expression", "has 1 field" },
         { &every, "{'time_zone':'Nowhere'}", "time_zone", "Nowhere" },

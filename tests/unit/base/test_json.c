@@ -390,7 +390,7 @@ static void every_refusal_names_the_path_and_the_rule(void **state)
         { "{\"color\":\"\"}", "color", "must be one of RED, BLUE, not ''" },
         { "{\"color\":\"RED\\u0000\"}", "color", "must be one of RED, BLUE, not 'RED?'" },
         { "{\"color\":{}}", "color", "must be a string, not an object" },
-        { "{\"at\":\"2026-02-30T00:00:00Z\"}", "at", "day 30 does not exist in February" },
+        { "{\"at\":\"2026-02-30T00:00:00Z\"}", "at", "has day 30, which does not exist in February" },
         { "{\"at\":0}", "at", "must be a string, not a number" },
         { "{\"wait\":\"1.5h\"}", "wait", "takes whole numbers only" },
         { "{\"wait\":\"2h\"}", "wait", "must be between 1s and 1h, not '2h'" },

@@ -223,7 +223,7 @@ static void flags_that_are_wrong_say_what_would_be_right(void **state)
         { "--offset|9223372036854775808", "--offset", "must be a whole number, not '9223372036854775808'" },
         { "--dst-gap|jump", "--dst-gap", "must be one of shift, skip, not 'jump'" },
         { "--from|now", "--from", NULL },
-        { "--from|2026-02-30T00:00:00Z", "--from", "day 30 does not exist in February" },
+        { "--from|2026-02-30T00:00:00Z", "--from", "has day 30, which does not exist in February" },
     };
     for (size_t i = 0; i < array_count(wrong); i++) {
         assert_int_equal(flags(l, wrong[i].args), ERR_INVALID);

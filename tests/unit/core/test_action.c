@@ -131,7 +131,7 @@ static void a_refusal_names_the_state_and_what_to_do(void **state)
             if (act(&t, (enum action)a, false, &p, &e) == ERR_OK)
                 continue;
             char start[64];
-            snprintf(start, sizeof start, "is %s and can not be ", task_state_name((enum task_state)s));
+            snprintf(start, sizeof start, "the task is %s and cannot be ", task_state_name((enum task_state)s));
             assert_int_equal(e.code, ERR_CONFLICT);
             assert_true(str_starts(str_from(e.text), str_from(start)));
             const char *instead = strstr(e.text, "; ");
@@ -151,16 +151,17 @@ static void refusals_read_like_this(void **state)
         const char *says;
     } rows[] = {
         { ACTION_CANCEL, TASK_COMPLETED,
-          "is COMPLETED and can not be cancelled; it has run; delete it to take it off the lists" },
-        { ACTION_PAUSE, TASK_RUNNING, "is RUNNING and can not be paused; wait for it to end, or cancel it" },
-        { ACTION_RESUME, TASK_FAILED, "is FAILED and can not be resumed; retry it" },
-        { ACTION_RUN_NOW, TASK_RUNNING, "is RUNNING and can not be run now; it runs already; wait for it to end" },
+          "the task is COMPLETED and cannot be cancelled; it has run; delete it to take it off the lists" },
+        { ACTION_PAUSE, TASK_RUNNING, "the task is RUNNING and cannot be paused; wait for it to end, or cancel it" },
+        { ACTION_RESUME, TASK_FAILED, "the task is FAILED and cannot be resumed; retry it" },
+        { ACTION_RUN_NOW, TASK_RUNNING,
+          "the task is RUNNING and cannot be run now; it runs already; wait for it to end" },
         { ACTION_RUN_NOW, TASK_BLOCKED,
-          "is BLOCKED and can not be run now; it waits for something; use {\"force\": true} to not wait" },
-        { ACTION_RETRY, TASK_COMPLETED, "is COMPLETED and can not be retried; create a new task" },
-        { ACTION_RETRY, TASK_PAUSED, "is PAUSED and can not be retried; resume it, or run it now" },
+          "the task is BLOCKED and cannot be run now; it waits for something; use {\"force\": true} to not wait" },
+        { ACTION_RETRY, TASK_COMPLETED, "the task is COMPLETED and cannot be retried; create a new task" },
+        { ACTION_RETRY, TASK_PAUSED, "the task is PAUSED and cannot be retried; resume it, or run it now" },
         { ACTION_FORCE_COMPLETE, TASK_RUNNING,
-          "is RUNNING and can not be completed by force; wait for it to end, or cancel it" },
+          "the task is RUNNING and cannot be completed by force; wait for it to end, or cancel it" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         struct task t = sample(TASK_ONE_TIME, rows[i].state);
@@ -304,8 +305,9 @@ static void a_task_that_waits_for_a_slot_is_not_forced_past_it(void **state)
         struct action_plan p;
         struct error e = { 0 };
         assert_int_equal(act(&t, refused[i], true, &p, &e), ERR_CONFLICT);
-        assert_says(&e,
-                    "it waits for a free slot and starts by itself; for it to be sooner, cancel what holds the slot");
+        assert_says(
+            &e,
+            "it waits for a free slot and starts by itself; to start it sooner, cancel the task that holds the slot");
     }
     assert_int_equal(must_act(&t, ACTION_PAUSE).task.waits_for.n, 0);
     assert_int_equal(must_act(&t, ACTION_CANCEL).task.waits_for.n, 0);
@@ -339,7 +341,7 @@ static void a_claimed_task_that_has_not_fired_is_treated_as_scheduled(void **sta
     assert_false(must_act(&t, ACTION_RESUME).changes);
     struct error e = { 0 };
     assert_int_equal(act(&t, ACTION_RETRY, false, &p, &e), ERR_CONFLICT);
-    assert_says(&e, "is SCHEDULED and can not be retried");
+    assert_says(&e, "the task is SCHEDULED and cannot be retried");
 }
 
 static void a_recurring_task_withdraws_what_it_has_spawned(void **state)
@@ -424,11 +426,12 @@ static void a_recurring_task_is_not_retried(void **state)
     struct action_plan p;
     struct error e = { 0 };
     assert_int_equal(act(&t, ACTION_RETRY, false, &p, &e), ERR_CONFLICT);
-    assert_string_equal(e.text,
-                        "is recurring, SCHEDULED and can not be retried; retry its failed occurrences, or run it now");
+    assert_string_equal(
+        e.text,
+        "this is a recurring task and cannot be retried; retry its failed occurrences, or run it now ('belfry run')");
     t.state = TASK_CANCELLED;
     assert_int_equal(act(&t, ACTION_RUN_NOW, false, &p, &e), ERR_CONFLICT);
-    assert_string_equal(e.text, "is recurring, CANCELLED and can not be run now; create a new task");
+    assert_string_equal(e.text, "the recurring task is CANCELLED and cannot be run now; create a new task");
 }
 
 static void what_was_deleted_is_gone(void **state)
@@ -440,7 +443,7 @@ static void what_was_deleted_is_gone(void **state)
         struct action_plan p;
         struct error e = { 0 };
         assert_int_equal(act(&t, (enum action)a, true, &p, &e), ERR_NOT_FOUND);
-        assert_string_equal(e.text, "was deleted");
+        assert_string_equal(e.text, "the task was deleted");
     }
     struct action_plan p = must_act(&t, ACTION_DELETE);
     assert_false(p.changes);

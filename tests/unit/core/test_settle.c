@@ -279,6 +279,22 @@ static void a_suspect_lost_alone_is_poison(void **state)
     assert_int_equal(strlen(v.cause.text), FINGERPRINT_TEXT);
 }
 
+static void a_lost_lease_says_that_it_expired(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = outcome_of(OUTCOME_LOST);
+    t.target = TARGET_WORKER;
+    o.alone = true;
+    t.losses = 0;
+    assert_str(settled(&t, &o).last_error, "lost: its lease expired before its worker reported; the task may have run");
+    t.losses = SUSPECT_LOSSES;
+    assert_str(settled(&t, &o).last_error, "poison: three leases in a row expired without a report");
+    t.delivery = DELIVER_AT_MOST_ONCE;
+    assert_str(settled(&t, &o).execution.error,
+               "outcome unknown: its lease expired, and the task must run at most once");
+}
+
 static void one_that_was_no_suspect_yet_is_not_poison_and_neither_is_one_among_others(void **state)
 {
     (void)state;
@@ -628,6 +644,7 @@ int main(void)
         cmocka_unit_test(cancelled_while_it_ran_is_cancelled_and_leaves_a_record),
         cmocka_unit_test(a_loss_spends_no_attempt_and_runs_again),
         cmocka_unit_test(a_suspect_lost_alone_is_poison),
+        cmocka_unit_test(a_lost_lease_says_that_it_expired),
         cmocka_unit_test(a_suspect_that_is_lost_keeps_its_place),
         cmocka_unit_test(one_that_is_called_off_before_it_began_leaves_no_execution),
         cmocka_unit_test(one_that_was_no_suspect_yet_is_not_poison_and_neither_is_one_among_others),

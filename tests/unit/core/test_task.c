@@ -18,7 +18,7 @@ static void read_document(struct buf *out)
     snprintf(path, sizeof path, "%s/docs/STATE_MACHINE.md", root ? root : ".");
     FILE *f = fopen(path, "r");
     if (!f)
-        fail_msg("%s can not be read", path);
+        fail_msg("%s cannot be read", path);
     char block[4096];
     for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;)
         buf_add(out, (struct str){ block, n });

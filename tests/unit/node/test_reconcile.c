@@ -369,7 +369,7 @@ static void settles_only(const struct task *t)
     answer(&desk, &op->op, ERR_OK);
 }
 
-/* The queue is in its epoch 7, and can not tell what it knows; one claim was handed over in that epoch. */
+/* The queue is in its epoch 7, and cannot tell what it knows; one claim was handed over in that epoch. */
 static void begins_with_one_of_epoch(struct task *t, uint64_t epoch)
 {
     hand.base.push_again = false;

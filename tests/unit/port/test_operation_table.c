@@ -25,7 +25,7 @@ static void read_contract(const char *name, struct buf *out)
     snprintf(path, sizeof path, "%s/src/port/store/%s.h", root ? root : ".", name);
     FILE *f = fopen(path, "r");
     if (!f)
-        fail_msg("%s can not be read", path);
+        fail_msg("%s cannot be read", path);
     for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;)
         buf_add(out, (struct str){ block, n });
     fclose(f);
