@@ -8,6 +8,7 @@
 #include "server/server_internal.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "core/time/offset.h"
@@ -23,6 +24,7 @@ enum {
     ARM_MAX_MS = 1000,
     POLL_MS = 10000, /* covers lost nudges: a write that was committed, but whose answer was lost, sends none */
     VISIBILITY_MS = 4000,
+    WRITE_MS = 5000, /* after the drain deadline, to write the last outcomes */
     LANES_ARENA = 16 << 20,
     CLOCK_SAMPLES = 3, /* the first one also connects, so it is slow */
 };
@@ -57,11 +59,27 @@ static int64_t server_on_step(void *context, struct moment now)
     return wake;
 }
 
+/* The store did not take the outcomes in time. Ends the process as a crash would: the next start, or another node,
+ * settles the tasks. */
+static void server_on_write_deadline(uv_timer_t *timer)
+{
+    struct server *a = timer->data;
+    log_error("left_unsettled", kv_i64("deadline_ms", WRITE_MS),
+              kv_i64("running", (int64_t)node_status(a->node).running));
+    _exit(EXIT_FAILURE);
+}
+
+static void server_give_up(struct server *a)
+{
+    node_give_up(a->node);
+    uv_timer_start(&a->deadline, server_on_write_deadline, WRITE_MS, 0);
+}
+
 static void server_on_drain_deadline(uv_timer_t *timer)
 {
     struct server *a = timer->data;
     log_warn("drain_deadline", kv_i64("running", (int64_t)node_status(a->node).running));
-    node_give_up(a->node);
+    server_give_up(a);
 }
 
 static void server_on_api_stopped(uv_work_t *work, int status)
@@ -87,7 +105,7 @@ static void server_begin_stop(struct server *a)
     assert_owned(&a->loop_thread);
     if (a->stopping) {
         if (a->draining)
-            node_give_up(a->node); /* a second stop: do not wait for running tasks */
+            server_give_up(a); /* a second stop: do not wait for running tasks */
         return;
     }
     a->stopping = true;

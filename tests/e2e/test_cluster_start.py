@@ -2,11 +2,12 @@
 
 import signal
 import socket
+import threading
 
 import pytest
 
 from postgres import PASSWORD, PASSWORD_IN_URL
-from server import now_ms, to_ms, until
+from server import Reply, now_ms, to_ms, until
 
 
 def serve(belfry, tmp_path, url):
@@ -110,6 +111,24 @@ def test_a_pooler_that_lends_connections_for_a_transaction_is_enough(make_cluste
     cluster.settled(3)
     cluster.stop()
     assert "prepared statement" not in cluster.log()
+
+
+def test_a_node_ends_though_the_database_never_takes_its_last_outcome(make_cluster, postgres, database, receiver):
+    """A stop has an end: what could not be settled is an orphan, which the next start finds."""
+    answered = threading.Event()
+    receiver.answer("/last", Reply(hold=answered), Reply(200))
+    cluster = make_cluster(postgres.url(database), "--drain-deadline", "1s", nodes=1)
+    task = cluster.client().create(name="last", **receiver.target("/last"))["id"]
+    receiver.wait("/last")
+    postgres.stop("fast")
+    answered.set()
+    node = cluster.nodes[0]
+    node.signal(signal.SIGTERM)
+    assert node.ended(30) == 1
+    assert "event=left_unsettled" in node.log()
+    postgres.start()
+    node.start()
+    assert cluster.client().wait_for(task, "COMPLETED")["status"] == "COMPLETED"
 
 
 def test_a_node_that_is_told_to_end_while_the_database_is_away_ends(make_cluster, postgres, database):

@@ -458,7 +458,7 @@ def test_catch_up_after_an_hour_without_a_server(make_server, clock, receiver, m
     """Every ten minutes, and the server is down over six of them."""
     server = make_server(env=clock.env)
     client = server.client()
-    start_ms = clock.now_ms() // 1000 * 1000 + 1000
+    start_ms = clock.now_ms() // 1000 * 1000 + 3000  # a create that comes after it would make the first run the next one
     task = client.create(name="c", interval_seconds=600, start_time=at(start_ms), catch_up_mode=mode, **receiver.target("/c"))
     receiver.wait("/c", 1)  # at its start
     until(lambda: client.task(task["id"])["last_run_at"], why="it was not settled")

@@ -117,7 +117,7 @@ def test_a_task_explains_what_holds_it(client, receiver):
     assert gate(client, waits["id"])["gate"] == "paused"
     client.act(waits["id"], "cancel")
     told = gate(client, waits["id"])
-    assert told["gate"] == "final" and "CANCELLED" in told["explanation"]
+    assert (told["gate"], told["status"]) == ("final", "CANCELLED") and "it ended at" in told["explanation"]
     recurring = client.create(cron_expression="0 0 1 1 *", target_type="NOOP")
     assert gate(client, recurring["id"])["estimate"] == recurring["next_execution"]
 
