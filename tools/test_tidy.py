@@ -278,3 +278,9 @@ def test_a_crowded_folder_is_caught(tree):
 def test_a_wide_comment_is_caught_and_a_wide_string_is_not(tree):
     assert "wrap the comment" in tree({"src/core/a.c": "/* " + "x" * 120 + " */\n"})[0]
     assert tree({"src/core/a.c": 'const char *a = "' + "x" * 120 + '";\n'}) == []
+
+
+def test_a_page_that_is_not_there_is_not_cited(tree):
+    text = "/* see docs/decisions/0001-gone.md */\n"
+    assert "docs/decisions/0001-gone.md does not exist" in tree({"src/core/a.c": text})[0]
+    assert tree({"docs/decisions/0001-gone.md": "x\n", "src/core/a.c": text}) == []

@@ -1,8 +1,8 @@
 #pragma once
 /* api/resource/catalog_barrier.h - waits until every other live node has applied a catalog change or a key revocation,
  * at most CATALOG_BARRIER_MS, so that the answer to the client holds on all nodes
- * (docs/decisions/0017-what-one-node-acknowledges-the-others-heed.md). If no other node writes to the store, it does
- * not wait. */
+ * (docs/decisions/0017-catalog-changes-are-acknowledged-after-all-nodes-apply-them.md). If no other node writes to the
+ * store, it does not wait. */
 #include "api/server/request.h"
 
 enum { CATALOG_BARRIER_MS = 250 };

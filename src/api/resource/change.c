@@ -71,10 +71,8 @@ static void change_on_written(struct op *op)
         if (op->rc == ERR_UNAVAILABLE) /* it may have been committed nevertheless */
             uncertain_writes_add(&q->server->uncertain_writes, c->tenant, c->kind, c->name);
     }
-    if (request_is_replay(op)) {
-        request_later(q, request_replay_stored);
+    if (request_replayed(q, op))
         return;
-    }
     bool lost = op->rc == ERR_CONFLICT || op->rc == ERR_NOT_FOUND; /* another change came first */
     if (lost && strcmp(op->error.field, "calendar") != 0) {
         if (!change_resolve_conflict(q))

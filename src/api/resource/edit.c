@@ -252,10 +252,8 @@ static bool edit_resolve_conflict(struct request *q, const struct error *e)
 static void edit_on_put(struct op *op)
 {
     struct request *q = request_finish_op(op);
-    if (request_is_replay(op)) {
-        request_later(q, request_replay_stored);
+    if (request_replayed(q, op))
         return;
-    }
     if (op->rc == ERR_CONFLICT) {
         struct error e = op->error;
         if (!edit_resolve_conflict(q, &e))
@@ -294,9 +292,7 @@ static enum handled edit_put(struct request *q, struct edit *edit)
 static void edit_on_record_stored(struct op *op)
 {
     struct request *q = request_finish_op(op);
-    if (request_is_replay(op))
-        request_later(q, request_replay_stored);
-    else
+    if (!request_replayed(q, op))
         request_answer(q); /* the task is as the client wants it, whether or not the record could be stored */
 }
 

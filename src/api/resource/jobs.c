@@ -95,10 +95,8 @@ static enum handled jobs_put(struct request *q, const struct catalog_entry *now,
 static void jobs_on_created(struct op *op)
 {
     struct request *q = request_finish_op(op);
-    if (request_is_replay(op)) {
-        request_later(q, request_replay_stored);
+    if (request_replayed(q, op))
         return;
-    }
     if (op->rc)
         request_fail(q, &op->error);
     else
@@ -181,10 +179,8 @@ enum handled jobs_list(struct request *q, struct reader *r)
 static void jobs_on_cancel_written(struct op *op)
 {
     struct request *q = request_finish_op(op);
-    if (request_is_replay(op)) {
-        request_later(q, request_replay_stored);
+    if (request_replayed(q, op))
         return;
-    }
     if (op->rc == ERR_CONFLICT) { /* the job has advanced, or has ended */
         request_later(q, jobs_cancel);
         return;

@@ -169,10 +169,8 @@ static void keys_answer_created(struct request *q, const struct api_key *k, stru
 static void keys_on_created(struct op *op)
 {
     struct request *q = request_finish_op(op);
-    if (request_is_replay(op)) {
-        request_later(q, request_replay_stored);
+    if (request_replayed(q, op))
         return;
-    }
     if (op->rc)
         request_fail(q, &op->error);
     request_answer(q);
@@ -242,10 +240,8 @@ static void keys_on_revoked(struct op *op)
 {
     struct request *q = request_finish_op(op);
     auth_cache_remove(q->server->auth, q->name); /* also if the store's answer was lost */
-    if (request_is_replay(op)) {
-        request_later(q, request_replay_stored);
+    if (request_replayed(q, op))
         return;
-    }
     if (op->rc) {
         request_fail(q, &op->error);
         request_answer(q);

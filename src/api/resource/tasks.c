@@ -17,10 +17,8 @@ enum { LATEST_EXECUTIONS = 10 };
 void tasks_on_created(struct op *op)
 {
     struct request *q = request_finish_op(op);
-    if (request_is_replay(op)) {
-        request_later(q, request_replay_stored);
+    if (request_replayed(q, op))
         return;
-    }
     if (op->rc)
         request_fail(q, &op->error);
     else

@@ -213,6 +213,14 @@ bool request_is_replay(const struct op *op)
     return op->rc == ERR_CONFLICT && strcmp(op->error.field, "idempotency-key") == 0;
 }
 
+bool request_replayed(struct request *q, const struct op *op)
+{
+    bool replay = request_is_replay(op);
+    if (replay)
+        request_later(q, request_replay_stored);
+    return replay;
+}
+
 enum err request_get_task(struct request *q, struct reader *r, struct task *ret, struct error *e)
 {
     struct task t;

@@ -144,6 +144,9 @@ const struct idempotency *request_record(struct request *q);
 /* Whether the operation failed because its idempotency key already has a record. The answer is in that record then. */
 bool request_is_replay(const struct op *op);
 
+/* If so, goes on to answer from that record and returns true: the caller is done with q. */
+bool request_replayed(struct request *q, const struct op *op);
+
 /* Reads the task in the path. ERR_NOT_FOUND if it does not exist or the route does not show it. A pool thread. */
 enum err request_get_task(struct request *q, struct reader *r, struct task *ret, struct error *e) must_use;
 

@@ -3,7 +3,7 @@
  * The migrating process holds an advisory lock, on a connection that does nothing else. A step that builds an index
  * concurrently cannot run in a transaction, and behind a pooler each transaction may run in another session. Every
  * other step runs in one transaction together with its row in schema_migrations. Nodes of the version before keep
- * working meanwhile (docs/decisions/0014-migrations.md). */
+ * working meanwhile (docs/decisions/0014-rolling-schema-migrations.md). */
 #include <stdlib.h>
 #include <time.h>
 
