@@ -50,6 +50,7 @@ static const struct wire_field outcome[] = {
     { "trace_id",       WIRE_TEXT, AT(trace_id) },
     { "error",          WIRE_TEXT, AT(error) },
     { "output",         WIRE_TEXT, AT(output) },
+    { "aside",          WIRE_TEXT, AT(aside), .max = TARGET_HOST_MAX },
 };
 #undef AT
 

@@ -201,6 +201,7 @@ static struct verdict settle_held(const struct settle_facts *t, const struct out
     int64_t due_ms = now_ms + max_of(o->retry_after_ms, (int64_t)0);
     struct verdict v = settle_back_to_scheduled(t, max_of(now_ms, min_of(due_ms, t->expires_ms)));
     v.last_error = o->error;
+    v.aside = o->aside;
     return v;
 }
 

@@ -26,8 +26,8 @@ enum outcome_kind {
     /* Aborted because its user cancelled it or a later run replaces it; `error` says which. If started_us is 0, it
      * never began. */
     OUTCOME_CANCELLED,
-    /* Its claim ended before it fired because a breaker is open. retry_after_ms says when to try again. Costs no
-     * attempt. */
+    /* Its claim ended before it fired because its host takes no more calls now, or a breaker is open. retry_after_ms
+     * says when to try again, `aside` where it waits. Costs no attempt. */
     OUTCOME_HELD,
     OUTCOME_EXPIRED, /* its claim ended before it fired: too late to be useful */
 };
@@ -41,6 +41,7 @@ struct outcome {
     int64_t retry_after_ms;           /* from the target, relative; -1: none */
     int64_t started_us, completed_us; /* since 1970, in microseconds since lag is measured in less than a millisecond */
     struct str error, output, worker, trace_id;
+    struct str aside; /* HELD: the host in whose lane it waits from now on; empty: it stays in its lane */
 };
 
 /* The facts of a task that settling needs. A worker sends them with its outcome, so that the updater need not read the
@@ -77,6 +78,7 @@ struct verdict {
     struct execution execution; /* its id is derived from task and fence: settling twice writes one row */
     struct str last_error;      /* borrowed from the outcome, a constant, or in the arena */
     struct fingerprint cause;   /* if FAILED; else empty */
+    struct str aside;           /* if SCHEDULED: the task's `aside` from now on; empty: as it was */
 };
 
 /* Rules:

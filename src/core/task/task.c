@@ -96,13 +96,33 @@ enum priority_class priority_class_of(int priority)
 
 struct lane task_lane(const struct task *t)
 {
-    return (struct lane){ t->tenant, t->queue, priority_class_of(t->priority) };
+    struct lane lane = { .tenant = t->tenant, .queue = t->queue, .priority = t->priority };
+    if (t->target == TARGET_WORKER)
+        return lane;
+    lane.requires = t->requires;
+    lane.cpu_milli = t->cpu_milli;
+    lane.memory_mb = t->memory_mb;
+    lane.host = t->aside;
+    return lane;
+}
+
+bool lane_eq(const struct lane *a, const struct lane *b)
+{
+    return a->tenant == b->tenant && a->priority == b->priority && a->cpu_milli == b->cpu_milli &&
+           a->memory_mb == b->memory_mb && str_eq(a->queue, b->queue) && str_eq(a->requires, b->requires) &&
+           str_eq(a->host, b->host);
+}
+
+int64_t lane_order_ms(const struct lane *lane, int64_t due_ms)
+{
+    int64_t ahead_ms = (int64_t)lane->priority * AGEING_MS;
+    return due_ms < INT64_MIN + ahead_ms ? INT64_MIN : due_ms - ahead_ms;
 }
 
 uint64_t lane_bit(struct lane lane)
 {
     uint64_t hash = hash_bytes(HASH_STABLE, lane.queue);
-    hash = (hash ^ (uint64_t)lane.tenant * 3 ^ (uint64_t)lane.class_) * 0x9e3779b97f4a7c15;
+    hash = (hash ^ (uint64_t)lane.tenant * 16 ^ (uint64_t)lane.priority) * 0x9e3779b97f4a7c15;
     return (uint64_t)1 << (hash >> 58);
 }
 
@@ -119,7 +139,7 @@ int64_t task_expires_ms(const struct task *t)
     return expires_ms;
 }
 
-enum { TEXTS = 17 };
+enum { TEXTS = 18 };
 
 static void task_texts(struct task *t, struct str *ret[TEXTS])
 {
@@ -141,6 +161,7 @@ static void task_texts(struct task *t, struct str *ret[TEXTS])
         &t->cause,
         &t->resolution,
         &t->requires,
+        &t->aside,
     };
     memcpy(ret, texts, sizeof texts);
 }

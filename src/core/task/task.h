@@ -29,16 +29,25 @@ enum delivery { DELIVER_AT_LEAST_ONCE, DELIVER_AT_MOST_ONCE };
 enum catch_up { CATCH_UP_ONE, CATCH_UP_ALL, CATCH_UP_NONE };
 enum overlap { OVERLAP_SKIP, OVERLAP_ALLOW, OVERLAP_QUEUE_ONE, OVERLAP_QUEUE_ALL, OVERLAP_CANCEL_PREVIOUS };
 
-/* Priority classes, lowest first. Each lane belongs to one. */
+/* Priority classes, lowest first. */
 enum priority_class { CLASS_LOW, CLASS_NORMAL, CLASS_HIGH };
-enum { PRIORITY_MIN = 0, PRIORITY_DEFAULT = 5, PRIORITY_MAX = 9 };
+enum { CLASSES = CLASS_HIGH + 1 };
+enum { PRIORITY_MIN = 0, PRIORITY_DEFAULT = 5, PRIORITY_MAX = 9, PRIORITIES = PRIORITY_MAX + 1 };
 enum priority_class priority_class_of(int priority);
 
-/* A lane is the unit of claiming: the tasks of one tenant, queue and priority class, ordered by due time. */
+/* A task gains one priority level for every AGEING_MS that it waits, so that none waits for ever. */
+enum { AGEING_MS = 600000 };
+
+/* A lane is the unit of claiming: tasks of one tenant, queue and priority that the same gates hold back, ordered by due
+ * time. Tasks that ask different things of a worker are in different lanes, so that those which no worker can take are
+ * in nobody's way; so are tasks that were put aside for the sake of their host (struct task, `aside`). */
 struct lane {
     int32_t tenant;
     struct str queue;
-    enum priority_class class_;
+    int priority;
+    struct str requires; /* as in struct task, like the next two */
+    int64_t cpu_milli, memory_mb;
+    struct str host; /* of tasks that were put aside; empty: the others */
 };
 
 /* What creating a second task with the same dedupe_key does within the window of the first: return the first, or move
@@ -116,6 +125,9 @@ struct task {
     struct retry_policy retry;
     struct str requires;          /* labels that a worker must have, sorted, separated by commas; empty: none */
     int64_t cpu_milli, memory_mb; /* the worker capacity that it declares; 0: not declared */
+    /* The host that it calls, if it was put aside because that host takes no more calls: then it waits in a lane of
+     * that host, where it is in no other task's way. Else empty. */
+    struct str aside;
     enum target_kind target;
     struct str target_config; /* JSON text as received; empty: {} */
     struct str payload;       /* JSON text as received; empty: none */
@@ -176,7 +188,13 @@ enum task_state task_shown_state(const struct task *t, int64_t now_ms);
 
 extern const char *const target_kind_names[TARGET_KINDS + 1]; /* "HTTP_CALLBACK" …; NULL at the end */
 const char *target_kind_name(enum target_kind k);
+/* Its texts are borrowed from the task. External workers lease tasks by queue: a WORKER task's lane says nothing about
+ * needs and hosts. */
 struct lane task_lane(const struct task *t);
+bool lane_eq(const struct lane *a, const struct lane *b);
+/* Orders the tasks of lanes that share a class: the earliest is next. The higher a lane's priority, the earlier its
+ * tasks, by AGEING_MS for each level. */
+int64_t lane_order_ms(const struct lane *lane, int64_t due_ms);
 uint64_t lane_bit(struct lane lane); /* one of 64 bits: a word holds a set of lanes; two lanes may share a bit */
 bool task_is_suspect(const struct task *t);
 

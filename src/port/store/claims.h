@@ -10,8 +10,9 @@
 /* OP_CLAIM - takes due tasks of the given lanes: SCHEDULED becomes RUNNING, the fence rises by one.
  *
  *  Selection
- *  1. From each lane at most its quota, in the order of due_ms, then id. Lanes are served in the order given; none is
- *     given twice. ret has that order.
+ *  1. Lanes that stand together form a line (struct claim_line). Lines are served in the order given. From each line at
+ *     most its max, and from each lane at most its quota, in the order of lane_order_ms, then id. No lane is given
+ *     twice. ret has that order. Without lines each lane is a line of its own.
  *  2. From all lanes together at most max. The bytes of a task are those of its payload and its target_config. The task
  *     with which their sum reaches max_bytes is the last one taken, so that a task of any size is taken.
  *  3. Only tasks with due_ms <= until_ms; AT_MOST_ONCE tasks only with due_ms <= now_ms.
@@ -61,6 +62,11 @@ struct lane_quota {
     int64_t ret_next_due_ms; /* the earliest due_ms left in this lane; INT64_MAX: none */
 };
 
+struct claim_line {
+    size_t lanes; /* how many of the claim's lanes belong to it, behind those of the lines before it */
+    size_t max;   /* tasks */
+};
+
 struct replaced {
     struct uuid id;
     int64_t fence;
@@ -83,6 +89,8 @@ struct op_claim {
     const struct lease_terms *lease; /* NULL: the node itself runs or pushes the tasks */
     struct lane_quota *lanes;
     size_t lane_count;
+    const struct claim_line *lines; /* NULL: each lane is a line of its own; else their lanes add up to lane_count */
+    size_t line_count;
     int64_t now_ms, until_ms;
     size_t max, max_bytes, max_suspects;
     const struct partitions *own; /* NULL: all */
@@ -96,6 +104,9 @@ struct op_claim {
     uint64_t ret_unblocked_lanes;
     size_t ret_conflicts; /* tasks that were left because another node was changing them at that moment */
 };
+
+/* For stores: the line that begins at that lane. A line of one lane has that lane's quota at most. */
+struct claim_line claim_line_from(const struct op_claim *op, size_t lane);
 
 /* For stores: whether a task of this due time is for the caller now, and with which time it counts if it was left (rule
  * 8). */
@@ -129,7 +140,7 @@ struct op_orphans {
  *     nothing; a stale settlement, a repeated one among them, does not fail the operation.
  *  2. Applied means: state, attempts, losses and last_error as in the verdict; due_ms too if the new state is
  *     SCHEDULED; the task leaves its claim; updated_ms is now_ms; completed_ms is now_ms if the new state is final,
- *     else 0.
+ *     else 0. If the verdict has `aside`, that is the task's `aside` from then on; else it stays.
  *  3. The verdict's execution is written with it. An execution of the same task and id exists already if this is a
  *     repeat. started_ms becomes its started_us in milliseconds.
  *  4. The parent of an OCCURRENCE gets last_run_ms: the execution's started_us in milliseconds, unless it has a later

@@ -64,7 +64,8 @@ enum column_kind {
     X(target_config, COL_TEXT, target_config, 0)                                                                       \
     X(extra, COL_TEXT, extra, 0)                                                                                       \
     X(payload, COL_TEXT, payload, 0)                                                                                   \
-    X(needs, COL_NEEDS, requires, 0)
+    X(needs, COL_NEEDS, requires, 0)                                                                                   \
+    X(aside, COL_TEXT, aside, 0)
 
 /* A task that is SCHEDULED and not RECURRING has none of these except gates. */
 #define TASK_COLUMNS_REST(X)                                                                                           \
