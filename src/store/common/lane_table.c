@@ -21,18 +21,45 @@ int pool_of_suspects(int pool, bool suspect)
     }
 }
 
-enum { KEY_HEAD = 6 };
+/* The key: the numbers, the lengths of the first two texts, then the texts. Equal lanes have equal bytes. */
+enum { KEY_NUMBERS = 26, KEY_MAX = KEY_NUMBERS + 3 * LANE_TEXT_MAX };
 
-/* The key: tenant, class, pool, then the queue's name. */
-static struct str store_lanes_key(struct lane lane, int pool, char out[KEY_HEAD + LANE_QUEUE_MAX])
+static char *lane_key_add(char *at, const void *p, size_t n)
 {
-    assert(lane.queue.n <= LANE_QUEUE_MAX);
-    memcpy(out, &lane.tenant, sizeof lane.tenant);
-    out[4] = (char)lane.class_;
-    out[5] = (char)pool;
-    if (lane.queue.n)
-        memcpy(out + KEY_HEAD, lane.queue.p, lane.queue.n);
-    return (struct str){ out, KEY_HEAD + lane.queue.n };
+    if (n)
+        memcpy(at, p, n);
+    return at + n;
+}
+
+static struct str lane_key(const struct lane *lane, int pool, char out[KEY_MAX])
+{
+    assert(lane_fits(lane));
+    uint8_t small[] = { (uint8_t)lane->priority, (uint8_t)pool };
+    uint16_t lengths[] = { (uint16_t)lane->queue.n, (uint16_t)lane->requires.n };
+    char *at = lane_key_add(out, &lane->tenant, sizeof lane->tenant);
+    at = lane_key_add(at, small, sizeof small);
+    at = lane_key_add(at, lengths, sizeof lengths);
+    at = lane_key_add(at, &lane->cpu_milli, sizeof lane->cpu_milli);
+    at = lane_key_add(at, &lane->memory_mb, sizeof lane->memory_mb);
+    assert(at == out + KEY_NUMBERS);
+    at = lane_key_add(at, lane->queue.p, lane->queue.n);
+    at = lane_key_add(at, lane->requires.p, lane->requires.n);
+    at = lane_key_add(at, lane->host.p, lane->host.n);
+    return (struct str){ out, (size_t)(at - out) };
+}
+
+bool lane_fits(const struct lane *lane)
+{
+    return lane->priority >= PRIORITY_MIN && lane->priority <= PRIORITY_MAX && lane->queue.n <= LANE_TEXT_MAX &&
+           lane->requires.n <= LANE_TEXT_MAX && lane->host.n <= LANE_TEXT_MAX;
+}
+
+struct lane lane_put_aside(const struct lane_row *row, struct str host)
+{
+    struct lane lane = row->lane;
+    if (host.n && !pool_is_leased(row->pool))
+        lane.host = host;
+    return lane;
 }
 
 void store_lanes_clear(struct store_lanes *l)
@@ -60,32 +87,67 @@ static void store_lanes_make_room(struct store_lanes *l, size_t number)
         l->by_number[l->top++] = NULL;
 }
 
+static struct lane_row *lane_row_new(int64_t number, const struct lane *lane, int pool, struct str key)
+{
+    struct lane_row *row = xcalloc(1, sizeof *row + key.n);
+    size_t requires = KEY_NUMBERS + lane->queue.n, host = requires + lane->requires.n;
+    memcpy(row->bytes, key.p, key.n);
+    row->key = (struct str){ row->bytes, key.n };
+    row->number = number;
+    row->lane = *lane;
+    row->lane.queue = str_sub(row->key, KEY_NUMBERS, requires);
+    row->lane.requires = str_sub(row->key, requires, host);
+    row->lane.host = str_sub(row->key, host, key.n);
+    row->pool = pool;
+    return row;
+}
+
 void store_lanes_add(struct store_lanes *l, int64_t number, struct lane lane, int pool)
 {
-    char bytes[KEY_HEAD + LANE_QUEUE_MAX];
-    struct str key = store_lanes_key(lane, pool, bytes);
+    char bytes[KEY_MAX];
     assert(number >= 1);
     store_lanes_make_room(l, (size_t)number);
     if (l->by_number[number - 1])
         return;
-    struct lane_row *row = xcalloc(1, sizeof *row + key.n);
-    memcpy(row->bytes, key.p, key.n);
-    row->key = (struct str){ row->bytes, key.n };
-    row->number = number;
-    row->lane = lane;
-    row->lane.queue = str_sub(row->key, KEY_HEAD, key.n);
-    row->pool = pool;
+    struct lane_row *row = lane_row_new(number, &lane, pool, lane_key(&lane, pool, bytes));
     l->by_number[number - 1] = row;
     (void)map_put(&l->by_key, row->key, row);
 }
 
 const struct lane_row *store_lanes_find(const struct store_lanes *l, struct lane lane, int pool)
 {
-    char bytes[KEY_HEAD + LANE_QUEUE_MAX];
-    return map_get(&l->by_key, store_lanes_key(lane, pool, bytes));
+    char bytes[KEY_MAX];
+    return map_get(&l->by_key, lane_key(&lane, pool, bytes));
 }
 
 const struct lane_row *store_lanes_at(const struct store_lanes *l, int64_t number)
 {
     return number < 1 || number > (int64_t)l->top ? NULL : l->by_number[number - 1];
+}
+
+/* Suspects have lanes of their own, but callers see one lane for both. */
+static bool store_lanes_is_shown(const struct store_lanes *l, const struct lane_row *row)
+{
+    return row && (row->pool == POOL_DISPATCHED ||
+                   (row->pool == POOL_SUSPECT && !store_lanes_find(l, row->lane, POOL_DISPATCHED)));
+}
+
+bool store_lanes_list(const struct store_lanes *l, struct arena *a, struct lane **ret, size_t *ret_count)
+{
+    struct lane *v = arena_array(a, struct lane, l->top);
+    size_t n = 0;
+    if (!v)
+        return false;
+    for (size_t i = 0; i < l->top; i++) {
+        if (!store_lanes_is_shown(l, l->by_number[i]))
+            continue;
+        struct lane *lane = &v[n++];
+        *lane = l->by_number[i]->lane;
+        if (!arena_str(a, lane->queue, &lane->queue) || !arena_str(a, lane->requires, &lane->requires) ||
+            !arena_str(a, lane->host, &lane->host))
+            return false;
+    }
+    *ret = v;
+    *ret_count = n;
+    return true;
 }

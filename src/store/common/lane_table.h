@@ -18,13 +18,13 @@ static inline bool pool_is_leased(int pool)
     return pool == POOL_LEASED || pool == POOL_LEASED_SUSPECT;
 }
 
-enum { LANE_QUEUE_MAX = 1024 };
+enum { LANE_TEXT_MAX = 1024 }; /* bytes of each of a lane's texts */
 
 struct lane_row {
     int64_t number;
-    struct lane lane;
+    struct lane lane; /* its texts point into bytes */
     int pool;
-    struct str key; /* the map's key, which points into bytes; it ends with the queue's name */
+    struct str key; /* the map's key, which points into bytes */
     char bytes[];
 };
 
@@ -37,7 +37,16 @@ struct store_lanes {
 void store_lanes_clear(struct store_lanes *l);   /* empties it: lanes are read again when they are used */
 void store_lanes_release(struct store_lanes *l); /* a zeroed one is fine */
 
-/* number >= 1; the queue's name has at most LANE_QUEUE_MAX bytes. A known lane stays as it is. */
+/* False: no task has such a lane; a row of `lanes` that has is damaged. */
+bool lane_fits(const struct lane *lane);
+
+/* number >= 1; lane_fits. A known lane stays as it is. */
 void store_lanes_add(struct store_lanes *l, int64_t number, struct lane lane, int pool);
 const struct lane_row *store_lanes_find(const struct store_lanes *l, struct lane lane, int pool); /* NULL: none */
 const struct lane_row *store_lanes_at(const struct store_lanes *l, int64_t number);               /* NULL: none */
+
+/* The lane of a task of that lane after it was put aside for that host (empty: as it was). A leased task stays. */
+struct lane lane_put_aside(const struct lane_row *row, struct str host);
+
+/* Every known lane whose tasks a node claims, each once, in the arena (reader_lanes). False: the arena is full. */
+bool store_lanes_list(const struct store_lanes *l, struct arena *a, struct lane **ret, size_t *ret_count) must_use;
