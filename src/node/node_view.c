@@ -23,16 +23,11 @@ void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_sta
 {
     assert_owned(&n->owner);
     struct lanes *lanes = scheduler_lanes(n->scheduler);
-    q->known = false;
-    for (int class_ = CLASS_LOW; class_ <= CLASS_HIGH; class_++) {
-        struct lane_entry *e = lanes_get(lanes, (struct lane){ tenant, q->name, (enum priority_class)class_ });
-        if (!e)
-            continue;
-        struct lane_hold hold = lanes_hold_of(lanes, e, now_ms);
-        if (!q->known || hold.until_ms < q->hold.until_ms)
-            q->hold = hold;
+    struct lane_entry *e = lanes_of_queue(lanes, tenant, q->name);
+    q->known = e != NULL;
+    if (e) {
+        q->hold = lanes_hold_of(lanes, e, now_ms);
         q->held = lanes_facts(lanes, e).queue_held;
-        q->known = true;
     }
 }
 

@@ -1,6 +1,7 @@
 #include "port/event_message.h"
 
 #include "core/target/message.h"
+#include "core/target/target_url.h"
 
 /* A table; the formatter would make three lines of each row. */
 /* clang-format off */

@@ -200,10 +200,11 @@ static void inbox_on_lanes_read(void *context, const struct lane *lanes, size_t 
     inbox->lanes = arena_array(&inbox->lanes_arena, struct lane, n);
     inbox->lane_count = 0;
     for (size_t i = 0; inbox->lanes && i < n; i++) {
-        struct lane *to = &inbox->lanes[inbox->lane_count++];
+        struct lane *to = &inbox->lanes[inbox->lane_count];
         *to = lanes[i];
-        if (!arena_str(&inbox->lanes_arena, lanes[i].queue, &to->queue))
-            inbox->lane_count--;
+        inbox->lane_count += arena_str(&inbox->lanes_arena, lanes[i].queue, &to->queue) &&
+                             arena_str(&inbox->lanes_arena, lanes[i].requires, &to->requires) &&
+                             arena_str(&inbox->lanes_arena, lanes[i].host, &to->host);
     }
     inbox_unlock(a);
 }

@@ -14,20 +14,27 @@
 
 #include "base/map.h"
 
-enum { UNIT = 1 << 20, CLASSES = 3, PICKS_A_LANE = 16 };
+enum { UNIT = 1 << 20, PICKS_A_LINE = 16, QUEUE_KEY_MAX = sizeof(int32_t) + 1024 };
 
 static const uint64_t class_shares[CLASSES] = { [CLASS_LOW] = 10, [CLASS_NORMAL] = 30, [CLASS_HIGH] = 60 };
 
-/* A tenant has a node in each class that one of its lanes may count in. */
+/* A tenant has a node in each class that one of its lines may count in. So has a queue. */
 struct fair_tenant {
     struct fair_node in_class[CLASSES];
     int32_t number;
-    size_t lanes;
+    size_t queues;
+};
+
+struct fair_queue {
+    struct fair_node in_class[CLASSES];
+    struct fair_tenant *tenant;
+    size_t lines, key_size;
+    char key[]; /* the tenant's number, then the queue's name */
 };
 
 struct fair {
     struct fair_node root, classes[CLASSES];
-    struct map tenants;
+    struct map tenants, queues;
     struct fair_node **heaps; /* space for all children of all nodes of a round */
     size_t heaps_cap;
 };
@@ -36,6 +43,7 @@ struct fair *fair_new(void)
 {
     struct fair *f = xnew(*f);
     map_init(&f->tenants, HASH_STABLE);
+    map_init(&f->queues, HASH_STABLE);
     f->root.weight = 1;
     for (int c = 0; c < CLASSES; c++)
         f->classes[c] = (struct fair_node){ .parent = &f->root, .weight = class_shares[c], .rank = -c };
@@ -48,11 +56,12 @@ void fair_free(struct fair *f)
         return;
     assert(f->tenants.n == 0);
     map_release(&f->tenants);
+    map_release(&f->queues);
     free(f->heaps);
     free(f);
 }
 
-/* ---- lanes ---- */
+/* ---- lines ---- */
 
 static struct str fair_tenant_key(const int32_t *number)
 {
@@ -72,20 +81,53 @@ static struct fair_tenant *fair_tenant_of(struct fair *f, int32_t number)
     return t;
 }
 
-void fair_add(struct fair *f, struct fair_lane *l, struct lane lane)
+static struct fair_queue *fair_queue_of(struct fair *f, int32_t tenant, struct str name)
 {
-    *l = (struct fair_lane){ .lane = lane, .tenant = fair_tenant_of(f, lane.tenant) };
-    l->tenant->lanes++;
+    char bytes[QUEUE_KEY_MAX];
+    assert(sizeof tenant + name.n <= sizeof bytes);
+    memcpy(bytes, &tenant, sizeof tenant);
+    if (name.n)
+        memcpy(bytes + sizeof tenant, name.p, name.n);
+    struct str key = { bytes, sizeof tenant + name.n };
+    struct fair_queue *q = map_get(&f->queues, key);
+    if (q)
+        return q;
+    q = xcalloc(1, sizeof *q + key.n);
+    memcpy(q->key, key.p, key.n);
+    q->key_size = key.n;
+    q->tenant = fair_tenant_of(f, tenant);
+    q->tenant->queues++;
+    for (int c = 0; c < CLASSES; c++)
+        q->in_class[c] = (struct fair_node){ .parent = &q->tenant->in_class[c],
+                                             .weight = 1,
+                                             .name = { q->key + sizeof tenant, name.n } };
+    map_put(&f->queues, (struct str){ q->key, q->key_size }, q);
+    return q;
 }
 
-void fair_remove(struct fair *f, struct fair_lane *l)
+void fair_add(struct fair *f, struct fair_line *l, int32_t tenant, struct str queue, enum priority_class class_,
+              int64_t rank)
 {
-    struct fair_tenant *t = l->tenant;
-    if (--t->lanes == 0) {
-        map_remove(&f->tenants, fair_tenant_key(&t->number));
-        free(t);
-    }
-    *l = (struct fair_lane){ 0 };
+    *l = (struct fair_line){ .class_ = class_, .queue = fair_queue_of(f, tenant, queue) };
+    /* an aged line of a lower class comes after those of the class that it joined */
+    l->node.rank = rank - (int64_t)class_ * (INT64_MAX / CLASSES / 2);
+    l->node.weight = 1;
+    l->queue->lines++;
+}
+
+void fair_remove(struct fair *f, struct fair_line *l)
+{
+    struct fair_queue *q = l->queue;
+    struct fair_tenant *t = q->tenant;
+    *l = (struct fair_line){ 0 };
+    if (--q->lines)
+        return;
+    map_remove(&f->queues, (struct str){ q->key, q->key_size });
+    free(q);
+    if (--t->queues)
+        return;
+    map_remove(&f->tenants, fair_tenant_key(&t->number));
+    free(t);
 }
 
 /* ---- classes and ageing ---- */
@@ -109,24 +151,19 @@ enum priority_class fair_class(enum priority_class class_, int priority, int64_t
 
 /* ---- order of the nodes ---- */
 
-static int fair_compare_lanes(const struct fair_lane *a, const struct fair_lane *b)
+static int fair_compare_names(struct str a, struct str b)
 {
-    size_t n = min_of(a->lane.queue.n, b->lane.queue.n);
-    int order = n ? memcmp(a->lane.queue.p, b->lane.queue.p, n) : 0;
-    if (order)
-        return order;
-    if (a->lane.queue.n != b->lane.queue.n)
-        return a->lane.queue.n < b->lane.queue.n ? -1 : 1;
-    /* an aged low lane comes after the lanes of the class it joined */
-    return (int)b->lane.class_ - (int)a->lane.class_;
+    size_t n = min_of(a.n, b.n);
+    int order = n ? memcmp(a.p, b.p, n) : 0;
+    return order ? order : (a.n > b.n) - (a.n < b.n);
 }
 
-/* Equal passes are ordered by the lanes' identity, never by the order of the asks. */
+/* Equal passes are ordered by what the nodes stand for, never by the order of the asks. */
 static bool fair_node_is_before(const struct fair_node *a, const struct fair_node *b)
 {
     if (a->planned != b->planned)
         return a->planned < b->planned;
-    return a->ask ? fair_compare_lanes(a->ask->lane, b->ask->lane) < 0 : a->rank < b->rank;
+    return a->rank != b->rank ? a->rank < b->rank : fair_compare_names(a->name, b->name) < 0;
 }
 
 static void fair_heap_sift_down(struct fair_node *parent, size_t at)
@@ -148,11 +185,12 @@ static void fair_heap_sift_down(struct fair_node *parent, size_t at)
 
 /* ---- the tree of a round ---- */
 
-static int64_t fair_caps_left(const struct fair_round *r, const struct fair_ask *a)
+/* What the caps from the given one on allow. */
+static int64_t fair_caps_left(const struct fair_round *r, const struct fair_ask *a, size_t from)
 {
     int64_t most = FAIR_ROOM_MAX;
     for (size_t i = 0; i < FAIR_CAPS; i++) {
-        if (a->caps[i] < 0)
+        if (a->caps[i] < (int)from)
             continue;
         assert((size_t)a->caps[i] < r->cap_count);
         most = min_of(most, r->caps[a->caps[i]]);
@@ -175,7 +213,7 @@ static void fair_node_enter(struct fair_node *node, struct fair_node *parent)
     node->count = node->ready = 0;
 }
 
-/* Enters the parents first; at most three levels. */
+/* Enters the parents first; at most four levels. */
 static void fair_node_enter_with_parents(struct fair_node *node, struct fair_node *parent)
 {
     if (!parent->is_in)
@@ -203,51 +241,49 @@ static void fair_heap_order(struct fair_node *parent)
         fair_heap_sift_down(parent, at);
 }
 
-static void fair_heaps_order(struct fair *f)
+static void fair_heaps_order(struct fair_node *node)
 {
-    fair_heap_order(&f->root);
-    for (size_t c = 0; c < f->root.count; c++) {
-        struct fair_node *class_ = f->root.heap[c];
-        fair_heap_order(class_);
-        for (size_t t = 0; t < class_->count; t++)
-            fair_heap_order(class_->heap[t]);
-    }
+    fair_heap_order(node);
+    for (size_t i = 0; i < node->count; i++)
+        if (node->heap[i]->heap)
+            fair_heaps_order(node->heap[i]);
 }
 
-/* Returns the number of lanes that take part in the round. */
-static size_t fair_open_lanes(struct fair_round *r)
+/* Returns the number of lines that take part in the round. */
+static size_t fair_open_lines(struct fair_round *r)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->n; i++) {
         struct fair_ask *a = &r->asks[i];
-        struct fair_node *node = &a->lane->node;
+        struct fair_node *node = &a->line->node;
         bool due = a->next_due_ms <= r->until_ms;
         assert(a->weight > 0);
-        a->counted = fair_class(a->lane->lane.class_, a->priority, r->now_ms - a->next_due_ms);
+        a->counted = fair_class(a->line->class_, a->priority, r->now_ms - a->next_due_ms);
         a->quota = 0;
-        a->capped = due && fair_caps_left(r, a) == 0;
+        a->capped = due && fair_caps_left(r, a, r->room_caps) == 0;
         a->open = due && !a->capped;
         if (!a->open)
             continue;
         node->ask = a;
-        node->weight = (uint64_t)a->weight;
-        fair_node_enter_with_parents(node, &a->lane->tenant->in_class[a->counted]);
+        struct fair_node *queue = &a->line->queue->in_class[a->counted];
+        queue->weight = (uint64_t)a->weight;
+        fair_node_enter_with_parents(node, queue);
         n++;
     }
     return n;
 }
 
-static void fair_build_heaps(struct fair *f, struct fair_round *r, size_t lanes)
+static void fair_build_heaps(struct fair *f, struct fair_round *r, size_t lines)
 {
-    size_t nodes = 2 * lanes + CLASSES, used = 0; /* there are no more tenants than lanes */
+    size_t nodes = 3 * lines + CLASSES, used = 0; /* there are no more queues or tenants than lines */
     if (nodes > f->heaps_cap) {
         f->heaps_cap = 2 * nodes;
         f->heaps = xrealloc(f->heaps, f->heaps_cap * sizeof(struct fair_node *));
     }
     for (size_t i = 0; i < r->n; i++)
         if (r->asks[i].open)
-            fair_heap_add(f, &used, &r->asks[i].lane->node);
-    fair_heaps_order(f);
+            fair_heap_add(f, &used, &r->asks[i].line->node);
+    fair_heaps_order(&f->root);
 }
 
 /* ---- picking ---- */
@@ -260,7 +296,7 @@ static void fair_raise_planned(struct fair_node *node, uint64_t n)
     }
 }
 
-/* The lane can take no more. Removes it from its heap, and each parent that has no other child left. */
+/* The line can take no more. Removes it from its heap, and each parent that has no other child left. */
 static void fair_heap_drop(struct fair_node *node)
 {
     for (; node->parent; node = node->parent) {
@@ -275,17 +311,17 @@ static void fair_heap_drop(struct fair_node *node)
     }
 }
 
-/* Picks several tasks at a time if there is much room, so that the cost of a round grows with its lanes and not with
- * its tasks. If a lane gets ahead by that, the next round makes up for it. */
-static void fair_plan_quotas(struct fair *f, struct fair_round *r, size_t lanes)
+/* Picks several tasks at a time if there is much room, so that the cost of a round grows with its lines and not with
+ * its tasks. If a line gets ahead by that, the next round makes up for it. */
+static void fair_plan_quotas(struct fair *f, struct fair_round *r, size_t lines)
 {
-    size_t quantum = lanes == 1 ? r->room : max_of(r->room / (PICKS_A_LANE * lanes), (size_t)1);
+    size_t quantum = lines == 1 ? r->room : max_of(r->room / (PICKS_A_LINE * lines), (size_t)1);
     for (size_t left = r->room; left && f->root.ready;) {
         struct fair_node *node = &f->root;
         while (!node->ask)
             node = node->heap[0];
         struct fair_ask *a = node->ask;
-        size_t n = min_of(min_of(quantum, left), (size_t)fair_caps_left(r, a));
+        size_t n = min_of(min_of(quantum, left), (size_t)fair_caps_left(r, a, 0));
         if (!n) {
             fair_heap_drop(node);
             continue;
@@ -307,15 +343,15 @@ void fair_share(struct fair *f, struct fair_round *r)
     f->root.count = f->root.ready = 0;
     f->root.lowest_held = UINT64_MAX;
     f->root.highest_pass = 0;
-    size_t lanes = fair_open_lanes(r);
-    if (lanes) {
-        fair_build_heaps(f, r, lanes);
-        fair_plan_quotas(f, r, lanes);
+    size_t lines = fair_open_lines(r);
+    if (lines) {
+        fair_build_heaps(f, r, lines);
+        fair_plan_quotas(f, r, lines);
     }
     for (size_t i = 0; i < r->n; i++) {
         struct fair_ask *a = &r->asks[i];
-        a->capped |= a->open && fair_caps_left(r, a) == 0;
-        for (struct fair_node *node = &a->lane->node; a->open && node; node = node->parent)
+        a->capped |= a->open && fair_caps_left(r, a, r->room_caps) == 0;
+        for (struct fair_node *node = &a->line->node; a->open && node; node = node->parent)
             node->is_in = false;
     }
     f->root.is_in = false;
@@ -327,7 +363,7 @@ static void fair_charge_taken(const struct fair_round *r, const struct fair_ask 
 {
     bool held = !a->capped && a->next_due_ms <= r->until_ms;
     assert(a->taken <= a->quota);
-    for (struct fair_node *node = &a->lane->node; node->parent; node = node->parent) {
+    for (struct fair_node *node = &a->line->node; node->parent; node = node->parent) {
         node->pass += a->taken * UNIT / node->weight;
         node->held |= held;
     }
@@ -335,7 +371,7 @@ static void fair_charge_taken(const struct fair_round *r, const struct fair_ask 
 
 static void fair_sum_up_children(const struct fair_ask *a)
 {
-    for (struct fair_node *node = &a->lane->node; node->parent; node = node->parent) {
+    for (struct fair_node *node = &a->line->node; node->parent; node = node->parent) {
         struct fair_node *parent = node->parent;
         parent->highest_pass = max_of(parent->highest_pass, node->pass);
         if (node->held)
@@ -346,7 +382,7 @@ static void fair_sum_up_children(const struct fair_ask *a)
 /* If no child waits, the floor rises to the highest pass: no child is owed anything. */
 static void fair_raise_floors(const struct fair_ask *a)
 {
-    for (struct fair_node *node = a->lane->node.parent; node; node = node->parent) {
+    for (struct fair_node *node = a->line->node.parent; node; node = node->parent) {
         uint64_t floor = node->lowest_held == UINT64_MAX ? node->highest_pass : node->lowest_held;
         node->floor = max_of(node->floor, floor);
     }

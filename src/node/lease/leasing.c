@@ -108,7 +108,8 @@ static struct lease_queue *leasing_add_queue(struct leasing *l, int32_t tenant, 
     q->due_ms = l->now.wall_ms;
     q->poll_at_ms = INT64_MAX;
     q->heard_ms = INT64_MAX;
-    q->lane = lanes_know(l->setup.lanes, (struct lane){ tenant, queue, CLASS_NORMAL });
+    q->lane =
+        lanes_know(l->setup.lanes, (struct lane){ .tenant = tenant, .queue = queue, .priority = PRIORITY_DEFAULT });
     list_init(&q->asks);
     map_put(&l->queues, (struct str){ q->key, q->key_size }, q);
     return q;
@@ -238,16 +239,28 @@ static void leasing_on_claimed(struct op *op)
 
 /* ---- claims ---- */
 
-/* Most asks want a few tasks, and a claim stops at the first lane that has enough. So each class is first as often as
+static void leasing_add_class(struct lease_ask *a, enum priority_class class_, size_t room)
+{
+    struct claim_line *line = &a->lines[a->claim.line_count++];
+    *line = (struct claim_line){ .max = room };
+    for (int priority = PRIORITY_MAX; priority >= PRIORITY_MIN; priority--) {
+        struct lane lane = { .tenant = a->tenant, .queue = a->queue, .priority = priority };
+        if (priority_class_of(priority) != class_)
+            continue;
+        a->lanes[a->claim.lane_count++] = (struct lane_quota){ .lane = lane, .max = room };
+        line->lanes++;
+    }
+}
+
+/* Most asks want a few tasks, and a claim stops at the first line that has enough. So each class is first as often as
  * its share says. */
-static void leasing_order_lanes(struct leasing *l, struct lease_ask *a, size_t room)
+static void leasing_order_lines(struct leasing *l, struct lease_ask *a, size_t room)
 {
     enum priority_class first = fair_draw(&l->random);
-    size_t n = 0;
-    a->lanes[n++] = (struct lane_quota){ { a->tenant, a->queue, first }, room };
+    leasing_add_class(a, first, room);
     for (int c = CLASS_HIGH; c >= CLASS_LOW; c--)
         if ((enum priority_class)c != first)
-            a->lanes[n++] = (struct lane_quota){ { a->tenant, a->queue, (enum priority_class)c }, room };
+            leasing_add_class(a, (enum priority_class)c, room);
 }
 
 static void leasing_claim(struct leasing *l, struct lease_queue *q, struct lease_ask *a, size_t room)
@@ -257,18 +270,18 @@ static void leasing_claim(struct leasing *l, struct lease_queue *q, struct lease
     a->tried = true;
     a->reserved = room;
     a->terms = (struct lease_terms){ .until_ms = l->now.wall_ms + a->lease_ms, .worker = a->worker };
-    leasing_order_lanes(l, a, room);
     a->claim = (struct op_claim){ .op = { .kind = OP_CLAIM, .done = leasing_on_claimed },
                                   .claim = uuid_next(&l->ids, l->now.wall_ms),
                                   .node = *l->setup.node,
                                   .lease = &a->terms,
                                   .lanes = a->lanes,
-                                  .lane_count = LEASE_CLASSES,
+                                  .lines = a->lines,
                                   .now_ms = l->now.wall_ms,
                                   .until_ms = l->now.wall_ms,
                                   .max = room,
                                   .max_bytes = ANSWER_BYTES,
                                   .max_suspects = room };
+    leasing_order_lines(l, a, room);
     arena_init(&a->claim.op.arena, ANSWER_ARENA);
     lanes_lease_begin(l->setup.lanes, q->lane, room);
     q->in_flight++;

@@ -12,7 +12,7 @@
 #include "node/reaper/reaper.h"
 #include "node/scheduler/lanes.h"
 
-enum { LEASES_MAX = 1000, LEASE_CLASSES = CLASS_HIGH + 1 };
+enum { LEASES_MAX = 1000 };
 
 struct leasing;
 
@@ -27,7 +27,8 @@ struct lease_ask {
 
     struct op_claim claim; /* from here on leasing's, until done */
     struct lease_terms terms;
-    struct lane_quota lanes[LEASE_CLASSES];
+    struct lane_quota lanes[PRIORITIES];
+    struct claim_line lines[CLASSES];
     struct leasing *leasing;
     struct lease_queue *of;
     struct list link;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "core/sharing/class_room.h"
 #include "node/scheduler/internal.h"
 
 enum {
@@ -56,7 +57,11 @@ struct held *scheduler_remove_held(struct scheduler *s, struct uuid id, int64_t 
 static struct held *scheduler_add_held(struct scheduler *s, const struct task *t, struct lane_entry *lane)
 {
     struct held *h = xnew(*h);
-    *h = (struct held){ .key = { t->id, t->fence }, .lane = lane, .suspect = task_is_suspect(t) };
+    *h = (struct held){ .key = { t->id, t->fence },
+                        .lane = lane,
+                        .class_ = priority_class_of(t->priority),
+                        .suspect = task_is_suspect(t) };
+    s->held_of[h->class_]++;
     if (h->suspect) {
         int doubled = min_of(t->losses - SUSPECT_LOSSES, (int)ISOLATION_DOUBLED);
         s->suspects++;
@@ -71,11 +76,6 @@ static struct held *scheduler_add_held(struct scheduler *s, const struct task *t
     struct held *before = map_put(&s->held, scheduler_held_key(&h->key), h);
     assert(!before);
     return h;
-}
-
-static bool scheduler_same_lane(struct lane a, struct lane b)
-{
-    return a.tenant == b.tenant && a.class_ == b.class_ && str_eq(a.queue, b.queue);
 }
 
 /* If the rules have changed meanwhile and the task may not run, it is due on the wheel at once, to be returned. */
@@ -94,10 +94,11 @@ void scheduler_arm(struct scheduler *s, struct claim *c, const struct tasks *tas
     c->armed = xcalloc(tasks->n, sizeof *c->armed);
     c->references += tasks->n;
     c->armed_count = tasks->n;
-    for (size_t i = 0; i < tasks->n; i++) { /* they come lane by lane */
+    for (size_t i = 0; i < tasks->n; i++) { /* many of one lane follow each other */
         const struct task *t = &tasks->v[i];
-        if (!lane || !scheduler_same_lane(last, task_lane(t))) {
-            last = task_lane(t);
+        struct lane of_task = task_lane(t);
+        if (!lane || !lane_eq(&last, &of_task)) {
+            last = of_task;
             lane = lanes_know(s->lanes, last);
         }
         c->armed[i] = (struct armed){ .task = t, .claim = c, .held = scheduler_add_held(s, t, lane) };
@@ -243,6 +244,8 @@ static void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t 
         .node = s->setup.node,
         .lanes = r->v,
         .lane_count = r->n,
+        .lines = r->line_count ? r->lines : NULL,
+        .line_count = r->line_count,
         .now_ms = s->now.wall_ms,
         .until_ms = r->until_ms,
         .max = r->suspects ? 1 : room,
@@ -257,11 +260,15 @@ static void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t 
 }
 
 /* While this process runs due tasks itself, only those count: the others are in a queue that nobody reaches. */
-static size_t scheduler_room(const struct scheduler *s)
+void scheduler_room(const struct scheduler *s, size_t ret[CLASSES])
 {
     bool own = scheduler_falls_back(s);
-    size_t room = own || !s->room ? s->setup.slots : s->room;
-    return room - min_of(own ? s->held.n - s->queued_count : s->held.n, room);
+    size_t slots = own || !s->room ? s->setup.slots : s->room, running[CLASSES];
+    for (int c = 0; c < CLASSES; c++)
+        running[c] = own ? s->held_of[c] - s->queued_of[c] : s->held_of[c];
+    struct class_room room = class_room_of(slots, running);
+    for (int c = 0; c < CLASSES; c++)
+        ret[c] = class_room_for(&room, (enum priority_class)c);
 }
 
 enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s)
@@ -273,15 +280,24 @@ enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s)
  * (scheduler_on_settled), or after a time. */
 static bool scheduler_isolates(struct scheduler *s)
 {
-    bool due = s->suspects || lanes_next_ms(s->lanes, LANES_SUSPECT) <= s->now.wall_ms;
+    bool due = s->suspects || lanes_next_suspect_ms(s->lanes) <= s->now.wall_ms;
     s->isolating = s->isolating && due && s->now.steady_ms < s->alone_until_ms;
     return s->isolating;
 }
 
 bool scheduler_may_claim(struct scheduler *s)
 {
+    size_t room[CLASSES];
     bool alone = scheduler_isolates(s) && s->suspects, soon = s->now.steady_ms < s->rules_come_ms;
-    return !alone && !soon && !s->claiming && s->begun && !s->suspended && !s->draining && scheduler_room(s) > 0;
+    scheduler_room(s, room);
+    return !alone && !soon && !s->claiming && s->begun && !s->suspended && !s->draining && room[CLASS_HIGH] > 0;
+}
+
+int64_t scheduler_next_claim_ms(const struct scheduler *s)
+{
+    size_t room[CLASSES];
+    scheduler_room(s, room);
+    return lanes_next_ms(s->lanes, scheduler_lanes_wanted(s), room);
 }
 
 void scheduler_claim(struct scheduler *s)
@@ -291,12 +307,15 @@ void scheduler_claim(struct scheduler *s)
         writer_submit(s->setup.writer, &s->claiming->op);
         return;
     }
-    if (!scheduler_may_claim(s) || lanes_next_ms(s->lanes, scheduler_lanes_wanted(s)) > s->now.wall_ms)
+    if (!scheduler_may_claim(s) || scheduler_next_claim_ms(s) > s->now.wall_ms)
         return;
     struct claim *c = xnew(*c);
-    size_t room = min_of(scheduler_room(s), (size_t)CLAIM_BATCH);
+    size_t room[CLASSES];
+    scheduler_room(s, room);
+    for (int i = 0; i < CLASSES; i++)
+        room[i] = min_of(room[i], (size_t)CLAIM_BATCH);
     if (lanes_ask(s->lanes, room, scheduler_lanes_wanted(s), s->now, &c->round))
-        scheduler_submit_claim(s, c, room);
+        scheduler_submit_claim(s, c, room[CLASS_HIGH]);
     else
         free(c);
 }

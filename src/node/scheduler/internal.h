@@ -43,6 +43,7 @@ enum held_where { HELD_ARMED, HELD_PUSHING, HELD_QUEUED, HELD_OWN };
 struct held {
     struct fenced_id key;
     struct lane_entry *lane;
+    enum priority_class class_;
     enum held_where where;
     struct armed *armed; /* while ARMED or PUSHING */
     bool suspect, taken_back;
@@ -77,10 +78,11 @@ struct scheduler {
     struct spawner *spawner;
 
     struct wheel wheel;
-    struct map index; /* id → struct armed */
-    struct map held;  /* id and fence → struct held */
-    size_t suspects;  /* among the held tasks */
-    bool shares;      /* other nodes have partitions, too */
+    struct map index;                            /* id → struct armed */
+    struct map held;                             /* id and fence → struct held */
+    size_t held_of[CLASSES], queued_of[CLASSES]; /* held tasks by class; those of them in `queued` */
+    size_t suspects;                             /* among the held tasks */
+    bool shares;                                 /* other nodes have partitions, too */
     struct partitions own;
     bool busy;            /* the last claim was full of tasks of our own partitions */
     int64_t help_from_ms; /* steady: from then on, tasks of other partitions are claimed as well */
@@ -93,12 +95,11 @@ struct scheduler {
     struct list pushing;       /* batches in flight */
     struct pushing *free_push; /* kept for the next one */
     struct list queued;        /* held tasks that the shared queue has, by asked_ms */
-    size_t queued_count;
-    uint64_t epoch;  /* of the queue, at the last push; 0: none yet */
-    bool is_down;    /* the last push to it failed */
-    int64_t down_ms; /* steady: since when */
-    bool probe;      /* the queue has answered somebody: push something to it */
-    size_t room;     /* how many tasks may be held; 0: setup.slots */
+    uint64_t epoch;            /* of the queue, at the last push; 0: none yet */
+    bool is_down;              /* the last push to it failed */
+    int64_t down_ms;           /* steady: since when */
+    bool probe;                /* the queue has answered somebody: push something to it */
+    size_t room;               /* how many tasks may be held; 0: setup.slots */
 
     struct claim *claiming; /* NULL: none in flight */
     struct retaking retaking;
@@ -132,6 +133,8 @@ void scheduler_forget_pushes(struct scheduler *s);    /* the tasks of batches in
 
 /* Reads a claim back, or makes one, if it is time to. */
 void scheduler_claim(struct scheduler *s);
+void scheduler_room(const struct scheduler *s, size_t ret[CLASSES]); /* how many tasks of each class may be claimed */
+int64_t scheduler_next_claim_ms(const struct scheduler *s);          /* when a claim is worth making */
 bool scheduler_may_claim(struct scheduler *s);
 enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s);
 void scheduler_measure_claim(struct scheduler *s); /* after a claim was answered, with the time of the next step */

@@ -28,25 +28,34 @@ struct lanes *lanes_new(const struct lanes_setup *setup)
     return l;
 }
 
+static void lanes_free_queue(struct lanes *l, struct queue_entry *q)
+{
+    list_each (&q->lines, link) {
+        struct line_entry *line = container_of(link, struct line_entry, of_queue);
+        fair_remove(l->fair, &line->fair);
+        free(line);
+    }
+    free(q);
+}
+
 void lanes_free(struct lanes *l)
 {
     if (!l)
         return;
-    for (size_t i = 0; i < l->n; i++) {
-        fair_remove(l->fair, &l->v[i]->fair);
+    for (size_t i = 0; i < l->n; i++)
         free(l->v[i]);
-    }
     map_each (&l->queues, slot)
-        free(slot->value);
+        lanes_free_queue(l, slot->value);
     map_each (&l->tenants, slot)
         free(slot->value);
     map_release(&l->queues);
     map_release(&l->tenants);
-    heap_release(&l->due);
     heap_release(&l->closed);
     heap_release(&l->suspects);
-    for (size_t i = 0; i < array_count(l->heads); i++)
+    for (size_t i = 0; i < CLASSES; i++) {
+        heap_release(&l->due[i]);
         heap_release(&l->heads[i]);
+    }
     fair_free(l->fair);
     limit_shares_free(l->shares);
     free(l->found);
@@ -93,45 +102,91 @@ static struct queue_entry *lanes_add_queue(struct lanes *l, struct lane lane)
     q->tenant = lanes_add_tenant(l, lane.tenant);
     q->rules = QUEUE_RULES_DEFAULT;
     list_init(&q->lanes);
+    list_init(&q->lines);
     list_push(&q->tenant->queues, &q->of_tenant);
     map_put(&l->queues, key, q);
     return q;
 }
 
-static struct lane_entry *lanes_find_lane(const struct queue_entry *q, enum priority_class class_)
+static bool lanes_is_plain(const struct lane *lane)
 {
-    if (q)
-        list_each (&q->lanes, link) {
-            struct lane_entry *e = container_of(link, struct lane_entry, of_queue);
-            if (e->lane.class_ == class_)
-                return e;
-        }
+    return !lane->requires.n && !lane->cpu_milli && !lane->memory_mb && !lane->host.n;
+}
+
+static struct lane_entry *lanes_find_lane(const struct queue_entry *q, const struct lane *lane)
+{
+    if (!q || lanes_is_plain(lane))
+        return q ? q->plain[lane->priority] : NULL;
+    list_each (&q->lanes, link) {
+        struct lane_entry *e = container_of(link, struct lane_entry, of_queue);
+        if (lane_eq(&e->lane, lane))
+            return e;
+    }
     return NULL;
 }
 
 struct lane_entry *lanes_get(const struct lanes *l, struct lane lane)
 {
-    return lanes_find_lane(lanes_find_queue(l, lane), lane.class_);
+    return lanes_find_lane(lanes_find_queue(l, lane), &lane);
+}
+
+static struct line_entry *lanes_line_of(struct lanes *l, struct queue_entry *q, const struct lane *lane)
+{
+    enum priority_class class_ = priority_class_of(lane->priority);
+    int64_t rank = 0;
+    list_each (&q->lines, link) {
+        struct line_entry *line = container_of(link, struct line_entry, of_queue);
+        struct lane other = *line->like;
+        other.priority = lane->priority;
+        if (line->class_ == class_ && lane_eq(&other, lane))
+            return line;
+        rank++;
+    }
+    struct line_entry *line = xnew(*line);
+    line->queue = q;
+    line->class_ = class_;
+    line->like = lane;
+    list_push(&q->lines, &line->of_queue);
+    fair_add(l->fair, &line->fair, q->tenant->number, q->name, class_, rank);
+    return line;
+}
+
+static struct lane_entry *lanes_add_lane(struct lanes *l, struct queue_entry *q, const struct lane *lane)
+{
+    struct lane_entry *e = xcalloc(1, sizeof *e + lane->requires.n + lane->host.n + 2);
+    char *at = e->texts;
+    e->lane = *lane;
+    e->lane.queue = q->name;
+    e->lane.requires = str_pack(lane->requires, &at);
+    e->lane.host = str_pack(lane->host, &at);
+    e->queue = q;
+    e->line = lanes_line_of(l, q, &e->lane);
+    e->next_due_ms = e->suspect_ms = e->heard_ms = e->heard_suspect_ms = INT64_MAX;
+    list_push(&q->lanes, &e->of_queue);
+    list_push(&l->by_bit[__builtin_ctzll(lane_bit(e->lane))], &e->of_bit);
+    if (lanes_is_plain(lane))
+        q->plain[lane->priority] = e;
+    return e;
 }
 
 struct lane_entry *lanes_know(struct lanes *l, struct lane lane)
 {
     struct queue_entry *q = lanes_add_queue(l, lane);
-    struct lane_entry *e = lanes_find_lane(q, lane.class_);
+    struct lane_entry *e = lanes_find_lane(q, &lane);
     if (e)
         return e;
-    e = xnew(*e);
-    e->lane = (struct lane){ lane.tenant, q->name, lane.class_ };
-    e->queue = q;
-    e->next_due_ms = e->suspect_ms = e->heard_ms = e->heard_suspect_ms = INT64_MAX;
-    list_push(&q->lanes, &e->of_queue);
-    list_push(&l->by_bit[__builtin_ctzll(lane_bit(e->lane))], &e->of_bit);
-    fair_add(l->fair, &e->fair, e->lane);
+    e = lanes_add_lane(l, q, &lane);
     if (l->n == l->cap) {
         l->cap = max_of(l->cap * 2, (size_t)16);
         l->v = xrealloc(l->v, l->cap * sizeof(struct lane_entry *));
     }
     return l->v[l->n++] = e;
+}
+
+struct lane_entry *lanes_of_queue(const struct lanes *l, int32_t tenant, struct str queue)
+{
+    const struct queue_entry *q = lanes_find_queue(l, (struct lane){ .tenant = tenant, .queue = queue });
+    return q ? container_of(q->lanes.next, struct lane_entry, of_queue) : NULL; /* it has one at least */
 }
 
 size_t lanes_count(const struct lanes *l)
@@ -162,7 +217,7 @@ static bool lanes_is_closed_on_purpose(enum lane_gate gate)
 
 static void lanes_show_head(struct lanes *l, struct lane_entry *e)
 {
-    struct heap *h = &l->heads[e->lane.class_];
+    struct heap *h = &l->heads[lane_class(e)];
     if (e->next_due_ms == INT64_MAX || lanes_is_closed_on_purpose(e->gate))
         lanes_heap_remove(h, &e->head);
     else
@@ -172,7 +227,7 @@ static void lanes_show_head(struct lanes *l, struct lane_entry *e)
 void lane_set_place(struct lanes *l, struct lane_entry *e, enum lane_place place)
 {
     if (place != LANE_DUE && e->place == LANE_DUE)
-        lanes_heap_remove(&l->due, &e->at);
+        lanes_heap_remove(&l->due[lane_class(e)], &e->at);
     if (e->place == LANE_CLOSED && place != LANE_CLOSED)
         lanes_heap_remove(&l->closed, &e->at);
     e->place = place;
@@ -184,7 +239,7 @@ void lane_open(struct lanes *l, struct lane_entry *e)
     e->look_ms = 0;
     lane_set_place(l, e, e->next_due_ms == INT64_MAX ? LANE_IDLE : LANE_DUE);
     if (e->place == LANE_DUE)
-        lanes_heap_put(&l->due, &e->at, e->next_due_ms);
+        lanes_heap_put(&l->due[lane_class(e)], &e->at, e->next_due_ms);
     lanes_show_head(l, e);
 }
 
@@ -297,12 +352,20 @@ void lanes_set_window(struct lanes *l, int64_t window_ms)
     l->window_ms = window_ms;
 }
 
-int64_t lanes_next_ms(const struct lanes *l, enum lanes_wanted wanted)
+int64_t lanes_next_suspect_ms(const struct lanes *l)
 {
-    const struct heap_node *due = heap_peek(&l->due), *closed = heap_peek(&l->closed);
     const struct heap_node *suspect = heap_peek(&l->suspects);
-    int64_t due_ms = due ? due->key - l->window_ms : INT64_MAX, suspect_ms = suspect ? suspect->key : INT64_MAX;
-    due_ms = min_of(due_ms, closed ? closed->key : INT64_MAX);
+    return suspect ? suspect->key : INT64_MAX;
+}
+
+int64_t lanes_next_ms(const struct lanes *l, enum lanes_wanted wanted, const size_t room[CLASSES])
+{
+    const struct heap_node *closed = heap_peek(&l->closed);
+    int64_t due_ms = closed ? closed->key : INT64_MAX, suspect_ms = lanes_next_suspect_ms(l);
+    for (int c = 0; c < CLASSES; c++) {
+        const struct heap_node *due = room[c] ? heap_peek(&l->due[c]) : NULL;
+        due_ms = min_of(due_ms, due ? due->key - l->window_ms : INT64_MAX);
+    }
     return wanted == LANES_DUE ? due_ms : wanted == LANES_SUSPECT ? suspect_ms : min_of(due_ms, suspect_ms);
 }
 

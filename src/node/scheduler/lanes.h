@@ -1,10 +1,11 @@
 #pragma once
 /* node/scheduler/lanes.h - which lanes have something due, and how much of each may be claimed now.
  *
- * A lane is one tenant, queue and priority class. It keeps its earliest due time, from the answers of claims and from
- * nudges, so that a claim asks only lanes with something due. A gate (a pause, a rate, a limit, a breaker) closes a
- * lane until a time or until an event, and a closed lane costs nothing. core/sharing/fair.h shares the room between
- * lanes, within the limits that the catalog cache has for queues and tenants.
+ * A lane (core/task/task.h) keeps its earliest due time, from the answers of claims and from nudges, so that a claim
+ * asks only lanes with something due. A gate (a pause, a rate, a limit, a breaker) closes a lane until a time or until
+ * an event, and a closed lane costs nothing. Lanes of one queue and class are claimed as one line, by priority and age.
+ * core/sharing/fair.h shares the room between lines, within the limits that the catalog cache has for queues and
+ * tenants.
  *
  * Counts are of tasks that were claimed here and are not settled. If limits are shared with other nodes, they are
  * held against this node's part (limit_shares.h). A rate counts tasks that fire: a task that was claimed early takes
@@ -32,7 +33,8 @@ struct lanes *lanes_new(const struct lanes_setup *setup);
 void lanes_free(struct lanes *l); /* NULL is fine */
 
 struct lane_entry *lanes_know(struct lanes *l, struct lane lane);
-struct lane_entry *lanes_get(const struct lanes *l, struct lane lane); /* NULL: not known */
+struct lane_entry *lanes_get(const struct lanes *l, struct lane lane);                      /* NULL: not known */
+struct lane_entry *lanes_of_queue(const struct lanes *l, int32_t tenant, struct str queue); /* any; NULL: none */
 size_t lanes_count(const struct lanes *l);
 
 /* Something is due in the lane, or may be. */
@@ -56,22 +58,29 @@ void lanes_set_window(struct lanes *l, int64_t window_ms);
 /* Suspects are claimed in rounds of their own, one at a time. */
 enum lanes_wanted { LANES_DUE, LANES_SUSPECT, LANES_EITHER };
 
-/* When a claim is worth making; INT64_MAX: only when something happens. */
-int64_t lanes_next_ms(const struct lanes *l, enum lanes_wanted wanted);
+/* When a claim is worth making; INT64_MAX: only when something happens. room: how many tasks of each class may be
+ * claimed; a lower class has no more room than a higher one. */
+int64_t lanes_next_ms(const struct lanes *l, enum lanes_wanted wanted, const size_t room[CLASSES]);
 
-/* What a claim asks for: quotas of some lanes, or one suspect of some lanes. */
+int64_t lanes_next_suspect_ms(const struct lanes *l);
+
+/* What a claim asks for: quotas of some lines, or one suspect of some lanes. */
 struct lanes_round {
     struct lane_quota *v;
     struct lane_entry **entries;
     size_t n;
+    struct claim_line *lines; /* that got a quota */
+    struct fair_ask **asks;   /* of those */
+    size_t line_count;
     bool suspects; /* one suspect, and nothing else */
     int64_t until_ms;
-    struct fair_round fair;
+    struct fair_round fair; /* all lines that wait, also those without a quota */
 };
 
 /* False: there is nothing to claim now. At most one round is open. It ends with lanes_answered, or with
  * lanes_answer_lost if the claim's answer was lost. */
-bool lanes_ask(struct lanes *l, size_t room, enum lanes_wanted wanted, struct moment now, struct lanes_round *ret);
+bool lanes_ask(struct lanes *l, const size_t room[CLASSES], enum lanes_wanted wanted, struct moment now,
+               struct lanes_round *ret);
 void lanes_answered(struct lanes *l, struct lanes_round *r, const struct op_claim *answer);
 void lanes_answer_lost(struct lanes *l, struct lanes_round *r);
 

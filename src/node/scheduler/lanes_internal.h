@@ -37,17 +37,32 @@ struct queue_entry {
     struct limit_share *share; /* replaces the bucket and the count of places; NULL: not limited yet, or not shared */
     size_t held, armed, returning, leased;
     bool waits;
-    struct list lanes;
+    struct list lanes, lines;
+    struct lane_entry *plain[PRIORITIES]; /* lanes without needs and host, by priority; NULL: not known */
     int cap;
     uint64_t round;
     char key[];
 };
 
-struct lane_entry {
-    struct lane lane;
+/* The lanes of a queue that are claimed as one, in the order of their tasks' priority and age: those of one class that
+ * differ in nothing but priority. */
+struct line_entry {
     struct queue_entry *queue;
+    struct list of_queue;
+    enum priority_class class_;
+    const struct lane *like; /* the first of them that became known */
+    struct fair_line fair;
+    uint64_t round;           /* in which the next two were set */
+    struct fair_ask *ask;     /* what it asks for */
+    struct lane_entry *asked; /* its lanes in the round */
+};
+
+struct lane_entry {
+    struct lane lane; /* its texts point into texts[] */
+    struct queue_entry *queue;
+    struct line_entry *line;
     struct list of_queue, of_bit;
-    struct fair_lane fair;
+    struct lane_entry *next_asked; /* of its line, in the round */
     enum lane_place place;
     struct heap_node at;   /* in lanes.due or lanes.closed */
     struct heap_node head; /* in lanes.heads */
@@ -57,6 +72,7 @@ struct lane_entry {
     int64_t heard_ms; /* ASKED: the earliest due time that was told meanwhile, like the next */
     int64_t heard_suspect_ms;
     enum lane_gate gate;
+    char texts[];
 };
 
 struct lanes {
@@ -67,8 +83,8 @@ struct lanes {
     struct lane_entry **v;
     size_t n, cap;
     struct list by_bit[UNBLOCKED_LANE_BITS];
-    struct heap due, closed, suspects;
-    struct heap heads[CLASS_HIGH + 1];
+    struct heap due[CLASSES], closed, suspects;
+    struct heap heads[CLASSES];
     int64_t window_ms;
     int64_t wanted_ms; /* wall: when shares were last asked for */
     uint64_t generation, round;
@@ -92,6 +108,11 @@ void lanes_want_shares(struct lanes *l, struct lane_entry *e, struct moment now)
 void lanes_wait_for_shares(struct lanes *l, struct lane_entry *e, enum lane_gate gate);
 void lanes_share_changed(void *context, struct limit_share *e);
 void lanes_read_limits(struct lanes *l); /* of every queue and tenant that shares its limits */
+
+static inline enum priority_class lane_class(const struct lane_entry *e)
+{
+    return priority_class_of(e->lane.priority);
+}
 
 /* Moves the lane out of the heap that it is in. */
 void lane_set_place(struct lanes *l, struct lane_entry *e, enum lane_place place);

@@ -452,14 +452,16 @@ void lanes_lease_end(struct lanes *l, struct lane_entry *e, size_t n, size_t giv
 
 void lanes_lease_found(struct lanes *l, int32_t tenant, struct str queue)
 {
-    struct queue_entry *q = lanes_know(l, (struct lane){ tenant, queue, CLASS_NORMAL })->queue;
+    struct queue_entry *q =
+        lanes_know(l, (struct lane){ .tenant = tenant, .queue = queue, .priority = PRIORITY_DEFAULT })->queue;
     q->leased++;
     q->tenant->leased++;
 }
 
 void lanes_lease_over(struct lanes *l, int32_t tenant, struct str queue)
 {
-    struct lane_entry *e = lanes_get(l, (struct lane){ tenant, queue, CLASS_NORMAL });
+    struct lane_entry *e =
+        lanes_get(l, (struct lane){ .tenant = tenant, .queue = queue, .priority = PRIORITY_DEFAULT });
     if (!e || e->queue->leased == 0)
         return;
     e->queue->leased--;

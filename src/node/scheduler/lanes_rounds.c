@@ -27,6 +27,38 @@ static void lanes_note_waiting(struct lane_entry *e, const struct lane_hold *h, 
         *(of_queue ? &e->queue->waits : &e->queue->tenant->waits) = true;
 }
 
+enum { CAP_LOW, CAP_LOW_AND_NORMAL, CLASS_CAPS };
+
+/* What its class leaves to a line: a lower class does not take the room that is kept for a higher one. */
+static void lanes_round_cap_class(struct fair_ask *ask, enum priority_class class_)
+{
+    ask->caps[2] = class_ == CLASS_LOW ? CAP_LOW : -1;
+    ask->caps[3] = class_ == CLASS_HIGH ? -1 : CAP_LOW_AND_NORMAL;
+}
+
+/* The head of a line is the task that is next in it. */
+static bool lanes_round_is_head(const struct fair_ask *ask, const struct lane_entry *e)
+{
+    struct lane head = { .priority = ask->priority };
+    return lane_order_ms(&e->lane, e->next_due_ms) < lane_order_ms(&head, ask->next_due_ms);
+}
+
+static struct fair_ask *lanes_round_ask_of(struct lanes *l, struct lanes_round *r, struct line_entry *line)
+{
+    if (line->round == l->round)
+        return line->ask;
+    struct fair_ask *ask = &r->fair.asks[r->fair.n++];
+    *ask = FAIR_ASK;
+    ask->line = &line->fair;
+    ask->next_due_ms = INT64_MAX;
+    ask->weight = max_of(line->queue->rules.weight, (int64_t)1);
+    lanes_round_cap_class(ask, line->class_);
+    line->round = l->round;
+    line->ask = ask;
+    line->asked = NULL;
+    return ask;
+}
+
 /* Adds a lane to the round, or closes it. */
 static void lanes_round_consider(struct lanes *l, struct lanes_round *r, struct lane_entry *e, struct moment now)
 {
@@ -42,14 +74,15 @@ static void lanes_round_consider(struct lanes *l, struct lanes_round *r, struct 
         lane_close(l, e, h->gate, h->until_ms);
         return;
     }
-    struct fair_ask *ask = &r->fair.asks[r->n];
-    *ask = FAIR_ASK;
-    ask->lane = &e->fair;
-    ask->next_due_ms = e->next_due_ms;
-    ask->weight = max_of(q->rules.weight, (int64_t)1);
+    struct fair_ask *ask = lanes_round_ask_of(l, r, e->line);
+    if (ask->next_due_ms == INT64_MAX || lanes_round_is_head(ask, e)) {
+        ask->next_due_ms = e->next_due_ms;
+        ask->priority = e->lane.priority;
+    }
     ask->caps[0] = lanes_round_cap(l, r, &q->round, &q->cap, of_queue);
     ask->caps[1] = lanes_round_cap(l, r, &t->round, &t->cap, of_tenant);
-    r->entries[r->n++] = e;
+    e->next_asked = e->line->asked;
+    e->line->asked = e;
     lane_set_place(l, e, LANE_ASKED);
     e->heard_ms = e->heard_suspect_ms = INT64_MAX;
 }
@@ -58,34 +91,45 @@ static void lanes_round_make(struct lanes_round *r, size_t n)
 {
     r->v = xcalloc(n, sizeof *r->v);
     r->entries = xcalloc(n, sizeof(struct lane_entry *));
+    r->lines = xcalloc(n, sizeof *r->lines);
+    r->asks = xcalloc(n, sizeof(struct fair_ask *));
     r->fair.asks = xcalloc(n, sizeof *r->fair.asks);
-    r->fair.caps = xcalloc(2 * n, sizeof *r->fair.caps);
+    r->fair.caps = xcalloc(2 * n + CLASS_CAPS, sizeof *r->fair.caps);
 }
 
 static void lanes_round_end(struct lanes_round *r)
 {
     free(r->v);
     free(r->entries);
+    free(r->lines);
+    free(r->asks);
     free(r->fair.asks);
     free(r->fair.caps);
     *r = (struct lanes_round){ 0 };
 }
 
-/* Lanes without a quota wait for the results of the others. */
-static void lanes_round_keep_with_quota(struct lanes *l, struct lanes_round *r)
+/* The claim asks the lines that got a quota. The others wait, and stay in the round: they lose no turn. */
+static void lanes_round_make_lines(struct lanes *l, struct lanes_round *r)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < r->n; i++) {
-        struct lane_entry *e = r->entries[i];
-        if (r->fair.asks[i].quota == 0) {
-            lane_open(l, e);
-            continue;
+    for (size_t i = 0; i < r->fair.n; i++) {
+        struct fair_ask *ask = &r->fair.asks[i];
+        struct line_entry *line = container_of(ask->line, struct line_entry, fair);
+        size_t lanes = 0;
+        for (struct lane_entry *e = line->asked, *next; e; e = next) {
+            next = e->next_asked;
+            if (ask->quota == 0) {
+                lane_open(l, e);
+                continue;
+            }
+            r->v[r->n] = (struct lane_quota){ .lane = e->lane, .max = ask->quota };
+            r->entries[r->n++] = e;
+            lanes++;
         }
-        r->fair.asks[n] = r->fair.asks[i];
-        r->entries[n] = e;
-        r->v[n++] = (struct lane_quota){ .lane = e->lane, .max = r->fair.asks[i].quota };
+        if (!lanes)
+            continue;
+        r->asks[r->line_count] = ask;
+        r->lines[r->line_count++] = (struct claim_line){ .lanes = lanes, .max = ask->quota };
     }
-    r->n = r->fair.n = n;
 }
 
 static void lanes_remember_found(struct lanes *l, size_t n, struct lane_entry *e)
@@ -97,34 +141,44 @@ static void lanes_remember_found(struct lanes *l, size_t n, struct lane_entry *e
     l->found[n] = e;
 }
 
-static bool lanes_ask_due(struct lanes *l, size_t room, struct moment now, struct lanes_round *r)
+/* The lanes of classes with room that have something due until then; returns how many. */
+static size_t lanes_find_due(struct lanes *l, const size_t room[CLASSES], int64_t now_ms, int64_t until_ms)
 {
     struct heap_node *node;
-    int64_t now_ms = now.wall_ms;
-    int64_t until_ms = now_ms + l->window_ms;
+    size_t n = 0;
     while ((node = heap_peek(&l->closed)) && node->key <= now_ms)
         lane_open(l, container_of(node, struct lane_entry, at));
-    size_t n = 0;
-    while ((node = heap_peek(&l->due)) && node->key <= until_ms) {
-        struct lane_entry *e = container_of(node, struct lane_entry, at);
-        lane_set_place(l, e, LANE_IDLE);
-        lanes_remember_found(l, n++, e);
-    }
+    for (int c = 0; c < CLASSES; c++)
+        while (room[c] && (node = heap_peek(&l->due[c])) && node->key <= until_ms) {
+            struct lane_entry *e = container_of(node, struct lane_entry, at);
+            lane_set_place(l, e, LANE_IDLE);
+            lanes_remember_found(l, n++, e);
+        }
+    return n;
+}
+
+static bool lanes_ask_due(struct lanes *l, const size_t room[CLASSES], struct moment now, struct lanes_round *r)
+{
+    int64_t now_ms = now.wall_ms, until_ms = now_ms + l->window_ms;
+    size_t n = lanes_find_due(l, room, now_ms, until_ms);
     if (n == 0)
         return false;
     lanes_round_make(r, n);
-    for (size_t i = 0; i < n; i++)
-        lanes_round_consider(l, r, l->found[i], now);
-    r->fair.n = r->n;
-    r->fair.room = min_of(room, (size_t)FAIR_ROOM_MAX);
+    r->fair.caps[CAP_LOW] = (int64_t)room[CLASS_LOW];
+    r->fair.caps[CAP_LOW_AND_NORMAL] = (int64_t)room[CLASS_NORMAL];
+    r->fair.cap_count = r->fair.room_caps = CLASS_CAPS;
+    r->fair.room = min_of(room[CLASS_HIGH], (size_t)FAIR_ROOM_MAX);
     r->fair.now_ms = now_ms;
     r->fair.until_ms = until_ms;
-    if (r->n)
+    for (size_t i = 0; i < n; i++)
+        lanes_round_consider(l, r, l->found[i], now);
+    if (r->fair.n)
         fair_share(l->fair, &r->fair);
-    lanes_round_keep_with_quota(l, r);
-    if (r->n == 0)
+    lanes_round_make_lines(l, r);
+    bool asks = r->n > 0;
+    if (!asks)
         lanes_round_end(r);
-    return r->n > 0;
+    return asks;
 }
 
 /* One suspect, of all lanes that may have one. The store chooses it. Its lane counts it like any task. */
@@ -161,14 +215,15 @@ static bool lanes_ask_suspects(struct lanes *l, struct moment now, struct lanes_
     return n > 0;
 }
 
-static bool lanes_ask_either(struct lanes *l, size_t room, struct moment now, struct lanes_round *r)
+static bool lanes_ask_either(struct lanes *l, const size_t room[CLASSES], struct moment now, struct lanes_round *r)
 {
     if (l->asked_suspects) /* the two kinds take turns */
         return lanes_ask_due(l, room, now, r) || lanes_ask_suspects(l, now, r);
     return lanes_ask_suspects(l, now, r) || lanes_ask_due(l, room, now, r);
 }
 
-bool lanes_ask(struct lanes *l, size_t room, enum lanes_wanted wanted, struct moment now, struct lanes_round *ret)
+bool lanes_ask(struct lanes *l, const size_t room[CLASSES], enum lanes_wanted wanted, struct moment now,
+               struct lanes_round *ret)
 {
     *ret = (struct lanes_round){ 0 };
     l->round++;
@@ -182,10 +237,9 @@ bool lanes_ask(struct lanes *l, size_t room, enum lanes_wanted wanted, struct mo
 
 /* A task that was left within the window although there was room cannot be claimed before it is due: it runs at most
  * once, or found no slot. */
-static void lanes_lane_answered(struct lanes *l, struct lane_entry *e, const struct lane_quota *q,
+static void lanes_lane_answered(struct lanes *l, struct lane_entry *e, const struct lane_quota *q, bool limited,
                                 const struct op_claim *a)
 {
-    bool limited = q->ret_taken >= q->max || a->ret.n >= a->max;
     int64_t heard_ms = e->heard_ms;
     e->next_due_ms = q->ret_next_due_ms;
     lane_set_place(l, e, LANE_IDLE);
@@ -197,18 +251,30 @@ static void lanes_lane_answered(struct lanes *l, struct lane_entry *e, const str
         lanes_due(l, e, heard_ms, false);
 }
 
+/* The lanes of the line begin at `first`. */
+static void lanes_line_answered(struct lanes *l, struct lanes_round *r, size_t line, size_t first,
+                                const struct op_claim *a)
+{
+    struct fair_ask *ask = r->asks[line];
+    ask->next_due_ms = INT64_MAX;
+    for (size_t i = first; i < first + r->lines[line].lanes; i++) {
+        ask->taken += r->v[i].ret_taken;
+        ask->next_due_ms = min_of(ask->next_due_ms, r->v[i].ret_next_due_ms);
+    }
+    bool limited = ask->taken >= r->lines[line].max || a->ret.n >= a->max;
+    for (size_t i = first; i < first + r->lines[line].lanes; i++)
+        lanes_lane_answered(l, r->entries[i], &r->v[i], limited, a);
+}
+
 void lanes_answered(struct lanes *l, struct lanes_round *r, const struct op_claim *answer)
 {
     l->suspects_open = false;
     for (size_t i = 0; i < r->n; i++) {
         struct lane_entry *e = r->entries[i];
         lane_suspect_due(l, e, min_of(answer->ret_next_suspect_ms, e->heard_suspect_ms));
-        if (r->suspects)
-            continue;
-        r->fair.asks[i].taken = r->v[i].ret_taken;
-        r->fair.asks[i].next_due_ms = r->v[i].ret_next_due_ms;
-        lanes_lane_answered(l, e, &r->v[i], answer);
     }
+    for (size_t i = 0, first = 0; i < r->line_count; first += r->lines[i++].lanes)
+        lanes_line_answered(l, r, i, first, answer);
     if (!r->suspects)
         fair_took(l->fair, &r->fair);
     lanes_round_end(r);

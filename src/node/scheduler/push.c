@@ -131,7 +131,7 @@ static void push_is_there(struct scheduler *s, struct armed *a, bool own, uint64
     if (h->where == HELD_QUEUED) {
         h->asked_ms = s->now.steady_ms;
         list_push(&s->queued, &h->link);
-        s->queued_count++;
+        s->queued_of[h->class_]++;
         a->claim->epoch = a->claim->pushed ? a->claim->epoch : epoch;
         a->claim->pushed = true;
     }

@@ -59,9 +59,10 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
 void scheduler_held_free(struct scheduler *s, struct held *h)
 {
     s->suspects -= h->suspect;
+    s->held_of[h->class_]--;
     if (h->where == HELD_QUEUED) {
         list_remove(&h->link);
-        s->queued_count--;
+        s->queued_of[h->class_]--;
     }
     free(h->replaced);
     free(h->facts);
@@ -141,7 +142,7 @@ static int64_t scheduler_next_ms(struct scheduler *s, int64_t wake)
         return s->now.steady_ms < s->rules_come_ms ? min_of(wake, moment_wall_at(s->now, s->rules_come_ms)) : wake;
     if (s->setup.poll_ms && lanes_count(s->lanes))
         wake = min_of(wake, moment_wall_at(s->now, s->polled_ms + s->setup.poll_ms));
-    return min_of(wake, lanes_next_ms(s->lanes, scheduler_lanes_wanted(s)));
+    return min_of(wake, scheduler_next_claim_ms(s));
 }
 
 int64_t scheduler_step(struct scheduler *s, struct moment now)
@@ -397,7 +398,7 @@ struct scheduler_status scheduler_status(const struct scheduler *s)
         .last_claim_ms = s->last_claim_ms,
         .isolating = s->isolating,
         .falls_back = scheduler_falls_back(s),
-        .next_claim_ms = lanes_next_ms(s->lanes, scheduler_lanes_wanted(s)),
+        .next_claim_ms = scheduler_next_claim_ms(s),
         .next_spawn_ms = spawner_next_ms(s->spawner),
     };
     for (int i = 0; i <= CLASS_HIGH; i++)

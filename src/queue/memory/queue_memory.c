@@ -15,7 +15,7 @@
 #include "base/list.h"
 #include "base/map.h"
 
-enum { CLASSES = CLASS_HIGH + 1, CLASS_AHEAD = 1000, EPOCH = 1 /* never changes: the queue ends with its process */ };
+enum { CLASS_AHEAD = 1000, EPOCH = 1 /* never changes: the queue ends with its process */ };
 
 struct entry {
     struct fenced_id id;

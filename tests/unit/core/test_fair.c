@@ -1,4 +1,4 @@
-/* core/sharing/fair: how the free slots are shared among lanes. */
+/* core/sharing/fair: how the free slots are shared among lines. */
 #include "core/sharing/fair.h"
 
 #include <stdio.h>
@@ -7,19 +7,21 @@
 #include "check.h"
 #include "seed.h"
 
-enum { NOW = 1700000000, LANES_MAX = 1000, CAPS_MAX = 8 * FAIR_CAPS };
+enum { NOW = 1700000000, LINES_MAX = 1000, CAPS_MAX = 8 * FAIR_CAPS };
 
 /* Lanes with a backlog each, and the loop of a scheduler: share, claim, account. */
 struct world {
     struct fair *fair;
-    struct fair_lane lanes[LANES_MAX];
-    char names[LANES_MAX][16];
-    int64_t backlog[LANES_MAX], got[LANES_MAX], weight[LANES_MAX], due_ms[LANES_MAX];
-    int caps_of[LANES_MAX][FAIR_CAPS];
+    struct fair_line lines[LINES_MAX];
+    int32_t tenant_of[LINES_MAX];
+    enum priority_class class_of[LINES_MAX];
+    char names[LINES_MAX][16];
+    int64_t backlog[LINES_MAX], got[LINES_MAX], weight[LINES_MAX], due_ms[LINES_MAX];
+    int caps_of[LINES_MAX][FAIR_CAPS];
     int64_t caps[CAPS_MAX], cap_now[CAPS_MAX];
-    size_t n, cap_count;
+    size_t n, cap_count, room_caps;
     int64_t now_ms;
-    struct fair_ask asks[LANES_MAX];
+    struct fair_ask asks[LINES_MAX];
     struct fair_round round;
 };
 
@@ -36,7 +38,7 @@ static int close_world(void **state)
 {
     struct world *w = *state;
     for (size_t i = 0; i < w->n; i++)
-        fair_remove(w->fair, &w->lanes[i]);
+        fair_remove(w->fair, &w->lines[i]);
     fair_free(w->fair);
     free(w);
     return 0;
@@ -46,9 +48,11 @@ static int close_world(void **state)
 static size_t add(struct world *w, int32_t tenant, const char *queue, enum priority_class class_, int64_t backlog)
 {
     size_t i = w->n++;
-    assert_true(i < LANES_MAX);
+    assert_true(i < LINES_MAX);
     snprintf(w->names[i], sizeof w->names[i], "%s", queue);
-    fair_add(w->fair, &w->lanes[i], (struct lane){ tenant, str_from(w->names[i]), class_ });
+    fair_add(w->fair, &w->lines[i], tenant, str_from(w->names[i]), class_, (int64_t)i);
+    w->tenant_of[i] = tenant;
+    w->class_of[i] = class_;
     w->backlog[i] = backlog;
     w->weight[i] = 100;
     w->due_ms[i] = w->now_ms;
@@ -59,7 +63,7 @@ static size_t add(struct world *w, int32_t tenant, const char *queue, enum prior
 static struct fair_ask ask_of(struct world *w, size_t i)
 {
     struct fair_ask a = FAIR_ASK;
-    a.lane = &w->lanes[i];
+    a.line = &w->lines[i];
     a.weight = w->weight[i];
     a.next_due_ms = w->backlog[i] ? w->due_ms[i] : INT64_MAX;
     memcpy(a.caps, w->caps_of[i], sizeof a.caps);
@@ -75,6 +79,7 @@ static void share(struct world *w, size_t room)
                                     .n = w->n,
                                     .caps = w->cap_now,
                                     .cap_count = w->cap_count,
+                                    .room_caps = w->room_caps,
                                     .room = room,
                                     .now_ms = w->now_ms,
                                     .until_ms = w->now_ms };
@@ -117,9 +122,9 @@ static void assert_near(int64_t value, int64_t expected, int64_t tolerance)
 
 enum { PLENTY = 1 << 30 };
 
-/* ---- one lane, no lane ---- */
+/* ---- one line, no line ---- */
 
-static void one_lane_gets_all_there_is(void **state)
+static void one_line_gets_all_there_is(void **state)
 {
     struct world *w = *state;
     add(w, 1, "a", CLASS_LOW, PLENTY);
@@ -175,7 +180,7 @@ static void shares_hold_also_when_there_is_room_for_one_at_a_time(void **state)
     assert_near(w->got[2], 100, 2);
 }
 
-static void tenants_of_a_class_share_evenly_however_many_lanes_they_have(void **state)
+static void tenants_of_a_class_share_evenly_however_many_lines_they_have(void **state)
 {
     struct world *w = *state;
     char name[16];
@@ -284,7 +289,7 @@ static void a_fresh_one_comes_at_once_behind_a_large_backlog(void **state)
 
 /* ---- caps ---- */
 
-static void a_cap_holds_for_all_lanes_that_share_it(void **state)
+static void a_cap_holds_for_all_lines_that_share_it(void **state)
 {
     struct world *w = *state;
     size_t a = add(w, 1, "a", CLASS_HIGH, PLENTY), b = add(w, 1, "a", CLASS_LOW, PLENTY),
@@ -302,7 +307,7 @@ static void a_cap_holds_for_all_lanes_that_share_it(void **state)
     claim(w);
 }
 
-static void a_cap_that_is_used_up_keeps_a_lane_out(void **state)
+static void a_cap_that_is_used_up_keeps_a_line_out(void **state)
 {
     struct world *w = *state;
     size_t a = add(w, 1, "a", CLASS_HIGH, PLENTY), b = add(w, 1, "b", CLASS_HIGH, PLENTY);
@@ -338,7 +343,7 @@ static void a_level_is_gained_every_ten_minutes(void **state)
     assert_int_equal(fair_class(CLASS_LOW, 0, -50 * MINUTE), CLASS_LOW); /* due in a moment, or the clock went back */
 }
 
-static void a_low_lane_that_waited_long_counts_as_normal_and_then_as_high(void **state)
+static void a_low_line_that_waited_long_counts_as_normal_and_then_as_high(void **state)
 {
     struct world *w = *state;
     size_t old = add(w, 1, "a", CLASS_LOW, PLENTY), high = add(w, 2, "b", CLASS_HIGH, PLENTY);
@@ -362,13 +367,13 @@ static void a_low_lane_that_waited_long_counts_as_normal_and_then_as_high(void *
     assert_true(w->got[high] > 0);
 }
 
-static void an_aged_lane_shares_with_its_own_queues_urgent_ones(void **state)
+static void an_aged_line_shares_with_its_own_queues_urgent_ones(void **state)
 {
     struct world *w = *state;
     size_t old = add(w, 1, "a", CLASS_LOW, PLENTY), high = add(w, 1, "a", CLASS_HIGH, PLENTY);
     w->due_ms[old] = w->now_ms - 7 * AGEING_MS;
     run(w, 1, 1);
-    assert_int_equal(w->got[high], 1); /* among equals the lane of the higher class comes first */
+    assert_int_equal(w->got[high], 1); /* among equals the line of the higher class comes first */
     run(w, 99, 1);
     assert_near(w->got[old], 50, 1);
     assert_near(w->got[high], 50, 1);
@@ -388,7 +393,7 @@ static void what_it_got_in_one_class_is_not_held_against_it_in_another(void **st
 
 /* ---- properties ---- */
 
-static void make_random_lanes(struct world *w, struct prng *r, size_t n)
+static void make_random_lines(struct world *w, struct prng *r, size_t n)
 {
     char name[16];
     w->cap_count = CAPS_MAX;
@@ -408,7 +413,7 @@ static void make_random_lanes(struct world *w, struct prng *r, size_t n)
 static void remove_all(struct world *w)
 {
     for (size_t i = 0; i < w->n; i++)
-        fair_remove(w->fair, &w->lanes[i]);
+        fair_remove(w->fair, &w->lines[i]);
     w->n = 0;
     memset(w->got, 0, sizeof w->got);
 }
@@ -431,7 +436,7 @@ static void check_round(const struct world *w, size_t room)
         assert_true(w->cap_now[c] == w->caps[c] - used[c]);
     }
     assert_true(quotas(w) <= room);
-    assert_true(quotas(w) == room || all_capped); /* no room is left over while a lane could take it */
+    assert_true(quotas(w) == room || all_capped); /* no room is left over while a line could take it */
 }
 
 static void room_and_caps_hold_and_nothing_is_wasted(void **state)
@@ -439,7 +444,7 @@ static void room_and_caps_hold_and_nothing_is_wasted(void **state)
     struct world *w = *state;
     struct prng r = seeded_prng(__func__);
     for (int i = 0; i < 60; i++) {
-        make_random_lanes(w, &r, (size_t)prng_between(&r, 1, 60));
+        make_random_lines(w, &r, (size_t)prng_between(&r, 1, 60));
         for (int k = 0; k < 30; k++) {
             size_t room = (size_t)prng_between(&r, 1, prng_below(&r, 2) ? 5 : 3000);
             share(w, room);
@@ -456,7 +461,7 @@ static void nobody_starves(void **state)
     struct world *w = *state;
     struct prng r = seeded_prng(__func__);
     for (int i = 0; i < 10; i++) {
-        make_random_lanes(w, &r, 60);
+        make_random_lines(w, &r, 60);
         for (size_t k = 0; k < w->n; k++) {
             w->weight[k] = prng_between(&r, 50, 200);
             w->backlog[k] = PLENTY;
@@ -470,24 +475,22 @@ static void nobody_starves(void **state)
     }
 }
 
-/* What each lane should get in the long run, by the definition of the shares. */
+/* What each line should get in the long run, by the definition of the shares. */
 static double part_of(const struct world *w, size_t i)
 {
     double classes = 0, tenants = 0, weights = 0;
     bool seen_class[3] = { 0 }, seen_tenant[32] = { 0 };
     static const double shares[] = { [CLASS_LOW] = 10, [CLASS_NORMAL] = 30, [CLASS_HIGH] = 60 };
-    const struct lane *me = &w->lanes[i].lane;
     for (size_t k = 0; k < w->n; k++) {
-        const struct lane *l = &w->lanes[k].lane;
-        classes += seen_class[l->class_] ? 0 : shares[l->class_];
-        seen_class[l->class_] = true;
-        if (l->class_ != me->class_)
+        classes += seen_class[w->class_of[k]] ? 0 : shares[w->class_of[k]];
+        seen_class[w->class_of[k]] = true;
+        if (w->class_of[k] != w->class_of[i])
             continue;
-        tenants += seen_tenant[l->tenant] ? 0 : 1;
-        seen_tenant[l->tenant] = true;
-        weights += l->tenant == me->tenant ? (double)w->weight[k] : 0;
+        tenants += seen_tenant[w->tenant_of[k]] ? 0 : 1;
+        seen_tenant[w->tenant_of[k]] = true;
+        weights += w->tenant_of[k] == w->tenant_of[i] ? (double)w->weight[k] : 0;
     }
-    return shares[me->class_] / classes / tenants * (double)w->weight[i] / weights;
+    return shares[w->class_of[i]] / classes / tenants * (double)w->weight[i] / weights;
 }
 
 static void shares_converge_to_what_they_should_be(void **state)
@@ -495,7 +498,7 @@ static void shares_converge_to_what_they_should_be(void **state)
     struct world *w = *state;
     struct prng r = seeded_prng(__func__);
     for (int i = 0; i < 10; i++) {
-        make_random_lanes(w, &r, 30);
+        make_random_lines(w, &r, 30);
         for (size_t k = 0; k < w->n; k++) {
             w->backlog[k] = PLENTY;
             w->due_ms[k] = w->now_ms;
@@ -514,15 +517,39 @@ static void shares_converge_to_what_they_should_be(void **state)
     }
 }
 
+/* What a class may take of the room is no limit of a tenant: who waits for it is owed its turn. */
+static void a_part_of_the_room_that_is_used_up_costs_nobody_its_turn(void **state)
+{
+    struct world *w = *state;
+    for (int32_t tenant = 1; tenant <= 3; tenant++)
+        w->caps_of[add(w, tenant, "a", CLASS_LOW, PLENTY)][0] = 0;
+    w->caps[0] = 1;
+    w->cap_count = w->room_caps = 1;
+    run(w, 99, 5);
+    for (size_t i = 0; i < w->n; i++)
+        assert_int_equal(w->got[i], 33);
+}
+
+static void lines_of_a_queue_share_what_the_queue_gets(void **state)
+{
+    struct world *w = *state;
+    size_t main = add(w, 1, "a", CLASS_LOW, PLENTY), aside = add(w, 1, "a", CLASS_LOW, PLENTY),
+           other = add(w, 1, "b", CLASS_LOW, PLENTY);
+    run(w, 100, 4);
+    assert_near(w->got[main], 100, 2);
+    assert_near(w->got[aside], 100, 2);
+    assert_near(w->got[other], 200, 2);
+}
+
 static void the_order_of_the_asks_changes_nothing(void **state)
 {
     struct world *w = *state, *other = xnew(*other);
     struct prng r = seeded_prng(__func__);
     other->fair = fair_new();
     other->now_ms = NOW;
-    make_random_lanes(w, &r, 80);
+    make_random_lines(w, &r, 80);
     for (size_t i = w->n; i-- > 0;) {
-        size_t at = add(other, w->lanes[i].lane.tenant, w->names[i], w->lanes[i].lane.class_, w->backlog[i]);
+        size_t at = add(other, w->tenant_of[i], w->names[i], w->class_of[i], w->backlog[i]);
         other->weight[at] = w->weight[i];
         other->due_ms[at] = w->due_ms[i];
         memcpy(other->caps_of[at], w->caps_of[i], sizeof other->caps_of[at]);
@@ -542,7 +569,7 @@ static void the_order_of_the_asks_changes_nothing(void **state)
     close_world(&done);
 }
 
-static void equal_lanes_are_told_apart_by_their_names(void **state)
+static void equal_lines_are_told_apart_by_their_names(void **state)
 {
     struct world *w = *state;
     add(w, 1, "ab", CLASS_LOW, PLENTY);
@@ -553,28 +580,28 @@ static void equal_lanes_are_told_apart_by_their_names(void **state)
     assert_int_equal(w->got[a], 1);
 }
 
-static void a_thousand_lanes_are_shared_among_in_one_round(void **state)
+static void a_thousand_lines_are_shared_among_in_one_round(void **state)
 {
     struct world *w = *state;
     char name[16];
-    for (int i = 0; i < LANES_MAX; i++) {
+    for (int i = 0; i < LINES_MAX; i++) {
         snprintf(name, sizeof name, "q%d", i / 100);
         add(w, i % 100, name, CLASS_NORMAL, PLENTY);
     }
     run(w, 1, 2000);
-    for (int i = 0; i < LANES_MAX; i++)
+    for (int i = 0; i < LINES_MAX; i++)
         assert_int_equal(w->got[i], 2);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        fair_test(one_lane_gets_all_there_is),
+        fair_test(one_line_gets_all_there_is),
         fair_test(nobody_to_share_is_no_trouble),
         fair_test(no_room_gives_nothing),
         fair_test(classes_share_sixty_thirty_ten),
         fair_test(shares_hold_also_when_there_is_room_for_one_at_a_time),
-        fair_test(tenants_of_a_class_share_evenly_however_many_lanes_they_have),
+        fair_test(tenants_of_a_class_share_evenly_however_many_lines_they_have),
         fair_test(queues_of_a_tenant_share_by_weight),
         fair_test(who_has_less_than_its_part_leaves_the_rest_to_others),
         fair_test(only_what_was_taken_counts),
@@ -582,18 +609,20 @@ int main(void)
         fair_test(one_that_comes_after_all_others_have_gone_owes_and_is_owed_nothing),
         fair_test(time_at_a_cap_is_not_saved_up),
         fair_test(a_fresh_one_comes_at_once_behind_a_large_backlog),
-        fair_test(a_cap_holds_for_all_lanes_that_share_it),
-        fair_test(a_cap_that_is_used_up_keeps_a_lane_out),
+        fair_test(a_cap_holds_for_all_lines_that_share_it),
+        fair_test(a_cap_that_is_used_up_keeps_a_line_out),
         fair_test(a_level_is_gained_every_ten_minutes),
-        fair_test(a_low_lane_that_waited_long_counts_as_normal_and_then_as_high),
-        fair_test(an_aged_lane_shares_with_its_own_queues_urgent_ones),
+        fair_test(a_low_line_that_waited_long_counts_as_normal_and_then_as_high),
+        fair_test(an_aged_line_shares_with_its_own_queues_urgent_ones),
         fair_test(what_it_got_in_one_class_is_not_held_against_it_in_another),
         fair_test(room_and_caps_hold_and_nothing_is_wasted),
         fair_test(nobody_starves),
         fair_test(shares_converge_to_what_they_should_be),
+        fair_test(a_part_of_the_room_that_is_used_up_costs_nobody_its_turn),
+        fair_test(lines_of_a_queue_share_what_the_queue_gets),
         fair_test(the_order_of_the_asks_changes_nothing),
-        fair_test(equal_lanes_are_told_apart_by_their_names),
-        fair_test(a_thousand_lanes_are_shared_among_in_one_round),
+        fair_test(equal_lines_are_told_apart_by_their_names),
+        fair_test(a_thousand_lines_are_shared_among_in_one_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,16 +169,50 @@ static void priorities_fall_into_three_classes(void **state)
     (void)state;
     for (int p = PRIORITY_MIN; p <= PRIORITY_MAX; p++)
         assert_int_equal(priority_class_of(p), p <= 3 ? CLASS_LOW : p <= 6 ? CLASS_NORMAL : CLASS_HIGH);
-    struct task t = { .tenant = 3, .queue = S("q"), .priority = 7 };
-    struct lane lane = task_lane(&t);
+}
+
+static void a_lane_is_what_the_same_gates_hold_back(void **state)
+{
+    (void)state;
+    struct task t = { .tenant = 3, .queue = S("q"), .priority = 7, .target = TARGET_HTTP }, other = t;
+    struct lane lane = task_lane(&t), of_other;
     assert_int_equal(lane.tenant, 3);
     assert_str(lane.queue, "q");
-    assert_int_equal(lane.class_, CLASS_HIGH);
+    assert_int_equal(lane.priority, 7);
+    of_other = task_lane(&other);
+    assert_true(lane_eq(&lane, &of_other));
+    struct task differs[] = { t, t, t, t, t, t, t };
+    differs[0].tenant = 4;
+    differs[1].queue = S("r");
+    differs[2].priority = 8;
+    differs[3].requires = S("gpu");
+    differs[4].cpu_milli = 1;
+    differs[5].memory_mb = 1;
+    differs[6].aside = S("host.example");
+    for (size_t i = 0; i < array_count(differs); i++) {
+        of_other = task_lane(&differs[i]);
+        assert_false(lane_eq(&lane, &of_other));
+        differs[i].target = TARGET_WORKER; /* leased by queue: needs and hosts do not matter */
+        of_other = task_lane(&differs[i]);
+        assert_true(lane_eq(&lane, &of_other) == (i > 2));
+    }
+}
+
+static void a_level_of_priority_is_worth_ten_minutes(void **state)
+{
+    (void)state;
+    struct lane seven = { .priority = 7 }, nine = { .priority = 9 };
+    int64_t minute = 60000;
+    assert_true(lane_order_ms(&nine, 1000) < lane_order_ms(&seven, 1000));
+    assert_true(lane_order_ms(&nine, 19 * minute) < lane_order_ms(&seven, 0));
+    assert_true(lane_order_ms(&nine, 20 * minute) == lane_order_ms(&seven, 0));
+    assert_true(lane_order_ms(&nine, 21 * minute) > lane_order_ms(&seven, 0));
+    assert_true(lane_order_ms(&nine, INT64_MIN) == INT64_MIN);
 }
 
 /* ---- copies ---- */
 
-enum { TEXTS = 16 };
+enum { TEXTS = 18 };
 
 static void texts_of(struct task *t, struct str *texts[TEXTS])
 {
@@ -199,6 +233,8 @@ static void texts_of(struct task *t, struct str *texts[TEXTS])
         &t->dedupe_key,
         &t->cause,
         &t->resolution,
+        &t->requires,
+        &t->aside,
     };
     memcpy(texts, all, sizeof all);
 }
@@ -337,6 +373,8 @@ int main(void)
         cmocka_unit_test(a_claimed_task_is_shown_as_scheduled_until_its_time),
         cmocka_unit_test(targets_have_the_names_of_the_api),
         cmocka_unit_test(priorities_fall_into_three_classes),
+        cmocka_unit_test(a_lane_is_what_the_same_gates_hold_back),
+        cmocka_unit_test(a_level_of_priority_is_worth_ten_minutes),
         cmocka_unit_test(a_copy_is_deep),
         cmocka_unit_test(a_copy_that_does_not_fit_leaves_its_place_alone),
         cmocka_unit_test(a_task_lost_twice_is_a_suspect),

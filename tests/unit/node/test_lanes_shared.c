@@ -83,7 +83,7 @@ static int setup(void **state)
         p->lanes = lanes_new(
             &(struct lanes_setup){ .catalog = w->catalog, .slots = ROOM, .writer = &p->writer, .node = &p->id });
         lanes_set_window(p->lanes, 100);
-        p->lane = lanes_know(p->lanes, (struct lane){ TENANT, S("mail"), CLASS_NORMAL });
+        p->lane = lanes_know(p->lanes, (struct lane){ .tenant = TENANT, .queue = S("mail"), .priority = PRIORITY_DEFAULT });
     }
     *state = w;
     return 0;
@@ -117,7 +117,8 @@ static void claim(struct party *p)
 {
     struct world *w = p->world;
     struct lanes_round r;
-    if (!lanes_ask(p->lanes, ROOM, LANES_DUE, both_at(w->now_ms), &r))
+    static const size_t room[CLASSES] = { ROOM, ROOM, ROOM };
+    if (!lanes_ask(p->lanes, room, LANES_DUE, both_at(w->now_ms), &r))
         return;
     assert_int_equal(r.n, 1);
     size_t n = min_of(r.v[0].max, w->due);
