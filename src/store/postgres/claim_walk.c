@@ -8,7 +8,10 @@
 
 #include "store/postgres/claim.h"
 
-enum { STEP = 64 }; /* candidates for each statement once a task with gates was met */
+enum {
+    STEP = 64,   /* candidates for each statement once a task with gates was met */
+    NEAR_MIN = 4 /* tasks that are read of each lane of a line at first, at least */
+};
 
 #define CANDIDATE                                                                                                      \
     "coalesce(octet_length(payload), 0) + coalesce(octet_length(target_config), 0) AS bytes, tenant_id, kind, "        \
@@ -24,23 +27,40 @@ enum { STEP = 64 }; /* candidates for each statement once a task with gates was 
 static const struct pg_statement walk_lanes = { "claim_walk", WALK "LIMIT $5" };
 static const struct pg_statement walk_suspects = { "claim_suspects", WALK "ORDER BY t.due_ms, t.id LIMIT $5" };
 
-/* The same for lines of several lanes. Merges the first tasks of a line's lanes, which it reads without locks, and locks
- * one after the other until the line has enough. Rows that another transaction has locked are in the result, without
- * their last columns: they show how far each lane was walked. */
+/* The same for lines of several lanes: merges the first tasks of a line's lanes, and locks one after the other until the
+ * line has enough. A line may have a thousand lanes, so few tasks are read of each at first (`near`). If the line's last
+ * task is behind the last one that was read of a lane, that lane's tasks up to there are read too (`far`).
+ *
+ * Rows that another transaction has locked are in the result, without their last columns: they show how far each lane
+ * was walked. */
+#define HEADS(more)                                                                                                    \
+    "id, due_ms, ctid FROM tasks WHERE " IN_LANE " AND (due_ms, id) > (q.after_ms, q.after_id) AND " MAY_TAKE more     \
+    " ORDER BY due_ms, id LIMIT "
+#define ORDER_MS "greatest(h.due_ms, q.ahead_ms - 9223372036854775807) - q.ahead_ms AS order_ms"
 static const struct pg_statement walk_lines = {
     "claim_lines",
-    "SELECT x.* FROM unnest($11, $12, $13) AS l(first, last, quota) CROSS JOIN LATERAL ("
-    "SELECT h.place, h.id, h.due_ms, t.* FROM ("
-    "SELECT l.first - 1 + q.place AS place, q.lane, h.id, h.due_ms "
-    "FROM unnest(($6)[l.first:l.last], ($7)[l.first:l.last], ($8)[l.first:l.last], ($9)[l.first:l.last], "
+    "SELECT x.* FROM unnest($11, $12, $13, $14) AS l(first, last, quota, near) CROSS JOIN LATERAL ("
+    "WITH near AS (SELECT l.first - 1 + q.place AS place, q.lane, q.quota, q.ahead_ms, h.*, " ORDER_MS
+    " FROM unnest(($6)[l.first:l.last], ($7)[l.first:l.last], ($8)[l.first:l.last], ($9)[l.first:l.last], "
     "($10)[l.first:l.last]) WITH ORDINALITY AS q(lane, quota, after_ms, after_id, ahead_ms, place) "
-    "CROSS JOIN LATERAL (SELECT id, due_ms FROM tasks WHERE " IN_LANE
-    " AND (due_ms, id) > (q.after_ms, q.after_id) AND " MAY_TAKE " ORDER BY due_ms, id LIMIT q.quota) AS h "
-    "ORDER BY greatest(h.due_ms, q.ahead_ms - 9223372036854775807) - q.ahead_ms, h.id) AS h "
-    "LEFT JOIN LATERAL (SELECT " CANDIDATE
-    "WHERE id = h.id AND lane = h.lane AND due_ms = h.due_ms AND state = " SQL_SCHEDULED " AND " MAY_TAKE
-    " FOR UPDATE SKIP LOCKED) AS t ON true LIMIT l.quota) AS x LIMIT $5",
+    "CROSS JOIN LATERAL (SELECT row_number() OVER (ORDER BY due_ms, id) AS n, " HEADS(
+        "") "least(q.quota, l.near)) AS h), "
+            "far AS (SELECT q.place, q.lane, h.*, " ORDER_MS
+            " FROM (SELECT place, lane, quota - n AS quota, ahead_ms, due_ms AS after_ms, id AS after_id, "
+            "least(last.order_ms, 9223372036854775807 - ahead_ms) + ahead_ms AS until_ms FROM near, "
+            "(SELECT coalesce((SELECT order_ms FROM near ORDER BY order_ms OFFSET l.quota - 1 LIMIT 1), "
+            "9223372036854775807)) AS last(order_ms) WHERE n = l.near AND n < quota AND near.order_ms <= last.order_ms) AS q "
+            "CROSS JOIN LATERAL (SELECT " HEADS(
+                " AND due_ms <= q.until_ms") "q.quota) AS h) "
+                                             "SELECT h.place, h.id, h.due_ms, t.* FROM (SELECT place, lane, id, due_ms, ctid, order_ms FROM near "
+                                             "UNION ALL SELECT * FROM far ORDER BY order_ms, id) AS h "
+                                             "LEFT JOIN LATERAL (SELECT " CANDIDATE
+                                             "WHERE ctid = h.ctid AND id = h.id AND lane = h.lane AND due_ms = h.due_ms AND state = " SQL_SCHEDULED
+                                             " AND " MAY_TAKE
+                                             " FOR UPDATE SKIP LOCKED) AS t ON true LIMIT l.quota) AS x LIMIT $5",
 };
+#undef HEADS
+#undef ORDER_MS
 
 /* ---- lanes of the claim ---- */
 
@@ -148,6 +168,14 @@ static void pg_claim_add_walk(struct pg_params *p, const struct pg_claim *c, con
     free(positions);
 }
 
+static void pg_claim_add_near(struct pg_params *p, const struct pg_line_walk *v, size_t n)
+{
+    pg_array(p, PG_I64);
+    for (size_t i = 0; i < n; i++)
+        pg_element_i64(p, (int64_t)max_of(2 * v[i].asked / v[i].lane_count, (size_t)NEAR_MIN));
+    pg_array_end(p);
+}
+
 /* What walk_lines takes besides: how far each lane's tasks are ahead by its priority; the lines. */
 static void pg_claim_add_lines(struct pg_params *p, const struct pg_line_walk *v, size_t n)
 {
@@ -169,6 +197,7 @@ static void pg_claim_add_lines(struct pg_params *p, const struct pg_line_walk *v
     for (size_t i = 0; i < n; i++)
         pg_element_i64(p, (int64_t)v[i].asked);
     pg_array_end(p);
+    pg_claim_add_near(p, v, n);
 }
 
 static enum err pg_claim_read_candidates(struct store_postgres *s, const struct pg_statement *how,
@@ -291,9 +320,9 @@ static bool pg_line_walk_wants_more(const struct pg_claim *c, const struct pg_li
 }
 
 /* Sets how many candidates the next statement reads, of the line and of each of its lanes. */
-static void pg_line_walk_ask(const struct pg_claim *c, struct pg_line_walk *l)
+static void pg_line_walk_ask(const struct pg_claim *c, struct pg_line_walk *l, size_t limit)
 {
-    l->asked = min_of(l->max - l->taken, c->met_gates ? (size_t)STEP : SIZE_MAX);
+    l->asked = min_of(l->max - l->taken, limit);
     for (size_t i = 0; i < l->lane_count; i++) {
         struct pg_lane_walk *w = &l->lanes[i];
         w->asked = pg_lane_walk_wants_more(c, w) ? min_of(w->quota->max - w->quota->ret_taken, l->asked) : 0;
@@ -355,7 +384,7 @@ static enum err pg_claim_read_lines(struct store_postgres *s, const struct pg_cl
 {
     size_t lane_count = 0;
     for (size_t i = 0; i < n; i++) {
-        pg_line_walk_ask(c, &v[i]);
+        pg_line_walk_ask(c, &v[i], limit);
         lane_count += v[i].lane_count;
     }
     pg_claim_add_walk(&s->params, c, v->lanes, lane_count, limit);
