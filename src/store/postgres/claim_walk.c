@@ -332,6 +332,19 @@ static void pg_line_walk_ask(const struct pg_claim *c, struct pg_line_walk *l, s
         l->asked = l->lanes->asked;
 }
 
+/* Of a task that was unblocked, the turn may be over: all lanes go on behind the task that was last dealt with. */
+static void pg_line_walk_catch_up(struct pg_line_walk *l, const struct pg_lane_walk *last)
+{
+    int64_t order_ms = lane_order_ms(&last->quota->lane, last->position.due_ms);
+    for (size_t i = 0; i < l->lane_count; i++) {
+        struct pg_lane_walk *w = &l->lanes[i];
+        int64_t due_ms = order_ms - lane_order_ms(&w->quota->lane, 0);
+        if (due_ms > w->position.due_ms ||
+            (due_ms == w->position.due_ms && uuid_cmp(last->position.id, w->position.id) > 0))
+            w->position = (struct pg_claim_position){ due_ms, last->position.id };
+    }
+}
+
 /* Uses the rows of one line, from *row on; `first` is the place of its first lane. *ret_changed: other rows have
  * changed, and the rest was not used. */
 static enum err pg_line_walk_use_rows(struct store_postgres *s, struct pg_claim *c, struct pg_line_walk *l,
@@ -352,6 +365,8 @@ static enum err pg_line_walk_use_rows(struct store_postgres *s, struct pg_claim 
         w->quota->ret_taken += fate == TAKEN;
         l->taken += fate == TAKEN;
         *ret_changed = fate == CHANGED_OTHERS;
+        if (*ret_changed)
+            pg_line_walk_catch_up(l, w);
     }
     return ERR_OK;
 }
