@@ -345,27 +345,28 @@ static void pg_line_walk_catch_up(struct pg_line_walk *l, const struct pg_lane_w
     }
 }
 
-/* Uses the rows of one line, from *row on; `first` is the place of its first lane. *ret_changed: other rows have
- * changed, and the rest was not used. */
+/* Uses the rows of one line, from *row on; `first` is the place of its first lane. *ret_stopped: the rest was not used,
+ * because other rows have changed, or because the next task may be one of a lane of which no more rows were asked
+ * for. */
 static enum err pg_line_walk_use_rows(struct store_postgres *s, struct pg_claim *c, struct pg_line_walk *l,
-                                      int64_t first, const struct pg_result *r, int *row, bool *ret_changed,
+                                      int64_t first, const struct pg_result *r, int *row, bool *ret_stopped,
                                       struct error *e)
 {
-    for (*ret_changed = false; *row < r->rows; ++*row) {
+    for (*ret_stopped = false; *row < r->rows; ++*row) {
         int64_t at = pg_i64(r, *row, DUE_LANE) - first;
         enum fate fate = PASSED_OVER;
         if (at >= (int64_t)l->lane_count)
             break;
         struct pg_lane_walk *w = &l->lanes[at];
         w->got++;
-        if (*ret_changed || l->taken == l->max || !pg_lane_walk_wants_more(c, w))
+        if (*ret_stopped || l->taken == l->max || !pg_lane_walk_wants_more(c, w))
             continue;
         if (pg_claim_consider(s, c, w, r, *row, &fate, e))
             return e->code;
         w->quota->ret_taken += fate == TAKEN;
         l->taken += fate == TAKEN;
-        *ret_changed = fate == CHANGED_OTHERS;
-        if (*ret_changed)
+        *ret_stopped = fate == CHANGED_OTHERS || (w->got == w->asked && pg_lane_walk_wants_more(c, w));
+        if (fate == CHANGED_OTHERS)
             pg_line_walk_catch_up(l, w);
     }
     return ERR_OK;
@@ -422,10 +423,10 @@ static enum err pg_claim_walk_lines_once(struct store_postgres *s, struct pg_cla
     int64_t first = 1;
     for (*ret = 0; *ret < n && !c->full; ++*ret) {
         struct pg_line_walk *l = &v[*ret];
-        bool has_changed;
-        if (pg_line_walk_use_rows(s, c, l, first, &r, &row, &has_changed, e))
+        bool has_stopped;
+        if (pg_line_walk_use_rows(s, c, l, first, &r, &row, &has_stopped, e))
             return e->code;
-        bool is_whole = !has_changed && pg_line_walk_got(l) < l->asked && !(is_cut && row == r.rows);
+        bool is_whole = !has_stopped && pg_line_walk_got(l) < l->asked && !(is_cut && row == r.rows);
         if (pg_line_walk_goes_on(c, l, is_whole))
             return ERR_OK;
         first += (int64_t)l->lane_count;
