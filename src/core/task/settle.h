@@ -21,13 +21,14 @@ enum outcome_kind {
     OUTCOME_OK,
     OUTCOME_FAILED,
     OUTCOME_LOST, /* its claim ended without an outcome after it may have fired */
-    /* Its claim ended before it fired: drained or recalled. retry_after_ms: not before. Costs no attempt. */
+    /* Its claim ended before it fired: drained or recalled. If retry_after_ms is positive, it comes back after that time;
+     * else it keeps its due time, and so its place. Costs no attempt. */
     OUTCOME_RETURNED,
     /* Aborted because its user cancelled it or a later run replaces it; `error` says which. If started_us is 0, it
      * never began. */
     OUTCOME_CANCELLED,
-    /* Its claim ended before it fired because its host takes no more calls now, or a breaker is open. retry_after_ms
-     * says when to try again, `aside` where it waits. Costs no attempt. */
+    /* Its claim ended before it fired because its host takes no more calls now, or a breaker is open. retry_after_ms as
+     * above; `aside` says where it waits. Costs no attempt. */
     OUTCOME_HELD,
     OUTCOME_EXPIRED, /* its claim ended before it fired: too late to be useful */
 };
@@ -83,6 +84,7 @@ struct verdict {
 
 /* Rules:
  * - If a retry would come after the task has expired, the task is EXPIRED at once.
+ * - If a task is RETURNED or HELD without a time to wait, it keeps its due time.
  * - If a task is HELD beyond its expiry, it comes back at the expiry.
  * - A reported outcome (OK, FAILED, CANCELLED) resets losses to 0: its worker survived.
  * - A suspect that is LOST and was alone is FAILED as a poison task. Any other LOST suspect keeps its due time, and so
