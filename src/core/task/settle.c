@@ -199,7 +199,10 @@ static struct verdict settle_cancelled(const struct settle_facts *t, const struc
 static struct verdict settle_returned(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)
 {
     bool waits = o->retry_after_ms > 0;
-    return settle_back_to_scheduled(t, waits ? max_of(now_ms + o->retry_after_ms, t->due_ms) : t->due_ms);
+    struct verdict v =
+        settle_back_to_scheduled(t, waits ? max_of(now_ms + o->retry_after_ms, t->due_ms) : t->due_ms);
+    v.recalled = o->recalled;
+    return v;
 }
 
 /* If it is held beyond its expiry, it comes back at the expiry, so that it expires on time. */

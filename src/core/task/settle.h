@@ -43,6 +43,7 @@ struct outcome {
     int64_t started_us, completed_us; /* since 1970, in microseconds since lag is measured in less than a millisecond */
     struct str error, output, worker, trace_id;
     struct str aside; /* HELD: the host in whose lane it waits from now on; empty: it stays in its lane */
+    bool recalled;    /* RETURNED: because a user is about to change it */
 };
 
 /* The facts of a task that settling needs. A worker sends them with its outcome, so that the updater need not read the
@@ -80,6 +81,7 @@ struct verdict {
     struct str last_error;      /* borrowed from the outcome, a constant, or in the arena */
     struct fingerprint cause;   /* if FAILED; else empty */
     struct str aside;           /* if SCHEDULED: the task's `aside` from now on; empty: as it was */
+    bool recalled;              /* if SCHEDULED: the task is `recalled` from now on; else as it was */
 };
 
 /* Rules:
