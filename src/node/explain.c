@@ -182,7 +182,7 @@ static void explain_by_backlog(const struct explain_view *v, const struct task *
 {
     struct scheduler_status s = scheduler_status(v->scheduler);
     int64_t head_ms = e ? lanes_facts(scheduler_lanes(v->scheduler), e).next_due_ms : INT64_MAX;
-    if (s.held >= v->slots)
+    if (s.placed >= v->slots)
         explain_answer(ret, EXPLAIN_NO_FREE_SLOT, 0, "all %zu slots of this node are taken", v->slots);
     else if (head_ms < t->due_ms)
         explain_answer(ret, EXPLAIN_BACKLOG, 0,
