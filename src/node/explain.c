@@ -172,6 +172,10 @@ static bool explain_by_limits(const struct explain_view *v, const struct task *t
             ret, EXPLAIN_TENANT_SHARE, 0,
             "its tenant has %zu of this node's %zu slots, and %lld are the most for one tenant among several",
             f.tenant_held, v->slots, (long long)f.tenant_limit);
+    case LANE_HOST_BUSY:
+        return explain_answer(ret, EXPLAIN_HOST_BUSY, 0,
+                              "its host " STR_FMT " has as many calls under way as one host gets at once",
+                              STR_ARG(explain_cut(t->aside)));
     case LANE_TENANT_BREAKER: return explain_by_breaker(v, t, now_ms, ret);
     }
     __builtin_unreachable();

@@ -271,6 +271,16 @@ void lanes_reopen_queue(struct lanes *l, struct queue_entry *q)
     }
 }
 
+void lanes_reopen_line(struct lanes *l, struct line_entry *line)
+{
+    line->waits = false;
+    list_each (&line->queue->lanes, link) {
+        struct lane_entry *e = container_of(link, struct lane_entry, of_queue);
+        if (e->line == line && e->place == LANE_CLOSED && !e->look_ms)
+            lane_open(l, e);
+    }
+}
+
 void lanes_reopen_tenant(struct lanes *l, struct tenant_entry *t)
 {
     t->waits = false;

@@ -22,6 +22,7 @@ struct lanes_setup {
     const struct catalog_cache *catalog; /* NULL: no rules */
     struct breakers *breakers;           /* of tenants; NULL: none */
     size_t slots;
+    size_t host_calls; /* how many calls one host gets at once; 0: as many as there are */
     /* NULL: limits are this node's alone; else they hold for all nodes of the store, see limit_shares.h. */
     struct writer *writer;
     const struct uuid *node; /* with a writer: this node's id. It changes when the node rejoins */
@@ -126,7 +127,8 @@ void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 
 /* The gates that close a lane. */
 #define LANE_GATE_MAP(X)                                                                                               \
-    X(NONE) X(PAUSED) X(RATE) X(CONCURRENCY) X(TENANT_DISABLED) X(TENANT_LIMIT) X(TENANT_SHARE) X(TENANT_BREAKER)
+    X(NONE)                                                                                                            \
+    X(PAUSED) X(RATE) X(CONCURRENCY) X(TENANT_DISABLED) X(TENANT_LIMIT) X(TENANT_SHARE) X(TENANT_BREAKER) X(HOST_BUSY)
 enum lane_gate {
 #define X(name) LANE_##name,
     LANE_GATE_MAP(X)

@@ -54,8 +54,12 @@ struct line_entry {
     enum priority_class class_;
     const struct lane *like; /* the first of them that became known */
     struct fair_line fair;
+    size_t held;              /* tasks with a place */
+    bool waits;               /* it closes its lanes until one of them is settled */
     struct heap ready;        /* due tasks that were claimed ahead and wait for a place, by lane_order_ms */
     struct list with_ready;   /* in lanes.ready, while there are any */
+    int cap;                  /* of lanes_line_allows */
+    uint64_t cap_round;       /* in which `cap` was given */
     uint64_t round;           /* in which the next two were set */
     struct fair_ask *ask;     /* what it asks for */
     struct lane_entry *asked; /* its lanes in the round */
@@ -116,6 +120,7 @@ struct allowance {
 
 struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms);
 struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, int64_t now_ms);
+struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line);
 
 void lanes_read_queue(struct lanes *l, struct queue_entry *q); /* its rules, if they have changed */
 void lanes_read_tenant(struct lanes *l, struct tenant_entry *t);
@@ -156,3 +161,4 @@ void lane_close(struct lanes *l, struct lane_entry *e, enum lane_gate gate, int6
 void lane_suspect_due(struct lanes *l, struct lane_entry *e, int64_t due_ms);
 void lanes_reopen_queue(struct lanes *l, struct queue_entry *q);
 void lanes_reopen_tenant(struct lanes *l, struct tenant_entry *t);
+void lanes_reopen_line(struct lanes *l, struct line_entry *line);

@@ -223,11 +223,21 @@ struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, in
     return a;
 }
 
+/* Tasks that were put aside for their host: no more than the host takes calls. */
+struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line)
+{
+    if (!line->like->host.n || !l->setup.host_calls)
+        return NO_LIMIT;
+    return allowance_at_most(NO_LIMIT, (int64_t)l->setup.host_calls - (int64_t)line->held, LANE_HOST_BUSY, INT64_MAX);
+}
+
 struct lane_hold lanes_hold_of(struct lanes *l, struct lane_entry *e, int64_t now_ms)
 {
     struct allowance a = lanes_queue_allows(l, e->queue, now_ms);
     if (a.n)
         a = lanes_tenant_allows(l, e->queue->tenant, now_ms);
+    if (a.n)
+        a = lanes_line_allows(l, e->line);
     if (a.n == 0 && a.hold.gate == LANE_RATE && e->queue->share && e->queue->share->next_ms > now_ms)
         a.hold.until_ms = e->queue->share->next_ms;
     return a.n ? (struct lane_hold){ LANE_NONE, 0 } : a.hold;
@@ -290,6 +300,7 @@ bool lanes_may_retake(struct lanes *l, struct lane_entry *e, bool held, int64_t 
 void lanes_on_claimed(struct lanes *l, struct lane_entry *e)
 {
     (void)l;
+    e->line->held++;
     e->queue->held++;
     e->queue->armed++;
     e->queue->tenant->held++;
@@ -305,11 +316,20 @@ void lanes_on_unarmed(struct lanes *l, struct lane_entry *e)
         lanes_reopen_queue(l, e->queue);
 }
 
+static void lanes_settled_in_line(struct lanes *l, struct line_entry *line)
+{
+    assert(line->held > 0);
+    line->held--;
+    if (line->waits)
+        lanes_reopen_line(l, line);
+}
+
 void lanes_on_settled(struct lanes *l, struct lane_entry *e, bool taken_back)
 {
     struct queue_entry *q = e->queue;
     struct tenant_entry *t = q->tenant;
     assert(q->held > 0 && t->held > 0 && (!taken_back || (q->returning > 0 && t->returning > 0)));
+    lanes_settled_in_line(l, e->line);
     q->held--;
     t->held--;
     q->returning -= taken_back;
@@ -424,6 +444,7 @@ int64_t lanes_lease_room(struct lanes *l, struct lane_entry *e, struct moment no
 void lanes_lease_begin(struct lanes *l, struct lane_entry *e, size_t n)
 {
     (void)l;
+    e->line->held += n;
     e->queue->held += n;
     e->queue->armed += n;
     e->queue->tenant->held += n;

@@ -11,7 +11,7 @@ enum { SUSPECT_AGAIN_MS = 1000 }; /* for a suspect whose lane is closed */
 
 /* The caps of a line. The first are parts of the room: what lower classes leave to higher ones; what a line can use. */
 enum { CAP_LOW, CAP_LOW_AND_NORMAL, CAP_OWN };
-enum { ASK_QUEUE, ASK_TENANT, ASK_CLASS, ASK_CLASS_TOO, ASK_OWN };
+enum { ASK_QUEUE, ASK_TENANT, ASK_CLASS, ASK_CLASS_TOO, ASK_OWN, ASK_LINE };
 
 int lanes_round_cap(struct lanes *l, struct lanes_round *r, uint64_t *round, int *cap, struct allowance a)
 {
@@ -33,7 +33,7 @@ void lanes_round_make(struct lanes_round *r, size_t lanes, size_t lines)
     r->lines = xcalloc(lines, sizeof *r->lines);
     r->asks = xcalloc(lines, sizeof(struct fair_ask *));
     r->fair.asks = xcalloc(lines, sizeof *r->fair.asks);
-    r->fair.caps = xcalloc(CAP_OWN + 3 * lines, sizeof *r->fair.caps);
+    r->fair.caps = xcalloc(CAP_OWN + 4 * lines, sizeof *r->fair.caps);
     r->fair.cap_count = r->fair.room_caps = CAP_OWN + lines;
     r->fair.caps[CAP_LOW] = r->fair.caps[CAP_LOW_AND_NORMAL] = FAIR_ROOM_MAX;
 }
@@ -140,16 +140,22 @@ static bool lanes_round_allows(struct lanes *l, struct lanes_round *r, struct li
     struct tenant_entry *t = q->tenant;
     lanes_want_shares(l, q, now);
     struct allowance of_queue = lanes_queue_allows(l, q, now.wall_ms),
-                     of_tenant = lanes_tenant_allows(l, t, now.wall_ms);
+                     of_tenant = lanes_tenant_allows(l, t, now.wall_ms), of_line = lanes_line_allows(l, line);
     if (of_queue.n == 0 || of_tenant.n == 0) {
         *ret_hold = of_queue.n == 0 ? of_queue.hold : of_tenant.hold;
         lanes_note_waiting(q, ret_hold, of_queue.n == 0);
         lanes_wait_for_shares(l, q, ret_hold->gate);
         return false;
     }
+    if (of_line.n == 0) {
+        *ret_hold = of_line.hold;
+        line->waits = true;
+        return false;
+    }
     struct fair_ask *ask = lanes_round_ask_of(l, r, line);
     ask->caps[ASK_QUEUE] = lanes_round_cap(l, r, &q->round, &q->cap, of_queue);
     ask->caps[ASK_TENANT] = lanes_round_cap(l, r, &t->round, &t->cap, of_tenant);
+    ask->caps[ASK_LINE] = lanes_round_cap(l, r, &line->cap_round, &line->cap, of_line);
     return true;
 }
 
