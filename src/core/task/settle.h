@@ -21,8 +21,8 @@ enum outcome_kind {
     OUTCOME_OK,
     OUTCOME_FAILED,
     OUTCOME_LOST, /* its claim ended without an outcome after it may have fired */
-    /* Its claim ended before it fired: drained or recalled. If retry_after_ms is positive, it comes back after that time;
-     * else it keeps its due time, and so its place. Costs no attempt. */
+    /* Its claim ended before it fired: drained or recalled. If retry_after_ms is positive, it comes back after that
+     * time; else it keeps its due time, and so its place. Costs no attempt. */
     OUTCOME_RETURNED,
     /* Aborted because its user cancelled it or a later run replaces it; `error` says which. If started_us is 0, it
      * never began. */
