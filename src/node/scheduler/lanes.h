@@ -2,15 +2,14 @@
 /* node/scheduler/lanes.h - which lanes have something due, and how much of each may be claimed now.
  *
  * A lane is one tenant, queue and priority class. It keeps its earliest due time, from the answers of claims and from
- * nudges, so that a claim asks only lanes with something due. A gate (a pause, a rate, a limit, a breaker) closes a
- * lane until a time or until an event, and a closed lane costs nothing. core/sharing/fair.h shares the room between
- * lanes, within the limits that the catalog cache has for queues and tenants.
+ * nudges, so that a claim asks only lanes with something due. A gate (a pause, a rate, a limit) closes a lane until a
+ * time or until an event, and a closed lane costs nothing. core/sharing/fair.h shares the room between lanes, within
+ * the limits that the catalog cache has for queues and tenants.
  *
  * Counts are of tasks that were claimed here and are not settled. If limits are shared with other nodes, they are
  * held against this node's part (limit_shares.h). A rate counts tasks that fire: a task that was claimed early takes
  * its token when it fires (lanes_may_fire). Rates and gates go by wall time, like the due times that they are
  * compared with. */
-#include "core/sharing/breaker.h"
 #include "core/sharing/fair.h"
 #include "core/time/moment.h"
 #include "node/catalog_cache.h"
@@ -18,7 +17,6 @@
 
 struct lanes_setup {
     const struct catalog_cache *catalog; /* NULL: no rules */
-    struct breakers *breakers;           /* of tenants; NULL: none */
     size_t slots;
     /* NULL: limits are this node's alone; else they hold for all nodes of the store, see limit_shares.h. */
     struct writer *writer;
@@ -86,8 +84,7 @@ bool lanes_may_fire(struct lanes *l, struct lane_entry *e, int64_t now_ms, int64
 void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 
 /* The gates that close a lane. */
-#define LANE_GATE_MAP(X)                                                                                               \
-    X(NONE) X(PAUSED) X(RATE) X(CONCURRENCY) X(TENANT_DISABLED) X(TENANT_LIMIT) X(TENANT_SHARE) X(TENANT_BREAKER)
+#define LANE_GATE_MAP(X) X(NONE) X(PAUSED) X(RATE) X(CONCURRENCY) X(TENANT_DISABLED) X(TENANT_LIMIT) X(TENANT_SHARE)
 enum lane_gate {
 #define X(name) LANE_##name,
     LANE_GATE_MAP(X)

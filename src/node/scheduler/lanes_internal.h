@@ -5,6 +5,7 @@
  *  - lanes_limits.c: how much may be claimed
  *  - lanes_rounds.c: what a claim asks for */
 #include "base/heap.h"
+#include "base/map.h"
 #include "core/sharing/bucket.h"
 #include "node/scheduler/lanes.h"
 #include "node/scheduler/limit_shares.h"
@@ -85,7 +86,7 @@ struct allowance {
 #define NO_LIMIT ((struct allowance){ .n = INT64_MAX })
 
 struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms);
-struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, int64_t now_ms);
+struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t);
 
 /* Something of the lane is due: asks for shares of its limits. Notes that the lane waits for them. */
 void lanes_want_shares(struct lanes *l, struct lane_entry *e, struct moment now);

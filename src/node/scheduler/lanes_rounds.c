@@ -23,7 +23,7 @@ static int lanes_round_cap(struct lanes *l, struct lanes_round *r, uint64_t *rou
 
 static void lanes_note_waiting(struct lane_entry *e, const struct lane_hold *h, bool of_queue)
 {
-    if (h->until_ms == INT64_MAX || h->gate == LANE_TENANT_BREAKER) /* a trial call may end before its time is over */
+    if (h->until_ms == INT64_MAX)
         *(of_queue ? &e->queue->waits : &e->queue->tenant->waits) = true;
 }
 
@@ -33,8 +33,7 @@ static void lanes_round_consider(struct lanes *l, struct lanes_round *r, struct 
     struct queue_entry *q = e->queue;
     struct tenant_entry *t = q->tenant;
     lanes_want_shares(l, e, now);
-    struct allowance of_queue = lanes_queue_allows(l, q, now.wall_ms),
-                     of_tenant = lanes_tenant_allows(l, t, now.wall_ms);
+    struct allowance of_queue = lanes_queue_allows(l, q, now.wall_ms), of_tenant = lanes_tenant_allows(l, t);
     if (of_queue.n == 0 || of_tenant.n == 0) {
         const struct lane_hold *h = of_queue.n == 0 ? &of_queue.hold : &of_tenant.hold;
         lanes_note_waiting(e, h, of_queue.n == 0);
