@@ -32,7 +32,6 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
     s->rules_came_ms = INT64_MIN / 2;
     s->window_ms = setup->arm_min_ms;
     s->lanes = lanes_new(&(struct lanes_setup){ .catalog = setup->catalog,
-                                                .breakers = setup->breakers,
                                                 .slots = setup->slots,
                                                 .writer = setup->shared ? setup->writer : NULL,
                                                 .node = &s->setup.node });

@@ -1,9 +1,9 @@
 #pragma once
 /* node/worker/worker.h - takes deliveries from the queue, runs them and reports their outcomes.
  *
- * A task that is expired, or whose host is kept from being called by a circuit breaker, is not started: it is
- * reported as EXPIRED or HELD. The breakers (core/sharing/breaker.h) belong to the worker: it asks them, and tells
- * them the result of each call.
+ * A task that is expired, or that a circuit breaker of its host or tenant holds, is not started: it is reported as
+ * EXPIRED or HELD. The breakers (core/sharing/breaker.h) belong to the worker: it asks them, and tells them the result
+ * of each call.
  *
  * The worker takes no more than it has slots for, publishes outcomes in batches and acknowledges a delivery after its
  * outcome was published. Until then it renews the delivery. If the worker dies, its deliveries time out. Its clock
