@@ -45,6 +45,9 @@ void lanes_all_due(struct lanes *l, int64_t now_ms);                          /*
 /* The rules have changed, or the clock was set back: every closed lane is reopened. */
 void lanes_rules_changed(struct lanes *l);
 
+/* Each step begins with this, so that tokens of shared limits that have become stale meanwhile are not used. */
+void lanes_set_time(struct lanes *l, struct moment now);
+
 /* Sends the operations of shared limits. claiming: a claim is in flight. Returns when to call again. */
 int64_t lanes_step(struct lanes *l, struct moment now, bool claiming);
 bool lanes_is_idle(const struct lanes *l); /* nothing is in flight */

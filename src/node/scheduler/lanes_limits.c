@@ -440,13 +440,22 @@ void lanes_lease_begin(struct lanes *l, struct lane_entry *e, size_t n)
     e->queue->tenant->held += n;
 }
 
+/* The lease has begun: its token is used, also if it has become stale while the claim was under way. */
+static void lanes_use_token(struct lanes *l, struct queue_entry *q, int64_t now_ms)
+{
+    int64_t ignored;
+    if (!l->shares)
+        (void)lanes_take_token(l, q, now_ms, &ignored);
+    else if (q->share && q->share->rate > 0)
+        limit_shares_use_token(l->shares, q->share);
+}
+
 void lanes_lease_end(struct lanes *l, struct lane_entry *e, size_t n, size_t given, int64_t now_ms, bool counts)
 {
     struct queue_entry *q = e->queue;
-    int64_t ignored;
     assert(q->held >= n && q->armed >= n && q->tenant->held >= n && given <= n);
     for (size_t i = 0; i < given; i++)
-        (void)lanes_take_token(l, q, now_ms, &ignored);
+        lanes_use_token(l, q, now_ms);
     q->leased += counts ? given : 0;
     q->tenant->leased += counts ? given : 0;
     if (!counts && q->share)

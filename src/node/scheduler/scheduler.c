@@ -150,6 +150,7 @@ static int64_t scheduler_next_ms(struct scheduler *s, int64_t wake)
 int64_t scheduler_step(struct scheduler *s, struct moment now)
 {
     s->now = now;
+    lanes_set_time(s->lanes, now);
     scheduler_measure_claim(s);
     scheduler_apply_rules(s);
     scheduler_poll(s);
