@@ -172,6 +172,10 @@ static bool explain_by_limits(const struct explain_view *v, const struct task *t
             ret, EXPLAIN_TENANT_SHARE, 0,
             "its tenant has %zu of this node's %zu slots, and %lld are the most for one tenant among several",
             f.tenant_held, v->slots, (long long)f.tenant_limit);
+    case LANE_HOST_BUSY:
+        return explain_answer(ret, EXPLAIN_HOST_BUSY, 0,
+                              "its host " STR_FMT " has as many calls under way as one host gets at once",
+                              STR_ARG(explain_cut(t->aside)));
     case LANE_TENANT_BREAKER: return explain_by_breaker(v, t, now_ms, ret);
     }
     __builtin_unreachable();
@@ -182,7 +186,7 @@ static void explain_by_backlog(const struct explain_view *v, const struct task *
 {
     struct scheduler_status s = scheduler_status(v->scheduler);
     int64_t head_ms = e ? lanes_facts(scheduler_lanes(v->scheduler), e).next_due_ms : INT64_MAX;
-    if (s.held >= v->slots)
+    if (s.placed >= v->slots)
         explain_answer(ret, EXPLAIN_NO_FREE_SLOT, 0, "all %zu slots of this node are taken", v->slots);
     else if (head_ms < t->due_ms)
         explain_answer(ret, EXPLAIN_BACKLOG, 0,

@@ -199,8 +199,7 @@ static struct verdict settle_cancelled(const struct settle_facts *t, const struc
 static struct verdict settle_returned(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)
 {
     bool waits = o->retry_after_ms > 0;
-    struct verdict v =
-        settle_back_to_scheduled(t, waits ? max_of(now_ms + o->retry_after_ms, t->due_ms) : t->due_ms);
+    struct verdict v = settle_back_to_scheduled(t, waits ? max_of(now_ms + o->retry_after_ms, t->due_ms) : t->due_ms);
     v.recalled = o->recalled;
     return v;
 }

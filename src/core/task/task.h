@@ -202,6 +202,8 @@ bool task_is_suspect(const struct task *t);
 /* Whether the task is not to be claimed seconds ahead of its due time: it runs at most once, and would be given up if
  * its node died; or a slot of its concurrency key would stay idle meanwhile; or a user is about to change it. */
 bool task_is_late(const struct task *t);
+/* A user has changed it: it waits in its ordinary lane again. */
+void task_forget_delays(struct task *t);
 
 /* When the task is too late to be useful: scheduled_ms plus expires_after_ms; INT64_MAX: never. A manual retry moves
  * scheduled_ms of a task that can expire. */

@@ -40,6 +40,8 @@ struct worker_setup {
 
     /* Whether a task may start here: its claim is certainly still valid. With t NULL: whether any may. NULL: always. */
     bool (*may_start)(void *context, const struct task *t);
+    /* The outcome of a task is known, and will be published. NULL: nobody wants to know. */
+    void (*ended)(void *context, struct uuid id, int64_t fence);
     /* Whether the machine has CPU and memory for more. Asked before each take; after a no, asked again soon. NULL:
      * always. */
     bool (*may_take)(void *context);

@@ -16,7 +16,7 @@ enum due_column {
     DUE_LANE, /* position of its lane in the array parameter, from 1 */
     DUE_ID,
     DUE_MS,
-    DUE_BYTES, /* of its payload and target_config */
+    DUE_BYTES, /* of its payload and target_config; NULL, like the rest: another transaction has the row locked */
     DUE_TENANT,
     DUE_KIND,
     DUE_PARENT,
@@ -59,10 +59,18 @@ struct pg_lane_walk {
     struct lane_quota *quota; /* NULL: suspects */
     int64_t number;
     struct pg_scan scan;
-    size_t asked, passed;
+    size_t asked, got, passed;
     struct pg_claim_position position;
     int64_t passed_ms; /* when the earliest passed-over task may be taken; INT64_MAX: none */
     bool is_seen;      /* the walk has reached the end of the takeable tasks */
+};
+
+/* The walk through the lanes of one line (struct claim_line). */
+struct pg_line_walk {
+    struct pg_lane_walk *lanes; /* those that exist */
+    size_t lane_count;
+    size_t max, taken;
+    size_t asked;
 };
 
 struct pg_claim {
@@ -71,6 +79,8 @@ struct pg_claim {
     struct gate gate;
     struct pg_lane_walk *lanes; /* those of op->lanes, then the lanes of suspects */
     size_t lane_count, suspect_count;
+    struct pg_line_walk *lines; /* those that have lanes */
+    size_t line_count;
     struct pg_lane_walk suspects;
     struct uuid *picked; /* ids, in the order of the result */
     size_t n, picked_cap;

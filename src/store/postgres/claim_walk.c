@@ -8,18 +8,59 @@
 
 #include "store/postgres/claim.h"
 
-enum { STEP = 64 }; /* candidates for each statement once a task with gates was met */
+enum {
+    STEP = 64,   /* candidates for each statement once a task with gates was met */
+    NEAR_MIN = 4 /* tasks that are read of each lane of a line at first, at least */
+};
+
+#define CANDIDATE                                                                                                      \
+    "coalesce(octet_length(payload), 0) + coalesce(octet_length(target_config), 0) AS bytes, tenant_id, kind, "        \
+    "parent_id, scheduled_ms, deleted, fence, gates FROM tasks "
 
 #define WALK                                                                                                           \
     "SELECT q.place, t.* FROM unnest($6, $7, $8, $9) WITH ORDINALITY AS q(lane, quota, after_ms, after_id, place) "    \
-    "CROSS JOIN LATERAL (SELECT id, due_ms, coalesce(octet_length(payload), 0) + "                                     \
-    "coalesce(octet_length(target_config), 0) AS bytes, tenant_id, kind, parent_id, scheduled_ms, deleted, fence, "    \
-    "gates FROM tasks WHERE " IN_LANE " AND (due_ms, id) > (q.after_ms, q.after_id) AND " MAY_TAKE                     \
+    "CROSS JOIN LATERAL (SELECT id, due_ms, " CANDIDATE "WHERE " IN_LANE                                               \
+    " AND (due_ms, id) > (q.after_ms, q.after_id) AND " MAY_TAKE                                                       \
     " ORDER BY due_ms, id LIMIT q.quota FOR UPDATE SKIP LOCKED) AS t "
 
 /* Serves one lane after the other, until the limit is reached. */
 static const struct pg_statement walk_lanes = { "claim_walk", WALK "LIMIT $5" };
 static const struct pg_statement walk_suspects = { "claim_suspects", WALK "ORDER BY t.due_ms, t.id LIMIT $5" };
+
+/* The same for lines of several lanes: merges the first tasks of a line's lanes, and locks one after the other until the
+ * line has enough. A line may have a thousand lanes, so few tasks are read of each at first (`near`). If the line's last
+ * task is behind the last one that was read of a lane, that lane's tasks up to there are read too (`far`).
+ *
+ * Rows that another transaction has locked are in the result, without their last columns: they show how far each lane
+ * was walked. */
+#define HEADS(more)                                                                                                    \
+    "id, due_ms, ctid FROM tasks WHERE " IN_LANE " AND (due_ms, id) > (q.after_ms, q.after_id) AND " MAY_TAKE more     \
+    " ORDER BY due_ms, id LIMIT "
+#define ORDER_MS "greatest(h.due_ms, q.ahead_ms - 9223372036854775807) - q.ahead_ms AS order_ms"
+static const struct pg_statement walk_lines = {
+    "claim_lines",
+    "SELECT x.* FROM unnest($11, $12, $13, $14) AS l(first, last, quota, near) CROSS JOIN LATERAL ("
+    "WITH near AS (SELECT l.first - 1 + q.place AS place, q.lane, q.quota, q.ahead_ms, h.*, " ORDER_MS
+    " FROM unnest(($6)[l.first:l.last], ($7)[l.first:l.last], ($8)[l.first:l.last], ($9)[l.first:l.last], "
+    "($10)[l.first:l.last]) WITH ORDINALITY AS q(lane, quota, after_ms, after_id, ahead_ms, place) "
+    "CROSS JOIN LATERAL (SELECT row_number() OVER (ORDER BY due_ms, id) AS n, " HEADS(
+        "") "least(q.quota, l.near)) AS h), "
+            "far AS (SELECT q.place, q.lane, h.*, " ORDER_MS
+            " FROM (SELECT place, lane, quota - n AS quota, ahead_ms, due_ms AS after_ms, id AS after_id, "
+            "least(last.order_ms, 9223372036854775807 - ahead_ms) + ahead_ms AS until_ms FROM near, "
+            "(SELECT coalesce((SELECT order_ms FROM near ORDER BY order_ms OFFSET l.quota - 1 LIMIT 1), "
+            "9223372036854775807)) AS last(order_ms) WHERE n = l.near AND n < quota AND near.order_ms <= last.order_ms) AS q "
+            "CROSS JOIN LATERAL (SELECT " HEADS(
+                " AND due_ms <= q.until_ms") "q.quota) AS h) "
+                                             "SELECT h.place, h.id, h.due_ms, t.* FROM (SELECT place, lane, id, due_ms, ctid, order_ms FROM near "
+                                             "UNION ALL SELECT * FROM far ORDER BY order_ms, id) AS h "
+                                             "LEFT JOIN LATERAL (SELECT " CANDIDATE
+                                             "WHERE ctid = h.ctid AND id = h.id AND lane = h.lane AND due_ms = h.due_ms AND state = " SQL_SCHEDULED
+                                             " AND " MAY_TAKE
+                                             " FOR UPDATE SKIP LOCKED) AS t ON true LIMIT l.quota) AS x LIMIT $5",
+};
+#undef HEADS
+#undef ORDER_MS
 
 /* ---- lanes of the claim ---- */
 
@@ -44,6 +85,24 @@ static struct pg_lane_walk pg_lane_walk_start_suspects(int64_t number)
     };
 }
 
+/* Without its lanes that do not exist. */
+static void pg_claim_find_lines(struct pg_claim *c)
+{
+    const struct op_claim *op = c->op;
+    size_t given = op->lines ? op->line_count : op->lane_count;
+    struct lane_quota *end = op->lanes;
+    struct pg_lane_walk *lane = c->lanes;
+    c->lines = xcalloc(given + 1, sizeof *c->lines);
+    for (size_t i = 0; i < given; i++) {
+        end += op->lines ? op->lines[i].lanes : 1;
+        struct pg_line_walk line = { .lanes = lane, .max = op->lines ? op->lines[i].max : op->lanes[i].max };
+        for (; lane < c->lanes + c->lane_count && lane->quota < end; lane++)
+            line.lane_count++;
+        if (line.lane_count)
+            c->lines[c->line_count++] = line;
+    }
+}
+
 static void pg_claim_find_lanes(struct store_postgres *s, struct pg_claim *c)
 {
     struct op_claim *op = c->op;
@@ -58,6 +117,7 @@ static void pg_claim_find_lanes(struct store_postgres *s, struct pg_claim *c)
         if (row)
             c->lanes[c->lane_count++] = pg_lane_walk_start(s, &op->lanes[i], row->number, begun_ns);
     }
+    pg_claim_find_lines(c);
     for (size_t i = 0; i < op->lane_count; i++) {
         const struct lane_row *row = store_lanes_find(&s->lanes, op->lanes[i].lane, pg_claim_pool(op, true));
         if (row)
@@ -89,12 +149,10 @@ void pg_claim_add_rules(struct pg_params *p, const struct op_claim *op)
     pg_add_i64(p, op->now_ms - op->help_after_ms);
 }
 
-/* Reads up to v[i].asked candidates of each of n lanes, at most `limit` in all. */
-static enum err pg_claim_read_candidates(struct store_postgres *s, const struct pg_claim *c,
-                                         const struct pg_statement *how, const struct pg_lane_walk *v, size_t n,
-                                         size_t limit, struct pg_result *ret, struct error *e)
+/* Parameters of a walk over n lanes: up to v[i].asked candidates of each, at most `limit` in all. */
+static void pg_claim_add_walk(struct pg_params *p, const struct pg_claim *c, const struct pg_lane_walk *v, size_t n,
+                              size_t limit)
 {
-    struct pg_params *p = &s->params;
     struct pg_claim_position *positions = xcalloc(n, sizeof *positions);
     for (size_t i = 0; i < n; i++)
         positions[i] = v[i].position;
@@ -108,7 +166,44 @@ static enum err pg_claim_read_candidates(struct store_postgres *s, const struct 
     pg_array_end(p);
     pg_claim_add_positions(p, positions, n);
     free(positions);
-    return pg_run(&s->conn, how, p, ret, e) ? e->code : pg_gate_prefetch(s, ret, e);
+}
+
+static void pg_claim_add_near(struct pg_params *p, const struct pg_line_walk *v, size_t n)
+{
+    pg_array(p, PG_I64);
+    for (size_t i = 0; i < n; i++)
+        pg_element_i64(p, (int64_t)max_of(2 * v[i].asked / v[i].lane_count, (size_t)NEAR_MIN));
+    pg_array_end(p);
+}
+
+/* What walk_lines takes besides: how far each lane's tasks are ahead by its priority; the lines. */
+static void pg_claim_add_lines(struct pg_params *p, const struct pg_line_walk *v, size_t n)
+{
+    const struct pg_lane_walk *lanes = v[0].lanes;
+    size_t lane_count = (size_t)(v[n - 1].lanes + v[n - 1].lane_count - lanes);
+    pg_array(p, PG_I64);
+    for (size_t i = 0; i < lane_count; i++)
+        pg_element_i64(p, -lane_order_ms(&lanes[i].quota->lane, 0));
+    pg_array_end(p);
+    pg_array(p, PG_I32);
+    for (size_t i = 0; i < n; i++)
+        pg_element_i64(p, v[i].lanes - lanes + 1);
+    pg_array_end(p);
+    pg_array(p, PG_I32);
+    for (size_t i = 0; i < n; i++)
+        pg_element_i64(p, v[i].lanes - lanes + (int64_t)v[i].lane_count);
+    pg_array_end(p);
+    pg_array(p, PG_I64);
+    for (size_t i = 0; i < n; i++)
+        pg_element_i64(p, (int64_t)v[i].asked);
+    pg_array_end(p);
+    pg_claim_add_near(p, v, n);
+}
+
+static enum err pg_claim_read_candidates(struct store_postgres *s, const struct pg_statement *how,
+                                         struct pg_result *ret, struct error *e)
+{
+    return pg_run(&s->conn, how, &s->params, ret, e) ? e->code : pg_gate_prefetch(s, ret, e);
 }
 
 /* ---- one candidate ---- */
@@ -197,6 +292,9 @@ static enum err pg_claim_consider(struct store_postgres *s, struct pg_claim *c, 
                                   const struct pg_result *r, int row, enum fate *ret, struct error *e)
 {
     w->position = (struct pg_claim_position){ pg_i64(r, row, DUE_MS), pg_uuid(r, row, DUE_ID) };
+    *ret = PASSED_OVER;
+    if (pg_is_null(r, row, DUE_BYTES))
+        return ERR_OK;
     if (!pg_is_null(r, row, DUE_GATES)) {
         c->met_gates = true;
         return pg_claim_consider_gated(s, c, w, r, row, ret, e);
@@ -206,68 +304,142 @@ static enum err pg_claim_consider(struct store_postgres *s, struct pg_claim *c, 
     return ERR_OK;
 }
 
-/* ---- walking lanes ---- */
+/* ---- walking lines ---- */
 
 static bool pg_lane_walk_wants_more(const struct pg_claim *c, const struct pg_lane_walk *w)
 {
     return !c->full && w->quota->ret_taken < w->quota->max && w->passed < CLAIM_GATED_MAX;
 }
 
-/* Uses the rows of one lane, from *row on. *ret_again: the lane is to be walked further, from behind the last row that
- * was used. */
-static enum err pg_lane_walk_use_rows(struct store_postgres *s, struct pg_claim *c, struct pg_lane_walk *w,
-                                      int64_t number, const struct pg_result *r, int *row, bool *ret_again,
+static bool pg_line_walk_wants_more(const struct pg_claim *c, const struct pg_line_walk *l)
+{
+    bool wants_more = false;
+    for (size_t i = 0; l->taken < l->max && i < l->lane_count; i++)
+        wants_more = wants_more || pg_lane_walk_wants_more(c, &l->lanes[i]);
+    return wants_more;
+}
+
+/* Sets how many candidates the next statement reads, of the line and of each of its lanes. */
+static void pg_line_walk_ask(const struct pg_claim *c, struct pg_line_walk *l, size_t limit)
+{
+    l->asked = min_of(l->max - l->taken, limit);
+    for (size_t i = 0; i < l->lane_count; i++) {
+        struct pg_lane_walk *w = &l->lanes[i];
+        w->asked = pg_lane_walk_wants_more(c, w) ? min_of(w->quota->max - w->quota->ret_taken, l->asked) : 0;
+        w->got = 0;
+    }
+    if (l->lane_count == 1)
+        l->asked = l->lanes->asked;
+}
+
+/* Of a task that was unblocked, the turn may be over: all lanes go on behind the task that was last dealt with. */
+static void pg_line_walk_catch_up(struct pg_line_walk *l, const struct pg_lane_walk *last)
+{
+    int64_t order_ms = lane_order_ms(&last->quota->lane, last->position.due_ms);
+    for (size_t i = 0; i < l->lane_count; i++) {
+        struct pg_lane_walk *w = &l->lanes[i];
+        int64_t due_ms = order_ms - lane_order_ms(&w->quota->lane, 0);
+        if (due_ms > w->position.due_ms ||
+            (due_ms == w->position.due_ms && uuid_cmp(last->position.id, w->position.id) > 0))
+            w->position = (struct pg_claim_position){ due_ms, last->position.id };
+    }
+}
+
+/* Uses the rows of one line, from *row on; `first` is the place of its first lane. *ret_stopped: the rest was not used,
+ * because other rows have changed, or because the next task may be one of a lane of which no more rows were asked
+ * for. */
+static enum err pg_line_walk_use_rows(struct store_postgres *s, struct pg_claim *c, struct pg_line_walk *l,
+                                      int64_t first, const struct pg_result *r, int *row, bool *ret_stopped,
                                       struct error *e)
 {
-    size_t got = 0;
-    bool has_changed = false;
-    for (; *row < r->rows && pg_i64(r, *row, DUE_LANE) == number; ++*row) {
-        enum fate fate;
-        got++;
-        if (has_changed || !pg_lane_walk_wants_more(c, w))
+    for (*ret_stopped = false; *row < r->rows; ++*row) {
+        int64_t at = pg_i64(r, *row, DUE_LANE) - first;
+        enum fate fate = PASSED_OVER;
+        if (at >= (int64_t)l->lane_count)
+            break;
+        struct pg_lane_walk *w = &l->lanes[at];
+        w->got++;
+        if (*ret_stopped || l->taken == l->max || !pg_lane_walk_wants_more(c, w))
             continue;
         if (pg_claim_consider(s, c, w, r, *row, &fate, e))
             return e->code;
         w->quota->ret_taken += fate == TAKEN;
-        has_changed = fate == CHANGED_OTHERS;
+        l->taken += fate == TAKEN;
+        *ret_stopped = fate == CHANGED_OTHERS || (w->got == w->asked && pg_lane_walk_wants_more(c, w));
+        if (fate == CHANGED_OTHERS)
+            pg_line_walk_catch_up(l, w);
     }
-    w->is_seen = pg_lane_walk_wants_more(c, w) && !has_changed && got < w->asked;
-    *ret_again = pg_lane_walk_wants_more(c, w) && !w->is_seen;
     return ERR_OK;
 }
 
-/* Walks the lanes from v[0] on. *ret is how many of them are finished. */
-static enum err pg_claim_walk_lanes_once(struct store_postgres *s, struct pg_claim *c, struct pg_lane_walk *v, size_t n,
+/* Whether the line is to be walked further, from behind the rows that were used. is_whole: the result has all that the
+ * statement has found in these lanes. A lane of which it has found less than was asked for is at its end. */
+static bool pg_line_walk_goes_on(const struct pg_claim *c, struct pg_line_walk *l, bool is_whole)
+{
+    bool goes_on = false;
+    for (size_t i = 0; i < l->lane_count; i++) {
+        struct pg_lane_walk *w = &l->lanes[i];
+        bool wants_more = l->taken < l->max && pg_lane_walk_wants_more(c, w);
+        w->is_seen = wants_more && is_whole && w->got < w->asked;
+        goes_on = goes_on || (wants_more && !w->is_seen);
+    }
+    return goes_on;
+}
+
+static size_t pg_line_walk_got(const struct pg_line_walk *l)
+{
+    size_t got = 0;
+    for (size_t i = 0; i < l->lane_count; i++)
+        got += l->lanes[i].got;
+    return got;
+}
+
+/* Reads the candidates of n lines with one statement. */
+static enum err pg_claim_read_lines(struct store_postgres *s, const struct pg_claim *c, struct pg_line_walk *v,
+                                    size_t n, size_t limit, struct pg_result *ret, struct error *e)
+{
+    size_t lane_count = 0;
+    for (size_t i = 0; i < n; i++) {
+        pg_line_walk_ask(c, &v[i], limit);
+        lane_count += v[i].lane_count;
+    }
+    pg_claim_add_walk(&s->params, c, v->lanes, lane_count, limit);
+    if (lane_count == n)
+        return pg_claim_read_candidates(s, &walk_lanes, ret, e);
+    pg_claim_add_lines(&s->params, v, n);
+    return pg_claim_read_candidates(s, &walk_lines, ret, e);
+}
+
+/* Walks the lines from v[0] on. *ret is how many of them are finished. */
+static enum err pg_claim_walk_lines_once(struct store_postgres *s, struct pg_claim *c, struct pg_line_walk *v, size_t n,
                                          size_t *ret, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    size_t most = c->met_gates ? STEP : SIZE_MAX, limit = min_of(c->op->max - c->n, most);
-    for (size_t i = 0; i < n; i++)
-        v[i].asked = pg_lane_walk_wants_more(c, &v[i]) ? min_of(v[i].quota->max - v[i].quota->ret_taken, most) : 0;
-    if (pg_claim_read_candidates(s, c, &walk_lanes, v, n, limit, &r, e))
+    size_t limit = min_of(c->op->max - c->n, c->met_gates ? (size_t)STEP : SIZE_MAX);
+    if (pg_claim_read_lines(s, c, v, n, limit, &r, e))
         return e->code;
-    bool is_cut = (size_t)r.rows == limit, again = false;
+    bool is_cut = (size_t)r.rows == limit; /* the limit has cut off what may follow the last row */
     int row = 0;
+    int64_t first = 1;
     for (*ret = 0; *ret < n && !c->full; ++*ret) {
-        struct pg_lane_walk *w = &v[*ret];
-        if (pg_lane_walk_use_rows(s, c, w, (int64_t)*ret + 1, &r, &row, &again, e))
+        struct pg_line_walk *l = &v[*ret];
+        bool has_stopped;
+        if (pg_line_walk_use_rows(s, c, l, first, &r, &row, &has_stopped, e))
             return e->code;
-        if (is_cut && row == r.rows && w->is_seen) { /* the limit has cut off what may follow the last row */
-            w->is_seen = false;
-            again = true;
-        }
-        if (again)
+        bool is_whole = !has_stopped && pg_line_walk_got(l) < l->asked && !(is_cut && row == r.rows);
+        if (pg_line_walk_goes_on(c, l, is_whole))
             return ERR_OK;
+        first += (int64_t)l->lane_count;
     }
     return ERR_OK;
 }
 
-static enum err pg_claim_lanes(struct store_postgres *s, struct pg_claim *c, struct error *e)
+static enum err pg_claim_lines(struct store_postgres *s, struct pg_claim *c, struct error *e)
 {
-    for (size_t first = 0, done; first < c->lane_count && !c->full; first += done) {
+    for (size_t first = 0, done; first < c->line_count && !c->full; first += done) {
         done = 1;
-        if (c->lanes[first].quota->max > 0 &&
-            pg_claim_walk_lanes_once(s, c, c->lanes + first, c->lane_count - first, &done, e))
+        if (pg_line_walk_wants_more(c, &c->lines[first]) &&
+            pg_claim_walk_lines_once(s, c, c->lines + first, c->line_count - first, &done, e))
             return e->code;
     }
     return ERR_OK;
@@ -288,7 +460,8 @@ static enum err pg_claim_walk_suspects_once(struct store_postgres *s, struct pg_
         v[i].asked = limit;
         v[i].position = w->position;
     }
-    if (pg_claim_read_candidates(s, c, &walk_suspects, v, c->suspect_count, limit, &r, e))
+    pg_claim_add_walk(&s->params, c, v, c->suspect_count, limit);
+    if (pg_claim_read_candidates(s, &walk_suspects, &r, e))
         return e->code;
     for (int i = 0; i < r.rows && !c->full && w->passed < CLAIM_GATED_MAX && !has_changed; i++) {
         enum fate fate;
@@ -331,9 +504,10 @@ void pg_claim_release(struct pg_claim *c)
     gate_release(&c->gate);
     free(c->picked);
     free(c->lanes);
+    free(c->lines);
 }
 
 enum err pg_claim_walk(struct store_postgres *s, struct pg_claim *c, struct error *e)
 {
-    return pg_claim_lanes(s, c, e) ? e->code : pg_claim_suspects(s, c, e);
+    return pg_claim_lines(s, c, e) ? e->code : pg_claim_suspects(s, c, e);
 }

@@ -183,36 +183,18 @@ enum err copy_target_done(struct copy_target *t, struct error *e)
 
 /* ---- writing rows ---- */
 
-static enum err copy_target_make_lane(struct copy_target *t, struct lane lane, int pool, struct error *e)
-{
-    static const struct pg_statement insert = { "copy_lane", "INSERT INTO lanes (tenant_id, queue, class, pool) "
-                                                             "VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING" };
-    pg_params_reset(&t->params);
-    pg_add_i32(&t->params, lane.tenant);
-    pg_add_text(&t->params, lane.queue);
-    pg_add_i32(&t->params, (int32_t)lane.class_);
-    pg_add_i32(&t->params, pool);
-    if (pg_run(&t->conn, &insert, &t->params, NULL, e))
-        return e->code;
-    return pg_lanes_load(&t->conn, &t->lanes, e);
-}
-
 static enum err copy_target_find_lanes(struct copy_target *t, const void *const *rows, size_t n, int64_t *ret,
                                        struct error *e)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct task *task = rows[i];
-        struct lane lane = task_lane(task);
-        int pool = task_pool(task);
-        const struct lane_row *known = store_lanes_find(&t->lanes, lane, pool);
-        if (!known && copy_target_make_lane(t, lane, pool, e))
-            return e->code;
-        known = store_lanes_find(&t->lanes, lane, pool);
-        if (!known)
-            return pg_corrupt(&t->conn, "a lane was inserted and is not there", e);
-        ret[i] = known->number;
-    }
-    return ERR_OK;
+    struct pg_lane_want *v = xcalloc(n + 1, sizeof *v);
+    bool has_made;
+    for (size_t i = 0; i < n; i++)
+        v[i] = (struct pg_lane_want){ .lane = task_lane(rows[i]), .pool = task_pool(rows[i]) };
+    enum err rc = pg_lanes_find(&t->conn, &t->lanes, v, n, &has_made, e);
+    for (size_t i = 0; !rc && i < n; i++)
+        ret[i] = v[i].number;
+    free(v);
+    return rc;
 }
 
 /* Makes the monthly partition of each execution first, so that no row has to be moved later. */

@@ -177,11 +177,26 @@ struct pg_walk {
 struct pg_walk pg_array_of(const struct pg_result *r, int row, int column); /* NULL has no elements */
 bool pg_next_uuid(struct pg_walk *w, struct uuid *ret);
 
-/* Loads all lanes from the table; finds a lane by its number, and loads the table if it is unknown. Nothing may be in
+/* A lane's columns. pg_read_lane reads them from `first` on; its texts are borrowed from the result. */
+#define PG_LANE_COLUMNS "tenant_id, queue, priority, requires, cpu_milli, memory_mb, host"
+struct lane pg_read_lane(const struct pg_result *r, int row, int first);
+
+/* Load all lanes from the table; find a lane by its number, and load the table if it is unknown. Nothing may be in
  * flight. */
 enum err pg_lanes_load(struct pg_conn *c, struct store_lanes *l, struct error *e) must_use;
 enum err pg_lanes_at(struct pg_conn *c, struct store_lanes *l, int64_t number, const struct lane_row **ret,
                      struct error *e) must_use;
+
+/* Finds the numbers of n lanes. Inserts those that do not exist yet, in one statement and in the order of their columns:
+ * processes that make the same lanes at the same time wait for each other, but in one direction. Nothing may be in
+ * flight. */
+struct pg_lane_want {
+    struct lane lane;
+    int pool;
+    int64_t number; /* result */
+};
+enum err pg_lanes_find(struct pg_conn *c, struct store_lanes *l, struct pg_lane_want *v, size_t n, bool *ret_made,
+                       struct error *e) must_use;
 
 /* Reads the columns from `first` on into a zeroed struct. Nothing may be in flight: a lane may have to be loaded. */
 enum err pg_row_read(struct pg_conn *c, struct store_lanes *lanes, const struct pg_result *r, int row, int first,
@@ -315,8 +330,8 @@ enum err pg_send_claims(struct store_postgres *s, struct error *e) must_use;
 /* A task is SCHEDULED for that time. If it is near, other nodes get a notice after the commit. */
 void pg_note_due(struct store_postgres *s, int64_t due_ms);
 
-/* The number of a lane; inserts the lane if it does not exist yet. */
-enum err pg_lane_number(struct store_postgres *s, struct lane lane, int pool, int64_t *ret, struct error *e) must_use;
+/* pg_lanes_find, for the writer. */
+enum err pg_lane_numbers(struct store_postgres *s, struct pg_lane_want *v, size_t n, struct error *e) must_use;
 
 /* pg_scratch_read reads a row with the columns "part" and TASK_COLUMNS into scratch[n]; pg_scratch_take copies the
  * first n of scratch into the arena as a result. */

@@ -231,9 +231,8 @@ static_assert(POOL_DISPATCHED == 0 && POOL_LEASED == 1 && POOL_SUSPECT == 2, "th
 enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
                                struct error *e)
 {
-    static const struct pg_statement shown = {
-        "read_lanes", "SELECT DISTINCT tenant_id, queue, class FROM lanes WHERE pool IN (0, 2)"
-    };
+    static const struct pg_statement shown = { "read_lanes",
+                                               "SELECT DISTINCT " PG_LANE_COLUMNS " FROM lanes WHERE pool IN (0, 2)" };
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
@@ -244,9 +243,10 @@ enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane
     if (!v)
         return reader_no_room(e);
     for (int i = 0; i < got.rows; i++) {
-        v[i] =
-            (struct lane){ .tenant = (int32_t)pg_i64(&got, i, 0), .class_ = (enum priority_class)pg_i64(&got, i, 2) };
-        if (!arena_str(a, pg_text(&got, i, 1), &v[i].queue))
+        struct lane *lane = &v[i];
+        *lane = pg_read_lane(&got, i, 0);
+        if (!arena_str(a, lane->queue, &lane->queue) || !arena_str(a, lane->requires, &lane->requires) ||
+            !arena_str(a, lane->host, &lane->host))
             return reader_no_room(e);
     }
     *ret = v;

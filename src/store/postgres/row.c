@@ -100,37 +100,6 @@ bool pg_next_uuid(struct pg_walk *w, struct uuid *ret)
     return true;
 }
 
-/* ---- lanes ---- */
-
-static const struct pg_statement all_lanes = { "lanes_all", "SELECT lane, tenant_id, queue, class, pool FROM lanes" };
-
-/* Loads all lanes: a lane with a lower number than a known one may have been committed later. */
-enum err pg_lanes_load(struct pg_conn *c, struct store_lanes *l, struct error *e)
-{
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    if (pg_run(c, &all_lanes, NULL, &r, e))
-        return e->code;
-    for (int i = 0; i < r.rows; i++) {
-        struct lane lane = { .tenant = (int32_t)pg_i64(&r, i, 1),
-                             .queue = pg_text(&r, i, 2),
-                             .class_ = (enum priority_class)pg_i64(&r, i, 3) };
-        if (lane.queue.n > LANE_QUEUE_MAX || lane.class_ > CLASS_HIGH)
-            return pg_corrupt(c, "table 'lanes' has a row that Belfry did not write", e);
-        store_lanes_add(l, pg_i64(&r, i, 0), lane, (int)pg_i64(&r, i, 4));
-    }
-    return ERR_OK;
-}
-
-enum err pg_lanes_at(struct pg_conn *c, struct store_lanes *l, int64_t number, const struct lane_row **ret,
-                     struct error *e)
-{
-    *ret = store_lanes_at(l, number);
-    if (!*ret && pg_lanes_load(c, l, e))
-        return e->code;
-    *ret = store_lanes_at(l, number);
-    return *ret ? ERR_OK : pg_corrupt(c, "a task's lane is not in table 'lanes'", e);
-}
-
 /* ---- rows ---- */
 
 static enum err pg_row_read_lane(struct pg_conn *c, struct store_lanes *l, int64_t number, const struct table *t,

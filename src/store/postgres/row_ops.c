@@ -25,11 +25,6 @@ static const struct pg_statement replace_row = {
                                                                          ") WHERE tasks.id = x.id",
 };
 static const struct pg_statement delete_rows = { "delete_rows", "DELETE FROM tasks WHERE id = ANY ($1)" };
-static const struct pg_statement insert_lane = {
-    "insert_lane",
-    "INSERT INTO lanes (tenant_id, queue, class, pool) VALUES ($1, $2, $3, $4) "
-    "ON CONFLICT (tenant_id, queue, class, pool) DO NOTHING RETURNING lane",
-};
 static const struct pg_statement claim_join = {
     "claim_join",
     "UPDATE claims SET held = held + 1, tasks = array_append(tasks, $2) WHERE id = $1",
@@ -130,33 +125,13 @@ enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t
 
 /* ---- lanes ---- */
 
-static enum err pg_lane_make(struct store_postgres *s, struct lane lane, int pool, struct error *e)
+enum err pg_lane_numbers(struct store_postgres *s, struct pg_lane_want *v, size_t n, struct error *e)
 {
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    cleanup_with(pg_params_release) struct pg_params p; /* the caller may be using s->params */
-    pg_params_init(&p);
-    pg_add_i32(&p, lane.tenant);
-    pg_add_text(&p, lane.queue);
-    pg_add_i32(&p, (int32_t)lane.class_);
-    pg_add_i32(&p, pool);
-    if (pg_run(&s->conn, &insert_lane, &p, &r, e))
+    bool has_made;
+    if (pg_lanes_find(&s->conn, &s->lanes, v, n, &has_made, e))
         return e->code;
-    if (r.rows == 0) /* another node has inserted it */
-        return pg_lanes_load(&s->conn, &s->lanes, e);
-    store_lanes_add(&s->lanes, pg_i64(&r, 0, 0), lane, pool);
-    s->made_lanes = s->notice.lanes = true;
-    return ERR_OK;
-}
-
-enum err pg_lane_number(struct store_postgres *s, struct lane lane, int pool, int64_t *ret, struct error *e)
-{
-    const struct lane_row *row = store_lanes_find(&s->lanes, lane, pool);
-    if (!row && pg_lane_make(s, lane, pool, e))
-        return e->code;
-    row = row ? row : store_lanes_find(&s->lanes, lane, pool);
-    if (!row)
-        return pg_corrupt(&s->conn, "a lane exists and cannot be read", e);
-    *ret = row->number;
+    if (has_made)
+        s->made_lanes = s->notice.lanes = true;
     return ERR_OK;
 }
 
@@ -165,12 +140,16 @@ enum err pg_lane_number(struct store_postgres *s, struct lane lane, int pool, in
 /* "part" and all columns of n tasks, as parameters of insert_rows and replace_row. */
 static enum err pg_add_tasks(struct store_postgres *s, const struct task *const *tasks, size_t n, struct error *e)
 {
-    int64_t *lanes = arena_alloc(&s->arena, max_of(n, (size_t)1) * sizeof *lanes);
-    if (!lanes)
+    int64_t *lanes = arena_array(&s->arena, int64_t, max_of(n, (size_t)1));
+    struct pg_lane_want *wants = arena_array(&s->arena, struct pg_lane_want, max_of(n, (size_t)1));
+    if (!lanes || !wants)
         return error_no_room(e);
     for (size_t i = 0; i < n; i++)
-        if (pg_lane_number(s, task_lane(tasks[i]), task_pool(tasks[i]), &lanes[i], e))
-            return e->code;
+        wants[i] = (struct pg_lane_want){ .lane = task_lane(tasks[i]), .pool = task_pool(tasks[i]) };
+    if (pg_lane_numbers(s, wants, n, e))
+        return e->code;
+    for (size_t i = 0; i < n; i++)
+        lanes[i] = wants[i].number;
     pg_params_reset(&s->params);
     pg_array(&s->params, PG_I16);
     for (size_t i = 0; i < n; i++)

@@ -16,9 +16,9 @@ static const struct pg_statement write_verdicts = {
     "UPDATE tasks SET state = v.state, due_ms = coalesce(v.due_ms, tasks.due_ms), attempts = v.attempts, "
     "losses = v.losses, lane = v.lane, claim_id = NULL, updated_ms = $1, "
     "started_ms = coalesce(v.started_ms, tasks.started_ms), completed_ms = v.completed_ms, "
-    "last_error = v.last_error, cause = v.cause, failed_ms = v.failed_ms "
+    "last_error = v.last_error, cause = v.cause, failed_ms = v.failed_ms, aside = coalesce(v.aside, tasks.aside) "
     "FROM unnest($*) AS v(task, state, due_ms, attempts, losses, lane, started_ms, completed_ms, last_error, cause, "
-    "failed_ms) WHERE id = v.task",
+    "failed_ms, aside) WHERE id = v.task",
 };
 static const struct pg_statement insert_executions = {
     "settle_executions",
@@ -69,6 +69,7 @@ enum verdict_column {
     V_LAST_ERROR,
     V_CAUSE,
     V_FAILED_MS,
+    V_ASIDE,
     V_COUNT
 };
 
@@ -97,6 +98,7 @@ static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, 
     case V_LAST_ERROR: pg_element_text_or_null(p, v->last_error); break;
     case V_CAUSE: pg_element_text_or_null(p, str_from(failed ? v->cause.text : "")); break;
     case V_FAILED_MS: pg_settle_add_number(p, failed, now_ms); break;
+    case V_ASIDE: pg_element_text_or_null(p, v->aside); break;
     case V_COUNT: abort();
     }
 }
@@ -107,7 +109,7 @@ static enum err pg_settle_send_verdicts(struct store_postgres *s, const struct p
     static const enum pg_type types[] = {
         [V_TASK] = PG_UUID,       [V_STATE] = PG_I32,  [V_DUE_MS] = PG_I64,     [V_ATTEMPTS] = PG_I32,
         [V_LOSSES] = PG_I32,      [V_LANE] = PG_I32,   [V_STARTED_MS] = PG_I64, [V_COMPLETED_MS] = PG_I64,
-        [V_LAST_ERROR] = PG_TEXT, [V_CAUSE] = PG_TEXT, [V_FAILED_MS] = PG_I64,
+        [V_LAST_ERROR] = PG_TEXT, [V_CAUSE] = PG_TEXT, [V_FAILED_MS] = PG_I64,  [V_ASIDE] = PG_TEXT,
     };
     struct pg_params *p = &s->params;
     size_t n = 0;
@@ -278,18 +280,37 @@ static bool pg_settle_is_suspect(int losses)
     return task_is_suspect(&(struct task){ .losses = losses });
 }
 
-/* A task with losses moves to the lane of suspects, and back when its losses are reset. */
-static enum err pg_settle_find_lane(struct store_postgres *s, struct pg_settled *x, struct error *e)
+/* A task with losses moves to the lane of suspects, and back when its losses are reset. A task that is put aside moves
+ * to its host's lane. */
+static enum err pg_settle_find_lane(struct store_postgres *s, struct pg_settled *x, struct pg_lane_want *ret,
+                                    struct error *e)
 {
     const struct lane_row *row;
-    bool is = pg_settle_is_suspect(x->settlement->verdict.losses);
-    x->lane = x->was->lane;
-    if (pg_lanes_at(&s->conn, &s->lanes, x->lane, &row, e))
+    const struct verdict *v = &x->settlement->verdict;
+    if (pg_lanes_at(&s->conn, &s->lanes, x->was->lane, &row, e))
         return e->code;
     x->leased = pool_is_leased(row->pool);
-    if (x->settlement->replace || is == pg_settle_is_suspect(x->was->losses))
+    *ret = (struct pg_lane_want){ .lane = row->lane, .pool = row->pool };
+    if (x->settlement->replace) /* its lane is found by the replacement row */
         return ERR_OK;
-    return pg_lane_number(s, row->lane, pool_of_suspects(row->pool, is), &x->lane, e);
+    bool is = pg_settle_is_suspect(v->losses);
+    if (is != pg_settle_is_suspect(x->was->losses))
+        ret->pool = pool_of_suspects(row->pool, is);
+    ret->lane = lane_put_aside(row, v->aside);
+    return ERR_OK;
+}
+
+static enum err pg_settle_find_lanes(struct store_postgres *s, struct pg_settling *t, struct error *e)
+{
+    struct pg_lane_want *v = xcalloc(t->n + 1, sizeof *v);
+    enum err rc = ERR_OK;
+    for (size_t i = 0; !rc && i < t->n; i++)
+        rc = pg_settle_find_lane(s, &t->v[i], &v[i], e);
+    rc = rc ? rc : pg_lane_numbers(s, v, t->n, e);
+    for (size_t i = 0; !rc && i < t->n; i++)
+        t->v[i].lane = v[i].number;
+    free(v);
+    return rc;
 }
 
 /* Deletes the leases of the tasks that were leased. */
@@ -309,9 +330,9 @@ static enum err pg_settle_apply(struct store_postgres *s, struct pg_settling *t,
 {
     if (t->n == 0)
         return ERR_OK;
+    if (pg_settle_find_lanes(s, t, e))
+        return e->code;
     for (size_t i = 0; i < t->n; i++) {
-        if (pg_settle_find_lane(s, &t->v[i], e))
-            return e->code;
         if (!t->v[i].settlement->replace)
             pg_settle_count_verdict(s, &t->v[i], t->op->now_ms);
         pg_note_left(s, t->v[i].was->claim);
