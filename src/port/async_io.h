@@ -4,8 +4,8 @@
  *  - The node fills in a request and submits it. `done` is called exactly once, on the node's thread, before a later
  *    step. Over adapters in memory it is called before submit returns.
  *  - Requests of one channel run in the order of submission. The channels are: (1) push, renew, ack, timed out, recall,
- *    abort, unblock, known and stats; (2) take; (3) publish, barrier and barrier passed; (4) poll and the ack of events;
- *    (5) the lease.
+ *    abort, unblock, known and stats; (2) take; (3) publish, barrier and barrier passed; (4) poll and the ack of
+ *    events; (5) the lease.
  *  - If a request fails, only what its port says is known.
  *  - Arguments are borrowed until done. Results are in the request's arena, where it has one. */
 #include "base/list.h"
