@@ -19,6 +19,7 @@
     X(QUEUE_CONCURRENCY, "queue_concurrency")                                                                          \
     X(TENANT_DISABLED, "tenant_disabled")                                                                              \
     X(TENANT_LIMIT, "tenant_limit")                                                                                    \
+    X(HOST_BUSY, "host_busy")                                                                                          \
     X(TENANT_SHARE, "tenant_share")                                                                                    \
     X(TENANT_BREAKER, "tenant_breaker")                                                                                \
     X(HOST_BREAKER, "host_breaker")                                                                                    \

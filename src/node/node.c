@@ -92,6 +92,13 @@ static bool node_may_fire(void *context)
     return membership_may_fire(n->membership);
 }
 
+/* Its place is free although the store may take a while to know. */
+void node_on_ended(void *context, struct uuid id, int64_t fence)
+{
+    struct node *n = context;
+    scheduler_on_ended(n->scheduler, id, fence);
+}
+
 static bool node_may_start(void *context, const struct task *t)
 {
     const struct node *n = context;
@@ -138,6 +145,7 @@ static void node_make_worker(struct node *n)
 {
     struct worker_setup setup = node_worker_setup(n, n->setup.own, n->id);
     setup.may_start = n->setup.shared ? node_may_start : NULL;
+    setup.ended = node_on_ended;
     setup.context = n;
     n->worker = worker_new(&setup);
 }
@@ -158,7 +166,6 @@ static void node_make_scheduler(struct node *n)
                                                             .fleet = setup->fleet,
                                                             .zones = setup->zones,
                                                             .catalog = setup->catalog,
-                                                            .breakers = worker_breakers(n->worker),
                                                             .metrics = setup->metrics,
                                                             .node = n->id,
                                                             .seed = setup->seed + 1,
@@ -167,6 +174,8 @@ static void node_make_scheduler(struct node *n)
                                                             .spawn_ahead_ms = setup->spawn_ahead_ms,
                                                             .arm_min_ms = setup->arm_min_ms,
                                                             .arm_max_ms = setup->arm_max_ms,
+                                                            .ahead_ms = setup->ahead_ms,
+                                                            .ahead_bytes = setup->ahead_bytes,
                                                             .poll_ms = setup->poll_ms,
                                                             .may_fire = node_may_fire,
                                                             .refused = node_on_refused,
@@ -198,6 +207,7 @@ struct node *node_new(const struct node_setup *setup, struct moment now)
                                                       .writer = setup->writer,
                                                       .metrics = setup->metrics,
                                                       .seed = setup->seed + 2,
+                                                      .ended = node_on_ended,
                                                       .settled = node_settled,
                                                       .batch_settled = node_fleet_on_batch_settled,
                                                       .unblocked = node_unblocked,

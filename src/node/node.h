@@ -62,7 +62,8 @@ struct node_setup {
     struct str name; /* host and process, for the record */
     uint64_t seed;
     size_t slots;
-    int64_t spawn_ahead_ms, arm_min_ms, arm_max_ms, poll_ms, visibility_ms;
+    int64_t spawn_ahead_ms, arm_min_ms, arm_max_ms, ahead_ms, poll_ms, visibility_ms;
+    size_t ahead_bytes; /* memory of tasks that are claimed ahead_ms before they are due */
     /* NULL, or called for each settled task. */
     void (*observe)(void *context, const struct event *e, const struct settlement *s);
     /* NULL, or called for each task that found no free slot, as it is now. */
@@ -154,6 +155,6 @@ struct node_status {
     int64_t error_us; /* of skew_us, at most */
 };
 struct node_status node_status(const struct node *n);
-/* Every circuit breaker that is not simply closed, in no order. */
+/* Every circuit breaker that is not simply closed, by tenant, then by host. */
 void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context, const struct breaker_view *b),
                        void *context);

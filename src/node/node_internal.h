@@ -72,6 +72,7 @@ size_t node_queued(const struct node *n);
 void node_settled(void *context, const struct event *e, const struct settlement *s);
 void node_unblocked(void *context, uint64_t lanes); /* as the modules' `unblocked`: node_on_lanes_unblocked */
 void node_on_refused(void *context);                /* the store says that this node is dead */
+void node_on_ended(void *context, struct uuid id, int64_t fence);
 struct reaper_setup node_reaper_setup(struct node *n, uint64_t seed);
 bool node_has_role(const struct node *n, unsigned role);
 struct worker_setup node_worker_setup(const struct node *n, struct async_io *async_io, struct uuid id);

@@ -88,7 +88,9 @@ static void node_abort_requested(struct node *n, const struct recall_request *w)
 static enum recall_grant node_grant_recall(void *context, const struct recall_request *w)
 {
     struct node *n = context;
-    struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = RECALL_REQUESTS_BACK_MS };
+    struct outcome o = { .kind = OUTCOME_RETURNED,
+                         .retry_after_ms = RECALL_REQUESTS_BACK_MS,
+                         .recalled = true }; /* else it is claimed again before the user's change */
     if (!scheduler_holds(n->scheduler, w->id, w->fence))
         return RECALL_REQUEST_UNKNOWN;
     if (w->abort) {

@@ -43,6 +43,11 @@ static enum err run_abort(const struct async_io_ports *p, struct io_request *e)
     return queue_abort(p->queue, container_of(e, struct io_one, io_request)->id, &e->error);
 }
 
+static enum err run_unblock(const struct async_io_ports *p, struct io_request *e)
+{
+    return queue_unblock(p->queue, container_of(e, struct io_unblock, io_request)->worker, &e->error);
+}
+
 static enum err run_known(const struct async_io_ports *p, struct io_request *e)
 {
     struct io_known *x = container_of(e, struct io_known, io_request);
@@ -97,11 +102,11 @@ void io_run(const struct async_io_ports *ports, struct io_request *e)
         [IO_PUSH] = run_push,           [IO_TAKE] = run_take,
         [IO_RENEW] = run_renew,         [IO_ACK] = run_ack,
         [IO_TIMED_OUT] = run_timed_out, [IO_RECALL] = run_recall,
-        [IO_ABORT] = run_abort,         [IO_KNOWN] = run_known,
-        [IO_STATS] = run_look,          [IO_PUBLISH] = run_publish,
-        [IO_BARRIER] = run_mark,        [IO_BARRIER_PASSED] = run_passed,
-        [IO_POLL] = run_poll,           [IO_EVENTS_ACK] = run_events_ack,
-        [IO_LEASE] = run_lease,
+        [IO_ABORT] = run_abort,         [IO_UNBLOCK] = run_unblock,
+        [IO_KNOWN] = run_known,         [IO_STATS] = run_look,
+        [IO_PUBLISH] = run_publish,     [IO_BARRIER] = run_mark,
+        [IO_POLL] = run_poll,           [IO_BARRIER_PASSED] = run_passed,
+        [IO_LEASE] = run_lease,         [IO_EVENTS_ACK] = run_events_ack,
     };
     e->error = (struct error){ 0 };
     e->rc = runs[e->kind](ports, e);

@@ -52,6 +52,7 @@ static const struct wire_field outcome[] = {
     { "error",          WIRE_TEXT, AT(error) },
     { "output",         WIRE_TEXT, AT(output) },
     { "aside",          WIRE_TEXT, AT(aside), .max = TARGET_HOST_MAX },
+    { "recalled",       WIRE_BOOL, AT(recalled) },
 };
 #undef AT
 

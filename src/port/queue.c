@@ -7,8 +7,10 @@ enum err queue_push(struct queue *q, const struct task *tasks, size_t n, uint64_
 {
     assert(n <= PUSH_MAX);
     *ret = (struct pushed){ 0 };
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         assert(tasks[i].state == TASK_RUNNING && tasks[i].fence > 0);
+        assert(tasks[i].priority >= PRIORITY_MIN && tasks[i].priority <= PRIORITY_MAX);
+    }
     if (n == 0)
         return ERR_OK;
     enum err rc = q->ops->push(q, tasks, n, epoch, ret, e);
@@ -51,6 +53,11 @@ enum err queue_recall(struct queue *q, struct fenced_id d, bool *ret_recalled, s
 enum err queue_abort(struct queue *q, struct fenced_id d, struct error *e)
 {
     return q->ops->abort(q, d, e);
+}
+
+enum err queue_unblock(struct queue *q, struct uuid worker, struct error *e)
+{
+    return q->ops->unblock(q, worker, e);
 }
 
 enum err queue_known(struct queue *q, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
@@ -102,6 +109,13 @@ bool queue_lets_through(const struct queue_filter *f, const struct task *t, stru
 bool queue_has_room(const struct take *by, const struct task *t)
 {
     return (by->cpu_milli < 0 || t->cpu_milli <= by->cpu_milli) && (by->memory_mb < 0 || t->memory_mb <= by->memory_mb);
+}
+
+struct class_room queue_places(const struct take *by)
+{
+    struct class_room places = { .free = by->max };
+    memcpy(places.kept, by->kept, sizeof places.kept);
+    return places;
 }
 
 size_t queue_depth(struct queue *q)

@@ -11,10 +11,11 @@
  *  5. A delivery times out at its time, not before, by the queue's clock; in a queue without a clock, by the caller's
  *     now_ms. Until queue_timed_out has reported it, renew and ack still work.
  *  6. A recalled task is not delivered. A delivered task cannot be recalled.
- *  7. Deliveries of one lane come in the order of their pushes. A task of a higher class comes before one of a lower
- *     class that has not waited longer. A task that is pushed again while the queue knows it counts once, if push_again
- *     is set.
- *  8. A worker gets only tasks that its filter lets through and that fit into its room.
+ *  7. Deliveries of one lane come in the order of their pushes. A task of a higher priority comes before one of a lower
+ *     priority that has not waited longer; in a queue that keeps classes apart but not priorities, a task of a higher
+ *     class. A task that is pushed again while the queue knows it counts once, if push_again is set.
+ *  8. A worker gets only tasks that its filter lets through and that fit into its room. A place that it keeps for a
+ *     higher class goes to no task of a lower one, and it is not woken for tasks that it has no place for.
  *  9. A suspect (core/task/task.h) comes alone: only to a worker that says that nothing else runs there, and with
  *     nothing else.
  * 10. Renewing a delivery that the queue has lost makes it known again: the worker that renews it runs it.
@@ -23,8 +24,9 @@
  *     fits.
  * 13. ERR_UNAVAILABLE: the queue cannot be reached. It reconnects by itself, with one of the next calls.
  * 14. Arguments are borrowed for the call. Results are in the caller's arena.
+ * 15. queue_unblock ends the wait of a worker's take. If none waits, the worker's next take does not wait.
  * A queue is used by one thread at a time. A caller that must not wait for a network uses port/async_io.h. */
-#include "core/task/task.h"
+#include "core/sharing/class_room.h"
 
 enum { TAKE_MAX = 4096, PUSH_MAX = 8192, TIMED_OUT_AGAIN_MS = 3000 };
 
@@ -46,7 +48,8 @@ struct queue_filter {
 };
 
 struct take {
-    size_t max; /* 0: only requests to abort */
+    size_t max;           /* 0: only requests to abort */
+    size_t kept[CLASSES]; /* of these: places that no class below takes (core/sharing/class_room.h) */
     int64_t now_ms;
     int64_t wait_ms; /* how long to wait for a task, if the queue can; 0: not at all */
     int64_t visibility_ms;
@@ -104,6 +107,8 @@ struct queue_ops {
                                      struct error *);
     enum err (*recall)(struct queue *, struct fenced_id, bool *ret_recalled, struct error *);
     enum err (*abort)(struct queue *, struct fenced_id, struct error *); /* asks its worker to end it */
+    /* Used beside a take of the same worker, by another handle. */
+    enum err (*unblock)(struct queue *, struct uuid worker, struct error *);
     /* Which of these wait, are delivered or have timed out. epochs: in which each was pushed; 0: unknown; NULL: none is
      * known. A queue that cannot look them up answers by epoch: it knows those of its current epoch, and all of unknown
      * epoch until its epoch changes, then none of these. */
@@ -126,6 +131,7 @@ enum err queue_timed_out(struct queue *q, int64_t now_ms, struct arena *a, struc
                          struct error *e) must_use;
 enum err queue_recall(struct queue *q, struct fenced_id d, bool *ret_recalled, struct error *e) must_use;
 enum err queue_abort(struct queue *q, struct fenced_id d, struct error *e) must_use;
+enum err queue_unblock(struct queue *q, struct uuid worker, struct error *e) must_use;
 enum err queue_known(struct queue *q, const struct fenced_id *v, const uint64_t *epochs, size_t n, bool *ret,
                      struct error *e) must_use;
 enum err queue_stats(struct queue *q, struct queue_state *ret, struct error *e) must_use;
@@ -140,3 +146,5 @@ enum err queue_is_another(struct error *e);
 struct str queue_tenant(const struct queue_names *names, int32_t number);
 bool queue_lets_through(const struct queue_filter *f, const struct task *t, struct str tenant);
 bool queue_has_room(const struct take *by, const struct task *t);
+/* The worker's places. */
+struct class_room queue_places(const struct take *by);

@@ -19,9 +19,11 @@
 #include "queue/memory/queue_memory.h"
 
 enum {
-    SPAWN_AHEAD_MS = 10000,
+    SPAWN_AHEAD_MS = 20000, /* twice as far as tasks are claimed at most */
     ARM_MIN_MS = 100,
     ARM_MAX_MS = 1000,
+    AHEAD_MS = 3000,
+    AHEAD_BYTES = 64 << 20,
     POLL_MS = 10000, /* covers lost nudges: a write that was committed, but whose answer was lost, sends none */
     VISIBILITY_MS = 4000,
     WRITE_MS = 5000, /* after the drain deadline, to write the last outcomes */
@@ -266,6 +268,8 @@ static void server_make_node(struct server *a)
         .spawn_ahead_ms = SPAWN_AHEAD_MS,
         .arm_min_ms = ARM_MIN_MS,
         .arm_max_ms = ARM_MAX_MS,
+        .ahead_ms = AHEAD_MS,
+        .ahead_bytes = AHEAD_BYTES,
         .poll_ms = POLL_MS,
         .visibility_ms = VISIBILITY_MS,
         .observe = a->setup.observe ? server_on_settled : NULL,

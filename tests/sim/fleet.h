@@ -19,6 +19,7 @@ struct sim_place {
     struct list io_requests;
     struct timer *timer;
     bool applied, waits;
+    bool unblocked;   /* does not wait */
     int64_t until_us; /* while it waits */
 };
 

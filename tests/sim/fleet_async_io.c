@@ -24,7 +24,7 @@ static const char *const names[IO_KINDS] = {
     [IO_PUSH] = "push",        [IO_TAKE] = "take",         [IO_RENEW] = "renew",  [IO_ACK] = "ack",
     [IO_TIMED_OUT] = "lapsed", [IO_RECALL] = "recall",     [IO_ABORT] = "abort",  [IO_KNOWN] = "known",
     [IO_STATS] = "look",       [IO_PUBLISH] = "publish",   [IO_BARRIER] = "mark", [IO_BARRIER_PASSED] = "passed",
-    [IO_POLL] = "poll",        [IO_EVENTS_ACK] = "polled", [IO_LEASE] = "lease",
+    [IO_POLL] = "poll",        [IO_EVENTS_ACK] = "polled", [IO_LEASE] = "lease",  [IO_UNBLOCK] = "unblock",
 };
 
 static struct io_request *head_of(struct sim_place *p)
@@ -146,6 +146,18 @@ static void wake_all(struct sim *s, int place)
     }
 }
 
+/* The take of this process ends its wait, or will not wait. */
+static void unblock_take(struct sim *s, struct sim_node *n)
+{
+    struct sim_place *p = &n->fleet_async_io.places[place_of(IO_TAKE)];
+    p->unblocked = !p->waits;
+    if (!p->waits)
+        return;
+    p->until_us = s->steady_us;
+    timer_cancel(s, p->timer);
+    p->timer = after_us(s, latency_us(s), wake_place, p);
+}
+
 /* Only in the epoch that it is for. */
 static void run_push(struct sim *s, const struct async_io_ports *ports, struct io_push *x)
 {
@@ -193,6 +205,8 @@ static void run(struct sim_node *n, struct io_request *e)
         container_of(e, struct io_stats, io_request)->ret.epoch = s->fleet.epoch;
     if (e->kind == IO_PUSH || e->kind == IO_ABORT)
         wake_all(s, place_of(IO_TAKE));
+    if (e->kind == IO_UNBLOCK)
+        unblock_take(s, n);
     if (e->kind == IO_PUBLISH)
         wake_all(s, place_of(IO_POLL));
 }
@@ -213,7 +227,7 @@ static void answer(struct sim_place *p)
 {
     struct sim *s = p->process->sim;
     p->applied = true;
-    p->waits = false;
+    p->waits = p->unblocked = false;
     trace_io_request(p->process, head_of(p), "answered");
     if (head_of(p)->kind == IO_TIMED_OUT && head_of(p)->rc == ERR_OK) {
         const struct io_timed_out *x = container_of(head_of(p), struct io_timed_out, io_request);
@@ -244,7 +258,7 @@ static void apply(struct sim *s, void *context)
         return;
     }
     run(n, e);
-    if (e->rc == ERR_OK && brought_nothing(e) && wait_us(e)) {
+    if (e->rc == ERR_OK && brought_nothing(e) && wait_us(e) && !p->unblocked) {
         p->waits = true;
         p->until_us = p->until_us ? p->until_us : s->steady_us + wait_us(e);
         p->timer = after_us(s, p->until_us - s->steady_us, wake_place, p);

@@ -74,6 +74,7 @@ static void dedupe_move(struct dedupe_holder *h, const struct task *wanted, int6
     h->moves = true;
     t->version++;
     t->updated_ms = now_ms;
+    task_forget_delays(t);
     if (t->state == TASK_RUNNING || (t->state == TASK_BLOCKED && t->waits_for.n)) {
         t->state = TASK_SCHEDULED;
         t->claim = (struct uuid){ 0 };

@@ -77,6 +77,7 @@ static struct task withdraw_replacement(const struct withdrawal *w, const struct
     r.claim = (struct uuid){ 0 };
     r.version++;
     r.updated_ms = w->q->now_ms;
+    task_forget_delays(&r);
     if (withdraw_is_still_wanted(w, t)) {
         r.state = TASK_SCHEDULED;
         withdraw_copy_fields(&r, p);

@@ -380,6 +380,7 @@ static enum err task_make_patch(struct task_maker *m, const struct json_doc *bod
         return rc;
     t->version++;
     t->updated_ms = m->c->now_ms;
+    task_forget_delays(t);
     if (t->state == TASK_RUNNING) { /* claimed, but not fired: the caller recalls it first */
         t->state = TASK_SCHEDULED;
         t->claim = (struct uuid){ 0 };

@@ -1,7 +1,5 @@
 #include "core/sharing/class_room.h"
 
-#include <assert.h>
-
 enum { KEPT_PART = 10 }; /* one place in so many is kept for a class */
 
 static size_t class_room_less(size_t n, size_t by)
@@ -37,8 +35,7 @@ int class_room_lowest(const struct class_room *r)
 
 void class_room_take(struct class_room *r, enum priority_class c, size_t n)
 {
-    assert(n <= class_room_for(r, c));
-    r->free -= n;
+    r->free = class_room_less(r->free, n);
     r->kept[c] = class_room_less(r->kept[c], n);
 }
 

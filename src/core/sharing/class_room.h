@@ -19,7 +19,7 @@ size_t class_room_for(const struct class_room *r, enum priority_class c);
 /* The lowest class that has room; CLASSES: none has. If a class has room, every higher one has. */
 int class_room_lowest(const struct class_room *r);
 
-/* n tasks of a class, which fit, take their places. */
+/* n tasks of a class take their places. */
 void class_room_take(struct class_room *r, enum priority_class c, size_t n);
 /* The part of the room that at most max tasks fill. The places beyond them stay free, so they are the first that are
  * kept. */

@@ -335,14 +335,27 @@ static void fair_plan_quotas(struct fair *f, struct fair_round *r, size_t lines)
     }
 }
 
-void fair_share(struct fair *f, struct fair_round *r)
+static void fair_enter_root(struct fair *f)
 {
-    assert(r->room <= FAIR_ROOM_MAX);
     f->root.is_in = true;
     f->root.heap = NULL;
     f->root.count = f->root.ready = 0;
     f->root.lowest_held = UINT64_MAX;
     f->root.highest_pass = 0;
+}
+
+static void fair_leave(struct fair *f, const struct fair_round *r)
+{
+    for (size_t i = 0; i < r->n; i++)
+        for (struct fair_node *node = &r->asks[i].line->node; r->asks[i].open && node; node = node->parent)
+            node->is_in = false;
+    f->root.is_in = false;
+}
+
+void fair_share(struct fair *f, struct fair_round *r)
+{
+    assert(r->room <= FAIR_ROOM_MAX);
+    fair_enter_root(f);
     size_t lines = fair_open_lines(r);
     if (lines) {
         fair_build_heaps(f, r, lines);
@@ -351,10 +364,8 @@ void fair_share(struct fair *f, struct fair_round *r)
     for (size_t i = 0; i < r->n; i++) {
         struct fair_ask *a = &r->asks[i];
         a->capped |= a->open && fair_caps_left(r, a, r->room_caps) == 0;
-        for (struct fair_node *node = &a->line->node; a->open && node; node = node->parent)
-            node->is_in = false;
     }
-    f->root.is_in = false;
+    fair_leave(f, r);
 }
 
 /* ---- accounting after a claim ---- */
@@ -388,9 +399,13 @@ static void fair_raise_floors(const struct fair_ask *a)
     }
 }
 
+/* Other rounds may have been shared since: the nodes enter anew. */
 void fair_took(struct fair *f, const struct fair_round *r)
 {
-    assert(!f->root.is_in);
+    fair_enter_root(f);
+    for (size_t i = 0; i < r->n; i++)
+        if (r->asks[i].open)
+            fair_node_enter_with_parents(&r->asks[i].line->node, &r->asks[i].line->queue->in_class[r->asks[i].counted]);
     for (size_t i = 0; i < r->n; i++)
         if (r->asks[i].open)
             fair_charge_taken(r, &r->asks[i]);
@@ -400,4 +415,5 @@ void fair_took(struct fair *f, const struct fair_round *r)
     for (size_t i = 0; i < r->n; i++)
         if (r->asks[i].open)
             fair_raise_floors(&r->asks[i]);
+    fair_leave(f, r);
 }

@@ -13,11 +13,11 @@
  *
  *   fair_share(f, &round);      quotas for a claim
  *   …the claim…                 sets asks[i].taken and asks[i].next_due_ms
- *   fair_took(f, &round);       not called if the claim failed
+ *   fair_took(f, &round);       not called if the claim failed; several times if it takes its tasks bit by bit
  *
  * A round has all lines that wait, also in fair_took: those that got no quota keep their turn only if they are in it.
- * If a line took less than its quota, the rest is shared in the next round, which may follow at once. The order of the
- * asks changes nothing. One round at a time. */
+ * If a line took less than its quota, the rest is shared in the next round, which may follow at once or come before
+ * fair_took. The order of the asks changes nothing. */
 #include "base/prng.h"
 #include "core/task/task.h"
 

@@ -227,6 +227,7 @@ enum err task_act(const struct task *t, enum action action, bool force, const st
     if (plan.changes) {
         plan.task.version++;
         plan.task.updated_ms = now_ms;
+        task_forget_delays(&plan.task);
     }
     if (plan.changes && recurring && action == ACTION_RUN_NOW) {
         plan.has_also = true;

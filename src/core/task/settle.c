@@ -195,11 +195,21 @@ static struct verdict settle_cancelled(const struct settle_facts *t, const struc
     return v;
 }
 
+/* A task that never fired keeps its due time, and so its place and its age, unless it is to wait. */
+static struct verdict settle_returned(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)
+{
+    bool waits = o->retry_after_ms > 0;
+    struct verdict v = settle_back_to_scheduled(t, waits ? max_of(now_ms + o->retry_after_ms, t->due_ms) : t->due_ms);
+    v.recalled = o->recalled;
+    return v;
+}
+
 /* If it is held beyond its expiry, it comes back at the expiry, so that it expires on time. */
 static struct verdict settle_held(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)
 {
-    int64_t due_ms = now_ms + max_of(o->retry_after_ms, (int64_t)0);
-    struct verdict v = settle_back_to_scheduled(t, max_of(now_ms, min_of(due_ms, t->expires_ms)));
+    struct verdict v = settle_returned(t, o, now_ms);
+    if (o->retry_after_ms > 0)
+        v.due_ms = max_of(now_ms, min_of(v.due_ms, t->expires_ms));
     v.last_error = o->error;
     v.aside = o->aside;
     return v;
@@ -220,8 +230,7 @@ static struct verdict settle_by_outcome(const struct settle_facts *t, const stru
     case OUTCOME_OK: return settle_reported(t, o, TASK_COMPLETED);
     case OUTCOME_FAILED: return settle_failed(t, o, now_ms, random, a);
     case OUTCOME_LOST: return settle_lost(t, o, now_ms);
-    case OUTCOME_RETURNED:
-        return settle_back_to_scheduled(t, max_of(now_ms + max_of(o->retry_after_ms, (int64_t)0), t->due_ms));
+    case OUTCOME_RETURNED: return settle_returned(t, o, now_ms);
     case OUTCOME_CANCELLED: return settle_cancelled(t, o);
     case OUTCOME_HELD: return settle_held(t, o, now_ms);
     case OUTCOME_EXPIRED: return settle_expired(t, o);

@@ -21,13 +21,14 @@ enum outcome_kind {
     OUTCOME_OK,
     OUTCOME_FAILED,
     OUTCOME_LOST, /* its claim ended without an outcome after it may have fired */
-    /* Its claim ended before it fired: drained or recalled. retry_after_ms: not before. Costs no attempt. */
+    /* Its claim ended before it fired: drained or recalled. If retry_after_ms is positive, it comes back after that
+     * time; else it keeps its due time, and so its place. Costs no attempt. */
     OUTCOME_RETURNED,
     /* Aborted because its user cancelled it or a later run replaces it; `error` says which. If started_us is 0, it
      * never began. */
     OUTCOME_CANCELLED,
-    /* Its claim ended before it fired because its host takes no more calls now, or a breaker is open. retry_after_ms
-     * says when to try again, `aside` where it waits. Costs no attempt. */
+    /* Its claim ended before it fired because its host takes no more calls now, or a breaker is open. retry_after_ms as
+     * above; `aside` says where it waits. Costs no attempt. */
     OUTCOME_HELD,
     OUTCOME_EXPIRED, /* its claim ended before it fired: too late to be useful */
 };
@@ -42,6 +43,7 @@ struct outcome {
     int64_t started_us, completed_us; /* since 1970, in microseconds since lag is measured in less than a millisecond */
     struct str error, output, worker, trace_id;
     struct str aside; /* HELD: the host in whose lane it waits from now on; empty: it stays in its lane */
+    bool recalled;    /* RETURNED: because a user is about to change it */
 };
 
 /* The facts of a task that settling needs. A worker sends them with its outcome, so that the updater need not read the
@@ -79,10 +81,12 @@ struct verdict {
     struct str last_error;      /* borrowed from the outcome, a constant, or in the arena */
     struct fingerprint cause;   /* if FAILED; else empty */
     struct str aside;           /* if SCHEDULED: the task's `aside` from now on; empty: as it was */
+    bool recalled;              /* if SCHEDULED: the task is `recalled` from now on; else as it was */
 };
 
 /* Rules:
  * - If a retry would come after the task has expired, the task is EXPIRED at once.
+ * - If a task is RETURNED or HELD without a time to wait, it keeps its due time.
  * - If a task is HELD beyond its expiry, it comes back at the expiry.
  * - A reported outcome (OK, FAILED, CANCELLED) resets losses to 0: its worker survived.
  * - A suspect that is LOST and was alone is FAILED as a poison task. Any other LOST suspect keeps its due time, and so

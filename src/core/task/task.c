@@ -103,14 +103,15 @@ struct lane task_lane(const struct task *t)
     lane.cpu_milli = t->cpu_milli;
     lane.memory_mb = t->memory_mb;
     lane.host = t->aside;
+    lane.late = task_is_late(t);
     return lane;
 }
 
 bool lane_eq(const struct lane *a, const struct lane *b)
 {
     return a->tenant == b->tenant && a->priority == b->priority && a->cpu_milli == b->cpu_milli &&
-           a->memory_mb == b->memory_mb && str_eq(a->queue, b->queue) && str_eq(a->requires, b->requires) &&
-           str_eq(a->host, b->host);
+           a->memory_mb == b->memory_mb && a->late == b->late && str_eq(a->queue, b->queue) &&
+           str_eq(a->requires, b->requires) && str_eq(a->host, b->host);
 }
 
 int64_t lane_order_ms(const struct lane *lane, int64_t due_ms)
@@ -129,6 +130,17 @@ uint64_t lane_bit(struct lane lane)
 bool task_is_suspect(const struct task *t)
 {
     return t->losses >= SUSPECT_LOSSES;
+}
+
+bool task_is_late(const struct task *t)
+{
+    return t->delivery == DELIVER_AT_MOST_ONCE || t->concurrency_key.n > 0 || t->recalled;
+}
+
+void task_forget_delays(struct task *t)
+{
+    t->aside = S("");
+    t->recalled = false;
 }
 
 int64_t task_expires_ms(const struct task *t)

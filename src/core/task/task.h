@@ -48,6 +48,7 @@ struct lane {
     struct str requires; /* as in struct task, like the next two */
     int64_t cpu_milli, memory_mb;
     struct str host; /* of tasks that were put aside; empty: the others */
+    bool late;       /* its tasks are claimed only when they are due, see task_is_late */
 };
 
 /* What creating a second task with the same dedupe_key does within the window of the first: return the first, or move
@@ -128,6 +129,7 @@ struct task {
     /* The host that it calls, if it was put aside because that host takes no more calls: then it waits in a lane of
      * that host, where it is in no other task's way. Else empty. */
     struct str aside;
+    bool recalled; /* a user is about to change it: it is not claimed again before it is due */
     enum target_kind target;
     struct str target_config; /* JSON text as received; empty: {} */
     struct str payload;       /* JSON text as received; empty: none */
@@ -197,6 +199,11 @@ bool lane_eq(const struct lane *a, const struct lane *b);
 int64_t lane_order_ms(const struct lane *lane, int64_t due_ms);
 uint64_t lane_bit(struct lane lane); /* one of 64 bits: a word holds a set of lanes; two lanes may share a bit */
 bool task_is_suspect(const struct task *t);
+/* Whether the task is not to be claimed seconds ahead of its due time: it runs at most once, and would be given up if
+ * its node died; or a slot of its concurrency key would stay idle meanwhile; or a user is about to change it. */
+bool task_is_late(const struct task *t);
+/* A user has changed it: it waits in its ordinary lane again. */
+void task_forget_delays(struct task *t);
 
 /* When the task is too late to be useful: scheduled_ms plus expires_after_ms; INT64_MAX: never. A manual retry moves
  * scheduled_ms of a task that can expire. */

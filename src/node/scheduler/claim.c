@@ -8,7 +8,7 @@
 
 enum {
     CLAIM_BATCH = 2000,
-    CLAIM_BYTES = 64 << 20,
+    CLAIM_BYTES_MAX = 64 << 20,
     RETRY_MIN_MS = 20,
     RETRY_MAX_MS = 1000,
     HELP_AFTER_MS = 100,     /* tasks of other partitions that are overdue by this much are claimed, too */
@@ -61,7 +61,6 @@ static struct held *scheduler_add_held(struct scheduler *s, const struct task *t
                         .lane = lane,
                         .class_ = priority_class_of(t->priority),
                         .suspect = task_is_suspect(t) };
-    s->held_of[h->class_]++;
     if (h->suspect) {
         int doubled = min_of(t->losses - SUSPECT_LOSSES, (int)ISOLATION_DOUBLED);
         s->suspects++;
@@ -72,7 +71,6 @@ static struct held *scheduler_add_held(struct scheduler *s, const struct task *t
         *h->facts = settle_facts_of(t, &(struct outcome){ .kind = OUTCOME_CANCELLED }, NULL);
         h->facts->retry.rules = h->facts->place = S("");
     }
-    lanes_on_claimed(s->lanes, lane);
     struct held *before = map_put(&s->held, scheduler_held_key(&h->key), h);
     assert(!before);
     return h;
@@ -83,7 +81,11 @@ static void scheduler_arm_one(struct scheduler *s, struct armed *a)
 {
     const struct task *t = a->task;
     map_put(&s->index, uuid_bytes(&t->id), a);
-    a->held->taken_back = lanes_is_to_return(s->lanes, a->held->lane, s->now.wall_ms);
+    if (a->claim->ahead)
+        scheduler_add_ahead(s, a);
+    else
+        scheduler_give_place(s, a->held);
+    a->held->taken_back = a->held->placed && lanes_is_to_return(s->lanes, a->held->lane, s->now.wall_ms);
     wheel_add(&s->wheel, &a->entry, a->held->taken_back ? s->now.wall_ms : t->due_ms);
 }
 
@@ -219,7 +221,7 @@ static void scheduler_on_claimed(struct op *op)
     s->last_claim_ms = a->now_ms;
     s->answered = true;
     s->answered_begun_ms = c->begun_ms;
-    s->answered_full = !c->round.suspects && a->ret.n == a->max;
+    s->answered_full = !c->round.suspects && !c->ahead && a->ret.n == a->max;
     lanes_answered(s->lanes, &c->round, a);
     scheduler_plan_help(s, a);
     if (a->ret.n)
@@ -230,13 +232,14 @@ static void scheduler_on_claimed(struct op *op)
     claim_unref(c);
 }
 
-static void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t room)
+void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max, size_t max_bytes)
 {
     const struct lanes_round *r = &c->round;
     c->scheduler = s;
     c->id = uuid_next(&s->ids, s->now.wall_ms);
     c->references = 1;
     c->begun_ms = s->now.steady_ms;
+    c->ahead = r->ahead;
     c->own = s->own;
     c->ask = (struct op_claim){
         .op = { .kind = OP_CLAIM, .done = scheduler_on_claimed },
@@ -248,13 +251,13 @@ static void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t 
         .line_count = r->line_count,
         .now_ms = s->now.wall_ms,
         .until_ms = r->until_ms,
-        .max = r->suspects ? 1 : room,
-        .max_bytes = CLAIM_BYTES,
+        .max = r->suspects ? 1 : max,
+        .max_bytes = max_bytes,
         .max_suspects = r->suspects,
         .own = s->shares ? &c->own : NULL,
         .help_after_ms = scheduler_helps(s) ? HELP_AFTER_MS : BUSY_HELP_MS,
     };
-    arena_init(&c->op.arena, 2 * (size_t)CLAIM_BYTES);
+    arena_init(&c->op.arena, 2 * (size_t)CLAIM_BYTES_MAX);
     s->claiming = c;
     writer_submit(s->setup.writer, &c->op);
 }
@@ -265,7 +268,7 @@ void scheduler_room(const struct scheduler *s, size_t ret[CLASSES])
     bool own = scheduler_falls_back(s);
     size_t slots = own || !s->room ? s->setup.slots : s->room, running[CLASSES];
     for (int c = 0; c < CLASSES; c++)
-        running[c] = own ? s->held_of[c] - s->queued_of[c] : s->held_of[c];
+        running[c] = own ? s->placed_of[c] - s->queued_of[c] : s->placed_of[c];
     struct class_room room = class_room_of(slots, running);
     for (int c = 0; c < CLASSES; c++)
         ret[c] = class_room_for(&room, (enum priority_class)c);
@@ -300,6 +303,34 @@ int64_t scheduler_next_claim_ms(const struct scheduler *s)
     return lanes_next_ms(s->lanes, scheduler_lanes_wanted(s), room);
 }
 
+static void scheduler_on_granted(void *context, struct heap_node *ready)
+{
+    struct scheduler *s = context;
+    struct armed *a = container_of(ready, struct armed, ready);
+    list_remove(&a->ready_since);
+    scheduler_give_place(s, a->held);
+    wheel_add(&s->wheel, &a->entry, s->now.wall_ms); /* it fires in this step */
+}
+
+/* Shares the room among ready tasks and due tasks of the store. */
+static void scheduler_claim_due(struct scheduler *s)
+{
+    struct lanes_offer offer = {
+        .wanted = scheduler_lanes_wanted(s), .now = s->now, .grant = scheduler_on_granted, .context = s
+    };
+    scheduler_room(s, offer.room);
+    offer.claims = scheduler_may_claim(s) && scheduler_next_claim_ms(s) <= s->now.wall_ms;
+    if (!offer.claims && (!lanes_ready_count(s->lanes) || !scheduler_may_fire(s)))
+        return;
+    for (int i = 0; i < CLASSES; i++)
+        offer.room[i] = min_of(offer.room[i], (size_t)CLAIM_BATCH);
+    struct claim *c = xnew(*c);
+    if (lanes_ask(s->lanes, &offer, &c->round))
+        scheduler_submit_claim(s, c, offer.room[CLASS_HIGH], CLAIM_BYTES_MAX);
+    else
+        free(c);
+}
+
 void scheduler_claim(struct scheduler *s)
 {
     if (s->claiming && s->claiming->waits && s->retry_at_ms <= s->now.steady_ms) {
@@ -307,17 +338,8 @@ void scheduler_claim(struct scheduler *s)
         writer_submit(s->setup.writer, &s->claiming->op);
         return;
     }
-    if (!scheduler_may_claim(s) || scheduler_next_claim_ms(s) > s->now.wall_ms)
-        return;
-    struct claim *c = xnew(*c);
-    size_t room[CLASSES];
-    scheduler_room(s, room);
-    for (int i = 0; i < CLASSES; i++)
-        room[i] = min_of(room[i], (size_t)CLAIM_BATCH);
-    if (lanes_ask(s->lanes, room, scheduler_lanes_wanted(s), s->now, &c->round))
-        scheduler_submit_claim(s, c, room[CLASS_HIGH]);
-    else
-        free(c);
+    scheduler_claim_due(s);
+    scheduler_claim_ahead(s);
 }
 
 void scheduler_measure_claim(struct scheduler *s)
@@ -327,5 +349,6 @@ void scheduler_measure_claim(struct scheduler *s)
     int64_t took_ms = s->now.steady_ms - s->answered_begun_ms;
     s->answered = false;
     scheduler_adapt_window(s, took_ms, s->answered_full);
+    scheduler_adapt_ahead(s, took_ms);
     metric_observe_us(s->setup.metrics, METRIC_CLAIM_TIME, took_ms * 1000);
 }

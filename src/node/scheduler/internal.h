@@ -4,6 +4,7 @@
  *  - scheduler.c: public functions
  *  - claim.c: claims
  *  - retake.c: claims anew tasks that a queue has forgotten
+ *  - ahead.c: claims ahead, and places for the tasks of these that are due
  *  - push.c: fires */
 #include "base/map.h"
 #include "core/time/wheel.h"
@@ -32,12 +33,14 @@ struct claim {
     bool kept;          /* this process runs some of its tasks: it is not handed over */
     int64_t begun_ms;   /* steady */
     struct partitions own;
+    bool ahead;    /* its tasks have no place before they are due, see ahead.c */
     bool waits;    /* it is to be read back at retry_at_ms; else it is with the writer */
     bool disowned; /* its tasks belong to another node */
 };
 
-/* Where a held task is: on the wheel; on its way to the queue; in the shared queue; in the queue of this process. */
-enum held_where { HELD_ARMED, HELD_PUSHING, HELD_QUEUED, HELD_OWN };
+/* Where a held task is: on the wheel, or ready; on its way to the queue; in the shared queue; in the queue of this
+ * process; at its end, not settled yet. */
+enum held_where { HELD_ARMED, HELD_PUSHING, HELD_QUEUED, HELD_OWN, HELD_ENDED };
 
 /* A claimed task until its settlement. It outlives the claim's memory. */
 struct held {
@@ -46,6 +49,7 @@ struct held {
     enum priority_class class_;
     enum held_where where;
     struct armed *armed; /* while ARMED or PUSHING */
+    bool placed;         /* it counts among the tasks that run: it has fired, or is about to */
     bool suspect, taken_back;
     char *replaced;             /* why it is not to run; NULL: it may */
     struct settle_facts *facts; /* fleet: what is needed to end it when the queue has it; without texts */
@@ -55,6 +59,9 @@ struct held {
 
 struct armed {
     struct wheel_entry entry;
+    struct heap_node ready;  /* due, and waiting for a place, instead of on the wheel */
+    struct list ready_since; /* then: in scheduler.ready */
+    int64_t ready_ms;        /* then: since when (steady) */
     const struct task *task;
     struct claim *claim;
     struct held *held; /* NULL: settled while it was pushed once more */
@@ -78,11 +85,15 @@ struct scheduler {
     struct spawner *spawner;
 
     struct wheel wheel;
-    struct map index;                            /* id → struct armed */
-    struct map held;                             /* id and fence → struct held */
-    size_t held_of[CLASSES], queued_of[CLASSES]; /* held tasks by class; those of them in `queued` */
-    size_t suspects;                             /* among the held tasks */
-    bool shares;                                 /* other nodes have partitions, too */
+    struct map index;                              /* id → struct armed */
+    struct map held;                               /* id and fence → struct held */
+    size_t placed_of[CLASSES], queued_of[CLASSES]; /* held tasks with a place, by class; those of them in `queued` */
+    struct list ready;                             /* armed tasks that wait for a place, the longest first */
+    size_t ahead_count, ahead_bytes;               /* of tasks without a place */
+    int64_t ahead_at_ms;                           /* steady: when a claim ahead was last made */
+    int64_t slow_ms[2], slow_since_ms;             /* the slowest claims of this and of the last SLOW_MS */
+    size_t suspects;                               /* among the held tasks */
+    bool shares;                                   /* other nodes have partitions, too */
     struct partitions own;
     bool busy;            /* the last claim was full of tasks of our own partitions */
     int64_t help_from_ms; /* steady: from then on, tasks of other partitions are claimed as well */
@@ -105,7 +116,7 @@ struct scheduler {
     struct retaking retaking;
     int64_t retry_at_ms, polled_ms; /* steady */
     int64_t retry_ms, last_claim_ms;
-    int64_t slowest_ms, window_ms;
+    int64_t slowest_ms, window_ms, ahead_ms;
     bool answered;             /* a claim was answered since the last step: the next step measures how long it took */
     int64_t answered_begun_ms; /* steady: when that claim was made */
     bool answered_full;
@@ -117,6 +128,20 @@ void claim_read_back(struct claim *c, void (*done)(struct op *op)); /* prepares 
 void scheduler_arm(struct scheduler *s, struct claim *c, const struct tasks *tasks); /* puts the tasks on the wheel */
 /* Passes on that the store calls this node dead, if op says so. */
 void scheduler_refused(struct scheduler *s, const struct op *op);
+
+/* A place for the task: it counts among those that run. The place is given up once. */
+void scheduler_give_place(struct scheduler *s, struct held *h);
+void scheduler_leave_place(struct scheduler *s, struct held *h);
+void scheduler_add_ahead(struct scheduler *s, struct armed *a); /* it was claimed ahead, without a place */
+/* A task without a place is due: whether it may fire now. If not, it is ready. */
+bool scheduler_take_place(struct scheduler *s, struct armed *a);
+void scheduler_off_wheel(struct scheduler *s, struct armed *a);   /* or no longer ready */
+void scheduler_leave_armed(struct scheduler *s, struct armed *a); /* it does not fire: its lane counts it no more */
+void scheduler_return_ready(struct scheduler *s);                 /* tasks that found no place for too long */
+void scheduler_claim_ahead(struct scheduler *s);
+void scheduler_adapt_ahead(struct scheduler *s, int64_t took_ms); /* to how long a claim took */
+int64_t scheduler_next_ahead_ms(const struct scheduler *s);       /* wall: when there is something to do for all this */
+void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max, size_t max_bytes);
 
 /* Off the wheel for good: the queue has the task, or another module settles it. With its last task, the claim is
  * handed over. */

@@ -21,7 +21,9 @@ struct lanes *lanes_new(const struct lanes_setup *setup)
     map_init(&l->tenants, HASH_STABLE);
     for (size_t i = 0; i < UNBLOCKED_LANE_BITS; i++)
         list_init(&l->by_bit[i]);
+    list_init(&l->ready);
     l->generation = 1;
+    l->ready_ms = INT64_MAX;
     if (setup->writer)
         l->shares = limit_shares_new(&(struct limit_shares_setup){
             .writer = setup->writer, .node = setup->node, .changed = lanes_share_changed, .context = l });
@@ -33,6 +35,7 @@ static void lanes_free_queue(struct lanes *l, struct queue_entry *q)
     list_each (&q->lines, link) {
         struct line_entry *line = container_of(link, struct line_entry, of_queue);
         fair_remove(l->fair, &line->fair);
+        heap_release(&line->ready);
         free(line);
     }
     free(q);
@@ -52,6 +55,7 @@ void lanes_free(struct lanes *l)
     map_release(&l->tenants);
     heap_release(&l->closed);
     heap_release(&l->suspects);
+    heap_release(&l->soon);
     for (size_t i = 0; i < CLASSES; i++) {
         heap_release(&l->due[i]);
         heap_release(&l->heads[i]);
@@ -161,7 +165,7 @@ static struct lane_entry *lanes_add_lane(struct lanes *l, struct queue_entry *q,
     e->lane.host = str_pack(lane->host, &at);
     e->queue = q;
     e->line = lanes_line_of(l, q, &e->lane);
-    e->next_due_ms = e->suspect_ms = e->heard_ms = e->heard_suspect_ms = INT64_MAX;
+    e->next_due_ms = e->own_ms = e->suspect_ms = e->heard_ms = e->heard_suspect_ms = INT64_MAX;
     list_push(&q->lanes, &e->of_queue);
     list_push(&l->by_bit[__builtin_ctzll(lane_bit(e->lane))], &e->of_bit);
     if (lanes_is_plain(lane))
@@ -196,7 +200,7 @@ size_t lanes_count(const struct lanes *l)
 
 /* ---- the place of a lane: idle, due, closed or asked ---- */
 
-static void lanes_heap_put(struct heap *h, struct heap_node *node, int64_t key)
+void lanes_heap_put(struct heap *h, struct heap_node *node, int64_t key)
 {
     if (node->at)
         heap_rekey(h, node, key);
@@ -204,7 +208,7 @@ static void lanes_heap_put(struct heap *h, struct heap_node *node, int64_t key)
         heap_push(h, node, key);
 }
 
-static void lanes_heap_remove(struct heap *h, struct heap_node *node)
+void lanes_heap_remove(struct heap *h, struct heap_node *node)
 {
     if (node->at)
         heap_remove(h, node);
@@ -241,6 +245,7 @@ void lane_open(struct lanes *l, struct lane_entry *e)
     if (e->place == LANE_DUE)
         lanes_heap_put(&l->due[lane_class(e)], &e->at, e->next_due_ms);
     lanes_show_head(l, e);
+    lane_plan_ahead(l, e);
 }
 
 void lane_close(struct lanes *l, struct lane_entry *e, enum lane_gate gate, int64_t until_ms)
@@ -253,6 +258,7 @@ void lane_close(struct lanes *l, struct lane_entry *e, enum lane_gate gate, int6
     else
         lanes_heap_put(&l->closed, &e->at, until_ms);
     lanes_show_head(l, e);
+    lane_plan_ahead(l, e);
 }
 
 void lanes_reopen_queue(struct lanes *l, struct queue_entry *q)
@@ -261,6 +267,16 @@ void lanes_reopen_queue(struct lanes *l, struct queue_entry *q)
     list_each (&q->lanes, link) {
         struct lane_entry *e = container_of(link, struct lane_entry, of_queue);
         if (e->place == LANE_CLOSED && !e->look_ms)
+            lane_open(l, e);
+    }
+}
+
+void lanes_reopen_line(struct lanes *l, struct line_entry *line)
+{
+    line->waits = false;
+    list_each (&line->queue->lanes, link) {
+        struct lane_entry *e = container_of(link, struct lane_entry, of_queue);
+        if (e->line == line && e->place == LANE_CLOSED && !e->look_ms)
             lane_open(l, e);
     }
 }
@@ -294,12 +310,14 @@ void lanes_due(struct lanes *l, struct lane_entry *e, int64_t due_ms, bool suspe
         return;
     }
     e->next_due_ms = min_of(e->next_due_ms, due_ms);
+    e->own_ms = min_of(e->own_ms, due_ms);
     if (e->place != LANE_CLOSED)
         lane_open(l, e);
     else if (e->look_ms && due_ms - l->window_ms < e->look_ms)
         lane_close(l, e, LANE_NONE, due_ms - l->window_ms);
     else
         lanes_show_head(l, e);
+    lane_plan_ahead(l, e);
 }
 
 void lanes_on_unblocked(struct lanes *l, uint64_t unblocked, int64_t now_ms)
@@ -327,6 +345,12 @@ void lanes_rules_changed(struct lanes *l)
         ((struct tenant_entry *)slot->value)->waits = false;
     if (l->shares)
         lanes_read_limits(l);
+}
+
+void lanes_set_time(struct lanes *l, struct moment now)
+{
+    if (l->shares)
+        limit_shares_set_time(l->shares, now);
 }
 
 int64_t lanes_step(struct lanes *l, struct moment now, bool claiming)

@@ -2,7 +2,7 @@
 /* node/scheduler/lanes.h - which lanes have something due, and how much of each may be claimed now.
  *
  * A lane (core/task/task.h) keeps its earliest due time, from the answers of claims and from nudges, so that a claim
- * asks only lanes with something due. A gate (a pause, a rate, a limit, a breaker) closes a lane until a time or until
+ * asks only lanes with something due. A gate (a pause, a rate, a limit, a busy host) closes a lane until a time or until
  * an event, and a closed lane costs nothing. Lanes of one queue and class are claimed as one line, by priority and age.
  * core/sharing/fair.h shares the room between lines, within the limits that the catalog cache has for queues and
  * tenants.
@@ -11,7 +11,7 @@
  * held against this node's part (limit_shares.h). A rate counts tasks that fire: a task that was claimed early takes
  * its token when it fires (lanes_may_fire). Rates and gates go by wall time, like the due times that they are
  * compared with. */
-#include "core/sharing/breaker.h"
+#include "base/heap.h"
 #include "core/sharing/fair.h"
 #include "core/time/moment.h"
 #include "node/catalog_cache.h"
@@ -19,8 +19,8 @@
 
 struct lanes_setup {
     const struct catalog_cache *catalog; /* NULL: no rules */
-    struct breakers *breakers;           /* of tenants; NULL: none */
     size_t slots;
+    size_t host_calls; /* how many calls one host gets at once; 0: as many as there are */
     /* NULL: limits are this node's alone; else they hold for all nodes of the store, see limit_shares.h. */
     struct writer *writer;
     const struct uuid *node; /* with a writer: this node's id. It changes when the node rejoins */
@@ -45,6 +45,9 @@ void lanes_all_due(struct lanes *l, int64_t now_ms);                          /*
 /* The rules have changed, or the clock was set back: every closed lane is reopened. */
 void lanes_rules_changed(struct lanes *l);
 
+/* Each step begins with this, so that tokens of shared limits that have become stale meanwhile are not used. */
+void lanes_set_time(struct lanes *l, struct moment now);
+
 /* Sends the operations of shared limits. claiming: a claim is in flight. Returns when to call again. */
 int64_t lanes_step(struct lanes *l, struct moment now, bool claiming);
 bool lanes_is_idle(const struct lanes *l); /* nothing is in flight */
@@ -61,7 +64,6 @@ enum lanes_wanted { LANES_DUE, LANES_SUSPECT, LANES_EITHER };
 /* When a claim is worth making; INT64_MAX: only when something happens. room: how many tasks of each class may be
  * claimed; a lower class has no more room than a higher one. */
 int64_t lanes_next_ms(const struct lanes *l, enum lanes_wanted wanted, const size_t room[CLASSES]);
-
 int64_t lanes_next_suspect_ms(const struct lanes *l);
 
 /* What a claim asks for: quotas of some lines, or one suspect of some lanes. */
@@ -73,16 +75,46 @@ struct lanes_round {
     struct fair_ask **asks;   /* of those */
     size_t line_count;
     bool suspects; /* one suspect, and nothing else */
+    bool ahead;    /* tasks that are not due yet, for which no place is taken */
     int64_t until_ms;
     struct fair_round fair; /* all lines that wait, also those without a quota */
 };
 
-/* False: there is nothing to claim now. At most one round is open. It ends with lanes_answered, or with
+/* What a round may give away. */
+struct lanes_offer {
+    size_t room[CLASSES]; /* as in lanes_next_ms */
+    bool claims;          /* a claim can be made now; else only ready tasks get places */
+    enum lanes_wanted wanted;
+    struct moment now;
+    /* A ready task (lanes_ready_add) gets a place: it is no longer ready, and becomes `claimed` by this call. */
+    void (*grant)(void *context, struct heap_node *ready);
+    void *context;
+};
+
+/* Shares the room among ready tasks and lanes with something due: grants places to ready tasks, and asks the store for
+ * the rest. False: there is nothing to claim now. At most one round is open. It ends with lanes_answered, or with
  * lanes_answer_lost if the claim's answer was lost. */
-bool lanes_ask(struct lanes *l, const size_t room[CLASSES], enum lanes_wanted wanted, struct moment now,
-               struct lanes_round *ret);
+bool lanes_ask(struct lanes *l, const struct lanes_offer *offer, struct lanes_round *ret);
 void lanes_answered(struct lanes *l, struct lanes_round *r, const struct op_claim *answer);
 void lanes_answer_lost(struct lanes *l, struct lanes_round *r);
+
+/* Claims ahead. Tasks that are due within ahead_ms are claimed before they need a place (0: none are), at most `room`
+ * of them, so that firing does not wait for the store. lanes_next_ahead_ms: when that is worth it. */
+void lanes_set_ahead(struct lanes *l, int64_t ahead_ms);
+int64_t lanes_next_ahead_ms(const struct lanes *l);
+/* Up to until_ms, and no more than span_ms of due times. */
+bool lanes_ask_ahead(struct lanes *l, size_t room, struct moment now, int64_t until_ms, int64_t span_ms,
+                     struct lanes_round *ret);
+void lanes_on_claimed_ahead(struct lanes *l, struct lane_entry *e);
+void lanes_on_ahead_over(struct lanes *l, struct lane_entry *e); /* it gets a place, or is returned */
+
+/* A task that was claimed ahead is due, and waits until a round grants it a place. */
+void lanes_ready_add(struct lanes *l, struct lane_entry *e, struct heap_node *ready, int64_t due_ms);
+void lanes_ready_remove(struct lanes *l, struct lane_entry *e, struct heap_node *ready);
+size_t lanes_ready_count(const struct lanes *l);
+int64_t lanes_next_ready_ms(const struct lanes *l); /* when a rate or a pause may let one of them go */
+/* Whether it need not wait: there is room for all, its queue and tenant may run it, and nothing else waits. */
+bool lanes_goes_at_once(struct lanes *l, struct lane_entry *e, const size_t room[CLASSES], int64_t now_ms);
 
 /* A task of this lane was claimed; has fired, or was recalled before it fired; was settled. */
 void lanes_on_claimed(struct lanes *l, struct lane_entry *e);
@@ -96,7 +128,8 @@ void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 
 /* The gates that close a lane. */
 #define LANE_GATE_MAP(X)                                                                                               \
-    X(NONE) X(PAUSED) X(RATE) X(CONCURRENCY) X(TENANT_DISABLED) X(TENANT_LIMIT) X(TENANT_SHARE) X(TENANT_BREAKER)
+    X(NONE)                                                                                                            \
+    X(PAUSED) X(RATE) X(CONCURRENCY) X(TENANT_DISABLED) X(TENANT_LIMIT) X(TENANT_SHARE) X(HOST_BUSY)
 enum lane_gate {
 #define X(name) LANE_##name,
     LANE_GATE_MAP(X)

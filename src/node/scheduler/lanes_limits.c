@@ -20,7 +20,7 @@ static struct allowance allowance_at_most(struct allowance a, int64_t n, enum la
     return n <= 0 ? allowance_none_until(gate, until_ms) : (struct allowance){ .n = min_of(a.n, n) };
 }
 
-static void lanes_read_queue(struct lanes *l, struct queue_entry *q)
+void lanes_read_queue(struct lanes *l, struct queue_entry *q)
 {
     if (q->generation == l->generation || !l->setup.catalog)
         return;
@@ -28,7 +28,7 @@ static void lanes_read_queue(struct lanes *l, struct queue_entry *q)
     q->rules = catalog_cache_queue(l->setup.catalog, q->tenant->number, q->name, NULL);
 }
 
-static void lanes_read_tenant(struct lanes *l, struct tenant_entry *t)
+void lanes_read_tenant(struct lanes *l, struct tenant_entry *t)
 {
     if (t->generation == l->generation || !l->setup.catalog)
         return;
@@ -37,8 +37,7 @@ static void lanes_read_tenant(struct lanes *l, struct tenant_entry *t)
         t->rules = (struct tenant_rules){ .number = t->number };
 }
 
-/* The queue's rate, or the lower one with which it ramps up after a pause; 0: no rate. */
-static double lanes_rate(const struct queue_entry *q, int64_t now_ms, int64_t *ret_burst)
+double lanes_rate(const struct queue_entry *q, int64_t now_ms, int64_t *ret_burst)
 {
     double rate = q->rules.rate, ramp = queue_ramp_rate(&q->rules, now_ms);
     bool ramps = ramp > 0 && (rate <= 0 || ramp < rate);
@@ -92,11 +91,10 @@ static void lanes_share_tenant_limit(struct lanes *l, struct tenant_entry *t)
     limit_shares_set_limits(l->shares, t->share, 0, 0, t->rules.max_running);
 }
 
-void lanes_want_shares(struct lanes *l, struct lane_entry *e, struct moment now)
+void lanes_want_shares(struct lanes *l, struct queue_entry *q, struct moment now)
 {
     if (!l->shares)
         return;
-    struct queue_entry *q = e->queue;
     lanes_read_queue(l, q);
     lanes_read_tenant(l, q->tenant);
     lanes_share_queue_limit(l, q, now.wall_ms);
@@ -110,14 +108,14 @@ void lanes_want_shares(struct lanes *l, struct lane_entry *e, struct moment now)
         limit_shares_want(l->shares, q->tenant->share, now);
 }
 
-void lanes_wait_for_shares(struct lanes *l, struct lane_entry *e, enum lane_gate gate)
+void lanes_wait_for_shares(struct lanes *l, struct queue_entry *q, enum lane_gate gate)
 {
-    if (gate == LANE_RATE && e->queue->share)
-        limit_shares_wait_for_tokens(l->shares, e->queue->share);
-    if (gate == LANE_CONCURRENCY && e->queue->share)
-        limit_shares_wait_for_places(l->shares, e->queue->share);
-    if (gate == LANE_TENANT_LIMIT && e->queue->tenant->share)
-        limit_shares_wait_for_places(l->shares, e->queue->tenant->share);
+    if (gate == LANE_RATE && q->share)
+        limit_shares_wait_for_tokens(l->shares, q->share);
+    if (gate == LANE_CONCURRENCY && q->share)
+        limit_shares_wait_for_places(l->shares, q->share);
+    if (gate == LANE_TENANT_LIMIT && q->tenant->share)
+        limit_shares_wait_for_places(l->shares, q->tenant->share);
 }
 
 void lanes_share_changed(void *context, struct limit_share *e)
@@ -193,16 +191,6 @@ struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int6
     return a;
 }
 
-/* A tenant whose breaker is not closed runs one task at a time, when the breaker's time has come. */
-static struct allowance lanes_breaker_allows(struct lanes *l, const struct tenant_entry *t, int64_t now_ms)
-{
-    struct breaker_status s;
-    if (!l->setup.breakers || !breakers_status(l->setup.breakers, t->number, S(""), now_ms, &s) ||
-        s.state == BREAKER_CLOSED)
-        return NO_LIMIT;
-    return allowance_at_most(NO_LIMIT, s.until_ms <= now_ms, LANE_TENANT_BREAKER, s.until_ms);
-}
-
 static int64_t lanes_tenant_share(const struct lanes *l)
 {
     if (!l->setup.catalog || catalog_cache_tenant_count(l->setup.catalog) < 2)
@@ -210,14 +198,14 @@ static int64_t lanes_tenant_share(const struct lanes *l)
     return max_of((int64_t)(l->setup.slots * SHARE_PERCENT / 100), (int64_t)1);
 }
 
-struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, int64_t now_ms)
+struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t)
 {
     lanes_read_tenant(l, t);
     if (t->rules.disabled)
         return allowance_none_until(LANE_TENANT_DISABLED, INT64_MAX);
-    struct allowance a = lanes_breaker_allows(l, t, now_ms);
+    struct allowance a = NO_LIMIT;
     int64_t share = lanes_tenant_share(l), held = (int64_t)t->held;
-    if (a.n && t->rules.max_running)
+    if (t->rules.max_running)
         a = allowance_at_most(a, lanes_places_left(t->share, t->rules.max_running, t->held + t->leased),
                               LANE_TENANT_LIMIT, INT64_MAX);
     if (a.n && share != INT64_MAX)
@@ -225,11 +213,21 @@ struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, in
     return a;
 }
 
+/* Tasks that were put aside for their host: no more than the host takes calls. */
+struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line)
+{
+    if (!line->like->host.n || !l->setup.host_calls)
+        return NO_LIMIT;
+    return allowance_at_most(NO_LIMIT, (int64_t)l->setup.host_calls - (int64_t)line->held, LANE_HOST_BUSY, INT64_MAX);
+}
+
 struct lane_hold lanes_hold_of(struct lanes *l, struct lane_entry *e, int64_t now_ms)
 {
     struct allowance a = lanes_queue_allows(l, e->queue, now_ms);
     if (a.n)
-        a = lanes_tenant_allows(l, e->queue->tenant, now_ms);
+        a = lanes_tenant_allows(l, e->queue->tenant);
+    if (a.n)
+        a = lanes_line_allows(l, e->line);
     if (a.n == 0 && a.hold.gate == LANE_RATE && e->queue->share && e->queue->share->next_ms > now_ms)
         a.hold.until_ms = e->queue->share->next_ms;
     return a.n ? (struct lane_hold){ LANE_NONE, 0 } : a.hold;
@@ -282,7 +280,7 @@ bool lanes_may_retake(struct lanes *l, struct lane_entry *e, bool held, int64_t 
     int64_t burst;
     lanes_read_queue(l, q);
     lanes_read_tenant(l, t);
-    if (queue_is_paused(&q->rules, now_ms) || t->rules.disabled || lanes_breaker_allows(l, t, now_ms).n != INT64_MAX)
+    if (queue_is_paused(&q->rules, now_ms) || t->rules.disabled)
         return false;
     return held || (lanes_rate(q, now_ms, &burst) <= 0 && !q->rules.concurrent && !t->rules.max_running);
 }
@@ -292,6 +290,7 @@ bool lanes_may_retake(struct lanes *l, struct lane_entry *e, bool held, int64_t 
 void lanes_on_claimed(struct lanes *l, struct lane_entry *e)
 {
     (void)l;
+    e->line->held++;
     e->queue->held++;
     e->queue->armed++;
     e->queue->tenant->held++;
@@ -307,11 +306,20 @@ void lanes_on_unarmed(struct lanes *l, struct lane_entry *e)
         lanes_reopen_queue(l, e->queue);
 }
 
+static void lanes_settled_in_line(struct lanes *l, struct line_entry *line)
+{
+    assert(line->held > 0);
+    line->held--;
+    if (line->waits)
+        lanes_reopen_line(l, line);
+}
+
 void lanes_on_settled(struct lanes *l, struct lane_entry *e, bool taken_back)
 {
     struct queue_entry *q = e->queue;
     struct tenant_entry *t = q->tenant;
     assert(q->held > 0 && t->held > 0 && (!taken_back || (q->returning > 0 && t->returning > 0)));
+    lanes_settled_in_line(l, e->line);
     q->held--;
     t->held--;
     q->returning -= taken_back;
@@ -415,29 +423,39 @@ int64_t lanes_lease_room(struct lanes *l, struct lane_entry *e, struct moment no
 {
     lanes_read_queue(l, e->queue);
     lanes_read_tenant(l, e->queue->tenant);
-    lanes_want_shares(l, e, now);
+    lanes_want_shares(l, e->queue, now);
     struct allowance a = lanes_lease_allows(l, e->queue, now.wall_ms);
     *ret = a.n ? (struct lane_hold){ LANE_NONE, 0 } : a.hold;
     if (a.n == 0)
-        lanes_wait_for_shares(l, e, a.hold.gate);
+        lanes_wait_for_shares(l, e->queue, a.hold.gate);
     return a.n;
 }
 
 void lanes_lease_begin(struct lanes *l, struct lane_entry *e, size_t n)
 {
     (void)l;
+    e->line->held += n;
     e->queue->held += n;
     e->queue->armed += n;
     e->queue->tenant->held += n;
 }
 
+/* The lease has begun: its token is used, also if it has become stale while the claim was under way. */
+static void lanes_use_token(struct lanes *l, struct queue_entry *q, int64_t now_ms)
+{
+    int64_t ignored;
+    if (!l->shares)
+        (void)lanes_take_token(l, q, now_ms, &ignored);
+    else if (q->share && q->share->rate > 0)
+        limit_shares_use_token(l->shares, q->share);
+}
+
 void lanes_lease_end(struct lanes *l, struct lane_entry *e, size_t n, size_t given, int64_t now_ms, bool counts)
 {
     struct queue_entry *q = e->queue;
-    int64_t ignored;
     assert(q->held >= n && q->armed >= n && q->tenant->held >= n && given <= n);
     for (size_t i = 0; i < given; i++)
-        (void)lanes_take_token(l, q, now_ms, &ignored);
+        lanes_use_token(l, q, now_ms);
     q->leased += counts ? given : 0;
     q->tenant->leased += counts ? given : 0;
     if (!counts && q->share)

@@ -1,5 +1,5 @@
 /* A round gathers the lanes that have something due, closes those that a gate holds back, and shares the room among
- * the rest. */
+ * the rest and the ready tasks (lanes_ahead.c). */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -7,8 +7,13 @@
 
 enum { SUSPECT_AGAIN_MS = 1000 }; /* for a suspect whose lane is closed */
 
-/* The index of an allowance among the round's caps; -1: no limit. */
-static int lanes_round_cap(struct lanes *l, struct lanes_round *r, uint64_t *round, int *cap, struct allowance a)
+/* ---- parts of a round ---- */
+
+/* The caps of a line. The first are parts of the room: what lower classes leave to higher ones; what a line can use. */
+enum { CAP_LOW, CAP_LOW_AND_NORMAL, CAP_OWN };
+enum { ASK_QUEUE, ASK_TENANT, ASK_CLASS, ASK_CLASS_TOO, ASK_OWN, ASK_LINE };
+
+int lanes_round_cap(struct lanes *l, struct lanes_round *r, uint64_t *round, int *cap, struct allowance a)
 {
     if (*round == l->round)
         return *cap;
@@ -21,83 +26,19 @@ static int lanes_round_cap(struct lanes *l, struct lanes_round *r, uint64_t *rou
     return *cap;
 }
 
-static void lanes_note_waiting(struct lane_entry *e, const struct lane_hold *h, bool of_queue)
+void lanes_round_make(struct lanes_round *r, size_t lanes, size_t lines)
 {
-    if (h->until_ms == INT64_MAX || h->gate == LANE_TENANT_BREAKER) /* a trial call may end before its time is over */
-        *(of_queue ? &e->queue->waits : &e->queue->tenant->waits) = true;
+    r->v = xcalloc(lanes + 1, sizeof *r->v);
+    r->entries = xcalloc(lanes + 1, sizeof(struct lane_entry *));
+    r->lines = xcalloc(lines, sizeof *r->lines);
+    r->asks = xcalloc(lines, sizeof(struct fair_ask *));
+    r->fair.asks = xcalloc(lines, sizeof *r->fair.asks);
+    r->fair.caps = xcalloc(CAP_OWN + 4 * lines, sizeof *r->fair.caps);
+    r->fair.cap_count = r->fair.room_caps = CAP_OWN + lines;
+    r->fair.caps[CAP_LOW] = r->fair.caps[CAP_LOW_AND_NORMAL] = FAIR_ROOM_MAX;
 }
 
-enum { CAP_LOW, CAP_LOW_AND_NORMAL, CLASS_CAPS };
-
-/* What its class leaves to a line: a lower class does not take the room that is kept for a higher one. */
-static void lanes_round_cap_class(struct fair_ask *ask, enum priority_class class_)
-{
-    ask->caps[2] = class_ == CLASS_LOW ? CAP_LOW : -1;
-    ask->caps[3] = class_ == CLASS_HIGH ? -1 : CAP_LOW_AND_NORMAL;
-}
-
-/* The head of a line is the task that is next in it. */
-static bool lanes_round_is_head(const struct fair_ask *ask, const struct lane_entry *e)
-{
-    struct lane head = { .priority = ask->priority };
-    return lane_order_ms(&e->lane, e->next_due_ms) < lane_order_ms(&head, ask->next_due_ms);
-}
-
-static struct fair_ask *lanes_round_ask_of(struct lanes *l, struct lanes_round *r, struct line_entry *line)
-{
-    if (line->round == l->round)
-        return line->ask;
-    struct fair_ask *ask = &r->fair.asks[r->fair.n++];
-    *ask = FAIR_ASK;
-    ask->line = &line->fair;
-    ask->next_due_ms = INT64_MAX;
-    ask->weight = max_of(line->queue->rules.weight, (int64_t)1);
-    lanes_round_cap_class(ask, line->class_);
-    line->round = l->round;
-    line->ask = ask;
-    line->asked = NULL;
-    return ask;
-}
-
-/* Adds a lane to the round, or closes it. */
-static void lanes_round_consider(struct lanes *l, struct lanes_round *r, struct lane_entry *e, struct moment now)
-{
-    struct queue_entry *q = e->queue;
-    struct tenant_entry *t = q->tenant;
-    lanes_want_shares(l, e, now);
-    struct allowance of_queue = lanes_queue_allows(l, q, now.wall_ms),
-                     of_tenant = lanes_tenant_allows(l, t, now.wall_ms);
-    if (of_queue.n == 0 || of_tenant.n == 0) {
-        const struct lane_hold *h = of_queue.n == 0 ? &of_queue.hold : &of_tenant.hold;
-        lanes_note_waiting(e, h, of_queue.n == 0);
-        lanes_wait_for_shares(l, e, h->gate);
-        lane_close(l, e, h->gate, h->until_ms);
-        return;
-    }
-    struct fair_ask *ask = lanes_round_ask_of(l, r, e->line);
-    if (ask->next_due_ms == INT64_MAX || lanes_round_is_head(ask, e)) {
-        ask->next_due_ms = e->next_due_ms;
-        ask->priority = e->lane.priority;
-    }
-    ask->caps[0] = lanes_round_cap(l, r, &q->round, &q->cap, of_queue);
-    ask->caps[1] = lanes_round_cap(l, r, &t->round, &t->cap, of_tenant);
-    e->next_asked = e->line->asked;
-    e->line->asked = e;
-    lane_set_place(l, e, LANE_ASKED);
-    e->heard_ms = e->heard_suspect_ms = INT64_MAX;
-}
-
-static void lanes_round_make(struct lanes_round *r, size_t n)
-{
-    r->v = xcalloc(n, sizeof *r->v);
-    r->entries = xcalloc(n, sizeof(struct lane_entry *));
-    r->lines = xcalloc(n, sizeof *r->lines);
-    r->asks = xcalloc(n, sizeof(struct fair_ask *));
-    r->fair.asks = xcalloc(n, sizeof *r->fair.asks);
-    r->fair.caps = xcalloc(2 * n + CLASS_CAPS, sizeof *r->fair.caps);
-}
-
-static void lanes_round_end(struct lanes_round *r)
+void lanes_round_end(struct lanes_round *r)
 {
     free(r->v);
     free(r->entries);
@@ -108,37 +49,114 @@ static void lanes_round_end(struct lanes_round *r)
     *r = (struct lanes_round){ 0 };
 }
 
-/* The claim asks the lines that got a quota. The others wait, and stay in the round: they lose no turn. */
-static void lanes_round_make_lines(struct lanes *l, struct lanes_round *r)
+/* A line can use nothing until ready tasks or lanes are added. */
+struct fair_ask *lanes_round_ask_of(struct lanes *l, struct lanes_round *r, struct line_entry *line)
+{
+    if (line->round == l->round)
+        return line->ask;
+    struct fair_ask *ask = &r->fair.asks[r->fair.n];
+    *ask = FAIR_ASK;
+    ask->line = &line->fair;
+    ask->next_due_ms = INT64_MAX;
+    ask->weight = max_of(line->queue->rules.weight, (int64_t)1);
+    ask->caps[ASK_CLASS] = line->class_ == CLASS_LOW ? CAP_LOW : -1;
+    ask->caps[ASK_CLASS_TOO] = line->class_ == CLASS_HIGH ? -1 : CAP_LOW_AND_NORMAL;
+    ask->caps[ASK_OWN] = CAP_OWN + (int)r->fair.n++;
+    line->round = l->round;
+    line->ask = ask;
+    line->asked = NULL;
+    return ask;
+}
+
+/* The head of a line is the task that is next in it. */
+static void lanes_round_add_head(struct fair_ask *ask, const struct lane *lane, int64_t due_ms)
+{
+    struct lane head = { .priority = ask->priority };
+    if (ask->next_due_ms != INT64_MAX && lane_order_ms(lane, due_ms) >= lane_order_ms(&head, ask->next_due_ms))
+        return;
+    ask->next_due_ms = due_ms;
+    ask->priority = lane->priority;
+}
+
+void lanes_round_add_lane(struct lanes *l, struct lanes_round *r, struct lane_entry *e)
+{
+    struct fair_ask *ask = lanes_round_ask_of(l, r, e->line);
+    lanes_round_add_head(ask, &e->lane, e->next_due_ms);
+    r->fair.caps[ask->caps[ASK_OWN]] = FAIR_ROOM_MAX;
+    e->next_asked = e->line->asked;
+    e->line->asked = e;
+    lane_set_place(l, e, LANE_ASKED);
+    lane_plan_ahead(l, e);
+    e->heard_ms = e->heard_suspect_ms = INT64_MAX;
+}
+
+/* Lines without a quota wait, and stay in the round: they lose no turn. */
+void lanes_round_make_lines(struct lanes *l, struct lanes_round *r)
 {
     for (size_t i = 0; i < r->fair.n; i++) {
         struct fair_ask *ask = &r->fair.asks[i];
         struct line_entry *line = container_of(ask->line, struct line_entry, fair);
-        size_t lanes = 0;
+        size_t lanes = 0, max = ask->quota - ask->taken;
         for (struct lane_entry *e = line->asked, *next; e; e = next) {
             next = e->next_asked;
-            if (ask->quota == 0) {
+            if (max == 0) {
                 lane_open(l, e);
                 continue;
             }
-            r->v[r->n] = (struct lane_quota){ .lane = e->lane, .max = ask->quota };
+            r->v[r->n] = (struct lane_quota){ .lane = e->lane, .max = max };
             r->entries[r->n++] = e;
             lanes++;
         }
+        ask->taken = 0;
         if (!lanes)
             continue;
         r->asks[r->line_count] = ask;
-        r->lines[r->line_count++] = (struct claim_line){ .lanes = lanes, .max = ask->quota };
+        r->lines[r->line_count++] = (struct claim_line){ .lanes = lanes, .max = max };
     }
 }
 
-static void lanes_remember_found(struct lanes *l, size_t n, struct lane_entry *e)
+void lanes_remember_found(struct lanes *l, size_t n, struct lane_entry *e)
 {
     if (n == l->found_cap) {
         l->found_cap = max_of(l->found_cap * 2, (size_t)16);
         l->found = xrealloc(l->found, l->found_cap * sizeof(struct lane_entry *));
     }
     l->found[n] = e;
+}
+
+/* ---- who takes part ---- */
+
+static void lanes_note_waiting(struct queue_entry *q, const struct lane_hold *h, bool of_queue)
+{
+    if (h->until_ms == INT64_MAX)
+        *(of_queue ? &q->waits : &q->tenant->waits) = true;
+}
+
+/* Whether the line's queue and tenant may run more; then the round knows how much. */
+static bool lanes_round_allows(struct lanes *l, struct lanes_round *r, struct line_entry *line, struct moment now,
+                               struct lane_hold *ret_hold)
+{
+    struct queue_entry *q = line->queue;
+    struct tenant_entry *t = q->tenant;
+    lanes_want_shares(l, q, now);
+    struct allowance of_queue = lanes_queue_allows(l, q, now.wall_ms), of_tenant = lanes_tenant_allows(l, t),
+                     of_line = lanes_line_allows(l, line);
+    if (of_queue.n == 0 || of_tenant.n == 0) {
+        *ret_hold = of_queue.n == 0 ? of_queue.hold : of_tenant.hold;
+        lanes_note_waiting(q, ret_hold, of_queue.n == 0);
+        lanes_wait_for_shares(l, q, ret_hold->gate);
+        return false;
+    }
+    if (of_line.n == 0) {
+        *ret_hold = of_line.hold;
+        line->waits = true;
+        return false;
+    }
+    struct fair_ask *ask = lanes_round_ask_of(l, r, line);
+    ask->caps[ASK_QUEUE] = lanes_round_cap(l, r, &q->round, &q->cap, of_queue);
+    ask->caps[ASK_TENANT] = lanes_round_cap(l, r, &t->round, &t->cap, of_tenant);
+    ask->caps[ASK_LINE] = lanes_round_cap(l, r, &line->cap_round, &line->cap, of_line);
+    return true;
 }
 
 /* The lanes of classes with room that have something due until then; returns how many. */
@@ -157,25 +175,102 @@ static size_t lanes_find_due(struct lanes *l, const size_t room[CLASSES], int64_
     return n;
 }
 
-static bool lanes_ask_due(struct lanes *l, const size_t room[CLASSES], struct moment now, struct lanes_round *r)
+/* Adds the lanes that were found, or closes them. */
+static void lanes_round_add_found(struct lanes *l, struct lanes_round *r, size_t n, struct moment now)
 {
-    int64_t now_ms = now.wall_ms, until_ms = now_ms + l->window_ms;
-    size_t n = lanes_find_due(l, room, now_ms, until_ms);
-    if (n == 0)
+    for (size_t i = 0; i < n; i++) {
+        struct lane_entry *e = l->found[i];
+        struct lane_hold hold;
+        if (lanes_round_allows(l, r, e->line, now, &hold))
+            lanes_round_add_lane(l, r, e);
+        else
+            lane_close(l, e, hold.gate, hold.until_ms);
+    }
+}
+
+static void lanes_round_add_ready(struct lanes *l, struct lanes_round *r, struct moment now)
+{
+    l->ready_ms = INT64_MAX;
+    list_each (&l->ready, link) {
+        struct line_entry *line = container_of(link, struct line_entry, with_ready);
+        struct lane_hold hold;
+        if (!lanes_round_allows(l, r, line, now, &hold)) {
+            l->ready_ms = min_of(l->ready_ms, hold.until_ms);
+            continue;
+        }
+        struct fair_ask *ask = lanes_round_ask_of(l, r, line);
+        lanes_round_add_head(ask, line->like, now.wall_ms);
+        r->fair.caps[ask->caps[ASK_OWN]] += (int64_t)line->ready.n;
+    }
+}
+
+/* While no claim can be made, lanes with something due keep their turn: the ready tasks of others do not pass them. */
+static size_t lanes_find_waiting(struct lanes *l, int64_t now_ms)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        struct lane_entry *e = l->v[i];
+        if (e->next_due_ms <= now_ms && (e->place == LANE_DUE || e->place == LANE_ASKED))
+            lanes_remember_found(l, n++, e);
+    }
+    return n;
+}
+
+static void lanes_round_add_waiting(struct lanes *l, struct lanes_round *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        lanes_round_add_head(lanes_round_ask_of(l, r, l->found[i]->line), &l->found[i]->lane, l->found[i]->next_due_ms);
+}
+
+/* ---- due tasks ---- */
+
+static void lanes_round_grant(struct lanes *l, struct lanes_round *r, const struct lanes_offer *offer)
+{
+    for (size_t i = 0; i < r->fair.n; i++) {
+        struct fair_ask *ask = &r->fair.asks[i];
+        struct line_entry *line = container_of(ask->line, struct line_entry, fair);
+        for (size_t n = min_of(ask->quota, line->ready.n); n > 0; n--) {
+            struct heap_node *node = heap_pop(&line->ready);
+            l->ready_count--;
+            ask->taken++;
+            offer->grant(offer->context, node);
+        }
+        if (ask->taken && line->ready.n == 0)
+            list_remove(&line->with_ready);
+        if (line->ready.n == 0 && !line->asked && offer->claims)
+            ask->next_due_ms = INT64_MAX; /* nothing more of it waits */
+    }
+}
+
+static bool lanes_ask_due(struct lanes *l, const struct lanes_offer *offer, struct lanes_round *r)
+{
+    int64_t now_ms = offer->now.wall_ms, until_ms = now_ms + l->window_ms;
+    size_t n = offer->claims    ? lanes_find_due(l, offer->room, now_ms, until_ms)
+               : l->ready_count ? lanes_find_waiting(l, now_ms)
+                                : 0;
+    if (n == 0 && l->ready_count == 0)
         return false;
-    lanes_round_make(r, n);
-    r->fair.caps[CAP_LOW] = (int64_t)room[CLASS_LOW];
-    r->fair.caps[CAP_LOW_AND_NORMAL] = (int64_t)room[CLASS_NORMAL];
-    r->fair.cap_count = r->fair.room_caps = CLASS_CAPS;
-    r->fair.room = min_of(room[CLASS_HIGH], (size_t)FAIR_ROOM_MAX);
+    lanes_round_make(r, n, n + l->ready_count);
+    r->fair.caps[CAP_LOW] = (int64_t)offer->room[CLASS_LOW];
+    r->fair.caps[CAP_LOW_AND_NORMAL] = (int64_t)offer->room[CLASS_NORMAL];
+    r->fair.room = min_of(offer->room[CLASS_HIGH], (size_t)FAIR_ROOM_MAX);
     r->fair.now_ms = now_ms;
     r->fair.until_ms = until_ms;
-    for (size_t i = 0; i < n; i++)
-        lanes_round_consider(l, r, l->found[i], now);
+    if (offer->claims)
+        lanes_round_add_found(l, r, n, offer->now);
+    else
+        lanes_round_add_waiting(l, r, n);
+    lanes_round_add_ready(l, r, offer->now);
     if (r->fair.n)
         fair_share(l->fair, &r->fair);
+    if (l->ready_count) {
+        lanes_round_grant(l, r, offer);
+        fair_took(l->fair, &r->fair);
+    }
     lanes_round_make_lines(l, r);
     bool asks = r->n > 0;
+    if (asks)
+        l->open_due = r->n;
     if (!asks)
         lanes_round_end(r);
     return asks;
@@ -188,7 +283,7 @@ static bool lanes_ask_suspects(struct lanes *l, struct moment now, struct lanes_
     struct heap_node *node = heap_peek(&l->suspects);
     if (!node || node->key > now_ms)
         return false;
-    lanes_round_make(r, l->suspects.n);
+    lanes_round_make(r, l->suspects.n, 1);
     for (size_t i = 0; i < l->suspects.n; i++) {
         struct lane_entry *e = container_of(l->suspects.v[i], struct lane_entry, suspect);
         if (e->suspect_ms <= now_ms)
@@ -197,10 +292,10 @@ static bool lanes_ask_suspects(struct lanes *l, struct moment now, struct lanes_
     size_t n = 0;
     for (size_t i = 0; i < r->n; i++) {
         struct lane_entry *e = r->entries[i];
-        lanes_want_shares(l, e, now);
+        lanes_want_shares(l, e->queue, now);
         struct lane_hold h = lanes_hold_of(l, e, now_ms);
         if (h.gate != LANE_NONE) {
-            lanes_wait_for_shares(l, e, h.gate);
+            lanes_wait_for_shares(l, e->queue, h.gate);
             lane_suspect_due(l, e, min_of(h.until_ms, now_ms + SUSPECT_AGAIN_MS));
             continue;
         }
@@ -215,23 +310,24 @@ static bool lanes_ask_suspects(struct lanes *l, struct moment now, struct lanes_
     return n > 0;
 }
 
-static bool lanes_ask_either(struct lanes *l, const size_t room[CLASSES], struct moment now, struct lanes_round *r)
+static bool lanes_ask_either(struct lanes *l, const struct lanes_offer *offer, struct lanes_round *r)
 {
     if (l->asked_suspects) /* the two kinds take turns */
-        return lanes_ask_due(l, room, now, r) || lanes_ask_suspects(l, now, r);
-    return lanes_ask_suspects(l, now, r) || lanes_ask_due(l, room, now, r);
+        return lanes_ask_due(l, offer, r) || lanes_ask_suspects(l, offer->now, r);
+    return lanes_ask_suspects(l, offer->now, r) || lanes_ask_due(l, offer, r);
 }
 
-bool lanes_ask(struct lanes *l, const size_t room[CLASSES], enum lanes_wanted wanted, struct moment now,
-               struct lanes_round *ret)
+bool lanes_ask(struct lanes *l, const struct lanes_offer *offer, struct lanes_round *ret)
 {
     *ret = (struct lanes_round){ 0 };
     l->round++;
-    bool asked = wanted == LANES_DUE       ? lanes_ask_due(l, room, now, ret)
-                 : wanted == LANES_SUSPECT ? lanes_ask_suspects(l, now, ret)
-                                           : lanes_ask_either(l, room, now, ret);
-    ret->until_ms = asked ? now.wall_ms + l->window_ms : 0;
-    l->asked_suspects = l->suspects_open = asked && ret->suspects;
+    l->now_ms = offer->now.wall_ms;
+    bool asked = !offer->claims || offer->wanted == LANES_DUE ? lanes_ask_due(l, offer, ret)
+                 : offer->wanted == LANES_SUSPECT             ? lanes_ask_suspects(l, offer->now, ret)
+                                                              : lanes_ask_either(l, offer, ret);
+    ret->until_ms = asked ? l->now_ms + l->window_ms : 0;
+    if (offer->claims)
+        l->asked_suspects = l->suspects_open = asked && ret->suspects;
     return asked;
 }
 
@@ -242,6 +338,7 @@ static void lanes_lane_answered(struct lanes *l, struct lane_entry *e, const str
 {
     int64_t heard_ms = e->heard_ms;
     e->next_due_ms = q->ret_next_due_ms;
+    e->own_ms = q->ret_next_own_ms;
     lane_set_place(l, e, LANE_IDLE);
     if (!limited && q->ret_next_due_ms <= a->until_ms)
         lane_close(l, e, LANE_NONE, max_of(q->ret_next_due_ms, a->now_ms + 1));
@@ -269,13 +366,14 @@ static void lanes_line_answered(struct lanes *l, struct lanes_round *r, size_t l
 void lanes_answered(struct lanes *l, struct lanes_round *r, const struct op_claim *answer)
 {
     l->suspects_open = false;
+    l->open_due = 0;
     for (size_t i = 0; i < r->n; i++) {
         struct lane_entry *e = r->entries[i];
         lane_suspect_due(l, e, min_of(answer->ret_next_suspect_ms, e->heard_suspect_ms));
     }
     for (size_t i = 0, first = 0; i < r->line_count; first += r->lines[i++].lanes)
         lanes_line_answered(l, r, i, first, answer);
-    if (!r->suspects)
+    if (!r->suspects && !r->ahead)
         fair_took(l->fair, &r->fair);
     lanes_round_end(r);
 }
@@ -283,6 +381,7 @@ void lanes_answered(struct lanes *l, struct lanes_round *r, const struct op_clai
 void lanes_answer_lost(struct lanes *l, struct lanes_round *r)
 {
     l->suspects_open = false;
+    l->open_due = 0;
     for (size_t i = 0; i < r->n && !r->suspects; i++) {
         struct lane_entry *e = r->entries[i];
         e->next_due_ms = min_of(e->next_due_ms, e->heard_ms);

@@ -80,8 +80,8 @@ void scheduler_settled_unpushed(struct scheduler *s, struct held *h)
         a->held = NULL;
         return;
     }
-    wheel_remove(&s->wheel, &a->entry);
-    lanes_on_unarmed(s->lanes, h->lane);
+    scheduler_off_wheel(s, a);
+    scheduler_leave_armed(s, a);
     scheduler_disarm(s, a);
 }
 
@@ -102,7 +102,7 @@ void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind)
         wheel_add(&s->wheel, &a->entry, s->now.wall_ms + END_RETRY_MS);
         return;
     }
-    lanes_on_unarmed(s->lanes, a->held->lane);
+    scheduler_leave_armed(s, a);
     scheduler_disarm(s, a);
 }
 
@@ -287,6 +287,8 @@ static bool push_is_to_go(struct scheduler *s, struct armed *a)
         wheel_add(&s->wheel, &a->entry, s->now.wall_ms + FLEET_RETRY_MS);
     else if (push_splits_claim(s, a))
         scheduler_end(s, a, OUTCOME_RETURNED);
+    else if (!a->held->placed && !scheduler_take_place(s, a))
+        return false; /* it is ready */
     else if (!lanes_may_fire(s->lanes, a->held->lane, s->now.wall_ms, &when_ms))
         wheel_add(&s->wheel, &a->entry, when_ms);
     else

@@ -32,7 +32,6 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
     s->rules_came_ms = INT64_MIN / 2;
     s->window_ms = setup->arm_min_ms;
     s->lanes = lanes_new(&(struct lanes_setup){ .catalog = setup->catalog,
-                                                .breakers = setup->breakers,
                                                 .slots = setup->slots,
                                                 .writer = setup->shared ? setup->writer : NULL,
                                                 .node = &s->setup.node });
@@ -53,13 +52,17 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
     map_init(&s->held, HASH_STABLE);
     list_init(&s->pushing);
     list_init(&s->queued);
+    list_init(&s->ready);
+    s->slow_since_ms = now.steady_ms;
+    s->ahead_at_ms = INT64_MIN / 2;
+    s->ahead_ms = setup->ahead_ms;
+    lanes_set_ahead(s->lanes, s->ahead_ms);
     return s;
 }
 
 void scheduler_held_free(struct scheduler *s, struct held *h)
 {
     s->suspects -= h->suspect;
-    s->held_of[h->class_]--;
     if (h->where == HELD_QUEUED) {
         list_remove(&h->link);
         s->queued_of[h->class_]--;
@@ -74,9 +77,8 @@ void scheduler_free(struct scheduler *s)
     if (!s)
         return;
     assert(!s->claiming && !s->retaking.claim && list_empty(&s->pushing));
-    struct wheel_entry *e;
-    while ((e = wheel_take(&s->wheel)))
-        claim_unref(container_of(e, struct armed, entry)->claim);
+    map_each (&s->index, slot)
+        claim_unref(((struct armed *)slot->value)->claim);
     wheel_release(&s->wheel);
     map_release(&s->index);
     map_each (&s->held, slot)
@@ -102,7 +104,7 @@ static void scheduler_poll(struct scheduler *s)
 /* Due at once: scheduler_fire ends it. */
 static void scheduler_end_at_once(struct scheduler *s, struct armed *a)
 {
-    wheel_remove(&s->wheel, &a->entry);
+    scheduler_off_wheel(s, a);
     wheel_add(&s->wheel, &a->entry, s->now.wall_ms);
 }
 
@@ -114,7 +116,7 @@ void scheduler_apply_rules(struct scheduler *s)
     lanes_rules_changed(s->lanes);
     map_each (&s->index, slot) {
         struct armed *a = slot->value;
-        if (a->held->taken_back || !lanes_is_to_return(s->lanes, a->held->lane, s->now.wall_ms))
+        if (!a->held->placed || a->held->taken_back || !lanes_is_to_return(s->lanes, a->held->lane, s->now.wall_ms))
             continue;
         a->held->taken_back = true;
         scheduler_end_at_once(s, a);
@@ -132,7 +134,7 @@ static int64_t scheduler_next_ms(struct scheduler *s, int64_t wake)
     int64_t next_ms = wheel_next(&s->wheel);
     if (next_ms > s->now.wall_ms ||
         scheduler_may_fire(s)) /* else the answer of a push, or the next heartbeat, brings a step */
-        wake = min_of(wake, next_ms);
+        wake = min_of(min_of(wake, next_ms), scheduler_next_ahead_ms(s));
     if (s->claiming)
         return s->claiming->waits ? min_of(wake, moment_wall_at(s->now, s->retry_at_ms)) : wake;
     bool may_claim = scheduler_may_claim(s);
@@ -148,16 +150,18 @@ static int64_t scheduler_next_ms(struct scheduler *s, int64_t wake)
 int64_t scheduler_step(struct scheduler *s, struct moment now)
 {
     s->now = now;
+    lanes_set_time(s->lanes, now);
     scheduler_measure_claim(s);
     scheduler_apply_rules(s);
     scheduler_poll(s);
     scheduler_fire(s);
+    scheduler_return_ready(s);
     int64_t wake = min_of(spawner_step(s->spawner, now), scheduler_retake_step(s));
     scheduler_step_lanes(s); /* while no claim is under way */
     scheduler_claim(s);
     wake = min_of(wake, scheduler_step_lanes(s));
     scheduler_fire(s); /* a claim may have been answered at once */
-    metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->wheel.count);
+    metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->index.n);
     return scheduler_next_ms(s, wake);
 }
 
@@ -200,8 +204,21 @@ void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, co
         lanes_due(s->lanes, h->lane, v->due_ms, v->losses >= SUSPECT_LOSSES);
     scheduler_settled_unpushed(s, h);
     s->isolating = s->isolating && !h->suspect; /* the suspect has ended and this process lives: the others go on */
-    lanes_on_settled(s->lanes, h->lane, h->taken_back);
+    scheduler_leave_place(s, h);
     scheduler_held_free(s, h);
+}
+
+void scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence)
+{
+    struct held *h = scheduler_find_held(s, id, fence);
+    if (!h || h->armed)
+        return;
+    if (h->where == HELD_QUEUED) {
+        list_remove(&h->link);
+        s->queued_of[h->class_]--;
+    }
+    h->where = HELD_ENDED;
+    scheduler_leave_place(s, h);
 }
 
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence)
@@ -227,8 +244,8 @@ bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence)
     struct armed *a = scheduler_find_armed(s, id, fence);
     if (!a)
         return false;
-    wheel_remove(&s->wheel, &a->entry);
-    lanes_on_unarmed(s->lanes, a->held->lane);
+    scheduler_off_wheel(s, a);
+    scheduler_leave_armed(s, a);
     scheduler_disarm(s, a);
     return true;
 }
@@ -302,7 +319,7 @@ void scheduler_resume(struct scheduler *s)
 
 static void scheduler_drop_held(struct scheduler *s, struct held *h)
 {
-    lanes_on_settled(s->lanes, h->lane, h->taken_back);
+    scheduler_leave_place(s, h);
     scheduler_held_free(s, h);
 }
 
@@ -318,13 +335,15 @@ static void scheduler_disown_claim(struct scheduler *s)
 
 void scheduler_disown(struct scheduler *s, struct uuid node)
 {
-    struct wheel_entry *e;
-    while ((e = wheel_take(&s->wheel))) {
-        struct armed *a = container_of(e, struct armed, entry);
-        lanes_on_unarmed(s->lanes, a->held->lane);
-        map_remove(&s->index, uuid_bytes(&a->task->id));
+    map_each (&s->index, slot) {
+        struct armed *a = slot->value;
+        scheduler_off_wheel(s, a);
+        scheduler_leave_armed(s, a);
+        a->held->armed = NULL;
         claim_unref(a->claim); /* the claim is not handed over */
     }
+    map_release(&s->index);
+    map_init(&s->index, HASH_STABLE);
     scheduler_forget_pushes(s);
     map_each (&s->held, slot)
         scheduler_drop_held(s, slot->value);
@@ -352,6 +371,10 @@ void scheduler_on_clock_set_back(struct scheduler *s, struct moment now)
     s->now = now;
     map_each (&s->index, slot) {
         struct armed *a = slot->value; /* also if it waits for a retry: its time comes again */
+        if (a->ready.at) {
+            scheduler_off_wheel(s, a);
+            wheel_add(&s->wheel, &a->entry, now.wall_ms);
+        }
         a->entry.due_ms = a->held->taken_back || a->held->replaced ? now.wall_ms : a->task->due_ms;
     }
     wheel_rebase(&s->wheel, now.wall_ms);
@@ -369,7 +392,7 @@ void scheduler_drain(struct scheduler *s)
     map_each (&s->index, slot)
         all[n++] = slot->value;
     for (size_t i = 0; i < n; i++) {
-        wheel_remove(&s->wheel, &all[i]->entry);
+        scheduler_off_wheel(s, all[i]);
         scheduler_end(s, all[i], all[i]->held->replaced ? OUTCOME_CANCELLED : OUTCOME_RETURNED);
     }
     free(all);
@@ -382,19 +405,21 @@ bool scheduler_awaits(const struct scheduler *s)
 
 bool scheduler_is_idle(const struct scheduler *s)
 {
-    return !s->claiming && !s->retaking.claim && spawner_is_idle(s->spawner) && s->wheel.count == 0 &&
+    return !s->claiming && !s->retaking.claim && spawner_is_idle(s->spawner) && s->index.n == 0 &&
            list_empty(&s->pushing) && lanes_is_idle(s->lanes);
 }
 
 struct scheduler_status scheduler_status(const struct scheduler *s)
 {
     struct scheduler_status ret = {
-        .armed = s->wheel.count,
+        .armed = s->index.n,
         .held = s->held.n,
+        .placed = s->placed_of[CLASS_LOW] + s->placed_of[CLASS_NORMAL] + s->placed_of[CLASS_HIGH],
         .room = s->room ? s->room : s->setup.slots,
         .lanes = lanes_count(s->lanes),
         .suspects = s->suspects,
         .window_ms = s->window_ms,
+        .ahead_ms = s->ahead_ms,
         .last_claim_ms = s->last_claim_ms,
         .isolating = s->isolating,
         .falls_back = scheduler_falls_back(s),

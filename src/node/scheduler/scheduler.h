@@ -10,7 +10,7 @@
  * A step does three things:
  *  - it pushes the tasks on the wheel that are due (push.c);
  *  - if there is room and something is due within the arm window, it makes a claim (claim.c); lanes.h says of which
- *    lanes and how many;
+ *    lanes and how many; if nothing is, it claims tasks that are due within the next seconds (ahead.c);
  *  - it spawns occurrences of recurring tasks whose cursor comes near (spawner.h). */
 #include "node/scheduler/lanes.h"
 #include "node/scheduler/spawner.h"
@@ -23,7 +23,6 @@ struct scheduler_setup {
     const struct queue_filter *own_filter; /* which tasks the worker behind `own` serves */
     struct zoneinfo *zones;
     struct catalog_cache *catalog; /* NULL: no rules, no calendars */
-    struct breakers *breakers;     /* NULL: none */
     struct metrics *metrics;
     struct uuid node;
     uint64_t seed;
@@ -32,7 +31,9 @@ struct scheduler_setup {
     bool shared;            /* limits hold for all nodes of the store together */
     int64_t spawn_ahead_ms; /* longer than a failover takes */
     int64_t arm_min_ms, arm_max_ms;
-    int64_t poll_ms; /* claim at least this often although nobody nudged; 0: never */
+    int64_t ahead_ms;   /* tasks are claimed so long before they are due, or longer if claims are slow; 0: not ahead */
+    size_t ahead_bytes; /* memory of tasks that are claimed ahead */
+    int64_t poll_ms;    /* claim at least this often although nobody nudged; 0: never */
 
     /* Whether the claims of this node are certainly still its own; if not, nothing fires. NULL: always. */
     bool (*may_fire)(void *context);
@@ -79,6 +80,8 @@ void scheduler_begin(struct scheduler *s, bool found_suspects);
 /* The claim on a task has ended. If it was made here, there is room again. The verdict says when the task is due
  * next; NULL: the caller nudges. Events may come twice, so this may be called twice. */
 void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v);
+/* The outcome of a task is known, and not settled yet: its place is free. */
+void scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence);
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence); /* claimed here and not settled */
 
 /* ---- functions of a fleet ---- */
@@ -143,10 +146,11 @@ bool scheduler_is_idle(const struct scheduler *s); /* nothing is in flight, and 
 
 struct scheduler_status {
     size_t armed, held, lanes, suspects;
+    size_t placed;   /* of the held tasks: those that run, or are about to */
     size_t room;     /* how many tasks may be held */
     bool falls_back; /* the fleet's queue is down, and due tasks run in this process */
     bool isolating;  /* a suspect is tried, and nothing else runs */
-    int64_t window_ms, last_claim_ms, next_claim_ms, next_spawn_ms;
+    int64_t window_ms, ahead_ms, last_claim_ms, next_claim_ms, next_spawn_ms;
     int64_t oldest_due_ms[CLASS_HIGH + 1]; /* the oldest due time of a class; INT64_MAX: nothing waits */
 };
 struct scheduler_status scheduler_status(const struct scheduler *s);

@@ -206,6 +206,7 @@ static void updater_settle_outcomes(struct updater *u, struct batch *b, size_t n
                                  .fence = ev->task.fence,
                                  .parent = ev->task.parent,
                                  .verdict = settle(&ev->task, &ev->outcome, latest_ms, &u->random, &b->poll.arena) };
+        u->setup.ended(u->setup.context, ev->task.id, ev->task.fence);
     }
 }
 

@@ -13,6 +13,7 @@ struct updater_setup {
     struct writer *writer;
     struct metrics *metrics;
     uint64_t seed;
+    void (*ended)(void *context, struct uuid id, int64_t fence);                       /* before the commit, each */
     void (*settled)(void *context, const struct event *e, const struct settlement *s); /* after the commit, each */
     void (*batch_settled)(void *context); /* after the last of a batch; NULL: nobody wants to know */
     /* ret_unblocked_lanes: lanes of tasks that waited for a concurrency slot. */

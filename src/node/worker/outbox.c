@@ -74,6 +74,9 @@ void worker_add_outcome(struct worker *w, struct job *j, const struct outcome *o
     outbox_keep_text(&b->arena, &e->outcome.error);
     outbox_keep_text(&b->arena, &e->outcome.output);
     outbox_keep_text(&b->arena, &e->outcome.trace_id);
+    outbox_keep_text(&b->arena, &e->outcome.aside);
+    if (w->setup.ended)
+        w->setup.ended(w->setup.context, j->id.id, j->id.fence);
 }
 
 /* ---- publishing ---- */

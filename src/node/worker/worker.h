@@ -1,9 +1,9 @@
 #pragma once
 /* node/worker/worker.h - takes deliveries from the queue, runs them and reports their outcomes.
  *
- * A task that is expired, or whose host is kept from being called by a circuit breaker, is not started: it is
- * reported as EXPIRED or HELD. The breakers (core/sharing/breaker.h) belong to the worker: it asks them, and tells
- * them the result of each call.
+ * A task that is expired, or that a circuit breaker of its host or tenant holds, is not started: it is reported as
+ * EXPIRED or HELD. The breakers (core/sharing/breaker.h) belong to the worker: it asks them, and tells them the result
+ * of each call.
  *
  * The worker takes no more than it has slots for, publishes outcomes in batches and acknowledges a delivery after its
  * outcome was published. Until then it renews the delivery. If the worker dies, its deliveries time out. Its clock
@@ -40,6 +40,8 @@ struct worker_setup {
 
     /* Whether a task may start here: its claim is certainly still valid. With t NULL: whether any may. NULL: always. */
     bool (*may_start)(void *context, const struct task *t);
+    /* The outcome of a task is known, and will be published. NULL: nobody wants to know. */
+    void (*ended)(void *context, struct uuid id, int64_t fence);
     /* Whether the machine has CPU and memory for more. Asked before each take; after a no, asked again soon. NULL:
      * always. */
     bool (*may_take)(void *context);

@@ -60,6 +60,7 @@ struct lane_quota {
     size_t max;
     size_t ret_taken;
     int64_t ret_next_due_ms; /* the earliest due_ms left in this lane; INT64_MAX: none */
+    int64_t ret_next_own_ms; /* the same for the caller's own partitions (rule 8) */
 };
 
 struct claim_line {
@@ -140,7 +141,7 @@ struct op_orphans {
  *     nothing; a stale settlement, a repeated one among them, does not fail the operation.
  *  2. Applied means: state, attempts, losses and last_error as in the verdict; due_ms too if the new state is
  *     SCHEDULED; the task leaves its claim; updated_ms is now_ms; completed_ms is now_ms if the new state is final,
- *     else 0. If the verdict has `aside`, that is the task's `aside` from then on; else it stays.
+ *     else 0. If the verdict has `aside`, that is the task's `aside` from then on; else it stays. `recalled` likewise.
  *  3. The verdict's execution is written with it. An execution of the same task and id exists already if this is a
  *     repeat. started_ms becomes its started_us in milliseconds.
  *  4. The parent of an OCCURRENCE gets last_run_ms: the execution's started_us in milliseconds, unless it has a later

@@ -53,6 +53,7 @@ struct route {
     int64_t new_until_ms;
     size_t get_count;       /* basic.gets to send in this round */
     bool wakeup_subscribed; /* its wakeup queue is consumed */
+    bool wanted;            /* while subscriptions change: it is to be consumed */
     size_t push_count;      /* tasks of the current push */
 };
 
@@ -123,6 +124,7 @@ struct queue_hub {
     struct list timed_out_inbox;  /* struct received */
     uint64_t control_generation;  /* generation of the connection that consumes control messages */
     bool has_news;                /* a wakeup, an abort or a new route has arrived */
+    bool unblocked;               /* the take that waits, or the next one, returns */
     struct fenced_id *aborts;     /* to be returned by the next take */
     size_t abort_count, abort_cap;
     struct fenced_id tombstones[TOMBSTONES]; /* aborts of tasks that are not here: a task may arrive after its abort */
@@ -216,6 +218,7 @@ void new_queue_guard_check(struct queue_hub *hub);
 
 enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a, struct taken *ret,
                          struct error *e) must_use;
+enum err queue_amqp_unblock(struct queue *q, struct uuid worker, struct error *e) must_use;
 enum err queue_amqp_timed_out(struct queue *q, int64_t now_ms, struct arena *a, struct delivery_timeouts *ret,
                               struct error *e) must_use;
 /* ---- unacknowledged deliveries (unacked.c); the caller holds `lock` ---- */

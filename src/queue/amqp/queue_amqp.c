@@ -274,6 +274,7 @@ static struct queue *queue_amqp_handle_new(struct queue_hub *hub)
         .timed_out_deliveries = queue_amqp_timed_out,
         .recall = queue_amqp_recall,
         .abort = queue_amqp_abort,
+        .unblock = queue_amqp_unblock,
         .known = queue_amqp_known,
         .stats = queue_amqp_stats,
         .depth = queue_amqp_depth,

@@ -23,7 +23,7 @@ struct take_progress {
     struct arena *arena;
     struct taken got;
     size_t cap;
-    size_t max;                   /* tasks still wanted */
+    struct class_room places;     /* tasks still wanted */
     int64_t cpu_milli, memory_mb; /* room that is left; -1: no limit */
     bool alone;                   /* the worker runs nothing, and this take has nothing yet */
     bool full;                    /* the arena has no room */
@@ -138,15 +138,20 @@ static enum err queue_amqp_subscribe_wakeup(struct rabbit_link *l, struct route 
                : ERR_OK;
 }
 
+static enum err queue_amqp_unsubscribe_wakeup(struct rabbit_link *l, struct route *r, struct error *e)
+{
+    amqp_basic_cancel_t c = { .consumer_tag = rabbit_text(r->wakeup), .nowait = 1 };
+    if (r->wakeup_subscribed && rabbit_send(l, CHANNEL_CONSUME, AMQP_BASIC_CANCEL_METHOD, &c, e))
+        return e->code;
+    r->wakeup_subscribed = false;
+    return ERR_OK;
+}
+
 static enum err queue_amqp_unsubscribe_wakeups(struct queue_hub *hub, struct error *e)
 {
-    for (size_t i = 0; i < hub->routes.n; i++) {
-        struct route *r = hub->routes.v[i];
-        amqp_basic_cancel_t c = { .consumer_tag = rabbit_text(r->wakeup), .nowait = 1 };
-        if (r->wakeup_subscribed && rabbit_send(&hub->link, CHANNEL_CONSUME, AMQP_BASIC_CANCEL_METHOD, &c, e))
+    for (size_t i = 0; i < hub->routes.n; i++)
+        if (queue_amqp_unsubscribe_wakeup(&hub->link, hub->routes.v[i], e))
             return e->code;
-        r->wakeup_subscribed = false;
-    }
     return ERR_OK;
 }
 
@@ -159,7 +164,9 @@ static bool queue_amqp_has_room(const struct take_progress *w, int64_t cpu_milli
 
 static void queue_amqp_use_room(struct take_progress *w, const struct task *t)
 {
-    w->max = task_is_suspect(t) ? 0 : w->max - 1; /* a suspect is delivered alone */
+    class_room_take(&w->places, priority_class_of(t->priority), 1);
+    if (task_is_suspect(t))
+        w->places = (struct class_room){ 0 }; /* a suspect is delivered alone */
     w->alone = false;
     if (w->cpu_milli >= 0)
         w->cpu_milli -= t->cpu_milli;
@@ -217,12 +224,13 @@ static enum message_fate queue_amqp_decide(struct take_progress *w, const struct
     struct fenced_id id = { 0 };
     if (!rc)
         id = (struct fenced_id){ t.id, t.fence };
-    enum message_fate fate =
-        rc                                                 ? FATE_REJECTED
-        : map_get(&w->hub->delivered, delivery_bytes(&id)) ? FATE_DUPLICATE
-        : w->max == 0 || (task_is_suspect(&t) && !w->alone) || !queue_amqp_has_room(w, t.cpu_milli, t.memory_mb)
-            ? FATE_REJECTED
-            : FATE_HANDED_OUT;
+    enum message_fate fate = rc                                                 ? FATE_REJECTED
+                             : map_get(&w->hub->delivered, delivery_bytes(&id)) ? FATE_DUPLICATE
+                             : !class_room_for(&w->places, priority_class_of(t.priority)) ||
+                                     (task_is_suspect(&t) && !w->alone) ||
+                                     !queue_amqp_has_room(w, t.cpu_milli, t.memory_mb)
+                                 ? FATE_REJECTED
+                                 : FATE_HANDED_OUT;
     if (fate == FATE_HANDED_OUT)
         queue_amqp_hand_out(w, h, &t);
     return fate;
@@ -259,11 +267,17 @@ static enum err queue_amqp_hand_out_inbox(struct take_progress *w, struct list *
 
 /* ---- getting ---- */
 
+static enum priority_class queue_amqp_class_of(const struct route *r)
+{
+    return priority_class_of(r->facts.priority_max);
+}
+
 static enum err queue_amqp_wants_route(const struct take_progress *w, const struct route *r, bool *ret, struct error *e)
 {
     if (route_serves(&r->facts, w->ask->filter, ret, e))
         return e->code;
-    *ret = *ret && (!r->facts.suspect || w->alone) && queue_amqp_has_room(w, r->facts.cpu_milli, r->facts.memory_mb);
+    *ret = *ret && (!r->facts.suspect || w->alone) && class_room_for(&w->places, queue_amqp_class_of(r)) &&
+           queue_amqp_has_room(w, r->facts.cpu_milli, r->facts.memory_mb);
     return ERR_OK;
 }
 
@@ -292,9 +306,10 @@ static enum err queue_amqp_find_routes(struct take_progress *w, struct route ***
     return ERR_OK;
 }
 
-/* How many tasks of a route fit into the room that is left. */
+/* How many tasks of a route fit into the room that is left; at most max. */
 static size_t queue_amqp_how_many_fit(const struct take_progress *w, const struct route *r, size_t max)
 {
+    max = min_of(max, class_room_for(&w->places, queue_amqp_class_of(r)));
     if (w->cpu_milli >= 0 && r->facts.cpu_milli > 0)
         max = min_of(max, (size_t)(w->cpu_milli / r->facts.cpu_milli));
     if (w->memory_mb >= 0 && r->facts.memory_mb > 0)
@@ -307,7 +322,7 @@ static size_t queue_amqp_how_many_fit(const struct take_progress *w, const struc
 static void queue_amqp_share_out(struct take_progress *w, struct route *const *v, size_t n, const uint32_t *ready)
 {
     struct take_progress left = *w;
-    left.max = min_of(left.max, ROUND_MAX);
+    left.places = class_room_limit(&w->places, ROUND_MAX);
     for (size_t i = 0; i < n; i++)
         v[i]->get_count = 0;
     for (size_t i = 0; w->alone && i < n; i++)
@@ -315,11 +330,11 @@ static void queue_amqp_share_out(struct take_progress *w, struct route *const *v
             v[i]->get_count = 1;
             return;
         }
-    for (size_t i = 0; i < n && left.max; i++) {
+    for (size_t i = 0; i < n && left.places.free; i++) {
         if (v[i]->facts.suspect)
             continue;
-        v[i]->get_count = queue_amqp_how_many_fit(&left, v[i], min_of(left.max, ready[i]));
-        left.max -= v[i]->get_count;
+        v[i]->get_count = queue_amqp_how_many_fit(&left, v[i], ready[i]);
+        class_room_take(&left.places, queue_amqp_class_of(v[i]), v[i]->get_count);
         if (left.cpu_milli >= 0)
             left.cpu_milli -= (int64_t)v[i]->get_count * v[i]->facts.cpu_milli;
         if (left.memory_mb >= 0)
@@ -336,6 +351,21 @@ static enum err queue_amqp_get_from(struct take_progress *w, struct route *const
     return routes_get_messages(w->hub, v, n, e);
 }
 
+/* Subscribes to the wakeups of these routes and of no others: a wakeup goes to one worker, which must have room. */
+static enum err queue_amqp_subscribe_to(struct queue_hub *hub, struct route *const *v, size_t n, struct error *e)
+{
+    for (size_t i = 0; i < hub->routes.n; i++)
+        hub->routes.v[i]->wanted = false;
+    for (size_t i = 0; i < n; i++)
+        v[i]->wanted = true;
+    for (size_t i = 0; i < hub->routes.n; i++) {
+        struct route *r = hub->routes.v[i];
+        if (r->wanted ? queue_amqp_subscribe_wakeup(&hub->link, r, e) : queue_amqp_unsubscribe_wakeup(&hub->link, r, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
 /* One round: gets what waits; if nothing does and the worker waits, subscribes to wakeups. */
 static enum err queue_amqp_get_once(struct take_progress *w, bool waits, struct error *e)
 {
@@ -345,22 +375,22 @@ static enum err queue_amqp_get_once(struct take_progress *w, bool waits, struct 
         return e->code;
     w->hub->has_news = false;
     enum err rc = queue_amqp_get_from(w, v, n, e);
-    for (size_t i = 0; !rc && waits && list_empty(&w->hub->inbox) && i < n; i++)
-        rc = queue_amqp_subscribe_wakeup(&w->hub->link, v[i], e);
+    if (!rc && waits && list_empty(&w->hub->inbox))
+        rc = queue_amqp_subscribe_to(w->hub, v, n, e);
     free(v);
     return rc;
 }
 
 /* ---- waiting ---- */
 
-/* Waits until a wakeup, an abort or a new route arrives, at most until until_ms. */
+/* Waits until a wakeup, an abort or a new route arrives or the take is unblocked, at most until until_ms. */
 static enum err queue_amqp_wait_for_notice(struct take_progress *w, int64_t until_ms, struct error *e)
 {
     struct queue_hub *hub = w->hub;
-    while (!hub->has_news && list_empty(&hub->inbox) && rabbit_now_ms() < until_ms) {
+    while (!hub->has_news && !hub->unblocked && list_empty(&hub->inbox) && rabbit_now_ms() < until_ms) {
         if (rabbit_pump(&hub->link, 0, e))
             return e->code;
-        if (!hub->has_news && list_empty(&hub->inbox))
+        if (!hub->has_news && !hub->unblocked && list_empty(&hub->inbox))
             hub_wait(hub, until_ms - rabbit_now_ms());
         if (!hub->link.state)
             return error_set(e, ERR_UNAVAILABLE, "%s", hub->link.why.text);
@@ -393,7 +423,7 @@ static enum err queue_amqp_take_some(struct take_progress *w, struct list *redel
         if (rabbit_qos(&hub->link, CHANNEL_CONSUME, CONSUME_PREFETCH, e) ||
             queue_amqp_hand_out_inbox(w, redelivered, e))
             return e->code;
-        bool over = hub->abort_count || rabbit_now_ms() >= until_ms;
+        bool over = hub->abort_count || hub->unblocked || rabbit_now_ms() >= until_ms;
         if (w->got.tasks.n || w->full || !list_empty(redelivered) || (over && !first))
             break;
         if (w->ask->max && queue_amqp_get_once(w, w->ask->wait_ms > 0, e))
@@ -401,10 +431,21 @@ static enum err queue_amqp_take_some(struct take_progress *w, struct list *redel
         if (list_empty(&hub->inbox) && !over && queue_amqp_wait_for_notice(w, until_ms, e))
             return e->code;
     }
+    hub->unblocked = false;
     queue_amqp_take_aborts(w);
     w->got.queue_us = queue_amqp_now_us(hub);
     bool idle = w->got.tasks.n == 0 && w->ask->max; /* an idle worker takes again at once: stay subscribed */
     return idle ? ERR_OK : queue_amqp_unsubscribe_wakeups(hub, e);
+}
+
+enum err queue_amqp_unblock(struct queue *q, struct uuid worker, struct error *e)
+{
+    (void)worker, (void)e; /* the handles of a worker share a hub with no other worker */
+    struct queue_hub *hub = hub_of(q);
+    hub_lock(hub);
+    hub->unblocked = true;
+    hub_unlock(hub);
+    return ERR_OK;
 }
 
 enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a, struct taken *ret, struct error *e)
@@ -413,7 +454,7 @@ enum err queue_amqp_take(struct queue *q, const struct take *t, struct arena *a,
     struct take_progress w = { .hub = hub,
                                .ask = t,
                                .arena = a,
-                               .max = t->max,
+                               .places = queue_places(t),
                                .cpu_milli = t->cpu_milli,
                                .memory_mb = t->memory_mb,
                                .alone = t->alone };

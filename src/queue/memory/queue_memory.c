@@ -1,10 +1,10 @@
 /* A queue in memory. A delivery is one allocation, found by task and fence in `entries`.
- *  - While it waits, it is in the list of its priority class.
+ *  - While it waits, it is in the list of its priority.
  *  - Once delivered, it is in the heap, keyed by the end of its visibility timeout.
  *  - Once timed out, it stays in the heap until it is acknowledged, keyed by when to report it again.
  * So the queue knows a delivery exactly as long as it is in a list or in the heap.
  *
- * Each class is CLASS_AHEAD places ahead of the class below: a high task overtakes low ones, but no task waits
+ * Each priority is PRIORITY_AHEAD places ahead of the one below: a high task overtakes low ones, but no task waits
  * forever. */
 #include "queue/memory/queue_memory.h"
 
@@ -15,13 +15,13 @@
 #include "base/list.h"
 #include "base/map.h"
 
-enum { CLASS_AHEAD = 1000, EPOCH = 1 /* never changes: the queue ends with its process */ };
+enum { PRIORITY_AHEAD = 1000, EPOCH = 1 /* never changes: the queue ends with its process */ };
 
 struct entry {
     struct fenced_id id;
     enum { ENTRY_WAITING, ENTRY_DELIVERED, ENTRY_TIMED_OUT } state;
     int64_t place; /* order among all waiting entries */
-    /* while it waits: in the list of its class; after that: in `aborting`, if an abort was requested */
+    /* while it waits: in the list of its priority; after that: in `aborting`, if an abort was requested */
     struct list link;
     struct heap_node expiry; /* ENTRY_DELIVERED and ENTRY_TIMED_OUT */
     struct uuid worker;      /* the worker that took it */
@@ -32,7 +32,7 @@ struct queue_memory {
     struct queue base;
     const struct queue_names *names;
     struct map entries; /* fenced_id → struct entry */
-    struct list waiting[CLASSES];
+    struct list waiting[PRIORITIES];
     size_t waiting_count;
     int64_t pushed; /* number of pushes so far: the next place */
     struct heap delivered;
@@ -85,10 +85,9 @@ static void queue_memory_push_one(struct queue_memory *q, const struct task *t)
     struct fenced_id id = { t->id, t->fence };
     if (map_get(&q->entries, queue_memory_key(&id)))
         return;
-    enum priority_class class_ = priority_class_of(t->priority);
     struct entry *entry = queue_memory_add(q, t);
-    entry->place = q->pushed++ - (int64_t)class_ * CLASS_AHEAD;
-    list_push(&q->waiting[class_], &entry->link);
+    entry->place = q->pushed++ - (int64_t)t->priority * PRIORITY_AHEAD;
+    list_push(&q->waiting[t->priority], &entry->link);
     q->waiting_count++;
 }
 
@@ -115,22 +114,31 @@ static size_t queue_memory_depth(struct queue *base)
 
 /* ---- taking ---- */
 
-/* The position of a walk over all waiting entries, most urgent first: one cursor for each class. */
+/* The position of a walk over all waiting entries, most urgent first: one cursor for each priority. */
 struct waiting_walk {
     struct queue_memory *q;
-    struct list *next[CLASSES];
+    struct class_room places; /* passes over a class that has none left */
+    struct list *next[PRIORITIES];
 };
+
+static struct waiting_walk waiting_walk_begin(struct queue_memory *q, const struct take *t)
+{
+    struct waiting_walk w = { .q = q, .places = queue_places(t) };
+    for (int i = 0; i < PRIORITIES; i++)
+        w.next[i] = q->waiting[i].next;
+    return w;
+}
 
 static struct entry *waiting_walk_next(struct waiting_walk *w)
 {
     struct entry *first = NULL;
-    for (int i = CLASS_HIGH; i >= CLASS_LOW; i--) {
+    for (int i = PRIORITY_MAX; i >= PRIORITY_MIN && class_room_for(&w->places, priority_class_of(i)); i--) {
         struct entry *entry = container_of(w->next[i], struct entry, link);
         if (w->next[i] != &w->q->waiting[i] && (!first || entry->place < first->place))
             first = entry;
     }
     if (first) {
-        struct list **next = &w->next[priority_class_of(first->task.priority)];
+        struct list **next = &w->next[first->task.priority];
         *next = (*next)->next;
     }
     return first;
@@ -165,10 +173,8 @@ static bool queue_memory_take_tasks(struct queue_memory *q, const struct take *t
     size_t max = min_of(t->max, q->waiting_count);
     struct tasks taken = { arena_alloc(a, max * sizeof(struct task)), 0 };
     struct take room = *t;
-    struct waiting_walk walk = { .q = q };
+    struct waiting_walk walk = waiting_walk_begin(q, t);
     struct entry *entry;
-    for (int i = 0; i < CLASSES; i++)
-        walk.next[i] = q->waiting[i].next;
     while (taken.n < max && (entry = waiting_walk_next(&walk))) {
         if (!queue_memory_may_take(q, t, &room, &taken, &entry->task))
             continue;
@@ -178,6 +184,7 @@ static bool queue_memory_take_tasks(struct queue_memory *q, const struct take *t
             break;
         }
         taken.n++;
+        class_room_take(&walk.places, priority_class_of(entry->task.priority), 1);
         queue_memory_use_room(&room, &entry->task);
         queue_memory_deliver(q, entry, t);
         if (task_is_suspect(&entry->task))
@@ -329,6 +336,13 @@ static enum err queue_memory_abort(struct queue *base, struct fenced_id d, struc
     return ERR_OK;
 }
 
+/* No take waits. */
+static enum err queue_memory_unblock(struct queue *base, struct uuid worker, struct error *e)
+{
+    (void)base, (void)worker, (void)e;
+    return ERR_OK;
+}
+
 static enum err queue_memory_known(struct queue *base, const struct fenced_id *v, const uint64_t *epochs, size_t n,
                                    bool *ret, struct error *e)
 {
@@ -369,6 +383,7 @@ struct queue *queue_memory_new_named(const struct queue_names *names)
         .timed_out_deliveries = queue_memory_timed_out,
         .recall = queue_memory_recall,
         .abort = queue_memory_abort,
+        .unblock = queue_memory_unblock,
         .known = queue_memory_known,
         .stats = queue_memory_stats,
         .depth = queue_memory_depth,
@@ -379,7 +394,7 @@ struct queue *queue_memory_new_named(const struct queue_names *names)
     q->base.ops = &ops;
     q->names = names;
     map_init(&q->entries, HASH_STABLE);
-    for (size_t i = 0; i < CLASSES; i++)
+    for (size_t i = 0; i < PRIORITIES; i++)
         list_init(&q->waiting[i]);
     list_init(&q->aborting);
     heap_init(&q->delivered);

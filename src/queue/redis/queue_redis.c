@@ -257,6 +257,18 @@ static enum err queue_redis_abort(struct queue *base, struct fenced_id d, struct
     return queue_redis_call_no_reply(q, e);
 }
 
+static enum err queue_redis_unblock(struct queue *base, struct uuid worker, struct error *e)
+{
+    struct queue_redis *q = queue_redis_of(base);
+    char text[UUID_TEXT + 1];
+    uuid_format(worker, text);
+    if (redis_connect(&q->conn, e))
+        return e->code;
+    queue_redis_call_begin(q, "unblock");
+    redis_arg_text(&q->conn, text);
+    return queue_redis_call_no_reply(q, e);
+}
+
 static enum err queue_redis_known(struct queue *base, const struct fenced_id *v, const uint64_t *epochs, size_t n,
                                   bool *ret, struct error *e)
 {
@@ -325,6 +337,7 @@ enum err queue_redis_open(const struct redis_setup *setup, const struct queue_na
         .timed_out_deliveries = queue_redis_timed_out,
         .recall = queue_redis_recall,
         .abort = queue_redis_abort,
+        .unblock = queue_redis_unblock,
         .known = queue_redis_known,
         .stats = queue_redis_stats,
         .depth = queue_redis_depth,

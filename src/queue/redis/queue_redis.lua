@@ -6,16 +6,20 @@
 --   to:CHANNEL    groups of workers that may take from the channel
 --   groups, seen  the filter of each group; when a worker of the group called last
 --   g:GROUP       channels that may have tasks for the group; the score is at most the urgency of the first task there
---   g:GROUP:wait  waiting workers of the group, longest wait first
+--   g:GROUP:wait  waiting workers of the group, longest wait first; g:GROUP:wait:CLASS: those without a place for lower
+--                 classes
 --   waiters       until when each worker waits, and its room
---   w:WORKER      list that a waiting worker blocks on; w:WORKER:aborts: deliveries that it is asked to abort
+--   w:WORKER      list that a waiting worker blocks on: WAKE, or UNBLOCK if its take is to return
+--   w:WORKER:aborts  deliveries that it is asked to abort
 --   delivered     deliveries, scored by the end of their visibility in ms; the fraction of a ms is the worker's number
 --   workers       the number of each worker, and the worker of each number: after NUMBERS workers, numbers are reused
 --   lapsing       timed out deliveries, scored by when to report them next; unfired: those that no worker had
 --   state         epoch, run (run id of the server), since (when the epoch began), last (last urgency), waiting (count)
 --
--- Urgency is the time of the push in microseconds, minus CLASS_US for each priority class above the lowest. Within a
+-- Urgency is the time of the push in microseconds, minus PRIORITY_US for each priority above the lowest. Within a
 -- channel it only rises: a push goes behind all tasks that wait there, and so the score in g:GROUP stays a lower bound.
+--
+-- A worker has places, and keeps some for a class (core/sharing/class_room.h). Classes are 0 low, 1 normal, 2 high.
 
 local P, verb, run_id, new_epoch = KEYS[1] .. ':', ARGV[1], ARGV[2], ARGV[3]
 local call = redis.call
@@ -23,7 +27,9 @@ local time = call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now = math.floor(now_us / 1000)
 
-local CLASS_US = 30000000
+local PRIORITY_US = 10000000
+local HIGH = 2
+local WAKE, UNBLOCK = '1', '2'
 local DATA_TTL = 7 * 86400000
 local GROUP_GONE, CHANNEL_IDLE, TOKEN_TTL, ABORT_TTL = 60000, 3600000, 5000, 3600000
 local NUMBERS = 4096 -- milliseconds since 1970 and a number below this fit into the 53 bits of a score
@@ -62,8 +68,9 @@ local function read_channel(c)
         string.match(c, '^(..)|(%d+)|(%d+)|(%d+)|([^|]*)|([^|]*)|([^|]*)$')
     priority = tonumber(priority)
     return { suspect = string.sub(flags, 1, 1) == 's', at_most_once = string.sub(flags, 2, 2) == 'm',
-             priority = priority, ahead_us = (priority >= 7 and 2 or priority >= 4 and 1 or 0) * CLASS_US, cpu = tonumber(cpu),
-             memory = tonumber(memory), tenant = tenant, queue = queue, requires = requires }
+             priority = priority, class = priority >= 7 and HIGH or priority >= 4 and 1 or 0,
+             ahead_us = priority * PRIORITY_US, cpu = tonumber(cpu), memory = tonumber(memory), tenant = tenant,
+             queue = queue, requires = requires }
 end
 
 -- Pushed before the epoch began: it may have been delivered since the state was saved.
@@ -113,24 +120,62 @@ local function worker_of(member)
     return score and call('HGET', P .. 'workers', '#' .. tonumber(score) % 1 * NUMBERS)
 end
 
+-- ---- places of a worker ----
+
+-- How many tasks of a class fit: kept[d] of the free places are for class d and those above it.
+local function places_for(places, class)
+    local n = places.free
+    for d = class + 1, HIGH do n = math.max(n - places.kept[d], 0) end
+    return n
+end
+
+local function use_places(places, class, n)
+    places.free = places.free - n
+    places.kept[class] = math.max(places.kept[class] - n, 0)
+end
+
+-- The lowest class that fits, of a worker that has a place at all.
+local function lowest_class(places)
+    local class = 0
+    while places_for(places, class) == 0 do class = class + 1 end
+    return class
+end
+
 -- ---- waiting workers ----
 
-local function wake_one(group, c)
-    for _, worker in ipairs(call('ZRANGE', P .. 'g:' .. group .. ':wait', 0, WAITERS - 1)) do
+local function send_token(worker, token)
+    local key = P .. 'w:' .. worker
+    if token == UNBLOCK then call('DEL', key) end
+    if call('LLEN', key) == 0 then call('RPUSH', key, token) end -- one is enough, and WAKE does not replace UNBLOCK
+    call('PEXPIRE', key, TOKEN_TTL)
+end
+
+-- The workers that wait with places for this class and those above it.
+local function wait_key(group, class)
+    return P .. 'g:' .. group .. ':wait' .. (class > 0 and ':' .. class or '')
+end
+
+local function wake_one_of(key, c)
+    for _, worker in ipairs(call('ZRANGE', key, 0, WAITERS - 1)) do
         local room = call('HGET', P .. 'waiters', worker)
         local till, cpu, memory, alone = string.match(room or '', '^(%d+)|(-?%d+)|(-?%d+)|(%d)$')
         if not till or tonumber(till) < now then
-            call('ZREM', P .. 'g:' .. group .. ':wait', worker)
+            call('ZREM', key, worker)
             call('HDEL', P .. 'waiters', worker)
         elseif (tonumber(cpu) < 0 or c.cpu <= tonumber(cpu)) and
             (tonumber(memory) < 0 or c.memory <= tonumber(memory)) and (alone == '1' or not c.suspect) then
-            call('ZREM', P .. 'g:' .. group .. ':wait', worker)
+            call('ZREM', key, worker)
             call('HDEL', P .. 'waiters', worker)
-            call('DEL', P .. 'w:' .. worker)
-            call('RPUSH', P .. 'w:' .. worker, '1')
-            call('PEXPIRE', P .. 'w:' .. worker, TOKEN_TTL)
+            send_token(worker, WAKE)
             return true
         end
+    end
+    return false
+end
+
+local function wake_one(group, c) -- first of those that have places for everything: they are the least busy
+    for class = 0, c.class do
+        if wake_one_of(wait_key(group, class), c) then return true end
     end
     return false
 end
@@ -229,7 +274,7 @@ function verbs.join()
     for _, group in ipairs(call('ZRANGE', P .. 'seen', '-inf', now - GROUP_GONE, 'BYSCORE', 'LIMIT', 0, 10)) do
         call('ZREM', P .. 'seen', group)
         call('HDEL', P .. 'groups', group)
-        call('DEL', P .. 'g:' .. group, P .. 'g:' .. group .. ':wait')
+        call('DEL', P .. 'g:' .. group, wait_key(group, 0), wait_key(group, 1), wait_key(group, HIGH))
     end
     return 1
 end
@@ -305,9 +350,9 @@ local function take_from(channel, n, from, bound, score, out)
     return #ends / 2, bytes
 end
 
--- Arguments: group, worker, max, visibility_ms, wait_ms, alone, cpu, memory, offset. Returns the time, where to
--- continue (-1: nothing left), how many tasks wait, the aborts, then id, urgency and data of each task. Returns 'join'
--- if the group is not registered.
+-- Arguments: group, worker, max, visibility_ms, wait_ms, alone, cpu, memory, offset, the places kept for each class.
+-- Returns the time, where to continue (-1: nothing left), how many tasks wait, the aborts, id, urgency and data of each
+-- task, and whether the take is not to wait. Returns 'join' if the group is not registered.
 function verbs.take()
     local group, worker, max = ARGV[4], ARGV[5], tonumber(ARGV[6])
     local wait = tonumber(ARGV[8])
@@ -315,9 +360,11 @@ function verbs.take()
     local seen, g = call('ZSCORE', P .. 'seen', group), P .. 'g:' .. group
     if not seen then return 'join' end
     if tonumber(seen) < now - 1000 then call('ZADD', P .. 'seen', now, group) end
-    call('ZREM', g .. ':wait', worker)
+    for class = 0, HIGH do call('ZREM', wait_key(group, class), worker) end
     call('HDEL', P .. 'waiters', worker)
-    local woken = call('DEL', P .. 'w:' .. worker) == 1
+    local places = { free = max, kept = { [0] = tonumber(ARGV[13]), tonumber(ARGV[14]), tonumber(ARGV[15]) } }
+    local token = call('LPOP', P .. 'w:' .. worker)
+    local woken, unblocked = token ~= false, token == UNBLOCK
     local score = visibility_score(ARGV[7], worker)
     local out, taken, bytes, channels_read = {}, 0, 0, 0
     local aborts = take_aborts(worker)
@@ -326,7 +373,7 @@ function verbs.take()
         if #next == 0 then at = -1 break end
         channels_read = channels_read + 1
         local channel, c = next[1], read_channel(next[1])
-        local n = math.min(max - taken, BATCH)
+        local n = math.min(places_for(places, c.class), BATCH)
         if c.suspect then n = (alone and taken == 0) and 1 or 0 end
         if c.cpu > 0 and cpu >= 0 then n = math.min(n, math.floor(cpu / c.cpu)) end
         if c.memory > 0 and memory >= 0 then n = math.min(n, math.floor(memory / c.memory)) end
@@ -341,6 +388,7 @@ function verbs.take()
             if uncertain and got == 0 and #head > 0 and now_us < since + RENEW_US then at = at + 1 end
             if #head == 0 then call('ZREM', g, channel) else call('ZADD', g, head[2], channel) end
             taken, bytes = taken + got, bytes + size
+            use_places(places, c.class, got)
             if cpu >= 0 then cpu = cpu - got * c.cpu end
             if memory >= 0 then memory = memory - got * c.memory end
             if c.suspect and got > 0 then at = -1 break end
@@ -352,12 +400,13 @@ function verbs.take()
             if wake(rest, read_channel(rest)) then break end
         end
     end
-    if taken == 0 and #aborts == 0 and at < 0 and max > 0 and wait > 0 then
-        call('ZADD', g .. ':wait', now, worker)
+    if taken == 0 and #aborts == 0 and at < 0 and max > 0 and wait > 0 and not unblocked then
+        call('ZADD', wait_key(group, lowest_class(places)), now, worker)
         call('HSET', P .. 'waiters', worker,
             string.format('%.0f|%s|%s|%s', now + wait, ARGV[10], ARGV[11], alone and '1' or '0'))
     end
-    return { string.format('%.0f', now_us), at, tonumber(call('HGET', P .. 'state', 'waiting') or '0'), aborts, out }
+    return { string.format('%.0f', now_us), at, tonumber(call('HGET', P .. 'state', 'waiting') or '0'), aborts, out,
+             unblocked and 1 or 0 }
 end
 
 -- Arguments: id, urgency …. The worker had no room for these: they wait again at their old places.
@@ -483,10 +532,14 @@ function verbs.abort()
     if worker then
         call('SADD', P .. 'w:' .. worker .. ':aborts', ARGV[4])
         call('PEXPIRE', P .. 'w:' .. worker .. ':aborts', ABORT_TTL)
-        call('DEL', P .. 'w:' .. worker)
-        call('RPUSH', P .. 'w:' .. worker, '1')
-        call('PEXPIRE', P .. 'w:' .. worker, TOKEN_TTL)
+        send_token(worker, WAKE)
     end
+    return 1
+end
+
+-- Arguments: worker.
+function verbs.unblock()
+    send_token(ARGV[4], UNBLOCK)
     return 1
 end
 

@@ -17,6 +17,8 @@ enum {
     NS_IN_MS = 1000000
 };
 
+#define TOKEN_UNBLOCK "2" /* as in queue_redis.lua */
+
 /* ---- groups ---- */
 
 static void queue_redis_append_list(struct buf *b, const struct str *v, size_t n)
@@ -76,30 +78,37 @@ struct delivery_batch {
     struct take rest; /* what the take still wants */
     struct taken taken;
     size_t task_cap, abort_cap;
-    bool full;  /* the arena has no room: no further call */
-    int64_t at; /* where the next call continues; -1: nothing left */
+    bool full;      /* the arena has no room: no further call */
+    bool unblocked; /* the take returns without waiting */
+    int64_t at;     /* where the next call continues; -1: nothing left */
 };
 
 static void queue_redis_take_call_begin(struct queue_redis *q, const struct delivery_batch *h)
 {
     char worker[UUID_TEXT + 1];
     const struct take *t = &h->rest;
+    struct class_room all = queue_places(t), places = class_room_limit(&all, TAKE_CALL);
     uuid_format(t->worker, worker);
     queue_redis_call_begin(q, "take");
     redis_arg_text(&q->conn, q->group);
     redis_arg_text(&q->conn, worker);
-    redis_arg_i64(&q->conn, (int64_t)min_of(t->max, (size_t)TAKE_CALL));
+    redis_arg_i64(&q->conn, (int64_t)places.free);
     redis_arg_i64(&q->conn, t->visibility_ms);
     redis_arg_i64(&q->conn, t->wait_ms);
     redis_arg_i64(&q->conn, t->alone);
     redis_arg_i64(&q->conn, t->cpu_milli);
     redis_arg_i64(&q->conn, t->memory_mb);
     redis_arg_i64(&q->conn, h->at);
+    for (int c = 0; c < CLASSES; c++)
+        redis_arg_i64(&q->conn, (int64_t)places.kept[c]);
 }
 
 static void queue_redis_use_room(struct take *room, const struct task *t)
 {
-    room->max--;
+    struct class_room places = queue_places(room);
+    class_room_take(&places, priority_class_of(t->priority), 1);
+    room->max = places.free;
+    memcpy(room->kept, places.kept, sizeof places.kept);
     room->alone = false;
     if (room->cpu_milli >= 0)
         room->cpu_milli -= t->cpu_milli;
@@ -178,14 +187,15 @@ static enum err queue_redis_add_tasks(struct queue_redis *q, struct delivery_bat
     return ERR_OK;
 }
 
-/* The reply: time, where to continue, number of waiting tasks, aborts, tasks. */
+/* The reply: time, where to continue, number of waiting tasks, aborts, tasks, whether the take is not to wait. */
 static enum err queue_redis_read_take_reply(struct queue_redis *q, struct delivery_batch *h, const redisReply *r,
                                             struct error *e)
 {
-    int64_t waiting;
-    if (reply_count(r) != 5 || !reply_i64(r->element[0], &h->taken.queue_us) || !reply_i64(r->element[1], &h->at) ||
-        !reply_i64(r->element[2], &waiting))
+    int64_t waiting, unblocked;
+    if (reply_count(r) != 6 || !reply_i64(r->element[0], &h->taken.queue_us) || !reply_i64(r->element[1], &h->at) ||
+        !reply_i64(r->element[2], &waiting) || !reply_i64(r->element[5], &unblocked))
         return redis_unexpected_reply(e, "take");
+    h->unblocked |= unblocked != 0;
     q->waiting = waiting > 0 ? (size_t)waiting : 0;
     for (size_t i = 0; i < reply_count(r->element[3]); i++)
         if (!queue_redis_add_abort(h, reply_str(r->element[3]->element[i])))
@@ -232,8 +242,8 @@ static enum err queue_redis_take_now(struct queue_redis *q, struct delivery_batc
     return ERR_OK;
 }
 
-/* Waits for a wakeup: a push that this worker may take, or an abort. At most ms. */
-static enum err queue_redis_wait_for_wakeup(struct queue_redis *q, const struct delivery_batch *h, int64_t ms,
+/* Waits for a wakeup: a push that this worker may take, an abort, or queue_unblock. At most ms. */
+static enum err queue_redis_wait_for_wakeup(struct queue_redis *q, struct delivery_batch *h, int64_t ms,
                                             bool *ret_woken, struct error *e)
 {
     cleanup_with(redis_reply_free) redisReply *reply = NULL;
@@ -248,7 +258,8 @@ static enum err queue_redis_wait_for_wakeup(struct queue_redis *q, const struct 
     redis_command_end(&q->conn);
     if (redis_reply_next(&q->conn, ms, &reply, e))
         return e->code;
-    *ret_woken = reply_count(reply) > 0;
+    *ret_woken = reply_count(reply) == 2;
+    h->unblocked = *ret_woken && str_eq(reply_str(reply->element[1]), S(TOKEN_UNBLOCK));
     return ERR_OK;
 }
 
@@ -269,13 +280,13 @@ enum err queue_redis_take(struct queue *base, const struct take *t, struct arena
     queue_redis_rescan_channels(q);
     int64_t end_ms = clock_steady_ms(q->conn.clock) + t->wait_ms;
     bool woken = true;
-    while (woken) {
+    while (woken && !h.unblocked) {
         if (!q->conn.redis && redis_connect(&q->conn, e))
             return e->code;
         if (queue_redis_take_now(q, &h, e))
             return e->code;
         int64_t left = end_ms - clock_steady_ms(q->conn.clock);
-        if (queue_redis_has_result(&h) || left <= 0)
+        if (queue_redis_has_result(&h) || left <= 0 || h.unblocked)
             break;
         h.rest.wait_ms = left;
         if (queue_redis_wait_for_wakeup(q, &h, left, &woken, e))

@@ -65,7 +65,8 @@ enum column_kind {
     X(extra, COL_TEXT, extra, 0)                                                                                       \
     X(payload, COL_TEXT, payload, 0)                                                                                   \
     X(needs, COL_NEEDS, requires, 0)                                                                                   \
-    X(aside, COL_TEXT, aside, 0)
+    X(aside, COL_TEXT, aside, 0)                                                                                       \
+    X(recalled, COL_BOOL, recalled, 0)
 
 /* A task that is SCHEDULED and not RECURRING has none of these except gates. */
 #define TASK_COLUMNS_REST(X)                                                                                           \

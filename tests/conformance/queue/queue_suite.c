@@ -4,7 +4,8 @@
 
 int main(int argc, char **argv)
 {
-    const struct test_list *const areas[] = { &delivery_tests, &timeout_tests, &filter_tests, &random_tests };
+    const struct test_list *const areas[] = { &delivery_tests, &timeout_tests, &filter_tests, &places_tests,
+                                              &random_tests };
     struct CMUnitTest tests[128];
     size_t n = 0;
     for (size_t i = 0; i < array_count(areas); i++) {

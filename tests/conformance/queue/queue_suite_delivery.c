@@ -59,6 +59,22 @@ static void a_high_class_comes_first(void **state)
     assert_same_delivery(&got.v[2], &v[0]);
 }
 
+static void a_high_priority_of_a_class_comes_first(void **state)
+{
+    needs(adapter_under_test->orders && !adapter_under_test->whole_classes);
+    struct world *w = *state;
+    static const int pushed[] = { 7, 9, 8, 9, 0, 3, 7, 4 }, expected[] = { 1, 3, 2, 0, 6, 7, 5, 4 };
+    struct task v[array_count(pushed)];
+    for (size_t i = 0; i < array_count(pushed); i++) {
+        v[i] = some_task(w);
+        v[i].priority = pushed[i];
+    }
+    push(w, v, array_count(v));
+    struct tasks got = take_exactly(w, 0, array_count(v));
+    for (size_t i = 0; i < array_count(v); i++)
+        assert_same_delivery(&got.v[i], &v[expected[i]]);
+}
+
 static void no_more_come_than_were_asked_for(void **state)
 {
     struct world *w = *state;
@@ -339,6 +355,7 @@ static const struct CMUnitTest tests[] = {
     queue_test(a_task_is_delivered_whole),
     queue_test(deliveries_of_a_lane_come_in_the_order_they_were_pushed),
     queue_test(a_high_class_comes_first),
+    queue_test(a_high_priority_of_a_class_comes_first),
     queue_test(no_more_come_than_were_asked_for),
     queue_test(a_delivery_goes_to_one_worker),
     queue_test(several_workers_share_what_is_pushed),

@@ -14,7 +14,7 @@ struct model {
     struct prng r;
     struct piece *v;
     size_t count, pushed, done, delivery_timeouts;
-    size_t last[CLASS_HIGH + 1]; /* the last delivered place of each class: order is kept */
+    size_t last[PRIORITIES]; /* the last delivered place of each priority, or of each class: order is kept */
 };
 
 static struct piece *piece_of(struct model *m, const struct task *t)
@@ -53,13 +53,20 @@ static void take_some(struct model *m)
     int worker = (int)prng_below(&m->r, WORKERS);
     struct take t = take_of(m->w, worker, 1 + prng_below(&m->r, 3));
     t.wait_ms = m->pushed == m->count ? 20 : 0;
+    for (int c = 0; c < CLASSES && m->pushed < m->count; c++)
+        t.kept[c] = prng_below(&m->r, 2);
+    struct class_room places = queue_places(&t);
     struct tasks got = take_with(m->w, worker, &t).tasks;
     assert_true(got.n <= t.max);
     for (size_t i = 0; i < got.n; i++) {
+        enum priority_class c = priority_class_of(got.v[i].priority);
+        assert_true(class_room_for(&places, c) > 0);
+        class_room_take(&places, c, 1);
         struct piece *p = piece_of(m, &got.v[i]);
         assert_int_equal(p->is, WAITS);
         assert_same_delivery(&got.v[i], &p->task);
-        size_t *last = &m->last[priority_class_of(p->task.priority)];
+        int priority = p->task.priority;
+        size_t *last = &m->last[adapter_under_test->whole_classes ? (int)priority_class_of(priority) : priority];
         assert_true(!adapter_under_test->orders || (size_t)p->task.timeout_ms + 1 > *last);
         *last = (size_t)p->task.timeout_ms + 1;
         p->is = TAKEN;

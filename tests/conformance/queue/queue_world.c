@@ -27,6 +27,12 @@ static struct queue *open_memory(const char *prefix, const struct queue_names *n
     return in_memory.queue;
 }
 
+static struct queue *twin_memory(struct queue *q, const char *prefix)
+{
+    (void)q;
+    return open_memory(prefix, NULL);
+}
+
 static void close_memory(struct queue *q)
 {
     if (--in_memory.handles == 0)
@@ -38,6 +44,12 @@ static struct queue *open_amqp(const char *prefix, const struct queue_names *nam
 {
     return rabbitmq_queue(prefix, "", names);
 }
+
+static struct queue *twin_amqp(struct queue *q, const char *prefix)
+{
+    (void)prefix;
+    return queue_amqp_twin(q);
+}
 #endif
 
 #ifdef HAVE_REDIS
@@ -47,18 +59,24 @@ static struct queue *open_redis(const char *prefix, const struct queue_names *na
     redis_url(prefix, url);
     return redis_queue(url, names);
 }
+
+static struct queue *twin_redis(struct queue *q, const char *prefix)
+{
+    (void)q;
+    return open_redis(prefix, NULL);
+}
 #endif
 
 static const struct queue_adapter adapters[] = {
-    { "memory", open_memory, close_memory, .visibility_ms = 100, .timeouts = true, .recalls = true, .aborts = true,
-      .knows = true, .counts = true, .orders = true },
+    { "memory", open_memory, twin_memory, close_memory, .visibility_ms = 100, .timeouts = true, .recalls = true,
+      .aborts = true, .knows = true, .counts = true, .orders = true },
 #ifdef HAVE_AMQP
-    { "rabbitmq", open_amqp, queue_free, .visibility_ms = 100, .own_clock = true, .aborts = true, .orders = true,
-      .no_time = true, .whole_classes = true },
+    { "rabbitmq", open_amqp, twin_amqp, queue_free, .visibility_ms = 100, .own_clock = true, .aborts = true,
+      .orders = true, .no_time = true, .whole_classes = true },
 #endif
 #ifdef HAVE_REDIS
-    { "redis", open_redis, queue_free, .visibility_ms = 250, .own_clock = true, .timeouts = true, .recalls = true,
-      .aborts = true, .knows = true, .orders = true },
+    { "redis", open_redis, twin_redis, queue_free, .visibility_ms = 250, .own_clock = true, .timeouts = true,
+      .recalls = true, .aborts = true, .knows = true, .orders = true },
 #endif
 };
 
@@ -84,7 +102,7 @@ static struct str tenant_name(const struct queue_names *names, int32_t number)
 }
 static const struct queue_names names = { tenant_name };
 
-static int64_t monotonic_ms(void)
+int64_t monotonic_ms(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);

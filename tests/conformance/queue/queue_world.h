@@ -20,6 +20,8 @@ struct queue_adapter {
     const char *name;
     /* Opens one more handle of the queue with this name. No test used the name before. */
     struct queue *(*open)(const char *prefix, const struct queue_names *names);
+    /* One more handle of the worker that has this one, for another thread. */
+    struct queue *(*twin)(struct queue *q, const char *prefix);
     void (*close)(struct queue *);
     int64_t visibility_ms; /* short, but long enough for a few calls */
     bool own_clock;        /* the queue has a clock: time passes by waiting, not by now_ms */
@@ -30,7 +32,7 @@ struct queue_adapter {
     bool counts;        /* depth and look are exact */
     bool orders;        /* lanes keep their order, and a high class goes first */
     bool no_time;       /* own_clock, but take does not always return the time */
-    bool whole_classes; /* a filter accepts all priorities of a class or none */
+    bool whole_classes; /* a filter accepts all priorities of a class or none, and they are not kept apart */
 };
 extern const struct queue_adapter *adapter_under_test;
 const struct queue_adapter *queue_adapter_of(int argc, char **argv);
@@ -57,7 +59,7 @@ struct test_list {
     const struct CMUnitTest *v;
     size_t n;
 };
-extern const struct test_list delivery_tests, timeout_tests, filter_tests, random_tests;
+extern const struct test_list delivery_tests, timeout_tests, filter_tests, places_tests, random_tests;
 
 struct task some_task(struct world *w);
 struct task some_big_task(struct world *w); /* a little more than 20 KB */
@@ -66,6 +68,8 @@ void push(struct world *w, const struct task *v, size_t n);
 bool recall(struct world *w, const struct task *t);
 void ask_abort(struct world *w, const struct task *t);
 bool is_known(struct world *w, const struct task *t);
+
+int64_t monotonic_ms(void);
 
 /* Lets time pass, on the queue's clock or on now_ms. */
 void pass(struct world *w, int64_t ms);

@@ -12,7 +12,7 @@ struct crew_member {
     struct uuid id;
     struct queue_filter filter;
     int64_t wait_ms;
-    size_t max;
+    size_t max, kept_high;
     bool once;           /* makes one take only */
     _Atomic bool *stop;  /* NULL: never */
     _Atomic size_t done; /* delivered and acknowledged */
@@ -40,6 +40,7 @@ static void *work(void *context)
     arena_init(&a, 1 << 24);
     do {
         struct take t = { .max = m->max,
+                          .kept = { [CLASS_HIGH] = m->kept_high },
                           .wait_ms = m->wait_ms,
                           .visibility_ms = 30000,
                           .worker = m->id,
@@ -59,13 +60,18 @@ static void *work(void *context)
     return NULL;
 }
 
-static void hire(struct world *w, int i, struct crew_member *m)
+static void hire_by(struct queue *queue, struct uuid id, struct crew_member *m)
 {
-    m->queue = w->workers[i];
-    m->id = w->ids[i];
+    m->queue = queue;
+    m->id = id;
     m->max = m->max ? m->max : 4;
     m->filter.priority_max = m->filter.priority_max ? m->filter.priority_max : PRIORITY_MAX;
     assert_int_equal(pthread_create(&m->thread, NULL, work, m), 0);
+}
+
+static void hire(struct world *w, int i, struct crew_member *m)
+{
+    hire_by(w->workers[i], w->ids[i], m);
 }
 
 static void wait_blocked(struct world *w, int64_t n)
@@ -150,6 +156,51 @@ static void who_waits_is_woken_only_for_what_it_may_have(void **state)
     push(w, &t, 1);
     pthread_join(crew[0].thread, NULL);
     assert_true(crew[0].done == 1 && !crew[0].wrong);
+}
+
+/* A push to a worker that waits for it is three calls: the push, one take, its ack. */
+static void assert_only_this_one_is_woken(struct world *w, struct crew_member *m, int priority)
+{
+    struct task t = some_task(w);
+    t.priority = priority;
+    int64_t before = server_info(&w->server, "commandstats", "cmdstat_evalsha:calls");
+    push(w, &t, 1);
+    pthread_join(m->thread, NULL);
+    assert_true(m->done == 1 && !m->wrong);
+    assert_int_equal(server_info(&w->server, "commandstats", "cmdstat_evalsha:calls") - before, 3);
+}
+
+/* More workers than are looked at, and they wait the longest. */
+static void who_has_no_place_for_a_class_is_not_woken_for_it(void **state)
+{
+    enum { FULL = 20 };
+    struct world *w = *state;
+    struct queue *queues[FULL];
+    struct crew_member full[FULL] = { 0 };
+    for (int i = 0; i < FULL; i++) {
+        queues[i] = redis_queue(w->url, NULL);
+        full[i].wait_ms = 30000;
+        full[i].max = full[i].kept_high = 1;
+        full[i].once = true;
+        hire_by(queues[i], uuid_next(&w->gen, NOW), &full[i]);
+    }
+    wait_blocked(w, FULL);
+    for (int priority = 0; priority < 7; priority += 4) {
+        struct crew_member other = { .wait_ms = 30000, .once = true };
+        hire(w, 1, &other);
+        wait_blocked(w, FULL + 1);
+        assert_only_this_one_is_woken(w, &other, priority);
+    }
+    for (int i = 0; i < FULL; i++) {
+        struct task t = some_task(w);
+        t.priority = 7;
+        push(w, &t, 1);
+    }
+    for (int i = 0; i < FULL; i++) {
+        pthread_join(full[i].thread, NULL);
+        assert_true(full[i].done == 1 && !full[i].wrong);
+        queue_free(queues[i]);
+    }
 }
 
 static void who_waits_hears_at_once_what_to_abort(void **state)
@@ -302,6 +353,7 @@ int main(void)
         on(one_push_wakes_one_worker),
         on(a_push_of_many_wakes_as_many_as_it_takes),
         on(who_waits_is_woken_only_for_what_it_may_have),
+        on(who_has_no_place_for_a_class_is_not_woken_for_it),
         on(who_waits_hears_at_once_what_to_abort),
         on(a_dead_waiter_keeps_nothing_from_others),
         on(who_waits_asks_for_nothing),

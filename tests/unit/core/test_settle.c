@@ -199,7 +199,28 @@ static void what_is_handed_back_costs_nothing(void **state)
     assert_int_equal(v.attempts, 1);
     assert_int_equal(v.losses, 2);
     assert_false(v.has_execution);
-    assert_true(v.due_ms == NOW); /* never before now */
+    assert_int_equal(v.aside.n, 0);
+}
+
+static void what_is_handed_back_keeps_its_place(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = outcome_of(OUTCOME_RETURNED);
+    assert_true(settled(&t, &o).due_ms == NOW - 1000);
+    o.retry_after_ms = 0;
+    assert_true(settled(&t, &o).due_ms == NOW - 1000);
+    t.due_ms = NOW + 50;
+    assert_true(settled(&t, &o).due_ms == NOW + 50);
+}
+
+static void what_is_handed_back_for_a_while_comes_after_it(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = outcome_of(OUTCOME_RETURNED);
+    o.retry_after_ms = 30;
+    assert_true(settled(&t, &o).due_ms == NOW + 30);
     t.due_ms = NOW + 50;
     assert_true(settled(&t, &o).due_ms == NOW + 50);
 }
@@ -340,8 +361,24 @@ static void one_that_is_held_comes_back_when_it_was_told_and_has_spent_nothing(v
     assert_int_equal(v.losses, 2);
     assert_false(v.has_execution);
     assert_str(v.last_error, "held: a.example is left alone");
+    assert_int_equal(v.aside.n, 0);
+}
+
+static void one_that_is_held_without_a_time_keeps_its_place_in_its_hosts_lane(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = outcome_of(OUTCOME_HELD);
+    o.retry_after_ms = 0;
+    o.aside = S("a.example:8443");
+    struct verdict v = settled(&t, &o);
+    assert_int_equal(v.next, TASK_SCHEDULED);
+    assert_true(v.due_ms == NOW - 1000);
+    assert_str(v.aside, "a.example:8443");
+    t.expires_ms = NOW - 500; /* it expires when it is claimed */
+    assert_true(settled(&t, &o).due_ms == NOW - 1000);
     o.retry_after_ms = -1;
-    assert_true(settled(&t, &o).due_ms == NOW);
+    assert_true(settled(&t, &o).due_ms == NOW - 1000);
 }
 
 static void one_that_is_held_for_too_long_comes_back_when_it_expires(void **state)
@@ -641,6 +678,8 @@ int main(void)
         cmocka_unit_test(settling_twice_gives_the_same_execution_id_and_another_fence_another),
         cmocka_unit_test(execution_never_ends_before_it_began),
         cmocka_unit_test(what_is_handed_back_costs_nothing),
+        cmocka_unit_test(what_is_handed_back_keeps_its_place),
+        cmocka_unit_test(what_is_handed_back_for_a_while_comes_after_it),
         cmocka_unit_test(cancelled_while_it_ran_is_cancelled_and_leaves_a_record),
         cmocka_unit_test(a_loss_spends_no_attempt_and_runs_again),
         cmocka_unit_test(a_suspect_lost_alone_is_poison),
@@ -650,6 +689,7 @@ int main(void)
         cmocka_unit_test(one_that_was_no_suspect_yet_is_not_poison_and_neither_is_one_among_others),
         cmocka_unit_test(at_most_once_does_not_survive_a_loss),
         cmocka_unit_test(one_that_is_held_comes_back_when_it_was_told_and_has_spent_nothing),
+        cmocka_unit_test(one_that_is_held_without_a_time_keeps_its_place_in_its_hosts_lane),
         cmocka_unit_test(one_that_is_held_for_too_long_comes_back_when_it_expires),
         cmocka_unit_test(one_that_expired_before_it_fired_has_spent_nothing),
         cmocka_unit_test(a_retry_that_would_come_too_late_expires_it_at_once),
