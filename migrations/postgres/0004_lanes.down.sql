@@ -12,6 +12,9 @@ ALTER TABLE lanes
     DROP COLUMN cpu_milli,
     DROP COLUMN memory_mb,
     DROP COLUMN host,
+    DROP COLUMN late,
     ALTER COLUMN class DROP DEFAULT,
     ADD UNIQUE (tenant_id, queue, class, pool);
-ALTER TABLE tasks DROP COLUMN aside;
+ALTER TABLE tasks
+    DROP COLUMN aside,
+    DROP COLUMN recalled;

@@ -86,7 +86,8 @@ static struct pg_lane_walk pg_lane_walk_start(struct store_postgres *s, struct l
                                   .number = number,
                                   .scan = scan,
                                   .position = pg_claim_position_from(scan.from_ms),
-                                  .passed_ms = INT64_MAX };
+                                  .passed_ms = INT64_MAX,
+                                  .passed_own_ms = INT64_MAX };
 }
 
 /* Suspects are few: their lanes are walked from the start. */
@@ -125,7 +126,7 @@ static void pg_claim_find_lanes(struct store_postgres *s, struct pg_claim *c)
     for (size_t i = 0; i < op->lane_count; i++) {
         const struct lane_row *row = store_lanes_find(&s->lanes, op->lanes[i].lane, pg_claim_pool(op, false));
         op->lanes[i].ret_taken = 0;
-        op->lanes[i].ret_next_due_ms = INT64_MAX;
+        op->lanes[i].ret_next_due_ms = op->lanes[i].ret_next_own_ms = INT64_MAX;
         if (row)
             c->lanes[c->lane_count++] = pg_lane_walk_start(s, &op->lanes[i], row->number, begun_ns);
     }
@@ -267,10 +268,13 @@ static enum err pg_claim_deal_with(struct pg_claim *c, const struct candidate *k
     return ERR_OK;
 }
 
-static void pg_lane_walk_pass_over(struct pg_lane_walk *w, int64_t next_ms)
+/* Its candidate at w->position is left. */
+static void pg_lane_walk_pass_over(const struct op_claim *op, struct pg_lane_walk *w, int64_t next_ms)
 {
     w->passed++;
     w->passed_ms = min_of(w->passed_ms, next_ms);
+    if (!op->own || partitions_have(op->own, partition_of(w->position.id)))
+        w->passed_own_ms = min_of(w->passed_own_ms, next_ms);
 }
 
 static enum err pg_claim_consider_gated(struct store_postgres *s, struct pg_claim *c, struct pg_lane_walk *w,
@@ -283,7 +287,7 @@ static enum err pg_claim_consider_gated(struct store_postgres *s, struct pg_clai
     *ret = PASSED_OVER;
     if (pg_gate_is_busy(s, &k)) {
         c->busy++;
-        pg_lane_walk_pass_over(w, c->op->now_ms + CONFLICT_RETRY_MS);
+        pg_lane_walk_pass_over(c->op, w, c->op->now_ms + CONFLICT_RETRY_MS);
         return ERR_OK;
     }
     if (gate_check(&c->gate, &k, e))
@@ -295,7 +299,7 @@ static enum err pg_claim_consider_gated(struct store_postgres *s, struct pg_clai
     }
     if (k.task.due_ms <= c->op->now_ms)
         return pg_claim_deal_with(c, &k, ret, e);
-    pg_lane_walk_pass_over(w, k.task.due_ms);
+    pg_lane_walk_pass_over(c->op, w, k.task.due_ms);
     return ERR_OK;
 }
 
@@ -353,7 +357,7 @@ static void pg_claim_look_for_unblocked(struct store_postgres *s, struct pg_clai
     int64_t order_ms = lane_order_ms(&last->quota->lane, last->position.due_ms);
     struct pg_lane_walk *later = l->lanes + l->lane_count;
     for (struct pg_lane_walk *w = l->lanes; w < later; w++)
-        w->position = (struct pg_claim_position){ order_ms - lane_order_ms(&w->quota->lane, 0), id };
+        w->position = (struct pg_claim_position){ lane_due_ms(&w->quota->lane, order_ms), id };
     for (struct pg_lane_walk *w = later; w < c->lanes + c->lane_count; w++)
         w->position = pg_claim_position_from(min_of(w->scan.from_ms, pg_claim_scheduled_ms(s)));
 }
@@ -379,7 +383,7 @@ static enum err pg_line_walk_use_rows(struct store_postgres *s, struct pg_claim 
         w->quota->ret_taken += fate == TAKEN;
         l->taken += fate == TAKEN;
         *ret_stopped = fate == CHANGED_OTHERS || (w->got == w->asked && pg_lane_walk_wants_more(c, w));
-        if (fate == CHANGED_OTHERS)
+        if (fate == CHANGED_OTHERS && c->gate.unblocked)
             pg_claim_look_for_unblocked(s, c, l, w);
     }
     return ERR_OK;
