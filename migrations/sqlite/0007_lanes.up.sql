@@ -20,14 +20,15 @@ ALTER TABLE lanes_by_need RENAME TO lanes;
 ALTER TABLE tasks ADD COLUMN aside TEXT; -- the host for whose sake it was put aside; NULL: it was not
 
 -- Tasks that are not final move to the lane of their priority and needs. Leased ones (pools 1 and 3) have no needs. Of a final task only
--- the queue is read from its lane. Lanes are numbered without gaps.
+-- the queue is read from its lane. A damaged row stays where it is. Lanes are numbered without gaps.
 CREATE TEMP TABLE moving AS
     SELECT t.rid, l.tenant_id, l.queue, t.priority, l.pool,
         iif(l.pool IN (1, 3), '', coalesce(json_extract(t.needs, '$.requires'), '')) AS requires,
         iif(l.pool IN (1, 3), 0, coalesce(json_extract(t.needs, '$.cpu_milli'), 0)) AS cpu_milli,
         iif(l.pool IN (1, 3), 0, coalesce(json_extract(t.needs, '$.memory_mb'), 0)) AS memory_mb
     FROM tasks AS t CROSS JOIN lanes AS l ON l.lane = t.lane
-    WHERE t.state <= 3 AND (t.priority <> l.priority OR (t.needs IS NOT NULL AND l.pool NOT IN (1, 3)));
+    WHERE t.state <= 3 AND (t.priority <> l.priority OR (t.needs IS NOT NULL AND l.pool NOT IN (1, 3)))
+        AND t.priority BETWEEN 0 AND 9 AND (t.needs IS NULL OR json_valid(t.needs));
 INSERT INTO lanes (lane, tenant_id, queue, priority, requires, cpu_milli, memory_mb, host, pool)
     SELECT (SELECT max(lane) FROM lanes) + row_number() OVER (ORDER BY tenant_id, queue, priority, requires, cpu_milli, memory_mb, pool),
         tenant_id, queue, priority, requires, cpu_milli, memory_mb, '', pool

@@ -1,10 +1,10 @@
 /* OP_CLAIM over a line of several lanes. Each lane is in the order of due_ms, and so in the order of lane_order_ms: the
- * lanes are merged. From each lane only keys are read, some at a time, from the index that has all of their columns; the
- * rows are read of the tasks whose turn it is. So a claim costs what it takes, and a few keys for each lane, however
- * many tasks are due.
+ * lanes are merged. Of each lane only keys are read, some at a time; the index over due tasks has all of their columns.
+ * Rows are read of the tasks whose turn it is. So a claim costs as much as it takes, and some keys for each lane,
+ * however many tasks are due.
  *
- * A key may be read before a task with gates is handled. If its task was cancelled by that, its row says so. If tasks
- * were unblocked, all keys are read again, because some may be missing. */
+ * A key may have been read before a task with gates was handled. If that cancelled the key's task, its row says so. If
+ * it unblocked tasks, all keys are read again, because theirs may be missing. */
 #include <stdlib.h>
 
 #include "store/sqlite/claim.h"
