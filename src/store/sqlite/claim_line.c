@@ -9,7 +9,7 @@
 
 #include "store/sqlite/claim.h"
 
-enum { KEYS_MAX = 32 };
+enum { KEYS_MIN = 4, KEYS_MAX = 32 };
 
 struct due_key {
     int64_t order_ms, rid;
@@ -38,11 +38,14 @@ struct merge {
 
 /* ---- keys ---- */
 
-/* The most that this lane can still give, as far as it needs no slots. */
+/* How many keys to read: as many as this lane can still give, unless most are not for this node. */
 static size_t merge_wants(const struct merge *m, const struct lane_cursor *l)
 {
+    if (m->c->op->own)
+        return KEYS_MAX;
     size_t of_line = min_of(m->max - m->taken, m->c->op->max - m->c->n);
-    return min_of(min_of(of_line, l->quota->max - l->quota->ret_taken), (size_t)KEYS_MAX);
+    size_t left = min_of(of_line, l->quota->max - l->quota->ret_taken);
+    return max_of(min_of(left, (size_t)KEYS_MAX), (size_t)KEYS_MIN);
 }
 
 static sqlite3_stmt *merge_keys_behind(const struct merge *m, const struct lane_cursor *l, size_t max)
