@@ -7,31 +7,30 @@ ALTER TABLE lanes
     ADD COLUMN requires text COLLATE "C" NOT NULL DEFAULT '', -- labels, sorted, separated by commas
     ADD COLUMN cpu_milli bigint NOT NULL DEFAULT 0,
     ADD COLUMN memory_mb bigint NOT NULL DEFAULT 0,
-    ADD COLUMN host text COLLATE "C" NOT NULL DEFAULT '', -- of tasks that were put aside
-    ADD COLUMN late boolean NOT NULL DEFAULT false; -- its tasks are claimed when they are due, not before
+    ADD COLUMN host text COLLATE "C" NOT NULL DEFAULT ''; -- of tasks that were put aside
 UPDATE lanes SET priority = CASE class WHEN 0 THEN 0 WHEN 1 THEN 5 ELSE 7 END;
 ALTER TABLE lanes
     DROP COLUMN class,
     ALTER COLUMN priority DROP DEFAULT,
-    ADD UNIQUE (tenant_id, queue, priority, requires, cpu_milli, memory_mb, host, late, pool);
+    ADD UNIQUE (tenant_id, queue, priority, requires, cpu_milli, memory_mb, host, pool);
 
 ALTER TABLE tasks
     ADD COLUMN aside text COLLATE "C", -- the host in whose lane it waits; NULL: none
     ADD COLUMN recalled boolean NOT NULL DEFAULT false; -- a user is about to change it
 
--- The other tasks move to their lanes, unless they are final: of a final task's lane only the queue's name is read. WORKER tasks (target
--- 3) are leased by queue: in their lanes only the priority counts.
-CREATE VIEW moving AS
-    SELECT t.id, l.tenant_id, l.queue, t.priority, coalesce(x.needs->>'requires', '') AS requires,
+-- What a task asks of a worker counts, except for WORKER tasks (target 3), which are leased by queue. Tasks that are not claimed ahead
+-- (AT_MOST_ONCE, or with a concurrency key) get lanes apart: pool 5, and 6 for suspects.
+CREATE TEMP TABLE moving ON COMMIT DROP AS
+    SELECT t.id, l.tenant_id, l.queue, t.priority, coalesce(x.needs->>'requires', '') COLLATE "C" AS requires,
         coalesce((x.needs->>'cpu_milli')::bigint, 0) AS cpu_milli, coalesce((x.needs->>'memory_mb')::bigint, 0) AS memory_mb,
-        t.target <> 3 AND (t.delivery = 1 OR t.gates::json->>'concurrency_key' IS NOT NULL) AS late, l.pool
+        (CASE WHEN x.late AND l.pool IN (0, 2) THEN 5 + l.pool / 2 ELSE l.pool END)::smallint AS pool
     FROM tasks AS t JOIN lanes AS l ON l.lane = t.lane
-        CROSS JOIN LATERAL (SELECT CASE WHEN t.target <> 3 THEN t.needs::json END) AS x(needs)
-    WHERE t.state <= 3 AND t.priority BETWEEN 0 AND 9
-        AND (t.priority <> l.priority OR t.needs IS NOT NULL OR t.delivery = 1 OR t.gates IS NOT NULL);
-INSERT INTO lanes (tenant_id, queue, priority, requires, cpu_milli, memory_mb, late, pool)
-    SELECT DISTINCT tenant_id, queue, priority, requires, cpu_milli, memory_mb, late, pool FROM moving ON CONFLICT DO NOTHING;
+        CROSS JOIN LATERAL (SELECT CASE WHEN t.target <> 3 THEN t.needs::json END,
+            t.delivery = 1 OR t.gates::json->>'concurrency_key' IS NOT NULL) AS x(needs, late)
+    WHERE t.state <= 3 AND t.priority BETWEEN 0 AND 9 AND (t.priority <> l.priority OR x.needs IS NOT NULL OR (x.late AND l.pool IN (0, 2)));
+INSERT INTO lanes (tenant_id, queue, priority, requires, cpu_milli, memory_mb, pool)
+    SELECT DISTINCT tenant_id, queue, priority, requires, cpu_milli, memory_mb, pool FROM moving
+    ON CONFLICT DO NOTHING;
 UPDATE tasks AS t SET lane = n.lane
-    FROM moving AS m JOIN lanes AS n USING (tenant_id, queue, priority, requires, cpu_milli, memory_mb, late, pool)
-    WHERE t.id = m.id AND t.lane <> n.lane;
-DROP VIEW moving;
+    FROM moving AS m JOIN lanes AS n USING (tenant_id, queue, priority, requires, cpu_milli, memory_mb, pool)
+    WHERE t.id = m.id;

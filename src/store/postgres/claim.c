@@ -324,7 +324,7 @@ static enum err pg_claim_finish(struct store_postgres *s, struct pg_claim *c, st
 static enum err pg_claim_load_missing_lanes(struct store_postgres *s, const struct op_claim *op, struct error *e)
 {
     for (size_t i = 0; i < op->lane_count; i++)
-        if (op->lanes[i].max > 0 && !store_lanes_find(&s->lanes, op->lanes[i].lane, pg_claim_pool(op, false)))
+        if (op->lanes[i].max > 0 && !pg_claim_lane(s, op, i, false))
             return pg_lanes_load(&s->conn, &s->lanes, e);
     return ERR_OK;
 }

@@ -19,8 +19,7 @@ struct lane pg_read_lane(const struct pg_result *r, int row, int first)
                           .requires = pg_text(r, row, first + 3),
                           .cpu_milli = pg_i64(r, row, first + 4),
                           .memory_mb = pg_i64(r, row, first + 5),
-                          .host = pg_text(r, row, first + 6),
-                          .late = pg_bool(r, row, first + 7) };
+                          .host = pg_text(r, row, first + 6) };
 }
 
 static enum err pg_lanes_add(struct pg_conn *c, struct store_lanes *l, const struct pg_result *r, struct error *e)
@@ -56,9 +55,11 @@ enum err pg_lanes_at(struct pg_conn *c, struct store_lanes *l, int64_t number, c
 static int pg_lane_by_key(const void *a, const void *b)
 {
     const struct pg_lane_want *x = *(struct pg_lane_want *const *)a, *y = *(struct pg_lane_want *const *)b;
-    const int64_t numbers[][2] = { { x->lane.tenant, y->lane.tenant },       { x->lane.priority, y->lane.priority },
-                                   { x->lane.cpu_milli, y->lane.cpu_milli }, { x->lane.memory_mb, y->lane.memory_mb },
-                                   { x->lane.late, y->lane.late },           { x->pool, y->pool } };
+    const int64_t numbers[][2] = { { x->lane.tenant, y->lane.tenant },
+                                   { x->lane.priority, y->lane.priority },
+                                   { x->lane.cpu_milli, y->lane.cpu_milli },
+                                   { x->lane.memory_mb, y->lane.memory_mb },
+                                   { x->pool, y->pool } };
     for (size_t i = 0; i < array_count(numbers); i++)
         if (numbers[i][0] != numbers[i][1])
             return numbers[i][0] < numbers[i][1] ? -1 : 1;
@@ -97,7 +98,6 @@ static void pg_lane_add_value(struct pg_params *p, int column, const struct pg_l
     case 5: pg_element_i64(p, v->lane.cpu_milli); break;
     case 6: pg_element_i64(p, v->lane.memory_mb); break;
     case 7: pg_element_text(p, v->lane.host); break;
-    case 8: pg_element_bool(p, v->lane.late); break;
     default: abort();
     }
 }
@@ -105,7 +105,7 @@ static void pg_lane_add_value(struct pg_params *p, int column, const struct pg_l
 static enum err pg_lanes_insert(struct pg_conn *c, struct store_lanes *l, struct pg_lane_want *const *v, size_t n,
                                 bool *ret_made, struct error *e)
 {
-    static const enum pg_type types[] = { PG_I32, PG_I32, PG_TEXT, PG_I32, PG_TEXT, PG_I64, PG_I64, PG_TEXT, PG_BOOL };
+    static const enum pg_type types[] = { PG_I32, PG_I32, PG_TEXT, PG_I32, PG_TEXT, PG_I64, PG_I64, PG_TEXT };
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     cleanup_with(pg_params_release) struct pg_params p; /* the caller may be using its own */
     pg_params_init(&p);

@@ -285,7 +285,7 @@ static bool pg_settle_is_suspect(int losses)
 }
 
 /* A task with losses moves to the lane of suspects, and back when its losses are reset. A task that is put aside moves
- * to its host's lane, and one that was recalled to a late lane. */
+ * to its host's lane, a recalled one to a late lane. */
 static enum err pg_settle_find_lane(struct store_postgres *s, struct pg_settled *x, struct pg_lane_want *ret,
                                     struct error *e)
 {
@@ -301,7 +301,8 @@ static enum err pg_settle_find_lane(struct store_postgres *s, struct pg_settled 
     if (is != pg_settle_is_suspect(x->was->losses))
         ret->pool = pool_of_suspects(row->pool, is);
     ret->lane = lane_put_aside(row, v->aside);
-    ret->lane.late = ret->lane.late || (v->recalled && !x->leased);
+    if (v->recalled)
+        ret->pool = pool_of_late(ret->pool);
     return ERR_OK;
 }
 
