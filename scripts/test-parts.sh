@@ -193,10 +193,20 @@ clang_tidy() {
         [[ -f $stamp ]] || todo+=("$file" "$stamp")
     done < <(sha256sum "${sources[@]}")
     [[ ${#todo[@]} -eq 0 ]] && return
-    # shellcheck disable=SC2016
-    printf '%s\0' "${todo[@]}" |
-        checks=$checks xargs -0 -P "$(nproc)" -n 2 bash -c 'clang-tidy --quiet --checks="$checks" -p build-clang "$0" 2>&1 && touch "$1"'
+    export checks
+    printf '%s\0' "${todo[@]}" | xargs -0 -P "$(nproc)" -n 60 bash -c 'clang_tidy_of "$@"' bash
 }
+
+# clang_tidy_of FILE STAMP… - one process for many files, because clang-tidy takes as long to start as to judge a file.
+clang_tidy_of() {
+    local -a files=() stamps=()
+    while [[ $# -gt 0 ]]; do
+        files+=("$1") stamps+=("$2")
+        shift 2
+    done
+    clang-tidy --quiet --checks="$checks" -p build-clang "${files[@]}" 2>&1 && touch "${stamps[@]}"
+}
+export -f clang_tidy_of
 
 # What the flags promise is looked up in what they made. The static libraries are asked for the calls that the compiler
 # puts in, so that this holds however little the binary itself links.
