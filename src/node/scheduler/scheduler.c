@@ -63,6 +63,7 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
 void scheduler_held_free(struct scheduler *s, struct held *h)
 {
     s->suspects -= h->suspect;
+    s->returning -= h->returned;
     if (h->where == HELD_QUEUED) {
         list_remove(&h->link);
         s->queued_of[h->class_]--;

@@ -37,6 +37,8 @@ struct scheduler_setup {
 
     /* Whether the claims of this node are certainly still its own; if not, nothing fires. NULL: always. */
     bool (*may_fire)(void *context);
+    /* Tasks are about to fire. NULL: nobody wants to know. */
+    void (*before_fire)(void *context, int64_t now_ms);
     /* The store says that this node is dead. NULL: nobody wants to know. */
     void (*refused)(void *context);
     /* A claim ends before its task has fired: RETURNED, EXPIRED or CANCELLED. False: the outcome could not be
@@ -124,6 +126,9 @@ bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struc
 /* While suspended, the scheduler makes no claim and does not visit recurring tasks; armed tasks fire. It begins
  * suspended: catch-up comes first. When it resumes, it looks at every lane and recurring task anew. */
 void scheduler_suspend(struct scheduler *s);
+/* There was an outage: tasks that were claimed ahead and are overdue are returned. */
+void scheduler_return_overdue(struct scheduler *s, struct moment now);
+bool scheduler_is_returning(const struct scheduler *s); /* some of these are not settled yet */
 void scheduler_resume(struct scheduler *s);
 
 /* Another node owns everything that is held here: nothing of it fires or is reported any more. Later claims are made
