@@ -70,29 +70,37 @@ static bool explain_by_claim(const struct explain_view *v, const struct task *t,
 static bool explain_by_breaker(const struct explain_view *v, const struct task *t, int64_t now_ms,
                                struct explanation *ret)
 {
-    char host[TARGET_HOST_MAX];
-    struct breaker_status s;
-    struct breakers *all = worker_breakers(v->worker);
-    struct str target = target_host(t, host);
-    if (target.n && breakers_status(all, t->tenant, target, now_ms, &s) && s.until_ms > now_ms)
-        return explain_answer(ret, EXPLAIN_HOST_BREAKER, max_of(s.until_ms, t->due_ms),
-                              s.held_by_retry_after
-                                  ? "the host " STR_FMT " asked to be left alone until %s (Retry-After)"
-                                  : "the circuit breaker of " STR_FMT " is open until %s: too many calls to it failed",
-                              STR_ARG(target), explain_time(s.until_ms).text);
-    if (breakers_status(all, t->tenant, S(""), now_ms, &s) && s.state != BREAKER_CLOSED && s.until_ms > now_ms)
-        return explain_answer(ret, EXPLAIN_TENANT_BREAKER, max_of(s.until_ms, t->due_ms),
-                              "nearly all that this tenant runs fails: it goes on with one a minute, the next at %s",
-                              explain_time(s.until_ms).text);
-    return false;
+    char text[TARGET_HOST_MAX];
+    struct str host = target_host(t, text);
+    struct breaker_view b;
+    if (!breakers_holds(worker_breakers(v->worker), t->tenant, host, now_ms, &b))
+        return false;
+    const struct breaker_status *s = &b.status;
+    int64_t until_ms = max_of(s->until_ms, t->due_ms);
+    struct when until = explain_time(until_ms);
+    if (!b.host.n)
+        return explain_answer(ret, EXPLAIN_TENANT_BREAKER, until_ms,
+                              "%d of %d calls of its tenant to several hosts failed, and none to " STR_FMT
+                              " succeeded lately: the circuit breaker of the tenant holds it until %s",
+                              s->counts.failures, s->counts.total, STR_ARG(host), until.text);
+    if (s->held_by_retry_after)
+        return explain_answer(ret, EXPLAIN_HOST_BREAKER, until_ms,
+                              "the host " STR_FMT " asked to be left alone until %s (Retry-After)", STR_ARG(host),
+                              explain_time(s->until_ms).text);
+    return explain_answer(ret, EXPLAIN_HOST_BREAKER, until_ms,
+                          "the circuit breaker of " STR_FMT " holds it until %s: %d of %d calls to the host failed",
+                          STR_ARG(host), until.text, s->counts.failures, s->counts.total);
 }
 
 static bool explain_by_time(const struct explain_view *v, const struct task *t, int64_t now_ms, struct explanation *ret)
 {
     if (t->due_ms > now_ms) {
-        bool was_held = str_starts(t->last_error, S("held:"));
+        bool was_held = str_starts(t->last_error, S("held: "));
         if (was_held && explain_by_breaker(v, t, now_ms, ret))
             return true;
+        if (was_held) /* by another node or worker, or its breaker has closed meanwhile */
+            return explain_answer(ret, EXPLAIN_DUE_TIME, t->due_ms, "it is due again at %s; it was " STR_FMT,
+                                  explain_time(t->due_ms).text, STR_ARG(explain_cut(t->last_error)));
         return explain_answer(ret, EXPLAIN_DUE_TIME, t->due_ms,
                               t->attempts ? "its next attempt is due at %s" : "it is due at %s",
                               explain_time(t->due_ms).text);
@@ -176,7 +184,6 @@ static bool explain_by_limits(const struct explain_view *v, const struct task *t
         return explain_answer(ret, EXPLAIN_HOST_BUSY, 0,
                               "its host " STR_FMT " has as many calls under way as one host gets at once",
                               STR_ARG(explain_cut(t->aside)));
-    case LANE_TENANT_BREAKER: return explain_by_breaker(v, t, now_ms, ret);
     }
     __builtin_unreachable();
 }

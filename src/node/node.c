@@ -166,7 +166,6 @@ static void node_make_scheduler(struct node *n)
                                                             .fleet = setup->fleet,
                                                             .zones = setup->zones,
                                                             .catalog = setup->catalog,
-                                                            .breakers = worker_breakers(n->worker),
                                                             .metrics = setup->metrics,
                                                             .node = n->id,
                                                             .seed = setup->seed + 1,

@@ -155,6 +155,6 @@ struct node_status {
     int64_t error_us; /* of skew_us, at most */
 };
 struct node_status node_status(const struct node *n);
-/* Every circuit breaker that is not simply closed, in no order. */
+/* Every circuit breaker that is not simply closed, by tenant, then by host. */
 void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context, const struct breaker_view *b),
                        void *context);

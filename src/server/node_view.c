@@ -257,8 +257,8 @@ void node_view_breakers(struct node_view *v, struct jw *w)
         jw_kv_time(w, "since", b->status.since_ms);
         if (b->status.until_ms)
             jw_kv_time(w, "until", b->status.until_ms);
-        jw_kv_i64(w, "failures", b->status.failures);
-        jw_kv_i64(w, "calls", b->status.total);
+        jw_kv_i64(w, "failures", b->status.counts.failures);
+        jw_kv_i64(w, "calls", b->status.counts.total);
         jw_kv_i64(w, "held", b->status.held);
         jw_object_end(w);
     }
@@ -312,7 +312,7 @@ void node_view_metrics(struct node_view *v, int64_t now_ms, struct buf *out)
     buf_printf(
         out,
         "# HELP belfry_breaker_state Circuit breakers that are not closed, at most 50: 1 open, 2 half-open; an empty host "
-        "means the whole tenant\n# TYPE belfry_breaker_state gauge\n");
+        "means the tenant's own breaker\n# TYPE belfry_breaker_state gauge\n");
     for (size_t i = 0; i < all.n; i++) {
         const struct shown_breaker *b = &all.v[i];
         buf_printf(out, "belfry_breaker_state{tenant=\"%d\",host=\"", (int)b->tenant);

@@ -16,16 +16,16 @@ struct claiming {
     struct op_claim *op;
     struct marks taken, gated, replaced;
     size_t bytes, handled;
-    bool full; /* nothing more may be taken, from this lane or another */
+    bool full; /* nothing more may be taken, from this line or another */
     uint64_t unblocked;
 };
 
-/* The position of a walk in a lane: behind this task. */
-struct lane_position {
-    int64_t due_ms;
+/* The position of a walk over the lanes of a line: behind this task. */
+struct line_position {
+    int64_t order_ms;
     struct uuid id;
 };
-static const struct lane_position lane_start = { .due_ms = INT64_MIN };
+static const struct line_position line_start = { .order_ms = INT64_MIN };
 
 static void memory_claim_mark_by(struct marks *m, const struct task *t, int64_t by_scheduled_ms)
 {
@@ -176,14 +176,14 @@ static enum claim_fate memory_claim_check_task(struct claiming *c, const struct 
     return FATE_HANDLED;
 }
 
-/* ---- lanes ---- */
+/* ---- lines ---- */
 
-/* The first task behind that position that may be claimed at this time; NULL: none. */
-static const struct task *memory_claim_next_in(const struct claiming *c, const struct order *o,
-                                               struct lane_position place)
+/* The first task with a due time and an id behind these that may be claimed at this time; NULL: none. */
+static const struct task *memory_claim_next_in(const struct claiming *c, const struct order *o, int64_t due_ms,
+                                               struct uuid id)
 {
-    size_t i = order_find(o, place.due_ms, place.id);
-    if (order_get(o, place.due_ms, place.id))
+    size_t i = order_find(o, due_ms, id);
+    if (order_get(o, due_ms, id))
         i++;
     for (; i < order_count(o) && order_at(o, i)->key <= c->op->until_ms; i++) {
         const struct task *t = task_at(o, i);
@@ -194,28 +194,78 @@ static const struct task *memory_claim_next_in(const struct claiming *c, const s
     return NULL;
 }
 
-static void memory_claim_lane(struct claiming *c, struct lane_quota *q)
+struct line_walk {
+    struct lane_quota *lanes;
+    size_t n, max, taken;
+    size_t *passed; /* tasks that were passed over, of each lane */
+    struct line_position place;
+};
+
+static const struct task *memory_claim_next_in_lane(const struct claiming *c, const struct line_walk *w, size_t i)
 {
+    const struct lane_quota *q = &w->lanes[i];
     const struct lane_rows *l = table_lane(c->table, q->lane);
-    struct lane_position place = lane_start;
-    for (size_t passed = 0; l && q->ret_taken < q->max && !c->full && passed < CLAIM_GATED_MAX;) {
-        const struct task *t = memory_claim_next_in(c, &l->due[c->op->lease != NULL], place);
+    if (!l || q->ret_taken >= q->max || w->passed[i] >= CLAIM_GATED_MAX)
+        return NULL;
+    int64_t ahead_ms = -lane_order_ms(&q->lane, 0), order_ms = w->place.order_ms;
+    int64_t due_ms = order_ms == INT64_MIN || order_ms > INT64_MAX - ahead_ms ? order_ms : order_ms + ahead_ms;
+    return memory_claim_next_in(c, &l->due[c->op->lease != NULL], due_ms, w->place.id);
+}
+
+/* The next task of the line, and its lane. */
+static const struct task *memory_claim_next_in_line(const struct claiming *c, const struct line_walk *w, size_t *ret)
+{
+    const struct task *first = NULL;
+    int64_t first_ms = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        const struct task *t = memory_claim_next_in_lane(c, w, i);
+        int64_t order_ms = t ? lane_order_ms(&w->lanes[i].lane, t->due_ms) : 0;
+        if (!t || (first && (order_ms > first_ms || (order_ms == first_ms && uuid_cmp(t->id, first->id) > 0))))
+            continue;
+        first = t;
+        first_ms = order_ms;
+        *ret = i;
+    }
+    return first;
+}
+
+static void memory_claim_line(struct claiming *c, struct line_walk *w)
+{
+    w->passed = xcalloc(w->n, sizeof *w->passed);
+    while (w->taken < w->max && !c->full) {
+        size_t i;
+        const struct task *t = memory_claim_next_in_line(c, w, &i);
         if (!t)
-            return;
-        place = (struct lane_position){ t->due_ms, t->id };
+            break;
+        w->place = (struct line_position){ lane_order_ms(&w->lanes[i].lane, t->due_ms), t->id };
         enum claim_fate fate = memory_claim_check_task(c, t);
-        q->ret_taken += fate == FATE_TAKEN;
-        passed += fate == FATE_PASSED_OVER;
+        w->lanes[i].ret_taken += fate == FATE_TAKEN;
+        w->taken += fate == FATE_TAKEN;
+        w->passed[i] += fate == FATE_PASSED_OVER;
+    }
+    free(w->passed);
+}
+
+static void memory_claim_lines(struct claiming *c)
+{
+    struct op_claim *op = c->op;
+    for (size_t i = 0; i < op->lane_count; i++)
+        op->lanes[i].ret_taken = 0;
+    for (size_t first = 0; first < op->lane_count;) {
+        struct claim_line line = claim_line_from(op, first);
+        memory_claim_line(c, &(struct line_walk){
+                                 .lanes = op->lanes + first, .n = line.lanes, .max = line.max, .place = line_start });
+        first += line.lanes;
     }
 }
 
 /* The earliest suspect of all these lanes. */
-static const struct task *memory_claim_next_suspect(const struct claiming *c, struct lane_position place)
+static const struct task *memory_claim_next_suspect(const struct claiming *c, int64_t due_ms, struct uuid id)
 {
     const struct task *first = NULL;
     for (size_t i = 0; i < c->op->lane_count; i++) {
         const struct lane_rows *l = table_lane(c->table, c->op->lanes[i].lane);
-        const struct task *t = l ? memory_claim_next_in(c, &l->suspects[c->op->lease != NULL], place) : NULL;
+        const struct task *t = l ? memory_claim_next_in(c, &l->suspects[c->op->lease != NULL], due_ms, id) : NULL;
         if (t &&
             (!first || t->due_ms < first->due_ms || (t->due_ms == first->due_ms && uuid_cmp(t->id, first->id) < 0)))
             first = t;
@@ -225,12 +275,14 @@ static const struct task *memory_claim_next_suspect(const struct claiming *c, st
 
 static void memory_claim_suspects(struct claiming *c)
 {
-    struct lane_position place = lane_start;
+    int64_t due_ms = INT64_MIN;
+    struct uuid id = { 0 };
     for (size_t taken = 0, passed = 0; taken < c->op->max_suspects && !c->full && passed < CLAIM_GATED_MAX;) {
-        const struct task *t = memory_claim_next_suspect(c, place);
+        const struct task *t = memory_claim_next_suspect(c, due_ms, id);
         if (!t)
             return;
-        place = (struct lane_position){ t->due_ms, t->id };
+        due_ms = t->due_ms;
+        id = t->id;
         enum claim_fate fate = memory_claim_check_task(c, t);
         taken += fate == FATE_TAKEN;
         passed += fate == FATE_PASSED_OVER;
@@ -309,11 +361,7 @@ enum err memory_claim(struct store_memory *s, struct op *base)
     struct claiming c = { .table = &s->table, .op = op };
     struct journal journal;
     table_begin(&s->table, &journal);
-    for (size_t i = 0; i < op->lane_count; i++) {
-        op->lanes[i].ret_taken = 0;
-        if (!c.full)
-            memory_claim_lane(&c, &op->lanes[i]);
-    }
+    memory_claim_lines(&c);
     memory_claim_suspects(&c);
     enum err rc = memory_claim_finish(&c, op, &base->arena, &base->error);
     if (rc)

@@ -80,9 +80,10 @@ enum err memory_queue_due(struct reader *r, int32_t tenant, struct str queue, in
     (void)e;
     cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
     int64_t n = 0;
-    for (int class_ = CLASS_LOW; class_ <= CLASS_HIGH; class_++) {
-        const struct lane_rows *l = table_lane(&s->table, (struct lane){ tenant, queue, (enum priority_class)class_ });
-        for (int leased = 0; l && leased <= 1; leased++)
+    map_each (&s->table.lanes, slot) {
+        const struct lane_rows *l = slot->value;
+        bool is_its = l->lane.tenant == tenant && str_eq(l->lane.queue, queue);
+        for (int leased = 0; is_its && leased <= 1; leased++)
             n += (int64_t)order_find(&l->due[leased], now_ms + 1, (struct uuid){ 0 });
     }
     *ret = n;

@@ -212,8 +212,10 @@ static enum err memory_reader_lanes(struct reader *r, struct arena *a, struct la
         const struct lane_rows *l = slot->value;
         if (order_count(&l->due[0]) == 0 && order_count(&l->suspects[0]) == 0 && l->blocked == 0)
             continue;
-        v[n] = l->lane;
-        if (!arena_str(a, l->lane.queue, &v[n++].queue))
+        struct lane *lane = &v[n++];
+        *lane = l->lane;
+        if (!arena_str(a, lane->queue, &lane->queue) || !arena_str(a, lane->requires, &lane->requires) ||
+            !arena_str(a, lane->host, &lane->host))
             return memory_no_room(e);
     }
     *ret = v;

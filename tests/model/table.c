@@ -61,8 +61,11 @@ void table_release(struct table *t)
 static void table_lane_key(struct lane lane, struct buf *ret)
 {
     buf_init(ret, LANE_KEY_MAX);
-    buf_printf(ret, "%d/%d/", (int)lane.tenant, (int)lane.class_);
+    buf_printf(ret, "%d/%d/%lld/%lld/%zu/%zu/", (int)lane.tenant, lane.priority, (long long)lane.cpu_milli,
+               (long long)lane.memory_mb, lane.queue.n, lane.requires.n);
     buf_add(ret, lane.queue);
+    buf_add(ret, lane.requires);
+    buf_add(ret, lane.host);
     assert(!ret->full);
 }
 
@@ -89,7 +92,9 @@ static struct lane_rows *table_open_lane(struct table *t, struct lane lane)
     size_t n = key.n;
     l->key = buf_take(&key);
     l->lane = lane;
-    l->lane.queue = (struct str){ l->key + n - lane.queue.n, lane.queue.n };
+    l->lane.host = (struct str){ l->key + n - lane.host.n, lane.host.n };
+    l->lane.requires = (struct str){ l->lane.host.p - lane.requires.n, lane.requires.n };
+    l->lane.queue = (struct str){ l->lane.requires.p - lane.queue.n, lane.queue.n };
     map_put(&t->lanes, (struct str){ l->key, n }, l);
     return l;
 }

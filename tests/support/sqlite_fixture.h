@@ -128,7 +128,8 @@ static inline struct op_claim claim_op(struct fixture *f, struct lane_quota *lan
     return op;
 }
 
-static struct lane_quota usual_lane = { { 1, { "default", 7 }, CLASS_NORMAL }, CLAIM_MAX };
+static struct lane_quota usual_lane = { { .tenant = 1, .queue = { "default", 7 }, .priority = PRIORITY_DEFAULT },
+                                        CLAIM_MAX };
 
 static inline struct tasks claim(struct fixture *f)
 {

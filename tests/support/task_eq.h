@@ -13,7 +13,7 @@
     X(cpu_milli) X(memory_mb)
 #define TASK_TEXTS(X)                                                                                                  \
     X(queue) X(name) X(task_type) X(retry.rules) X(target_config) X(payload) X(extra) X(last_error)                    \
-    X(concurrency_key) X(waits_for) X(dedupe_key) X(cause) X(resolution) X(requires)
+    X(concurrency_key) X(waits_for) X(dedupe_key) X(cause) X(resolution) X(requires) X(aside)
 #define TASK_IDS(X) X(id) X(parent) X(claim)
 
 /* Fields of a RECURRING task only. */

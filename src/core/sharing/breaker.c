@@ -1,4 +1,4 @@
-/* The sliding window is a ring of BREAKER_SLICES slices. Counts leave the window one slice at a time. */
+/* A sliding window is a ring of BREAKER_SLICES slices. Counts leave the window one slice at a time. */
 #include "core/sharing/breaker.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@ enum { JITTER_MS = 1000 };
 const struct breaker_rules breaker_host   = { .window_ms = 60000,  .total_min = 10, .failures_percent = 50,
                                               .open_ms = 30000, .follows_retry_after = true };
 const struct breaker_rules breaker_tenant = { .window_ms = 300000, .total_min = 20, .failures_percent = 90,
-                                              .open_ms = 60000 };
+                                              .hosts_min = 3, .open_ms = 60000 };
 /* clang-format on */
 
 const char *breaker_state_name(enum breaker_state s)
@@ -25,7 +25,38 @@ void breaker_init(struct breaker *b, const struct breaker_rules *rules, int64_t 
 {
     assert(rules->window_ms >= BREAKER_SLICES && rules->open_ms > 0);
     *b = (struct breaker){ .rules = rules, .since_ms = now_ms, .seen_ms = now_ms };
-    b->slice = now_ms / (rules->window_ms / BREAKER_SLICES);
+}
+
+/* ---- windows ---- */
+
+static void breaker_window_clear(struct breaker_window *w)
+{
+    memset(w->slices, 0, sizeof w->slices);
+    w->sum = (struct breaker_counts){ 0 };
+}
+
+static void breaker_window_slide(struct breaker_window *w, const struct breaker_rules *rules, int64_t now_ms)
+{
+    int64_t slice = now_ms / (rules->window_ms / BREAKER_SLICES);
+    if (slice < w->slice || slice - w->slice >= BREAKER_SLICES) {
+        breaker_window_clear(w);
+        w->slice = slice;
+    }
+    while (w->slice < slice) {
+        struct breaker_counts *oldest = &w->slices[++w->slice % BREAKER_SLICES];
+        w->sum.total -= oldest->total;
+        w->sum.failures -= oldest->failures;
+        *oldest = (struct breaker_counts){ 0 };
+    }
+}
+
+static void breaker_window_count(struct breaker_window *w, bool failure)
+{
+    struct breaker_counts *newest = &w->slices[w->slice % BREAKER_SLICES];
+    newest->total++;
+    newest->failures += failure;
+    w->sum.total++;
+    w->sum.failures += failure;
 }
 
 /* ---- time and state ---- */
@@ -37,35 +68,16 @@ static void breaker_shift_time(int64_t *time_ms, int64_t by_ms)
 }
 
 /* The clock was set back. Moves every stored time back by the same amount, so that remaining waits keep their length.
- * breaker_slide_window then clears the window. */
+ * breaker_window_slide then clears the windows. */
 static void breaker_move_times_back(struct breaker *b, int64_t by_ms)
 {
     breaker_shift_time(&b->since_ms, by_ms);
     breaker_shift_time(&b->until_ms, by_ms);
+    breaker_shift_time(&b->opened_ms, by_ms);
+    breaker_shift_time(&b->alive_ms, by_ms);
     breaker_shift_time(&b->hold_until_ms, by_ms);
     breaker_shift_time(&b->trial_until_ms, by_ms);
     breaker_shift_time(&b->last_given_ms, by_ms);
-}
-
-static void breaker_clear_window(struct breaker *b)
-{
-    memset(b->slices, 0, sizeof b->slices);
-    b->total = b->failures = 0;
-}
-
-static void breaker_slide_window(struct breaker *b, int64_t now_ms)
-{
-    int64_t slice = now_ms / (b->rules->window_ms / BREAKER_SLICES);
-    if (slice < b->slice || slice - b->slice >= BREAKER_SLICES) {
-        breaker_clear_window(b);
-        b->slice = slice;
-    }
-    while (b->slice < slice) {
-        int at = (int)(++b->slice % BREAKER_SLICES);
-        b->total -= b->slices[at].total;
-        b->failures -= b->slices[at].failures;
-        b->slices[at].total = b->slices[at].failures = 0;
-    }
 }
 
 static void breaker_set_state(struct breaker *b, enum breaker_state state, int64_t now_ms)
@@ -73,6 +85,7 @@ static void breaker_set_state(struct breaker *b, enum breaker_state state, int64
     b->state = state;
     b->since_ms = now_ms;
     b->until_ms = state == BREAKER_OPEN ? now_ms + b->rules->open_ms : 0;
+    b->opened_ms = state == BREAKER_OPEN ? now_ms : b->opened_ms;
     b->trial_until_ms = 0;
 }
 
@@ -86,7 +99,8 @@ static int64_t breaker_advance_time(struct breaker *b, int64_t now_ms)
     if (now_ms < b->seen_ms)
         breaker_move_times_back(b, b->seen_ms - now_ms);
     b->seen_ms = now_ms;
-    breaker_slide_window(b, now_ms);
+    breaker_window_slide(&b->window, b->rules, now_ms);
+    breaker_window_slide(&b->for_tenant, &breaker_tenant, now_ms);
     if (b->state == BREAKER_OPEN && b->until_ms <= now_ms)
         breaker_set_state(b, BREAKER_HALF_OPEN, now_ms);
     if (b->trial_until_ms && b->trial_until_ms <= now_ms)
@@ -159,23 +173,40 @@ enum breaker_sign breaker_sign_of(const struct outcome *o)
     return BREAKER_NOTHING;
 }
 
-static void breaker_close(struct breaker *b, int64_t now_ms)
+void breaker_open(struct breaker *b, struct breaker_counts counts, int64_t now_ms)
+{
+    now_ms = breaker_advance_time(b, now_ms);
+    assert(b->state == BREAKER_CLOSED);
+    b->at_opening = counts;
+    breaker_set_state(b, BREAKER_OPEN, now_ms);
+}
+
+static void breaker_recover(struct breaker *b, int64_t now_ms)
 {
     breaker_set_state(b, BREAKER_CLOSED, now_ms);
-    breaker_clear_window(b); /* outcomes from before the trial no longer count */
+    breaker_window_clear(&b->window); /* outcomes from before the trial no longer count */
     b->held = 0;
 }
 
+void breaker_close(struct breaker *b, int64_t now_ms)
+{
+    now_ms = breaker_advance_time(b, now_ms);
+    breaker_recover(b, now_ms);
+    breaker_window_clear(&b->for_tenant);
+    b->hold_until_ms = 0;
+}
+
+bool breaker_is_exceeded(const struct breaker_rules *r, struct breaker_counts c)
+{
+    return c.total >= r->total_min && (int64_t)c.failures * 100 > (int64_t)c.total * r->failures_percent;
+}
+
+/* A success never opens a breaker, even if it completes total_min. */
 static void breaker_count_outcome(struct breaker *b, bool failure, int64_t now_ms)
 {
-    const struct breaker_rules *r = b->rules;
-    int at = (int)(b->slice % BREAKER_SLICES);
-    b->slices[at].total++;
-    b->total++;
-    b->slices[at].failures += failure;
-    b->failures += failure;
-    if (b->total >= r->total_min && (int64_t)b->failures * 100 > (int64_t)b->total * r->failures_percent)
-        breaker_set_state(b, BREAKER_OPEN, now_ms);
+    breaker_window_count(&b->window, failure);
+    if (failure && !b->rules->hosts_min && breaker_is_exceeded(b->rules, b->window.sum))
+        breaker_open(b, b->window.sum, now_ms);
 }
 
 /* If the breaker is not closed, only a trial can change its state: the other calls started before it opened. */
@@ -185,16 +216,45 @@ void breaker_report(struct breaker *b, bool trial, const struct outcome *o, int6
     now_ms = breaker_advance_time(b, now_ms);
     if (b->rules->follows_retry_after && sign == BREAKER_FAILURE && o->retry_after_ms > 0)
         b->hold_until_ms = max_of(b->hold_until_ms, now_ms + min_of(o->retry_after_ms, (int64_t)BREAKER_HOLD_MAX_MS));
+    if (sign == BREAKER_ALIVE)
+        b->alive_ms = now_ms;
+    if (sign != BREAKER_NOTHING)
+        breaker_window_count(&b->for_tenant, sign == BREAKER_FAILURE);
     if (b->state == BREAKER_CLOSED && sign != BREAKER_NOTHING)
         breaker_count_outcome(b, sign == BREAKER_FAILURE, now_ms);
     if (b->state == BREAKER_CLOSED || !trial)
         return;
     if (sign == BREAKER_ALIVE)
-        breaker_close(b, now_ms);
+        breaker_recover(b, now_ms);
     else if (sign == BREAKER_FAILURE)
         breaker_set_state(b, BREAKER_OPEN, now_ms);
     else
         b->trial_until_ms = 0;
+}
+
+/* ---- what a host says about its tenant ---- */
+
+static bool breaker_is_recent(int64_t time_ms, int64_t now_ms)
+{
+    return time_ms && now_ms - time_ms < breaker_tenant.window_ms;
+}
+
+bool breaker_is_alive(struct breaker *b, int64_t now_ms)
+{
+    now_ms = breaker_advance_time(b, now_ms);
+    return breaker_is_recent(b->alive_ms, now_ms);
+}
+
+struct breaker_counts breaker_counts_for_tenant(struct breaker *b, int64_t now_ms)
+{
+    now_ms = breaker_advance_time(b, now_ms);
+    bool is_the_cause = b->state != BREAKER_CLOSED || breaker_is_recent(b->opened_ms, now_ms);
+    return is_the_cause ? (struct breaker_counts){ 0 } : b->for_tenant.sum;
+}
+
+void breaker_forget_for_tenant(struct breaker *b)
+{
+    breaker_window_clear(&b->for_tenant);
 }
 
 struct breaker_status breaker_status(struct breaker *b, int64_t now_ms)
@@ -205,8 +265,7 @@ struct breaker_status breaker_status(struct breaker *b, int64_t now_ms)
         .held_by_retry_after = b->hold_until_ms > 0,
         .since_ms = b->since_ms,
         .until_ms = breaker_next_call_ms(b, now_ms),
-        .failures = b->failures,
-        .total = b->total,
+        .counts = b->state == BREAKER_CLOSED ? b->window.sum : b->at_opening,
         .held = b->held,
     };
 }

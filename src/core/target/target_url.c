@@ -35,13 +35,13 @@ static struct str target_url_unescape(struct str s, char out[TARGET_URL_MAX])
     return (struct str){ out, n };
 }
 
-/* Returns the text of a string member, else an empty text. */
-static struct str target_url_member(struct str config, const char *member, char out[TARGET_URL_MAX])
+/* Returns the text of the member "url", else an empty text. */
+static struct str target_url_text(struct str config, char out[TARGET_URL_MAX])
 {
     struct json_cursor c = { .text = config };
     struct json_part part;
     while (json_next(&c, &part.key, &part.text)) {
-        if (!json_part_is(&part, member))
+        if (!json_part_is(&part, "url"))
             continue;
         if (part.text.n < 2 || part.text.p[0] != '"')
             return S("");
@@ -63,7 +63,7 @@ bool target_url_read(const struct task *t, struct target_url *ret)
 {
     if (t->target != TARGET_HTTP)
         return false;
-    struct str url = target_url_member(t->target_config, "url", ret->text);
+    struct str url = target_url_text(t->target_config, ret->text);
     size_t colon = str_find(url, ':', 0);
     if (colon + 3 > url.n || !str_eq(str_sub(url, colon, colon + 3), S("://")))
         return false;
@@ -95,21 +95,8 @@ struct str target_host_name(struct str host)
     return str_sub(host, 0, str_find(host, ':', 0));
 }
 
-/* Returns a broker's name, or the part of its address between scheme and path. */
-static struct str target_url_broker_host(const struct task *t, char out[TARGET_HOST_MAX])
-{
-    char text[TARGET_URL_MAX];
-    struct str broker = target_url_member(t->target_config, "broker", text);
-    size_t colon = str_find(broker, ':', 0), from = colon + 3 <= broker.n ? colon + 3 : 0;
-    struct target_url u = { .scheme = str_sub(broker, 0, from ? colon : 0),
-                            .host = str_sub(broker, from, target_url_find_any(broker, from, "/?#\\")) };
-    return target_url_host(&u, out);
-}
-
 struct str target_host(const struct task *t, char out[TARGET_HOST_MAX])
 {
     struct target_url u;
-    if (t->target == TARGET_MESSAGE)
-        return target_url_broker_host(t, out);
     return target_url_read(t, &u) ? target_url_host(&u, out) : S("");
 }

@@ -16,8 +16,8 @@ struct target_url {
  * point into it. */
 bool target_url_read(const struct task *t, struct target_url *ret);
 
-/* Host and port in lower case, without the scheme's default port: "api.example.com:8443". For a message target: the
- * broker's name or its hosts. Empty if there is none. */
+/* Host and port in lower case, without the scheme's default port: "api.example.com:8443". Empty for other targets, and
+ * if there is none. */
 struct str target_host(const struct task *t, char out[TARGET_HOST_MAX]);
 struct str target_url_host(const struct target_url *u, char out[TARGET_HOST_MAX]);
 /* The name or address in a host that target_host returned: without port and brackets. */

@@ -347,6 +347,12 @@ void lanes_rules_changed(struct lanes *l)
         lanes_read_limits(l);
 }
 
+void lanes_set_time(struct lanes *l, struct moment now)
+{
+    if (l->shares)
+        limit_shares_set_time(l->shares, now);
+}
+
 int64_t lanes_step(struct lanes *l, struct moment now, bool claiming)
 {
     return l->shares ? limit_shares_step(l->shares, now, !claiming) : INT64_MAX;

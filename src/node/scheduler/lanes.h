@@ -2,7 +2,7 @@
 /* node/scheduler/lanes.h - which lanes have something due, and how much of each may be claimed now.
  *
  * A lane (core/task/task.h) keeps its earliest due time, from the answers of claims and from nudges, so that a claim
- * asks only lanes with something due. A gate (a pause, a rate, a limit, a breaker) closes a lane until a time or until
+ * asks only lanes with something due. A gate (a pause, a rate, a limit, a busy host) closes a lane until a time or until
  * an event, and a closed lane costs nothing. Lanes of one queue and class are claimed as one line, by priority and age.
  * core/sharing/fair.h shares the room between lines, within the limits that the catalog cache has for queues and
  * tenants.
@@ -12,7 +12,6 @@
  * its token when it fires (lanes_may_fire). Rates and gates go by wall time, like the due times that they are
  * compared with. */
 #include "base/heap.h"
-#include "core/sharing/breaker.h"
 #include "core/sharing/fair.h"
 #include "core/time/moment.h"
 #include "node/catalog_cache.h"
@@ -20,7 +19,6 @@
 
 struct lanes_setup {
     const struct catalog_cache *catalog; /* NULL: no rules */
-    struct breakers *breakers;           /* of tenants; NULL: none */
     size_t slots;
     size_t host_calls; /* how many calls one host gets at once; 0: as many as there are */
     /* NULL: limits are this node's alone; else they hold for all nodes of the store, see limit_shares.h. */
@@ -46,6 +44,9 @@ void lanes_all_due(struct lanes *l, int64_t now_ms);                          /*
 
 /* The rules have changed, or the clock was set back: every closed lane is reopened. */
 void lanes_rules_changed(struct lanes *l);
+
+/* Each step begins with this, so that tokens of shared limits that have become stale meanwhile are not used. */
+void lanes_set_time(struct lanes *l, struct moment now);
 
 /* Sends the operations of shared limits. claiming: a claim is in flight. Returns when to call again. */
 int64_t lanes_step(struct lanes *l, struct moment now, bool claiming);
@@ -128,7 +129,7 @@ void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 /* The gates that close a lane. */
 #define LANE_GATE_MAP(X)                                                                                               \
     X(NONE)                                                                                                            \
-    X(PAUSED) X(RATE) X(CONCURRENCY) X(TENANT_DISABLED) X(TENANT_LIMIT) X(TENANT_SHARE) X(TENANT_BREAKER) X(HOST_BUSY)
+    X(PAUSED) X(RATE) X(CONCURRENCY) X(TENANT_DISABLED) X(TENANT_LIMIT) X(TENANT_SHARE) X(HOST_BUSY)
 enum lane_gate {
 #define X(name) LANE_##name,
     LANE_GATE_MAP(X)

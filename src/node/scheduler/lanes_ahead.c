@@ -182,5 +182,5 @@ bool lanes_goes_at_once(struct lanes *l, struct lane_entry *e, const size_t room
         if (due && due->key <= now_ms)
             return false;
     }
-    return lanes_queue_allows(l, e->queue, now_ms).n && lanes_tenant_allows(l, e->queue->tenant, now_ms).n;
+    return lanes_queue_allows(l, e->queue, now_ms).n && lanes_tenant_allows(l, e->queue->tenant).n;
 }

@@ -6,6 +6,7 @@
  *  - lanes_rounds.c: what a claim asks for
  *  - lanes_ahead.c: claims seconds ahead, and the tasks of these that are due */
 #include "base/heap.h"
+#include "base/map.h"
 #include "core/sharing/bucket.h"
 #include "node/scheduler/lanes.h"
 #include "node/scheduler/limit_shares.h"
@@ -119,7 +120,7 @@ struct allowance {
 #define NO_LIMIT ((struct allowance){ .n = INT64_MAX })
 
 struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms);
-struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, int64_t now_ms);
+struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t);
 struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line);
 
 void lanes_read_queue(struct lanes *l, struct queue_entry *q); /* its rules, if they have changed */

@@ -191,16 +191,6 @@ struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int6
     return a;
 }
 
-/* A tenant whose breaker is not closed runs one task at a time, when the breaker's time has come. */
-static struct allowance lanes_breaker_allows(struct lanes *l, const struct tenant_entry *t, int64_t now_ms)
-{
-    struct breaker_status s;
-    if (!l->setup.breakers || !breakers_status(l->setup.breakers, t->number, S(""), now_ms, &s) ||
-        s.state == BREAKER_CLOSED)
-        return NO_LIMIT;
-    return allowance_at_most(NO_LIMIT, s.until_ms <= now_ms, LANE_TENANT_BREAKER, s.until_ms);
-}
-
 static int64_t lanes_tenant_share(const struct lanes *l)
 {
     if (!l->setup.catalog || catalog_cache_tenant_count(l->setup.catalog) < 2)
@@ -208,14 +198,14 @@ static int64_t lanes_tenant_share(const struct lanes *l)
     return max_of((int64_t)(l->setup.slots * SHARE_PERCENT / 100), (int64_t)1);
 }
 
-struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t, int64_t now_ms)
+struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t)
 {
     lanes_read_tenant(l, t);
     if (t->rules.disabled)
         return allowance_none_until(LANE_TENANT_DISABLED, INT64_MAX);
-    struct allowance a = lanes_breaker_allows(l, t, now_ms);
+    struct allowance a = NO_LIMIT;
     int64_t share = lanes_tenant_share(l), held = (int64_t)t->held;
-    if (a.n && t->rules.max_running)
+    if (t->rules.max_running)
         a = allowance_at_most(a, lanes_places_left(t->share, t->rules.max_running, t->held + t->leased),
                               LANE_TENANT_LIMIT, INT64_MAX);
     if (a.n && share != INT64_MAX)
@@ -235,7 +225,7 @@ struct lane_hold lanes_hold_of(struct lanes *l, struct lane_entry *e, int64_t no
 {
     struct allowance a = lanes_queue_allows(l, e->queue, now_ms);
     if (a.n)
-        a = lanes_tenant_allows(l, e->queue->tenant, now_ms);
+        a = lanes_tenant_allows(l, e->queue->tenant);
     if (a.n)
         a = lanes_line_allows(l, e->line);
     if (a.n == 0 && a.hold.gate == LANE_RATE && e->queue->share && e->queue->share->next_ms > now_ms)
@@ -290,7 +280,7 @@ bool lanes_may_retake(struct lanes *l, struct lane_entry *e, bool held, int64_t 
     int64_t burst;
     lanes_read_queue(l, q);
     lanes_read_tenant(l, t);
-    if (queue_is_paused(&q->rules, now_ms) || t->rules.disabled || lanes_breaker_allows(l, t, now_ms).n != INT64_MAX)
+    if (queue_is_paused(&q->rules, now_ms) || t->rules.disabled)
         return false;
     return held || (lanes_rate(q, now_ms, &burst) <= 0 && !q->rules.concurrent && !t->rules.max_running);
 }
@@ -450,13 +440,22 @@ void lanes_lease_begin(struct lanes *l, struct lane_entry *e, size_t n)
     e->queue->tenant->held += n;
 }
 
+/* The lease has begun: its token is used, also if it has become stale while the claim was under way. */
+static void lanes_use_token(struct lanes *l, struct queue_entry *q, int64_t now_ms)
+{
+    int64_t ignored;
+    if (!l->shares)
+        (void)lanes_take_token(l, q, now_ms, &ignored);
+    else if (q->share && q->share->rate > 0)
+        limit_shares_use_token(l->shares, q->share);
+}
+
 void lanes_lease_end(struct lanes *l, struct lane_entry *e, size_t n, size_t given, int64_t now_ms, bool counts)
 {
     struct queue_entry *q = e->queue;
-    int64_t ignored;
     assert(q->held >= n && q->armed >= n && q->tenant->held >= n && given <= n);
     for (size_t i = 0; i < given; i++)
-        (void)lanes_take_token(l, q, now_ms, &ignored);
+        lanes_use_token(l, q, now_ms);
     q->leased += counts ? given : 0;
     q->tenant->leased += counts ? given : 0;
     if (!counts && q->share)

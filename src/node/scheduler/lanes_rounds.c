@@ -128,7 +128,7 @@ void lanes_remember_found(struct lanes *l, size_t n, struct lane_entry *e)
 
 static void lanes_note_waiting(struct queue_entry *q, const struct lane_hold *h, bool of_queue)
 {
-    if (h->until_ms == INT64_MAX || h->gate == LANE_TENANT_BREAKER) /* a trial call may end before its time is over */
+    if (h->until_ms == INT64_MAX)
         *(of_queue ? &q->waits : &q->tenant->waits) = true;
 }
 
@@ -139,8 +139,8 @@ static bool lanes_round_allows(struct lanes *l, struct lanes_round *r, struct li
     struct queue_entry *q = line->queue;
     struct tenant_entry *t = q->tenant;
     lanes_want_shares(l, q, now);
-    struct allowance of_queue = lanes_queue_allows(l, q, now.wall_ms),
-                     of_tenant = lanes_tenant_allows(l, t, now.wall_ms), of_line = lanes_line_allows(l, line);
+    struct allowance of_queue = lanes_queue_allows(l, q, now.wall_ms), of_tenant = lanes_tenant_allows(l, t),
+                     of_line = lanes_line_allows(l, line);
     if (of_queue.n == 0 || of_tenant.n == 0) {
         *ret_hold = of_queue.n == 0 ? of_queue.hold : of_tenant.hold;
         lanes_note_waiting(q, ret_hold, of_queue.n == 0);

@@ -1,4 +1,5 @@
 /* Invariants:
+ *  - Every token that the store gave is in `tokens`, in `stale`, or used; or it was lost with an answer or a limit.
  *  - At most one operation is in flight. The places of a share never exceed what the store has for this node.
  *  - A share with something to do is in the heap by the time of that, unless it is in the operation in flight. */
 #include "node/scheduler/limit_shares.h"
@@ -11,6 +12,7 @@
 #include "node/pending_op.h"
 
 enum { OP_ARENA = 4096, BOOST_MAX = 1024, PLACES_PART = 8, MS_PER_S = 1000 };
+enum { LIMIT_SHARES_STALE_SLICE_MS = LIMIT_SHARES_STALE_MS / LIMIT_SHARES_STALE_SLICES };
 
 struct limit_shares {
     struct limit_shares_setup setup;
@@ -22,6 +24,8 @@ struct limit_shares {
     struct limit_share *asked[LIMIT_SHARES_BATCH];
     struct pending_op pending;
     struct moment now;
+    int64_t sent_ms;  /* steady: when the operation in flight was sent */
+    bool was_stopped; /* for a while since the operation was sent: its tokens are as old as that */
 };
 
 struct limit_shares *limit_shares_new(const struct limit_shares_setup *setup)
@@ -55,6 +59,7 @@ struct limit_share *limit_shares_add(struct limit_shares *s, struct str key, voi
     e->armed = armed;
     e->held = held;
     e->boost = 1;
+    e->shares = s;
     e->want_ms = e->full_ms = INT64_MIN / 2;
     if (s->n == s->cap) {
         s->cap = max_of(s->cap * 2, (size_t)16);
@@ -63,11 +68,98 @@ struct limit_share *limit_shares_add(struct limit_shares *s, struct str key, voi
     return s->v[s->n++] = e;
 }
 
+/* ---- time and tokens ---- */
+
+/* A node with an operation in flight steps at least every LIMIT_SHARES_LOOK_MS. If it did not, it was stopped, and
+ * nobody knows when the store gave the tokens that come with the answer. A slow store is no reason to drop them: the
+ * node would never get any. */
+void limit_shares_set_time(struct limit_shares *s, struct moment now)
+{
+    if (s->pending.in_flight && now.steady_ms - s->now.steady_ms >= LIMIT_SHARES_STALE_MS)
+        s->was_stopped = true;
+    s->now = now;
+}
+
+static int64_t limit_shares_slice(const struct limit_shares *s)
+{
+    return s->now.steady_ms / LIMIT_SHARES_STALE_SLICE_MS;
+}
+
+static bool limit_tokens_are_stale(const struct limit_tokens *t, int64_t slice)
+{
+    return slice - t->slice >= LIMIT_SHARES_STALE_SLICES;
+}
+
+int64_t limit_shares_tokens(const struct limit_share *e)
+{
+    int64_t n = 0, slice = limit_shares_slice(e->shares);
+    for (size_t i = 0; i < array_count(e->tokens); i++)
+        n += limit_tokens_are_stale(&e->tokens[i], slice) ? 0 : e->tokens[i].n;
+    return n;
+}
+
+/* The store may have answered before that the next token is far off. Now it gets these back, and can give one. */
+static void limit_shares_add_stale(struct limit_share *e, int64_t n, int64_t given_ms)
+{
+    if (n == 0)
+        return;
+    e->stale_ms = e->stale ? min_of(e->stale_ms, given_ms) : given_ms;
+    e->stale += n;
+    e->ask_tokens_ms = min_of(e->ask_tokens_ms, e->shares->now.steady_ms);
+}
+
+/* How many stale tokens the store gets back. While they were here, the bucket filled by rate * age, which might have
+ * been too much for it with them in it. That many are lost; so of a slow rate none is. */
+static int64_t limit_shares_stale_returned(const struct limit_share *e)
+{
+    double filled = e->rate * (double)(e->shares->now.steady_ms - e->stale_ms) / MS_PER_S;
+    return filled < (double)e->stale ? e->stale - (int64_t)filled : 0;
+}
+
+static void limit_shares_set_stale_aside(struct limit_share *e)
+{
+    int64_t slice = limit_shares_slice(e->shares);
+    for (size_t i = 0; i < array_count(e->tokens); i++)
+        if (limit_tokens_are_stale(&e->tokens[i], slice)) {
+            limit_shares_add_stale(e, e->tokens[i].n, e->tokens[i].slice * LIMIT_SHARES_STALE_SLICE_MS);
+            e->tokens[i].n = 0;
+        }
+}
+
+static void limit_shares_add_tokens(struct limit_share *e, int64_t n)
+{
+    int64_t slice = limit_shares_slice(e->shares);
+    limit_shares_set_stale_aside(e);
+    struct limit_tokens *t = &e->tokens[slice % LIMIT_SHARES_STALE_SLICES];
+    t->slice = slice;
+    t->n += n;
+}
+
+/* Takes the oldest tokens that are not stale. Returns how many there were. */
+static int64_t limit_shares_remove_tokens(struct limit_share *e, int64_t n)
+{
+    int64_t slice = limit_shares_slice(e->shares), taken = 0;
+    limit_shares_set_stale_aside(e);
+    for (int64_t i = slice + 1; i <= slice + LIMIT_SHARES_STALE_SLICES && taken < n; i++) {
+        struct limit_tokens *t = &e->tokens[i % LIMIT_SHARES_STALE_SLICES];
+        int64_t some = min_of(t->n, n - taken);
+        t->n -= some;
+        taken += some;
+    }
+    return taken;
+}
+
+static void limit_shares_drop_tokens(struct limit_share *e)
+{
+    memset(e->tokens, 0, sizeof e->tokens);
+    e->stale = e->owed = 0;
+}
+
 /* ---- what a share has, and what it wants ---- */
 
 int64_t limit_shares_tokens_left(const struct limit_share *e)
 {
-    return e->tokens - (int64_t)*e->armed;
+    return limit_shares_tokens(e) - e->owed - (int64_t)*e->armed;
 }
 
 int64_t limit_shares_places_left(const struct limit_share *e)
@@ -95,7 +187,7 @@ static bool limit_shares_wants_tokens(const struct limit_share *e, int64_t now_m
 {
     if (e->rate <= 0)
         return false;
-    return e->waits_tokens ||
+    return e->waits_tokens || e->owed ||
            (limit_shares_is_wanted(e, now_ms) && limit_shares_tokens_left(e) * 2 < limit_shares_token_slice(e));
 }
 
@@ -117,7 +209,7 @@ static int64_t limit_shares_acts_at(const struct limit_share *e, int64_t now_ms)
 {
     if (e->asking)
         return INT64_MAX;
-    int64_t tokens_ms = limit_shares_wants_tokens(e, now_ms) ? e->ask_tokens_ms : INT64_MAX;
+    int64_t tokens_ms = e->stale || limit_shares_wants_tokens(e, now_ms) ? e->ask_tokens_ms : INT64_MAX;
     int64_t places_ms = e->unsure || e->spent || limit_shares_wants_places(e, now_ms) ? e->ask_places_ms : INT64_MAX;
     int64_t back_ms = limit_shares_has_too_much(e) && !e->unsure ? e->want_ms + LIMIT_SHARES_KEEP_MS : INT64_MAX;
     return min_of(back_ms, min_of(tokens_ms, places_ms));
@@ -125,6 +217,7 @@ static int64_t limit_shares_acts_at(const struct limit_share *e, int64_t now_ms)
 
 static void limit_shares_plan(struct limit_shares *s, struct limit_share *e)
 {
+    limit_shares_set_stale_aside(e);
     int64_t at = limit_shares_acts_at(e, s->now.steady_ms);
     if (at == INT64_MAX && e->act.at)
         heap_remove(&s->acts, &e->act);
@@ -141,6 +234,8 @@ void limit_shares_set_limits(struct limit_shares *s, struct limit_share *e, doub
 {
     if (rate == e->rate && burst == e->burst && concurrency == e->concurrency)
         return;
+    if (rate != e->rate) /* the next token comes at another time than the store said */
+        e->ask_tokens_ms = min_of(e->ask_tokens_ms, s->now.steady_ms);
     if (e->concurrency && !concurrency)
         e->released = e->concurrency;
     if (concurrency)
@@ -148,7 +243,10 @@ void limit_shares_set_limits(struct limit_shares *s, struct limit_share *e, doub
     e->rate = rate;
     e->burst = rate > 0 ? max_of(burst, (int64_t)1) : 0;
     e->concurrency = concurrency;
-    e->tokens = min_of(e->tokens, e->burst);
+    if (!e->burst)
+        limit_shares_drop_tokens(e);
+    else
+        limit_shares_remove_tokens(e, max_of(limit_shares_tokens(e) - e->burst, (int64_t)0));
     e->waits_tokens = e->waits_tokens && rate > 0;
     e->waits_places = e->waits_places && concurrency;
     limit_shares_plan(s, e);
@@ -156,7 +254,7 @@ void limit_shares_set_limits(struct limit_shares *s, struct limit_share *e, doub
 
 void limit_shares_want(struct limit_shares *s, struct limit_share *e, struct moment now)
 {
-    s->now = now;
+    limit_shares_set_time(s, now);
     e->want_ms = now.steady_ms;
     e->waits_tokens = e->waits_places = false;
     limit_shares_plan(s, e);
@@ -176,18 +274,28 @@ void limit_shares_wait_for_places(struct limit_shares *s, struct limit_share *e)
 
 bool limit_shares_take_token(struct limit_shares *s, struct limit_share *e)
 {
-    if (e->tokens <= 0) {
+    bool taken = limit_shares_remove_tokens(e, 1) > 0;
+    if (taken)
+        e->taken_ms = s->now.steady_ms;
+    else
         limit_shares_wait_for_tokens(s, e);
-        return false;
-    }
-    e->tokens--;
-    return true;
+    return taken;
 }
 
 void limit_shares_put_back_token(struct limit_shares *s, struct limit_share *e)
 {
     if (e->rate > 0)
-        e->tokens++;
+        limit_shares_add_stale(e, 1, e->taken_ms);
+    limit_shares_plan(s, e);
+}
+
+void limit_shares_use_token(struct limit_shares *s, struct limit_share *e)
+{
+    bool fresh = limit_shares_remove_tokens(e, 1) > 0;
+    if (!fresh && e->stale)
+        e->stale--;
+    else if (!fresh)
+        e->owed++;
     limit_shares_plan(s, e);
 }
 
@@ -213,10 +321,21 @@ static void limit_shares_forget_all(struct limit_shares *s)
 {
     s->node = *s->setup.node;
     for (size_t i = 0; i < s->n; i++) {
-        s->v[i]->tokens = s->v[i]->places = s->v[i]->spent = 0;
+        limit_shares_drop_tokens(s->v[i]);
+        s->v[i]->places = s->v[i]->spent = 0;
         s->v[i]->unsure = false;
         limit_shares_plan(s, s->v[i]);
     }
+}
+
+static void limit_shares_receive_tokens(const struct limit_shares *s, struct limit_share *e, int64_t n)
+{
+    int64_t owed = min_of(e->owed, n);
+    e->owed -= owed;
+    if (s->was_stopped)
+        limit_shares_add_stale(e, n - owed, s->sent_ms);
+    else
+        limit_shares_add_tokens(e, n - owed);
 }
 
 /* If less was given than asked for, the share asks again later. */
@@ -225,7 +344,6 @@ static void limit_shares_apply_answer(struct limit_shares *s, struct limit_share
     const struct share *a = &e->share;
     bool few_tokens = a->ret_tokens < a->want_tokens, few_places = a->ret_places < a->want_places;
     int64_t places = e->places;
-    e->tokens += a->ret_tokens;
     e->spent = max_of(e->spent - e->sent_spent, (int64_t)0);
     if (a->concurrency)
         e->places =
@@ -239,6 +357,7 @@ static void limit_shares_apply_answer(struct limit_shares *s, struct limit_share
         e->ask_tokens_ms = a->ret_next_ms == INT64_MAX ? s->now.steady_ms + LIMIT_SHARES_AGAIN_MS
                                                        : max_of(moment_steady_at(s->now, a->ret_next_ms),
                                                                 s->now.steady_ms + LIMIT_SHARES_TOKENS_MS);
+    limit_shares_receive_tokens(s, e, a->ret_tokens);
     e->ask_places_ms = few_places ? s->now.steady_ms + LIMIT_SHARES_PLACES_MS : s->now.steady_ms;
     e->waits_tokens =
         e->waits_tokens && limit_shares_tokens_left(e) <= 0; /* the owner is told, and waits again if need be */
@@ -302,12 +421,13 @@ static struct share limit_shares_request(struct limit_share *e, int64_t now_ms, 
          gives_back = e->rate > 0 && !limit_shares_is_wanted(e, now_ms) && may_give_back;
     if (tokens || limit_shares_wants_places(e, now_ms))
         limit_shares_set_boost(e, now_ms);
+    int64_t unused = gives_back && !tokens ? max_of(limit_shares_tokens_left(e), (int64_t)0) : 0;
     struct share a = {
         .key = { e->key, e->key_size },
         .rate = e->rate,
         .burst = e->burst,
         .want_tokens = tokens ? max_of(limit_shares_token_slice(e) - limit_shares_tokens_left(e), (int64_t)1) : 0,
-        .give_back_tokens = gives_back && !tokens ? max_of(limit_shares_tokens_left(e), (int64_t)0) : 0,
+        .give_back_tokens = e->rate > 0 ? limit_shares_stale_returned(e) + limit_shares_remove_tokens(e, unused) : 0,
         .concurrency = e->concurrency ? e->concurrency : e->released,
         .want_places = limit_shares_total_places(e, now_ms, may_give_back),
     };
@@ -328,15 +448,18 @@ static void limit_shares_send(struct limit_shares *s, struct limit_share *const 
         s->op.v[i] = limit_shares_request(e, s->now.steady_ms, may_give_back);
         e->asking = true;
         e->sent_spent = e->spent;
-        e->tokens -= s->op.v[i].give_back_tokens;
+        e->stale = 0;
         e->places = min_of(e->places, s->op.v[i].want_places);
     }
+    s->was_stopped = false;
+    s->sent_ms = s->now.steady_ms;
     pending_op_send(&s->pending, s->setup.writer, &s->op.op, OP_ARENA);
 }
 
 static bool limit_shares_only_gives_back(const struct limit_share *e, int64_t now_ms)
 {
-    return !e->unsure && !e->spent && !limit_shares_wants_tokens(e, now_ms) && !limit_shares_wants_places(e, now_ms);
+    return !e->unsure && !e->spent && !e->stale && !limit_shares_wants_tokens(e, now_ms) &&
+           !limit_shares_wants_places(e, now_ms);
 }
 
 int64_t limit_shares_step(struct limit_shares *s, struct moment now, bool may_give_back)
@@ -345,7 +468,7 @@ int64_t limit_shares_step(struct limit_shares *s, struct moment now, bool may_gi
     size_t n = 0, left = 0;
     struct heap_node *node;
     int64_t now_ms = now.steady_ms;
-    s->now = now;
+    limit_shares_set_time(s, now);
     if (!uuid_eq(s->node, *s->setup.node))
         limit_shares_forget_all(s);
     while (!s->pending.in_flight && n < LIMIT_SHARES_BATCH && left < LIMIT_SHARES_BATCH &&
@@ -364,7 +487,9 @@ int64_t limit_shares_step(struct limit_shares *s, struct moment now, bool may_gi
     for (size_t i = 0; i < left; i++)
         limit_shares_plan(s, later[i]);
     node = heap_peek(&s->acts);
-    if (s->pending.in_flight || !node)
+    if (s->pending.in_flight)
+        return moment_wall_at(now, now_ms + LIMIT_SHARES_LOOK_MS);
+    if (!node)
         return INT64_MAX;
     return moment_wall_at(now, left ? max_of(node->key, now_ms + LIMIT_SHARES_TOKENS_MS) : node->key);
 }

@@ -32,7 +32,6 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
     s->rules_came_ms = INT64_MIN / 2;
     s->window_ms = setup->arm_min_ms;
     s->lanes = lanes_new(&(struct lanes_setup){ .catalog = setup->catalog,
-                                                .breakers = setup->breakers,
                                                 .slots = setup->slots,
                                                 .writer = setup->shared ? setup->writer : NULL,
                                                 .node = &s->setup.node });
@@ -151,6 +150,7 @@ static int64_t scheduler_next_ms(struct scheduler *s, int64_t wake)
 int64_t scheduler_step(struct scheduler *s, struct moment now)
 {
     s->now = now;
+    lanes_set_time(s->lanes, now);
     scheduler_measure_claim(s);
     scheduler_apply_rules(s);
     scheduler_poll(s);

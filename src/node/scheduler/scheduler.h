@@ -23,7 +23,6 @@ struct scheduler_setup {
     const struct queue_filter *own_filter; /* which tasks the worker behind `own` serves */
     struct zoneinfo *zones;
     struct catalog_cache *catalog; /* NULL: no rules, no calendars */
-    struct breakers *breakers;     /* NULL: none */
     struct metrics *metrics;
     struct uuid node;
     uint64_t seed;

@@ -108,11 +108,6 @@ static struct outcome worker_cancelled_outcome(const struct worker *w, const str
     return ret;
 }
 
-static bool worker_calls_a_host(const struct task *t)
-{
-    return t->target == TARGET_HTTP;
-}
-
 static void worker_tell_breakers(struct worker *w, struct job *j, const struct outcome *o)
 {
     const struct task *t = j->run.task;
@@ -120,8 +115,7 @@ static void worker_tell_breakers(struct worker *w, struct job *j, const struct o
     char host[TARGET_HOST_MAX];
     if (reported.retry_after_ms > 0)
         reported.retry_after_ms += w->behind_ms; /* the clock may catch up meanwhile */
-    if (worker_calls_a_host(t))
-        breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, &reported, o->completed_us / 1000);
+    breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, &reported, o->completed_us / 1000);
 }
 
 /* Adds (1) or removes (-1) the task's part of the worker's slots, CPU, memory and suspects. */
@@ -171,7 +165,9 @@ static bool worker_is_held_by_breaker(struct worker *w, struct job *j)
         return false;
     int n =
         j->asked.by_tenant
-            ? snprintf(text, sizeof text, "held: nearly all that this tenant runs fails; its circuit breaker is open")
+            ? snprintf(text, sizeof text,
+                       "held: the circuit breaker of the tenant is open, and no call to " STR_FMT " succeeded lately",
+                       STR_ARG(at))
             : snprintf(text, sizeof text, "held: the circuit breaker of " STR_FMT " is open", STR_ARG(at));
     struct outcome o = { .kind = OUTCOME_HELD,
                          .retry_after_ms = max_of(j->asked.until_ms - w->now.wall_ms, (int64_t)1),
@@ -235,7 +231,7 @@ static void worker_run(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
     struct runner *r = w->setup.runners[t->target];
-    if (worker_calls_a_host(t) && worker_is_held_by_breaker(w, j))
+    if (worker_is_held_by_breaker(w, j))
         return;
     map_put(&w->running, delivery_key(&j->id), j);
     worker_occupy(w, t, 1);

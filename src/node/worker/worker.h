@@ -1,9 +1,9 @@
 #pragma once
 /* node/worker/worker.h - takes deliveries from the queue, runs them and reports their outcomes.
  *
- * A task that is expired, or whose host is kept from being called by a circuit breaker, is not started: it is
- * reported as EXPIRED or HELD. The breakers (core/sharing/breaker.h) belong to the worker: it asks them, and tells
- * them the result of each call.
+ * A task that is expired, or that a circuit breaker of its host or tenant holds, is not started: it is reported as
+ * EXPIRED or HELD. The breakers (core/sharing/breaker.h) belong to the worker: it asks them, and tells them the result
+ * of each call.
  *
  * If a host has as many calls as its runner makes at once (port/runner.h), a further task for it is parked: it waits
  * for a second at most, holds no slot and has not started. Then, or if too many are parked, it is reported as HELD.

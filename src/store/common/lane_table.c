@@ -54,6 +54,12 @@ bool lane_fits(const struct lane *lane)
            lane->requires.n <= LANE_TEXT_MAX && lane->host.n <= LANE_TEXT_MAX;
 }
 
+int64_t lane_due_ms(const struct lane *lane, int64_t order_ms)
+{
+    int64_t ahead_ms = (int64_t)lane->priority * AGEING_MS;
+    return order_ms == INT64_MIN || order_ms > INT64_MAX - ahead_ms ? order_ms : order_ms + ahead_ms;
+}
+
 struct lane lane_put_aside(const struct lane_row *row, struct str host)
 {
     struct lane lane = row->lane;

@@ -45,6 +45,9 @@ void store_lanes_add(struct store_lanes *l, int64_t number, struct lane lane, in
 const struct lane_row *store_lanes_find(const struct store_lanes *l, struct lane lane, int pool); /* NULL: none */
 const struct lane_row *store_lanes_at(const struct store_lanes *l, int64_t number);               /* NULL: none */
 
+/* The inverse of lane_order_ms. */
+int64_t lane_due_ms(const struct lane *lane, int64_t order_ms);
+
 /* The lane of a task of that lane after it was put aside for that host (empty: as it was). A leased task stays. */
 struct lane lane_put_aside(const struct lane_row *row, struct str host);
 

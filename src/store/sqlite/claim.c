@@ -3,17 +3,10 @@
  * restarts behind it, because rows of the index that it follows have changed. */
 #include "store/sqlite/claim.h"
 
-static int sqlite_claim_pool(const struct op_claim *op, bool suspects)
+int sqlite_claim_pool(const struct op_claim *op, bool suspects)
 {
     return pool_of_suspects(op->lease ? POOL_LEASED : POOL_DISPATCHED, suspects);
 }
-
-/* The position of a walk in a lane: behind this task. */
-struct lane_position {
-    int64_t due_ms;
-    struct uuid id;
-};
-static const struct lane_position lane_start = { .due_ms = INT64_MIN };
 
 /* ---- taking a task ---- */
 
@@ -35,11 +28,8 @@ static enum err sqlite_claim_take(struct store_sqlite *s, struct claiming *c, sq
 
 /* ---- checking one task ---- */
 
-enum claim_fate { FATE_TAKEN, FATE_PASSED_OVER, FATE_HANDLED };
-
-/* Checks the current row of st. If the task was handled, st is reset and *place is behind the task. */
-static enum err sqlite_claim_check_task(struct store_sqlite *s, struct claiming *c, sqlite3_stmt *st,
-                                        struct lane_position *place, enum claim_fate *ret, struct error *e)
+enum err sqlite_claim_check_task(struct store_sqlite *s, struct claiming *c, sqlite3_stmt *st, enum claim_fate *ret,
+                                 struct error *e)
 {
     struct candidate k;
     *ret = FATE_TAKEN;
@@ -53,7 +43,6 @@ static enum err sqlite_claim_check_task(struct store_sqlite *s, struct claiming 
     if (k.task.due_ms > c->op->now_ms)
         return ERR_OK;
     *ret = FATE_HANDLED;
-    *place = (struct lane_position){ k.task.due_ms, k.task.id };
     sqlite3_reset(st);
     if (gate_handle(&c->gate, &k, e))
         return e->code;
@@ -64,7 +53,7 @@ static enum err sqlite_claim_check_task(struct store_sqlite *s, struct claiming 
 
 /* ---- lanes ---- */
 
-static bool sqlite_claim_may_take(const struct op_claim *op, sqlite3_stmt *st)
+bool sqlite_claim_may_take(const struct op_claim *op, sqlite3_stmt *st)
 {
     int64_t due_ms = sqlite3_column_int64(st, AT_due_ms);
     bool too_early = due_ms > op->now_ms && sqlite3_column_int(st, AT_delivery) == DELIVER_AT_MOST_ONCE;
@@ -85,14 +74,27 @@ static sqlite3_stmt *sqlite_claim_due_behind(struct store_sqlite *s, const struc
     return st;
 }
 
-/* Walks from *place on, until rows have changed (*ret_again) or the lane's quota is reached. */
-static enum err sqlite_claim_walk(struct store_sqlite *s, struct claiming *c, int64_t lane, struct lane_quota *q,
-                                  struct lane_position *place, size_t *passed, bool *ret_again, struct error *e)
+static struct lane_position sqlite_claim_position(sqlite3_stmt *st)
 {
-    sqlite3_stmt *st = sqlite_claim_due_behind(s, c->op, lane, place);
+    return (struct lane_position){ sqlite3_column_int64(st, AT_due_ms), row_uuid(st, AT_id) };
+}
+
+/* The walk over a line of one lane. */
+struct lane_walk {
+    int64_t lane;
+    struct lane_quota *quota;
+    size_t max, passed;
+    struct lane_position place;
+};
+
+/* Walks from the position on, until rows have changed (*ret_again) or enough tasks are taken. */
+static enum err sqlite_claim_walk(struct store_sqlite *s, struct claiming *c, struct lane_walk *w, bool *ret_again,
+                                  struct error *e)
+{
+    sqlite3_stmt *st = sqlite_claim_due_behind(s, c->op, w->lane, &w->place);
     enum err rc = ERR_OK;
     *ret_again = false;
-    while (!rc && !*ret_again && q->ret_taken < q->max && !c->full && *passed < CLAIM_GATED_MAX) {
+    while (!rc && !*ret_again && w->quota->ret_taken < w->max && !c->full && w->passed < CLAIM_GATED_MAX) {
         bool row;
         enum claim_fate fate;
         rc = conn_step(&s->conn, st, &row, e);
@@ -100,24 +102,42 @@ static enum err sqlite_claim_walk(struct store_sqlite *s, struct claiming *c, in
             break;
         if (!sqlite_claim_may_take(c->op, st))
             continue;
-        rc = sqlite_claim_check_task(s, c, st, place, &fate, e);
-        q->ret_taken += fate == FATE_TAKEN;
-        *passed += fate == FATE_PASSED_OVER;
+        w->place = sqlite_claim_position(st);
+        rc = sqlite_claim_check_task(s, c, st, &fate, e);
+        w->quota->ret_taken += fate == FATE_TAKEN;
+        w->passed += fate == FATE_PASSED_OVER;
         *ret_again = fate == FATE_HANDLED;
     }
     sqlite3_reset(st);
     return rc;
 }
 
-static enum err sqlite_claim_lane(struct store_sqlite *s, struct claiming *c, struct lane_quota *q, struct error *e)
+static enum err sqlite_claim_lane(struct store_sqlite *s, struct claiming *c, struct lane_quota *q, size_t max,
+                                  struct error *e)
 {
     const struct lane_row *lane = lanes_find(&s->conn, q->lane, sqlite_claim_pool(c->op, false));
-    struct lane_position place = lane_start;
-    size_t passed = 0;
-    q->ret_taken = 0;
+    struct lane_walk w = { .quota = q, .max = min_of(q->max, max), .place = lane_start };
+    if (lane)
+        w.lane = lane->number;
     for (bool again = lane != NULL; again;)
-        if (sqlite_claim_walk(s, c, lane->number, q, &place, &passed, &again, e))
+        if (sqlite_claim_walk(s, c, &w, &again, e))
             return e->code;
+    return ERR_OK;
+}
+
+static enum err sqlite_claim_lines(struct store_sqlite *s, struct claiming *c, struct error *e)
+{
+    struct op_claim *op = c->op;
+    for (size_t i = 0; i < op->lane_count; i++)
+        op->lanes[i].ret_taken = 0;
+    for (size_t first = 0; first < op->lane_count && !c->full;) {
+        struct claim_line line = claim_line_from(op, first);
+        struct lane_quota *lanes = op->lanes + first;
+        if (line.lanes == 1 ? sqlite_claim_lane(s, c, lanes, line.max, e)
+                            : sqlite_claim_merge(s, c, lanes, line.lanes, line.max, e))
+            return e->code;
+        first += line.lanes;
+    }
     return ERR_OK;
 }
 
@@ -138,7 +158,7 @@ static enum err sqlite_claim_first_behind(struct store_sqlite *s, const struct o
         if (sqlite_claim_may_take(op, st))
             break;
     }
-    *ret = (struct lane_position){ sqlite3_column_int64(st, AT_due_ms), row_uuid(st, AT_id) };
+    *ret = sqlite_claim_position(st);
     *ret_found = true;
     sqlite3_reset(st);
     return ERR_OK;
@@ -178,8 +198,8 @@ static enum err sqlite_claim_check_suspect(struct store_sqlite *s, struct claimi
         rc = conn_step(&s->conn, st, &row, e);
     while (!rc && row && !sqlite_claim_may_take(c->op, st));
     if (!rc && row) {
-        *place = (struct lane_position){ sqlite3_column_int64(st, AT_due_ms), row_uuid(st, AT_id) };
-        rc = sqlite_claim_check_task(s, c, st, place, ret, e);
+        *place = sqlite_claim_position(st);
+        rc = sqlite_claim_check_task(s, c, st, ret, e);
     }
     sqlite3_reset(st);
     return rc;
@@ -312,12 +332,7 @@ static enum err sqlite_claim_finish(struct store_sqlite *s, struct claiming *c, 
 
 static enum err sqlite_claim_all(struct store_sqlite *s, struct claiming *c, struct error *e)
 {
-    for (size_t i = 0; i < c->op->lane_count; i++)
-        c->op->lanes[i].ret_taken = 0;
-    for (size_t i = 0; i < c->op->lane_count && !c->full; i++)
-        if (sqlite_claim_lane(s, c, &c->op->lanes[i], e))
-            return e->code;
-    if (sqlite_claim_suspects(s, c, e))
+    if (sqlite_claim_lines(s, c, e) || sqlite_claim_suspects(s, c, e))
         return e->code;
     return sqlite_claim_finish(s, c, e);
 }

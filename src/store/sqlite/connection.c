@@ -20,7 +20,8 @@ static const char *const settings[] = {
     [CONN_VERIFY] = "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192; PRAGMA trusted_schema = OFF;",
 };
 
-static const char lanes_sql[] = "SELECT lane, tenant_id, queue, class, pool FROM lanes WHERE lane > ? ORDER BY lane";
+static const char lanes_sql[] = "SELECT lane, tenant_id, queue, priority, requires, cpu_milli, memory_mb, host, pool "
+                                "FROM lanes WHERE lane > ? ORDER BY lane";
 
 enum { TEXT_MAX = 1 << 20 };
 enum { OPEN_WAIT_MS = 2000 /* for another process that reads the file; once open, no call waits */ };
@@ -186,13 +187,16 @@ static enum err conn_load_lanes(struct conn *c, sqlite3_stmt *st, struct error *
         if (!row)
             return ERR_OK;
         int64_t number = sqlite3_column_int64(st, 0);
-        int queue_n = sqlite3_column_bytes(st, 2), class_ = sqlite3_column_int(st, 3);
-        if (number != (int64_t)c->lanes.top + 1 || queue_n > LANE_QUEUE_MAX || class_ < 0 || class_ > CLASS_HIGH)
-            return error_set(e, ERR_CORRUPT, "'%s': lane %lld is not valid", c->path, (long long)number);
         struct lane lane = { .tenant = sqlite3_column_int(st, 1),
-                             .queue = { (const char *)sqlite3_column_text(st, 2), (size_t)queue_n },
-                             .class_ = (enum priority_class)class_ };
-        store_lanes_add(&c->lanes, number, lane, sqlite3_column_int(st, 4));
+                             .queue = row_text(st, 2),
+                             .priority = sqlite3_column_int(st, 3),
+                             .requires = row_text(st, 4),
+                             .cpu_milli = sqlite3_column_int64(st, 5),
+                             .memory_mb = sqlite3_column_int64(st, 6),
+                             .host = row_text(st, 7) };
+        if (number != (int64_t)c->lanes.top + 1 || !lane_fits(&lane))
+            return error_set(e, ERR_CORRUPT, "'%s': lane %lld is not valid", c->path, (long long)number);
+        store_lanes_add(&c->lanes, number, lane, sqlite3_column_int(st, 8));
     }
 }
 

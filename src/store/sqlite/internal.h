@@ -99,6 +99,7 @@ enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, s
 #define FRESH_payload                        "?"
 #define FRESH_gates                          "?"
 #define FRESH_needs                          "NULL"
+#define FRESH_aside                          "NULL"
 #define FRESH_waits_for                      "NULL"
 #define FRESH_cause                          "NULL"
 #define FRESH_resolved_ms                    "0"
@@ -212,6 +213,9 @@ enum writer_statement {
     ST_TASK_DELETE,
     ST_DUE,
     ST_DUE_BEHIND,
+    ST_DUE_KEYS,
+    ST_DUE_KEYS_BEHIND,
+    ST_DUE_BY_RID,
     ST_NEXT_DUE,
     ST_BRING_NEAR,
     ST_FAR_EXISTS,

@@ -420,33 +420,13 @@ static enum err reader_sqlite_slots(struct reader *base, struct str key, struct 
     return ERR_OK;
 }
 
-/* Suspects have lanes of their own, but callers see one lane for both. */
-static bool reader_sqlite_lane_is_shown(struct conn *c, const struct lane_row *l)
-{
-    return l->pool == POOL_DISPATCHED || (l->pool == POOL_SUSPECT && !lanes_find(c, l->lane, POOL_DISPATCHED));
-}
-
 static enum err reader_sqlite_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
                                     struct error *e)
 {
     struct conn *c = &reader_sqlite_of(base)->conn;
     if (lanes_load(c, e))
         return e->code;
-    struct lane *v = arena_alloc(a, c->lanes.top * sizeof *v);
-    size_t n = 0;
-    if (!v)
-        return reader_no_room(e);
-    for (size_t i = 0; i < c->lanes.top; i++) {
-        if (!reader_sqlite_lane_is_shown(c, c->lanes.by_number[i]))
-            continue;
-        v[n] = c->lanes.by_number[i]->lane;
-        if (!arena_str(a, v[n].queue, &v[n].queue))
-            return reader_no_room(e);
-        n++;
-    }
-    *ret = v;
-    *ret_count = n;
-    return ERR_OK;
+    return store_lanes_list(&c->lanes, a, ret, ret_count) ? ERR_OK : reader_no_room(e);
 }
 
 static enum err reader_sqlite_count_states(struct conn *c, struct store_counts *ret, struct error *e)

@@ -220,23 +220,27 @@ static enum err sqlite_settle_write_verdict(struct store_sqlite *s, const struct
     return conn_run(&s->conn, st, e);
 }
 
-/* A task becomes or stops being a suspect by its losses: its lane changes with that. */
+/* A task becomes or stops being a suspect by its losses, or is put aside: its lane changes with that. */
 static enum err sqlite_settle_move_lane(struct store_sqlite *s, const struct guards *g, const struct verdict *v,
                                         struct error *e)
 {
     bool was = task_is_suspect(&(struct task){ .losses = g->losses });
     bool is = task_is_suspect(&(struct task){ .losses = v->losses });
     const struct lane_row *row;
-    if (was == is)
+    if (was == is && v->aside.n == 0)
         return ERR_OK;
     if (lanes_at(&s->conn, g->lane, &row, e))
         return e->code;
     int64_t lane;
-    if (sqlite_lane_number(s, row->lane, pool_of_suspects(row->pool, is), &lane, e))
+    if (sqlite_lane_number(s, lane_put_aside(row, v->aside), pool_of_suspects(row->pool, is), &lane, e))
         return e->code;
     sqlite3_stmt *st = writer_stmt(s, ST_MOVE_LANE);
     sqlite3_bind_int64(st, 1, g->rid);
     sqlite3_bind_int64(st, 2, lane);
+    if (v->aside.n)
+        (void)bind_str(st, 3, v->aside);
+    else
+        sqlite3_bind_null(st, 3);
     return conn_run(&s->conn, st, e);
 }
 
@@ -271,7 +275,8 @@ static enum err sqlite_settle_apply_verdict(struct store_sqlite *s, const struct
                                             struct op_settle *op, struct error *e)
 {
     enum task_state next = v->verdict.next;
-    if (sqlite_settle_write_verdict(s, g, &v->verdict, op->now_ms, e) || sqlite_settle_move_lane(s, g, &v->verdict, e))
+    /* The lane first: while the task is RUNNING, it is in no index over lanes. */
+    if (sqlite_settle_move_lane(s, g, &v->verdict, e) || sqlite_settle_write_verdict(s, g, &v->verdict, op->now_ms, e))
         return e->code;
     if ((next == TASK_EXPIRED || next == TASK_SKIPPED) && sqlite_count_as_skipped(s, g->rid, &v->parent, e))
         return e->code;

@@ -41,7 +41,9 @@ static const char *const writer_sql[] = {
     [ST_ROLLBACK_TO] = "ROLLBACK TO op",
     [ST_COUNT_ADD] = "INSERT INTO counts (tenant_id, state, n) VALUES (?1, ?2, ?3) "
                      "ON CONFLICT (tenant_id, state) DO UPDATE SET n = n + ?3",
-    [ST_LANE_INSERT] = "INSERT INTO lanes (lane, tenant_id, queue, class, pool) VALUES (?, ?, ?, ?, ?)",
+    [ST_LANE_INSERT] =
+        "INSERT INTO lanes (lane, tenant_id, queue, priority, requires, cpu_milli, memory_mb, host, pool) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     /* tasks */
     [ST_TASK_INSERT] = "INSERT INTO tasks (rid" TASK_COLUMNS(SQL_NAME) ") VALUES (?" TASK_COLUMNS(
         SQL_MARK) ") "
@@ -56,7 +58,7 @@ static const char *const writer_sql[] = {
                          "FROM tasks WHERE id = ?",
     [ST_TASK_BY_RID] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_HANDED_BY_RID] = "SELECT rid" TASK_COLUMNS_SHORT(SQL_NAME) ", " HANDED_CONFIG(
-        "") ", NULL, NULL, needs" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
+        "") ", NULL, NULL, needs, aside" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_TASK_REPLACE] = "REPLACE INTO tasks (rid" TASK_COLUMNS(SQL_NAME) ") VALUES (?" TASK_COLUMNS(SQL_MARK) ")",
     [ST_TASK_DELETE] = "DELETE FROM tasks WHERE rid = ?",
     /* claims */
@@ -64,6 +66,11 @@ static const char *const writer_sql[] = {
     [ST_DUE_BEHIND] =
         "SELECT rid" TASK_COLUMNS_DUE(SQL_NAME) ", gates " DUE "AND due_ms <= ?2 AND (due_ms, id) > (?3, ?4) "
                                                 "ORDER BY due_ms, id",
+    [ST_DUE_KEYS] = "SELECT due_ms, id, rid " DUE "AND due_ms <= ?2 ORDER BY due_ms, id LIMIT ?3",
+    [ST_DUE_KEYS_BEHIND] = "SELECT due_ms, id, rid " DUE "AND due_ms <= ?2 AND (due_ms, id) > (?4, ?5) "
+                           "ORDER BY due_ms, id LIMIT ?3",
+    [ST_DUE_BY_RID] =
+        "SELECT rid" TASK_COLUMNS_DUE(SQL_NAME) ", gates FROM tasks WHERE rid = ?1 AND state = " SQL_SCHEDULED,
     [ST_NEXT_DUE] = "SELECT due_ms, id " DUE "ORDER BY due_ms, id",
     [ST_CLAIM_TASK] = "UPDATE tasks SET state = " SQL_RUNNING ", fence = fence + 1, claim_id = ?2, near = 1 "
                       "WHERE rid = ?1",
@@ -117,7 +124,7 @@ static const char *const writer_sql[] = {
                   "last_error = ?9, cause = ?10, failed_ms = ?11 WHERE rid = ?1",
     [ST_SETTLE_DONE] = "UPDATE tasks SET state = ?2, attempts = ?4, losses = ?5, claim_id = NULL, updated_ms = ?6, "
                        "started_ms = coalesce(?7, started_ms), completed_ms = ?8, last_error = ?9 WHERE rid = ?1",
-    [ST_MOVE_LANE] = "UPDATE tasks SET lane = ?2 WHERE rid = ?1",
+    [ST_MOVE_LANE] = "UPDATE tasks SET lane = ?2, aside = coalesce(?3, aside) WHERE rid = ?1",
     [ST_UNCOUNT] = "UPDATE tasks SET runs_count = 0 WHERE rid = ?1 AND kind = 2 AND runs_count = 1",
     [ST_COUNT_SKIPPED] = "UPDATE tasks SET runs_count = max(runs_count - 1, 0), skipped_count = skipped_count + 1 "
                          "WHERE id = ?1",

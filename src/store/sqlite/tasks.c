@@ -17,8 +17,12 @@ enum err sqlite_lane_number(struct store_sqlite *s, struct lane lane, int pool, 
     sqlite3_bind_int64(st, 1, (int64_t)s->conn.lanes.top + 1);
     sqlite3_bind_int(st, 2, lane.tenant);
     (void)bind_str(st, 3, lane.queue);
-    sqlite3_bind_int(st, 4, (int)lane.class_);
-    sqlite3_bind_int(st, 5, pool);
+    sqlite3_bind_int(st, 4, lane.priority);
+    (void)bind_str(st, 5, lane.requires);
+    sqlite3_bind_int64(st, 6, lane.cpu_milli);
+    sqlite3_bind_int64(st, 7, lane.memory_mb);
+    (void)bind_str(st, 8, lane.host);
+    sqlite3_bind_int(st, 9, pool);
     s->made_lanes = true;
     if (conn_run(&s->conn, st, e) || lanes_load(&s->conn, e))
         return e->code;

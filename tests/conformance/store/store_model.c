@@ -6,7 +6,7 @@
 #include "seed.h"
 #include "store_model.h"
 
-enum { BATCH_MAX = 6, SEEDS = 6, STEPS = 850, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
+enum { BATCH_MAX = 6, SEEDS = 6, STEPS = 900, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
 
 static void model_init(struct model *m, uint64_t seed, struct reader *reader)
 {
@@ -43,9 +43,24 @@ static union any_op twin_of(struct model *m, const union any_op *op)
     return twin;
 }
 
+/* Lines of which more than one lane gave something. */
+static size_t count_merged(const struct op_claim *op)
+{
+    size_t merged = 0;
+    for (size_t first = 0; first < op->lane_count;) {
+        size_t lanes = claim_line_from(op, first).lanes, gave = 0;
+        for (size_t i = 0; i < lanes; i++)
+            gave += op->lanes[first + i].ret_taken > 0;
+        merged += gave > 1;
+        first += lanes;
+    }
+    return merged;
+}
+
 static void count_claim(struct tally *t, const struct op_claim *op)
 {
     t->claimed += op->ret.n;
+    t->merged += count_merged(op);
     for (size_t i = 0; i < op->ret.n; i++)
         t->suspects += task_is_suspect(&op->ret.v[i]);
     for (size_t i = 0; i < op->ret_gated.n; i++) {
@@ -87,7 +102,7 @@ static void count_result(struct tally *t, const union any_op *op)
     if (op->op.kind == OP_SETTLE)
         t->woken += op->settle.ret_unblocked_lanes != 0;
     for (size_t i = 0; op->op.kind == OP_SETTLE && i < op->settle.n; i++)
-        op->settle.v[i].stale ? t->stale++ : t->settled++;
+        op->settle.v[i].stale ? t->stale++ : (t->settled++, t->aside += op->settle.v[i].verdict.aside.n > 0);
     if (op->op.kind == OP_PUT)
         t->withdrawn += op->put.ret_withdrawn, t->woken += op->put.ret_unblocked_lanes != 0;
     if (op->op.kind == OP_CATCH_UP)
@@ -103,8 +118,9 @@ static void print_tally(const struct tally *t)
     printf("# done/refused:");
     for (size_t i = 0; i < array_count(t->done); i++)
         printf(" %d/%d", t->done[i], t->refused[i]);
-    printf("; %zu claimed, %zu settled, %zu stale, %zu withdrawn, %zu missed, %zu forgotten, %zu leases lost\n",
-           t->claimed, t->settled, t->stale, t->withdrawn, t->missed, t->forgotten, t->leases_lost);
+    printf(
+        "; %zu claimed, %zu lines merged, %zu settled, %zu aside, %zu stale, %zu withdrawn, %zu missed, %zu forgotten, %zu leases lost\n",
+        t->claimed, t->merged, t->settled, t->aside, t->stale, t->withdrawn, t->missed, t->forgotten, t->leases_lost);
     printf(
         "# slots: %zu blocked, %zu skipped, %zu cancelled, %zu replaced, %zu woke; %zu suspects claimed, %zu deduped\n",
         t->blocked, t->skipped, t->cancelled, t->replaced, t->woken, t->suspects, t->deduped);
@@ -209,7 +225,7 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
     }
     print_tally(&sum);
     assert_true(sum.claimed > 1800 && sum.settled > 1800 && sum.stale > 600 && sum.withdrawn > 60 && sum.missed > 20 &&
-                sum.forgotten > 600 && sum.leases_lost > 60);
+                sum.forgotten > 600 && sum.leases_lost > 60 && sum.merged > 100 && sum.aside > 60);
     assert_true(sum.blocked > 300 && sum.skipped > 40 && sum.cancelled > 20 && sum.replaced > 10 && sum.woken > 60 &&
                 sum.suspects > 40);
     assert_true(sum.deduped > 80 && sum.done[OP_CATALOG] > 120 && sum.refused[OP_CATALOG] > 50);
@@ -309,6 +325,23 @@ static bool lets_suspects_run_together(struct op *op, struct prng *random)
     (void)random;
     if (op->kind == OP_CLAIM)
         container_of(op, struct op_claim, op)->max_suspects++;
+    return false;
+}
+
+static bool claims_each_lane_by_itself(struct op *op, struct prng *random)
+{
+    (void)random;
+    if (op->kind == OP_CLAIM)
+        container_of(op, struct op_claim, op)->lines = NULL;
+    return false;
+}
+
+static bool puts_nothing_aside(struct op *op, struct prng *random)
+{
+    (void)random;
+    struct op_settle *settle = container_of(op, struct op_settle, op);
+    for (size_t i = 0; op->kind == OP_SETTLE && i < settle->n; i++)
+        settle->v[i].verdict.aside = (struct str){ 0 };
     return false;
 }
 
@@ -512,6 +545,8 @@ static void planted_bugs_are_noticed(void **state)
         BUG(keeps_leases_of_any_fence),
         BUG(leases_what_nodes_claim),
         BUG(hears_half_of_the_workers),
+        BUG(claims_each_lane_by_itself),
+        BUG(puts_nothing_aside),
 #undef BUG
     };
     struct prng seeds = seeded_prng("planted_bugs");

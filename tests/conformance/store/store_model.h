@@ -41,6 +41,8 @@ struct tally {
     int done[OP_KINDS], refused[OP_KINDS];
 #define TALLY_SIZES(X)                                                                                                 \
     X(claimed)                                                                                                         \
+    X(merged)                                                                                                          \
+    X(aside)                                                                                                           \
     X(settled)                                                                                                         \
     X(stale)                                                                                                           \
     X(withdrawn)                                                                                                       \

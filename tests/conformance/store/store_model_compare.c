@@ -235,7 +235,7 @@ static bool same_overview(struct model *m, struct reader *a, struct reader *b, c
     for (size_t i = 0; i < n; i++) {
         size_t found = 0;
         for (size_t j = 0; j < o; j++)
-            found += v[i].tenant == u[j].tenant && v[i].class_ == u[j].class_ && str_eq(v[i].queue, u[j].queue);
+            found += lane_eq(&v[i], &u[j]);
         if (found != 1)
             return differ("a lane is named %zu times", found);
     }

@@ -5,6 +5,7 @@
 const char *const model_queues[2] = { "a", "b" };
 const char *const model_names[4] = { "", "report", "report.daily", "clean%up" };
 const char *const model_types[3] = { "", "mail", "sync" };
+static const char *const model_hosts[2] = { "a.example", "b.example" };
 
 size_t below(struct model *m, size_t n)
 {
@@ -99,6 +100,13 @@ static enum overlap some_overlap(struct model *m)
     return chance(m, 80) ? (enum overlap)below(m, OVERLAP_CANCEL_PREVIOUS + 1) : OVERLAP_ALLOW;
 }
 
+/* Few, two of them of one class. */
+static int some_priority(struct model *m)
+{
+    static const int priorities[] = { 2, 5, 7, 9 };
+    return priorities[below(m, array_count(priorities))];
+}
+
 static struct task make_task(struct model *m)
 {
     struct task t = {
@@ -107,7 +115,7 @@ static struct task make_task(struct model *m)
         .kind = chance(m, 70) ? TASK_ONE_TIME : TASK_RECURRING,
         .due_ms = near(m, -20, 40),
         .version = 1,
-        .priority = (int)below(m, 10),
+        .priority = some_priority(m),
         .queue = one_of(m, model_queues, array_count(model_queues)),
         .name = one_of(m, model_names, array_count(model_names)),
         .task_type = one_of(m, model_types, array_count(model_types)),
@@ -118,8 +126,9 @@ static struct task make_task(struct model *m)
                   : chance(m, 50) ? TARGET_WORKER
                                   : (enum target_kind)below(m, TARGET_NOOP + 1),
         .requires = chance(m, 10) ? S("eu,gpu") : (struct str){ 0 },
-        .cpu_milli = chance(m, 10) ? (int64_t)below(m, 4000) : 0,
-        .memory_mb = chance(m, 10) ? (int64_t)below(m, 4000) : 0,
+        .cpu_milli = chance(m, 3) ? 500 : 0,
+        .memory_mb = chance(m, 3) ? 500 : 0,
+        .aside = chance(m, 3) ? one_of(m, model_hosts, array_count(model_hosts)) : (struct str){ 0 },
         .payload = some_text(m),
         .target_config = some_text(m),
         .created_ms = m->now_ms,
@@ -129,6 +138,8 @@ static struct task make_task(struct model *m)
         t.created_ms -= (int64_t)below(m, 6 * DAY_MS); /* it was due in days when it was made */
     else if (chance(m, 2))
         t.due_ms += (int64_t)below(m, 6 * DAY_MS);
+    if (chance(m, 25))
+        t.due_ms -= (int64_t)(1 + below(m, 3)) * AGEING_MS; /* it has waited for some levels */
     t.scheduled_ms = t.due_ms;
     set_key(m, &t);
     if (t.kind == TASK_RECURRING) {
@@ -215,20 +226,50 @@ static void make_insert(struct model *m, union any_op *op)
     limit(m, &op->insert);
 }
 
+/* Mostly of tasks that may be claimed. */
+static struct lane some_lane_of(struct model *m)
+{
+    struct task t;
+    if (chance(m, 90) && look_for_state(m, TASK_SCHEDULED, &t))
+        return task_lane(&t);
+    return (struct lane){ .tenant = chance(m, 70) ? TENANT : OTHER_TENANT,
+                          .queue = one_of(m, model_queues, array_count(model_queues)),
+                          .priority = some_priority(m) };
+}
+
+/* No lane twice. */
+static struct lane_quota *some_lanes(struct model *m, size_t max, size_t *ret_count)
+{
+    struct lane_quota *v = arena_array(&m->arena, struct lane_quota, max);
+    size_t n = 0;
+    for (size_t i = 0; i < max; i++) {
+        struct lane lane = some_lane_of(m);
+        size_t j = 0;
+        while (j < n && !lane_eq(&v[j].lane, &lane))
+            j++;
+        if (j == n)
+            v[n++] = (struct lane_quota){ lane, below(m, 10) };
+    }
+    *ret_count = n;
+    return v;
+}
+
+/* Lines of one lane or several; together they have all lanes. */
+static struct claim_line *some_lines(struct model *m, size_t lanes, size_t *ret_count)
+{
+    struct claim_line *v = arena_array(&m->arena, struct claim_line, lanes);
+    size_t n = 0;
+    for (size_t left = lanes; left > 0; left -= v[n++].lanes)
+        v[n] = (struct claim_line){ 1 + below(m, chance(m, 50) ? left : min_of(left, (size_t)2)), below(m, 20) };
+    *ret_count = n;
+    return v;
+}
+
 static void make_claim(struct model *m, union any_op *op)
 {
-    struct lane_quota lanes[12], *some = arena_array(&m->arena, struct lane_quota, 12);
-    size_t n = 0, count = 1 + below(m, 12);
-    for (int32_t tenant = TENANT; tenant <= OTHER_TENANT; tenant++)
-        for (size_t q = 0; q < 2; q++)
-            for (int c = CLASS_LOW; c <= CLASS_HIGH; c++)
-                lanes[n++] = (struct lane_quota){ { tenant, str_from(model_queues[q]), (enum priority_class)c }, 0 };
-    for (size_t i = 0; i < count; i++) {
-        size_t j = below(m, n);
-        some[i] = lanes[j];
-        some[i].max = below(m, 8);
-        lanes[j] = lanes[--n];
-    }
+    size_t count, lines = 0;
+    struct lane_quota *some = some_lanes(m, 1 + below(m, 40), &count);
+    struct claim_line *line = chance(m, 75) ? some_lines(m, count, &lines) : NULL;
     op->claim = (struct op_claim){
         .op.kind = OP_CLAIM,
         .claim = uuid_next(&m->ids, m->now_ms),
@@ -236,11 +277,13 @@ static void make_claim(struct model *m, union any_op *op)
         .lease = model_terms(m),
         .lanes = some,
         .lane_count = count,
+        .lines = line,
+        .line_count = lines,
         .now_ms = m->now_ms,
         .until_ms = m->now_ms + (int64_t)below(m, 30),
         .max = 1 + below(m, chance(m, 30) ? 4 : 40),
         .max_bytes = chance(m, 30) ? below(m, 120) : 1 << 20,
-        .max_suspects = below(m, 3),
+        .max_suspects = below(m, 4),
         .own = model_own(m),
         .help_after_ms = (int64_t)below(m, 20),
     };
@@ -308,6 +351,8 @@ static struct settlement make_settlement(struct model *m, const struct task *t)
     };
     static const struct fingerprint causes[] = { { "0123456789abcdef" }, { "fedcba9876543210" }, { "" } };
     v.verdict.cause = causes[below(m, array_count(causes))];
+    if (v.verdict.next == TASK_SCHEDULED && chance(m, 20))
+        v.verdict.aside = one_of(m, model_hosts, array_count(model_hosts));
     if (!chance(m, 15))
         return v;
     struct task row = *t;
@@ -385,6 +430,11 @@ static struct task changed(struct model *m, const struct task *t)
         next.queue = one_of(m, model_queues, array_count(model_queues));
     if (chance(m, 30))
         next.due_ms = near(m, 0, 40);
+    if (chance(m, 10))
+        next.priority = some_priority(m);
+    next.requires = !chance(m, 10) ? t->requires : chance(m, 50) ? S("eu,gpu") : (struct str){ 0 };
+    if (chance(m, 30))
+        next.aside = (struct str){ 0 };
     if (chance(m, 30) && t->state != TASK_RUNNING) /* what runs keeps its key: nobody edits it */
         set_key(m, &next);
     if (chance(m, 10) && t->state != TASK_RUNNING && t->kind == TASK_OCCURRENCE)
@@ -467,12 +517,12 @@ void model_make(struct model *m, union any_op *ret)
         void (*make)(struct model *, union any_op *);
         size_t weight;
     } rows[] = {
-        { make_insert, 26 },       { make_claim, 20 },        { make_claimed, 5 },
-        { make_held, 5 },          { make_settle, 20 },       { make_recurring, 5 },
+        { make_insert, 26 },       { make_claim, 25 },        { make_claimed, 5 },
+        { make_held, 5 },          { make_settle, 22 },       { make_recurring, 5 },
         { make_spawn, 20 },        { make_put, 20 },          { make_missed, 7 },
         { make_lease, 8 },         { model_make_key_put, 3 }, { model_make_catalog, 10 },
         { model_make_forget, 5 },  { model_make_beat, 12 },   { model_make_bury, 4 },
-        { model_make_share, 10 },  { model_make_recall, 14 }, { model_make_recall_list, 8 },
+        { model_make_share, 12 },  { model_make_recall, 14 }, { model_make_recall_list, 8 },
         { model_make_hand, 12 },   { model_make_handed, 5 },  { model_make_running, 5 },
         { model_make_retake, 10 }, { model_make_keep, 12 },   { model_make_leases_over, 6 },
         { model_make_worker, 4 },

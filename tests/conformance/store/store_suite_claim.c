@@ -1,7 +1,8 @@
 /* OP_CLAIM, OP_CLAIMED and OP_ORPHANS. */
 #include "store_world.h"
 
-static struct lane_quota plenty = { { TENANT, { "default", 7 }, CLASS_NORMAL }, 1000 };
+static struct lane_quota plenty = { { .tenant = TENANT, .queue = { "default", 7 }, .priority = PRIORITY_DEFAULT },
+                                    1000 };
 
 /* Claims from the one lane until until_ms; now is NOW. */
 static struct op_claim claim_until(struct world *w, int64_t until_ms)

@@ -328,7 +328,7 @@ static size_t times_among(struct lane lane, const struct lane *v, size_t n)
 {
     size_t found = 0;
     for (size_t i = 0; i < n; i++)
-        found += v[i].tenant == lane.tenant && v[i].class_ == lane.class_ && str_eq(v[i].queue, lane.queue);
+        found += lane_eq(&v[i], &lane);
     return found;
 }
 

@@ -21,7 +21,7 @@ static void each_lane_tells_what_it_gave_and_what_is_left(void **state)
     insert(w, &b, 1);
     struct lane_quota lanes[] = { { task_lane(&a[0]), 5 },
                                   { task_lane(&b), 0 },
-                                  { { TENANT, S("empty"), CLASS_LOW }, 5 } };
+                                  { { .tenant = TENANT, .queue = S("empty") }, 5 } };
     lanes[2].ret_taken = 9;
     struct op_claim op = claim_of(w, lanes, 3);
     assert_ok(world_apply(w, &op.op), &op.op.error);
@@ -174,7 +174,7 @@ static size_t count_lanes(struct world *w, struct lane lane)
     struct error e = { 0 };
     assert_ok(reader_lanes(w->reader, &w->arena, &v, &n, &e), &e);
     for (size_t i = 0; i < n; i++)
-        found += v[i].tenant == lane.tenant && v[i].class_ == lane.class_ && str_eq(v[i].queue, lane.queue);
+        found += lane_eq(&v[i], &lane);
     return found;
 }
 

@@ -60,7 +60,7 @@ struct uuid fresh_id(struct world *w)
 
 struct lane some_lane(void)
 {
-    return (struct lane){ TENANT, S("default"), CLASS_NORMAL };
+    return (struct lane){ .tenant = TENANT, .queue = S("default"), .priority = PRIORITY_DEFAULT };
 }
 
 struct task some_task(struct world *w)

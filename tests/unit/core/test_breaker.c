@@ -1,8 +1,5 @@
-/* core/sharing/breaker: stops calling a host or a tenant's targets while they keep failing. */
+/* core/sharing/breaker.c: one breaker, its states and its window. The table of all: test_breaker_set.c. */
 #include "core/sharing/breaker.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "check.h"
 #include "seed.h"
@@ -72,11 +69,11 @@ static void what_is_older_than_the_window_has_no_say(void **state)
     (void)state;
     struct breaker b = breaker_for(&breaker_host);
     report(&b, 9, &no_answer, NOW);
-    assert_int_equal(breaker_status(&b, NOW + 30000).failures, 9);
+    assert_int_equal(breaker_status(&b, NOW + 30000).counts.failures, 9);
     report(&b, 9, &no_answer, NOW + 60000);
     assert_int_equal(b.state, BREAKER_CLOSED);
-    assert_int_equal(breaker_status(&b, NOW + 60000).total, 9);
-    assert_int_equal(breaker_status(&b, NOW + 10 * 60000).total, 0);
+    assert_int_equal(breaker_status(&b, NOW + 60000).counts.total, 9);
+    assert_int_equal(breaker_status(&b, NOW + 10 * 60000).counts.total, 0);
 }
 
 static void the_window_slides(void **state)
@@ -85,24 +82,74 @@ static void the_window_slides(void **state)
     struct breaker b = breaker_for(&breaker_host);
     for (int i = 0; i < 300; i++) { /* one call every ten seconds: never ten in a minute */
         breaker_report(&b, false, &no_answer, NOW + i * 10000LL);
-        assert_true(breaker_status(&b, NOW + i * 10000LL).total <= 7);
+        assert_true(breaker_status(&b, NOW + i * 10000LL).counts.total <= 7);
     }
     assert_int_equal(b.state, BREAKER_CLOSED);
 }
 
-static void a_tenant_is_left_alone_when_nine_of_ten_fail(void **state)
+static void a_success_never_opens_it(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_host);
+    report(&b, 6, &no_answer, NOW);
+    report(&b, 4, &ok, NOW); /* the 10th outcome: 6 of 10 failed */
+    assert_int_equal(b.state, BREAKER_CLOSED);
+    assert_true(breaker_ask(&b, 1000, NOW).go);
+    report(&b, 1, &ok, NOW);
+    assert_int_equal(b.state, BREAKER_CLOSED);
+    report(&b, 1, &no_answer, NOW); /* 7 of 12 */
+    assert_int_equal(b.state, BREAKER_OPEN);
+}
+
+static void an_answer_that_is_no_failure_never_opens_it(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_host);
+    struct outcome not_found = http(404, -1);
+    report(&b, 9, &no_answer, NOW);
+    report(&b, 1, &not_found, NOW);
+    assert_int_equal(b.state, BREAKER_CLOSED);
+    report(&b, 1, &returned, NOW);
+    assert_int_equal(b.state, BREAKER_CLOSED);
+}
+
+static void it_shows_the_counts_that_opened_it_until_it_closes(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_host);
+    report(&b, 4, &ok, NOW);
+    report(&b, 6, &no_answer, NOW);
+    assert_int_equal(b.state, BREAKER_OPEN);
+    report(&b, 50, &ok, NOW + 1); /* they went before it opened */
+    for (int64_t at = NOW; at < NOW + 600000; at += 60000) {
+        struct breaker_status s = breaker_status(&b, at);
+        assert_true(s.state != BREAKER_CLOSED && s.counts.failures == 6 && s.counts.total == 10);
+        if (breaker_ask(&b, 1000, at).trial)
+            breaker_report(&b, true, &no_answer, at);
+    }
+    assert_true(breaker_ask(&b, 1000, NOW + 600000).trial);
+    breaker_report(&b, true, &ok, NOW + 600000);
+    report(&b, 1, &no_answer, NOW + 600000);
+    struct breaker_status s = breaker_status(&b, NOW + 600000);
+    assert_true(s.state == BREAKER_CLOSED && s.counts.failures == 1 && s.counts.total == 1);
+}
+
+static void one_with_a_minimum_of_hosts_does_not_open_by_itself(void **state)
 {
     (void)state;
     struct breaker b = breaker_for(&breaker_tenant);
-    report(&b, 10, &ok, NOW);
-    report(&b, 90, &no_answer, NOW + 200000);
+    report(&b, 1000, &no_answer, NOW);
     assert_int_equal(b.state, BREAKER_CLOSED);
-    report(&b, 1, &no_answer, NOW + 200000);
-    assert_int_equal(b.state, BREAKER_OPEN);
-    assert_true(breaker_ask(&b, 1000, NOW + 200000).until_ms == NOW + 260000);
-    b = breaker_for(&breaker_tenant);
-    report(&b, 19, &no_answer, NOW);
-    assert_int_equal(b.state, BREAKER_CLOSED);
+    assert_true(breaker_is_exceeded(&breaker_tenant, b.window.sum));
+}
+
+static void nine_of_ten_are_not_too_many_for_a_tenant(void **state)
+{
+    (void)state;
+    assert_false(breaker_is_exceeded(&breaker_tenant, (struct breaker_counts){ .total = 100, .failures = 90 }));
+    assert_true(breaker_is_exceeded(&breaker_tenant, (struct breaker_counts){ .total = 100, .failures = 91 }));
+    assert_false(breaker_is_exceeded(&breaker_tenant, (struct breaker_counts){ .total = 19, .failures = 19 }));
+    assert_true(breaker_is_exceeded(&breaker_tenant, (struct breaker_counts){ .total = 20, .failures = 20 }));
 }
 
 /* ---- trials ---- */
@@ -131,7 +178,8 @@ static void a_trial_that_succeeds_closes_it(void **state)
     breaker_report(&b, true, &ok, NOW + 30100);
     assert_int_equal(b.state, BREAKER_CLOSED);
     struct breaker_status s = breaker_status(&b, NOW + 30100);
-    assert_true(s.since_ms == NOW + 30100 && s.until_ms == 0 && s.total == 0 && s.failures == 0 && s.held == 0);
+    assert_true(s.since_ms == NOW + 30100 && s.until_ms == 0 && s.counts.total == 0 && s.counts.failures == 0 &&
+                s.held == 0);
     struct breaker_answer a = breaker_ask(&b, 1000, NOW + 30100);
     assert_true(a.go && !a.trial);
     report(&b, 9, &no_answer, NOW + 30100); /* outcomes from before the trial no longer count */
@@ -154,7 +202,7 @@ static void a_tenant_goes_on_with_one_a_minute_until_one_succeeds(void **state)
 {
     (void)state;
     struct breaker b = breaker_for(&breaker_tenant);
-    report(&b, 20, &no_answer, NOW);
+    breaker_open(&b, (struct breaker_counts){ .total = 20, .failures = 20 }, NOW);
     for (int i = 1; i <= 5; i++) {
         int went = 0;
         for (int64_t at = NOW + (i - 1) * 60000; at < NOW + i * 60000; at += 100)
@@ -198,6 +246,45 @@ static void what_went_before_it_opened_has_no_say_afterwards(void **state)
     report(&b, 100, &no_answer, NOW + 30001);
     assert_int_equal(b.state, BREAKER_HALF_OPEN);
     assert_false(breaker_would_go(&b, NOW + 30002));
+}
+
+/* ---- by hand ---- */
+
+static void one_that_is_closed_by_hand_lets_calls_go_and_counts_anew(void **state)
+{
+    (void)state;
+    struct breaker b = opened();
+    (void)breaker_ask(&b, 1000, NOW + 1);
+    breaker_close(&b, NOW + 2);
+    struct breaker_status s = breaker_status(&b, NOW + 2);
+    assert_true(s.state == BREAKER_CLOSED && s.since_ms == NOW + 2 && s.until_ms == 0 && s.held == 0);
+    report(&b, 9, &no_answer, NOW + 3);
+    assert_int_equal(b.state, BREAKER_CLOSED);
+    report(&b, 1, &no_answer, NOW + 3);
+    assert_int_equal(b.state, BREAKER_OPEN);
+}
+
+static void a_trial_that_ends_after_the_hand_is_a_call_like_any_other(void **state)
+{
+    (void)state;
+    struct breaker b = opened();
+    assert_true(breaker_ask(&b, 1000, NOW + 30000).trial);
+    breaker_close(&b, NOW + 30001);
+    assert_true(breaker_ask(&b, 1000, NOW + 30001).go);
+    breaker_report(&b, true, &no_answer, NOW + 30002);
+    assert_int_equal(b.state, BREAKER_CLOSED);
+    assert_int_equal(breaker_status(&b, NOW + 30002).counts.failures, 1);
+}
+
+static void closing_by_hand_ends_a_wait_by_retry_after(void **state)
+{
+    (void)state;
+    struct breaker b = breaker_for(&breaker_host);
+    struct outcome o = http(429, 60000);
+    breaker_report(&b, false, &o, NOW);
+    assert_false(breaker_would_go(&b, NOW));
+    breaker_close(&b, NOW);
+    assert_true(breaker_would_go(&b, NOW));
 }
 
 /* ---- times of held calls ---- */
@@ -330,7 +417,7 @@ static void what_is_a_failure_of_the_host(void **state)
         assert_int_equal(breaker_sign_of(&rows[i].o), rows[i].sign);
     struct breaker b = breaker_for(&breaker_host);
     report(&b, 100, &returned, NOW);
-    assert_int_equal(breaker_status(&b, NOW).total, 0);
+    assert_int_equal(breaker_status(&b, NOW).counts.total, 0);
 }
 
 static void states_have_names(void **state)
@@ -354,7 +441,7 @@ static void a_clock_set_back_makes_nobody_wait_longer(void **state)
     breaker_report(&b, true, &ok, NOW - 2 * year);
     assert_true(breaker_ask(&b, 1000, NOW - 2 * year).go);
     report(&b, 9, &no_answer, NOW - 2 * year);
-    assert_int_equal(breaker_status(&b, NOW - 3 * year).total, 0); /* the window is cleared */
+    assert_int_equal(breaker_status(&b, NOW - 3 * year).counts.total, 0); /* the window is cleared */
 }
 
 static void times_to_and_fro_shorten_no_wait(void **state)
@@ -366,177 +453,6 @@ static void times_to_and_fro_shorten_no_wait(void **state)
         (void)breaker_status(&b, NOW);
     }
     assert_true(b.until_ms == NOW + 30000);
-}
-
-/* ---- the table of all breakers ---- */
-
-#define breaker_test(f) cmocka_unit_test_setup_teardown(f, open_all, close_all)
-static struct breakers all;
-
-static int open_all(void **state)
-{
-    (void)state;
-    breakers_init(&all, 32, (struct hash_key){ 1, 2 });
-    return 0;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    breakers_release(&all);
-    return 0;
-}
-
-static struct breakers_answer ask(int32_t tenant, const char *host, int64_t now_ms)
-{
-    return breakers_ask(&all, tenant, str_from(host), 1000, now_ms);
-}
-
-static void tell(int32_t tenant, const char *host, int n, const struct outcome *o, int64_t now_ms)
-{
-    struct breakers_answer went = { .go = true };
-    for (int i = 0; i < n; i++)
-        breakers_report(&all, tenant, str_from(host), &went, o, now_ms);
-}
-
-static void a_host_of_one_tenant_is_not_anothers(void **state)
-{
-    (void)state;
-    tell(1, "dead.example", 10, &no_answer, NOW);
-    struct breakers_answer a = ask(1, "dead.example", NOW);
-    assert_false(a.go || a.by_tenant);
-    assert_true(a.until_ms == NOW + 30000);
-    assert_true(ask(1, "good.example", NOW).go);
-    assert_true(ask(1, "", NOW).go);
-    assert_true(ask(2, "dead.example", NOW).go);
-}
-
-static void a_tenant_whose_hosts_all_fail_is_held_as_a_whole(void **state)
-{
-    (void)state;
-    static const char *const hosts[] = { "a.example", "b.example", "c.example" };
-    for (size_t i = 0; i < array_count(hosts); i++)
-        tell(1, hosts[i], 7, &no_answer, NOW);
-    struct breakers_answer a = ask(1, "new.example", NOW);
-    assert_true(!a.go && a.by_tenant);
-    assert_true(a.until_ms == NOW + 60000);
-    assert_true(ask(2, "a.example", NOW).go);
-    a = ask(1, "new.example", NOW + 60000);
-    assert_true(a.go && a.tenant_trial && !a.host_trial);
-    breakers_report(&all, 1, S("new.example"), &a, &ok, NOW + 60001);
-    assert_true(ask(1, "a.example", NOW + 60001).go);
-}
-
-static void a_trial_of_the_host_is_not_spent_while_the_tenant_is_held(void **state)
-{
-    (void)state;
-    tell(1, "a.example", 20, &no_answer, NOW);
-    struct breakers_answer a = ask(1, "a.example", NOW);
-    assert_false(a.go || a.by_tenant); /* both hold the call: the host's time is returned */
-    a = breakers_ask(&all, 1, S("a.example"), 100000, NOW + 30000);
-    assert_true(!a.go && a.by_tenant);
-    a = ask(1, "a.example", NOW + 60000);
-    assert_true(a.go && a.host_trial && a.tenant_trial);
-    breakers_report(&all, 1, S("a.example"), &a, &ok, NOW + 60001);
-    a = ask(1, "a.example", NOW + 60001);
-    assert_true(a.go && !a.host_trial && !a.tenant_trial);
-}
-
-static void status_is_told_without_making_one(void **state)
-{
-    (void)state;
-    struct breaker_status s;
-    assert_false(breakers_status(&all, 1, S("a.example"), NOW, &s));
-    tell(1, "a.example", 10, &no_answer, NOW);
-    assert_true(breakers_status(&all, 1, S("a.example"), NOW, &s));
-    assert_true(s.state == BREAKER_OPEN && s.failures == 10 && s.total == 10 && s.since_ms == NOW);
-    assert_true(s.until_ms == NOW + 30000);
-    assert_true(breakers_status(&all, 1, S(""), NOW, &s));
-    assert_int_equal(s.state, BREAKER_CLOSED);
-    assert_int_equal(all.by_key.n, 2);
-}
-
-static void see(void *context, const struct breaker_view *view)
-{
-    char *text = context;
-    size_t n = strlen(text);
-    snprintf(text + n, 200 - n, "%d " STR_FMT " %s; ", view->tenant, STR_ARG(view->host),
-             breaker_state_name(view->status.state));
-}
-
-static void those_that_hold_somebody_can_be_listed(void **state)
-{
-    (void)state;
-    char text[200] = "";
-    struct outcome busy = http(429, 5000);
-    tell(7, "dead.example", 10, &no_answer, NOW);
-    tell(7, "busy.example", 1, &busy, NOW);
-    tell(8, "good.example", 10, &ok, NOW);
-    for (int i = 0; i < 20; i++)
-        tell(9, "x.example", 1, &no_answer, NOW);
-    breakers_each(&all, NOW, see, text);
-    assert_non_null(strstr(text, "7 dead.example open; "));
-    assert_non_null(strstr(text, "7 busy.example closed; "));
-    assert_non_null(strstr(text, "9 x.example open; "));
-    assert_non_null(strstr(text, "9  open; "));
-    assert_null(strstr(text, "good"));
-    assert_null(strstr(text, "8 "));
-}
-
-static void they_are_bounded_and_closed_ones_go_first(void **state)
-{
-    (void)state;
-    char host[32];
-    tell(1, "dead.example", 10, &no_answer, NOW);
-    for (int i = 0; i < 1000; i++) {
-        snprintf(host, sizeof host, "h%d.example", i);
-        tell(1, host, 1, &ok, NOW);
-        assert_true(all.by_key.n <= 32);
-    }
-    assert_int_equal(all.by_key.n, 32);
-    assert_false(ask(1, "dead.example", NOW).go); /* still in the table */
-    for (int i = 0; i < 100; i++) {               /* all are open: the least recently used one is evicted */
-        snprintf(host, sizeof host, "dead%d.example", i);
-        tell(2 + i, host, 10, &no_answer, NOW);
-        tell(2 + i, host, 10, &no_answer, NOW);
-    }
-    assert_int_equal(all.by_key.n, 32);
-    struct breaker_status s;
-    assert_true(breakers_status(&all, 101, S("dead99.example"), NOW, &s));
-    assert_int_equal(s.state, BREAKER_OPEN);
-    assert_false(breakers_status(&all, 2, S("dead0.example"), NOW, &s));
-}
-
-static void one_that_is_held_by_retry_after_is_not_forgotten_for_one_that_is_not(void **state)
-{
-    (void)state;
-    char host[32];
-    struct outcome busy = http(429, 60000);
-    tell(1, "busy.example", 1, &busy, NOW);
-    for (int i = 0; i < 100; i++) {
-        snprintf(host, sizeof host, "h%d.example", i);
-        tell(1, host, 1, &ok, NOW);
-    }
-    assert_false(ask(1, "busy.example", NOW).go);
-}
-
-static void what_calls_no_host_counts_for_the_tenant_alone(void **state)
-{
-    (void)state;
-    tell(1, "", 20, &no_answer, NOW);
-    assert_int_equal(all.by_key.n, 1);
-    struct breakers_answer a = ask(1, "", NOW);
-    assert_true(!a.go && a.by_tenant);
-}
-
-static void a_host_that_is_too_long_has_a_breaker_all_the_same(void **state)
-{
-    (void)state;
-    char host[400];
-    memset(host, 'a', sizeof host - 1);
-    host[sizeof host - 1] = '\0';
-    tell(1, host, 10, &no_answer, NOW);
-    assert_false(ask(1, host, NOW).go);
 }
 
 static void no_trial_is_lost_and_no_two_run_at_once_whatever_happens(void **state)
@@ -568,39 +484,37 @@ static void no_trial_is_lost_and_no_two_run_at_once_whatever_happens(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        breaker_test(more_than_half_of_ten_within_a_minute_open_it),
-        breaker_test(half_of_them_do_not),
-        breaker_test(what_is_older_than_the_window_has_no_say),
-        breaker_test(the_window_slides),
-        breaker_test(a_tenant_is_left_alone_when_nine_of_ten_fail),
-        breaker_test(one_trial_at_a_time_goes_when_its_time_is_over),
-        breaker_test(a_trial_that_succeeds_closes_it),
-        breaker_test(a_trial_that_fails_opens_it_again),
-        breaker_test(a_tenant_goes_on_with_one_a_minute_until_one_succeeds),
-        breaker_test(a_trial_that_never_called_makes_way_for_the_next),
-        breaker_test(a_trial_that_nobody_reports_is_forgotten),
-        breaker_test(what_went_before_it_opened_has_no_say_afterwards),
-        breaker_test(each_that_is_held_gets_a_time_of_its_own),
-        breaker_test(those_who_come_back_go_behind_those_who_still_wait),
-        breaker_test(nobody_is_held_longer_than_the_spread),
-        breaker_test(retry_after_of_one_holds_the_others),
-        breaker_test(retry_after_holds_nobody_for_more_than_an_hour),
-        breaker_test(retry_after_of_what_is_no_failure_of_the_host_or_not_a_hosts_holds_nobody),
-        breaker_test(retry_after_also_puts_off_the_trial),
-        breaker_test(what_is_a_failure_of_the_host),
-        breaker_test(states_have_names),
-        breaker_test(a_clock_set_back_makes_nobody_wait_longer),
-        breaker_test(times_to_and_fro_shorten_no_wait),
-        breaker_test(a_host_of_one_tenant_is_not_anothers),
-        breaker_test(a_tenant_whose_hosts_all_fail_is_held_as_a_whole),
-        breaker_test(a_trial_of_the_host_is_not_spent_while_the_tenant_is_held),
-        breaker_test(status_is_told_without_making_one),
-        breaker_test(those_that_hold_somebody_can_be_listed),
-        breaker_test(they_are_bounded_and_closed_ones_go_first),
-        breaker_test(one_that_is_held_by_retry_after_is_not_forgotten_for_one_that_is_not),
-        breaker_test(what_calls_no_host_counts_for_the_tenant_alone),
-        breaker_test(a_host_that_is_too_long_has_a_breaker_all_the_same),
-        breaker_test(no_trial_is_lost_and_no_two_run_at_once_whatever_happens),
+        cmocka_unit_test(more_than_half_of_ten_within_a_minute_open_it),
+        cmocka_unit_test(half_of_them_do_not),
+        cmocka_unit_test(what_is_older_than_the_window_has_no_say),
+        cmocka_unit_test(the_window_slides),
+        cmocka_unit_test(a_success_never_opens_it),
+        cmocka_unit_test(an_answer_that_is_no_failure_never_opens_it),
+        cmocka_unit_test(it_shows_the_counts_that_opened_it_until_it_closes),
+        cmocka_unit_test(one_with_a_minimum_of_hosts_does_not_open_by_itself),
+        cmocka_unit_test(nine_of_ten_are_not_too_many_for_a_tenant),
+        cmocka_unit_test(one_trial_at_a_time_goes_when_its_time_is_over),
+        cmocka_unit_test(a_trial_that_succeeds_closes_it),
+        cmocka_unit_test(a_trial_that_fails_opens_it_again),
+        cmocka_unit_test(a_tenant_goes_on_with_one_a_minute_until_one_succeeds),
+        cmocka_unit_test(a_trial_that_never_called_makes_way_for_the_next),
+        cmocka_unit_test(a_trial_that_nobody_reports_is_forgotten),
+        cmocka_unit_test(what_went_before_it_opened_has_no_say_afterwards),
+        cmocka_unit_test(one_that_is_closed_by_hand_lets_calls_go_and_counts_anew),
+        cmocka_unit_test(a_trial_that_ends_after_the_hand_is_a_call_like_any_other),
+        cmocka_unit_test(closing_by_hand_ends_a_wait_by_retry_after),
+        cmocka_unit_test(each_that_is_held_gets_a_time_of_its_own),
+        cmocka_unit_test(those_who_come_back_go_behind_those_who_still_wait),
+        cmocka_unit_test(nobody_is_held_longer_than_the_spread),
+        cmocka_unit_test(retry_after_of_one_holds_the_others),
+        cmocka_unit_test(retry_after_holds_nobody_for_more_than_an_hour),
+        cmocka_unit_test(retry_after_of_what_is_no_failure_of_the_host_or_not_a_hosts_holds_nobody),
+        cmocka_unit_test(retry_after_also_puts_off_the_trial),
+        cmocka_unit_test(what_is_a_failure_of_the_host),
+        cmocka_unit_test(states_have_names),
+        cmocka_unit_test(a_clock_set_back_makes_nobody_wait_longer),
+        cmocka_unit_test(times_to_and_fro_shorten_no_wait),
+        cmocka_unit_test(no_trial_is_lost_and_no_two_run_at_once_whatever_happens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

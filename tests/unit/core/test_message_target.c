@@ -2,7 +2,6 @@
 
 #include "check.h"
 #include "core/target/message_target.h"
-#include "core/target/target_url.h"
 
 static struct arena arena;
 
@@ -119,25 +118,6 @@ static void what_is_no_broker_is_refused(void **state)
     }
 }
 
-static void a_breaker_counts_by_broker(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *broker, *host;
-    } rows[] = {
-        { "Jobs", "jobs" },
-        { "redis://A.example:6379/0", "a.example:6379" },
-        { "kafka://a:1,b:2", "a:1,b:2" },
-        { "amqp:\\/\\/a\\/v", "a" },
-    };
-    for (size_t i = 0; i < array_count(rows); i++) {
-        char config[256], out[TARGET_HOST_MAX];
-        snprintf(config, sizeof config, "{\"destination\":\"d\",\"broker\":\"%s\"}", rows[i].broker);
-        struct task t = { .target = TARGET_MESSAGE, .target_config = str_from(config) };
-        assert_str(target_host(&t, out), rows[i].host);
-    }
-}
-
 static int set_up(void **state)
 {
     (void)state;
@@ -160,7 +140,6 @@ int main(void)
         cmocka_unit_test(null_means_no_body),
         cmocka_unit_test(hosts_come_without_ports_and_brackets),
         cmocka_unit_test(what_is_no_broker_is_refused),
-        cmocka_unit_test(a_breaker_counts_by_broker),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -98,6 +98,8 @@ static void without_a_url_there_is_no_host(void **state)
     struct task t = http_task("{\"url\": \"http://a.example\"}");
     t.target = TARGET_MESSAGE;
     assert_str(target_host(&t, host), "");
+    t.target_config = S("{\"broker\":\"redis://a.example\",\"destination\":\"d\"}");
+    assert_str(target_host(&t, host), "");
 }
 
 static void what_is_too_long_is_cut(void **state)

@@ -1,4 +1,6 @@
 /* Each gate says that it is the one, and until when. */
+#include <stdio.h>
+
 #include "node_world.h"
 
 static struct explanation why(struct world *w, const struct task *t)
@@ -125,6 +127,81 @@ static void the_breaker_of_its_host(void **state)
     assert_why(w, &t, "due_time", "its next attempt is due at");
 }
 
+static struct task call_to(struct world *w, int n, const char *host)
+{
+    char url[100];
+    snprintf(url, sizeof url, "{\"url\":\"https://%s/\"}", host);
+    struct task t = plain_task(n, NOW);
+    t.target = TARGET_HTTP;
+    t.retry.max_attempts = 1;
+    t.target_config = str_from(url);
+    add_task(w, t);
+    settle_down(w);
+    return t;
+}
+
+static void end_call(struct world *w, int http_status)
+{
+    struct outcome o = { .kind = http_status == 200 ? OUTCOME_OK : OUTCOME_FAILED,
+                         .failure = http_status == 200 ? FAILURE_NONE : FAILURE_HTTP,
+                         .http_status = (int16_t)http_status,
+                         .retry_after_ms = -1,
+                         .started_us = NOW * 1000,
+                         .completed_us = NOW * 1000 };
+    struct run *run = w->runs[--w->run_count];
+    run->done(run, &o);
+    settle_down(w);
+}
+
+static void that_calls_to_its_host_failed_with_their_number(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    for (int i = 0; i < 10; i++) {
+        call_to(w, 100 + i, "here.example");
+        end_call(w, i < 4 ? 200 : 503);
+    }
+    struct task t = call_to(w, 1, "here.example");
+    assert_why(w, &t, "host_breaker", "the circuit breaker of here.example holds it until 2026-03-03T10:00:30");
+    assert_why(w, &t, "host_breaker", "6 of 10 calls to the host failed");
+}
+
+static void the_breaker_of_its_tenant_if_that_holds_it(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    call_to(w, 50, "good.example");
+    end_call(w, 200);
+    for (int i = 0; i < 24; i++) {
+        char host[32];
+        snprintf(host, sizeof host, "host%d.example", i % 4);
+        call_to(w, 100 + i, host);
+        if (w->run_count)
+            end_call(w, 503);
+    }
+    struct task t = call_to(w, 1, "there.example");
+    assert_why(w, &t, "tenant_breaker", "19 of 20 calls of its tenant to several hosts failed");
+    assert_why(w, &t, "tenant_breaker", "none to there.example succeeded lately");
+    struct task good = call_to(w, 2, "good.example"), noop = task_due(w, 3, NOW);
+    settle_down(w);
+    assert_true(is_running(w, &good) && is_running(w, &noop));
+}
+
+static void that_another_worker_held_it(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = plain_task(1, NOW + 5000);
+    t.target = TARGET_HTTP;
+    t.target_config = S("{\"url\":\"https://here.example/\"}");
+    t.last_error = S("held: the circuit breaker of here.example is open");
+    struct explanation x;
+    node_explain(w->node, &t, w->now_ms, &x);
+    assert_string_equal(explain_gate_name(x.gate), "due_time");
+    assert_string_equal(x.text, "it is due again at 2026-03-03T10:00:05.000Z; it was held: the circuit breaker of "
+                                "here.example is open");
+}
+
 static void a_suspect_that_waits_its_turn(void **state)
 {
     struct world *w = *state;
@@ -173,6 +250,9 @@ int main(void)
         node_test(its_tenant),
         node_test(no_slot_of_the_node),
         node_test(the_breaker_of_its_host),
+        node_test(that_calls_to_its_host_failed_with_their_number),
+        node_test(the_breaker_of_its_tenant_if_that_holds_it),
+        node_test(that_another_worker_held_it),
         node_test(a_suspect_that_waits_its_turn),
         node_test(that_the_node_recovers),
         node_test(that_it_has_expired_or_that_nothing_holds_it),

@@ -18,6 +18,8 @@ struct party {
     struct op *pending;
     size_t armed, running; /* claimed and not fired; fired and not settled */
     size_t fired;
+    bool ahead; /* what it has claimed is not due yet */
+    bool stopped;
 };
 
 struct world {
@@ -137,7 +139,7 @@ static void claim(struct party *p)
 static void fire(struct party *p)
 {
     int64_t when_ms;
-    while (p->armed && lanes_may_fire(p->lanes, p->lane, p->world->now_ms, &when_ms)) {
+    while (!p->ahead && p->armed && lanes_may_fire(p->lanes, p->lane, p->world->now_ms, &when_ms)) {
         p->armed--;
         p->running++;
         p->fired++;
@@ -172,8 +174,12 @@ static void pass(struct world *w, int64_t ms, bool ends)
     for (int64_t until = w->now_ms + ms; w->now_ms < until; w->now_ms++)
         for (int i = 0; i < NODES; i++) {
             struct party *p = &w->v[i];
+            if (p->stopped)
+                continue;
+            lanes_set_time(p->lanes, both_at(w->now_ms));
             if (p->pending && w->now_ms % 2 == 0)
                 answer(p);
+            fire(p);
             if (ends)
                 end(p, HELD_MAX);
             lanes_step(p->lanes, both_at(w->now_ms), false);
@@ -236,6 +242,40 @@ static void a_slow_rate_leaves_nothing_claimed_that_has_no_token(void **state)
         assert_true(w->v[0].armed + w->v[1].armed + w->v[2].armed == 0);
     }
     assert_in_range(fired(w), 6, 8);
+}
+
+/* It has claimed tasks and has tokens for them when it is stopped. When it wakes, the bucket is full again, and all
+ * nodes are busy. */
+static void a_node_that_was_stopped_adds_nothing_to_a_queues_rate(void **state)
+{
+    struct world *w = *state;
+    struct party *slow = &w->v[0];
+    put(w, CATALOG_QUEUE, TENANT, S("mail"), "{\"max_dispatches_per_second\":1000,\"max_burst\":100}");
+    w->due = 80;
+    slow->ahead = true;
+    lanes_due(slow->lanes, slow->lane, w->now_ms, false);
+    pass(w, 10, true);
+    assert_int_equal(slow->armed, 80);
+    slow->stopped = true;
+    pass(w, 500, true);
+    make_due(w, 100000);
+    slow->ahead = slow->stopped = false;
+    pass(w, 20, true);
+    assert_in_range(fired(w), 80, 130); /* the burst, and what 20 ms bring: nothing on top */
+    pass(w, 980, true);
+    assert_in_range(fired(w), 1050, 1110);
+    assert_true(slow->fired >= 80); /* it goes on with fresh ones */
+}
+
+static void a_slow_rate_is_reached_by_one_busy_node(void **state)
+{
+    struct world *w = *state;
+    put(w, CATALOG_QUEUE, TENANT, S("mail"), "{\"max_dispatches_per_second\":0.1,\"max_burst\":1}");
+    w->due = 1000;
+    lanes_due(w->v[0].lanes, w->v[0].lane, w->now_ms, false);
+    pass(w, 99000, true);
+    assert_int_equal(fired(w), 10); /* at once, and then every ten seconds */
+    assert_true(w->operations < 60);
 }
 
 static void what_is_not_limited_costs_no_operation(void **state)
@@ -320,6 +360,8 @@ int main(void)
         TEST(a_tenants_limit_is_that_of_all_nodes),
         TEST(a_queues_rate_is_that_of_all_nodes),
         TEST(a_slow_rate_leaves_nothing_claimed_that_has_no_token),
+        TEST(a_node_that_was_stopped_adds_nothing_to_a_queues_rate),
+        TEST(a_slow_rate_is_reached_by_one_busy_node),
         TEST(what_is_not_limited_costs_no_operation),
         TEST(a_queue_that_nobody_uses_costs_no_operation),
         TEST(a_dead_nodes_places_are_the_others),

@@ -289,7 +289,7 @@ static void a_node_that_joins_anew_has_nothing(void **state)
     p->held = 0;
     limit_shares_step(p->shares, both_at(w->now_ms), true);
     assert_int_equal(p->entry->places, 0);
-    assert_int_equal(p->entry->tokens, 0);
+    assert_int_equal(limit_shares_tokens(p->entry), 0);
 }
 
 /* ---- tokens ---- */
@@ -316,9 +316,9 @@ static void tokens_that_nobody_uses_go_to_others(void **state)
     fire(&w->v[0], 0);
     limit_shares_wait_for_tokens(w->v[0].shares, w->v[0].entry);
     pass(w, 5);
-    assert_int_equal(w->v[0].entry->tokens, 1);
+    assert_int_equal(limit_shares_tokens(w->v[0].entry), 1);
     pass(w, 100);
-    assert_int_equal(w->v[0].entry->tokens, 0);
+    assert_int_equal(limit_shares_tokens(w->v[0].entry), 0);
     fire(&w->v[1], 1);
     pass(w, 10);
     assert_int_equal(fire(&w->v[1], 1), 1);
@@ -335,6 +335,193 @@ static void a_fast_rate_is_asked_for_seldom(void **state)
     }
     assert_in_range(fired, 2500, 3000); /* the bucket, and what two seconds bring */
     assert_in_range(w->operations, 1, 2 * NODES * 2000 / LIMIT_SHARES_TOKENS_MS);
+}
+
+static void a_rate_that_was_raised_is_not_waited_for_as_long_as_the_old_one(void **state)
+{
+    struct world *w = *state;
+    limit(w, 0.001, 1, 0);
+    fire(&w->v[0], 2);
+    pass(w, 5);
+    assert_int_equal(fire(&w->v[0], 2), 1);
+    pass(w, 100);
+    limit(w, 100, 1, 0);
+    size_t fired = 0;
+    for (int i = 0; i < 40; i++) {
+        fired += fire(&w->v[0], 2);
+        pass(w, 1);
+    }
+    assert_in_range(fired, 1, 4);
+}
+
+/* ---- tokens go stale ---- */
+
+/* The party has n tokens in hand, all that there are. */
+static void hand_out(struct world *w, struct party *p, int64_t n)
+{
+    limit(w, 0.001, n, 0);
+    p->armed = (size_t)n; /* so that it asks for all, and keeps them */
+    limit_shares_want(p->shares, p->entry, both_at(w->now_ms));
+    for (int i = 0; i < 20 && limit_shares_tokens(p->entry) < n; i++)
+        pass(w, 1);
+    assert_int_equal(limit_shares_tokens(p->entry), n);
+}
+
+static void a_node_that_was_stopped_uses_no_token_from_before(void **state)
+{
+    struct world *w = *state;
+    struct party *p = &w->v[0];
+    hand_out(w, p, 5);
+    limit_shares_set_time(p->shares, both_at(w->now_ms + 170));
+    assert_int_equal(limit_shares_tokens(p->entry), 5);
+    assert_true(limit_shares_take_token(p->shares, p->entry));
+    limit_shares_set_time(p->shares, both_at(w->now_ms + 200));
+    assert_int_equal(limit_shares_tokens(p->entry), 0);
+    assert_int_equal(limit_shares_tokens_left(p->entry), -5);
+    assert_false(limit_shares_take_token(p->shares, p->entry));
+}
+
+static void stale_tokens_come_back_to_who_needs_them(void **state)
+{
+    struct world *w = *state;
+    hand_out(w, &w->v[0], 5);
+    w->now_ms += 5000;
+    assert_int_equal(fire(&w->v[0], 5), 0);
+    w->v[0].armed = 0;
+    w->v[0].entry->waits_tokens = false;
+    pass(w, 50);
+    size_t fired = 0;
+    for (int i = 0; i < 50; i++) {
+        fired += fire(&w->v[1], 5);
+        pass(w, 1);
+    }
+    assert_int_equal(fired, 5);
+}
+
+static void a_node_that_wakes_asks_for_fresh_tokens_and_gets_as_many(void **state)
+{
+    struct world *w = *state;
+    hand_out(w, &w->v[0], 5);
+    w->now_ms += 5000;
+    assert_int_equal(fire(&w->v[0], 5), 0);
+    int before = w->operations;
+    pass(w, 1);
+    assert_int_equal(w->operations, before + 1); /* one operation gives five back and takes five */
+    assert_int_equal(fire(&w->v[0], 10), 5);
+}
+
+static void tokens_that_a_stopped_node_finds_in_an_answer_are_stale(void **state)
+{
+    struct world *w = *state;
+    for (int step_first = 0; step_first < 2; step_first++) {
+        struct party *p = &w->v[step_first];
+        limit(w, 0.001, 1, 0);
+        limit_shares_wait_for_tokens(p->shares, p->entry);
+        step(p);
+        struct op *op = take(p->pending);
+        apply(w, op); /* the store has given the token, and the node is stopped */
+        w->now_ms += 5000;
+        if (step_first)
+            limit_shares_set_time(p->shares, both_at(w->now_ms));
+        op->done(op);
+        limit_shares_set_time(p->shares, both_at(w->now_ms));
+        assert_int_equal(limit_shares_tokens(p->entry), 0);
+        assert_false(limit_shares_take_token(p->shares, p->entry));
+        p->entry->waits_tokens = false;
+        pass(w, 50); /* given back: it is there for the other one */
+    }
+    limit_shares_wait_for_tokens(w->v[2].shares, w->v[2].entry);
+    pass(w, 1);
+    assert_int_equal(limit_shares_tokens(w->v[2].entry), 1);
+}
+
+static void a_slow_store_gives_tokens_all_the_same(void **state)
+{
+    struct world *w = *state;
+    struct party *p = &w->v[0];
+    limit(w, 1, 1, 0);
+    limit_shares_wait_for_tokens(p->shares, p->entry);
+    step(p);
+    struct op *op = take(p->pending);
+    for (int i = 0; i < 40; i++) { /* two seconds */
+        int64_t wake_ms = limit_shares_step(p->shares, both_at(w->now_ms), true);
+        assert_int_equal(wake_ms, w->now_ms + LIMIT_SHARES_LOOK_MS);
+        w->now_ms = wake_ms;
+    }
+    apply(w, op);
+    op->done(op);
+    limit_shares_set_time(p->shares, both_at(w->now_ms));
+    assert_true(limit_shares_take_token(p->shares, p->entry));
+}
+
+static void a_token_that_was_not_used_goes_back_to_the_store(void **state)
+{
+    struct world *w = *state;
+    hand_out(w, &w->v[0], 1);
+    assert_true(limit_shares_take_token(w->v[0].shares, w->v[0].entry));
+    w->v[0].armed = 0;
+    w->now_ms += 150; /* a push that failed: how old the token is is not known any more */
+    limit_shares_put_back_token(w->v[0].shares, w->v[0].entry);
+    assert_int_equal(limit_shares_tokens(w->v[0].entry), 0);
+    pass(w, 10);
+    assert_int_equal(fire(&w->v[1], 1), 0);
+    pass(w, 10);
+    assert_int_equal(fire(&w->v[1], 1), 1);
+}
+
+static void what_has_started_uses_its_token_though_it_is_stale(void **state)
+{
+    struct world *w = *state;
+    struct party *p = &w->v[0];
+    hand_out(w, p, 2);
+    w->now_ms += 1000;
+    limit_shares_set_time(p->shares, both_at(w->now_ms));
+    limit_shares_use_token(p->shares, p->entry);
+    limit_shares_use_token(p->shares, p->entry);
+    limit_shares_use_token(p->shares, p->entry); /* one more than it had: it owes one */
+    p->armed = 0;
+    assert_int_equal(limit_shares_tokens_left(p->entry), -1);
+    pass(w, 100);
+    assert_int_equal(fire(&w->v[1], 2), 0);
+    pass(w, 100);
+    assert_int_equal(fire(&w->v[1], 2), 0); /* nothing came back */
+    limit(w, 10, 2, 0);
+    pass(w, 1);
+    limit_shares_wait_for_tokens(w->v[1].shares, w->v[1].entry);
+    pass(w, 102);
+    assert_int_equal(limit_shares_tokens_left(p->entry), 0); /* the next token paid for it */
+    assert_int_equal(limit_shares_tokens(w->v[1].entry), 0);
+}
+
+/* The task is claimed so slowly that its token is stale when it fires. */
+static void a_slow_rate_is_reached_though_each_token_goes_stale_once(void **state)
+{
+    struct world *w = *state;
+    struct party *p = &w->v[0];
+    limit(w, 0.1, 1, 0);
+    size_t fired = 0;
+    while (w->now_ms < NOW + 100000) {
+        limit_shares_want(p->shares, p->entry, both_at(w->now_ms));
+        if (limit_shares_tokens_left(p->entry) <= 0) {
+            limit_shares_wait_for_tokens(p->shares, p->entry);
+            pass(w, 5);
+            continue;
+        }
+        p->armed++;
+        for (int i = 0; i < 30; i++) { /* 300 ms */
+            step(p);
+            if (p->pending)
+                answer(p);
+            w->now_ms += 10;
+        }
+        limit_shares_set_time(p->shares, both_at(w->now_ms));
+        assert_int_equal(limit_shares_tokens(p->entry), 0);
+        while (!limit_shares_take_token(p->shares, p->entry))
+            pass(w, 2);
+        p->armed--;
+        fired++;
+    }
+    assert_in_range(fired, 10, 11); /* at once, and then every ten seconds */
 }
 
 /* ---- everything at random ---- */
@@ -383,6 +570,83 @@ static void whatever_is_lost_no_limit_is_exceeded(void **state)
     assert_true((double)fired > (double)(w->now_ms - NOW) * 50 / 1000 / 4);
 }
 
+/* ---- stops at random ---- */
+
+enum { RATE = 50, BURST = 20, FIRED_KEPT = 4096, SECOND = 1000, PHASE_MS = 2000 };
+
+/* When tasks fired, to count them in any second. */
+struct log {
+    int64_t at_ms[FIRED_KEPT];
+    size_t n;
+};
+
+static void log_fired(struct log *l, size_t n, int64_t now_ms)
+{
+    while (n-- > 0)
+        l->at_ms[l->n++ % FIRED_KEPT] = now_ms;
+}
+
+static size_t fired_since(const struct log *l, int64_t since_ms)
+{
+    size_t n = 0;
+    while (n < l->n && n < FIRED_KEPT && l->at_ms[(l->n - 1 - n) % FIRED_KEPT] > since_ms)
+        n++;
+    return n;
+}
+
+/* A node is stopped for up to three seconds; the store goes on with what it was sent. */
+static void stop(struct prng *r, struct party *p, int64_t *ret_until_ms)
+{
+    *ret_until_ms = p->world->now_ms + prng_between(r, LIMIT_SHARES_STALE_MS, 3000);
+    if (p->pending)
+        apply(p->world, p->pending);
+}
+
+static void wake(struct prng *r, struct party *p)
+{
+    struct op *op = take(p->pending);
+    if (op && prng_below(r, 2))
+        limit_shares_set_time(p->shares, both_at(p->world->now_ms));
+    if (op)
+        op->done(op);
+}
+
+static void however_nodes_are_stopped_a_rate_holds_in_every_second(void **state)
+{
+    struct world *w = *state;
+    struct prng r = seeded_prng(__func__);
+    struct log log = { 0 };
+    int64_t stopped_until_ms[NODES] = { 0 };
+    int stops = 0;
+    limit(w, RATE, BURST, 0);
+    for (int i = 0; i < 600000; i++) {
+        size_t at = prng_below(&r, NODES);
+        struct party *p = &w->v[at];
+        bool busy = w->now_ms / PHASE_MS % 2;
+        w->now_ms += (int64_t)prng_below(&r, 3);
+        if (stopped_until_ms[at] > w->now_ms)
+            continue;
+        if (stopped_until_ms[at])
+            wake(&r, p);
+        stopped_until_ms[at] = 0;
+        step(p);
+        if (p->pending && prng_below(&r, 3))
+            answer(p);
+        if (prng_below(&r, limit_shares_tokens(p->entry) ? 20 : 500) == 0)
+            stop(&r, p, (stops++, &stopped_until_ms[at]));
+        else if (busy || prng_below(&r, 50) == 0)
+            log_fired(&log, fire(p, busy ? 20 : 1), w->now_ms);
+        /* a bucket that was full, what a second brings, and tokens that were taken up to 200 ms before it */
+        assert_true(fired_since(&log, w->now_ms - SECOND) <=
+                    BURST + RATE * (SECOND + LIMIT_SHARES_STALE_MS) / SECOND + 1);
+    }
+    for (size_t i = 0; i < NODES; i++)
+        if (stopped_until_ms[i])
+            wake(&r, &w->v[i]);
+    assert_true(stops > 100);
+    assert_true((double)log.n > (double)(w->now_ms - NOW) * RATE / 1000 / 4); /* they are busy half of the time */
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -398,7 +662,17 @@ int main(void)
         TEST(a_burst_is_taken_in_a_few_slices),
         TEST(tokens_that_nobody_uses_go_to_others),
         TEST(a_fast_rate_is_asked_for_seldom),
+        TEST(a_rate_that_was_raised_is_not_waited_for_as_long_as_the_old_one),
         TEST(whatever_is_lost_no_limit_is_exceeded),
+        TEST(a_node_that_was_stopped_uses_no_token_from_before),
+        TEST(stale_tokens_come_back_to_who_needs_them),
+        TEST(a_node_that_wakes_asks_for_fresh_tokens_and_gets_as_many),
+        TEST(tokens_that_a_stopped_node_finds_in_an_answer_are_stale),
+        TEST(a_slow_store_gives_tokens_all_the_same),
+        TEST(a_token_that_was_not_used_goes_back_to_the_store),
+        TEST(what_has_started_uses_its_token_though_it_is_stale),
+        TEST(a_slow_rate_is_reached_though_each_token_goes_stale_once),
+        TEST(however_nodes_are_stopped_a_rate_holds_in_every_second),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

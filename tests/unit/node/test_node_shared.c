@@ -70,6 +70,25 @@ static void who_was_stopped_fires_nothing_before_it_knows_that_it_lives(void **s
     assert_false(node_status(w->node).fenced);
 }
 
+/* It is stopped so briefly that it is not fenced: only the tokens of its queue's rate are too old. */
+static void who_was_stopped_for_a_second_fires_with_no_token_from_before(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .rate = 1, .burst = 1 });
+    struct task t = task_due(w, 1, NOW + 40);
+    settle_down(w);
+    assert_int_equal(node_status(w->node).scheduler.armed, 1);
+    step_at(w, NOW + 1000);
+    assert_false(node_status(w->node).fenced);
+    assert_int_equal(w->run_count, 0);
+    assert_int_equal(count_pending(w, OP_LIMIT_TAKE), 1);
+    answer(w, OP_LIMIT_TAKE); /* gives the stale one back and takes one */
+    step_at(w, NOW + 1002);
+    settle_down(w);
+    assert_true(is_running(w, &t));
+}
+
 static void who_is_fenced_does_not_ask_to_be_stepped_again_and_again(void **state)
 {
     struct world *w = *state;
@@ -216,6 +235,7 @@ int main(void)
 #define node_test(f) cmocka_unit_test_setup_teardown(f, setup_shared, teardown)
     const struct CMUnitTest tests[] = {
         node_test(who_was_stopped_fires_nothing_before_it_knows_that_it_lives),
+        node_test(who_was_stopped_for_a_second_fires_with_no_token_from_before),
         node_test(who_is_fenced_does_not_ask_to_be_stepped_again_and_again),
         node_test(what_waits_in_the_queue_of_a_stopped_node_is_given_back),
         node_test(who_is_dead_drops_all_that_it_held_and_joins_again),

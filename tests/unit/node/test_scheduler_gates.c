@@ -295,30 +295,74 @@ static void what_one_is_told_to_wait_holds_the_others_of_that_host(void **state)
     assert_true(is_running(w, &held));
 }
 
-static void a_tenant_that_only_fails_is_not_even_claimed_for(void **state)
+#define GOOD "{\"url\":\"https://good.example/\"}"
+
+/* n calls that fail, to so many hosts in turn. */
+static void fail_calls(struct world *w, int hosts, int n)
 {
-    struct world *w = *state;
-    settle_down(w);
-    for (int i = 1; i <= 20; i++) { /* five hosts: none of them has failed often enough */
+    static int task = 1000;
+    for (int i = 0; i < n; i++) {
         char url[64];
-        snprintf(url, sizeof url, "{\"url\":\"https://host%d.example/\"}", i % 5);
-        add_task(w, call(i, url));
+        snprintf(url, sizeof url, "{\"url\":\"https://host%d.example/\"}", i % hosts);
+        add_task(w, call(task++, url));
         settle_down(w);
         fail_run(w, -1);
         settle_down(w);
     }
-    struct task waits = add_task(w, call(30, THERE));
-    int64_t wake = step_at(w, NOW);
-    assert_true(list_empty(&w->pending));
-    assert_true(wake >= NOW + 59000 && wake <= NOW + 61000);
-    step_at(w, wake);
+}
+
+static void a_tenant_that_fails_on_many_hosts_goes_on_with_those_that_answer(void **state)
+{
+    struct world *w = *state;
     settle_down(w);
-    assert_true(is_running(w, &waits));
+    add_task(w, call(1, GOOD));
+    settle_down(w);
     end_run(w, OUTCOME_OK);
-    add_task(w, call(31, THERE));
-    add_task(w, call(32, THERE));
+    fail_calls(w, 5, 19); /* 19 of 20 calls; no host has failed often enough to open its own breaker */
+    struct task held = add_task(w, call(2, THERE));
+    settle_down(w);
+    assert_int_equal(w->run_count, 0);
+    struct task good = add_task(w, call(3, GOOD)), noop = add_task(w, plain_task(4, NOW));
+    settle_down(w);
+    assert_int_equal(w->run_count, 2);
+    assert_true(is_running(w, &good) && is_running(w, &noop));
+    end_run(w, OUTCOME_OK);
+    end_run(w, OUTCOME_OK);
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 16);
+    struct task row = row_of(w, &held, &a);
+    assert_int_equal(row.attempts, 0);
+    assert_true(row.due_ms >= NOW + 59000 && row.due_ms <= NOW + 61000);
+    assert_str(row.last_error,
+               "held: the circuit breaker of the tenant is open, and no call to there.example succeeded lately");
+    step_at(w, row.due_ms - 1);
+    settle_down(w);
+    step_at(w, row.due_ms);
+    settle_down(w);
+    assert_true(is_running(w, &held)); /* the trial */
+    end_run(w, OUTCOME_OK);
+    add_task(w, call(31, "{\"url\":\"https://host1.example/\"}"));
+    add_task(w, call(32, "{\"url\":\"https://new.example/\"}"));
     settle_down(w);
     assert_int_equal(w->run_count, 2); /* a success closes it */
+}
+
+static void one_host_that_fails_delays_nothing_else_of_its_tenant(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    for (int i = 0; i < 9; i++) /* over some minutes, so that its breaker stays closed */
+        for (int j = 0; j < 5; j++) {
+            fail_calls(w, 1, 1);
+            step_at(w, w->now_ms + 8000);
+            settle_down(w);
+        }
+    struct task t = call(1, THERE), noop = plain_task(2, w->now_ms);
+    t.due_ms = w->now_ms;
+    add_task(w, t);
+    add_task(w, noop);
+    settle_down(w);
+    assert_true(is_running(w, &t) && is_running(w, &noop));
 }
 
 int main(void)
@@ -335,7 +379,8 @@ int main(void)
         node_test(what_waited_too_long_in_the_queue_does_not_start),
         node_test(a_host_that_keeps_failing_is_left_alone_and_costs_no_attempt),
         node_test(what_one_is_told_to_wait_holds_the_others_of_that_host),
-        node_test(a_tenant_that_only_fails_is_not_even_claimed_for),
+        node_test(a_tenant_that_fails_on_many_hosts_goes_on_with_those_that_answer),
+        node_test(one_host_that_fails_delays_nothing_else_of_its_tenant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
