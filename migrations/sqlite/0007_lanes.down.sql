@@ -8,13 +8,15 @@ CREATE TABLE lanes_by_class (
     UNIQUE (tenant_id, queue, class, pool)
 );
 INSERT INTO lanes_by_class (tenant_id, queue, class, pool)
-    SELECT tenant_id, queue, CASE WHEN priority <= 3 THEN 0 WHEN priority <= 6 THEN 1 ELSE 2 END AS class, pool
-    FROM lanes GROUP BY tenant_id, queue, class, pool ORDER BY min(lane);
+    SELECT tenant_id, queue, CASE WHEN priority <= 3 THEN 0 WHEN priority <= 6 THEN 1 ELSE 2 END AS class,
+        CASE pool WHEN 5 THEN 0 WHEN 6 THEN 2 ELSE pool END AS of_class
+    FROM lanes GROUP BY tenant_id, queue, class, of_class ORDER BY min(lane);
 UPDATE tasks SET lane = c.lane
     FROM lanes AS l JOIN lanes_by_class AS c
-        ON c.tenant_id = l.tenant_id AND c.queue = l.queue AND c.pool = l.pool
+        ON c.tenant_id = l.tenant_id AND c.queue = l.queue AND c.pool = CASE l.pool WHEN 5 THEN 0 WHEN 6 THEN 2 ELSE l.pool END
             AND c.class = CASE WHEN l.priority <= 3 THEN 0 WHEN l.priority <= 6 THEN 1 ELSE 2 END
     WHERE tasks.lane = l.lane;
 DROP TABLE lanes;
 ALTER TABLE lanes_by_class RENAME TO lanes;
 ALTER TABLE tasks DROP COLUMN aside;
+ALTER TABLE tasks DROP COLUMN recalled;

@@ -289,12 +289,17 @@ static void memory_claim_suspects(struct claiming *c)
     }
 }
 
-/* Stops at the first row that is due no earlier than first_ms: no later row counts as earlier than its due_ms. */
-static int64_t memory_claim_first_due(const struct op_claim *op, const struct order *o)
+/* Stops at the first row that is due no earlier than *ret_own: no later row counts as earlier than its due_ms. */
+static int64_t memory_claim_first_due(const struct op_claim *op, const struct order *o, int64_t *ret_own)
 {
     int64_t first_ms = INT64_MAX;
-    for (size_t i = 0; i < order_count(o) && order_at(o, i)->key < first_ms; i++)
-        first_ms = min_of(first_ms, claim_counts_as(op, order_at(o, i)->id, order_at(o, i)->key));
+    *ret_own = INT64_MAX;
+    for (size_t i = 0; i < order_count(o) && order_at(o, i)->key < *ret_own; i++) {
+        int64_t due_ms = order_at(o, i)->key, counts_ms = claim_counts_as(op, order_at(o, i)->id, due_ms);
+        first_ms = min_of(first_ms, counts_ms);
+        if (counts_ms == due_ms) /* it is the caller's own */
+            *ret_own = due_ms;
+    }
     return first_ms;
 }
 
@@ -303,11 +308,15 @@ static void memory_claim_set_next_due(const struct table *t, struct op_claim *op
     op->ret_next_due_ms = op->ret_next_suspect_ms = INT64_MAX;
     for (size_t i = 0; i < op->lane_count; i++) {
         const struct lane_rows *l = table_lane(t, op->lanes[i].lane);
-        op->lanes[i].ret_next_due_ms = l ? memory_claim_first_due(op, &l->due[op->lease != NULL]) : INT64_MAX;
+        struct lane_quota *q = &op->lanes[i];
+        int64_t own_ms;
+        q->ret_next_due_ms = q->ret_next_own_ms = INT64_MAX;
+        if (l)
+            q->ret_next_due_ms = memory_claim_first_due(op, &l->due[op->lease != NULL], &q->ret_next_own_ms);
         op->ret_next_due_ms = min_of(op->ret_next_due_ms, op->lanes[i].ret_next_due_ms);
         if (l)
             op->ret_next_suspect_ms =
-                min_of(op->ret_next_suspect_ms, memory_claim_first_due(op, &l->suspects[op->lease != NULL]));
+                min_of(op->ret_next_suspect_ms, memory_claim_first_due(op, &l->suspects[op->lease != NULL], &own_ms));
     }
 }
 

@@ -143,6 +143,7 @@ static struct task memory_settled(const struct task *t, const struct settlement 
     next.losses = v->losses;
     next.last_error = v->last_error;
     next.aside = v->aside.n ? v->aside : t->aside;
+    next.recalled = t->recalled || v->recalled;
     next.cause = v->next == TASK_FAILED ? str_from(v->cause.text) : (struct str){ 0 };
     next.updated_ms = now_ms;
     if (v->has_execution)

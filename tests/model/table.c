@@ -61,8 +61,8 @@ void table_release(struct table *t)
 static void table_lane_key(struct lane lane, struct buf *ret)
 {
     buf_init(ret, LANE_KEY_MAX);
-    buf_printf(ret, "%d/%d/%lld/%lld/%zu/%zu/", (int)lane.tenant, lane.priority, (long long)lane.cpu_milli,
-               (long long)lane.memory_mb, lane.queue.n, lane.requires.n);
+    buf_printf(ret, "%d/%d/%d/%lld/%lld/%zu/%zu/", (int)lane.tenant, lane.priority, lane.late,
+               (long long)lane.cpu_milli, (long long)lane.memory_mb, lane.queue.n, lane.requires.n);
     buf_add(ret, lane.queue);
     buf_add(ret, lane.requires);
     buf_add(ret, lane.host);

@@ -60,7 +60,7 @@ struct lane_quota {
     size_t max;
     size_t ret_taken;
     int64_t ret_next_due_ms; /* the earliest due_ms left in this lane; INT64_MAX: none */
-    int64_t ret_next_own_ms; /* the same for the caller's own partitions (rule 8) */
+    int64_t ret_next_own_ms; /* the same without tasks of other nodes' partitions (rule 8) */
 };
 
 struct claim_line {

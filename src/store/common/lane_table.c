@@ -6,8 +6,24 @@
 
 int task_pool(const struct task *t)
 {
-    int pool = t->target == TARGET_WORKFLOW ? POOL_NEVER : t->target == TARGET_WORKER ? POOL_LEASED : POOL_DISPATCHED;
-    return pool_of_suspects(pool, task_is_suspect(t));
+    struct lane lane = task_lane(t);
+    return t->target == TARGET_WORKFLOW ? POOL_NEVER
+                                        : lane_pool(&lane, t->target == TARGET_WORKER, task_is_suspect(t));
+}
+
+int lane_pool(const struct lane *lane, bool leased, bool suspect)
+{
+    return pool_of_suspects(leased ? POOL_LEASED : lane->late ? POOL_LATE : POOL_DISPATCHED, suspect);
+}
+
+int pool_of_late(int pool)
+{
+    return pool == POOL_DISPATCHED ? POOL_LATE : pool == POOL_SUSPECT ? POOL_LATE_SUSPECT : pool;
+}
+
+bool pool_is_late(int pool)
+{
+    return pool == POOL_LATE || pool == POOL_LATE_SUSPECT;
 }
 
 int pool_of_suspects(int pool, bool suspect)
@@ -17,6 +33,8 @@ int pool_of_suspects(int pool, bool suspect)
     case POOL_SUSPECT: return suspect ? POOL_SUSPECT : POOL_DISPATCHED;
     case POOL_LEASED:
     case POOL_LEASED_SUSPECT: return suspect ? POOL_LEASED_SUSPECT : POOL_LEASED;
+    case POOL_LATE:
+    case POOL_LATE_SUSPECT: return suspect ? POOL_LATE_SUSPECT : POOL_LATE;
     default: return pool;
     }
 }
@@ -104,6 +122,7 @@ static struct lane_row *lane_row_new(int64_t number, const struct lane *lane, in
     row->lane.queue = str_sub(row->key, KEY_NUMBERS, requires);
     row->lane.requires = str_sub(row->key, requires, host);
     row->lane.host = str_sub(row->key, host, key.n);
+    row->lane.late = pool_is_late(pool);
     row->pool = pool;
     return row;
 }
@@ -134,8 +153,10 @@ const struct lane_row *store_lanes_at(const struct store_lanes *l, int64_t numbe
 /* Suspects have lanes of their own, but callers see one lane for both. */
 static bool store_lanes_is_shown(const struct store_lanes *l, const struct lane_row *row)
 {
-    return row && (row->pool == POOL_DISPATCHED ||
-                   (row->pool == POOL_SUSPECT && !store_lanes_find(l, row->lane, POOL_DISPATCHED)));
+    if (!row || pool_is_leased(row->pool) || row->pool == POOL_NEVER)
+        return false;
+    int usual = pool_of_suspects(row->pool, false);
+    return row->pool == usual || !store_lanes_find(l, row->lane, usual);
 }
 
 bool store_lanes_list(const struct store_lanes *l, struct arena *a, struct lane **ret, size_t *ret_count)

@@ -10,9 +10,14 @@ enum {
     POOL_SUSPECT,        /* as POOL_DISPATCHED, but for suspects: claimed a few at a time */
     POOL_LEASED_SUSPECT, /* as POOL_LEASED, but for suspects */
     POOL_NEVER,          /* target WORKFLOW: never claimed */
+    POOL_LATE,           /* as POOL_DISPATCHED, for tasks that are not claimed ahead (struct lane, `late`) */
+    POOL_LATE_SUSPECT,   /* as POOL_SUSPECT, for such tasks */
 };
 int task_pool(const struct task *t);
 int pool_of_suspects(int pool, bool suspect); /* the pool beside `pool` for suspects, or for other tasks */
+int lane_pool(const struct lane *lane, bool leased, bool suspect); /* the pool in which tasks of a lane are */
+int pool_of_late(int pool);                                        /* the pool beside `pool` for late tasks */
+bool pool_is_late(int pool);
 static inline bool pool_is_leased(int pool)
 {
     return pool == POOL_LEASED || pool == POOL_LEASED_SUSPECT;

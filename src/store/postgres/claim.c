@@ -122,14 +122,17 @@ static int64_t pg_claim_left_at(const struct pg_result *r, int row, int column)
     return pg_is_null(r, row, column) ? INT64_MAX : pg_i64(r, row, column);
 }
 
+static int64_t pg_claim_next_own(const struct pg_claim *c, const struct pg_result *r, int row)
+{
+    int64_t next_ms = min_of(c->lanes[row].passed_ms, pg_claim_left_at(r, row, LEFT_OURS));
+    return pg_i64(r, row, LEFT_CONFLICTS) ? min_of(next_ms, c->op->now_ms + CONFLICT_RETRY_MS) : next_ms;
+}
+
 /* Tasks that are left to other nodes count from the time when this node may take them. */
 static int64_t pg_claim_next_due(const struct pg_claim *c, const struct pg_result *r, int row)
 {
-    int64_t ours_ms = pg_claim_left_at(r, row, LEFT_OURS), theirs_ms = pg_claim_left_at(r, row, LEFT_THEIRS);
-    int64_t next_ms = min_of(c->lanes[row].passed_ms, ours_ms);
-    if (theirs_ms != INT64_MAX)
-        next_ms = min_of(next_ms, theirs_ms + c->op->help_after_ms);
-    return pg_i64(r, row, LEFT_CONFLICTS) ? min_of(next_ms, c->op->now_ms + CONFLICT_RETRY_MS) : next_ms;
+    int64_t own_ms = pg_claim_next_own(c, r, row), theirs_ms = pg_claim_left_at(r, row, LEFT_THEIRS);
+    return theirs_ms == INT64_MAX ? own_ms : min_of(own_ms, theirs_ms + c->op->help_after_ms);
 }
 
 static void pg_claim_report_left(const struct pg_claim *c, const struct pg_result *r)
@@ -142,8 +145,10 @@ static void pg_claim_report_left(const struct pg_claim *c, const struct pg_resul
         struct lane_quota *q = c->lanes[i].quota;
         int64_t next_ms = pg_claim_next_due(c, r, i), *all = q ? &op->ret_next_due_ms : &op->ret_next_suspect_ms;
         *all = min_of(*all, next_ms);
-        if (q)
+        if (q) {
             q->ret_next_due_ms = next_ms;
+            q->ret_next_own_ms = pg_claim_next_own(c, r, i);
+        }
         op->ret_conflicts += (size_t)pg_i64(r, i, LEFT_CONFLICTS);
     }
 }
@@ -317,7 +322,7 @@ static enum err pg_claim_finish(struct store_postgres *s, struct pg_claim *c, st
 static enum err pg_claim_load_missing_lanes(struct store_postgres *s, const struct op_claim *op, struct error *e)
 {
     for (size_t i = 0; i < op->lane_count; i++)
-        if (op->lanes[i].max > 0 && !store_lanes_find(&s->lanes, op->lanes[i].lane, pg_claim_pool(op, false)))
+        if (op->lanes[i].max > 0 && !pg_claim_lane(s, op, i, false))
             return pg_lanes_load(&s->conn, &s->lanes, e);
     return ERR_OK;
 }

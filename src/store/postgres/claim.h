@@ -26,9 +26,11 @@ enum due_column {
     DUE_GATES
 };
 
-static inline int pg_claim_pool(const struct op_claim *op, bool suspects)
+static inline const struct lane_row *pg_claim_lane(const struct store_postgres *s, const struct op_claim *op, size_t i,
+                                                   bool suspects)
 {
-    return pool_of_suspects(op->lease ? POOL_LEASED : POOL_DISPATCHED, suspects);
+    const struct lane *lane = &op->lanes[i].lane;
+    return store_lanes_find(&s->lanes, *lane, lane_pool(lane, op->lease != NULL, suspects));
 }
 
 /* Reads the state of the slots that the candidates in a result need, and takes their locks without waiting: a slot

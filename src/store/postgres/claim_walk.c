@@ -111,15 +111,15 @@ static void pg_claim_find_lanes(struct store_postgres *s, struct pg_claim *c)
     c->lanes = xcalloc(2 * op->lane_count + 1, sizeof *c->lanes);
     c->suspects = pg_lane_walk_start_suspects(0);
     for (size_t i = 0; i < op->lane_count; i++) {
-        const struct lane_row *row = store_lanes_find(&s->lanes, op->lanes[i].lane, pg_claim_pool(op, false));
+        const struct lane_row *row = pg_claim_lane(s, op, i, false);
         op->lanes[i].ret_taken = 0;
-        op->lanes[i].ret_next_due_ms = INT64_MAX;
+        op->lanes[i].ret_next_due_ms = op->lanes[i].ret_next_own_ms = INT64_MAX;
         if (row)
             c->lanes[c->lane_count++] = pg_lane_walk_start(s, &op->lanes[i], row->number, begun_ns);
     }
     pg_claim_find_lines(c);
     for (size_t i = 0; i < op->lane_count; i++) {
-        const struct lane_row *row = store_lanes_find(&s->lanes, op->lanes[i].lane, pg_claim_pool(op, true));
+        const struct lane_row *row = pg_claim_lane(s, op, i, true);
         if (row)
             c->lanes[c->lane_count + c->suspect_count++] = pg_lane_walk_start_suspects(row->number);
     }

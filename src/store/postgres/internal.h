@@ -179,6 +179,7 @@ bool pg_next_uuid(struct pg_walk *w, struct uuid *ret);
 
 /* A lane's columns. pg_read_lane reads them from `first` on; its texts are borrowed from the result. */
 #define PG_LANE_COLUMNS "tenant_id, queue, priority, requires, cpu_milli, memory_mb, host"
+enum { PG_LANE_COLUMN_COUNT = 7 };
 struct lane pg_read_lane(const struct pg_result *r, int row, int first);
 
 /* Load all lanes from the table; find a lane by its number, and load the table if it is unknown. Nothing may be in

@@ -225,14 +225,16 @@ enum err reader_postgres_catalog_list(struct reader *base, const struct catalog_
 
 /* ---- lanes and counts ---- */
 
-static_assert(POOL_DISPATCHED == 0 && POOL_LEASED == 1 && POOL_SUSPECT == 2, "the next ones name them by number");
+static_assert(POOL_DISPATCHED == 0 && POOL_LEASED == 1 && POOL_SUSPECT == 2 && POOL_LATE == 5 && POOL_LATE_SUSPECT == 6,
+              "the next ones name them by number");
 
 /* Suspects have lanes of their own in the table, but the caller sees one lane for both. */
 enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
                                struct error *e)
 {
     static const struct pg_statement shown = { "read_lanes",
-                                               "SELECT DISTINCT " PG_LANE_COLUMNS " FROM lanes WHERE pool IN (0, 2)" };
+                                               "SELECT DISTINCT " PG_LANE_COLUMNS
+                                               ", pool > 2 FROM lanes WHERE pool IN (0, 2, 5, 6)" };
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
@@ -245,6 +247,7 @@ enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane
     for (int i = 0; i < got.rows; i++) {
         struct lane *lane = &v[i];
         *lane = pg_read_lane(&got, i, 0);
+        lane->late = pg_bool(&got, i, PG_LANE_COLUMN_COUNT);
         if (!arena_str(a, lane->queue, &lane->queue) || !arena_str(a, lane->requires, &lane->requires) ||
             !arena_str(a, lane->host, &lane->host))
             return reader_no_room(e);
@@ -287,7 +290,7 @@ enum err reader_postgres_queue_due(struct reader *base, int32_t tenant, struct s
                                    struct error *e)
 {
     static const struct pg_statement due = { "read_queue_due",
-                                             DUE_IN(" WHERE l.pool < 2 AND l.tenant_id = $2 AND l.queue = $3") };
+                                             DUE_IN(" WHERE l.pool IN (0, 1, 5) AND l.tenant_id = $2 AND l.queue = $3") };
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);
     struct pg_params *p = pg_reader_params(r);

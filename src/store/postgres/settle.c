@@ -16,9 +16,10 @@ static const struct pg_statement write_verdicts = {
     "UPDATE tasks SET state = v.state, due_ms = coalesce(v.due_ms, tasks.due_ms), attempts = v.attempts, "
     "losses = v.losses, lane = v.lane, claim_id = NULL, updated_ms = $1, "
     "started_ms = coalesce(v.started_ms, tasks.started_ms), completed_ms = v.completed_ms, "
-    "last_error = v.last_error, cause = v.cause, failed_ms = v.failed_ms, aside = coalesce(v.aside, tasks.aside) "
+    "last_error = v.last_error, cause = v.cause, failed_ms = v.failed_ms, aside = coalesce(v.aside, tasks.aside), "
+    "recalled = tasks.recalled OR v.recalled "
     "FROM unnest($*) AS v(task, state, due_ms, attempts, losses, lane, started_ms, completed_ms, last_error, cause, "
-    "failed_ms, aside) WHERE id = v.task",
+    "failed_ms, aside, recalled) WHERE id = v.task",
 };
 static const struct pg_statement insert_executions = {
     "settle_executions",
@@ -70,6 +71,7 @@ enum verdict_column {
     V_CAUSE,
     V_FAILED_MS,
     V_ASIDE,
+    V_RECALLED,
     V_COUNT
 };
 
@@ -99,6 +101,7 @@ static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, 
     case V_CAUSE: pg_element_text_or_null(p, str_from(failed ? v->cause.text : "")); break;
     case V_FAILED_MS: pg_settle_add_number(p, failed, now_ms); break;
     case V_ASIDE: pg_element_text_or_null(p, v->aside); break;
+    case V_RECALLED: pg_element_bool(p, v->recalled); break;
     case V_COUNT: abort();
     }
 }
@@ -110,6 +113,7 @@ static enum err pg_settle_send_verdicts(struct store_postgres *s, const struct p
         [V_TASK] = PG_UUID,       [V_STATE] = PG_I32,  [V_DUE_MS] = PG_I64,     [V_ATTEMPTS] = PG_I32,
         [V_LOSSES] = PG_I32,      [V_LANE] = PG_I32,   [V_STARTED_MS] = PG_I64, [V_COMPLETED_MS] = PG_I64,
         [V_LAST_ERROR] = PG_TEXT, [V_CAUSE] = PG_TEXT, [V_FAILED_MS] = PG_I64,  [V_ASIDE] = PG_TEXT,
+        [V_RECALLED] = PG_BOOL,
     };
     struct pg_params *p = &s->params;
     size_t n = 0;
@@ -281,7 +285,7 @@ static bool pg_settle_is_suspect(int losses)
 }
 
 /* A task with losses moves to the lane of suspects, and back when its losses are reset. A task that is put aside moves
- * to its host's lane. */
+ * to its host's lane, a recalled one to a late lane. */
 static enum err pg_settle_find_lane(struct store_postgres *s, struct pg_settled *x, struct pg_lane_want *ret,
                                     struct error *e)
 {
@@ -297,6 +301,8 @@ static enum err pg_settle_find_lane(struct store_postgres *s, struct pg_settled 
     if (is != pg_settle_is_suspect(x->was->losses))
         ret->pool = pool_of_suspects(row->pool, is);
     ret->lane = lane_put_aside(row, v->aside);
+    if (v->recalled)
+        ret->pool = pool_of_late(ret->pool);
     return ERR_OK;
 }
 

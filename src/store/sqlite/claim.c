@@ -3,9 +3,9 @@
  * restarts behind it, because rows of the index that it follows have changed. */
 #include "store/sqlite/claim.h"
 
-int sqlite_claim_pool(const struct op_claim *op, bool suspects)
+int sqlite_claim_pool(const struct op_claim *op, const struct lane *lane, bool suspects)
 {
-    return pool_of_suspects(op->lease ? POOL_LEASED : POOL_DISPATCHED, suspects);
+    return lane_pool(lane, op->lease != NULL, suspects);
 }
 
 /* ---- taking a task ---- */
@@ -115,7 +115,7 @@ static enum err sqlite_claim_walk(struct store_sqlite *s, struct claiming *c, st
 static enum err sqlite_claim_lane(struct store_sqlite *s, struct claiming *c, struct lane_quota *q, size_t max,
                                   struct error *e)
 {
-    const struct lane_row *lane = lanes_find(&s->conn, q->lane, sqlite_claim_pool(c->op, false));
+    const struct lane_row *lane = lanes_find(&s->conn, q->lane, sqlite_claim_pool(c->op, &q->lane, false));
     struct lane_walk w = { .quota = q, .max = min_of(q->max, max), .place = lane_start };
     if (lane)
         w.lane = lane->number;
@@ -176,7 +176,8 @@ static enum err sqlite_claim_next_suspect(struct store_sqlite *s, const struct o
     struct lane_position first = { 0 }, there;
     *ret_lane = 0;
     for (size_t i = 0; i < op->lane_count; i++) {
-        const struct lane_row *lane = lanes_find(&s->conn, op->lanes[i].lane, sqlite_claim_pool(op, true));
+        const struct lane *asked = &op->lanes[i].lane;
+        const struct lane_row *lane = lanes_find(&s->conn, *asked, sqlite_claim_pool(op, asked, true));
         bool found = false;
         if (lane && sqlite_claim_first_behind(s, op, lane->number, place, &there, &found, e))
             return e->code;
@@ -225,12 +226,12 @@ static enum err sqlite_claim_suspects(struct store_sqlite *s, struct claiming *c
 
 /* ---- the due times that are left ---- */
 
-/* Stops at the first row that is due no earlier than *ret: no later row counts as earlier than its due_ms. */
-static enum err sqlite_claim_first_due(struct store_sqlite *s, const struct op_claim *op, struct lane lane, int pool,
-                                       int64_t *ret, struct error *e)
+/* Stops at the first row that is due no earlier than *ret_own: no later row counts as earlier than its due_ms. */
+static enum err sqlite_claim_first_due(struct store_sqlite *s, const struct op_claim *op, const struct lane *lane,
+                                       bool suspects, int64_t *ret, int64_t *ret_own, struct error *e)
 {
-    const struct lane_row *row = lanes_find(&s->conn, lane, pool);
-    *ret = INT64_MAX;
+    const struct lane_row *row = lanes_find(&s->conn, *lane, sqlite_claim_pool(op, lane, suspects));
+    *ret = *ret_own = INT64_MAX;
     if (!row)
         return ERR_OK;
     sqlite3_stmt *st = writer_stmt(s, ST_NEXT_DUE);
@@ -239,9 +240,12 @@ static enum err sqlite_claim_first_due(struct store_sqlite *s, const struct op_c
         if (conn_step(&s->conn, st, &found, e))
             return e->code;
         int64_t due_ms = found ? sqlite3_column_int64(st, 0) : INT64_MAX;
-        if (due_ms >= *ret)
+        if (due_ms >= *ret_own)
             break;
-        *ret = min_of(*ret, claim_counts_as(op, row_uuid(st, 1), due_ms));
+        int64_t counts_ms = claim_counts_as(op, row_uuid(st, 1), due_ms);
+        *ret = min_of(*ret, counts_ms);
+        if (counts_ms == due_ms) /* it is our own */
+            *ret_own = due_ms;
     }
     sqlite3_reset(st);
     return ERR_OK;
@@ -256,11 +260,12 @@ static enum err sqlite_claim_set_next_due(struct store_sqlite *s, struct op_clai
     op->ret_next_due_ms = op->ret_next_suspect_ms = sight_ms;
     for (size_t i = 0; i < op->lane_count; i++) {
         struct lane_quota *q = &op->lanes[i];
-        int64_t suspect_ms;
-        if (sqlite_claim_first_due(s, op, q->lane, sqlite_claim_pool(op, false), &q->ret_next_due_ms, e) ||
-            sqlite_claim_first_due(s, op, q->lane, sqlite_claim_pool(op, true), &suspect_ms, e))
+        int64_t suspect_ms, own_ms;
+        if (sqlite_claim_first_due(s, op, &q->lane, false, &q->ret_next_due_ms, &q->ret_next_own_ms, e) ||
+            sqlite_claim_first_due(s, op, &q->lane, true, &suspect_ms, &own_ms, e))
             return e->code;
         q->ret_next_due_ms = min_of(q->ret_next_due_ms, sight_ms);
+        q->ret_next_own_ms = min_of(q->ret_next_own_ms, sight_ms);
         op->ret_next_due_ms = min_of(op->ret_next_due_ms, q->ret_next_due_ms);
         op->ret_next_suspect_ms = min_of(op->ret_next_suspect_ms, suspect_ms);
     }

@@ -21,7 +21,7 @@ static const struct lane_position lane_start = { .due_ms = INT64_MIN };
 
 enum claim_fate { FATE_TAKEN, FATE_PASSED_OVER, FATE_HANDLED };
 
-int sqlite_claim_pool(const struct op_claim *op, bool suspects);
+int sqlite_claim_pool(const struct op_claim *op, const struct lane *lane, bool suspects);
 /* Whether the current row of st (ST_DUE) may be claimed at this time. */
 bool sqlite_claim_may_take(const struct op_claim *op, sqlite3_stmt *st);
 /* Checks the current row of st. If the task was handled, rows of the index over due tasks have changed, and st is

@@ -100,6 +100,7 @@ enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, s
 #define FRESH_gates                          "?"
 #define FRESH_needs                          "NULL"
 #define FRESH_aside                          "NULL"
+#define FRESH_recalled                       "0"
 #define FRESH_waits_for                      "NULL"
 #define FRESH_cause                          "NULL"
 #define FRESH_resolved_ms                    "0"

@@ -220,19 +220,20 @@ static enum err sqlite_settle_write_verdict(struct store_sqlite *s, const struct
     return conn_run(&s->conn, st, e);
 }
 
-/* A task becomes or stops being a suspect by its losses, or is put aside: its lane changes with that. */
+/* A task becomes or stops being a suspect by its losses, is put aside, or is recalled: its lane changes with that. */
 static enum err sqlite_settle_move_lane(struct store_sqlite *s, const struct guards *g, const struct verdict *v,
                                         struct error *e)
 {
     bool was = task_is_suspect(&(struct task){ .losses = g->losses });
     bool is = task_is_suspect(&(struct task){ .losses = v->losses });
     const struct lane_row *row;
-    if (was == is && v->aside.n == 0)
+    if (was == is && v->aside.n == 0 && !v->recalled)
         return ERR_OK;
     if (lanes_at(&s->conn, g->lane, &row, e))
         return e->code;
+    int pool = pool_of_suspects(row->pool, is);
     int64_t lane;
-    if (sqlite_lane_number(s, lane_put_aside(row, v->aside), pool_of_suspects(row->pool, is), &lane, e))
+    if (sqlite_lane_number(s, lane_put_aside(row, v->aside), v->recalled ? pool_of_late(pool) : pool, &lane, e))
         return e->code;
     sqlite3_stmt *st = writer_stmt(s, ST_MOVE_LANE);
     sqlite3_bind_int64(st, 1, g->rid);
@@ -241,6 +242,7 @@ static enum err sqlite_settle_move_lane(struct store_sqlite *s, const struct gua
         (void)bind_str(st, 3, v->aside);
     else
         sqlite3_bind_null(st, 3);
+    sqlite3_bind_int(st, 4, v->recalled);
     return conn_run(&s->conn, st, e);
 }
 

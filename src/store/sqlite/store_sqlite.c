@@ -124,7 +124,7 @@ static const char *const writer_sql[] = {
                   "last_error = ?9, cause = ?10, failed_ms = ?11 WHERE rid = ?1",
     [ST_SETTLE_DONE] = "UPDATE tasks SET state = ?2, attempts = ?4, losses = ?5, claim_id = NULL, updated_ms = ?6, "
                        "started_ms = coalesce(?7, started_ms), completed_ms = ?8, last_error = ?9 WHERE rid = ?1",
-    [ST_MOVE_LANE] = "UPDATE tasks SET lane = ?2, aside = coalesce(?3, aside) WHERE rid = ?1",
+    [ST_MOVE_LANE] = "UPDATE tasks SET lane = ?2, aside = coalesce(?3, aside), recalled = recalled OR ?4 WHERE rid = ?1",
     [ST_UNCOUNT] = "UPDATE tasks SET runs_count = 0 WHERE rid = ?1 AND kind = 2 AND runs_count = 1",
     [ST_COUNT_SKIPPED] = "UPDATE tasks SET runs_count = max(runs_count - 1, 0), skipped_count = skipped_count + 1 "
                          "WHERE id = ?1",

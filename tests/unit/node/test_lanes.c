@@ -77,8 +77,12 @@ static void answer_line(struct world *w, struct lane_quota *v, const struct clai
 static bool claim(struct world *w, size_t low, size_t normal, size_t high)
 {
     struct lanes_round r;
-    size_t room[CLASSES] = { [CLASS_LOW] = low, [CLASS_NORMAL] = normal, [CLASS_HIGH] = high }, sum = 0;
-    if (!lanes_ask(w->lanes, room, LANES_DUE, both_at(NOW), &r))
+    struct lanes_offer offer = { .room = { [CLASS_LOW] = low, [CLASS_NORMAL] = normal, [CLASS_HIGH] = high },
+                                 .claims = true,
+                                 .wanted = LANES_DUE,
+                                 .now = both_at(NOW) };
+    size_t sum = 0;
+    if (!lanes_ask(w->lanes, &offer, &r))
         return false;
     for (size_t i = 0, first = 0; i < r.line_count; first += r.lines[i++].lanes) {
         answer_line(w, r.v + first, &r.lines[i]);

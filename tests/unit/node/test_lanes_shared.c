@@ -119,8 +119,10 @@ static void claim(struct party *p)
 {
     struct world *w = p->world;
     struct lanes_round r;
-    static const size_t room[CLASSES] = { ROOM, ROOM, ROOM };
-    if (!lanes_ask(p->lanes, room, LANES_DUE, both_at(w->now_ms), &r))
+    struct lanes_offer offer = {
+        .room = { ROOM, ROOM, ROOM }, .claims = true, .wanted = LANES_DUE, .now = both_at(w->now_ms)
+    };
+    if (!lanes_ask(p->lanes, &offer, &r))
         return;
     assert_int_equal(r.n, 1);
     size_t n = min_of(r.v[0].max, w->due);
