@@ -159,7 +159,7 @@ static struct figure drain(struct bench *b, int64_t count, int64_t until_ms, str
 {
     struct lane_quota lanes[] = {
         { { 1, S("default"), CLASS_HIGH }, BATCH },
-        { { 1, S("default"), CLASS_NORMAL }, BATCH },
+        { .lane = { .tenant = 1, .queue = S("default"), .priority = PRIORITY_DEFAULT }, .max = BATCH },
         { { 1, S("default"), CLASS_LOW }, BATCH },
     };
     struct op_claim op = { .op.kind = OP_CLAIM, .node = b->node, .lanes = lanes, .lane_count = array_count(lanes) };

@@ -483,7 +483,7 @@ static inline const char *path_of(const char *id, const char *tail)
 static inline void harness_claim_until(struct harness *h, int64_t until_ms)
 {
     static uint8_t n;
-    struct lane_quota lane = { { 1, S("default"), CLASS_NORMAL }, 1000 };
+    struct lane_quota lane = { .lane = { .tenant = 1, .queue = S("default"), .priority = PRIORITY_DEFAULT }, .max = 1000 };
     struct op_claim c = { .op = { .kind = OP_CLAIM }, .lanes = &lane, .lane_count = 1, .max = 1000 };
     c.claim.b[0] = ++n;
     c.node.b[0] = 1;

@@ -154,7 +154,9 @@ static inline void start_node(struct world *w)
     if (change_setup)
         change_setup(&setup);
     w->node = node_new(&setup, clock_now(&w->clock));
-    node_know_lanes(w->node, &(struct lane){ TENANT, S("default"), CLASS_NORMAL }, 1);
+    struct lane known[] = { { .tenant = TENANT, .queue = S("default"), .priority = PRIORITY_DEFAULT },
+                            { .tenant = TENANT, .queue = S("default"), .priority = PRIORITY_DEFAULT, .late = true } };
+    node_know_lanes(w->node, known, array_count(known));
     step_at(w, w->now_ms);
     answer(w, OP_HEARTBEAT); /* the node has joined */
 }

@@ -114,7 +114,7 @@ static struct queue_entry *lanes_add_queue(struct lanes *l, struct lane lane)
 
 static bool lanes_is_plain(const struct lane *lane)
 {
-    return !lane->requires.n && !lane->cpu_milli && !lane->memory_mb && !lane->host.n;
+    return !lane->requires.n && !lane->cpu_milli && !lane->memory_mb && !lane->host.n && !lane->late;
 }
 
 static struct lane_entry *lanes_find_lane(const struct queue_entry *q, const struct lane *lane)
@@ -185,6 +185,16 @@ struct lane_entry *lanes_know(struct lanes *l, struct lane lane)
         l->v = xrealloc(l->v, l->cap * sizeof(struct lane_entry *));
     }
     return l->v[l->n++] = e;
+}
+
+struct lane_entry *lanes_after(struct lanes *l, struct lane_entry *e, struct str aside, bool recalled)
+{
+    struct lane lane = e->lane;
+    if (!aside.n && !recalled)
+        return e;
+    lane.host = aside.n ? aside : lane.host;
+    lane.late = lane.late || recalled;
+    return lanes_know(l, lane);
 }
 
 struct lane_entry *lanes_of_queue(const struct lanes *l, int32_t tenant, struct str queue)

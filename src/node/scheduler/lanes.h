@@ -34,6 +34,8 @@ void lanes_free(struct lanes *l); /* NULL is fine */
 
 struct lane_entry *lanes_know(struct lanes *l, struct lane lane);
 struct lane_entry *lanes_get(const struct lanes *l, struct lane lane);                      /* NULL: not known */
+/* The lane of a task of `e` that was put aside (empty: it was not) or recalled. */
+struct lane_entry *lanes_after(struct lanes *l, struct lane_entry *e, struct str aside, bool recalled);
 struct lane_entry *lanes_of_queue(const struct lanes *l, int32_t tenant, struct str queue); /* any; NULL: none */
 size_t lanes_count(const struct lanes *l);
 

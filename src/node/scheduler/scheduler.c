@@ -201,7 +201,8 @@ void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, co
         return;
     }
     if (comes_again)
-        lanes_due(s->lanes, h->lane, v->due_ms, v->losses >= SUSPECT_LOSSES);
+        lanes_due(s->lanes, lanes_after(s->lanes, h->lane, v->aside, v->recalled), v->due_ms,
+                  v->losses >= SUSPECT_LOSSES);
     scheduler_settled_unpushed(s, h);
     s->isolating = s->isolating && !h->suspect; /* the suspect has ended and this process lives: the others go on */
     scheduler_leave_place(s, h);

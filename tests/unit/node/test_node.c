@@ -404,6 +404,7 @@ static void at_most_once_is_lost_whatever_the_clock_says(void **state)
     t.version = 2;
     struct op_put put = { .op = { .kind = OP_PUT }, .task = &t, .version = 1, .state = TASK_SCHEDULED };
     apply_op(w, &put.op);
+    node_nudge(w->node, &t, 1);
     settle_down(w);
     assert_int_equal(w->run_count, 1);
     set_clock(w, NOW - HOUR);

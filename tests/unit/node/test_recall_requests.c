@@ -88,7 +88,7 @@ static void beat(struct world *w, struct uuid id)
 
 static void claim(struct world *w)
 {
-    struct lane_quota lane = { .lane = { TENANT, S("mail"), priority_class_of(PRIORITY) }, .max = 1 };
+    struct lane_quota lane = { .lane = { .tenant = TENANT, .queue = S("mail"), .priority = PRIORITY }, .max = 1 };
     struct op_claim op = { .op.kind = OP_CLAIM,
                            .claim.b = { 7 },
                            .node = w->owner_id,

@@ -169,11 +169,28 @@ static void one_tenant_among_several_leaves_room_for_the_others(void **state)
 static void a_tenant_that_is_alone_has_every_slot(void **state)
 {
     struct world *w = *state;
-    with_slots(w, 10);
+    with_slots(w, 9); /* too few for a class to keep one */
     for (int i = 1; i <= 20; i++)
         task_due(w, i, NOW);
     settle_down(w);
-    assert_int_equal(w->run_count, 10);
+    assert_int_equal(w->run_count, 9);
+}
+
+static void a_class_keeps_the_rest_of_its_tenth_from_lower_ones(void **state)
+{
+    struct world *w = *state;
+    with_slots(w, 20);
+    for (int i = 1; i <= 40; i++)
+        task_due(w, i, NOW);
+    settle_down(w);
+    assert_int_equal(w->run_count, 18);
+    for (int i = 41; i <= 44; i++) {
+        struct task urgent = plain_task(i, NOW);
+        urgent.priority = PRIORITY_MAX;
+        add_task(w, urgent);
+    }
+    settle_down(w);
+    assert_int_equal(w->run_count, 20);
 }
 
 /* ---- rates ---- */
@@ -257,7 +274,7 @@ static void a_claim_asks_only_lanes_with_something_due(void **state)
     assert_int_equal(claim->lane_count, 1);
     assert_str(claim->lanes[0].lane.queue, "default");
     settle_down(w);
-    assert_int_equal(node_status(w->node).scheduler.lanes, 21);
+    assert_int_equal(node_status(w->node).scheduler.lanes, 22); /* with the late lane of the default queue */
 }
 
 /* The claim had passed the lane when the task was written. */
@@ -326,6 +343,7 @@ int main(void)
         node_test(a_tenant_never_runs_more_than_its_limit_and_nothing_when_disabled),
         node_test(one_tenant_among_several_leaves_room_for_the_others),
         node_test(a_tenant_that_is_alone_has_every_slot),
+        node_test(a_class_keeps_the_rest_of_its_tenth_from_lower_ones),
         node_test(a_rate_lets_a_burst_go_and_then_one_at_a_time),
         node_test(what_waits_for_its_rate_takes_no_slot_from_others),
         node_test(a_queue_that_goes_on_does_not_meet_its_backlog_all_at_once),
