@@ -1,8 +1,7 @@
 -- Lanes by priority, needs and host (struct lane in src/core/task/task.h), where a lane was a class. Nodes of the release before cannot
 -- work with this schema: they would claim from none of these lanes. So there is no `readers from` line, and all nodes stop for it.
 
--- A lane of a class becomes the lane of one of its priorities, without needs: most tasks stay where they are. Tasks that are final
--- stay too, whatever their priority: of their lane only the queue's name is read.
+-- A lane of a class becomes the lane of one of its priorities, without needs: most tasks stay where they are.
 ALTER TABLE lanes
     ADD COLUMN priority smallint NOT NULL DEFAULT 0,
     ADD COLUMN requires text COLLATE "C" NOT NULL DEFAULT '', -- labels, sorted, separated by commas
@@ -28,7 +27,7 @@ CREATE TEMP TABLE moving ON COMMIT DROP AS
     FROM tasks AS t JOIN lanes AS l ON l.lane = t.lane
         CROSS JOIN LATERAL (SELECT CASE WHEN t.target <> 3 THEN t.needs::json END,
             t.delivery = 1 OR t.gates::json->>'concurrency_key' IS NOT NULL) AS x(needs, late)
-    WHERE t.state <= 3 AND (t.priority <> l.priority OR x.needs IS NOT NULL OR (x.late AND l.pool IN (0, 2)));
+    WHERE t.state <= 3 AND t.priority BETWEEN 0 AND 9 AND (t.priority <> l.priority OR x.needs IS NOT NULL OR (x.late AND l.pool IN (0, 2)));
 INSERT INTO lanes (tenant_id, queue, priority, requires, cpu_milli, memory_mb, pool)
     SELECT DISTINCT tenant_id, queue, priority, requires, cpu_milli, memory_mb, pool FROM moving
     ON CONFLICT DO NOTHING;

@@ -22,13 +22,14 @@ ALTER TABLE tasks ADD COLUMN recalled INTEGER NOT NULL DEFAULT 0; -- a user is a
 
 -- Tasks that are not final move to the lane of their priority and needs. Leased ones (pools 1 and 3) have no needs. Tasks that are not
 -- claimed ahead (AT_MOST_ONCE, or with a concurrency key) get lanes apart: pool 5, and 6 for suspects. Of a final task only the queue is
--- read from its lane. Lanes are numbered without gaps.
+-- read from its lane. A damaged row stays where it is. Lanes are numbered without gaps.
 CREATE TEMP TABLE moving AS
     SELECT t.rid, l.tenant_id, l.queue, t.priority, iif(t.late AND l.pool IN (0, 2), iif(l.pool = 0, 5, 6), l.pool) AS pool,
         iif(l.pool IN (1, 3), '', coalesce(json_extract(t.needs, '$.requires'), '')) AS requires,
         iif(l.pool IN (1, 3), 0, coalesce(json_extract(t.needs, '$.cpu_milli'), 0)) AS cpu_milli,
         iif(l.pool IN (1, 3), 0, coalesce(json_extract(t.needs, '$.memory_mb'), 0)) AS memory_mb
-    FROM (SELECT *, delivery = 1 OR json_extract(gates, '$.concurrency_key') IS NOT NULL AS late FROM tasks WHERE state <= 3) AS t
+    FROM (SELECT *, delivery = 1 OR (json_valid(gates) AND json_extract(gates, '$.concurrency_key') IS NOT NULL) AS late
+          FROM tasks WHERE state <= 3 AND priority BETWEEN 0 AND 9 AND (needs IS NULL OR json_valid(needs))) AS t
         CROSS JOIN lanes AS l ON l.lane = t.lane
     WHERE t.priority <> l.priority OR (t.needs IS NOT NULL AND l.pool NOT IN (1, 3)) OR (t.late AND l.pool IN (0, 2));
 INSERT INTO lanes (lane, tenant_id, queue, priority, requires, cpu_milli, memory_mb, host, pool)

@@ -86,7 +86,7 @@ static void settle_all(struct database *d, const struct tasks *tasks, int64_t no
 
 static void claim(struct database *d, int64_t now_ms)
 {
-    struct lane_quota lanes[] = { { .lane = { .tenant = 1, .queue = S("default"), .priority = PRIORITY_DEFAULT }, .max = CLAIMED } };
+    struct lane_quota lanes[] = { { { .tenant = 1, .queue = S("default"), .priority = PRIORITY_DEFAULT }, CLAIMED } };
     struct op_claim op = { .op.kind = OP_CLAIM,
                            .node = d->node,
                            .claim = uuid_next(&d->ids, now_ms),

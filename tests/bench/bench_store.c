@@ -158,9 +158,9 @@ static void settle_all(struct bench *b, const struct tasks *tasks)
 static struct figure drain(struct bench *b, int64_t count, int64_t until_ms, struct figure *ret_claims)
 {
     struct lane_quota lanes[] = {
-        { { 1, S("default"), CLASS_HIGH }, BATCH },
-        { .lane = { .tenant = 1, .queue = S("default"), .priority = PRIORITY_DEFAULT }, .max = BATCH },
-        { { 1, S("default"), CLASS_LOW }, BATCH },
+        { { .tenant = 1, .queue = S("default"), .priority = PRIORITY_MAX }, BATCH },
+        { { .tenant = 1, .queue = S("default"), .priority = PRIORITY_DEFAULT }, BATCH },
+        { { .tenant = 1, .queue = S("default"), .priority = PRIORITY_MIN }, BATCH },
     };
     struct op_claim op = { .op.kind = OP_CLAIM, .node = b->node, .lanes = lanes, .lane_count = array_count(lanes) };
     struct figure begun = begin();

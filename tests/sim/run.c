@@ -220,6 +220,8 @@ static struct node_setup setup_of(struct sim_node *n)
         .spawn_ahead_ms = 10000,
         .arm_min_ms = 50,
         .arm_max_ms = 1000,
+        .ahead_ms = s->profile.ahead_ms,
+        .ahead_bytes = 64 << 10, /* little enough to run out */
         .poll_ms = s->profile.poll_ms,
         .visibility_ms = 30000,
     };
@@ -614,6 +616,7 @@ static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struc
     if (store_reader(s->store, &s->reader, &e))
         abort();
     s->profile = choose_profile(s);
+    s->profile.ahead_ms = seed % 4 == 0 ? 0 : is_cluster(s) ? 3000 : 3000 + (int64_t)(seed % 5) * 1750;
     nodes_init(s);
     fleet_init(s);
     gates_init(s);

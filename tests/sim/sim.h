@@ -189,6 +189,7 @@ struct profile {
     bool poison; /* one task takes the node down whenever it runs; nothing else does */
     int requests;
     int64_t poll_ms;
+    int64_t ahead_ms;  /* how far ahead nodes claim; 0: not ahead */
     int64_t length_us; /* until all faults end */
 };
 

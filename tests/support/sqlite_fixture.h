@@ -73,6 +73,26 @@ static inline void edit_file(struct fixture *f, const char *sql)
     sqlite3_close(db);
 }
 
+/* The number that a query of that file, or of the store's own, answers with. */
+static inline int64_t number_in(struct fixture *f, const char *name, const char *sql)
+{
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    assert_int_equal(sqlite3_open_v2(file_of(f, name), &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+    if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+    int64_t n = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    sqlite3_close(db);
+    return n;
+}
+
+static inline int64_t number(struct fixture *f, const char *sql)
+{
+    return number_in(f, "belfry.db", sql);
+}
+
 static inline struct task plain_task(struct fixture *f)
 {
     return (struct task){ .id = uuid_next(&f->ids, NOW_MS),

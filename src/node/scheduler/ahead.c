@@ -27,8 +27,9 @@ static size_t ahead_bytes_of(const struct task *t)
     return AHEAD_TASK_BYTES + t->payload.n + t->target_config.n;
 }
 
-static void ahead_over(struct scheduler *s, const struct held *h)
+static void ahead_over(struct scheduler *s, struct held *h)
 {
+    h->ahead = false;
     s->ahead_count--;
     s->ahead_bytes -= ahead_bytes_of(h->armed->task);
     lanes_on_ahead_over(s->lanes, h->lane);
@@ -36,6 +37,7 @@ static void ahead_over(struct scheduler *s, const struct held *h)
 
 void scheduler_add_ahead(struct scheduler *s, struct armed *a)
 {
+    a->held->ahead = true;
     s->ahead_count++;
     s->ahead_bytes += ahead_bytes_of(a->task);
     lanes_on_claimed_ahead(s->lanes, a->held->lane);
@@ -43,7 +45,7 @@ void scheduler_add_ahead(struct scheduler *s, struct armed *a)
 
 void scheduler_give_place(struct scheduler *s, struct held *h)
 {
-    if (h->armed->claim->ahead)
+    if (h->ahead)
         ahead_over(s, h);
     h->placed = true;
     s->placed_of[h->class_]++;
@@ -59,12 +61,19 @@ void scheduler_leave_place(struct scheduler *s, struct held *h)
     lanes_on_settled(s->lanes, h->lane, h->taken_back);
 }
 
-bool scheduler_take_place(struct scheduler *s, struct armed *a)
+bool scheduler_has_place(struct scheduler *s, const struct held *h)
 {
     size_t room[CLASSES];
     scheduler_room(s, room);
-    if (lanes_goes_at_once(s->lanes, a->held->lane, room, s->now.wall_ms)) {
+    return room[h->class_] > 0 && lanes_may_run(s->lanes, h->lane, s->now.wall_ms);
+}
+
+bool scheduler_take_place(struct scheduler *s, struct armed *a)
+{
+    if (!lanes_anybody_waits(s->lanes, s->now.wall_ms) && scheduler_has_place(s, a->held)) {
         scheduler_give_place(s, a->held);
+        if (s->claiming)
+            s->claiming->contested = true;
         return true;
     }
     a->ready_ms = s->now.steady_ms;

@@ -81,7 +81,7 @@ static void scheduler_arm_one(struct scheduler *s, struct armed *a)
 {
     const struct task *t = a->task;
     map_put(&s->index, uuid_bytes(&t->id), a);
-    if (a->claim->ahead)
+    if (a->claim->ahead || (a->claim->contested && !scheduler_has_place(s, a->held)))
         scheduler_add_ahead(s, a);
     else
         scheduler_give_place(s, a->held);
@@ -309,6 +309,8 @@ static void scheduler_on_granted(void *context, struct heap_node *ready)
     struct armed *a = container_of(ready, struct armed, ready);
     list_remove(&a->ready_since);
     scheduler_give_place(s, a->held);
+    if (s->claiming)
+        s->claiming->contested = true;
     wheel_add(&s->wheel, &a->entry, s->now.wall_ms); /* it fires in this step */
 }
 

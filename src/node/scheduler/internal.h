@@ -33,9 +33,10 @@ struct claim {
     bool kept;          /* this process runs some of its tasks: it is not handed over */
     int64_t begun_ms;   /* steady */
     struct partitions own;
-    bool ahead;    /* its tasks have no place before they are due, see ahead.c */
-    bool waits;    /* it is to be read back at retry_at_ms; else it is with the writer */
-    bool disowned; /* its tasks belong to another node */
+    bool ahead;     /* its tasks have no place before they are due, see ahead.c */
+    bool contested; /* places were given away since it was made: its tasks may find none */
+    bool waits;     /* it is to be read back at retry_at_ms; else it is with the writer */
+    bool disowned;  /* its tasks belong to another node */
 };
 
 /* Where a held task is: on the wheel, or ready; on its way to the queue; in the shared queue; in the queue of this
@@ -50,6 +51,7 @@ struct held {
     enum held_where where;
     struct armed *armed; /* while ARMED or PUSHING */
     bool placed;         /* it counts among the tasks that run: it has fired, or is about to */
+    bool ahead;          /* it counts among the tasks that are claimed without a place */
     bool suspect, taken_back;
     char *replaced;             /* why it is not to run; NULL: it may */
     struct settle_facts *facts; /* fleet: what is needed to end it when the queue has it; without texts */
@@ -131,6 +133,7 @@ void scheduler_refused(struct scheduler *s, const struct op *op);
 
 /* A place for the task: it counts among those that run. The place is given up once. */
 void scheduler_give_place(struct scheduler *s, struct held *h);
+bool scheduler_has_place(struct scheduler *s, const struct held *h); /* one could be given */
 void scheduler_leave_place(struct scheduler *s, struct held *h);
 void scheduler_add_ahead(struct scheduler *s, struct armed *a); /* it was claimed ahead, without a place */
 /* A task without a place is due: whether it may fire now. If not, it is ready. */

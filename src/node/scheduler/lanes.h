@@ -33,7 +33,7 @@ struct lanes *lanes_new(const struct lanes_setup *setup);
 void lanes_free(struct lanes *l); /* NULL is fine */
 
 struct lane_entry *lanes_know(struct lanes *l, struct lane lane);
-struct lane_entry *lanes_get(const struct lanes *l, struct lane lane);                      /* NULL: not known */
+struct lane_entry *lanes_get(const struct lanes *l, struct lane lane); /* NULL: not known */
 /* The lane of a task of `e` that was put aside (empty: it was not) or recalled. */
 struct lane_entry *lanes_after(struct lanes *l, struct lane_entry *e, struct str aside, bool recalled);
 struct lane_entry *lanes_of_queue(const struct lanes *l, int32_t tenant, struct str queue); /* any; NULL: none */
@@ -115,8 +115,10 @@ void lanes_ready_add(struct lanes *l, struct lane_entry *e, struct heap_node *re
 void lanes_ready_remove(struct lanes *l, struct lane_entry *e, struct heap_node *ready);
 size_t lanes_ready_count(const struct lanes *l);
 int64_t lanes_next_ready_ms(const struct lanes *l); /* when a rate or a pause may let one of them go */
-/* Whether it need not wait: there is room for all, its queue and tenant may run it, and nothing else waits. */
-bool lanes_goes_at_once(struct lanes *l, struct lane_entry *e, const size_t room[CLASSES], int64_t now_ms);
+/* Whether a task that is due waits for a place, or for a claim. */
+bool lanes_anybody_waits(const struct lanes *l, int64_t now_ms);
+/* Whether queue, tenant and host may run one more task of this lane. */
+bool lanes_may_run(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 
 /* A task of this lane was claimed; has fired, or was recalled before it fired; was settled. */
 void lanes_on_claimed(struct lanes *l, struct lane_entry *e);

@@ -118,8 +118,12 @@ bool lanes_ask_ahead(struct lanes *l, size_t room, struct moment now, int64_t un
     r->fair.room = min_of(room, (size_t)FAIR_ROOM_MAX);
     r->fair.now_ms = now.wall_ms;
     r->fair.until_ms = r->until_ms = until_ms;
-    for (size_t i = 0; i < n; i++)
-        lanes_round_add_soon(l, r, l->found[i], room, now.wall_ms);
+    for (size_t i = 0; i < n; i++) {
+        if (l->found[i]->own_ms <= until_ms)
+            lanes_round_add_soon(l, r, l->found[i], room, now.wall_ms);
+        else
+            lane_plan_ahead(l, l->found[i]); /* for the next claim */
+    }
     if (r->fair.n)
         fair_share(l->fair, &r->fair);
     lanes_round_make_lines(l, r);
@@ -173,14 +177,19 @@ int64_t lanes_next_ready_ms(const struct lanes *l)
     return l->ready_count ? l->ready_ms : INT64_MAX;
 }
 
-bool lanes_goes_at_once(struct lanes *l, struct lane_entry *e, const size_t room[CLASSES], int64_t now_ms)
+bool lanes_anybody_waits(const struct lanes *l, int64_t now_ms)
 {
-    if (l->ready_count || l->open_due || room[lane_class(e)] == 0)
-        return false;
+    if (l->ready_count || l->open_due)
+        return true;
     for (int c = 0; c < CLASSES; c++) {
         const struct heap_node *due = heap_peek(&l->due[c]);
         if (due && due->key <= now_ms)
-            return false;
+            return true;
     }
-    return lanes_queue_allows(l, e->queue, now_ms).n && lanes_tenant_allows(l, e->queue->tenant).n;
+    return false;
+}
+
+bool lanes_may_run(struct lanes *l, struct lane_entry *e, int64_t now_ms)
+{
+    return lanes_hold_of(l, e, now_ms).gate == LANE_NONE;
 }

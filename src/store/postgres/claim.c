@@ -122,17 +122,18 @@ static int64_t pg_claim_left_at(const struct pg_result *r, int row, int column)
     return pg_is_null(r, row, column) ? INT64_MAX : pg_i64(r, row, column);
 }
 
-static int64_t pg_claim_next_own(const struct pg_claim *c, const struct pg_result *r, int row)
+/* *ret_own: the same for our own partitions. Which ones the tasks are of that others have locked is not known. */
+static int64_t pg_claim_next_due(const struct pg_claim *c, const struct pg_result *r, int row, int64_t *ret_own)
 {
-    int64_t next_ms = min_of(c->lanes[row].passed_ms, pg_claim_left_at(r, row, LEFT_OURS));
-    return pg_i64(r, row, LEFT_CONFLICTS) ? min_of(next_ms, c->op->now_ms + CONFLICT_RETRY_MS) : next_ms;
-}
-
-/* Tasks that are left to other nodes count from the time when this node may take them. */
-static int64_t pg_claim_next_due(const struct pg_claim *c, const struct pg_result *r, int row)
-{
-    int64_t own_ms = pg_claim_next_own(c, r, row), theirs_ms = pg_claim_left_at(r, row, LEFT_THEIRS);
-    return theirs_ms == INT64_MAX ? own_ms : min_of(own_ms, theirs_ms + c->op->help_after_ms);
+    const struct pg_lane_walk *w = &c->lanes[row];
+    int64_t retry_ms = pg_i64(r, row, LEFT_CONFLICTS) ? c->op->now_ms + CONFLICT_RETRY_MS : INT64_MAX;
+    int64_t ours_ms = min_of(pg_claim_left_at(r, row, LEFT_OURS), retry_ms);
+    int64_t theirs_ms = pg_claim_left_at(r, row, LEFT_THEIRS);
+    if (theirs_ms !=
+        INT64_MAX) /* tasks that are left to other nodes count from the time when this node may take them */
+        theirs_ms += c->op->help_after_ms;
+    *ret_own = min_of(w->passed_own_ms, ours_ms);
+    return min_of(min_of(w->passed_ms, ours_ms), theirs_ms);
 }
 
 static void pg_claim_report_left(const struct pg_claim *c, const struct pg_result *r)
@@ -143,11 +144,12 @@ static void pg_claim_report_left(const struct pg_claim *c, const struct pg_resul
     op->ret_conflicts = c->busy;
     for (int i = 0; i < r->rows; i++) {
         struct lane_quota *q = c->lanes[i].quota;
-        int64_t next_ms = pg_claim_next_due(c, r, i), *all = q ? &op->ret_next_due_ms : &op->ret_next_suspect_ms;
+        int64_t *all = q ? &op->ret_next_due_ms : &op->ret_next_suspect_ms, own_ms;
+        int64_t next_ms = pg_claim_next_due(c, r, i, &own_ms);
         *all = min_of(*all, next_ms);
         if (q) {
             q->ret_next_due_ms = next_ms;
-            q->ret_next_own_ms = pg_claim_next_own(c, r, i);
+            q->ret_next_own_ms = own_ms;
         }
         op->ret_conflicts += (size_t)pg_i64(r, i, LEFT_CONFLICTS);
     }

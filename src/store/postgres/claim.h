@@ -63,8 +63,9 @@ struct pg_lane_walk {
     struct pg_scan scan;
     size_t asked, got, passed;
     struct pg_claim_position position;
-    int64_t passed_ms; /* when the earliest passed-over task may be taken; INT64_MAX: none */
-    bool is_seen;      /* the walk has reached the end of the takeable tasks */
+    /* When the earliest passed-over task may be taken, and the earliest of the caller's partitions; INT64_MAX: none. */
+    int64_t passed_ms, passed_own_ms;
+    bool is_seen; /* the walk has reached the end of the takeable tasks */
 };
 
 /* The walk through the lanes of one line (struct claim_line). */

@@ -27,9 +27,9 @@ enum {
 static const struct pg_statement walk_lanes = { "claim_walk", WALK "LIMIT $5" };
 static const struct pg_statement walk_suspects = { "claim_suspects", WALK "ORDER BY t.due_ms, t.id LIMIT $5" };
 
-/* The same for lines of several lanes: merges the first tasks of a line's lanes, and locks one after the other until the
- * line has enough. A line may have a thousand lanes, so few tasks are read of each at first (`near`). If the line's last
- * task is behind the last one that was read of a lane, that lane's tasks up to there are read too (`far`).
+/* The same for lines of several lanes: merges the first tasks of a line's lanes, and locks one after the other until
+ * the line has enough. A line may have a thousand lanes, so few tasks are read of each at first (`near`). If the line's
+ * last task is behind the last one that was read of a lane, that lane's tasks up to there are read too (`far`).
  *
  * Rows that another transaction has locked are in the result, without their last columns: they show how far each lane
  * was walked. */
@@ -64,17 +64,30 @@ static const struct pg_statement walk_lines = {
 
 /* ---- lanes of the claim ---- */
 
+/* Behind it are the tasks from that time on. */
+static struct pg_claim_position pg_claim_position_from(int64_t due_ms)
+{
+    return due_ms == INT64_MIN ? POSITION_START : (struct pg_claim_position){ due_ms - 1, LAST_ID };
+}
+
+/* When the first task is due that this transaction has scheduled: the watermarks do not know of it yet. */
+static int64_t pg_claim_scheduled_ms(const struct store_postgres *s)
+{
+    return s->notice.due ? s->notice.due_ms : INT64_MAX;
+}
+
 /* Begins at the lane's due watermark. */
 static struct pg_lane_walk pg_lane_walk_start(struct store_postgres *s, struct lane_quota *q, int64_t number,
                                               int64_t begun_ns)
 {
     struct pg_scan scan = { .notices = atomic_load(&s->watermarks.notices), .begun_ns = begun_ns };
-    scan.from_ms = pg_watermark_of(&s->watermarks, number, begun_ns);
-    struct pg_claim_position position =
-        scan.from_ms == INT64_MIN ? POSITION_START : (struct pg_claim_position){ scan.from_ms - 1, LAST_ID };
-    return (struct pg_lane_walk){
-        .quota = q, .number = number, .scan = scan, .position = position, .passed_ms = INT64_MAX
-    };
+    scan.from_ms = min_of(pg_watermark_of(&s->watermarks, number, begun_ns), pg_claim_scheduled_ms(s));
+    return (struct pg_lane_walk){ .quota = q,
+                                  .number = number,
+                                  .scan = scan,
+                                  .position = pg_claim_position_from(scan.from_ms),
+                                  .passed_ms = INT64_MAX,
+                                  .passed_own_ms = INT64_MAX };
 }
 
 /* Suspects are few: their lanes are walked from the start. */
@@ -255,10 +268,13 @@ static enum err pg_claim_deal_with(struct pg_claim *c, const struct candidate *k
     return ERR_OK;
 }
 
-static void pg_lane_walk_pass_over(struct pg_lane_walk *w, int64_t next_ms)
+/* Its candidate at w->position is left. */
+static void pg_lane_walk_pass_over(const struct op_claim *op, struct pg_lane_walk *w, int64_t next_ms)
 {
     w->passed++;
     w->passed_ms = min_of(w->passed_ms, next_ms);
+    if (!op->own || partitions_have(op->own, partition_of(w->position.id)))
+        w->passed_own_ms = min_of(w->passed_own_ms, next_ms);
 }
 
 static enum err pg_claim_consider_gated(struct store_postgres *s, struct pg_claim *c, struct pg_lane_walk *w,
@@ -271,7 +287,7 @@ static enum err pg_claim_consider_gated(struct store_postgres *s, struct pg_clai
     *ret = PASSED_OVER;
     if (pg_gate_is_busy(s, &k)) {
         c->busy++;
-        pg_lane_walk_pass_over(w, c->op->now_ms + CONFLICT_RETRY_MS);
+        pg_lane_walk_pass_over(c->op, w, c->op->now_ms + CONFLICT_RETRY_MS);
         return ERR_OK;
     }
     if (gate_check(&c->gate, &k, e))
@@ -283,7 +299,7 @@ static enum err pg_claim_consider_gated(struct store_postgres *s, struct pg_clai
     }
     if (k.task.due_ms <= c->op->now_ms)
         return pg_claim_deal_with(c, &k, ret, e);
-    pg_lane_walk_pass_over(w, k.task.due_ms);
+    pg_lane_walk_pass_over(c->op, w, k.task.due_ms);
     return ERR_OK;
 }
 
@@ -332,17 +348,18 @@ static void pg_line_walk_ask(const struct pg_claim *c, struct pg_line_walk *l, s
         l->asked = l->lanes->asked;
 }
 
-/* Of a task that was unblocked, the turn may be over: all lanes go on behind the task that was last dealt with. */
-static void pg_line_walk_catch_up(struct pg_line_walk *l, const struct pg_lane_walk *last)
+/* A task that was unblocked may be anywhere, before a due watermark too. If its turn is over, it is left: the lanes of
+ * this line go on behind the task that was last dealt with. */
+static void pg_claim_look_for_unblocked(struct store_postgres *s, struct pg_claim *c, struct pg_line_walk *l,
+                                        const struct pg_lane_walk *last)
 {
+    struct uuid id = last->position.id;
     int64_t order_ms = lane_order_ms(&last->quota->lane, last->position.due_ms);
-    for (size_t i = 0; i < l->lane_count; i++) {
-        struct pg_lane_walk *w = &l->lanes[i];
-        int64_t due_ms = order_ms - lane_order_ms(&w->quota->lane, 0);
-        if (due_ms > w->position.due_ms ||
-            (due_ms == w->position.due_ms && uuid_cmp(last->position.id, w->position.id) > 0))
-            w->position = (struct pg_claim_position){ due_ms, last->position.id };
-    }
+    struct pg_lane_walk *later = l->lanes + l->lane_count;
+    for (struct pg_lane_walk *w = l->lanes; w < later; w++)
+        w->position = (struct pg_claim_position){ lane_due_ms(&w->quota->lane, order_ms), id };
+    for (struct pg_lane_walk *w = later; w < c->lanes + c->lane_count; w++)
+        w->position = pg_claim_position_from(min_of(w->scan.from_ms, pg_claim_scheduled_ms(s)));
 }
 
 /* Uses the rows of one line, from *row on; `first` is the place of its first lane. *ret_stopped: the rest was not used,
@@ -366,8 +383,8 @@ static enum err pg_line_walk_use_rows(struct store_postgres *s, struct pg_claim 
         w->quota->ret_taken += fate == TAKEN;
         l->taken += fate == TAKEN;
         *ret_stopped = fate == CHANGED_OTHERS || (w->got == w->asked && pg_lane_walk_wants_more(c, w));
-        if (fate == CHANGED_OTHERS)
-            pg_line_walk_catch_up(l, w);
+        if (fate == CHANGED_OTHERS && c->gate.unblocked)
+            pg_claim_look_for_unblocked(s, c, l, w);
     }
     return ERR_OK;
 }

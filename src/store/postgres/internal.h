@@ -188,9 +188,9 @@ enum err pg_lanes_load(struct pg_conn *c, struct store_lanes *l, struct error *e
 enum err pg_lanes_at(struct pg_conn *c, struct store_lanes *l, int64_t number, const struct lane_row **ret,
                      struct error *e) must_use;
 
-/* Finds the numbers of n lanes. Inserts those that do not exist yet, in one statement and in the order of their columns:
- * processes that make the same lanes at the same time wait for each other, but in one direction. Nothing may be in
- * flight. */
+/* Finds the numbers of n lanes. Inserts those that do not exist yet, in one statement and in the order of their
+ * columns: processes that make the same lanes at the same time wait for each other, but in one direction. Nothing may
+ * be in flight. */
 struct pg_lane_want {
     struct lane lane;
     int pool;

@@ -232,9 +232,8 @@ static_assert(POOL_DISPATCHED == 0 && POOL_LEASED == 1 && POOL_SUSPECT == 2 && P
 enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
                                struct error *e)
 {
-    static const struct pg_statement shown = { "read_lanes",
-                                               "SELECT DISTINCT " PG_LANE_COLUMNS
-                                               ", pool > 2 FROM lanes WHERE pool IN (0, 2, 5, 6)" };
+    static const struct pg_statement shown = { "read_lanes", "SELECT DISTINCT " PG_LANE_COLUMNS
+                                                             ", pool > 2 FROM lanes WHERE pool IN (0, 2, 5, 6)" };
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };
@@ -289,8 +288,9 @@ enum err reader_postgres_counts(struct reader *base, int64_t now_ms, struct stor
 enum err reader_postgres_queue_due(struct reader *base, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
                                    struct error *e)
 {
-    static const struct pg_statement due = { "read_queue_due",
-                                             DUE_IN(" WHERE l.pool IN (0, 1, 5) AND l.tenant_id = $2 AND l.queue = $3") };
+    static const struct pg_statement due = {
+        "read_queue_due", DUE_IN(" WHERE l.pool IN (0, 1, 5) AND l.tenant_id = $2 AND l.queue = $3")
+    };
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);
     struct pg_params *p = pg_reader_params(r);

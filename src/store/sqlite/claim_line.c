@@ -1,15 +1,15 @@
 /* OP_CLAIM over a line of several lanes. Each lane is in the order of due_ms, and so in the order of lane_order_ms: the
- * lanes are merged. From each lane only keys are read, some at a time, from the index that has all of their columns; the
- * rows are read of the tasks whose turn it is. So a claim costs what it takes, and a few keys for each lane, however
- * many tasks are due.
+ * lanes are merged. Of each lane only keys are read, some at a time; the index over due tasks has all of their columns.
+ * Rows are read of the tasks whose turn it is. So a claim costs as much as it takes, and some keys for each lane,
+ * however many tasks are due.
  *
- * A key may be read before a task with gates is handled. If its task was cancelled by that, its row says so. If tasks
- * were unblocked, all keys are read again, because some may be missing. */
+ * A key may have been read before a task with gates was handled. If that cancelled the key's task, its row says so. If
+ * it unblocked tasks, all keys are read again, because theirs may be missing. */
 #include <stdlib.h>
 
 #include "store/sqlite/claim.h"
 
-enum { KEYS_MAX = 32 };
+enum { KEYS_MIN = 4, KEYS_MAX = 32 };
 
 struct due_key {
     int64_t order_ms, rid;
@@ -38,11 +38,14 @@ struct merge {
 
 /* ---- keys ---- */
 
-/* The most that this lane can still give, as far as it needs no slots. */
+/* How many keys to read: as many as this lane can still give, unless most are not for this node. */
 static size_t merge_wants(const struct merge *m, const struct lane_cursor *l)
 {
+    if (m->c->op->own)
+        return KEYS_MAX;
     size_t of_line = min_of(m->max - m->taken, m->c->op->max - m->c->n);
-    return min_of(min_of(of_line, l->quota->max - l->quota->ret_taken), (size_t)KEYS_MAX);
+    size_t left = min_of(of_line, l->quota->max - l->quota->ret_taken);
+    return max_of(min_of(left, (size_t)KEYS_MAX), (size_t)KEYS_MIN);
 }
 
 static sqlite3_stmt *merge_keys_behind(const struct merge *m, const struct lane_cursor *l, size_t max)

@@ -81,6 +81,8 @@ struct everything {
     struct spawn_plan plan;
     struct settlement settlement;
     struct op_insert insert;
+    struct lane_quota lanes[2];
+    struct claim_line line; /* of both lanes */
     struct op_claim claim;
     struct op_claimed claimed;
     struct op_orphans held;
@@ -103,6 +105,7 @@ static void make_tasks(struct fixture *f, struct everything *v)
     struct task *each[] = { &v->waiting, &v->running, &v->parent, &v->occurrence, &v->also };
     for (size_t i = 0; i < array_count(each); i++)
         each[i]->id = uuid_next(&f->ids, NOW_MS);
+    v->waiting.priority = 9;
     v->parent.kind = TASK_RECURRING;
     v->parent.schedule.interval_ms = 1000;
     v->parent.cursor_ms = NOW_MS;
@@ -146,7 +149,13 @@ static void make_operations(struct fixture *f, struct everything *v)
         .id = uuid_next(&f->ids, NOW_MS), .tenant = 1, .task = v->parent.id, .started_us = NOW_MS * INT64_C(1000)
     };
     v->insert = (struct op_insert){ .op.kind = OP_INSERT, .tasks = v->fresh, .count = 2, .idempotency = &v->record };
-    v->claim = claim_op(f, &usual_lane);
+    v->lanes[0] = usual_lane;
+    v->lanes[1] = (struct lane_quota){ task_lane(&v->waiting), CLAIM_MAX };
+    v->line = (struct claim_line){ 2, CLAIM_MAX };
+    v->claim = claim_op(f, v->lanes);
+    v->claim.lane_count = 2;
+    v->claim.lines = &v->line;
+    v->claim.line_count = 1;
     v->claimed = (struct op_claimed){ .op.kind = OP_CLAIMED, .claim = v->running.claim };
     v->held = (struct op_orphans){ .op.kind = OP_ORPHANS, .not_node = { { 1 } }, .max = 10 };
     v->settle = (struct op_settle){

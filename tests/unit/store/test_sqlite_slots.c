@@ -21,20 +21,6 @@ static struct slot_holders holders(struct fixture *f, struct str key)
     return h;
 }
 
-static int64_t number(struct fixture *f, const char *sql)
-{
-    sqlite3 *db;
-    sqlite3_stmt *st;
-    assert_int_equal(sqlite3_open(file_of(f, "belfry.db"), &db), SQLITE_OK);
-    if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK)
-        fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
-    int64_t n = sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
-    sqlite3_close(db);
-    return n;
-}
-
 /* Inserts three tasks of one key; returns the one that runs. */
 static struct tasks one_holds_and_two_wait(struct fixture *f)
 {
@@ -126,7 +112,7 @@ static void the_schema_goes_down_and_up_with_tasks_that_wait(void **state)
     assert_in_order(f, 2);
     assert_int_equal(counts(f).by_state[TASK_SCHEDULED], 5);
     assert_int_equal(claim(f).n, 2); /* the tasks that waited; they have lost their key */
-    struct lane_quota apart = { { 1, S("apart"), CLASS_NORMAL }, 5 };
+    struct lane_quota apart = { { .tenant = 1, .queue = S("apart"), .priority = PRIORITY_DEFAULT }, 5 };
     struct op_claim op = claim_op(f, &apart);
     op.max_suspects = 5;
     apply(f, &op.op);

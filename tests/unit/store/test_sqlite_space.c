@@ -14,22 +14,9 @@ static void make_older_file(struct fixture *f)
     edit_file(f, "CREATE TABLE t (a); DROP TABLE t");
 }
 
-static int64_t number(struct fixture *f, const char *name, const char *sql)
-{
-    sqlite3 *db;
-    sqlite3_stmt *st;
-    assert_int_equal(sqlite3_open_v2(file_of(f, name), &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
-    int64_t n = sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
-    sqlite3_close(db);
-    return n;
-}
-
 static int64_t pages(struct fixture *f)
 {
-    return number(f, "belfry.db", "PRAGMA page_count");
+    return number_in(f, "belfry.db", "PRAGMA page_count");
 }
 
 static void fill(struct fixture *f)
@@ -101,7 +88,7 @@ static void room_for_what_comes_next_is_kept(void **state)
     open_store(f);
     fill(f);
     forget_all(f);
-    assert_true(number(f, "belfry.db", "PRAGMA freelist_count") > 0);
+    assert_true(number_in(f, "belfry.db", "PRAGMA freelist_count") > 0);
     assert_false(forget(f).ret_more); /* free space alone is no reason to ask again */
 }
 
@@ -110,7 +97,7 @@ static void an_older_file_works_on_and_uses_its_room_again(void **state)
     struct fixture *f = *state;
     make_older_file(f);
     open_store(f);
-    assert_int_equal(number(f, "belfry.db", "PRAGMA auto_vacuum"), 0);
+    assert_int_equal(number_in(f, "belfry.db", "PRAGMA auto_vacuum"), 0);
     fill(f);
     int64_t full = pages(f);
     forget_all(f);

@@ -339,15 +339,15 @@ static void a_newer_schema_is_refused(void **state)
     edit_file(f, "INSERT INTO migrations (version, name, applied_ms) VALUES (9000, 'later', 5)");
     struct error e = { 0 };
     assert_int_equal(store_sqlite_open(f->directory, &f->store, &e), ERR_INVALID);
-    assert_says(&e, "has schema version 9000, this belfry knows up to 6: use a newer belfry");
+    assert_says(&e, "has schema version 9000, this belfry knows up to 7: use a newer belfry");
     struct store_migration *v;
     size_t count;
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 7);
+    assert_int_equal(count, 8);
     assert_true(v[0].known && v[0].applied);
-    assert_int_equal(v[6].version, 9000);
-    assert_str(v[6].name, "later");
-    assert_true(!v[6].known && v[6].applied && v[6].applied_ms == 5);
+    assert_int_equal(v[7].version, 9000);
+    assert_str(v[7].name, "later");
+    assert_true(!v[7].known && v[7].applied && v[7].applied_ms == 5);
 }
 
 static void a_row_we_did_not_write_fails_only_who_reads_it(void **state)
@@ -361,6 +361,7 @@ static void a_row_we_did_not_write_fails_only_who_reads_it(void **state)
         { "UPDATE tasks SET retry = NULL, schedule = '[1]'", "task with invalid schedule" },
         { "UPDATE tasks SET schedule = NULL, lane = 5", "lane 5 does not exist" },
         { "UPDATE tasks SET lane = 1; UPDATE lanes SET lane = 2", "lane 2 is not valid" },
+        { "UPDATE lanes SET lane = 1, priority = 10", "lane 1 is not valid" },
     };
     open_store(f);
     struct task t = plain_task(f);
@@ -401,7 +402,7 @@ static void migrations_go_down_and_up_again(void **state)
     struct store_migration *v;
     size_t count;
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 6);
+    assert_int_equal(count, 7);
     assert_str(v[0].name, "spine");
     assert_str(v[1].name, "one_node");
     assert_str(v[2].name, "nodes");
@@ -418,10 +419,10 @@ static void migrations_go_down_and_up_again(void **state)
 
     assert_ok(store_sqlite_migrate(f->directory, 0, 5, &e), &e);
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 6);
+    assert_int_equal(count, 7);
     assert_false(v[0].applied || v[1].applied);
-    assert_int_equal(store_sqlite_migrate(f->directory, 7, 5, &e), ERR_INVALID);
-    assert_says(&e, "there is no schema version 7: this belfry knows up to 6");
+    assert_int_equal(store_sqlite_migrate(f->directory, 8, 5, &e), ERR_INVALID);
+    assert_says(&e, "there is no schema version 8: this belfry knows up to 7");
 
     open_store(f);
     assert_int_equal(get(f, t.id, &t), ERR_NOT_FOUND);
@@ -518,19 +519,6 @@ static void a_migration_that_fails_changes_nothing(void **state)
 }
 
 /* ---- records beside the tasks ---- */
-
-static int64_t number(struct fixture *f, const char *sql)
-{
-    sqlite3 *db;
-    sqlite3_stmt *st;
-    assert_int_equal(sqlite3_open(file_of(f, "belfry.db"), &db), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
-    int64_t n = sqlite3_column_int64(st, 0);
-    sqlite3_finalize(st);
-    sqlite3_close(db);
-    return n;
-}
 
 static void a_claims_row_goes_with_its_last_task(void **state)
 {
