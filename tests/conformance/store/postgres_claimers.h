@@ -4,13 +4,14 @@
 
 #include "postgres_sessions.h"
 
-enum { CLAIMERS = 3, CLAIMER_INSERT = 500 };
+enum { CLAIMERS = 3, CLAIMER_INSERT = 500, CLAIMER_LANES = 3 };
 
 struct claimer {
     struct store *store;
     struct uuid node;
     const struct lease_terms *lease; /* NULL: it claims */
     size_t each;                     /* tasks for each claim */
+    size_t lanes; /* of one line: that of some_lane, then those of the next higher priorities, up to CLAIMER_LANES */
     struct uuid *ids;
     size_t n, most;
     pthread_t thread;
@@ -23,13 +24,19 @@ static inline void *claim_all(void *context)
     struct uuid_gen ids;
     uuid_gen_init(&ids, c->node.b[0]);
     for (int empty = 0; empty < 3 && !c->failed;) {
-        struct lane_quota lane = { .lane = some_lane(), .max = c->each };
+        struct lane_quota lanes[CLAIMER_LANES];
+        for (size_t i = 0; i < c->lanes; i++) {
+            lanes[i] = (struct lane_quota){ .lane = some_lane(), .max = c->each };
+            lanes[i].lane.priority += (int)i;
+        }
         struct op_claim op = { .op.kind = OP_CLAIM,
                                .claim = uuid_next(&ids, NOW),
                                .node = c->node,
                                .lease = c->lease,
-                               .lanes = &lane,
-                               .lane_count = 1,
+                               .lanes = lanes,
+                               .lane_count = c->lanes,
+                               .lines = &(struct claim_line){ c->lanes, c->each },
+                               .line_count = 1,
                                .now_ms = NOW,
                                .until_ms = NOW,
                                .max = c->each,
@@ -51,9 +58,9 @@ static inline int by_id(const void *a, const void *b)
     return uuid_cmp(*(const struct uuid *)a, *(const struct uuid *)b);
 }
 
-/* Inserts the tasks and lets all nodes claim: together they get each task once. */
+/* Inserts the tasks and lets all nodes claim them from a line of so many lanes: together they get each task once. */
 static inline void assert_each_is_taken_once(struct world *w, const struct task *tasks, size_t count, size_t each,
-                                             const struct lease_terms *lease)
+                                             const struct lease_terms *lease, size_t lanes)
 {
     struct claimer nodes[CLAIMERS];
     for (size_t i = 0; i < count; i += CLAIMER_INSERT)
@@ -63,6 +70,7 @@ static inline void assert_each_is_taken_once(struct world *w, const struct task 
                                      .node = { { (uint8_t)(i + 1) } },
                                      .lease = lease,
                                      .each = each,
+                                     .lanes = lanes,
                                      .ids = xcalloc(count, sizeof(struct uuid)),
                                      .most = count };
     for (int i = 0; i < CLAIMERS; i++)

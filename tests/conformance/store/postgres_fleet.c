@@ -17,7 +17,7 @@ static void nodes_that_lease_at_once_give_each_task_once(void **state)
     struct task *tasks = xcalloc(MANY, sizeof *tasks);
     for (int i = 0; i < MANY; i++)
         tasks[i] = some_worker_task(w);
-    assert_each_is_taken_once(w, tasks, MANY, EACH, &terms);
+    assert_each_is_taken_once(w, tasks, MANY, EACH, &terms, 1);
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM task_leases"), MANY);
     free(tasks);
 }

@@ -191,6 +191,22 @@ static void our_own_steps_go_down_and_up_again(void **state)
                      tables);
 }
 
+static void a_database_of_the_release_before_is_migrated_when_all_its_nodes_have_stopped(void **state)
+{
+    (void)state;
+    struct error e = { 0 };
+    struct store *s;
+    assert_ok(store_postgres_migrate(url, clock_system(), 3, &e), &e);
+    assert_int_equal(postgres_open(url, &s, &e), ERR_INVALID);
+    assert_says(
+        &e,
+        "nodes of the version before cannot work with schema version 4: stop all of them, then run 'belfry migrate up'");
+    assert_int_equal(version(), 3);
+    assert_ok(store_postgres_migrate(url, clock_system(), STORE_POSTGRES_NEWEST, &e), &e);
+    assert_ok(postgres_open(url, &s, &e), &e);
+    store_free(s);
+}
+
 static void a_schema_that_is_newer_is_refused_unless_it_says_that_we_can_work_with_it(void **state)
 {
     (void)state;
@@ -241,6 +257,7 @@ int main(void)
         migrate_test(nodes_that_start_at_once_take_each_step_once),
         migrate_test(stores_that_open_at_once_on_an_empty_database_all_open),
         migrate_test(our_own_steps_go_down_and_up_again),
+        migrate_test(a_database_of_the_release_before_is_migrated_when_all_its_nodes_have_stopped),
         migrate_test(a_schema_that_is_newer_is_refused_unless_it_says_that_we_can_work_with_it),
         migrate_test(an_old_schema_is_left_alone_when_nobody_asked_for_more),
     };

@@ -49,7 +49,7 @@ static void nodes_that_claim_at_once_take_each_task_once(void **state)
     struct task *tasks = xcalloc(MANY, sizeof *tasks);
     for (int i = 0; i < MANY; i++)
         tasks[i] = some_task(w);
-    assert_each_is_taken_once(w, tasks, MANY, EACH, NULL);
+    assert_each_is_taken_once(w, tasks, MANY, EACH, NULL, 1);
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM tasks WHERE state = 3 AND fence = 1"), MANY);
     assert_int_equal(postgres_number(url, "SELECT sum(held) FROM claims"), MANY);
     free(tasks);
@@ -187,6 +187,20 @@ static void what_this_node_schedules_long_ago_is_found_at_once(void **state)
     assert_tasks(&found, &late.id);
 }
 
+static void what_a_transaction_schedules_long_ago_is_found_by_its_own_claim(void **state)
+{
+    struct world *w = *state;
+    struct task t = long_overdue(w), late = long_overdue(w);
+    insert(w, &t, 1);
+    assert_int_equal(claim_due(w).n, 1);
+    struct op_insert insert_late = insert_of(&late, 1);
+    struct lane_quota lane = { .lane = some_lane(), .max = 100 };
+    struct op_claim claim = claim_of(w, &lane, 1);
+    world_apply_all(w, (struct op *[]){ &insert_late.op, &claim.op }, 2);
+    assert_ok(claim.op.rc, &claim.op.error);
+    assert_tasks(&claim.ret, &late.id);
+}
+
 struct ear {
     struct store_watch watch;
     pthread_mutex_t lock;
@@ -290,7 +304,7 @@ static void a_claim_that_is_not_committed_moves_no_floor(void **state)
     struct lane_quota lane = { .lane = some_lane(), .max = 100 };
     struct op_claim claim = claim_of(w, &lane, 1);
     insert(w, &t, 1);
-    bad.priority = 40000; /* exceeds its column: the whole transaction fails */
+    bad.target = (enum target_kind)40000; /* exceeds its column: the whole transaction fails */
     struct op_insert refused = insert_of(&bad, 1);
     struct op *ops[] = { &claim.op, &refused.op };
     struct error e = { 0 };
@@ -467,6 +481,7 @@ int main(void)
         store_test(a_suspect_in_a_lane_that_another_node_made_is_found),
         store_test(what_another_node_schedules_long_ago_is_found_within_a_second),
         store_test(what_this_node_schedules_long_ago_is_found_at_once),
+        store_test(what_a_transaction_schedules_long_ago_is_found_by_its_own_claim),
         store_test(what_another_node_tells_of_is_found_at_once_however_long_ago),
         store_test(a_claim_that_is_not_committed_moves_no_floor),
         store_test(who_wished_for_a_task_hears_when_it_is_given_back),
