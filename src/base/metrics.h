@@ -17,6 +17,7 @@
     X(TASKS_REPLACED, COUNTER, "belfry_tasks_replaced_total", "Runs cancelled because a later run replaces them")      \
     X(TASKS_EXPIRED, COUNTER, "belfry_tasks_expired_total", "Tasks dropped because they were too late to be useful")   \
     X(TASKS_HELD, COUNTER, "belfry_tasks_held_total", "Times a task was delayed because a circuit breaker was open")   \
+    X(TASKS_ASIDE, COUNTER, "belfry_tasks_aside_total", "Times a task was put aside because its host was busy")        \
     X(TASKS_RECOVERED, COUNTER, "belfry_tasks_recovered_total", "Claims released after the process holding them died") \
     X(RESULTS_STALE, COUNTER, "belfry_results_stale_total", "Results refused because their fence was old")             \
     X(PURGED, COUNTER, "belfry_forgotten_total", "Records purged after their retention period")                        \
@@ -30,6 +31,7 @@
     X(HTTP_REQUESTS, COUNTER, "belfry_http_requests_total", "Requests to the API")                                     \
     X(HTTP_ERRORS, COUNTER, "belfry_http_errors_total", "Requests answered with a status of 500 or above")             \
     X(QUEUE_DEPTH, GAUGE, "belfry_queue_depth", "Due tasks waiting for a worker")                                      \
+    X(TASKS_PARKED, GAUGE, "belfry_tasks_parked", "Taken tasks that wait because their host is busy")                  \
     X(TASKS_RUNNING, GAUGE, "belfry_tasks_running", "Attempts under way")                                              \
     X(WORKER_SLOTS, GAUGE, "belfry_worker_slots", "Attempts that may be under way at once")                            \
     X(TASKS_ARMED, GAUGE, "belfry_tasks_armed", "Claimed tasks waiting for their due time")                            \
