@@ -39,8 +39,9 @@ int pool_of_suspects(int pool, bool suspect)
     }
 }
 
-/* The key: the numbers, the lengths of the first two texts, then the texts. Equal lanes have equal bytes. */
-enum { KEY_NUMBERS = 27, KEY_MAX = KEY_NUMBERS + 3 * LANE_TEXT_MAX };
+/* The key: the numbers, the lengths of the first two texts, then the texts. Equal lanes have equal bytes. The pool says
+ * whether a lane is late. */
+enum { KEY_NUMBERS = 26, KEY_MAX = KEY_NUMBERS + 3 * LANE_TEXT_MAX };
 
 static char *lane_key_add(char *at, const void *p, size_t n)
 {
@@ -52,7 +53,7 @@ static char *lane_key_add(char *at, const void *p, size_t n)
 static struct str lane_key(const struct lane *lane, int pool, char out[KEY_MAX])
 {
     assert(lane_fits(lane));
-    uint8_t small[] = { (uint8_t)lane->priority, (uint8_t)pool, lane->late };
+    uint8_t small[] = { (uint8_t)lane->priority, (uint8_t)pool };
     uint16_t lengths[] = { (uint16_t)lane->queue.n, (uint16_t)lane->requires.n };
     char *at = lane_key_add(out, &lane->tenant, sizeof lane->tenant);
     at = lane_key_add(at, small, sizeof small);
