@@ -34,7 +34,7 @@ static const struct column task_lease_columns[] = { TASK_LEASE_COLUMNS(ROW) };
 #define ROW_TYPE struct worker_row
 static const struct column worker_columns[] = { WORKER_COLUMNS(ROW) };
 
-const struct table table_due = { "task", task_columns, AT_aside };
+const struct table table_due = { "task", task_columns, AT_recalled };
 const struct table table_tasks = { "task", task_columns, array_count(task_columns) };
 const struct table table_executions = { "execution", execution_columns, array_count(execution_columns) };
 const struct table table_idempotency = { "idempotency record", idempotency_columns, array_count(idempotency_columns) };

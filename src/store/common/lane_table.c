@@ -39,8 +39,7 @@ int pool_of_suspects(int pool, bool suspect)
     }
 }
 
-/* The key: the numbers, the lengths of the first two texts, then the texts. Equal lanes have equal bytes. The pool says
- * whether a lane is late. */
+/* The key: the numbers, the lengths of the first two texts, then the texts. Equal lanes have equal bytes. */
 enum { KEY_NUMBERS = 26, KEY_MAX = KEY_NUMBERS + 3 * LANE_TEXT_MAX };
 
 static char *lane_key_add(char *at, const void *p, size_t n)

@@ -58,7 +58,7 @@ static const char *const writer_sql[] = {
                          "FROM tasks WHERE id = ?",
     [ST_TASK_BY_RID] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_HANDED_BY_RID] = "SELECT rid" TASK_COLUMNS_SHORT(SQL_NAME) ", " HANDED_CONFIG(
-        "") ", NULL, NULL, needs, aside" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
+        "") ", NULL, NULL, needs, aside, recalled" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_TASK_REPLACE] = "REPLACE INTO tasks (rid" TASK_COLUMNS(SQL_NAME) ") VALUES (?" TASK_COLUMNS(SQL_MARK) ")",
     [ST_TASK_DELETE] = "DELETE FROM tasks WHERE rid = ?",
     /* claims */

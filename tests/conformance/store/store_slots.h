@@ -8,6 +8,7 @@
 static inline struct task keyed_task(struct world *w, int limit, int64_t due_ms)
 {
     struct task t = some_task(w);
+    w->claims_late = true;
     t.concurrency_key = S("db");
     t.concurrency_limit = limit;
     t.due_ms = t.scheduled_ms = due_ms;

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "late_twins.h"
+
 const struct store_adapter *adapter_under_test;
 
 int world_open(void **state)
@@ -47,7 +49,11 @@ void world_apply_all(struct world *w, struct op **ops, size_t n)
 
 enum err world_apply(struct world *w, struct op *op)
 {
+    struct late_twins twins = { 0 };
+    if (w->claims_late)
+        late_twins_add(&twins, op);
     world_apply_all(w, &op, 1);
+    late_twins_fold(&twins);
     return op->rc;
 }
 

@@ -16,6 +16,7 @@ struct world {
     char directory[SCRATCH_PATH];
     struct arena arenas[ARENAS_MAX]; /* of operations done */
     size_t arena_count;
+    bool claims_late; /* claims have the late twin of each lane, too */
 };
 
 extern const struct store_adapter *adapter_under_test;
