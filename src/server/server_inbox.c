@@ -14,7 +14,6 @@ static const size_t SETTLED_MAX = 100000;
 static bool inbox_merge_nudge(struct inbox_nudge *item, const struct task *t)
 {
     struct task *known = &item->task;
-    known->queue.p = item->queue; /* the array may have moved since */
     bool recurring = t->kind == TASK_RECURRING;
     if ((known->kind == TASK_RECURRING) != recurring)
         return false;
@@ -22,12 +21,23 @@ static bool inbox_merge_nudge(struct inbox_nudge *item, const struct task *t)
         known->cursor_ms = min_of(known->cursor_ms, t->cursor_ms);
         return true;
     }
-    if ((known->target == TARGET_WORKER) != (t->target == TARGET_WORKER) || known->tenant != t->tenant ||
-        task_is_suspect(known) != task_is_suspect(t) ||
-        priority_class_of(known->priority) != priority_class_of(t->priority) || !str_eq(known->queue, t->queue))
+    struct lane of_known = task_lane(known), of_task = task_lane(t);
+    if ((known->target == TARGET_WORKER) != (t->target == TARGET_WORKER) ||
+        task_is_suspect(known) != task_is_suspect(t) || !lane_eq(&of_known, &of_task))
         return false;
     known->due_ms = min_of(known->due_ms, t->due_ms);
     return true;
+}
+
+static struct inbox_nudge *inbox_new_nudge(struct server_inbox *n)
+{
+    if (n->nudge_count == n->nudge_cap) {
+        size_t cap = max_of(n->nudge_cap * 2, (size_t)NUDGES_MIN);
+        n->nudges = xrealloc(n->nudges, cap * sizeof *n->nudges);
+        memset(n->nudges + n->nudge_cap, 0, (cap - n->nudge_cap) * sizeof *n->nudges);
+        n->nudge_cap = cap;
+    }
+    return &n->nudges[n->nudge_count++];
 }
 
 static void inbox_add_nudge(struct server_inbox *n, const struct task *t)
@@ -35,13 +45,10 @@ static void inbox_add_nudge(struct server_inbox *n, const struct task *t)
     for (size_t i = n->nudge_count; i > 0; i--)
         if (inbox_merge_nudge(&n->nudges[i - 1], t))
             return;
-    if (n->nudge_count == n->nudge_cap) {
-        n->nudge_cap = max_of(n->nudge_cap * 2, (size_t)NUDGES_MIN);
-        n->nudges = xrealloc(n->nudges, n->nudge_cap * sizeof *n->nudges);
-    }
-    struct inbox_nudge *item = &n->nudges[n->nudge_count++];
-    assert(t->queue.n <= sizeof item->queue);
-    memcpy(item->queue, t->queue.p, t->queue.n);
+    struct inbox_nudge *item = inbox_new_nudge(n);
+    size_t size = str_pack_size(t->queue) + str_pack_size(t->requires) + str_pack_size(t->aside);
+    item->texts = xrealloc(item->texts, size + 1);
+    char *at = item->texts;
     item->task = (struct task){ .kind = t->kind,
                                 .state = t->state,
                                 .target = t->target,
@@ -50,7 +57,19 @@ static void inbox_add_nudge(struct server_inbox *n, const struct task *t)
                                 .losses = t->losses,
                                 .due_ms = t->due_ms,
                                 .cursor_ms = t->cursor_ms,
-                                .queue.n = t->queue.n };
+                                .cpu_milli = t->cpu_milli,
+                                .memory_mb = t->memory_mb,
+                                .recalled = task_is_late(t), /* its lane is late, for whatever reason */
+                                .queue = str_pack(t->queue, &at),
+                                .requires = str_pack(t->requires, &at),
+                                .aside = str_pack(t->aside, &at) };
+}
+
+static void inbox_free_nudges(struct server_inbox *n)
+{
+    for (size_t i = 0; i < n->nudge_cap; i++)
+        free(n->nudges[i].texts);
+    free(n->nudges);
 }
 
 /* A draining node ignores notices: it hands back every task that it holds, and takes no new ones. */
@@ -82,10 +101,8 @@ static void inbox_on_call(struct call *c)
     assert_owned(&a->loop_thread);
     pthread_mutex_lock(&n->lock);
     n->call_pending = false;
-    for (size_t i = 0; i < n->nudge_count && !a->draining; i++) {
-        n->nudges[i].task.queue.p = n->nudges[i].queue;
+    for (size_t i = 0; i < n->nudge_count && !a->draining; i++)
         node_nudge(a->node, &n->nudges[i].task, 1);
-    }
     n->nudge_count = 0;
     if (n->unblocked_lanes && !a->draining)
         node_on_lanes_unblocked(a->node, n->unblocked_lanes);
@@ -255,6 +272,6 @@ void server_inbox_release(struct server *a)
 {
     pthread_mutex_destroy(&a->inbox.lock);
     arena_release(&a->inbox.lanes_arena);
-    free(a->inbox.nudges);
+    inbox_free_nudges(&a->inbox);
     free(a->inbox.settled);
 }

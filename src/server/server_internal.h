@@ -17,12 +17,12 @@
 #include "server/process.h"
 #include "server/server.h"
 
-enum { PEPPER_SIZE = 32, QUEUE_NAME_MAX = 128 };
+enum { PEPPER_SIZE = 32 };
 
 /* One lane in which tasks were written, with their earliest due time; or the earliest cursor of recurring tasks. */
 struct inbox_nudge {
     struct task task; /* only the fields that scheduler_nudge reads */
-    char queue[QUEUE_NAME_MAX];
+    char *texts;      /* of the task; kept for the next nudge */
 };
 
 /* Notifications for the loop. Any thread adds them under the lock; one loop call delivers all of them. */
