@@ -288,7 +288,8 @@ static enum err fairness_beside_webhooks(struct bench *b, struct error *e)
 {
     struct bench_sink sink;
     struct second_tenant other;
-    if (bench_server_start(b->cli, FEW_SLOTS, &b->place, &b->server, e) || bench_sink_start(b->cli, &sink, e))
+    if (bench_server_start(b->cli, FEW_SLOTS, &b->place, &b->server, e) ||
+        bench_sink_start(b->cli, "127.0.0.1:0", &sink, e))
         return e->code;
     enum err rc = fairness_create_second_tenant(b, &other, e);
     if (!rc)

@@ -68,3 +68,48 @@ def test_fairness_lets_others_start_beside_a_backlog_and_long_webhooks(belfry, t
     assert figures["webhooks at once, of 100 slots (calls)"] <= 80
     assert figures["priority 0 meanwhile (tasks/s)"] > 0
     assert list(tmp_path.iterdir()) == []
+
+
+STALL = "300ms/1s"
+
+
+def lag_figures(done, targets):
+    assert done.code == 0, done.err
+    figures = json.loads(done.out)
+    lags = {}
+    for target in targets:
+        lags[target] = [figures[f"{target}: lag {which} (ms)"] for which in ("p50", "p99", "p99.9", "max")]
+        assert 0 <= lags[target][0] and lags[target] == sorted(lags[target])
+        assert figures[f"{target}: early (tasks)"] == 0 and figures[f"{target}: cancelled but run (tasks)"] == 0
+        assert figures[f"{target}: claimed ahead, peak (tasks)"] > 0 and figures[f"{target}: claimed ahead, peak (MiB)"] > 0
+        assert figures[f"{target}: server memory, peak (MiB)"] > 1
+        assert 0 < figures[f"{target}: recall p50 (ms)"] <= figures[f"{target}: recall p99 (ms)"]
+    assert len([name for name in figures if "lag p50" in name]) == len(targets)
+    return figures, lags
+
+
+def test_stalls_of_the_store_delay_recalls_and_not_firing(belfry, tmp_path):
+    done = belfry("bench", "lag", "--stall", STALL, "-n", "3000", "--json", "--dir", tmp_path, timeout_s=180)
+    figures, lags = lag_figures(done, ("no-op", "webhook"))
+    for target in lags:
+        assert lags[target][1] < 150, figures  # a third of the tasks is due in a stall: half of these would be later
+        assert figures[f"{target}: recall in a stall p99 (ms)"] > 100, figures  # so commits do stall
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_stalls_of_postgresql_delay_recalls_and_not_firing(belfry, postgres, database, tmp_path):
+    done = belfry("bench", "lag", "--stall", STALL, "-n", "3000", "--store", postgres.url(database), "--json", "--dir", tmp_path, timeout_s=180)
+    figures, lags = lag_figures(done, ("no-op", "webhook"))
+    for target in lags:
+        assert lags[target][1] < 150 and figures[f"{target}: recall in a stall p99 (ms)"] > 100, figures
+
+
+def test_a_rate_alone_measures_recalls_without_stalls(belfry, tmp_path):
+    figures, _ = lag_figures(belfry("bench", "lag", "--rate", "2000", "-n", "2000", "--target", "webhook", "--json", "--dir", tmp_path, timeout_s=120), ("webhook",))
+    assert not [name for name in figures if "in a stall" in name]
+
+
+@pytest.mark.parametrize("stall", ["900ms", "4s/900ms", "0s/4s", "x/4s", "1s/2h"])
+def test_a_stall_that_is_none_is_refused_in_a_line(belfry, stall):
+    done = belfry("bench", "lag", "--stall", stall)
+    assert done.code == 2 and done.err == "belfry bench: --stall must be a length and a longer period of at most 1h, such as 900ms/4s\n"
