@@ -91,3 +91,4 @@ enum err bench_lag(struct bench *b, struct error *e) must_use;
 enum err bench_pending(struct bench *b, struct error *e) must_use;
 enum err bench_webhook(struct bench *b, struct error *e) must_use;
 enum err bench_fairness(struct bench *b, struct error *e) must_use;
+enum err bench_fairness_check(const struct bench *b, struct error *e) must_use; /* whether --part fits the processes */

@@ -66,10 +66,15 @@ static const struct bench_scenario {
     const char *name;
     const char *target;
     enum err (*run)(struct bench *b, struct error *e);
+    enum err (*check)(const struct bench *b, struct error *e); /* of its options, before a server starts; NULL: none */
 } scenarios[] = {
-    { "create", NOOP, bench_create },     { "noop", NOOP, bench_noop },       { "lag", NOOP, bench_lag },
-    { "burst", NOOP, bench_burst },       { "webhook", NULL, bench_webhook }, { "pending", NOOP, bench_pending },
-    { "fairness", NULL, bench_fairness },
+    { "create", NOOP, bench_create, NULL },
+    { "noop", NOOP, bench_noop, NULL },
+    { "lag", NOOP, bench_lag, NULL },
+    { "burst", NOOP, bench_burst, NULL },
+    { "webhook", NULL, bench_webhook, NULL },
+    { "pending", NOOP, bench_pending, NULL },
+    { "fairness", NULL, bench_fairness, bench_fairness_check },
 };
 
 /* ---- the command ---- */
@@ -181,7 +186,7 @@ static enum exit_code bench_run_scenario(struct cli *cli, const struct options *
     cleanup_with(buf_release) struct buf store;
     buf_init(&store, STORE_URL_MAX);
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
-    bool refused = bench_read_setup(b, &store, &e) || bench_read_fleet(b, &fleet, &e);
+    bool refused = bench_read_setup(b, &store, &e) || bench_read_fleet(b, &fleet, &e) || (s->check && s->check(b, &e));
     enum exit_code code = refused ? EXIT_USAGE : bench_run_and_print(b, s, &e) ? EXIT_REFUSED : EXIT_DONE;
     free(b);
     return code ? cli_fail(cli, "bench", &e, code) : EXIT_DONE;
@@ -248,6 +253,19 @@ static const struct option options[] = {
       .choices = "both|noop|webhook",
       .preset = "both",
       .help = "lag with --rate or --stall: what the tasks call" },
+    { .flag = "part",
+      .type = OPTION_CHOICE,
+      .value = "PART",
+      .choices = "all|backlog|webhooks|hosts|slot|pools",
+      .preset = "all",
+      .help = "fairness: the part to run" },
+    { .flag = "seconds",
+      .type = OPTION_INT,
+      .value = "N",
+      .min = 1,
+      .max = 600,
+      .preset = "60",
+      .help = "fairness: duration of the parts hosts and pools" },
     { .flag = "dir",
       .type = OPTION_TEXT,
       .value = "DIR",
@@ -269,7 +287,12 @@ const struct command command_bench = {
         "            second and 10,000 due at the same time: start minus due time\n"
         "  pending   create and noop with few and with 1,000,000 waiting tasks, due at random over 30 days; time until the\n"
         "            server is ready after a restart; drain of 100,000 tasks; memory. Takes minutes\n"
-        "  fairness  500,000 due tasks of one tenant: start delay of another tenant's tasks, and of its own with priority 9\n"
+        "  fairness  start delay of the tasks of others, in parts:\n"
+        "            backlog   another tenant's, and its own with priority 9, beside 500,000 due tasks of one tenant\n"
+        "            webhooks  another tenant's, beside webhooks of 1 s that take all slots they get\n"
+        "            hosts     priority 9, and webhooks to another host, beside 2,500 webhooks of 10 s to one host\n"
+        "            slot      two tenants and three classes share one slot: how many of each are among the first 600\n"
+        "            pools     a fleet's pool for priority 9, beside a pool that is behind and tasks that no worker can run\n"
         "\n"
         "Starts a server on a fresh data directory and removes both afterwards; with --queue and --events also workers,\n"
         "with a name prefix of their own. \"server CPU\" does not include database, queue and events servers.\n",
