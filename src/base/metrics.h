@@ -35,6 +35,8 @@
     X(TASKS_RUNNING, GAUGE, "belfry_tasks_running", "Attempts under way")                                              \
     X(WORKER_SLOTS, GAUGE, "belfry_worker_slots", "Attempts that may be under way at once")                            \
     X(TASKS_ARMED, GAUGE, "belfry_tasks_armed", "Claimed tasks waiting for their due time")                            \
+    X(TASKS_AHEAD, GAUGE, "belfry_tasks_ahead", "Tasks claimed ahead of their due time that have no slot yet")         \
+    X(AHEAD_BYTES, GAUGE, "belfry_tasks_ahead_bytes", "Memory of the tasks that are claimed ahead")                    \
     X(UTILIZATION, GAUGE, "belfry_worker_utilization", "Fraction of the worker slots in use, 0 to 1")
 
 enum metric {
@@ -52,4 +54,5 @@ void metric_add(struct metrics *m, enum metric id, int64_t n);         /* counte
 void metric_set(struct metrics *m, enum metric id, double value);      /* gauges */
 void metric_observe_us(struct metrics *m, enum metric id, int64_t us); /* histograms; a negative value counts as 0 */
 int64_t metric_count(const struct metrics *m, enum metric id);         /* a counter's value, a histogram's count */
+double metric_level(const struct metrics *m, enum metric id);          /* a gauge's value */
 void metrics_print(const struct metrics *m, struct buf *out);

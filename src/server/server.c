@@ -453,3 +453,8 @@ int64_t server_count(const struct server *a, enum metric id)
 {
     return metric_count(a->metrics, id);
 }
+
+double server_level(const struct server *a, enum metric id)
+{
+    return metric_level(a->metrics, id);
+}

@@ -163,6 +163,8 @@ int64_t scheduler_step(struct scheduler *s, struct moment now)
     wake = min_of(wake, scheduler_step_lanes(s));
     scheduler_fire(s); /* a claim may have been answered at once */
     metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->index.n);
+    metric_set(s->setup.metrics, METRIC_TASKS_AHEAD, (double)s->ahead_count);
+    metric_set(s->setup.metrics, METRIC_AHEAD_BYTES, (double)s->ahead_bytes);
     return scheduler_next_ms(s, wake);
 }
 
