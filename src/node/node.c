@@ -166,6 +166,7 @@ static void node_on_handed(void *context, struct uuid claim, uint64_t epoch)
 static void node_make_scheduler(struct node *n)
 {
     const struct node_setup *setup = &n->setup;
+    const struct runner *http = setup->runners[TARGET_HTTP];
     n->scheduler = scheduler_new(&(struct scheduler_setup){ .writer = setup->writer,
                                                             .async_io = setup->async_io,
                                                             .own = setup->fallback ? setup->own : NULL,
@@ -177,6 +178,7 @@ static void node_make_scheduler(struct node *n)
                                                             .node = n->id,
                                                             .seed = setup->seed + 1,
                                                             .slots = setup->slots,
+                                                            .host_calls = http ? http->host_calls_max : 0,
                                                             .shared = setup->shared,
                                                             .spawn_ahead_ms = setup->spawn_ahead_ms,
                                                             .arm_min_ms = setup->arm_min_ms,
@@ -399,6 +401,7 @@ int64_t node_step(struct node *n, struct moment now)
         node_begin_claims(n);
     }
     node_fleet_before(n);
+    scheduler_set_parked(n->scheduler, worker_parked(n->worker));
     wake = min_of(wake, scheduler_step(n->scheduler, now));
     wake = min_of(wake, worker_step(n->worker, now, behind_ms));
     wake = min_of(wake, updater_step(n->updater, now, behind_ms));

@@ -115,6 +115,7 @@ struct scheduler {
     int64_t down_ms;           /* steady: since when */
     bool probe;                /* the queue has answered somebody: push something to it */
     size_t room;               /* how many tasks may be held; 0: setup.slots */
+    size_t parked;             /* fired tasks that use no slot */
 
     struct claim *claiming; /* NULL: none in flight */
     struct retaking retaking;

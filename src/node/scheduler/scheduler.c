@@ -33,6 +33,7 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
     s->window_ms = setup->arm_min_ms;
     s->lanes = lanes_new(&(struct lanes_setup){ .catalog = setup->catalog,
                                                 .slots = setup->slots,
+                                                .host_calls = setup->host_calls,
                                                 .writer = setup->shared ? setup->writer : NULL,
                                                 .node = &s->setup.node });
     lanes_set_window(s->lanes, s->window_ms);
@@ -268,6 +269,11 @@ bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struc
         return false;
     scheduler_end_at_once(s, a);
     return true;
+}
+
+void scheduler_set_parked(struct scheduler *s, size_t parked)
+{
+    s->parked = parked;
 }
 
 /* ---- functions of a fleet ---- */

@@ -27,6 +27,7 @@ struct scheduler_setup {
     struct uuid node;
     uint64_t seed;
     size_t slots;           /* tasks that may be claimed and not settled; in a fleet, see scheduler_set_room */
+    size_t host_calls;      /* calls that one host gets at once; 0: as many as there are */
     bool fleet;             /* a pushed task belongs to the shared queue: see `handed` */
     bool shared;            /* limits hold for all nodes of the store together */
     int64_t spawn_ahead_ms; /* longer than a failover takes */
@@ -85,6 +86,9 @@ void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, co
 /* The outcome of a task is known, and not settled yet: its place is free. */
 void scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence);
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence); /* claimed here and not settled */
+
+/* So many fired tasks wait in the worker of this process for their host, and use no slot. */
+void scheduler_set_parked(struct scheduler *s, size_t parked);
 
 /* ---- functions of a fleet ---- */
 
