@@ -12,7 +12,7 @@ UPDATE lanes SET priority = CASE class WHEN 0 THEN 0 WHEN 1 THEN 5 ELSE 7 END;
 ALTER TABLE lanes
     DROP COLUMN class,
     ALTER COLUMN priority DROP DEFAULT,
-    ADD UNIQUE (tenant_id, queue, priority, requires, cpu_milli, memory_mb, host, pool);
+    ADD CONSTRAINT lanes_key UNIQUE (tenant_id, queue, priority, requires, cpu_milli, memory_mb, host, pool);
 
 ALTER TABLE tasks
     ADD COLUMN aside text COLLATE "C", -- the host in whose lane it waits; NULL: none
