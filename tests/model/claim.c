@@ -295,9 +295,9 @@ static int64_t memory_claim_first_due(const struct op_claim *op, const struct or
     int64_t first_ms = INT64_MAX;
     *ret_own = INT64_MAX;
     for (size_t i = 0; i < order_count(o) && order_at(o, i)->key < *ret_own; i++) {
-        int64_t due_ms = order_at(o, i)->key, counts_ms = claim_counts_as(op, order_at(o, i)->id, due_ms);
-        first_ms = min_of(first_ms, counts_ms);
-        if (counts_ms == due_ms) /* it is the caller's own */
+        int64_t due_ms = order_at(o, i)->key;
+        first_ms = min_of(first_ms, claim_counts_as(op, order_at(o, i)->id, due_ms));
+        if (claim_is_own(op, order_at(o, i)->id))
             *ret_own = due_ms;
     }
     return first_ms;

@@ -76,7 +76,7 @@ struct replaced {
 
 /* A claim for an outside worker (POST /v1/leases).
  *  1. It takes WORKER tasks and no others, of any partition, only if due at now_ms: store_apply sets until_ms and own
- *     so.
+ *     so. None of its lanes is late: WORKER tasks are in no such lane.
  *  2. Each task is under a lease from then on: until_ms, worker, no progress yet.
  *  3. The claim counts as handed off (OP_HANDOFF) from the start: the death of the node does not matter to it. */
 struct lease_terms {
@@ -113,6 +113,7 @@ struct claim_line claim_line_from(const struct op_claim *op, size_t lane);
  * 8). */
 bool claim_is_for(const struct op_claim *op, struct uuid id, int64_t due_ms);
 int64_t claim_counts_as(const struct op_claim *op, struct uuid id, int64_t due_ms);
+bool claim_is_own(const struct op_claim *op, struct uuid id); /* its partition is the caller's */
 enum err node_is_dead(struct error *e); /* rule 7 */
 
 /* OP_CLAIMED - reads the tasks that a claim holds now, in no order; of an unknown claim, none. For a node that does not

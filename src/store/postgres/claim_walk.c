@@ -273,7 +273,7 @@ static void pg_lane_walk_pass_over(const struct op_claim *op, struct pg_lane_wal
 {
     w->passed++;
     w->passed_ms = min_of(w->passed_ms, next_ms);
-    if (!op->own || partitions_have(op->own, partition_of(w->position.id)))
+    if (claim_is_own(op, w->position.id))
         w->passed_own_ms = min_of(w->passed_own_ms, next_ms);
 }
 

@@ -242,9 +242,9 @@ static enum err sqlite_claim_first_due(struct store_sqlite *s, const struct op_c
         int64_t due_ms = found ? sqlite3_column_int64(st, 0) : INT64_MAX;
         if (due_ms >= *ret_own)
             break;
-        int64_t counts_ms = claim_counts_as(op, row_uuid(st, 1), due_ms);
-        *ret = min_of(*ret, counts_ms);
-        if (counts_ms == due_ms) /* it is our own */
+        struct uuid id = row_uuid(st, 1);
+        *ret = min_of(*ret, claim_counts_as(op, id, due_ms));
+        if (claim_is_own(op, id))
             *ret_own = due_ms;
     }
     sqlite3_reset(st);

@@ -91,6 +91,7 @@ static void a_task_of_others_that_finds_no_slot_is_not_dealt_with(void **state)
     struct task holder = task_at_ms(w, true, NOW - 5), theirs = task_at_ms(w, false, NOW - 4);
     holder.concurrency_key = theirs.concurrency_key = S("k");
     holder.concurrency_limit = theirs.concurrency_limit = 1;
+    w->claims_late = true;
     insert(w, (struct task[]){ holder, theirs }, 2);
     struct op_claim op = claim_own(w, NOW);
     assert_tasks(&op.ret, &holder.id);
