@@ -23,7 +23,8 @@ enum due_column {
     DUE_SCHEDULED_MS,
     DUE_DELETED,
     DUE_FENCE,
-    DUE_GATES
+    DUE_GATES,
+    DUE_GIVES_WAY /* with gates: it leaves its overlap slot to an earlier occurrence (OP_CLAIM 11) */
 };
 
 static inline const struct lane_row *pg_claim_lane(const struct store_postgres *s, const struct op_claim *op, size_t i,
