@@ -1,7 +1,7 @@
 -- The lanes of a class are one again: the first of them.
 ALTER TABLE lanes ADD COLUMN class smallint NOT NULL DEFAULT 0;
 UPDATE lanes SET class = CASE WHEN priority >= 7 THEN 2 WHEN priority >= 4 THEN 1 ELSE 0 END;
-ALTER TABLE lanes DROP CONSTRAINT lanes_tenant_id_queue_priority_requires_cpu_milli_memory_m_key;
+ALTER TABLE lanes DROP CONSTRAINT lanes_key;
 UPDATE lanes SET pool = CASE pool WHEN 5 THEN 0 ELSE 2 END WHERE pool IN (5, 6);
 UPDATE tasks AS t SET lane = n.lane
     FROM lanes AS l JOIN (SELECT tenant_id, queue, class, pool, min(lane) AS lane FROM lanes GROUP BY tenant_id, queue, class, pool) AS n

@@ -12,15 +12,16 @@ UPDATE lanes SET priority = CASE class WHEN 0 THEN 0 WHEN 1 THEN 5 ELSE 7 END;
 ALTER TABLE lanes
     DROP COLUMN class,
     ALTER COLUMN priority DROP DEFAULT,
-    ADD UNIQUE (tenant_id, queue, priority, requires, cpu_milli, memory_mb, host, pool);
+    ADD CONSTRAINT lanes_key UNIQUE (tenant_id, queue, priority, requires, cpu_milli, memory_mb, host, pool);
 
 ALTER TABLE tasks
     ADD COLUMN aside text COLLATE "C", -- the host in whose lane it waits; NULL: none
     ADD COLUMN recalled boolean NOT NULL DEFAULT false; -- a user is about to change it
 
--- What a task asks of a worker counts, except for WORKER tasks (target 3), which are leased by queue. Tasks that are not claimed ahead
--- (AT_MOST_ONCE, or with a concurrency key) get lanes apart: pool 5, and 6 for suspects.
-CREATE TEMP TABLE moving ON COMMIT DROP AS
+-- The other tasks move to their lanes, unless they are final: of a final task's lane only the queue's name is read. What a task asks of a
+-- worker counts, except for WORKER tasks (target 3), which are leased by queue. Tasks that are not claimed ahead (AT_MOST_ONCE, or with a
+-- concurrency key) get lanes apart: pool 5, and 6 for suspects.
+CREATE VIEW moving AS
     SELECT t.id, l.tenant_id, l.queue, t.priority, coalesce(x.needs->>'requires', '') COLLATE "C" AS requires,
         coalesce((x.needs->>'cpu_milli')::bigint, 0) AS cpu_milli, coalesce((x.needs->>'memory_mb')::bigint, 0) AS memory_mb,
         (CASE WHEN x.late AND l.pool IN (0, 2) THEN 5 + l.pool / 2 ELSE l.pool END)::smallint AS pool
@@ -29,11 +30,11 @@ CREATE TEMP TABLE moving ON COMMIT DROP AS
             t.delivery = 1 OR t.gates::json->>'concurrency_key' IS NOT NULL) AS x(needs, late)
     WHERE t.state <= 3 AND t.priority BETWEEN 0 AND 9 AND (t.priority <> l.priority OR x.needs IS NOT NULL OR (x.late AND l.pool IN (0, 2)));
 INSERT INTO lanes (tenant_id, queue, priority, requires, cpu_milli, memory_mb, pool)
-    SELECT DISTINCT tenant_id, queue, priority, requires, cpu_milli, memory_mb, pool FROM moving
-    ON CONFLICT DO NOTHING;
+    SELECT DISTINCT tenant_id, queue, priority, requires, cpu_milli, memory_mb, pool FROM moving ON CONFLICT DO NOTHING;
 UPDATE tasks AS t SET lane = n.lane
     FROM moving AS m JOIN lanes AS n USING (tenant_id, queue, priority, requires, cpu_milli, memory_mb, pool)
     WHERE t.id = m.id;
+DROP VIEW moving;
 
 -- Claims look for earlier occurrences of a recurring task.
 DROP INDEX tasks_spawned;

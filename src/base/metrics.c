@@ -101,6 +101,12 @@ int64_t metric_count(const struct metrics *m, enum metric id)
     return count;
 }
 
+double metric_level(const struct metrics *m, enum metric id)
+{
+    assert(rows[id].type == GAUGE);
+    return atomic_load_explicit(&m->cells[id].level, memory_order_relaxed);
+}
+
 static void metric_print_histogram(const char *name, const struct metric_cell *c, struct buf *out)
 {
     int64_t count = 0;
@@ -113,12 +119,12 @@ static void metric_print_histogram(const char *name, const struct metric_cell *c
     buf_printf(out, "%s_count %" PRId64 "\n", name, count);
 }
 
-static void metric_print_gauge(const char *name, const struct metric_cell *c, struct buf *out)
+static void metric_print_gauge(const char *name, double level, struct buf *out)
 {
     struct jw w;
     buf_printf(out, "%s ", name);
     jw_init(&w, out);
-    jw_f64(&w, atomic_load_explicit(&c->level, memory_order_relaxed));
+    jw_f64(&w, level);
     buf_char(out, '\n');
 }
 
@@ -131,7 +137,7 @@ void metrics_print(const struct metrics *m, struct buf *out)
         if (r->type == HISTOGRAM)
             metric_print_histogram(r->name, c, out);
         else if (r->type == GAUGE)
-            metric_print_gauge(r->name, c, out);
+            metric_print_gauge(r->name, metric_level(m, (enum metric)i), out);
         else
             buf_printf(out, "%s %" PRId64 "\n", r->name, metric_cell_get(&c->sum));
     }

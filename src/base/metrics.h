@@ -17,6 +17,7 @@
     X(TASKS_REPLACED, COUNTER, "belfry_tasks_replaced_total", "Runs cancelled because a later run replaces them")      \
     X(TASKS_EXPIRED, COUNTER, "belfry_tasks_expired_total", "Tasks dropped because they were too late to be useful")   \
     X(TASKS_HELD, COUNTER, "belfry_tasks_held_total", "Times a task was delayed because a circuit breaker was open")   \
+    X(TASKS_ASIDE, COUNTER, "belfry_tasks_aside_total", "Times a task was put aside because its host was busy")        \
     X(TASKS_RECOVERED, COUNTER, "belfry_tasks_recovered_total", "Claims released after the process holding them died") \
     X(RESULTS_STALE, COUNTER, "belfry_results_stale_total", "Results refused because their fence was old")             \
     X(PURGED, COUNTER, "belfry_forgotten_total", "Records purged after their retention period")                        \
@@ -30,9 +31,12 @@
     X(HTTP_REQUESTS, COUNTER, "belfry_http_requests_total", "Requests to the API")                                     \
     X(HTTP_ERRORS, COUNTER, "belfry_http_errors_total", "Requests answered with a status of 500 or above")             \
     X(QUEUE_DEPTH, GAUGE, "belfry_queue_depth", "Due tasks waiting for a worker")                                      \
+    X(TASKS_PARKED, GAUGE, "belfry_tasks_parked", "Taken tasks that wait because their host is busy")                  \
     X(TASKS_RUNNING, GAUGE, "belfry_tasks_running", "Attempts under way")                                              \
     X(WORKER_SLOTS, GAUGE, "belfry_worker_slots", "Attempts that may be under way at once")                            \
     X(TASKS_ARMED, GAUGE, "belfry_tasks_armed", "Claimed tasks waiting for their due time")                            \
+    X(TASKS_AHEAD, GAUGE, "belfry_tasks_ahead", "Tasks claimed ahead of their due time that have no slot yet")         \
+    X(AHEAD_BYTES, GAUGE, "belfry_tasks_ahead_bytes", "Memory of the tasks that are claimed ahead")                    \
     X(UTILIZATION, GAUGE, "belfry_worker_utilization", "Fraction of the worker slots in use, 0 to 1")
 
 enum metric {
@@ -50,4 +54,5 @@ void metric_add(struct metrics *m, enum metric id, int64_t n);         /* counte
 void metric_set(struct metrics *m, enum metric id, double value);      /* gauges */
 void metric_observe_us(struct metrics *m, enum metric id, int64_t us); /* histograms; a negative value counts as 0 */
 int64_t metric_count(const struct metrics *m, enum metric id);         /* a counter's value, a histogram's count */
+double metric_level(const struct metrics *m, enum metric id);          /* a gauge's value */
 void metrics_print(const struct metrics *m, struct buf *out);

@@ -35,22 +35,48 @@ struct bench_node_context {
     size_t node;
 };
 
+static void bench_raise_peak(atomic_int_least64_t *peak, double value)
+{
+    if ((int64_t)value > atomic_load_explicit(peak, memory_order_relaxed))
+        atomic_store_explicit(peak, (int64_t)value, memory_order_relaxed);
+}
+
+static void bench_update_view(const struct bench_node_context *c)
+{
+    struct bench_node_view *v = &c->shared->nodes[c->node];
+    atomic_store_explicit(&v->conflicts, server_count(c->server, METRIC_CLAIM_CONFLICTS), memory_order_relaxed);
+    bench_raise_peak(&v->ahead_peak, server_level(c->server, METRIC_TASKS_AHEAD));
+    bench_raise_peak(&v->ahead_bytes_peak, server_level(c->server, METRIC_AHEAD_BYTES));
+}
+
 /* Several nodes write samples: each reserves the next one, and publishes it after all earlier ones were published. */
 static void bench_server_on_settled(void *context, const struct event *ev, const struct settlement *s)
 {
     struct bench_node_context *c = context;
     if (s->stale)
         return;
-    atomic_store_explicit(&c->shared->conflicts[c->node], server_count(c->server, METRIC_CLAIM_CONFLICTS),
-                          memory_order_relaxed);
+    bench_update_view(c);
+    if (!s->verdict.has_execution)
+        return;
     size_t at = atomic_fetch_add(&c->shared->taken, 1);
     if (at >= BENCH_SAMPLES_MAX)
         return;
-    c->shared->v[at] =
-        (struct bench_sample){ ev->task.due_ms, ev->outcome.started_us, clock_wall_us(c->clock), ev->task.tenant };
+    c->shared->v[at] = (struct bench_sample){ .due_ms = ev->task.due_ms,
+                                              .started_us = ev->outcome.started_us,
+                                              .settled_us = clock_wall_us(c->clock),
+                                              .id = ev->task.id,
+                                              .tenant = ev->task.tenant };
     while (atomic_load_explicit(&c->shared->n, memory_order_relaxed) != at)
         sched_yield();
     atomic_store_explicit(&c->shared->n, at + 1, memory_order_release);
+}
+
+/* In a process of the benchmark, never in the one that runs the command. */
+static enum err bench_arm_stall(const struct bench_server *s, struct error *e)
+{
+    char spec[64];
+    snprintf(spec, sizeof spec, "stall=%lldms/%lldms", (long long)s->stall.length_ms, (long long)s->stall.period_ms);
+    return s->stall.length_ms ? failpoint_arm(str_from(spec), e) : ERR_OK;
 }
 
 static _Noreturn void bench_run_node(const struct bench_server *s, size_t node, int to_parent)
@@ -80,7 +106,8 @@ static _Noreturn void bench_run_node(const struct bench_server *s, size_t node, 
                                   .observe_context = &child };
     struct bench_ready_message message = { 0 };
     struct server *a = NULL;
-    message.ok = server_new(&setup, message.key, &a, &message.error) == ERR_OK;
+    message.ok =
+        bench_arm_stall(s, &message.error) == ERR_OK && server_new(&setup, message.key, &a, &message.error) == ERR_OK;
     child.server = a;
     message.port = message.ok ? server_port(a) : 0;
     bool sent = write(to_parent, &message, sizeof message) == (ssize_t)sizeof message;
@@ -90,11 +117,12 @@ static _Noreturn void bench_run_node(const struct bench_server *s, size_t node, 
     _exit(0);
 }
 
-static _Noreturn void bench_run_worker(const struct bench_server *s, int to_parent)
+static _Noreturn void bench_run_worker(const struct bench_server *s, size_t worker, int to_parent)
 {
+    static const struct queue_filter any = { .priority_max = PRIORITY_MAX };
     struct worker_process_setup setup = { .clock = s->cli->clock,
                                           .fleet = s->fleet,
-                                          .filter.priority_max = PRIORITY_MAX,
+                                          .filter = s->filters ? s->filters[worker] : any,
                                           .slots = max_of(s->slots / s->workers, (size_t)1),
                                           .allow_loopback = true,
                                           .drain_ms = 10000 };
@@ -147,7 +175,7 @@ static enum err bench_start_child(struct bench_server *s, size_t child, struct e
         close(ends[0]);
         if (child < s->nodes)
             bench_run_node(s, child, ends[1]);
-        bench_run_worker(s, ends[1]);
+        bench_run_worker(s, child - s->nodes, ends[1]);
     }
     close(ends[1]);
     s->pids[child] = max_of(pid, 0);
@@ -190,7 +218,9 @@ enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_se
                               .store = place->store,
                               .nodes = place->nodes,
                               .fleet = place->fleet,
-                              .workers = place->workers };
+                              .workers = place->workers,
+                              .filters = place->filters,
+                              .stall = place->stall };
     const char *tmp = place->dir ? place->dir : getenv("TMPDIR");
     if (place->store && bench_check_database_empty(place, cli->clock, e))
         return e->code;
@@ -238,14 +268,14 @@ static _Noreturn void bench_run_sink(struct sink *sink)
     _exit(sink_run(sink, &e) ? 1 : 0);
 }
 
-enum err bench_sink_start(struct cli *cli, struct bench_sink *ret, struct error *e)
+enum err bench_sink_start(struct cli *cli, const char *listen, struct bench_sink *ret, struct error *e)
 {
     int ends[2];
     struct sink *sink = NULL;
     if (pipe(ends) != 0)
         return error_set(e, ERR_UNAVAILABLE, "pipe: %s", strerror(errno));
     struct sink_setup setup = {
-        .listen = S("127.0.0.1:0"), .behaviour.status = 200, .clock = cli->clock, .log_fd = -1, .stop_fd = ends[0]
+        .listen = str_from(listen), .behaviour.status = 200, .clock = cli->clock, .log_fd = -1, .stop_fd = ends[0]
     };
     if (sink_open(&setup, &sink, e)) {
         close(ends[0]);
@@ -293,24 +323,44 @@ int64_t bench_server_cpu_us(const struct bench_server *s)
     return us;
 }
 
-int64_t bench_server_rss_kib(const struct bench_server *s)
+static int64_t bench_read_status_kib(const struct bench_server *s, const char *name)
 {
     char path[64], line[128];
     int64_t kib = 0;
     snprintf(path, sizeof path, "/proc/%d/status", (int)s->pids[0]);
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, "VmRSS:", 6) == 0)
-            kib = strtoll(line + 6, NULL, 10);
+        if (strncmp(line, name, strlen(name)) == 0)
+            kib = strtoll(line + strlen(name), NULL, 10);
     if (f)
         fclose(f);
     return kib;
+}
+
+int64_t bench_server_rss_kib(const struct bench_server *s)
+{
+    return bench_read_status_kib(s, "VmRSS:");
+}
+
+int64_t bench_server_peak_rss_kib(const struct bench_server *s)
+{
+    return bench_read_status_kib(s, "VmHWM:");
+}
+
+struct bench_ahead bench_server_ahead_peak(const struct bench_server *s)
+{
+    struct bench_ahead all = { 0 };
+    for (size_t i = 0; i < s->nodes; i++) {
+        all.tasks += atomic_load_explicit(&s->shared->nodes[i].ahead_peak, memory_order_relaxed);
+        all.bytes += atomic_load_explicit(&s->shared->nodes[i].ahead_bytes_peak, memory_order_relaxed);
+    }
+    return all;
 }
 
 int64_t bench_server_conflicts(const struct bench_server *s)
 {
     int64_t n = 0;
     for (size_t i = 0; i < s->nodes; i++)
-        n += atomic_load_explicit(&s->shared->conflicts[i], memory_order_relaxed);
+        n += atomic_load_explicit(&s->shared->nodes[i].conflicts, memory_order_relaxed);
     return n;
 }

@@ -1,32 +1,45 @@
 #pragma once
 /* bench/bench_server.h - the processes of a benchmark: a server on a fresh data directory, or several nodes on one
- * database, and workers. The nodes write a sample for each settled attempt to shared memory. */
+ * database, and workers. The nodes write a sample for each settled attempt to shared memory; tasks that come back to
+ * the store before they have started leave none. */
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "base/failpoint.h"
+#include "base/uuid.h"
 #include "cli/cli.h"
+#include "port/queue.h"
 #include "server/fleet_url.h"
 
 enum { BENCH_SAMPLES_MAX = 4000000, BENCH_KEY_TEXT = 64, BENCH_NODES_MAX = 16, BENCH_WORKERS_MAX = 64 };
 
 struct bench_sample {
     int64_t due_ms, started_us, settled_us;
+    struct uuid id;
     int32_t tenant;
 };
 
+/* Of one node, as of its last settle. */
+struct bench_node_view {
+    atomic_int_least64_t conflicts;                    /* claim conflicts */
+    atomic_int_least64_t ahead_peak, ahead_bytes_peak; /* of the tasks that are claimed ahead */
+};
+
 struct bench_shared {
-    atomic_size_t n, taken;                          /* complete samples; samples that a node has reserved */
-    atomic_int_least64_t conflicts[BENCH_NODES_MAX]; /* claim conflicts of each node, as of its last settle */
+    atomic_size_t n, taken; /* complete samples; samples that a node has reserved */
+    struct bench_node_view nodes[BENCH_NODES_MAX];
     struct bench_sample v[BENCH_SAMPLES_MAX];
 };
 
 struct bench_server {
     struct cli *cli;
     size_t slots;
-    const char *store;        /* PostgreSQL URL; its database is emptied at the end. NULL: SQLite in dir */
-    size_t nodes;             /* number of server processes */
-    struct fleet_urls *fleet; /* NULL: tasks run in the nodes */
-    size_t workers;           /* number of worker processes */
+    const char *store;                  /* PostgreSQL URL; its database is emptied at the end. NULL: SQLite in dir */
+    size_t nodes;                       /* number of server processes */
+    struct fleet_urls *fleet;           /* NULL: tasks run in the nodes */
+    size_t workers;                     /* number of worker processes */
+    const struct queue_filter *filters; /* of each worker; NULL: they take every task */
+    struct failpoint_stall stall;       /* of the nodes' commits; length 0: none */
     pid_t pids[BENCH_NODES_MAX + BENCH_WORKERS_MAX]; /* nodes, then workers; 0: not running */
     uint16_t port;                                   /* of the first node */
     char key[BENCH_KEY_TEXT];
@@ -40,6 +53,8 @@ struct bench_setup {
     size_t nodes;
     struct fleet_urls *fleet; /* NULL: none */
     size_t workers;
+    const struct queue_filter *filters;
+    struct failpoint_stall stall;
 };
 enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_setup *place, struct bench_server *ret,
                             struct error *e) must_use;
@@ -56,12 +71,19 @@ struct bench_sink {
     int stop; /* closing it ends the process */
     char address[64];
 };
-enum err bench_sink_start(struct cli *cli, struct bench_sink *ret, struct error *e) must_use;
+enum err bench_sink_start(struct cli *cli, const char *listen, struct bench_sink *ret, struct error *e) must_use;
 void bench_sink_stop(struct bench_sink *s);
 
 /* Waits until there are n samples, or no new one came for idle_ms. Returns their number. */
 size_t bench_server_wait(const struct bench_server *s, size_t n, int64_t idle_ms);
-int64_t bench_server_rss_kib(const struct bench_server *s);   /* of the first node */
-int64_t bench_server_conflicts(const struct bench_server *s); /* tasks so far that another node had claimed first */
+int64_t bench_server_rss_kib(const struct bench_server *s);      /* memory of the first node */
+int64_t bench_server_peak_rss_kib(const struct bench_server *s); /* the most that it had so far */
+int64_t bench_server_conflicts(const struct bench_server *s);    /* tasks so far that another node had claimed first */
+
+/* The most tasks that the nodes had claimed ahead at once, and their memory; each node's peak counts. */
+struct bench_ahead {
+    int64_t tasks, bytes;
+};
+struct bench_ahead bench_server_ahead_peak(const struct bench_server *s);
 int64_t
 bench_server_cpu_us(const struct bench_server *s); /* CPU time of all nodes and workers so far, without the database */

@@ -1,20 +1,22 @@
-/* The scenario `fairness`: one tenant has a backlog; how soon do tasks of another tenant start?
+/* The scenario `fairness`: somebody has a backlog; how soon do the tasks of others start? Its parts stand in a table
+ * at the end of this file. This file has two of them, in which one tenant has a backlog and another one probes.
  *
  * Probes are single tasks that are due when they are sent, one every 50 ms. Their lag includes API, commit, claim
  * and start.
  *
- *  - First part: the backlog is no-op tasks of priority 0, which keep the writer and the scheduler busy. Probes come
- *    from another tenant, and from the same tenant with priority 9.
- *  - Second part: the backlog is webhooks that occupy their slots for 1 s, on a server with few slots.
+ *  - backlog: no-op tasks of priority 0 keep the writer and the scheduler busy. Probes come from another tenant, and
+ *    from the same tenant with priority 9.
+ *  - webhooks: webhooks occupy their slots for 1 s, on a server with few slots.
  *
  * All tasks of a backlog have the same due time, and no probe has it: this is how samples are told apart. */
+#include "bench/fairness.h"
+
 #include <poll.h>
 #include <stdlib.h>
 
 #include "base/json/json.h"
 #include "base/rfc3339.h"
 #include "bench/load.h"
-#include "bench/tasks.h"
 
 enum {
     PROBES = 100,
@@ -26,16 +28,11 @@ enum {
     SLOW_MS = 1000,
     SLOW_TASKS = 5 * FEW_SLOTS,
     DEFAULT_TENANT = 1,
-    KEY_MAX = 256,
     ANSWER_TEXT = 1 << 20,
 };
 
 static const char noop_low[] = "\"priority\":0,\"target_type\":\"NOOP\"";
 static const char other_name[] = "other";
-
-struct second_tenant {
-    char key[KEY_MAX];
-};
 
 /* ---- single requests ---- */
 
@@ -70,8 +67,7 @@ static enum err fairness_post(struct bench *b, struct fairness_request *q, struc
                         : ERR_OK;
 }
 
-/* Creates a second tenant and an API key for it. */
-static enum err fairness_create_second_tenant(struct bench *b, struct second_tenant *ret, struct error *e)
+enum err fairness_create_second_tenant(struct bench *b, struct second_tenant *ret, struct error *e)
 {
     cleanup_with(buf_release) struct buf answer;
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
@@ -106,19 +102,13 @@ static enum err fairness_send_probe(struct bench *b, const char *key, int priori
     return fairness_post(b, &q, NULL, e);
 }
 
-static void fairness_wait_until(const struct bench *b, int64_t ms)
-{
-    for (int64_t left; (left = ms - fairness_now_ms(b)) > 0;)
-        poll(NULL, 0, (int)left);
-}
-
 /* own_key: NULL, or the key of the backlog's tenant, which then sends probes of priority 9, too. */
 static enum err fairness_send_probes(struct bench *b, const char *other_key, const char *own_key, size_t n,
                                      struct error *e)
 {
     int64_t begun = fairness_now_ms(b);
     for (size_t i = 0; i < n; i++) {
-        fairness_wait_until(b, begun + (int64_t)i * PROBE_EVERY_MS);
+        bench_wait_until(b, begun + (int64_t)i * PROBE_EVERY_MS);
         if (fairness_send_probe(b, other_key, 5, e) || (own_key && fairness_send_probe(b, own_key, 9, e)))
             return e->code;
     }
@@ -155,23 +145,16 @@ static void fairness_collect_lags(const struct bench *b, bool other, int64_t bac
     qsort(ret->us, ret->n, sizeof *ret->us, bench_compare_i64);
 }
 
-struct lag_names {
-    const char *p50, *p99, *max;
-};
-
-static enum err fairness_add_lags(struct bench *b, const struct fairness_lags *l, size_t n,
-                                  const struct lag_names *names, struct error *e)
+static enum err fairness_add_lags(struct bench *b, const struct fairness_lags *l, size_t n, const char *label,
+                                  struct error *e)
 {
     if (l->n < n)
         return error_set(e, ERR_CORRUPT, "%zu of %zu fresh tasks started within %d s", l->n, n, PROBE_WAIT_MS / 1000);
-    size_t half = n / 2, most = n * 99 / 100;
-    bench_add_figure(b, names->p50, "ms", (double)l->us[half] / 1000);
-    bench_add_figure(b, names->p99, "ms", (double)l->us[most] / 1000);
-    bench_add_figure(b, names->max, "ms", (double)l->us[n - 1] / 1000);
+    bench_add_percentiles(b, label, BENCH_P50_P99_MAX, l->us, n);
     return ERR_OK;
 }
 
-/* ---- first part: beside a backlog of no-op tasks ---- */
+/* ---- beside a backlog of no-op tasks ---- */
 
 struct fairness_progress {
     size_t done;
@@ -187,31 +170,27 @@ static struct fairness_progress fairness_read_progress(const struct bench *b, in
     return p;
 }
 
-static enum err fairness_beside_backlog(struct bench *b, const struct second_tenant *other, struct error *e)
+static enum err fairness_beside_backlog(struct bench *b, struct error *e)
 {
-    static const struct lag_names others = { "another tenant's, p50", "another tenant's, p99",
-                                             "another tenant's, max" };
-    static const struct lag_names nines = { "its own of priority 9, p50", "its own of priority 9, p99",
-                                            "its own of priority 9, max" };
+    struct second_tenant other;
     size_t n = bench_task_count(b, BACKLOG);
-    struct bench_workload backlog = { .tasks = n,
-                                      .per_request = 1000,
-                                      .due_ms = fairness_now_ms(b) + bench_lead_ms(n) };
+    struct bench_workload backlog = {
+        .target = noop_low, .tasks = n, .per_request = 1000, .due_ms = fairness_now_ms(b) + bench_lead_ms(n)
+    };
     double rate;
     struct fairness_lags lags;
-    b->target = noop_low;
-    if (bench_create_tasks(b, &backlog, 2, &rate, e))
+    if (fairness_create_second_tenant(b, &other, e) || bench_create_tasks(b, &backlog, 2, &rate, e))
         return e->code;
-    fairness_wait_until(b, backlog.due_ms + (n == BACKLOG ? BACKLOG_AHEAD_MS : 0));
+    bench_wait_until(b, backlog.due_ms + (n == BACKLOG ? BACKLOG_AHEAD_MS : 0));
     struct fairness_progress before = fairness_read_progress(b, backlog.due_ms);
-    if (fairness_send_probes(b, other->key, b->server.key, PROBES, e))
+    if (fairness_send_probes(b, other.key, b->server.key, PROBES, e))
         return e->code;
     struct fairness_progress after = fairness_read_progress(b, backlog.due_ms);
     fairness_collect_lags(b, true, backlog.due_ms, PROBES, &lags);
-    if (fairness_add_lags(b, &lags, PROBES, &others, e))
+    if (fairness_add_lags(b, &lags, PROBES, "another tenant's,", e))
         return e->code;
     fairness_collect_lags(b, false, backlog.due_ms, PROBES, &lags);
-    if (fairness_add_lags(b, &lags, PROBES, &nines, e))
+    if (fairness_add_lags(b, &lags, PROBES, "its own of priority 9,", e))
         return e->code;
     bench_add_figure(b, "priority 0 meanwhile", "tasks/s",
                      (double)(after.done - before.done) * 1000 / (double)(after.at_ms - before.at_ms));
@@ -219,7 +198,7 @@ static enum err fairness_beside_backlog(struct bench *b, const struct second_ten
     return ERR_OK;
 }
 
-/* ---- second part: beside long webhooks ---- */
+/* ---- beside long webhooks ---- */
 
 static enum err fairness_wait_backlog(const struct bench *b, int64_t backlog_due_ms, size_t n, struct error *e)
 {
@@ -258,26 +237,22 @@ static int64_t fairness_max_concurrent_calls(const struct bench *b, int64_t back
 static enum err fairness_probe_beside_slow_calls(struct bench *b, const struct second_tenant *other,
                                                  const char *address, struct error *e)
 {
-    static const struct lag_names names = { "beside long webhooks, p50", "beside long webhooks, p99",
-                                            "beside long webhooks, max" };
     char target[200];
     snprintf(target, sizeof target,
              "\"target_type\":\"HTTP_CALLBACK\",\"target_config\":{\"url\":\"http://%s/delay/%d\"}", address, SLOW_MS);
-    struct bench_workload slow = { .tasks = SLOW_TASKS,
-                                   .per_request = SLOW_TASKS,
-                                   .due_ms = fairness_now_ms(b) + SLOW_MS };
+    struct bench_workload slow = {
+        .target = target, .tasks = SLOW_TASKS, .per_request = SLOW_TASKS, .due_ms = fairness_now_ms(b) + SLOW_MS
+    };
     double rate;
     struct fairness_lags lags;
-    b->target = target;
-    enum err rc = bench_create_tasks(b, &slow, 1, &rate, e);
-    b->target = NULL;
-    if (rc)
-        return rc;
-    fairness_wait_until(b, slow.due_ms + SLOW_MS / 2);
+    if (bench_create_tasks(b, &slow, 1, &rate, e))
+        return e->code;
+    bench_wait_until(b, slow.due_ms + SLOW_MS / 2);
     if (fairness_send_probes(b, other->key, NULL, PROBES / 2, e))
         return e->code;
     fairness_collect_lags(b, true, slow.due_ms, PROBES / 2, &lags);
-    if (fairness_add_lags(b, &lags, PROBES / 2, &names, e) || fairness_wait_backlog(b, slow.due_ms, SLOW_TASKS, e))
+    if (fairness_add_lags(b, &lags, PROBES / 2, "beside long webhooks,", e) ||
+        fairness_wait_backlog(b, slow.due_ms, SLOW_TASKS, e))
         return e->code;
     bench_add_figure(b, "webhooks at once, of 100 slots", "calls",
                      (double)fairness_max_concurrent_calls(b, slow.due_ms));
@@ -288,7 +263,7 @@ static enum err fairness_beside_webhooks(struct bench *b, struct error *e)
 {
     struct bench_sink sink;
     struct second_tenant other;
-    if (bench_server_start(b->cli, FEW_SLOTS, &b->place, &b->server, e) || bench_sink_start(b->cli, &sink, e))
+    if (bench_sink_start(b->cli, "127.0.0.1:0", &sink, e))
         return e->code;
     enum err rc = fairness_create_second_tenant(b, &other, e);
     if (!rc)
@@ -297,11 +272,67 @@ static enum err fairness_beside_webhooks(struct bench *b, struct error *e)
     return rc;
 }
 
+/* ---- the scenario ---- */
+
+enum fairness_where { ANYWHERE, ONE_NODE /* its own slots */, FLEET };
+
+static const struct fairness_part {
+    size_t slots;
+    enum fairness_where where;
+    enum err (*run)(struct bench *b, struct error *e);
+} fairness_parts[] = {
+    /* in the order of the choices of --part */
+    { BENCH_SLOTS, ANYWHERE, fairness_beside_backlog },
+    { FEW_SLOTS, ANYWHERE, fairness_beside_webhooks },
+    { 1000, ONE_NODE, fairness_beside_busy_host },
+    { 1, ONE_NODE, fairness_of_one_slot },
+    { 200, FLEET, fairness_of_pools },
+};
+
+size_t fairness_seconds(const struct bench *b)
+{
+    return (size_t)option_get(b->options, "seconds")->number;
+}
+
+static bool fairness_part_fits(const struct bench *b, const struct fairness_part *p)
+{
+    return p->where == ANYWHERE || (p->where == FLEET) == (b->place.fleet != NULL);
+}
+
+static enum err fairness_run_part(struct bench *b, const struct fairness_part *p, struct error *e)
+{
+    bool filters = p->where == FLEET;
+    b->place.filters = filters ? fairness_pool_filters : NULL;
+    b->place.workers = filters ? FAIRNESS_POOLS : b->place.workers;
+    if (bench_replace_server(b, p->slots, e))
+        return e->code;
+    return p->run(b, e);
+}
+
+enum { PART_ALL }; /* of --part; the others are places in the table, from 1 on */
+
+static size_t fairness_part_wanted(const struct bench *b)
+{
+    return (size_t)option_get(b->options, "part")->number;
+}
+
+enum err bench_fairness_check(const struct bench *b, struct error *e)
+{
+    size_t wanted = fairness_part_wanted(b);
+    if (wanted == PART_ALL || fairness_part_fits(b, &fairness_parts[wanted - 1]))
+        return ERR_OK;
+    return error_field(e, "--part", "%s",
+                       b->place.fleet ? "is about the slots of a node: not with a fleet"
+                                      : "pools requires --queue and --events");
+}
+
 enum err bench_fairness(struct bench *b, struct error *e)
 {
-    struct second_tenant other;
-    if (fairness_create_second_tenant(b, &other, e) || fairness_beside_backlog(b, &other, e))
-        return e->code;
-    bench_server_stop(&b->server); /* the remaining backlog is removed with the data */
-    return fairness_beside_webhooks(b, e);
+    size_t wanted = fairness_part_wanted(b);
+    for (size_t i = 0; i < array_count(fairness_parts); i++) {
+        const struct fairness_part *p = &fairness_parts[i];
+        if ((wanted == PART_ALL || wanted == i + 1) && fairness_part_fits(b, p) && fairness_run_part(b, p, e))
+            return e->code;
+    }
+    return ERR_OK;
 }

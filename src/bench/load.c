@@ -9,7 +9,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { REQUEST_MAX = 32 << 20, ANSWER_MAX = 64 << 20, EVENTS = 64, WAIT_MS = 30000, READ_SIZE = 64 * 1024 };
+enum {
+    REQUEST_MAX = 32 << 20,
+    ANSWER_MAX = 64 << 20,
+    EVENTS = 64,
+    WAIT_MS = 30000,
+    READ_SIZE = 64 * 1024,
+    NS_PER_MS = 1000000
+};
 
 struct load_connection {
     int fd;
@@ -17,6 +24,9 @@ struct load_connection {
     size_t sent;
     size_t length;   /* of the answer; 0 until its headers are complete */
     uint32_t events; /* registered with epoll */
+    bool busy;       /* a request has no answer yet */
+    size_t request;
+    int64_t sent_ns;
 };
 
 struct load_state {
@@ -24,7 +34,8 @@ struct load_state {
     struct load_connection *v;
     int epoll;
     size_t next, open; /* requests sent so far; those without an answer yet */
-    char *chunk;       /* READ_SIZE bytes; on the stack they would be cleared for each call */
+    int64_t begun_ns;
+    char *chunk; /* READ_SIZE bytes; on the stack they would be cleared for each call */
 };
 
 static bool load_connect(struct load_connection *c, uint16_t port)
@@ -64,16 +75,39 @@ static bool load_send(struct load_state *r, struct load_connection *c)
     return true;
 }
 
+/* When the next request is to be sent, in nanoseconds from now; 0: at once. */
+static int64_t load_next_in_ns(const struct load_state *r)
+{
+    if (!r->load->every_us)
+        return 0;
+    int64_t at_ns = r->begun_ns + (int64_t)r->next * r->load->every_us * 1000;
+    return max_of(at_ns - clock_steady_ns(r->load->clock), (int64_t)0);
+}
+
 static bool load_start_request(struct load_state *r, struct load_connection *c)
 {
-    if (r->next == r->load->requests)
+    c->busy = r->next < r->load->requests && load_next_in_ns(r) == 0;
+    if (!c->busy)
         return true;
     buf_reset(&c->out);
     buf_reset(&c->in);
     c->sent = c->length = 0;
-    r->load->make(r->load->context, r->next++, &c->out);
+    c->request = r->next++;
+    r->load->make(r->load->context, c->request, &c->out);
     r->open++;
+    c->sent_ns = clock_steady_ns(r->load->clock);
     return load_send(r, c);
+}
+
+/* In turn, so that the server closes none because it is idle. */
+static bool load_start_idle(struct load_state *r)
+{
+    for (size_t i = 0, first = r->next; i < r->load->connections; i++) {
+        struct load_connection *c = &r->v[(first + i) % r->load->connections];
+        if (!c->busy && !load_start_request(r, c))
+            return false;
+    }
+    return true;
 }
 
 /* Length of the whole answer; 0 until its headers are complete. */
@@ -87,13 +121,21 @@ static size_t load_answer_length(const struct buf *in)
     return length && length < end ? head + strtoull(length + 17, NULL, 10) : head;
 }
 
-static void load_count_answer(struct load *l, const struct buf *in)
+static void load_count_answer(struct load *l, const struct load_connection *c)
 {
+    const struct buf *in = &c->in;
+    bool ok = in->n > 9 && in->p[9] == '2';
     if (l->answer) {
         buf_reset(l->answer);
         buf_add(l->answer, buf_str(in));
     }
-    if (in->n > 9 && in->p[9] == '2') {
+    if (l->on_answer)
+        l->on_answer(l->context, &(struct load_answer){ .request = c->request,
+                                                        .sent_ns = c->sent_ns,
+                                                        .received_ns = clock_steady_ns(l->clock),
+                                                        .ok = ok,
+                                                        .text = buf_str(in) });
+    if (ok) {
         l->ok++;
         return;
     }
@@ -112,17 +154,25 @@ static bool load_receive(struct load_state *r, struct load_connection *c)
     c->length = c->length ? c->length : load_answer_length(&c->in);
     if (c->length == 0 || c->in.n < c->length)
         return !c->in.full;
-    load_count_answer(r->load, &c->in);
+    load_count_answer(r->load, c);
     r->open--;
     return load_start_request(r, c);
+}
+
+/* At most until the next request is to be sent, if a connection is free for it. */
+static int load_wait_ms(const struct load_state *r)
+{
+    if (r->next == r->load->requests || r->open == r->load->connections)
+        return WAIT_MS;
+    return (int)min_of((load_next_in_ns(r) + NS_PER_MS - 1) / NS_PER_MS, (int64_t)WAIT_MS);
 }
 
 static enum err load_loop(struct load_state *r, struct error *e)
 {
     struct epoll_event events[EVENTS];
-    while (r->open > 0) {
-        int n = epoll_wait(r->epoll, events, EVENTS, WAIT_MS);
-        if (n <= 0)
+    while (r->open > 0 || r->next < r->load->requests) {
+        int wait_ms = load_wait_ms(r), n = epoll_wait(r->epoll, events, EVENTS, wait_ms);
+        if (n < 0 || (n == 0 && wait_ms == WAIT_MS))
             return error_set(e, ERR_UNAVAILABLE, "no answer for %d s", WAIT_MS / 1000);
         for (int i = 0; i < n; i++) {
             struct load_connection *c = events[i].data.ptr;
@@ -132,6 +182,8 @@ static enum err load_loop(struct load_state *r, struct error *e)
             if (!fine)
                 return error_set(e, ERR_UNAVAILABLE, "the server closed a connection");
         }
+        if (r->load->every_us && !load_start_idle(r))
+            return error_set(e, ERR_UNAVAILABLE, "send: %s", strerror(errno));
     }
     return ERR_OK;
 }
@@ -146,12 +198,11 @@ static enum err load_run_connections(struct load_state *r, struct error *e)
             return error_set(e, ERR_UNAVAILABLE, "connect to port %u: %s", r->load->port, strerror(errno));
         load_set_events(r, c, EPOLLIN);
     }
-    int64_t begun = clock_steady_ns(r->load->clock);
-    for (size_t i = 0; i < r->load->connections; i++)
-        if (!load_start_request(r, &r->v[i]))
-            return error_set(e, ERR_UNAVAILABLE, "send: %s", strerror(errno));
+    r->begun_ns = clock_steady_ns(r->load->clock);
+    if (!load_start_idle(r))
+        return error_set(e, ERR_UNAVAILABLE, "send: %s", strerror(errno));
     enum err rc = load_loop(r, e);
-    r->load->took_us = (clock_steady_ns(r->load->clock) - begun) / 1000;
+    r->load->took_us = (clock_steady_ns(r->load->clock) - r->begun_ns) / 1000;
     return rc;
 }
 

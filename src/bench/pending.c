@@ -119,12 +119,6 @@ static enum err pending_restart(struct bench *b, const char *name, struct error 
 
 /* ---- the drain ---- */
 
-static void pending_sleep_until(struct bench *b, int64_t when_ms)
-{
-    for (int64_t left; (left = when_ms - clock_wall_ms(b->cli->clock)) > 0;)
-        poll(NULL, 0, (int)min_of(left, (int64_t)1000));
-}
-
 static enum err pending_restart_and_drain(struct bench *b, const struct bench_workload *w, struct error *e)
 {
     size_t n = (w->tasks + DRAINED_EACH - 1) / DRAINED_EACH;
@@ -134,7 +128,7 @@ static enum err pending_restart_and_drain(struct bench *b, const struct bench_wo
     bench_server_signal(&b->server, SIGTERM);
     if (clock_wall_ms(b->cli->clock) >= w->soon_ms)
         return error_set(e, ERR_UNAVAILABLE, "filling took longer than expected; try again, or with fewer --tasks");
-    pending_sleep_until(b, w->soon_ms + SOON_SPREAD_MS);
+    bench_wait_until(b, w->soon_ms + SOON_SPREAD_MS);
     if (pending_restart(b, "ready after a stop", e) || bench_wait_settled(b, n, 0, e))
         return e->code;
     bench_add_figure(b, "drain of random ones", "tasks/s", bench_samples_rate(b, n));

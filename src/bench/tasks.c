@@ -1,8 +1,11 @@
 #include "bench/tasks.h"
 
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #include "base/hash.h"
+#include "base/json/json.h"
 #include "base/rfc3339.h"
 #include "bench/load.h"
 
@@ -33,7 +36,7 @@ static void bench_write_task(const struct bench_workload *w, size_t i, struct bu
     buf_text(out, "\",\"run_at\":\"");
     buf_text(out, due);
     buf_text(out, "\",");
-    buf_text(out, w->bench->target);
+    buf_text(out, w->target ? w->target : w->bench->target);
     buf_text(out, ",\"payload\":{\"order\":");
     buf_u64(out, w->first + i);
     buf_text(out, ",\"note\":\"");
@@ -47,7 +50,7 @@ static void bench_write_head(const struct bench_workload *w, size_t request, con
     buf_printf(out,
                "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"
                "Idempotency-Key: bench-%llx-%zu\r\nContent-Length: %zu\r\n\r\n",
-               path, w->bench->server.key, (unsigned long long)w->bench->run, request, length);
+               path, w->key ? w->key : w->bench->server.key, (unsigned long long)w->bench->run, request, length);
 }
 
 static void bench_write_request(void *context, size_t request, struct buf *out)
@@ -69,6 +72,24 @@ static void bench_write_request(void *context, size_t request, struct buf *out)
     buf_add(out, buf_str(body));
 }
 
+/* Requests are answered in any order: each answer has the tasks of its request. */
+static void bench_read_ids(void *context, const struct load_answer *a)
+{
+    struct bench_workload *w = context;
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    const char *body = a->ok ? strstr(a->text.p, "\r\n\r\n") : NULL;
+    struct error ignored;
+    if (!body || json_parse_answer(str_from(body + 4), &doc, &ignored))
+        return;
+    size_t from = a->request * w->per_request, to = min_of(from + w->per_request, w->tasks);
+    for (size_t i = from; i < to; i++) {
+        char path[32] = "id";
+        if (w->per_request > 1)
+            snprintf(path, sizeof path, "tasks[%zu].id", i - from);
+        w->id_count += uuid_parse(json_text_at(doc.root, path), &w->ids[i]);
+    }
+}
+
 enum err bench_create_tasks(struct bench *b, struct bench_workload *w, size_t connections, double *ret_rate,
                             struct error *e)
 {
@@ -82,6 +103,7 @@ enum err bench_create_tasks(struct bench *b, struct bench_workload *w, size_t co
                          .connections = connections,
                          .requests = (w->tasks + w->per_request - 1) / w->per_request,
                          .make = bench_write_request,
+                         .on_answer = w->ids ? bench_read_ids : NULL,
                          .context = w };
     b->run = (uint64_t)clock_wall_us(b->cli->clock);
     buf_init(&w->scratch, BODY_MAX);
@@ -92,6 +114,8 @@ enum err bench_create_tasks(struct bench *b, struct bench_workload *w, size_t co
     if (load.refused)
         return error_set(e, ERR_UNAVAILABLE, "%zu requests were refused, the first: %.300s", load.refused,
                          load.first_refusal);
+    if (w->ids && w->id_count < w->tasks)
+        return error_set(e, ERR_CORRUPT, "answers have the ids of %zu of %zu tasks", w->id_count, w->tasks);
     *ret_rate = (double)w->tasks * 1e6 / (double)load.took_us;
     return ERR_OK;
 }
@@ -101,9 +125,23 @@ size_t bench_task_count(const struct bench *b, size_t otherwise)
     return option_given(b->options, "tasks") ? (size_t)option_get(b->options, "tasks")->number : otherwise;
 }
 
-int64_t bench_ms_from_now(struct bench *b, int64_t ms)
+int64_t bench_ms_from_now(const struct bench *b, int64_t ms)
 {
     return clock_wall_ms(b->cli->clock) + ms;
+}
+
+void bench_wait_until(const struct bench *b, int64_t wall_ms)
+{
+    for (int64_t left; (left = wall_ms - clock_wall_ms(b->cli->clock)) > 0;)
+        poll(NULL, 0, (int)min_of(left, (int64_t)1000));
+}
+
+enum err bench_replace_server(struct bench *b, size_t slots, struct error *e)
+{
+    if (!b->place.fleet && !b->place.store)
+        bench_server_signal(&b->server, SIGKILL);
+    bench_server_stop(&b->server);
+    return bench_server_start(b->cli, slots, &b->place, &b->server, e);
 }
 
 int64_t bench_lead_ms(size_t n)
@@ -157,15 +195,15 @@ enum err bench_run_burst(struct bench *b, size_t n, struct burst_result *ret, st
     return ERR_OK;
 }
 
-enum err bench_run_spread(struct bench *b, size_t n, struct error *e)
+enum err bench_run_spread(struct bench *b, size_t n, size_t rate, struct error *e)
 {
     struct bench_workload w = { .tasks = n,
                                 .per_request = BENCH_BATCH,
                                 .due_ms = bench_ms_from_now(b, bench_lead_ms(n)),
-                                .spread_ms = (int64_t)n };
-    double rate;
-    return bench_create_tasks(b, &w, BATCH_CONNECTIONS, &rate, e) || bench_wait_settled(b, n, w.due_ms, e) ? e->code
-                                                                                                           : ERR_OK;
+                                .spread_ms = (int64_t)(n * 1000 / rate) };
+    double created;
+    return bench_create_tasks(b, &w, BATCH_CONNECTIONS, &created, e) || bench_wait_settled(b, n, w.due_ms, e) ? e->code
+                                                                                                              : ERR_OK;
 }
 
 /* ---- figures ---- */
@@ -191,25 +229,49 @@ int bench_compare_i64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void bench_add_lag(struct bench *b, const char *label, size_t n)
+void bench_add_percentiles(struct bench *b, const char *label, enum bench_percentiles which, const int64_t *sorted_us,
+                           size_t n)
 {
     static const struct {
         const char *name;
         size_t per_mille;
-    } rows[] = { { "p50", 500 }, { "p99", 990 }, { "p99.9", 999 }, { "max", 1000 } };
-    int64_t *lag = xcalloc(n + 1, sizeof *lag);
-    size_t early = 0;
-    for (size_t i = 0; i < n; i++) {
-        lag[i] = b->server.shared->v[i].started_us - b->server.shared->v[i].due_ms * 1000;
-        early += lag[i] < 0;
-    }
-    qsort(lag, n, sizeof *lag, bench_compare_i64);
+        enum bench_percentiles from; /* which has this row */
+    } rows[] = { { "p50", 500, BENCH_P50_P99 },
+                 { "p99", 990, BENCH_P50_P99 },
+                 { "p99.9", 999, BENCH_P50_TO_MAX },
+                 { "max", 1000, BENCH_P50_P99_MAX } };
     char name[64];
     for (size_t i = 0; n && i < array_count(rows); i++) {
-        snprintf(name, sizeof name, "%slag %s", label, rows[i].name);
-        bench_add_figure(b, name, "ms", (double)lag[min_of(n * rows[i].per_mille / 1000, n - 1)] / 1000);
+        if (which < rows[i].from)
+            continue;
+        snprintf(name, sizeof name, "%s %s", label, rows[i].name);
+        bench_add_figure(b, name, "ms", (double)sorted_us[min_of(n * rows[i].per_mille / 1000, n - 1)] / 1000);
     }
+}
+
+void bench_add_lags(struct bench *b, const char *label, int64_t *lag_us, size_t n)
+{
+    size_t early = 0;
+    for (size_t i = 0; i < n; i++)
+        early += lag_us[i] < 0;
+    qsort(lag_us, n, sizeof *lag_us, bench_compare_i64);
+    char name[64];
+    snprintf(name, sizeof name, "%slag", label);
+    bench_add_percentiles(b, name, BENCH_P50_TO_MAX, lag_us, n);
     snprintf(name, sizeof name, "%searly", label);
     bench_add_figure(b, name, "tasks", (double)early);
-    free(lag);
+}
+
+int64_t bench_sample_lag_us(const struct bench_sample *s)
+{
+    return s->started_us - s->due_ms * 1000;
+}
+
+void bench_add_lag(struct bench *b, const char *label, size_t n)
+{
+    int64_t *lag_us = xcalloc(n + 1, sizeof *lag_us);
+    for (size_t i = 0; i < n; i++)
+        lag_us[i] = bench_sample_lag_us(&b->server.shared->v[i]);
+    bench_add_lags(b, label, lag_us, n);
+    free(lag_us);
 }

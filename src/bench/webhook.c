@@ -2,7 +2,7 @@
 #include "bench/bare_curl.h"
 #include "bench/tasks.h"
 
-enum { BACKLOG = 100000, SPREAD = 10000, BURST = 10000, BARE_CONCURRENCY = 64 };
+enum { BACKLOG = 100000, SPREAD = 10000, SPREAD_RATE = 1000, BURST = 10000, BARE_CONCURRENCY = 64 };
 
 /* About as large as the body that a task sends. */
 static const char payload[] = "{\"order\":12345,\"note\":\"0000000000000000000000000000000000000000000000000000000000"
@@ -34,7 +34,7 @@ static enum err webhook_run_lags(struct bench *b, struct error *e)
     size_t spread = min_of(bench_task_count(b, SPREAD), (size_t)SPREAD),
            burst = min_of(bench_task_count(b, BURST), (size_t)BURST);
     struct burst_result all;
-    if (bench_run_spread(b, spread, e))
+    if (bench_run_spread(b, spread, SPREAD_RATE, e))
         return e->code;
     bench_add_lag(b, "spread: ", spread);
     if (bench_run_burst(b, burst, &all, e))
@@ -47,7 +47,7 @@ enum err bench_webhook(struct bench *b, struct error *e)
 {
     struct bench_sink sink;
     char url[96], target[192];
-    if (bench_sink_start(b->cli, &sink, e))
+    if (bench_sink_start(b->cli, "127.0.0.1:0", &sink, e))
         return e->code;
     snprintf(url, sizeof url, "http://%s/", sink.address);
     snprintf(target, sizeof target, "\"target_type\":\"HTTP_CALLBACK\",\"target_config\":{\"url\":\"%s\"}", url);

@@ -99,6 +99,13 @@ void node_on_ended(void *context, struct uuid id, int64_t fence)
     scheduler_on_ended(n->scheduler, id, fence);
 }
 
+static void node_before_fire(void *context, int64_t now_ms)
+{
+    const struct node *n = context;
+    if (n->setup.before_fire)
+        n->setup.before_fire(n->setup.observe_context, now_ms);
+}
+
 static bool node_may_start(void *context, const struct task *t)
 {
     const struct node *n = context;
@@ -159,6 +166,7 @@ static void node_on_handed(void *context, struct uuid claim, uint64_t epoch)
 static void node_make_scheduler(struct node *n)
 {
     const struct node_setup *setup = &n->setup;
+    const struct runner *http = setup->runners[TARGET_HTTP];
     n->scheduler = scheduler_new(&(struct scheduler_setup){ .writer = setup->writer,
                                                             .async_io = setup->async_io,
                                                             .own = setup->fallback ? setup->own : NULL,
@@ -170,6 +178,7 @@ static void node_make_scheduler(struct node *n)
                                                             .node = n->id,
                                                             .seed = setup->seed + 1,
                                                             .slots = setup->slots,
+                                                            .host_calls = http ? http->host_calls_max : 0,
                                                             .shared = setup->shared,
                                                             .spawn_ahead_ms = setup->spawn_ahead_ms,
                                                             .arm_min_ms = setup->arm_min_ms,
@@ -178,6 +187,7 @@ static void node_make_scheduler(struct node *n)
                                                             .ahead_bytes = setup->ahead_bytes,
                                                             .poll_ms = setup->poll_ms,
                                                             .may_fire = node_may_fire,
+                                                            .before_fire = node_before_fire,
                                                             .refused = node_on_refused,
                                                             .end = node_on_claim_ended,
                                                             .handed = node_on_handed,
@@ -212,12 +222,14 @@ struct node *node_new(const struct node_setup *setup, struct moment now)
                                                       .batch_settled = node_fleet_on_batch_settled,
                                                       .unblocked = node_unblocked,
                                                       .context = n });
-    n->recovery = recovery_new(&(struct recovery_setup){ .writer = setup->writer,
-                                                         .metrics = setup->metrics,
-                                                         .seed = setup->seed + 3,
-                                                         .nudge = node_on_recovered,
-                                                         .unblocked = node_unblocked,
-                                                         .context = n });
+    n->recovery = recovery_new(
+        &(struct recovery_setup){ .writer = setup->writer,
+                                  .metrics = setup->metrics,
+                                  .seed = setup->seed + 3,
+                                  .last_fired_ms = setup->knows_last_fire ? setup->last_fired_ms : INT64_MAX,
+                                  .nudge = node_on_recovered,
+                                  .unblocked = node_unblocked,
+                                  .context = n });
     node_serve_recalls(n);
     n->catch_up =
         catch_up_new(&(struct catch_up_setup){ .writer = setup->writer, .over = node_on_caught_up, .context = n }, now);
@@ -303,8 +315,8 @@ static void node_begin_catch_up(struct node *n)
 }
 
 /* Three things count as an outage: the process was stopped and continued, the wall clock was set forward, the store
- * kept an operation waiting for STALL_MS. Tasks that are armed or in the queue by then were claimed in time, and fire
- * if they are still this node's. The next heartbeats tell whether other nodes were active meanwhile. */
+ * kept an operation waiting for STALL_MS. Tasks that were claimed ahead and are overdue by then go back: they were missed.
+ * Others that are armed or in the queue fire if they are still this node's. The next heartbeats tell whether other nodes were active meanwhile. */
 static void node_notice_stall(struct node *n)
 {
     int64_t at_ms = node_stall_clock_ms(n);
@@ -312,6 +324,7 @@ static void node_notice_stall(struct node *n)
         return;
     log_warn("stalled", kv_i64("ms", at_ms - n->expected_ms));
     scheduler_suspend(n->scheduler);
+    scheduler_return_overdue(n->scheduler, n->now);
     if (!n->setup.shared) {
         node_begin_catch_up(n);
         return;
@@ -361,6 +374,13 @@ static void node_begin_claims(struct node *n)
     membership_set_ready(n->membership, true);
 }
 
+/* Occurrences that this node, or the process before it, had claimed and never fired were missed as well: they are back
+ * in the store first. */
+static bool node_may_catch_up(const struct node *n)
+{
+    return !scheduler_awaits(n->scheduler) && recovery_is_over(n->recovery) && !scheduler_is_returning(n->scheduler);
+}
+
 int64_t node_step(struct node *n, struct moment now)
 {
     if (!n->owner.thread)
@@ -373,7 +393,7 @@ int64_t node_step(struct node *n, struct moment now)
     node_notice_stall(n);
     node_settle_in(n);
     int64_t wake = recovery_step(n->recovery, now);
-    catch_up_step(n->catch_up, now, !scheduler_awaits(n->scheduler));
+    catch_up_step(n->catch_up, now, node_may_catch_up(n));
     if (n->draining) {
         scheduler_drain(n->scheduler);
         node_drain_queue(n);
@@ -381,6 +401,7 @@ int64_t node_step(struct node *n, struct moment now)
         node_begin_claims(n);
     }
     node_fleet_before(n);
+    scheduler_set_parked(n->scheduler, worker_parked(n->worker));
     wake = min_of(wake, scheduler_step(n->scheduler, now));
     wake = min_of(wake, worker_step(n->worker, now, behind_ms));
     wake = min_of(wake, updater_step(n->updater, now, behind_ms));
@@ -391,7 +412,7 @@ int64_t node_step(struct node *n, struct moment now)
     if (n->draining && node_holds_nothing(n))
         membership_leave(n->membership);
     wake = min_of(wake, membership_step(n->membership, now));
-    if (!scheduler_awaits(n->scheduler))
+    if (node_may_catch_up(n))
         wake = min_of(wake, catch_up_next_ms(n->catch_up));
     node_expect_step(n, wake);
     return wake;

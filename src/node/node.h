@@ -64,6 +64,11 @@ struct node_setup {
     size_t slots;
     int64_t spawn_ahead_ms, arm_min_ms, arm_max_ms, ahead_ms, poll_ms, visibility_ms;
     size_t ahead_bytes; /* memory of tasks that are claimed ahead_ms before they are due */
+    /* On a store that is not shared: when the process before this one last fired a task (wall), if that is known. */
+    bool knows_last_fire;
+    int64_t last_fired_ms;
+    void (*before_fire)(void *observe_context,
+                        int64_t now_ms); /* tasks are about to fire; NULL: nobody wants to know */
     /* NULL, or called for each settled task. */
     void (*observe)(void *context, const struct event *e, const struct settlement *s);
     /* NULL, or called for each task that found no free slot, as it is now. */

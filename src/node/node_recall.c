@@ -120,7 +120,7 @@ static void recall_on_queue_answer(struct io_request *e)
     struct recall *r = container_of(e, struct recall, asked.io_request);
     struct node *n = r->node;
     n->recalls--;
-    if (e->rc == ERR_OK && r->asked.ret_recalled)
+    if ((e->rc == ERR_OK && r->asked.ret_recalled) || worker_recall(n->worker, r->running->id, r->running->fence))
         recall_settle(n, r);
     else
         recall_report_fired(n, r);

@@ -6,7 +6,9 @@
  *  - runner_abort ends an attempt that was started and is not done: done is called with OUTCOME_CANCELLED, possibly at
  *    once. If the outcome was known already, that outcome is reported instead.
  *  - A runner never reports OUTCOME_LOST or OUTCOME_RETURNED, and keeps to task->timeout_ms.
- *  - outcome.sent is true unless it is certain that no byte reached the target. */
+ *  - outcome.sent is true unless it is certain that no byte reached the target.
+ *  - A run beyond host_calls_max waits in the runner, for as long as it takes. A caller that has better use for its
+ *    slots counts its runs by host and keeps to the limit. */
 #include "core/task/settle.h"
 
 struct run {
@@ -19,6 +21,9 @@ struct run {
 
 struct runner {
     const struct runner_ops *ops;
+    /* Calls to one host at once, of all tenants together, by target_host_name (core/target/target_url.h). 0: no
+     * limit. */
+    size_t host_calls_max;
 };
 
 struct runner_ops {

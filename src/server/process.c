@@ -9,10 +9,6 @@
 #include "runner/http/runner_http.h"
 #include "runner/noop/runner_noop.h"
 
-enum {
-    QUEUE_TIMEOUT_MS = 86400000, /* a call may wait long for a connection: our own limit must not fail the task */
-};
-
 /* Thousands of concurrent calls need thousands of descriptors. */
 static void process_raise_descriptor_limit(void)
 {
@@ -48,7 +44,6 @@ enum err runners_open(const struct runners_setup *setup, struct runners *ret, st
 {
     struct runner_http_setup http = RUNNER_HTTP_SETUP;
     http.in_flight_max = setup->slots;
-    http.queue_timeout_ms = QUEUE_TIMEOUT_MS;
     http.allow_loopback = setup->allow_loopback;
     http.ca_file = setup->ca_file;
     ret->v[TARGET_NOOP] = runner_noop_new(setup->clock);

@@ -15,6 +15,7 @@
 #include "events/memory/events_memory.h"
 #include "platform/async_io_direct.h"
 #include "platform/clock_offset.h"
+#include "platform/last_fire.h"
 #include "port/crypto.h"
 #include "queue/memory/queue_memory.h"
 
@@ -240,6 +241,12 @@ static enum err server_adopt_store_clock(struct server *a, struct error *e)
     return rc;
 }
 
+static void server_before_fire(void *context, int64_t now_ms)
+{
+    struct server *a = context;
+    last_fire_note(a->last_fire, now_ms);
+}
+
 static void server_on_settled(void *context, const struct event *e, const struct settlement *s)
 {
     struct server *a = context;
@@ -272,6 +279,9 @@ static void server_make_node(struct server *a)
         .ahead_bytes = AHEAD_BYTES,
         .poll_ms = POLL_MS,
         .visibility_ms = VISIBILITY_MS,
+        .knows_last_fire = a->last_fire != NULL && a->last_fired_ms != INT64_MAX,
+        .last_fired_ms = a->last_fired_ms,
+        .before_fire = server_before_fire,
         .observe = a->setup.observe ? server_on_settled : NULL,
         .observe_context = a,
     };
@@ -442,4 +452,9 @@ uint16_t server_port(const struct server *a)
 int64_t server_count(const struct server *a, enum metric id)
 {
     return metric_count(a->metrics, id);
+}
+
+double server_level(const struct server *a, enum metric id)
+{
+    return metric_level(a->metrics, id);
 }

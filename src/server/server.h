@@ -57,3 +57,4 @@ void server_stop(struct server *a); /* any thread; a second stop does not wait f
 
 uint16_t server_port(const struct server *a);                 /* of the API; 0: there is none. Any thread */
 int64_t server_count(const struct server *a, enum metric id); /* the value of a counter. Any thread */
+double server_level(const struct server *a, enum metric id);  /* the value of a gauge. Any thread */

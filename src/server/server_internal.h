@@ -71,8 +71,10 @@ struct server {
     struct server_setup setup;
     struct thread_owner loop_thread; /* taken while server_run runs */
     struct metrics *metrics;
-    struct clock *clock; /* the clock of a shared store; NULL: setup.clock is the machine's clock */
-    struct store *store; /* for reads and notices; one of `ways` */
+    struct clock *clock;         /* the clock of a shared store; NULL: setup.clock is the machine's clock */
+    struct store *store;         /* for reads and notices; one of `ways` */
+    struct last_fire *last_fire; /* of a store that is not shared; NULL: not remembered */
+    int64_t last_fired_ms;       /* wall: by the process before this one; INT64_MAX: not known */
     struct catalog_cache *catalog;
     struct store *ways[OP_ROUTES]; /* one connection for each way of writing; SQLite has OP_VIA_ALL only */
     struct batcher *batchers[OP_ROUTES];

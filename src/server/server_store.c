@@ -7,6 +7,7 @@
 
 #include "api/server/auth.h"
 #include "platform/directory.h"
+#include "platform/last_fire.h"
 #include "port/crypto.h"
 #include "server/server_internal.h"
 #include "store/postgres/store_postgres.h"
@@ -67,6 +68,9 @@ static enum err server_open_sqlite(struct server *a, struct error *e)
 {
     if (store_sqlite_open_at(a->setup.data_dir, clock_wall_ms(a->setup.clock), &a->ways[OP_VIA_ALL], e))
         return e->code;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/last_fire", a->setup.data_dir);
+    a->last_fire = last_fire_open(path, &a->last_fired_ms);
     a->store = a->ways[OP_VIA_ALL];
     return server_load_pepper(a, e);
 }
@@ -119,6 +123,7 @@ struct writer *server_open_writer(struct server *a)
 
 void server_close_store(struct server *a)
 {
+    last_fire_close(a->last_fire);
     for (int way = OP_ROUTES; way-- > 0;) /* OP_VIA_ALL last: the others borrow from it */
         store_free(a->ways[way]);
 }

@@ -68,3 +68,85 @@ def test_fairness_lets_others_start_beside_a_backlog_and_long_webhooks(belfry, t
     assert figures["webhooks at once, of 100 slots (calls)"] <= 80
     assert figures["priority 0 meanwhile (tasks/s)"] > 0
     assert list(tmp_path.iterdir()) == []
+
+
+STALL = "300ms/1s"
+
+
+def lag_figures(done, targets):
+    assert done.code == 0, done.err
+    figures = json.loads(done.out)
+    lags = {}
+    for target in targets:
+        lags[target] = [figures[f"{target}: lag {which} (ms)"] for which in ("p50", "p99", "p99.9", "max")]
+        assert 0 <= lags[target][0] and lags[target] == sorted(lags[target])
+        assert figures[f"{target}: early (tasks)"] == 0 and figures[f"{target}: cancelled but run (tasks)"] == 0
+        assert figures[f"{target}: claimed ahead, peak (tasks)"] > 0 and figures[f"{target}: claimed ahead, peak (MiB)"] > 0
+        assert figures[f"{target}: server memory, peak (MiB)"] > 1
+        assert 0 < figures[f"{target}: recall p50 (ms)"] <= figures[f"{target}: recall p99 (ms)"]
+    assert len([name for name in figures if "lag p50" in name]) == len(targets)
+    return figures, lags
+
+
+def test_stalls_of_the_store_delay_recalls_and_not_firing(belfry, tmp_path):
+    done = belfry("bench", "lag", "--stall", STALL, "-n", "3000", "--json", "--dir", tmp_path, timeout_s=180)
+    figures, lags = lag_figures(done, ("no-op", "webhook"))
+    for target in lags:
+        assert lags[target][1] < 150, figures  # a third of the tasks is due in a stall: half of these would be later
+        assert figures[f"{target}: recall in a stall p99 (ms)"] > 100, figures  # so commits do stall
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_stalls_of_postgresql_delay_recalls_and_not_firing(belfry, postgres, database, tmp_path):
+    done = belfry("bench", "lag", "--stall", STALL, "-n", "3000", "--store", postgres.url(database), "--json", "--dir", tmp_path, timeout_s=180)
+    figures, lags = lag_figures(done, ("no-op", "webhook"))
+    for target in lags:
+        assert lags[target][1] < 150 and figures[f"{target}: recall in a stall p99 (ms)"] > 100, figures
+
+
+def test_a_rate_alone_measures_recalls_without_stalls(belfry, tmp_path):
+    figures, _ = lag_figures(belfry("bench", "lag", "--rate", "2000", "-n", "2000", "--target", "webhook", "--json", "--dir", tmp_path, timeout_s=120), ("webhook",))
+    assert not [name for name in figures if "in a stall" in name]
+
+
+@pytest.mark.parametrize("stall", ["900ms", "4s/900ms", "0s/4s", "x/4s", "1s/2h"])
+def test_a_stall_that_is_none_is_refused_in_a_line(belfry, stall):
+    done = belfry("bench", "lag", "--stall", stall)
+    assert done.code == 2 and done.err == "belfry bench: --stall must be a length and a longer period of at most 1h, such as 900ms/4s\n"
+
+
+def test_a_busy_host_delays_neither_another_host_nor_priority_9(belfry, tmp_path):
+    done = belfry("bench", "fairness", "--part", "hosts", "--seconds", "3", "--json", "--dir", tmp_path, timeout_s=180)
+    assert done.code == 0, done.err
+    figures = json.loads(done.out)
+    for who, most_ms in (("priority 9", 500), ("another host", 2000)):
+        p50, p99, most = (figures[f"beside a busy host, {who}, {which} (ms)"] for which in ("p50", "p99", "max"))
+        assert 0 <= p50 <= p99 <= most and p99 < most_ms, figures
+    assert len(figures) == 7 and list(tmp_path.iterdir()) == []
+
+
+def test_tenants_and_classes_share_one_slot(belfry, tmp_path):
+    done = belfry("bench", "fairness", "--part", "slot", "--json", "--dir", tmp_path, timeout_s=240)
+    assert done.code == 0, done.err
+    figures = json.loads(done.out)
+    for name, share in (("high", 180), ("normal", 90), ("low", 30)):
+        for tenant in "AB":
+            assert abs(figures[f"one slot, first 600: tenant {tenant}, {name} (tasks)"] - share) <= share * 0.3, figures
+    assert len(figures) == 7
+
+
+def test_a_pool_that_is_behind_delays_no_other(belfry, redis_server, tmp_path):
+    url = redis_server.url()
+    done = belfry("bench", "fairness", "--part", "pools", "--seconds", "3", "--json", "--dir", tmp_path, "--queue", url, "--events", url, timeout_s=240)
+    assert done.code == 0, done.err
+    figures = json.loads(done.out)
+    p50, p99, most = (figures[f"beside a pool that is behind, {which} (ms)"] for which in ("p50", "p99", "max"))
+    assert 0 <= p50 <= p99 <= most and p99 < 500, figures
+    assert figures["webhooks of that pool meanwhile (tasks)"] > 0 and figures["started without a worker for it (tasks)"] == 0
+
+
+@pytest.mark.parametrize("arguments, says", [(["--part", "pools"], "pools requires --queue and --events"),
+                                             (["--part", "slot", "--queue", "redis://127.0.0.1:1", "--events", "redis://127.0.0.1:1"], "is about the slots of a node: not with a fleet")])
+def test_a_part_that_does_not_fit_is_refused_before_a_server_starts(belfry, arguments, says):
+    done = belfry("bench", "fairness", *arguments)
+    assert done.code == 2 and done.err == f"belfry bench: --part {says}\n", done

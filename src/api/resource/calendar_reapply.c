@@ -182,7 +182,7 @@ static enum handled calendar_reapply_withdraw_each(struct request *q, struct rea
     while (c->at < c->n) {
         const struct calendar_reapply_task *o = &c->v[c->at++];
         if (o->state == REAPPLY_WRITTEN)
-            return withdraw_claimed_then(q, &o->next, calendar_reapply_withdraw_each);
+            return withdraw_claimed_then(q, &o->next, 0, calendar_reapply_withdraw_each);
     }
     return c->more ? request_later(q, calendar_reapply_next_page) : calendar_reapply_end(c);
 }

@@ -267,7 +267,7 @@ static void edit_on_put(struct op *op)
         edit_nudge(q);
     }
     if (op->rc == ERR_OK && q->edit->plan.withdraw)
-        withdraw_claimed(q, &q->edit->plan.task);
+        withdraw_claimed(q, &q->edit->plan.task, q->edit->withdraw_from_ms);
     else
         request_answer(q);
 }

@@ -1,6 +1,10 @@
 /* One round lists the claimed occurrences and recalls one after the other. A claim may be committed and not yet known
  * to its owner; then there is another round a moment later. All rounds together take at most recall_ms. The change
- * itself is done in any case. */
+ * itself is done in any case.
+ *
+ * Occurrences that are not wanted any more are PAUSED first, so that nobody claims them again. Then one change of the
+ * recurring task withdraws them like those that were never claimed: they are deleted, the cursor moves back to them,
+ * and they do not count as runs. */
 #include "api/resource/withdraw.h"
 
 #include "api/resource/recall.h"
@@ -17,7 +21,10 @@ struct withdrawal {
     struct tasks claimed;
     size_t at;
     struct task replace;
+    struct task now; /* the recurring task, to withdraw what was paused */
+    int64_t from_ms; /* as withdraw_from_ms of OP_PUT */
     bool again;
+    bool paused; /* occurrences were paused, and are to be withdrawn */
     struct timer timer;
     route_handler *then; /* NULL: answer the request */
 };
@@ -70,6 +77,12 @@ static void withdraw_copy_fields(struct task *t, const struct task *p)
     t->extra = p->extra;
 }
 
+/* The recurring task goes on, now or when it is resumed. */
+static bool withdraw_comes_again(const struct task *p)
+{
+    return p->state == TASK_PAUSED || (p->state == TASK_SCHEDULED && !p->deleted);
+}
+
 static struct task withdraw_replacement(const struct withdrawal *w, const struct task *t)
 {
     const struct task *p = w->parent;
@@ -83,12 +96,13 @@ static struct task withdraw_replacement(const struct withdrawal *w, const struct
         withdraw_copy_fields(&r, p);
         return r;
     }
-    bool paused = p->state == TASK_PAUSED, edited = p->state == TASK_SCHEDULED && !p->deleted;
-    r.state = paused || edited ? TASK_SKIPPED : TASK_CANCELLED;
+    if (withdraw_comes_again(p)) {
+        r.state = TASK_PAUSED;
+        return r;
+    }
+    r.state = TASK_CANCELLED;
     r.completed_ms = w->q->now_ms;
-    r.last_error = paused   ? S("skipped: the task was paused")
-                   : edited ? S("skipped: the schedule was changed")
-                            : S("the recurring task has ended");
+    r.last_error = S("the recurring task has ended");
     return r;
 }
 
@@ -104,6 +118,11 @@ static int64_t withdraw_left_ms(const struct withdrawal *w)
 }
 
 static enum handled withdraw_recall_next(struct withdrawal *w);
+
+static enum handled withdraw_end(const struct withdrawal *w)
+{
+    return w->then ? request_later(w->q, w->then) : HANDLED_DONE;
+}
 
 static bool withdraw_has_fired(const struct task *t)
 {
@@ -123,6 +142,7 @@ static void withdraw_on_freed_put(struct op *op)
     w->again = w->again || op->rc == ERR_CONFLICT; /* it was claimed or changed meanwhile */
     if (op->rc == ERR_OK && w->replace.state == TASK_SCHEDULED)
         request_nudge(q, &w->replace, 1);
+    w->paused = w->paused || (op->rc == ERR_OK && w->replace.state == TASK_PAUSED);
     withdraw_continue(q);
 }
 
@@ -149,10 +169,40 @@ static void withdraw_on_recalled(struct request *q, enum recall_result result, b
 {
     struct withdrawal *w = q->withdrawal;
     w->again = w->again || (result == RECALL_RUNNING && !known);
+    w->paused = w->paused || (result == RECALL_DONE && w->replace.state == TASK_PAUSED);
     if (result == RECALL_FREED)
         request_later(q, withdraw_change_freed);
     else
         withdraw_continue(q);
+}
+
+static void withdraw_on_withdrawn(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct withdrawal *w = q->withdrawal;
+    w->paused = op->rc == ERR_CONFLICT; /* the task was changed meanwhile: once more */
+    if (op->rc == ERR_OK) {
+        w->now.cursor_ms = q->write.put.ret_cursor_ms;
+        request_nudge(q, &w->now, 1);
+    }
+    request_later(q, withdraw_run);
+}
+
+static enum handled withdraw_paused(struct request *q, struct reader *r)
+{
+    struct withdrawal *w = q->withdrawal;
+    struct error e = { 0 };
+    if (reader_get(r, w->parent->tenant, w->parent->id, &q->arena, &w->now, &e) || task_is_final(w->now.state))
+        return withdraw_end(w);
+    q->write.put = (struct op_put){ .op = { .kind = OP_PUT },
+                                    .task = &w->now,
+                                    .version = w->now.version,
+                                    .fence = w->now.fence,
+                                    .state = w->now.state,
+                                    .cursor_ms = w->now.cursor_ms,
+                                    .withdraw = true,
+                                    .withdraw_from_ms = w->from_ms };
+    return request_submit(q, withdraw_on_withdrawn);
 }
 
 static enum handled withdraw_recall_next(struct withdrawal *w)
@@ -168,8 +218,10 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
         if (recall_ask(w->q, &order, withdraw_left_ms(w), withdraw_on_recalled))
             return HANDLED_LATER;
     }
+    if (w->paused)
+        return request_later(w->q, withdraw_paused);
     if (!w->again || withdraw_left_ms(w) <= 0)
-        return w->then ? request_later(w->q, w->then) : HANDLED_DONE;
+        return withdraw_end(w);
     w->timer.fire = withdraw_on_retry_timer;
     timers_add(w->q->server->timers, &w->timer, RETRY_MS);
     return HANDLED_LATER;
@@ -185,26 +237,26 @@ static enum handled withdraw_run(struct request *q, struct reader *r)
     };
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     if (reader_list(r, &f, &q->arena, &page, &e))
-        return w->then ? request_later(q, w->then) : HANDLED_DONE; /* the change is made, and the answer says so */
+        return withdraw_end(w); /* the change is made, and the answer says so */
     w->claimed = page.tasks;
     w->at = 0;
     w->again = false;
     return withdraw_recall_next(w);
 }
 
-enum handled withdraw_claimed_then(struct request *q, const struct task *parent, route_handler *then)
+enum handled withdraw_claimed_then(struct request *q, const struct task *parent, int64_t from_ms, route_handler *then)
 {
     struct api_server *s = q->server;
     if (!q->withdrawal)
         q->withdrawal = arena_new(&q->arena, struct withdrawal);
-    *q->withdrawal = (struct withdrawal){ .then = then };
+    *q->withdrawal = (struct withdrawal){ .from_ms = from_ms, .then = then };
     q->withdrawal->q = q;
     q->withdrawal->parent = parent;
     q->withdrawal->deadline_ns = clock_steady_ns(s->setup.clock) + s->limits.recall_ms * NS_PER_MS;
     return request_later(q, withdraw_run);
 }
 
-enum handled withdraw_claimed(struct request *q, const struct task *parent)
+enum handled withdraw_claimed(struct request *q, const struct task *parent, int64_t from_ms)
 {
-    return withdraw_claimed_then(q, parent, NULL);
+    return withdraw_claimed_then(q, parent, from_ms, NULL);
 }

@@ -2,15 +2,15 @@
 /* api/resource/withdraw.h - takes back the occurrences of a recurring task that are claimed when a user changes the
  * task.
  *
- * The store withdraws occurrences that wait. An occurrence that was claimed shortly before its time belongs to the
- * owner of the claim, and would fire unchanged after the change was acknowledged. So before the answer each of them is
- * recalled. If the changed task still has this occurrence, it is scheduled again with the new fields; if not, it ends.
- * Occurrences that have fired already go on. */
+ * The store withdraws occurrences that wait. An occurrence that was claimed before its time belongs to the owner of the
+ * claim, and would fire unchanged after the change was acknowledged. So before the answer each of them is recalled. If
+ * the changed task still has this occurrence, it is scheduled again with the new fields; if not, it is withdrawn as
+ * well. Occurrences that have fired already go on. */
 #include "api/server/request.h"
 
-/* parent: the task as it was written; it lives as long as the request. Ends with request_answer. The thread that owns
- * the request; passes q on. */
-enum handled withdraw_claimed(struct request *q, const struct task *parent);
+/* parent: the task as it was written; it lives as long as the request. from_ms: as withdraw_from_ms of OP_PUT. Ends with
+ * request_answer. The thread that owns the request; passes q on. */
+enum handled withdraw_claimed(struct request *q, const struct task *parent, int64_t from_ms);
 
 /* The same, but continues with `then` on a pool thread. */
-enum handled withdraw_claimed_then(struct request *q, const struct task *parent, route_handler *then);
+enum handled withdraw_claimed_then(struct request *q, const struct task *parent, int64_t from_ms, route_handler *then);

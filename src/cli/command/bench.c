@@ -60,25 +60,21 @@ static enum err bench_burst(struct bench *b, struct error *e)
     return ERR_OK;
 }
 
-static enum err bench_lag(struct bench *b, struct error *e)
-{
-    size_t n = bench_task_count(b, 10000);
-    if (bench_run_spread(b, n, e))
-        return e->code;
-    bench_add_lag(b, "", n);
-    return ERR_OK;
-}
-
 #define NOOP "\"target_type\":\"NOOP\""
 
 static const struct bench_scenario {
     const char *name;
     const char *target;
     enum err (*run)(struct bench *b, struct error *e);
+    enum err (*check)(const struct bench *b, struct error *e); /* of its options, before a server starts; NULL: none */
 } scenarios[] = {
-    { "create", NOOP, bench_create },     { "noop", NOOP, bench_noop },       { "lag", NOOP, bench_lag },
-    { "burst", NOOP, bench_burst },       { "webhook", NULL, bench_webhook }, { "pending", NOOP, bench_pending },
-    { "fairness", NULL, bench_fairness },
+    { "create", NOOP, bench_create, NULL },
+    { "noop", NOOP, bench_noop, NULL },
+    { "lag", NOOP, bench_lag, NULL },
+    { "burst", NOOP, bench_burst, NULL },
+    { "webhook", NULL, bench_webhook, NULL },
+    { "pending", NOOP, bench_pending, NULL },
+    { "fairness", NULL, bench_fairness, bench_fairness_check },
 };
 
 /* ---- the command ---- */
@@ -162,6 +158,8 @@ static enum err bench_read_setup(struct bench *b, struct buf *store, struct erro
     b->place = (struct bench_setup){ .dir = option_given(o, "dir") ? option_get(o, "dir")->text.p : NULL,
                                      .store = store->n ? buf_cstr(store) : NULL,
                                      .nodes = (size_t)option_get(o, "nodes")->number };
+    if (option_given(o, "stall") && failpoint_parse_stall(option_get(o, "stall")->text, &b->place.stall, e))
+        return error_field(e, "--stall", "must be a length and a longer period of at most 1h, such as 900ms/4s");
     return b->place.nodes == 1 || store->n
                ? ERR_OK
                : error_field(e, "--nodes", "requires --store, a database that the nodes share");
@@ -188,9 +186,8 @@ static enum exit_code bench_run_scenario(struct cli *cli, const struct options *
     cleanup_with(buf_release) struct buf store;
     buf_init(&store, STORE_URL_MAX);
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
-    enum exit_code code = bench_read_setup(b, &store, &e) || bench_read_fleet(b, &fleet, &e) ? EXIT_USAGE
-                          : bench_run_and_print(b, s, &e)                                    ? EXIT_REFUSED
-                                                                                             : EXIT_DONE;
+    bool refused = bench_read_setup(b, &store, &e) || bench_read_fleet(b, &fleet, &e) || (s->check && s->check(b, &e));
+    enum exit_code code = refused ? EXIT_USAGE : bench_run_and_print(b, s, &e) ? EXIT_REFUSED : EXIT_DONE;
     free(b);
     return code ? cli_fail(cli, "bench", &e, code) : EXIT_DONE;
 }
@@ -240,6 +237,35 @@ static const struct option options[] = {
       .max = BENCH_WORKERS_MAX,
       .preset = "2",
       .help = "number of workers in the fleet" },
+    { .flag = "rate",
+      .type = OPTION_INT,
+      .value = "N",
+      .min = 100,
+      .max = 100000,
+      .help = "lag: tasks that are due each second; default: 1000" },
+    { .flag = "stall",
+      .type = OPTION_TEXT,
+      .value = "LENGTH/PERIOD",
+      .help = "commits of the store stall for LENGTH once in every PERIOD, as a disk does: 900ms/4s" },
+    { .flag = "target",
+      .type = OPTION_CHOICE,
+      .value = "TARGET",
+      .choices = "both|noop|webhook",
+      .preset = "both",
+      .help = "lag with --rate or --stall: what the tasks call" },
+    { .flag = "part",
+      .type = OPTION_CHOICE,
+      .value = "PART",
+      .choices = "all|backlog|webhooks|hosts|slot|pools",
+      .preset = "all",
+      .help = "fairness: the part to run" },
+    { .flag = "seconds",
+      .type = OPTION_INT,
+      .value = "N",
+      .min = 1,
+      .max = 600,
+      .preset = "60",
+      .help = "fairness: duration of the parts hosts and pools" },
     { .flag = "dir",
       .type = OPTION_TEXT,
       .value = "DIR",
@@ -254,13 +280,19 @@ const struct command command_bench = {
         "Scenarios:\n"
         "  create    creates a second, single and in batches; each task is durable before its answer\n"
         "  noop      a backlog of no-op tasks: claim, run and settle; every step is durable and history is kept\n"
-        "  lag       1,000 tasks a second, evenly spread: start minus due time\n"
+        "  lag       1,000 tasks a second, evenly spread: start minus due time. With --rate or --stall: no-op tasks and\n"
+        "            webhooks, with the tasks claimed ahead, memory, and how long a cancel of a claimed task takes\n"
         "  burst     10,000 tasks due at the same time: start minus due time\n"
         "  webhook   HTTP calls to a local sink: a backlog, compared with a bare loop around libcurl; then 1,000 tasks a\n"
         "            second and 10,000 due at the same time: start minus due time\n"
         "  pending   create and noop with few and with 1,000,000 waiting tasks, due at random over 30 days; time until the\n"
         "            server is ready after a restart; drain of 100,000 tasks; memory. Takes minutes\n"
-        "  fairness  500,000 due tasks of one tenant: start delay of another tenant's tasks, and of its own with priority 9\n"
+        "  fairness  start delay of the tasks of others, in parts:\n"
+        "            backlog   another tenant's, and its own with priority 9, beside 500,000 due tasks of one tenant\n"
+        "            webhooks  another tenant's, beside webhooks of 1 s that take all slots they get\n"
+        "            hosts     priority 9, and webhooks to another host, beside 2,500 webhooks of 10 s to one host\n"
+        "            slot      two tenants and three classes share one slot: how many of each are among the first 600\n"
+        "            pools     a fleet's pool for priority 9, beside a pool that is behind and tasks that no worker can run\n"
         "\n"
         "Starts a server on a fresh data directory and removes both afterwards; with --queue and --events also workers,\n"
         "with a name prefix of their own. \"server CPU\" does not include database, queue and events servers.\n",

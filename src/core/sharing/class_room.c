@@ -12,7 +12,7 @@ struct class_room class_room_of(size_t n, const size_t running[CLASSES])
     struct class_room r = { .free = n };
     for (int c = 0; c < CLASSES; c++) {
         r.free = class_room_less(r.free, running[c]);
-        r.kept[c] = class_room_less(n / KEPT_PART, running[c]);
+        r.kept[c] = c == CLASS_LOW ? 0 : class_room_less(n / KEPT_PART, running[c]);
     }
     return r;
 }
@@ -53,10 +53,17 @@ struct class_room class_room_limit(const struct class_room *r, size_t max)
     return part;
 }
 
+/* A part may keep more than its places. Then it serves the lower classes first, which leaves the most for those that
+ * more classes respect. */
 struct class_room class_room_without(const struct class_room *r, const struct class_room *part)
 {
-    struct class_room left = { .free = class_room_less(r->free, part->free) };
-    for (int c = 0; c < CLASSES; c++)
-        left.kept[c] = class_room_less(r->kept[c], part->kept[c]);
+    struct class_room left = *r;
+    size_t places = min_of(r->free, part->free);
+    left.free -= places;
+    for (int c = 0; c < CLASSES; c++) {
+        size_t fewer = min_of(min_of(part->kept[c], r->kept[c]), places);
+        left.kept[c] -= fewer;
+        places -= fewer;
+    }
     return left;
 }

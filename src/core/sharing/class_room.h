@@ -8,7 +8,7 @@
 
 struct class_room {
     size_t free;
-    size_t kept[CLASSES]; /* of the free places: those that no class below takes */
+    size_t kept[CLASSES]; /* of the free places: those that no class below takes. Of the lowest class: 0 */
 };
 
 /* running: by class; more than n in all leaves nothing free. */

@@ -88,6 +88,13 @@ struct str target_url_host(const struct target_url *u, char out[TARGET_HOST_MAX]
     return (struct str){ out, host.n };
 }
 
+struct str target_host_name(struct str host)
+{
+    if (host.n && host.p[0] == '[')
+        return str_sub(host, 1, str_find(host, ']', 1));
+    return str_sub(host, 0, str_find(host, ':', 0));
+}
+
 struct str target_host(const struct task *t, char out[TARGET_HOST_MAX])
 {
     struct target_url u;

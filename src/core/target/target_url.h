@@ -20,3 +20,5 @@ bool target_url_read(const struct task *t, struct target_url *ret);
  * if there is none. */
 struct str target_host(const struct task *t, char out[TARGET_HOST_MAX]);
 struct str target_url_host(const struct target_url *u, char out[TARGET_HOST_MAX]);
+/* The name or address in a host that target_host returned: without port and brackets. */
+struct str target_host_name(struct str host);

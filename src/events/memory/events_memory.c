@@ -32,14 +32,14 @@ static struct str events_memory_key(const uint64_t *sequence)
     return (struct str){ (const char *)sequence, sizeof *sequence };
 }
 
-enum { TEXTS = 9 };
+enum { TEXTS = 10 };
 
 static void events_memory_texts(struct event *event, struct str *ret[TEXTS])
 {
     struct outcome *o = &event->outcome;
     struct str *const texts[TEXTS] = {
         &event->task.retry.rules, &event->task.place,     &o->error,          &o->output, &o->worker, &o->trace_id,
-        &event->worker.name,      &event->worker.version, &event->worker.doc,
+        &event->worker.name,      &event->worker.version, &event->worker.doc, &o->aside,
     };
     memcpy(ret, texts, sizeof texts);
 }

@@ -69,12 +69,14 @@ static void recovery_ask(struct reaper *reaper)
 
 /* ---- verdicts ---- */
 
-/* A task that was due may have fired, a task that was not cannot have. If the clock was set back since, the claim's
- * id was made in what is now the future. A task that runs at most once is never claimed before its time. */
+/* A task that was due before the last fire may have fired, a task that was not cannot have. If the clock was set back
+ * since, the claim's id was made in what is now the future. A task that runs at most once is never claimed before its
+ * time. */
 static bool recovery_may_have_fired(const struct recovery *r, const struct task *t)
 {
     int64_t now_ms = r->reaper.now.wall_ms;
-    return t->due_ms <= now_ms || t->delivery == DELIVER_AT_MOST_ONCE || uuid_time_ms(t->claim) > now_ms;
+    return t->due_ms <= min_of(now_ms, r->setup.last_fired_ms) || t->delivery == DELIVER_AT_MOST_ONCE ||
+           uuid_time_ms(t->claim) > now_ms;
 }
 
 static void recovery_decide_one(struct recovery *r, const struct task *t, bool alone)

@@ -16,6 +16,8 @@ struct recovery_setup {
     struct writer *writer;
     struct metrics *metrics;
     uint64_t seed;
+    /* Wall: when the process before this one last fired a task; INT64_MAX: not known, or there are other nodes. */
+    int64_t last_fired_ms;
     void (*nudge)(void *context, const struct task *t); /* a task that is SCHEDULED again, as it is now */
     void (*unblocked)(void *context, uint64_t lanes);
     void *context;

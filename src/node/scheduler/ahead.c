@@ -111,6 +111,31 @@ void scheduler_return_ready(struct scheduler *s)
     }
 }
 
+void scheduler_return_overdue(struct scheduler *s, struct moment now)
+{
+    struct armed **overdue = xcalloc(s->index.n + 1, sizeof *overdue);
+    size_t n = 0;
+    s->now = now;
+    map_each (&s->index, slot) {
+        struct armed *a = slot->value;
+        if (!a->held->placed && a->task->due_ms < now.wall_ms)
+            overdue[n++] = a;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct held *h = overdue[i]->held;
+        h->returned = true;
+        s->returning++;
+        scheduler_off_wheel(s, overdue[i]);
+        scheduler_end(s, overdue[i], OUTCOME_RETURNED);
+    }
+    free(overdue);
+}
+
+bool scheduler_is_returning(const struct scheduler *s)
+{
+    return s->returning > 0;
+}
+
 /* ---- claims ---- */
 
 /* Twice the slowest claim of the last minutes. On a shared store other nodes take over after a few seconds, so the

@@ -266,7 +266,7 @@ void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max, si
 void scheduler_room(const struct scheduler *s, size_t ret[CLASSES])
 {
     bool own = scheduler_falls_back(s);
-    size_t slots = own || !s->room ? s->setup.slots : s->room, running[CLASSES];
+    size_t slots = (own || !s->room ? s->setup.slots : s->room) + s->parked, running[CLASSES];
     for (int c = 0; c < CLASSES; c++)
         running[c] = own ? s->placed_of[c] - s->queued_of[c] : s->placed_of[c];
     struct class_room room = class_room_of(slots, running);

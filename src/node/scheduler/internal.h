@@ -52,6 +52,7 @@ struct held {
     struct armed *armed; /* while ARMED or PUSHING */
     bool placed;         /* it counts among the tasks that run: it has fired, or is about to */
     bool ahead;          /* it counts among the tasks that are claimed without a place */
+    bool returned;       /* it counts in scheduler.returning */
     bool suspect, taken_back;
     char *replaced;             /* why it is not to run; NULL: it may */
     struct settle_facts *facts; /* fleet: what is needed to end it when the queue has it; without texts */
@@ -91,6 +92,7 @@ struct scheduler {
     struct map held;                               /* id and fence → struct held */
     size_t placed_of[CLASSES], queued_of[CLASSES]; /* held tasks with a place, by class; those of them in `queued` */
     struct list ready;                             /* armed tasks that wait for a place, the longest first */
+    size_t returning;                              /* overdue tasks that were given back and are not settled */
     size_t ahead_count, ahead_bytes;               /* of tasks without a place */
     int64_t ahead_at_ms;                           /* steady: when a claim ahead was last made */
     int64_t slow_ms[2], slow_since_ms;             /* the slowest claims of this and of the last SLOW_MS */
@@ -113,6 +115,7 @@ struct scheduler {
     int64_t down_ms;           /* steady: since when */
     bool probe;                /* the queue has answered somebody: push something to it */
     size_t room;               /* how many tasks may be held; 0: setup.slots */
+    size_t parked;             /* fired tasks that use no slot */
 
     struct claim *claiming; /* NULL: none in flight */
     struct retaking retaking;

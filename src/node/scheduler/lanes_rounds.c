@@ -13,13 +13,15 @@ enum { SUSPECT_AGAIN_MS = 1000 }; /* for a suspect whose lane is closed */
 enum { CAP_LOW, CAP_LOW_AND_NORMAL, CAP_OWN };
 enum { ASK_QUEUE, ASK_TENANT, ASK_CLASS, ASK_CLASS_TOO, ASK_OWN, ASK_LINE };
 
+/* A limit that is not below the room is no cap: if it is used up, so is the room, and a line that waits for room keeps
+ * its turn. */
 int lanes_round_cap(struct lanes *l, struct lanes_round *r, uint64_t *round, int *cap, struct allowance a)
 {
     if (*round == l->round)
         return *cap;
     *round = l->round;
     *cap = -1;
-    if (a.n != INT64_MAX) {
+    if (a.n < (int64_t)r->fair.room) {
         *cap = (int)r->fair.cap_count++;
         r->fair.caps[*cap] = a.n;
     }
@@ -263,7 +265,7 @@ static bool lanes_ask_due(struct lanes *l, const struct lanes_offer *offer, stru
     lanes_round_add_ready(l, r, offer->now);
     if (r->fair.n)
         fair_share(l->fair, &r->fair);
-    if (l->ready_count) {
+    if (l->ready_count && r->fair.room) { /* without room, a line whose tenant has its share would lose its turn */
         lanes_round_grant(l, r, offer);
         fair_took(l->fair, &r->fair);
     }

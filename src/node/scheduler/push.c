@@ -326,6 +326,8 @@ static struct pushing *push_new(struct scheduler *s, bool own, bool asks)
 
 static void push_submit(struct scheduler *s, struct pushing *p)
 {
+    if (s->setup.before_fire && !p->asks)
+        s->setup.before_fire(s->setup.context, s->now.wall_ms);
     failpoint("before_fire");
     p->begun_ms = s->now.steady_ms;
     p->io_request = (struct io_push){ .io_request = { .kind = IO_PUSH, .done = push_on_pushed },

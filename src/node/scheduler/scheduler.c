@@ -33,6 +33,7 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
     s->window_ms = setup->arm_min_ms;
     s->lanes = lanes_new(&(struct lanes_setup){ .catalog = setup->catalog,
                                                 .slots = setup->slots,
+                                                .host_calls = setup->host_calls,
                                                 .writer = setup->shared ? setup->writer : NULL,
                                                 .node = &s->setup.node });
     lanes_set_window(s->lanes, s->window_ms);
@@ -63,6 +64,7 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
 void scheduler_held_free(struct scheduler *s, struct held *h)
 {
     s->suspects -= h->suspect;
+    s->returning -= h->returned;
     if (h->where == HELD_QUEUED) {
         list_remove(&h->link);
         s->queued_of[h->class_]--;
@@ -162,6 +164,8 @@ int64_t scheduler_step(struct scheduler *s, struct moment now)
     wake = min_of(wake, scheduler_step_lanes(s));
     scheduler_fire(s); /* a claim may have been answered at once */
     metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->index.n);
+    metric_set(s->setup.metrics, METRIC_TASKS_AHEAD, (double)s->ahead_count);
+    metric_set(s->setup.metrics, METRIC_AHEAD_BYTES, (double)s->ahead_bytes);
     return scheduler_next_ms(s, wake);
 }
 
@@ -265,6 +269,11 @@ bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struc
         return false;
     scheduler_end_at_once(s, a);
     return true;
+}
+
+void scheduler_set_parked(struct scheduler *s, size_t parked)
+{
+    s->parked = parked;
 }
 
 /* ---- functions of a fleet ---- */

@@ -27,6 +27,7 @@ struct scheduler_setup {
     struct uuid node;
     uint64_t seed;
     size_t slots;           /* tasks that may be claimed and not settled; in a fleet, see scheduler_set_room */
+    size_t host_calls;      /* calls that one host gets at once; 0: as many as there are */
     bool fleet;             /* a pushed task belongs to the shared queue: see `handed` */
     bool shared;            /* limits hold for all nodes of the store together */
     int64_t spawn_ahead_ms; /* longer than a failover takes */
@@ -37,6 +38,8 @@ struct scheduler_setup {
 
     /* Whether the claims of this node are certainly still its own; if not, nothing fires. NULL: always. */
     bool (*may_fire)(void *context);
+    /* Tasks are about to fire. NULL: nobody wants to know. */
+    void (*before_fire)(void *context, int64_t now_ms);
     /* The store says that this node is dead. NULL: nobody wants to know. */
     void (*refused)(void *context);
     /* A claim ends before its task has fired: RETURNED, EXPIRED or CANCELLED. False: the outcome could not be
@@ -84,6 +87,9 @@ void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, co
 void scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence);
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence); /* claimed here and not settled */
 
+/* So many fired tasks wait in the worker of this process for their host, and use no slot. */
+void scheduler_set_parked(struct scheduler *s, size_t parked);
+
 /* ---- functions of a fleet ---- */
 
 /* How many tasks may be held from now on. */
@@ -124,6 +130,9 @@ bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struc
 /* While suspended, the scheduler makes no claim and does not visit recurring tasks; armed tasks fire. It begins
  * suspended: catch-up comes first. When it resumes, it looks at every lane and recurring task anew. */
 void scheduler_suspend(struct scheduler *s);
+/* There was an outage: tasks that were claimed ahead and are overdue are returned. */
+void scheduler_return_overdue(struct scheduler *s, struct moment now);
+bool scheduler_is_returning(const struct scheduler *s); /* some of these are not settled yet */
 void scheduler_resume(struct scheduler *s);
 
 /* Another node owns everything that is held here: nothing of it fires or is reported any more. Later claims are made

@@ -2,6 +2,7 @@
 /* node/worker/internal.h - what the files of the worker share.
  *
  *  - worker.c: public functions, taking and starting
+ *  - host_calls.c: calls by host, and tasks that wait because their host is busy
  *  - outbox.c: publishing outcomes, acknowledging and renewing deliveries
  *  - report.c: reports of the worker itself */
 #include "base/list.h"
@@ -9,7 +10,7 @@
 #include "base/thread_owner.h"
 #include "node/worker/worker.h"
 
-enum { WORKER_RETRY_MS = 200, WORKER_PUBLISH_MAX = 1024 };
+enum { WORKER_RETRY_MS = 200, WORKER_PUBLISH_MAX = 1024, PARKED_MS = 1000 };
 
 /* The tasks of one take. It lives until the outcome of its last task was published. */
 struct delivery_batch {
@@ -19,6 +20,17 @@ struct delivery_batch {
     struct job *jobs;
 };
 
+/* A host with a limit of calls. */
+struct worker_host {
+    size_t calls, max;
+    struct list line; /* struct job: parked */
+    size_t parked;
+    struct list ready; /* in worker.ready_hosts: a call ended, so the first of the line may start */
+    bool in_use;       /* a function works on it: it is not freed */
+    size_t name_n;
+    char name[];
+};
+
 struct job {
     struct run run;
     struct fenced_id id;
@@ -26,6 +38,10 @@ struct job {
     struct delivery_batch *delivery_batch;
     struct breakers_answer asked; /* of a task that calls a host */
     bool disowned;                /* its outcome is not reported */
+    struct worker_host *host;     /* that it calls, or is parked for; NULL: none that has a limit */
+    /* while it is parked */
+    struct list in_line, in_parked_line;
+    int64_t parked_ms; /* steady: since when */
 };
 
 struct outbox {
@@ -57,7 +73,18 @@ struct worker {
     struct list unacked;           /* waiting to be sent again */
     struct renewing *renewing;
 
+    size_t running_of[CLASSES]; /* including disowned runs that have not ended */
+    bool serves[CLASSES];       /* whether its filter lets a class through */
+    struct map hosts;           /* name → struct worker_host */
+    struct map parked;          /* struct fenced_id → struct job */
+    struct list parked_line;    /* oldest first */
+    struct list ready_hosts;
+
     bool taking;
+    struct class_room asked;        /* the places that the take in flight may fill, until its tasks have started */
+    int asked_class;                /* the lowest class that it may bring; CLASSES: it does not wait */
+    struct io_unblock unblock;      /* ends the wait of the take in flight */
+    bool unblocking;                /* it is in flight */
     struct delivery_batch *arrived; /* taken, and not started yet */
     bool queue_down;                /* the last take failed */
     int64_t cpu_used, memory_used;
@@ -71,7 +98,9 @@ struct worker {
 
     struct moment now;
     int64_t behind_ms;
-    int64_t renew_at_ms; /* steady, like the next three */
+    int64_t
+        renewed_ms; /* when the last renewal that succeeded was sent; INT64_MIN: never. Steady, like the next four */
+    int64_t renew_at_ms;
     int64_t retry_at_ms; /* publishing again after a failure */
     int64_t take_at_ms;  /* taking again after a failure */
     int64_t end_at_ms;   /* asking which tasks are to be aborted, although there is no room */
@@ -86,6 +115,27 @@ static inline struct str delivery_key(const struct fenced_id *id)
 }
 
 void delivery_batch_unref(struct delivery_batch *h);
+
+/* Whether a slot is free that the task's class may take, beside those that a take in flight may fill. */
+bool worker_has_place(const struct worker *w, const struct task *t);
+/* Starts a job that was parked. Or reports why not. */
+void worker_start_parked_job(struct worker *w, struct job *j);
+
+/* Around a run. */
+void worker_enter_host(struct worker *w, struct job *j);
+void worker_leave_host(struct worker *w, struct job *j);
+/* Whether the job must not start because its host is busy. Then it is parked, or reported as HELD. */
+bool worker_waits_for_host(struct worker *w, struct job *j);
+/* Starts parked jobs whose hosts have room. Reports as HELD those that were parked for too long. Returns when to call
+ * again although nothing happened, in steady time. */
+int64_t worker_start_parked(struct worker *w);
+bool worker_cancel_parked(struct worker *w, const struct fenced_id *id, struct str why); /* false: it is not parked */
+void worker_return_parked(struct worker *w);                                             /* all */
+/* Takes a job off its line without a report. NULL: there is none. */
+struct job *worker_take_off_line(struct worker *w, const struct fenced_id *id);
+struct job *worker_pop_parked(struct worker *w); /* any */
+void worker_host_calls_init(struct worker *w);
+void worker_host_calls_release(struct worker *w);
 
 /* Copies the outcome into the outbox. The job's delivery batch lives until it is published. */
 void worker_add_outcome(struct worker *w, struct job *j, const struct outcome *o);

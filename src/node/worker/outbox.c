@@ -1,7 +1,7 @@
 /* An outcome is borrowed for the call that reports it, so it is copied into the outbox. The outbox is published as
  * one batch and kept until that succeeded. A worker that cannot publish takes no more tasks once its slots are full
- * of unpublished outcomes; it drops nothing. Deliveries in the outbox are renewed like running ones: they must not
- * time out while their outcome waits. */
+ * of unpublished outcomes; it drops nothing. Deliveries in the outbox, and of parked tasks, are renewed like running
+ * ones: they must not time out while they wait. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -21,6 +21,7 @@ struct acking {
 struct renewing {
     struct io_renew io_request;
     struct worker *worker;
+    int64_t sent_ms; /* steady */
     const struct task **tasks;
     struct delivery_batch **delivery_batches; /* of the tasks, referenced: the tasks may end meanwhile */
     size_t n;
@@ -211,6 +212,8 @@ static void outbox_on_renewed(struct io_request *e)
     if (e->rc && !r->worker->renewals_down)
         log_warn("renew_failed", kv_err(&e->error), kv_i64("deliveries", (int64_t)r->n));
     r->worker->renewals_down = e->rc != ERR_OK;
+    if (!e->rc)
+        r->worker->renewed_ms = r->sent_ms;
     if (e->rc) { /* soon, before the deliveries time out */
         r->worker->renew_at_ms = min_of(r->worker->renew_at_ms, r->worker->now.steady_ms + WORKER_RETRY_MS);
     }
@@ -232,9 +235,12 @@ static void outbox_submit_renewal(struct worker *w, size_t max)
 {
     struct renewing *r = w->renewing = xnew(*r);
     r->worker = w;
+    r->sent_ms = w->now.steady_ms;
     r->tasks = xcalloc(max, sizeof *r->tasks);
     r->delivery_batches = xcalloc(max, sizeof *r->delivery_batches);
     map_each (&w->running, slot)
+        outbox_renew_one(r, slot->value);
+    map_each (&w->parked, slot)
         outbox_renew_one(r, slot->value);
     for (size_t i = 0; i < w->outbox.n; i++)
         outbox_renew_one(r, w->outbox.jobs[i]);
@@ -252,7 +258,7 @@ static void outbox_submit_renewal(struct worker *w, size_t max)
 
 void worker_renew(struct worker *w)
 {
-    size_t n = w->running.n + worker_unpublished(w);
+    size_t n = w->running.n + w->parked.n + worker_unpublished(w);
     if (n == 0) {
         w->renew_at_ms = INT64_MAX;
         return;

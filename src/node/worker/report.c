@@ -30,8 +30,8 @@ static void report_write_doc(struct worker *w)
 /* The worker leaves: nothing more will be reported. */
 static bool report_is_last(const struct worker *w)
 {
-    return w->stopped && worker_running(w) == 0 && worker_unpublished(w) == 0 && !w->taking && !w->arrived &&
-           !w->publishing;
+    return w->stopped && worker_running(w) == 0 && worker_parked(w) == 0 && worker_unpublished(w) == 0 && !w->taking &&
+           !w->arrived && !w->publishing;
 }
 
 static void report_submit(struct worker *w, bool left)

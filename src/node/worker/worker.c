@@ -26,6 +26,15 @@ struct cancel_reason {
     char why[WHY_MAX];
 };
 
+/* It keeps no slots for classes that never come. */
+static void worker_note_classes(struct worker *w)
+{
+    const struct queue_filter *f = w->setup.filter;
+    for (int p = PRIORITY_MIN; p <= PRIORITY_MAX; p++)
+        if (!f || (p >= f->priority_min && p <= f->priority_max))
+            w->serves[priority_class_of(p)] = true;
+}
+
 struct worker *worker_new(const struct worker_setup *setup)
 {
     assert(setup->slots > 0 && setup->visibility_ms > 0);
@@ -34,6 +43,9 @@ struct worker *worker_new(const struct worker_setup *setup)
     w->renew_at_ms = INT64_MAX;
     map_init(&w->running, HASH_STABLE);
     map_init(&w->cancel_reason, HASH_STABLE);
+    worker_host_calls_init(w);
+    worker_note_classes(w);
+    w->renewed_ms = INT64_MIN;
     breakers_init(&w->breakers, BREAKERS_MAX, setup->hash);
     buf_init(&w->doc, DOC_MAX);
     worker_outbox_init(w);
@@ -54,12 +66,13 @@ void worker_free(struct worker *w)
     if (!w)
         return;
     thread_owner_drop(&w->owner); /* the loop has ended, perhaps on another thread */
-    assert(worker_running(w) == 0 && !w->taking && !w->arrived && !w->reporting);
+    assert(worker_running(w) == 0 && !w->taking && !w->unblocking && !w->arrived && !w->reporting);
     for (size_t i = 0; i < w->outbox.n; i++)
         delivery_batch_unref(w->outbox.jobs[i]->delivery_batch);
     for (size_t i = w->sent; i < w->spare.n; i++)
         delivery_batch_unref(w->spare.jobs[i]->delivery_batch);
     map_release(&w->running);
+    worker_host_calls_release(w);
     worker_forget_cancel_reasons(w);
     breakers_release(&w->breakers);
     worker_outbox_release(w);
@@ -105,9 +118,10 @@ static void worker_tell_breakers(struct worker *w, struct job *j, const struct o
     breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, &reported, o->completed_us / 1000);
 }
 
-/* Adds (1) or removes (-1) the task's part of the worker's CPU, memory and suspects. */
+/* Adds (1) or removes (-1) the task's part of the worker's slots, CPU, memory and suspects. */
 static void worker_occupy(struct worker *w, const struct task *t, int sign)
 {
+    w->running_of[priority_class_of(t->priority)] += (size_t)sign;
     w->cpu_used += sign * t->cpu_milli;
     w->memory_used += sign * t->memory_mb;
     w->suspects += (size_t)(sign * task_is_suspect(t));
@@ -121,6 +135,7 @@ static void worker_on_run_done(struct run *run, const struct outcome *o)
     failpoint("after_call");
     worker_tell_breakers(w, j, o);
     worker_occupy(w, t, -1);
+    worker_leave_host(w, j);
     if (j->disowned) {
         w->disowned--;
         delivery_batch_unref(j->delivery_batch);
@@ -156,7 +171,8 @@ static bool worker_is_held_by_breaker(struct worker *w, struct job *j)
             : snprintf(text, sizeof text, "held: the circuit breaker of " STR_FMT " is open", STR_ARG(at));
     struct outcome o = { .kind = OUTCOME_HELD,
                          .retry_after_ms = max_of(j->asked.until_ms - w->now.wall_ms, (int64_t)1),
-                         .error = { text, (size_t)n } };
+                         .error = { text, (size_t)n },
+                         .aside = at };
     metric_add(w->setup.metrics, METRIC_TASKS_HELD, 1);
     worker_add_outcome(w, j, &o);
     return true;
@@ -167,12 +183,16 @@ static bool worker_may_start(const struct worker *w, const struct task *t)
     return !w->setup.may_start || w->setup.may_start(w->setup.context, t);
 }
 
-/* It was taken so long ago that its delivery may time out before it is renewed: the process was stopped. A queue
- * without a clock is in this process. */
+/* It was taken, or renewed while it was parked, so long ago that its delivery may time out before it is renewed: the
+ * process was stopped. A queue without a clock is in this process. */
 static bool worker_is_late(const struct worker *w, const struct job *j)
 {
     int64_t taken_ms = j->delivery_batch->take.ret.queue_us / 1000;
-    return taken_ms && w->now.wall_ms - taken_ms >= w->setup.visibility_ms / 2;
+    if (!taken_ms)
+        return false;
+    int64_t since_ms =
+        j->parked_ms && w->renewed_ms >= j->parked_ms ? w->now.steady_ms - w->renewed_ms : w->now.wall_ms - taken_ms;
+    return since_ms >= w->setup.visibility_ms / 2;
 }
 
 /* Reports a task that must not start although it was pushed. */
@@ -207,20 +227,15 @@ static void worker_refuse(struct worker *w, struct job *j)
     worker_on_run_done(&j->run, &o);
 }
 
-/* Or reports an outcome without starting it. */
-static void worker_start(struct worker *w, struct job *j)
+static void worker_run(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
     struct runner *r = w->setup.runners[t->target];
-    if (map_get(&w->running,
-                delivery_key(&j->id))) { /* a queue that was restored from an older copy may deliver it twice */
-        delivery_batch_unref(j->delivery_batch);
-        return;
-    }
-    if (worker_must_not_start(w, j) || worker_is_held_by_breaker(w, j))
+    if (worker_is_held_by_breaker(w, j))
         return;
     map_put(&w->running, delivery_key(&j->id), j);
     worker_occupy(w, t, 1);
+    worker_enter_host(w, j);
     if (str_eq(t->task_type, S("poison")))
         failpoint("poison_call");
     failpoint("before_call");
@@ -230,10 +245,28 @@ static void worker_start(struct worker *w, struct job *j)
         worker_refuse(w, j);
 }
 
+/* Or reports an outcome without starting it. */
+static void worker_start(struct worker *w, struct job *j)
+{
+    if (worker_runs(w, j->id.id, j->id.fence)) { /* a queue restored from an older copy may deliver it twice */
+        delivery_batch_unref(j->delivery_batch);
+        return;
+    }
+    if (!worker_must_not_start(w, j) && !worker_waits_for_host(w, j))
+        worker_run(w, j);
+}
+
+void worker_start_parked_job(struct worker *w, struct job *j)
+{
+    if (!worker_must_not_start(w, j))
+        worker_run(w, j);
+}
+
 /* Returns how many there were. */
 static size_t worker_start_all(struct worker *w, struct delivery_batch *h)
 {
     struct tasks tasks = h->take.ret.tasks;
+    w->asked = (struct class_room){ 0 };
     h->jobs = xcalloc(tasks.n, sizeof *h->jobs);
     h->references += tasks.n;
     for (size_t i = 0; i < tasks.n; i++) {
@@ -256,6 +289,7 @@ static void worker_take_failed(struct worker *w, struct delivery_batch *h)
     if (!w->queue_down)
         log_warn("take_failed", kv_err(&h->take.io_request.error));
     w->queue_down = true;
+    w->asked = (struct class_room){ 0 };
     w->take_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
     delivery_batch_unref(h);
 }
@@ -277,20 +311,41 @@ static void worker_on_taken(struct io_request *e)
         w->end_at_ms = w->now.steady_ms + WORKER_RETRY_MS;
 }
 
-static size_t worker_free_slots(const struct worker *w)
+/* The slots that no task runs in. */
+static struct class_room worker_free_slots(const struct worker *w)
 {
-    size_t used = worker_running(w) + worker_unpublished(w);
-    return w->setup.slots - min_of(used, w->setup.slots);
+    struct class_room slots = class_room_of(w->setup.slots, w->running_of);
+    for (int c = 0; c < CLASSES; c++)
+        if (!w->serves[c])
+            slots.kept[c] = 0;
+    return slots;
 }
 
-/* How many it may take now. */
-static size_t worker_room(const struct worker *w)
+bool worker_has_place(const struct worker *w, const struct task *t)
+{
+    struct class_room slots = worker_free_slots(w), left = class_room_without(&slots, &w->asked);
+    return class_room_for(&left, priority_class_of(t->priority)) > 0;
+}
+
+/* The places that it may fill now. An unpublished outcome takes up a slot. */
+static struct class_room worker_room(const struct worker *w)
 {
     bool alone = w->setup.fleet && w->suspects; /* a suspect runs alone */
     if (w->stopped || alone || !worker_may_start(w, NULL) ||
         (w->setup.may_take && !w->setup.may_take(w->setup.context)))
-        return 0;
-    return min_of(worker_free_slots(w), (size_t)TAKE_BATCH);
+        return (struct class_room){ 0 };
+    struct class_room slots = worker_free_slots(w),
+                      left = class_room_without(&slots, &(struct class_room){ .free = worker_unpublished(w) });
+    return class_room_limit(&left, TAKE_BATCH);
+}
+
+/* The lowest class that it serves and has room for; CLASSES: none. */
+static int worker_lowest_class(const struct worker *w, const struct class_room *room)
+{
+    int c = class_room_lowest(room);
+    while (c < CLASSES && !w->serves[c])
+        c++;
+    return c;
 }
 
 static int64_t worker_rest(int64_t room, int64_t used)
@@ -311,23 +366,27 @@ static void worker_ask_for_more(struct worker *w)
 {
     if (w->taking || w->now.steady_ms < w->take_at_ms)
         return;
-    size_t room = worker_room(w);
-    if (!worker_is_worth_asking(w, room))
+    struct class_room room = worker_room(w);
+    if (!worker_is_worth_asking(w, room.free))
         return;
+    bool waits = room.free && !w->setup.async_io->at_once;
     struct delivery_batch *h = xnew(*h);
     h->worker = w;
     h->references = 1;
     h->take.io_request = (struct io_request){ .kind = IO_TAKE, .done = worker_on_taken };
-    h->take.ask = (struct take){ .max = room,
+    h->take.ask = (struct take){ .max = room.free,
                                  .now_ms = w->now.wall_ms,
-                                 .wait_ms = room && !w->setup.async_io->at_once ? TAKE_WAIT_MS : 0,
+                                 .wait_ms = waits ? TAKE_WAIT_MS : 0,
                                  .visibility_ms = w->setup.visibility_ms,
                                  .worker = w->setup.id,
-                                 .alone = !w->setup.fleet || w->running.n == 0,
+                                 .alone = !w->setup.fleet || w->running.n + w->parked.n == 0,
                                  .cpu_milli = worker_rest(w->setup.cpu_milli, w->cpu_used),
                                  .memory_mb = worker_rest(w->setup.memory_mb, w->memory_used),
                                  .filter = w->setup.filter };
+    memcpy(h->take.ask.kept, room.kept, sizeof room.kept);
     arena_init(&h->take.arena, TAKE_ARENA);
+    w->asked = room;
+    w->asked_class = waits ? worker_lowest_class(w, &room) : CLASSES;
     w->taking = true;
     async_io_submit(w->setup.async_io, &h->take.io_request);
 }
@@ -340,10 +399,32 @@ static size_t worker_take_some(struct worker *w)
     return w->arrived ? worker_start_all(w, take(w->arrived)) : 0;
 }
 
+static void worker_on_unblocked(struct io_request *e)
+{
+    ((struct worker *)e->context)->unblocking = false; /* if it failed: the take waits for TAKE_WAIT_MS at most */
+}
+
+/* A take that waits said which classes have a slot. If a lower one has a slot now, the worker asks again: tasks of that
+ * class may wait, and do not wake it. */
+static void worker_unblock_take(struct worker *w)
+{
+    if (!w->taking || w->unblocking || w->asked_class == CLASSES)
+        return;
+    struct class_room room = worker_room(w);
+    if (worker_lowest_class(w, &room) >= w->asked_class)
+        return;
+    w->asked_class = CLASSES;
+    w->unblocking = true;
+    w->unblock = (struct io_unblock){ .io_request = { .kind = IO_UNBLOCK, .done = worker_on_unblocked, .context = w },
+                                      .worker = w->setup.id };
+    async_io_submit(w->setup.async_io, &w->unblock.io_request);
+}
+
 static void worker_show_metrics(const struct worker *w)
 {
     struct async_io *c = w->setup.async_io;
     metric_set(w->setup.metrics, METRIC_TASKS_RUNNING, (double)w->running.n);
+    metric_set(w->setup.metrics, METRIC_TASKS_PARKED, (double)w->parked.n);
     metric_set(w->setup.metrics, METRIC_UTILIZATION, (double)w->running.n / (double)w->setup.slots);
     if (c->at_once)
         metric_set(w->setup.metrics, METRIC_QUEUE_DEPTH, (double)c->ops->queue_depth(c));
@@ -368,15 +449,18 @@ int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms)
     assert_owned(&w->owner);
     w->now = now;
     w->behind_ms = behind_ms;
-    do
+    int64_t wake;
+    do {
         worker_publish(w);
-    while (worker_take_some(w) > 0);
+        wake = worker_start_parked(w);
+    } while (worker_take_some(w) > 0);
     worker_publish(w);
     if (!w->setup.async_io->at_once)
         worker_ask_for_more(w); /* the last take brought nothing */
+    worker_unblock_take(w);
     worker_renew(w);
     worker_show_metrics(w);
-    int64_t wake = w->renewing ? INT64_MAX : w->renew_at_ms;
+    wake = min_of(wake, w->renewing ? INT64_MAX : w->renew_at_ms);
     if (w->spare.n && !w->publishing)
         wake = min_of(wake, w->retry_at_ms);
     if (!list_empty(&w->unacked))
@@ -389,7 +473,7 @@ bool worker_runs(const struct worker *w, struct uuid id, int64_t fence)
 {
     assert_owned(&w->owner);
     struct fenced_id key = { id, fence };
-    return map_get(&w->running, delivery_key(&key)) != NULL;
+    return map_get(&w->running, delivery_key(&key)) || map_get(&w->parked, delivery_key(&key));
 }
 
 bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
@@ -397,8 +481,9 @@ bool worker_abort(struct worker *w, struct uuid id, int64_t fence)
     assert_owned(&w->owner);
     struct fenced_id key = { id, fence };
     struct job *j = map_get(&w->running, delivery_key(&key));
+    const struct cancel_reason *d = map_get(&w->cancel_reason, delivery_key(&key));
     if (!j)
-        return false;
+        return worker_cancel_parked(w, &key, d ? (struct str){ d->why, d->why_size } : S("cancelled before it began"));
     runner_abort(w->setup.runners[j->run.task->target], &j->run);
     return true;
 }
@@ -438,6 +523,7 @@ void worker_give_up(struct worker *w)
 {
     assert_owned(&w->owner);
     w->giving_up = true;
+    worker_return_parked(w);
     struct job **jobs = xcalloc(w->running.n, sizeof *jobs);
     size_t n = 0;
     map_each (&w->running, slot)
@@ -451,6 +537,29 @@ static void worker_on_dropped(struct io_request *e)
 {
     if (e->rc)
         log_warn("ack_failed", kv_err(&e->error));
+}
+
+/* Acknowledges a delivery without an outcome. */
+static void worker_drop_delivery(struct worker *w, struct fenced_id id)
+{
+    assert(w->setup.async_io->at_once);
+    struct io_ids ack = { .io_request = { .kind = IO_ACK, .done = worker_on_dropped }, .v = &id, .n = 1 };
+    async_io_submit(w->setup.async_io, &ack.io_request);
+}
+
+static void worker_drop_parked(struct worker *w, struct job *j)
+{
+    worker_drop_delivery(w, j->id);
+    delivery_batch_unref(j->delivery_batch);
+}
+
+bool worker_recall(struct worker *w, struct uuid id, int64_t fence)
+{
+    assert_owned(&w->owner);
+    struct job *j = worker_take_off_line(w, &(struct fenced_id){ id, fence });
+    if (j)
+        worker_drop_parked(w, j);
+    return j != NULL;
 }
 
 /* A task that the queue gives later is refused then: see worker_setup.may_start. */
@@ -472,11 +581,8 @@ static void worker_drop_queued(struct worker *w)
         async_io_submit(c, &all.io_request);
         if (all.io_request.rc || !all.ret.tasks.n)
             break;
-        for (size_t i = 0; i < all.ret.tasks.n; i++) {
-            struct fenced_id d = { all.ret.tasks.v[i].id, all.ret.tasks.v[i].fence };
-            struct io_ids ack = { .io_request = { .kind = IO_ACK, .done = worker_on_dropped }, .v = &d, .n = 1 };
-            async_io_submit(c, &ack.io_request);
-        }
+        for (size_t i = 0; i < all.ret.tasks.n; i++)
+            worker_drop_delivery(w, (struct fenced_id){ all.ret.tasks.v[i].id, all.ret.tasks.v[i].fence });
         arena_reset(&all.arena);
     }
     arena_release(&all.arena);
@@ -497,6 +603,8 @@ void worker_disown(struct worker *w)
     for (size_t i = 0; i < n; i++)
         runner_abort(w->setup.runners[jobs[i]->run.task->target], &jobs[i]->run);
     free(jobs);
+    for (struct job *j; (j = worker_pop_parked(w));)
+        worker_drop_parked(w, j);
     worker_forget_cancel_reasons(w);
     worker_drop_queued(w);
 }
@@ -512,6 +620,6 @@ bool worker_is_idle(const struct worker *w)
     assert_owned(&w->owner);
     bool never_reported = uuid_is_nil(w->last_report.worker.id); /* it has never reported itself */
     bool reported = !w->stopped || !w->setup.fleet || w->has_left || never_reported;
-    return reported && worker_running(w) == 0 && worker_unpublished(w) == 0 && !w->taking && !w->arrived &&
-           !w->publishing && !w->acking && !w->renewing && !w->reporting;
+    return reported && worker_running(w) == 0 && worker_parked(w) == 0 && worker_unpublished(w) == 0 && !w->taking &&
+           !w->unblocking && !w->arrived && !w->publishing && !w->acking && !w->renewing && !w->reporting;
 }

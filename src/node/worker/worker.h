@@ -5,9 +5,12 @@
  * EXPIRED or HELD. The breakers (core/sharing/breaker.h) belong to the worker: it asks them, and tells them the result
  * of each call.
  *
- * The worker takes no more than it has slots for, publishes outcomes in batches and acknowledges a delivery after its
- * outcome was published. Until then it renews the delivery. If the worker dies, its deliveries time out. Its clock
- * must be right only for tasks that expire.
+ * If a host has as many calls as its runner makes at once (port/runner.h), a further task for it is parked: it waits
+ * for a second at most, holds no slot and has not started. Then, or if too many are parked, it is reported as HELD.
+ *
+ * The worker takes no more than it has slots for and keeps slots for higher classes (core/sharing/class_room.h). It
+ * publishes outcomes in batches and acknowledges a delivery after its outcome was published. Until then it renews the
+ * delivery. If the worker dies, its deliveries time out. Its clock must be right only for tasks that expire.
  *
  * The worker is a part of a node, or all of a worker process. Its driver calls worker_step whenever something
  * happened (a request was answered, a run ended) and when the step before asked for it. A worker belongs to the
@@ -61,9 +64,12 @@ void worker_free(struct worker *w); /* nothing runs, nothing is in flight */
  * happened. */
 int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms); /* behind_ms: as updater_step's */
 
-bool worker_runs(const struct worker *w, struct uuid id, int64_t fence);
-/* Asks a running attempt to end; false: it does not run here. */
+bool worker_runs(const struct worker *w, struct uuid id, int64_t fence); /* or it is parked */
+/* Asks a running attempt to end; a parked task is cancelled at once. False: it does not run here. */
 bool worker_abort(struct worker *w, struct uuid id, int64_t fence);
+/* Takes a parked task back: it does not start and is not reported. False: it is not parked here. Only if async_io
+ * answers at once. */
+bool worker_recall(struct worker *w, struct uuid id, int64_t fence);
 
 /* A later run replaces this task, and `why` says so: it is asked to end, or will not start if it has yet to be taken.
  * The worker remembers that until worker_settled. */
@@ -72,14 +78,15 @@ void worker_settled(struct worker *w, struct uuid id, int64_t fence);
 
 struct breakers *worker_breakers(struct worker *w);
 
-/* Drain: running tasks finish; a worker of a fleet then reports that it leaves. */
+/* Drain: running tasks finish, parked ones are returned; a worker of a fleet then reports that it leaves. */
 void worker_stop_taking(struct worker *w);
-/* The drain deadline has passed: running tasks are aborted and reported as lost. */
+/* The drain deadline has passed: running tasks are aborted and reported as lost, parked ones are returned. */
 void worker_give_up(struct worker *w);
-/* Another node owns everything: running tasks are aborted, waiting ones are dropped from the queue, and neither is
+/* Another node owns everything: running tasks are aborted, parked ones and those in the queue are dropped, and none is
  * reported. Only if async_io answers at once. */
 void worker_disown(struct worker *w);
 size_t worker_running(const struct worker *w); /* including disowned runs that have not ended */
+size_t worker_parked(const struct worker *w);
 size_t worker_unpublished(const struct worker *w);
 /* Nothing runs, waits or is in flight; after worker_stop_taking in a fleet: and its leaving is reported. */
 bool worker_is_idle(const struct worker *w);

@@ -90,7 +90,6 @@ struct http_run {
     struct run *run;
     struct http_host *host; /* NULL: not known yet */
     struct http_call *call; /* NULL: the run waits, and its target has not been read */
-    int64_t queued_ns;
 };
 
 /* A libcurl handle and the run that uses it. Handles are reused, because most options are set only once. */

@@ -278,7 +278,6 @@ static void runner_http_start(struct runner *base, struct run *run)
     t->host = runner_http_crowded_host(r, run->task);
     if (!t->host && !runner_http_read_target(r, t))
         return;
-    t->queued_ns = clock_steady_ns(r->clock);
     list_push(&t->host->waiting, &t->link);
     if (!uv_is_active((uv_handle_t *)r->sweep_timer))
         uv_timer_start(r->sweep_timer, runner_http_on_sweep, SWEEP_MS, SWEEP_MS);
@@ -304,35 +303,6 @@ static void runner_http_abort(struct runner *base, struct run *run)
 }
 
 /* ---- sweep: once a second while there are hosts or tenants ---- */
-
-/* The oldest are at the front, so the loop stops at the first that is not overdue. */
-static void http_host_fail_overdue(struct http_host *h, int64_t now_ns)
-{
-    int64_t longest_ns = h->runner->setup.queue_timeout_ms * 1000000;
-    while (!list_empty(&h->waiting)) {
-        struct http_run *t = container_of(h->waiting.next, struct http_run, link);
-        if (now_ns - t->queued_ns < longest_ns)
-            return;
-        list_remove(&t->link);
-        struct http_call *c = runner_http_call_of(h->runner, t);
-        runner_http_finish(c, http_call_failure(c, FAILURE_TIMEOUT, "waited too long for a connection to this host"));
-    }
-    if (list_linked(&h->ready))
-        list_remove(&h->ready);
-}
-
-/* Iterates over a copy, because a `done` may add hosts. */
-static void runner_http_sweep_waiting(struct runner_http *r, int64_t now_ns)
-{
-    size_t n = 0;
-    struct http_host **all = xcalloc(r->hosts.n + 1, sizeof(struct http_host *));
-    map_each (&r->hosts, slot)
-        all[n++] = slot->value;
-    for (size_t i = 0; i < n; i++)
-        if (!list_empty(&all[i]->waiting))
-            http_host_fail_overdue(all[i], now_ns);
-    free(all);
-}
 
 static void runner_http_drop_tenants(struct runner_http *r, int64_t now_ns)
 {
@@ -368,7 +338,6 @@ static void runner_http_on_sweep(uv_timer_t *t)
 {
     struct runner_http *r = t->data;
     int64_t now_ns = clock_steady_ns(r->clock);
-    runner_http_sweep_waiting(r, now_ns);
     runner_http_drop_tenants(r, now_ns); /* before the hosts: connections refer to their hosts */
     runner_http_drop_hosts(r, now_ns);
     if (r->hosts.n == 0 && r->tenants.n == 0)
@@ -440,7 +409,7 @@ struct runner *runner_http_new(uv_loop_t *loop, struct clock *clock, const struc
         return NULL;
     curl_global_init(CURL_GLOBAL_DEFAULT);
     struct runner_http *r = xnew(*r);
-    r->base.ops = &runner_http_ops;
+    r->base = (struct runner){ &runner_http_ops, .host_calls_max = setup->host_connections_max };
     r->clock = clock;
     r->setup = *setup;
     r->user_agent = xstrdup(setup->user_agent ? setup->user_agent : "Belfry/" BELFRY_VERSION);

@@ -19,7 +19,6 @@ struct runner_http_setup {
     size_t in_flight_max;        /* calls in libcurl at once, and open connections */
     size_t host_connections_max; /* of those, to one host */
     int64_t connect_timeout_ms;  /* without the name lookup */
-    int64_t queue_timeout_ms;    /* a call that waits this long for its host fails, unsent */
     int64_t idle_timeout_ms;     /* a tenant's connections are closed if it has not called for this long */
     size_t output_max;           /* bytes of the response that are stored */
     /* Bytes of the response that are read; if there are more, the status decides. */
@@ -35,7 +34,6 @@ struct runner_http_setup {
     ((struct runner_http_setup){ .in_flight_max = 10000,                                                               \
                                  .host_connections_max = 256,                                                          \
                                  .connect_timeout_ms = 10000,                                                          \
-                                 .queue_timeout_ms = 60000,                                                            \
                                  .idle_timeout_ms = 30000,                                                             \
                                  .output_max = 16384,                                                                  \
                                  .response_max = 1 << 20 })

@@ -27,10 +27,13 @@ enum due_column {
     DUE_GIVES_WAY /* with gates: it leaves its overlap slot to an earlier occurrence (OP_CLAIM 11) */
 };
 
+/* NULL: it does not exist. Leased tasks are never late. */
 static inline const struct lane_row *pg_claim_lane(const struct store_postgres *s, const struct op_claim *op, size_t i,
                                                    bool suspects)
 {
     const struct lane *lane = &op->lanes[i].lane;
+    if (op->lease && lane->late)
+        return NULL;
     return store_lanes_find(&s->lanes, *lane, lane_pool(lane, op->lease != NULL, suspects));
 }
 

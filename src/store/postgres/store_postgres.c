@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "port/crypto.h"
+#include "store/common/commit_stall.h"
 #include "store/postgres/internal.h"
 
 enum {
@@ -208,6 +209,7 @@ static enum err pg_run_ops(struct store_postgres *s, struct op *const *ops, size
     }
     if (pg_send_tallies(s, e) || pg_send_ended(s, e) || pg_send_claims(s, e))
         return e->code;
+    commit_stall_wait();
     s->committing = true;
     return pg_send_commit(s, e);
 }

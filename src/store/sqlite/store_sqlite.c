@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "store/common/commit_stall.h"
 #include "store/sqlite/internal.h"
 
 enum { AUTO_VACUUM_INCREMENTAL = 2 };
@@ -401,6 +402,7 @@ static enum err sqlite_run_all(struct store_sqlite *s, struct op *const *ops, si
     }
     if (sqlite_write_tallies(s, e) || sqlite_ended_write(s, e))
         return e->code;
+    commit_stall_wait();
     return conn_run(&s->conn, writer_stmt(s, ST_COMMIT), e);
 }
 

@@ -4,12 +4,13 @@
 static void an_event_comes_whole(void **state)
 {
     struct world *w = *state;
-    char text[] = "HTTP 503", place[] = "https://a.example";
+    char text[] = "HTTP 503", place[] = "https://a.example", aside[] = "b.example:8443";
     struct event event = event_of(w, w->task, 2);
     event.outcome.error = str_from(text);
     event.task.place = str_from(place);
+    event.outcome.aside = str_from(aside);
     publish(w, &event, 1);
-    text[0] = place[0] = 'X'; /* borrowed only for the call */
+    text[0] = place[0] = aside[0] = 'X'; /* borrowed only for the call */
     struct event_list got = poll_exactly(w, 0, 1);
     assert_int_equal(got.v[0].kind, EVENT_OUTCOME);
     const struct settle_facts *t = &got.v[0].task, *u = &event.task;
@@ -29,6 +30,8 @@ static void an_event_comes_whole(void **state)
     assert_str(o->output, "later");
     assert_str(o->worker, "node-1");
     assert_str(o->trace_id, "4bf9");
+    assert_str(o->aside, "b.example:8443");
+    assert_true(o->recalled);
 }
 
 static void what_a_worker_says_of_itself_comes_whole(void **state)

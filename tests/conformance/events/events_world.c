@@ -157,7 +157,9 @@ struct event event_of(struct world *w, struct uuid task, int64_t fence)
                      .error = S("HTTP 503"),
                      .output = S("later"),
                      .worker = S("node-1"),
-                     .trace_id = S("4bf9") },
+                     .trace_id = S("4bf9"),
+                     .aside = S("b.example:8443"),
+                     .recalled = true },
     };
 }
 

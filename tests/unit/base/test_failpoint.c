@@ -7,6 +7,8 @@
 
 #include "base/failpoint.h"
 
+#define MS 1000000LL
+
 static int disarm(void **state)
 {
     (void)state;
@@ -90,6 +92,8 @@ static void kill_ends_the_process_at_the_pass_asked_for(void **state)
     assert_int_equal(status_after("before_call:kill", "after_call", 5), 0);
 }
 
+#define STALL_REFUSED "the stall of a failpoint must be a length and a longer period of at most 1h: 'stall=900ms/4s'"
+
 static void wrong_specs_are_refused_and_change_nothing(void **state)
 {
     (void)state;
@@ -106,6 +110,14 @@ static void wrong_specs_are_refused_and_change_nothing(void **state)
         { "before_commit:kill:0", "the count of a failpoint must be a number of at least 1: 'before_commit:kill:3'" },
         { "before_commit:kill:x", "the count of a failpoint must be a number of at least 1: 'before_commit:kill:3'" },
         { "before_commit:kill:1:2", "the count of a failpoint must be a number of at least 1: 'before_commit:kill:3'" },
+        { "stall", "no failpoint 'stall'" },
+        { "stall=", STALL_REFUSED },
+        { "stall=900ms", STALL_REFUSED },
+        { "stall=900/4s", STALL_REFUSED },
+        { "stall=0s/4s", STALL_REFUSED },
+        { "stall=4s/4s", STALL_REFUSED },
+        { "stall=1s/1h1s", STALL_REFUSED },
+        { "stall=1s/4s/5s", STALL_REFUSED },
     };
     struct error e;
     assert_ok(failpoint_arm(S("after_commit:error"), &e), &e);
@@ -115,6 +127,39 @@ static void wrong_specs_are_refused_and_change_nothing(void **state)
     }
     assert_false(failpoint("before_commit"));
     assert_true(failpoint("after_commit"));
+    assert_ok(failpoint_arm(S("stall=10ms/1s"), &e), &e);
+    assert_int_equal(failpoint_arm(S("stall=1s"), &e), ERR_INVALID);
+    assert_int_equal(failpoint_commit_wait_ns(0), 10 * MS);
+}
+
+static void a_commit_waits_until_the_stall_of_its_period_is_over(void **state)
+{
+    (void)state;
+    struct error e;
+    assert_int_equal(failpoint_commit_wait_ns(0), 0);
+    assert_ok(failpoint_arm(S("stall=900ms/4s"), &e), &e);
+    assert_int_equal(failpoint_commit_wait_ns(0), 900 * MS);
+    assert_int_equal(failpoint_commit_wait_ns(100 * MS), 800 * MS);
+    assert_int_equal(failpoint_commit_wait_ns(900 * MS - 1), 1);
+    assert_int_equal(failpoint_commit_wait_ns(900 * MS), 0);
+    assert_int_equal(failpoint_commit_wait_ns(4000 * MS - 1), 0);
+    assert_int_equal(failpoint_commit_wait_ns(400000 * MS), 900 * MS);
+    assert_int_equal(failpoint_commit_wait_ns(400300 * MS), 600 * MS);
+}
+
+static void a_stall_replaces_a_named_failpoint_and_is_replaced_by_one(void **state)
+{
+    (void)state;
+    struct error e;
+    assert_ok(failpoint_arm(S("before_commit:error"), &e), &e);
+    assert_ok(failpoint_arm(S("stall=900ms/4s"), &e), &e);
+    assert_false(failpoint("before_commit"));
+    assert_ok(failpoint_arm(S("before_commit:error"), &e), &e);
+    assert_int_equal(failpoint_commit_wait_ns(0), 0);
+    assert_true(failpoint("before_commit"));
+    assert_ok(failpoint_arm(S("stall=900ms/4s"), &e), &e);
+    assert_ok(failpoint_arm(S(""), &e), &e);
+    assert_int_equal(failpoint_commit_wait_ns(0), 0);
 }
 
 int main(void)
@@ -126,6 +171,8 @@ int main(void)
         cmocka_unit_test_teardown(arming_again_replaces_and_an_empty_spec_disarms, disarm),
         cmocka_unit_test_teardown(kill_ends_the_process_at_the_pass_asked_for, disarm),
         cmocka_unit_test_teardown(wrong_specs_are_refused_and_change_nothing, disarm),
+        cmocka_unit_test_teardown(a_commit_waits_until_the_stall_of_its_period_is_over, disarm),
+        cmocka_unit_test_teardown(a_stall_replaces_a_named_failpoint_and_is_replaced_by_one, disarm),
     };
     return cmocka_run_group_tests_name("failpoint", tests, NULL, NULL);
 }

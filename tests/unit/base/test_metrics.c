@@ -68,6 +68,7 @@ static void gauges_show_the_last_value(void **state)
     for (size_t i = 0; i < array_count(rows); i++) {
         char expected[256];
         metric_set(m, METRIC_UTILIZATION, rows[i].value);
+        assert_true(metric_level(m, METRIC_UTILIZATION) == rows[i].value);
         cleanup_with(free_charp) char *text = printed(m, "belfry_worker_utilization");
         snprintf(expected, sizeof expected,
                  "# HELP belfry_worker_utilization Fraction of the worker slots in use, 0 to 1\n"

@@ -95,6 +95,10 @@ static void what_is_given_away_is_not_left(void **state)
     assert_room(class_room_without(&r, &r), 0, 0, 0);
     assert_room(class_room_without(&r, &(struct class_room){ .free = 10 }), 40, 50, 55);
     assert_room(class_room_without(&r, &(struct class_room){ .free = 1000 }), 0, 0, 0);
+    /* 2 of 3 free places are given away; of the 3 that are kept, 2 with them */
+    r = room_of(20, 16, 0, 1);
+    part = class_room_without(&r, &(struct class_room){ .free = 1 });
+    assert_room(class_room_without(&r, &part), 0, 0, 1);
 }
 
 /* Whatever is taken, in whatever order: a lower class never takes a place that a higher one needs for its tenth. */

@@ -53,6 +53,18 @@ static void the_host_is_in_small_letters_and_without_what_goes_without_saying(vo
     }
 }
 
+static void the_name_of_a_host_has_no_port_and_no_brackets(void **state)
+{
+    (void)state;
+    assert_str(target_host_name(S("api.example.com")), "api.example.com");
+    assert_str(target_host_name(S("api.example.com:8443")), "api.example.com");
+    assert_str(target_host_name(S("[2001:db8::80]:8443")), "2001:db8::80");
+    assert_str(target_host_name(S("[::1]")), "::1");
+    assert_str(target_host_name(S("[::1")), "::1");
+    assert_str(target_host_name(S(":80")), "");
+    assert_str(target_host_name(S("")), "");
+}
+
 static void its_parts_are_as_they_were_written(void **state)
 {
     (void)state;
@@ -109,6 +121,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_host_is_in_small_letters_and_without_what_goes_without_saying),
+        cmocka_unit_test(the_name_of_a_host_has_no_port_and_no_brackets),
         cmocka_unit_test(its_parts_are_as_they_were_written),
         cmocka_unit_test(a_key_may_be_escaped_and_stand_anywhere),
         cmocka_unit_test(without_a_url_there_is_no_host),

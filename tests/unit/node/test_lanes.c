@@ -184,6 +184,80 @@ static void a_lower_class_leaves_the_room_of_a_higher_one(void **state)
     assert_int_equal(w->got[low] + w->got[normal] + w->got[high], 10);
 }
 
+/* ---- ready tasks of tenants that may have a part of the slots ---- */
+
+enum { READY_TASKS = 400 };
+
+struct ready_task {
+    struct heap_node node;
+    size_t lane;
+};
+
+struct ready_world {
+    struct world *world;
+    struct lane_entry *running; /* NULL: the slot is free */
+};
+
+static void on_granted(void *context, struct heap_node *node)
+{
+    struct ready_world *w = context;
+    struct ready_task *t = container_of(node, struct ready_task, node);
+    assert_null(w->running);
+    w->running = w->world->v[t->lane];
+    w->world->got[t->lane]++;
+    lanes_on_ahead_over(w->world->lanes, w->running);
+    lanes_on_claimed(w->world->lanes, w->running);
+}
+
+static void share(struct ready_world *w, size_t room)
+{
+    struct lanes_round r;
+    struct lanes_offer offer = { .room = { room, room, room },
+                                 .claims = true,
+                                 .wanted = LANES_DUE,
+                                 .now = both_at(NOW),
+                                 .grant = on_granted,
+                                 .context = w };
+    assert_false(lanes_ask(w->world->lanes, &offer, &r));
+}
+
+/* Each tenant may have one slot, and there is one: a tenant that has it must not lose the turn of its other tasks. */
+static void tenants_and_classes_share_one_slot_among_ready_tasks(void **state)
+{
+    (void)state;
+    struct error e;
+    struct catalog_cache *catalog = catalog_cache_new();
+    struct catalog_entry other = {
+        .kind = CATALOG_TENANT, .name = S("other"), .doc = S("{\"name\":\"other\",\"number\":2}"), .version = 1
+    };
+    assert_ok(catalog_cache_put(catalog, &other, &e), &e);
+    struct world w = { .lanes = lanes_new(&(struct lanes_setup){ .catalog = catalog, .slots = 1 }) };
+    struct ready_world ready = { .world = &w };
+    struct ready_task *tasks = xcalloc((size_t)6 * READY_TASKS, sizeof *tasks);
+    for (size_t i = 0; i < 6; i++)
+        add_lane(&w, (struct lane){ .tenant = 1 + (int32_t)i % 2, .queue = S("q"), .priority = (int)(i / 2) * 4 + 1 },
+                 INT64_MAX);
+    for (size_t i = 0; i < (size_t)6 * READY_TASKS; i++) {
+        tasks[i].lane = i % 6;
+        lanes_on_claimed_ahead(w.lanes, w.v[i % 6]);
+        lanes_ready_add(w.lanes, w.v[i % 6], &tasks[i].node, NOW);
+    }
+    for (int i = 0; i < 1000; i++) {
+        share(&ready, 1);
+        assert_non_null(ready.running);
+        share(&ready, 0);
+        lanes_on_unarmed(w.lanes, ready.running);
+        lanes_on_settled(w.lanes, ready.running, false);
+        ready.running = NULL;
+    }
+    static const int64_t expected[CLASSES] = { [CLASS_LOW] = 50, [CLASS_NORMAL] = 150, [CLASS_HIGH] = 300 };
+    for (size_t i = 0; i < 6; i++)
+        assert_near(w.got[i], expected[i / 2], 2);
+    lanes_free(w.lanes);
+    catalog_cache_free(catalog);
+    free(tasks);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +268,7 @@ int main(void)
         lanes_test(tasks_with_other_needs_share_with_those_without),
         lanes_test(a_class_without_room_waits_and_costs_no_claim),
         lanes_test(a_lower_class_leaves_the_room_of_a_higher_one),
+        cmocka_unit_test(tenants_and_classes_share_one_slot_among_ready_tasks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

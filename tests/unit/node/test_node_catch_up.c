@@ -75,6 +75,14 @@ static void die_for(struct world *w, int64_t ms)
     die_and_start_again(w);
 }
 
+/* What the node before had claimed is settled first. */
+static void recover(struct world *w)
+{
+    step_at(w, w->now_ms);
+    answer(w, OP_ORPHANS);
+    step_at(w, w->now_ms);
+}
+
 /* The one that was due exactly a second ago is within the grace. */
 static void after_a_short_outage_a_task_runs_what_its_catch_up_mode_says(void **state)
 {
@@ -144,11 +152,10 @@ static void a_second_crash_right_behind_the_first_changes_nothing(void **state)
     struct world *w = *state;
     struct task t = every_second(w, CATCH_UP_ONE);
     die_for(w, 5000);
-    step_at(w, w->now_ms);
+    recover(w);
     answer(w, OP_CATCH_UP); /* withdrawn, and not yet decided on */
     die_for(w, 10);
-    step_at(w, w->now_ms);
-    answer(w, OP_ORPHANS);
+    recover(w);
     answer(w, OP_CATCH_UP);
     step_at(w, w->now_ms);
     answer(w, OP_RECURRING);
@@ -164,7 +171,7 @@ static void nothing_is_claimed_before_what_was_missed_is_taken_back(void **state
     struct world *w = *state;
     every_second(w, CATCH_UP_NONE);
     die_for(w, 5000);
-    step_at(w, w->now_ms);
+    recover(w);
     deny(w, OP_CATCH_UP, false);
     settle_down(w);
     assert_true(node_status(w->node).recovering);
@@ -183,7 +190,7 @@ static void what_can_not_be_taken_back_runs_late_rather_than_never(void **state)
     struct world *w = *state;
     every_second(w, CATCH_UP_NONE);
     die_for(w, 5000);
-    step_at(w, w->now_ms);
+    recover(w);
     struct op *op = next_op(w, OP_CATCH_UP);
     op->rc = error_set(&op->error, ERR_CORRUPT, "a row is damaged");
     op->done(op);

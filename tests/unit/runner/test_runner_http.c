@@ -260,23 +260,6 @@ static void a_connection_that_never_comes_times_out_unsent(void **state)
     close(full);
 }
 
-static void waiting_for_a_host_has_an_end(void **state)
-{
-    struct fixture *f = *state;
-    f->setup.host_connections_max = 1;
-    f->setup.queue_timeout_ms = 300;
-    struct probe first, second;
-    prepare(f, &first, "127.0.0.1", "/silent", "");
-    prepare(f, &second, "127.0.0.1", "/ok", "");
-    runner_start(runner(f), &first.run);
-    runner_start(runner(f), &second.run);
-    finish(f, &second);
-    assert_failed(&second, FAILURE_TIMEOUT, false, "waited too long for a connection to this host");
-    assert_int_equal(first.done, 0);
-    runner_abort(f->runner, &first.run);
-    assert_int_equal(first.done, 1);
-}
-
 /* A run behind others is read late; the result is the same as if it had been read at once. */
 static void what_waits_is_judged_when_its_turn_comes(void **state)
 {
@@ -568,7 +551,6 @@ int main(void)
         WITH_FIXTURE(failed_connections_are_known_to_be_unsent),
         WITH_FIXTURE(a_silent_target_times_out),
         WITH_FIXTURE(a_connection_that_never_comes_times_out_unsent),
-        WITH_FIXTURE(waiting_for_a_host_has_an_end),
         WITH_FIXTURE(what_waits_is_judged_when_its_turn_comes),
         WITH_FIXTURE(an_aborted_call_ends_at_once),
         WITH_FIXTURE(a_waiting_call_is_aborted_unsent),

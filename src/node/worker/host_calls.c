@@ -1,0 +1,257 @@
+/* Calls by host. A runner has a limit of calls to one host; a call beyond it would hold a slot and do nothing. So a
+ * task whose host is busy is parked: it waits in its host's line, outside the slots, and has not started. If a call to
+ * the host ends, the next one starts. A task that finds its line full, or has been parked for PARKED_MS, is reported as
+ * HELD: the store puts it aside, into a lane of its host.
+ *
+ * A host is in `hosts` while it is called or has a line. A parked job is in `parked`, in its host's line (highest
+ * priority first) and in parked_line (oldest first). */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "node/worker/internal.h"
+
+enum { BUSY_TEXT = TARGET_HOST_MAX + 64 };
+
+/* ---- hosts ---- */
+
+/* The limit of calls to the task's host, and the host's name. 0: it has none. */
+static size_t worker_host_limit(const struct worker *w, const struct task *t, char text[TARGET_HOST_MAX],
+                                struct str *ret_name)
+{
+    const struct runner *r = w->setup.runners[t->target];
+    if (!r || !r->host_calls_max)
+        return 0;
+    *ret_name = target_host_name(target_host(t, text));
+    return ret_name->n ? r->host_calls_max : 0;
+}
+
+static struct worker_host *worker_host_new(struct worker *w, struct str name, size_t max)
+{
+    struct worker_host *h = xcalloc(1, sizeof *h + name.n);
+    h->max = max;
+    h->name_n = name.n;
+    memcpy(h->name, name.p, name.n);
+    list_init(&h->line);
+    list_init(&h->ready);
+    map_put(&w->hosts, (struct str){ h->name, h->name_n }, h);
+    return h;
+}
+
+static void worker_host_release(struct worker *w, struct worker_host *h)
+{
+    if (h->calls || h->parked || h->in_use)
+        return;
+    list_remove(&h->ready);
+    map_remove(&w->hosts, (struct str){ h->name, h->name_n });
+    free(h);
+}
+
+void worker_enter_host(struct worker *w, struct job *j)
+{
+    char text[TARGET_HOST_MAX];
+    struct str name;
+    size_t max = worker_host_limit(w, j->run.task, text, &name);
+    if (!max)
+        return;
+    j->host = map_get(&w->hosts, name);
+    if (!j->host)
+        j->host = worker_host_new(w, name, max);
+    j->host->calls++;
+}
+
+static void worker_mark_ready(struct worker *w, struct worker_host *h)
+{
+    if (h->parked && !list_linked(&h->ready))
+        list_push(&w->ready_hosts, &h->ready);
+}
+
+void worker_leave_host(struct worker *w, struct job *j)
+{
+    struct worker_host *h = j->host;
+    if (!h)
+        return;
+    j->host = NULL;
+    h->calls--;
+    worker_mark_ready(w, h);
+    worker_host_release(w, h);
+}
+
+/* ---- lines ---- */
+
+static struct job *job_in_line(struct list *link)
+{
+    return container_of(link, struct job, in_line);
+}
+
+/* Behind those of the same priority. */
+static void worker_park(struct worker *w, struct worker_host *h, struct job *j)
+{
+    struct list *before = h->line.prev;
+    while (before != &h->line && job_in_line(before)->run.task->priority < j->run.task->priority)
+        before = before->prev;
+    list_insert_before(before->next, &j->in_line);
+    list_push(&w->parked_line, &j->in_parked_line);
+    map_put(&w->parked, delivery_key(&j->id), j);
+    h->parked++;
+    j->host = h;
+    j->parked_ms = w->now.steady_ms;
+}
+
+static void worker_unpark(struct worker *w, struct job *j)
+{
+    struct worker_host *h = j->host;
+    list_remove(&j->in_line);
+    list_remove(&j->in_parked_line);
+    map_remove(&w->parked, delivery_key(&j->id));
+    h->parked--;
+    j->host = NULL;
+    worker_host_release(w, h);
+}
+
+/* Reports that the task waits in a lane of its host. It keeps its due time. */
+static void worker_put_aside(struct worker *w, struct job *j, size_t calls)
+{
+    char host[TARGET_HOST_MAX], text[BUSY_TEXT];
+    struct str at = target_host(j->run.task, host);
+    int n = snprintf(text, sizeof text, "waits: %zu calls to " STR_FMT " are under way", calls, STR_ARG(at));
+    struct outcome o = { .kind = OUTCOME_HELD, .error = { text, (size_t)n }, .aside = at };
+    metric_add(w->setup.metrics, METRIC_TASKS_ASIDE, 1);
+    worker_add_outcome(w, j, &o);
+}
+
+static void worker_put_parked_aside(struct worker *w, struct job *j)
+{
+    size_t calls = j->host->calls;
+    worker_unpark(w, j);
+    worker_put_aside(w, j, calls);
+}
+
+/* An AT_MOST_ONCE task would be lost with the process. A task that needs CPU or memory would hold them, or lack them
+ * when its turn comes. */
+static bool worker_may_park(const struct worker *w, const struct task *t)
+{
+    return t->delivery != DELIVER_AT_MOST_ONCE && (w->setup.cpu_milli <= 0 || !t->cpu_milli) &&
+           (w->setup.memory_mb <= 0 || !t->memory_mb);
+}
+
+/* Whether there is a place in the line. If there is none, the last one makes way for a task of a higher priority. */
+static bool worker_has_place_in_line(struct worker *w, struct worker_host *h, const struct task *t)
+{
+    if (h->parked < h->max && w->parked.n < w->setup.slots)
+        return true;
+    if (!h->parked || job_in_line(h->line.prev)->run.task->priority >= t->priority)
+        return false;
+    worker_put_parked_aside(w, job_in_line(h->line.prev));
+    return true;
+}
+
+bool worker_waits_for_host(struct worker *w, struct job *j)
+{
+    const struct task *t = j->run.task;
+    char text[TARGET_HOST_MAX];
+    struct str name;
+    struct worker_host *h = worker_host_limit(w, t, text, &name) ? map_get(&w->hosts, name) : NULL;
+    if (!h || (h->calls < h->max && !h->parked))
+        return false;
+    h->in_use = true;
+    if (worker_may_park(w, t) && worker_has_place_in_line(w, h, t))
+        worker_park(w, h, j);
+    else
+        worker_put_aside(w, j, h->calls);
+    h->in_use = false;
+    worker_host_release(w, h);
+    return true;
+}
+
+/* ---- starting ---- */
+
+static void worker_start_line(struct worker *w, struct worker_host *h)
+{
+    h->in_use = true;
+    while (h->parked && h->calls < h->max) {
+        struct job *j = job_in_line(h->line.next);
+        if (!worker_has_place(w, j->run.task)) {
+            worker_mark_ready(w, h); /* for the next step */
+            break;
+        }
+        worker_unpark(w, j);
+        worker_start_parked_job(w, j);
+    }
+    h->in_use = false;
+    worker_host_release(w, h);
+}
+
+int64_t worker_start_parked(struct worker *w)
+{
+    struct list ready;
+    list_init(&ready);
+    if (w->stopped)
+        worker_return_parked(w);
+    list_append(&ready, &w->ready_hosts);
+    for (struct list *l; (l = list_pop(&ready));)
+        worker_start_line(w, container_of(l, struct worker_host, ready));
+    while (!list_empty(&w->parked_line)) {
+        struct job *oldest = container_of(w->parked_line.next, struct job, in_parked_line);
+        if (w->now.steady_ms - oldest->parked_ms < PARKED_MS)
+            return oldest->parked_ms + PARKED_MS;
+        worker_put_parked_aside(w, oldest);
+    }
+    return INT64_MAX;
+}
+
+/* ---- ending ---- */
+
+bool worker_cancel_parked(struct worker *w, const struct fenced_id *id, struct str why)
+{
+    struct job *j = map_get(&w->parked, delivery_key(id));
+    if (!j)
+        return false;
+    worker_unpark(w, j);
+    worker_add_outcome(w, j, &(struct outcome){ .kind = OUTCOME_CANCELLED, .retry_after_ms = -1, .error = why });
+    return true;
+}
+
+struct job *worker_pop_parked(struct worker *w)
+{
+    if (list_empty(&w->parked_line))
+        return NULL;
+    struct job *j = container_of(w->parked_line.next, struct job, in_parked_line);
+    worker_unpark(w, j);
+    return j;
+}
+
+void worker_return_parked(struct worker *w)
+{
+    for (struct job *j; (j = worker_pop_parked(w));)
+        worker_add_outcome(w, j, &(struct outcome){ .kind = OUTCOME_RETURNED, .retry_after_ms = -1 });
+}
+
+struct job *worker_take_off_line(struct worker *w, const struct fenced_id *id)
+{
+    struct job *j = map_get(&w->parked, delivery_key(id));
+    if (j)
+        worker_unpark(w, j);
+    return j;
+}
+
+size_t worker_parked(const struct worker *w)
+{
+    assert_owned(&w->owner);
+    return w->parked.n;
+}
+
+void worker_host_calls_init(struct worker *w)
+{
+    map_init(&w->hosts, w->setup.hash);
+    map_init(&w->parked, HASH_STABLE);
+    list_init(&w->parked_line);
+    list_init(&w->ready_hosts);
+}
+
+void worker_host_calls_release(struct worker *w)
+{
+    assert(w->hosts.n == 0 && w->parked.n == 0);
+    map_release(&w->hosts);
+    map_release(&w->parked);
+}

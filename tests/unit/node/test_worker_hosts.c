@@ -1,0 +1,598 @@
+/* A worker whose tasks call busy hosts: they wait outside its slots, and not for long. */
+#include "platform/async_io_direct.h"
+#include "worker_bench.h"
+
+enum { SLOTS = 20, PARKED_MS = 1000 };
+
+static int setup(void **state)
+{
+    *state = bench_open(SLOTS, NULL);
+    return 0;
+}
+
+/* ---- tasks that call a host ---- */
+
+static struct task call_to(int n, const char *url)
+{
+    static char texts[256][96];
+    struct task t = some_task(n);
+    snprintf(texts[n], sizeof texts[n], "{\"url\": \"%s\"}", url);
+    t.target = TARGET_HTTP;
+    t.target_config = str_from(texts[n]);
+    return t;
+}
+
+static struct task push_call(struct bench *b, int n)
+{
+    return push_task(b, call_to(n, "https://a.example/x"));
+}
+
+/* Numbers from..to. */
+static void push_calls(struct bench *b, int from, int to)
+{
+    for (int n = from; n <= to; n++)
+        push_call(b, n);
+    come_to_rest(b);
+}
+
+static bool is_running(struct bench *b, int n)
+{
+    for (size_t i = 0; i < b->run_count; i++)
+        if (b->runs[i]->task->id.b[0] == n)
+            return true;
+    return false;
+}
+
+static void end_call(struct bench *b, int n, enum outcome_kind kind)
+{
+    for (size_t i = 0; i < b->run_count; i++)
+        if (b->runs[i]->task->id.b[0] == n) {
+            end_run(b, i, kind);
+            return;
+        }
+    fail_msg("call %d does not run", n);
+}
+
+static void assert_waiting(struct bench *b, size_t running, size_t parked)
+{
+    assert_int_equal(b->run_count, running);
+    assert_int_equal(worker_running(b->worker), running);
+    assert_int_equal(worker_parked(b->worker), parked);
+}
+
+static const struct take *asked(struct bench *b)
+{
+    step(b, 0);
+    struct io_request *e = find_io_request(&b->async_io, IO_TAKE);
+    assert_non_null(e);
+    return &container_of(e, struct io_take, io_request)->ask;
+}
+
+/* The only outcome that was published since the last look. */
+static struct event the_outcome(struct bench *b)
+{
+    struct event e = { 0 };
+    come_to_rest(b);
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), 1);
+    return e;
+}
+
+static void assert_no_outcome(struct bench *b)
+{
+    struct event e;
+    come_to_rest(b);
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), 0);
+}
+
+static void assert_put_aside(struct bench *b, int n, const char *host)
+{
+    struct event e = the_outcome(b);
+    char text[128];
+    snprintf(text, sizeof text, "waits: %d calls to %s are under way", HOST_CALLS, host);
+    assert_int_equal(e.task.id.b[0], n);
+    assert_int_equal(e.outcome.kind, OUTCOME_HELD);
+    assert_true(e.outcome.retry_after_ms == 0 && e.outcome.started_us == 0);
+    assert_str(e.outcome.aside, host);
+    assert_str(e.outcome.error, text);
+}
+
+/* ---- parking ---- */
+
+static void a_task_whose_host_is_busy_holds_no_slot(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 6);
+    assert_waiting(b, 4, 2);
+    assert_int_equal(asked(b)->max, SLOTS - 4);
+    assert_no_outcome(b);
+}
+
+static void when_a_call_ends_the_next_one_starts(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 6);
+    end_call(b, 2, OUTCOME_OK);
+    step(b, 0);
+    assert_waiting(b, 4, 1);
+    assert_true(is_running(b, 5));
+    end_call(b, 5, OUTCOME_FAILED);
+    end_call(b, 1, OUTCOME_OK);
+    step(b, 0);
+    assert_waiting(b, 3, 0);
+    assert_true(is_running(b, 6));
+}
+
+static void other_hosts_and_targets_do_not_wait(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 5);
+    push_task(b, call_to(6, "https://b.example/"));
+    pushed(b, 7);
+    come_to_rest(b);
+    assert_waiting(b, 6, 1);
+    push_task(b, call_to(8, "not a url"));
+    come_to_rest(b);
+    assert_true(is_running(b, 8)); /* the runner refuses it */
+}
+
+/* As the runner counts its connections. */
+static void ports_and_tenants_of_a_host_count_together(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 2);
+    push_task(b, call_to(3, "http://A.Example:8080/"));
+    struct task t = call_to(4, "https://a.example/");
+    t.tenant = 2;
+    push_task(b, t);
+    come_to_rest(b);
+    push_task(b, call_to(5, "http://a.example:81/"));
+    come_to_rest(b);
+    assert_waiting(b, 4, 1);
+    end_call(b, 3, OUTCOME_OK);
+    step(b, 0);
+    assert_true(is_running(b, 5));
+}
+
+static void of_those_that_wait_the_highest_priority_starts_first(void **state)
+{
+    static const int priorities[] = { 5, 2, 9, 5 }, order[] = { 7, 5, 8, 6 };
+    struct bench *b = *state;
+    push_calls(b, 1, 4);
+    for (int i = 0; i < 4; i++) {
+        struct task t = call_to(5 + i, "https://a.example/");
+        t.priority = priorities[i];
+        push_task(b, t);
+        come_to_rest(b);
+    }
+    assert_waiting(b, 4, 4);
+    for (int i = 0; i < 4; i++) {
+        end_call(b, 1 + i, OUTCOME_OK);
+        step(b, 0);
+        assert_waiting(b, 4, 3 - (size_t)i);
+        assert_true(is_running(b, order[i]));
+    }
+}
+
+/* A task that has just been taken does not overtake those that are parked. */
+static void who_comes_later_waits_behind(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 5);
+    push_call(b, 6);
+    end_call(b, 1, OUTCOME_OK);
+    come_to_rest(b);
+    assert_waiting(b, 4, 1);
+    assert_true(is_running(b, 5) && !is_running(b, 6));
+}
+
+/* ---- aside ---- */
+
+static void a_line_is_as_long_as_the_host_has_calls(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 8);
+    assert_waiting(b, 4, 4);
+    push_task(b, call_to(9, "https://a.example:8443/"));
+    assert_put_aside(b, 9, "a.example:8443");
+    assert_waiting(b, 4, 4);
+    assert_int_equal(metric_count(b->metrics, METRIC_TASKS_ASIDE), 1);
+}
+
+static void the_last_of_a_full_line_makes_way_for_a_higher_priority(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 8);
+    struct task t = call_to(9, "https://a.example/");
+    t.priority = 6;
+    push_task(b, t);
+    assert_put_aside(b, 8, "a.example");
+    end_call(b, 1, OUTCOME_OK);
+    step(b, 0);
+    assert_true(is_running(b, 9));
+}
+
+static void who_was_parked_for_a_second_goes_aside(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 5);
+    b->now_ms += PARKED_MS - 1;
+    assert_true(worker_step(b->worker, both_at(b->now_ms), 0) <= b->now_ms + 1);
+    assert_waiting(b, 4, 1);
+    step(b, 1);
+    assert_waiting(b, 4, 0);
+    assert_put_aside(b, 5, "a.example");
+    end_call(b, 1, OUTCOME_OK);
+    come_to_rest(b);
+    assert_waiting(b, 3, 0);
+}
+
+static void at_most_once_does_not_wait_in_the_worker(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 4);
+    struct task t = call_to(5, "https://a.example/");
+    t.delivery = DELIVER_AT_MOST_ONCE;
+    push_task(b, t);
+    assert_put_aside(b, 5, "a.example");
+    assert_waiting(b, 4, 0);
+}
+
+/* It would hold the CPU that it was taken for. */
+static void who_needs_cpu_does_not_wait_in_the_worker(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 4);
+    struct task t = call_to(5, "https://a.example/");
+    t.cpu_milli = 10;
+    push_task(b, t);
+    assert_put_aside(b, 5, "a.example");
+    assert_int_equal(asked(b)->cpu_milli, 1000);
+}
+
+/* ---- gates are asked when the turn comes ---- */
+
+static void who_expires_in_the_line_does_not_start(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 4);
+    struct task t = call_to(5, "https://a.example/");
+    t.expires_after_ms = 500;
+    push_task(b, t);
+    come_to_rest(b);
+    step(b, 600);
+    end_call(b, 1, OUTCOME_CANCELLED);
+    come_to_rest(b);
+    struct event e;
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), 2);
+    assert_int_equal(e.outcome.kind, OUTCOME_EXPIRED);
+    assert_waiting(b, 3, 0);
+}
+
+static void a_breaker_that_opened_meanwhile_holds_it(void **state)
+{
+    struct bench *b = *state;
+    struct event e;
+    for (int round = 0; round < 3; round++) {
+        push_calls(b, 1 + 4 * round, 4 + 4 * round);
+        if (round == 2)
+            push_calls(b, 13, 13);
+        for (int n = 1 + 4 * round; n <= 4 + 4 * round; n++) {
+            struct outcome failed = { .kind = OUTCOME_FAILED,
+                                      .failure = FAILURE_CONNECT,
+                                      .retry_after_ms = -1,
+                                      .started_us = b->now_ms * 1000,
+                                      .completed_us = b->now_ms * 1000 };
+            for (size_t i = 0; i < b->run_count; i++)
+                if (b->runs[i]->task->id.b[0] == n) {
+                    struct run *run = b->runs[i];
+                    b->runs[i] = b->runs[--b->run_count];
+                    run->done(run, &failed);
+                }
+        }
+    }
+    come_to_rest(b);
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), 13);
+    assert_int_equal(e.outcome.kind, OUTCOME_HELD);
+    assert_true(e.outcome.retry_after_ms > 0);
+    assert_str(e.outcome.error, "held: the circuit breaker of a.example is open");
+    assert_str(e.outcome.aside, "a.example");
+    assert_waiting(b, 0, 0);
+}
+
+/* ---- cancelling, draining, renewing ---- */
+
+static void who_is_cancelled_in_the_line_never_began(void **state)
+{
+    struct bench *b = *state;
+    struct error e;
+    push_calls(b, 1, 4);
+    struct task t = push_call(b, 5);
+    come_to_rest(b);
+    assert_true(worker_runs(b->worker, t.id, t.fence));
+    assert_ok(queue_abort(b->async_io.queue, (struct fenced_id){ t.id, t.fence }, &e), &e);
+    carry(&b->async_io, IO_TAKE);
+    struct event event = the_outcome(b);
+    assert_int_equal(event.outcome.kind, OUTCOME_CANCELLED);
+    assert_true(event.outcome.started_us == 0);
+    assert_str(event.outcome.error, "cancelled before it began");
+    assert_waiting(b, 4, 0);
+    assert_false(worker_runs(b->worker, t.id, t.fence));
+}
+
+static void who_is_replaced_in_the_line_says_by_what(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 4);
+    struct task t = push_call(b, 5);
+    come_to_rest(b);
+    worker_replace(b->worker, t.id, t.fence, S("replaced by the run of 10:00"));
+    struct event e = the_outcome(b);
+    assert_int_equal(e.outcome.kind, OUTCOME_CANCELLED);
+    assert_str(e.outcome.error, "replaced by the run of 10:00");
+    assert_waiting(b, 4, 0);
+}
+
+static void a_drain_returns_what_is_parked(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 5);
+    worker_stop_taking(b->worker);
+    struct event e = the_outcome(b);
+    assert_int_equal(e.outcome.kind, OUTCOME_RETURNED);
+    assert_int_equal(e.task.id.b[0], 5);
+    assert_waiting(b, 4, 0);
+    assert_false(worker_is_idle(b->worker));
+}
+
+static void who_gives_up_returns_what_is_parked(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 5);
+    worker_give_up(b->worker);
+    assert_waiting(b, 0, 0);
+    come_to_rest(b);
+    struct event e;
+    assert_int_equal(published(b, EVENT_OUTCOME, &e), 5);
+    assert_int_equal(e.outcome.kind, OUTCOME_LOST); /* those that ran */
+}
+
+static void what_is_parked_is_renewed_like_what_runs(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 4);
+    step(b, VISIBILITY_MS / 3 - 500);
+    push_calls(b, 5, 6);
+    step(b, 500);
+    struct io_request *e = find_io_request(&b->async_io, IO_RENEW);
+    assert_non_null(e);
+    assert_int_equal(container_of(e, struct io_renew, io_request)->n, 6);
+}
+
+/* A process that was stopped may have lost the delivery meanwhile. */
+static void who_was_stopped_does_not_start_what_was_parked(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 4);
+    push_call(b, 5);
+    step(b, 0);
+    struct io_request *e = next_io_request(&b->async_io, IO_TAKE);
+    run_io_request(&b->async_io, e);
+    container_of(e, struct io_take, io_request)->ret.queue_us = b->now_ms * 1000;
+    e->done(e);
+    come_to_rest(b);
+    assert_waiting(b, 4, 1);
+    end_call(b, 1, OUTCOME_OK);
+    step(b, VISIBILITY_MS);
+    come_to_rest(b);
+    struct event event;
+    assert_int_equal(published(b, EVENT_OUTCOME, &event), 2);
+    assert_int_equal(event.outcome.kind, OUTCOME_RETURNED);
+    assert_waiting(b, 3, 0);
+}
+
+/* ---- a node's own worker ---- */
+
+struct own {
+    struct queue *queue;
+    struct events *events;
+    struct async_io *async_io;
+    struct worker *worker;
+    struct bench *bench; /* for its runners */
+};
+
+static struct own own_open(struct bench *b)
+{
+    struct own o = { .queue = queue_memory_new(), .events = events_memory_new(), .bench = b };
+    static struct async_io_ports ports;
+    ports = (struct async_io_ports){ .queue = o.queue, .take = o.queue, .publish = o.events, .poll = o.events };
+    o.async_io = async_io_direct_new(&ports);
+    struct worker_setup setup = {
+        .async_io = o.async_io, .metrics = b->metrics, .slots = SLOTS, .visibility_ms = VISIBILITY_MS
+    };
+    setup.runners[TARGET_HTTP] = &b->http;
+    o.worker = worker_new(&setup);
+    for (int n = 1; n <= 6; n++) {
+        struct task t = call_to(n, "https://a.example/");
+        struct error e;
+        struct pushed came;
+        assert_ok(queue_push(o.queue, &t, 1, 0, &came, &e), &e);
+    }
+    worker_step(o.worker, both_at(NOW), 0);
+    assert_int_equal(worker_parked(o.worker), 2);
+    return o;
+}
+
+static void own_close(struct own *o)
+{
+    worker_stop_taking(o->worker);
+    worker_step(o->worker, both_at(NOW), 0);
+    while (o->bench->run_count)
+        end_run(o->bench, 0, OUTCOME_OK);
+    worker_step(o->worker, both_at(NOW), 0);
+    assert_true(worker_is_idle(o->worker));
+    worker_free(o->worker);
+    async_io_direct_free(o->async_io);
+    queue_free(o->queue);
+    events_free(o->events);
+}
+
+static bool own_knows(struct own *o, int n)
+{
+    struct task t = some_task(n);
+    struct fenced_id id = { t.id, t.fence };
+    struct error e;
+    bool known = false;
+    assert_ok(queue_known(o->queue, &id, NULL, 1, &known, &e), &e);
+    return known;
+}
+
+static void what_is_recalled_leaves_the_line_and_is_not_reported(void **state)
+{
+    struct own o = own_open(*state);
+    struct task t = some_task(5), running = some_task(1);
+    assert_false(worker_recall(o.worker, running.id, running.fence));
+    assert_true(worker_recall(o.worker, t.id, t.fence));
+    assert_false(worker_recall(o.worker, t.id, t.fence));
+    worker_step(o.worker, both_at(NOW), 0);
+    assert_int_equal(worker_parked(o.worker), 1);
+    assert_int_equal(worker_unpublished(o.worker), 0);
+    assert_false(own_knows(&o, 5));
+    assert_int_equal(events_depth(o.events), 0);
+    own_close(&o);
+}
+
+static void what_another_node_owns_leaves_the_line_unreported(void **state)
+{
+    struct own o = own_open(*state);
+    worker_disown(o.worker);
+    assert_int_equal(worker_parked(o.worker), 0);
+    assert_int_equal(worker_running(o.worker), 0);
+    worker_step(o.worker, both_at(NOW), 0);
+    assert_int_equal(events_depth(o.events), 0);
+    assert_false(own_knows(&o, 5) || own_knows(&o, 6));
+    own_close(&o);
+}
+
+/* ---- slots by class ---- */
+
+static void push_of(struct bench *b, int priority, int from, int to)
+{
+    for (int n = from; n <= to; n++) {
+        struct task t = some_task(n);
+        t.priority = priority;
+        push_task(b, t);
+    }
+    come_to_rest(b);
+}
+
+static void a_take_keeps_slots_for_higher_classes(void **state)
+{
+    struct bench *b = *state;
+    push_of(b, 0, 1, 20);
+    assert_waiting(b, 16, 0);
+    assert_int_equal(asked(b)->max, 4);
+    assert_int_equal(asked(b)->kept[CLASS_NORMAL], 2);
+    assert_int_equal(asked(b)->kept[CLASS_HIGH], 2);
+    push_of(b, 5, 21, 23);
+    assert_waiting(b, 18, 0);
+    push_of(b, 9, 24, 26);
+    assert_waiting(b, 20, 0);
+}
+
+static const struct queue_filter low_only = { .priority_max = 3 };
+
+static int setup_low_only(void **state)
+{
+    *state = bench_open(SLOTS, &low_only);
+    return 0;
+}
+
+static void who_serves_one_class_keeps_nothing_for_others(void **state)
+{
+    struct bench *b = *state;
+    push_of(b, 3, 1, 21);
+    assert_waiting(b, SLOTS, 0);
+}
+
+/* The take in flight waits for a higher class; a low task waits in the queue, and does not wake it. */
+static void a_take_that_waits_ends_when_a_lower_class_has_a_slot(void **state)
+{
+    struct bench *b = *state;
+    push_of(b, 0, 1, 17);
+    assert_waiting(b, 16, 0);
+    step(b, 0);
+    assert_null(find_io_request(&b->async_io, IO_UNBLOCK));
+    end_run(b, 0, OUTCOME_OK);
+    step(b, 0); /* its outcome takes up the slot */
+    assert_null(find_io_request(&b->async_io, IO_UNBLOCK));
+    carry(&b->async_io, IO_PUBLISH);
+    step(b, 0);
+    struct io_request *e = find_io_request(&b->async_io, IO_UNBLOCK);
+    assert_non_null(e);
+    assert_memory_equal(&container_of(e, struct io_unblock, io_request)->worker, &(struct uuid){ { 7 } },
+                        sizeof(struct uuid));
+    carry(&b->async_io, IO_UNBLOCK);
+    step(b, 0);
+    assert_null(find_io_request(&b->async_io, IO_UNBLOCK)); /* once for each take */
+    carry(&b->async_io, IO_TAKE);
+    step(b, 0);
+    assert_int_equal(asked(b)->max, 5);
+    carry(&b->async_io, IO_TAKE);
+    step(b, 0);
+    assert_waiting(b, 16, 0);
+}
+
+/* A high call ends: its slot is kept for the next high one, not for the low task that waits for the same host. */
+static void what_was_parked_starts_into_no_kept_slot(void **state)
+{
+    struct bench *b = *state;
+    for (int n = 1; n <= 5; n++) {
+        struct task t = call_to(n, "https://a.example/");
+        t.priority = n <= 2 ? 9 : 0;
+        push_task(b, t);
+        come_to_rest(b);
+    }
+    assert_waiting(b, 4, 1);
+    push_of(b, 0, 6, 30);
+    assert_waiting(b, 18, 1); /* 2 are kept for the normal class */
+    end_call(b, 1, OUTCOME_OK);
+    come_to_rest(b);
+    assert_waiting(b, 17, 1);
+    end_call(b, 6, OUTCOME_OK);
+    step(b, 0);
+    assert_waiting(b, 17, 0);
+    assert_true(is_running(b, 5));
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, bench_close)
+    const struct CMUnitTest tests[] = {
+        T(a_task_whose_host_is_busy_holds_no_slot),
+        T(when_a_call_ends_the_next_one_starts),
+        T(other_hosts_and_targets_do_not_wait),
+        T(ports_and_tenants_of_a_host_count_together),
+        T(of_those_that_wait_the_highest_priority_starts_first),
+        T(who_comes_later_waits_behind),
+        T(a_line_is_as_long_as_the_host_has_calls),
+        T(the_last_of_a_full_line_makes_way_for_a_higher_priority),
+        T(who_was_parked_for_a_second_goes_aside),
+        T(at_most_once_does_not_wait_in_the_worker),
+        T(who_needs_cpu_does_not_wait_in_the_worker),
+        T(who_expires_in_the_line_does_not_start),
+        T(a_breaker_that_opened_meanwhile_holds_it),
+        T(who_is_cancelled_in_the_line_never_began),
+        T(who_is_replaced_in_the_line_says_by_what),
+        T(a_drain_returns_what_is_parked),
+        T(who_gives_up_returns_what_is_parked),
+        T(what_is_parked_is_renewed_like_what_runs),
+        T(who_was_stopped_does_not_start_what_was_parked),
+        T(what_is_recalled_leaves_the_line_and_is_not_reported),
+        T(what_another_node_owns_leaves_the_line_unreported),
+        T(a_take_keeps_slots_for_higher_classes),
+        cmocka_unit_test_setup_teardown(who_serves_one_class_keeps_nothing_for_others, setup_low_only, bench_close),
+        T(a_take_that_waits_ends_when_a_lower_class_has_a_slot),
+        T(what_was_parked_starts_into_no_kept_slot),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
