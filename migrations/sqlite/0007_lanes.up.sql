@@ -45,3 +45,7 @@ UPDATE tasks SET lane = l.lane
             AND l.cpu_milli = m.cpu_milli AND l.memory_mb = m.memory_mb AND l.host = '' AND l.pool = m.pool
     WHERE tasks.rid = m.rid;
 DROP TABLE temp.moving;
+
+-- Claims look for earlier occurrences of a recurring task.
+DROP INDEX tasks_spawned;
+CREATE INDEX tasks_spawned ON tasks (parent_id, due_ms) WHERE parent_id IS NOT NULL AND state < 3;

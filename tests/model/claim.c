@@ -159,12 +159,19 @@ static void memory_claim_handle_gated(struct claiming *c, const struct task *t, 
 
 enum claim_fate { FATE_TAKEN, FATE_PASSED_OVER, FATE_HANDLED };
 
+/* Whether the task, which does not hold the slot, may take it now. */
+static bool memory_claim_may_take_slot(const struct claiming *c, const struct task *t, const struct slot_need *need)
+{
+    bool ahead = need->kind == SLOT_OVERLAP && t->due_ms > c->op->now_ms;
+    return memory_slot_is_free(c->table, t, need) && !(ahead && memory_slot_has_earlier(c->table, t, need));
+}
+
 static enum claim_fate memory_claim_check_task(struct claiming *c, const struct task *t)
 {
     struct slot_need needs[SLOTS_MAX];
     size_t n = slot_needs(t, needs), missing = 0;
     unsigned holds = table_holds(c->table, t->id);
-    while (missing < n && (holds >> needs[missing].kind & 1 || memory_slot_is_free(c->table, t, &needs[missing])))
+    while (missing < n && (holds >> needs[missing].kind & 1 || memory_claim_may_take_slot(c, t, &needs[missing])))
         missing++;
     if (missing == n) {
         memory_claim_take(c, t, needs, n);

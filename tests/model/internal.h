@@ -182,6 +182,8 @@ enum err memory_queue_due(struct reader *r, int32_t tenant, struct str queue, in
 
 /* Whether the task, which does not hold the slot, could take it now. */
 bool memory_slot_is_free(const struct table *t, const struct task *task, const struct slot_need *need);
+/* Whether an earlier occurrence that needs the overlap slot is still to come (OP_CLAIM 11). */
+bool memory_slot_has_earlier(const struct table *t, const struct task *task, const struct slot_need *need);
 
 /* Replaces the row by the task, as OP_PUT says. Adds the keys of released slots to `keys`, for memory_hand_over. */
 void memory_change_row(struct table *t, const struct task *next, struct slot_keys *keys);

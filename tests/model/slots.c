@@ -15,6 +15,19 @@ bool memory_slot_is_free(const struct table *t, const struct task *task, const s
     return !l || (order_count(&l->holders) < (size_t)need->limit && memory_slot_is_first(l, task));
 }
 
+bool memory_slot_has_earlier(const struct table *t, const struct task *task, const struct slot_need *need)
+{
+    const struct line *l = table_line(t, need->key);
+    size_t n = l ? order_count(&l->coming) : 0;
+    for (size_t i = 0; i < n && order_at(&l->coming, i)->key <= task->due_ms; i++) {
+        const struct task *other = task_at(&l->coming, i);
+        if (other->due_ms < task->due_ms || other->scheduled_ms < task->scheduled_ms ||
+            (other->scheduled_ms == task->scheduled_ms && uuid_cmp(other->id, task->id) < 0))
+            return true;
+    }
+    return false;
+}
+
 unsigned memory_kept_slots(const struct table *t, const struct task *old, const struct task *next,
                            struct slot_keys *keys)
 {

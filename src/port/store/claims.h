@@ -33,8 +33,10 @@
  *  Slots (core/sharing/slot.h)
  * 10. A task that needs slots is taken if it holds or can take each of them; it takes them with the claim. A slot is
  *     free if fewer tasks than its limit hold its key and no task waits in its line before this one.
- * 11. A task that finds no slot is left while due_ms > now_ms, and counts in ret_next_due_ms. A task whose slot another
- *     node is changing at this moment is left too, due or not, and counts in ret_conflicts.
+ * 11. A task that finds no slot is left while due_ms > now_ms, and counts in ret_next_due_ms. So is an occurrence that
+ *     does not hold its overlap slot, free or not, while an earlier one is still to come: a SCHEDULED or BLOCKED task
+ *     that needs the same slot and has an earlier due_ms, then scheduled_ms, then id. A task whose slot another node is
+ *     changing at this moment is left too, due or not, and counts in ret_conflicts.
  * 12. From its due time on, slot_decide says what becomes of a task without a slot. Such a task counts neither in a
  *     quota nor in max; its bytes count in max_bytes:
  *       SLOT_WAIT     BLOCKED; waits_for is the key. It keeps the slots that it took before that one, and no others.

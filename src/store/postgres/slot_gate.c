@@ -66,12 +66,17 @@ static void pg_gate_wanted_release(struct pg_gate_wanted *w)
     free(w->keys);
 }
 
-/* Collects the candidates that need slots. */
+static bool pg_gate_wants(const struct pg_result *r, int row)
+{
+    return !pg_is_null(r, row, DUE_GATES) && !pg_bool(r, row, DUE_GIVES_WAY);
+}
+
+/* Collects the candidates that need slots now. */
 static enum err pg_gate_find_wanted(struct store_postgres *s, const struct pg_result *r, struct pg_gate_wanted *w,
                                     struct error *e)
 {
     for (int i = 0; i < r->rows; i++)
-        w->n += !pg_is_null(r, i, DUE_GATES);
+        w->n += pg_gate_wants(r, i);
     w->tasks = xcalloc(w->n + 1, sizeof *w->tasks);
     w->needs = xcalloc(w->n + 1, sizeof *w->needs);
     w->counts = xcalloc(w->n + 1, sizeof *w->counts);
@@ -79,7 +84,7 @@ static enum err pg_gate_find_wanted(struct store_postgres *s, const struct pg_re
     w->n = 0;
     for (int i = 0; i < r->rows; i++) {
         struct candidate k;
-        if (pg_is_null(r, i, DUE_GATES))
+        if (!pg_gate_wants(r, i))
             continue;
         if (pg_candidate_read(s, r, i, &k, e))
             return e->code;

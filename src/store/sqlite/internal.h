@@ -257,6 +257,7 @@ enum writer_statement {
     ST_SLOT_OTHER,
     ST_SLOT_HOLDERS,
     ST_SLOT_SINCE,
+    ST_SLOT_EARLIER,
     ST_SLOT_WAITED_FOR,
     ST_SLOT_UNBLOCK,
     ST_SLOT_BLOCK,

@@ -26,6 +26,19 @@ enum err sqlite_claim_read_candidate(struct store_sqlite *s, sqlite3_stmt *st, s
     return ERR_OK;
 }
 
+enum err sqlite_slot_has_earlier(struct store_sqlite *s, const struct task *t, bool *ret, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_SLOT_EARLIER);
+    (void)bind_uuid(st, 1, &t->parent);
+    sqlite3_bind_int64(st, 2, t->due_ms);
+    sqlite3_bind_int64(st, 3, t->scheduled_ms);
+    (void)bind_uuid(st, 4, &t->id);
+    if (conn_step(&s->conn, st, ret, e))
+        return e->code;
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
 bool sqlite_claim_is_taken(struct gate *g, const struct slot_row *r)
 {
     const struct claiming *c = container_of(g, struct claiming, gate);
