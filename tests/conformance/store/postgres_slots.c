@@ -142,6 +142,7 @@ static void take_a_turn(struct node *n)
 {
     struct settlement v[CROWD];
     struct lane_quota lane = { .lane = some_lane(), .max = AT_ONCE };
+    lane.lane.late = true; /* all have keys */
     struct op_settle settle = { .op.kind = OP_SETTLE, .v = v, .n = settle_some(n, v), .now_ms = NOW + 10 };
     struct op_claim claim = { .op.kind = OP_CLAIM,
                               .claim = uuid_next(&n->ids, NOW),
@@ -299,7 +300,7 @@ static void a_slot_that_another_node_is_seeing_to_is_left_for_the_next_claim(voi
     start(&call, w->store, &settle.op);
     postgres_wait_for(url, POSTGRES_BLOCKED);
     struct store *node = another_node();
-    struct lane_quota lane = { .lane = some_lane(), .max = 10 };
+    struct lane_quota lane = { .lane = task_lane(&second), .max = 10 };
     struct op_claim op = claim_of(w, &lane, 1);
     struct op *ops[] = { &op.op };
     struct error e = { 0 };
