@@ -116,7 +116,7 @@ struct claim_line claim_line_from(const struct op_claim *op, size_t lane);
 bool claim_is_for(const struct op_claim *op, struct uuid id, int64_t due_ms);
 int64_t claim_counts_as(const struct op_claim *op, struct uuid id, int64_t due_ms);
 bool claim_is_own(const struct op_claim *op, struct uuid id); /* its partition is the caller's */
-enum err node_is_dead(struct error *e); /* rule 7 */
+enum err node_is_dead(struct error *e);                       /* rule 7 */
 
 /* OP_CLAIMED - reads the tasks that a claim holds now, in no order; of an unknown claim, none. For a node that does not
  * know whether its claim was committed. */
