@@ -82,7 +82,7 @@ static void memory_claim_skip(struct claiming *c, const struct task *t, struct s
     next.updated_ms = next.completed_ms = c->op->now_ms;
     next.last_error = slot_skip_reason(task_at(&table_line(c->table, key)->holders, 0)->scheduled_ms, text);
     memory_count_as_skipped(c->table, &next, next.parent);
-    memory_change_row(c->table, &next, keys);
+    memory_change_row(c->table, &next, false, keys);
 }
 
 static void memory_claim_block(struct claiming *c, const struct task *t, const struct slot_need *needs, size_t n,
@@ -109,7 +109,7 @@ static void memory_claim_cancel(struct claiming *c, const struct task *t, struct
     next.last_error = why;
     if (!memory_claim_is_marked(&c->gated, t->id))
         memory_claim_mark(&c->gated, t);
-    memory_change_row(c->table, &next, keys);
+    memory_change_row(c->table, &next, false, keys);
 }
 
 static const struct task *memory_claim_next_to_cancel(const struct table *t, struct str key, struct uuid by)
@@ -143,7 +143,8 @@ static void memory_claim_handle_gated(struct claiming *c, const struct task *t, 
     const struct line *l = table_line(c->table, needs[missing].key);
     struct slot_keys keys;
     slot_keys_init(&keys);
-    enum slot_answer answer = slot_decide(&needs[missing], order_count(&l->waiting));
+    bool held_ahead = needs[missing].kind == SLOT_OVERLAP && slot_is_held_ahead(task_at(&l->holders, 0), c->op->now_ms);
+    enum slot_answer answer = slot_decide(&needs[missing], order_count(&l->waiting), held_ahead);
     memory_claim_mark(&c->gated, t);
     if (answer == SLOT_SKIP)
         memory_claim_skip(c, t, needs[missing].key, &keys);

@@ -46,6 +46,8 @@
  *       SLOT_REPLACE  BLOCKED as well. Holders that are not RUNNING become CANCELLED, last_error "replaced by the run
  *                     of <RFC 3339>", and release their slot at once. Holders that are RUNNING, under this claim too,
  *                     are in ret_replaced, for the caller to abort. Other tasks that wait for the key become CANCELLED.
+ *     If an occurrence that is not due yet and has never fired holds the overlap slot (slot_is_held_ahead), the answer
+ *     is SLOT_WAIT, whatever the policy.
  * 13. updated_ms is now_ms; of a final task completed_ms is too.
  * 14. Tasks that are BLOCKED, SKIPPED or CANCELLED when all is done are in ret_gated, in no order.
  * 15. One claim decides about CLAIM_GATED_MAX such tasks, then it stops. It leaves a lane after it passed over as many

@@ -221,14 +221,28 @@ enum err pg_slot_other(struct slots *base, struct str key, const struct slot_row
     return ERR_OK;
 }
 
-enum err pg_slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e)
+static enum err pg_slot_load_since(struct slots *base, struct str key, struct pg_slot **ret, struct error *e)
 {
     struct store_postgres *s = pg_slots_self(base);
-    struct pg_slot *k;
-    if (pg_slot_lock_and_load(s, key, &k, e))
+    if (pg_slot_lock_and_load(s, key, ret, e))
         return e->code;
-    if (!k->since_known && pg_slots_load(s, &k, 1, e))
+    return (*ret)->since_known ? ERR_OK : pg_slots_load(s, ret, 1, e);
+}
+
+enum err pg_slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e)
+{
+    struct pg_slot *k;
+    if (pg_slot_load_since(base, key, &k, e))
         return e->code;
     *ret = k->since_ms;
+    return ERR_OK;
+}
+
+enum err pg_slot_held_ahead(struct slots *base, struct str key, int64_t now_ms, bool *ret, struct error *e)
+{
+    struct pg_slot *k;
+    if (pg_slot_load_since(base, key, &k, e))
+        return e->code;
+    *ret = k->ahead_ms > now_ms;
     return ERR_OK;
 }

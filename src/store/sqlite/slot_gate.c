@@ -141,3 +141,15 @@ enum err sqlite_slot_since(struct slots *base, struct str key, int64_t *ret, str
     sqlite3_reset(st);
     return ERR_OK;
 }
+
+enum err sqlite_slot_held_ahead(struct slots *base, struct str key, int64_t now_ms, bool *ret, struct error *e)
+{
+    struct store_sqlite *s = sqlite_of_slots(base);
+    sqlite3_stmt *st = writer_stmt(s, ST_SLOT_HELD_AHEAD);
+    (void)bind_str(st, 1, key);
+    sqlite3_bind_int64(st, 2, now_ms);
+    if (conn_step(&s->conn, st, ret, e))
+        return e->code;
+    sqlite3_reset(st);
+    return ERR_OK;
+}

@@ -151,6 +151,8 @@ static const char *const writer_sql[] = {
         "AND (due_ms, scheduled_ms, id) < (?2, ?3, ?4) AND state < " SQL_RUNNING " AND state <> " SQL_PAUSED
         " AND kind = 2 AND coalesce(json_extract(gates, '$.overlap'), 1) <> 1 "
         "LIMIT 1",
+    [ST_SLOT_HELD_AHEAD] = "SELECT 1 " HOLDERS " AND t.due_ms > ?2 AND t.attempts = 0 AND t.losses = 0 "
+                           "AND t.started_ms = 0 LIMIT 1",
     [ST_SLOT_WAITED_FOR] = "SELECT waits_for FROM tasks WHERE rid = ?1",
     [ST_SLOT_UNBLOCK] = "UPDATE tasks SET state = " SQL_SCHEDULED ", waits_for = NULL WHERE rid = ?1",
     [ST_SLOT_BLOCK] = "UPDATE tasks SET state = " SQL_BLOCKED ", waits_for = ?2, updated_ms = ?3 WHERE rid = ?1",

@@ -456,6 +456,97 @@ static void a_run_that_has_the_slot_is_taken_ahead(void **state)
     assert_taken_ahead(w, &first.id);
 }
 
+/* The next run, claimed ahead; it has not fired. */
+static struct task run_ahead(struct world *w, const struct task *parent)
+{
+    struct task t = run_of(w, parent, NOW + 2000);
+    insert(w, &t, 1);
+    struct op_claim op = claim_between(w, NOW, NOW + AHEAD_MS);
+    assert_tasks(&op.ret, &t.id);
+    return op.ret.v[0];
+}
+
+/* One that was moved, or resumed, while the next one was claimed already. */
+static void a_run_that_has_not_begun_is_waited_for_whatever_the_policy(void **state)
+{
+    struct world *w = *state;
+    static const enum overlap policies[] = { OVERLAP_SKIP, OVERLAP_QUEUE_ONE, OVERLAP_QUEUE_ALL,
+                                             OVERLAP_CANCEL_PREVIOUS };
+    for (size_t i = 0; i < array_count(policies); i++) {
+        struct task parent = recurring_with(w, policies[i]), ahead = run_ahead(w, &parent),
+                    due = run_of(w, &parent, NOW);
+        insert(w, &due, 1);
+        struct op_claim op = claim_now(w);
+        assert_tasks(&op.ret_gated, &due.id);
+        assert_int_equal(op.ret_replaced_count, 0);
+        assert_waits(w, due.id, slot_of(w, &parent));
+        assert_int_equal(get(w, ahead.id).state, TASK_RUNNING);
+        assert_true(end_wakes(w, &ahead, TASK_COMPLETED));
+        assert_taken(w, &due.id);
+    }
+}
+
+static void a_run_that_is_returned_before_its_time_is_not_replaced(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_CANCEL_PREVIOUS), ahead = run_ahead(w, &parent),
+                due = run_of(w, &parent, NOW);
+    struct settlement back = settlement_of(&ahead, TASK_SCHEDULED);
+    back.verdict.attempts = 0;
+    back.verdict.due_ms = ahead.due_ms;
+    back.verdict.has_execution = false;
+    settle_wakes(w, &back);
+    assert_holders(w, slot_of(w, &parent), &ahead.id);
+    insert(w, &due, 1);
+    struct op_claim op = claim_now(w);
+    assert_tasks(&op.ret_gated, &due.id);
+    assert_waits(w, due.id, slot_of(w, &parent));
+    assert_int_equal(get(w, ahead.id).state, TASK_SCHEDULED);
+}
+
+static void a_run_that_was_claimed_ahead_is_replaced_from_its_time_on(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_CANCEL_PREVIOUS), ahead = run_ahead(w, &parent),
+                later = run_of(w, &parent, NOW + 3000);
+    insert(w, &later, 1);
+    struct op_claim op = claim_between(w, NOW + 3000, NOW + 3000);
+    assert_int_equal(op.ret_replaced_count, 1);
+    assert_true(uuid_eq(op.ret_replaced[0].id, ahead.id));
+}
+
+/* Else each later run would be skipped until the user lets it go. */
+static void a_run_that_a_user_holds_back_before_it_has_begun_gives_its_slot_back(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_QUEUE_ALL), ahead = run_ahead(w, &parent),
+                due = run_of(w, &parent, NOW), paused = ahead;
+    gate_alone(w, &due);
+    paused.state = TASK_PAUSED;
+    paused.claim = (struct uuid){ 0 };
+    paused.version++;
+    struct settlement v = { .id = ahead.id, .fence = ahead.fence, .parent = parent.id, .replace = &paused };
+    assert_true(settle_wakes(w, &v));
+    assert_holders(w, slot_of(w, &parent), &due.id);
+    assert_taken(w, &due.id);
+}
+
+static void a_run_that_a_user_puts_off_before_it_has_begun_gives_its_slot_back(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_SKIP), ahead = run_ahead(w, &parent), moved;
+    struct settlement back = settlement_of(&ahead, TASK_SCHEDULED);
+    back.verdict.attempts = 0;
+    back.verdict.due_ms = ahead.due_ms;
+    back.verdict.has_execution = false;
+    settle_wakes(w, &back);
+    moved = ahead = get(w, ahead.id);
+    moved.due_ms += 3600000;
+    moved.version++;
+    put_wakes(w, &ahead, &moved);
+    assert_free(w, slot_of(w, &parent));
+}
+
 /* ---- two slots ---- */
 
 static struct task keyed_run(struct world *w, const struct task *parent, int64_t at_ms)
@@ -642,6 +733,11 @@ static const struct CMUnitTest tests[] = {
     store_test(a_run_that_needs_no_slot_is_not_waited_for),
     store_test(runs_of_other_tasks_are_not_waited_for),
     store_test(a_run_that_has_the_slot_is_taken_ahead),
+    store_test(a_run_that_has_not_begun_is_waited_for_whatever_the_policy),
+    store_test(a_run_that_is_returned_before_its_time_is_not_replaced),
+    store_test(a_run_that_was_claimed_ahead_is_replaced_from_its_time_on),
+    store_test(a_run_that_a_user_holds_back_before_it_has_begun_gives_its_slot_back),
+    store_test(a_run_that_a_user_puts_off_before_it_has_begun_gives_its_slot_back),
     store_test(a_run_that_waits_for_its_key_is_not_over),
     store_test(a_run_without_its_first_slot_does_not_keep_the_second),
     store_test(a_paused_run_keeps_its_slot_and_a_cancelled_one_does_not),
