@@ -219,7 +219,8 @@ enum err sqlite_claim_merge(struct store_sqlite *s, struct claiming *c, struct l
     m.lanes = xmalloc(n * sizeof *m.lanes);
     m.heap = xmalloc(n * sizeof(struct lane_cursor *));
     for (size_t i = 0; i < n; i++) {
-        const struct lane_row *row = lanes_find(&s->conn, lanes[i].lane, sqlite_claim_pool(c->op, &lanes[i].lane, false));
+        const struct lane_row *row =
+            lanes_find(&s->conn, lanes[i].lane, sqlite_claim_pool(c->op, &lanes[i].lane, false));
         struct lane_cursor *l = &m.lanes[m.lane_count];
         if (!row)
             continue;

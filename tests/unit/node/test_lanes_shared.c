@@ -85,7 +85,8 @@ static int setup(void **state)
         p->lanes = lanes_new(
             &(struct lanes_setup){ .catalog = w->catalog, .slots = ROOM, .writer = &p->writer, .node = &p->id });
         lanes_set_window(p->lanes, 100);
-        p->lane = lanes_know(p->lanes, (struct lane){ .tenant = TENANT, .queue = S("mail"), .priority = PRIORITY_DEFAULT });
+        p->lane =
+            lanes_know(p->lanes, (struct lane){ .tenant = TENANT, .queue = S("mail"), .priority = PRIORITY_DEFAULT });
     }
     *state = w;
     return 0;

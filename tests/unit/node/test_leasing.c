@@ -395,7 +395,8 @@ static void before_it_is_known_what_was_leased_before_nothing_is_given(void **st
     put_queue("{\"max_concurrent\":1}");
     struct task t = task_due(1, NOW), second = task_due(2, NOW);
     struct lease_terms terms = { .until_ms = NOW + LEASE_MS, .worker = S("w") };
-    struct lane_quota lane = { .lane = { .tenant = TENANT, .queue = S("default"), .priority = PRIORITY_DEFAULT }, .max = 1 };
+    struct lane_quota lane = { .lane = { .tenant = TENANT, .queue = S("default"), .priority = PRIORITY_DEFAULT },
+                               .max = 1 };
     struct op_claim claim = { .op = { .kind = OP_CLAIM },
                               .claim = { { 1 } },
                               .node = node,
