@@ -17,3 +17,5 @@ ALTER TABLE lanes
     ALTER COLUMN class DROP DEFAULT,
     ADD UNIQUE (tenant_id, queue, class, pool);
 ALTER TABLE tasks DROP COLUMN aside, DROP COLUMN recalled;
+DROP INDEX tasks_spawned;
+CREATE INDEX tasks_spawned ON tasks (parent_id) WHERE parent_id IS NOT NULL AND state < 3;

@@ -35,3 +35,7 @@ UPDATE tasks AS t SET lane = n.lane
     FROM moving AS m JOIN lanes AS n USING (tenant_id, queue, priority, requires, cpu_milli, memory_mb, pool)
     WHERE t.id = m.id;
 DROP VIEW moving;
+
+-- Claims look for earlier occurrences of a recurring task.
+DROP INDEX tasks_spawned;
+CREATE INDEX tasks_spawned ON tasks (parent_id, due_ms) WHERE parent_id IS NOT NULL AND state < 3;

@@ -20,3 +20,5 @@ DROP TABLE lanes;
 ALTER TABLE lanes_by_class RENAME TO lanes;
 ALTER TABLE tasks DROP COLUMN aside;
 ALTER TABLE tasks DROP COLUMN recalled;
+DROP INDEX tasks_spawned;
+CREATE INDEX tasks_spawned ON tasks (parent_id) WHERE parent_id IS NOT NULL AND state < 3;

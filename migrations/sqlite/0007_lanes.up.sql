@@ -28,7 +28,7 @@ CREATE TEMP TABLE moving AS
         iif(l.pool IN (1, 3), '', coalesce(json_extract(t.needs, '$.requires'), '')) AS requires,
         iif(l.pool IN (1, 3), 0, coalesce(json_extract(t.needs, '$.cpu_milli'), 0)) AS cpu_milli,
         iif(l.pool IN (1, 3), 0, coalesce(json_extract(t.needs, '$.memory_mb'), 0)) AS memory_mb
-    FROM (SELECT *, delivery = 1 OR (json_valid(gates) AND json_extract(gates, '$.concurrency_key') IS NOT NULL) AS late
+    FROM (SELECT *, delivery = 1 OR iif(json_valid(gates), json_extract(gates, '$.concurrency_key') IS NOT NULL, 0) AS late
           FROM tasks WHERE state <= 3 AND priority BETWEEN 0 AND 9 AND (needs IS NULL OR json_valid(needs))) AS t
         CROSS JOIN lanes AS l ON l.lane = t.lane
     WHERE t.priority <> l.priority OR (t.needs IS NOT NULL AND l.pool NOT IN (1, 3)) OR (t.late AND l.pool IN (0, 2));
@@ -45,3 +45,7 @@ UPDATE tasks SET lane = l.lane
             AND l.cpu_milli = m.cpu_milli AND l.memory_mb = m.memory_mb AND l.host = '' AND l.pool = m.pool
     WHERE tasks.rid = m.rid;
 DROP TABLE temp.moving;
+
+-- Claims look for earlier occurrences of a recurring task.
+DROP INDEX tasks_spawned;
+CREATE INDEX tasks_spawned ON tasks (parent_id, due_ms) WHERE parent_id IS NOT NULL AND state < 3;

@@ -315,8 +315,9 @@ static void node_begin_catch_up(struct node *n)
 }
 
 /* Three things count as an outage: the process was stopped and continued, the wall clock was set forward, the store
- * kept an operation waiting for STALL_MS. Tasks that were claimed ahead and are overdue by then go back: they were missed.
- * Others that are armed or in the queue fire if they are still this node's. The next heartbeats tell whether other nodes were active meanwhile. */
+ * kept an operation waiting for STALL_MS. Tasks that were claimed ahead and are overdue by then go back: they were
+ * missed. Others that are armed or in the queue fire if they are still this node's. The next heartbeats tell whether
+ * other nodes were active meanwhile. */
 static void node_notice_stall(struct node *n)
 {
     int64_t at_ms = node_stall_clock_ms(n);

@@ -2,8 +2,8 @@
 /* platform/last_fire.h - remembers when this data directory's process last fired a task, across a crash of the process.
  *
  * After a crash, a task that was claimed and is due may have fired, or not: the claim was made seconds ahead. A task
- * that is due later than the last fire cannot have fired. The time is in a file that is mapped into memory, so noting it
- * costs no system call, and the kernel keeps it when the process is killed. It is not flushed to the disk: if the
+ * that is due later than the last fire cannot have fired. The time is in a file that is mapped into memory, so noting
+ * it costs no system call, and the kernel keeps it when the process is killed. It is not flushed to the disk: if the
  * machine itself has restarted since, the time is not known. */
 #include <stdbool.h>
 #include <stdint.h>

@@ -52,14 +52,19 @@ static int64_t later_by(int64_t at_ms, int64_t delay_ms)
     return at_ms > INT64_MAX - delay_ms ? INT64_MAX : at_ms + delay_ms;
 }
 
+bool claim_is_own(const struct op_claim *op, struct uuid id)
+{
+    return is_own(op->own, id);
+}
+
 int64_t claim_counts_as(const struct op_claim *op, struct uuid id, int64_t due_ms)
 {
-    return is_own(op->own, id) ? due_ms : later_by(due_ms, op->help_after_ms);
+    return claim_is_own(op, id) ? due_ms : later_by(due_ms, op->help_after_ms);
 }
 
 bool claim_is_for(const struct op_claim *op, struct uuid id, int64_t due_ms)
 {
-    return is_own(op->own, id) || later_by(due_ms, op->help_after_ms) <= op->now_ms;
+    return claim_is_own(op, id) || later_by(due_ms, op->help_after_ms) <= op->now_ms;
 }
 
 struct claim_line claim_line_from(const struct op_claim *op, size_t lane)

@@ -82,7 +82,7 @@ static void memory_claim_skip(struct claiming *c, const struct task *t, struct s
     next.updated_ms = next.completed_ms = c->op->now_ms;
     next.last_error = slot_skip_reason(task_at(&table_line(c->table, key)->holders, 0)->scheduled_ms, text);
     memory_count_as_skipped(c->table, &next, next.parent);
-    memory_change_row(c->table, &next, keys);
+    memory_change_row(c->table, &next, false, keys);
 }
 
 static void memory_claim_block(struct claiming *c, const struct task *t, const struct slot_need *needs, size_t n,
@@ -109,7 +109,7 @@ static void memory_claim_cancel(struct claiming *c, const struct task *t, struct
     next.last_error = why;
     if (!memory_claim_is_marked(&c->gated, t->id))
         memory_claim_mark(&c->gated, t);
-    memory_change_row(c->table, &next, keys);
+    memory_change_row(c->table, &next, false, keys);
 }
 
 static const struct task *memory_claim_next_to_cancel(const struct table *t, struct str key, struct uuid by)
@@ -143,7 +143,8 @@ static void memory_claim_handle_gated(struct claiming *c, const struct task *t, 
     const struct line *l = table_line(c->table, needs[missing].key);
     struct slot_keys keys;
     slot_keys_init(&keys);
-    enum slot_answer answer = slot_decide(&needs[missing], order_count(&l->waiting));
+    bool held_ahead = needs[missing].kind == SLOT_OVERLAP && slot_is_held_ahead(task_at(&l->holders, 0), c->op->now_ms);
+    enum slot_answer answer = slot_decide(&needs[missing], order_count(&l->waiting), held_ahead);
     memory_claim_mark(&c->gated, t);
     if (answer == SLOT_SKIP)
         memory_claim_skip(c, t, needs[missing].key, &keys);
@@ -159,12 +160,19 @@ static void memory_claim_handle_gated(struct claiming *c, const struct task *t, 
 
 enum claim_fate { FATE_TAKEN, FATE_PASSED_OVER, FATE_HANDLED };
 
+/* Whether the task, which does not hold the slot, may take it now. */
+static bool memory_claim_may_take_slot(const struct claiming *c, const struct task *t, const struct slot_need *need)
+{
+    bool ahead = need->kind == SLOT_OVERLAP && t->due_ms > c->op->now_ms;
+    return memory_slot_is_free(c->table, t, need) && !(ahead && memory_slot_has_earlier(c->table, t, need));
+}
+
 static enum claim_fate memory_claim_check_task(struct claiming *c, const struct task *t)
 {
     struct slot_need needs[SLOTS_MAX];
     size_t n = slot_needs(t, needs), missing = 0;
     unsigned holds = table_holds(c->table, t->id);
-    while (missing < n && (holds >> needs[missing].kind & 1 || memory_slot_is_free(c->table, t, &needs[missing])))
+    while (missing < n && (holds >> needs[missing].kind & 1 || memory_claim_may_take_slot(c, t, &needs[missing])))
         missing++;
     if (missing == n) {
         memory_claim_take(c, t, needs, n);
@@ -295,9 +303,9 @@ static int64_t memory_claim_first_due(const struct op_claim *op, const struct or
     int64_t first_ms = INT64_MAX;
     *ret_own = INT64_MAX;
     for (size_t i = 0; i < order_count(o) && order_at(o, i)->key < *ret_own; i++) {
-        int64_t due_ms = order_at(o, i)->key, counts_ms = claim_counts_as(op, order_at(o, i)->id, due_ms);
-        first_ms = min_of(first_ms, counts_ms);
-        if (counts_ms == due_ms) /* it is the caller's own */
+        int64_t due_ms = order_at(o, i)->key;
+        first_ms = min_of(first_ms, claim_counts_as(op, order_at(o, i)->id, due_ms));
+        if (claim_is_own(op, order_at(o, i)->id))
             *ret_own = due_ms;
     }
     return first_ms;

@@ -182,13 +182,13 @@ enum err memory_queue_due(struct reader *r, int32_t tenant, struct str queue, in
 
 /* Whether the task, which does not hold the slot, could take it now. */
 bool memory_slot_is_free(const struct table *t, const struct task *task, const struct slot_need *need);
+/* Whether an earlier occurrence that needs the overlap slot is still to come (OP_CLAIM 11). */
+bool memory_slot_has_earlier(const struct table *t, const struct task *task, const struct slot_need *need);
 
-/* Replaces the row by the task, as OP_PUT says. Adds the keys of released slots to `keys`, for memory_hand_over. */
-void memory_change_row(struct table *t, const struct task *next, struct slot_keys *keys);
+/* Replaces the row by the task, as OP_PUT says if a user has edited it. Adds the keys of released slots to `keys`, for
+ * memory_hand_over. */
+void memory_change_row(struct table *t, const struct task *next, bool edited, struct slot_keys *keys);
 void memory_drop_row(struct table *t, struct uuid id, struct slot_keys *keys);
-/* The bits of the held slots that `next` keeps. Adds the keys of the others to `keys`. */
-unsigned memory_kept_slots(const struct table *t, const struct task *old, const struct task *next,
-                           struct slot_keys *keys);
 void memory_hand_over(struct table *t, const struct slot_keys *keys, uint64_t *unblocked);
 
 /* An OCCURRENCE will not run: subtracts it from its parent's runs_count and adds it to skipped_count. */

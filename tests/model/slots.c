@@ -15,13 +15,28 @@ bool memory_slot_is_free(const struct table *t, const struct task *task, const s
     return !l || (order_count(&l->holders) < (size_t)need->limit && memory_slot_is_first(l, task));
 }
 
-unsigned memory_kept_slots(const struct table *t, const struct task *old, const struct task *next,
-                           struct slot_keys *keys)
+bool memory_slot_has_earlier(const struct table *t, const struct task *task, const struct slot_need *need)
+{
+    const struct line *l = table_line(t, need->key);
+    size_t n = l ? order_count(&l->coming) : 0;
+    for (size_t i = 0; i < n && order_at(&l->coming, i)->key <= task->due_ms; i++) {
+        const struct task *other = task_at(&l->coming, i);
+        if (other->due_ms < task->due_ms || other->scheduled_ms < task->scheduled_ms ||
+            (other->scheduled_ms == task->scheduled_ms && uuid_cmp(other->id, task->id) < 0))
+            return true;
+    }
+    return false;
+}
+
+/* The bits of the held slots that `next` keeps. Adds the keys of the others to `keys`. */
+static unsigned memory_kept_slots(const struct table *t, const struct task *old, const struct task *next, bool edited,
+                                  struct slot_keys *keys)
 {
     struct slot_need needs[SLOTS_MAX];
     unsigned holds = table_holds(t, old->id);
     for (size_t i = slot_needs(old, needs); i-- > 0;) {
-        if (!(holds >> needs[i].kind & 1) || slot_is_kept(next, needs[i].key))
+        bool kept = edited ? slot_is_kept(next, needs[i].key) : slot_outlives(needs[i].kind, next->state);
+        if (!(holds >> needs[i].kind & 1) || kept)
             continue;
         holds &= ~(1u << needs[i].kind);
         slot_keys_add(keys, needs[i].key);
@@ -29,14 +44,14 @@ unsigned memory_kept_slots(const struct table *t, const struct task *old, const 
     return holds;
 }
 
-void memory_change_row(struct table *t, const struct task *next, struct slot_keys *keys)
+void memory_change_row(struct table *t, const struct task *next, bool edited, struct slot_keys *keys)
 {
     const struct task *old = table_get(t, next->id);
     struct task tidy = *next;
     slot_tidy(&tidy, old->waits_for);
     if (old->waits_for.n)
         slot_keys_add(keys, old->waits_for);
-    table_put_holding(t, &tidy, memory_kept_slots(t, old, &tidy, keys));
+    table_put_holding(t, &tidy, memory_kept_slots(t, old, &tidy, edited, keys));
 }
 
 void memory_drop_row(struct table *t, struct uuid id, struct slot_keys *keys)

@@ -162,11 +162,11 @@ static void memory_update_parent(struct store_memory *s, struct uuid parent, int
     table_put(&s->table, &next);
 }
 
-static void memory_put_and_hand_over(struct store_memory *s, const struct task *next, uint64_t *unblocked)
+static void memory_put_and_hand_over(struct store_memory *s, const struct task *next, bool edited, uint64_t *unblocked)
 {
     struct slot_keys keys;
     slot_keys_init(&keys);
-    memory_change_row(&s->table, next, &keys);
+    memory_change_row(&s->table, next, edited, &keys);
     memory_hand_over(&s->table, &keys, unblocked);
     slot_keys_release(&keys);
 }
@@ -182,7 +182,7 @@ static void memory_settle_one(struct store_memory *s, struct settlement *v, int6
     next.claim = (struct uuid){ 0 };
     if (!v->replace && (next.state == TASK_EXPIRED || next.state == TASK_SKIPPED))
         memory_count_as_skipped(&s->table, &next, v->parent);
-    memory_put_and_hand_over(s, &next, unblocked);
+    memory_put_and_hand_over(s, &next, v->replace != NULL, unblocked);
     if (!v->verdict.has_execution)
         return;
     memory_add_execution(s, &v->verdict.execution);
@@ -311,7 +311,7 @@ static enum err memory_put(struct store_memory *s, struct op *base)
     slot_keys_init(&keys);
     next.cursor_ms = op->ret_cursor_ms = memory_put_withdraw(s, op, &runs, &keys);
     next.runs_count = max_of(next.runs_count - runs, 0);
-    memory_change_row(&s->table, &next, &keys);
+    memory_change_row(&s->table, &next, true, &keys);
     if (op->also)
         memory_insert_absent(s, op->also);
     dedupe_keep(&dedupe);

@@ -35,6 +35,7 @@ static void table_free_line(struct line *l)
 {
     order_release(&l->holders);
     order_release(&l->waiting);
+    order_release(&l->coming);
     free(l);
 }
 
@@ -161,6 +162,7 @@ static struct line *table_open_line(struct table *t, struct str key)
     l = xcalloc(1, sizeof *l + str_pack_size(key));
     order_init(&l->holders);
     order_init(&l->waiting);
+    order_init(&l->coming);
     char *at = l->text;
     l->key = str_pack(key, &at);
     map_put(&t->lines, l->key, l);
@@ -169,7 +171,7 @@ static struct line *table_open_line(struct table *t, struct str key)
 
 static void table_close_line(struct table *t, struct line *l)
 {
-    if (order_count(&l->holders) || order_count(&l->waiting))
+    if (order_count(&l->holders) || order_count(&l->waiting) || order_count(&l->coming))
         return;
     map_remove(&t->lines, l->key);
     table_free_line(l);
@@ -180,13 +182,21 @@ static bool table_is_waiting(const struct task *t)
     return t->state == TASK_BLOCKED && t->waits_for.n;
 }
 
+static bool table_is_coming(const struct task *t, const struct slot_need *need)
+{
+    return need->kind == SLOT_OVERLAP && (t->state == TASK_SCHEDULED || t->state == TASK_BLOCKED);
+}
+
 static void table_enter_lines(struct table *t, struct row *row)
 {
     struct slot_need needs[SLOTS_MAX];
     const struct task *task = &row->task;
-    for (size_t i = slot_needs(task, needs); i-- > 0;)
+    for (size_t i = slot_needs(task, needs); i-- > 0;) {
         if (row->holds >> needs[i].kind & 1)
             order_add(&table_open_line(t, needs[i].key)->holders, task->scheduled_ms, task->id, row);
+        if (table_is_coming(task, &needs[i]))
+            order_add(&table_open_line(t, needs[i].key)->coming, task->due_ms, task->id, row);
+    }
     if (table_is_waiting(task))
         order_add(&table_open_line(t, task->waits_for)->waiting, task->due_ms, task->id, row);
 }
@@ -196,10 +206,11 @@ static void table_leave_lines(struct table *t, const struct row *row)
     struct slot_need needs[SLOTS_MAX];
     const struct task *task = &row->task;
     for (size_t i = slot_needs(task, needs); i-- > 0;) {
-        if (!(row->holds >> needs[i].kind & 1))
-            continue;
         struct line *l = table_open_line(t, needs[i].key);
-        order_remove(&l->holders, task->scheduled_ms, task->id);
+        if (row->holds >> needs[i].kind & 1)
+            order_remove(&l->holders, task->scheduled_ms, task->id);
+        if (table_is_coming(task, &needs[i]))
+            order_remove(&l->coming, task->due_ms, task->id);
         table_close_line(t, l);
     }
     if (table_is_waiting(task)) {

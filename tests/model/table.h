@@ -31,11 +31,13 @@ struct lane_rows {
     char *key;                /* ends with the lane's texts */
 };
 
-/* The holders and the waiting line of a slot key; exists while there are any. */
+/* The holders and the waiting line of a slot key, and of an overlap slot the SCHEDULED and BLOCKED tasks that need it;
+ * exists while there are any. */
 struct line {
     struct str key;
     struct order holders; /* by scheduled_ms; struct row */
     struct order waiting; /* by due_ms; struct row */
+    struct order coming;  /* by due_ms; struct row */
     char text[];
 };
 
@@ -64,7 +66,7 @@ void table_put(struct table *t, const struct task *task);
 void table_put_holding(struct table *t, const struct task *task, unsigned holds); /* the same, with these slots */
 void table_drop(struct table *t, struct uuid id);                                 /* it must exist */
 unsigned table_holds(const struct table *t, struct uuid id);
-const struct line *table_line(const struct table *t, struct str key); /* NULL: no task holds it or waits for it */
+const struct line *table_line(const struct table *t, struct str key); /* NULL: it has none of these */
 
 /* From table_begin until table_commit or table_roll_back, old rows are kept, so that borrowed results stay valid. No
  * row may be inserted or deleted meanwhile. */

@@ -483,10 +483,12 @@ static inline const char *path_of(const char *id, const char *tail)
 static inline void harness_claim_until(struct harness *h, int64_t until_ms)
 {
     static uint8_t n;
-    struct lane lane = { .tenant = 1, .queue = S("default"), .priority = PRIORITY_DEFAULT }, late = lane;
-    late.late = true;
-    struct lane_quota lanes[] = { { lane, 1000 }, { late, 1000 } };
-    struct op_claim c = { .op = { .kind = OP_CLAIM }, .lanes = lanes, .lane_count = 2, .max = 1000 };
+    struct lane_quota lanes[2 * PRIORITIES];
+    for (int i = 0; i < 2 * PRIORITIES; i++) {
+        struct lane lane = { .tenant = 1, .queue = S("default"), .priority = i / 2, .late = i % 2 };
+        lanes[i] = (struct lane_quota){ lane, 1000 };
+    }
+    struct op_claim c = { .op = { .kind = OP_CLAIM }, .lanes = lanes, .lane_count = 2 * PRIORITIES, .max = 1000 };
     c.claim.b[0] = ++n;
     c.node.b[0] = 1;
     c.now_ms = clock_wall_ms(clock_system());

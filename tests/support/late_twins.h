@@ -1,6 +1,7 @@
 #pragma once
 /* tests/support/late_twins.h - claims for tests that do not care about late lanes (struct lane in core/task/task.h): each
- * lane of the claim gets its late twin beside it, in one line, and the results are those of both. */
+ * lane of the claim gets its late twin beside it, in one line, and the results are those of both. A claim that names a
+ * late lane, or lines, stays as it is. */
 #include <stdlib.h>
 
 #include "port/store.h"
@@ -18,6 +19,9 @@ static inline void late_twins_add(struct late_twins *t, struct op *base)
     *t = (struct late_twins){ 0 };
     if (base->kind != OP_CLAIM || op->lease || op->lines)
         return;
+    for (size_t i = 0; i < op->lane_count; i++)
+        if (op->lanes[i].lane.late)
+            return;
     *t = (struct late_twins){ .op = op, .asked = op->lanes };
     t->v = xcalloc(2 * op->lane_count + 1, sizeof *t->v);
     t->lines = xcalloc(op->lane_count + 1, sizeof *t->lines);

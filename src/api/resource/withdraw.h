@@ -8,8 +8,8 @@
  * well. Occurrences that have fired already go on. */
 #include "api/server/request.h"
 
-/* parent: the task as it was written; it lives as long as the request. from_ms: as withdraw_from_ms of OP_PUT. Ends with
- * request_answer. The thread that owns the request; passes q on. */
+/* parent: the task as it was written; it lives as long as the request. from_ms: as withdraw_from_ms of OP_PUT. Ends
+ * with request_answer. The thread that owns the request; passes q on. */
 enum handled withdraw_claimed(struct request *q, const struct task *parent, int64_t from_ms);
 
 /* The same, but continues with `then` on a pool thread. */

@@ -58,8 +58,10 @@ struct str slot_key_name(struct str key)
     return str_sub(key, from, key.n);
 }
 
-enum slot_answer slot_decide(const struct slot_need *need, size_t waiting)
+enum slot_answer slot_decide(const struct slot_need *need, size_t waiting, bool held_ahead)
 {
+    if (held_ahead)
+        return SLOT_WAIT;
     switch (need->policy) {
     case OVERLAP_SKIP: return SLOT_SKIP;
     case OVERLAP_QUEUE_ONE: return waiting ? SLOT_SKIP : SLOT_WAIT;
@@ -68,6 +70,16 @@ enum slot_answer slot_decide(const struct slot_need *need, size_t waiting)
     case OVERLAP_QUEUE_ALL: break;
     }
     return SLOT_WAIT;
+}
+
+static bool slot_never_fired(const struct task *t)
+{
+    return t->attempts == 0 && t->losses == 0 && t->started_ms == 0;
+}
+
+bool slot_is_held_ahead(const struct task *holder, int64_t now_ms)
+{
+    return holder->due_ms > now_ms && slot_never_fired(holder);
 }
 
 bool slot_outlives(enum slot_kind kind, enum task_state next)
@@ -86,7 +98,11 @@ static bool slot_is_needed(const struct task *t, struct str key)
 
 bool slot_is_kept(const struct task *t, struct str key)
 {
-    return !t->deleted && slot_outlives(slot_kind_of(key), t->state) && slot_is_needed(t, key);
+    enum slot_kind kind = slot_kind_of(key);
+    bool idle = t->state == TASK_SCHEDULED || t->state == TASK_PAUSED;
+    if (kind == SLOT_OVERLAP && idle && slot_never_fired(t))
+        return false;
+    return !t->deleted && slot_outlives(kind, t->state) && slot_is_needed(t, key);
 }
 
 void slot_tidy(struct task *t, struct str waited_for)

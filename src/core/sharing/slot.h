@@ -4,7 +4,8 @@
  *
  * A slot is a row with a holder, never a counter.
  * - An OCCURRENCE whose overlap policy is not ALLOW needs the one slot of its recurring task. It holds the slot from
- *   its first claim until it is final, retries and waits included: until then "the previous run is not over".
+ *   its first claim until it is final, retries and waits included: until then "the previous run is not over". The first
+ *   claim may come seconds before its due time.
  * - A task with a concurrency key needs one of that key's slots while it is claimed.
  *
  * If a task is due and finds no free slot, slot_decide says what happens: at its due time, never before.
@@ -33,14 +34,21 @@ size_t slot_needs(const struct task *t, struct slot_need ret[SLOTS_MAX]);
 enum slot_kind slot_kind_of(struct str key);
 struct str slot_key_name(struct str key); /* for people: the recurring task's id, or the concurrency key */
 
-/* What a due task does if all slots of the key are taken and `waiting` other tasks are in its line. */
+/* What a due task does if all slots of the key are taken and `waiting` other tasks are in its line. held_ahead: an
+ * occurrence that was claimed ahead holds the overlap slot (slot_is_held_ahead). It is a later run, so there is none to
+ * be skipped for or to replace. */
 enum slot_answer { SLOT_WAIT, SLOT_SKIP, SLOT_REPLACE };
-enum slot_answer slot_decide(const struct slot_need *need, size_t waiting);
+enum slot_answer slot_decide(const struct slot_need *need, size_t waiting, bool held_ahead);
+
+/* Whether the holder of a slot is not due yet and has never fired. */
+bool slot_is_held_ahead(const struct task *holder, int64_t now_ms);
 
 /* Whether a task that holds a slot of this kind keeps it in state `next`. */
 bool slot_outlives(enum slot_kind kind, enum task_state next);
 
-/* The same for a task as it is now: it may have been deleted, or may no longer need this slot. */
+/* The same for a task that was changed by a user: it may have been deleted, or may no longer need this slot. An
+ * occurrence that is held back or put off before it has ever fired does not keep its overlap slot: its run has not
+ * begun. */
 bool slot_is_kept(const struct task *t, struct str key);
 
 /* Sets waits_for of a task that is about to replace a row which waits for the key `waited_for`. The task may have been

@@ -2,8 +2,8 @@
 /* node/scheduler/lanes.h - which lanes have something due, and how much of each may be claimed now.
  *
  * A lane (core/task/task.h) keeps its earliest due time, from the answers of claims and from nudges, so that a claim
- * asks only lanes with something due. A gate (a pause, a rate, a limit, a busy host) closes a lane until a time or until
- * an event, and a closed lane costs nothing. Lanes of one queue and class are claimed as one line, by priority and age.
+ * asks only lanes with something due. A gate (a pause, a rate, a limit, a busy host) closes a lane until a time or
+ * until an event, and a closed lane costs nothing. Lanes of one queue and class are claimed as one line, by priority and age.
  * core/sharing/fair.h shares the room between lines, within the limits that the catalog cache has for queues and
  * tenants.
  *

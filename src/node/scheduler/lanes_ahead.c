@@ -27,6 +27,11 @@ void lane_plan_ahead(struct lanes *l, struct lane_entry *e)
         lanes_heap_put(&l->soon, &e->soon, max_of(e->own_ms - l->ahead_ms / 4 * 3, e->defer_ms));
 }
 
+void lane_defer_ahead(struct lane_entry *e, int64_t now_ms)
+{
+    e->defer_ms = now_ms + DEFER_MS;
+}
+
 int64_t lanes_next_ahead_ms(const struct lanes *l)
 {
     const struct heap_node *node = heap_peek(&l->soon);
@@ -85,7 +90,7 @@ static void lanes_round_add_soon(struct lanes *l, struct lanes_round *r, struct 
     struct allowance of_queue = lanes_queue_allows_ahead(l, q, now_ms),
                      of_tenant = lanes_tenant_allows_ahead(l, t, room);
     if (of_queue.n == 0 || of_tenant.n == 0) {
-        e->defer_ms = now_ms + DEFER_MS;
+        lane_defer_ahead(e, now_ms);
         lane_plan_ahead(l, e);
         return;
     }

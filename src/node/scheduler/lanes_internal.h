@@ -144,6 +144,7 @@ void lanes_heap_remove(struct heap *h, struct heap_node *node);           /* if 
 
 /* Whether claiming ahead is worth it for the lane, and from when on. */
 void lane_plan_ahead(struct lanes *l, struct lane_entry *e);
+void lane_defer_ahead(struct lane_entry *e, int64_t now_ms); /* for a while; lane_plan_ahead comes next */
 
 /* What rounds of both kinds are made of. */
 void lanes_round_make(struct lanes_round *r, size_t lanes, size_t lines);

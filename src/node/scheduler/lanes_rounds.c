@@ -334,7 +334,7 @@ bool lanes_ask(struct lanes *l, const struct lanes_offer *offer, struct lanes_ro
 }
 
 /* A task that was left within the window although there was room cannot be claimed before it is due: it runs at most
- * once, or found no slot. */
+ * once, or found no slot. Claims ahead try again after a while: the slot may be free then. */
 static void lanes_lane_answered(struct lanes *l, struct lane_entry *e, const struct lane_quota *q, bool limited,
                                 const struct op_claim *a)
 {
@@ -342,6 +342,8 @@ static void lanes_lane_answered(struct lanes *l, struct lane_entry *e, const str
     e->next_due_ms = q->ret_next_due_ms;
     e->own_ms = q->ret_next_own_ms;
     lane_set_place(l, e, LANE_IDLE);
+    if (!limited && q->ret_next_own_ms <= a->until_ms)
+        lane_defer_ahead(e, a->now_ms);
     if (!limited && q->ret_next_due_ms <= a->until_ms)
         lane_close(l, e, LANE_NONE, max_of(q->ret_next_due_ms, a->now_ms + 1));
     else

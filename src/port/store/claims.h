@@ -33,8 +33,10 @@
  *  Slots (core/sharing/slot.h)
  * 10. A task that needs slots is taken if it holds or can take each of them; it takes them with the claim. A slot is
  *     free if fewer tasks than its limit hold its key and no task waits in its line before this one.
- * 11. A task that finds no slot is left while due_ms > now_ms, and counts in ret_next_due_ms. A task whose slot another
- *     node is changing at this moment is left too, due or not, and counts in ret_conflicts.
+ * 11. A task that finds no slot is left while due_ms > now_ms, and counts in ret_next_due_ms. So is an occurrence that
+ *     does not hold its overlap slot, free or not, while an earlier one is still to come: a SCHEDULED or BLOCKED task
+ *     that needs the same slot and has an earlier due_ms, then scheduled_ms, then id. A task whose slot another node is
+ *     changing at this moment is left too, due or not, and counts in ret_conflicts.
  * 12. From its due time on, slot_decide says what becomes of a task without a slot. Such a task counts neither in a
  *     quota nor in max; its bytes count in max_bytes:
  *       SLOT_WAIT     BLOCKED; waits_for is the key. It keeps the slots that it took before that one, and no others.
@@ -44,6 +46,8 @@
  *       SLOT_REPLACE  BLOCKED as well. Holders that are not RUNNING become CANCELLED, last_error "replaced by the run
  *                     of <RFC 3339>", and release their slot at once. Holders that are RUNNING, under this claim too,
  *                     are in ret_replaced, for the caller to abort. Other tasks that wait for the key become CANCELLED.
+ *     If an occurrence that is not due yet and has never fired holds the overlap slot (slot_is_held_ahead), the answer
+ *     is SLOT_WAIT, whatever the policy.
  * 13. updated_ms is now_ms; of a final task completed_ms is too.
  * 14. Tasks that are BLOCKED, SKIPPED or CANCELLED when all is done are in ret_gated, in no order.
  * 15. One claim decides about CLAIM_GATED_MAX such tasks, then it stops. It leaves a lane after it passed over as many
@@ -76,7 +80,7 @@ struct replaced {
 
 /* A claim for an outside worker (POST /v1/leases).
  *  1. It takes WORKER tasks and no others, of any partition, only if due at now_ms: store_apply sets until_ms and own
- *     so.
+ *     so. None of its lanes is late: WORKER tasks are in no such lane.
  *  2. Each task is under a lease from then on: until_ms, worker, no progress yet.
  *  3. The claim counts as handed off (OP_HANDOFF) from the start: the death of the node does not matter to it. */
 struct lease_terms {
@@ -113,7 +117,8 @@ struct claim_line claim_line_from(const struct op_claim *op, size_t lane);
  * 8). */
 bool claim_is_for(const struct op_claim *op, struct uuid id, int64_t due_ms);
 int64_t claim_counts_as(const struct op_claim *op, struct uuid id, int64_t due_ms);
-enum err node_is_dead(struct error *e); /* rule 7 */
+bool claim_is_own(const struct op_claim *op, struct uuid id); /* its partition is the caller's */
+enum err node_is_dead(struct error *e);                       /* rule 7 */
 
 /* OP_CLAIMED - reads the tasks that a claim holds now, in no order; of an unknown claim, none. For a node that does not
  * know whether its claim was committed. */

@@ -23,6 +23,8 @@ static void check_claim(const struct op *op)
     const struct op_claim *c = (const struct op_claim *)op;
     assert(!uuid_is_nil(c->claim) && !uuid_is_nil(c->node) && c->max > 0 && c->max <= CLAIM_MAX);
     assert(c->until_ms >= c->now_ms && c->lane_count > 0 && c->help_after_ms >= 0);
+    for (size_t i = 0; c->lease && i < c->lane_count; i++)
+        assert(!c->lanes[i].lane.late);
 }
 
 static void check_claim_result(const struct op *op)

@@ -260,16 +260,27 @@ static enum err slots_replace_others(struct gate *g, const struct candidate *by,
     return slots_remove_holders(g, by, why, keys, e);
 }
 
+static enum err slots_answer(struct gate *g, const struct slot_need *need, enum slot_answer *ret, struct error *e)
+{
+    struct slots *s = g->slots;
+    struct slot_row first;
+    bool awaited, held_ahead = false;
+    if (s->ops->first(s, need->key, &first, &awaited, e))
+        return e->code;
+    bool asks = need->kind == SLOT_OVERLAP && need->policy != OVERLAP_QUEUE_ALL;
+    if (asks && s->ops->held_ahead(s, need->key, g->now_ms, &held_ahead, e))
+        return e->code;
+    *ret = slot_decide(need, awaited, held_ahead);
+    return ERR_OK;
+}
+
 enum err gate_handle(struct gate *g, const struct candidate *k, struct error *e)
 {
-    const struct slot_need *need = &k->needs[k->missing];
-    struct slot_row first;
-    bool awaited;
+    enum slot_answer answer;
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
-    if (g->slots->ops->first(g->slots, need->key, &first, &awaited, e))
+    if (slots_answer(g, &k->needs[k->missing], &answer, e))
         return e->code;
-    enum slot_answer answer = slot_decide(need, awaited);
     slots_add_gated(g, &k->row);
     if (answer == SLOT_SKIP ? slots_skip_task(g, k, &keys, e) : slots_block_task(g, k, &keys, e))
         return e->code;

@@ -62,8 +62,10 @@ struct slots_ops {
     enum err (*holders)(struct slots *, struct str key, struct slot_row **ret, size_t *ret_count, struct error *);
     enum err (*other)(struct slots *, struct str key, const struct slot_row *but, struct slot_row *ret, bool *ret_found,
                       struct error *);
-    /* The earliest scheduled_ms of a holder. */
+    /* since: the earliest scheduled_ms of a holder. held_ahead: whether slot_is_held_ahead is true of a holder. Both of
+     * overlap slots only. */
     enum err (*since)(struct slots *, struct str key, int64_t *ret, struct error *);
+    enum err (*held_ahead)(struct slots *, struct str key, int64_t now_ms, bool *ret, struct error *);
 };
 
 /* ---- release and hand over ---- */

@@ -23,7 +23,8 @@ enum due_column {
     DUE_SCHEDULED_MS,
     DUE_DELETED,
     DUE_FENCE,
-    DUE_GATES
+    DUE_GATES,
+    DUE_GIVES_WAY /* with gates: it leaves its overlap slot to an earlier occurrence (OP_CLAIM 11) */
 };
 
 /* NULL: it does not exist. Leased tasks are never late. */

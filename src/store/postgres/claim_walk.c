@@ -13,9 +13,21 @@ enum {
     NEAR_MIN = 4 /* tasks that are read of each lane of a line at first, at least */
 };
 
+/* Occurrences that need an overlap slot. Looks for earlier ones backwards: the last one is the one most likely there,
+ * and dead rows of those that have run lie before it. The ORDER BY makes tasks_spawned the index for it. */
+#define OVERLAPS(t) t "kind = 2 AND coalesce((" t "gates::json->>'overlap')::integer, 1) <> 1" /* ALLOW */
+#define GIVES_WAY                                                                                                      \
+    "CASE WHEN gates IS NOT NULL AND due_ms > $2 AND " OVERLAPS(                                                       \
+        "") " THEN NOT EXISTS (SELECT FROM slots "                                                                     \
+            "WHERE key = 'o:' || parent_id AND task_id = tasks.id) AND (SELECT true FROM tasks AS e WHERE "            \
+            "e.parent_id = tasks.parent_id AND e.state < " SQL_RUNNING " AND e.state <> " SQL_PAUSED                   \
+            " AND e.due_ms <= tasks.due_ms AND (e.due_ms, e.scheduled_ms, e.id) < (tasks.due_ms, tasks.scheduled_ms, " \
+            "tasks.id) AND " OVERLAPS("e.") " ORDER BY e.due_ms DESC LIMIT 1) IS NOT NULL END AS gives_way"
+_Static_assert(OVERLAP_ALLOW == 1, "the number of ALLOW in these statements");
+
 #define CANDIDATE                                                                                                      \
     "coalesce(octet_length(payload), 0) + coalesce(octet_length(target_config), 0) AS bytes, tenant_id, kind, "        \
-    "parent_id, scheduled_ms, deleted, fence, gates FROM tasks "
+    "parent_id, scheduled_ms, deleted, fence, gates, " GIVES_WAY " FROM tasks "
 
 #define WALK                                                                                                           \
     "SELECT q.place, t.* FROM unnest($6, $7, $8, $9) WITH ORDINALITY AS q(lane, quota, after_ms, after_id, place) "    \
@@ -273,7 +285,7 @@ static void pg_lane_walk_pass_over(const struct op_claim *op, struct pg_lane_wal
 {
     w->passed++;
     w->passed_ms = min_of(w->passed_ms, next_ms);
-    if (!op->own || partitions_have(op->own, partition_of(w->position.id)))
+    if (claim_is_own(op, w->position.id))
         w->passed_own_ms = min_of(w->passed_own_ms, next_ms);
 }
 
@@ -281,10 +293,14 @@ static enum err pg_claim_consider_gated(struct store_postgres *s, struct pg_clai
                                         const struct pg_result *r, int row, enum fate *ret, struct error *e)
 {
     struct candidate k;
+    *ret = PASSED_OVER;
+    if (pg_bool(r, row, DUE_GIVES_WAY)) {
+        pg_lane_walk_pass_over(c->op, w, w->position.due_ms);
+        return ERR_OK;
+    }
     if (pg_candidate_read(s, r, row, &k, e))
         return e->code;
     k.row.lane = w->quota ? w->number : c->lanes[c->lane_count + (size_t)pg_i64(r, row, DUE_LANE) - 1].number;
-    *ret = PASSED_OVER;
     if (pg_gate_is_busy(s, &k)) {
         c->busy++;
         pg_lane_walk_pass_over(c->op, w, c->op->now_ms + CONFLICT_RETRY_MS);

@@ -66,12 +66,17 @@ static void pg_gate_wanted_release(struct pg_gate_wanted *w)
     free(w->keys);
 }
 
-/* Collects the candidates that need slots. */
+static bool pg_gate_wants(const struct pg_result *r, int row)
+{
+    return !pg_is_null(r, row, DUE_GATES) && !pg_bool(r, row, DUE_GIVES_WAY);
+}
+
+/* Collects the candidates that need slots now. */
 static enum err pg_gate_find_wanted(struct store_postgres *s, const struct pg_result *r, struct pg_gate_wanted *w,
                                     struct error *e)
 {
     for (int i = 0; i < r->rows; i++)
-        w->n += !pg_is_null(r, i, DUE_GATES);
+        w->n += pg_gate_wants(r, i);
     w->tasks = xcalloc(w->n + 1, sizeof *w->tasks);
     w->needs = xcalloc(w->n + 1, sizeof *w->needs);
     w->counts = xcalloc(w->n + 1, sizeof *w->counts);
@@ -79,7 +84,7 @@ static enum err pg_gate_find_wanted(struct store_postgres *s, const struct pg_re
     w->n = 0;
     for (int i = 0; i < r->rows; i++) {
         struct candidate k;
-        if (pg_is_null(r, i, DUE_GATES))
+        if (!pg_gate_wants(r, i))
             continue;
         if (pg_candidate_read(s, r, i, &k, e))
             return e->code;
@@ -216,14 +221,28 @@ enum err pg_slot_other(struct slots *base, struct str key, const struct slot_row
     return ERR_OK;
 }
 
-enum err pg_slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e)
+static enum err pg_slot_load_since(struct slots *base, struct str key, struct pg_slot **ret, struct error *e)
 {
     struct store_postgres *s = pg_slots_self(base);
-    struct pg_slot *k;
-    if (pg_slot_lock_and_load(s, key, &k, e))
+    if (pg_slot_lock_and_load(s, key, ret, e))
         return e->code;
-    if (!k->since_known && pg_slots_load(s, &k, 1, e))
+    return (*ret)->since_known ? ERR_OK : pg_slots_load(s, ret, 1, e);
+}
+
+enum err pg_slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e)
+{
+    struct pg_slot *k;
+    if (pg_slot_load_since(base, key, &k, e))
         return e->code;
     *ret = k->since_ms;
+    return ERR_OK;
+}
+
+enum err pg_slot_held_ahead(struct slots *base, struct str key, int64_t now_ms, bool *ret, struct error *e)
+{
+    struct pg_slot *k;
+    if (pg_slot_load_since(base, key, &k, e))
+        return e->code;
+    *ret = k->ahead_ms > now_ms;
     return ERR_OK;
 }

@@ -10,7 +10,8 @@
 
 static const struct pg_statement slot_counts = {
     "slot_counts",
-    "SELECT k.place, count(s.task_id), min(t.scheduled_ms) FROM unnest($1) WITH ORDINALITY AS k(key, place) "
+    "SELECT k.place, count(s.task_id), min(t.scheduled_ms), max(t.due_ms) FILTER (WHERE t.attempts = 0 "
+    "AND t.losses = 0 AND t.started_ms = 0) FROM unnest($1) WITH ORDINALITY AS k(key, place) "
     "LEFT JOIN slots AS s ON s.key = k.key LEFT JOIN tasks AS t ON t.id = s.task_id AND k.key LIKE 'o:%' GROUP BY 1",
 };
 static const struct pg_statement slot_lines = {
@@ -72,6 +73,7 @@ static void pg_slots_read_counts(const struct pg_result *r, struct pg_slot *cons
         struct pg_slot *k = v[pg_i64(r, i, 0) - 1];
         k->count = pg_i64(r, i, 1);
         k->since_ms = pg_i64(r, i, 2);
+        k->ahead_ms = pg_i64(r, i, 3);
         k->since_known = true;
     }
 }
@@ -353,7 +355,8 @@ void pg_slots_init(struct store_postgres *s)
                                           .uncount = pg_slot_uncount,
                                           .holders = pg_slot_holders,
                                           .other = pg_slot_other,
-                                          .since = pg_slot_since };
+                                          .since = pg_slot_since,
+                                          .held_ahead = pg_slot_held_ahead };
     s->slots.ops = &ops;
     map_init(&s->slot_keys, HASH_STABLE);
     map_init(&s->slots_held, HASH_STABLE);

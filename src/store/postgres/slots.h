@@ -13,8 +13,9 @@ struct pg_slot {
         SLOT_LOCKED
     } lock; /* BUSY: another transaction had the lock when a claim tried it */
     bool is_loaded;
-    bool since_known;
-    int64_t count, since_ms; /* number of holders; their earliest scheduled_ms (overlap slots only) */
+    bool since_known;        /* since_ms and ahead_ms are */
+    int64_t count, since_ms; /* number of holders; their earliest scheduled_ms (overlap slots only, like the next) */
+    int64_t ahead_ms;        /* the latest due_ms of a holder that has never fired; 0: none */
     struct slot_row line[SLOT_LINE_CACHED];
     size_t line_n;
     bool is_line_whole; /* no task waits behind those in `line` */
@@ -55,3 +56,4 @@ enum err pg_slot_holders(struct slots *base, struct str key, struct slot_row **r
 enum err pg_slot_other(struct slots *base, struct str key, const struct slot_row *but, struct slot_row *ret,
                        bool *ret_found, struct error *e);
 enum err pg_slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e);
+enum err pg_slot_held_ahead(struct slots *base, struct str key, int64_t now_ms, bool *ret, struct error *e);

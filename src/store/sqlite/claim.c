@@ -28,6 +28,17 @@ static enum err sqlite_claim_take(struct store_sqlite *s, struct claiming *c, sq
 
 /* ---- checking one task ---- */
 
+/* Whether the candidate, which could have its slots, leaves the overlap slot to an earlier occurrence (OP_CLAIM 11). */
+static enum err sqlite_claim_gives_way(struct store_sqlite *s, const struct claiming *c, const struct candidate *k,
+                                       bool *ret, struct error *e)
+{
+    const struct slot_need *first = &k->needs[0];
+    bool takes_ahead = k->missing == k->n && k->n && k->task.due_ms > c->op->now_ms && first->kind == SLOT_OVERLAP &&
+                       !slots_have(&k->held, first->key);
+    *ret = false;
+    return takes_ahead ? sqlite_slot_has_earlier(s, &k->task, ret, e) : ERR_OK;
+}
+
 enum err sqlite_claim_check_task(struct store_sqlite *s, struct claiming *c, sqlite3_stmt *st, enum claim_fate *ret,
                                  struct error *e)
 {
@@ -35,9 +46,11 @@ enum err sqlite_claim_check_task(struct store_sqlite *s, struct claiming *c, sql
     *ret = FATE_TAKEN;
     if (sqlite3_column_type(st, AT_gates) == SQLITE_NULL)
         return sqlite_claim_take(s, c, st, e);
-    if (sqlite_claim_read_candidate(s, st, &k, e) || gate_check(&c->gate, &k, e))
+    bool gives_way;
+    if (sqlite_claim_read_candidate(s, st, &k, e) || gate_check(&c->gate, &k, e) ||
+        sqlite_claim_gives_way(s, c, &k, &gives_way, e))
         return e->code;
-    if (k.missing == k.n)
+    if (k.missing == k.n && !gives_way)
         return gate_take(&c->gate, &k, k.n, e) ? e->code : sqlite_claim_take(s, c, st, e);
     *ret = FATE_PASSED_OVER;
     if (k.task.due_ms > c->op->now_ms)
@@ -242,9 +255,9 @@ static enum err sqlite_claim_first_due(struct store_sqlite *s, const struct op_c
         int64_t due_ms = found ? sqlite3_column_int64(st, 0) : INT64_MAX;
         if (due_ms >= *ret_own)
             break;
-        int64_t counts_ms = claim_counts_as(op, row_uuid(st, 1), due_ms);
-        *ret = min_of(*ret, counts_ms);
-        if (counts_ms == due_ms) /* it is our own */
+        struct uuid id = row_uuid(st, 1);
+        *ret = min_of(*ret, claim_counts_as(op, id, due_ms));
+        if (claim_is_own(op, id))
             *ret_own = due_ms;
     }
     sqlite3_reset(st);

@@ -36,4 +36,6 @@ enum err sqlite_claim_merge(struct store_sqlite *s, struct claiming *c, struct l
 /* Reads the current row of st (ST_DUE). */
 enum err sqlite_claim_read_candidate(struct store_sqlite *s, sqlite3_stmt *st, struct candidate *ret,
                                      struct error *e) must_use;
+/* Whether an earlier occurrence of the same recurring task is still to come and needs the overlap slot. */
+enum err sqlite_slot_has_earlier(struct store_sqlite *s, const struct task *t, bool *ret, struct error *e) must_use;
 bool sqlite_claim_is_taken(struct gate *g, const struct slot_row *r);

@@ -257,6 +257,8 @@ enum writer_statement {
     ST_SLOT_OTHER,
     ST_SLOT_HOLDERS,
     ST_SLOT_SINCE,
+    ST_SLOT_EARLIER,
+    ST_SLOT_HELD_AHEAD,
     ST_SLOT_WAITED_FOR,
     ST_SLOT_UNBLOCK,
     ST_SLOT_BLOCK,
@@ -413,6 +415,7 @@ enum err sqlite_slot_holders(struct slots *base, struct str key, struct slot_row
 enum err sqlite_slot_other(struct slots *base, struct str key, const struct slot_row *but, struct slot_row *ret,
                            bool *ret_found, struct error *e);
 enum err sqlite_slot_since(struct slots *base, struct str key, int64_t *ret, struct error *e);
+enum err sqlite_slot_held_ahead(struct slots *base, struct str key, int64_t now_ms, bool *ret, struct error *e);
 
 /* sqlite_replace_task, and the consequences for slots. */
 enum err sqlite_change_task(struct store_sqlite *s, const struct guards *old, const struct task *t,

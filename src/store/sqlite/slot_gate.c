@@ -26,6 +26,19 @@ enum err sqlite_claim_read_candidate(struct store_sqlite *s, sqlite3_stmt *st, s
     return ERR_OK;
 }
 
+enum err sqlite_slot_has_earlier(struct store_sqlite *s, const struct task *t, bool *ret, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_SLOT_EARLIER);
+    (void)bind_uuid(st, 1, &t->parent);
+    sqlite3_bind_int64(st, 2, t->due_ms);
+    sqlite3_bind_int64(st, 3, t->scheduled_ms);
+    (void)bind_uuid(st, 4, &t->id);
+    if (conn_step(&s->conn, st, ret, e))
+        return e->code;
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
 bool sqlite_claim_is_taken(struct gate *g, const struct slot_row *r)
 {
     const struct claiming *c = container_of(g, struct claiming, gate);
@@ -125,6 +138,18 @@ enum err sqlite_slot_since(struct slots *base, struct str key, int64_t *ret, str
     if (conn_step(&s->conn, st, &row, e))
         return e->code;
     *ret = sqlite3_column_int64(st, 0);
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+enum err sqlite_slot_held_ahead(struct slots *base, struct str key, int64_t now_ms, bool *ret, struct error *e)
+{
+    struct store_sqlite *s = sqlite_of_slots(base);
+    sqlite3_stmt *st = writer_stmt(s, ST_SLOT_HELD_AHEAD);
+    (void)bind_str(st, 1, key);
+    sqlite3_bind_int64(st, 2, now_ms);
+    if (conn_step(&s->conn, st, ret, e))
+        return e->code;
     sqlite3_reset(st);
     return ERR_OK;
 }

@@ -203,7 +203,8 @@ void sqlite_slots_init(struct store_sqlite *s)
                                           .uncount = sqlite_slot_uncount,
                                           .holders = sqlite_slot_holders,
                                           .other = sqlite_slot_other,
-                                          .since = sqlite_slot_since };
+                                          .since = sqlite_slot_since,
+                                          .held_ahead = sqlite_slot_held_ahead };
     s->slots.ops = &ops;
     map_init(&s->slot_counts, HASH_STABLE);
 }

@@ -33,6 +33,7 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
     "DELETE FROM " table " WHERE rowid IN (SELECT rowid FROM (SELECT rowid, " time " FROM " table                      \
     " ORDER BY rowid LIMIT ?3) WHERE " time " < ?1 LIMIT ?2)"
 
+_Static_assert(OVERLAP_ALLOW == 1, "the number of ALLOW in ST_SLOT_EARLIER");
 static const char *const writer_sql[] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",
@@ -125,7 +126,8 @@ static const char *const writer_sql[] = {
                   "last_error = ?9, cause = ?10, failed_ms = ?11 WHERE rid = ?1",
     [ST_SETTLE_DONE] = "UPDATE tasks SET state = ?2, attempts = ?4, losses = ?5, claim_id = NULL, updated_ms = ?6, "
                        "started_ms = coalesce(?7, started_ms), completed_ms = ?8, last_error = ?9 WHERE rid = ?1",
-    [ST_MOVE_LANE] = "UPDATE tasks SET lane = ?2, aside = coalesce(?3, aside), recalled = recalled OR ?4 WHERE rid = ?1",
+    [ST_MOVE_LANE] =
+        "UPDATE tasks SET lane = ?2, aside = coalesce(?3, aside), recalled = recalled OR ?4 WHERE rid = ?1",
     [ST_UNCOUNT] = "UPDATE tasks SET runs_count = 0 WHERE rid = ?1 AND kind = 2 AND runs_count = 1",
     [ST_COUNT_SKIPPED] = "UPDATE tasks SET runs_count = max(runs_count - 1, 0), skipped_count = skipped_count + 1 "
                          "WHERE id = ?1",
@@ -144,6 +146,13 @@ static const char *const writer_sql[] = {
     [ST_SLOT_OTHER] = "SELECT rid, id, tenant_id, deleted, state, fence " WAITING "AND rid <> ?2 LIMIT 1",
     [ST_SLOT_HOLDERS] = "SELECT t.rid, t.id, t.tenant_id, t.deleted, t.state, t.fence " HOLDERS,
     [ST_SLOT_SINCE] = "SELECT min(t.scheduled_ms) " HOLDERS,
+    [ST_SLOT_EARLIER] =
+        "SELECT 1 FROM tasks INDEXED BY tasks_spawned WHERE parent_id = ?1 AND due_ms <= ?2 "
+        "AND (due_ms, scheduled_ms, id) < (?2, ?3, ?4) AND state < " SQL_RUNNING " AND state <> " SQL_PAUSED
+        " AND kind = 2 AND coalesce(json_extract(gates, '$.overlap'), 1) <> 1 "
+        "LIMIT 1",
+    [ST_SLOT_HELD_AHEAD] = "SELECT 1 " HOLDERS " AND t.due_ms > ?2 AND t.attempts = 0 AND t.losses = 0 "
+                           "AND t.started_ms = 0 LIMIT 1",
     [ST_SLOT_WAITED_FOR] = "SELECT waits_for FROM tasks WHERE rid = ?1",
     [ST_SLOT_UNBLOCK] = "UPDATE tasks SET state = " SQL_SCHEDULED ", waits_for = NULL WHERE rid = ?1",
     [ST_SLOT_BLOCK] = "UPDATE tasks SET state = " SQL_BLOCKED ", waits_for = ?2, updated_ms = ?3 WHERE rid = ?1",

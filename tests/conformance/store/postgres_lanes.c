@@ -245,12 +245,13 @@ static void migrate_down_and_up(struct world *w)
     store_free(w->store);
     reader_free(w->reader);
     assert_ok(store_postgres_migrate(url, clock_system(), 3, &e), &e);
-    assert_int_equal(postgres_number(url, "SELECT count(*) FROM lanes"), 6); /* one for each class and pool */
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM lanes"), 7); /* one for each class and pool */
     assert_int_equal(count_in_class(CLASS_LOW, POOL_DISPATCHED), 1);
     assert_int_equal(count_in_class(CLASS_NORMAL, POOL_DISPATCHED), 5);
-    assert_int_equal(count_in_class(CLASS_HIGH, POOL_DISPATCHED), 2);
+    assert_int_equal(count_in_class(CLASS_HIGH, POOL_DISPATCHED), 4);
     assert_int_equal(count_in_class(CLASS_HIGH, POOL_LEASED), 1);
-    assert_int_equal(count_in_class(CLASS_NORMAL, POOL_SUSPECT), 1);
+    assert_int_equal(count_in_class(CLASS_NORMAL, POOL_SUSPECT), 2);
+    assert_int_equal(count_in_class(CLASS_NORMAL, POOL_LEASED_SUSPECT), 1);
     assert_int_equal(count_in_class(CLASS_NORMAL, POOL_NEVER), 1);
     assert_ok(store_postgres_migrate(url, clock_system(), STORE_POSTGRES_NEWEST, &e), &e);
     assert_ok(postgres_open(url, &w->store, &e), &e);
@@ -269,7 +270,22 @@ static void assert_in_its_lane(struct world *w, const struct task *t)
 
 static void the_step_goes_down_and_up_with_data_in_place(void **state)
 {
-    enum { LOW, PLAIN, SIX, NEEDS, ONCE, NINE, WORKER, SUSPECT, NEVER, COUNT };
+    enum {
+        LOW,
+        PLAIN,
+        SIX,
+        NEEDS,
+        ONCE,
+        NINE,
+        KEYED,
+        RECALLED,
+        WORKER,
+        SUSPECT,
+        LATE_SUSPECT,
+        WORKER_SUSPECT,
+        NEVER,
+        COUNT
+    };
     struct world *w = *state;
     struct task v[COUNT], aside = ranked(w, 8, NOW), done = ranked(w, 4, NOW);
     for (int i = 0; i < COUNT; i++)
@@ -283,7 +299,15 @@ static void the_step_goes_down_and_up_with_data_in_place(void **state)
     v[NINE].priority = v[WORKER].priority = 9;
     v[WORKER].target = TARGET_WORKER;
     v[WORKER].requires = S("gpu");
-    v[SUSPECT].losses = SUSPECT_LOSSES;
+    v[WORKER].delivery = DELIVER_AT_MOST_ONCE; /* leased ones are not late */
+    v[KEYED].priority = 8;
+    v[RECALLED].priority = 7;
+    v[RECALLED].recalled = true;
+    v[SUSPECT].losses = v[LATE_SUSPECT].losses = v[WORKER_SUSPECT].losses = SUSPECT_LOSSES;
+    v[KEYED].concurrency_key = v[LATE_SUSPECT].concurrency_key = v[WORKER_SUSPECT].concurrency_key = S("db");
+    v[KEYED].concurrency_limit = v[LATE_SUSPECT].concurrency_limit = v[WORKER_SUSPECT].concurrency_limit = 3;
+    v[WORKER_SUSPECT].target = TARGET_WORKER;
+    v[SUSPECT].priority = v[LATE_SUSPECT].priority = 6;
     v[NEVER].target = TARGET_WORKFLOW;
     aside.aside = S("api.example");
     insert(w, v, COUNT);
@@ -292,13 +316,15 @@ static void the_step_goes_down_and_up_with_data_in_place(void **state)
     struct settlement settled = settlement_of(&running, TASK_FAILED);
     assert_true(settle_with(w, &settled));
     migrate_down_and_up(w);
-    aside.aside = (struct str){ 0 }; /* the older schema does not know of it */
+    aside.aside = (struct str){ 0 }; /* the older schema does not know of it, nor of recalls */
+    v[RECALLED].recalled = false;
     for (int i = 0; i < COUNT; i++)
         if (i != NEVER)
             assert_in_its_lane(w, &v[i]);
     assert_in_its_lane(w, &aside);
     assert_str(get(w, done.id).queue, "default");
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM lanes WHERE host <> ''"), 0);
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM tasks WHERE aside IS NOT NULL OR recalled"), 0);
 }
 
 int main(void)

@@ -142,7 +142,7 @@ static void take_a_turn(struct node *n)
 {
     struct settlement v[CROWD];
     struct lane_quota lane = { .lane = some_lane(), .max = AT_ONCE };
-    lane.lane.late = true; /* as all tasks that have a key */
+    lane.lane.late = true; /* all have keys */
     struct op_settle settle = { .op.kind = OP_SETTLE, .v = v, .n = settle_some(n, v), .now_ms = NOW + 10 };
     struct op_claim claim = { .op.kind = OP_CLAIM,
                               .claim = uuid_next(&n->ids, NOW),

@@ -6,7 +6,7 @@
 #include "seed.h"
 #include "store_model.h"
 
-enum { BATCH_MAX = 6, SEEDS = 6, STEPS = 900, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
+enum { SEEDS = 6, STEPS = 900, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
 
 static void model_init(struct model *m, uint64_t seed, struct reader *reader)
 {
@@ -61,8 +61,10 @@ static void count_claim(struct tally *t, const struct op_claim *op)
 {
     t->claimed += op->ret.n;
     t->merged += count_merged(op);
-    for (size_t i = 0; i < op->ret.n; i++)
+    for (size_t i = 0; i < op->ret.n; i++) {
         t->suspects += task_is_suspect(&op->ret.v[i]);
+        t->late += task_is_late(&op->ret.v[i]);
+    }
     for (size_t i = 0; i < op->ret_gated.n; i++) {
         enum task_state state = op->ret_gated.v[i].state;
         state == TASK_BLOCKED ? t->blocked++ : state == TASK_SKIPPED ? t->skipped++ : t->cancelled++;
@@ -87,6 +89,17 @@ static void count_nodes(struct tally *t, const union any_op *op)
     }
 }
 
+static void count_settlement(struct tally *t, const struct settlement *v)
+{
+    if (v->stale) {
+        t->stale++;
+        return;
+    }
+    t->settled++;
+    t->aside += v->verdict.aside.n > 0;
+    t->recalled += v->verdict.recalled;
+}
+
 static void count_result(struct tally *t, const union any_op *op)
 {
     if (op->op.rc) {
@@ -102,7 +115,7 @@ static void count_result(struct tally *t, const union any_op *op)
     if (op->op.kind == OP_SETTLE)
         t->woken += op->settle.ret_unblocked_lanes != 0;
     for (size_t i = 0; op->op.kind == OP_SETTLE && i < op->settle.n; i++)
-        op->settle.v[i].stale ? t->stale++ : (t->settled++, t->aside += op->settle.v[i].verdict.aside.n > 0);
+        count_settlement(t, &op->settle.v[i]);
     if (op->op.kind == OP_PUT)
         t->withdrawn += op->put.ret_withdrawn, t->woken += op->put.ret_unblocked_lanes != 0;
     if (op->op.kind == OP_CATCH_UP)
@@ -118,9 +131,10 @@ static void print_tally(const struct tally *t)
     printf("# done/refused:");
     for (size_t i = 0; i < array_count(t->done); i++)
         printf(" %d/%d", t->done[i], t->refused[i]);
-    printf(
-        "; %zu claimed, %zu lines merged, %zu settled, %zu aside, %zu stale, %zu withdrawn, %zu missed, %zu forgotten, %zu leases lost\n",
-        t->claimed, t->merged, t->settled, t->aside, t->stale, t->withdrawn, t->missed, t->forgotten, t->leases_lost);
+    printf("; %zu claimed, %zu of them late, %zu lines merged, %zu settled, %zu aside, %zu recalled, %zu stale, ",
+           t->claimed, t->late, t->merged, t->settled, t->aside, t->recalled, t->stale);
+    printf("%zu withdrawn, %zu missed, %zu forgotten, %zu leases lost\n", t->withdrawn, t->missed, t->forgotten,
+           t->leases_lost);
     printf(
         "# slots: %zu blocked, %zu skipped, %zu cancelled, %zu replaced, %zu woke; %zu suspects claimed, %zu deduped\n",
         t->blocked, t->skipped, t->cancelled, t->replaced, t->woken, t->suspects, t->deduped);
@@ -226,6 +240,7 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
     print_tally(&sum);
     assert_true(sum.claimed > 1800 && sum.settled > 1800 && sum.stale > 600 && sum.withdrawn > 60 && sum.missed > 20 &&
                 sum.forgotten > 600 && sum.leases_lost > 60 && sum.merged > 100 && sum.aside > 60);
+    assert_true(sum.late > 600 && sum.recalled > 60);
     assert_true(sum.blocked > 300 && sum.skipped > 40 && sum.cancelled > 20 && sum.replaced > 10 && sum.woken > 60 &&
                 sum.suspects > 40);
     assert_true(sum.deduped > 80 && sum.done[OP_CATALOG] > 120 && sum.refused[OP_CATALOG] > 50);
@@ -478,7 +493,9 @@ static enum err faulty_apply(struct store *base, struct op *const *ops, size_t n
         if (!f->spoil(ops[i], &f->random))
             through[count++] = ops[i];
     }
-    return count ? store_apply(f->inner, through, count, e) : ERR_OK;
+    enum err rc = count ? store_apply(f->inner, through, count, e) : ERR_OK;
+    fold_late_lanes();
+    return rc;
 }
 
 static enum err faulty_reader(struct store *base, struct reader **ret, struct error *e)
@@ -547,6 +564,8 @@ static void planted_bugs_are_noticed(void **state)
         BUG(hears_half_of_the_workers),
         BUG(claims_each_lane_by_itself),
         BUG(puts_nothing_aside),
+        BUG(forgets_recalls),
+        BUG(gives_late_tasks_from_ordinary_lanes),
 #undef BUG
     };
     struct prng seeds = seeded_prng("planted_bugs");

@@ -34,7 +34,7 @@ union any_op {
     struct op_worker_report worker;
 };
 
-enum { INSERT_MAX = 4, POOL_MAX = 250, NODES = 3, WHY_MAX = 256 };
+enum { BATCH_MAX = 6, INSERT_MAX = 4, POOL_MAX = 250, NODES = 3, WHY_MAX = 256 };
 
 /* What a run has seen: one that saw little proves little. */
 struct tally {
@@ -43,6 +43,8 @@ struct tally {
     X(claimed)                                                                                                         \
     X(merged)                                                                                                          \
     X(aside)                                                                                                           \
+    X(late)                                                                                                            \
+    X(recalled)                                                                                                        \
     X(settled)                                                                                                         \
     X(stale)                                                                                                           \
     X(withdrawn)                                                                                                       \
@@ -144,6 +146,9 @@ bool same_fleet(struct model *m, struct reader *a, struct reader *b, char why[WH
 typedef bool spoil_fn(struct op *op, struct prng *random);
 spoil_fn hands_nothing, hands_in_no_epoch, retakes_under_any_fence, retakes_what_is_large,
     leases_a_millisecond_too_long, keeps_leases_of_any_fence, leases_what_nodes_claim, hears_half_of_the_workers;
+/* store_model_late.c */
+spoil_fn forgets_recalls, gives_late_tasks_from_ordinary_lanes;
+void fold_late_lanes(void); /* after a batch: what the latter has spoiled is as it was given */
 
 /* Who held which slot when it was looked last. */
 struct held {

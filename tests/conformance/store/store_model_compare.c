@@ -53,7 +53,9 @@ static bool same_lanes(const struct op_claim *a, const struct op_claim *b, char 
     for (size_t i = 0; i < a->lane_count; i++)
         if (!number_same("taken of a lane", a->lanes[i].ret_taken, b->lanes[i].ret_taken) ||
             !number_same("a lane's next due", in_sight(a, a->lanes[i].ret_next_due_ms),
-                         in_sight(b, b->lanes[i].ret_next_due_ms)))
+                         in_sight(b, b->lanes[i].ret_next_due_ms)) ||
+            !number_same("a lane's next of its own", in_sight(a, a->lanes[i].ret_next_own_ms),
+                         in_sight(b, b->lanes[i].ret_next_own_ms)))
             return false;
     return number_same("claim's next due", in_sight(a, a->ret_next_due_ms), in_sight(b, b->ret_next_due_ms)) &&
            number_same("claim's next suspect", in_sight(a, a->ret_next_suspect_ms),

@@ -129,6 +129,7 @@ static struct task make_task(struct model *m)
         .cpu_milli = chance(m, 3) ? 500 : 0,
         .memory_mb = chance(m, 3) ? 500 : 0,
         .aside = chance(m, 3) ? one_of(m, model_hosts, array_count(model_hosts)) : (struct str){ 0 },
+        .recalled = chance(m, 3),
         .payload = some_text(m),
         .target_config = some_text(m),
         .created_ms = m->now_ms,
@@ -234,16 +235,18 @@ static struct lane some_lane_of(struct model *m)
         return task_lane(&t);
     return (struct lane){ .tenant = chance(m, 70) ? TENANT : OTHER_TENANT,
                           .queue = one_of(m, model_queues, array_count(model_queues)),
-                          .priority = some_priority(m) };
+                          .priority = some_priority(m),
+                          .late = chance(m, 50) };
 }
 
-/* No lane twice. */
-static struct lane_quota *some_lanes(struct model *m, size_t max, size_t *ret_count)
+/* No lane twice, and no late one for a lease. */
+static struct lane_quota *some_lanes(struct model *m, size_t max, bool leased, size_t *ret_count)
 {
     struct lane_quota *v = arena_array(&m->arena, struct lane_quota, max);
     size_t n = 0;
     for (size_t i = 0; i < max; i++) {
         struct lane lane = some_lane_of(m);
+        lane.late = lane.late && !leased;
         size_t j = 0;
         while (j < n && !lane_eq(&v[j].lane, &lane))
             j++;
@@ -268,13 +271,14 @@ static struct claim_line *some_lines(struct model *m, size_t lanes, size_t *ret_
 static void make_claim(struct model *m, union any_op *op)
 {
     size_t count, lines = 0;
-    struct lane_quota *some = some_lanes(m, 1 + below(m, 40), &count);
+    const struct lease_terms *terms = model_terms(m);
+    struct lane_quota *some = some_lanes(m, 1 + below(m, 40), terms != NULL, &count);
     struct claim_line *line = chance(m, 75) ? some_lines(m, count, &lines) : NULL;
     op->claim = (struct op_claim){
         .op.kind = OP_CLAIM,
         .claim = uuid_next(&m->ids, m->now_ms),
         .node = model_node(m),
-        .lease = model_terms(m),
+        .lease = terms,
         .lanes = some,
         .lane_count = count,
         .lines = line,
@@ -353,6 +357,7 @@ static struct settlement make_settlement(struct model *m, const struct task *t)
     v.verdict.cause = causes[below(m, array_count(causes))];
     if (v.verdict.next == TASK_SCHEDULED && chance(m, 20))
         v.verdict.aside = one_of(m, model_hosts, array_count(model_hosts));
+    v.verdict.recalled = v.verdict.next == TASK_SCHEDULED && chance(m, 20);
     if (!chance(m, 15))
         return v;
     struct task row = *t;
@@ -434,7 +439,7 @@ static struct task changed(struct model *m, const struct task *t)
         next.priority = some_priority(m);
     next.requires = !chance(m, 10) ? t->requires : chance(m, 50) ? S("eu,gpu") : (struct str){ 0 };
     if (chance(m, 30))
-        next.aside = (struct str){ 0 };
+        task_forget_delays(&next);
     if (chance(m, 30) && t->state != TASK_RUNNING) /* what runs keeps its key: nobody edits it */
         set_key(m, &next);
     if (chance(m, 10) && t->state != TASK_RUNNING && t->kind == TASK_OCCURRENCE)

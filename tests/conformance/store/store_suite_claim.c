@@ -64,6 +64,8 @@ static void at_most_once_is_claimed_at_its_due_time_never_early(void **state)
     early.delivery = due.delivery = DELIVER_AT_MOST_ONCE;
     early.due_ms = NOW + 1;
     later.due_ms = NOW + 2;
+    later.concurrency_key = S("free"); /* so that it is in the lane of the others */
+    later.concurrency_limit = 1;
     insert(w, (struct task[]){ early, later, due }, 3);
     struct op_claim op = claim_until(w, NOW + 50);
     assert_tasks(&op.ret, &due.id, &later.id); /* the one that must wait holds up nobody */

@@ -1,4 +1,5 @@
 /* The one slot of a recurring task: what a run does that finds the previous one not over. */
+#include "base/date.h"
 #include "store_slots.h"
 
 /* A recurring task of this policy, in the store. */
@@ -252,6 +253,300 @@ static void who_is_replaced_leaves_its_line(void **state)
     assert_holders(w, slot_of(w, &parent), &second.id);
 }
 
+/* ---- ahead of the due time ---- */
+
+enum { AHEAD_MS = 3000 };
+
+/* A claim ahead takes exactly these. */
+#define assert_taken_ahead(w, ...)                                                                                     \
+    do {                                                                                                               \
+        struct op_claim op_ = claim_between((w), NOW, NOW + AHEAD_MS);                                                 \
+        assert_tasks(&op_.ret, __VA_ARGS__);                                                                           \
+        assert_int_equal(op_.ret_gated.n, 0);                                                                          \
+    } while (0)
+
+/* The claim of a node that owns the partition of this task alone, and helps with nothing. */
+static struct op_claim claim_own(struct world *w, const struct task *t, int64_t now_ms, int64_t until_ms)
+{
+    struct partitions *own = arena_new(&w->arena, struct partitions);
+    struct lane_quota *lane = arena_new(&w->arena, struct lane_quota);
+    int partition = partition_of(t->id);
+    own->bits[partition / 64] = 1ull << partition % 64;
+    *lane = (struct lane_quota){ some_lane(), CLAIM_MAX };
+    struct op_claim op = claim_of(w, lane, 1);
+    op.now_ms = now_ms;
+    op.until_ms = until_ms;
+    op.own = own;
+    op.help_after_ms = DAY_MS;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret_gated.n, 0);
+    return op;
+}
+
+static struct op_claim claim_own_ahead(struct world *w, const struct task *t)
+{
+    return claim_own(w, t, NOW, NOW + AHEAD_MS);
+}
+
+/* The second and the third run to come, in partitions of different nodes. */
+static void two_runs_to_come(struct world *w, const struct task *parent, struct task *second, struct task *third)
+{
+    *second = run_of(w, parent, NOW + 1000);
+    *third = run_of(w, parent, NOW + 2000);
+    for (int64_t at_ms = NOW + 2001; partition_of(third->id) == partition_of(second->id); at_ms++)
+        *third = run_of(w, parent, at_ms);
+    insert(w, (struct task[]){ *third, *second }, 2);
+}
+
+static void a_run_does_not_take_the_slot_ahead_of_an_earlier_one(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_SKIP), second, third;
+    two_runs_to_come(w, &parent, &second, &third);
+    struct op_claim op = claim_own_ahead(w, &third);
+    assert_int_equal(op.ret.n, 0);
+    assert_int_equal(op.lanes[0].ret_next_own_ms, third.due_ms);
+    assert_free(w, slot_of(w, &parent));
+    op = claim_own_ahead(w, &second);
+    assert_tasks(&op.ret, &second.id);
+    assert_int_equal(claim_own_ahead(w, &third).ret.n, 0);
+    end_wakes(w, &op.ret.v[0], TASK_COMPLETED);
+    op = claim_own_ahead(w, &third);
+    assert_tasks(&op.ret, &third.id);
+}
+
+static void a_run_that_is_due_does_not_wait_for_an_earlier_one(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_SKIP), second, third;
+    two_runs_to_come(w, &parent, &second, &third);
+    struct op_claim op = claim_own(w, &third, third.due_ms, third.due_ms);
+    assert_tasks(&op.ret, &third.id);
+}
+
+static void the_first_run_to_come_takes_its_slot_ahead(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_SKIP), second = run_of(w, &parent, NOW + 1000),
+                later = run_of(w, &parent, NOW + 60000);
+    insert(w, (struct task[]){ later, second }, 2);
+    assert_taken_ahead(w, &second.id);
+    assert_holders(w, slot_of(w, &parent), &second.id);
+}
+
+static void of_runs_in_one_claim_the_first_is_taken(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_CANCEL_PREVIOUS), second = run_of(w, &parent, NOW + 1000),
+                third = run_of(w, &parent, NOW + 2000);
+    insert(w, (struct task[]){ third, second }, 2);
+    struct op_claim op = claim_between(w, NOW, NOW + AHEAD_MS);
+    assert_tasks(&op.ret, &second.id);
+    assert_int_equal(op.ret_next_due_ms, third.due_ms);
+    assert_int_equal(op.ret_gated.n, 0);
+    assert_int_equal(op.ret_replaced_count, 0);
+}
+
+static struct op_claim claim_lanes_ahead(struct world *w, struct lane_quota lanes[2], const struct claim_line *line)
+{
+    struct op_claim op = claim_of(w, lanes, 2);
+    op.lines = line;
+    op.line_count = line != NULL;
+    op.until_ms = NOW + AHEAD_MS;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    return op;
+}
+
+/* Because of its lane's place, or of its priority. */
+static void a_later_run_that_is_met_first_is_left(void **state)
+{
+    struct world *w = *state;
+    static const struct claim_line lines[] = { { 2, CLAIM_MAX } };
+    for (int i = 0; i < 2; i++) {
+        struct task parent = recurring_with(w, OVERLAP_QUEUE_ONE), second = run_of(w, &parent, NOW + 1000),
+                    third = run_of(w, &parent, NOW + 2000);
+        third.priority = PRIORITY_DEFAULT + 1;
+        insert(w, (struct task[]){ second, third }, 2);
+        struct lane_quota lanes[2] = { { task_lane(&third), CLAIM_MAX }, { task_lane(&second), CLAIM_MAX } };
+        struct op_claim op = claim_lanes_ahead(w, lanes, i ? lines : NULL);
+        assert_tasks(&op.ret, &second.id);
+        end_wakes(w, &op.ret.v[0], TASK_COMPLETED);
+        op = claim_lanes_ahead(w, lanes, i ? lines : NULL);
+        assert_tasks(&op.ret, &third.id);
+    }
+}
+
+static void runs_of_one_due_time_go_by_their_scheduled_time(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_QUEUE_ALL), first = run_of(w, &parent, NOW + 1000),
+                second = run_of(w, &parent, NOW + 1001);
+    struct uuid met_first = first.id;
+    first.id = second.id;
+    second.id = met_first;
+    second.due_ms = first.due_ms;
+    insert(w, (struct task[]){ first, second }, 2);
+    assert_taken_ahead(w, &first.id);
+}
+
+static void a_blocked_run_is_still_to_come(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_SKIP), held_back = run_of(w, &parent, NOW - 5),
+                second = run_of(w, &parent, NOW + 1000);
+    held_back.state = TASK_BLOCKED;
+    insert(w, (struct task[]){ held_back, second }, 2);
+    struct op_claim op = claim_between(w, NOW, NOW + AHEAD_MS);
+    assert_int_equal(op.ret.n, 0);
+    assert_int_equal(op.ret_next_due_ms, second.due_ms);
+    op = claim_between(w, second.due_ms, second.due_ms);
+    assert_tasks(&op.ret, &second.id);
+}
+
+static void a_paused_run_is_not_waited_for(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_SKIP), paused = run_of(w, &parent, NOW - 5),
+                second = run_of(w, &parent, NOW + 1000);
+    paused.state = TASK_PAUSED;
+    insert(w, (struct task[]){ paused, second }, 2);
+    assert_taken_ahead(w, &second.id);
+}
+
+static void runs_that_may_overlap_are_taken_ahead(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_ALLOW), a = run_of(w, &parent, NOW + 1000),
+                b = run_of(w, &parent, NOW + 2000);
+    insert(w, (struct task[]){ a, b }, 2);
+    assert_taken_ahead(w, &a.id, &b.id);
+}
+
+/* As one that was asked for by hand. */
+static void a_run_that_needs_no_slot_is_not_waited_for(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_SKIP), by_hand = run_of(w, &parent, NOW + 5),
+                second = run_of(w, &parent, NOW + 1000);
+    by_hand.overlap = OVERLAP_ALLOW;
+    by_hand.queue = S("other");
+    insert(w, (struct task[]){ by_hand, second }, 2);
+    assert_taken_ahead(w, &second.id);
+}
+
+static void runs_of_other_tasks_are_not_waited_for(void **state)
+{
+    struct world *w = *state;
+    struct task a = recurring_with(w, OVERLAP_SKIP), b = recurring_with(w, OVERLAP_SKIP),
+                of_a = run_of(w, &a, NOW + 1000), of_b = run_of(w, &b, NOW + 2000);
+    of_a.queue = S("other");
+    insert(w, (struct task[]){ of_a, of_b }, 2);
+    assert_taken_ahead(w, &of_b.id);
+}
+
+static void a_run_that_has_the_slot_is_taken_ahead(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_SKIP), first = first_run(w, &parent),
+                second = run_of(w, &parent, NOW + 1000);
+    struct settlement retry = settlement_of(&first, TASK_SCHEDULED);
+    retry.verdict.due_ms = NOW + 2000;
+    settle_wakes(w, &retry);
+    insert(w, &second, 1);
+    assert_taken_ahead(w, &first.id);
+}
+
+/* The next run, claimed ahead; it has not fired. */
+static struct task run_ahead(struct world *w, const struct task *parent)
+{
+    struct task t = run_of(w, parent, NOW + 2000);
+    insert(w, &t, 1);
+    struct op_claim op = claim_between(w, NOW, NOW + AHEAD_MS);
+    assert_tasks(&op.ret, &t.id);
+    return op.ret.v[0];
+}
+
+/* One that was moved, or resumed, while the next one was claimed already. */
+static void a_run_that_has_not_begun_is_waited_for_whatever_the_policy(void **state)
+{
+    struct world *w = *state;
+    static const enum overlap policies[] = { OVERLAP_SKIP, OVERLAP_QUEUE_ONE, OVERLAP_QUEUE_ALL,
+                                             OVERLAP_CANCEL_PREVIOUS };
+    for (size_t i = 0; i < array_count(policies); i++) {
+        struct task parent = recurring_with(w, policies[i]), ahead = run_ahead(w, &parent),
+                    due = run_of(w, &parent, NOW);
+        insert(w, &due, 1);
+        struct op_claim op = claim_now(w);
+        assert_tasks(&op.ret_gated, &due.id);
+        assert_int_equal(op.ret_replaced_count, 0);
+        assert_waits(w, due.id, slot_of(w, &parent));
+        assert_int_equal(get(w, ahead.id).state, TASK_RUNNING);
+        assert_true(end_wakes(w, &ahead, TASK_COMPLETED));
+        assert_taken(w, &due.id);
+    }
+}
+
+static void a_run_that_is_returned_before_its_time_is_not_replaced(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_CANCEL_PREVIOUS), ahead = run_ahead(w, &parent),
+                due = run_of(w, &parent, NOW);
+    struct settlement back = settlement_of(&ahead, TASK_SCHEDULED);
+    back.verdict.attempts = 0;
+    back.verdict.due_ms = ahead.due_ms;
+    back.verdict.has_execution = false;
+    settle_wakes(w, &back);
+    assert_holders(w, slot_of(w, &parent), &ahead.id);
+    insert(w, &due, 1);
+    struct op_claim op = claim_now(w);
+    assert_tasks(&op.ret_gated, &due.id);
+    assert_waits(w, due.id, slot_of(w, &parent));
+    assert_int_equal(get(w, ahead.id).state, TASK_SCHEDULED);
+}
+
+static void a_run_that_was_claimed_ahead_is_replaced_from_its_time_on(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_CANCEL_PREVIOUS), ahead = run_ahead(w, &parent),
+                later = run_of(w, &parent, NOW + 3000);
+    insert(w, &later, 1);
+    struct op_claim op = claim_between(w, NOW + 3000, NOW + 3000);
+    assert_int_equal(op.ret_replaced_count, 1);
+    assert_true(uuid_eq(op.ret_replaced[0].id, ahead.id));
+}
+
+/* Else each later run would be skipped until the user lets it go. */
+static void a_run_that_a_user_holds_back_before_it_has_begun_gives_its_slot_back(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_QUEUE_ALL), ahead = run_ahead(w, &parent),
+                due = run_of(w, &parent, NOW), paused = ahead;
+    gate_alone(w, &due);
+    paused.state = TASK_PAUSED;
+    paused.claim = (struct uuid){ 0 };
+    paused.version++;
+    struct settlement v = { .id = ahead.id, .fence = ahead.fence, .parent = parent.id, .replace = &paused };
+    assert_true(settle_wakes(w, &v));
+    assert_holders(w, slot_of(w, &parent), &due.id);
+    assert_taken(w, &due.id);
+}
+
+static void a_run_that_a_user_puts_off_before_it_has_begun_gives_its_slot_back(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_SKIP), ahead = run_ahead(w, &parent), moved;
+    struct settlement back = settlement_of(&ahead, TASK_SCHEDULED);
+    back.verdict.attempts = 0;
+    back.verdict.due_ms = ahead.due_ms;
+    back.verdict.has_execution = false;
+    settle_wakes(w, &back);
+    moved = ahead = get(w, ahead.id);
+    moved.due_ms += 3600000;
+    moved.version++;
+    put_wakes(w, &ahead, &moved);
+    assert_free(w, slot_of(w, &parent));
+}
+
 /* ---- two slots ---- */
 
 static struct task keyed_run(struct world *w, const struct task *parent, int64_t at_ms)
@@ -426,6 +721,23 @@ static const struct CMUnitTest tests[] = {
     store_test(a_run_that_waits_for_its_retry_gives_way_at_once),
     store_test(those_that_wait_are_replaced_by_the_latest),
     store_test(who_is_replaced_leaves_its_line),
+    store_test(a_run_does_not_take_the_slot_ahead_of_an_earlier_one),
+    store_test(a_run_that_is_due_does_not_wait_for_an_earlier_one),
+    store_test(the_first_run_to_come_takes_its_slot_ahead),
+    store_test(of_runs_in_one_claim_the_first_is_taken),
+    store_test(a_later_run_that_is_met_first_is_left),
+    store_test(runs_of_one_due_time_go_by_their_scheduled_time),
+    store_test(a_blocked_run_is_still_to_come),
+    store_test(a_paused_run_is_not_waited_for),
+    store_test(runs_that_may_overlap_are_taken_ahead),
+    store_test(a_run_that_needs_no_slot_is_not_waited_for),
+    store_test(runs_of_other_tasks_are_not_waited_for),
+    store_test(a_run_that_has_the_slot_is_taken_ahead),
+    store_test(a_run_that_has_not_begun_is_waited_for_whatever_the_policy),
+    store_test(a_run_that_is_returned_before_its_time_is_not_replaced),
+    store_test(a_run_that_was_claimed_ahead_is_replaced_from_its_time_on),
+    store_test(a_run_that_a_user_holds_back_before_it_has_begun_gives_its_slot_back),
+    store_test(a_run_that_a_user_puts_off_before_it_has_begun_gives_its_slot_back),
     store_test(a_run_that_waits_for_its_key_is_not_over),
     store_test(a_run_without_its_first_slot_does_not_keep_the_second),
     store_test(a_paused_run_keeps_its_slot_and_a_cancelled_one_does_not),

@@ -72,6 +72,89 @@ static void what_is_left_counts_from_when_it_is_for_who_asks(void **state)
     assert_int_equal(claim_own(w, NOW).ret_next_due_ms, NOW + 150);
 }
 
+/* ---- ret_next_own_ms ---- */
+
+static void the_next_of_a_nodes_own_is_told_apart(void **state)
+{
+    struct world *w = *state;
+    struct task theirs = task_at_ms(w, false, NOW + 10), next = task_at_ms(w, false, NOW + 400),
+                own = task_at_ms(w, true, NOW + 500), later = task_at_ms(w, true, NOW + 600);
+    insert(w, (struct task[]){ theirs, next }, 2);
+    struct op_claim op = claim_own(w, NOW);
+    assert_int_equal(op.lanes[0].ret_next_due_ms, NOW + 210);
+    assert_true(op.lanes[0].ret_next_own_ms == INT64_MAX);
+    insert(w, (struct task[]){ later, own }, 2);
+    op = claim_own(w, NOW);
+    assert_int_equal(op.lanes[0].ret_next_due_ms, NOW + 210);
+    assert_int_equal(op.lanes[0].ret_next_own_ms, NOW + 500);
+    struct lane_quota all = { some_lane(), 100 };
+    op = claim_of(w, &all, 1); /* all tasks are its own */
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(all.ret_next_due_ms, NOW + 10);
+    assert_int_equal(all.ret_next_own_ms, NOW + 10);
+}
+
+static void a_task_of_others_is_not_its_own_even_if_help_begins_at_once(void **state)
+{
+    struct world *w = *state;
+    struct task theirs = task_at_ms(w, false, NOW + 10), own = task_at_ms(w, true, NOW + 20);
+    insert(w, (struct task[]){ theirs, own }, 2);
+    struct lane_quota lane = { some_lane(), 100 };
+    struct op_claim op = claim_of(w, &lane, 1);
+    op.own = &half;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(lane.ret_next_due_ms, NOW + 10);
+    assert_int_equal(lane.ret_next_own_ms, NOW + 20);
+}
+
+static void of_its_own_each_task_that_was_left_counts(void **state)
+{
+    struct world *w = *state;
+    struct task help = task_at_ms(w, false, NOW - 300),
+                own[] = { task_at_ms(w, true, NOW - 2), task_at_ms(w, true, NOW - 1) },
+                suspect = task_at_ms(w, true, NOW - 5), late = task_at_ms(w, true, NOW - 9);
+    suspect.losses = SUSPECT_LOSSES;
+    late.delivery = DELIVER_AT_MOST_ONCE;
+    insert(w, (struct task[]){ help, own[0], own[1], suspect, late }, 5);
+    struct lane_quota lanes[] = { { some_lane(), 2 }, { task_lane(&late), 0 } };
+    struct op_claim op = claim_of(w, lanes, 2);
+    op.own = &half;
+    op.help_after_ms = 200;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_tasks(&op.ret, &help.id, &own[0].id); /* the quota leaves the other; suspects do not count (rule 9) */
+    assert_int_equal(lanes[0].ret_next_own_ms, NOW - 1);
+    assert_int_equal(lanes[1].ret_next_own_ms, NOW - 9);
+}
+
+/* Rules 3 and 11. */
+static void of_its_own_a_task_that_waits_for_its_time_counts(void **state)
+{
+    struct world *w = *state;
+    struct task holder = task_at_ms(w, true, NOW), gated = task_at_ms(w, true, NOW + 4),
+                once = task_at_ms(w, true, NOW + 3), theirs = task_at_ms(w, false, NOW + 1),
+                behind = task_at_ms(w, true, NOW + 5);
+    holder.concurrency_key = gated.concurrency_key = S("k");
+    behind.concurrency_key = S("free");
+    holder.concurrency_limit = gated.concurrency_limit = behind.concurrency_limit = 1;
+    once.delivery = theirs.delivery = DELIVER_AT_MOST_ONCE;
+    insert(w, (struct task[]){ holder, gated, theirs }, 3);
+    for (int i = 0; i < 2; i++) {
+        struct lane_quota lane = { task_lane(&gated), 100 };
+        struct op_claim op = claim_of(w, &lane, 1);
+        op.until_ms = NOW + 50;
+        op.own = &half;
+        op.help_after_ms = 200;
+        assert_ok(world_apply(w, &op.op), &op.op.error);
+        assert_int_equal(op.ret.n, 1);
+        assert_int_equal(lane.ret_next_own_ms, i ? NOW + 3 : NOW + 4);
+        assert_int_equal(lane.ret_next_due_ms, lane.ret_next_own_ms);
+        if (i == 0)
+            insert(w, (struct task[]){ once, behind }, 2);
+    }
+}
+
+/* ---- suspects and slots ---- */
+
 static void suspects_of_others_are_left_to_them_too(void **state)
 {
     struct world *w = *state;
@@ -91,6 +174,7 @@ static void a_task_of_others_that_finds_no_slot_is_not_dealt_with(void **state)
     struct task holder = task_at_ms(w, true, NOW - 5), theirs = task_at_ms(w, false, NOW - 4);
     holder.concurrency_key = theirs.concurrency_key = S("k");
     holder.concurrency_limit = theirs.concurrency_limit = 1;
+    w->claims_late = true;
     insert(w, (struct task[]){ holder, theirs }, 2);
     struct op_claim op = claim_own(w, NOW);
     assert_tasks(&op.ret, &holder.id);
@@ -147,6 +231,10 @@ static const struct CMUnitTest tests[] = {
     store_test(others_tasks_are_left_to_them),
     store_test(a_task_that_nobody_took_is_helped_with),
     store_test(what_is_left_counts_from_when_it_is_for_who_asks),
+    store_test(the_next_of_a_nodes_own_is_told_apart),
+    store_test(a_task_of_others_is_not_its_own_even_if_help_begins_at_once),
+    store_test(of_its_own_each_task_that_was_left_counts),
+    store_test(of_its_own_a_task_that_waits_for_its_time_counts),
     store_test(suspects_of_others_are_left_to_them_too),
     store_test(a_task_of_others_that_finds_no_slot_is_not_dealt_with),
     store_test(recurring_tasks_of_others_come_when_they_are_late),

@@ -14,6 +14,13 @@ static struct task ranked(struct world *w, int priority, int64_t due_ms)
     return t;
 }
 
+static struct task ranked_key(struct world *w, int priority, int limit, int64_t due_ms)
+{
+    struct task t = keyed_task(w, limit, due_ms);
+    t.priority = priority;
+    return t;
+}
+
 /* The lanes of these tasks, with plenty of quota; two tasks have no lane in common. */
 static struct lane_quota *lanes_of(struct world *w, const struct task *const *tasks, size_t n)
 {
@@ -211,11 +218,11 @@ static void a_lane_that_never_had_a_task_is_in_nobodys_way(void **state)
 static void at_most_once_waits_for_its_time_in_a_line_too(void **state)
 {
     struct world *w = *state;
-    struct task early = ranked(w, 9, NOW + 1), due = ranked(w, 9, NOW), behind = ranked(w, 9, NOW + 2),
+    struct task early = ranked(w, 9, NOW + 1), due = ranked(w, 9, NOW), behind = ranked_key(w, 9, 1, NOW + 2),
                 seven = ranked(w, 7, NOW + 3);
     early.delivery = due.delivery = DELIVER_AT_MOST_ONCE;
     insert(w, (struct task[]){ early, due, behind, seven }, 4);
-    struct op_claim op = line_of(w, LANES_OF(w, &early, &seven), 2);
+    struct op_claim op = line_of(w, LANES_OF(w, &early, &seven), 2); /* behind is in the lane of early */
     op.until_ms = NOW + 50;
     claim_now_or_fail(w, &op);
     assert_tasks(&op.ret, &due.id, &behind.id, &seven.id);
@@ -269,20 +276,13 @@ static void others_tasks_in_a_line_are_left_to_them(void **state)
 
 /* ---- slots ---- */
 
-static struct task ranked_key(struct world *w, int priority, int limit, int64_t due_ms)
-{
-    struct task t = keyed_task(w, limit, due_ms);
-    t.priority = priority;
-    return t;
-}
-
 static void a_slot_goes_to_the_first_of_a_line_and_the_others_wait(void **state)
 {
     struct world *w = *state;
     struct task low = ranked_key(w, 7, 1, NOW - 5), high = ranked_key(w, 9, 1, NOW), next = ranked_key(w, 9, 1, NOW),
                 plain = ranked(w, 7, NOW);
     insert(w, (struct task[]){ low, high, next, plain }, 4);
-    struct op_claim op = line_with(w, LANES_OF(w, &low, &high), 2, 2); /* tasks that wait do not count */
+    struct op_claim op = line_with(w, LANES_OF(w, &low, &high, &plain), 3, 2); /* tasks that wait do not count */
     claim_now_or_fail(w, &op);
     assert_tasks(&op.ret, &high.id, &plain.id);
     assert_int_equal(op.ret_gated.n, 2);
@@ -362,8 +362,9 @@ static void a_run_that_is_cancelled_in_a_line_is_not_taken_there(void **state)
 static void a_lane_full_of_tasks_that_wait_stalls_no_lane_of_its_line(void **state)
 {
     struct world *w = *state;
-    struct task holder = keyed_task(w, 1, NOW), behind = ranked(w, 9, NOW + 2), seven = ranked(w, 7, NOW + 2),
+    struct task holder = keyed_task(w, 1, NOW), behind = ranked_key(w, 9, 1, NOW + 2), seven = ranked(w, 7, NOW + 2),
                 *v = xcalloc(CLAIM_GATED_MAX, sizeof *v);
+    behind.concurrency_key = S("free");
     claim_alone(w, &holder);
     for (size_t i = 0; i < CLAIM_GATED_MAX; i++)
         v[i] = ranked_key(w, 9, 1, NOW + 1);

@@ -279,16 +279,17 @@ static void a_claim_deals_with_so_many_and_leaves_the_rest_to_the_next(void **st
 static void a_lane_full_of_those_that_wait_for_their_time_stalls_no_other(void **state)
 {
     struct world *w = *state;
-    struct task holder = keyed_task(w, 1, NOW), behind = some_task(w), other = some_task(w),
+    struct task holder = keyed_task(w, 1, NOW), behind = keyed_task(w, 1, NOW + 2), other = keyed_task(w, 1, NOW),
                 *v = xcalloc(CLAIM_GATED_MAX, sizeof *v);
     claim_alone(w, &holder);
     for (size_t i = 0; i < CLAIM_GATED_MAX; i++)
         v[i] = keyed_task(w, 1, NOW + 1);
     insert(w, v, CLAIM_GATED_MAX);
-    behind.due_ms = NOW + 2;
+    behind.concurrency_key = other.concurrency_key = S("free");
+    behind.concurrency_limit = other.concurrency_limit = 2;
     other.queue = S("other");
     insert(w, (struct task[]){ behind, other }, 2);
-    struct lane_quota lanes[] = { { some_lane(), 10 }, { task_lane(&other), 10 } };
+    struct lane_quota lanes[] = { { task_lane(&behind), 10 }, { task_lane(&other), 10 } };
     struct op_claim op = claim_of(w, lanes, 2);
     op.until_ms = NOW + 50;
     assert_ok(world_apply(w, &op.op), &op.op.error);

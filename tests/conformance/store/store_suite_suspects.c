@@ -92,8 +92,8 @@ static void a_suspect_is_not_early_either(void **state)
     struct task once = suspect(w, NOW + 1), soon = suspect(w, NOW + 2), later = suspect(w, NOW + 60);
     once.delivery = DELIVER_AT_MOST_ONCE;
     insert(w, (struct task[]){ once, soon, later }, 3);
-    struct lane_quota lane = { some_lane(), 10 };
-    struct op_claim op = claim_of(w, &lane, 1);
+    struct lane_quota lanes[] = { { task_lane(&soon), 10 }, { task_lane(&once), 10 } };
+    struct op_claim op = claim_of(w, lanes, 2);
     op.until_ms = NOW + 50;
     op.max_suspects = 5;
     assert_ok(world_apply(w, &op.op), &op.op.error);

@@ -67,9 +67,25 @@ static void the_policy_decides_what_a_late_run_does(void **state)
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         struct slot_need need = { .policy = rows[i].policy };
-        assert_int_equal(slot_decide(&need, 0), rows[i].alone);
-        assert_int_equal(slot_decide(&need, 1), rows[i].behind_others);
+        assert_int_equal(slot_decide(&need, 0, false), rows[i].alone);
+        assert_int_equal(slot_decide(&need, 1, false), rows[i].behind_others);
+        assert_int_equal(slot_decide(&need, 0, true), SLOT_WAIT);
+        assert_int_equal(slot_decide(&need, 1, true), SLOT_WAIT);
     }
+}
+
+static void a_slot_is_held_ahead_until_its_run_is_due_or_has_begun(void **state)
+{
+    (void)state;
+    struct task t = run_with(OVERLAP_SKIP), retried = t, lost = t, by_hand = t;
+    t.due_ms = retried.due_ms = lost.due_ms = by_hand.due_ms = 1000;
+    retried.attempts = lost.losses = 1;
+    by_hand.started_ms = 10; /* a retry by hand resets the attempts */
+    assert_true(slot_is_held_ahead(&t, 999));
+    assert_false(slot_is_held_ahead(&t, 1000));
+    assert_false(slot_is_held_ahead(&retried, 999));
+    assert_false(slot_is_held_ahead(&lost, 999));
+    assert_false(slot_is_held_ahead(&by_hand, 999));
 }
 
 static void a_key_is_held_while_running_and_a_run_until_it_is_final(void **state)
@@ -94,6 +110,11 @@ static void a_slot_is_kept_only_by_who_needs_it_still(void **state)
     assert_false(slot_is_kept(&t, S("c:12:db")));
     t = run_with(OVERLAP_SKIP);
     t.state = TASK_PAUSED;
+    assert_false(slot_is_kept(&t, S("o:019c4690-7c00-72fa-8ce1-010203040506"))); /* it has not begun */
+    t.state = TASK_BLOCKED;
+    assert_true(slot_is_kept(&t, S("o:019c4690-7c00-72fa-8ce1-010203040506")));
+    t.state = TASK_PAUSED;
+    t.attempts = 1;
     assert_true(slot_is_kept(&t, S("o:019c4690-7c00-72fa-8ce1-010203040506")));
     t.overlap = OVERLAP_ALLOW;
     assert_false(slot_is_kept(&t, S("o:019c4690-7c00-72fa-8ce1-010203040506")));
@@ -179,6 +200,7 @@ int main(void)
         cmocka_unit_test(a_run_needs_the_one_slot_of_its_task_first),
         cmocka_unit_test(the_policy_decides_what_a_late_run_does),
         cmocka_unit_test(a_key_is_held_while_running_and_a_run_until_it_is_final),
+        cmocka_unit_test(a_slot_is_held_ahead_until_its_run_is_due_or_has_begun),
         cmocka_unit_test(a_slot_is_kept_only_by_who_needs_it_still),
         cmocka_unit_test(only_who_is_blocked_waits_and_for_what_its_row_waits_for),
         cmocka_unit_test(a_deleted_task_waits_for_nothing_and_is_not_scheduled),

@@ -258,6 +258,32 @@ static void tenants_and_classes_share_one_slot_among_ready_tasks(void **state)
     free(tasks);
 }
 
+/* Claims ahead of a task that finds no slot, from now on; the store leaves the task. */
+static void claim_ahead_in_vain(struct world *w, int64_t now_ms, int64_t due_ms)
+{
+    struct lanes_round r;
+    assert_true(lanes_ask_ahead(w->lanes, 10, both_at(now_ms), now_ms + 3000, 3000, &r));
+    r.v[0].ret_next_due_ms = r.v[0].ret_next_own_ms = due_ms;
+    struct op_claim answer = { .now_ms = now_ms, .until_ms = r.until_ms, .max = 10, .ret_next_suspect_ms = INT64_MAX };
+    lanes_answered(w->lanes, &r, &answer);
+}
+
+static void a_task_that_is_left_ahead_is_tried_again_after_a_while(void **state)
+{
+    struct world *w = *state;
+    int64_t now_ms = NOW, due_ms = NOW + 2000, claims = 0;
+    lanes_set_ahead(w->lanes, 3000);
+    add_lane(w, (struct lane){ .tenant = 1, .queue = S("q"), .priority = 5 }, due_ms);
+    for (int64_t next_ms; (next_ms = lanes_next_ahead_ms(w->lanes)) < due_ms; claims++) {
+        assert_true(next_ms <= now_ms + 500); /* the slot may be free by then */
+        now_ms = max_of(now_ms, next_ms);
+        claim_ahead_in_vain(w, now_ms, due_ms);
+        assert_true(claims < 20);
+    }
+    assert_true(claims >= 4);
+    assert_true(lanes_next_ms(w->lanes, LANES_DUE, (size_t[CLASSES]){ 10, 10, 10 }) <= due_ms);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +294,7 @@ int main(void)
         lanes_test(tasks_with_other_needs_share_with_those_without),
         lanes_test(a_class_without_room_waits_and_costs_no_claim),
         lanes_test(a_lower_class_leaves_the_room_of_a_higher_one),
+        lanes_test(a_task_that_is_left_ahead_is_tried_again_after_a_while),
         cmocka_unit_test(tenants_and_classes_share_one_slot_among_ready_tasks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

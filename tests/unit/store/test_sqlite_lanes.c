@@ -132,7 +132,9 @@ static int64_t misfiled(struct fixture *f)
                      "coalesce(json_extract(t.needs, '$.requires'), '')) OR l.cpu_milli <> iif(t.target = 3, 0, "
                      "coalesce(json_extract(t.needs, '$.cpu_milli'), 0)) OR l.memory_mb <> iif(t.target = 3, 0, "
                      "coalesce(json_extract(t.needs, '$.memory_mb'), 0)) OR l.host <> coalesce(t.aside, '') "
-                     "OR l.pool <> iif(t.target = 3, 1, 0) + iif(t.losses >= 2, 2, 0))");
+                     "OR l.pool <> CASE WHEN t.target = 3 THEN iif(t.losses >= 2, 3, 1) WHEN t.delivery = 1 OR "
+                     "t.recalled OR json_extract(t.gates, '$.concurrency_key') IS NOT NULL "
+                     "THEN iif(t.losses >= 2, 6, 5) ELSE iif(t.losses >= 2, 2, 0) END)");
 }
 
 static void assert_no_gaps(struct fixture *f)
@@ -140,10 +142,12 @@ static void assert_no_gaps(struct fixture *f)
     assert_int_equal(number(f, "SELECT count(*) <> max(lane) FROM lanes"), 0);
 }
 
-/* One of each priority, some of each need, suspects, leased and final ones. */
-static void add_of_every_kind(struct fixture *f, struct task v[PRIORITIES + 6])
+enum { KINDS = 13, EVERY = PRIORITIES + KINDS };
+
+/* One of each priority, then of priority 9: some of each need, suspects, leased, late and final ones. */
+static void add_of_every_kind(struct fixture *f, struct task v[EVERY])
 {
-    for (int i = 0; i < PRIORITIES + 6; i++) {
+    for (int i = 0; i < EVERY; i++) {
         v[i] = plain_task(f);
         v[i].priority = min_of(i, PRIORITY_MAX);
     }
@@ -158,14 +162,41 @@ static void add_of_every_kind(struct fixture *f, struct task v[PRIORITIES + 6])
     t[4].state = TASK_COMPLETED;
     t[4].completed_ms = NOW_MS;
     t[5].aside = S("api.example");
-    insert(f, v, PRIORITIES + 6);
+    t[6].delivery = DELIVER_AT_MOST_ONCE;
+    t[7].concurrency_key = S("db");
+    t[7].concurrency_limit = 2;
+    t[8] = t[7];
+    t[8].losses = SUSPECT_LOSSES;
+    t[9].recalled = true;
+    t[10].target = TARGET_WORKER; /* neither late nor by its needs */
+    t[10].delivery = DELIVER_AT_MOST_ONCE;
+    t[11] = t[10];
+    t[11].losses = SUSPECT_LOSSES;
+    t[12].delivery = DELIVER_AT_MOST_ONCE;
+    t[12].requires = S("eu,gpu");
+    t[8].id = uuid_next(&f->ids, NOW_MS);
+    t[11].id = uuid_next(&f->ids, NOW_MS);
+    insert(f, v, EVERY);
+}
+
+/* Alone, without its late or ordinary twin. */
+static void assert_claimed_from_its_lane(struct fixture *f, const struct task *t)
+{
+    struct lane_quota lane = { task_lane(t), 5 };
+    struct op_claim op = claim_op(f, &lane);
+    struct error e = { 0 };
+    assert_ok(try_apply(f, &op.op, &e), &e);
+    f->arena = op.op.arena;
+    assert_ok(op.op.rc, &op.op.error);
+    assert_int_equal(op.ret.n, 1);
+    assert_true(uuid_eq(op.ret.v[0].id, t->id));
 }
 
 static void lanes_of_classes_become_lanes_of_priorities_and_needs(void **state)
 {
     struct fixture *f = *state;
     struct error e = { 0 };
-    struct task v[PRIORITIES + 6], t;
+    struct task v[EVERY], t;
     open_store(f);
     add_of_every_kind(f, v);
     assert_int_equal(claim(f).n, 1); /* RUNNING, of priority 5 */
@@ -174,26 +205,26 @@ static void lanes_of_classes_become_lanes_of_priorities_and_needs(void **state)
 
     assert_ok(store_sqlite_migrate(f->directory, BEFORE, 5, &e), &e);
     assert_no_gaps(f);
-    assert_int_equal(number(f, "SELECT count(*) FROM lanes"), 5); /* three classes, and the leased and the suspect */
+    assert_int_equal(number(f, "SELECT count(*) FROM lanes"),
+                     6); /* three classes; suspects; leased, and suspects of them */
+    assert_int_equal(number(f, "SELECT count(*) FROM tasks JOIN lanes USING (lane) WHERE pool <> "
+                               "iif(target = 3, 1, 0) + iif(losses >= 2, 2, 0)"),
+                     0);
     assert_int_equal(number(f, "SELECT count(*) FROM tasks JOIN lanes USING (lane) WHERE class <> "
                                "CASE WHEN priority <= 3 THEN 0 WHEN priority <= 6 THEN 1 ELSE 2 END"),
                      0);
-    assert_int_equal(number(f, "SELECT count(*) FROM tasks"), PRIORITIES + 6);
+    assert_int_equal(number(f, "SELECT count(*) FROM tasks"), EVERY);
 
     open_store(f); /* and up again */
     assert_no_gaps(f);
     assert_int_equal(misfiled(f), 0);
-    for (int i = 0; i < PRIORITIES + 6; i++) {
+    for (int i = 0; i < EVERY; i++) {
         assert_int_equal(get(f, v[i].id, &t), ERR_OK);
         assert_true(str_eq(t.queue, v[i].queue) && str_eq(t.requires, v[i].requires) && t.priority == v[i].priority);
-        assert_int_equal(t.aside.n, 0); /* the older schema does not know it */
+        assert_true(t.aside.n == 0 && !t.recalled); /* the older schema knows neither */
     }
-    struct lane_quota lanes[] = { { task_lane(&v[PRIORITIES]), 5 } };
-    struct op_claim op = claim_op(f, lanes);
-    apply(f, &op.op);
-    f->arena = op.op.arena;
-    assert_int_equal(op.ret.n, 1);
-    assert_true(uuid_eq(op.ret.v[0].id, v[PRIORITIES].id));
+    assert_claimed_from_its_lane(f, &v[PRIORITIES]);
+    assert_claimed_from_its_lane(f, &v[PRIORITIES + 12]);
 }
 
 static void the_lane_of_a_class_is_that_of_one_of_its_priorities(void **state)
@@ -217,13 +248,16 @@ static void a_damaged_row_stops_no_migration(void **state)
 {
     struct fixture *f = *state;
     struct error e = { 0 };
-    struct task v[] = { plain_task(f), plain_task(f), plain_task(f) };
+    struct task v[] = { plain_task(f), plain_task(f), plain_task(f), plain_task(f) };
     v[2].priority = 4;
+    v[3].concurrency_key = S("db");
+    v[3].concurrency_limit = 1;
     open_store(f);
     insert(f, v, array_count(v));
     close_store(f);
     assert_ok(store_sqlite_migrate(f->directory, BEFORE, 5, &e), &e);
-    edit_file(f, "UPDATE tasks SET priority = 77 WHERE rid = 1; UPDATE tasks SET needs = '{' WHERE rid = 2");
+    edit_file(f, "UPDATE tasks SET priority = 77 WHERE rid = 1; UPDATE tasks SET needs = '{' WHERE rid = 2; "
+                 "UPDATE tasks SET gates = '{' WHERE rid = 4");
     open_store(f);
     struct task t;
     assert_int_equal(get(f, v[2].id, &t), ERR_OK);

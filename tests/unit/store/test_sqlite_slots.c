@@ -70,17 +70,22 @@ static void a_plain_task_leaves_no_trace_among_slots(void **state)
     finish(f, &taken.v[0], TASK_COMPLETED);
 }
 
+/* The pool of a task: in the first schema, in the newest. */
+#define FIRST_POOL "0"
+#define NEWEST_POOL                                                                                                    \
+    "CASE WHEN delivery = 1 OR recalled OR json_extract(gates, '$.concurrency_key') IS NOT NULL "                      \
+    "THEN iif(losses >= 2, 6, 5) ELSE iif(losses >= 2, 2, 0) END"
+
 /* Checks that the counts match the states, and that every lane's row matches its tasks. */
-static void assert_in_order(struct fixture *f, int suspects_pool)
+static void assert_in_order(struct fixture *f, const char *pool)
 {
     assert_int_equal(number(f,
                             "SELECT count(*) FROM (SELECT tenant_id, state, count(*) AS n FROM tasks WHERE NOT deleted "
                             "GROUP BY tenant_id, state EXCEPT SELECT tenant_id, state, n FROM counts)"),
                      0);
     assert_int_equal(number(f, "SELECT count(*) FROM counts WHERE n < 0"), 0);
-    char sql[200];
-    snprintf(sql, sizeof sql,
-             "SELECT count(*) FROM tasks JOIN lanes USING (lane) WHERE pool <> iif(losses >= 2, %d, 0)", suspects_pool);
+    char sql[400];
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM tasks JOIN lanes USING (lane) WHERE pool <> %s", pool);
     assert_int_equal(number(f, sql), 0);
     assert_int_equal(number(f, "SELECT count(*) <> max(lane) FROM lanes"), 0);
 }
@@ -91,40 +96,42 @@ static void the_schema_goes_down_and_up_with_tasks_that_wait(void **state)
     struct error e = { 0 };
     open_store(f);
     one_holds_and_two_wait(f);
-    struct task v[] = { plain_task(f), plain_task(f), plain_task(f), plain_task(f) };
+    struct task v[] = { plain_task(f), plain_task(f), plain_task(f), plain_task(f), keyed_task(f) };
     v[0].losses = 2; /* in the same lane as other tasks */
     v[1].losses = 5; /* in a lane without other tasks */
     v[1].queue = S("apart");
     v[2].state = TASK_BLOCKED; /* for another reason: it stays BLOCKED */
     v[3].tenant = 2;
-    insert(f, v, 4);
+    v[4].losses = 2; /* late and a suspect */
+    v[4].queue = S("apart");
+    insert(f, v, 5);
     assert_int_equal(counts(f).by_state[TASK_BLOCKED], 3);
-    assert_in_order(f, 2);
+    assert_in_order(f, NEWEST_POOL);
     close_store(f);
 
     assert_ok(store_sqlite_migrate(f->directory, 1, 5, &e), &e);
-    assert_in_order(f, 0);
+    assert_in_order(f, FIRST_POOL);
     assert_int_equal(number(f, "SELECT sum(n) FROM counts WHERE state = 1"), 1);
-    assert_int_equal(number(f, "SELECT sum(n) FROM counts WHERE state = 0"), 5);
+    assert_int_equal(number(f, "SELECT sum(n) FROM counts WHERE state = 0"), 6);
     assert_int_equal(number(f, "SELECT count(*) FROM tasks WHERE state = 3"), 1);
 
     open_store(f);
-    assert_in_order(f, 2);
-    assert_int_equal(counts(f).by_state[TASK_SCHEDULED], 5);
+    assert_in_order(f, NEWEST_POOL);
+    assert_int_equal(counts(f).by_state[TASK_SCHEDULED], 6);
     assert_int_equal(claim(f).n, 2); /* the tasks that waited; they have lost their key */
     struct lane_quota apart = { { .tenant = 1, .queue = S("apart"), .priority = PRIORITY_DEFAULT }, 5 };
     struct op_claim op = claim_op(f, &apart);
     op.max_suspects = 5;
     apply(f, &op.op);
     f->arena = op.op.arena;
-    assert_int_equal(op.ret.n, 1);
-    assert_true(uuid_eq(op.ret.v[0].id, v[1].id));
+    assert_int_equal(op.ret.n, 2);
+    assert_true(uuid_eq(op.ret.v[0].id, v[1].id) && uuid_eq(op.ret.v[1].id, v[4].id));
     assert_int_equal(apart.ret_taken, 0);
     close_store(f);
 
     assert_ok(store_sqlite_migrate(f->directory, 1, 5, &e), &e);
     assert_ok(store_sqlite_migrate(f->directory, STORE_SQLITE_NEWEST, 5, &e), &e);
-    assert_in_order(f, 2);
+    assert_in_order(f, NEWEST_POOL);
 }
 
 static void occurrences_of_an_older_schema_wait_for_no_other(void **state)
@@ -167,7 +174,8 @@ static void damaged_gates_are_told(void **state)
     struct task t = keyed_task(f);
     insert(f, &t, 1);
     edit_file(f, "UPDATE tasks SET gates = '{\"concurrency_key\":3}'");
-    struct op_claim op = claim_op(f, &usual_lane);
+    struct lane_quota late = { task_lane(&t), 5 };
+    struct op_claim op = claim_op(f, &late);
     struct error e = { 0 };
     assert_ok(try_apply(f, &op.op, &e), &e);
     f->arena = op.op.arena;
@@ -229,6 +237,8 @@ static struct task run_of(struct fixture *f, uint8_t parent, enum overlap overla
 struct crowd {
     struct task retrying, replaces, running, skipped, waits;
     struct settlement v;
+    struct lane_quota lanes[2];
+    struct claim_line line;
     struct op_claim claim;
     struct op_settle settle;
     struct op *ops[2];
@@ -252,7 +262,13 @@ static void make_crowd(struct fixture *f, struct crowd *c)
     c->waits = keyed_task(f); /* the last in its line */
     insert(f, (struct task[]){ c->replaces, c->skipped, c->waits }, 3);
     c->v = (struct settlement){ .id = taken.v[0].id, .fence = taken.v[0].fence, .verdict = { .next = TASK_COMPLETED } };
-    c->claim = claim_op(f, &usual_lane);
+    c->lanes[0] = (struct lane_quota){ task_lane(&c->replaces), 100 };
+    c->lanes[1] = (struct lane_quota){ task_lane(&c->waits), 100 };
+    c->line = (struct claim_line){ 2, 100 };
+    c->claim = claim_op(f, c->lanes);
+    c->claim.lane_count = 2;
+    c->claim.lines = &c->line;
+    c->claim.line_count = 1;
     c->settle = (struct op_settle){ .op.kind = OP_SETTLE, .v = &c->v, .n = 1, .now_ms = NOW_MS };
     c->ops[0] = &c->claim.op;
     c->ops[1] = &c->settle.op;
@@ -294,7 +310,7 @@ static void a_statement_that_fails_leaves_every_slot_where_it_was(void **state)
     assert_int_equal(holders(f, S("c:1:db")).n, 1);
     assert_int_equal(holders(f, S("c:1:db")).v[0].state, TASK_SCHEDULED);
     assert_int_equal(number(f, "SELECT count(*) FROM slots"), 3);
-    assert_in_order(f, 2);
+    assert_in_order(f, NEWEST_POOL);
     sqlite3_cancel_auto_extension((void (*)(void))ask_each_connection);
 }
 
