@@ -84,33 +84,38 @@ static int64_t deadlocks(void)
     return postgres_number(url, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()");
 }
 
-static void nodes_that_make_the_same_lanes_at_once_wait_in_one_direction(void **state)
+/* One goes forwards, one backwards. */
+static void make_lanes_at_once(struct world *w, struct store *other, int round)
 {
     enum { LANES = 200 };
-    struct world *w = *state;
-    static char labels[LANES][8];
-    static struct task forwards[LANES], backwards[LANES];
+    char labels[LANES][16];
+    struct task forwards[LANES], backwards[LANES];
     for (int i = 0; i < LANES; i++) {
-        snprintf(labels[i], sizeof labels[i], "l%d", i);
-        forwards[i] = some_task(w);
-        forwards[i].requires = str_from(labels[i]);
-    }
-    for (int i = 0; i < LANES; i++) {
-        backwards[i] = some_task(w);
-        backwards[i].requires = str_from(labels[LANES - 1 - i]);
+        snprintf(labels[i], sizeof labels[i], "l%d-%d", round, i);
+        forwards[i] = backwards[LANES - 1 - i] = some_task(w);
+        backwards[LANES - 1 - i].id = fresh_id(w);
+        forwards[i].requires = backwards[LANES - 1 - i].requires = str_from(labels[i]);
     }
     struct op_insert first = insert_of(forwards, LANES), second = insert_of(backwards, LANES);
-    struct store *other = another_node();
     struct call calls[2];
-    int64_t before = deadlocks();
     start(&calls[0], w->store, &first.op);
     start(&calls[1], other, &second.op);
     assert_ok(finish(&calls[0]), &first.op.error);
     assert_ok(finish(&calls[1]), &second.op.error);
     arena_release(&first.op.arena);
     arena_release(&second.op.arena);
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM lanes"), (round + 1) * LANES);
+}
+
+static void nodes_that_make_the_same_lanes_at_once_wait_in_one_direction(void **state)
+{
+    enum { ROUNDS = 6 };
+    struct world *w = *state;
+    struct store *other = another_node();
+    int64_t before = deadlocks();
+    for (int round = 0; round < ROUNDS; round++)
+        make_lanes_at_once(w, other, round);
     store_free(other);
-    assert_int_equal(postgres_number(url, "SELECT count(*) FROM lanes"), LANES);
     assert_int_equal(deadlocks(), before);
 }
 
