@@ -120,6 +120,27 @@ def test_cancel_previous_breaks_off_the_run_before(client, receiver, held, topol
     release.set()
 
 
+@pytest.mark.cluster(when="always")
+@pytest.mark.parametrize("policy", ["SKIP", "CANCEL_PREVIOUS"])
+def test_a_run_that_is_held_back_before_its_time_costs_no_other(client, receiver, policy):
+    """Runs are claimed seconds ahead of their time. One that was claimed and has not begun is no run that is not over."""
+
+    def wait_ahead():
+        until(lambda: metric(client, "belfry_tasks_ahead") >= 1)
+
+    task = client.create(name="hb", interval_seconds=2, overlap_policy=policy, **receiver.target("/hb"))
+    receiver.wait("/hb")
+    wait_ahead()
+    held_back = occurrences(client, task["id"], "SCHEDULED")[0]
+    assert client.act(held_back["id"], "pause")["status"] == "PAUSED"
+    receiver.wait("/hb", 3)
+    wait_ahead()
+    client.act(held_back["id"], "resume")
+    client.wait_for(held_back["id"], "COMPLETED")
+    receiver.wait("/hb", 5)
+    assert occurrences(client, task["id"], "SKIPPED", "CANCELLED") == []
+
+
 def test_allow_runs_them_beside_each_other(client, receiver, held):
     release = held("/a")
     task = beat(client, receiver, "/a", overlap_policy="ALLOW")

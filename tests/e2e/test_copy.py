@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sqlite3
 import subprocess
 import threading
 
@@ -94,6 +95,46 @@ def test_a_copy_holds_everything_and_says_so(belfry, make_server, receiver, data
     assert database.sql("SELECT 1 FROM cluster WHERE name = 'copying'") == []
 
 
+LANES = "{id}, l.queue, l.priority, l.requires, l.cpu_milli, l.memory_mb, l.host, l.pool, coalesce(t.aside, ''), {recalled}"
+LANES_OF_TASKS = f"SELECT {LANES} FROM tasks AS t JOIN lanes AS l ON l.lane = t.lane WHERE t.state <= 3 ORDER BY t.id"
+
+
+def move(db, name, task, lane):
+    """As no request on one node does it: the task has these columns, and waits in the lane that differs so from its first one."""
+    columns = [row[1] for row in db.execute("PRAGMA table_info(lanes)")]
+    values = ["(SELECT max(lane) + 1 FROM lanes)" if c == "lane" else f":{c}" if c in lane else c for c in columns]
+    db.execute(f"INSERT INTO lanes ({', '.join(columns)}) SELECT {', '.join(values)} FROM lanes "
+               "WHERE lane = (SELECT lane FROM tasks WHERE name = :task)", {**lane, "task": name})
+    new = ", ".join(f"{c} = :{c}" for c in task)
+    assert db.execute(f"UPDATE tasks SET lane = (SELECT max(lane) FROM lanes), {new} WHERE name = :task", {**task, "task": name}).rowcount == 1
+
+
+def test_tasks_wait_in_the_lanes_they_were_in(belfry, make_server, database):
+    server = make_server()
+    client = server.client()
+    for name in ("plain", "aside", "recalled", "both", "needs"):
+        client.create(target_type="NOOP", delay="1h", name=name)
+    client.create(target_type="NOOP", delay="1h", priority=9, delivery="AT_MOST_ONCE", name="once")
+    client.create(target_type="NOOP", delay="1h", queue="slow", concurrency_key="db", name="keyed")
+    client.create(target_type="WORKER", delay="1h", delivery="AT_MOST_ONCE", name="leased")
+    client.close()
+    server.stop()
+    db = sqlite3.connect(server.data_dir / "belfry.db")
+    move(db, "aside", {"aside": "api.example"}, {"host": "api.example"})
+    move(db, "recalled", {"recalled": 1}, {"pool": 5})
+    move(db, "both", {"aside": "api.example", "recalled": 1}, {"host": "api.example", "pool": 5})
+    move(db, "needs", {"needs": '{"requires":"eu,gpu","cpu_milli":500,"memory_mb":64}'}, {"requires": "eu,gpu", "cpu_milli": 500, "memory_mb": 64})
+    db.commit()
+    here = ["|".join(map(str, row)) for row in db.execute(LANES_OF_TASKS.format(id="lower(hex(t.id))", recalled="t.recalled"))]
+    pools = dict(db.execute("SELECT name, pool FROM tasks JOIN lanes USING (lane)"))
+    db.close()
+    assert pools == {"plain": 0, "aside": 0, "recalled": 5, "both": 5, "once": 5, "keyed": 5, "needs": 0, "leased": 1}
+    rows = rows_of(copy(belfry, server.data_dir, database.url, "--json"))
+    assert rows["tasks"]["copied"] == len(here) == 8
+    assert database.sql(LANES_OF_TASKS.format(id="replace(t.id::text, '-', '')", recalled="t.recalled::int")) == here
+    assert rows_of(copy(belfry, server.data_dir, database.url, "--json"))["tasks"]["copied"] == 0
+
+
 def test_a_cluster_goes_on_where_the_server_ended(belfry, make_server, receiver, database, tmp_path):
     """With the keys that clients hold; what was running is lost and tried again, what waited fires once."""
     server = make_server()
@@ -101,6 +142,7 @@ def test_a_cluster_goes_on_where_the_server_ended(belfry, make_server, receiver,
     receiver.answer("/runs", Reply(hold=threading.Event()), Reply())
     runs = client.create(name="runs", **receiver.target("/runs"))
     waits = client.create(name="waits", delay="6s", **receiver.target("/waits"))
+    late = [client.create(delay="6s", **how, **receiver.target("/late")) for how in ({"delivery": "AT_MOST_ONCE"}, {"concurrency_key": "db"})]
     receiver.wait("/runs")
     server.kill()
     rows_of(copy(belfry, server.data_dir, database.url, "--json"))
@@ -110,9 +152,10 @@ def test_a_cluster_goes_on_where_the_server_ended(belfry, make_server, receiver,
     try:
         client = cluster.start().client()
         assert client.wait_for(runs["id"], "COMPLETED") and client.wait_for(waits["id"], "COMPLETED")
+        assert all(client.wait_for(task["id"], "COMPLETED") for task in late)
         history = client.get(f"/v1/tasks/{runs['id']}/executions").json["executions"]
         assert [x["status"] for x in history] == ["COMPLETED", "LOST"]
-        assert len(receiver.wait("/runs", 2)) == 2 and len(receiver.wait("/waits")) == 1
+        assert len(receiver.wait("/runs", 2)) == 2 and len(receiver.wait("/waits")) == 1 and len(receiver.wait("/late", 2)) == 2
         assert "the first start" not in cluster.log(), "it has a key already"
         client.close()
         refused = copy(belfry, server.data_dir, database.url)

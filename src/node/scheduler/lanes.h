@@ -3,9 +3,9 @@
  *
  * A lane (core/task/task.h) keeps its earliest due time, from the answers of claims and from nudges, so that a claim
  * asks only lanes with something due. A gate (a pause, a rate, a limit, a busy host) closes a lane until a time or
- * until an event, and a closed lane costs nothing. Lanes of one queue and class are claimed as one line, by priority and age.
- * core/sharing/fair.h shares the room between lines, within the limits that the catalog cache has for queues and
- * tenants.
+ * until an event, and a closed lane costs nothing. Lanes of one queue and class are claimed as one line, by priority
+ * and age. core/sharing/fair.h shares the room between lines, within the limits that the catalog cache has for queues
+ * and tenants.
  *
  * Counts are of tasks that were claimed here and are not settled. If limits are shared with other nodes, they are
  * held against this node's part (limit_shares.h). A rate counts tasks that fire: a task that was claimed early takes
