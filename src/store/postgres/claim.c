@@ -323,9 +323,12 @@ static enum err pg_claim_finish(struct store_postgres *s, struct pg_claim *c, st
 /* A lane that is unknown here may have been made by another node. */
 static enum err pg_claim_load_missing_lanes(struct store_postgres *s, const struct op_claim *op, struct error *e)
 {
+    bool missing = s->lanes_reset;
     for (size_t i = 0; i < op->lane_count; i++)
-        if (op->lanes[i].max > 0 && !pg_claim_lane(s, op, i, false))
-            return pg_lanes_load(&s->conn, &s->lanes, e);
+        missing = missing || !pg_claim_lane(s, op, i, false);
+    if (missing && pg_lanes_load(&s->conn, &s->lanes, e))
+        return e->code;
+    s->lanes_reset = false;
     return ERR_OK;
 }
 

@@ -286,6 +286,7 @@ struct store_postgres {
     struct pg_params params; /* of the statement that is being built */
     struct store_lanes lanes;
     bool made_lanes;     /* this transaction has made lanes: `lanes` is reset if it does not commit */
+    bool lanes_reset;    /* and has not been loaded since: it may lack lanes, of suspects too */
     uint64_t generation; /* of the connection from which `lanes` was read */
     uint64_t set_up;     /* generation of the connection whose session settings were made */
     bool committing;     /* COMMIT was sent: until its result arrives, the outcome is unknown */

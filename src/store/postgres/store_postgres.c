@@ -86,11 +86,17 @@ enum err pg_lock(struct store_postgres *s, enum pg_lock what, const struct str *
 
 /* ---- apply ---- */
 
+static void pg_lanes_reset(struct store_postgres *s)
+{
+    store_lanes_clear(&s->lanes);
+    s->lanes_reset = true;
+}
+
 /* Lanes that were made in a rolled back transaction or savepoint do not exist. */
 static void pg_lanes_discard(struct store_postgres *s)
 {
     if (s->made_lanes)
-        store_lanes_clear(&s->lanes);
+        pg_lanes_reset(s);
     s->made_lanes = false;
 }
 
@@ -229,7 +235,7 @@ static enum err pg_transact(struct store_postgres *s, struct op *const *ops, siz
     if (pg_conn_ready(&s->conn, e))
         return e->code;
     if (s->generation != s->conn.generation) { /* after a failover, the new server may lack the latest transactions */
-        store_lanes_clear(&s->lanes);
+        pg_lanes_reset(s);
         pg_watermarks_reset(&s->watermarks);
     }
     s->generation = s->conn.generation;

@@ -119,6 +119,25 @@ static void a_lane_that_a_failed_operation_made_is_made_by_the_next(void **state
     assert_str(get(w, two.id).queue, "elsewhere");
 }
 
+/* The operation's rollback has made the store forget all lanes, and one of them is made anew. */
+static void a_lane_without_a_quota_is_known_after_a_failed_operation(void **state)
+{
+    struct world *w = *state;
+    struct task one = some_task(w), two = some_task(w), clash = one;
+    insert(w, &one, 1);
+    two.queue = clash.queue = S("elsewhere");
+    clash.created_ms++;
+    struct op_insert failing = insert_of((struct task[]){ two, clash }, 2), good = insert_of(&two, 1);
+    failing.max_pending = 100;
+    world_apply_all(w, (struct op *[]){ &failing.op, &good.op }, 2);
+    assert_int_equal(failing.op.rc, ERR_CONFLICT);
+    struct lane_quota lanes[] = { { .lane = task_lane(&one), .max = 0 }, { .lane = task_lane(&two), .max = 1 } };
+    struct op_claim op = claim_of(w, lanes, 2);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_tasks(&op.ret, &two.id);
+    assert_int_equal(lanes[0].ret_next_due_ms, one.due_ms);
+}
+
 /* ---- connections ---- */
 
 #define END_ALL_SESSIONS                                                                                               \
@@ -195,6 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         store_test(a_batch_that_meets_another_in_a_deadlock_is_tried_again),
         store_test(a_lane_that_a_failed_operation_made_is_made_by_the_next),
+        store_test(a_lane_without_a_quota_is_known_after_a_failed_operation),
         store_test(a_connection_that_was_ended_is_made_anew_and_nothing_is_refused),
         store_test(a_batch_whose_connection_ends_midway_leaves_nothing),
         store_test(a_server_that_is_of_no_use_is_named_in_one_sentence),
