@@ -570,7 +570,7 @@ static bool ack_first(struct sim_node *n, struct io_publish *x)
         struct event *event = xnew(*event);
         *event = x->v[i];
         event->task.retry.rules = event->task.place = event->outcome.error = event->outcome.output = S("");
-        event->outcome.worker = event->outcome.trace_id = S("");
+        event->outcome.worker = event->outcome.trace_id = event->outcome.aside = S("");
         if (queue_ack(n->sim->fleet.queue, &d, 1, &e))
             abort();
         after_us(n->sim, 20LL * SECOND_US, publish_late, event);

@@ -102,7 +102,7 @@ static void barrier_some(struct sim_node *node, const struct event *v, size_t n)
         struct barrier *barrier = xnew(*barrier);
         *barrier = (struct barrier){ v[i], node, node->life };
         barrier->event.task.retry.rules = barrier->event.outcome.error = barrier->event.outcome.output = S("");
-        barrier->event.outcome.worker = barrier->event.outcome.trace_id = S("");
+        barrier->event.outcome.worker = barrier->event.outcome.trace_id = barrier->event.outcome.aside = S("");
         after_us(s, chance(s, 50) ? 0 : between(s, 0, 20000000), arrive_again, barrier);
     }
 }
