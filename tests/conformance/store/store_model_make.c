@@ -97,6 +97,8 @@ static void set_key(struct model *m, struct task *t)
 
 static enum overlap some_overlap(struct model *m)
 {
+    if (chance(m, 20))
+        return OVERLAP_CANCEL_PREVIOUS;
     return chance(m, 80) ? (enum overlap)below(m, OVERLAP_CANCEL_PREVIOUS + 1) : OVERLAP_ALLOW;
 }
 
@@ -115,6 +117,7 @@ static struct task make_task(struct model *m)
         .kind = chance(m, 70) ? TASK_ONE_TIME : TASK_RECURRING,
         .due_ms = near(m, -20, 40),
         .version = 1,
+        .losses = chance(m, 3) ? SUSPECT_LOSSES : 0,
         .priority = some_priority(m),
         .queue = one_of(m, model_queues, array_count(model_queues)),
         .name = one_of(m, model_names, array_count(model_names)),
@@ -272,7 +275,7 @@ static void make_claim(struct model *m, union any_op *op)
 {
     size_t count, lines = 0;
     const struct lease_terms *terms = model_terms(m);
-    struct lane_quota *some = some_lanes(m, 1 + below(m, 40), terms != NULL, &count);
+    struct lane_quota *some = some_lanes(m, 1 + below(m, 80), terms != NULL, &count);
     struct claim_line *line = chance(m, 75) ? some_lines(m, count, &lines) : NULL;
     op->claim = (struct op_claim){
         .op.kind = OP_CLAIM,
