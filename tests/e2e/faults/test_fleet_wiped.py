@@ -26,7 +26,8 @@ def queue():
 
 @pytest.fixture
 def wiped_fleet(build, postgres, database, queue, tmp_path):
-    (tmp_path / "belfry.conf").write_text(f"[queue]\nwaiting = {WAITING + ONCE}\n")
+    room = (WAITING + ONCE) * 5 // 4  # a tenth is kept for higher priorities
+    (tmp_path / "belfry.conf").write_text(f"[queue]\nwaiting = {room}\n")
     url = queue.url(prefix=f"w{os.getpid()}n{next(NUMBERS)}")
     fleet = Fleet(tmp_path / "fleet", postgres.url(database), ("--queue", url, "--events", url), "--config", str(tmp_path / "belfry.conf"),
                   workers=1, worker_arguments=[("--concurrency", str(RUNNING))])
