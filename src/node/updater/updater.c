@@ -17,6 +17,7 @@ enum {
     RETRY_MAX_MS = 1000,
     POLL_RETRY_MS = 200,
     POLL_WAIT_MS = 500,
+    POLL_SHORT_MS = 20, /* while a batch is being settled: its acknowledgement goes behind this poll */
 };
 
 struct batch {
@@ -270,7 +271,7 @@ static void updater_poll(struct updater *u)
     b->updater = u;
     b->poll.io_request = (struct io_request){ .kind = IO_POLL, .done = updater_on_polled };
     b->poll.max = BATCH;
-    b->poll.wait_ms = c->at_once ? 0 : POLL_WAIT_MS;
+    b->poll.wait_ms = c->at_once ? 0 : u->in_flight ? POLL_SHORT_MS : POLL_WAIT_MS;
     arena_init(&b->poll.arena, BATCH_ARENA);
     u->polling = true;
     async_io_submit(c, &b->poll.io_request);
