@@ -26,7 +26,6 @@ enum {
     AHEAD_MS = 3000,
     AHEAD_BYTES = 64 << 20,
     POLL_MS = 10000, /* covers lost nudges: a write that was committed, but whose answer was lost, sends none */
-    VISIBILITY_MS = 4000,
     WRITE_MS = 5000, /* after the drain deadline, to write the last outcomes */
     LANES_ARENA = 16 << 20,
     CLOCK_SAMPLES = 3, /* the first one also connects, so it is slow */
@@ -278,7 +277,7 @@ static void server_make_node(struct server *a)
         .ahead_ms = AHEAD_MS,
         .ahead_bytes = AHEAD_BYTES,
         .poll_ms = POLL_MS,
-        .visibility_ms = VISIBILITY_MS,
+        .visibility_ms = a->setup.visibility_ms ? a->setup.visibility_ms : WORKER_VISIBILITY_MS,
         .knows_last_fire = a->last_fire != NULL && a->last_fired_ms != INT64_MAX,
         .last_fired_ms = a->last_fired_ms,
         .before_fire = server_before_fire,

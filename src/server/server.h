@@ -31,6 +31,7 @@ struct server_setup {
     size_t queue_waiting;         /* how many tasks may wait in that queue; 0: derived from the number of workers */
     const char *listen;           /* NULL: no API */
     size_t slots;                 /* how many attempts may run at once */
+    int64_t visibility_ms;        /* 0: WORKER_VISIBILITY_MS */
     bool allow_loopback;
     const char *ca_file;           /* trusted certificates of https targets; NULL: the system's list */
     const struct brokers *brokers; /* brokers that tasks may name; borrowed. NULL: none */

@@ -19,7 +19,6 @@
 #include "server/fleet_watch.h"
 
 enum {
-    VISIBILITY_MS = 4000,
     MACHINE_MS = 500,     /* how old the figures of the machine may be */
     CONNECT_MIN_MS = 200, /* between two attempts to reach the queue at the start */
     CONNECT_MAX_MS = 2000,
@@ -326,7 +325,7 @@ static void worker_process_make_worker(struct worker_process *p)
         .name = str_from(p->name),
         .version = S(BELFRY_VERSION),
         .slots = p->setup.slots,
-        .visibility_ms = VISIBILITY_MS,
+        .visibility_ms = p->setup.visibility_ms,
         .filter = &p->setup.filter,
         .cpu_milli = p->setup.cpu_milli,
         .memory_mb = p->setup.memory_mb,
@@ -372,7 +371,7 @@ static void worker_process_connect(struct worker_process *p)
     p->first_take =
         (struct io_take){ .io_request = { .kind = IO_TAKE, .done = worker_process_on_connected, .context = p },
                           .ask = { .now_ms = clock_wall_ms(p->clock),
-                                   .visibility_ms = VISIBILITY_MS,
+                                   .visibility_ms = p->setup.visibility_ms,
                                    .worker = p->id,
                                    .cpu_milli = -1,
                                    .memory_mb = -1 } };
@@ -429,6 +428,8 @@ enum err worker_process_new(const struct worker_process_setup *setup, struct wor
     struct worker_process *p = xnew(*p);
     struct error why = { 0 };
     p->setup = *setup;
+    if (!p->setup.visibility_ms)
+        p->setup.visibility_ms = WORKER_VISIBILITY_MS;
     p->clock = clock_offset_new(setup->clock);
     p->metrics = metrics_new();
     pthread_mutex_init(&p->shared.lock, NULL);

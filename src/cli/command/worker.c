@@ -89,6 +89,7 @@ static enum err worker_command_read_setup(const struct options *o, struct worker
     f->label_count = lists->labels.n;
     ret->memory_mb = option_given(o, "memory-mb") ? option_get(o, "memory-mb")->number : 0;
     ret->slots = (size_t)option_get(o, "concurrency")->number;
+    ret->visibility_ms = option_get(o, "visibility")->number;
     ret->allow_loopback = option_given(o, "allow-loopback") && option_get(o, "allow-loopback")->number;
     ret->ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE");
     ret->listen = option_given(o, "listen") ? option_get(o, "listen")->text.p : NULL;

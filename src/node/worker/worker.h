@@ -23,7 +23,7 @@
 #include "port/async_io.h"
 #include "port/runner.h"
 
-enum { RUNNER_KINDS = 6 /* enum target_kind */, WORKER_REPORT_MS = 2000 };
+enum { RUNNER_KINDS = 6 /* enum target_kind */, WORKER_REPORT_MS = 2000, WORKER_VISIBILITY_MS = 4000 };
 
 struct worker_setup {
     struct async_io *async_io;            /* take, renew and ack; publish */
