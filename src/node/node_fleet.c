@@ -31,6 +31,12 @@ static void node_fleet_make_worker(struct node *n)
     n->fleet.worker = worker_new(&setup);
 }
 
+static void node_fleet_on_workers_changed(void *context)
+{
+    struct node *n = context;
+    membership_heartbeat_now(n->membership);
+}
+
 static void node_fleet_make_updater(struct node *n)
 {
     n->fleet.updater = updater_new(&(struct updater_setup){ .async_io = n->setup.async_io,
@@ -41,6 +47,7 @@ static void node_fleet_make_updater(struct node *n)
                                                             .settled = node_settled,
                                                             .batch_settled = node_fleet_on_batch_settled,
                                                             .unblocked = node_unblocked,
+                                                            .workers_changed = node_fleet_on_workers_changed,
                                                             .context = n });
 }
 
@@ -85,7 +92,10 @@ void node_fleet_release(struct node *n)
 /* Its share of the workers' slots and of the tasks that may wait for them. */
 static size_t node_fleet_room(const struct node *n)
 {
-    size_t slots = (size_t)membership_worker_slots(n->membership);
+    const struct worker_groups *workers = membership_workers(n->membership);
+    size_t slots = 0;
+    for (size_t i = 0; i < workers->n; i++)
+        slots += (size_t)workers->v[i].slots;
     size_t waiting = n->setup.waiting ? n->setup.waiting : max_of(slots / 2, (size_t)WAITING_MIN);
     return max_of((slots + waiting) / membership_ready_count(n->membership), (size_t)1);
 }

@@ -64,6 +64,13 @@ static const struct wire_field worker[] = {
     { "slots",   WIRE_I64,  AT(slots), WIRE_BETWEEN(0, WIRE_COUNT_MAX), .always = true },
     { "running", WIRE_I64,  AT(running), WIRE_BETWEEN(0, WIRE_COUNT_MAX), .always = true },
     { "left",    WIRE_BOOL, AT(left) },
+    { "queues",  WIRE_TEXT, AT(kind.queues) },
+    { "tenants", WIRE_TEXT, AT(kind.tenants) },
+    { "labels",  WIRE_TEXT, AT(kind.labels) },
+    { "priority_min", WIRE_INT, AT(kind.priority_min), WIRE_BETWEEN(0, PRIORITY_MAX) },
+    { "priority_max", WIRE_INT, AT(kind.priority_max), WIRE_BETWEEN(-1, PRIORITY_MAX), .absent = -1 },
+    { "cpu_milli",    WIRE_I64, AT(kind.cpu_milli), WIRE_BETWEEN(-1, INT64_MAX), .absent = -1 },
+    { "memory_mb",    WIRE_I64, AT(kind.memory_mb), WIRE_BETWEEN(-1, INT64_MAX), .absent = -1 },
     { "doc",     WIRE_JSON, AT(doc) },
 };
 #undef AT
@@ -97,6 +104,8 @@ enum err event_read(struct arena *a, struct str text, struct event *ret, struct 
     bool whole = read.kind == EVENT_OUTCOME ? read.task.fence > 0 : !uuid_is_nil(read.worker.id);
     if (!whole)
         return error_set(e, ERR_CORRUPT, "an event without its %s", read.kind == EVENT_OUTCOME ? "task" : "worker");
+    if (read.kind == EVENT_WORKER && read.worker.kind.priority_max < 0) /* of a release that did not tell it */
+        read.worker.kind = WORKER_KIND_UNKNOWN;
     *ret = read;
     return ERR_OK;
 }

@@ -15,6 +15,7 @@
  *  8. ERR_UNAVAILABLE of a publish: the events may be published or not. Publish them again; they may then come twice.
  *  9. Arguments are borrowed for the call. Results are in the caller's arena.
  * A handle is used by one thread at a time. */
+#include "core/sharing/pools.h"
 #include "core/task/settle.h"
 
 enum { EVENTS_MAX = 4096 };
@@ -26,9 +27,9 @@ struct worker_report {
     struct uuid id;
     struct str name, version; /* host and process; of the program */
     int64_t slots, running;
-    bool left; /* it leaves and runs nothing any more */
-    struct str
-        doc; /* JSON object for people: what it serves (queues, tenants, priorities, labels), CPU, memory, breakers */
+    bool left;               /* it leaves and runs nothing any more */
+    struct worker_kind kind; /* which tasks it can run */
+    struct str doc;          /* JSON object for people: what it serves, CPU, memory */
 };
 
 struct event {

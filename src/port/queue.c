@@ -1,6 +1,7 @@
 #include "port/queue.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 enum err queue_push(struct queue *q, const struct task *tasks, size_t n, uint64_t epoch, struct pushed *ret,
                     struct error *e)
@@ -104,6 +105,53 @@ bool queue_lets_through(const struct queue_filter *f, const struct task *t, stru
         if (!is_among(label, f->labels, f->label_count))
             return false;
     return true;
+}
+
+static int queue_compare_names(const void *a, const void *b)
+{
+    return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
+/* Sorted, each name once, separated by commas. */
+static bool queue_join_names(const struct str *names, size_t n, struct arena *a, struct str *ret)
+{
+    struct str *v = arena_array(a, struct str, n);
+    size_t size = 0;
+    for (size_t i = 0; v && i < n; i++) {
+        v[i] = names[i];
+        size += names[i].n + 1;
+    }
+    char *text = v ? arena_alloc(a, size + 1) : NULL, *at = text;
+    if (!text)
+        return false;
+    if (n)
+        qsort(v, n, sizeof *v, queue_compare_names);
+    for (size_t i = 0; i < n; i++) {
+        if (i && str_eq(v[i], v[i - 1]))
+            continue;
+        if (at > text)
+            *at++ = ',';
+        memcpy(at, v[i].p, v[i].n);
+        at += v[i].n;
+    }
+    *ret = (struct str){ text, (size_t)(at - text) };
+    return true;
+}
+
+struct worker_kind queue_worker_kind(const struct queue_filter *f, int64_t cpu_milli, int64_t memory_mb,
+                                     struct arena *a)
+{
+    static const struct queue_filter everything = { .priority_max = PRIORITY_MAX };
+    f = f ? f : &everything;
+    struct worker_kind k = { .priority_min = f->priority_min,
+                             .priority_max = f->priority_max,
+                             .cpu_milli = cpu_milli > 0 ? cpu_milli : -1,
+                             .memory_mb = memory_mb > 0 ? memory_mb : -1 };
+    if (!queue_join_names(f->queues, f->queue_count, a, &k.queues) ||
+        !queue_join_names(f->tenants, f->tenant_count, a, &k.tenants) ||
+        !queue_join_names(f->labels, f->label_count, a, &k.labels))
+        return WORKER_KIND_UNKNOWN;
+    return k;
 }
 
 bool queue_has_room(const struct take *by, const struct task *t)

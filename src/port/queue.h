@@ -27,6 +27,7 @@
  * 15. queue_unblock ends the wait of a worker's take. If none waits, the worker's next take does not wait.
  * A queue is used by one thread at a time. A caller that must not wait for a network uses port/async_io.h. */
 #include "core/sharing/class_room.h"
+#include "core/sharing/pools.h"
 
 enum { TAKE_MAX = 4096, PUSH_MAX = 8192, TIMED_OUT_AGAIN_MS = 3000 };
 
@@ -46,6 +47,11 @@ struct queue_filter {
     const struct str *labels;       /* of the worker: it gets tasks that require no others */
     size_t label_count;
 };
+
+/* The kind of a worker with this filter (NULL: every task that requires no labels) and room for so much (<= 0: no
+ * limit). Its texts are in the arena. If they do not fit, the kind counts as not known. */
+struct worker_kind queue_worker_kind(const struct queue_filter *f, int64_t cpu_milli, int64_t memory_mb,
+                                     struct arena *a);
 
 struct take {
     size_t max;           /* 0: only requests to abort */

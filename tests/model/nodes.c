@@ -159,6 +159,8 @@ enum err memory_heartbeat(struct store_memory *s, struct op *base)
     bool dead = memory_node_is_dead(s, op->node.id);
     struct node_rows all = dead ? memory_nodes_now(s) : memory_nodes_after_heartbeat(s, op);
     enum err rc = memory_nodes_copy(&all, &base->arena, &op->ret, &base->error);
+    if (!rc && !memory_worker_groups(s, &base->arena, &op->ret_workers))
+        rc = memory_no_room(&base->error);
     if (!rc && !dead)
         memory_nodes_store(s, op, &all);
     free(all.v);
@@ -167,7 +169,6 @@ enum err memory_heartbeat(struct store_memory *s, struct op *base)
     op->ret_dead = dead;
     op->ret_recall_requested = memory_node_has_recalls(s, op->node.id);
     op->ret_has_orphans = memory_has_orphans(s, op->node.id);
-    op->ret_worker_slots = memory_worker_slots(s, op->now_ms);
     op->ret_store_us = 0;
     return ERR_OK;
 }

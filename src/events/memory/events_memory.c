@@ -32,14 +32,26 @@ static struct str events_memory_key(const uint64_t *sequence)
     return (struct str){ (const char *)sequence, sizeof *sequence };
 }
 
-enum { TEXTS = 10 };
+enum { TEXTS = 13 };
 
 static void events_memory_texts(struct event *event, struct str *ret[TEXTS])
 {
     struct outcome *o = &event->outcome;
+    struct worker_report *w = &event->worker;
     struct str *const texts[TEXTS] = {
-        &event->task.retry.rules, &event->task.place,     &o->error,          &o->output, &o->worker, &o->trace_id,
-        &event->worker.name,      &event->worker.version, &event->worker.doc, &o->aside,
+        &event->task.retry.rules,
+        &event->task.place,
+        &o->error,
+        &o->output,
+        &o->worker,
+        &o->trace_id,
+        &o->aside,
+        &w->name,
+        &w->version,
+        &w->kind.queues,
+        &w->kind.tenants,
+        &w->kind.labels,
+        &w->doc,
     };
     memcpy(ret, texts, sizeof texts);
 }

@@ -131,7 +131,7 @@ static void membership_die(struct membership *m)
     m->id = uuid_next(&m->ids, m->now.wall_ms);
     m->joined = m->ready = false;
     m->sent_us = m->answered_us = m->leader_until_us = m->renewed_us = m->beats = 0;
-    m->peer_count = m->rows.n = 0;
+    m->peer_count = m->rows.n = m->workers.n = 0;
     m->generation++;
     m->active_peers = ACTIVE_PEERS_UNKNOWN;
     m->left = m->leaving;
@@ -144,6 +144,7 @@ static void membership_keep_rows(struct membership *m, struct op_heartbeat *b)
     arena_release(&m->arena);
     m->arena = b->op.arena;
     m->rows = b->ret;
+    m->workers = b->ret_workers;
     m->generation++;
 }
 
@@ -157,7 +158,6 @@ static void membership_apply_heartbeat(struct membership *m, int64_t now_us)
     m->beats = peers_row(m, m->id)->beats;
     m->sent_us = m->asked_us;
     m->answered_us = now_us;
-    m->worker_slots = b->ret_worker_slots;
     membership_measure_clock(m, b->ret_store_us, now_us);
     peers_watch(m, gap, now_us);
     if (m->active_peers == ACTIVE_PEERS_UNKNOWN)
@@ -269,7 +269,7 @@ int64_t membership_step(struct membership *m, struct moment now)
 
 void membership_heartbeat_now(struct membership *m)
 {
-    m->at_once = m->setup.shared;
+    m->at_once = m->setup.shared || m->setup.fleet;
 }
 
 struct uuid membership_id(const struct membership *m)
@@ -355,9 +355,9 @@ const struct node_rows *membership_nodes(const struct membership *m)
     return &m->rows;
 }
 
-int64_t membership_worker_slots(const struct membership *m)
+const struct worker_groups *membership_workers(const struct membership *m)
 {
-    return m->worker_slots;
+    return &m->workers;
 }
 
 size_t membership_ready_count(const struct membership *m)

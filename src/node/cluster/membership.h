@@ -26,8 +26,8 @@ struct membership_setup {
     struct str name, version;
     uint64_t seed;
     bool shared;
-    bool fleet; /* heartbeats tell how many workers there are: they go on although the store is not shared */
-    bool aside; /* it does not schedule: it has no partitions, and never leads */
+    bool fleet;             /* heartbeats tell which workers there are: they go on although the store is not shared */
+    bool aside;             /* it does not schedule: it has no partitions, and never leads */
     struct async_io *lease; /* holds the leader's lease; NULL: the store does */
     int64_t heartbeat_ms;   /* after five of them, a silent node is marked dead; after four unanswered, nothing fires */
 
@@ -46,7 +46,8 @@ struct membership *membership_new(const struct membership_setup *setup, struct m
 void membership_free(struct membership *m); /* nothing is in flight; NULL is fine */
 
 int64_t membership_step(struct membership *m, struct moment now); /* when to call again */
-void membership_heartbeat_now(struct membership *m); /* the nodes have changed, or must be told of something */
+/* The nodes or the workers have changed, or must be told of something. */
+void membership_heartbeat_now(struct membership *m);
 
 struct uuid membership_id(const struct membership *m);
 bool membership_has_joined(const struct membership *m);
@@ -74,8 +75,8 @@ bool membership_in_flight(const struct membership *m);
 
 /* The nodes as of the last heartbeat, borrowed until the next step or answer. The generation rises when they change. */
 const struct node_rows *membership_nodes(const struct membership *m);
-int64_t membership_worker_slots(const struct membership *m); /* of all workers of the fleet; 0: none was seen */
-size_t membership_ready_count(const struct membership *m);   /* nodes that schedule; at least 1 */
+const struct worker_groups *membership_workers(const struct membership *m); /* of the fleet, borrowed likewise */
+size_t membership_ready_count(const struct membership *m);                  /* nodes that schedule; at least 1 */
 uint64_t membership_generation(const struct membership *m);
 struct offset_view membership_offset(const struct membership *m);
 /* By how much the machine's clock is behind the store's; 0: not known. */

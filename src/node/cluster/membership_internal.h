@@ -35,8 +35,9 @@ struct membership {
     int64_t beats;                /* this node's count, as of the last answer */
     bool dead_held;               /* the last heartbeat said that dead nodes hold claims */
 
-    struct arena arena; /* holds the rows */
+    struct arena arena; /* holds the rows and the groups */
     struct node_rows rows;
+    struct worker_groups workers;
     uint64_t generation;
     struct peer *peers;
     size_t peer_count;
@@ -54,7 +55,6 @@ struct membership {
     struct partitions own;
     struct uuid *sharers; /* the nodes that share the partitions, as of the last heartbeat */
     size_t ready_count;
-    int64_t worker_slots;
 
     struct offset offset;
     int64_t skew_us;

@@ -13,6 +13,7 @@ enum {
     BATCH = 2000,
     IN_FLIGHT = 2,
     BATCH_ARENA = 256 << 20,
+    REPORTS_ARENA = 1 << 20,
     RETRY_MIN_MS = 20,
     RETRY_MAX_MS = 1000,
     POLL_RETRY_MS = 200,
@@ -141,6 +142,8 @@ static void updater_batch_done(struct updater *u, struct batch *b)
     }
     if (u->setup.batch_settled)
         u->setup.batch_settled(u->setup.context);
+    if (b->workers.ret_changed && u->setup.workers_changed)
+        u->setup.workers_changed(u->setup.context);
     updater_acknowledge(u, b);
 }
 
@@ -220,6 +223,7 @@ static void updater_keep_reports(struct updater *u, struct batch *b, const struc
                                        .name = r->name,
                                        .version = r->version,
                                        .doc = r->doc,
+                                       .kind = r->kind,
                                        .slots = r->slots,
                                        .running = r->running,
                                        .left_ms = r->left ? u->now.wall_ms : 0 };
@@ -227,7 +231,7 @@ static void updater_keep_reports(struct updater *u, struct batch *b, const struc
     b->workers = (struct op_worker_report){
         .op = { .kind = OP_WORKER_REPORT, .done = updater_on_op_done, .context = b }, .v = rows, .n = n
     };
-    arena_init(&b->workers.op.arena, 4096);
+    arena_init(&b->workers.op.arena, REPORTS_ARENA);
 }
 
 static void updater_settle_batch(struct updater *u, struct batch *b)

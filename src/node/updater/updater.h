@@ -18,6 +18,7 @@ struct updater_setup {
     void (*batch_settled)(void *context); /* after the last of a batch; NULL: nobody wants to know */
     /* ret_unblocked_lanes: lanes of tasks that waited for a concurrency slot. */
     void (*unblocked)(void *context, uint64_t unblocked);
+    void (*workers_changed)(void *context); /* reports say so (OP_WORKER_REPORT 4); NULL: no reports come */
     void *context;
 };
 

@@ -93,6 +93,8 @@ struct worker {
     struct io_publish report;
     struct event last_report;
     struct buf doc;
+    struct arena kind_arena;
+    struct worker_kind kind;
     bool reporting, has_left;
     int64_t report_at_ms; /* steady */
 

@@ -44,6 +44,7 @@ static void report_submit(struct worker *w, bool left)
                                                  .slots = (int64_t)w->setup.slots,
                                                  .running = (int64_t)worker_running(w),
                                                  .left = left,
+                                                 .kind = w->kind,
                                                  .doc = w->doc.full ? S("{}") : buf_str(&w->doc) } };
     w->report = (struct io_publish){ .io_request = { .kind = IO_PUBLISH, .done = report_on_published, .context = w },
                                      .v = &w->last_report,

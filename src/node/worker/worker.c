@@ -15,6 +15,7 @@ enum {
     TAKE_WAIT_MS = 1000,
     BREAKERS_MAX = 10000,
     DOC_MAX = 64 << 10,
+    KIND_MAX = 1 << 20,
     WHY_MAX = 128,
     HELD_TEXT = TARGET_HOST_MAX + 128,
 };
@@ -48,6 +49,8 @@ struct worker *worker_new(const struct worker_setup *setup)
     w->renewed_ms = INT64_MIN;
     breakers_init(&w->breakers, BREAKERS_MAX, setup->hash);
     buf_init(&w->doc, DOC_MAX);
+    arena_init(&w->kind_arena, KIND_MAX);
+    w->kind = queue_worker_kind(setup->filter, setup->cpu_milli, setup->memory_mb, &w->kind_arena);
     worker_outbox_init(w);
     metric_set(setup->metrics, METRIC_WORKER_SLOTS, (double)setup->slots);
     return w;
@@ -77,6 +80,7 @@ void worker_free(struct worker *w)
     breakers_release(&w->breakers);
     worker_outbox_release(w);
     buf_release(&w->doc);
+    arena_release(&w->kind_arena);
     free(w);
 }
 

@@ -2,6 +2,7 @@
 /* port/store/fleet.h - tasks that others run: workers of a fleet (OP_HANDOFF, OP_HANDED_OFF, OP_RUNNING, OP_RETAKE,
  * OP_WORKER_REPORT) and outside workers that lease tasks (OP_LEASE_RENEW, OP_LEASES_EXPIRED). A part of
  * port/store.h. */
+#include "core/sharing/pools.h"
 #include "core/task/task.h"
 #include "port/store/operation.h"
 
@@ -130,12 +131,16 @@ struct op_leases_expired {
 
 /* OP_WORKER_REPORT - stores what workers of a fleet report of themselves (port/events.h).
  *
- *  1. Each is inserted or replaced by its id.
+ *  1. Each is inserted or replaced by its id. Of several reports of one worker the last counts; it leaves if any says
+ *     so.
  *  2. joined_ms is now_ms of a new one and stays otherwise. seen_ms is now_ms and never goes back.
- *  3. left_ms is now_ms of a worker that leaves, and stays once it is set. */
+ *  3. left_ms is now_ms of a worker that leaves, and stays once it is set.
+ *  4. ret_changed: the groups of live workers (OP_HEARTBEAT 8) may be others than before (worker_report_changes). Nodes
+ *     of a shared store get a notice (store_notice.nodes). */
 struct worker_row {
     struct uuid id;
     struct str name, version, doc;
+    struct worker_kind kind;
     int64_t slots, running;
     int64_t joined_ms, seen_ms;
     int64_t left_ms; /* 0: it has not said that it leaves */
@@ -148,7 +153,13 @@ struct worker_rows {
 
 struct op_worker_report {
     struct op op;
-    const struct worker_row *v; /* id, name, version, doc, slots, running; left_ms not 0: it leaves */
+    const struct worker_row *v; /* all but joined_ms and seen_ms; left_ms not 0: it leaves */
     size_t n;
     int64_t now_ms;
+    bool ret_changed;
 };
+
+/* For stores: the reports as rows of new workers, each worker once (rule 1); returns how many. v has room for op->n. */
+size_t worker_reports_merge(const struct op_worker_report *op, struct worker_row *v);
+/* For stores: rule 4, of one worker. It is new, leaves, serves other tasks, has other slots, or was silent. */
+bool worker_report_changes(const struct worker_row *before, const struct worker_row *now); /* NULL: it is new */

@@ -1,6 +1,7 @@
 #pragma once
 /* port/store/nodes.h - nodes that share a store: OP_HEARTBEAT, OP_NODE_DEAD, OP_LIMIT_TAKE, OP_LEASE; the notices that
  * nodes send each other, and the catalog barrier. A part of port/store.h. */
+#include "core/sharing/pools.h"
 #include "core/task/task.h"
 #include "port/store/operation.h"
 
@@ -36,7 +37,10 @@ struct node_rows {
  *  6. ret_store_us is the store's clock at that moment, in microseconds since 1970; 0: the store has no clock of its
  *     own.
  *  7. ret_recall_requested: OP_RECALL_LIST of this node would find requests. ret_has_orphans: OP_ORPHANS would find
- *     tasks. */
+ *     tasks.
+ *  8. ret_workers has the workers of a fleet that live, in groups by their kind (OP_WORKER_REPORT), in no order. A
+ *     worker lives if it has not left and was seen within WORKER_SILENT_MS before the latest report of any worker. So
+ *     if no report comes, because the events are down, nobody dies of it. */
 struct op_heartbeat {
     struct op op;
     struct node_row node; /* id, name, version, doc */
@@ -44,8 +48,7 @@ struct op_heartbeat {
     bool alone, leave;
     struct node_rows ret;
     bool ret_dead, ret_recall_requested, ret_has_orphans;
-    int64_t
-        ret_worker_slots; /* of all fleet workers together that were seen within WORKER_SILENT_MS and have not left */
+    struct worker_groups ret_workers;
     int64_t ret_store_us;
 };
 
@@ -130,7 +133,7 @@ struct store_notice {
     bool recall_requested;   /* a task of this node is asked back (OP_RECALL_LIST) */
     struct uuid recall_node; /* whose task it is, for the sender of the notice; nil: of several nodes */
     bool given_back;         /* a node returned a task that was asked back */
-    bool nodes;              /* a node joined, left or was marked dead */
+    bool nodes;              /* a node joined, left or was marked dead, or the workers of a fleet have changed */
     const struct fenced_id
         *settled; /* tasks that other nodes settled for the claiming node (store_notify_settled); for the call */
     size_t settled_count;

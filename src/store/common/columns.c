@@ -33,6 +33,9 @@ static const struct column task_lease_columns[] = { TASK_LEASE_COLUMNS(ROW) };
 #undef ROW_TYPE
 #define ROW_TYPE struct worker_row
 static const struct column worker_columns[] = { WORKER_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct worker_group
+static const struct column worker_group_columns[] = { WORKER_GROUP_COLUMNS(ROW) };
 
 const struct table table_due = { "task", task_columns, AT_recalled };
 const struct table table_tasks = { "task", task_columns, array_count(task_columns) };
@@ -43,6 +46,8 @@ const struct table table_catalog = { "catalog entry", catalog_columns, array_cou
 const struct table table_nodes = { "node", node_columns, array_count(node_columns) };
 const struct table table_task_leases = { "lease", task_lease_columns, array_count(task_lease_columns) };
 const struct table table_workers = { "worker", worker_columns, array_count(worker_columns) };
+const struct table table_worker_groups = { "group of workers", worker_group_columns,
+                                           array_count(worker_group_columns) };
 
 /* ---- JSON columns ---- */
 

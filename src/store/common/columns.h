@@ -151,6 +151,15 @@ struct task_lease {
     X(worker, COL_TEXT, row.worker, 0)                                                                                 \
     X(progress, COL_TEXT, row.progress, 0)
 
+#define WORKER_KIND_COLUMNS(X, of)                                                                                     \
+    X(queues, COL_TEXT, of.queues, 0)                                                                                  \
+    X(tenants, COL_TEXT, of.tenants, 0)                                                                                \
+    X(labels, COL_TEXT, of.labels, 0)                                                                                  \
+    X(priority_min, COL_INT, of.priority_min, PRIORITY_MAX)                                                            \
+    X(priority_max, COL_INT, of.priority_max, PRIORITY_MAX)                                                            \
+    X(cpu_milli, COL_I64, of.cpu_milli, 0)                                                                             \
+    X(memory_mb, COL_I64, of.memory_mb, 0)
+
 #define WORKER_COLUMNS(X)                                                                                              \
     X(id, COL_UUID, id, 0)                                                                                             \
     X(name, COL_TEXT, name, 0)                                                                                         \
@@ -160,7 +169,17 @@ struct task_lease {
     X(joined_ms, COL_I64, joined_ms, 0)                                                                                \
     X(seen_ms, COL_I64, seen_ms, 0)                                                                                    \
     X(left_ms, COL_I64, left_ms, 0)                                                                                    \
-    X(doc, COL_TEXT, doc, 0)
+    X(doc, COL_TEXT, doc, 0)                                                                                           \
+    WORKER_KIND_COLUMNS(X, kind)
+
+/* Groups of live workers (OP_HEARTBEAT 8). */
+#define WORKER_GROUP_COLUMNS(X)                                                                                        \
+    WORKER_KIND_COLUMNS(X, kind)                                                                                       \
+    X(slots, COL_I64, slots, 0)                                                                                        \
+    X(workers, COL_I64, workers, 0)
+#define WORKER_KIND_NAMES "queues, tenants, labels, priority_min, priority_max, cpu_milli, memory_mb"
+/* ?1 (a parameter of each store): WORKER_SILENT_MS. */
+#define LIVE_WORKERS(silent) "workers WHERE left_ms = 0 AND seen_ms >= (SELECT max(seen_ms) FROM workers) - " silent
 
 /* The columns as SQL text, each with a leading comma: the statement names one more column before them. */
 #define SQL_NAME(column, kind, member, max) ", " #column
@@ -195,7 +214,7 @@ struct table {
 };
 extern const struct table table_due; /* TASK_COLUMNS_DUE */
 extern const struct table table_tasks, table_executions, table_idempotency, table_api_keys, table_catalog, table_nodes;
-extern const struct table table_task_leases, table_workers;
+extern const struct table table_task_leases, table_workers, table_worker_groups;
 
 /* The value of a column, for writing.
  * - column_number: COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64 and COL_FAILED. False: NULL.

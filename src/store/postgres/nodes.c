@@ -54,14 +54,15 @@ static const struct pg_statement list_nodes = {
                                       "ORDER BY dead, CASE WHEN dead THEN -joined_ms END, id"
 };
 static const struct pg_statement read_status = {
-    "node_look_around",
-    "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND dead), "
-    "EXISTS (SELECT 1 FROM wishes AS w WHERE w.node = $1 AND " RUNS(
-        "w") "), "
-             "EXISTS (SELECT 1 FROM claims AS c WHERE c.hold = 0 AND c.node <> $1 AND NOT " LIVES(
-                 "c.node") "), " CLOCK_US
-                           ", (SELECT coalesce(sum(slots), 0)::bigint FROM workers WHERE left_ms = 0 AND seen_ms >= $2)"
+    "node_look_around", "SELECT EXISTS (SELECT 1 FROM nodes WHERE id = $1 AND dead), "
+                        "EXISTS (SELECT 1 FROM wishes AS w WHERE w.node = $1 AND " RUNS(
+                            "w") "), "
+                                 "EXISTS (SELECT 1 FROM claims AS c WHERE c.hold = 0 AND c.node <> $1 AND NOT " LIVES(
+                                     "c.node") "), " CLOCK_US
 };
+static const struct pg_statement list_workers = { "worker_groups",
+                                                  "SELECT 0, " WORKER_KIND_NAMES ", sum(slots)::bigint, count(*) "
+                                                  "FROM " LIVE_WORKERS("$1") " GROUP BY " WORKER_KIND_NAMES };
 static const struct pg_statement make_recall_request = {
     "wish", "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
             "SELECT t.id, CASE WHEN c.hold = 2 THEN " NOBODY " ELSE c.node END, t.fence, $3, $5, $4 "
@@ -145,8 +146,11 @@ static enum err pg_heartbeat_send(struct store_postgres *s, const struct op_hear
     pg_add_i64(&s->params, NODES_DEAD_SHOWN);
     if (pg_send(&s->conn, &list_nodes, &s->params, e))
         return e->code;
-    pg_add_i64(pg_node_params(s, op->node.id), op->now_ms - WORKER_SILENT_MS);
-    return pg_send(&s->conn, &read_status, &s->params, e);
+    if (pg_send(&s->conn, &read_status, pg_node_params(s, op->node.id), e))
+        return e->code;
+    pg_params_reset(&s->params);
+    pg_add_i64(&s->params, WORKER_SILENT_MS);
+    return pg_send(&s->conn, &list_workers, &s->params, e);
 }
 
 /* Whether this heartbeat made a node join, leave or be marked dead. */
@@ -185,7 +189,22 @@ static enum err pg_heartbeat_get_status(struct store_postgres *s, struct op_hear
     op->ret_recall_requested = pg_bool(&r, 0, 1);
     op->ret_has_orphans = pg_bool(&r, 0, 2);
     op->ret_store_us = pg_i64(&r, 0, 3);
-    op->ret_worker_slots = pg_i64(&r, 0, 4);
+    return ERR_OK;
+}
+
+static enum err pg_heartbeat_get_workers(struct store_postgres *s, struct arena *a, struct worker_groups *ret,
+                                         struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    if (pg_get(&s->conn, &r, e))
+        return e->code;
+    struct worker_groups all = { arena_array(a, struct worker_group, (size_t)r.rows), (size_t)r.rows };
+    if (!all.v)
+        return error_no_room(e);
+    for (int i = 0; i < r.rows; i++)
+        if (pg_row_read(&s->conn, &s->lanes, &r, i, 1, &table_worker_groups, a, &all.v[i], e))
+            return e->code;
+    *ret = all;
     return ERR_OK;
 }
 
@@ -197,7 +216,8 @@ enum err postgres_heartbeat(struct store_postgres *s, struct op *base)
     cleanup_with(pg_result_release) struct pg_result nodes = { 0 };
     bool changed;
     if (pg_heartbeat_send(s, op, e) || pg_heartbeat_get_changes(s, op, &changed, e) || pg_get(&s->conn, &nodes, e) ||
-        pg_heartbeat_get_status(s, op, e) || pg_heartbeat_read_nodes(s, &nodes, &base->arena, &op->ret, e))
+        pg_heartbeat_get_status(s, op, e) || pg_heartbeat_get_workers(s, &base->arena, &op->ret_workers, e) ||
+        pg_heartbeat_read_nodes(s, &nodes, &base->arena, &op->ret, e))
         return e->code;
     s->notice.nodes = s->notice.nodes || changed;
     if (!op->leave)

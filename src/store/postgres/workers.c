@@ -3,44 +3,45 @@
 
 #include "store/postgres/reader.h"
 
-/* Inserts in the order of the ids, because several nodes report the same workers. */
+#define COLUMNS "id, name, version, slots, running, joined_ms, seen_ms, left_ms, doc, " WORKER_KIND_NAMES
+#define KIND_OF(w)                                                                                                     \
+    "(" w ".queues, " w ".tenants, " w ".labels, " w ".priority_min, " w ".priority_max, " w ".cpu_milli, " w          \
+    ".memory_mb)"
+
+/* Inserts in the order of the ids, because several nodes report the same workers. Returns how many reports change
+ * something (worker_report_changes). $1: WORKER_SILENT_MS. */
 static const struct pg_statement put_workers = {
     "worker_put",
-    "INSERT INTO workers (id, name, version, slots, running, joined_ms, seen_ms, left_ms, doc) "
-    "SELECT * FROM unnest($*) AS x(id, name, version, slots, running, joined_ms, seen_ms, left_ms, doc) ORDER BY x.id "
-    "ON CONFLICT (id) DO UPDATE SET name = excluded.name, version = excluded.version, slots = excluded.slots, "
-    "running = excluded.running, seen_ms = greatest(workers.seen_ms, excluded.seen_ms), "
-    "left_ms = CASE WHEN workers.left_ms = 0 THEN excluded.left_ms ELSE workers.left_ms END, doc = excluded.doc",
+    "WITH x AS (SELECT * FROM unnest($*) AS x(" COLUMNS
+    ")), same AS (SELECT w.id FROM workers AS w JOIN x ON x.id = w.id "
+    "WHERE (x.left_ms = 0 OR w.left_ms <> 0) AND x.slots = w.slots AND x.seen_ms - w.seen_ms < $1 "
+    "AND " KIND_OF("x") " IS NOT DISTINCT FROM " KIND_OF(
+        "w") "), "
+             "put AS (INSERT INTO workers (" COLUMNS ") SELECT " COLUMNS " FROM x ORDER BY id "
+             "ON CONFLICT (id) DO UPDATE SET name = excluded.name, version = excluded.version, slots = excluded.slots, "
+             "running = excluded.running, seen_ms = greatest(workers.seen_ms, excluded.seen_ms), "
+             "left_ms = CASE WHEN workers.left_ms = 0 THEN excluded.left_ms ELSE workers.left_ms END, doc = excluded.doc, "
+             "queues = excluded.queues, tenants = excluded.tenants, labels = excluded.labels, "
+             "priority_min = excluded.priority_min, priority_max = excluded.priority_max, "
+             "cpu_milli = excluded.cpu_milli, memory_mb = excluded.memory_mb) "
+             "SELECT count(*) FROM x WHERE id NOT IN (SELECT id FROM same)",
 };
-
-/* Merges the reports so that each worker occurs once, with its latest report. It has left if any report says so. */
-static size_t pg_worker_last_reports(const struct op_worker_report *op, struct worker_row *v)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < op->n; i++) {
-        size_t at = 0;
-        while (at < n && !uuid_eq(v[at].id, op->v[i].id))
-            at++;
-        int64_t left_ms = at < n ? v[at].left_ms : 0;
-        n += at == n;
-        v[at] = op->v[i];
-        v[at].joined_ms = v[at].seen_ms = op->now_ms;
-        v[at].left_ms = left_ms || op->v[i].left_ms ? op->now_ms : 0;
-    }
-    return n;
-}
 
 enum err postgres_worker_report(struct store_postgres *s, struct op *base)
 {
     struct op_worker_report *op = (struct op_worker_report *)base;
     struct worker_row *v = xcalloc(op->n + 1, sizeof *v);
     const void **rows = xcalloc(op->n + 1, sizeof *rows);
-    size_t n = pg_worker_last_reports(op, v);
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    size_t n = worker_reports_merge(op, v);
     for (size_t i = 0; i < n; i++)
         rows[i] = &v[i];
     pg_params_reset(&s->params);
+    pg_add_i64(&s->params, WORKER_SILENT_MS);
     pg_add_rows(&s->params, &table_workers, rows, NULL, n);
-    enum err rc = n ? pg_queue(&s->conn, &put_workers, &s->params, &base->error) : ERR_OK;
+    enum err rc = n ? pg_run(&s->conn, &put_workers, &s->params, &r, &base->error) : ERR_OK;
+    op->ret_changed = n && !rc && pg_i64(&r, 0, 0) > 0;
+    s->notice.nodes = s->notice.nodes || op->ret_changed;
     free(rows);
     free(v);
     return rc;

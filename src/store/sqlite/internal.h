@@ -243,7 +243,8 @@ enum writer_statement {
     ST_TASK_LEASES_BY_EXPIRY,
     ST_ABORT_REQUESTED,
     ST_WORKER_PUT,
-    ST_WORKER_SLOTS,
+    ST_WORKER,
+    ST_WORKER_GROUPS,
     ST_SETTLE,
     ST_SETTLE_DONE,
     ST_MOVE_LANE,
@@ -455,7 +456,8 @@ enum err sqlite_count_leased(struct store_sqlite *s, const struct share_subject 
 enum err sqlite_task_lease_put(struct store_sqlite *s, const struct task *t, const struct lease_terms *terms,
                                struct error *e) must_use;
 enum err sqlite_task_lease_delete(struct store_sqlite *s, const struct uuid *task, struct error *e) must_use;
-enum err sqlite_worker_slots(struct store_sqlite *s, int64_t now_ms, int64_t *ret, struct error *e) must_use;
+enum err sqlite_worker_groups(struct store_sqlite *s, struct arena *a, struct worker_groups *ret,
+                              struct error *e) must_use;
 
 /* Whether a node is known, and whether it is marked dead (nodes.c). */
 enum err sqlite_node_find(struct store_sqlite *s, const struct uuid *id, bool *ret_known, bool *ret_dead,

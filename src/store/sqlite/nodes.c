@@ -108,19 +108,19 @@ enum err sqlite_heartbeat(struct store_sqlite *s, struct op *base)
     struct op_heartbeat *op = (struct op_heartbeat *)base;
     struct error *e = &base->error;
     bool known, dead, recall_requested, held;
-    int64_t slots;
+    struct worker_groups workers;
     struct node_rows nodes;
     if (sqlite_node_find(s, &op->node.id, &known, &dead, e) || (!dead && sqlite_change_nodes(s, op, e)) ||
         sqlite_list_nodes(s, &base->arena, &nodes, e) ||
         sqlite_node_has_any(s, ST_RECALL_EXISTS, &op->node.id, &recall_requested, e) ||
         sqlite_node_has_any(s, ST_ORPHAN_EXISTS, &op->node.id, &held, e) ||
-        sqlite_worker_slots(s, op->now_ms, &slots, e))
+        sqlite_worker_groups(s, &base->arena, &workers, e))
         return e->code;
     op->ret = nodes;
     op->ret_dead = dead;
     op->ret_recall_requested = recall_requested;
     op->ret_has_orphans = held;
-    op->ret_worker_slots = slots;
+    op->ret_workers = workers;
     op->ret_store_us = 0;
     return ERR_OK;
 }

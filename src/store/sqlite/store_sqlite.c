@@ -116,11 +116,16 @@ static const char *const writer_sql[] = {
     [ST_TASK_LEASES_BY_EXPIRY] =
         "SELECT t.rid, l.until_ms FROM " LEASED("task_leases_until") "ORDER BY l.until_ms, l.task_id",
     [ST_ABORT_REQUESTED] = "SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2 AND abort",
-    [ST_WORKER_PUT] = "INSERT INTO workers (id, name, version, slots, running, joined_ms, seen_ms, left_ms, doc) "
-                      "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO UPDATE SET name = ?2, "
-                      "version = ?3, slots = ?4, running = ?5, seen_ms = max(seen_ms, ?7), "
-                      "left_ms = CASE WHEN left_ms = 0 THEN ?8 ELSE left_ms END, doc = ?9",
-    [ST_WORKER_SLOTS] = "SELECT coalesce(sum(slots), 0) FROM workers WHERE left_ms = 0 AND seen_ms >= ?",
+    [ST_WORKER_PUT] =
+        "INSERT INTO workers (id, name, version, slots, running, joined_ms, seen_ms, left_ms, doc, " WORKER_KIND_NAMES
+        ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) "
+        "ON CONFLICT (id) DO UPDATE SET name = ?2, "
+        "version = ?3, slots = ?4, running = ?5, seen_ms = max(seen_ms, ?7), "
+        "left_ms = CASE WHEN left_ms = 0 THEN ?8 ELSE left_ms END, doc = ?9, queues = ?10, tenants = ?11, "
+        "labels = ?12, priority_min = ?13, priority_max = ?14, cpu_milli = ?15, memory_mb = ?16",
+    [ST_WORKER] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id = ?",
+    [ST_WORKER_GROUPS] =
+        "SELECT 0, " WORKER_KIND_NAMES ", sum(slots), count(*) FROM " LIVE_WORKERS("?") " GROUP BY " WORKER_KIND_NAMES,
     [ST_SETTLE] = "UPDATE tasks SET state = ?2, due_ms = coalesce(?3, due_ms), attempts = ?4, losses = ?5, "
                   "claim_id = NULL, updated_ms = ?6, started_ms = coalesce(?7, started_ms), completed_ms = ?8, "
                   "last_error = ?9, cause = ?10, failed_ms = ?11 WHERE rid = ?1",

@@ -1,30 +1,88 @@
 /* OP_WORKER_REPORT, and queries over workers. There are few workers: no statement here needs an index. */
+#include <stdlib.h>
+
 #include "store/sqlite/internal.h"
+
+/* Whether the report changes which workers live, and what they can run. */
+static enum err sqlite_worker_changes(struct store_sqlite *s, const struct worker_row *now, struct arena *a, bool *ret,
+                                      struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_WORKER);
+    struct worker_row before = { 0 };
+    bool found;
+    (void)bind_uuid(st, 1, &now->id);
+    enum err rc = conn_step(&s->conn, st, &found, e);
+    if (!rc && found)
+        rc = row_read(&s->conn, st, 1, &table_workers, a, &before, e);
+    sqlite3_reset(st);
+    *ret = !rc && worker_report_changes(found ? &before : NULL, now);
+    return rc;
+}
+
+static enum err sqlite_worker_put(struct store_sqlite *s, struct op_worker_report *op, const struct worker_row *row)
+{
+    struct error *e = &op->op.error;
+    sqlite3_stmt *st = writer_stmt(s, ST_WORKER_PUT);
+    struct arena_mark mark = arena_mark(&op->op.arena);
+    bool changes;
+    enum err rc = sqlite_worker_changes(s, row, &op->op.arena, &changes, e);
+    arena_rewind(&op->op.arena, mark);
+    if (rc)
+        return rc;
+    op->ret_changed = op->ret_changed || changes;
+    row_bind(&s->conn, st, 1, &table_workers, row);
+    return conn_run(&s->conn, st, e);
+}
 
 enum err sqlite_worker_report(struct store_sqlite *s, struct op *base)
 {
     struct op_worker_report *op = (struct op_worker_report *)base;
-    sqlite3_stmt *st = writer_stmt(s, ST_WORKER_PUT);
-    for (size_t i = 0; i < op->n; i++) {
-        struct worker_row row = op->v[i];
-        row.joined_ms = row.seen_ms = op->now_ms;
-        row.left_ms = row.left_ms ? op->now_ms : 0;
-        row_bind(&s->conn, st, 1, &table_workers, &row);
-        if (conn_run(&s->conn, st, &base->error))
-            return base->error.code;
-    }
-    return ERR_OK;
+    struct worker_row *v = xcalloc(op->n + 1, sizeof *v);
+    size_t n = worker_reports_merge(op, v);
+    enum err rc = ERR_OK;
+    op->ret_changed = false;
+    for (size_t i = 0; !rc && i < n; i++)
+        rc = sqlite_worker_put(s, op, &v[i]);
+    free(v);
+    return rc;
 }
 
-enum err sqlite_worker_slots(struct store_sqlite *s, int64_t now_ms, int64_t *ret, struct error *e)
+static enum err sqlite_read_groups(struct store_sqlite *s, struct arena *a, struct worker_group **v, size_t *n,
+                                   struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_WORKER_SLOTS);
-    bool row;
-    sqlite3_bind_int64(st, 1, now_ms - WORKER_SILENT_MS);
-    if (conn_step(&s->conn, st, &row, e))
-        return e->code;
-    *ret = sqlite3_column_int64(st, 0);
+    sqlite3_stmt *st = writer_stmt(s, ST_WORKER_GROUPS);
+    enum err rc = ERR_OK;
+    sqlite3_bind_int64(st, 1, WORKER_SILENT_MS);
+    for (size_t cap = 0; !rc; (*n)++) {
+        bool row;
+        rc = conn_step(&s->conn, st, &row, e);
+        if (rc || !row)
+            break;
+        if (*n == cap) {
+            cap = cap * 2 + 16;
+            *v = xrealloc(*v, cap * sizeof **v);
+        }
+        (*v)[*n] = (struct worker_group){ 0 };
+        rc = row_read(&s->conn, st, 1, &table_worker_groups, a, &(*v)[*n], e);
+    }
     sqlite3_reset(st);
+    return rc;
+}
+
+enum err sqlite_worker_groups(struct store_sqlite *s, struct arena *a, struct worker_groups *ret, struct error *e)
+{
+    struct worker_group *v = NULL;
+    size_t n = 0;
+    enum err rc = sqlite_read_groups(s, a, &v, &n, e);
+    struct worker_group *copy = rc ? NULL : arena_array(a, struct worker_group, n);
+    if (copy && n)
+        memcpy(copy, v, n * sizeof *v);
+    free(v);
+    if (rc)
+        return rc;
+    if (!copy)
+        return reader_no_room(e);
+    *ret = (struct worker_groups){ copy, n };
     return ERR_OK;
 }
 

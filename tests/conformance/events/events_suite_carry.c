@@ -44,6 +44,13 @@ static void what_a_worker_says_of_itself_comes_whole(void **state)
                                        .slots = 100,
                                        .running = 7,
                                        .left = true,
+                                       .kind = { .queues = S("mail,reports"),
+                                                 .tenants = S("acme"),
+                                                 .labels = S("eu,gpu"),
+                                                 .priority_min = 2,
+                                                 .priority_max = 8,
+                                                 .cpu_milli = 1500,
+                                                 .memory_mb = 4000 },
                                        .doc = S("{\"queues\":[\"mail\"]}") } };
     publish(w, &event, 1);
     struct event_list got = poll_exactly(w, 0, 1);
@@ -52,6 +59,7 @@ static void what_a_worker_says_of_itself_comes_whole(void **state)
     assert_true(uuid_eq(r->id, w->task) && r->slots == 100 && r->running == 7 && r->left);
     assert_str(r->name, "host-3:17");
     assert_str(r->version, "0.1.0");
+    assert_int_equal(worker_kind_compare(&r->kind, &event.worker.kind), 0);
     assert_str(r->doc, "{\"queues\":[\"mail\"]}");
 }
 

@@ -120,6 +120,20 @@ void model_make_leases_over(struct model *m, union any_op *op)
                                                   .max = chance(m, 50) ? 1 + below(m, 3) : 1000 };
 }
 
+static struct worker_kind some_kind(struct model *m)
+{
+    static const char *const names[] = { "", "a", "a,b" };
+    if (chance(m, 50))
+        return WORKER_KIND_UNKNOWN;
+    return (struct worker_kind){ .queues = one_of(m, names, array_count(names)),
+                                 .tenants = one_of(m, names, array_count(names)),
+                                 .labels = one_of(m, names, array_count(names)),
+                                 .priority_min = (int)below(m, 2),
+                                 .priority_max = PRIORITY_MAX - (int)below(m, 2),
+                                 .cpu_milli = (int64_t)below(m, 3) - 1,
+                                 .memory_mb = (int64_t)below(m, 3) - 1 };
+}
+
 void model_make_worker(struct model *m, union any_op *op)
 {
     size_t n = 1 + below(m, 4);
@@ -129,11 +143,12 @@ void model_make_worker(struct model *m, union any_op *op)
                                     .name = one_of(m, texts, array_count(texts)),
                                     .version = one_of(m, texts, array_count(texts)),
                                     .doc = one_of(m, texts, array_count(texts)),
-                                    .slots = (int64_t)below(m, 100),
+                                    .kind = some_kind(m),
+                                    .slots = (int64_t)below(m, chance(m, 50) ? 2 : 100),
                                     .running = (int64_t)below(m, 100),
                                     .left_ms = chance(m, 10) };
     op->worker = (struct op_worker_report){
-        .op.kind = OP_WORKER_REPORT, .v = v, .n = n, .now_ms = m->now_ms - (int64_t)below(m, 10)
+        .op.kind = OP_WORKER_REPORT, .v = v, .n = n, .now_ms = m->now_ms - (int64_t)below(m, chance(m, 90) ? 10 : 20000)
     };
 }
 
@@ -205,8 +220,9 @@ static bool same_workers(struct model *m, struct reader *a, struct reader *b, ch
     for (size_t i = 0; i < p.n; i++) {
         const struct worker_row *x = &p.v[i], *y = &q.v[i];
         if (!uuid_eq(x->id, y->id) || !str_eq(x->name, y->name) || !str_eq(x->version, y->version) ||
-            !str_eq(x->doc, y->doc) || x->slots != y->slots || x->running != y->running ||
-            x->joined_ms != y->joined_ms || x->seen_ms != y->seen_ms || x->left_ms != y->left_ms)
+            !str_eq(x->doc, y->doc) || worker_kind_compare(&x->kind, &y->kind) != 0 || x->slots != y->slots ||
+            x->running != y->running || x->joined_ms != y->joined_ms || x->seen_ms != y->seen_ms ||
+            x->left_ms != y->left_ms)
             return differ("worker %zu differs", i);
     }
     return true;

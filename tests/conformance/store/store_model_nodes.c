@@ -83,7 +83,7 @@ void model_make_recall(struct model *m, union any_op *op)
     op->recall_request = (struct op_recall){ .op.kind = OP_RECALL,
                                              .id = t.id,
                                              .fence = max_of(t.fence + (chance(m, 10) ? 1 : 0), 1),
-                                             .abort = chance(m, 30),
+                                             .abort = chance(m, 60),
                                              .by_scheduled_ms = chance(m, 30) ? m->now_ms : 0,
                                              .now_ms = m->now_ms };
 }
@@ -117,6 +117,26 @@ static bool same_node(const struct node_row *a, const struct node_row *b)
            str_eq(a->doc, b->doc);
 }
 
+static const struct worker_group *group_like(const struct worker_groups *all, const struct worker_group *g)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (worker_kind_compare(&all->v[i].kind, &g->kind) == 0)
+            return &all->v[i];
+    return NULL;
+}
+
+static bool same_groups(const struct worker_groups *a, const struct worker_groups *b, char why[WHY_MAX])
+{
+    if (a->n != b->n)
+        return differ("a beat: %zu and %zu groups of workers", a->n, b->n);
+    for (size_t i = 0; i < a->n; i++) {
+        const struct worker_group *x = &a->v[i], *y = group_like(b, x);
+        if (!y || x->slots != y->slots || x->workers != y->workers)
+            return differ("a beat: group %zu of workers differs", i);
+    }
+    return true;
+}
+
 bool same_beats(const struct op_heartbeat *a, const struct op_heartbeat *b, char why[WHY_MAX])
 {
     if (a->ret.n != b->ret.n)
@@ -128,8 +148,7 @@ bool same_beats(const struct op_heartbeat *a, const struct op_heartbeat *b, char
         a->ret_has_orphans != b->ret_has_orphans)
         return differ("a beat: dead %d and %d, wished %d and %d, held by dead %d and %d", a->ret_dead, b->ret_dead,
                       a->ret_recall_requested, b->ret_recall_requested, a->ret_has_orphans, b->ret_has_orphans);
-    return a->ret_worker_slots == b->ret_worker_slots ||
-           differ("a beat: %lld and %lld slots", (long long)a->ret_worker_slots, (long long)b->ret_worker_slots);
+    return same_groups(&a->ret_workers, &b->ret_workers, why);
 }
 
 bool same_shares(const struct op_limit_take *a, const struct op_limit_take *b, char why[WHY_MAX])

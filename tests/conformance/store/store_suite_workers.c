@@ -1,15 +1,16 @@
 /* OP_WORKER_REPORT: the workers of a fleet, how they are read and forgotten. */
 #include "store_nodes.h"
 
-static void report_all(struct world *w, const struct worker_row *v, size_t n, int64_t now_ms)
+static bool report_all(struct world *w, const struct worker_row *v, size_t n, int64_t now_ms)
 {
     struct op_worker_report op = { .op.kind = OP_WORKER_REPORT, .v = v, .n = n, .now_ms = now_ms };
     assert_ok(world_apply(w, &op.op), &op.op.error);
+    return op.ret_changed;
 }
 
-static void report(struct world *w, struct uuid id, int64_t slots, int64_t now_ms)
+static bool report(struct world *w, struct uuid id, int64_t slots, int64_t now_ms)
 {
-    report_all(w, &(struct worker_row){ .id = id, .slots = slots }, 1, now_ms);
+    return report_all(w, &(struct worker_row){ .id = id, .slots = slots }, 1, now_ms);
 }
 
 static struct worker_rows workers_below(struct world *w, struct uuid before, size_t max)
@@ -34,6 +35,13 @@ static void a_worker_is_put_in_as_it_says(void **state)
                                .name = S("host:1"),
                                .version = S("1.0"),
                                .doc = S("{\"labels\":[\"gpu\"]}"),
+                               .kind = { .queues = S("mail,reports"),
+                                         .tenants = S("acme"),
+                                         .labels = S("eu,gpu"),
+                                         .priority_min = 3,
+                                         .priority_max = 7,
+                                         .cpu_milli = 2500,
+                                         .memory_mb = 16000 },
                                .slots = 100,
                                .running = 7 };
     report_all(w, &says, 1, NOW);
@@ -43,6 +51,10 @@ static void a_worker_is_put_in_as_it_says(void **state)
     assert_str(row.version, "1.0");
     assert_str(row.doc, "{\"labels\":[\"gpu\"]}");
     assert_true(row.slots == 100 && row.running == 7);
+    assert_str(row.kind.queues, "mail,reports");
+    assert_str(row.kind.tenants, "acme");
+    assert_str(row.kind.labels, "eu,gpu");
+    assert_int_equal(worker_kind_compare(&row.kind, &says.kind), 0);
     assert_true(row.joined_ms == NOW && row.seen_ms == NOW && row.left_ms == 0);
 }
 
@@ -103,16 +115,104 @@ static void workers_come_by_id_falling_in_pages(void **state)
     assert_int_equal(workers_below(w, v[0], 2).n, 0);
 }
 
-static void a_beat_tells_how_many_slots_the_workers_have_that_are_there(void **state)
+/* ---- groups (OP_HEARTBEAT 8) ---- */
+
+static struct worker_group group_with_labels(const struct op_heartbeat *b, const char *labels)
+{
+    for (size_t i = 0; i < b->ret_workers.n; i++)
+        if (str_eq(b->ret_workers.v[i].kind.labels, str_from(labels)))
+            return b->ret_workers.v[i];
+    return (struct worker_group){ 0 };
+}
+
+static bool report_kind(struct world *w, struct uuid id, const struct worker_kind *kind, int64_t slots)
+{
+    return report_all(w, &(struct worker_row){ .id = id, .kind = *kind, .slots = slots }, 1, NOW);
+}
+
+static void a_beat_tells_of_the_workers_by_kind(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    struct worker_kind plain = { .priority_max = PRIORITY_MAX, .cpu_milli = 1000, .memory_mb = -1 }, gpu = plain;
+    gpu.labels = S("gpu");
+    assert_int_equal(beat(w, node).ret_workers.n, 0);
+    report_kind(w, fresh_id(w), &plain, 10);
+    report_kind(w, fresh_id(w), &gpu, 4);
+    report_kind(w, fresh_id(w), &plain, 7);
+    struct op_heartbeat b = beat(w, node);
+    assert_int_equal(b.ret_workers.n, 2);
+    struct worker_group of_plain = group_with_labels(&b, ""), of_gpu = group_with_labels(&b, "gpu");
+    assert_true(of_plain.slots == 17 && of_plain.workers == 2);
+    assert_true(of_gpu.slots == 4 && of_gpu.workers == 1);
+    assert_int_equal(worker_kind_compare(&of_plain.kind, &plain), 0);
+    assert_int_equal(worker_kind_compare(&of_gpu.kind, &gpu), 0);
+}
+
+static void a_group_is_one_kind_in_all_that_it_says(void **state)
+{
+    struct world *w = *state;
+    const struct worker_kind kinds[] = {
+        { .priority_max = 9 },
+        { .priority_max = 9, .queues = S("a") },
+        { .priority_max = 9, .tenants = S("a") },
+        { .priority_max = 9, .labels = S("a") },
+        { .priority_max = 8 },
+        { .priority_max = 9, .priority_min = 1 },
+        { .priority_max = 9, .cpu_milli = 1 },
+        { .priority_max = 9, .memory_mb = 1 },
+    };
+    for (size_t i = 0; i < array_count(kinds); i++)
+        report_kind(w, fresh_id(w), &kinds[i], 1);
+    assert_int_equal(beat(w, fresh_id(w)).ret_workers.n, array_count(kinds));
+}
+
+static int64_t live_slots(struct world *w, struct uuid node)
+{
+    struct op_heartbeat b = beat(w, node);
+    int64_t slots = 0;
+    for (size_t i = 0; i < b.ret_workers.n; i++)
+        slots += b.ret_workers.v[i].slots;
+    return slots;
+}
+
+static void workers_that_left_or_were_silent_while_others_spoke_are_not_there(void **state)
 {
     struct world *w = *state;
     struct uuid node = fresh_id(w), gone = fresh_id(w);
-    assert_int_equal(beat(w, node).ret_worker_slots, 0);
     report(w, fresh_id(w), 10, NOW);
     report(w, fresh_id(w), 7, NOW - WORKER_SILENT_MS);
     report(w, fresh_id(w), 5, NOW - WORKER_SILENT_MS - 1);
     report_all(w, &(struct worker_row){ .id = gone, .slots = 3, .left_ms = NOW }, 1, NOW);
-    assert_int_equal(beat(w, node).ret_worker_slots, 17);
+    assert_int_equal(live_slots(w, node), 17);
+}
+
+static void when_no_report_comes_nobody_dies_of_it(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    report(w, fresh_id(w), 10, NOW - 100 * WORKER_SILENT_MS);
+    report(w, fresh_id(w), 7, NOW - 100 * WORKER_SILENT_MS - 5);
+    assert_int_equal(live_slots(w, node), 17);
+}
+
+static void a_report_says_whether_it_changes_something(void **state)
+{
+    struct world *w = *state;
+    struct uuid id = fresh_id(w);
+    struct worker_kind gpu = { .labels = S("gpu"), .priority_max = 9 };
+    assert_true(report(w, id, 10, NOW));
+    assert_false(report(w, id, 10, NOW));
+    assert_true(report(w, id, 11, NOW));
+    assert_true(report_kind(w, id, &gpu, 11));
+    assert_false(report_kind(w, id, &gpu, 11));
+    struct worker_row busy = { .id = id, .kind = gpu, .slots = 11, .running = 9, .name = S("n"), .doc = S("{}") };
+    assert_false(report_all(w, &busy, 1, NOW + WORKER_SILENT_MS - 1));
+    assert_true(report_all(w, &busy, 1, NOW + 2 * WORKER_SILENT_MS)); /* it had been silent */
+    busy.left_ms = 1;
+    assert_true(report_all(w, &busy, 1, NOW + 2 * WORKER_SILENT_MS));
+    assert_false(report_all(w, &busy, 1, NOW + 2 * WORKER_SILENT_MS));
+    assert_false(report_all(w, NULL, 0, NOW));
 }
 
 static void workers_not_seen_for_long_are_forgotten(void **state)
@@ -136,7 +236,11 @@ static const struct CMUnitTest tests[] = {
     store_test(one_that_left_stays_so),
     store_test(of_several_reports_at_once_the_last_counts),
     store_test(workers_come_by_id_falling_in_pages),
-    store_test(a_beat_tells_how_many_slots_the_workers_have_that_are_there),
+    store_test(a_beat_tells_of_the_workers_by_kind),
+    store_test(a_group_is_one_kind_in_all_that_it_says),
+    store_test(workers_that_left_or_were_silent_while_others_spoke_are_not_there),
+    store_test(when_no_report_comes_nobody_dies_of_it),
+    store_test(a_report_says_whether_it_changes_something),
     store_test(workers_not_seen_for_long_are_forgotten),
 };
 const struct test_list worker_tests = { tests, array_count(tests) };

@@ -115,10 +115,11 @@ static struct task task_there_and_back(const struct task *t, const char *tenant)
     X(task.losses) X(task.delivery) X(task.retry.max_attempts) X(task.retry.backoff) X(task.retry.base_delay_ms)       \
     X(task.retry.max_delay_ms) X(task.retry.jitter) X(task.expires_ms) X(task.target) X(outcome.kind)                  \
     X(outcome.failure) X(outcome.sent) X(outcome.alone) X(outcome.http_status) X(outcome.retry_after_ms)               \
-    X(outcome.started_us) X(outcome.completed_us) X(worker.slots) X(worker.running) X(worker.left)
+    X(outcome.started_us) X(outcome.completed_us) X(worker.slots) X(worker.running) X(worker.left)                     \
+    X(worker.kind.priority_min) X(worker.kind.priority_max) X(worker.kind.cpu_milli) X(worker.kind.memory_mb)
 #define FACT_TEXTS(X)                                                                                                  \
     X(task.retry.rules) X(task.place) X(outcome.error) X(outcome.output) X(outcome.worker) X(outcome.trace_id)         \
-    X(worker.name) X(worker.version) X(worker.doc)
+    X(worker.name) X(worker.version) X(worker.doc) X(worker.kind.queues) X(worker.kind.tenants) X(worker.kind.labels)
 #define FACT_IDS(X) X(task.id) X(task.parent) X(worker.id)
 /* clang-format on */
 #define SAME_NUMBER(f) assert_int_equal(a->f, b->f);
@@ -220,10 +221,36 @@ static void what_a_worker_says_reads_back_the_same(void **state)
                                     .slots = 32,
                                     .running = 5,
                                     .left = true,
+                                    .kind = { .queues = S("mail,reports"),
+                                              .tenants = S("acme"),
+                                              .labels = S("eu,gpu"),
+                                              .priority_min = 2,
+                                              .priority_max = 8,
+                                              .cpu_milli = 1500,
+                                              .memory_mb = 4000 },
                                     .doc = S("{\"queues\": [ \"a\" ]}") } };
     struct event back = event_there_and_back(&ev);
     assert_same_event(&ev, &back);
     assert_null(strstr(buf_cstr(&text), "outcome"));
+    ev.worker.kind = (struct worker_kind){ .priority_max = PRIORITY_MAX, .cpu_milli = -1, .memory_mb = -1 };
+    back = event_there_and_back(&ev);
+    assert_same_event(&ev, &back);
+    ev.worker.kind = (struct worker_kind){ 0 }; /* only priority 0, and no room for tasks that need any */
+    back = event_there_and_back(&ev);
+    assert_same_event(&ev, &back);
+}
+
+static void a_worker_that_does_not_tell_what_it_serves_may_run_anything(void **state)
+{
+    (void)state;
+    struct event ev;
+    struct error e = { 0 };
+    assert_ok(
+        event_read(&arena,
+                   S("{\"v\":1,\"event\":\"WORKER\",\"worker\":{\"id\":\"0198f000-0000-7000-8000-000000000001\"}}"),
+                   &ev, &e),
+        &e);
+    assert_int_equal(worker_kind_compare(&ev.worker.kind, &WORKER_KIND_UNKNOWN), 0);
 }
 
 static void output_that_is_no_text_survives_as_replacement_characters(void **state)
@@ -394,6 +421,7 @@ int main(void)
         cmocka_unit_test(a_task_with_nothing_to_say_is_short),
         cmocka_unit_test(an_outcome_reads_back_the_same),
         cmocka_unit_test(what_a_worker_says_reads_back_the_same),
+        cmocka_unit_test(a_worker_that_does_not_tell_what_it_serves_may_run_anything),
         cmocka_unit_test(output_that_is_no_text_survives_as_replacement_characters),
         cmocka_unit_test(every_kind_of_outcome_and_failure_has_a_name),
         cmocka_unit_test(members_that_are_not_known_are_passed_over),

@@ -475,16 +475,22 @@ static void a_node_of_a_fleet_goes_on_beating_on_a_store_of_its_own_and_hears_of
     w->v[0].fleet = true;
     struct member *x = start(w, 0, false);
     pass(w, 1000);
-    assert_int_equal(membership_worker_slots(x->m), 0);
-    struct worker_row row = { .id = { { 3 } }, .name = S("w"), .version = S("1"), .doc = S("{}"), .slots = 40 };
+    assert_int_equal(membership_workers(x->m)->n, 0);
+    struct worker_row row = {
+        .id = { { 3 } }, .name = S("w"), .version = S("1"), .doc = S("{}"), .slots = 40, .kind.labels = S("gpu")
+    };
     struct op_worker_report op = {
         .op = { .kind = OP_WORKER_REPORT }, .v = &row, .n = 1, .now_ms = clock_wall_ms(&x->clock)
     };
     struct op *ops[] = { &op.op };
     struct error e;
     assert_ok(store_apply(w->store, ops, 1, &e), &e);
-    pass(w, 1000);
-    assert_int_equal(membership_worker_slots(x->m), 40);
+    membership_heartbeat_now(x->m); /* as after a report that changed something */
+    pass(w, 1);
+    const struct worker_groups *all = membership_workers(x->m);
+    assert_int_equal(all->n, 1);
+    assert_int_equal(all->v[0].slots, 40);
+    assert_str(all->v[0].kind.labels, "gpu");
 }
 
 static struct uuid lease_holder;
