@@ -50,6 +50,20 @@ static struct str explain_cut(struct str s)
 
 /* ---- one gate each; true: it is the answer ---- */
 
+/* It has fired. If the workers that could run it have left since, it waits in the fleet's queue. */
+static bool explain_by_queue(const struct explain_view *v, const struct task *t, struct explanation *ret)
+{
+    struct lanes *lanes = scheduler_lanes(v->scheduler);
+    const struct lane_entry *e = lanes_get(lanes, task_lane(t));
+    struct pool_shortage s = { .need = POOL_NOTHING };
+    if (e && scheduler_queued(v->scheduler, t->id, t->fence))
+        s = lanes_shortage(lanes, e);
+    if (s.need == POOL_NOTHING)
+        return explain_answer(ret, EXPLAIN_RUNNING, 0, "it has fired: it runs, or its outcome is being written");
+    return explain_answer(ret, EXPLAIN_NO_WORKER, 0, "it has fired, and %s: unless it runs, it waits in the queue",
+                          s.reason);
+}
+
 static bool explain_by_claim(const struct explain_view *v, const struct task *t, int64_t now_ms,
                              struct explanation *ret)
 {
@@ -57,7 +71,7 @@ static bool explain_by_claim(const struct explain_view *v, const struct task *t,
         return false;
     if (!scheduler_armed(v->scheduler, t->id, t->fence)) {
         if (scheduler_holds(v->scheduler, t->id, t->fence))
-            return explain_answer(ret, EXPLAIN_RUNNING, 0, "it has fired: it runs, or its outcome is being written");
+            return explain_by_queue(v, t, ret);
         return explain_answer(ret, EXPLAIN_RUNNING, 0, "another node has claimed it, or a node that is gone");
     }
     if (t->due_ms > now_ms)
@@ -178,27 +192,53 @@ static bool explain_by_limits(const struct explain_view *v, const struct task *t
     case LANE_TENANT_SHARE:
         return explain_answer(
             ret, EXPLAIN_TENANT_SHARE, 0,
-            "its tenant has %zu of this node's %zu slots, and %lld are the most for one tenant among several",
-            f.tenant_held, v->slots, (long long)f.tenant_limit);
+            f.pool_workers
+                ? "its tenant has %zu of the %zu places at workers that can run it, and %lld are the most for "
+                  "one tenant among several"
+                : "its tenant has %zu of this node's %zu slots, and %lld are the most for one tenant among "
+                  "several",
+            f.tenant_pool_held, f.pool_places, (long long)f.tenant_limit);
     case LANE_HOST_BUSY:
         return explain_answer(ret, EXPLAIN_HOST_BUSY, 0,
                               "its host " STR_FMT " has as many calls under way as one host gets at once",
                               STR_ARG(explain_cut(t->aside)));
+    case LANE_NO_WORKER:
+        return explain_answer(ret, EXPLAIN_NO_WORKER, 0, "%s: it waits until such a worker joins",
+                              lanes_shortage(lanes, e).reason);
     }
     __builtin_unreachable();
+}
+
+/* Its pool has no place for it. */
+static void explain_by_places(const struct lane_facts *f, struct explanation *ret)
+{
+    if (f->pool_workers)
+        explain_answer(
+            ret, EXPLAIN_NO_FREE_SLOT, 0,
+            "the %zu worker%s that can run it ha%s %zu slots, and %zu tasks of this node run there or wait for "
+            "a slot: no more may",
+            f->pool_workers, f->pool_workers == 1 ? "" : "s", f->pool_workers == 1 ? "s" : "ve", f->pool_slots,
+            f->pool_taken);
+    else if (f->pool_taken >= f->pool_places)
+        explain_answer(ret, EXPLAIN_NO_FREE_SLOT, 0, "all %zu slots of this node are taken", f->pool_places);
+    else
+        explain_answer(ret, EXPLAIN_NO_FREE_SLOT, 0,
+                       "%zu of this node's %zu slots are taken, and the others are kept for higher priorities",
+                       f->pool_taken, f->pool_places);
 }
 
 static void explain_by_backlog(const struct explain_view *v, const struct task *t, struct lane_entry *e,
                                struct explanation *ret)
 {
-    struct scheduler_status s = scheduler_status(v->scheduler);
-    int64_t head_ms = e ? lanes_facts(scheduler_lanes(v->scheduler), e).next_due_ms : INT64_MAX;
-    if (s.placed >= v->slots)
-        explain_answer(ret, EXPLAIN_NO_FREE_SLOT, 0, "all %zu slots of this node are taken", v->slots);
-    else if (head_ms < t->due_ms)
+    struct lane_facts f = { .next_due_ms = INT64_MAX };
+    if (e)
+        f = lanes_facts(scheduler_lanes(v->scheduler), e);
+    if (f.pool_waits)
+        explain_by_places(&f, ret);
+    else if (f.next_due_ms < t->due_ms)
         explain_answer(ret, EXPLAIN_BACKLOG, 0,
                        "others of its tenant, queue and priority wait longer: the first is due since %s",
-                       explain_time(head_ms).text);
+                       explain_time(f.next_due_ms).text);
     else if (t->state == TASK_RUNNING)
         explain_answer(ret, EXPLAIN_QUEUE_RATE, 0, "it is claimed, and waits for its queue's rate");
     else

@@ -20,6 +20,7 @@
     X(TENANT_DISABLED, "tenant_disabled")                                                                              \
     X(TENANT_LIMIT, "tenant_limit")                                                                                    \
     X(HOST_BUSY, "host_busy")                                                                                          \
+    X(NO_WORKER, "no_worker") /* no worker of the fleet can run it */                                                  \
     X(TENANT_SHARE, "tenant_share")                                                                                    \
     X(TENANT_BREAKER, "tenant_breaker")                                                                                \
     X(HOST_BREAKER, "host_breaker")                                                                                    \
@@ -46,7 +47,6 @@ struct explain_view {
     struct scheduler *scheduler;
     struct worker *worker;
     const struct catalog_cache *catalog; /* NULL: none */
-    size_t slots;
     bool recovering;
 };
 

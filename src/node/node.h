@@ -42,7 +42,8 @@ struct node_setup {
     bool fleet;
     struct async_io *own; /* fleet: a queue and events in memory, for tasks that run or end in this process */
     bool fallback;        /* while the queue is down, due tasks run in this process; otherwise they wait */
-    /* How many tasks may wait in the queue, for all nodes together; 0: half of the workers' slots, at least 100. */
+    /* How many tasks of a pool of workers may wait in the queue, for all nodes together; 0: half of the pool's slots,
+     * and up to 100 if tasks end fast. */
     size_t waiting;
     bool lease;     /* the leader is chosen by a lease of async_io, not by the store */
     unsigned roles; /* NODE_…; 0: all. A node without NODE_SCHEDULER neither claims nor spawns */
@@ -160,6 +161,9 @@ struct node_status {
     int64_t error_us; /* of skew_us, at most */
 };
 struct node_status node_status(const struct node *n);
+/* What due tasks lack because no worker has it, with the number of their lanes, in no order. */
+void node_each_missing(const struct node *n, void (*see)(void *context, const struct pool_shortage *s, size_t lanes),
+                       void *context);
 /* Every circuit breaker that is not simply closed, by tenant, then by host. */
 void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context, const struct breaker_view *b),
                        void *context);

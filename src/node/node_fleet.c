@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "node/node_internal.h"
 
-enum { WAITING_MIN = 100, WHY_MAX = 128 };
+enum { WHY_MAX = 128, OWN_ARENA = 4096 };
 
 static bool node_fleet_is_leader(void *context)
 {
@@ -58,6 +58,10 @@ void node_fleet_init(struct node *n)
     if (!s->fleet)
         return;
     assert(s->own && s->own->at_once);
+    arena_init(&f->own_arena, OWN_ARENA);
+    f->own = (struct worker_group){ .kind = queue_worker_kind(s->filter, 0, 0, &f->own_arena),
+                                    .slots = (int64_t)s->slots,
+                                    .workers = 1 };
     if (node_has_role(n, NODE_WORKER))
         node_fleet_make_worker(n);
     if (node_has_role(n, NODE_UPDATER))
@@ -85,25 +89,30 @@ void node_fleet_release(struct node *n)
     delivery_timeout_free(f->delivery_timeouts);
     reconcile_free(f->reconcile);
     free(f->settled);
+    arena_release(&f->own_arena);
 }
 
-/* ---- how many tasks a node may hold ---- */
+/* ---- who runs the tasks ---- */
 
-/* Its share of the workers' slots and of the tasks that may wait for them. */
-static size_t node_fleet_room(const struct node *n)
-{
-    const struct worker_groups *workers = membership_workers(n->membership);
-    size_t slots = 0;
-    for (size_t i = 0; i < workers->n; i++)
-        slots += (size_t)workers->v[i].slots;
-    size_t waiting = n->setup.waiting ? n->setup.waiting : max_of(slots / 2, (size_t)WAITING_MIN);
-    return max_of((slots + waiting) / membership_ready_count(n->membership), (size_t)1);
-}
-
+/* The workers, as the last heartbeat told. While the queue is down and this process runs due tasks, only itself. */
 void node_fleet_before(struct node *n)
 {
-    if (n->setup.fleet)
-        scheduler_set_room(n->scheduler, node_fleet_room(n));
+    struct node_fleet *f = &n->fleet;
+    if (!n->setup.fleet || !membership_has_joined(n->membership))
+        return;
+    bool here = scheduler_runs_here(n->scheduler);
+    uint64_t generation = membership_generation(n->membership);
+    if (f->workers_generation == generation && f->here == here)
+        return;
+    f->workers_generation = generation;
+    f->here = here;
+    scheduler_set_workers(
+        n->scheduler, &(struct lanes_workers){
+                          .groups = here ? (struct worker_groups){ &f->own, 1 } : *membership_workers(n->membership),
+                          .nodes = here ? 1 : membership_ready_count(n->membership),
+                          .waiting = n->setup.waiting,
+                          .here = here,
+                      });
 }
 
 /* ---- settled tasks, and the nodes that hold them ---- */

@@ -33,6 +33,10 @@ struct node_fleet {
     bool comes_again;   /* one of them is SCHEDULED again, and its lane may be unknown here */
     size_t io_requests; /* in flight, of node_fleet.c itself */
     bool begun;
+    struct worker_group own; /* this process as the only worker */
+    struct arena own_arena;
+    bool here;                   /* it is */
+    uint64_t workers_generation; /* of membership, when the scheduler was last told of the workers */
 };
 
 struct node {
@@ -81,7 +85,7 @@ struct worker_setup node_worker_setup(const struct node *n, struct async_io *asy
 
 void node_fleet_init(struct node *n);
 void node_fleet_release(struct node *n);
-void node_fleet_before(struct node *n); /* before the scheduler's step: sets how many tasks it may hold */
+void node_fleet_before(struct node *n); /* before the scheduler's step: says which workers run its tasks */
 int64_t node_fleet_step(struct node *n, int64_t behind_ms); /* after the scheduler's step; returns when to call again */
 void node_fleet_drain(struct node *n);
 bool node_fleet_is_idle(const struct node *n);

@@ -27,6 +27,8 @@ void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_sta
     q->known = e != NULL;
     if (e) {
         q->hold = lanes_hold_of(lanes, e, now_ms);
+        if (q->hold.gate == LANE_NO_WORKER) /* it may hold for some of its tasks only */
+            q->hold = (struct lane_hold){ 0 };
         q->held = lanes_facts(lanes, e).queue_held;
     }
 }
@@ -37,7 +39,6 @@ void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct e
     struct explain_view v = { .scheduler = n->scheduler,
                               .worker = n->worker,
                               .catalog = n->setup.catalog,
-                              .slots = scheduler_status(n->scheduler).room,
                               .recovering = !node_is_settled_in(n) };
     explain(&v, t, now_ms, ret);
 }
@@ -63,6 +64,13 @@ struct node_status node_status(const struct node *n)
         .skew_us = membership_skew_us(n->membership),
         .error_us = membership_offset(n->membership).error_us,
     };
+}
+
+void node_each_missing(const struct node *n, void (*see)(void *context, const struct pool_shortage *s, size_t lanes),
+                       void *context)
+{
+    assert_owned(&n->owner);
+    lanes_each_missing(scheduler_lanes(n->scheduler), see, context);
 }
 
 void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context, const struct breaker_view *b),

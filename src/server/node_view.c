@@ -9,7 +9,7 @@
 #include "base/json/json.h"
 #include "core/target/target_url.h"
 
-enum { BREAKERS_SHOWN = 50, BREAKERS_MS = 500, NODES_SHOWN = 2 * NODES_DEAD_SHOWN, NODE_TEXT = 96 };
+enum { BREAKERS_SHOWN = 50, MISSING_SHOWN = 50, BREAKERS_MS = 500, NODES_SHOWN = 2 * NODES_DEAD_SHOWN, NODE_TEXT = 96 };
 
 /* A text, cut off if it is too long. */
 struct short_text {
@@ -41,10 +41,19 @@ struct shown_breakers {
     size_t n;
 };
 
+struct shown_missing {
+    struct {
+        char text[POOL_MISSING_TEXT];
+        size_t lanes;
+    } v[MISSING_SHOWN];
+    size_t n;
+};
+
 struct node_view {
-    pthread_mutex_t lock; /* guards the next three */
+    pthread_mutex_t lock; /* guards the next four */
     struct node_status status;
     struct shown_breakers breakers;
+    struct shown_missing missing;
     struct shown_nodes *nodes;
     int64_t breakers_read_ms; /* this and the fields below belong to the loop thread */
     struct shown_breakers found;
@@ -79,6 +88,15 @@ static void node_view_on_breaker(void *context, const struct breaker_view *b)
     s->host_size = min_of(b->host.n, sizeof s->host);
     if (s->host_size)
         memcpy(s->host, b->host.p, s->host_size);
+}
+
+static void node_view_on_missing(void *context, const struct pool_shortage *s, size_t lanes)
+{
+    struct shown_missing *to = context;
+    if (to->n == MISSING_SHOWN)
+        return;
+    memcpy(to->v[to->n].text, s->missing, sizeof s->missing);
+    to->v[to->n++].lanes = lanes;
 }
 
 /* ---- nodes ---- */
@@ -218,6 +236,10 @@ void node_view_update(struct node_view *v, struct node *n, int64_t now_ms)
         v->breakers.n = v->found.n;
         memcpy(v->breakers.v, v->found.v, v->found.n * sizeof *v->found.v);
     }
+    if (look) {
+        v->missing.n = 0;
+        node_each_missing(n, node_view_on_missing, &v->missing);
+    }
     pthread_mutex_unlock(&v->lock);
 }
 
@@ -303,12 +325,26 @@ static void node_view_print_cluster(const struct node_status *s, struct buf *out
                (double)s->skew_us / 1e6, (double)s->error_us / 1e6, s->leader, s->partitions);
 }
 
+static void node_view_print_missing(struct node_view *v, struct buf *out)
+{
+    buf_text(out, "# HELP belfry_lanes_without_worker Lanes (tenant, queue, priority and needs) with due tasks that no "
+                  "worker can run, by what is missing, at most 50\n# TYPE belfry_lanes_without_worker gauge\n");
+    pthread_mutex_lock(&v->lock);
+    for (size_t i = 0; i < v->missing.n; i++) {
+        buf_text(out, "belfry_lanes_without_worker{missing=\"");
+        node_view_print_label(str_from(v->missing.v[i].text), out);
+        buf_printf(out, "\"} %zu\n", v->missing.v[i].lanes);
+    }
+    pthread_mutex_unlock(&v->lock);
+}
+
 void node_view_metrics(struct node_view *v, int64_t now_ms, struct buf *out)
 {
     struct node_status s = node_view_status(v);
     struct shown_breakers all = node_view_copy_breakers(v);
     node_view_print_waits(&s, now_ms, out);
     node_view_print_cluster(&s, out);
+    node_view_print_missing(v, out);
     buf_printf(
         out,
         "# HELP belfry_breaker_state Circuit breakers that are not closed, at most 50: 1 open, 2 half-open; an empty host "

@@ -123,9 +123,13 @@ def rabbit():
 def test_control_nodes_that_start_after_rabbitmq_was_wiped_run_what_it_has_lost(build, postgres, database, rabbit, receiver, tmp_path):
     """Nobody has seen that it was another before, and RabbitMQ cannot be asked which messages it has."""
     url = rabbit.url(prefix="wiped")
-    fleet = Fleet(tmp_path / "fleet", postgres.url(database), ("--queue", url, "--events", url), workers=0)
+    fleet = Fleet(tmp_path / "fleet", postgres.url(database), ("--queue", url, "--events", url), workers=1)
+    dead = fleet.workers[0]
     try:
         client = fleet.start().client()
+        dead.kill()  # nobody hears of it: tasks are pushed for it
+        fleet.workers.remove(dead)
+        fleet.processes.remove(dead)
         lost = [client.create(run_at=at(now_ms()), **receiver.target("/lost"))["id"] for _ in range(40)]
         once = client.create(run_at=at(now_ms()), delivery="AT_MOST_ONCE", **receiver.target("/once"))["id"]
         waiting = lambda: (fleet.status() or {}).get("queue", {}).get("waiting")
@@ -145,6 +149,7 @@ def test_control_nodes_that_start_after_rabbitmq_was_wiped_run_what_it_has_lost(
     finally:
         print(fleet.log())
         fleet.close()
+        dead.close()
 
 
 QUEUE = ("--queue", "redis://127.0.0.1:1", "--events", "redis://127.0.0.1:1")

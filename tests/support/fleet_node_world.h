@@ -72,13 +72,37 @@ static inline void rest_at(struct world *w, int64_t now_ms)
     rest(w);
 }
 
-static inline int setup_fleet_as(void **state, void (*as)(struct node_setup *setup))
+/* A worker of this number reports itself, as its process would. */
+static inline void report_worker(struct world *w, uint8_t number, struct worker_kind kind, int64_t slots, bool left)
+{
+    struct event ev = { .kind = EVENT_WORKER,
+                        .worker = { .id = { { number } },
+                                    .name = S("w"),
+                                    .version = S("1"),
+                                    .slots = slots,
+                                    .left = left,
+                                    .kind = kind,
+                                    .doc = S("{}") } };
+    struct error e;
+    assert_ok(events_publish(hand.events, &ev, 1, &e), &e);
+    rest(w);
+}
+
+static inline int setup_fleet_without_workers(void **state, void (*as)(struct node_setup *setup))
 {
     manual_async_io_init(&hand);
     told_count = 0;
     change_setup = as;
     int rc = setup(state);
     rest(*state);
+    return rc;
+}
+
+/* With one worker that can run everything. */
+static inline int setup_fleet_as(void **state, void (*as)(struct node_setup *setup))
+{
+    int rc = setup_fleet_without_workers(state, as);
+    report_worker(*state, 99, WORKER_KIND_UNKNOWN, 60, false);
     return rc;
 }
 

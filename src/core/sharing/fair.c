@@ -14,14 +14,21 @@
 
 #include "base/map.h"
 
-enum { UNIT = 1 << 20, PICKS_A_LINE = 16, QUEUE_KEY_MAX = sizeof(int32_t) + 1024 };
+enum { UNIT = 1 << 20, PICKS_A_LINE = 16, QUEUE_KEY_MAX = sizeof(struct fair_key) + 1024 };
 
 static const uint64_t class_shares[CLASSES] = { [CLASS_LOW] = 10, [CLASS_NORMAL] = 30, [CLASS_HIGH] = 60 };
 
-/* A tenant has a node in each class that one of its lines may count in. So has a queue. */
+struct fair_pool {
+    struct fair_node node, classes[CLASSES];
+    int64_t number;
+    size_t tenants;
+};
+
+/* A tenant of a pool has a node in each class that one of its lines may count in. So has a queue. */
 struct fair_tenant {
     struct fair_node in_class[CLASSES];
-    int32_t number;
+    struct fair_pool *pool;
+    struct fair_key key;
     size_t queues;
 };
 
@@ -29,12 +36,12 @@ struct fair_queue {
     struct fair_node in_class[CLASSES];
     struct fair_tenant *tenant;
     size_t lines, key_size;
-    char key[]; /* the tenant's number, then the queue's name */
+    char key[]; /* struct fair_key, then the queue's name */
 };
 
 struct fair {
-    struct fair_node root, classes[CLASSES];
-    struct map tenants, queues;
+    struct fair_node root;
+    struct map pools, tenants, queues;
     struct fair_node **heaps; /* space for all children of all nodes of a round */
     size_t heaps_cap;
 };
@@ -42,11 +49,10 @@ struct fair {
 struct fair *fair_new(void)
 {
     struct fair *f = xnew(*f);
+    map_init(&f->pools, HASH_STABLE);
     map_init(&f->tenants, HASH_STABLE);
     map_init(&f->queues, HASH_STABLE);
     f->root.weight = 1;
-    for (int c = 0; c < CLASSES; c++)
-        f->classes[c] = (struct fair_node){ .parent = &f->root, .weight = class_shares[c], .rank = -c };
     return f;
 }
 
@@ -54,7 +60,8 @@ void fair_free(struct fair *f)
 {
     if (!f)
         return;
-    assert(f->tenants.n == 0);
+    assert(f->pools.n == 0);
+    map_release(&f->pools);
     map_release(&f->tenants);
     map_release(&f->queues);
     free(f->heaps);
@@ -63,56 +70,88 @@ void fair_free(struct fair *f)
 
 /* ---- lines ---- */
 
-static struct str fair_tenant_key(const int32_t *number)
+static struct str fair_pool_key(const int64_t *number)
 {
     return (struct str){ (const char *)number, sizeof *number };
 }
 
-static struct fair_tenant *fair_tenant_of(struct fair *f, int32_t number)
+static struct fair_pool *fair_pool_of(struct fair *f, int64_t number)
 {
-    struct fair_tenant *t = map_get(&f->tenants, fair_tenant_key(&number));
+    struct fair_pool *p = map_get(&f->pools, fair_pool_key(&number));
+    if (p)
+        return p;
+    p = xnew(*p);
+    p->number = number;
+    p->node = (struct fair_node){ .parent = &f->root, .weight = 1, .rank = number };
+    for (int c = 0; c < CLASSES; c++)
+        p->classes[c] = (struct fair_node){ .parent = &p->node, .weight = class_shares[c], .rank = -c };
+    map_put(&f->pools, fair_pool_key(&p->number), p);
+    return p;
+}
+
+static struct str fair_tenant_key(const struct fair_key *key)
+{
+    return (struct str){ (const char *)key, sizeof *key };
+}
+
+static struct fair_tenant *fair_tenant_of(struct fair *f, struct fair_key key)
+{
+    struct fair_tenant *t = map_get(&f->tenants, fair_tenant_key(&key));
     if (t)
         return t;
     t = xnew(*t);
-    t->number = number;
+    t->key = key;
+    t->pool = fair_pool_of(f, key.pool);
+    t->pool->tenants++;
     for (int c = 0; c < CLASSES; c++)
-        t->in_class[c] = (struct fair_node){ .parent = &f->classes[c], .weight = 1, .rank = number };
-    map_put(&f->tenants, fair_tenant_key(&t->number), t);
+        t->in_class[c] = (struct fair_node){ .parent = &t->pool->classes[c], .weight = 1, .rank = key.tenant };
+    map_put(&f->tenants, fair_tenant_key(&t->key), t);
     return t;
 }
 
-static struct fair_queue *fair_queue_of(struct fair *f, int32_t tenant, struct str name)
+static struct fair_queue *fair_queue_of(struct fair *f, struct fair_key of, struct str name)
 {
     char bytes[QUEUE_KEY_MAX];
-    assert(sizeof tenant + name.n <= sizeof bytes);
-    memcpy(bytes, &tenant, sizeof tenant);
+    assert(sizeof of + name.n <= sizeof bytes);
+    memcpy(bytes, &of, sizeof of);
     if (name.n)
-        memcpy(bytes + sizeof tenant, name.p, name.n);
-    struct str key = { bytes, sizeof tenant + name.n };
+        memcpy(bytes + sizeof of, name.p, name.n);
+    struct str key = { bytes, sizeof of + name.n };
     struct fair_queue *q = map_get(&f->queues, key);
     if (q)
         return q;
     q = xcalloc(1, sizeof *q + key.n);
     memcpy(q->key, key.p, key.n);
     q->key_size = key.n;
-    q->tenant = fair_tenant_of(f, tenant);
+    q->tenant = fair_tenant_of(f, of);
     q->tenant->queues++;
     for (int c = 0; c < CLASSES; c++)
         q->in_class[c] = (struct fair_node){ .parent = &q->tenant->in_class[c],
                                              .weight = 1,
-                                             .name = { q->key + sizeof tenant, name.n } };
+                                             .name = { q->key + sizeof of, name.n } };
     map_put(&f->queues, (struct str){ q->key, q->key_size }, q);
     return q;
 }
 
-void fair_add(struct fair *f, struct fair_line *l, int32_t tenant, struct str queue, enum priority_class class_,
+void fair_add(struct fair *f, struct fair_line *l, struct fair_key of, struct str queue, enum priority_class class_,
               int64_t rank)
 {
-    *l = (struct fair_line){ .class_ = class_, .queue = fair_queue_of(f, tenant, queue) };
+    *l = (struct fair_line){ .class_ = class_, .queue = fair_queue_of(f, of, queue) };
     /* an aged line of a lower class comes after those of the class that it joined */
     l->node.rank = rank - (int64_t)class_ * (INT64_MAX / CLASSES / 2);
     l->node.weight = 1;
     l->queue->lines++;
+}
+
+static void fair_remove_tenant(struct fair *f, struct fair_tenant *t)
+{
+    struct fair_pool *p = t->pool;
+    map_remove(&f->tenants, fair_tenant_key(&t->key));
+    free(t);
+    if (--p->tenants)
+        return;
+    map_remove(&f->pools, fair_pool_key(&p->number));
+    free(p);
 }
 
 void fair_remove(struct fair *f, struct fair_line *l)
@@ -124,10 +163,8 @@ void fair_remove(struct fair *f, struct fair_line *l)
         return;
     map_remove(&f->queues, (struct str){ q->key, q->key_size });
     free(q);
-    if (--t->queues)
-        return;
-    map_remove(&f->tenants, fair_tenant_key(&t->number));
-    free(t);
+    if (--t->queues == 0)
+        fair_remove_tenant(f, t);
 }
 
 /* ---- classes and ageing ---- */
@@ -213,7 +250,7 @@ static void fair_node_enter(struct fair_node *node, struct fair_node *parent)
     node->count = node->ready = 0;
 }
 
-/* Enters the parents first; at most four levels. */
+/* Enters the parents first; at most five levels. */
 static void fair_node_enter_with_parents(struct fair_node *node, struct fair_node *parent)
 {
     if (!parent->is_in)
@@ -275,7 +312,7 @@ static size_t fair_open_lines(struct fair_round *r)
 
 static void fair_build_heaps(struct fair *f, struct fair_round *r, size_t lines)
 {
-    size_t nodes = 3 * lines + CLASSES, used = 0; /* there are no more queues or tenants than lines */
+    size_t nodes = 5 * lines, used = 0; /* no level of the tree has more nodes than there are lines */
     if (nodes > f->heaps_cap) {
         f->heaps_cap = 2 * nodes;
         f->heaps = xrealloc(f->heaps, f->heaps_cap * sizeof(struct fair_node *));

@@ -1,12 +1,13 @@
 #pragma once
 /* core/sharing/fair.h - shares the free slots of a claim among the lines that have tasks due.
  *
- * A line is what is claimed as one: the lanes of one queue and class that the same gates hold back. There are four
- * levels. The classes high, normal and low share 60 : 30 : 10. The tenants of a class share it evenly. The queues of a
- * tenant share by their weight, the lines of a queue evenly. A line that got more than its share comes later in the
- * next rounds, so shares hold over many small claims as over one large claim: with one slot as with a thousand. Only
- * tasks that were really taken count. A line that has nothing due, or is at a cap, leaves its share to the others and
- * saves up nothing.
+ * A line is what is claimed as one: the lanes of one queue and class that the same gates hold back. There are five
+ * levels. Pools of workers (core/sharing/pools.h) share evenly: each has slots of its own, so they compete only for
+ * what a claim can carry, and what somebody got in one pool does not count in another. In a pool the classes high,
+ * normal and low share 60 : 30 : 10. The tenants of a class share it evenly. The queues of a tenant share by their
+ * weight, the lines of a queue evenly. A line that got more than its share comes later in the next rounds, so shares
+ * hold over many small claims as over one large claim: with one slot as with a thousand. Only tasks that were really
+ * taken count. A line that has nothing due, or is at a cap, leaves its share to the others and saves up nothing.
  *
  * Ageing: a line gains one priority level for every AGEING_MS that its head has waited, so a low line counts as normal
  * and then as high.
@@ -21,9 +22,10 @@
 #include "base/prng.h"
 #include "core/task/task.h"
 
-enum { FAIR_CAPS = 6, FAIR_ROOM_MAX = 1 << 20 };
+enum { FAIR_CAPS = 8, FAIR_ROOM_MAX = 1 << 20 };
 
-/* A node of the tree: the root, a class, a tenant in a class, a queue in a class, or a line. Private to fair.c. */
+/* A node of the tree: the root, a pool, a class of it, a tenant in a class, a queue in a class, or a line. Private to
+ * fair.c. */
 struct fair_node {
     struct fair_node *parent;
     uint64_t pass;  /* tasks it got so far over its weight; the lowest is picked next */
@@ -51,8 +53,12 @@ struct fair;
 struct fair *fair_new(void);
 void fair_free(struct fair *f); /* NULL is fine; all lines must have been removed */
 
+struct fair_key {
+    int64_t pool, tenant; /* numbers */
+};
+
 /* rank: which of the queue's lines is first if nothing else decides. */
-void fair_add(struct fair *f, struct fair_line *l, int32_t tenant, struct str queue, enum priority_class class_,
+void fair_add(struct fair *f, struct fair_line *l, struct fair_key of, struct str queue, enum priority_class class_,
               int64_t rank);
 void fair_remove(struct fair *f, struct fair_line *l);
 
@@ -72,7 +78,7 @@ struct fair_ask {
     size_t quota;                /* result */
     size_t taken;                /* for fair_took: at most the quota */
 };
-#define FAIR_ASK ((struct fair_ask){ .priority = -1, .weight = 100, .caps = { -1, -1, -1, -1, -1, -1 } })
+#define FAIR_ASK ((struct fair_ask){ .priority = -1, .weight = 100, .caps = { -1, -1, -1, -1, -1, -1, -1, -1 } })
 
 struct fair_round {
     struct fair_ask *asks; /* no line twice */

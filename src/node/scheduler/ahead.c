@@ -48,7 +48,6 @@ void scheduler_give_place(struct scheduler *s, struct held *h)
     if (h->ahead)
         ahead_over(s, h);
     h->placed = true;
-    s->placed_of[h->class_]++;
     lanes_on_claimed(s->lanes, h->lane);
 }
 
@@ -57,20 +56,17 @@ void scheduler_leave_place(struct scheduler *s, struct held *h)
     if (!h->placed)
         return;
     h->placed = false;
-    s->placed_of[h->class_]--;
     lanes_on_settled(s->lanes, h->lane, h->taken_back);
 }
 
 bool scheduler_has_place(struct scheduler *s, const struct held *h)
 {
-    size_t room[CLASSES];
-    scheduler_room(s, room);
-    return room[h->class_] > 0 && lanes_may_run(s->lanes, h->lane, s->now.wall_ms);
+    return lanes_may_run(s->lanes, h->lane, s->now.wall_ms);
 }
 
 bool scheduler_take_place(struct scheduler *s, struct armed *a)
 {
-    if (!lanes_anybody_waits(s->lanes, s->now.wall_ms) && scheduler_has_place(s, a->held)) {
+    if (!lanes_anybody_waits(s->lanes, a->held->lane, s->now.wall_ms) && scheduler_has_place(s, a->held)) {
         scheduler_give_place(s, a->held);
         if (s->claiming)
             s->claiming->contested = true;
@@ -181,7 +177,7 @@ void scheduler_claim_ahead(struct scheduler *s)
     int64_t span_ms = s->setup.fleet ? FLEET_SPAN_MS : s->ahead_ms;
     s->ahead_at_ms = s->now.steady_ms;
     if (lanes_ask_ahead(s->lanes, room, s->now, s->now.wall_ms + s->ahead_ms, span_ms, &c->round))
-        scheduler_submit_claim(s, c, room, min_of(bytes, (size_t)AHEAD_CLAIM_BYTES));
+        scheduler_submit_claim(s, c, min_of(bytes, (size_t)AHEAD_CLAIM_BYTES));
     else
         free(c);
 }

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "core/sharing/class_room.h"
 #include "node/scheduler/internal.h"
 
 enum {
@@ -57,10 +56,7 @@ struct held *scheduler_remove_held(struct scheduler *s, struct uuid id, int64_t 
 static struct held *scheduler_add_held(struct scheduler *s, const struct task *t, struct lane_entry *lane)
 {
     struct held *h = xnew(*h);
-    *h = (struct held){ .key = { t->id, t->fence },
-                        .lane = lane,
-                        .class_ = priority_class_of(t->priority),
-                        .suspect = task_is_suspect(t) };
+    *h = (struct held){ .key = { t->id, t->fence }, .lane = lane, .suspect = task_is_suspect(t) };
     if (h->suspect) {
         int doubled = min_of(t->losses - SUSPECT_LOSSES, (int)ISOLATION_DOUBLED);
         s->suspects++;
@@ -221,8 +217,7 @@ static void scheduler_on_claimed(struct op *op)
     s->last_claim_ms = a->now_ms;
     s->answered = true;
     s->answered_begun_ms = c->begun_ms;
-    s->answered_full = !c->round.suspects && !c->ahead && a->ret.n == a->max;
-    lanes_answered(s->lanes, &c->round, a);
+    s->answered_full = lanes_answered(s->lanes, &c->round, a);
     scheduler_plan_help(s, a);
     if (a->ret.n)
         scheduler_arm(s, c, &a->ret);
@@ -232,7 +227,7 @@ static void scheduler_on_claimed(struct op *op)
     claim_unref(c);
 }
 
-void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max, size_t max_bytes)
+void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max_bytes)
 {
     const struct lanes_round *r = &c->round;
     c->scheduler = s;
@@ -251,7 +246,7 @@ void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max, si
         .line_count = r->line_count,
         .now_ms = s->now.wall_ms,
         .until_ms = r->until_ms,
-        .max = r->suspects ? 1 : max,
+        .max = r->max,
         .max_bytes = max_bytes,
         .max_suspects = r->suspects,
         .own = s->shares ? &c->own : NULL,
@@ -260,18 +255,6 @@ void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max, si
     arena_init(&c->op.arena, 2 * (size_t)CLAIM_BYTES_MAX);
     s->claiming = c;
     writer_submit(s->setup.writer, &c->op);
-}
-
-/* While this process runs due tasks itself, only those count: the others are in a queue that nobody reaches. */
-void scheduler_room(const struct scheduler *s, size_t ret[CLASSES])
-{
-    bool own = scheduler_falls_back(s);
-    size_t slots = (own || !s->room ? s->setup.slots : s->room) + s->parked, running[CLASSES];
-    for (int c = 0; c < CLASSES; c++)
-        running[c] = own ? s->placed_of[c] - s->queued_of[c] : s->placed_of[c];
-    struct class_room room = class_room_of(slots, running);
-    for (int c = 0; c < CLASSES; c++)
-        ret[c] = class_room_for(&room, (enum priority_class)c);
 }
 
 enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s)
@@ -290,17 +273,13 @@ static bool scheduler_isolates(struct scheduler *s)
 
 bool scheduler_may_claim(struct scheduler *s)
 {
-    size_t room[CLASSES];
     bool alone = scheduler_isolates(s) && s->suspects, soon = s->now.steady_ms < s->rules_come_ms;
-    scheduler_room(s, room);
-    return !alone && !soon && !s->claiming && s->begun && !s->suspended && !s->draining && room[CLASS_HIGH] > 0;
+    return !alone && !soon && !s->claiming && s->begun && !s->suspended && !s->draining && lanes_has_room(s->lanes);
 }
 
 int64_t scheduler_next_claim_ms(const struct scheduler *s)
 {
-    size_t room[CLASSES];
-    scheduler_room(s, room);
-    return lanes_next_ms(s->lanes, scheduler_lanes_wanted(s), room);
+    return lanes_next_ms(s->lanes, scheduler_lanes_wanted(s));
 }
 
 static void scheduler_on_granted(void *context, struct heap_node *ready)
@@ -317,18 +296,17 @@ static void scheduler_on_granted(void *context, struct heap_node *ready)
 /* Shares the room among ready tasks and due tasks of the store. */
 static void scheduler_claim_due(struct scheduler *s)
 {
-    struct lanes_offer offer = {
-        .wanted = scheduler_lanes_wanted(s), .now = s->now, .grant = scheduler_on_granted, .context = s
-    };
-    scheduler_room(s, offer.room);
+    struct lanes_offer offer = { .max = CLAIM_BATCH,
+                                 .wanted = scheduler_lanes_wanted(s),
+                                 .now = s->now,
+                                 .grant = scheduler_on_granted,
+                                 .context = s };
     offer.claims = scheduler_may_claim(s) && scheduler_next_claim_ms(s) <= s->now.wall_ms;
     if (!offer.claims && (!lanes_ready_count(s->lanes) || !scheduler_may_fire(s)))
         return;
-    for (int i = 0; i < CLASSES; i++)
-        offer.room[i] = min_of(offer.room[i], (size_t)CLAIM_BATCH);
     struct claim *c = xnew(*c);
     if (lanes_ask(s->lanes, &offer, &c->round))
-        scheduler_submit_claim(s, c, offer.room[CLASS_HIGH], CLAIM_BYTES_MAX);
+        scheduler_submit_claim(s, c, CLAIM_BYTES_MAX);
     else
         free(c);
 }

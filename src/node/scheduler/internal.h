@@ -47,7 +47,6 @@ enum held_where { HELD_ARMED, HELD_PUSHING, HELD_QUEUED, HELD_OWN, HELD_ENDED };
 struct held {
     struct fenced_id key;
     struct lane_entry *lane;
-    enum priority_class class_;
     enum held_where where;
     struct armed *armed; /* while ARMED or PUSHING */
     bool placed;         /* it counts among the tasks that run: it has fired, or is about to */
@@ -88,16 +87,15 @@ struct scheduler {
     struct spawner *spawner;
 
     struct wheel wheel;
-    struct map index;                              /* id → struct armed */
-    struct map held;                               /* id and fence → struct held */
-    size_t placed_of[CLASSES], queued_of[CLASSES]; /* held tasks with a place, by class; those of them in `queued` */
-    struct list ready;                             /* armed tasks that wait for a place, the longest first */
-    size_t returning;                              /* overdue tasks that were given back and are not settled */
-    size_t ahead_count, ahead_bytes;               /* of tasks without a place */
-    int64_t ahead_at_ms;                           /* steady: when a claim ahead was last made */
-    int64_t slow_ms[2], slow_since_ms;             /* the slowest claims of this and of the last SLOW_MS */
-    size_t suspects;                               /* among the held tasks */
-    bool shares;                                   /* other nodes have partitions, too */
+    struct map index;                  /* id → struct armed */
+    struct map held;                   /* id and fence → struct held */
+    struct list ready;                 /* armed tasks that wait for a place, the longest first */
+    size_t returning;                  /* overdue tasks that were given back and are not settled */
+    size_t ahead_count, ahead_bytes;   /* of tasks without a place */
+    int64_t ahead_at_ms;               /* steady: when a claim ahead was last made */
+    int64_t slow_ms[2], slow_since_ms; /* the slowest claims of this and of the last SLOW_MS */
+    size_t suspects;                   /* among the held tasks */
+    bool shares;                       /* other nodes have partitions, too */
     struct partitions own;
     bool busy;            /* the last claim was full of tasks of our own partitions */
     int64_t help_from_ms; /* steady: from then on, tasks of other partitions are claimed as well */
@@ -114,8 +112,6 @@ struct scheduler {
     bool is_down;              /* the last push to it failed */
     int64_t down_ms;           /* steady: since when */
     bool probe;                /* the queue has answered somebody: push something to it */
-    size_t room;               /* how many tasks may be held; 0: setup.slots */
-    size_t parked;             /* fired tasks that use no slot */
 
     struct claim *claiming; /* NULL: none in flight */
     struct retaking retaking;
@@ -147,7 +143,7 @@ void scheduler_return_ready(struct scheduler *s);                 /* tasks that 
 void scheduler_claim_ahead(struct scheduler *s);
 void scheduler_adapt_ahead(struct scheduler *s, int64_t took_ms); /* to how long a claim took */
 int64_t scheduler_next_ahead_ms(const struct scheduler *s);       /* wall: when there is something to do for all this */
-void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max, size_t max_bytes);
+void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max_bytes);
 
 /* Off the wheel for good: the queue has the task, or another module settles it. With its last task, the claim is
  * handed over. */
@@ -159,13 +155,12 @@ void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind)
 void scheduler_settled_unpushed(struct scheduler *s, struct held *h);
 void scheduler_fire(struct scheduler *s); /* pushes due tasks */
 bool scheduler_may_fire(const struct scheduler *s);
-bool scheduler_falls_back(const struct scheduler *s); /* due tasks run in this process: the queue is down */
+bool scheduler_falls_back(const struct scheduler *s); /* the queue is down, and this process runs due tasks */
 void scheduler_forget_pushes(struct scheduler *s);    /* the tasks of batches in flight belong to another node */
 
 /* Reads a claim back, or makes one, if it is time to. */
 void scheduler_claim(struct scheduler *s);
-void scheduler_room(const struct scheduler *s, size_t ret[CLASSES]); /* how many tasks of each class may be claimed */
-int64_t scheduler_next_claim_ms(const struct scheduler *s);          /* when a claim is worth making */
+int64_t scheduler_next_claim_ms(const struct scheduler *s); /* when a claim is worth making */
 bool scheduler_may_claim(struct scheduler *s);
 enum lanes_wanted scheduler_lanes_wanted(const struct scheduler *s);
 void scheduler_measure_claim(struct scheduler *s); /* after a claim was answered, with the time of the next step */

@@ -22,6 +22,7 @@ struct lanes *lanes_new(const struct lanes_setup *setup)
     for (size_t i = 0; i < UNBLOCKED_LANE_BITS; i++)
         list_init(&l->by_bit[i]);
     list_init(&l->ready);
+    lanes_pools_init(l);
     l->generation = 1;
     l->ready_ms = INT64_MAX;
     if (setup->writer)
@@ -30,36 +31,47 @@ struct lanes *lanes_new(const struct lanes_setup *setup)
     return l;
 }
 
+static void lanes_free_line(struct lanes *l, struct line_entry *line)
+{
+    fair_remove(l->fair, &line->fair);
+    lanes_pool_tenant_unref(l, line->tenant);
+    list_remove(&line->of_queue);
+    free(line);
+}
+
 static void lanes_free_queue(struct lanes *l, struct queue_entry *q)
 {
-    list_each (&q->lines, link) {
-        struct line_entry *line = container_of(link, struct line_entry, of_queue);
-        fair_remove(l->fair, &line->fair);
-        heap_release(&line->ready);
-        free(line);
-    }
+    list_each (&q->lines, link)
+        lanes_free_line(l, container_of(link, struct line_entry, of_queue));
     free(q);
+}
+
+static void lanes_free_tenant(struct tenant_entry *t)
+{
+    free(t->name);
+    free(t);
 }
 
 void lanes_free(struct lanes *l)
 {
     if (!l)
         return;
-    for (size_t i = 0; i < l->n; i++)
+    for (size_t i = 0; i < l->n; i++) {
+        heap_release(&l->v[i]->ready);
         free(l->v[i]);
+    }
     map_each (&l->queues, slot)
         lanes_free_queue(l, slot->value);
     map_each (&l->tenants, slot)
-        free(slot->value);
+        lanes_free_tenant(slot->value);
+    lanes_pools_release(l);
     map_release(&l->queues);
     map_release(&l->tenants);
     heap_release(&l->closed);
     heap_release(&l->suspects);
     heap_release(&l->soon);
-    for (size_t i = 0; i < CLASSES; i++) {
-        heap_release(&l->due[i]);
+    for (size_t i = 0; i < CLASSES; i++)
         heap_release(&l->heads[i]);
-    }
     fair_free(l->fair);
     limit_shares_free(l->shares);
     free(l->found);
@@ -134,7 +146,23 @@ struct lane_entry *lanes_get(const struct lanes *l, struct lane lane)
     return lanes_find_lane(lanes_find_queue(l, lane), &lane);
 }
 
-static struct line_entry *lanes_line_of(struct lanes *l, struct queue_entry *q, const struct lane *lane)
+static struct line_entry *lanes_add_line(struct lanes *l, struct queue_entry *q, const struct lane *lane,
+                                         struct pool_entry *pool, int64_t rank)
+{
+    struct line_entry *line = xnew(*line);
+    line->queue = q;
+    line->pool = pool;
+    line->tenant = lanes_pool_tenant(l, pool, q->tenant);
+    line->class_ = priority_class_of(lane->priority);
+    line->like = lane;
+    list_init(&line->lanes);
+    list_push(&q->lines, &line->of_queue);
+    fair_add(l->fair, &line->fair, (struct fair_key){ pool->number, q->tenant->number }, q->name, line->class_, rank);
+    return line;
+}
+
+static struct line_entry *lanes_line_of(struct lanes *l, struct queue_entry *q, const struct lane *lane,
+                                        struct pool_entry *pool)
 {
     enum priority_class class_ = priority_class_of(lane->priority);
     int64_t rank = 0;
@@ -142,17 +170,68 @@ static struct line_entry *lanes_line_of(struct lanes *l, struct queue_entry *q, 
         struct line_entry *line = container_of(link, struct line_entry, of_queue);
         struct lane other = *line->like;
         other.priority = lane->priority;
-        if (line->class_ == class_ && lane_eq(&other, lane))
+        if (line->pool == pool && line->class_ == class_ && lane_eq(&other, lane))
             return line;
         rank++;
     }
-    struct line_entry *line = xnew(*line);
-    line->queue = q;
-    line->class_ = class_;
-    line->like = lane;
-    list_push(&q->lines, &line->of_queue);
-    fair_add(l->fair, &line->fair, q->tenant->number, q->name, class_, rank);
-    return line;
+    return lanes_add_line(l, q, lane, pool, rank);
+}
+
+static void line_add_ready(struct lanes *l, struct line_entry *line, size_t n)
+{
+    if (n && !line->ready)
+        list_push(&l->ready, &line->with_ready);
+    line->ready += n;
+    line->pool->ready += n;
+}
+
+static void line_remove_ready(struct line_entry *line, size_t n)
+{
+    line->ready -= n;
+    line->pool->ready -= n;
+    if (n && !line->ready)
+        list_remove(&line->with_ready);
+}
+
+void lane_join_line(struct lanes *l, struct lane_entry *e, struct pool_entry *pool)
+{
+    struct line_entry *line = e->line = lanes_line_of(l, e->queue, &e->lane, pool);
+    list_push(&line->lanes, &e->of_line);
+    line->held += e->held;
+    line->tenant->held += e->held;
+    pool->held[lane_class(e)] += e->held;
+    pool->queued[lane_class(e)] += e->queued;
+    pool->lanes++;
+    line_add_ready(l, line, e->ready.n);
+}
+
+void lane_leave_line(struct lanes *l, struct lane_entry *e)
+{
+    struct line_entry *line = e->line;
+    list_remove(&e->of_line);
+    line->held -= e->held;
+    line->tenant->held -= e->held;
+    line->pool->held[lane_class(e)] -= e->held;
+    line->pool->queued[lane_class(e)] -= e->queued;
+    line->pool->lanes--;
+    line_remove_ready(line, e->ready.n);
+    e->line = NULL;
+    if (list_empty(&line->lanes))
+        lanes_free_line(l, line);
+}
+
+void lanes_ready_add(struct lanes *l, struct lane_entry *e, struct heap_node *ready, int64_t due_ms)
+{
+    heap_push(&e->ready, ready, lane_order_ms(&e->lane, due_ms));
+    line_add_ready(l, e->line, 1);
+    l->ready_count++;
+}
+
+void lanes_ready_remove(struct lanes *l, struct lane_entry *e, struct heap_node *ready)
+{
+    heap_remove(&e->ready, ready);
+    line_remove_ready(e->line, 1);
+    l->ready_count--;
 }
 
 static struct lane_entry *lanes_add_lane(struct lanes *l, struct queue_entry *q, const struct lane *lane)
@@ -164,7 +243,8 @@ static struct lane_entry *lanes_add_lane(struct lanes *l, struct queue_entry *q,
     e->lane.requires = str_pack(lane->requires, &at);
     e->lane.host = str_pack(lane->host, &at);
     e->queue = q;
-    e->line = lanes_line_of(l, q, &e->lane);
+    heap_init(&e->ready);
+    lane_join_line(l, e, lanes_pool_for(l, e));
     e->next_due_ms = e->own_ms = e->suspect_ms = e->heard_ms = e->heard_suspect_ms = INT64_MAX;
     list_push(&q->lanes, &e->of_queue);
     list_push(&l->by_bit[__builtin_ctzll(lane_bit(e->lane))], &e->of_bit);
@@ -241,7 +321,7 @@ static void lanes_show_head(struct lanes *l, struct lane_entry *e)
 void lane_set_place(struct lanes *l, struct lane_entry *e, enum lane_place place)
 {
     if (place != LANE_DUE && e->place == LANE_DUE)
-        lanes_heap_remove(&l->due[lane_class(e)], &e->at);
+        lanes_heap_remove(&e->line->pool->due[lane_class(e)], &e->at);
     if (e->place == LANE_CLOSED && place != LANE_CLOSED)
         lanes_heap_remove(&l->closed, &e->at);
     e->place = place;
@@ -253,7 +333,7 @@ void lane_open(struct lanes *l, struct lane_entry *e)
     e->look_ms = 0;
     lane_set_place(l, e, e->next_due_ms == INT64_MAX ? LANE_IDLE : LANE_DUE);
     if (e->place == LANE_DUE)
-        lanes_heap_put(&l->due[lane_class(e)], &e->at, e->next_due_ms);
+        lanes_heap_put(&e->line->pool->due[lane_class(e)], &e->at, e->next_due_ms);
     lanes_show_head(l, e);
     lane_plan_ahead(l, e);
 }
@@ -284,9 +364,9 @@ void lanes_reopen_queue(struct lanes *l, struct queue_entry *q)
 void lanes_reopen_line(struct lanes *l, struct line_entry *line)
 {
     line->waits = false;
-    list_each (&line->queue->lanes, link) {
-        struct lane_entry *e = container_of(link, struct lane_entry, of_queue);
-        if (e->line == line && e->place == LANE_CLOSED && !e->look_ms)
+    list_each (&line->lanes, link) {
+        struct lane_entry *e = container_of(link, struct lane_entry, of_line);
+        if (e->place == LANE_CLOSED && !e->look_ms)
             lane_open(l, e);
     }
 }
@@ -351,8 +431,15 @@ void lanes_rules_changed(struct lanes *l)
             lane_open(l, l->v[i]);
     map_each (&l->queues, slot)
         ((struct queue_entry *)slot->value)->waits = false;
-    map_each (&l->tenants, slot)
-        ((struct tenant_entry *)slot->value)->waits = false;
+    map_each (&l->tenants, slot) {
+        struct tenant_entry *t = slot->value;
+        t->waits = false;
+        if (l->fleet && !t->name) { /* workers are told apart by the names of tenants */
+            lanes_read_tenant(l, t);
+            l->regroup = l->regroup || t->name;
+        }
+    }
+    lanes_regroup_if_due(l);
     if (l->shares)
         lanes_read_limits(l);
 }
@@ -365,20 +452,13 @@ void lanes_set_time(struct lanes *l, struct moment now)
 
 int64_t lanes_step(struct lanes *l, struct moment now, bool claiming)
 {
+    lanes_measure_rates(l, now.steady_ms);
     return l->shares ? limit_shares_step(l->shares, now, !claiming) : INT64_MAX;
 }
 
 bool lanes_is_idle(const struct lanes *l)
 {
     return !l->shares || limit_shares_is_idle(l->shares);
-}
-
-void lanes_set_slots(struct lanes *l, size_t slots)
-{
-    if (l->setup.slots == slots)
-        return;
-    l->setup.slots = slots;
-    lanes_rules_changed(l); /* a tenant's share of the slots changes */
 }
 
 void lanes_set_window(struct lanes *l, int64_t window_ms)
@@ -392,13 +472,26 @@ int64_t lanes_next_suspect_ms(const struct lanes *l)
     return suspect ? suspect->key : INT64_MAX;
 }
 
-int64_t lanes_next_ms(const struct lanes *l, enum lanes_wanted wanted, const size_t room[CLASSES])
+/* The earliest due time in lanes of the pool for which there is room. */
+static int64_t lanes_pool_next_ms(const struct lanes *l, const struct pool_entry *p)
+{
+    int64_t due_ms = INT64_MAX;
+    size_t room[CLASSES];
+    lanes_pool_room(l, p, room);
+    for (int c = 0; c < CLASSES; c++) {
+        const struct heap_node *due = room[c] ? heap_peek(&p->due[c]) : NULL;
+        due_ms = due ? min_of(due_ms, due->key) : due_ms;
+    }
+    return due_ms;
+}
+
+int64_t lanes_next_ms(const struct lanes *l, enum lanes_wanted wanted)
 {
     const struct heap_node *closed = heap_peek(&l->closed);
-    int64_t due_ms = closed ? closed->key : INT64_MAX, suspect_ms = lanes_next_suspect_ms(l);
-    for (int c = 0; c < CLASSES; c++) {
-        const struct heap_node *due = room[c] ? heap_peek(&l->due[c]) : NULL;
-        due_ms = min_of(due_ms, due ? due->key - l->window_ms : INT64_MAX);
+    int64_t due_ms = min_of(closed ? closed->key : INT64_MAX, l->look_ms), suspect_ms = lanes_next_suspect_ms(l);
+    list_each (&l->pools, link) {
+        int64_t next_ms = lanes_pool_next_ms(l, container_of(link, struct pool_entry, link));
+        due_ms = min_of(due_ms, next_ms == INT64_MAX ? next_ms : next_ms - l->window_ms);
     }
     return wanted == LANES_DUE ? due_ms : wanted == LANES_SUSPECT ? suspect_ms : min_of(due_ms, suspect_ms);
 }

@@ -5,7 +5,8 @@
  * asks only lanes with something due. A gate (a pause, a rate, a limit, a busy host) closes a lane until a time or
  * until an event, and a closed lane costs nothing. Lanes of one queue and class are claimed as one line, by priority
  * and age. core/sharing/fair.h shares the room between lines, within the limits that the catalog cache has for queues
- * and tenants.
+ * and tenants. The room is that of pools (core/sharing/pools.h): the workers that can run a lane's tasks have places
+ * for so many of them, whatever other workers do.
  *
  * Counts are of tasks that were claimed here and are not settled. If limits are shared with other nodes, they are
  * held against this node's part (limit_shares.h). A rate counts tasks that fire: a task that was claimed early takes
@@ -13,14 +14,15 @@
  * compared with. */
 #include "base/heap.h"
 #include "core/sharing/fair.h"
+#include "core/sharing/pools.h"
 #include "core/time/moment.h"
 #include "node/catalog_cache.h"
 #include "port/store.h"
 
 struct lanes_setup {
     const struct catalog_cache *catalog; /* NULL: no rules */
-    size_t slots;
-    size_t host_calls; /* how many calls one host gets at once; 0: as many as there are */
+    size_t slots;                        /* of this node; in a fleet see lanes_set_workers */
+    size_t host_calls;                   /* how many calls one host gets at once; 0: as many as there are */
     /* NULL: limits are this node's alone; else they hold for all nodes of the store, see limit_shares.h. */
     struct writer *writer;
     const struct uuid *node; /* with a writer: this node's id. It changes when the node rejoins */
@@ -54,8 +56,33 @@ void lanes_set_time(struct lanes *l, struct moment now);
 int64_t lanes_step(struct lanes *l, struct moment now, bool claiming);
 bool lanes_is_idle(const struct lanes *l); /* nothing is in flight */
 
-/* How many tasks may be held at once from now on. */
-void lanes_set_slots(struct lanes *l, size_t slots);
+/* The workers of a fleet. */
+struct lanes_workers {
+    struct worker_groups groups;
+    size_t nodes;   /* that share them; at least 1 */
+    size_t waiting; /* tasks of a pool that may wait in the queue; 0: half of its slots, or more if tasks end fast */
+    bool here;      /* the queue is down, and they are in this process: what the queue has does not count */
+};
+/* They run the tasks from now on. Lanes whose tasks none of them can run are closed, and others are open. */
+void lanes_set_workers(struct lanes *l, const struct lanes_workers *w);
+
+/* So many tasks that have a place wait in this process for their host, and use no slot. */
+void lanes_set_parked(struct lanes *l, size_t parked);
+
+/* The places of all pools. */
+struct lanes_places {
+    size_t all, taken;
+};
+struct lanes_places lanes_places(const struct lanes *l);
+bool lanes_has_room(const struct lanes *l); /* a place is free, or a round needs none */
+/* The queue of a fleet has got a task that has a place; it has it no longer. */
+void lanes_on_queued(struct lanes *l, struct lane_entry *e, bool queued);
+
+/* What the tasks of the lane lack; need POOL_NOTHING: a worker can run them. */
+struct pool_shortage lanes_shortage(struct lanes *l, const struct lane_entry *e);
+/* Calls `see` for everything that due tasks lack, with the number of their lanes, in no order. */
+void lanes_each_missing(const struct lanes *l, void (*see)(void *context, const struct pool_shortage *s, size_t lanes),
+                        void *context);
 
 /* How early tasks are claimed. */
 void lanes_set_window(struct lanes *l, int64_t window_ms);
@@ -63,9 +90,8 @@ void lanes_set_window(struct lanes *l, int64_t window_ms);
 /* Suspects are claimed in rounds of their own, one at a time. */
 enum lanes_wanted { LANES_DUE, LANES_SUSPECT, LANES_EITHER };
 
-/* When a claim is worth making; INT64_MAX: only when something happens. room: how many tasks of each class may be
- * claimed; a lower class has no more room than a higher one. */
-int64_t lanes_next_ms(const struct lanes *l, enum lanes_wanted wanted, const size_t room[CLASSES]);
+/* When a claim is worth making; INT64_MAX: only when something happens. */
+int64_t lanes_next_ms(const struct lanes *l, enum lanes_wanted wanted);
 int64_t lanes_next_suspect_ms(const struct lanes *l);
 
 /* What a claim asks for: quotas of some lines, or one suspect of some lanes. */
@@ -78,14 +104,18 @@ struct lanes_round {
     size_t line_count;
     bool suspects; /* one suspect, and nothing else */
     bool ahead;    /* tasks that are not due yet, for which no place is taken */
+    bool missing;  /* no tasks: whether something is still due in lanes that no worker serves */
+    size_t max;    /* tasks in all */
     int64_t until_ms;
+    size_t *pool_room; /* of each pool with a line in the round: what the claim may take */
+    size_t pool_count;
     struct fair_round fair; /* all lines that wait, also those without a quota */
 };
 
 /* What a round may give away. */
 struct lanes_offer {
-    size_t room[CLASSES]; /* as in lanes_next_ms */
-    bool claims;          /* a claim can be made now; else only ready tasks get places */
+    size_t max;  /* tasks of one claim */
+    bool claims; /* a claim can be made now; else only ready tasks get places */
     enum lanes_wanted wanted;
     struct moment now;
     /* A ready task (lanes_ready_add) gets a place: it is no longer ready, and becomes `claimed` by this call. */
@@ -97,7 +127,8 @@ struct lanes_offer {
  * the rest. False: there is nothing to claim now. At most one round is open. It ends with lanes_answered, or with
  * lanes_answer_lost if the claim's answer was lost. */
 bool lanes_ask(struct lanes *l, const struct lanes_offer *offer, struct lanes_round *ret);
-void lanes_answered(struct lanes *l, struct lanes_round *r, const struct op_claim *answer);
+/* Returns whether the round was full: each pool got as many tasks as it had room for. */
+bool lanes_answered(struct lanes *l, struct lanes_round *r, const struct op_claim *answer);
 void lanes_answer_lost(struct lanes *l, struct lanes_round *r);
 
 /* Claims ahead. Tasks that are due within ahead_ms are claimed before they need a place (0: none are), at most `room`
@@ -115,9 +146,9 @@ void lanes_ready_add(struct lanes *l, struct lane_entry *e, struct heap_node *re
 void lanes_ready_remove(struct lanes *l, struct lane_entry *e, struct heap_node *ready);
 size_t lanes_ready_count(const struct lanes *l);
 int64_t lanes_next_ready_ms(const struct lanes *l); /* when a rate or a pause may let one of them go */
-/* Whether a task that is due waits for a place, or for a claim. */
-bool lanes_anybody_waits(const struct lanes *l, int64_t now_ms);
-/* Whether queue, tenant and host may run one more task of this lane. */
+/* Whether a task that is due waits for a place of the lane's pool, or for a claim. */
+bool lanes_anybody_waits(const struct lanes *l, const struct lane_entry *e, int64_t now_ms);
+/* Whether queue, tenant, host and pool may run one more task of this lane. */
 bool lanes_may_run(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 
 /* A task of this lane was claimed; has fired, or was recalled before it fired; was settled. */
@@ -133,7 +164,7 @@ void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 /* The gates that close a lane. */
 #define LANE_GATE_MAP(X)                                                                                               \
     X(NONE)                                                                                                            \
-    X(PAUSED) X(RATE) X(CONCURRENCY) X(TENANT_DISABLED) X(TENANT_LIMIT) X(TENANT_SHARE) X(HOST_BUSY)
+    X(PAUSED) X(RATE) X(CONCURRENCY) X(TENANT_DISABLED) X(TENANT_LIMIT) X(TENANT_SHARE) X(HOST_BUSY) X(NO_WORKER)
 enum lane_gate {
 #define X(name) LANE_##name,
     LANE_GATE_MAP(X)
@@ -168,6 +199,10 @@ struct lane_facts {
     int64_t queue_limit, tenant_limit;         /* 0: none */
     int64_t queue_elsewhere, tenant_elsewhere; /* places that this node wanted and other nodes have */
     int64_t next_due_ms;                       /* the lane's earliest, as far as is known */
+    size_t tenant_pool_held;                   /* of the tenant, in its pool */
+    size_t pool_places, pool_taken;            /* of its pool */
+    size_t pool_slots, pool_workers;           /* no workers: this node's own slots */
+    bool pool_waits;                           /* a task of its class finds no place now */
 };
 struct lane_facts lanes_facts(struct lanes *l, struct lane_entry *e);
 

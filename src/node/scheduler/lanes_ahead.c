@@ -1,9 +1,9 @@
 /* Claims ahead: tasks that are due within the next seconds are claimed before they need a place. When such a task is
- * due, it is ready: it waits in its line's heap until a round grants it a place, as if it were still in the store.
+ * due, it is ready: it waits in its lane's heap until a round grants it a place, as if it were still in the store.
  *
  * A lane with something due is not claimed ahead: its tasks come by the rounds of due tasks, so that a backlog stays in
- * the store. Nor is a lane whose tasks are late (core/task/task.h), and on a shared store a queue or tenant with
- * limits: their shares come from the store at the due time. */
+ * the store. Nor is a lane whose tasks no worker can run, or whose tasks are late (core/task/task.h), and on a shared
+ * store a queue or tenant with limits: their shares come from the store at the due time. */
 #include "node/scheduler/lanes_internal.h"
 
 enum { DEFER_MS = 250, TENANT_PERCENT = 80 };
@@ -21,7 +21,8 @@ void lanes_set_ahead(struct lanes *l, int64_t ahead_ms)
 void lane_plan_ahead(struct lanes *l, struct lane_entry *e)
 {
     bool open = e->place == LANE_DUE || (e->place == LANE_CLOSED && e->gate == LANE_NONE);
-    if (!l->ahead_ms || !open || e->lane.late || e->own_ms == INT64_MAX || e->next_due_ms <= l->now_ms)
+    if (!l->ahead_ms || !open || e->lane.late || e->line->pool->nobody || e->own_ms == INT64_MAX ||
+        e->next_due_ms <= l->now_ms)
         lanes_heap_remove(&l->soon, &e->soon);
     else
         lanes_heap_put(&l->soon, &e->soon, max_of(e->own_ms - l->ahead_ms / 4 * 3, e->defer_ms));
@@ -95,8 +96,8 @@ static void lanes_round_add_soon(struct lanes *l, struct lanes_round *r, struct 
         return;
     }
     struct fair_ask *ask = lanes_round_ask_of(l, r, e->line);
-    ask->caps[0] = lanes_round_cap(l, r, &q->round, &q->cap, of_queue);
-    ask->caps[1] = lanes_round_cap(l, r, &t->round, &t->cap, of_tenant);
+    ask->caps[ASK_QUEUE] = lanes_round_cap(l, r, &q->round, &q->cap, of_queue, room);
+    ask->caps[ASK_TENANT] = lanes_round_cap(l, r, &t->round, &t->cap, of_tenant, room);
     lanes_round_add_lane(l, r, e);
 }
 
@@ -120,7 +121,7 @@ bool lanes_ask_ahead(struct lanes *l, size_t room, struct moment now, int64_t un
         return false;
     until_ms = min_of(until_ms, max_of(lanes_first_own_ms(l, n), now.wall_ms) + span_ms);
     lanes_round_make(r, n, n);
-    r->fair.room = min_of(room, (size_t)FAIR_ROOM_MAX);
+    r->max = r->fair.room = min_of(room, (size_t)FAIR_ROOM_MAX);
     r->fair.now_ms = now.wall_ms;
     r->fair.until_ms = r->until_ms = until_ms;
     for (size_t i = 0; i < n; i++) {
@@ -135,6 +136,7 @@ bool lanes_ask_ahead(struct lanes *l, size_t room, struct moment now, int64_t un
     bool asks = r->n > 0;
     if (!asks)
         lanes_round_end(r);
+    l->open = l->open || asks;
     return asks;
 }
 
@@ -154,24 +156,6 @@ void lanes_on_ahead_over(struct lanes *l, struct lane_entry *e)
 
 /* ---- ready tasks ---- */
 
-void lanes_ready_add(struct lanes *l, struct lane_entry *e, struct heap_node *ready, int64_t due_ms)
-{
-    struct line_entry *line = e->line;
-    if (line->ready.n == 0)
-        list_push(&l->ready, &line->with_ready);
-    heap_push(&line->ready, ready, lane_order_ms(&e->lane, due_ms));
-    l->ready_count++;
-}
-
-void lanes_ready_remove(struct lanes *l, struct lane_entry *e, struct heap_node *ready)
-{
-    struct line_entry *line = e->line;
-    heap_remove(&line->ready, ready);
-    l->ready_count--;
-    if (line->ready.n == 0)
-        list_remove(&line->with_ready);
-}
-
 size_t lanes_ready_count(const struct lanes *l)
 {
     return l->ready_count;
@@ -182,19 +166,21 @@ int64_t lanes_next_ready_ms(const struct lanes *l)
     return l->ready_count ? l->ready_ms : INT64_MAX;
 }
 
-bool lanes_anybody_waits(const struct lanes *l, int64_t now_ms)
+bool lanes_anybody_waits(const struct lanes *l, const struct lane_entry *e, int64_t now_ms)
 {
-    if (l->ready_count || l->open_due)
-        return true;
+    const struct pool_entry *p = e->line->pool;
+    (void)l;
     for (int c = 0; c < CLASSES; c++) {
-        const struct heap_node *due = heap_peek(&l->due[c]);
+        const struct heap_node *due = heap_peek(&p->due[c]);
         if (due && due->key <= now_ms)
             return true;
     }
-    return false;
+    return p->ready || p->open_due;
 }
 
 bool lanes_may_run(struct lanes *l, struct lane_entry *e, int64_t now_ms)
 {
-    return lanes_hold_of(l, e, now_ms).gate == LANE_NONE;
+    size_t room[CLASSES];
+    lanes_pool_room(l, e->line->pool, room);
+    return room[lane_class(e)] > 0 && lanes_hold_of(l, e, now_ms).gate == LANE_NONE;
 }

@@ -3,11 +3,13 @@
  *
  *  - lanes.c: the known lanes, and which are due or closed
  *  - lanes_limits.c: how much may be claimed
+ *  - lanes_pools.c: the workers that can run a lane's tasks, and their places
  *  - lanes_rounds.c: what a claim asks for
  *  - lanes_ahead.c: claims seconds ahead, and the tasks of these that are due */
 #include "base/heap.h"
 #include "base/map.h"
 #include "core/sharing/bucket.h"
+#include "core/sharing/class_room.h"
 #include "node/scheduler/lanes.h"
 #include "node/scheduler/limit_shares.h"
 
@@ -15,8 +17,47 @@ enum { UNBLOCKED_LANE_BITS = 64 };
 
 enum lane_place { LANE_IDLE, LANE_DUE, LANE_CLOSED, LANE_ASKED };
 
+/* The workers that can run the tasks of some lanes. Without a fleet there is one pool: this node. */
+struct pool_entry {
+    struct list link;       /* in lanes.pools */
+    int64_t number;         /* in the tree of lanes.fair */
+    bool nobody;            /* the pool of lanes whose tasks no worker can run */
+    bool queues;            /* some of its places are in the fleet's queue, before a worker */
+    size_t slots, workers;  /* of a fleet's workers; else of this node, and 0 */
+    size_t places;          /* how many tasks may be held */
+    size_t held[CLASSES];   /* tasks with a place */
+    size_t queued[CLASSES]; /* of these: the shared queue has them */
+    struct heap due[CLASSES];
+    size_t lanes, ready; /* how many lanes; ready tasks of them */
+    size_t open_due;     /* lanes of the open round that had something due */
+    size_t ended;        /* tasks that left their place in this interval of lanes.rates_ms */
+    size_t waiting;      /* how many tasks may wait in the queue */
+    int cap;             /* the first of its caps */
+    uint64_t round;      /* in which `cap` was given */
+    struct lane needs;   /* of its lanes: cpu_milli, memory_mb */
+    size_t group_count;  /* the groups that it consists of */
+    uint32_t groups[];   /* their numbers, ascending */
+};
+
+/* A tenant in a pool: it does not get all places. */
+struct pool_tenant {
+    struct pool_entry *pool;
+    struct tenant_entry *tenant;
+    size_t lines, held;
+    int cap;
+    uint64_t round;
+    struct fair_key key;
+};
+
+/* What the tasks of some lanes lack. */
+struct missing_entry {
+    size_t lanes; /* that have something due */
+    struct pool_shortage shortage;
+};
+
 struct tenant_entry {
     int32_t number;
+    char *name;          /* as the filters of workers name it; "": not known yet */
     uint64_t generation; /* of the catalog cache, when the rules were read; 0: never */
     struct tenant_rules rules;
     size_t held, returning;
@@ -47,17 +88,19 @@ struct queue_entry {
     char key[];
 };
 
-/* The lanes of a queue that are claimed as one, in the order of their tasks' priority and age: those of one class that
- * differ in nothing but priority. */
+/* The lanes of a queue that are claimed as one, in the order of their tasks' priority and age: those of one class and
+ * pool that differ in nothing but priority. */
 struct line_entry {
     struct queue_entry *queue;
-    struct list of_queue;
+    struct pool_entry *pool;
+    struct pool_tenant *tenant;
+    struct list of_queue, lanes;
     enum priority_class class_;
     const struct lane *like; /* the first of them that became known */
     struct fair_line fair;
     size_t held;              /* tasks with a place */
     bool waits;               /* it closes its lanes until one of them is settled */
-    struct heap ready;        /* due tasks that were claimed ahead and wait for a place, by lane_order_ms */
+    size_t ready;             /* due tasks of its lanes that were claimed ahead and wait for a place */
     struct list with_ready;   /* in lanes.ready, while there are any */
     int cap;                  /* of lanes_line_allows */
     uint64_t cap_round;       /* in which `cap` was given */
@@ -70,8 +113,11 @@ struct lane_entry {
     struct lane lane; /* its texts point into texts[] */
     struct queue_entry *queue;
     struct line_entry *line;
-    struct list of_queue, of_bit;
+    struct list of_queue, of_bit, of_line;
     struct lane_entry *next_asked; /* of its line, in the round */
+    size_t held, queued;           /* as in struct pool_entry */
+    struct heap ready;             /* due tasks that were claimed ahead and wait for a place, by lane_order_ms */
+    struct missing_entry *missing; /* what its tasks lack, if that was told; else NULL */
     enum lane_place place;
     struct heap_node at;   /* in lanes.due or lanes.closed */
     struct heap_node head; /* in lanes.heads */
@@ -95,15 +141,31 @@ struct lanes {
     struct lane_entry **v;
     size_t n, cap;
     struct list by_bit[UNBLOCKED_LANE_BITS];
-    struct heap due[CLASSES], closed, suspects;
+    struct heap closed, suspects;
     struct heap heads[CLASSES];
-    struct heap soon;  /* lanes by the time at which claiming ahead is worth it */
-    struct list ready; /* lines with ready tasks */
+    struct list pools;
+    struct pool_entry *nobody;
+    struct map pool_tenants;      /* by pool and tenant */
+    struct map missing;           /* by pool_shortage.missing */
+    bool fleet;                   /* the next members say who runs tasks; else this node does, all of them */
+    struct worker_groups workers; /* of the fleet, or this node alone while it falls back; sorted */
+    uint32_t *numbers;            /* of these groups: a group keeps its number while it is there */
+    uint32_t last_number;
+    int64_t last_pool;
+    struct arena workers_arena;
+    struct lanes_workers terms; /* as they were told last */
+    size_t parked;              /* tasks with a place in this process that use no slot */
+    bool regroup;               /* the workers have changed while a round was open */
+    int64_t rates_ms;           /* steady: when pool_entry.ended began */
+    int64_t look_ms;            /* wall: when to look whether tasks still wait for a worker; INT64_MAX: none do */
+    size_t look_at;             /* in v: where the next look begins */
+    struct heap soon;           /* lanes by the time at which claiming ahead is worth it */
+    struct list ready;          /* lines with ready tasks */
     size_t ready_count;
     int64_t now_ms;   /* wall: of the latest call that told it */
     int64_t ready_ms; /* wall: when a ready task that a gate holds back may go; INT64_MAX: after an event */
     int64_t ahead_ms; /* how far ahead claims are made; 0: not at all */
-    size_t open_due;  /* lanes of the open round that had something due */
+    bool open;        /* a round is */
     int64_t window_ms;
     int64_t wanted_ms; /* wall: when shares were last asked for */
     uint64_t generation, round;
@@ -121,7 +183,9 @@ struct allowance {
 
 struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms);
 struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t);
-struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line);
+struct allowance lanes_share_allows(const struct lanes *l, const struct pool_tenant *t);
+struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line); /* its pool, its host */
+struct allowance lanes_nobody_allows(struct lanes *l, const struct line_entry *line, int64_t now_ms);
 
 void lanes_read_queue(struct lanes *l, struct queue_entry *q); /* its rules, if they have changed */
 void lanes_read_tenant(struct lanes *l, struct tenant_entry *t);
@@ -147,9 +211,13 @@ void lane_plan_ahead(struct lanes *l, struct lane_entry *e);
 void lane_defer_ahead(struct lane_entry *e, int64_t now_ms); /* for a while; lane_plan_ahead comes next */
 
 /* What rounds of both kinds are made of. */
+
+/* The caps of a line. The first are parts of the room: the places of its pool, less those that lower classes leave to
+ * higher ones; what the line can use. */
+enum { ASK_POOL, ASK_POOL_NOT_HIGH, ASK_POOL_LOW, ASK_OWN, ASK_QUEUE, ASK_TENANT, ASK_SHARE, ASK_LINE };
 void lanes_round_make(struct lanes_round *r, size_t lanes, size_t lines);
 void lanes_round_end(struct lanes_round *r);
-int lanes_round_cap(struct lanes *l, struct lanes_round *r, uint64_t *round, int *cap, struct allowance a);
+int lanes_round_cap(struct lanes *l, struct lanes_round *r, uint64_t *round, int *cap, struct allowance a, size_t room);
 struct fair_ask *lanes_round_ask_of(struct lanes *l, struct lanes_round *r, struct line_entry *line);
 void lanes_round_add_lane(struct lanes *l, struct lanes_round *r, struct lane_entry *e);
 void lanes_round_make_lines(struct lanes *l, struct lanes_round *r); /* the claim asks lines with a quota left */
@@ -164,3 +232,28 @@ void lane_suspect_due(struct lanes *l, struct lane_entry *e, int64_t due_ms);
 void lanes_reopen_queue(struct lanes *l, struct queue_entry *q);
 void lanes_reopen_tenant(struct lanes *l, struct tenant_entry *t);
 void lanes_reopen_line(struct lanes *l, struct line_entry *line);
+
+/* The line of a lane, which it joins or leaves with all that is held or ready of it. */
+void lane_join_line(struct lanes *l, struct lane_entry *e, struct pool_entry *pool);
+void lane_leave_line(struct lanes *l, struct lane_entry *e);
+
+void lanes_pools_init(struct lanes *l);
+void lanes_pools_release(struct lanes *l);
+struct pool_entry *lanes_pool_for(struct lanes *l, const struct lane_entry *e);
+struct pool_tenant *lanes_pool_tenant(struct lanes *l, struct pool_entry *pool, struct tenant_entry *t);
+void lanes_pool_tenant_unref(struct lanes *l, struct pool_tenant *t);
+int64_t lanes_tenant_share(const struct lanes *l, const struct pool_tenant *t); /* INT64_MAX: all places */
+/* How many tasks of each class may get a place; a lower class has no more room than a higher one. */
+void lanes_pool_room(const struct lanes *l, const struct pool_entry *pool, size_t ret[CLASSES]);
+bool lanes_pool_has_room(const struct lanes *l, const struct pool_entry *pool); /* it has lanes, and a place */
+size_t lanes_room(const struct lanes *l);                                       /* of all pools */
+void lanes_tell_missing(struct lanes *l, struct lane_entry *e); /* its tasks are due, and nobody can run them */
+void lanes_forget_missing(struct lanes *l, struct lane_entry *e);
+/* A round of lanes that no worker serves takes nothing: it asks whether something is due there, so that only lanes with
+ * something due are said to lack a worker. */
+bool lanes_is_to_look(const struct lanes *l, int64_t now_ms);
+bool lanes_ask_missing(struct lanes *l, int64_t now_ms, struct lanes_round *ret);
+void lanes_missing_answered(struct lanes *l, struct lane_entry *e, int64_t until_ms);
+void lanes_round_is_over(struct lanes *l);
+void lanes_regroup_if_due(struct lanes *l); /* the workers have changed, and no round is open */
+void lanes_measure_rates(struct lanes *l, int64_t steady_ms);

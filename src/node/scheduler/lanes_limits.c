@@ -5,9 +5,9 @@
 #include "node/scheduler/lanes_internal.h"
 
 enum {
+    NAME_ARENA = 1 << 16,
     RATE_AHEAD_MS = 50,  /* tasks are claimed so long before their token is there, so that no token waits for a claim */
     RATE_AHEAD_PART = 8, /* but not more than this fraction of the slots */
-    SHARE_PERCENT = 80,  /* of the slots, for one tenant if there are several */
 };
 
 static struct allowance allowance_none_until(enum lane_gate gate, int64_t until_ms)
@@ -28,13 +28,26 @@ void lanes_read_queue(struct lanes *l, struct queue_entry *q)
     q->rules = catalog_cache_queue(l->setup.catalog, q->tenant->number, q->name, NULL);
 }
 
+/* Its rules, and its name, which never changes. */
+static void lanes_load_tenant(struct lanes *l, struct tenant_entry *t)
+{
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, NAME_ARENA);
+    if (!catalog_cache_tenant(l->setup.catalog, t->number, &a, &t->rules))
+        t->rules = (struct tenant_rules){ .number = t->number };
+    if (t->rules.name.n && !t->name) {
+        char *at = t->name = xmalloc(str_pack_size(t->rules.name));
+        (void)str_pack(t->rules.name, &at);
+    }
+    t->rules.name = S("");
+}
+
 void lanes_read_tenant(struct lanes *l, struct tenant_entry *t)
 {
     if (t->generation == l->generation || !l->setup.catalog)
         return;
     t->generation = l->generation;
-    if (!catalog_cache_tenant(l->setup.catalog, t->number, NULL, &t->rules))
-        t->rules = (struct tenant_rules){ .number = t->number };
+    lanes_load_tenant(l, t);
 }
 
 double lanes_rate(const struct queue_entry *q, int64_t now_ms, int64_t *ret_burst)
@@ -191,41 +204,61 @@ struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int6
     return a;
 }
 
-static int64_t lanes_tenant_share(const struct lanes *l)
-{
-    if (!l->setup.catalog || catalog_cache_tenant_count(l->setup.catalog) < 2)
-        return INT64_MAX;
-    return max_of((int64_t)(l->setup.slots * SHARE_PERCENT / 100), (int64_t)1);
-}
-
 struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t)
 {
     lanes_read_tenant(l, t);
     if (t->rules.disabled)
         return allowance_none_until(LANE_TENANT_DISABLED, INT64_MAX);
-    struct allowance a = NO_LIMIT;
-    int64_t share = lanes_tenant_share(l), held = (int64_t)t->held;
-    if (t->rules.max_running)
-        a = allowance_at_most(a, lanes_places_left(t->share, t->rules.max_running, t->held + t->leased),
-                              LANE_TENANT_LIMIT, INT64_MAX);
-    if (a.n && share != INT64_MAX)
-        a = allowance_at_most(a, share - held, LANE_TENANT_SHARE, INT64_MAX);
-    return a;
+    if (!t->rules.max_running)
+        return NO_LIMIT;
+    return allowance_at_most(NO_LIMIT, lanes_places_left(t->share, t->rules.max_running, t->held + t->leased),
+                             LANE_TENANT_LIMIT, INT64_MAX);
 }
 
-/* Tasks that were put aside for their host: no more than the host takes calls. */
+struct allowance lanes_share_allows(const struct lanes *l, const struct pool_tenant *t)
+{
+    int64_t share = lanes_tenant_share(l, t);
+    return share == INT64_MAX ? NO_LIMIT
+                              : allowance_at_most(NO_LIMIT, share - (int64_t)t->held, LANE_TENANT_SHARE, INT64_MAX);
+}
+
+/* How many calls the host of the line's tasks gets at once from this node, or from this node's part of the workers. */
+static int64_t lanes_host_calls(const struct lanes *l, const struct pool_entry *p)
+{
+    size_t workers = l->fleet ? max_of(p->workers, (size_t)1) : 1, nodes = l->fleet ? l->terms.nodes : 1;
+    return (int64_t)max_of(l->setup.host_calls * workers / nodes, (size_t)1);
+}
+
 struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line)
 {
+    if (line->pool->nobody)
+        return allowance_none_until(LANE_NO_WORKER, INT64_MAX);
     if (!line->like->host.n || !l->setup.host_calls)
         return NO_LIMIT;
-    return allowance_at_most(NO_LIMIT, (int64_t)l->setup.host_calls - (int64_t)line->held, LANE_HOST_BUSY, INT64_MAX);
+    return allowance_at_most(NO_LIMIT, lanes_host_calls(l, line->pool) - (int64_t)line->held, LANE_HOST_BUSY,
+                             INT64_MAX);
+}
+
+/* The first gate of a line that nobody can run. Its limits do not matter. */
+struct allowance lanes_nobody_allows(struct lanes *l, const struct line_entry *line, int64_t now_ms)
+{
+    struct queue_entry *q = line->queue;
+    lanes_read_queue(l, q);
+    lanes_read_tenant(l, q->tenant);
+    if (queue_is_paused(&q->rules, now_ms))
+        return allowance_none_until(LANE_PAUSED, q->rules.paused_until_ms ? q->rules.paused_until_ms : INT64_MAX);
+    return allowance_none_until(q->tenant->rules.disabled ? LANE_TENANT_DISABLED : LANE_NO_WORKER, INT64_MAX);
 }
 
 struct lane_hold lanes_hold_of(struct lanes *l, struct lane_entry *e, int64_t now_ms)
 {
+    if (e->line->pool->nobody)
+        return lanes_nobody_allows(l, e->line, now_ms).hold;
     struct allowance a = lanes_queue_allows(l, e->queue, now_ms);
     if (a.n)
         a = lanes_tenant_allows(l, e->queue->tenant);
+    if (a.n)
+        a = lanes_share_allows(l, e->line->tenant);
     if (a.n)
         a = lanes_line_allows(l, e->line);
     if (a.n == 0 && a.hold.gate == LANE_RATE && e->queue->share && e->queue->share->next_ms > now_ms)
@@ -242,9 +275,12 @@ static int64_t lanes_places_elsewhere(const struct limit_share *s)
 struct lane_facts lanes_facts(struct lanes *l, struct lane_entry *e)
 {
     struct queue_entry *q = e->queue;
+    const struct pool_entry *p = e->line->pool;
+    size_t room[CLASSES];
     lanes_read_queue(l, q);
     lanes_read_tenant(l, q->tenant);
-    int64_t share = lanes_tenant_share(l), limit = q->tenant->rules.max_running;
+    lanes_pool_room(l, p, room);
+    int64_t share = lanes_tenant_share(l, e->line->tenant), limit = q->tenant->rules.max_running;
     return (struct lane_facts){
         .queue_held = q->held,
         .tenant_held = q->tenant->held,
@@ -255,6 +291,12 @@ struct lane_facts lanes_facts(struct lanes *l, struct lane_entry *e)
         .queue_elsewhere = lanes_places_elsewhere(q->share),
         .tenant_elsewhere = lanes_places_elsewhere(q->tenant->share),
         .next_due_ms = e->next_due_ms,
+        .tenant_pool_held = e->line->tenant->held,
+        .pool_places = p->places,
+        .pool_taken = p->held[CLASS_LOW] + p->held[CLASS_NORMAL] + p->held[CLASS_HIGH],
+        .pool_slots = p->slots,
+        .pool_workers = l->fleet && !l->terms.here ? p->workers : 0,
+        .pool_waits = room[lane_class(e)] == 0,
     };
 }
 
@@ -290,7 +332,10 @@ bool lanes_may_retake(struct lanes *l, struct lane_entry *e, bool held, int64_t 
 void lanes_on_claimed(struct lanes *l, struct lane_entry *e)
 {
     (void)l;
+    e->held++;
     e->line->held++;
+    e->line->tenant->held++;
+    e->line->pool->held[lane_class(e)]++;
     e->queue->held++;
     e->queue->armed++;
     e->queue->tenant->held++;
@@ -306,24 +351,25 @@ void lanes_on_unarmed(struct lanes *l, struct lane_entry *e)
         lanes_reopen_queue(l, e->queue);
 }
 
-static void lanes_settled_in_line(struct lanes *l, struct line_entry *line)
+static void lanes_settled_in_line(struct lanes *l, struct lane_entry *e)
 {
-    assert(line->held > 0);
+    struct line_entry *line = e->line;
+    assert(e->held > 0 && line->held > 0 && line->tenant->held > 0 && line->pool->held[lane_class(e)] > 0);
+    e->held--;
     line->held--;
+    line->tenant->held--;
+    line->pool->held[lane_class(e)]--;
+    line->pool->ended++;
     if (line->waits)
         lanes_reopen_line(l, line);
 }
 
-void lanes_on_settled(struct lanes *l, struct lane_entry *e, bool taken_back)
+static void lanes_settled_in_queue(struct lanes *l, struct queue_entry *q)
 {
-    struct queue_entry *q = e->queue;
     struct tenant_entry *t = q->tenant;
-    assert(q->held > 0 && t->held > 0 && (!taken_back || (q->returning > 0 && t->returning > 0)));
-    lanes_settled_in_line(l, e->line);
+    assert(q->held > 0 && t->held > 0);
     q->held--;
     t->held--;
-    q->returning -= taken_back;
-    t->returning -= taken_back;
     if (q->share)
         limit_shares_on_used_less(l->shares, q->share);
     if (t->share)
@@ -332,6 +378,16 @@ void lanes_on_settled(struct lanes *l, struct lane_entry *e, bool taken_back)
         lanes_reopen_tenant(l, t);
     else if (q->waits)
         lanes_reopen_queue(l, q);
+}
+
+void lanes_on_settled(struct lanes *l, struct lane_entry *e, bool taken_back)
+{
+    struct queue_entry *q = e->queue;
+    assert(!taken_back || (q->returning > 0 && q->tenant->returning > 0));
+    q->returning -= taken_back;
+    q->tenant->returning -= taken_back;
+    lanes_settled_in_line(l, e);
+    lanes_settled_in_queue(l, q);
 }
 
 static bool lanes_take_token(struct lanes *l, struct queue_entry *q, int64_t now_ms, int64_t *ret_when_ms)
@@ -434,7 +490,6 @@ int64_t lanes_lease_room(struct lanes *l, struct lane_entry *e, struct moment no
 void lanes_lease_begin(struct lanes *l, struct lane_entry *e, size_t n)
 {
     (void)l;
-    e->line->held += n;
     e->queue->held += n;
     e->queue->armed += n;
     e->queue->tenant->held += n;
@@ -464,7 +519,7 @@ void lanes_lease_end(struct lanes *l, struct lane_entry *e, size_t n, size_t giv
         limit_shares_spend(l->shares, q->tenant->share, (int64_t)given);
     for (size_t i = 0; i < n; i++) {
         lanes_on_unarmed(l, e);
-        lanes_on_settled(l, e, false);
+        lanes_settled_in_queue(l, q);
     }
 }
 

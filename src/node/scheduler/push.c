@@ -131,7 +131,7 @@ static void push_is_there(struct scheduler *s, struct armed *a, bool own, uint64
     if (h->where == HELD_QUEUED) {
         h->asked_ms = s->now.steady_ms;
         list_push(&s->queued, &h->link);
-        s->queued_of[h->class_]++;
+        lanes_on_queued(s->lanes, h->lane, true);
         a->claim->epoch = a->claim->pushed ? a->claim->epoch : epoch;
         a->claim->pushed = true;
     }
@@ -239,17 +239,21 @@ bool scheduler_falls_back(const struct scheduler *s)
     return s->setup.own && s->is_down && s->now.steady_ms - s->down_ms >= FALLBACK_AFTER_MS;
 }
 
+bool scheduler_runs_here(const struct scheduler *s)
+{
+    return scheduler_falls_back(s) && !s->probe;
+}
+
 /* Whether the task runs in this process. */
 static bool push_goes_own(const struct scheduler *s, const struct armed *a)
 {
-    return scheduler_falls_back(s) && !s->probe && !a->unsure &&
-           queue_lets_through(s->setup.own_filter, a->task, S(""));
+    return scheduler_runs_here(s) && !a->unsure && queue_lets_through(s->setup.own_filter, a->task, S(""));
 }
 
 /* The shared queue is down, and the worker of this process does not serve the task. */
 static bool push_has_to_wait(const struct scheduler *s, const struct armed *a)
 {
-    return scheduler_falls_back(s) && !s->probe && !a->unsure && !push_goes_own(s, a);
+    return scheduler_runs_here(s) && !a->unsure && !push_goes_own(s, a);
 }
 
 /* The queue may have lost the pushed tasks of this claim, and could not be asked about the others separately. */
@@ -268,7 +272,7 @@ static bool push_splits_claim(const struct scheduler *s, const struct armed *a)
 /* The task may be in a queue that is down. It does not wait for that queue: it runs here, under another fence. */
 static bool push_starts_anew(const struct scheduler *s, const struct armed *a)
 {
-    return a->unsure && scheduler_falls_back(s) && !s->probe;
+    return a->unsure && scheduler_runs_here(s);
 }
 
 /* The task is due and off the wheel. Whether it is to be pushed now. */

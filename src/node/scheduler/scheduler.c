@@ -67,7 +67,7 @@ void scheduler_held_free(struct scheduler *s, struct held *h)
     s->returning -= h->returned;
     if (h->where == HELD_QUEUED) {
         list_remove(&h->link);
-        s->queued_of[h->class_]--;
+        lanes_on_queued(s->lanes, h->lane, false);
     }
     free(h->replaced);
     free(h->facts);
@@ -220,7 +220,7 @@ void scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence)
         return;
     if (h->where == HELD_QUEUED) {
         list_remove(&h->link);
-        s->queued_of[h->class_]--;
+        lanes_on_queued(s->lanes, h->lane, false);
     }
     h->where = HELD_ENDED;
     scheduler_leave_place(s, h);
@@ -273,16 +273,15 @@ bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struc
 
 void scheduler_set_parked(struct scheduler *s, size_t parked)
 {
-    s->parked = parked;
+    lanes_set_parked(s->lanes, parked);
 }
 
 /* ---- functions of a fleet ---- */
 
-void scheduler_set_room(struct scheduler *s, size_t room)
+void scheduler_set_workers(struct scheduler *s, const struct lanes_workers *w)
 {
-    assert(s->setup.fleet && room > 0);
-    s->room = room;
-    lanes_set_slots(s->lanes, room);
+    assert(s->setup.fleet);
+    lanes_set_workers(s->lanes, w);
 }
 
 void scheduler_queue_answers(struct scheduler *s)
@@ -424,8 +423,8 @@ struct scheduler_status scheduler_status(const struct scheduler *s)
     struct scheduler_status ret = {
         .armed = s->index.n,
         .held = s->held.n,
-        .placed = s->placed_of[CLASS_LOW] + s->placed_of[CLASS_NORMAL] + s->placed_of[CLASS_HIGH],
-        .room = s->room ? s->room : s->setup.slots,
+        .placed = lanes_places(s->lanes).taken,
+        .room = lanes_places(s->lanes).all,
         .lanes = lanes_count(s->lanes),
         .suspects = s->suspects,
         .window_ms = s->window_ms,

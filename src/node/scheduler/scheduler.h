@@ -26,7 +26,7 @@ struct scheduler_setup {
     struct metrics *metrics;
     struct uuid node;
     uint64_t seed;
-    size_t slots;           /* tasks that may be claimed and not settled; in a fleet, see scheduler_set_room */
+    size_t slots;           /* tasks that may run at once; in a fleet, see scheduler_set_workers */
     size_t host_calls;      /* calls that one host gets at once; 0: as many as there are */
     bool fleet;             /* a pushed task belongs to the shared queue: see `handed` */
     bool shared;            /* limits hold for all nodes of the store together */
@@ -92,8 +92,11 @@ void scheduler_set_parked(struct scheduler *s, size_t parked);
 
 /* ---- functions of a fleet ---- */
 
-/* How many tasks may be held from now on. */
-void scheduler_set_room(struct scheduler *s, size_t room);
+/* The workers that run the tasks from now on (lanes_set_workers). */
+void scheduler_set_workers(struct scheduler *s, const struct lanes_workers *w);
+/* The queue is down, and due tasks run in this process. False as soon as the queue has answered somebody: the next
+ * push, of whatever task, is to tell whether it is back. */
+bool scheduler_runs_here(const struct scheduler *s);
 
 /* The queue has answered a request: if it was down, it is tried again. */
 void scheduler_queue_answers(struct scheduler *s);
@@ -156,7 +159,7 @@ bool scheduler_is_idle(const struct scheduler *s); /* nothing is in flight, and 
 struct scheduler_status {
     size_t armed, held, lanes, suspects;
     size_t placed;   /* of the held tasks: those that run, or are about to */
-    size_t room;     /* how many tasks may be held */
+    size_t room;     /* how many tasks may run, or wait in a queue for a worker */
     bool falls_back; /* the fleet's queue is down, and due tasks run in this process */
     bool isolating;  /* a suspect is tried, and nothing else runs */
     int64_t window_ms, ahead_ms, last_claim_ms, next_claim_ms, next_spawn_ms;

@@ -13,6 +13,7 @@ enum { NOW = 1700000000, LINES_MAX = 1000, CAPS_MAX = 8 * FAIR_CAPS };
 struct world {
     struct fair *fair;
     struct fair_line lines[LINES_MAX];
+    int64_t pool_of[LINES_MAX];
     int32_t tenant_of[LINES_MAX];
     enum priority_class class_of[LINES_MAX];
     char names[LINES_MAX][16];
@@ -45,12 +46,14 @@ static int close_world(void **state)
 }
 #define fair_test(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
 
-static size_t add(struct world *w, int32_t tenant, const char *queue, enum priority_class class_, int64_t backlog)
+static size_t add_to(struct world *w, int64_t pool, int32_t tenant, const char *queue, enum priority_class class_,
+                     int64_t backlog)
 {
     size_t i = w->n++;
     assert_true(i < LINES_MAX);
     snprintf(w->names[i], sizeof w->names[i], "%s", queue);
-    fair_add(w->fair, &w->lines[i], tenant, str_from(w->names[i]), class_, (int64_t)i);
+    fair_add(w->fair, &w->lines[i], (struct fair_key){ pool, tenant }, str_from(w->names[i]), class_, (int64_t)i);
+    w->pool_of[i] = pool;
     w->tenant_of[i] = tenant;
     w->class_of[i] = class_;
     w->backlog[i] = backlog;
@@ -58,6 +61,11 @@ static size_t add(struct world *w, int32_t tenant, const char *queue, enum prior
     w->due_ms[i] = w->now_ms;
     memset(w->caps_of[i], -1, sizeof w->caps_of[i]);
     return i;
+}
+
+static size_t add(struct world *w, int32_t tenant, const char *queue, enum priority_class class_, int64_t backlog)
+{
+    return add_to(w, 0, tenant, queue, class_, backlog);
 }
 
 static struct fair_ask ask_of(struct world *w, size_t i)
@@ -393,7 +401,7 @@ static void what_it_got_in_one_class_is_not_held_against_it_in_another(void **st
 
 /* ---- properties ---- */
 
-static void make_random_lines(struct world *w, struct prng *r, size_t n)
+static void make_random_lines(struct world *w, struct prng *r, size_t n, int64_t pools)
 {
     char name[16];
     w->cap_count = CAPS_MAX;
@@ -401,8 +409,8 @@ static void make_random_lines(struct world *w, struct prng *r, size_t n)
         w->caps[i] = prng_between(r, -2, 60);
     for (size_t i = 0; i < n; i++) {
         snprintf(name, sizeof name, "q%zu", i);
-        size_t at = add(w, (int32_t)prng_between(r, 1, 12), name, (enum priority_class)prng_below(r, 3),
-                        prng_below(r, 4) ? prng_between(r, 1, 5000) : 0);
+        size_t at = add_to(w, prng_between(r, 1, pools), (int32_t)prng_between(r, 1, 12), name,
+                           (enum priority_class)prng_below(r, 3), prng_below(r, 4) ? prng_between(r, 1, 5000) : 0);
         w->weight[at] = prng_between(r, 1, 1000);
         w->due_ms[at] = w->now_ms - prng_between(r, 0, 80) * 60000;
         for (size_t c = 0; c < FAIR_CAPS; c++)
@@ -444,7 +452,7 @@ static void room_and_caps_hold_and_nothing_is_wasted(void **state)
     struct world *w = *state;
     struct prng r = seeded_prng(__func__);
     for (int i = 0; i < 60; i++) {
-        make_random_lines(w, &r, (size_t)prng_between(&r, 1, 60));
+        make_random_lines(w, &r, (size_t)prng_between(&r, 1, 60), 3);
         for (int k = 0; k < 30; k++) {
             size_t room = (size_t)prng_between(&r, 1, prng_below(&r, 2) ? 5 : 3000);
             share(w, room);
@@ -461,7 +469,7 @@ static void nobody_starves(void **state)
     struct world *w = *state;
     struct prng r = seeded_prng(__func__);
     for (int i = 0; i < 10; i++) {
-        make_random_lines(w, &r, 60);
+        make_random_lines(w, &r, 60, 3);
         for (size_t k = 0; k < w->n; k++) {
             w->weight[k] = prng_between(&r, 50, 200);
             w->backlog[k] = PLENTY;
@@ -498,7 +506,7 @@ static void shares_converge_to_what_they_should_be(void **state)
     struct world *w = *state;
     struct prng r = seeded_prng(__func__);
     for (int i = 0; i < 10; i++) {
-        make_random_lines(w, &r, 30);
+        make_random_lines(w, &r, 30, 1);
         for (size_t k = 0; k < w->n; k++) {
             w->backlog[k] = PLENTY;
             w->due_ms[k] = w->now_ms;
@@ -541,15 +549,58 @@ static void lines_of_a_queue_share_what_the_queue_gets(void **state)
     assert_near(w->got[other], 200, 2);
 }
 
+/* A cap that is a part of the room, for all lines of a pool. */
+static int pool_of_size(struct world *w, int64_t slots)
+{
+    w->caps[w->cap_count] = slots;
+    w->room_caps = w->cap_count + 1;
+    return (int)w->cap_count++;
+}
+
+static void what_a_tenant_got_in_one_pool_is_not_held_against_it_in_another(void **state)
+{
+    struct world *w = *state;
+    int large = pool_of_size(w, 1000), small = pool_of_size(w, 1);
+    size_t busy = add_to(w, 1, 1, "a", CLASS_LOW, PLENTY), here = add_to(w, 2, 1, "a", CLASS_LOW, PLENTY),
+           other = add_to(w, 2, 2, "a", CLASS_LOW, PLENTY);
+    w->caps_of[busy][0] = large;
+    w->caps_of[here][0] = w->caps_of[other][0] = small;
+    run(w, 100, 1001);
+    assert_int_equal(w->got[busy], 100000);
+    assert_near(w->got[here], 50, 1);
+    assert_near(w->got[other], 50, 1);
+}
+
+static void a_pool_without_a_free_slot_costs_another_nothing(void **state)
+{
+    struct world *w = *state;
+    int full = pool_of_size(w, 0), free_one = pool_of_size(w, 10);
+    size_t stuck = add_to(w, 1, 1, "a", CLASS_HIGH, PLENTY), goes = add_to(w, 2, 1, "a", CLASS_LOW, PLENTY);
+    w->caps_of[stuck][0] = full;
+    w->caps_of[goes][0] = free_one;
+    run(w, 10, 10);
+    assert_int_equal(w->got[stuck], 0);
+    assert_int_equal(w->got[goes], 100);
+}
+
+static void pools_share_what_one_claim_can_carry(void **state)
+{
+    struct world *w = *state;
+    size_t one = add_to(w, 1, 1, "a", CLASS_HIGH, PLENTY), two = add_to(w, 2, 1, "a", CLASS_LOW, PLENTY);
+    run(w, 100, 10);
+    assert_near(w->got[one], 500, 5);
+    assert_near(w->got[two], 500, 5);
+}
+
 static void the_order_of_the_asks_changes_nothing(void **state)
 {
     struct world *w = *state, *other = xnew(*other);
     struct prng r = seeded_prng(__func__);
     other->fair = fair_new();
     other->now_ms = NOW;
-    make_random_lines(w, &r, 80);
+    make_random_lines(w, &r, 80, 3);
     for (size_t i = w->n; i-- > 0;) {
-        size_t at = add(other, w->tenant_of[i], w->names[i], w->class_of[i], w->backlog[i]);
+        size_t at = add_to(other, w->pool_of[i], w->tenant_of[i], w->names[i], w->class_of[i], w->backlog[i]);
         other->weight[at] = w->weight[i];
         other->due_ms[at] = w->due_ms[i];
         memcpy(other->caps_of[at], w->caps_of[i], sizeof other->caps_of[at]);
@@ -620,6 +671,9 @@ int main(void)
         fair_test(shares_converge_to_what_they_should_be),
         fair_test(a_part_of_the_room_that_is_used_up_costs_nobody_its_turn),
         fair_test(lines_of_a_queue_share_what_the_queue_gets),
+        fair_test(what_a_tenant_got_in_one_pool_is_not_held_against_it_in_another),
+        fair_test(a_pool_without_a_free_slot_costs_another_nothing),
+        fair_test(pools_share_what_one_claim_can_carry),
         fair_test(the_order_of_the_asks_changes_nothing),
         fair_test(equal_lines_are_told_apart_by_their_names),
         fair_test(a_thousand_lines_are_shared_among_in_one_round),

@@ -1,6 +1,7 @@
 /* node/scheduler/lanes: which lines a claim asks for, and how the room is shared over many claims. */
 #include "node/scheduler/lanes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "both_at.h"
@@ -74,15 +75,26 @@ static void answer_line(struct world *w, struct lane_quota *v, const struct clai
     }
 }
 
-static bool claim(struct world *w, size_t low, size_t normal, size_t high)
+/* What is due in lanes without a worker. */
+static void answer_look(struct world *w, struct lanes_round *r, int64_t now_ms)
+{
+    assert_true(r->n && r->line_count == 0 && r->v[0].max == 0); /* nothing is taken */
+    for (size_t i = 0; i < r->n; i++)
+        r->v[i].ret_next_due_ms = r->v[i].ret_next_own_ms = w->due_ms[index_of(w, &r->v[i].lane)];
+    struct op_claim answer = {
+        .now_ms = now_ms, .until_ms = r->until_ms, .max = r->max, .ret_next_suspect_ms = INT64_MAX
+    };
+    assert_false(lanes_answered(w->lanes, r, &answer));
+}
+
+static bool claim(struct world *w, size_t max)
 {
     struct lanes_round r;
-    struct lanes_offer offer = { .room = { [CLASS_LOW] = low, [CLASS_NORMAL] = normal, [CLASS_HIGH] = high },
-                                 .claims = true,
-                                 .wanted = LANES_DUE,
-                                 .now = both_at(NOW) };
+    struct lanes_offer offer = { .max = max, .claims = true, .wanted = LANES_DUE, .now = both_at(NOW) };
     size_t sum = 0;
-    if (!lanes_ask(w->lanes, &offer, &r))
+    while (lanes_ask(w->lanes, &offer, &r) && r.missing)
+        answer_look(w, &r, NOW);
+    if (!r.n)
         return false;
     for (size_t i = 0, first = 0; i < r.line_count; first += r.lines[i++].lanes) {
         answer_line(w, r.v + first, &r.lines[i]);
@@ -90,9 +102,9 @@ static bool claim(struct world *w, size_t low, size_t normal, size_t high)
     }
     for (size_t i = 0; i < r.n; i++)
         r.v[i].ret_next_due_ms = w->due_ms[index_of(w, &r.v[i].lane)];
-    assert_true(sum <= high);
+    assert_true(sum <= max && sum <= r.max);
     struct op_claim answer = {
-        .now_ms = NOW, .until_ms = r.until_ms, .max = high, .ret.n = sum, .ret_next_suspect_ms = INT64_MAX
+        .now_ms = NOW, .until_ms = r.until_ms, .max = r.max, .ret.n = sum, .ret_next_suspect_ms = INT64_MAX
     };
     lanes_answered(w->lanes, &r, &answer);
     return true;
@@ -101,7 +113,7 @@ static bool claim(struct world *w, size_t low, size_t normal, size_t high)
 static void run(struct world *w, int rounds, size_t room)
 {
     for (int i = 0; i < rounds; i++)
-        assert_true(claim(w, room, room, room));
+        assert_true(claim(w, room));
 }
 
 static void assert_near(int64_t value, int64_t expected, int64_t tolerance)
@@ -164,14 +176,23 @@ static void tasks_with_other_needs_share_with_those_without(void **state)
     assert_near(w->got[of_aside], 33, 1);
 }
 
+static void hold(struct world *w, size_t lane, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        lanes_on_claimed(w->lanes, w->v[lane]);
+}
+
 static void a_class_without_room_waits_and_costs_no_claim(void **state)
 {
     struct world *w = *state;
-    size_t low = add(w, 1, 0), none[CLASSES] = { 0, 0, 10 }, some[CLASSES] = { 1, 1, 10 };
-    assert_true(lanes_next_ms(w->lanes, LANES_DUE, none) == INT64_MAX);
-    assert_false(claim(w, 0, 0, 10));
-    assert_true(lanes_next_ms(w->lanes, LANES_DUE, some) <= NOW);
-    assert_true(claim(w, 1, 1, 10));
+    size_t low = add(w, 1, 0);
+    hold(w, low, 80); /* a tenth is kept for each higher class */
+    assert_true(lanes_next_ms(w->lanes, LANES_DUE) == INT64_MAX);
+    assert_true(lanes_has_room(w->lanes));
+    assert_false(claim(w, 10));
+    lanes_on_settled(w->lanes, w->v[low], false);
+    assert_true(lanes_next_ms(w->lanes, LANES_DUE) <= NOW);
+    assert_true(claim(w, 10));
     assert_int_equal(w->got[low], 1);
 }
 
@@ -179,9 +200,10 @@ static void a_lower_class_leaves_the_room_of_a_higher_one(void **state)
 {
     struct world *w = *state;
     size_t low = add(w, 1, 0), normal = add(w, 1, 5), high = add(w, 1, 9);
-    assert_true(claim(w, 2, 5, 10));
-    assert_true(w->got[low] <= 2 && w->got[low] + w->got[normal] <= 5);
-    assert_int_equal(w->got[low] + w->got[normal] + w->got[high], 10);
+    hold(w, low, 78);
+    assert_true(claim(w, 100));
+    assert_true(w->got[low] <= 2 && w->got[low] + w->got[normal] <= 12);
+    assert_int_equal(w->got[low] + w->got[normal] + w->got[high], 22);
 }
 
 /* ---- ready tasks of tenants that may have a part of the slots ---- */
@@ -209,15 +231,12 @@ static void on_granted(void *context, struct heap_node *node)
     lanes_on_claimed(w->world->lanes, w->running);
 }
 
-static void share(struct ready_world *w, size_t room)
+static void share(struct ready_world *w)
 {
     struct lanes_round r;
-    struct lanes_offer offer = { .room = { room, room, room },
-                                 .claims = true,
-                                 .wanted = LANES_DUE,
-                                 .now = both_at(NOW),
-                                 .grant = on_granted,
-                                 .context = w };
+    struct lanes_offer offer = {
+        .max = 100, .claims = true, .wanted = LANES_DUE, .now = both_at(NOW), .grant = on_granted, .context = w
+    };
     assert_false(lanes_ask(w->world->lanes, &offer, &r));
 }
 
@@ -243,9 +262,9 @@ static void tenants_and_classes_share_one_slot_among_ready_tasks(void **state)
         lanes_ready_add(w.lanes, w.v[i % 6], &tasks[i].node, NOW);
     }
     for (int i = 0; i < 1000; i++) {
-        share(&ready, 1);
+        share(&ready);
         assert_non_null(ready.running);
-        share(&ready, 0);
+        share(&ready); /* the slot is taken */
         lanes_on_unarmed(w.lanes, ready.running);
         lanes_on_settled(w.lanes, ready.running, false);
         ready.running = NULL;
@@ -257,6 +276,305 @@ static void tenants_and_classes_share_one_slot_among_ready_tasks(void **state)
     catalog_cache_free(catalog);
     free(tasks);
 }
+
+/* ---- pools ---- */
+
+enum { GROUPS = 3 };
+
+static struct worker_group workers(const char *labels, int64_t slots)
+{
+    return (struct worker_group){
+        .kind = { .labels = str_from(labels), .priority_max = 9, .cpu_milli = -1, .memory_mb = -1 },
+        .slots = slots,
+        .workers = 1
+    };
+}
+
+/* They run the tasks of one node, and nothing waits for them. */
+static void set_workers(struct world *w, const struct worker_group *v, size_t n, bool here)
+{
+    struct worker_group copy[GROUPS];
+    assert_true(n <= GROUPS);
+    for (size_t i = 0; i < n; i++)
+        copy[i] = v[i];
+    lanes_set_workers(w->lanes, &(struct lanes_workers){ .groups = { copy, n }, .nodes = 1, .here = here });
+}
+
+static size_t add_with_label(struct world *w, const char *label, int priority)
+{
+    struct lane lane = { .tenant = 1, .queue = S("q"), .priority = priority };
+    lane.requires = str_from(label);
+    return add_lane(w, lane, NOW);
+}
+
+static void what_nobody_can_run_is_not_claimed_and_costs_nobody_room(void **state)
+{
+    struct world *w = *state;
+    size_t plain = add(w, 1, 5), gpu = add_with_label(w, "gpu", 9);
+    set_workers(w, (struct worker_group[]){ workers("", 8) }, 1, true);
+    assert_true(claim(w, 100));
+    assert_int_equal(w->got[gpu], 0);
+    assert_int_equal(w->got[plain], 8);
+    assert_int_equal(lanes_hold_of(w->lanes, w->v[gpu], NOW).gate, LANE_NO_WORKER);
+    assert_int_equal(lanes_hold_of(w->lanes, w->v[plain], NOW).gate, LANE_NONE);
+    assert_string_equal(lanes_shortage(w->lanes, w->v[gpu]).reason, "no worker has the label gpu");
+    hold(w, plain, 8);
+    assert_true(lanes_next_ms(w->lanes, LANES_DUE) > NOW + 1000); /* a closed lane costs nothing */
+}
+
+static void a_worker_that_joins_opens_its_lanes(void **state)
+{
+    struct world *w = *state;
+    size_t gpu = add_with_label(w, "gpu", 9);
+    set_workers(w, NULL, 0, false);
+    assert_false(claim(w, 100));
+    assert_string_equal(lanes_shortage(w->lanes, w->v[gpu]).reason, "there is no worker");
+    assert_true(lanes_next_ms(w->lanes, LANES_DUE) > NOW + 1000);
+    set_workers(w, (struct worker_group[]){ workers("gpu", 4) }, 1, true);
+    assert_true(lanes_next_ms(w->lanes, LANES_DUE) <= NOW);
+    assert_true(claim(w, 100));
+    assert_int_equal(w->got[gpu], 4);
+    assert_int_equal(lanes_shortage(w->lanes, w->v[gpu]).need, POOL_NOTHING);
+}
+
+static void count_missing(void *context, const struct pool_shortage *s, size_t lanes)
+{
+    size_t *count = context;
+    assert_string_equal(s->missing, "label gpu");
+    *count += lanes;
+}
+
+static size_t missing(struct world *w)
+{
+    size_t n = 0;
+    lanes_each_missing(w->lanes, count_missing, &n);
+    return n;
+}
+
+static void what_is_missing_is_counted_until_it_is_there(void **state)
+{
+    struct world *w = *state;
+    add_with_label(w, "gpu", 9);
+    add_with_label(w, "gpu", 2);
+    set_workers(w, (struct worker_group[]){ workers("", 8) }, 1, false);
+    assert_int_equal(missing(w), 0); /* nobody has looked for a worker yet */
+    assert_false(claim(w, 100));
+    assert_int_equal(missing(w), 2);
+    set_workers(w, (struct worker_group[]){ workers("", 8), workers("eu", 8) }, 2, false);
+    assert_int_equal(missing(w), 2);
+    set_workers(w, (struct worker_group[]){ workers("", 8), workers("gpu", 8) }, 2, false);
+    assert_int_equal(missing(w), 0);
+}
+
+static void tasks_without_a_worker_that_are_gone_are_forgotten(void **state)
+{
+    struct world *w = *state;
+    size_t gpu = add_with_label(w, "gpu", 9);
+    struct lanes_round r;
+    struct lanes_offer offer = { .max = 10, .claims = true, .wanted = LANES_DUE, .now = both_at(NOW) };
+    set_workers(w, (struct worker_group[]){ workers("", 8) }, 1, false);
+    assert_false(claim(w, 100));
+    int64_t look_ms = lanes_next_ms(w->lanes, LANES_DUE);
+    assert_int_equal(look_ms, NOW + 5000);
+    for (int gone = 0; gone < 2; gone++, look_ms += 5000) {
+        offer.now = both_at(look_ms);
+        w->due_ms[gpu] = gone ? INT64_MAX : NOW;
+        assert_true(lanes_ask(w->lanes, &offer, &r) && r.missing);
+        answer_look(w, &r, look_ms);
+        assert_false(lanes_ask(w->lanes, &offer, &r));
+        assert_int_equal(missing(w), gone ? 0 : 1);
+    }
+    offer.now = both_at(look_ms);
+    assert_false(lanes_ask(w->lanes, &offer, &r));
+    assert_true(lanes_next_ms(w->lanes, LANES_DUE) == INT64_MAX);
+}
+
+static void a_lane_without_tasks_lacks_no_worker(void **state)
+{
+    struct world *w = *state;
+    size_t gpu = add_with_label(w, "gpu", 9);
+    set_workers(w, (struct worker_group[]){ workers("", 8) }, 1, false);
+    w->due_ms[gpu] = INT64_MAX;
+    lanes_all_due(w->lanes, NOW); /* in case a nudge was lost */
+    assert_false(claim(w, 100));
+    assert_int_equal(missing(w), 0);
+    assert_true(lanes_next_ms(w->lanes, LANES_DUE) == INT64_MAX);
+}
+
+static void put_tenant(struct catalog_cache *catalog, const char *name, int number)
+{
+    char doc[64];
+    struct error e;
+    snprintf(doc, sizeof doc, "{\"name\":\"%s\",\"number\":%d}", name, number);
+    struct catalog_entry entry = { .kind = CATALOG_TENANT, .name = str_from(name), .doc = str_from(doc), .version = 1 };
+    assert_ok(catalog_cache_put(catalog, &entry, &e), &e);
+}
+
+static void workers_for_a_tenant_are_found_by_its_name(void **state)
+{
+    (void)state;
+    struct catalog_cache *catalog = catalog_cache_new();
+    struct world w = { .lanes = lanes_new(&(struct lanes_setup){ .catalog = catalog, .slots = 1 }) };
+    struct worker_group g = workers("", 4);
+    g.kind.tenants = S("acme,other");
+    put_tenant(catalog, "other", 2);
+    size_t other = add(&w, 2, 5), acme = add(&w, 3, 5);
+    set_workers(&w, &g, 1, true);
+    assert_int_equal(lanes_shortage(w.lanes, w.v[other]).need, POOL_NOTHING);
+    assert_int_equal(lanes_shortage(w.lanes, w.v[acme]).need, POOL_TENANT);
+    put_tenant(catalog, "acme", 3); /* the task was known before its tenant */
+    lanes_rules_changed(w.lanes);
+    assert_int_equal(lanes_shortage(w.lanes, w.v[acme]).need, POOL_NOTHING);
+    lanes_free(w.lanes);
+    catalog_cache_free(catalog);
+}
+
+static void one_tenant_among_several_leaves_room_in_each_pool(void **state)
+{
+    (void)state;
+    struct catalog_cache *catalog = catalog_cache_new();
+    struct world w = { .lanes = lanes_new(&(struct lanes_setup){ .catalog = catalog, .slots = 1 }) };
+    put_tenant(catalog, "other", 2);
+    lanes_set_window(w.lanes, 100);
+    size_t plain = add(&w, 2, 5),
+           gpu = add_lane(&w, (struct lane){ .tenant = 2, .queue = S("q"), .priority = 5, .requires = S("gpu") }, NOW);
+    set_workers(&w, (struct worker_group[]){ workers("", 5), workers("gpu", 5) }, 2, true);
+    assert_true(claim(&w, 100));
+    assert_int_equal(w.got[plain], 8); /* of ten, and the other is not held against it */
+    assert_int_equal(w.got[gpu], 4);
+    hold(&w, gpu, 4);
+    assert_int_equal(lanes_hold_of(w.lanes, w.v[gpu], NOW).gate, LANE_TENANT_SHARE);
+    assert_int_equal(lanes_hold_of(w.lanes, w.v[plain], NOW).gate, LANE_NONE);
+    lanes_free(w.lanes);
+    catalog_cache_free(catalog);
+}
+
+static void a_full_pool_holds_up_no_other(void **state)
+{
+    struct world *w = *state;
+    size_t low = add(w, 1, 0), high = add(w, 1, 9);
+    struct worker_group any = workers("", 20), urgent = workers("", 20);
+    any.kind.priority_max = 6;
+    urgent.kind.priority_min = 7;
+    set_workers(w, (struct worker_group[]){ any, urgent }, 2, true);
+    hold(w, low, 20);
+    assert_true(claim(w, 100));
+    assert_int_equal(w->got[low], 0);
+    assert_int_equal(w->got[high], 20);
+}
+
+static void priorities_of_a_class_may_be_in_different_pools(void **state)
+{
+    struct world *w = *state;
+    size_t seven = add(w, 1, 7), nine = add(w, 1, 9);
+    struct worker_group any = workers("", 5), urgent = workers("", 3);
+    urgent.kind.priority_min = 8;
+    any.kind.priority_max = 7;
+    set_workers(w, (struct worker_group[]){ any, urgent }, 2, true);
+    assert_true(claim(w, 100));
+    assert_int_equal(w->got[seven], 5);
+    assert_int_equal(w->got[nine], 3);
+    urgent.kind.priority_min = 7;
+    set_workers(w, (struct worker_group[]){ urgent }, 1, true);
+    assert_true(claim(w, 100));
+    assert_int_equal(w->got[nine], 6); /* one line again */
+    assert_int_equal(w->got[seven], 5);
+}
+
+static void a_task_counts_in_the_pool_that_its_lane_is_in(void **state)
+{
+    struct world *w = *state;
+    size_t gpu = add_with_label(w, "gpu", 5), plain = add(w, 1, 5);
+    set_workers(w, (struct worker_group[]){ workers("", 4), workers("gpu", 4) }, 2, true);
+    hold(w, gpu, 3);
+    assert_int_equal(lanes_facts(w->lanes, w->v[plain]).pool_taken, 0);
+    assert_int_equal(lanes_facts(w->lanes, w->v[gpu]).pool_taken, 3);
+    set_workers(w, (struct worker_group[]){ workers("gpu", 4) }, 1, true); /* one pool for both */
+    assert_int_equal(lanes_facts(w->lanes, w->v[plain]).pool_taken, 3);
+    set_workers(w, (struct worker_group[]){ workers("", 4) }, 1, true);
+    assert_int_equal(lanes_facts(w->lanes, w->v[plain]).pool_taken, 0);
+    for (int i = 0; i < 3; i++)
+        lanes_on_settled(w->lanes, w->v[gpu], false);
+    assert_int_equal(lanes_places(w->lanes).taken, 0);
+}
+
+static void needs_bound_what_is_claimed(void **state)
+{
+    struct world *w = *state;
+    struct lane large = { .tenant = 1, .queue = S("q"), .priority = 5, .memory_mb = 3000 };
+    size_t big = add_lane(w, large, NOW), plain = add(w, 1, 5);
+    struct worker_group g = workers("", 9);
+    g.kind.memory_mb = 7000;
+    set_workers(w, &g, 1, true);
+    assert_true(claim(w, 100));
+    assert_int_equal(w->got[big], 2);
+    assert_int_equal(w->got[plain], 9);
+}
+
+static void workers_that_change_while_a_claim_is_under_way_count_after_it(void **state)
+{
+    struct world *w = *state;
+    size_t plain = add(w, 1, 5);
+    struct lanes_round r;
+    struct lanes_offer offer = { .max = 10, .claims = true, .wanted = LANES_DUE, .now = both_at(NOW) };
+    set_workers(w, (struct worker_group[]){ workers("", 4) }, 1, true);
+    assert_true(lanes_ask(w->lanes, &offer, &r));
+    set_workers(w, (struct worker_group[]){ workers("gpu", 6) }, 1, true);
+    lanes_answer_lost(w->lanes, &r);
+    assert_true(claim(w, 100));
+    assert_int_equal(w->got[plain], 6);
+}
+
+static void some_tasks_wait_in_the_queue_and_a_higher_class_always_may(void **state)
+{
+    struct world *w = *state;
+    size_t low = add(w, 1, 0), high = add(w, 1, 9);
+    set_workers(w, (struct worker_group[]){ workers("", 4) }, 1, false);
+    hold(w, low, 5);
+    assert_int_equal(lanes_facts(w->lanes, w->v[low]).pool_places, 6);
+    assert_false(lanes_facts(w->lanes, w->v[low]).pool_waits);
+    hold(w, low, 1);
+    assert_true(lanes_facts(w->lanes, w->v[low]).pool_waits);
+    assert_true(claim(w, 100));
+    assert_int_equal(w->got[high], 1); /* the queue gives it away first */
+    assert_int_equal(w->got[low], 0);
+    hold(w, high, 1);
+    assert_false(claim(w, 100));
+}
+
+static void more_wait_in_the_queue_while_tasks_end_fast(void **state)
+{
+    struct world *w = *state;
+    size_t plain = add(w, 1, 5);
+    struct moment now = both_at(NOW);
+    set_workers(w, (struct worker_group[]){ workers("", 4) }, 1, false);
+    lanes_step(w->lanes, now, false);
+    hold(w, plain, 25);
+    for (int i = 0; i < 25; i++)
+        lanes_on_settled(w->lanes, w->v[plain], false);
+    now.steady_ms += 250;
+    lanes_step(w->lanes, now, false);
+    assert_int_equal(lanes_facts(w->lanes, w->v[plain]).pool_places, 4 + 50);
+    now.steady_ms += 250;
+    lanes_step(w->lanes, now, false);
+    assert_int_equal(lanes_facts(w->lanes, w->v[plain]).pool_places, 6);
+}
+
+static void what_the_queue_has_does_not_count_while_it_is_down(void **state)
+{
+    struct world *w = *state;
+    size_t plain = add(w, 1, 5);
+    set_workers(w, (struct worker_group[]){ workers("", 4) }, 1, false);
+    hold(w, plain, 6);
+    for (int i = 0; i < 6; i++)
+        lanes_on_queued(w->lanes, w->v[plain], true);
+    assert_false(claim(w, 100));
+    set_workers(w, (struct worker_group[]){ workers("", 2) }, 1, true);
+    assert_true(claim(w, 100));
+    assert_int_equal(w->got[plain], 2);
+}
+
+/* ---- claims ahead ---- */
 
 /* Claims ahead of a task that finds no slot, from now on; the store leaves the task. */
 static void claim_ahead_in_vain(struct world *w, int64_t now_ms, int64_t due_ms)
@@ -281,7 +599,7 @@ static void a_task_that_is_left_ahead_is_tried_again_after_a_while(void **state)
         assert_true(claims < 20);
     }
     assert_true(claims >= 4);
-    assert_true(lanes_next_ms(w->lanes, LANES_DUE, (size_t[CLASSES]){ 10, 10, 10 }) <= due_ms);
+    assert_true(lanes_next_ms(w->lanes, LANES_DUE) <= due_ms);
 }
 
 int main(void)
@@ -296,6 +614,21 @@ int main(void)
         lanes_test(a_lower_class_leaves_the_room_of_a_higher_one),
         lanes_test(a_task_that_is_left_ahead_is_tried_again_after_a_while),
         cmocka_unit_test(tenants_and_classes_share_one_slot_among_ready_tasks),
+        lanes_test(what_nobody_can_run_is_not_claimed_and_costs_nobody_room),
+        lanes_test(a_worker_that_joins_opens_its_lanes),
+        lanes_test(what_is_missing_is_counted_until_it_is_there),
+        lanes_test(tasks_without_a_worker_that_are_gone_are_forgotten),
+        lanes_test(a_lane_without_tasks_lacks_no_worker),
+        cmocka_unit_test(workers_for_a_tenant_are_found_by_its_name),
+        cmocka_unit_test(one_tenant_among_several_leaves_room_in_each_pool),
+        lanes_test(a_full_pool_holds_up_no_other),
+        lanes_test(priorities_of_a_class_may_be_in_different_pools),
+        lanes_test(a_task_counts_in_the_pool_that_its_lane_is_in),
+        lanes_test(needs_bound_what_is_claimed),
+        lanes_test(workers_that_change_while_a_claim_is_under_way_count_after_it),
+        lanes_test(some_tasks_wait_in_the_queue_and_a_higher_class_always_may),
+        lanes_test(more_wait_in_the_queue_while_tasks_end_fast),
+        lanes_test(what_the_queue_has_does_not_count_while_it_is_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -120,9 +120,7 @@ static void claim(struct party *p)
 {
     struct world *w = p->world;
     struct lanes_round r;
-    struct lanes_offer offer = {
-        .room = { ROOM, ROOM, ROOM }, .claims = true, .wanted = LANES_DUE, .now = both_at(w->now_ms)
-    };
+    struct lanes_offer offer = { .max = ROOM, .claims = true, .wanted = LANES_DUE, .now = both_at(w->now_ms) };
     if (!lanes_ask(p->lanes, &offer, &r))
         return;
     assert_int_equal(r.n, 1);

@@ -426,22 +426,120 @@ static void a_node_that_goes_leaves_what_the_queue_has(void **state)
     assert_int_equal(held_by_the_dead(w), 0);
 }
 
-static void what_workers_say_of_themselves_is_kept_and_gives_room(void **state)
+/* ---- pools ---- */
+
+static size_t held(const struct world *w)
+{
+    return node_status(w->node).scheduler.held;
+}
+
+static struct task labelled_task(int n, const char *label)
+{
+    struct task t = plain_task(n, NOW);
+    t.requires = str_from(label);
+    return t;
+}
+
+static struct worker_kind with_labels(const char *labels)
+{
+    struct worker_kind k = WORKER_KIND_UNKNOWN;
+    k.labels = str_from(labels);
+    return k;
+}
+
+static int setup_empty_fleet(void **state)
+{
+    return setup_fleet_without_workers(state, in_a_fleet);
+}
+
+static void without_workers_nothing_is_claimed(void **state)
 {
     struct world *w = *state;
-    struct event ev = { .kind = EVENT_WORKER,
-                        .worker = { .id = { { 3 } }, .name = S("w"), .version = S("1"), .slots = 50, .doc = S("{}") } };
-    struct error e;
+    struct explanation why;
+    struct task t = add_task(w, plain_task(1, NOW));
+    rest(w);
+    assert_int_equal(held(w), 0);
+    node_explain(w->node, &t, NOW, &why);
+    assert_int_equal(why.gate, EXPLAIN_NO_WORKER);
+    assert_string_equal(why.text, "there is no worker: it waits until such a worker joins");
+}
+
+static void what_workers_say_of_themselves_gives_room(void **state)
+{
+    struct world *w = *state;
     for (int i = 1; i <= 140; i++)
         add_task(w, plain_task(i, NOW));
     rest(w);
-    /* no worker is known: a hundred may wait, and a tenth is kept for the high class */
-    assert_int_equal(node_status(w->node).scheduler.held, 90);
-    assert_ok(events_publish(hand.events, &ev, 1, &e), &e);
+    report_worker(w, 3, with_labels(""), 50, false);
+    assert_int_equal(held(w), 75 - 7); /* half of the slots in addition; a tenth is kept for the high class */
+    report_worker(w, 4, with_labels("eu"), 50, false);
+    assert_int_equal(held(w), 140 - 5); /* of 150 places one tenth is kept */
+    report_worker(w, 4, with_labels("eu"), 50, true);
+    assert_int_equal(node_status(w->node).scheduler.room, 75);
+}
+
+static void tasks_that_no_worker_can_run_stay_in_the_store(void **state)
+{
+    struct world *w = *state;
+    struct explanation why;
+    report_worker(w, 3, with_labels("eu"), 2, false);
+    struct task first = add_task(w, labelled_task(1, "gpu"));
+    for (int i = 2; i <= 40; i++)
+        add_task(w, labelled_task(i, "gpu"));
     rest(w);
-    rest_at(w, NOW + 600);
-    rest_at(w, NOW + 1200);
-    assert_int_equal(node_status(w->node).scheduler.held, 135);
+    assert_int_equal(held(w), 0);
+    node_explain(w->node, &first, NOW, &why);
+    assert_int_equal(why.gate, EXPLAIN_NO_WORKER);
+    assert_string_equal(why.text, "no worker has the label gpu: it waits until such a worker joins");
+    struct task urgent = plain_task(41, NOW);
+    urgent.priority = 9;
+    urgent = add_task(w, urgent);
+    rest(w);
+    assert_int_equal(held(w), 1);
+    assert_int_equal(queue_depth(hand.queue), 1);
+    report_worker(w, 4, with_labels("gpu"), 4, false);
+    assert_int_equal(held(w), 1 + 6);
+}
+
+static void a_worker_that_leaves_takes_its_pool_along(void **state)
+{
+    struct world *w = *state;
+    struct explanation why;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    report_worker(w, 3, with_labels(""), 4, false);
+    report_worker(w, 4, with_labels("gpu"), 1, false);
+    struct task there = add_task(w, labelled_task(1, "gpu"));
+    rest(w);
+    assert_int_equal(held(w), 1);
+    report_worker(w, 4, with_labels("gpu"), 1, true);
+    struct task later = add_task(w, labelled_task(2, "gpu"));
+    rest(w);
+    assert_int_equal(held(w), 1);
+    assert_int_equal(row_of(w, &later, &a).state, TASK_SCHEDULED);
+    there = row_of(w, &there, &a);
+    node_explain(w->node, &there, NOW, &why);
+    assert_int_equal(why.gate, EXPLAIN_NO_WORKER);
+    assert_string_equal(why.text,
+                        "it has fired, and no worker has the label gpu: unless it runs, it waits in the queue");
+}
+
+static void while_the_queue_is_down_only_this_process_runs_tasks(void **state)
+{
+    struct world *w = *state;
+    struct explanation why;
+    report_worker(w, 3, with_labels("gpu"), 4, false);
+    struct task plain = add_task(w, plain_task(1, NOW));
+    the_queue_is_down_until(w, NOW + 1500);
+    assert_true(is_running(w, &plain));
+    struct task gpu = add_task(w, labelled_task(2, "gpu"));
+    the_queue_is_down_until(w, NOW + 1600);
+    assert_int_equal(held(w), 1);
+    node_explain(w->node, &gpu, NOW + 1600, &why);
+    assert_string_equal(why.text, "no worker has the label gpu: it waits until such a worker joins");
+    end_run(w, OUTCOME_OK);
+    rest_at(w, NOW + 2200);
+    assert_int_equal(queue_depth(hand.queue), 1); /* the queue is back, and so are its workers */
 }
 
 int main(void)
@@ -467,7 +565,12 @@ int main(void)
         T(a_task_that_waits_in_the_queue_is_recalled_from_there),
         T(one_that_runs_on_a_worker_is_asked_to_end),
         T(a_node_that_goes_leaves_what_the_queue_has),
-        T(what_workers_say_of_themselves_is_kept_and_gives_room),
+#define E(name) cmocka_unit_test_setup_teardown(name, setup_empty_fleet, teardown_fleet)
+        E(without_workers_nothing_is_claimed),
+        E(what_workers_say_of_themselves_gives_room),
+        E(tasks_that_no_worker_can_run_stay_in_the_store),
+        E(a_worker_that_leaves_takes_its_pool_along),
+        E(while_the_queue_is_down_only_this_process_runs_tasks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
