@@ -138,7 +138,7 @@ static void judge_failover(struct sim *s, const struct subject *x, const struct 
 {
     int64_t after_ms = (s->steady_us - last->crashed_us) / 1000;
     bool held = t->fence > last->fence + 1; /* it was claimed in time, and a host answered with Retry-After */
-    bool put_off = x->pause_sent || x->stop_sent || x->redrives || held || task_is_suspect(t);
+    bool put_off = x->pause_sent || x->stop_sent || x->redrives || held || last->retried || task_is_suspect(t);
     if (s->profile.failover && last->at_crash && !put_off && after_ms > FAILOVER_MS)
         breach(s, BREACH_FAILOVER, "%s was lost with its node, and started again %lld ms later", short_id(x->id),
                (long long)after_ms);
@@ -190,7 +190,8 @@ static void judge_time(struct sim *s, const struct subject *x, const struct task
                (long long)t->due_ms, (long long)x->due_min_ms);
     struct subject *parent = oracle_find(s, t->parent);
     int64_t known_ms = max_of(x->acked_wall_ms, parent ? parent->acked_wall_ms : 0);
-    int64_t late_ms = now_ms - max_of(max_of(t->due_ms, known_ms), s->joined_ms);
+    int64_t free_ms = max_of(s->joined_ms, s->suspect_ended_ms); /* a suspect has its worker for itself */
+    int64_t late_ms = now_ms - max_of(max_of(t->due_ms, known_ms), free_ms);
     struct stats *st = s->stats;
     if (st->late_count == st->late_cap) {
         st->late_cap = st->late_cap * 2 + 1024;
@@ -346,10 +347,12 @@ void oracle_ended(struct sim *s, const struct task *t, const struct outcome *o)
     c->failure = o->failure;
     c->retry_after_ms = o->retry_after_ms;
     s->ended_late = s->ended_late || s->stopped_ms;
+    if (task_is_suspect(t))
+        s->suspect_ended_ms = wall_ms(s);
     limits_ended(s, t, o);
 }
 
-static void judge_result(struct sim *s, const struct subject *x, const struct known_call *c, const struct settlement *v)
+static void judge_result(struct sim *s, const struct subject *x, struct known_call *c, const struct settlement *v)
 {
     static const enum execution_status status_of[] = {
         [OUTCOME_OK] = EXECUTION_COMPLETED, [OUTCOME_FAILED] = EXECUTION_FAILED, [OUTCOME_CANCELLED] = EXECUTION_FAILED
@@ -360,6 +363,7 @@ static void judge_result(struct sim *s, const struct subject *x, const struct kn
     for (size_t i = 0; i < x->call_count && !lost; i++)
         given = given || (x->calls[i].fence == v->fence && x->calls[i].ended &&
                           verdict->execution.status == status_of[x->calls[i].outcome]);
+    c->retried = !lost; /* by its policy, and so as late as that says */
     if (lost ? !c->at_crash : !given)
         breach(s, BREACH_TWO_RESULTS, "%s fence %lld: the result kept is not the one that was given", short_id(x->id),
                (long long)v->fence);

@@ -297,9 +297,10 @@ struct sim {
     uint64_t lives;        /* how often a node started or rejoined */
     int64_t born_ms;       /* wall: the end of the last outage; INT64_MIN: not known, the clock was set back since */
     int64_t outages;
-    struct sim_node *ghost; /* a dead node that is being taken apart: nothing it does counts */
-    int64_t joined_ms;      /* wall: until then, nodes that start at once find out which is first */
-    int64_t unowned_us;     /* since when the partitions are not evenly shared; 0: they are */
+    struct sim_node *ghost;   /* a dead node that is being taken apart: nothing it does counts */
+    int64_t joined_ms;        /* wall: until then, nodes that start at once find out which is first */
+    int64_t suspect_ended_ms; /* wall: when a suspect's call ended last */
+    int64_t unowned_us;       /* since when the partitions are not evenly shared; 0: they are */
 
     struct gates gates;
     struct oracle *oracle;
@@ -421,6 +422,7 @@ struct known_call {
     int64_t crashed_us;            /* with at_crash: when */
     const struct sim_node *reaper; /* the node that was told last that its delivery timed out; NULL: none */
     enum task_state next;          /* if settled */
+    bool retried;                  /* if settled: by its result, not as lost */
     bool redriven;                 /* a user asked for another run after it */
 };
 
