@@ -29,3 +29,29 @@ static inline bool scratch_remove(const char *path)
 {
     return nftw(path, scratch_remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0;
 }
+
+/* A file's content, which stays allocated until the process ends. */
+static inline char *scratch_read_file(const char *path, size_t *ret_size)
+{
+    FILE *f = fopen(path, "rb");
+    if (!f || fseek(f, 0, SEEK_END) != 0) {
+        perror(path);
+        exit(2);
+    }
+    *ret_size = (size_t)ftell(f);
+    rewind(f);
+    char *content = malloc(*ret_size + 1);
+    if (!content || fread(content, 1, *ret_size, f) != *ret_size) {
+        perror(path);
+        exit(2);
+    }
+    fclose(f);
+    return content;
+}
+
+static inline bool scratch_write_file(const char *path, const char *content, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    bool written = f && fwrite(content, 1, size, f) == size;
+    return f && fclose(f) == 0 && written;
+}

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "model/store_memory.h"
 #include "port/store.h"
+#include "scratch.h"
 #include "store/sqlite/store_sqlite.h"
 #ifdef HAVE_POSTGRES
 #include "postgres_fixture.h"
@@ -22,6 +23,25 @@ static inline enum err open_store_memory(const char *directory, struct store **r
     return ERR_OK;
 }
 
+/* The database file as migrations make it: made once a process, then written into each folder. */
+static inline enum err open_store_sqlite(const char *directory, struct store **ret, struct error *e)
+{
+    static char *made;
+    static size_t size;
+    char path[SCRATCH_PATH + 16];
+    snprintf(path, sizeof path, "%s/belfry.db", directory);
+    if (!made) {
+        enum err rc = store_sqlite_open(directory, ret, e);
+        if (rc)
+            return rc;
+        store_free(*ret);
+        made = scratch_read_file(path, &size);
+    } else if (!scratch_write_file(path, made, size)) {
+        return error_set(e, ERR_UNAVAILABLE, "cannot write %s", path);
+    }
+    return store_sqlite_open(directory, ret, e);
+}
+
 #ifdef HAVE_POSTGRES
 /* One database a process, emptied each time: no test has two stores at once. */
 static inline enum err open_store_postgres(const char *directory, struct store **ret, struct error *e)
@@ -38,7 +58,7 @@ static inline enum err open_store_postgres(const char *directory, struct store *
 
 static const struct store_adapter store_adapters[] = {
     { "memory", open_store_memory },
-    { "sqlite", store_sqlite_open },
+    { "sqlite", open_store_sqlite },
 #ifdef HAVE_POSTGRES
     { "postgres", open_store_postgres },
 #endif

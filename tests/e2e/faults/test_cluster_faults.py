@@ -15,7 +15,7 @@ from cluster import LONG
 from load import Load
 
 PARTS = 20 if LONG else 1
-FAULTS = 50 if LONG else 60  # in each part
+FAULTS = 50 if LONG else 40  # in each part
 BEAT_S = 0.5 if LONG else 0.2  # with less, a node that waits for its turn on a busy machine looks dead
 LATE_MS = 20_000  # longer than any two faults and what is needed to find them
 
