@@ -89,7 +89,7 @@ static void node_on_replaced(void *context, const struct replaced *r)
 static bool node_may_fire(void *context)
 {
     const struct node *n = context;
-    return membership_may_fire(n->membership);
+    return membership_may_fire(n->membership) && n->now.wall_ms <= membership_fires_until_ms(n->membership);
 }
 
 /* Its place is free although the store may take a while to know. */

@@ -132,13 +132,21 @@ struct op_claimed {
  *
  *  1. Not of this node's own claims, and not of claims that were handed off (OP_HANDOFF).
  *  2. At most max, in no order.
- *  3. A node that never sent a heartbeat is unknown. */
+ *  3. A node that never sent a heartbeat is unknown.
+ *  4. ret_fires_until_ms has, for each task, the fires_until_ms of its node (OP_HEARTBEAT 9); INT64_MAX: not known. */
 struct op_orphans {
     struct op op;
     struct uuid not_node;
     size_t max;
     struct tasks ret;
+    int64_t *ret_fires_until_ms;
 };
+
+/* For stores: rule 4, by what the row of the node has. */
+static inline int64_t orphan_fires_until_ms(int64_t of_node_ms)
+{
+    return of_node_ms ? of_node_ms : INT64_MAX;
+}
 
 /* OP_SETTLE - applies verdicts on claimed tasks.
  *
