@@ -275,7 +275,7 @@ static void server_make_node(struct server *a)
         .arm_min_ms = ARM_MIN_MS,
         .arm_max_ms = ARM_MAX_MS,
         .ahead_ms = AHEAD_MS,
-        .ahead_bytes = AHEAD_BYTES,
+        .ahead_bytes = a->setup.ahead_bytes ? a->setup.ahead_bytes : AHEAD_BYTES,
         .poll_ms = POLL_MS,
         .visibility_ms = a->setup.visibility_ms ? a->setup.visibility_ms : WORKER_VISIBILITY_MS,
         .knows_last_fire = a->last_fire != NULL && a->last_fired_ms != INT64_MAX,

@@ -110,8 +110,8 @@ struct op_claim {
     size_t ret_conflicts; /* tasks that were left because another node was changing them at that moment */
 };
 
-/* For stores: the line that begins at that lane. A line of one lane has that lane's quota at most. */
-struct claim_line claim_line_from(const struct op_claim *op, size_t lane);
+/* For stores: the i-th line, which begins at that lane. A line of one lane has that lane's quota at most. */
+struct claim_line claim_line_at(const struct op_claim *op, size_t i, size_t lane);
 
 /* For stores: whether a task of this due time is for the caller now, and with which time it counts if it was left (rule
  * 8). */
