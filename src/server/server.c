@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "core/time/offset.h"
 #include "events/memory/events_memory.h"
+#include "node/tenant_needs.h"
 #include "platform/async_io_direct.h"
 #include "platform/clock_offset.h"
 #include "platform/last_fire.h"
@@ -202,6 +203,8 @@ enum err server_load_lanes(struct server *a, struct error *e)
         rc = reader_lanes(r, &arena, &lanes, &n, e);
     if (rc == ERR_OK)
         node_know_lanes(a->node, lanes, n);
+    if (rc == ERR_OK)
+        tenant_needs_know(a->needs, lanes, n);
     reader_free(r);
     return rc;
 }
@@ -210,6 +213,7 @@ static enum err server_fill_catalog_cache(struct server *a, struct error *e)
 {
     struct reader *r = NULL;
     a->catalog = catalog_cache_new();
+    a->needs = tenant_needs_new();
     enum err rc = store_reader(a->store, &r, e);
     if (rc == ERR_OK)
         rc = catalog_watcher_fill(a->catalog, r, e);
@@ -344,6 +348,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .writer = batcher_writer(a->batchers[OP_VIA_ALL]),
         .clock = a->setup.clock,
         .zones = a->setup.zones,
+        .needs = a->needs,
         .catalog = a->catalog,
         .metrics = a->metrics,
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
@@ -437,6 +442,7 @@ void server_free(struct server *a)
     server_close_store(a);
     clock_offset_free(a->clock);
     catalog_cache_free(a->catalog);
+    tenant_needs_free(a->needs);
     metrics_free(a->metrics);
     node_view_free(a->view);
     server_inbox_release(a);
