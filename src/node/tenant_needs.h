@@ -2,8 +2,8 @@
 /* node/tenant_needs.h - which needs (labels, CPU, memory) the tasks of each tenant have.
  *
  * Each combination makes lanes of its own, and a lane costs memory and work on every node for as long as the store
- * lasts. So a tenant may have TENANT_NEEDS_MAX of them. They are learned from the lanes of the store, and counted when a
- * task with new ones is accepted. Nodes that accept tasks at the same moment may go beyond the limit by a few.
+ * lasts. So a tenant may have TENANT_NEEDS_MAX of them. They are learned from the lanes of the store, and counted when
+ * a task with new ones is accepted. Nodes that accept tasks at the same moment may go beyond the limit by a few.
  *
  * Any thread calls these functions. */
 #include "core/task/task.h"

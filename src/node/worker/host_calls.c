@@ -109,8 +109,8 @@ static void worker_unpark(struct worker *w, struct job *j)
     worker_host_release(w, h);
 }
 
-/* Reports that the task waits in a lane of its host. It keeps its due time. All ports of the host have one lane, as they
- * have one limit of calls. */
+/* Reports that the task waits in a lane of its host. It keeps its due time. All ports of the host have one lane, as
+ * they have one limit of calls. */
 static void worker_put_aside(struct worker *w, struct job *j, size_t calls)
 {
     char host[TARGET_HOST_MAX], text[BUSY_TEXT];
