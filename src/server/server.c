@@ -213,7 +213,7 @@ static enum err server_fill_catalog_cache(struct server *a, struct error *e)
 {
     struct reader *r = NULL;
     a->catalog = catalog_cache_new();
-    a->needs = tenant_needs_new();
+    a->needs = tenant_set_new(TENANT_NEEDS_MAX);
     enum err rc = store_reader(a->store, &r, e);
     if (rc == ERR_OK)
         rc = catalog_watcher_fill(a->catalog, r, e);
@@ -442,7 +442,7 @@ void server_free(struct server *a)
     server_close_store(a);
     clock_offset_free(a->clock);
     catalog_cache_free(a->catalog);
-    tenant_needs_free(a->needs);
+    tenant_set_free(a->needs);
     metrics_free(a->metrics);
     node_view_free(a->view);
     server_inbox_release(a);

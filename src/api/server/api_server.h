@@ -81,7 +81,7 @@ struct api_setup {
     struct clock *clock;
     struct zoneinfo *zones;
     struct catalog_cache *catalog; /* NULL: queues, tenants and calendars are not served */
-    struct tenant_needs *needs;    /* NULL: not limited */
+    struct tenant_set *needs;      /* NULL: not limited */
     struct metrics *metrics;
     struct str pepper; /* at least 16 bytes */
     bool require_idempotency_key;
