@@ -89,10 +89,16 @@ static void node_on_replaced(void *context, const struct replaced *r)
 static bool node_may_fire(void *context)
 {
     const struct node *n = context;
-    return membership_may_fire(n->membership);
+    return membership_may_fire(n->membership) && n->now.wall_ms <= membership_fires_until_ms(n->membership);
 }
 
 /* Its place is free although the store may take a while to know. */
+struct str node_lane_of_host(void *context, int32_t tenant, struct str host)
+{
+    struct node *n = context;
+    return tenant_hosts_lane(n->hosts, tenant, host);
+}
+
 void node_on_ended(void *context, struct uuid id, int64_t fence)
 {
     struct node *n = context;
@@ -210,6 +216,7 @@ struct node *node_new(const struct node_setup *setup, struct moment now)
         n->setup.poll_ms = POLL_SHARED_MS;
     prng_init(&n->random, setup->seed + 4);
     list_init(&n->waiting_recalls);
+    n->hosts = tenant_set_new(TENANT_HOSTS_MAX);
     node_join(n);
     node_make_worker(n);
     node_make_scheduler(n);
@@ -218,6 +225,7 @@ struct node *node_new(const struct node_setup *setup, struct moment now)
                                                       .metrics = setup->metrics,
                                                       .seed = setup->seed + 2,
                                                       .ended = node_on_ended,
+                                                      .aside = node_lane_of_host,
                                                       .settled = node_settled,
                                                       .batch_settled = node_fleet_on_batch_settled,
                                                       .unblocked = node_unblocked,
@@ -254,6 +262,7 @@ void node_free(struct node *n)
     scheduler_free(n->scheduler);
     worker_free(n->worker);
     updater_free(n->updater);
+    tenant_set_free(n->hosts);
     free(n);
 }
 

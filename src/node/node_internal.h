@@ -19,6 +19,7 @@
 #include "node/lease/leasing.h"
 #include "node/node.h"
 #include "node/scheduler/catch_up.h"
+#include "node/tenant_needs.h"
 
 /* State that only a node of a fleet has. */
 struct node_fleet {
@@ -45,6 +46,7 @@ struct node {
     struct uuid id;
     struct scheduler *scheduler;
     struct worker *worker;
+    struct tenant_set *hosts; /* that have lanes of their own */
     struct updater *updater;
     struct membership *membership;
     struct recovery *recovery;
@@ -76,6 +78,7 @@ size_t node_queued(const struct node *n);
 void node_settled(void *context, const struct event *e, const struct settlement *s);
 void node_unblocked(void *context, uint64_t lanes); /* as the modules' `unblocked`: node_on_lanes_unblocked */
 void node_on_refused(void *context);                /* the store says that this node is dead */
+struct str node_lane_of_host(void *context, int32_t tenant, struct str host);
 void node_on_ended(void *context, struct uuid id, int64_t fence);
 struct reaper_setup node_reaper_setup(struct node *n, uint64_t seed);
 bool node_has_role(const struct node *n, unsigned role);

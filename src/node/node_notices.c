@@ -41,6 +41,7 @@ void node_know_lanes(struct node *n, const struct lane *lanes, size_t count)
 {
     assert_owned(&n->owner);
     struct lanes *known = scheduler_lanes(n->scheduler);
+    tenant_hosts_know(n->hosts, lanes, count);
     for (size_t i = 0; i < count; i++)
         if (!lanes_get(known, lanes[i]))
             lanes_due(known, lanes_know(known, lanes[i]), n->now.wall_ms, false);

@@ -13,8 +13,8 @@ static void recall_submit(struct node *n, struct recall *r)
 }
 
 /* The idempotency key has a record: the first try was applied and its answer lost, or the same request was answered
- * in another way. The task is off the wheel in any case, so it is returned as it was. If it has become its
- * replacement already, that is stale. */
+ * in another way. Or the caller has stopped waiting. The task is off the wheel in any case, so it is returned as it
+ * was. If it has become its replacement already, that is stale. */
 static void recall_hand_back(struct node *n, struct recall *r)
 {
     struct outcome o = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
@@ -94,7 +94,10 @@ static void recall_settle(struct node *n, struct recall *r)
         .idempotency = r->idempotency,
     };
     arena_init(&r->op.op.arena, RECALL_ARENA);
-    recall_submit(n, r);
+    if (recall_take(r))
+        recall_submit(n, r);
+    else
+        recall_hand_back(n, r);
 }
 
 /* The task has fired, or another node holds it. In a fleet its worker hears of the abort through the queue. */

@@ -9,12 +9,17 @@
  *  - RECALL_ANSWERED: the idempotency key has a record by now. The task is returned, and the recorded answer holds.
  *  - RECALL_FREED: another node held the task and does not any more, because it returned the task or the task has
  *    ended. The caller begins anew with the row as it is.
- *  - RECALL_RUNNING: nothing was changed. */
+ *  - RECALL_RUNNING: nothing was changed.
+ *
+ * The caller may stop waiting (RECALL_GIVEN_UP), unless the node has taken the task back before (RECALL_TAKEN): from
+ * then on the task does not fire, and only the store's answer is missing. So a caller that gave up knows that nothing
+ * was changed here. */
 #include <stdatomic.h>
 
 #include "port/async_io.h"
 #include "port/store.h"
 
+enum recall_state { RECALL_OPEN, RECALL_TAKEN, RECALL_GIVEN_UP };
 enum recall_result { RECALL_DONE, RECALL_ABORTING, RECALL_RUNNING, RECALL_ANSWERED, RECALL_FREED };
 
 struct node;
@@ -25,8 +30,7 @@ struct recall {
     const struct task *replace;
     const struct idempotency *idempotency; /* NULL: none */
     bool abort;
-    /* NULL, or set when the caller has stopped waiting: then the task is better left as it is. */
-    const atomic_bool *given_up;
+    atomic_int *state; /* enum recall_state; NULL: the caller waits as long as it takes */
     void (*done)(struct recall *r);
     void *context;
     enum recall_result result;
@@ -39,3 +43,15 @@ struct recall {
     int64_t retry_at_ms; /* steady */
     bool tried;          /* and failed, or the answer was lost */
 };
+
+/* False: the caller has stopped waiting, and the task is to stay as it is. */
+static inline bool recall_take(const struct recall *r)
+{
+    int before = RECALL_OPEN;
+    return !r->state || atomic_compare_exchange_strong(r->state, &before, RECALL_TAKEN) || before == RECALL_TAKEN;
+}
+
+static inline bool recall_is_given_up(const struct recall *r)
+{
+    return r->state && atomic_load(r->state) == RECALL_GIVEN_UP;
+}

@@ -67,13 +67,9 @@ bool claim_is_for(const struct op_claim *op, struct uuid id, int64_t due_ms)
     return claim_is_own(op, id) || later_by(due_ms, op->help_after_ms) <= op->now_ms;
 }
 
-struct claim_line claim_line_from(const struct op_claim *op, size_t lane)
+struct claim_line claim_line_at(const struct op_claim *op, size_t i, size_t lane)
 {
-    size_t first = 0;
-    for (size_t i = 0; op->lines && i < op->line_count; first += op->lines[i++].lanes)
-        if (first == lane)
-            return op->lines[i];
-    return (struct claim_line){ .lanes = 1, .max = op->lanes[lane].max };
+    return op->lines ? op->lines[i] : (struct claim_line){ .lanes = 1, .max = op->lanes[lane].max };
 }
 
 int64_t recurring_counts_as(const struct op_recurring *op, struct uuid id, int64_t cursor_ms)

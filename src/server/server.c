@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "core/time/offset.h"
 #include "events/memory/events_memory.h"
+#include "node/tenant_needs.h"
 #include "platform/async_io_direct.h"
 #include "platform/clock_offset.h"
 #include "platform/last_fire.h"
@@ -202,6 +203,8 @@ enum err server_load_lanes(struct server *a, struct error *e)
         rc = reader_lanes(r, &arena, &lanes, &n, e);
     if (rc == ERR_OK)
         node_know_lanes(a->node, lanes, n);
+    if (rc == ERR_OK)
+        tenant_needs_know(a->needs, lanes, n);
     reader_free(r);
     return rc;
 }
@@ -210,6 +213,7 @@ static enum err server_fill_catalog_cache(struct server *a, struct error *e)
 {
     struct reader *r = NULL;
     a->catalog = catalog_cache_new();
+    a->needs = tenant_set_new(TENANT_NEEDS_MAX);
     enum err rc = store_reader(a->store, &r, e);
     if (rc == ERR_OK)
         rc = catalog_watcher_fill(a->catalog, r, e);
@@ -275,7 +279,7 @@ static void server_make_node(struct server *a)
         .arm_min_ms = ARM_MIN_MS,
         .arm_max_ms = ARM_MAX_MS,
         .ahead_ms = AHEAD_MS,
-        .ahead_bytes = AHEAD_BYTES,
+        .ahead_bytes = a->setup.ahead_bytes ? a->setup.ahead_bytes : AHEAD_BYTES,
         .poll_ms = POLL_MS,
         .visibility_ms = a->setup.visibility_ms ? a->setup.visibility_ms : WORKER_VISIBILITY_MS,
         .knows_last_fire = a->last_fire != NULL && a->last_fired_ms != INT64_MAX,
@@ -344,6 +348,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .writer = batcher_writer(a->batchers[OP_VIA_ALL]),
         .clock = a->setup.clock,
         .zones = a->setup.zones,
+        .needs = a->needs,
         .catalog = a->catalog,
         .metrics = a->metrics,
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
@@ -437,6 +442,7 @@ void server_free(struct server *a)
     server_close_store(a);
     clock_offset_free(a->clock);
     catalog_cache_free(a->catalog);
+    tenant_set_free(a->needs);
     metrics_free(a->metrics);
     node_view_free(a->view);
     server_inbox_release(a);

@@ -32,6 +32,7 @@ struct server_setup {
     const char *listen;           /* NULL: no API */
     size_t slots;                 /* how many attempts may run at once */
     int64_t visibility_ms;        /* 0: WORKER_VISIBILITY_MS */
+    size_t ahead_bytes;           /* of tasks that are claimed ahead; 0: 64 MiB */
     bool allow_loopback;
     const char *ca_file;           /* trusted certificates of https targets; NULL: the system's list */
     const struct brokers *brokers; /* brokers that tasks may name; borrowed. NULL: none */

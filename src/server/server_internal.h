@@ -75,6 +75,7 @@ struct server {
     struct store *store;         /* for reads and notices; one of `ways` */
     struct last_fire *last_fire; /* of a store that is not shared; NULL: not remembered */
     int64_t last_fired_ms;       /* wall: by the process before this one; INT64_MAX: not known */
+    struct tenant_set *needs;    /* of tasks that the API accepts */
     struct catalog_cache *catalog;
     struct store *ways[OP_ROUTES]; /* one connection for each way of writing; SQLite has OP_VIA_ALL only */
     struct batcher *batchers[OP_ROUTES];

@@ -60,11 +60,11 @@ static void server_recall_on_loop(struct server *a, const void *about, void *ans
         .replace = recall_request->replace,
         .idempotency = recall_request->record,
         .abort = recall_request->abort,
-        .given_up = &c->answer->given_up,
+        .state = &c->answer->state,
         .done = server_on_recalled,
         .result = RECALL_RUNNING,
     };
-    if (atomic_load(&c->answer->given_up))
+    if (recall_is_given_up(&c->recall))
         server_on_recalled(&c->recall);
     else
         node_recall(a->node, &c->recall);

@@ -104,3 +104,27 @@ def test_how_long_a_silent_worker_keeps_a_delivery_is_a_setting(make_fleet, flee
     until(lambda: "deliveries_timed_out" in carriers.log(), why=carriers.log)
     assert now_ms() - killed_ms < 2600  # 4 s, renewed every third of that, would not be over yet
     hold.set()
+
+
+def test_a_tenant_may_have_256_different_needs(make_fleet, receiver):
+    """Each combination makes lanes on every node. What is known is accepted all the same, after a restart too."""
+    fleet = make_fleet(workers=1)
+    client = fleet.client()
+    later = at(now_ms() + 3600000)
+
+    def make(cpu, node=None):
+        return client.post("/v1/tasks", {"run_at": later, "resources": {"cpu": cpu}, **receiver.target("/needs")}, node=node)
+
+    first = fleet.nodes[0]
+    for i in range(1, 257):
+        assert make(i / 10, first).status == 201
+    refused = make(100, first)
+    assert refused.status == 429 and "256 different" in refused.json["detail"] and "use one of those" in refused.json["detail"], refused
+    assert refused.json["errors"][0]["field"] == "resources", refused
+    assert make(25.6, first).status == 201 and client.create(run_at=later, **receiver.target("/needs"))["id"]
+    known = client.create(run_at=later, resources={"cpu": 1}, **receiver.target("/needs"))
+    assert client.request("PATCH", f"/v1/tasks/{known['id']}", {"resources": {"cpu": 100}}, node=first).status == 429
+    until(lambda: make(101, fleet.nodes[1]).status == 429, why="the other control node does not learn of them")
+    first.stop()
+    first.start()
+    assert make(102, first).status == 429 and make(0.1, first).status == 201

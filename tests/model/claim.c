@@ -259,8 +259,8 @@ static void memory_claim_lines(struct claiming *c)
     struct op_claim *op = c->op;
     for (size_t i = 0; i < op->lane_count; i++)
         op->lanes[i].ret_taken = 0;
-    for (size_t first = 0; first < op->lane_count;) {
-        struct claim_line line = claim_line_from(op, first);
+    for (size_t i = 0, first = 0; first < op->lane_count; i++) {
+        struct claim_line line = claim_line_at(op, i, first);
         memory_claim_line(c, &(struct line_walk){
                                  .lanes = op->lanes + first, .n = line.lanes, .max = line.max, .place = line_start });
         first += line.lanes;

@@ -54,6 +54,13 @@ static bool memory_claim_is_orphaned(const struct store_memory *s, const struct 
     return c->hold == CLAIM_OWN && !uuid_eq(c->node, not_node) && !memory_node_is_alive(s, c->node);
 }
 
+static int64_t memory_orphan_fires_until_ms(const struct store_memory *s, const struct task *t)
+{
+    const struct claim *c = map_get(&s->table.claims, uuid_bytes(&t->claim));
+    const struct node_row *n = memory_node_find(s, c->node);
+    return orphan_fires_until_ms(n ? n->fires_until_ms : 0);
+}
+
 enum err memory_orphans(struct store_memory *s, struct op *base)
 {
     struct op_orphans *op = container_of(base, struct op_orphans, op);
@@ -61,7 +68,15 @@ enum err memory_orphans(struct store_memory *s, struct op *base)
     map_each (&s->table.claims, slot)
         if (memory_claim_is_orphaned(s, slot->value, op->not_node))
             picks_held(slot->value, op->max, &p);
-    return picks_copy(&p, &base->arena, &op->ret, &base->error);
+    int64_t *until_ms = arena_array(&base->arena, int64_t, p.n);
+    if (!until_ms)
+        return memory_no_room(&base->error);
+    for (size_t i = 0; i < p.n; i++)
+        until_ms[i] = memory_orphan_fires_until_ms(s, p.v[i]);
+    if (picks_copy(&p, &base->arena, &op->ret, &base->error))
+        return base->error.code;
+    op->ret_fires_until_ms = until_ms;
+    return ERR_OK;
 }
 
 static bool memory_has_orphans(const struct store_memory *s, struct uuid not_node)
@@ -88,6 +103,7 @@ static struct node_rows memory_nodes_after_heartbeat(const struct store_memory *
         if (uuid_eq(row.id, me.id)) {
             me.beats = row.beats + 1;
             me.joined_ms = row.joined_ms;
+            me.fires_until_ms = max_of(row.fires_until_ms, me.fires_until_ms);
             continue;
         }
         if (op->alone && !row.dead) {

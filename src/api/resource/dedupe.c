@@ -260,7 +260,7 @@ static bool dedupe_recall_next(struct dedupe_pass *d)
         if (h->before->state != TASK_RUNNING)
             continue;
         if (!d->deadline_ns)
-            d->deadline_ns = now_ns + s->limits.recall_ms * NS_PER_MS;
+            d->deadline_ns = now_ns + recall_wait_ms(d->q, h->before) * NS_PER_MS;
         struct recall_order order = { .running = h->before,
                                       .replace = h->row }; /* the record is stored with the new tasks */
         if (recall_ask(d->q, &order, max_of((d->deadline_ns - now_ns) / NS_PER_MS, (int64_t)1), dedupe_on_recalled))
@@ -281,8 +281,7 @@ static enum handled dedupe_continue(struct dedupe_pass *d)
 
 static void dedupe_on_recalled(struct request *q, enum recall_result result, bool known)
 {
-    (void)known;
-    q->dedupe->waits = q->dedupe->waits || result != RECALL_DONE;
+    q->dedupe->waits = q->dedupe->waits || result != RECALL_DONE || !known;
     if (dedupe_continue(q->dedupe) == HANDLED_DONE)
         request_answer(q);
 }

@@ -1,6 +1,6 @@
 /* Changes of tasks by users. The row is read, the core decides what it becomes, and the writer stores it if the row is
  * still the one that was read. If not, all starts again, up to TRIES_MAX times. A claimed task belongs to its owner,
- * which is asked to give it back. If that takes longer than recall_ms, the answer is 409. */
+ * which is asked to give it back. If that takes longer than recall_wait_ms, the answer is 409. */
 #include "api/resource/change.h"
 #include "api/resource/listing.h"
 #include "api/resource/recall.h"
@@ -336,10 +336,19 @@ static enum handled edit_after_recall(struct request *q, enum recall_result resu
     return edit_refuse_running(q);
 }
 
+/* Not known: the claim is in the store, and its owner has yet to learn of it; or the time is up. */
+static enum handled edit_after_unknown(struct request *q, enum recall_result result)
+{
+    if (result == RECALL_RUNNING)
+        return edit_retry_later(q);
+    return request_refuse(
+        q, PROBLEM_UNAVAILABLE,
+        "the task does not start, but the store has not confirmed the change yet: read the task again");
+}
+
 static void edit_on_recalled(struct request *q, enum recall_result result, bool known)
 {
-    (void)known;
-    if (edit_after_recall(q, result) == HANDLED_DONE)
+    if ((known ? edit_after_recall(q, result) : edit_after_unknown(q, result)) == HANDLED_DONE)
         request_answer(q);
 }
 
@@ -347,7 +356,7 @@ static enum handled edit_recall(struct request *q, struct edit *edit)
 {
     int64_t now_ns = clock_steady_ns(q->server->setup.clock);
     if (!edit->deadline_ns)
-        edit->deadline_ns = now_ns + q->server->limits.recall_ms * NS_PER_MS;
+        edit->deadline_ns = now_ns + recall_wait_ms(q, &edit->current) * NS_PER_MS;
     if (edit->aborting_fence == edit->current.fence)
         return edit_retry_later(q);
     struct recall_order order = {

@@ -18,6 +18,9 @@ struct recall_wait {
     struct task running, replace;
     struct idempotency record;
     recall_then *then;
+    int64_t stall_ms;
+    atomic_bool answered; /* `then` was called, or is about to be */
+    bool stalls;          /* the timer's: the owner has the task, and the store does not answer */
     atomic_int users;
 };
 
@@ -29,22 +32,34 @@ static void recall_unref(struct recall_wait *w, int users)
     free(w);
 }
 
+static void recall_answer_once(struct recall_wait *w, enum recall_result result, bool known)
+{
+    if (!atomic_exchange(&w->answered, true))
+        w->then(w->q, result, known);
+}
+
+/* If the owner has taken the task back, it is cancelled, paused or edited as soon as the store answers: waits for
+ * that. */
 static void recall_on_timeout(struct timer *timer)
 {
     struct recall_wait *w = container_of(timer, struct recall_wait, timer);
+    int open = RECALL_OPEN;
     assert_owned(timers_thread(w->timers));
-    atomic_store(&w->answer.given_up, true);
-    w->then(w->q, RECALL_RUNNING, false);
+    bool taken = !atomic_compare_exchange_strong(&w->answer.state, &open, RECALL_GIVEN_UP);
+    if (taken && !w->stalls && !atomic_load(&w->answered)) {
+        w->stalls = true;
+        timers_add(w->timers, &w->timer, w->stall_ms);
+        return;
+    }
+    recall_answer_once(w, taken ? RECALL_DONE : RECALL_RUNNING, false);
     recall_unref(w, 1);
 }
 
 static void recall_on_answer(struct recall_answer *answer)
 {
     struct recall_wait *w = container_of(answer, struct recall_wait, answer);
-    bool in_time = timers_cancel(w->timers, &w->timer);
-    if (in_time)
-        w->then(w->q, answer->result, answer->known);
-    recall_unref(w, in_time ? 2 : 1); /* also for the timer, which will not fire any more */
+    recall_answer_once(w, answer->result, answer->known || answer->result != RECALL_RUNNING);
+    recall_unref(w, timers_cancel(w->timers, &w->timer) ? 2 : 1); /* also for the timer, if it will not fire any more */
 }
 
 static bool recall_copy_order(struct recall_wait *w, const struct recall_order *order)
@@ -69,6 +84,7 @@ bool recall_ask(struct request *q, const struct recall_order *order, int64_t wai
     w->q = q;
     w->timers = q->server->timers;
     w->then = then;
+    w->stall_ms = q->server->limits.recall_stall_ms;
     w->users = 2;
     arena_init(&w->arena, ROWS_MAX);
     if (!recall_copy_order(w, order)) {
@@ -79,6 +95,14 @@ bool recall_ask(struct request *q, const struct recall_order *order, int64_t wai
     timers_add(w->timers, &w->timer, wait_ms);
     setup->recall(setup->context, &w->order, &w->answer);
     return true;
+}
+
+int64_t recall_wait_ms(const struct request *q, const struct task *claimed)
+{
+    const struct http_limits *l = &q->server->limits;
+    int64_t ahead_ms = claimed->due_ms - clock_wall_ms(q->server->setup.clock);
+    bool fired = ahead_ms <= 0 || claimed->target == TARGET_WORKER;
+    return l->recall_ms + (fired ? 0 : min_of(ahead_ms, l->recall_stall_ms));
 }
 
 void task_undo_delay(struct task *t, const struct task *claimed)

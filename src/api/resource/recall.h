@@ -7,12 +7,19 @@
 #include "api/server/request.h"
 
 /* Called once, on any thread, which owns q from then on. known is false if the owner does not have the claim yet or did
- * not answer in time; the result is then RECALL_RUNNING. */
+ * not answer in time; the result is then RECALL_RUNNING. If the owner has taken the task back and the store does not
+ * say so within recall_stall_ms, known is false and the result is RECALL_DONE: the task does not fire as it was, and
+ * becomes what was asked for as soon as the store answers. */
 typedef void recall_then(struct request *q, enum recall_result result, bool known);
 
 /* The thread that owns the request; passes q on. False: the setup has no `recall`, the time is up, or the order is too
  * large to copy; then `then` is not called and q stays with the caller. */
 bool recall_ask(struct request *q, const struct recall_order *order, int64_t wait_ms, recall_then *then) must_use;
+
+/* How long its owner has to give a claimed task back: recall_ms. If the task is not due yet, it has not fired, and a
+ * slow answer means that the store is slow: then it has until recall_ms after the due time, and recall_stall_ms more
+ * than recall_ms at most. Any thread. */
+int64_t recall_wait_ms(const struct request *q, const struct task *claimed);
 
 /* If another node gave the task back before it fired, restores the due time that it had in `claimed`: the node had
  * postponed it to leave time for this change. Does nothing if the task has run or was changed since. Any thread. */

@@ -1,6 +1,6 @@
 /* One round lists the claimed occurrences and recalls one after the other. A claim may be committed and not yet known
- * to its owner; then there is another round a moment later. All rounds together take at most recall_ms. The change
- * itself is done in any case.
+ * to its owner; then there is another round a moment later. All rounds together take at most recall_ms, and longer only
+ * for occurrences that are not due yet (recall_wait_ms). The change itself is done in any case.
  *
  * Occurrences that are not wanted any more are PAUSED first, so that nobody claims them again. Then one change of the
  * recurring task withdraws them like those that were never claimed: they are deleted, the cursor moves back to them,
@@ -17,14 +17,15 @@ enum { RETRY_MS = 5, NS_PER_MS = 1000000 };
 struct withdrawal {
     struct request *q;
     const struct task *parent;
-    int64_t deadline_ns;
+    int64_t begun_ns;
     struct tasks claimed;
     size_t at;
     struct task replace;
     struct task now; /* the recurring task, to withdraw what was paused */
     int64_t from_ms; /* as withdraw_from_ms of OP_PUT */
     bool again;
-    bool paused; /* occurrences were paused, and are to be withdrawn */
+    bool unfired; /* again, and because of an occurrence that has not fired */
+    bool paused;  /* occurrences were paused, and are to be withdrawn */
     struct timer timer;
     route_handler *then; /* NULL: answer the request */
 };
@@ -112,9 +113,17 @@ static void withdraw_on_retry_timer(struct timer *timer)
     request_later(w->q, withdraw_run);
 }
 
-static int64_t withdraw_left_ms(const struct withdrawal *w)
+/* The time that is left, if the whole may take so long. */
+static int64_t withdraw_left_ms(const struct withdrawal *w, int64_t wait_ms)
 {
-    return (w->deadline_ns - clock_steady_ns(w->q->server->setup.clock)) / NS_PER_MS;
+    return wait_ms - (clock_steady_ns(w->q->server->setup.clock) - w->begun_ns) / NS_PER_MS;
+}
+
+/* An occurrence that is not due yet has not fired: it is recalled, however long the store has taken until now. */
+static int64_t withdraw_wait_ms(const struct withdrawal *w, const struct task *t)
+{
+    int64_t wait_ms = recall_wait_ms(w->q, t);
+    return wait_ms > w->q->server->limits.recall_ms ? wait_ms : withdraw_left_ms(w, wait_ms);
 }
 
 static enum handled withdraw_recall_next(struct withdrawal *w);
@@ -168,7 +177,9 @@ static enum handled withdraw_change_freed(struct request *q, struct reader *r)
 static void withdraw_on_recalled(struct request *q, enum recall_result result, bool known)
 {
     struct withdrawal *w = q->withdrawal;
+    bool unfired = w->claimed.v[w->at - 1].due_ms > clock_wall_ms(q->server->setup.clock);
     w->again = w->again || (result == RECALL_RUNNING && !known);
+    w->unfired = w->unfired || (result == RECALL_RUNNING && !known && unfired);
     w->paused = w->paused || (result == RECALL_DONE && w->replace.state == TASK_PAUSED);
     if (result == RECALL_FREED)
         request_later(q, withdraw_change_freed);
@@ -215,12 +226,13 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
         struct recall_order order = { .running = t,
                                       /* the record is stored with the change itself */
                                       .replace = &w->replace };
-        if (recall_ask(w->q, &order, withdraw_left_ms(w), withdraw_on_recalled))
+        if (recall_ask(w->q, &order, withdraw_wait_ms(w, t), withdraw_on_recalled))
             return HANDLED_LATER;
     }
     if (w->paused)
         return request_later(w->q, withdraw_paused);
-    if (!w->again || withdraw_left_ms(w) <= 0)
+    const struct http_limits *l = &w->q->server->limits;
+    if (!w->again || withdraw_left_ms(w, w->unfired ? l->recall_stall_ms : l->recall_ms) <= 0)
         return withdraw_end(w);
     w->timer.fire = withdraw_on_retry_timer;
     timers_add(w->q->server->timers, &w->timer, RETRY_MS);
@@ -240,7 +252,7 @@ static enum handled withdraw_run(struct request *q, struct reader *r)
         return withdraw_end(w); /* the change is made, and the answer says so */
     w->claimed = page.tasks;
     w->at = 0;
-    w->again = false;
+    w->again = w->unfired = false;
     return withdraw_recall_next(w);
 }
 
@@ -252,7 +264,7 @@ enum handled withdraw_claimed_then(struct request *q, const struct task *parent,
     *q->withdrawal = (struct withdrawal){ .from_ms = from_ms, .then = then };
     q->withdrawal->q = q;
     q->withdrawal->parent = parent;
-    q->withdrawal->deadline_ns = clock_steady_ns(s->setup.clock) + s->limits.recall_ms * NS_PER_MS;
+    q->withdrawal->begun_ns = clock_steady_ns(s->setup.clock);
     return request_later(q, withdraw_run);
 }
 

@@ -27,6 +27,7 @@ static struct http_limits api_server_with_defaults(struct http_limits l)
     DEFAULT(body_ms, 30000);
     DEFAULT(idle_ms, 60000);
     DEFAULT(recall_ms, 500);
+    DEFAULT(recall_stall_ms, 10000);
     DEFAULT(body_total, (size_t)512 << 20);
 #undef DEFAULT
     return l;

@@ -40,8 +40,8 @@ struct recall_order {
 struct recall_answer {
     void (*done)(struct recall_answer *answer);
     enum recall_result result;
-    bool known;           /* false: the owner does not know of the claim yet; ask again */
-    atomic_bool given_up; /* the client got 409 meanwhile: the owner should leave the task unchanged */
+    bool known;       /* false: the owner does not know of the claim yet; ask again */
+    atomic_int state; /* enum recall_state. GIVEN_UP: the client got 409, and the owner leaves the task unchanged */
 };
 
 /* Why a task has not run yet, as its node sees it. The answer is given once, on any thread. The task stays valid until
@@ -60,7 +60,8 @@ struct http_limits {
     int64_t header_ms;              /* 10,000: from the first byte expected to the end of the headers */
     int64_t body_ms;                /* 30,000 */
     int64_t idle_ms;                /* 60,000: between two requests of a connection */
-    int64_t recall_ms;              /* 500 */
+    int64_t recall_ms;              /* 500: for the owner of a claimed task to give it back */
+    int64_t recall_stall_ms;        /* 10,000: the same, if the task cannot have fired: only the store is slow */
     size_t body_total;              /* 512 MiB: bodies of all requests in progress */
 };
 
@@ -80,6 +81,7 @@ struct api_setup {
     struct clock *clock;
     struct zoneinfo *zones;
     struct catalog_cache *catalog; /* NULL: queues, tenants and calendars are not served */
+    struct tenant_set *needs;      /* NULL: not limited */
     struct metrics *metrics;
     struct str pepper; /* at least 16 bytes */
     bool require_idempotency_key;

@@ -102,10 +102,8 @@ static enum problem problem_of_limit(const char *field)
         const char *field;
         enum problem problem;
     } rows[] = {
-        { "max_pending", PROBLEM_QUOTA },
-        { "max_recurring", PROBLEM_QUOTA },
-        { "creates_per_second", PROBLEM_QUOTA },
-        { "payload_bytes", PROBLEM_TOO_LARGE },
+        { "max_pending", PROBLEM_QUOTA }, { "max_recurring", PROBLEM_QUOTA }, { "creates_per_second", PROBLEM_QUOTA },
+        { "requires", PROBLEM_QUOTA },    { "resources", PROBLEM_QUOTA },     { "payload_bytes", PROBLEM_TOO_LARGE },
     };
     for (size_t i = 0; i < array_count(rows); i++)
         if (strcmp(field, rows[i].field) == 0)

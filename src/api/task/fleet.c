@@ -2,6 +2,19 @@
  * fleet, or its timeout is longer than the queue allows. */
 #include "api/task/body.h"
 #include "base/duration.h"
+#include "node/tenant_needs.h"
+
+static enum err task_check_needs(const struct task *t, const struct task_context *c, struct error *e)
+{
+    if (!c->needs || tenant_needs_accept(c->needs, t))
+        return ERR_OK;
+    error_set(
+        e, ERR_LIMIT,
+        "the tenant's tasks have %d different combinations of 'requires' and 'resources', which is the limit: use "
+        "one of those, for example by rounding 'resources', or another tenant",
+        TENANT_NEEDS_MAX);
+    return error_in(e, t->requires.n ? "requires" : "resources");
+}
 
 /* Fields that an edit does not change were accepted before and are not checked again. */
 enum err task_check_fleet(const struct task *current, const struct task *t, const struct task_context *c,
@@ -25,5 +38,5 @@ enum err task_check_fleet(const struct task *current, const struct task *t, cons
                            "(RabbitMQ's consumer_timeout; raise it there and in --queue)",
                            most);
     }
-    return ERR_OK;
+    return wants_label || wants_room ? task_check_needs(t, c, e) : ERR_OK;
 }

@@ -18,6 +18,7 @@ struct task_context {
     struct zoneinfo *zones;
     struct catalog_cache *catalog; /* NULL: there are no calendars */
     int64_t payload_bytes;         /* limit for payload and target_config together; 0: no limit */
+    struct tenant_set *needs;      /* NULL: not limited */
     bool no_workers;               /* there is no fleet of workers: this node runs all tasks itself */
     int64_t timeout_max_ms;        /* the longest time that the queue lets a task run; 0: no limit */
 };

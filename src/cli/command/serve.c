@@ -247,6 +247,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .listen = roles & ROLE_API ? listen.p : NULL,
         .slots = (size_t)option_get(o, "concurrency")->number,
         .visibility_ms = option_get(o, "visibility")->number,
+        .ahead_bytes = (size_t)option_get(o, "scheduler.ahead_mb")->number << 20,
         .allow_loopback = loopback,
         .ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE"),
         .brokers = brokers,

@@ -131,6 +131,7 @@ static void membership_die(struct membership *m)
     m->id = uuid_next(&m->ids, m->now.wall_ms);
     m->joined = m->ready = false;
     m->sent_us = m->answered_us = m->leader_until_us = m->renewed_us = m->beats = 0;
+    m->fires_until_ms = m->promised_ms = 0;
     m->peer_count = m->rows.n = m->workers.n = 0;
     m->generation++;
     m->active_peers = ACTIVE_PEERS_UNKNOWN;
@@ -158,6 +159,7 @@ static void membership_apply_heartbeat(struct membership *m, int64_t now_us)
     m->beats = peers_row(m, m->id)->beats;
     m->sent_us = m->asked_us;
     m->answered_us = now_us;
+    m->fires_until_ms = b->node.fires_until_ms;
     membership_measure_clock(m, b->ret_store_us, now_us);
     peers_watch(m, gap, now_us);
     if (m->active_peers == ACTIVE_PEERS_UNKNOWN)
@@ -225,6 +227,15 @@ static void membership_write_doc(struct membership *m)
     jw_object_end(&w);
 }
 
+/* It only rises: if the clock was set back, tasks of the time before may have fired. The first heartbeat promises
+ * nothing, because its answer corrects the clock; the second one follows at once. */
+static int64_t membership_promise_ms(struct membership *m)
+{
+    if (m->setup.shared && m->joined)
+        m->promised_ms = max_of(m->promised_ms, m->now.wall_ms + FENCE_BEATS * m->setup.heartbeat_ms);
+    return m->promised_ms;
+}
+
 static void membership_send_heartbeat(struct membership *m)
 {
     membership_write_doc(m);
@@ -232,7 +243,11 @@ static void membership_send_heartbeat(struct membership *m)
     m->at_once = false;
     m->beat = (struct op_heartbeat){
         .op = { .kind = OP_HEARTBEAT, .done = membership_on_heartbeat, .context = m },
-        .node = { .id = m->id, .name = m->setup.name, .version = m->setup.version, .doc = buf_str(&m->doc) },
+        .node = { .id = m->id,
+                  .name = m->setup.name,
+                  .version = m->setup.version,
+                  .doc = buf_str(&m->doc),
+                  .fires_until_ms = membership_promise_ms(m) },
         .now_ms = m->now.wall_ms,
         .alone = !m->setup.shared,
         .leave = m->leaving,
@@ -242,12 +257,18 @@ static void membership_send_heartbeat(struct membership *m)
     writer_submit(m->setup.writer, &m->beat.op);
 }
 
+/* It has just joined, or the wall clock was set forward: nothing may fire before the store knows of a later time. */
+static bool membership_promise_is_over(const struct membership *m)
+{
+    return m->setup.shared && m->joined && m->promised_ms < m->now.wall_ms;
+}
+
 /* In how many microseconds the next heartbeat is due; INT64_MAX: not until something happens. */
 static int64_t membership_next_heartbeat_us(const struct membership *m)
 {
     if (m->beating || m->left)
         return INT64_MAX;
-    if (m->at_once)
+    if (m->at_once || membership_promise_is_over(m))
         return 0;
     bool enough = m->joined && !m->setup.shared && !m->setup.fleet && !m->leaving;
     if (enough)
@@ -286,6 +307,11 @@ bool membership_may_fire(const struct membership *m)
 {
     return !m->setup.shared ||
            (m->joined && membership_steady_us(m) - m->sent_us < membership_heartbeats_us(m, FENCE_BEATS));
+}
+
+int64_t membership_fires_until_ms(const struct membership *m)
+{
+    return m->setup.shared ? m->fires_until_ms : INT64_MAX;
 }
 
 const struct partitions *membership_own(const struct membership *m)

@@ -55,6 +55,9 @@ bool membership_has_joined(const struct membership *m);
 /* Whether the claims of this node are certainly still its own. Reads the clock: a process that was stopped between
  * two instructions must notice. */
 bool membership_may_fire(const struct membership *m);
+/* Wall: tasks that are due later do not fire before another heartbeat is answered. The store has that promise: if this
+ * node dies, other nodes know that those tasks have not fired. INT64_MAX: the store is not shared. */
+int64_t membership_fires_until_ms(const struct membership *m);
 
 /* The partitions of this node; NULL: all. Nodes that are not ready have none. */
 const struct partitions *membership_own(const struct membership *m);

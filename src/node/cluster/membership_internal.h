@@ -29,7 +29,10 @@ struct membership {
     struct op_heartbeat beat;
     struct buf doc;
     bool beating, at_once;
-    int64_t asked_us;             /* when the heartbeat in flight, or the last one, was sent */
+    int64_t asked_us; /* when the heartbeat in flight, or the last one, was sent */
+    /* Wall: this node fires nothing that is due later, by the last answered heartbeat; by the last one sent. 0: the
+     * store does not know anything yet, and nothing fires. */
+    int64_t fires_until_ms, promised_ms;
     int64_t sent_us, answered_us; /* of the last heartbeat that was answered without error; 0: none */
     uint64_t failed;              /* in a row */
     int64_t beats;                /* this node's count, as of the last answer */

@@ -71,7 +71,7 @@ static void sent_request_finish(struct sent_request *s, enum recall_result resul
 static bool sent_request_is_over(const struct sent_request *s)
 {
     const struct recall *r = s->recall;
-    return s->requests->now.steady_ms >= s->until_ms || (r && r->given_up && atomic_load(r->given_up));
+    return s->requests->now.steady_ms >= s->until_ms || (r && recall_is_given_up(r));
 }
 
 static void sent_request_wait(struct sent_request *s, int64_t ms)
@@ -127,6 +127,7 @@ void recall_requests_ask(struct recall_requests *q, struct recall *r)
 {
     struct sent_request *s = sent_request_new(q, r->running->id, r->running->fence, r->abort);
     s->recall = r;
+    s->until_ms = q->now.steady_ms + RECALL_REQUESTS_WAIT_MS;
     sent_request_submit(s);
 }
 

@@ -15,7 +15,8 @@
 enum {
     RECALL_REQUESTS_FIRST_MS = 10,     /* from a request to the first check whether the task was returned */
     RECALL_REQUESTS_AGAIN_MS = 25,     /* between two more checks */
-    RECALL_REQUESTS_GIVE_UP_MS = 1000, /* then the caller has been answered long before */
+    RECALL_REQUESTS_GIVE_UP_MS = 1000, /* for a request that nobody waits for */
+    RECALL_REQUESTS_WAIT_MS = 12000,   /* then the caller has been answered long before */
     RECALL_REQUESTS_BACK_MS = 1000,    /* a returned task is not due before */
     RECALL_REQUESTS_MAX = 256,         /* read at once */
 };

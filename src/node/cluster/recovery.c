@@ -69,19 +69,24 @@ static void recovery_ask(struct reaper *reaper)
 
 /* ---- verdicts ---- */
 
-/* A task that was due before the last fire may have fired, a task that was not cannot have. If the clock was set back
- * since, the claim's id was made in what is now the future. A task that runs at most once is never claimed before its
- * time. */
-static bool recovery_may_have_fired(const struct recovery *r, const struct task *t)
+/* A task that is due after everything that its node has fired cannot have fired, nor can one that is not due yet. If
+ * the clock was set back since, the claim's id was made in what is now the future: then only the node's own word
+ * counts. A task that runs at most once is never claimed before its time. */
+static bool recovery_may_have_fired(const struct recovery *r, size_t i)
 {
+    const struct task *t = &r->ask.ret.v[i];
     int64_t now_ms = r->reaper.now.wall_ms;
-    return t->due_ms <= min_of(now_ms, r->setup.last_fired_ms) || t->delivery == DELIVER_AT_MOST_ONCE ||
-           uuid_time_ms(t->claim) > now_ms;
+    if (t->delivery == DELIVER_AT_MOST_ONCE)
+        return true;
+    if (t->due_ms > r->ask.ret_fires_until_ms[i])
+        return false;
+    return t->due_ms <= min_of(now_ms, r->setup.last_fired_ms) || uuid_time_ms(t->claim) > now_ms;
 }
 
-static void recovery_decide_one(struct recovery *r, const struct task *t, bool alone)
+static void recovery_decide_one(struct recovery *r, size_t i, bool alone)
 {
-    struct lost how = { recovery_may_have_fired(r, t), alone };
+    const struct task *t = &r->ask.ret.v[i];
+    struct lost how = { recovery_may_have_fired(r, i), alone };
     r->tasks[r->reaper.n] = t;
     reaper_add(&r->reaper, lost_verdict_settle(t, how, reaper_verdict_ms(&r->reaper), &r->reaper.random,
                                                &r->reaper.arena, reaper_next_event(&r->reaper)));
@@ -90,19 +95,18 @@ static void recovery_decide_one(struct recovery *r, const struct task *t, bool a
 static void recovery_decide(struct reaper *reaper)
 {
     struct recovery *r = recovery_of(reaper);
-    const struct tasks *orphans = &r->ask.ret;
-    bool full = orphans->n >= r->max;
-    size_t fired = 0;
-    for (size_t i = 0; i < orphans->n; i++)
-        fired += recovery_may_have_fired(r, &orphans->v[i]);
+    size_t n = r->ask.ret.n, fired = 0;
+    bool full = n >= r->max;
+    for (size_t i = 0; i < n; i++)
+        fired += recovery_may_have_fired(r, i);
     bool alone = !full && fired == 1;
     size_t left = full ? LEFT_BEHIND : 0;
-    r->tasks = xcalloc(orphans->n, sizeof *r->tasks);
-    for (size_t i = 0; i < orphans->n; i++) {
-        bool leaves = left && recovery_may_have_fired(r, &orphans->v[i]);
+    r->tasks = xcalloc(n, sizeof *r->tasks);
+    for (size_t i = 0; i < n; i++) {
+        bool leaves = left && recovery_may_have_fired(r, i);
         left -= leaves;
         if (!leaves)
-            recovery_decide_one(r, &orphans->v[i], alone);
+            recovery_decide_one(r, i, alone);
     }
 }
 

@@ -210,6 +210,9 @@ static void updater_settle_outcomes(struct updater *u, struct batch *b, size_t n
                                  .fence = ev->task.fence,
                                  .parent = ev->task.parent,
                                  .verdict = settle(&ev->task, &ev->outcome, latest_ms, &u->random, &b->poll.arena) };
+        struct str *aside = &b->settle.v[i].verdict.aside;
+        if (aside->n && u->setup.aside)
+            *aside = u->setup.aside(u->setup.context, ev->task.tenant, *aside);
         u->setup.ended(u->setup.context, ev->task.id, ev->task.fence);
     }
 }

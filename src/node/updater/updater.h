@@ -13,7 +13,9 @@ struct updater_setup {
     struct writer *writer;
     struct metrics *metrics;
     uint64_t seed;
-    void (*ended)(void *context, struct uuid id, int64_t fence);                       /* before the commit, each */
+    void (*ended)(void *context, struct uuid id, int64_t fence); /* before the commit, each */
+    /* In which host's lane a task is to wait that is put aside for that host; NULL: in that host's own. */
+    struct str (*aside)(void *context, int32_t tenant, struct str host);
     void (*settled)(void *context, const struct event *e, const struct settlement *s); /* after the commit, each */
     void (*batch_settled)(void *context); /* after the last of a batch; NULL: nobody wants to know */
     /* ret_unblocked_lanes: lanes of tasks that waited for a concurrency slot. */

@@ -109,11 +109,12 @@ static void worker_unpark(struct worker *w, struct job *j)
     worker_host_release(w, h);
 }
 
-/* Reports that the task waits in a lane of its host. It keeps its due time. */
+/* Reports that the task waits in a lane of its host. It keeps its due time. All ports of the host have one lane, as
+ * they have one limit of calls. */
 static void worker_put_aside(struct worker *w, struct job *j, size_t calls)
 {
     char host[TARGET_HOST_MAX], text[BUSY_TEXT];
-    struct str at = target_host(j->run.task, host);
+    struct str at = target_host_name(target_host(j->run.task, host));
     int n = snprintf(text, sizeof text, "waits: %zu calls to " STR_FMT " are under way", calls, STR_ARG(at));
     struct outcome o = { .kind = OUTCOME_HELD, .error = { text, (size_t)n }, .aside = at };
     metric_add(w->setup.metrics, METRIC_TASKS_ASIDE, 1);

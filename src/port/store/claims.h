@@ -110,8 +110,8 @@ struct op_claim {
     size_t ret_conflicts; /* tasks that were left because another node was changing them at that moment */
 };
 
-/* For stores: the line that begins at that lane. A line of one lane has that lane's quota at most. */
-struct claim_line claim_line_from(const struct op_claim *op, size_t lane);
+/* For stores: the i-th line, which begins at that lane. A line of one lane has that lane's quota at most. */
+struct claim_line claim_line_at(const struct op_claim *op, size_t i, size_t lane);
 
 /* For stores: whether a task of this due time is for the caller now, and with which time it counts if it was left (rule
  * 8). */
@@ -132,13 +132,21 @@ struct op_claimed {
  *
  *  1. Not of this node's own claims, and not of claims that were handed off (OP_HANDOFF).
  *  2. At most max, in no order.
- *  3. A node that never sent a heartbeat is unknown. */
+ *  3. A node that never sent a heartbeat is unknown.
+ *  4. ret_fires_until_ms has, for each task, the fires_until_ms of its node (OP_HEARTBEAT 9); INT64_MAX: not known. */
 struct op_orphans {
     struct op op;
     struct uuid not_node;
     size_t max;
     struct tasks ret;
+    int64_t *ret_fires_until_ms;
 };
+
+/* For stores: rule 4, by what the row of the node has. */
+static inline int64_t orphan_fires_until_ms(int64_t of_node_ms)
+{
+    return of_node_ms ? of_node_ms : INT64_MAX;
+}
 
 /* OP_SETTLE - applies verdicts on claimed tasks.
  *

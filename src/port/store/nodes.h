@@ -13,8 +13,9 @@ struct node_row {
     int64_t beats;            /* heartbeats so far; the first is 1 */
     int64_t joined_ms;
     bool dead;
-    int64_t dead_ms; /* since when; 0: it lives */
-    struct str doc;  /* JSON for people who look at the cluster: lag, running, clock offset … */
+    int64_t dead_ms;        /* since when; 0: it lives */
+    int64_t fires_until_ms; /* it has fired no task that is due later; 0: it does not say */
+    struct str doc;         /* JSON for people who look at the cluster: lag, running, clock offset … */
 };
 
 struct node_rows {
@@ -40,10 +41,12 @@ struct node_rows {
  *     tasks.
  *  8. ret_workers has the workers of a fleet that live, in groups by their kind (OP_WORKER_REPORT), in no order. A
  *     worker lives if it has not left and was seen within WORKER_SILENT_MS before the latest report of any worker. So
- *     if no report comes, because the events are down, nobody dies of it. */
+ *     if no report comes, because the events are down, nobody dies of it.
+ *  9. The node's fires_until_ms becomes what is given, and never less than it was: an older heartbeat, whose answer was
+ *     lost, may be applied after a newer one. */
 struct op_heartbeat {
     struct op op;
-    struct node_row node; /* id, name, version, doc */
+    struct node_row node; /* id, name, version, doc, fires_until_ms */
     int64_t now_ms;
     bool alone, leave;
     struct node_rows ret;

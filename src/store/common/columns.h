@@ -132,7 +132,8 @@ enum column_kind {
     X(joined_ms, COL_I64, joined_ms, 0)                                                                                \
     X(dead, COL_BOOL, dead, 0)                                                                                         \
     X(dead_ms, COL_I64, dead_ms, 0)                                                                                    \
-    X(doc, COL_TEXT, doc, 0)
+    X(doc, COL_TEXT, doc, 0)                                                                                           \
+    X(fires_until_ms, COL_I64, fires_until_ms, 0)
 
 /* The lease of a task that an external worker runs. */
 struct task_lease {

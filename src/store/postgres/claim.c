@@ -69,9 +69,10 @@ static const struct pg_statement read_claimed = {
 static const struct pg_statement read_orphans = {
     "held",
     "SELECT part" TASK_COLUMNS(
-        SQL_NAME) " FROM (SELECT DISTINCT id AS claim, unnest(tasks) AS task FROM claims WHERE "
-                  "hold = 0 AND node IS DISTINCT FROM $1 AND NOT EXISTS (SELECT FROM nodes WHERE nodes.id = claims.node AND NOT nodes.dead)) AS c "
-                  "JOIN tasks ON id = c.task WHERE state = " SQL_RUNNING " AND claim_id = c.claim LIMIT $2",
+        SQL_NAME) ", coalesce(c.fires_until_ms, 0) FROM (SELECT DISTINCT claims.id AS claim, "
+                  "unnest(tasks) AS task, nodes.fires_until_ms FROM claims LEFT JOIN nodes ON nodes.id = claims.node "
+                  "WHERE hold = 0 AND node IS DISTINCT FROM $1 AND nodes.dead IS DISTINCT FROM false) AS c "
+                  "JOIN tasks ON tasks.id = c.task WHERE state = " SQL_RUNNING " AND claim_id = c.claim LIMIT $2",
 };
 
 /* ---- when the next tasks are due ---- */
@@ -368,5 +369,11 @@ enum err postgres_orphans(struct store_postgres *s, struct op *base)
     pg_add_i64(&s->params, (int64_t)op->max);
     if (pg_run(&s->conn, &read_orphans, &s->params, &r, &base->error))
         return base->error.code;
+    int64_t *until_ms = arena_array(&base->arena, int64_t, (size_t)r.rows);
+    for (int i = 0; until_ms && i < r.rows; i++)
+        until_ms[i] = orphan_fires_until_ms(pg_i64(&r, i, 1 + table_tasks.count));
+    if (!until_ms)
+        return error_no_room(&base->error);
+    op->ret_fires_until_ms = until_ms;
     return pg_claim_read_tasks(s, &r, &base->arena, &op->ret, &base->error);
 }

@@ -22,12 +22,13 @@
  * OP_LEASE_RENEW. */
 #define NOBODY "'00000000-0000-0000-0000-000000000000'"
 
-/* $1 id, $2 name, $3 version, $4 doc, $5 now_ms. Returns no row if the node is marked dead. */
+/* $1 id, $2 name, $3 version, $4 doc, $5 now_ms, $6 fires_until_ms. Returns no row if the node is marked dead. */
 static const struct pg_statement heartbeat = {
     "node_beat",
-    "INSERT INTO nodes (id, name, version, beats, joined_ms, dead, dead_ms, doc) "
-    "VALUES ($1, nullif($2, ''), nullif($3, ''), 1, $5, false, 0, nullif($4, '')) ON CONFLICT (id) DO UPDATE "
-    "SET name = excluded.name, version = excluded.version, doc = excluded.doc, beats = nodes.beats + 1 "
+    "INSERT INTO nodes (id, name, version, beats, joined_ms, dead, dead_ms, doc, fires_until_ms) "
+    "VALUES ($1, nullif($2, ''), nullif($3, ''), 1, $5, false, 0, nullif($4, ''), $6) ON CONFLICT (id) DO UPDATE "
+    "SET name = excluded.name, version = excluded.version, doc = excluded.doc, beats = nodes.beats + 1, "
+    "fires_until_ms = greatest(nodes.fires_until_ms, excluded.fires_until_ms) "
     "WHERE NOT nodes.dead RETURNING beats"
 };
 static const struct pg_statement leave = { "node_leave", "DELETE FROM nodes WHERE id = $1 AND NOT dead" };
@@ -126,6 +127,7 @@ static enum err pg_heartbeat_send_own(struct store_postgres *s, const struct op_
     pg_add_text(p, op->node.version);
     pg_add_text(p, op->node.doc);
     pg_add_i64(p, op->now_ms);
+    pg_add_i64(p, op->node.fires_until_ms);
     return pg_send(&s->conn, &heartbeat, p, e);
 }
 

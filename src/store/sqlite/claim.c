@@ -143,8 +143,8 @@ static enum err sqlite_claim_lines(struct store_sqlite *s, struct claiming *c, s
     struct op_claim *op = c->op;
     for (size_t i = 0; i < op->lane_count; i++)
         op->lanes[i].ret_taken = 0;
-    for (size_t first = 0; first < op->lane_count && !c->full;) {
-        struct claim_line line = claim_line_from(op, first);
+    for (size_t i = 0, first = 0; first < op->lane_count && !c->full; i++) {
+        struct claim_line line = claim_line_at(op, i, first);
         struct lane_quota *lanes = op->lanes + first;
         if (line.lanes == 1 ? sqlite_claim_lane(s, c, lanes, line.max, e)
                             : sqlite_claim_merge(s, c, lanes, line.lanes, line.max, e))

@@ -87,8 +87,9 @@ static enum err sqlite_claimed_read(struct store_sqlite *s, struct uuid claim, i
     return rc;
 }
 
+/* until_ms: for each task, the third column of its claim's row. NULL: it is not wanted. */
 static enum err sqlite_claimed_read_all(struct store_sqlite *s, sqlite3_stmt *st, size_t max, size_t *n,
-                                        struct arena *a, struct error *e)
+                                        int64_t *until_ms, struct arena *a, struct error *e)
 {
     for (bool row; *n < max;) {
         if (conn_step(&s->conn, st, &row, e))
@@ -101,6 +102,8 @@ static enum err sqlite_claimed_read_all(struct store_sqlite *s, sqlite3_stmt *st
         for (size_t i = 0; i < count && *n < max; i++) {
             uint64_t rid;
             memcpy(&rid, list + i * sizeof rid, sizeof rid);
+            if (until_ms)
+                until_ms[*n] = orphan_fires_until_ms(sqlite3_column_int64(st, 2));
             if (sqlite_claimed_read(s, claim, (int64_t)le64toh(rid), n, a, e))
                 return e->code;
         }
@@ -108,11 +111,11 @@ static enum err sqlite_claimed_read_all(struct store_sqlite *s, sqlite3_stmt *st
     return ERR_OK;
 }
 
-static enum err sqlite_claimed_tasks(struct store_sqlite *s, sqlite3_stmt *st, size_t max, struct arena *a,
-                                     struct tasks *ret, struct error *e)
+static enum err sqlite_claimed_tasks(struct store_sqlite *s, sqlite3_stmt *st, size_t max, int64_t *until_ms,
+                                     struct arena *a, struct tasks *ret, struct error *e)
 {
     size_t n = 0;
-    enum err rc = sqlite_claimed_read_all(s, st, max, &n, a, e);
+    enum err rc = sqlite_claimed_read_all(s, st, max, &n, until_ms, a, e);
     sqlite3_reset(st);
     return rc ? rc : scratch_take(s, n, a, ret, e);
 }
@@ -122,15 +125,21 @@ enum err sqlite_claimed(struct store_sqlite *s, struct op *base)
     struct op_claimed *op = (struct op_claimed *)base;
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIM_BY_ID);
     (void)bind_uuid(st, 1, &op->claim);
-    return sqlite_claimed_tasks(s, st, SIZE_MAX, &base->arena, &op->ret, &base->error);
+    return sqlite_claimed_tasks(s, st, SIZE_MAX, NULL, &base->arena, &op->ret, &base->error);
 }
 
 enum err sqlite_orphans(struct store_sqlite *s, struct op *base)
 {
     struct op_orphans *op = (struct op_orphans *)base;
     sqlite3_stmt *st = writer_stmt(s, ST_CLAIMS_ORPHANED);
+    int64_t *until_ms = arena_array(&base->arena, int64_t, op->max);
+    if (!until_ms)
+        return reader_no_room(&base->error);
     sqlite3_bind_blob(st, 1, op->not_node.b, sizeof op->not_node.b, SQLITE_STATIC);
-    return sqlite_claimed_tasks(s, st, op->max, &base->arena, &op->ret, &base->error);
+    if (sqlite_claimed_tasks(s, st, op->max, until_ms, &base->arena, &op->ret, &base->error))
+        return base->error.code;
+    op->ret_fires_until_ms = until_ms;
+    return ERR_OK;
 }
 
 /* ---- settle ---- */

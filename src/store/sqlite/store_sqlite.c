@@ -86,7 +86,8 @@ static const char *const writer_sql[] = {
     [ST_CLAIM_LEAVE] = "UPDATE claims SET held = held - ?2 WHERE id = ?1",
     [ST_CLAIM_DELETE] = "DELETE FROM claims WHERE id = ? AND held <= 0",
     [ST_CLAIM_BY_ID] = "SELECT id, tasks FROM claims WHERE id = ?",
-    [ST_CLAIMS_ORPHANED] = "SELECT id, tasks " ORPHANED,
+    [ST_CLAIMS_ORPHANED] =
+        "SELECT id, tasks, coalesce((SELECT fires_until_ms FROM nodes WHERE nodes.id = claims.node), 0) " ORPHANED,
     /* tasks that run outside of their node: handoff.c, leases.c, workers.c */
     [ST_CLAIM_HAND] = "UPDATE claims SET hold = 1, epoch = ?3 WHERE id = ?1 AND node = ?2 AND hold = 0",
     [ST_CLAIMS_HANDED] =
@@ -212,9 +213,10 @@ static const char *const writer_sql[] = {
     [ST_CATALOG_REMOVE] = "DELETE FROM catalog WHERE rowid = ?",
     /* nodes: nodes.c, limit_take.c, recall_requests.c */
     [ST_NODE_IS_DEAD] = "SELECT dead FROM nodes WHERE id = ?",
-    [ST_NODE_HEARTBEAT] = "INSERT INTO nodes (id, name, version, beats, joined_ms, dead, dead_ms, doc) "
-                          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO UPDATE "
-                          "SET name = ?2, version = ?3, beats = beats + 1, doc = ?8",
+    [ST_NODE_HEARTBEAT] = "INSERT INTO nodes (id, name, version, beats, joined_ms, dead, dead_ms, doc, fires_until_ms) "
+                          "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO UPDATE "
+                          "SET name = ?2, version = ?3, beats = beats + 1, doc = ?8, "
+                          "fires_until_ms = max(fires_until_ms, ?9)",
     [ST_NODE_LEAVE] = "DELETE FROM nodes WHERE id = ?",
     [ST_NODE_MARK_DEAD] = "UPDATE nodes SET dead = 1, dead_ms = ?3 WHERE id = ?1 AND beats = ?2 AND NOT dead",
     [ST_NODE_MARK_OTHERS_DEAD] = "UPDATE nodes SET dead = 1, dead_ms = ?2 WHERE id <> ?1 AND NOT dead",

@@ -335,6 +335,47 @@ static void the_step_goes_down_and_up_with_data_in_place(void **state)
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM tasks WHERE aside IS NOT NULL OR recalled"), 0);
 }
 
+/* Columns that Belfry did not write. */
+static void spoil(const struct task *t, const char *needs, const char *gates)
+{
+    char id[UUID_TEXT + 1], sql[512];
+    uuid_format(t->id, id);
+    snprintf(sql, sizeof sql,
+             "WITH x AS (UPDATE tasks SET needs = '%s', gates = '%s', priority = 9 WHERE id = '%s' RETURNING 1) "
+             "SELECT count(*) FROM x",
+             needs, gates, id);
+    assert_int_equal(postgres_number(url, sql), 1);
+}
+
+static void rows_that_nobody_can_read_do_not_stop_the_step(void **state)
+{
+    struct world *w = *state;
+    struct error e = { 0 };
+    struct task v[4], good = ranked(w, 9, NOW);
+    for (size_t i = 0; i < array_count(v); i++)
+        v[i] = some_task(w);
+    insert(w, v, array_count(v));
+    insert(w, &good, 1);
+    store_free(w->store);
+    reader_free(w->reader);
+    assert_ok(store_postgres_migrate(url, clock_system(), 3, &e), &e);
+    spoil(&v[0], "{", "nonsense");
+    spoil(&v[1], "{\"cpu_milli\":\"many\",\"memory_mb\":99999999999999999999}", "[]");
+    spoil(&v[2], "7", "{\"concurrency_key\"");
+    assert_ok(store_postgres_migrate(url, clock_system(), STORE_POSTGRES_NEWEST, &e), &e);
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM pg_proc WHERE proname LIKE 'moving%'"), 0);
+    assert_int_equal(
+        postgres_number(url, "SELECT count(*) FROM tasks JOIN lanes USING (lane) WHERE lanes.priority = 9"), 4);
+    assert_ok(store_postgres_migrate(url, clock_system(), 3, &e), &e); /* and down again, without them */
+    spoil(&v[0], "{}", "{}");
+    spoil(&v[1], "{}", "{}");
+    spoil(&v[2], "{}", "{}");
+    assert_ok(store_postgres_migrate(url, clock_system(), STORE_POSTGRES_NEWEST, &e), &e);
+    assert_ok(postgres_open(url, &w->store, &e), &e);
+    assert_ok(store_reader(w->store, &w->reader, &e), &e);
+    assert_str(get(w, good.id).queue, "default");
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -344,6 +385,7 @@ int main(void)
         store_test(a_line_of_many_lanes_keeps_the_order),
         store_test(a_claim_reads_no_more_when_many_more_are_due),
         store_test(the_step_goes_down_and_up_with_data_in_place),
+        store_test(rows_that_nobody_can_read_do_not_stop_the_step),
     };
     adapter_under_test = &here;
     return cmocka_run_group_tests_name("postgres_lanes", tests, NULL, NULL);

@@ -47,8 +47,8 @@ static union any_op twin_of(struct model *m, const union any_op *op)
 static size_t count_merged(const struct op_claim *op)
 {
     size_t merged = 0;
-    for (size_t first = 0; first < op->lane_count;) {
-        size_t lanes = claim_line_from(op, first).lanes, gave = 0;
+    for (size_t line = 0, first = 0; first < op->lane_count; line++) {
+        size_t lanes = claim_line_at(op, line, first).lanes, gave = 0;
         for (size_t i = 0; i < lanes; i++)
             gave += op->lanes[first + i].ret_taken > 0;
         merged += gave > 1;

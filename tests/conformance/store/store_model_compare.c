@@ -34,6 +34,23 @@ static bool same_set(const char *what, const struct tasks *a, const struct tasks
     return same_tasks(what, a, b, why);
 }
 
+static int64_t fires_until_sum(const struct op_orphans *op)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < op->ret.n; i++)
+        sum += (uint64_t)op->ret_fires_until_ms[i];
+    return (int64_t)sum;
+}
+
+/* Which ones come when there are more is not said. */
+static bool same_orphans(const struct op_orphans *a, const struct op_orphans *b, char why[WHY_MAX])
+{
+    if (a->ret.n == a->max)
+        return number_same("held", a->ret.n, b->ret.n);
+    return number_same("sum of fires_until_ms", fires_until_sum(a), fires_until_sum(b)) &&
+           same_set("held", &a->ret, &b->ret, why);
+}
+
 static bool same_settlements(const struct op_settle *a, const struct op_settle *b, char why[WHY_MAX])
 {
     for (size_t i = 0; i < a->n; i++)
@@ -88,9 +105,7 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     switch (a->op.kind) {
     case OP_CLAIM: return same_claims(&a->claim, &b->claim, why);
     case OP_CLAIMED: return same_set("claimed", &a->claimed.ret, &b->claimed.ret, why);
-    case OP_ORPHANS: /* which ones come when there are more is not said */
-        return a->held.ret.n == a->held.max ? number_same("held", a->held.ret.n, b->held.ret.n)
-                                            : same_set("held", &a->held.ret, &b->held.ret, why);
+    case OP_ORPHANS: return same_orphans(&a->held, &b->held, why);
     case OP_SETTLE:
         return same_settlements(&a->settle, &b->settle, why) &&
                number_same("settle woke", a->settle.ret_unblocked_lanes, b->settle.ret_unblocked_lanes);

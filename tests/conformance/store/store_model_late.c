@@ -63,8 +63,8 @@ bool gives_late_tasks_from_ordinary_lanes(struct op *op, struct prng *random)
     w->lanes = xcalloc(2 * claim->lane_count, sizeof *w->lanes);
     w->lines = xcalloc(claim->lane_count, sizeof *w->lines);
     claim->lane_count = claim->line_count = 0;
-    for (size_t first = 0; first < w->given.lane_count;) {
-        struct claim_line line = claim_line_from(&w->given, first);
+    for (size_t i = 0, first = 0; first < w->given.lane_count; i++) {
+        struct claim_line line = claim_line_at(&w->given, i, first);
         size_t n = widen_line(&w->given, first, line.lanes, w->lanes + claim->lane_count);
         first += line.lanes;
         claim->lane_count += n;

@@ -33,7 +33,8 @@ void model_make_beat(struct model *m, union any_op *op)
                                       .node = { .id = node,
                                                 .name = one_of(m, texts, array_count(texts)),
                                                 .version = one_of(m, texts, array_count(texts)),
-                                                .doc = one_of(m, texts, array_count(texts)) },
+                                                .doc = one_of(m, texts, array_count(texts)),
+                                                .fires_until_ms = chance(m, 30) ? 0 : m->now_ms + below(m, 2000) },
                                       .now_ms = m->now_ms,
                                       .alone = chance(m, 5),
                                       .leave = chance(m, 10) };
@@ -114,7 +115,7 @@ static bool same_node(const struct node_row *a, const struct node_row *b)
 {
     return uuid_eq(a->id, b->id) && str_eq(a->name, b->name) && str_eq(a->version, b->version) &&
            a->beats == b->beats && a->joined_ms == b->joined_ms && a->dead == b->dead && a->dead_ms == b->dead_ms &&
-           str_eq(a->doc, b->doc);
+           str_eq(a->doc, b->doc) && a->fires_until_ms == b->fires_until_ms;
 }
 
 static const struct worker_group *group_like(const struct worker_groups *all, const struct worker_group *g)

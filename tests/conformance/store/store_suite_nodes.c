@@ -183,6 +183,53 @@ static void what_a_buried_node_held_is_found(void **state)
     assert_false(op.ret_has_orphans);
 }
 
+/* OP_HEARTBEAT 9 */
+static int64_t fires_until(struct world *w, struct uuid node, int64_t until_ms)
+{
+    struct op_heartbeat op = { .node = { .id = node, .fires_until_ms = until_ms } };
+    assert_ok(beat_with(w, &op), &op.op.error);
+    for (size_t i = 0; i < op.ret.n; i++)
+        if (uuid_eq(op.ret.v[i].id, node))
+            return op.ret.v[i].fires_until_ms;
+    return -1;
+}
+
+static void how_far_a_node_fires_never_falls(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w), other = fresh_id(w);
+    assert_int_equal(fires_until(w, node, 0), 0);
+    assert_int_equal(fires_until(w, node, NOW + 2000), NOW + 2000);
+    assert_int_equal(fires_until(w, node, NOW + 1000), NOW + 2000); /* an older heartbeat that was applied late */
+    assert_int_equal(fires_until(w, node, NOW + 2500), NOW + 2500);
+    assert_int_equal(fires_until(w, other, NOW), NOW); /* each has its own */
+    assert_int_equal(fires_until(w, node, 0), NOW + 2500);
+}
+
+/* OP_ORPHANS 4 */
+static void orphans_come_with_how_far_their_node_fires(void **state)
+{
+    struct world *w = *state;
+    struct uuid me = fresh_id(w), node[] = { fresh_id(w), fresh_id(w), fresh_id(w), fresh_id(w) };
+    const int64_t until_ms[] = { NOW + 2000, NOW - 500, INT64_MAX, INT64_MAX }; /* no word; never seen */
+    struct task t[4];
+    for (int i = 0; i < 3; i++)
+        fires_until(w, node[i], until_ms[i] == INT64_MAX ? 0 : until_ms[i]);
+    for (int i = 0; i < 4; i++) {
+        t[i] = some_task(w);
+        claim_one(w, &t[i], node[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_true(bury(w, node[i], 1));
+    struct op_orphans op = { .op.kind = OP_ORPHANS, .not_node = me, .max = 100 };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret.n, 4);
+    for (size_t i = 0; i < op.ret.n; i++)
+        for (int k = 0; k < 4; k++)
+            if (uuid_eq(op.ret.v[i].id, t[k].id))
+                assert_int_equal(op.ret_fires_until_ms[i], until_ms[k]);
+}
+
 static void what_an_unknown_node_holds_is_found_but_not_by_itself(void **state)
 {
     struct world *w = *state;
@@ -450,6 +497,8 @@ static const struct CMUnitTest tests[] = {
     store_test(a_beat_whose_answer_has_no_room_leaves_no_trace),
     store_test(a_node_is_buried_only_while_its_beats_are_those_seen),
     store_test(what_a_buried_node_held_is_found),
+    store_test(how_far_a_node_fires_never_falls),
+    store_test(orphans_come_with_how_far_their_node_fires),
     store_test(what_an_unknown_node_holds_is_found_but_not_by_itself),
     store_test(a_dead_node_claims_nothing),
     store_test(a_claim_behind_its_nodes_burial_fails),

@@ -7,7 +7,7 @@ static struct harness *h;
 static int start(void **state)
 {
     (void)state;
-    h = harness_new(false, &(struct http_limits){ .recall_ms = 150 });
+    h = harness_new(false, &(struct http_limits){ .recall_ms = 150, .recall_stall_ms = 1000 });
     return 0;
 }
 
@@ -268,9 +268,11 @@ static void a_running_task_stays_when_its_owner_says_so(void **state)
     assert_problem(ask(h, "PATCH", path_of(id, ""), "{\"name\":\"z\"}"), 409, "running", "");
     assert_int_equal(h->recalls, 0);
     h->recall_result = RECALL_RUNNING;
+    h->recall_known = true;
     assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "try again");
     assert_int_equal(h->recalls, 1);
     assert_true(h->recall_abort);
+    h->recall_known = false;
     h->recall_result = RECALL_ABORTING; /* but the task never ends */
     assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "try again");
     assert_int_equal(h->recalls, 2);
@@ -291,9 +293,94 @@ static void an_owner_that_does_not_answer_is_not_waited_for(void **state)
     assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "in time");
     h->recall_silent = false;
     struct recall_answer *late = h->recall_waiting;
-    assert_true(atomic_load(&late->given_up));
+    assert_int_equal(atomic_load(&late->state), RECALL_GIVEN_UP);
     late->result = RECALL_DONE;
     late->done(late); /* the late answer has no effect */
+}
+
+static int64_t steady_ms(void)
+{
+    return clock_steady_ns(clock_system()) / 1000000;
+}
+
+/* The owner has taken the task off its wheel. After a while the store tells it that the change is written. */
+static void *confirm_slowly(void *context)
+{
+    (void)context;
+    while (!h->recall_waiting)
+        sched_yield();
+    struct recall_answer *answer = h->recall_waiting;
+    atomic_store(&answer->state, RECALL_TAKEN);
+    for (int64_t until_ms = steady_ms() + 400; steady_ms() < until_ms;) /* more than recall_ms */
+        sched_yield();
+    answer->result = RECALL_DONE;
+    answer->known = true;
+    answer->done(answer);
+    return NULL;
+}
+
+static void a_task_that_was_taken_back_is_waited_for_while_the_store_stalls(void **state)
+{
+    (void)state;
+    char id[UUID_TEXT + 1];
+    client_create(h, "{\"target_type\":\"NOOP\"}", id);
+    harness_claim_until(h, clock_wall_ms(clock_system()));
+    h->recall_waiting = NULL;
+    h->recall_silent = true;
+    pthread_t thread;
+    pthread_create(&thread, NULL, confirm_slowly, NULL);
+    int64_t begun_ms = steady_ms();
+    struct answer a = ask(h, "POST", path_of(id, "/cancel"), NULL);
+    pthread_join(thread, NULL);
+    h->recall_silent = false;
+    assert_status(&a, 200);
+    assert_string_equal(text_of(&a, "status"), "CANCELLED");
+    assert_in_range(steady_ms() - begun_ms, 390, 1000);
+    client_answer_release(&a);
+}
+
+static void *take_and_say_nothing(void *context)
+{
+    (void)context;
+    while (!h->recall_waiting)
+        sched_yield();
+    atomic_store(&h->recall_waiting->state, RECALL_TAKEN);
+    return NULL;
+}
+
+static void a_store_that_stalls_for_long_is_no_running_task(void **state)
+{
+    (void)state;
+    char id[UUID_TEXT + 1];
+    client_create(h, "{\"target_type\":\"NOOP\"}", id);
+    harness_claim_until(h, clock_wall_ms(clock_system()));
+    h->recall_waiting = NULL;
+    h->recall_silent = true;
+    pthread_t thread;
+    pthread_create(&thread, NULL, take_and_say_nothing, NULL);
+    assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 503, "unavailable", "read the task again");
+    pthread_join(thread, NULL);
+    h->recall_silent = false;
+    struct recall_answer *late = h->recall_waiting;
+    late->result = RECALL_DONE;
+    late->done(late); /* the late answer has no effect */
+}
+
+/* It cannot have fired. Another node has it, and is slow to give it back because the store is. */
+static void a_task_that_is_not_due_yet_is_waited_for_longer(void **state)
+{
+    (void)state;
+    char id[UUID_TEXT + 1];
+    client_create(h, NOOP_FAR, id);
+    harness_claim_until(h, INT64_MAX / 2);
+    h->recall_silent = true;
+    int64_t begun_ms = steady_ms();
+    assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "in time");
+    assert_in_range(steady_ms() - begun_ms, 1100, 2000);
+    h->recall_silent = false;
+    struct recall_answer *late = h->recall_waiting;
+    assert_int_equal(atomic_load(&late->state), RECALL_GIVEN_UP);
+    late->done(late);
 }
 
 /* Settles a RUNNING task, as the updater would. */
@@ -578,6 +665,9 @@ int main(void)
         cmocka_unit_test(a_recall_whose_key_has_a_record_is_answered_by_that),
         cmocka_unit_test(a_running_task_stays_when_its_owner_says_so),
         cmocka_unit_test(an_owner_that_does_not_answer_is_not_waited_for),
+        cmocka_unit_test(a_task_that_was_taken_back_is_waited_for_while_the_store_stalls),
+        cmocka_unit_test(a_store_that_stalls_for_long_is_no_running_task),
+        cmocka_unit_test(a_task_that_is_not_due_yet_is_waited_for_longer),
         cmocka_unit_test(a_cancelled_call_is_waited_for_until_it_ends),
         cmocka_unit_test(a_changed_recurring_task_takes_back_what_is_claimed_of_it),
         cmocka_unit_test(what_another_node_gives_back_is_changed_and_keeps_its_time),

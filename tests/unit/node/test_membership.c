@@ -21,6 +21,7 @@ struct member {
     int64_t behind_us;
     bool silent;  /* stopped: it is not stepped */
     bool cut_off; /* nothing of it reaches the store */
+    bool lost;    /* no answer reaches it */
     bool fleet, aside;
     struct async_io *lease; /* NULL: the store's */
     int shares, found_dead, deaths;
@@ -133,6 +134,8 @@ static void answer_all(struct member *x, bool reaches)
             assert_ok(store_apply(x->world->store, &op, 1, &e), &e);
         else
             op->rc = error_set(&op->error, ERR_UNAVAILABLE, "down");
+        if (reaches && x->lost)
+            op->rc = error_set(&op->error, ERR_UNAVAILABLE, "the answer was lost");
         if (reaches && op->kind == OP_HEARTBEAT && x->world->has_clock)
             ((struct op_heartbeat *)op)->ret_store_us = WALL * 1000 + x->world->steady_us;
         op->done(op);
@@ -302,6 +305,58 @@ static void who_is_cut_off_fires_nothing_long_before_it_is_buried(void **state)
     pass(w, 2000);
     assert_true(membership_may_fire(y->m));
     assert_int_equal(count_alive(x), 2);
+}
+
+static const struct node_row *row_seen_by(const struct member *x, struct uuid id)
+{
+    const struct node_rows *rows = membership_nodes(x->m);
+    for (size_t i = 0; i < rows->n; i++)
+        if (uuid_eq(rows->v[i].id, id))
+            return &rows->v[i];
+    return NULL;
+}
+
+/* Other nodes read in its row which tasks a dead node cannot have fired. So the store knows of a time before the node
+ * makes use of it, although the answer may be lost. */
+static void a_node_fires_no_further_than_the_store_knows(void **state)
+{
+    struct world *w = *state;
+    struct member *x = start(w, 0, true), *y = start(w, 1, true);
+    assert_int_equal(membership_fires_until_ms(y->m), 0);
+    pass(w, 3000);
+    int64_t now_ms = wall_us(&y->clock) / 1000, until_ms = membership_fires_until_ms(y->m);
+    assert_in_range(until_ms, now_ms + 3 * BEAT, now_ms + 4 * BEAT);
+    y->lost = true; /* its heartbeats are applied, and it does not learn of it */
+    pass(w, 1000);
+    assert_int_equal(membership_fires_until_ms(y->m), until_ms);
+    assert_true(row_seen_by(x, membership_id(y->m))->fires_until_ms > until_ms);
+    y->lost = false;
+    pass(w, 1000);
+    assert_true(membership_fires_until_ms(y->m) > until_ms);
+}
+
+static void how_far_a_node_fires_does_not_fall_when_its_clock_is_set_back(void **state)
+{
+    struct world *w = *state;
+    struct member *x = start(w, 0, true);
+    pass(w, 3000);
+    int64_t until_ms = membership_fires_until_ms(x->m);
+    x->skew_us -= 3600000000;
+    pass(w, 3000);
+    assert_int_equal(membership_fires_until_ms(x->m), until_ms);
+    assert_int_equal(row_seen_by(x, membership_id(x->m))->fires_until_ms, until_ms);
+}
+
+/* Its clock may be far off before the store has corrected it. */
+static void a_clock_that_was_not_corrected_yet_promises_nothing(void **state)
+{
+    struct world *w = *state;
+    w->has_clock = true;
+    w->v[0].skew_us = 3600000000;
+    struct member *x = start(w, 0, true);
+    pass(w, 3000);
+    assert_in_range(membership_fires_until_ms(x->m), WALL, WALL + 4000 + 4 * BEAT);
+    assert_true(membership_fires_until_ms(start(w, 1, false)->m) == INT64_MAX); /* nobody else would look */
 }
 
 /* The first node that is heard again must not count the silence of the others meanwhile. */
@@ -557,6 +612,9 @@ int main(void)
         member_test(who_is_silent_is_buried_within_three_seconds),
         member_test(who_beats_more_rarely_is_given_its_own_time),
         member_test(who_is_cut_off_fires_nothing_long_before_it_is_buried),
+        member_test(a_node_fires_no_further_than_the_store_knows),
+        member_test(how_far_a_node_fires_does_not_fall_when_its_clock_is_set_back),
+        member_test(a_clock_that_was_not_corrected_yet_promises_nothing),
         member_test(an_outage_of_the_store_kills_nobody),
         member_test(who_was_stopped_buries_nobody_when_it_goes_on),
         member_test(who_was_stopped_for_long_finds_itself_dead_and_joins_again),

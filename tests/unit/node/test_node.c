@@ -1,5 +1,8 @@
 /* A node by hand: a writer whose answers the test decides. tests/sim finds by chance what is frequent; here are cases
  * that it finds seldom. */
+#include <stdio.h>
+
+#include "node/tenant_needs.h"
 #include "node_world.h"
 
 /* ---- firing ---- */
@@ -177,6 +180,53 @@ static void a_recall_takes_back_what_has_not_fired(void **state)
     step_at(w, NOW + 1000);
     assert_int_equal(w->run_count, 0);
     assert_int_equal(node_status(w->node).scheduler.held, 0);
+}
+
+/* ---- hosts ---- */
+
+/* Lanes of so many hosts are in the store already. */
+static void a_tenant_with_very_many_busy_hosts_keeps_the_others_in_one_lane(void **state)
+{
+    struct world *w = *state;
+    static char names[TENANT_HOSTS_MAX][32];
+    struct lane lanes[TENANT_HOSTS_MAX];
+    for (int i = 0; i < TENANT_HOSTS_MAX; i++) {
+        snprintf(names[i], sizeof names[i], "h%d.example", i);
+        lanes[i] = (struct lane){ .tenant = TENANT, .queue = S("default"), .host = str_from(names[i]) };
+    }
+    node_know_lanes(w->node, lanes, TENANT_HOSTS_MAX);
+    struct task t = one_running(w);
+    struct run *run = w->runs[--w->run_count];
+    run->done(run, &(struct outcome){ .kind = OUTCOME_HELD, .retry_after_ms = 60000, .aside = S("new.example") });
+    settle_down(w);
+    struct task now = read_task(w, t.id);
+    assert_int_equal(now.state, TASK_SCHEDULED);
+    assert_str(now.aside, TENANT_HOSTS_OTHERS);
+}
+
+/* The client was told that the task goes on. */
+static void a_recall_that_nobody_waits_for_changes_nothing(void **state)
+{
+    struct world *w = *state;
+    struct task t = one_armed(w), replace = t;
+    int answers = 0;
+    atomic_int gone = RECALL_GIVEN_UP, open = RECALL_OPEN;
+    replace.state = TASK_CANCELLED;
+    struct recall r = { .running = &t, .replace = &replace, .state = &gone, .done = count_answer, .context = &answers };
+    node_recall(w->node, &r);
+    settle_down(w);
+    assert_int_equal(answers, 1);
+    assert_true(r.result != RECALL_DONE);
+    struct task again = read_task(w, t.id); /* returned and claimed anew */
+    assert_int_equal(again.state, TASK_RUNNING);
+    r.state = &open;
+    r.running = &again;
+    node_recall(w->node, &r);
+    assert_int_equal(atomic_load(&open), RECALL_TAKEN); /* from now on it does not fire, however long the store takes */
+    settle_down(w);
+    assert_int_equal(answers, 2);
+    assert_int_equal(r.result, RECALL_DONE);
+    assert_int_equal(state_of(w, t.id), TASK_CANCELLED);
 }
 
 static void a_recall_whose_answer_was_lost_is_done_and_looked_after(void **state)
@@ -446,6 +496,8 @@ int main(void)
         node_test(an_outcome_that_could_not_be_polled_is_polled_later),
         node_test(a_failed_settlement_does_not_wait_for_a_time_that_was_set_back),
         node_test(a_recall_takes_back_what_has_not_fired),
+        node_test(a_recall_that_nobody_waits_for_changes_nothing),
+        node_test(a_tenant_with_very_many_busy_hosts_keeps_the_others_in_one_lane),
         node_test(a_recall_whose_answer_was_lost_is_done_and_looked_after),
         node_test(a_failed_recall_does_not_wait_for_a_time_that_was_set_back),
         node_test(a_recall_of_what_runs_aborts_it_if_asked_to),

@@ -70,6 +70,23 @@ static void who_was_stopped_fires_nothing_before_it_knows_that_it_lives(void **s
     assert_false(node_status(w->node).fenced);
 }
 
+/* The store knows how far the node fires, by due times. It must know of the new time first. */
+static void who_finds_its_clock_set_forward_tells_the_store_before_it_fires(void **state)
+{
+    struct world *w = *state;
+    one_armed(w);
+    w->set_back_ms -= 60000;
+    step_at(w, NOW + 60050); /* 50 ms later by the steady clock */
+    assert_false(node_status(w->node).fenced);
+    assert_int_equal(w->run_count, 0);
+    assert_int_equal(count_pending(w, OP_HEARTBEAT), 1);
+    deny(w, OP_HEARTBEAT, true); /* applied, but that is not known here */
+    step_at(w, NOW + 60100);
+    assert_int_equal(w->run_count, 0);
+    go_on(w, NOW + 60700);
+    assert_int_equal(w->run_count, 1);
+}
+
 /* It is stopped so briefly that it is not fenced: only the tokens of its queue's rate are too old. */
 static void who_was_stopped_for_a_second_fires_with_no_token_from_before(void **state)
 {
@@ -235,6 +252,7 @@ int main(void)
 #define node_test(f) cmocka_unit_test_setup_teardown(f, setup_shared, teardown)
     const struct CMUnitTest tests[] = {
         node_test(who_was_stopped_fires_nothing_before_it_knows_that_it_lives),
+        node_test(who_finds_its_clock_set_forward_tells_the_store_before_it_fires),
         node_test(who_was_stopped_for_a_second_fires_with_no_token_from_before),
         node_test(who_is_fenced_does_not_ask_to_be_stepped_again_and_again),
         node_test(what_waits_in_the_queue_of_a_stopped_node_is_given_back),

@@ -18,7 +18,7 @@ struct world {
     struct task task; /* as it was claimed */
     struct task replace;
     struct recall recall;
-    atomic_bool given_up;
+    atomic_int state;
     int answers, grants;
     enum recall_grant grant;
     int64_t now_ms;
@@ -141,8 +141,7 @@ static int setup(void **state)
     w->replace.state = TASK_PAUSED;
     w->replace.version++;
     w->replace.claim = (struct uuid){ 0 };
-    w->recall =
-        (struct recall){ .running = &w->task, .replace = &w->replace, .given_up = &w->given_up, .done = answered };
+    w->recall = (struct recall){ .running = &w->task, .replace = &w->replace, .state = &w->state, .done = answered };
     *state = w;
     return 0;
 }
@@ -169,7 +168,7 @@ static void pass(struct world *w, int64_t ms)
 static int teardown(void **state)
 {
     struct world *w = *state;
-    pass(w, 2000);
+    pass(w, RECALL_REQUESTS_WAIT_MS + 1000);
     recall_requests_free(w->owner);
     recall_requests_free(w->asker);
     reader_free(w->reader);
@@ -251,7 +250,7 @@ static void what_runs_elsewhere_stays(void **state)
     struct world *w = *state;
     w->grant = RECALL_REQUEST_REFUSED;
     ask(w);
-    pass(w, 500);
+    pass(w, RECALL_REQUESTS_WAIT_MS - 500); /* the caller says when it stops waiting */
     assert_int_equal(w->answers, 0);
     pass(w, 1000);
     assert_int_equal(w->answers, 1);
@@ -265,7 +264,7 @@ static void who_does_not_wait_any_more_asks_no_more(void **state)
     w->grant = RECALL_REQUEST_REFUSED;
     ask(w);
     pass(w, 50);
-    atomic_store(&w->given_up, true);
+    atomic_store(&w->state, RECALL_GIVEN_UP);
     int before = w->grants;
     pass(w, 100);
     assert_int_equal(w->answers, 1);

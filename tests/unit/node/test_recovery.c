@@ -36,6 +36,22 @@ static void claimed_by_the_dead(struct world *w, const struct task *tasks, size_
     arena_release(&claim.op.arena);
 }
 
+/* The dead node had told the store that it fires nothing that is due later. */
+static void the_dead_fired_until(struct world *w, int64_t until_ms)
+{
+    struct op_heartbeat beat = { .op = { .kind = OP_HEARTBEAT },
+                                 .node = { .id = { { 8 } }, .fires_until_ms = until_ms },
+                                 .now_ms = w->now_ms };
+    struct op_node_dead dead = { .op = { .kind = OP_NODE_DEAD }, .node = { { 8 } }, .beats = 1, .now_ms = w->now_ms };
+    arena_init(&beat.op.arena, 1 << 16);
+    arena_init(&dead.op.arena, 1 << 16);
+    apply_op(w, &beat.op);
+    apply_op(w, &dead.op);
+    assert_true(dead.ret_marked_dead);
+    arena_release(&beat.op.arena);
+    arena_release(&dead.op.arena);
+}
+
 static size_t count_failed(struct world *w)
 {
     struct store_counts counts;
@@ -228,6 +244,49 @@ static void large_ones_are_read_fewer_at_a_time(void **state)
     assert_int_equal(w->run_count, 1);
 }
 
+/* They are overdue, but their node cannot have fired those that are due after what it had told the store. */
+static void what_the_dead_node_cannot_have_fired_is_not_lost(void **state)
+{
+    struct world *w = *state;
+    struct task t[] = { plain_task(1, NOW - 3000), plain_task(2, NOW - 2000), plain_task(3, NOW - 1999),
+                        plain_task(4, NOW - 1), plain_task(5, NOW + 900) };
+    claimed_by_the_dead(w, t, array_count(t));
+    the_dead_fired_until(w, NOW - 2000);
+    settle_down(w);
+    for (size_t i = 0; i < array_count(t); i++) {
+        struct task now = read_task(w, t[i].id);
+        assert_int_equal(now.losses, i < 2);
+        assert_int_equal(now.attempts, 0);
+        assert_true(is_running(w, &t[i]) || i < 2 || i == 4); /* three slots: by due time */
+        if (i >= 2)
+            assert_int_equal(now.due_ms, t[i].due_ms);
+    }
+}
+
+/* The clock was set back since the claim, so that what is due later may have fired: but not after the node's word. */
+static void a_dead_nodes_word_counts_whatever_the_clock_says(void **state)
+{
+    struct world *w = *state;
+    struct task t[] = { plain_task(1, NOW + 100), plain_task(2, NOW + 900) };
+    claimed_by_the_dead(w, t, array_count(t));
+    the_dead_fired_until(w, NOW + 500);
+    set_clock(w, NOW - HOUR);
+    settle_down(w);
+    assert_int_equal(read_task(w, t[0].id).losses, 1);
+    assert_int_equal(read_task(w, t[1].id).losses, 0);
+}
+
+static void a_task_that_runs_at_most_once_is_lost_all_the_same(void **state)
+{
+    struct world *w = *state;
+    struct task t = plain_task(1, NOW - 1);
+    t.delivery = DELIVER_AT_MOST_ONCE;
+    claimed_by_the_dead(w, &t, 1);
+    the_dead_fired_until(w, NOW - 2000);
+    settle_down(w);
+    assert_int_equal(count_failed(w), 1);
+}
+
 int main(void)
 {
 #define node_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -240,6 +299,9 @@ int main(void)
         node_test(a_suspect_that_died_in_company_is_tried_alone_before_all_others),
         node_test(one_that_takes_its_time_alone_does_not_hold_the_others_for_long),
         node_test(a_suspect_keeps_nobody_awake_who_may_not_claim),
+        node_test(what_the_dead_node_cannot_have_fired_is_not_lost),
+        node_test(a_dead_nodes_word_counts_whatever_the_clock_says),
+        node_test(a_task_that_runs_at_most_once_is_lost_all_the_same),
         node_test(nobody_of_many_is_blamed),
         node_test(nobody_is_blamed_when_recovery_dies_in_the_middle),
         node_test(large_ones_are_read_fewer_at_a_time),

@@ -193,7 +193,7 @@ static void a_line_is_as_long_as_the_host_has_calls(void **state)
     push_calls(b, 1, 8);
     assert_waiting(b, 4, 4);
     push_task(b, call_to(9, "https://a.example:8443/"));
-    assert_put_aside(b, 9, "a.example:8443");
+    assert_put_aside(b, 9, "a.example");
     assert_waiting(b, 4, 4);
     assert_int_equal(metric_count(b->metrics, METRIC_TASKS_ASIDE), 1);
 }

@@ -1,0 +1,172 @@
+"""Nodes claim tasks seconds ahead. What becomes of them when their node dies: what it cannot have fired is not lost, what is due after its burial
+starts on time elsewhere, and what a user was told is cancelled never starts."""
+
+import random
+import re
+import signal
+import threading
+import time
+
+from cluster import LONG
+from server import at, now_ms, to_ms, until
+from test_cluster_faults import new_seed
+from test_cluster_handover import quantile
+
+RATE = 1000 if LONG else 100  # tasks a second
+SPREAD_S = 10 if LONG else 6  # of their due times
+FENCE_BEATS = 4  # for so long after an answered heartbeat a node fires
+ON_TIME_MS = 1000
+CANCELS = 600 if LONG else 150
+
+
+def buried_ms(cluster):
+    """When the first node was marked dead, by the log of whoever did it."""
+    for line in cluster.lines:
+        if "node_marked_dead" in line:
+            return to_ms(re.search(r"\d{4}-\d\d-\d\dT[0-9:.]+Z", line)[0])
+    return None
+
+
+def create(client, receiver, path, dues_ms):
+    """Returns the due time of each task by its id."""
+    made = {}
+    for i in range(0, len(dues_ms), 500):
+        some = dues_ms[i:i + 500]
+        answer = client.post("/v1/tasks/batch", [{"name": path, "run_at": at(due), **receiver.target(path)} for due in some])
+        assert answer.status in (200, 201), answer
+        made.update(zip([t["id"] for t in answer.json["tasks"]], some))
+    assert len(made) == len(dues_ms)
+    return made
+
+
+def losses(client, ids):
+    """How often each was recorded as lost, where it was."""
+    found = {}
+    for task_id in ids:
+        runs = client.all(f"/v1/tasks/{task_id}/executions", "executions")
+        lost = sum(run["status"] == "LOST" for run in runs)
+        if lost:
+            found[task_id] = lost
+    return found
+
+
+def test_what_a_killed_node_had_claimed_ahead_starts_elsewhere_and_only_what_is_in_doubt_is_lost(make_cluster, postgres, database, receiver, counts):
+    seed = new_seed()
+    chance = random.Random(seed)
+    cluster = make_cluster(postgres.url(database)).settled()
+    client = cluster.client()
+    begin_ms = now_ms() + 2000
+    dues_ms = sorted(int(begin_ms + chance.uniform(0, SPREAD_S * 1000)) for _ in range(RATE * SPREAD_S))
+    made = create(client, receiver, "/ahead", dues_ms)
+    victim = chance.choice(cluster.nodes)
+    receiver.wait("/ahead", chance.randint(RATE // 2, RATE * 2))
+    victim.signal(signal.SIGKILL)
+    killed_ms = now_ms()
+    victim.ended()
+    until(lambda: len({c.id for c in receiver.to("/ahead")}) == len(made), 60, why=lambda: f"seed {seed}: not all ran\n{cluster.log()[-3000:]}")
+    burial_ms = until(lambda: buried_ms(cluster), why="nobody was buried")
+    first_ms = {}
+    for call in receiver.to("/ahead"):
+        first_ms.setdefault(call.task, call.received_ms)
+    late_ms = {i: first_ms[i] - due for i, due in made.items()}
+    after = [late_ms[i] for i, due in made.items() if due > burial_ms]
+    between = [i for i, due in made.items() if killed_ms < due <= burial_ms]
+    # The last heartbeat may have been sent up to the moment of the kill.
+    doubt_ms = killed_ms + FENCE_BEATS * cluster.beat_s * 1000
+    cleared = [i for i in between if made[i] > doubt_ms]
+    lost = losses(client, [i for i, due in made.items() if due > killed_ms - 500 and due < burial_ms + 1000])
+    counts(f"killed node, seed {seed}: {len(made)} tasks, {RATE}/s; buried after {burial_ms - killed_ms:.0f} ms; {len(lost)} recorded as lost; late: "
+           f"all p99 {quantile(late_ms.values(), 0.99):.0f} max {max(late_ms.values()):.0f} ms, due after the burial p99 "
+           f"{quantile(after, 0.99):.0f} max {max(after):.0f} ms")
+    assert cleared and after, "this test shows nothing"
+    assert not [i for i in lost if made[i] > doubt_ms], f"seed {seed}: lost although they cannot have fired"
+    assert max(after) <= ON_TIME_MS, f"seed {seed}"
+    assert max(late_ms[i] + made[i] for i in between) <= burial_ms + ON_TIME_MS, f"seed {seed}: what was held until the burial starts at once"
+    for task_id in cleared[:20]:
+        assert client.wait_for(task_id, "COMPLETED")["attempts"] == 1
+    victim.start()
+    cluster.stop()
+
+
+def cancel_some(cluster, made, chance, stopped):
+    """Cancels them in random order, each before its time, and notes when that was acknowledged."""
+    client = cluster.client()
+    for task_id, due_ms in made:
+        while now_ms() < due_ms - chance.uniform(50, 2000):
+            time.sleep(0.005)
+        while now_ms() < due_ms + 10000:
+            try:
+                answer = client.post(f"/v1/tasks/{task_id}/cancel", timeout_s=10)
+            except OSError:
+                continue
+            if answer.status == 200:
+                stopped[task_id] = now_ms()
+                break
+            if answer.status == 409 and "COMPLETED" in answer.json["detail"]:
+                break
+            assert answer.status in (409, 503), answer
+            time.sleep(0.02)
+    client.close()
+
+
+def test_what_was_acknowledged_as_cancelled_never_starts_while_nodes_die(make_cluster, postgres, database, receiver, counts):
+    seed = new_seed()
+    chance = random.Random(seed)
+    cluster = make_cluster(postgres.url(database)).settled()
+    client = cluster.client()
+    kills = 6 if LONG else 2
+    stopped, made = {}, {}
+    for _ in range(kills):
+        cluster.settled()
+        begin_ms = now_ms() + 1000
+        some = create(client, receiver, "/cancel", [int(begin_ms + chance.uniform(0, 4000)) for _ in range(CANCELS)])
+        made.update(some)
+        ordered = sorted(some.items(), key=lambda x: x[1])
+        threads = [threading.Thread(target=cancel_some, args=(cluster, ordered[i::4], random.Random(chance.random()), stopped)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        time.sleep(chance.uniform(1, 3))  # the kill may come at any moment: that is the test
+        victim = chance.choice(cluster.nodes)
+        victim.signal(signal.SIGKILL)
+        victim.ended()
+        for thread in threads:
+            thread.join()
+        victim.start()
+    cluster.settled()
+    running = [i for i in made if i not in stopped]
+    for task_id in running:
+        client.wait_for(task_id, "COMPLETED", "CANCELLED")
+    started = {}
+    for call in receiver.to("/cancel"):
+        started.setdefault(call.task, []).append(call.received_ms)
+    wrong = [i for i, ms in stopped.items() if any(s > ms for s in started.get(i, []))]
+    counts(f"cancels while nodes die, seed {seed}: {len(made)} tasks, {kills} kills, {len(stopped)} cancelled, {len(wrong)} started after that")
+    assert len(stopped) > CANCELS, "too few cancels: this test shows nothing"
+    assert not wrong, f"seed {seed}: {wrong}"
+    for task_id in list(stopped)[:50]:
+        assert client.task(task_id)["status"] == "CANCELLED"
+    cluster.stop()
+
+
+def test_a_node_that_leaves_returns_what_it_had_claimed_ahead_at_once(make_cluster, postgres, database, receiver, counts):
+    """SIGTERM: what is due while it leaves, and after that, starts on time elsewhere, once, and nothing is recorded as lost."""
+    seed = new_seed()
+    chance = random.Random(seed)
+    cluster = make_cluster(postgres.url(database)).settled()
+    client = cluster.client()
+    begin_ms = now_ms() + 2000
+    made = create(client, receiver, "/leave", [int(begin_ms + chance.uniform(0, 4000)) for _ in range(400)])
+    receiver.wait("/leave", 50)
+    leaving = chance.choice(cluster.nodes)
+    leaving.signal(signal.SIGTERM)
+    left_ms = now_ms()
+    assert leaving.ended() == 0, leaving.log()
+    until(lambda: len({c.id for c in receiver.to("/leave")}) == len(made), why=lambda: f"seed {seed}: not all ran\n{cluster.log()[-3000:]}")
+    calls = receiver.to("/leave")
+    assert len(calls) == len(made), "something ran twice"
+    late_ms = [c.received_ms - made[c.task] for c in calls if made[c.task] > left_ms]
+    counts(f"leaving node, seed {seed}: {len(late_ms)} tasks due after SIGTERM, late p99 {quantile(late_ms, 0.99):.0f} max {max(late_ms):.0f} ms")
+    assert max(late_ms) <= ON_TIME_MS, f"seed {seed}"
+    assert not losses(client, made)
+    leaving.start()
+    cluster.stop()
