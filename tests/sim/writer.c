@@ -89,7 +89,7 @@ static const char *const op_names[] = {
     [OP_LIMIT_TAKE] = "share",     [OP_RECALL] = "wish",       [OP_RECALL_LIST] = "wishes",
     [OP_HANDOFF] = "hand",         [OP_HANDED_OFF] = "handed", [OP_RUNNING] = "running",
     [OP_RETAKE] = "retake",        [OP_LEASE_RENEW] = "keep",  [OP_LEASES_EXPIRED] = "leases over",
-    [OP_WORKER_REPORT] = "worker",
+    [OP_WORKER_REPORT] = "worker", [OP_BREAKERS] = "breakers",
 };
 
 static void trace_op(const struct sim_node *n, const struct op *op, const char *how)
@@ -281,6 +281,7 @@ static void answer_ghost(struct op *op)
         break;
     case OP_SPAWN: op->rc = ERR_CONFLICT; break;
     case OP_HANDOFF:
+    case OP_BREAKERS:
     case OP_WORKER_REPORT: break;
     case OP_HANDED_OFF: ((struct op_handed_off *)op)->ret.n = 0; break;
     default: op->rc = ERR_UNAVAILABLE; break;

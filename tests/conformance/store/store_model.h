@@ -32,6 +32,7 @@ union any_op {
     struct op_lease_renew keep;
     struct op_leases_expired leases_over;
     struct op_worker_report worker;
+    struct op_breakers breakers;
 };
 
 enum { BATCH_MAX = 6, INSERT_MAX = 4, POOL_MAX = 250, NODES = 3, WHY_MAX = 256 };
