@@ -113,6 +113,9 @@ void node_know_lanes(struct node *n, const struct lane *lanes, size_t count);
 void node_await_rules(struct node *n, bool await);
 void node_on_recall_request(struct node *n);
 void node_on_recall_returned(struct node *n);
+/* All circuit breakers that the store has; a user has closed this one ("*": the tenant's own). */
+void node_follow_breakers(struct node *n, const struct breaker_row *rows, size_t count);
+void node_on_breaker_closed(struct node *n, int32_t tenant, struct str host);
 /* store_notice.settled. */
 void node_on_settled_elsewhere(struct node *n, const struct fenced_id *settled, size_t count);
 

@@ -44,6 +44,7 @@ static void node_fleet_make_updater(struct node *n)
                                                             .metrics = n->setup.metrics,
                                                             .seed = n->setup.seed + 5,
                                                             .ended = node_on_ended,
+                                                            .breaker_news = node_on_breaker_news,
                                                             .settled = node_settled,
                                                             .batch_settled = node_fleet_on_batch_settled,
                                                             .unblocked = node_unblocked,

@@ -39,6 +39,7 @@ void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct e
     struct explain_view v = { .scheduler = n->scheduler,
                               .worker = n->worker,
                               .catalog = n->setup.catalog,
+                              .breakers = n->breakers,
                               .recovering = !node_is_settled_in(n) };
     explain(&v, t, now_ms, ret);
 }

@@ -211,11 +211,11 @@ static void breakers_judge_tenant(struct breakers_entry *tenant)
         breaker_open(b, counts, now_ms);
 }
 
-void breakers_report(struct breakers *b, int32_t tenant, struct str host, const struct breakers_answer *went,
-                     const struct outcome *o, int64_t now_ms)
+struct breakers_news breakers_report(struct breakers *b, int32_t tenant, struct str host,
+                                     const struct breakers_answer *went, const struct outcome *o, int64_t now_ms)
 {
     if (!host.n)
-        return;
+        return (struct breakers_news){ 0 };
     struct breakers_pair p = breakers_of_call(b, tenant, host, now_ms);
     bool was_closed = p.tenant->breaker.state == BREAKER_CLOSED;
     breaker_report(&p.tenant->breaker, went->tenant_trial, o, now_ms);
@@ -224,6 +224,24 @@ void breakers_report(struct breakers *b, int32_t tenant, struct str host, const 
     breaker_report(&p.host->breaker, went->host_trial, o, now_ms);
     if (breaker_sign_of(o) == BREAKER_FAILURE)
         breakers_judge_tenant(p.tenant);
+    return (struct breakers_news){ breaker_news(&p.host->breaker, now_ms), breaker_news(&p.tenant->breaker, now_ms) };
+}
+
+/* ---- what others say ---- */
+
+void breakers_restore(struct breakers *b, int32_t tenant, struct str host, int64_t until_ms,
+                      struct breaker_counts counts, int64_t now_ms)
+{
+    struct breakers_entry *e =
+        host.n ? breakers_of_call(b, tenant, host, now_ms).host : breakers_get_or_create(b, tenant, host, now_ms);
+    breaker_restore(&e->breaker, counts, until_ms, now_ms);
+}
+
+void breakers_allow_trial(struct breakers *b, int32_t tenant, struct str host, int64_t now_ms)
+{
+    struct breakers_entry *e = breakers_find(b, tenant, host);
+    if (e)
+        breaker_allow_trial(&e->breaker, now_ms);
 }
 
 /* ---- for people ---- */

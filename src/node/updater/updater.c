@@ -210,6 +210,8 @@ static void updater_settle_outcomes(struct updater *u, struct batch *b, size_t n
                                  .fence = ev->task.fence,
                                  .parent = ev->task.parent,
                                  .verdict = settle(&ev->task, &ev->outcome, latest_ms, &u->random, &b->poll.arena) };
+        if (ev->host.n && u->setup.breaker_news)
+            u->setup.breaker_news(u->setup.context, ev);
         u->setup.ended(u->setup.context, ev->task.id, ev->task.fence);
     }
 }

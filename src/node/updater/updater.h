@@ -13,7 +13,9 @@ struct updater_setup {
     struct writer *writer;
     struct metrics *metrics;
     uint64_t seed;
-    void (*ended)(void *context, struct uuid id, int64_t fence);                       /* before the commit, each */
+    void (*ended)(void *context, struct uuid id, int64_t fence); /* before the commit, each */
+    /* Before that: an outcome with news of breakers. NULL: nobody wants to know. */
+    void (*breaker_news)(void *context, const struct event *e);
     void (*settled)(void *context, const struct event *e, const struct settlement *s); /* after the commit, each */
     void (*batch_settled)(void *context); /* after the last of a batch; NULL: nobody wants to know */
     /* ret_unblocked_lanes: lanes of tasks that waited for a concurrency slot. */

@@ -1,18 +1,18 @@
 #pragma once
 /* port/store/breakers.h - circuit breakers that are not closed (core/sharing/breaker.h): OP_BREAKERS. A part of
  * port/store.h. */
-#include "core/task/task.h"
+#include "core/sharing/breaker.h"
 #include "port/store/operation.h"
 
 enum { BREAKER_REASON_MAX = 256, BREAKERS_CHANGE_MAX = 1000 };
 
-/* The host of a tenant's own breaker. No URL has such a host. */
-#define BREAKER_ANY_HOST S("*")
+/* With this a reason begins if the host asked to be left alone, and its breaker has not opened for its failures. */
+#define BREAKER_RETRY_AFTER "Retry-After"
 
 struct breaker_row {
     struct uuid id; /* of this opening: a breaker that closes and opens again later has another one */
     int32_t tenant;
-    struct str host;             /* as target_host returns it; "*": the tenant's own breaker */
+    struct str host;             /* as target_host returns it; BREAKER_ANY_HOST: the tenant's own breaker */
     int64_t opened_ms, until_ms; /* no call goes until then; afterwards one at a time, as a trial */
     int64_t calls, failures;     /* that opened it */
     int64_t reopened;            /* how many times it was opened again before it closed */

@@ -293,7 +293,9 @@ static void a_breaker_that_opened_meanwhile_holds_it(void **state)
     come_to_rest(b);
     assert_int_equal(published(b, EVENT_OUTCOME, &e), 13);
     assert_int_equal(e.outcome.kind, OUTCOME_HELD);
-    assert_true(e.outcome.retry_after_ms > 0);
+    assert_int_equal(e.outcome.retry_after_ms, -1); /* it keeps its due time */
+    assert_true(e.breakers.host.kind == BREAKER_HELD && e.breakers.tenant.kind == BREAKER_NO_NEWS);
+    assert_str(e.host, "a.example");
     assert_str(e.outcome.error, "held: the circuit breaker of a.example is open");
     assert_str(e.outcome.aside, "a.example");
     assert_waiting(b, 0, 0);
