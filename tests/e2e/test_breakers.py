@@ -252,13 +252,21 @@ def test_workers_of_a_fleet_open_a_breaker_for_all_and_it_closes_by_hand(make_fl
     fail_at_once(client, [dead] * 30)
     shown = wait_until_listed(client, host_of(dead))
     assert shown["failures"] >= 10
+
+    def is_held():
+        task = client.create(**ONCE, **dead.target("/early"))["id"]
+        return until(lambda: (t := client.task(task)) and (t["status"] == "COMPLETED" or t["last_error"]) and t)["last_error"]
+
+    until(lambda: all([is_held() for _ in range(6)]), why="a control node does not know of it")
+    called = len(dead.to("/early"))
     held = [client.create(**ONCE, **dead.target("/held"))["id"] for _ in range(20)]
     for task in held:
         wait_until_held(client, task)
     why = client.get(f"/v1/tasks/{held[0]}/explain").json
     assert why["gate"] == "host_breaker" and "open since" in why["explanation"], why
     assert not dead.to("/held")
+    assert len(dead.to("/early")) == called
     assert client.post(f"/v1/breakers/{shown['id']}/close").status == 200
     for task in held:
         client.wait_for(task, "COMPLETED")
-    assert listed(client) == {}
+    until(lambda: not listed(client), why=lambda: listed(client))

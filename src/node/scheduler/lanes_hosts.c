@@ -79,6 +79,7 @@ void lanes_open_breaker(struct lanes *l, int32_t tenant, struct str host, int64_
 {
     struct host_entry *h = lanes_add_host(l, tenant, host);
     h->until_ms = h->open ? max_of(h->until_ms, until_ms) : until_ms;
+    l->open_hosts += !h->open;
     h->open = true;
     lanes_plan_host_ahead(l, h);
 }
@@ -89,6 +90,18 @@ void lanes_close_breaker(struct lanes *l, int32_t tenant, struct str host)
     if (!h || !h->open)
         return;
     h->open = false;
+    l->open_hosts--;
     lanes_reopen_host(l, h);
     lanes_plan_host_ahead(l, h);
+}
+
+bool lanes_breaker_is_open(const struct lanes *l, int32_t tenant, struct str host)
+{
+    const struct host_entry *h = lanes_find_host(l, tenant, host);
+    return h && h->open;
+}
+
+size_t lanes_breakers_open(const struct lanes *l)
+{
+    return l->open_hosts;
 }

@@ -162,6 +162,7 @@ struct lanes {
     struct map pool_tenants;      /* by pool and tenant */
     struct map missing;           /* by pool_shortage.missing */
     struct map hosts;             /* by tenant and host */
+    size_t open_hosts;            /* how many of these have an open breaker */
     bool fleet;                   /* the next members say who runs tasks; else this node does, all of them */
     struct worker_groups workers; /* of the fleet, or this node alone while it falls back; sorted */
     uint32_t *numbers;            /* of these groups: a group keeps its number while it is there */
