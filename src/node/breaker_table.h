@@ -2,9 +2,9 @@
 /* node/breaker_table.h - the circuit breakers that are not closed, as all nodes of the store know them.
  *
  * Workers say when one of their breakers opens or recovers (event.breakers). The table writes that to the store
- * (OP_BREAKERS), closes the lanes of the host (lanes_open_breaker) or opens them, and follows what other nodes write. So
- * a breaker survives a restart, and what one node finds out holds for all. The breakers of the worker in this process
- * are kept equal to the table.
+ * (OP_BREAKERS), closes the lanes of the host (lanes_open_breaker) or opens them, and follows what other nodes write.
+ * So a breaker survives a restart, and what one node finds out holds for all. The breakers of the worker in this
+ * process are kept equal to the table.
  *
  * A worker may hold calls although the table has no such breaker: a user has closed it, and the worker does not know.
  * Then the lanes of the host are closed for a moment at a time, and nothing is written. */

@@ -3,8 +3,8 @@
  * them.
  *
  * A store notice (port/store.h) says that there is something to read. Reading would block the loop, so this module
- * has a thread and a reader of its own. Covers lost notices: it reads the lanes and breakers every 1 s and the catalog every 10 s
- * anyway. */
+ * has a thread and a reader of its own. Covers lost notices: it reads the lanes and breakers every 1 s and the catalog
+ * every 10 s anyway. */
 #include "node/catalog_cache.h"
 #include "port/clock.h"
 #include "port/store.h"

@@ -179,6 +179,7 @@ void breaker_open(struct breaker *b, struct breaker_counts counts, int64_t now_m
     now_ms = breaker_advance_time(b, now_ms);
     assert(b->state == BREAKER_CLOSED);
     b->at_opening = counts;
+    b->restored = false;
     breaker_set_state(b, BREAKER_OPEN, now_ms);
 }
 
@@ -190,7 +191,7 @@ void breaker_restore(struct breaker *b, struct breaker_counts counts, int64_t un
     b->at_opening = counts;
     breaker_set_state(b, BREAKER_OPEN, now_ms);
     b->until_ms = b->told_until_ms = until_ms;
-    b->told = true;
+    b->told = b->restored = true;
     (void)breaker_advance_time(b, now_ms);
 }
 
@@ -205,6 +206,7 @@ void breaker_allow_trial(struct breaker *b, int64_t now_ms)
 static void breaker_recover(struct breaker *b, int64_t now_ms)
 {
     breaker_set_state(b, BREAKER_CLOSED, now_ms);
+    b->restored = false;
     breaker_window_clear(&b->window); /* outcomes from before the trial no longer count */
     b->held = 0;
 }

@@ -77,6 +77,7 @@ struct breaker {
     int64_t last_given_ms;            /* the latest time given to a held call */
     bool told;                        /* others know that it is open (breaker_news) */
     int64_t told_until_ms;            /* until when, as far as they know */
+    bool restored;                    /* others opened it: what they know of its hosts is not known here */
     int64_t held;                     /* how many times a call was held since the breaker last closed */
     int64_t seen_ms;                  /* the latest time passed in */
     struct breaker_counts at_opening; /* the window when it left CLOSED */
@@ -183,7 +184,8 @@ struct breakers_news breakers_report(struct breakers *b, int32_t tenant, struct 
                                      const struct breakers_answer *went, const struct outcome *o, int64_t now_ms);
 
 /* Others know that the breaker is open until then, by these counts (empty host: the tenant's own): so it is open here,
- * too. Does nothing if it was told so before. */
+ * too. Does nothing if it was told so before. A tenant's breaker that others opened holds only hosts that have failed
+ * here: the others may be healthy. */
 void breakers_restore(struct breakers *b, int32_t tenant, struct str host, int64_t until_ms,
                       struct breaker_counts counts, int64_t now_ms);
 /* Others send a call as a trial: if the breaker is open, it is HALF_OPEN from now on. */

@@ -2,8 +2,9 @@
  * due, it is ready: it waits in its lane's heap until a round grants it a place, as if it were still in the store.
  *
  * A lane with something due is not claimed ahead: its tasks come by the rounds of due tasks, so that a backlog stays in
- * the store. Nor is a lane whose tasks no worker can run or a breaker holds, or whose tasks are late (core/task/task.h), and on a shared
- * store a queue or tenant with limits: their shares come from the store at the due time. */
+ * the store. Nor is a lane whose tasks no worker can run or a breaker holds, or whose tasks are late
+ * (core/task/task.h), and on a shared store a queue or tenant with limits: their shares come from the store at the due
+ * time. */
 #include "node/scheduler/lanes_internal.h"
 
 enum { DEFER_MS = 250, TENANT_PERCENT = 80 };
