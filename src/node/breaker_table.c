@@ -260,6 +260,14 @@ void breaker_table_follow(struct breaker_table *t, const struct breaker_row *row
     free(gone);
 }
 
+void breaker_table_on_clock_set_back(struct breaker_table *t, int64_t by_ms, int64_t now_ms)
+{
+    breakers_on_clock_set_back(t->setup.own, now_ms);
+    lanes_shift_breakers(t->setup.lanes, by_ms);
+    map_each (&t->entries, slot)
+        ((struct breaker_entry *)slot->value)->row.until_ms -= by_ms;
+}
+
 /* ---- writing ---- */
 
 static void breaker_table_written(struct breaker_table *t, struct breaker_entry *x, bool failed)

@@ -32,6 +32,9 @@ void breaker_table_follow(struct breaker_table *t, const struct breaker_row *row
 /* A user has closed it: the store no longer has it. */
 void breaker_table_on_closed(struct breaker_table *t, int32_t tenant, struct str host, struct moment now);
 
+/* The clock was set back to now_ms, by so much: nobody waits longer for it. */
+void breaker_table_on_clock_set_back(struct breaker_table *t, int64_t by_ms, int64_t now_ms);
+
 /* Writes what has changed. Returns when to call again, in wall time. */
 int64_t breaker_table_step(struct breaker_table *t, struct moment now);
 bool breaker_table_is_idle(const struct breaker_table *t);

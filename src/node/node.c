@@ -400,8 +400,10 @@ int64_t node_step(struct node *n, struct moment now)
         thread_owner_take(&n->owner);
     assert_owned(&n->owner);
     int64_t behind_ms = clock_behind_ms(n->setup.clock);
-    if (now.wall_ms < n->now.wall_ms)
+    if (now.wall_ms < n->now.wall_ms) {
+        breaker_table_on_clock_set_back(n->breakers, n->now.wall_ms - now.wall_ms, now.wall_ms);
         scheduler_on_clock_set_back(n->scheduler, now);
+    }
     n->now = now;
     node_notice_stall(n);
     node_settle_in(n);

@@ -165,6 +165,8 @@ static void apply_now(struct sim_node *node, struct op *const *batch, size_t n)
         tell_time(s, batch[i]);
         nodes_applied(node, batch[i]);
         fleet_applied(node, batch[i]);
+        if (batch[i]->kind == OP_BREAKERS && !batch[i]->rc)
+            oracle_breakers(s, (const struct op_breakers *)batch[i]);
         if (batch[i]->kind != OP_SETTLE || batch[i]->rc)
             continue;
         const struct op_settle *op = (const struct op_settle *)batch[i];

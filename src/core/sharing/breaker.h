@@ -188,6 +188,8 @@ struct breakers_news breakers_report(struct breakers *b, int32_t tenant, struct 
  * here: the others may be healthy. */
 void breakers_restore(struct breakers *b, int32_t tenant, struct str host, int64_t until_ms,
                       struct breaker_counts counts, int64_t now_ms);
+/* Each breaker notices by itself that the clock was set back, if it is asked meanwhile. This asks all. */
+void breakers_on_clock_set_back(struct breakers *b, int64_t now_ms);
 /* Others send a call as a trial: if the breaker is open, it is HALF_OPEN from now on. */
 void breakers_allow_trial(struct breakers *b, int32_t tenant, struct str host, int64_t now_ms);
 

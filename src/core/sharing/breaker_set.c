@@ -245,6 +245,12 @@ void breakers_restore(struct breakers *b, int32_t tenant, struct str host, int64
     breaker_restore(&e->breaker, counts, until_ms, now_ms);
 }
 
+void breakers_on_clock_set_back(struct breakers *b, int64_t now_ms)
+{
+    list_each (&b->recent, link)
+        (void)breaker_would_go(&container_of(link, struct breakers_entry, link)->breaker, now_ms);
+}
+
 void breakers_allow_trial(struct breakers *b, int32_t tenant, struct str host, int64_t now_ms)
 {
     struct breakers_entry *e = breakers_find(b, tenant, host);

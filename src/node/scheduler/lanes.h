@@ -74,6 +74,8 @@ void lanes_set_parked(struct lanes *l, size_t parked);
 void lanes_open_breaker(struct lanes *l, int32_t tenant, struct str host, int64_t until_ms);
 void lanes_close_breaker(struct lanes *l, int32_t tenant, struct str host); /* the lanes are as others from now on */
 
+void lanes_shift_breakers(struct lanes *l,
+                          int64_t by_ms); /* the clock was set back by so much: waits keep their length */
 bool lanes_breaker_is_open(const struct lanes *l, int32_t tenant, struct str host);
 size_t lanes_breakers_open(const struct lanes *l); /* how many */
 

@@ -95,6 +95,12 @@ void lanes_close_breaker(struct lanes *l, int32_t tenant, struct str host)
     lanes_plan_host_ahead(l, h);
 }
 
+void lanes_shift_breakers(struct lanes *l, int64_t by_ms)
+{
+    map_each (&l->hosts, slot)
+        ((struct host_entry *)slot->value)->until_ms -= by_ms;
+}
+
 bool lanes_breaker_is_open(const struct lanes *l, int32_t tenant, struct str host)
 {
     const struct host_entry *h = lanes_find_host(l, tenant, host);

@@ -256,6 +256,22 @@ static void a_breaker_outlives_its_process(void **state)
     assert_int_equal(stored_count(w), 0);
 }
 
+static void a_clock_set_back_lets_nobody_wait_longer(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    open_breaker(w, "here.example");
+    struct task t = call(w, 1, "here.example");
+    at(w, NOW - HOUR);
+    at(w, NOW - HOUR + 29999);
+    assert_int_equal(w->run_count, 0);
+    at(w, NOW - HOUR + 30000);
+    assert_int_equal(w->run_count, 0); /* the task itself is due later now */
+    at(w, NOW);
+    assert_true(is_running(w, &t));
+    end_call(w, true);
+}
+
 static void a_write_that_fails_is_repeated(void **state)
 {
     struct world *w = *state;
@@ -292,6 +308,7 @@ int main(void)
         T(another_tenants_calls_to_the_same_host_go_on),
         T(what_other_nodes_open_and_close_holds_here),
         T(a_breaker_outlives_its_process),
+        T(a_clock_set_back_lets_nobody_wait_longer),
         T(a_write_that_fails_is_repeated),
     };
     return cmocka_run_group_tests_name("breaker_table", tests, NULL, NULL);
