@@ -16,7 +16,8 @@ enum {
     KEY_MAX = sizeof(int32_t) + TARGET_HOST_MAX,
     BREAKERS_ARENA = 1 << 16,
     BREAKERS_RETRY_MS = 1000,
-    FRESH_MS = 2000, /* a reading of the store may be so much older than a change here */
+    FRESH_MS = 2000,     /* a reading of the store may be so much older than a change here */
+    STALE_MS = 86400000, /* a breaker whose host nobody has called for so long after its time is removed */
 };
 
 struct breaker_entry {
@@ -219,9 +220,26 @@ static bool breaker_entry_is_newer(const struct breaker_entry *x, struct moment 
     return x->dirty || x->sending || (x->changed_ms && now.steady_ms - x->changed_ms < FRESH_MS);
 }
 
+static void breaker_table_remove_stale(struct breaker_table *t, const struct breaker_row *row)
+{
+    struct breaker_entry *x = breaker_table_get(t, row->tenant, row->host);
+    if (!x)
+        x = breaker_table_add(t, row->tenant, row->host);
+    x->seen = true;
+    if (x->closed || breaker_entry_is_newer(x, t->now))
+        return;
+    x->closed = true;
+    breaker_table_close_here(t, row->tenant, x->row.host);
+    breaker_table_mark(t, x);
+}
+
 static void breaker_table_follow_row(struct breaker_table *t, const struct breaker_row *row)
 {
     struct breaker_entry *x = breaker_table_get(t, row->tenant, row->host);
+    if (row->until_ms < t->now.wall_ms - STALE_MS) {
+        breaker_table_remove_stale(t, row);
+        return;
+    }
     if (x)
         x->seen = true;
     if (x && (breaker_entry_is_newer(x, t->now) || row->until_ms == x->row.until_ms))
@@ -350,10 +368,19 @@ const struct breaker_row *breaker_table_find(const struct breaker_table *t, int3
     return x && !x->closed ? &x->row : NULL;
 }
 
-size_t breaker_table_count(const struct breaker_table *t)
+void breaker_table_each(const struct breaker_table *t, int64_t now_ms,
+                        void (*see)(void *context, const struct breaker_view *b), void *context)
 {
-    size_t n = 0;
-    map_each (&t->entries, slot)
-        n += !((const struct breaker_entry *)slot->value)->closed;
-    return n;
+    map_each (&t->entries, slot) {
+        const struct breaker_entry *x = slot->value;
+        bool waits = x->row.until_ms > now_ms;
+        if (x->closed)
+            continue;
+        see(context, &(struct breaker_view){ .tenant = x->row.tenant,
+                                             .host = breaker_own_host(x->row.host),
+                                             .status = { .state = waits ? BREAKER_OPEN : BREAKER_HALF_OPEN,
+                                                         .since_ms = x->row.opened_ms,
+                                                         .until_ms = waits ? x->row.until_ms : 0,
+                                                         .counts = { (int)x->row.calls, (int)x->row.failures } } });
+    }
 }

@@ -27,7 +27,8 @@ void breaker_table_free(struct breaker_table *t); /* nothing is in flight; NULL 
 
 /* An outcome with news of breakers. */
 void breaker_table_on_news(struct breaker_table *t, const struct event *e, struct moment now);
-/* All breakers in the store, read a moment ago. What was changed here since then stays. */
+/* All breakers in the store, read a moment ago. What was changed here since then stays. Those whose time ended a day
+ * ago are removed: nobody calls that host any more. */
 void breaker_table_follow(struct breaker_table *t, const struct breaker_row *rows, size_t n, struct moment now);
 /* A user has closed it: the store no longer has it. */
 void breaker_table_on_closed(struct breaker_table *t, int32_t tenant, struct str host, struct moment now);
@@ -41,4 +42,6 @@ bool breaker_table_is_idle(const struct breaker_table *t);
 
 /* NULL: there is none. Valid until the next call that changes the table. */
 const struct breaker_row *breaker_table_find(const struct breaker_table *t, int32_t tenant, struct str host);
-size_t breaker_table_count(const struct breaker_table *t);
+/* All of them, in no order; an empty host is the tenant's own. How often they held a task is not known. */
+void breaker_table_each(const struct breaker_table *t, int64_t now_ms,
+                        void (*see)(void *context, const struct breaker_view *b), void *context);

@@ -167,6 +167,6 @@ struct node_status node_status(const struct node *n);
 /* What due tasks lack because no worker has it, with the number of their lanes, in no order. */
 void node_each_missing(const struct node *n, void (*see)(void *context, const struct pool_shortage *s, size_t lanes),
                        void *context);
-/* Every circuit breaker that is not simply closed, by tenant, then by host. */
+/* Every circuit breaker that is not simply closed, by tenant, then by host; in a fleet in no order. */
 void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context, const struct breaker_view *b),
                        void *context);

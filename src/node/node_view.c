@@ -78,5 +78,8 @@ void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context
                        void *context)
 {
     assert_owned(&n->owner);
-    breakers_each(worker_breakers(n->worker), now_ms, see, context);
+    if (n->setup.fleet) /* its workers are other processes */
+        breaker_table_each(n->breakers, now_ms, see, context);
+    else
+        breakers_each(worker_breakers(n->worker), now_ms, see, context);
 }

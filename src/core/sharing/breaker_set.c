@@ -129,7 +129,7 @@ static struct breakers_pair breakers_of_call(struct breakers *b, int32_t tenant,
 
 /* ---- asking ---- */
 
-/* The tenant's breaker does not hold a healthy host. If others opened that breaker, a host is healthy until it fails. */
+/* The tenant's breaker does not hold a healthy host. If others opened it, a host is healthy until it fails here. */
 static bool breakers_is_healthy(const struct breaker *of_tenant, struct breaker *of_host, int64_t now_ms)
 {
     if (breaker_is_alive(of_host, now_ms))

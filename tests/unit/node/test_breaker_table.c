@@ -272,6 +272,27 @@ static void a_clock_set_back_lets_nobody_wait_longer(void **state)
     end_call(w, true);
 }
 
+static void a_breaker_that_nobody_has_tried_for_a_day_is_removed(void **state)
+{
+    struct world *w = *state;
+    struct breaker_change old = { .row = { .id = { { 7 } },
+                                           .tenant = TENANT,
+                                           .host = S("gone.example"),
+                                           .opened_ms = NOW - 26 * HOUR,
+                                           .until_ms = NOW - 25 * HOUR } };
+    struct op_breakers op = { .op = { .kind = OP_BREAKERS }, .v = &old, .n = 1 };
+    apply_op(w, &op.op);
+    settle_down(w);
+    node_follow_breakers(w->node, &old.row, 1);
+    settle_down(w);
+    assert_int_equal(stored_count(w), 0);
+    call(w, 1, "gone.example");
+    call(w, 2, "gone.example");
+    assert_int_equal(w->run_count, 2);
+    end_call(w, true);
+    end_call(w, true);
+}
+
 static void a_write_that_fails_is_repeated(void **state)
 {
     struct world *w = *state;
@@ -309,6 +330,7 @@ int main(void)
         T(what_other_nodes_open_and_close_holds_here),
         T(a_breaker_outlives_its_process),
         T(a_clock_set_back_lets_nobody_wait_longer),
+        T(a_breaker_that_nobody_has_tried_for_a_day_is_removed),
         T(a_write_that_fails_is_repeated),
     };
     return cmocka_run_group_tests_name("breaker_table", tests, NULL, NULL);
