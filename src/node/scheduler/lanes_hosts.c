@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "core/sharing/breaker.h"
 #include "core/target/target_url.h"
 #include "node/scheduler/lanes_internal.h"
 
@@ -99,6 +100,17 @@ void lanes_shift_breakers(struct lanes *l, int64_t by_ms)
 {
     map_each (&l->hosts, slot)
         ((struct host_entry *)slot->value)->until_ms -= by_ms;
+}
+
+bool lanes_breaker_holds(struct lanes *l, int32_t tenant, struct str host, int64_t now_ms)
+{
+    struct host_entry *h = lanes_find_host(l, tenant, host);
+    if (!h || !h->open)
+        return false;
+    if (now_ms < h->until_ms || h->held)
+        return true;
+    h->until_ms = now_ms + BREAKER_TRIAL_WAIT_MS;
+    return false;
 }
 
 bool lanes_breaker_is_open(const struct lanes *l, int32_t tenant, struct str host)

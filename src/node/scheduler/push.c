@@ -120,7 +120,7 @@ static bool push_is_held(struct scheduler *s, struct armed *a)
     if (!s->setup.fleet || a->unsure || !lanes_breakers_open(s->lanes))
         return false;
     struct str at = target_host(a->task, host);
-    if (!at.n || str_eq(a->task->aside, at) || !lanes_breaker_is_open(s->lanes, a->task->tenant, at))
+    if (!at.n || str_eq(a->task->aside, at) || !lanes_breaker_holds(s->lanes, a->task->tenant, at, s->now.wall_ms))
         return false;
     struct outcome o = push_outcome(a, OUTCOME_HELD);
     int n = snprintf(text, sizeof text, "held: the circuit breaker of " STR_FMT " is open", STR_ARG(at));

@@ -643,11 +643,30 @@ static void a_trial_keeps_the_lanes_closed_until_it_has_ended(void **state)
     assert_int_equal(w->got[lane], 11);
 }
 
+static void a_task_of_another_lane_is_the_trial_if_no_other_is(void **state)
+{
+    struct world *w = *state;
+    size_t lane =
+        add_lane(w, (struct lane){ .tenant = 1, .queue = S("q"), .priority = 5, .host = S("dead.example") }, NOW);
+    assert_false(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW));
+    lanes_open_breaker(w->lanes, 1, S("dead.example"), NOW + 30000);
+    assert_true(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 29999));
+    assert_false(lanes_breaker_holds(w->lanes, 2, S("dead.example"), NOW));
+    hold(w, lane, 1);
+    assert_true(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 30000)); /* one runs */
+    lanes_on_settled(w->lanes, w->v[lane], false);
+    assert_false(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 30000));
+    assert_true(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 30001));
+    assert_int_equal(lanes_hold_of(w->lanes, w->v[lane], NOW + 30001).gate, LANE_BREAKER);
+    assert_int_equal(lanes_hold_of(w->lanes, w->v[lane], NOW + 31000).gate, LANE_NONE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         lanes_test(an_open_breaker_closes_the_lanes_of_its_host_and_then_lets_one_task_go),
         lanes_test(a_trial_keeps_the_lanes_closed_until_it_has_ended),
+        lanes_test(a_task_of_another_lane_is_the_trial_if_no_other_is),
         lanes_test(tenants_share_one_slot_over_time),
         lanes_test(classes_share_one_slot_over_time),
         lanes_test(priorities_of_a_class_are_one_line),
