@@ -266,7 +266,9 @@ def test_workers_of_a_fleet_open_a_breaker_for_all_and_it_closes_by_hand(make_fl
     assert why["gate"] == "host_breaker" and "open since" in why["explanation"], why
     assert not dead.to("/held")
     assert len(dead.to("/early")) == called
+    begun = now_ms()
     assert client.post(f"/v1/breakers/{shown['id']}/close").status == 200
     for task in held:
         client.wait_for(task, "COMPLETED")
+    assert now_ms() - begun < 3 * SOON_MS, "a worker whose own breaker is open tries one task first"
     until(lambda: not listed(client), why=lambda: listed(client))

@@ -77,8 +77,9 @@ void lanes_close_breaker(struct lanes *l, int32_t tenant, struct str host); /* t
 void lanes_shift_breakers(struct lanes *l,
                           int64_t by_ms); /* the clock was set back by so much: waits keep their length */
 /* Whether a task that was not put aside must be, because of its host's breaker. If no trial runs when the breaker's
- * time is over, it is the trial: others wait for a moment, until more is known. */
-bool lanes_breaker_holds(struct lanes *l, int32_t tenant, struct str host, int64_t now_ms);
+ * time is over, it is the trial: others wait for a moment, until more is known. *ret_trial: the host then, which lives
+ * as long as the lanes; else empty. */
+bool lanes_breaker_holds(struct lanes *l, int32_t tenant, struct str host, int64_t now_ms, struct str *ret_trial);
 bool lanes_breaker_is_open(const struct lanes *l, int32_t tenant, struct str host);
 size_t lanes_breakers_open(const struct lanes *l); /* how many */
 

@@ -102,14 +102,16 @@ void lanes_shift_breakers(struct lanes *l, int64_t by_ms)
         ((struct host_entry *)slot->value)->until_ms -= by_ms;
 }
 
-bool lanes_breaker_holds(struct lanes *l, int32_t tenant, struct str host, int64_t now_ms)
+bool lanes_breaker_holds(struct lanes *l, int32_t tenant, struct str host, int64_t now_ms, struct str *ret_trial)
 {
     struct host_entry *h = lanes_find_host(l, tenant, host);
+    *ret_trial = (struct str){ 0 };
     if (!h || !h->open)
         return false;
     if (now_ms < h->until_ms || h->held)
         return true;
     h->until_ms = now_ms + BREAKER_TRIAL_WAIT_MS;
+    *ret_trial = (struct str){ h->key + sizeof tenant, h->key_n - sizeof tenant };
     return false;
 }
 

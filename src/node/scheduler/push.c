@@ -120,7 +120,8 @@ static bool push_is_held(struct scheduler *s, struct armed *a)
     if (!s->setup.fleet || a->unsure || !lanes_breakers_open(s->lanes))
         return false;
     struct str at = target_host(a->task, host);
-    if (!at.n || str_eq(a->task->aside, at) || !lanes_breaker_holds(s->lanes, a->task->tenant, at, s->now.wall_ms))
+    if (!at.n || str_eq(a->task->aside, at) ||
+        !lanes_breaker_holds(s->lanes, a->task->tenant, at, s->now.wall_ms, &a->trial_of))
         return false;
     struct outcome o = push_outcome(a, OUTCOME_HELD);
     int n = snprintf(text, sizeof text, "held: the circuit breaker of " STR_FMT " is open", STR_ARG(at));
@@ -387,6 +388,8 @@ static void push_add(struct scheduler *s, struct pushing **at, struct armed *a, 
         a->claim->pushing++;
     }
     p->tasks[p->n] = *a->task;
+    if (a->trial_of.n)
+        p->tasks[p->n].aside = a->trial_of; /* so that its worker tells the result */
     p->ids[p->n] = (struct fenced_id){ a->task->id, a->task->fence };
     p->armed[p->n++] = a;
     if (p->n == PUSH_BATCH)

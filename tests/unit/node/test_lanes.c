@@ -646,17 +646,19 @@ static void a_trial_keeps_the_lanes_closed_until_it_has_ended(void **state)
 static void a_task_of_another_lane_is_the_trial_if_no_other_is(void **state)
 {
     struct world *w = *state;
+    struct str trial;
     size_t lane =
         add_lane(w, (struct lane){ .tenant = 1, .queue = S("q"), .priority = 5, .host = S("dead.example") }, NOW);
-    assert_false(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW));
+    assert_false(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW, &trial));
     lanes_open_breaker(w->lanes, 1, S("dead.example"), NOW + 30000);
-    assert_true(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 29999));
-    assert_false(lanes_breaker_holds(w->lanes, 2, S("dead.example"), NOW));
+    assert_true(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 29999, &trial));
+    assert_false(lanes_breaker_holds(w->lanes, 2, S("dead.example"), NOW, &trial));
     hold(w, lane, 1);
-    assert_true(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 30000)); /* one runs */
+    assert_true(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 30000, &trial)); /* one runs */
     lanes_on_settled(w->lanes, w->v[lane], false);
-    assert_false(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 30000));
-    assert_true(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 30001));
+    assert_false(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 30000, &trial));
+    assert_str(trial, "dead.example");
+    assert_true(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 30001, &trial));
     assert_int_equal(lanes_hold_of(w->lanes, w->v[lane], NOW + 30001).gate, LANE_BREAKER);
     assert_int_equal(lanes_hold_of(w->lanes, w->v[lane], NOW + 31000).gate, LANE_NONE);
 }
