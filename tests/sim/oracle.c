@@ -133,12 +133,20 @@ static struct subject *subject_of(struct sim *s, const struct task *t)
     return x;
 }
 
+/* A task that a breaker held keeps its due time, and waits in a lane of its host from then on. When the breaker's time
+ * is over, one at a time is tried, for a call's time each. */
+static int64_t held_until_ms(const struct sim *s, const struct task *t)
+{
+    return t->aside.n ? s->breakers_ms + TRIALS_MS : 0;
+}
+
 /* Tasks that a dead node had begun are begun anew by other nodes. */
 static void judge_failover(struct sim *s, const struct subject *x, const struct task *t, const struct known_call *last)
 {
     int64_t after_ms = (s->steady_us - last->crashed_us) / 1000;
     bool held = t->fence > last->fence + 1; /* it was claimed in time, and a host answered with Retry-After */
-    bool put_off = x->pause_sent || x->stop_sent || x->redrives || held || last->retried || task_is_suspect(t);
+    bool aside = wall_ms(s) - held_until_ms(s, t) < FAILOVER_MS; /* the breaker of its host was open meanwhile */
+    bool put_off = x->pause_sent || x->stop_sent || x->redrives || held || aside || last->retried || task_is_suspect(t);
     if (s->profile.failover && last->at_crash && !put_off && after_ms > FAILOVER_MS)
         breach(s, BREACH_FAILOVER, "%s was lost with its node, and started again %lld ms later", short_id(x->id),
                (long long)after_ms);
@@ -183,13 +191,6 @@ void oracle_breakers(struct sim *s, const struct op_breakers *op)
 {
     for (size_t i = 0; i < op->n; i++)
         s->breakers_ms = max_of(s->breakers_ms, op->v[i].close ? wall_ms(s) : op->v[i].row.until_ms);
-}
-
-/* A task that a breaker held keeps its due time, and waits in a lane of its host from then on. When the breaker's time
- * is over, one at a time is tried, for a call's time each. */
-static int64_t held_until_ms(const struct sim *s, const struct task *t)
-{
-    return t->aside.n ? s->breakers_ms + TRIALS_MS : 0;
 }
 
 static void judge_time(struct sim *s, const struct subject *x, const struct task *t)
