@@ -80,13 +80,59 @@ static bool explain_by_claim(const struct explain_view *v, const struct task *t,
     return false; /* due, and on the wheel: its queue's rate holds it */
 }
 
-/* A task that a breaker holds has a later due time; the breaker is the reason. */
+/* When the breaker lets a call go, since when it is open, and how to close it. */
+struct breaker_ways {
+    char text[192];
+};
+
+static struct breaker_ways explain_breaker_ways(const struct breaker_row *b, int64_t now_ms)
+{
+    struct breaker_ways w;
+    char id[UUID_TEXT + 1];
+    bool waits = b->until_ms > now_ms;
+    uuid_format(b->id, id);
+    snprintf(w.text, sizeof w.text, "It is open since %s; %s%s. To close it: belfry breakers close %s",
+             explain_time(b->opened_ms).text, waits ? "the next trial is at " : "one task at a time is tried now",
+             waits ? explain_time(b->until_ms).text : "", id);
+    return w;
+}
+
+/* A task that was put aside waits for the breaker of its host, or of its tenant. */
+static bool explain_by_open_breaker(const struct explain_view *v, const struct task *t, int64_t now_ms,
+                                    struct explanation *ret)
+{
+    const struct breaker_row *b = t->aside.n ? breaker_table_find(v->breakers, t->tenant, t->aside) : NULL;
+    if (!b)
+        return false;
+    char host[TARGET_HOST_MAX];
+    struct str at = explain_cut(target_host(t, host)), reason = explain_cut(b->reason);
+    struct breaker_ways ways = explain_breaker_ways(b, now_ms);
+    int64_t until_ms = max_of(b->until_ms, t->due_ms);
+    struct when until = explain_time(until_ms);
+    if (str_eq(b->host, BREAKER_ANY_HOST))
+        return explain_answer(ret, EXPLAIN_TENANT_BREAKER, until_ms,
+                              "%lld of %lld calls of its tenant to several hosts failed, and none to " STR_FMT
+                              " succeeded lately: the circuit breaker of the tenant holds it until %s. %s",
+                              (long long)b->failures, (long long)b->calls, STR_ARG(at), until.text, ways.text);
+    if (str_starts(b->reason, S(BREAKER_RETRY_AFTER)))
+        return explain_answer(ret, EXPLAIN_HOST_BREAKER, until_ms,
+                              "the host " STR_FMT " asked to be left alone until %s (" STR_FMT "). %s", STR_ARG(at),
+                              explain_time(b->until_ms).text, STR_ARG(reason), ways.text);
+    return explain_answer(
+        ret, EXPLAIN_HOST_BREAKER, until_ms,
+        "the circuit breaker of " STR_FMT " holds it until %s: %lld of %lld calls to the host failed (" STR_FMT "). %s",
+        STR_ARG(at), until.text, (long long)b->failures, (long long)b->calls, STR_ARG(reason), ways.text);
+}
+
+/* A task that has not been put aside yet will be. */
 static bool explain_by_breaker(const struct explain_view *v, const struct task *t, int64_t now_ms,
                                struct explanation *ret)
 {
     char text[TARGET_HOST_MAX];
     struct str host = target_host(t, text);
     struct breaker_view b;
+    if (explain_by_open_breaker(v, t, now_ms, ret))
+        return true;
     if (!breakers_holds(worker_breakers(v->worker), t->tenant, host, now_ms, &b))
         return false;
     const struct breaker_status *s = &b.status;
@@ -202,6 +248,7 @@ static bool explain_by_limits(const struct explain_view *v, const struct task *t
         return explain_answer(ret, EXPLAIN_HOST_BUSY, 0,
                               "its host " STR_FMT " has as many calls under way as one host gets at once",
                               STR_ARG(explain_cut(t->aside)));
+    case LANE_BREAKER: return explain_by_breaker(v, t, now_ms, ret);
     case LANE_NO_WORKER:
         return explain_answer(ret, EXPLAIN_NO_WORKER, 0, "%s: it waits until such a worker joins",
                               lanes_shortage(lanes, e).reason);

@@ -4,6 +4,7 @@
  * The caller explains what the row itself says (paused, blocked by a slot, final). Here are the gates between a
  * SCHEDULED task and its runner, in the order in which the task meets them; the first one that holds it is the
  * answer. */
+#include "node/breaker_table.h"
 #include "node/scheduler/scheduler.h"
 #include "node/worker/worker.h"
 
@@ -34,7 +35,7 @@ enum explain_gate {
 };
 const char *explain_gate_name(enum explain_gate g);
 
-enum { EXPLAIN_TEXT = 600 };
+enum { EXPLAIN_TEXT = 800 };
 
 struct explanation {
     enum explain_gate gate;
@@ -47,6 +48,7 @@ struct explain_view {
     struct scheduler *scheduler;
     struct worker *worker;
     const struct catalog_cache *catalog; /* NULL: none */
+    const struct breaker_table *breakers;
     bool recovering;
 };
 

@@ -92,17 +92,23 @@ static bool node_may_fire(void *context)
     return membership_may_fire(n->membership) && n->now.wall_ms <= membership_fires_until_ms(n->membership);
 }
 
-/* Its place is free although the store may take a while to know. */
 struct str node_lane_of_host(void *context, int32_t tenant, struct str host)
 {
     struct node *n = context;
     return tenant_hosts_lane(n->hosts, tenant, host);
 }
 
+/* Its place is free although the store may take a while to know. */
 void node_on_ended(void *context, struct uuid id, int64_t fence)
 {
     struct node *n = context;
     scheduler_on_ended(n->scheduler, id, fence);
+}
+
+void node_on_breaker_news(void *context, const struct event *e)
+{
+    struct node *n = context;
+    breaker_table_on_news(n->breakers, e, n->now);
 }
 
 static void node_before_fire(void *context, int64_t now_ms)
@@ -159,6 +165,7 @@ static void node_make_worker(struct node *n)
     struct worker_setup setup = node_worker_setup(n, n->setup.own, n->id);
     setup.may_start = n->setup.shared ? node_may_start : NULL;
     setup.ended = node_on_ended;
+    setup.breaker_news = node_on_breaker_news;
     setup.context = n;
     n->worker = worker_new(&setup);
 }
@@ -220,6 +227,10 @@ struct node *node_new(const struct node_setup *setup, struct moment now)
     node_join(n);
     node_make_worker(n);
     node_make_scheduler(n);
+    n->breakers = breaker_table_new(&(struct breaker_table_setup){ .writer = setup->writer,
+                                                                   .lanes = scheduler_lanes(n->scheduler),
+                                                                   .own = worker_breakers(n->worker),
+                                                                   .seed = setup->seed + 6 });
     n->updater = updater_new(&(struct updater_setup){ .async_io = n->setup.own,
                                                       .writer = setup->writer,
                                                       .metrics = setup->metrics,
@@ -259,6 +270,7 @@ void node_free(struct node *n)
     catch_up_free(n->catch_up);
     recall_requests_free(n->recall_requests);
     leasing_free(n->leasing);
+    breaker_table_free(n->breakers);
     scheduler_free(n->scheduler);
     worker_free(n->worker);
     updater_free(n->updater);
@@ -298,7 +310,7 @@ static bool node_holds_nothing(const struct node *n)
     return scheduler_is_idle(n->scheduler) && worker_is_idle(n->worker) && updater_is_idle(n->updater) &&
            n->recalls == 0 && list_empty(&n->waiting_recalls) && recall_requests_is_idle(n->recall_requests) &&
            recovery_is_idle(n->recovery) && !catch_up_in_flight(n->catch_up) && node_queued(n) == 0 &&
-           leasing_is_idle(n->leasing) && node_fleet_is_idle(n);
+           leasing_is_idle(n->leasing) && breaker_table_is_idle(n->breakers) && node_fleet_is_idle(n);
 }
 
 bool node_is_idle(const struct node *n)
@@ -397,8 +409,10 @@ int64_t node_step(struct node *n, struct moment now)
         thread_owner_take(&n->owner);
     assert_owned(&n->owner);
     int64_t behind_ms = clock_behind_ms(n->setup.clock);
-    if (now.wall_ms < n->now.wall_ms)
+    if (now.wall_ms < n->now.wall_ms) {
+        breaker_table_on_clock_set_back(n->breakers, n->now.wall_ms - now.wall_ms, now.wall_ms);
         scheduler_on_clock_set_back(n->scheduler, now);
+    }
     n->now = now;
     node_notice_stall(n);
     node_settle_in(n);
@@ -416,6 +430,7 @@ int64_t node_step(struct node *n, struct moment now)
     wake = min_of(wake, worker_step(n->worker, now, behind_ms));
     wake = min_of(wake, updater_step(n->updater, now, behind_ms));
     wake = min_of(wake, node_fleet_step(n, behind_ms));
+    wake = min_of(wake, breaker_table_step(n->breakers, now));
     wake = min_of(wake, node_retry_recalls(n));
     wake = min_of(wake, recall_requests_step(n->recall_requests, now));
     wake = min_of(wake, leasing_step(n->leasing, now, n->joined && node_is_leader(n)));

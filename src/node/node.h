@@ -113,6 +113,9 @@ void node_know_lanes(struct node *n, const struct lane *lanes, size_t count);
 void node_await_rules(struct node *n, bool await);
 void node_on_recall_request(struct node *n);
 void node_on_recall_returned(struct node *n);
+/* All circuit breakers that the store has; a user has closed this one ("*": the tenant's own). */
+void node_follow_breakers(struct node *n, const struct breaker_row *rows, size_t count);
+void node_on_breaker_closed(struct node *n, int32_t tenant, struct str host);
 /* store_notice.settled. */
 void node_on_settled_elsewhere(struct node *n, const struct fenced_id *settled, size_t count);
 
@@ -164,6 +167,6 @@ struct node_status node_status(const struct node *n);
 /* What due tasks lack because no worker has it, with the number of their lanes, in no order. */
 void node_each_missing(const struct node *n, void (*see)(void *context, const struct pool_shortage *s, size_t lanes),
                        void *context);
-/* Every circuit breaker that is not simply closed, by tenant, then by host. */
+/* Every circuit breaker that is not simply closed, by tenant, then by host; in a fleet in no order. */
 void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context, const struct breaker_view *b),
                        void *context);

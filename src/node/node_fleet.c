@@ -45,6 +45,7 @@ static void node_fleet_make_updater(struct node *n)
                                                             .seed = n->setup.seed + 5,
                                                             .ended = node_on_ended,
                                                             .aside = node_lane_of_host,
+                                                            .breaker_news = node_on_breaker_news,
                                                             .settled = node_settled,
                                                             .batch_settled = node_fleet_on_batch_settled,
                                                             .unblocked = node_unblocked,

@@ -10,6 +10,7 @@
  *  - node_fleet.c: a queue that other processes share
  *  - node_drain.c: empties the queue of this process */
 #include "base/thread_owner.h"
+#include "node/breaker_table.h"
 #include "node/cluster/recall_requests.h"
 #include "node/cluster/recovery.h"
 #include "node/fleet/delivery_timeout.h"
@@ -53,6 +54,7 @@ struct node {
     struct catch_up_run *catch_up;
     struct recall_requests *recall_requests;
     struct leasing *leasing;
+    struct breaker_table *breakers;
     struct node_fleet fleet;
     struct prng random;
     enum active_peers active_peers; /* as far as node_settle_in has acted on it */
@@ -80,6 +82,7 @@ void node_unblocked(void *context, uint64_t lanes); /* as the modules' `unblocke
 void node_on_refused(void *context);                /* the store says that this node is dead */
 struct str node_lane_of_host(void *context, int32_t tenant, struct str host);
 void node_on_ended(void *context, struct uuid id, int64_t fence);
+void node_on_breaker_news(void *context, const struct event *e);
 struct reaper_setup node_reaper_setup(struct node *n, uint64_t seed);
 bool node_has_role(const struct node *n, unsigned role);
 struct worker_setup node_worker_setup(const struct node *n, struct async_io *async_io, struct uuid id);

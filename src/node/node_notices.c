@@ -47,6 +47,18 @@ void node_know_lanes(struct node *n, const struct lane *lanes, size_t count)
             lanes_due(known, lanes_know(known, lanes[i]), n->now.wall_ms, false);
 }
 
+void node_follow_breakers(struct node *n, const struct breaker_row *rows, size_t count)
+{
+    assert_owned(&n->owner);
+    breaker_table_follow(n->breakers, rows, count, n->now);
+}
+
+void node_on_breaker_closed(struct node *n, int32_t tenant, struct str host)
+{
+    assert_owned(&n->owner);
+    breaker_table_on_closed(n->breakers, tenant, host, n->now);
+}
+
 void node_await_rules(struct node *n, bool await)
 {
     assert_owned(&n->owner);

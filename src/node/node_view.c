@@ -39,6 +39,7 @@ void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct e
     struct explain_view v = { .scheduler = n->scheduler,
                               .worker = n->worker,
                               .catalog = n->setup.catalog,
+                              .breakers = n->breakers,
                               .recovering = !node_is_settled_in(n) };
     explain(&v, t, now_ms, ret);
 }
@@ -77,5 +78,8 @@ void node_each_breaker(struct node *n, int64_t now_ms, void (*see)(void *context
                        void *context)
 {
     assert_owned(&n->owner);
-    breakers_each(worker_breakers(n->worker), now_ms, see, context);
+    if (n->setup.fleet) /* its workers are other processes */
+        breaker_table_each(n->breakers, now_ms, see, context);
+    else
+        breakers_each(worker_breakers(n->worker), now_ms, see, context);
 }

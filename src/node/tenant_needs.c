@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/sharing/breaker.h"
 #include "node/tenant_set.h"
 
 enum { NEEDS_TEXT_MAX = 2048 };
@@ -46,5 +47,6 @@ void tenant_hosts_know(struct tenant_set *hosts, const struct lane *lanes, size_
 
 struct str tenant_hosts_lane(struct tenant_set *hosts, int32_t tenant, struct str host)
 {
-    return tenant_set_accept(hosts, tenant, host) ? host : S(TENANT_HOSTS_OTHERS);
+    bool own = str_eq(host, BREAKER_ANY_HOST) || tenant_set_accept(hosts, tenant, host);
+    return own ? host : S(TENANT_HOSTS_OTHERS);
 }

@@ -15,6 +15,11 @@ static const char *const failures[] = {
     [FAILURE_TIMEOUT] = "TIMEOUT", [FAILURE_NETWORK] = "NETWORK", [FAILURE_REFUSED] = "REFUSED", [FAILURE_INTERNAL] = "INTERNAL",
 };
 
+static const char *const breaker_kinds[] = {
+    [BREAKER_NO_NEWS] = "NONE", [BREAKER_OPENED] = "OPENED",       [BREAKER_RECOVERED] = "RECOVERED",
+    [BREAKER_HELD] = "HELD",    [BREAKER_TRIAL_FAILED] = "FAILED",
+};
+
 #define TIME_MS WIRE_BETWEEN(-WIRE_MS_MAX, WIRE_MS_MAX)
 #define TIME_US WIRE_BETWEEN(-WIRE_MS_MAX * 1000, WIRE_MS_MAX * 1000)
 
@@ -56,6 +61,16 @@ static const struct wire_field outcome[] = {
 };
 #undef AT
 
+#define AT(member) WIRE_AT(struct breaker_news, member)
+static const struct wire_field breaker[] = {
+    { "news",     WIRE_ENUM, AT(kind), WIRE_NAMES(breaker_kinds), .always = true },
+    { "by_retry_after", WIRE_BOOL, AT(by_retry_after) },
+    { "until_ms", WIRE_I64,  AT(until_ms), TIME_MS },
+    { "calls",    WIRE_INT,  AT(counts.total), WIRE_BETWEEN(0, WIRE_COUNT_MAX) },
+    { "failures", WIRE_INT,  AT(counts.failures), WIRE_BETWEEN(0, WIRE_COUNT_MAX) },
+};
+#undef AT
+
 #define AT(member) WIRE_AT(struct worker_report, member)
 static const struct wire_field worker[] = {
     { "id",      WIRE_UUID, AT(id), .required = true },
@@ -81,16 +96,19 @@ static const struct wire_field fields[] = {
     KIND,
     { "task",    WIRE_OBJECT, WIRE_AT(struct event, task), WIRE_FIELDS(facts), .optional = true },
     { "outcome", WIRE_OBJECT, WIRE_AT(struct event, outcome), WIRE_FIELDS(outcome), .optional = true },
+    { "host",    WIRE_TEXT, WIRE_AT(struct event, host), .max = TARGET_HOST_MAX },
+    { "host_breaker",   WIRE_OBJECT, WIRE_AT(struct event, breakers.host), WIRE_FIELDS(breaker), .optional = true },
+    { "tenant_breaker", WIRE_OBJECT, WIRE_AT(struct event, breakers.tenant), WIRE_FIELDS(breaker), .optional = true },
     WORKER,
 };
-enum { OF_OUTCOME = 3 }; /* the first of them are what an OUTCOME has; a WORKER has these: */
+enum { OF_OUTCOME = 4, OF_BREAKERS = 6 }; /* the first of them are what an OUTCOME has; a WORKER has these: */
 static const struct wire_field of_worker[] = { KIND, WORKER };
 /* clang-format on */
 
 void event_write(struct jw *w, const struct event *e)
 {
     if (e->kind == EVENT_OUTCOME)
-        wire_write(w, fields, OF_OUTCOME, e);
+        wire_write(w, fields, e->host.n ? OF_BREAKERS : OF_OUTCOME, e);
     else
         wire_write(w, of_worker, array_count(of_worker), e);
 }

@@ -15,6 +15,7 @@
  *  8. ERR_UNAVAILABLE of a publish: the events may be published or not. Publish them again; they may then come twice.
  *  9. Arguments are borrowed for the call. Results are in the caller's arena.
  * A handle is used by one thread at a time. */
+#include "core/sharing/breaker.h"
 #include "core/sharing/pools.h"
 #include "core/task/settle.h"
 
@@ -36,8 +37,10 @@ struct event {
     enum event_kind kind;
     struct settle_facts task; /* OUTCOME, like the next */
     struct outcome outcome;
-    struct worker_report worker; /* WORKER */
-    uint64_t sequence;           /* set by the adapter, for ack */
+    struct breakers_news breakers; /* what the worker's circuit breakers say of the call, or why they held it */
+    struct str host;               /* if there are news: that the task calls */
+    struct worker_report worker;   /* WORKER */
+    uint64_t sequence;             /* set by the adapter, for ack */
 };
 
 struct event_list {

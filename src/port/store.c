@@ -353,6 +353,13 @@ enum err reader_workers(struct reader *r, struct uuid before, size_t max, struct
     return r->ops->workers(r, before, max, a, ret, e);
 }
 
+enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struct arena *a, struct breaker_rows *ret,
+                         struct error *e)
+{
+    assert(f->limit > 0 && f->limit <= LIST_MAX);
+    return r->ops->breakers(r, f, a, ret, e);
+}
+
 enum err reader_clock(struct reader *r, int64_t *ret_us, struct error *e)
 {
     if (r->ops->clock)

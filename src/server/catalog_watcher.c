@@ -101,6 +101,30 @@ enum err catalog_watcher_fill(struct catalog_cache *catalog, struct reader *r, s
     return ERR_OK;
 }
 
+/* ---- reading breakers ---- */
+
+enum err catalog_watcher_read_breakers(struct reader *r, struct arena *a, struct breaker_rows *ret, struct error *e)
+{
+    struct breaker_filter f = { .all_tenants = true, .limit = LIST_MAX };
+    struct breaker_rows all = { 0 }, page;
+    do {
+        page = (struct breaker_rows){ 0 };
+        if (reader_breakers(r, &f, a, &page, e))
+            return e->code;
+        struct breaker_row *v = arena_array(a, struct breaker_row, all.n + page.n + 1);
+        if (!v)
+            return error_set(e, ERR_LIMIT, "there are too many circuit breakers");
+        if (all.n)
+            memcpy(v, all.v, all.n * sizeof *v);
+        if (page.n)
+            memcpy(v + all.n, page.v, page.n * sizeof *v);
+        all = (struct breaker_rows){ v, all.n + page.n };
+        f.before = all.n ? all.v[all.n - 1].id : f.before;
+    } while (page.n == LIST_MAX && all.n < CATALOG_WATCHER_BREAKERS);
+    *ret = all;
+    return ERR_OK;
+}
+
 /* ---- the thread ---- */
 
 static bool catalog_watcher_open_reader(struct catalog_watcher *w, struct error *e)
@@ -133,6 +157,19 @@ static void catalog_watcher_reload_lanes(struct catalog_watcher *w)
         w->setup.on_lanes(w->setup.context, lanes, n);
 }
 
+static void catalog_watcher_reload_breakers(struct catalog_watcher *w)
+{
+    cleanup_with(arena_release) struct arena arena;
+    arena_init(&arena, LANES_ARENA);
+    struct breaker_rows rows = { 0 };
+    struct error e;
+    assert_owned(&w->owner);
+    if (!catalog_watcher_open_reader(w, &e) || catalog_watcher_read_breakers(w->reader, &arena, &rows, &e))
+        log_debug("breakers_not_read", kv_err(&e));
+    else
+        w->setup.on_breakers(w->setup.context, &rows);
+}
+
 /* Under the lock. Waits until there is something to read; false: LANES_EVERY_US have passed without a notice. */
 static bool catalog_watcher_wait(struct catalog_watcher *w)
 {
@@ -159,8 +196,10 @@ static void *catalog_watcher_thread(void *context)
         pthread_mutex_unlock(&w->lock);
         if (catalog)
             catalog_watcher_reload_catalog(w, barrier);
-        if (lanes)
+        if (lanes) {
+            catalog_watcher_reload_breakers(w);
             catalog_watcher_reload_lanes(w);
+        }
         pthread_mutex_lock(&w->lock);
     }
     pthread_mutex_unlock(&w->lock);

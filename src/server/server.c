@@ -197,14 +197,18 @@ enum err server_load_lanes(struct server *a, struct error *e)
     arena_init(&arena, LANES_ARENA);
     struct reader *r = NULL;
     struct lane *lanes = NULL;
+    struct breaker_rows breakers = { 0 };
     size_t n = 0;
     enum err rc = store_reader(a->store, &r, e);
     if (rc == ERR_OK)
+        rc = catalog_watcher_read_breakers(r, &arena, &breakers, e);
+    if (rc == ERR_OK)
         rc = reader_lanes(r, &arena, &lanes, &n, e);
-    if (rc == ERR_OK)
+    if (rc == ERR_OK) {
+        node_follow_breakers(a->node, breakers.v, breakers.n); /* before anything is claimed */
         node_know_lanes(a->node, lanes, n);
-    if (rc == ERR_OK)
         tenant_needs_know(a->needs, lanes, n);
+    }
     reader_free(r);
     return rc;
 }
@@ -363,6 +367,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .metrics_more = server_write_metrics,
         .ready = server_is_ready,
         .catalog_changed = server_on_catalog_changed,
+        .breaker_closed = server_on_breaker_closed,
         .queues = server_describe_queues,
         .node = store_is_shared(a->store) ? server_node_id : NULL,
         .queue_timeout_max = a->fleet.enabled ? server_queue_timeout_max : NULL,

@@ -90,10 +90,21 @@ static void inbox_apply_notices(struct server *a, const struct server_inbox *n)
         node_on_recall_returned(a->node);
     if (e->nodes)
         node_on_nodes_changed(a->node);
+    if (n->breakers_read)
+        node_follow_breakers(a->node, n->breakers.v, n->breakers.n);
     node_know_lanes(a->node, n->lanes, n->lane_count);
     tenant_needs_know(a->needs, n->lanes, n->lane_count);
     if (n->settled_count)
         node_on_settled_elsewhere(a->node, n->settled, n->settled_count);
+}
+
+/* After the breakers that were read, which may be older. */
+static void inbox_close_breakers(struct server *a, struct server_inbox *n)
+{
+    for (size_t i = 0; i < n->closed_count && !a->draining; i++)
+        node_on_breaker_closed(a->node, n->closed[i].tenant, (struct str){ n->closed[i].host, n->closed[i].host_n });
+    n->closed_count = 0;
+    n->breakers_read = false;
 }
 
 /* Loop thread: delivers everything in the inbox to the node. */
@@ -112,6 +123,7 @@ static void inbox_on_call(struct call *c)
     if (n->catalog_changed && !a->draining)
         node_rules_changed(a->node);
     inbox_apply_notices(a, n);
+    inbox_close_breakers(a, n);
     uint64_t barrier = n->applied_barrier;
     n->applied_barrier = 0;
     n->unblocked_lanes = 0;
@@ -128,7 +140,7 @@ static bool inbox_needs_call(struct server_inbox *n)
 {
     const struct store_notice *e = &n->notice;
     bool others = n->settled_count || e->due || e->recall_requested || e->given_back || e->nodes || n->lane_count ||
-                  n->catalog_reading || n->catalog_read;
+                  n->catalog_reading || n->catalog_read || n->breakers_read || n->closed_count;
     bool post = !n->call_pending && (n->nudge_count > 0 || n->unblocked_lanes || n->catalog_changed || others);
     n->call_pending = n->call_pending || post;
     return post;
@@ -156,6 +168,21 @@ void server_on_catalog_changed(void *context)
     struct server *a = context;
     pthread_mutex_lock(&a->inbox.lock);
     a->inbox.catalog_changed = true;
+    inbox_unlock(a);
+}
+
+void server_on_breaker_closed(void *context, int32_t tenant, struct str host)
+{
+    struct server *a = context;
+    struct server_inbox *n = &a->inbox;
+    pthread_mutex_lock(&n->lock);
+    if (n->closed_count == n->closed_cap) {
+        n->closed_cap = n->closed_cap * 2 + 4;
+        n->closed = xrealloc(n->closed, n->closed_cap * sizeof *n->closed);
+    }
+    struct inbox_breaker *b = &n->closed[n->closed_count++];
+    *b = (struct inbox_breaker){ .tenant = tenant, .host_n = min_of(host.n, sizeof b->host) };
+    memcpy(b->host, host.p, b->host_n);
     inbox_unlock(a);
 }
 
@@ -230,6 +257,25 @@ static void inbox_on_lanes_read(void *context, const struct lane *lanes, size_t 
 }
 
 /* The catalog watcher's thread. */
+static void inbox_on_breakers_read(void *context, const struct breaker_rows *rows)
+{
+    struct server *a = context;
+    struct server_inbox *inbox = &a->inbox;
+    pthread_mutex_lock(&inbox->lock);
+    arena_reset(&inbox->breakers_arena);
+    struct breaker_row *v = arena_array(&inbox->breakers_arena, struct breaker_row, rows->n + 1);
+    bool fits = v != NULL;
+    for (size_t i = 0; fits && i < rows->n; i++) {
+        v[i] = rows->v[i];
+        fits = arena_str(&inbox->breakers_arena, v[i].host, &v[i].host) &&
+               arena_str(&inbox->breakers_arena, v[i].reason, &v[i].reason);
+    }
+    inbox->breakers = (struct breaker_rows){ v, rows->n };
+    inbox->breakers_read = fits;
+    inbox_unlock(a);
+}
+
+/* The catalog watcher's thread. */
 static void inbox_on_catalog_read(void *context, bool changed, uint64_t barrier)
 {
     struct server *a = context;
@@ -245,6 +291,7 @@ enum err server_start_store_watch(struct server *a, struct error *e)
     struct catalog_watcher_setup setup = { .store = a->store,
                                            .catalog = a->catalog,
                                            .on_lanes = inbox_on_lanes_read,
+                                           .on_breakers = inbox_on_breakers_read,
                                            .on_catalog = inbox_on_catalog_read,
                                            .context = a };
     if (!store_is_shared(a->store))
@@ -269,12 +316,15 @@ void server_inbox_init(struct server *a)
     pthread_mutex_init(&a->inbox.lock, NULL);
     a->inbox.call = (struct call){ .fn = inbox_on_call, .context = a };
     arena_init(&a->inbox.lanes_arena, LANES_ARENA);
+    arena_init(&a->inbox.breakers_arena, LANES_ARENA);
 }
 
 void server_inbox_release(struct server *a)
 {
     pthread_mutex_destroy(&a->inbox.lock);
     arena_release(&a->inbox.lanes_arena);
+    arena_release(&a->inbox.breakers_arena);
+    free(a->inbox.closed);
     inbox_free_nudges(&a->inbox);
     free(a->inbox.settled);
 }

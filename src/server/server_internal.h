@@ -25,6 +25,13 @@ struct inbox_nudge {
     char *texts;      /* of the task; kept for the next nudge */
 };
 
+/* A circuit breaker. */
+struct inbox_breaker {
+    int32_t tenant;
+    size_t host_n;
+    char host[TARGET_HOST_MAX];
+};
+
 /* Notifications for the loop. Any thread adds them under the lock; one loop call delivers all of them. */
 struct server_inbox {
     struct call call;
@@ -39,6 +46,11 @@ struct server_inbox {
     struct arena lanes_arena;   /* of the next field */
     struct lane *lanes;         /* the lanes in the store, as the catalog watcher read them */
     size_t lane_count;
+    struct arena breakers_arena;  /* of the next field */
+    struct breaker_rows breakers; /* in the store, as the catalog watcher read them */
+    bool breakers_read;
+    struct inbox_breaker *closed; /* by users of this node's API */
+    size_t closed_count, closed_cap;
     struct fenced_id *settled; /* tasks that other nodes settled; this node may hold some of them */
     size_t settled_count, settled_cap;
     struct inbox_nudge *nudges;
@@ -120,6 +132,7 @@ void server_inbox_release(struct server *a);
 /* Callbacks: `context` is the server. Each adds to the inbox and returns at once. */
 void server_on_tasks_written(void *context, const struct task *tasks, size_t count); /* any thread */
 void server_on_catalog_changed(void *context);                                       /* any thread */
+void server_on_breaker_closed(void *context, int32_t tenant, struct str host);       /* any thread */
 void server_on_lanes_unblocked(void *context, uint64_t lanes);                       /* the batcher's thread */
 
 /* Starts and stops watching a shared store for changes by other nodes. Does nothing if the store is not shared. The

@@ -21,6 +21,7 @@ struct store_memory {
     struct map task_leases;             /* task → struct lease_entry (leases.c) */
     struct order task_leases_by_expiry; /* the same, by until_ms */
     struct map workers;                 /* id → struct worker_entry (workers.c) */
+    struct map breakers;                /* tenant and host → struct breaker_entry (breakers.c) */
 };
 
 /* Tasks borrowed from the table, to be copied into an arena. */
@@ -137,6 +138,9 @@ enum err memory_retake(struct store_memory *s, struct op *base);
 enum err memory_lease_renew(struct store_memory *s, struct op *base);
 enum err memory_leases_expired(struct store_memory *s, struct op *base);
 enum err memory_worker_report(struct store_memory *s, struct op *base);
+enum err memory_breakers(struct store_memory *s, struct op *base);
+enum err memory_reader_breakers(struct reader *r, const struct breaker_filter *f, struct arena *a,
+                                struct breaker_rows *ret, struct error *e);
 enum err memory_reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct lease_row *ret,
                              struct error *e);
 enum err memory_workers(struct reader *r, struct uuid before, size_t max, struct arena *a, struct worker_rows *ret,

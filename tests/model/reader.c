@@ -265,6 +265,7 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .usage = memory_usage,
                                            .lease = memory_reader_lease,
                                            .workers = memory_workers,
+                                           .breakers = memory_reader_breakers,
                                            .free = memory_reader_free };
     struct reader_memory *r = xnew(*r);
     *r = (struct reader_memory){ { &ops }, container_of(base, struct store_memory, base) };

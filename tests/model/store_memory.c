@@ -365,6 +365,7 @@ static void memory_free(struct store *base)
     memory_release_values(&s->nodes);
     memory_release_values(&s->recall_requests);
     memory_release_values(&s->workers);
+    memory_release_values(&s->breakers);
     memory_leases_release(s);
     memory_shares_release(&s->shares);
     pthread_mutex_destroy(&s->lock);
@@ -390,5 +391,6 @@ struct store *store_memory_new(void)
     map_init(&s->task_leases, HASH_STABLE);
     order_init(&s->task_leases_by_expiry);
     map_init(&s->workers, HASH_STABLE);
+    map_init(&s->breakers, HASH_STABLE);
     return &s->base;
 }

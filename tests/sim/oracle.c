@@ -6,7 +6,7 @@
 #include "core/task/spawn.h"
 #include "sim.h"
 
-enum { LATE_CALM_MS = 1000, FAILOVER_MS = 5000, HEALING_MS = 15000, TURN_MS = 3000 };
+enum { LATE_CALM_MS = 1000, FAILOVER_MS = 5000, HEALING_MS = 15000, TURN_MS = 3000, TRIALS_MS = 3000 };
 
 static struct str key_of(const struct uuid *id)
 {
@@ -133,12 +133,20 @@ static struct subject *subject_of(struct sim *s, const struct task *t)
     return x;
 }
 
+/* A task that a breaker held keeps its due time, and waits in a lane of its host from then on. When the breaker's time
+ * is over, one at a time is tried, for a call's time each. */
+static int64_t held_until_ms(const struct sim *s, const struct task *t)
+{
+    return t->aside.n ? s->breakers_ms + TRIALS_MS : 0;
+}
+
 /* Tasks that a dead node had begun are begun anew by other nodes. */
 static void judge_failover(struct sim *s, const struct subject *x, const struct task *t, const struct known_call *last)
 {
     int64_t after_ms = (s->steady_us - last->crashed_us) / 1000;
     bool held = t->fence > last->fence + 1; /* it was claimed in time, and a host answered with Retry-After */
-    bool put_off = x->pause_sent || x->stop_sent || x->redrives || held || last->retried || task_is_suspect(t);
+    bool aside = wall_ms(s) - held_until_ms(s, t) < FAILOVER_MS; /* the breaker of its host was open meanwhile */
+    bool put_off = x->pause_sent || x->stop_sent || x->redrives || held || aside || last->retried || task_is_suspect(t);
     if (s->profile.failover && last->at_crash && !put_off && after_ms > FAILOVER_MS)
         breach(s, BREACH_FAILOVER, "%s was lost with its node, and started again %lld ms later", short_id(x->id),
                (long long)after_ms);
@@ -179,6 +187,12 @@ static void judge_lateness(struct sim *s, const struct task *t, int64_t late_ms)
         breach(s, BREACH_LATE, "%s is %lld ms late", short_id(t->id), (long long)late_ms);
 }
 
+void oracle_breakers(struct sim *s, const struct op_breakers *op)
+{
+    for (size_t i = 0; i < op->n; i++)
+        s->breakers_ms = max_of(s->breakers_ms, op->v[i].close ? wall_ms(s) : op->v[i].row.until_ms);
+}
+
 static void judge_time(struct sim *s, const struct subject *x, const struct task *t)
 {
     /* A task that was due and waited in a failing queue when the clock was set back is not called back. */
@@ -191,7 +205,7 @@ static void judge_time(struct sim *s, const struct subject *x, const struct task
     struct subject *parent = oracle_find(s, t->parent);
     int64_t known_ms = max_of(x->acked_wall_ms, parent ? parent->acked_wall_ms : 0);
     int64_t free_ms = max_of(s->joined_ms, s->suspect_ended_ms); /* a suspect has its worker for itself */
-    int64_t late_ms = now_ms - max_of(max_of(t->due_ms, known_ms), free_ms);
+    int64_t late_ms = now_ms - max_of(max_of(max_of(t->due_ms, known_ms), free_ms), held_until_ms(s, t));
     struct stats *st = s->stats;
     if (st->late_count == st->late_cap) {
         st->late_cap = st->late_cap * 2 + 1024;

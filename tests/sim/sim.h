@@ -278,9 +278,10 @@ struct sim {
     int64_t jumped; /* how often the wall clock was set */
     struct heap timers;
     bool healed;
-    int64_t healed_ms;  /* wall: when all faults ended */
-    int64_t stopped_ms; /* wall: when the node was asked to drain, at the end */
-    bool ended_late;    /* a call ended after that */
+    int64_t healed_ms;   /* wall: when all faults ended */
+    int64_t breakers_ms; /* wall: until when a breaker holds tasks, or when the last one closed */
+    int64_t stopped_ms;  /* wall: when the node was asked to drain, at the end */
+    bool ended_late;     /* a call ended after that */
 
     struct store *store;
     struct reader *reader;
@@ -476,6 +477,7 @@ struct known_call *oracle_started(struct sim_node *n, const struct task *t);
 const struct known_call *oracle_call(struct sim *s, struct uuid id, int64_t fence); /* NULL: there was none */
 int64_t oracle_settled_fence(struct sim *s, struct uuid id);                        /* the latest; 0: none */
 void oracle_ended(struct sim *s, const struct task *t, const struct outcome *o);
+void oracle_breakers(struct sim *s, const struct op_breakers *op);
 void oracle_settled(struct sim *s, const struct settlement *v, int64_t now_ms);
 void oracle_crashed(struct sim_node *n); /* the calls that it had under way may be lost */
 /* A control node was told that a delivery timed out: it is to settle it. */

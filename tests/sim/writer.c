@@ -89,7 +89,7 @@ static const char *const op_names[] = {
     [OP_LIMIT_TAKE] = "share",     [OP_RECALL] = "wish",       [OP_RECALL_LIST] = "wishes",
     [OP_HANDOFF] = "hand",         [OP_HANDED_OFF] = "handed", [OP_RUNNING] = "running",
     [OP_RETAKE] = "retake",        [OP_LEASE_RENEW] = "keep",  [OP_LEASES_EXPIRED] = "leases over",
-    [OP_WORKER_REPORT] = "worker",
+    [OP_WORKER_REPORT] = "worker", [OP_BREAKERS] = "breakers",
 };
 
 static void trace_op(const struct sim_node *n, const struct op *op, const char *how)
@@ -165,6 +165,8 @@ static void apply_now(struct sim_node *node, struct op *const *batch, size_t n)
         tell_time(s, batch[i]);
         nodes_applied(node, batch[i]);
         fleet_applied(node, batch[i]);
+        if (batch[i]->kind == OP_BREAKERS && !batch[i]->rc)
+            oracle_breakers(s, (const struct op_breakers *)batch[i]);
         if (batch[i]->kind != OP_SETTLE || batch[i]->rc)
             continue;
         const struct op_settle *op = (const struct op_settle *)batch[i];
@@ -281,6 +283,7 @@ static void answer_ghost(struct op *op)
         break;
     case OP_SPAWN: op->rc = ERR_CONFLICT; break;
     case OP_HANDOFF:
+    case OP_BREAKERS:
     case OP_WORKER_REPORT: break;
     case OP_HANDED_OFF: ((struct op_handed_off *)op)->ret.n = 0; break;
     default: op->rc = ERR_UNAVAILABLE; break;

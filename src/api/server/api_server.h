@@ -96,6 +96,8 @@ struct api_setup {
     void (*metrics_more)(void *context, struct buf *out); /* adds lines to /metrics. On an HTTP thread */
     bool (*ready)(void *context, struct error *e);        /* false: /ready answers 503 with e. On a pool thread */
     void (*catalog_changed)(void *context);               /* the catalog cache already has the change. On any thread */
+    /* The store no longer has this circuit breaker. On the writer's thread */
+    void (*breaker_closed)(void *context, int32_t tenant, struct str host);
     /* this node's id, for limits shared with other nodes; NULL: there are no others. On any thread */
     struct uuid (*node)(void *context);
     void (*explain)(void *context, const struct task *t, struct explain_answer *answer);

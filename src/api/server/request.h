@@ -79,6 +79,7 @@ struct request {
         struct op_lease lease;
         struct op_lease_renew lease_renew;
         struct op_settle settle;
+        struct op_breakers breakers;
     } write;
     struct catalog_change job_change; /* the change in write.catalog, if it changes a job */
     struct task *tasks;               /* the tasks that a create made */

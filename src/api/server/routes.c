@@ -20,6 +20,8 @@ enum { NO_BODY = 0, SMALL = 64 << 10, BODY = 1 << 20, DATES = 4 << 20, BATCH = 1
     X(GET, "/v1/scheduler/status", STATUS_READ, NO_BODY, status_scheduler, READS, 0)                                   \
     X(GET, "/v1/workers", STATUS_READ, NO_BODY, workers_list, READS, 0)                                                \
     X(GET, "/v1/workers/{id}", STATUS_READ, NO_BODY, workers_get, READS, 0)                                            \
+    X(GET, "/v1/breakers", QUEUES_READ, NO_BODY, breakers_list, READS, 0)                                              \
+    X(POST, "/v1/breakers/{id}/close", QUEUES_WRITE, SMALL, breakers_close_one, EDIT, 0)                               \
     X(GET, "/v1/dlq", DLQ_READ, NO_BODY, dlq_list, READS, 0)                                                           \
     X(GET, "/v1/queues", QUEUES_READ, NO_BODY, queues_list, READS, 0)                                                  \
     X(GET, "/v1/queues/{name}", QUEUES_READ, NO_BODY, queues_get, READS, 0)                                            \

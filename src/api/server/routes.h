@@ -69,4 +69,5 @@ route_handler dlq_list, dlq_get;                                                
 route_handler dlq_retry, dlq_archive;                                                        /* edit.c */
 route_handler jobs_bulk, jobs_redrive, jobs_list, jobs_get, jobs_cancel;                     /* jobs.c */
 route_handler status_health, status_ready, status_scheduler, status_metrics, status_openapi; /* status.c */
+route_handler breakers_list, breakers_close_one;                                             /* breakers.c */
 route_handler workers_list, workers_get;                                                     /* workers.c */

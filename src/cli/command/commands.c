@@ -34,6 +34,7 @@ const struct command *const commands[] = {
     &command_dlq,
     &command_job,
     &command_queue,
+    &command_breakers,
     &command_calendar,
     &command_tenant,
     &command_key,

@@ -78,6 +78,7 @@ static void breaker_move_times_back(struct breaker *b, int64_t by_ms)
     breaker_shift_time(&b->hold_until_ms, by_ms);
     breaker_shift_time(&b->trial_until_ms, by_ms);
     breaker_shift_time(&b->last_given_ms, by_ms);
+    breaker_shift_time(&b->told_until_ms, by_ms);
 }
 
 static void breaker_set_state(struct breaker *b, enum breaker_state state, int64_t now_ms)
@@ -178,12 +179,34 @@ void breaker_open(struct breaker *b, struct breaker_counts counts, int64_t now_m
     now_ms = breaker_advance_time(b, now_ms);
     assert(b->state == BREAKER_CLOSED);
     b->at_opening = counts;
+    b->restored = false;
     breaker_set_state(b, BREAKER_OPEN, now_ms);
+}
+
+void breaker_restore(struct breaker *b, struct breaker_counts counts, int64_t until_ms, int64_t now_ms)
+{
+    now_ms = breaker_advance_time(b, now_ms);
+    if (b->told && until_ms <= b->told_until_ms)
+        return;
+    b->at_opening = counts;
+    breaker_set_state(b, BREAKER_OPEN, now_ms);
+    b->until_ms = b->told_until_ms = until_ms;
+    b->told = b->restored = true;
+    (void)breaker_advance_time(b, now_ms);
+}
+
+void breaker_allow_trial(struct breaker *b, int64_t now_ms)
+{
+    now_ms = breaker_advance_time(b, now_ms);
+    b->hold_until_ms = 0;
+    if (b->state == BREAKER_OPEN)
+        breaker_set_state(b, BREAKER_HALF_OPEN, now_ms);
 }
 
 static void breaker_recover(struct breaker *b, int64_t now_ms)
 {
     breaker_set_state(b, BREAKER_CLOSED, now_ms);
+    b->restored = false;
     breaker_window_clear(&b->window); /* outcomes from before the trial no longer count */
     b->held = 0;
 }
@@ -194,6 +217,7 @@ void breaker_close(struct breaker *b, int64_t now_ms)
     breaker_recover(b, now_ms);
     breaker_window_clear(&b->for_tenant);
     b->hold_until_ms = 0;
+    b->told = false;
 }
 
 bool breaker_is_exceeded(const struct breaker_rules *r, struct breaker_counts c)
@@ -230,6 +254,27 @@ void breaker_report(struct breaker *b, bool trial, const struct outcome *o, int6
         breaker_set_state(b, BREAKER_OPEN, now_ms);
     else
         b->trial_until_ms = 0;
+}
+
+/* A hold by Retry-After counts as an opening: others must not send calls either. */
+struct breaker_news breaker_news(struct breaker *b, int64_t now_ms)
+{
+    now_ms = breaker_advance_time(b, now_ms);
+    int64_t until_ms = max_of(b->state == BREAKER_OPEN ? b->until_ms : 0, b->hold_until_ms);
+    if (b->state == BREAKER_CLOSED && !until_ms) {
+        struct breaker_news news = { .kind = b->told ? BREAKER_RECOVERED : BREAKER_NO_NEWS };
+        b->told = false;
+        return news;
+    }
+    if (!until_ms || (b->told && until_ms == b->told_until_ms))
+        return (struct breaker_news){ 0 };
+    b->told = true;
+    b->told_until_ms = until_ms;
+    bool closed = b->state == BREAKER_CLOSED;
+    return (struct breaker_news){ .kind = BREAKER_OPENED,
+                                  .by_retry_after = closed,
+                                  .until_ms = until_ms,
+                                  .counts = closed ? b->window.sum : b->at_opening };
 }
 
 /* ---- what a host says about its tenant ---- */

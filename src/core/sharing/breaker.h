@@ -17,6 +17,9 @@
  * A call that may not go gets the time at which to ask again. These times are spread, one a millisecond, so that a
  * large backlog neither returns all at once nor asks over and over.
  *
+ * A breaker is known to others by its news: openings and recoveries. They hold calls back by themselves, and can open
+ * or close the breaker here (breakers_restore, breakers_close).
+ *
  * If the clock is set back, all stored times move back with it. Times within one second of each other may come in any
  * order. */
 #include "base/list.h"
@@ -44,6 +47,9 @@ enum {
     BREAKER_SUM_MS = 1000,          /* between two looks at all hosts of a tenant */
 };
 
+/* The host under which a tenant's own breaker is known outside of this module. No URL has such a host. */
+#define BREAKER_ANY_HOST S("*")
+
 enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_HALF_OPEN };
 const char *breaker_state_name(enum breaker_state s); /* "closed", "open", "half-open" */
 
@@ -69,6 +75,9 @@ struct breaker {
     int64_t hold_until_ms;            /* end of the hold by Retry-After; 0: no hold */
     int64_t trial_until_ms;           /* HALF_OPEN: when the running trial is given up; 0: no trial runs */
     int64_t last_given_ms;            /* the latest time given to a held call */
+    bool told;                        /* others know that it is open (breaker_news) */
+    int64_t told_until_ms;            /* until when, as far as they know */
+    bool restored;                    /* others opened it: what they know of its hosts is not known here */
     int64_t held;                     /* how many times a call was held since the breaker last closed */
     int64_t seen_ms;                  /* the latest time passed in */
     struct breaker_counts at_opening; /* the window when it left CLOSED */
@@ -93,8 +102,29 @@ bool breaker_would_go(struct breaker *b, int64_t now_ms);
 void breaker_report(struct breaker *b, bool trial, const struct outcome *o, int64_t now_ms);
 
 void breaker_open(struct breaker *b, struct breaker_counts counts, int64_t now_ms);
-/* Also ends a hold by Retry-After. Outcomes so far no longer count. */
+/* As breakers_restore and breakers_allow_trial, of one breaker. */
+void breaker_restore(struct breaker *b, struct breaker_counts counts, int64_t until_ms, int64_t now_ms);
+void breaker_allow_trial(struct breaker *b, int64_t now_ms);
+/* Also ends a hold by Retry-After. Outcomes so far no longer count. No news comes of it. */
 void breaker_close(struct breaker *b, int64_t now_ms);
+
+/* What a breaker's report means to others that hold calls for its sake. OPENED: no call goes until until_ms; counts are
+ * those that opened it. RECOVERED: after OPENED, calls go again. */
+enum breaker_news_kind {
+    BREAKER_NO_NEWS,
+    BREAKER_OPENED,
+    BREAKER_RECOVERED,
+    BREAKER_HELD,         /* by a worker: it holds a call */
+    BREAKER_TRIAL_FAILED, /* by a worker whose own breaker is closed: a call failed that others sent as a trial */
+};
+struct breaker_news {
+    enum breaker_news_kind kind;
+    bool by_retry_after; /* OPENED: only because the host asked for it */
+    int64_t until_ms;
+    struct breaker_counts counts;
+};
+/* What has changed since the last call. */
+struct breaker_news breaker_news(struct breaker *b, int64_t now_ms);
 
 /* Whether so many failures open a breaker with these rules, hosts_min aside. */
 bool breaker_is_exceeded(const struct breaker_rules *r, struct breaker_counts c);
@@ -147,8 +177,21 @@ struct breakers_answer {
 };
 struct breakers_answer breakers_ask(struct breakers *b, int32_t tenant, struct str host, int64_t timeout_ms,
                                     int64_t now_ms);
-void breakers_report(struct breakers *b, int32_t tenant, struct str host, const struct breakers_answer *went,
-                     const struct outcome *o, int64_t now_ms);
+struct breakers_news {
+    struct breaker_news host, tenant;
+};
+struct breakers_news breakers_report(struct breakers *b, int32_t tenant, struct str host,
+                                     const struct breakers_answer *went, const struct outcome *o, int64_t now_ms);
+
+/* Others know that the breaker is open until then, by these counts (empty host: the tenant's own): so it is open here,
+ * too. Does nothing if it was told so before. A tenant's breaker that others opened holds only hosts that have failed
+ * here: the others may be healthy. */
+void breakers_restore(struct breakers *b, int32_t tenant, struct str host, int64_t until_ms,
+                      struct breaker_counts counts, int64_t now_ms);
+/* Each breaker notices by itself that the clock was set back, if it is asked meanwhile. This asks all. */
+void breakers_on_clock_set_back(struct breakers *b, int64_t now_ms);
+/* Others send a call as a trial: if the breaker is open, it is HALF_OPEN from now on. */
+void breakers_allow_trial(struct breakers *b, int32_t tenant, struct str host, int64_t now_ms);
 
 /* One breaker as people see it. */
 struct breaker_view {

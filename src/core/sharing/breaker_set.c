@@ -129,6 +129,14 @@ static struct breakers_pair breakers_of_call(struct breakers *b, int32_t tenant,
 
 /* ---- asking ---- */
 
+/* The tenant's breaker does not hold a healthy host. If others opened it, a host is healthy until it fails here. */
+static bool breakers_is_healthy(const struct breaker *of_tenant, struct breaker *of_host, int64_t now_ms)
+{
+    if (breaker_is_alive(of_host, now_ms))
+        return true;
+    return of_tenant->restored && of_host->for_tenant.sum.failures == 0;
+}
+
 /* A host with a sign of life is healthy: the tenant's breaker does not hold it. Asks each breaker for a trial only if
  * the other one would let the call go. If both hold the call, the host's time is used, since the host's breaker says
  * more about this call. */
@@ -139,7 +147,7 @@ struct breakers_answer breakers_ask(struct breakers *b, int32_t tenant, struct s
         return (struct breakers_answer){ .go = true };
     struct breakers_pair p = breakers_of_call(b, tenant, host, now_ms);
     struct breaker *of_tenant = &p.tenant->breaker, *of_host = &p.host->breaker;
-    bool healthy = breaker_is_alive(of_host, now_ms);
+    bool healthy = breakers_is_healthy(of_tenant, of_host, now_ms);
     struct breaker_answer answer = { .go = true };
     if (!breaker_would_go(of_host, now_ms) || healthy || breaker_would_go(of_tenant, now_ms))
         answer = breaker_ask(of_host, timeout_ms, now_ms);
@@ -164,7 +172,7 @@ bool breakers_holds(struct breakers *b, int32_t tenant, struct str host, int64_t
         return true;
     }
     if (!of_tenant || breaker_would_go(&of_tenant->breaker, now_ms) ||
-        (of_host && breaker_is_alive(&of_host->breaker, now_ms)))
+        (of_host ? breakers_is_healthy(&of_tenant->breaker, &of_host->breaker, now_ms) : of_tenant->breaker.restored))
         return false;
     ret->host = S("");
     ret->status = breaker_status(&of_tenant->breaker, now_ms);
@@ -211,11 +219,11 @@ static void breakers_judge_tenant(struct breakers_entry *tenant)
         breaker_open(b, counts, now_ms);
 }
 
-void breakers_report(struct breakers *b, int32_t tenant, struct str host, const struct breakers_answer *went,
-                     const struct outcome *o, int64_t now_ms)
+struct breakers_news breakers_report(struct breakers *b, int32_t tenant, struct str host,
+                                     const struct breakers_answer *went, const struct outcome *o, int64_t now_ms)
 {
     if (!host.n)
-        return;
+        return (struct breakers_news){ 0 };
     struct breakers_pair p = breakers_of_call(b, tenant, host, now_ms);
     bool was_closed = p.tenant->breaker.state == BREAKER_CLOSED;
     breaker_report(&p.tenant->breaker, went->tenant_trial, o, now_ms);
@@ -224,6 +232,30 @@ void breakers_report(struct breakers *b, int32_t tenant, struct str host, const 
     breaker_report(&p.host->breaker, went->host_trial, o, now_ms);
     if (breaker_sign_of(o) == BREAKER_FAILURE)
         breakers_judge_tenant(p.tenant);
+    return (struct breakers_news){ breaker_news(&p.host->breaker, now_ms), breaker_news(&p.tenant->breaker, now_ms) };
+}
+
+/* ---- what others say ---- */
+
+void breakers_restore(struct breakers *b, int32_t tenant, struct str host, int64_t until_ms,
+                      struct breaker_counts counts, int64_t now_ms)
+{
+    struct breakers_entry *e =
+        host.n ? breakers_of_call(b, tenant, host, now_ms).host : breakers_get_or_create(b, tenant, host, now_ms);
+    breaker_restore(&e->breaker, counts, until_ms, now_ms);
+}
+
+void breakers_on_clock_set_back(struct breakers *b, int64_t now_ms)
+{
+    list_each (&b->recent, link)
+        (void)breaker_would_go(&container_of(link, struct breakers_entry, link)->breaker, now_ms);
+}
+
+void breakers_allow_trial(struct breakers *b, int32_t tenant, struct str host, int64_t now_ms)
+{
+    struct breakers_entry *e = breakers_find(b, tenant, host);
+    if (e)
+        breaker_allow_trial(&e->breaker, now_ms);
 }
 
 /* ---- for people ---- */

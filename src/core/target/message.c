@@ -1,5 +1,7 @@
 #include "core/target/message.h"
 
+#include "core/target/target_url.h"
+
 /* clang-format would make three lines of each row. */
 /* clang-format off */
 const char *const wire_task_kinds[] = { [TASK_ONE_TIME] = "ONE_TIME", [TASK_RECURRING] = "", [TASK_OCCURRENCE] = "OCCURRENCE" };
@@ -49,6 +51,7 @@ static const struct wire_field fields[] = {
     { "expires_after_ms", WIRE_I64,  AT(expires_after_ms), WIRE_BETWEEN(0, WIRE_MS_MAX) },
     { "retry",            WIRE_OBJECT, AT(retry), WIRE_FIELDS(wire_retry) },
     { "requires",         WIRE_TEXT, AT(requires) },
+    { "aside",            WIRE_TEXT, AT(aside), .max = TARGET_HOST_MAX }, /* its result is that of a trial (node/worker/worker.c) */
     { "cpu_milli",        WIRE_I64,  AT(cpu_milli), WIRE_BETWEEN(0, WIRE_MS_MAX) },
     { "memory_mb",        WIRE_I64,  AT(memory_mb), WIRE_BETWEEN(0, WIRE_MS_MAX) },
     { "target",           WIRE_ENUM, AT(target), .names = target_kind_names, .name_count = TARGET_KINDS, .always = true },

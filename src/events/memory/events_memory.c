@@ -32,7 +32,7 @@ static struct str events_memory_key(const uint64_t *sequence)
     return (struct str){ (const char *)sequence, sizeof *sequence };
 }
 
-enum { TEXTS = 13 };
+enum { TEXTS = 14 };
 
 static void events_memory_texts(struct event *event, struct str *ret[TEXTS])
 {
@@ -46,6 +46,7 @@ static void events_memory_texts(struct event *event, struct str *ret[TEXTS])
         &o->worker,
         &o->trace_id,
         &o->aside,
+        &event->host,
         &w->name,
         &w->version,
         &w->kind.queues,

@@ -66,10 +66,11 @@ struct armed {
     int64_t ready_ms;        /* then: since when (steady) */
     const struct task *task;
     struct claim *claim;
-    struct held *held; /* NULL: settled while it was pushed once more */
-    bool pushing;      /* it counts in claim.pushing */
-    bool unsure;       /* the queue may have it: it was pushed, and the answer was lost */
-    bool ends;         /* it cannot be pushed again: its claim ends */
+    struct held *held;   /* NULL: settled while it was pushed once more */
+    bool pushing;        /* it counts in claim.pushing */
+    bool unsure;         /* the queue may have it: it was pushed, and the answer was lost */
+    bool ends;           /* it cannot be pushed again: its claim ends */
+    struct str trial_of; /* the host whose breaker it tries although it was not put aside; empty: none */
 };
 
 /* Tasks that a queue has forgotten, on their way to be claimed anew. */

@@ -22,6 +22,7 @@ struct lanes *lanes_new(const struct lanes_setup *setup)
     for (size_t i = 0; i < UNBLOCKED_LANE_BITS; i++)
         list_init(&l->by_bit[i]);
     list_init(&l->ready);
+    map_init(&l->hosts, HASH_STABLE);
     lanes_pools_init(l);
     l->generation = 1;
     l->ready_ms = INT64_MAX;
@@ -36,6 +37,7 @@ static void lanes_free_line(struct lanes *l, struct line_entry *line)
     fair_remove(l->fair, &line->fair);
     lanes_pool_tenant_unref(l, line->tenant);
     list_remove(&line->of_queue);
+    list_remove(&line->of_host);
     free(line);
 }
 
@@ -65,6 +67,7 @@ void lanes_free(struct lanes *l)
     map_each (&l->tenants, slot)
         lanes_free_tenant(slot->value);
     lanes_pools_release(l);
+    lanes_hosts_release(l);
     map_release(&l->queues);
     map_release(&l->tenants);
     heap_release(&l->closed);
@@ -156,6 +159,11 @@ static struct line_entry *lanes_add_line(struct lanes *l, struct queue_entry *q,
     line->class_ = priority_class_of(lane->priority);
     line->like = lane;
     list_init(&line->lanes);
+    list_init(&line->of_host);
+    if (lane->host.n) {
+        line->host = lanes_add_host(l, q->tenant->number, lane->host);
+        list_push(&line->host->lines, &line->of_host);
+    }
     list_push(&q->lines, &line->of_queue);
     fair_add(l->fair, &line->fair, (struct fair_key){ pool->number, q->tenant->number }, q->name, line->class_, rank);
     return line;
@@ -198,6 +206,8 @@ void lane_join_line(struct lanes *l, struct lane_entry *e, struct pool_entry *po
     struct line_entry *line = e->line = lanes_line_of(l, e->queue, &e->lane, pool);
     list_push(&line->lanes, &e->of_line);
     line->held += e->held;
+    if (line->host)
+        line->host->held += e->held;
     line->tenant->held += e->held;
     pool->held[lane_class(e)] += e->held;
     pool->queued[lane_class(e)] += e->queued;
@@ -210,6 +220,8 @@ void lane_leave_line(struct lanes *l, struct lane_entry *e)
     struct line_entry *line = e->line;
     list_remove(&e->of_line);
     line->held -= e->held;
+    if (line->host)
+        line->host->held -= e->held;
     line->tenant->held -= e->held;
     line->pool->held[lane_class(e)] -= e->held;
     line->pool->queued[lane_class(e)] -= e->queued;

@@ -69,6 +69,20 @@ void lanes_set_workers(struct lanes *l, const struct lanes_workers *w);
 /* So many tasks that have a place wait in this process for their host, and use no slot. */
 void lanes_set_parked(struct lanes *l, size_t parked);
 
+/* The circuit breaker of a tenant's host is open ("*": the tenant's own): nothing is claimed from lanes of that host
+ * before until_ms. Then one task is, as a trial, and the next one when that has ended. */
+void lanes_open_breaker(struct lanes *l, int32_t tenant, struct str host, int64_t until_ms);
+void lanes_close_breaker(struct lanes *l, int32_t tenant, struct str host); /* the lanes are as others from now on */
+
+void lanes_shift_breakers(struct lanes *l,
+                          int64_t by_ms); /* the clock was set back by so much: waits keep their length */
+/* Whether a task that was not put aside must be, because of its host's breaker. If no trial runs when the breaker's
+ * time is over, it is the trial: others wait for a moment, until more is known. *ret_trial: the host then, which lives
+ * as long as the lanes; else empty. */
+bool lanes_breaker_holds(struct lanes *l, int32_t tenant, struct str host, int64_t now_ms, struct str *ret_trial);
+bool lanes_breaker_is_open(const struct lanes *l, int32_t tenant, struct str host);
+size_t lanes_breakers_open(const struct lanes *l); /* how many */
+
 /* The places of all pools. */
 struct lanes_places {
     size_t all, taken;
@@ -164,7 +178,8 @@ void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 /* The gates that close a lane. */
 #define LANE_GATE_MAP(X)                                                                                               \
     X(NONE)                                                                                                            \
-    X(PAUSED) X(RATE) X(CONCURRENCY) X(TENANT_DISABLED) X(TENANT_LIMIT) X(TENANT_SHARE) X(HOST_BUSY) X(NO_WORKER)
+    X(PAUSED)                                                                                                          \
+    X(RATE) X(CONCURRENCY) X(TENANT_DISABLED) X(TENANT_LIMIT) X(TENANT_SHARE) X(HOST_BUSY) X(NO_WORKER) X(BREAKER)
 enum lane_gate {
 #define X(name) LANE_##name,
     LANE_GATE_MAP(X)

@@ -3,6 +3,7 @@
  *
  *  - lanes.c: the known lanes, and which are due or closed
  *  - lanes_limits.c: how much may be claimed
+ *  - lanes_hosts.c: hosts whose circuit breaker is open
  *  - lanes_pools.c: the workers that can run a lane's tasks, and their places
  *  - lanes_rounds.c: what a claim asks for
  *  - lanes_ahead.c: claims seconds ahead, and the tasks of these that are due */
@@ -55,6 +56,18 @@ struct missing_entry {
     struct pool_shortage shortage;
 };
 
+/* A host of a tenant for which tasks were put aside; "*": the tenant's own breaker. */
+struct host_entry {
+    struct list lines;
+    size_t held;      /* tasks of these with a place */
+    bool open;        /* its breaker is: nothing is claimed before until_ms, and then one task at a time */
+    int64_t until_ms; /* wall */
+    int cap;
+    uint64_t cap_round; /* in which `cap` was given */
+    size_t key_n;
+    char key[]; /* the tenant's number and the name */
+};
+
 struct tenant_entry {
     int32_t number;
     char *name;          /* as the filters of workers name it; "": not known yet */
@@ -94,7 +107,8 @@ struct line_entry {
     struct queue_entry *queue;
     struct pool_entry *pool;
     struct pool_tenant *tenant;
-    struct list of_queue, lanes;
+    struct host_entry *host; /* NULL: its tasks were not put aside */
+    struct list of_queue, of_host, lanes;
     enum priority_class class_;
     const struct lane *like; /* the first of them that became known */
     struct fair_line fair;
@@ -147,6 +161,8 @@ struct lanes {
     struct pool_entry *nobody;
     struct map pool_tenants;      /* by pool and tenant */
     struct map missing;           /* by pool_shortage.missing */
+    struct map hosts;             /* by tenant and host */
+    size_t open_hosts;            /* how many of these have an open breaker */
     bool fleet;                   /* the next members say who runs tasks; else this node does, all of them */
     struct worker_groups workers; /* of the fleet, or this node alone while it falls back; sorted */
     uint32_t *numbers;            /* of these groups: a group keeps its number while it is there */
@@ -184,7 +200,8 @@ struct allowance {
 struct allowance lanes_queue_allows(struct lanes *l, struct queue_entry *q, int64_t now_ms);
 struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t);
 struct allowance lanes_share_allows(const struct lanes *l, const struct pool_tenant *t);
-struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line); /* its pool, its host */
+/* Its pool, its host. */
+struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line, int64_t now_ms);
 struct allowance lanes_nobody_allows(struct lanes *l, const struct line_entry *line, int64_t now_ms);
 
 void lanes_read_queue(struct lanes *l, struct queue_entry *q); /* its rules, if they have changed */
@@ -236,6 +253,16 @@ void lanes_reopen_line(struct lanes *l, struct line_entry *line);
 /* The line of a lane, which it joins or leaves with all that is held or ready of it. */
 void lane_join_line(struct lanes *l, struct lane_entry *e, struct pool_entry *pool);
 void lane_leave_line(struct lanes *l, struct lane_entry *e);
+
+struct host_entry *lanes_add_host(struct lanes *l, int32_t tenant, struct str host);
+void lanes_hosts_release(struct lanes *l);
+struct allowance lanes_host_allows(const struct host_entry *h, int64_t now_ms); /* its breaker */
+/* A task of the host has left its place: if it was a trial, the next one may come. */
+void lanes_host_settled(struct lanes *l, struct host_entry *h);
+static inline bool lane_waits_for_breaker(const struct lane_entry *e)
+{
+    return e->line->host && e->line->host->open;
+}
 
 void lanes_pools_init(struct lanes *l);
 void lanes_pools_release(struct lanes *l);

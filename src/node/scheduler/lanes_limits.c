@@ -229,10 +229,21 @@ static int64_t lanes_host_calls(const struct lanes *l, const struct pool_entry *
     return (int64_t)max_of(l->setup.host_calls * workers / nodes, (size_t)1);
 }
 
-struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line)
+struct allowance lanes_host_allows(const struct host_entry *h, int64_t now_ms)
+{
+    if (!h || !h->open)
+        return NO_LIMIT;
+    if (now_ms < h->until_ms)
+        return allowance_none_until(LANE_BREAKER, h->until_ms);
+    return allowance_at_most(NO_LIMIT, 1 - (int64_t)h->held, LANE_BREAKER, INT64_MAX);
+}
+
+struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line, int64_t now_ms)
 {
     if (line->pool->nobody)
         return allowance_none_until(LANE_NO_WORKER, INT64_MAX);
+    if (line->host && line->host->open)
+        return lanes_host_allows(line->host, now_ms);
     if (!line->like->host.n || !l->setup.host_calls)
         return NO_LIMIT;
     return allowance_at_most(NO_LIMIT, lanes_host_calls(l, line->pool) - (int64_t)line->held, LANE_HOST_BUSY,
@@ -260,7 +271,7 @@ struct lane_hold lanes_hold_of(struct lanes *l, struct lane_entry *e, int64_t no
     if (a.n)
         a = lanes_share_allows(l, e->line->tenant);
     if (a.n)
-        a = lanes_line_allows(l, e->line);
+        a = lanes_line_allows(l, e->line, now_ms);
     if (a.n == 0 && a.hold.gate == LANE_RATE && e->queue->share && e->queue->share->next_ms > now_ms)
         a.hold.until_ms = e->queue->share->next_ms;
     return a.n ? (struct lane_hold){ LANE_NONE, 0 } : a.hold;
@@ -334,6 +345,8 @@ void lanes_on_claimed(struct lanes *l, struct lane_entry *e)
     (void)l;
     e->held++;
     e->line->held++;
+    if (e->line->host)
+        e->line->host->held++;
     e->line->tenant->held++;
     e->line->pool->held[lane_class(e)]++;
     e->queue->held++;
@@ -360,6 +373,8 @@ static void lanes_settled_in_line(struct lanes *l, struct lane_entry *e)
     line->tenant->held--;
     line->pool->held[lane_class(e)]--;
     line->pool->ended++;
+    if (line->host)
+        lanes_host_settled(l, line->host);
     if (line->waits)
         lanes_reopen_line(l, line);
 }

@@ -167,7 +167,7 @@ static bool lanes_round_allows(struct lanes *l, struct lanes_round *r, struct li
     }
     lanes_want_shares(l, q, now);
     struct allowance of_queue = lanes_queue_allows(l, q, now.wall_ms), of_tenant = lanes_tenant_allows(l, t),
-                     of_share = lanes_share_allows(l, line->tenant), of_line = lanes_line_allows(l, line);
+                     of_share = lanes_share_allows(l, line->tenant), of_line = lanes_line_allows(l, line, now.wall_ms);
     if (lanes_round_stops_at(&of_queue, &q->waits, ret_hold) || lanes_round_stops_at(&of_tenant, &t->waits, ret_hold) ||
         lanes_round_stops_at(&of_share, &t->waits, ret_hold) ||
         lanes_round_stops_at(&of_line, &line->waits, ret_hold)) {
@@ -180,7 +180,9 @@ static bool lanes_round_allows(struct lanes *l, struct lanes_round *r, struct li
     ask->caps[ASK_QUEUE] = lanes_round_cap(l, r, &q->round, &q->cap, of_queue, room);
     ask->caps[ASK_TENANT] = lanes_round_cap(l, r, &t->round, &t->cap, of_tenant, room);
     ask->caps[ASK_SHARE] = lanes_round_cap(l, r, &p->round, &p->cap, of_share, of_pool);
-    ask->caps[ASK_LINE] = lanes_round_cap(l, r, &line->cap_round, &line->cap, of_line, of_pool);
+    struct host_entry *trial_of = line->host && line->host->open ? line->host : NULL; /* one of all its lines */
+    ask->caps[ASK_LINE] = trial_of ? lanes_round_cap(l, r, &trial_of->cap_round, &trial_of->cap, of_line, of_pool)
+                                   : lanes_round_cap(l, r, &line->cap_round, &line->cap, of_line, of_pool);
     return true;
 }
 

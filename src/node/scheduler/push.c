@@ -14,6 +14,7 @@
  * is returned and claimed anew. A queue that cannot tell which tasks it has is judged by epochs, one for each claim:
  * when another epoch begins, the rest of a claim is returned as well. */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/failpoint.h"
@@ -95,15 +96,40 @@ static struct outcome push_outcome(const struct armed *a, enum outcome_kind kind
     return o;
 }
 
-void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind)
+static void push_end_as(struct scheduler *s, struct armed *a, const struct outcome *o)
 {
-    struct outcome o = push_outcome(a, kind);
-    if (!s->setup.end(s->setup.context, a->task, &o)) {
+    if (!s->setup.end(s->setup.context, a->task, o)) {
         wheel_add(&s->wheel, &a->entry, s->now.wall_ms + END_RETRY_MS);
         return;
     }
     scheduler_leave_armed(s, a);
     scheduler_disarm(s, a);
+}
+
+void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind)
+{
+    struct outcome o = push_outcome(a, kind);
+    push_end_as(s, a, &o);
+}
+
+/* The workers of a fleet do not know of each other's breakers: a task whose host's breaker is open is put aside before
+ * one gets it. A task that waited in a lane of that host is the trial. */
+static bool push_is_held(struct scheduler *s, struct armed *a)
+{
+    char host[TARGET_HOST_MAX], text[TARGET_HOST_MAX + 64];
+    if (!s->setup.fleet || a->unsure || !lanes_breakers_open(s->lanes))
+        return false;
+    struct str at = target_host(a->task, host);
+    if (!at.n || str_eq(a->task->aside, at) ||
+        !lanes_breaker_holds(s->lanes, a->task->tenant, at, s->now.wall_ms, &a->trial_of))
+        return false;
+    struct outcome o = push_outcome(a, OUTCOME_HELD);
+    int n = snprintf(text, sizeof text, "held: the circuit breaker of " STR_FMT " is open", STR_ARG(at));
+    o.error = (struct str){ text, (size_t)n };
+    o.aside = at;
+    metric_add(s->setup.metrics, METRIC_TASKS_HELD, 1);
+    push_end_as(s, a, &o);
+    return true;
 }
 
 /* The queue may have the task: it is not known whether it has run, or will. */
@@ -287,6 +313,8 @@ static bool push_is_to_go(struct scheduler *s, struct armed *a)
         scheduler_end(s, a, a->unsure ? push_unsure_outcome(a) : OUTCOME_RETURNED);
     else if (is_expired(task_expires_ms(a->task), s->now.wall_ms))
         scheduler_end(s, a, a->unsure ? OUTCOME_LOST : OUTCOME_EXPIRED);
+    else if (push_is_held(s, a))
+        return false;
     else if (push_has_to_wait(s, a))
         wheel_add(&s->wheel, &a->entry, s->now.wall_ms + FLEET_RETRY_MS);
     else if (push_splits_claim(s, a))
@@ -360,6 +388,8 @@ static void push_add(struct scheduler *s, struct pushing **at, struct armed *a, 
         a->claim->pushing++;
     }
     p->tasks[p->n] = *a->task;
+    if (a->trial_of.n)
+        p->tasks[p->n].aside = a->trial_of; /* so that its worker tells the result */
     p->ids[p->n] = (struct fenced_id){ a->task->id, a->task->fence };
     p->armed[p->n++] = a;
     if (p->n == PUSH_BATCH)

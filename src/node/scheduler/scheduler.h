@@ -42,7 +42,7 @@ struct scheduler_setup {
     void (*before_fire)(void *context, int64_t now_ms);
     /* The store says that this node is dead. NULL: nobody wants to know. */
     void (*refused)(void *context);
-    /* A claim ends before its task has fired: RETURNED, EXPIRED or CANCELLED. False: the outcome could not be
+    /* A claim ends before its task has fired: RETURNED, EXPIRED, CANCELLED or HELD. False: the outcome could not be
      * published; the scheduler tries again. */
     bool (*end)(void *context, const struct task *t, const struct outcome *o);
     /* Fleet: the queue has every task of this claim that was not settled otherwise. epoch: the queue's, when the

@@ -194,6 +194,19 @@ static size_t updater_outcomes_first(struct event_list *events)
     return outcomes;
 }
 
+/* The outcome with the lane in which the task is to wait. A lane that several hosts share is not closed while the breaker
+ * of one of them is open, so a task of that host waits by its due time. */
+static struct outcome updater_put_aside(const struct updater *u, const struct event *ev, int64_t now_ms)
+{
+    struct outcome o = ev->outcome;
+    if (!o.aside.n || !u->setup.aside)
+        return o;
+    o.aside = u->setup.aside(u->setup.context, ev->task.tenant, o.aside);
+    if (!str_eq(o.aside, ev->outcome.aside) && ev->breakers.host.kind == BREAKER_HELD)
+        o.retry_after_ms = max_of(ev->breakers.host.until_ms - now_ms, (int64_t)1);
+    return o;
+}
+
 static void updater_settle_outcomes(struct updater *u, struct batch *b, size_t n)
 {
     int64_t latest_ms = u->now.wall_ms + u->behind_ms;
@@ -205,14 +218,13 @@ static void updater_settle_outcomes(struct updater *u, struct batch *b, size_t n
     b->settle.v = xcalloc(n, sizeof *b->settle.v);
     for (size_t i = 0; i < n; i++) {
         const struct event *ev = &b->events.v[i];
-        b->settle.v[i] =
-            (struct settlement){ .id = ev->task.id,
-                                 .fence = ev->task.fence,
-                                 .parent = ev->task.parent,
-                                 .verdict = settle(&ev->task, &ev->outcome, latest_ms, &u->random, &b->poll.arena) };
-        struct str *aside = &b->settle.v[i].verdict.aside;
-        if (aside->n && u->setup.aside)
-            *aside = u->setup.aside(u->setup.context, ev->task.tenant, *aside);
+        struct outcome o = updater_put_aside(u, ev, latest_ms);
+        b->settle.v[i] = (struct settlement){ .id = ev->task.id,
+                                              .fence = ev->task.fence,
+                                              .parent = ev->task.parent,
+                                              .verdict = settle(&ev->task, &o, latest_ms, &u->random, &b->poll.arena) };
+        if (ev->host.n && u->setup.breaker_news)
+            u->setup.breaker_news(u->setup.context, ev);
         u->setup.ended(u->setup.context, ev->task.id, ev->task.fence);
     }
 }

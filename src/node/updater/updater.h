@@ -16,6 +16,8 @@ struct updater_setup {
     void (*ended)(void *context, struct uuid id, int64_t fence); /* before the commit, each */
     /* In which host's lane a task is to wait that is put aside for that host; NULL: in that host's own. */
     struct str (*aside)(void *context, int32_t tenant, struct str host);
+    /* Before that: an outcome with news of breakers. NULL: nobody wants to know. */
+    void (*breaker_news)(void *context, const struct event *e);
     void (*settled)(void *context, const struct event *e, const struct settlement *s); /* after the commit, each */
     void (*batch_settled)(void *context); /* after the last of a batch; NULL: nobody wants to know */
     /* ret_unblocked_lanes: lanes of tasks that waited for a concurrency slot. */

@@ -37,6 +37,7 @@ struct job {
     struct worker *worker;
     struct delivery_batch *delivery_batch;
     struct breakers_answer asked; /* of a task that calls a host */
+    struct breakers_news news;    /* what the answer, or the call, says of breakers */
     bool disowned;                /* its outcome is not reported */
     struct worker_host *host;     /* that it calls, or is parked for; NULL: none that has a limit */
     /* while it is parked */

@@ -62,6 +62,18 @@ static void outbox_grow(struct outbox *b)
     b->jobs = xrealloc(b->jobs, b->cap * sizeof(struct job *));
 }
 
+static void outbox_add_news(struct worker *w, const struct job *j, struct event *e)
+{
+    char host[TARGET_HOST_MAX];
+    if (j->news.host.kind == BREAKER_NO_NEWS && j->news.tenant.kind == BREAKER_NO_NEWS)
+        return;
+    e->breakers = j->news;
+    e->host = target_host(j->run.task, host);
+    outbox_keep_text(&w->outbox.arena, &e->host);
+    if (w->setup.breaker_news)
+        w->setup.breaker_news(w->setup.context, e);
+}
+
 void worker_add_outcome(struct worker *w, struct job *j, const struct outcome *o)
 {
     struct outbox *b = &w->outbox;
@@ -76,6 +88,7 @@ void worker_add_outcome(struct worker *w, struct job *j, const struct outcome *o
     outbox_keep_text(&b->arena, &e->outcome.output);
     outbox_keep_text(&b->arena, &e->outcome.trace_id);
     outbox_keep_text(&b->arena, &e->outcome.aside);
+    outbox_add_news(w, j, e);
     if (w->setup.ended)
         w->setup.ended(w->setup.context, j->id.id, j->id.fence);
 }

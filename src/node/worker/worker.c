@@ -112,6 +112,21 @@ static struct outcome worker_cancelled_outcome(const struct worker *w, const str
     return ret;
 }
 
+/* A task that waited for a breaker's sake is a trial of it, also if the breaker of this worker is closed: then others
+ * hold calls back, and hear of its result. */
+static struct breaker_news worker_trial_news(struct worker *w, const struct task *t, struct str host,
+                                             const struct outcome *o)
+{
+    struct breaker_status s;
+    enum breaker_sign sign = breaker_sign_of(o);
+    bool closed = !breakers_status(&w->breakers, t->tenant, host, w->now.wall_ms, &s) ||
+                  (s.state == BREAKER_CLOSED && !s.held_by_retry_after);
+    if (!closed || sign == BREAKER_NOTHING)
+        return (struct breaker_news){ 0 };
+    bool failed = w->setup.fleet && sign == BREAKER_FAILURE;
+    return (struct breaker_news){ .kind = failed ? BREAKER_TRIAL_FAILED : BREAKER_RECOVERED };
+}
+
 static void worker_tell_breakers(struct worker *w, struct job *j, const struct outcome *o)
 {
     const struct task *t = j->run.task;
@@ -119,7 +134,12 @@ static void worker_tell_breakers(struct worker *w, struct job *j, const struct o
     char host[TARGET_HOST_MAX];
     if (reported.retry_after_ms > 0)
         reported.retry_after_ms += w->behind_ms; /* the clock may catch up meanwhile */
-    breakers_report(&w->breakers, t->tenant, target_host(t, host), &j->asked, &reported, o->completed_us / 1000);
+    struct str at = target_host(t, host);
+    j->news = breakers_report(&w->breakers, t->tenant, at, &j->asked, &reported, o->completed_us / 1000);
+    if (at.n && j->news.host.kind == BREAKER_NO_NEWS && str_eq(t->aside, at))
+        j->news.host = worker_trial_news(w, t, at, o);
+    if (at.n && j->news.tenant.kind == BREAKER_NO_NEWS && str_eq(t->aside, BREAKER_ANY_HOST))
+        j->news.tenant = worker_trial_news(w, t, S(""), o);
 }
 
 /* Adds (1) or removes (-1) the task's part of the worker's slots, CPU, memory and suspects. */
@@ -158,12 +178,26 @@ static void worker_on_run_done(struct run *run, const struct outcome *o)
 
 /* ---- taking ---- */
 
-/* Asks the breakers. A task that must wait is reported as HELD. */
+/* A node claims from the lanes of a host whose breaker is open only to try it. In a fleet, that node may know better
+ * than this worker when it is time: a user has closed the breaker, or another worker has opened it. */
+static void worker_allow_trial(struct worker *w, const struct task *t, struct str host)
+{
+    if (!w->setup.fleet || !t->aside.n)
+        return;
+    if (str_eq(t->aside, host))
+        breakers_allow_trial(&w->breakers, t->tenant, host, w->now.wall_ms);
+    else if (str_eq(t->aside, BREAKER_ANY_HOST))
+        breakers_allow_trial(&w->breakers, t->tenant, S(""), w->now.wall_ms);
+}
+
+/* Asks the breakers. A task that must wait is reported as HELD: it keeps its due time, and waits in a lane of its host,
+ * or of the tenant's breaker. */
 static bool worker_is_held_by_breaker(struct worker *w, struct job *j)
 {
     const struct task *t = j->run.task;
     char host[TARGET_HOST_MAX], text[HELD_TEXT];
     struct str at = target_host(t, host);
+    worker_allow_trial(w, t, at);
     j->asked = breakers_ask(&w->breakers, t->tenant, at, t->timeout_ms, w->now.wall_ms);
     if (j->asked.go)
         return false;
@@ -174,9 +208,12 @@ static bool worker_is_held_by_breaker(struct worker *w, struct job *j)
                        STR_ARG(at))
             : snprintf(text, sizeof text, "held: the circuit breaker of " STR_FMT " is open", STR_ARG(at));
     struct outcome o = { .kind = OUTCOME_HELD,
-                         .retry_after_ms = max_of(j->asked.until_ms - w->now.wall_ms, (int64_t)1),
+                         .retry_after_ms = -1,
                          .error = { text, (size_t)n },
-                         .aside = at };
+                         .aside = j->asked.by_tenant ? BREAKER_ANY_HOST : at };
+    struct breaker_news held = { .kind = BREAKER_HELD, .until_ms = j->asked.until_ms };
+    j->news = (struct breakers_news){ .host = j->asked.by_tenant ? (struct breaker_news){ 0 } : held,
+                                      .tenant = j->asked.by_tenant ? held : (struct breaker_news){ 0 } };
     metric_add(w->setup.metrics, METRIC_TASKS_HELD, 1);
     worker_add_outcome(w, j, &o);
     return true;

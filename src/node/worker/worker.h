@@ -3,7 +3,8 @@
  *
  * A task that is expired, or that a circuit breaker of its host or tenant holds, is not started: it is reported as
  * EXPIRED or HELD. The breakers (core/sharing/breaker.h) belong to the worker: it asks them, and tells them the result
- * of each call.
+ * of each call. If one opens or closes, its outcome says so (event.breakers): nodes then claim nothing from the lanes
+ * of that host, or claim again.
  *
  * If a host has as many calls as its runner makes at once (port/runner.h), a further task for it is parked: it waits
  * for a second at most, holds no slot and has not started. Then, or if too many are parked, it is reported as HELD.
@@ -45,6 +46,8 @@ struct worker_setup {
     bool (*may_start)(void *context, const struct task *t);
     /* The outcome of a task is known, and will be published. NULL: nobody wants to know. */
     void (*ended)(void *context, struct uuid id, int64_t fence);
+    /* Before that: an outcome with news of breakers. NULL: nobody in this process wants to know. */
+    void (*breaker_news)(void *context, const struct event *e);
     /* Whether the machine has CPU and memory for more. Asked before each take; after a no, asked again soon. NULL:
      * always. */
     bool (*may_take)(void *context);

@@ -33,7 +33,8 @@
     X(RETAKE, retake)                                                                                                  \
     X(LEASE_RENEW, lease_renew)                                                                                        \
     X(LEASES_EXPIRED, leases_expired)                                                                                  \
-    X(WORKER_REPORT, worker_report)
+    X(WORKER_REPORT, worker_report)                                                                                    \
+    X(BREAKERS, breakers)
 
 enum op_kind {
 #define X(name, verb) OP_##name,

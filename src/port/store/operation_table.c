@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "core/target/target_url.h"
 #include "port/store.h"
 
 /* ---- checks of what callers give and stores answer ---- */
@@ -175,6 +176,17 @@ static void check_leases_expired(const struct op *op)
     assert(((const struct op_leases_expired *)op)->max > 0);
 }
 
+static void check_breakers(const struct op *op)
+{
+    const struct op_breakers *b = (const struct op_breakers *)op;
+    assert(b->n > 0 && b->n <= BREAKERS_CHANGE_MAX);
+    for (size_t i = 0; i < b->n; i++) {
+        const struct breaker_row *r = &b->v[i].row;
+        assert(r->tenant >= 0 && r->host.n <= TARGET_HOST_MAX && r->reason.n <= BREAKER_REASON_MAX);
+        assert(b->v[i].close ? r->host.n > 0 || !uuid_is_nil(r->id) : r->host.n > 0 && !uuid_is_nil(r->id));
+    }
+}
+
 /* ---- weights: the number of rows that an operation may touch ---- */
 
 #define WEIGHT(verb, member)                                                                                           \
@@ -200,6 +212,7 @@ WEIGHT(retake, n)
 WEIGHT(lease_renew, n)
 WEIGHT(leases_expired, max)
 WEIGHT(worker_report, n)
+WEIGHT(breakers, n)
 #undef WEIGHT
 
 /* ---- the table ---- */
@@ -233,6 +246,7 @@ const struct op_row op_table[OP_KINDS] = {
     [OP_LEASE_RENEW]   = { "OP_LEASE_RENEW",    OP_FRONT, OP_VIA_ALL,    lease_renew_weight,    0,             NULL,                 NULL }, /* a late one costs its holder the lease */
     [OP_LEASES_EXPIRED]= { "OP_LEASES_EXPIRED", OP_FRONT, OP_VIA_ALL,    leases_expired_weight, 0,             check_leases_expired, NULL },
     [OP_WORKER_REPORT] = { "OP_WORKER_REPORT",  OP_REST,  OP_VIA_ALL,    worker_report_weight,  0,             NULL,                 NULL },
+    [OP_BREAKERS]      = { "OP_BREAKERS",       OP_FRONT, OP_VIA_ALL,    breakers_weight,       KEY(breakers), check_breakers,       NULL }, /* other nodes call the host until it is there */
 };
 /* clang-format on */
 #undef KEY

@@ -3,6 +3,7 @@
  *
  * One reader belongs to one thread at a time. It sees every transaction that was committed before the call, except
  * where the caller allows a lag (may_lag). */
+#include "port/store/breakers.h"
 #include "port/store/catalog.h"
 #include "port/store/fleet.h"
 #include "port/store/tasks.h"
@@ -131,6 +132,8 @@ struct reader_ops {
                       struct error *);
     enum err (*workers)(struct reader *, struct uuid before, size_t max, struct arena *, struct worker_rows *ret,
                         struct error *);
+    enum err (*breakers)(struct reader *, const struct breaker_filter *, struct arena *, struct breaker_rows *ret,
+                         struct error *);
     enum err (*clock)(struct reader *, int64_t *ret_us, struct error *); /* NULL: the store has no clock of its own */
     void (*free)(struct reader *);
 };
@@ -176,6 +179,9 @@ enum err reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct
 /* By id, descending, below `before` (nil: from the highest on); at most max, up to LIST_MAX. */
 enum err reader_workers(struct reader *r, struct uuid before, size_t max, struct arena *a, struct worker_rows *ret,
                         struct error *e) must_use;
+/* At most `limit` of them. */
+enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struct arena *a, struct breaker_rows *ret,
+                         struct error *e) must_use;
 /* The store's clock, as in OP_HEARTBEAT 6; 0: it has none of its own. */
 enum err reader_clock(struct reader *r, int64_t *ret_us, struct error *e) must_use;
 void reader_free(struct reader *r);

@@ -34,6 +34,9 @@ static const struct column task_lease_columns[] = { TASK_LEASE_COLUMNS(ROW) };
 #define ROW_TYPE struct worker_row
 static const struct column worker_columns[] = { WORKER_COLUMNS(ROW) };
 #undef ROW_TYPE
+#define ROW_TYPE struct breaker_row
+static const struct column breaker_columns[] = { BREAKER_COLUMNS(ROW) };
+#undef ROW_TYPE
 #define ROW_TYPE struct worker_group
 static const struct column worker_group_columns[] = { WORKER_GROUP_COLUMNS(ROW) };
 
@@ -48,6 +51,7 @@ const struct table table_task_leases = { "lease", task_lease_columns, array_coun
 const struct table table_workers = { "worker", worker_columns, array_count(worker_columns) };
 const struct table table_worker_groups = { "group of workers", worker_group_columns,
                                            array_count(worker_group_columns) };
+const struct table table_breakers = { "breaker", breaker_columns, array_count(breaker_columns) };
 
 /* ---- JSON columns ---- */
 

@@ -173,6 +173,17 @@ struct task_lease {
     X(doc, COL_TEXT, doc, 0)                                                                                           \
     WORKER_KIND_COLUMNS(X, kind)
 
+#define BREAKER_COLUMNS(X)                                                                                             \
+    X(id, COL_UUID, id, 0)                                                                                             \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(host, COL_TEXT, host, 0)                                                                                         \
+    X(opened_ms, COL_I64, opened_ms, 0)                                                                                \
+    X(until_ms, COL_I64, until_ms, 0)                                                                                  \
+    X(calls, COL_I64, calls, 0)                                                                                        \
+    X(failures, COL_I64, failures, 0)                                                                                  \
+    X(reopened, COL_I64, reopened, 0)                                                                                  \
+    X(reason, COL_TEXT, reason, 0)
+
 /* Groups of live workers (OP_HEARTBEAT 8). */
 #define WORKER_GROUP_COLUMNS(X)                                                                                        \
     WORKER_KIND_COLUMNS(X, kind)                                                                                       \
@@ -215,7 +226,7 @@ struct table {
 };
 extern const struct table table_due; /* TASK_COLUMNS_DUE */
 extern const struct table table_tasks, table_executions, table_idempotency, table_api_keys, table_catalog, table_nodes;
-extern const struct table table_task_leases, table_workers, table_worker_groups;
+extern const struct table table_task_leases, table_workers, table_worker_groups, table_breakers;
 
 /* The value of a column, for writing.
  * - column_number: COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64 and COL_FAILED. False: NULL.

@@ -338,6 +338,7 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
                                            .usage = reader_postgres_usage,
                                            .lease = reader_postgres_lease,
                                            .workers = reader_postgres_workers,
+                                           .breakers = reader_postgres_breakers,
                                            .clock = reader_postgres_clock,
                                            .free = reader_postgres_free };
     struct pg_reader *r = xnew(*r);

@@ -64,5 +64,7 @@ enum err reader_postgres_lease(struct reader *base, int32_t tenant, struct uuid 
                                struct lease_row *ret, struct error *e);
 enum err reader_postgres_workers(struct reader *base, struct uuid before, size_t max, struct arena *a,
                                  struct worker_rows *ret, struct error *e);
+enum err reader_postgres_breakers(struct reader *base, const struct breaker_filter *f, struct arena *a,
+                                  struct breaker_rows *ret, struct error *e);
 enum err reader_postgres_usage(struct reader *base, int32_t tenant, struct tenant_usage *ret, struct error *e);
 enum err reader_postgres_clock(struct reader *base, int64_t *ret_us, struct error *e);

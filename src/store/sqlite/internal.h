@@ -245,6 +245,9 @@ enum writer_statement {
     ST_WORKER_PUT,
     ST_WORKER,
     ST_WORKER_GROUPS,
+    ST_BREAKER_PUT,
+    ST_BREAKER_CLOSE,
+    ST_BREAKER_CLOSE_HOST,
     ST_SETTLE,
     ST_SETTLE_DONE,
     ST_MOVE_LANE,
@@ -501,6 +504,7 @@ enum reader_statement {
     RD_RECURRING,
     RD_LEASE,
     RD_WORKERS,
+    RD_BREAKERS,
     RD_COUNT
 };
 
@@ -526,5 +530,7 @@ enum err reader_sqlite_lease(struct reader *base, int32_t tenant, struct uuid ta
                              struct lease_row *ret, struct error *e);
 enum err reader_sqlite_workers(struct reader *base, struct uuid before, size_t max, struct arena *a,
                                struct worker_rows *ret, struct error *e);
+enum err reader_sqlite_breakers(struct reader *base, const struct breaker_filter *f, struct arena *a,
+                                struct breaker_rows *ret, struct error *e);
 enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_filter *f, struct arena *a,
                                     struct catalog_page *ret, struct error *e);

@@ -63,6 +63,10 @@ static const char *const reader_sql[] = {
                  "FROM task_leases AS l CROSS JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING
                  " AND t.fence = l.fence WHERE l.task_id = ?1 AND l.tenant_id = ?2",
     [RD_WORKERS] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+    [RD_BREAKERS] = "SELECT 0" BREAKER_COLUMNS(
+        SQL_NAME) " FROM breakers WHERE id < ?1 AND (?2 < 0 OR tenant_id = ?2) "
+                  "AND (?3 IS NULL OR ?3 = '' OR host = ?3) AND (?4 = 0 OR (host = '*') = (?4 = 2)) "
+                  "ORDER BY id DESC LIMIT ?5",
     [RD_CATALOG_LIST_ALL] = CATALOG "AND (tenant_id, name) > (?2, ?3) ORDER BY tenant_id, name LIMIT ?4",
 };
 static_assert(array_count(reader_sql) == RD_COUNT, "a statement without a text");
@@ -518,6 +522,7 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .usage = reader_sqlite_usage,
                                            .lease = reader_sqlite_lease,
                                            .workers = reader_sqlite_workers,
+                                           .breakers = reader_sqlite_breakers,
                                            .free = reader_sqlite_free };
     struct reader_sqlite *r = xnew(*r);
     r->base.ops = &ops;

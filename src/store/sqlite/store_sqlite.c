@@ -127,6 +127,12 @@ static const char *const writer_sql[] = {
     [ST_WORKER] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id = ?",
     [ST_WORKER_GROUPS] =
         "SELECT 0, " WORKER_KIND_NAMES ", sum(slots), count(*) FROM " LIVE_WORKERS("?") " GROUP BY " WORKER_KIND_NAMES,
+    [ST_BREAKER_PUT] =
+        "INSERT INTO breakers (id, tenant_id, host, opened_ms, until_ms, calls, failures, reopened, reason) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (tenant_id, host) DO UPDATE SET until_ms = ?5, "
+        "reason = ?9, reopened = reopened + 1 WHERE until_ms < ?5",
+    [ST_BREAKER_CLOSE] = "DELETE FROM breakers WHERE tenant_id = ?1 AND id = ?2",
+    [ST_BREAKER_CLOSE_HOST] = "DELETE FROM breakers WHERE tenant_id = ?1 AND host = ?2",
     [ST_SETTLE] = "UPDATE tasks SET state = ?2, due_ms = coalesce(?3, due_ms), attempts = ?4, losses = ?5, "
                   "claim_id = NULL, updated_ms = ?6, started_ms = coalesce(?7, started_ms), completed_ms = ?8, "
                   "last_error = ?9, cause = ?10, failed_ms = ?11 WHERE rid = ?1",
@@ -367,8 +373,8 @@ static enum err (*const sqlite_handlers[OP_KINDS])(struct store_sqlite *, struct
 static bool sqlite_needs_savepoint(const struct op *op)
 {
     static const bool needs[OP_KINDS] = {
-        [OP_INSERT] = true,  [OP_CLAIM] = true,   [OP_PUT] = true,
-        [OP_KEY_PUT] = true, [OP_CATALOG] = true, [OP_HEARTBEAT] = true,
+        [OP_INSERT] = true,  [OP_CLAIM] = true,     [OP_PUT] = true,      [OP_KEY_PUT] = true,
+        [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_BREAKERS] = true,
     };
     return needs[op->kind] && !(op->kind == OP_INSERT && sqlite_insert_alone(op));
 }

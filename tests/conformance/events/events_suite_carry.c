@@ -34,6 +34,24 @@ static void an_event_comes_whole(void **state)
     assert_true(o->recalled);
 }
 
+static void news_of_breakers_come_whole(void **state)
+{
+    struct world *w = *state;
+    struct event event = event_of(w, w->task, 2);
+    event.host = S("a.example:8443");
+    event.breakers.host = (struct breaker_news){
+        .kind = BREAKER_OPENED, .by_retry_after = true, .until_ms = NOW + 30000, .counts = { 12, 10 }
+    };
+    event.breakers.tenant = (struct breaker_news){ .kind = BREAKER_HELD, .until_ms = NOW + 1000 };
+    publish(w, &event, 1);
+    struct event_list got = poll_exactly(w, 0, 1);
+    const struct breaker_news *host = &got.v[0].breakers.host, *tenant = &got.v[0].breakers.tenant;
+    assert_str(got.v[0].host, "a.example:8443");
+    assert_true(host->kind == BREAKER_OPENED && host->by_retry_after && host->until_ms == NOW + 30000);
+    assert_true(host->counts.total == 12 && host->counts.failures == 10);
+    assert_true(tenant->kind == BREAKER_HELD && tenant->until_ms == NOW + 1000);
+}
+
 static void what_a_worker_says_of_itself_comes_whole(void **state)
 {
     struct world *w = *state;
@@ -282,6 +300,7 @@ static void random_steps_lose_nothing(void **state)
 
 static const struct CMUnitTest tests[] = {
     events_test(an_event_comes_whole),
+    events_test(news_of_breakers_come_whole),
     events_test(what_a_worker_says_of_itself_comes_whole),
     events_test(events_of_a_task_come_in_the_order_they_were_published),
     events_test(sequences_name_events_apart),

@@ -332,7 +332,7 @@ const struct timed_out_delivery *timed_out_of(const struct delivery_timeouts *l,
     X(delivery) X(timeout_ms) X(expires_after_ms) X(retry.max_attempts) X(retry.backoff) X(retry.base_delay_ms)        \
     X(retry.max_delay_ms) X(retry.jitter) X(cpu_milli) X(memory_mb) X(target) X(created_ms)
 #define CARRIED_TEXTS(X)                                                                                               \
-    X(queue) X(name) X(task_type) X(retry.rules) X(requires) X(target_config) X(payload) X(extra)
+    X(queue) X(name) X(task_type) X(retry.rules) X(requires) X(aside) X(target_config) X(payload) X(extra)
 #define CARRIED_IDS(X) X(id) X(parent) X(claim)
 #define NUMBER_DIFFERS(field) if (a->field != b->field) return #field;
 #define TEXT_DIFFERS(field) if (!str_eq(a->field, b->field)) return #field;

@@ -32,6 +32,7 @@ union any_op {
     struct op_lease_renew keep;
     struct op_leases_expired leases_over;
     struct op_worker_report worker;
+    struct op_breakers breakers;
 };
 
 enum { BATCH_MAX = 6, INSERT_MAX = 4, POOL_MAX = 250, NODES = 3, WHY_MAX = 256 };
@@ -135,6 +136,7 @@ void model_make_retake(struct model *m, union any_op *ret);
 void model_make_keep(struct model *m, union any_op *ret);
 void model_make_leases_over(struct model *m, union any_op *ret);
 void model_make_worker(struct model *m, union any_op *ret);
+void model_make_breakers(struct model *m, union any_op *ret);
 void model_twin_fleet(struct model *m, union any_op *twin); /* gives it places of its own for results */
 void model_count_fleet(struct tally *t, const union any_op *op);
 bool same_running(const struct op_running *a, const struct op_running *b, char why[WHY_MAX]);

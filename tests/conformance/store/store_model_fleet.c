@@ -152,6 +152,27 @@ void model_make_worker(struct model *m, union any_op *op)
     };
 }
 
+void model_make_breakers(struct model *m, union any_op *op)
+{
+    static const char *const hosts[] = { "*", "a.example", "b.example:8443" };
+    size_t n = 1 + below(m, array_count(hosts));
+    struct breaker_change *v = arena_array(&m->arena, struct breaker_change, n);
+    for (size_t i = 0; i < n; i++)
+        v[i] = (struct breaker_change){ .row = { .id = uuid_next(&m->ids, m->now_ms),
+                                                 .tenant = chance(m, 80) ? TENANT : OTHER_TENANT,
+                                                 .host = str_from(hosts[i]),
+                                                 .opened_ms = m->now_ms,
+                                                 .until_ms = m->now_ms + (int64_t)below(m, 3) * 100,
+                                                 .calls = (int64_t)below(m, 50),
+                                                 .failures = (int64_t)below(m, 50),
+                                                 .reason = one_of(m, texts, array_count(texts)) },
+                                        .close = chance(m, 30) };
+    for (size_t i = 0; i < n; i++)
+        if (v[i].close)
+            v[i].row.id = (struct uuid){ 0 };
+    op->breakers = (struct op_breakers){ .op.kind = OP_BREAKERS, .v = v, .n = n, .must_exist = chance(m, 20) };
+}
+
 void model_twin_fleet(struct model *m, union any_op *twin)
 {
     if (twin->op.kind == OP_LEASE_RENEW) {
@@ -228,6 +249,27 @@ static bool same_workers(struct model *m, struct reader *a, struct reader *b, ch
     return true;
 }
 
+static bool same_breakers(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
+{
+    struct breaker_rows p, q;
+    struct breaker_filter f = { .all_tenants = chance(m, 70),
+                                .tenant = TENANT,
+                                .scope = (enum breaker_scope)below(m, 3),
+                                .limit = 1 + below(m, 5) };
+    if (reader_breakers(a, &f, &m->arena, &p, NULL) || reader_breakers(b, &f, &m->arena, &q, NULL))
+        return differ("breakers failed");
+    if (p.n != q.n)
+        return differ("%zu and %zu breakers", p.n, q.n);
+    for (size_t i = 0; i < p.n; i++) {
+        const struct breaker_row *x = &p.v[i], *y = &q.v[i];
+        if (!uuid_eq(x->id, y->id) || x->tenant != y->tenant || !str_eq(x->host, y->host) ||
+            x->opened_ms != y->opened_ms || x->until_ms != y->until_ms || x->calls != y->calls ||
+            x->failures != y->failures || x->reopened != y->reopened || !str_eq(x->reason, y->reason))
+            return differ("breaker %zu differs", i);
+    }
+    return true;
+}
+
 static bool same_lease(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
 {
     struct task t = some_leased(m);
@@ -245,7 +287,7 @@ static bool same_lease(struct model *m, struct reader *a, struct reader *b, char
 
 bool same_fleet(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
 {
-    return same_workers(m, a, b, why) && same_lease(m, a, b, why);
+    return same_workers(m, a, b, why) && same_breakers(m, a, b, why) && same_lease(m, a, b, why);
 }
 
 /* ---- planted bugs ---- */

@@ -525,15 +525,15 @@ void model_make(struct model *m, union any_op *ret)
         void (*make)(struct model *, union any_op *);
         size_t weight;
     } rows[] = {
-        { make_insert, 26 },       { make_claim, 25 },        { make_claimed, 5 },
-        { make_held, 5 },          { make_settle, 22 },       { make_recurring, 5 },
-        { make_spawn, 20 },        { make_put, 20 },          { make_missed, 7 },
-        { make_lease, 8 },         { model_make_key_put, 3 }, { model_make_catalog, 10 },
-        { model_make_forget, 5 },  { model_make_beat, 12 },   { model_make_bury, 4 },
-        { model_make_share, 12 },  { model_make_recall, 14 }, { model_make_recall_list, 8 },
-        { model_make_hand, 12 },   { model_make_handed, 5 },  { model_make_running, 5 },
-        { model_make_retake, 10 }, { model_make_keep, 12 },   { model_make_leases_over, 6 },
-        { model_make_worker, 4 },
+        { make_insert, 26 },       { make_claim, 25 },         { make_claimed, 5 },
+        { make_held, 5 },          { make_settle, 22 },        { make_recurring, 5 },
+        { make_spawn, 20 },        { make_put, 20 },           { make_missed, 7 },
+        { make_lease, 8 },         { model_make_key_put, 3 },  { model_make_catalog, 10 },
+        { model_make_forget, 5 },  { model_make_beat, 12 },    { model_make_bury, 4 },
+        { model_make_share, 12 },  { model_make_recall, 14 },  { model_make_recall_list, 8 },
+        { model_make_hand, 12 },   { model_make_handed, 5 },   { model_make_running, 5 },
+        { model_make_retake, 10 }, { model_make_keep, 12 },    { model_make_leases_over, 6 },
+        { model_make_worker, 4 },  { model_make_breakers, 4 },
     };
     size_t sum = 0, i = 0;
     for (size_t j = 0; j < array_count(rows); j++)

@@ -533,6 +533,105 @@ static void whatever_happens_the_table_holds_together(void **state)
     assert_true(held_by_tenant > 100 && closed > 10);
 }
 
+/* ---- what others are told, and say ---- */
+
+static struct breakers_news news_of(int32_t tenant, const char *host, const struct breakers_answer *went,
+                                    const struct outcome *o, int64_t now_ms)
+{
+    return breakers_report(&all, tenant, str_from(host), went, o, now_ms);
+}
+
+static void an_opening_and_a_recovery_are_told_once(void **state)
+{
+    (void)state;
+    struct breakers_answer went = { .go = true };
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(news_of(1, "a.example", &went, &no_answer, NOW).host.kind, BREAKER_NO_NEWS);
+    struct breakers_news n = news_of(1, "a.example", &went, &no_answer, NOW);
+    assert_true(n.host.kind == BREAKER_OPENED && n.host.until_ms == NOW + 30000 && !n.host.by_retry_after);
+    assert_true(n.host.counts.total == 10 && n.host.counts.failures == 10 && n.tenant.kind == BREAKER_NO_NEWS);
+    assert_int_equal(news_of(1, "a.example", &went, &no_answer, NOW + 1).host.kind, BREAKER_NO_NEWS);
+    struct breakers_answer trial = ask(1, "a.example", NOW + 30000);
+    n = news_of(1, "a.example", &trial, &no_answer, NOW + 30001);
+    assert_true(n.host.kind == BREAKER_OPENED && n.host.until_ms == NOW + 60001);
+    trial = ask(1, "a.example", NOW + 60001);
+    assert_int_equal(news_of(1, "a.example", &trial, &ok, NOW + 60002).host.kind, BREAKER_RECOVERED);
+    assert_int_equal(news_of(1, "a.example", &went, &ok, NOW + 60003).host.kind, BREAKER_NO_NEWS);
+}
+
+static void the_tenants_own_is_told_too(void **state)
+{
+    (void)state;
+    struct breakers_answer went = { .go = true };
+    tell(1, "a.example", 7, &no_answer, NOW);
+    tell(1, "b.example", 7, &no_answer, NOW);
+    tell(1, "c.example", 5, &no_answer, NOW);
+    struct breakers_news n = news_of(1, "c.example", &went, &no_answer, NOW);
+    assert_true(n.tenant.kind == BREAKER_OPENED && n.tenant.until_ms == NOW + 60000 && n.tenant.counts.total == 20);
+    assert_int_equal(n.host.kind, BREAKER_NO_NEWS);
+}
+
+static void a_retry_after_is_told_as_an_opening_that_ends_by_itself(void **state)
+{
+    (void)state;
+    struct breakers_answer went = { .go = true };
+    struct outcome busy = busy_for(7000);
+    struct breakers_news n = news_of(1, "a.example", &went, &busy, NOW);
+    assert_true(n.host.kind == BREAKER_OPENED && n.host.by_retry_after && n.host.until_ms == NOW + 7000);
+    went = ask(1, "a.example", NOW + 7000);
+    assert_true(went.go && !went.host_trial);
+    assert_int_equal(news_of(1, "a.example", &went, &ok, NOW + 7001).host.kind, BREAKER_RECOVERED);
+}
+
+static void what_others_opened_is_open_here_until_then_or_until_it_is_closed(void **state)
+{
+    (void)state;
+    struct breaker_counts counts = { 20, 15 };
+    struct breaker_status s;
+    breakers_restore(&all, 1, S("a.example"), NOW + 30000, counts, NOW);
+    assert_true(breakers_status(&all, 1, S("a.example"), NOW, &s));
+    assert_true(s.state == BREAKER_OPEN && s.until_ms == NOW + 30000 && s.counts.total == 20);
+    assert_false(ask(1, "a.example", NOW + 29999).go);
+    assert_true(ask(2, "a.example", NOW).go && ask(1, "b.example", NOW).go);
+    breakers_restore(&all, 1, S("a.example"), NOW + 30000, counts, NOW + 30000); /* told again: nothing new */
+    struct breakers_answer trial = ask(1, "a.example", NOW + 30000);
+    assert_true(trial.go && trial.host_trial);
+    breakers_restore(&all, 1, S("a.example"), NOW + 65000, counts, NOW + 30001); /* another node's trial failed */
+    assert_false(ask(1, "a.example", NOW + 64999).go);
+    assert_true(breakers_close(&all, 1, S("a.example"), NOW + 40000));
+    assert_true(ask(1, "a.example", NOW + 40000).go);
+    breakers_restore(&all, 1, S("old.example"), NOW - 5000, counts, NOW); /* its time is over */
+    assert_true(ask(1, "old.example", NOW).host_trial);
+}
+
+static void what_others_know_of_a_tenant_holds_no_host_that_has_not_failed_here(void **state)
+{
+    (void)state;
+    struct breaker_view view;
+    breakers_restore(&all, 1, S(""), NOW + 60000, (struct breaker_counts){ 20, 20 }, NOW);
+    assert_false(breakers_holds(&all, 1, S("good.example"), NOW, &view));
+    assert_true(ask(1, "good.example", NOW).go && ask(1, "bad.example", NOW).go);
+    tell(1, "bad.example", 1, &no_answer, NOW);
+    struct breakers_answer a = ask(1, "bad.example", NOW + 1);
+    assert_true(!a.go && a.by_tenant);
+    assert_true(breakers_holds(&all, 1, S("bad.example"), NOW + 1, &view) && !view.host.n);
+    assert_true(ask(1, "good.example", NOW + 1).go);
+}
+
+static void a_trial_that_others_send_goes_before_its_time_one_at_a_time(void **state)
+{
+    (void)state;
+    tell(1, "a.example", 10, &no_answer, NOW);
+    breakers_allow_trial(&all, 1, S("a.example"), NOW + 1000);
+    breakers_allow_trial(&all, 1, S("unknown.example"), NOW + 1000);
+    struct breakers_answer trial = ask(1, "a.example", NOW + 1000);
+    assert_true(trial.go && trial.host_trial);
+    breakers_allow_trial(&all, 1, S("a.example"), NOW + 1001);
+    assert_false(ask(1, "a.example", NOW + 1001).go);
+    breakers_report(&all, 1, S("a.example"), &trial, &ok, NOW + 1002);
+    assert_int_equal(state_of(1, "a.example", NOW + 1002), BREAKER_CLOSED);
+}
+
 int main(void)
 {
 #define set_test(f) cmocka_unit_test_setup_teardown(f, open_all, close_all)
@@ -565,6 +664,12 @@ int main(void)
         set_test(they_are_bounded_and_closed_ones_go_first),
         set_test(one_that_is_held_by_retry_after_is_not_forgotten_for_one_that_is_not),
         set_test(a_tenants_breaker_stays_as_long_as_one_of_its_hosts),
+        set_test(an_opening_and_a_recovery_are_told_once),
+        set_test(the_tenants_own_is_told_too),
+        set_test(a_retry_after_is_told_as_an_opening_that_ends_by_itself),
+        set_test(what_others_opened_is_open_here_until_then_or_until_it_is_closed),
+        set_test(what_others_know_of_a_tenant_holds_no_host_that_has_not_failed_here),
+        set_test(a_trial_that_others_send_goes_before_its_time_one_at_a_time),
         set_test(whatever_happens_the_table_holds_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,6 +61,7 @@ static struct task full_task(void)
                    .jitter = JITTER_NONE,
                    .rules = S("[ {\"on\": [\"TIMEOUT\"], \"max_attempts\": 9} ]") },
         .requires = S("gpu,linux"),
+        .aside = S("a.example:8443"),
         .cpu_milli = 500,
         .memory_mb = 64,
         .target = TARGET_MESSAGE,
@@ -108,7 +109,7 @@ static struct task task_there_and_back(const struct task *t, const char *tenant)
     X(delivery) X(timeout_ms) X(expires_after_ms) X(retry.max_attempts) X(retry.backoff) X(retry.base_delay_ms)        \
     X(retry.max_delay_ms) X(retry.jitter) X(cpu_milli) X(memory_mb) X(target) X(created_ms)
 #define TEXTS(X)                                                                                                       \
-    X(queue) X(name) X(task_type) X(last_error) X(retry.rules) X(requires) X(target_config) X(payload) X(extra)
+    X(queue) X(name) X(task_type) X(last_error) X(retry.rules) X(requires) X(aside) X(target_config) X(payload) X(extra)
 #define IDS(X) X(id) X(parent) X(claim)
 #define FACT_NUMBERS(X)                                                                                                \
     X(kind) X(task.tenant) X(task.kind) X(task.fence) X(task.scheduled_ms) X(task.due_ms) X(task.attempts)             \

@@ -602,9 +602,73 @@ static void a_task_that_is_left_ahead_is_tried_again_after_a_while(void **state)
     assert_true(lanes_next_ms(w->lanes, LANES_DUE) <= due_ms);
 }
 
+static void an_open_breaker_closes_the_lanes_of_its_host_and_then_lets_one_task_go(void **state)
+{
+    struct world *w = *state;
+    struct lane plain = { .tenant = 1, .queue = S("q"), .priority = 5 }, aside = plain, urgent, theirs;
+    aside.host = S("dead.example");
+    urgent = theirs = aside;
+    urgent.priority = 9;
+    theirs.tenant = 2;
+    size_t of_aside = add_lane(w, aside, NOW), of_urgent = add_lane(w, urgent, NOW), other = add_lane(w, theirs, NOW);
+    lanes_open_breaker(w->lanes, 1, S("dead.example"), NOW + 30000);
+    assert_true(lanes_breaker_is_open(w->lanes, 1, S("dead.example")) && lanes_breakers_open(w->lanes) == 1);
+    assert_true(claim(w, 10));
+    assert_true(w->got[of_aside] == 0 && w->got[of_urgent] == 0 && w->got[other] == 10);
+    struct lane_hold hold = lanes_hold_of(w->lanes, w->v[of_aside], NOW);
+    assert_true(hold.gate == LANE_BREAKER && hold.until_ms == NOW + 30000);
+    lanes_open_breaker(w->lanes, 1, S("dead.example"), NOW); /* an earlier time changes nothing */
+    assert_int_equal(lanes_hold_of(w->lanes, w->v[of_aside], NOW).until_ms, NOW + 30000);
+    lanes_shift_breakers(w->lanes, 30000);
+    lanes_rules_changed(w->lanes);
+    assert_true(claim(w, 10));
+    assert_int_equal(w->got[of_aside] + w->got[of_urgent], 1); /* of all lines of the host */
+}
+
+static void a_trial_keeps_the_lanes_closed_until_it_has_ended(void **state)
+{
+    struct world *w = *state;
+    size_t lane =
+        add_lane(w, (struct lane){ .tenant = 1, .queue = S("q"), .priority = 5, .host = S("dead.example") }, NOW);
+    lanes_open_breaker(w->lanes, 1, S("dead.example"), NOW);
+    hold(w, lane, 1);
+    assert_false(claim(w, 10));
+    assert_true(lanes_next_ms(w->lanes, LANES_DUE) == INT64_MAX); /* and nobody asks */
+    lanes_on_settled(w->lanes, w->v[lane], false);
+    assert_true(claim(w, 10));
+    assert_int_equal(w->got[lane], 1);
+    lanes_close_breaker(w->lanes, 1, S("dead.example"));
+    assert_true(!lanes_breaker_is_open(w->lanes, 1, S("dead.example")) && lanes_breakers_open(w->lanes) == 0);
+    assert_true(claim(w, 10));
+    assert_int_equal(w->got[lane], 11);
+}
+
+static void a_task_of_another_lane_is_the_trial_if_no_other_is(void **state)
+{
+    struct world *w = *state;
+    struct str trial;
+    size_t lane =
+        add_lane(w, (struct lane){ .tenant = 1, .queue = S("q"), .priority = 5, .host = S("dead.example") }, NOW);
+    assert_false(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW, &trial));
+    lanes_open_breaker(w->lanes, 1, S("dead.example"), NOW + 30000);
+    assert_true(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 29999, &trial));
+    assert_false(lanes_breaker_holds(w->lanes, 2, S("dead.example"), NOW, &trial));
+    hold(w, lane, 1);
+    assert_true(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 30000, &trial)); /* one runs */
+    lanes_on_settled(w->lanes, w->v[lane], false);
+    assert_false(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 30000, &trial));
+    assert_str(trial, "dead.example");
+    assert_true(lanes_breaker_holds(w->lanes, 1, S("dead.example"), NOW + 30001, &trial));
+    assert_int_equal(lanes_hold_of(w->lanes, w->v[lane], NOW + 30001).gate, LANE_BREAKER);
+    assert_int_equal(lanes_hold_of(w->lanes, w->v[lane], NOW + 31000).gate, LANE_NONE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        lanes_test(an_open_breaker_closes_the_lanes_of_its_host_and_then_lets_one_task_go),
+        lanes_test(a_trial_keeps_the_lanes_closed_until_it_has_ended),
+        lanes_test(a_task_of_another_lane_is_the_trial_if_no_other_is),
         lanes_test(tenants_share_one_slot_over_time),
         lanes_test(classes_share_one_slot_over_time),
         lanes_test(priorities_of_a_class_are_one_line),

@@ -293,10 +293,102 @@ static void a_breaker_that_opened_meanwhile_holds_it(void **state)
     come_to_rest(b);
     assert_int_equal(published(b, EVENT_OUTCOME, &e), 13);
     assert_int_equal(e.outcome.kind, OUTCOME_HELD);
-    assert_true(e.outcome.retry_after_ms > 0);
+    assert_int_equal(e.outcome.retry_after_ms, -1); /* it keeps its due time */
+    assert_true(e.breakers.host.kind == BREAKER_HELD && e.breakers.tenant.kind == BREAKER_NO_NEWS);
+    assert_str(e.host, "a.example");
     assert_str(e.outcome.error, "held: the circuit breaker of a.example is open");
     assert_str(e.outcome.aside, "a.example");
     assert_waiting(b, 0, 0);
+}
+
+/* Ends a call as a target would, at the time of the bench. */
+static void end_call_as(struct bench *b, int n, struct outcome o)
+{
+    o.retry_after_ms = -1;
+    o.started_us = o.completed_us = b->now_ms * 1000;
+    for (size_t i = 0; i < b->run_count; i++)
+        if (b->runs[i]->task->id.b[0] == n) {
+            struct run *run = b->runs[i];
+            b->runs[i] = b->runs[--b->run_count];
+            run->done(run, &o);
+            return;
+        }
+    fail_msg("call %d does not run", n);
+}
+
+static const struct outcome refused = { .kind = OUTCOME_FAILED, .failure = FAILURE_CONNECT },
+                            fine = { .kind = OUTCOME_OK };
+
+static struct task call_from_lane(int n, const char *aside)
+{
+    struct task t = call_to(n, "https://a.example/x");
+    t.aside = str_from(aside);
+    return t;
+}
+
+/* A call at a time, until the breaker of its host opens; returns the event that says so. */
+static struct event open_breaker(struct bench *b)
+{
+    struct event e = { 0 };
+    for (int n = 1; n <= 10; n++) {
+        push_call(b, n);
+        come_to_rest(b);
+        end_call_as(b, n, refused);
+        e = the_outcome(b);
+        assert_int_equal(e.breakers.host.kind, n < 10 ? BREAKER_NO_NEWS : BREAKER_OPENED);
+    }
+    return e;
+}
+
+static void an_outcome_says_that_it_opened_a_breaker(void **state)
+{
+    struct bench *b = *state;
+    struct event e = open_breaker(b);
+    assert_str(e.host, "a.example");
+    assert_true(e.breakers.host.until_ms == NOW + 30000 && e.breakers.host.counts.failures == 10);
+}
+
+static void a_task_of_its_hosts_lane_is_the_trial_of_an_open_breaker(void **state)
+{
+    struct bench *b = *state;
+    open_breaker(b);
+    push_task(b, call_from_lane(11, "b.example")); /* of another host's lane: no trial */
+    assert_int_equal(the_outcome(b).outcome.kind, OUTCOME_HELD);
+    push_task(b, call_from_lane(12, "a.example"));
+    come_to_rest(b);
+    assert_true(is_running(b, 12));
+    push_task(b, call_from_lane(13, "a.example")); /* one at a time */
+    struct event e = the_outcome(b);
+    assert_true(e.task.id.b[0] == 13 && e.outcome.kind == OUTCOME_HELD && e.breakers.host.kind == BREAKER_HELD);
+    end_call_as(b, 12, fine);
+    assert_int_equal(the_outcome(b).breakers.host.kind, BREAKER_RECOVERED);
+    push_call(b, 14);
+    come_to_rest(b);
+    assert_true(is_running(b, 14));
+}
+
+static void a_trial_of_anothers_breaker_tells_its_result(void **state)
+{
+    struct bench *b = *state;
+    push_task(b, call_from_lane(1, "a.example"));
+    come_to_rest(b);
+    end_call_as(b, 1, fine);
+    struct event e = the_outcome(b);
+    assert_true(e.breakers.host.kind == BREAKER_RECOVERED && e.breakers.tenant.kind == BREAKER_NO_NEWS);
+    push_task(b, call_from_lane(2, "a.example"));
+    come_to_rest(b);
+    end_call_as(b, 2, refused);
+    assert_int_equal(the_outcome(b).breakers.host.kind, BREAKER_TRIAL_FAILED);
+    push_task(b, call_from_lane(3, "*"));
+    come_to_rest(b);
+    end_call_as(b, 3, fine);
+    e = the_outcome(b);
+    assert_true(e.breakers.tenant.kind == BREAKER_RECOVERED && e.breakers.host.kind == BREAKER_NO_NEWS);
+    push_call(b, 4);
+    come_to_rest(b);
+    end_call_as(b, 4, refused);
+    e = the_outcome(b);
+    assert_true(e.breakers.host.kind == BREAKER_NO_NEWS && !e.host.n);
 }
 
 /* ---- cancelling, draining, renewing ---- */
@@ -581,6 +673,9 @@ int main(void)
         T(who_needs_cpu_does_not_wait_in_the_worker),
         T(who_expires_in_the_line_does_not_start),
         T(a_breaker_that_opened_meanwhile_holds_it),
+        T(an_outcome_says_that_it_opened_a_breaker),
+        T(a_task_of_its_hosts_lane_is_the_trial_of_an_open_breaker),
+        T(a_trial_of_anothers_breaker_tells_its_result),
         T(who_is_cancelled_in_the_line_never_began),
         T(who_is_replaced_in_the_line_says_by_what),
         T(a_drain_returns_what_is_parked),

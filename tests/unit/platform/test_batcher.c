@@ -48,6 +48,7 @@ struct probe {
         struct op_put put;
         struct op_key_put key_put;
         struct op_catalog catalog;
+        struct op_breakers breakers;
         struct op_lease lease;
         struct op_purge forget;
     };
@@ -164,6 +165,7 @@ static void submit(struct world *w, struct probe *p, enum op_kind kind, int id)
     static struct lane_quota lanes[1];
     static const struct spawn_plan plan = { .occurrences = { blank, 3 } };
     static struct catalog_change changes[] = { { .entry.name = { "a", 1 } }, { .entry.name = { "b", 1 } } };
+    static const struct breaker_change breaker = { .row.host = { "a", 1 }, .close = true };
     p->op.kind = kind;
     p->op.done = note_done;
     p->id = id;
@@ -180,6 +182,10 @@ static void submit(struct world *w, struct probe *p, enum op_kind kind, int id)
     if (kind == OP_CATALOG) {
         p->catalog.v = changes;
         p->catalog.n = array_count(changes);
+    }
+    if (kind == OP_BREAKERS) {
+        p->breakers.v = &breaker;
+        p->breakers.n = 1;
     }
     writer_submit(batcher_writer(w->batcher), &p->op);
 }

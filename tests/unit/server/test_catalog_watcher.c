@@ -17,7 +17,7 @@ struct world {
     struct catalog_watcher *watcher;
     sem_t catalog_read, lanes_read;
     pthread_mutex_t lock;
-    size_t lane_count; /* guarded by the lock */
+    size_t lane_count, breaker_count; /* guarded by the lock */
 };
 
 static void apply(struct world *w, struct op *op)
@@ -66,6 +66,14 @@ static void lanes_read(void *context, const struct lane *lanes, size_t n)
     sem_post(&w->lanes_read);
 }
 
+static void breakers_read(void *context, const struct breaker_rows *rows)
+{
+    struct world *w = context;
+    pthread_mutex_lock(&w->lock);
+    w->breaker_count = rows->n;
+    pthread_mutex_unlock(&w->lock);
+}
+
 static void catalog_read(void *context, bool changed, uint64_t heard)
 {
     struct world *w = context;
@@ -91,9 +99,12 @@ static int setup(void **state)
     sem_init(&w->catalog_read, 0, 0);
     sem_init(&w->lanes_read, 0, 0);
     pthread_mutex_init(&w->lock, NULL);
-    struct catalog_watcher_setup s = {
-        .store = w->store, .catalog = w->catalog, .on_lanes = lanes_read, .on_catalog = catalog_read, .context = w
-    };
+    struct catalog_watcher_setup s = { .store = w->store,
+                                       .catalog = w->catalog,
+                                       .on_lanes = lanes_read,
+                                       .on_breakers = breakers_read,
+                                       .on_catalog = catalog_read,
+                                       .context = w };
     assert_ok(catalog_watcher_new(&s, &w->watcher, &e), &e);
     *state = w;
     return 0;
@@ -185,14 +196,57 @@ static void new_lanes_are_found_without_a_word(void **state)
     }
 }
 
+static void breakers_of_other_nodes_come_before_the_lanes(void **state)
+{
+    struct world *w = *state;
+    size_t n = 0;
+    struct breaker_change opened = {
+        .row = { .id = { { 1 } }, .tenant = TENANT, .host = S("a.example"), .opened_ms = NOW, .until_ms = NOW + 30000 }
+    };
+    struct op_breakers op = { .op.kind = OP_BREAKERS, .v = &opened, .n = 1 };
+    apply(w, &op.op);
+    catalog_watcher_notify(w->watcher, true, false, 0);
+    while (n != 1) {
+        wait_for(&w->lanes_read);
+        pthread_mutex_lock(&w->lock);
+        n = w->breaker_count;
+        pthread_mutex_unlock(&w->lock);
+    }
+}
+
+static void all_pages_of_breakers_are_read(void **state)
+{
+    struct world *w = *state;
+    enum { MANY = LIST_MAX + 5 };
+    for (int i = 0; i < MANY; i++) {
+        char host[16];
+        int size = snprintf(host, sizeof host, "h%d", i);
+        struct breaker_change opened = {
+            .row = { .id = { { 1, (uint8_t)(i >> 8), (uint8_t)i } }, .tenant = TENANT, .host = { host, (size_t)size } }
+        };
+        struct op_breakers op = { .op.kind = OP_BREAKERS, .v = &opened, .n = 1 };
+        apply(w, &op.op);
+    }
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 16 << 20);
+    struct breaker_rows rows = { 0 };
+    struct reader *r;
+    struct error e;
+    assert_ok(store_reader(w->store, &r, &e), &e);
+    assert_ok(catalog_watcher_read_breakers(r, &a, &rows, &e), &e);
+    assert_int_equal(rows.n, MANY);
+    assert_str(rows.v[0].host, "h1004");
+    assert_str(rows.v[MANY - 1].host, "h0");
+    reader_free(r);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(a_changed_catalog_is_read_when_somebody_says_so),
-        TEST(a_catalog_of_many_pages_is_read_whole),
-        TEST(entries_too_large_for_one_page_are_read_one_by_one),
-        TEST(new_lanes_are_found_without_a_word),
+        TEST(a_changed_catalog_is_read_when_somebody_says_so),    TEST(a_catalog_of_many_pages_is_read_whole),
+        TEST(entries_too_large_for_one_page_are_read_one_by_one), TEST(new_lanes_are_found_without_a_word),
+        TEST(breakers_of_other_nodes_come_before_the_lanes),      TEST(all_pages_of_breakers_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

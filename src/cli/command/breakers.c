@@ -1,0 +1,75 @@
+/* belfry breakers - lists and closes circuit breakers. */
+#include "cli/command/commands.h"
+#include "cli/rows.h"
+#include "cli/verbs.h"
+#include "cli/when.h"
+
+enum { COLUMNS = 7 };
+
+#define COLLECTION "/v1/breakers"
+
+static const char detail[] =
+    "  list            list the breakers that are not closed, the latest first\n"
+    "  close ID        close one: the tasks that it holds run at once\n"
+    "\n"
+    "A breaker opens if most calls to a host fail, or if calls to many hosts of the tenant do (HOST is * then). While it is\n"
+    "OPEN, its tasks wait. After RETRY it is HALF_OPEN: one task at a time is tried. If that succeeds, the breaker closes.\n"
+    "FAILED is how many of the calls that opened it failed.\n"
+    "\n"
+    "Examples:\n"
+    "  belfry breakers list\n"
+    "  belfry breakers close 019cb323-e500-7111-827d-7345cc1bc385\n";
+
+static void breakers_header(struct table *t)
+{
+    table_row(t, COLUMNS, "ID", "HOST", "STATE", "SINCE", "RETRY", "FAILED", "REASON");
+}
+
+static void breakers_add_row(struct rows *r, const json_t *breaker)
+{
+    char id[CELL_TEXT], host[CELL_TEXT], state[CELL_TEXT], reason[CELL_TEXT], calls[32], failures[32], failed[72];
+    char since[WHEN_TEXT] = "-", retry[WHEN_TEXT] = "-";
+    struct str name = json_text_at(breaker, "host");
+    int64_t ms;
+    if (json_time_at(breaker, "opened_at", &ms))
+        when_utc(ms, since);
+    if (json_time_at(breaker, "retry_at", &ms))
+        when_utc(ms, retry);
+    number_text(breaker, "failures", failures);
+    number_text(breaker, "calls", calls);
+    snprintf(failed, sizeof failed, "%s/%s", failures, calls);
+    table_row(&r->table, COLUMNS, table_cell(json_text_at(breaker, "id"), id), table_cell(name.n ? name : S("*"), host),
+              table_cell(json_text_at(breaker, "state"), state), since, retry, failed,
+              table_cell(json_text_at(breaker, "reason"), reason));
+}
+
+static enum exit_code breakers_list(struct verb_work *w)
+{
+    struct pages p = { .client = w->client, .path = COLLECTION, .member = "breakers", .limit = INT64_MAX };
+    struct rows r = { .header = breakers_header, .add = breakers_add_row };
+    return rows_print(w->cli, w->o, &p, &r, COLUMNS, "no circuit breaker is open");
+}
+
+static enum exit_code breakers_close(struct verb_work *w)
+{
+    char path[VERB_PATH], close_path[VERB_PATH + 8];
+    verb_path(w, COLLECTION, path);
+    snprintf(close_path, sizeof close_path, "%s/close", path);
+    return verb_call(w, &(struct client_request){ .method = "POST", .path = close_path, .about = w->name }, NULL,
+                     "closed");
+}
+
+static enum exit_code command_breakers_run(struct cli *cli, const struct options *o)
+{
+    static const struct verb verbs[] = { { "list", NULL, false, false, breakers_list },
+                                         { "close", "ID", true, false, breakers_close } };
+    return verbs_run(cli, o, verbs, array_count(verbs));
+}
+
+const struct command command_breakers = {
+    .name = "breakers",
+    .words = "list|close [ID]",
+    .summary = "list and close circuit breakers",
+    .detail = detail,
+    .run = command_breakers_run,
+};
