@@ -542,6 +542,91 @@ static void while_the_queue_is_down_only_this_process_runs_tasks(void **state)
     assert_int_equal(queue_depth(hand.queue), 1); /* the queue is back, and so are its workers */
 }
 
+/* ---- breakers ---- */
+
+static struct task call_to_a(int n)
+{
+    struct task t = plain_task(n, NOW);
+    t.target = TARGET_HTTP;
+    t.target_config = S("{\"url\":\"https://a.example/\"}");
+    t.retry.max_attempts = 1;
+    return t;
+}
+
+/* The outcome of a call to a.example, with what the worker's breaker says. */
+static void publish_news(struct world *w, const struct task *t, enum outcome_kind kind, enum breaker_news_kind news)
+{
+    struct event ev = { .outcome = { .kind = kind,
+                                     .failure = kind == OUTCOME_OK ? FAILURE_NONE : FAILURE_CONNECT,
+                                     .retry_after_ms = -1,
+                                     .started_us = w->now_ms * 1000,
+                                     .completed_us = w->now_ms * 1000 },
+                        .host = S("a.example"),
+                        .breakers.host = { .kind = news, .until_ms = w->now_ms + 30000, .counts = { 10, 10 } } };
+    struct error e;
+    ev.task = settle_facts_of(t, &ev.outcome, NULL);
+    assert_ok(events_publish(hand.events, &ev, 1, &e), &e);
+    rest(w);
+}
+
+/* The only task that the queue has; its id has this number. */
+static struct task the_next(struct world *w, struct arena *a, int n)
+{
+    struct taken taken = take_all(w, a);
+    assert_int_equal(taken.tasks.n, 1);
+    assert_int_equal(taken.tasks.v[0].id.b[1], n);
+    return taken.tasks.v[0];
+}
+
+static void what_a_worker_says_of_a_host_holds_its_tasks_before_another_gets_them(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    add_task(w, call_to_a(1));
+    rest(w);
+    struct task first = the_next(w, &a, 1);
+    publish_news(w, &first, OUTCOME_FAILED, BREAKER_OPENED);
+    add_task(w, call_to_a(2));
+    add_task(w, call_to_a(3));
+    rest(w);
+    assert_int_equal(queue_depth(hand.queue), 0);
+    rest_at(w, NOW + 29999);
+    assert_int_equal(queue_depth(hand.queue), 0);
+    rest_at(w, NOW + 30000);
+    struct task trial = the_next(w, &a, 2);
+    assert_str(trial.aside, "a.example");
+    publish_news(w, &trial, OUTCOME_FAILED, BREAKER_TRIAL_FAILED); /* of a worker whose own breaker is closed */
+    rest_at(w, NOW + 59999);
+    assert_int_equal(queue_depth(hand.queue), 0);
+    rest_at(w, NOW + 60000);
+    trial = the_next(w, &a, 3);
+    publish_news(w, &trial, OUTCOME_OK, BREAKER_RECOVERED);
+    add_task(w, call_to_a(4));
+    add_task(w, call_to_a(5));
+    rest(w);
+    assert_int_equal(queue_depth(hand.queue), 2);
+}
+
+static void a_due_task_is_the_trial_if_none_was_put_aside(void **state)
+{
+    struct world *w = *state;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    add_task(w, call_to_a(1));
+    rest(w);
+    struct task first = the_next(w, &a, 1);
+    publish_news(w, &first, OUTCOME_FAILED, BREAKER_OPENED);
+    rest_at(w, NOW + 40000);
+    add_task(w, call_to_a(2));
+    add_task(w, call_to_a(3));
+    rest(w);
+    struct task trial = the_next(w, &a, 2);
+    assert_str(trial.aside, "a.example"); /* so that its worker tells the result */
+    publish_news(w, &trial, OUTCOME_OK, BREAKER_RECOVERED);
+    assert_int_equal(queue_depth(hand.queue), 1);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_fleet, teardown_fleet)
@@ -567,6 +652,8 @@ int main(void)
         T(a_node_that_goes_leaves_what_the_queue_has),
 #define E(name) cmocka_unit_test_setup_teardown(name, setup_empty_fleet, teardown_fleet)
         E(without_workers_nothing_is_claimed),
+        T(what_a_worker_says_of_a_host_holds_its_tasks_before_another_gets_them),
+        T(a_due_task_is_the_trial_if_none_was_put_aside),
         E(what_workers_say_of_themselves_gives_room),
         E(tasks_that_no_worker_can_run_stay_in_the_store),
         E(a_worker_that_leaves_takes_its_pool_along),
