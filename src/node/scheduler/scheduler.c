@@ -158,10 +158,10 @@ int64_t scheduler_step(struct scheduler *s, struct moment now)
     scheduler_poll(s);
     scheduler_fire(s);
     scheduler_return_ready(s);
-    int64_t wake = min_of(spawner_step(s->spawner, now), scheduler_retake_step(s));
+    int64_t wake = moment_earlier(spawner_step(s->spawner, now), scheduler_retake_step(s));
     scheduler_step_lanes(s); /* while no claim is under way */
     scheduler_claim(s);
-    wake = min_of(wake, scheduler_step_lanes(s));
+    wake = moment_earlier(wake, scheduler_step_lanes(s));
     scheduler_fire(s); /* a claim may have been answered at once */
     metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->index.n);
     metric_set(s->setup.metrics, METRIC_TASKS_AHEAD, (double)s->ahead_count);

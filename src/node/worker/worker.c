@@ -470,7 +470,7 @@ int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms)
     if (!list_empty(&w->unacked))
         wake = min_of(wake, now.steady_ms + WORKER_RETRY_MS);
     wake = min_of(wake, worker_next_take_ms(w));
-    return min_of(moment_wall_at(now, wake), worker_report(w));
+    return moment_earlier(moment_wall_at(now, wake), worker_report(w));
 }
 
 bool worker_runs(const struct worker *w, struct uuid id, int64_t fence)
