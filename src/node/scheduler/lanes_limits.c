@@ -229,12 +229,22 @@ static int64_t lanes_host_calls(const struct lanes *l, const struct pool_entry *
     return (int64_t)max_of(l->setup.host_calls * workers / nodes, (size_t)1);
 }
 
+/* Other lines call the host, too. Without a pause, a task is claimed and put aside again and again. */
+void lanes_on_host_busy(struct lanes *l, struct lane_entry *e, int64_t now_ms)
+{
+    enum { BUSY_MS = 200 };
+    (void)l;
+    e->line->busy_until_ms = now_ms + BUSY_MS;
+}
+
 struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line)
 {
     if (line->pool->nobody)
         return allowance_none_until(LANE_NO_WORKER, INT64_MAX);
     if (!line->like->host.n || !l->setup.host_calls)
         return NO_LIMIT;
+    if (line->busy_until_ms > l->now_ms)
+        return allowance_none_until(LANE_HOST_BUSY, line->busy_until_ms);
     return allowance_at_most(NO_LIMIT, lanes_host_calls(l, line->pool) - (int64_t)line->held, LANE_HOST_BUSY,
                              INT64_MAX);
 }

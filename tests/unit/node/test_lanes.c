@@ -182,6 +182,23 @@ static void hold(struct world *w, size_t lane, size_t n)
         lanes_on_claimed(w->lanes, w->v[lane]);
 }
 
+/* Others call it, too: what is put aside once more would be claimed again at once, and again. */
+static void a_host_that_was_busy_is_left_alone_for_a_moment(void **state)
+{
+    struct world *w = *state;
+    struct lane aside = { .tenant = 1, .queue = S("q"), .priority = 5, .host = S("slow.example") };
+    lanes_free(w->lanes);
+    w->lanes = lanes_new(&(struct lanes_setup){ .slots = 100, .host_calls = 4 });
+    size_t i = add_lane(w, aside, NOW);
+    assert_true(claim(w, 10));
+    assert_int_equal(w->got[i], 4);
+    lanes_on_host_busy(w->lanes, w->v[i], NOW);
+    lanes_due(w->lanes, w->v[i], NOW, false);
+    assert_false(claim(w, 10));
+    assert_true(lanes_hold_of(w->lanes, w->v[i], NOW).gate == LANE_HOST_BUSY);
+    assert_true(lanes_next_ms(w->lanes, LANES_DUE) == NOW + 200);
+}
+
 static void a_class_without_room_waits_and_costs_no_claim(void **state)
 {
     struct world *w = *state;
@@ -610,6 +627,7 @@ int main(void)
         lanes_test(priorities_of_a_class_are_one_line),
         lanes_test(a_line_that_waited_long_counts_in_a_higher_class),
         lanes_test(tasks_with_other_needs_share_with_those_without),
+        lanes_test(a_host_that_was_busy_is_left_alone_for_a_moment),
         lanes_test(a_class_without_room_waits_and_costs_no_claim),
         lanes_test(a_lower_class_leaves_the_room_of_a_higher_one),
         lanes_test(a_task_that_is_left_ahead_is_tried_again_after_a_while),
