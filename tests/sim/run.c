@@ -414,6 +414,7 @@ static void plan_faults(struct sim *s)
     gates_plan(s);
     nodes_plan(s);
     fleet_plan(s);
+    isolation_plan(s);
     after_us(s, p->length_us, heal, NULL);
     for (int i = 0; i < p->nodes; i++)
         after_us(s, i && chance(s, 50) ? between(s, 0, 5 * SECOND_US) : 0, start_node, &s->nodes[i]);
@@ -437,6 +438,8 @@ static void choose_gates(struct sim *s, struct profile *p)
 
 static struct profile choose_profile(struct sim *s)
 {
+    if (isolation_is_due(s))
+        return isolation_profile(s);
     struct profile p = {
         .calm = s->seed % 8 == 0,
         .latency_us = chance(s, 80) ? 5000 : 100000,
@@ -616,10 +619,12 @@ static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struc
     if (store_reader(s->store, &s->reader, &e))
         abort();
     s->profile = choose_profile(s);
-    s->profile.ahead_ms = seed % 4 == 0 ? 0 : is_cluster(s) ? 3000 : 3000 + (int64_t)(seed % 5) * 1750;
+    if (!s->profile.isolation)
+        s->profile.ahead_ms = seed % 4 == 0 ? 0 : is_cluster(s) ? 3000 : 3000 + (int64_t)(seed % 5) * 1750;
     nodes_init(s);
     fleet_init(s);
     gates_init(s);
+    isolation_init(s);
 }
 
 static void sim_release(struct sim *s)
@@ -637,6 +642,7 @@ static void sim_release(struct sim *s)
     store_free(s->store);
     metrics_free(s->metrics);
     gates_release(s);
+    isolation_release(s);
     fleet_release(s);
     oracle_free(s->oracle);
 }
@@ -646,6 +652,7 @@ void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zon
 {
     struct sim s = { .verbose = verbose, .plant = plant };
     sim_init(&s, seed, zones, stats);
+    plant_wrap(&s);
     plan_faults(&s);
     run_until(&s, s.profile.length_us + healing_us(&s));
     int64_t behind_us = s.wall_max_us + HEAL_US / 2 - wall_us(&s); /* the clock was set back: its time comes again */
@@ -660,4 +667,5 @@ void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zon
 #undef X
     memcpy(first_breach, s.first_breach, sizeof s.first_breach);
     sim_release(&s);
+    plant_wrap(NULL);
 }

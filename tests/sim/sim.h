@@ -43,6 +43,10 @@ struct sim;
     X(UNOWNED, "a partition that nobody looks after, or two do for long")                                              \
     X(FAILOVER, "what a dead node held was not run by others within five seconds")                                     \
     X(SUSPECT, "a suspect that does not run alone on a worker")                                                        \
+    X(IDLE, "usable room beside a due task for longer than a second")                                                  \
+    X(STARVED, "a line that is overtaken more often than its share allows")                                            \
+    X(RESERVE, "a start in a slot that is kept for a higher class")                                                    \
+    X(HOST, "more calls to a host at once than it has connections")                                                    \
     X(LATE, "late although nothing was wrong")                                                                         \
     X(STUCK, "something does not come to rest: slots, queue, events, a spinning loop")
 
@@ -93,7 +97,13 @@ enum breach {
     X(HELD_FOREVER, BREACH_STUCK, "held-forever")  /* nodes are not notified that others have settled their tasks */   \
     X(NO_LAPSE, BREACH_LOST, "no-lapse")           /* a delivery of a dead worker never times out */                   \
     X(REDELIVER, BREACH_TWO_RESULTS, "redeliver")  /* a queue delivers again what timed out */                         \
-    X(SAME_EPOCH, BREACH_LOST, "same-epoch")       /* a queue that was wiped claims to know everything */
+    X(SAME_EPOCH, BREACH_LOST, "same-epoch")       /* a queue that was wiped claims to know everything */              \
+    X(DEAF_TO_JOINS, BREACH_IDLE, "deaf-to-joins") /* a node hears of no worker that joins later */                    \
+    X(ONE_BOUND, BREACH_IDLE, "one-bound")         /* one bound for all workers, whatever they serve */                \
+    X(PARKED_SLOT, BREACH_IDLE, "parked-slot")     /* a task that waits for its host holds a slot */                   \
+    X(ASKS_DROPPED, BREACH_STARVED, "asks-dropped") /* a line without a quota loses its turn */                        \
+    X(NO_KEEP, BREACH_RESERVE, "no-keep")           /* no slot is kept for a higher class */                           \
+    X(NO_HOST_LIMIT, BREACH_HOST, "no-host-limit")  /* workers do not know how many calls a host takes */
 
 enum plant {
 #define X(name, breach, text) PLANT_##name,
@@ -166,6 +176,11 @@ struct timer {
 
 enum { SLOW_US_MAX = 400000, CALLS_MAX = 20000, ROOM_FOR_ALL = 1000 };
 
+/* Worlds without faults in which somebody could hold up others (isolation.c):
+ *  - BUSY: one node with few slots and a backlog, and perhaps a host with few connections;
+ *  - POOLS: workers that serve different tasks; one with a label that no other has joins late. */
+enum isolation { ISOLATION_NONE, ISOLATION_BUSY, ISOLATION_POOLS, ISOLATION_KINDS };
+
 /* How much goes wrong with this seed. */
 struct profile {
     bool sparse; /* few tasks and many faults: no other traffic hides a forgotten task */
@@ -189,8 +204,12 @@ struct profile {
     bool poison; /* one task takes the node down whenever it runs; nothing else does */
     int requests;
     int64_t poll_ms;
-    int64_t ahead_ms;  /* how far ahead nodes claim; 0: not ahead */
-    int64_t length_us; /* until all faults end */
+    int64_t ahead_ms;   /* how far ahead nodes claim; 0: not ahead */
+    int64_t length_us;  /* until all faults end */
+    size_t connections; /* of a host, in each process; 0: no limit */
+    enum isolation isolation;
+    int queues;      /* ISOLATION: that tasks use */
+    int64_t call_us; /* ISOLATION: how long a call takes, at most */
 };
 
 struct sim_writer {
@@ -216,6 +235,14 @@ struct sim_runner {
 
 /* The limits of a queue or tenant as its user set them, and since when. */
 enum { TENANTS_MAX = 3, QUEUES = 3, HOSTS = 3 };
+
+/* What tasks need of a worker. */
+enum need { NEED_NOTHING, NEED_CPU, NEED_LABEL, NEED_MUCH, NEEDS };
+
+/* When a process last had no room: steady. */
+struct sim_full {
+    int64_t class_us[CLASSES], host_us[HOSTS], need_us[NEEDS], tenant_us[TENANTS_MAX];
+};
 
 struct sim_queue {
     struct queue_rules rules;
@@ -264,6 +291,10 @@ struct sim_node {
     int64_t stopped_until_us, slept_us; /* stopped by SIGSTOP until then; how long in all */
     int64_t trouble_us;                 /* steady: until when it had a reason to be silent */
     bool buried;                        /* marked dead, and does not know it yet */
+
+    const struct sim_worker_kind *kind; /* of a worker; NULL: it serves everything */
+    int64_t joined_us;
+    struct sim_full full;
 };
 
 struct sim {
@@ -302,6 +333,9 @@ struct sim {
     int64_t suspect_ended_ms; /* wall: when a suspect's call ended last */
     int64_t unowned_us;       /* since when the partitions are not evenly shared; 0: they are */
 
+    size_t plant_groups; /* kinds of workers that the node knows of */
+    int64_t *overtaken;  /* ISOLATION: by line, how many others started while its head was due */
+
     struct gates gates;
     struct oracle *oracle;
     struct list requests;
@@ -335,6 +369,9 @@ void sim_writer_answer_ghosts(struct sim_node *n);
 /* plant.c: the store below the writer, with the planted bugs. */
 enum err plant_apply(struct sim *s, struct op *const *ops, size_t n, struct error *e);
 bool plant_swallows(struct sim_node *n, struct op *op);
+
+/* plant_wrap.c: planted bugs inside the node. */
+void plant_wrap(struct sim *s); /* of this run; NULL: none */
 
 /* ports.c: queue and events that fail, repeat and reorder; time zones that are gone; the receiver behind the runner. */
 void sim_ports_open(struct sim_node *n);
@@ -406,6 +443,27 @@ void limits_check(struct sim *s, const struct task *t); /* everything has draine
 /* The task waits for a slot that others hold, or that it was just given. */
 bool limits_is_in_line(struct sim *s, const struct task *t);
 
+/* isolation.c: worlds in which somebody could hold up others. */
+struct subject;
+bool isolation_is_due(const struct sim *s); /* this seed is for one of them */
+struct profile isolation_profile(struct sim *s);
+void isolation_init(struct sim *s);
+void isolation_release(struct sim *s);
+void isolation_plan(struct sim *s);
+void isolation_make_task(struct sim *s, struct task *t);          /* one of a burst; t: any task */
+void isolation_make_alike(const struct task *as, struct task *t); /* of the same line */
+int64_t isolation_join_us(struct sim *s, int worker);             /* when the worker starts */
+void isolation_setup_worker(struct sim_node *w, struct worker_setup *setup);
+
+/* isolation_judge.c: nobody waits for another. */
+enum need isolation_need(const struct task *t);
+bool isolation_serves(const struct sim_node *n, const struct subject *x); /* the process can run it, if it has room */
+bool isolation_serves_class(const struct sim_node *n, enum priority_class c);
+bool isolation_has(const struct sim_node *n, const int64_t used[2], enum need need); /* enough CPU and memory */
+void isolation_note_room(struct sim_node *n); /* before and after the calls of a process change */
+void isolation_judge_start(struct sim_node *n, const struct task *t);
+void isolation_look(struct sim *s, void *context); /* now and then */
+
 /* client.c: users, and what an API does for them. */
 void client_act(struct sim *s); /* one random request */
 void client_free(struct sim *s);
@@ -438,6 +496,14 @@ struct subject {
     int64_t max_delay_ms;
     enum delivery delivery;
     bool stop_sent, pause_sent, force_sent, schedule_edited, withdrawn;
+
+    int priority, queue, host; /* host: -1, it calls none */
+    enum need need;
+    bool waits;       /* nothing of it runs, and it is not final */
+    int64_t waits_us; /* since when; steady */
+    int64_t due_ms;   /* while it waits */
+    bool idle_told;
+
     int redrives;
     int64_t quiet_us;   /* steady: since when nothing of it may start; INT64_MAX: it may */
     int64_t due_min_ms; /* the earliest due time that any user asked for */
