@@ -112,9 +112,15 @@ struct profile isolation_profile(struct sim *s)
     };
     if (p.isolation == ISOLATION_POOLS)
         p.workers = (int)between(s, 2, WORKERS_MAX);
+    else if (p.isolation == ISOLATION_STALLS)
+        p.connections = 0;
     else if (!p.connections) /* tasks that wait for their host count in their tenant's share, and nobody sees them */
         p.tenants = (int)between(s, 1, 2);
     p.call_us = 50000 * (int64_t)p.slots;
+    if (p.isolation == ISOLATION_STALLS) { /* the slots would be few if a task held its own until it is settled */
+        p.slots = (size_t)between(s, 8, 16);
+        p.call_us = 50000;
+    }
     return p;
 }
 
@@ -135,6 +141,19 @@ static void look_again(struct sim *s, void *context)
         after_us(s, LOOK_US, look_again, NULL);
 }
 
+/* At most half as long as tasks are claimed ahead: at least a quarter of that is left. */
+static void store_stalls(struct sim *s, void *context)
+{
+    (void)context;
+    if (s->healed)
+        return;
+    int64_t ahead_us = s->profile.ahead_ms * 1000, for_us = between(s, 300000, min_of(ahead_us / 2, 4LL * SECOND_US));
+    s->stats->faults[FAULT_STALL]++;
+    trace(s, "fault: the store stalls for %lld ms", (long long)for_us / 1000);
+    s->stalled_us = s->steady_us + for_us;
+    after_us(s, for_us + ahead_us + between(s, 0, SECOND_US), store_stalls, NULL);
+}
+
 void isolation_plan(struct sim *s)
 {
     const struct profile *p = &s->profile;
@@ -143,6 +162,8 @@ void isolation_plan(struct sim *s)
     trace(s, "isolation %d: %zu slots, %zu connections, %d tenants, %d queues, %d workers, claims %lld ms ahead",
           p->isolation, p->slots, p->connections, p->tenants, p->queues, p->workers, (long long)p->ahead_ms);
     after_us(s, LOOK_US, look_again, NULL);
+    if (p->isolation == ISOLATION_STALLS)
+        after_us(s, between(s, SECOND_US, 5 * SECOND_US), store_stalls, NULL);
 }
 
 /* ---- tasks ---- */
@@ -167,6 +188,8 @@ void isolation_make_task(struct sim *s, struct task *t)
     if (p->isolation == ISOLATION_POOLS)
         add_needs(s, t);
     t->scheduled_ms = wall_ms(s) + (chance(s, 50) ? 0 : between(s, 0, 6 * SECOND_MS));
+    if (p->isolation == ISOLATION_STALLS && chance(s, 80)) /* early enough, even if the insert meets a stall */
+        t->scheduled_ms = wall_ms(s) + 2 * p->ahead_ms + between(s, 0, 10 * SECOND_MS);
     t->due_ms = t->scheduled_ms;
 }
 

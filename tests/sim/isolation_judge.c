@@ -1,7 +1,7 @@
 /* Nobody waits for another: judged by the calls that are under way, at each start and ten times a second. */
 #include "sim.h"
 
-enum { IDLE_US = 1000000, KEPT_PART = 10, SHARE_PERCENT = 80 };
+enum { IDLE_US = 1000000, STALL_LATE_MS = 10, KEPT_PART = 10, SHARE_PERCENT = 80 };
 
 /* ---- the room of a process ---- */
 
@@ -72,8 +72,9 @@ void isolation_note_room(struct sim_node *n)
             n->full.tenant_us[i] = s->steady_us;
 }
 
-/* Steady: since when the process has had room for the task. The queue knows no hosts: it may have given the task to
- * another process, which waits for a connection. */
+/* Steady: since when the process has had room for the task.
+ *  - The queue knows no hosts: it may have given the task to another process, which waits for a connection.
+ *  - Tasks whose host is busy are taken from the backlog and put aside, a few at a time, until one comes that can run. */
 static int64_t room_since_us(struct sim *s, const struct sim_node *n, const struct subject *x)
 {
     const struct sim_full *f = &n->full;
@@ -81,7 +82,12 @@ static int64_t room_since_us(struct sim *s, const struct sim_node *n, const stru
     since_us = max_of(since_us, max_of(f->need_us[x->need], f->tenant_us[x->tenant - 1]));
     for (int i = 0; i < sim_process_count(s) && x->host >= 0; i++)
         since_us = max_of(since_us, sim_process(s, i)->full.host_us[x->host]);
-    return since_us;
+    return s->profile.connections ? max_of(since_us, s->unfired_us) : since_us;
+}
+
+static int64_t due_us(const struct sim *s, const struct subject *x)
+{
+    return x->due_ms * 1000 - (wall_us(s) - s->steady_us);
 }
 
 /* ---- idle beside a due task ---- */
@@ -93,7 +99,7 @@ static bool runs_tasks(const struct sim *s, const struct sim_node *n)
 
 static void judge_idle(struct sim *s, struct subject *x)
 {
-    int64_t due_us = x->due_ms * 1000 - (wall_us(s) - s->steady_us), waits_us = max_of(x->waits_us, due_us);
+    int64_t waits_us = max_of(x->waits_us, due_us(s, x));
     for (int i = 0; i < sim_process_count(s) && !x->idle_told; i++) {
         const struct sim_node *n = sim_process(s, i);
         if (!runs_tasks(s, n) || !isolation_serves(n, x))
@@ -113,7 +119,7 @@ void isolation_look(struct sim *s, void *context)
     for (int i = 0; i < sim_process_count(s); i++)
         isolation_note_room(sim_process(s, i));
     for (size_t i = 0; i < s->oracle->n; i++)
-        if (s->oracle->v[i]->waits)
+        if (s->oracle->v[i]->waits && s->profile.isolation != ISOLATION_STALLS)
             judge_idle(s, s->oracle->v[i]);
 }
 
@@ -185,6 +191,18 @@ static void judge_turns(struct sim *s, const struct subject *started)
     }
 }
 
+/* ---- stalls ---- */
+
+/* What was created before claims reach it starts on time, whatever the store does. */
+static void judge_stall(struct sim *s, const struct sim_node *n, const struct subject *x)
+{
+    int64_t late_ms = wall_ms(s) - x->due_ms;
+    bool early = x->due_ms - x->acked_wall_ms > s->profile.ahead_ms;
+    if (s->profile.isolation == ISOLATION_STALLS && early && late_ms > STALL_LATE_MS &&
+        room_since_us(s, n, x) < due_us(s, x))
+        breach(s, BREACH_STALL, "%s is %lld ms late, and there was room for it", short_id(x->id), (long long)late_ms);
+}
+
 /* ---- starts ---- */
 
 void isolation_judge_start(struct sim_node *n, const struct task *t)
@@ -198,5 +216,7 @@ void isolation_judge_start(struct sim_node *n, const struct task *t)
                short_id(t->id), t->priority, u.all, s->profile.slots);
     if (x->host >= 0 && !has_connection(s, &u, x->host))
         breach(s, BREACH_HOST, "%s is call number %zu to host %d", short_id(t->id), u.of_host[x->host] + 1, x->host);
-    judge_turns(s, x);
+    judge_stall(s, n, x);
+    if (s->profile.isolation != ISOLATION_STALLS)
+        judge_turns(s, x);
 }

@@ -102,7 +102,7 @@ void make_burst(struct request *r)
     struct sim *s = r->sim;
     r->count = chance(s, 30) ? 1 : (size_t)between(s, 2, BURST_MAX);
     r->tasks = arena_array(&r->arena, struct task, r->count);
-    bool alike = chance(s, 50);
+    bool alike = s->profile.isolation != ISOLATION_STALLS && chance(s, 50);
     for (size_t i = 0; i < r->count; i++) {
         struct task t = some_task(s, TASK_ONE_TIME);
         isolation_make_task(s, &t);

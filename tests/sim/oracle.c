@@ -405,8 +405,10 @@ void oracle_settled(struct sim *s, const struct settlement *v, int64_t now_ms)
     remember_fence(s, v);
     if (x && !v->replace && v->verdict.next == TASK_SCHEDULED)
         oracle_waits(s, x, v->verdict.due_ms);
-    if (!c) /* it never fired: it was returned, recalled, or lost before */
+    if (!c) { /* it never fired: it was returned, put aside, recalled, or lost before */
+        s->unfired_us = s->steady_us;
         return;
+    }
     if (c->settled)
         breach(s, BREACH_TWO_RESULTS, "%s fence %lld was settled twice", short_id(v->id), (long long)v->fence);
     if (v->replace)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/sharing/fair.h"
-#include "node/scheduler/lanes.h"
+#include "node/scheduler/scheduler.h"
 #include "sim.h"
 
 /* The calls say nothing about the run that they belong to. There is one at a time. */
@@ -59,6 +59,15 @@ void __wrap_lanes_set_parked(struct lanes *l, size_t parked);
 void __wrap_lanes_set_parked(struct lanes *l, size_t parked)
 {
     __real_lanes_set_parked(l, is_planted(PLANT_PARKED_SLOT) ? 0 : parked);
+}
+
+void __real_scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence);
+void __wrap_scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence);
+
+void __wrap_scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence)
+{
+    if (!is_planted(PLANT_SLOT_AT_SETTLE))
+        __real_scheduler_on_ended(s, id, fence);
 }
 
 /* ---- pools ---- */

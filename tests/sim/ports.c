@@ -292,10 +292,10 @@ static void start(struct runner *r, struct run *run)
     run->handle = c;
     isolation_note_room(n);
     list_push(&n->runner.calls, &c->link);
-    isolation_note_room(n);
     if (s->ghost == n)
         return;
     struct known_call *known = oracle_started(n, run->task);
+    isolation_note_room(n);
     known->sent = c->outcome.sent;
     if (gates_strike(n, run->task))
         return;

@@ -221,7 +221,7 @@ static struct node_setup setup_of(struct sim_node *n)
         .arm_min_ms = 50,
         .arm_max_ms = 1000,
         .ahead_ms = s->profile.ahead_ms,
-        .ahead_bytes = 64 << 10, /* little enough to run out */
+        .ahead_bytes = s->profile.isolation ? 64 << 20 : 64 << 10, /* the latter is little enough to run out */
         .poll_ms = s->profile.poll_ms,
         .visibility_ms = 30000,
     };
@@ -308,6 +308,7 @@ void sim_crash(struct sim_node *n)
     n->sim->stats->faults[FAULT_CRASH]++;
     trace(n->sim, "fault: node %d crashes", n->number);
     sim_writer_crash(n);
+    nodes_crashed(n);
     oracle_crashed(n);
     fleet_node_died(n);
     bury(n);
@@ -602,6 +603,14 @@ static void collect(struct sim *s)
     check_rest(&s->nodes[0]);
 }
 
+/* A node is marked dead after two seconds: longer claims are left over then. */
+static int64_t choose_ahead(const struct sim *s)
+{
+    if (s->seed % 4 == 0)
+        return 0;
+    return s->profile.failover ? 6000 : is_cluster(s) ? 3000 : 3000 + (int64_t)(s->seed % 5) * 1750;
+}
+
 static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struct stats *stats)
 {
     struct error e;
@@ -620,7 +629,7 @@ static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struc
         abort();
     s->profile = choose_profile(s);
     if (!s->profile.isolation)
-        s->profile.ahead_ms = seed % 4 == 0 ? 0 : is_cluster(s) ? 3000 : 3000 + (int64_t)(seed % 5) * 1750;
+        s->profile.ahead_ms = choose_ahead(s);
     nodes_init(s);
     fleet_init(s);
     gates_init(s);

@@ -41,11 +41,12 @@ struct sim;
     X(STALE, "a start of what had been taken from the node")                                                           \
     X(BURIED, "a node buried that lived and could be heard")                                                           \
     X(UNOWNED, "a partition that nobody looks after, or two do for long")                                              \
-    X(FAILOVER, "what a dead node held was not run by others within five seconds")                                     \
+    X(FAILOVER, "what a dead node held was not run by others in time")                                                 \
     X(SUSPECT, "a suspect that does not run alone on a worker")                                                        \
     X(IDLE, "usable room beside a due task for longer than a second")                                                  \
     X(STARVED, "a line that is overtaken more often than its share allows")                                            \
     X(RESERVE, "a start in a slot that is kept for a higher class")                                                    \
+    X(STALL, "late because the store was slow, although it was created long before")                                   \
     X(HOST, "more calls to a host at once than it has connections")                                                    \
     X(LATE, "late although nothing was wrong")                                                                         \
     X(STUCK, "something does not come to rest: slots, queue, events, a spinning loop")
@@ -101,9 +102,11 @@ enum breach {
     X(DEAF_TO_JOINS, BREACH_IDLE, "deaf-to-joins") /* a node hears of no worker that joins later */                    \
     X(ONE_BOUND, BREACH_IDLE, "one-bound")         /* one bound for all workers, whatever they serve */                \
     X(PARKED_SLOT, BREACH_IDLE, "parked-slot")     /* a task that waits for its host holds a slot */                   \
-    X(ASKS_DROPPED, BREACH_STARVED, "asks-dropped") /* a line without a quota loses its turn */                        \
-    X(NO_KEEP, BREACH_RESERVE, "no-keep")           /* no slot is kept for a higher class */                           \
-    X(NO_HOST_LIMIT, BREACH_HOST, "no-host-limit")  /* workers do not know how many calls a host takes */
+    X(ASKS_DROPPED, BREACH_STARVED, "asks-dropped")   /* a line without a quota loses its turn */                      \
+    X(NO_KEEP, BREACH_RESERVE, "no-keep")             /* no slot is kept for a higher class */                         \
+    X(NO_HOST_LIMIT, BREACH_HOST, "no-host-limit")    /* workers do not know how many calls a host takes */            \
+    X(SLOT_AT_SETTLE, BREACH_STALL, "slot-at-settle") /* a task holds its slot until it is settled */                  \
+    X(NO_RELEASE, BREACH_FAILOVER, "no-release")      /* what a dead node had claimed ahead stays claimed */
 
 enum plant {
 #define X(name, breach, text) PLANT_##name,
@@ -118,6 +121,7 @@ enum plant {
     X(CRASH, "crash")                                                                                                  \
     X(STOP, "process stopped")                                                                                         \
     X(BURIAL, "live node buried")                                                                                      \
+    X(STALL, "store stalled")                                                                                          \
     X(DOWN, "store down")                                                                                              \
     X(FAIL_BEFORE, "write failed")                                                                                     \
     X(FAIL_AFTER, "answer lost")                                                                                       \
@@ -178,8 +182,9 @@ enum { SLOW_US_MAX = 400000, CALLS_MAX = 20000, ROOM_FOR_ALL = 1000 };
 
 /* Worlds without faults in which somebody could hold up others (isolation.c):
  *  - BUSY: one node with few slots and a backlog, and perhaps a host with few connections;
- *  - POOLS: workers that serve different tasks; one with a label that no other has joins late. */
-enum isolation { ISOLATION_NONE, ISOLATION_BUSY, ISOLATION_POOLS, ISOLATION_KINDS };
+ *  - POOLS: workers that serve different tasks; one with a label that no other has joins late;
+ *  - STALLS: a node with room for everything, and a store that takes seconds for a commit now and then. */
+enum isolation { ISOLATION_NONE, ISOLATION_BUSY, ISOLATION_POOLS, ISOLATION_STALLS, ISOLATION_KINDS };
 
 /* How much goes wrong with this seed. */
 struct profile {
@@ -292,6 +297,8 @@ struct sim_node {
     int64_t trouble_us;                 /* steady: until when it had a reason to be silent */
     bool buried;                        /* marked dead, and does not know it yet */
 
+    struct uuid dead; /* its id, if it crashed and was not marked dead yet; else nil */
+
     const struct sim_worker_kind *kind; /* of a worker; NULL: it serves everything */
     int64_t joined_us;
     struct sim_full full;
@@ -325,6 +332,8 @@ struct sim {
     struct sim_node workers[WORKERS_MAX];
     struct sim_fleet fleet;
     int64_t down_until_us; /* of the store */
+    int64_t stalled_us;    /* until when its commit takes */
+    int64_t crashed_us;    /* steady: when a node crashed last */
     uint64_t lives;        /* how often a node started or rejoined */
     int64_t born_ms;       /* wall: the end of the last outage; INT64_MIN: not known, the clock was set back since */
     int64_t outages;
@@ -333,6 +342,7 @@ struct sim {
     int64_t suspect_ended_ms; /* wall: when a suspect's call ended last */
     int64_t unowned_us;       /* since when the partitions are not evenly shared; 0: they are */
 
+    int64_t unfired_us;  /* steady: when something was last settled that had not fired */
     size_t plant_groups; /* kinds of workers that the node knows of */
     int64_t *overtaken;  /* ISOLATION: by line, how many others started while its head was due */
 
@@ -385,6 +395,7 @@ void nodes_choose(struct sim *s, struct profile *p);
 void nodes_init(struct sim *s);
 void nodes_plan(struct sim *s);                               /* schedules the faults */
 void nodes_applied(struct sim_node *by, const struct op *op); /* an operation that may mark a node dead */
+void nodes_crashed(struct sim_node *n);                       /* it is about to be taken apart */
 void nodes_judge_start(struct sim_node *n, const struct task *t);
 int64_t nodes_behind_ms(const struct sim *s); /* the store's time, at most: as long as its answers take */
 void nodes_judge_shares(struct sim *s);       /* now and then */
@@ -503,6 +514,8 @@ struct subject {
     int64_t waits_us; /* since when; steady */
     int64_t due_ms;   /* while it waits */
     bool idle_told;
+    struct uuid holder;   /* the node that has claimed it; nil: none. Perhaps it is dead */
+    int64_t holder_fence; /* of that claim */
 
     int redrives;
     int64_t quiet_us;   /* steady: since when nothing of it may start; INT64_MAX: it may */
