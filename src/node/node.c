@@ -403,6 +403,16 @@ static bool node_may_catch_up(const struct node *n)
     return !scheduler_awaits(n->scheduler) && recovery_is_over(n->recovery) && !scheduler_is_returning(n->scheduler);
 }
 
+/* A task that is parked gives its place back. The scheduler, which has made its step, is to give it to another. */
+static int64_t node_schedule_and_work(struct node *n, int64_t behind_ms)
+{
+    size_t parked = worker_parked(n->worker);
+    scheduler_set_parked(n->scheduler, parked);
+    int64_t wake = scheduler_step(n->scheduler, n->now);
+    wake = moment_earlier(wake, worker_step(n->worker, n->now, behind_ms));
+    return worker_parked(n->worker) > parked ? n->now.wall_ms : wake;
+}
+
 int64_t node_step(struct node *n, struct moment now)
 {
     if (!n->owner.thread)
@@ -425,18 +435,16 @@ int64_t node_step(struct node *n, struct moment now)
         node_begin_claims(n);
     }
     node_fleet_before(n);
-    scheduler_set_parked(n->scheduler, worker_parked(n->worker));
-    wake = min_of(wake, scheduler_step(n->scheduler, now));
-    wake = min_of(wake, worker_step(n->worker, now, behind_ms));
-    wake = min_of(wake, updater_step(n->updater, now, behind_ms));
-    wake = min_of(wake, node_fleet_step(n, behind_ms));
-    wake = min_of(wake, breaker_table_step(n->breakers, now));
-    wake = min_of(wake, node_retry_recalls(n));
-    wake = min_of(wake, recall_requests_step(n->recall_requests, now));
-    wake = min_of(wake, leasing_step(n->leasing, now, n->joined && node_is_leader(n)));
+    wake = moment_earlier(wake, node_schedule_and_work(n, behind_ms));
+    wake = moment_earlier(wake, updater_step(n->updater, now, behind_ms));
+    wake = moment_earlier(wake, node_fleet_step(n, behind_ms));
+    wake = moment_earlier(wake, breaker_table_step(n->breakers, now));
+    wake = moment_earlier(wake, node_retry_recalls(n));
+    wake = moment_earlier(wake, recall_requests_step(n->recall_requests, now));
+    wake = moment_earlier(wake, leasing_step(n->leasing, now, n->joined && node_is_leader(n)));
     if (n->draining && node_holds_nothing(n))
         membership_leave(n->membership);
-    wake = min_of(wake, membership_step(n->membership, now));
+    wake = moment_earlier(wake, membership_step(n->membership, now));
     if (node_may_catch_up(n))
         wake = min_of(wake, catch_up_next_ms(n->catch_up));
     node_expect_step(n, wake);

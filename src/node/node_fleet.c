@@ -252,12 +252,12 @@ int64_t node_fleet_step(struct node *n, int64_t behind_ms)
         return INT64_MAX;
     int64_t wake = handoff_step(f->handoff, now);
     if (f->worker)
-        wake = min_of(wake, worker_step(f->worker, now, behind_ms));
+        wake = moment_earlier(wake, worker_step(f->worker, now, behind_ms));
     if (f->updater)
-        wake = min_of(wake, updater_step(f->updater, now, behind_ms));
-    wake = min_of(wake, held_audit_step(f->held_audit, now));
-    wake = min_of(wake, delivery_timeout_step(f->delivery_timeouts, now, behind_ms));
-    return min_of(wake, reconcile_step(f->reconcile, now, behind_ms));
+        wake = moment_earlier(wake, updater_step(f->updater, now, behind_ms));
+    wake = moment_earlier(wake, held_audit_step(f->held_audit, now));
+    wake = moment_earlier(wake, delivery_timeout_step(f->delivery_timeouts, now, behind_ms));
+    return moment_earlier(wake, reconcile_step(f->reconcile, now, behind_ms));
 }
 
 void node_fleet_drain(struct node *n)

@@ -86,7 +86,7 @@ static void acknowledge(struct request *r)
           : r->kind == REQUEST_EDIT ? "edit"
                                     : action_name(r->action),
           short_id(x->id));
-    if (r->kind != REQUEST_ACT && chance(s, POUNCE_PERCENT)) {
+    if (r->kind != REQUEST_ACT && !s->profile.isolation && chance(s, POUNCE_PERCENT)) {
         const struct task *t = r->kind == REQUEST_CREATE ? &r->tasks[0] : &r->plan.task;
         after_us(s, (t->due_ms - wall_ms(s)) * 1000 - between(s, 0, POUNCE_US), pounce, x);
     }
@@ -450,6 +450,8 @@ static void act_on(struct sim *s, struct subject *x)
         x->busy = true;
         r->kind = chance(s, 30) ? REQUEST_EDIT : REQUEST_ACT;
         r->action = actions[between(s, 0, array_count(actions) - 1)];
+    } else if (s->profile.isolation) {
+        make_burst(r);
     } else if (chance(s, 25)) {
         make_recurring(r);
     } else {
@@ -461,7 +463,7 @@ static void act_on(struct sim *s, struct subject *x)
 
 void client_act(struct sim *s)
 {
-    act_on(s, chance(s, 45) ? some_subject(s) : NULL);
+    act_on(s, !s->profile.isolation && chance(s, 45) ? some_subject(s) : NULL);
 }
 
 void client_free(struct sim *s)

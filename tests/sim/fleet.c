@@ -336,8 +336,10 @@ static void start_worker(struct sim *s, void *context)
                                   .queue_time = queue_time,
                                   .context = w };
     setup.runners[TARGET_HTTP] = setup.runners[TARGET_NOOP] = &w->runner.base;
+    isolation_setup_worker(w, &setup);
     trace(s, "worker %d starts", w->number);
     w->worker = worker_new(&setup);
+    w->joined_us = s->steady_us;
     w->poked = true;
 }
 
@@ -486,7 +488,7 @@ void fleet_plan(struct sim *s)
     if (!is_fleet(s))
         return;
     for (int i = 0; i < p->workers; i++)
-        after_us(s, i && chance(s, 50) ? between(s, 0, 5 * SECOND_US) : 0, start_worker, &s->workers[i]);
+        after_us(s, isolation_join_us(s, i), start_worker, &s->workers[i]);
     plan(s, p->worker_crashes, worker_crashes);
     plan(s, p->worker_stops, worker_is_stopped);
     plan(s, p->wipes, queue_is_wiped);

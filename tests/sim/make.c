@@ -5,7 +5,7 @@
 #include "port/zoneinfo.h"
 #include "request.h"
 
-enum { SECOND = 1000 };
+enum { SECOND = 1000, BURST_MAX = 40 };
 
 static struct str some_queue(struct sim *s)
 {
@@ -91,6 +91,24 @@ void make_one_time(struct request *r)
         t.tenant = i ? r->tasks[0].tenant : t.tenant;
         t.scheduled_ms = at_ms;
         t.due_ms = max_of(at_ms, wall_ms(s));
+        r->tasks[i] = t;
+        oracle_add(s, &t);
+    }
+}
+
+/* Many tasks at one instant. */
+void make_burst(struct request *r)
+{
+    struct sim *s = r->sim;
+    r->count = chance(s, 30) ? 1 : (size_t)between(s, 2, BURST_MAX);
+    r->tasks = arena_array(&r->arena, struct task, r->count);
+    bool alike = s->profile.isolation != ISOLATION_STALLS && chance(s, 50);
+    for (size_t i = 0; i < r->count; i++) {
+        struct task t = some_task(s, TASK_ONE_TIME);
+        isolation_make_task(s, &t);
+        if (i && alike)
+            isolation_make_alike(&r->tasks[0], &t);
+        t.tenant = i ? r->tasks[0].tenant : t.tenant;
         r->tasks[i] = t;
         oracle_add(s, &t);
     }

@@ -3,7 +3,14 @@
  * marked dead. */
 #include "sim.h"
 
-enum { SECOND_US = 1000000, SKEW_US = 20 * SECOND_US, UNHEARD_US = 3 * SECOND_US, UNEVEN_US = 6 * SECOND_US };
+enum {
+    SECOND_US = 1000000,
+    SKEW_US = 20 * SECOND_US,
+    UNHEARD_US = 3 * SECOND_US,
+    UNEVEN_US = 6 * SECOND_US,
+    RELEASED_US = SECOND_US,
+    AHEAD_MS = 2200
+};
 
 bool is_cluster(const struct sim *s)
 {
@@ -161,9 +168,82 @@ static struct sim_node *node_with(struct sim *s, struct uuid id)
     return NULL;
 }
 
+/* ---- what a dead node had claimed ahead ---- */
+
+static void note_holder(struct sim_node *by, const struct op_claim *op)
+{
+    for (size_t i = 0; i < op->ret.n && by->sim->profile.failover; i++) {
+        struct subject *x = oracle_find(by->sim, op->ret.v[i].id);
+        if (!x)
+            continue;
+        x->holder = node_status(by->node).id;
+        x->holder_fence = op->ret.v[i].fence;
+    }
+}
+
+static bool has_unburied(const struct sim *s)
+{
+    for (int i = 0; i < s->profile.nodes; i++)
+        if (!uuid_is_nil(s->nodes[i].dead))
+            return true;
+    return false;
+}
+
+static void holder_crashes(struct sim *s, void *context)
+{
+    struct sim_node *n = context;
+    if (s->healed || !n->node || is_stopped(n))
+        return;
+    sim_crash(n);
+    sim_come_back(n);
+}
+
+/* A crash shows most if something is claimed that is due after the burial. One node stays. */
+static void crash_holder_perhaps(struct sim_node *n, const struct op_claim *op)
+{
+    struct sim *s = n->sim;
+    bool ahead = false;
+    for (size_t i = 0; i < op->ret.n; i++)
+        ahead = ahead || op->ret.v[i].due_ms > wall_ms(s) + AHEAD_MS;
+    if (s->profile.failover && n->number > 0 && ahead && !has_unburied(s) && chance(s, 30))
+        after_us(s, between(s, 0, SECOND_US / 30), holder_crashes, n);
+}
+
+void nodes_crashed(struct sim_node *n)
+{
+    n->dead = node_status(n->node).id;
+    n->sim->crashed_us = n->sim->steady_us;
+}
+
+/* It was due a second ago, when its node had been marked dead, and all other nodes have lived since. */
+static void look_at_released(struct sim *s, void *context)
+{
+    struct subject *x = context;
+    bool changed = x->stop_sent || x->pause_sent || x->force_sent || x->withdrawn || x->redrives;
+    bool quiet = !has_unburied(s) && s->steady_us - s->crashed_us > RELEASED_US + SECOND_US;
+    if (x->waits && quiet && !changed && wall_ms(s) >= x->due_ms + RELEASED_US / 1000)
+        breach(s, BREACH_FAILOVER, "%s, which a dead node had claimed ahead, is not started a second after it was due",
+               short_id(x->id));
+}
+
+static void note_burial(struct sim *s, struct uuid dead)
+{
+    for (int i = 0; i < s->profile.nodes; i++)
+        if (uuid_eq(s->nodes[i].dead, dead))
+            s->nodes[i].dead = (struct uuid){ 0 };
+    for (size_t i = 0; i < s->oracle->n && s->profile.failover; i++) {
+        struct subject *x = s->oracle->v[i];
+        if (!x->waits || !uuid_eq(x->holder, dead) || x->due_ms <= wall_ms(s))
+            continue;
+        after_us(s, (x->due_ms - wall_ms(s)) * 1000 + RELEASED_US, look_at_released, x);
+    }
+}
+
 static void judge_burial(struct sim *s, const struct op_node_dead *op)
 {
     struct sim_node *n = op->ret_marked_dead ? node_with(s, op->node) : NULL;
+    if (op->ret_marked_dead)
+        note_burial(s, op->node);
     if (!n) /* it crashed */
         return;
     if (s->steady_us > n->trouble_us)
@@ -187,8 +267,11 @@ void nodes_applied(struct sim_node *by, const struct op *op)
 {
     if (op->rc || !is_cluster(by->sim))
         return;
-    if (op->kind == OP_CLAIM && by->sim->ghost != by)
+    if (op->kind == OP_CLAIM && by->sim->ghost != by) {
         stop_perhaps(by, (const struct op_claim *)op);
+        note_holder(by, (const struct op_claim *)op);
+        crash_holder_perhaps(by, (const struct op_claim *)op);
+    }
     if (op->kind == OP_NODE_DEAD)
         judge_burial(by->sim, (const struct op_node_dead *)op);
     else if (op->kind == OP_HEARTBEAT && !((const struct op_heartbeat *)op)->ret_dead)

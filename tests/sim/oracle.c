@@ -61,6 +61,11 @@ struct subject *oracle_add(struct sim *s, const struct task *t)
         .scheduled_ms = t->scheduled_ms,
         .schedule = t->schedule,
         .cursor_ms = t->cursor_ms,
+        .priority = t->priority,
+        .queue = (int)(gates_queue(s, t) - gates_tenant(s, t)->queues),
+        .host = gates_host(t),
+        .need = isolation_need(t),
+        .due_ms = t->due_ms,
     };
     if (o->n == o->cap) {
         o->cap = o->cap * 2 + 64;
@@ -72,10 +77,20 @@ struct subject *oracle_add(struct sim *s, const struct task *t)
     return x;
 }
 
+/* It is to start when it is due. */
+static void oracle_waits(struct sim *s, struct subject *x, int64_t due_ms)
+{
+    x->waits = true;
+    x->waits_us = s->steady_us;
+    x->due_ms = due_ms;
+}
+
 void oracle_acked(struct sim *s, struct subject *x)
 {
     if (!x->acked)
         s->stats->acknowledged++;
+    if (!x->acked && !x->call_count)
+        oracle_waits(s, x, x->due_ms);
     x->acked = true;
     x->acked_wall_ms = wall_ms(s);
 }
@@ -264,12 +279,15 @@ struct known_call *oracle_started(struct sim_node *n, const struct task *t)
     struct sim *s = n->sim;
     struct subject *x = subject_of(s, t);
     const struct known_call *last = x->call_count ? &x->calls[x->call_count - 1] : NULL;
-    trace(s, "receiver: %s attempt %d fence %lld due %lld from node %d", short_id(t->id), t->attempts + 1,
-          (long long)t->fence, (long long)t->due_ms, n->number);
+    trace(s, "receiver: %s attempt %d fence %lld due %lld from node %d, tenant %d, " STR_FMT ", priority %d, host %d",
+          short_id(t->id), t->attempts + 1, (long long)t->fence, (long long)t->due_ms, n->number, t->tenant,
+          STR_ARG(t->queue), t->priority, gates_host(t));
     s->stats->calls++;
     judge_time(s, x, t);
     nodes_judge_start(n, t);
     limits_judge_start(n, t);
+    x->waits = false;
+    isolation_judge_start(n, t);
     judge_catch_up(s, x, t);
     bool forgiven = fleet_forgives(s, t);
     if (x->quiet_us < s->steady_us && !forgiven)
@@ -399,8 +417,12 @@ void oracle_settled(struct sim *s, const struct settlement *v, int64_t now_ms)
     struct subject *x = oracle_find(s, v->id);
     struct known_call *c = call_of(s, v->id, v->fence);
     remember_fence(s, v);
-    if (!c) /* it never fired: it was returned, recalled, or lost before */
+    if (x && !v->replace && v->verdict.next == TASK_SCHEDULED)
+        oracle_waits(s, x, v->verdict.due_ms);
+    if (!c) { /* it never fired: it was returned, put aside, recalled, or lost before */
+        s->unfired_us = s->steady_us;
         return;
+    }
     if (c->settled)
         breach(s, BREACH_TWO_RESULTS, "%s fence %lld was settled twice", short_id(v->id), (long long)v->fence);
     if (v->replace)

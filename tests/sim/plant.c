@@ -219,6 +219,20 @@ static enum err running_all(struct op_running *op)
     return ERR_OK;
 }
 
+/* What a dead node had claimed ahead is found when it is long due, as if it had been begun. */
+static enum err orphans_due(struct sim *s, struct op_orphans *op, struct error *e)
+{
+    enum { RELEASED_LATE_MS = 2500 };
+    enum err rc = apply_one(s, &op->op, e);
+    size_t n = 0;
+    for (size_t i = 0; !rc && i < op->ret.n; i++)
+        if (op->ret.v[i].due_ms + RELEASED_LATE_MS <= wall_ms(s) ||
+            uuid_time_ms(op->ret.v[i].claim) >= op->ret.v[i].due_ms)
+            op->ret.v[n++] = op->ret.v[i];
+    op->ret.n = rc ? op->ret.n : n;
+    return rc;
+}
+
 static enum err apply_planted(struct sim *s, struct op *op, struct error *e)
 {
     bool settle = op->kind == OP_SETTLE, insert = op->kind == OP_INSERT, spawn = op->kind == OP_SPAWN;
@@ -248,6 +262,8 @@ static enum err apply_planted(struct sim *s, struct op *op, struct error *e)
     case PLANT_HAND_EARLY:
         return op->kind == OP_CLAIM && is_fleet(s) ? claim_and_hand(s, (struct op_claim *)op, e) : apply_one(s, op, e);
     case PLANT_HELD_FOREVER: return op->kind == OP_RUNNING ? running_all((struct op_running *)op) : apply_one(s, op, e);
+    case PLANT_NO_RELEASE:
+        return op->kind == OP_ORPHANS ? orphans_due(s, (struct op_orphans *)op, e) : apply_one(s, op, e);
     case PLANT_UNCOUNTED:
         return op->kind == OP_CLAIM ? claim_uncounted(s, (struct op_claim *)op, e) : apply_one(s, op, e);
     default: return apply_one(s, op, e);

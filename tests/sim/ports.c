@@ -225,7 +225,9 @@ static void end_call(struct sim_node *n, struct call *c)
     struct run *run = c->run;
     struct outcome o = c->outcome;
     o.completed_us = wall_us(s);
+    isolation_note_room(n);
     list_remove(&c->link);
+    isolation_note_room(n);
     free(c);
     if (s->ghost != n)
         oracle_ended(s, run->task, &o);
@@ -265,6 +267,8 @@ static struct outcome choose_outcome(struct sim *s, const struct task *t)
     int host = gates_host(t);
     if (host >= 0 && s->gates.failing[host])
         roll %= 20; /* 503 and 429 */
+    else if (s->profile.isolation)
+        return o;
     for (size_t i = 0; i < array_count(answers) && !s->healed; i++) {
         if (roll >= 0 && roll < answers[i].percent)
             o = answers[i].outcome;
@@ -286,10 +290,12 @@ static void start(struct runner *r, struct run *run)
     c->outcome = choose_outcome(s, run->task);
     c->outcome.started_us = wall_us(s);
     run->handle = c;
+    isolation_note_room(n);
     list_push(&n->runner.calls, &c->link);
     if (s->ghost == n)
         return;
     struct known_call *known = oracle_started(n, run->task);
+    isolation_note_room(n);
     known->sent = c->outcome.sent;
     if (gates_strike(n, run->task))
         return;
@@ -298,6 +304,8 @@ static void start(struct runner *r, struct run *run)
         return;
     }
     int64_t took_us = chance(s, 90) ? between(s, 100, 300000) : between(s, 300000, 8000000);
+    if (s->profile.isolation)
+        took_us = between(s, 100, s->profile.call_us);
     if (c->outcome.failure == FAILURE_TIMEOUT)
         took_us = run->task->timeout_ms * 1000;
     c->timer = after_us(s, took_us, call_is_over, c);
@@ -330,6 +338,7 @@ void sim_runner_init(struct sim_node *n)
 {
     static const struct runner_ops ops = { start, abort_call, NULL };
     n->runner.base.ops = &ops;
+    n->runner.base.host_calls_max = n->sim->plant == PLANT_NO_HOST_LIMIT ? 0 : n->sim->profile.connections;
     list_init(&n->runner.calls);
 }
 

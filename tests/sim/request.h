@@ -43,4 +43,5 @@ struct request {
 /* make.c: what users ask for. */
 void make_one_time(struct request *r);
 void make_recurring(struct request *r);
+void make_burst(struct request *r);
 bool make_edit(struct request *r); /* false: there is nothing left to edit */

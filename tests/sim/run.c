@@ -221,7 +221,7 @@ static struct node_setup setup_of(struct sim_node *n)
         .arm_min_ms = 50,
         .arm_max_ms = 1000,
         .ahead_ms = s->profile.ahead_ms,
-        .ahead_bytes = 64 << 10, /* little enough to run out */
+        .ahead_bytes = s->profile.isolation ? 64 << 20 : 64 << 10, /* the latter is little enough to run out */
         .poll_ms = s->profile.poll_ms,
         .visibility_ms = 30000,
     };
@@ -308,6 +308,7 @@ void sim_crash(struct sim_node *n)
     n->sim->stats->faults[FAULT_CRASH]++;
     trace(n->sim, "fault: node %d crashes", n->number);
     sim_writer_crash(n);
+    nodes_crashed(n);
     oracle_crashed(n);
     fleet_node_died(n);
     bury(n);
@@ -414,6 +415,7 @@ static void plan_faults(struct sim *s)
     gates_plan(s);
     nodes_plan(s);
     fleet_plan(s);
+    isolation_plan(s);
     after_us(s, p->length_us, heal, NULL);
     for (int i = 0; i < p->nodes; i++)
         after_us(s, i && chance(s, 50) ? between(s, 0, 5 * SECOND_US) : 0, start_node, &s->nodes[i]);
@@ -437,6 +439,8 @@ static void choose_gates(struct sim *s, struct profile *p)
 
 static struct profile choose_profile(struct sim *s)
 {
+    if (isolation_is_due(s))
+        return isolation_profile(s);
     struct profile p = {
         .calm = s->seed % 8 == 0,
         .latency_us = chance(s, 80) ? 5000 : 100000,
@@ -599,6 +603,14 @@ static void collect(struct sim *s)
     check_rest(&s->nodes[0]);
 }
 
+/* A node is marked dead after two seconds: longer claims are left over then. */
+static int64_t choose_ahead(const struct sim *s)
+{
+    if (s->seed % 4 == 0)
+        return 0;
+    return s->profile.failover ? 6000 : is_cluster(s) ? 3000 : 3000 + (int64_t)(s->seed % 5) * 1750;
+}
+
 static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struct stats *stats)
 {
     struct error e;
@@ -616,10 +628,12 @@ static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struc
     if (store_reader(s->store, &s->reader, &e))
         abort();
     s->profile = choose_profile(s);
-    s->profile.ahead_ms = seed % 4 == 0 ? 0 : is_cluster(s) ? 3000 : 3000 + (int64_t)(seed % 5) * 1750;
+    if (!s->profile.isolation)
+        s->profile.ahead_ms = choose_ahead(s);
     nodes_init(s);
     fleet_init(s);
     gates_init(s);
+    isolation_init(s);
 }
 
 static void sim_release(struct sim *s)
@@ -637,6 +651,7 @@ static void sim_release(struct sim *s)
     store_free(s->store);
     metrics_free(s->metrics);
     gates_release(s);
+    isolation_release(s);
     fleet_release(s);
     oracle_free(s->oracle);
 }
@@ -646,6 +661,7 @@ void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zon
 {
     struct sim s = { .verbose = verbose, .plant = plant };
     sim_init(&s, seed, zones, stats);
+    plant_wrap(&s);
     plan_faults(&s);
     run_until(&s, s.profile.length_us + healing_us(&s));
     int64_t behind_us = s.wall_max_us + HEAL_US / 2 - wall_us(&s); /* the clock was set back: its time comes again */
@@ -660,4 +676,5 @@ void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zon
 #undef X
     memcpy(first_breach, s.first_breach, sizeof s.first_breach);
     sim_release(&s);
+    plant_wrap(NULL);
 }

@@ -41,8 +41,13 @@ struct sim;
     X(STALE, "a start of what had been taken from the node")                                                           \
     X(BURIED, "a node buried that lived and could be heard")                                                           \
     X(UNOWNED, "a partition that nobody looks after, or two do for long")                                              \
-    X(FAILOVER, "what a dead node held was not run by others within five seconds")                                     \
+    X(FAILOVER, "what a dead node held was not run by others in time")                                                 \
     X(SUSPECT, "a suspect that does not run alone on a worker")                                                        \
+    X(IDLE, "usable room beside a due task for longer than a second")                                                  \
+    X(STARVED, "a line that is overtaken more often than its share allows")                                            \
+    X(RESERVE, "a start in a slot that is kept for a higher class")                                                    \
+    X(STALL, "late because the store was slow, although it was created long before")                                   \
+    X(HOST, "more calls to a host at once than it has connections")                                                    \
     X(LATE, "late although nothing was wrong")                                                                         \
     X(STUCK, "something does not come to rest: slots, queue, events, a spinning loop")
 
@@ -93,7 +98,15 @@ enum breach {
     X(HELD_FOREVER, BREACH_STUCK, "held-forever")  /* nodes are not notified that others have settled their tasks */   \
     X(NO_LAPSE, BREACH_LOST, "no-lapse")           /* a delivery of a dead worker never times out */                   \
     X(REDELIVER, BREACH_TWO_RESULTS, "redeliver")  /* a queue delivers again what timed out */                         \
-    X(SAME_EPOCH, BREACH_LOST, "same-epoch")       /* a queue that was wiped claims to know everything */
+    X(SAME_EPOCH, BREACH_LOST, "same-epoch")       /* a queue that was wiped claims to know everything */              \
+    X(DEAF_TO_JOINS, BREACH_IDLE, "deaf-to-joins") /* a node hears of no worker that joins later */                    \
+    X(ONE_BOUND, BREACH_IDLE, "one-bound")         /* one bound for all workers, whatever they serve */                \
+    X(PARKED_SLOT, BREACH_IDLE, "parked-slot")     /* a task that waits for its host holds a slot */                   \
+    X(ASKS_DROPPED, BREACH_STARVED, "asks-dropped")   /* a line without a quota loses its turn */                      \
+    X(NO_KEEP, BREACH_RESERVE, "no-keep")             /* no slot is kept for a higher class */                         \
+    X(NO_HOST_LIMIT, BREACH_HOST, "no-host-limit")    /* workers do not know how many calls a host takes */            \
+    X(SLOT_AT_SETTLE, BREACH_STALL, "slot-at-settle") /* a task holds its slot until it is settled */                  \
+    X(NO_RELEASE, BREACH_FAILOVER, "no-release")      /* what a dead node had claimed ahead stays claimed */
 
 enum plant {
 #define X(name, breach, text) PLANT_##name,
@@ -108,6 +121,7 @@ enum plant {
     X(CRASH, "crash")                                                                                                  \
     X(STOP, "process stopped")                                                                                         \
     X(BURIAL, "live node buried")                                                                                      \
+    X(STALL, "store stalled")                                                                                          \
     X(DOWN, "store down")                                                                                              \
     X(FAIL_BEFORE, "write failed")                                                                                     \
     X(FAIL_AFTER, "answer lost")                                                                                       \
@@ -166,6 +180,12 @@ struct timer {
 
 enum { SLOW_US_MAX = 400000, CALLS_MAX = 20000, ROOM_FOR_ALL = 1000 };
 
+/* Worlds without faults in which somebody could hold up others (isolation.c):
+ *  - BUSY: one node with few slots and a backlog, and perhaps a host with few connections;
+ *  - POOLS: workers that serve different tasks; one with a label that no other has joins late;
+ *  - STALLS: a node with room for everything, and a store that takes seconds for a commit now and then. */
+enum isolation { ISOLATION_NONE, ISOLATION_BUSY, ISOLATION_POOLS, ISOLATION_STALLS, ISOLATION_KINDS };
+
 /* How much goes wrong with this seed. */
 struct profile {
     bool sparse; /* few tasks and many faults: no other traffic hides a forgotten task */
@@ -189,8 +209,12 @@ struct profile {
     bool poison; /* one task takes the node down whenever it runs; nothing else does */
     int requests;
     int64_t poll_ms;
-    int64_t ahead_ms;  /* how far ahead nodes claim; 0: not ahead */
-    int64_t length_us; /* until all faults end */
+    int64_t ahead_ms;   /* how far ahead nodes claim; 0: not ahead */
+    int64_t length_us;  /* until all faults end */
+    size_t connections; /* of a host, in each process; 0: no limit */
+    enum isolation isolation;
+    int queues;      /* ISOLATION: that tasks use */
+    int64_t call_us; /* ISOLATION: how long a call takes, at most */
 };
 
 struct sim_writer {
@@ -216,6 +240,14 @@ struct sim_runner {
 
 /* The limits of a queue or tenant as its user set them, and since when. */
 enum { TENANTS_MAX = 3, QUEUES = 3, HOSTS = 3 };
+
+/* What tasks need of a worker. */
+enum need { NEED_NOTHING, NEED_CPU, NEED_LABEL, NEED_MUCH, NEEDS };
+
+/* When a process last had no room: steady. */
+struct sim_full {
+    int64_t class_us[CLASSES], host_us[HOSTS], need_us[NEEDS], tenant_us[TENANTS_MAX];
+};
 
 struct sim_queue {
     struct queue_rules rules;
@@ -264,6 +296,12 @@ struct sim_node {
     int64_t stopped_until_us, slept_us; /* stopped by SIGSTOP until then; how long in all */
     int64_t trouble_us;                 /* steady: until when it had a reason to be silent */
     bool buried;                        /* marked dead, and does not know it yet */
+
+    struct uuid dead; /* its id, if it crashed and was not marked dead yet; else nil */
+
+    const struct sim_worker_kind *kind; /* of a worker; NULL: it serves everything */
+    int64_t joined_us;
+    struct sim_full full;
 };
 
 struct sim {
@@ -295,6 +333,8 @@ struct sim {
     struct sim_node workers[WORKERS_MAX];
     struct sim_fleet fleet;
     int64_t down_until_us; /* of the store */
+    int64_t stalled_us;    /* until when its commit takes */
+    int64_t crashed_us;    /* steady: when a node crashed last */
     uint64_t lives;        /* how often a node started or rejoined */
     int64_t born_ms;       /* wall: the end of the last outage; INT64_MIN: not known, the clock was set back since */
     int64_t outages;
@@ -302,6 +342,10 @@ struct sim {
     int64_t joined_ms;        /* wall: until then, nodes that start at once find out which is first */
     int64_t suspect_ended_ms; /* wall: when a suspect's call ended last */
     int64_t unowned_us;       /* since when the partitions are not evenly shared; 0: they are */
+
+    int64_t unfired_us;  /* steady: when something was last settled that had not fired */
+    size_t plant_groups; /* kinds of workers that the node knows of */
+    int64_t *overtaken;  /* ISOLATION: by line, how many others started while its head was due */
 
     struct gates gates;
     struct oracle *oracle;
@@ -337,6 +381,9 @@ void sim_writer_answer_ghosts(struct sim_node *n);
 enum err plant_apply(struct sim *s, struct op *const *ops, size_t n, struct error *e);
 bool plant_swallows(struct sim_node *n, struct op *op);
 
+/* plant_wrap.c: planted bugs inside the node. */
+void plant_wrap(struct sim *s); /* of this run; NULL: none */
+
 /* ports.c: queue and events that fail, repeat and reorder; time zones that are gone; the receiver behind the runner. */
 void sim_ports_open(struct sim_node *n);
 void sim_ports_close(struct sim_node *n);
@@ -349,6 +396,7 @@ void nodes_choose(struct sim *s, struct profile *p);
 void nodes_init(struct sim *s);
 void nodes_plan(struct sim *s);                               /* schedules the faults */
 void nodes_applied(struct sim_node *by, const struct op *op); /* an operation that may mark a node dead */
+void nodes_crashed(struct sim_node *n);                       /* it is about to be taken apart */
 void nodes_judge_start(struct sim_node *n, const struct task *t);
 int64_t nodes_behind_ms(const struct sim *s); /* the store's time, at most: as long as its answers take */
 void nodes_judge_shares(struct sim *s);       /* now and then */
@@ -407,6 +455,27 @@ void limits_check(struct sim *s, const struct task *t); /* everything has draine
 /* The task waits for a slot that others hold, or that it was just given. */
 bool limits_is_in_line(struct sim *s, const struct task *t);
 
+/* isolation.c: worlds in which somebody could hold up others. */
+struct subject;
+bool isolation_is_due(const struct sim *s); /* this seed is for one of them */
+struct profile isolation_profile(struct sim *s);
+void isolation_init(struct sim *s);
+void isolation_release(struct sim *s);
+void isolation_plan(struct sim *s);
+void isolation_make_task(struct sim *s, struct task *t);          /* one of a burst; t: any task */
+void isolation_make_alike(const struct task *as, struct task *t); /* of the same line */
+int64_t isolation_join_us(struct sim *s, int worker);             /* when the worker starts */
+void isolation_setup_worker(struct sim_node *w, struct worker_setup *setup);
+
+/* isolation_judge.c: nobody waits for another. */
+enum need isolation_need(const struct task *t);
+bool isolation_serves(const struct sim_node *n, const struct subject *x); /* the process can run it, if it has room */
+bool isolation_serves_class(const struct sim_node *n, enum priority_class c);
+bool isolation_has(const struct sim_node *n, const int64_t used[2], enum need need); /* enough CPU and memory */
+void isolation_note_room(struct sim_node *n); /* before and after the calls of a process change */
+void isolation_judge_start(struct sim_node *n, const struct task *t);
+void isolation_look(struct sim *s, void *context); /* now and then */
+
 /* client.c: users, and what an API does for them. */
 void client_act(struct sim *s); /* one random request */
 void client_free(struct sim *s);
@@ -439,6 +508,16 @@ struct subject {
     int64_t max_delay_ms;
     enum delivery delivery;
     bool stop_sent, pause_sent, force_sent, schedule_edited, withdrawn;
+
+    int priority, queue, host; /* host: -1, it calls none */
+    enum need need;
+    bool waits;       /* nothing of it runs, and it is not final */
+    int64_t waits_us; /* since when; steady */
+    int64_t due_ms;   /* while it waits */
+    bool idle_told;
+    struct uuid holder;   /* the node that has claimed it; nil: none. Perhaps it is dead */
+    int64_t holder_fence; /* of that claim */
+
     int redrives;
     int64_t quiet_us;   /* steady: since when nothing of it may start; INT64_MAX: it may */
     int64_t due_min_ms; /* the earliest due time that any user asked for */

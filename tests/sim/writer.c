@@ -234,6 +234,10 @@ static void apply_batch(struct sim *s, void *context)
         after_us(s, node->stopped_until_us - s->steady_us, apply_batch, node);
         return;
     }
+    if (s->steady_us < s->stalled_us) {
+        after_us(s, s->stalled_us - s->steady_us, apply_batch, node);
+        return;
+    }
     size_t n = gather(node, batch);
     hand_in(node, batch, n);
     for (size_t i = 0; i < n; i++) {

@@ -23,3 +23,9 @@ static inline int64_t moment_steady_at(struct moment now, int64_t wall_ms)
 {
     return wall_ms == INT64_MAX ? INT64_MAX : now.steady_ms + (wall_ms - now.wall_ms);
 }
+
+/* The earlier of two times. A function, not min_of: a step that returns one of them is taken once. */
+static inline int64_t moment_earlier(int64_t a_ms, int64_t b_ms)
+{
+    return a_ms < b_ms ? a_ms : b_ms;
+}

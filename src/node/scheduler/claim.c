@@ -14,6 +14,7 @@ enum {
     HELP_PAUSE_MS = 200,     /* after a busy time: the other nodes are about to have room as well */
     BUSY_HELP_MS = 86400000, /* while busy: practically never, so that not all nodes try to claim the same tasks */
     ISOLATION_DOUBLED = 7,   /* at most so many times */
+    PLACE_EARLY_MS = 100,    /* a place is taken at most so long before the task is due, if tasks are claimed ahead */
 };
 
 void claim_unref(struct claim *c)
@@ -31,7 +32,8 @@ static void scheduler_adapt_window(struct scheduler *s, int64_t took_ms, bool fu
     s->slowest_ms = max_of(took_ms, s->slowest_ms - s->slowest_ms / 8 - 1);
     int64_t wanted = full ? s->setup.arm_max_ms : 4 * s->slowest_ms;
     wanted = max_of(wanted, s->window_ms - s->window_ms / 8); /* it rises at once and falls slowly */
-    s->window_ms = min_of(max_of(wanted, s->setup.arm_min_ms), s->setup.arm_max_ms);
+    int64_t most_ms = s->setup.ahead_ms ? min_of(s->setup.arm_max_ms, (int64_t)PLACE_EARLY_MS) : s->setup.arm_max_ms;
+    s->window_ms = min_of(max_of(wanted, s->setup.arm_min_ms), most_ms);
     lanes_set_window(s->lanes, s->window_ms);
 }
 

@@ -170,6 +170,9 @@ void lanes_on_claimed(struct lanes *l, struct lane_entry *e);
 void lanes_on_unarmed(struct lanes *l, struct lane_entry *e);
 void lanes_on_settled(struct lanes *l, struct lane_entry *e, bool taken_back);
 
+/* A task was put aside into this lane, because its host is busy. */
+void lanes_on_host_busy(struct lanes *l, struct lane_entry *e, int64_t now_ms);
+
 /* Whether a due task may fire now; if so, it has taken its token. If not, *ret_when_ms says when to ask again. */
 bool lanes_may_fire(struct lanes *l, struct lane_entry *e, int64_t now_ms, int64_t *ret_when_ms);
 /* Although it might have: it is armed again. */

@@ -83,6 +83,18 @@ static size_t lanes_find_soon(struct lanes *l, int64_t now_ms)
     return n;
 }
 
+/* Whether something of a higher priority is due in the lane's line. It is first, so nothing of this lane may be ready
+ * before it. */
+static bool lane_is_behind_others(const struct lane_entry *e, int64_t now_ms)
+{
+    list_each (&e->line->lanes, link) {
+        const struct lane_entry *other = container_of(link, struct lane_entry, of_line);
+        if (other->lane.priority > e->lane.priority && other->next_due_ms <= now_ms)
+            return true;
+    }
+    return false;
+}
+
 /* Adds the lane, or leaves it alone for a while. */
 static void lanes_round_add_soon(struct lanes *l, struct lanes_round *r, struct lane_entry *e, size_t room,
                                  int64_t now_ms)
@@ -91,7 +103,7 @@ static void lanes_round_add_soon(struct lanes *l, struct lanes_round *r, struct 
     struct tenant_entry *t = q->tenant;
     struct allowance of_queue = lanes_queue_allows_ahead(l, q, now_ms),
                      of_tenant = lanes_tenant_allows_ahead(l, t, room);
-    if (of_queue.n == 0 || of_tenant.n == 0) {
+    if (of_queue.n == 0 || of_tenant.n == 0 || lane_is_behind_others(e, now_ms)) {
         lane_defer_ahead(e, now_ms);
         lane_plan_ahead(l, e);
         return;

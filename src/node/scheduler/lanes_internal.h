@@ -114,6 +114,7 @@ struct line_entry {
     struct fair_line fair;
     size_t held;              /* tasks with a place */
     bool waits;               /* it closes its lanes until one of them is settled */
+    int64_t busy_until_ms;    /* wall: a task was put aside into it; until then none is claimed */
     size_t ready;             /* due tasks of its lanes that were claimed ahead and wait for a place */
     struct list with_ready;   /* in lanes.ready, while there are any */
     int cap;                  /* of lanes_line_allows */

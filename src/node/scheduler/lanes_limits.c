@@ -238,6 +238,14 @@ struct allowance lanes_host_allows(const struct host_entry *h, int64_t now_ms)
     return allowance_at_most(NO_LIMIT, 1 - (int64_t)h->held, LANE_BREAKER, INT64_MAX);
 }
 
+/* Other lines call the host, too. Without a pause, a task is claimed and put aside again and again. */
+void lanes_on_host_busy(struct lanes *l, struct lane_entry *e, int64_t now_ms)
+{
+    enum { BUSY_MS = 200 };
+    (void)l;
+    e->line->busy_until_ms = now_ms + BUSY_MS;
+}
+
 struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line, int64_t now_ms)
 {
     if (line->pool->nobody)
@@ -246,6 +254,8 @@ struct allowance lanes_line_allows(const struct lanes *l, const struct line_entr
         return lanes_host_allows(line->host, now_ms);
     if (!line->like->host.n || !l->setup.host_calls)
         return NO_LIMIT;
+    if (line->busy_until_ms > l->now_ms)
+        return allowance_none_until(LANE_HOST_BUSY, line->busy_until_ms);
     return allowance_at_most(NO_LIMIT, lanes_host_calls(l, line->pool) - (int64_t)line->held, LANE_HOST_BUSY,
                              INT64_MAX);
 }

@@ -158,10 +158,10 @@ int64_t scheduler_step(struct scheduler *s, struct moment now)
     scheduler_poll(s);
     scheduler_fire(s);
     scheduler_return_ready(s);
-    int64_t wake = min_of(spawner_step(s->spawner, now), scheduler_retake_step(s));
+    int64_t wake = moment_earlier(spawner_step(s->spawner, now), scheduler_retake_step(s));
     scheduler_step_lanes(s); /* while no claim is under way */
     scheduler_claim(s);
-    wake = min_of(wake, scheduler_step_lanes(s));
+    wake = moment_earlier(wake, scheduler_step_lanes(s));
     scheduler_fire(s); /* a claim may have been answered at once */
     metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->index.n);
     metric_set(s->setup.metrics, METRIC_TASKS_AHEAD, (double)s->ahead_count);
@@ -195,6 +195,14 @@ void scheduler_begin(struct scheduler *s, bool found_suspects)
     s->alone_until_ms = s->now.steady_ms + SCHEDULER_ISOLATION_MS;
 }
 
+static void scheduler_comes_again(struct scheduler *s, const struct held *h, const struct verdict *v)
+{
+    struct lane_entry *lane = lanes_after(s->lanes, h->lane, v->aside, v->recalled);
+    if (v->aside.n && v->due_ms <= s->now.wall_ms)
+        lanes_on_host_busy(s->lanes, lane, s->now.wall_ms);
+    lanes_due(s->lanes, lane, v->due_ms, v->losses >= SUSPECT_LOSSES);
+}
+
 void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v)
 {
     struct held *h = scheduler_remove_held(s, id, fence);
@@ -205,8 +213,7 @@ void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, co
         return;
     }
     if (comes_again)
-        lanes_due(s->lanes, lanes_after(s->lanes, h->lane, v->aside, v->recalled), v->due_ms,
-                  v->losses >= SUSPECT_LOSSES);
+        scheduler_comes_again(s, h, v);
     scheduler_settled_unpushed(s, h);
     s->isolating = s->isolating && !h->suspect; /* the suspect has ended and this process lives: the others go on */
     scheduler_leave_place(s, h);

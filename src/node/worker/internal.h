@@ -82,12 +82,13 @@ struct worker {
     struct list ready_hosts;
 
     bool taking;
-    struct class_room asked;        /* the places that the take in flight may fill, until its tasks have started */
-    int asked_class;                /* the lowest class that it may bring; CLASSES: it does not wait */
-    struct io_unblock unblock;      /* ends the wait of the take in flight */
-    bool unblocking;                /* it is in flight */
-    struct delivery_batch *arrived; /* taken, and not started yet */
-    bool queue_down;                /* the last take failed */
+    struct class_room asked;         /* the places that the take in flight may fill, until its tasks have started */
+    int asked_class;                 /* the lowest class that it may bring; CLASSES: it does not wait */
+    int64_t asked_cpu, asked_memory; /* of which it told the queue; -1: no limit */
+    struct io_unblock unblock;       /* ends the wait of the take in flight */
+    bool unblocking;                 /* it is in flight */
+    struct delivery_batch *arrived;  /* taken, and not started yet */
+    bool queue_down;                 /* the last take failed */
     int64_t cpu_used, memory_used;
     size_t suspects; /* running */
 

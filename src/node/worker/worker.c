@@ -427,6 +427,8 @@ static void worker_ask_for_more(struct worker *w)
     memcpy(h->take.ask.kept, room.kept, sizeof room.kept);
     arena_init(&h->take.arena, TAKE_ARENA);
     w->asked = room;
+    w->asked_cpu = h->take.ask.cpu_milli;
+    w->asked_memory = h->take.ask.memory_mb;
     w->asked_class = waits ? worker_lowest_class(w, &room) : CLASSES;
     w->taking = true;
     async_io_submit(w->setup.async_io, &h->take.io_request);
@@ -445,14 +447,19 @@ static void worker_on_unblocked(struct io_request *e)
     ((struct worker *)e->context)->unblocking = false; /* if it failed: the take waits for TAKE_WAIT_MS at most */
 }
 
-/* A take that waits said which classes have a slot. If a lower one has a slot now, the worker asks again: tasks of that
- * class may wait, and do not wake it. */
+/* A take that waits said which classes have a slot, and how much CPU and memory is free. */
+static bool worker_has_more_than_asked(const struct worker *w)
+{
+    struct class_room room = worker_room(w);
+    return worker_lowest_class(w, &room) < w->asked_class ||
+           worker_rest(w->setup.cpu_milli, w->cpu_used) > w->asked_cpu ||
+           worker_rest(w->setup.memory_mb, w->memory_used) > w->asked_memory;
+}
+
+/* If there is more room now, the worker asks again: tasks that fit into it may wait, and do not wake it. */
 static void worker_unblock_take(struct worker *w)
 {
-    if (!w->taking || w->unblocking || w->asked_class == CLASSES)
-        return;
-    struct class_room room = worker_room(w);
-    if (worker_lowest_class(w, &room) >= w->asked_class)
+    if (!w->taking || w->unblocking || w->asked_class == CLASSES || !worker_has_more_than_asked(w))
         return;
     w->asked_class = CLASSES;
     w->unblocking = true;
@@ -507,7 +514,7 @@ int64_t worker_step(struct worker *w, struct moment now, int64_t behind_ms)
     if (!list_empty(&w->unacked))
         wake = min_of(wake, now.steady_ms + WORKER_RETRY_MS);
     wake = min_of(wake, worker_next_take_ms(w));
-    return min_of(moment_wall_at(now, wake), worker_report(w));
+    return moment_earlier(moment_wall_at(now, wake), worker_report(w));
 }
 
 bool worker_runs(const struct worker *w, struct uuid id, int64_t fence)

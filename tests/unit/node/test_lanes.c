@@ -182,6 +182,23 @@ static void hold(struct world *w, size_t lane, size_t n)
         lanes_on_claimed(w->lanes, w->v[lane]);
 }
 
+/* Others call it, too: what is put aside once more would be claimed again at once, and again. */
+static void a_host_that_was_busy_is_left_alone_for_a_moment(void **state)
+{
+    struct world *w = *state;
+    struct lane aside = { .tenant = 1, .queue = S("q"), .priority = 5, .host = S("slow.example") };
+    lanes_free(w->lanes);
+    w->lanes = lanes_new(&(struct lanes_setup){ .slots = 100, .host_calls = 4 });
+    size_t i = add_lane(w, aside, NOW);
+    assert_true(claim(w, 10));
+    assert_int_equal(w->got[i], 4);
+    lanes_on_host_busy(w->lanes, w->v[i], NOW);
+    lanes_due(w->lanes, w->v[i], NOW, false);
+    assert_false(claim(w, 10));
+    assert_true(lanes_hold_of(w->lanes, w->v[i], NOW).gate == LANE_HOST_BUSY);
+    assert_true(lanes_next_ms(w->lanes, LANES_DUE) == NOW + 200);
+}
+
 static void a_class_without_room_waits_and_costs_no_claim(void **state)
 {
     struct world *w = *state;
@@ -663,6 +680,29 @@ static void a_task_of_another_lane_is_the_trial_if_no_other_is(void **state)
     assert_int_equal(lanes_hold_of(w->lanes, w->v[lane], NOW + 31000).gate, LANE_NONE);
 }
 
+/* It would be ready when it is due, and pass what has waited longer in the store and is first by its priority. */
+static void a_lower_priority_is_not_claimed_ahead_of_a_higher_one_that_is_due(void **state)
+{
+    struct world *w = *state;
+    struct lanes_round r;
+    struct lane lower = { .tenant = 1, .queue = S("q"), .priority = 4 }, higher = lower;
+    higher.priority = 6;
+    lanes_set_ahead(w->lanes, 3000);
+    add_lane(w, lower, NOW + 1000);
+    add_lane(w, higher, NOW);
+    assert_false(lanes_ask_ahead(w->lanes, 10, both_at(NOW), NOW + 3000, 3000, &r));
+    int64_t next_ms = lanes_next_ahead_ms(w->lanes);
+    assert_true(next_ms > NOW && next_ms < NOW + 1000); /* it may be claimed ahead later */
+    assert_true(claim(w, 1));
+    lanes_free(w->lanes);
+    w->n = 0;
+    w->lanes = lanes_new(&(struct lanes_setup){ .slots = 100 });
+    lanes_set_ahead(w->lanes, 3000);
+    add_lane(w, higher, NOW + 1000);
+    add_lane(w, lower, NOW);
+    claim_ahead_in_vain(w, NOW, NOW + 1000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -674,9 +714,11 @@ int main(void)
         lanes_test(priorities_of_a_class_are_one_line),
         lanes_test(a_line_that_waited_long_counts_in_a_higher_class),
         lanes_test(tasks_with_other_needs_share_with_those_without),
+        lanes_test(a_host_that_was_busy_is_left_alone_for_a_moment),
         lanes_test(a_class_without_room_waits_and_costs_no_claim),
         lanes_test(a_lower_class_leaves_the_room_of_a_higher_one),
         lanes_test(a_task_that_is_left_ahead_is_tried_again_after_a_while),
+        lanes_test(a_lower_priority_is_not_claimed_ahead_of_a_higher_one_that_is_due),
         cmocka_unit_test(tenants_and_classes_share_one_slot_among_ready_tasks),
         lanes_test(what_nobody_can_run_is_not_claimed_and_costs_nobody_room),
         lanes_test(a_worker_that_joins_opens_its_lanes),

@@ -5,6 +5,55 @@
 
 static const struct queue_rules paused = { .weight = 100, .paused = true, .paused_ms = NOW };
 
+/* ---- places ---- */
+
+static struct task call_due(struct world *w, int n)
+{
+    struct task t = plain_task(n, NOW);
+    t.target = TARGET_HTTP;
+    t.target_config = S("{\"url\":\"https://a.example/\"}");
+    return add_task(w, t);
+}
+
+static void a_task_that_waits_for_its_host_gives_its_place_away_at_once(void **state)
+{
+    struct world *w = *state;
+    w->runner.host_calls_max = 1;
+    with_slots(w, 2);
+    call_due(w, 1);
+    call_due(w, 2);
+    task_due(w, 3, NOW + 1);
+    step_at(w, NOW + 1);
+    answer(w, OP_CLAIM);
+    assert_true(step_at(w, NOW + 1) == NOW + 1); /* nothing else will happen */
+    assert_int_equal(w->run_count, 1);
+    settle_down(w);
+    assert_int_equal(w->run_count, 2);
+}
+
+static void claim_ahead(struct node_setup *setup)
+{
+    setup->ahead_ms = 3000;
+    setup->ahead_bytes = 1 << 20;
+}
+
+/* What is due within the window takes a place when it is claimed. A busy node claims early, but not with places. */
+static void a_place_is_taken_at_most_100_ms_early(void **state)
+{
+    struct world *w = *state;
+    for (int ahead = 0; ahead < 2; ahead++) {
+        change_setup = ahead ? claim_ahead : NULL;
+        with_slots(w, 1);
+        for (int n = 1; n <= 3; n++)
+            task_due(w, 10 * (ahead + 1) + n, w->now_ms);
+        settle_down(w);
+        assert_true(node_status(w->node).scheduler.window_ms == (ahead ? 100 : 1000));
+        node_drain(w->node);
+        node_give_up(w->node);
+    }
+    change_setup = NULL;
+}
+
 /* ---- pauses ---- */
 
 static void a_paused_queue_claims_nothing_and_costs_nothing(void **state)
@@ -333,6 +382,8 @@ int main(void)
 {
 #define node_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
+        node_test(a_task_that_waits_for_its_host_gives_its_place_away_at_once),
+        node_test(a_place_is_taken_at_most_100_ms_early),
         node_test(a_paused_queue_claims_nothing_and_costs_nothing),
         node_test(what_is_armed_of_a_queue_that_is_paused_is_handed_back),
         node_test(what_a_claim_brings_after_the_pause_is_handed_back),

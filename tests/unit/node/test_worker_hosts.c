@@ -634,6 +634,26 @@ static void a_take_that_waits_ends_when_a_lower_class_has_a_slot(void **state)
     assert_waiting(b, 16, 0);
 }
 
+/* The take in flight said that no CPU is free; a task that needs some waits in the queue, and does not wake it. */
+static void a_take_that_waits_ends_when_there_is_more_cpu(void **state)
+{
+    struct bench *b = *state;
+    struct task t = some_task(1);
+    t.cpu_milli = 1000;
+    push_task(b, t);
+    come_to_rest(b);
+    assert_waiting(b, 1, 0);
+    assert_int_equal(asked(b)->cpu_milli, 0);
+    step(b, 0);
+    assert_null(find_io_request(&b->async_io, IO_UNBLOCK));
+    end_run(b, 0, OUTCOME_OK);
+    step(b, 0);
+    assert_non_null(find_io_request(&b->async_io, IO_UNBLOCK));
+    carry(&b->async_io, IO_UNBLOCK);
+    carry(&b->async_io, IO_TAKE);
+    assert_int_equal(asked(b)->cpu_milli, 1000);
+}
+
 /* A high call ends: its slot is kept for the next high one, not for the low task that waits for the same host. */
 static void what_was_parked_starts_into_no_kept_slot(void **state)
 {
@@ -687,6 +707,7 @@ int main(void)
         T(a_take_keeps_slots_for_higher_classes),
         cmocka_unit_test_setup_teardown(who_serves_one_class_keeps_nothing_for_others, setup_low_only, bench_close),
         T(a_take_that_waits_ends_when_a_lower_class_has_a_slot),
+        T(a_take_that_waits_ends_when_there_is_more_cpu),
         T(what_was_parked_starts_into_no_kept_slot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,99 @@
+/* Planted bugs inside the node. The linker leads the node's calls of these functions here (--wrap); what they were
+ * called with goes on to the real ones, unless the bug of this run is in the way. */
+#include <stdlib.h>
+
+#include "core/sharing/fair.h"
+#include "node/scheduler/scheduler.h"
+#include "sim.h"
+
+/* The calls say nothing about the run that they belong to. There is one at a time. */
+static struct sim *run_now;
+
+void plant_wrap(struct sim *s)
+{
+    run_now = s;
+}
+
+static bool is_planted(enum plant p)
+{
+    return run_now && run_now->plant == p;
+}
+
+/* ---- shares ---- */
+
+void __real_fair_took(struct fair *f, const struct fair_round *r);
+void __wrap_fair_took(struct fair *f, const struct fair_round *r);
+
+void __wrap_fair_took(struct fair *f, const struct fair_round *r)
+{
+    if (!is_planted(PLANT_ASKS_DROPPED)) {
+        __real_fair_took(f, r);
+        return;
+    }
+    struct fair_round part = *r;
+    part.asks = xcalloc(r->n + 1, sizeof *part.asks);
+    part.n = 0;
+    for (size_t i = 0; i < r->n; i++)
+        if (r->asks[i].quota)
+            part.asks[part.n++] = r->asks[i];
+    __real_fair_took(f, &part);
+    free(part.asks);
+}
+
+/* ---- places ---- */
+
+struct class_room __real_class_room_of(size_t n, const size_t running[CLASSES]);
+struct class_room __wrap_class_room_of(size_t n, const size_t running[CLASSES]);
+
+struct class_room __wrap_class_room_of(size_t n, const size_t running[CLASSES])
+{
+    struct class_room room = __real_class_room_of(n, running);
+    if (is_planted(PLANT_NO_KEEP))
+        memset(room.kept, 0, sizeof room.kept);
+    return room;
+}
+
+void __real_lanes_set_parked(struct lanes *l, size_t parked);
+void __wrap_lanes_set_parked(struct lanes *l, size_t parked);
+
+void __wrap_lanes_set_parked(struct lanes *l, size_t parked)
+{
+    __real_lanes_set_parked(l, is_planted(PLANT_PARKED_SLOT) ? 0 : parked);
+}
+
+void __real_scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence);
+void __wrap_scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence);
+
+void __wrap_scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence)
+{
+    if (!is_planted(PLANT_SLOT_AT_SETTLE))
+        __real_scheduler_on_ended(s, id, fence);
+}
+
+/* ---- pools ---- */
+
+void __real_lanes_set_workers(struct lanes *l, const struct lanes_workers *w);
+void __wrap_lanes_set_workers(struct lanes *l, const struct lanes_workers *w);
+
+/* As if each worker could run everything. */
+static struct worker_group all_in_one(const struct worker_groups *groups)
+{
+    struct worker_group sum = { .kind = WORKER_KIND_UNKNOWN };
+    for (size_t i = 0; i < groups->n; i++) {
+        sum.slots += groups->v[i].slots;
+        sum.workers += groups->v[i].workers;
+    }
+    return sum;
+}
+
+void __wrap_lanes_set_workers(struct lanes *l, const struct lanes_workers *w)
+{
+    struct lanes_workers told = *w;
+    struct worker_group one = all_in_one(&w->groups);
+    if (is_planted(PLANT_ONE_BOUND) && one.workers)
+        told.groups = (struct worker_groups){ &one, 1 };
+    if (is_planted(PLANT_DEAF_TO_JOINS) && run_now->plant_groups && w->groups.n > run_now->plant_groups)
+        return;
+    run_now->plant_groups = w->groups.n;
+    __real_lanes_set_workers(l, &told);
+}
