@@ -134,6 +134,7 @@ def test_a_breaker_is_listed_survives_a_restart_and_closes_by_a_trial(make_serve
     fail_at_once(client, [dead] * 12)
     shown = wait_until_listed(client, host_of(dead))
     assert (shown["state"], shown["scope"], shown["calls"], shown["failures"], shown["reopened"]) == ("OPEN", "host", 10, 10, 0), shown
+    assert shown["tenant"] == "default"
     assert shown["reason"] and to_ms(shown["retry_at"]) - to_ms(shown["opened_at"]) >= 29_000, shown
     held = [client.create(**ONCE, **dead.target("/held"))["id"] for _ in range(3)]
     for task in held:

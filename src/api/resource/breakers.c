@@ -5,11 +5,15 @@
 #include "api/server/query.h"
 #include "base/json/json.h"
 
-static void breakers_write(struct jw *w, const struct breaker_row *b, const char *state)
+static void breakers_write(struct request *q, struct jw *w, const struct breaker_row *b, const char *state)
 {
+    const struct catalog_cache *catalog = q->server->setup.catalog;
+    struct tenant_rules tenant;
     bool of_tenant = str_eq(b->host, BREAKER_ANY_HOST);
     jw_object(w);
     jw_kv_uuid(w, "id", b->id);
+    if (catalog && catalog_cache_tenant(catalog, b->tenant, &q->arena, &tenant))
+        jw_kv_str(w, "tenant", tenant.name);
     jw_kv_cstr(w, "scope", of_tenant ? "tenant" : "host");
     if (!of_tenant)
         jw_kv_str(w, "host", b->host);
@@ -65,7 +69,7 @@ enum handled breakers_list(struct request *q, struct reader *r)
     jw_key(&w, "breakers");
     jw_array(&w);
     for (size_t i = 0; i < n; i++)
-        breakers_write(&w, &rows.v[i], breakers_state_of(&rows.v[i], q->now_ms));
+        breakers_write(q, &w, &rows.v[i], breakers_state_of(&rows.v[i], q->now_ms));
     jw_array_end(&w);
     struct uuid next = more ? rows.v[n - 1].id : (struct uuid){ 0 };
     pagination_write(&w, &(struct pagination){ .more = more, .next = next, .limit = p.limit, .total = -1 });
@@ -118,7 +122,7 @@ enum handled breakers_close_one(struct request *q, struct reader *r)
         return request_refuse(q, PROBLEM_INVALID, "the request does not fit in the memory allowed");
     *c = (struct breaker_change){ .row = rows.v[0], .close = true };
     struct jw w = respond_json(&q->response, 200);
-    breakers_write(&w, &rows.v[0], "CLOSED");
+    breakers_write(q, &w, &rows.v[0], "CLOSED");
     q->write.breakers = (struct op_breakers){
         .op = { .kind = OP_BREAKERS }, .v = c, .n = 1, .must_exist = true, .idempotency = request_record(q)
     };
