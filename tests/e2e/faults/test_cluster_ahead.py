@@ -71,8 +71,9 @@ def test_what_a_killed_node_had_claimed_ahead_starts_elsewhere_and_only_what_is_
     late_ms = {i: first_ms[i] - due for i, due in made.items()}
     after = [late_ms[i] for i, due in made.items() if due > burial_ms]
     between = [i for i, due in made.items() if killed_ms < due <= burial_ms]
-    # The last heartbeat may have been sent up to the moment of the kill.
-    doubt_ms = killed_ms + FENCE_BEATS * cluster.beat_s * 1000
+    # What the dead node had told the store with its last heartbeat, which it may have sent up to the moment of the kill.
+    (doubt_ms,) = [int(ms) for ms in postgres.sql("SELECT fires_until_ms FROM nodes WHERE dead", database)]
+    assert killed_ms - 500 < doubt_ms <= killed_ms + FENCE_BEATS * cluster.beat_s * 1000 + 100
     cleared = [i for i in between if made[i] > doubt_ms]
     lost = losses(client, [i for i, due in made.items() if due > killed_ms - 500 and due < burial_ms + 1000])
     counts(f"killed node, seed {seed}: {len(made)} tasks, {RATE}/s; buried after {burial_ms - killed_ms:.0f} ms; {len(lost)} recorded as lost; late: "
