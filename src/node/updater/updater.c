@@ -194,8 +194,8 @@ static size_t updater_outcomes_first(struct event_list *events)
     return outcomes;
 }
 
-/* The outcome with the lane in which the task is to wait. A lane that several hosts share is not closed while the breaker
- * of one of them is open, so a task of that host waits by its due time. */
+/* The outcome with the lane in which the task is to wait. A lane that several hosts share is not closed while the
+ * breaker of one of them is open, so a task of that host waits by its due time. */
 static struct outcome updater_put_aside(const struct updater *u, const struct event *ev, int64_t now_ms)
 {
     struct outcome o = ev->outcome;
