@@ -104,6 +104,7 @@ enum breach {
     X(SAME_EPOCH, BREACH_LOST, "same-epoch")       /* a queue that was wiped claims to know everything */              \
     X(DEAF_TO_JOINS, BREACH_IDLE, "deaf-to-joins") /* a node hears of no worker that joins later */                    \
     X(ONE_BOUND, BREACH_IDLE, "one-bound")         /* one bound for all workers, whatever they serve */                \
+    X(WRONG_CLASS, BREACH_IDLE, "wrong-class")     /* a worker that waits for high tasks is not told of low ones */    \
     X(PARKED_SLOT, BREACH_IDLE, "parked-slot")     /* a task that waits for its host holds a slot */                   \
     X(ASKS_DROPPED, BREACH_STARVED, "asks-dropped")         /* a line without a quota loses its turn */                \
     X(NO_KEEP, BREACH_RESERVE, "no-keep")                   /* no slot is kept for a higher class */                   \
