@@ -205,7 +205,7 @@ static void run(struct sim_node *n, struct io_request *e)
         container_of(e, struct io_stats, io_request)->ret.epoch = s->fleet.epoch;
     if (e->kind == IO_PUSH || e->kind == IO_ABORT)
         wake_all(s, place_of(IO_TAKE));
-    if (e->kind == IO_UNBLOCK)
+    if (e->kind == IO_UNBLOCK && s->plant != PLANT_WRONG_CLASS)
         unblock_take(s, n);
     if (e->kind == IO_PUBLISH)
         wake_all(s, place_of(IO_POLL));

@@ -9,9 +9,11 @@
 enum { SECOND_US = 1000000, SECOND_MS = 1000, DOC_MAX = 4096, CHANGES_MAX = 12, POISON_TASKS = 30 };
 
 static const char *const queue_names[QUEUES] = { "default", "mail", "reports" };
-static const char *const targets[HOSTS] = { "{\"url\":\"http://host0.example/hook\"}",
-                                            "{\"url\":\"http://host1.example/hook\"}",
-                                            "{\"url\":\"http://host2.example:8080/hook\"}" };
+static const char *const targets[HOSTS] = {
+    "{\"url\":\"http://host0.example/hook\"}",      "{\"url\":\"http://host1.example/hook\"}",
+    "{\"url\":\"http://host2.example:8080/hook\"}", "{\"url\":\"http://host3.example/hook\"}",
+    "{\"url\":\"http://host4.example/hook\"}",      "{\"url\":\"http://host5.example/hook\"}"
+};
 static const char *const tenant_names[TENANTS_MAX] = { "default", "acme", "globex" };
 
 struct str gates_queue_name(int number)
@@ -148,7 +150,7 @@ void gates_node_starts(struct sim *s)
 bool gates_were_ever_closed(const struct sim *s)
 {
     const struct profile *p = &s->profile;
-    return p->rules || p->limits || p->hosts || p->poison;
+    return p->rules || p->limits || p->hosts || p->poison || p->connections;
 }
 
 /* ---- what users do ---- */
@@ -199,7 +201,7 @@ static void tenant_changes(struct sim *s, void *context)
 static void host_changes(struct sim *s, void *context)
 {
     (void)context;
-    int host = (int)between(s, 0, HOSTS - 1);
+    int host = (int)between(s, 0, s->profile.isolation ? HOSTS - 2 : COMMON_HOSTS - 1); /* the last one never fails */
     s->gates.failing[host] = !s->healed && !s->gates.failing[host];
     trace(s, "host %d is %s", host, s->gates.failing[host] ? "failing" : "well");
 }

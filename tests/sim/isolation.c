@@ -117,6 +117,14 @@ struct profile isolation_profile(struct sim *s)
     else if (!p.connections) /* tasks that wait for their host count in their tenant's share, and nobody sees them */
         p.tenants = (int)between(s, 1, 2);
     p.call_us = 50000 * (int64_t)p.slots;
+    if (p.isolation == ISOLATION_BREAKERS) { /* enough calls to open breakers, and room for all of them */
+        p.slots = (size_t)between(s, 20, 40);
+        p.hosts = true;
+        p.fail_calls_percent = chance(s, 50) ? 65 : 100;
+        p.connections = 0;
+        p.call_us = 50000;
+        p.length_us = between(s, 20, 40) * SECOND_US;
+    }
     if (p.isolation == ISOLATION_STALLS) { /* the slots would be few if a task held its own until it is settled */
         p.slots = (size_t)between(s, 8, 16);
         p.call_us = 50000;
@@ -126,12 +134,15 @@ struct profile isolation_profile(struct sim *s)
 
 void isolation_init(struct sim *s)
 {
-    s->overtaken = xcalloc((size_t)TENANTS_MAX * QUEUES * CLASSES * NEEDS, sizeof *s->overtaken);
+    size_t lines = (size_t)TENANTS_MAX * QUEUES * CLASSES * NEEDS;
+    s->overtaken = xcalloc(lines, sizeof *s->overtaken);
+    s->unfired_us = xcalloc(lines, sizeof *s->unfired_us);
 }
 
 void isolation_release(struct sim *s)
 {
     free(s->overtaken);
+    free(s->unfired_us);
 }
 
 static void look_again(struct sim *s, void *context)
@@ -154,6 +165,17 @@ static void store_stalls(struct sim *s, void *context)
     after_us(s, for_us + ahead_us + between(s, 0, SECOND_US), store_stalls, NULL);
 }
 
+/* As if the tenants' network were down: no host alone is the cause. */
+static void almost_all_hosts_fail(struct sim *s, void *context)
+{
+    (void)context;
+    if (s->healed)
+        return;
+    for (int i = 0; i < HOSTS - 1; i++)
+        s->gates.failing[i] = true;
+    trace(s, "all hosts but the last one are failing");
+}
+
 void isolation_plan(struct sim *s)
 {
     const struct profile *p = &s->profile;
@@ -162,6 +184,8 @@ void isolation_plan(struct sim *s)
     trace(s, "isolation %d: %zu slots, %zu connections, %d tenants, %d queues, %d workers, claims %lld ms ahead",
           p->isolation, p->slots, p->connections, p->tenants, p->queues, p->workers, (long long)p->ahead_ms);
     after_us(s, LOOK_US, look_again, NULL);
+    if (p->fail_calls_percent == 100)
+        after_us(s, 0, almost_all_hosts_fail, NULL);
     if (p->isolation == ISOLATION_STALLS)
         after_us(s, between(s, SECOND_US, 5 * SECOND_US), store_stalls, NULL);
 }
@@ -183,10 +207,18 @@ void isolation_make_task(struct sim *s, struct task *t)
     t->delivery = DELIVER_AT_LEAST_ONCE;
     t->retry.max_attempts = 1;
     t->timeout_ms = 10 * SECOND_MS;
-    if (t->target == TARGET_HTTP && chance(s, 50))
+    if (t->target == TARGET_HTTP && p->isolation != ISOLATION_BREAKERS && chance(s, 50))
         t->target_config = gates_target(0); /* the busy one */
     if (p->isolation == ISOLATION_POOLS)
         add_needs(s, t);
+    if (t->target == TARGET_HTTP && p->fail_calls_percent == 100 && chance(s, 80)) /* too few are well to matter */
+        t->target_config = gates_target((int)between(s, 0, HOSTS - 2));
+    if (p->isolation == ISOLATION_BREAKERS)
+        t->retry.max_attempts = (int)between(s, 1, 3);
+    if (p->isolation == ISOLATION_BREAKERS && chance(s, 10)) {
+        t->concurrency_key = S("one");
+        t->concurrency_limit = 1;
+    }
     t->scheduled_ms = wall_ms(s) + (chance(s, 50) ? 0 : between(s, 0, 6 * SECOND_MS));
     if (p->isolation == ISOLATION_STALLS && chance(s, 80)) /* early enough, even if the insert meets a stall */
         t->scheduled_ms = wall_ms(s) + 2 * p->ahead_ms + between(s, 0, 10 * SECOND_MS);

@@ -1,7 +1,17 @@
 /* Nobody waits for another: judged by the calls that are under way, at each start and ten times a second. */
+#include <stdlib.h>
+
+#include "core/sharing/slot.h"
 #include "sim.h"
 
-enum { IDLE_US = 1000000, STALL_LATE_MS = 10, KEPT_PART = 10, SHARE_PERCENT = 80 };
+enum {
+    IDLE_US = 1000000,
+    STALL_LATE_MS = 10,
+    ORDER_US = 50000,
+    KEY_EARLY_MS = 100,
+    KEPT_PART = 10,
+    SHARE_PERCENT = 80
+};
 
 /* ---- the room of a process ---- */
 
@@ -72,9 +82,17 @@ void isolation_note_room(struct sim_node *n)
             n->full.tenant_us[i] = s->steady_us;
 }
 
+enum { LINES = TENANTS_MAX * QUEUES * CLASSES * NEEDS };
+
+static int line_of(const struct subject *x)
+{
+    int class_ = (int)priority_class_of(x->priority);
+    return (((x->tenant - 1) * QUEUES + x->queue) * CLASSES + class_) * NEEDS + (int)x->need;
+}
+
 /* Steady: since when the process has had room for the task.
  *  - The queue knows no hosts: it may have given the task to another process, which waits for a connection.
- *  - Tasks whose host is busy are taken from the backlog and put aside, a few at a time, until one comes that can run. */
+ *  - Tasks of its line whose host is busy are claimed before it and put aside, a few at a time. */
 static int64_t room_since_us(struct sim *s, const struct sim_node *n, const struct subject *x)
 {
     const struct sim_full *f = &n->full;
@@ -82,12 +100,17 @@ static int64_t room_since_us(struct sim *s, const struct sim_node *n, const stru
     since_us = max_of(since_us, max_of(f->need_us[x->need], f->tenant_us[x->tenant - 1]));
     for (int i = 0; i < sim_process_count(s) && x->host >= 0; i++)
         since_us = max_of(since_us, sim_process(s, i)->full.host_us[x->host]);
-    return s->profile.connections ? max_of(since_us, s->unfired_us) : since_us;
+    return s->profile.connections ? max_of(since_us, s->unfired_us[line_of(x)]) : since_us;
 }
 
 static int64_t due_us(const struct sim *s, const struct subject *x)
 {
     return x->due_ms * 1000 - (wall_us(s) - s->steady_us);
+}
+
+void isolation_unfired(struct sim *s, const struct subject *x)
+{
+    s->unfired_us[line_of(x)] = s->steady_us;
 }
 
 /* ---- idle beside a due task ---- */
@@ -113,25 +136,46 @@ static void judge_idle(struct sim *s, struct subject *x)
     }
 }
 
+/* ---- slots of concurrency keys ---- */
+
+static void judge_keys(struct sim *s, int32_t tenant)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct slot_need needs[SLOTS_MAX];
+    struct slot_holders h;
+    struct error e;
+    struct task like = { .tenant = tenant, .concurrency_key = S("one"), .concurrency_limit = 1 };
+    arena_init(&a, 1 << 20);
+    if (slot_needs(&like, needs) != 1 || reader_slots(s->reader, needs[0].key, &a, &h, &e))
+        abort();
+    for (size_t i = 0; i < h.n; i++) {
+        const struct subject *x = oracle_find(s, h.v[i].task);
+        if (x && x->waits && x->due_ms > wall_ms(s) + KEY_EARLY_MS)
+            breach(s, BREACH_AHEAD, "%s holds a slot of its key, %lld ms before it is due", short_id(x->id),
+                   (long long)(x->due_ms - wall_ms(s)));
+    }
+}
+
+/* Neither the store nor a breaker nor a concurrency key may hold it. */
+static bool is_free_of_gates(const struct sim *s, const struct subject *x)
+{
+    bool breakers = s->profile.isolation == ISOLATION_BREAKERS;
+    return s->profile.isolation != ISOLATION_STALLS && (!breakers || (x->host < 0 && !x->key_limit));
+}
+
 void isolation_look(struct sim *s, void *context)
 {
     (void)context;
     for (int i = 0; i < sim_process_count(s); i++)
         isolation_note_room(sim_process(s, i));
     for (size_t i = 0; i < s->oracle->n; i++)
-        if (s->oracle->v[i]->waits && s->profile.isolation != ISOLATION_STALLS)
+        if (s->oracle->v[i]->waits && is_free_of_gates(s, s->oracle->v[i]))
             judge_idle(s, s->oracle->v[i]);
+    for (int i = 0; i < s->profile.tenants && s->profile.isolation == ISOLATION_BREAKERS; i++)
+        judge_keys(s, i + 1);
 }
 
 /* ---- turns ---- */
-
-enum { LINES = TENANTS_MAX * QUEUES * CLASSES * NEEDS };
-
-static int line_of(const struct subject *x)
-{
-    int class_ = (int)priority_class_of(x->priority);
-    return (((x->tenant - 1) * QUEUES + x->queue) * CLASSES + class_) * NEEDS + (int)x->need;
-}
 
 /* The processes that can run it. */
 static unsigned pool_of(struct sim *s, const struct subject *x)
@@ -191,6 +235,30 @@ static void judge_turns(struct sim *s, const struct subject *started)
     }
 }
 
+/* ---- order ---- */
+
+static int64_t order_ms(const struct subject *x)
+{
+    return x->due_ms - (int64_t)x->priority * AGEING_MS;
+}
+
+/* What was claimed before the other one was there is not called back. */
+static void judge_order(struct sim *s, const struct subject *started, const struct task *t)
+{
+    if (s->profile.isolation != ISOLATION_BUSY || s->profile.connections)
+        return;
+    int64_t claimed_us = uuid_time_ms(t->claim) * 1000 - (wall_us(s) - s->steady_us);
+    for (size_t i = 0; i < s->oracle->n; i++) {
+        const struct subject *x = s->oracle->v[i];
+        if (!x->waits || line_of(x) != line_of(started) || order_ms(x) >= order_ms(started))
+            continue;
+        if (max_of(x->waits_us, due_us(s, x)) + ORDER_US < claimed_us)
+            breach(s, BREACH_ORDER, "%s of priority %d starts before %s of priority %d, which has waited for %lld ms",
+                   short_id(started->id), started->priority, short_id(x->id), x->priority,
+                   (long long)(s->steady_us - due_us(s, x)) / 1000);
+    }
+}
+
 /* ---- stalls ---- */
 
 /* What was created before claims reach it starts on time, whatever the store does. */
@@ -217,6 +285,7 @@ void isolation_judge_start(struct sim_node *n, const struct task *t)
     if (x->host >= 0 && !has_connection(s, &u, x->host))
         breach(s, BREACH_HOST, "%s is call number %zu to host %d", short_id(t->id), u.of_host[x->host] + 1, x->host);
     judge_stall(s, n, x);
-    if (s->profile.isolation != ISOLATION_STALLS)
+    judge_order(s, x, t);
+    if (s->profile.isolation == ISOLATION_BUSY || s->profile.isolation == ISOLATION_POOLS)
         judge_turns(s, x);
 }

@@ -17,7 +17,7 @@ static void add_gates(struct sim *s, struct task *t)
 {
     static const char *const keys[] = { "one", "two" };
     if (t->target == TARGET_HTTP)
-        t->target_config = gates_target((int)between(s, 0, HOSTS - 1));
+        t->target_config = gates_target((int)between(s, 0, s->profile.isolation ? HOSTS - 1 : COMMON_HOSTS - 1));
     if (!s->profile.keys)
         return;
     if (chance(s, 25)) {

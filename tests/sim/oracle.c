@@ -382,6 +382,7 @@ void oracle_ended(struct sim *s, const struct task *t, const struct outcome *o)
     if (task_is_suspect(t))
         s->suspect_ended_ms = wall_ms(s);
     limits_ended(s, t, o);
+    blame_answered(s, t, o, c->started_us);
 }
 
 static void judge_result(struct sim *s, const struct subject *x, struct known_call *c, const struct settlement *v)
@@ -420,7 +421,8 @@ void oracle_settled(struct sim *s, const struct settlement *v, int64_t now_ms)
     if (x && !v->replace && v->verdict.next == TASK_SCHEDULED)
         oracle_waits(s, x, v->verdict.due_ms);
     if (!c) { /* it never fired: it was returned, put aside, recalled, or lost before */
-        s->unfired_us = s->steady_us;
+        if (x)
+            isolation_unfired(s, x);
         return;
     }
     if (c->settled)

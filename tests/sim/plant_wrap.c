@@ -2,6 +2,7 @@
  * called with goes on to the real ones, unless the bug of this run is in the way. */
 #include <stdlib.h>
 
+#include "core/sharing/breaker.h"
 #include "core/sharing/fair.h"
 #include "node/scheduler/scheduler.h"
 #include "sim.h"
@@ -68,6 +69,82 @@ void __wrap_scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fenc
 {
     if (!is_planted(PLANT_SLOT_AT_SETTLE))
         __real_scheduler_on_ended(s, id, fence);
+}
+
+/* ---- lanes ---- */
+
+int64_t __real_lane_order_ms(const struct lane *lane, int64_t due_ms);
+int64_t __wrap_lane_order_ms(const struct lane *lane, int64_t due_ms);
+
+int64_t __wrap_lane_order_ms(const struct lane *lane, int64_t due_ms)
+{
+    return is_planted(PLANT_DUE_ORDER) ? due_ms : __real_lane_order_ms(lane, due_ms);
+}
+
+struct lane __real_task_lane(const struct task *t);
+struct lane __wrap_task_lane(const struct task *t);
+
+struct lane __wrap_task_lane(const struct task *t)
+{
+    struct lane lane = __real_task_lane(t);
+    if (is_planted(PLANT_KEY_AT_CLAIM))
+        lane.late = false;
+    return lane;
+}
+
+/* ---- breakers ---- */
+
+struct breakers_answer __real_breakers_ask(struct breakers *b, int32_t tenant, struct str host, int64_t timeout_ms,
+                                           int64_t now_ms);
+struct breakers_answer __wrap_breakers_ask(struct breakers *b, int32_t tenant, struct str host, int64_t timeout_ms,
+                                           int64_t now_ms);
+void __real_breakers_report(struct breakers *b, int32_t tenant, struct str host, const struct breakers_answer *went,
+                            const struct outcome *o, int64_t now_ms);
+void __wrap_breakers_report(struct breakers *b, int32_t tenant, struct str host, const struct breakers_answer *went,
+                            const struct outcome *o, int64_t now_ms);
+
+static struct sim_host *host_of(int32_t tenant, struct str host)
+{
+    char text[TARGET_HOST_MAX];
+    for (int i = 0; i < HOSTS; i++) {
+        struct task t = { .target = TARGET_HTTP, .target_config = gates_target(i) };
+        if (str_eq(target_host(&t, text), host))
+            return &run_now->gates.tenants[tenant - 1].hosts[i];
+    }
+    return NULL;
+}
+
+struct open_one {
+    int32_t tenant;
+    bool found;
+};
+
+static void see_open(void *context, const struct breaker_view *v)
+{
+    struct open_one *x = context;
+    x->found = x->found || (v->tenant == x->tenant && v->status.state != BREAKER_CLOSED);
+}
+
+struct breakers_answer __wrap_breakers_ask(struct breakers *b, int32_t tenant, struct str host, int64_t timeout_ms,
+                                           int64_t now_ms)
+{
+    struct breakers_answer held = { .by_tenant = true, .until_ms = now_ms + 1000 };
+    struct open_one any = { .tenant = tenant };
+    const struct sim_host *h = is_planted(PLANT_BLAMED_ON_SUCCESS) ? host_of(tenant, host) : NULL;
+    if (is_planted(PLANT_ANY_HOST) && host.n)
+        breakers_each(b, now_ms, see_open, &any);
+    return any.found || (h && h->blamed_ms > now_ms) ? held : __real_breakers_ask(b, tenant, host, timeout_ms, now_ms);
+}
+
+void __wrap_breakers_report(struct breakers *b, int32_t tenant, struct str host, const struct breakers_answer *went,
+                            const struct outcome *o, int64_t now_ms)
+{
+    struct breaker_status status;
+    struct sim_host *h = is_planted(PLANT_BLAMED_ON_SUCCESS) ? host_of(tenant, host) : NULL;
+    __real_breakers_report(b, tenant, host, went, o, now_ms);
+    if (h && o->kind == OUTCOME_OK && breakers_status(b, tenant, host, now_ms, &status) &&
+        status.state == BREAKER_CLOSED && breaker_is_exceeded(&breaker_host, status.counts))
+        h->blamed_ms = now_ms + breaker_host.open_ms;
 }
 
 /* ---- pools ---- */

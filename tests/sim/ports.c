@@ -113,6 +113,8 @@ static enum err e_publish(struct events *ev, const struct event *v, size_t n, st
     if (events_down(node->sim, e))
         return e->code;
     barrier_some(node, v, n);
+    for (size_t i = 0; i < n && node->sim->ghost != node; i++)
+        blame_judge(node->sim, &v[i]);
     return events_publish(node->events_inner, v, n, e);
 }
 
@@ -265,10 +267,11 @@ static struct outcome choose_outcome(struct sim *s, const struct task *t)
     struct outcome o = { .kind = OUTCOME_OK, .http_status = 200, .retry_after_ms = -1 };
     int64_t roll = between(s, 0, 99);
     int host = gates_host(t);
-    if (host >= 0 && s->gates.failing[host])
-        roll %= 20; /* 503 and 429 */
-    else if (s->profile.isolation)
+    bool fails = host >= 0 && s->gates.failing[host];
+    if (s->profile.isolation && (!fails || !chance(s, s->profile.fail_calls_percent)))
         return o;
+    if (fails)
+        roll %= s->profile.isolation ? 14 : 20; /* 503 and 429; or 503 alone, so that only breakers hold */
     for (size_t i = 0; i < array_count(answers) && !s->healed; i++) {
         if (roll >= 0 && roll < answers[i].percent)
             o = answers[i].outcome;

@@ -630,6 +630,8 @@ static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struc
     s->profile = choose_profile(s);
     if (!s->profile.isolation)
         s->profile.ahead_ms = choose_ahead(s);
+    if (!s->profile.isolation && !s->profile.calm && seed % 4 == 1)
+        s->profile.connections = 2 + seed % 7;
     nodes_init(s);
     fleet_init(s);
     gates_init(s);

@@ -46,6 +46,9 @@ struct sim;
     X(IDLE, "usable room beside a due task for longer than a second")                                                  \
     X(STARVED, "a line that is overtaken more often than its share allows")                                            \
     X(RESERVE, "a start in a slot that is kept for a higher class")                                                    \
+    X(ORDER, "a start before a task of its line that comes first by priority and age")                                 \
+    X(AHEAD, "a slot of a concurrency key that is held long before the task is due")                                   \
+    X(BLAME, "a breaker that holds a call to a host that is well, or no call at all")                                  \
     X(STALL, "late because the store was slow, although it was created long before")                                   \
     X(HOST, "more calls to a host at once than it has connections")                                                    \
     X(LATE, "late although nothing was wrong")                                                                         \
@@ -101,12 +104,17 @@ enum breach {
     X(SAME_EPOCH, BREACH_LOST, "same-epoch")       /* a queue that was wiped claims to know everything */              \
     X(DEAF_TO_JOINS, BREACH_IDLE, "deaf-to-joins") /* a node hears of no worker that joins later */                    \
     X(ONE_BOUND, BREACH_IDLE, "one-bound")         /* one bound for all workers, whatever they serve */                \
+    X(WRONG_CLASS, BREACH_IDLE, "wrong-class")     /* a worker that waits for high tasks is not told of low ones */    \
     X(PARKED_SLOT, BREACH_IDLE, "parked-slot")     /* a task that waits for its host holds a slot */                   \
-    X(ASKS_DROPPED, BREACH_STARVED, "asks-dropped")   /* a line without a quota loses its turn */                      \
-    X(NO_KEEP, BREACH_RESERVE, "no-keep")             /* no slot is kept for a higher class */                         \
-    X(NO_HOST_LIMIT, BREACH_HOST, "no-host-limit")    /* workers do not know how many calls a host takes */            \
-    X(SLOT_AT_SETTLE, BREACH_STALL, "slot-at-settle") /* a task holds its slot until it is settled */                  \
-    X(NO_RELEASE, BREACH_FAILOVER, "no-release")      /* what a dead node had claimed ahead stays claimed */
+    X(ASKS_DROPPED, BREACH_STARVED, "asks-dropped")         /* a line without a quota loses its turn */                \
+    X(NO_KEEP, BREACH_RESERVE, "no-keep")                   /* no slot is kept for a higher class */                   \
+    X(NO_HOST_LIMIT, BREACH_HOST, "no-host-limit")          /* workers do not know how many calls a host takes */      \
+    X(SLOT_AT_SETTLE, BREACH_STALL, "slot-at-settle")       /* a task holds its slot until it is settled */            \
+    X(NO_RELEASE, BREACH_FAILOVER, "no-release")            /* what a dead node had claimed ahead stays claimed */     \
+    X(DUE_ORDER, BREACH_ORDER, "due-order")                 /* priorities of a class do not matter */                  \
+    X(KEY_AT_CLAIM, BREACH_AHEAD, "key-at-claim")           /* tasks with a key are claimed ahead, too */              \
+    X(ANY_HOST, BREACH_BLAME, "any-host")                   /* one host's breaker holds all calls of its tenant */     \
+    X(BLAMED_ON_SUCCESS, BREACH_BLAME, "blamed-on-success") /* a success opens a breaker, if many calls failed */
 
 enum plant {
 #define X(name, breach, text) PLANT_##name,
@@ -183,8 +191,16 @@ enum { SLOW_US_MAX = 400000, CALLS_MAX = 20000, ROOM_FOR_ALL = 1000 };
 /* Worlds without faults in which somebody could hold up others (isolation.c):
  *  - BUSY: one node with few slots and a backlog, and perhaps a host with few connections;
  *  - POOLS: workers that serve different tasks; one with a label that no other has joins late;
- *  - STALLS: a node with room for everything, and a store that takes seconds for a commit now and then. */
-enum isolation { ISOLATION_NONE, ISOLATION_BUSY, ISOLATION_POOLS, ISOLATION_STALLS, ISOLATION_KINDS };
+ *  - STALLS: a node with room for everything, and a store that takes seconds for a commit now and then;
+ *  - BREAKERS: some hosts of some tenants fail for a while, others never do; tasks have concurrency keys. */
+enum isolation {
+    ISOLATION_NONE,
+    ISOLATION_BUSY,
+    ISOLATION_POOLS,
+    ISOLATION_STALLS,
+    ISOLATION_BREAKERS,
+    ISOLATION_KINDS
+};
 
 /* How much goes wrong with this seed. */
 struct profile {
@@ -213,8 +229,9 @@ struct profile {
     int64_t length_us;  /* until all faults end */
     size_t connections; /* of a host, in each process; 0: no limit */
     enum isolation isolation;
-    int queues;      /* ISOLATION: that tasks use */
-    int64_t call_us; /* ISOLATION: how long a call takes, at most */
+    int queues;             /* ISOLATION: that tasks use */
+    int64_t call_us;        /* ISOLATION: how long a call takes, at most */
+    int fail_calls_percent; /* BREAKERS: of calls to a failing host; if 100: all hosts but one fail at the same time */
 };
 
 struct sim_writer {
@@ -239,7 +256,7 @@ struct sim_runner {
 };
 
 /* The limits of a queue or tenant as its user set them, and since when. */
-enum { TENANTS_MAX = 3, QUEUES = 3, HOSTS = 3 };
+enum { TENANTS_MAX = 3, QUEUES = 3, HOSTS = 6, COMMON_HOSTS = 3 /* of users that are not isolated */ };
 
 /* What tasks need of a worker. */
 enum need { NEED_NOTHING, NEED_CPU, NEED_LABEL, NEED_MUCH, NEEDS };
@@ -256,10 +273,25 @@ struct sim_queue {
     int64_t level_us, level_wall_us;
 };
 
+/* What the receiver knows of a host's answers to a tenant. */
+enum { ANSWERS_MAX = 256 };
+struct sim_host {
+    struct {
+        int64_t us;
+        bool failed;
+    } answers[ANSWERS_MAX]; /* the latest, round and round */
+    size_t answer_count;
+    bool open;         /* so many failed that its breaker may be open */
+    int64_t open_us;   /* steady: since when */
+    int64_t well_us;   /* steady: when it last answered well; 0: never */
+    int64_t blamed_ms; /* of the planted bug BLAMED_ON_SUCCESS: until when it is held */
+};
+
 struct sim_tenant {
     struct tenant_rules rules;
     int64_t changed_us;
     struct sim_queue queues[QUEUES];
+    struct sim_host hosts[HOSTS];
     int64_t left_alone_ms[HOSTS]; /* wall: until then, the host asked not to be called */
 };
 
@@ -343,9 +375,10 @@ struct sim {
     int64_t suspect_ended_ms; /* wall: when a suspect's call ended last */
     int64_t unowned_us;       /* since when the partitions are not evenly shared; 0: they are */
 
-    int64_t unfired_us;  /* steady: when something was last settled that had not fired */
     size_t plant_groups; /* kinds of workers that the node knows of */
-    int64_t *overtaken;  /* ISOLATION: by line, how many others started while its head was due */
+    /* ISOLATION, by line: how many others started while its head was due; steady: when something of it was last settled
+     * that had not fired. */
+    int64_t *overtaken, *unfired_us;
 
     struct gates gates;
     struct oracle *oracle;
@@ -474,7 +507,12 @@ bool isolation_serves_class(const struct sim_node *n, enum priority_class c);
 bool isolation_has(const struct sim_node *n, const int64_t used[2], enum need need); /* enough CPU and memory */
 void isolation_note_room(struct sim_node *n); /* before and after the calls of a process change */
 void isolation_judge_start(struct sim_node *n, const struct task *t);
-void isolation_look(struct sim *s, void *context); /* now and then */
+void isolation_look(struct sim *s, void *context);              /* now and then */
+void isolation_unfired(struct sim *s, const struct subject *x); /* it was put aside, returned or lost */
+
+/* blame.c: breakers hold calls to hosts that fail, and nothing else. */
+void blame_answered(struct sim *s, const struct task *t, const struct outcome *o, int64_t started_us);
+void blame_judge(struct sim *s, const struct event *e); /* an outcome is published */
 
 /* client.c: users, and what an API does for them. */
 void client_act(struct sim *s); /* one random request */
