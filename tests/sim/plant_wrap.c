@@ -1,5 +1,6 @@
 /* Planted bugs inside the node. The linker leads the node's calls of these functions here (--wrap); what they were
- * called with goes on to the real ones, unless the bug of this run is in the way. */
+ * called with goes on to the real ones, unless the bug of this run is in the way. They are declared by the type of the
+ * function that they stand for, so that a change of it does not go unnoticed. */
 #include <stdlib.h>
 
 #include "core/sharing/breaker.h"
@@ -22,8 +23,7 @@ static bool is_planted(enum plant p)
 
 /* ---- shares ---- */
 
-void __real_fair_took(struct fair *f, const struct fair_round *r);
-void __wrap_fair_took(struct fair *f, const struct fair_round *r);
+__typeof__(fair_took) __real_fair_took, __wrap_fair_took;
 
 void __wrap_fair_took(struct fair *f, const struct fair_round *r)
 {
@@ -43,8 +43,7 @@ void __wrap_fair_took(struct fair *f, const struct fair_round *r)
 
 /* ---- places ---- */
 
-struct class_room __real_class_room_of(size_t n, const size_t running[CLASSES]);
-struct class_room __wrap_class_room_of(size_t n, const size_t running[CLASSES]);
+__typeof__(class_room_of) __real_class_room_of, __wrap_class_room_of;
 
 struct class_room __wrap_class_room_of(size_t n, const size_t running[CLASSES])
 {
@@ -54,16 +53,14 @@ struct class_room __wrap_class_room_of(size_t n, const size_t running[CLASSES])
     return room;
 }
 
-void __real_lanes_set_parked(struct lanes *l, size_t parked);
-void __wrap_lanes_set_parked(struct lanes *l, size_t parked);
+__typeof__(lanes_set_parked) __real_lanes_set_parked, __wrap_lanes_set_parked;
 
 void __wrap_lanes_set_parked(struct lanes *l, size_t parked)
 {
     __real_lanes_set_parked(l, is_planted(PLANT_PARKED_SLOT) ? 0 : parked);
 }
 
-void __real_scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence);
-void __wrap_scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence);
+__typeof__(scheduler_on_ended) __real_scheduler_on_ended, __wrap_scheduler_on_ended;
 
 void __wrap_scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence)
 {
@@ -73,16 +70,14 @@ void __wrap_scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fenc
 
 /* ---- lanes ---- */
 
-int64_t __real_lane_order_ms(const struct lane *lane, int64_t due_ms);
-int64_t __wrap_lane_order_ms(const struct lane *lane, int64_t due_ms);
+__typeof__(lane_order_ms) __real_lane_order_ms, __wrap_lane_order_ms;
 
 int64_t __wrap_lane_order_ms(const struct lane *lane, int64_t due_ms)
 {
     return is_planted(PLANT_DUE_ORDER) ? due_ms : __real_lane_order_ms(lane, due_ms);
 }
 
-struct lane __real_task_lane(const struct task *t);
-struct lane __wrap_task_lane(const struct task *t);
+__typeof__(task_lane) __real_task_lane, __wrap_task_lane;
 
 struct lane __wrap_task_lane(const struct task *t)
 {
@@ -94,14 +89,8 @@ struct lane __wrap_task_lane(const struct task *t)
 
 /* ---- breakers ---- */
 
-struct breakers_answer __real_breakers_ask(struct breakers *b, int32_t tenant, struct str host, int64_t timeout_ms,
-                                           int64_t now_ms);
-struct breakers_answer __wrap_breakers_ask(struct breakers *b, int32_t tenant, struct str host, int64_t timeout_ms,
-                                           int64_t now_ms);
-void __real_breakers_report(struct breakers *b, int32_t tenant, struct str host, const struct breakers_answer *went,
-                            const struct outcome *o, int64_t now_ms);
-void __wrap_breakers_report(struct breakers *b, int32_t tenant, struct str host, const struct breakers_answer *went,
-                            const struct outcome *o, int64_t now_ms);
+__typeof__(breakers_ask) __real_breakers_ask, __wrap_breakers_ask;
+__typeof__(breakers_report) __real_breakers_report, __wrap_breakers_report;
 
 static struct sim_host *host_of(int32_t tenant, struct str host)
 {
@@ -136,21 +125,21 @@ struct breakers_answer __wrap_breakers_ask(struct breakers *b, int32_t tenant, s
     return any.found || (h && h->blamed_ms > now_ms) ? held : __real_breakers_ask(b, tenant, host, timeout_ms, now_ms);
 }
 
-void __wrap_breakers_report(struct breakers *b, int32_t tenant, struct str host, const struct breakers_answer *went,
-                            const struct outcome *o, int64_t now_ms)
+struct breakers_news __wrap_breakers_report(struct breakers *b, int32_t tenant, struct str host,
+                                            const struct breakers_answer *went, const struct outcome *o, int64_t now_ms)
 {
     struct breaker_status status;
     struct sim_host *h = is_planted(PLANT_BLAMED_ON_SUCCESS) ? host_of(tenant, host) : NULL;
-    __real_breakers_report(b, tenant, host, went, o, now_ms);
+    struct breakers_news news = __real_breakers_report(b, tenant, host, went, o, now_ms);
     if (h && o->kind == OUTCOME_OK && breakers_status(b, tenant, host, now_ms, &status) &&
         status.state == BREAKER_CLOSED && breaker_is_exceeded(&breaker_host, status.counts))
         h->blamed_ms = now_ms + breaker_host.open_ms;
+    return news;
 }
 
 /* ---- pools ---- */
 
-void __real_lanes_set_workers(struct lanes *l, const struct lanes_workers *w);
-void __wrap_lanes_set_workers(struct lanes *l, const struct lanes_workers *w);
+__typeof__(lanes_set_workers) __real_lanes_set_workers, __wrap_lanes_set_workers;
 
 /* As if each worker could run everything. */
 static struct worker_group all_in_one(const struct worker_groups *groups)
