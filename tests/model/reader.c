@@ -210,7 +210,7 @@ static enum err memory_reader_lanes(struct reader *r, struct arena *a, struct la
         return memory_no_room(e);
     map_each (&s->table.lanes, slot) {
         const struct lane_rows *l = slot->value;
-        if (order_count(&l->due[0]) == 0 && order_count(&l->suspects[0]) == 0 && l->blocked == 0)
+        if (order_count(&l->due[0]) == 0 && order_count(&l->suspects[0]) == 0 && l->later == 0)
             continue;
         struct lane *lane = &v[n++];
         *lane = l->lane;

@@ -244,6 +244,11 @@ static bool table_is_spawning(const struct task *t)
     return t->state == TASK_SCHEDULED && t->kind == TASK_RECURRING;
 }
 
+static bool table_may_be_claimed_later(const struct task *t)
+{
+    return (t->state == TASK_BLOCKED || t->state == TASK_RUNNING) && table_is_dispatched(t);
+}
+
 /* Adds a row to the indexes of due, recurring and blocked tasks, and to the lines of slots. */
 static void table_enter(struct table *t, struct row *row)
 {
@@ -252,8 +257,8 @@ static void table_enter(struct table *t, struct row *row)
         order_add(table_due_order(t, task), task->due_ms, task->id, row);
     if (table_is_spawning(task))
         order_add(&t->recurring, task->cursor_ms, task->id, row);
-    if (task->state == TASK_BLOCKED && table_is_dispatched(task))
-        table_open_lane(t, task_lane(task))->blocked++;
+    if (table_may_be_claimed_later(task))
+        table_open_lane(t, task_lane(task))->later++;
     table_enter_lines(t, row);
 }
 
@@ -264,8 +269,8 @@ static void table_leave(struct table *t, const struct row *row)
         order_remove(table_due_order(t, task), task->due_ms, task->id);
     if (table_is_spawning(task))
         order_remove(&t->recurring, task->cursor_ms, task->id);
-    if (task->state == TASK_BLOCKED && table_is_dispatched(task))
-        table_open_lane(t, task_lane(task))->blocked--;
+    if (table_may_be_claimed_later(task))
+        table_open_lane(t, task_lane(task))->later--;
     table_leave_lines(t, row);
 }
 

@@ -66,7 +66,7 @@ static int failing_hosts(const struct sim *s, const struct sim_tenant *t)
 void blame_judge(struct sim *s, const struct event *e)
 {
     const struct subject *x = e->kind == EVENT_OUTCOME ? oracle_find(s, e->task.id) : NULL;
-    bool held = x && e->outcome.kind == OUTCOME_HELD && e->outcome.retry_after_ms > 0;
+    bool held = x && (e->breakers.host.kind == BREAKER_HELD || e->breakers.tenant.kind == BREAKER_HELD);
     if (!held || s->profile.isolation != ISOLATION_BREAKERS)
         return;
     trace(s, "%s is held: " STR_FMT, short_id(x->id), STR_ARG(e->outcome.error));

@@ -332,6 +332,20 @@ static size_t times_among(struct lane lane, const struct lane *v, size_t n)
     return found;
 }
 
+/* It may become SCHEDULED again after a restart, and then nobody else tells of its lane. */
+static void the_lane_of_a_running_task_is_named(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_task(w);
+    t.queue = S("slow");
+    claim_one(w, &t, uuid_next(&w->ids, NOW));
+    struct lane *lanes;
+    size_t n;
+    struct error e = { 0 };
+    assert_ok(reader_lanes(w->reader, &w->arena, &lanes, &n, &e), &e);
+    assert_int_equal(times_among(task_lane(&t), lanes, n), 1);
+}
+
 static void every_lane_with_work_is_named_once(void **state)
 {
     struct world *w = *state;
@@ -439,6 +453,7 @@ static const struct CMUnitTest tests[] = {
     store_test(executions_filter_by_status_and_task),
     store_test(tenants_never_see_each_others_rows),
     store_test(every_lane_with_work_is_named_once),
+    store_test(the_lane_of_a_running_task_is_named),
     store_test(tasks_are_counted_by_state_and_by_being_due),
     store_test(readers_on_other_threads_see_whole_transactions),
     store_test(a_reader_sees_what_was_committed_before),
