@@ -210,9 +210,10 @@ void oracle_breakers(struct sim *s, const struct op_breakers *op)
 
 static void judge_time(struct sim *s, const struct subject *x, const struct task *t)
 {
-    /* A task that was due and waited in a failing queue when the clock was set back is not called back. */
+    /* A task that was due and waited in a failing queue, or for a connection to its host, when the clock was set back is
+     * not called back. */
     int64_t now_ms = wall_ms(s);
-    bool was_due = s->profile.ports_percent && t->due_ms <= s->wall_max_us / 1000;
+    bool was_due = (s->profile.ports_percent || s->profile.connections) && t->due_ms <= s->wall_max_us / 1000;
     bool is_first = x->kind == TASK_ONE_TIME && !x->call_count;
     if (!was_due && (now_ms < t->due_ms || (is_first && now_ms < x->due_min_ms)))
         breach(s, BREACH_EARLY, "%s started at %lld, due %lld, asked for %lld", short_id(t->id), (long long)now_ms,
