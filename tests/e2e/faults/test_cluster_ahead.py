@@ -17,6 +17,7 @@ SPREAD_S = 10 if LONG else 6  # of their due times
 FENCE_BEATS = 4  # for so long after an answered heartbeat a node fires
 ON_TIME_MS = 1000
 CANCELS = 600 if LONG else 150
+SEEN_MS = 500  # a busy receiver may note a call so long after it was sent
 
 
 def buried_ms(cluster):
@@ -140,10 +141,12 @@ def test_what_was_acknowledged_as_cancelled_never_starts_while_nodes_die(make_cl
     started = {}
     for call in receiver.to("/cancel"):
         started.setdefault(call.task, []).append(call.received_ms)
-    wrong = [i for i, ms in stopped.items() if any(s > ms for s in started.get(i, []))]
+    # Acknowledged before its time, it never starts. Later, a call that was under way was aborted, and the receiver may notice it late.
+    late = {i: [round(s - ms) for s in started.get(i, []) if s > ms + (SEEN_MS if ms > made[i] else 0)] for i, ms in stopped.items()}
+    wrong = {i: (round(stopped[i] - made[i]), starts) for i, starts in late.items() if starts}
     counts(f"cancels while nodes die, seed {seed}: {len(made)} tasks, {kills} kills, {len(stopped)} cancelled, {len(wrong)} started after that")
     assert len(stopped) > CANCELS, "too few cancels: this test shows nothing"
-    assert not wrong, f"seed {seed}: {wrong}"
+    assert not wrong, f"seed {seed}: acknowledged so long after its time, started so long after that, ms: {wrong}"
     for task_id in list(stopped)[:50]:
         assert client.task(task_id)["status"] == "CANCELLED"
     cluster.stop()
