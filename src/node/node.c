@@ -7,6 +7,7 @@
 enum {
     STALL_MS = 2500,       /* a step that comes so much later than expected: the process was not running */
     POLL_SHARED_MS = 1000, /* in case another node's nudge is lost */
+    FORGET_LANES_MS = 1000,
 };
 
 bool node_has_role(const struct node *n, unsigned role)
@@ -403,6 +404,27 @@ static bool node_may_catch_up(const struct node *n)
     return !scheduler_awaits(n->scheduler) && recovery_is_over(n->recovery) && !scheduler_is_returning(n->scheduler);
 }
 
+static void node_on_used_lane(void *context, const struct lane *lane)
+{
+    struct node *n = context;
+    tenant_hosts_know(n->hosts, lane, 1);
+    if (n->setup.needs)
+        tenant_needs_know(n->setup.needs, lane, 1);
+}
+
+/* If a tenant was refused a lane because it has as many as it may have, those without tasks no longer count. */
+static void node_forget_unused_lanes(struct node *n)
+{
+    bool refused = tenant_set_has_refused(n->hosts) || (n->setup.needs && tenant_set_has_refused(n->setup.needs));
+    if (!refused || n->now.steady_ms < n->forget_at_ms)
+        return;
+    n->forget_at_ms = n->now.steady_ms + FORGET_LANES_MS;
+    tenant_set_clear(n->hosts);
+    if (n->setup.needs)
+        tenant_set_clear(n->setup.needs);
+    lanes_each_used(scheduler_lanes(n->scheduler), node_on_used_lane, n);
+}
+
 /* A task that is parked gives its place back. The scheduler, which has made its step, is to give it to another. */
 static int64_t node_schedule_and_work(struct node *n, int64_t behind_ms)
 {
@@ -435,6 +457,7 @@ int64_t node_step(struct node *n, struct moment now)
         node_begin_claims(n);
     }
     node_fleet_before(n);
+    node_forget_unused_lanes(n);
     wake = moment_earlier(wake, node_schedule_and_work(n, behind_ms));
     wake = moment_earlier(wake, updater_step(n->updater, now, behind_ms));
     wake = moment_earlier(wake, node_fleet_step(n, behind_ms));

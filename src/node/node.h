@@ -28,6 +28,7 @@
 /* The roles of a node. Every node answers its API. */
 enum { NODE_SCHEDULER = 1, NODE_WORKER = 2, NODE_UPDATER = 4, NODE_ALL = 7 };
 
+struct tenant_set;
 struct node_setup {
     struct writer *writer;
     /* Membership reads it to notice that the process was stopped, and corrects it by the store's clock. */
@@ -58,6 +59,7 @@ struct node_setup {
 
     struct zoneinfo *zones;
     struct catalog_cache *catalog; /* NULL: no rules, no calendars */
+    struct tenant_set *needs;      /* NULL: a tenant may have as many combinations of needs as it wants */
     struct metrics *metrics;
     struct runner *runners[RUNNER_KINDS];
     struct str name; /* host and process, for the record */

@@ -48,6 +48,7 @@ struct node {
     struct scheduler *scheduler;
     struct worker *worker;
     struct tenant_set *hosts; /* that have lanes of their own */
+    int64_t forget_at_ms;     /* steady: when lanes without tasks may be forgotten again */
     struct updater *updater;
     struct membership *membership;
     struct recovery *recovery;

@@ -41,10 +41,14 @@ void node_know_lanes(struct node *n, const struct lane *lanes, size_t count)
 {
     assert_owned(&n->owner);
     struct lanes *known = scheduler_lanes(n->scheduler);
-    tenant_hosts_know(n->hosts, lanes, count);
-    for (size_t i = 0; i < count; i++)
-        if (!lanes_get(known, lanes[i]))
-            lanes_due(known, lanes_know(known, lanes[i]), n->now.wall_ms, false);
+    for (size_t i = 0; i < count; i++) {
+        if (lanes_get(known, lanes[i]))
+            continue;
+        tenant_hosts_know(n->hosts, &lanes[i], 1);
+        if (n->setup.needs)
+            tenant_needs_know(n->setup.needs, &lanes[i], 1);
+        lanes_due(known, lanes_know(known, lanes[i]), n->now.wall_ms, false);
+    }
 }
 
 void node_follow_breakers(struct node *n, const struct breaker_row *rows, size_t count)

@@ -3,8 +3,9 @@
  * are put aside.
  *
  * Each combination of needs (labels, CPU, memory) and each host makes lanes of its own, and a lane costs memory and
- * work on every node for as long as the store lasts. Both are learned from the lanes of the store, and counted when a
- * new one comes. Nodes that accept new ones at the same moment may go beyond the limit by a few.
+ * work on every node. Both are learned from the lanes of the store, and counted when a new one comes. If one was
+ * refused, those that no task of a lane has any more are forgotten. Nodes that accept new ones at the
+ * same moment may go beyond the limit by a few.
  *
  * Any thread calls these functions. */
 #include "core/task/task.h"

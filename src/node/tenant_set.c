@@ -19,6 +19,7 @@ struct tenant_set_count {
 
 struct tenant_set {
     size_t max;
+    bool refused;
     pthread_mutex_t lock;
     struct map items;  /* tenant and bytes → struct tenant_set_item */
     struct map counts; /* tenant → struct tenant_set_count */
@@ -34,18 +35,41 @@ struct tenant_set *tenant_set_new(size_t max)
     return s;
 }
 
-void tenant_set_free(struct tenant_set *s)
+static void tenant_set_free_items(struct tenant_set *s)
 {
-    if (!s)
-        return;
     map_each (&s->items, slot)
         free(slot->value);
     map_each (&s->counts, slot)
         free(slot->value);
     map_release(&s->items);
     map_release(&s->counts);
+}
+
+void tenant_set_free(struct tenant_set *s)
+{
+    if (!s)
+        return;
+    tenant_set_free_items(s);
     pthread_mutex_destroy(&s->lock);
     free(s);
+}
+
+bool tenant_set_has_refused(struct tenant_set *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool refused = s->refused;
+    pthread_mutex_unlock(&s->lock);
+    return refused;
+}
+
+void tenant_set_clear(struct tenant_set *s)
+{
+    pthread_mutex_lock(&s->lock);
+    tenant_set_free_items(s);
+    map_init(&s->items, HASH_STABLE);
+    map_init(&s->counts, HASH_STABLE);
+    s->refused = false;
+    pthread_mutex_unlock(&s->lock);
 }
 
 static struct tenant_set_count *tenant_set_count_of(struct tenant_set *s, int32_t tenant)
@@ -70,6 +94,7 @@ static bool tenant_set_add(struct tenant_set *s, int32_t tenant, struct str item
     pthread_mutex_lock(&s->lock);
     struct tenant_set_count *c = tenant_set_count_of(s, tenant);
     bool known = map_get(&s->items, key), fits = known || c->n < max;
+    s->refused = s->refused || !fits;
     if (!known && fits) {
         map_put(&s->items, key, i);
         c->n++;

@@ -11,3 +11,6 @@ void tenant_set_free(struct tenant_set *s);    /* NULL is fine */
 void tenant_set_know(struct tenant_set *s, int32_t tenant, struct str item); /* it exists, beyond the limit too */
 /* Whether it is known, or there is room for it: then it is known from now on. */
 bool tenant_set_accept(struct tenant_set *s, int32_t tenant, struct str item);
+/* Whether one was refused since the set was cleared. */
+bool tenant_set_has_refused(struct tenant_set *s);
+void tenant_set_clear(struct tenant_set *s);

@@ -61,7 +61,8 @@ enum {
     CATCH_UP_ALL_MAX = 10000,
     SHARE_KEY_MAX = 300,
     NODES_DEAD_SHOWN = 100,
-    WORKER_SILENT_MS = 10000,     /* a worker not seen for so long counts as gone */
+    WORKER_SILENT_MS = 10000,     /* a worker not seen for so long, while others were, counts as gone */
+    WORKER_GONE_MS = 60000,       /* a worker not seen for so long counts as gone */
     NODE_KEPT_MS = 60 * 60 * 1000 /* a dead node stays listed for so long */
 };
 

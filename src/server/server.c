@@ -207,7 +207,6 @@ enum err server_load_lanes(struct server *a, struct error *e)
     if (rc == ERR_OK) {
         node_follow_breakers(a->node, breakers.v, breakers.n); /* before anything is claimed */
         node_know_lanes(a->node, lanes, n);
-        tenant_needs_know(a->needs, lanes, n);
     }
     reader_free(r);
     return rc;
@@ -272,6 +271,7 @@ static void server_make_node(struct server *a)
         .async_io = a->async_io,
         .zones = a->setup.zones,
         .catalog = a->catalog,
+        .needs = a->needs,
         .metrics = a->metrics,
         .name = str_from(a->name),
         .seed = seed,

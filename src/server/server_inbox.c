@@ -7,8 +7,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "node/tenant_needs.h"
-
 enum { NUDGES_MIN = 16, LANES_ARENA = 16 << 20 };
 static const size_t SETTLED_MAX = 100000;
 
@@ -93,7 +91,6 @@ static void inbox_apply_notices(struct server *a, const struct server_inbox *n)
     if (n->breakers_read)
         node_follow_breakers(a->node, n->breakers.v, n->breakers.n);
     node_know_lanes(a->node, n->lanes, n->lane_count);
-    tenant_needs_know(a->needs, n->lanes, n->lane_count);
     if (n->settled_count)
         node_on_settled_elsewhere(a->node, n->settled, n->settled_count);
 }

@@ -129,7 +129,7 @@ bool memory_task_runs(const struct store_memory *s, struct uuid task,
                       int64_t fence); /* RUNNING under exactly that fence */
 void memory_lease_put(struct store_memory *s, struct uuid task, int64_t fence, const struct lease_terms *terms);
 void memory_leases_release(struct store_memory *s);
-bool memory_worker_groups(const struct store_memory *s, struct arena *a, struct worker_groups *ret);
+bool memory_worker_groups(const struct store_memory *s, int64_t now_ms, struct arena *a, struct worker_groups *ret);
 
 enum err memory_handoff(struct store_memory *s, struct op *base);
 enum err memory_handed_off(struct store_memory *s, struct op *base);

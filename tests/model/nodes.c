@@ -175,7 +175,7 @@ enum err memory_heartbeat(struct store_memory *s, struct op *base)
     bool dead = memory_node_is_dead(s, op->node.id);
     struct node_rows all = dead ? memory_nodes_now(s) : memory_nodes_after_heartbeat(s, op);
     enum err rc = memory_nodes_copy(&all, &base->arena, &op->ret, &base->error);
-    if (!rc && !memory_worker_groups(s, &base->arena, &op->ret_workers))
+    if (!rc && !memory_worker_groups(s, op->now_ms, &base->arena, &op->ret_workers))
         rc = memory_no_room(&base->error);
     if (!rc && !dead)
         memory_nodes_store(s, op, &all);

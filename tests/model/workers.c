@@ -63,7 +63,7 @@ static bool memory_copy_kind(struct arena *a, struct worker_kind *k)
            arena_str(a, k->labels, &k->labels);
 }
 
-bool memory_worker_groups(const struct store_memory *s, struct arena *a, struct worker_groups *ret)
+bool memory_worker_groups(const struct store_memory *s, int64_t now_ms, struct arena *a, struct worker_groups *ret)
 {
     struct worker_groups all = { arena_array(a, struct worker_group, s->workers.n), 0 };
     int64_t latest_ms = INT64_MIN;
@@ -71,7 +71,7 @@ bool memory_worker_groups(const struct store_memory *s, struct arena *a, struct 
         latest_ms = max_of(latest_ms, ((const struct worker_entry *)slot->value)->row.seen_ms);
     map_each (&s->workers, slot) {
         const struct worker_row *w = &((const struct worker_entry *)slot->value)->row;
-        if (all.v && !w->left_ms && w->seen_ms >= latest_ms - WORKER_SILENT_MS)
+        if (all.v && !w->left_ms && w->seen_ms >= latest_ms - WORKER_SILENT_MS && w->seen_ms >= now_ms - WORKER_GONE_MS)
             memory_add_to_group(&all, w);
     }
     bool fits = all.v != NULL;

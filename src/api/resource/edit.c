@@ -213,7 +213,8 @@ static enum handled edit_refuse_running(struct request *q)
             "a worker has the task and was asked to end it: it becomes CANCELLED when the worker reports, or when "
             "its lease expires");
     return request_refuse(q, PROBLEM_RUNNING,
-                          "the task is running and could not be taken back in time; try again when it has ended");
+                          "the task is running: whoever runs it was asked to give it up, and has not answered yet. It "
+                          "may still be given up, or end by itself: read it again");
 }
 
 /* Withdrawn occurrences are spawned again: the store sets the cursor back and returns it. If the store's answer was

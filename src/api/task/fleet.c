@@ -10,8 +10,8 @@ static enum err task_check_needs(const struct task *t, const struct task_context
         return ERR_OK;
     error_set(
         e, ERR_LIMIT,
-        "the tenant's tasks have %d different combinations of 'requires' and 'resources', which is the limit: use "
-        "one of those, for example by rounding 'resources', or another tenant",
+        "cannot be new: the waiting tasks of this tenant have %d different combinations of 'requires' and 'resources', "
+        "which is the limit; use one of those, for example by rounding 'resources', or wait until some have run",
         TENANT_NEEDS_MAX);
     return error_in(e, t->requires.n ? "requires" : "resources");
 }

@@ -219,6 +219,24 @@ static void breakers_judge_tenant(struct breakers_entry *tenant)
         breaker_open(b, counts, now_ms);
 }
 
+/* A tenant's breaker that others opened holds only hosts that have failed here. If none has, no call is its trial, and
+ * any that succeeds after its time is as good. */
+static bool breakers_is_trial(struct breakers_entry *tenant, const struct breakers_answer *went,
+                              const struct outcome *o, int64_t now_ms)
+{
+    struct breaker *b = &tenant->breaker;
+    struct breaker_counts counts;
+    if (went->tenant_trial || breaker_sign_of(o) != BREAKER_ALIVE)
+        return went->tenant_trial;
+    (void)breaker_would_go(b, now_ms);
+    int64_t since_ms = b->seen_ms - tenant->summed_ms;
+    if (b->state != BREAKER_HALF_OPEN || (since_ms >= 0 && since_ms < BREAKER_SUM_MS))
+        return false;
+    tenant->summed_ms = b->seen_ms;
+    (void)breakers_many_fail(tenant, b->seen_ms, &counts);
+    return counts.failures == 0;
+}
+
 struct breakers_news breakers_report(struct breakers *b, int32_t tenant, struct str host,
                                      const struct breakers_answer *went, const struct outcome *o, int64_t now_ms)
 {
@@ -226,7 +244,7 @@ struct breakers_news breakers_report(struct breakers *b, int32_t tenant, struct 
         return (struct breakers_news){ 0 };
     struct breakers_pair p = breakers_of_call(b, tenant, host, now_ms);
     bool was_closed = p.tenant->breaker.state == BREAKER_CLOSED;
-    breaker_report(&p.tenant->breaker, went->tenant_trial, o, now_ms);
+    breaker_report(&p.tenant->breaker, breakers_is_trial(p.tenant, went, o, now_ms), o, now_ms);
     if (!was_closed && p.tenant->breaker.state == BREAKER_CLOSED)
         breakers_forget_failures(p.tenant);
     breaker_report(&p.host->breaker, went->host_trial, o, now_ms);

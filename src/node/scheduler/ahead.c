@@ -119,8 +119,8 @@ void scheduler_return_overdue(struct scheduler *s, struct moment now)
     }
     for (size_t i = 0; i < n; i++) {
         struct held *h = overdue[i]->held;
+        s->returning += !h->returned; /* it may be armed again: its outcome could not be published */
         h->returned = true;
-        s->returning++;
         scheduler_off_wheel(s, overdue[i]);
         scheduler_end(s, overdue[i], OUTCOME_RETURNED);
     }

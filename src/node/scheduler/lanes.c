@@ -429,6 +429,15 @@ void lanes_on_unblocked(struct lanes *l, uint64_t unblocked, int64_t now_ms)
             lanes_due(l, container_of(link, struct lane_entry, of_bit), now_ms, false);
 }
 
+void lanes_each_used(const struct lanes *l, void (*see)(void *context, const struct lane *lane), void *context)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        const struct lane_entry *e = l->v[i];
+        if (e->held || e->ready.n || e->next_due_ms != INT64_MAX || e->suspect_ms != INT64_MAX)
+            see(context, &e->lane);
+    }
+}
+
 void lanes_all_due(struct lanes *l, int64_t now_ms)
 {
     for (size_t i = 0; i < l->n; i++)

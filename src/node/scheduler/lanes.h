@@ -158,6 +158,9 @@ void lanes_on_ahead_over(struct lanes *l, struct lane_entry *e); /* it gets a pl
 /* A task that was claimed ahead is due, and waits until a round grants it a place. */
 void lanes_ready_add(struct lanes *l, struct lane_entry *e, struct heap_node *ready, int64_t due_ms);
 void lanes_ready_remove(struct lanes *l, struct lane_entry *e, struct heap_node *ready);
+size_t lanes_room(const struct lanes *l); /* how many tasks may get a place, in all pools */
+/* Lanes with tasks that wait or have a place. */
+void lanes_each_used(const struct lanes *l, void (*see)(void *context, const struct lane *lane), void *context);
 size_t lanes_ready_count(const struct lanes *l);
 int64_t lanes_next_ready_ms(const struct lanes *l); /* when a rate or a pause may let one of them go */
 /* Whether a task that is due waits for a place of the lane's pool, or for a claim. */

@@ -274,7 +274,6 @@ int64_t lanes_tenant_share(const struct lanes *l, const struct pool_tenant *t); 
 /* How many tasks of each class may get a place; a lower class has no more room than a higher one. */
 void lanes_pool_room(const struct lanes *l, const struct pool_entry *pool, size_t ret[CLASSES]);
 bool lanes_pool_has_room(const struct lanes *l, const struct pool_entry *pool); /* it has lanes, and a place */
-size_t lanes_room(const struct lanes *l);                                       /* of all pools */
 void lanes_tell_missing(struct lanes *l, struct lane_entry *e); /* its tasks are due, and nobody can run them */
 void lanes_forget_missing(struct lanes *l, struct lane_entry *e);
 /* A round of lanes that no worker serves takes nothing: it asks whether something is due there, so that only lanes with

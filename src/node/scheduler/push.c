@@ -27,6 +27,7 @@ enum {
     FLEET_RETRY_MS = 200,
     FALLBACK_AFTER_MS = 1000,
     END_RETRY_MS = 200,
+    FIRE_MAX = 2000, /* tasks that are due together and are put in order */
 };
 
 struct pushing {
@@ -396,20 +397,58 @@ static void push_add(struct scheduler *s, struct pushing **at, struct armed *a, 
         push_submit(s, take(*at));
 }
 
+struct due_task {
+    int64_t order_ms;
+    size_t n; /* those of one order stay as they were */
+    struct armed *armed;
+};
+
+static int push_compare_due(const void *a, const void *b)
+{
+    const struct due_task *x = a, *y = b;
+    if (x->order_ms != y->order_ms)
+        return x->order_ms < y->order_ms ? -1 : 1;
+    return (x->n > y->n) - (x->n < y->n);
+}
+
+/* The next tasks that are due. If there are more of them than free places, the most urgent ones come first: a task that
+ * was claimed ahead later may be one of these. */
+static size_t push_take_due(struct scheduler *s, struct due_task v[FIRE_MAX])
+{
+    struct wheel_entry *e;
+    size_t n = 0;
+    while (n < FIRE_MAX && (e = wheel_expire(&s->wheel, s->now.wall_ms))) {
+        struct armed *a = container_of(e, struct armed, entry);
+        struct lane lane = task_lane(a->task);
+        v[n] = (struct due_task){ lane_order_ms(&lane, a->task->due_ms), n, a };
+        n++;
+    }
+    if (n > 1 && n > lanes_room(s->lanes))
+        qsort(v, n, sizeof *v, push_compare_due);
+    return n;
+}
+
 /* Nothing fires before its time: the wheel gives out only tasks that are due at now. Nothing fires that may belong to
  * another node: it waits on the wheel until that is known. */
 void scheduler_fire(struct scheduler *s)
 {
-    if (wheel_next(&s->wheel) <= s->now.wall_ms && !scheduler_may_fire(s))
+    if (wheel_next(&s->wheel) > s->now.wall_ms || !scheduler_may_fire(s))
         return;
     struct pushing *there = NULL, *here = NULL, *asked = NULL;
-    struct wheel_entry *e;
-    while (!push_learns_epoch(s) && (e = wheel_expire(&s->wheel, s->now.wall_ms))) {
-        struct armed *a = container_of(e, struct armed, entry);
-        bool own = push_goes_own(s, a);
-        if (push_is_to_go(s, a))
-            push_add(s, own ? &here : a->unsure ? &asked : &there, a, own);
-    }
+    struct due_task *due = xmalloc(FIRE_MAX * sizeof *due);
+    size_t n;
+    while (!push_learns_epoch(s) && (n = push_take_due(s, due)))
+        for (size_t i = 0; i < n; i++) {
+            struct armed *a = due[i].armed;
+            if (push_learns_epoch(s)) {
+                wheel_add(&s->wheel, &a->entry, s->now.wall_ms);
+                continue;
+            }
+            bool own = push_goes_own(s, a);
+            if (push_is_to_go(s, a))
+                push_add(s, own ? &here : a->unsure ? &asked : &there, a, own);
+        }
+    free(due);
     if (asked)
         push_submit(s, asked);
     if (there)

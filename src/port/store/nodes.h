@@ -40,8 +40,8 @@ struct node_rows {
  *  7. ret_recall_requested: OP_RECALL_LIST of this node would find requests. ret_has_orphans: OP_ORPHANS would find
  *     tasks.
  *  8. ret_workers has the workers of a fleet that live, in groups by their kind (OP_WORKER_REPORT), in no order. A
- *     worker lives if it has not left and was seen within WORKER_SILENT_MS before the latest report of any worker. So
- *     if no report comes, because the events are down, nobody dies of it.
+ *     worker lives if it has not left and was seen within WORKER_SILENT_MS before the latest report of any worker, and
+ *     within WORKER_GONE_MS. So if no report comes for a while, because the events are down, nobody dies of it.
  *  9. The node's fires_until_ms becomes what is given, and never less than it was: an older heartbeat, whose answer was
  *     lost, may be applied after a newer one. */
 struct op_heartbeat {

@@ -190,8 +190,9 @@ struct task_lease {
     X(slots, COL_I64, slots, 0)                                                                                        \
     X(workers, COL_I64, workers, 0)
 #define WORKER_KIND_NAMES "queues, tenants, labels, priority_min, priority_max, cpu_milli, memory_mb"
-/* ?1 (a parameter of each store): WORKER_SILENT_MS. */
-#define LIVE_WORKERS(silent) "workers WHERE left_ms = 0 AND seen_ms >= (SELECT max(seen_ms) FROM workers) - " silent
+/* The parameters of each store: WORKER_SILENT_MS, and now_ms - WORKER_GONE_MS. */
+#define LIVE_WORKERS(silent, gone)                                                                                     \
+    "workers WHERE left_ms = 0 AND seen_ms >= (SELECT max(seen_ms) FROM workers) - " silent " AND seen_ms >= " gone
 
 /* The columns as SQL text, each with a leading comma: the statement names one more column before them. */
 #define SQL_NAME(column, kind, member, max) ", " #column

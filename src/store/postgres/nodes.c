@@ -63,7 +63,7 @@ static const struct pg_statement read_status = {
 };
 static const struct pg_statement list_workers = { "worker_groups",
                                                   "SELECT 0, " WORKER_KIND_NAMES ", sum(slots)::bigint, count(*) "
-                                                  "FROM " LIVE_WORKERS("$1") " GROUP BY " WORKER_KIND_NAMES };
+                                                  "FROM " LIVE_WORKERS("$1", "$2") " GROUP BY " WORKER_KIND_NAMES };
 static const struct pg_statement make_recall_request = {
     "wish", "INSERT INTO wishes (task_id, node, fence, abort, by_scheduled_ms, created_ms) "
             "SELECT t.id, CASE WHEN c.hold = 2 THEN " NOBODY " ELSE c.node END, t.fence, $3, $5, $4 "
@@ -152,6 +152,7 @@ static enum err pg_heartbeat_send(struct store_postgres *s, const struct op_hear
         return e->code;
     pg_params_reset(&s->params);
     pg_add_i64(&s->params, WORKER_SILENT_MS);
+    pg_add_i64(&s->params, op->now_ms - WORKER_GONE_MS);
     return pg_send(&s->conn, &list_workers, &s->params, e);
 }
 

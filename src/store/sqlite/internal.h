@@ -459,7 +459,7 @@ enum err sqlite_count_leased(struct store_sqlite *s, const struct share_subject 
 enum err sqlite_task_lease_put(struct store_sqlite *s, const struct task *t, const struct lease_terms *terms,
                                struct error *e) must_use;
 enum err sqlite_task_lease_delete(struct store_sqlite *s, const struct uuid *task, struct error *e) must_use;
-enum err sqlite_worker_groups(struct store_sqlite *s, struct arena *a, struct worker_groups *ret,
+enum err sqlite_worker_groups(struct store_sqlite *s, int64_t now_ms, struct arena *a, struct worker_groups *ret,
                               struct error *e) must_use;
 
 /* Whether a node is known, and whether it is marked dead (nodes.c). */

@@ -114,7 +114,7 @@ enum err sqlite_heartbeat(struct store_sqlite *s, struct op *base)
         sqlite_list_nodes(s, &base->arena, &nodes, e) ||
         sqlite_node_has_any(s, ST_RECALL_EXISTS, &op->node.id, &recall_requested, e) ||
         sqlite_node_has_any(s, ST_ORPHAN_EXISTS, &op->node.id, &held, e) ||
-        sqlite_worker_groups(s, &base->arena, &workers, e))
+        sqlite_worker_groups(s, op->now_ms, &base->arena, &workers, e))
         return e->code;
     op->ret = nodes;
     op->ret_dead = dead;

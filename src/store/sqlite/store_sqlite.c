@@ -125,8 +125,8 @@ static const char *const writer_sql[] = {
         "left_ms = CASE WHEN left_ms = 0 THEN ?8 ELSE left_ms END, doc = ?9, queues = ?10, tenants = ?11, "
         "labels = ?12, priority_min = ?13, priority_max = ?14, cpu_milli = ?15, memory_mb = ?16",
     [ST_WORKER] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id = ?",
-    [ST_WORKER_GROUPS] =
-        "SELECT 0, " WORKER_KIND_NAMES ", sum(slots), count(*) FROM " LIVE_WORKERS("?") " GROUP BY " WORKER_KIND_NAMES,
+    [ST_WORKER_GROUPS] = "SELECT 0, " WORKER_KIND_NAMES
+                         ", sum(slots), count(*) FROM " LIVE_WORKERS("?1", "?2") " GROUP BY " WORKER_KIND_NAMES,
     [ST_BREAKER_PUT] =
         "INSERT INTO breakers (id, tenant_id, host, opened_ms, until_ms, calls, failures, reopened, reason) "
         "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (tenant_id, host) DO UPDATE SET until_ms = ?5, "

@@ -47,12 +47,13 @@ enum err sqlite_worker_report(struct store_sqlite *s, struct op *base)
     return rc;
 }
 
-static enum err sqlite_read_groups(struct store_sqlite *s, struct arena *a, struct worker_group **v, size_t *n,
-                                   struct error *e)
+static enum err sqlite_read_groups(struct store_sqlite *s, int64_t now_ms, struct arena *a, struct worker_group **v,
+                                   size_t *n, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_WORKER_GROUPS);
     enum err rc = ERR_OK;
     sqlite3_bind_int64(st, 1, WORKER_SILENT_MS);
+    sqlite3_bind_int64(st, 2, now_ms - WORKER_GONE_MS);
     for (size_t cap = 0; !rc; (*n)++) {
         bool row;
         rc = conn_step(&s->conn, st, &row, e);
@@ -69,11 +70,12 @@ static enum err sqlite_read_groups(struct store_sqlite *s, struct arena *a, stru
     return rc;
 }
 
-enum err sqlite_worker_groups(struct store_sqlite *s, struct arena *a, struct worker_groups *ret, struct error *e)
+enum err sqlite_worker_groups(struct store_sqlite *s, int64_t now_ms, struct arena *a, struct worker_groups *ret,
+                              struct error *e)
 {
     struct worker_group *v = NULL;
     size_t n = 0;
-    enum err rc = sqlite_read_groups(s, a, &v, &n, e);
+    enum err rc = sqlite_read_groups(s, now_ms, a, &v, &n, e);
     struct worker_group *copy = rc ? NULL : arena_array(a, struct worker_group, n);
     if (copy && n)
         memcpy(copy, v, n * sizeof *v);

@@ -191,9 +191,18 @@ static void when_no_report_comes_nobody_dies_of_it(void **state)
 {
     struct world *w = *state;
     struct uuid node = fresh_id(w);
-    report(w, fresh_id(w), 10, NOW - 100 * WORKER_SILENT_MS);
-    report(w, fresh_id(w), 7, NOW - 100 * WORKER_SILENT_MS - 5);
+    report(w, fresh_id(w), 10, NOW - 3 * WORKER_SILENT_MS);
+    report(w, fresh_id(w), 7, NOW - 3 * WORKER_SILENT_MS - 5);
     assert_int_equal(live_slots(w, node), 17);
+}
+
+static void the_last_workers_that_were_not_seen_for_long_are_gone(void **state)
+{
+    struct world *w = *state;
+    struct uuid node = fresh_id(w);
+    report(w, fresh_id(w), 10, NOW - WORKER_GONE_MS);
+    report(w, fresh_id(w), 7, NOW - WORKER_GONE_MS - 1);
+    assert_int_equal(live_slots(w, node), 10);
 }
 
 static void a_report_says_whether_it_changes_something(void **state)
@@ -240,6 +249,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_group_is_one_kind_in_all_that_it_says),
     store_test(workers_that_left_or_were_silent_while_others_spoke_are_not_there),
     store_test(when_no_report_comes_nobody_dies_of_it),
+    store_test(the_last_workers_that_were_not_seen_for_long_are_gone),
     store_test(a_report_says_whether_it_changes_something),
     store_test(workers_not_seen_for_long_are_forgotten),
 };

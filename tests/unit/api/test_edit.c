@@ -269,12 +269,12 @@ static void a_running_task_stays_when_its_owner_says_so(void **state)
     assert_int_equal(h->recalls, 0);
     h->recall_result = RECALL_RUNNING;
     h->recall_known = true;
-    assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "try again");
+    assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "read it again");
     assert_int_equal(h->recalls, 1);
     assert_true(h->recall_abort);
     h->recall_known = false;
     h->recall_result = RECALL_ABORTING; /* but the task never ends */
-    assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "try again");
+    assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "read it again");
     assert_int_equal(h->recalls, 2);
     struct answer x = ask(h, "GET", path_of(id, "/executions"), NULL);
     json_t *first = json_array_get(json_object_get(x.json, "executions"), 0);
@@ -290,7 +290,7 @@ static void an_owner_that_does_not_answer_is_not_waited_for(void **state)
     client_create(h, "{\"target_type\":\"NOOP\"}", id);
     harness_claim_until(h, clock_wall_ms(clock_system()));
     h->recall_silent = true;
-    assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "in time");
+    assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "has not answered yet");
     h->recall_silent = false;
     struct recall_answer *late = h->recall_waiting;
     assert_int_equal(atomic_load(&late->state), RECALL_GIVEN_UP);
@@ -375,7 +375,7 @@ static void a_task_that_is_not_due_yet_is_waited_for_longer(void **state)
     harness_claim_until(h, INT64_MAX / 2);
     h->recall_silent = true;
     int64_t begun_ms = steady_ms();
-    assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "in time");
+    assert_problem(ask(h, "POST", path_of(id, "/cancel"), NULL), 409, "running", "has not answered yet");
     assert_in_range(steady_ms() - begun_ms, 1100, 2000);
     h->recall_silent = false;
     struct recall_answer *late = h->recall_waiting;

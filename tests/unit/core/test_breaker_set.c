@@ -618,6 +618,22 @@ static void what_others_know_of_a_tenant_holds_no_host_that_has_not_failed_here(
     assert_true(ask(1, "good.example", NOW + 1).go);
 }
 
+/* After a restart: no host has failed here, so none is held, and no call is the trial. */
+static void a_tenants_breaker_from_before_closes_by_any_success_after_its_time(void **state)
+{
+    (void)state;
+    struct breaker_status s;
+    breakers_restore(&all, 1, S(""), NOW + 60000, (struct breaker_counts){ 20, 20 }, NOW);
+    tell(1, "a.example", 1, &ok, NOW + 59000);
+    assert_true(breakers_status(&all, 1, S(""), NOW + 59000, &s) && s.state == BREAKER_OPEN);
+    tell(1, "b.example", 1, &no_answer, NOW + 61000);
+    tell(1, "a.example", 1, &ok, NOW + 63000); /* it says nothing of the host that has failed */
+    assert_true(breakers_status(&all, 1, S(""), NOW + 63000, &s) && s.state == BREAKER_HALF_OPEN);
+    breakers_restore(&all, 2, S(""), NOW + 60000, (struct breaker_counts){ 20, 20 }, NOW);
+    tell(2, "a.example", 1, &ok, NOW + 61000);
+    assert_true(breakers_status(&all, 2, S(""), NOW + 61000, &s) && s.state == BREAKER_CLOSED);
+}
+
 static void a_trial_that_others_send_goes_before_its_time_one_at_a_time(void **state)
 {
     (void)state;
@@ -669,6 +685,7 @@ int main(void)
         set_test(a_retry_after_is_told_as_an_opening_that_ends_by_itself),
         set_test(what_others_opened_is_open_here_until_then_or_until_it_is_closed),
         set_test(what_others_know_of_a_tenant_holds_no_host_that_has_not_failed_here),
+        set_test(a_tenants_breaker_from_before_closes_by_any_success_after_its_time),
         set_test(a_trial_that_others_send_goes_before_its_time_one_at_a_time),
         set_test(whatever_happens_the_table_holds_together),
     };

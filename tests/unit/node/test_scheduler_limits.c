@@ -54,6 +54,27 @@ static void a_place_is_taken_at_most_100_ms_early(void **state)
     change_setup = NULL;
 }
 
+/* It was created after the others were claimed. */
+static void of_tasks_that_are_due_together_the_most_urgent_one_goes_first(void **state)
+{
+    struct world *w = *state;
+    change_setup = claim_ahead;
+    with_slots(w, 1);
+    task_due(w, 1, NOW + 2000);
+    task_due(w, 2, NOW + 2000);
+    settle_down(w);
+    struct task urgent = plain_task(3, NOW + 2000);
+    urgent.priority = 6; /* of the same class */
+    urgent = add_task(w, urgent);
+    step_at(w, NOW + 500);
+    settle_down(w);
+    assert_int_equal(node_status(w->node).scheduler.armed, 3);
+    step_at(w, NOW + 2000);
+    settle_down(w);
+    assert_true(w->run_count == 1 && is_running(w, &urgent));
+    change_setup = NULL;
+}
+
 /* ---- pauses ---- */
 
 static void a_paused_queue_claims_nothing_and_costs_nothing(void **state)
@@ -384,6 +405,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         node_test(a_task_that_waits_for_its_host_gives_its_place_away_at_once),
         node_test(a_place_is_taken_at_most_100_ms_early),
+        node_test(of_tasks_that_are_due_together_the_most_urgent_one_goes_first),
         node_test(a_paused_queue_claims_nothing_and_costs_nothing),
         node_test(what_is_armed_of_a_queue_that_is_paused_is_handed_back),
         node_test(what_a_claim_brings_after_the_pause_is_handed_back),

@@ -77,6 +77,18 @@ static void what_the_store_has_is_known_and_counts(void **state)
     assert_true(accepts(*state, t));
 }
 
+static void what_nobody_has_any_more_makes_room(void **state)
+{
+    fill(*state, 1);
+    assert_false(tenant_set_has_refused(*state));
+    assert_false(accepts(*state, needs(1, "quite-new", 0)));
+    assert_true(tenant_set_has_refused(*state));
+    tenant_set_clear(*state);
+    assert_false(tenant_set_has_refused(*state));
+    assert_true(accepts(*state, needs(1, "quite-new", 0)));
+    assert_false(tenant_set_has_refused(*state));
+}
+
 static void beyond_the_limit_new_hosts_share_a_lane(void **state)
 {
     (void)state;
@@ -99,8 +111,11 @@ int main(void)
 {
 #define needs_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        needs_test(beyond_the_limit_only_known_needs_are_accepted),  needs_test(each_tenant_has_its_own),
-        needs_test(the_same_needs_count_once_and_none_do_not_count), needs_test(what_the_store_has_is_known_and_counts),
+        needs_test(beyond_the_limit_only_known_needs_are_accepted),
+        needs_test(each_tenant_has_its_own),
+        needs_test(the_same_needs_count_once_and_none_do_not_count),
+        needs_test(what_the_store_has_is_known_and_counts),
+        needs_test(what_nobody_has_any_more_makes_room),
         needs_test(beyond_the_limit_new_hosts_share_a_lane),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
