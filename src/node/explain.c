@@ -250,7 +250,7 @@ static bool explain_by_limits(const struct explain_view *v, const struct task *t
                               STR_ARG(explain_cut(t->aside)));
     case LANE_BREAKER: return explain_by_breaker(v, t, now_ms, ret);
     case LANE_NO_WORKER:
-        return explain_answer(ret, EXPLAIN_NO_WORKER, 0, "%s: it waits until such a worker joins",
+        return explain_answer(ret, EXPLAIN_NO_WORKER, 0, "%s: it waits until one joins that can run it",
                               lanes_shortage(lanes, e).reason);
     }
     __builtin_unreachable();
