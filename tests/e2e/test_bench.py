@@ -72,7 +72,7 @@ def test_fairness_lets_others_start_beside_a_backlog_and_long_webhooks(belfry, t
     assert list(tmp_path.iterdir()) == []
 
 
-STALL = "300ms/1s"
+STALL = "1s/2500ms"
 
 
 def lag_figures(done, targets):
@@ -95,7 +95,7 @@ def test_stalls_of_the_store_delay_recalls_and_not_firing(belfry, tmp_path):
     done = belfry("bench", "lag", "--stall", STALL, "-n", "3000", "--json", "--dir", tmp_path, timeout_s=180)
     figures, lags = lag_figures(done, ("no-op", "webhook"))
     for target in lags:
-        assert lags[target][1] < 150, figures  # a third of the tasks is due in a stall: half of these would be later
+        assert lags[target][1] < 500, figures  # two of five tasks are due in a stall: half of these would be later
         # so commits do stall: a recall waits for one, or is refused after half a second
         assert figures.get(f"{target}: recall in a stall p99 (ms)", 500) > 100, figures
     assert list(tmp_path.iterdir()) == []
@@ -105,7 +105,7 @@ def test_stalls_of_postgresql_delay_recalls_and_not_firing(belfry, postgres, dat
     done = belfry("bench", "lag", "--stall", STALL, "-n", "3000", "--store", postgres.url(database), "--json", "--dir", tmp_path, timeout_s=180)
     figures, lags = lag_figures(done, ("no-op", "webhook"))
     for target in lags:
-        assert lags[target][1] < 150 and figures.get(f"{target}: recall in a stall p99 (ms)", 500) > 100, figures
+        assert lags[target][1] < 500 and figures.get(f"{target}: recall in a stall p99 (ms)", 500) > 100, figures
 
 
 def test_a_rate_alone_measures_recalls_without_stalls(belfry, tmp_path):
@@ -145,7 +145,7 @@ def test_a_pool_that_is_behind_delays_no_other(belfry, redis_server, tmp_path):
     assert done.code == 0, done.err
     figures = json.loads(done.out)
     p50, p99, most = (figures[f"beside a pool that is behind, {which} (ms)"] for which in ("p50", "p99", "max"))
-    assert 0 <= p50 <= p99 <= most and p99 < 500, figures
+    assert 0 <= p50 <= p99 <= most and p99 < 1500, figures  # the other pool is seconds behind
     assert figures["webhooks of that pool meanwhile (tasks)"] > 0 and figures["started without a worker for it (tasks)"] == 0
 
 

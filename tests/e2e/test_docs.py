@@ -12,6 +12,7 @@ import time
 import pytest
 
 from conftest import ROOT, TIMEOUT_S
+from ports import free_port
 
 
 def read(name):
@@ -151,11 +152,6 @@ def test_the_unit_waits_longer_than_a_drain_takes(belfry):
 
 
 # ---- the receiver of docs/DELIVERY.md ----
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
 
 
 def wait_for_port(port, process):

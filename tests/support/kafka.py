@@ -19,6 +19,8 @@ import tempfile
 import time
 import uuid
 
+from ports import free_ports
+
 VERSION = "3.9.0"
 TIMEOUT_S = 90
 FETCH_TIMEOUT_S = 300
@@ -65,16 +67,6 @@ def classpath():
                 if not folder.exists():
                     failed.touch()
     return f"{folder}/*" if folder.exists() else None
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 def url(brokers, **parameters):

@@ -19,6 +19,8 @@ import subprocess
 import tempfile
 import time
 
+from ports import free_port
+
 TIMEOUT_S = 60
 POLL_S = 0.01
 PASSWORD = "s3cret:word@%"  # what a URL has to write otherwise
@@ -37,12 +39,6 @@ def binaries():
         return found[-1].parent
     elsewhere = shutil.which("postgres")
     return pathlib.Path(elsewhere).parent if elsewhere else None
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def unprivileged(*command):

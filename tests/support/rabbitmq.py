@@ -21,6 +21,8 @@ import sys
 import tempfile
 import time
 
+from ports import free_ports
+
 TIMEOUT_S = 90
 POLL_S = 0.02
 PROGRAMS = pathlib.Path("/usr/lib/rabbitmq/bin")  # the ones in /usr/sbin insist on Debian's own directories
@@ -35,16 +37,6 @@ code:ensure_modules_loaded([list_to_atom(filename:basename(File, ".beam")) || Ap
 
 def installed():
     return (PROGRAMS / "rabbitmq-server").exists()
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 def unprivileged(*command):

@@ -10,10 +10,11 @@ watches one: Sentinel(redis, "name").
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
+
+from ports import free_port
 
 TIMEOUT_S = 30
 POLL_S = 0.01
@@ -21,12 +22,6 @@ POLL_S = 0.01
 
 def program():
     return shutil.which("redis-server", path="/usr/bin:/usr/local/bin:/usr/sbin")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def started(*command, log):

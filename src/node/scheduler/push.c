@@ -315,7 +315,7 @@ static bool push_is_to_go(struct scheduler *s, struct armed *a)
     else if (is_expired(task_expires_ms(a->task), s->now.wall_ms))
         scheduler_end(s, a, a->unsure ? OUTCOME_LOST : OUTCOME_EXPIRED);
     else if (push_is_held(s, a))
-        return false;
+        ; /* it was put aside */
     else if (push_has_to_wait(s, a))
         wheel_add(&s->wheel, &a->entry, s->now.wall_ms + FLEET_RETRY_MS);
     else if (push_splits_claim(s, a))

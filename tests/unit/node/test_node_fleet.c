@@ -461,7 +461,7 @@ static void without_workers_nothing_is_claimed(void **state)
     assert_int_equal(held(w), 0);
     node_explain(w->node, &t, NOW, &why);
     assert_int_equal(why.gate, EXPLAIN_NO_WORKER);
-    assert_string_equal(why.text, "there is no worker: it waits until such a worker joins");
+    assert_string_equal(why.text, "there is no worker: it waits until one joins that can run it");
 }
 
 static void what_workers_say_of_themselves_gives_room(void **state)
@@ -490,7 +490,7 @@ static void tasks_that_no_worker_can_run_stay_in_the_store(void **state)
     assert_int_equal(held(w), 0);
     node_explain(w->node, &first, NOW, &why);
     assert_int_equal(why.gate, EXPLAIN_NO_WORKER);
-    assert_string_equal(why.text, "no worker has the label gpu: it waits until such a worker joins");
+    assert_string_equal(why.text, "no worker has the label gpu: it waits until one joins that can run it");
     struct task urgent = plain_task(41, NOW);
     urgent.priority = 9;
     urgent = add_task(w, urgent);
@@ -536,7 +536,7 @@ static void while_the_queue_is_down_only_this_process_runs_tasks(void **state)
     the_queue_is_down_until(w, NOW + 1600);
     assert_int_equal(held(w), 1);
     node_explain(w->node, &gpu, NOW + 1600, &why);
-    assert_string_equal(why.text, "no worker has the label gpu: it waits until such a worker joins");
+    assert_string_equal(why.text, "no worker has the label gpu: it waits until one joins that can run it");
     end_run(w, OUTCOME_OK);
     rest_at(w, NOW + 2200);
     assert_int_equal(queue_depth(hand.queue), 1); /* the queue is back, and so are its workers */
