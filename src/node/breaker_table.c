@@ -13,7 +13,6 @@
 #include "core/target/target_url.h"
 
 enum {
-    KEY_MAX = sizeof(int32_t) + TARGET_HOST_MAX,
     BREAKERS_ARENA = 1 << 16,
     BREAKERS_RETRY_MS = 1000,
     FRESH_MS = 2000,     /* a reading of the store may be so much older than a change here */
@@ -25,8 +24,7 @@ struct breaker_entry {
     bool closed, dirty, sending;
     bool seen;          /* in the rows that are being followed */
     int64_t changed_ms; /* steady: when it was last changed here */
-    size_t key_n;
-    char key[KEY_MAX];
+    struct host_key key;
     char reason[BREAKER_REASON_MAX];
 };
 
@@ -64,36 +62,27 @@ void breaker_table_free(struct breaker_table *t)
 
 /* ---- entries ---- */
 
-static struct str breaker_table_key(int32_t tenant, struct str host, char out[KEY_MAX])
-{
-    size_t n = min_of(host.n, (size_t)TARGET_HOST_MAX);
-    memcpy(out, &tenant, sizeof tenant);
-    memcpy(out + sizeof tenant, host.p, n);
-    return (struct str){ out, sizeof tenant + n };
-}
-
 static struct breaker_entry *breaker_table_get(const struct breaker_table *t, int32_t tenant, struct str host)
 {
-    char key[KEY_MAX];
-    return map_get(&t->entries, breaker_table_key(tenant, host, key));
+    struct host_key key = host_key_of(tenant, host);
+    return map_get(&t->entries, host_key_bytes(&key));
 }
 
 static struct breaker_entry *breaker_table_add(struct breaker_table *t, int32_t tenant, struct str host)
 {
     struct breaker_entry *x = xnew(*x);
-    struct str key = breaker_table_key(tenant, host, x->key);
-    x->key_n = key.n;
+    x->key = host_key_of(tenant, host);
     x->row = (struct breaker_row){ .tenant = tenant,
-                                   .host = { x->key + sizeof tenant, key.n - sizeof tenant },
+                                   .host = { x->key.p + sizeof tenant, x->key.n - sizeof tenant },
                                    .reason = { x->reason, 0 } };
-    map_put(&t->entries, key, x);
+    map_put(&t->entries, host_key_bytes(&x->key), x);
     return x;
 }
 
 static void breaker_table_remove(struct breaker_table *t, struct breaker_entry *x)
 {
     t->dirty -= x->dirty;
-    map_remove(&t->entries, (struct str){ x->key, x->key_n });
+    map_remove(&t->entries, host_key_bytes(&x->key));
     free(x);
 }
 

@@ -1,6 +1,7 @@
 #include "node/tenant_set.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ struct tenant_set_count {
 
 struct tenant_set {
     size_t max;
-    bool refused;
+    atomic_bool refused; /* asked for at each step of the node */
     pthread_mutex_t lock;
     struct map items;  /* tenant and bytes → struct tenant_set_item */
     struct map counts; /* tenant → struct tenant_set_count */
@@ -56,10 +57,7 @@ void tenant_set_free(struct tenant_set *s)
 
 bool tenant_set_has_refused(struct tenant_set *s)
 {
-    pthread_mutex_lock(&s->lock);
-    bool refused = s->refused;
-    pthread_mutex_unlock(&s->lock);
-    return refused;
+    return atomic_load_explicit(&s->refused, memory_order_relaxed);
 }
 
 void tenant_set_clear(struct tenant_set *s)
@@ -68,7 +66,7 @@ void tenant_set_clear(struct tenant_set *s)
     tenant_set_free_items(s);
     map_init(&s->items, HASH_STABLE);
     map_init(&s->counts, HASH_STABLE);
-    s->refused = false;
+    atomic_store(&s->refused, false);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -94,7 +92,8 @@ static bool tenant_set_add(struct tenant_set *s, int32_t tenant, struct str item
     pthread_mutex_lock(&s->lock);
     struct tenant_set_count *c = tenant_set_count_of(s, tenant);
     bool known = map_get(&s->items, key), fits = known || c->n < max;
-    s->refused = s->refused || !fits;
+    if (!fits)
+        atomic_store(&s->refused, true);
     if (!known && fits) {
         map_put(&s->items, key, i);
         c->n++;

@@ -18,20 +18,6 @@ struct breakers_entry {
     char key[]; /* the tenant's number, then the host */
 };
 
-struct breakers_key {
-    char p[sizeof(int32_t) + TARGET_HOST_MAX];
-    size_t n;
-};
-
-static struct breakers_key breakers_key_of(int32_t tenant, struct str host)
-{
-    struct breakers_key k = { .n = sizeof tenant + min_of(host.n, (size_t)TARGET_HOST_MAX) };
-    memcpy(k.p, &tenant, sizeof tenant);
-    if (host.n)
-        memcpy(k.p + sizeof tenant, host.p, k.n - sizeof tenant);
-    return k;
-}
-
 void breakers_init(struct breakers *b, size_t max, struct hash_key key)
 {
     assert(max >= 2 * EVICT_LOOKS); /* a breaker that was just used is never a candidate */
@@ -74,7 +60,7 @@ static void breakers_evict_one(struct breakers *b)
     breakers_evict(b, oldest);
 }
 
-static struct breakers_entry *breakers_add(struct breakers *b, const struct breakers_key *k, int64_t now_ms)
+static struct breakers_entry *breakers_add(struct breakers *b, const struct host_key *k, int64_t now_ms)
 {
     if (b->by_key.n == b->max)
         breakers_evict_one(b);
@@ -92,8 +78,8 @@ static struct breakers_entry *breakers_add(struct breakers *b, const struct brea
 
 static struct breakers_entry *breakers_find(struct breakers *b, int32_t tenant, struct str host)
 {
-    struct breakers_key k = breakers_key_of(tenant, host);
-    return map_get(&b->by_key, (struct str){ k.p, k.n });
+    struct host_key k = host_key_of(tenant, host);
+    return map_get(&b->by_key, host_key_bytes(&k));
 }
 
 static void breakers_use(struct breakers *b, struct breakers_entry *e)
@@ -105,8 +91,8 @@ static void breakers_use(struct breakers *b, struct breakers_entry *e)
 static struct breakers_entry *breakers_get_or_create(struct breakers *b, int32_t tenant, struct str host,
                                                      int64_t now_ms)
 {
-    struct breakers_key k = breakers_key_of(tenant, host);
-    struct breakers_entry *e = map_get(&b->by_key, (struct str){ k.p, k.n });
+    struct host_key k = host_key_of(tenant, host);
+    struct breakers_entry *e = map_get(&b->by_key, host_key_bytes(&k));
     e = e ? e : breakers_add(b, &k, now_ms);
     breakers_use(b, e);
     return e;

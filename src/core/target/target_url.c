@@ -100,3 +100,12 @@ struct str target_host(const struct task *t, char out[TARGET_HOST_MAX])
     struct target_url u;
     return target_url_read(t, &u) ? target_url_host(&u, out) : S("");
 }
+
+struct host_key host_key_of(int32_t tenant, struct str host)
+{
+    struct host_key k = { .n = sizeof tenant + min_of(host.n, (size_t)TARGET_HOST_MAX) };
+    memcpy(k.p, &tenant, sizeof tenant);
+    if (host.n)
+        memcpy(k.p + sizeof tenant, host.p, k.n - sizeof tenant);
+    return k;
+}

@@ -22,3 +22,14 @@ struct str target_host(const struct task *t, char out[TARGET_HOST_MAX]);
 struct str target_url_host(const struct target_url *u, char out[TARGET_HOST_MAX]);
 /* The name or address in a host that target_host returned: without port and brackets. */
 struct str target_host_name(struct str host);
+
+/* The bytes by which tables find what a tenant has at a host: the tenant's number, then the host. */
+struct host_key {
+    char p[sizeof(int32_t) + TARGET_HOST_MAX];
+    size_t n;
+};
+struct host_key host_key_of(int32_t tenant, struct str host); /* an empty host is fine */
+static inline struct str host_key_bytes(const struct host_key *k)
+{
+    return (struct str){ k->p, k->n };
+}

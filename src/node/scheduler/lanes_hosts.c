@@ -8,25 +8,10 @@
 #include "core/target/target_url.h"
 #include "node/scheduler/lanes_internal.h"
 
-enum { HOST_KEY_MAX = sizeof(int32_t) + TARGET_HOST_MAX };
-
-struct host_key {
-    char p[HOST_KEY_MAX];
-    size_t n;
-};
-
-static struct host_key lanes_host_key(int32_t tenant, struct str host)
-{
-    struct host_key k = { .n = sizeof tenant + min_of(host.n, (size_t)TARGET_HOST_MAX) };
-    memcpy(k.p, &tenant, sizeof tenant);
-    memcpy(k.p + sizeof tenant, host.p, k.n - sizeof tenant);
-    return k;
-}
-
 static struct host_entry *lanes_find_host(const struct lanes *l, int32_t tenant, struct str host)
 {
-    struct host_key k = lanes_host_key(tenant, host);
-    return map_get(&l->hosts, (struct str){ k.p, k.n });
+    struct host_key k = host_key_of(tenant, host);
+    return map_get(&l->hosts, host_key_bytes(&k));
 }
 
 struct host_entry *lanes_add_host(struct lanes *l, int32_t tenant, struct str host)
@@ -34,7 +19,7 @@ struct host_entry *lanes_add_host(struct lanes *l, int32_t tenant, struct str ho
     struct host_entry *h = lanes_find_host(l, tenant, host);
     if (h)
         return h;
-    struct host_key k = lanes_host_key(tenant, host);
+    struct host_key k = host_key_of(tenant, host);
     h = xcalloc(1, sizeof *h + k.n);
     list_init(&h->lines);
     h->key_n = k.n;

@@ -418,13 +418,16 @@ static size_t push_take_due(struct scheduler *s, struct due_task v[FIRE_MAX])
     struct wheel_entry *e;
     size_t n = 0;
     while (n < FIRE_MAX && (e = wheel_expire(&s->wheel, s->now.wall_ms))) {
-        struct armed *a = container_of(e, struct armed, entry);
-        struct lane lane = task_lane(a->task);
-        v[n] = (struct due_task){ lane_order_ms(&lane, a->task->due_ms), n, a };
+        v[n] = (struct due_task){ .n = n, .armed = container_of(e, struct armed, entry) };
         n++;
     }
-    if (n > 1 && n > lanes_room(s->lanes))
-        qsort(v, n, sizeof *v, push_compare_due);
+    if (n < 2 || n <= lanes_room(s->lanes))
+        return n;
+    for (size_t i = 0; i < n; i++) {
+        const struct task *t = v[i].armed->task;
+        v[i].order_ms = lane_order_ms(&(struct lane){ .priority = t->priority }, t->due_ms);
+    }
+    qsort(v, n, sizeof *v, push_compare_due);
     return n;
 }
 

@@ -578,15 +578,20 @@ static struct task the_next(struct world *w, struct arena *a, int n)
     return taken.tasks.v[0];
 }
 
+static void open_by_the_first_call(struct world *w, struct arena *a)
+{
+    add_task(w, call_to_a(1));
+    rest(w);
+    struct task first = the_next(w, a, 1);
+    publish_news(w, &first, OUTCOME_FAILED, BREAKER_OPENED);
+}
+
 static void what_a_worker_says_of_a_host_holds_its_tasks_before_another_gets_them(void **state)
 {
     struct world *w = *state;
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, 1 << 20);
-    add_task(w, call_to_a(1));
-    rest(w);
-    struct task first = the_next(w, &a, 1);
-    publish_news(w, &first, OUTCOME_FAILED, BREAKER_OPENED);
+    open_by_the_first_call(w, &a);
     add_task(w, call_to_a(2));
     add_task(w, call_to_a(3));
     rest(w);
@@ -613,10 +618,7 @@ static void a_due_task_is_the_trial_if_none_was_put_aside(void **state)
     struct world *w = *state;
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, 1 << 20);
-    add_task(w, call_to_a(1));
-    rest(w);
-    struct task first = the_next(w, &a, 1);
-    publish_news(w, &first, OUTCOME_FAILED, BREAKER_OPENED);
+    open_by_the_first_call(w, &a);
     rest_at(w, NOW + 40000);
     add_task(w, call_to_a(2));
     add_task(w, call_to_a(3));
