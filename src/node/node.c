@@ -8,6 +8,7 @@ enum {
     STALL_MS = 2500,       /* a step that comes so much later than expected: the process was not running */
     POLL_SHARED_MS = 1000, /* in case another node's nudge is lost */
     FORGET_LANES_MS = 1000,
+    FIRE_ROUNDS = 32, /* in one step of the node */
 };
 
 bool node_has_role(const struct node *n, unsigned role)
@@ -425,14 +426,20 @@ static void node_forget_unused_lanes(struct node *n)
     lanes_each_used(scheduler_lanes(n->scheduler), node_on_used_lane, n);
 }
 
-/* A task that is parked gives its place back. The scheduler, which has made its step, is to give it to another. */
+/* If many tasks are due at once, the first ones start before the last ones are fired. A task that has ended or is
+ * parked gives its place back, and the scheduler gives it to another one. */
 static int64_t node_schedule_and_work(struct node *n, int64_t behind_ms)
 {
-    size_t parked = worker_parked(n->worker);
-    scheduler_set_parked(n->scheduler, parked);
-    int64_t wake = scheduler_step(n->scheduler, n->now);
-    wake = moment_earlier(wake, worker_step(n->worker, n->now, behind_ms));
-    return worker_parked(n->worker) > parked ? n->now.wall_ms : wake;
+    int64_t wake = INT64_MAX;
+    bool more = true;
+    for (int i = 0; i < FIRE_ROUNDS && more; i++) {
+        size_t parked = worker_parked(n->worker);
+        scheduler_set_parked(n->scheduler, parked);
+        wake = scheduler_step(n->scheduler, n->now);
+        wake = moment_earlier(wake, worker_step(n->worker, n->now, behind_ms));
+        more = worker_parked(n->worker) > parked || scheduler_has_more(n->scheduler);
+    }
+    return more ? n->now.wall_ms : wake;
 }
 
 int64_t node_step(struct node *n, struct moment now)

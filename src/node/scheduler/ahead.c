@@ -56,6 +56,7 @@ void scheduler_leave_place(struct scheduler *s, struct held *h)
     if (!h->placed)
         return;
     h->placed = false;
+    s->freed = true;
     lanes_on_settled(s->lanes, h->lane, h->taken_back);
 }
 

@@ -303,7 +303,7 @@ static void scheduler_claim_due(struct scheduler *s)
                                  .now = s->now,
                                  .grant = scheduler_on_granted,
                                  .context = s };
-    offer.claims = scheduler_may_claim(s) && scheduler_next_claim_ms(s) <= s->now.wall_ms;
+    offer.claims = !scheduler_has_due(s) && scheduler_may_claim(s) && scheduler_next_claim_ms(s) <= s->now.wall_ms;
     if (!offer.claims && (!lanes_ready_count(s->lanes) || !scheduler_may_fire(s)))
         return;
     struct claim *c = xnew(*c);
@@ -321,7 +321,8 @@ void scheduler_claim(struct scheduler *s)
         return;
     }
     scheduler_claim_due(s);
-    scheduler_claim_ahead(s);
+    if (!scheduler_has_due(s))
+        scheduler_claim_ahead(s);
 }
 
 void scheduler_measure_claim(struct scheduler *s)

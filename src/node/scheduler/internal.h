@@ -91,6 +91,7 @@ struct scheduler {
     struct map index;                  /* id → struct armed */
     struct map held;                   /* id and fence → struct held */
     struct list ready;                 /* armed tasks that wait for a place, the longest first */
+    bool freed;                        /* a place became free after the last step */
     size_t returning;                  /* overdue tasks that were given back and are not settled */
     size_t ahead_count, ahead_bytes;   /* of tasks without a place */
     int64_t ahead_at_ms;               /* steady: when a claim ahead was last made */
@@ -154,7 +155,8 @@ void scheduler_disarm(struct scheduler *s, struct armed *a);
 void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind);
 /* The task of a held entry that is about to be freed. */
 void scheduler_settled_unpushed(struct scheduler *s, struct held *h);
-void scheduler_fire(struct scheduler *s); /* pushes due tasks */
+void scheduler_fire(struct scheduler *s);          /* pushes due tasks */
+bool scheduler_has_due(const struct scheduler *s); /* tasks that are to be fired now */
 bool scheduler_may_fire(const struct scheduler *s);
 bool scheduler_falls_back(const struct scheduler *s); /* the queue is down, and this process runs due tasks */
 void scheduler_forget_pushes(struct scheduler *s);    /* the tasks of batches in flight belong to another node */

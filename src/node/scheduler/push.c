@@ -27,7 +27,8 @@ enum {
     FLEET_RETRY_MS = 200,
     FALLBACK_AFTER_MS = 1000,
     END_RETRY_MS = 200,
-    FIRE_MAX = 2000, /* tasks that are due together and are put in order */
+    FIRE_BATCH = 500, /* tasks that are fired together */
+    FIRE_MAX = 2000,  /* if places are short: tasks that are put in order and fired together */
 };
 
 struct pushing {
@@ -346,6 +347,11 @@ bool scheduler_may_fire(const struct scheduler *s)
     return !push_line_is_long(s) && (!s->setup.may_fire || s->setup.may_fire(s->setup.context));
 }
 
+bool scheduler_has_due(const struct scheduler *s)
+{
+    return wheel_next(&s->wheel) <= s->now.wall_ms && scheduler_may_fire(s);
+}
+
 static struct pushing *push_new(struct scheduler *s, bool own, bool asks)
 {
     struct pushing *p = s->free_push ? take(s->free_push) : xmalloc(sizeof *p);
@@ -397,6 +403,11 @@ static void push_add(struct scheduler *s, struct pushing **at, struct armed *a, 
         push_submit(s, take(*at));
 }
 
+/* Batches that are not full yet. */
+struct pushes {
+    struct pushing *there, *here, *asked;
+};
+
 struct due_task {
     int64_t order_ms;
     size_t n; /* those of one order stay as they were */
@@ -411,17 +422,18 @@ static int push_compare_due(const void *a, const void *b)
     return (x->n > y->n) - (x->n < y->n);
 }
 
-/* The next tasks that are due. If there are more of them than free places, the most urgent ones come first: a task that
- * was claimed ahead later may be one of these. */
+/* The next tasks that are due. If there may be more of them than free places, the most urgent ones come first: a task
+ * that was claimed ahead later may be one of these. */
 static size_t push_take_due(struct scheduler *s, struct due_task v[FIRE_MAX])
 {
     struct wheel_entry *e;
-    size_t n = 0;
-    while (n < FIRE_MAX && (e = wheel_expire(&s->wheel, s->now.wall_ms))) {
+    bool short_of_places = s->index.n > lanes_room(s->lanes);
+    size_t n = 0, max = short_of_places ? FIRE_MAX : FIRE_BATCH;
+    while (n < max && (e = wheel_expire(&s->wheel, s->now.wall_ms))) {
         v[n] = (struct due_task){ .n = n, .armed = container_of(e, struct armed, entry) };
         n++;
     }
-    if (n < 2 || n <= lanes_room(s->lanes))
+    if (!short_of_places)
         return n;
     for (size_t i = 0; i < n; i++) {
         const struct task *t = v[i].armed->task;
@@ -431,31 +443,39 @@ static size_t push_take_due(struct scheduler *s, struct due_task v[FIRE_MAX])
     return n;
 }
 
+static void push_all(struct scheduler *s, const struct due_task *v, size_t n, struct pushes *p)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct armed *a = v[i].armed;
+        if (push_learns_epoch(s)) {
+            wheel_add(&s->wheel, &a->entry, s->now.wall_ms);
+            continue;
+        }
+        bool own = push_goes_own(s, a);
+        if (push_is_to_go(s, a))
+            push_add(s, own ? &p->here : a->unsure ? &p->asked : &p->there, a, own);
+    }
+}
+
 /* Nothing fires before its time: the wheel gives out only tasks that are due at now. Nothing fires that may belong to
- * another node: it waits on the wheel until that is known. */
+ * another node: it waits on the wheel until that is known. One batch is fired for the worker of this process, which
+ * starts it before the next; the workers of a fleet get all that is due. */
 void scheduler_fire(struct scheduler *s)
 {
-    if (wheel_next(&s->wheel) > s->now.wall_ms || !scheduler_may_fire(s))
+    if (!scheduler_has_due(s))
         return;
-    struct pushing *there = NULL, *here = NULL, *asked = NULL;
+    struct pushes p = { 0 };
     struct due_task *due = xmalloc(FIRE_MAX * sizeof *due);
     size_t n;
-    while (!push_learns_epoch(s) && (n = push_take_due(s, due)))
-        for (size_t i = 0; i < n; i++) {
-            struct armed *a = due[i].armed;
-            if (push_learns_epoch(s)) {
-                wheel_add(&s->wheel, &a->entry, s->now.wall_ms);
-                continue;
-            }
-            bool own = push_goes_own(s, a);
-            if (push_is_to_go(s, a))
-                push_add(s, own ? &here : a->unsure ? &asked : &there, a, own);
-        }
+    do {
+        n = push_take_due(s, due);
+        push_all(s, due, n, &p);
+    } while (n && s->setup.fleet && !push_learns_epoch(s));
     free(due);
-    if (asked)
-        push_submit(s, asked);
-    if (there)
-        push_submit(s, there);
-    if (here)
-        push_submit(s, here);
+    if (p.asked)
+        push_submit(s, p.asked);
+    if (p.there)
+        push_submit(s, p.there);
+    if (p.here)
+        push_submit(s, p.here);
 }

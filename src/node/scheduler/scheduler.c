@@ -152,6 +152,7 @@ static int64_t scheduler_next_ms(struct scheduler *s, int64_t wake)
 int64_t scheduler_step(struct scheduler *s, struct moment now)
 {
     s->now = now;
+    s->freed = false;
     lanes_set_time(s->lanes, now);
     scheduler_measure_claim(s);
     scheduler_apply_rules(s);
@@ -231,6 +232,11 @@ void scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence)
     }
     h->where = HELD_ENDED;
     scheduler_leave_place(s, h);
+}
+
+bool scheduler_has_more(const struct scheduler *s)
+{
+    return s->freed || scheduler_has_due(s);
 }
 
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence)

@@ -85,6 +85,8 @@ void scheduler_begin(struct scheduler *s, bool found_suspects);
 void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v);
 /* The outcome of a task is known, and not settled yet: its place is free. */
 void scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence);
+/* Whether another step can start more: not all tasks that are due were fired, or a place became free since the step. */
+bool scheduler_has_more(const struct scheduler *s);
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence); /* claimed here and not settled */
 
 /* So many fired tasks wait in the worker of this process for their host, and use no slot. */

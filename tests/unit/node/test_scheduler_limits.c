@@ -25,9 +25,10 @@ static void a_task_that_waits_for_its_host_gives_its_place_away_at_once(void **s
     task_due(w, 3, NOW + 1);
     step_at(w, NOW + 1);
     answer(w, OP_CLAIM);
-    assert_true(step_at(w, NOW + 1) == NOW + 1); /* nothing else will happen */
+    step_at(w, NOW + 1);
     assert_int_equal(w->run_count, 1);
-    settle_down(w);
+    answer(w, OP_CLAIM); /* made in the same step: nothing else will happen */
+    step_at(w, NOW + 1);
     assert_int_equal(w->run_count, 2);
 }
 
@@ -35,6 +36,34 @@ static void claim_ahead(struct node_setup *setup)
 {
     setup->ahead_ms = 3000;
     setup->ahead_bytes = 1 << 20;
+}
+
+static size_t ended_count;
+
+static void end_at_once(struct runner *r, struct run *run)
+{
+    (void)r;
+    ended_count++;
+    run->done(run, &(struct outcome){ .kind = OUTCOME_OK, .retry_after_ms = -1 });
+}
+
+/* One step starts all of them: a commit would bring the next one, and may take long. */
+static void a_task_that_ends_at_once_leaves_its_place_to_the_next_in_the_same_step(void **state)
+{
+    static const struct runner_ops at_once = { end_at_once, NULL, NULL };
+    struct world *w = *state;
+    w->runner.ops = &at_once;
+    change_setup = claim_ahead;
+    with_slots(w, 1);
+    for (int i = 1; i <= 5; i++)
+        task_due(w, i, NOW + 2000);
+    settle_down(w);
+    assert_int_equal(node_status(w->node).scheduler.armed, 5);
+    ended_count = 0;
+    step_at(w, NOW + 2000);
+    assert_int_equal(ended_count, 5);
+    settle_down(w);
+    change_setup = NULL;
 }
 
 /* What is due within the window takes a place when it is claimed. A busy node claims early, but not with places. */
@@ -404,6 +433,7 @@ int main(void)
 #define node_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         node_test(a_task_that_waits_for_its_host_gives_its_place_away_at_once),
+        node_test(a_task_that_ends_at_once_leaves_its_place_to_the_next_in_the_same_step),
         node_test(a_place_is_taken_at_most_100_ms_early),
         node_test(of_tasks_that_are_due_together_the_most_urgent_one_goes_first),
         node_test(a_paused_queue_claims_nothing_and_costs_nothing),
