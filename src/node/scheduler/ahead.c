@@ -110,11 +110,11 @@ void scheduler_return_ready(struct scheduler *s)
 
 void scheduler_return_overdue(struct scheduler *s, struct moment now)
 {
-    struct armed **overdue = xcalloc(s->index.n + 1, sizeof *overdue);
+    struct armed **overdue = xcalloc(s->armed_count + 1, sizeof *overdue);
     size_t n = 0;
     s->now = now;
-    map_each (&s->index, slot) {
-        struct armed *a = slot->value;
+    list_each (&s->armed, link) {
+        struct armed *a = container_of(link, struct armed, link);
         if (!a->held->placed && a->task->due_ms < now.wall_ms)
             overdue[n++] = a;
     }

@@ -78,7 +78,8 @@ static struct held *scheduler_add_held(struct scheduler *s, const struct task *t
 static void scheduler_arm_one(struct scheduler *s, struct armed *a)
 {
     const struct task *t = a->task;
-    map_put(&s->index, uuid_bytes(&t->id), a);
+    list_push(&s->armed, &a->link);
+    s->armed_count++;
     if (a->claim->ahead || (a->claim->contested && !scheduler_has_place(s, a->held)))
         scheduler_add_ahead(s, a);
     else

@@ -61,6 +61,7 @@ struct held {
 
 struct armed {
     struct wheel_entry entry;
+    struct list link;        /* in scheduler.armed, while its task is ARMED */
     struct heap_node ready;  /* due, and waiting for a place, instead of on the wheel */
     struct list ready_since; /* then: in scheduler.ready */
     int64_t ready_ms;        /* then: since when (steady) */
@@ -88,8 +89,9 @@ struct scheduler {
     struct spawner *spawner;
 
     struct wheel wheel;
-    struct map index;                  /* id → struct armed */
-    struct map held;                   /* id and fence → struct held */
+    struct map held;   /* id and fence → struct held */
+    struct list armed; /* tasks on the wheel, or ready */
+    size_t armed_count;
     struct list ready;                 /* armed tasks that wait for a place, the longest first */
     bool freed;                        /* a place became free after the last step */
     size_t returning;                  /* overdue tasks that were given back and are not settled */

@@ -1,5 +1,5 @@
-/* Due tasks go to the queue in batches. While a batch is on its way, its tasks are neither on the wheel nor in the
- * index: whoever wants to recall one asks the queue, which got the task before the question. The claim's memory stays
+/* Due tasks go to the queue in batches. While a batch is on its way, its tasks are neither on the wheel nor
+ * ready: whoever wants to recall one asks the queue, which got the task before the question. The claim's memory stays
  * until the queue has answered.
  *
  * A push that failed is repeated. If the queue may have a task all the same (`unsure`):
@@ -66,10 +66,16 @@ static void push_leave_claim(struct scheduler *s, struct armed *a)
     claim_unref(c);
 }
 
+static void push_off_list(struct scheduler *s, struct armed *a)
+{
+    list_remove(&a->link);
+    s->armed_count--;
+}
+
 void scheduler_disarm(struct scheduler *s, struct armed *a)
 {
     a->held->armed = NULL;
-    map_remove(&s->index, uuid_bytes(&a->task->id));
+    push_off_list(s, a);
     push_leave_claim(s, a);
 }
 
@@ -145,7 +151,8 @@ static enum outcome_kind push_unsure_outcome(const struct armed *a)
 static void push_rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
 {
     a->held->where = HELD_ARMED;
-    map_put(&s->index, uuid_bytes(&a->task->id), a);
+    list_push(&s->armed, &a->link);
+    s->armed_count++;
     lanes_not_fired(s->lanes, a->held->lane, s->now.wall_ms);
     wheel_add(&s->wheel, &a->entry, s->now.wall_ms + in_ms);
 }
@@ -388,7 +395,7 @@ static void push_add(struct scheduler *s, struct pushing **at, struct armed *a, 
     if (!*at)
         *at = push_new(s, own, a->unsure);
     struct pushing *p = *at;
-    map_remove(&s->index, uuid_bytes(&a->task->id));
+    push_off_list(s, a);
     a->held->where = HELD_PUSHING;
     if (!own && !a->pushing) {
         a->pushing = true;
@@ -427,7 +434,7 @@ static int push_compare_due(const void *a, const void *b)
 static size_t push_take_due(struct scheduler *s, struct due_task v[FIRE_MAX])
 {
     struct wheel_entry *e;
-    bool short_of_places = s->index.n > lanes_room(s->lanes);
+    bool short_of_places = s->armed_count > lanes_room(s->lanes);
     size_t n = 0, max = short_of_places ? FIRE_MAX : FIRE_BATCH;
     while (n < max && (e = wheel_expire(&s->wheel, s->now.wall_ms))) {
         v[n] = (struct due_task){ .n = n, .armed = container_of(e, struct armed, entry) };

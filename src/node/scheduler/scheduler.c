@@ -3,8 +3,7 @@
  *    made.
  *  - `held` has each task of our claims that is not settled, once. A claim asks for at most the slots that are
  *    left.
- *  - An armed task is on the wheel and in the index, or in neither; it is held. A task that is being pushed is in
- *    neither.
+ *  - An armed task is held, and on the wheel or ready. A task that is being pushed is in neither, and not armed.
  *  - At most one suspect is held. */
 #include "node/scheduler/internal.h"
 
@@ -49,7 +48,7 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
                              now);
     uuid_gen_init(&s->ids, setup->seed ^ 0x5ced);
     wheel_init(&s->wheel, now.wall_ms);
-    map_init(&s->index, HASH_STABLE);
+    list_init(&s->armed);
     map_init(&s->held, HASH_STABLE);
     list_init(&s->pushing);
     list_init(&s->queued);
@@ -79,10 +78,9 @@ void scheduler_free(struct scheduler *s)
     if (!s)
         return;
     assert(!s->claiming && !s->retaking.claim && list_empty(&s->pushing));
-    map_each (&s->index, slot)
-        claim_unref(((struct armed *)slot->value)->claim);
+    list_each (&s->armed, link)
+        claim_unref(container_of(link, struct armed, link)->claim);
     wheel_release(&s->wheel);
-    map_release(&s->index);
     map_each (&s->held, slot)
         scheduler_held_free(s, slot->value);
     map_release(&s->held);
@@ -116,8 +114,8 @@ void scheduler_apply_rules(struct scheduler *s)
         return;
     s->generation = catalog_cache_generation(s->setup.catalog);
     lanes_rules_changed(s->lanes);
-    map_each (&s->index, slot) {
-        struct armed *a = slot->value;
+    list_each (&s->armed, link) {
+        struct armed *a = container_of(link, struct armed, link);
         if (!a->held->placed || a->held->taken_back || !lanes_is_to_return(s->lanes, a->held->lane, s->now.wall_ms))
             continue;
         a->held->taken_back = true;
@@ -164,7 +162,7 @@ int64_t scheduler_step(struct scheduler *s, struct moment now)
     scheduler_claim(s);
     wake = moment_earlier(wake, scheduler_step_lanes(s));
     scheduler_fire(s); /* a claim may have been answered at once */
-    metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->index.n);
+    metric_set(s->setup.metrics, METRIC_TASKS_ARMED, (double)s->armed_count);
     metric_set(s->setup.metrics, METRIC_TASKS_AHEAD, (double)s->ahead_count);
     metric_set(s->setup.metrics, METRIC_AHEAD_BYTES, (double)s->ahead_bytes);
     return scheduler_next_ms(s, wake);
@@ -247,8 +245,8 @@ bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence)
 /* A task that may be in the queue counts as fired. */
 static struct armed *scheduler_find_armed(const struct scheduler *s, struct uuid id, int64_t fence)
 {
-    struct armed *a = map_get(&s->index, uuid_bytes(&id));
-    return a && a->task->fence == fence && !a->unsure ? a : NULL;
+    const struct held *h = scheduler_find_held(s, id, fence);
+    return h && h->armed && h->where == HELD_ARMED && !h->armed->unsure ? h->armed : NULL;
 }
 
 const struct task *scheduler_armed(const struct scheduler *s, struct uuid id, int64_t fence)
@@ -357,15 +355,15 @@ static void scheduler_disown_claim(struct scheduler *s)
 
 void scheduler_disown(struct scheduler *s, struct uuid node)
 {
-    map_each (&s->index, slot) {
-        struct armed *a = slot->value;
+    list_each (&s->armed, link) {
+        struct armed *a = container_of(link, struct armed, link);
         scheduler_off_wheel(s, a);
         scheduler_leave_armed(s, a);
         a->held->armed = NULL;
         claim_unref(a->claim); /* the claim is not handed over */
     }
-    map_release(&s->index);
-    map_init(&s->index, HASH_STABLE);
+    list_init(&s->armed);
+    s->armed_count = 0;
     scheduler_forget_pushes(s);
     map_each (&s->held, slot)
         scheduler_drop_held(s, slot->value);
@@ -391,8 +389,9 @@ void scheduler_set_own(struct scheduler *s, const struct partitions *own)
 void scheduler_on_clock_set_back(struct scheduler *s, struct moment now)
 {
     s->now = now;
-    map_each (&s->index, slot) {
-        struct armed *a = slot->value; /* also if it waits for a retry: its time comes again */
+    list_each (&s->armed, link) {
+        struct armed *a =
+            container_of(link, struct armed, link); /* also if it waits for a retry: its time comes again */
         if (a->ready.at) {
             scheduler_off_wheel(s, a);
             wheel_add(&s->wheel, &a->entry, now.wall_ms);
@@ -409,10 +408,10 @@ void scheduler_drain(struct scheduler *s)
 {
     s->draining = true;
     spawner_drain(s->spawner);
-    struct armed **all = xcalloc(s->index.n, sizeof(struct armed *));
+    struct armed **all = xcalloc(s->armed_count, sizeof(struct armed *));
     size_t n = 0;
-    map_each (&s->index, slot)
-        all[n++] = slot->value;
+    list_each (&s->armed, link)
+        all[n++] = container_of(link, struct armed, link);
     for (size_t i = 0; i < n; i++) {
         scheduler_off_wheel(s, all[i]);
         scheduler_end(s, all[i], all[i]->held->replaced ? OUTCOME_CANCELLED : OUTCOME_RETURNED);
@@ -427,14 +426,14 @@ bool scheduler_awaits(const struct scheduler *s)
 
 bool scheduler_is_idle(const struct scheduler *s)
 {
-    return !s->claiming && !s->retaking.claim && spawner_is_idle(s->spawner) && s->index.n == 0 &&
+    return !s->claiming && !s->retaking.claim && spawner_is_idle(s->spawner) && s->armed_count == 0 &&
            list_empty(&s->pushing) && lanes_is_idle(s->lanes);
 }
 
 struct scheduler_status scheduler_status(const struct scheduler *s)
 {
     struct scheduler_status ret = {
-        .armed = s->index.n,
+        .armed = s->armed_count,
         .held = s->held.n,
         .placed = lanes_places(s->lanes).taken,
         .room = lanes_places(s->lanes).all,
