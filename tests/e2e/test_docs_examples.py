@@ -1,6 +1,6 @@
 """The examples of docs/: every block that is marked `console` is run, command by command, in one shell for each page.
 
-A line behind '$ ' is a command; it goes on while it ends with a backslash. The lines below it are its output. If a page shows output, the
+A line behind '$ ' is a command; it goes on in lines behind '> '. The lines below are its output. If a page shows output, the
 real one has the same shape (test_docs.VARYING); if it shows none, only the exit status counts. All pages share one server. Each has a tenant
 of its own there, or is an operator's and has the admin key of `default`."""
 
@@ -30,8 +30,10 @@ def examples(page):
         assert block.startswith("$ "), f"docs/{page}.md: a console block begins with a command"
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
             lines = part.splitlines(keepends=True)
-            length = next(i for i, line in enumerate(lines, 1) if not line.endswith("\\\n"))
-            found.append(("".join(lines[:length]).rstrip("\n"), "".join(lines[length:])))
+            n = 1
+            while n < len(lines) and lines[n].startswith("> "):
+                n += 1
+            found.append((lines[0] + "".join(line[2:] for line in lines[1:n]), "".join(lines[n:])))
     return found
 
 
@@ -45,11 +47,11 @@ def follow(page, folder, build, env, known):
     for i, (command, _) in enumerate(found):
         for shown, real in known.items():
             command = command.replace(shown, str(real))
-        script += f"{{ {command}\n}} >{folder}/out{i}\n"
+        script += f"{{ {command}}} >{folder}/out{i}\n"
     environment = {**os.environ, "PATH": f"{build}:{os.environ['PATH']}", "TZ": "UTC", **env}
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=folder, env=environment, check=False, timeout=TIMEOUT_S)
     ran = len(list(folder.glob("out*")))
-    assert done.returncode == 0, f"docs/{page}.md: {found[ran - 1][0]}\n{done.stderr}\n{(folder / f'out{ran - 1}').read_text()}"
+    assert done.returncode == 0, f"docs/{page}.md, command {ran} of {len(found)}: {found[ran - 1][0]}\n{done.stderr}"
     for i, (command, output) in enumerate(found):
         for shown, real in known.items():
             output = output.replace(shown, str(real))
