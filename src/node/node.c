@@ -433,11 +433,11 @@ static int64_t node_schedule_and_work(struct node *n, int64_t behind_ms)
     int64_t wake = INT64_MAX;
     bool more = true;
     for (int i = 0; i < FIRE_ROUNDS && more; i++) {
-        size_t parked = worker_parked(n->worker);
+        size_t parked = worker_parked_long(n->worker);
         scheduler_set_parked(n->scheduler, parked);
         wake = scheduler_step(n->scheduler, n->now);
         wake = moment_earlier(wake, worker_step(n->worker, n->now, behind_ms));
-        more = worker_parked(n->worker) > parked || scheduler_has_more(n->scheduler);
+        more = worker_parked_long(n->worker) > parked || scheduler_has_more(n->scheduler);
     }
     return more ? n->now.wall_ms : wake;
 }

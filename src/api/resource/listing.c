@@ -21,7 +21,7 @@ static const struct query_field listing_fields[] = {
     FIELD("due_before", QUERY_TIME, due_before_ms, .max = 0),
     FIELD("due_after", QUERY_TIME, due_after_ms, .max = 0),
     FIELD("limit", QUERY_I64, limit, .min = 1, .max = LIST_MAX),
-    FIELD("cursor", QUERY_ID, cursor, .max = 0),
+    FIELD("cursor", QUERY_TEXT, cursor, .max = SEAL_TEXT_MAX),
     FIELD("page", QUERY_I64, page, .min = 1, .max = OFFSET_MAX),
     FIELD("cause", QUERY_TEXT, cause, .max = 64),
     FIELD("group_by", QUERY_CHOICE, group_by, .names = listing_group_names),
@@ -53,7 +53,7 @@ struct task_context request_context(const struct request *q)
 
 static enum err listing_check_paging(const struct listing *l, struct error *e)
 {
-    if (l->page && !uuid_is_nil(l->cursor))
+    if (l->page && l->cursor.n)
         return error_field(e, "page", "and 'cursor' exclude each other");
     if (l->page && (l->page - 1) * l->limit > OFFSET_MAX)
         return error_field(e, "page", "reaches beyond %d tasks; use 'cursor'", OFFSET_MAX);
@@ -69,7 +69,8 @@ bool listing_read(struct request *q, enum listing_kind kind, struct listing *ret
     for (size_t i = 0; i < array_count(listing_fields); i++)
         if (listing_known_fields[kind] & 1U << i)
             rows[n++] = listing_fields[i];
-    if (query_read(q->query, rows, n, ret, &q->arena, &e) == ERR_OK && listing_check_paging(ret, &e) == ERR_OK)
+    if (query_read(q->query, rows, n, ret, &q->arena, &e) == ERR_OK && listing_check_paging(ret, &e) == ERR_OK &&
+        seal_open_id(q, ret->cursor, &ret->before, &e) == ERR_OK)
         return true;
     request_fail(q, &e);
     return false;
@@ -97,7 +98,7 @@ static struct task_filter listing_filter(const struct request *q, const struct l
     f.cause = l->cause;
     f.due_before_ms = l->due_before_ms;
     f.due_after_ms = l->due_after_ms;
-    f.before = l->cursor;
+    f.before = l->before;
     f.limit = (size_t)l->limit;
     f.offset = l->page ? (size_t)((l->page - 1) * l->limit) : 0;
     f.may_lag = true;
@@ -127,7 +128,7 @@ enum handled listing_answer(struct request *q, struct reader *r, const struct li
     jw_array_end(&w);
     p.more = page.more && !l->page;
     p.next = page.next_before;
-    pagination_write(&w, &p);
+    pagination_write(q, &w, &p);
     jw_object_end(&w);
     return HANDLED_DONE;
 }

@@ -136,7 +136,7 @@ static enum handled queues_show_list(struct request *q, struct reader *r)
         if (queues_show(q, r, &w, i, &e))
             return request_fail(q, &e);
     jw_array_end(&w);
-    pagination_write(&w, &q->queues->pages);
+    pagination_write(q, &w, &q->queues->pages);
     jw_object_end(&w);
     return HANDLED_DONE;
 }
