@@ -12,15 +12,15 @@ import subprocess
 import pytest
 
 from conftest import ROOT, run
-from server import Receiver, Server
+from server import Receiver, Reply, Server
 from test_docs import read, shape
 
 OPERATORS = ("SECURITY", "TENANTS")  # pages whose examples need the admin key of `default`
 PAGES = sorted(p.stem for p in (ROOT / "docs").glob("*.md"))
 TIMEOUT_S = 60
 
-# On pages of a broker the examples need that broker: their own tests run them (test_docs_brokers.py, test_docs_sql.py).
-ELSEWHERE = ("EVENTS", "MESSAGES", "RABBITMQ", "REDIS", "SQL", "TOPOLOGIES", "OPERATIONS")
+# Examples that need a broker or PostgreSQL have tests of their own: test_docs_brokers.py, test_docs_operations.py.
+ELSEWHERE = ("EVENTS", "MESSAGES", "OPERATIONS", "RABBITMQ", "REDIS", "TOPOLOGIES")
 
 
 def examples(page):
@@ -70,7 +70,9 @@ def shared_server(build, prepared_store, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shared_receiver():
+    """Answers 200, and at /broken 404."""
     receiver = Receiver()
+    receiver.answer("/broken", Reply(404))
     yield receiver
     receiver.close()
 
@@ -89,11 +91,32 @@ def key_of(page, server):
 RUN_HERE = [page for page in PAGES if page not in ELSEWHERE and examples(page)]
 
 
+def test_every_page_about_use_has_an_example():
+    """Lists of terms, figures and comparisons have none; docs/SQL.md has queries instead (test_docs_sql.py)."""
+    without = {page for page in PAGES if not examples(page)}
+    assert without == {"ARCHITECTURE", "BENCHMARKS", "COMPARISON", "GLOSSARY", "README", "SQL"}
+
+
+def test_the_index_lists_every_page():
+    told = set(re.findall(r"\]\((\w+)\.md\)", read("docs/README.md")))
+    assert told == set(PAGES) - {"README"}
+
+
+def anchors(path):
+    """Of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S)
+    titles = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))], ids=lambda p: p.name)
+def test_links_lead_to_a_heading_that_exists(page):
+    for link, anchor in re.findall(r"\]\(([^)#:]*)#([^)]*)\)", page.read_text()):
+        target = page.parent / link if link else page
+        assert anchor in anchors(target), f"{page.name} links to {link}#{anchor}"
+
+
 @pytest.mark.parametrize("page", RUN_HERE)
 def test_the_examples_of_a_page_do_what_it_shows(page, build, shared_server, shared_receiver, tmp_path):
-    if page == "DEAD_LETTERS":
-        from server import Reply
-
-        shared_receiver.answer("/broken", Reply(404))
     env = {"BELFRY_SERVER": shared_server.url, "BELFRY_KEY": key_of(page, shared_server), "BELFRY_DATA_DIR": str(shared_server.data_dir)}
     follow(page, tmp_path / "page", build, env, {"http://127.0.0.1:9000": shared_receiver.url("").rstrip("/")})
