@@ -213,7 +213,17 @@ def test_backup_does_not_overwrite_unless_told(belfry, make_server, tmp_path):
 def test_backup_of_no_data_directory_says_so(belfry, tmp_path):
     done = belfry("backup", tmp_path / "copy.db", "--data-dir", tmp_path / "nothing")
     assert done.code == 1 and "there is no store to copy" in done.err
+    assert "use pg_dump" in done.err
     assert belfry("backup").code == 2 and belfry("restore").code == 2
+
+
+@pytest.mark.parametrize("env", [{}, {"BELFRY_STORE": "postgres://belfry:s3cret@db.example/belfry"}])
+def test_a_postgresql_store_is_refused_with_the_command_that_copies_it(belfry, tmp_path, env):
+    store = () if env else ("--store", "postgres://belfry:s3cret@db.example/belfry")
+    for command, instead in (("backup", "pg_dump --format=custom --file=FILE"), ("restore", "pg_restore --no-owner")):
+        done = belfry(command, tmp_path / "copy.db", *store, env=env)
+        assert (done.code, done.out) == (1, "") and instead in done.err and "s3cret" not in done.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_restore_refuses_a_running_server_and_data_that_is_there(belfry, make_server, tmp_path):

@@ -216,3 +216,17 @@ def test_the_example_receiver_works_with_belfry(example, client):
     assert client.wait_for(task["id"], "COMPLETED", "FAILED")["status"] == "COMPLETED"
     with sqlite3.connect(database) as db:
         assert db.execute("SELECT id, body FROM work").fetchall() == [(task["id"], b'{"n": 1}')]
+
+
+# ---- docs/EVENTS.md ----
+
+
+def test_members_of_messages_are_those_of_the_code():
+    """Each member has a row, by its name: those of retry behind a dot."""
+    written = set()
+    for name in ("src/port/event_message.c", "src/core/target/message.c"):
+        written |= set(re.findall(r'\{ "(\w+)",\s+WIRE_', read(name)))
+    assert len(written) > 50
+    told = {word.rpartition(".")[2] for row in re.findall(r"^\| (`[^|]*`) \|", read("docs/EVENTS.md"), re.M) for word in re.findall(r"`([\w.]+)`", row)}
+    beside = {"host", "host_breaker", "tenant_breaker"}  # described in the text before their table
+    assert told == written - beside
