@@ -48,6 +48,8 @@ void command_help(const struct command *c, struct buf *out)
     size_t own = command_own_options(c, rows, array_count(rows)), n = command_options(c, rows, array_count(rows));
     buf_printf(out, "belfry %s - %s\n\nUsage: belfry %s [OPTION…]%s%s\n", c->name, c->summary, c->name,
                c->words[0] ? " " : "", c->words);
+    if (strstr(c->words, "TASK"))
+        buf_text(out, "\nTASK is the id of a task, the beginning of its id, or its name. Exactly one task must fit.\n");
     if (own)
         buf_text(out, "\nOptions:\n");
     options_help(rows, own, out);

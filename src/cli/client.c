@@ -187,6 +187,11 @@ enum exit_code client_open(struct cli *cli, const struct options *o, struct clie
     return EXIT_DONE;
 }
 
+struct cli *client_cli(const struct client *c)
+{
+    return c->cli;
+}
+
 void client_set_deadline(struct client *c, int64_t ms)
 {
     c->has_deadline = true;

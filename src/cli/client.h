@@ -14,6 +14,8 @@ enum exit_code client_open(struct cli *cli, const struct options *o, struct clie
 void client_free(struct client *c); /* NULL is fine */
 void client_freep(struct client **c);
 
+struct cli *client_cli(const struct client *c);
+
 /* Limits each call to ms, and turns retries off. */
 void client_set_deadline(struct client *c, int64_t ms);
 

@@ -490,19 +490,47 @@ def test_history_of_what_never_ran_says_so(ask, stub):
 
 @pytest.mark.parametrize("command", ["show", "history", "edit", *ACTIONS])
 @pytest.mark.parametrize("words, sentence", [
-    ([], "a task's id is missing; 'belfry list' prints them"),
-    (["../x"], "'../x' is not the id of a task; 'belfry list' prints them"),
-    ([ID[:-1]], f"'{ID[:-1]}' is not the id of a task; 'belfry list' prints them"),
+    ([], "a task is missing: give its id or name; 'belfry list' prints them"),
+    ([""], "an argument is empty: give the id or name of a task"),
 ])
-def test_ids_are_checked_before_anything_is_asked(ask, stub, command, words, sentence):
+def test_arguments_are_checked_before_anything_is_asked(ask, stub, command, words, sentence):
     done = ask(command, *words)
     assert (done.code, done.out, done.err) == (2, "", f"belfry {command}: {sentence}\n")
     assert not stub.requests
 
 
 @pytest.mark.parametrize("command", ["history", "edit"])
-def test_some_take_one_id_only(ask, command):
-    assert ask(command, ID, OTHER).err == f"belfry {command}: takes one id, not 2\n"
+def test_some_take_one_task_only(ask, command):
+    assert ask(command, ID, OTHER).err == f"belfry {command}: takes one task, not 2\n"
+
+
+@pytest.mark.parametrize("word, asked", [
+    ("report", [{"name": "report"}]),
+    ("../x&y=z", [{"name": "../x&y=z"}]),
+    ("cafe", [{"name": "cafe"}, {"id": "cafe"}, {"id": "cafe", "occurrences": "true"}]),
+    (ID[:-1], [{"name": ID[:-1]}, {"id": ID[:-1]}, {"id": ID[:-1], "occurrences": "true"}]),
+    ("rep*", []),
+])
+def test_a_name_and_the_beginning_of_an_id_are_looked_up(ask, stub, word, asked):
+    stub.on("GET", "/v1/tasks", page([]))
+    done = ask("show", word)
+    assert (done.code, done.err) == (1, f"belfry show: there is no task whose id or name is '{word}'; 'belfry list' prints them\n")
+    assert [r.query for r in stub.requests] == [{**query, "limit": "10"} for query in asked]
+
+
+def test_a_word_that_fits_several_tasks_lists_them(ask, stub):
+    stub.on("GET", "/v1/tasks", page([task(name="a\x1b[31m"), task(id=OTHER, status="PAUSED", name="b")], "more"), page([task()]))
+    done = ask("pause", "cafe")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.splitlines() == ["belfry pause: 'cafe' fits 2 tasks; give the id of one of them:",
+                                     f"  {ID}  SCHEDULED  a?[31m", f"  {OTHER}  PAUSED  b"]
+    assert {r.method for r in stub.requests} == {"GET"}
+
+
+def test_what_fits_one_task_is_enough(ask, stub):
+    stub.on("GET", "/v1/tasks", page([task()]))
+    stub.on("POST", f"/v1/tasks/{ID}/pause", task())
+    assert ask("pause", "report").out == f"{ID} paused\n"
 
 
 # ---- pause, resume, cancel, rm, run, retry ----

@@ -147,9 +147,11 @@ static enum exit_code command_action_run(struct cli *cli, const struct options *
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, PATH_BYTES);
     struct error e;
-    if (action_read_filter(o, &path, &e) || (!path.n && ids_some(o, &ids, &e)))
+    if (action_read_filter(o, &path, &e) || (!path.n && ids_check_some(o, &e)))
         return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
+    if (code == EXIT_DONE && !path.n)
+        code = ids_resolve(client, o, "/v1/tasks", &ids);
     if (code)
         return code;
     if (path.n)
@@ -177,7 +179,7 @@ static const struct option run_options[] = {
 #define ACT_COMMAND(name_, rows, summary_, detail_)                                                                    \
     const struct command command_##name_ = {                                                                           \
         .name = #name_,                                                                                                \
-        .words = "ID…",                                                                                                \
+        .words = "TASK…",                                                                                              \
         .summary = (summary_),                                                                                         \
         .detail = (detail_),                                                                                           \
         .options = (rows),                                                                                             \

@@ -1,5 +1,6 @@
 /* belfry breakers - lists and closes circuit breakers. */
 #include "cli/command/commands.h"
+#include "cli/ids.h"
 #include "cli/rows.h"
 #include "cli/verbs.h"
 #include "cli/when.h"
@@ -10,7 +11,7 @@ enum { COLUMNS = 7 };
 
 static const char detail[] =
     "  list            list the breakers that are not closed, the latest first\n"
-    "  close ID        close one: the tasks that it holds run at once\n"
+    "  close ID|HOST   close one: the tasks that it holds run at once\n"
     "\n"
     "A breaker opens if most calls to a host fail, or if calls to many hosts of the tenant do (HOST is * then). While it is\n"
     "OPEN, its tasks wait. After RETRY it is HALF_OPEN: one task at a time is tried. If that succeeds, the breaker closes.\n"
@@ -18,6 +19,7 @@ static const char detail[] =
     "\n"
     "Examples:\n"
     "  belfry breakers list\n"
+    "  belfry breakers close api.example.com:443\n"
     "  belfry breakers close 019cb323-e500-7111-827d-7345cc1bc385\n";
 
 static void breakers_header(struct table *t)
@@ -52,23 +54,31 @@ static enum exit_code breakers_list(struct verb_work *w)
 
 static enum exit_code breakers_close(struct verb_work *w)
 {
-    char path[VERB_PATH], close_path[VERB_PATH + 8];
-    verb_path(w, COLLECTION, path);
-    snprintf(close_path, sizeof close_path, "%s/close", path);
-    return verb_call(w, &(struct client_request){ .method = "POST", .path = close_path, .about = w->name }, NULL,
-                     "closed");
+    static const struct ids_source breakers = { .path = COLLECTION,
+                                                .member = "breakers",
+                                                .name = "host",
+                                                .what = "circuit breaker",
+                                                .remedy = "'belfry breakers list' prints those that are not closed" };
+    cleanup_with(buf_release) struct buf id;
+    char path[VERB_PATH];
+    buf_init(&id, VERB_PATH / 2);
+    enum exit_code code = ids_pick(w->client, &breakers, str_from(w->name), &id);
+    if (code)
+        return code;
+    snprintf(path, sizeof path, COLLECTION "/%s/close", buf_cstr(&id));
+    return verb_call(w, &(struct client_request){ .method = "POST", .path = path, .about = w->name }, NULL, "closed");
 }
 
 static enum exit_code command_breakers_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = { { "list", NULL, false, false, breakers_list },
-                                         { "close", "ID", true, false, breakers_close } };
+                                         { "close", "ID", false, false, breakers_close } };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }
 
 const struct command command_breakers = {
     .name = "breakers",
-    .words = "list|close [ID]",
+    .words = "list|close [ID|HOST]",
     .summary = "list and close circuit breakers",
     .detail = detail,
     .run = command_breakers_run,

@@ -8,7 +8,7 @@
 #include "cli/rows.h"
 #include "cli/task_view.h"
 
-enum { COLUMNS = 5, GROUP_COLUMNS = 4, QUERY_MAX = 8192, BODY_MAX = 2 << 20, PATH_TEXT = 128 };
+enum { COLUMNS = 5, GROUP_COLUMNS = 7, QUERY_MAX = 8192, BODY_MAX = 2 << 20, PATH_TEXT = 128 };
 
 /* ---- list and show ---- */
 
@@ -28,15 +28,19 @@ static void dlq_add_row(struct rows *r, const json_t *task)
 
 static void dlq_group_header(struct table *t)
 {
-    table_row(t, GROUP_COLUMNS, "CAUSE", "COUNT", "LATEST", "ERROR");
+    table_row(t, GROUP_COLUMNS, "CAUSE", "COUNT", "HOST", "LATEST", "EXAMPLE", "NAME", "ERROR");
 }
 
 static void dlq_add_group_row(struct rows *r, const json_t *group)
 {
-    char cause[CELL_TEXT], count[32], when[CELL_TEXT], error[CELL_TEXT];
+    char cause[CELL_TEXT], count[32], when[CELL_TEXT], error[CELL_TEXT], host[CELL_TEXT], id[CELL_TEXT],
+        name[CELL_TEXT];
+    struct str called = json_text_at(group, "host");
     snprintf(count, sizeof count, "%lld", (long long)json_i64_at(group, "count", 0));
     moment_text(group, "last_failed_at", clock_wall_ms(r->cli->clock), when);
-    table_row(&r->table, GROUP_COLUMNS, table_cell(json_text_at(group, "cause"), cause), count, when,
+    table_row(&r->table, GROUP_COLUMNS, table_cell(json_text_at(group, "cause"), cause), count,
+              table_cell(called.n ? called : S("-"), host), when, table_cell(json_text_at(group, "latest_task_id"), id),
+              table_cell(json_text_at(group, "latest_task_name"), name),
               table_cell(json_text_at(group, "last_error"), error));
 }
 
@@ -179,18 +183,15 @@ static enum err dlq_read_verb(const struct options *o, enum dlq_verb *ret, struc
     return error_set(e, ERR_INVALID, "the verb must be list, groups, show, retry or archive");
 }
 
-static enum err dlq_read_request(const struct options *o, enum dlq_verb verb, struct ids *ids, struct buf *body,
-                                 struct error *e)
+static enum err dlq_read_request(const struct options *o, const struct options *rest, enum dlq_verb verb,
+                                 struct buf *body, struct error *e)
 {
-    struct options rest = *o;
-    rest.words += o->word_count > 0;
-    rest.word_count -= o->word_count > 0;
     bool takes_ids = verb >= VERB_SHOW;
-    if (!takes_ids && rest.word_count)
+    if (!takes_ids && rest->word_count)
         return error_set(e, ERR_INVALID, "%s takes no ids", verbs[verb]);
-    if (takes_ids && (rest.word_count || verb != VERB_RETRY) && ids_some(&rest, ids, e))
+    if (takes_ids && (rest->word_count || verb != VERB_RETRY) && ids_check_some(rest, e))
         return e->code;
-    if (verb == VERB_RETRY && ids->n == 0)
+    if (verb == VERB_RETRY && rest->word_count == 0)
         return dlq_write_redrive(o, body, e);
     if (verb == VERB_RETRY && option_given(o, "edit"))
         buf_add(body, option_get(o, "edit")->text);
@@ -205,9 +206,14 @@ static enum exit_code command_dlq_run(struct cli *cli, const struct options *o)
     buf_init(&body, BODY_MAX);
     struct error e;
     enum dlq_verb verb;
-    if (dlq_read_verb(o, &verb, &e) || dlq_read_request(o, verb, &ids, &body, &e))
+    struct options rest = *o; /* the arguments after the verb */
+    rest.words += o->word_count > 0;
+    rest.word_count -= o->word_count > 0;
+    if (dlq_read_verb(o, &verb, &e) || dlq_read_request(o, &rest, verb, &body, &e))
         return cli_fail(cli, "dlq", &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
+    if (code == EXIT_DONE)
+        code = ids_resolve(client, &rest, "/v1/dlq", &ids);
     if (code)
         return code;
     switch (verb) {
@@ -241,9 +247,11 @@ static const struct option options[] = {
 
 const struct command command_dlq = {
     .name = "dlq",
-    .words = "[list | groups | show ID | retry [ID…] | archive ID…]",
+    .words = "[list | groups | show TASK… | retry [TASK…] | archive TASK…]",
     .summary = "list, retry or archive failed tasks (dead-letter queue)",
     .detail =
+        "groups: HOST, EXAMPLE and NAME are of the latest task that failed for this cause; 'belfry dlq show EXAMPLE' prints it.\n"
+        "\n"
         "Retry by filter starts with 1 task, then 10, then the rest at --rate. It stops if too many tasks fail again.\n"
         "'retry --all' retries all failed tasks; 'list --all' prints all of them.\n"
         "\n"

@@ -115,22 +115,25 @@ static enum exit_code command_edit_run(struct cli *cli, const struct options *o)
     cleanup_with(buf_release) struct buf unsent; /* checks the options before the server is asked */
     buf_init(&unsent, TASK_BODY_MAX * 2);
     struct error e;
-    if (ids_one(o, &ids, &e) || target_read(o, url, &edit.target, &e) || edit_write_body(o, &edit, NULL, &unsent, &e)) {
+    if (ids_check_one(o, &e) || target_read(o, url, &edit.target, &e) || edit_write_body(o, &edit, NULL, &unsent, &e)) {
         target_release(&edit.target);
         return cli_fail(cli, "edit", &e, EXIT_USAGE);
     }
-    edit.id = ids.v[0];
-    snprintf(edit.path, sizeof edit.path, "/v1/tasks/%s", edit.id);
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE)
+        code = ids_resolve(client, o, "/v1/tasks", &ids);
+    if (code == EXIT_DONE) {
+        edit.id = ids.v[0];
+        snprintf(edit.path, sizeof edit.path, "/v1/tasks/%s", edit.id);
         code = edit_send(cli, o, client, &edit);
+    }
     target_release(&edit.target);
     return code;
 }
 
 const struct command command_edit = {
     .name = "edit",
-    .words = "ID",
+    .words = "TASK",
     .summary = "change a task: its schedule, target, name, priority …",
     .detail = detail,
     .options = options,

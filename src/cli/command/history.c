@@ -21,8 +21,8 @@ static const char detail[] =
     "\n"
     "Examples:\n"
     "  belfry history 019c3f2e-7a40-7000-8000-000000000001\n"
-    "  belfry history --status FAILED --all --json 019c3f2e-7a40-7000-8000-000000000001\n"
-    "  belfry history --occurrences 019c3f2e-7a40-7000-8000-000000000001\n";
+    "  belfry history --status FAILED --all --json report\n"
+    "  belfry history --occurrences 019c3f2e-7a\n";
 
 static void history_add_execution(struct rows *r, const json_t *execution)
 {
@@ -56,29 +56,30 @@ static enum exit_code command_history_run(struct cli *cli, const struct options 
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, PATH_BYTES);
-    if (ids_one(o, &ids, &e))
+    if (ids_check_one(o, &e))
         return cli_fail(cli, "history", &e, EXIT_USAGE);
+    enum exit_code code = client_open(cli, o, &client);
+    if (code == EXIT_DONE)
+        code = ids_resolve(client, o, "/v1/tasks", &ids);
+    if (code)
+        return code;
     bool occurrences = option_get(o, "occurrences")->number;
     const char *member = occurrences ? "tasks" : "executions"; /* an occurrence is a task like any other */
     buf_printf(&path, "/v1/tasks/%s/%s", ids.v[0], occurrences ? "occurrences" : "executions");
     if (option_given(o, "status"))
         query_add(&path, "status", option_get(o, "status")->text);
-    enum exit_code code = client_open(cli, o, &client);
     struct pages p = {
         .client = client, .path = buf_cstr(&path), .member = member, .limit = pages_limit(o), .about = ids.v[0]
     };
     struct rows r = { .header = execution_header, .add = history_add_execution };
     if (occurrences)
         r = (struct rows){ .header = history_occurrence_header, .add = history_add_occurrence };
-    if (code == EXIT_DONE)
-        code =
-            rows_print(cli, o, &p, &r, occurrences ? OCCURRENCE_COLUMNS : EXECUTION_COLUMNS, "there are no runs yet");
-    return code;
+    return rows_print(cli, o, &p, &r, occurrences ? OCCURRENCE_COLUMNS : EXECUTION_COLUMNS, "there are no runs yet");
 }
 
 const struct command command_history = {
     .name = "history",
-    .words = "ID",
+    .words = "TASK",
     .summary = "print a task's attempts, or the occurrences of a recurring one",
     .detail = detail,
     .options = options,

@@ -95,6 +95,10 @@ enum exit_code job_start_and_follow(struct cli *cli, struct client *c, const cha
 
 /* ---- the command ---- */
 
+static const struct ids_source jobs = {
+    .path = "/v1/jobs", .member = "jobs", .what = "job", .remedy = "'belfry job list' prints them"
+};
+
 static void job_header(struct table *t)
 {
     table_row(t, COLUMNS, "ID", "ACTION", "STATE", "DONE", "FAILED", "CREATED");
@@ -127,36 +131,34 @@ static enum exit_code job_show(struct cli *cli, const struct options *o, struct 
     return cancel || !job_is_over(a.doc.root) ? EXIT_DONE : code;
 }
 
-static enum err job_read_words(const struct options *o, struct str *ret_verb, struct ids *ret, struct error *e)
+static enum err job_read_words(const struct options *o, struct str *ret_verb, struct error *e)
 {
     *ret_verb = o->word_count ? o->words[0] : S("list");
     bool lists = str_eq(*ret_verb, S("list"));
-    struct uuid id;
     if (!lists && !str_eq(*ret_verb, S("show")) && !str_eq(*ret_verb, S("cancel")))
         return error_set(e, ERR_INVALID, "the verb must be list, show or cancel");
     if (o->word_count != (lists ? min_of(o->word_count, (size_t)1) : 2))
         return error_set(e, ERR_INVALID,
                          lists ? "list takes no id" : "give the id of one job; 'belfry job list' prints them");
-    if (!lists && !uuid_parse(o->words[1], &id))
-        return error_set(e, ERR_INVALID, "the argument is not the id of a job; 'belfry job list' prints them");
-    if (!lists)
-        ids_add(ret, id);
     return ERR_OK;
 }
 
 static enum exit_code command_job_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
-    cleanup_with(ids_release) struct ids ids = { 0 };
+    cleanup_with(buf_release) struct buf id;
     struct error e;
     struct str verb;
-    if (job_read_words(o, &verb, &ids, &e))
+    buf_init(&id, PATH_TEXT / 2);
+    if (job_read_words(o, &verb, &e))
         return cli_fail(cli, "job", &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
+    if (code == EXIT_DONE && o->word_count == 2)
+        code = ids_pick(client, &jobs, o->words[1], &id);
     if (code)
         return code;
-    if (ids.n)
-        return job_show(cli, o, client, ids.v[0], str_eq(verb, S("cancel")));
+    if (id.n)
+        return job_show(cli, o, client, buf_cstr(&id), str_eq(verb, S("cancel")));
     struct pages p = { .client = client, .path = "/v1/jobs", .member = "jobs", .limit = INT64_MAX };
     struct rows r = { .header = job_header, .add = job_add_row };
     return rows_print(cli, o, &p, &r, COLUMNS, "there are no jobs");

@@ -2,6 +2,7 @@
 #include "base/duration.h"
 #include "cli/command/commands.h"
 #include "cli/filter.h"
+#include "cli/ids.h"
 #include "cli/rows.h"
 #include "cli/task_view.h"
 #include "cli/verbs.h"
@@ -22,7 +23,7 @@ static const struct option options[] = {
 
 static const char detail[] = "  create NAME     create a key; it is printed once and cannot be printed again\n"
                              "  list            list all keys, without their secrets\n"
-                             "  revoke ID       revoke a key; it stops working at once\n"
+                             "  revoke ID       revoke a key, by its id or its name; it stops working at once\n"
                              "\n"
                              "Examples:\n"
                              "  belfry key create deploy --scopes tasks:read,tasks:write --expires-in 90d\n"
@@ -117,9 +118,21 @@ static enum exit_code key_create(struct verb_work *w)
 
 static enum exit_code key_revoke(struct verb_work *w)
 {
-    cleanup_with(buf_release) struct buf path;
+    cleanup_with(buf_release) struct buf path, list, id;
     buf_init(&path, VERB_PATH * 4);
-    buf_printf(&path, COLLECTION "/%s", w->name);
+    buf_init(&list, VERB_PATH * 4);
+    buf_init(&id, VERB_PATH);
+    buf_text(&list, COLLECTION);
+    key_add_tenant(w, &list);
+    struct ids_source keys = { .path = buf_cstr(&list),
+                               .member = "keys",
+                               .name = "name",
+                               .what = "key",
+                               .remedy = "'belfry key list' prints them" };
+    enum exit_code code = ids_pick(w->client, &keys, str_from(w->name), &id);
+    if (code)
+        return code;
+    buf_printf(&path, COLLECTION "/%s", buf_cstr(&id));
     key_add_tenant(w, &path);
     return verb_call(w, &(struct client_request){ .method = "DELETE", .path = buf_cstr(&path), .about = w->name }, NULL,
                      "revoked");
@@ -130,7 +143,7 @@ static enum exit_code command_key_run(struct cli *cli, const struct options *o)
     static const struct verb verbs[] = {
         { "create", "NAME", false, false, key_create },
         { "list", NULL, false, false, key_list },
-        { "revoke", "ID", true, false, key_revoke },
+        { "revoke", "ID", false, false, key_revoke },
     };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }

@@ -219,10 +219,12 @@ static enum exit_code command_show_run(struct cli *cli, const struct options *o)
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, OUT_MAX);
     struct error e;
-    if (ids_some(o, &ids, &e))
+    if (ids_check_some(o, &e))
         return cli_fail(cli, "show", &e, EXIT_USAGE);
     enum exit_code worst = client_open(cli, o, &client);
-    for (size_t i = 0; i < ids.n && worst != EXIT_UNREACHABLE && client; i++) {
+    if (worst == EXIT_DONE)
+        worst = ids_resolve(client, o, "/v1/tasks", &ids);
+    for (size_t i = 0; i < ids.n && worst != EXIT_UNREACHABLE; i++) {
         bool json = option_get(o, "json")->number;
         enum exit_code code = show_task(cli, client, "/v1/tasks", ids.v[i], json, false, &out);
         worst = max_of(worst, code);
@@ -233,7 +235,7 @@ static enum exit_code command_show_run(struct cli *cli, const struct options *o)
 
 const struct command command_show = {
     .name = "show",
-    .words = "ID…",
+    .words = "TASK…",
     .summary = "print all fields of a task, and its latest executions",
     .detail = detail,
     .run = command_show_run,

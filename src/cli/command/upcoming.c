@@ -43,22 +43,24 @@ static void upcoming_add_time(const struct options *o, const char *flag, struct 
     query_add(path, flag, str_from(text));
 }
 
-static enum err upcoming_write_path(const struct options *o, struct buf *path, struct error *e)
+static enum err upcoming_check(const struct options *o, struct error *e)
 {
-    struct ids ids = { 0 };
-    bool one = o->word_count > 0;
+    if (!o->word_count)
+        return ERR_OK;
+    if (option_given(o, "to") || option_get(o, "minutes")->number || option_given(o, "queue"))
+        return error_set(e, ERR_INVALID, "--to, --queue and --minutes are for all tasks: leave out the task");
+    return ids_check_one(o, e);
+}
+
+/* id: of one task; NULL: all tasks. */
+static void upcoming_write_path(const struct options *o, const char *id, struct buf *path)
+{
+    bool one = id;
     char count[24];
-    if (one && ids_one(o, &ids, e))
-        return e->code;
-    if (one && (option_given(o, "to") || option_get(o, "minutes")->number || option_given(o, "queue"))) {
-        ids_release(&ids);
-        return error_set(e, ERR_INVALID, "--to, --queue and --minutes are for all tasks: leave out the id");
-    }
     if (one)
-        buf_printf(path, "/v1/tasks/%s/upcoming", ids.v[0]);
+        buf_printf(path, "/v1/tasks/%s/upcoming", id);
     else
         buf_text(path, "/v1/upcoming");
-    ids_release(&ids);
     snprintf(count, sizeof count, "%lld", (long long)option_get(o, "count")->number);
     if (!option_get(o, "minutes")->number && one)
         query_add(path, "count", str_from(count));
@@ -68,20 +70,23 @@ static enum err upcoming_write_path(const struct options *o, struct buf *path, s
         query_add(path, "queue", option_get(o, "queue")->text);
     if (option_get(o, "minutes")->number)
         query_add(path, "group_by", S("minute"));
-    return ERR_OK;
 }
 
 static enum exit_code command_upcoming_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
+    cleanup_with(ids_release) struct ids ids = { 0 };
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, QUERY_MAX);
     struct error e;
-    if (upcoming_write_path(o, &path, &e))
+    if (upcoming_check(o, &e))
         return cli_fail(cli, "upcoming", &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
+    if (code == EXIT_DONE)
+        code = ids_resolve(client, o, "/v1/tasks", &ids);
     if (code)
         return code;
+    upcoming_write_path(o, ids.n ? ids.v[0] : NULL, &path);
     bool minutes = option_get(o, "minutes")->number;
     struct pages p = { .client = client, .path = buf_cstr(&path), .unlimited = o->word_count > 0 || minutes };
     p.member = minutes ? "minutes" : "upcoming";
@@ -96,15 +101,15 @@ static const struct option options[] = {
     { .flag = "count", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "10", .min = 1, .max = 1000,
       .help = "number of fires" },
     { .flag = "from", .type = OPTION_TIME, .value = "TIME", .help = "from this time on; default: now" },
-    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "without ID: until this time; default: 1 h after --from" },
-    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "without ID: only tasks of this queue" },
-    { .flag = "minutes", .type = OPTION_FLAG, .help = "without ID: print the number of fires in each minute" },
+    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "without TASK: until this time; default: 1 h after --from" },
+    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "without TASK: only tasks of this queue" },
+    { .flag = "minutes", .type = OPTION_FLAG, .help = "without TASK: print the number of fires in each minute" },
 };
 /* clang-format on */
 
 const struct command command_upcoming = {
     .name = "upcoming",
-    .words = "[ID]",
+    .words = "[TASK]",
     .summary = "print the next fires of one task or of all tasks",
     .detail = "NOTE says why a fire is shifted or skipped. Times are UTC.\n"
               "\n"
