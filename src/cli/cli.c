@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <sys/ioctl.h>
 
 #include "base/sentence.h"
 #include "server/options.h"
@@ -94,6 +95,12 @@ enum exit_code cli_fail(struct cli *cli, const char *command, const struct error
     cli_print_escaped(cli->err, str_from(e->text));
     fputc('\n', cli->err);
     return code;
+}
+
+size_t cli_columns(const struct cli *cli)
+{
+    struct winsize size;
+    return cli->out_is_terminal && ioctl(fileno(cli->out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 bool cli_print(struct cli *cli, const struct buf *text)

@@ -188,7 +188,7 @@ def test_add_explains_a_cron_expression(ask, stub):
                                             next_execution="2020-02-10T07:00:00.000Z")))
     lines = ask("add", "--noop").lines
     assert lines[:2] == [ID, "At 08:00 on Monday through Friday, Europe/Berlin"]
-    assert re.fullmatch(r"Fires \d+d ago: Mon 2020-02-10 08:00:00 CET \(2020-02-10 07:00:00Z\)", lines[2])
+    assert re.fullmatch(r"Was due \d+d ago: Mon 2020-02-10 08:00:00 CET \(2020-02-10 07:00:00Z\)", lines[2])
     stub.rules.clear()
     stub.on("POST", "/v1/tasks", (201, task(cron_expression="0 8 * * *", time_zone="UTC",
                                             next_execution="2020-02-10T08:00:00.000Z")))

@@ -29,7 +29,7 @@ static void breakers_header(struct table *t)
 
 static void breakers_add_row(struct rows *r, const json_t *breaker)
 {
-    char id[CELL_TEXT], host[CELL_TEXT], state[CELL_TEXT], reason[CELL_TEXT], calls[32], failures[32], failed[72];
+    char calls[32], failures[32], failed[72];
     char since[WHEN_TEXT] = "-", retry[WHEN_TEXT] = "-";
     struct str name = json_text_at(breaker, "host");
     int64_t ms;
@@ -40,15 +40,15 @@ static void breakers_add_row(struct rows *r, const json_t *breaker)
     number_text(breaker, "failures", failures);
     number_text(breaker, "calls", calls);
     snprintf(failed, sizeof failed, "%s/%s", failures, calls);
-    table_row(&r->table, COLUMNS, table_cell(json_text_at(breaker, "id"), id), table_cell(name.n ? name : S("*"), host),
-              table_cell(json_text_at(breaker, "state"), state), since, retry, failed,
-              table_cell(json_text_at(breaker, "reason"), reason));
+    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(breaker, "id")),
+              table_text(&r->table, name.n ? name : S("*")), table_text(&r->table, json_text_at(breaker, "state")),
+              since, retry, failed, table_text(&r->table, json_text_at(breaker, "reason")));
 }
 
 static enum exit_code breakers_list(struct verb_work *w)
 {
     struct pages p = { .client = w->client, .path = COLLECTION, .member = "breakers", .limit = INT64_MAX };
-    struct rows r = { .header = breakers_header, .add = breakers_add_row };
+    struct rows r = { .header = breakers_header, .add = breakers_add_row, .keep = { 1, 7 } };
     return rows_print(w->cli, w->o, &p, &r, COLUMNS, "no circuit breaker is open");
 }
 

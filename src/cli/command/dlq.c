@@ -19,11 +19,26 @@ static void dlq_header(struct table *t)
 
 static void dlq_add_row(struct rows *r, const json_t *task)
 {
-    char id[CELL_TEXT], name[CELL_TEXT], cause[CELL_TEXT], when[CELL_TEXT], error[CELL_TEXT];
+    char when[CELL_TEXT];
     moment_text(task, "completed_at", clock_wall_ms(r->cli->clock), when);
-    table_row(&r->table, COLUMNS, table_cell(json_text_at(task, "id"), id),
-              table_cell(json_text_at(task, "name"), name), table_cell(json_text_at(task, "cause"), cause), when,
-              table_cell(json_text_at(task, "last_error"), error));
+    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(task, "id")),
+              table_text(&r->table, json_text_at(task, "name")), table_text(&r->table, json_text_at(task, "cause")),
+              when, table_text(&r->table, json_text_at(task, "last_error")));
+}
+
+static void dlq_archived_header(struct table *t)
+{
+    table_row(t, COLUMNS, "ID", "NAME", "CAUSE", "ARCHIVED", "REASON");
+}
+
+static void dlq_add_archived_row(struct rows *r, const json_t *task)
+{
+    char when[CELL_TEXT];
+    struct table *t = &r->table;
+    struct str reason = json_text_at(task, "resolution.reason");
+    moment_text(task, "resolved_at", clock_wall_ms(r->cli->clock), when);
+    table_row(t, COLUMNS, table_text(t, json_text_at(task, "id")), table_text(t, json_text_at(task, "name")),
+              table_text(t, json_text_at(task, "cause")), when, table_text(t, reason.n ? reason : S("-")));
 }
 
 static void dlq_group_header(struct table *t)
@@ -33,15 +48,15 @@ static void dlq_group_header(struct table *t)
 
 static void dlq_add_group_row(struct rows *r, const json_t *group)
 {
-    char cause[CELL_TEXT], count[32], when[CELL_TEXT], error[CELL_TEXT], host[CELL_TEXT], id[CELL_TEXT],
-        name[CELL_TEXT];
+    char count[32], when[CELL_TEXT];
     struct str called = json_text_at(group, "host");
     snprintf(count, sizeof count, "%lld", (long long)json_i64_at(group, "count", 0));
     moment_text(group, "last_failed_at", clock_wall_ms(r->cli->clock), when);
-    table_row(&r->table, GROUP_COLUMNS, table_cell(json_text_at(group, "cause"), cause), count,
-              table_cell(called.n ? called : S("-"), host), when, table_cell(json_text_at(group, "latest_task_id"), id),
-              table_cell(json_text_at(group, "latest_task_name"), name),
-              table_cell(json_text_at(group, "last_error"), error));
+    table_row(&r->table, GROUP_COLUMNS, table_text(&r->table, json_text_at(group, "cause")), count,
+              table_text(&r->table, called.n ? called : S("-")), when,
+              table_text(&r->table, json_text_at(group, "latest_task_id")),
+              table_text(&r->table, json_text_at(group, "latest_task_name")),
+              table_text(&r->table, json_text_at(group, "last_error")));
 }
 
 /* Returns whether there is a filter. */
@@ -63,18 +78,22 @@ static enum exit_code dlq_list_tasks(struct cli *cli, const struct options *o, s
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, QUERY_MAX);
     buf_text(&path, "/v1/dlq");
-    bool filtered = dlq_add_filters(o, &path) || option_get(o, "archived")->number;
-    if (option_get(o, "archived")->number)
+    bool archived = option_get(o, "archived")->number, filtered = dlq_add_filters(o, &path) || archived;
+    if (archived)
         query_add(&path, "resolved", S("true"));
     struct pages p = { .client = client, .path = buf_cstr(&path), .member = "tasks", .limit = pages_limit(o) };
-    struct rows r = { .header = dlq_header, .add = dlq_add_row };
+    struct rows r = { .header = dlq_header, .add = dlq_add_row, .keep = { 1, COLUMNS } };
+    if (archived) {
+        r.header = dlq_archived_header;
+        r.add = dlq_add_archived_row;
+    }
     return rows_print(cli, o, &p, &r, COLUMNS, filtered ? "no failed task matches" : "there are no failed tasks");
 }
 
 static enum exit_code dlq_list_groups(struct cli *cli, const struct options *o, struct client *client)
 {
     struct pages p = { .client = client, .path = "/v1/dlq?group_by=cause", .member = "groups", .limit = INT64_MAX };
-    struct rows r = { .header = dlq_group_header, .add = dlq_add_group_row };
+    struct rows r = { .header = dlq_group_header, .add = dlq_add_group_row, .keep = { 1, 5, GROUP_COLUMNS } };
     return rows_print(cli, o, &p, &r, GROUP_COLUMNS, "there are no failed tasks");
 }
 

@@ -37,16 +37,19 @@ static void history_occurrence_header(struct table *t)
 /* The note says what the occurrence waits for, why it was skipped, or its error. */
 static void history_add_occurrence(struct rows *r, const json_t *occurrence)
 {
-    char when[WHEN_TEXT] = "-", status[CELL_TEXT], attempts[24], note[CELL_TEXT], waits[CELL_TEXT], id[CELL_TEXT];
+    char when[WHEN_TEXT] = "-", attempts[24];
+    cleanup_with(buf_release) struct buf waits;
+    buf_init(&waits, TASK_TEXT_MAX);
     int64_t at_ms;
     struct str why = json_text_at(occurrence, "reason"), error = json_text_at(occurrence, "last_error");
     if (json_time_at(occurrence, "scheduled_for", &at_ms) || json_time_at(occurrence, "run_at", &at_ms))
         when_utc(at_ms, when);
-    waiting_text(occurrence, waits);
+    waiting_text(occurrence, &waits);
     struct str said = why.n ? why : error;
     snprintf(attempts, sizeof attempts, "%lld", (long long)json_i64_at(occurrence, "attempts", 0));
-    table_row(&r->table, OCCURRENCE_COLUMNS, when, table_cell(json_text_at(occurrence, "status"), status), attempts,
-              waits[0] ? waits : table_cell(said, note), table_cell(json_text_at(occurrence, "id"), id));
+    table_row(&r->table, OCCURRENCE_COLUMNS, when, table_text(&r->table, json_text_at(occurrence, "status")), attempts,
+              table_text(&r->table, waits.n ? buf_str(&waits) : said),
+              table_text(&r->table, json_text_at(occurrence, "id")));
 }
 
 static enum exit_code command_history_run(struct cli *cli, const struct options *o)
@@ -71,9 +74,9 @@ static enum exit_code command_history_run(struct cli *cli, const struct options 
     struct pages p = {
         .client = client, .path = buf_cstr(&path), .member = member, .limit = pages_limit(o), .about = ids.v[0]
     };
-    struct rows r = { .header = execution_header, .add = history_add_execution };
+    struct rows r = { .header = execution_header, .add = history_add_execution, .keep = { EXECUTION_COLUMNS } };
     if (occurrences)
-        r = (struct rows){ .header = history_occurrence_header, .add = history_add_occurrence };
+        r = (struct rows){ .header = history_occurrence_header, .add = history_add_occurrence, .keep = { 4, 5 } };
     return rows_print(cli, o, &p, &r, occurrences ? OCCURRENCE_COLUMNS : EXECUTION_COLUMNS, "there are no runs yet");
 }
 

@@ -37,13 +37,16 @@ static void key_header(struct table *t)
 
 static void key_add_row(struct rows *r, const json_t *key)
 {
-    char id[CELL_TEXT], name[CELL_TEXT], tenant[CELL_TEXT], scopes[CELL_TEXT], created[CELL_TEXT], expires[CELL_TEXT];
+    cleanup_with(buf_release) struct buf scopes;
+    char created[CELL_TEXT], expires[CELL_TEXT];
     int64_t now_ms = clock_wall_ms(r->cli->clock);
-    joined_text(key, "scopes", scopes);
+    buf_init(&scopes, TASK_TEXT_MAX);
+    joined_text(key, "scopes", &scopes);
     moment_text(key, "created_at", now_ms, created);
     moment_text(key, "expires_at", now_ms, expires);
-    table_row(&r->table, COLUMNS, table_cell(json_text_at(key, "id"), id), table_cell(json_text_at(key, "name"), name),
-              table_cell(json_text_at(key, "tenant"), tenant), scopes, created, expires);
+    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(key, "id")),
+              table_text(&r->table, json_text_at(key, "name")), table_text(&r->table, json_text_at(key, "tenant")),
+              buf_cstr(&scopes), created, expires);
 }
 
 static void key_add_tenant(const struct verb_work *w, struct buf *path)
@@ -59,7 +62,7 @@ static enum exit_code key_list(struct verb_work *w)
     buf_text(&path, COLLECTION);
     key_add_tenant(w, &path);
     struct pages p = { .client = w->client, .path = buf_cstr(&path), .member = "keys", .limit = INT64_MAX };
-    struct rows r = { .header = key_header, .add = key_add_row };
+    struct rows r = { .header = key_header, .add = key_add_row, .keep = { 1 } };
     return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there are no keys");
 }
 
