@@ -18,7 +18,7 @@ const struct option task_options[] = {
     { .flag = "at", .type = OPTION_TIME, .value = "TIME", .help = "fire once, at this time: 2026-02-10T08:00:00Z" },
     { .flag = "in", .type = OPTION_DURATION, .value = "DURATION", .max = DURATION_MAX_MS,
       .help = "fire once, after this delay: 90s, 15m, 1h30m, 7d" },
-    { .flag = "every", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
+    { .flag = "every", .type = OPTION_DURATION, .value = "DURATION", .min = 100, .max = DURATION_MAX_MS,
       .help = "fire repeatedly, at this interval" },
     { .flag = "cron", .type = OPTION_TEXT, .value = "EXPR",
       .help = "fire repeatedly, by a cron expression such as '0 8 * * MON-FRI'; 'belfry next' shows its times" },
@@ -129,18 +129,12 @@ static enum err task_body_check_schedules(const struct options *o, struct error 
     return ERR_OK;
 }
 
-static enum err task_body_write_seconds(const struct field *f, int64_t ms, struct jw *w, struct error *e)
+static void task_body_write_seconds(const struct field *f, int64_t ms, struct jw *w)
 {
-    char name[24];
-    snprintf(name, sizeof name, "--%s", f->flag);
-    if (ms % 1000)
-        return error_field(e, name, "must be a whole number of seconds");
-    jw_key(w, f->member);
     if (ms)
-        jw_i64(w, ms / 1000);
+        jw_kv_seconds(w, f->member, ms);
     else
-        jw_null(w);
-    return ERR_OK;
+        jw_kv_cstr(w, f->member, NULL);
 }
 
 static void task_body_write_text(const struct field *f, struct str text, struct jw *w)
@@ -152,17 +146,15 @@ static void task_body_write_text(const struct field *f, struct str text, struct 
         jw_null(w);
 }
 
-static enum err task_body_write_field(const struct field *f, const struct option_value *v, struct jw *w,
-                                      struct error *e)
+static void task_body_write_field(const struct field *f, const struct option_value *v, struct jw *w)
 {
     switch (f->as) {
     case AS_TEXT: task_body_write_text(f, v->text, w); break;
     case AS_NUMBER: jw_kv_i64(w, f->member, v->number); break;
     case AS_TIME: jw_kv_time(w, f->member, v->number); break;
     case AS_NAME: jw_kv_cstr(w, f->member, f->names[v->number]); break;
-    case AS_SECONDS: return task_body_write_seconds(f, v->number, w, e);
+    case AS_SECONDS: task_body_write_seconds(f, v->number, w); break;
     }
-    return ERR_OK;
 }
 
 static void task_body_write_labels(const struct options *o, struct jw *w)
@@ -203,7 +195,7 @@ enum err task_members_write(const struct options *o, struct jw *w, struct error 
     enum err rc = task_body_check_schedules(o, e);
     for (size_t i = 0; rc == ERR_OK && i < array_count(fields); i++)
         if (option_given(o, fields[i].flag))
-            rc = task_body_write_field(&fields[i], option_get(o, fields[i].flag), w, e);
+            task_body_write_field(&fields[i], option_get(o, fields[i].flag), w);
     if (rc == ERR_OK && option_given(o, "max-attempts")) {
         jw_key(w, "retry");
         jw_object(w);

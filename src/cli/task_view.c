@@ -12,7 +12,7 @@ static void task_view_cell(struct str text, char out[CELL_TEXT])
 void schedule_text(const json_t *task, char out[CELL_TEXT])
 {
     struct str cron = json_text_at(task, "cron_expression"), zone = json_text_at(task, "time_zone");
-    int64_t every_s = json_i64_at(task, "interval_seconds", 0);
+    int64_t every_ms = json_seconds_at(task, "interval_seconds");
     char span[DURATION_TEXT];
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, 4096);
@@ -20,8 +20,8 @@ void schedule_text(const json_t *task, char out[CELL_TEXT])
         buf_add(&text, cron);
         if (zone.n && !str_eq(zone, S("UTC")))
             buf_printf(&text, " " STR_FMT, STR_ARG(zone));
-    } else if (every_s > 0 && every_s <= DURATION_MAX_MS / 1000) {
-        duration_format(every_s * 1000, span);
+    } else if (every_ms) {
+        duration_format(every_ms, span);
         buf_printf(&text, "every %s", span);
     } else {
         buf_text(&text, "once");

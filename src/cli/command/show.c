@@ -99,12 +99,12 @@ static void show_write_number(int64_t number, bool is_millis, struct buf *out)
     }
 }
 
-static void show_write_seconds(int64_t seconds, struct buf *out)
+static void show_write_duration(int64_t ms, struct buf *out)
 {
     char span[DURATION_TEXT];
-    if (seconds <= 0 || seconds > DURATION_MAX_MS / 1000)
+    if (ms == 0)
         return;
-    duration_format(seconds * 1000, span);
+    duration_format(ms, span);
     buf_text(out, span);
 }
 
@@ -139,7 +139,7 @@ static void show_write_fact(const struct task_fact *f, const struct json_doc *do
     case SHOWS_TARGET: target_text(doc->root, text); break;
     case SHOWS_WAITING: waiting_text(doc->root, text); break;
     case SHOWS_ATTEMPTS: show_write_attempts(doc->root, out); break;
-    case SHOWS_SECONDS: show_write_seconds(json_i64_at(doc->root, f->path, 0), out); break;
+    case SHOWS_SECONDS: show_write_duration(json_seconds_at(doc->root, f->path), out); break;
     }
     buf_text(out, text);
 }
