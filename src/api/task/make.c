@@ -89,7 +89,8 @@ static enum err task_make_set_time(struct task_maker *m, struct task *t)
     t->scheduled_ms = b->has.run_at         ? b->run_at_ms
                       : b->has.scheduled_at ? b->scheduled_at_ms
                                             : now_ms + b->delay_ms; /* no delay: now */
-    t->due_ms = max_of(now_ms, t->scheduled_ms) + (b->delay_ms ? m->c->behind_ms : 0);
+    task_set_due(t, t->scheduled_ms);
+    task_put_off(t, max_of(now_ms, t->scheduled_ms) + (b->delay_ms ? m->c->behind_ms : 0), LATE_CREATED);
     return ERR_OK;
 }
 
