@@ -169,17 +169,28 @@ static void execution_duration_text(const json_t *x, char out[WHEN_TEXT])
         snprintf(out, WHEN_TEXT, "-");
 }
 
+enum { DELAY_TEXT = WHEN_TEXT + 16 };
+
+static void execution_delay_text(const json_t *x, char out[DELAY_TEXT])
+{
+    int64_t delay_ms = json_i64_at(x, "delay_ms", -1);
+    struct str cause = json_text_at(x, "delay_cause");
+    char took[WHEN_TEXT] = "-";
+    if (delay_ms >= 0)
+        when_took(delay_ms, took);
+    snprintf(out, DELAY_TEXT, "%s%s%.*s", took, cause.n ? " " : "", (int)min_of(cause.n, (size_t)12), cause.p);
+}
+
 void execution_row(struct table *t, const json_t *x)
 {
-    char when[WHEN_TEXT] = "-", attempt[24], http[24], delay[WHEN_TEXT] = "-", took[WHEN_TEXT];
+    char when[WHEN_TEXT] = "-", attempt[24], http[24], delay[DELAY_TEXT], took[WHEN_TEXT];
     struct str status = json_text_at(x, "status");
-    int64_t at_ms, delay_ms = json_i64_at(x, "delay_ms", -1);
+    int64_t at_ms;
     if (json_time_at(x, "started_at", &at_ms) || json_time_at(x, "scheduled_for", &at_ms))
         when_utc(at_ms, when);
     execution_number_text(json_i64_at(x, "attempt_number", 0), attempt);
     execution_number_text(json_i64_at(x, "http_status", 0), http);
-    if (delay_ms >= 0)
-        when_took(delay_ms, delay);
+    execution_delay_text(x, delay);
     execution_duration_text(x, took);
     table_row(t, EXECUTION_COLUMNS, when, attempt, table_text(t, status.n ? status : S("-")), http, delay, took,
               table_text(t, json_text_at(x, "error_message")));

@@ -174,7 +174,7 @@ def check_executions(client, sql):
             assert row[name] == x[name], name
         for name in ("scheduled_for", "started_at", "completed_at"):
             assert ms(row[name]) == ms(x[name]), name
-        assert row["delay_ms"] == pytest.approx(x["delay_ms"]) and row["tenant"] == "default"
+        assert row["delay_ms"] == pytest.approx(x["delay_ms"]) and row["delay_cause"] == x["delay_cause"] and row["tenant"] == "default"
         assert row["duration_ms"] == pytest.approx(ms(x["completed_at"]) - ms(x["started_at"]), abs=1.1)
 
 

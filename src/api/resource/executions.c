@@ -35,8 +35,8 @@ static void executions_write_running(struct jw *w, const struct task *t, int64_t
     jw_kv_i64(w, "attempt_number", t->attempts + 1);
     jw_kv_cstr(w, "status", task_state_name(task_shown_state(t, now_ms)));
     jw_kv_time(w, "started_at", t->due_ms);
-    static const char *const unknown[] = { "completed_at",  "delay_ms", "worker",  "http_status",
-                                           "error_message", "output",   "trace_id" };
+    static const char *const unknown[] = { "completed_at", "delay_ms",      "delay_cause", "worker",
+                                           "http_status",  "error_message", "output",      "trace_id" };
     for (size_t i = 0; i < array_count(unknown); i++)
         jw_kv_cstr(w, unknown[i], NULL);
     jw_object_end(w);

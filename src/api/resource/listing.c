@@ -132,6 +132,8 @@ enum handled listing_answer(struct request *q, struct reader *r, const struct li
     struct pagination p = { .limit = l->limit, .page = l->page, .total = -1 };
     struct task_filter f = listing_filter(q, l, filter);
     enum err rc = reader_list(r, &f, &q->arena, &page, &e);
+    if (rc == ERR_OK)
+        rc = reader_unstarted(r, page.tasks.v, page.tasks.n, q->now_ms, &e);
     if (rc == ERR_OK && l->page)
         rc = listing_count_total(r, &f, &p, &e);
     if (rc == ERR_LIMIT)

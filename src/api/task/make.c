@@ -98,7 +98,9 @@ static enum err task_make_set_time(struct task_maker *m, struct task *t)
                           : b->has.scheduled_at ? b->scheduled_at_ms
                                                 : now_ms + b->delay_ms; /* no delay: now */
     int64_t at_ms = t->scheduled_ms + schedule_spread(&(struct schedule){ .spread_ms = b->spread_ms }, t->id);
-    t->due_ms = max_of(now_ms, at_ms) + (b->delay_ms ? m->c->behind_ms : 0);
+    task_set_due(t, t->scheduled_ms);
+    task_put_off(t, max_of(now_ms, at_ms) + (b->delay_ms ? m->c->behind_ms : 0),
+                 at_ms > now_ms ? LATE_SPREAD : LATE_CREATED);
     return ERR_OK;
 }
 

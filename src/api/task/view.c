@@ -229,7 +229,7 @@ static void task_view_progress(struct jw *w, const struct task *t)
         task_view_kv_raw(w, "resolution", t->resolution);
     if (t->kind != TASK_RECURRING)
         return;
-    jw_kv_i64(w, "runs_count", t->runs_count);
+    jw_kv_i64(w, "runs_count", max_of(t->runs_count - t->unstarted_count, (int64_t)0));
     jw_kv_i64(w, "skipped_count", t->skipped_count);
     jw_kv_time_or_null(w, "last_run_at", t->last_run_ms);
 }

@@ -124,6 +124,7 @@ static void worker_park(struct worker *w, struct worker_host *h, struct job *j)
         list_push(&w->busy_hosts, &h->busy);
     j->host = h;
     j->parked_ms = w->now.steady_ms;
+    j->was_parked = true;
 }
 
 static void worker_unpark(struct worker *w, struct job *j)
@@ -145,7 +146,7 @@ static void worker_put_aside(struct worker *w, struct job *j, size_t calls)
     char host[TARGET_HOST_MAX], text[BUSY_TEXT];
     struct str at = target_host_name(target_host(j->run.task, host));
     int n = snprintf(text, sizeof text, "waits: %zu calls to " STR_FMT " are under way", calls, STR_ARG(at));
-    struct outcome o = { .kind = OUTCOME_HELD, .error = { text, (size_t)n }, .aside = at };
+    struct outcome o = { .kind = OUTCOME_HELD, .error = { text, (size_t)n }, .late_by = LATE_HOST, .aside = at };
     metric_add(w->setup.metrics, METRIC_TASKS_ASIDE, 1);
     worker_add_outcome(w, j, &o);
 }

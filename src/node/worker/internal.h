@@ -47,6 +47,7 @@ struct job {
     /* while it is parked */
     struct list in_line, in_parked_line;
     int64_t parked_ms; /* steady: since when */
+    bool was_parked;
 };
 
 struct outbox {

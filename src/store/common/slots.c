@@ -282,7 +282,7 @@ static enum err slots_answer(struct gate *g, const struct slot_need *need, enum 
     bool asks = need->kind == SLOT_OVERLAP && need->policy != OVERLAP_QUEUE_ALL;
     if (asks && s->ops->held_ahead(s, need->key, g->now_ms, &held_ahead, e))
         return e->code;
-    *ret = slot_decide(need, awaited, held_ahead);
+    *ret = slot_decide(need, awaited, held_ahead, awaited && first.overlap == OVERLAP_QUEUE_ALL);
     return ERR_OK;
 }
 

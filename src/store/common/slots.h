@@ -20,7 +20,8 @@ struct slot_row {
     enum task_state state;
     int64_t fence, due_ms;
     int64_t lane;  /* the lane's number; set only by slots_ops.first */
-    int64_t limit; /* how many may hold the slot that it waits for; set only by slots_ops.first */
+    int64_t limit; /* how many may hold the slot that it waits for; set only by slots_ops.first, like the next */
+    enum overlap overlap;
 };
 
 struct held_slots {

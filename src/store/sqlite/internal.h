@@ -108,6 +108,8 @@ enum err sqlite_fences_raise(struct conn *c, int64_t now_ms, int64_t *ret_floor,
 #define FRESH_needs                          "NULL"
 #define FRESH_aside                          "NULL"
 #define FRESH_recalled                       "0"
+#define FRESH_awaited_ms                     "0"
+#define FRESH_late_by                        "0"
 #define FRESH_waits_for                      "NULL"
 #define FRESH_cause                          "NULL"
 #define FRESH_resolved_ms                    "0"
@@ -515,6 +517,7 @@ enum reader_statement {
     RD_LEASE,
     RD_WORKERS,
     RD_BREAKERS,
+    RD_UNSTARTED,
     RD_COUNT
 };
 
@@ -538,6 +541,7 @@ enum err reader_sqlite_causes(struct reader *base, int32_t tenant, size_t max, s
                               struct cause_groups *ret, struct error *e);
 enum err reader_sqlite_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,
                                    struct arena *a, struct catalog_entry *ret, struct error *e);
+enum err reader_sqlite_unstarted(struct reader *base, struct task *v, size_t n, int64_t now_ms, struct error *e);
 enum err reader_sqlite_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
                              struct lease_row *ret, struct error *e);
 enum err reader_sqlite_workers(struct reader *base, struct uuid before, size_t max, struct arena *a,

@@ -93,6 +93,7 @@ static void assert_put_aside(struct bench *b, int n, const char *host)
     assert_int_equal(e.outcome.kind, OUTCOME_HELD);
     assert_true(e.outcome.retry_after_ms == 0 && e.outcome.started_us == 0);
     assert_str(e.outcome.aside, host);
+    assert_int_equal(e.outcome.late_by, LATE_HOST);
     assert_str(e.outcome.error, text);
 }
 
@@ -115,8 +116,11 @@ static void when_a_call_ends_the_next_one_starts(void **state)
     step(b, 0);
     assert_waiting(b, 4, 1);
     assert_true(is_running(b, 5));
-    end_call(b, 5, OUTCOME_FAILED);
+    the_outcome(b);
+    end_call(b, 5, OUTCOME_OK);
+    assert_int_equal(the_outcome(b).outcome.late_by, LATE_HOST); /* it was parked */
     end_call(b, 1, OUTCOME_OK);
+    assert_int_equal(the_outcome(b).outcome.late_by, LATE_NONE);
     step(b, 0);
     assert_waiting(b, 3, 0);
     assert_true(is_running(b, 6));

@@ -339,15 +339,15 @@ static void a_newer_schema_is_refused(void **state)
     edit_file(f, "INSERT INTO migrations (version, name, applied_ms) VALUES (9000, 'later', 5)");
     struct error e = { 0 };
     assert_int_equal(store_sqlite_open(f->directory, &f->store, &e), ERR_INVALID);
-    assert_says(&e, "has schema version 9000, this belfry knows up to 13: use a newer belfry");
+    assert_says(&e, "has schema version 9000, this belfry knows up to 14: use a newer belfry");
     struct store_migration *v;
     size_t count;
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 14);
+    assert_int_equal(count, 15);
     assert_true(v[0].known && v[0].applied);
-    assert_int_equal(v[13].version, 9000);
-    assert_str(v[13].name, "later");
-    assert_true(!v[13].known && v[13].applied && v[13].applied_ms == 5);
+    assert_int_equal(v[14].version, 9000);
+    assert_str(v[14].name, "later");
+    assert_true(!v[14].known && v[14].applied && v[14].applied_ms == 5);
 }
 
 static void a_row_we_did_not_write_fails_only_who_reads_it(void **state)
@@ -402,7 +402,7 @@ static void migrations_go_down_and_up_again(void **state)
     struct store_migration *v;
     size_t count;
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 13);
+    assert_int_equal(count, 14);
     assert_str(v[0].name, "spine");
     assert_str(v[1].name, "one_node");
     assert_str(v[2].name, "nodes");
@@ -419,10 +419,10 @@ static void migrations_go_down_and_up_again(void **state)
 
     assert_ok(store_sqlite_migrate(f->directory, 0, 5, &e), &e);
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 13);
+    assert_int_equal(count, 14);
     assert_false(v[0].applied || v[1].applied);
-    assert_int_equal(store_sqlite_migrate(f->directory, 14, 5, &e), ERR_INVALID);
-    assert_says(&e, "there is no schema version 14: this belfry knows up to 13");
+    assert_int_equal(store_sqlite_migrate(f->directory, 15, 5, &e), ERR_INVALID);
+    assert_says(&e, "there is no schema version 15: this belfry knows up to 14");
 
     open_store(f);
     assert_int_equal(get(f, t.id, &t), ERR_NOT_FOUND);

@@ -35,7 +35,7 @@ CREATE VIEW belfry_tasks AS
         CASE t.delivery WHEN 0 THEN 'AT_LEAST_ONCE' WHEN 1 THEN 'AT_MOST_ONCE' END AS delivery,
         CASE t.target WHEN 0 THEN 'HTTP_CALLBACK' WHEN 1 THEN 'QUEUE_MESSAGE' WHEN 2 THEN 'COMMAND'
             WHEN 3 THEN 'WORKER' WHEN 4 THEN 'WORKFLOW' WHEN 5 THEN 'NOOP' END AS target_type,
-        t.timeout_ms,
+        nullif(t.timeout_ms, 0) AS timeout_ms,
         iif(t.kind <> 1 AND t.expires_after_ms > 0,
             strftime('%Y-%m-%dT%H:%M:%fZ', nullif(t.scheduled_ms + t.expires_after_ms, 0) / 1000.0, 'unixepoch'), NULL) AS expires_at,
         json_extract(t.gates, '$.concurrency_key') AS concurrency_key, json_extract(t.gates, '$.concurrency_limit') AS concurrency_limit,
@@ -49,7 +49,8 @@ CREATE VIEW belfry_tasks AS
             WHEN 1 THEN 'RUN_ALL_MISSED' WHEN 2 THEN 'SKIP_MISSED' END, NULL) AS catch_up_mode,
         iif(t.kind = 1, CASE coalesce(json_extract(t.schedule, '$.overlap'), 0) WHEN 0 THEN 'SKIP' WHEN 1 THEN 'ALLOW'
             WHEN 2 THEN 'QUEUE_ONE' WHEN 3 THEN 'QUEUE_ALL' WHEN 4 THEN 'CANCEL_PREVIOUS' END, NULL) AS overlap_policy,
-        iif(t.kind = 1, t.runs_count, NULL) AS runs_count, iif(t.kind = 1, t.skipped_count, NULL) AS skipped_count,
+        iif(t.kind = 1, t.runs_count - (SELECT count(*) FROM tasks AS o WHERE o.parent_id = t.id AND o.state < 3 AND o.kind = 2 AND o.runs_count = 1 AND o.attempts = 0
+            AND o.losses = 0 AND o.started_ms = 0), NULL) AS runs_count, iif(t.kind = 1, t.skipped_count, NULL) AS skipped_count,
         strftime('%Y-%m-%dT%H:%M:%fZ', nullif(t.last_run_ms, 0) / 1000.0, 'unixepoch') AS last_run_at,
         t.last_error, t.cause, strftime('%Y-%m-%dT%H:%M:%fZ', nullif(t.resolved_ms, 0) / 1000.0, 'unixepoch') AS resolved_at,
         t.version,
@@ -77,6 +78,8 @@ CREATE VIEW belfry_executions AS
         strftime('%Y-%m-%dT%H:%M:%fZ', nullif(x.started_us / 1000, 0) / 1000.0, 'unixepoch') AS started_at,
         strftime('%Y-%m-%dT%H:%M:%fZ', nullif(x.completed_us / 1000, 0) / 1000.0, 'unixepoch') AS completed_at,
         (nullif(x.started_us, 0) - 1000 * x.due_ms) / 1000.0 AS delay_ms,
+        CASE x.late_by WHEN 1 THEN 'DOWN' WHEN 2 THEN 'PAUSED' WHEN 3 THEN 'CREATED' WHEN 4 THEN 'SPREAD' WHEN 5 THEN 'SLOT' WHEN 6 THEN 'LIMIT'
+            WHEN 7 THEN 'BREAKER' WHEN 8 THEN 'RETRY_AFTER' WHEN 9 THEN 'HOST' WHEN 10 THEN 'ROOM' WHEN 11 THEN 'BACKLOG' END AS delay_cause,
         (nullif(x.completed_us, 0) - nullif(x.started_us, 0)) / 1000.0 AS duration_ms,
         x.worker, nullif(x.http_status, 0) AS http_status, x.error AS error_message, x.trace_id, x.fence
     FROM executions AS x LEFT JOIN belfry_tenants AS n ON n.number = x.tenant_id LEFT JOIN tasks AS t ON t.id = x.task_id

@@ -34,7 +34,7 @@ CREATE VIEW belfry_tasks AS
         CASE t.delivery WHEN 0 THEN 'AT_LEAST_ONCE' WHEN 1 THEN 'AT_MOST_ONCE' END AS delivery,
         CASE t.target WHEN 0 THEN 'HTTP_CALLBACK' WHEN 1 THEN 'QUEUE_MESSAGE' WHEN 2 THEN 'COMMAND'
             WHEN 3 THEN 'WORKER' WHEN 4 THEN 'WORKFLOW' WHEN 5 THEN 'NOOP' END AS target_type,
-        t.timeout_ms,
+        nullif(t.timeout_ms, 0) AS timeout_ms,
         CASE WHEN t.kind <> 1 AND t.expires_after_ms > 0 THEN belfry_time(t.scheduled_ms + t.expires_after_ms) END AS expires_at,
         t.gates::json->>'concurrency_key' AS concurrency_key, (t.gates::json->>'concurrency_limit')::integer AS concurrency_limit,
         t.gates::json->>'dedupe_key' AS dedupe_key,
@@ -46,7 +46,8 @@ CREATE VIEW belfry_tasks AS
             WHEN 1 THEN 'RUN_ALL_MISSED' WHEN 2 THEN 'SKIP_MISSED' END END AS catch_up_mode,
         CASE WHEN t.kind = 1 THEN CASE coalesce((t.schedule::json->>'overlap')::integer, 0) WHEN 0 THEN 'SKIP' WHEN 1 THEN 'ALLOW'
             WHEN 2 THEN 'QUEUE_ONE' WHEN 3 THEN 'QUEUE_ALL' WHEN 4 THEN 'CANCEL_PREVIOUS' END END AS overlap_policy,
-        CASE WHEN t.kind = 1 THEN t.runs_count END AS runs_count, CASE WHEN t.kind = 1 THEN t.skipped_count END AS skipped_count,
+        CASE WHEN t.kind = 1 THEN t.runs_count - (SELECT count(*) FROM tasks AS o WHERE o.parent_id = t.id AND o.state < 3 AND o.kind = 2 AND o.runs_count = 1 AND o.attempts = 0
+            AND o.losses = 0 AND o.started_ms = 0) END AS runs_count, CASE WHEN t.kind = 1 THEN t.skipped_count END AS skipped_count,
         belfry_time(t.last_run_ms) AS last_run_at,
         t.last_error, t.cause, belfry_time(t.resolved_ms) AS resolved_at,
         t.version,
@@ -62,6 +63,8 @@ CREATE VIEW belfry_executions AS
         CASE x.status WHEN 0 THEN 'COMPLETED' WHEN 1 THEN 'FAILED' WHEN 2 THEN 'LOST' END AS status,
         belfry_time(x.started_us / 1000) AS started_at, belfry_time(x.completed_us / 1000) AS completed_at,
         (nullif(x.started_us, 0) - 1000 * x.due_ms) / 1000::double precision AS delay_ms,
+        CASE x.late_by WHEN 1 THEN 'DOWN' WHEN 2 THEN 'PAUSED' WHEN 3 THEN 'CREATED' WHEN 4 THEN 'SPREAD' WHEN 5 THEN 'SLOT' WHEN 6 THEN 'LIMIT'
+            WHEN 7 THEN 'BREAKER' WHEN 8 THEN 'RETRY_AFTER' WHEN 9 THEN 'HOST' WHEN 10 THEN 'ROOM' WHEN 11 THEN 'BACKLOG' END AS delay_cause,
         (nullif(x.completed_us, 0) - nullif(x.started_us, 0)) / 1000::double precision AS duration_ms,
         x.worker, nullif(x.http_status, 0) AS http_status, x.error AS error_message, x.trace_id, x.fence
     FROM executions AS x LEFT JOIN belfry_tenants AS n ON n.number = x.tenant_id LEFT JOIN tasks AS t ON t.id = x.task_id
