@@ -64,7 +64,7 @@ static void memory_claim_take(struct claiming *c, const struct task *t, const st
     for (size_t i = 0; i < n; i++)
         holds |= 1u << needs[i].kind;
     next.state = TASK_RUNNING;
-    next.fence++;
+    next.fence = fence_after(t->fence, c->table->fence_floor);
     next.claim = c->op->claim;
     if (c->taken.n == 0)
         table_open_claim(c->table, c->op->claim, c->op->node, c->op->lease ? CLAIM_LEASED : CLAIM_OWN);

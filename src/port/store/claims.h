@@ -7,7 +7,8 @@
 #include "core/task/task.h"
 #include "port/store/operation.h"
 
-/* OP_CLAIM - takes due tasks of the given lanes: SCHEDULED becomes RUNNING, the fence rises by one.
+/* OP_CLAIM - takes due tasks of the given lanes: SCHEDULED becomes RUNNING, the fence becomes
+ * fence_after (core/task/fence.h).
  *
  *  Selection
  *  1. Lanes that stand together form a line (struct claim_line). Lines are served in the order given. From each line at

@@ -40,7 +40,7 @@ static const struct pg_statement find_claim = { "retake_check", "SELECT FROM cla
  * this version is still current. */
 static const struct pg_statement retake = {
     "retake",
-    "UPDATE tasks SET fence = fence + 1, claim_id = $1 FROM unnest($2, $3) AS x(task, was) "
+    "UPDATE tasks SET fence = " SQL_NEXT_FENCE ", claim_id = $1 FROM unnest($2, $3) AS x(task, was) "
     "CROSS JOIN LATERAL (SELECT claim_id AS left_claim FROM tasks AS w WHERE w.id = x.task AND w.fence = x.was) AS w "
     "WHERE id = x.task AND fence = x.was AND state = " SQL_RUNNING " AND " RETAKE_MAY(
         "") " AND "

@@ -56,6 +56,13 @@ enum err lanes_load(struct conn *c, struct error *e) must_use;
 const struct lane_row *lanes_find(struct conn *c, struct lane lane, int pool); /* NULL: none */
 enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, struct error *e) must_use;
 
+/* ---- fences (fences.c) ---- */
+
+/* When the store is opened: raises the floor if the file is a copy. */
+enum err sqlite_fences_open(struct conn *c, const char *path, int64_t now_ms, int64_t *ret_floor,
+                            struct error *e) must_use;
+enum err sqlite_fences_raise(struct conn *c, int64_t now_ms, int64_t *ret_floor, struct error *e) must_use;
+
 /* ---- rows and structs (row.c) ---- */
 
 #define SQL_MARK(column, kind, member, max) ", ?"
@@ -187,7 +194,8 @@ struct store_sqlite {
     int64_t *rids;        /* their rids */
     size_t scratch_cap;
     struct ended ended;
-    bool can_shrink; /* the file has incremental auto_vacuum, so it can shrink */
+    int64_t fence_floor; /* fences.c */
+    bool can_shrink;     /* the file has incremental auto_vacuum, so it can shrink */
     struct slots slots;
     struct map slot_counts; /* slot key → number of holders, cached during a transaction (slots.c) */
     struct arena arena;     /* for values that are not part of a result */

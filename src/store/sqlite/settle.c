@@ -7,6 +7,7 @@
 #include <endian.h>
 #include <stdlib.h>
 
+#include "core/task/fence.h"
 #include "store/sqlite/internal.h"
 
 /* ---- rows of claims ---- */
@@ -363,11 +364,12 @@ static enum err sqlite_retake_mark(struct store_sqlite *s, const struct op_retak
     struct claims_left l = { .n = 0 };
     for (size_t i = 0; i < taken->n; i++) {
         struct task *t = &taken->v[i];
+        t->fence = fence_after(t->fence, s->fence_floor);
         sqlite3_bind_int64(st, 1, s->rids[i]);
         (void)bind_uuid(st, 2, &op->claim);
+        sqlite3_bind_int64(st, 3, t->fence);
         if (conn_run(&s->conn, st, e) || sqlite_settle_leave_claim(s, &l, t->claim, e))
             return e->code;
-        t->fence++;
         t->claim = op->claim;
     }
     if (sqlite_settle_leave_claims(s, &l, e) || !taken->n)

@@ -74,7 +74,7 @@ static const char *const writer_sql[] = {
     [ST_DUE_BY_RID] =
         "SELECT rid" TASK_COLUMNS_DUE(SQL_NAME) ", gates FROM tasks WHERE rid = ?1 AND state = " SQL_SCHEDULED,
     [ST_NEXT_DUE] = "SELECT due_ms, id " DUE "ORDER BY due_ms, id",
-    [ST_CLAIM_TASK] = "UPDATE tasks SET state = " SQL_RUNNING ", fence = fence + 1, claim_id = ?2, near = 1 "
+    [ST_CLAIM_TASK] = "UPDATE tasks SET state = " SQL_RUNNING ", fence = ?3, claim_id = ?2, near = 1 "
                       "WHERE rid = ?1",
     [ST_BRING_NEAR] =
         "UPDATE tasks SET near = 1 WHERE rid IN (SELECT rid FROM tasks INDEXED BY tasks_far WHERE " SQL_FAR_UNTIL(
@@ -100,7 +100,7 @@ static const char *const writer_sql[] = {
                   "AND " RETAKE_MAY("") " AND coalesce(length(CAST(payload AS BLOB)), 0) + "
                                         "coalesce(length(CAST(target_config AS BLOB)), 0) <= ?3 "
                                         "AND NOT EXISTS (SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2)",
-    [ST_RETAKE] = "UPDATE tasks SET fence = fence + 1, claim_id = ?2 WHERE rid = ?1",
+    [ST_RETAKE] = "UPDATE tasks SET fence = ?3, claim_id = ?2 WHERE rid = ?1",
     [ST_TASK_LEASE_PUT] = "REPLACE INTO task_leases (tenant_id, task_id, queue, fence, until_ms, worker, progress) "
                           "VALUES (?, ?, ?, ?, ?, ?, ?)",
     [ST_TASK_LEASE_DELETE] = "DELETE FROM task_leases WHERE task_id = ?",
@@ -490,7 +490,8 @@ enum err store_sqlite_open_at(const char *directory, int64_t now_ms, struct stor
     if (conn_open(&s->conn, s->directory.path, CONN_WRITER, e) ||
         sqlite_migrate_to(&s->conn, MIGRATE_NEWEST, now_ms, e) ||
         conn_prepare(&s->conn, writer_sql, array_count(writer_sql), e) || lanes_load(&s->conn, e) ||
-        conn_number(&s->conn, "PRAGMA auto_vacuum", &auto_vacuum, e))
+        conn_number(&s->conn, "PRAGMA auto_vacuum", &auto_vacuum, e) ||
+        sqlite_fences_open(&s->conn, s->conn.path, now_ms, &s->fence_floor, e))
         return e->code;
     s->can_shrink = auto_vacuum == AUTO_VACUUM_INCREMENTAL;
     if (checkpointer_start(&s->checkpointer, s->directory.path, &s->conn, &s->writing, e))
