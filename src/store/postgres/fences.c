@@ -1,9 +1,8 @@
-/* Fences never go back (core/task/fence.h): rows `fence_floor` and `identity` of the table `cluster`. A standby that was
- * promoted, a database that was recovered to a point in time or restored from a dump may lack the latest claims. Each
- * is known by its system identifier, its timeline and its database. */
+/* Fences never go back (core/task/fence.h): rows `fence_floor` and `identity` of the table `cluster`. A standby that
+ * was promoted, a database that was recovered to a point in time or restored from a dump may lack the latest claims.
+ * Each is known by its system identifier, its timeline and its database. */
 #include "core/task/fence.h"
 
-#include "base/log.h"
 #include "store/postgres/internal.h"
 
 #define TEXT_OF(column) "convert_from(" column ", 'UTF8')"
@@ -44,12 +43,8 @@ static enum err pg_fences_compare(struct pg_conn *c, struct pg_params *p, const 
     struct str is = pg_text(r, 0, 0), was = pg_text(r, 0, 1);
     if (str_eq(is, was))
         return ERR_OK;
-    if (was.n) {
-        if (pg_fences_raise(c, p, clock_wall_ms(c->clock), e))
-            return e->code;
-        log_warn("fences_raised", kv_cstr("why", "the database was promoted, recovered or restored"),
-                 kv_str("was", was), kv_str("is", is));
-    }
+    if (was.n && pg_fences_raise(c, p, clock_wall_ms(c->clock), e))
+        return e->code;
     pg_params_reset(p);
     pg_add_text(p, is);
     if (was.n)
@@ -65,10 +60,8 @@ enum err pg_fences_check(struct pg_conn *c, struct error *e)
     enum err rc = pg_run(c, &identify, NULL, &r, e);
     if (!rc)
         rc = pg_fences_compare(c, &p, &r, e);
-    else if (c->pg && PQstatus(c->pg) == CONNECTION_OK) { /* a service may not let us ask */
-        log_warn("no_identity", kv_err(e), kv_cstr("effect", "a failover is noticed by the heartbeats only"));
+    else if (c->pg && PQstatus(c->pg) == CONNECTION_OK) /* a service that does not let us ask: the heartbeats notice */
         rc = pg_conn_ready(c, e);
-    }
     pg_params_release(&p);
     return rc;
 }

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "base/log.h"
 #include "core/task/fence.h"
 #include "store/sqlite/internal.h"
 
@@ -78,11 +77,7 @@ enum err sqlite_fences_open(struct conn *c, const char *path, int64_t now_ms, in
         return e->code;
     if (same)
         return ERR_OK;
-    if (noted && has_tasks) {
-        if (sqlite_fences_raise(c, now_ms, ret_floor, e))
-            return e->code;
-        log_info("fences_raised", kv_cstr("why", "the data directory was restored or copied"),
-                 kv_i64("floor", *ret_floor));
-    }
+    if (noted && has_tasks && sqlite_fences_raise(c, now_ms, ret_floor, e))
+        return e->code;
     return fences_note_file(c, file, e);
 }
