@@ -264,6 +264,19 @@ enum err reader_causes(struct reader *r, int32_t tenant, size_t max, struct aren
     return rc;
 }
 
+enum err reader_names(struct reader *r, int32_t tenant, struct str prefix, size_t max, struct arena *a,
+                      struct task_names *ret, struct error *e)
+{
+    assert(tenant > 0 && max > 0 && max <= LIST_MAX);
+    enum err rc = r->ops->names(r, tenant, prefix, max, a, ret, e);
+    assert(rc != ERR_OK || ret->n <= max);
+    for (size_t i = 0; rc == ERR_OK && i < ret->n; i++) {
+        assert(str_starts(ret->v[i].name, prefix) && !uuid_is_nil(ret->v[i].newest));
+        assert(i == 0 || str_cmp(ret->v[i - 1].name, ret->v[i].name) < 0);
+    }
+    return rc;
+}
+
 enum err reader_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind kind, struct str name, struct arena *a,
                             struct catalog_entry *ret, struct error *e)
 {

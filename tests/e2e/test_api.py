@@ -23,7 +23,7 @@ WRITES = [("POST", "/v1/tasks"), ("POST", "/v1/tasks/batch"), ("POST", "/v1/task
           ("DELETE", f"/v1/recurring-tasks/{NOBODY}"), *(("POST", f"/v1/tasks/{NOBODY}/{a}") for a in ONE_TASK),
           *(("POST", f"/v1/recurring-tasks/{NOBODY}/{a}") for a in ("pause", "resume", "trigger-now"))]
 RESOURCES = {"/v1/queues": "PUT PATCH DELETE", "/v1/calendars": "PUT DELETE", "/v1/tenants": "PATCH", "/v1/api-keys": "DELETE"}
-READS += ["/v1/breakers"]
+READS += ["/v1/breakers", "/v1/tasks/names"]
 WRITES += [("POST", f"/v1/breakers/{NOBODY}/close")]
 READS += [*RESOURCES, *(f"{r}/nobody" for r in RESOURCES if r != "/v1/api-keys")]
 WRITES += [("POST", "/v1/tenants"), ("POST", "/v1/api-keys"), *((m, f"{r}/nobody") for r, methods in RESOURCES.items() for m in methods.split())]

@@ -59,7 +59,7 @@ static bool memory_kind_matches(const struct task_filter *f, const struct task *
 
 static bool memory_task_matches(const struct task_filter *f, const struct task *t)
 {
-    return t->tenant == f->tenant && !t->deleted && memory_kind_matches(f, t) &&
+    return t->tenant == f->tenant && !t->deleted && uuid_cmp(t->id, f->from) >= 0 && memory_kind_matches(f, t) &&
            (!f->states || f->states >> t->state & 1) && memory_name_matches(f->name, t->name) &&
            (!f->queue.n || str_eq(f->queue, t->queue)) && (!f->task_type.n || str_eq(f->task_type, t->task_type)) &&
            (!f->calendar.n || (t->kind == TASK_RECURRING && str_eq(f->calendar, t->schedule.calendar))) &&
@@ -256,6 +256,7 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .keys = memory_keys,
                                            .dedupe = memory_dedupe,
                                            .causes = memory_causes,
+                                           .names = memory_names,
                                            .catalog_get = memory_catalog_get,
                                            .catalog_list = memory_catalog_list,
                                            .slots = memory_reader_slots,

@@ -5,7 +5,7 @@
 enum { TOTAL_MAX = 10000, OFFSET_MAX = 1000000 };
 
 static const char *const listing_group_names[] = { "cause", NULL };
-static const char *const listing_resolved_names[] = { "false", "true", NULL };
+static const char *const listing_yes_no_names[] = { "false", "true", NULL };
 static const char *const listing_kind_names[] = { "ONE_TIME", "RECURRING", NULL };
 
 #define FIELD(text, kind_, member, ...)                                                                                \
@@ -25,15 +25,17 @@ static const struct query_field listing_fields[] = {
     FIELD("page", QUERY_I64, page, .min = 1, .max = OFFSET_MAX),
     FIELD("cause", QUERY_TEXT, cause, .max = 64),
     FIELD("group_by", QUERY_CHOICE, group_by, .names = listing_group_names),
-    FIELD("resolved", QUERY_CHOICE, resolved, .names = listing_resolved_names),
+    FIELD("resolved", QUERY_CHOICE, resolved, .names = listing_yes_no_names),
+    FIELD("id", QUERY_TEXT, id, .max = UUID_TEXT),
+    FIELD("occurrences", QUERY_CHOICE, occurrences, .names = listing_yes_no_names),
 };
 
 /* The parameters that each kind of list has: bit i for row i of the table. */
 static const unsigned listing_known_fields[] = {
-    [LISTING_TASKS] = 0x3ff,
-    [LISTING_RECURRING] = 0x3ff & ~0x2,   /* not type: it is always RECURRING */
+    [LISTING_TASKS] = 0x63ff,
+    [LISTING_RECURRING] = 0x23ff & ~0x2,  /* not type: it is always RECURRING */
     [LISTING_OCCURRENCES] = 0x380 | 0x01, /* status and paging */
-    [LISTING_DLQ] = 0x1fff & ~0x63,       /* not status, type and due times */
+    [LISTING_DLQ] = 0x3fff & ~0x63,       /* not status, type and due times */
 };
 
 struct task_context request_context(const struct request *q)
@@ -51,8 +53,11 @@ struct task_context request_context(const struct request *q)
                                       setup->queue_timeout_max ? setup->queue_timeout_max(setup->context) : 0 };
 }
 
-static enum err listing_check_paging(const struct listing *l, struct error *e)
+static enum err listing_check(const struct listing *l, struct error *e)
 {
+    struct uuid lowest, highest;
+    if (l->id.p && !uuid_parse_prefix(l->id, &lowest, &highest))
+        return error_field(e, "id", "must be an id or its beginning, such as 019c3f2e-7a4");
     if (l->page && l->cursor.n)
         return error_field(e, "page", "and 'cursor' exclude each other");
     if (l->page && (l->page - 1) * l->limit > OFFSET_MAX)
@@ -69,7 +74,7 @@ bool listing_read(struct request *q, enum listing_kind kind, struct listing *ret
     for (size_t i = 0; i < array_count(listing_fields); i++)
         if (listing_known_fields[kind] & 1U << i)
             rows[n++] = listing_fields[i];
-    if (query_read(q->query, rows, n, ret, &q->arena, &e) == ERR_OK && listing_check_paging(ret, &e) == ERR_OK &&
+    if (query_read(q->query, rows, n, ret, &q->arena, &e) == ERR_OK && listing_check(ret, &e) == ERR_OK &&
         seal_open_id(q, ret->cursor, &ret->before, &e) == ERR_OK)
         return true;
     request_fail(q, &e);
@@ -84,6 +89,19 @@ static enum err listing_count_total(struct reader *r, const struct task_filter *
     p->total = (int64_t)min_of(total, (size_t)TOTAL_MAX);
     p->total_exact = total <= TOTAL_MAX;
     return rc;
+}
+
+/* Narrows the filter to the ids that begin with a text. */
+static void listing_filter_by_id(struct str text, struct task_filter *f)
+{
+    struct uuid lowest, highest;
+    if (!text.n || !uuid_parse_prefix(text, &lowest, &highest))
+        return;
+    f->from = lowest;
+    for (size_t i = sizeof highest.b; i > 0 && ++highest.b[i - 1] == 0; i--)
+        ; /* the next one: `before` is exclusive; nil, which is no bound, after the last */
+    if (uuid_is_nil(f->before) || (!uuid_is_nil(highest) && uuid_cmp(highest, f->before) < 0))
+        f->before = highest;
 }
 
 static struct task_filter listing_filter(const struct request *q, const struct listing *l, struct task_filter f)
@@ -102,6 +120,8 @@ static struct task_filter listing_filter(const struct request *q, const struct l
     f.limit = (size_t)l->limit;
     f.offset = l->page ? (size_t)((l->page - 1) * l->limit) : 0;
     f.may_lag = true;
+    f.occurrences = f.occurrences || l->occurrences == 2;
+    listing_filter_by_id(l->id, &f);
     return f;
 }
 

@@ -122,10 +122,10 @@ static void migrate_print_status(struct cli *cli, const struct migrate_versions 
     table_init(&t, COLUMNS);
     table_row(&t, COLUMNS, "VERSION", "NAME", "APPLIED AT");
     for (size_t i = 0; i < s->n; i++) {
-        char version[16], name[CELL_TEXT], at[RFC3339_TEXT + 1];
+        char version[16], at[RFC3339_TEXT + 1];
         snprintf(version, sizeof version, "%04d", s->v[i].version);
         migrate_applied_text(&s->v[i], at);
-        table_row(&t, COLUMNS, version, table_cell(s->v[i].name, name), at);
+        table_row(&t, COLUMNS, version, table_text(&t, s->v[i].name), at);
         if (json)
             migrate_write_json(&s->v[i], &out);
     }

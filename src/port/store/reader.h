@@ -24,6 +24,7 @@ struct task_filter {
     struct uuid parent;   /* occurrences of this recurring task; nil: no occurrences, unless the next is set */
     bool occurrences;     /* occurrences of all recurring tasks, beside the other tasks */
     struct uuid before;   /* only ids below it; nil: from the newest on */
+    struct uuid from;     /* only ids at or above it; nil: down to the oldest */
     size_t limit, offset; /* for a list; reader_count counts all pages together */
     bool may_lag;         /* for a person: the answer may miss what was committed a moment ago */
 };
@@ -61,6 +62,18 @@ struct cause_group {
 
 struct cause_groups {
     struct cause_group *v;
+    size_t n;
+};
+
+/* A name that tasks other than occurrences have. */
+struct task_name {
+    struct str name;
+    struct uuid newest; /* the newest task of this name */
+    bool is_only;       /* there is no other task of this name */
+};
+
+struct task_names {
+    struct task_name *v;
     size_t n;
 };
 
@@ -119,6 +132,8 @@ struct reader_ops {
     enum err (*slots)(struct reader *, struct str key, struct arena *, struct slot_holders *ret, struct error *);
     enum err (*causes)(struct reader *, int32_t tenant, size_t max, struct arena *, struct cause_groups *ret,
                        struct error *);
+    enum err (*names)(struct reader *, int32_t tenant, struct str prefix, size_t max, struct arena *,
+                      struct task_names *ret, struct error *);
     enum err (*catalog_get)(struct reader *, int32_t tenant, enum catalog_kind, struct str name, struct arena *,
                             struct catalog_entry *ret, struct error *);
     enum err (*catalog_list)(struct reader *, const struct catalog_filter *, struct arena *, struct catalog_page *ret,
@@ -160,6 +175,10 @@ enum err reader_slots(struct reader *r, struct str key, struct arena *a, struct 
 /* The largest groups first, then by cause; at most max. */
 enum err reader_causes(struct reader *r, int32_t tenant, size_t max, struct arena *a, struct cause_groups *ret,
                        struct error *e) must_use;
+/* Names that begin with `prefix`, in ascending order of their bytes, each once; at most max. The cost grows with max,
+ * not with the number of tasks. May lag a moment. */
+enum err reader_names(struct reader *r, int32_t tenant, struct str prefix, size_t max, struct arena *a,
+                      struct task_names *ret, struct error *e) must_use;
 enum err reader_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind kind, struct str name, struct arena *a,
                             struct catalog_entry *ret, struct error *e) must_use;
 enum err reader_catalog_list(struct reader *r, const struct catalog_filter *f, struct arena *a,

@@ -51,6 +51,8 @@ enum err reader_postgres_slots(struct reader *base, struct str key, struct arena
                                struct error *e);
 enum err reader_postgres_causes(struct reader *base, int32_t tenant, size_t max, struct arena *a,
                                 struct cause_groups *ret, struct error *e);
+enum err reader_postgres_names(struct reader *base, int32_t tenant, struct str prefix, size_t max, struct arena *a,
+                               struct task_names *ret, struct error *e);
 enum err reader_postgres_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,
                                      struct arena *a, struct catalog_entry *ret, struct error *e);
 enum err reader_postgres_catalog_list(struct reader *base, const struct catalog_filter *f, struct arena *a,

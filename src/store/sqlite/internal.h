@@ -501,6 +501,8 @@ enum reader_statement {
     RD_DUE,
     RD_KEYS,
     RD_DEDUPE,
+    RD_NEXT_NAME,
+    RD_NAMED,
     RD_NEXT_CAUSE,
     RD_CAUSE,
     RD_LAST_ERROR,
@@ -530,6 +532,8 @@ enum err reader_sqlite_keys(struct reader *base, int32_t tenant, struct arena *a
                             struct error *e);
 enum err reader_sqlite_dedupe(struct reader *base, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
                               struct error *e);
+enum err reader_sqlite_names(struct reader *base, int32_t tenant, struct str prefix, size_t max, struct arena *a,
+                             struct task_names *ret, struct error *e);
 enum err reader_sqlite_causes(struct reader *base, int32_t tenant, size_t max, struct arena *a,
                               struct cause_groups *ret, struct error *e);
 enum err reader_sqlite_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,

@@ -30,7 +30,7 @@ static const char *const reader_sql[] = {
         "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid IN (SELECT rid FROM tasks INDEXED BY "
                                             "tasks_waiting WHERE waits_for = ?1 AND ?4 AND id < ?2" DOWN
                                             ") ORDER BY id DESC",
-    [RD_LIST_NAME] = TASKS "tasks_name WHERE name = ?1 AND tenant_id = ?4 AND id < ?2" DOWN,
+    [RD_LIST_NAME] = TASKS "tasks_name WHERE kind <> 2 AND name = ?1 AND tenant_id = ?4 AND id < ?2" DOWN,
     [RD_LIST_TYPE] = TASKS "tasks_type WHERE task_type = ?1 AND tenant_id = ?4 AND id < ?2" DOWN,
     [RD_LIST_PARENT] = TASKS "tasks_parent WHERE parent_id = ?1 AND ?4 AND id < ?2" DOWN,
     [RD_EXECUTIONS] = "SELECT rowid" EXECUTION_COLUMNS(SQL_NAME) " FROM executions INDEXED BY executions_task "
@@ -49,6 +49,10 @@ static const char *const reader_sql[] = {
     [RD_KEYS] = "SELECT rowid" API_KEY_COLUMNS(SQL_NAME) " FROM api_keys WHERE tenant_id = ?1 ORDER BY id LIMIT ?2",
     [RD_DEDUPE] = "SELECT d.task_id FROM dedupe d JOIN tasks t ON t.id = d.task_id "
                   "WHERE d.tenant_id = ?1 AND d.key = ?2 AND d.until_ms > ?3 AND NOT t.deleted",
+    [RD_NEXT_NAME] = "SELECT name FROM tasks INDEXED BY tasks_name WHERE kind <> 2 AND tenant_id = ?1 AND name > ?2 "
+                     "ORDER BY name LIMIT 1",
+    [RD_NAMED] = "SELECT id FROM tasks INDEXED BY tasks_name WHERE kind <> 2 AND tenant_id = ?1 AND name = ?2 "
+                 "AND NOT deleted ORDER BY id DESC LIMIT 2",
     [RD_NEXT_CAUSE] = "SELECT cause " DEAD_LETTERS "AND cause > ?2 ORDER BY cause LIMIT 1",
     [RD_CAUSE] = "SELECT count(*), min(failed_ms), max(failed_ms), max(id) FROM (SELECT id, failed_ms " DEAD_LETTERS
                  "AND cause IS ?2 ORDER BY id DESC LIMIT ?3)",
@@ -70,6 +74,7 @@ static const char *const reader_sql[] = {
     [RD_CATALOG_LIST_ALL] = CATALOG "AND (tenant_id, name) > (?2, ?3) ORDER BY tenant_id, name LIMIT ?4",
 };
 static_assert(array_count(reader_sql) == RD_COUNT, "a statement without a text");
+static_assert(TASK_OCCURRENCE == 2, "statements name it by number");
 
 enum { SLICE = 4000, DUE_MAX = COUNT_SLOW_MAX };
 
@@ -242,6 +247,10 @@ static enum err reader_sqlite_visit_task(struct index_walk *w, bool *stop, struc
 {
     struct task_listing *l = w->context;
     bool wanted;
+    if (uuid_cmp(row_uuid(w->st, AT_id), l->filter->from) < 0) {
+        *stop = true; /* all further ids are lower */
+        return ERR_OK;
+    }
     if (reader_sqlite_matches(w->r, l->filter, w->st, &wanted, e))
         return e->code;
     if (!wanted)
@@ -513,6 +522,7 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .keys = reader_sqlite_keys,
                                            .dedupe = reader_sqlite_dedupe,
                                            .causes = reader_sqlite_causes,
+                                           .names = reader_sqlite_names,
                                            .catalog_get = reader_sqlite_catalog_get,
                                            .catalog_list = reader_sqlite_catalog_list,
                                            .slots = reader_sqlite_slots,

@@ -576,6 +576,8 @@ struct task_filter model_filter(struct model *m)
     f.resolved = chance(m, 50);
     if (chance(m, 30) && model_look(m, &t))
         f.before = t.id;
+    if (chance(m, 20) && model_look(m, &t))
+        f.from = t.id;
     f.offset = chance(m, 20) ? below(m, 5) : 0;
     return f;
 }
