@@ -13,14 +13,14 @@ static void task_view_add(struct str text, struct buf *out)
 void schedule_text(const json_t *task, struct buf *out)
 {
     struct str cron = json_text_at(task, "cron_expression"), zone = json_text_at(task, "time_zone");
-    double every_s = json_number_value(json_at(task, "interval_seconds"));
+    int64_t every_ms = json_seconds_at(task, "interval_seconds");
     char span[DURATION_TEXT];
     if (cron.n) {
         task_view_add(cron, out);
         buf_text(out, zone.n && !str_eq(zone, S("UTC")) ? " " : "");
         task_view_add(str_eq(zone, S("UTC")) ? S("") : zone, out);
-    } else if (every_s > 0 && every_s <= (double)DURATION_MAX_MS / 1000) {
-        duration_format((int64_t)(every_s * 1000 + 0.5), span);
+    } else if (every_ms > 0) {
+        duration_format(every_ms, span);
         buf_printf(out, "every %s", span);
     } else {
         buf_text(out, "once");

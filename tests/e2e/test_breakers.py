@@ -190,6 +190,7 @@ def test_a_close_repeats_its_answer_by_its_key_and_filters_choose(client, hosts)
     wait_until_listed(client, host_of(two))
     assert [b["host"] for b in client.get(f"/v1/breakers?host={host_of(one)}").json["breakers"]] == [host_of(one)]
     assert client.get("/v1/breakers?scope=tenant").json["breakers"] == []
+    assert client.get("/v1/breakers?host=").status == 400, "a variable that is not set must not mean all"
     page = client.get("/v1/breakers?scope=host&limit=1").json
     assert len(page["breakers"]) == 1 and len(client.all("/v1/breakers", "breakers")) == 2, page
     first = client.post(f"/v1/breakers/{shown['id']}/close", key="close-1")

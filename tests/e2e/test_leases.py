@@ -57,6 +57,19 @@ def test_a_worker_leases_a_task_keeps_it_and_completes_it(server, client):
     assert attempt["status"] == "COMPLETED" and attempt["worker"] == "w-1" and attempt["output"] == '{"frames": 7}'
 
 
+def test_a_timeout_ends_a_task_although_its_worker_keeps_beating(client):
+    task = make(client, timeout_ms=1500, retry={"max_attempts": 1})
+    held = lease_one(client, lease_seconds=60)
+    started = now_ms()
+    assert to_ms(held["expires_at"]) - started < 1600, "the first lease ends at the timeout, too"
+    refused = until(lambda: (a := client.post(f"/v1/leases/{held['id']}/heartbeat", {"lease_seconds": 60})).status == 409 and a)
+    assert "timeout_ms" in refused.json["detail"] or "FAILED" in refused.json["detail"], refused
+    assert client.wait_for(task, "FAILED")["last_error"].startswith("timed out"), client.task(task)
+    assert 1400 < now_ms() - started < 20_000
+    [attempt] = client.get(f"/v1/tasks/{task}/executions").json["executions"]
+    assert attempt["status"] == "FAILED" and attempt["worker"] is None, attempt
+
+
 @pytest.mark.standalone("on a cluster another node's request is found by its next poll")
 def test_a_request_that_waits_gets_a_new_task_at_once(server, client):
     """Not by the poll that comes once a second: that would take half a second on average."""

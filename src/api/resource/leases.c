@@ -12,14 +12,15 @@
 #include "node/lease/leasing.h"
 
 enum {
-    LEASE_DEFAULT_S = 60,
-    LEASE_MAX_S = 24 * 3600,
-    WAIT_MAX_S = 60,
+    LEASE_DEFAULT_MS = 60000,
+    LEASE_MIN_MS = 1000,
+    LEASE_MAX_MS = 24 * 3600 * 1000,
+    WAIT_MAX_MS = 60000,
     WORKER_BYTES = 200,
     ERROR_BYTES = 16 << 10,
     OUTPUT_BYTES = 16 << 10,
     PROGRESS_BYTES = 4 << 10,
-    RETRY_AFTER_MAX_S = 86400,
+    RETRY_AFTER_MAX_MS = 24 * 3600 * 1000,
     QUEUE_BYTES = 100,
     EXECUTIONS_SEARCHED = 100, /* how far back a repeated report is searched for */
     US_PER_MS = 1000,
@@ -67,7 +68,7 @@ static struct str leases_member_text(const struct request *q, const char *name)
 
 struct acquire_body {
     struct str queue, worker;
-    int64_t max, wait_s, lease_s;
+    int64_t max, wait_ms, lease_ms;
 };
 
 #define AT(type, member) .offset = offsetof(struct type, member)
@@ -75,16 +76,16 @@ static const struct json_field acquire_fields[] = {
     { .name = "queue", .kind = JSON_KIND_STR, AT(acquire_body, queue), .min = 1, .max = QUEUE_BYTES, .nullable = true },
     { .name = "max", .kind = JSON_KIND_I64, AT(acquire_body, max), .min = 1, .max = LEASES_MAX, .nullable = true },
     { .name = "wait_seconds",
-      .kind = JSON_KIND_I64,
-      AT(acquire_body, wait_s),
+      .kind = JSON_KIND_SECONDS,
+      AT(acquire_body, wait_ms),
       .min = 0,
-      .max = WAIT_MAX_S,
+      .max = WAIT_MAX_MS,
       .nullable = true },
     { .name = "lease_seconds",
-      .kind = JSON_KIND_I64,
-      AT(acquire_body, lease_s),
-      .min = 1,
-      .max = LEASE_MAX_S,
+      .kind = JSON_KIND_SECONDS,
+      AT(acquire_body, lease_ms),
+      .min = LEASE_MIN_MS,
+      .max = LEASE_MAX_MS,
       .nullable = true },
     { .name = "worker",
       .kind = JSON_KIND_STR,
@@ -99,6 +100,12 @@ struct lease_acquire {
     struct request *q;
 };
 
+/* A worker may extend its lease until the timeout of the task. */
+static int64_t leases_deadline_ms(const struct task *t)
+{
+    return t->timeout_ms ? uuid_time_ms(t->claim) + t->timeout_ms : INT64_MAX;
+}
+
 static void leases_write_acquired(struct request *q, const struct lease_ask *a)
 {
     struct task_context c = { .tenant = q->who.tenant, .now_ms = q->now_ms, .zones = NULL };
@@ -112,7 +119,7 @@ static void leases_write_acquired(struct request *q, const struct lease_ask *a)
         jw_object(&w);
         jw_kv_str(&w, "id", leases_format_id(q, t, id));
         jw_kv_i64(&w, "fence", t->fence);
-        jw_kv_time(&w, "expires_at", a->terms.until_ms);
+        jw_kv_time(&w, "expires_at", min_of(a->terms.until_ms, leases_deadline_ms(t)));
         jw_kv_i64(&w, "attempt", t->attempts + 1);
         jw_key(&w, "task");
         task_to_json(&w, t, &c);
@@ -122,18 +129,53 @@ static void leases_write_acquired(struct request *q, const struct lease_ask *a)
     jw_object_end(&w);
 }
 
-static enum handled leases_answer_acquired(struct request *q, struct reader *r)
+static void leases_end_acquire(struct request *q)
 {
-    (void)r;
     struct lease_acquire *acquire = q->context;
     struct op *op = &acquire->ask.claim.op;
-    q->now_ms = clock_wall_ms(q->server->setup.clock);
     if (op->rc)
         request_fail(q, &op->error);
     else
         leases_write_acquired(q, &acquire->ask);
     arena_release(&op->arena);
     free(acquire);
+}
+
+/* If the store could not shorten a lease, the next heartbeat does. */
+static void leases_on_shortened(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    leases_end_acquire(q);
+    request_answer(q);
+}
+
+/* The leases of one claim end at the same time. A task whose timeout comes first gets a shorter one. */
+static bool leases_shorten(struct request *q, const struct lease_ask *a)
+{
+    struct lease_renewal *v = arena_array(&q->arena, struct lease_renewal, a->claim.ret.n);
+    size_t n = 0;
+    for (size_t i = 0; v && i < a->claim.ret.n; i++) {
+        const struct task *t = &a->claim.ret.v[i];
+        if (leases_deadline_ms(t) < a->terms.until_ms)
+            v[n++] = (struct lease_renewal){ .id = t->id, .fence = t->fence, .until_ms = leases_deadline_ms(t) };
+    }
+    if (n == 0)
+        return false;
+    q->write.lease_renew = (struct op_lease_renew){
+        .op = { .kind = OP_LEASE_RENEW }, .tenant = q->who.tenant, .v = v, .n = n, .now_ms = q->now_ms
+    };
+    (void)request_submit(q, leases_on_shortened);
+    return true;
+}
+
+static enum handled leases_answer_acquired(struct request *q, struct reader *r)
+{
+    (void)r;
+    struct lease_acquire *acquire = q->context;
+    q->now_ms = clock_wall_ms(q->server->setup.clock);
+    if (acquire->ask.claim.op.rc == ERR_OK && leases_shorten(q, &acquire->ask))
+        return HANDLED_LATER;
+    leases_end_acquire(q);
     return HANDLED_DONE;
 }
 
@@ -146,7 +188,7 @@ enum handled leases_acquire(struct request *q, struct reader *r)
 {
     (void)r;
     const struct api_setup *setup = &q->server->setup;
-    struct acquire_body b = { .queue = S("default"), .max = 1, .lease_s = LEASE_DEFAULT_S };
+    struct acquire_body b = { .queue = S("default"), .max = 1, .lease_ms = LEASE_DEFAULT_MS };
     struct error e = { 0 };
     if (leases_read_body(q, acquire_fields, array_count(acquire_fields), &b, &e))
         return request_fail(q, &e);
@@ -159,8 +201,8 @@ enum handled leases_acquire(struct request *q, struct reader *r)
                                        .queue = b.queue,
                                        .worker = b.worker.n ? b.worker : str_from(q->who.key_id),
                                        .max = (size_t)b.max,
-                                       .lease_ms = b.lease_s * 1000,
-                                       .wait_ms = b.wait_s * 1000,
+                                       .lease_ms = b.lease_ms,
+                                       .wait_ms = b.wait_ms,
                                        .done = leases_on_acquired };
     setup->lease(setup->context, &acquire->ask);
     return HANDLED_LATER;
@@ -172,7 +214,7 @@ enum report { REPORT_COMPLETE, REPORT_FAIL };
 
 struct fail_body {
     struct str error;
-    int64_t retry_after_s;
+    int64_t retry_after_ms;
     bool final;
 };
 
@@ -181,16 +223,16 @@ struct complete_body {
 };
 
 struct heartbeat_body {
-    int64_t lease_s;
+    int64_t lease_ms;
     json_t *progress;
 };
 
 static const struct json_field heartbeat_fields[] = {
     { .name = "lease_seconds",
-      .kind = JSON_KIND_I64,
-      AT(heartbeat_body, lease_s),
-      .min = 1,
-      .max = LEASE_MAX_S,
+      .kind = JSON_KIND_SECONDS,
+      AT(heartbeat_body, lease_ms),
+      .min = LEASE_MIN_MS,
+      .max = LEASE_MAX_MS,
       .nullable = true },
     { .name = "progress", .kind = JSON_KIND_RAW, AT(heartbeat_body, progress), .nullable = true },
 };
@@ -202,10 +244,10 @@ static const struct json_field complete_fields[] = {
 static const struct json_field fail_fields[] = {
     { .name = "error", .kind = JSON_KIND_STR, AT(fail_body, error), .min = 1, .max = ERROR_BYTES, .required = true },
     { .name = "retry_after_seconds",
-      .kind = JSON_KIND_I64,
-      AT(fail_body, retry_after_s),
+      .kind = JSON_KIND_SECONDS,
+      AT(fail_body, retry_after_ms),
       .min = 0,
-      .max = RETRY_AFTER_MAX_S,
+      .max = RETRY_AFTER_MAX_MS,
       .nullable = true },
     { .name = "final", .kind = JSON_KIND_BOOL, AT(fail_body, final), .nullable = true },
 };
@@ -234,6 +276,15 @@ static enum handled leases_refuse_ended(struct request *q, const struct task *t)
     bool again = t->state == TASK_RUNNING;
     snprintf(text, sizeof text, "this lease has ended: the task %s%s; stop working on it",
              again ? "was leased or claimed again since" : "is ", again ? "" : task_state_name(t->state));
+    return request_refuse(q, PROBLEM_CONFLICT, text);
+}
+
+static enum handled leases_refuse_timed_out(struct request *q, const struct task *t)
+{
+    char text[200];
+    snprintf(text, sizeof text,
+             "this lease has ended: the task has taken longer than its timeout_ms, %lld; stop working on it",
+             (long long)t->timeout_ms);
     return request_refuse(q, PROBLEM_CONFLICT, text);
 }
 
@@ -293,8 +344,7 @@ static void leases_on_renewed(struct op *op)
 
 enum handled leases_heartbeat(struct request *q, struct reader *r)
 {
-    (void)r;
-    struct heartbeat_body b = { .lease_s = LEASE_DEFAULT_S };
+    struct heartbeat_body b = { .lease_ms = LEASE_DEFAULT_MS };
     struct error e = { 0 };
     struct lease_request *h = leases_new_request(q);
     if (!h)
@@ -306,9 +356,16 @@ enum handled leases_heartbeat(struct request *q, struct reader *r)
         (void)error_field(&e, "progress", "must have at most %d bytes", PROGRESS_BYTES);
         return request_fail(q, &e);
     }
-    h->renewal = (struct lease_renewal){
-        .id = h->name.id, .fence = h->name.fence, .until_ms = q->now_ms + b.lease_s * 1000, .progress = progress
-    };
+    if (reader_get(r, q->who.tenant, h->name.id, &q->arena, &h->task, &e))
+        return e.code == ERR_NOT_FOUND ? leases_refuse_id(q) : request_fail(q, &e);
+    bool holds = h->task.state == TASK_RUNNING && h->task.fence == h->name.fence;
+    int64_t deadline_ms = holds ? leases_deadline_ms(&h->task) : INT64_MAX;
+    if (deadline_ms <= q->now_ms)
+        return leases_refuse_timed_out(q, &h->task);
+    h->renewal = (struct lease_renewal){ .id = h->name.id,
+                                         .fence = h->name.fence,
+                                         .until_ms = min_of(q->now_ms + b.lease_ms, deadline_ms),
+                                         .progress = progress };
     leases_submit_renewal(q, leases_on_renewed);
     return HANDLED_LATER;
 }
@@ -412,8 +469,8 @@ static struct outcome leases_outcome_of(const struct request *q, const struct le
     o.kind = h->renewal.ret_ended ? OUTCOME_CANCELLED : OUTCOME_FAILED;
     o.failure = h->fail.final ? FAILURE_REFUSED : FAILURE_INTERNAL;
     o.error = h->fail.error;
-    if (h->fail.retry_after_s >= 0)
-        o.retry_after_ms = h->fail.retry_after_s * 1000;
+    if (h->fail.retry_after_ms >= 0)
+        o.retry_after_ms = h->fail.retry_after_ms;
     return o;
 }
 
@@ -470,7 +527,7 @@ static enum handled leases_run_report(struct request *q, struct reader *r)
 enum handled leases_report(struct request *q, struct reader *r)
 {
     struct complete_body done = { 0 };
-    struct fail_body fail = { .retry_after_s = -1 };
+    struct fail_body fail = { .retry_after_ms = -1 };
     struct error e = { 0 };
     bool fails = q->route->argument == REPORT_FAIL;
     struct lease_request *h = leases_new_request(q);

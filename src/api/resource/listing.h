@@ -5,6 +5,8 @@
 #include "api/server/request.h"
 #include "api/task/json.h"
 
+enum { NAME_FILTER_BYTES = 255 * 4 + 1 /* the longest name, and a * */ };
+
 struct listing {
     unsigned states;
     int kind; /* 0: any, 1: ONE_TIME, 2: RECURRING */

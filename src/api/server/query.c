@@ -44,11 +44,11 @@ enum err url_decode(struct str raw, bool is_query, struct arena *a, struct str *
 
 static const char *const query_result_names[] = { "COMPLETED", "FAILED", "LOST", NULL };
 
-static bool query_result_parse(struct str text, unsigned *ret)
+static bool query_results_parse(struct str text, unsigned *ret)
 {
     for (unsigned i = 0; query_result_names[i]; i++) {
         if (str_eq_nocase(text, str_from(query_result_names[i]))) {
-            *ret = i;
+            *ret = 1U << i;
             return true;
         }
     }
@@ -61,16 +61,15 @@ static enum err query_read_set(const struct query_field *f, struct str value, un
     unsigned set = 0;
     struct str rest = value, piece;
     while (str_cut(&rest, ',', &piece)) {
-        enum task_state state = 0;
-        unsigned result = 0;
-        bool known = f->kind == QUERY_STATES ? task_state_parse(str_trim(piece), &state)
-                                             : query_result_parse(str_trim(piece), &result);
+        unsigned named = 0;
+        bool known = f->kind == QUERY_STATES ? task_states_parse(str_trim(piece), &named)
+                                             : query_results_parse(str_trim(piece), &named);
         if (!known) {
             char quoted[QUOTE_TEXT];
             quote_text(piece, quoted);
             return error_field(e, f->name, "has the unknown value %s", quoted);
         }
-        set |= 1U << (f->kind == QUERY_STATES ? (unsigned)state : result);
+        set |= named;
     }
     if (!set)
         return error_field(e, f->name, "is empty");
@@ -106,6 +105,8 @@ static enum err query_read_i64(const struct query_field *f, struct str value, in
 static enum err query_read_text(const struct query_field *f, struct str value, struct str *ret, struct error *e)
 {
     size_t max = f->max ? (size_t)f->max : 255;
+    if (value.n == 0) /* a script whose variable is not set must not get everything */
+        return error_field(e, f->name, "is empty; give a value, or leave the parameter out");
     if (value.n > max)
         return error_field(e, f->name, "must be at most %zu bytes long", max);
     *ret = value;

@@ -83,6 +83,19 @@ bool task_state_parse(struct str text, enum task_state *ret)
     return false;
 }
 
+bool task_states_parse(struct str text, unsigned *ret)
+{
+    enum task_state state;
+    if (str_eq_nocase(text, S("ACTIVE"))) {
+        *ret = BIT(SCHEDULED) | BIT(BLOCKED) | BIT(RUNNING);
+        return true;
+    }
+    bool known = task_state_parse(text, &state);
+    if (known)
+        *ret = 1U << state;
+    return known;
+}
+
 const char *target_kind_name(enum target_kind k)
 {
     assert((size_t)k < TARGET_KINDS);

@@ -113,7 +113,7 @@ struct task {
     int priority;
     struct str queue, name, task_type;
     enum delivery delivery;
-    int64_t timeout_ms;         /* of one attempt */
+    int64_t timeout_ms;         /* of one attempt; 0: no limit, WORKER only */
     int64_t expires_after_ms;   /* 0: never */
     struct str concurrency_key; /* empty: none (core/sharing/slot.h) */
     int concurrency_limit;      /* how many tasks with that key may run at once; 0: no key */
@@ -181,6 +181,8 @@ struct executions {
 const char *task_state_name(enum task_state s);
 /* also accepts PENDING, IN_PROGRESS, SUCCESS, DEAD_LETTERED */
 bool task_state_parse(struct str text, enum task_state *ret);
+/* A state as a filter names it, to a set with bit s for each state. ACTIVE: neither paused nor final. */
+bool task_states_parse(struct str text, unsigned *ret);
 bool task_may_become(enum task_state from, enum task_state to);
 bool task_is_final(enum task_state s);
 
