@@ -34,7 +34,7 @@ CREATE VIEW belfry_tasks AS
         CASE t.delivery WHEN 0 THEN 'AT_LEAST_ONCE' WHEN 1 THEN 'AT_MOST_ONCE' END AS delivery,
         CASE t.target WHEN 0 THEN 'HTTP_CALLBACK' WHEN 1 THEN 'QUEUE_MESSAGE' WHEN 2 THEN 'COMMAND'
             WHEN 3 THEN 'WORKER' WHEN 4 THEN 'WORKFLOW' WHEN 5 THEN 'NOOP' END AS target_type,
-        t.timeout_ms,
+        nullif(t.timeout_ms, 0) AS timeout_ms,
         CASE WHEN t.kind <> 1 AND t.expires_after_ms > 0 THEN belfry_time(t.scheduled_ms + t.expires_after_ms) END AS expires_at,
         t.gates::json->>'concurrency_key' AS concurrency_key, (t.gates::json->>'concurrency_limit')::integer AS concurrency_limit,
         t.gates::json->>'dedupe_key' AS dedupe_key,

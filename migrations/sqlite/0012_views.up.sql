@@ -35,7 +35,7 @@ CREATE VIEW belfry_tasks AS
         CASE t.delivery WHEN 0 THEN 'AT_LEAST_ONCE' WHEN 1 THEN 'AT_MOST_ONCE' END AS delivery,
         CASE t.target WHEN 0 THEN 'HTTP_CALLBACK' WHEN 1 THEN 'QUEUE_MESSAGE' WHEN 2 THEN 'COMMAND'
             WHEN 3 THEN 'WORKER' WHEN 4 THEN 'WORKFLOW' WHEN 5 THEN 'NOOP' END AS target_type,
-        t.timeout_ms,
+        nullif(t.timeout_ms, 0) AS timeout_ms,
         iif(t.kind <> 1 AND t.expires_after_ms > 0,
             strftime('%Y-%m-%dT%H:%M:%fZ', nullif(t.scheduled_ms + t.expires_after_ms, 0) / 1000.0, 'unixepoch'), NULL) AS expires_at,
         json_extract(t.gates, '$.concurrency_key') AS concurrency_key, json_extract(t.gates, '$.concurrency_limit') AS concurrency_limit,
