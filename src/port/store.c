@@ -313,6 +313,15 @@ enum err reader_lanes(struct reader *r, struct arena *a, struct lane **ret, size
     return r->ops->lanes(r, a, ret, ret_count, e);
 }
 
+enum err reader_queues(struct reader *r, int32_t tenant, struct arena *a, struct used_queues *ret, struct error *e)
+{
+    assert(tenant > 0);
+    enum err rc = r->ops->queues(r, tenant, a, ret, e);
+    for (size_t i = 0; rc == ERR_OK && i < ret->n; i++)
+        assert(ret->v[i].n > 0);
+    return rc;
+}
+
 enum err reader_counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e)
 {
     return r->ops->counts(r, now_ms, ret, e);

@@ -240,6 +240,26 @@ static enum err memory_reader_lanes(struct reader *r, struct arena *a, struct la
     return ERR_OK;
 }
 
+static enum err memory_reader_queues(struct reader *r, int32_t tenant, struct arena *a, struct used_queues *ret,
+                                     struct error *e)
+{
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    const struct order *rows = &s->table.by_id;
+    struct used_queues names = { .v = arena_array(a, struct str, order_count(rows) + 1) };
+    if (!names.v)
+        return memory_no_room(e);
+    for (size_t i = 0; i < order_count(rows); i++) {
+        const struct task *t = task_at(rows, i);
+        bool known = t->tenant != tenant || t->deleted || task_is_final(t->state);
+        for (size_t k = 0; !known && k < names.n; k++)
+            known = str_eq(names.v[k], t->queue);
+        if (!known && !arena_str(a, t->queue, &names.v[names.n++]))
+            return memory_no_room(e);
+    }
+    *ret = names;
+    return ERR_OK;
+}
+
 static enum err memory_reader_counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e)
 {
     (void)e;
@@ -278,6 +298,7 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .catalog_list = memory_catalog_list,
                                            .slots = memory_reader_slots,
                                            .lanes = memory_reader_lanes,
+                                           .queues = memory_reader_queues,
                                            .counts = memory_reader_counts,
                                            .queue_due = memory_queue_due,
                                            .usage = memory_usage,

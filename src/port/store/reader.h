@@ -82,6 +82,11 @@ struct key_list {
     size_t n;
 };
 
+struct used_queues {
+    struct str *v;
+    size_t n;
+};
+
 /* A task that holds a slot. */
 struct slot_holder {
     struct uuid task;
@@ -139,6 +144,7 @@ struct reader_ops {
     enum err (*catalog_list)(struct reader *, const struct catalog_filter *, struct arena *, struct catalog_page *ret,
                              struct error *);
     enum err (*lanes)(struct reader *, struct arena *, struct lane **ret, size_t *ret_count, struct error *);
+    enum err (*queues)(struct reader *, int32_t tenant, struct arena *, struct used_queues *ret, struct error *);
     enum err (*counts)(struct reader *, int64_t now_ms, struct store_counts *ret, struct error *);
     enum err (*queue_due)(struct reader *, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
                           struct error *);
@@ -188,6 +194,10 @@ enum err reader_catalog_list(struct reader *r, const struct catalog_filter *f, s
  * become SCHEDULED again; each once, in no order. Lanes without such a task may be among them. */
 enum err reader_lanes(struct reader *r, struct arena *a, struct lane **ret, size_t *ret_count,
                       struct error *e) must_use;
+/* The queues of all tasks that are not final, also of those that only a lease takes; each once, in no order. Other
+ * queues that had such tasks may be among them. May lag a moment. */
+enum err reader_queues(struct reader *r, int32_t tenant, struct arena *a, struct used_queues *ret,
+                       struct error *e) must_use;
 enum err reader_counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e) must_use;
 /* How many tasks of a queue a claim could take now; up to 10,000 where counting is slow. May lag a moment. */
 enum err reader_queue_due(struct reader *r, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,

@@ -338,6 +338,7 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
                                            .catalog_get = reader_postgres_catalog_get,
                                            .catalog_list = reader_postgres_catalog_list,
                                            .lanes = reader_postgres_lanes,
+                                           .queues = reader_postgres_queues,
                                            .counts = reader_postgres_counts,
                                            .queue_due = reader_postgres_queue_due,
                                            .usage = reader_postgres_usage,

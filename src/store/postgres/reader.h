@@ -59,6 +59,8 @@ enum err reader_postgres_catalog_list(struct reader *base, const struct catalog_
                                       struct catalog_page *ret, struct error *e);
 enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
                                struct error *e);
+enum err reader_postgres_queues(struct reader *base, int32_t tenant, struct arena *a, struct used_queues *ret,
+                                struct error *e);
 enum err reader_postgres_counts(struct reader *base, int64_t now_ms, struct store_counts *ret, struct error *e);
 enum err reader_postgres_queue_due(struct reader *base, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
                                    struct error *e);

@@ -268,6 +268,27 @@ static_assert(POOL_DISPATCHED == 0 && POOL_LEASED == 1 && POOL_SUSPECT == 2 && P
               "the next ones name them by number");
 
 /* Suspects have lanes of their own in the table, but the caller sees one lane for both. */
+enum err reader_postgres_queues(struct reader *base, int32_t tenant, struct arena *a, struct used_queues *ret,
+                                struct error *e)
+{
+    static const struct pg_statement queues = { "read_queues",
+                                                "SELECT DISTINCT queue FROM lanes WHERE tenant_id = $1" };
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    pg_add_i32(pg_reader_params(r), tenant);
+    if (pg_reader_run(r, true, &queues, &got, e))
+        return e->code;
+    struct used_queues names = { arena_array(a, struct str, (size_t)got.rows), (size_t)got.rows };
+    if (!names.v)
+        return reader_no_room(e);
+    for (int i = 0; i < got.rows; i++)
+        if (!arena_str(a, pg_text(&got, i, 0), &names.v[i]))
+            return reader_no_room(e);
+    *ret = names;
+    return ERR_OK;
+}
+
 enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
                                struct error *e)
 {

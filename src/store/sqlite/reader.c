@@ -446,6 +446,15 @@ static enum err reader_sqlite_lanes(struct reader *base, struct arena *a, struct
     return store_lanes_list(&c->lanes, a, ret, ret_count) ? ERR_OK : reader_no_room(e);
 }
 
+static enum err reader_sqlite_queues(struct reader *base, int32_t tenant, struct arena *a, struct used_queues *ret,
+                                     struct error *e)
+{
+    struct conn *c = &reader_sqlite_of(base)->conn;
+    if (lanes_load(c, e))
+        return e->code;
+    return store_lanes_queues(&c->lanes, tenant, a, ret) ? ERR_OK : reader_no_room(e);
+}
+
 static enum err reader_sqlite_count_states(struct conn *c, struct store_counts *ret, struct error *e)
 {
     sqlite3_stmt *st = c->stmts[RD_COUNTS];
@@ -531,6 +540,7 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .catalog_list = reader_sqlite_catalog_list,
                                            .slots = reader_sqlite_slots,
                                            .lanes = reader_sqlite_lanes,
+                                           .queues = reader_sqlite_queues,
                                            .counts = reader_sqlite_counts,
                                            .queue_due = reader_sqlite_queue_due,
                                            .usage = reader_sqlite_usage,

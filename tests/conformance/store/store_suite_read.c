@@ -183,6 +183,33 @@ static void a_deleted_task_leaves_its_name_to_others(void **state)
     assert_true(n.n == 1 && n.v[0].is_only && uuid_eq(n.v[0].newest, a.id));
 }
 
+static bool has_queue(const struct used_queues *names, const char *name)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < names->n; i++)
+        n += str_eq(names->v[i], str_from(name));
+    assert_true(n <= 1);
+    return n == 1;
+}
+
+static void queues_of_all_targets_are_named_once(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w), some_task(w), some_recurring(w), some_task(w) };
+    v[1].queue = v[2].queue = S("video");
+    v[1].target = v[2].target = TARGET_WORKER; /* only a lease takes it */
+    v[2].priority = 9;
+    v[3].queue = S("nightly");
+    v[4].queue = S("theirs");
+    v[4].tenant = OTHER_TENANT;
+    insert(w, v, array_count(v));
+    struct used_queues names = { 0 };
+    struct error e = { 0 };
+    assert_ok(reader_queues(w->reader, TENANT, &w->arena, &names, &e), &e);
+    assert_true(has_queue(&names, "default") && has_queue(&names, "video") && has_queue(&names, "nightly"));
+    assert_false(has_queue(&names, "theirs"));
+}
+
 static void lists_filter_by_queue_and_type(void **state)
 {
     struct world *w = *state;
@@ -516,6 +543,7 @@ static const struct CMUnitTest tests[] = {
     store_test(lists_keep_to_a_range_of_ids),
     store_test(names_are_found_by_their_beginning_each_once),
     store_test(a_deleted_task_leaves_its_name_to_others),
+    store_test(queues_of_all_targets_are_named_once),
     store_test(lists_filter_by_queue_and_type),
     store_test(lists_filter_by_due_time),
     store_test(a_list_goes_on_where_its_page_ended),
