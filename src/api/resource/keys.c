@@ -50,7 +50,7 @@ static enum err keys_read_query(struct request *q, struct reader *r, bool is_lis
 {
     static const struct query_field fields[] = {
         { "tenant", QUERY_TEXT, offsetof(struct key_query, tenant), 0, ROUTE_NAME_MAX, NULL },
-        { "cursor", QUERY_TEXT, offsetof(struct key_query, after), 0, ROUTE_NAME_MAX, NULL },
+        { "cursor", QUERY_TEXT, offsetof(struct key_query, after), 0, CATALOG_NAME_MAX, NULL },
         { "limit", QUERY_I64, offsetof(struct key_query, limit), 1, LIST_MAX, NULL },
     };
     *ret = (struct key_query){ .limit = LIST_DEFAULT };
@@ -102,7 +102,13 @@ static enum err keys_read_body(struct request *q, struct key_body *ret, struct e
     static const struct json_field scope = { .name = "", .kind = JSON_KIND_STR, .min = 1, .max = 64 };
 #define AT(member) .offset = offsetof(struct key_body, member)
     static const struct json_field fields[] = {
-        { .name = "name", .kind = JSON_KIND_STR, AT(name), .min = 1, .max = KEY_NAME_MAX, .required = true },
+        { .name = "name",
+          .kind = JSON_KIND_STR,
+          AT(name),
+          .min = 1,
+          .max = KEY_NAME_MAX,
+          .characters = true,
+          .required = true },
         { .name = "scopes",
           .kind = JSON_KIND_ARRAY,
           AT(scopes),
