@@ -6,23 +6,22 @@ struct filter_body {
     struct str status, name, queue, task_type, cause;
     int64_t due_before_ms, due_after_ms;
     int kind; /* NO_KIND: any */
-    bool all;
+    bool has_all, all;
 };
 enum { NO_KIND = -1 };
 
-#define ROW(text, type, member)                                                                                        \
-    .name = (text), .kind = JSON_KIND_##type, .offset = offsetof(struct filter_body, member), .nullable = true
+#define ROW(text, type, member) .name = (text), .kind = JSON_KIND_##type, .offset = offsetof(struct filter_body, member)
 static const char *const kinds[] = { "ONE_TIME", "RECURRING", NULL };
 static const struct json_field fields[] = {
     { ROW("status", STR, status), .min = 1, .max = 255 },
     { ROW("type", ENUM, kind), .names = kinds },
-    { ROW("name", STR, name), .min = 1, .max = NAME_FILTER_BYTES },
-    { ROW("queue", STR, queue), .min = 1, .max = 255 },
-    { ROW("task_type", STR, task_type), .min = 1, .max = 255 },
-    { ROW("cause", STR, cause), .min = 1, .max = FINGERPRINT_TEXT },
+    { ROW("name", STR, name), .min = 1, .max = NAME_FILTER_MAX, .characters = true },
+    { ROW("queue", STR, queue), .min = 1, .max = 255, .characters = true },
+    { ROW("task_type", STR, task_type), .min = 1, .max = 255, .characters = true },
+    { ROW("cause", STR, cause), .min = 1, .max = FINGERPRINT_TEXT, .characters = true },
     { ROW("due_before", TIME, due_before_ms) },
     { ROW("due_after", TIME, due_after_ms) },
-    { ROW("all", BOOL, all) },
+    { ROW("all", BOOL, all), .seen_offset = offsetof(struct filter_body, has_all) },
 };
 
 static enum err job_filter_read_states(struct str names, unsigned *ret, struct error *e)
@@ -39,13 +38,6 @@ static enum err job_filter_read_states(struct str names, unsigned *ret, struct e
     return ERR_OK;
 }
 
-/* {"name": null} and {"all": false} select nothing: they must not select everything. */
-static bool job_filter_selects(const struct filter_body *b)
-{
-    return b->status.n || b->name.n || b->queue.n || b->task_type.n || b->cause.n || b->due_before_ms ||
-           b->due_after_ms || b->kind != NO_KIND;
-}
-
 enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct task_filter *ret, struct error *e)
 {
     struct filter_body b = { .kind = NO_KIND };
@@ -54,8 +46,10 @@ enum err job_filter(const struct job *j, int32_t tenant, struct arena *a, struct
         error_in(e, "filter");
         return e->code;
     }
-    if (!b.all && !job_filter_selects(&b))
+    if (json_object_size(doc.root) == 0)
         return error_field(e, "filter", "is empty: name at least one field, or say {\"all\": true}");
+    if (b.has_all && !b.all) /* alone it would select everything */
+        return error_field(e, "filter.all", "can only be true; to select some tasks, leave it out");
     if (j->redrive && (b.status.n || b.kind != NO_KIND))
         return error_field(e, b.status.n ? "filter.status" : "filter.type",
                            "cannot be given here: a re-drive is for dead letters, which are FAILED");

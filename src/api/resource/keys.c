@@ -103,7 +103,13 @@ static enum err keys_read_body(struct request *q, struct key_body *ret, struct e
     static const struct json_field scope = { .name = "", .kind = JSON_KIND_STR, .min = 1, .max = 64 };
 #define AT(member) .offset = offsetof(struct key_body, member)
     static const struct json_field fields[] = {
-        { .name = "name", .kind = JSON_KIND_STR, AT(name), .min = 1, .max = KEY_NAME_MAX, .required = true },
+        { .name = "name",
+          .kind = JSON_KIND_STR,
+          AT(name),
+          .min = 1,
+          .max = KEY_NAME_MAX,
+          .characters = true,
+          .required = true },
         { .name = "scopes",
           .kind = JSON_KIND_ARRAY,
           AT(scopes),

@@ -16,8 +16,8 @@ enum {
     LEASE_MIN_MS = 1000,
     LEASE_MAX_MS = 24 * 3600 * 1000,
     WAIT_MAX_MS = 60000,
-    WORKER_BYTES = 200,
-    ERROR_BYTES = 16 << 10,
+    WORKER_CHARACTERS = 200,
+    ERROR_CHARACTERS = 16 << 10,
     OUTPUT_BYTES = 16 << 10,
     PROGRESS_BYTES = 4 << 10,
     RETRY_AFTER_MAX_MS = 24 * 3600 * 1000,
@@ -91,7 +91,8 @@ static const struct json_field acquire_fields[] = {
       .kind = JSON_KIND_STR,
       AT(acquire_body, worker),
       .min = 1,
-      .max = WORKER_BYTES,
+      .max = WORKER_CHARACTERS,
+      .characters = true,
       .nullable = true },
 };
 
@@ -192,6 +193,10 @@ enum handled leases_acquire(struct request *q, struct reader *r)
     struct error e = { 0 };
     if (leases_read_body(q, acquire_fields, array_count(acquire_fields), &b, &e))
         return request_fail(q, &e);
+    if (!route_name_is_valid(b.queue)) {
+        (void)error_field(&e, "queue", "must consist of letters, digits and . _ : -");
+        return request_fail(q, &e);
+    }
     if (!setup->lease)
         return request_refuse(q, PROBLEM_UNAVAILABLE, "this server does not lease tasks");
     struct lease_acquire *acquire = xnew(*acquire);
@@ -242,7 +247,13 @@ static const struct json_field complete_fields[] = {
 };
 
 static const struct json_field fail_fields[] = {
-    { .name = "error", .kind = JSON_KIND_STR, AT(fail_body, error), .min = 1, .max = ERROR_BYTES, .required = true },
+    { .name = "error",
+      .kind = JSON_KIND_STR,
+      AT(fail_body, error),
+      .min = 1,
+      .max = ERROR_CHARACTERS,
+      .characters = true,
+      .required = true },
     { .name = "retry_after_seconds",
       .kind = JSON_KIND_SECONDS,
       AT(fail_body, retry_after_ms),

@@ -5,7 +5,7 @@
 #include "api/server/request.h"
 #include "api/task/json.h"
 
-enum { NAME_FILTER_BYTES = 255 * 4 + 1 /* the longest name, and a * */ };
+enum { NAME_FILTER_MAX = 256 /* characters: the longest name, and a * */ };
 
 struct listing {
     unsigned states;

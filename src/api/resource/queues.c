@@ -241,7 +241,8 @@ struct queue_body {
         .seen_offset = offsetof(struct queue_body, has.seen), .nullable = true, __VA_ARGS__                            \
     }
 #define PAUSE_ROWS                                                                                                     \
-    ROW("reason", STR, reason, reason, .max = REASON_MAX), ROW("until", TIME, until_ms, until, .max = 0),              \
+    ROW("reason", STR, reason, reason, .max = REASON_MAX, .characters = true),                                         \
+        ROW("until", TIME, until_ms, until, .max = 0),                                                                 \
         ROW("for", DURATION, for_ms, for_, .min = 1000, .max = PAUSE_MAX_DAYS * DAY_MS)
 
 static const struct json_field queue_body_fields[] = {

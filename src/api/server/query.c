@@ -6,13 +6,13 @@
 #include "base/sentence.h"
 #include "core/task/task.h"
 
-/* The byte that the escape at `at` stands for; -1: it is broken, or a NUL. */
+/* The byte that the escape at `at` stands for; -1: it is broken. */
 static int query_escape_at(struct str raw, size_t at)
 {
     if (at + 2 >= raw.n)
         return -1;
     int high = hex_value(raw.p[at + 1]), low = hex_value(raw.p[at + 2]);
-    return high < 0 || low < 0 || high + low == 0 ? -1 : high * 16 + low;
+    return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
 enum err url_decode(struct str raw, bool is_query, struct arena *a, struct str *ret, struct error *e)
@@ -30,9 +30,9 @@ enum err url_decode(struct str raw, bool is_query, struct arena *a, struct str *
             i += 2;
         } else if (c == '+' && is_query) {
             c = ' ';
-        } else if (c == '\0') {
-            return error_set(e, ERR_INVALID, "holds a NUL byte");
         }
+        if (c == '\0')
+            return error_set(e, ERR_INVALID, "holds a NUL character");
         out[n++] = (char)c;
     }
     out[n] = '\0';
@@ -107,8 +107,8 @@ static enum err query_read_text(const struct query_field *f, struct str value, s
     size_t max = f->max ? (size_t)f->max : 255;
     if (value.n == 0) /* a script whose variable is not set must not get everything */
         return error_field(e, f->name, "is empty; give a value, or leave the parameter out");
-    if (value.n > max)
-        return error_field(e, f->name, "must be at most %zu bytes long", max);
+    if (str_utf8_count(value) > max)
+        return error_field(e, f->name, "must be at most %zu characters long", max);
     *ret = value;
     return ERR_OK;
 }

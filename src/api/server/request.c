@@ -142,8 +142,8 @@ bool request_reserve_key(struct request *q, struct str key, const char *field)
         respond_field(&q->response, PROBLEM_INVALID, &e);
         return false;
     }
-    q->record =
-        idempotency_of(q->who.tenant, str_from(method_name(q->method)), q->path, key, buf_str(&q->body), q->now_ms);
+    q->record = idempotency_of(q->who.tenant, str_from(method_name(q->method)), q->path, q->query, key,
+                               buf_str(&q->body), q->now_ms);
     q->has_record = true;
     if (inflight_keys_add(&q->server->inflight_keys, &q->inflight_key, &q->record))
         return true;

@@ -1,6 +1,7 @@
 /* Makes a task from a body, new or edited. Both take the same path: the body is read over what exists (the defaults, or
  * the task), its fields are checked together, and the row is written from them. Internally the error is never NULL. */
 #include "api/task/body.h"
+#include "api/task/secret_headers.h"
 #include "api/task/target.h"
 #include "core/task/retry_rules.h"
 
@@ -189,10 +190,11 @@ static enum err task_make_set_target(struct task_maker *m, struct task *t)
     int64_t timeout_ms = 0;
     if (b->has.target_config && target_check(kind, b->target_config, m->a, &timeout_ms, m->e))
         return error_in(m->e, "target_config");
+    if (b->has.target_config &&
+        secret_headers_keep(m->current, kind, b->text.target_config, m->a, &t->target_config, m->e))
+        return m->e->code;
     t->target = kind;
-    if (b->has.target_config)
-        t->target_config = b->text.target_config;
-    else if (is_new_kind)
+    if (!b->has.target_config && is_new_kind)
         t->target_config = (struct str){ NULL, 0 };
     return task_make_set_timeout(m, timeout_ms, t);
 }

@@ -343,7 +343,7 @@ static void lists_refuse_what_they_do_not_know(void **state)
         { "limit=1&limit=2", "twice" },
         { "name=%zz", "escape" },
         { "name=%", "escape" },
-        { "name=%00", "escape" },
+        { "name=%00", "NUL character" },
         { "name=%ff", "UTF-8" },
         { "page=1000000&limit=9", "cursor" },
         { "page=1&cursor=0192a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", "exclude" },
