@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from conftest import ROOT
 from server import Reply, to_ms, until
 from test_docs import read
 
@@ -21,6 +22,38 @@ def blocks():
         head = re.match(r"-- (PostgreSQL|SQLite)(, superuser)?\n", text)
         found.append((head and head[1], bool(head and head[2]), text))
     return found
+
+
+def names_of(source, pattern):
+    return re.findall(pattern, read(source))
+
+
+def enums():
+    """{column of a table: the names of its numbers, from 0 on} as the code has them"""
+    body = read("src/api/task/body.c")
+
+    def table(name):
+        text = re.search(rf"const {name}\[\] = \{{(.*?)\}};", body, re.S)[1]
+        return re.findall(r'\] = "(\w+)"', text)
+
+    states = re.search(r"define TASK_STATE_MAP\(X\)(.*?)\nenum", read("src/core/task/task.h"), re.S)[1]
+    return {"t.kind": table("kind_names"), "t.state": re.findall(r"X\((\w+)\)", states), "t.delivery": table("delivery_names"),
+            "t.target": names_of("src/core/task/task.c", r'\[TARGET_\w+\] = "(\w+)"'), "x.late_by": names_of("src/core/task/late.h", r'X\((\w+), "'),
+            "'$.catch_up'": table("catch_up_names"), "'$.overlap'": table("overlap_names"),
+            "x.status": names_of("src/core/task/execution_json.c", r'\[EXECUTION_\w+\] = "(\w+)"')}
+
+
+@pytest.mark.parametrize("folder", ["sqlite", "postgres"])
+def test_the_names_in_the_views_are_those_of_the_code(folder):
+    path = next((ROOT / "migrations" / folder).glob("*_views.up.sql"))
+    cases = re.findall(r"CASE ((?:(?!WHEN|CASE).|CASE WHEN (?:(?!END).)* END)*?)\s+((?:WHEN \d+ THEN '\w+'\s*)+)END", path.read_text())
+    assert len(cases) == 8
+    for column, names in enums().items():
+        word = column.strip("'").replace("$.", "")
+        found = [text for of, text in cases if word in of]
+        assert len(found) == 1, (column, cases)
+        numbered = {int(n): name for n, name in re.findall(r"WHEN (\d+) THEN '(\w+)'", found[0])}
+        assert numbered == {n: name for n, name in enumerate(names) if name != "NONE"}, column
 
 
 class SQLite:
