@@ -9,13 +9,24 @@ void suggest_init(struct suggest *s, struct str given)
     *s = (struct suggest){ .given = given, .distance = SIZE_MAX };
 }
 
-/* Allows one error for each two characters given, at least one and at most three: "cuont" suggests "count", "tz" does
- * not suggest "at". */
+/* Allows one error for each three characters, of the longer name if both begin alike, else of the shorter one: "cuont"
+ * suggests "count", but "timezone" does not suggest "timeout", nor "wat" "at". A wrong suggestion is worse than none. */
+bool suggest_is_close(struct str given, struct str known, size_t *ret_distance)
+{
+    if (!given.n || !known.n)
+        return false;
+    bool alike = ascii_lower(given.p[0]) == ascii_lower(known.p[0]);
+    size_t room = alike ? max_of(given.n, known.n) : min_of(given.n, known.n), distance = str_distance(given, known);
+    if (distance > room / 3 || distance >= known.n)
+        return false;
+    *ret_distance = distance;
+    return true;
+}
+
 void suggest_offer(struct suggest *s, struct str known)
 {
-    size_t allowed = max_of((size_t)1, min_of((size_t)3, s->given.n / 2));
-    size_t distance = str_distance(s->given, known);
-    if (distance <= allowed && distance < known.n && distance < s->distance) {
+    size_t distance;
+    if (suggest_is_close(s->given, known, &distance) && distance < s->distance) {
         s->closest = known;
         s->distance = distance;
     }

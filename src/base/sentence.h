@@ -12,6 +12,7 @@ struct suggest {
 
 void suggest_init(struct suggest *s, struct str given);
 void suggest_offer(struct suggest *s, struct str known);
+bool suggest_is_close(struct str given, struct str known, size_t *ret_distance); /* the rule of suggest_offer */
 
 /* A range as text: "between 1 and 10", "at least 1", "at most 10", "exactly 3", or "" if neither bound is stricter than
  * the type's own (least, most). The bounds of a duration are milliseconds and are written as durations. */

@@ -84,19 +84,22 @@ size_t str_distance(struct str a, struct str b)
     enum { LONGEST = 64 };
     if (a.n > LONGEST || b.n > LONGEST)
         return SIZE_MAX;
-    size_t row[LONGEST + 1]; /* row[j]: distance between the prefix of a read so far and the first j bytes of b */
+    /* rows[i % 3][j]: distance between the first i bytes of a and the first j bytes of b */
+    size_t rows[3][LONGEST + 1];
     for (size_t j = 0; j <= b.n; j++)
-        row[j] = j;
-    for (size_t i = 0; i < a.n; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < b.n; j++) {
-            size_t swap = diagonal + (ascii_lower(a.p[i]) != ascii_lower(b.p[j]));
-            diagonal = row[j + 1];
-            row[j + 1] = min_of(swap, min_of(row[j], row[j + 1]) + 1);
+        rows[0][j] = j;
+    for (size_t i = 1; i <= a.n; i++) {
+        size_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
+        row[0] = i;
+        for (size_t j = 1; j <= b.n; j++) {
+            char x = ascii_lower(a.p[i - 1]), y = ascii_lower(b.p[j - 1]);
+            row[j] = min_of(above[j - 1] + (x != y), min_of(row[j - 1], above[j]) + 1);
+            bool swapped = i > 1 && j > 1 && x == ascii_lower(b.p[j - 2]) && y == ascii_lower(a.p[i - 2]);
+            if (swapped)
+                row[j] = min_of(row[j], two_above[j - 2] + 1);
         }
     }
-    return row[b.n];
+    return rows[a.n % 3][b.n];
 }
 
 /* Length of the well-formed sequence at p, or 0. The range of the second byte excludes overlong forms, surrogates and

@@ -45,8 +45,8 @@ bool str_cut(struct str *rest, char sep, struct str *ret_piece);
 /* Parses the whole text as a decimal integer within [min, max]. Accepts a leading '-' but no '+' and no blanks. */
 bool str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret);
 
-/* Levenshtein distance, ignoring ASCII case, for "did you mean" suggestions. SIZE_MAX if a text is longer than 64
- * bytes. */
+/* How many bytes were inserted, dropped, replaced or swapped with their neighbour, ignoring ASCII case, for "did you
+ * mean" suggestions. SIZE_MAX if a text is longer than 64 bytes. */
 size_t str_distance(struct str a, struct str b);
 
 /* True if all of s is well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF). */

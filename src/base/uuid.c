@@ -125,19 +125,18 @@ void uuid_format(struct uuid u, char out[UUID_TEXT + 1])
     out[UUID_TEXT] = '\0';
 }
 
-bool uuid_parse(struct str text, struct uuid *ret)
+/* Reads the digits of text; those that it does not have are `rest`. */
+static bool uuid_read_digits(struct str text, int rest, struct uuid *ret)
 {
     struct uuid u = { 0 };
     size_t nibble = 0;
-    if (text.n != UUID_TEXT)
-        return false;
     for (size_t i = 0; i < UUID_TEXT; i++) {
         if (uuid_dash_at(i)) {
-            if (text.p[i] != '-')
+            if (i < text.n && text.p[i] != '-')
                 return false;
             continue;
         }
-        int value = hex_value(text.p[i]);
+        int value = i < text.n ? hex_value(text.p[i]) : rest;
         if (value < 0)
             return false;
         u.b[nibble / 2] = (uint8_t)(u.b[nibble / 2] << 4 | value);
@@ -145,4 +144,15 @@ bool uuid_parse(struct str text, struct uuid *ret)
     }
     *ret = u;
     return true;
+}
+
+bool uuid_parse(struct str text, struct uuid *ret)
+{
+    return text.n == UUID_TEXT && uuid_read_digits(text, 0, ret);
+}
+
+bool uuid_parse_prefix(struct str text, struct uuid *ret_lowest, struct uuid *ret_highest)
+{
+    return text.n > 0 && text.n <= UUID_TEXT && uuid_read_digits(text, 0, ret_lowest) &&
+           uuid_read_digits(text, 15, ret_highest);
 }

@@ -40,3 +40,6 @@ bool uuid_is_nil(struct uuid u);
 
 void uuid_format(struct uuid u, char out[UUID_TEXT + 1]);
 bool uuid_parse(struct str text, struct uuid *ret); /* the 36-character form, any case */
+
+/* The lowest and the highest id whose 36-character form begins with text, any case; text may be a whole id. */
+bool uuid_parse_prefix(struct str text, struct uuid *ret_lowest, struct uuid *ret_highest);

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <sys/ioctl.h>
 
 #include "base/sentence.h"
 #include "server/options.h"
@@ -48,6 +49,8 @@ void command_help(const struct command *c, struct buf *out)
     size_t own = command_own_options(c, rows, array_count(rows)), n = command_options(c, rows, array_count(rows));
     buf_printf(out, "belfry %s - %s\n\nUsage: belfry %s [OPTION…]%s%s\n", c->name, c->summary, c->name,
                c->words[0] ? " " : "", c->words);
+    if (strstr(c->words, "TASK"))
+        buf_text(out, "\nTASK is the id of a task, the beginning of its id, or its name. Exactly one task must fit.\n");
     if (own)
         buf_text(out, "\nOptions:\n");
     options_help(rows, own, out);
@@ -92,6 +95,12 @@ enum exit_code cli_fail(struct cli *cli, const char *command, const struct error
     cli_print_escaped(cli->err, str_from(e->text));
     fputc('\n', cli->err);
     return code;
+}
+
+size_t cli_columns(const struct cli *cli)
+{
+    struct winsize size;
+    return cli->out_is_terminal && ioctl(fileno(cli->out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 bool cli_print(struct cli *cli, const struct buf *text)

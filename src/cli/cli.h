@@ -57,6 +57,9 @@ size_t command_options(const struct command *c, struct option *ret, size_t max);
  * invalid byte. Returns code, for `return cli_fail(…)`. */
 enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code);
 
+/* The columns of the terminal that stdout is; 0: it is none, or its width is not known. */
+size_t cli_columns(const struct cli *cli);
+
 /* Writes the buffer to stdout. False: a write has failed, so the command should stop. If the reader closed the pipe
  * (| head), that is no failure; any other error is printed, and the exit code is EXIT_REFUSED, when the command
  * returns. */

@@ -187,6 +187,11 @@ enum exit_code client_open(struct cli *cli, const struct options *o, struct clie
     return EXIT_DONE;
 }
 
+struct cli *client_cli(const struct client *c)
+{
+    return c->cli;
+}
+
 void client_set_deadline(struct client *c, int64_t ms)
 {
     c->has_deadline = true;
@@ -211,7 +216,7 @@ static void client_free_headers(struct curl_slist **list)
 static struct curl_slist *client_headers(struct client *c, const struct client_request *call)
 {
     struct curl_slist *list = NULL;
-    char line[128], id[UUID_TEXT + 1];
+    char line[512], id[UUID_TEXT + 1];
     client_add_header(&list, "Accept: application/json");
     client_add_header(&list, "Expect:"); /* do not wait for 100 Continue */
     if (c->bearer.n)
@@ -220,7 +225,7 @@ static struct curl_slist *client_headers(struct client *c, const struct client_r
     client_add_header(&list, call->body.n ? line : "Content-Type:"); /* removes the header that curl would add */
     if (strcmp(call->method, "GET") != 0) {
         uuid_format(uuid_next(&c->ids, clock_wall_ms(c->cli->clock)), id);
-        snprintf(line, sizeof line, "Idempotency-Key: %s", id);
+        snprintf(line, sizeof line, "Idempotency-Key: %s", call->idempotency_key ? call->idempotency_key : id);
         client_add_header(&list, line);
     }
     if (call->if_version) {

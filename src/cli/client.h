@@ -14,18 +14,21 @@ enum exit_code client_open(struct cli *cli, const struct options *o, struct clie
 void client_free(struct client *c); /* NULL is fine */
 void client_freep(struct client **c);
 
+struct cli *client_cli(const struct client *c);
+
 /* Limits each call to ms, and turns retries off. */
 void client_set_deadline(struct client *c, int64_t ms);
 
 struct client_request {
-    const char *method;  /* "GET" */
-    const char *path;    /* "/v1/tasks?limit=20" */
-    struct str body;     /* empty: none */
-    const char *type;    /* Content-Type of the body; NULL: application/json */
-    int64_t if_version;  /* for If-Match; 0: none */
-    const char *about;   /* id or name that error messages begin with; NULL: none */
-    bool quiet;          /* print no error: the command works without the answer */
-    bool may_be_missing; /* a 404 is success with an empty body */
+    const char *method;          /* "GET" */
+    const char *path;            /* "/v1/tasks?limit=20" */
+    struct str body;             /* empty: none */
+    const char *type;            /* Content-Type of the body; NULL: application/json */
+    int64_t if_version;          /* for If-Match; 0: none */
+    const char *about;           /* id or name that error messages begin with; NULL: none */
+    const char *idempotency_key; /* NULL: a random one */
+    bool quiet;                  /* print no error: the command works without the answer */
+    bool may_be_missing;         /* a 404 is success with an empty body */
 };
 
 struct client_answer {

@@ -11,7 +11,7 @@ const struct option filter_options[] = {
     { .flag = "type", .type = OPTION_CHOICE, .value = "TYPE", .choices = "ONE_TIME|RECURRING",
       .help = "only tasks of this type" },
     { .flag = "recurring", .type = OPTION_FLAG, .help = "the same as --type RECURRING" },
-    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "only tasks whose name is NAME or begins with it" },
+    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "only tasks whose name begins with NAME" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "only tasks of this queue" },
     { .flag = "task-type", .type = OPTION_TEXT, .value = "TYPE", .help = "only tasks of this task type, such as report.daily" },
     { .flag = "due-before", .type = OPTION_TIME, .value = "TIME", .help = "only tasks that fire before this time" },
@@ -77,12 +77,27 @@ static void filter_add_value(struct buf *query, const struct option *row, const 
         query_add(query, name, text);
 }
 
+/* A list shows all names that begin so. An action by --filter takes the name as it is given: it changes tasks. */
+static void filter_add_name_beginning(struct buf *query, struct str name)
+{
+    cleanup_with(buf_release) struct buf pattern;
+    buf_init(&pattern, name.n + 2);
+    buf_add(&pattern, name);
+    if (name.n && name.p[name.n - 1] != '*')
+        buf_char(&pattern, '*');
+    query_add(query, "name", buf_str(&pattern));
+}
+
 void filter_from_options(const struct options *o, struct buf *query)
 {
     for (size_t i = 0; i < FILTER_OPTION_COUNT; i++) {
         const struct option *row = &filter_options[i];
         const struct option_value *v = option_get(o, row->flag);
-        if (v->source > FROM_PRESET && (row->type != OPTION_FLAG || v->number))
+        if (v->source <= FROM_PRESET || (row->type == OPTION_FLAG && !v->number))
+            continue;
+        if (strcmp(row->flag, "name") == 0)
+            filter_add_name_beginning(query, v->text);
+        else
             filter_add_value(query, row, v);
     }
 }

@@ -3,7 +3,11 @@
 #include <stdlib.h>
 
 #include "base/sentence.h"
+#include "cli/filter.h"
 #include "cli/pages.h"
+#include "cli/table.h"
+
+enum { CANDIDATES = 10, PATH_MAX_BYTES = 4096, TEXT_MAX = 64 * 1024, NAME_WIDTH = 200 };
 
 void ids_release(struct ids *ids)
 {
@@ -20,51 +24,200 @@ void ids_add(struct ids *ids, struct uuid id)
     uuid_format(id, ids->v[ids->n++]);
 }
 
-enum err ids_some(const struct options *o, struct ids *ret, struct error *e)
+enum err ids_check_some(const struct options *o, struct error *e)
 {
-    struct ids found = { 0 };
     if (!o->word_count)
-        return error_set(e, ERR_INVALID, "a task's id is missing; 'belfry list' prints them");
-    for (size_t i = 0; i < o->word_count; i++) {
-        struct uuid id;
-        char shown[QUOTE_TEXT];
-        if (!uuid_parse(o->words[i], &id)) {
-            ids_release(&found);
-            quote_text(o->words[i], shown);
-            return error_set(e, ERR_INVALID, "%s is not the id of a task; 'belfry list' prints them", shown);
-        }
-        ids_add(&found, id);
-    }
-    *ret = found;
+        return error_set(e, ERR_INVALID, "a task is missing: give its id or name; 'belfry list' prints them");
+    for (size_t i = 0; i < o->word_count; i++)
+        if (!o->words[i].n)
+            return error_set(e, ERR_INVALID, "an argument is empty: give the id or name of a task");
     return ERR_OK;
 }
 
-enum err ids_one(const struct options *o, struct ids *ret, struct error *e)
+enum err ids_check_one(const struct options *o, struct error *e)
 {
     if (o->word_count > 1)
-        return error_set(e, ERR_INVALID, "takes one id, not %zu", o->word_count);
-    return ids_some(o, ret, e);
+        return error_set(e, ERR_INVALID, "takes one task, not %zu", o->word_count);
+    return ids_check_some(o, e);
 }
 
-static bool ids_on_item(void *context, const json_t *item, struct str text)
+/* ---- candidates ---- */
+
+/* What fits a word so far. */
+struct candidates {
+    struct buf ids;   /* each UUID_TEXT long */
+    struct buf lines; /* one a line, for the error */
+    size_t n;
+    bool has_more;
+};
+
+static void candidates_init(struct candidates *c)
+{
+    *c = (struct candidates){ 0 };
+    buf_init(&c->ids, TEXT_MAX);
+    buf_init(&c->lines, TEXT_MAX);
+}
+
+static void candidates_release(struct candidates *c)
+{
+    buf_release(&c->ids);
+    buf_release(&c->lines);
+}
+
+static bool candidates_on_task(void *context, const json_t *task, struct str text)
 {
     (void)text;
+    struct candidates *c = context;
     struct uuid id;
-    if (uuid_parse(json_text_at(item, "id"), &id))
-        ids_add(context, id);
+    struct str shown = json_text_at(task, "id"), ids = buf_str(&c->ids);
+    if (!uuid_parse(shown, &id))
+        return true;
+    for (size_t i = 0; i < ids.n; i += UUID_TEXT)
+        if (str_eq(str_sub(ids, i, i + UUID_TEXT), shown))
+            return true; /* its name is the beginning of its id */
+    buf_add(&c->ids, shown);
+    buf_printf(&c->lines, "  " STR_FMT "  ", STR_ARG(shown));
+    table_plain_text(json_text_at(task, "status"), NAME_WIDTH, &c->lines);
+    buf_text(&c->lines, "  ");
+    table_plain_text(json_text_at(task, "name"), NAME_WIDTH, &c->lines);
+    buf_char(&c->lines, '\n');
+    c->n++;
     return true;
 }
 
-enum exit_code ids_find(struct client *c, const char *path, struct ids *ret)
+static enum exit_code candidates_find(struct client *client, const char *list, const char *filter, struct str value,
+                                      const char *more, struct candidates *c)
+{
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, PATH_MAX_BYTES);
+    buf_text(&path, list);
+    query_add(&path, filter, value);
+    if (more)
+        query_add(&path, more, S("true"));
+    struct pages p = { .client = client,
+                       .path = buf_cstr(&path),
+                       .member = "tasks",
+                       .limit = CANDIDATES,
+                       .row = candidates_on_task,
+                       .context = c };
+    enum exit_code code = pages_walk(&p);
+    c->has_more = c->has_more || (p.has_more && c->n >= CANDIDATES);
+    return code;
+}
+
+/* Names and beginnings of ids are equally good: if both fit, the user decides. Occurrences have the name of their
+ * recurring task, so only their ids count, and only if nothing else fits: they are many. */
+static enum exit_code candidates_find_all(struct client *client, const char *list, struct str word,
+                                          struct candidates *c)
+{
+    struct uuid lowest, highest;
+    bool is_beginning = uuid_parse_prefix(word, &lowest, &highest), is_dlq = strcmp(list, "/v1/dlq") == 0;
+    enum exit_code code = EXIT_DONE;
+    if (word.p[word.n - 1] != '*') /* the server would take it as a pattern */
+        code = candidates_find(client, list, "name", word, NULL, c);
+    if (code == EXIT_DONE && is_beginning)
+        code = candidates_find(client, list, "id", word, NULL, c);
+    if (code == EXIT_DONE && is_beginning && c->n == 0)
+        code = candidates_find(client, list, "id", word, is_dlq ? "resolved" : "occurrences", c);
+    return code;
+}
+
+static enum exit_code candidates_refuse(struct cli *cli, struct str word, const char *list, const struct candidates *c)
+{
+    struct error e;
+    char shown[QUOTE_TEXT];
+    quote_text(word, shown);
+    bool is_dlq = strcmp(list, "/v1/dlq") == 0;
+    if (c->n)
+        error_set(&e, ERR_INVALID, "%s fits %s%zu tasks; give the id of one of them:", shown,
+                  c->has_more ? "more than " : "", c->n);
+    else
+        error_set(&e, ERR_INVALID, "there is no %stask whose id or name is %s; 'belfry %s' prints them",
+                  is_dlq ? "failed " : "", shown, is_dlq ? "dlq list" : "list");
+    cli_fail(cli, cli->command->name, &e, EXIT_REFUSED);
+    fputs(buf_cstr(&c->lines), cli->err);
+    return EXIT_REFUSED;
+}
+
+static enum exit_code ids_resolve_word(struct client *client, struct str word, const char *list, struct ids *found)
+{
+    cleanup_with(candidates_release) struct candidates c;
+    struct uuid id;
+    candidates_init(&c);
+    if (uuid_parse(word, &id)) {
+        ids_add(found, id);
+        return EXIT_DONE;
+    }
+    enum exit_code code = candidates_find_all(client, list, word, &c);
+    if (code)
+        return code;
+    if (c.n != 1 || !uuid_parse(buf_str(&c.ids), &id))
+        return candidates_refuse(client_cli(client), word, list, &c);
+    ids_add(found, id);
+    return EXIT_DONE;
+}
+
+enum exit_code ids_resolve(struct client *c, const struct options *o, const char *list, struct ids *ret)
 {
     struct ids found = { 0 };
-    struct pages p = {
-        .client = c, .path = path, .member = "tasks", .limit = INT64_MAX, .row = ids_on_item, .context = &found
-    };
-    enum exit_code code = pages_walk(&p);
+    enum exit_code code = EXIT_DONE;
+    for (size_t i = 0; code == EXIT_DONE && i < o->word_count; i++)
+        code = ids_resolve_word(c, o->words[i], list, &found);
     if (code)
         ids_release(&found);
     else
         *ret = found;
     return code;
+}
+
+/* ---- other objects ---- */
+
+struct pick {
+    const struct ids_source *from;
+    struct str word;
+    struct buf *id; /* of the first that fits */
+    size_t n;
+    bool is_exact;
+};
+
+static bool pick_on_item(void *context, const json_t *item, struct str text)
+{
+    (void)text;
+    struct pick *p = context;
+    struct str id = json_text_at(item, "id");
+    bool is_exact = str_eq(id, p->word) || (p->from->name && str_eq(json_text_at(item, p->from->name), p->word));
+    if (!is_exact && (p->is_exact || !str_starts(id, p->word)))
+        return true;
+    if (is_exact && !p->is_exact) {
+        p->n = 0; /* what only began so no longer counts */
+        buf_reset(p->id);
+    }
+    p->is_exact = is_exact;
+    if (p->n++ == 0)
+        buf_add(p->id, id);
+    return true;
+}
+
+enum exit_code ids_pick(struct client *c, const struct ids_source *from, struct str word, struct buf *ret)
+{
+    struct uuid whole;
+    struct error e;
+    char shown[QUOTE_TEXT];
+    struct pick p = { .from = from, .word = word, .id = ret };
+    if (uuid_parse(word, &whole)) {
+        buf_add(ret, word);
+        return EXIT_DONE;
+    }
+    struct pages pages = {
+        .client = c, .path = from->path, .member = from->member, .limit = INT64_MAX, .row = pick_on_item, .context = &p
+    };
+    enum exit_code code = pages_walk(&pages);
+    if (code || p.n == 1)
+        return code;
+    quote_text(word, shown);
+    if (p.n)
+        error_set(&e, ERR_INVALID, "%s fits %zu of them; %s", shown, p.n, from->remedy);
+    else
+        error_set(&e, ERR_INVALID, "there is no such %s: %s; %s", from->what, shown, from->remedy);
+    return cli_fail(client_cli(c), client_cli(c)->command->name, &e, EXIT_REFUSED);
 }

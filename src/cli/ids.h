@@ -1,5 +1,7 @@
 #pragma once
-/* cli/ids.h - the ids of the tasks that a command works on: its arguments, or all tasks of a list. */
+/* cli/ids.h - the objects that a command works on. A task is given by its id, by the beginning of its id, or by its
+ * name; the beginning and the name must fit one task only. The server looks names and beginnings up in its indexes, so
+ * that a command does not read a long list. */
 #include "base/uuid.h"
 #include "cli/client.h"
 
@@ -11,10 +13,21 @@ struct ids {
 void ids_release(struct ids *ids);
 void ids_add(struct ids *ids, struct uuid id);
 
-/* Parses the arguments as task ids: exactly one, or at least one. */
-enum err ids_one(const struct options *o, struct ids *ret, struct error *e) must_use;
-enum err ids_some(const struct options *o, struct ids *ret, struct error *e) must_use;
+/* Checks how many arguments there are, before the server is asked: exactly one, or at least one. */
+enum err ids_check_one(const struct options *o, struct error *e) must_use;
+enum err ids_check_some(const struct options *o, struct error *e) must_use;
 
-/* Reads the ids of all tasks of a list ("/v1/tasks?status=PAUSED"). The whole list is read first, so that the
- * command does not change the list while it reads it. */
-enum exit_code ids_find(struct client *c, const char *path, struct ids *ret) must_use;
+/* Finds the tasks that the arguments name, in `list` ("/v1/tasks", "/v1/dlq"). A whole id is not looked up. If an
+ * argument fits no task, or several, prints that with the candidates, and returns EXIT_REFUSED. */
+enum exit_code ids_resolve(struct client *c, const struct options *o, const char *list, struct ids *ret) must_use;
+
+/* A short list of other objects: jobs, breakers, keys. */
+struct ids_source {
+    const char *path, *member; /* "/v1/breakers", "breakers" */
+    const char *name;          /* a member that may be given instead of the id: "host"; NULL: none */
+    const char *what;          /* "circuit breaker" */
+    const char *remedy;        /* "'belfry breakers list' prints the open ones" */
+};
+
+/* Finds the object with this id, beginning of an id, or name; appends its id. A whole UUID is not looked up. */
+enum exit_code ids_pick(struct client *c, const struct ids_source *from, struct str word, struct buf *ret) must_use;

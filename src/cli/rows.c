@@ -33,6 +33,9 @@ enum exit_code rows_print(struct cli *cli, const struct options *o, struct pages
     r->json = option_get(o, "json")->number;
     buf_init(&r->out, OUT_MAX);
     table_init(&r->table, columns);
+    r->table.fit = cli_columns(cli);
+    for (size_t i = 0; i < array_count(r->keep) && r->keep[i]; i++)
+        table_keep(&r->table, r->keep[i] - 1);
     p->row = rows_on_row;
     p->page = rows_on_page;
     p->context = r;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { GAP = 2 };
+enum { GAP = 2, NARROW = 8, KEPT_COUNTED = 30, TEXT_MAX = 64 << 20 };
 
 void table_init(struct table *t, size_t columns)
 {
@@ -20,9 +20,23 @@ void table_clear(struct table *t)
     t->count = 0;
 }
 
+static void table_free_texts(struct table *t)
+{
+    for (size_t i = 0; i < t->text_count; i++)
+        free(t->texts[i]);
+    t->text_count = 0;
+}
+
+void table_keep(struct table *t, size_t column)
+{
+    assert(column < t->columns);
+    t->kept |= 1U << column;
+}
+
 void table_release(struct table *t)
 {
     table_clear(t);
+    table_free_texts(t);
     free(t->cells);
     *t = (struct table){ .columns = t->columns };
 }
@@ -51,25 +65,66 @@ void table_row(struct table *t, size_t columns, ...)
         t->cells[t->count++] = xstrdup(cell);
     }
     va_end(args);
+    table_free_texts(t);
 }
 
-static void table_print_row(const struct table *t, char *const *cells, struct buf *out)
+static bool table_is_kept(const struct table *t, size_t column)
+{
+    return t->kept >> column & 1;
+}
+
+/* Narrows the widest columns, one character at a time, until a row fits. A kept column at the end counts only with its
+ * beginning: the terminal wraps the rest. */
+static void table_fit(const struct table *t, size_t ret[TABLE_COLUMNS_MAX])
+{
+    size_t total = GAP * (t->columns - 1);
+    for (size_t i = 0; i < t->columns; i++) {
+        ret[i] = t->widths[i];
+        bool wraps = i + 1 == t->columns && table_is_kept(t, i);
+        total += wraps ? min_of(ret[i], (size_t)KEPT_COUNTED) : ret[i];
+    }
+    for (; t->fit && total > t->fit; total--) {
+        size_t widest = t->columns;
+        for (size_t i = 0; i < t->columns; i++)
+            if (!table_is_kept(t, i) && ret[i] > NARROW && (widest == t->columns || ret[i] > ret[widest]))
+                widest = i;
+        if (widest == t->columns)
+            return;
+        ret[widest]--;
+    }
+}
+
+static void table_print_row(const struct table *t, char *const *cells, const size_t *widths, struct buf *out)
 {
     size_t last = t->columns;
     while (last > 0 && cells[last - 1][0] == '\0')
         last--; /* no blanks at the end of a line */
     for (size_t i = 0; i < last; i++) {
-        buf_text(out, cells[i]);
+        size_t width = min_of(table_cell_width(cells[i]), widths[i]);
+        table_plain_text(str_from(cells[i]), widths[i], out);
         if (i + 1 < last)
-            buf_printf(out, "%*s", (int)(t->widths[i] - table_cell_width(cells[i]) + GAP), "");
+            buf_printf(out, "%*s", (int)(widths[i] - width + GAP), "");
     }
     buf_char(out, '\n');
 }
 
 void table_print(const struct table *t, struct buf *out)
 {
+    size_t widths[TABLE_COLUMNS_MAX];
+    table_fit(t, widths);
     for (size_t i = 0; i < t->count; i += t->columns)
-        table_print_row(t, t->cells + i, out);
+        table_print_row(t, t->cells + i, widths, out);
+}
+
+const char *table_text(struct table *t, struct str text)
+{
+    struct buf plain;
+    assert(t->text_count < TABLE_COLUMNS_MAX);
+    buf_init(&plain, TEXT_MAX);
+    table_plain_text(text, SIZE_MAX, &plain);
+    char *kept = plain.p ? buf_take(&plain) : xstrdup("");
+    t->texts[t->text_count++] = kept;
+    return kept;
 }
 
 void table_plain_text(struct str text, size_t width, struct buf *out)

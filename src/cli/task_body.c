@@ -7,6 +7,7 @@
 #include "base/duration.h"
 #include "base/json/json.h"
 #include "base/sentence.h"
+#include "cli/json_set.h"
 #include "platform/file.h"
 
 /* The limits of the API, so that --help shows them (api/task/body.c). */
@@ -23,6 +24,10 @@ const struct option task_options[] = {
     { .flag = "cron", .type = OPTION_TEXT, .value = "EXPR",
       .help = "fire repeatedly, by a cron expression such as '0 8 * * MON-FRI'; 'belfry next' shows its times" },
     { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .help = "time zone of --cron, such as Europe/Berlin; default: UTC" },
+    { .flag = "dst-gap", .type = OPTION_CHOICE, .value = "POLICY", .choices = "shift|skip",
+      .help = "with --cron: when the clock is set forward over a fire: shift it to the first valid time after the gap, or skip it" },
+    { .flag = "dst-overlap", .type = OPTION_CHOICE, .value = "POLICY", .choices = "first|last|both",
+      .help = "with --cron: when the clock is set back and a local time occurs twice: which of the two fires" },
     { .flag = "calendar", .type = OPTION_TEXT, .value = "NAME",
       .help = "with --every or --cron: fire only on the business days of this calendar; edit with '': on all days" },
     { .flag = "calendar-policy", .type = OPTION_CHOICE, .value = "POLICY", .choices = "skip|next-day|previous-day",
@@ -37,6 +42,8 @@ const struct option task_options[] = {
       .help = "with --every or --cron: delay each fire by a fixed part of this, which depends on the task's id" },
     { .flag = "catch-up", .type = OPTION_CHOICE, .value = "MODE", .choices = "one|all|skip",
       .help = "with --every or --cron: what happens to fires missed while the server was down" },
+    { .flag = "catch-up-window", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = YEAR_MS,
+      .help = "with --catch-up: catch up only fires that were missed within this time; default: 1d" },
     { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "name of the task" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "queue of the task" },
     { .flag = "priority", .type = OPTION_INT, .value = "P", .min = 0, .max = 9, .help = "priority; if many tasks are due, higher ones run first" },
@@ -45,6 +52,14 @@ const struct option task_options[] = {
       .help = "time limit of one attempt" },
     { .flag = "max-attempts", .type = OPTION_INT, .value = "N", .min = 1, .max = ATTEMPTS_MAX,
       .help = "attempts before the task is FAILED; 1: no retry" },
+    { .flag = "backoff", .type = OPTION_CHOICE, .value = "KIND", .choices = "exponential|fixed",
+      .help = "whether the delay between attempts doubles or stays the same" },
+    { .flag = "retry-delay", .type = OPTION_DURATION, .value = "DURATION", .min = 1, .max = DAY_MS,
+      .help = "delay before the second attempt; default: 1s" },
+    { .flag = "retry-max-delay", .type = OPTION_DURATION, .value = "DURATION", .min = 1, .max = 7 * DAY_MS,
+      .help = "longest delay between two attempts; default: 1h" },
+    { .flag = "jitter", .type = OPTION_CHOICE, .value = "KIND", .choices = "full|none",
+      .help = "whether the delay between attempts is a random part of its length, or its length" },
     { .flag = "expires", .type = OPTION_DURATION, .value = "DURATION", .max = YEAR_MS,
       .help = "let the task expire if it has not started this long after its due time; 0s: never" },
     { .flag = "concurrency-key", .type = OPTION_TEXT, .value = "KEY",
@@ -67,21 +82,30 @@ const struct option task_options[] = {
     { .flag = "header", .letter = 'H', .type = OPTION_LIST, .value = "HEADER", .help = "HTTP header to send, such as 'X-Team: a'" },
     { .flag = "data", .letter = 'd', .type = OPTION_TEXT, .value = "BODY",
       .help = "request body: JSON or any text; @FILE reads it from a file, - from stdin" },
+    { .flag = "set", .type = OPTION_LIST, .value = "FIELD=JSON",
+      .help = "any field of the API, such as 'metadata={\"team\": \"a\"}' or retry.max_attempts=3; a value that is not JSON is text, @FILE reads it" },
+    { .flag = "idempotency-key", .type = OPTION_TEXT, .value = "KEY",
+      .help = "send this Idempotency-Key, so that a repeated command has no second effect; default: a random one" },
 };
 /* clang-format on */
 
 /* How an option's value is written. An empty text and 0 seconds are written as null, which resets the field to its
- * default. */
-enum member_format { AS_TEXT, AS_NUMBER, AS_SECONDS, AS_TIME, AS_NAME };
+ * default. ELSEWHERE: another part of this file, or the command, writes the field. */
+enum member_format { AS_TEXT, AS_NUMBER, AS_CORES, AS_SECONDS, AS_TIME, AS_NAME, AS_LABELS, ELSEWHERE };
 
 static const char *const catch_up_names[] = { "RUN_ONE_NOW", "RUN_ALL_MISSED", "SKIP_MISSED" };
 static const char *const calendar_policy_names[] = { "SKIP", "NEXT_DAY", "PREVIOUS_DAY" };
 static const char *const overlap_names[] = { "SKIP", "ALLOW", "QUEUE_ONE", "QUEUE_ALL", "CANCEL_PREVIOUS" };
 static const char *const dedupe_names[] = { "RETURN", "RESCHEDULE" };
 static const char *const delivery_names[] = { "AT_LEAST_ONCE", "AT_MOST_ONCE" };
+static const char *const gap_names[] = { "SHIFT", "SKIP" };
+static const char *const repeat_names[] = { "FIRST", "LAST", "BOTH" };
+static const char *const backoff_names[] = { "EXPONENTIAL", "FIXED" };
+static const char *const jitter_names[] = { "FULL", "NONE" };
 
+/* Every field of a task body, by its path. A field without a flag is given by --set alone. */
 static const struct field {
-    const char *flag, *member;
+    const char *flag, *path;
     enum member_format as;
     const char *const *names; /* AS_NAME: by the index of the choice */
 } fields[] = {
@@ -90,6 +114,8 @@ static const struct field {
     { "every", "interval_seconds", AS_SECONDS, NULL },
     { "cron", "cron_expression", AS_TEXT, NULL },
     { "tz", "time_zone", AS_TEXT, NULL },
+    { "dst-gap", "dst_policy.gap", AS_NAME, gap_names },
+    { "dst-overlap", "dst_policy.overlap", AS_NAME, repeat_names },
     { "calendar", "calendar", AS_TEXT, NULL },
     { "calendar-policy", "calendar_policy", AS_NAME, calendar_policy_names },
     { "overlap", "overlap_policy", AS_NAME, overlap_names },
@@ -98,11 +124,17 @@ static const struct field {
     { "max-runs", "max_runs", AS_NUMBER, NULL },
     { "spread", "spread_seconds", AS_SECONDS, NULL },
     { "catch-up", "catch_up_mode", AS_NAME, catch_up_names },
+    { "catch-up-window", "catch_up_window_seconds", AS_SECONDS, NULL },
     { "name", "name", AS_TEXT, NULL },
     { "queue", "queue", AS_TEXT, NULL },
     { "priority", "priority", AS_NUMBER, NULL },
     { "type", "task_type", AS_TEXT, NULL },
     { "timeout", "timeout_ms", AS_NUMBER, NULL },
+    { "max-attempts", "retry.max_attempts", AS_NUMBER, NULL },
+    { "backoff", "retry.backoff", AS_NAME, backoff_names },
+    { "retry-delay", "retry.base_delay_ms", AS_NUMBER, NULL },
+    { "retry-max-delay", "retry.max_delay_ms", AS_NUMBER, NULL },
+    { "jitter", "retry.jitter", AS_NAME, jitter_names },
     { "expires", "expires_after_seconds", AS_SECONDS, NULL },
     { "concurrency-key", "concurrency_key", AS_TEXT, NULL },
     { "concurrency-limit", "concurrency_limit", AS_NUMBER, NULL },
@@ -110,9 +142,37 @@ static const struct field {
     { "dedupe-window", "dedupe_window_seconds", AS_SECONDS, NULL },
     { "dedupe-action", "dedupe_action", AS_NAME, dedupe_names },
     { "delivery", "delivery", AS_NAME, delivery_names },
+    { "requires", "requires", AS_LABELS, NULL },
+    { "cpu", "resources.cpu", AS_CORES, NULL },
+    { "memory-mb", "resources.memory_mb", AS_NUMBER, NULL },
+    { "idempotency-key", "idempotency_key", ELSEWHERE, NULL }, /* the client sends it as a header */
+    { "target", "target_type", ELSEWHERE, NULL },
+    { "url", "target_config.url", ELSEWHERE, NULL },
+    { "method", "target_config.method", ELSEWHERE, NULL },
+    { "header", "target_config.headers", ELSEWHERE, NULL },
+    { "data", "target_config.body", ELSEWHERE, NULL },
+    { "message", "target_config.broker", ELSEWHERE, NULL },
+    { "destination", "target_config.destination", ELSEWHERE, NULL },
+    { "message-key", "target_config.key", ELSEWHERE, NULL },
+    { NULL, "target_config.timeout_ms", ELSEWHERE, NULL },
+    { NULL, "target_config", ELSEWHERE, NULL },
+    { NULL, "payload", ELSEWHERE, NULL },
+    { NULL, "metadata", ELSEWHERE, NULL },
+    { NULL, "retry.rules", ELSEWHERE, NULL },
+    { NULL, "max_retries", ELSEWHERE, NULL },
+    { NULL, "scheduled_at", ELSEWHERE, NULL },
+    { NULL, "type", ELSEWHERE, NULL },
 };
-enum { CPU_MAX = 1024 };
+enum { CPU_MAX = 1024, KEY_BYTES = 255, VALUE_MAX = 64 * 1024 };
 enum { SCHEDULE_COUNT = 4 }; /* the first fields above exclude each other */
+
+const char *task_field_path(size_t i, const char **ret_flag)
+{
+    if (i >= array_count(fields))
+        return NULL;
+    *ret_flag = fields[i].flag;
+    return fields[i].path;
+}
 
 static enum err task_body_check_schedules(const struct options *o, struct error *e)
 {
@@ -129,38 +189,16 @@ static enum err task_body_check_schedules(const struct options *o, struct error 
     return ERR_OK;
 }
 
-static void task_body_write_seconds(const struct field *f, int64_t ms, struct jw *w)
+static void task_body_write_seconds(int64_t ms, struct jw *w)
 {
     if (ms)
-        jw_kv_seconds(w, f->member, ms);
-    else
-        jw_kv_cstr(w, f->member, NULL);
-}
-
-static void task_body_write_text(const struct field *f, struct str text, struct jw *w)
-{
-    jw_key(w, f->member);
-    if (text.n)
-        jw_str(w, text);
+        jw_seconds(w, ms);
     else
         jw_null(w);
 }
 
-static void task_body_write_field(const struct field *f, const struct option_value *v, struct jw *w)
+static void task_body_write_labels(const struct option_value *v, struct jw *w)
 {
-    switch (f->as) {
-    case AS_TEXT: task_body_write_text(f, v->text, w); break;
-    case AS_NUMBER: jw_kv_i64(w, f->member, v->number); break;
-    case AS_TIME: jw_kv_time(w, f->member, v->number); break;
-    case AS_NAME: jw_kv_cstr(w, f->member, f->names[v->number]); break;
-    case AS_SECONDS: task_body_write_seconds(f, v->number, w); break;
-    }
-}
-
-static void task_body_write_labels(const struct options *o, struct jw *w)
-{
-    const struct option_value *v = option_get(o, "requires");
-    jw_key(w, "requires");
     jw_array(w);
     for (size_t i = 0; i < v->list_count; i++)
         if (v->list[i].n)
@@ -168,43 +206,100 @@ static void task_body_write_labels(const struct options *o, struct jw *w)
     jw_array_end(w);
 }
 
-/* Writes only the given ones of cpu and memory_mb: an edit keeps the other. */
-static enum err task_body_write_resources(const struct options *o, struct jw *w, struct error *e)
+static enum err task_body_write_cores(struct str text, struct jw *w, struct error *e)
 {
-    bool cpu = option_given(o, "cpu"), memory = option_given(o, "memory-mb");
     char *end = NULL;
-    double cores = cpu ? strtod(option_get(o, "cpu")->text.p, &end) : 0;
-    if (cpu && (!option_get(o, "cpu")->text.n || *end || !(cores >= 0) || cores > CPU_MAX))
+    double cores = strtod(text.p, &end);
+    if (!text.n || *end || !(cores >= 0) || cores > CPU_MAX)
         return error_field(e, "--cpu", "must be a number of cores, such as 0.5 or 2");
-    if (!cpu && !memory)
-        return ERR_OK;
-    jw_key(w, "resources");
-    jw_object(w);
-    if (cpu) {
-        jw_key(w, "cpu");
-        jw_f64(w, cores);
-    }
-    if (memory)
-        jw_kv_i64(w, "memory_mb", option_get(o, "memory-mb")->number);
-    jw_object_end(w);
+    jw_f64(w, cores);
     return ERR_OK;
 }
 
-enum err task_members_write(const struct options *o, struct jw *w, struct error *e)
+static enum err task_body_write_value(const struct field *f, const struct option_value *v, struct jw *w,
+                                      struct error *e)
 {
-    enum err rc = task_body_check_schedules(o, e);
-    for (size_t i = 0; rc == ERR_OK && i < array_count(fields); i++)
-        if (option_given(o, fields[i].flag))
-            task_body_write_field(&fields[i], option_get(o, fields[i].flag), w);
-    if (rc == ERR_OK && option_given(o, "max-attempts")) {
-        jw_key(w, "retry");
-        jw_object(w);
-        jw_kv_i64(w, "max_attempts", option_get(o, "max-attempts")->number);
-        jw_object_end(w);
+    switch (f->as) {
+    case AS_TEXT:
+        if (v->text.n)
+            jw_str(w, v->text);
+        else
+            jw_null(w);
+        break;
+    case AS_NUMBER: jw_i64(w, v->number); break;
+    case AS_TIME: jw_time(w, v->number); break;
+    case AS_NAME: jw_str(w, str_from(f->names[v->number])); break;
+    case AS_LABELS: task_body_write_labels(v, w); break;
+    case AS_CORES: return task_body_write_cores(v->text, w, e);
+    case AS_SECONDS: task_body_write_seconds(v->number, w); break;
+    case ELSEWHERE: break;
     }
-    if (rc == ERR_OK && option_given(o, "requires"))
-        task_body_write_labels(o, w);
-    return rc ? rc : task_body_write_resources(o, w, e);
+    return ERR_OK;
+}
+
+/* Sets a member of the object in `body`. */
+static enum err task_body_set(struct buf *body, struct str path, struct str value, bool *ret_replaced, struct error *e)
+{
+    struct buf changed;
+    buf_init(&changed, body->max);
+    if (json_set(buf_str(body), path, value, ret_replaced, &changed, e)) {
+        buf_release(&changed);
+        return e->code;
+    }
+    buf_release(body);
+    *body = changed;
+    return ERR_OK;
+}
+
+/* It becomes a header. */
+static enum err task_body_check_idempotency_key(const struct options *o, struct error *e)
+{
+    const char *key = task_idempotency_key(o);
+    size_t n = key ? strlen(key) : 1;
+    for (const char *c = key; c && *c; c++)
+        if (*c < ' ' || *c >= 0x7F)
+            n = 0;
+    return n > 0 && n <= KEY_BYTES
+               ? ERR_OK
+               : error_field(e, "--idempotency-key", "must be 1 to %d printable ASCII characters", KEY_BYTES);
+}
+
+enum err task_fields_write(const struct options *o, struct buf *ret, struct error *e)
+{
+    if (task_body_check_schedules(o, e) || task_body_check_idempotency_key(o, e))
+        return e->code;
+    buf_text(ret, "{}");
+    for (size_t i = 0; i < array_count(fields); i++) {
+        const struct field *f = &fields[i];
+        cleanup_with(buf_release) struct buf value;
+        struct jw w;
+        bool replaced;
+        buf_init(&value, VALUE_MAX);
+        jw_init(&w, &value);
+        if (f->as == ELSEWHERE || !option_given(o, f->flag))
+            continue;
+        if (task_body_write_value(f, option_get(o, f->flag), &w, e) ||
+            task_body_set(ret, str_from(f->path), buf_str(&value), &replaced, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+void task_members_copy(struct str object, struct jw *w)
+{
+    struct json_cursor c = { .text = object };
+    struct str name, value;
+    while (json_next(&c, &name, &value)) {
+        char key[64];
+        snprintf(key, sizeof key, STR_FMT, STR_ARG(name));
+        jw_key(w, key);
+        jw_raw(w, value);
+    }
+}
+
+const char *task_idempotency_key(const struct options *o)
+{
+    return option_given(o, "idempotency-key") ? option_get(o, "idempotency-key")->text.p : NULL;
 }
 
 /* ---- the target ---- */
@@ -215,25 +310,25 @@ void target_release(struct target *t)
 }
 
 /* BODY, @FILE, @- or -. */
-static enum err task_body_read_data(struct str given, struct buf *out, struct error *e)
+static enum err task_body_read_data(struct str given, const char *field, struct buf *out, struct error *e)
 {
     bool is_file = str_starts(given, S("@"));
     if (!is_file && !str_eq(given, S("-"))) {
         buf_add(out, given);
-        return out->full ? error_field(e, "--data", "is longer than %d bytes", TASK_BODY_MAX) : ERR_OK;
+        return out->full ? error_field(e, field, "is longer than %d bytes", TASK_BODY_MAX) : ERR_OK;
     }
     struct error why;
     enum err rc = file_read(is_file ? given.p + 1 : given.p, out, &why); /* option texts are NUL-terminated */
-    return rc ? error_field(e, "--data", "%s%s", rc == ERR_LIMIT ? "" : "cannot be read from ", why.text) : ERR_OK;
+    return rc ? error_field(e, field, "%s%s", rc == ERR_LIMIT ? "" : "cannot be read from ", why.text) : ERR_OK;
 }
 
 /* JSON stays as it was written; any other text becomes a string. */
-static enum err task_body_read_json(struct str given, struct buf *ret, struct error *e)
+static enum err task_body_read_json(struct str given, const char *field, struct buf *ret, struct error *e)
 {
     cleanup_with(buf_release) struct buf raw;
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     buf_init(&raw, TASK_BODY_MAX);
-    if (task_body_read_data(given, &raw, e))
+    if (task_body_read_data(given, field, &raw, e))
         return e->code;
     struct error ignored;
     struct jw w;
@@ -243,7 +338,7 @@ static enum err task_body_read_json(struct str given, struct buf *ret, struct er
     else if (str_is_utf8(buf_str(&raw)))
         jw_str(&w, buf_str(&raw));
     else
-        return error_field(e, "--data", "is neither JSON nor UTF-8 text");
+        return error_field(e, field, "is neither JSON nor UTF-8 text");
     return ERR_OK;
 }
 
@@ -252,7 +347,7 @@ enum err target_read(const struct options *o, struct str url, struct target *ret
     struct target t = { .url = url };
     buf_init(&t.body, 2 * TASK_BODY_MAX);
     t.given = url.n || option_given(o, "method") || option_given(o, "header") || option_given(o, "data");
-    if (option_given(o, "data") && task_body_read_json(option_get(o, "data")->text, &t.body, e)) {
+    if (option_given(o, "data") && task_body_read_json(option_get(o, "data")->text, "--data", &t.body, e)) {
         target_release(&t);
         return e->code;
     }
@@ -314,5 +409,75 @@ enum err target_write(const struct options *o, const struct target *t, struct st
         jw_raw(w, buf_str(&t->body));
     }
     jw_object_end(w);
+    return ERR_OK;
+}
+
+/* ---- --set ---- */
+
+/* "priority=3": the field's path and its value. */
+static enum err task_body_split_set(struct str given, struct str *ret_path, struct str *ret_value, struct error *e)
+{
+    size_t equals = str_find(given, '=', 0);
+    char shown[QUOTE_TEXT];
+    quote_text(given, shown);
+    *ret_path = str_sub(given, 0, equals);
+    *ret_value = str_sub(given, min_of(equals + 1, given.n), given.n);
+    if (equals == given.n)
+        return error_field(e, "--set", "must have the form FIELD=JSON, but is %s", shown);
+    if (str_eq(*ret_path, S("idempotency_key")))
+        return error_field(e, "--set", "cannot give idempotency_key; use --idempotency-key");
+    return ERR_OK;
+}
+
+bool task_sets_begin_with(const struct options *o, const char *prefix)
+{
+    const struct option_value *v = option_get(o, "set");
+    for (size_t i = 0; i < v->list_count; i++)
+        if (str_starts(v->list[i], str_from(prefix)))
+            return true;
+    return false;
+}
+
+bool task_sets_are_nested(const struct options *o)
+{
+    const struct option_value *v = option_get(o, "set");
+    for (size_t i = 0; i < v->list_count; i++)
+        if (str_find(v->list[i], '.', 0) < str_find(v->list[i], '=', 0))
+            return true;
+    return false;
+}
+
+/* A member of a nested object is about to be set: adds the present object, if the body has none yet. */
+static enum err task_body_seed(struct buf *body, struct str path, const struct json_doc *current, struct error *e)
+{
+    struct str head = str_sub(path, 0, str_find(path, '.', 0)), name, value;
+    struct json_cursor c = { .text = buf_str(body) };
+    char member[64];
+    bool replaced;
+    while (json_next(&c, &name, &value))
+        if (str_eq(name, head))
+            return ERR_OK;
+    snprintf(member, sizeof member, STR_FMT, STR_ARG(str_utf8_cut(head, sizeof member - 1)));
+    struct str text = json_member_text(current, member);
+    return text.n && head.n < path.n ? task_body_set(body, head, text, &replaced, e) : ERR_OK;
+}
+
+enum err task_sets_apply(const struct options *o, const struct json_doc *current, struct buf *body, struct error *e)
+{
+    const struct option_value *v = option_get(o, "set");
+    for (size_t i = 0; i < v->list_count; i++) {
+        cleanup_with(buf_release) struct buf value;
+        struct str path, text;
+        bool replaced;
+        struct error why;
+        buf_init(&value, 2 * TASK_BODY_MAX);
+        if (task_body_split_set(v->list[i], &path, &text, e) || task_body_read_json(text, "--set", &value, e) ||
+            (current && task_body_seed(body, path, current, e)))
+            return e->code;
+        if (task_body_set(body, path, buf_str(&value), &replaced, &why))
+            return error_field(e, "--set", "%s", why.text);
+        if (replaced && !current)
+            return error_field(e, "--set", "gives " STR_FMT " a second time", STR_ARG(str_utf8_cut(path, 100)));
+    }
     return ERR_OK;
 }

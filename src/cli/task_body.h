@@ -1,9 +1,10 @@
 #pragma once
 /* cli/task_body.h - the options of `add` and `edit` as the JSON body of a task: one table maps flags to fields. */
+#include "base/json/json.h"
 #include "base/json/jsonw.h"
 #include "cli/cli.h"
 
-enum { TASK_OPTION_COUNT = 32 };
+enum { TASK_OPTION_COUNT = 41 };
 extern const struct option task_options[TASK_OPTION_COUNT];
 
 enum { TASK_BODY_MAX = 16 << 20 };
@@ -19,8 +20,23 @@ struct target {
 enum err target_read(const struct options *o, struct str url, struct target *ret, struct error *e) must_use;
 void target_release(struct target *t);
 
-/* Writes the JSON members of all given options except the target. At most one schedule may be given. */
-enum err task_members_write(const struct options *o, struct jw *w, struct error *e) must_use;
+/* Writes a JSON object with the fields of all given options except the target and --set. At most one schedule may be
+ * given. */
+enum err task_fields_write(const struct options *o, struct buf *ret, struct error *e) must_use;
+void task_members_copy(struct str object, struct jw *w); /* its members, as written */
+
+/* --set FIELD=JSON: changes the object in body. current: the task that is edited, as the server shows it; a nested
+ * field (retry.backoff) is set in its present object. NULL: there is none, and a field that the body has already is
+ * refused. */
+enum err task_sets_apply(const struct options *o, const struct json_doc *current, struct buf *body,
+                         struct error *e) must_use;
+bool task_sets_are_nested(const struct options *o);
+bool task_sets_begin_with(const struct options *o, const char *prefix);
+
+const char *task_idempotency_key(const struct options *o); /* of --idempotency-key; NULL: not given */
+
+/* The path of the i-th field of a task body, and the flag that gives it (NULL: --set alone). NULL: there is none. */
+const char *task_field_path(size_t i, const char **ret_flag);
 
 /* Writes "target_config": {…}. Members of `current` (the present JSON text, or empty) that no option replaces are
  * kept. */

@@ -1,60 +1,80 @@
 #include "cli/task_view.h"
 
 #include "base/duration.h"
+#include "base/uuid.h"
 #include "cli/when.h"
 #include "core/time/cron.h"
 
-static void task_view_cell(struct str text, char out[CELL_TEXT])
+static void task_view_add(struct str text, struct buf *out)
 {
-    table_cell(text.n ? text : S("-"), out);
+    table_plain_text(text, SIZE_MAX, out);
 }
 
-void schedule_text(const json_t *task, char out[CELL_TEXT])
+void schedule_text(const json_t *task, struct buf *out)
 {
     struct str cron = json_text_at(task, "cron_expression"), zone = json_text_at(task, "time_zone");
     int64_t every_ms = json_seconds_at(task, "interval_seconds");
     char span[DURATION_TEXT];
-    cleanup_with(buf_release) struct buf text;
-    buf_init(&text, 4096);
     if (cron.n) {
-        buf_add(&text, cron);
-        if (zone.n && !str_eq(zone, S("UTC")))
-            buf_printf(&text, " " STR_FMT, STR_ARG(zone));
-    } else if (every_ms) {
+        task_view_add(cron, out);
+        buf_text(out, zone.n && !str_eq(zone, S("UTC")) ? " " : "");
+        task_view_add(str_eq(zone, S("UTC")) ? S("") : zone, out);
+    } else if (every_ms > 0) {
         duration_format(every_ms, span);
-        buf_printf(&text, "every %s", span);
+        buf_printf(out, "every %s", span);
     } else {
-        buf_text(&text, "once");
+        buf_text(out, "once");
     }
-    task_view_cell(buf_str(&text), out);
 }
 
-void target_text(const json_t *task, char out[CELL_TEXT])
+void target_text(const json_t *task, struct buf *out)
 {
     struct str kind = json_text_at(task, "target_type"), url = json_text_at(task, "target_config.url");
     struct str method = json_text_at(task, "target_config.method");
     struct str broker = json_text_at(task, "target_config.broker"),
                to = json_text_at(task, "target_config.destination");
-    cleanup_with(buf_release) struct buf text;
-    buf_init(&text, 64 * 1024);
-    if (url.n)
-        buf_printf(&text, STR_FMT " " STR_FMT, STR_ARG(method.n ? method : S("POST")), STR_ARG(url));
-    else if (broker.n)
-        buf_printf(&text, "message to " STR_FMT " " STR_FMT, STR_ARG(broker), STR_ARG(to));
-    else
-        buf_add(&text, kind);
-    task_view_cell(buf_str(&text), out);
+    if (url.n) {
+        task_view_add(method.n ? method : S("POST"), out);
+        buf_char(out, ' ');
+        task_view_add(url, out);
+    } else if (broker.n) {
+        buf_text(out, "message to ");
+        task_view_add(broker, out);
+        buf_char(out, ' ');
+        task_view_add(to, out);
+    } else {
+        task_view_add(kind.n ? kind : S("-"), out);
+    }
 }
 
-void waiting_text(const json_t *task, char out[CELL_TEXT])
+void waiting_text(const json_t *task, struct buf *out)
 {
-    char key[CELL_TEXT];
     struct str kind = json_text_at(task, "waiting_for.kind");
-    out[0] = '\0';
-    if (str_eq(kind, S("overlap")))
-        snprintf(out, CELL_TEXT, "its previous run");
-    else if (kind.n)
-        snprintf(out, CELL_TEXT, "a slot of key '%s'", table_cell(json_text_at(task, "waiting_for.key"), key));
+    if (str_eq(kind, S("overlap"))) {
+        buf_text(out, "its previous run");
+    } else if (kind.n) {
+        buf_text(out, "a slot of key '");
+        task_view_add(json_text_at(task, "waiting_for.key"), out);
+        buf_char(out, '\'');
+    }
+}
+
+void joined_text(const json_t *object, const char *path, struct buf *out)
+{
+    for (size_t i = 0; i < json_count_at(object, path); i++) {
+        char at[64];
+        snprintf(at, sizeof at, "%s[%zu]", path, i);
+        buf_text(out, i ? "," : "");
+        task_view_add(json_text_at(object, at), out);
+    }
+}
+
+const char *task_cell(struct table *t, void (*write)(const json_t *task, struct buf *out), const json_t *task)
+{
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, TASK_TEXT_MAX);
+    write(task, &text);
+    return table_text(t, buf_str(&text));
 }
 
 void moment_text(const json_t *object, const char *path, int64_t now_ms, char out[CELL_TEXT])
@@ -62,7 +82,7 @@ void moment_text(const json_t *object, const char *path, int64_t now_ms, char ou
     int64_t at_ms;
     char relative[WHEN_TEXT], utc[WHEN_TEXT];
     if (!json_time_at(object, path, &at_ms)) {
-        task_view_cell(S("-"), out);
+        snprintf(out, CELL_TEXT, "-");
         return;
     }
     when_relative(at_ms, now_ms, relative);
@@ -82,24 +102,49 @@ static void task_view_describe_cron(const json_t *task, struct buf *out)
     buf_printf(out, ", %s\n", table_cell(zone.n ? zone : S("UTC"), shown));
 }
 
+/* What keeps the task from firing at its time; false: nothing that it tells itself. */
+static bool task_view_held_line(const json_t *task, struct buf *out)
+{
+    struct str status = json_text_at(task, "status"), id = json_text_at(task, "id");
+    static const char *const final[] = { "COMPLETED", "FAILED", "CANCELLED", "SKIPPED", "EXPIRED" };
+    for (size_t i = 0; i < array_count(final); i++) {
+        if (str_eq(status, str_from(final[i]))) {
+            buf_printf(out, "It is %s and does not fire again\n", final[i]);
+            return true;
+        }
+    }
+    if (str_eq(status, S("PAUSED")))
+        buf_printf(out, "It does not fire until 'belfry resume " STR_FMT "'\n", STR_ARG(str_utf8_cut(id, UUID_TEXT)));
+    if (str_eq(status, S("RUNNING")))
+        buf_text(out, "It is running\n");
+    if (str_eq(status, S("BLOCKED"))) {
+        buf_text(out, "It waits");
+        buf_text(out, json_text_at(task, "waiting_for.kind").n ? " for " : "");
+        waiting_text(task, out);
+        buf_char(out, '\n');
+    }
+    return str_eq(status, S("PAUSED")) || str_eq(status, S("RUNNING")) || str_eq(status, S("BLOCKED"));
+}
+
 void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out)
 {
     cleanup_with(tz_unrefp) struct tz *zone = NULL;
     struct str zone_name = json_text_at(task, "time_zone");
-    int64_t at_ms;
+    int64_t at_ms, now_ms = clock_wall_ms(cli->clock);
     struct error ignored;
     char relative[WHEN_TEXT], utc[WHEN_TEXT], local[WHEN_TEXT];
     task_view_describe_cron(task, out);
-    if (!json_time_at(task, "next_execution", &at_ms))
+    if (task_view_held_line(task, out) || !json_time_at(task, "next_execution", &at_ms))
         return;
-    when_relative(at_ms, clock_wall_ms(cli->clock), relative);
+    when_relative(at_ms, now_ms, relative);
     when_utc(at_ms, utc);
+    const char *verb = at_ms < now_ms && strcmp(relative, "now") != 0 ? "Was due" : "Fires";
     if (!zone_name.n || str_eq(zone_name, S("UTC")) || zoneinfo_get(cli->zones, zone_name, &zone, &ignored)) {
-        buf_printf(out, "Fires %s: %s\n", relative, utc);
+        buf_printf(out, "%s %s: %s\n", verb, relative, utc);
         return;
     }
     when_local(zone, at_ms, local);
-    buf_printf(out, "Fires %s: %s (%s)\n", relative, local, utc);
+    buf_printf(out, "%s %s: %s (%s)\n", verb, relative, local, utc);
 }
 
 void execution_header(struct table *t)
@@ -124,32 +169,29 @@ static void execution_duration_text(const json_t *x, char out[WHEN_TEXT])
         snprintf(out, WHEN_TEXT, "-");
 }
 
+enum { DELAY_TEXT = WHEN_TEXT + 16 };
+
+static void execution_delay_text(const json_t *x, char out[DELAY_TEXT])
+{
+    int64_t delay_ms = json_i64_at(x, "delay_ms", -1);
+    struct str cause = json_text_at(x, "delay_cause");
+    char took[WHEN_TEXT] = "-";
+    if (delay_ms >= 0)
+        when_took(delay_ms, took);
+    snprintf(out, DELAY_TEXT, "%s%s%.*s", took, cause.n ? " " : "", (int)min_of(cause.n, (size_t)12), cause.p);
+}
+
 void execution_row(struct table *t, const json_t *x)
 {
-    char when[WHEN_TEXT] = "-", attempt[24], status[CELL_TEXT], http[24], delay[WHEN_TEXT] = "-", took[WHEN_TEXT],
-         error[CELL_TEXT];
-    int64_t at_ms, delay_ms = json_i64_at(x, "delay_ms", -1);
+    char when[WHEN_TEXT] = "-", attempt[24], http[24], delay[DELAY_TEXT], took[WHEN_TEXT];
+    struct str status = json_text_at(x, "status");
+    int64_t at_ms;
     if (json_time_at(x, "started_at", &at_ms) || json_time_at(x, "scheduled_for", &at_ms))
         when_utc(at_ms, when);
     execution_number_text(json_i64_at(x, "attempt_number", 0), attempt);
     execution_number_text(json_i64_at(x, "http_status", 0), http);
-    if (delay_ms >= 0)
-        when_took(delay_ms, delay);
+    execution_delay_text(x, delay);
     execution_duration_text(x, took);
-    task_view_cell(json_text_at(x, "status"), status);
-    table_cell(json_text_at(x, "error_message"), error);
-    table_row(t, EXECUTION_COLUMNS, when, attempt, status, http, delay, took, error);
-}
-
-void joined_text(const json_t *object, const char *path, char out[CELL_TEXT])
-{
-    cleanup_with(buf_release) struct buf text;
-    buf_init(&text, 4096);
-    for (size_t i = 0; i < json_count_at(object, path); i++) {
-        char at[64];
-        snprintf(at, sizeof at, "%s[%zu]", path, i);
-        struct str word = json_text_at(object, at);
-        buf_printf(&text, "%s" STR_FMT, i ? "," : "", STR_ARG(word));
-    }
-    table_cell(buf_str(&text), out);
+    table_row(t, EXECUTION_COLUMNS, when, attempt, table_text(t, status.n ? status : S("-")), http, delay, took,
+              table_text(t, json_text_at(x, "error_message")));
 }

@@ -4,23 +4,29 @@
 #include "cli/client.h"
 #include "cli/table.h"
 
-/* "0 8 * * MON-FRI Europe/Berlin", "every 5m", "once". */
-void schedule_text(const json_t *task, char out[CELL_TEXT]);
+/* The texts are appended in a form that is safe for a terminal, and whole.
+ * "0 8 * * MON-FRI Europe/Berlin", "every 5m", "once". */
+void schedule_text(const json_t *task, struct buf *out);
 
 /* "POST https://example.com/x", "NOOP". */
-void target_text(const json_t *task, char out[CELL_TEXT]);
+void target_text(const json_t *task, struct buf *out);
 
 /* "its previous run", "a slot of key 'customer-42'"; "" if it does not wait. */
-void waiting_text(const json_t *task, char out[CELL_TEXT]);
+void waiting_text(const json_t *task, struct buf *out);
 
 /* "a,b" for an array of strings; "" if there is none. */
-void joined_text(const json_t *object, const char *path, char out[CELL_TEXT]);
+void joined_text(const json_t *object, const char *path, struct buf *out);
+
+/* One of the first three as a cell of the table's next row. */
+const char *task_cell(struct table *t, void (*write)(const json_t *task, struct buf *out), const json_t *task);
+enum { TASK_TEXT_MAX = 64 << 20 }; /* of such a text; the server's limits are far lower */
 
 /* "in 5m, 2026-02-10 08:00:00Z"; "-" if there is no such time. */
 void moment_text(const json_t *object, const char *path, int64_t now_ms, char out[CELL_TEXT]);
 
-/* "Fires in 5m: Tue 2026-02-10 09:00:00 CET (2026-02-10 08:00:00Z)", and for a cron expression
- * a line before it that says what it means. */
+/* "Fires in 5m: Tue 2026-02-10 09:00:00 CET (2026-02-10 08:00:00Z)", and for a cron expression a line before it that
+ * says what it means. If the task does not fire at its next time (PAUSED, BLOCKED, RUNNING, final), says that
+ * instead. */
 void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out);
 
 void execution_header(struct table *t); /* the table must have EXECUTION_COLUMNS columns */

@@ -4,7 +4,7 @@
 #include "cli/table.h"
 #include "cli/task_view.h"
 
-enum { OUT_MAX = 16 << 20, NAME_MAX_BYTES = 100, FACT_WIDTH = 4000 };
+enum { OUT_MAX = 16 << 20, NAME_MAX_BYTES = 100 };
 
 /* ---- dispatch ---- */
 
@@ -105,7 +105,7 @@ static void named_fact_write(const struct named_fact *f, const json_t *root, int
     char text[CELL_TEXT] = "";
     int64_t ms;
     switch (f->kind) {
-    case FACT_TEXT: table_plain_text(json_text_at(root, f->path), FACT_WIDTH, out); break;
+    case FACT_TEXT: table_plain_text(json_text_at(root, f->path), SIZE_MAX, out); break;
     case FACT_YES: buf_text(out, json_is_true(json_at(root, f->path)) ? "yes" : ""); break;
     case FACT_NUMBER:
         number_text(root, f->path, text);
@@ -125,7 +125,7 @@ void named_facts_print(struct cli *cli, const json_t *root, const struct named_f
     table_init(&t, 2);
     for (size_t i = 0; i < count; i++) {
         cleanup_with(buf_release) struct buf text;
-        buf_init(&text, 4 * FACT_WIDTH + 4);
+        buf_init(&text, OUT_MAX);
         named_fact_write(&facts[i], root, clock_wall_ms(cli->clock), &text);
         if (text.n)
             table_row(&t, 2, facts[i].label, buf_cstr(&text));

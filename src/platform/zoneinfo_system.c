@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/map.h"
+#include "base/sentence.h"
 
 enum { ZONE_FILE_MAX = 1 << 20, NAMES_MAX = 4096, NAME_BYTES_MAX = 1 << 18, DEPTH_MAX = 4 };
 
@@ -150,15 +151,16 @@ static struct str zoneinfo_last_component(struct str name)
     return str_sub(name, from, name.n);
 }
 
-/* Distance between two names; SIZE_MAX if they are too different. Also compares the last components alone, for "berlin"
- * and "Germany/Berlin"; that match counts as slightly worse than an equally close match of the whole name. */
+/* Distance between two names; SIZE_MAX if they are too different. The last components decide: "berlin" and
+ * "Germany/Berlin" mean Europe/Berlin, but "Europe/Germany" does not. A name of three letters is right or wrong: PST is
+ * not EST. An equally close match counts for more if the rest of the name is close, too. */
 static size_t zoneinfo_distance(struct str asked, struct str known)
 {
-    struct str place = zoneinfo_last_component(asked);
-    size_t whole = str_distance(asked, known), by_place = str_distance(place, zoneinfo_last_component(known));
-    whole = whole <= 1 + asked.n / 4 ? 2 * whole : SIZE_MAX;
-    by_place = by_place <= 1 + place.n / 4 && place.n > 2 ? 2 * by_place + 1 : SIZE_MAX;
-    return min_of(whole, by_place);
+    struct str place = zoneinfo_last_component(asked), there = zoneinfo_last_component(known);
+    size_t by_place, whole;
+    if (!suggest_is_close(place, there, &by_place) || (place.n <= 3 && by_place))
+        return SIZE_MAX;
+    return suggest_is_close(asked, known, &whole) ? 2 * whole : 2 * by_place + 1;
 }
 
 static const char *zoneinfo_closest_name(const struct zone_names *names, struct str asked)

@@ -264,6 +264,19 @@ enum err reader_causes(struct reader *r, int32_t tenant, size_t max, struct aren
     return rc;
 }
 
+enum err reader_names(struct reader *r, int32_t tenant, struct str prefix, size_t max, struct arena *a,
+                      struct task_names *ret, struct error *e)
+{
+    assert(tenant > 0 && max > 0 && max <= LIST_MAX);
+    enum err rc = r->ops->names(r, tenant, prefix, max, a, ret, e);
+    assert(rc != ERR_OK || ret->n <= max);
+    for (size_t i = 0; rc == ERR_OK && i < ret->n; i++) {
+        assert(str_starts(ret->v[i].name, prefix) && !uuid_is_nil(ret->v[i].newest));
+        assert(i == 0 || str_cmp(ret->v[i - 1].name, ret->v[i].name) < 0);
+    }
+    return rc;
+}
+
 enum err reader_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind kind, struct str name, struct arena *a,
                             struct catalog_entry *ret, struct error *e)
 {
@@ -300,6 +313,15 @@ enum err reader_lanes(struct reader *r, struct arena *a, struct lane **ret, size
     return r->ops->lanes(r, a, ret, ret_count, e);
 }
 
+enum err reader_queues(struct reader *r, int32_t tenant, struct arena *a, struct used_queues *ret, struct error *e)
+{
+    assert(tenant > 0);
+    enum err rc = r->ops->queues(r, tenant, a, ret, e);
+    for (size_t i = 0; rc == ERR_OK && i < ret->n; i++)
+        assert(ret->v[i].n > 0);
+    return rc;
+}
+
 enum err reader_counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e)
 {
     return r->ops->counts(r, now_ms, ret, e);
@@ -322,6 +344,23 @@ enum err reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct
                       struct error *e)
 {
     return r->ops->lease(r, tenant, task, a, ret, e);
+}
+
+struct uuid unstarted_from(const struct task *recurring, int64_t now_ms)
+{
+    struct uuid from = { { 0 } };
+    int64_t ms = max_of(now_ms - recurring->schedule.spread_ms - UNSTARTED_MS, (int64_t)0);
+    for (int i = 5; i >= 0; i--, ms >>= 8)
+        from.b[i] = (uint8_t)ms;
+    return from;
+}
+
+enum err reader_unstarted(struct reader *r, struct task *v, size_t n, int64_t now_ms, struct error *e)
+{
+    size_t recurring = 0;
+    for (size_t i = 0; i < n; i++)
+        recurring += v[i].kind == TASK_RECURRING;
+    return recurring ? r->ops->unstarted(r, v, n, now_ms, e) : ERR_OK;
 }
 
 size_t worker_reports_merge(const struct op_worker_report *op, struct worker_row *v)

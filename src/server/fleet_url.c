@@ -161,8 +161,10 @@ static enum err fleet_open_ports(const struct fleet_setup *setup, struct async_i
 {
     struct str queue = buf_str(&setup->urls->queue), events = buf_str(&setup->urls->events),
                lease = buf_str(&setup->urls->lease);
-    if (queue.n && fleet_scheme_of(queue)->queue(queue, setup, ret, e))
-        return error_in(e, "--queue");
+    if (queue.n && fleet_scheme_of(queue)->queue(queue, setup, ret, e)) {
+        bool of_worker = str_starts(str_from(e->field), S("worker.")); /* another setting, that this queue cannot do */
+        return of_worker ? e->code : error_in(e, "--queue");
+    }
     if (events.n && (fleet_scheme_of(events)->events(events, &ret->publish, e) ||
                      (setup->polls && fleet_scheme_of(events)->events(events, &ret->poll, e))))
         return error_in(e, "--events");

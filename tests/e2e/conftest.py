@@ -13,13 +13,16 @@ alone, and ./test is to end in minutes. With BELFRY_TEST_LONG it is all of them,
 """
 
 import dataclasses
+import fcntl
 import itertools
 import os
 import pathlib
 import pty
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 import threading
 
 import pytest
@@ -67,8 +70,8 @@ def leak_checks(args):
     return {} if new or "ASAN_OPTIONS" not in os.environ else {"ASAN_OPTIONS": os.environ["ASAN_OPTIONS"] + ":detect_leaks=0"}
 
 
-def run(*args, stdin=None, tty=False, env=None, cwd=None, timeout_s=TIMEOUT_S):
-    """Runs belfry; with tty its stdout is a terminal. Arguments may be bytes."""
+def run(*args, stdin=None, tty=False, columns=200, env=None, cwd=None, timeout_s=TIMEOUT_S):
+    """Runs belfry; with tty its stdout is a terminal, so many columns wide. Arguments may be bytes."""
     command = [BUILD / "belfry", *args]
     environment = {**os.environ, **leak_checks(args), **(env or {})}
     common = {"input": stdin.encode() if stdin is not None else b"", "stderr": subprocess.PIPE, "timeout": timeout_s,
@@ -78,6 +81,7 @@ def run(*args, stdin=None, tty=False, env=None, cwd=None, timeout_s=TIMEOUT_S):
         out = done.stdout
     else:
         master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         chunks = []
         reader = threading.Thread(target=read_terminal, args=(master, chunks))
         reader.start()
@@ -100,7 +104,7 @@ def build():
 
 @pytest.fixture(scope="session")
 def belfry(build):
-    """belfry(*args, stdin=None, tty=False, env=None, cwd=None): code, out, err."""
+    """belfry(*args, stdin=None, tty=False, columns=200, env=None, cwd=None): code, out, err."""
     return run
 
 

@@ -24,7 +24,7 @@ WRITES = [("POST", "/v1/tasks"), ("POST", "/v1/tasks/batch"), ("POST", "/v1/task
           ("DELETE", f"/v1/recurring-tasks/{NOBODY}"), *(("POST", f"/v1/tasks/{NOBODY}/{a}") for a in ONE_TASK),
           *(("POST", f"/v1/recurring-tasks/{NOBODY}/{a}") for a in ("pause", "resume", "trigger-now"))]
 RESOURCES = {"/v1/queues": "PUT PATCH DELETE", "/v1/calendars": "PUT DELETE", "/v1/tenants": "PATCH", "/v1/api-keys": "DELETE"}
-READS += ["/v1/breakers"]
+READS += ["/v1/breakers", "/v1/tasks/names"]
 WRITES += [("POST", f"/v1/breakers/{NOBODY}/close")]
 READS += [*RESOURCES, *(f"{r}/nobody" for r in RESOURCES if r != "/v1/api-keys")]
 WRITES += [("POST", "/v1/tenants"), ("POST", "/v1/api-keys"), *((m, f"{r}/nobody") for r, methods in RESOURCES.items() for m in methods.split())]
@@ -555,3 +555,23 @@ def test_hundreds_of_clients_at_once(server, receiver):
     until(lambda: client.get("/v1/scheduler/status").json["tasks"]["COMPLETED"] == 400, why="not all completed")
     assert len(receiver.calls) == 400
     server.stop()
+
+
+def test_values_of_secret_headers_are_write_only(client, receiver):
+    target = receiver.target("/secret")
+    target["target_config"]["headers"] = {"Authorization": "Bearer s3cret", "X-Team": "a"}
+    made = client.create(delay="1h", **target)
+    shown = {"Authorization": "***", "X-Team": "a"}
+    assert made["target_config"]["headers"] == shown
+    path = f"/v1/tasks/{made['id']}"
+    (listed,) = client.get("/v1/tasks?limit=1").json["tasks"]
+    assert client.get(path).json["target_config"]["headers"] == listed["target_config"]["headers"] == shown
+    sent_back = {"target_config": {**made["target_config"], "headers": {**shown, "X-Team": "b"}}, "delay": "0s"}
+    assert client.request("PATCH", path, sent_back).json["target_config"]["headers"] == {"Authorization": "***", "X-Team": "b"}
+    client.wait_for(made["id"], "COMPLETED")
+    (call,) = receiver.to("/secret")
+    assert (call.headers["authorization"], call.headers["x-team"]) == ("Bearer s3cret", "b")
+    waits = client.create(delay="1h", **target)["id"]
+    other = {"target_config": {**made["target_config"], "url": "http://elsewhere.example/"}}
+    for answer in (client.request("PATCH", f"/v1/tasks/{waits}", other), client.post("/v1/tasks", {**target, "target_config": made["target_config"]})):
+        assert assert_problem(answer, 400)["errors"][0]["field"] == "target_config.headers.Authorization"

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from conftest import TIMEOUT_S
+from server import until
 
 HURRY_S = 1.5  # the limit is 0.2 s; sanitizers and a busy machine take the rest
 
@@ -26,14 +27,23 @@ def test_ids_of_tasks_are_offered_with_their_names(complete, client):
     tasks = [client.create(name=name, delay="1h", target_type="NOOP") for name in ("backup", "to all: mail")]
     paused = client.create(name="rests", delay="1h", target_type="NOOP")
     client.act(paused["id"], "pause")
-    for command in ("show", "edit", "cancel", "rm", "run", "history"):
+    for command in ("show", "edit", "cancel", "rm", "run", "history", "explain", "upcoming"):
         found = dict(complete(command, ""))
-        assert set(found) == {task["id"] for task in [*tasks, paused]}, command
-        assert found[tasks[0]["id"]] == "backup"
-    assert complete("resume", "") == [(paused["id"], "rests")]
+        assert set(found) == {"backup", "rests", *(task["id"] for task in [*tasks, paused])}, command
+        assert found[tasks[0]["id"]] == "backup" and found["backup"] == tasks[0]["id"]
+    assert complete("resume", "") == [("rests", paused["id"]), (paused["id"], "rests")]
     assert complete("show", tasks[0]["id"][:30])[0][0][:30] == tasks[0]["id"][:30]
     assert complete("show", "zz") == [] and complete("show", "--json", "zz") == []
-    assert len(complete("show", tasks[0]["id"], "")) == 3, "one more"
+    assert len(complete("show", tasks[0]["id"], "")) == 5, "one more"
+
+
+def test_names_are_completed_if_one_task_has_them(complete, client):
+    for name in ("report", "report-daily", "report-daily", "re port", "Report"):
+        client.create(name=name, delay="1h", target_type="NOOP")
+    tick = client.create(name="rest", interval_seconds=1, target_type="NOOP")
+    until(lambda: client.get(f"/v1/tasks/{tick['id']}/executions").json["executions"])  # occurrences have its name, too
+    assert [name for name, _ in complete("history", "re")] == ["report", "rest"]
+    assert complete("pause", "rest") == [("rest", tick["id"])]
 
 
 def test_dead_letters_are_offered_for_retry(complete, client):
@@ -41,7 +51,7 @@ def test_dead_letters_are_offered_for_retry(complete, client):
                          retry={"max_attempts": 1})
     client.create(name="lives", delay="1h", target_type="NOOP")
     client.wait_for(dead["id"], "FAILED")
-    assert complete("retry", "") == [(dead["id"], "dead")]
+    assert complete("retry", "") == [("dead", dead["id"]), (dead["id"], "dead")]
 
 
 def test_names_of_queues_calendars_tenants_and_keys_are_offered(complete, client):

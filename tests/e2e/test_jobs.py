@@ -129,7 +129,7 @@ def test_the_same_key_asks_for_one_job(client):
 # dead letters
 
 
-def test_dead_letters_are_grouped_by_what_they_have_in_common(client, receiver):
+def test_dead_letters_are_grouped_by_what_they_have_in_common(client, receiver, belfry, server):
     dead_letters(client, receiver, "/a/1", 3)
     receiver.answer("/b", Reply(404, body=b"no"))
     [other] = batch(client, [{"name": "b", "retry": {"max_attempts": 1}, **receiver.target("/b")}])
@@ -137,6 +137,11 @@ def test_dead_letters_are_grouped_by_what_they_have_in_common(client, receiver):
     groups = client.get("/v1/dlq?group_by=cause").json["groups"]
     assert [g["count"] for g in groups] == [3, 1] and groups[1]["latest_task_id"] == other
     assert groups[0]["cause"] != groups[1]["cause"] and len(groups[0]["cause"]) == 16
+    host = receiver.url().split("/")[2]
+    assert groups[1]["host"] == host and groups[1]["latest_task_name"] == "b"
+    lines = belfry("dlq", "groups", env={"BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir)}).lines
+    assert lines[0].split() == ["CAUSE", "COUNT", "HOST", "LATEST", "EXAMPLE", "NAME", "ERROR"]
+    assert f"  {host}  " in lines[2] and f"  {other}  b  " in lines[2]
     found = client.get(f"/v1/dlq?cause={groups[0]['cause']}").json["tasks"]
     assert len(found) == 3 and all(t["status"] == "FAILED" for t in found)
 
@@ -213,7 +218,7 @@ def test_the_command_line_follows_a_job_to_its_end(server, client, belfry):
     assert json.loads(listed.lines[0])["done"] == 50
     assert run("dlq").code == 0
     assert run("dlq", "retry").code == 2  # all must be meant
-    assert run("job", "show", "x").code == 2
+    assert run("job", "show", "x").code == 1
 
 
 @pytest.mark.parametrize("nothing", [{}, {"all": False}, {"name": None}, {"type": None, "status": None}])

@@ -42,7 +42,7 @@ def say(client, held, what, body=None, expect=200):
 def test_a_worker_leases_a_task_keeps_it_and_completes_it(server, client):
     task = make(client, payload={"file": "a.mov"}, metadata={"team": "video"})
     held = lease_one(client, lease_seconds=30)
-    assert held["id"].startswith(task + ".")
+    assert task not in held["id"] and held["fence"] == 1
     assert held["task"]["id"] == task and held["task"]["payload"] == {"file": "a.mov"}
     assert held["attempt"] == 1 and 20000 < to_ms(held["expires_at"]) - now_ms() < 31000
     assert client.task(task)["status"] == "RUNNING"
@@ -236,6 +236,8 @@ def test_a_key_may_lease_and_do_nothing_else_and_sees_its_tenants_tasks_alone(se
     theirs = client.post("/v1/api-keys", {"name": "w", "scopes": ["tasks:lease"], "tenant": "other"}).json["key"]
     other = {"Authorization": f"Bearer {theirs}"}
     held = got.json["leases"][0]
+    assert client.post(f"/v1/leases/{held['id']}/complete", {}).status == 404  # another key of the same tenant
+    assert client.request("POST", f"/v1/leases/{held['id']}/heartbeat", {}, auth=False, headers=auth).status == 200
     assert client.request("POST", f"/v1/leases/{held['id']}/heartbeat", {}, auth=False, headers=other).status == 404
     assert client.request("POST", f"/v1/leases/{held['id']}/complete", {}, auth=False, headers=other).status == 404
     assert client.request("POST", "/v1/leases", {"queue": "work"}, auth=False, headers=other).json["leases"] == []
@@ -250,7 +252,13 @@ def test_hostile_bodies_and_ids_are_refused(server, client):
     for name in (nobody, f"{nobody}.0", f"{nobody}.x", f"{nobody}.1", "x", f"{nobody}.-1", f"{nobody}.99999999999999999999"):
         for what, body in (("heartbeat", {}), ("complete", {}), ("fail", {"error": "x"})):
             assert client.post(f"/v1/leases/{name}/{what}", body).status == 404
-    assert client.post(f"/v1/leases/{nobody}.1/fail", {}).status == 400
+    make(client)
+    held = lease_one(client)
+    assert client.post(f"/v1/leases/{held['id']}/fail", {}).status == 400
+    changed = held["id"][:-2] + ("AA" if held["id"][-2:] != "AA" else "BB")
+    assert client.post(f"/v1/leases/{changed}/complete", {}).status == 404
+    assert client.post(f"/v1/leases/{held['task']['id']}.{held['fence']}/complete", {}).status == 404
+    assert say(client, held, "complete")["status"] == "COMPLETED"
 
 
 def test_recurring_worker_tasks_are_leased_run_by_run(server, client):

@@ -523,3 +523,14 @@ def test_a_long_answer_streams_in_bounded_memory(build, tty, flags):
     head = 3 if tty else 0  # the sentence, a blank, the header
     assert (some, many) == (14_400 + head, 100_800 + head)
     assert many_kib < some_kib + 4096, f"{some_kib} KiB for {some} lines, {many_kib} KiB for {many}"
+
+
+@pytest.mark.parametrize("zone, meant", [
+    ("Europe/Belin", "Europe/Berlin"), ("berlin", "Europe/Berlin"), ("Germany/Berlin", "Europe/Berlin"), ("new_york", "America/New_York"),
+    ("Ameria/New_York", "America/New_York"), ("utc", "UTC"),
+    ("Europe/Germany", None), ("US/Californa", None), ("PST", None), ("Europe/Paradise", None), ("Moon", None),
+])
+def test_an_unknown_zone_suggests_the_one_that_was_meant_or_none(belfry, zone, meant):
+    done = belfry("next", "@daily", "--tz", zone)
+    assert done.code == 2
+    assert done.err.endswith(f"; did you mean {meant}?\n" if meant else "; use one such as Europe/Berlin or UTC\n"), done

@@ -136,3 +136,10 @@ def test_help_and_completion_know_the_words(belfry, command):
     offered = [line.split("\t")[0] for line in belfry("__complete", "--", command, "").lines]
     assert [w for w in offered if not w.startswith("--")] == words
     assert "--json" in offered
+
+
+def test_a_queue_with_only_tasks_for_workers_is_listed(ask, client):
+    client.create(queue="video", target_type="WORKER", payload={})
+    listed = done(ask("queue", "list"))
+    assert listed.lines[1].split()[:3] == ["video", "open", "1"]
+    done(ask("queue", "show", "video"), "video", "open")

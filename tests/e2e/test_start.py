@@ -90,8 +90,11 @@ NOT_APPLIED = r"VERSION  NAME +APPLIED AT\n0001     spine +-\n"
 def test_migrations_are_shown_applied_and_taken_back(belfry, tmp_path):
     where = ("--data-dir", tmp_path / "data")
     done = belfry("migrate", "status", *where)
-    assert (done.code, done.err) == (0, "") and re.match(NOT_APPLIED, done.out)
+    assert (done.code, done.out) == (1, "") and done.err.startswith(f"belfry migrate: there is no data directory '{tmp_path}/data': ")
     assert not (tmp_path / "data").exists(), "status only reads"
+    (tmp_path / "data").mkdir()
+    done = belfry("migrate", "status", *where)
+    assert (done.code, done.err) == (0, "") and re.match(NOT_APPLIED, done.out)
     done = belfry("migrate", "up", *where)
     assert (done.code, done.err) == (0, "") and re.match(APPLIED, done.out)
     done = belfry("migrate", "down", *where)
@@ -117,7 +120,7 @@ def test_migrations_of_a_cluster_are_shown_applied_and_taken_back(belfry, postgr
 
 
 def test_migrations_are_objects_with_json(belfry, tmp_path):
-    where = ("--data-dir", tmp_path / "data", "--json")
+    where = ("--data-dir", tmp_path, "--json")
     first = json.loads(belfry("migrate", "status", *where).lines[0])
     assert first == {"version": 1, "name": "spine", "known": True, "applied": False}
     first = json.loads(belfry("migrate", "up", *where).lines[0])
@@ -252,3 +255,8 @@ def test_demo_fires_within_seconds_and_leaves_nothing_behind(checkout, tmp_path)
 def test_demo_takes_no_words(checkout):
     done = subprocess.run([checkout / "run", "--demo", "now"], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "run: --demo takes no further words\n")
+
+
+def test_priorities_that_a_queue_cannot_separate_are_refused_by_their_own_name(belfry):
+    done = belfry("worker", "--queue", "amqp://127.0.0.1:1", "--events", "amqp://127.0.0.1:1", "--priorities", "2-5")
+    assert done.code == 1 and done.err.startswith("belfry worker: worker.priorities: must be made of whole classes (0-3, 4-6, 7-9), unless"), done

@@ -173,6 +173,8 @@ enum err memory_dedupe(struct reader *r, int32_t tenant, struct str key, int64_t
                        struct error *e);
 enum err memory_causes(struct reader *r, int32_t tenant, size_t max, struct arena *a, struct cause_groups *ret,
                        struct error *e);
+enum err memory_names(struct reader *r, int32_t tenant, struct str prefix, size_t max, struct arena *a,
+                      struct task_names *ret, struct error *e);
 enum err memory_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind kind, struct str name, struct arena *a,
                             struct catalog_entry *ret, struct error *e);
 enum err memory_catalog_list(struct reader *r, const struct catalog_filter *f, struct arena *a,

@@ -59,7 +59,7 @@ static bool memory_kind_matches(const struct task_filter *f, const struct task *
 
 static bool memory_task_matches(const struct task_filter *f, const struct task *t)
 {
-    return t->tenant == f->tenant && !t->deleted && memory_kind_matches(f, t) &&
+    return t->tenant == f->tenant && !t->deleted && uuid_cmp(t->id, f->from) >= 0 && memory_kind_matches(f, t) &&
            (!f->states || f->states >> t->state & 1) && memory_name_matches(f->name, t->name) &&
            (!f->queue.n || str_eq(f->queue, t->queue)) && (!f->task_type.n || str_eq(f->task_type, t->task_type)) &&
            (!f->calendar.n || (t->kind == TASK_RECURRING && str_eq(f->calendar, t->schedule.calendar))) &&
@@ -98,6 +98,23 @@ static enum err memory_reader_list(struct reader *r, const struct task_filter *f
     if (picks_copy(&p, a, &page.tasks, e))
         return ERR_LIMIT;
     *ret = page;
+    return ERR_OK;
+}
+
+static enum err memory_unstarted(struct reader *r, struct task *v, size_t n, int64_t now_ms, struct error *e)
+{
+    (void)e;
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    const struct order *rows = &s->table.by_id;
+    for (size_t i = 0; i < n; i++) {
+        struct uuid from = unstarted_from(&v[i], now_ms);
+        v[i].unstarted_count = 0;
+        for (size_t j = 0; v[i].kind == TASK_RECURRING && j < order_count(rows); j++) {
+            const struct task *t = task_at(rows, j);
+            bool old = t->state == TASK_RUNNING && uuid_cmp(t->id, from) < 0;
+            v[i].unstarted_count += uuid_eq(t->parent, v[i].id) && !old && task_is_unstarted(t, now_ms);
+        }
+    }
     return ERR_OK;
 }
 
@@ -223,6 +240,26 @@ static enum err memory_reader_lanes(struct reader *r, struct arena *a, struct la
     return ERR_OK;
 }
 
+static enum err memory_reader_queues(struct reader *r, int32_t tenant, struct arena *a, struct used_queues *ret,
+                                     struct error *e)
+{
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    const struct order *rows = &s->table.by_id;
+    struct used_queues names = { .v = arena_array(a, struct str, order_count(rows) + 1) };
+    if (!names.v)
+        return memory_no_room(e);
+    for (size_t i = 0; i < order_count(rows); i++) {
+        const struct task *t = task_at(rows, i);
+        bool known = t->tenant != tenant || t->deleted || task_is_final(t->state);
+        for (size_t k = 0; !known && k < names.n; k++)
+            known = str_eq(names.v[k], t->queue);
+        if (!known && !arena_str(a, t->queue, &names.v[names.n++]))
+            return memory_no_room(e);
+    }
+    *ret = names;
+    return ERR_OK;
+}
+
 static enum err memory_reader_counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e)
 {
     (void)e;
@@ -256,14 +293,17 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .keys = memory_keys,
                                            .dedupe = memory_dedupe,
                                            .causes = memory_causes,
+                                           .names = memory_names,
                                            .catalog_get = memory_catalog_get,
                                            .catalog_list = memory_catalog_list,
                                            .slots = memory_reader_slots,
                                            .lanes = memory_reader_lanes,
+                                           .queues = memory_reader_queues,
                                            .counts = memory_reader_counts,
                                            .queue_due = memory_queue_due,
                                            .usage = memory_usage,
                                            .lease = memory_reader_lease,
+                                           .unstarted = memory_unstarted,
                                            .workers = memory_workers,
                                            .breakers = memory_reader_breakers,
                                            .free = memory_reader_free };

@@ -51,6 +51,45 @@ enum err memory_dedupe(struct reader *r, int32_t tenant, struct str key, int64_t
     return ERR_OK;
 }
 
+/* ---- names of tasks ---- */
+
+/* The lowest name above `after`, or at it if `at`, with its newest task. False: none. */
+static bool memory_next_name(const struct order *rows, int32_t tenant, struct str after, bool at, struct task_name *ret)
+{
+    bool found = false;
+    for (size_t i = 0; i < order_count(rows); i++) {
+        const struct task *t = task_at(rows, i);
+        int order = str_cmp(t->name, after);
+        if (t->tenant != tenant || t->deleted || t->kind == TASK_OCCURRENCE || !t->name.n || order < !at)
+            continue;
+        int better = found ? str_cmp(t->name, ret->name) : -1;
+        if (better <= 0)
+            *ret = (struct task_name){ .name = t->name, .newest = t->id, .is_only = better < 0 };
+        found = true;
+    }
+    return found;
+}
+
+enum err memory_names(struct reader *r, int32_t tenant, struct str prefix, size_t max, struct arena *a,
+                      struct task_names *ret, struct error *e)
+{
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    struct task_names names = { .v = arena_array(a, struct task_name, max) };
+    if (!names.v)
+        return memory_no_room(e);
+    struct str after = prefix;
+    struct task_name next;
+    while (names.n < max && memory_next_name(&s->table.by_id, tenant, after, names.n == 0, &next) &&
+           str_starts(next.name, prefix)) {
+        if (!arena_str(a, next.name, &next.name))
+            return memory_no_room(e);
+        names.v[names.n++] = next;
+        after = next.name;
+    }
+    *ret = names;
+    return ERR_OK;
+}
+
 /* ---- dead letters by their cause ---- */
 
 static int memory_causes_compare(const void *a, const void *b)

@@ -70,7 +70,7 @@ enum handled calendars_list(struct request *q, struct reader *r)
     struct pagination p = { .limit = page.limit, .total = -1, .more = found.more && found.entries.n };
     if (p.more)
         p.next_name = found.entries.v[found.entries.n - 1].name;
-    pagination_write(&w, &p);
+    pagination_write(q, &w, &p);
     jw_object_end(&w);
     return HANDLED_DONE;
 }

@@ -2,8 +2,21 @@
  * edits or archives them. Those actions are in edit.c, like all changes of tasks; a re-drive of many tasks is a job. */
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
+#include "core/target/target_url.h"
 
 enum { GROUPS_MAX = 1000 };
+
+/* The host and the name of a group's latest task; nothing if that was purged meanwhile. */
+static void dlq_write_latest(struct request *q, struct reader *r, struct uuid latest, struct jw *w)
+{
+    struct task t;
+    struct error ignored;
+    char host[TARGET_HOST_MAX];
+    if (reader_get(r, q->who.tenant, latest, &q->arena, &t, &ignored))
+        return;
+    jw_kv_str_or_null(w, "latest_task_name", t.name);
+    jw_kv_str_or_null(w, "host", target_host(&t, host));
+}
 
 static enum handled dlq_list_causes(struct request *q, struct reader *r)
 {
@@ -24,6 +37,7 @@ static enum handled dlq_list_causes(struct request *q, struct reader *r)
         jw_kv_time(&w, "last_failed_at", g->last_failed_ms);
         jw_kv_uuid(&w, "latest_task_id", g->latest);
         jw_kv_str(&w, "last_error", g->last_error);
+        dlq_write_latest(q, r, g->latest, &w);
         jw_object_end(&w);
     }
     jw_array_end(&w);

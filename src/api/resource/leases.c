@@ -1,8 +1,9 @@
 /* Leases: tasks with the target WORKER, for external workers. A worker that asks for tasks waits suspended, on no
  * thread. A worker that has a task extends its lease by heartbeats, and completes or fails it.
  *
- * The id of a lease is "TASK.FENCE", so nothing is stored for it here. If the fence is no longer the task's, the lease
- * has ended, and the answer says why. A report that was made before is answered as it was then. */
+ * The id of a lease is its task and fence, sealed for the API key that took it (api/server/seal.h), so nothing is
+ * stored for it here. If the fence is no longer the task's, the lease has ended, and the answer says why. A report that
+ * was made before is answered as it was then. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,27 +22,23 @@ enum {
     PROGRESS_BYTES = 4 << 10,
     RETRY_AFTER_MAX_MS = 24 * 3600 * 1000,
     QUEUE_BYTES = 100,
-    FENCE_TEXT = 20,
-    LEASE_TEXT = UUID_TEXT + 1 + FENCE_TEXT,
     EXECUTIONS_SEARCHED = 100, /* how far back a repeated report is searched for */
     US_PER_MS = 1000,
 };
 
-struct lease_name {
-    struct uuid task;
-    int64_t fence;
-};
-
-static void leases_format_id(struct uuid task, int64_t fence, char out[LEASE_TEXT + 1])
+static struct str leases_format_id(const struct request *q, const struct task *t, char out[SEAL_TEXT_MAX + 1])
 {
-    uuid_format(task, out);
-    snprintf(out + UUID_TEXT, LEASE_TEXT + 1 - UUID_TEXT, ".%lld", (long long)fence);
+    struct fenced_id lease = { t->id, t->fence };
+    return seal_text(q, SEAL_LEASE, (struct str){ (const char *)&lease, sizeof lease }, out);
 }
 
-static bool leases_parse_id(struct str text, struct lease_name *ret)
+static bool leases_parse_id(const struct request *q, struct str text, struct fenced_id *ret)
 {
-    return text.n > UUID_TEXT + 1 && text.p[UUID_TEXT] == '.' && uuid_parse(str_sub(text, 0, UUID_TEXT), &ret->task) &&
-           str_to_i64(str_sub(text, UUID_TEXT + 1, text.n), 1, INT64_MAX, &ret->fence);
+    char plain[SEAL_PLAIN_MAX + 1];
+    if (seal_open(q, SEAL_LEASE, text, plain) != sizeof *ret)
+        return false;
+    memcpy(ret, plain, sizeof *ret);
+    return true;
 }
 
 static enum err leases_read_body(struct request *q, const struct json_field *fields, size_t count, void *into,
@@ -119,10 +116,10 @@ static void leases_write_acquired(struct request *q, const struct lease_ask *a)
     jw_array(&w);
     for (size_t i = 0; i < a->claim.ret.n; i++) {
         const struct task *t = &a->claim.ret.v[i];
-        char id[LEASE_TEXT + 1];
-        leases_format_id(t->id, t->fence, id);
+        char id[SEAL_TEXT_MAX + 1];
         jw_object(&w);
-        jw_kv_cstr(&w, "id", id);
+        jw_kv_str(&w, "id", leases_format_id(q, t, id));
+        jw_kv_i64(&w, "fence", t->fence);
         jw_kv_time(&w, "expires_at", min_of(a->terms.until_ms, leases_deadline_ms(t)));
         jw_kv_i64(&w, "attempt", t->attempts + 1);
         jw_key(&w, "task");
@@ -268,7 +265,7 @@ static const struct json_field fail_fields[] = {
 
 /* A request about one lease. */
 struct lease_request {
-    struct lease_name name;
+    struct fenced_id name;
     enum report report;
     struct fail_body fail;
     struct task task;
@@ -280,7 +277,8 @@ struct lease_request {
 
 static enum handled leases_refuse_id(struct request *q)
 {
-    return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such lease; use the id that POST /v1/leases returned");
+    return request_refuse(q, PROBLEM_NOT_FOUND,
+                          "this API key has no such lease; use the id that POST /v1/leases returned to it");
 }
 
 static enum handled leases_refuse_ended(struct request *q, const struct task *t)
@@ -304,11 +302,9 @@ static enum handled leases_refuse_timed_out(struct request *q, const struct task
 static enum handled leases_answer_heartbeat(struct request *q)
 {
     const struct lease_request *h = q->context;
-    char id[LEASE_TEXT + 1];
-    leases_format_id(h->name.task, h->name.fence, id);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
-    jw_kv_cstr(&w, "id", id);
+    jw_kv_str(&w, "id", q->name);
     jw_kv_time(&w, "expires_at", h->renewal.until_ms);
     jw_kv_bool(&w, "cancel_requested", h->renewal.ret_ended);
     jw_object_end(&w);
@@ -319,7 +315,7 @@ static struct lease_request *leases_new_request(struct request *q)
 {
     struct lease_request *h = arena_new(&q->arena, struct lease_request);
     q->context = h;
-    return leases_parse_id(q->name, &h->name) ? h : NULL;
+    return leases_parse_id(q, q->name, &h->name) ? h : NULL;
 }
 
 static void leases_submit_renewal(struct request *q, void (*done)(struct op *))
@@ -337,7 +333,7 @@ static enum handled leases_explain_ended(struct request *q, struct reader *r)
     const struct lease_request *h = q->context;
     struct error e = { 0 };
     struct task t;
-    if (reader_get(r, q->who.tenant, h->name.task, &q->arena, &t, &e))
+    if (reader_get(r, q->who.tenant, h->name.id, &q->arena, &t, &e))
         return e.code == ERR_NOT_FOUND ? leases_refuse_id(q) : request_fail(q, &e);
     return leases_refuse_ended(q, &t);
 }
@@ -371,13 +367,13 @@ enum handled leases_heartbeat(struct request *q, struct reader *r)
         (void)error_field(&e, "progress", "must have at most %d bytes", PROGRESS_BYTES);
         return request_fail(q, &e);
     }
-    if (reader_get(r, q->who.tenant, h->name.task, &q->arena, &h->task, &e))
+    if (reader_get(r, q->who.tenant, h->name.id, &q->arena, &h->task, &e))
         return e.code == ERR_NOT_FOUND ? leases_refuse_id(q) : request_fail(q, &e);
     bool holds = h->task.state == TASK_RUNNING && h->task.fence == h->name.fence;
     int64_t deadline_ms = holds ? leases_deadline_ms(&h->task) : INT64_MAX;
     if (deadline_ms <= q->now_ms)
         return leases_refuse_timed_out(q, &h->task);
-    h->renewal = (struct lease_renewal){ .id = h->name.task,
+    h->renewal = (struct lease_renewal){ .id = h->name.id,
                                          .fence = h->name.fence,
                                          .until_ms = min_of(q->now_ms + b.lease_ms, deadline_ms),
                                          .progress = progress };
@@ -392,12 +388,11 @@ static route_handler leases_run_report;
 static enum handled leases_answer_report(struct request *q, enum task_state state, int64_t next_ms)
 {
     const struct lease_request *h = q->context;
-    char id[LEASE_TEXT + 1], task[UUID_TEXT + 1];
-    leases_format_id(h->name.task, h->name.fence, id);
-    uuid_format(h->name.task, task);
+    char task[UUID_TEXT + 1];
+    uuid_format(h->name.id, task);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
-    jw_kv_cstr(&w, "id", id);
+    jw_kv_str(&w, "id", q->name);
     jw_kv_cstr(&w, "task_id", task);
     jw_kv_cstr(&w, "status", task_state_name(state));
     if (state == TASK_SCHEDULED)
@@ -477,7 +472,8 @@ static struct outcome leases_outcome_of(const struct request *q, const struct le
                          .retry_after_ms = -1,
                          .started_us = uuid_time_ms(h->task.claim) * US_PER_MS,
                          .completed_us = q->now_ms * US_PER_MS,
-                         .worker = h->row.worker };
+                         .worker = h->row.worker,
+                         .late_by = h->task.late_by ? h->task.late_by : LATE_ROOM };
     if (h->report == REPORT_COMPLETE) {
         o.output = str_utf8_cut(result, OUTPUT_BYTES);
         return o;
@@ -524,15 +520,15 @@ static enum handled leases_run_report(struct request *q, struct reader *r)
     struct lease_request *h = q->context;
     struct error e = { 0 };
     q->now_ms = clock_wall_ms(q->server->setup.clock);
-    if (reader_get(r, q->who.tenant, h->name.task, &q->arena, &h->task, &e))
+    if (reader_get(r, q->who.tenant, h->name.id, &q->arena, &h->task, &e))
         return e.code == ERR_NOT_FOUND ? leases_refuse_id(q) : request_fail(q, &e);
-    enum err rc = reader_lease(r, q->who.tenant, h->name.task, &q->arena, &h->row, &e);
+    enum err rc = reader_lease(r, q->who.tenant, h->name.id, &q->arena, &h->row, &e);
     if (rc && rc != ERR_NOT_FOUND)
         return request_fail(q, &e);
     if (rc || h->row.fence != h->name.fence || h->task.fence != h->name.fence || h->task.state != TASK_RUNNING ||
         h->settled)
         return leases_answer_repeated(q, r, &h->task);
-    h->renewal = (struct lease_renewal){ .id = h->name.task, .fence = h->name.fence, .until_ms = h->row.until_ms };
+    h->renewal = (struct lease_renewal){ .id = h->name.id, .fence = h->name.fence, .until_ms = h->row.until_ms };
     if (h->report == REPORT_FAIL)
         leases_submit_renewal(q, leases_on_checked);
     else

@@ -5,7 +5,7 @@
 enum { TOTAL_MAX = 10000, OFFSET_MAX = 1000000 };
 
 static const char *const listing_group_names[] = { "cause", NULL };
-static const char *const listing_resolved_names[] = { "false", "true", NULL };
+static const char *const listing_yes_no_names[] = { "false", "true", NULL };
 static const char *const listing_kind_names[] = { "ONE_TIME", "RECURRING", NULL };
 
 #define FIELD(text, kind_, member, ...)                                                                                \
@@ -21,19 +21,21 @@ static const struct query_field listing_fields[] = {
     FIELD("due_before", QUERY_TIME, due_before_ms, .max = 0),
     FIELD("due_after", QUERY_TIME, due_after_ms, .max = 0),
     FIELD("limit", QUERY_I64, limit, .min = 1, .max = LIST_MAX),
-    FIELD("cursor", QUERY_ID, cursor, .max = 0),
+    FIELD("cursor", QUERY_TEXT, cursor, .max = SEAL_TEXT_MAX),
     FIELD("page", QUERY_I64, page, .min = 1, .max = OFFSET_MAX),
     FIELD("cause", QUERY_TEXT, cause, .max = 64),
     FIELD("group_by", QUERY_CHOICE, group_by, .names = listing_group_names),
-    FIELD("resolved", QUERY_CHOICE, resolved, .names = listing_resolved_names),
+    FIELD("resolved", QUERY_CHOICE, resolved, .names = listing_yes_no_names),
+    FIELD("id", QUERY_TEXT, id, .max = UUID_TEXT),
+    FIELD("occurrences", QUERY_CHOICE, occurrences, .names = listing_yes_no_names),
 };
 
 /* The parameters that each kind of list has: bit i for row i of the table. */
 static const unsigned listing_known_fields[] = {
-    [LISTING_TASKS] = 0x3ff,
-    [LISTING_RECURRING] = 0x3ff & ~0x2,   /* not type: it is always RECURRING */
+    [LISTING_TASKS] = 0x63ff,
+    [LISTING_RECURRING] = 0x23ff & ~0x2,  /* not type: it is always RECURRING */
     [LISTING_OCCURRENCES] = 0x380 | 0x01, /* status and paging */
-    [LISTING_DLQ] = 0x1fff & ~0x63,       /* not status, type and due times */
+    [LISTING_DLQ] = 0x3fff & ~0x63,       /* not status, type and due times */
 };
 
 struct task_context request_context(const struct request *q)
@@ -51,9 +53,12 @@ struct task_context request_context(const struct request *q)
                                       setup->queue_timeout_max ? setup->queue_timeout_max(setup->context) : 0 };
 }
 
-static enum err listing_check_paging(const struct listing *l, struct error *e)
+static enum err listing_check(const struct listing *l, struct error *e)
 {
-    if (l->page && !uuid_is_nil(l->cursor))
+    struct uuid lowest, highest;
+    if (l->id.p && !uuid_parse_prefix(l->id, &lowest, &highest))
+        return error_field(e, "id", "must be an id or its beginning, such as 019c3f2e-7a4");
+    if (l->page && l->cursor.n)
         return error_field(e, "page", "and 'cursor' exclude each other");
     if (l->page && (l->page - 1) * l->limit > OFFSET_MAX)
         return error_field(e, "page", "reaches beyond %d tasks; use 'cursor'", OFFSET_MAX);
@@ -69,7 +74,8 @@ bool listing_read(struct request *q, enum listing_kind kind, struct listing *ret
     for (size_t i = 0; i < array_count(listing_fields); i++)
         if (listing_known_fields[kind] & 1U << i)
             rows[n++] = listing_fields[i];
-    if (query_read(q->query, rows, n, ret, &q->arena, &e) == ERR_OK && listing_check_paging(ret, &e) == ERR_OK)
+    if (query_read(q->query, rows, n, ret, &q->arena, &e) == ERR_OK && listing_check(ret, &e) == ERR_OK &&
+        seal_open_id(q, ret->cursor, &ret->before, &e) == ERR_OK)
         return true;
     request_fail(q, &e);
     return false;
@@ -85,6 +91,19 @@ static enum err listing_count_total(struct reader *r, const struct task_filter *
     return rc;
 }
 
+/* Narrows the filter to the ids that begin with a text. */
+static void listing_filter_by_id(struct str text, struct task_filter *f)
+{
+    struct uuid lowest, highest;
+    if (!text.n || !uuid_parse_prefix(text, &lowest, &highest))
+        return;
+    f->from = lowest;
+    for (size_t i = sizeof highest.b; i > 0 && ++highest.b[i - 1] == 0; i--)
+        ; /* the next one: `before` is exclusive; nil, which is no bound, after the last */
+    if (uuid_is_nil(f->before) || (!uuid_is_nil(highest) && uuid_cmp(highest, f->before) < 0))
+        f->before = highest;
+}
+
 static struct task_filter listing_filter(const struct request *q, const struct listing *l, struct task_filter f)
 {
     f.tenant = q->who.tenant;
@@ -97,10 +116,12 @@ static struct task_filter listing_filter(const struct request *q, const struct l
     f.cause = l->cause;
     f.due_before_ms = l->due_before_ms;
     f.due_after_ms = l->due_after_ms;
-    f.before = l->cursor;
+    f.before = l->before;
     f.limit = (size_t)l->limit;
     f.offset = l->page ? (size_t)((l->page - 1) * l->limit) : 0;
     f.may_lag = true;
+    f.occurrences = f.occurrences || l->occurrences == 2;
+    listing_filter_by_id(l->id, &f);
     return f;
 }
 
@@ -111,6 +132,8 @@ enum handled listing_answer(struct request *q, struct reader *r, const struct li
     struct pagination p = { .limit = l->limit, .page = l->page, .total = -1 };
     struct task_filter f = listing_filter(q, l, filter);
     enum err rc = reader_list(r, &f, &q->arena, &page, &e);
+    if (rc == ERR_OK)
+        rc = reader_unstarted(r, page.tasks.v, page.tasks.n, q->now_ms, &e);
     if (rc == ERR_OK && l->page)
         rc = listing_count_total(r, &f, &p, &e);
     if (rc == ERR_LIMIT)
@@ -127,7 +150,7 @@ enum handled listing_answer(struct request *q, struct reader *r, const struct li
     jw_array_end(&w);
     p.more = page.more && !l->page;
     p.next = page.next_before;
-    pagination_write(&w, &p);
+    pagination_write(q, &w, &p);
     jw_object_end(&w);
     return HANDLED_DONE;
 }

@@ -11,10 +11,13 @@ struct listing {
     unsigned states;
     int kind; /* 0: any, 1: ONE_TIME, 2: RECURRING */
     struct str name, queue, task_type, cause;
+    struct str id;          /* a whole id, or its beginning */
+    int occurrences;        /* 2: list occurrences, too */
     int group_by, resolved; /* of dead letters. group_by 1: by cause. resolved 1: no, 2: yes */
     int64_t due_before_ms, due_after_ms;
     int64_t limit, page; /* page 0: by cursor */
-    struct uuid cursor;
+    struct str cursor;
+    struct uuid before; /* the cursor's */
 };
 
 /* Reads the query parameters of this kind of list. page and cursor exclude each other. False: the request is

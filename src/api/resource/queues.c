@@ -69,19 +69,18 @@ static enum err queues_find_all(struct request *q, struct reader *r, struct queu
                                 struct error *e)
 {
     struct catalog_entries entries;
-    struct lane *lanes = NULL;
-    size_t lane_count = 0, n = 0, kept = 0;
+    struct used_queues used = { 0 };
+    size_t n = 0, kept = 0;
     if (catalog_read_all(q, r, CATALOG_QUEUE, q->who.tenant, &entries, e) ||
-        reader_lanes(r, &q->arena, &lanes, &lane_count, e))
+        reader_queues(r, q->who.tenant, &q->arena, &used, e))
         return e->code;
-    struct queue_found *v = arena_array(&q->arena, struct queue_found, entries.n + lane_count + 1);
+    struct queue_found *v = arena_array(&q->arena, struct queue_found, entries.n + used.n + 1);
     if (!v)
         return error_set(e, ERR_LIMIT, "the answer would be too large");
     for (size_t i = 0; i < entries.n; i++)
         v[n++] = (struct queue_found){ entries.v[i].name, &entries.v[i] };
-    for (size_t i = 0; i < lane_count; i++)
-        if (lanes[i].tenant == q->who.tenant)
-            v[n++] = (struct queue_found){ lanes[i].queue, NULL };
+    for (size_t i = 0; i < used.n; i++)
+        v[n++] = (struct queue_found){ used.v[i], NULL };
     if (n)
         qsort(v, n, sizeof *v, queues_compare_found);
     for (size_t i = 0; i < n; i++)
@@ -136,7 +135,7 @@ static enum handled queues_show_list(struct request *q, struct reader *r)
         if (queues_show(q, r, &w, i, &e))
             return request_fail(q, &e);
     jw_array_end(&w);
-    pagination_write(&w, &q->queues->pages);
+    pagination_write(q, &w, &q->queues->pages);
     jw_object_end(&w);
     return HANDLED_DONE;
 }
@@ -195,15 +194,14 @@ enum handled queues_list(struct request *q, struct reader *r)
     return queues_ask_node(q, r, (struct queue_view){ .v = v + from, .n = shown, .pages = p, .is_list = true });
 }
 
-/* Whether a task of this queue has ever waited to be dispatched. */
-static enum err queues_has_lane(struct request *q, struct reader *r, bool *ret, struct error *e)
+/* Whether a task has ever named this queue. */
+static enum err queues_is_used(struct request *q, struct reader *r, bool *ret, struct error *e)
 {
-    struct lane *lanes = NULL;
-    size_t n = 0;
-    enum err rc = reader_lanes(r, &q->arena, &lanes, &n, e);
+    struct used_queues used = { 0 };
+    enum err rc = reader_queues(r, q->who.tenant, &q->arena, &used, e);
     *ret = false;
-    for (size_t i = 0; rc == ERR_OK && i < n; i++)
-        *ret = *ret || (lanes[i].tenant == q->who.tenant && str_eq(lanes[i].queue, q->name));
+    for (size_t i = 0; rc == ERR_OK && i < used.n; i++)
+        *ret = *ret || str_eq(used.v[i], q->name);
     return rc;
 }
 
@@ -217,7 +215,7 @@ enum handled queues_get(struct request *q, struct reader *r)
         return HANDLED_DONE;
     enum err rc = reader_catalog_get(r, q->who.tenant, CATALOG_QUEUE, q->name, &q->arena, entry, &e);
     *f = (struct queue_found){ q->name, rc == ERR_OK ? entry : NULL };
-    if (rc && (rc != ERR_NOT_FOUND || queues_has_lane(q, r, &used, &e)))
+    if (rc && (rc != ERR_NOT_FOUND || queues_is_used(q, r, &used, &e)))
         return request_fail(q, &e);
     if (!f->entry && !used)
         return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such queue: it has neither rules nor tasks");

@@ -128,6 +128,44 @@ enum handled tasks_list(struct request *q, struct reader *r)
     return listing_answer(q, r, &l, (struct task_filter){ .by_kind = recurring, .recurring = recurring });
 }
 
+struct names_query {
+    struct str prefix;
+    int64_t limit;
+};
+
+/* For completion: the names that begin with a text. */
+enum handled tasks_names(struct request *q, struct reader *r)
+{
+    static const struct query_field fields[] = {
+        { .name = "prefix", .kind = QUERY_TEXT, .offset = offsetof(struct names_query, prefix) },
+        { .name = "limit",
+          .kind = QUERY_I64,
+          .offset = offsetof(struct names_query, limit),
+          .min = 1,
+          .max = LIST_MAX },
+    };
+    struct names_query p = { .limit = LIST_DEFAULT };
+    struct task_names names = { 0 };
+    struct error e = { 0 };
+    if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) ||
+        reader_names(r, q->who.tenant, p.prefix, (size_t)p.limit, &q->arena, &names, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_key(&w, "names");
+    jw_array(&w);
+    for (size_t i = 0; i < names.n; i++) {
+        jw_object(&w);
+        jw_kv_str(&w, "name", names.v[i].name);
+        jw_kv_uuid(&w, "task_id", names.v[i].newest);
+        jw_kv_bool(&w, "only", names.v[i].is_only);
+        jw_object_end(&w);
+    }
+    jw_array_end(&w);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
 static void tasks_write_executions(struct jw *w, const struct executions *x, const struct task *t)
 {
     jw_key(w, "executions");

@@ -229,6 +229,8 @@ enum err request_get_task(struct request *q, struct reader *r, struct task *ret,
     if (rc == ERR_NOT_FOUND || (rc == ERR_OK && (t.deleted || (recurring_only && t.kind != TASK_RECURRING))))
         return error_set(e, ERR_NOT_FOUND, "there is no such %stask", recurring_only ? "recurring " : "");
     if (rc == ERR_OK)
+        rc = reader_unstarted(r, &t, 1, q->now_ms, e);
+    if (rc == ERR_OK)
         *ret = t;
     return rc;
 }

@@ -52,6 +52,7 @@ enum { NO_BODY = 0, SMALL = 64 << 10, BODY = 1 << 20, DATES = 4 << 20, BATCH = 1
     X(POST, "/v1/tasks/recurring", TASKS_WRITE, BODY, tasks_create, ROUTE_WRITES | ROUTE_INLINE | ROUTE_BODY_KEY | RE, \
       0)                                                                                                               \
     X(GET, "/v1/tasks", TASKS_READ, NO_BODY, tasks_list, READS, 0)                                                     \
+    X(GET, "/v1/tasks/names", TASKS_READ, NO_BODY, tasks_names, READS, 0)                                              \
     X(GET, "/v1/tasks/{id}", TASKS_READ, NO_BODY, tasks_get, READS, 0)                                                 \
     X(PATCH, "/v1/tasks/{id}", TASKS_WRITE, BODY, tasks_patch, EDIT, 0)                                                \
     X(DELETE, "/v1/tasks/{id}", TASKS_WRITE, BODY, tasks_delete, EDIT, ACTION_DELETE)                                  \

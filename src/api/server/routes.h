@@ -54,7 +54,7 @@ enum http_method method_parse(const char *name);
 const char *method_name(enum http_method m);
 
 /* The handlers, by file. They run on a pool thread; those with ROUTE_INLINE run on an HTTP thread and get no reader. */
-route_handler tasks_create, tasks_list, tasks_get;                                           /* tasks.c */
+route_handler tasks_create, tasks_list, tasks_get, tasks_names;                              /* tasks.c */
 route_handler tasks_patch, tasks_delete, tasks_act;                                          /* edit.c */
 route_handler batch_create;                                                                  /* batch.c */
 route_handler executions_list, occurrences_list;                                             /* executions.c */

@@ -1,6 +1,7 @@
 /* Makes a task from a body, new or edited. Both take the same path: the body is read over what exists (the defaults, or
  * the task), its fields are checked together, and the row is written from them. Internally the error is never NULL. */
 #include "api/task/body.h"
+#include "api/task/secret_headers.h"
 #include "api/task/target.h"
 #include "core/task/retry_rules.h"
 
@@ -98,7 +99,9 @@ static enum err task_make_set_time(struct task_maker *m, struct task *t)
                           : b->has.scheduled_at ? b->scheduled_at_ms
                                                 : now_ms + b->delay_ms; /* no delay: now */
     int64_t at_ms = t->scheduled_ms + schedule_spread(&(struct schedule){ .spread_ms = b->spread_ms }, t->id);
-    t->due_ms = max_of(now_ms, at_ms) + (b->delay_ms ? m->c->behind_ms : 0);
+    task_set_due(t, t->scheduled_ms);
+    task_put_off(t, max_of(now_ms, at_ms) + (b->delay_ms ? m->c->behind_ms : 0),
+                 at_ms > now_ms ? LATE_SPREAD : LATE_CREATED);
     return ERR_OK;
 }
 
@@ -187,10 +190,11 @@ static enum err task_make_set_target(struct task_maker *m, struct task *t)
     int64_t timeout_ms = 0;
     if (b->has.target_config && target_check(kind, b->target_config, m->a, &timeout_ms, m->e))
         return error_in(m->e, "target_config");
+    if (b->has.target_config &&
+        secret_headers_keep(m->current, kind, b->text.target_config, m->a, &t->target_config, m->e))
+        return m->e->code;
     t->target = kind;
-    if (b->has.target_config)
-        t->target_config = b->text.target_config;
-    else if (is_new_kind)
+    if (!b->has.target_config && is_new_kind)
         t->target_config = (struct str){ NULL, 0 };
     return task_make_set_timeout(m, timeout_ms, t);
 }

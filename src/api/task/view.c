@@ -1,5 +1,6 @@
 /* Tasks as JSON. A field that the task's kind does not have is left out. A field that has no value yet is null. */
 #include "api/task/body.h"
+#include "api/task/secret_headers.h"
 #include "core/sharing/slot.h"
 
 static void task_view_kv_raw(struct jw *w, const char *name, struct str v)
@@ -204,7 +205,8 @@ static void task_view_retry(struct jw *w, const struct retry_policy *r)
 static void task_view_target(struct jw *w, const struct task *t)
 {
     jw_kv_cstr(w, "target_type", target_kind_name(t->target));
-    task_view_kv_raw(w, "target_config", t->target_config.n ? t->target_config : S("{}"));
+    jw_key(w, "target_config");
+    secret_headers_hide(w, t->target_config.n ? t->target_config : S("{}"));
     if (t->payload.n)
         task_view_kv_raw(w, "payload", t->payload);
     struct str metadata = task_metadata(t);
@@ -229,7 +231,7 @@ static void task_view_progress(struct jw *w, const struct task *t)
         task_view_kv_raw(w, "resolution", t->resolution);
     if (t->kind != TASK_RECURRING)
         return;
-    jw_kv_i64(w, "runs_count", t->runs_count);
+    jw_kv_i64(w, "runs_count", max_of(t->runs_count - t->unstarted_count, (int64_t)0));
     jw_kv_i64(w, "skipped_count", t->skipped_count);
     jw_kv_time_or_null(w, "last_run_at", t->last_run_ms);
 }

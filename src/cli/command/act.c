@@ -8,6 +8,7 @@
 #include "cli/filter.h"
 #include "cli/ids.h"
 #include "cli/task_view.h"
+#include "cli/verbs.h"
 
 enum { PATH_BYTES = 8192, OUT_MAX = 64 << 20, PROGRESS_EVERY = 20 };
 
@@ -16,13 +17,14 @@ static const struct task_action {
     const char *method, *verb; /* verb: suffix of the task's path */
     const char *done;          /* "12 paused" */
     const char *action;        /* name of the bulk action, for a filter */
+    const char *becomes;       /* status of the task afterwards; NULL: what it does next is printed */
 } acts[] = {
-    { &command_pause, "POST", "/pause", "paused", "pause" },
-    { &command_resume, "POST", "/resume", "resumed", "resume" },
-    { &command_cancel, "POST", "/cancel", "cancelled", "cancel" },
-    { &command_rm, "DELETE", "", "removed", "delete" },
-    { &command_run, "POST", "/run-now", "set to run now", "run-now" },
-    { &command_retry, "POST", "/retry", "set to try again", "retry" },
+    { &command_pause, "POST", "/pause", "paused", "pause", "PAUSED" },
+    { &command_resume, "POST", "/resume", "resumed", "resume", NULL },
+    { &command_cancel, "POST", "/cancel", "cancelled", "cancel", "CANCELLED" },
+    { &command_rm, "DELETE", "", "removed", "delete", NULL },
+    { &command_run, "POST", "/run-now", "set to run now", "run-now", NULL },
+    { &command_retry, "POST", "/retry", "set to try again", "retry", NULL },
 };
 
 /* State of the running command. */
@@ -43,17 +45,49 @@ static const struct task_action *action_of_command(const struct command *c)
     return &acts[i];
 }
 
+/* A task of a paused queue does not fire, whatever its own time is. */
+static void action_print_paused_queue(struct action_run *w, const json_t *task)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct str queue = json_text_at(task, "queue");
+    char path[PATH_BYTES];
+    if (!verb_name_is_valid(queue))
+        return;
+    snprintf(path, sizeof path, "/v1/queues/" STR_FMT, STR_ARG(queue));
+    struct client_request call = { .method = "GET", .path = path, .quiet = true };
+    if (client_call(w->client, &call, &a) == EXIT_DONE) {
+        if (str_eq(json_text_at(a.doc.root, "state"), S("paused")))
+            buf_printf(&w->out, "Its queue is paused, so it waits until 'belfry queue resume " STR_FMT "'\n",
+                       STR_ARG(queue));
+    }
+}
+
+static void action_print_task(struct action_run *w, const char *id, const json_t *task)
+{
+    struct str status = json_text_at(task, "status"), run = json_text_at(task, "occurrence_id");
+    const char *becomes = w->act->becomes;
+    if (becomes && status.n && !str_eq(status, str_from(becomes))) {
+        buf_printf(&w->out, "%s is " STR_FMT "\n", id, STR_ARG(str_utf8_cut(status, 40)));
+        return;
+    }
+    buf_printf(&w->out, "%s %s\n", id, w->act->done);
+    if (becomes || !task)
+        return;
+    if (run.n)
+        buf_printf(&w->out, "The additional run is " STR_FMT "\n", STR_ARG(str_utf8_cut(run, UUID_TEXT)));
+    else
+        next_fire_lines(w->cli, task, &w->out);
+    action_print_paused_queue(w, task);
+}
+
 static void action_print_result(struct action_run *w, const char *id, const struct client_answer *a)
 {
     if (w->json && a->doc.root)
         client_json_line(&w->out, buf_str(&a->body));
     else if (w->json)
         buf_printf(&w->out, "{\"id\":\"%s\",\"removed\":true}\n", id);
-    else if (w->one) {
-        buf_printf(&w->out, "%s %s\n", id, w->act->done);
-        if (a->doc.root)
-            next_fire_lines(w->cli, a->doc.root, &w->out);
-    }
+    else if (w->one)
+        action_print_task(w, id, a->doc.root);
 }
 
 static enum exit_code action_send(struct action_run *w, const char *id)
@@ -147,9 +181,11 @@ static enum exit_code command_action_run(struct cli *cli, const struct options *
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, PATH_BYTES);
     struct error e;
-    if (action_read_filter(o, &path, &e) || (!path.n && ids_some(o, &ids, &e)))
+    if (action_read_filter(o, &path, &e) || (!path.n && ids_check_some(o, &e)))
         return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
+    if (code == EXIT_DONE && !path.n)
+        code = ids_resolve(client, o, "/v1/tasks", &ids);
     if (code)
         return code;
     if (path.n)
@@ -177,7 +213,7 @@ static const struct option run_options[] = {
 #define ACT_COMMAND(name_, rows, summary_, detail_)                                                                    \
     const struct command command_##name_ = {                                                                           \
         .name = #name_,                                                                                                \
-        .words = "ID…",                                                                                                \
+        .words = "TASK…",                                                                                              \
         .summary = (summary_),                                                                                         \
         .detail = (detail_),                                                                                           \
         .options = (rows),                                                                                             \
@@ -186,8 +222,8 @@ static const struct option run_options[] = {
     }
 
 #define FILTERS                                                                                                           \
-    "A filter is a comma-separated list of NAME=VALUE. Names: status, type, name (or its beginning), queue, task-type,\n" \
-    "due-before, due-after.\n\n"
+    "A filter is a comma-separated list of NAME=VALUE. Names: status, type, name (whole, or a beginning and *), queue,\n" \
+    "task-type, due-before, due-after.\n\n"
 #define AN_ID "019c3f2e-7a40-7000-8000-000000000001"
 
 ACT_COMMAND(pause, options, "pause tasks until they are resumed",

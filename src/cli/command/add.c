@@ -35,6 +35,7 @@ static const char detail[] =
     "  belfry add --concurrency-key customer-42 --dedupe-key invoice-7 https://example.com/invoice\n"
     "  belfry add --in 1h --message orders --destination reminders --message-key 42 -d '{\"order\": 42}'\n"
     "  belfry add --target WORKER --queue video -d '{\"file\": \"a.mov\"}'\n"
+    "  belfry add --every 1h --max-attempts 3 --set 'metadata={\"team\": \"a\"}' https://example.com/sync\n"
     "  id=$(belfry add -q --in 1h --noop) && belfry show $id\n";
 
 enum { MESSAGE_TEXT_MAX = 8192 };
@@ -51,6 +52,12 @@ static bool add_is_noop(const struct options *o)
     return option_get(o, "noop")->number || add_target_is(o, TARGETS_NOOP);
 }
 
+/* Whether --set says what to do: a target, or a payload with a webhook_url. */
+static bool add_sets_target(const struct options *o)
+{
+    return task_sets_begin_with(o, "target_") || task_sets_begin_with(o, "payload");
+}
+
 static enum err add_read_url(const struct options *o, struct str *ret, struct error *e)
 {
     bool noop = add_is_noop(o), message = option_given(o, "message"), worker = add_target_is(o, TARGETS_WORKER);
@@ -64,11 +71,11 @@ static enum err add_read_url(const struct options *o, struct str *ret, struct er
         return error_field(e, "--noop", "calls nothing, so it takes no URL and no --message");
     if (message && o->word_count)
         return error_field(e, "--message", "publishes to a broker, so it takes no URL");
-    if (!noop && !message && !o->word_count)
+    if (!noop && !message && !o->word_count && !add_sets_target(o))
         return error_set(e, ERR_INVALID, "a URL to call is missing (--noop: call nothing)");
     if (o->word_count > 1)
         return error_set(e, ERR_INVALID, "takes one URL, but got another: '%s'", o->words[1].p);
-    *ret = noop || message ? S("") : o->words[0];
+    *ret = noop || message || !o->word_count ? S("") : o->words[0];
     return ERR_OK;
 }
 
@@ -102,34 +109,45 @@ static void add_write_message(const struct options *o, struct buf *out)
     jw_object_end(&w);
 }
 
-static enum err add_write_body(const struct options *o, struct buf *out, struct error *e)
+/* Writes target_type and target_config, or the payload of a WORKER task. */
+static enum err add_write_target(const struct options *o, const struct target *t, struct jw *w, struct error *e)
 {
-    struct str url;
-    cleanup_with(target_release) struct target t = { 0 };
     cleanup_with(buf_release) struct buf message;
+    bool noop = add_is_noop(o), worker = add_target_is(o, TARGETS_WORKER), sends = option_given(o, "message");
     buf_init(&message, MESSAGE_TEXT_MAX);
-    if (add_read_url(o, &url, e) || add_check_message(o, e) || target_read(o, url, &t, e))
-        return e->code;
-    if (option_given(o, "message"))
-        add_write_message(o, &message);
-    bool noop = add_is_noop(o), worker = add_target_is(o, TARGETS_WORKER);
-    if (noop && t.given)
+    if (noop && t->given)
         return error_field(e, "--noop", "calls nothing, so it takes no -X, -H or -d");
     if (worker && (option_given(o, "method") || option_given(o, "header")))
         return error_field(e, "--target", "WORKER makes no HTTP call, so it takes no -X or -H; -d is its payload");
+    if (sends)
+        add_write_message(o, &message);
+    if (noop || worker || sends || t->given || !add_sets_target(o))
+        jw_kv_cstr(w, "target_type", worker ? "WORKER" : noop ? "NOOP" : sends ? "QUEUE_MESSAGE" : "HTTP_CALLBACK");
+    if (worker && t->body.n) {
+        jw_key(w, "payload");
+        jw_raw(w, buf_str(&t->body));
+    }
+    return !worker && (t->given || sends) ? target_write(o, t, buf_str(&message), w, e) : ERR_OK;
+}
+
+static enum err add_write_body(const struct options *o, struct buf *out, struct error *e)
+{
+    struct str url;
     struct jw w;
+    cleanup_with(target_release) struct target t = { 0 };
+    cleanup_with(buf_release) struct buf given;
+    buf_init(&given, TASK_BODY_MAX);
+    if (add_read_url(o, &url, e) || add_check_message(o, e) || target_read(o, url, &t, e) ||
+        task_fields_write(o, &given, e))
+        return e->code;
     jw_init(&w, out);
     jw_object(&w);
-    if (task_members_write(o, &w, e))
-        return e->code;
-    jw_kv_cstr(&w, "target_type", worker ? "WORKER" : noop ? "NOOP" : message.n ? "QUEUE_MESSAGE" : "HTTP_CALLBACK");
-    if (worker && t.body.n) {
-        jw_key(&w, "payload");
-        jw_raw(&w, buf_str(&t.body));
-    }
-    if (!noop && !worker && target_write(o, &t, buf_str(&message), &w, e))
+    task_members_copy(buf_str(&given), &w);
+    if (add_write_target(o, &t, &w, e))
         return e->code;
     jw_object_end(&w);
+    if (task_sets_apply(o, NULL, out, e))
+        return e->code;
     return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;
 }
 
@@ -222,7 +240,9 @@ static enum exit_code command_add_run(struct cli *cli, const struct options *o)
         return cli_fail(cli, "add", &e, EXIT_USAGE);
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
-    struct client_request call = { .method = "POST", .path = "/v1/tasks", .body = buf_str(&body) };
+    struct client_request call = {
+        .method = "POST", .path = "/v1/tasks", .body = buf_str(&body), .idempotency_key = task_idempotency_key(o)
+    };
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE)
         code = client_call(client, &call, &a);

@@ -1,5 +1,6 @@
 /* belfry breakers - lists and closes circuit breakers. */
 #include "cli/command/commands.h"
+#include "cli/ids.h"
 #include "cli/rows.h"
 #include "cli/verbs.h"
 #include "cli/when.h"
@@ -10,7 +11,7 @@ enum { COLUMNS = 7 };
 
 static const char detail[] =
     "  list            list the breakers that are not closed, the latest first\n"
-    "  close ID        close one: the tasks that it holds run at once\n"
+    "  close ID|HOST   close one: the tasks that it holds run at once\n"
     "\n"
     "A breaker opens if most calls to a host fail, or if calls to many hosts of the tenant do (HOST is * then). While it is\n"
     "OPEN, its tasks wait. After RETRY it is HALF_OPEN: one task at a time is tried. If that succeeds, the breaker closes.\n"
@@ -18,6 +19,7 @@ static const char detail[] =
     "\n"
     "Examples:\n"
     "  belfry breakers list\n"
+    "  belfry breakers close api.example.com:443\n"
     "  belfry breakers close 019cb323-e500-7111-827d-7345cc1bc385\n";
 
 static void breakers_header(struct table *t)
@@ -27,7 +29,7 @@ static void breakers_header(struct table *t)
 
 static void breakers_add_row(struct rows *r, const json_t *breaker)
 {
-    char id[CELL_TEXT], host[CELL_TEXT], state[CELL_TEXT], reason[CELL_TEXT], calls[32], failures[32], failed[72];
+    char calls[32], failures[32], failed[72];
     char since[WHEN_TEXT] = "-", retry[WHEN_TEXT] = "-";
     struct str name = json_text_at(breaker, "host");
     int64_t ms;
@@ -38,37 +40,45 @@ static void breakers_add_row(struct rows *r, const json_t *breaker)
     number_text(breaker, "failures", failures);
     number_text(breaker, "calls", calls);
     snprintf(failed, sizeof failed, "%s/%s", failures, calls);
-    table_row(&r->table, COLUMNS, table_cell(json_text_at(breaker, "id"), id), table_cell(name.n ? name : S("*"), host),
-              table_cell(json_text_at(breaker, "state"), state), since, retry, failed,
-              table_cell(json_text_at(breaker, "reason"), reason));
+    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(breaker, "id")),
+              table_text(&r->table, name.n ? name : S("*")), table_text(&r->table, json_text_at(breaker, "state")),
+              since, retry, failed, table_text(&r->table, json_text_at(breaker, "reason")));
 }
 
 static enum exit_code breakers_list(struct verb_work *w)
 {
     struct pages p = { .client = w->client, .path = COLLECTION, .member = "breakers", .limit = INT64_MAX };
-    struct rows r = { .header = breakers_header, .add = breakers_add_row };
+    struct rows r = { .header = breakers_header, .add = breakers_add_row, .keep = { 1, 7 } };
     return rows_print(w->cli, w->o, &p, &r, COLUMNS, "no circuit breaker is open");
 }
 
 static enum exit_code breakers_close(struct verb_work *w)
 {
-    char path[VERB_PATH], close_path[VERB_PATH + 8];
-    verb_path(w, COLLECTION, path);
-    snprintf(close_path, sizeof close_path, "%s/close", path);
-    return verb_call(w, &(struct client_request){ .method = "POST", .path = close_path, .about = w->name }, NULL,
-                     "closed");
+    static const struct ids_source breakers = { .path = COLLECTION,
+                                                .member = "breakers",
+                                                .name = "host",
+                                                .what = "circuit breaker",
+                                                .remedy = "'belfry breakers list' prints those that are not closed" };
+    cleanup_with(buf_release) struct buf id;
+    char path[VERB_PATH];
+    buf_init(&id, VERB_PATH / 2);
+    enum exit_code code = ids_pick(w->client, &breakers, str_from(w->name), &id);
+    if (code)
+        return code;
+    snprintf(path, sizeof path, COLLECTION "/%s/close", buf_cstr(&id));
+    return verb_call(w, &(struct client_request){ .method = "POST", .path = path, .about = w->name }, NULL, "closed");
 }
 
 static enum exit_code command_breakers_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = { { "list", NULL, false, false, breakers_list },
-                                         { "close", "ID", true, false, breakers_close } };
+                                         { "close", "ID", false, false, breakers_close } };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }
 
 const struct command command_breakers = {
     .name = "breakers",
-    .words = "list|close [ID]",
+    .words = "list|close [ID|HOST]",
     .summary = "list and close circuit breakers",
     .detail = detail,
     .run = command_breakers_run,

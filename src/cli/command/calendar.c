@@ -46,28 +46,27 @@ static void calendar_header(struct table *t)
     table_row(t, COLUMNS, "NAME", "EXCLUDED", "INCLUDED", "WEEKDAYS OFF", "UPDATED", "DESCRIPTION");
 }
 
-static void calendar_weekdays_text(const json_t *calendar, char out[CELL_TEXT])
+static void calendar_weekdays_text(const json_t *calendar, struct buf *out)
 {
     joined_text(calendar, "excluded_weekdays", out);
-    if (!out[0])
-        table_cell(S("-"), out);
+    buf_text(out, out->n ? "" : "-");
 }
 
 static void calendar_add_row(struct rows *r, const json_t *calendar)
 {
-    char name[CELL_TEXT], text[CELL_TEXT], updated[CELL_TEXT], weekdays[CELL_TEXT], excluded[32], included[32];
+    char updated[CELL_TEXT], excluded[32], included[32];
     number_text(calendar, "excluded_count", excluded);
     number_text(calendar, "included_count", included);
-    calendar_weekdays_text(calendar, weekdays);
     moment_text(calendar, "updated_at", clock_wall_ms(r->cli->clock), updated);
-    table_row(&r->table, COLUMNS, table_cell(json_text_at(calendar, "name"), name), excluded, included, weekdays,
-              updated, table_cell(json_text_at(calendar, "description"), text));
+    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(calendar, "name")), excluded, included,
+              task_cell(&r->table, calendar_weekdays_text, calendar), updated,
+              table_text(&r->table, json_text_at(calendar, "description")));
 }
 
 static enum exit_code calendar_list(struct verb_work *w)
 {
     struct pages p = { .client = w->client, .path = COLLECTION, .member = "calendars", .limit = INT64_MAX };
-    struct rows r = { .header = calendar_header, .add = calendar_add_row };
+    struct rows r = { .header = calendar_header, .add = calendar_add_row, .keep = { 1 } };
     return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there are no calendars");
 }
 
@@ -76,13 +75,13 @@ static void calendar_add_dates(struct table *t, const json_t *root, const char *
 {
     size_t count = json_count_at(root, member);
     for (size_t i = 0; i < min_of(count, (size_t)SHOWN_MAX); i++) {
-        char path[64], date[CELL_TEXT], name[CELL_TEXT];
+        char path[64];
         snprintf(path, sizeof path, "%s[%zu]", member, i);
         struct str bare = json_text_at(root, path);
         snprintf(path, sizeof path, "%s[%zu].date", member, i);
         struct str named = json_text_at(root, path);
         snprintf(path, sizeof path, "%s[%zu].name", member, i);
-        table_row(t, 3, label, table_cell(bare.n ? bare : named, date), table_cell(json_text_at(root, path), name));
+        table_row(t, 3, label, table_text(t, bare.n ? bare : named), table_text(t, json_text_at(root, path)));
     }
     char more[64];
     snprintf(more, sizeof more, "and %zu more; --json prints all", count - min_of(count, (size_t)SHOWN_MAX));
@@ -98,13 +97,11 @@ static void calendar_print(struct verb_work *w, const struct json_doc *doc, stru
         { "Version", "version", FACT_NUMBER },
         { "Updated", "updated_at", FACT_MOMENT },
     };
-    char weekdays[CELL_TEXT];
     cleanup_with(table_release) struct table t;
     table_init(&t, 3);
     named_facts_print(w->cli, doc->root, facts, array_count(facts), out);
-    calendar_weekdays_text(doc->root, weekdays);
     buf_printf(out, "\n");
-    table_row(&t, 3, "Weekdays off", weekdays, "");
+    table_row(&t, 3, "Weekdays off", task_cell(&t, calendar_weekdays_text, doc->root), "");
     calendar_add_dates(&t, doc->root, "excluded", "Excluded");
     calendar_add_dates(&t, doc->root, "included", "Included");
     table_print(&t, out);

@@ -4,6 +4,7 @@
 
 #include "cli/command/commands.h"
 #include "cli/table.h"
+#include "cli/task_body.h"
 
 enum { OUT_MAX = 256 * 1024 };
 
@@ -117,6 +118,19 @@ static void completion_offer_names(struct cli *cli, struct buf *out, const struc
         completion_names(cli, o->words, o->word_count, flag, &(struct completion_callback){ completion_on_name, &t });
 }
 
+/* Offers "priority=" with the flag that means the same. */
+static void completion_offer_fields(struct buf *out, struct str typed)
+{
+    const char *path, *flag;
+    for (size_t i = 0; (path = task_field_path(i, &flag)); i++) {
+        char field[64], what[64] = "";
+        snprintf(field, sizeof field, "%s=", path);
+        if (flag)
+            snprintf(what, sizeof what, "the same as --%s", flag);
+        completion_offer(out, typed, "", str_from(field), what);
+    }
+}
+
 static void completion_offer_for_command(struct cli *cli, struct buf *out, const struct command *c,
                                          const struct options *o)
 {
@@ -128,6 +142,8 @@ static void completion_offer_for_command(struct cli *cli, struct buf *out, const
         completion_offer_choices(out, typed, awaiting->choices);
     else if (awaiting && str_eq(str_from(awaiting->value), S("ZONE")))
         zoneinfo_names(cli->zones, typed, out);
+    else if (awaiting && str_eq(str_from(awaiting->flag), S("set")))
+        completion_offer_fields(out, typed);
     else if (awaiting)
         completion_offer_names(cli, out, o, awaiting->flag);
     if (awaiting)

@@ -4,13 +4,21 @@
 
 #include <unistd.h>
 
+#include "base/uuid.h"
 #include "cli/client.h"
 #include "cli/command/commands.h"
+#include "cli/filter.h"
+#include "cli/verbs.h"
 #include "server/options.h"
 
-enum { DEADLINE_MS = 200, ARGUMENTS_MAX = 16 };
+enum { DEADLINE_MS = 200, ARGUMENTS_MAX = 16, PATH_BYTES = 4096 };
 
 #define RECENT "?limit=100"
+#define TASKS  "/v1/tasks" RECENT
+
+/* Tasks are completed by name and by id. NAMED: any task; the server finds the names in its index, however many tasks
+ * there are. LISTED: those of the list alone, because the command takes no others. */
+enum completion_by { COMPLETION_PLAIN, COMPLETION_NAMED, COMPLETION_LISTED };
 
 static const struct completion_source {
     const char *command; /* NULL: any */
@@ -18,25 +26,29 @@ static const struct completion_source {
     const char *flag;    /* "queue": the name is the value of this option */
     const char *path, *member;
     const char *name, *what; /* members of an item: the candidate and its description */
+    enum completion_by by;
 } sources[] = {
     { .flag = "queue", .path = "/v1/queues", .member = "queues", .name = "name" },
     { .flag = "calendar", .path = "/v1/calendars", .member = "calendars", .name = "name" },
     { .flag = "tenant", .path = "/v1/tenants", .member = "tenants", .name = "name" },
-    { "queue", "show|set|pause|resume|rm", NULL, "/v1/queues", "queues", "name", NULL },
-    { "calendar", "show|set|rm", NULL, "/v1/calendars", "calendars", "name", NULL },
-    { "tenant", "show|set|disable|enable", NULL, "/v1/tenants", "tenants", "name", NULL },
-    { "key", "revoke", NULL, "/v1/api-keys", "keys", "id", "name" },
-    { "dlq", "show|retry|archive", NULL, "/v1/dlq" RECENT, "tasks", "id", "name" },
-    { "job", "show|cancel", NULL, "/v1/jobs" RECENT, "jobs", "id", "kind" },
-    { "resume", NULL, NULL, "/v1/tasks" RECENT "&status=PAUSED", "tasks", "id", "name" },
-    { "retry", NULL, NULL, "/v1/dlq" RECENT, "tasks", "id", "name" },
-    { "show", NULL, NULL, "/v1/tasks" RECENT, "tasks", "id", "name" },
-    { "edit", NULL, NULL, "/v1/tasks" RECENT, "tasks", "id", "name" },
-    { "pause", NULL, NULL, "/v1/tasks" RECENT "&status=SCHEDULED", "tasks", "id", "name" },
-    { "cancel", NULL, NULL, "/v1/tasks" RECENT, "tasks", "id", "name" },
-    { "rm", NULL, NULL, "/v1/tasks" RECENT, "tasks", "id", "name" },
-    { "run", NULL, NULL, "/v1/tasks" RECENT, "tasks", "id", "name" },
-    { "history", NULL, NULL, "/v1/tasks" RECENT, "tasks", "id", "name" },
+    { "queue", "show|set|pause|resume|rm", NULL, "/v1/queues", "queues", "name", NULL, COMPLETION_PLAIN },
+    { "calendar", "show|set|rm", NULL, "/v1/calendars", "calendars", "name", NULL, COMPLETION_PLAIN },
+    { "tenant", "show|set|disable|enable", NULL, "/v1/tenants", "tenants", "name", NULL, COMPLETION_PLAIN },
+    { "key", "revoke", NULL, "/v1/api-keys", "keys", "id", "name", COMPLETION_PLAIN },
+    { "breakers", "close", NULL, "/v1/breakers", "breakers", "host", "state", COMPLETION_PLAIN },
+    { "job", "show|cancel", NULL, "/v1/jobs" RECENT, "jobs", "id", "kind", COMPLETION_PLAIN },
+    { "dlq", "show|retry|archive", NULL, "/v1/dlq" RECENT, "tasks", "id", "name", COMPLETION_LISTED },
+    { "retry", NULL, NULL, "/v1/dlq" RECENT, "tasks", "id", "name", COMPLETION_LISTED },
+    { "resume", NULL, NULL, TASKS "&status=PAUSED", "tasks", "id", "name", COMPLETION_LISTED },
+    { "show", NULL, NULL, TASKS, "tasks", "id", "name", COMPLETION_NAMED },
+    { "edit", NULL, NULL, TASKS, "tasks", "id", "name", COMPLETION_NAMED },
+    { "pause", NULL, NULL, TASKS "&status=SCHEDULED", "tasks", "id", "name", COMPLETION_NAMED },
+    { "cancel", NULL, NULL, TASKS, "tasks", "id", "name", COMPLETION_NAMED },
+    { "rm", NULL, NULL, TASKS, "tasks", "id", "name", COMPLETION_NAMED },
+    { "run", NULL, NULL, TASKS, "tasks", "id", "name", COMPLETION_NAMED },
+    { "history", NULL, NULL, TASKS, "tasks", "id", "name", COMPLETION_NAMED },
+    { "explain", NULL, NULL, TASKS, "tasks", "id", "name", COMPLETION_NAMED },
+    { "upcoming", NULL, NULL, TASKS, "tasks", "id", "name", COMPLETION_NAMED },
 };
 
 static bool completion_is_one_of(struct str word, const char *alternatives)
@@ -77,6 +89,13 @@ static bool completion_read_client_options(struct options *o, const struct str *
     return !options_parse_flags(o, (int)n, arguments, e) && !options_parse_env(o, options_getenv, e);
 }
 
+/* Offers a name that a shell takes as one word without quotes. */
+static void completion_offer_name(struct str name, struct str what, const struct completion_callback *to)
+{
+    if (verb_name_is_valid(name))
+        to->offer(to->context, name, what);
+}
+
 static void completion_offer_items(const struct client_answer *a, const struct completion_source *s,
                                    const struct completion_callback *to)
 {
@@ -85,21 +104,53 @@ static void completion_offer_items(const struct client_answer *a, const struct c
         char at[64];
         snprintf(at, sizeof at, "%s[%zu]", s->member, i);
         const json_t *item = json_at(a->doc.root, at);
-        struct str name = json_text_at(item, s->name);
+        struct str name = json_text_at(item, s->name), what = s->what ? json_text_at(item, s->what) : S("");
+        if (s->by == COMPLETION_LISTED)
+            completion_offer_name(what, name, to);
         if (name.n)
-            to->offer(to->context, name, s->what ? json_text_at(item, s->what) : S(""));
+            to->offer(to->context, name, what);
+    }
+}
+
+/* Offers the names of single tasks that begin with the typed text. */
+static void completion_offer_task_names(struct client *client, struct str typed, const struct completion_callback *to)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, PATH_BYTES);
+    buf_text(&path, "/v1/tasks/names" RECENT);
+    query_add(&path, "prefix", typed);
+    if (client_call(client, &(struct client_request){ .method = "GET", .path = buf_cstr(&path) }, &a))
+        return;
+    for (size_t i = 0; i < json_count_at(a.doc.root, "names"); i++) {
+        char at[64];
+        snprintf(at, sizeof at, "names[%zu]", i);
+        const json_t *item = json_at(a.doc.root, at);
+        if (json_is_true(json_at(item, "only")))
+            completion_offer_name(json_text_at(item, "name"), json_text_at(item, "task_id"), to);
     }
 }
 
 static void completion_query(struct cli *cli, const struct options *o, const struct completion_source *s,
-                             const struct completion_callback *to)
+                             struct str typed, const struct completion_callback *to)
 {
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    cleanup_with(buf_release) struct buf path;
+    struct uuid lowest, highest;
+    bool is_id = uuid_parse_prefix(typed, &lowest, &highest), is_task = s->by != COMPLETION_PLAIN;
+    buf_init(&path, PATH_BYTES);
+    buf_text(&path, s->path);
+    if (is_task && is_id)
+        query_add(&path, "id", typed);
     if (client_open(cli, o, &client))
         return;
     client_set_deadline(client, DEADLINE_MS);
-    if (!client_call(client, &(struct client_request){ .method = "GET", .path = s->path }, &a))
+    if (s->by == COMPLETION_NAMED)
+        completion_offer_task_names(client, typed, to);
+    if (s->by == COMPLETION_NAMED && typed.n && !is_id)
+        return; /* no id begins so */
+    if (!client_call(client, &(struct client_request){ .method = "GET", .path = buf_cstr(&path) }, &a))
         completion_offer_items(&a, s, to);
 }
 
@@ -116,7 +167,7 @@ void completion_names(struct cli *cli, const struct str *words, size_t count, co
     silent.err = nowhere; /* errors must not disturb the line that is being typed */
     options_init(&o, common_options, common_option_count);
     if (completion_read_client_options(&o, words, count, &e))
-        completion_query(&silent, &o, s, to);
+        completion_query(&silent, &o, s, words[count - 1], to);
     options_release(&o);
     fclose(nowhere);
 }

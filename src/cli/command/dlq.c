@@ -8,7 +8,7 @@
 #include "cli/rows.h"
 #include "cli/task_view.h"
 
-enum { COLUMNS = 5, GROUP_COLUMNS = 4, QUERY_MAX = 8192, BODY_MAX = 2 << 20, PATH_TEXT = 128 };
+enum { COLUMNS = 5, GROUP_COLUMNS = 7, QUERY_MAX = 8192, BODY_MAX = 2 << 20, PATH_TEXT = 128 };
 
 /* ---- list and show ---- */
 
@@ -19,25 +19,44 @@ static void dlq_header(struct table *t)
 
 static void dlq_add_row(struct rows *r, const json_t *task)
 {
-    char id[CELL_TEXT], name[CELL_TEXT], cause[CELL_TEXT], when[CELL_TEXT], error[CELL_TEXT];
+    char when[CELL_TEXT];
     moment_text(task, "completed_at", clock_wall_ms(r->cli->clock), when);
-    table_row(&r->table, COLUMNS, table_cell(json_text_at(task, "id"), id),
-              table_cell(json_text_at(task, "name"), name), table_cell(json_text_at(task, "cause"), cause), when,
-              table_cell(json_text_at(task, "last_error"), error));
+    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(task, "id")),
+              table_text(&r->table, json_text_at(task, "name")), table_text(&r->table, json_text_at(task, "cause")),
+              when, table_text(&r->table, json_text_at(task, "last_error")));
+}
+
+static void dlq_archived_header(struct table *t)
+{
+    table_row(t, COLUMNS, "ID", "NAME", "CAUSE", "ARCHIVED", "REASON");
+}
+
+static void dlq_add_archived_row(struct rows *r, const json_t *task)
+{
+    char when[CELL_TEXT];
+    struct table *t = &r->table;
+    struct str reason = json_text_at(task, "resolution.reason");
+    moment_text(task, "resolved_at", clock_wall_ms(r->cli->clock), when);
+    table_row(t, COLUMNS, table_text(t, json_text_at(task, "id")), table_text(t, json_text_at(task, "name")),
+              table_text(t, json_text_at(task, "cause")), when, table_text(t, reason.n ? reason : S("-")));
 }
 
 static void dlq_group_header(struct table *t)
 {
-    table_row(t, GROUP_COLUMNS, "CAUSE", "COUNT", "LATEST", "ERROR");
+    table_row(t, GROUP_COLUMNS, "CAUSE", "COUNT", "HOST", "LATEST", "EXAMPLE", "NAME", "ERROR");
 }
 
 static void dlq_add_group_row(struct rows *r, const json_t *group)
 {
-    char cause[CELL_TEXT], count[32], when[CELL_TEXT], error[CELL_TEXT];
+    char count[32], when[CELL_TEXT];
+    struct str called = json_text_at(group, "host");
     snprintf(count, sizeof count, "%lld", (long long)json_i64_at(group, "count", 0));
     moment_text(group, "last_failed_at", clock_wall_ms(r->cli->clock), when);
-    table_row(&r->table, GROUP_COLUMNS, table_cell(json_text_at(group, "cause"), cause), count, when,
-              table_cell(json_text_at(group, "last_error"), error));
+    table_row(&r->table, GROUP_COLUMNS, table_text(&r->table, json_text_at(group, "cause")), count,
+              table_text(&r->table, called.n ? called : S("-")), when,
+              table_text(&r->table, json_text_at(group, "latest_task_id")),
+              table_text(&r->table, json_text_at(group, "latest_task_name")),
+              table_text(&r->table, json_text_at(group, "last_error")));
 }
 
 /* Returns whether there is a filter. */
@@ -59,18 +78,22 @@ static enum exit_code dlq_list_tasks(struct cli *cli, const struct options *o, s
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, QUERY_MAX);
     buf_text(&path, "/v1/dlq");
-    bool filtered = dlq_add_filters(o, &path) || option_get(o, "archived")->number;
-    if (option_get(o, "archived")->number)
+    bool archived = option_get(o, "archived")->number, filtered = dlq_add_filters(o, &path) || archived;
+    if (archived)
         query_add(&path, "resolved", S("true"));
     struct pages p = { .client = client, .path = buf_cstr(&path), .member = "tasks", .limit = pages_limit(o) };
-    struct rows r = { .header = dlq_header, .add = dlq_add_row };
+    struct rows r = { .header = dlq_header, .add = dlq_add_row, .keep = { 1, COLUMNS } };
+    if (archived) {
+        r.header = dlq_archived_header;
+        r.add = dlq_add_archived_row;
+    }
     return rows_print(cli, o, &p, &r, COLUMNS, filtered ? "no failed task matches" : "there are no failed tasks");
 }
 
 static enum exit_code dlq_list_groups(struct cli *cli, const struct options *o, struct client *client)
 {
     struct pages p = { .client = client, .path = "/v1/dlq?group_by=cause", .member = "groups", .limit = INT64_MAX };
-    struct rows r = { .header = dlq_group_header, .add = dlq_add_group_row };
+    struct rows r = { .header = dlq_group_header, .add = dlq_add_group_row, .keep = { 1, 5, GROUP_COLUMNS } };
     return rows_print(cli, o, &p, &r, GROUP_COLUMNS, "there are no failed tasks");
 }
 
@@ -179,18 +202,15 @@ static enum err dlq_read_verb(const struct options *o, enum dlq_verb *ret, struc
     return error_set(e, ERR_INVALID, "the verb must be list, groups, show, retry or archive");
 }
 
-static enum err dlq_read_request(const struct options *o, enum dlq_verb verb, struct ids *ids, struct buf *body,
-                                 struct error *e)
+static enum err dlq_read_request(const struct options *o, const struct options *rest, enum dlq_verb verb,
+                                 struct buf *body, struct error *e)
 {
-    struct options rest = *o;
-    rest.words += o->word_count > 0;
-    rest.word_count -= o->word_count > 0;
     bool takes_ids = verb >= VERB_SHOW;
-    if (!takes_ids && rest.word_count)
+    if (!takes_ids && rest->word_count)
         return error_set(e, ERR_INVALID, "%s takes no ids", verbs[verb]);
-    if (takes_ids && (rest.word_count || verb != VERB_RETRY) && ids_some(&rest, ids, e))
+    if (takes_ids && (rest->word_count || verb != VERB_RETRY) && ids_check_some(rest, e))
         return e->code;
-    if (verb == VERB_RETRY && ids->n == 0)
+    if (verb == VERB_RETRY && rest->word_count == 0)
         return dlq_write_redrive(o, body, e);
     if (verb == VERB_RETRY && option_given(o, "edit"))
         buf_add(body, option_get(o, "edit")->text);
@@ -205,9 +225,14 @@ static enum exit_code command_dlq_run(struct cli *cli, const struct options *o)
     buf_init(&body, BODY_MAX);
     struct error e;
     enum dlq_verb verb;
-    if (dlq_read_verb(o, &verb, &e) || dlq_read_request(o, verb, &ids, &body, &e))
+    struct options rest = *o; /* the arguments after the verb */
+    rest.words += o->word_count > 0;
+    rest.word_count -= o->word_count > 0;
+    if (dlq_read_verb(o, &verb, &e) || dlq_read_request(o, &rest, verb, &body, &e))
         return cli_fail(cli, "dlq", &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
+    if (code == EXIT_DONE)
+        code = ids_resolve(client, &rest, "/v1/dlq", &ids);
     if (code)
         return code;
     switch (verb) {
@@ -241,9 +266,11 @@ static const struct option options[] = {
 
 const struct command command_dlq = {
     .name = "dlq",
-    .words = "[list | groups | show ID | retry [ID…] | archive ID…]",
+    .words = "[list | groups | show TASK… | retry [TASK…] | archive TASK…]",
     .summary = "list, retry or archive failed tasks (dead-letter queue)",
     .detail =
+        "groups: HOST, EXAMPLE and NAME are of the latest task that failed for this cause; 'belfry dlq show EXAMPLE' prints it.\n"
+        "\n"
         "Retry by filter starts with 1 task, then 10, then the rest at --rate. It stops if too many tasks fail again.\n"
         "'retry --all' retries all failed tasks; 'list --all' prints all of them.\n"
         "\n"

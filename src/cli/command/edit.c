@@ -28,33 +28,39 @@ struct edit {
     const char *id;
     int64_t version;      /* edit only this version; 0: any */
     struct target target; /* the given parts */
-    struct str current;   /* the present target_config */
 };
 
-/* The API replaces target_config as a whole. So the present one is read first, and the edit applies only to the
- * version that was read. */
+/* The API replaces target_config and other objects as a whole. So the present ones are read first, and the edit applies
+ * only to the version that was read. */
 static enum exit_code edit_read_current(struct client *client, struct edit *edit, struct client_answer *a)
 {
     struct client_request call = { .method = "GET", .path = edit->path, .about = edit->id };
     enum exit_code code = client_call(client, &call, a);
     if (code)
         return code;
-    edit->current = json_member_text(&a->doc, "target_config");
     if (!edit->version)
         edit->version = json_i64_at(a->doc.root, "version", 0);
     return EXIT_DONE;
 }
 
-static enum err edit_write_body(const struct options *o, const struct edit *edit, struct buf *out, struct error *e)
+/* current: the present task; NULL: it was not read. */
+static enum err edit_write_body(const struct options *o, const struct edit *edit, const struct json_doc *current,
+                                struct buf *out, struct error *e)
 {
     struct jw w;
+    cleanup_with(buf_release) struct buf given;
+    buf_init(&given, TASK_BODY_MAX);
+    if (task_fields_write(o, &given, e))
+        return e->code;
     jw_init(&w, out);
     jw_object(&w);
-    if (task_members_write(o, &w, e))
-        return e->code;
-    if (edit->target.given && target_write(o, &edit->target, edit->current, &w, e))
+    task_members_copy(buf_str(&given), &w);
+    if (edit->target.given &&
+        target_write(o, &edit->target, current ? json_member_text(current, "target_config") : S(""), &w, e))
         return e->code;
     jw_object_end(&w);
+    if (task_sets_apply(o, current, out, e))
+        return e->code;
     if (str_eq(buf_str(out), S("{}")))
         return error_set(e, ERR_INVALID, "nothing to change: give at least one option");
     return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;
@@ -82,14 +88,18 @@ static enum exit_code edit_send(struct cli *cli, const struct options *o, struct
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, TASK_BODY_MAX * 2);
     struct error e;
-    enum exit_code code = edit->target.given ? edit_read_current(client, edit, &before) : EXIT_DONE;
+    bool reads = edit->target.given || task_sets_are_nested(o);
+    enum exit_code code = reads ? edit_read_current(client, edit, &before) : EXIT_DONE;
     if (code)
         return code;
-    if (edit_write_body(o, edit, &body, &e))
+    if (edit_write_body(o, edit, reads ? &before.doc : NULL, &body, &e))
         return cli_fail(cli, "edit", &e, EXIT_USAGE);
-    struct client_request call = {
-        .method = "PATCH", .path = edit->path, .body = buf_str(&body), .if_version = edit->version, .about = edit->id
-    };
+    struct client_request call = { .method = "PATCH",
+                                   .path = edit->path,
+                                   .body = buf_str(&body),
+                                   .if_version = edit->version,
+                                   .about = edit->id,
+                                   .idempotency_key = task_idempotency_key(o) };
     code = client_call(client, &call, &after);
     if (code == EXIT_DONE)
         edit_print_task(cli, o, &after);
@@ -102,21 +112,28 @@ static enum exit_code command_edit_run(struct cli *cli, const struct options *o)
     cleanup_with(ids_release) struct ids ids = { 0 };
     struct edit edit = { .version = option_given(o, "if-version") ? option_get(o, "if-version")->number : 0 };
     struct str url = option_given(o, "url") ? option_get(o, "url")->text : S("");
+    cleanup_with(buf_release) struct buf unsent; /* checks the options before the server is asked */
+    buf_init(&unsent, TASK_BODY_MAX * 2);
     struct error e;
-    if (ids_one(o, &ids, &e) || target_read(o, url, &edit.target, &e))
+    if (ids_check_one(o, &e) || target_read(o, url, &edit.target, &e) || edit_write_body(o, &edit, NULL, &unsent, &e)) {
+        target_release(&edit.target);
         return cli_fail(cli, "edit", &e, EXIT_USAGE);
-    edit.id = ids.v[0];
-    snprintf(edit.path, sizeof edit.path, "/v1/tasks/%s", edit.id);
+    }
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE)
+        code = ids_resolve(client, o, "/v1/tasks", &ids);
+    if (code == EXIT_DONE) {
+        edit.id = ids.v[0];
+        snprintf(edit.path, sizeof edit.path, "/v1/tasks/%s", edit.id);
         code = edit_send(cli, o, client, &edit);
+    }
     target_release(&edit.target);
     return code;
 }
 
 const struct command command_edit = {
     .name = "edit",
-    .words = "ID",
+    .words = "TASK",
     .summary = "change a task: its schedule, target, name, priority …",
     .detail = detail,
     .options = options,

@@ -34,12 +34,15 @@ static enum exit_code command_explain_run(struct cli *cli, const struct options 
     buf_init(&out, OUT_MAX);
     struct error e;
     char path[PATH_BYTES];
-    if (ids_one(o, &ids, &e))
+    if (ids_check_one(o, &e))
         return cli_fail(cli, "explain", &e, EXIT_USAGE);
-    snprintf(path, sizeof path, "/v1/tasks/%s/explain", ids.v[0]);
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE)
-        code = client_call(client, &(struct client_request){ .method = "GET", .path = path, .about = ids.v[0] }, &a);
+        code = ids_resolve(client, o, "/v1/tasks", &ids);
+    if (code)
+        return code;
+    snprintf(path, sizeof path, "/v1/tasks/%s/explain", ids.v[0]);
+    code = client_call(client, &(struct client_request){ .method = "GET", .path = path, .about = ids.v[0] }, &a);
     if (code)
         return code;
     if (option_get(o, "json")->number)
@@ -52,13 +55,21 @@ static enum exit_code command_explain_run(struct cli *cli, const struct options 
 
 const struct command command_explain = {
     .name = "explain",
-    .words = "ID",
+    .words = "TASK",
     .summary = "say why a task has not run yet, and when it will",
     .detail =
-        "Prints what the task waits for: its due time, a pause, a slot and the tasks that hold it, the rate or limit of its\n"
-        "queue, a circuit breaker, the share of its tenant, or tasks that are due before it.\n"
+        "Prints what the task waits for:\n"
+        "  - its due time, or a pause\n"
+        "  - a slot, and the tasks that hold it\n"
+        "  - the rate, limit or pause of its queue, or the limit of its tenant\n"
+        "  - a circuit breaker\n"
+        "  - a host that has as many calls as the server makes to one host at once\n"
+        "  - a worker: in a fleet, one that serves its queue, tenant and priority and has the labels, CPU and memory that it\n"
+        "    needs; for the target WORKER, one that asks for tasks of its queue\n"
+        "  - tasks that are due before it\n"
         "\n"
         "Examples:\n"
+        "  belfry explain report\n"
         "  belfry explain 019c3f2e-7a40-7000-8000-000000000001\n",
     .run = command_explain_run,
 };

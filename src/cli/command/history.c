@@ -17,12 +17,14 @@ static const struct option options[] = {
 /* clang-format on */
 
 static const char detail[] =
-    "DELAY is start minus due time, TOOK is the run time. Times are UTC; the latest is first.\n"
+    "DELAY is the start minus the scheduled time, of a retry minus its due time; if it\n"
+    "is 100 ms or more, the cause follows. TOOK is the run time. Times are UTC; the\n"
+    "latest is first.\n"
     "\n"
     "Examples:\n"
     "  belfry history 019c3f2e-7a40-7000-8000-000000000001\n"
-    "  belfry history --status FAILED --all --json 019c3f2e-7a40-7000-8000-000000000001\n"
-    "  belfry history --occurrences 019c3f2e-7a40-7000-8000-000000000001\n";
+    "  belfry history --status FAILED --all --json report\n"
+    "  belfry history --occurrences 019c3f2e-7a\n";
 
 static void history_add_execution(struct rows *r, const json_t *execution)
 {
@@ -37,16 +39,19 @@ static void history_occurrence_header(struct table *t)
 /* The note says what the occurrence waits for, why it was skipped, or its error. */
 static void history_add_occurrence(struct rows *r, const json_t *occurrence)
 {
-    char when[WHEN_TEXT] = "-", status[CELL_TEXT], attempts[24], note[CELL_TEXT], waits[CELL_TEXT], id[CELL_TEXT];
+    char when[WHEN_TEXT] = "-", attempts[24];
+    cleanup_with(buf_release) struct buf waits;
+    buf_init(&waits, TASK_TEXT_MAX);
     int64_t at_ms;
     struct str why = json_text_at(occurrence, "reason"), error = json_text_at(occurrence, "last_error");
     if (json_time_at(occurrence, "scheduled_for", &at_ms) || json_time_at(occurrence, "run_at", &at_ms))
         when_utc(at_ms, when);
-    waiting_text(occurrence, waits);
+    waiting_text(occurrence, &waits);
     struct str said = why.n ? why : error;
     snprintf(attempts, sizeof attempts, "%lld", (long long)json_i64_at(occurrence, "attempts", 0));
-    table_row(&r->table, OCCURRENCE_COLUMNS, when, table_cell(json_text_at(occurrence, "status"), status), attempts,
-              waits[0] ? waits : table_cell(said, note), table_cell(json_text_at(occurrence, "id"), id));
+    table_row(&r->table, OCCURRENCE_COLUMNS, when, table_text(&r->table, json_text_at(occurrence, "status")), attempts,
+              table_text(&r->table, waits.n ? buf_str(&waits) : said),
+              table_text(&r->table, json_text_at(occurrence, "id")));
 }
 
 static enum exit_code command_history_run(struct cli *cli, const struct options *o)
@@ -56,29 +61,30 @@ static enum exit_code command_history_run(struct cli *cli, const struct options 
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, PATH_BYTES);
-    if (ids_one(o, &ids, &e))
+    if (ids_check_one(o, &e))
         return cli_fail(cli, "history", &e, EXIT_USAGE);
+    enum exit_code code = client_open(cli, o, &client);
+    if (code == EXIT_DONE)
+        code = ids_resolve(client, o, "/v1/tasks", &ids);
+    if (code)
+        return code;
     bool occurrences = option_get(o, "occurrences")->number;
     const char *member = occurrences ? "tasks" : "executions"; /* an occurrence is a task like any other */
     buf_printf(&path, "/v1/tasks/%s/%s", ids.v[0], occurrences ? "occurrences" : "executions");
     if (option_given(o, "status"))
         query_add(&path, "status", option_get(o, "status")->text);
-    enum exit_code code = client_open(cli, o, &client);
     struct pages p = {
         .client = client, .path = buf_cstr(&path), .member = member, .limit = pages_limit(o), .about = ids.v[0]
     };
-    struct rows r = { .header = execution_header, .add = history_add_execution };
+    struct rows r = { .header = execution_header, .add = history_add_execution, .keep = { EXECUTION_COLUMNS } };
     if (occurrences)
-        r = (struct rows){ .header = history_occurrence_header, .add = history_add_occurrence };
-    if (code == EXIT_DONE)
-        code =
-            rows_print(cli, o, &p, &r, occurrences ? OCCURRENCE_COLUMNS : EXECUTION_COLUMNS, "there are no runs yet");
-    return code;
+        r = (struct rows){ .header = history_occurrence_header, .add = history_add_occurrence, .keep = { 4, 5 } };
+    return rows_print(cli, o, &p, &r, occurrences ? OCCURRENCE_COLUMNS : EXECUTION_COLUMNS, "there are no runs yet");
 }
 
 const struct command command_history = {
     .name = "history",
-    .words = "ID",
+    .words = "TASK",
     .summary = "print a task's attempts, or the occurrences of a recurring one",
     .detail = detail,
     .options = options,

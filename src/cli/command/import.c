@@ -117,11 +117,11 @@ static void import_write_task(const struct crontab_import *m, struct str line, c
 
 static void import_add_result(struct crontab_import *m, const char *result, struct str what, struct str schedule)
 {
-    char line[24], schedule_cell[CELL_TEXT], what_cell[CELL_TEXT];
+    char line[24];
     snprintf(line, sizeof line, "%zu", m->line);
     if (!m->json) {
-        table_row(&m->table, COLUMNS, line, schedule.n ? table_cell(schedule, schedule_cell) : "-", result,
-                  table_cell(what, what_cell));
+        table_row(&m->table, COLUMNS, line, schedule.n ? table_text(&m->table, schedule) : "-", result,
+                  table_text(&m->table, what));
         return;
     }
     struct jw w;
@@ -212,6 +212,8 @@ static enum exit_code import_crontab(struct crontab_import *m, struct str text)
 {
     arena_init(&m->arena, ARENA_MAX);
     table_init(&m->table, COLUMNS);
+    m->table.fit = cli_columns(m->cli);
+    table_keep(&m->table, COLUMNS - 1);
     table_row(&m->table, COLUMNS, "LINE", "SCHEDULE", "RESULT", "TASK OR REASON");
     buf_init(&m->out, OUT_MAX);
     buf_init(&m->zone, 256);

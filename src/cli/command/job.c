@@ -8,7 +8,7 @@
 #include "cli/rows.h"
 #include "cli/task_view.h"
 
-enum { POLL_MIN_US = 100000, POLL_MAX_US = 1000000, PATH_TEXT = 128, COLUMNS = 6, OUT_MAX = 1 << 20 };
+enum { POLL_MIN_US = 100000, POLL_MAX_US = 1000000, PATH_TEXT = 128, WAITS_TEXT = 96, COLUMNS = 6, OUT_MAX = 1 << 20 };
 
 static bool job_is_over(const json_t *job)
 {
@@ -17,13 +17,42 @@ static bool job_is_over(const json_t *job)
 
 /* ---- following a job ---- */
 
+/* What a re-drive waits for: it retries one task, then ten, then the rest, as long as they succeed. */
+static void job_waits_text(const json_t *job, char out[WAITS_TEXT])
+{
+    struct str phase = json_text_at(job, "phase");
+    size_t open = json_count_at(job, "watched");
+    out[0] = '\0';
+    if (str_eq(phase, S("FIRST")) && open)
+        snprintf(out, WAITS_TEXT, ", waiting for the first one to succeed");
+    else if (str_eq(phase, S("TEN")) && open)
+        snprintf(out, WAITS_TEXT, ", waiting for %zu of the next ten to succeed", open);
+    else if (str_eq(phase, S("REST")))
+        snprintf(out, WAITS_TEXT, ", %lld succeeded, %lld failed again", (long long)json_i64_at(job, "succeeded", 0),
+                 (long long)json_i64_at(job, "failed_again", 0));
+}
+
 static void job_print_progress(struct cli *cli, const json_t *job)
 {
     if (!isatty(fileno(cli->err)))
         return;
     bool exact = json_is_true(json_at(job, "total_exact"));
-    fprintf(cli->err, "\r%lld of %s%lld", (long long)json_i64_at(job, "done", 0) + json_i64_at(job, "failed", 0),
-            exact ? "" : "more than ", (long long)json_i64_at(job, "total", 0));
+    char waits[WAITS_TEXT];
+    job_waits_text(job, waits);
+    fprintf(cli->err, "\r\033[K%lld of %s%lld%s",
+            (long long)json_i64_at(job, "done", 0) + (long long)json_i64_at(job, "failed", 0),
+            exact ? "" : "more than ", (long long)json_i64_at(job, "total", 0), waits);
+    fflush(cli->err);
+}
+
+static void job_write_outcomes(const json_t *job, struct buf *out)
+{
+    long long succeeded = json_i64_at(job, "succeeded", 0), failed = json_i64_at(job, "failed_again", 0);
+    size_t open = json_count_at(job, "watched");
+    if (succeeded || failed)
+        buf_printf(out, ": %lld succeeded, %lld failed again", succeeded, failed);
+    if ((succeeded || failed) && open)
+        buf_printf(out, ", %zu not over yet", open);
 }
 
 static void job_write_failures(const json_t *job, struct buf *out)
@@ -31,9 +60,9 @@ static void job_write_failures(const json_t *job, struct buf *out)
     const json_t *failure;
     size_t i;
     json_array_foreach (json_at(job, "failures"), i, failure) {
-        char error[CELL_TEXT];
-        buf_printf(out, "  " STR_FMT ": %s\n", STR_ARG(json_text_at(failure, "task_id")),
-                   table_cell(json_text_at(failure, "error"), error));
+        buf_printf(out, "  " STR_FMT ": ", STR_ARG(json_text_at(failure, "task_id")));
+        table_plain_text(json_text_at(failure, "error"), SIZE_MAX, out);
+        buf_char(out, '\n');
     }
     int64_t failed = json_i64_at(job, "failed", 0);
     if (failed > (int64_t)i)
@@ -51,6 +80,7 @@ static enum exit_code job_print_summary(struct cli *cli, const struct client_ans
         client_json_line(&out, buf_str(&a->body));
     } else {
         buf_printf(&out, "%lld %s", (long long)json_i64_at(job, "done", 0), done);
+        job_write_outcomes(job, &out);
         if (failed)
             buf_printf(&out, ", %lld refused:", (long long)failed);
         buf_char(&out, '\n');
@@ -88,12 +118,19 @@ enum exit_code job_start_and_follow(struct cli *cli, struct client *c, const cha
 {
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
     enum exit_code code = client_call(c, &(struct client_request){ .method = "POST", .path = path, .body = body }, &a);
+    if (code == EXIT_DONE && str_eq(json_text_at(a.doc.root, "kind"), S("redrive")) && !json)
+        fprintf(cli->err, "Job " STR_FMT ": tries 1 task, then 10, then the rest, as long as they succeed\n",
+                STR_ARG(str_utf8_cut(json_text_at(a.doc.root, "id"), UUID_TEXT)));
     if (code == EXIT_DONE)
         code = job_follow(cli, c, &a);
     return code ? code : job_print_summary(cli, &a, done, json);
 }
 
 /* ---- the command ---- */
+
+static const struct ids_source jobs = {
+    .path = "/v1/jobs", .member = "jobs", .what = "job", .remedy = "'belfry job list' prints them"
+};
 
 static void job_header(struct table *t)
 {
@@ -102,14 +139,14 @@ static void job_header(struct table *t)
 
 static void job_add_row(struct rows *r, const json_t *job)
 {
-    char id[CELL_TEXT], action[CELL_TEXT], state[CELL_TEXT], created[CELL_TEXT], done[32], failed[32];
+    char created[CELL_TEXT], done[32], failed[32];
     moment_text(job, "created_at", clock_wall_ms(r->cli->clock), created);
     snprintf(done, sizeof done, "%lld of %lld", (long long)json_i64_at(job, "done", 0),
              (long long)json_i64_at(job, "total", 0));
     snprintf(failed, sizeof failed, "%lld", (long long)json_i64_at(job, "failed", 0));
-    table_row(&r->table, COLUMNS, table_cell(json_text_at(job, "id"), id),
-              table_cell(json_text_at(job, "action"), action), table_cell(json_text_at(job, "state"), state), done,
-              failed, created);
+    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(job, "id")),
+              table_text(&r->table, json_text_at(job, "action")), table_text(&r->table, json_text_at(job, "state")),
+              done, failed, created);
 }
 
 static enum exit_code job_show(struct cli *cli, const struct options *o, struct client *c, const char *id, bool cancel)
@@ -127,38 +164,36 @@ static enum exit_code job_show(struct cli *cli, const struct options *o, struct 
     return cancel || !job_is_over(a.doc.root) ? EXIT_DONE : code;
 }
 
-static enum err job_read_words(const struct options *o, struct str *ret_verb, struct ids *ret, struct error *e)
+static enum err job_read_words(const struct options *o, struct str *ret_verb, struct error *e)
 {
     *ret_verb = o->word_count ? o->words[0] : S("list");
     bool lists = str_eq(*ret_verb, S("list"));
-    struct uuid id;
     if (!lists && !str_eq(*ret_verb, S("show")) && !str_eq(*ret_verb, S("cancel")))
         return error_set(e, ERR_INVALID, "the verb must be list, show or cancel");
     if (o->word_count != (lists ? min_of(o->word_count, (size_t)1) : 2))
         return error_set(e, ERR_INVALID,
                          lists ? "list takes no id" : "give the id of one job; 'belfry job list' prints them");
-    if (!lists && !uuid_parse(o->words[1], &id))
-        return error_set(e, ERR_INVALID, "the argument is not the id of a job; 'belfry job list' prints them");
-    if (!lists)
-        ids_add(ret, id);
     return ERR_OK;
 }
 
 static enum exit_code command_job_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
-    cleanup_with(ids_release) struct ids ids = { 0 };
+    cleanup_with(buf_release) struct buf id;
     struct error e;
     struct str verb;
-    if (job_read_words(o, &verb, &ids, &e))
+    buf_init(&id, PATH_TEXT / 2);
+    if (job_read_words(o, &verb, &e))
         return cli_fail(cli, "job", &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
+    if (code == EXIT_DONE && o->word_count == 2)
+        code = ids_pick(client, &jobs, o->words[1], &id);
     if (code)
         return code;
-    if (ids.n)
-        return job_show(cli, o, client, ids.v[0], str_eq(verb, S("cancel")));
+    if (id.n)
+        return job_show(cli, o, client, buf_cstr(&id), str_eq(verb, S("cancel")));
     struct pages p = { .client = client, .path = "/v1/jobs", .member = "jobs", .limit = INT64_MAX };
-    struct rows r = { .header = job_header, .add = job_add_row };
+    struct rows r = { .header = job_header, .add = job_add_row, .keep = { 1 } };
     return rows_print(cli, o, &p, &r, COLUMNS, "there are no jobs");
 }
 

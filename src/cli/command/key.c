@@ -2,6 +2,7 @@
 #include "base/duration.h"
 #include "cli/command/commands.h"
 #include "cli/filter.h"
+#include "cli/ids.h"
 #include "cli/rows.h"
 #include "cli/task_view.h"
 #include "cli/verbs.h"
@@ -22,7 +23,7 @@ static const struct option options[] = {
 
 static const char detail[] = "  create NAME     create a key; it is printed once and cannot be printed again\n"
                              "  list            list all keys, without their secrets\n"
-                             "  revoke ID       revoke a key; it stops working at once\n"
+                             "  revoke ID       revoke a key, by its id or its name; it stops working at once\n"
                              "\n"
                              "Examples:\n"
                              "  belfry key create deploy --scopes tasks:read,tasks:write --expires-in 90d\n"
@@ -36,13 +37,16 @@ static void key_header(struct table *t)
 
 static void key_add_row(struct rows *r, const json_t *key)
 {
-    char id[CELL_TEXT], name[CELL_TEXT], tenant[CELL_TEXT], scopes[CELL_TEXT], created[CELL_TEXT], expires[CELL_TEXT];
+    cleanup_with(buf_release) struct buf scopes;
+    char created[CELL_TEXT], expires[CELL_TEXT];
     int64_t now_ms = clock_wall_ms(r->cli->clock);
-    joined_text(key, "scopes", scopes);
+    buf_init(&scopes, TASK_TEXT_MAX);
+    joined_text(key, "scopes", &scopes);
     moment_text(key, "created_at", now_ms, created);
     moment_text(key, "expires_at", now_ms, expires);
-    table_row(&r->table, COLUMNS, table_cell(json_text_at(key, "id"), id), table_cell(json_text_at(key, "name"), name),
-              table_cell(json_text_at(key, "tenant"), tenant), scopes, created, expires);
+    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(key, "id")),
+              table_text(&r->table, json_text_at(key, "name")), table_text(&r->table, json_text_at(key, "tenant")),
+              buf_cstr(&scopes), created, expires);
 }
 
 static void key_add_tenant(const struct verb_work *w, struct buf *path)
@@ -58,7 +62,7 @@ static enum exit_code key_list(struct verb_work *w)
     buf_text(&path, COLLECTION);
     key_add_tenant(w, &path);
     struct pages p = { .client = w->client, .path = buf_cstr(&path), .member = "keys", .limit = INT64_MAX };
-    struct rows r = { .header = key_header, .add = key_add_row };
+    struct rows r = { .header = key_header, .add = key_add_row, .keep = { 1 } };
     return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there are no keys");
 }
 
@@ -117,9 +121,21 @@ static enum exit_code key_create(struct verb_work *w)
 
 static enum exit_code key_revoke(struct verb_work *w)
 {
-    cleanup_with(buf_release) struct buf path;
+    cleanup_with(buf_release) struct buf path, list, id;
     buf_init(&path, VERB_PATH * 4);
-    buf_printf(&path, COLLECTION "/%s", w->name);
+    buf_init(&list, VERB_PATH * 4);
+    buf_init(&id, VERB_PATH);
+    buf_text(&list, COLLECTION);
+    key_add_tenant(w, &list);
+    struct ids_source keys = { .path = buf_cstr(&list),
+                               .member = "keys",
+                               .name = "name",
+                               .what = "key",
+                               .remedy = "'belfry key list' prints them" };
+    enum exit_code code = ids_pick(w->client, &keys, str_from(w->name), &id);
+    if (code)
+        return code;
+    buf_printf(&path, COLLECTION "/%s", buf_cstr(&id));
     key_add_tenant(w, &path);
     return verb_call(w, &(struct client_request){ .method = "DELETE", .path = buf_cstr(&path), .about = w->name }, NULL,
                      "revoked");
@@ -130,7 +146,7 @@ static enum exit_code command_key_run(struct cli *cli, const struct options *o)
     static const struct verb verbs[] = {
         { "create", "NAME", false, false, key_create },
         { "list", NULL, false, false, key_list },
-        { "revoke", "ID", true, false, key_revoke },
+        { "revoke", "ID", false, false, key_revoke },
     };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }

@@ -22,13 +22,11 @@ static void list_header(struct table *t)
 
 static void list_add_row(struct rows *r, const json_t *task)
 {
-    char id[CELL_TEXT], name[CELL_TEXT], status[CELL_TEXT], next[CELL_TEXT], schedule[CELL_TEXT], target[CELL_TEXT];
+    char next[CELL_TEXT];
     moment_text(task, "next_execution", clock_wall_ms(r->cli->clock), next);
-    schedule_text(task, schedule);
-    target_text(task, target);
-    table_row(&r->table, COLUMNS, table_cell(json_text_at(task, "id"), id),
-              table_cell(json_text_at(task, "name"), name), table_cell(json_text_at(task, "status"), status), next,
-              schedule, target);
+    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(task, "id")),
+              table_text(&r->table, json_text_at(task, "name")), table_text(&r->table, json_text_at(task, "status")),
+              next, task_cell(&r->table, schedule_text, task), task_cell(&r->table, target_text, task));
 }
 
 static enum exit_code command_list_run(struct cli *cli, const struct options *o)
@@ -40,7 +38,7 @@ static enum exit_code command_list_run(struct cli *cli, const struct options *o)
     filter_from_options(o, &path);
     enum exit_code code = client_open(cli, o, &client);
     struct pages p = { .client = client, .path = buf_cstr(&path), .member = "tasks", .limit = pages_limit(o) };
-    struct rows r = { .header = list_header, .add = list_add_row };
+    struct rows r = { .header = list_header, .add = list_add_row, .keep = { 1 } };
     return code ? code : rows_print(cli, o, &p, &r, COLUMNS, "there are no matching tasks");
 }
 

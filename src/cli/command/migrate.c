@@ -2,6 +2,7 @@
  * This command shows the version, migrates down before a return to an older release, and migrates up over a step
  * that running nodes of the version before cannot work with. */
 #include <assert.h>
+#include <unistd.h>
 
 #include "base/json/jsonw.h"
 #include "base/rfc3339.h"
@@ -67,6 +68,15 @@ static void migrate_versions_release(struct migrate_versions *s)
     arena_release(&s->arena);
 }
 
+/* A directory that does not exist is most often a wrong path, not an empty store. */
+static enum err migrate_check_directory(const struct migrate_store *p, struct error *e)
+{
+    if (p->url || access(p->directory, F_OK) == 0)
+        return ERR_OK;
+    return error_set(e, ERR_NOT_FOUND, "there is no data directory '%s': give --data-dir, or --store for a database",
+                     p->directory);
+}
+
 static enum err migrate_versions_read(const struct migrate_store *p, struct migrate_versions *ret, struct error *e)
 {
     arena_init(&ret->arena, ARENA_MAX);
@@ -122,10 +132,10 @@ static void migrate_print_status(struct cli *cli, const struct migrate_versions 
     table_init(&t, COLUMNS);
     table_row(&t, COLUMNS, "VERSION", "NAME", "APPLIED AT");
     for (size_t i = 0; i < s->n; i++) {
-        char version[16], name[CELL_TEXT], at[RFC3339_TEXT + 1];
+        char version[16], at[RFC3339_TEXT + 1];
         snprintf(version, sizeof version, "%04d", s->v[i].version);
         migrate_applied_text(&s->v[i], at);
-        table_row(&t, COLUMNS, version, table_cell(s->v[i].name, name), at);
+        table_row(&t, COLUMNS, version, table_text(&t, s->v[i].name), at);
         if (json)
             migrate_write_json(&s->v[i], &out);
     }
@@ -183,7 +193,7 @@ static enum exit_code command_migrate_run(struct cli *cli, const struct options 
         error_set(&e, ERR_INVALID, "the verb must be status, up or down");
         return cli_fail(cli, "migrate", &e, EXIT_USAGE);
     }
-    if (migrate_versions_read(&place, &s, &e))
+    if (migrate_check_directory(&place, &e) || migrate_versions_read(&place, &s, &e))
         return cli_fail(cli, "migrate", &e, EXIT_REFUSED);
     migrate_print_status(cli, &s, option_get(o, "json")->number);
     return EXIT_DONE;

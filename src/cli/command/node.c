@@ -31,7 +31,7 @@ static void node_ms_text(const json_t *node, const char *path, char out[32])
 
 static void node_add_row(struct rows *r, const json_t *node)
 {
-    char name[CELL_TEXT], state[CELL_TEXT], version[CELL_TEXT], partitions[32], running[32], lag[32], offset[32];
+    char partitions[32], running[32], lag[32], offset[32];
     char since[WHEN_TEXT] = "-";
     int64_t since_ms;
     bool died = json_time_at(node, "died_at", &since_ms);
@@ -41,9 +41,9 @@ static void node_add_row(struct rows *r, const json_t *node)
     node_ms_text(node, "clock_offset_ms", offset);
     if (died || json_time_at(node, "joined_at", &since_ms))
         when_utc(since_ms, since);
-    table_row(&r->table, COLUMNS, table_cell(json_text_at(node, "name"), name),
-              table_cell(json_text_at(node, "state"), state), json_is_true(json_at(node, "leader")) ? "yes" : "-",
-              partitions, running, lag, offset, table_cell(json_text_at(node, "version"), version), since);
+    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(node, "name")),
+              table_text(&r->table, json_text_at(node, "state")), json_is_true(json_at(node, "leader")) ? "yes" : "-",
+              partitions, running, lag, offset, table_text(&r->table, json_text_at(node, "version")), since);
 }
 
 static enum exit_code node_list(struct verb_work *w)

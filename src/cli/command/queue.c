@@ -2,6 +2,7 @@
 #include "base/duration.h"
 #include "cli/command/commands.h"
 #include "cli/rows.h"
+#include "cli/task_view.h"
 #include "cli/verbs.h"
 #include "cli/when.h"
 
@@ -58,42 +59,38 @@ static void queue_header(struct table *t)
 }
 
 /* Writes "by ann until 2026-02-10 08:00:00Z: disk full". */
-static void queue_pause_text(const json_t *queue, char out[CELL_TEXT])
+static void queue_pause_text(const json_t *queue, struct buf *out)
 {
-    cleanup_with(buf_release) struct buf text;
     char utc[WHEN_TEXT];
     int64_t until_ms;
-    buf_init(&text, 4096);
     struct str by = json_text_at(queue, "paused.by"), reason = json_text_at(queue, "paused.reason");
     if (by.n)
-        buf_printf(&text, "by " STR_FMT, STR_ARG(by));
+        buf_printf(out, "by " STR_FMT, STR_ARG(by));
     if (json_time_at(queue, "paused.until", &until_ms)) {
         when_utc(until_ms, utc);
-        buf_printf(&text, " until %s", utc);
+        buf_printf(out, " until %s", utc);
     }
     if (reason.n)
-        buf_printf(&text, ": " STR_FMT, STR_ARG(reason));
-    table_cell(buf_str(&text), out);
+        buf_printf(out, ": " STR_FMT, STR_ARG(reason));
 }
 
 static void queue_add_row(struct rows *r, const json_t *queue)
 {
-    char name[CELL_TEXT], state[CELL_TEXT], paused[CELL_TEXT], due[32], running[32], rate[32], concurrent[32],
-        weight[32];
+    char due[32], running[32], rate[32], concurrent[32], weight[32];
     number_text(queue, "due", due);
     number_text(queue, "running", running);
     number_text(queue, "max_dispatches_per_second", rate);
     number_text(queue, "max_concurrent", concurrent);
     number_text(queue, "weight", weight);
-    queue_pause_text(queue, paused);
-    table_row(&r->table, COLUMNS, table_cell(json_text_at(queue, "name"), name),
-              table_cell(json_text_at(queue, "state"), state), due, running, rate, concurrent, weight, paused);
+    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(queue, "name")),
+              table_text(&r->table, json_text_at(queue, "state")), due, running, rate, concurrent, weight,
+              task_cell(&r->table, queue_pause_text, queue));
 }
 
 static enum exit_code queue_list(struct verb_work *w)
 {
     struct pages p = { .client = w->client, .path = COLLECTION, .member = "queues", .limit = INT64_MAX };
-    struct rows r = { .header = queue_header, .add = queue_add_row };
+    struct rows r = { .header = queue_header, .add = queue_add_row, .keep = { COLUMNS } };
     return rows_print(w->cli, w->o, &p, &r, COLUMNS, "there are no queues yet");
 }
 

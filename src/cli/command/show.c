@@ -5,9 +5,10 @@
 #include "cli/command/commands.h"
 #include "cli/ids.h"
 #include "cli/task_view.h"
+#include "cli/verbs.h"
 #include "cli/when.h"
 
-enum { OUT_MAX = 64 << 20, PATH_BYTES = 128, FACT_COLUMNS = 2, FACT_WIDTH = 4000 };
+enum { OUT_MAX = 64 << 20, PATH_BYTES = 128, FACT_COLUMNS = 2 };
 
 static const char detail[] = "Examples:\n"
                              "  belfry show 019c3f2e-7a40-7000-8000-000000000001\n"
@@ -15,7 +16,8 @@ static const char detail[] = "Examples:\n"
                              "\n"
                              "Times are UTC. 'belfry history' prints all executions.\n";
 
-/* Fields are printed one a line, in this order; absent, null and 0 ones are left out. */
+/* Fields are printed one a line, in this order; absent and null ones are left out. A field that has no row here is
+ * printed after them under its own name, so that nothing is hidden. */
 enum fact_format {
     SHOWS_TEXT,
     SHOWS_NUMBER,
@@ -27,7 +29,8 @@ enum fact_format {
     SHOWS_TARGET,
     SHOWS_SECONDS,
     SHOWS_WAITING,
-    SHOWS_ATTEMPTS
+    SHOWS_ATTEMPTS,
+    SHOWS_NOTHING /* another row has it */
 };
 
 static const struct task_fact {
@@ -37,7 +40,13 @@ static const struct task_fact {
     { "Id", "id", SHOWS_TEXT },
     { "Name", "name", SHOWS_TEXT },
     { "Status", "status", SHOWS_TEXT },
-    { "Schedule", "type", SHOWS_SCHEDULE },
+    { "Type", "type", SHOWS_TEXT },
+    { "Occurrence of", "parent_id", SHOWS_TEXT },
+    { "Scheduled for", "scheduled_for", SHOWS_MOMENT },
+    { "Schedule", "cron_expression", SHOWS_SCHEDULE },
+    { "", "interval_seconds", SHOWS_NOTHING },
+    { "Time zone", "time_zone", SHOWS_TEXT },
+    { "Run at", "run_at", SHOWS_MOMENT },
     { "Waits for", "waiting_for", SHOWS_WAITING },
     { "Leased by", "lease.worker", SHOWS_TEXT },
     { "until", "lease.expires_at", SHOWS_MOMENT },
@@ -45,13 +54,16 @@ static const struct task_fact {
     { "Next", "next_execution", SHOWS_MOMENT },
     { "Calendar", "calendar", SHOWS_TEXT },
     { "on other days", "calendar_policy", SHOWS_TEXT },
+    { "DST policy", "dst_policy", SHOWS_JSON },
     { "Starts", "start_time", SHOWS_MOMENT },
     { "Ends", "end_date", SHOWS_MOMENT },
     { "Max runs", "max_runs", SHOWS_NUMBER },
     { "Runs", "runs_count", SHOWS_NUMBER },
     { "Skipped", "skipped_count", SHOWS_NUMBER },
     { "Last run", "last_run_at", SHOWS_MOMENT },
+    { "Spread", "spread_seconds", SHOWS_SECONDS },
     { "Catch-up", "catch_up_mode", SHOWS_TEXT },
+    { "within", "catch_up_window_seconds", SHOWS_SECONDS },
     { "Overlap", "overlap_policy", SHOWS_TEXT },
     { "Concurrency key", "concurrency_key", SHOWS_TEXT },
     { "at most at once", "concurrency_limit", SHOWS_NUMBER },
@@ -71,13 +83,20 @@ static const struct task_fact {
     { "Requires", "requires", SHOWS_JSON },
     { "Resources", "resources", SHOWS_JSON },
     { "Attempts", "attempts", SHOWS_ATTEMPTS },
+    { "Retry", "retry", SHOWS_JSON },
     { "Last error", "last_error", SHOWS_TEXT },
+    { "Cause", "cause", SHOWS_TEXT },
+    { "Resolved", "resolved_at", SHOWS_MOMENT },
+    { "how", "resolution.how", SHOWS_TEXT },
+    { "by key", "resolution.by", SHOWS_TEXT },
+    { "because", "resolution.reason", SHOWS_TEXT },
     { "Metadata", "metadata", SHOWS_JSON },
     { "Created", "created_at", SHOWS_MOMENT },
     { "Updated", "updated_at", SHOWS_MOMENT },
     { "Started", "started_at", SHOWS_MOMENT },
     { "Completed", "completed_at", SHOWS_MOMENT },
     { "Version", "version", SHOWS_NUMBER },
+    { "", "executions", SHOWS_NOTHING },
 };
 
 static void show_write_moment(const json_t *task, const char *path, int64_t now_ms, struct buf *out)
@@ -88,24 +107,30 @@ static void show_write_moment(const json_t *task, const char *path, int64_t now_
     buf_text(out, json_time_at(task, path, &ms) ? text : "");
 }
 
-static void show_write_number(int64_t number, bool is_millis, struct buf *out)
+static void show_write_number(const json_t *task, const char *path, struct buf *out)
 {
-    char span[WHEN_TEXT];
-    if (is_millis && number > 0) {
-        when_took(number, span);
-        buf_text(out, span);
-    } else if (number) {
-        buf_printf(out, "%lld", (long long)number);
-    }
+    char text[32];
+    number_text(task, path, text);
+    buf_text(out, json_is_number(json_at(task, path)) ? text : "");
 }
 
-static void show_write_duration(int64_t ms, struct buf *out)
+static void show_write_millis(const json_t *task, const char *path, struct buf *out)
+{
+    char span[WHEN_TEXT];
+    if (!json_is_number(json_at(task, path)))
+        return;
+    when_took(json_i64_at(task, path, 0), span);
+    buf_text(out, span);
+}
+
+static void show_write_seconds(const json_t *task, const char *path, struct buf *out)
 {
     char span[DURATION_TEXT];
-    if (ms == 0)
+    int64_t ms = json_seconds_at(task, path);
+    if (!json_is_number(json_at(task, path)))
         return;
     duration_format(ms, span);
-    buf_text(out, span);
+    buf_text(out, ms > 0 ? span : "0s");
 }
 
 static void show_write_attempts(const json_t *task, struct buf *out)
@@ -113,6 +138,8 @@ static void show_write_attempts(const json_t *task, struct buf *out)
     int64_t max = json_i64_at(task, "retry.max_attempts", 0);
     if (max)
         buf_printf(out, "%lld of at most %lld", (long long)json_i64_at(task, "attempts", 0), (long long)max);
+    else
+        show_write_number(task, "attempts", out);
 }
 
 static void show_write_progress(const struct json_doc *doc, struct buf *out)
@@ -121,27 +148,45 @@ static void show_write_progress(const struct json_doc *doc, struct buf *out)
     struct str name, value;
     while (c.text.n && json_next(&c, &name, &value))
         if (str_eq(name, S("progress")) && !str_eq(value, S("null")))
-            table_plain_text(value, FACT_WIDTH, out);
+            table_plain_text(value, SIZE_MAX, out);
 }
 
 /* Appends nothing if the task has no such value. */
 static void show_write_fact(const struct task_fact *f, const struct json_doc *doc, int64_t now_ms, struct buf *out)
 {
-    char text[CELL_TEXT] = "";
     switch (f->shows) {
-    case SHOWS_TEXT: table_plain_text(json_text_at(doc->root, f->path), FACT_WIDTH, out); break;
+    case SHOWS_TEXT: table_plain_text(json_text_at(doc->root, f->path), SIZE_MAX, out); break;
     case SHOWS_PROGRESS: show_write_progress(doc, out); break;
-    case SHOWS_JSON: table_plain_text(json_member_text(doc, f->path), FACT_WIDTH, out); break;
-    case SHOWS_NUMBER:
-    case SHOWS_MILLIS: show_write_number(json_i64_at(doc->root, f->path, 0), f->shows == SHOWS_MILLIS, out); break;
+    case SHOWS_JSON: table_plain_text(json_member_text(doc, f->path), SIZE_MAX, out); break;
+    case SHOWS_NUMBER: show_write_number(doc->root, f->path, out); break;
+    case SHOWS_MILLIS: show_write_millis(doc->root, f->path, out); break;
     case SHOWS_MOMENT: show_write_moment(doc->root, f->path, now_ms, out); break;
-    case SHOWS_SCHEDULE: schedule_text(doc->root, text); break;
-    case SHOWS_TARGET: target_text(doc->root, text); break;
-    case SHOWS_WAITING: waiting_text(doc->root, text); break;
+    case SHOWS_SCHEDULE: schedule_text(doc->root, out); break;
+    case SHOWS_TARGET: target_text(doc->root, out); break;
+    case SHOWS_WAITING: waiting_text(doc->root, out); break;
     case SHOWS_ATTEMPTS: show_write_attempts(doc->root, out); break;
-    case SHOWS_SECONDS: show_write_duration(json_seconds_at(doc->root, f->path), out); break;
+    case SHOWS_SECONDS: show_write_seconds(doc->root, f->path, out); break;
+    case SHOWS_NOTHING: break;
     }
-    buf_text(out, text);
+}
+
+static bool show_has_fact(struct str member)
+{
+    for (size_t i = 0; i < array_count(facts); i++) {
+        struct str path = str_from(facts[i].path);
+        if (str_eq(str_sub(path, 0, str_find(path, '.', 0)), member))
+            return true;
+    }
+    return false;
+}
+
+static void show_add_other_members(const struct json_doc *doc, struct table *t)
+{
+    struct json_cursor c = { .text = doc->text };
+    struct str name, value;
+    while (json_is_object(doc->root) && json_next(&c, &name, &value))
+        if (!show_has_fact(name) && !str_eq(value, S("null")))
+            table_row(t, FACT_COLUMNS, table_text(t, name), table_text(t, value));
 }
 
 static void show_write_facts(struct cli *cli, const struct json_doc *doc, struct buf *out)
@@ -150,19 +195,22 @@ static void show_write_facts(struct cli *cli, const struct json_doc *doc, struct
     table_init(&t, FACT_COLUMNS);
     for (size_t i = 0; i < array_count(facts); i++) {
         cleanup_with(buf_release) struct buf text;
-        buf_init(&text, 4 * FACT_WIDTH + 4);
+        buf_init(&text, OUT_MAX);
         show_write_fact(&facts[i], doc, clock_wall_ms(cli->clock), &text);
         if (text.n && !str_eq(buf_str(&text), S("null")))
             table_row(&t, FACT_COLUMNS, facts[i].label, buf_cstr(&text));
     }
+    show_add_other_members(doc, &t);
     table_print(&t, out);
 }
 
-static void show_write_executions(const json_t *task, struct buf *out)
+static void show_write_executions(struct cli *cli, const json_t *task, struct buf *out)
 {
     size_t count = json_count_at(task, "executions");
     cleanup_with(table_release) struct table t;
     table_init(&t, EXECUTION_COLUMNS);
+    t.fit = cli_columns(cli);
+    table_keep(&t, EXECUTION_COLUMNS - 1);
     execution_header(&t);
     for (size_t i = 0; i < count; i++) {
         char path[32];
@@ -183,9 +231,9 @@ static void show_write_outputs(const json_t *task, struct buf *out)
         snprintf(path, sizeof path, "executions[%zu]", i - 1);
         const json_t *x = json_at(task, path);
         buf_printf(out, "\nAttempt %lld: ", (long long)json_i64_at(x, "attempt_number", 0));
-        table_plain_text(json_text_at(x, "error_message"), FACT_WIDTH, out);
+        table_plain_text(json_text_at(x, "error_message"), SIZE_MAX, out);
         buf_text(out, "\n  ");
-        table_plain_text(json_text_at(x, "output"), FACT_WIDTH, out);
+        table_plain_text(json_text_at(x, "output"), SIZE_MAX, out);
         buf_char(out, '\n');
     }
 }
@@ -205,7 +253,7 @@ enum exit_code show_task(struct cli *cli, struct client *client, const char *lis
     } else {
         buf_text(out, out->n ? "\n" : "");
         show_write_facts(cli, &a.doc, out);
-        show_write_executions(a.doc.root, out);
+        show_write_executions(cli, a.doc.root, out);
         if (outputs)
             show_write_outputs(a.doc.root, out);
     }
@@ -219,10 +267,12 @@ static enum exit_code command_show_run(struct cli *cli, const struct options *o)
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, OUT_MAX);
     struct error e;
-    if (ids_some(o, &ids, &e))
+    if (ids_check_some(o, &e))
         return cli_fail(cli, "show", &e, EXIT_USAGE);
     enum exit_code worst = client_open(cli, o, &client);
-    for (size_t i = 0; i < ids.n && worst != EXIT_UNREACHABLE && client; i++) {
+    if (worst == EXIT_DONE)
+        worst = ids_resolve(client, o, "/v1/tasks", &ids);
+    for (size_t i = 0; i < ids.n && worst != EXIT_UNREACHABLE; i++) {
         bool json = option_get(o, "json")->number;
         enum exit_code code = show_task(cli, client, "/v1/tasks", ids.v[i], json, false, &out);
         worst = max_of(worst, code);
@@ -233,7 +283,7 @@ static enum exit_code command_show_run(struct cli *cli, const struct options *o)
 
 const struct command command_show = {
     .name = "show",
-    .words = "ID…",
+    .words = "TASK…",
     .summary = "print all fields of a task, and its latest executions",
     .detail = detail,
     .run = command_show_run,

@@ -63,14 +63,14 @@ static void tenant_header(struct table *t)
 
 static void tenant_add_row(struct rows *r, const json_t *tenant)
 {
-    char name[CELL_TEXT], pending[32], max_pending[32], recurring[32], max_recurring[32], running[32], creates[32];
+    char pending[32], max_pending[32], recurring[32], max_recurring[32], running[32], creates[32];
     number_text(tenant, "pending", pending);
     number_text(tenant, "max_pending", max_pending);
     number_text(tenant, "recurring", recurring);
     number_text(tenant, "max_recurring", max_recurring);
     number_text(tenant, "max_running", running);
     number_text(tenant, "creates_per_second", creates);
-    table_row(&r->table, COLUMNS, table_cell(json_text_at(tenant, "name"), name),
+    table_row(&r->table, COLUMNS, table_text(&r->table, json_text_at(tenant, "name")),
               json_is_true(json_at(tenant, "disabled")) ? "disabled" : "open", pending, max_pending, recurring,
               max_recurring, running, creates);
 }

@@ -92,15 +92,16 @@ static enum exit_code top_write_list(struct top_screen *s, const char *title, co
     cleanup_with(table_release) struct table t;
     enum exit_code code = client_call(s->client, &(struct client_request){ .method = "GET", .path = path }, &a);
     table_init(&t, COLUMNS);
+    t.fit = cli_columns(s->cli);
+    table_keep(&t, 0);
     size_t n = code ? 0 : json_count_at(a.doc.root, "tasks");
     for (size_t i = 0; i < n; i++) {
-        char at[32], id[CELL_TEXT], name[CELL_TEXT], when[CELL_TEXT], target[CELL_TEXT];
+        char at[32], when[CELL_TEXT];
         snprintf(at, sizeof at, "tasks[%zu]", i);
         const json_t *task = json_at(a.doc.root, at);
         moment_text(task, moment, clock_wall_ms(s->cli->clock), when);
-        target_text(task, target);
-        table_row(&t, COLUMNS, table_cell(json_text_at(task, "id"), id), table_cell(json_text_at(task, "name"), name),
-                  when, target);
+        table_row(&t, COLUMNS, table_text(&t, json_text_at(task, "id")), table_text(&t, json_text_at(task, "name")),
+                  when, task_cell(&t, target_text, task));
     }
     if (n) {
         buf_printf(&s->out, "%s\n", title);

@@ -6,20 +6,28 @@
 #include "cli/rows.h"
 #include "cli/task_view.h"
 
-enum { COLUMNS = 3, MINUTE_COLUMNS = 2, QUERY_MAX = 4096 };
+enum { COLUMNS = 3, MINUTE_COLUMNS = 2, QUERY_MAX = 4096, PATH_BYTES = 128, WHY_TEXT = 96 };
 
 static void upcoming_header(struct table *t)
 {
     table_row(t, COLUMNS, "AT", "TASK", "NOTE");
 }
 
+/* Of one task, the fires do not say which. */
+struct upcoming_rows {
+    struct rows rows;
+    struct client_answer task; /* of `belfry upcoming TASK`; empty: all tasks */
+};
+
 static void upcoming_add_row(struct rows *r, const json_t *fire)
 {
-    char when[CELL_TEXT], name[CELL_TEXT], note[CELL_TEXT];
-    struct str called = json_text_at(fire, "name");
+    const json_t *task = container_of(r, struct upcoming_rows, rows)->task.doc.root;
+    char when[CELL_TEXT];
+    struct str called = json_text_at(task ? task : fire, "name"),
+               id = json_text_at(task ? task : fire, task ? "id" : "task_id");
     moment_text(fire, "at", clock_wall_ms(r->cli->clock), when);
-    table_row(&r->table, COLUMNS, when, table_cell(called.n ? called : json_text_at(fire, "task_id"), name),
-              table_cell(json_text_at(fire, "note"), note));
+    table_row(&r->table, COLUMNS, when, table_text(&r->table, called.n ? called : id),
+              table_text(&r->table, json_text_at(fire, "note")));
 }
 
 static void upcoming_minute_header(struct table *t)
@@ -29,9 +37,9 @@ static void upcoming_minute_header(struct table *t)
 
 static void upcoming_add_minute(struct rows *r, const json_t *minute)
 {
-    char when[CELL_TEXT], fires[32];
+    char fires[32];
     snprintf(fires, sizeof fires, "%lld", (long long)json_i64_at(minute, "fires", 0));
-    table_row(&r->table, MINUTE_COLUMNS, table_cell(json_text_at(minute, "at"), when), fires);
+    table_row(&r->table, MINUTE_COLUMNS, table_text(&r->table, json_text_at(minute, "at")), fires);
 }
 
 static void upcoming_add_time(const struct options *o, const char *flag, struct buf *path)
@@ -43,22 +51,24 @@ static void upcoming_add_time(const struct options *o, const char *flag, struct 
     query_add(path, flag, str_from(text));
 }
 
-static enum err upcoming_write_path(const struct options *o, struct buf *path, struct error *e)
+static enum err upcoming_check(const struct options *o, struct error *e)
 {
-    struct ids ids = { 0 };
-    bool one = o->word_count > 0;
+    if (!o->word_count)
+        return ERR_OK;
+    if (option_given(o, "to") || option_get(o, "minutes")->number || option_given(o, "queue"))
+        return error_set(e, ERR_INVALID, "--to, --queue and --minutes are for all tasks: leave out the task");
+    return ids_check_one(o, e);
+}
+
+/* id: of one task; NULL: all tasks. */
+static void upcoming_write_path(const struct options *o, const char *id, struct buf *path)
+{
+    bool one = id;
     char count[24];
-    if (one && ids_one(o, &ids, e))
-        return e->code;
-    if (one && (option_given(o, "to") || option_get(o, "minutes")->number || option_given(o, "queue"))) {
-        ids_release(&ids);
-        return error_set(e, ERR_INVALID, "--to, --queue and --minutes are for all tasks: leave out the id");
-    }
     if (one)
-        buf_printf(path, "/v1/tasks/%s/upcoming", ids.v[0]);
+        buf_printf(path, "/v1/tasks/%s/upcoming", id);
     else
         buf_text(path, "/v1/upcoming");
-    ids_release(&ids);
     snprintf(count, sizeof count, "%lld", (long long)option_get(o, "count")->number);
     if (!option_get(o, "minutes")->number && one)
         query_add(path, "count", str_from(count));
@@ -68,27 +78,61 @@ static enum err upcoming_write_path(const struct options *o, struct buf *path, s
         query_add(path, "queue", option_get(o, "queue")->text);
     if (option_get(o, "minutes")->number)
         query_add(path, "group_by", S("minute"));
-    return ERR_OK;
+}
+
+/* A task that is not SCHEDULED does not fire at the times that its schedule gives. */
+static void upcoming_print_status(struct cli *cli, const json_t *task)
+{
+    struct str status = json_text_at(task, "status"), id = json_text_at(task, "id");
+    if (str_eq(status, S("PAUSED")))
+        fprintf(cli->err, "belfry upcoming: the task is PAUSED: it does not fire until 'belfry resume " STR_FMT "'\n",
+                STR_ARG(str_utf8_cut(id, UUID_TEXT)));
+}
+
+static const char *upcoming_none(const json_t *task, char out[WHY_TEXT])
+{
+    struct str status = json_text_at(task, "status");
+    bool is_over = status.n && json_at(task, "completed_at") && !json_is_null(json_at(task, "completed_at"));
+    snprintf(out, WHY_TEXT, "the task is " STR_FMT " and does not fire again", STR_ARG(str_utf8_cut(status, 40)));
+    return is_over ? out : "there are no fires in that time";
+}
+
+static enum exit_code upcoming_print(struct cli *cli, const struct options *o, struct client *client, const char *id)
+{
+    struct upcoming_rows r = { 0 };
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, QUERY_MAX);
+    char task_path[PATH_BYTES], why[WHY_TEXT];
+    snprintf(task_path, sizeof task_path, "/v1/tasks/%s", id ? id : "");
+    struct client_request call = { .method = "GET", .path = task_path, .about = id };
+    enum exit_code code = id ? client_call(client, &call, &r.task) : EXIT_DONE;
+    if (code)
+        return code;
+    upcoming_write_path(o, id, &path);
+    bool minutes = option_get(o, "minutes")->number;
+    struct pages p = { .client = client, .path = buf_cstr(&path), .unlimited = id || minutes };
+    p.member = minutes ? "minutes" : "upcoming";
+    p.limit = minutes ? INT64_MAX : option_get(o, "count")->number;
+    r.rows.header = minutes ? upcoming_minute_header : upcoming_header;
+    r.rows.add = minutes ? upcoming_add_minute : upcoming_add_row;
+    r.rows.keep[0] = minutes ? 0 : COLUMNS; /* NOTE */
+    upcoming_print_status(cli, r.task.doc.root);
+    code = rows_print(cli, o, &p, &r.rows, minutes ? MINUTE_COLUMNS : COLUMNS, upcoming_none(r.task.doc.root, why));
+    client_answer_release(&r.task);
+    return code;
 }
 
 static enum exit_code command_upcoming_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
-    cleanup_with(buf_release) struct buf path;
-    buf_init(&path, QUERY_MAX);
+    cleanup_with(ids_release) struct ids ids = { 0 };
     struct error e;
-    if (upcoming_write_path(o, &path, &e))
+    if (upcoming_check(o, &e))
         return cli_fail(cli, "upcoming", &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
-    if (code)
-        return code;
-    bool minutes = option_get(o, "minutes")->number;
-    struct pages p = { .client = client, .path = buf_cstr(&path), .unlimited = o->word_count > 0 || minutes };
-    p.member = minutes ? "minutes" : "upcoming";
-    p.limit = minutes ? INT64_MAX : option_get(o, "count")->number;
-    struct rows r = { .header = minutes ? upcoming_minute_header : upcoming_header,
-                      .add = minutes ? upcoming_add_minute : upcoming_add_row };
-    return rows_print(cli, o, &p, &r, minutes ? MINUTE_COLUMNS : COLUMNS, "there are no fires in that time");
+    if (code == EXIT_DONE)
+        code = ids_resolve(client, o, "/v1/tasks", &ids);
+    return code ? code : upcoming_print(cli, o, client, ids.n ? ids.v[0] : NULL);
 }
 
 /* clang-format off */
@@ -96,15 +140,15 @@ static const struct option options[] = {
     { .flag = "count", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "10", .min = 1, .max = 1000,
       .help = "number of fires" },
     { .flag = "from", .type = OPTION_TIME, .value = "TIME", .help = "from this time on; default: now" },
-    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "without ID: until this time; default: 1 h after --from" },
-    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "without ID: only tasks of this queue" },
-    { .flag = "minutes", .type = OPTION_FLAG, .help = "without ID: print the number of fires in each minute" },
+    { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "without TASK: until this time; default: 1 h after --from" },
+    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "without TASK: only tasks of this queue" },
+    { .flag = "minutes", .type = OPTION_FLAG, .help = "without TASK: print the number of fires in each minute" },
 };
 /* clang-format on */
 
 const struct command command_upcoming = {
     .name = "upcoming",
-    .words = "[ID]",
+    .words = "[TASK]",
     .summary = "print the next fires of one task or of all tasks",
     .detail = "NOTE says why a fire is shifted or skipped. Times are UTC.\n"
               "\n"

@@ -24,6 +24,7 @@ struct task_filter {
     struct uuid parent;   /* occurrences of this recurring task; nil: no occurrences, unless the next is set */
     bool occurrences;     /* occurrences of all recurring tasks, beside the other tasks */
     struct uuid before;   /* only ids below it; nil: from the newest on */
+    struct uuid from;     /* only ids at or above it; nil: down to the oldest */
     size_t limit, offset; /* for a list; reader_count counts all pages together */
     bool may_lag;         /* for a person: the answer may miss what was committed a moment ago */
 };
@@ -64,8 +65,25 @@ struct cause_groups {
     size_t n;
 };
 
+/* A name that tasks other than occurrences have. */
+struct task_name {
+    struct str name;
+    struct uuid newest; /* the newest task of this name */
+    bool is_only;       /* there is no other task of this name */
+};
+
+struct task_names {
+    struct task_name *v;
+    size_t n;
+};
+
 struct key_list {
     struct api_key *v;
+    size_t n;
+};
+
+struct used_queues {
+    struct str *v;
     size_t n;
 };
 
@@ -119,11 +137,14 @@ struct reader_ops {
     enum err (*slots)(struct reader *, struct str key, struct arena *, struct slot_holders *ret, struct error *);
     enum err (*causes)(struct reader *, int32_t tenant, size_t max, struct arena *, struct cause_groups *ret,
                        struct error *);
+    enum err (*names)(struct reader *, int32_t tenant, struct str prefix, size_t max, struct arena *,
+                      struct task_names *ret, struct error *);
     enum err (*catalog_get)(struct reader *, int32_t tenant, enum catalog_kind, struct str name, struct arena *,
                             struct catalog_entry *ret, struct error *);
     enum err (*catalog_list)(struct reader *, const struct catalog_filter *, struct arena *, struct catalog_page *ret,
                              struct error *);
     enum err (*lanes)(struct reader *, struct arena *, struct lane **ret, size_t *ret_count, struct error *);
+    enum err (*queues)(struct reader *, int32_t tenant, struct arena *, struct used_queues *ret, struct error *);
     enum err (*counts)(struct reader *, int64_t now_ms, struct store_counts *ret, struct error *);
     enum err (*queue_due)(struct reader *, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
                           struct error *);
@@ -134,6 +155,7 @@ struct reader_ops {
                         struct error *);
     enum err (*breakers)(struct reader *, const struct breaker_filter *, struct arena *, struct breaker_rows *ret,
                          struct error *);
+    enum err (*unstarted)(struct reader *, struct task *v, size_t n, int64_t now_ms, struct error *);
     enum err (*clock)(struct reader *, int64_t *ret_us, struct error *); /* NULL: the store has no clock of its own */
     void (*free)(struct reader *);
 };
@@ -160,6 +182,10 @@ enum err reader_slots(struct reader *r, struct str key, struct arena *a, struct 
 /* The largest groups first, then by cause; at most max. */
 enum err reader_causes(struct reader *r, int32_t tenant, size_t max, struct arena *a, struct cause_groups *ret,
                        struct error *e) must_use;
+/* Names that begin with `prefix`, in ascending order of their bytes, each once; at most max. The cost grows with max,
+ * not with the number of tasks. May lag a moment. */
+enum err reader_names(struct reader *r, int32_t tenant, struct str prefix, size_t max, struct arena *a,
+                      struct task_names *ret, struct error *e) must_use;
 enum err reader_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind kind, struct str name, struct arena *a,
                             struct catalog_entry *ret, struct error *e) must_use;
 enum err reader_catalog_list(struct reader *r, const struct catalog_filter *f, struct arena *a,
@@ -168,6 +194,10 @@ enum err reader_catalog_list(struct reader *r, const struct catalog_filter *f, s
  * become SCHEDULED again; each once, in no order. Lanes without such a task may be among them. */
 enum err reader_lanes(struct reader *r, struct arena *a, struct lane **ret, size_t *ret_count,
                       struct error *e) must_use;
+/* The queues of all tasks that are not final, also of those that only a lease takes; each once, in no order. Other
+ * queues that had such tasks may be among them. May lag a moment. */
+enum err reader_queues(struct reader *r, int32_t tenant, struct arena *a, struct used_queues *ret,
+                       struct error *e) must_use;
 enum err reader_counts(struct reader *r, int64_t now_ms, struct store_counts *ret, struct error *e) must_use;
 /* How many tasks of a queue a claim could take now; up to 10,000 where counting is slow. May lag a moment. */
 enum err reader_queue_due(struct reader *r, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
@@ -182,6 +212,11 @@ enum err reader_workers(struct reader *r, struct uuid before, size_t max, struct
 /* At most `limit` of them. */
 enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struct arena *a, struct breaker_rows *ret,
                          struct error *e) must_use;
+/* Sets unstarted_count of the RECURRING tasks among these: how many of their occurrences task_is_unstarted. A claimed
+ * occurrence counts only if it was scheduled less than UNSTARTED_MS before now_ms, its spread aside. */
+enum { UNSTARTED_MS = 60000 };
+enum err reader_unstarted(struct reader *r, struct task *v, size_t n, int64_t now_ms, struct error *e) must_use;
+struct uuid unstarted_from(const struct task *recurring, int64_t now_ms); /* for stores: the lowest id of such a one */
 /* The store's clock, as in OP_HEARTBEAT 6; 0: it has none of its own. */
 enum err reader_clock(struct reader *r, int64_t *ret_us, struct error *e) must_use;
 void reader_free(struct reader *r);

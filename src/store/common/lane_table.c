@@ -158,6 +158,23 @@ static bool store_lanes_is_shown(const struct store_lanes *l, const struct lane_
     return row->pool == usual || !store_lanes_find(l, row->lane, usual);
 }
 
+bool store_lanes_queues(const struct store_lanes *l, int32_t tenant, struct arena *a, struct used_queues *ret)
+{
+    struct used_queues names = { .v = arena_array(a, struct str, l->top) };
+    if (!names.v)
+        return false;
+    for (size_t i = 0; i < l->top; i++) {
+        const struct lane_row *row = l->by_number[i];
+        bool known = !row || row->lane.tenant != tenant;
+        for (size_t k = 0; !known && k < names.n; k++)
+            known = str_eq(names.v[k], row->lane.queue);
+        if (!known && !arena_str(a, row->lane.queue, &names.v[names.n++]))
+            return false;
+    }
+    *ret = names;
+    return true;
+}
+
 bool store_lanes_list(const struct store_lanes *l, struct arena *a, struct lane **ret, size_t *ret_count)
 {
     struct lane *v = arena_array(a, struct lane, l->top);

@@ -2,7 +2,7 @@
 /* store/common/lane_table.h - the table `lanes` in memory: by key for writers, by number for readers of rows. Lanes are
  * never deleted, so a lane that was read once stays valid. Each store fills the table in its own way. */
 #include "base/map.h"
-#include "core/task/task.h"
+#include "port/store/reader.h"
 
 enum {
     POOL_DISPATCHED,
@@ -57,4 +57,6 @@ int64_t lane_due_ms(const struct lane *lane, int64_t order_ms);
 struct lane lane_put_aside(const struct lane_row *row, struct str host);
 
 /* Every known lane whose tasks a node claims, each once, in the arena (reader_lanes). False: the arena is full. */
+/* The queues of all lanes of a tenant, each once. False: the arena is full. */
+bool store_lanes_queues(const struct store_lanes *l, int32_t tenant, struct arena *a, struct used_queues *ret);
 bool store_lanes_list(const struct store_lanes *l, struct arena *a, struct lane **ret, size_t *ret_count) must_use;

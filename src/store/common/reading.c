@@ -11,7 +11,7 @@ enum list_walk list_walk_of(const struct task_filter *f)
         return WALK_PARENT;
     if (f->calendar.n && f->states && f->states < 1u << TASK_RUNNING)
         return WALK_CALENDAR;
-    if (f->name.n && !name_is_prefix(f->name))
+    if (f->name.n && !name_is_prefix(f->name) && !f->occurrences)
         return WALK_NAME;
     if (f->waits_for.n)
         return WALK_WAITING;

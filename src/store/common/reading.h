@@ -8,9 +8,9 @@ enum list_walk {
     WALK_ALL, /* all tasks */
     WALK_PARENT,
     WALK_CALENDAR, /* RECURRING tasks of a calendar that are not final */
-    WALK_NAME,
-    WALK_WAITING, /* BLOCKED tasks of one slot */
-    WALK_CAUSE,   /* dead letters of one cause that are not resolved */
+    WALK_NAME,     /* without occurrences: they have the name of their recurring task */
+    WALK_WAITING,  /* BLOCKED tasks of one slot */
+    WALK_CAUSE,    /* dead letters of one cause that are not resolved */
     WALK_FAILED,
     WALK_TYPE,
     WALK_RECURRING,

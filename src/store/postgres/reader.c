@@ -126,20 +126,21 @@ static_assert(TASK_OCCURRENCE == 2 && TASK_RECURRING == 1, "statements name them
 
 /* OFFSET 0 keeps the planner from walking the index by id instead of the one for the condition: the rows are few, and
  * are sorted by id. */
-#define BY_CALENDAR "kind = 1 AND NOT deleted AND tenant_id = $2 AND calendar = $14 AND id < $1"
+#define IN_RANGE    "id < $1 AND id >= $19"
+#define BY_CALENDAR "kind = 1 AND NOT deleted AND tenant_id = $2 AND calendar = $14 AND " IN_RANGE
 #define BY_CAUSE                                                                                                       \
-    "failed_ms IS NOT NULL AND resolved_ms = 0 AND NOT deleted AND tenant_id = $2 AND cause = $15 AND id < $1"
-#define BY_WAITING   "waits_for = $17 AND id < $1 OFFSET 0"
-#define BY_RECURRING "kind = 1 AND NOT deleted AND tenant_id = $2 AND id < $1 OFFSET 0"
+    "failed_ms IS NOT NULL AND resolved_ms = 0 AND NOT deleted AND tenant_id = $2 AND cause = $15 AND " IN_RANGE
+#define BY_WAITING   "waits_for = $17 AND " IN_RANGE " OFFSET 0"
+#define BY_RECURRING "kind = 1 AND NOT deleted AND tenant_id = $2 AND " IN_RANGE " OFFSET 0"
 #define WALKS(X)                                                                                                       \
-    X(ALL, "id < $1")                                                                                                  \
-    X(PARENT, "parent_id = $7 AND id < $1")                                                                            \
+    X(ALL, IN_RANGE)                                                                                                   \
+    X(PARENT, "parent_id = $7 AND " IN_RANGE)                                                                          \
     X(CALENDAR, BY_CALENDAR)                                                                                           \
-    X(NAME, "tenant_id = $2 AND name = $11 AND id < $1")                                                               \
+    X(NAME, "kind <> 2 AND tenant_id = $2 AND name = $11 AND " IN_RANGE)                                               \
     X(WAITING, BY_WAITING)                                                                                             \
     X(CAUSE, BY_CAUSE)                                                                                                 \
-    X(FAILED, "failed_ms IS NOT NULL AND tenant_id = $2 AND id < $1")                                                  \
-    X(TYPE, "tenant_id = $2 AND task_type = $13 AND id < $1")                                                          \
+    X(FAILED, "failed_ms IS NOT NULL AND tenant_id = $2 AND " IN_RANGE)                                                \
+    X(TYPE, "tenant_id = $2 AND task_type = $13 AND " IN_RANGE)                                                        \
     X(RECURRING, BY_RECURRING)
 
 static const struct {
@@ -153,6 +154,8 @@ static_assert(array_count(walks) == WALK_COUNT, "a walk without a statement");
 
 static const struct uuid highest = { { 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255,
                                        255 } };
+
+static const struct uuid lowest = { .b[15] = 1 }; /* nil would become NULL */
 
 static void pg_list_add_filter(struct pg_params *p, const struct task_filter *f, size_t offset, size_t max)
 {
@@ -175,6 +178,7 @@ static void pg_list_add_filter(struct pg_params *p, const struct task_filter *f,
     pg_add_i32(p, !f->by_resolved ? -1 : f->resolved);
     pg_add_text(p, f->waits_for);
     pg_add_text(p, f->queue);
+    pg_add_uuid(p, uuid_is_nil(f->from) ? lowest : f->from);
 }
 
 /* A text that is not clean matches nothing: it was stored in another form. */
@@ -330,13 +334,16 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
                                            .dedupe = reader_postgres_dedupe,
                                            .slots = reader_postgres_slots,
                                            .causes = reader_postgres_causes,
+                                           .names = reader_postgres_names,
                                            .catalog_get = reader_postgres_catalog_get,
                                            .catalog_list = reader_postgres_catalog_list,
                                            .lanes = reader_postgres_lanes,
+                                           .queues = reader_postgres_queues,
                                            .counts = reader_postgres_counts,
                                            .queue_due = reader_postgres_queue_due,
                                            .usage = reader_postgres_usage,
                                            .lease = reader_postgres_lease,
+                                           .unstarted = reader_postgres_unstarted,
                                            .workers = reader_postgres_workers,
                                            .breakers = reader_postgres_breakers,
                                            .clock = reader_postgres_clock,

@@ -51,15 +51,20 @@ enum err reader_postgres_slots(struct reader *base, struct str key, struct arena
                                struct error *e);
 enum err reader_postgres_causes(struct reader *base, int32_t tenant, size_t max, struct arena *a,
                                 struct cause_groups *ret, struct error *e);
+enum err reader_postgres_names(struct reader *base, int32_t tenant, struct str prefix, size_t max, struct arena *a,
+                               struct task_names *ret, struct error *e);
 enum err reader_postgres_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,
                                      struct arena *a, struct catalog_entry *ret, struct error *e);
 enum err reader_postgres_catalog_list(struct reader *base, const struct catalog_filter *f, struct arena *a,
                                       struct catalog_page *ret, struct error *e);
 enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
                                struct error *e);
+enum err reader_postgres_queues(struct reader *base, int32_t tenant, struct arena *a, struct used_queues *ret,
+                                struct error *e);
 enum err reader_postgres_counts(struct reader *base, int64_t now_ms, struct store_counts *ret, struct error *e);
 enum err reader_postgres_queue_due(struct reader *base, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
                                    struct error *e);
+enum err reader_postgres_unstarted(struct reader *base, struct task *v, size_t n, int64_t now_ms, struct error *e);
 enum err reader_postgres_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
                                struct lease_row *ret, struct error *e);
 enum err reader_postgres_workers(struct reader *base, struct uuid before, size_t max, struct arena *a,

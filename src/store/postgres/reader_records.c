@@ -163,6 +163,45 @@ enum err reader_postgres_causes(struct reader *base, int32_t tenant, size_t max,
     return ERR_OK;
 }
 
+/* ---- names of tasks ---- */
+
+#define NAMED "tenant_id = $1 AND kind <> 2"
+static_assert(TASK_OCCURRENCE == 2, "statements name it by number");
+
+/* Jumps from name to name in the index, so that tasks of the same name cost nothing. */
+static const struct pg_statement names_of = {
+    "read_names",
+    "WITH RECURSIVE n AS ((SELECT name FROM tasks WHERE " NAMED " AND name >= $2 ORDER BY name LIMIT 1) UNION ALL "
+    "SELECT next.name FROM n, LATERAL (SELECT name FROM tasks WHERE " NAMED " AND name > n.name ORDER BY name LIMIT 1) "
+    "AS next WHERE starts_with(n.name, $2)) SELECT n.name, ids[1], ids[2] IS NULL FROM n, LATERAL (SELECT ARRAY(SELECT "
+    "id FROM tasks WHERE " NAMED " AND name = n.name AND NOT deleted ORDER BY id DESC LIMIT 2) AS ids) AS t "
+    "WHERE starts_with(n.name, $2) AND n.name <> '' AND ids[1] IS NOT NULL LIMIT $3"
+};
+
+enum err reader_postgres_names(struct reader *base, int32_t tenant, struct str prefix, size_t max, struct arena *a,
+                               struct task_names *ret, struct error *e)
+{
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    struct pg_params *p = pg_reader_params(r);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    pg_add_i32(p, tenant);
+    pg_add_text(p, prefix);
+    pg_add_i64(p, (int64_t)max);
+    if (text_is_clean(prefix) && pg_reader_run(r, true, &names_of, &got, e))
+        return e->code;
+    struct task_names names = { arena_array(a, struct task_name, (size_t)got.rows), (size_t)got.rows };
+    if (!names.v)
+        return reader_no_room(e);
+    for (int i = 0; i < got.rows; i++) {
+        names.v[i] = (struct task_name){ .newest = pg_uuid(&got, i, 1), .is_only = pg_bool(&got, i, 2) };
+        if (!arena_str(a, pg_text(&got, i, 0), &names.v[i].name))
+            return reader_no_room(e);
+    }
+    *ret = names;
+    return ERR_OK;
+}
+
 /* ---- the catalog ---- */
 
 enum err reader_postgres_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,
@@ -229,6 +268,27 @@ static_assert(POOL_DISPATCHED == 0 && POOL_LEASED == 1 && POOL_SUSPECT == 2 && P
               "the next ones name them by number");
 
 /* Suspects have lanes of their own in the table, but the caller sees one lane for both. */
+enum err reader_postgres_queues(struct reader *base, int32_t tenant, struct arena *a, struct used_queues *ret,
+                                struct error *e)
+{
+    static const struct pg_statement queues = { "read_queues",
+                                                "SELECT DISTINCT queue FROM lanes WHERE tenant_id = $1" };
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    pg_add_i32(pg_reader_params(r), tenant);
+    if (pg_reader_run(r, true, &queues, &got, e))
+        return e->code;
+    struct used_queues names = { arena_array(a, struct str, (size_t)got.rows), (size_t)got.rows };
+    if (!names.v)
+        return reader_no_room(e);
+    for (int i = 0; i < got.rows; i++)
+        if (!arena_str(a, pg_text(&got, i, 0), &names.v[i]))
+            return reader_no_room(e);
+    *ret = names;
+    return ERR_OK;
+}
+
 enum err reader_postgres_lanes(struct reader *base, struct arena *a, struct lane **ret, size_t *ret_count,
                                struct error *e)
 {
@@ -318,6 +378,47 @@ enum err reader_postgres_usage(struct reader *base, int32_t tenant, struct tenan
     if (pg_reader_run(r, false, &used, &got, e))
         return e->code;
     *ret = (struct tenant_usage){ pg_i64(&got, 0, 0), pg_i64(&got, 0, 1) };
+    return ERR_OK;
+}
+
+/* $1 ids of recurring tasks, $2 for each: unstarted_from, $3 now_ms. */
+static const struct pg_statement read_unstarted = {
+    "read_unstarted",
+    "SELECT (SELECT count(*) FROM tasks WHERE parent_id = k.id AND state < " SQL_RUNNING " AND " UNSTARTED
+    ") + (SELECT count(*) FROM tasks AS t WHERE t.parent_id = k.id AND t.id >= k.least AND state = " SQL_RUNNING
+    " AND due_ms > $3 AND " UNSTARTED ") FROM unnest($1, $2) WITH ORDINALITY AS k(id, least, place) ORDER BY k.place",
+};
+
+static size_t pg_unstarted_add(struct pg_params *p, const struct task *v, size_t n, int64_t now_ms)
+{
+    size_t recurring = 0;
+    for (int column = 0; column < 2; column++) {
+        recurring = 0;
+        pg_array(p, PG_UUID);
+        for (size_t i = 0; i < n; i++) {
+            if (v[i].kind != TASK_RECURRING)
+                continue;
+            pg_element_uuid(p, column ? unstarted_from(&v[i], now_ms) : v[i].id);
+            recurring++;
+        }
+        pg_array_end(p);
+    }
+    pg_add_i64(p, now_ms);
+    return recurring;
+}
+
+enum err reader_postgres_unstarted(struct reader *base, struct task *v, size_t n, int64_t now_ms, struct error *e)
+{
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    if (!pg_unstarted_add(pg_reader_params(r), v, n, now_ms))
+        return ERR_OK;
+    if (pg_reader_run(r, false, &read_unstarted, &got, e))
+        return e->code;
+    for (size_t i = 0, row = 0; i < n; i++)
+        if (v[i].kind == TASK_RECURRING)
+            v[i].unstarted_count = pg_i64(&got, (int)row++, 0);
     return ERR_OK;
 }
 

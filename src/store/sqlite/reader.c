@@ -30,7 +30,7 @@ static const char *const reader_sql[] = {
         "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid IN (SELECT rid FROM tasks INDEXED BY "
                                             "tasks_waiting WHERE waits_for = ?1 AND ?4 AND id < ?2" DOWN
                                             ") ORDER BY id DESC",
-    [RD_LIST_NAME] = TASKS "tasks_name WHERE name = ?1 AND tenant_id = ?4 AND id < ?2" DOWN,
+    [RD_LIST_NAME] = TASKS "tasks_name WHERE kind <> 2 AND name = ?1 AND tenant_id = ?4 AND id < ?2" DOWN,
     [RD_LIST_TYPE] = TASKS "tasks_type WHERE task_type = ?1 AND tenant_id = ?4 AND id < ?2" DOWN,
     [RD_LIST_PARENT] = TASKS "tasks_parent WHERE parent_id = ?1 AND ?4 AND id < ?2" DOWN,
     [RD_EXECUTIONS] = "SELECT rowid" EXECUTION_COLUMNS(SQL_NAME) " FROM executions INDEXED BY executions_task "
@@ -49,6 +49,10 @@ static const char *const reader_sql[] = {
     [RD_KEYS] = "SELECT rowid" API_KEY_COLUMNS(SQL_NAME) " FROM api_keys WHERE tenant_id = ?1 ORDER BY id LIMIT ?2",
     [RD_DEDUPE] = "SELECT d.task_id FROM dedupe d JOIN tasks t ON t.id = d.task_id "
                   "WHERE d.tenant_id = ?1 AND d.key = ?2 AND d.until_ms > ?3 AND NOT t.deleted",
+    [RD_NEXT_NAME] = "SELECT name FROM tasks INDEXED BY tasks_name WHERE kind <> 2 AND tenant_id = ?1 AND name > ?2 "
+                     "ORDER BY name LIMIT 1",
+    [RD_NAMED] = "SELECT id FROM tasks INDEXED BY tasks_name WHERE kind <> 2 AND tenant_id = ?1 AND name = ?2 "
+                 "AND NOT deleted ORDER BY id DESC LIMIT 2",
     [RD_NEXT_CAUSE] = "SELECT cause " DEAD_LETTERS "AND cause > ?2 ORDER BY cause LIMIT 1",
     [RD_CAUSE] = "SELECT count(*), min(failed_ms), max(failed_ms), max(id) FROM (SELECT id, failed_ms " DEAD_LETTERS
                  "AND cause IS ?2 ORDER BY id DESC LIMIT ?3)",
@@ -67,9 +71,14 @@ static const char *const reader_sql[] = {
         SQL_NAME) " FROM breakers WHERE id < ?1 AND (?2 < 0 OR tenant_id = ?2) "
                   "AND (?3 IS NULL OR ?3 = '' OR host = ?3) AND (?4 = 0 OR (host = '*') = (?4 = 2)) "
                   "ORDER BY id DESC LIMIT ?5",
+    [RD_UNSTARTED] = "SELECT (SELECT count(*) FROM tasks INDEXED BY tasks_spawned WHERE parent_id = ?1 "
+                     "AND state < " SQL_RUNNING " AND " UNSTARTED
+                     ") + (SELECT count(*) FROM tasks INDEXED BY tasks_parent WHERE parent_id = ?1 "
+                     "AND id >= ?2 AND state = " SQL_RUNNING " AND due_ms > ?3 AND " UNSTARTED ")",
     [RD_CATALOG_LIST_ALL] = CATALOG "AND (tenant_id, name) > (?2, ?3) ORDER BY tenant_id, name LIMIT ?4",
 };
 static_assert(array_count(reader_sql) == RD_COUNT, "a statement without a text");
+static_assert(TASK_OCCURRENCE == 2, "statements name it by number");
 
 enum { SLICE = 4000, DUE_MAX = COUNT_SLOW_MAX };
 
@@ -242,6 +251,10 @@ static enum err reader_sqlite_visit_task(struct index_walk *w, bool *stop, struc
 {
     struct task_listing *l = w->context;
     bool wanted;
+    if (uuid_cmp(row_uuid(w->st, AT_id), l->filter->from) < 0) {
+        *stop = true; /* all further ids are lower */
+        return ERR_OK;
+    }
     if (reader_sqlite_matches(w->r, l->filter, w->st, &wanted, e))
         return e->code;
     if (!wanted)
@@ -433,6 +446,15 @@ static enum err reader_sqlite_lanes(struct reader *base, struct arena *a, struct
     return store_lanes_list(&c->lanes, a, ret, ret_count) ? ERR_OK : reader_no_room(e);
 }
 
+static enum err reader_sqlite_queues(struct reader *base, int32_t tenant, struct arena *a, struct used_queues *ret,
+                                     struct error *e)
+{
+    struct conn *c = &reader_sqlite_of(base)->conn;
+    if (lanes_load(c, e))
+        return e->code;
+    return store_lanes_queues(&c->lanes, tenant, a, ret) ? ERR_OK : reader_no_room(e);
+}
+
 static enum err reader_sqlite_count_states(struct conn *c, struct store_counts *ret, struct error *e)
 {
     sqlite3_stmt *st = c->stmts[RD_COUNTS];
@@ -513,14 +535,17 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .keys = reader_sqlite_keys,
                                            .dedupe = reader_sqlite_dedupe,
                                            .causes = reader_sqlite_causes,
+                                           .names = reader_sqlite_names,
                                            .catalog_get = reader_sqlite_catalog_get,
                                            .catalog_list = reader_sqlite_catalog_list,
                                            .slots = reader_sqlite_slots,
                                            .lanes = reader_sqlite_lanes,
+                                           .queues = reader_sqlite_queues,
                                            .counts = reader_sqlite_counts,
                                            .queue_due = reader_sqlite_queue_due,
                                            .usage = reader_sqlite_usage,
                                            .lease = reader_sqlite_lease,
+                                           .unstarted = reader_sqlite_unstarted,
                                            .workers = reader_sqlite_workers,
                                            .breakers = reader_sqlite_breakers,
                                            .free = reader_sqlite_free };

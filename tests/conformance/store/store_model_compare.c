@@ -257,6 +257,16 @@ static bool same_overview(struct model *m, struct reader *a, struct reader *b, c
         if (found != 1)
             return differ("a lane is named %zu times", found);
     }
+    struct used_queues p, q;
+    if (reader_queues(a, TENANT, &m->arena, &p, NULL) || reader_queues(b, TENANT, &m->arena, &q, NULL))
+        return differ("queues failed");
+    for (size_t i = 0; i < p.n; i++) {
+        size_t found = 0;
+        for (size_t j = 0; j < q.n; j++)
+            found += str_eq(p.v[i], q.v[j]);
+        if (found != 1)
+            return differ("queue " STR_FMT " is named %zu times", STR_ARG(p.v[i]), found);
+    }
     struct store_counts c, d;
     if (reader_counts(a, m->now_ms, &c, NULL) || reader_counts(b, m->now_ms, &d, NULL))
         return differ("counts failed");

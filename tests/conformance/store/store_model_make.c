@@ -133,6 +133,8 @@ static struct task make_task(struct model *m)
         .memory_mb = chance(m, 3) ? 500 : 0,
         .aside = chance(m, 3) ? one_of(m, model_hosts, array_count(model_hosts)) : (struct str){ 0 },
         .recalled = chance(m, 3),
+        .awaited_ms = m->now_ms % 5 ? 0 : m->now_ms - 19,
+        .late_by = (enum late_cause)(m->now_ms % 5 ? 0 : m->now_ms / 5 % LATE_CAUSES),
         .payload = some_text(m),
         .target_config = some_text(m),
         .created_ms = m->now_ms,
@@ -350,6 +352,8 @@ static struct settlement make_settlement(struct model *m, const struct task *t)
         .parent = t->parent,
         .verdict = { .next = next[below(m, array_count(next))],
                      .due_ms = near(m, 0, 30),
+                     .awaited_ms = m->now_ms % 3 ? 0 : m->now_ms - 17,
+                     .late_by = (enum late_cause)(m->now_ms % LATE_CAUSES),
                      .attempts = t->attempts + 1,
                      .losses = t->losses + (int)below(m, 2),
                      .has_execution = chance(m, 75),
@@ -576,6 +580,8 @@ struct task_filter model_filter(struct model *m)
     f.resolved = chance(m, 50);
     if (chance(m, 30) && model_look(m, &t))
         f.before = t.id;
+    if (chance(m, 20) && model_look(m, &t))
+        f.from = t.id;
     f.offset = chance(m, 20) ? below(m, 5) : 0;
     return f;
 }

@@ -155,6 +155,25 @@ static bool same_holders(struct model *m, struct reader *a, struct reader *b, ch
     return true;
 }
 
+static bool same_names(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
+{
+    static const char *const prefixes[] = { "", "r", "report", "clean%", "nothing" };
+    int32_t tenant = chance(m, 70) ? TENANT : OTHER_TENANT;
+    struct str prefix = one_of(m, prefixes, array_count(prefixes));
+    size_t max = 1 + below(m, 4);
+    struct task_names p = { 0 }, q = { 0 };
+    if (reader_names(a, tenant, prefix, max, &m->arena, &p, NULL) ||
+        reader_names(b, tenant, prefix, max, &m->arena, &q, NULL))
+        return differ("names failed");
+    if (p.n != q.n)
+        return differ("%zu and %zu names", p.n, q.n);
+    for (size_t i = 0; i < p.n; i++)
+        if (!str_eq(p.v[i].name, q.v[i].name) || p.v[i].is_only != q.v[i].is_only ||
+            !uuid_eq(p.v[i].newest, q.v[i].newest))
+            return differ("name %zu: " STR_FMT " and " STR_FMT, i, STR_ARG(p.v[i].name), STR_ARG(q.v[i].name));
+    return true;
+}
+
 static bool same_causes(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
 {
     int32_t tenant = chance(m, 70) ? TENANT : OTHER_TENANT;
@@ -178,5 +197,5 @@ static bool same_causes(struct model *m, struct reader *a, struct reader *b, cha
 bool same_other_records(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX])
 {
     return same_catalog(m, a, b, why) && same_keys(m, a, b, why) && same_holders(m, a, b, why) &&
-           same_causes(m, a, b, why);
+           same_causes(m, a, b, why) && same_names(m, a, b, why);
 }

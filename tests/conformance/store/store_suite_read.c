@@ -112,6 +112,104 @@ static void lists_filter_by_whole_name_or_prefix(void **state)
     assert_lists(w, &f, &e.id, &d.id, &c.id, &b.id, &a.id);
 }
 
+static void lists_keep_to_a_range_of_ids(void **state)
+{
+    struct world *w = *state;
+    struct task a = some_task(w), b = some_task(w), c = some_task(w), d = some_task(w);
+    b.name = d.name = S("sync");
+    insert(w, (struct task[]){ a, b, c, d }, 4);
+    struct task_filter f = all();
+    f.from = b.id;
+    assert_lists(w, &f, &d.id, &c.id, &b.id);
+    f.before = d.id;
+    assert_lists(w, &f, &c.id, &b.id);
+    f.name = S("sync");
+    assert_lists(w, &f, &b.id);
+    f.name = S("");
+    f.limit = 1;
+    struct task_page page = list(w, &f);
+    assert_true(page.more && page.tasks.n == 1);
+    f.before = page.next_before;
+    assert_lists(w, &f, &b.id);
+    f.before = b.id;
+    assert_int_equal(list(w, &f).tasks.n, 0);
+}
+
+static struct task_names names(struct world *w, int32_t tenant, const char *prefix, size_t max)
+{
+    struct task_names n = { 0 };
+    struct error e = { 0 };
+    assert_ok(reader_names(w->reader, tenant, str_from(prefix), max, &w->arena, &n, &e), &e);
+    return n;
+}
+
+static void names_are_found_by_their_beginning_each_once(void **state)
+{
+    struct world *w = *state;
+    static const char *const given[] = { "report", "rep", "report", "Report", "", "rex", "rep%", "re\u00fc", "r" };
+    struct task v[array_count(given)], tick = some_recurring(w), fire = some_occurrence(w, &tick, NOW + 1000);
+    for (size_t i = 0; i < array_count(given); i++) {
+        v[i] = some_task(w);
+        v[i].name = str_from(given[i]);
+    }
+    insert(w, v, array_count(v));
+    tick.name = fire.name = S("tick");
+    insert(w, (struct task[]){ tick, fire }, 2);
+    struct task_names n = names(w, TENANT, "rep", 10);
+    assert_int_equal(n.n, 3);
+    assert_str(n.v[0].name, "rep");
+    assert_true(n.v[0].is_only && uuid_eq(n.v[0].newest, v[1].id));
+    assert_str(n.v[1].name, "rep%");
+    assert_str(n.v[2].name, "report");
+    assert_true(!n.v[2].is_only && uuid_eq(n.v[2].newest, v[2].id));
+    assert_int_equal(names(w, TENANT, "rep", 2).n, 2);
+    assert_int_equal(names(w, TENANT, "", 100).n, 8); /* a task without a name has none */
+    assert_int_equal(names(w, TENANT, "s", 100).n, 0);
+    assert_int_equal(names(w, OTHER_TENANT, "", 100).n, 0);
+    n = names(w, TENANT, "tick", 10); /* its occurrence has the same name */
+    assert_true(n.n == 1 && n.v[0].is_only && uuid_eq(n.v[0].newest, tick.id));
+}
+
+static void a_deleted_task_leaves_its_name_to_others(void **state)
+{
+    struct world *w = *state;
+    struct task a = some_task(w), b = some_task(w), c = some_task(w);
+    a.name = b.name = S("report");
+    c.name = S("rest");
+    b.deleted = c.deleted = true;
+    b.state = c.state = TASK_CANCELLED;
+    insert(w, (struct task[]){ a, b, c }, 3);
+    struct task_names n = names(w, TENANT, "re", 10);
+    assert_true(n.n == 1 && n.v[0].is_only && uuid_eq(n.v[0].newest, a.id));
+}
+
+static bool has_queue(const struct used_queues *names, const char *name)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < names->n; i++)
+        n += str_eq(names->v[i], str_from(name));
+    assert_true(n <= 1);
+    return n == 1;
+}
+
+static void queues_of_all_targets_are_named_once(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_task(w), some_task(w), some_task(w), some_recurring(w), some_task(w) };
+    v[1].queue = v[2].queue = S("video");
+    v[1].target = v[2].target = TARGET_WORKER; /* only a lease takes it */
+    v[2].priority = 9;
+    v[3].queue = S("nightly");
+    v[4].queue = S("theirs");
+    v[4].tenant = OTHER_TENANT;
+    insert(w, v, array_count(v));
+    struct used_queues names = { 0 };
+    struct error e = { 0 };
+    assert_ok(reader_queues(w->reader, TENANT, &w->arena, &names, &e), &e);
+    assert_true(has_queue(&names, "default") && has_queue(&names, "video") && has_queue(&names, "nightly"));
+    assert_false(has_queue(&names, "theirs"));
+}
+
 static void lists_filter_by_queue_and_type(void **state)
 {
     struct world *w = *state;
@@ -442,6 +540,10 @@ static const struct CMUnitTest tests[] = {
     store_test(lists_filter_by_states),
     store_test(lists_filter_by_kind_and_leave_occurrences_to_their_parent),
     store_test(lists_filter_by_whole_name_or_prefix),
+    store_test(lists_keep_to_a_range_of_ids),
+    store_test(names_are_found_by_their_beginning_each_once),
+    store_test(a_deleted_task_leaves_its_name_to_others),
+    store_test(queues_of_all_targets_are_named_once),
     store_test(lists_filter_by_queue_and_type),
     store_test(lists_filter_by_due_time),
     store_test(a_list_goes_on_where_its_page_ended),

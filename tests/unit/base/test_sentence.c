@@ -21,6 +21,13 @@ static void a_typing_error_finds_the_name_that_was_meant(void **state)
     assert_string_equal(closest("tzz", known), "tz");
     assert_string_equal(closest("timezne", known), "time-zone");
     assert_null(closest("zebra", known));
+    static const char *const options[] = { "timeout", "requires", "at", "tz", "status", "completion", NULL };
+    assert_null(closest("timezone", options)); /* each is similar, and means something else */
+    assert_null(closest("retries", options));
+    assert_null(closest("wat", options));
+    assert_null(closest("Z", options));
+    assert_string_equal(closest("stauts", options), "status");
+    assert_string_equal(closest("complete", options), "completion");
     assert_null(closest("x", known)); /* a one-letter name with one error is not similar */
     assert_null(closest("", known));
 }

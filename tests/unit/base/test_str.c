@@ -143,6 +143,9 @@ static void distance_counts_single_edits(void **state)
     assert_int_equal(str_distance(S("kitten"), S("sitting")), 3);
     assert_int_equal(str_distance(S("Europe/Berlin"), S("europe/berln")), 1);
     assert_int_equal(str_distance(S("flaw"), S("lawn")), 2);
+    assert_int_equal(str_distance(S("cuont"), S("count")), 1); /* two characters are swapped */
+    assert_int_equal(str_distance(S("ab"), S("BA")), 1);
+    assert_int_equal(str_distance(S("abc"), S("ca")), 3);
     assert_int_equal(str_distance(S(""), S("abc")), 3);
     assert_int_equal(str_distance(S("abc"), S("")), 3);
     assert_int_equal(str_distance(nothing, nothing), 0);

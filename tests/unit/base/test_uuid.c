@@ -208,9 +208,40 @@ static void only_nil_is_nil(void **state)
     }
 }
 
+static void a_beginning_is_a_range_of_ids(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *lowest, *highest;
+    } rows[] = {
+        { "0", "00000000-0000-0000-0000-000000000000", "0fffffff-ffff-ffff-ffff-ffffffffffff" },
+        { "019C3f2e-7", "019c3f2e-7000-0000-0000-000000000000", "019c3f2e-7fff-ffff-ffff-ffffffffffff" },
+        { "019c3f2e-", "019c3f2e-0000-0000-0000-000000000000", "019c3f2e-ffff-ffff-ffff-ffffffffffff" },
+        { "019c3f2e-7a40-7000-8000-000000000001", "019c3f2e-7a40-7000-8000-000000000001",
+          "019c3f2e-7a40-7000-8000-000000000001" },
+        { "", NULL, NULL },
+        { "019c3f2e7", NULL, NULL },
+        { "019-", NULL, NULL },
+        { "g", NULL, NULL },
+        { "019c3f2e-7a40-7000-8000-0000000000012", NULL, NULL },
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        struct uuid lowest, highest;
+        char text[UUID_TEXT + 1];
+        assert_int_equal(uuid_parse_prefix(str_from(rows[i].text), &lowest, &highest), rows[i].lowest != NULL);
+        if (!rows[i].lowest)
+            continue;
+        uuid_format(lowest, text);
+        assert_string_equal(text, rows[i].lowest);
+        uuid_format(highest, text);
+        assert_string_equal(text, rows[i].highest);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_beginning_is_a_range_of_ids),
         cmocka_unit_test(ids_carry_time_version_and_variant),
         cmocka_unit_test(ids_rise_within_a_millisecond),
         cmocka_unit_test(ids_rise_when_the_clock_steps_back),

@@ -82,6 +82,56 @@ static void cells_are_made_harmless_and_short(void **state)
     assert_int_equal(strlen(table_cell((struct str){ text, 240 }, cell)), 240);
 }
 
+static void the_widest_columns_are_cut_to_fit_a_terminal(void **state)
+{
+    (void)state;
+    struct table t;
+    struct buf out;
+    buf_init(&out, 1000);
+    table_init(&t, 3);
+    table_row(&t, 3, "ID", "NAME", "TARGET");
+    table_row(&t, 3, "0123456789", table_text(&t, S("a name of 24 characters.")), table_text(&t, S("übermäßig lang")));
+    table_keep(&t, 0);
+    t.fit = 38; /* 10 + 2 + 12 + 2 + 12 */
+    table_print(&t, &out);
+    assert_str(buf_str(&out), "ID          NAME          TARGET\n"
+                              "0123456789  a name of 2…  übermäßig l…\n");
+    buf_reset(&out);
+    t.fit = 10; /* too narrow: columns stay readable */
+    table_print(&t, &out);
+    assert_str(buf_str(&out), "ID          NAME      TARGET\n"
+                              "0123456789  a name …  übermäß…\n");
+    buf_reset(&out);
+    t.fit = 0;
+    table_print(&t, &out);
+    assert_non_null(strstr(buf_cstr(&out), "a name of 24 characters.  übermäßig lang\n"));
+    buf_release(&out);
+    table_release(&t);
+}
+
+static void a_reason_at_the_end_is_left_to_the_terminal_to_wrap(void **state)
+{
+    (void)state;
+    struct table t;
+    struct buf out;
+    buf_init(&out, 1000);
+    table_init(&t, 2);
+    table_row(&t, 2, "NAME", "ERROR");
+    table_row(&t, 2, "a name of 24 characters.", "an error that is much longer than the terminal is wide, and whole");
+    table_keep(&t, 1);
+    t.fit = 56; /* 24 + 2 + 30: the beginning of the error fits beside the name */
+    table_print(&t, &out);
+    assert_non_null(strstr(buf_cstr(&out), "\na name of 24 characters.  an error that is much longer"));
+    assert_non_null(strstr(buf_cstr(&out), "wide, and whole\n"));
+    buf_reset(&out);
+    t.fit = 55;
+    table_print(&t, &out);
+    assert_non_null(strstr(buf_cstr(&out), "\na name of 24 character…  an error"));
+    assert_non_null(strstr(buf_cstr(&out), "wide, and whole\n"));
+    buf_release(&out);
+    table_release(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -89,6 +139,8 @@ int main(void)
         cmocka_unit_test(no_line_ends_in_blanks),
         cmocka_unit_test(a_cleared_table_keeps_its_widths),
         cmocka_unit_test(cells_are_made_harmless_and_short),
+        cmocka_unit_test(the_widest_columns_are_cut_to_fit_a_terminal),
+        cmocka_unit_test(a_reason_at_the_end_is_left_to_the_terminal_to_wrap),
     };
     return cmocka_run_group_tests_name("table", tests, NULL, NULL);
 }

@@ -1,0 +1,168 @@
+"""What the commands tell of tasks, dead letters, jobs and workers, against a server that follows a script: all of it, and as it is."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+
+import pytest
+
+from conftest import ROOT
+from test_cli_client import ID, KEY, OTHER, ask, instant, page, shown, stub, task  # pylint: disable=unused-import
+
+REASON = "the call was refused: " + "because of this and that, " * 20 + "which is why"
+
+
+# ---- tables ----
+
+
+@pytest.mark.parametrize("columns", [80, 100, None])
+def test_the_column_with_the_reason_is_never_cut(ask, stub, columns):
+    occurrence = {"id": OTHER, "scheduled_for": "2026-02-10T08:00:00.000Z", "status": "SKIPPED", "reason": REASON, "attempts": 0}
+    execution = {"attempt_number": 1, "status": "FAILED", "started_at": "2026-02-10T08:00:00.000Z", "error_message": REASON}
+    failed = task(status="FAILED", last_error=REASON, cause="c" * 16, completed_at="2026-02-10T08:00:00.000Z", name="n" * 100)
+    stub.on("GET", f"/v1/tasks/{ID}/occurrences", page([occurrence]))
+    stub.on("GET", f"/v1/tasks/{ID}/executions", page([execution], member="executions"))
+    stub.on("GET", f"/v1/tasks/{ID}/upcoming", {"upcoming": [{"at": "2026-02-10T08:00:00.000Z", "note": REASON}]})
+    stub.on("GET", f"/v1/tasks/{ID}", task())
+    stub.on("GET", "/v1/dlq", page([failed]))
+    stub.on("GET", "/v1/breakers", page([{"id": ID, "host": "h" * 100, "state": "OPEN", "reason": REASON}], member="breakers"))
+    for args in (["history", "--occurrences", ID], ["history", ID], ["upcoming", ID], ["dlq"], ["breakers", "list"]):
+        out = ask(*args, tty=columns is not None, columns=columns or 80).out
+        assert REASON in out, args
+        assert columns or "…" not in out, "nothing is cut for a pipe"
+
+
+def test_ids_stay_whole_on_a_narrow_terminal(ask, stub):
+    stub.on("GET", "/v1/tasks", page([task(name="n" * 100, target_config={"url": "https://example.com/" + "x" * 100})]))
+    lines = ask("list", tty=True, columns=80).lines
+    assert lines[1].startswith(f"{ID}  nnnnnnn…  ") and lines[1].endswith("…")
+
+
+# ---- show ----
+
+
+def test_show_prints_every_field_of_a_task(ask, stub):
+    """Also those that it does not know: they are printed under the name that the server gives them."""
+    fields = json.loads((ROOT / "src/api/server/openapi.json").read_text())["components"]["schemas"]["Task"]["properties"]
+    samples = {"integer": 7, "number": 7, "string": "some text", "object": {"kind": "overlap", "how": "archived", "worker": "w"}, "array": ["a"],
+               "boolean": True}
+
+    def lines(**more):
+        stub.rules.clear()
+        stub.on("GET", f"/v1/tasks/{ID}", {"id": ID, **more})
+        return ask("show", ID).lines
+
+    for name, schema in {**fields, "brand_new": {"type": "object"}}.items():
+        inner = next((s for s in schema.get("anyOf", []) if s.get("type") != "null"), schema)
+        kind = inner.get("type", "object")
+        kind = next(k for k in kind if k != "null") if isinstance(kind, list) else kind
+        value = "2026-02-10T08:00:00.000Z" if inner.get("format") == "date-time" else samples[kind]
+        if name not in ("id", "interval_seconds"):
+            assert lines(**{name: value}) != lines(), name
+    assert "brand_new  " + json.dumps({"a": [1]}) in [re.sub(" {2,}", "  ", line) for line in lines(brand_new={"a": [1]})]
+    assert lines(interval_seconds=7) != lines()
+
+
+def test_show_cuts_no_value_and_leaves_out_no_zero(ask, stub):
+    stub.on("GET", f"/v1/tasks/{ID}", task(payload="p" * 10000, priority=0, retry={"max_attempts": 3, "jitter": "NONE"}, spread_seconds=0,
+                                           resolution={"how": "archived", "by": "admin", "reason": "order was cancelled"}))
+    told = dict(re.split(r"  +", line, maxsplit=1) for line in ask("show", ID).lines)
+    assert told["Payload"] == '"' + "p" * 10000 + '"' and told["Priority"] == "0" and told["Spread"] == "0s"
+    assert told["Retry"] == '{"max_attempts": 3, "jitter": "NONE"}' and told["because"] == "order was cancelled"
+
+
+# ---- what an action made of a task ----
+
+
+@pytest.mark.parametrize("command, after, lines", [
+    ("pause", {"status": "PAUSED", "cron_expression": "0 8 * * *"}, ["paused"]),
+    ("pause", {"status": "COMPLETED"}, ["is COMPLETED"]),
+    ("cancel", {"status": "CANCELLED", "cron_expression": "0 8 * * *"}, ["cancelled"]),
+    ("cancel", {"status": "RUNNING"}, ["is RUNNING"]),
+    ("resume", {"status": "COMPLETED"}, ["resumed", "It is COMPLETED and does not fire again"]),
+    ("resume", {"status": "BLOCKED", "next_execution": "2026-02-10T08:00:00.000Z", "waiting_for": {"kind": "overlap"}},
+     ["resumed", "It waits for its previous run"]),
+    ("retry", {"status": "RUNNING"}, ["set to try again", "It is running"]),
+    ("run", {"occurrence_id": OTHER, "next_execution": "2026-02-10T08:00:00.000Z", "cron_expression": "0 8 * * *"},
+     ["set to run now", f"The additional run is {OTHER}"]),
+])
+def test_an_action_says_what_has_become_of_the_task(ask, stub, command, after, lines):
+    stub.on("POST", ".*", task(**after))
+    done = ask(command, ID)
+    assert (done.code, done.lines) == (0, [f"{ID} {lines[0]}", *lines[1:]])
+
+
+def test_a_task_of_a_paused_queue_is_not_said_to_fire(ask, stub):
+    at = instant(minutes=10)
+    stub.on("POST", ".*", task(next_execution=at, queue="mail"))
+    stub.on("GET", "/v1/queues/mail", {"name": "mail", "state": "paused"})
+    assert ask("resume", ID).lines == [f"{ID} resumed", f"Fires in 10m: {shown(at)}", "Its queue is paused, so it waits until 'belfry queue resume mail'"]
+
+
+def test_edit_of_a_paused_task_says_that_it_does_not_fire(ask, stub):
+    stub.on("PATCH", ".*", task(status="PAUSED", version=2))
+    assert ask("edit", ID, "--name", "x").lines == [f"{ID} is now version 2", f"It does not fire until 'belfry resume {ID}'"]
+
+
+# ---- upcoming ----
+
+
+def test_upcoming_of_a_task_names_it(ask, stub):
+    stub.on("GET", f"/v1/tasks/{ID}", task(name="report"), task(name=None))
+    stub.on("GET", f"/v1/tasks/{ID}/upcoming", {"upcoming": [{"at": "2026-02-10T08:00:00.000Z", "note": None}]})
+    assert ask("upcoming", ID).lines[1].endswith("2026-02-10 08:00:00Z  report")
+    assert ask("upcoming", ID).lines[1].endswith(f"2026-02-10 08:00:00Z  {ID}")
+
+
+def test_upcoming_of_a_task_that_does_not_fire_says_so(ask, stub):
+    stub.on("GET", f"/v1/tasks/{ID}", task(status="PAUSED"), task(status="CANCELLED", completed_at="2026-02-10T08:00:00.000Z"))
+    stub.on("GET", f"/v1/tasks/{ID}/upcoming", {"upcoming": [{"at": "2026-02-10T08:00:00.000Z"}]}, {"upcoming": []})
+    paused, cancelled = ask("upcoming", ID), ask("upcoming", ID)
+    assert paused.err == f"belfry upcoming: the task is PAUSED: it does not fire until 'belfry resume {ID}'\n" and len(paused.lines) == 2
+    assert (cancelled.out, cancelled.err) == ("", "belfry upcoming: the task is CANCELLED and does not fire again\n")
+
+
+# ---- dead letters ----
+
+
+def test_archived_dead_letters_show_the_reason(ask, stub):
+    stub.on("GET", "/v1/dlq", page([task(status="FAILED", cause="c1", resolved_at="2026-02-10T08:00:00.000Z",
+                                         resolution={"how": "archived", "by": "admin", "reason": REASON})]))
+    lines = ask("dlq", "list", "--archived").lines
+    assert lines[0].split() == ["ID", "NAME", "CAUSE", "ARCHIVED", "REASON"] and lines[1].endswith(f"2026-02-10 08:00:00Z  {REASON}")
+
+
+def test_a_redrive_shows_what_it_waits_for(build, stub):
+    def job(state, **more):
+        return {"id": ID, "kind": "redrive", "state": state, "reason": None, "failed": 0, "failures": [], "total": 45, "total_exact": True, **more}
+
+    stub.on("POST", "/v1/dlq/retry", (202, job("RUNNING", done=1, phase="FIRST", watched=[OTHER])))
+    stub.on("GET", f"/v1/jobs/{ID}", job("RUNNING", done=11, phase="TEN", watched=[OTHER] * 4),
+            job("RUNNING", done=30, phase="REST", succeeded=20, failed_again=1, watched=[]),
+            job("DONE", done=45, phase="REST", succeeded=41, failed_again=1, watched=[OTHER] * 3))
+    master, slave = pty.openpty()
+    done = subprocess.run([build / "belfry", "dlq", "retry", "--all", "--server", stub.url, "--key", KEY], stdout=subprocess.PIPE, stderr=slave,
+                          timeout=20, check=False)
+    os.close(slave)
+    told = os.read(master, 4096).decode()
+    os.close(master)
+    assert done.stdout == b"45 set to try again: 41 succeeded, 1 failed again, 3 not over yet\n"
+    assert re.split(r"\r+(?:\x1b\[K|\n)", told) == [f"Job {ID}: tries 1 task, then 10, then the rest, as long as they succeed", "",
+        "1 of 45, waiting for the first one to succeed", "11 of 45, waiting for 4 of the next ten to succeed",
+        "30 of 45, 20 succeeded, 1 failed again", ""], told
+
+
+# ---- workers ----
+
+
+def test_workers_show_what_they_serve_and_the_memory_of_their_machine(ask, stub):
+    about = {"queues": ["mail", "reports"], "tenants": ["acme"], "labels": [], "priority_min": 0, "priority_max": 3,
+             "cpu": {"milli": 2000, "load": 1.5}, "memory": {"mb": 8000, "machine_mb": 16000, "used_mb": 4000}}
+    worker = {"id": ID, "name": "host:1", "state": "alive", "slots": 10, "running": 2, "seen_at": "2026-02-10T08:00:00.000Z"}
+    stub.on("GET", "/v1/workers", page([{**worker, "about": about}, {**worker, "about": {}}], member="workers"))
+    rows = [re.split(r"  +", line) for line in ask("workers").lines]
+    assert rows[0] == ["NAME", "STATE", "RUNNING", "SLOTS", "QUEUES", "TENANTS", "PRIORITIES", "LABELS", "CPU", "MEMORY", "SEEN"]
+    assert rows[1][4:] == ["mail,reports", "acme", "0-3", "-", "1.5/2", "25% of 16000 MB, 8000 for tasks", "2026-02-10 08:00:00Z"]
+    assert rows[2][4:] == ["all", "all", "-", "-", "-", "-", "2026-02-10 08:00:00Z"]
