@@ -157,6 +157,8 @@ static void task_view_conflicts(struct jw *w, const struct task *t)
         jw_kv_str(w, "dedupe_key", t->dedupe_key);
         jw_kv_seconds(w, "dedupe_window_seconds", t->dedupe_window_ms);
         jw_kv_cstr(w, "dedupe_action", dedupe_names[t->dedupe]);
+        if (t->dedupe_max_wait_ms)
+            jw_kv_seconds(w, "dedupe_max_wait_seconds", t->dedupe_max_wait_ms);
     }
     if (t->expires_after_ms)
         jw_kv_seconds(w, "expires_after_seconds", t->expires_after_ms);
