@@ -9,12 +9,23 @@ void suggest_init(struct suggest *s, struct str given)
     *s = (struct suggest){ .given = given, .distance = SIZE_MAX };
 }
 
+/* "no-count" and "x.count" mean "count". */
+static bool suggest_ends_with(struct str given, struct str known)
+{
+    size_t from = given.n > known.n ? given.n - known.n : 0;
+    return from > 1 && strchr("-._", given.p[from - 1]) && str_eq_nocase(str_sub(given, from, given.n), known);
+}
+
 /* Allows one error for each three characters, of the longer name if both begin alike, else of the shorter one: "cuont"
  * suggests "count", but "timezone" does not suggest "timeout", nor "wat" "at". A wrong suggestion is worse than none. */
 bool suggest_is_close(struct str given, struct str known, size_t *ret_distance)
 {
     if (!given.n || !known.n)
         return false;
+    if (suggest_ends_with(given, known)) {
+        *ret_distance = given.n - known.n;
+        return true;
+    }
     bool alike = ascii_lower(given.p[0]) == ascii_lower(known.p[0]);
     size_t room = alike ? max_of(given.n, known.n) : min_of(given.n, known.n), distance = str_distance(given, known);
     if (distance > room / 3 || distance >= known.n)

@@ -141,6 +141,41 @@ static int cli_refuse_usage(struct cli *cli, const struct command *c, const stru
     return EXIT_USAGE;
 }
 
+void cli_add_shell_word(struct buf *out, struct str word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-";
+    bool is_plain = word.n > 0;
+    for (size_t i = 0; i < word.n; i++)
+        is_plain = is_plain && word.p[i] && strchr(plain, word.p[i]);
+    if (is_plain) {
+        buf_add(out, word);
+        return;
+    }
+    buf_char(out, '\'');
+    for (size_t i = 0; i < word.n; i++) {
+        if (word.p[i] == '\'')
+            buf_text(out, "'\\'");
+        buf_char(out, word.p[i]);
+    }
+    buf_char(out, '\'');
+}
+
+static void cli_note_where(struct cli *cli, const struct options *o)
+{
+    static const char *const flags[] = { "server", "key", "data-dir" };
+    cleanup_with(buf_release) struct buf where;
+    buf_init(&where, sizeof cli->where - 1);
+    for (size_t i = 0; i < array_count(flags); i++) {
+        const struct option_value *v = option_get(o, flags[i]);
+        bool is_secret = strcmp(flags[i], "key") == 0 && !str_starts(v->text, S("file:"));
+        if (v->source != FROM_FLAG || is_secret)
+            continue;
+        buf_printf(&where, " --%s ", flags[i]);
+        cli_add_shell_word(&where, v->text);
+    }
+    snprintf(cli->where, sizeof cli->where, "%s", where.full ? "" : buf_cstr(&where));
+}
+
 static int command_run_with(struct cli *cli, const struct command *c, int argc, char *const *argv)
 {
     struct option rows[COMMAND_OPTIONS_MAX];
@@ -158,7 +193,20 @@ static int command_run_with(struct cli *cli, const struct command *c, int argc, 
         error_set(&e, ERR_INVALID, "takes no arguments, but got %s", word);
         return cli_refuse_usage(cli, c, &e);
     }
+    if (command_has_flag(rows, o.count, "key"))
+        cli_note_where(cli, &o);
     return cli_check_output(cli, c, (int)c->run(cli, &o));
+}
+
+void cli_on_unknown_variable(void *context, struct str name, struct str closest)
+{
+    struct cli *cli = context;
+    char shown[QUOTE_TEXT];
+    quote_text(name, shown);
+    fprintf(cli->err, "belfry %s: the variable %s is no setting and has no effect", cli->command->name, shown);
+    if (closest.n)
+        fprintf(cli->err, "; did you mean " STR_FMT "?", STR_ARG(closest));
+    fputc('\n', cli->err);
 }
 
 enum exit_code command_unknown(struct cli *cli, struct str name)

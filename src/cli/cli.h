@@ -11,6 +11,8 @@
 
 enum exit_code { EXIT_DONE = 0, EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_UNREACHABLE = 3 };
 
+enum { CLI_WHERE_TEXT = 2048 };
+
 /* Context that main.c gives to every command. */
 struct cli {
     struct clock *clock;
@@ -20,6 +22,9 @@ struct cli {
     int out_errno;                 /* error of the first failed write to out; 0: none */
     const char *program;           /* argv[0]: suggested commands begin with it */
     const struct command *command; /* the running command; several commands may share one function */
+    /* " --server URL --data-dir DIR", as far as they were given by flags: a suggested command ends with it, so that it
+     * asks the same server. A key is not repeated, unless it is the name of a file. */
+    char where[CLI_WHERE_TEXT];
 };
 
 struct command {
@@ -56,6 +61,12 @@ size_t command_options(const struct command *c, struct option *ret, size_t max);
 /* Prints "belfry next: minute: 60 is not between 0 and 59" to stderr, with '?' for each control character and each
  * invalid byte. Returns code, for `return cli_fail(…)`. */
 enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code);
+
+/* Appends a word, quoted for a shell if necessary. */
+void cli_add_shell_word(struct buf *out, struct str word);
+
+/* For options_find_unknown_variables, with the struct cli as context: prints a warning. */
+void cli_on_unknown_variable(void *context, struct str name, struct str closest);
 
 /* The columns of the terminal that stdout is; 0: it is none, or its width is not known. */
 size_t cli_columns(const struct cli *cli);

@@ -168,6 +168,14 @@ static void client_setup_curl(struct client *c)
         curl_easy_setopt(c->curl, CURLOPT_NOPROXY, "*");
 }
 
+/* Only what is close to a variable of the client: others may be settings of a newer server. */
+static void client_on_unknown_variable(void *context, struct str name, struct str closest)
+{
+    if (str_eq(closest, S("BELFRY_SERVER")) || str_eq(closest, S("BELFRY_KEY")) ||
+        str_eq(closest, S("BELFRY_DATA_DIR")))
+        cli_on_unknown_variable(context, name, closest);
+}
+
 enum exit_code client_open(struct cli *cli, const struct options *o, struct client **ret)
 {
     cleanup_with(client_freep) struct client *c = xnew(*c);
@@ -180,6 +188,7 @@ enum exit_code client_open(struct cli *cli, const struct options *o, struct clie
     assert(got == sizeof seed);
     uuid_gen_init(&c->ids, seed);
     struct error e;
+    options_find_unknown_variables(client_on_unknown_variable, cli);
     if (client_read_server(c, o, &e) || client_read_key(c, o, &e))
         return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
     client_setup_curl(c);

@@ -132,8 +132,8 @@ static enum exit_code candidates_refuse(struct cli *cli, struct str word, const 
         error_set(&e, ERR_INVALID, "%s fits %s%zu tasks; give the id of one of them:", shown,
                   c->has_more ? "more than " : "", c->n);
     else
-        error_set(&e, ERR_INVALID, "there is no %stask whose id or name is %s; 'belfry %s' prints them",
-                  is_dlq ? "failed " : "", shown, is_dlq ? "dlq list" : "list");
+        error_set(&e, ERR_INVALID, "there is no %stask whose id or name is %s; 'belfry %s%s' prints them",
+                  is_dlq ? "failed " : "", shown, is_dlq ? "dlq list" : "list", cli->where);
     cli_fail(cli, cli->command->name, &e, EXIT_REFUSED);
     fputs(buf_cstr(&c->lines), cli->err);
     return EXIT_REFUSED;
@@ -203,6 +203,7 @@ enum exit_code ids_pick(struct client *c, const struct ids_source *from, struct 
     struct uuid whole;
     struct error e;
     char shown[QUOTE_TEXT];
+    struct cli *cli = client_cli(c);
     struct pick p = { .from = from, .word = word, .id = ret };
     if (uuid_parse(word, &whole)) {
         buf_add(ret, word);
@@ -216,8 +217,10 @@ enum exit_code ids_pick(struct client *c, const struct ids_source *from, struct 
         return code;
     quote_text(word, shown);
     if (p.n)
-        error_set(&e, ERR_INVALID, "%s fits %zu of them; %s", shown, p.n, from->remedy);
+        error_set(&e, ERR_INVALID, "%s fits %zu of them; 'belfry %s%s' prints them", shown, p.n, from->list,
+                  cli->where);
     else
-        error_set(&e, ERR_INVALID, "there is no such %s: %s; %s", from->what, shown, from->remedy);
-    return cli_fail(client_cli(c), client_cli(c)->command->name, &e, EXIT_REFUSED);
+        error_set(&e, ERR_INVALID, "there is no such %s: %s; 'belfry %s%s' prints them", from->what, shown, from->list,
+                  cli->where);
+    return cli_fail(cli, cli->command->name, &e, EXIT_REFUSED);
 }

@@ -26,7 +26,7 @@ struct ids_source {
     const char *path, *member; /* "/v1/breakers", "breakers" */
     const char *name;          /* a member that may be given instead of the id: "host"; NULL: none */
     const char *what;          /* "circuit breaker" */
-    const char *remedy;        /* "'belfry breakers list' prints the open ones" */
+    const char *list;          /* command that prints them: "breakers list" */
 };
 
 /* Finds the object with this id, beginning of an id, or name; appends its id. A whole UUID is not looked up. */

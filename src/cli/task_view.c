@@ -103,7 +103,7 @@ static void task_view_describe_cron(const json_t *task, struct buf *out)
 }
 
 /* What keeps the task from firing at its time; false: nothing that it tells itself. */
-static bool task_view_held_line(const json_t *task, struct buf *out)
+static bool task_view_held_line(const struct cli *cli, const json_t *task, struct buf *out)
 {
     struct str status = json_text_at(task, "status"), id = json_text_at(task, "id");
     static const char *const final[] = { "COMPLETED", "FAILED", "CANCELLED", "SKIPPED", "EXPIRED" };
@@ -114,7 +114,8 @@ static bool task_view_held_line(const json_t *task, struct buf *out)
         }
     }
     if (str_eq(status, S("PAUSED")))
-        buf_printf(out, "It does not fire until 'belfry resume " STR_FMT "'\n", STR_ARG(str_utf8_cut(id, UUID_TEXT)));
+        buf_printf(out, "It does not fire until 'belfry resume " STR_FMT "%s'\n", STR_ARG(str_utf8_cut(id, UUID_TEXT)),
+                   cli->where);
     if (str_eq(status, S("RUNNING")))
         buf_text(out, "It is running\n");
     if (str_eq(status, S("BLOCKED"))) {
@@ -134,7 +135,7 @@ void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out)
     struct error ignored;
     char relative[WHEN_TEXT], utc[WHEN_TEXT], local[WHEN_TEXT];
     task_view_describe_cron(task, out);
-    if (task_view_held_line(task, out) || !json_time_at(task, "next_execution", &at_ms))
+    if (task_view_held_line(cli, task, out) || !json_time_at(task, "next_execution", &at_ms))
         return;
     when_relative(at_ms, now_ms, relative);
     when_utc(at_ms, utc);

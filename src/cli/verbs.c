@@ -45,6 +45,25 @@ bool verb_name_is_valid(struct str name)
     return name.n > 0 && name.n <= NAME_MAX_BYTES;
 }
 
+enum err verb_check_options(const struct options *o, const char *verb, struct error *e)
+{
+    for (size_t i = 0; i < o->count; i++) {
+        struct str rest = o->rows[i].only ? str_from(o->rows[i].only) : S(""), name;
+        bool taken = !o->rows[i].only || o->values[i].source <= FROM_PRESET;
+        cleanup_with(buf_release) struct buf others;
+        buf_init(&others, 256);
+        while (!taken && str_cut(&rest, '|', &name)) {
+            taken = str_eq(name, str_from(verb));
+            buf_printf(&others, "%s" STR_FMT, others.n ? " and " : "", STR_ARG(name));
+        }
+        char field[64];
+        snprintf(field, sizeof field, "--%s", o->rows[i].flag);
+        if (!taken)
+            return error_field(e, field, "is for %s, not for %s", buf_cstr(&others), verb);
+    }
+    return ERR_OK;
+}
+
 static enum err verb_check_words(const struct verb *v, const struct options *o, struct error *e)
 {
     size_t wanted = v->word ? 2 : 1;
@@ -71,7 +90,7 @@ enum exit_code verbs_run(struct cli *cli, const struct options *o, const struct 
     const struct verb *v = verb_find(verbs, count, word);
     if (!v)
         (void)verb_fail_unknown(verbs, count, word, &e);
-    if (!v || verb_check_words(v, o, &e))
+    if (!v || verb_check_words(v, o, &e) || verb_check_options(o, v->name, &e))
         return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
     struct verb_work w = { .cli = cli,

@@ -31,6 +31,9 @@ void verb_path(const struct verb_work *w, const char *collection, char out[VERB_
 
 bool verb_name_is_valid(struct str name);
 
+/* Refuses options that only other verbs of the command take (struct option, `only`). */
+enum err verb_check_options(const struct options *o, const char *verb, struct error *e) must_use;
+
 /* Prints one value a line; members that are absent, null, false or "" are left out. */
 enum fact_kind { FACT_TEXT, FACT_NUMBER, FACT_MOMENT, FACT_YES };
 struct named_fact {

@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "api/server/listen.h"
 #include "base/duration.h"
 #include "base/failpoint.h"
 #include "base/sentence.h"
@@ -100,6 +102,59 @@ const char *options_getenv(const char *name)
     return text && text[0] ? text : NULL;
 }
 
+/* Variables that are no settings: those of commands that ask a server, and those of tests and builds. */
+static const char *const other_variables[] = {
+    "BELFRY_SERVER",      "BELFRY_KEY",       "BELFRY_FAILPOINT", "BELFRY_BUILD",
+    "BELFRY_SOURCE_ROOT", "BELFRY_SKIP_DEPS", "BELFRY_SEED",
+};
+
+/* The i-th known variable; false: there is none. An empty one is to be passed over. */
+static bool options_known_variable(size_t i, char out[OPTION_ENV_TEXT])
+{
+    out[0] = '\0';
+    if (i < array_count(other_variables)) {
+        snprintf(out, OPTION_ENV_TEXT, "%s", other_variables[i]);
+        return true;
+    }
+    i -= array_count(other_variables);
+    if (i < SETTING_COUNT && server_options[i].key && !strchr(server_options[i].key, '*'))
+        option_env_name(server_options[i].key, out);
+    return i < SETTING_COUNT;
+}
+
+/* Writes the known name that is closest; the name itself if it is known; nothing if none is close. */
+static void options_closest_variable(struct str name, char out[OPTION_ENV_TEXT])
+{
+    enum { PREFIX = sizeof "BELFRY_" - 1 }; /* all have it: it makes nothing similar */
+    size_t best = SIZE_MAX, distance = 0;
+    char known[OPTION_ENV_TEXT];
+    out[0] = '\0';
+    for (size_t i = 0; options_known_variable(i, known); i++) {
+        struct str k = str_from(known);
+        bool same = str_eq(k, name);
+        bool close = k.n && suggest_is_close(str_sub(name, PREFIX, name.n), str_sub(k, PREFIX, k.n), &distance);
+        if (!same && (!close || distance >= best))
+            continue;
+        best = distance;
+        snprintf(out, OPTION_ENV_TEXT, "%s", known);
+        if (same)
+            return;
+    }
+}
+
+void options_find_unknown_variables(void (*found)(void *context, struct str name, struct str closest), void *context)
+{
+    for (char **v = environ; *v; v++) {
+        struct str whole = str_from(*v), name = str_sub(whole, 0, str_find(whole, '=', 0));
+        char closest[OPTION_ENV_TEXT];
+        if (!str_starts(name, S("BELFRY_")) || str_starts(name, S("BELFRY_TEST_")))
+            continue;
+        options_closest_variable(name, closest);
+        if (!str_eq(str_from(closest), name))
+            found(context, name, str_from(closest));
+    }
+}
+
 void options_data_dir(const struct options *o, struct buf *out)
 {
     const char *share = options_getenv("XDG_DATA_HOME"), *home = options_getenv("HOME");
@@ -136,6 +191,11 @@ enum err options_begin_process(const struct options *given, struct options **ret
     if (option_given(o, "config") && options_read_config_file(o, option_get(o, "config")->text.p, e))
         return e->code;
     return fail ? failpoint_arm(str_from(fail), e) : ERR_OK;
+}
+
+enum err options_check_listen(const struct options *o, struct error *e)
+{
+    return option_given(o, "listen") ? listen_address_check(option_get(o, "listen")->text.p, e) : ERR_OK;
 }
 
 /* Writes "`--listen ADDRESS`". */

@@ -21,6 +21,10 @@ extern const struct option server_options[SETTING_COUNT];
 /* For options_parse_env: getenv, but NULL for an empty variable. */
 const char *options_getenv(const char *name);
 
+/* Calls `found` for each variable BELFRY_… of the environment that no setting has, and that therefore has no effect,
+ * with the closest known name (empty: none is close). Variables of tests and builds are passed over. */
+void options_find_unknown_variables(void (*found)(void *context, struct str name, struct str closest), void *context);
+
 /* Appends the data directory: --data-dir or BELFRY_DATA_DIR, else $XDG_DATA_HOME/belfry, else ~/.local/share/belfry,
  * else /var/lib/belfry. o must have a row "data-dir". */
 void options_data_dir(const struct options *o, struct buf *out);
@@ -31,6 +35,9 @@ enum err options_read_config_file(struct options *o, const char *path, struct er
 /* First step of a server or worker process: reads the file of --config, and arms the failpoint of BELFRY_FAILPOINT.
  * *ret is `given`, writable. */
 enum err options_begin_process(const struct options *given, struct options **ret, struct error *e) must_use;
+
+/* Checks the form of --listen, if it is given. */
+enum err options_check_listen(const struct options *o, struct error *e) must_use;
 
 /* Appends the table as Markdown, for docs/CONFIGURATION.md. */
 void options_write_reference(struct buf *out);

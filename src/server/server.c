@@ -454,6 +454,11 @@ void server_free(struct server *a)
     free(a);
 }
 
+bool server_has_useless_keys(const struct server *a)
+{
+    return a->has_useless_keys;
+}
+
 uint16_t server_port(const struct server *a)
 {
     return a->http ? api_server_port(a->http) : 0;

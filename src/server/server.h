@@ -57,6 +57,9 @@ void server_free(struct server *a); /* NULL is fine */
 void server_run(struct server *a);
 void server_stop(struct server *a); /* any thread; a second stop does not wait for running tasks */
 
+/* The data directory had no pepper, but the store has API keys: none of them works any more. Any thread. */
+bool server_has_useless_keys(const struct server *a);
+
 uint16_t server_port(const struct server *a);                 /* of the API; 0: there is none. Any thread */
 int64_t server_count(const struct server *a, enum metric id); /* the value of a counter. Any thread */
 double server_level(const struct server *a, enum metric id);  /* the value of a gauge. Any thread */

@@ -101,6 +101,8 @@ struct server {
     struct node *node;
     struct api_server *http;
     uint8_t pepper[PEPPER_SIZE];
+    bool made_pepper;      /* the data directory had none */
+    bool has_useless_keys; /* of another pepper: they are refused */
     char name[PROCESS_NAME_TEXT];
 
     uv_signal_t signals[2];

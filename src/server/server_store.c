@@ -30,6 +30,7 @@ static enum err server_load_pepper(struct server *a, struct error *e)
     snprintf(path, sizeof path, "%s/pepper", a->setup.data_dir);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) {
+        a->made_pepper = true;
         crypto_random(a->pepper, sizeof a->pepper);
         return server_write_secret(path, a->pepper, sizeof a->pepper, e);
     }
@@ -48,11 +49,16 @@ static struct str server_pepper(struct server *a)
 }
 
 /* Only the first start on a store creates the key. The key file is in the data directory of that node, and on no
- * other. */
+ * other. If the pepper was lost, as after a restore without secrets, no stored key works: the server makes another
+ * admin key, beside them, so that somebody can create new ones. */
 static enum err server_make_first_key(struct server *a, char ret_key[SERVER_KEY_TEXT], struct error *e)
 {
     char text[AUTH_KEY_TEXT + 1] = "", line[AUTH_KEY_TEXT + 2], path[PATH_MAX];
-    if (auth_bootstrap(a->store, server_pepper(a), clock_wall_ms(a->setup.clock), text, e))
+    int64_t now_ms = clock_wall_ms(a->setup.clock);
+    if (auth_bootstrap(a->store, server_pepper(a), now_ms, text, e))
+        return e->code;
+    a->has_useless_keys = a->made_pepper && !text[0];
+    if (a->has_useless_keys && auth_add_admin(a->store, server_pepper(a), now_ms, text, e))
         return e->code;
     snprintf(ret_key, SERVER_KEY_TEXT, "%s", text);
     if (!text[0])

@@ -273,6 +273,25 @@ def test_backup_without_secrets_needs_the_pepper_to_log_in(belfry, make_server, 
     assert answer.status == 200, answer
 
 
+def test_a_lost_pepper_is_told_and_leaves_an_admin_key(belfry, make_server, tmp_path):
+    server = make_server()
+    path = tmp_path / "copy.db"
+    assert backup(belfry, server, path, "--without-secrets").code == 0
+    copy = make_server(start=False)
+    done = restore(belfry, path, copy.data_dir)
+    assert "the first start makes a new pepper and a new admin key, and all other keys must be created again" in done.err
+    copy.start()
+    assert f"belfry serve: {copy.data_dir} had no pepper, so a new one was made: no API key that was made before works." in copy.log()
+    old = copy.client().get("/v1/tasks", auth=False, headers={"Authorization": f"Bearer {server.key}"})
+    assert old.status == 401 and copy.client().get("/v1/tasks").status == 200
+    copy.stop()
+    (copy.data_dir / "pepper").write_bytes((server.data_dir / "pepper").read_bytes())
+    copy.start()
+    assert copy.log().count("had no pepper") == 1, "not at the second start"
+    old = copy.client().get("/v1/tasks", auth=False, headers={"Authorization": f"Bearer {server.key}"})
+    assert old.status == 200, "the old keys are kept"
+
+
 def test_restored_store_holds_no_secrets_itself(belfry, make_server, tmp_path):
     server = make_server()
     path = tmp_path / "copy.db"

@@ -166,3 +166,39 @@ def test_workers_show_what_they_serve_and_the_memory_of_their_machine(ask, stub)
     assert rows[0] == ["NAME", "STATE", "RUNNING", "SLOTS", "QUEUES", "TENANTS", "PRIORITIES", "LABELS", "CPU", "MEMORY", "SEEN"]
     assert rows[1][4:] == ["mail,reports", "acme", "0-3", "-", "1.5/2", "25% of 16000 MB, 8000 for tasks", "2026-02-10 08:00:00Z"]
     assert rows[2][4:] == ["all", "all", "-", "-", "-", "-", "2026-02-10 08:00:00Z"]
+
+
+# ---- options that a verb does not take, and hints ----
+
+
+@pytest.mark.parametrize("args, sentence", [
+    (["queue", "list", "--rate", "5"], "--rate is for set, not for list"),
+    (["queue", "set", "mail", "--reason", "x"], "--reason is for pause, not for set"),
+    (["tenant", "show", "acme", "--max-pending", "5"], "--max-pending is for create and set, not for show"),
+    (["key", "list", "--scopes", "admin"], "--scopes is for create, not for list"),
+    (["calendar", "rm", "x", "--exclude", "2026-12-25"], "--exclude is for set, not for rm"),
+    (["dlq", "groups", "--cause", "x"], "--cause is for list and retry, not for groups"),
+    (["dlq", "show", ID, "--reason", "x"], "--reason is for archive, not for show"),
+    (["dlq", "archive", ID, "--limit", "3"], "--limit is for list, not for archive"),
+    (["dlq", "retry", ID, "--rate", "5"], "--rate is for a retry by filter: leave out the tasks, or this option"),
+    (["dlq", "retry", "--all", "--edit", "{}"], "--edit is for a retry of given tasks: name them"),
+    (["job", "list", "--wait"], "--wait is for show, not for list"),
+    (["migrate", "status", "--yes"], "--yes is for down, not for status"),
+    (["run", "--force", "--filter", "queue=q"], "--force is for given tasks: leave out --filter"),
+    (["add", "--noop", "--quiet", "--json"], "--quiet and --json exclude each other; give only one of them"),
+    (["top", "--once", "--every", "5s"], "--every and --once exclude each other; give only one of them"),
+])
+def test_an_option_without_effect_is_refused(ask, stub, args, sentence):
+    done = ask(*args)
+    assert (done.code, done.out, done.err) == (2, "", f"belfry {args[0]}: {sentence}\n")
+    assert not stub.requests
+
+
+def test_hints_name_the_server_that_was_asked(ask, stub, tmp_path):
+    stub.on("GET", "/v1/tasks", page([]))
+    where = ["--server", stub.url, "--key", "bf_x", "--data-dir", str(tmp_path / "my data")]
+    assert ask("show", "nothing", *where).err.endswith(f"; 'belfry list --server {stub.url} --data-dir '{tmp_path}/my data'' prints them\n")
+    (tmp_path / "key").write_text("bf_y")
+    assert f"'belfry list --server {stub.url} --key file:{tmp_path}/key' prints" in ask("show", "x", "--server", stub.url, "--key", f"file:{tmp_path}/key").err
+    stub.on("PATCH", ".*", task(status="PAUSED"))
+    assert f"'belfry resume {ID} --server {stub.url}'" in ask("edit", ID, "--name", "x", "--server", stub.url).out

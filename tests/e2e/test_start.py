@@ -260,3 +260,51 @@ def test_demo_takes_no_words(checkout):
 def test_priorities_that_a_queue_cannot_separate_are_refused_by_their_own_name(belfry):
     done = belfry("worker", "--queue", "amqp://127.0.0.1:1", "--events", "amqp://127.0.0.1:1", "--priorities", "2-5")
     assert done.code == 1 and done.err.startswith("belfry worker: worker.priorities: must be made of whole classes (0-3, 4-6, 7-9), unless"), done
+
+
+@pytest.mark.parametrize("text, sentence", [
+    ("roles = api,schedulr\n", "--roles contains 'schedulr': roles are api, scheduler, worker and updater"),
+    ("[api]\nlisten = 8080\n", "'8080' is not an address to listen on; give HOST:PORT, such as 127.0.0.1:8080"),
+    ("[worker]\npriorities = 12\n", "--priorities must be a range such as 0-3, or one priority such as 7, between 0 and 9"),
+    ("[worker]\nlabels = a,,b\n", "--labels contains an empty entry; separate entries by one comma"),
+    ("store = mysql://db/x\n", "--store must be a URL that begins with postgres://, or file:/path with one"),
+    ("queue = http://x\n", "--queue must be a URL that begins with"),
+    ("[brokers]\norders = http://x\n", "--broker"),
+])
+def test_a_value_that_serve_or_worker_refuses_is_refused(belfry, tmp_path, text, sentence):
+    path = tmp_path / "belfry.conf"
+    path.write_text(text)
+    done = belfry("check-config", path)
+    assert (done.code, done.out) == (1, "") and done.err.startswith(f"belfry check-config: {path}: {sentence}"), done
+
+
+def test_a_file_that_flags_must_complete_is_valid_and_says_so(belfry, tmp_path):
+    path = tmp_path / "belfry.conf"
+    path.write_text("events = redis://127.0.0.1\n")
+    done = belfry("check-config", path)
+    assert (done.code, done.out) == (0, f"{path}: 1 setting, all valid\n")
+    assert done.err == f"belfry check-config: with this file alone, 'belfry serve' refuses it: {path}: --events requires --queue\n"
+
+
+# ---- the environment ----
+
+
+@pytest.mark.standalone("reads what one process prints")
+def test_a_variable_that_is_no_setting_is_warned_of(belfry, make_server):
+    server = make_server(env={"BELFRY_API_LISTN": "x", "BELFRY_FOO": "1"})
+    assert "belfry serve: the variable 'BELFRY_API_LISTN' is no setting and has no effect; did you mean BELFRY_API_LISTEN?" in server.lines
+    assert "belfry serve: the variable 'BELFRY_FOO' is no setting and has no effect" in server.lines
+    assert not [line for line in server.lines if "BELFRY_TEST" in line or "BELFRY_LOG_FORMAT" in line]
+    done = belfry("list", env={"BELFRY_SEVER": "http://x", "BELFRY_FOO": "1", "BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir)})
+    assert (done.code, done.err.splitlines()[0]) == (
+        0, "belfry list: the variable 'BELFRY_SEVER' is no setting and has no effect; did you mean BELFRY_SERVER?")
+
+
+# ---- hints ----
+
+
+def test_a_hint_of_a_node_names_the_store(belfry, postgres, database, tmp_path):
+    url = postgres.url(database)
+    assert belfry("migrate", "up", "--to", "3", "--store", url).code == 0
+    done = belfry("serve", "--store", url, "--data-dir", tmp_path, "--listen", "127.0.0.1:0")
+    assert done.code == 1 and "then run 'belfry migrate up --store postgres://" in done.err, done

@@ -50,7 +50,7 @@ def test_jobs_breakers_and_keys_are_found_by_a_beginning_or_a_name(ask, client):
     assert ask("job", "show", job[:-1]).out == "0 done\n"
     assert ask("job", "show", "zzz").err == "belfry job: there is no such job: 'zzz'; 'belfry job list' prints them\n"
     assert ask("breakers", "close", "nonsense").err == (
-        "belfry breakers: there is no such circuit breaker: 'nonsense'; 'belfry breakers list' prints those that are not closed\n")
+        "belfry breakers: there is no such circuit breaker: 'nonsense'; 'belfry breakers list' prints them\n")
     for _ in range(2):
         assert client.post("/v1/api-keys", {"name": "deploy", "scopes": ["tasks:read"]}).status == 201
     assert client.post("/v1/api-keys", {"name": "old", "scopes": ["tasks:read"]}).status == 201

@@ -316,12 +316,12 @@ static enum err auth_find_admin(struct store *store, int64_t now_ms, bool *ret, 
     return rc;
 }
 
-static enum err auth_make_admin(struct store *store, struct str pepper, int64_t now_ms,
+static enum err auth_make_admin(struct store *store, struct str pepper, struct str id, int64_t now_ms,
                                 char ret_text[AUTH_KEY_TEXT + 1], struct error *e)
 {
     char text[AUTH_KEY_TEXT + 1];
     struct api_key key;
-    auth_key_make(pepper, S(ADMIN_KEY_ID), TENANT_DEFAULT, S("admin"), S("admin"), now_ms, text, &key);
+    auth_key_make(pepper, id, TENANT_DEFAULT, S("admin"), S("admin"), now_ms, text, &key);
     struct op_key_put put = { .op = { .kind = OP_KEY_PUT }, .key = &key };
     enum err rc = auth_apply_op(store, &put.op, e);
     if (rc == ERR_OK)
@@ -354,8 +354,16 @@ enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, 
     if (found)
         ret_text[0] = '\0';
     else
-        rc = auth_make_admin(store, pepper, now_ms, ret_text, e);
+        rc = auth_make_admin(store, pepper, S(ADMIN_KEY_ID), now_ms, ret_text, e);
     if (held)
         (void)auth_bootstrap_lease(store, holder, now_ms, 0, &held, &ignored);
     return rc;
+}
+
+enum err auth_add_admin(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
+                        struct error *e)
+{
+    char id[AUTH_ID];
+    auth_random_text(id, sizeof id);
+    return auth_make_admin(store, pepper, (struct str){ id, sizeof id }, now_ms, ret_text, e);
 }

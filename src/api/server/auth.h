@@ -89,3 +89,7 @@ bool api_key_is_admin(const struct api_key *k, int64_t now_ms); /* and has not e
  * before any other thread of this process writes to the store. */
 enum err auth_bootstrap(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
                         struct error *e) must_use;
+
+/* Makes one more admin key of the default tenant, with an id of its own. */
+enum err auth_add_admin(struct store *store, struct str pepper, int64_t now_ms, char ret_text[AUTH_KEY_TEXT + 1],
+                        struct error *e) must_use;

@@ -29,6 +29,12 @@ static enum err listen_split_address(const char *listen, char host[64], char por
     return ERR_OK;
 }
 
+enum err listen_address_check(const char *address, struct error *e)
+{
+    char host[64], port[8];
+    return listen_split_address(address, host, port, e);
+}
+
 uint16_t listen_socket_port(int fd)
 {
     struct sockaddr_storage bound;

@@ -5,5 +5,6 @@
 
 #include "base/err.h"
 
+enum err listen_address_check(const char *address, struct error *e) must_use; /* only its form */
 enum err listen_socket_open(const char *address, int *ret_fd, struct error *e) must_use;
 uint16_t listen_socket_port(int fd); /* the port that it is bound to */

@@ -31,6 +31,7 @@ struct option {
     int64_t min, max;    /* both 0: the type's own range */
     const char *choices; /* "shift|skip" */
     const char *help;    /* one line, no full stop */
+    const char *only;    /* verbs of the command that take it: "create|set"; NULL: all. --help prints them first */
 };
 
 enum option_source { FROM_NOWHERE, FROM_PRESET, FROM_FILE, FROM_ENV, FROM_FLAG }; /* in ascending priority */

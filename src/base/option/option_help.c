@@ -60,7 +60,10 @@ static void option_help_write_right(const struct option *row, struct buf *out)
     buf_init(&range, NOTE_MAX);
     option_help_write_range(row, &range);
     bool has_preset = row->preset && row->preset[0] && !(row->type == OPTION_FLAG && strcmp(row->preset, "false") == 0);
-    buf_text(out, row->help);
+    struct str verbs = row->only ? str_from(row->only) : S(""), verb;
+    for (const char *before = ""; str_cut(&verbs, '|', &verb); before = ", ")
+        buf_printf(out, "%s" STR_FMT, before, STR_ARG(verb));
+    buf_printf(out, "%s%s", row->only ? ": " : "", row->help);
     if (has_preset)
         buf_printf(out, " (default %s", row->preset);
     if (range.n)

@@ -57,8 +57,8 @@ static void action_print_paused_queue(struct action_run *w, const json_t *task)
     struct client_request call = { .method = "GET", .path = path, .quiet = true };
     if (client_call(w->client, &call, &a) == EXIT_DONE) {
         if (str_eq(json_text_at(a.doc.root, "state"), S("paused")))
-            buf_printf(&w->out, "Its queue is paused, so it waits until 'belfry queue resume " STR_FMT "'\n",
-                       STR_ARG(queue));
+            buf_printf(&w->out, "Its queue is paused, so it waits until 'belfry queue resume " STR_FMT "%s'\n",
+                       STR_ARG(queue), w->cli->where);
     }
 }
 
@@ -144,6 +144,14 @@ static void action_print_summary(struct action_run *w, size_t asked)
     cli_print(w->cli, &w->out);
 }
 
+static bool action_is_forced(const struct options *o)
+{
+    bool has_flag = false;
+    for (size_t i = 0; i < o->count; i++)
+        has_flag = has_flag || (o->rows[i].flag && strcmp(o->rows[i].flag, "force") == 0);
+    return has_flag && option_get(o, "force")->number;
+}
+
 /* Reads --filter into a query, which stays empty if ids are given. */
 static enum err action_read_filter(const struct options *o, struct buf *path, struct error *e)
 {
@@ -152,6 +160,8 @@ static enum err action_read_filter(const struct options *o, struct buf *path, st
         return ERR_OK;
     if (o->word_count)
         return error_field(e, "--filter", "and ids exclude each other; give only one of them");
+    if (action_is_forced(o))
+        return error_field(e, "--force", "is for given tasks: leave out --filter");
     for (size_t i = 0; i < v->list_count; i++)
         if (filter_parse(v->list[i], "--filter", path, e))
             return e->code;
@@ -192,7 +202,7 @@ static enum exit_code command_action_run(struct cli *cli, const struct options *
         return action_start_job(cli, client, buf_str(&path), option_get(o, "json")->number);
     struct action_run w = { .cli = cli, .client = client, .act = action_of_command(cli->command), .one = ids.n == 1 };
     w.json = option_get(o, "json")->number;
-    w.force = cli->command == &command_run && option_get(o, "force")->number;
+    w.force = action_is_forced(o);
     buf_init(&w.out, OUT_MAX);
     code = action_send_all(&w, &ids);
     action_print_summary(&w, ids.n);

@@ -236,6 +236,10 @@ static enum exit_code command_add_run(struct cli *cli, const struct options *o)
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, TASK_BODY_MAX * 2);
     struct error e;
+    if (option_get(o, "quiet")->number && option_get(o, "json")->number) {
+        (void)error_field(&e, "--quiet", "and --json exclude each other; give only one of them");
+        return cli_fail(cli, "add", &e, EXIT_USAGE);
+    }
     if (add_write_body(o, &body, &e))
         return cli_fail(cli, "add", &e, EXIT_USAGE);
     cleanup_with(client_freep) struct client *client = NULL;

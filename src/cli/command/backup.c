@@ -223,7 +223,8 @@ static void restore_print(struct cli *cli, const struct options *o, const char *
         fprintf(
             cli->err,
             "belfry restore: the file contains no secrets: no API key works without the pepper of that server; copy it to "
-            "%s/pepper before the first start\n",
+            "%s/pepper before the first start. Otherwise the first start makes a new pepper and a new admin key, and all "
+            "other keys must be created again\n",
             directory);
 }
 

@@ -54,11 +54,9 @@ static enum exit_code breakers_list(struct verb_work *w)
 
 static enum exit_code breakers_close(struct verb_work *w)
 {
-    static const struct ids_source breakers = { .path = COLLECTION,
-                                                .member = "breakers",
-                                                .name = "host",
-                                                .what = "circuit breaker",
-                                                .remedy = "'belfry breakers list' prints those that are not closed" };
+    static const struct ids_source breakers = {
+        .path = COLLECTION, .member = "breakers", .name = "host", .what = "circuit breaker", .list = "breakers list"
+    };
     cleanup_with(buf_release) struct buf id;
     char path[VERB_PATH];
     buf_init(&id, VERB_PATH / 2);

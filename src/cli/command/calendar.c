@@ -16,13 +16,13 @@ enum { COLUMNS = 6, FILE_MAX = 4 << 20, ARENA_MAX = 32 << 20, DATE_TEXT = 10, SH
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "exclude", .type = OPTION_LIST, .value = "DATE", .help = "set: exclude this day; '2026-12-25 Christmas Day' also names it" },
-    { .flag = "include", .type = OPTION_LIST, .value = "DATE", .help = "set: include this day, even if its weekday is excluded" },
-    { .flag = "forget", .type = OPTION_LIST, .value = "DATE", .help = "set: remove this day from excluded and included days" },
-    { .flag = "weekdays", .type = OPTION_TEXT, .value = "LIST", .help = "set: exclude these days of the week, such as SAT,SUN; none: exclude no weekday" },
-    { .flag = "description", .type = OPTION_TEXT, .value = "TEXT", .help = "set: description of the calendar" },
-    { .flag = "no-weekends", .type = OPTION_FLAG, .help = "import: also exclude Saturdays and Sundays" },
-    { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .help = "import: time zone that decides the date of an event given in UTC; default: UTC" },
+    { .flag = "exclude", .type = OPTION_LIST, .value = "DATE", .only = "set", .help = "exclude this day; '2026-12-25 Christmas Day' also names it" },
+    { .flag = "include", .type = OPTION_LIST, .value = "DATE", .only = "set", .help = "include this day, even if its weekday is excluded" },
+    { .flag = "forget", .type = OPTION_LIST, .value = "DATE", .only = "set", .help = "remove this day from excluded and included days" },
+    { .flag = "weekdays", .type = OPTION_TEXT, .value = "LIST", .only = "set", .help = "exclude these days of the week, such as SAT,SUN; none: exclude no weekday" },
+    { .flag = "description", .type = OPTION_TEXT, .value = "TEXT", .only = "set", .help = "description of the calendar" },
+    { .flag = "no-weekends", .type = OPTION_FLAG, .only = "import", .help = "also exclude Saturdays and Sundays" },
+    { .flag = "tz", .type = OPTION_TEXT, .value = "ZONE", .only = "import", .help = "time zone that decides the date of an event given in UTC; default: UTC" },
 };
 /* clang-format on */
 

@@ -1,10 +1,25 @@
 /* belfry check-config - checks a configuration file of `belfry serve` and `belfry worker`. belfry __configuration -
  * prints the reference of all settings. */
 #include "base/json/jsonw.h"
+#include "cli/command/check.h"
 #include "cli/command/commands.h"
 #include "server/options.h"
 
 enum { OUT_MAX = 64 * 1024 };
+
+/* Reads the file once more, as one of the two commands does, and checks what that checks at its start. */
+static enum err check_config_as(const struct option *rows, size_t count, const char *path,
+                                enum err (*check)(const struct options *o, struct error *e), struct error *e)
+{
+    cleanup_with(options_release) struct options o;
+    options_init(&o, rows, count);
+    if (options_read_config_file(&o, path, e))
+        return e->code;
+    struct error why;
+    if (!check(&o, &why))
+        return ERR_OK;
+    return error_set(e, ERR_INVALID, "%s: %s%s%s", path, why.field, why.field[0] ? " " : "", why.text);
+}
 
 static enum exit_code command_check_config_run(struct cli *cli, const struct options *o)
 {
@@ -17,8 +32,13 @@ static enum exit_code command_check_config_run(struct cli *cli, const struct opt
         error_set(&e, ERR_INVALID, "give exactly one file");
         return cli_fail(cli, "check-config", &e, EXIT_USAGE);
     }
-    if (options_read_config_file(&file, o->words[0].p, &e))
+    const char *path = o->words[0].p;
+    if (options_read_config_file(&file, path, &e) ||
+        check_config_as(server_options, SERVER_OPTION_COUNT, path, serve_check_values, &e) ||
+        check_config_as(worker_options, WORKER_OPTION_COUNT, path, worker_check_values, &e))
         return cli_fail(cli, "check-config", &e, EXIT_REFUSED);
+    if (check_config_as(server_options, SERVER_OPTION_COUNT, path, serve_check_together, &e))
+        fprintf(cli->err, "belfry check-config: with this file alone, 'belfry serve' refuses it: %s\n", e.text);
     size_t given = 0;
     for (size_t i = 0; i < file.count; i++)
         given += file.values[i].source == FROM_FILE;
@@ -41,10 +61,13 @@ const struct command command_check_config = {
     .name = "check-config",
     .words = "FILE",
     .summary = "check a configuration file",
-    .detail = "Prints each error with its line. Starts nothing, and ignores the environment.\n"
-              "\n"
-              "Examples:\n"
-              "  belfry check-config /etc/belfry/belfry.conf\n",
+    .detail =
+        "Prints each error with its line. Checks every value as 'belfry serve' and 'belfry worker' do at their start, and\n"
+        "reads the files that values name. Starts nothing, and ignores the environment. If 'belfry serve' needs settings\n"
+        "that are not in the file, such as --queue for --events, says so on stderr.\n"
+        "\n"
+        "Examples:\n"
+        "  belfry check-config /etc/belfry/belfry.conf\n",
     .run = command_check_config_run,
 };
 

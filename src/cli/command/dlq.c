@@ -7,6 +7,7 @@
 #include "cli/ids.h"
 #include "cli/rows.h"
 #include "cli/task_view.h"
+#include "cli/verbs.h"
 
 enum { COLUMNS = 5, GROUP_COLUMNS = 7, QUERY_MAX = 8192, BODY_MAX = 2 << 20, PATH_TEXT = 128 };
 
@@ -202,10 +203,27 @@ static enum err dlq_read_verb(const struct options *o, enum dlq_verb *ret, struc
     return error_set(e, ERR_INVALID, "the verb must be list, groups, show, retry or archive");
 }
 
+/* A retry of given tasks and a retry by filter take different options. */
+static enum err dlq_check_retry(const struct options *o, bool by_id, struct error *e)
+{
+    static const char *const filters[] = { "cause", "queue", "name", "all", "rate", "max-failed" };
+    for (size_t i = 0; by_id && i < array_count(filters); i++) {
+        char field[24];
+        snprintf(field, sizeof field, "--%s", filters[i]);
+        if (option_given(o, filters[i]))
+            return error_field(e, field, "is for a retry by filter: leave out the tasks, or this option");
+    }
+    if (!by_id && option_given(o, "edit"))
+        return error_field(e, "--edit", "is for a retry of given tasks: name them");
+    return ERR_OK;
+}
+
 static enum err dlq_read_request(const struct options *o, const struct options *rest, enum dlq_verb verb,
                                  struct buf *body, struct error *e)
 {
     bool takes_ids = verb >= VERB_SHOW;
+    if (verb_check_options(o, verbs[verb], e) || (verb == VERB_RETRY && dlq_check_retry(o, rest->word_count > 0, e)))
+        return e->code;
     if (!takes_ids && rest->word_count)
         return error_set(e, ERR_INVALID, "%s takes no ids", verbs[verb]);
     if (takes_ids && (rest->word_count || verb != VERB_RETRY) && ids_check_some(rest, e))
@@ -251,16 +269,21 @@ static enum exit_code command_dlq_run(struct cli *cli, const struct options *o)
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "cause", .type = OPTION_TEXT, .value = "CAUSE", .help = "only tasks with this cause; 'belfry dlq groups' prints the causes" },
-    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "only tasks of this queue" },
-    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .help = "only tasks with this name; a '*' at its end matches anything" },
-    { .flag = "archived", .type = OPTION_FLAG, .help = "list: print archived tasks" },
-    { .flag = "edit", .type = OPTION_TEXT, .value = "JSON", .help = "retry of ids: fields of the task to change first" },
-    { .flag = "rate", .type = OPTION_INT, .value = "N", .min = 1, .max = 10000, .preset = "50",
-      .help = "retry by filter: at most N tasks a second" },
-    { .flag = "max-failed", .type = OPTION_INT, .value = "PERCENT", .min = 0, .max = 100, .preset = "20",
-      .help = "retry by filter: stop if more than this percentage fails again" },
-    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "archive: the reason" },
+    { .flag = "cause", .type = OPTION_TEXT, .value = "CAUSE", .only = "list|retry",
+      .help = "only tasks with this cause; 'belfry dlq groups' prints the causes" },
+    { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .only = "list|retry", .help = "only tasks of this queue" },
+    { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .only = "list|retry",
+      .help = "only tasks with this name; a '*' at its end matches anything" },
+    { .flag = "archived", .type = OPTION_FLAG, .only = "list", .help = "print archived tasks" },
+    { .flag = "edit", .type = OPTION_TEXT, .value = "JSON", .only = "retry", .help = "fields of the given tasks to change first" },
+    { .flag = "rate", .type = OPTION_INT, .value = "N", .min = 1, .max = 10000, .preset = "50", .only = "retry",
+      .help = "without TASK: at most N tasks a second" },
+    { .flag = "max-failed", .type = OPTION_INT, .value = "PERCENT", .min = 0, .max = 100, .preset = "20", .only = "retry",
+      .help = "without TASK: stop if more than this percentage fails again" },
+    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .only = "archive", .help = "the reason" },
+    { .flag = "limit", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "20", .min = 1, .max = 1000000,
+      .only = "list", .help = "print at most N" },
+    { .flag = "all", .letter = 'a', .type = OPTION_FLAG, .only = "list|retry", .help = "all of them" },
 };
 /* clang-format on */
 
@@ -283,7 +306,5 @@ const struct command command_dlq = {
         "  belfry dlq archive 019c3f2e-7a40-7000-8000-000000000001 --reason 'order was cancelled'\n",
     .options = options,
     .option_count = array_count(options),
-    .shared_options = page_options,
-    .shared_count = PAGE_OPTION_COUNT,
     .run = command_dlq_run,
 };

@@ -7,6 +7,7 @@
 #include "cli/ids.h"
 #include "cli/rows.h"
 #include "cli/task_view.h"
+#include "cli/verbs.h"
 
 enum { POLL_MIN_US = 100000, POLL_MAX_US = 1000000, PATH_TEXT = 128, WAITS_TEXT = 96, COLUMNS = 6, OUT_MAX = 1 << 20 };
 
@@ -128,9 +129,7 @@ enum exit_code job_start_and_follow(struct cli *cli, struct client *c, const cha
 
 /* ---- the command ---- */
 
-static const struct ids_source jobs = {
-    .path = "/v1/jobs", .member = "jobs", .what = "job", .remedy = "'belfry job list' prints them"
-};
+static const struct ids_source jobs = { .path = "/v1/jobs", .member = "jobs", .what = "job", .list = "job list" };
 
 static void job_header(struct table *t)
 {
@@ -183,7 +182,7 @@ static enum exit_code command_job_run(struct cli *cli, const struct options *o)
     struct error e;
     struct str verb;
     buf_init(&id, PATH_TEXT / 2);
-    if (job_read_words(o, &verb, &e))
+    if (job_read_words(o, &verb, &e) || verb_check_options(o, verb.p, &e))
         return cli_fail(cli, "job", &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE && o->word_count == 2)
@@ -199,7 +198,7 @@ static enum exit_code command_job_run(struct cli *cli, const struct options *o)
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "wait", .type = OPTION_FLAG, .help = "show: wait until the job is over" },
+    { .flag = "wait", .type = OPTION_FLAG, .only = "show", .help = "wait until the job is over" },
 };
 /* clang-format on */
 

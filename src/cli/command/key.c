@@ -13,10 +13,10 @@ enum { COLUMNS = 6, BODY_MAX = 64 * 1024 };
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "scopes", .type = OPTION_TEXT, .value = "LIST",
-      .help = "create: what the key may do, such as tasks:read,tasks:write; admin: everything" },
-    { .flag = "expires", .type = OPTION_TIME, .value = "TIME", .help = "create: the key expires at this time" },
+      .only = "create", .help = "what the key may do, such as tasks:read,tasks:write; admin: everything" },
+    { .flag = "expires", .type = OPTION_TIME, .value = "TIME", .only = "create", .help = "the key expires at this time" },
     { .flag = "expires-in", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
-      .help = "create: the key expires after this duration" },
+      .only = "create", .help = "the key expires after this duration" },
     { .flag = "tenant", .type = OPTION_TEXT, .value = "TENANT", .help = "keys of another tenant; requires an admin key of tenant 'default'" },
 };
 /* clang-format on */
@@ -98,8 +98,8 @@ static void key_print(struct verb_work *w, const struct json_doc *doc, struct bu
     struct str key = json_text_at(doc->root, "key"), id = json_text_at(doc->root, "id");
     if (!key.n) { /* the request was repeated after a lost answer: the server does not store the secret */
         fprintf(w->cli->err,
-                "The answer with the key was lost: run 'belfry key revoke " STR_FMT "', then create another key.\n",
-                STR_ARG(id));
+                "The answer with the key was lost: run 'belfry key revoke " STR_FMT "%s', then create another key.\n",
+                STR_ARG(id), w->cli->where);
         return;
     }
     buf_printf(out, STR_FMT "\n", STR_ARG(key));
@@ -127,11 +127,9 @@ static enum exit_code key_revoke(struct verb_work *w)
     buf_init(&id, VERB_PATH);
     buf_text(&list, COLLECTION);
     key_add_tenant(w, &list);
-    struct ids_source keys = { .path = buf_cstr(&list),
-                               .member = "keys",
-                               .name = "name",
-                               .what = "key",
-                               .remedy = "'belfry key list' prints them" };
+    struct ids_source keys = {
+        .path = buf_cstr(&list), .member = "keys", .name = "name", .what = "key", .list = "key list"
+    };
     enum exit_code code = ids_pick(w->client, &keys, str_from(w->name), &id);
     if (code)
         return code;

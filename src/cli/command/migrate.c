@@ -8,6 +8,7 @@
 #include "base/rfc3339.h"
 #include "cli/command/commands.h"
 #include "cli/table.h"
+#include "cli/verbs.h"
 #include "server/options.h"
 #include "server/store_url.h"
 #include "store/postgres/store_postgres.h"
@@ -19,9 +20,9 @@ enum { OUT_MAX = 1 << 20, ARENA_MAX = 1 << 20, VERSION_MAX = 9999, COLUMNS = 3 }
 static const struct option options[] = {
     { .key = "store", .flag = "store", .type = OPTION_TEXT, .value = "URL",
       .help = "postgres://… of a cluster, or file:/path of a file with that URL; default: the embedded store of --data-dir" },
-    { .flag = "to", .type = OPTION_INT, .value = "VERSION", .max = VERSION_MAX,
+    { .flag = "to", .type = OPTION_INT, .value = "VERSION", .max = VERSION_MAX, .only = "up|down",
       .help = "target version; 0: an empty store; default: up: the newest, down: one lower" },
-    { .flag = "yes", .type = OPTION_FLAG, .help = "down: confirm that data which only the newer schema can hold is lost" },
+    { .flag = "yes", .type = OPTION_FLAG, .only = "down", .help = "confirm that data which only the newer schema can hold is lost" },
 };
 /* clang-format on */
 
@@ -187,6 +188,8 @@ static enum exit_code command_migrate_run(struct cli *cli, const struct options 
     if (migrate_store_init(&place, cli, o, &e))
         return cli_fail(cli, "migrate", &e, EXIT_USAGE);
     struct str word = o->word_count == 1 ? o->words[0] : S("");
+    if (word.n && verb_check_options(o, word.p, &e))
+        return cli_fail(cli, "migrate", &e, EXIT_USAGE);
     if (str_eq(word, S("up")) || str_eq(word, S("down")))
         return migrate_up_or_down(cli, o, &place, str_eq(word, S("up")));
     if (!str_eq(word, S("status"))) {

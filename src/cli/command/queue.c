@@ -11,15 +11,15 @@ enum { COLUMNS = 8, BODY_MAX = 64 * 1024 };
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "rate", .type = OPTION_TEXT, .value = "N", .help = "set: at most N dispatches a second, such as 10 or 0.5; 0: no limit" },
-    { .flag = "burst", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000000, .help = "set: with --rate, up to N dispatches at once after an idle time" },
+    { .flag = "rate", .type = OPTION_TEXT, .value = "N", .only = "set", .help = "at most N dispatches a second, such as 10 or 0.5; 0: no limit" },
+    { .flag = "burst", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000000, .only = "set", .help = "with --rate, up to N dispatches at once after an idle time" },
     { .flag = "concurrent", .type = OPTION_INT, .value = "N", .min = 0, .max = 1000000,
-      .help = "set: at most N running tasks; 0: no limit" },
+      .only = "set", .help = "at most N running tasks; 0: no limit" },
     { .flag = "weight", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000,
-      .help = "set: share of this queue among all queues of the tenant, if many tasks are due; default: 100" },
-    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .help = "pause: the reason" },
-    { .flag = "for", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS, .help = "pause: for this duration" },
-    { .flag = "until", .type = OPTION_TIME, .value = "TIME", .help = "pause: until this time" },
+      .only = "set", .help = "share of this queue among all queues of the tenant, if many tasks are due; default: 100" },
+    { .flag = "reason", .type = OPTION_TEXT, .value = "TEXT", .only = "pause", .help = "the reason" },
+    { .flag = "for", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS, .only = "pause", .help = "for this duration" },
+    { .flag = "until", .type = OPTION_TIME, .value = "TIME", .only = "pause", .help = "until this time" },
 };
 /* clang-format on */
 

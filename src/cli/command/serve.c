@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "cli/command/check.h"
 #include "cli/command/commands.h"
 #include "server/options.h"
 #include "server/secret_url.h"
@@ -22,26 +23,6 @@ static int64_t serve_log_clock(void *context)
 static bool serve_is_loopback(struct str listen)
 {
     return str_starts(listen, S("127.")) || str_starts(listen, S("localhost:")) || str_starts(listen, S("[::1]"));
-}
-
-/* Appends a word, quoted for a shell if necessary. */
-static void serve_add_shell_word(struct buf *out, struct str word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-";
-    bool is_plain = word.n > 0;
-    for (size_t i = 0; i < word.n; i++)
-        is_plain = is_plain && word.p[i] && strchr(plain, word.p[i]);
-    if (is_plain) {
-        buf_add(out, word);
-        return;
-    }
-    buf_char(out, '\'');
-    for (size_t i = 0; i < word.n; i++) {
-        if (word.p[i] == '\'')
-            buf_text(out, "'\\'");
-        buf_char(out, word.p[i]);
-    }
-    buf_char(out, '\'');
 }
 
 /* Appends the URL of the API. for_client: 127.0.0.1 instead of a wildcard address, which cannot be called. */
@@ -71,19 +52,19 @@ static void serve_add_examples(struct cli *cli, const struct options *o, unsigne
     serve_add_url(&url, option_get(o, "listen")->text, port, true);
     if (!str_eq(buf_str(&url), S("http://127.0.0.1:8080"))) {
         buf_text(&where, " --server ");
-        serve_add_shell_word(&where, buf_str(&url));
+        cli_add_shell_word(&where, buf_str(&url));
     }
     if (option_given(o, "data-dir")) {
         const char *given = option_get(o, "data-dir")->text.p;
         cleanup_with(free_charp) char *whole =
             realpath(given, NULL); /* the other terminal may have another working directory */
         buf_text(&where, " --data-dir ");
-        serve_add_shell_word(&where, str_from(whole ? whole : given));
+        cli_add_shell_word(&where, str_from(whole ? whole : given));
     }
     buf_text(out, "Try, in another terminal:\n");
     for (size_t i = 0; i < array_count(examples); i++) {
         buf_text(out, "  ");
-        serve_add_shell_word(out, str_from(cli->program));
+        cli_add_shell_word(out, str_from(cli->program));
         buf_printf(out, "%s%s\n", examples[i], buf_cstr(&where));
     }
 }
@@ -131,13 +112,14 @@ static void serve_add_store(struct buf *out, const char *dir, struct buf *store)
 
 /* Returns whether the data directory has admin.key. Without it, the example commands would need a key. In a cluster, it
  * is only on the node that was started first; a copy, or a restore without secrets, has none. */
-static bool serve_add_admin_key(struct buf *out, const char *dir, const char *key)
+static bool serve_add_admin_key(struct buf *out, const char *dir, const char *key, bool is_first)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/admin.key", dir);
     bool exists = key[0] || access(path, F_OK) == 0;
     if (key[0])
-        buf_printf(out, "This is the first start. The admin key, printed once and stored in %s:\n  %s\n", path, key);
+        buf_printf(out, "%sThe admin key, printed once and stored in %s:\n  %s\n",
+                   is_first ? "This is the first start. " : "", path, key);
     else if (exists)
         buf_printf(out, "The admin key is in %s.\n", path);
     else
@@ -147,7 +129,8 @@ static bool serve_add_admin_key(struct buf *out, const char *dir, const char *ke
 }
 
 static void serve_print_banner(struct cli *cli, const struct options *o, unsigned port, const char *dir,
-                               struct buf *store, const struct fleet_urls *fleet, const char *key, bool allow_loopback)
+                               struct buf *store, const struct fleet_urls *fleet, const char *key, bool is_first,
+                               bool allow_loopback)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 4 * TEXT_MAX);
@@ -165,7 +148,7 @@ static void serve_print_banner(struct cli *cli, const struct options *o, unsigne
     buf_char(&out, '\n');
     if (allow_loopback)
         buf_text(&out, "Tasks may call loopback addresses of this machine (http.allow_loopback).\n");
-    bool has_key = serve_add_admin_key(&out, dir, key);
+    bool has_key = serve_add_admin_key(&out, dir, key, is_first);
     if (port && has_key)
         serve_add_examples(cli, o, port, &out);
     fputs(buf_cstr(&out), cli->err);
@@ -188,9 +171,7 @@ static unsigned serve_role_of(struct str name)
     return 0;
 }
 
-/* Reads --roles. Without a fleet, a node must have all roles but api, because no other process can run its tasks. If
- * the store is not shared, it must have scheduler and updater, because no other node can. */
-static enum err serve_read_roles(const struct options *o, bool fleet, bool shared, unsigned *ret, struct error *e)
+static enum err serve_parse_roles(const struct options *o, bool fleet, unsigned *ret, struct error *e)
 {
     struct str rest = option_given(o, "roles") ? option_get(o, "roles")->text : S(""), word;
     *ret = rest.n ? 0 : ROLE_API | NODE_SCHEDULER | NODE_UPDATER | (fleet ? 0 : NODE_WORKER);
@@ -201,6 +182,15 @@ static enum err serve_read_roles(const struct options *o, bool fleet, bool share
                                STR_ARG(str_utf8_cut(str_trim(word), 40)));
         *ret |= role;
     }
+    return ERR_OK;
+}
+
+/* Reads --roles. Without a fleet, a node must have all roles but api, because no other process can run its tasks. If
+ * the store is not shared, it must have scheduler and updater, because no other node can. */
+static enum err serve_read_roles(const struct options *o, bool fleet, bool shared, unsigned *ret, struct error *e)
+{
+    if (serve_parse_roles(o, fleet, ret, e))
+        return e->code;
     if (!fleet && (*ret & NODE_ALL) != NODE_ALL)
         return error_field(e, "--roles", "must contain scheduler, worker and updater, unless --queue is given");
     if (*ret == NODE_WORKER)
@@ -222,6 +212,33 @@ static enum err serve_check_fleet(const struct options *o, const struct fleet_ur
         return error_field(e, option_given(o, "queue.fallback") ? "queue.fallback" : "queue.waiting",
                            "requires --queue");
     return ERR_OK;
+}
+
+/* A store does not know how it was named: completes its hint to the command that works here. */
+static void serve_complete_hint(const struct options *o, struct error *e)
+{
+    static const char hint[] = "'belfry migrate up'";
+    char *at = strstr(e->text, hint);
+    const struct option_value *store = option_get(o, "store");
+    if (!at || (store->source != FROM_FLAG && store->source != FROM_FILE))
+        return; /* BELFRY_STORE counts for the hint, too */
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, TEXT_MAX);
+    buf_add(&text, (struct str){ e->text, (size_t)(at - e->text) });
+    buf_text(&text, "'belfry migrate up --store ");
+    secret_url_show(store->text, &text);
+    buf_printf(&text, "'%s", at + sizeof hint - 1);
+    snprintf(e->text, sizeof e->text, "%s", buf_cstr(&text));
+}
+
+static void serve_warn_useless_keys(struct cli *cli, const struct server *a, const char *dir)
+{
+    if (server_has_useless_keys(a))
+        fprintf(
+            cli->err,
+            "belfry serve: %s had no pepper, so a new one was made: no API key that was made before works. Stop the "
+            "server and put the old pepper there, or create all keys again with the new admin key.\n",
+            dir);
 }
 
 static enum exit_code serve_until_stopped(struct cli *cli, const struct options *o, const char *dir,
@@ -263,13 +280,42 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
     char key[SERVER_KEY_TEXT];
     struct server *a = NULL;
     struct error e;
-    if (server_new(&setup, key, &a, &e))
+    if (server_new(&setup, key, &a, &e)) {
+        serve_complete_hint(o, &e);
         return cli_fail(cli, "serve", &e, EXIT_REFUSED);
-    serve_print_banner(cli, o, server_port(a), dir, &urls->store, fleet, key, loopback);
+    }
+    serve_warn_useless_keys(cli, a, dir);
+    serve_print_banner(cli, o, server_port(a), dir, &urls->store, fleet, key, !server_has_useless_keys(a), loopback);
     server_run(a);
     server_free(a);
     log_info("stopped");
     return EXIT_DONE;
+}
+
+enum err serve_check_values(const struct options *o, struct error *e)
+{
+    cleanup_with(serve_store_urls_release) struct serve_store_urls urls = { 0 };
+    cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
+    cleanup_with(brokers_release) struct brokers brokers;
+    unsigned roles;
+    buf_init(&urls.store, TEXT_MAX);
+    buf_init(&urls.read, TEXT_MAX);
+    buf_init(&urls.listen, TEXT_MAX);
+    if (brokers_read(o, &brokers, e) || store_url_read(o, "store", &urls.store, e) ||
+        store_url_read(o, "store-read", &urls.read, e) || store_url_read(o, "store-listen", &urls.listen, e) ||
+        fleet_urls_read(o, &fleet, e) || serve_parse_roles(o, true, &roles, e))
+        return e->code;
+    return options_check_listen(o, e);
+}
+
+enum err serve_check_together(const struct options *o, struct error *e)
+{
+    cleanup_with(serve_store_urls_release) struct serve_store_urls urls = { 0 };
+    cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
+    unsigned roles;
+    if (serve_store_urls_read(o, &urls, e) || fleet_urls_read(o, &fleet, e) || serve_check_fleet(o, &fleet, e))
+        return e->code;
+    return serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, e);
 }
 
 static enum exit_code command_serve_run(struct cli *cli, const struct options *given)
@@ -280,6 +326,7 @@ static enum exit_code command_serve_run(struct cli *cli, const struct options *g
     struct error e;
     if (options_begin_process(given, &o, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
+    options_find_unknown_variables(cli_on_unknown_variable, cli);
     cleanup_with(serve_store_urls_release) struct serve_store_urls urls = { 0 };
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
     unsigned roles;

@@ -8,13 +8,13 @@ enum { COLUMNS = 8, BODY_MAX = 64 * 1024 };
 #define COUNT_MAX  1000000000000LL
 
 /* clang-format off */
-#define LIMIT(flag_, help_) { .flag = (flag_), .type = OPTION_INT, .value = "N", .min = 0, .max = COUNT_MAX, .help = (help_) }
+#define LIMIT(flag_, help_) { .flag = (flag_), .type = OPTION_INT, .value = "N", .min = 0, .max = COUNT_MAX, .help = (help_), .only = "create|set" }
 static const struct option options[] = {
-    LIMIT("max-running", "create, set: running tasks; 0: only limited by its fair share"),
-    LIMIT("max-pending", "create, set: unfinished tasks; 0: no limit"),
-    LIMIT("max-recurring", "create, set: recurring tasks; 0: no limit"),
-    LIMIT("creates-per-second", "create, set: new tasks a second; 0: no limit"),
-    LIMIT("payload-bytes", "create, set: bytes of payload and target of one task; 0: only the server's limit"),
+    LIMIT("max-running", "running tasks; 0: only limited by its fair share"),
+    LIMIT("max-pending", "unfinished tasks; 0: no limit"),
+    LIMIT("max-recurring", "recurring tasks; 0: no limit"),
+    LIMIT("creates-per-second", "new tasks a second; 0: no limit"),
+    LIMIT("payload-bytes", "bytes of payload and target of one task; 0: only the server's limit"),
 };
 /* clang-format on */
 

@@ -190,6 +190,11 @@ static enum exit_code top_loop(struct top_screen *s, int64_t every_ms)
 static enum exit_code command_top_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(client_freep) struct client *client = NULL;
+    struct error e;
+    if (option_given(o, "every") && option_get(o, "once")->number) {
+        (void)error_field(&e, "--every", "and --once exclude each other; give only one of them");
+        return cli_fail(cli, "top", &e, EXIT_USAGE);
+    }
     enum exit_code code = client_open(cli, o, &client);
     if (code)
         return code;

@@ -85,8 +85,8 @@ static void upcoming_print_status(struct cli *cli, const json_t *task)
 {
     struct str status = json_text_at(task, "status"), id = json_text_at(task, "id");
     if (str_eq(status, S("PAUSED")))
-        fprintf(cli->err, "belfry upcoming: the task is PAUSED: it does not fire until 'belfry resume " STR_FMT "'\n",
-                STR_ARG(str_utf8_cut(id, UUID_TEXT)));
+        fprintf(cli->err, "belfry upcoming: the task is PAUSED: it does not fire until 'belfry resume " STR_FMT "%s'\n",
+                STR_ARG(str_utf8_cut(id, UUID_TEXT)), cli->where);
 }
 
 static const char *upcoming_none(const json_t *task, char out[WHY_TEXT])

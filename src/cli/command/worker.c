@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "cli/command/check.h"
 #include "cli/command/commands.h"
 #include "server/options.h"
 #include "server/secret_url.h"
@@ -72,8 +73,8 @@ struct worker_lists {
     struct word_list queues, tenants, labels;
 };
 
-static enum err worker_command_read_setup(const struct options *o, struct worker_lists *lists,
-                                          struct worker_process_setup *ret, struct error *e)
+static enum err worker_command_read_filter(const struct options *o, struct worker_lists *lists,
+                                           struct worker_process_setup *ret, struct error *e)
 {
     if (worker_command_read_list(o, "queues", &lists->queues, e) ||
         worker_command_read_list(o, "tenants", &lists->tenants, e) ||
@@ -87,6 +88,14 @@ static enum err worker_command_read_setup(const struct options *o, struct worker
     f->tenant_count = lists->tenants.n;
     f->labels = lists->labels.v;
     f->label_count = lists->labels.n;
+    return ERR_OK;
+}
+
+static enum err worker_command_read_setup(const struct options *o, struct worker_lists *lists,
+                                          struct worker_process_setup *ret, struct error *e)
+{
+    if (worker_command_read_filter(o, lists, ret, e))
+        return e->code;
     ret->memory_mb = option_given(o, "memory-mb") ? option_get(o, "memory-mb")->number : 0;
     ret->slots = (size_t)option_get(o, "concurrency")->number;
     ret->visibility_ms = option_get(o, "visibility")->number;
@@ -99,6 +108,20 @@ static enum err worker_command_read_setup(const struct options *o, struct worker
     if (!ret->fleet->events.n)
         return error_field(e, "--events", "is missing: give the events server to report to, such as redis://127.0.0.1");
     return ERR_OK;
+}
+
+enum err worker_check_values(const struct options *o, struct error *e)
+{
+    cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
+    cleanup_with(brokers_release) struct brokers brokers;
+    struct worker_process_setup setup = { 0 };
+    struct worker_lists *lists = xnew(*lists);
+    enum err rc =
+        brokers_read(o, &brokers, e) || fleet_urls_read(o, &fleet, e) || worker_command_read_filter(o, lists, &setup, e)
+            ? e->code
+            : options_check_listen(o, e);
+    free(lists);
+    return rc;
 }
 
 static void worker_command_print_banner(struct cli *cli, const struct worker_process *p, const struct fleet_urls *fleet)
@@ -135,6 +158,7 @@ static enum exit_code command_worker_run(struct cli *cli, const struct options *
     struct error e;
     if (options_begin_process(given, &o, &e))
         return cli_fail(cli, "worker", &e, EXIT_USAGE);
+    options_find_unknown_variables(cli_on_unknown_variable, cli);
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
     cleanup_with(brokers_release) struct brokers brokers;
     struct worker_lists *lists = xnew(*lists);

@@ -28,6 +28,7 @@ static void a_typing_error_finds_the_name_that_was_meant(void **state)
     assert_null(closest("Z", options));
     assert_string_equal(closest("stauts", options), "status");
     assert_string_equal(closest("complete", options), "completion");
+    assert_string_equal(closest("no-status", options), "status");
     assert_null(closest("x", known)); /* a one-letter name with one error is not similar */
     assert_null(closest("", known));
 }
