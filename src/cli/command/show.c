@@ -127,7 +127,7 @@ static void show_write_seconds(const json_t *task, const char *path, struct buf 
 {
     char span[DURATION_TEXT];
     double seconds = json_number_value(json_at(task, path));
-    if (!json_is_number(json_at(task, path)) || seconds < 0 || seconds > (double)(DURATION_MAX_MS / 1000))
+    if (!json_is_number(json_at(task, path)) || seconds < 0 || seconds > (double)DURATION_MAX_MS / 1000)
         return;
     duration_format((int64_t)(seconds * 1000 + 0.5), span);
     buf_text(out, seconds > 0 ? span : "0s");
