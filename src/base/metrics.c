@@ -24,6 +24,17 @@ static const struct metric_row {
 #undef X
 };
 
+enum metric_unit { COUNT, MICROSECONDS };
+
+static const struct metric_labelled_row {
+    enum metric_unit unit;
+    const char *name, *label, *help;
+} labelled_rows[METRIC_LABELLED_COUNT] = {
+#define X(id, unit, name, label, help) [METRIC_##id] = { unit, name, label, help },
+    METRIC_LABELLED_MAP(X)
+#undef X
+};
+
 /* Inclusive upper bounds of the buckets. The last bucket is unbounded. */
 static const struct metric_bound {
     int64_t us;
@@ -42,8 +53,14 @@ struct metric_cell {
     atomic_int_least64_t buckets[array_count(bounds)];
 };
 
+struct metric_labelled_cell {
+    _Atomic(const char *) value; /* NULL: it was never counted */
+    atomic_int_least64_t sum;
+};
+
 struct metrics {
     struct metric_cell cells[METRIC_COUNT];
+    struct metric_labelled_cell labelled[METRIC_LABELLED_COUNT][METRIC_LABELS_MAX];
 };
 
 struct metrics *metrics_new(void)
@@ -101,6 +118,20 @@ int64_t metric_count(const struct metrics *m, enum metric id)
     return count;
 }
 
+void metric_add_labelled(struct metrics *m, enum metric_labelled id, const char *const *names, size_t value, int64_t n)
+{
+    assert(value < METRIC_LABELS_MAX && n >= 0);
+    struct metric_labelled_cell *c = &m->labelled[id][value];
+    atomic_store_explicit(&c->value, names[value], memory_order_relaxed);
+    metric_cell_add(&c->sum, n);
+}
+
+int64_t metric_count_labelled(const struct metrics *m, enum metric_labelled id, size_t value)
+{
+    assert(value < METRIC_LABELS_MAX);
+    return metric_cell_get(&m->labelled[id][value].sum);
+}
+
 double metric_level(const struct metrics *m, enum metric id)
 {
     assert(rows[id].type == GAUGE);
@@ -128,6 +159,23 @@ static void metric_print_gauge(const char *name, double level, struct buf *out)
     buf_char(out, '\n');
 }
 
+static void metrics_print_labelled(const struct metrics *m, size_t id, struct buf *out)
+{
+    const struct metric_labelled_row *r = &labelled_rows[id];
+    buf_printf(out, "# HELP %s %s\n# TYPE %s counter\n", r->name, r->help, r->name);
+    for (size_t i = 0; i < METRIC_LABELS_MAX; i++) {
+        const char *value = atomic_load_explicit(&m->labelled[id][i].value, memory_order_relaxed);
+        int64_t sum = metric_cell_get(&m->labelled[id][i].sum);
+        if (!value)
+            continue;
+        buf_printf(out, "%s{%s=\"%s\"} ", r->name, r->label, value);
+        if (r->unit == MICROSECONDS)
+            buf_printf(out, "%" PRId64 ".%06" PRId64 "\n", sum / 1000000, sum % 1000000);
+        else
+            buf_printf(out, "%" PRId64 "\n", sum);
+    }
+}
+
 void metrics_print(const struct metrics *m, struct buf *out)
 {
     for (size_t i = 0; i < METRIC_COUNT; i++) {
@@ -141,4 +189,6 @@ void metrics_print(const struct metrics *m, struct buf *out)
         else
             buf_printf(out, "%s %" PRId64 "\n", r->name, metric_cell_get(&c->sum));
     }
+    for (size_t i = 0; i < METRIC_LABELLED_COUNT; i++)
+        metrics_print_labelled(m, i, out);
 }

@@ -24,7 +24,8 @@
     X(CLAIMS, COUNTER, "belfry_claims_total", "Claims made")                                                           \
     X(CLAIM_CONFLICTS, COUNTER, "belfry_claim_conflicts_total",                                                        \
       "Due tasks that a claim skipped because another node was claiming them")                                         \
-    X(EXECUTION_DELAY, HISTOGRAM, "belfry_execution_delay_seconds", "From the due time to the start of an attempt")    \
+    X(EXECUTION_DELAY, HISTOGRAM, "belfry_execution_delay_seconds",                                                    \
+      "From the awaited time to the start of an attempt")                                                              \
     X(EXECUTION_TIME, HISTOGRAM, "belfry_execution_duration_seconds", "From the start of an attempt to its end")       \
     X(CLAIM_TIME, HISTOGRAM, "belfry_claim_duration_seconds", "Time from requesting due tasks to receiving them")      \
     X(STORE_TIME, HISTOGRAM, "belfry_store_commit_duration_seconds", "One transaction of the store")                   \
@@ -39,11 +40,26 @@
     X(AHEAD_BYTES, GAUGE, "belfry_tasks_ahead_bytes", "Memory of the tasks that are claimed ahead")                    \
     X(UTILIZATION, GAUGE, "belfry_worker_utilization", "Fraction of the worker slots in use, 0 to 1")
 
+/* Counters with one label, X(id, unit, name, label, help). A value of the label is the index of a name. */
+#define METRIC_LABELLED_MAP(X)                                                                                         \
+    X(LATE_EXECUTIONS, COUNT, "belfry_late_executions_total", "cause",                                                 \
+      "Attempts that started at least 0.1 s after the awaited time, by what made them late")                           \
+    X(LATE_TIME, MICROSECONDS, "belfry_late_seconds_total", "cause", "By how much, in all")
+
+enum { METRIC_LABELS_MAX = 16 };
+
 enum metric {
 #define X(id, type, name, help) METRIC_##id,
     METRIC_MAP(X)
 #undef X
         METRIC_COUNT
+};
+
+enum metric_labelled {
+#define X(id, unit, name, label, help) METRIC_##id,
+    METRIC_LABELLED_MAP(X)
+#undef X
+        METRIC_LABELLED_COUNT
 };
 
 struct metrics;
@@ -54,5 +70,8 @@ void metric_add(struct metrics *m, enum metric id, int64_t n);         /* counte
 void metric_set(struct metrics *m, enum metric id, double value);      /* gauges */
 void metric_observe_us(struct metrics *m, enum metric id, int64_t us); /* histograms; a negative value counts as 0 */
 int64_t metric_count(const struct metrics *m, enum metric id);         /* a counter's value, a histogram's count */
-double metric_level(const struct metrics *m, enum metric id);          /* a gauge's value */
+/* names: of all values of the label, the same in every call; they outlive the metrics. */
+void metric_add_labelled(struct metrics *m, enum metric_labelled id, const char *const *names, size_t value, int64_t n);
+int64_t metric_count_labelled(const struct metrics *m, enum metric_labelled id, size_t value);
+double metric_level(const struct metrics *m, enum metric id); /* a gauge's value */
 void metrics_print(const struct metrics *m, struct buf *out);

@@ -51,6 +51,7 @@ size_t str_distance(struct str a, struct str b);
 
 /* True if all of s is well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF). */
 bool str_is_utf8(struct str s);
+size_t str_utf8_count(struct str s); /* characters of valid UTF-8 */
 
 /* Length of the well-formed UTF-8 sequence that starts at `at` (< s.n), or 0 if there is none. */
 size_t str_utf8_at(struct str s, size_t at);

@@ -19,7 +19,7 @@ const struct option task_options[] = {
     { .flag = "at", .type = OPTION_TIME, .value = "TIME", .help = "fire once, at this time: 2026-02-10T08:00:00Z" },
     { .flag = "in", .type = OPTION_DURATION, .value = "DURATION", .max = DURATION_MAX_MS,
       .help = "fire once, after this delay: 90s, 15m, 1h30m, 7d" },
-    { .flag = "every", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
+    { .flag = "every", .type = OPTION_DURATION, .value = "DURATION", .min = 100, .max = DURATION_MAX_MS,
       .help = "fire repeatedly, at this interval" },
     { .flag = "cron", .type = OPTION_TEXT, .value = "EXPR",
       .help = "fire repeatedly, by a cron expression such as '0 8 * * MON-FRI'; 'belfry next' shows its times" },
@@ -189,17 +189,12 @@ static enum err task_body_check_schedules(const struct options *o, struct error 
     return ERR_OK;
 }
 
-static enum err task_body_write_seconds(const struct field *f, int64_t ms, struct jw *w, struct error *e)
+static void task_body_write_seconds(int64_t ms, struct jw *w)
 {
-    char name[24];
-    snprintf(name, sizeof name, "--%s", f->flag);
-    if (ms % 1000)
-        return error_field(e, name, "must be a whole number of seconds");
     if (ms)
-        jw_i64(w, ms / 1000);
+        jw_seconds(w, ms);
     else
         jw_null(w);
-    return ERR_OK;
 }
 
 static void task_body_write_labels(const struct option_value *v, struct jw *w)
@@ -236,7 +231,7 @@ static enum err task_body_write_value(const struct field *f, const struct option
     case AS_NAME: jw_str(w, str_from(f->names[v->number])); break;
     case AS_LABELS: task_body_write_labels(v, w); break;
     case AS_CORES: return task_body_write_cores(v->text, w, e);
-    case AS_SECONDS: return task_body_write_seconds(f, v->number, w, e);
+    case AS_SECONDS: task_body_write_seconds(v->number, w); break;
     case ELSEWHERE: break;
     }
     return ERR_OK;

@@ -13,14 +13,14 @@ static void task_view_add(struct str text, struct buf *out)
 void schedule_text(const json_t *task, struct buf *out)
 {
     struct str cron = json_text_at(task, "cron_expression"), zone = json_text_at(task, "time_zone");
-    double every_s = json_number_value(json_at(task, "interval_seconds"));
+    int64_t every_ms = json_seconds_at(task, "interval_seconds");
     char span[DURATION_TEXT];
     if (cron.n) {
         task_view_add(cron, out);
         buf_text(out, zone.n && !str_eq(zone, S("UTC")) ? " " : "");
         task_view_add(str_eq(zone, S("UTC")) ? S("") : zone, out);
-    } else if (every_s > 0 && every_s <= (double)DURATION_MAX_MS / 1000) {
-        duration_format((int64_t)(every_s * 1000 + 0.5), span);
+    } else if (every_ms > 0) {
+        duration_format(every_ms, span);
         buf_printf(out, "every %s", span);
     } else {
         buf_text(out, "once");
@@ -170,17 +170,28 @@ static void execution_duration_text(const json_t *x, char out[WHEN_TEXT])
         snprintf(out, WHEN_TEXT, "-");
 }
 
+enum { DELAY_TEXT = WHEN_TEXT + 16 };
+
+static void execution_delay_text(const json_t *x, char out[DELAY_TEXT])
+{
+    int64_t delay_ms = json_i64_at(x, "delay_ms", -1);
+    struct str cause = json_text_at(x, "delay_cause");
+    char took[WHEN_TEXT] = "-";
+    if (delay_ms >= 0)
+        when_took(delay_ms, took);
+    snprintf(out, DELAY_TEXT, "%s%s%.*s", took, cause.n ? " " : "", (int)min_of(cause.n, (size_t)12), cause.p);
+}
+
 void execution_row(struct table *t, const json_t *x)
 {
-    char when[WHEN_TEXT] = "-", attempt[24], http[24], delay[WHEN_TEXT] = "-", took[WHEN_TEXT];
+    char when[WHEN_TEXT] = "-", attempt[24], http[24], delay[DELAY_TEXT], took[WHEN_TEXT];
     struct str status = json_text_at(x, "status");
-    int64_t at_ms, delay_ms = json_i64_at(x, "delay_ms", -1);
+    int64_t at_ms;
     if (json_time_at(x, "started_at", &at_ms) || json_time_at(x, "scheduled_for", &at_ms))
         when_utc(at_ms, when);
     execution_number_text(json_i64_at(x, "attempt_number", 0), attempt);
     execution_number_text(json_i64_at(x, "http_status", 0), http);
-    if (delay_ms >= 0)
-        when_took(delay_ms, delay);
+    execution_delay_text(x, delay);
     execution_duration_text(x, took);
     table_row(t, EXECUTION_COLUMNS, when, attempt, table_text(t, status.n ? status : S("-")), http, delay, took,
               table_text(t, json_text_at(x, "error_message")));

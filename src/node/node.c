@@ -5,7 +5,6 @@
 #include "node/node_internal.h"
 
 enum {
-    STALL_MS = 2500,       /* a step that comes so much later than expected: the process was not running */
     POLL_SHARED_MS = 1000, /* in case another node's nudge is lost */
     FORGET_LANES_MS = 1000,
     FIRE_ROUNDS = 32, /* in one step of the node */
@@ -337,14 +336,14 @@ static void node_begin_catch_up(struct node *n)
         catch_up_begin(n->catch_up, n->now);
 }
 
-/* Three things count as an outage: the process was stopped and continued, the wall clock was set forward, the store
- * kept an operation waiting for STALL_MS. Tasks that were claimed ahead and are overdue by then go back: they were
- * missed. Others that are armed or in the queue fire if they are still this node's. The next heartbeats tell whether
- * other nodes were active meanwhile. */
+/* Three things count as an outage, if they last longer than MISSED_MS: the process was stopped and continued, the wall
+ * clock was set forward, the store kept an operation waiting. Tasks that were claimed ahead and are overdue by then go
+ * back: they were missed. Others that are armed or in the queue fire if they are still this node's. The next heartbeats
+ * tell whether other nodes were active meanwhile. */
 static void node_notice_stall(struct node *n)
 {
     int64_t at_ms = node_stall_clock_ms(n);
-    if (at_ms - STALL_MS <= n->expected_ms || n->draining)
+    if (at_ms - MISSED_MS <= n->expected_ms || n->draining)
         return;
     log_warn("stalled", kv_i64("ms", at_ms - n->expected_ms));
     scheduler_suspend(n->scheduler);
@@ -433,11 +432,11 @@ static int64_t node_schedule_and_work(struct node *n, int64_t behind_ms)
     int64_t wake = INT64_MAX;
     bool more = true;
     for (int i = 0; i < FIRE_ROUNDS && more; i++) {
-        size_t parked = worker_parked(n->worker);
+        size_t parked = worker_parked_long(n->worker);
         scheduler_set_parked(n->scheduler, parked);
         wake = scheduler_step(n->scheduler, n->now);
         wake = moment_earlier(wake, worker_step(n->worker, n->now, behind_ms));
-        more = worker_parked(n->worker) > parked || scheduler_has_more(n->scheduler);
+        more = worker_parked_long(n->worker) > parked || scheduler_has_more(n->scheduler);
     }
     return more ? n->now.wall_ms : wake;
 }

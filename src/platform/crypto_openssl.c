@@ -85,3 +85,42 @@ bool crypto_equal(const void *a, const void *b, size_t n)
 {
     return CRYPTO_memcmp(a, b, n) == 0;
 }
+
+/* ---- sealed texts: nonce, AES-256-GCM, tag ---- */
+
+enum { NONCE_SIZE = 12, TAG_SIZE = 16 };
+
+void crypto_seal(const uint8_t key[SEAL_KEY_SIZE], struct str bound, struct str plain, void *out)
+{
+    uint8_t *nonce = out, *body = nonce + NONCE_SIZE, *tag = body + plain.n;
+    int n;
+    assert(plain.n <= INT_MAX && bound.n <= INT_MAX);
+    crypto_random(nonce, NONCE_SIZE);
+    EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
+    int good = c && EVP_EncryptInit_ex(c, EVP_aes_256_gcm(), NULL, key, nonce) &&
+               EVP_EncryptUpdate(c, NULL, &n, (const uint8_t *)bound.p, (int)bound.n) &&
+               EVP_EncryptUpdate(c, body, &n, (const uint8_t *)plain.p, (int)plain.n) &&
+               EVP_EncryptFinal_ex(c, tag, &n) && EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_GET_TAG, TAG_SIZE, tag);
+    assert(good);
+    EVP_CIPHER_CTX_free(c);
+}
+
+bool crypto_unseal(const uint8_t key[SEAL_KEY_SIZE], struct str bound, struct str sealed, void *out)
+{
+    uint8_t tag[TAG_SIZE];
+    int n;
+    if (sealed.n < SEAL_EXTRA || sealed.n > INT_MAX)
+        return false;
+    const uint8_t *nonce = (const uint8_t *)sealed.p, *body = nonce + NONCE_SIZE;
+    size_t size = sealed.n - SEAL_EXTRA;
+    memcpy(tag, body + size, TAG_SIZE);
+    EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
+    int good = c && EVP_DecryptInit_ex(c, EVP_aes_256_gcm(), NULL, key, nonce) &&
+               EVP_DecryptUpdate(c, NULL, &n, (const uint8_t *)bound.p, (int)bound.n);
+    assert(good);
+    uint8_t *end = (uint8_t *)out + size;
+    good = EVP_DecryptUpdate(c, out, &n, body, (int)size) &&
+           EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_AEAD_SET_TAG, TAG_SIZE, tag) && EVP_DecryptFinal_ex(c, end, &n) > 0;
+    EVP_CIPHER_CTX_free(c);
+    return good;
+}

@@ -2,9 +2,15 @@
 /* port/crypto.h - the few primitives that Belfry needs. Any thread may call. A maintained library implements them. */
 #include "base/str.h"
 
-enum { SHA256_SIZE = 32 };
+enum { SHA256_SIZE = 32, SEAL_KEY_SIZE = 32, SEAL_EXTRA = 12 + 16 };
 
 void crypto_sha256(struct str data, uint8_t out[SHA256_SIZE]);
 void crypto_hmac_sha256(struct str key, struct str data, uint8_t out[SHA256_SIZE]);
 void crypto_random(void *out, size_t n);                   /* from the system; cannot fail */
 bool crypto_equal(const void *a, const void *b, size_t n); /* in constant time */
+
+/* Encrypts a text so that only the key reads it, and any change to it, or another `bound`, is noticed. `out` has room
+ * for plain.n + SEAL_EXTRA bytes; no two results are equal. */
+void crypto_seal(const uint8_t key[SEAL_KEY_SIZE], struct str bound, struct str plain, void *out);
+/* False: it was not sealed with this key and `bound`. `out` has room for sealed.n - SEAL_EXTRA bytes. */
+bool crypto_unseal(const uint8_t key[SEAL_KEY_SIZE], struct str bound, struct str sealed, void *out);

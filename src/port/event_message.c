@@ -32,6 +32,8 @@ static const struct wire_field facts[] = {
     { "tenant",       WIRE_INT,  AT(tenant), WIRE_BETWEEN(0, INT32_MAX), .always = true },
     { "scheduled_ms", WIRE_I64,  AT(scheduled_ms), TIME_MS, .always = true },
     { "due_ms",       WIRE_I64,  AT(due_ms), TIME_MS, .always = true },
+    { "awaited_ms",   WIRE_I64,  AT(awaited_ms), TIME_MS },
+    { "late_by",      WIRE_ENUM, AT(late_by), .names = late_cause_names, .name_count = LATE_CAUSES },
     { "attempts",     WIRE_INT,  AT(attempts), WIRE_BETWEEN(0, WIRE_COUNT_MAX) },
     { "losses",       WIRE_INT,  AT(losses), WIRE_BETWEEN(0, WIRE_COUNT_MAX) },
     { "delivery",     WIRE_ENUM, AT(delivery), WIRE_NAMES(wire_deliveries) },
@@ -58,6 +60,7 @@ static const struct wire_field outcome[] = {
     { "output",         WIRE_TEXT, AT(output) },
     { "aside",          WIRE_TEXT, AT(aside), .max = TARGET_HOST_MAX },
     { "recalled",       WIRE_BOOL, AT(recalled) },
+    { "late_by",        WIRE_ENUM, AT(late_by), .names = late_cause_names, .name_count = LATE_CAUSES },
 };
 #undef AT
 

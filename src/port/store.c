@@ -346,6 +346,23 @@ enum err reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct
     return r->ops->lease(r, tenant, task, a, ret, e);
 }
 
+struct uuid unstarted_from(const struct task *recurring, int64_t now_ms)
+{
+    struct uuid from = { { 0 } };
+    int64_t ms = max_of(now_ms - recurring->schedule.spread_ms - UNSTARTED_MS, (int64_t)0);
+    for (int i = 5; i >= 0; i--, ms >>= 8)
+        from.b[i] = (uint8_t)ms;
+    return from;
+}
+
+enum err reader_unstarted(struct reader *r, struct task *v, size_t n, int64_t now_ms, struct error *e)
+{
+    size_t recurring = 0;
+    for (size_t i = 0; i < n; i++)
+        recurring += v[i].kind == TASK_RECURRING;
+    return recurring ? r->ops->unstarted(r, v, n, now_ms, e) : ERR_OK;
+}
+
 size_t worker_reports_merge(const struct op_worker_report *op, struct worker_row *v)
 {
     size_t n = 0;

@@ -5,6 +5,7 @@ import itertools
 import os
 import signal
 
+import openapi
 from server import Client, Server, until
 
 NODES = 3
@@ -63,8 +64,8 @@ class Cluster:
         for node in self.nodes:
             node.close()
 
-    def client(self):
-        return Client(self)
+    def client(self, check=openapi.check):
+        return Client(self, check)
 
     def running(self):
         return [node for node in self.nodes if node.runs()]

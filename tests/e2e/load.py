@@ -8,6 +8,7 @@ import random
 import threading
 import time
 
+from openapi import FirstAnswers
 from oracle import FINAL, Asked, Beat, Fault, judge
 from server import TIMEOUT_S, at, now_ms, to_ms, until
 
@@ -27,12 +28,13 @@ class Load:
         self.numbers = itertools.count()
         self.ending = threading.Event()
         self.trouble = []
+        self.first_answers = FirstAnswers()
         self.threads = [threading.Thread(target=self._guard, args=(self._create,), daemon=True) for _ in range(creators)]
         self.threads += [threading.Thread(target=self._guard, args=(f,), daemon=True) for f in (self._watch, self._cancel)]
         self.beats_wanted = beats
 
     def start(self):
-        client = self.server.client()
+        client = self.server.client(self.first_answers.check)
         for i in range(self.beats_wanted):
             task = client.create(name=f"beat {i}", interval_seconds=1, catch_up_mode="RUN_ALL_MISSED", overlap_policy="ALLOW",
                                  **self.receiver.target(f"/beat/{i}"))
@@ -69,7 +71,7 @@ class Load:
             time.sleep(RETRY_S)
 
     def _create(self):
-        client = self.server.client()
+        client = self.server.client(self.first_answers.check)
         while not self.ending.is_set():
             asked = Asked(f"/one/{next(self.numbers)}", now_ms() + self.random.uniform(*self.due_ms))
             self.asked.append(asked)
@@ -81,7 +83,7 @@ class Load:
 
     def _cancel(self):
         """Asks for tasks and cancels them before their time; the cancel too is repeated until somebody answers."""
-        client = self.server.client()
+        client = self.server.client(self.first_answers.check)
         chance = random.Random(self.random.random())
         while not self.ending.is_set():
             asked = Asked(f"/stop/{next(self.numbers)}", int(now_ms() + chance.uniform(100, 1500)))
@@ -105,7 +107,7 @@ class Load:
 
     def _watch(self):
         """Reads which tasks are final: those must not run any more."""
-        client = self.server.client()
+        client = self.server.client(self.first_answers.check)
         while not self.ending.wait(0.05):
             try:
                 answer = client.get("/v1/tasks?status=COMPLETED&limit=100", timeout_s=self.patience_s)
@@ -122,7 +124,7 @@ class Load:
         for thread in self.threads:
             thread.join(TIMEOUT_S)
         assert not self.trouble and not any(t.is_alive() for t in self.threads), self.trouble
-        client = self.server.client()
+        client = self.server.client(self.first_answers.check)
         for node in self.server.nodes:
             until(lambda: self._is_ready(client, node), why=lambda: f"it does not come back:\n{node.log()[-3000:]}")
         states = self._drain(client)
@@ -134,7 +136,7 @@ class Load:
         """What was recorded of tasks that were called more than once."""
         asked = {a.id for a in self.asked}
         often = [i for i, n in collections.Counter(c.id for c in calls).items() if n > 1 and i in asked]
-        client = self.server.client()
+        client = self.server.client(self.first_answers.check)
         found = {i: self._patiently(lambda i=i: client.all(f"/v1/tasks/{i}/executions", "executions")) for i in often}
         client.close()
         return found

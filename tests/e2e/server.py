@@ -18,6 +18,7 @@ import subprocess
 import threading
 import time
 
+import openapi
 from conftest import BUILD
 
 TIMEOUT_S = 60  # of a wait: nobody waits so long unless something is broken
@@ -121,8 +122,8 @@ class Server:
     def url(self):
         return f"http://127.0.0.1:{self.port}"
 
-    def client(self):
-        return Client(self)
+    def client(self, check=openapi.check):
+        return Client(self, check)
 
     def turn(self):
         """Who gets the next request."""
@@ -177,10 +178,12 @@ class Answer:
 
 
 class Client:
-    """One connection that is kept to each process it asks; for one thread. Goes along when the server comes back on another port."""
+    """One connection that is kept to each process it asks; for one thread. Goes along when the server comes back on another port.
+    Each answer is held to the server's description by `check`."""
 
-    def __init__(self, server):
+    def __init__(self, server, check=openapi.check):
         self.server = server
+        self.check = check
         self.connections = {}
 
     def close(self):
@@ -215,6 +218,7 @@ class Client:
             raise
         if response.will_close:
             self.connections.pop(whom).close()
+        self.check(method, path, answer)
         return answer
 
     def get(self, path, **more):

@@ -12,6 +12,7 @@ import uuid
 
 import pytest
 
+import openapi
 from server import at, now_ms, to_ms, until
 
 NOBODY = str(uuid.UUID(int=0x0190_0000_0000_7000_8000_000000000001))
@@ -327,6 +328,7 @@ def test_if_match_guards_patch_and_delete(client, far):
     assert edited.status == 200 and edited.headers["etag"] == '"2"' and edited.json["name"] == "two"
     assert_problem(client.request("PATCH", path, {"name": "three"}, headers={"If-Match": '"1"'}), 412)
     assert_problem(client.request("DELETE", path, headers={"If-Match": '"1"'}), 412)
+    assert "If-Match is empty" in assert_problem(client.request("DELETE", path, headers={"If-Match": ""}), 400)["detail"]
     assert client.get(path).headers["etag"] == '"2"'
     assert client.request("DELETE", path, headers={"If-Match": '"2"'}).status == 204
 
@@ -446,6 +448,24 @@ def test_both_pagings_show_each_task_once(client):
     assert by_cursor == by_page == sorted(ids, reverse=True)
 
 
+def test_names_from_other_schedulers_are_accepted(client, receiver):
+    worker = client.create(type="email.send", payload={"to": "a@example.com"}, scheduled_at=at(now_ms() + 86_400_000))
+    assert (worker["type"], worker["task_type"], worker["target_type"], worker["timeout_ms"]) == ("ONE_TIME", "email.send", "WORKER", None)
+    hook = client.create(type="email.send", payload={"webhook_url": receiver.url("/hook")}, scheduled_at=at(now_ms() + 86_400_000))
+    assert (hook["task_type"], hook["target_type"]) == ("email.send", "HTTP_CALLBACK")
+    paused = client.create(type="email.send", delay="1d")["id"]
+    client.act(paused, "pause")
+    found = client.get("/v1/tasks?status=ACTIVE&task_type=email.send").json["tasks"]
+    assert {t["id"] for t in found} == {worker["id"], hook["id"]}
+    spread = client.create(run_at="2030-01-01T00:00:00Z", spread_seconds=0.5, metadata={"a": 1}, target_type="NOOP")
+    assert spread["run_at"] == "2030-01-01T00:00:00.000Z" and spread["spread_seconds"] == 0.5 and spread["metadata"] == {"a": 1}
+    assert 0 <= to_ms(spread["next_execution"]) - to_ms(spread["run_at"]) < 500
+
+
+def test_the_server_serves_the_description_that_answers_are_held_to(client):
+    assert client.get("/openapi.json").json == openapi.description()
+
+
 def test_filters_and_bad_queries(client, far):
     client.create(**{**far, "name": "alpha one", "queue": "a", "task_type": "x.y"})
     client.create(**{**far, "name": "alpha two", "delay": "2d"})
@@ -535,3 +555,23 @@ def test_hundreds_of_clients_at_once(server, receiver):
     until(lambda: client.get("/v1/scheduler/status").json["tasks"]["COMPLETED"] == 400, why="not all completed")
     assert len(receiver.calls) == 400
     server.stop()
+
+
+def test_values_of_secret_headers_are_write_only(client, receiver):
+    target = receiver.target("/secret")
+    target["target_config"]["headers"] = {"Authorization": "Bearer s3cret", "X-Team": "a"}
+    made = client.create(delay="1h", **target)
+    shown = {"Authorization": "***", "X-Team": "a"}
+    assert made["target_config"]["headers"] == shown
+    path = f"/v1/tasks/{made['id']}"
+    (listed,) = client.get("/v1/tasks?limit=1").json["tasks"]
+    assert client.get(path).json["target_config"]["headers"] == listed["target_config"]["headers"] == shown
+    sent_back = {"target_config": {**made["target_config"], "headers": {**shown, "X-Team": "b"}}, "delay": "0s"}
+    assert client.request("PATCH", path, sent_back).json["target_config"]["headers"] == {"Authorization": "***", "X-Team": "b"}
+    client.wait_for(made["id"], "COMPLETED")
+    (call,) = receiver.to("/secret")
+    assert (call.headers["authorization"], call.headers["x-team"]) == ("Bearer s3cret", "b")
+    waits = client.create(delay="1h", **target)["id"]
+    other = {"target_config": {**made["target_config"], "url": "http://elsewhere.example/"}}
+    for answer in (client.request("PATCH", f"/v1/tasks/{waits}", other), client.post("/v1/tasks", {**target, "target_config": made["target_config"]})):
+        assert assert_problem(answer, 400)["errors"][0]["field"] == "target_config.headers.Authorization"

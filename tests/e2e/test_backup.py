@@ -5,6 +5,7 @@ The oracle is what clients were told and what the receiver got, not the file."""
 import json
 import random
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -147,6 +148,34 @@ def test_what_is_replaced_is_kept_as_a_data_directory(belfry, make_server, tmp_p
     assert {task["id"] for task in kept.client().all("/v1/tasks")} == set(old)
 
 
+def lease_fence(client):
+    """Leases the only task, gives it back at once, and returns the fence."""
+    (held,) = client.post("/v1/leases", {"queue": "work", "wait_seconds": 20}).json["leases"]
+    assert client.post(f"/v1/leases/{held['id']}/fail", {"error": "again", "retry_after_seconds": 0}).status == 200
+    return held["fence"]
+
+
+def test_a_restored_or_copied_store_gives_out_higher_fences(belfry, make_server, tmp_path):
+    server, restored, copied = make_server(), make_server(start=False), make_server(start=False)
+    client = server.client()
+    client.create(target_type="WORKER", queue="work", retry={"max_attempts": 99})
+    assert lease_fence(client) == 1
+    assert backup(belfry, server, tmp_path / "copy.db").code == 0
+    assert [lease_fence(client) for _ in range(3)] == [2, 3, 4]
+    server.stop()
+    shutil.copytree(server.data_dir, copied.data_dir, dirs_exist_ok=True)
+    server.start()
+    assert lease_fence(server.client()) == 5  # its own file
+    assert restore(belfry, tmp_path / "copy.db", restored.data_dir).code == 0
+    for other in (restored, copied):
+        other.start()
+        first = lease_fence(other.client())
+        assert 5 < first < 2**53
+        other.stop()
+        other.start()
+        assert lease_fence(other.client()) == first + 1
+
+
 def test_the_example_of_the_documents_does_what_it_shows(belfry, make_server, tmp_path):
     server = make_server()
     client = server.client()
@@ -159,7 +188,7 @@ def test_the_example_of_the_documents_does_what_it_shows(belfry, make_server, tm
             words, output = (re.sub(rf"{there}(?![\w-])", str(here), text) for text in (words, output))
         done = belfry(*words.split())
         assert (done.code, done.err) == (0, "")
-        size = re.compile(r"[\d.]+ MiB")
+        size = re.compile(r"schema version \d+|[\d.]+ MiB")
         assert size.sub("", done.out.strip()) == size.sub("", output)
 
 
@@ -184,7 +213,17 @@ def test_backup_does_not_overwrite_unless_told(belfry, make_server, tmp_path):
 def test_backup_of_no_data_directory_says_so(belfry, tmp_path):
     done = belfry("backup", tmp_path / "copy.db", "--data-dir", tmp_path / "nothing")
     assert done.code == 1 and "there is no store to copy" in done.err
+    assert "use pg_dump" in done.err
     assert belfry("backup").code == 2 and belfry("restore").code == 2
+
+
+@pytest.mark.parametrize("env", [{}, {"BELFRY_STORE": "postgres://belfry:s3cret@db.example/belfry"}])
+def test_a_postgresql_store_is_refused_with_the_command_that_copies_it(belfry, tmp_path, env):
+    store = () if env else ("--store", "postgres://belfry:s3cret@db.example/belfry")
+    for command, instead in (("backup", "pg_dump --format=custom --file=FILE"), ("restore", "pg_restore --no-owner")):
+        done = belfry(command, tmp_path / "copy.db", *store, env=env)
+        assert (done.code, done.out) == (1, "") and instead in done.err and "s3cret" not in done.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_restore_refuses_a_running_server_and_data_that_is_there(belfry, make_server, tmp_path):

@@ -190,6 +190,7 @@ def test_a_close_repeats_its_answer_by_its_key_and_filters_choose(client, hosts)
     wait_until_listed(client, host_of(two))
     assert [b["host"] for b in client.get(f"/v1/breakers?host={host_of(one)}").json["breakers"]] == [host_of(one)]
     assert client.get("/v1/breakers?scope=tenant").json["breakers"] == []
+    assert client.get("/v1/breakers?host=").status == 400, "a variable that is not set must not mean all"
     page = client.get("/v1/breakers?scope=host&limit=1").json
     assert len(page["breakers"]) == 1 and len(client.all("/v1/breakers", "breakers")) == 2, page
     first = client.post(f"/v1/breakers/{shown['id']}/close", key="close-1")
@@ -273,3 +274,18 @@ def test_workers_of_a_fleet_open_a_breaker_for_all_and_it_closes_by_hand(make_fl
         client.wait_for(task, "COMPLETED")
     assert now_ms() - begun < 3 * SOON_MS, "a worker whose own breaker is open tries one task first"
     until(lambda: not listed(client), why=lambda: listed(client))
+
+
+@ONE
+def test_the_delay_of_a_task_that_waits_for_retry_after_counts_from_its_own_time(client, hosts):
+    [host] = hosts(1)
+    host.answer("/busy", Reply(429, headers={"Retry-After": "2"}))
+    first = client.create(**ONCE, **host.target("/busy"))["id"]
+    client.wait_for(first, "FAILED")
+    second = client.create(**ONCE, **host.target("/free"))["id"]
+    client.wait_for(second, "COMPLETED")
+    [execution] = client.get(f"/v1/tasks/{second}/executions").json["executions"]
+    assert execution["delay_ms"] > 1000 and execution["delay_cause"] == "RETRY_AFTER", execution
+    assert abs(execution["delay_ms"] - (to_ms(execution["started_at"]) - to_ms(execution["scheduled_for"]))) <= 1
+    shown = [line for line in client.get("/metrics").body.decode().splitlines() if line.startswith("belfry_late_seconds_total")]
+    assert [line.split()[0] for line in shown] == ['belfry_late_seconds_total{cause="RETRY_AFTER"}'] and float(shown[0].split()[1]) > 1

@@ -314,7 +314,7 @@ def test_list_is_a_table(ask, stub):
         task(next_execution=soon),
         task(id=OTHER, name="täglich", status="PAUSED", type="RECURRING", next_execution=past,
              cron_expression="0 8 * * MON-FRI", time_zone="Europe/Berlin", target_type="NOOP", target_config={}),
-        task(name=None, status="COMPLETED", type="RECURRING", interval_seconds=5400, time_zone="UTC",
+        task(name=None, status="COMPLETED", type="RECURRING", interval_seconds=5400.5, time_zone="UTC",
              target_config={"url": "http://a/b"}),
     ]))
     for tty in (True, False):
@@ -323,7 +323,7 @@ def test_list_is_a_table(ask, stub):
         assert cells[0] == ["ID", "NAME", "STATUS", "NEXT", "SCHEDULE", "TARGET"]
         assert cells[1] == [ID, "report", "SCHEDULED", f"in 5m, {shown(soon)}", "once", "POST https://example.com/x"]
         assert cells[2] == [OTHER, "täglich", "PAUSED", f"3s ago, {shown(past)}", "0 8 * * MON-FRI Europe/Berlin", "NOOP"]
-        assert cells[3] == [ID, "COMPLETED", "-", "every 1h30m", "POST http://a/b"]
+        assert cells[3] == [ID, "COMPLETED", "-", "every 1h30m500ms", "POST http://a/b"]
         assert len({line.index(s) for line, s in zip(lines, ["STATUS", "SCHEDULED", "PAUSED", "COMPLETED"])}) == 1
 
 

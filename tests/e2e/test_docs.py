@@ -216,3 +216,67 @@ def test_the_example_receiver_works_with_belfry(example, client):
     assert client.wait_for(task["id"], "COMPLETED", "FAILED")["status"] == "COMPLETED"
     with sqlite3.connect(database) as db:
         assert db.execute("SELECT id, body FROM work").fetchall() == [(task["id"], b'{"n": 1}')]
+
+
+# ---- docs/EVENTS.md ----
+
+
+def test_members_of_messages_are_those_of_the_code():
+    """Each member has a row, by its name: those of retry behind a dot."""
+    written = set()
+    for name in ("src/port/event_message.c", "src/core/target/message.c"):
+        written |= set(re.findall(r'\{ "(\w+)",\s+WIRE_', read(name)))
+    assert len(written) > 50
+    told = {word.rpartition(".")[2] for row in re.findall(r"^\| (`[^|]*`) \|", read("docs/EVENTS.md"), re.M) for word in re.findall(r"`([\w.]+)`", row)}
+    beside = {"host", "host_breaker", "tenant_breaker"}  # described in the text before their table
+    assert told == written - beside
+
+
+# ---- names in the text ----
+
+
+def all_pages():
+    return {p.name: p.read_text() for p in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]}
+
+
+def test_settings_that_pages_name_exist(belfry):
+    known = set(re.findall(r"^\| `([a-z_.*]+)`", belfry("__configuration").out, re.M))
+    sections = "|".join(sorted({key.partition(".")[0] for key in known if "." in key} - {"brokers"}))
+    for name, text in all_pages().items():
+        for word in re.findall(rf"`((?:{sections})\.[a-z_]+)(?: = [^`]*)?`", text):
+            assert word in known or word.endswith((".example", ".c", ".h")), f"{name} names the setting {word}"
+
+
+def test_metrics_that_pages_name_exist():
+    source = "".join(p.read_text() for p in (ROOT / "src").rglob("*.[ch]"))
+    views = {"belfry_tasks", "belfry_executions", "belfry_queues", "belfry_tenants", "belfry_breakers"}
+    for name, text in all_pages().items():
+        for word in set(re.findall(r"\b(belfry_[a-z_]+[a-z])\b", text)) - views - {"belfry_reports", "belfry_drill"}:
+            assert f'"{word}' in source or f" {word}" in source, f"{name} names {word}"
+
+
+def test_scopes_are_those_of_the_code():
+    scopes = set(re.findall(r'X\(\w+, "([a-z:]+)"\)', read("src/api/server/auth.h")))
+    told = re.search(r"^\| scope \| allows \|\n\|---\|---\|\n(.*?)^$", read("docs/TENANTS.md"), re.M | re.S)[1]
+    assert {scope for row in told.splitlines() for scope in re.findall(r"`([a-z:]+)`", row.split("|")[1])} == scopes
+
+
+def test_causes_of_delays_are_those_of_the_code():
+    causes = re.findall(r'X\(([A-Z_]+), "', read("src/core/task/late.h"))
+    told = re.search(r"^\| `delay_cause` \|[^\n]*\n\|---\|---\|\n(.*?)^$", read("docs/DELIVERY.md"), re.M | re.S)[1]
+    assert re.findall(r"^\| `([A-Z_]+)`", told, re.M) == [cause for cause in causes if cause != "NONE"]
+
+
+def test_commands_and_flags_that_pages_name_exist(belfry):
+    """Of commands in the text and in blocks: `belfry COMMAND … --flag`."""
+    commands = re.findall(r"^  ([a-z-]+) ", belfry("--help").out.partition("Commands:")[2], re.M)
+    flags = {}
+    for name, text in all_pages().items():
+        for line in re.findall(r"^(?:\$ )?belfry .*$|`belfry [^`]*`", text, re.M):
+            for command, rest in re.findall(r"belfry ([a-z][a-z-]*)([^|;`]*)", line):
+                assert command in commands, f"{name} names 'belfry {command}'"
+                outside = re.sub(r"'[^']*'|\"[^\"]*\"|#.*", "", rest)
+                for flag in re.findall(r"(?<=\s)--[a-z][a-z-]+", outside):
+                    if command not in flags:
+                        flags[command] = re.findall(r"--[a-z][a-z-]+", belfry(command, "--help").out)
+                    assert flag in flags[command], f"{name}: belfry {command} has no {flag}"

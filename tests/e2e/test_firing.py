@@ -70,6 +70,14 @@ def test_a_time_in_the_past_and_no_time_at_all_mean_now(client, receiver):
     assert receiver.wait("/short")[0].body == b'{"a": 1}'
 
 
+def test_an_interval_may_be_a_part_of_a_second(client, receiver):
+    task = client.create(interval_seconds=0.25, max_runs=4, overlap_policy="ALLOW", **receiver.target("/quick"))
+    assert task["interval_seconds"] == 0.25
+    calls = sorted(receiver.wait("/quick", 4), key=lambda call: call.scheduled_ms)
+    assert [c.scheduled_ms - calls[0].scheduled_ms for c in calls] == [0, 250, 500, 750]
+    assert all(c.received_ms >= c.scheduled_ms for c in calls)
+
+
 def test_a_new_earlier_task_does_not_wait_behind_a_later_one(client, receiver):
     client.create(name="far", delay="1h", **receiver.target("/far"))
     task = client.create(name="near", delay="200ms", **receiver.target("/near"))

@@ -219,3 +219,11 @@ def test_the_command_line_follows_a_job_to_its_end(server, client, belfry):
     assert run("dlq").code == 0
     assert run("dlq", "retry").code == 2  # all must be meant
     assert run("job", "show", "x").code == 1
+
+
+@pytest.mark.parametrize("nothing", [{}, {"all": False}, {"name": None}, {"type": None, "status": None}])
+def test_a_filter_that_names_nothing_does_not_mean_everything(client, nothing):
+    task = client.create(delay="1d", target_type="NOOP")["id"]
+    answer = client.post("/v1/tasks/bulk", {"action": "cancel", "filter": nothing})
+    assert answer.status == 400 and answer.json["errors"][0]["field"].startswith("filter"), answer
+    assert client.task(task)["status"] == "SCHEDULED"

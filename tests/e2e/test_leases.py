@@ -42,7 +42,7 @@ def say(client, held, what, body=None, expect=200):
 def test_a_worker_leases_a_task_keeps_it_and_completes_it(server, client):
     task = make(client, payload={"file": "a.mov"}, metadata={"team": "video"})
     held = lease_one(client, lease_seconds=30)
-    assert held["id"].startswith(task + ".")
+    assert task not in held["id"] and held["fence"] == 1
     assert held["task"]["id"] == task and held["task"]["payload"] == {"file": "a.mov"}
     assert held["attempt"] == 1 and 20000 < to_ms(held["expires_at"]) - now_ms() < 31000
     assert client.task(task)["status"] == "RUNNING"
@@ -55,6 +55,19 @@ def test_a_worker_leases_a_task_keeps_it_and_completes_it(server, client):
     assert client.task(task)["status"] == "COMPLETED"
     attempt = client.get(f"/v1/tasks/{task}/executions").json["executions"][0]
     assert attempt["status"] == "COMPLETED" and attempt["worker"] == "w-1" and attempt["output"] == '{"frames": 7}'
+
+
+def test_a_timeout_ends_a_task_although_its_worker_keeps_beating(client):
+    task = make(client, timeout_ms=1500, retry={"max_attempts": 1})
+    held = lease_one(client, lease_seconds=60)
+    started = now_ms()
+    assert to_ms(held["expires_at"]) - started < 1600, "the first lease ends at the timeout, too"
+    refused = until(lambda: (a := client.post(f"/v1/leases/{held['id']}/heartbeat", {"lease_seconds": 60})).status == 409 and a)
+    assert "timeout_ms" in refused.json["detail"] or "FAILED" in refused.json["detail"], refused
+    assert client.wait_for(task, "FAILED")["last_error"].startswith("timed out"), client.task(task)
+    [attempt] = client.get(f"/v1/tasks/{task}/executions").json["executions"]
+    assert attempt["status"] == "FAILED" and attempt["worker"] is None, attempt
+    assert 1500 <= to_ms(attempt["completed_at"]) - to_ms(attempt["started_at"]) < 20_000, attempt
 
 
 @pytest.mark.standalone("on a cluster another node's request is found by its next poll")
@@ -223,6 +236,8 @@ def test_a_key_may_lease_and_do_nothing_else_and_sees_its_tenants_tasks_alone(se
     theirs = client.post("/v1/api-keys", {"name": "w", "scopes": ["tasks:lease"], "tenant": "other"}).json["key"]
     other = {"Authorization": f"Bearer {theirs}"}
     held = got.json["leases"][0]
+    assert client.post(f"/v1/leases/{held['id']}/complete", {}).status == 404  # another key of the same tenant
+    assert client.request("POST", f"/v1/leases/{held['id']}/heartbeat", {}, auth=False, headers=auth).status == 200
     assert client.request("POST", f"/v1/leases/{held['id']}/heartbeat", {}, auth=False, headers=other).status == 404
     assert client.request("POST", f"/v1/leases/{held['id']}/complete", {}, auth=False, headers=other).status == 404
     assert client.request("POST", "/v1/leases", {"queue": "work"}, auth=False, headers=other).json["leases"] == []
@@ -237,7 +252,13 @@ def test_hostile_bodies_and_ids_are_refused(server, client):
     for name in (nobody, f"{nobody}.0", f"{nobody}.x", f"{nobody}.1", "x", f"{nobody}.-1", f"{nobody}.99999999999999999999"):
         for what, body in (("heartbeat", {}), ("complete", {}), ("fail", {"error": "x"})):
             assert client.post(f"/v1/leases/{name}/{what}", body).status == 404
-    assert client.post(f"/v1/leases/{nobody}.1/fail", {}).status == 400
+    make(client)
+    held = lease_one(client)
+    assert client.post(f"/v1/leases/{held['id']}/fail", {}).status == 400
+    changed = held["id"][:-2] + ("AA" if held["id"][-2:] != "AA" else "BB")
+    assert client.post(f"/v1/leases/{changed}/complete", {}).status == 404
+    assert client.post(f"/v1/leases/{held['task']['id']}.{held['fence']}/complete", {}).status == 404
+    assert say(client, held, "complete")["status"] == "COMPLETED"
 
 
 def test_recurring_worker_tasks_are_leased_run_by_run(server, client):

@@ -29,6 +29,11 @@ def test_a_preview_of_a_one_time_task_is_its_time(client):
     assert fire["at"] == "2030-01-01T00:00:00.000Z"
 
 
+def test_a_preview_needs_no_target(client):
+    found = fires(client.post("/v1/preview?count=3", {"interval_seconds": 0.5, "start_time": "2030-01-01T00:00:00Z"}))
+    assert [f["at"][-5:] for f in found] == [".000Z", ".500Z", ".000Z"]
+
+
 @pytest.mark.parametrize("path, body, field", [
     ("/v1/preview", {"cron_expression": "61 * * * *", "target_type": "NOOP"}, "cron_expression"),
     ("/v1/preview?count=0", {"target_type": "NOOP"}, "count"),

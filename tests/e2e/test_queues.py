@@ -42,8 +42,8 @@ def test_a_queue_is_listed_once_a_task_or_a_rule_names_it(client, receiver):
     queues = client.all("/v1/queues", "queues")
     assert [(q["name"], q["weight"], q["version"], q["state"]) for q in queues] == [("batch", 7, 1, "open"), ("mail", 100, 0, "open")]
     first = client.get("/v1/queues?limit=1").json
-    assert [q["name"] for q in first["queues"]] == ["batch"] and first["pagination"]["next_cursor"] == "batch"
-    assert [q["name"] for q in client.get("/v1/queues?limit=1&cursor=batch").json["queues"]] == ["mail"]
+    assert [q["name"] for q in first["queues"]] == ["batch"]
+    assert [q["name"] for q in client.get("/v1/queues?limit=1&cursor=" + first["pagination"]["next_cursor"]).json["queues"]] == ["mail"]
     assert client.get("/v1/queues/mail").json["due"] == 0
     assert_problem(client.get("/v1/queues/nobody"), 404)
 

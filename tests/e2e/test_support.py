@@ -1,11 +1,15 @@
-"""What the fault tests stand on does what it says: wires that can be cut, and PostgreSQL servers that fall and take over."""
+"""What the tests stand on does what it says: wires that can be cut, PostgreSQL servers that fall and take over, and a judge of answers."""
 
+import json
 import socket
 import socketserver
 import threading
 import time
 
 import pytest
+
+import openapi
+from server import Answer
 
 SOON_S = 0.3  # in which silence is believed
 
@@ -180,3 +184,48 @@ def test_a_promoted_standby_has_what_was_committed_and_the_old_server_can_follow
             assert first.sql("SELECT count(*), pg_is_in_recovery() FROM t", database) == ["6|t"]
         finally:
             second.close()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# the judge of answers
+
+WORKER = {"id": "01920000-0000-7000-8000-000000000001", "name": "w", "version": "1", "state": "alive", "slots": 1, "running": 0,
+          "joined_at": "2026-01-01T00:00:00.000Z", "seen_at": "2026-01-01T00:00:00.000Z", "about": {}}
+PROBLEM = {"type": "urn:belfry:problem:not-found", "title": "Not found", "status": 404, "detail": "there is no such worker"}
+
+
+def judge(body, status=200, path=f"/v1/workers/{WORKER['id']}", kind="application/json"):
+    openapi.check("GET", path, Answer(status, {"content-type": kind}, json.dumps(body).encode()))
+
+
+def test_an_answer_as_described_passes():
+    judge(WORKER)
+    judge(PROBLEM, 404, kind="application/problem+json")
+    judge(PROBLEM, 404, "/v1/nothing", "application/problem+json")
+
+
+@pytest.mark.parametrize("planted, says", [
+    (lambda: judge({**WORKER, "colour": "red"}), "colour"),
+    (lambda: judge({k: v for k, v in WORKER.items() if k != "slots"}), "slots"),
+    (lambda: judge({**WORKER, "state": "asleep"}), "state"),
+    (lambda: judge({**WORKER, "seen_at": "2026-01-01T00:00:00Z"}), "seen_at"),
+    (lambda: judge({**WORKER, "name": None}), "name"),
+    (lambda: judge(WORKER, 202), "the status is not described"),
+    (lambda: judge(WORKER, kind="text/plain"), "media type"),
+    (lambda: judge(WORKER, path="/v1/nothing"), "the route is not described"),
+    (lambda: judge({**PROBLEM, "type": "urn:belfry:problem:new"}, 404, kind="application/problem+json"), "type"),
+    (lambda: judge({**PROBLEM, "status": 503}, 503, kind="application/problem+json"), "retry-after is missing"),
+])
+def test_an_answer_that_is_not_as_described_is_caught(planted, says):
+    with pytest.raises(openapi.Mismatch, match=says):
+        planted()
+
+
+def test_load_is_judged_by_the_first_answer_of_each_kind():
+    first = openapi.FirstAnswers()
+    answer = Answer(200, {"content-type": "application/json"}, json.dumps(WORKER).encode())
+    wrong = Answer(200, {"content-type": "application/json"}, b"{}")
+    with pytest.raises(openapi.Mismatch):
+        first.check("GET", f"/v1/workers/{WORKER['id']}", wrong)
+    first.check("GET", f"/v1/workers/{WORKER['id']}", answer)
+    first.check("GET", f"/v1/workers/{WORKER['id']}", wrong)

@@ -64,7 +64,7 @@ static void memory_claim_take(struct claiming *c, const struct task *t, const st
     for (size_t i = 0; i < n; i++)
         holds |= 1u << needs[i].kind;
     next.state = TASK_RUNNING;
-    next.fence++;
+    next.fence = fence_after(t->fence, c->table->fence_floor);
     next.claim = c->op->claim;
     if (c->taken.n == 0)
         table_open_claim(c->table, c->op->claim, c->op->node, c->op->lease ? CLAIM_LEASED : CLAIM_OWN);
@@ -97,6 +97,7 @@ static void memory_claim_block(struct claiming *c, const struct task *t, const s
             slot_keys_add(keys, needs[i].key);
     next.state = TASK_BLOCKED;
     next.waits_for = needs[missing].key;
+    next.late_by = LATE_SLOT;
     next.updated_ms = c->op->now_ms;
     table_put_holding(c->table, &next, holds);
 }
@@ -144,7 +145,8 @@ static void memory_claim_handle_gated(struct claiming *c, const struct task *t, 
     struct slot_keys keys;
     slot_keys_init(&keys);
     bool held_ahead = needs[missing].kind == SLOT_OVERLAP && slot_is_held_ahead(task_at(&l->holders, 0), c->op->now_ms);
-    enum slot_answer answer = slot_decide(&needs[missing], order_count(&l->waiting), held_ahead);
+    bool promised = order_count(&l->waiting) && task_at(&l->waiting, 0)->overlap == OVERLAP_QUEUE_ALL;
+    enum slot_answer answer = slot_decide(&needs[missing], order_count(&l->waiting), held_ahead, promised);
     memory_claim_mark(&c->gated, t);
     if (answer == SLOT_SKIP)
         memory_claim_skip(c, t, needs[missing].key, &keys);

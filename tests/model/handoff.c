@@ -123,7 +123,7 @@ enum err memory_retake(struct store_memory *s, struct op *base)
     if (p.n)
         table_open_claim(&s->table, op->claim, op->node, CLAIM_OWN);
     for (size_t i = 0; i < op->ret.n; i++) {
-        op->ret.v[i].fence++;
+        op->ret.v[i].fence = fence_after(op->ret.v[i].fence, s->table.fence_floor);
         op->ret.v[i].claim = op->claim;
         table_put(&s->table, &op->ret.v[i]);
     }

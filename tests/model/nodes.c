@@ -169,6 +169,14 @@ static enum err memory_nodes_copy(struct node_rows *all, struct arena *a, struct
     return ERR_OK;
 }
 
+/* The store has forgotten heartbeats of this node, and so, it may be, claims. */
+static void memory_notice_older_store(struct store_memory *s, const struct op_heartbeat *op)
+{
+    const struct node_row *n = memory_node_find(s, op->node.id);
+    if (op->node.beats && n && n->beats <= op->node.beats)
+        s->table.fence_floor = fence_raise_floor(s->table.fence_floor, op->now_ms);
+}
+
 enum err memory_heartbeat(struct store_memory *s, struct op *base)
 {
     struct op_heartbeat *op = container_of(base, struct op_heartbeat, op);
@@ -177,8 +185,10 @@ enum err memory_heartbeat(struct store_memory *s, struct op *base)
     enum err rc = memory_nodes_copy(&all, &base->arena, &op->ret, &base->error);
     if (!rc && !memory_worker_groups(s, op->now_ms, &base->arena, &op->ret_workers))
         rc = memory_no_room(&base->error);
-    if (!rc && !dead)
+    if (!rc && !dead) {
         memory_nodes_store(s, op, &all);
+        memory_notice_older_store(s, op);
+    }
     free(all.v);
     if (rc)
         return rc;

@@ -101,6 +101,23 @@ static enum err memory_reader_list(struct reader *r, const struct task_filter *f
     return ERR_OK;
 }
 
+static enum err memory_unstarted(struct reader *r, struct task *v, size_t n, int64_t now_ms, struct error *e)
+{
+    (void)e;
+    cleanup_with(memory_unlock) struct store_memory *s = memory_lock(r);
+    const struct order *rows = &s->table.by_id;
+    for (size_t i = 0; i < n; i++) {
+        struct uuid from = unstarted_from(&v[i], now_ms);
+        v[i].unstarted_count = 0;
+        for (size_t j = 0; v[i].kind == TASK_RECURRING && j < order_count(rows); j++) {
+            const struct task *t = task_at(rows, j);
+            bool old = t->state == TASK_RUNNING && uuid_cmp(t->id, from) < 0;
+            v[i].unstarted_count += uuid_eq(t->parent, v[i].id) && !old && task_is_unstarted(t, now_ms);
+        }
+    }
+    return ERR_OK;
+}
+
 static enum err memory_reader_count(struct reader *r, const struct task_filter *f, size_t max, size_t *ret,
                                     struct error *e)
 {
@@ -286,6 +303,7 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .queue_due = memory_queue_due,
                                            .usage = memory_usage,
                                            .lease = memory_reader_lease,
+                                           .unstarted = memory_unstarted,
                                            .workers = memory_workers,
                                            .breakers = memory_reader_breakers,
                                            .free = memory_reader_free };

@@ -139,6 +139,8 @@ static struct task memory_settled(const struct task *t, const struct settlement 
     const struct verdict *v = &by->verdict;
     next.state = v->next;
     next.due_ms = v->next == TASK_SCHEDULED ? v->due_ms : t->due_ms;
+    next.awaited_ms = v->next == TASK_SCHEDULED ? v->awaited_ms : t->awaited_ms;
+    next.late_by = v->next == TASK_SCHEDULED ? v->late_by : t->late_by;
     next.attempts = v->attempts;
     next.losses = v->losses;
     next.last_error = v->last_error;
@@ -148,7 +150,7 @@ static struct task memory_settled(const struct task *t, const struct settlement 
     next.updated_ms = now_ms;
     if (v->has_execution)
         next.started_ms = v->execution.started_us / 1000;
-    next.completed_ms = task_is_final(v->next) ? now_ms : 0;
+    next.completed_ms = settle_completed_ms(v, now_ms);
     return next;
 }
 

@@ -5,6 +5,7 @@
  * no index can be forgotten. Arguments are copied; results are borrowed until the next change. */
 #include "base/list.h"
 #include "base/map.h"
+#include "core/task/fence.h"
 #include "model/order.h"
 #include "port/store.h"
 #include "store/common/claim_hold.h"
@@ -54,6 +55,7 @@ struct table {
     struct order recurring; /* SCHEDULED recurring tasks by cursor_ms; struct row */
     struct map claims;      /* id → struct claim */
     struct map lines;       /* slot key → struct line */
+    int64_t fence_floor;
     struct journal *journal;
 };
 

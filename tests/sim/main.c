@@ -78,7 +78,7 @@ static const uint64_t caught_before[PLANT_COUNT] = {
     [PLANT_LOST_MISSED] = 68,     [PLANT_AMO_AGAIN] = 5,      [PLANT_DOUBLE_KEY] = 14,
     [PLANT_SLEEPY] = 23,          [PLANT_DEAF] = 7,           [PLANT_GENEROUS] = 621,
     [PLANT_CROWDED] = 36,         [PLANT_HASTY] = 8,          [PLANT_UNDYING] = 36,
-    [PLANT_LOST_WAKE] = 121,      [PLANT_UNCOUNTED] = 134,    [PLANT_NO_SELF_FENCE] = 603,
+    [PLANT_LOST_WAKE] = 121,      [PLANT_UNCOUNTED] = 134,    [PLANT_NO_SELF_FENCE] = 993,
     [PLANT_NO_GAP] = 6,           [PLANT_NO_BURIAL] = 12,     [PLANT_SLOW_BURIAL] = 15,
     [PLANT_OWN_CLOCK] = 6,        [PLANT_UNDEAD] = 222,       [PLANT_HOARDER] = 6,
     [PLANT_HAND_EARLY] = 90,      [PLANT_LOST_PUSH] = 15,     [PLANT_SURE] = 175,

@@ -262,14 +262,14 @@ static void judge_catch_up(struct sim *s, const struct subject *x, const struct 
         return;
     int64_t at_ms = t->scheduled_ms + schedule_spread(&parent->schedule, parent->id);
     bool put_off = t->due_ms > at_ms; /* it was started in time, and a host answered with Retry-After */
-    if (s->born_ms == INT64_MIN || at_ms >= s->born_ms - SPAWN_GRACE_MS || put_off)
+    if (s->born_ms == INT64_MIN || at_ms >= s->born_ms - MISSED_MS || put_off)
         return;
     if (uuid_time_ms(t->claim) < s->born_ms || has_ended(s, parent))
         return;
     parent->late_runs = parent->late_after == s->outages ? parent->late_runs + 1 : 1;
     parent->late_after = s->outages;
     static const int allowed[] = { [CATCH_UP_ONE] = 1, [CATCH_UP_ALL] = INT_MAX, [CATCH_UP_NONE] = 0 };
-    bool too_old = at_ms < s->born_ms - SPAWN_GRACE_MS - parent->schedule.catch_up_window_ms;
+    bool too_old = at_ms < s->born_ms - MISSED_MS - parent->schedule.catch_up_window_ms;
     if (too_old || parent->late_runs > allowed[parent->schedule.catch_up])
         breach(s, BREACH_CATCH_UP, "%s runs %lld ms late, the %dth of %s that was due before the node was there",
                short_id(t->id), (long long)(wall_ms(s) - at_ms), parent->late_runs, short_id(parent->id));

@@ -116,6 +116,7 @@ SICK_READ(catalog_list,
           (struct reader * r, const struct catalog_filter *f, struct arena *a, struct catalog_page *ret,
            struct error *e),
           r, f, a, ret, e)
+SICK_READ(unstarted, (struct reader * r, struct task *v, size_t n, int64_t now_ms, struct error *e), r, v, n, now_ms, e)
 SICK_READ(counts, (struct reader * r, int64_t now_ms, struct store_counts *ret, struct error *e), r, now_ms, ret, e)
 
 static inline void sick_reader_free(struct reader *r)
@@ -140,6 +141,7 @@ static inline enum err sick_reader(struct store *store, struct reader **ret, str
                                            .catalog_get = sick_catalog_get,
                                            .catalog_list = sick_catalog_list,
                                            .counts = sick_counts,
+                                           .unstarted = sick_unstarted,
                                            .free = sick_reader_free };
     struct harness *h = container_of(store, struct sick_store, base)->harness;
     if (h->reads_before_broken == 0)

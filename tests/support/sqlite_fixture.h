@@ -15,6 +15,12 @@
 
 enum { NOW_MS = 1790000000 };
 
+extern const size_t migrations_sqlite_count; /* files: two for each version */
+static inline int newest_schema(void)
+{
+    return (int)migrations_sqlite_count / 2;
+}
+
 struct fixture {
     char directory[SCRATCH_PATH + 8];
     struct store *store;

@@ -34,9 +34,9 @@ static const char *breakers_state_of(const struct breaker_row *b, int64_t now_ms
 
 struct breakers_query {
     int64_t limit;
-    struct uuid cursor;
-    struct str host;
-    int scope; /* 0: any, else enum breaker_scope */
+    struct str cursor, host;
+    struct uuid before; /* the cursor's */
+    int scope;          /* 0: any, else enum breaker_scope */
 };
 
 enum handled breakers_list(struct request *q, struct reader *r)
@@ -45,20 +45,24 @@ enum handled breakers_list(struct request *q, struct reader *r)
     static const char *const scopes[] = { "host", "tenant", NULL };
     static const struct query_field fields[] = {
         { .name = "limit", .kind = QUERY_I64, .min = 1, .max = LIST_MAX },
-        { .name = "cursor", .kind = QUERY_ID, .offset = offsetof(struct breakers_query, cursor) },
+        { .name = "cursor",
+          .kind = QUERY_TEXT,
+          .offset = offsetof(struct breakers_query, cursor),
+          .max = SEAL_TEXT_MAX },
         { .name = "host", .kind = QUERY_TEXT, .offset = offsetof(struct breakers_query, host) },
         { .name = "scope", .kind = QUERY_CHOICE, .offset = offsetof(struct breakers_query, scope), .names = scopes },
     };
     struct breakers_query p = { .limit = LIST_DEFAULT };
     struct breaker_rows rows = { 0 };
     struct error e = { 0 };
-    if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e))
+    if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) ||
+        seal_open_id(q, p.cursor, &p.before, &e))
         return request_fail(q, &e);
     size_t limit = (size_t)p.limit;
     struct breaker_filter f = { .tenant = q->who.tenant,
                                 .host = p.host,
                                 .scope = (enum breaker_scope)p.scope,
-                                .before = p.cursor,
+                                .before = p.before,
                                 .limit = min_of(limit + 1, (size_t)LIST_MAX) }; /* one more: is there a next page? */
     if (reader_breakers(r, &f, &q->arena, &rows, &e))
         return request_fail(q, &e);
@@ -72,7 +76,7 @@ enum handled breakers_list(struct request *q, struct reader *r)
         breakers_write(q, &w, &rows.v[i], breakers_state_of(&rows.v[i], q->now_ms));
     jw_array_end(&w);
     struct uuid next = more ? rows.v[n - 1].id : (struct uuid){ 0 };
-    pagination_write(&w, &(struct pagination){ .more = more, .next = next, .limit = p.limit, .total = -1 });
+    pagination_write(q, &w, &(struct pagination){ .more = more, .next = next, .limit = p.limit, .total = -1 });
     jw_object_end(&w);
     return HANDLED_DONE;
 }

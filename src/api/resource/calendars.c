@@ -5,6 +5,7 @@
 #include "api/resource/change.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/task/json.h"
 #include "base/json/json.h"
 #include "core/time/calendar_json.h"
 #include "port/ical.h"
@@ -69,7 +70,7 @@ enum handled calendars_list(struct request *q, struct reader *r)
     struct pagination p = { .limit = page.limit, .total = -1, .more = found.more && found.entries.n };
     if (p.more)
         p.next_name = found.entries.v[found.entries.n - 1].name;
-    pagination_write(&w, &p);
+    pagination_write(q, &w, &p);
     jw_object_end(&w);
     return HANDLED_DONE;
 }
@@ -118,7 +119,7 @@ static enum err calendars_import(struct request *q, const struct import_options 
     const struct api_setup *setup = &q->server->setup;
     int32_t today = (int32_t)day_of_second(floor_div(q->now_ms, 1000));
     cleanup_with(tz_unrefp) struct tz *zone = NULL;
-    if (options->time_zone.n && zoneinfo_get(setup->zones, options->time_zone, &zone, e))
+    if (options->time_zone.n && task_zone(setup->zones, options->time_zone, &zone, e))
         return e->code;
     struct ical_options o = { .from_day = today - YEARS_BACK * YEAR_DAYS,
                               .until_day = today + YEARS_AHEAD * YEAR_DAYS,

@@ -199,11 +199,12 @@ bool name_page_read(struct request *q, struct name_page *ret)
 {
     static const struct query_field fields[] = {
         { "limit", QUERY_I64, offsetof(struct name_page, limit), 1, LIST_MAX, NULL },
-        { "cursor", QUERY_TEXT, offsetof(struct name_page, after), 0, CATALOG_NAME_MAX, NULL },
+        { "cursor", QUERY_TEXT, offsetof(struct name_page, cursor), 0, SEAL_TEXT_MAX, NULL },
     };
     struct error e = { 0 };
     *ret = (struct name_page){ .limit = LIST_DEFAULT };
-    if (query_read(q->query, fields, array_count(fields), ret, &q->arena, &e) == ERR_OK)
+    if (query_read(q->query, fields, array_count(fields), ret, &q->arena, &e) == ERR_OK &&
+        seal_open_name(q, ret->cursor, &ret->after, &e) == ERR_OK)
         return true;
     request_fail(q, &e);
     return false;

@@ -50,10 +50,11 @@ bool request_check_no_query(struct request *q);
 enum err catalog_read_all(struct request *q, struct reader *r, enum catalog_kind kind, int32_t tenant,
                           struct catalog_entries *ret, struct error *e) must_use;
 
-/* Parameters of lists ordered by name: ?limit= and ?cursor=, the last name of the previous page. */
+/* Parameters of lists ordered by name: ?limit= and ?cursor=. */
 struct name_page {
     int64_t limit;
-    struct str after;
+    struct str cursor;
+    struct str after; /* the cursor's: the last name of the previous page */
 };
 bool name_page_read(struct request *q, struct name_page *ret); /* false: the request is answered */
 

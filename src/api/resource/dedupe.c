@@ -68,7 +68,8 @@ static void dedupe_move(struct dedupe_holder *h, const struct task *wanted, int6
     if (t->scheduled_ms == wanted->scheduled_ms)
         return;
     t->scheduled_ms = wanted->scheduled_ms;
-    t->due_ms = max_of(now_ms, wanted->scheduled_ms);
+    task_set_due(t, wanted->scheduled_ms);
+    task_put_off(t, max_of(now_ms, wanted->scheduled_ms), LATE_CREATED);
     if (!h->before || h->moves)
         return;
     h->moves = true;

@@ -117,7 +117,11 @@ enum handled dlq_retry(struct request *q, struct reader *r)
 enum handled dlq_archive(struct request *q, struct reader *r)
 {
     static const struct json_field fields[] = {
-        { .name = "reason", .kind = JSON_KIND_STR, .offset = offsetof(struct edit, reason), .max = REASON_MAX },
+        { .name = "reason",
+          .kind = JSON_KIND_STR,
+          .offset = offsetof(struct edit, reason),
+          .max = REASON_MAX,
+          .characters = true },
     };
     struct error e = { 0 };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };

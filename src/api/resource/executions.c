@@ -6,7 +6,8 @@
 struct executions_query {
     unsigned results;
     int64_t limit;
-    struct uuid cursor;
+    struct str cursor;
+    struct uuid before; /* the cursor's */
 };
 
 static const struct query_field fields[] = {
@@ -16,7 +17,7 @@ static const struct query_field fields[] = {
       .offset = offsetof(struct executions_query, limit),
       .min = 1,
       .max = LIST_MAX },
-    { .name = "cursor", .kind = QUERY_ID, .offset = offsetof(struct executions_query, cursor) },
+    { .name = "cursor", .kind = QUERY_TEXT, .offset = offsetof(struct executions_query, cursor), .max = SEAL_TEXT_MAX },
 };
 
 /* The attempt in progress has no row yet: it is shown from its task. */
@@ -34,8 +35,8 @@ static void executions_write_running(struct jw *w, const struct task *t, int64_t
     jw_kv_i64(w, "attempt_number", t->attempts + 1);
     jw_kv_cstr(w, "status", task_state_name(task_shown_state(t, now_ms)));
     jw_kv_time(w, "started_at", t->due_ms);
-    static const char *const unknown[] = { "completed_at",  "delay_ms", "worker",  "http_status",
-                                           "error_message", "output",   "trace_id" };
+    static const char *const unknown[] = { "completed_at", "delay_ms",      "delay_cause", "worker",
+                                           "http_status",  "error_message", "output",      "trace_id" };
     for (size_t i = 0; i < array_count(unknown); i++)
         jw_kv_cstr(w, unknown[i], NULL);
     jw_object_end(w);
@@ -48,7 +49,7 @@ static void executions_write_page(struct request *q, const struct task *t, const
     jw_object(&w);
     jw_key(&w, "executions");
     jw_array(&w);
-    bool first_page = uuid_is_nil(p->cursor) && !p->results;
+    bool first_page = uuid_is_nil(p->before) && !p->results;
     if (first_page && task_shown_state(t, q->now_ms) == TASK_RUNNING)
         executions_write_running(&w, t, q->now_ms);
     for (size_t i = 0; i < page->executions.n; i++)
@@ -56,7 +57,7 @@ static void executions_write_page(struct request *q, const struct task *t, const
             execution_to_json(&w, &page->executions.v[i]);
     jw_array_end(&w);
     pagination_write(
-        &w, &(struct pagination){ .more = page->more, .next = page->next_before, .limit = p->limit, .total = -1 });
+        q, &w, &(struct pagination){ .more = page->more, .next = page->next_before, .limit = p->limit, .total = -1 });
     jw_object_end(&w);
 }
 
@@ -66,9 +67,10 @@ enum handled executions_list(struct request *q, struct reader *r)
     struct task t;
     struct executions_query p = { .limit = LIST_DEFAULT };
     struct execution_page page = { 0 };
-    if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) || request_get_task(q, r, &t, &e))
+    if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) ||
+        seal_open_id(q, p.cursor, &p.before, &e) || request_get_task(q, r, &t, &e))
         return request_fail(q, &e);
-    struct execution_filter f = { .tenant = q->who.tenant, .statuses = p.results, .before = p.cursor, .may_lag = true };
+    struct execution_filter f = { .tenant = q->who.tenant, .statuses = p.results, .before = p.before, .may_lag = true };
     f.task = t.kind == TASK_OCCURRENCE ? t.parent : t.id;
     f.limit = (size_t)p.limit;
     if (reader_executions(r, &f, &q->arena, &page, &e))

@@ -40,7 +40,7 @@ static void keys_write_members(struct jw *w, const struct api_key *k, struct str
 }
 
 struct key_query {
-    struct str tenant, after;
+    struct str tenant, cursor, after; /* after: the cursor's */
     int64_t limit;
 };
 
@@ -50,11 +50,12 @@ static enum err keys_read_query(struct request *q, struct reader *r, bool is_lis
 {
     static const struct query_field fields[] = {
         { "tenant", QUERY_TEXT, offsetof(struct key_query, tenant), 0, ROUTE_NAME_MAX, NULL },
-        { "cursor", QUERY_TEXT, offsetof(struct key_query, after), 0, ROUTE_NAME_MAX, NULL },
+        { "cursor", QUERY_TEXT, offsetof(struct key_query, cursor), 0, SEAL_TEXT_MAX, NULL },
         { "limit", QUERY_I64, offsetof(struct key_query, limit), 1, LIST_MAX, NULL },
     };
     *ret = (struct key_query){ .limit = LIST_DEFAULT };
-    if (query_read(q->query, fields, is_list ? array_count(fields) : 1, ret, &q->arena, e))
+    if (query_read(q->query, fields, is_list ? array_count(fields) : 1, ret, &q->arena, e) ||
+        seal_open_name(q, ret->cursor, &ret->after, e))
         return e->code;
     return request_tenant(q, r, ret->tenant, ret_tenant, e);
 }
@@ -84,7 +85,7 @@ enum handled keys_list(struct request *q, struct reader *r)
         jw_object_end(&w);
     }
     jw_array_end(&w);
-    pagination_write(&w, &p);
+    pagination_write(q, &w, &p);
     jw_object_end(&w);
     return HANDLED_DONE;
 }
@@ -102,7 +103,13 @@ static enum err keys_read_body(struct request *q, struct key_body *ret, struct e
     static const struct json_field scope = { .name = "", .kind = JSON_KIND_STR, .min = 1, .max = 64 };
 #define AT(member) .offset = offsetof(struct key_body, member)
     static const struct json_field fields[] = {
-        { .name = "name", .kind = JSON_KIND_STR, AT(name), .min = 1, .max = KEY_NAME_MAX, .required = true },
+        { .name = "name",
+          .kind = JSON_KIND_STR,
+          AT(name),
+          .min = 1,
+          .max = KEY_NAME_MAX,
+          .characters = true,
+          .required = true },
         { .name = "scopes",
           .kind = JSON_KIND_ARRAY,
           AT(scopes),

@@ -1,8 +1,9 @@
 /* Leases: tasks with the target WORKER, for external workers. A worker that asks for tasks waits suspended, on no
  * thread. A worker that has a task extends its lease by heartbeats, and completes or fails it.
  *
- * The id of a lease is "TASK.FENCE", so nothing is stored for it here. If the fence is no longer the task's, the lease
- * has ended, and the answer says why. A report that was made before is answered as it was then. */
+ * The id of a lease is its task and fence, sealed for the API key that took it (api/server/seal.h), so nothing is
+ * stored for it here. If the fence is no longer the task's, the lease has ended, and the answer says why. A report that
+ * was made before is answered as it was then. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,36 +12,33 @@
 #include "node/lease/leasing.h"
 
 enum {
-    LEASE_DEFAULT_S = 60,
-    LEASE_MAX_S = 24 * 3600,
-    WAIT_MAX_S = 60,
-    WORKER_BYTES = 200,
-    ERROR_BYTES = 16 << 10,
+    LEASE_DEFAULT_MS = 60000,
+    LEASE_MIN_MS = 1000,
+    LEASE_MAX_MS = 24 * 3600 * 1000,
+    WAIT_MAX_MS = 60000,
+    WORKER_CHARACTERS = 200,
+    ERROR_CHARACTERS = 16 << 10,
     OUTPUT_BYTES = 16 << 10,
     PROGRESS_BYTES = 4 << 10,
-    RETRY_AFTER_MAX_S = 86400,
+    RETRY_AFTER_MAX_MS = 24 * 3600 * 1000,
     QUEUE_BYTES = 100,
-    FENCE_TEXT = 20,
-    LEASE_TEXT = UUID_TEXT + 1 + FENCE_TEXT,
     EXECUTIONS_SEARCHED = 100, /* how far back a repeated report is searched for */
     US_PER_MS = 1000,
 };
 
-struct lease_name {
-    struct uuid task;
-    int64_t fence;
-};
-
-static void leases_format_id(struct uuid task, int64_t fence, char out[LEASE_TEXT + 1])
+static struct str leases_format_id(const struct request *q, const struct task *t, char out[SEAL_TEXT_MAX + 1])
 {
-    uuid_format(task, out);
-    snprintf(out + UUID_TEXT, LEASE_TEXT + 1 - UUID_TEXT, ".%lld", (long long)fence);
+    struct fenced_id lease = { t->id, t->fence };
+    return seal_text(q, SEAL_LEASE, (struct str){ (const char *)&lease, sizeof lease }, out);
 }
 
-static bool leases_parse_id(struct str text, struct lease_name *ret)
+static bool leases_parse_id(const struct request *q, struct str text, struct fenced_id *ret)
 {
-    return text.n > UUID_TEXT + 1 && text.p[UUID_TEXT] == '.' && uuid_parse(str_sub(text, 0, UUID_TEXT), &ret->task) &&
-           str_to_i64(str_sub(text, UUID_TEXT + 1, text.n), 1, INT64_MAX, &ret->fence);
+    char plain[SEAL_PLAIN_MAX + 1];
+    if (seal_open(q, SEAL_LEASE, text, plain) != sizeof *ret)
+        return false;
+    memcpy(ret, plain, sizeof *ret);
+    return true;
 }
 
 static enum err leases_read_body(struct request *q, const struct json_field *fields, size_t count, void *into,
@@ -70,7 +68,7 @@ static struct str leases_member_text(const struct request *q, const char *name)
 
 struct acquire_body {
     struct str queue, worker;
-    int64_t max, wait_s, lease_s;
+    int64_t max, wait_ms, lease_ms;
 };
 
 #define AT(type, member) .offset = offsetof(struct type, member)
@@ -78,22 +76,23 @@ static const struct json_field acquire_fields[] = {
     { .name = "queue", .kind = JSON_KIND_STR, AT(acquire_body, queue), .min = 1, .max = QUEUE_BYTES, .nullable = true },
     { .name = "max", .kind = JSON_KIND_I64, AT(acquire_body, max), .min = 1, .max = LEASES_MAX, .nullable = true },
     { .name = "wait_seconds",
-      .kind = JSON_KIND_I64,
-      AT(acquire_body, wait_s),
+      .kind = JSON_KIND_SECONDS,
+      AT(acquire_body, wait_ms),
       .min = 0,
-      .max = WAIT_MAX_S,
+      .max = WAIT_MAX_MS,
       .nullable = true },
     { .name = "lease_seconds",
-      .kind = JSON_KIND_I64,
-      AT(acquire_body, lease_s),
-      .min = 1,
-      .max = LEASE_MAX_S,
+      .kind = JSON_KIND_SECONDS,
+      AT(acquire_body, lease_ms),
+      .min = LEASE_MIN_MS,
+      .max = LEASE_MAX_MS,
       .nullable = true },
     { .name = "worker",
       .kind = JSON_KIND_STR,
       AT(acquire_body, worker),
       .min = 1,
-      .max = WORKER_BYTES,
+      .max = WORKER_CHARACTERS,
+      .characters = true,
       .nullable = true },
 };
 
@@ -101,6 +100,12 @@ struct lease_acquire {
     struct lease_ask ask;
     struct request *q;
 };
+
+/* A worker may extend its lease until the timeout of the task. */
+static int64_t leases_deadline_ms(const struct task *t)
+{
+    return t->timeout_ms ? uuid_time_ms(t->claim) + t->timeout_ms : INT64_MAX;
+}
 
 static void leases_write_acquired(struct request *q, const struct lease_ask *a)
 {
@@ -111,11 +116,11 @@ static void leases_write_acquired(struct request *q, const struct lease_ask *a)
     jw_array(&w);
     for (size_t i = 0; i < a->claim.ret.n; i++) {
         const struct task *t = &a->claim.ret.v[i];
-        char id[LEASE_TEXT + 1];
-        leases_format_id(t->id, t->fence, id);
+        char id[SEAL_TEXT_MAX + 1];
         jw_object(&w);
-        jw_kv_cstr(&w, "id", id);
-        jw_kv_time(&w, "expires_at", a->terms.until_ms);
+        jw_kv_str(&w, "id", leases_format_id(q, t, id));
+        jw_kv_i64(&w, "fence", t->fence);
+        jw_kv_time(&w, "expires_at", min_of(a->terms.until_ms, leases_deadline_ms(t)));
         jw_kv_i64(&w, "attempt", t->attempts + 1);
         jw_key(&w, "task");
         task_to_json(&w, t, &c);
@@ -125,18 +130,53 @@ static void leases_write_acquired(struct request *q, const struct lease_ask *a)
     jw_object_end(&w);
 }
 
-static enum handled leases_answer_acquired(struct request *q, struct reader *r)
+static void leases_end_acquire(struct request *q)
 {
-    (void)r;
     struct lease_acquire *acquire = q->context;
     struct op *op = &acquire->ask.claim.op;
-    q->now_ms = clock_wall_ms(q->server->setup.clock);
     if (op->rc)
         request_fail(q, &op->error);
     else
         leases_write_acquired(q, &acquire->ask);
     arena_release(&op->arena);
     free(acquire);
+}
+
+/* If the store could not shorten a lease, the next heartbeat does. */
+static void leases_on_shortened(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    leases_end_acquire(q);
+    request_answer(q);
+}
+
+/* The leases of one claim end at the same time. A task whose timeout comes first gets a shorter one. */
+static bool leases_shorten(struct request *q, const struct lease_ask *a)
+{
+    struct lease_renewal *v = arena_array(&q->arena, struct lease_renewal, a->claim.ret.n);
+    size_t n = 0;
+    for (size_t i = 0; v && i < a->claim.ret.n; i++) {
+        const struct task *t = &a->claim.ret.v[i];
+        if (leases_deadline_ms(t) < a->terms.until_ms)
+            v[n++] = (struct lease_renewal){ .id = t->id, .fence = t->fence, .until_ms = leases_deadline_ms(t) };
+    }
+    if (n == 0)
+        return false;
+    q->write.lease_renew = (struct op_lease_renew){
+        .op = { .kind = OP_LEASE_RENEW }, .tenant = q->who.tenant, .v = v, .n = n, .now_ms = q->now_ms
+    };
+    (void)request_submit(q, leases_on_shortened);
+    return true;
+}
+
+static enum handled leases_answer_acquired(struct request *q, struct reader *r)
+{
+    (void)r;
+    struct lease_acquire *acquire = q->context;
+    q->now_ms = clock_wall_ms(q->server->setup.clock);
+    if (acquire->ask.claim.op.rc == ERR_OK && leases_shorten(q, &acquire->ask))
+        return HANDLED_LATER;
+    leases_end_acquire(q);
     return HANDLED_DONE;
 }
 
@@ -149,10 +189,14 @@ enum handled leases_acquire(struct request *q, struct reader *r)
 {
     (void)r;
     const struct api_setup *setup = &q->server->setup;
-    struct acquire_body b = { .queue = S("default"), .max = 1, .lease_s = LEASE_DEFAULT_S };
+    struct acquire_body b = { .queue = S("default"), .max = 1, .lease_ms = LEASE_DEFAULT_MS };
     struct error e = { 0 };
     if (leases_read_body(q, acquire_fields, array_count(acquire_fields), &b, &e))
         return request_fail(q, &e);
+    if (!route_name_is_valid(b.queue)) {
+        (void)error_field(&e, "queue", "must consist of letters, digits and . _ : -");
+        return request_fail(q, &e);
+    }
     if (!setup->lease)
         return request_refuse(q, PROBLEM_UNAVAILABLE, "this server does not lease tasks");
     struct lease_acquire *acquire = xnew(*acquire);
@@ -162,8 +206,8 @@ enum handled leases_acquire(struct request *q, struct reader *r)
                                        .queue = b.queue,
                                        .worker = b.worker.n ? b.worker : str_from(q->who.key_id),
                                        .max = (size_t)b.max,
-                                       .lease_ms = b.lease_s * 1000,
-                                       .wait_ms = b.wait_s * 1000,
+                                       .lease_ms = b.lease_ms,
+                                       .wait_ms = b.wait_ms,
                                        .done = leases_on_acquired };
     setup->lease(setup->context, &acquire->ask);
     return HANDLED_LATER;
@@ -175,7 +219,7 @@ enum report { REPORT_COMPLETE, REPORT_FAIL };
 
 struct fail_body {
     struct str error;
-    int64_t retry_after_s;
+    int64_t retry_after_ms;
     bool final;
 };
 
@@ -184,16 +228,16 @@ struct complete_body {
 };
 
 struct heartbeat_body {
-    int64_t lease_s;
+    int64_t lease_ms;
     json_t *progress;
 };
 
 static const struct json_field heartbeat_fields[] = {
     { .name = "lease_seconds",
-      .kind = JSON_KIND_I64,
-      AT(heartbeat_body, lease_s),
-      .min = 1,
-      .max = LEASE_MAX_S,
+      .kind = JSON_KIND_SECONDS,
+      AT(heartbeat_body, lease_ms),
+      .min = LEASE_MIN_MS,
+      .max = LEASE_MAX_MS,
       .nullable = true },
     { .name = "progress", .kind = JSON_KIND_RAW, AT(heartbeat_body, progress), .nullable = true },
 };
@@ -203,19 +247,25 @@ static const struct json_field complete_fields[] = {
 };
 
 static const struct json_field fail_fields[] = {
-    { .name = "error", .kind = JSON_KIND_STR, AT(fail_body, error), .min = 1, .max = ERROR_BYTES, .required = true },
+    { .name = "error",
+      .kind = JSON_KIND_STR,
+      AT(fail_body, error),
+      .min = 1,
+      .max = ERROR_CHARACTERS,
+      .characters = true,
+      .required = true },
     { .name = "retry_after_seconds",
-      .kind = JSON_KIND_I64,
-      AT(fail_body, retry_after_s),
+      .kind = JSON_KIND_SECONDS,
+      AT(fail_body, retry_after_ms),
       .min = 0,
-      .max = RETRY_AFTER_MAX_S,
+      .max = RETRY_AFTER_MAX_MS,
       .nullable = true },
     { .name = "final", .kind = JSON_KIND_BOOL, AT(fail_body, final), .nullable = true },
 };
 
 /* A request about one lease. */
 struct lease_request {
-    struct lease_name name;
+    struct fenced_id name;
     enum report report;
     struct fail_body fail;
     struct task task;
@@ -227,7 +277,8 @@ struct lease_request {
 
 static enum handled leases_refuse_id(struct request *q)
 {
-    return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such lease; use the id that POST /v1/leases returned");
+    return request_refuse(q, PROBLEM_NOT_FOUND,
+                          "this API key has no such lease; use the id that POST /v1/leases returned to it");
 }
 
 static enum handled leases_refuse_ended(struct request *q, const struct task *t)
@@ -239,14 +290,21 @@ static enum handled leases_refuse_ended(struct request *q, const struct task *t)
     return request_refuse(q, PROBLEM_CONFLICT, text);
 }
 
+static enum handled leases_refuse_timed_out(struct request *q, const struct task *t)
+{
+    char text[200];
+    snprintf(text, sizeof text,
+             "this lease has ended: the task has taken longer than its timeout_ms, %lld; stop working on it",
+             (long long)t->timeout_ms);
+    return request_refuse(q, PROBLEM_CONFLICT, text);
+}
+
 static enum handled leases_answer_heartbeat(struct request *q)
 {
     const struct lease_request *h = q->context;
-    char id[LEASE_TEXT + 1];
-    leases_format_id(h->name.task, h->name.fence, id);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
-    jw_kv_cstr(&w, "id", id);
+    jw_kv_str(&w, "id", q->name);
     jw_kv_time(&w, "expires_at", h->renewal.until_ms);
     jw_kv_bool(&w, "cancel_requested", h->renewal.ret_ended);
     jw_object_end(&w);
@@ -257,7 +315,7 @@ static struct lease_request *leases_new_request(struct request *q)
 {
     struct lease_request *h = arena_new(&q->arena, struct lease_request);
     q->context = h;
-    return leases_parse_id(q->name, &h->name) ? h : NULL;
+    return leases_parse_id(q, q->name, &h->name) ? h : NULL;
 }
 
 static void leases_submit_renewal(struct request *q, void (*done)(struct op *))
@@ -275,7 +333,7 @@ static enum handled leases_explain_ended(struct request *q, struct reader *r)
     const struct lease_request *h = q->context;
     struct error e = { 0 };
     struct task t;
-    if (reader_get(r, q->who.tenant, h->name.task, &q->arena, &t, &e))
+    if (reader_get(r, q->who.tenant, h->name.id, &q->arena, &t, &e))
         return e.code == ERR_NOT_FOUND ? leases_refuse_id(q) : request_fail(q, &e);
     return leases_refuse_ended(q, &t);
 }
@@ -297,8 +355,7 @@ static void leases_on_renewed(struct op *op)
 
 enum handled leases_heartbeat(struct request *q, struct reader *r)
 {
-    (void)r;
-    struct heartbeat_body b = { .lease_s = LEASE_DEFAULT_S };
+    struct heartbeat_body b = { .lease_ms = LEASE_DEFAULT_MS };
     struct error e = { 0 };
     struct lease_request *h = leases_new_request(q);
     if (!h)
@@ -310,9 +367,16 @@ enum handled leases_heartbeat(struct request *q, struct reader *r)
         (void)error_field(&e, "progress", "must have at most %d bytes", PROGRESS_BYTES);
         return request_fail(q, &e);
     }
-    h->renewal = (struct lease_renewal){
-        .id = h->name.task, .fence = h->name.fence, .until_ms = q->now_ms + b.lease_s * 1000, .progress = progress
-    };
+    if (reader_get(r, q->who.tenant, h->name.id, &q->arena, &h->task, &e))
+        return e.code == ERR_NOT_FOUND ? leases_refuse_id(q) : request_fail(q, &e);
+    bool holds = h->task.state == TASK_RUNNING && h->task.fence == h->name.fence;
+    int64_t deadline_ms = holds ? leases_deadline_ms(&h->task) : INT64_MAX;
+    if (deadline_ms <= q->now_ms)
+        return leases_refuse_timed_out(q, &h->task);
+    h->renewal = (struct lease_renewal){ .id = h->name.id,
+                                         .fence = h->name.fence,
+                                         .until_ms = min_of(q->now_ms + b.lease_ms, deadline_ms),
+                                         .progress = progress };
     leases_submit_renewal(q, leases_on_renewed);
     return HANDLED_LATER;
 }
@@ -324,12 +388,11 @@ static route_handler leases_run_report;
 static enum handled leases_answer_report(struct request *q, enum task_state state, int64_t next_ms)
 {
     const struct lease_request *h = q->context;
-    char id[LEASE_TEXT + 1], task[UUID_TEXT + 1];
-    leases_format_id(h->name.task, h->name.fence, id);
-    uuid_format(h->name.task, task);
+    char task[UUID_TEXT + 1];
+    uuid_format(h->name.id, task);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
-    jw_kv_cstr(&w, "id", id);
+    jw_kv_str(&w, "id", q->name);
     jw_kv_cstr(&w, "task_id", task);
     jw_kv_cstr(&w, "status", task_state_name(state));
     if (state == TASK_SCHEDULED)
@@ -409,7 +472,8 @@ static struct outcome leases_outcome_of(const struct request *q, const struct le
                          .retry_after_ms = -1,
                          .started_us = uuid_time_ms(h->task.claim) * US_PER_MS,
                          .completed_us = q->now_ms * US_PER_MS,
-                         .worker = h->row.worker };
+                         .worker = h->row.worker,
+                         .late_by = h->task.late_by ? h->task.late_by : LATE_ROOM };
     if (h->report == REPORT_COMPLETE) {
         o.output = str_utf8_cut(result, OUTPUT_BYTES);
         return o;
@@ -417,8 +481,8 @@ static struct outcome leases_outcome_of(const struct request *q, const struct le
     o.kind = h->renewal.ret_ended ? OUTCOME_CANCELLED : OUTCOME_FAILED;
     o.failure = h->fail.final ? FAILURE_REFUSED : FAILURE_INTERNAL;
     o.error = h->fail.error;
-    if (h->fail.retry_after_s >= 0)
-        o.retry_after_ms = h->fail.retry_after_s * 1000;
+    if (h->fail.retry_after_ms >= 0)
+        o.retry_after_ms = h->fail.retry_after_ms;
     return o;
 }
 
@@ -456,15 +520,15 @@ static enum handled leases_run_report(struct request *q, struct reader *r)
     struct lease_request *h = q->context;
     struct error e = { 0 };
     q->now_ms = clock_wall_ms(q->server->setup.clock);
-    if (reader_get(r, q->who.tenant, h->name.task, &q->arena, &h->task, &e))
+    if (reader_get(r, q->who.tenant, h->name.id, &q->arena, &h->task, &e))
         return e.code == ERR_NOT_FOUND ? leases_refuse_id(q) : request_fail(q, &e);
-    enum err rc = reader_lease(r, q->who.tenant, h->name.task, &q->arena, &h->row, &e);
+    enum err rc = reader_lease(r, q->who.tenant, h->name.id, &q->arena, &h->row, &e);
     if (rc && rc != ERR_NOT_FOUND)
         return request_fail(q, &e);
     if (rc || h->row.fence != h->name.fence || h->task.fence != h->name.fence || h->task.state != TASK_RUNNING ||
         h->settled)
         return leases_answer_repeated(q, r, &h->task);
-    h->renewal = (struct lease_renewal){ .id = h->name.task, .fence = h->name.fence, .until_ms = h->row.until_ms };
+    h->renewal = (struct lease_renewal){ .id = h->name.id, .fence = h->name.fence, .until_ms = h->row.until_ms };
     if (h->report == REPORT_FAIL)
         leases_submit_renewal(q, leases_on_checked);
     else
@@ -475,7 +539,7 @@ static enum handled leases_run_report(struct request *q, struct reader *r)
 enum handled leases_report(struct request *q, struct reader *r)
 {
     struct complete_body done = { 0 };
-    struct fail_body fail = { .retry_after_s = -1 };
+    struct fail_body fail = { .retry_after_ms = -1 };
     struct error e = { 0 };
     bool fails = q->route->argument == REPORT_FAIL;
     struct lease_request *h = leases_new_request(q);

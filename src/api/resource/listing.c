@@ -15,13 +15,13 @@ static const char *const listing_kind_names[] = { "ONE_TIME", "RECURRING", NULL 
 static const struct query_field listing_fields[] = {
     FIELD("status", QUERY_STATES, states, .max = 0),
     FIELD("type", QUERY_CHOICE, kind, .names = listing_kind_names),
-    FIELD("name", QUERY_TEXT, name, .max = 255),
+    FIELD("name", QUERY_TEXT, name, .max = NAME_FILTER_MAX),
     FIELD("queue", QUERY_TEXT, queue, .max = 255),
     FIELD("task_type", QUERY_TEXT, task_type, .max = 255),
     FIELD("due_before", QUERY_TIME, due_before_ms, .max = 0),
     FIELD("due_after", QUERY_TIME, due_after_ms, .max = 0),
     FIELD("limit", QUERY_I64, limit, .min = 1, .max = LIST_MAX),
-    FIELD("cursor", QUERY_ID, cursor, .max = 0),
+    FIELD("cursor", QUERY_TEXT, cursor, .max = SEAL_TEXT_MAX),
     FIELD("page", QUERY_I64, page, .min = 1, .max = OFFSET_MAX),
     FIELD("cause", QUERY_TEXT, cause, .max = 64),
     FIELD("group_by", QUERY_CHOICE, group_by, .names = listing_group_names),
@@ -58,7 +58,7 @@ static enum err listing_check(const struct listing *l, struct error *e)
     struct uuid lowest, highest;
     if (l->id.p && !uuid_parse_prefix(l->id, &lowest, &highest))
         return error_field(e, "id", "must be an id or its beginning, such as 019c3f2e-7a4");
-    if (l->page && !uuid_is_nil(l->cursor))
+    if (l->page && l->cursor.n)
         return error_field(e, "page", "and 'cursor' exclude each other");
     if (l->page && (l->page - 1) * l->limit > OFFSET_MAX)
         return error_field(e, "page", "reaches beyond %d tasks; use 'cursor'", OFFSET_MAX);
@@ -74,7 +74,8 @@ bool listing_read(struct request *q, enum listing_kind kind, struct listing *ret
     for (size_t i = 0; i < array_count(listing_fields); i++)
         if (listing_known_fields[kind] & 1U << i)
             rows[n++] = listing_fields[i];
-    if (query_read(q->query, rows, n, ret, &q->arena, &e) == ERR_OK && listing_check(ret, &e) == ERR_OK)
+    if (query_read(q->query, rows, n, ret, &q->arena, &e) == ERR_OK && listing_check(ret, &e) == ERR_OK &&
+        seal_open_id(q, ret->cursor, &ret->before, &e) == ERR_OK)
         return true;
     request_fail(q, &e);
     return false;
@@ -115,7 +116,7 @@ static struct task_filter listing_filter(const struct request *q, const struct l
     f.cause = l->cause;
     f.due_before_ms = l->due_before_ms;
     f.due_after_ms = l->due_after_ms;
-    f.before = l->cursor;
+    f.before = l->before;
     f.limit = (size_t)l->limit;
     f.offset = l->page ? (size_t)((l->page - 1) * l->limit) : 0;
     f.may_lag = true;
@@ -131,6 +132,8 @@ enum handled listing_answer(struct request *q, struct reader *r, const struct li
     struct pagination p = { .limit = l->limit, .page = l->page, .total = -1 };
     struct task_filter f = listing_filter(q, l, filter);
     enum err rc = reader_list(r, &f, &q->arena, &page, &e);
+    if (rc == ERR_OK)
+        rc = reader_unstarted(r, page.tasks.v, page.tasks.n, q->now_ms, &e);
     if (rc == ERR_OK && l->page)
         rc = listing_count_total(r, &f, &p, &e);
     if (rc == ERR_LIMIT)
@@ -147,7 +150,7 @@ enum handled listing_answer(struct request *q, struct reader *r, const struct li
     jw_array_end(&w);
     p.more = page.more && !l->page;
     p.next = page.next_before;
-    pagination_write(&w, &p);
+    pagination_write(q, &w, &p);
     jw_object_end(&w);
     return HANDLED_DONE;
 }

@@ -5,6 +5,8 @@
 #include "api/server/request.h"
 #include "api/task/json.h"
 
+enum { NAME_FILTER_MAX = 256 /* characters: the longest name, and a * */ };
+
 struct listing {
     unsigned states;
     int kind; /* 0: any, 1: ONE_TIME, 2: RECURRING */
@@ -14,7 +16,8 @@ struct listing {
     int group_by, resolved; /* of dead letters. group_by 1: by cause. resolved 1: no, 2: yes */
     int64_t due_before_ms, due_after_ms;
     int64_t limit, page; /* page 0: by cursor */
-    struct uuid cursor;
+    struct str cursor;
+    struct uuid before; /* the cursor's */
 };
 
 /* Reads the query parameters of this kind of list. page and cursor exclude each other. False: the request is

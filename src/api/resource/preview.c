@@ -118,6 +118,7 @@ enum handled preview_body(struct request *q, struct reader *r)
     struct task_context c = request_context(q);
     struct upcoming_params p = { .count = COUNT_DEFAULT, .from_ms = q->now_ms };
     c.id = request_new_id(q);
+    c.only_times = true;
     if (query_read(q->query, preview_upcoming_fields, array_count(preview_upcoming_fields), &p, &q->arena, &e) ||
         json_parse(buf_str(&q->body), &doc, &e) || task_from_json(&doc, &c, &q->arena, &t, &e))
         return request_fail(q, &e);

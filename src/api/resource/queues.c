@@ -135,7 +135,7 @@ static enum handled queues_show_list(struct request *q, struct reader *r)
         if (queues_show(q, r, &w, i, &e))
             return request_fail(q, &e);
     jw_array_end(&w);
-    pagination_write(&w, &q->queues->pages);
+    pagination_write(q, &w, &q->queues->pages);
     jw_object_end(&w);
     return HANDLED_DONE;
 }
@@ -241,7 +241,8 @@ struct queue_body {
         .seen_offset = offsetof(struct queue_body, has.seen), .nullable = true, __VA_ARGS__                            \
     }
 #define PAUSE_ROWS                                                                                                     \
-    ROW("reason", STR, reason, reason, .max = REASON_MAX), ROW("until", TIME, until_ms, until, .max = 0),              \
+    ROW("reason", STR, reason, reason, .max = REASON_MAX, .characters = true),                                         \
+        ROW("until", TIME, until_ms, until, .max = 0),                                                                 \
         ROW("for", DURATION, for_ms, for_, .min = 1000, .max = PAUSE_MAX_DAYS * DAY_MS)
 
 static const struct json_field queue_body_fields[] = {

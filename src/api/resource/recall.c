@@ -109,6 +109,9 @@ void task_undo_delay(struct task *t, const struct task *claimed)
 {
     bool same = uuid_eq(t->id, claimed->id) && t->fence == claimed->fence && t->version == claimed->version &&
                 t->attempts == claimed->attempts && t->losses == claimed->losses;
-    if (same && t->state == TASK_SCHEDULED && claimed->state == TASK_RUNNING)
-        t->due_ms = min_of(t->due_ms, claimed->due_ms);
+    if (!same || t->state != TASK_SCHEDULED || claimed->state != TASK_RUNNING || t->due_ms <= claimed->due_ms)
+        return;
+    t->due_ms = claimed->due_ms;
+    t->awaited_ms = claimed->awaited_ms;
+    t->late_by = claimed->late_by;
 }

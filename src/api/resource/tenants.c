@@ -159,7 +159,7 @@ enum handled tenants_list(struct request *q, struct reader *r)
     if (tenants_write_page(q, r, &page, &w, &p, &e))
         return request_fail(q, &e);
     jw_array_end(&w);
-    pagination_write(&w, &p);
+    pagination_write(q, &w, &p);
     jw_object_end(&w);
     return HANDLED_DONE;
 }

@@ -32,8 +32,9 @@ static void workers_write(struct jw *w, const struct worker_row *row, int64_t no
 
 struct workers_query {
     int64_t limit;
-    struct uuid cursor;
-    int all; /* 1: no, 2: yes */
+    struct str cursor;
+    struct uuid before; /* the cursor's */
+    int all;            /* 1: no, 2: yes */
 };
 
 static bool workers_is_shown(const struct workers_query *p, const struct worker_row *row, int64_t now_ms)
@@ -41,7 +42,7 @@ static bool workers_is_shown(const struct workers_query *p, const struct worker_
     return p->all == 2 || (!row->left_ms && now_ms - row->seen_ms <= SILENT_SHOWN_MS);
 }
 
-/* Writes a page. Workers that are gone are skipped, so a page may take several reads. Afterwards the cursor of *p is
+/* Writes a page. Workers that are gone are skipped, so a page may take several reads. Afterwards `before` of *p is
  * the start of the next page; nil at the end. */
 static enum err workers_write_list(struct request *q, struct reader *r, struct workers_query *p, struct jw *w,
                                    struct error *e)
@@ -49,7 +50,7 @@ static enum err workers_write_list(struct request *q, struct reader *r, struct w
     struct worker_rows rows;
     do {
         rows = (struct worker_rows){ 0 };
-        if (reader_workers(r, p->cursor, PAGE, &q->arena, &rows, e))
+        if (reader_workers(r, p->before, PAGE, &q->arena, &rows, e))
             return e->code;
         for (size_t i = 0; i < rows.n; i++) {
             if (workers_is_shown(p, &rows.v[i], q->now_ms)) {
@@ -58,10 +59,10 @@ static enum err workers_write_list(struct request *q, struct reader *r, struct w
                 workers_write(w, &rows.v[i], q->now_ms);
                 p->limit--;
             }
-            p->cursor = rows.v[i].id;
+            p->before = rows.v[i].id;
         }
     } while (rows.n == PAGE);
-    p->cursor = (struct uuid){ 0 };
+    p->before = (struct uuid){ 0 };
     return ERR_OK;
 }
 
@@ -70,14 +71,18 @@ enum handled workers_list(struct request *q, struct reader *r)
     static const char *const yes_no[] = { "false", "true", NULL };
     static const struct query_field fields[] = {
         { .name = "limit", .kind = QUERY_I64, .min = 1, .max = LIST_MAX },
-        { .name = "cursor", .kind = QUERY_ID, .offset = offsetof(struct workers_query, cursor) },
+        { .name = "cursor",
+          .kind = QUERY_TEXT,
+          .offset = offsetof(struct workers_query, cursor),
+          .max = SEAL_TEXT_MAX },
         { .name = "all", .kind = QUERY_CHOICE, .offset = offsetof(struct workers_query, all), .names = yes_no },
     };
     struct workers_query p = { .limit = LIST_DEFAULT };
     struct error e = { 0 };
     if (!request_require_default_tenant(q))
         return HANDLED_DONE;
-    if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e))
+    if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) ||
+        seal_open_id(q, p.cursor, &p.before, &e))
         return request_fail(q, &e);
     int64_t limit = p.limit;
     struct jw w = respond_json(&q->response, 200);
@@ -88,7 +93,7 @@ enum handled workers_list(struct request *q, struct reader *r)
         return request_fail(q, &e);
     jw_array_end(&w);
     pagination_write(
-        &w, &(struct pagination){ .more = !uuid_is_nil(p.cursor), .next = p.cursor, .limit = limit, .total = -1 });
+        q, &w, &(struct pagination){ .more = !uuid_is_nil(p.before), .next = p.before, .limit = limit, .total = -1 });
     jw_object_end(&w);
     return HANDLED_DONE;
 }

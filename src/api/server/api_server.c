@@ -126,6 +126,7 @@ static struct api_server *api_server_alloc(const struct api_setup *setup)
     tenant_limits_init(&s->tenant_limits);
     uncertain_writes_init(&s->uncertain_writes);
     s->auth = auth_new(setup->pepper, setup->clock);
+    crypto_hmac_sha256(setup->pepper, S("sealed texts"), s->seal_key);
     return s;
 }
 

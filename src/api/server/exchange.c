@@ -121,6 +121,9 @@ static bool exchange_check_head(struct request *q)
         respond_problem(&q->response, PROBLEM_INVALID, "the header %s is given twice; send it once", q->head.repeated);
         return !(q->refused = true);
     }
+    if (q->head.if_match.p && q->head.if_match.n == 0) /* it would guard nothing, and the client thinks that it does */
+        return exchange_refuse(q, PROBLEM_INVALID,
+                               "the header If-Match is empty; send the ETag of the resource, or leave it out");
     if (q->head.content_length.p && q->head.transfer_encoding.p) {
         q->response.close = true;
         return exchange_refuse(q, PROBLEM_INVALID, "send Content-Length or Transfer-Encoding, not both");

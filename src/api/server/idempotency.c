@@ -1,6 +1,7 @@
 #include "api/server/idempotency.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 enum err idempotency_check_key(struct str key, const char *field, struct error *e)
 {
@@ -14,8 +15,21 @@ enum err idempotency_check_key(struct str key, const char *field, struct error *
     return ERR_OK;
 }
 
-struct idempotency idempotency_of(int32_t tenant, struct str method, struct str path, struct str key, struct str body,
-                                  int64_t now_ms)
+/* The query is part of what was asked for. Without one the hash is that of the body, as in records of earlier
+ * releases. */
+static void idempotency_add_query(struct idempotency *record, struct str query)
+{
+    if (query.n == 0)
+        return;
+    char *text = xmalloc(sizeof record->payload + query.n);
+    memcpy(text, record->payload, sizeof record->payload);
+    memcpy(text + sizeof record->payload, query.p, query.n);
+    crypto_sha256((struct str){ text, sizeof record->payload + query.n }, record->payload);
+    free(text);
+}
+
+struct idempotency idempotency_of(int32_t tenant, struct str method, struct str path, struct str query, struct str key,
+                                  struct str body, int64_t now_ms)
 {
     assert(key.n <= IDEMPOTENCY_KEY_MAX && path.n <= 512 && method.n <= 16);
     char text[IDEMPOTENCY_KEY_MAX + 512 + 16 + 2]; /* neither of the first two parts contains a space */
@@ -28,6 +42,7 @@ struct idempotency idempotency_of(int32_t tenant, struct str method, struct str 
     struct idempotency record = { .tenant = tenant, .created_ms = now_ms };
     crypto_sha256((struct str){ text, n }, record.key);
     crypto_sha256(body, record.payload);
+    idempotency_add_query(&record, query);
     return record;
 }
 

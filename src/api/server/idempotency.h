@@ -21,8 +21,8 @@ enum err idempotency_check_key(struct str key, const char *field, struct error *
 
 /* A record without its answer. The record's key depends on method and path as well: the same key on another path is
  * another record. */
-struct idempotency idempotency_of(int32_t tenant, struct str method, struct str path, struct str key, struct str body,
-                                  int64_t now_ms);
+struct idempotency idempotency_of(int32_t tenant, struct str method, struct str path, struct str query, struct str key,
+                                  struct str body, int64_t now_ms);
 
 /* The keys of the requests in progress in this process. */
 struct inflight_keys {

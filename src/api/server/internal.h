@@ -6,7 +6,9 @@
 #include "api/resource/uncertain_writes.h"
 #include "api/server/pool.h"
 #include "api/server/request.h"
+#include "api/server/seal.h"
 #include "api/server/tenant_limits.h"
+#include "port/crypto.h"
 
 struct MHD_Daemon;
 
@@ -42,6 +44,7 @@ struct api_server {
     struct pool *pool;
     struct timers *timers;
     struct auth *auth;
+    uint8_t seal_key[SEAL_KEY_SIZE]; /* api/server/seal.h */
     struct inflight_keys inflight_keys;
     struct tenant_limits tenant_limits;
     struct uncertain_writes uncertain_writes;

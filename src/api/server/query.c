@@ -6,13 +6,13 @@
 #include "base/sentence.h"
 #include "core/task/task.h"
 
-/* The byte that the escape at `at` stands for; -1: it is broken, or a NUL. */
+/* The byte that the escape at `at` stands for; -1: it is broken. */
 static int query_escape_at(struct str raw, size_t at)
 {
     if (at + 2 >= raw.n)
         return -1;
     int high = hex_value(raw.p[at + 1]), low = hex_value(raw.p[at + 2]);
-    return high < 0 || low < 0 || high + low == 0 ? -1 : high * 16 + low;
+    return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
 enum err url_decode(struct str raw, bool is_query, struct arena *a, struct str *ret, struct error *e)
@@ -30,9 +30,9 @@ enum err url_decode(struct str raw, bool is_query, struct arena *a, struct str *
             i += 2;
         } else if (c == '+' && is_query) {
             c = ' ';
-        } else if (c == '\0') {
-            return error_set(e, ERR_INVALID, "holds a NUL byte");
         }
+        if (c == '\0')
+            return error_set(e, ERR_INVALID, "holds a NUL character");
         out[n++] = (char)c;
     }
     out[n] = '\0';
@@ -44,11 +44,11 @@ enum err url_decode(struct str raw, bool is_query, struct arena *a, struct str *
 
 static const char *const query_result_names[] = { "COMPLETED", "FAILED", "LOST", NULL };
 
-static bool query_result_parse(struct str text, unsigned *ret)
+static bool query_results_parse(struct str text, unsigned *ret)
 {
     for (unsigned i = 0; query_result_names[i]; i++) {
         if (str_eq_nocase(text, str_from(query_result_names[i]))) {
-            *ret = i;
+            *ret = 1U << i;
             return true;
         }
     }
@@ -61,16 +61,15 @@ static enum err query_read_set(const struct query_field *f, struct str value, un
     unsigned set = 0;
     struct str rest = value, piece;
     while (str_cut(&rest, ',', &piece)) {
-        enum task_state state = 0;
-        unsigned result = 0;
-        bool known = f->kind == QUERY_STATES ? task_state_parse(str_trim(piece), &state)
-                                             : query_result_parse(str_trim(piece), &result);
+        unsigned named = 0;
+        bool known = f->kind == QUERY_STATES ? task_states_parse(str_trim(piece), &named)
+                                             : query_results_parse(str_trim(piece), &named);
         if (!known) {
             char quoted[QUOTE_TEXT];
             quote_text(piece, quoted);
             return error_field(e, f->name, "has the unknown value %s", quoted);
         }
-        set |= 1U << (f->kind == QUERY_STATES ? (unsigned)state : result);
+        set |= named;
     }
     if (!set)
         return error_field(e, f->name, "is empty");
@@ -106,8 +105,10 @@ static enum err query_read_i64(const struct query_field *f, struct str value, in
 static enum err query_read_text(const struct query_field *f, struct str value, struct str *ret, struct error *e)
 {
     size_t max = f->max ? (size_t)f->max : 255;
-    if (value.n > max)
-        return error_field(e, f->name, "must be at most %zu bytes long", max);
+    if (value.n == 0) /* a script whose variable is not set must not get everything */
+        return error_field(e, f->name, "is empty; give a value, or leave the parameter out");
+    if (str_utf8_count(value) > max)
+        return error_field(e, f->name, "must be at most %zu characters long", max);
     *ret = value;
     return ERR_OK;
 }

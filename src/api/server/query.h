@@ -7,7 +7,7 @@
 
 enum query_kind {
     QUERY_I64,    /* int64_t within [min, max] */
-    QUERY_TEXT,   /* struct str of at most max bytes (0: 255), in the arena */
+    QUERY_TEXT,   /* struct str of 1 to max characters (0: 255), in the arena */
     QUERY_TIME,   /* int64_t: RFC 3339 to milliseconds */
     QUERY_ID,     /* struct uuid */
     QUERY_CHOICE, /* int: index into names, + 1 */

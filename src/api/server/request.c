@@ -142,8 +142,8 @@ bool request_reserve_key(struct request *q, struct str key, const char *field)
         respond_field(&q->response, PROBLEM_INVALID, &e);
         return false;
     }
-    q->record =
-        idempotency_of(q->who.tenant, str_from(method_name(q->method)), q->path, key, buf_str(&q->body), q->now_ms);
+    q->record = idempotency_of(q->who.tenant, str_from(method_name(q->method)), q->path, q->query, key,
+                               buf_str(&q->body), q->now_ms);
     q->has_record = true;
     if (inflight_keys_add(&q->server->inflight_keys, &q->inflight_key, &q->record))
         return true;
@@ -228,6 +228,8 @@ enum err request_get_task(struct request *q, struct reader *r, struct task *ret,
     bool recurring_only = q->route->flags & ROUTE_RECURRING;
     if (rc == ERR_NOT_FOUND || (rc == ERR_OK && (t.deleted || (recurring_only && t.kind != TASK_RECURRING))))
         return error_set(e, ERR_NOT_FOUND, "there is no such %stask", recurring_only ? "recurring " : "");
+    if (rc == ERR_OK)
+        rc = reader_unstarted(r, &t, 1, q->now_ms, e);
     if (rc == ERR_OK)
         *ret = t;
     return rc;

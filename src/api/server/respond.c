@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "api/server/seal.h"
+
 static const struct {
     int status;
     const char *slug, *title;
@@ -173,16 +175,13 @@ bool if_match_allows(struct str if_match, int64_t version)
     return false;
 }
 
-void pagination_write(struct jw *w, const struct pagination *p)
+void pagination_write(const struct request *q, struct jw *w, const struct pagination *p)
 {
-    char id[UUID_TEXT + 1];
-    uuid_format(p->next, id);
+    char cursor[SEAL_TEXT_MAX + 1];
+    struct str next = p->next_name.n ? p->next_name : uuid_bytes(&p->next);
     jw_key(w, "pagination");
     jw_object(w);
-    if (p->more && p->next_name.n)
-        jw_kv_str(w, "next_cursor", p->next_name);
-    else
-        jw_kv_cstr(w, "next_cursor", p->more ? id : NULL);
+    jw_kv_cstr(w, "next_cursor", p->more ? seal_text(q, SEAL_CURSOR, next, cursor).p : NULL);
     jw_kv_i64(w, "limit", p->limit);
     if (p->page)
         jw_kv_i64(w, "page", p->page);

@@ -87,4 +87,5 @@ struct pagination {
     int64_t limit, page, total;
     bool total_exact;
 };
-void pagination_write(struct jw *w, const struct pagination *p);
+struct request;
+void pagination_write(const struct request *q, struct jw *w, const struct pagination *p);

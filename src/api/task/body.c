@@ -6,20 +6,23 @@
 #include "api/task/target.h"
 #include "base/date.h"
 #include "base/duration.h"
+#include "base/sentence.h"
 #include "port/catalog.h"
 
 enum {
-    NAME_BYTES = 200,
+    NAME_CHARACTERS = 255,
+    SHARED_KEY_BYTES = 200,
     WORD_BYTES = 100,
     KEY_BYTES = 255,
     CONCURRENCY_MAX = 10000,
     METADATA_BYTES = 16 << 10,
     PARTS_MAX = 64
 };
+/* A shorter interval would only fill the store: occurrences are rows that are spawned ten seconds ahead. */
+enum { INTERVAL_MIN_MS = 100 };
 enum { LABEL_BYTES = 63, LABELS_MAX = 16, CPU_MAX = 1024, MEMORY_MAX_MB = 16 << 20 };
-#define SECONDS_MAX (DURATION_MAX_MS / 1000)
-#define YEAR_S      (366LL * DAY_S)
-#define RUNS_MAX    1000000000LL
+#define YEAR_MS  (366LL * DAY_MS)
+#define RUNS_MAX 1000000000LL
 
 /* clang-format off */
 const char *const kind_names[] = { [TASK_ONE_TIME] = "ONE_TIME", [TASK_RECURRING] = "RECURRING",
@@ -40,17 +43,14 @@ const char *const delivery_names[] = { [DELIVER_AT_LEAST_ONCE] = "AT_LEAST_ONCE"
 const char *const backoff_names[] = { [BACKOFF_EXPONENTIAL] = "EXPONENTIAL", [BACKOFF_FIXED] = "FIXED", NULL };
 const char *const jitter_names[] = { [JITTER_FULL] = "FULL", [JITTER_NONE] = "NONE", NULL };
 
-static const char *const task_body_types[] = { [TASK_ONE_TIME] = "ONE_TIME", [TASK_RECURRING] = "RECURRING", NULL };
-
 const struct task_body task_body_default = {
     .queue = { "default", 7 },
     .priority = PRIORITY_DEFAULT,
     .time_zone = { "UTC", 3 },
     .end_ms = INT64_MAX,
-    .catch_up_window_s = DAY_S,
-    .dedupe_window_s = HOUR_S,
+    .catch_up_window_ms = DAY_MS,
+    .dedupe_window_ms = HOUR_S * 1000LL,
     .retry = { .max_attempts = 5, .base_delay_ms = 1000, .max_delay_ms = 3600000 },
-    .timeout_ms = 30000,
 };
 
 /* ---- the fields ---- */
@@ -87,16 +87,16 @@ static const struct json_field resource_fields[] = {
 };
 
 static const struct json_field task_body_fields[] = {
-    { ROW("type", ENUM, type), SEEN(type), .names = task_body_types },
-    { ROW("name", STR, name), BETWEEN(1, NAME_BYTES) },
-    { ROW("task_type", STR, task_type), BETWEEN(1, WORD_BYTES) },
+    { ROW("type", STR, type_text), BETWEEN(1, WORD_BYTES) },
+    { ROW("name", STR, name), BETWEEN(1, NAME_CHARACTERS), .characters = true },
+    { ROW("task_type", STR, task_type), SEEN(task_type), BETWEEN(1, WORD_BYTES) },
     { ROW("queue", STR, queue), BETWEEN(1, WORD_BYTES) },
     { ROW("priority", I64, priority), BETWEEN(PRIORITY_MIN, PRIORITY_MAX) },
     { ROW("run_at", TIME, run_at_ms), SEEN(run_at) },
     { ROW("scheduled_at", TIME, scheduled_at_ms), SEEN(scheduled_at) },
     { ROW("delay", DURATION, delay_ms), SEEN(delay) },
     { ROW("cron_expression", STR, cron), SEEN(cron), BETWEEN(1, 4 * CRON_TEXT_MAX) },
-    { ROW("interval_seconds", I64, interval_s), SEEN(interval), BETWEEN(1, SECONDS_MAX) },
+    { ROW("interval_seconds", SECONDS, interval_ms), SEEN(interval), BETWEEN(INTERVAL_MIN_MS, DURATION_MAX_MS) },
     { ROW("time_zone", STR, time_zone), SEEN(time_zone), BETWEEN(1, 256) },
     { ROW("calendar", STR, calendar), SEEN(calendar), BETWEEN(1, CATALOG_NAME_MAX) },
     { ROW("calendar_policy", ENUM, calendar_policy), SEEN(calendar_policy), .names = calendar_policy_names },
@@ -105,16 +105,16 @@ static const struct json_field task_body_fields[] = {
     { ROW("start_time", TIME, start_ms), SEEN(start) },
     { ROW("end_date", TIME, end_ms), SEEN(end) },
     { ROW("max_runs", I64, max_runs), SEEN(max_runs), BETWEEN(1, RUNS_MAX) },
-    { ROW("spread_seconds", I64, spread_s), SEEN(spread), BETWEEN(0, DAY_S) },
+    { ROW("spread_seconds", SECONDS, spread_ms), SEEN(spread), BETWEEN(0, DAY_MS) },
     { ROW("catch_up_mode", ENUM, catch_up), SEEN(catch_up), .names = catch_up_names },
-    { ROW("catch_up_window_seconds", I64, catch_up_window_s), SEEN(catch_up_window), BETWEEN(1, YEAR_S) },
+    { ROW("catch_up_window_seconds", SECONDS, catch_up_window_ms), SEEN(catch_up_window), BETWEEN(1, YEAR_MS) },
     { ROW("overlap_policy", ENUM, overlap), SEEN(overlap), .names = overlap_names },
-    { ROW("concurrency_key", STR, concurrency_key), BETWEEN(1, NAME_BYTES) },
+    { ROW("concurrency_key", STR, concurrency_key), BETWEEN(1, SHARED_KEY_BYTES) },
     { ROW("concurrency_limit", I64, concurrency_limit), SEEN(concurrency_limit), BETWEEN(1, CONCURRENCY_MAX) },
-    { ROW("dedupe_key", STR, dedupe_key), BETWEEN(1, NAME_BYTES) },
-    { ROW("dedupe_window_seconds", I64, dedupe_window_s), SEEN(dedupe_window), BETWEEN(1, YEAR_S) },
+    { ROW("dedupe_key", STR, dedupe_key), BETWEEN(1, SHARED_KEY_BYTES) },
+    { ROW("dedupe_window_seconds", SECONDS, dedupe_window_ms), SEEN(dedupe_window), BETWEEN(1, YEAR_MS) },
     { ROW("dedupe_action", ENUM, dedupe), SEEN(dedupe), .names = dedupe_names },
-    { ROW("expires_after_seconds", I64, expires_s), BETWEEN(1, YEAR_S) },
+    { ROW("expires_after_seconds", SECONDS, expires_ms), BETWEEN(1, YEAR_MS) },
     { ROW("delivery", ENUM, delivery), .names = delivery_names },
     { ROW("retry", OBJECT, retry), .fields = retry_fields, .count = array_count(retry_fields),
       .size = sizeof(struct retry_body) },
@@ -294,6 +294,33 @@ static enum err task_body_check_texts(const struct task_body *b, struct error *e
     return ERR_OK;
 }
 
+/* Other schedulers call the task type `type`. So a type that is not a kind is the task type, unless it looks like a
+ * misspelled kind. */
+static enum err task_body_read_type(struct task_body *b, struct error *e)
+{
+    struct suggest s;
+    if (!b->type_text.n)
+        return ERR_OK;
+    suggest_init(&s, b->type_text);
+    for (int kind = TASK_ONE_TIME; kind <= TASK_OCCURRENCE; kind++) {
+        if (kind != TASK_OCCURRENCE && str_eq_nocase(b->type_text, str_from(kind_names[kind]))) {
+            b->type = kind;
+            b->has.type = true;
+            return ERR_OK;
+        }
+        suggest_offer(&s, str_from(kind_names[kind]));
+    }
+    if (s.closest.p)
+        return error_field(e, "type", "must be ONE_TIME or RECURRING, or a task type that looks like neither");
+    if (!task_body_is_word(b->type_text))
+        return error_field(e, "type", "must be ONE_TIME, RECURRING or a task type of letters, digits and . _ : -");
+    if (b->has.task_type && !str_eq(b->task_type, b->type_text))
+        return error_field(e, "type", "is read as the task type here, and task_type is another; give one of the two");
+    b->task_type = b->type_text;
+    b->has.type_as_task_type = true;
+    return ERR_OK;
+}
+
 enum err task_body_read(const struct json_doc *doc, struct task_body *into, struct arena *a, struct error *e)
 {
     assert(e);
@@ -304,5 +331,6 @@ enum err task_body_read(const struct json_doc *doc, struct task_body *into, stru
     }
     task_body_reset_all_nulls(doc->root, into);
     task_body_find_texts(doc->text, into);
-    return task_body_check_texts(into, e);
+    rc = task_body_read_type(into, e);
+    return rc ? rc : task_body_check_texts(into, e);
 }

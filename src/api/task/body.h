@@ -1,6 +1,6 @@
 #pragma once
-/* api/task/body.h - the fields of a task's JSON body after they were read, before they are checked together. Each is in
- * the unit of its JSON field. Any thread calls these functions: they act on their arguments only. */
+/* api/task/body.h - the fields of a task's JSON body after they were read, before they are checked together. Times
+ * and durations are milliseconds. Any thread calls these functions: they act on their arguments only. */
 #include "api/task/json.h"
 
 struct retry_body {
@@ -17,26 +17,27 @@ struct dst_body {
 };
 
 struct task_body {
-    int type; /* enum task_kind; the int fields below hold their enums likewise */
+    struct str type_text; /* as given; task_body_read makes `type` or `task_type` of it */
+    int type;             /* enum task_kind; the int fields below hold their enums likewise */
     struct str name, task_type, queue;
     int64_t priority;
     int64_t run_at_ms, scheduled_at_ms, delay_ms;
     struct str cron, time_zone, calendar;
     int calendar_policy;
-    int64_t interval_s;
+    int64_t interval_ms;
     struct dst_body dst;
-    int64_t start_ms, end_ms, max_runs, spread_s;
+    int64_t start_ms, end_ms, max_runs, spread_ms;
     int catch_up, overlap;
-    int64_t catch_up_window_s;
+    int64_t catch_up_window_ms;
     struct str concurrency_key, dedupe_key;
     int64_t concurrency_limit; /* 0: not given */
-    int64_t dedupe_window_s;
+    int64_t dedupe_window_ms;
     int dedupe;
-    int64_t expires_s; /* 0: never */
+    int64_t expires_ms; /* 0: never */
     int delivery;
     struct retry_body retry;
     int64_t max_retries;
-    int64_t timeout_ms;
+    int64_t timeout_ms;         /* 0: the default of the target */
     struct json_array requires; /* struct str */
     struct str required;        /* if `requires` is absent: the labels of the task that is edited */
     struct resources_body {
@@ -47,10 +48,10 @@ struct task_body {
     json_t *target_config, *payload, *metadata; /* borrowed from the document */
     struct str idempotency_key;                 /* checked by the server (api/server/request.h), not here */
 
-    struct { /* the field is in the body, and not null */
-        bool type, run_at, scheduled_at, delay, cron, interval, time_zone, calendar, calendar_policy, dst, start, end,
-            max_runs, spread, catch_up, catch_up_window, overlap, concurrency_limit, dedupe_window, dedupe, max_retries,
-            timeout, target, target_config, payload, metadata, requires, resources;
+    struct { /* the field is in the body, and not null; type: it names a kind; type_as_task_type: it does not */
+        bool type, type_as_task_type, task_type, run_at, scheduled_at, delay, cron, interval, time_zone, calendar,
+            calendar_policy, dst, start, end, max_runs, spread, catch_up, catch_up_window, overlap, concurrency_limit,
+            dedupe_window, dedupe, max_retries, timeout, target, target_config, payload, metadata, requires, resources;
     } has;
     struct { /* the JSON texts as they were written; empty: none */
         struct str target_config, payload, metadata, rules;
@@ -72,6 +73,10 @@ enum err task_set_needs(const struct task_body *b, struct arena *a, struct task 
                         struct error *e) must_use; /* needs.c */
 enum err task_check_fleet(const struct task *current, const struct task *t, const struct task_context *c,
                           struct error *e) must_use; /* fleet.c */
+
+/* The fields that are kept in `extra`. */
+struct str task_metadata(const struct task *t); /* empty: none */
+int64_t task_spread_ms(const struct task *t);   /* of an OCCURRENCE: 0 */
 
 /* The names of the enum values in the API. */
 typedef const char *const words[];

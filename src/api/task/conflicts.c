@@ -15,10 +15,10 @@ static enum err task_conflicts_set_concurrency(const struct task_body *b, struct
 static enum err task_conflicts_check_dedupe_unchanged(const struct task_body *b, const struct task *t, struct error *e)
 {
     static const char sentence[] = "is used when a task is created and cannot be changed; create a new task";
-    int64_t window_s = t->dedupe_key.n ? t->dedupe_window_ms / 1000 : task_body_default.dedupe_window_s;
+    int64_t window_ms = t->dedupe_key.n ? t->dedupe_window_ms : task_body_default.dedupe_window_ms;
     if (!str_eq(b->dedupe_key, t->dedupe_key))
         return error_field(e, "dedupe_key", "%s", sentence);
-    if (b->dedupe_window_s != window_s)
+    if (b->dedupe_window_ms != window_ms)
         return error_field(e, "dedupe_window_seconds", "%s", sentence);
     if (b->dedupe != (int)t->dedupe)
         return error_field(e, "dedupe_action", "%s", sentence);
@@ -42,14 +42,14 @@ static enum err task_conflicts_set_dedupe(const struct task_body *b, const struc
     if (!b->dedupe_key.n)
         return ERR_OK;
     t->dedupe_key = b->dedupe_key;
-    t->dedupe_window_ms = b->dedupe_window_s * 1000;
+    t->dedupe_window_ms = b->dedupe_window_ms;
     t->dedupe = (enum dedupe)b->dedupe;
     return ERR_OK;
 }
 
 enum err task_set_conflicts(const struct task_body *b, const struct task *current, struct task *t, struct error *e)
 {
-    t->expires_after_ms = b->expires_s * 1000;
+    t->expires_after_ms = b->expires_ms;
     enum err rc = task_conflicts_set_concurrency(b, t, e);
     return rc ? rc : task_conflicts_set_dedupe(b, current, t, e);
 }

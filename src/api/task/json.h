@@ -19,6 +19,7 @@ struct task_context {
     struct catalog_cache *catalog; /* NULL: there are no calendars */
     int64_t payload_bytes;         /* limit for payload and target_config together; 0: no limit */
     struct tenant_set *needs;      /* NULL: not limited */
+    bool only_times;               /* a preview: the task needs no target */
     bool no_workers;               /* there is no fleet of workers: this node runs all tasks itself */
     int64_t timeout_max_ms;        /* the longest time that the queue lets a task run; 0: no limit */
 };
@@ -39,6 +40,9 @@ enum err task_from_json(const struct json_doc *body, const struct task_context *
  * The caller handles {"status": …} itself. */
 enum err task_patch_json(const struct task *current, const struct json_doc *body, const struct task_context *c,
                          struct arena *a, struct task *ret, bool *ret_reschedules, struct error *e) must_use;
+
+/* The time zone of that name. If its file cannot be read, that is the request's error: another zone works. */
+enum err task_zone(struct zoneinfo *zones, struct str name, struct tz **ret, struct error *e) must_use;
 
 /* The time zone and the calendar that the rule of a RECURRING task uses. Release it with rule_base_release when the
  * rule is no longer used. */

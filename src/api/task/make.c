@@ -1,8 +1,11 @@
 /* Makes a task from a body, new or edited. Both take the same path: the body is read over what exists (the defaults, or
  * the task), its fields are checked together, and the row is written from them. Internally the error is never NULL. */
 #include "api/task/body.h"
+#include "api/task/secret_headers.h"
 #include "api/task/target.h"
 #include "core/task/retry_rules.h"
+
+enum { EXTRA_ROOM = 64, TIMEOUT_DEFAULT_MS = 30000 };
 
 struct task_maker {
     const struct task_context *c;
@@ -50,7 +53,6 @@ static const struct {
     { "start_time", HAS(start), TASK_RECURRING },
     { "end_date", HAS(end), TASK_RECURRING },
     { "max_runs", HAS(max_runs), TASK_RECURRING },
-    { "spread_seconds", HAS(spread), TASK_RECURRING },
     { "catch_up_mode", HAS(catch_up), TASK_RECURRING },
     { "catch_up_window_seconds", HAS(catch_up_window), TASK_RECURRING },
     { "overlap_policy", HAS(overlap), TASK_RECURRING },
@@ -58,6 +60,8 @@ static const struct {
 
 static enum err task_make_check_kind_fields(struct task_maker *m, enum task_kind kind)
 {
+    if (kind == TASK_OCCURRENCE && m->b.has.spread)
+        return error_field(m->e, "spread_seconds", "is a field of the recurring task; change it there");
     for (size_t i = 0; i < array_count(task_make_kind_fields); i++) {
         bool has = *((const bool *)&m->b + task_make_kind_fields[i].has);
         if (!has || task_make_kind_fields[i].of == kind)
@@ -80,16 +84,24 @@ static enum err task_make_set_time(struct task_maker *m, struct task *t)
     if (b->has.delay && (b->has.run_at || b->has.scheduled_at))
         return error_field(m->e, "delay", "cannot be given together with run_at; give one of the two");
     bool named = b->has.delay || b->has.run_at || b->has.scheduled_at;
-    if (m->current && !named)
+    bool spreads = m->current && b->spread_ms != task_spread_ms(m->current);
+    if (m->current && !named && !spreads)
         return ERR_OK;
     if (m->current && task_is_final(t->state))
-        return error_field(m->e, b->has.delay ? "delay" : "run_at", "cannot be changed: the task is %s; retry it",
-                           task_state_name(t->state));
+        return error_field(m->e,
+                           b->has.delay ? "delay"
+                           : named      ? "run_at"
+                                        : "spread_seconds",
+                           "cannot be changed: the task is %s; retry it", task_state_name(t->state));
     int64_t now_ms = m->c->now_ms;
-    t->scheduled_ms = b->has.run_at         ? b->run_at_ms
-                      : b->has.scheduled_at ? b->scheduled_at_ms
-                                            : now_ms + b->delay_ms; /* no delay: now */
-    t->due_ms = max_of(now_ms, t->scheduled_ms) + (b->delay_ms ? m->c->behind_ms : 0);
+    if (named || !m->current)
+        t->scheduled_ms = b->has.run_at         ? b->run_at_ms
+                          : b->has.scheduled_at ? b->scheduled_at_ms
+                                                : now_ms + b->delay_ms; /* no delay: now */
+    int64_t at_ms = t->scheduled_ms + schedule_spread(&(struct schedule){ .spread_ms = b->spread_ms }, t->id);
+    task_set_due(t, t->scheduled_ms);
+    task_put_off(t, max_of(now_ms, at_ms) + (b->delay_ms ? m->c->behind_ms : 0),
+                 at_ms > now_ms ? LATE_SPREAD : LATE_CREATED);
     return ERR_OK;
 }
 
@@ -149,19 +161,17 @@ static int64_t task_make_config_timeout(struct str config)
     return json_integer_value(json_object_get(doc.root, "timeout_ms"));
 }
 
-/* The timeout of the config wins. In an edit it must be changed in the config. */
+/* The timeout of the config wins. In an edit it must be changed in the config. A WORKER task has no limit unless one is
+ * given: its lease ends if its worker falls silent. */
 static enum err task_make_set_timeout(struct task_maker *m, int64_t config_ms, struct task *t)
 {
     const struct task_body *b = &m->b;
     int64_t old_ms = m->current ? task_make_config_timeout(m->current->target_config) : 0;
     if (old_ms && !b->has.target_config && b->has.timeout)
         return error_field(m->e, "timeout_ms", "is set by target_config.timeout_ms; change it there");
-    if (config_ms)
-        t->timeout_ms = config_ms;
-    else if (old_ms && b->has.target_config && !b->has.timeout)
-        t->timeout_ms = task_body_default.timeout_ms;
-    else
-        t->timeout_ms = b->timeout_ms;
+    bool removed = old_ms && b->has.target_config && !b->has.timeout;
+    int64_t given_ms = config_ms ? config_ms : removed ? 0 : b->timeout_ms;
+    t->timeout_ms = given_ms || t->target == TARGET_WORKER ? given_ms : TIMEOUT_DEFAULT_MS;
     return ERR_OK;
 }
 
@@ -180,10 +190,11 @@ static enum err task_make_set_target(struct task_maker *m, struct task *t)
     int64_t timeout_ms = 0;
     if (b->has.target_config && target_check(kind, b->target_config, m->a, &timeout_ms, m->e))
         return error_in(m->e, "target_config");
+    if (b->has.target_config &&
+        secret_headers_keep(m->current, kind, b->text.target_config, m->a, &t->target_config, m->e))
+        return m->e->code;
     t->target = kind;
-    if (b->has.target_config)
-        t->target_config = b->text.target_config;
-    else if (is_new_kind)
+    if (!b->has.target_config && is_new_kind)
         t->target_config = (struct str){ NULL, 0 };
     return task_make_set_timeout(m, timeout_ms, t);
 }
@@ -195,8 +206,12 @@ static enum err task_make_set_any_target(struct task_maker *m, struct task *t)
     if (m->current || b->has.target || b->has.target_config)
         return task_make_set_target(m, t);
     if (target_is_short(b->payload)) {
-        t->timeout_ms = b->timeout_ms;
-        return task_make_set_short_target(m, t);
+        enum err rc = task_make_set_short_target(m, t);
+        return rc ? rc : task_make_set_timeout(m, 0, t);
+    }
+    if (b->has.type_as_task_type || m->c->only_times) {
+        t->target = b->has.type_as_task_type ? TARGET_WORKER : TARGET_NOOP;
+        return task_make_set_timeout(m, 0, t);
     }
     return error_field(m->e, "target_config",
                        "is required: {\"url\": \"https://…\"}, or a target_type that needs none");
@@ -204,22 +219,28 @@ static enum err task_make_set_any_target(struct task_maker *m, struct task *t)
 
 /* ---- the row ---- */
 
-/* Fields that Belfry stores but does not use are kept as one object. */
+/* Fields that Belfry stores but does not use are kept as one object. The spread of a one-time task is among them: it
+ * is part of due_ms already. */
 static enum err task_make_set_extra(struct task_maker *m, struct task *t)
 {
     struct str metadata = m->b.text.metadata;
+    bool spreads = t->kind == TASK_ONE_TIME && m->b.spread_ms;
     t->extra = (struct str){ NULL, 0 };
-    if (!metadata.n)
+    if (!metadata.n && !spreads)
         return ERR_OK;
-    static const struct str open = { "{\"metadata\":", 12 };
-    char *p = arena_alloc(m->a, open.n + metadata.n + 1);
-    if (!p)
-        return error_no_room(m->e);
-    memcpy(p, open.p, open.n);
-    memcpy(p + open.n, metadata.p, metadata.n);
-    p[open.n + metadata.n] = '}';
-    t->extra = (struct str){ p, open.n + metadata.n + 1 };
-    return ERR_OK;
+    cleanup_with(buf_release) struct buf out;
+    struct jw w;
+    buf_init(&out, metadata.n + EXTRA_ROOM);
+    jw_init(&w, &out);
+    jw_object(&w);
+    if (metadata.n) {
+        jw_key(&w, "metadata");
+        jw_raw(&w, metadata);
+    }
+    if (spreads)
+        jw_kv_seconds(&w, "spread_seconds", m->b.spread_ms);
+    jw_object_end(&w);
+    return !out.full && arena_str(m->a, buf_str(&out), &t->extra) ? ERR_OK : error_no_room(m->e);
 }
 
 static enum err task_make_check_size(struct task_maker *m, const struct task *t)
@@ -300,10 +321,10 @@ static struct task_body task_make_body_of(const struct task *t)
     b.delivery = t->delivery;
     b.concurrency_key = t->concurrency_key;
     b.concurrency_limit = t->concurrency_limit;
-    b.expires_s = t->expires_after_ms / 1000;
+    b.expires_ms = t->expires_after_ms;
     if (t->dedupe_key.n) {
         b.dedupe_key = t->dedupe_key;
-        b.dedupe_window_s = t->dedupe_window_ms / 1000;
+        b.dedupe_window_ms = t->dedupe_window_ms;
         b.dedupe = t->dedupe;
     }
     b.timeout_ms = t->timeout_ms;
@@ -318,10 +339,11 @@ static struct task_body task_make_body_of(const struct task *t)
     b.text.rules = t->retry.rules;
     b.text.payload = t->payload;
     b.text.target_config = t->target_config;
+    b.spread_ms = task_spread_ms(t);
     if (t->kind != TASK_RECURRING)
         return b;
     b.cron = s->cron;
-    b.interval_s = s->interval_ms / 1000;
+    b.interval_ms = s->interval_ms;
     b.time_zone = s->time_zone;
     b.calendar = s->calendar;
     b.calendar_policy = s->calendar_policy;
@@ -329,18 +351,10 @@ static struct task_body task_make_body_of(const struct task *t)
     b.start_ms = s->start_ms;
     b.end_ms = s->end_ms;
     b.max_runs = s->max_runs;
-    b.spread_s = s->spread_ms / 1000;
     b.catch_up = s->catch_up;
-    b.catch_up_window_s = s->catch_up_window_ms / 1000;
+    b.catch_up_window_ms = s->catch_up_window_ms;
     b.overlap = s->overlap;
     return b;
-}
-
-static struct str task_make_metadata_of(const struct task *t)
-{
-    struct json_part part;
-    bool found = json_parts(t->extra, &part, 1) && json_part_is(&part, "metadata");
-    return found ? part.text : (struct str){ NULL, 0 };
 }
 
 static enum err task_make_check_may_change(const struct task *t, int64_t now_ms, struct error *e)
@@ -374,7 +388,7 @@ static enum err task_make_patch(struct task_maker *m, const struct json_doc *bod
     if (task_make_check_may_change(t, m->c->now_ms, m->e))
         return m->e->code;
     m->b = task_make_body_of(t);
-    m->b.text.metadata = task_make_metadata_of(t);
+    m->b.text.metadata = task_metadata(t);
     enum err rc = task_body_read(body, &m->b, m->a, m->e);
     if (rc)
         return rc;

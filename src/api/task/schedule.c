@@ -9,10 +9,10 @@
 static struct schedule task_schedule_of(const struct task_body *b)
 {
     /* The one in the body replaces the other. */
-    bool by_interval = b->has.interval || (b->interval_s && !b->has.cron);
+    bool by_interval = b->has.interval || (b->interval_ms && !b->has.cron);
     return (struct schedule){
         .cron = by_interval ? (struct str){ NULL, 0 } : b->cron,
-        .interval_ms = by_interval ? b->interval_s * 1000 : 0,
+        .interval_ms = by_interval ? b->interval_ms : 0,
         .time_zone = b->time_zone,
         .calendar = b->calendar,
         .calendar_policy = b->calendar.n ? (enum calendar_policy)b->calendar_policy : CALENDAR_SKIP,
@@ -21,9 +21,9 @@ static struct schedule task_schedule_of(const struct task_body *b)
         .start_ms = b->start_ms,
         .end_ms = b->end_ms,
         .max_runs = b->max_runs,
-        .spread_ms = b->spread_s * 1000,
+        .spread_ms = b->spread_ms,
         .catch_up = (enum catch_up)b->catch_up,
-        .catch_up_window_ms = b->catch_up_window_s * 1000,
+        .catch_up_window_ms = b->catch_up_window_ms,
         .overlap = (enum overlap)b->overlap,
     };
 }
@@ -102,16 +102,26 @@ static enum err task_schedule_find_calendar(const struct task *t, struct catalog
     return ERR_INVALID;
 }
 
+enum err task_zone(struct zoneinfo *zones, struct str name, struct tz **ret, struct error *e)
+{
+    enum err rc = zoneinfo_get(zones, name, ret, e);
+    if (rc == ERR_CORRUPT || rc == ERR_UNAVAILABLE)
+        return error_field(e, "time_zone",
+                           "cannot be used: the server cannot read the file of this zone; name another "
+                           "zone, or have the package tzdata installed again on the server");
+    if (rc)
+        snprintf(e->field, sizeof e->field, "time_zone");
+    return rc;
+}
+
 enum err task_rule(const struct task *t, struct zoneinfo *zones, struct catalog_cache *catalog, struct recurrence *ret,
                    struct rule_base *ret_base, struct error *e)
 {
     assert(t->kind == TASK_RECURRING);
     cleanup_with(rule_base_release) struct rule_base base = { 0 };
     struct error why = { 0 };
-    enum err rc = zoneinfo_get(zones, t->schedule.time_zone, &base.zone, &why);
-    if (rc)
-        snprintf(why.field, sizeof why.field, "time_zone");
-    else
+    enum err rc = task_zone(zones, t->schedule.time_zone, &base.zone, &why);
+    if (rc == ERR_OK)
         rc = task_schedule_find_calendar(t, catalog, &base.calendar, &why);
     if (rc == ERR_OK)
         rc = schedule_rule(&t->schedule, t->id, base.zone, base.calendar, t->created_ms, ret, &why);

@@ -1,5 +1,6 @@
 /* Tasks as JSON. A field that the task's kind does not have is left out. A field that has no value yet is null. */
 #include "api/task/body.h"
+#include "api/task/secret_headers.h"
 #include "core/sharing/slot.h"
 
 static void task_view_kv_raw(struct jw *w, const char *name, struct str v)
@@ -33,6 +34,30 @@ bool task_next_execution(const struct task *t, const struct task_context *c, int
         return false;
     *ret_ms = at_ms;
     return true;
+}
+
+static struct str task_extra_member(const struct task *t, const char *name)
+{
+    struct json_part parts[2];
+    size_t n = json_parts(t->extra, parts, array_count(parts));
+    for (size_t i = 0; i < n; i++)
+        if (json_part_is(&parts[i], name))
+            return parts[i].text;
+    return (struct str){ NULL, 0 };
+}
+
+struct str task_metadata(const struct task *t)
+{
+    return task_extra_member(t, "metadata");
+}
+
+int64_t task_spread_ms(const struct task *t)
+{
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct str text = task_extra_member(t, "spread_seconds");
+    if (t->kind == TASK_RECURRING)
+        return t->schedule.spread_ms;
+    return text.n && json_parse(text, &doc, NULL) == ERR_OK ? json_seconds_at(doc.root, "") : 0;
 }
 
 static void task_view_head(struct jw *w, const struct task *t, const struct task_context *c)
@@ -70,7 +95,7 @@ static void task_view_schedule(struct jw *w, const struct schedule *s)
     if (s->cron.n)
         jw_kv_str(w, "cron_expression", s->cron);
     else
-        jw_kv_i64(w, "interval_seconds", s->interval_ms / 1000);
+        jw_kv_seconds(w, "interval_seconds", s->interval_ms);
     jw_kv_str(w, "time_zone", s->time_zone);
     if (s->calendar.n) {
         jw_kv_str(w, "calendar", s->calendar);
@@ -84,9 +109,9 @@ static void task_view_schedule(struct jw *w, const struct schedule *s)
         jw_i64(w, s->max_runs);
     else
         jw_null(w);
-    jw_kv_i64(w, "spread_seconds", s->spread_ms / 1000);
+    jw_kv_seconds(w, "spread_seconds", s->spread_ms);
     jw_kv_cstr(w, "catch_up_mode", catch_up_names[s->catch_up]);
-    jw_kv_i64(w, "catch_up_window_seconds", s->catch_up_window_ms / 1000);
+    jw_kv_seconds(w, "catch_up_window_seconds", s->catch_up_window_ms);
     jw_kv_cstr(w, "overlap_policy", overlap_names[s->overlap]);
 }
 
@@ -98,6 +123,9 @@ static void task_view_timing(struct jw *w, const struct task *t, const struct ta
         task_view_schedule(w, &t->schedule);
     } else {
         jw_kv_time(w, "run_at", t->scheduled_ms);
+        int64_t spread_ms = task_spread_ms(t);
+        if (spread_ms)
+            jw_kv_seconds(w, "spread_seconds", spread_ms);
     }
     if (t->kind == TASK_OCCURRENCE) {
         jw_kv_uuid(w, "parent_id", t->parent);
@@ -127,11 +155,11 @@ static void task_view_conflicts(struct jw *w, const struct task *t)
         task_view_waiting(w, t);
     if (t->dedupe_key.n) {
         jw_kv_str(w, "dedupe_key", t->dedupe_key);
-        jw_kv_i64(w, "dedupe_window_seconds", t->dedupe_window_ms / 1000);
+        jw_kv_seconds(w, "dedupe_window_seconds", t->dedupe_window_ms);
         jw_kv_cstr(w, "dedupe_action", dedupe_names[t->dedupe]);
     }
     if (t->expires_after_ms)
-        jw_kv_i64(w, "expires_after_seconds", t->expires_after_ms / 1000);
+        jw_kv_seconds(w, "expires_after_seconds", t->expires_after_ms);
     if (t->kind != TASK_RECURRING && expires_ms != INT64_MAX)
         jw_kv_time(w, "expires_at", expires_ms);
 }
@@ -177,12 +205,13 @@ static void task_view_retry(struct jw *w, const struct retry_policy *r)
 static void task_view_target(struct jw *w, const struct task *t)
 {
     jw_kv_cstr(w, "target_type", target_kind_name(t->target));
-    task_view_kv_raw(w, "target_config", t->target_config.n ? t->target_config : S("{}"));
+    jw_key(w, "target_config");
+    secret_headers_hide(w, t->target_config.n ? t->target_config : S("{}"));
     if (t->payload.n)
         task_view_kv_raw(w, "payload", t->payload);
-    struct json_part part;
-    if (json_parts(t->extra, &part, 1) && json_part_is(&part, "metadata"))
-        task_view_kv_raw(w, "metadata", part.text);
+    struct str metadata = task_metadata(t);
+    if (metadata.n)
+        task_view_kv_raw(w, "metadata", metadata);
 }
 
 static void task_view_progress(struct jw *w, const struct task *t)
@@ -202,7 +231,7 @@ static void task_view_progress(struct jw *w, const struct task *t)
         task_view_kv_raw(w, "resolution", t->resolution);
     if (t->kind != TASK_RECURRING)
         return;
-    jw_kv_i64(w, "runs_count", t->runs_count);
+    jw_kv_i64(w, "runs_count", max_of(t->runs_count - t->unstarted_count, (int64_t)0));
     jw_kv_i64(w, "skipped_count", t->skipped_count);
     jw_kv_time_or_null(w, "last_run_at", t->last_run_ms);
 }
@@ -218,7 +247,7 @@ void task_members(struct jw *w, const struct task *t, const struct task_context 
     task_view_timing(w, t, c);
     task_view_conflicts(w, t);
     jw_kv_cstr(w, "delivery", delivery_names[t->delivery]);
-    jw_kv_i64(w, "timeout_ms", t->timeout_ms);
+    jw_kv_i64_or_null(w, "timeout_ms", t->timeout_ms);
     task_view_retry(w, &t->retry);
     task_view_needs(w, t);
     task_view_target(w, t);

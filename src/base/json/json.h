@@ -52,6 +52,7 @@ bool json_next(struct json_cursor *c, struct str *ret_name, struct str *ret_valu
 const json_t *json_at(const json_t *root, const char *path);                  /* borrowed; NULL if absent */
 struct str json_text_at(const json_t *root, const char *path);                /* borrowed; p is NULL if not a string */
 int64_t json_i64_at(const json_t *root, const char *path, int64_t otherwise); /* a fraction is truncated */
+int64_t json_seconds_at(const json_t *root, const char *path); /* in milliseconds; 0 if absent or beyond 100 years */
 bool json_time_at(const json_t *root, const char *path, int64_t *ret_ms) must_use; /* RFC 3339 text */
 size_t json_count_at(const json_t *root, const char *path);                        /* elements of an array */
 
@@ -59,10 +60,11 @@ enum json_kind {
     JSON_KIND_BOOL,     /* bool */
     JSON_KIND_I64,      /* int64_t within [min, max] */
     JSON_KIND_F64,      /* double within [min, max] */
-    JSON_KIND_STR,      /* struct str of min to max bytes without NUL; copied into the arena */
+    JSON_KIND_STR,      /* struct str of min to max bytes or characters, without NUL; copied into the arena */
     JSON_KIND_ENUM,     /* int: index into names */
     JSON_KIND_TIME,     /* int64_t: RFC 3339 text to milliseconds */
     JSON_KIND_DURATION, /* int64_t: text such as "15m" to milliseconds, within [min, max] */
+    JSON_KIND_SECONDS,  /* int64_t: a number of seconds, rounded to milliseconds; min and max are milliseconds */
     JSON_KIND_OBJECT,   /* a struct in place, by `fields` */
     JSON_KIND_ARRAY,    /* struct json_array of elements described by `fields[0]`, min to max of them */
     JSON_KIND_RAW,      /* json_t *, borrowed from the document; null is a value unless `nullable` */
@@ -83,6 +85,7 @@ struct json_field {
     const struct json_field *fields; /* JSON_KIND_OBJECT: its table; JSON_KIND_ARRAY: one row, the element */
     size_t count;                    /* rows in fields */
     size_t size;                     /* JSON_KIND_ARRAY: bytes of one element */
+    bool characters;                 /* JSON_KIND_STR: min and max count characters, not bytes of UTF-8 */
     bool required;
     bool nullable; /* null counts as absent (but as seen) */
 };

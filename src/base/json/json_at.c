@@ -1,4 +1,5 @@
 /* A path is split at '.' and '[': each step goes one level down, by name or by index. */
+#include "base/duration.h"
 #include "base/json/json.h"
 #include "base/rfc3339.h"
 
@@ -52,6 +53,12 @@ int64_t json_i64_at(const json_t *root, const char *path, int64_t otherwise)
     if (fits)
         return (int64_t)json_real_value(v);
     return json_is_integer(v) ? json_integer_value(v) : otherwise;
+}
+
+int64_t json_seconds_at(const json_t *root, const char *path)
+{
+    double ms = json_number_value(json_at(root, path)) * 1000;
+    return ms > 0 && ms <= (double)DURATION_MAX_MS ? (int64_t)(ms + 0.5) : 0;
 }
 
 bool json_time_at(const json_t *root, const char *path, int64_t *ret_ms)

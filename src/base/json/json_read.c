@@ -11,6 +11,8 @@
 
 enum { STRING_MAX = 65536, ARRAY_MAX = 10000, FIELDS_MAX = 64, NAME_SHOWN = 96 /* a user may choose the name */ };
 
+#define EXACT_MAX 9007199254740992.0 /* 2^53: a double represents every integer up to it */
+
 struct json_place {
     const struct json_place *up; /* NULL: the root */
     const char *name;            /* NULL: an element of an array */
@@ -113,12 +115,15 @@ static enum err json_read_bool(struct json_reader *r, const struct json_place *a
 static enum err json_read_i64(struct json_reader *r, const struct json_place *at, const struct json_field *f, json_t *v,
                               void *into)
 {
-    if (json_is_real(v))
-        return json_read_refuse(r, at, "must be a whole number, without fraction or exponent");
-    if (!json_is_integer(v))
+    double d = json_real_value(v); /* 0 of an integer */
+    bool whole =
+        d > -EXACT_MAX && d < EXACT_MAX && d == (double)(int64_t)d; /* 5.0 and 1e3 are integers, as in JSON Schema */
+    if (!whole)
+        return json_read_refuse(r, at, "must be a whole number");
+    if (!json_is_number(v))
         return json_read_refuse_type(r, at, "a number", v);
     struct range range = json_read_bounds(f, INT64_MIN, INT64_MAX);
-    int64_t i = json_integer_value(v);
+    int64_t i = json_is_real(v) ? (int64_t)d : json_integer_value(v);
     if (i < range.min || i > range.max) {
         char text[RANGE_TEXT];
         range_text(range, text);
@@ -154,10 +159,12 @@ static enum err json_read_str(struct json_reader *r, const struct json_place *at
         range.max = STRING_MAX;
     if (s.n == 0 && range.min == 1)
         return json_read_refuse(r, at, "must not be empty");
-    if ((int64_t)s.n < range.min || (int64_t)s.n > range.max) {
+    size_t length = f->characters ? str_utf8_count(s) : s.n;
+    if ((int64_t)length < range.min || (int64_t)length > range.max) {
         char text[RANGE_TEXT];
         range_text(range, text);
-        return json_read_refuse(r, at, "must be %s bytes long, not %zu", text, s.n);
+        return json_read_refuse(r, at, "must be %s %s long, not %zu", text, f->characters ? "characters" : "bytes",
+                                length);
     }
     if (str_find(s, '\0', 0) < s.n)
         return json_read_refuse(r, at, "must not contain a NUL character");
@@ -223,6 +230,24 @@ static enum err json_read_duration(struct json_reader *r, const struct json_plac
     return ERR_OK;
 }
 
+/* Users write seconds, and everything else is in milliseconds. A double has every millisecond of 100 years. */
+static enum err json_read_seconds(struct json_reader *r, const struct json_place *at, const struct json_field *f,
+                                  json_t *v, void *into)
+{
+    if (!json_is_number(v))
+        return json_read_refuse_type(r, at, "a number", v);
+    struct range range = json_read_bounds(f, 0, DURATION_MAX_MS);
+    double ms = json_number_value(v) * 1000;
+    double rounded = ms < 0                         ? -1
+                     : ms > (double)DURATION_MAX_MS ? (double)DURATION_MAX_MS + 1
+                                                    : (double)(int64_t)(ms + 0.5);
+    if (rounded < (double)range.min || rounded > (double)range.max)
+        return json_read_refuse(r, at, "must be between %.12g and %.12g, not %.12g", (double)range.min / 1000,
+                                (double)range.max / 1000, json_number_value(v));
+    *(int64_t *)into = (int64_t)rounded;
+    return ERR_OK;
+}
+
 static enum err json_read_raw(struct json_reader *r, const struct json_place *at, const struct json_field *f, json_t *v,
                               void *into)
 {
@@ -239,8 +264,9 @@ static json_read_fn *const readers[] = {
     [JSON_KIND_BOOL] = json_read_bool,         [JSON_KIND_I64] = json_read_i64,
     [JSON_KIND_F64] = json_read_f64,           [JSON_KIND_STR] = json_read_str,
     [JSON_KIND_ENUM] = json_read_enum,         [JSON_KIND_TIME] = json_read_time,
-    [JSON_KIND_DURATION] = json_read_duration, [JSON_KIND_OBJECT] = json_read_object,
-    [JSON_KIND_ARRAY] = json_read_array,       [JSON_KIND_RAW] = json_read_raw,
+    [JSON_KIND_DURATION] = json_read_duration, [JSON_KIND_SECONDS] = json_read_seconds,
+    [JSON_KIND_OBJECT] = json_read_object,     [JSON_KIND_ARRAY] = json_read_array,
+    [JSON_KIND_RAW] = json_read_raw,
 };
 
 static enum err json_read_value(struct json_reader *r, const struct json_place *at, const struct json_field *f,

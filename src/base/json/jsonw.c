@@ -176,6 +176,20 @@ void jw_kv_i64(struct jw *w, const char *name, int64_t v)
     jw_i64(w, v);
 }
 
+void jw_seconds(struct jw *w, int64_t ms)
+{
+    if (ms % 1000)
+        jw_f64(w, (double)ms / 1000);
+    else
+        jw_i64(w, ms / 1000);
+}
+
+void jw_kv_seconds(struct jw *w, const char *name, int64_t ms)
+{
+    jw_key(w, name);
+    jw_seconds(w, ms);
+}
+
 void jw_kv_bool(struct jw *w, const char *name, bool v)
 {
     jw_key(w, name);

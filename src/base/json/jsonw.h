@@ -41,6 +41,8 @@ void jw_raw(struct jw *w, struct str v); /* one value that is JSON already */
 void jw_kv_str(struct jw *w, const char *name, struct str v);
 void jw_kv_cstr(struct jw *w, const char *name, const char *v); /* NULL becomes null */
 void jw_kv_i64(struct jw *w, const char *name, int64_t v);
+void jw_seconds(struct jw *w, int64_t ms);                      /* given in milliseconds */
+void jw_kv_seconds(struct jw *w, const char *name, int64_t ms); /* 1500 becomes 1.5, 2000 becomes 2 */
 void jw_kv_bool(struct jw *w, const char *name, bool v);
 void jw_kv_time(struct jw *w, const char *name, int64_t ms);
 void jw_kv_i64_or_null(struct jw *w, const char *name, int64_t v); /* 0 becomes null */

@@ -88,6 +88,31 @@ static enum exit_code backup_check_words(struct cli *cli, const struct options *
     return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
 }
 
+/* Whether the store is a PostgreSQL database, which its own tools copy: they are tested with all that it can hold, and
+ * know of replicas and of points in time. Then prints what to do instead. */
+static bool backup_refuse_postgres(struct cli *cli, const struct options *o, const char *instead)
+{
+    struct error e;
+    if (!option_given(o, "store"))
+        return false;
+    error_set(&e, ERR_INVALID, "the data is in a PostgreSQL database: %s; docs/OPERATIONS.md describes it", instead);
+    (void)cli_fail(cli, cli->command->name, &e, EXIT_REFUSED);
+    return true;
+}
+
+static void backup_hint_at_postgres(struct error *e)
+{
+    struct error why = *e;
+    error_set(e, why.code, "%s; if the server has --store, its data is in PostgreSQL: use pg_dump (docs/OPERATIONS.md)",
+              why.text);
+}
+
+#define STORE_OPTION                                                                                                   \
+    {                                                                                                                  \
+        .key = "store", .flag = "store", .type = OPTION_TEXT, .value = "URL",                                          \
+        .help = "postgres://… of a cluster: refused, with the command of PostgreSQL to use instead"                  \
+    }
+
 /* ---- backup ---- */
 
 static void backup_print(struct cli *cli, const struct options *o, const struct store_sqlite_facts *f)
@@ -121,6 +146,8 @@ static enum exit_code command_backup_run(struct cli *cli, const struct options *
     enum exit_code code = backup_check_words(cli, o);
     if (code)
         return code;
+    if (backup_refuse_postgres(cli, o, "run 'pg_dump --format=custom --file=FILE URL', also while nodes run"))
+        return EXIT_REFUSED;
     options_data_dir(o, &directory);
     struct backup_request request = {
         .directory = buf_cstr(&directory),
@@ -133,6 +160,8 @@ static enum exit_code command_backup_run(struct cli *cli, const struct options *
     backup_clear_progress(&line);
     if (rc == ERR_CONFLICT)
         error_set(&e, rc, "'%s' exists already: give another file, or add --force to replace it", request.path);
+    if (rc == ERR_NOT_FOUND)
+        backup_hint_at_postgres(&e);
     if (rc)
         return cli_fail(cli, "backup", &e, EXIT_REFUSED);
     backup_print(cli, o, &facts);
@@ -141,6 +170,7 @@ static enum exit_code command_backup_run(struct cli *cli, const struct options *
 
 /* clang-format off */
 static const struct option backup_options[] = {
+    STORE_OPTION,
     { .flag = "force", .type = OPTION_FLAG, .help = "replace an existing FILE, after the new copy was verified" },
     { .flag = "without-secrets", .type = OPTION_FLAG,
       .help = "leave out pepper and admin.key; after a restore, API keys work only if the file pepper is put back" },
@@ -154,6 +184,7 @@ const struct command command_backup = {
     .detail =
         "Reads the data directory directly, so run it on the server's machine. The copy gets its name only after it was read\n"
         "back and verified. It contains the payloads of tasks and the secrets of API keys, so only its owner may read it.\n"
+        "A cluster's data is in PostgreSQL: back that up with pg_dump. docs/OPERATIONS.md describes it.\n"
         "\n"
         "Examples:\n"
         "  belfry backup /backup/belfry-monday.db --data-dir /var/lib/belfry\n"
@@ -209,6 +240,10 @@ static enum exit_code command_restore_run(struct cli *cli, const struct options 
     enum exit_code code = backup_check_words(cli, o);
     if (code)
         return code;
+    if (backup_refuse_postgres(cli, o,
+                               "stop all nodes, create an empty database, and run 'pg_restore --no-owner "
+                               "--single-transaction --dbname=URL FILE'"))
+        return EXIT_REFUSED;
     if (fail && failpoint_arm(str_from(fail), &e))
         return cli_fail(cli, "restore", &e, EXIT_USAGE);
     options_data_dir(o, &directory);
@@ -232,6 +267,7 @@ static enum exit_code command_restore_run(struct cli *cli, const struct options 
 
 /* clang-format off */
 static const struct option restore_options[] = {
+    STORE_OPTION,
     { .flag = "force", .type = OPTION_FLAG,
       .help = "replace existing data; the previous data is kept in a folder replaced-TIME in the directory" },
 };

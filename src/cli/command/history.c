@@ -17,7 +17,9 @@ static const struct option options[] = {
 /* clang-format on */
 
 static const char detail[] =
-    "DELAY is start minus due time, TOOK is the run time. Times are UTC; the latest is first.\n"
+    "DELAY is the start minus the scheduled time, of a retry minus its due time; if it\n"
+    "is 100 ms or more, the cause follows. TOOK is the run time. Times are UTC; the\n"
+    "latest is first.\n"
     "\n"
     "Examples:\n"
     "  belfry history 019c3f2e-7a40-7000-8000-000000000001\n"

@@ -126,11 +126,11 @@ static void show_write_millis(const json_t *task, const char *path, struct buf *
 static void show_write_seconds(const json_t *task, const char *path, struct buf *out)
 {
     char span[DURATION_TEXT];
-    double seconds = json_number_value(json_at(task, path));
-    if (!json_is_number(json_at(task, path)) || seconds < 0 || seconds > (double)DURATION_MAX_MS / 1000)
+    int64_t ms = json_seconds_at(task, path);
+    if (!json_is_number(json_at(task, path)))
         return;
-    duration_format((int64_t)(seconds * 1000 + 0.5), span);
-    buf_text(out, seconds > 0 ? span : "0s");
+    duration_format(ms, span);
+    buf_text(out, ms > 0 ? span : "0s");
 }
 
 static void show_write_attempts(const json_t *task, struct buf *out)

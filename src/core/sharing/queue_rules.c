@@ -20,8 +20,8 @@ struct queue_rules_json {
 /* clang-format off */
 #define AT(member) .offset = offsetof(struct queue_pause_json, member)
 static const struct json_field pause_fields[] = {
-    { .name = "by", .kind = JSON_KIND_STR, AT(by), .max = TEXT_MAX, .nullable = true },
-    { .name = "reason", .kind = JSON_KIND_STR, AT(reason), .max = TEXT_MAX, .nullable = true },
+    { .name = "by", .kind = JSON_KIND_STR, AT(by), .max = TEXT_MAX, .characters = true, .nullable = true },
+    { .name = "reason", .kind = JSON_KIND_STR, AT(reason), .max = TEXT_MAX, .characters = true, .nullable = true },
     { .name = "since", .kind = JSON_KIND_TIME, AT(since_ms), .seen_offset = offsetof(struct queue_pause_json, is_set), .required = true },
     { .name = "until", .kind = JSON_KIND_TIME, AT(until_ms), .nullable = true },
 };

@@ -58,14 +58,14 @@ struct str slot_key_name(struct str key)
     return str_sub(key, from, key.n);
 }
 
-enum slot_answer slot_decide(const struct slot_need *need, size_t waiting, bool held_ahead)
+enum slot_answer slot_decide(const struct slot_need *need, size_t waiting, bool held_ahead, bool promised)
 {
     if (held_ahead)
         return SLOT_WAIT;
     switch (need->policy) {
     case OVERLAP_SKIP: return SLOT_SKIP;
     case OVERLAP_QUEUE_ONE: return waiting ? SLOT_SKIP : SLOT_WAIT;
-    case OVERLAP_CANCEL_PREVIOUS: return SLOT_REPLACE;
+    case OVERLAP_CANCEL_PREVIOUS: return waiting && promised ? SLOT_WAIT : SLOT_REPLACE;
     case OVERLAP_ALLOW: /* needs no slot */
     case OVERLAP_QUEUE_ALL: break;
     }

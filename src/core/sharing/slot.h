@@ -34,11 +34,13 @@ size_t slot_needs(const struct task *t, struct slot_need ret[SLOTS_MAX]);
 enum slot_kind slot_kind_of(struct str key);
 struct str slot_key_name(struct str key); /* for people: the recurring task's id, or the concurrency key */
 
-/* What a due task does if all slots of the key are taken and `waiting` other tasks are in its line. held_ahead: an
- * occurrence that was claimed ahead holds the overlap slot (slot_is_held_ahead). It is a later run, so there is none to
- * be skipped for or to replace. */
+/* What a due task does if all slots of the key are taken and `waiting` other tasks are in its line.
+ * - held_ahead: an occurrence that was claimed ahead holds the overlap slot (slot_is_held_ahead). It is a later run, so
+ *   there is none to be skipped for or to replace.
+ * - promised: the first of the line has policy QUEUE_ALL. It was missed and is caught up on, or its task's policy was
+ *   another: it runs, and is not replaced. */
 enum slot_answer { SLOT_WAIT, SLOT_SKIP, SLOT_REPLACE };
-enum slot_answer slot_decide(const struct slot_need *need, size_t waiting, bool held_ahead);
+enum slot_answer slot_decide(const struct slot_need *need, size_t waiting, bool held_ahead, bool promised);
 
 /* Whether the holder of a slot is not due yet and has never fired. */
 bool slot_is_held_ahead(const struct task *holder, int64_t now_ms);

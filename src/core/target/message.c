@@ -38,6 +38,8 @@ static const struct wire_field fields[] = {
     { "priority",         WIRE_INT,  AT(priority), WIRE_BETWEEN(PRIORITY_MIN, PRIORITY_MAX), .always = true },
     { "due_ms",           WIRE_I64,  AT(due_ms), WIRE_BETWEEN(-WIRE_MS_MAX, WIRE_MS_MAX), .always = true },
     { "scheduled_ms",     WIRE_I64,  AT(scheduled_ms), WIRE_BETWEEN(-WIRE_MS_MAX, WIRE_MS_MAX), .always = true },
+    { "awaited_ms",       WIRE_I64,  AT(awaited_ms), WIRE_BETWEEN(-WIRE_MS_MAX, WIRE_MS_MAX) },
+    { "late_by",          WIRE_ENUM, AT(late_by), .names = late_cause_names, .name_count = LATE_CAUSES },
     { "created_ms",       WIRE_I64,  AT(created_ms), WIRE_BETWEEN(-WIRE_MS_MAX, WIRE_MS_MAX) },
     { "version",          WIRE_I64,  AT(version), WIRE_BETWEEN(0, INT64_MAX) },
     { "attempts",         WIRE_INT,  AT(attempts), WIRE_BETWEEN(0, WIRE_COUNT_MAX) },

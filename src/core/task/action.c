@@ -151,7 +151,8 @@ static struct task action_occurrence_now(const struct task *t, struct uuid fresh
     o.kind = TASK_OCCURRENCE;
     o.parent = t->id;
     o.state = TASK_SCHEDULED;
-    o.due_ms = o.scheduled_ms = now_ms;
+    o.scheduled_ms = now_ms;
+    task_set_due(&o, now_ms);
     o.version = 1;
     o.fence = o.attempts = o.losses = 0;
     o.claim = (struct uuid){ 0 };
@@ -184,7 +185,7 @@ static void action_set_state(struct task *t, enum task_state next, int64_t now_m
  * an expiry scheduled_ms stays, since it identifies the occurrence. */
 static void action_reset_for_retry(struct task *t, int64_t now_ms)
 {
-    t->due_ms = now_ms;
+    task_set_due(t, now_ms);
     t->attempts = t->losses = 0;
     t->cause = t->resolution = (struct str){ 0 };
     t->resolved_ms = 0;
@@ -200,8 +201,14 @@ static void action_reset_for_retry(struct task *t, int64_t now_ms)
 static void action_set_fields(struct task *t, enum action action, int64_t now_ms)
 {
     switch (action) {
-    case ACTION_RUN_NOW: t->due_ms = t->scheduled_ms = now_ms; break;
-    case ACTION_RESUME: t->due_ms = max_of(t->due_ms, now_ms); break;
+    case ACTION_RUN_NOW:
+        t->scheduled_ms = now_ms;
+        task_set_due(t, now_ms);
+        break;
+    case ACTION_RESUME:
+        if (t->due_ms < now_ms)
+            task_put_off(t, now_ms, LATE_PAUSED);
+        break;
     case ACTION_RETRY: action_reset_for_retry(t, now_ms); break;
     case ACTION_ARCHIVE: t->resolved_ms = now_ms; break;
     case ACTION_DELETE: t->deleted = true; break;

@@ -18,6 +18,7 @@ void execution_members(struct jw *w, const struct execution *x)
         jw_f64(w, (double)(x->started_us - x->due_ms * 1000) / 1000);
     else
         jw_null(w);
+    jw_kv_cstr(w, "delay_cause", x->late_by ? late_cause_names[x->late_by] : NULL);
     jw_kv_str_or_null(w, "worker", x->worker);
     jw_key(w, "http_status");
     if (x->http_status)

@@ -25,6 +25,8 @@ struct settle_facts settle_facts_of(const struct task *t, const struct outcome *
         .fence = t->fence,
         .scheduled_ms = t->scheduled_ms,
         .due_ms = t->due_ms,
+        .awaited_ms = t->awaited_ms,
+        .late_by = t->late_by,
         .attempts = t->attempts,
         .losses = t->losses,
         .delivery = t->delivery,
@@ -72,20 +74,26 @@ static struct uuid settle_execution_id(const struct settle_facts *t, int64_t sta
     return uuid_derived_from(started_us / 1000, t->id, t->fence);
 }
 
+static int64_t settle_awaited_ms(const struct settle_facts *t)
+{
+    return t->awaited_ms ? t->awaited_ms : t->due_ms;
+}
+
 static struct execution settle_execution(const struct settle_facts *t, const struct outcome *o,
-                                         enum execution_status status)
+                                         enum execution_status status, int64_t now_ms)
 {
     bool occurrence = t->kind == TASK_OCCURRENCE;
     int64_t started_us = o->started_us ? o->started_us : t->due_ms * 1000;
+    int64_t completed_us = o->completed_us ? o->completed_us : now_ms * 1000, awaited_ms = settle_awaited_ms(t);
     return (struct execution){
         .id = settle_execution_id(t, started_us),
         .tenant = t->tenant,
         .task = occurrence ? t->parent : t->id,
         .occurrence = occurrence ? t->id : (struct uuid){ { 0 } },
         .scheduled_ms = t->scheduled_ms,
-        .due_ms = t->due_ms,
+        .due_ms = awaited_ms,
         .started_us = started_us,
-        .completed_us = max_of(o->completed_us, started_us),
+        .completed_us = max_of(completed_us, started_us),
         .attempt = t->attempts + 1,
         .fence = t->fence,
         .status = status,
@@ -94,24 +102,33 @@ static struct execution settle_execution(const struct settle_facts *t, const str
         .error = o->error,
         .output = o->output,
         .trace_id = o->trace_id,
+        .late_by = late_cause_of(started_us / 1000 - awaited_ms, o->late_by ? o->late_by : t->late_by),
     };
 }
 
 /* ---- verdicts ---- */
 
-/* The claim cost no attempt: only the due time changes. */
-static struct verdict settle_back_to_scheduled(const struct settle_facts *t, int64_t due_ms)
+/* The claim cost no attempt: only the due time changes. The user waits for the same moment as before. */
+static struct verdict settle_back_to_scheduled(const struct settle_facts *t, int64_t due_ms, enum late_cause by)
 {
-    return (struct verdict){ .next = TASK_SCHEDULED, .due_ms = due_ms, .attempts = t->attempts, .losses = t->losses };
+    int64_t awaited_ms = settle_awaited_ms(t);
+    return (struct verdict){ .next = TASK_SCHEDULED,
+                             .due_ms = due_ms,
+                             .awaited_ms = awaited_ms == due_ms ? 0 : awaited_ms,
+                             .late_by = by ? by : t->late_by,
+                             .attempts = t->attempts,
+                             .losses = t->losses };
 }
 
 /* An outcome was reported, so the worker survived: losses go back to 0. */
-static struct verdict settle_reported(const struct settle_facts *t, const struct outcome *o, enum task_state next)
+static struct verdict settle_reported(const struct settle_facts *t, const struct outcome *o, enum task_state next,
+                                      int64_t now_ms)
 {
     enum execution_status status = next == TASK_COMPLETED ? EXECUTION_COMPLETED : EXECUTION_FAILED;
-    return (struct verdict){
-        .next = next, .attempts = t->attempts + 1, .has_execution = true, .execution = settle_execution(t, o, status)
-    };
+    return (struct verdict){ .next = next,
+                             .attempts = t->attempts + 1,
+                             .has_execution = true,
+                             .execution = settle_execution(t, o, status, now_ms) };
 }
 
 /* leased: a worker of the user held the task, and its lease expired. */
@@ -131,10 +148,10 @@ static struct verdict settle_lost(const struct settle_facts *t, const struct out
 {
     bool at_most_once = t->delivery == DELIVER_AT_MOST_ONCE, poison = o->alone && t->losses >= SUSPECT_LOSSES;
     bool suspect = t->losses >= SUSPECT_LOSSES; /* keeps its due time, so that it is retried before other suspects */
-    struct verdict v = settle_back_to_scheduled(t, suspect ? t->due_ms : max_of(now_ms, t->due_ms));
+    struct verdict v = settle_back_to_scheduled(t, suspect ? t->due_ms : max_of(now_ms, t->due_ms), LATE_DOWN);
     v.losses++;
     v.has_execution = true;
-    v.execution = settle_execution(t, o, EXECUTION_LOST);
+    v.execution = settle_execution(t, o, EXECUTION_LOST, now_ms);
     if (poison || at_most_once)
         v.next = TASK_FAILED;
     v.last_error = v.execution.error = settle_lost_error(t->target == TARGET_WORKER, poison, at_most_once);
@@ -170,7 +187,7 @@ static struct str settle_expired_error(const struct settle_facts *t, int64_t due
 static struct verdict settle_failed(const struct settle_facts *t, const struct outcome *o, int64_t now_ms,
                                     struct prng *random, struct arena *a)
 {
-    struct verdict v = settle_reported(t, o, TASK_FAILED);
+    struct verdict v = settle_reported(t, o, TASK_FAILED, now_ms);
     struct retry_policy policy;
     v.last_error = o->error;
     if (!settle_may_retry(t, o, v.attempts, &policy))
@@ -187,9 +204,10 @@ static struct verdict settle_failed(const struct settle_facts *t, const struct o
 }
 
 /* A task that never started leaves no execution. */
-static struct verdict settle_cancelled(const struct settle_facts *t, const struct outcome *o)
+static struct verdict settle_cancelled(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)
 {
-    struct verdict v = o->started_us ? settle_reported(t, o, TASK_CANCELLED) : settle_back_to_scheduled(t, 0);
+    struct verdict v =
+        o->started_us ? settle_reported(t, o, TASK_CANCELLED, now_ms) : settle_back_to_scheduled(t, 0, LATE_NONE);
     v.next = TASK_CANCELLED;
     v.last_error = o->error.n ? o->error : S("cancelled while it ran");
     return v;
@@ -199,7 +217,8 @@ static struct verdict settle_cancelled(const struct settle_facts *t, const struc
 static struct verdict settle_returned(const struct settle_facts *t, const struct outcome *o, int64_t now_ms)
 {
     bool waits = o->retry_after_ms > 0;
-    struct verdict v = settle_back_to_scheduled(t, waits ? max_of(now_ms + o->retry_after_ms, t->due_ms) : t->due_ms);
+    struct verdict v =
+        settle_back_to_scheduled(t, waits ? max_of(now_ms + o->retry_after_ms, t->due_ms) : t->due_ms, o->late_by);
     v.recalled = o->recalled;
     return v;
 }
@@ -209,7 +228,7 @@ static struct verdict settle_held(const struct settle_facts *t, const struct out
 {
     struct verdict v = settle_returned(t, o, now_ms);
     if (o->retry_after_ms > 0)
-        v.due_ms = max_of(now_ms, min_of(v.due_ms, t->expires_ms));
+        v = settle_back_to_scheduled(t, max_of(now_ms, min_of(v.due_ms, t->expires_ms)), o->late_by);
     v.last_error = o->error;
     v.aside = o->aside;
     return v;
@@ -217,7 +236,7 @@ static struct verdict settle_held(const struct settle_facts *t, const struct out
 
 static struct verdict settle_expired(const struct settle_facts *t, const struct outcome *o)
 {
-    struct verdict v = settle_back_to_scheduled(t, 0);
+    struct verdict v = settle_back_to_scheduled(t, 0, LATE_NONE);
     v.next = TASK_EXPIRED;
     v.last_error = o->error;
     return v;
@@ -227,15 +246,21 @@ static struct verdict settle_by_outcome(const struct settle_facts *t, const stru
                                         struct prng *random, struct arena *a)
 {
     switch (o->kind) {
-    case OUTCOME_OK: return settle_reported(t, o, TASK_COMPLETED);
+    case OUTCOME_OK: return settle_reported(t, o, TASK_COMPLETED, now_ms);
     case OUTCOME_FAILED: return settle_failed(t, o, now_ms, random, a);
     case OUTCOME_LOST: return settle_lost(t, o, now_ms);
     case OUTCOME_RETURNED: return settle_returned(t, o, now_ms);
-    case OUTCOME_CANCELLED: return settle_cancelled(t, o);
+    case OUTCOME_CANCELLED: return settle_cancelled(t, o, now_ms);
     case OUTCOME_HELD: return settle_held(t, o, now_ms);
     case OUTCOME_EXPIRED: return settle_expired(t, o);
     }
     __builtin_unreachable();
+}
+
+int64_t settle_completed_ms(const struct verdict *v, int64_t now_ms)
+{
+    int64_t ended_ms = v->has_execution ? v->execution.completed_us / 1000 : now_ms;
+    return task_is_final(v->next) ? max_of(now_ms, ended_ms) : 0;
 }
 
 struct verdict settle(const struct settle_facts *t, const struct outcome *o, int64_t now_ms, struct prng *random,

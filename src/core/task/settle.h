@@ -42,6 +42,9 @@ struct outcome {
     int64_t retry_after_ms;           /* from the target, relative; -1: none */
     int64_t started_us, completed_us; /* since 1970, in microseconds since lag is measured in less than a millisecond */
     struct str error, output, worker, trace_id;
+    /* RETURNED, HELD: what puts it off. Of an attempt that started: what its worker knows to have put it off. NONE: as
+     * the task says. */
+    enum late_cause late_by;
     struct str aside; /* HELD: the host in whose lane it waits from now on; empty: it stays in its lane */
     bool recalled;    /* RETURNED: because a user is about to change it */
 };
@@ -53,6 +56,8 @@ struct settle_facts {
     int32_t tenant;
     enum task_kind kind;
     int64_t fence, scheduled_ms, due_ms;
+    int64_t awaited_ms; /* as in struct task, like the next */
+    enum late_cause late_by;
     int attempts, losses;
     enum delivery delivery;
     struct retry_policy retry;
@@ -74,7 +79,9 @@ static inline bool is_expired(int64_t expires_ms, int64_t now_ms)
 
 struct verdict {
     enum task_state next;
-    int64_t due_ms; /* if SCHEDULED */
+    int64_t due_ms; /* if SCHEDULED, like the next two */
+    int64_t awaited_ms;
+    enum late_cause late_by;
     int attempts, losses;
     bool has_execution;
     struct execution execution; /* its id is derived from task and fence: settling twice writes one row */
@@ -84,10 +91,17 @@ struct verdict {
     bool recalled;              /* if SCHEDULED: the task is `recalled` from now on; else as it was */
 };
 
+/* The completed_ms of a task with that verdict, settled at now_ms; 0: it is not final. The clock of the worker may be
+ * ahead of the one that settles: the task never ends before its last attempt. */
+int64_t settle_completed_ms(const struct verdict *v, int64_t now_ms);
+
 /* Rules:
  * - If a retry would come after the task has expired, the task is EXPIRED at once.
  * - If a task is RETURNED or HELD without a time to wait, it keeps its due time.
  * - If a task is HELD beyond its expiry, it comes back at the expiry.
+ * - If a task is RETURNED, HELD or LOST, its user still waits for the same moment. A retry has its own.
+ * - An execution ends when its outcome was reported; a LOST one when it was found, at now_ms. It never ends before it
+ *   starts.
  * - A reported outcome (OK, FAILED, CANCELLED) resets losses to 0: its worker survived.
  * - A suspect that is LOST and was alone is FAILED as a poison task. Any other LOST suspect keeps its due time, and so
  *   its place before other suspects.

@@ -26,6 +26,12 @@ struct spawn_skipped {
     int64_t first_ms, last_ms, count;
 };
 
+/* Users change a task only while a node runs: an occurrence before the latest change was put off by a pause. */
+static bool spawn_was_paused(const struct spawn_visit *v, int64_t due_ms)
+{
+    return v->task->version > 1 && due_ms < v->task->updated_ms;
+}
+
 static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64_t due_ms, enum task_state state)
 {
     const struct task *p = v->task;
@@ -62,6 +68,10 @@ static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64
         .updated_ms = v->now_ms,
     };
     *t = copy;
+    if (t->due_ms != scheduled_ms) {
+        t->awaited_ms = scheduled_ms;
+        t->late_by = due_ms >= v->now_ms ? LATE_SPREAD : spawn_was_paused(v, due_ms) ? LATE_PAUSED : LATE_DOWN;
+    }
     v->plan->occurrences.n++;
     return t;
 }
@@ -113,10 +123,18 @@ static bool spawn_has_room(const struct spawn_visit *v)
     return v->plan->occurrences.n < SPAWN_MAX && v->runs_left > 0;
 }
 
+/* Occurrences before this time were missed. */
+static int64_t spawn_missed_before(const struct spawn_visit *v, int64_t cursor_ms)
+{
+    struct occurrence first;
+    bool outage = recurrence_next(v->rule, cursor_ms, &first) && first.at_ms < v->now_ms - MISSED_MS;
+    return outage ? v->now_ms : INT64_MIN;
+}
+
 /* Walks through the missed occurrences. Returns the new cursor; sets `more` if the walk was cut short. */
 static int64_t spawn_catch_up(struct spawn_visit *v, int64_t cursor_ms)
 {
-    int64_t missed_before = v->now_ms - SPAWN_GRACE_MS;
+    int64_t missed_before = spawn_missed_before(v, cursor_ms);
     int64_t window_begins = v->now_ms - v->task->schedule.catch_up_window_ms;
     enum catch_up mode = v->task->schedule.catch_up;
     struct spawn_skipped too_old = { 0 }, passed_over = { 0 };
@@ -129,6 +147,7 @@ static int64_t spawn_catch_up(struct spawn_visit *v, int64_t cursor_ms)
             break;
         }
         cursor_ms = o.at_ms + 1;
+        v->plan->missed++;
         if (o.at_ms < window_begins) {
             spawn_skipped_extend(&too_old, o.scheduled_ms);
         } else if (mode == CATCH_UP_ALL) {

@@ -6,8 +6,7 @@
 #include "core/task/task.h"
 
 enum {
-    SPAWN_MAX = 200,       /* occurrences in one visit; the rest is created in the next visit, at once */
-    SPAWN_GRACE_MS = 1000, /* an occurrence that is later than this counts as missed */
+    SPAWN_MAX = 200, /* occurrences in one visit; the rest is created in the next visit, at once */
     /* A task with max_runs is visited this long before an occurrence that may replace a skipped one. The skipped one
      * was due at least one second earlier. */
     SPAWN_LEAD_MS = 500,
@@ -18,6 +17,7 @@ struct spawn_plan {
     struct tasks occurrences; /* in the arena; SCHEDULED or SKIPPED */
     int64_t cursor_ms;        /* the new cursor */
     int64_t runs, skipped;    /* to add to the task's counts */
+    int64_t missed;           /* how many were due and missed, whether they run now or are skipped */
     bool ended;               /* no occurrence is left: the task is COMPLETED */
     bool more;                /* the visit was cut short: visit again at once */
     /* If not 0: all runs that max_runs allows are created; visit the task again at this time, not when the cursor comes
@@ -25,8 +25,8 @@ struct spawn_plan {
     int64_t look_ms;
 };
 
-/* Plans the occurrences with at_ms < until_ms from the cursor on. An occurrence more than SPAWN_GRACE_MS before now_ms
- * counts as missed. */
+/* Plans the occurrences with at_ms < until_ms from the cursor on. If the first of them is more than MISSED_MS
+ * before now_ms, nobody was there to spawn: all that are before now_ms were missed. */
 enum err spawn_plan(const struct task *recurring, const struct recurrence *rule, int64_t now_ms, int64_t until_ms,
                     struct arena *a, struct spawn_plan *ret, struct error *e) must_use;
 

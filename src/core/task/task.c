@@ -83,6 +83,19 @@ bool task_state_parse(struct str text, enum task_state *ret)
     return false;
 }
 
+bool task_states_parse(struct str text, unsigned *ret)
+{
+    enum task_state state;
+    if (str_eq_nocase(text, S("ACTIVE"))) {
+        *ret = BIT(SCHEDULED) | BIT(BLOCKED) | BIT(RUNNING);
+        return true;
+    }
+    bool known = task_state_parse(text, &state);
+    if (known)
+        *ret = 1U << state;
+    return known;
+}
+
 const char *target_kind_name(enum target_kind k)
 {
     assert((size_t)k < TARGET_KINDS);
@@ -141,6 +154,32 @@ void task_forget_delays(struct task *t)
 {
     t->aside = S("");
     t->recalled = false;
+}
+
+bool task_is_unstarted(const struct task *t, int64_t now_ms)
+{
+    bool waits = !task_is_final(t->state) && task_shown_state(t, now_ms) != TASK_RUNNING;
+    return t->kind == TASK_OCCURRENCE && t->runs_count && waits && !t->attempts && !t->losses && !t->started_ms;
+}
+
+int64_t task_awaited_ms(const struct task *t)
+{
+    return t->awaited_ms ? t->awaited_ms : t->due_ms;
+}
+
+void task_put_off(struct task *t, int64_t due_ms, enum late_cause by)
+{
+    int64_t awaited_ms = task_awaited_ms(t);
+    t->awaited_ms = awaited_ms == due_ms ? 0 : awaited_ms;
+    t->late_by = awaited_ms == due_ms ? LATE_NONE : by;
+    t->due_ms = due_ms;
+}
+
+void task_set_due(struct task *t, int64_t due_ms)
+{
+    t->due_ms = due_ms;
+    t->awaited_ms = 0;
+    t->late_by = LATE_NONE;
 }
 
 int64_t task_expires_ms(const struct task *t)

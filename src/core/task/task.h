@@ -10,6 +10,7 @@
  * The legal state transitions are one table (task_may_become); a test compares docs/STATE_MACHINE.md with it. */
 #include "base/arena.h"
 #include "base/uuid.h"
+#include "core/task/late.h"
 #include "core/time/calendar.h"
 #include "core/time/recurrence.h"
 
@@ -103,8 +104,10 @@ struct task {
     enum task_state state;
     struct uuid parent; /* of an OCCURRENCE; else nil */
 
-    int64_t due_ms;       /* when it fires, first attempt or retry; never set before now */
-    int64_t scheduled_ms; /* the requested time: run_at, or the occurrence's time */
+    int64_t due_ms;          /* when it fires, first attempt or retry; never set before now */
+    int64_t scheduled_ms;    /* the requested time: run_at, or the occurrence's time */
+    int64_t awaited_ms;      /* the moment that its user waits for, if that is not due_ms; else 0 (task_awaited_ms) */
+    enum late_cause late_by; /* what has put it off since that moment, as far as is known */
     int64_t version, fence;
     int attempts;      /* outcomes so far */
     int losses;        /* claims lost after the task may have fired */
@@ -113,7 +116,7 @@ struct task {
     int priority;
     struct str queue, name, task_type;
     enum delivery delivery;
-    int64_t timeout_ms;         /* of one attempt */
+    int64_t timeout_ms;         /* of one attempt; 0: no limit, WORKER only */
     int64_t expires_after_ms;   /* 0: never */
     struct str concurrency_key; /* empty: none (core/sharing/slot.h) */
     int concurrency_limit;      /* how many tasks with that key may run at once; 0: no key */
@@ -140,7 +143,8 @@ struct task {
     /* Of an OCCURRENCE, runs_count is 1 if it counts among its task's runs and 0 if it was run by hand; skipped_count
      * is 0. */
     int64_t runs_count, skipped_count;
-    int64_t last_run_ms; /* 0: never */
+    int64_t unstarted_count; /* of runs_count: runs that have not started. Not stored: reader_unstarted sets it */
+    int64_t last_run_ms;     /* 0: never */
 
     int64_t created_ms, updated_ms;
     int64_t started_ms, completed_ms; /* of the latest attempt, of the final state; 0: not yet */
@@ -164,13 +168,15 @@ struct execution {
     int32_t tenant;
     struct uuid task;       /* the one-time task, or the recurring task */
     struct uuid occurrence; /* nil for a one-time task */
-    int64_t scheduled_ms, due_ms;
+    int64_t scheduled_ms;
+    int64_t due_ms;                   /* the moment that the user waited for: its delay counts from here */
     int64_t started_us, completed_us; /* since 1970 */
     int attempt;                      /* 1 for the first */
     int64_t fence;
     enum execution_status status;
     int http_status; /* 0: none */
     struct str worker, error, output, trace_id;
+    enum late_cause late_by; /* NONE: it was on time */
 };
 
 struct executions {
@@ -181,12 +187,17 @@ struct executions {
 const char *task_state_name(enum task_state s);
 /* also accepts PENDING, IN_PROGRESS, SUCCESS, DEAD_LETTERED */
 bool task_state_parse(struct str text, enum task_state *ret);
+/* A state as a filter names it, to a set with bit s for each state. ACTIVE: neither paused nor final. */
+bool task_states_parse(struct str text, unsigned *ret);
 bool task_may_become(enum task_state from, enum task_state to);
 bool task_is_final(enum task_state s);
 
 /* The state that users see: a RUNNING task is shown as SCHEDULED until its due time, since it was only claimed
  * early. */
 enum task_state task_shown_state(const struct task *t, int64_t now_ms);
+
+/* Whether an OCCURRENCE counts among the runs of its task although it has not started. */
+bool task_is_unstarted(const struct task *t, int64_t now_ms);
 
 extern const char *const target_kind_names[TARGET_KINDS + 1]; /* "HTTP_CALLBACK" …; NULL at the end */
 const char *target_kind_name(enum target_kind k);
@@ -204,6 +215,14 @@ bool task_is_suspect(const struct task *t);
 bool task_is_late(const struct task *t);
 /* A user has changed it: it waits in its ordinary lane again. */
 void task_forget_delays(struct task *t);
+
+/* The moment that the user waits for: the requested time of a first attempt, the due time of a retry. due_ms is later
+ * if the task was put off. */
+int64_t task_awaited_ms(const struct task *t);
+/* Moves due_ms by a cause; the user goes on waiting for the same moment. */
+void task_put_off(struct task *t, int64_t due_ms, enum late_cause by);
+/* Sets a new time that the user asks for. */
+void task_set_due(struct task *t, int64_t due_ms);
 
 /* When the task is too late to be useful: scheduled_ms plus expires_after_ms; INT64_MAX: never. A manual retry moves
  * scheduled_ms of a task that can expire. */

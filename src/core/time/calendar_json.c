@@ -25,7 +25,7 @@ static const struct json_field weekday_field[] = { { .kind = JSON_KIND_ENUM, .na
 static const struct json_field date_field[] = { { .kind = JSON_KIND_RAW } };
 #define DATES .kind = JSON_KIND_ARRAY, .fields = date_field, .count = 1, .size = sizeof(json_t *), .max = CALENDAR_DATES_MAX, .nullable = true
 static const struct json_field fields[] = {
-    { .name = "description", .kind = JSON_KIND_STR, AT(description), .max = DESCRIPTION_MAX, .nullable = true },
+    { .name = "description", .kind = JSON_KIND_STR, AT(description), .max = DESCRIPTION_MAX, .characters = true, .nullable = true },
     { .name = "excluded_weekdays", .kind = JSON_KIND_ARRAY, AT(weekdays), .fields = weekday_field, .count = 1, .size = sizeof(int), .max = 7,
       .nullable = true },
     { .name = "excluded", AT(excluded), DATES },
@@ -33,7 +33,7 @@ static const struct json_field fields[] = {
 };
 static const struct json_field date_fields[] = {
     { .name = "date", .kind = JSON_KIND_STR, .offset = offsetof(struct calendar_named_date, date), .required = true },
-    { .name = "name", .kind = JSON_KIND_STR, .offset = offsetof(struct calendar_named_date, name), .max = CALENDAR_TEXT_MAX, .nullable = true },
+    { .name = "name", .kind = JSON_KIND_STR, .offset = offsetof(struct calendar_named_date, name), .max = CALENDAR_TEXT_MAX, .characters = true, .nullable = true },
 };
 /* clang-format on */
 

@@ -244,6 +244,7 @@ static void membership_send_heartbeat(struct membership *m)
     m->beat = (struct op_heartbeat){
         .op = { .kind = OP_HEARTBEAT, .done = membership_on_heartbeat, .context = m },
         .node = { .id = m->id,
+                  .beats = m->beats,
                   .name = m->setup.name,
                   .version = m->setup.version,
                   .doc = buf_str(&m->doc),

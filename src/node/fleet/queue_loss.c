@@ -16,7 +16,8 @@ static struct queue_loss *queue_loss_of(struct reaper *r)
 static struct outcome queue_loss_outcome(enum delivery delivery)
 {
     return (struct outcome){ .kind = delivery == DELIVER_AT_MOST_ONCE ? OUTCOME_LOST : OUTCOME_RETURNED,
-                             .retry_after_ms = -1 };
+                             .retry_after_ms = -1,
+                             .late_by = LATE_DOWN };
 }
 
 bool queue_loss_note(const struct queue_loss *q, const struct task *t, struct arena *a, struct queue_loss_task *ret)

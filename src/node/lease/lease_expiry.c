@@ -3,11 +3,12 @@
  * worker that renews its lease in between may find it gone, as if it had come later. */
 #include "node/lease/lease_expiry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 
-enum { LEASES_ARENA = 128 << 20, RENEWAL_ARENA = 4096 };
+enum { LEASES_ARENA = 128 << 20, RENEWAL_ARENA = 4096, TIMEOUT_TEXT = 96 };
 
 struct lease_expiry {
     struct reaper reaper;
@@ -142,6 +143,32 @@ static struct settlement lease_expiry_lost(struct reaper *r, const struct task *
     return lease_expiry_settle(r, t, (struct outcome){ .kind = OUTCOME_LOST, .alone = true });
 }
 
+/* Its worker has extended the lease until the timeout of the task, or had no time to. */
+static bool lease_expiry_is_timeout(const struct task *t, int64_t now_ms)
+{
+    return t->timeout_ms && now_ms >= uuid_time_ms(t->claim) + t->timeout_ms;
+}
+
+static struct settlement lease_expiry_timed_out(struct reaper *r, const struct task *t)
+{
+    char *text = arena_alloc(&r->arena, TIMEOUT_TEXT);
+    if (text)
+        snprintf(text, TIMEOUT_TEXT, "timed out: its worker had it for longer than timeout_ms, %lld",
+                 (long long)t->timeout_ms);
+    return lease_expiry_settle(r, t,
+                               (struct outcome){ .kind = OUTCOME_FAILED,
+                                                 .failure = FAILURE_TIMEOUT,
+                                                 .sent = true,
+                                                 .error = text ? str_from(text) : S("timed out") });
+}
+
+static struct settlement lease_expiry_verdict(struct reaper *r, const struct task *t, bool cancelled)
+{
+    if (cancelled)
+        return lease_expiry_cancelled(r, t);
+    return lease_expiry_is_timeout(t, r->now.wall_ms) ? lease_expiry_timed_out(r, t) : lease_expiry_lost(r, t);
+}
+
 /* A lease that could not be renewed was settled meanwhile, or the answer was lost: then the next question finds it. */
 static void lease_expiry_decide(struct reaper *r)
 {
@@ -151,7 +178,7 @@ static void lease_expiry_decide(struct reaper *r)
         if (!l->renewals[i].ret_kept)
             continue;
         l->tasks[r->n] = &t->v[i];
-        reaper_add(r, l->renewals[i].ret_ended ? lease_expiry_cancelled(r, &t->v[i]) : lease_expiry_lost(r, &t->v[i]));
+        reaper_add(r, lease_expiry_verdict(r, &t->v[i], l->renewals[i].ret_ended));
     }
     if (r->n)
         log_info("leases_expired", kv_i64("tasks", (int64_t)r->n));

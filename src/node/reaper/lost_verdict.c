@@ -16,7 +16,8 @@ struct settlement lost_verdict_settle(const struct task *t, struct lost how, int
     bool alone = how.alone && how.fired;
     struct outcome o = { .kind = how.fired ? OUTCOME_LOST : OUTCOME_RETURNED,
                          .alone = alone && lost_verdict_was_alone_before(t),
-                         .retry_after_ms = -1 };
+                         .retry_after_ms = -1,
+                         .late_by = LATE_DOWN };
     *ret = (struct event){ .task = settle_facts_of(t, &o, a), .outcome = o };
     struct verdict v = settle(&ret->task, &o, now_ms, random, a);
     if (alone && task_is_suspect(t) && v.next == TASK_SCHEDULED)

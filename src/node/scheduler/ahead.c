@@ -73,6 +73,8 @@ bool scheduler_take_place(struct scheduler *s, struct armed *a)
             s->claiming->contested = true;
         return true;
     }
+    enum late_cause by = lane_gate_cause(lanes_hold_of(s->lanes, a->held->lane, s->now.wall_ms).gate);
+    a->late_by = by ? by : LATE_ROOM;
     a->ready_ms = s->now.steady_ms;
     list_push(&s->ready, &a->ready_since);
     lanes_ready_add(s->lanes, a->held->lane, &a->ready, a->task->due_ms);
@@ -122,6 +124,7 @@ void scheduler_return_overdue(struct scheduler *s, struct moment now)
         struct held *h = overdue[i]->held;
         s->returning += !h->returned; /* it may be armed again: its outcome could not be published */
         h->returned = true;
+        overdue[i]->late_by = LATE_DOWN;
         scheduler_off_wheel(s, overdue[i]);
         scheduler_end(s, overdue[i], OUTCOME_RETURNED);
     }

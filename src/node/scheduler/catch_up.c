@@ -13,7 +13,6 @@ struct catch_up_run {
     struct op_catch_up op;
     struct pending_op pending;
     struct moment now;
-    size_t withdrawn;
     bool over, stopped;
     bool waits; /* it is not known whether there was an outage */
     bool anew;  /* there was another outage while an operation was in flight: begin at the first occurrence */
@@ -36,8 +35,6 @@ void catch_up_free(struct catch_up_run *c)
 
 static void catch_up_end(struct catch_up_run *c)
 {
-    if (c->withdrawn)
-        log_info("missed", kv_i64("occurrences", (int64_t)c->withdrawn));
     c->over = true;
     c->setup.over(c->setup.context);
 }
@@ -52,7 +49,6 @@ static void catch_up_on_answer(struct op *op)
         return;
     }
     if (op->rc == ERR_OK) {
-        c->withdrawn += c->op.ret_withdrawn;
         c->op.after = c->anew ? (struct uuid){ 0 } : c->op.ret_after;
         if (uuid_is_nil(c->op.after) && !c->anew)
             catch_up_end(c);
@@ -76,7 +72,7 @@ void catch_up_step(struct catch_up_run *c, struct moment now, bool may_ask)
     if (!catch_up_wants_to_send(c) || !may_ask || !pending_op_may_send(&c->pending, now))
         return;
     c->op.op = (struct op){ .kind = OP_CATCH_UP, .done = catch_up_on_answer, .context = c };
-    c->op.before_ms = now.wall_ms - SPAWN_GRACE_MS;
+    c->op.before_ms = now.wall_ms - MISSED_MS;
     c->op.max = CATCH_UP_BATCH;
     pending_op_send(&c->pending, c->setup.writer, &c->op.op, CATCH_UP_ARENA);
 }
@@ -88,7 +84,6 @@ int64_t catch_up_next_ms(const struct catch_up_run *c)
 
 void catch_up_begin(struct catch_up_run *c, struct moment now)
 {
-    c->withdrawn = c->over ? 0 : c->withdrawn;
     c->over = c->waits = false;
     c->anew = c->pending.in_flight;
     if (!c->pending.in_flight)
@@ -105,7 +100,6 @@ void catch_up_wait(struct catch_up_run *c)
 void catch_up_skip(struct catch_up_run *c)
 {
     c->waits = false;
-    c->withdrawn = 0;
     catch_up_end(c);
 }
 

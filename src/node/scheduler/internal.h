@@ -67,11 +67,12 @@ struct armed {
     int64_t ready_ms;        /* then: since when (steady) */
     const struct task *task;
     struct claim *claim;
-    struct held *held;   /* NULL: settled while it was pushed once more */
-    bool pushing;        /* it counts in claim.pushing */
-    bool unsure;         /* the queue may have it: it was pushed, and the answer was lost */
-    bool ends;           /* it cannot be pushed again: its claim ends */
-    struct str trial_of; /* the host whose breaker it tries although it was not put aside; empty: none */
+    struct held *held;       /* NULL: settled while it was pushed once more */
+    bool pushing;            /* it counts in claim.pushing */
+    bool unsure;             /* the queue may have it: it was pushed, and the answer was lost */
+    bool ends;               /* it cannot be pushed again: its claim ends */
+    enum late_cause late_by; /* what keeps it from firing although it is due; NONE: nothing so far */
+    struct str trial_of;     /* the host whose breaker it tries although it was not put aside; empty: none */
 };
 
 /* Tasks that a queue has forgotten, on their way to be claimed anew. */
@@ -104,6 +105,7 @@ struct scheduler {
     bool busy;            /* the last claim was full of tasks of our own partitions */
     int64_t help_from_ms; /* steady: from then on, tasks of other partitions are claimed as well */
     bool begun, suspended, isolating;
+    int64_t resumed_ms;     /* wall: nothing was claimed before; INT64_MIN: it has not begun */
     int64_t alone_until_ms; /* steady: until then the suspect runs alone; before it is claimed, it is waited for */
     uint64_t generation;    /* of the catalog cache, when its rules were applied */
     int64_t rules_come_ms;  /* steady: until then claims wait for changed rules; INT64_MIN: none are being read */
@@ -160,6 +162,8 @@ void scheduler_settled_unpushed(struct scheduler *s, struct held *h);
 void scheduler_fire(struct scheduler *s);          /* pushes due tasks */
 bool scheduler_has_due(const struct scheduler *s); /* tasks that are to be fired now */
 bool scheduler_may_fire(const struct scheduler *s);
+/* What made a task late that fires now. */
+enum late_cause scheduler_late_cause(const struct scheduler *s, const struct armed *a);
 bool scheduler_falls_back(const struct scheduler *s); /* the queue is down, and this process runs due tasks */
 void scheduler_forget_pushes(struct scheduler *s);    /* the tasks of batches in flight belong to another node */
 

@@ -341,6 +341,8 @@ void lane_set_place(struct lanes *l, struct lane_entry *e, enum lane_place place
 
 void lane_open(struct lanes *l, struct lane_entry *e)
 {
+    if (e->gate != LANE_NONE)
+        e->last_open_ms = l->now_ms;
     e->gate = LANE_NONE;
     e->look_ms = 0;
     lane_set_place(l, e, e->next_due_ms == INT64_MAX ? LANE_IDLE : LANE_DUE);
@@ -354,6 +356,7 @@ void lane_close(struct lanes *l, struct lane_entry *e, enum lane_gate gate, int6
 {
     lane_set_place(l, e, LANE_CLOSED);
     e->gate = gate;
+    e->last_gate = gate == LANE_NONE ? e->last_gate : gate;
     e->look_ms = gate == LANE_NONE ? until_ms : 0;
     if (until_ms == INT64_MAX)
         lanes_heap_remove(&l->closed, &e->at);
@@ -361,6 +364,27 @@ void lane_close(struct lanes *l, struct lane_entry *e, enum lane_gate gate, int6
         lanes_heap_put(&l->closed, &e->at, until_ms);
     lanes_show_head(l, e);
     lane_plan_ahead(l, e);
+}
+
+enum late_cause lane_gate_cause(enum lane_gate gate)
+{
+    static const enum late_cause causes[] = {
+        [LANE_NONE] = LATE_NONE,          [LANE_PAUSED] = LATE_PAUSED,          [LANE_RATE] = LATE_LIMIT,
+        [LANE_CONCURRENCY] = LATE_LIMIT,  [LANE_TENANT_DISABLED] = LATE_PAUSED, [LANE_TENANT_LIMIT] = LATE_LIMIT,
+        [LANE_TENANT_SHARE] = LATE_LIMIT, [LANE_HOST_BUSY] = LATE_HOST,         [LANE_NO_WORKER] = LATE_ROOM,
+        [LANE_BREAKER] = LATE_BREAKER,
+    };
+    return causes[gate];
+}
+
+enum late_cause lanes_late_cause(const struct lanes *l, const struct lane_entry *e, int64_t due_ms)
+{
+    if (e->gate != LANE_NONE || (e->last_gate != LANE_NONE && due_ms <= e->last_open_ms))
+        return lane_gate_cause(e->gate != LANE_NONE ? e->gate : e->last_gate);
+    const struct pool_entry *p = e->line->pool;
+    size_t room[CLASSES];
+    lanes_pool_room(l, p, room);
+    return room[lane_class(e)] == 0 || due_ms <= p->full_ms[lane_class(e)] ? LATE_ROOM : LATE_NONE;
 }
 
 void lanes_reopen_queue(struct lanes *l, struct queue_entry *q)
@@ -467,6 +491,7 @@ void lanes_rules_changed(struct lanes *l)
 
 void lanes_set_time(struct lanes *l, struct moment now)
 {
+    l->now_ms = now.wall_ms;
     if (l->shares)
         limit_shares_set_time(l->shares, now);
 }

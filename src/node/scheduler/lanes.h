@@ -198,6 +198,11 @@ struct lane_hold {
 };
 struct lane_hold lanes_hold_of(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 
+/* What kept tasks of the lane that are due since then from being claimed; NONE: nothing that is remembered. */
+enum late_cause lanes_late_cause(const struct lanes *l, const struct lane_entry *e, int64_t due_ms);
+/* The cause that a gate is; NONE: no gate. */
+enum late_cause lane_gate_cause(enum lane_gate gate);
+
 /* Leases (node/lease/leasing.h): how many tasks of the lane's queue may be leased now; 0: *ret says why.
  * lanes_lease_begin reserves n for a claim in flight, lanes_lease_end ends that. If `counts`, the leases count here
  * until lanes_lease_over; else the store counts them. */

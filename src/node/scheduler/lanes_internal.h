@@ -20,14 +20,15 @@ enum lane_place { LANE_IDLE, LANE_DUE, LANE_CLOSED, LANE_ASKED };
 
 /* The workers that can run the tasks of some lanes. Without a fleet there is one pool: this node. */
 struct pool_entry {
-    struct list link;       /* in lanes.pools */
-    int64_t number;         /* in the tree of lanes.fair */
-    bool nobody;            /* the pool of lanes whose tasks no worker can run */
-    bool queues;            /* some of its places are in the fleet's queue, before a worker */
-    size_t slots, workers;  /* of a fleet's workers; else of this node, and 0 */
-    size_t places;          /* how many tasks may be held */
-    size_t held[CLASSES];   /* tasks with a place */
-    size_t queued[CLASSES]; /* of these: the shared queue has them */
+    struct list link;         /* in lanes.pools */
+    int64_t number;           /* in the tree of lanes.fair */
+    bool nobody;              /* the pool of lanes whose tasks no worker can run */
+    bool queues;              /* some of its places are in the fleet's queue, before a worker */
+    size_t slots, workers;    /* of a fleet's workers; else of this node, and 0 */
+    size_t places;            /* how many tasks may be held */
+    int64_t full_ms[CLASSES]; /* wall: when a class had no place left for the last time; 0: never */
+    size_t held[CLASSES];     /* tasks with a place */
+    size_t queued[CLASSES];   /* of these: the shared queue has them */
     struct heap due[CLASSES];
     size_t lanes, ready; /* how many lanes; ready tasks of them */
     size_t open_due;     /* lanes of the open round that had something due */
@@ -145,6 +146,8 @@ struct lane_entry {
     int64_t heard_ms; /* ASKED: the earliest due time that was told meanwhile, like the next */
     int64_t heard_suspect_ms;
     enum lane_gate gate;
+    enum lane_gate last_gate; /* that closed it */
+    int64_t last_open_ms;     /* wall: when that gate opened */
     char texts[];
 };
 

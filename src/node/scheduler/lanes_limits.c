@@ -378,6 +378,10 @@ static void lanes_settled_in_line(struct lanes *l, struct lane_entry *e)
 {
     struct line_entry *line = e->line;
     assert(e->held > 0 && line->held > 0 && line->tenant->held > 0 && line->pool->held[lane_class(e)] > 0);
+    size_t room[CLASSES];
+    lanes_pool_room(l, line->pool, room);
+    for (int c = 0; c < CLASSES; c++)
+        line->pool->full_ms[c] = room[c] ? line->pool->full_ms[c] : l->now_ms;
     e->held--;
     line->held--;
     line->tenant->held--;

@@ -97,6 +97,8 @@ void scheduler_settled_unpushed(struct scheduler *s, struct held *h)
 static struct outcome push_outcome(const struct armed *a, enum outcome_kind kind)
 {
     struct outcome o = { .kind = kind, .retry_after_ms = -1 };
+    if (kind == OUTCOME_RETURNED)
+        o.late_by = a->late_by;
     if (kind == OUTCOME_EXPIRED)
         o.error = S("expired: it did not start within expires_after_seconds of its due time");
     if (kind == OUTCOME_CANCELLED)
@@ -135,6 +137,7 @@ static bool push_is_held(struct scheduler *s, struct armed *a)
     int n = snprintf(text, sizeof text, "held: the circuit breaker of " STR_FMT " is open", STR_ARG(at));
     o.error = (struct str){ text, (size_t)n };
     o.aside = at;
+    o.late_by = LATE_BREAKER;
     metric_add(s->setup.metrics, METRIC_TASKS_HELD, 1);
     push_end_as(s, a, &o);
     return true;
@@ -269,6 +272,19 @@ void scheduler_forget_pushes(struct scheduler *s)
 
 /* ---- firing ---- */
 
+/* A task that was put aside waited for its host. Of others, the gate that was closed last is the cause, if it was
+ * closed after the due time. */
+enum late_cause scheduler_late_cause(const struct scheduler *s, const struct armed *a)
+{
+    const struct task *t = a->task;
+    if (s->now.wall_ms - t->due_ms < LATE_MS || (t->aside.n && t->late_by))
+        return t->late_by;
+    enum late_cause by = a->late_by ? a->late_by : lanes_late_cause(s->lanes, a->held->lane, t->due_ms);
+    if (by || t->late_by)
+        return by ? by : t->late_by;
+    return t->due_ms <= s->resumed_ms ? LATE_DOWN : LATE_NONE;
+}
+
 bool scheduler_falls_back(const struct scheduler *s)
 {
     return s->setup.own && s->is_down && s->now.steady_ms - s->down_ms >= FALLBACK_AFTER_MS;
@@ -310,6 +326,12 @@ static bool push_starts_anew(const struct scheduler *s, const struct armed *a)
     return a->unsure && scheduler_runs_here(s);
 }
 
+static void push_wait_for_rate(struct scheduler *s, struct armed *a, int64_t when_ms)
+{
+    a->late_by = LATE_LIMIT;
+    wheel_add(&s->wheel, &a->entry, when_ms);
+}
+
 /* The task is due and off the wheel. Whether it is to be pushed now. */
 static bool push_is_to_go(struct scheduler *s, struct armed *a)
 {
@@ -331,7 +353,7 @@ static bool push_is_to_go(struct scheduler *s, struct armed *a)
     else if (!a->held->placed && !scheduler_take_place(s, a))
         return false; /* it is ready */
     else if (!lanes_may_fire(s->lanes, a->held->lane, s->now.wall_ms, &when_ms))
-        wheel_add(&s->wheel, &a->entry, when_ms);
+        push_wait_for_rate(s, a, when_ms);
     else
         return true;
     return false;
@@ -402,6 +424,7 @@ static void push_add(struct scheduler *s, struct pushing **at, struct armed *a, 
         a->claim->pushing++;
     }
     p->tasks[p->n] = *a->task;
+    p->tasks[p->n].late_by = scheduler_late_cause(s, a);
     if (a->trial_of.n)
         p->tasks[p->n].aside = a->trial_of; /* so that its worker tells the result */
     p->ids[p->n] = (struct fenced_id){ a->task->id, a->task->fence };

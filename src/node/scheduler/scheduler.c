@@ -37,6 +37,7 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
                                                 .node = &s->setup.node });
     lanes_set_window(s->lanes, s->window_ms);
     s->suspended = true;
+    s->resumed_ms = INT64_MIN;
     s->spawner = spawner_new(&(struct spawner_setup){ .writer = setup->writer,
                                                       .zones = setup->zones,
                                                       .catalog = setup->catalog,
@@ -332,6 +333,7 @@ void scheduler_suspend(struct scheduler *s)
 void scheduler_resume(struct scheduler *s)
 {
     s->suspended = false;
+    s->resumed_ms = s->now.wall_ms;
     lanes_all_due(s->lanes, s->now.wall_ms);
     spawner_suspend(s->spawner, false);
     spawner_nudge(s->spawner, 0);

@@ -25,6 +25,7 @@ struct spawner {
     struct moment now;
     struct op_recurring *page;    /* NULL: no visit is under way */
     size_t in_flight;             /* spawns in flight */
+    int64_t missed;               /* occurrences that this visit found missed */
     int64_t visit_at_ms, from_ms; /* wall, like cursors */
     int64_t trouble_at_ms; /* steady: when the tasks that were passed over are tried again; INT64_MAX: none were */
     int64_t poll_at_ms;    /* steady: when to visit although nobody nudged; INT64_MAX: the next step sets it */
@@ -116,6 +117,7 @@ static void spawner_on_spawned(struct op *op)
         spawner_nudge_occurrences(s, &sp->plan);
         metric_add(s->setup.metrics, METRIC_TASKS_SCHEDULED, sp->plan.runs);
         metric_add(s->setup.metrics, METRIC_RUNS_SKIPPED, sp->plan.skipped);
+        s->missed += sp->plan.missed;
         if (sp->plan.more)
             spawner_visit_at(s, s->now.wall_ms, sp->plan.cursor_ms);
         else if (!sp->plan.ended)
@@ -209,6 +211,9 @@ static void spawner_visit_over(struct spawner *s)
         spawner_visit_at(s, spawner_in_time_for(s, p->ret_next_ms), p->ret_next_ms);
     if (s->trouble_at_ms == INT64_MAX)
         s->from_ms = 0;
+    if (s->missed)
+        log_info("missed", kv_i64("occurrences", s->missed));
+    s->missed = 0;
     free(take(s->page));
 }
 

@@ -11,7 +11,11 @@
 
 #include "node/worker/internal.h"
 
-enum { BUSY_TEXT = TARGET_HOST_MAX + 64 };
+enum {
+    BUSY_TEXT = TARGET_HOST_MAX + 64,
+    RATE_MS = 50,   /* in which calls are counted */
+    SHORT_MS = 500, /* a task that waits less than that for its host keeps its place */
+};
 
 /* ---- hosts ---- */
 
@@ -30,10 +34,13 @@ static struct worker_host *worker_host_new(struct worker *w, struct str name, si
 {
     struct worker_host *h = xcalloc(1, sizeof *h + name.n);
     h->max = max;
+    h->since_ms = w->now.steady_ms;
     h->name_n = name.n;
     memcpy(h->name, name.p, name.n);
-    list_init(&h->line);
+    for (int i = 0; i < PRIORITIES; i++)
+        list_init(&h->line[i]);
     list_init(&h->ready);
+    list_init(&h->busy);
     map_put(&w->hosts, (struct str){ h->name, h->name_n }, h);
     return h;
 }
@@ -66,6 +73,17 @@ static void worker_mark_ready(struct worker *w, struct worker_host *h)
         list_push(&w->ready_hosts, &h->ready);
 }
 
+static void worker_host_count_end(const struct worker *w, struct worker_host *h)
+{
+    int64_t elapsed_ms = w->now.steady_ms - h->since_ms;
+    h->ended++;
+    if (elapsed_ms < RATE_MS)
+        return;
+    h->per_ms = (double)h->ended / (double)elapsed_ms;
+    h->ended = 0;
+    h->since_ms = w->now.steady_ms;
+}
+
 void worker_leave_host(struct worker *w, struct job *j)
 {
     struct worker_host *h = j->host;
@@ -73,29 +91,40 @@ void worker_leave_host(struct worker *w, struct job *j)
         return;
     j->host = NULL;
     h->calls--;
+    worker_host_count_end(w, h);
     worker_mark_ready(w, h);
     worker_host_release(w, h);
 }
 
 /* ---- lines ---- */
 
-static struct job *job_in_line(struct list *link)
+/* The next one of the line to start. */
+static struct job *worker_line_first(struct worker_host *h)
 {
-    return container_of(link, struct job, in_line);
+    for (int i = PRIORITY_MAX; i >= PRIORITY_MIN; i--)
+        if (!list_empty(&h->line[i]))
+            return container_of(h->line[i].next, struct job, in_line);
+    return NULL;
 }
 
-/* Behind those of the same priority. */
+static struct job *worker_line_last(struct worker_host *h)
+{
+    for (int i = PRIORITY_MIN; i <= PRIORITY_MAX; i++)
+        if (!list_empty(&h->line[i]))
+            return container_of(h->line[i].prev, struct job, in_line);
+    return NULL;
+}
+
 static void worker_park(struct worker *w, struct worker_host *h, struct job *j)
 {
-    struct list *before = h->line.prev;
-    while (before != &h->line && job_in_line(before)->run.task->priority < j->run.task->priority)
-        before = before->prev;
-    list_insert_before(before->next, &j->in_line);
+    list_push(&h->line[j->run.task->priority], &j->in_line);
     list_push(&w->parked_line, &j->in_parked_line);
     map_put(&w->parked, delivery_key(&j->id), j);
-    h->parked++;
+    if (h->parked++ == 0)
+        list_push(&w->busy_hosts, &h->busy);
     j->host = h;
     j->parked_ms = w->now.steady_ms;
+    j->was_parked = true;
 }
 
 static void worker_unpark(struct worker *w, struct job *j)
@@ -104,7 +133,8 @@ static void worker_unpark(struct worker *w, struct job *j)
     list_remove(&j->in_line);
     list_remove(&j->in_parked_line);
     map_remove(&w->parked, delivery_key(&j->id));
-    h->parked--;
+    if (--h->parked == 0)
+        list_remove(&h->busy);
     j->host = NULL;
     worker_host_release(w, h);
 }
@@ -116,7 +146,7 @@ static void worker_put_aside(struct worker *w, struct job *j, size_t calls)
     char host[TARGET_HOST_MAX], text[BUSY_TEXT];
     struct str at = target_host_name(target_host(j->run.task, host));
     int n = snprintf(text, sizeof text, "waits: %zu calls to " STR_FMT " are under way", calls, STR_ARG(at));
-    struct outcome o = { .kind = OUTCOME_HELD, .error = { text, (size_t)n }, .aside = at };
+    struct outcome o = { .kind = OUTCOME_HELD, .error = { text, (size_t)n }, .late_by = LATE_HOST, .aside = at };
     metric_add(w->setup.metrics, METRIC_TASKS_ASIDE, 1);
     worker_add_outcome(w, j, &o);
 }
@@ -136,14 +166,25 @@ static bool worker_may_park(const struct worker *w, const struct task *t)
            (w->setup.memory_mb <= 0 || !t->memory_mb);
 }
 
+/* If one host fills the line of all, others still have a short one. The workers of a fleet have connections of their
+ * own: what one of them could not start soon may be for another. */
+static bool worker_line_has_room(const struct worker *w, const struct worker_host *h)
+{
+    size_t slots = w->setup.slots;
+    if (w->setup.fleet)
+        return h->parked < h->max && w->parked.n < slots;
+    return w->parked.n < slots || (h->parked < h->max && w->parked.n < 2 * slots);
+}
+
 /* Whether there is a place in the line. If there is none, the last one makes way for a task of a higher priority. */
 static bool worker_has_place_in_line(struct worker *w, struct worker_host *h, const struct task *t)
 {
-    if (h->parked < h->max && w->parked.n < w->setup.slots)
+    if (worker_line_has_room(w, h))
         return true;
-    if (!h->parked || job_in_line(h->line.prev)->run.task->priority >= t->priority)
+    struct job *last = worker_line_last(h);
+    if (!last || last->run.task->priority >= t->priority)
         return false;
-    worker_put_parked_aside(w, job_in_line(h->line.prev));
+    worker_put_parked_aside(w, last);
     return true;
 }
 
@@ -171,7 +212,7 @@ static void worker_start_line(struct worker *w, struct worker_host *h)
 {
     h->in_use = true;
     while (h->parked && h->calls < h->max) {
-        struct job *j = job_in_line(h->line.next);
+        struct job *j = worker_line_first(h);
         if (!worker_has_place(w, j->run.task)) {
             worker_mark_ready(w, h); /* for the next step */
             break;
@@ -236,6 +277,24 @@ struct job *worker_take_off_line(struct worker *w, const struct fenced_id *id)
     return j;
 }
 
+/* How many parked tasks will have started after SHORT_MS, as calls to the host end now. */
+static size_t worker_host_starts_soon(const struct worker *w, const struct worker_host *h)
+{
+    int64_t elapsed_ms = w->now.steady_ms - h->since_ms;
+    bool silent = elapsed_ms >= 2 * RATE_MS; /* the host has become slow */
+    double per_ms = silent ? (double)h->ended / (double)elapsed_ms : h->per_ms;
+    return min_of(h->parked, (size_t)(per_ms * SHORT_MS));
+}
+
+size_t worker_parked_long(const struct worker *w)
+{
+    assert_owned(&w->owner);
+    size_t soon = 0;
+    list_each (&w->busy_hosts, link)
+        soon += worker_host_starts_soon(w, container_of(link, struct worker_host, busy));
+    return w->parked.n - soon;
+}
+
 size_t worker_parked(const struct worker *w)
 {
     assert_owned(&w->owner);
@@ -248,6 +307,7 @@ void worker_host_calls_init(struct worker *w)
     map_init(&w->parked, HASH_STABLE);
     list_init(&w->parked_line);
     list_init(&w->ready_hosts);
+    list_init(&w->busy_hosts);
 }
 
 void worker_host_calls_release(struct worker *w)

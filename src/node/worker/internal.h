@@ -23,8 +23,12 @@ struct delivery_batch {
 /* A host with a limit of calls. */
 struct worker_host {
     size_t calls, max;
-    struct list line; /* struct job: parked */
+    struct list line[PRIORITIES]; /* struct job: parked, by priority, the longest first */
     size_t parked;
+    struct list busy;  /* in worker.busy_hosts, while tasks are parked */
+    size_t ended;      /* calls, since since_ms */
+    int64_t since_ms;  /* steady */
+    double per_ms;     /* calls that ended in the time before that */
     struct list ready; /* in worker.ready_hosts: a call ended, so the first of the line may start */
     bool in_use;       /* a function works on it: it is not freed */
     size_t name_n;
@@ -43,6 +47,7 @@ struct job {
     /* while it is parked */
     struct list in_line, in_parked_line;
     int64_t parked_ms; /* steady: since when */
+    bool was_parked;
 };
 
 struct outbox {
@@ -79,7 +84,7 @@ struct worker {
     struct map hosts;           /* name → struct worker_host */
     struct map parked;          /* struct fenced_id → struct job */
     struct list parked_line;    /* oldest first */
-    struct list ready_hosts;
+    struct list ready_hosts, busy_hosts;
 
     bool taking;
     struct class_room asked;         /* the places that the take in flight may fill, until its tasks have started */

@@ -151,6 +151,17 @@ static void worker_occupy(struct worker *w, const struct task *t, int sign)
     w->suspects += (size_t)(sign * task_is_suspect(t));
 }
 
+static void worker_measure_delay(struct worker *w, const struct task *t, const struct outcome *o)
+{
+    int64_t delay_us = o->started_us - task_awaited_ms(t) * 1000;
+    enum late_cause by = late_cause_of(delay_us / 1000, o->late_by);
+    metric_observe_us(w->setup.metrics, METRIC_EXECUTION_DELAY, delay_us);
+    if (by) {
+        metric_add_labelled(w->setup.metrics, METRIC_LATE_EXECUTIONS, late_cause_names, (size_t)by, 1);
+        metric_add_labelled(w->setup.metrics, METRIC_LATE_TIME, late_cause_names, (size_t)by, delay_us);
+    }
+}
+
 static void worker_on_run_done(struct run *run, const struct outcome *o)
 {
     struct job *j = container_of(run, struct job, run);
@@ -171,8 +182,10 @@ static void worker_on_run_done(struct run *run, const struct outcome *o)
         aborted = worker_cancelled_outcome(w, j, o);
         o = &aborted;
     }
-    worker_add_outcome(w, j, o);
-    metric_observe_us(w->setup.metrics, METRIC_EXECUTION_DELAY, o->started_us - t->due_ms * 1000);
+    struct outcome known = *o;
+    known.late_by = j->was_parked ? LATE_HOST : t->late_by;
+    worker_add_outcome(w, j, &known);
+    worker_measure_delay(w, t, &known);
     metric_observe_us(w->setup.metrics, METRIC_EXECUTION_TIME, o->completed_us - o->started_us);
 }
 
@@ -188,6 +201,15 @@ static void worker_allow_trial(struct worker *w, const struct task *t, struct st
         breakers_allow_trial(&w->breakers, t->tenant, host, w->now.wall_ms);
     else if (str_eq(t->aside, BREAKER_ANY_HOST))
         breakers_allow_trial(&w->breakers, t->tenant, S(""), w->now.wall_ms);
+}
+
+static enum late_cause worker_hold_cause(struct worker *w, const struct job *j, struct str host)
+{
+    struct breaker_status s;
+    bool asked_for = !j->asked.by_tenant &&
+                     breakers_status(&w->breakers, j->run.task->tenant, host, w->now.wall_ms, &s) &&
+                     s.state == BREAKER_CLOSED && s.held_by_retry_after;
+    return asked_for ? LATE_RETRY_AFTER : LATE_BREAKER;
 }
 
 /* Asks the breakers. A task that must wait is reported as HELD: it keeps its due time, and waits in a lane of its host,
@@ -210,6 +232,7 @@ static bool worker_is_held_by_breaker(struct worker *w, struct job *j)
     struct outcome o = { .kind = OUTCOME_HELD,
                          .retry_after_ms = -1,
                          .error = { text, (size_t)n },
+                         .late_by = worker_hold_cause(w, j, at),
                          .aside = j->asked.by_tenant ? BREAKER_ANY_HOST : at };
     struct breaker_news held = { .kind = BREAKER_HELD, .until_ms = j->asked.until_ms };
     j->news = (struct breakers_news){ .host = j->asked.by_tenant ? (struct breaker_news){ 0 } : held,

@@ -90,6 +90,7 @@ void worker_give_up(struct worker *w);
 void worker_disown(struct worker *w);
 size_t worker_running(const struct worker *w); /* including disowned runs that have not ended */
 size_t worker_parked(const struct worker *w);
+size_t worker_parked_long(const struct worker *w); /* those that do not start within half a second */
 size_t worker_unpublished(const struct worker *w);
 /* Nothing runs, waits or is in flight; after worker_stop_taking in a fleet: and its leaving is reported. */
 bool worker_is_idle(const struct worker *w);

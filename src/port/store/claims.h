@@ -7,7 +7,8 @@
 #include "core/task/task.h"
 #include "port/store/operation.h"
 
-/* OP_CLAIM - takes due tasks of the given lanes: SCHEDULED becomes RUNNING, the fence rises by one.
+/* OP_CLAIM - takes due tasks of the given lanes: SCHEDULED becomes RUNNING, the fence becomes
+ * fence_after (core/task/fence.h).
  *
  *  Selection
  *  1. Lanes that stand together form a line (struct claim_line). Lines are served in the order given. From each line at
@@ -39,13 +40,15 @@
  *     changing at this moment is left too, due or not, and counts in ret_conflicts.
  * 12. From its due time on, slot_decide says what becomes of a task without a slot. Such a task counts neither in a
  *     quota nor in max; its bytes count in max_bytes:
- *       SLOT_WAIT     BLOCKED; waits_for is the key. It keeps the slots that it took before that one, and no others.
+ *       SLOT_WAIT     BLOCKED; waits_for is the key, late_by is SLOT. It keeps the slots that it took before that
+ *                     one, and no others.
  *       SLOT_SKIP     SKIPPED; last_error "skipped: the run of <RFC 3339> is not over", with the earliest scheduled_ms
  *                     of a holder. If its runs_count is 1, it becomes 0, and one moves from its parent's runs_count
  *                     (not below 0) to skipped_count.
  *       SLOT_REPLACE  BLOCKED as well. Holders that are not RUNNING become CANCELLED, last_error "replaced by the run
  *                     of <RFC 3339>", and release their slot at once. Holders that are RUNNING, under this claim too,
  *                     are in ret_replaced, for the caller to abort. Other tasks that wait for the key become CANCELLED.
+ *     A task that waits with policy QUEUE_ALL is not replaced: behind one that is first, the answer is SLOT_WAIT.
  *     If an occurrence that is not due yet and has never fired holds the overlap slot (slot_is_held_ahead), the answer
  *     is SLOT_WAIT, whatever the policy.
  * 13. updated_ms is now_ms; of a final task completed_ms is too.
@@ -152,9 +155,9 @@ static inline int64_t orphan_fires_until_ms(int64_t of_node_ms)
  *
  *  1. A settlement is applied only if its task is RUNNING under exactly its fence. Else it is `stale` and changes
  *     nothing; a stale settlement, a repeated one among them, does not fail the operation.
- *  2. Applied means: state, attempts, losses and last_error as in the verdict; due_ms too if the new state is
- *     SCHEDULED; the task leaves its claim; updated_ms is now_ms; completed_ms is now_ms if the new state is final,
- *     else 0. If the verdict has `aside`, that is the task's `aside` from then on; else it stays. `recalled` likewise.
+ *  2. Applied means: state, attempts, losses and last_error as in the verdict; due_ms, awaited_ms and late_by too if
+ *     the new state is SCHEDULED; the task leaves its claim; updated_ms is now_ms; completed_ms is settle_completed_ms.
+ *     If the verdict has `aside`, that is the task's `aside` from then on; else it stays. `recalled` likewise.
  *  3. The verdict's execution is written with it. An execution of the same task and id exists already if this is a
  *     repeat. started_ms becomes its started_us in milliseconds.
  *  4. The parent of an OCCURRENCE gets last_run_ms: the execution's started_us in milliseconds, unless it has a later

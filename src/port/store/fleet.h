@@ -73,8 +73,8 @@ struct op_running {
 /* OP_RETAKE - claims again, in place, tasks that a queue has lost.
  *
  *  1. Each task that is RUNNING under exactly that fence leaves its claim for this one, which belongs to this node and
- *     is not handed off. Its fence rises by one. All else stays, due_ms and slots too. The effect is that of a return
- *     and an OP_CLAIM in one step.
+ *     is not handed off. Its fence rises as by a claim. All else stays, due_ms and slots too. The effect is that of a
+ *     return and an OP_CLAIM in one step.
  *  2. Not taken, because it must not simply run again: an AT_MOST_ONCE task, a leased one (WORKER), a deleted one, one
  *     with a recall request under that fence (OP_RECALL), and one with more than max_bytes in payload and
  *     target_config, since the answer is held in memory.

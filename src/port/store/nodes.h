@@ -43,10 +43,12 @@ struct node_rows {
  *     worker lives if it has not left and was seen within WORKER_SILENT_MS before the latest report of any worker, and
  *     within WORKER_GONE_MS. So if no report comes for a while, because the events are down, nobody dies of it.
  *  9. The node's fires_until_ms becomes what is given, and never less than it was: an older heartbeat, whose answer was
- *     lost, may be applied after a newer one. */
+ *     lost, may be applied after a newer one.
+ * 10. node.beats is what the last answered heartbeat returned; 0: this is the first one. If the count does not rise
+ *     above it, the store is older than the node knew. Then the floor of the fences rises (core/task/fence.h). */
 struct op_heartbeat {
     struct op op;
-    struct node_row node; /* id, name, version, doc, fires_until_ms */
+    struct node_row node; /* id, name, version, doc, fires_until_ms, beats */
     int64_t now_ms;
     bool alone, leave;
     struct node_rows ret;

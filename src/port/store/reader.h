@@ -155,6 +155,7 @@ struct reader_ops {
                         struct error *);
     enum err (*breakers)(struct reader *, const struct breaker_filter *, struct arena *, struct breaker_rows *ret,
                          struct error *);
+    enum err (*unstarted)(struct reader *, struct task *v, size_t n, int64_t now_ms, struct error *);
     enum err (*clock)(struct reader *, int64_t *ret_us, struct error *); /* NULL: the store has no clock of its own */
     void (*free)(struct reader *);
 };
@@ -211,6 +212,11 @@ enum err reader_workers(struct reader *r, struct uuid before, size_t max, struct
 /* At most `limit` of them. */
 enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struct arena *a, struct breaker_rows *ret,
                          struct error *e) must_use;
+/* Sets unstarted_count of the RECURRING tasks among these: how many of their occurrences task_is_unstarted. A claimed
+ * occurrence counts only if it was scheduled less than UNSTARTED_MS before now_ms, its spread aside. */
+enum { UNSTARTED_MS = 60000 };
+enum err reader_unstarted(struct reader *r, struct task *v, size_t n, int64_t now_ms, struct error *e) must_use;
+struct uuid unstarted_from(const struct task *recurring, int64_t now_ms); /* for stores: the lowest id of such a one */
 /* The store's clock, as in OP_HEARTBEAT 6; 0: it has none of its own. */
 enum err reader_clock(struct reader *r, int64_t *ret_us, struct error *e) must_use;
 void reader_free(struct reader *r);

@@ -66,7 +66,9 @@ enum column_kind {
     X(payload, COL_TEXT, payload, 0)                                                                                   \
     X(needs, COL_NEEDS, requires, 0)                                                                                   \
     X(aside, COL_TEXT, aside, 0)                                                                                       \
-    X(recalled, COL_BOOL, recalled, 0)
+    X(recalled, COL_BOOL, recalled, 0)                                                                                 \
+    X(awaited_ms, COL_I64, awaited_ms, 0)                                                                              \
+    X(late_by, COL_INT, late_by, LATE_BACKLOG)
 
 /* A task that is SCHEDULED and not RECURRING has none of these except gates. */
 #define TASK_COLUMNS_REST(X)                                                                                           \
@@ -96,7 +98,8 @@ enum column_kind {
     X(worker, COL_TEXT, worker, 0)                                                                                     \
     X(error, COL_TEXT, error, 0)                                                                                       \
     X(output, COL_TEXT, output, 0)                                                                                     \
-    X(trace_id, COL_TEXT, trace_id, 0)
+    X(trace_id, COL_TEXT, trace_id, 0)                                                                                 \
+    X(late_by, COL_INT, late_by, LATE_BACKLOG)
 
 #define IDEMPOTENCY_COLUMNS(X)                                                                                         \
     X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
@@ -196,6 +199,9 @@ struct task_lease {
 
 /* The columns as SQL text, each with a leading comma: the statement names one more column before them. */
 #define SQL_NAME(column, kind, member, max) ", " #column
+
+/* Of an OCCURRENCE: it counts among the runs of its task and never fired (task_is_unstarted). */
+#define UNSTARTED "kind = 2 AND runs_count = 1 AND attempts = 0 AND losses = 0 AND started_ms = 0"
 
 /* The expression for target_config that OP_HANDED_OFF returns: only of AT_MOST_ONCE tasks. `of` is "" or the table's
  * alias and a dot. */

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-enum { ONE_MAX = 16 + 10 }; /* bytes of one task */
+#include "base/base64.h"
 
-static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+enum { ONE_MAX = 16 + 10 }; /* bytes of one task */
 
 void settled_add(struct settled_list *l, const struct fenced_id *v, size_t n)
 {
@@ -60,41 +60,6 @@ static size_t settled_read_task(const uint8_t *p, size_t n, struct fenced_id *re
     return 0;
 }
 
-/* ---- base64url ---- */
-
-static void settled_write_base64(struct buf *line, const uint8_t *p, size_t n)
-{
-    uint32_t bits = 0;
-    int count = 0;
-    for (size_t i = 0; i < n; i++) {
-        bits = bits << 8 | p[i];
-        for (count += 8; count >= 6; count -= 6)
-            buf_char(line, letters[bits >> (count - 6) & 63]);
-    }
-    if (count)
-        buf_char(line, letters[bits << (6 - count) & 63]);
-}
-
-/* Stops at the first byte that is not a base64url letter. */
-static size_t settled_read_base64(struct str text, uint8_t *ret)
-{
-    uint32_t bits = 0;
-    int count = 0;
-    size_t n = 0;
-    for (size_t i = 0; i < text.n; i++) {
-        const char *letter = text.p[i] ? strchr(letters, text.p[i]) : NULL;
-        if (!letter)
-            break;
-        bits = bits << 6 | (uint32_t)(letter - letters);
-        count += 6;
-        if (count < 8)
-            continue;
-        count -= 8;
-        ret[n++] = (uint8_t)(bits >> count);
-    }
-    return n;
-}
-
 /* ---- lines ---- */
 
 size_t settled_write(struct buf *line, const struct fenced_id *v, size_t n)
@@ -103,14 +68,15 @@ size_t settled_write(struct buf *line, const struct fenced_id *v, size_t n)
     size_t room = (line->max - line->n) / 4 * 3, used = 0, count = 0;
     while (count < n && used + ONE_MAX <= min_of(room, sizeof bytes))
         used += settled_write_task(&v[count++], bytes + used);
-    settled_write_base64(line, bytes, used);
+    char text[SETTLED_LINE_MAX * 4 / 3 + 1];
+    buf_add(line, (struct str){ text, base64_write(bytes, used, text) });
     return count;
 }
 
 void settled_read(struct settled_list *l, struct str text)
 {
     uint8_t bytes[SETTLED_LINE_MAX];
-    size_t n = settled_read_base64(str_sub(text, 0, min_of(text.n, (size_t)SETTLED_LINE_MAX)), bytes), one;
+    size_t n = base64_read(str_sub(text, 0, min_of(text.n, (size_t)SETTLED_LINE_MAX)), bytes), one;
     struct fenced_id d;
     for (size_t at = 0; (one = settled_read_task(bytes + at, n - at, &d)); at += one)
         settled_add(l, &d, 1);

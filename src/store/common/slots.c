@@ -170,6 +170,18 @@ static void slots_add_replaced(struct gate *g, struct uuid id, int64_t fence, in
     g->replaced[g->replaced_count++] = (struct replaced){ id, fence, by_scheduled_ms };
 }
 
+struct replaced *gate_copy_replaced(const struct gate *g, const struct tasks *taken, struct arena *a)
+{
+    struct replaced *v = arena_array(a, struct replaced, g->replaced_count);
+    for (size_t i = 0; v && i < g->replaced_count; i++) {
+        v[i] = g->replaced[i];
+        for (size_t k = 0; k < taken->n; k++)
+            if (uuid_eq(taken->v[k].id, v[i].id))
+                v[i].fence = taken->v[k].fence;
+    }
+    return v;
+}
+
 static enum err slots_skip_task(struct gate *g, const struct candidate *k, struct slot_keys *keys, struct error *e)
 {
     struct slots *s = g->slots;
@@ -241,7 +253,7 @@ static enum err slots_remove_holders(struct gate *g, const struct candidate *by,
     for (size_t i = 0; !rc && i < n; i++) {
         bool picked = g->is_picked(g, &v[i]);
         if (picked || v[i].state == TASK_RUNNING)
-            slots_add_replaced(g, v[i].id, v[i].fence + picked, by->task.scheduled_ms);
+            slots_add_replaced(g, v[i].id, v[i].fence, by->task.scheduled_ms);
         else
             rc = slots_cancel_task(g, &v[i], why, keys, e);
     }
@@ -270,7 +282,7 @@ static enum err slots_answer(struct gate *g, const struct slot_need *need, enum 
     bool asks = need->kind == SLOT_OVERLAP && need->policy != OVERLAP_QUEUE_ALL;
     if (asks && s->ops->held_ahead(s, need->key, g->now_ms, &held_ahead, e))
         return e->code;
-    *ret = slot_decide(need, awaited, held_ahead);
+    *ret = slot_decide(need, awaited, held_ahead, awaited && first.overlap == OVERLAP_QUEUE_ALL);
     return ERR_OK;
 }
 

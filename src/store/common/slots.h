@@ -20,7 +20,8 @@ struct slot_row {
     enum task_state state;
     int64_t fence, due_ms;
     int64_t lane;  /* the lane's number; set only by slots_ops.first */
-    int64_t limit; /* how many may hold the slot that it waits for; set only by slots_ops.first */
+    int64_t limit; /* how many may hold the slot that it waits for; set only by slots_ops.first, like the next */
+    enum overlap overlap;
 };
 
 struct held_slots {
@@ -96,7 +97,7 @@ struct candidate {
 struct gate {
     struct slots *slots;
     int64_t now_ms;
-    /* True: this claim has taken the task, which will be RUNNING with fence + 1. */
+    /* True: this claim has taken the task, which will be RUNNING with another fence. */
     bool (*is_picked)(struct gate *g, const struct slot_row *r);
     uint64_t unblocked;
     size_t handled;
@@ -108,6 +109,8 @@ struct gate {
     struct replaced *replaced;
     size_t replaced_count, replaced_cap;
 };
+/* The replaced tasks; those that this claim has taken itself have the fences of `taken`. NULL: no room. */
+struct replaced *gate_copy_replaced(const struct gate *g, const struct tasks *taken, struct arena *a);
 void gate_release(struct gate *g);
 
 /* Finds the first slot that the candidate cannot have. Its row and task are set. */

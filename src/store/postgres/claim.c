@@ -24,8 +24,8 @@ static const struct pg_statement lock_node = { "claim_node", "SELECT dead FROM n
 
 static const struct pg_statement take_tasks = {
     "claim_take",
-    "UPDATE tasks SET state = " SQL_RUNNING
-    ", fence = fence + 1, claim_id = $1 FROM unnest($2) WITH ORDINALITY AS p(task, place) "
+    "UPDATE tasks SET state = " SQL_RUNNING ", fence = " SQL_NEXT_FENCE
+    ", claim_id = $1 FROM unnest($2) WITH ORDINALITY AS p(task, place) "
     "WHERE id = p.task RETURNING part" TASK_COLUMNS(SQL_NAME) ", p.place",
 };
 enum { TAKEN_PLACE = AT_calendar + 1 }; /* behind the task's columns; "part" is the first column */
@@ -305,12 +305,9 @@ static enum err pg_claim_finish(struct store_postgres *s, struct pg_claim *c, st
         return node_is_dead(e);
     if (pg_claim_read_taken(s, c, &a.taken, &taken, e) || pg_claim_read_tasks(s, &a.gated, c->arena, &gated, e))
         return e->code;
-    size_t size = c->gate.replaced_count * sizeof *c->gate.replaced;
-    struct replaced *replaced = arena_alloc(c->arena, size);
+    struct replaced *replaced = gate_copy_replaced(&c->gate, &taken, c->arena);
     if (!replaced)
         return reader_no_room(e);
-    if (size)
-        memcpy(replaced, c->gate.replaced, size);
     op->ret = taken;
     op->ret_gated = gated;
     op->ret_replaced = replaced;

@@ -178,6 +178,9 @@ enum err copy_target_mark(struct copy_target *t, const uint8_t *pepper, struct e
 
 enum err copy_target_done(struct copy_target *t, struct error *e)
 {
+    /* the source may go on, or has lost its latest claims to a crash */
+    if (pg_fences_raise(&t->conn, &t->params, clock_wall_ms(t->conn.clock), e))
+        return e->code;
     return pg_exec(&t->conn, "DELETE FROM cluster WHERE name = 'copying'", e);
 }
 

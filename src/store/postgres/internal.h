@@ -121,9 +121,17 @@ enum err pg_conn_init(struct pg_conn *c, const char *url, bool is_reader, struct
                       struct error *e) must_use;
 void pg_conn_release(struct pg_conn *c); /* a zeroed one is fine */
 
+/* The fence of the next claim of a task (core/task/fence.h). */
+#define SQL_NEXT_FENCE                                                                                                 \
+    "greatest(fence, (SELECT convert_from(value, 'UTF8')::bigint FROM cluster WHERE name = 'fence_floor')) + 1"
+
 /* Makes the connection connected and idle, or returns ERR_UNAVAILABLE. Reconnects if necessary, but not before the
  * backoff has passed; the time to connect is limited. Clears an earlier failure. */
 enum err pg_conn_ready(struct pg_conn *c, struct error *e) must_use;
+
+/* For a new connection: raises the floor of the fences if this is another database than before. */
+enum err pg_fences_check(struct pg_conn *c, struct error *e) must_use;
+enum err pg_fences_raise(struct pg_conn *c, struct pg_params *p, int64_t now_ms, struct error *e) must_use;
 
 /* Reads and discards all results in flight, then runs the text (ROLLBACK or ROLLBACK TO op) and clears `failed`. Fails
  * only if the connection is lost. */

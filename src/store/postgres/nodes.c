@@ -211,6 +211,15 @@ static enum err pg_heartbeat_get_workers(struct store_postgres *s, struct arena 
     return ERR_OK;
 }
 
+/* The store has forgotten heartbeats of this node, and so, it may be, claims. */
+static bool pg_heartbeat_finds_older_store(const struct op_heartbeat *op)
+{
+    for (size_t i = 0; op->node.beats && !op->ret_dead && i < op->ret.n; i++)
+        if (uuid_eq(op->ret.v[i].id, op->node.id))
+            return op->ret.v[i].beats <= op->node.beats;
+    return false;
+}
+
 /* Runs in a savepoint, because its result may not fit into the arena. */
 enum err postgres_heartbeat(struct store_postgres *s, struct op *base)
 {
@@ -223,6 +232,8 @@ enum err postgres_heartbeat(struct store_postgres *s, struct op *base)
         pg_heartbeat_read_nodes(s, &nodes, &base->arena, &op->ret, e))
         return e->code;
     s->notice.nodes = s->notice.nodes || changed;
+    if (pg_heartbeat_finds_older_store(op) && pg_fences_raise(&s->conn, &s->params, op->now_ms, e))
+        return e->code;
     if (!op->leave)
         pg_notifier_set_nodes(s->notifier, op->node.id, &op->ret);
     return ERR_OK;

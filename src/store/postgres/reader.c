@@ -343,6 +343,7 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
                                            .queue_due = reader_postgres_queue_due,
                                            .usage = reader_postgres_usage,
                                            .lease = reader_postgres_lease,
+                                           .unstarted = reader_postgres_unstarted,
                                            .workers = reader_postgres_workers,
                                            .breakers = reader_postgres_breakers,
                                            .clock = reader_postgres_clock,

@@ -64,6 +64,7 @@ enum err reader_postgres_queues(struct reader *base, int32_t tenant, struct aren
 enum err reader_postgres_counts(struct reader *base, int64_t now_ms, struct store_counts *ret, struct error *e);
 enum err reader_postgres_queue_due(struct reader *base, int32_t tenant, struct str queue, int64_t now_ms, int64_t *ret,
                                    struct error *e);
+enum err reader_postgres_unstarted(struct reader *base, struct task *v, size_t n, int64_t now_ms, struct error *e);
 enum err reader_postgres_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
                                struct lease_row *ret, struct error *e);
 enum err reader_postgres_workers(struct reader *base, struct uuid before, size_t max, struct arena *a,

@@ -381,6 +381,47 @@ enum err reader_postgres_usage(struct reader *base, int32_t tenant, struct tenan
     return ERR_OK;
 }
 
+/* $1 ids of recurring tasks, $2 for each: unstarted_from, $3 now_ms. */
+static const struct pg_statement read_unstarted = {
+    "read_unstarted",
+    "SELECT (SELECT count(*) FROM tasks WHERE parent_id = k.id AND state < " SQL_RUNNING " AND " UNSTARTED
+    ") + (SELECT count(*) FROM tasks AS t WHERE t.parent_id = k.id AND t.id >= k.least AND state = " SQL_RUNNING
+    " AND due_ms > $3 AND " UNSTARTED ") FROM unnest($1, $2) WITH ORDINALITY AS k(id, least, place) ORDER BY k.place",
+};
+
+static size_t pg_unstarted_add(struct pg_params *p, const struct task *v, size_t n, int64_t now_ms)
+{
+    size_t recurring = 0;
+    for (int column = 0; column < 2; column++) {
+        recurring = 0;
+        pg_array(p, PG_UUID);
+        for (size_t i = 0; i < n; i++) {
+            if (v[i].kind != TASK_RECURRING)
+                continue;
+            pg_element_uuid(p, column ? unstarted_from(&v[i], now_ms) : v[i].id);
+            recurring++;
+        }
+        pg_array_end(p);
+    }
+    pg_add_i64(p, now_ms);
+    return recurring;
+}
+
+enum err reader_postgres_unstarted(struct reader *base, struct task *v, size_t n, int64_t now_ms, struct error *e)
+{
+    struct pg_reader *r = pg_reader_self(base);
+    e = pg_reader_error(base, e);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    if (!pg_unstarted_add(pg_reader_params(r), v, n, now_ms))
+        return ERR_OK;
+    if (pg_reader_run(r, false, &read_unstarted, &got, e))
+        return e->code;
+    for (size_t i = 0, row = 0; i < n; i++)
+        if (v[i].kind == TASK_RECURRING)
+            v[i].unstarted_count = pg_i64(&got, (int)row++, 0);
+    return ERR_OK;
+}
+
 enum err reader_postgres_clock(struct reader *base, int64_t *ret_us, struct error *e)
 {
     static const struct pg_statement now = { "read_clock", "SELECT " CLOCK_US };

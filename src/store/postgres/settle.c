@@ -17,9 +17,10 @@ static const struct pg_statement write_verdicts = {
     "losses = v.losses, lane = v.lane, claim_id = NULL, updated_ms = $1, "
     "started_ms = coalesce(v.started_ms, tasks.started_ms), completed_ms = v.completed_ms, "
     "last_error = v.last_error, cause = v.cause, failed_ms = v.failed_ms, aside = coalesce(v.aside, tasks.aside), "
-    "recalled = tasks.recalled OR v.recalled "
+    "recalled = tasks.recalled OR v.recalled, awaited_ms = coalesce(v.awaited_ms, tasks.awaited_ms), "
+    "late_by = coalesce(v.late_by, tasks.late_by) "
     "FROM unnest($*) AS v(task, state, due_ms, attempts, losses, lane, started_ms, completed_ms, last_error, cause, "
-    "failed_ms, aside, recalled) WHERE id = v.task",
+    "failed_ms, aside, recalled, awaited_ms, late_by) WHERE id = v.task",
 };
 static const struct pg_statement insert_executions = {
     "settle_executions",
@@ -72,6 +73,8 @@ enum verdict_column {
     V_FAILED_MS,
     V_ASIDE,
     V_RECALLED,
+    V_AWAITED_MS,
+    V_LATE_BY,
     V_COUNT
 };
 
@@ -96,12 +99,14 @@ static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, 
     case V_LOSSES: pg_element_i64(p, v->losses); break;
     case V_LANE: pg_element_i64(p, x->lane); break;
     case V_STARTED_MS: pg_settle_add_number(p, v->has_execution, v->execution.started_us / 1000); break;
-    case V_COMPLETED_MS: pg_element_i64(p, task_is_final(v->next) ? now_ms : 0); break;
+    case V_COMPLETED_MS: pg_element_i64(p, settle_completed_ms(v, now_ms)); break;
     case V_LAST_ERROR: pg_element_text_or_null(p, v->last_error); break;
     case V_CAUSE: pg_element_text_or_null(p, str_from(failed ? v->cause.text : "")); break;
-    case V_FAILED_MS: pg_settle_add_number(p, failed, now_ms); break;
+    case V_FAILED_MS: pg_settle_add_number(p, failed, settle_completed_ms(v, now_ms)); break;
     case V_ASIDE: pg_element_text_or_null(p, v->aside); break;
     case V_RECALLED: pg_element_bool(p, v->recalled); break;
+    case V_AWAITED_MS: pg_settle_add_number(p, v->next == TASK_SCHEDULED, v->awaited_ms); break;
+    case V_LATE_BY: pg_settle_add_number(p, v->next == TASK_SCHEDULED, v->late_by); break;
     case V_COUNT: abort();
     }
 }
@@ -110,10 +115,10 @@ static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, 
 static enum err pg_settle_send_verdicts(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     static const enum pg_type types[] = {
-        [V_TASK] = PG_UUID,       [V_STATE] = PG_I32,  [V_DUE_MS] = PG_I64,     [V_ATTEMPTS] = PG_I32,
-        [V_LOSSES] = PG_I32,      [V_LANE] = PG_I32,   [V_STARTED_MS] = PG_I64, [V_COMPLETED_MS] = PG_I64,
-        [V_LAST_ERROR] = PG_TEXT, [V_CAUSE] = PG_TEXT, [V_FAILED_MS] = PG_I64,  [V_ASIDE] = PG_TEXT,
-        [V_RECALLED] = PG_BOOL,
+        [V_TASK] = PG_UUID,       [V_STATE] = PG_I32,      [V_DUE_MS] = PG_I64,     [V_ATTEMPTS] = PG_I32,
+        [V_LOSSES] = PG_I32,      [V_LANE] = PG_I32,       [V_STARTED_MS] = PG_I64, [V_COMPLETED_MS] = PG_I64,
+        [V_LAST_ERROR] = PG_TEXT, [V_CAUSE] = PG_TEXT,     [V_FAILED_MS] = PG_I64,  [V_ASIDE] = PG_TEXT,
+        [V_RECALLED] = PG_BOOL,   [V_AWAITED_MS] = PG_I64, [V_LATE_BY] = PG_I32,
     };
     struct pg_params *p = &s->params;
     size_t n = 0;
@@ -137,7 +142,7 @@ static void pg_settle_count_verdict(struct store_postgres *s, const struct pg_se
 {
     const struct verdict *v = &x->settlement->verdict;
     pg_tally_move(s, x->was->tenant, x->was->deleted, TASK_RUNNING, v->next);
-    pg_note_ended(s, x->settlement->id, v->next, now_ms);
+    pg_note_ended(s, x->settlement->id, v->next, settle_completed_ms(v, now_ms));
     if (v->next == TASK_SCHEDULED)
         pg_note_due(s, v->due_ms);
 }

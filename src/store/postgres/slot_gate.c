@@ -7,7 +7,8 @@
 
 static const struct pg_statement slot_block = {
     "slot_block",
-    "UPDATE tasks SET state = " SQL_BLOCKED ", waits_for = $2, updated_ms = $3 WHERE id = $1",
+    "UPDATE tasks SET state = " SQL_BLOCKED ", waits_for = $2, updated_ms = $3, late_by = " SQL_LATE_BY_SLOT
+    " WHERE id = $1",
 };
 static const struct pg_statement slot_give_up = {
     "slot_give_up",
@@ -157,6 +158,7 @@ enum err pg_slot_block(struct slots *base, const struct slot_row *r, const struc
     struct slot_row waits = *r;
     waits.state = TASK_BLOCKED;
     waits.limit = need->limit;
+    waits.overlap = need->policy;
     pg_slot_line_add(k, &waits);
     pg_tally_move(s, r->tenant, r->deleted, r->state, TASK_BLOCKED);
     return ERR_OK;

@@ -237,6 +237,8 @@ static enum err pg_transact(struct store_postgres *s, struct op *const *ops, siz
     if (s->generation != s->conn.generation) { /* after a failover, the new server may lack the latest transactions */
         pg_lanes_reset(s);
         pg_watermarks_reset(&s->watermarks);
+        if (pg_fences_check(&s->conn, e))
+            return e->code;
     }
     s->generation = s->conn.generation;
     enum err rc = pg_run_ops(s, ops, n, e);
@@ -464,7 +466,7 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
     if (s->setup.retry_ms)
         s->conn.backoff_max_ms = s->setup.retry_ms;
     if (pg_conn_ready(&s->conn, e) || store_postgres_check_server(s, e) || pg_schema_check(&s->conn, &s->setup, e) ||
-        pg_lanes_load(&s->conn, &s->lanes, e))
+        pg_fences_check(&s->conn, e) || pg_lanes_load(&s->conn, &s->lanes, e))
         return e->code;
     s->generation = s->conn.generation;
     if (pg_sibling_join(s, setup->sibling_of, e))

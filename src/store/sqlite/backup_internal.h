@@ -8,6 +8,8 @@ enum err backup_sync_folder_of(const char *path, struct error *e) must_use;
 
 /* Creates an empty file that only its owner can read, for backup_copy_to to fill. */
 enum err backup_make_part(const char *part, struct error *e) must_use;
+/* Opens a part file to be changed before it is used. */
+enum err backup_open_part(const char *part, struct conn *ret, struct error *e) must_use;
 enum err backup_copy_to(const char *source, const char *part, const struct backup_progress *progress,
                         struct error *e) must_use;
 

@@ -15,7 +15,7 @@ static const char add_sql[] = "INSERT INTO carried VALUES (?, ?)";
 static const char is_there_sql[] = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'carried'";
 static const char get_sql[] = "SELECT content FROM carried WHERE name = ?";
 
-static enum err secrets_open_part(const char *part, struct conn *ret, struct error *e)
+enum err backup_open_part(const char *part, struct conn *ret, struct error *e)
 {
     if (conn_open(ret, part, CONN_CHECKPOINT, e))
         return e->code;
@@ -66,7 +66,7 @@ static enum err secrets_add(struct conn *c, const char *directory, const char *n
 enum err secrets_pack(const char *directory, const char *part, struct error *e)
 {
     struct conn c = { 0 };
-    enum err rc = secrets_open_part(part, &c, e);
+    enum err rc = backup_open_part(part, &c, e);
     if (!rc) /* a copy of a copy already has the table */
         rc = conn_exec(&c, "DROP TABLE IF EXISTS carried", e);
     if (!rc)
@@ -121,7 +121,7 @@ static enum err secrets_extract_all(struct conn *c, const char *directory, struc
 enum err secrets_unpack(const char *part, const char *directory, struct error *e)
 {
     struct conn c = { 0 };
-    enum err rc = secrets_open_part(part, &c, e);
+    enum err rc = backup_open_part(part, &c, e);
     if (!rc)
         rc = secrets_extract_all(&c, directory, e);
     conn_release(&c);

@@ -2,6 +2,7 @@
  * Slots are taken during the walk, in a table of their own. A task that finds no slot is handled at once; then the walk
  * restarts behind it, because rows of the index that it follows have changed. */
 #include "store/sqlite/claim.h"
+#include "core/task/fence.h"
 
 int sqlite_claim_pool(const struct op_claim *op, const struct lane *lane, bool suspects)
 {
@@ -295,10 +296,10 @@ static enum err sqlite_claim_mark_running(struct store_sqlite *s, const struct o
     for (size_t i = 0; i < taken->n; i++) {
         struct task *t = &taken->v[i];
         sqlite3_bind_int64(st, 1, s->rids[i]);
+        sqlite3_bind_int64(st, 3, t->fence);
         if (conn_run(&s->conn, st, e))
             return e->code;
         t->state = TASK_RUNNING;
-        t->fence++;
         t->claim = op->claim;
         tally_move(&s->of_op, t->tenant, t->deleted, TASK_SCHEDULED, TASK_RUNNING);
         if (op->lease && sqlite_task_lease_put(s, t, op->lease, e))
@@ -330,13 +331,13 @@ static enum err sqlite_claim_finish(struct store_sqlite *s, struct claiming *c, 
 {
     struct op_claim *op = c->op;
     struct tasks taken, gated;
-    struct replaced *replaced = arena_alloc(c->arena, c->gate.replaced_count * sizeof *replaced);
     if (scratch_take(s, c->n, c->arena, &taken, e))
         return e->code;
+    for (size_t i = 0; i < taken.n; i++)
+        taken.v[i].fence = fence_after(taken.v[i].fence, s->fence_floor);
+    struct replaced *replaced = gate_copy_replaced(&c->gate, &taken, c->arena);
     if (!replaced)
         return reader_no_room(e);
-    if (c->gate.replaced_count)
-        memcpy(replaced, c->gate.replaced, c->gate.replaced_count * sizeof *replaced);
     if (sqlite_claim_mark_running(s, op, &taken, e) || sqlite_claim_read_gated(s, c, &gated, e) ||
         sqlite_claim_set_next_due(s, op, e))
         return e->code;

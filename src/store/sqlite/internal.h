@@ -56,6 +56,13 @@ enum err lanes_load(struct conn *c, struct error *e) must_use;
 const struct lane_row *lanes_find(struct conn *c, struct lane lane, int pool); /* NULL: none */
 enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, struct error *e) must_use;
 
+/* ---- fences (fences.c) ---- */
+
+/* When the store is opened: raises the floor if the file is a copy. */
+enum err sqlite_fences_open(struct conn *c, const char *path, int64_t now_ms, int64_t *ret_floor,
+                            struct error *e) must_use;
+enum err sqlite_fences_raise(struct conn *c, int64_t now_ms, int64_t *ret_floor, struct error *e) must_use;
+
 /* ---- rows and structs (row.c) ---- */
 
 #define SQL_MARK(column, kind, member, max) ", ?"
@@ -101,6 +108,8 @@ enum err lanes_at(struct conn *c, int64_t number, const struct lane_row **ret, s
 #define FRESH_needs                          "NULL"
 #define FRESH_aside                          "NULL"
 #define FRESH_recalled                       "0"
+#define FRESH_awaited_ms                     "0"
+#define FRESH_late_by                        "0"
 #define FRESH_waits_for                      "NULL"
 #define FRESH_cause                          "NULL"
 #define FRESH_resolved_ms                    "0"
@@ -187,7 +196,8 @@ struct store_sqlite {
     int64_t *rids;        /* their rids */
     size_t scratch_cap;
     struct ended ended;
-    bool can_shrink; /* the file has incremental auto_vacuum, so it can shrink */
+    int64_t fence_floor; /* fences.c */
+    bool can_shrink;     /* the file has incremental auto_vacuum, so it can shrink */
     struct slots slots;
     struct map slot_counts; /* slot key → number of holders, cached during a transaction (slots.c) */
     struct arena arena;     /* for values that are not part of a result */
@@ -507,6 +517,7 @@ enum reader_statement {
     RD_LEASE,
     RD_WORKERS,
     RD_BREAKERS,
+    RD_UNSTARTED,
     RD_COUNT
 };
 
@@ -530,6 +541,7 @@ enum err reader_sqlite_causes(struct reader *base, int32_t tenant, size_t max, s
                               struct cause_groups *ret, struct error *e);
 enum err reader_sqlite_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,
                                    struct arena *a, struct catalog_entry *ret, struct error *e);
+enum err reader_sqlite_unstarted(struct reader *base, struct task *v, size_t n, int64_t now_ms, struct error *e);
 enum err reader_sqlite_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
                              struct lease_row *ret, struct error *e);
 enum err reader_sqlite_workers(struct reader *base, struct uuid before, size_t max, struct arena *a,

@@ -103,6 +103,16 @@ static enum err sqlite_node_has_any(struct store_sqlite *s, enum writer_statemen
     return ERR_OK;
 }
 
+/* The store has forgotten heartbeats of this node, and so, it may be, claims. */
+static enum err sqlite_notice_older_store(struct store_sqlite *s, const struct op_heartbeat *op,
+                                          const struct node_rows *nodes, struct error *e)
+{
+    for (size_t i = 0; op->node.beats && i < nodes->n; i++)
+        if (uuid_eq(nodes->v[i].id, op->node.id) && nodes->v[i].beats <= op->node.beats)
+            return sqlite_fences_raise(&s->conn, op->now_ms, &s->fence_floor, e);
+    return ERR_OK;
+}
+
 enum err sqlite_heartbeat(struct store_sqlite *s, struct op *base)
 {
     struct op_heartbeat *op = (struct op_heartbeat *)base;
@@ -114,7 +124,8 @@ enum err sqlite_heartbeat(struct store_sqlite *s, struct op *base)
         sqlite_list_nodes(s, &base->arena, &nodes, e) ||
         sqlite_node_has_any(s, ST_RECALL_EXISTS, &op->node.id, &recall_requested, e) ||
         sqlite_node_has_any(s, ST_ORPHAN_EXISTS, &op->node.id, &held, e) ||
-        sqlite_worker_groups(s, op->now_ms, &base->arena, &workers, e))
+        sqlite_worker_groups(s, op->now_ms, &base->arena, &workers, e) ||
+        (!dead && sqlite_notice_older_store(s, op, &nodes, e)))
         return e->code;
     op->ret = nodes;
     op->ret_dead = dead;

@@ -71,6 +71,10 @@ static const char *const reader_sql[] = {
         SQL_NAME) " FROM breakers WHERE id < ?1 AND (?2 < 0 OR tenant_id = ?2) "
                   "AND (?3 IS NULL OR ?3 = '' OR host = ?3) AND (?4 = 0 OR (host = '*') = (?4 = 2)) "
                   "ORDER BY id DESC LIMIT ?5",
+    [RD_UNSTARTED] = "SELECT (SELECT count(*) FROM tasks INDEXED BY tasks_spawned WHERE parent_id = ?1 "
+                     "AND state < " SQL_RUNNING " AND " UNSTARTED
+                     ") + (SELECT count(*) FROM tasks INDEXED BY tasks_parent WHERE parent_id = ?1 "
+                     "AND id >= ?2 AND state = " SQL_RUNNING " AND due_ms > ?3 AND " UNSTARTED ")",
     [RD_CATALOG_LIST_ALL] = CATALOG "AND (tenant_id, name) > (?2, ?3) ORDER BY tenant_id, name LIMIT ?4",
 };
 static_assert(array_count(reader_sql) == RD_COUNT, "a statement without a text");
@@ -541,6 +545,7 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .queue_due = reader_sqlite_queue_due,
                                            .usage = reader_sqlite_usage,
                                            .lease = reader_sqlite_lease,
+                                           .unstarted = reader_sqlite_unstarted,
                                            .workers = reader_sqlite_workers,
                                            .breakers = reader_sqlite_breakers,
                                            .free = reader_sqlite_free };

@@ -111,6 +111,28 @@ enum err reader_sqlite_names(struct reader *base, int32_t tenant, struct str pre
     return ERR_OK;
 }
 
+/* ---- runs that have not started ---- */
+
+enum err reader_sqlite_unstarted(struct reader *base, struct task *v, size_t n, int64_t now_ms, struct error *e)
+{
+    struct reader_sqlite *r = reader_sqlite_of(base);
+    sqlite3_stmt *st = r->conn.stmts[RD_UNSTARTED];
+    for (size_t i = 0; i < n; i++) {
+        bool row;
+        if (v[i].kind != TASK_RECURRING)
+            continue;
+        struct uuid from = unstarted_from(&v[i], now_ms);
+        (void)bind_uuid(st, 1, &v[i].id);
+        (void)bind_uuid(st, 2, &from);
+        sqlite3_bind_int64(st, 3, now_ms);
+        if (conn_step(&r->conn, st, &row, e))
+            return e->code;
+        v[i].unstarted_count = sqlite3_column_int64(st, 0);
+        sqlite3_reset(st);
+    }
+    return ERR_OK;
+}
+
 /* ---- dead letters by their cause ---- */
 
 /* Each cause is read by a statement of its own, so that no snapshot is held for long. After CAUSE_TASKS_MAX dead

@@ -112,12 +112,29 @@ static enum err restore_remove_secrets(const char *directory, struct error *e)
     return rc ? rc : restore_remove_file(directory, "admin.key.next", e);
 }
 
+/* The next start finds that the store is not where it was noted, and raises the fences (fences.c). A backup of an older
+ * version has no such note: it gets a floor when it is migrated. */
+static enum err restore_forget_file(const char *part, struct error *e)
+{
+    static const char has_note_sql[] = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'cluster'";
+    struct conn c = { 0 };
+    int64_t has_note = 0;
+    enum err rc = backup_open_part(part, &c, e);
+    if (!rc)
+        rc = conn_number(&c, has_note_sql, &has_note, e);
+    if (!rc && has_note)
+        rc = conn_exec(&c, "REPLACE INTO cluster (name, value) VALUES ('file', '')", e);
+    conn_release(&c);
+    return rc;
+}
+
 static enum err restore_prepare(const struct restore_request *r, const char *part, struct restored *ret,
                                 struct error *e)
 {
     if (restore_remove_secrets(r->directory, e) || backup_make_part(part, e) ||
         backup_copy_to(r->path, part, r->progress, e) || secrets_unpack(part, r->directory, e) ||
-        backup_sync_path(part, O_RDONLY, e) || store_sqlite_verify(part, r->progress, &ret->facts, e))
+        restore_forget_file(part, e) || backup_sync_path(part, O_RDONLY, e) ||
+        store_sqlite_verify(part, r->progress, &ret->facts, e))
         return e->code;
     failpoint("restore_ready");
     return restore_keep_existing(r, ret->kept, e);

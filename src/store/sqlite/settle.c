@@ -7,6 +7,7 @@
 #include <endian.h>
 #include <stdlib.h>
 
+#include "core/task/fence.h"
 #include "store/sqlite/internal.h"
 
 /* ---- rows of claims ---- */
@@ -195,12 +196,17 @@ static void sqlite_settle_bind_rest(sqlite3_stmt *st, const struct verdict *v, i
     sqlite3_bind_null(st, 3);
     sqlite3_bind_null(st, 10);
     sqlite3_bind_null(st, 11);
-    if (!failed)
+    sqlite3_bind_null(st, 12);
+    sqlite3_bind_null(st, 13);
+    if (!failed) {
         sqlite3_bind_int64(st, 3, v->due_ms);
+        sqlite3_bind_int64(st, 12, v->awaited_ms);
+        sqlite3_bind_int(st, 13, (int)v->late_by);
+    }
     if (failed && v->cause.text[0])
         (void)bind_str(st, 10, str_from(v->cause.text));
     if (failed)
-        sqlite3_bind_int64(st, 11, now_ms);
+        sqlite3_bind_int64(st, 11, settle_completed_ms(v, now_ms));
 }
 
 static enum err sqlite_settle_write_verdict(struct store_sqlite *s, const struct guards *g, const struct verdict *v,
@@ -217,7 +223,7 @@ static enum err sqlite_settle_write_verdict(struct store_sqlite *s, const struct
         sqlite3_bind_int64(st, 7, v->execution.started_us / 1000);
     else
         sqlite3_bind_null(st, 7);
-    sqlite3_bind_int64(st, 8, task_is_final(v->next) ? now_ms : 0);
+    sqlite3_bind_int64(st, 8, settle_completed_ms(v, now_ms));
     if (v->last_error.n)
         (void)bind_str(st, 9, v->last_error);
     else
@@ -225,7 +231,7 @@ static enum err sqlite_settle_write_verdict(struct store_sqlite *s, const struct
     if (again || failed)
         sqlite_settle_bind_rest(st, v, now_ms);
     tally_move(&s->of_op, g->tenant, g->deleted, TASK_RUNNING, v->next);
-    sqlite_ended_note(s, g->rid, v->next, now_ms);
+    sqlite_ended_note(s, g->rid, v->next, settle_completed_ms(v, now_ms));
     return conn_run(&s->conn, st, e);
 }
 
@@ -363,11 +369,12 @@ static enum err sqlite_retake_mark(struct store_sqlite *s, const struct op_retak
     struct claims_left l = { .n = 0 };
     for (size_t i = 0; i < taken->n; i++) {
         struct task *t = &taken->v[i];
+        t->fence = fence_after(t->fence, s->fence_floor);
         sqlite3_bind_int64(st, 1, s->rids[i]);
         (void)bind_uuid(st, 2, &op->claim);
+        sqlite3_bind_int64(st, 3, t->fence);
         if (conn_run(&s->conn, st, e) || sqlite_settle_leave_claim(s, &l, t->claim, e))
             return e->code;
-        t->fence++;
         t->claim = op->claim;
     }
     if (sqlite_settle_leave_claims(s, &l, e) || !taken->n)

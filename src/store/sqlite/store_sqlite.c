@@ -60,7 +60,7 @@ static const char *const writer_sql[] = {
                          "FROM tasks WHERE id = ?",
     [ST_TASK_BY_RID] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_HANDED_BY_RID] = "SELECT rid" TASK_COLUMNS_SHORT(SQL_NAME) ", " HANDED_CONFIG(
-        "") ", NULL, NULL, needs, aside, recalled" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
+        "") ", NULL, NULL, needs, aside, recalled, awaited_ms, late_by" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_TASK_REPLACE] = "REPLACE INTO tasks (rid" TASK_COLUMNS(SQL_NAME) ") VALUES (?" TASK_COLUMNS(SQL_MARK) ")",
     [ST_TASK_DELETE] = "DELETE FROM tasks WHERE rid = ?",
     /* claims */
@@ -74,7 +74,7 @@ static const char *const writer_sql[] = {
     [ST_DUE_BY_RID] =
         "SELECT rid" TASK_COLUMNS_DUE(SQL_NAME) ", gates FROM tasks WHERE rid = ?1 AND state = " SQL_SCHEDULED,
     [ST_NEXT_DUE] = "SELECT due_ms, id " DUE "ORDER BY due_ms, id",
-    [ST_CLAIM_TASK] = "UPDATE tasks SET state = " SQL_RUNNING ", fence = fence + 1, claim_id = ?2, near = 1 "
+    [ST_CLAIM_TASK] = "UPDATE tasks SET state = " SQL_RUNNING ", fence = ?3, claim_id = ?2, near = 1 "
                       "WHERE rid = ?1",
     [ST_BRING_NEAR] =
         "UPDATE tasks SET near = 1 WHERE rid IN (SELECT rid FROM tasks INDEXED BY tasks_far WHERE " SQL_FAR_UNTIL(
@@ -100,7 +100,7 @@ static const char *const writer_sql[] = {
                   "AND " RETAKE_MAY("") " AND coalesce(length(CAST(payload AS BLOB)), 0) + "
                                         "coalesce(length(CAST(target_config AS BLOB)), 0) <= ?3 "
                                         "AND NOT EXISTS (SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2)",
-    [ST_RETAKE] = "UPDATE tasks SET fence = fence + 1, claim_id = ?2 WHERE rid = ?1",
+    [ST_RETAKE] = "UPDATE tasks SET fence = ?3, claim_id = ?2 WHERE rid = ?1",
     [ST_TASK_LEASE_PUT] = "REPLACE INTO task_leases (tenant_id, task_id, queue, fence, until_ms, worker, progress) "
                           "VALUES (?, ?, ?, ?, ?, ?, ?)",
     [ST_TASK_LEASE_DELETE] = "DELETE FROM task_leases WHERE task_id = ?",
@@ -135,7 +135,8 @@ static const char *const writer_sql[] = {
     [ST_BREAKER_CLOSE_HOST] = "DELETE FROM breakers WHERE tenant_id = ?1 AND host = ?2",
     [ST_SETTLE] = "UPDATE tasks SET state = ?2, due_ms = coalesce(?3, due_ms), attempts = ?4, losses = ?5, "
                   "claim_id = NULL, updated_ms = ?6, started_ms = coalesce(?7, started_ms), completed_ms = ?8, "
-                  "last_error = ?9, cause = ?10, failed_ms = ?11 WHERE rid = ?1",
+                  "last_error = ?9, cause = ?10, failed_ms = ?11, awaited_ms = coalesce(?12, awaited_ms), "
+                  "late_by = coalesce(?13, late_by) WHERE rid = ?1",
     [ST_SETTLE_DONE] = "UPDATE tasks SET state = ?2, attempts = ?4, losses = ?5, claim_id = NULL, updated_ms = ?6, "
                        "started_ms = coalesce(?7, started_ms), completed_ms = ?8, last_error = ?9 WHERE rid = ?1",
     [ST_MOVE_LANE] =
@@ -152,9 +153,8 @@ static const char *const writer_sql[] = {
     [ST_SLOT_TAKE] = "INSERT INTO slots (tenant_id, key, task_id) VALUES (?1, ?2, ?3)",
     [ST_SLOT_DROP] = "DELETE FROM slots WHERE key = ?1 AND task_id = ?2",
     [ST_SLOTS_OF] = "SELECT key FROM slots INDEXED BY slots_task WHERE task_id = ?1",
-    [ST_SLOT_FIRST] =
-        "SELECT rid, id, due_ms, tenant_id, deleted, json_extract(gates, '$.concurrency_limit'), lane " WAITING
-        "ORDER BY due_ms, id LIMIT 1",
+    [ST_SLOT_FIRST] = "SELECT rid, id, due_ms, tenant_id, deleted, json_extract(gates, '$.concurrency_limit'), lane, "
+                      "json_extract(gates, '$.overlap') " WAITING "ORDER BY due_ms, id LIMIT 1",
     [ST_SLOT_OTHER] = "SELECT rid, id, tenant_id, deleted, state, fence " WAITING "AND rid <> ?2 LIMIT 1",
     [ST_SLOT_HOLDERS] = "SELECT t.rid, t.id, t.tenant_id, t.deleted, t.state, t.fence " HOLDERS,
     [ST_SLOT_SINCE] = "SELECT min(t.scheduled_ms) " HOLDERS,
@@ -167,7 +167,8 @@ static const char *const writer_sql[] = {
                            "AND t.started_ms = 0 LIMIT 1",
     [ST_SLOT_WAITED_FOR] = "SELECT waits_for FROM tasks WHERE rid = ?1",
     [ST_SLOT_UNBLOCK] = "UPDATE tasks SET state = " SQL_SCHEDULED ", waits_for = NULL WHERE rid = ?1",
-    [ST_SLOT_BLOCK] = "UPDATE tasks SET state = " SQL_BLOCKED ", waits_for = ?2, updated_ms = ?3 WHERE rid = ?1",
+    [ST_SLOT_BLOCK] = "UPDATE tasks SET state = " SQL_BLOCKED
+                      ", waits_for = ?2, updated_ms = ?3, late_by = " SQL_LATE_BY_SLOT " WHERE rid = ?1",
     [ST_SLOT_GIVE_UP] = "UPDATE tasks SET state = ?2, waits_for = NULL, updated_ms = ?3, completed_ms = ?3, "
                         "last_error = ?4 WHERE rid = ?1",
     /* recurring tasks */
@@ -490,7 +491,8 @@ enum err store_sqlite_open_at(const char *directory, int64_t now_ms, struct stor
     if (conn_open(&s->conn, s->directory.path, CONN_WRITER, e) ||
         sqlite_migrate_to(&s->conn, MIGRATE_NEWEST, now_ms, e) ||
         conn_prepare(&s->conn, writer_sql, array_count(writer_sql), e) || lanes_load(&s->conn, e) ||
-        conn_number(&s->conn, "PRAGMA auto_vacuum", &auto_vacuum, e))
+        conn_number(&s->conn, "PRAGMA auto_vacuum", &auto_vacuum, e) ||
+        sqlite_fences_open(&s->conn, s->conn.path, now_ms, &s->fence_floor, e))
         return e->code;
     s->can_shrink = auto_vacuum == AUTO_VACUUM_INCREMENTAL;
     if (checkpointer_start(&s->checkpointer, s->directory.path, &s->conn, &s->writing, e))

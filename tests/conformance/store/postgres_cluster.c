@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 
+#include "core/task/fence.h"
 #include "postgres_sessions.h"
 #include "store_nodes.h"
 
@@ -234,6 +236,34 @@ static void nodes_that_take_at_once_get_no_more_than_there_is(void **state)
     assert_int_equal(tokens, TOKENS); /* they wanted more, and the time did not change */
 }
 
+/* ---- fences ---- */
+
+static int64_t claimed_fence(struct world *w)
+{
+    struct task t = some_task(w);
+    return claim_one(w, &t, fresh_id(w)).fence;
+}
+
+/* As after the promotion of a standby: the connection ends, and the next one leads to another timeline. */
+static void another_database_behind_the_connection_raises_the_fences(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(claimed_fence(w), 1);
+    PGconn *other = postgres_session(url);
+    const char *cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+                      "AND pid <> pg_backend_pid()";
+    postgres_say(other, cut);
+    assert_int_equal(claimed_fence(w), 1); /* the same database */
+    postgres_say(other, "UPDATE cluster SET value = 'another' WHERE name = 'identity'");
+    assert_int_equal(claimed_fence(w), 1);
+    postgres_say(other, cut);
+    int64_t first = claimed_fence(w), floor = (int64_t)time(NULL) << FENCE_CLAIM_BITS;
+    assert_true(first > floor - (INT64_C(60) << FENCE_CLAIM_BITS) && first <= floor + 1);
+    postgres_say(other, cut);
+    assert_true(claimed_fence(w) == first); /* once for each change */
+    PQfinish(other);
+}
+
 /* ---- recall requests ---- */
 
 static void a_wish_made_anew_is_not_taken_for_the_one_that_was_over(void **state)
@@ -272,6 +302,7 @@ int main(void)
         store_test(who_is_buried_while_it_asks_gets_nothing),
         store_test(a_limit_that_is_forgotten_meanwhile_is_made_anew),
         store_test(nodes_that_take_at_once_get_no_more_than_there_is),
+        store_test(another_database_behind_the_connection_raises_the_fences),
         store_test(a_wish_made_anew_is_not_taken_for_the_one_that_was_over),
     };
     adapter_under_test = &here;

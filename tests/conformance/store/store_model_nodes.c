@@ -34,6 +34,7 @@ void model_make_beat(struct model *m, union any_op *op)
                                                 .name = one_of(m, texts, array_count(texts)),
                                                 .version = one_of(m, texts, array_count(texts)),
                                                 .doc = one_of(m, texts, array_count(texts)),
+                                                .beats = chance(m, 3) ? 1 + (int64_t)below(m, 9) : 0,
                                                 .fires_until_ms = chance(m, 30) ? 0 : m->now_ms + below(m, 2000) },
                                       .now_ms = m->now_ms,
                                       .alone = chance(m, 5),

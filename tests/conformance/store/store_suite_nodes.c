@@ -1,4 +1,5 @@
 /* OP_HEARTBEAT, OP_NODE_DEAD, OP_RECALL and OP_RECALL_LIST, and what they mean for claims and OP_ORPHANS. */
+#include "core/task/fence.h"
 #include "store_nodes.h"
 
 /* ---- beats ---- */
@@ -35,6 +36,42 @@ static void each_beat_counts_and_says_how_it_is_now(void **state)
     assert_int_equal(op.ret.v[0].version.n, 0);
     assert_str(op.ret.v[0].doc, "[1]");
     assert_int_equal(op.ret.v[1].beats, 1);
+}
+
+/* Returns the fence of the claim. The task is due again. */
+static int64_t claim_once_more(struct world *w, const struct task *t)
+{
+    struct lane_quota lane = { .lane = task_lane(t), .max = 1 };
+    struct op_claim op = claim_of(w, &lane, 1);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret.n, 1);
+    struct settlement v = settlement_of(&op.ret.v[0], TASK_SCHEDULED);
+    v.verdict.due_ms = NOW;
+    assert_true(settle_with(w, &v));
+    return op.ret.v[0].fence;
+}
+
+/* A restored store: rule 10. */
+static void a_store_that_forgot_beats_raises_its_fences(void **state)
+{
+    struct world *w = *state;
+    struct uuid me = fresh_id(w);
+    const int64_t floor = NOW / 1000 << FENCE_CLAIM_BITS;
+    struct task t = some_task(w);
+    insert(w, &t, 1);
+    beat(w, me);
+    assert_int_equal(claim_once_more(w, &t), 1);
+    struct op_heartbeat as_known = { .node = { .id = me, .beats = 1 } };
+    assert_ok(beat_with(w, &as_known), &as_known.op.error);
+    assert_int_equal(claim_once_more(w, &t), 2);
+    struct op_heartbeat forgotten = { .node = { .id = me, .beats = 3 } };
+    assert_ok(beat_with(w, &forgotten), &forgotten.op.error);
+    assert_int_equal(forgotten.ret.v[0].beats, 3);
+    assert_int_equal(claim_once_more(w, &t), floor + 1);
+    assert_int_equal(claim_once_more(w, &t), floor + 2);
+    struct op_heartbeat again = { .node = { .id = fresh_id(w), .beats = 1 } }; /* the whole row is gone */
+    assert_ok(beat_with(w, &again), &again.op.error);
+    assert_int_equal(claim_once_more(w, &t), floor + (1 << FENCE_CLAIM_BITS) + 1);
 }
 
 static void nodes_come_by_id_and_dead_ones_behind_them(void **state)
@@ -488,6 +525,7 @@ static void wishes_that_are_over_are_forgotten(void **state)
 static const struct CMUnitTest tests[] = {
     store_test(the_first_beat_puts_a_node_in),
     store_test(each_beat_counts_and_says_how_it_is_now),
+    store_test(a_store_that_forgot_beats_raises_its_fences),
     store_test(nodes_come_by_id_and_dead_ones_behind_them),
     store_test(of_many_dead_nodes_the_latest_are_told),
     store_test(a_node_that_leaves_is_gone),

@@ -219,6 +219,34 @@ static void a_second_spawner_changes_nothing(void **state)
     assert_int_equal(get(w, t.id).runs_count, 1);
 }
 
+static void runs_that_have_not_started_are_counted(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_recurring(w), other = some_recurring(w), one = some_task(w);
+    struct task ahead = some_occurrence(w, &t, NOW + 3000), claimed = some_occurrence(w, &t, NOW + 2000),
+                runs = some_occurrence(w, &t, NOW), retries = some_occurrence(w, &t, NOW - 1000),
+                waits = some_occurrence(w, &t, NOW - 86400000), by_hand = some_occurrence(w, &t, NOW + 1),
+                done = some_occurrence(w, &t, NOW - 2000);
+    struct task *v[] = { &ahead, &claimed, &runs, &retries, &waits, &by_hand, &done };
+    for (size_t i = 0; i < array_count(v); i++)
+        v[i]->runs_count = 1;
+    claimed.state = runs.state = TASK_RUNNING;
+    claimed.claim = runs.claim = fresh_id(w);
+    claimed.fence = runs.fence = 1;
+    retries.attempts = 1;
+    waits.state = TASK_PAUSED;
+    by_hand.runs_count = 0;
+    done.state = TASK_COMPLETED;
+    insert(w, (struct task[]){ t, other, one, ahead, claimed, runs, retries, waits, by_hand, done }, 10);
+    struct task read[] = { other, t, one };
+    struct error e = { 0 };
+    assert_ok(reader_unstarted(w->reader, read, 3, NOW, &e), &e);
+    assert_int_equal(read[1].unstarted_count, 3); /* ahead, claimed, waits */
+    assert_true(read[0].unstarted_count == 0 && read[2].unstarted_count == 0);
+    assert_ok(reader_unstarted(w->reader, read, 3, NOW + 2000, &e), &e);
+    assert_int_equal(read[1].unstarted_count, 2);
+}
+
 static const struct CMUnitTest tests[] = {
     store_test(recurring_tasks_come_earliest_first),
     store_test(a_cursor_at_until_is_left_and_told),
@@ -231,5 +259,6 @@ static const struct CMUnitTest tests[] = {
     store_test(an_occurrence_that_exists_stays_as_it_is),
     store_test(spawning_is_guarded),
     store_test(a_second_spawner_changes_nothing),
+    store_test(runs_that_have_not_started_are_counted),
 };
 const struct test_list recurring_tests = { tests, array_count(tests) };

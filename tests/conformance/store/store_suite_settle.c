@@ -60,6 +60,47 @@ static void a_retry_schedules_a_task_for_its_new_due_time(void **state)
     assert_same_task(&read, &expected);
 }
 
+/* Rule 2. */
+static void a_verdict_says_what_is_waited_for_and_what_put_it_off(void **state)
+{
+    struct world *w = *state;
+    struct task t = claimed_task(w), expected = t;
+    struct settlement v = settlement_of(&t, TASK_SCHEDULED);
+    v.verdict.due_ms = NOW;
+    v.verdict.awaited_ms = NOW - 5000;
+    v.verdict.late_by = LATE_BREAKER;
+    assert_true(settle_with(w, &v));
+    expected.state = TASK_RUNNING;
+    expected.attempts = 1;
+    expected.awaited_ms = NOW - 5000;
+    expected.late_by = LATE_BREAKER;
+    expected.updated_ms = NOW + 10;
+    expected.fence++;
+    struct lane_quota lane = { some_lane(), 1 };
+    struct op_claim op = claim_of(w, &lane, 1);
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    expected.claim = op.claim;
+    assert_same_task(&op.ret.v[0], &expected);
+    v = with_execution(w, &op.ret.v[0], TASK_COMPLETED);
+    v.verdict.execution.late_by = LATE_BREAKER;
+    assert_true(settle_with(w, &v));
+    assert_int_equal(get(w, t.id).awaited_ms, NOW - 5000); /* it is kept in the final state */
+    assert_int_equal(executions_of(w, t.id).executions.v[0].late_by, LATE_BREAKER);
+}
+
+/* Rule 2: the clock of the worker may be ahead. */
+static void a_task_never_ends_before_its_execution(void **state)
+{
+    struct world *w = *state;
+    for (int i = 0; i < 2; i++) {
+        struct task t = claimed_task(w);
+        struct settlement v = with_execution(w, &t, i ? TASK_FAILED : TASK_COMPLETED);
+        v.verdict.execution.completed_us = (NOW + 26) * 1000 + 999;
+        assert_true(settle_with(w, &v)); /* at NOW + 10 */
+        assert_int_equal(get(w, t.id).completed_ms, NOW + 26);
+    }
+}
+
 static void another_fence_is_stale_and_changes_nothing(void **state)
 {
     struct world *w = *state;
@@ -381,6 +422,8 @@ static void a_repeated_recall_fails_by_its_key(void **state)
 static const struct CMUnitTest tests[] = {
     store_test(a_final_verdict_ends_a_task),
     store_test(a_retry_schedules_a_task_for_its_new_due_time),
+    store_test(a_verdict_says_what_is_waited_for_and_what_put_it_off),
+    store_test(a_task_never_ends_before_its_execution),
     store_test(another_fence_is_stale_and_changes_nothing),
     store_test(late_worker_is_fenced_off),
     store_test(a_task_that_does_not_run_cannot_be_settled),

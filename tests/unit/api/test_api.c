@@ -235,6 +235,17 @@ static json_t *pagination(const struct answer *a)
     return json_object_get(a->json, "pagination");
 }
 
+/* It is for one list, and unchanged. */
+static void assert_cursor_is_refused(const char *list, const char *cursor)
+{
+    char uri[512];
+    snprintf(uri, sizeof uri, "%s?cursor=%s", list, cursor);
+    struct answer a = ask(h, "GET", uri, NULL);
+    assert_status(&a, 400);
+    assert_non_null(strstr(json_string_value(json_object_get(a.json, "detail")), "begin without one"));
+    client_answer_release(&a);
+}
+
 static void lists_page_by_cursor(void **state)
 {
     (void)state;
@@ -254,6 +265,11 @@ static void lists_page_by_cursor(void **state)
         const char *next = json_string_value(json_object_get(pagination(&a), "next_cursor"));
         assert_int_equal(next == NULL, i == 5);
         assert_null(json_object_get(pagination(&a), "total"));
+        if (next) {
+            assert_null(strstr(next, seen[i - 1]));
+            assert_cursor_is_refused("/v1/dlq", next);
+            assert_cursor_is_refused("/v1/tasks", next + 1);
+        }
         snprintf(uri, sizeof uri, "/v1/tasks?queue=cursor&limit=2&cursor=%s", next ? next : "");
         client_answer_release(&a);
     }
@@ -327,7 +343,7 @@ static void lists_refuse_what_they_do_not_know(void **state)
         { "limit=1&limit=2", "twice" },
         { "name=%zz", "escape" },
         { "name=%", "escape" },
-        { "name=%00", "escape" },
+        { "name=%00", "NUL character" },
         { "name=%ff", "UTF-8" },
         { "page=1000000&limit=9", "cursor" },
         { "page=1&cursor=0192a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", "exclude" },

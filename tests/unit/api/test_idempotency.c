@@ -8,7 +8,7 @@
 static struct idempotency record(int32_t tenant, const char *method, const char *path, const char *key,
                                  const char *body)
 {
-    return idempotency_of(tenant, str_from(method), str_from(path), str_from(key), str_from(body), 42);
+    return idempotency_of(tenant, str_from(method), str_from(path), S(""), str_from(key), str_from(body), 42);
 }
 
 static bool same_key(struct idempotency a, struct idempotency b)
@@ -29,6 +29,17 @@ static void a_record_is_that_of_method_path_and_key(void **state)
     uint8_t hash[SHA256_SIZE];
     crypto_sha256(S("body"), hash);
     assert_memory_equal(a.payload, hash, sizeof hash);
+}
+
+static void the_query_is_part_of_what_was_asked_for(void **state)
+{
+    (void)state;
+    struct idempotency a = idempotency_of(1, S("PUT"), S("/c"), S("a=1"), S("k"), S("body"), 42);
+    struct idempotency b = idempotency_of(1, S("PUT"), S("/c"), S("a=2"), S("k"), S("body"), 42);
+    struct idempotency none = record(1, "PUT", "/c", "k", "body");
+    assert_true(same_key(a, b) && same_key(a, none));
+    assert_memory_not_equal(a.payload, b.payload, sizeof a.payload);
+    assert_memory_not_equal(a.payload, none.payload, sizeof a.payload);
 }
 
 static void keys_are_visible_text_of_some_length(void **state)
@@ -76,6 +87,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_is_that_of_method_path_and_key),
+        cmocka_unit_test(the_query_is_part_of_what_was_asked_for),
         cmocka_unit_test(keys_are_visible_text_of_some_length),
         cmocka_unit_test(only_one_of_a_key_is_in_flight),
     };

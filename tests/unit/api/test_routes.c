@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/server/openapi.h"
+#include "api/server/respond.h"
 #include "api/server/routes.h"
 #include "base/json/json.h"
 
@@ -109,6 +110,26 @@ static void references_lead_somewhere(void **state)
     json_doc_release(&doc);
 }
 
+static void every_problem_is_described_with_its_remedy(void **state)
+{
+    (void)state;
+    static const char *const problems[][2] = {
+#define X(id, status, slug, title) { "urn:belfry:problem:" slug, title },
+        PROBLEM_MAP(X)
+#undef X
+    };
+    struct json_doc doc;
+    const json_t *types = json_at(description(&doc), "components.schemas.Problem.properties.type.oneOf");
+    assert_int_equal(json_array_size(types), array_count(problems));
+    for (size_t i = 0; i < array_count(problems); i++) {
+        const json_t *row = json_array_get(types, i);
+        assert_string_equal(json_string_value(json_object_get(row, "const")), problems[i][0]);
+        assert_string_equal(json_string_value(json_object_get(row, "title")), problems[i][1]);
+        assert_true(json_string_length(json_object_get(row, "description")) > 0);
+    }
+    json_doc_release(&doc);
+}
+
 #define ID "0192a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
 
 static void paths_find_their_route(void **state)
@@ -174,6 +195,7 @@ int main(void)
         cmocka_unit_test(nothing_is_described_that_is_no_route),
         cmocka_unit_test(what_writes_takes_a_key_and_says_so),
         cmocka_unit_test(references_lead_somewhere),
+        cmocka_unit_test(every_problem_is_described_with_its_remedy),
         cmocka_unit_test(paths_find_their_route),
         cmocka_unit_test(names_in_paths_are_words),
         cmocka_unit_test(methods_have_names),

@@ -1,5 +1,9 @@
 #include "make_task.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 /* ---- new tasks ---- */
 
 static void everything_but_the_target_has_a_default(void **state)
@@ -119,6 +123,83 @@ static void a_recurring_task_has_defaults_too(void **state)
     assert_int_equal(typed.cursor_ms, at("2026-02-10T13:00:00Z"));
 }
 
+static void seconds_may_have_a_fraction(void **state)
+{
+    struct task t = make(state, "{" HOOK ",\"interval_seconds\":0.5,\"catch_up_window_seconds\":1.5,"
+                                "\"spread_seconds\":0.25,\"dedupe_key\":\"k\",\"dedupe_window_seconds\":0.001,"
+                                "\"expires_after_seconds\":2.0004}");
+    assert_int_equal(t.schedule.interval_ms, 500);
+    assert_int_equal(t.schedule.catch_up_window_ms, 1500);
+    assert_int_equal(t.schedule.spread_ms, 250);
+    assert_int_equal(t.dedupe_window_ms, 1);
+    assert_int_equal(t.expires_after_ms, 2000);
+}
+
+static void a_type_that_is_no_kind_is_the_task_type_and_means_a_worker(void **state)
+{
+    struct task t = make(state, "{\"type\":\"email.send\",\"payload\":{\"to\":\"a\"},"
+                                "\"scheduled_at\":\"2026-02-11T00:00:00Z\"}");
+    assert_int_equal(t.kind, TASK_ONE_TIME);
+    assert_int_equal(t.target, TARGET_WORKER);
+    assert_str(t.task_type, "email.send");
+    assert_str(t.payload, "{\"to\":\"a\"}");
+    assert_int_equal(t.due_ms, at("2026-02-11T00:00:00Z"));
+    assert_int_equal(t.timeout_ms, 0); /* no limit but its lease */
+    t = make(state, "{\"type\":\"email.send\",\"payload\":{\"webhook_url\":\"https://h/x\"}}");
+    assert_int_equal(t.target, TARGET_HTTP);
+    assert_str(t.task_type, "email.send");
+    assert_int_equal(t.timeout_ms, 30000);
+    t = make(state, "{\"type\":\"email.send\"," DAILY HOOK "}");
+    assert_int_equal(t.kind, TASK_RECURRING);
+    assert_int_equal(t.target, TARGET_HTTP);
+    assert_int_equal(make(state, "{\"type\":\"one_time\"," HOOK "}").kind, TASK_ONE_TIME);
+    assert_int_equal(make(state, "{\"target_type\":\"WORKER\",\"timeout_ms\":1500}").timeout_ms, 1500);
+}
+
+static void a_one_time_task_is_spread_by_its_id_and_its_run_at_stays(void **state)
+{
+    struct task t = make(state, "{" HOOK ",\"run_at\":\"2026-02-11T00:00:00Z\",\"spread_seconds\":600,"
+                                "\"metadata\":{\"a\":1}}");
+    int64_t spread_ms = t.due_ms - t.scheduled_ms;
+    assert_int_equal(t.scheduled_ms, at("2026-02-11T00:00:00Z"));
+    assert_int_equal(spread_ms, schedule_spread(&(struct schedule){ .spread_ms = 600000 }, t.id));
+    assert_true(spread_ms > 0 && spread_ms < 600000);
+}
+
+static void a_preview_needs_no_target(void **state)
+{
+    struct task_context c = context();
+    struct json_doc d;
+    struct task t;
+    struct error e = { 0 };
+    c.only_times = true;
+    assert_ok(json_parse(S("{\"cron_expression\":\"0 8 * * *\"}"), &d, &e), &e);
+    assert_ok(task_from_json(&d, &c, *state, &t, &e), &e);
+    assert_int_equal(t.cursor_ms, NOW_MS);
+    json_doc_release(&d);
+}
+
+static void a_zone_whose_file_is_damaged_is_refused_by_its_field(void **state)
+{
+    struct task_context c = context();
+    struct json_doc d;
+    struct task t;
+    struct error e = { 0 };
+    char folder[] = "/tmp/belfry-zones-XXXXXX", path[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/Broken", folder);
+    FILE *file = fopen(path, "w");
+    assert_true(file && fputs("no time zone", file) > 0 && fclose(file) == 0);
+    c.zones = zoneinfo_system_new(folder);
+    assert_ok(json_parse(S("{" DAILY HOOK ",\"time_zone\":\"Broken\"}"), &d, &e), &e);
+    assert_int_equal(task_from_json(&d, &c, *state, &t, &e), ERR_INVALID);
+    assert_string_equal(e.field, "time_zone");
+    assert_says(&e, "cannot be used: the server cannot read the file of this zone; name another zone");
+    json_doc_release(&d);
+    zoneinfo_free(c.zones);
+    assert_int_equal(unlink(path) + rmdir(folder), 0);
+}
+
 static void due_is_never_before_now_and_the_wish_is_kept(void **state)
 {
     struct task t = make(state, "{" HOOK ",\"run_at\":\"2020-01-01T00:00:00Z\"}");
@@ -218,7 +299,7 @@ static void headers_of_every_sound_form_are_taken(void **state)
 
 static void texts_at_their_limits_are_taken(void **state)
 {
-    char body[21000], url[2049], long_word[101], name[201];
+    char body[21000], url[2049], long_word[101], name[256];
     memset(url, 'a', sizeof url - 1);
     memcpy(url, "https://h/", 10);
     url[sizeof url - 1] = '\0';
@@ -231,7 +312,7 @@ static void texts_at_their_limits_are_taken(void **state)
              long_word, long_word, name);
     struct task t = make(state, body);
     assert_int_equal(t.queue.n, 100);
-    assert_int_equal(t.name.n, 200);
+    assert_int_equal(t.name.n, 255);
     char metadata[16 * 1024 + 1]; /* {"a":"…"} of exactly 16 KiB */
     memset(metadata, 'm', sizeof metadata - 1);
     memcpy(metadata, "{\"a\":\"", 6);
@@ -333,13 +414,15 @@ static const struct {
     { "{'queue':true," H "}", "queue", "must be a string, not a boolean" },
     { "{'priority':10," H "}", "priority", "must be between 0 and 9, not 10" },
     { "{'priority':-1," H "}", "priority", "must be between 0 and 9, not -1" },
-    { "{'priority':5.0," H "}", "priority", "must be a whole number" },
+    { "{'priority':5.5," H "}", "priority", "must be a whole number" },
     { "{'priority':'5'," H "}", "priority", "must be a number, not a string" },
     { "{'idempotency_key':''," H "}", "idempotency_key", "must not be empty" },
     { "{'idempotency_key':1," H "}", "idempotency_key", "must be a string, not a number" },
     /* type */
-    { "{'type':'SOMETIMES'," H "}", "type", "must be one of ONE_TIME, RECURRING, not 'SOMETIMES'" },
-    { "{'type':'OCCURRENCE'," H "}", "type", "must be one of ONE_TIME, RECURRING, not 'OCCURRENCE'" },
+    { "{'type':'RECURING'," H "}", "type", "must be ONE_TIME or RECURRING, or a task type that looks like neither" },
+    { "{'type':'OCCURRENCE'," H "}", "type", "must be ONE_TIME or RECURRING" },
+    { "{'type':'send mail'," H "}", "type", "must be ONE_TIME, RECURRING or a task type of letters" },
+    { "{'type':'a','task_type':'b'," H "}", "type", "is read as the task type here" },
     { "{'type':1," H "}", "type", "must be a string, not a number" },
     { "{'type':'RECURRING'," H "}", "type", "is RECURRING, so cron_expression or interval_seconds is required" },
     { "{'type':'ONE_TIME','interval_seconds':1," H "}", "interval_seconds", "is only for recurring tasks" },
@@ -354,7 +437,6 @@ static const struct {
     { "{'start_time':'2026-02-10T08:00:00Z'," H "}", "start_time", "is only for recurring tasks" },
     { "{'end_date':'2026-02-10T08:00:00Z'," H "}", "end_date", "is only for recurring tasks" },
     { "{'max_runs':1," H "}", "max_runs", "is only for recurring tasks" },
-    { "{'spread_seconds':0," H "}", "spread_seconds", "is only for recurring tasks" },
     { "{'catch_up_mode':'SKIP_MISSED'," H "}", "catch_up_mode", "is only for recurring tasks" },
     { "{'catch_up_window_seconds':1," H "}", "catch_up_window_seconds", "is only for recurring tasks" },
     { "{'overlap_policy':'ALLOW'," H "}", "overlap_policy", "is only for recurring tasks" },
@@ -373,9 +455,9 @@ static const struct {
     { "{'delay':''," H "}", "delay", "" },
     { "{'delay':'200000d'," H "}", "delay", "" },
     /* time of a RECURRING task */
-    { "{'interval_seconds':0," H "}", "interval_seconds", "must be between 1 and 3162240000, not 0" },
-    { "{'interval_seconds':3162240001," H "}", "interval_seconds", "must be between 1 and 3162240000" },
-    { "{'interval_seconds':0.5," H "}", "interval_seconds", "must be a whole number" },
+    { "{'interval_seconds':0," H "}", "interval_seconds", "must be between 0.1 and 3162240000, not 0" },
+    { "{'interval_seconds':3162240001," H "}", "interval_seconds", "must be between 0.1 and 3162240000" },
+    { "{'interval_seconds':0.05," H "}", "interval_seconds", "must be between 0.1 and 3162240000, not 0.05" },
     { "{'interval_seconds':'5m'," H "}", "interval_seconds", "must be a number, not a string" },
     { "{'cron_expression':'61 * * * *'," H "}", "cron_expression", "minute: 61 is not between 0 and 59, at position 1" },
     { "{'cron_expression':'0 0 30 2 *'," H "}", "cron_expression", "day of month: February never has 30 days" },
@@ -409,7 +491,7 @@ static const struct {
     { "{'interval_seconds':1,'spread_seconds':-1," H "}", "spread_seconds", "must be between 0 and 86400, not -1" },
     { "{'interval_seconds':1,'spread_seconds':86401," H "}", "spread_seconds", "must be between 0 and 86400, not 86401" },
     { "{'interval_seconds':1,'catch_up_mode':'ALL'," H "}", "catch_up_mode", "must be one of RUN_ONE_NOW, RUN_ALL_MISSED, SKIP_MISSED, not 'ALL'" },
-    { "{'interval_seconds':1,'catch_up_window_seconds':0," H "}", "catch_up_window_seconds", "must be between 1 and 31622400, not 0" },
+    { "{'interval_seconds':1,'catch_up_window_seconds':0," H "}", "catch_up_window_seconds", "must be between 0.001 and 31622400, not 0" },
     { "{'interval_seconds':1,'overlap_policy':'WAIT'," H "}", "overlap_policy", "must be one of SKIP, ALLOW, QUEUE_ONE, QUEUE_ALL, CANCEL_PREVIOUS, not 'WAIT'" },
     /* delivery, retry, timeout */
     { "{'delivery':'EXACTLY_ONCE'," H "}", "delivery", "must be one of AT_LEAST_ONCE, AT_MOST_ONCE, not 'EXACTLY_ONCE'" },
@@ -552,7 +634,7 @@ static void long_texts_are_refused_with_their_length(void **state)
         const char *format, *field, *says;
         int length;
     } rows[] = {
-        { "{\"name\":\"%.*s\"," HOOK "}", "name", "must be between 1 and 200 bytes long, not 201", 201 },
+        { "{\"name\":\"%.*s\"," HOOK "}", "name", "must be between 1 and 255 characters long, not 256", 256 },
         { "{\"queue\":\"%.*s\"," HOOK "}", "queue", "must be between 1 and 100 bytes long, not 101", 101 },
         { "{\"task_type\":\"%.*s\"," HOOK "}", "task_type", "must be between 1 and 100 bytes long, not 101", 101 },
         { "{\"idempotency_key\":\"%.*s\"," HOOK "}", "idempotency_key", "must be between 1 and 255 bytes long, not 256",
@@ -613,6 +695,11 @@ int main(void)
         row(every_field_of_a_one_time_task_is_kept),
         row(every_field_of_a_recurring_task_is_kept),
         row(a_recurring_task_has_defaults_too),
+        row(seconds_may_have_a_fraction),
+        row(a_type_that_is_no_kind_is_the_task_type_and_means_a_worker),
+        row(a_one_time_task_is_spread_by_its_id_and_its_run_at_stays),
+        row(a_preview_needs_no_target),
+        row(a_zone_whose_file_is_damaged_is_refused_by_its_field),
         row(due_is_never_before_now_and_the_wish_is_kept),
         row(aliases_mean_what_they_stand_for),
         row(the_short_form_becomes_a_target),

@@ -175,16 +175,17 @@ static void an_execution_is_shown_whole(void **state)
         buf_cstr(&b),
         "{\"id\":\"0198f000-0000-7000-8000-000000000001\",\"task_id\":\"0198f000-0000-7000-8000-000000000001\","
         "\"occurrence_id\":null,\"scheduled_for\":\"2026-02-10T08:00:00.000Z\",\"attempt_number\":2,\"status\":\"FAILED\","
-        "\"started_at\":\"2026-02-10T08:00:01.000Z\",\"completed_at\":\"2026-02-10T08:00:01.007Z\",\"delay_ms\":0.213,"
+        "\"started_at\":\"2026-02-10T08:00:01.000Z\",\"completed_at\":\"2026-02-10T08:00:01.007Z\",\"delay_ms\":0.213,\"delay_cause\":null,"
         "\"worker\":\"w1\",\"http_status\":503,\"error_message\":\"HTTP 503\",\"output\":\"oops\",\"trace_id\":\"0af7\","
         "\"fence\":9}");
     buf_reset(&b);
     jw_init(&w, &b);
     x = (struct execution){ .id = c.id, .task = c.id, .occurrence = c.id, .status = EXECUTION_LOST, .attempt = 1 };
     execution_to_json(&w, &x);
-    assert_non_null(strstr(buf_cstr(&b),
-                           "\"status\":\"LOST\",\"started_at\":null,\"completed_at\":null,\"delay_ms\":null,"
-                           "\"worker\":null,\"http_status\":null,\"error_message\":null,\"output\":null,"));
+    assert_non_null(
+        strstr(buf_cstr(&b),
+               "\"status\":\"LOST\",\"started_at\":null,\"completed_at\":null,\"delay_ms\":null,\"delay_cause\":null,"
+               "\"worker\":null,\"http_status\":null,\"error_message\":null,\"output\":null,"));
     assert_null(strstr(buf_cstr(&b), "\"occurrence_id\":null"));
 }
 

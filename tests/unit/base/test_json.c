@@ -208,9 +208,9 @@ struct rule {
 
 struct sample {
     bool yes, saw_count, saw_name;
-    int64_t count, any, at_ms, wait_ms, least;
+    int64_t count, any, at_ms, wait_ms, least, every_ms;
     double ratio, free_ratio;
-    struct str name, note;
+    struct str name, note, title;
     int color;
     struct {
         struct json_array rules; /* of struct rule */
@@ -270,6 +270,8 @@ static const struct json_field fields[] = {
       .seen_offset = offsetof(struct sample, saw_name),
       .min = 1,
       .max = 5 },
+    { .name = "title", .kind = JSON_KIND_STR, AT(title), .min = 1, .max = 5, .characters = true },
+    { .name = "every", .kind = JSON_KIND_SECONDS, AT(every_ms), .min = 100, .max = 60000 },
     { .name = "note", .kind = JSON_KIND_STR, AT(note) },
     { .name = "color", .kind = JSON_KIND_ENUM, AT(color), .names = colors },
     { .name = "at", .kind = JSON_KIND_TIME, AT(at_ms) },
@@ -292,6 +294,33 @@ static enum err read_text(const char *text, struct sample *into, struct arena *a
     enum err rc = json_read(d.root, fields, array_count(fields), into, a, e);
     json_doc_release(&d);
     return rc;
+}
+
+static void seconds_are_rounded_to_milliseconds_and_whole_numbers_may_have_a_point(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t every_ms, count;
+    } rows[] = {
+        { "{\"every\":0.5}", 500, 0 },       { "{\"every\":2}", 2000, 0 },    { "{\"every\":0.0996}", 100, 0 },
+        { "{\"every\":60.0004}", 60000, 0 }, { "{\"every\":1e1}", 10000, 0 }, { "{\"count\":5.0}", 0, 5 },
+        { "{\"count\":1e1}", 0, 10 },
+    };
+    struct arena a;
+    arena_init(&a, 1 << 16);
+    for (size_t i = 0; i < array_count(rows); i++) {
+        struct error e;
+        struct sample s = { 0 };
+        assert_ok(read_text(rows[i].text, &s, &a, &e), &e);
+        assert_int_equal(s.every_ms, rows[i].every_ms);
+        assert_int_equal(s.count, rows[i].count);
+    }
+    struct error e;
+    struct sample s = { 0 };
+    assert_ok(read_text("{\"title\":\"äöüß€\"}", &s, &a, &e), &e);
+    assert_int_equal(s.title.n, strlen("äöüß€"));
+    arena_release(&a);
 }
 
 static void every_kind_is_read_into_its_place(void **state)
@@ -373,7 +402,14 @@ static void every_refusal_names_the_path_and_the_rule(void **state)
         { "{\"count\":\"1\"}", "count", "must be a number, not a string" },
         { "{\"count\":true}", "count", "must be a number, not a boolean" },
         { "{\"count\":false}", "count", "must be a number, not a boolean" },
-        { "{\"count\":1.0}", "count", "must be a whole number, without fraction or exponent" },
+        { "{\"count\":1.5}", "count", "must be a whole number" },
+        { "{\"any\":1e300}", "any", "must be a whole number" },
+        { "{\"every\":0.0994}", "every", "must be between 0.1 and 60, not 0.0994" },
+        { "{\"every\":60.001}", "every", "must be between 0.1 and 60, not 60.001" },
+        { "{\"every\":-1e300}", "every", "must be between 0.1 and 60, not -1e+300" },
+        { "{\"every\":1e300}", "every", "must be between 0.1 and 60, not 1e+300" },
+        { "{\"every\":\"1s\"}", "every", "must be a number, not a string" },
+        { "{\"title\":\"äöüß€x\"}", "title", "must be between 1 and 5 characters long, not 6" },
         { "{\"count\":0}", "count", "must be between 1 and 10, not 0" },
         { "{\"count\":11}", "count", "must be between 1 and 10, not 11" },
         { "{\"least\":4}", "least", "must be at least 5, not 4" },
@@ -586,6 +622,7 @@ int main(void)
         cmocka_unit_test(a_path_too_long_for_its_place_is_cut),
         cmocka_unit_test(a_members_text_comes_as_it_was_written),
         cmocka_unit_test(what_is_no_object_has_no_members),
+        cmocka_unit_test(seconds_are_rounded_to_milliseconds_and_whole_numbers_may_have_a_point),
         cmocka_unit_test(every_kind_is_read_into_its_place),
         cmocka_unit_test(absent_fields_leave_defaults_and_null_counts_as_seen),
         cmocka_unit_test(every_refusal_names_the_path_and_the_rule),

@@ -62,6 +62,8 @@ static struct task full_task(void)
                    .rules = S("[ {\"on\": [\"TIMEOUT\"], \"max_attempts\": 9} ]") },
         .requires = S("gpu,linux"),
         .aside = S("a.example:8443"),
+        .awaited_ms = 1770710200000,
+        .late_by = LATE_BREAKER,
         .cpu_milli = 500,
         .memory_mb = 64,
         .target = TARGET_MESSAGE,
@@ -107,14 +109,14 @@ static struct task task_there_and_back(const struct task *t, const char *tenant)
 #define NUMBERS(X)                                                                                                     \
     X(tenant) X(kind) X(state) X(due_ms) X(scheduled_ms) X(version) X(fence) X(attempts) X(losses) X(priority)         \
     X(delivery) X(timeout_ms) X(expires_after_ms) X(retry.max_attempts) X(retry.backoff) X(retry.base_delay_ms)        \
-    X(retry.max_delay_ms) X(retry.jitter) X(cpu_milli) X(memory_mb) X(target) X(created_ms)
+    X(retry.max_delay_ms) X(retry.jitter) X(cpu_milli) X(memory_mb) X(target) X(created_ms) X(awaited_ms) X(late_by)
 #define TEXTS(X)                                                                                                       \
     X(queue) X(name) X(task_type) X(last_error) X(retry.rules) X(requires) X(aside) X(target_config) X(payload) X(extra)
 #define IDS(X) X(id) X(parent) X(claim)
 #define FACT_NUMBERS(X)                                                                                                \
     X(kind) X(task.tenant) X(task.kind) X(task.fence) X(task.scheduled_ms) X(task.due_ms) X(task.attempts)             \
     X(task.losses) X(task.delivery) X(task.retry.max_attempts) X(task.retry.backoff) X(task.retry.base_delay_ms)       \
-    X(task.retry.max_delay_ms) X(task.retry.jitter) X(task.expires_ms) X(task.target) X(outcome.kind)                  \
+    X(task.retry.max_delay_ms) X(task.retry.jitter) X(task.expires_ms) X(task.target) X(task.awaited_ms) X(task.late_by) X(outcome.late_by) X(outcome.kind)                  \
     X(outcome.failure) X(outcome.sent) X(outcome.alone) X(outcome.http_status) X(outcome.retry_after_ms)               \
     X(outcome.started_us) X(outcome.completed_us) X(worker.slots) X(worker.running) X(worker.left)                     \
     X(worker.kind.priority_min) X(worker.kind.priority_max) X(worker.kind.cpu_milli) X(worker.kind.memory_mb)
@@ -171,6 +173,8 @@ static struct event full_outcome(void)
                   .fence = INT64_MAX,
                   .scheduled_ms = 1770710400000,
                   .due_ms = 1770710400123,
+                  .awaited_ms = 1770710200000,
+                  .late_by = LATE_SLOT,
                   .attempts = 2,
                   .losses = 1,
                   .delivery = DELIVER_AT_MOST_ONCE,
@@ -179,6 +183,7 @@ static struct event full_outcome(void)
                   .target = TARGET_HTTP,
                   .place = S("example.com/x") },
         .outcome = { .kind = OUTCOME_FAILED,
+                     .late_by = LATE_HOST,
                      .failure = FAILURE_HTTP,
                      .sent = true,
                      .alone = true,

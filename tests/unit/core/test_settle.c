@@ -184,7 +184,89 @@ static void execution_never_ends_before_it_began(void **state)
     assert_true(v.execution.completed_us == o.started_us);
     o.started_us = o.completed_us = 0; /* unknown */
     v = settled(&t, &o);
-    assert_true(v.execution.started_us == t.due_ms * 1000 && v.execution.completed_us == t.due_ms * 1000);
+    assert_true(v.execution.started_us == t.due_ms * 1000 && v.execution.completed_us == NOW * 1000LL);
+}
+
+/* ---- delays and their causes ---- */
+
+static void the_delay_counts_from_what_the_user_waits_for(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = outcome_of(OUTCOME_OK); /* started 100 ms after due_ms */
+    assert_true(settled(&t, &o).execution.due_ms == t.due_ms);
+    assert_int_equal(settled(&t, &o).execution.late_by, LATE_BACKLOG);
+    o.started_us -= 1000;
+    assert_int_equal(settled(&t, &o).execution.late_by, LATE_NONE);
+    t.awaited_ms = t.due_ms - 7000; /* caught up on */
+    t.late_by = LATE_DOWN;
+    assert_true(settled(&t, &o).execution.due_ms == t.due_ms - 7000 && settled(&t, &o).execution.late_by == LATE_DOWN);
+    o.late_by = LATE_HOST; /* its worker knows more */
+    assert_int_equal(settled(&t, &o).execution.late_by, LATE_HOST);
+}
+
+static void who_is_put_off_is_still_waited_for_at_the_same_moment(void **state)
+{
+    (void)state;
+    static const struct {
+        enum outcome_kind kind;
+        enum late_cause by, becomes;
+        int64_t retry_after_ms;
+    } rows[] = {
+        { OUTCOME_HELD, LATE_RETRY_AFTER, LATE_RETRY_AFTER, 2500 },
+        { OUTCOME_HELD, LATE_BREAKER, LATE_BREAKER, -1 },
+        { OUTCOME_RETURNED, LATE_DOWN, LATE_DOWN, -1 },
+        { OUTCOME_RETURNED, LATE_NONE, LATE_SLOT, 10 },
+        { OUTCOME_LOST, LATE_NONE, LATE_DOWN, -1 },
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        struct settle_facts t = one_time();
+        struct outcome o = outcome_of(rows[i].kind);
+        t.losses = 0;
+        t.late_by = LATE_SLOT;
+        o.late_by = rows[i].by;
+        o.retry_after_ms = rows[i].retry_after_ms;
+        struct verdict v = settled(&t, &o);
+        assert_int_equal(v.next, TASK_SCHEDULED);
+        assert_true((v.awaited_ms ? v.awaited_ms : v.due_ms) == t.due_ms);
+        assert_int_equal(v.late_by, rows[i].becomes);
+        t.awaited_ms = NOW - 90000;
+        assert_true(settled(&t, &o).awaited_ms == NOW - 90000);
+    }
+}
+
+static void a_retry_is_waited_for_at_its_own_time(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = http(503);
+    t.awaited_ms = NOW - 90000;
+    t.late_by = LATE_DOWN;
+    struct verdict v = settled(&t, &o);
+    assert_int_equal(v.next, TASK_SCHEDULED);
+    assert_true(v.due_ms > NOW && v.awaited_ms == 0);
+    assert_int_equal(v.late_by, LATE_NONE);
+}
+
+static void a_lost_run_ends_when_it_is_found(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = { .kind = OUTCOME_LOST, .retry_after_ms = -1 };
+    struct verdict v = settled(&t, &o);
+    assert_true(v.execution.started_us == t.due_ms * 1000 && v.execution.completed_us == NOW * 1000LL);
+}
+
+static void a_task_never_ends_before_its_last_attempt(void **state)
+{
+    (void)state;
+    struct settle_facts t = one_time();
+    struct outcome o = outcome_of(OUTCOME_OK);
+    struct verdict v = settled(&t, &o);
+    assert_true(settle_completed_ms(&v, NOW) == NOW);
+    assert_true(settle_completed_ms(&v, NOW - 500) == NOW - 100); /* the worker's clock is ahead */
+    v.next = TASK_SCHEDULED;
+    assert_true(settle_completed_ms(&v, NOW) == 0);
 }
 
 /* ---- returned, cancelled, lost ---- */
@@ -677,6 +759,11 @@ int main(void)
         cmocka_unit_test(execution_of_an_occurrence_names_the_recurring_task),
         cmocka_unit_test(settling_twice_gives_the_same_execution_id_and_another_fence_another),
         cmocka_unit_test(execution_never_ends_before_it_began),
+        cmocka_unit_test(the_delay_counts_from_what_the_user_waits_for),
+        cmocka_unit_test(who_is_put_off_is_still_waited_for_at_the_same_moment),
+        cmocka_unit_test(a_retry_is_waited_for_at_its_own_time),
+        cmocka_unit_test(a_lost_run_ends_when_it_is_found),
+        cmocka_unit_test(a_task_never_ends_before_its_last_attempt),
         cmocka_unit_test(what_is_handed_back_costs_nothing),
         cmocka_unit_test(what_is_handed_back_keeps_its_place),
         cmocka_unit_test(what_is_handed_back_for_a_while_comes_after_it),

@@ -67,10 +67,12 @@ static void the_policy_decides_what_a_late_run_does(void **state)
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         struct slot_need need = { .policy = rows[i].policy };
-        assert_int_equal(slot_decide(&need, 0, false), rows[i].alone);
-        assert_int_equal(slot_decide(&need, 1, false), rows[i].behind_others);
-        assert_int_equal(slot_decide(&need, 0, true), SLOT_WAIT);
-        assert_int_equal(slot_decide(&need, 1, true), SLOT_WAIT);
+        assert_int_equal(slot_decide(&need, 0, false, false), rows[i].alone);
+        assert_int_equal(slot_decide(&need, 1, false, false), rows[i].behind_others);
+        enum slot_answer promised = rows[i].policy == OVERLAP_CANCEL_PREVIOUS ? SLOT_WAIT : rows[i].behind_others;
+        assert_int_equal(slot_decide(&need, 1, false, true), promised);
+        assert_int_equal(slot_decide(&need, 0, true, false), SLOT_WAIT);
+        assert_int_equal(slot_decide(&need, 1, true, false), SLOT_WAIT);
     }
 }
 

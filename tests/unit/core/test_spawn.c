@@ -12,7 +12,7 @@
 #define HOUR 3600000LL
 #define DAY  (24 * HOUR)
 
-enum { SECOND = 1000, AHEAD = 10000, ARENA = 4 << 20, GRACE = 1000 };
+enum { SECOND = 1000, AHEAD = 10000, ARENA = 4 << 20 };
 
 static struct zoneinfo *zones;
 static struct tz *utc, *berlin;
@@ -200,6 +200,7 @@ static void spread_moves_the_due_time_and_not_the_occurrence(void **state)
     plan_at(&b, NOW);
     assert_int_equal(b.plan.occurrences.n, 1);
     is_run(&b, 0, NOW, NOW + offset);
+    assert_true(occurrence(&b, 0)->awaited_ms == NOW && occurrence(&b, 0)->late_by == LATE_SPREAD);
     assert_true(uuid_eq(occurrence(&b, 0)->id, occurrence_id(b.t.id, NOW)));
     assert_true(b.plan.cursor_ms == NOW + HOUR + offset);
     arena_release(&b.arena);
@@ -207,19 +208,40 @@ static void spread_moves_the_due_time_and_not_the_occurrence(void **state)
 
 /* ---- missed occurrences ---- */
 
-static void a_second_late_is_not_missed(void **state)
+static void an_occurrence_within_the_limit_is_not_missed(void **state)
 {
     (void)state;
     struct bench b;
-    every(&b, HOUR, NOW - GRACE);
-    b.rule.start_ms = NOW - GRACE;
+    every(&b, HOUR, NOW - MISSED_MS);
+    b.rule.start_ms = NOW - MISSED_MS;
     b.t.schedule.catch_up = CATCH_UP_NONE;
     plan_at(&b, NOW);
-    is_run(&b, 0, NOW - GRACE, NOW); /* the due time is never before now */
+    is_run(&b, 0, NOW - MISSED_MS, NOW); /* the due time is never before now */
     assert_true(b.plan.skipped == 0);
     plan_at(&b, NOW + 1);
-    is_skipped(&b, 0, NOW - GRACE, "skipped: missed (catch_up_mode SKIP_MISSED)");
+    is_skipped(&b, 0, NOW - MISSED_MS, "skipped: missed (catch_up_mode SKIP_MISSED)");
     assert_true(b.plan.skipped == 1 && b.plan.runs == 0);
+    arena_release(&b.arena);
+}
+
+static void a_late_run_says_what_its_user_waits_for_and_why(void **state)
+{
+    (void)state;
+    struct bench b;
+    every(&b, HOUR, NOW - HOUR);
+    b.t.schedule.catch_up = CATCH_UP_ALL;
+    plan_at(&b, NOW + 5 * SECOND); /* two were missed */
+    assert_int_equal(b.plan.missed, 2);
+    assert_true(occurrence(&b, 0)->awaited_ms == NOW - HOUR && occurrence(&b, 1)->awaited_ms == NOW);
+    assert_int_equal(occurrence(&b, 1)->late_by, LATE_DOWN);
+    b.t.version = 2;
+    b.t.updated_ms = NOW + 4 * SECOND; /* then it was resumed */
+    plan_at(&b, NOW + 5 * SECOND);
+    assert_int_equal(occurrence(&b, 1)->late_by, LATE_PAUSED);
+    b.t.cursor_ms = NOW + HOUR;
+    plan_at(&b, NOW + HOUR - SECOND);
+    assert_int_equal(b.plan.missed, 0);
+    assert_true(occurrence(&b, 0)->awaited_ms == 0 && occurrence(&b, 0)->late_by == LATE_NONE);
     arena_release(&b.arena);
 }
 
@@ -545,9 +567,8 @@ static void a_long_sleep_is_caught_up_in_few_visits_and_rows(void **state)
         assert_in_range(visits, 4, 5);
         assert_in_range(rows, 4, 5);
         int64_t late = modes[i] == CATCH_UP_ONE ? 1 : 0;
-        /* The second that just passed is not missed, and those ahead are not either. */
-        assert_true(b.t.runs_count == late + 1 + AHEAD / SECOND);
-        assert_true(b.t.skipped_count == DAY / SECOND - 1 - late);
+        assert_true(b.t.runs_count == late + AHEAD / SECOND);
+        assert_true(b.t.skipped_count == DAY / SECOND - late);
         arena_release(&b.arena);
     }
 }
@@ -607,16 +628,19 @@ static void check_visit(struct life *l)
     const struct bench *b = &l->b;
     const struct schedule *s = &b->t.schedule;
     int64_t missed_runs = 0, runs = 0;
+    struct occurrence first;
+    bool outage = recurrence_next(&b->rule, b->t.cursor_ms, &first) && first.at_ms < l->now_ms - MISSED_MS;
+    int64_t missed_before = outage ? l->now_ms : INT64_MIN;
     for (size_t i = 0; i < b->plan.occurrences.n; i++) {
         const struct task *o = &b->plan.occurrences.v[i];
         int64_t at_ms = o->scheduled_ms + recurrence_spread(&b->rule);
         if (o->state == TASK_SKIPPED) {
-            assert_true(at_ms < l->now_ms - GRACE && o->last_error.n > 0);
+            assert_true(at_ms < missed_before && o->last_error.n > 0);
             continue;
         }
         assert_true(o->due_ms == max_of(at_ms, l->now_ms) && at_ms < l->now_ms + AHEAD);
         assert_true(l->ran_count == 0 || l->ran[l->ran_count - 1] < o->scheduled_ms); /* in order, none twice */
-        bool missed = at_ms < l->now_ms - GRACE;
+        bool missed = at_ms < missed_before;
         assert_false(missed && (s->catch_up == CATCH_UP_NONE || at_ms < l->now_ms - s->catch_up_window_ms));
         missed_runs += missed;
         runs++;
@@ -705,7 +729,8 @@ int main(void)
         cmocka_unit_test(what_lies_beyond_the_horizon_waits),
         cmocka_unit_test(an_occurrence_carries_what_its_task_says),
         cmocka_unit_test(spread_moves_the_due_time_and_not_the_occurrence),
-        cmocka_unit_test(a_second_late_is_not_missed),
+        cmocka_unit_test(an_occurrence_within_the_limit_is_not_missed),
+        cmocka_unit_test(a_late_run_says_what_its_user_waits_for_and_why),
         cmocka_unit_test(run_all_missed_runs_all_of_them_now),
         cmocka_unit_test(runs_that_were_missed_wait_for_each_other),
         cmocka_unit_test(run_one_now_runs_the_latest_for_all),

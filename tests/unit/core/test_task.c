@@ -132,6 +132,18 @@ static void states_have_names_and_aliases_in_any_case(void **state)
     assert_int_equal(s, TASK_PAUSED);
 }
 
+static void a_filter_takes_active_for_all_that_go_on(void **state)
+{
+    (void)state;
+    unsigned set = 0;
+    assert_true(task_states_parse(S("active"), &set));
+    assert_int_equal(set, 1U << TASK_SCHEDULED | 1U << TASK_BLOCKED | 1U << TASK_RUNNING);
+    assert_true(task_states_parse(S("SUCCESS"), &set));
+    assert_int_equal(set, 1U << TASK_COMPLETED);
+    assert_false(task_states_parse(S("IDLE"), &set));
+    assert_int_equal(set, 1U << TASK_COMPLETED);
+}
+
 static void final_states_go_nowhere_but_failed(void **state)
 {
     (void)state;
@@ -369,6 +381,7 @@ int main(void)
         cmocka_unit_test(the_moves_are_those_of_the_document),
         cmocka_unit_test(the_actions_are_those_of_the_document),
         cmocka_unit_test(states_have_names_and_aliases_in_any_case),
+        cmocka_unit_test(a_filter_takes_active_for_all_that_go_on),
         cmocka_unit_test(final_states_go_nowhere_but_failed),
         cmocka_unit_test(a_claimed_task_is_shown_as_scheduled_until_its_time),
         cmocka_unit_test(targets_have_the_names_of_the_api),

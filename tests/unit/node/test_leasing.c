@@ -139,12 +139,13 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct task task_of_priority(int n, int64_t due_ms, int priority)
+static struct task insert_task(int n, int64_t due_ms, int priority, int64_t timeout_ms)
 {
     struct task t = queued_task(n);
     t.priority = priority;
     t.state = TASK_SCHEDULED;
     t.target = TARGET_WORKER;
+    t.timeout_ms = timeout_ms;
     t.claim = (struct uuid){ 0 };
     t.fence = 0;
     t.version = 1;
@@ -156,6 +157,11 @@ static struct task task_of_priority(int n, int64_t due_ms, int priority)
     assert_ok(op.op.rc, &op.op.error);
     arena_release(&op.op.arena);
     return t;
+}
+
+static struct task task_of_priority(int n, int64_t due_ms, int priority)
+{
+    return insert_task(n, due_ms, priority, 0);
 }
 
 static struct task task_due(int n, int64_t due_ms)
@@ -441,6 +447,20 @@ static void a_lease_that_ran_out_is_lost_and_given_to_the_next(void **state)
     assert_int_equal(clients[1].fence, 2);
 }
 
+/* The store keeps the lease as long as its worker extends it: the API ends the extensions at the timeout. */
+static void a_lease_that_ran_out_after_the_tasks_timeout_has_failed_and_is_not_lost(void **state)
+{
+    (void)state;
+    struct task t = insert_task(1, NOW, PRIORITY_DEFAULT, LEASE_MS);
+    ask(0, 1, 0);
+    rest_at(NOW);
+    rest_at(NOW + LEASE_MS + LEASE_EXPIRY_ASK_MS);
+    struct task row = row_of(&t);
+    assert_int_equal(row.losses, 0);
+    assert_int_equal(row.attempts, 1);
+    assert_int_equal(row.state, TASK_SCHEDULED); /* a retry */
+}
+
 static void who_does_not_lead_leaves_leases_to_who_does(void **state)
 {
     (void)state;
@@ -500,6 +520,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(before_it_is_known_what_was_leased_before_nothing_is_given, setup_uncounted,
                                         teardown),
         T(a_lease_that_ran_out_is_lost_and_given_to_the_next),
+        T(a_lease_that_ran_out_after_the_tasks_timeout_has_failed_and_is_not_lost),
         T(who_does_not_lead_leaves_leases_to_who_does),
         T(when_it_stops_those_who_wait_are_told_and_nobody_waits_any_more),
         T(a_clock_set_back_makes_nobody_wait_longer),

@@ -83,7 +83,7 @@ static void recover(struct world *w)
     step_at(w, w->now_ms);
 }
 
-/* The one that was due exactly a second ago is within the grace. */
+/* All that are overdue after an outage were missed; the one that is due at this moment is in time. */
 static void after_a_short_outage_a_task_runs_what_its_catch_up_mode_says(void **state)
 {
     struct world *w = *state;
@@ -92,8 +92,8 @@ static void after_a_short_outage_a_task_runs_what_its_catch_up_mode_says(void **
         const char *runs;
         int64_t skipped;
     } rows[] = {
-        { CATCH_UP_ONE, "3 4 5", 2 },
-        { CATCH_UP_NONE, "4 5", 3 },
+        { CATCH_UP_ONE, "4 5", 3 },
+        { CATCH_UP_NONE, "5", 4 },
         { CATCH_UP_ALL, "1 2 3 4 5", 0 },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
@@ -112,28 +112,19 @@ static void after_a_short_outage_a_task_runs_what_its_catch_up_mode_says(void **
     }
 }
 
-/* Missed occurrences wait for each other; the third, half a second late, is in time and follows its overlap policy. */
+/* Missed occurrences wait for each other, unless they may run beside each other. */
 static void all_that_was_missed_runs_whatever_the_overlap_policy(void **state)
 {
-    static const struct {
-        enum overlap overlap;
-        const char *runs;
-    } rows[] = {
-        { OVERLAP_SKIP, "1 2" },
-        { OVERLAP_QUEUE_ONE, "1 2" },
-        { OVERLAP_QUEUE_ALL, "1 2 3" },
-        { OVERLAP_ALLOW, "1 2 3" },
-    };
-    for (size_t i = 0; i < array_count(rows); i++) {
-        if (i) {
+    for (enum overlap policy = OVERLAP_SKIP; policy <= OVERLAP_CANCEL_PREVIOUS; policy++) {
+        if (policy) {
             teardown(state);
             setup(state);
         }
         struct world *w = *state;
-        struct task t = overlapping(w, CATCH_UP_ALL, rows[i].overlap);
-        die_for(w, 3500);
-        assert_runs(w, rows[i].runs);
-        assert_int_equal(read_task(w, t.id).skipped_count, strlen(rows[i].runs) == 3);
+        struct task t = overlapping(w, CATCH_UP_ALL, policy);
+        die_for(w, 4500);
+        assert_runs(w, "1 2 3 4");
+        assert_int_equal(read_task(w, t.id).skipped_count, 0);
     }
 }
 
@@ -142,8 +133,8 @@ static void an_outage_longer_than_what_was_spawned_is_one_outage(void **state)
     struct world *w = *state;
     struct task t = every_second(w, CATCH_UP_ONE);
     die_for(w, 60000);
-    assert_runs(w, "58 59 60");
-    assert_int_equal(read_task(w, t.id).skipped_count, 57);
+    assert_runs(w, "59 60");
+    assert_int_equal(read_task(w, t.id).skipped_count, 58);
     assert_int_equal(count_of(w, t.id, TASK_SKIPPED), 1);
 }
 
@@ -161,9 +152,9 @@ static void a_second_crash_right_behind_the_first_changes_nothing(void **state)
     answer(w, OP_RECURRING);
     answer(w, OP_SPAWN); /* decided on, and not yet claimed */
     die_for(w, 10);
-    assert_runs(w, "4 5"); /* by the second start the fourth was missed, too */
-    assert_int_equal(read_task(w, t.id).skipped_count, 3);
-    assert_int_equal(read_task(w, t.id).runs_count, 12);
+    assert_runs(w, "5"); /* by the second start the fifth was missed, too */
+    assert_int_equal(read_task(w, t.id).skipped_count, 4);
+    assert_int_equal(read_task(w, t.id).runs_count, 11);
 }
 
 static void nothing_is_claimed_before_what_was_missed_is_taken_back(void **state)
@@ -181,7 +172,7 @@ static void nothing_is_claimed_before_what_was_missed_is_taken_back(void **state
     settle_down(w);
     assert_int_equal(w->run_count, 0);
     step_at(w, step_at(w, w->now_ms));
-    assert_runs(w, "5 6"); /* it is NOW + 6000 */
+    assert_runs(w, "6"); /* it is NOW + 6000 */
     assert_false(node_status(w->node).recovering);
 }
 
@@ -207,8 +198,8 @@ static void what_a_dead_process_had_in_hand_is_not_missed(void **state)
     assert_int_equal(w->run_count, 1);
     die_for(w, 5000);
     w->run_count = 0;
-    assert_runs(w, "1 5 6"); /* the first may have been called: it runs again */
-    assert_int_equal(read_task(w, t.id).skipped_count, 3);
+    assert_runs(w, "1 6"); /* the first may have been called: it runs again */
+    assert_int_equal(read_task(w, t.id).skipped_count, 4);
 }
 
 static void an_occurrence_asked_for_by_hand_runs_however_late(void **state)
@@ -224,7 +215,7 @@ static void an_occurrence_asked_for_by_hand_runs_however_late(void **state)
     struct op_insert op = { .op = { .kind = OP_INSERT }, .tasks = &o, .count = 1 };
     apply_op(w, &op.op);
     die_for(w, 5000);
-    assert_runs(w, "0 4 5");
+    assert_runs(w, "0 5");
 }
 
 /* Stopped and continued, or the clock was set forward. */
@@ -237,11 +228,11 @@ static void a_stall_is_an_outage_too(void **state)
     assert_int_equal(node_status(w->node).scheduler.armed, 1);
     step_at(w, NOW + 5000);
     assert_int_equal(w->run_count, 1); /* claimed before: it is under way */
-    assert_runs(w, "1 3 4 5");
-    assert_int_equal(read_task(w, t.id).skipped_count, 1);
-    w->now_ms = NOW + 9500;
-    assert_runs(w, "6 8 9"); /* the sixth was claimed, a second ahead; the eighth stands for the seventh */
+    assert_runs(w, "1 4 5");
     assert_int_equal(read_task(w, t.id).skipped_count, 2);
+    w->now_ms = NOW + 9600;
+    assert_runs(w, "6 9"); /* the sixth was claimed, a second ahead; the ninth stands for two others */
+    assert_int_equal(read_task(w, t.id).skipped_count, 4);
 }
 
 static void a_little_late_is_no_stall(void **state)
@@ -289,8 +280,8 @@ static void what_was_planned_before_a_stall_is_in_before_it_is_judged(void **sta
     int64_t ran[16];
     int n = run_all(w, ran);
     for (int i = 0; i < n; i++)
-        assert_true(ran[i] == 5000 || ran[i] >= 14000);
-    assert_int_equal(read_task(w, t.id).skipped_count, 8);
+        assert_true(ran[i] == 5000 || ran[i] >= 15000);
+    assert_int_equal(read_task(w, t.id).skipped_count, 9);
 }
 
 int main(void)

@@ -93,6 +93,7 @@ static void assert_put_aside(struct bench *b, int n, const char *host)
     assert_int_equal(e.outcome.kind, OUTCOME_HELD);
     assert_true(e.outcome.retry_after_ms == 0 && e.outcome.started_us == 0);
     assert_str(e.outcome.aside, host);
+    assert_int_equal(e.outcome.late_by, LATE_HOST);
     assert_str(e.outcome.error, text);
 }
 
@@ -115,8 +116,11 @@ static void when_a_call_ends_the_next_one_starts(void **state)
     step(b, 0);
     assert_waiting(b, 4, 1);
     assert_true(is_running(b, 5));
-    end_call(b, 5, OUTCOME_FAILED);
+    the_outcome(b);
+    end_call(b, 5, OUTCOME_OK);
+    assert_int_equal(the_outcome(b).outcome.late_by, LATE_HOST); /* it was parked */
     end_call(b, 1, OUTCOME_OK);
+    assert_int_equal(the_outcome(b).outcome.late_by, LATE_NONE);
     step(b, 0);
     assert_waiting(b, 3, 0);
     assert_true(is_running(b, 6));
@@ -492,6 +496,16 @@ struct own {
     struct bench *bench; /* for its runners */
 };
 
+static void own_push(struct own *o, const char *url, int from, int to)
+{
+    for (int n = from; n <= to; n++) {
+        struct task t = call_to(n, url);
+        struct error e;
+        struct pushed came;
+        assert_ok(queue_push(o->queue, &t, 1, 0, &came, &e), &e);
+    }
+}
+
 static struct own own_open(struct bench *b)
 {
     struct own o = { .queue = queue_memory_new(), .events = events_memory_new(), .bench = b };
@@ -503,12 +517,7 @@ static struct own own_open(struct bench *b)
     };
     setup.runners[TARGET_HTTP] = &b->http;
     o.worker = worker_new(&setup);
-    for (int n = 1; n <= 6; n++) {
-        struct task t = call_to(n, "https://a.example/");
-        struct error e;
-        struct pushed came;
-        assert_ok(queue_push(o.queue, &t, 1, 0, &came, &e), &e);
-    }
+    own_push(&o, "https://a.example/", 1, 6);
     worker_step(o.worker, both_at(NOW), 0);
     assert_int_equal(worker_parked(o.worker), 2);
     return o;
@@ -562,6 +571,45 @@ static void what_another_node_owns_leaves_the_line_unreported(void **state)
     worker_step(o.worker, both_at(NOW), 0);
     assert_int_equal(events_depth(o.events), 0);
     assert_false(own_knows(&o, 5) || own_knows(&o, 6));
+    own_close(&o);
+}
+
+/* A line is as long as there are slots: what was put aside would be written and claimed once more. */
+static void one_host_may_fill_the_line_and_others_still_have_a_short_one(void **state)
+{
+    struct own o = own_open(*state);
+    own_push(&o, "https://a.example/", 7, HOST_CALLS + SLOTS + 3);
+    worker_step(o.worker, both_at(NOW), 0);
+    assert_int_equal(worker_parked(o.worker), SLOTS);
+    assert_int_equal(events_depth(o.events), 3);
+    own_push(&o, "https://b.example/", 40, 40 + 2 * HOST_CALLS);
+    worker_step(o.worker, both_at(NOW), 0);
+    assert_int_equal(worker_parked(o.worker), SLOTS + HOST_CALLS);
+    assert_int_equal(events_depth(o.events), 4);
+    own_close(&o);
+}
+
+static void end_some_calls(struct own *o, size_t n, int64_t at_ms)
+{
+    while (n--)
+        end_run(o->bench, 0, OUTCOME_OK);
+    worker_step(o->worker, both_at(at_ms), 0);
+}
+
+/* After 4 calls of 60 ms at once, 8 more will have started within half a second. */
+static void what_waits_for_a_fast_host_keeps_its_place(void **state)
+{
+    struct own o = own_open(*state);
+    assert_int_equal(worker_parked_long(o.worker), 2); /* nothing is known of the host */
+    own_push(&o, "https://a.example/", 7, 20);
+    worker_step(o.worker, both_at(NOW + 60), 0);
+    end_some_calls(&o, 4, NOW + 60);
+    end_some_calls(&o, 4, NOW + 120);
+    assert_int_equal(worker_parked(o.worker), 8);
+    assert_int_equal(worker_parked_long(o.worker), 0);
+    worker_step(o.worker, both_at(NOW + 700), 0); /* the host has become slow: 7 calls in 640 ms, 5 in 500 ms */
+    assert_int_equal(worker_parked(o.worker), 8);
+    assert_int_equal(worker_parked_long(o.worker), 3);
     own_close(&o);
 }
 
@@ -704,6 +752,8 @@ int main(void)
         T(who_was_stopped_does_not_start_what_was_parked),
         T(what_is_recalled_leaves_the_line_and_is_not_reported),
         T(what_another_node_owns_leaves_the_line_unreported),
+        T(one_host_may_fill_the_line_and_others_still_have_a_short_one),
+        T(what_waits_for_a_fast_host_keeps_its_place),
         T(a_take_keeps_slots_for_higher_classes),
         cmocka_unit_test_setup_teardown(who_serves_one_class_keeps_nothing_for_others, setup_low_only, bench_close),
         T(a_take_that_waits_ends_when_a_lower_class_has_a_slot),

@@ -105,6 +105,32 @@ static void equal_looks_at_every_byte(void **state)
     }
 }
 
+static void what_is_sealed_is_read_by_its_key_and_bound_only(void **state)
+{
+    (void)state;
+    enum { N = 24 };
+    uint8_t key[SEAL_KEY_SIZE] = { 1 }, other[SEAL_KEY_SIZE] = { 2 };
+    char sealed[N + SEAL_EXTRA], again[sizeof sealed], out[N];
+    struct str plain = S("the last task of a page!"), text = { sealed, sizeof sealed };
+    assert_int_equal(plain.n, N);
+    crypto_seal(key, S("tenant 1"), plain, sealed);
+    crypto_seal(key, S("tenant 1"), plain, again);
+    assert_memory_not_equal(sealed, again, sizeof sealed);
+    assert_null(memmem(sealed, sizeof sealed, "task", 4));
+    assert_true(crypto_unseal(key, S("tenant 1"), text, out));
+    assert_memory_equal(out, plain.p, N);
+    assert_false(crypto_unseal(other, S("tenant 1"), text, out));
+    assert_false(crypto_unseal(key, S("tenant 2"), text, out));
+    assert_false(crypto_unseal(key, S("tenant 1"), (struct str){ sealed, SEAL_EXTRA - 1 }, out));
+    for (size_t i = 0; i < sizeof sealed; i++) {
+        sealed[i] ^= 1;
+        assert_false(crypto_unseal(key, S("tenant 1"), text, out));
+        sealed[i] ^= 1;
+    }
+    crypto_seal(key, S(""), S(""), sealed);
+    assert_true(crypto_unseal(key, S(""), (struct str){ sealed, SEAL_EXTRA }, out));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -112,6 +138,7 @@ int main(void)
         cmocka_unit_test(hmac_gives_known_answers),
         cmocka_unit_test(random_bytes_fill_all_and_differ),
         cmocka_unit_test(equal_looks_at_every_byte),
+        cmocka_unit_test(what_is_sealed_is_read_by_its_key_and_bound_only),
     };
     return cmocka_run_group_tests_name("crypto", tests, NULL, NULL);
 }

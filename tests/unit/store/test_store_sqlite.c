@@ -339,15 +339,16 @@ static void a_newer_schema_is_refused(void **state)
     edit_file(f, "INSERT INTO migrations (version, name, applied_ms) VALUES (9000, 'later', 5)");
     struct error e = { 0 };
     assert_int_equal(store_sqlite_open(f->directory, &f->store, &e), ERR_INVALID);
-    assert_says(&e, "has schema version 9000, this belfry knows up to 11: use a newer belfry");
+    assert_says(&e, "has schema version 9000, this belfry knows up to ");
+    assert_says(&e, ": use a newer belfry");
     struct store_migration *v;
     size_t count;
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 12);
+    assert_int_equal(count, newest_schema() + 1);
     assert_true(v[0].known && v[0].applied);
-    assert_int_equal(v[11].version, 9000);
-    assert_str(v[11].name, "later");
-    assert_true(!v[11].known && v[11].applied && v[11].applied_ms == 5);
+    assert_int_equal(v[newest_schema()].version, 9000);
+    assert_str(v[newest_schema()].name, "later");
+    assert_true(!v[newest_schema()].known && v[newest_schema()].applied && v[newest_schema()].applied_ms == 5);
 }
 
 static void a_row_we_did_not_write_fails_only_who_reads_it(void **state)
@@ -402,7 +403,7 @@ static void migrations_go_down_and_up_again(void **state)
     struct store_migration *v;
     size_t count;
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 11);
+    assert_int_equal(count, newest_schema());
     assert_str(v[0].name, "spine");
     assert_str(v[1].name, "one_node");
     assert_str(v[2].name, "nodes");
@@ -419,10 +420,13 @@ static void migrations_go_down_and_up_again(void **state)
 
     assert_ok(store_sqlite_migrate(f->directory, 0, 5, &e), &e);
     assert_ok(store_sqlite_migrations(f->directory, &f->arena, &v, &count, &e), &e);
-    assert_int_equal(count, 11);
+    assert_int_equal(count, newest_schema());
     assert_false(v[0].applied || v[1].applied);
-    assert_int_equal(store_sqlite_migrate(f->directory, 12, 5, &e), ERR_INVALID);
-    assert_says(&e, "there is no schema version 12: this belfry knows up to 11");
+    assert_int_equal(store_sqlite_migrate(f->directory, newest_schema() + 1, 5, &e), ERR_INVALID);
+    char says[80];
+    snprintf(says, sizeof says, "there is no schema version %d: this belfry knows up to %d", newest_schema() + 1,
+             newest_schema());
+    assert_says(&e, says);
 
     open_store(f);
     assert_int_equal(get(f, t.id, &t), ERR_NOT_FOUND);

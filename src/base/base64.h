@@ -1,0 +1,9 @@
+#pragma once
+/* base/base64.h - bytes as text that is safe in a URL: base64url (RFC 4648) without padding. */
+#include "base/str.h"
+
+/* `out` has room for (n * 4 + 2) / 3 letters; returns how many there are. */
+size_t base64_write(const void *bytes, size_t n, char *out);
+/* Stops at the first byte that is not a base64url letter. `ret` has room for text.n * 3 / 4 bytes; returns how many
+ * there are. */
+size_t base64_read(struct str text, void *ret);

@@ -1,0 +1,113 @@
+#include "check.h"
+
+#include <stdio.h>
+
+#include "api/task/secret_headers.h"
+
+static const char stored[] =
+    "{\"url\":\"https://a.example/x\",\"headers\":{\"Authorization\":\"Bearer s3cret\",\"X-Team\":\"a\","
+    "\"x-api-KEY\":\"k\"},\"body\":{\"headers\":{\"Cookie\":\"in the body\"}}}";
+
+static void assert_shown(const char *config, const char *expected)
+{
+    struct buf out;
+    struct jw w;
+    buf_init(&out, 1 << 16);
+    jw_init(&w, &out);
+    secret_headers_hide(&w, str_from(config));
+    assert_string_equal(buf_cstr(&out), expected);
+    buf_release(&out);
+}
+
+static void secrets_are_not_shown(void **state)
+{
+    (void)state;
+    assert_shown(stored, "{\"url\":\"https://a.example/x\",\"headers\":{\"Authorization\":\"***\",\"X-Team\":\"a\","
+                         "\"x-api-KEY\":\"***\"},\"body\":{\"headers\":{\"Cookie\":\"in the body\"}}}");
+    assert_shown("{}", "{}");
+    assert_shown("{\"url\":\"https://a.example/\"}", "{\"url\":\"https://a.example/\"}");
+    assert_shown("{\"headers\":{}}", "{\"headers\":{}}");
+    assert_shown("{\"headers\":null}", "{\"headers\":null}");
+    assert_shown("{ \"headers\" : { \"A\" : \"1\" , \"\\u0041uthorization\":\"x\" } }",
+                 "{\"headers\":{\"A\":\"1\",\"\\u0041uthorization\":\"***\"}}");
+}
+
+static void names_decide(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool secret;
+    } rows[] = { { "authorization", true },    { "Proxy-Authorization", true },
+                 { "COOKIE", true },           { "X-Token", true },
+                 { "x-hub-secret-256", true }, { "Api-Key", true },
+                 { "password", true },         { "Accept", false },
+                 { "X-Request-Id", false },    { "Content-Type", false } };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        char config[128], expected[128];
+        snprintf(config, sizeof config, "{\"headers\":{\"%s\":\"v\"}}", rows[i].name);
+        snprintf(expected, sizeof expected, "{\"headers\":{\"%s\":\"%s\"}}", rows[i].name,
+                 rows[i].secret ? "***" : "v");
+        assert_shown(config, expected);
+    }
+}
+
+static enum err keep(const struct task *current, const char *config, struct arena *a, struct str *ret, struct error *e)
+{
+    *e = (struct error){ 0 };
+    return secret_headers_keep(current, TARGET_HTTP, str_from(config), a, ret, e);
+}
+
+static void what_comes_back_hidden_is_kept(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct str is;
+    struct error e;
+    struct task t = { .target = TARGET_HTTP, .target_config = str_from(stored) };
+    arena_init(&a, 1 << 16);
+    assert_ok(keep(&t, "{\"url\":\"https://a.example/y\",\"headers\":{\"X-Team\":\"***\",\"AUTHORIZATION\":\"***\"}}",
+                   &a, &is, &e),
+              &e);
+    assert_str(
+        is, "{\"url\":\"https://a.example/y\",\"headers\":{\"X-Team\":\"***\",\"AUTHORIZATION\":\"Bearer s3cret\"}}");
+    assert_ok(keep(&t, "{\"url\":\"https://b.example/\",\"headers\":{\"Cookie\":\"new\"}}", &a, &is, &e), &e);
+    assert_str(is, "{\"url\":\"https://b.example/\",\"headers\":{\"Cookie\":\"new\"}}");
+    arena_release(&a);
+}
+
+static void what_nobody_knows_or_another_host_would_get_is_refused(void **state)
+{
+    (void)state;
+    struct arena a;
+    struct str is;
+    struct error e;
+    struct task t = { .target = TARGET_HTTP, .target_config = str_from(stored) };
+    arena_init(&a, 1 << 16);
+    assert_int_equal(keep(NULL, "{\"url\":\"https://a.example/\",\"headers\":{\"Cookie\":\"***\"}}", &a, &is, &e),
+                     ERR_INVALID);
+    assert_string_equal(e.field, "target_config.headers.Cookie");
+    assert_string_equal(e.text, "is ***, which stands for a value that is not shown; give the value");
+    assert_int_equal(keep(&t, "{\"url\":\"https://a.example/\",\"headers\":{\"Cookie\":\"***\"}}", &a, &is, &e),
+                     ERR_INVALID);
+    static const char *const elsewhere[] = { "https://b.example/x", "http://a.example/x", "https://a.example:8443/x",
+                                             "https://a.example.evil.example/" };
+    for (size_t i = 0; i < array_count(elsewhere); i++) {
+        char config[160];
+        snprintf(config, sizeof config, "{\"url\":\"%s\",\"headers\":{\"Authorization\":\"***\"}}", elsewhere[i]);
+        assert_int_equal(keep(&t, config, &a, &is, &e), ERR_INVALID);
+        assert_string_equal(e.text, "must be given again, because the host is another one");
+    }
+    arena_release(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(secrets_are_not_shown),
+        cmocka_unit_test(names_decide),
+        cmocka_unit_test(what_comes_back_hidden_is_kept),
+        cmocka_unit_test(what_nobody_knows_or_another_host_would_get_is_refused),
+    };
+    return cmocka_run_group_tests_name("secret_headers", tests, NULL, NULL);
+}
