@@ -33,7 +33,7 @@ static void history_add_execution(struct rows *r, const json_t *execution)
 
 static void history_occurrence_header(struct table *t)
 {
-    table_row(t, OCCURRENCE_COLUMNS, "WHEN", "STATUS", "ATTEMPTS", "NOTE", "ID");
+    table_row(t, OCCURRENCE_COLUMNS, "WHEN", "STATUS", "ATTEMPTS", "ID", "NOTE");
 }
 
 /* The note says what the occurrence waits for, why it was skipped, or its error. */
@@ -50,8 +50,8 @@ static void history_add_occurrence(struct rows *r, const json_t *occurrence)
     struct str said = why.n ? why : error;
     snprintf(attempts, sizeof attempts, "%lld", (long long)json_i64_at(occurrence, "attempts", 0));
     table_row(&r->table, OCCURRENCE_COLUMNS, when, table_text(&r->table, json_text_at(occurrence, "status")), attempts,
-              table_text(&r->table, waits.n ? buf_str(&waits) : said),
-              table_text(&r->table, json_text_at(occurrence, "id")));
+              table_text(&r->table, json_text_at(occurrence, "id")),
+              table_text(&r->table, waits.n ? buf_str(&waits) : said));
 }
 
 static enum exit_code command_history_run(struct cli *cli, const struct options *o)
