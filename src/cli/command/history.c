@@ -16,15 +16,14 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-static const char detail[] =
-    "DELAY is the start minus the scheduled time, of a retry minus its due time; if it\n"
-    "is 100 ms or more, the cause follows. TOOK is the run time. Times are UTC; the\n"
-    "latest is first.\n"
-    "\n"
-    "Examples:\n"
-    "  belfry history 019c3f2e-7a40-7000-8000-000000000001\n"
-    "  belfry history --status FAILED --all --json 019c3f2e-7a40-7000-8000-000000000001\n"
-    "  belfry history --occurrences 019c3f2e-7a40-7000-8000-000000000001\n";
+static const char detail[] = "DELAY is the start minus the scheduled time, of a retry minus its due time; if it\n"
+                             "is 100 ms or more, the cause follows. TOOK is the run time. Times are UTC; the\n"
+                             "latest is first.\n"
+                             "\n"
+                             "Examples:\n"
+                             "  belfry history 019c3f2e-7a40-7000-8000-000000000001\n"
+                             "  belfry history --status FAILED --all --json 019c3f2e-7a40-7000-8000-000000000001\n"
+                             "  belfry history --occurrences 019c3f2e-7a40-7000-8000-000000000001\n";
 
 static void history_add_execution(struct rows *r, const json_t *execution)
 {
@@ -45,7 +44,10 @@ static void history_add_occurrence(struct rows *r, const json_t *occurrence)
     if (json_time_at(occurrence, "scheduled_for", &at_ms) || json_time_at(occurrence, "run_at", &at_ms))
         when_utc(at_ms, when);
     waiting_text(occurrence, waits);
-    struct str said = why.n ? why : error;
+    struct str said = why.n ? why : error, moved = json_text_at(occurrence, "moved.from");
+    if (moved.n && !said.n && !waits[0])
+        snprintf(waits, sizeof waits, "moved from " STR_FMT " (" STR_FMT ")", STR_ARG(moved),
+                 STR_ARG(json_text_at(occurrence, "moved.reason")));
     snprintf(attempts, sizeof attempts, "%lld", (long long)json_i64_at(occurrence, "attempts", 0));
     table_row(&r->table, OCCURRENCE_COLUMNS, when, table_cell(json_text_at(occurrence, "status"), status), attempts,
               waits[0] ? waits : table_cell(said, note), table_cell(json_text_at(occurrence, "id"), id));
