@@ -70,6 +70,12 @@ def test_a_killed_workers_tasks_run_elsewhere_within_five_seconds(make_fleet, re
     late_ms = max(c.received_ms - killed_ms for c in again)
     assert late_ms <= RESUME_MS, f"the last ran {late_ms:.0f} ms later"
     assert len(again) <= had and len({c.id for c in again}) == len(again), "more ran again than the dead worker had"
+    for task in {c.id for c in again}:
+        runs = client.get(f"/v1/tasks/{task}/executions").json["executions"]
+        [lost], [done] = ([x for x in runs if x["status"] == s] for s in ("LOST", "COMPLETED"))
+        assert to_ms(lost["completed_at"]) >= killed_ms - 100, "a lost run ends when it is found"
+        assert done["delay_cause"] == "DOWN" and abs(done["delay_ms"] - to_ms(done["started_at"]) + to_ms(done["scheduled_for"])) <= 1, done
+        assert to_ms(client.task(task)["completed_at"]) >= to_ms(done["completed_at"]) >= to_ms(done["started_at"])
     silent = until(lambda: [w for w in fleet.known_workers() if w["state"] == "silent"], why="it is not silent")
     assert silent[0]["name"].endswith(process_of(busiest))
 
@@ -150,6 +156,8 @@ def test_what_nobody_can_run_waits_and_is_run_by_who_comes(make_fleet, receiver)
     assert not receiver.to("/tape")
     fleet.add_worker("--labels", "tape")
     client.wait_for(task["id"], "COMPLETED")
+    [run] = client.get(f"/v1/tasks/{task['id']}/executions").json["executions"]
+    assert run["delay_cause"] == ("ROOM" if run["delay_ms"] >= 100 else None), run
 
 
 @pytest.mark.standalone("a fleet has workers")

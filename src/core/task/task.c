@@ -171,7 +171,7 @@ void task_put_off(struct task *t, int64_t due_ms, enum late_cause by)
 {
     int64_t awaited_ms = task_awaited_ms(t);
     t->awaited_ms = awaited_ms == due_ms ? 0 : awaited_ms;
-    t->late_by = awaited_ms == due_ms ? LATE_NONE : by;
+    t->late_by = due_ms - awaited_ms < LATE_MS ? LATE_NONE : by;
     t->due_ms = due_ms;
 }
 

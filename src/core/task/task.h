@@ -219,7 +219,7 @@ void task_forget_delays(struct task *t);
 /* The moment that the user waits for: the requested time of a first attempt, the due time of a retry. due_ms is later
  * if the task was put off. */
 int64_t task_awaited_ms(const struct task *t);
-/* Moves due_ms by a cause; the user goes on waiting for the same moment. */
+/* Moves due_ms by a cause; the user goes on waiting for the same moment. Less than LATE_MS has no cause. */
 void task_put_off(struct task *t, int64_t due_ms, enum late_cause by);
 /* Sets a new time that the user asks for. */
 void task_set_due(struct task *t, int64_t due_ms);

@@ -375,6 +375,41 @@ static void a_bad_expression_is_told_with_the_part_at_fault(void **state)
     assert_int_equal(r.start_ms, 42);
 }
 
+/* ---- delays ---- */
+
+static void who_is_put_off_is_awaited_at_the_same_moment(void **state)
+{
+    (void)state;
+    struct task t = { .due_ms = 5000 };
+    assert_true(task_awaited_ms(&t) == 5000);
+    task_put_off(&t, 5000 + LATE_MS - 1, LATE_CREATED);
+    assert_true(task_awaited_ms(&t) == 5000 && t.due_ms == 5000 + LATE_MS - 1 && t.late_by == LATE_NONE);
+    task_put_off(&t, 9000, LATE_PAUSED);
+    assert_true(task_awaited_ms(&t) == 5000 && t.due_ms == 9000 && t.late_by == LATE_PAUSED);
+    task_put_off(&t, 5000, LATE_PAUSED);
+    assert_true(t.awaited_ms == 0 && t.due_ms == 5000 && t.late_by == LATE_NONE);
+    task_put_off(&t, 9000, LATE_PAUSED);
+    task_set_due(&t, 9000); /* the user asks for that time */
+    assert_true(task_awaited_ms(&t) == 9000 && t.awaited_ms == 0 && t.late_by == LATE_NONE);
+}
+
+static void an_unstarted_run_is_one_that_never_fired(void **state)
+{
+    (void)state;
+    struct task t = { .kind = TASK_OCCURRENCE, .state = TASK_RUNNING, .runs_count = 1, .due_ms = 100 };
+    assert_true(task_is_unstarted(&t, 99) && !task_is_unstarted(&t, 100));
+    t.state = TASK_BLOCKED;
+    assert_true(task_is_unstarted(&t, 100));
+    t.attempts = 1;
+    assert_false(task_is_unstarted(&t, 100));
+    t.attempts = 0;
+    t.runs_count = 0; /* by hand */
+    assert_false(task_is_unstarted(&t, 100));
+    t.runs_count = 1;
+    t.state = TASK_SKIPPED;
+    assert_false(task_is_unstarted(&t, 100));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +426,8 @@ int main(void)
         cmocka_unit_test(a_copy_is_deep),
         cmocka_unit_test(a_copy_that_does_not_fit_leaves_its_place_alone),
         cmocka_unit_test(a_task_lost_twice_is_a_suspect),
+        cmocka_unit_test(who_is_put_off_is_awaited_at_the_same_moment),
+        cmocka_unit_test(an_unstarted_run_is_one_that_never_fired),
         cmocka_unit_test(a_task_expires_so_long_after_the_wish),
         cmocka_unit_test(an_occurrences_id_is_the_same_whoever_makes_it),
         cmocka_unit_test(a_schedule_becomes_its_rule),
