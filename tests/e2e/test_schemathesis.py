@@ -16,7 +16,7 @@ from conftest import ROOT
 
 FOLDER = ROOT / "tests/e2e/schemathesis"
 PROGRAM = ROOT / "build-python/bin/schemathesis"
-TIMEOUT_S = 900 if LONG else 90
+TIMEOUT_S = 1800 if LONG else 300  # on a machine that does other work, too
 SEED = int(os.environ.get("BELFRY_TEST_SEED") or (random.randrange(1 << 31) if LONG else 1))
 HOW = ["--max-examples", "100"] if LONG else ["--max-examples", "8", "--phases", "examples,fuzzing,stateful"]
 

@@ -120,7 +120,7 @@ static void completion_offer_task_names(struct client *client, struct str typed,
     buf_init(&path, PATH_BYTES);
     buf_text(&path, "/v1/tasks/names" RECENT);
     if (typed.n)
-        query_add(&path, "prefix", typed); /* the server refuses an empty one */
+        query_add(&path, "prefix", typed);
     if (client_call(client, &(struct client_request){ .method = "GET", .path = buf_cstr(&path) }, &a))
         return;
     for (size_t i = 0; i < json_count_at(a.doc.root, "names"); i++) {

@@ -47,7 +47,10 @@ static void history_add_occurrence(struct rows *r, const json_t *occurrence)
     if (json_time_at(occurrence, "scheduled_for", &at_ms) || json_time_at(occurrence, "run_at", &at_ms))
         when_utc(at_ms, when);
     waiting_text(occurrence, &waits);
-    struct str said = why.n ? why : error;
+    struct str said = why.n ? why : error, moved = json_text_at(occurrence, "moved.from");
+    if (moved.n && !said.n && !waits.n)
+        buf_printf(&waits, "moved from " STR_FMT " (" STR_FMT ")", STR_ARG(moved),
+                   STR_ARG(json_text_at(occurrence, "moved.reason")));
     snprintf(attempts, sizeof attempts, "%lld", (long long)json_i64_at(occurrence, "attempts", 0));
     table_row(&r->table, OCCURRENCE_COLUMNS, when, table_text(&r->table, json_text_at(occurrence, "status")), attempts,
               table_text(&r->table, json_text_at(occurrence, "id")),

@@ -113,6 +113,34 @@ static void a_new_schedule_moves_the_cursor_and_nothing_else_does(void **state)
     assert_int_equal(patch(state, &p, "{\"dst_policy\":{\"overlap\":\"LAST\"}}").cursor_ms, at("2026-02-11T08:00:00Z"));
 }
 
+static void a_one_time_task_is_spread_again_when_its_time_or_its_spread_changes(void **state)
+{
+    struct task t = make(state, "{" HOOK ",\"run_at\":\"2026-02-11T00:00:00Z\",\"metadata\":{\"a\":1}}");
+    int64_t part_ms = schedule_spread(&(struct schedule){ .spread_ms = 600000 }, t.id);
+    struct task p = patch(state, &t, "{\"spread_seconds\":600}");
+    assert_int_equal(p.scheduled_ms, t.scheduled_ms);
+    assert_int_equal(p.due_ms, t.scheduled_ms + part_ms);
+    p = patch(state, &p, "{\"run_at\":\"2026-02-12T00:00:00Z\"}");
+    assert_int_equal(p.due_ms, at("2026-02-12T00:00:00Z") + part_ms);
+    p = patch(state, &p, "{\"priority\":1}");
+    assert_str(p.extra, "{\"metadata\":{\"a\":1},\"spread_seconds\":600}");
+    p = patch(state, &p, "{\"spread_seconds\":null}");
+    assert_int_equal(p.due_ms, at("2026-02-12T00:00:00Z"));
+    assert_str(p.extra, "{\"metadata\":{\"a\":1}}");
+}
+
+static void a_worker_task_has_a_timeout_only_while_one_is_given(void **state)
+{
+    struct task t = make(state, "{\"target_type\":\"WORKER\",\"delay\":\"1h\"}");
+    assert_int_equal(t.timeout_ms, 0);
+    struct task p = patch(state, &t, "{\"timeout_ms\":1500}");
+    assert_int_equal(p.timeout_ms, 1500);
+    assert_int_equal(patch(state, &p, "{\"priority\":1}").timeout_ms, 1500);
+    assert_int_equal(patch(state, &p, "{\"timeout_ms\":null}").timeout_ms, 0);
+    p = patch(state, &t, "{\"target_type\":\"NOOP\"}");
+    assert_int_equal(p.timeout_ms, 30000);
+}
+
 static void a_claimed_task_is_edited_until_it_fires(void **state)
 {
     struct task t = make(state, "{" HOOK ",\"delay\":\"10s\"}"), p;
@@ -208,10 +236,16 @@ static void a_timeout_goes_with_the_config_that_brought_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        row(an_edit_changes_only_what_it_names),       row(an_edit_takes_every_field),
-        row(null_in_an_edit_goes_back_to_the_default), row(a_new_schedule_moves_the_cursor_and_nothing_else_does),
-        row(a_claimed_task_is_edited_until_it_fires),  row(what_is_over_stays_as_it_was_but_a_failure_may_be_mended),
-        row(bad_edits_are_refused_by_field),           row(a_timeout_goes_with_the_config_that_brought_it),
+        row(an_edit_changes_only_what_it_names),
+        row(an_edit_takes_every_field),
+        row(null_in_an_edit_goes_back_to_the_default),
+        row(a_new_schedule_moves_the_cursor_and_nothing_else_does),
+        row(a_one_time_task_is_spread_again_when_its_time_or_its_spread_changes),
+        row(a_worker_task_has_a_timeout_only_while_one_is_given),
+        row(a_claimed_task_is_edited_until_it_fires),
+        row(what_is_over_stays_as_it_was_but_a_failure_may_be_mended),
+        row(bad_edits_are_refused_by_field),
+        row(a_timeout_goes_with_the_config_that_brought_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Lanes of the SQLite store: what a claim of a line costs, and the migration that made lanes of priorities and needs. */
+/* Lanes of the SQLite store: what a claim of a line costs, and the migrations since lanes are made of priorities
+ * and needs. */
 #include "sqlite_fixture.h"
 
 #include "store/sqlite/internal.h"
@@ -265,6 +266,27 @@ static void a_damaged_row_stops_no_migration(void **state)
     assert_int_equal(number(f, "SELECT l.priority FROM lanes AS l JOIN tasks AS t USING (lane) WHERE t.rid = 3"), 4);
 }
 
+/* The older server stored the default of 30 s with it, and did not use it. */
+static void a_worker_task_loses_the_timeout_that_it_had_by_default(void **state)
+{
+    struct fixture *f = *state;
+    struct error e = { 0 };
+    static const int64_t before_ms[] = { 30000, 30000, 45000 }, after_ms[] = { 30000, 0, 45000 };
+    struct task v[] = { plain_task(f), plain_task(f), plain_task(f) }, t;
+    v[1].target = v[2].target = TARGET_WORKER;
+    for (size_t i = 0; i < array_count(v); i++)
+        v[i].timeout_ms = before_ms[i];
+    open_store(f);
+    insert(f, v, array_count(v));
+    close_store(f);
+    assert_ok(store_sqlite_migrate(f->directory, BEFORE, 5, &e), &e);
+    open_store(f);
+    for (size_t i = 0; i < array_count(v); i++) {
+        assert_int_equal(get(f, v[i].id, &t), ERR_OK);
+        assert_int_equal(t.timeout_ms, after_ms[i]);
+    }
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -274,6 +296,7 @@ int main(void)
         T(lanes_of_classes_become_lanes_of_priorities_and_needs),
         T(the_lane_of_a_class_is_that_of_one_of_its_priorities),
         T(a_damaged_row_stops_no_migration),
+        T(a_worker_task_loses_the_timeout_that_it_had_by_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
