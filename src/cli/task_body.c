@@ -69,8 +69,10 @@ const struct option task_options[] = {
     { .flag = "dedupe-key", .type = OPTION_TEXT, .value = "KEY", .help = "do not create a second task with this key" },
     { .flag = "dedupe-window", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = YEAR_MS,
       .help = "how long after its creation the dedupe key counts; default: 1h" },
-    { .flag = "dedupe-action", .type = OPTION_CHOICE, .value = "ACTION", .choices = "return|reschedule",
-      .help = "what a second task with the key does: return the first task, or move it to the new time" },
+    { .flag = "dedupe-action", .type = OPTION_CHOICE, .value = "ACTION", .choices = "return|reschedule|replace",
+      .help = "what a second task with the key does: return the first task, move it to the new time, or give it the new payload too" },
+    { .flag = "dedupe-max-wait", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = YEAR_MS,
+      .help = "with reschedule and replace: run it this long after its creation at the latest" },
     { .flag = "delivery", .type = OPTION_CHOICE, .value = "MODE", .choices = "at-least-once|at-most-once",
       .help = "after a crash with an unknown outcome: run the task again, or not" },
     { .flag = "requires", .type = OPTION_LIST, .value = "LABEL",
@@ -96,7 +98,7 @@ enum member_format { AS_TEXT, AS_NUMBER, AS_CORES, AS_SECONDS, AS_TIME, AS_NAME,
 static const char *const catch_up_names[] = { "RUN_ONE_NOW", "RUN_ALL_MISSED", "SKIP_MISSED" };
 static const char *const calendar_policy_names[] = { "SKIP", "NEXT_DAY", "PREVIOUS_DAY" };
 static const char *const overlap_names[] = { "SKIP", "ALLOW", "QUEUE_ONE", "QUEUE_ALL", "CANCEL_PREVIOUS" };
-static const char *const dedupe_names[] = { "RETURN", "RESCHEDULE" };
+static const char *const dedupe_names[] = { "RETURN", "RESCHEDULE", "REPLACE" };
 static const char *const delivery_names[] = { "AT_LEAST_ONCE", "AT_MOST_ONCE" };
 static const char *const gap_names[] = { "SHIFT", "SKIP" };
 static const char *const repeat_names[] = { "FIRST", "LAST", "BOTH" };
@@ -141,6 +143,7 @@ static const struct field {
     { "dedupe-key", "dedupe_key", AS_TEXT, NULL },
     { "dedupe-window", "dedupe_window_seconds", AS_SECONDS, NULL },
     { "dedupe-action", "dedupe_action", AS_NAME, dedupe_names },
+    { "dedupe-max-wait", "dedupe_max_wait_seconds", AS_SECONDS, NULL },
     { "delivery", "delivery", AS_NAME, delivery_names },
     { "requires", "requires", AS_LABELS, NULL },
     { "cpu", "resources.cpu", AS_CORES, NULL },

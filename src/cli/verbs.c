@@ -68,7 +68,7 @@ static enum err verb_check_words(const struct verb *v, const struct options *o, 
 {
     size_t wanted = v->word ? 2 : 1;
     char quoted[QUOTE_TEXT];
-    if (o->word_count < wanted)
+    if (v->word && o->word_count < wanted)
         return error_set(e, ERR_INVALID, "%s needs %s %s", v->name, strchr("AEIO", v->word[0]) ? "an" : "a", v->word);
     if (o->word_count > wanted + v->takes_more) {
         quote_text(o->words[wanted + v->takes_more], quoted);

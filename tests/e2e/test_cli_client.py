@@ -479,9 +479,9 @@ def test_history_prints_occurrences(ask, stub):
         {"id": OTHER, "run_at": "2026-02-09T08:00:00.000Z", "status": "FAILED", "last_error": "boom", "attempts": 3},
     ]))
     assert cells_of(ask("history", "--occurrences", ID).lines) == [
-        ["WHEN", "STATUS", "ATTEMPTS", "NOTE", "ID"],
-        ["2026-02-10 08:00:00Z", "SKIPPED", "0", "overlap", OTHER],
-        ["2026-02-09 08:00:00Z", "FAILED", "3", "boom", OTHER]]
+        ["WHEN", "STATUS", "ATTEMPTS", "ID", "NOTE"],
+        ["2026-02-10 08:00:00Z", "SKIPPED", "0", OTHER, "overlap"],
+        ["2026-02-09 08:00:00Z", "FAILED", "3", OTHER, "boom"]]
 
 
 def test_history_of_what_never_ran_says_so(ask, stub):

@@ -1,5 +1,6 @@
 """Tasks that meet: overlapping runs, concurrency keys, dedupe keys and expiry, on the real server with the receiver as oracle."""
 
+import json
 import concurrent.futures
 import threading
 
@@ -364,6 +365,30 @@ def test_reschedule_moves_what_has_not_fired(client, receiver):
     assert new["id"] != first["id"], "it had fired: the new one takes the key"
     later = client.post("/v1/tasks", keyed(receiver, "/n", "index", dedupe_action="RESCHEDULE", delay="2h"))
     assert later.json["id"] == new["id"] and to_ms(later.json["run_at"]) > to_ms(new["run_at"])
+
+
+def test_replace_moves_it_and_sends_what_came_last(client, receiver):
+    first = client.create(**keyed(receiver, "/first", "burst", delay="1h", dedupe_action="REPLACE", payload={"n": 1}))
+    due_ms = int(now_ms()) + 500
+    again = keyed(receiver, "/last", "burst", dedupe_action="REPLACE", run_at=at(due_ms), payload={"n": 2}, metadata={"by": "second"})
+    answer = client.post("/v1/tasks", again)
+    assert (answer.status, answer.json["id"], answer.json["version"]) == (200, first["id"], 2)
+    assert answer.json["payload"] == {"n": 2} and answer.json["metadata"] == {"by": "second"}
+    assert client.post("/v1/tasks", again).json["version"] == 2, "nothing has changed"
+    call = receiver.wait("/last")[0]
+    assert call.scheduled_ms == due_ms and json.loads(call.body) == {"n": 2} and receiver.to("/first") == []
+
+
+def test_creates_move_a_task_no_further_than_it_may_wait(client, receiver):
+    moving = dict(dedupe_action="RESCHEDULE", dedupe_max_wait_seconds=90)
+    first = client.create(**keyed(receiver, "/w", "wait", delay="1m", **moving))
+    latest_ms = to_ms(first["created_at"]) + 90_000
+    for delay in ("80s", "2h", "3h"):
+        moved = client.post("/v1/tasks", keyed(receiver, "/w", "wait", delay=delay, **moving)).json
+        assert moved["id"] == first["id"] and to_ms(moved["run_at"]) <= latest_ms
+    assert to_ms(moved["run_at"]) == latest_ms and moved["dedupe_max_wait_seconds"] == 90
+    for body in (dict(dedupe_max_wait_seconds=5), dict(dedupe_key="k", dedupe_max_wait_seconds=5)):
+        assert client.post("/v1/tasks", {"target_type": "NOOP", **body}).json["errors"][0]["field"] == "dedupe_max_wait_seconds"
 
 
 def test_a_paused_task_is_moved_and_stays_paused(client, receiver):

@@ -98,7 +98,7 @@ void memory_hand_over(struct table *t, const struct slot_keys *keys, uint64_t *u
 
 void memory_count_as_skipped(struct table *t, struct task *occurrence, struct uuid parent)
 {
-    if (occurrence->kind != TASK_OCCURRENCE || occurrence->runs_count != 1)
+    if (occurrence->kind != TASK_OCCURRENCE || occurrence->runs_count != 1 || occurrence->started_ms)
         return;
     occurrence->runs_count = 0;
     const struct task *p = table_get(t, parent);

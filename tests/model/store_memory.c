@@ -241,6 +241,9 @@ static enum err memory_spawn(struct store_memory *s, struct op *base)
     next.cursor_ms = plan->cursor_ms;
     next.runs_count += plan->runs;
     next.skipped_count += plan->skipped;
+    for (size_t i = 0; i < plan->occurrences.n; i++)
+        if (table_get(&s->table, plan->occurrences.v[i].id))
+            next.skipped_count -= plan->occurrences.v[i].skipped_count;
     if (plan->ended) {
         next.state = TASK_COMPLETED;
         next.updated_ms = next.completed_ms = op->now_ms;

@@ -587,7 +587,7 @@ static void count_occurrence(struct sim *s, const struct subject *x, const struc
     struct error e;
     arena_init(&a, 1 << 20);
     bool has_row = reader_get(s->reader, x->tenant, id, &a, &t, &e) == ERR_OK;
-    if (!has_row || t.state == TASK_SKIPPED || t.state == TASK_EXPIRED)
+    if (!has_row || t.state == TASK_SKIPPED || (t.state == TASK_EXPIRED && !t.started_ms))
         n->skipped++;
     else if (one && one->call_count)
         n->ran++;

@@ -9,7 +9,7 @@
     X(tenant) X(kind) X(state) X(due_ms) X(scheduled_ms) X(version) X(fence) X(attempts) X(losses) X(priority)         \
     X(delivery) X(timeout_ms) X(expires_after_ms) X(retry.max_attempts) X(retry.backoff) X(retry.base_delay_ms)        \
     X(retry.max_delay_ms) X(retry.jitter) X(target) X(created_ms) X(updated_ms) X(started_ms) X(completed_ms) X(deleted)\
-    X(runs_count) X(concurrency_limit) X(overlap) X(dedupe_window_ms) X(dedupe) X(resolved_ms)       \
+    X(runs_count) X(skipped_count) X(cursor_ms) X(concurrency_limit) X(overlap) X(dedupe_window_ms) X(dedupe) X(resolved_ms)       \
     X(cpu_milli) X(memory_mb) X(recalled) X(awaited_ms) X(late_by)
 #define TASK_TEXTS(X)                                                                                                  \
     X(queue) X(name) X(task_type) X(retry.rules) X(target_config) X(payload) X(extra) X(last_error)                    \
@@ -20,7 +20,7 @@
 #define RECURRING_NUMBERS(X)                                                                                           \
     X(schedule.interval_ms) X(schedule.calendar_policy) X(schedule.gap) X(schedule.repeat) X(schedule.start_ms)        \
     X(schedule.end_ms) X(schedule.max_runs) X(schedule.spread_ms) X(schedule.catch_up) X(schedule.catch_up_window_ms)  \
-    X(schedule.overlap) X(cursor_ms) X(skipped_count) X(last_run_ms)
+    X(schedule.overlap) X(last_run_ms)
 #define RECURRING_TEXTS(X) X(schedule.cron) X(schedule.time_zone) X(schedule.calendar)
 
 #define EXECUTION_NUMBERS(X)                                                                                           \

@@ -62,7 +62,7 @@ static int64_t calendar_reapply_cursor(struct request *q, const struct task *t)
     if (t->cursor_ms < q->now_ms)
         return t->cursor_ms; /* missed occurrences are still caught up */
     int64_t first_ms = spawn_first(&rule, q->now_ms);
-    return first_ms == INT64_MAX ? q->now_ms : first_ms;
+    return first_ms == INT64_MAX ? q->now_ms : spawn_first_entry(&rule, q->now_ms);
 }
 
 static void calendar_reapply_prepare(struct request *q, struct calendar_reapply_task *o)

@@ -61,15 +61,38 @@ static bool dedupe_may_move(const struct dedupe_pass *d, const struct task *t)
            task_shown_state(t, d->q->now_ms) != TASK_RUNNING;
 }
 
+/* When the task is to run, if each create moves it but none beyond what the user allows. */
+static int64_t dedupe_wanted_ms(const struct task *t, const struct task *wanted)
+{
+    int64_t max_wait_ms = wanted->dedupe_max_wait_ms ? wanted->dedupe_max_wait_ms : t->dedupe_max_wait_ms;
+    return max_wait_ms ? min_of(wanted->scheduled_ms, t->created_ms + max_wait_ms) : wanted->scheduled_ms;
+}
+
+/* True: it does something else than before. */
+static bool dedupe_replace(struct task *t, const struct task *wanted)
+{
+    if (t->target == wanted->target && t->timeout_ms == wanted->timeout_ms && str_eq(t->payload, wanted->payload) &&
+        str_eq(t->target_config, wanted->target_config) && str_eq(t->extra, wanted->extra))
+        return false;
+    t->target = wanted->target;
+    t->timeout_ms = wanted->timeout_ms;
+    t->payload = wanted->payload;
+    t->target_config = wanted->target_config;
+    t->extra = wanted->extra;
+    return true;
+}
+
 /* Moves the task as an edit of its run_at would. */
 static void dedupe_move(struct dedupe_holder *h, const struct task *wanted, int64_t now_ms)
 {
     struct task *t = h->row;
-    if (t->scheduled_ms == wanted->scheduled_ms)
+    int64_t at_ms = dedupe_wanted_ms(t, wanted);
+    bool replaced = wanted->dedupe == DEDUPE_REPLACE && dedupe_replace(t, wanted);
+    if (t->scheduled_ms == at_ms && !replaced)
         return;
-    t->scheduled_ms = wanted->scheduled_ms;
-    task_set_due(t, wanted->scheduled_ms);
-    task_put_off(t, max_of(now_ms, wanted->scheduled_ms), LATE_CREATED);
+    t->scheduled_ms = at_ms;
+    task_set_due(t, at_ms);
+    task_put_off(t, max_of(now_ms, at_ms), LATE_CREATED);
     if (!h->before || h->moves)
         return;
     h->moves = true;
@@ -142,7 +165,7 @@ static enum err dedupe_decide_one(struct dedupe_pass *d, struct reader *r, struc
         return ERR_OK;
     if (c->asked->dedupe_key.n && dedupe_find_holder(d, r, c->asked, &h, e))
         return e->code;
-    bool moves = h && c->asked->dedupe == DEDUPE_RESCHEDULE;
+    bool moves = h && c->asked->dedupe != DEDUPE_RETURN;
     c->found = h && !(moves && !dedupe_may_move(d, h->row));
     if (!c->found)
         return dedupe_make(d, c, h ? h->row->id : (struct uuid){ 0 }, e);

@@ -4,8 +4,9 @@
  * A key belongs to the task that was created with it, until the window of that task ends. If a second create names the
  * key:
  * - RETURN: it gets the first task.
- * - RESCHEDULE: it moves the first task to the new time. If the first task has fired already, the new task is created
- *   and takes over the key.
+ * - RESCHEDULE: it moves the first task to the new time, but not beyond dedupe_max_wait after the first one's creation.
+ *   If the first task has fired already, the new task is created and takes over the key.
+ * - REPLACE: the same, and the first task gets the new target, payload and metadata.
  *
  * Creates without a dedupe_key do not come here: they read nothing from the store. */
 #include "api/server/request.h"

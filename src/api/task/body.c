@@ -37,7 +37,8 @@ const char *const catch_up_names[] = { [CATCH_UP_ONE] = "RUN_ONE_NOW", [CATCH_UP
 const char *const overlap_names[] = { [OVERLAP_SKIP] = "SKIP", [OVERLAP_ALLOW] = "ALLOW",
                                       [OVERLAP_QUEUE_ONE] = "QUEUE_ONE", [OVERLAP_QUEUE_ALL] = "QUEUE_ALL",
                                       [OVERLAP_CANCEL_PREVIOUS] = "CANCEL_PREVIOUS", NULL };
-const char *const dedupe_names[] = { [DEDUPE_RETURN] = "RETURN", [DEDUPE_RESCHEDULE] = "RESCHEDULE", NULL };
+const char *const dedupe_names[] = { [DEDUPE_RETURN] = "RETURN", [DEDUPE_RESCHEDULE] = "RESCHEDULE",
+                                     [DEDUPE_REPLACE] = "REPLACE", NULL };
 const char *const delivery_names[] = { [DELIVER_AT_LEAST_ONCE] = "AT_LEAST_ONCE",
                                        [DELIVER_AT_MOST_ONCE] = "AT_MOST_ONCE", NULL };
 const char *const backoff_names[] = { [BACKOFF_EXPONENTIAL] = "EXPONENTIAL", [BACKOFF_FIXED] = "FIXED", NULL };
@@ -114,6 +115,7 @@ static const struct json_field task_body_fields[] = {
     { ROW("dedupe_key", STR, dedupe_key), BETWEEN(1, SHARED_KEY_BYTES) },
     { ROW("dedupe_window_seconds", SECONDS, dedupe_window_ms), SEEN(dedupe_window), BETWEEN(1, YEAR_MS) },
     { ROW("dedupe_action", ENUM, dedupe), SEEN(dedupe), .names = dedupe_names },
+    { ROW("dedupe_max_wait_seconds", SECONDS, dedupe_max_wait_ms), BETWEEN(1, YEAR_MS) },
     { ROW("expires_after_seconds", SECONDS, expires_ms), BETWEEN(1, YEAR_MS) },
     { ROW("delivery", ENUM, delivery), .names = delivery_names },
     { ROW("retry", OBJECT, retry), .fields = retry_fields, .count = array_count(retry_fields),

@@ -31,7 +31,7 @@ struct task_body {
     int64_t catch_up_window_ms;
     struct str concurrency_key, dedupe_key;
     int64_t concurrency_limit; /* 0: not given */
-    int64_t dedupe_window_ms;
+    int64_t dedupe_window_ms, dedupe_max_wait_ms;
     int dedupe;
     int64_t expires_ms; /* 0: never */
     int delivery;

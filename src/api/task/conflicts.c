@@ -22,6 +22,8 @@ static enum err task_conflicts_check_dedupe_unchanged(const struct task_body *b,
         return error_field(e, "dedupe_window_seconds", "%s", sentence);
     if (b->dedupe != (int)t->dedupe)
         return error_field(e, "dedupe_action", "%s", sentence);
+    if (b->dedupe_max_wait_ms != t->dedupe_max_wait_ms)
+        return error_field(e, "dedupe_max_wait_seconds", "%s", sentence);
     return ERR_OK;
 }
 
@@ -35,15 +37,18 @@ static enum err task_conflicts_set_dedupe(const struct task_body *b, const struc
         return error_field(e, "dedupe_window_seconds", "%s", keyless);
     if (b->has.dedupe && !b->dedupe_key.n)
         return error_field(e, "dedupe_action", "%s", keyless);
-    if (b->dedupe == DEDUPE_RESCHEDULE && t->kind == TASK_RECURRING)
+    if (b->dedupe_max_wait_ms && b->dedupe == DEDUPE_RETURN)
+        return error_field(e, "dedupe_max_wait_seconds", "needs a dedupe_key and dedupe_action RESCHEDULE or REPLACE");
+    if (b->dedupe != DEDUPE_RETURN && t->kind == TASK_RECURRING)
         return error_field(e, "dedupe_action",
-                           "RESCHEDULE moves the run_at of a ONE_TIME task, and this one is RECURRING; use RETURN, "
-                           "and PATCH the task that is returned");
+                           "RESCHEDULE and REPLACE move the run_at of a ONE_TIME task, and this one is RECURRING; use "
+                           "RETURN, and PATCH the task that is returned");
     if (!b->dedupe_key.n)
         return ERR_OK;
     t->dedupe_key = b->dedupe_key;
     t->dedupe_window_ms = b->dedupe_window_ms;
     t->dedupe = (enum dedupe)b->dedupe;
+    t->dedupe_max_wait_ms = b->dedupe_max_wait_ms;
     return ERR_OK;
 }
 

@@ -326,6 +326,7 @@ static struct task_body task_make_body_of(const struct task *t)
         b.dedupe_key = t->dedupe_key;
         b.dedupe_window_ms = t->dedupe_window_ms;
         b.dedupe = t->dedupe;
+        b.dedupe_max_wait_ms = t->dedupe_max_wait_ms;
     }
     b.timeout_ms = t->timeout_ms;
     b.required = t->requires;

@@ -83,7 +83,8 @@ enum err task_set_schedule(const struct task_body *b, const struct task *current
     int64_t first_ms = spawn_first(&rule, c->now_ms);
     if (first_ms == INT64_MAX)
         return task_schedule_refuse_never(&s, &rule, c->now_ms, e);
-    t->cursor_ms = t->due_ms = t->scheduled_ms = first_ms;
+    t->due_ms = t->scheduled_ms = first_ms;
+    t->cursor_ms = spawn_first_entry(&rule, c->now_ms);
     return ERR_OK;
 }
 

@@ -2,6 +2,9 @@
 #include "api/task/body.h"
 #include "api/task/secret_headers.h"
 #include "core/sharing/slot.h"
+#include "core/task/spawn.h"
+
+enum { EXTRA_PARTS = 2 }; /* metadata, and what spawning adds */
 
 static void task_view_kv_raw(struct jw *w, const char *name, struct str v)
 {
@@ -10,8 +13,8 @@ static void task_view_kv_raw(struct jw *w, const char *name, struct str v)
 }
 
 /* The next occurrence of a recurring task. It becomes a row of its own some seconds before its time, and the cursor is
- * then past it: so the rule is asked, not the cursor. Once the last of max_runs has had its time there is none, and the
- * task is about to end. */
+ * then past it; and the cursor may be at a time that the rule leaves out: so the rule is asked, not the cursor. Once
+ * the last of max_runs has had its time there is none, and the task is about to end. */
 static int64_t task_view_next_occurrence(const struct task *t, const struct task_context *c)
 {
     struct recurrence rule;
@@ -20,9 +23,12 @@ static int64_t task_view_next_occurrence(const struct task *t, const struct task
     bool ahead = c->zones && t->cursor_ms > c->now_ms;
     if (!ahead && t->schedule.max_runs && t->runs_count >= t->schedule.max_runs)
         return INT64_MAX;
-    if (!ahead || task_rule(t, c->zones, c->catalog, &rule, &base, NULL) || !recurrence_next(&rule, c->now_ms, &next))
+    if (!c->zones || task_rule(t, c->zones, c->catalog, &rule, &base, NULL))
         return t->cursor_ms;
-    return min_of(next.at_ms, t->cursor_ms);
+    bool left_out = !ahead && recurrence_next_entry(&rule, t->cursor_ms, t->cursor_ms + 1, &next) && !next.fires;
+    if ((!ahead && !left_out) || !recurrence_next(&rule, min_of(t->cursor_ms, c->now_ms), &next))
+        return t->cursor_ms; /* it is caught up on now */
+    return next.at_ms;
 }
 
 bool task_next_execution(const struct task *t, const struct task_context *c, int64_t *ret_ms)
@@ -115,6 +121,25 @@ static void task_view_schedule(struct jw *w, const struct schedule *s)
     jw_kv_cstr(w, "overlap_policy", overlap_names[s->overlap]);
 }
 
+/* What became of the times of the rule that the row is about: skipped, or moved. */
+static void task_view_ledger(struct jw *w, const struct task *t)
+{
+    struct json_part parts[EXTRA_PARTS];
+    size_t n = json_parts(t->extra, parts, EXTRA_PARTS);
+    for (size_t i = 0; i < min_of(n, (size_t)EXTRA_PARTS); i++)
+        if (json_part_is(&parts[i], "moved"))
+            task_view_kv_raw(w, "moved", parts[i].text);
+    if ((t->state != TASK_SKIPPED && t->state != TASK_EXPIRED) || t->started_ms)
+        return;
+    jw_key(w, "skipped");
+    jw_object(w);
+    jw_kv_cstr(w, "reason", skip_reason_name(t));
+    jw_kv_time(w, "from", t->scheduled_ms);
+    jw_kv_time(w, "to", max_of(t->cursor_ms, t->scheduled_ms));
+    jw_kv_i64(w, "count", skip_count(t));
+    jw_object_end(w);
+}
+
 static void task_view_timing(struct jw *w, const struct task *t, const struct task_context *c)
 {
     if (t->kind == TASK_RECURRING) {
@@ -130,6 +155,7 @@ static void task_view_timing(struct jw *w, const struct task *t, const struct ta
     if (t->kind == TASK_OCCURRENCE) {
         jw_kv_uuid(w, "parent_id", t->parent);
         jw_kv_time(w, "scheduled_for", t->scheduled_ms);
+        task_view_ledger(w, t);
     }
     task_view_next_execution(w, t, c);
 }
@@ -157,6 +183,8 @@ static void task_view_conflicts(struct jw *w, const struct task *t)
         jw_kv_str(w, "dedupe_key", t->dedupe_key);
         jw_kv_seconds(w, "dedupe_window_seconds", t->dedupe_window_ms);
         jw_kv_cstr(w, "dedupe_action", dedupe_names[t->dedupe]);
+        if (t->dedupe_max_wait_ms)
+            jw_kv_seconds(w, "dedupe_max_wait_seconds", t->dedupe_max_wait_ms);
     }
     if (t->expires_after_ms)
         jw_kv_seconds(w, "expires_after_seconds", t->expires_after_ms);

@@ -119,7 +119,8 @@ static void completion_offer_task_names(struct client *client, struct str typed,
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, PATH_BYTES);
     buf_text(&path, "/v1/tasks/names" RECENT);
-    query_add(&path, "prefix", typed);
+    if (typed.n)
+        query_add(&path, "prefix", typed);
     if (client_call(client, &(struct client_request){ .method = "GET", .path = buf_cstr(&path) }, &a))
         return;
     for (size_t i = 0; i < json_count_at(a.doc.root, "names"); i++) {

@@ -33,7 +33,7 @@ static void history_add_execution(struct rows *r, const json_t *execution)
 
 static void history_occurrence_header(struct table *t)
 {
-    table_row(t, OCCURRENCE_COLUMNS, "WHEN", "STATUS", "ATTEMPTS", "NOTE", "ID");
+    table_row(t, OCCURRENCE_COLUMNS, "WHEN", "STATUS", "ATTEMPTS", "ID", "NOTE");
 }
 
 /* The note says what the occurrence waits for, why it was skipped, or its error. */
@@ -47,11 +47,14 @@ static void history_add_occurrence(struct rows *r, const json_t *occurrence)
     if (json_time_at(occurrence, "scheduled_for", &at_ms) || json_time_at(occurrence, "run_at", &at_ms))
         when_utc(at_ms, when);
     waiting_text(occurrence, &waits);
-    struct str said = why.n ? why : error;
+    struct str said = why.n ? why : error, moved = json_text_at(occurrence, "moved.from");
+    if (moved.n && !said.n && !waits.n)
+        buf_printf(&waits, "moved from " STR_FMT " (" STR_FMT ")", STR_ARG(moved),
+                   STR_ARG(json_text_at(occurrence, "moved.reason")));
     snprintf(attempts, sizeof attempts, "%lld", (long long)json_i64_at(occurrence, "attempts", 0));
     table_row(&r->table, OCCURRENCE_COLUMNS, when, table_text(&r->table, json_text_at(occurrence, "status")), attempts,
-              table_text(&r->table, waits.n ? buf_str(&waits) : said),
-              table_text(&r->table, json_text_at(occurrence, "id")));
+              table_text(&r->table, json_text_at(occurrence, "id")),
+              table_text(&r->table, waits.n ? buf_str(&waits) : said));
 }
 
 static enum exit_code command_history_run(struct cli *cli, const struct options *o)

@@ -70,6 +70,7 @@ static const struct task_fact {
     { "Dedupe key", "dedupe_key", SHOWS_TEXT },
     { "for", "dedupe_window_seconds", SHOWS_SECONDS },
     { "then", "dedupe_action", SHOWS_TEXT },
+    { "at the latest", "dedupe_max_wait_seconds", SHOWS_SECONDS },
     { "Expires after", "expires_after_seconds", SHOWS_SECONDS },
     { "Expires", "expires_at", SHOWS_MOMENT },
     { "Target", "target_type", SHOWS_TARGET },

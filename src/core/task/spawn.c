@@ -8,7 +8,7 @@
 
 #include "base/rfc3339.h"
 
-enum { CATCH_UP_MAX = 20000 /* in one visit */, REASON_MAX = 200 };
+enum { CATCH_UP_MAX = 20000 /* in one visit */, REASON_MAX = 240, MOVED_TEXT = 96, ROWS_MORE = 8 };
 
 /* The state of a visit. */
 struct spawn_visit {
@@ -18,12 +18,19 @@ struct spawn_visit {
     int64_t runs_left; /* by max_runs */
     struct arena *arena;
     struct spawn_plan *plan;
-    bool full; /* the arena is full */
+    int64_t skipped_ms; /* the latest time that the rule itself left out: no row reaches over it */
+    bool full;          /* the arena is full */
 };
 
 /* Consecutive occurrences that are skipped together. */
 struct spawn_skipped {
     int64_t first_ms, last_ms, count;
+};
+
+static const char *const skip_texts[] = {
+#define X(id, text) [SKIP_##id] = text,
+    SKIP_REASON_MAP(X)
+#undef X
 };
 
 /* Users change a task only while a node runs: an occurrence before the latest change was put off by a pause. */
@@ -76,11 +83,31 @@ static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64
     return t;
 }
 
+/* Adds to `extra` from where it was moved, in local time, and why. */
+static void spawn_note_move(struct spawn_visit *v, const struct occurrence *o, struct task *t)
+{
+    char from[RFC3339_TEXT + 1], text[MOVED_TEXT];
+    struct str extra = t->extra.n ? str_sub(t->extra, 0, t->extra.n - 1) : S("{");
+    rfc3339_format(o->nominal_local * 1000, from);
+    int n = snprintf(text, sizeof text, "%s\"moved\":{\"from\":\"%.19s\",\"reason\":\"%s\"}}", t->extra.n ? "," : "",
+                     from, o->notes & NOTE_MOVED ? "CALENDAR" : "DST_GAP");
+    char *all = arena_alloc(v->arena, extra.n + (size_t)n);
+    v->full = v->full || !all;
+    if (!all)
+        return;
+    memcpy(all, extra.p, extra.n);
+    memcpy(all + extra.n, text, (size_t)n);
+    t->extra = (struct str){ all, extra.n + (size_t)n };
+}
+
 static struct task *spawn_add_run(struct spawn_visit *v, const struct occurrence *o)
 {
     v->plan->runs++;
     v->runs_left--;
-    return spawn_add(v, o->scheduled_ms, o->at_ms, TASK_SCHEDULED);
+    struct task *t = spawn_add(v, o->scheduled_ms, o->at_ms, TASK_SCHEDULED);
+    if (o->notes & (NOTE_MOVED | NOTE_GAP_SHIFTED))
+        spawn_note_move(v, o, t);
+    return t;
 }
 
 /* All missed occurrences are due at the same moment. They run one after the other: with catch_up ALL they must not skip
@@ -93,8 +120,9 @@ static void spawn_add_missed_run(struct spawn_visit *v, const struct occurrence 
 }
 
 /* Adds one SKIPPED occurrence for all of them: one row for each reason, not one for each occurrence. */
-static void spawn_add_skipped(struct spawn_visit *v, const struct spawn_skipped *g, const char *why)
+static void spawn_add_skipped(struct spawn_visit *v, struct spawn_skipped *g, enum skip_reason reason)
 {
+    const char *why = skip_texts[reason];
     if (g->count == 0)
         return;
     char first[RFC3339_TEXT + 1], last[RFC3339_TEXT + 1], text[REASON_MAX];
@@ -107,15 +135,44 @@ static void spawn_add_skipped(struct spawn_visit *v, const struct spawn_skipped 
                  why);
     struct task *t = spawn_add(v, g->first_ms, g->first_ms, TASK_SKIPPED);
     t->completed_ms = v->now_ms;
+    t->cursor_ms = g->last_ms;
+    t->skipped_count = g->count;
+    t->awaited_ms = 0;
+    t->late_by = LATE_NONE;
     v->full = v->full || !arena_str(v->arena, str_from(text), &t->last_error);
     v->plan->skipped += g->count;
+    g->count = 0;
 }
 
-static void spawn_skipped_extend(struct spawn_skipped *g, int64_t at_ms)
+static void spawn_skipped_extend(struct spawn_visit *v, struct spawn_skipped *g, int64_t at_ms, enum skip_reason reason)
 {
+    if (g->count && g->first_ms <= v->skipped_ms && at_ms > v->skipped_ms)
+        spawn_add_skipped(v, g, reason);
     if (g->count++ == 0)
         g->first_ms = at_ms;
     g->last_ms = at_ms;
+}
+
+static enum skip_reason spawn_reason_of(unsigned notes)
+{
+    if (notes & NOTE_COPY_SKIPPED)
+        return SKIP_DST_COPY;
+    if (notes & NOTE_GAP_SKIPPED)
+        return SKIP_DST_GAP;
+    if (notes & NOTE_MERGED)
+        return notes & NOTE_GAP_SHIFTED ? SKIP_DST_GAP_MERGED : SKIP_CALENDAR_MERGED;
+    return SKIP_CALENDAR;
+}
+
+/* The times that the rule itself leaves out are a row of their own, which is the same whenever it is made: a cursor
+ * that went back adds nothing. Its due_ms tells it from a row of what was missed (spawned_how). */
+static void spawn_add_left_out(struct spawn_visit *v, const struct occurrence *o)
+{
+    struct spawn_skipped g = { o->scheduled_ms, o->last_ms, o->count };
+    spawn_add_skipped(v, &g, spawn_reason_of(o->notes));
+    struct task *t = &v->plan->occurrences.v[v->plan->occurrences.n - 1];
+    t->due_ms = t->scheduled_ms;
+    v->skipped_ms = o->scheduled_ms;
 }
 
 static bool spawn_has_room(const struct spawn_visit *v)
@@ -141,32 +198,33 @@ static int64_t spawn_catch_up(struct spawn_visit *v, int64_t cursor_ms)
     struct occurrence o, last = { 0 };
     bool has_last = false;
     int seen = 0;
-    while (recurrence_next(v->rule, cursor_ms, &o) && o.at_ms < missed_before) {
+    enum skip_reason why = mode == CATCH_UP_ONE ? SKIP_ONE_FOR_ALL : SKIP_MISSED;
+    while (recurrence_next_entry(v->rule, cursor_ms, missed_before, &o)) {
         if (!spawn_has_room(v) || seen++ >= CATCH_UP_MAX) {
             v->plan->more = v->runs_left > 0;
             break;
         }
-        cursor_ms = o.at_ms + 1;
-        v->plan->missed++;
-        if (o.at_ms < window_begins) {
-            spawn_skipped_extend(&too_old, o.scheduled_ms);
+        cursor_ms = occurrence_behind(v->rule, &o);
+        v->plan->missed += o.fires;
+        if (!o.fires) {
+            spawn_add_left_out(v, &o);
+        } else if (o.at_ms < window_begins) {
+            spawn_skipped_extend(v, &too_old, o.scheduled_ms, SKIP_WINDOW);
         } else if (mode == CATCH_UP_ALL) {
             spawn_add_missed_run(v, &o);
         } else {
             if (mode == CATCH_UP_ONE && has_last)
-                spawn_skipped_extend(&passed_over, last.scheduled_ms);
+                spawn_skipped_extend(v, &passed_over, last.scheduled_ms, why);
             if (mode == CATCH_UP_NONE)
-                spawn_skipped_extend(&passed_over, o.scheduled_ms);
+                spawn_skipped_extend(v, &passed_over, o.scheduled_ms, why);
             last = o;
             has_last = true;
         }
     }
-    spawn_add_skipped(v, &too_old, "missed for longer than catch_up_window_seconds");
+    spawn_add_skipped(v, &too_old, SKIP_WINDOW);
     if (mode == CATCH_UP_ONE && has_last && v->plan->more)
-        spawn_skipped_extend(&passed_over, last.scheduled_ms); /* a later one will run for all */
-    spawn_add_skipped(v, &passed_over,
-                      mode == CATCH_UP_ONE ? "missed; a later one was run for all (catch_up_mode RUN_ONE_NOW)"
-                                           : "missed (catch_up_mode SKIP_MISSED)");
+        spawn_skipped_extend(v, &passed_over, last.scheduled_ms, why); /* a later one will run for all */
+    spawn_add_skipped(v, &passed_over, why);
     if (mode == CATCH_UP_ONE && has_last && !v->plan->more && v->runs_left > 0)
         spawn_add_run(v, &last);
     return cursor_ms;
@@ -175,13 +233,16 @@ static int64_t spawn_catch_up(struct spawn_visit *v, int64_t cursor_ms)
 static int64_t spawn_ahead(struct spawn_visit *v, int64_t cursor_ms)
 {
     struct occurrence o;
-    while (recurrence_next(v->rule, cursor_ms, &o) && o.at_ms < v->until_ms) {
+    while (recurrence_next_entry(v->rule, cursor_ms, v->until_ms, &o)) {
         if (!spawn_has_room(v)) {
             v->plan->more = v->runs_left > 0;
             return cursor_ms;
         }
-        spawn_add_run(v, &o);
-        cursor_ms = o.at_ms + 1;
+        if (o.fires)
+            spawn_add_run(v, &o);
+        else
+            spawn_add_left_out(v, &o);
+        cursor_ms = occurrence_behind(v->rule, &o);
     }
     return cursor_ms;
 }
@@ -191,6 +252,17 @@ static bool spawn_runs_may_come_back(const struct task *t)
 {
     enum overlap o = t->schedule.overlap;
     return t->schedule.max_runs && (o == OVERLAP_SKIP || o == OVERLAP_QUEUE_ONE || t->expires_after_ms);
+}
+
+/* The times after the last run that the rule leaves out, up to the end of the schedule: the task is over. */
+static void spawn_leave_out_rest(struct spawn_visit *v, int64_t cursor_ms)
+{
+    struct occurrence o;
+    int64_t until_ms = v->rule->end_ms == INT64_MAX ? INT64_MIN : v->rule->end_ms + recurrence_spread(v->rule) + 1;
+    while (spawn_has_room(v) && recurrence_next_entry(v->rule, cursor_ms, until_ms, &o) && !o.fires) {
+        spawn_add_left_out(v, &o);
+        cursor_ms = occurrence_behind(v->rule, &o);
+    }
 }
 
 /* All runs that max_runs allows are created. The cursor stays right after the last one, so that no occurrence is passed
@@ -210,6 +282,8 @@ static void spawn_wait_for_end(struct spawn_visit *v, int64_t cursor_ms)
     plan->look_ms = end_ms;
     if (awaits)
         plan->look_ms = min_of(end_ms, max_of(next.at_ms - SPAWN_LEAD_MS, v->now_ms + SPAWN_LEAD_MS));
+    if (plan->ended && v->runs_left > 0)
+        spawn_leave_out_rest(v, cursor_ms);
 }
 
 enum err spawn_plan(const struct task *recurring, const struct recurrence *rule, int64_t now_ms, int64_t until_ms,
@@ -226,7 +300,8 @@ enum err spawn_plan(const struct task *recurring, const struct recurrence *rule,
         .plan = ret,
         .runs_left = recurring->schedule.max_runs ? recurring->schedule.max_runs - recurring->runs_count : INT64_MAX,
     };
-    ret->occurrences.v = arena_array(a, struct task, SPAWN_MAX + 4); /* room for the skipped ones after the last run */
+    ret->occurrences.v =
+        arena_array(a, struct task, SPAWN_MAX + ROWS_MORE); /* room for the skipped ones after the last run */
     if (!ret->occurrences.v)
         return error_set(e, ERR_LIMIT, "too little memory to spawn occurrences");
     int64_t cursor_ms = spawn_catch_up(&v, recurring->cursor_ms);
@@ -239,8 +314,8 @@ enum err spawn_plan(const struct task *recurring, const struct recurrence *rule,
     if (v.runs_left <= 0 || !recurrence_next(rule, cursor_ms, &next))
         spawn_wait_for_end(&v, cursor_ms);
     else
-        ret->cursor_ms = ret->more ? cursor_ms : next.at_ms;
-    return ERR_OK;
+        ret->cursor_ms = ret->more ? cursor_ms : spawn_first_entry(rule, cursor_ms);
+    return v.full ? error_set(e, ERR_LIMIT, "too little memory to spawn occurrences") : ERR_OK;
 }
 
 enum spawned spawned_how(const struct task *o, bool holds_slot)
@@ -250,6 +325,8 @@ enum spawned spawned_how(const struct task *o, bool holds_slot)
         return SPAWNED_BY_HAND;
     bool fired = o->attempts || o->losses || o->started_ms; /* a manual retry resets the attempts to 0 */
     bool stood_in_line = holds_slot && o->fence == 0;
+    if (o->state == TASK_SKIPPED && o->skipped_count && o->due_ms == o->scheduled_ms)
+        return SPAWNED_BY_HAND; /* the rule left it out: it is there whatever the cursor does */
     bool untouched = o->state == TASK_SCHEDULED && o->version == 1 && o->runs_count && !fired && !stood_in_line;
     return untouched ? SPAWNED_AHEAD : SPAWNED_FOR_GOOD;
 }
@@ -260,6 +337,32 @@ bool spawned_was_missed(const struct task *o, const struct schedule *s, int64_t 
     bool late = o->due_ms < before_ms, too_old = at_ms < before_ms - s->catch_up_window_ms;
     bool all_would_run = o->overlap == OVERLAP_ALLOW || o->overlap == OVERLAP_QUEUE_ALL;
     return s->catch_up == CATCH_UP_ALL ? too_old || (late && !all_would_run) : late;
+}
+
+int64_t spawn_first_entry(const struct recurrence *rule, int64_t from_ms)
+{
+    struct occurrence o;
+    return recurrence_next_entry(rule, from_ms, INT64_MAX, &o) ? o.at_ms : INT64_MAX;
+}
+
+const char *skip_reason_name(const struct task *t)
+{
+    static const char *const names[] = {
+#define X(id, text) [SKIP_##id] = #id,
+        SKIP_REASON_MAP(X)
+#undef X
+    };
+    for (size_t i = 0; t->state == TASK_SKIPPED && i < SKIP_EXPIRED; i++) {
+        size_t n = strlen(skip_texts[i]);
+        if (t->last_error.n >= n && memcmp(t->last_error.p + t->last_error.n - n, skip_texts[i], n) == 0)
+            return names[i];
+    }
+    return t->state == TASK_EXPIRED ? names[SKIP_EXPIRED] : NULL;
+}
+
+int64_t skip_count(const struct task *t)
+{
+    return max_of(t->skipped_count, (int64_t)1);
 }
 
 int64_t spawn_first(const struct recurrence *rule, int64_t from_ms)

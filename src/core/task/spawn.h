@@ -1,8 +1,12 @@
 #pragma once
 /* core/task/spawn.h - spawning: which occurrences of a recurring task are created now, and where its cursor moves.
  *
- * Pure. Missed occurrences (downtime, pause) are caught up according to the task's catch_up mode. Skipped occurrences
- * are counted and become one SKIPPED occurrence that says how many they were, from when to when, and why. */
+ * Pure. Missed occurrences (downtime, pause) are caught up according to the task's catch_up mode.
+ *
+ * The occurrences of a task are a ledger: each time that its rule names has one row, while it is kept. A row is an
+ * occurrence that runs, or a SKIPPED one for a run of times: scheduled_ms is the first, cursor_ms the last,
+ * skipped_count how many, last_error why (0: the row is about its own time alone). Rows do not overlap. The
+ * skipped_count of the task is the sum over its SKIPPED and EXPIRED rows. A row that was moved says so in `extra`. */
 #include "core/task/task.h"
 
 enum {
@@ -30,10 +34,31 @@ struct spawn_plan {
 enum err spawn_plan(const struct task *recurring, const struct recurrence *rule, int64_t now_ms, int64_t until_ms,
                     struct arena *a, struct spawn_plan *ret, struct error *e) must_use;
 
+/* Why a time of the rule was not run. */
+#define SKIP_REASON_MAP(X)                                                                                             \
+    X(WINDOW, "missed for longer than catch_up_window_seconds")                                                        \
+    X(ONE_FOR_ALL, "missed; a later one was run for all (catch_up_mode RUN_ONE_NOW)")                                  \
+    X(MISSED, "missed (catch_up_mode SKIP_MISSED)")                                                                    \
+    X(CALENDAR, "its day is excluded by the calendar")                                                                 \
+    X(CALENDAR_MERGED, "moved by the calendar to a time at which another one runs")                                    \
+    X(DST_GAP, "its local time does not exist that day")                                                               \
+    X(DST_GAP_MERGED, "its local time does not exist that day; one runs for all at the clock change")                  \
+    X(DST_COPY, "its local time comes twice that day; the other one runs")                                             \
+    X(OVERLAP, "is not over")                                                                                          \
+    X(EXPIRED, "")
+enum skip_reason {
+#define X(id, text) SKIP_##id,
+    SKIP_REASON_MAP(X)
+#undef X
+};
+/* Of a SKIPPED or EXPIRED OCCURRENCE. */
+const char *skip_reason_name(const struct task *occurrence);
+int64_t skip_count(const struct task *occurrence); /* how many times of the rule the row is about */
+
 /* The relation of an existing occurrence to its task's schedule. */
 enum spawned {
     SPAWNED_AHEAD,   /* Spawned by the schedule, not fired and not changed: it may be withdrawn and spawned again. */
-    SPAWNED_BY_HAND, /* requested by a user: it is not part of the schedule */
+    SPAWNED_BY_HAND, /* requested by a user: it is not part of the schedule; or left out by the rule: it is kept */
     /* It has fired, is final, was changed by a user, waits for a slot after its due time, or was given a slot since. */
     SPAWNED_FOR_GOOD
 };
@@ -46,6 +71,8 @@ enum spawned spawned_how(const struct task *occurrence, bool holds_slot);
  * and its overlap policy would not let it run beside the others or wait for them. */
 bool spawned_was_missed(const struct task *occurrence, const struct schedule *of, int64_t before_ms);
 
-/* Where the cursor of a new or edited task starts: its first occurrence at or after from_ms; INT64_MAX if there is
- * none. */
+/* Where the cursor of a new or edited task starts: the first time of its rule at or after from_ms, also one that the
+ * rule leaves out. Only for a rule that fires again. */
+int64_t spawn_first_entry(const struct recurrence *rule, int64_t from_ms);
+/* The first occurrence that fires at or after from_ms; INT64_MAX if there is none. */
 int64_t spawn_first(const struct recurrence *rule, int64_t from_ms);

@@ -54,7 +54,7 @@ struct lane {
 
 /* What creating a second task with the same dedupe_key does within the window of the first: return the first, or move
  * it to the new time. */
-enum dedupe { DEDUPE_RETURN, DEDUPE_RESCHEDULE };
+enum dedupe { DEDUPE_RETURN, DEDUPE_RESCHEDULE, DEDUPE_REPLACE };
 
 enum backoff { BACKOFF_EXPONENTIAL, BACKOFF_FIXED };
 enum jitter { JITTER_FULL, JITTER_NONE };
@@ -124,7 +124,7 @@ struct task {
     enum overlap overlap;
     struct str waits_for;  /* BLOCKED: the slot key that it waits for; else empty */
     struct str dedupe_key; /* empty: none */
-    int64_t dedupe_window_ms;
+    int64_t dedupe_window_ms, dedupe_max_wait_ms; /* max_wait: creates move it no further than that; 0: no bound */
     enum dedupe dedupe;
     struct retry_policy retry;
     struct str requires;          /* labels that a worker must have, sorted, separated by commas; empty: none */

@@ -7,30 +7,26 @@
  * 3. Start, end and spread, which are the same for every kind of rule.
  *
  * Intervals are instants from the start; only the calendar applies to them. */
-#include "core/time/recurrence.h"
+#include "core/time/recurrence_internal.h"
 
 #include <assert.h>
 
 /* No clock change is much larger than a day: further than this from a border, local times are unique. */
 enum { BORDER_S = 2 * DAY_S };
 
-#define NONE INT64_MAX
+/* Longer than any time that the clock shows twice, and what comes before its first copy. */
+enum { REPEAT_MAX_MS = 4 * 3600 * 1000 };
+
 static const int64_t END_DAY = RECURRENCE_END_MS / DAY_MS;
 
-/* A wall-clock second, and the second that the rule named before the calendar moved it. */
-struct recurrence_hit {
-    int64_t local; /* NONE: there is none */
-    int64_t nominal;
-};
-
-static int64_t recurrence_ceil_seconds(int64_t ms)
+int64_t recurrence_ceil_seconds(int64_t ms)
 {
     return -floor_div(-ms, 1000);
 }
 
 /* ---- 1. local time: days, then seconds ---- */
 
-static bool recurrence_is_business_day(const struct recurrence *r, int64_t day)
+bool recurrence_is_business_day(const struct recurrence *r, int64_t day)
 {
     return !r->calendar || calendar_is_business_day(r->calendar, day);
 }
@@ -76,7 +72,7 @@ static int64_t recurrence_next_day_moved_back(const struct recurrence *r, int64_
 }
 
 /* Returns the first day at or after `day` on which the rule fires, and the day that the rule itself named. */
-static int64_t recurrence_next_day(const struct recurrence *r, int64_t day, int64_t *ret_nominal)
+int64_t recurrence_next_day(const struct recurrence *r, int64_t day, int64_t *ret_nominal)
 {
     if (r->calendar && r->calendar_policy == CALENDAR_NEXT_DAY)
         return recurrence_next_day_moved_forward(r, day, ret_nominal);
@@ -85,7 +81,7 @@ static int64_t recurrence_next_day(const struct recurrence *r, int64_t day, int6
     return *ret_nominal = recurrence_next_kept_day(r, day);
 }
 
-static struct recurrence_hit recurrence_next_local(const struct recurrence *r, int64_t local)
+struct recurrence_hit recurrence_next_local(const struct recurrence *r, int64_t local)
 {
     if (!r->calendar) {
         int64_t at = cron_next(&r->cron, local);
@@ -105,12 +101,12 @@ static struct recurrence_hit recurrence_next_local(const struct recurrence *r, i
 
 /* ---- 2. the time line ---- */
 
-static bool recurrence_shifts_out_of_gaps(const struct recurrence *r)
+bool recurrence_shifts_out_of_gaps(const struct recurrence *r)
 {
     return r->gap == DST_GAP_SHIFT || (r->gap == DST_GAP_DEFAULT && !r->cron.follows_clock);
 }
 
-static enum dst_repeat recurrence_repeat_policy(const struct recurrence *r)
+enum dst_repeat recurrence_repeat_policy(const struct recurrence *r)
 {
     if (r->repeat != DST_REPEAT_DEFAULT)
         return r->repeat;
@@ -194,7 +190,7 @@ static bool recurrence_next_cron(const struct recurrence *r, int64_t t, struct o
 /* ---- intervals ---- */
 
 /* Returns the first start + k·interval at or after from_ms. */
-static int64_t recurrence_next_step(const struct recurrence *r, int64_t from_ms)
+int64_t recurrence_next_step(const struct recurrence *r, int64_t from_ms)
 {
     if (from_ms <= r->start_ms)
         return r->start_ms;
@@ -205,19 +201,19 @@ static int64_t recurrence_next_step(const struct recurrence *r, int64_t from_ms)
     return r->start_ms + offset;
 }
 
-static int64_t recurrence_local_ms(const struct recurrence *r, int64_t ms)
+int64_t recurrence_local_ms(const struct recurrence *r, int64_t ms)
 {
     return ms + tz_span_at(r->zone, floor_div(ms, 1000)).offset_s * 1000LL;
 }
 
-static int64_t recurrence_instant_of_local_ms(const struct recurrence *r, int64_t local)
+int64_t recurrence_instant_of_local_ms(const struct recurrence *r, int64_t local)
 {
     int64_t second = floor_div(local, 1000);
     struct tz_instants i = tz_instants_of(r->zone, second);
     return i.first * 1000 + (i.kind == TZ_GAP ? 0 : local - second * 1000);
 }
 
-static int64_t recurrence_day_begins_ms(const struct recurrence *r, int64_t day)
+int64_t recurrence_day_begins_ms(const struct recurrence *r, int64_t day)
 {
     return recurrence_instant_of_local_ms(r, day * DAY_MS);
 }
@@ -232,23 +228,35 @@ static void recurrence_set_step_occurrence(const struct recurrence *r, struct oc
                               .nominal_local = floor_div(recurrence_local_ms(r, nominal_ms), 1000) };
 }
 
+/* Whether the clock is set back on that day: then a later step may have an earlier time of day. */
+static bool recurrence_day_repeats(const struct recurrence *r, int64_t day)
+{
+    struct tz_span span = tz_span_at(r->zone, floor_div(recurrence_day_begins_ms(r, day + 1), 1000) - 1);
+    return span.from > floor_div(recurrence_day_begins_ms(r, day), 1000) && span.offset_s < span.offset_before_s;
+}
+
 /* Finds the first step of the excluded day `source` that is at or after from_ms when moved to the day `target` at its
  * local time. Replaces *ret only if it is earlier. */
 static void recurrence_find_moved_step(const struct recurrence *r, int64_t source, int64_t target, int64_t from_ms,
                                        struct occurrence *ret)
 {
-    int64_t from_time = max_of(recurrence_local_ms(r, from_ms) - target * DAY_MS, 0);
+    /* Times of a gap arrive at its end, where the clock shows more. */
+    int64_t from_local = min_of(recurrence_local_ms(r, from_ms), recurrence_local_ms(r, from_ms - 1) + 1);
+    int64_t from_time = max_of(from_local - target * DAY_MS, 0);
     int64_t ends = recurrence_day_begins_ms(r, source + 1);
     int64_t step =
         recurrence_next_step(r, recurrence_instant_of_local_ms(r, source * DAY_MS + min_of(from_time, DAY_MS - 1)));
-    for (; step < ends; step += r->interval_ms) {
+    int64_t begun = step, found = NONE;
+    for (; step < ends && (found == NONE || step < begun + REPEAT_MAX_MS); step += r->interval_ms) {
         int64_t time = recurrence_local_ms(r, step) - source * DAY_MS;
         int64_t at = recurrence_instant_of_local_ms(r, target * DAY_MS + time);
-        if (at < from_ms)
+        if (at < from_ms || at >= found)
             continue;
+        found = at;
         if (at < ret->at_ms)
             recurrence_set_step_occurrence(r, ret, at, step, NOTE_MOVED);
-        return;
+        if (!recurrence_day_repeats(r, source))
+            return;
     }
 }
 
@@ -327,7 +335,7 @@ int64_t recurrence_spread(const struct recurrence *r)
     return r->spread_ms > 0 ? (int64_t)(r->hash % (uint64_t)r->spread_ms) : 0;
 }
 
-static bool recurrence_next_scheduled(const struct recurrence *r, int64_t from_ms, struct occurrence *ret)
+bool recurrence_next_scheduled(const struct recurrence *r, int64_t from_ms, struct occurrence *ret)
 {
     from_ms = max_of(from_ms, max_of(r->start_ms, 0));
     bool found = r->kind == RECUR_INTERVAL ? recurrence_next_interval(r, from_ms, ret)

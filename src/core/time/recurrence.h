@@ -45,6 +45,8 @@ enum occurrence_note {
     NOTE_SPREAD = 1 << 4,
     NOTE_GAP_SKIPPED = 1 << 5,  /* does not fire: its local time does not exist */
     NOTE_DAY_EXCLUDED = 1 << 6, /* does not fire: its day is excluded */
+    NOTE_COPY_SKIPPED = 1 << 7, /* does not fire: its local time comes twice, and the other one fires */
+    NOTE_MERGED = 1 << 8,       /* does not fire of its own: moved to a time at which another one fires */
 };
 
 struct occurrence {
@@ -53,6 +55,8 @@ struct occurrence {
     int64_t nominal_local; /* the wall-clock second that the rule names, before any shift or move */
     unsigned notes;        /* enum occurrence_note */
     bool fires;            /* false: skipped, for the reason in notes */
+    /* Only of recurrence_next_entry, if it does not fire: the run of skipped times goes up to last_ms. */
+    int64_t last_ms, count;
 };
 
 /* Finds the first occurrence that fires with at_ms >= from_ms; false if there is none. */
@@ -61,6 +65,13 @@ bool recurrence_next(const struct recurrence *r, int64_t from_ms, struct occurre
 /* As recurrence_next, but returns skipped occurrences, too, in order: one for each skipped day or gap, not one for each
  * second of it. For previews and for listing what was not run. */
 bool recurrence_next_or_skip(const struct recurrence *r, int64_t from_ms, struct occurrence *ret);
+
+/* Every time that the rule names, once: the first entry with from_ms <= at_ms < until_ms. An entry is an occurrence
+ * that fires, or a run of times that do not, all for the same reason: those of one excluded day, one gap or one repeat.
+ * A time that was moved is the occurrence that fires elsewhere, and has no entry of its own. The times of a gap have
+ * the millisecond before the change. */
+bool recurrence_next_entry(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret);
+int64_t occurrence_behind(const struct recurrence *r, const struct occurrence *o); /* from_ms for the next entry */
 
 /* Fills ret with at most max occurrences with from_ms <= at_ms < until_ms; returns how many. For the rest, call again
  * with one millisecond after the last. */

@@ -163,8 +163,8 @@ static inline int64_t orphan_fires_until_ms(int64_t of_node_ms)
  *  4. The parent of an OCCURRENCE gets last_run_ms: the execution's started_us in milliseconds, unless it has a later
  *     one. Without an execution last_run_ms stays.
  *  5. `cause` of a FAILED task is the verdict's; of any other it becomes empty.
- *  6. If an OCCURRENCE with runs_count 1 becomes EXPIRED or SKIPPED, its runs_count becomes 0, and one moves from its
- *     parent's runs_count (not below 0) to skipped_count.
+ *  6. If an OCCURRENCE with runs_count 1 that never started (started_ms 0) becomes EXPIRED or SKIPPED, its runs_count
+ *     becomes 0, and one moves from its parent's runs_count (not below 0) to skipped_count.
  *  7. With `replace`, the task becomes that row instead (state, fields, version and fence as in the row). The verdict's
  *     execution is written all the same. OP_PUT 11 to 13 hold.
  *  8. With `idempotency` there is exactly one settlement. The record of its key is checked first, whatever the fence

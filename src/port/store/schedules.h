@@ -34,7 +34,8 @@ int64_t recurring_counts_as(const struct op_recurring *op, struct uuid id, int64
  *  1. If the task does not exist, or is not SCHEDULED with the expected version and cursor: ERR_CONFLICT, and nothing
  *     changes.
  *  2. An occurrence that exists already stays as it is.
- *  3. The plan's runs and skipped are added to the task's counts.
+ *  3. The plan's runs and skipped are added to the task's counts, without the skipped_count of SKIPPED occurrences that
+ *     exist already: they were counted before, and the cursor went back since.
  *  4. A task that has ended becomes COMPLETED, with updated_ms and completed_ms now_ms. */
 struct op_spawn {
     struct op op;

@@ -173,13 +173,14 @@ static enum err columns_read_schedule(struct str text, struct arena *a, struct s
 
 struct gates_json {
     struct str concurrency_key, dedupe_key;
-    int64_t concurrency_limit, overlap, dedupe_window_ms, dedupe;
+    int64_t concurrency_limit, overlap, dedupe_window_ms, dedupe, dedupe_max_wait_ms;
 };
 
 static const struct json_field gates_fields[] = {
 #define X(member, kind_) { .name = #member, .kind = kind_, .offset = offsetof(struct gates_json, member) },
     X(concurrency_key, JSON_KIND_STR) X(dedupe_key, JSON_KIND_STR) X(concurrency_limit, JSON_KIND_I64)
         X(overlap, JSON_KIND_I64) X(dedupe_window_ms, JSON_KIND_I64) X(dedupe, JSON_KIND_I64)
+            X(dedupe_max_wait_ms, JSON_KIND_I64)
 #undef X
 };
 
@@ -212,6 +213,8 @@ static void columns_write_gates(struct buf *b, const struct task *t)
         jw_kv_i64(&w, "dedupe_window_ms", t->dedupe_window_ms);
     if (t->dedupe)
         jw_kv_i64(&w, "dedupe", t->dedupe);
+    if (t->dedupe_max_wait_ms)
+        jw_kv_i64(&w, "dedupe_max_wait_ms", t->dedupe_max_wait_ms);
     jw_object_end(&w);
 }
 
@@ -226,6 +229,7 @@ static enum err columns_read_gates(struct str text, struct arena *a, struct task
     ret->overlap = (enum overlap)r.overlap;
     ret->dedupe_key = r.dedupe_key;
     ret->dedupe_window_ms = r.dedupe_window_ms;
+    ret->dedupe_max_wait_ms = r.dedupe_max_wait_ms;
     ret->dedupe = (enum dedupe)r.dedupe;
     return ERR_OK;
 }

@@ -33,7 +33,7 @@ static const struct pg_statement lock_policy = {
 
 /* Whether an occurrence holds a slot matters only if it was never claimed: only then is it read. */
 #define OCCURRENCE_OF                                                                                                  \
-    "id, state, due_ms, scheduled_ms, version, attempts, losses, started_ms, runs_count, fence, "                      \
+    "id, state, due_ms, scheduled_ms, version, attempts, losses, started_ms, runs_count, fence, skipped_count, "       \
     "(gates::json->>'overlap')::int AS overlap, gates IS NOT NULL AND fence = 0 AND "                                  \
     "EXISTS (SELECT 1 FROM slots WHERE task_id = tasks.id) AS holds FROM tasks WHERE kind = 2 AND parent_id = "
 
@@ -60,6 +60,7 @@ enum {
     A_STARTED_MS,
     A_RUNS,
     A_FENCE,
+    A_SKIPPED,
     A_OVERLAP,
     A_HOLDS
 };
@@ -85,6 +86,7 @@ static struct task pg_catch_up_read_occurrence(const struct pg_result *r, int ro
         .started_ms = pg_i64(r, row, A_STARTED_MS),
         .runs_count = pg_i64(r, row, A_RUNS),
         .fence = pg_i64(r, row, A_FENCE),
+        .skipped_count = pg_i64(r, row, A_SKIPPED),
         .overlap = has_overlap ? (enum overlap)pg_i64(r, row, A_OVERLAP) : OVERLAP_ALLOW,
     };
 }

@@ -40,7 +40,7 @@ static const struct pg_statement lock_parents = {
 static const struct pg_statement count_skipped = {
     "count_skipped",
     "WITH gone AS (UPDATE tasks SET runs_count = 0 FROM unnest($1, $2) AS x(id, parent) "
-    "WHERE tasks.id = x.id AND tasks.kind = 2 AND tasks.runs_count = 1 RETURNING x.parent), "
+    "WHERE tasks.id = x.id AND tasks.kind = 2 AND tasks.runs_count = 1 AND tasks.started_ms = 0 RETURNING x.parent), "
     "of AS (SELECT parent, count(*) AS n FROM gone GROUP BY parent) "
     "UPDATE tasks SET runs_count = greatest(runs_count - n, 0), skipped_count = skipped_count + n FROM of "
     "WHERE tasks.id = of.parent",

@@ -42,6 +42,12 @@ static const struct pg_statement spawn_move = {
     " AND tasks.version = x.version AND tasks.cursor_ms = x.cursor_ms RETURNING x.place, tenant_id, deleted",
 };
 
+/* Skipped occurrences that existed already. */
+static const struct pg_statement spawn_uncount = {
+    "spawn_uncount",
+    "UPDATE tasks SET skipped_count = skipped_count - $2 WHERE id = $1",
+};
+
 /* ---- OP_RECURRING ---- */
 
 struct pg_cursor_position {
@@ -192,6 +198,14 @@ static void pg_spawn_note_ended(struct store_postgres *s, const struct op_spawn 
     pg_note_ended(s, op->id, TASK_COMPLETED, op->now_ms);
 }
 
+static enum err pg_spawn_uncount(struct store_postgres *s, const struct task *skipped, struct error *e)
+{
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, skipped->parent);
+    pg_add_i64(&s->params, skipped->skipped_count);
+    return pg_queue(&s->conn, &spawn_uncount, &s->params, e);
+}
+
 /* Inserts the occurrences of the tasks whose cursor has moved. */
 static enum err pg_spawn_insert(struct store_postgres *s, struct op *const *ops, size_t n, struct error *e)
 {
@@ -207,6 +221,9 @@ static enum err pg_spawn_insert(struct store_postgres *s, struct op *const *ops,
             v[count++] = &t->v[j];
     }
     enum err rc = pg_insert_rows(s, v, count, is_new, e);
+    for (size_t i = 0; !rc && i < count; i++)
+        if (!is_new[i] && v[i]->skipped_count)
+            rc = pg_spawn_uncount(s, v[i], e);
     free(v);
     free(is_new);
     return rc;

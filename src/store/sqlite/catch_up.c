@@ -19,6 +19,7 @@ static struct task sqlite_catch_up_read_row(sqlite3_stmt *st, struct uuid parent
         .started_ms = sqlite3_column_int64(st, 8),
         .runs_count = sqlite3_column_int64(st, 9),
         .fence = sqlite3_column_int64(st, 10),
+        .skipped_count = sqlite3_column_int64(st, 13),
         .overlap = has_overlap ? (enum overlap)sqlite3_column_int(st, 12) : OVERLAP_ALLOW,
     };
 }

@@ -141,7 +141,8 @@ static const char *const writer_sql[] = {
                        "started_ms = coalesce(?7, started_ms), completed_ms = ?8, last_error = ?9 WHERE rid = ?1",
     [ST_MOVE_LANE] =
         "UPDATE tasks SET lane = ?2, aside = coalesce(?3, aside), recalled = recalled OR ?4 WHERE rid = ?1",
-    [ST_UNCOUNT] = "UPDATE tasks SET runs_count = 0 WHERE rid = ?1 AND kind = 2 AND runs_count = 1",
+    [ST_UNCOUNT] = "UPDATE tasks SET runs_count = 0 WHERE rid = ?1 AND kind = 2 AND runs_count = 1 "
+                   "AND started_ms = 0",
     [ST_COUNT_SKIPPED] = "UPDATE tasks SET runs_count = max(runs_count - 1, 0), skipped_count = skipped_count + 1 "
                          "WHERE id = ?1",
     [ST_EXECUTION_INSERT] = "INSERT INTO executions (rowid" EXECUTION_COLUMNS(
@@ -191,7 +192,7 @@ static const char *const writer_sql[] = {
         "WHERE id = ? AND kind = 1 AND state = " SQL_SCHEDULED,
     [ST_CATCH_UP_OCCURRENCES] =
         "SELECT rid, id, state, due_ms, scheduled_ms, version, attempts, losses, started_ms, runs_count, fence, "
-        "gates IS NOT NULL, json_extract(gates, '$.overlap') "
+        "gates IS NOT NULL, json_extract(gates, '$.overlap'), skipped_count "
         "FROM tasks INDEXED BY tasks_parent WHERE parent_id = ? AND kind = 2 ORDER BY id DESC",
     [ST_CATCH_UP_REWIND] = "UPDATE tasks SET cursor_ms = min(cursor_ms, ?2), runs_count = max(runs_count - ?3, 0) "
                            "WHERE rid = ?1",

@@ -265,13 +265,13 @@ enum err sqlite_insert(struct store_sqlite *s, struct op *base)
 /* ---- spawn ---- */
 
 static enum err sqlite_spawn_move_cursor(struct store_sqlite *s, int64_t rid, const struct spawn_plan *plan,
-                                         struct error *e)
+                                         int64_t skipped, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_SPAWN_MOVE);
     sqlite3_bind_int64(st, 1, rid);
     sqlite3_bind_int64(st, 2, plan->cursor_ms);
     sqlite3_bind_int64(st, 3, plan->runs);
-    sqlite3_bind_int64(st, 4, plan->skipped);
+    sqlite3_bind_int64(st, 4, skipped);
     return conn_run(&s->conn, st, e);
 }
 
@@ -298,15 +298,17 @@ enum err sqlite_spawn(struct store_sqlite *s, struct op *base)
     if (!g.found || g.kind != TASK_RECURRING || g.state != TASK_SCHEDULED || g.version != op->version ||
         g.cursor_ms != op->cursor_ms)
         return error_set(e, ERR_CONFLICT, "the recurring task has changed since");
-    if (sqlite_spawn_move_cursor(s, g.rid, op->plan, e) ||
-        (op->plan->ended && sqlite_spawn_complete(s, &g, op->now_ms, e)))
-        return e->code;
+    int64_t skipped = op->plan->skipped;
     for (size_t i = 0; i < op->plan->occurrences.n; i++) {
+        const struct task *o = &op->plan->occurrences.v[i];
         bool is_new;
-        if (sqlite_insert_task(s, &op->plan->occurrences.v[i], &is_new, e))
+        if (sqlite_insert_task(s, o, &is_new, e))
             return e->code;
+        skipped -= is_new ? 0 : o->skipped_count;
     }
-    return ERR_OK;
+    if (sqlite_spawn_move_cursor(s, g.rid, op->plan, skipped, e))
+        return e->code;
+    return op->plan->ended ? sqlite_spawn_complete(s, &g, op->now_ms, e) : ERR_OK;
 }
 
 /* ---- put ---- */

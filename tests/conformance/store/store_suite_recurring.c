@@ -219,6 +219,33 @@ static void a_second_spawner_changes_nothing(void **state)
     assert_int_equal(get(w, t.id).runs_count, 1);
 }
 
+/* Rule 3. */
+static void a_skipped_occurrence_that_exists_is_not_counted_again(void **state)
+{
+    struct world *w = *state;
+    struct task t = some_recurring(w);
+    insert(w, &t, 1);
+    struct task v[] = { some_occurrence(w, &t, NOW + 1000), some_occurrence(w, &t, NOW + 5000) };
+    for (size_t i = 0; i < 2; i++) {
+        v[i].state = TASK_SKIPPED;
+        v[i].runs_count = 0;
+        v[i].skipped_count = 3;
+        v[i].cursor_ms = v[i].scheduled_ms + 2000;
+        v[i].completed_ms = NOW;
+    }
+    struct spawn_plan plan = { { v, 1 }, .cursor_ms = NOW + 4000, .skipped = 3 };
+    struct op_spawn a = spawn_of(&t, &plan);
+    assert_ok(world_apply(w, &a.op), &a.op.error);
+    assert_int_equal(get(w, t.id).skipped_count, 3);
+    struct task read = get(w, v[0].id);
+    assert_same_task(&read, &v[0]);
+    plan = (struct spawn_plan){ { v, 2 }, .cursor_ms = NOW + 8000, .skipped = 6 }; /* the cursor went back since */
+    a = spawn_of(&t, &plan);
+    a.cursor_ms = NOW + 4000;
+    assert_ok(world_apply(w, &a.op), &a.op.error);
+    assert_int_equal(get(w, t.id).skipped_count, 6);
+}
+
 static void runs_that_have_not_started_are_counted(void **state)
 {
     struct world *w = *state;
@@ -259,6 +286,7 @@ static const struct CMUnitTest tests[] = {
     store_test(an_occurrence_that_exists_stays_as_it_is),
     store_test(spawning_is_guarded),
     store_test(a_second_spawner_changes_nothing),
+    store_test(a_skipped_occurrence_that_exists_is_not_counted_again),
     store_test(runs_that_have_not_started_are_counted),
 };
 const struct test_list recurring_tests = { tests, array_count(tests) };

@@ -215,14 +215,15 @@ static void a_calendar_decides_on_the_first_occurrence(void **state)
     assert_ok(try_with(state, b, "{" DAYS ",'start_time':'2026-02-10T08:00:01Z','calendar':'de'}", &t, &e), &e);
     assert_str(t.schedule.calendar, "de");
     assert_int_equal(t.schedule.calendar_policy, CALENDAR_SKIP);
-    assert_int_equal(t.cursor_ms, at("2026-02-12T08:00:00Z"));
+    assert_int_equal(t.due_ms, at("2026-02-12T08:00:00Z"));
+    assert_int_equal(t.cursor_ms, at("2026-02-11T08:00:00Z")); /* the day that is left out is the first row */
     cleanup_with(buf_release) struct buf out;
     assert_non_null(strstr(shown_with(b, &t, &out), "\"calendar\":\"de\",\"calendar_policy\":\"SKIP\""));
     assert_non_null(strstr(buf_cstr(&out), "\"next_execution\":\"2026-02-12T08:00:00.000Z\""));
     struct task p;
     assert_ok(try_patch_with(state, b, &t, "{'calendar_policy':'NEXT_DAY'}", &p, &e), &e);
     assert_int_equal(p.schedule.calendar_policy, CALENDAR_NEXT_DAY);
-    assert_int_equal(p.cursor_ms, at("2026-02-12T08:00:00Z"));
+    assert_int_equal(p.due_ms, at("2026-02-12T08:00:00Z"));
     assert_ok(try_patch_with(state, b, &p, "{'calendar':null}", &p, &e), &e);
     assert_str(p.schedule.calendar, "");
     assert_int_equal(p.schedule.calendar_policy, CALENDAR_SKIP);

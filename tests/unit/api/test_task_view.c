@@ -92,6 +92,34 @@ static void an_occurrence_names_its_parent_and_its_time(void **state)
                            "\"attempts\":5,\"last_error\":\"it \\\"broke\\\"\"}"));
 }
 
+static void an_occurrence_says_what_became_of_its_times(void **state)
+{
+    struct task_context c = context();
+    cleanup_with(buf_release) struct buf b;
+    buf_init(&b, 1 << 20);
+    struct task t = make(state, "{" HOOK ",\"metadata\":{\"a\":1}}");
+    t.kind = TASK_OCCURRENCE;
+    t.state = TASK_SKIPPED;
+    t.skipped_count = 3;
+    t.cursor_ms = NOW_MS + 2000;
+    t.last_error = S("skipped 3 occurrences from … to …: missed (catch_up_mode SKIP_MISSED)");
+    assert_non_null(strstr(shown(&b, &t, &c),
+                           "\"skipped\":{\"reason\":\"MISSED\",\"from\":\"2026-02-10T08:00:00.000Z\","
+                           "\"to\":\"2026-02-10T08:00:02.000Z\",\"count\":3}"));
+    t.skipped_count = t.cursor_ms = 0;
+    t.last_error = S("skipped: the run of 2026-02-10T07:00:00.000Z is not over");
+    assert_non_null(strstr(shown(&b, &t, &c),
+                           "\"skipped\":{\"reason\":\"OVERLAP\",\"from\":\"2026-02-10T08:00:00.000Z\","
+                           "\"to\":\"2026-02-10T08:00:00.000Z\",\"count\":1}"));
+    t.state = TASK_EXPIRED;
+    assert_non_null(strstr(shown(&b, &t, &c), "\"skipped\":{\"reason\":\"EXPIRED\","));
+    t.started_ms = NOW_MS; /* it has run: its retry would have come too late */
+    assert_null(strstr(shown(&b, &t, &c), "\"skipped\":"));
+    t.extra = S("{\"metadata\":{\"a\":1},\"moved\":{\"from\":\"2026-03-29T02:30:00\",\"reason\":\"DST_GAP\"}}");
+    assert_non_null(strstr(shown(&b, &t, &c), "\"moved\":{\"from\":\"2026-03-29T02:30:00\",\"reason\":\"DST_GAP\"}"));
+    assert_non_null(strstr(buf_cstr(&b), "\"metadata\":{\"a\":1}"));
+}
+
 static void a_claimed_task_is_shown_as_scheduled_until_it_is_due(void **state)
 {
     struct task_context c = context();
@@ -297,6 +325,7 @@ int main(void)
         row(one_half_of_a_dst_policy_is_shown_alone),
         row(an_occurrence_names_its_parent_and_its_time),
         row(a_claimed_task_is_shown_as_scheduled_until_it_is_due),
+        row(an_occurrence_says_what_became_of_its_times),
         row(the_next_execution_is_told_while_there_is_one),
         row(the_brief_view_is_what_a_batch_answers),
         row(an_execution_is_shown_whole),

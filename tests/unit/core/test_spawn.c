@@ -620,7 +620,7 @@ static void some_schedule(struct life *l, struct prng *r)
     prng_fill(r, l->b.t.id.b, sizeof l->b.t.id.b);
     assert_ok(schedule_rule(s, l->b.t.id, prng_below(r, 2) ? utc : berlin, NULL, 0, &l->b.rule, &e), &e);
     l->begin_ms = l->now_ms = s->start_ms + prng_between(r, 0, HOUR);
-    l->b.t.cursor_ms = spawn_first(&l->b.rule, l->begin_ms);
+    l->b.t.cursor_ms = spawn_first_entry(&l->b.rule, l->begin_ms);
 }
 
 static void check_visit(struct life *l)
@@ -656,21 +656,22 @@ static void check_visit(struct life *l)
 static void check_life(const struct life *l)
 {
     const struct bench *b = &l->b;
-    int64_t from_ms = l->begin_ms, fires = 0;
+    int64_t from_ms = l->begin_ms, fires = 0, left_out = 0;
     size_t next = 0;
     struct occurrence o;
-    while (recurrence_next(&b->rule, from_ms, &o) && o.at_ms < b->t.cursor_ms) {
+    while (recurrence_next_entry(&b->rule, from_ms, b->t.cursor_ms, &o)) {
         if (b->t.schedule.max_runs && (int64_t)next == b->t.schedule.max_runs)
             break;
-        if (next < l->ran_count && l->ran[next] == o.scheduled_ms)
+        if (o.fires && next < l->ran_count && l->ran[next] == o.scheduled_ms)
             next++;
-        fires++;
-        from_ms = o.at_ms + 1;
+        fires += o.fires ? 1 : o.count;
+        left_out += o.fires ? 0 : o.count;
+        from_ms = occurrence_behind(&b->rule, &o);
     }
     assert_int_equal(next, l->ran_count); /* the runs are those that the rule names */
     assert_true(fires == b->t.runs_count + b->t.skipped_count);
     if (b->t.schedule.catch_up == CATCH_UP_ALL && b->t.schedule.catch_up_window_ms > 100 * DAY)
-        assert_true(b->t.skipped_count == 0);
+        assert_true(b->t.skipped_count == left_out);
     if (b->t.state == TASK_COMPLETED && b->t.runs_count != b->t.schedule.max_runs)
         assert_false(recurrence_next(&b->rule, from_ms, &o));
 }

@@ -1,0 +1,237 @@
+/* Nominal times that do not fire. A run of them never contains one that fires:
+ * - An excluded day has no fires: its own times are skipped, and moved ones arrive on business days.
+ * - In the unwanted copy of a repeat nothing fires.
+ * - A gap has no instants. Its times have one key, the millisecond before the change.
+ *
+ * Times of day are the same on each day, so the calendar treats all times of a cron rule on one day alike. Steps of an
+ * interval are treated alike too, unless a clock change lies between the two days. */
+#include "core/time/recurrence_internal.h"
+
+/* What becomes of a nominal time on an excluded day. */
+enum skip_fate { FATE_MOVED, FATE_MERGED, FATE_DROPPED };
+
+static void skip_set(struct occurrence *o, int64_t first_ms, int64_t last_ms, int64_t count, unsigned notes)
+{
+    *o = (struct occurrence){
+        .at_ms = first_ms, .scheduled_ms = first_ms, .last_ms = last_ms, .count = count, .notes = notes
+    };
+}
+
+static unsigned skip_note(enum skip_fate fate)
+{
+    return fate == FATE_MERGED ? NOTE_MERGED : NOTE_DAY_EXCLUDED;
+}
+
+static bool skip_is_within(const struct recurrence *r, int64_t ms)
+{
+    return ms >= r->start_ms && ms <= r->end_ms && ms < RECURRENCE_END_MS;
+}
+
+static bool skip_target_day(const struct recurrence *r, int64_t day, int64_t *ret)
+{
+    return r->calendar_policy != CALENDAR_SKIP &&
+           calendar_business_day(r->calendar, day, r->calendar_policy == CALENDAR_NEXT_DAY ? 1 : -1, ret);
+}
+
+/* ---- intervals ---- */
+
+static enum skip_fate skip_step_fate(const struct recurrence *r, int64_t day, int64_t step)
+{
+    int64_t target, local = recurrence_local_ms(r, step);
+    struct occurrence o;
+    if (!skip_target_day(r, day, &target))
+        return FATE_DROPPED;
+    int64_t at = recurrence_instant_of_local_ms(r, local + (target - day) * DAY_MS);
+    if (!skip_is_within(r, at) || !recurrence_next_scheduled(r, at, &o) || o.at_ms != at)
+        return FATE_DROPPED;
+    return o.nominal_local == floor_div(local, 1000) ? FATE_MOVED : FATE_MERGED;
+}
+
+/* Whether all steps of the day have the same fate. */
+static bool skip_day_is_uniform(const struct recurrence *r, int64_t day)
+{
+    int64_t target;
+    if (!skip_target_day(r, day, &target))
+        return true;
+    int64_t begins = recurrence_day_begins_ms(r, min_of(day, target)),
+            ends = recurrence_day_begins_ms(r, max_of(day, target) + 1);
+    struct tz_span span = tz_span_at(r->zone, floor_div(begins, 1000));
+    return floor_div(begins, 1000) > span.from && recurrence_ceil_seconds(ends) < span.until &&
+           skip_is_within(r, begins) && skip_is_within(r, ends);
+}
+
+/* The steps from `step` on, of its day, with the same fate. */
+static enum skip_fate skip_run_of_steps(const struct recurrence *r, int64_t day, int64_t step, struct occurrence *ret)
+{
+    int64_t last = min_of(recurrence_day_begins_ms(r, day + 1) - 1, r->end_ms), end = step;
+    enum skip_fate fate = skip_step_fate(r, day, step);
+    if (skip_day_is_uniform(r, day))
+        end = step + (last - step) / r->interval_ms * r->interval_ms;
+    else
+        while (last - end >= r->interval_ms && skip_step_fate(r, day, end + r->interval_ms) == fate)
+            end += r->interval_ms;
+    skip_set(ret, step, end, (end - step) / r->interval_ms + 1, skip_note(fate));
+    return fate;
+}
+
+static bool skip_next_step(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret)
+{
+    int64_t step = recurrence_next_step(r, from_ms);
+    while (r->calendar && step < until_ms) {
+        int64_t day = floor_div(recurrence_local_ms(r, step), DAY_MS);
+        if (recurrence_is_business_day(r, day))
+            return false; /* it fires */
+        if (skip_run_of_steps(r, day, step, ret) != FATE_MOVED)
+            return true;
+        step = ret->last_ms + r->interval_ms;
+    }
+    return false;
+}
+
+/* ---- cron: excluded days ---- */
+
+static enum skip_fate skip_second_fate(const struct recurrence *r, int64_t day, int second)
+{
+    int64_t target, nominal;
+    if (!skip_target_day(r, day, &target))
+        return FATE_DROPPED;
+    if (recurrence_next_day(r, target, &nominal) != target || nominal != day)
+        return FATE_MERGED;
+    int64_t at = recurrence_instant_of_local_ms(r, (target * DAY_S + second) * 1000);
+    return skip_is_within(r, at) ? FATE_MOVED : FATE_DROPPED;
+}
+
+/* The first run of the day at or after from_ms that does not fire elsewhere. */
+static bool skip_run_of_day(const struct recurrence *r, int64_t day, int64_t from_ms, struct occurrence *ret)
+{
+    int64_t count = 0;
+    enum skip_fate fate = FATE_MOVED;
+    for (int s = cron_next_in_day(&r->cron, 0); s >= 0; s = s < DAY_S - 1 ? cron_next_in_day(&r->cron, s + 1) : -1) {
+        int64_t at = recurrence_instant_of_local_ms(r, (day * DAY_S + s) * 1000);
+        if (at < from_ms)
+            continue;
+        enum skip_fate next = skip_is_within(r, at) ? skip_second_fate(r, day, s) : FATE_MOVED;
+        if (count && next != fate)
+            break;
+        if (next == FATE_MOVED)
+            continue;
+        fate = next;
+        skip_set(ret, count ? ret->scheduled_ms : at, at, count + 1, skip_note(fate));
+        count++;
+    }
+    return count > 0;
+}
+
+static bool skip_next_day(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret)
+{
+    if (!r->calendar)
+        return false;
+    int64_t day = floor_div(recurrence_local_ms(r, from_ms), DAY_MS),
+            last = floor_div(recurrence_local_ms(r, min_of(until_ms, RECURRENCE_END_MS)), DAY_MS);
+    for (; (day = cron_next_day(&r->cron, day)) <= last; day++)
+        if (!recurrence_is_business_day(r, day) && skip_run_of_day(r, day, from_ms, ret))
+            return ret->scheduled_ms < until_ms;
+    return false;
+}
+
+/* ---- cron: clock changes ---- */
+
+/* The times that the rule names in [local, until); returns how many, and the last. */
+static int64_t skip_count_hits(const struct recurrence *r, int64_t local, int64_t until, int64_t *ret_last)
+{
+    int64_t n = 0;
+    for (struct recurrence_hit h; (h = recurrence_next_local(r, local)).local < until; n++)
+        local = (*ret_last = h.local) + 1;
+    return n;
+}
+
+static bool skip_in_gap(const struct recurrence *r, const struct tz_span *span, int64_t from_ms, struct occurrence *ret)
+{
+    int64_t key = span->from * 1000 - 1, ends = span->from + span->offset_s, ignored;
+    if (key < from_ms || !skip_is_within(r, key))
+        return false;
+    int64_t n = skip_count_hits(r, span->from + span->offset_before_s, ends, &ignored);
+    unsigned notes = NOTE_GAP_SKIPPED;
+    if (recurrence_shifts_out_of_gaps(r)) { /* one fires at the change, for all and for the one at the change */
+        n = n ? n - 1 + skip_count_hits(r, ends, ends + 1, &ignored) : 0;
+        notes = NOTE_GAP_SHIFTED | NOTE_MERGED;
+    }
+    skip_set(ret, key, key, n, notes);
+    return n > 0;
+}
+
+static bool skip_copy(const struct recurrence *r, const struct tz_span *span, int64_t from_ms, struct occurrence *ret)
+{
+    enum dst_repeat policy = recurrence_repeat_policy(r);
+    int64_t length = span->offset_before_s - span->offset_s, first, last;
+    bool second = policy == DST_REPEAT_FIRST;
+    if (policy == DST_REPEAT_BOTH)
+        return false;
+    int64_t offset = second ? span->offset_s : span->offset_before_s;
+    int64_t begins = max_of(recurrence_ceil_seconds(from_ms), second ? span->from : span->from - length);
+    struct recurrence_hit h = recurrence_next_local(r, begins + offset);
+    first = h.local;
+    int64_t ends = min_of(span->from + span->offset_before_s,
+                          r->end_ms == INT64_MAX ? NONE : floor_div(r->end_ms, 1000) + offset + 1);
+    int64_t n = first < ends ? skip_count_hits(r, first, ends, &last) : 0;
+    if (n)
+        skip_set(ret, (first - offset) * 1000, (last - offset) * 1000, n, NOTE_COPY_SKIPPED);
+    return n > 0;
+}
+
+static bool skip_next_change(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret)
+{
+    int64_t horizon = floor_div(min_of(until_ms, RECURRENCE_END_MS), 1000) + DAY_S; /* first copies come before it */
+    struct tz_span span = tz_span_at(r->zone, recurrence_ceil_seconds(from_ms));
+    for (;; span = tz_span_at(r->zone, span.until)) {
+        bool gap = span.offset_s > span.offset_before_s, copy = span.offset_s < span.offset_before_s;
+        bool found = span.from != INT64_MIN &&
+                     ((gap && skip_in_gap(r, &span, from_ms, ret)) || (copy && skip_copy(r, &span, from_ms, ret)));
+        if (found && ret->scheduled_ms < until_ms)
+            return true;
+        if (span.until == INT64_MAX || span.until > horizon)
+            return false;
+    }
+}
+
+/* ---- all ---- */
+
+/* Without the spread, before the next fire. */
+static bool skip_next(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret)
+{
+    struct occurrence change;
+    if (from_ms >= until_ms)
+        return false;
+    if (r->kind == RECUR_INTERVAL)
+        return skip_next_step(r, from_ms, until_ms, ret);
+    bool day = skip_next_day(r, from_ms, until_ms, ret);
+    if (!skip_next_change(r, from_ms, day ? ret->scheduled_ms : until_ms, &change))
+        return day;
+    *ret = change;
+    return true;
+}
+
+bool recurrence_next_entry(const struct recurrence *r, int64_t from_ms, int64_t until_ms, struct occurrence *ret)
+{
+    struct occurrence fire, skip;
+    int64_t spread = recurrence_spread(r), from = max_of(from_ms - spread, max_of(r->start_ms, 0));
+    if (from >= RECURRENCE_END_MS || from_ms >= until_ms)
+        return false;
+    bool fires = recurrence_next(r, from_ms, &fire);
+    int64_t ends = min_of(r->end_ms, RECURRENCE_END_MS - 1) + 1,
+            limit = min_of(until_ms == INT64_MAX ? until_ms : until_ms - spread, ends);
+    if (skip_next(r, from, fires ? min_of(limit, fire.scheduled_ms) : limit, &skip)) {
+        skip.at_ms += spread;
+        *ret = skip;
+        return true;
+    }
+    if (!fires || fire.at_ms >= until_ms)
+        return false;
+    *ret = fire;
+    return true;
+}
+
+int64_t occurrence_behind(const struct recurrence *r, const struct occurrence *o)
+{
+    return o->fires ? o->at_ms + 1 : o->last_ms + recurrence_spread(r) + 1;
+}

@@ -1,0 +1,166 @@
+/* core/task/spawn: rows for times that the rule itself leaves out or moves. */
+#include "core/task/spawn.h"
+
+#include "check.h"
+#include "platform/zoneinfo_system.h"
+
+#define NOW  1772532000000LL /* 2026-03-03T10:00:00Z */
+#define HOUR 3600000LL
+#define DAY  (24 * HOUR)
+
+enum { SECOND = 1000, AHEAD = 10000, ARENA = 4 << 20 };
+
+static struct zoneinfo *zones;
+static struct tz *utc, *berlin;
+
+static int setup(void **state)
+{
+    (void)state;
+    struct error e;
+    zones = zoneinfo_system_new(NULL);
+    return zoneinfo_get(zones, S("UTC"), &utc, &e) || zoneinfo_get(zones, S("Europe/Berlin"), &berlin, &e) ? -1 : 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    tz_unref(utc);
+    tz_unref(berlin);
+    zoneinfo_free(zones);
+    return 0;
+}
+
+/* A recurring task, its rule, and its latest plan. */
+struct bench {
+    struct task t;
+    struct recurrence rule;
+    struct arena arena;
+    struct spawn_plan plan;
+};
+
+/* Fires every `interval_ms`, anchored at NOW; its cursor is at `cursor_ms`. */
+static void every(struct bench *b, int64_t interval_ms, int64_t cursor_ms)
+{
+    struct error e;
+    *b = (struct bench){ 0 };
+    b->t = (struct task){ .id = { { 1, 2, 3, 4 } },
+                          .tenant = 3,
+                          .kind = TASK_RECURRING,
+                          .state = TASK_SCHEDULED,
+                          .version = 9,
+                          .fence = 0,
+                          .cursor_ms = cursor_ms,
+                          .queue = S("mail"),
+                          .name = S("digest"),
+                          .priority = 8,
+                          .retry = RETRY_DEFAULT,
+                          .schedule = { .interval_ms = interval_ms,
+                                        .start_ms = NOW - 400 * DAY,
+                                        .end_ms = INT64_MAX,
+                                        .catch_up_window_ms = 1000 * DAY } };
+    assert_ok(schedule_rule(&b->t.schedule, b->t.id, utc, NULL, NOW, &b->rule, &e), &e);
+    arena_init(&b->arena, ARENA);
+}
+
+static void plan_at(struct bench *b, int64_t now_ms)
+{
+    struct error e;
+    arena_reset(&b->arena);
+    assert_ok(spawn_plan(&b->t, &b->rule, now_ms, now_ms + AHEAD, &b->arena, &b->plan, &e), &e);
+}
+
+static const struct task *occurrence(const struct bench *b, size_t i)
+{
+    assert_true(i < b->plan.occurrences.n);
+    return &b->plan.occurrences.v[i];
+}
+
+static void is_run(const struct bench *b, size_t i, int64_t scheduled_ms, int64_t due_ms)
+{
+    const struct task *o = occurrence(b, i);
+    assert_int_equal(o->state, TASK_SCHEDULED);
+    assert_true(o->scheduled_ms == scheduled_ms);
+    assert_true(o->due_ms == due_ms);
+}
+
+static void is_skipped(const struct bench *b, size_t i, int64_t first_ms, const char *why)
+{
+    const struct task *o = occurrence(b, i);
+    assert_int_equal(o->state, TASK_SKIPPED);
+    assert_true(o->scheduled_ms == first_ms);
+    assert_str(o->last_error, why);
+}
+
+/* Fires each day at 02:30 in Berlin, where that time does not exist on 29 March 2026. */
+static void daily_in_berlin(struct bench *b, enum dst_gap gap)
+{
+    struct error e;
+    every(b, HOUR, 0);
+    b->t.schedule.cron = S("30 2 * * *");
+    b->t.schedule.gap = gap;
+    b->t.extra = S("{\"metadata\":{\"team\":\"a\"}}");
+    b->t.cursor_ms = 1774743000000; /* 2026-03-29T00:10:00Z */
+    assert_ok(schedule_rule(&b->t.schedule, b->t.id, berlin, NULL, 0, &b->rule, &e), &e);
+}
+
+static void a_time_that_does_not_exist_is_a_row(void **state)
+{
+    (void)state;
+    struct bench b;
+    daily_in_berlin(&b, DST_GAP_SKIP);
+    assert_true(spawn_first_entry(&b.rule, b.t.cursor_ms) == 1774746000000 - 1);
+    plan_at(&b, 1774746000000 - 5 * SECOND);
+    assert_int_equal(b.plan.occurrences.n, 1);
+    is_skipped(&b, 0, 1774746000000 - 1, "skipped: its local time does not exist that day");
+    assert_true(b.plan.skipped == 1 && b.plan.runs == 0 && b.plan.missed == 0);
+    assert_string_equal(skip_reason_name(occurrence(&b, 0)), "DST_GAP");
+    assert_true(b.plan.cursor_ms == 1774830600000); /* 02:30 of the next day */
+    arena_release(&b.arena);
+}
+
+static void a_time_that_is_shifted_says_from_where(void **state)
+{
+    (void)state;
+    struct bench b;
+    daily_in_berlin(&b, DST_GAP_SHIFT);
+    plan_at(&b, 1774746000000 - 5 * SECOND);
+    is_run(&b, 0, 1774746000000, 1774746000000);
+    assert_str(occurrence(&b, 0)->extra, "{\"metadata\":{\"team\":\"a\"},\"moved\":{\"from\":\"2026-03-29T02:30:00\","
+                                         "\"reason\":\"DST_GAP\"}}");
+    b.t.extra = S("");
+    plan_at(&b, 1774746000000 - 5 * SECOND);
+    assert_str(occurrence(&b, 0)->extra, "{\"moved\":{\"from\":\"2026-03-29T02:30:00\",\"reason\":\"DST_GAP\"}}");
+    arena_release(&b.arena);
+}
+
+static void an_excluded_day_is_one_row_that_missed_ones_do_not_reach_over(void **state)
+{
+    (void)state;
+    static const int32_t excluded[] = { 20515 }; /* 2026-03-03 */
+    static const struct calendar calendar = { .name = "c", .excluded = excluded, .excluded_count = 1 };
+    struct bench b;
+    every(&b, 6 * HOUR, NOW - 34 * HOUR); /* at 04:00, 10:00, 16:00 and 22:00; from the 2nd at 00:00 */
+    b.rule.calendar = &calendar;
+    b.t.schedule.catch_up = CATCH_UP_NONE;
+    plan_at(&b, NOW + 24 * HOUR + 5 * SECOND); /* the 4th at 10:00 */
+    assert_int_equal(b.plan.occurrences.n, 3);
+    assert_true(b.plan.skipped == 4 + 4 + 2 && b.plan.missed == 6);
+    is_skipped(
+        &b, 0, NOW - 6 * HOUR,
+        "skipped 4 occurrences from 2026-03-03T04:00:00.000Z to 2026-03-03T22:00:00.000Z: its day is excluded by the "
+        "calendar");
+    assert_true(occurrence(&b, 0)->cursor_ms == NOW + 12 * HOUR && skip_count(occurrence(&b, 0)) == 4);
+    assert_true(occurrence(&b, 1)->cursor_ms == NOW - 12 * HOUR && skip_count(occurrence(&b, 1)) == 4);
+    assert_true(occurrence(&b, 2)->scheduled_ms == NOW + 18 * HOUR && skip_count(occurrence(&b, 2)) == 2);
+    arena_release(&b.arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_time_that_does_not_exist_is_a_row),
+        cmocka_unit_test(a_time_that_is_shifted_says_from_where),
+        cmocka_unit_test(an_excluded_day_is_one_row_that_missed_ones_do_not_reach_over),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
