@@ -119,6 +119,8 @@ def agree(body, recurring=False):
         if not body.get(needed):
             drop(body, name)
     agree_on_time(body)
+    if body.get("dedupe_action") not in ("RESCHEDULE", "REPLACE"):
+        drop(body, "dedupe_max_wait_seconds")
     agree_on_target(body)
     agree_on_retry(body)
     short(body)
