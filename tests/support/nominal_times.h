@@ -102,7 +102,8 @@ static inline void nominal_of_day(struct nominals *all, int64_t day)
 /* Several times that a gap shifts fire once. */
 static inline void nominal_merge_shifted(struct nominals *all)
 {
-    qsort(all->v, all->n, sizeof *all->v, nominal_compare);
+    if (all->n > 1) /* an empty list has no memory */
+        qsort(all->v, all->n, sizeof *all->v, nominal_compare);
     for (size_t i = 1; i < all->n; i++)
         if (all->v[i].fate == NOMINAL_FIRES && all->v[i - 1].fate == NOMINAL_FIRES &&
             all->v[i].at_ms == all->v[i - 1].at_ms) {

@@ -214,7 +214,8 @@ static int64_t last_of(const struct task *row)
 
 static void judge_order(struct ledger *l, int round)
 {
-    qsort(l->rows, l->row_count, sizeof *l->rows, by_time);
+    if (l->row_count > 1)
+        qsort(l->rows, l->row_count, sizeof *l->rows, by_time);
     for (size_t i = 1; i < l->row_count; i++)
         if (l->rows[i].scheduled_ms <= last_of(&l->rows[i - 1]))
             fail_msg("round %d: the row of %lld (" STR_FMT ") reaches over that of %lld (" STR_FMT ")", round,
