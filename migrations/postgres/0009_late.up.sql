@@ -9,3 +9,5 @@ DO $$ DECLARE month text; BEGIN
         AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'executions'::regclass)
     LOOP EXECUTE format('ALTER TABLE %I ADD COLUMN IF NOT EXISTS late_by smallint NOT NULL DEFAULT 0', month); END LOOP
 ; END $$;
+-- A WORKER task used to get the default of timeout_ms, which had no effect. Now it has one, and the default is no limit (0).
+UPDATE tasks SET timeout_ms = 0 WHERE target = 3 AND timeout_ms = 30000;
