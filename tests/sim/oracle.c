@@ -589,7 +589,8 @@ static void count_occurrence(struct sim *s, const struct subject *x, const struc
     bool has_row = reader_get(s->reader, x->tenant, id, &a, &t, &e) == ERR_OK;
     if (!has_row || t.state == TASK_SKIPPED || (t.state == TASK_EXPIRED && !t.started_ms))
         n->skipped++;
-    else if (one && one->call_count)
+    else if ((one && one->call_count) ||
+             t.state == TASK_EXPIRED) /* expired after a crash, before which it may have run */
         n->ran++;
     else if (t.state == TASK_CANCELLED && x->overlap == OVERLAP_CANCEL_PREVIOUS)
         n->called_off++;

@@ -16,15 +16,14 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-static const char detail[] =
-    "DELAY is the start minus the scheduled time, of a retry minus its due time; if it\n"
-    "is 100 ms or more, the cause follows. TOOK is the run time. Times are UTC; the\n"
-    "latest is first.\n"
-    "\n"
-    "Examples:\n"
-    "  belfry history 019c3f2e-7a40-7000-8000-000000000001\n"
-    "  belfry history --status FAILED --all --json report\n"
-    "  belfry history --occurrences 019c3f2e-7a\n";
+static const char detail[] = "DELAY is the start minus the scheduled time, of a retry minus its due time; if it\n"
+                             "is 100 ms or more, the cause follows. TOOK is the run time. Times are UTC; the\n"
+                             "latest is first.\n"
+                             "\n"
+                             "Examples:\n"
+                             "  belfry history 019c3f2e-7a40-7000-8000-000000000001\n"
+                             "  belfry history --status FAILED --all --json report\n"
+                             "  belfry history --occurrences 019c3f2e-7a\n";
 
 static void history_add_execution(struct rows *r, const json_t *execution)
 {

@@ -52,8 +52,8 @@ enum skip_reason {
 #undef X
 };
 /* Of a SKIPPED or EXPIRED OCCURRENCE. */
-const char *skip_reason_name(const struct task *occurrence);
-int64_t skip_count(const struct task *occurrence); /* how many times of the rule the row is about */
+const char *skip_reason_name(const struct task *t);
+int64_t skip_count(const struct task *t); /* how many times of the rule the row is about */
 
 /* The relation of an existing occurrence to its task's schedule. */
 enum spawned {

@@ -122,8 +122,8 @@ struct task {
     int concurrency_limit;      /* how many tasks with that key may run at once; 0: no key */
     /* Of an OCCURRENCE: its recurring task's policy, but ALLOW if it was run by hand. Of other tasks: SKIP. */
     enum overlap overlap;
-    struct str waits_for;  /* BLOCKED: the slot key that it waits for; else empty */
-    struct str dedupe_key; /* empty: none */
+    struct str waits_for;                         /* BLOCKED: the slot key that it waits for; else empty */
+    struct str dedupe_key;                        /* empty: none */
     int64_t dedupe_window_ms, dedupe_max_wait_ms; /* max_wait: creates move it no further than that; 0: no bound */
     enum dedupe dedupe;
     struct retry_policy retry;

@@ -13,8 +13,9 @@
 
 enum {
     BUSY_TEXT = TARGET_HOST_MAX + 64,
-    RATE_MS = 50,   /* in which calls are counted */
-    SHORT_MS = 500, /* a task that waits less than that for its host keeps its place */
+    RATE_MS = 50,    /* in which calls are counted */
+    FAST_PER_MS = 5, /* calls that end */
+    SHORT_MS = 500,  /* a task that waits less than that for its host keeps its place */
 };
 
 /* ---- hosts ---- */
@@ -277,13 +278,14 @@ struct job *worker_take_off_line(struct worker *w, const struct fenced_id *id)
     return j;
 }
 
-/* How many parked tasks will have started after SHORT_MS, as calls to the host end now. */
+/* How many parked tasks will have started after SHORT_MS, as calls to the host end now. Only if the host is about as
+ * fast as putting its tasks aside would be: behind the tasks of a slower one, those of others would wait. */
 static size_t worker_host_starts_soon(const struct worker *w, const struct worker_host *h)
 {
     int64_t elapsed_ms = w->now.steady_ms - h->since_ms;
     bool silent = elapsed_ms >= 2 * RATE_MS; /* the host has become slow */
     double per_ms = silent ? (double)h->ended / (double)elapsed_ms : h->per_ms;
-    return min_of(h->parked, (size_t)(per_ms * SHORT_MS));
+    return per_ms < FAST_PER_MS ? 0 : min_of(h->parked, (size_t)(per_ms * SHORT_MS));
 }
 
 size_t worker_parked_long(const struct worker *w)

@@ -596,21 +596,34 @@ static void end_some_calls(struct own *o, size_t n, int64_t at_ms)
     worker_step(o->worker, both_at(at_ms), 0);
 }
 
-/* After 4 calls of 60 ms at once, 8 more will have started within half a second. */
+/* The host ends so many calls in its first 50 ms; 2 are parked. */
+static struct own own_with_host(struct bench *b, int calls)
+{
+    struct own o = own_open(b);
+    for (int i = 0; i < calls / HOST_CALLS; i++) {
+        int from = 7 + i % 10 * HOST_CALLS;
+        end_some_calls(&o, HOST_CALLS, NOW);
+        own_push(&o, "https://a.example/", from, from + HOST_CALLS - 1);
+        worker_step(o.worker, both_at(i < calls / HOST_CALLS - 2 ? NOW : NOW + 50), 0);
+    }
+    assert_int_equal(worker_parked(o.worker), 2);
+    return o;
+}
+
 static void what_waits_for_a_fast_host_keeps_its_place(void **state)
 {
-    struct own o = own_open(*state);
-    assert_int_equal(worker_parked_long(o.worker), 2); /* nothing is known of the host */
-    own_push(&o, "https://a.example/", 7, 20);
-    worker_step(o.worker, both_at(NOW + 60), 0);
-    end_some_calls(&o, 4, NOW + 60);
-    end_some_calls(&o, 4, NOW + 120);
-    assert_int_equal(worker_parked(o.worker), 8);
-    assert_int_equal(worker_parked_long(o.worker), 0);
-    worker_step(o.worker, both_at(NOW + 700), 0); /* the host has become slow: 7 calls in 640 ms, 5 in 500 ms */
-    assert_int_equal(worker_parked(o.worker), 8);
-    assert_int_equal(worker_parked_long(o.worker), 3);
-    own_close(&o);
+    struct own fast = own_with_host(*state, 400);
+    assert_int_equal(worker_parked_long(fast.worker), 0);
+    worker_step(fast.worker, both_at(NOW + 700), 0); /* the host has become slow */
+    assert_int_equal(worker_parked_long(fast.worker), 2);
+    own_close(&fast);
+}
+
+static void what_waits_for_another_host_gives_its_place_back(void **state)
+{
+    struct own slow = own_with_host(*state, 40);
+    assert_int_equal(worker_parked_long(slow.worker), 2);
+    own_close(&slow);
 }
 
 /* ---- slots by class ---- */
@@ -754,6 +767,7 @@ int main(void)
         T(what_another_node_owns_leaves_the_line_unreported),
         T(one_host_may_fill_the_line_and_others_still_have_a_short_one),
         T(what_waits_for_a_fast_host_keeps_its_place),
+        T(what_waits_for_another_host_gives_its_place_back),
         T(a_take_keeps_slots_for_higher_classes),
         cmocka_unit_test_setup_teardown(who_serves_one_class_keeps_nothing_for_others, setup_low_only, bench_close),
         T(a_take_that_waits_ends_when_a_lower_class_has_a_slot),
