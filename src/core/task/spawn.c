@@ -420,3 +420,8 @@ int64_t spawn_first(const struct recurrence *rule, int64_t from_ms)
     struct occurrence o;
     return recurrence_next(rule, from_ms, &o) ? o.at_ms : INT64_MAX;
 }
+
+int64_t spawn_decided_until(const struct task *recurring, const struct recurrence *rule, int64_t now_ms)
+{
+    return spawn_first(rule, now_ms + SPAWN_FAR_MS) < recurring->cursor_ms ? recurring->cursor_ms : 0;
+}

@@ -14,7 +14,8 @@ enum {
     /* A task with max_runs is visited this long before an occurrence that may replace a skipped one. The skipped one
      * was due at least one second earlier. */
     SPAWN_LEAD_MS = 500,
-    SPAWN_PATIENCE_MS = 5000 /* After the last occurrence: by then it runs, or was skipped. */
+    SPAWN_PATIENCE_MS = 5000, /* After the last occurrence: by then it runs, or was skipped. */
+    SPAWN_FAR_MS = 30000      /* No occurrence gets its row so long before its time. */
 };
 
 struct spawn_plan {
@@ -94,3 +95,6 @@ bool spawned_was_missed(const struct task *occurrence, const struct schedule *of
 int64_t spawn_first_entry(const struct recurrence *rule, int64_t from_ms);
 /* The first occurrence that fires at or after from_ms; INT64_MAX if there is none. */
 int64_t spawn_first(const struct recurrence *rule, int64_t from_ms);
+/* Times before the cursor have rows. If such a time is still far ahead, the clock was set forward and back since: the
+ * times until the cursor were decided on then, and do not come again. Returns the cursor in that case, else 0. */
+int64_t spawn_decided_until(const struct task *recurring, const struct recurrence *rule, int64_t now_ms);

@@ -241,6 +241,21 @@ static void a_row_is_about_the_time_it_was_spawned_for(void **state)
     assert_false(spawned_span(&o, &span)); /* asked for by hand */
 }
 
+static void what_was_decided_before_the_clock_was_set_back_does_not_come_again(void **state)
+{
+    (void)state;
+    struct bench b;
+    every(&b, 10 * SECOND, NOW + 10 * SECOND);
+    assert_true(spawn_decided_until(&b.t, &b.rule, NOW - 5 * SECOND) == 0); /* spawned ahead */
+    assert_true(spawn_decided_until(&b.t, &b.rule, NOW) == 0);
+    b.t.cursor_ms = NOW + HOUR;
+    assert_true(spawn_decided_until(&b.t, &b.rule, NOW) == NOW + HOUR);
+    assert_true(spawn_decided_until(&b.t, &b.rule, NOW + HOUR - 20 * SECOND) == 0); /* it fires soon */
+    every(&b, DAY, NOW + DAY); /* the cursor is far ahead, but there is nothing before it */
+    assert_true(spawn_decided_until(&b.t, &b.rule, NOW + HOUR) == 0);
+    arena_release(&b.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +266,7 @@ int main(void)
         cmocka_unit_test(a_row_of_missed_times_does_not_reach_over_one_that_exists),
         cmocka_unit_test(a_visit_ends_where_nothing_is_known_of_rows),
         cmocka_unit_test(a_row_is_about_the_time_it_was_spawned_for),
+        cmocka_unit_test(what_was_decided_before_the_clock_was_set_back_does_not_come_again),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
