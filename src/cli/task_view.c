@@ -2,6 +2,7 @@
 
 #include "base/duration.h"
 #include "base/uuid.h"
+#include "cli/verbs.h"
 #include "cli/when.h"
 #include "core/time/cron.h"
 
@@ -146,6 +147,20 @@ void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out)
     }
     when_local(zone, at_ms, local);
     buf_printf(out, "%s %s: %s (%s)\n", verb, relative, local, utc);
+}
+
+void paused_queue_line(const struct cli *cli, struct client *client, const json_t *task, struct buf *out)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct str queue = json_text_at(task, "queue");
+    char path[VERB_PATH];
+    if (!verb_name_is_valid(queue))
+        return;
+    snprintf(path, sizeof path, "/v1/queues/" STR_FMT, STR_ARG(queue));
+    struct client_request call = { .method = "GET", .path = path, .quiet = true };
+    if (client_call(client, &call, &a) == EXIT_DONE && str_eq(json_text_at(a.doc.root, "state"), S("paused")))
+        buf_printf(out, "Its queue is paused, so it waits until 'belfry queue resume " STR_FMT "%s'\n", STR_ARG(queue),
+                   cli->where);
 }
 
 void execution_header(struct table *t)

@@ -101,7 +101,7 @@ def test_every_field_of_the_api_can_be_given(ask, belfry, stub):
 def test_the_idempotency_key_may_be_chosen(ask, stub):
     stub.on("POST", "/v1/tasks", (201, task()))
     stub.on("PATCH", ".*", task())
-    assert ask("add", "--noop", "--idempotency-key", "order 42").code == 0
+    assert ask("add", "--noop", "--quiet", "--idempotency-key", "order 42").code == 0
     assert ask("edit", ID, "--name", "x", "--idempotency-key", "order-43").code == 0
     assert [r.headers["Idempotency-Key"] for r in stub.requests] == ["order 42", "order-43"]
     for key in ("", "a\nX-Evil: 1", "ü", "x" * 256):

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, read_terminal
 from test_cli_client import ID, KEY, OTHER, ask, instant, page, shown, stub, task  # pylint: disable=unused-import
 
 REASON = "the call was refused: " + "because of this and that, " * 20 + "which is why"
@@ -99,7 +99,9 @@ def test_a_task_of_a_paused_queue_is_not_said_to_fire(ask, stub):
     at = instant(minutes=10)
     stub.on("POST", ".*", task(next_execution=at, queue="mail"))
     stub.on("GET", "/v1/queues/mail", {"name": "mail", "state": "paused"})
-    assert ask("resume", ID).lines == [f"{ID} resumed", f"Fires in 10m: {shown(at)}", "Its queue is paused, so it waits until 'belfry queue resume mail'"]
+    paused = "Its queue is paused, so it waits until 'belfry queue resume mail'"
+    assert ask("resume", ID).lines == [f"{ID} resumed", f"Fires in 10m: {shown(at)}", paused]
+    assert ask("add", "--noop", "--queue", "mail").lines == [ID, f"Fires in 10m: {shown(at)}", paused]
 
 
 def test_edit_of_a_paused_task_says_that_it_does_not_fire(ask, stub):
@@ -147,8 +149,10 @@ def test_a_redrive_shows_what_it_waits_for(build, stub):
     done = subprocess.run([build / "belfry", "dlq", "retry", "--all", "--server", stub.url, "--key", KEY], stdout=subprocess.PIPE, stderr=slave,
                           timeout=20, check=False)
     os.close(slave)
-    told = os.read(master, 4096).decode()
+    chunks = []
+    read_terminal(master, chunks)  # all: the kernel hands it over in parts
     os.close(master)
+    told = b"".join(chunks).decode()
     assert done.stdout == b"45 set to try again: 41 succeeded, 1 failed again, 3 not over yet\n"
     assert re.split(r"\r+(?:\x1b\[K|\n)", told) == [f"Job {ID}: tries 1 task, then 10, then the rest, as long as they succeed", "",
         "1 of 45, waiting for the first one to succeed", "11 of 45, waiting for 4 of the next ten to succeed",

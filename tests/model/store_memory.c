@@ -207,6 +207,28 @@ static enum err memory_settle(struct store_memory *s, struct op *base)
 
 /* ---- recurring tasks ---- */
 
+/* Which times from their cursors on have rows. */
+static enum err memory_recurring_taken(struct store_memory *s, struct op_recurring *op, struct error *e)
+{
+    struct spawn_taken *taken = arena_array(&op->op.arena, struct spawn_taken, op->ret.n);
+    if (!taken)
+        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+    for (size_t i = 0; i < op->ret.n; i++) {
+        struct taken_rows rows;
+        bool reads = taken_rows_begin(&rows, op, &op->ret.v[i], &op->op.arena);
+        const struct order *ids = &s->table.by_id;
+        for (size_t j = 0; reads && j < order_count(ids) && rows.rows < TAKEN_MAX; j++) {
+            const struct task *t = task_at(ids, j);
+            bool wanted = t->kind == TASK_OCCURRENCE && uuid_eq(t->parent, op->ret.v[i].id);
+            if (wanted && uuid_cmp(t->id, rows.from) >= 0 && taken_rows_add(&rows, t, e))
+                return e->code;
+        }
+        taken[i] = taken_rows_end(&rows);
+    }
+    op->ret_taken = taken;
+    return ERR_OK;
+}
+
 static enum err memory_recurring(struct store_memory *s, struct op *base)
 {
     struct op_recurring *op = op_as(struct op_recurring, base);
@@ -226,7 +248,7 @@ static enum err memory_recurring(struct store_memory *s, struct op *base)
     if (picks_copy(&p, &base->arena, &op->ret, &base->error))
         return base->error.code;
     op->ret_next_ms = next_ms;
-    return ERR_OK;
+    return memory_recurring_taken(s, op, &base->error);
 }
 
 static enum err memory_spawn(struct store_memory *s, struct op *base)

@@ -151,7 +151,8 @@ static enum err add_write_body(const struct options *o, struct buf *out, struct 
     return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;
 }
 
-static void add_print_task(struct cli *cli, const struct options *o, const struct client_answer *a)
+static void add_print_task(struct cli *cli, const struct options *o, struct client *client,
+                           const struct client_answer *a)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, TASK_BODY_MAX * 2);
@@ -163,8 +164,10 @@ static void add_print_task(struct cli *cli, const struct options *o, const struc
         buf_printf(&out, "%s\n", table_cell(json_text_at(a->doc.root, "id"), id));
         if (!quiet && json_is_true(json_at(a->doc.root, "deduplicated")))
             buf_text(&out, "The task existed already, with this dedupe key\n");
-        if (!quiet)
+        if (!quiet) {
             next_fire_lines(cli, a->doc.root, &out);
+            paused_queue_line(cli, client, a->doc.root, &out);
+        }
     }
     cli_print(cli, &out);
 }
@@ -251,7 +254,7 @@ static enum exit_code command_add_run(struct cli *cli, const struct options *o)
     if (code == EXIT_DONE)
         code = client_call(client, &call, &a);
     if (code == EXIT_DONE)
-        add_print_task(cli, o, &a);
+        add_print_task(cli, o, client, &a);
     if (code == EXIT_DONE && option_given(o, "cron") && !option_get(o, "quiet")->number)
         add_warn_crowded_minute(cli, client, a.doc.root);
     return code;

@@ -280,6 +280,7 @@ enum writer_statement {
     ST_EXECUTION_INSERT,
     ST_LAST_RUN,
     ST_RECURRING,
+    ST_TAKEN,
     ST_SPAWN_MOVE,
     ST_SPAWN_END,
     ST_SPAWNED,

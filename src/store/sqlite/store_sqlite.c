@@ -177,6 +177,8 @@ static const char *const writer_sql[] = {
                                                          "WHERE state = " SQL_SCHEDULED
                                                          " AND kind = 1 AND (cursor_ms, id) > (?1, ?2) "
                                                          "ORDER BY cursor_ms, id",
+    [ST_TAKEN] = "SELECT id, state, scheduled_ms, due_ms, cursor_ms, skipped_count FROM tasks INDEXED BY tasks_parent "
+                 "WHERE parent_id = ?1 AND kind = 2 AND id >= ?2 ORDER BY id LIMIT ?3",
     [ST_SPAWN_MOVE] = "UPDATE tasks SET cursor_ms = ?2, runs_count = runs_count + ?3, "
                       "skipped_count = skipped_count + ?4 WHERE rid = ?1",
     [ST_SPAWN_END] = "UPDATE tasks SET state = " SQL_COMPLETED ", updated_ms = ?2, completed_ms = ?2 WHERE rid = ?1",

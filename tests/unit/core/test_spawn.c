@@ -70,7 +70,7 @@ static void plan_at(struct bench *b, int64_t now_ms)
 {
     struct error e;
     arena_reset(&b->arena);
-    assert_ok(spawn_plan(&b->t, &b->rule, now_ms, now_ms + AHEAD, &b->arena, &b->plan, &e), &e);
+    assert_ok(spawn_plan(&b->t, &b->rule, NULL, now_ms, now_ms + AHEAD, &b->arena, &b->plan, &e), &e);
 }
 
 /* Applies a plan as the store does. */
@@ -581,13 +581,13 @@ static void too_little_memory_is_said(void **state)
     every(&b, HOUR, NOW);
     arena_release(&b.arena);
     arena_init(&b.arena, 4096);
-    assert_int_equal(spawn_plan(&b.t, &b.rule, NOW, NOW + AHEAD, &b.arena, &b.plan, &e), ERR_LIMIT);
+    assert_int_equal(spawn_plan(&b.t, &b.rule, NULL, NOW, NOW + AHEAD, &b.arena, &b.plan, &e), ERR_LIMIT);
     assert_says(&e, "too little memory");
     arena_release(&b.arena);
     arena_init(&b.arena, (SPAWN_MAX + 4) * sizeof(struct task) + 64); /* enough for the rows, not for the reason */
     b.t.cursor_ms = NOW - 2 * HOUR;
     b.t.schedule.catch_up = CATCH_UP_NONE;
-    assert_int_equal(spawn_plan(&b.t, &b.rule, NOW, NOW + AHEAD, &b.arena, &b.plan, &e), ERR_LIMIT);
+    assert_int_equal(spawn_plan(&b.t, &b.rule, NULL, NOW, NOW + AHEAD, &b.arena, &b.plan, &e), ERR_LIMIT);
     arena_release(&b.arena);
 }
 
