@@ -94,3 +94,8 @@ struct json_field {
  * error, *into holds the fields that were read before it. */
 enum err json_read(json_t *object, const struct json_field *fields, size_t count, void *into, struct arena *a,
                    struct error *e) must_use;
+
+/* Writes a value through base/json/jsonw.h. False: the text would be nested more than depth_max levels deep, counted
+ * from the writer's top level; what was written so far is of no use. */
+struct jw;
+bool jw_json(struct jw *w, json_t *v, int depth_max) must_use;

@@ -1,0 +1,185 @@
+#pragma once
+/* core/flow/flow.h - what a run of a workflow does next, as pure decisions over its definition (core/flow/dag.h).
+ *
+ * | edge | met by | broken by |
+ * |---|---|---|
+ * | MUST_SUCCEED | COMPLETED | FAILED, EXPIRED, CANCELLED, a broken skip |
+ * | MUST_NOT_FAIL | COMPLETED, a clean skip | the same |
+ * | MUST_FINISH | every final state | |
+ * | MUST_FAIL | FAILED, EXPIRED | |
+ *
+ * | join | starts | is skipped |
+ * |---|---|---|
+ * | ALL | all met | first broken; all arrived, not all met |
+ * | ANY | first met | all arrived, none met |
+ * | SOME | all arrived, one met | all arrived, none met |
+ *
+ * An arrival says that a parent is final. A step counts the arrivals of its edges. Counts only grow, so their order has
+ * no effect: a join that is decided stays decided the same way. A skip by the join is broken if an edge is; a skip by a
+ * condition or by hand is clean.
+ *
+ * How a store uses this, in the transaction that makes a step final:
+ *  1. flow_walk gives the effects on other steps, summed over all steps that become final in the transaction.
+ *  2. For each effect on a step that has a row: add the counts, ask flow_decide. START: the row becomes SCHEDULED. A
+ *     skip: the row becomes SKIPPED, and flow_walk is called for it.
+ *  3. For each effect with a decision START: insert the row.
+ *  4. Add `ends` to the arrivals of the run. If they are as many as it expects, all its steps are final.
+ *
+ * The end of a run. A run expects an arrival from each step with `ends_run`: if these are final, all others are, too,
+ * because a child that waits for its parent in any case is not final before it. A row that was decided by hand or was
+ * kept by a retry did not wait for its parents. It is marked `late_end`, and the run expects one arrival more: the one
+ * that makes the row's arrivals complete (flow_is_late_end). */
+#include "core/flow/dag.h"
+#include "core/task/task.h"
+
+/* How a step ended. */
+enum flow_outcome {
+    FLOW_OPEN, /* it has not */
+    FLOW_COMPLETED,
+    FLOW_FAILED,
+    FLOW_EXPIRED,
+    FLOW_CANCELLED,
+    FLOW_SKIPPED, /* clean */
+    FLOW_BROKEN,  /* skipped by its join because an edge is broken */
+    FLOW_FORCED,  /* for flow_state only: it has not ended, and a user lets it run whatever its join says */
+};
+
+struct flow_counts {
+    uint32_t arrived, met, broken;
+};
+
+enum flow_decision { FLOW_WAIT, FLOW_START, FLOW_SKIP, FLOW_SKIP_BROKEN };
+
+/* Also for the dependencies of plain tasks. */
+struct flow_counts flow_arrival(enum dag_type type, enum flow_outcome parent); /* parent is final */
+enum flow_decision flow_decide(enum dag_join join, uint32_t expected, struct flow_counts c);
+
+/* Counts come from a store. Unsound ones mean that an arrival was counted twice or belongs to another definition: the
+ * run is to fail as corrupt, and nothing else. flow_decide accepts them. */
+bool flow_counts_are_sound(uint32_t expected, struct flow_counts c);
+
+/* The outcome of a row. by_hand: a user decided over it; its join did not. */
+enum flow_outcome flow_outcome_of(enum task_state state, enum dag_join join, uint32_t expected, struct flow_counts c,
+                                  bool by_hand);
+enum task_state flow_task_state(enum flow_outcome o); /* o is an end */
+
+/* Whether the new counts of a row that is marked `late_end` give the run its arrival. */
+static inline bool flow_is_late_end(uint32_t expected, struct flow_counts before, struct flow_counts after)
+{
+    return before.arrived < expected && after.arrived >= expected;
+}
+
+/* ---- the end of steps ---- */
+
+struct flow_effect {
+    uint32_t step;
+    struct flow_counts counts; /* to be added to those of its row */
+    /* START: it has no row yet and starts now. Otherwise WAIT: its row decides. */
+    enum flow_decision decision;
+};
+
+/* The effects of the steps that become final in one transaction. */
+struct flow_effects {
+    const struct dag *d;
+    struct arena *a;
+    struct flow_effect *v; /* one for each step; in the order in which they were found */
+    size_t n, cap;
+    uint32_t ends;    /* arrivals at the run */
+    uint32_t skipped; /* steps without a row that were skipped on the way; their children are reached */
+    bool all_have_rows;
+    uint32_t *slots; /* an index over v, by step */
+    size_t slot_count;
+};
+
+/* all_have_rows: a user has decided over a step of this run, or the run was retried or is a rerun. Then a step may have
+ * a row although it has one parent and has not been started by it; so the walk skips and starts nothing itself. */
+void flow_effects_init(struct flow_effects *f, const struct dag *d, bool all_have_rows, struct arena *a);
+
+/* The step has become final. ERR_LIMIT: the arena is full. */
+enum err flow_walk(struct flow_effects *f, uint32_t step, enum flow_outcome outcome, struct error *e) must_use;
+
+/* ---- a run as a whole ---- */
+
+struct flow_step_state {
+    enum flow_outcome outcome;   /* as given, or a skip that follows from the others */
+    enum flow_decision decision; /* of an open step: WAIT or START */
+    struct flow_counts counts;   /* of the edges from final parents */
+    bool late_end;               /* of a given one: a parent is open whose end nothing else waits for */
+};
+
+struct flow_state {
+    struct flow_step_state *v; /* by step */
+    uint32_t open;             /* steps that are not final */
+    uint32_t expected;         /* arrivals until the run ends, from here on */
+};
+
+/* The state of a run in which exactly these steps have ended so (given[step]; FLOW_OPEN: it has not, or is skipped
+ * because of others). given NULL: no step has. This is also how a run is opened, retried or rerun: every open step
+ * starts or waits with the counts, and the run expects `expected` arrivals. */
+enum err flow_state(const struct dag *d, const enum flow_outcome *given, struct arena *a, struct flow_state *ret,
+                    struct error *e) must_use;
+
+/* Whether the outcome of this step fails its run: it failed, expired or was cancelled alone, and has neither may_fail
+ * nor a child that names it with MUST_FAIL and is COMPLETED. */
+bool flow_step_fails_run(const struct dag *d, const struct flow_state *s, uint32_t step);
+
+enum flow_stop { FLOW_NOT_STOPPED, FLOW_STOP_CANCEL, FLOW_STOP_DEADLINE };
+enum flow_cause { FLOW_CAUSE_NONE, FLOW_CAUSE_STEP, FLOW_CAUSE_RESULT, FLOW_CAUSE_DEADLINE };
+
+struct flow_result {
+    enum task_state state; /* COMPLETED, FAILED, CANCELLED */
+    enum flow_cause cause;
+    uint32_t step; /* FLOW_CAUSE_STEP: the first one in the definition */
+};
+
+/* How a run ends whose steps are all final, or which was stopped. */
+struct flow_result flow_result(const struct dag *d, const struct flow_state *s, enum flow_stop stop,
+                               bool result_resolved);
+
+/* ---- steps that consist of more than one task, or of none ---- */
+
+/* A step with `map`. failed: items that are final and not COMPLETED. FLOW_FAILED may come before all are final: the
+ * rest is to be stopped. */
+enum flow_outcome flow_map(int64_t items, int64_t completed, int64_t failed, int64_t max_failures);
+
+/* An await. rejects: for each sender, in order of time, whether the decision is REJECT. The first that decides, counts:
+ * `approvals` senders before a rejection, or the rejection. */
+enum flow_outcome flow_await(int64_t approvals, const bool *rejects, size_t n);
+
+/* ---- again ---- */
+
+struct flow_retry {
+    const enum flow_outcome *was; /* by step */
+    const uint32_t *steps;        /* only these; count 0: all that can be retried */
+    size_t count;
+    bool completes; /* steps[0], the only one, becomes COMPLETED by hand instead; all others are retried */
+};
+
+/* Which outcomes a retry keeps (ret[step]); FLOW_OPEN: the step runs again. These are the FAILED, EXPIRED and CANCELLED
+ * steps and all SKIPPED ones below them. A COMPLETED step is always kept. ERR_CONFLICT: a step is none that can be
+ * retried. Give the result to flow_state. */
+enum err flow_retry(const struct dag *d, const struct flow_retry *r, struct arena *a, enum flow_outcome *ret,
+                    struct error *e) must_use;
+
+/* Which outcomes a rerun copies: COMPLETED and SKIPPED ones that are not undone, not `from` and not below it, and of
+ * the SKIPPED ones those that are not below a step that runs again. undone: by step, or NULL. */
+enum err flow_rerun(const struct dag *d, const enum flow_outcome *was, const bool *undone, uint32_t from,
+                    struct arena *a, enum flow_outcome *ret, struct error *e) must_use;
+
+/* ---- compensation ---- */
+
+/* What the outside has seen of a step; of one with `map`, the most that it has seen of an item. A step that a rerun has
+ * copied is UNTOUCHED. */
+enum flow_reach { FLOW_UNTOUCHED, FLOW_SENT, FLOW_DONE };
+
+/* The compensations of a run in waves. A wave begins when all compensations of the wave before are final, however they
+ * ended. So each comes after those of all its descendants, and one counter for each wave is enough. */
+struct flow_undo {
+    uint32_t *steps; /* wave after wave */
+    uint32_t n;
+    uint32_t *wave_from; /* wave w: steps[wave_from[w]] to steps[wave_from[w + 1] - 1] */
+    uint32_t waves;
+};
+
+enum err flow_undo(const struct dag *d, const enum flow_reach *reach, struct arena *a, struct flow_undo *ret,
+                   struct error *e) must_use;
