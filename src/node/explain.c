@@ -288,6 +288,7 @@ void explain(const struct explain_view *v, const struct task *t, const struct ex
     if (!explain_fired(&w))
         for (size_t i = 0; i < array_count(explain_gates) && !w.over; i++)
             explain_gates[i](&w);
+    ret->not_before_ms = ret->gate == EXPLAIN_RUNNING ? 0 : w.at_ms;
     explain_conclude(&w);
     if (ret->n)
         explain_put_into_words(&w);

@@ -81,7 +81,8 @@ struct explanation {
     int64_t position;       /* how many are ahead of it in its line; -1: not known */
     bool waits;             /* it is RUNNING in the store, and is known not to have started */
     bool needs_people;      /* nothing happens before a person, or a worker that joins, opens a gate */
-    int64_t resumes_ms;     /* SKIPPED because of an earlier run that starts then; 0: not known, or it runs already */
+    int64_t not_before_ms;  /* it does not start earlier; 0: it has started, perhaps */
+    int64_t resumes_ms;     /* SKIPPED because of an earlier run that does not start before; 0: it runs, or is paused */
     enum explain_gate gate; /* that holds it now: the first step, or the state that it is in */
     char text[EXPLAIN_SENTENCE]; /* what holds it, and what will happen */
     size_t n;

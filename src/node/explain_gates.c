@@ -154,10 +154,10 @@ void explain_look_blocked(struct explain_walk *w)
                              "it waits for the tasks that it depends on");
 }
 
-/* When the run that holds the overlap slot starts, as far as is known. */
+/* The run that holds the overlap slot. */
 struct explain_holder {
-    bool stays;       /* it has the slot for as long as nothing changes, or holds it now and the claim is made now */
-    int64_t start_ms; /* 0: it runs, or that is not known */
+    bool stays;            /* it has the slot when the claim is made: as nothing changes, or since that is now */
+    int64_t not_before_ms; /* it does not start earlier; 0: it runs, or a person must let it go on */
 };
 
 static struct explain_holder explain_holder_of(const struct explain_walk *w, const struct explain_slot *s)
@@ -168,9 +168,9 @@ static struct explain_holder explain_holder_of(const struct explain_walk *w, con
         return h;
     if (s->holder.state != TASK_PAUSED)
         explain(w->view, &s->holder, s->holder_facts, w->now_ms, &x);
-    bool will_run = x.outcome == EXPLAIN_WILL_RUN && x.gate != EXPLAIN_RUNNING;
-    h.start_ms = will_run ? x.estimate_ms : 0;
-    h.stays = h.stays || s->holder.state == TASK_PAUSED || x.needs_people || h.start_ms > w->at_ms;
+    bool waits = x.not_before_ms > w->at_ms;
+    h.not_before_ms = waits ? x.not_before_ms : 0;
+    h.stays = h.stays || waits || s->holder.state == TASK_PAUSED || x.needs_people;
     return h;
 }
 
@@ -193,12 +193,13 @@ static void explain_overlap(struct explain_walk *w, const struct explain_slot *s
     if (!h.stays && !w->near) /* it is over by then */
         return;
     if (explain_overlap_skips(s) && h.stays && !w->unknown && !ahead) {
-        if (h.start_ms)
-            explain_add(w->ret, EXPLAIN_OVERLAP, w->at_ms, "the run of %s is not over by then: it starts at %s",
-                        of.text, explain_when(h.start_ms).text);
+        if (h.not_before_ms)
+            explain_add(w->ret, EXPLAIN_OVERLAP, w->at_ms,
+                        "the run of %s is not over by then: it does not start before %s", of.text,
+                        explain_when(h.not_before_ms).text);
         else
             explain_add(w->ret, EXPLAIN_OVERLAP, w->at_ms, "the run of %s is not over by then", of.text);
-        w->ret->resumes_ms = h.start_ms;
+        w->ret->resumes_ms = h.not_before_ms;
         explain_decided(w, EXPLAIN_WILL_SKIPPED, w->at_ms);
     } else if (s->need.policy == OVERLAP_CANCEL_PREVIOUS) {
         explain_gate_unknown(w, EXPLAIN_OVERLAP, "the run before it must end first",

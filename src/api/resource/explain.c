@@ -251,8 +251,11 @@ static void explain_say_resumes(const struct explain_query *query, struct explan
 
 static void explain_add_left_out(const struct explain_query *query, struct explanation *x)
 {
+    char text[EXPLAIN_SENTENCE];
     if (!query->left_out.text[0])
         return;
+    snprintf(text, sizeof text, "%s. %s", query->left_out.text, x->text);
+    memcpy(x->text, text, sizeof x->text);
     x->n = min_of(x->n, (size_t)EXPLAIN_STEPS_MAX - 1);
     memmove(&x->steps[1], &x->steps[0], x->n * sizeof x->steps[0]);
     x->steps[0] = query->left_out;

@@ -395,6 +395,25 @@ static void a_run_that_a_breaker_holds_makes_the_next_one_be_skipped(void **stat
     assert_int_equal(state_of(w, next.id), TASK_SKIPPED);
 }
 
+/* It will be put aside, too, and a breaker may try it first. */
+static void one_of_another_priority_may_be_tried_before_it(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = hold_a_recurring_call(w), held = { .id = occurrence_id(t.id, NOW + 1000), .tenant = TENANT };
+    struct task urgent = plain_task(2, NOW + 20000);
+    urgent.priority = 8;
+    add_task(w, urgent);
+    settle_down(w);
+    struct explanation x = why(w, &held);
+    assert_string_equal(explain_gate_name(x.gate), "host_breaker");
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_non_null(strstr(x.text, "only one task at a time is tried"));
+    struct task next = { .id = occurrence_id(t.id, NOW + 6000), .tenant = TENANT };
+    x = why(w, &next); /* the held one does not start before the trial, whichever that is */
+    assert_outcome(&x, EXPLAIN_WILL_SKIPPED, NOW + 6000);
+}
+
 static void a_task_for_outside_workers_waits_for_one_that_asks(void **state)
 {
     struct world *w = *state;
@@ -432,6 +451,7 @@ int main(void)
         node_test(its_position_in_the_line_of_a_rate),
         node_test(a_task_that_waits_for_a_connection_has_not_started),
         node_test(a_run_that_a_breaker_holds_makes_the_next_one_be_skipped),
+        node_test(one_of_another_priority_may_be_tried_before_it),
         node_test(a_task_for_outside_workers_waits_for_one_that_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

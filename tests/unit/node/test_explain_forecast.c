@@ -420,7 +420,7 @@ static void what_can_be_known_is_known(void **state)
         int least;
     } knowable[] = {
         { EXPLAIN_DUE_TIME, 200 },   { EXPLAIN_QUEUE_PAUSED, 40 }, { EXPLAIN_QUEUE_RATE, 5 },
-        { EXPLAIN_HOST_BREAKER, 8 }, { EXPLAIN_EXPIRED, 20 },      { EXPLAIN_OVERLAP, 2 },
+        { EXPLAIN_HOST_BREAKER, 8 }, { EXPLAIN_EXPIRED, 20 },      { EXPLAIN_OVERLAP, 5 },
     };
     if (getenv("BELFRY_MIX"))
         return;
