@@ -40,7 +40,8 @@ struct explain_when explain_when(int64_t ms)
 
 /* ---- steps ---- */
 
-static void explain_vadd(struct explanation *x, enum explain_gate gate, int64_t until_ms, const char *fmt, va_list args)
+__attribute__((format(printf, 4, 0))) static void explain_vadd(struct explanation *x, enum explain_gate gate,
+                                                               int64_t until_ms, const char *fmt, va_list args)
 {
     if (x->n == 0)
         x->gate = gate;

@@ -102,7 +102,8 @@ static void explain_queue_limit(struct explain_walk *w)
     int64_t before = w->facts->queue_ahead + w->facts->queue_soon + (int64_t)f->queue_ahead - own;
     if (f->queue_limit && lanes_queue_has_others(w->of_queue, w->at_ms))
         before = max_of(before, explain_crowd(w));
-    if (!f->queue_limit || (!f->queue_elsewhere && used + before < f->queue_limit))
+    int64_t all = used + before;
+    if (!f->queue_limit || (!f->queue_elsewhere && all < f->queue_limit))
         return;
     if (explain_is_due(w))
         w->ret->position = w->facts->queue_ahead;
@@ -118,7 +119,7 @@ static void explain_queue_limit(struct explain_walk *w)
         explain_gate_unknown(w, EXPLAIN_QUEUE_CONCURRENCY, "they may take any time",
                              "%lld of its queue " STR_FMT
                              " run or come before it, and no more than %lld may run at once",
-                             (long long)(used + before), STR_ARG(queue), (long long)f->queue_limit);
+                             (long long)all, STR_ARG(queue), (long long)f->queue_limit);
 }
 
 /* Limits of the tenant that hold a due task now. */
