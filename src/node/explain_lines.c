@@ -103,7 +103,7 @@ static void explain_queue_limit(struct explain_walk *w)
     if (f->queue_limit && lanes_queue_has_others(w->of_queue, w->at_ms))
         before = max_of(before, explain_crowd(w));
     int64_t all = used + before;
-    if (!f->queue_limit || (!f->queue_elsewhere && all < f->queue_limit))
+    if (!f->queue_limit || (!f->shared && all < f->queue_limit))
         return;
     if (explain_is_due(w))
         w->ret->position = w->facts->queue_ahead;
@@ -115,6 +115,11 @@ static void explain_queue_limit(struct explain_walk *w)
         explain_gate_unknown(w, EXPLAIN_QUEUE_CONCURRENCY, explain_any_time,
                              "%lld of its queue " STR_FMT " run, and no more than %lld may", (long long)used,
                              STR_ARG(queue), (long long)f->queue_limit);
+    else if (f->shared)
+        explain_gate_unknown(w, EXPLAIN_QUEUE_CONCURRENCY, "other nodes may have the places",
+                             "no more than %lld of its queue " STR_FMT
+                             " run at once on all nodes together; %lld run here",
+                             (long long)f->queue_limit, STR_ARG(queue), (long long)used);
     else if (!explain_is_due(w) || w->at_ms > w->now_ms)
         explain_gate_unknown(w, EXPLAIN_QUEUE_CONCURRENCY, "they may take any time",
                              "%lld of its queue " STR_FMT
@@ -158,10 +163,10 @@ void explain_look_limits(struct explain_walk *w)
     if (w->placed || !w->of_queue || !w->near)
         return;
     explain_queue_limit(w);
-    if (explain_tenant_holds(w) || !f->tenant_limit || (explain_is_due(w) && w->at_ms <= w->now_ms))
+    if (explain_tenant_holds(w) || !f->tenant_limit || (explain_is_due(w) && w->at_ms <= w->now_ms && !f->shared))
         return;
     int64_t used = (int64_t)(f->tenant_held + f->tenant_leased) + explain_crowd(w);
-    if (used >= f->tenant_limit)
+    if (f->shared || used >= f->tenant_limit)
         explain_gate_unknown(w, EXPLAIN_TENANT_LIMIT, "they may take any time",
                              "up to %lld tasks run or come before it, and its tenant may run no more than %lld at once",
                              (long long)used, (long long)f->tenant_limit);

@@ -189,6 +189,22 @@ def test_a_task_that_waits_for_a_connection_does_not_run(client, receiver):
     assert done["executions"][0]["delay_ms"] > 0
 
 
+@pytest.mark.cluster
+def test_a_full_queue_is_told_by_whichever_node_is_asked(client, receiver):
+    hold = threading.Event()
+    receiver.answer("/narrow", Reply(hold=hold))
+    assert client.request("PATCH", "/v1/queues/narrow", {"max_concurrent": 1}).status in (200, 201)
+    client.create(delay="0s", queue="narrow", **receiver.target("/narrow"))
+    receiver.wait("/narrow")
+    waiting = client.create(delay="0s", queue="narrow", target_type="NOOP")["id"]
+    for _ in range(6):
+        told = gate(client, waiting)
+        assert (told["gate"], told["outcome"], told["estimate"]) == ("queue_concurrency", "UNKNOWN", None), told
+        assert "cannot be known" in told["explanation"], told
+    hold.set()
+    client.wait_for(waiting, "COMPLETED")
+
+
 def test_a_task_of_another_world_is_not_explained(client):
     assert client.get("/v1/tasks/01a1df5f-1be4-74aa-b483-8f6b493ca066/explain").status == 404
     assert client.get("/v1/tasks/01a1df5f-1be4-74aa-b483-8f6b493ca066/upcoming").status == 404

@@ -224,16 +224,17 @@ struct lane_facts {
     size_t queue_held, tenant_held;
     int64_t queue_limit, tenant_limit;         /* 0: none */
     int64_t queue_elsewhere, tenant_elsewhere; /* places that this node wanted and other nodes have */
-    int64_t next_due_ms;                       /* the lane's earliest, as far as is known */
-    size_t queue_ahead, tenant_ahead;          /* claimed ahead, without a place */
-    size_t queue_armed;                        /* tasks with a place that have not fired: each will take a token */
-    size_t queue_leased, tenant_leased;        /* that outside workers have, if only this node counts them */
-    size_t tenant_pool_held;                   /* of the tenant, in its pool */
-    int64_t tenant_share;                      /* the most of the pool's places for its tenant; INT64_MAX: all */
-    size_t pool_places, pool_taken;            /* of its pool */
-    size_t pool_slots, pool_workers;           /* no workers: this node's own slots */
-    size_t pool_room;                          /* how many tasks of its class find a place now */
-    bool pool_waits;                           /* none does */
+    bool shared;         /* limits hold for all nodes together: what other nodes use of them is not known */
+    int64_t next_due_ms; /* the lane's earliest, as far as is known */
+    size_t queue_ahead, tenant_ahead;   /* claimed ahead, without a place */
+    size_t queue_armed;                 /* tasks with a place that have not fired: each will take a token */
+    size_t queue_leased, tenant_leased; /* that outside workers have, if only this node counts them */
+    size_t tenant_pool_held;            /* of the tenant, in its pool */
+    int64_t tenant_share;               /* the most of the pool's places for its tenant; INT64_MAX: all */
+    size_t pool_places, pool_taken;     /* of its pool */
+    size_t pool_slots, pool_workers;    /* no workers: this node's own slots */
+    size_t pool_room;                   /* how many tasks of its class find a place now */
+    bool pool_waits;                    /* none does */
 };
 struct lane_facts lanes_facts(struct lanes *l, struct lane_entry *e);
 

@@ -311,6 +311,7 @@ struct lane_facts lanes_facts(struct lanes *l, struct lane_entry *e)
                                            : share,
         .queue_elsewhere = lanes_places_elsewhere(q->share),
         .tenant_elsewhere = lanes_places_elsewhere(q->tenant->share),
+        .shared = l->shares != NULL,
         .next_due_ms = e->next_due_ms,
         .queue_ahead = q->ahead,
         .tenant_ahead = q->tenant->ahead,
