@@ -58,7 +58,7 @@ double lanes_rate(const struct queue_entry *q, int64_t now_ms, int64_t *ret_burs
     return ramps ? ramp : max_of(rate, 0.0);
 }
 
-static struct bucket *lanes_bucket(struct queue_entry *q, int64_t now_ms)
+struct bucket *lanes_bucket(struct queue_entry *q, int64_t now_ms)
 {
     int64_t burst;
     double rate = lanes_rate(q, now_ms, &burst);
@@ -311,12 +311,20 @@ struct lane_facts lanes_facts(struct lanes *l, struct lane_entry *e)
                                            : share,
         .queue_elsewhere = lanes_places_elsewhere(q->share),
         .tenant_elsewhere = lanes_places_elsewhere(q->tenant->share),
+        .shared = l->shares != NULL,
         .next_due_ms = e->next_due_ms,
+        .queue_ahead = q->ahead,
+        .tenant_ahead = q->tenant->ahead,
+        .queue_armed = q->armed,
+        .queue_leased = q->leased,
+        .tenant_leased = q->tenant->leased,
+        .tenant_share = share,
         .tenant_pool_held = e->line->tenant->held,
         .pool_places = p->places,
         .pool_taken = p->held[CLASS_LOW] + p->held[CLASS_NORMAL] + p->held[CLASS_HIGH],
         .pool_slots = p->slots,
         .pool_workers = l->fleet && !l->terms.here ? p->workers : 0,
+        .pool_room = room[lane_class(e)],
         .pool_waits = room[lane_class(e)] == 0,
     };
 }

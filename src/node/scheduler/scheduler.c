@@ -243,6 +243,12 @@ bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence)
     return scheduler_find_held(s, id, fence) != NULL;
 }
 
+bool scheduler_is_placed(const struct scheduler *s, struct uuid id, int64_t fence)
+{
+    const struct held *h = scheduler_find_held(s, id, fence);
+    return h && h->placed;
+}
+
 /* A task that may be in the queue counts as fired. */
 static struct armed *scheduler_find_armed(const struct scheduler *s, struct uuid id, int64_t fence)
 {
@@ -438,6 +444,7 @@ struct scheduler_status scheduler_status(const struct scheduler *s)
         .armed = s->armed_count,
         .held = s->held.n,
         .placed = lanes_places(s->lanes).taken,
+        .ahead = s->ahead_count,
         .room = lanes_places(s->lanes).all,
         .lanes = lanes_count(s->lanes),
         .suspects = s->suspects,
