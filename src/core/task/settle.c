@@ -66,8 +66,9 @@ int64_t retry_delay_ms(const struct retry_policy *p, const struct outcome *o, in
     if (asked_ms < 0 && (o->http_status == 429 || o->http_status == 503))
         delay = settle_double_delay(delay, p->max_delay_ms); /* the target is overloaded and did not say for how long */
     delay = min_of(delay, p->max_delay_ms);
+    delay = p->jitter == JITTER_FULL ? prng_between(random, 0, delay) : delay;
     /* A target that asks for less than the backoff must not use up the attempts: "Retry-After: 0" is a common default. */
-    return max_of(asked_ms, p->jitter == JITTER_FULL ? prng_between(random, 0, delay) : delay);
+    return max_of(asked_ms, delay);
 }
 
 /* The same attempt always gets the same id, so its row is written once, however often it is reported. */
