@@ -36,6 +36,30 @@ def create_noops(client, count, delay="1h"):
     return [task["id"] for task in answer.json["tasks"]]
 
 
+def test_data_that_was_copied_warns_whoever_goes_on_with_it(belfry, make_server, tmp_path):
+    server = make_server()
+    server.stop()
+    mark = {"copied_to": "postgres://belfry:***@db/belfry", "copied_at": "2026-11-01T10:00:00.000Z"}
+    (server.data_dir / "copied-to").write_text(json.dumps(mark))
+    done = backup(belfry, server, tmp_path / "a.db")
+    assert done.code == 0 and "copied to postgres://belfry:***@db/belfry at 2026-11-01T10:00:00" in done.err and "pg_dump" in done.err
+    server.start()
+    [line] = [line for line in server.lines if "data_was_copied" in line]
+    assert "copied_to=postgres://belfry:***@db/belfry" in line and "copied_at=2026-11-01T10:00:00" in line and "remedy=" in line
+    server.stop()
+    kept = restore(belfry, tmp_path / "a.db", server.data_dir, "--force", "--json")
+    assert kept.code == 0 and not (server.data_dir / "copied-to").exists()
+    assert (server.data_dir / json.loads(kept.out)["kept"] / "copied-to").exists()
+    assert "copied to" not in backup(belfry, server, tmp_path / "b.db").err
+
+
+@pytest.mark.parametrize("flag", ["--server", "--key"])
+def test_a_backup_refuses_options_that_it_would_ignore(belfry, tmp_path, flag):
+    done = belfry("backup", tmp_path / "a.db", flag, "x")
+    assert done.code == 2 and flag in done.err.splitlines()[0]
+    assert flag not in belfry("backup", "--help").out
+
+
 class Creator(threading.Thread):
     """Asks for tasks that call the receiver, one after the other, and notes which were acknowledged when."""
 

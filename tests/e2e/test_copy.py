@@ -93,6 +93,8 @@ def test_a_copy_holds_everything_and_says_so(belfry, make_server, receiver, data
     assert database.sql("SELECT encode(value, 'hex') FROM cluster WHERE name = 'pepper'") == [
         (server.data_dir / "pepper").read_bytes().hex()]
     assert database.sql("SELECT 1 FROM cluster WHERE name = 'copying'") == []
+    mark = json.loads((server.data_dir / "copied-to").read_text())
+    assert mark["copied_to"].startswith("postgres://") and database.name in mark["copied_to"] and mark["copied_at"]
 
 
 LANES = "{id}, l.queue, l.priority, l.requires, l.cpu_milli, l.memory_mb, l.host, l.pool, coalesce(t.aside, ''), {recalled}"

@@ -108,7 +108,7 @@ static enum err secret_keep_headers(const struct secret_keeper *k, struct str he
             if (!value.n)
                 return secret_refuse(name, "is ***, which stands for a value that is not shown; give the value", k->e);
             if (!k->same_host)
-                return secret_refuse(name, "must be given again, because the host is another one", k->e);
+                return secret_refuse(name, "must be given again, or be null, because the host is another one", k->e);
         }
         secret_write_member(out, &first, name, value);
     }

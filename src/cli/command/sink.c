@@ -128,4 +128,5 @@ const struct command command_sink = {
     .options = options,
     .option_count = array_count(options),
     .run = command_sink_run,
+    .asks_no_server = true,
 };

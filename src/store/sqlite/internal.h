@@ -151,6 +151,7 @@ enum err directory_lock(const char *directory, struct directory *ret, struct err
 void directory_unlock(struct directory *d);
 char *directory_file(const char *directory) must_use;
 char *directory_path(const char *directory, const char *name) must_use;
+#define DIRECTORY_COPY_MARK "copied-to" /* copy_mark.h */
 /* If a restore was decided but interrupted, completes it. The caller has the lock (restore.c). */
 enum err directory_finish(const char *directory, struct error *e) must_use;
 
