@@ -147,9 +147,11 @@ static void spawn_add_skipped(struct spawn_visit *v, struct spawn_skipped *g, en
     g->count = 0;
 }
 
-static void spawn_skipped_extend(struct spawn_visit *v, struct spawn_skipped *g, int64_t at_ms, enum skip_reason reason)
+/* behind_ms: the latest time before at_ms that has a row of its own. */
+static void spawn_skipped_extend(struct spawn_visit *v, struct spawn_skipped *g, int64_t at_ms, int64_t behind_ms,
+                                 enum skip_reason reason)
 {
-    if (g->count && g->first_ms <= v->skipped_ms && at_ms > v->skipped_ms)
+    if (g->count && g->last_ms < behind_ms)
         spawn_add_skipped(v, g, reason);
     if (g->count++ == 0)
         g->first_ms = at_ms;
@@ -216,7 +218,7 @@ static int64_t spawn_missed_before(const struct spawn_visit *v, int64_t cursor_m
 static int64_t spawn_catch_up(struct spawn_visit *v, int64_t cursor_ms)
 {
     int64_t missed_before = spawn_missed_before(v, cursor_ms);
-    int64_t window_begins = v->now_ms - v->task->schedule.catch_up_window_ms;
+    int64_t window_begins = v->now_ms - v->task->schedule.catch_up_window_ms, last_behind_ms = 0;
     enum catch_up mode = v->task->schedule.catch_up;
     struct spawn_skipped too_old = { 0 }, passed_over = { 0 };
     struct occurrence o, last = { 0 };
@@ -235,21 +237,22 @@ static int64_t spawn_catch_up(struct spawn_visit *v, int64_t cursor_ms)
         if (!o.fires) {
             spawn_add_left_out(v, &o);
         } else if (o.at_ms < window_begins) {
-            spawn_skipped_extend(v, &too_old, o.scheduled_ms, SKIP_WINDOW);
+            spawn_skipped_extend(v, &too_old, o.scheduled_ms, v->skipped_ms, SKIP_WINDOW);
         } else if (mode == CATCH_UP_ALL) {
             spawn_add_missed_run(v, &o);
         } else {
             if (mode == CATCH_UP_ONE && has_last)
-                spawn_skipped_extend(v, &passed_over, last.scheduled_ms, why);
+                spawn_skipped_extend(v, &passed_over, last.scheduled_ms, last_behind_ms, why);
             if (mode == CATCH_UP_NONE)
-                spawn_skipped_extend(v, &passed_over, o.scheduled_ms, why);
+                spawn_skipped_extend(v, &passed_over, o.scheduled_ms, v->skipped_ms, why);
             last = o;
+            last_behind_ms = v->skipped_ms;
             has_last = true;
         }
     }
     spawn_add_skipped(v, &too_old, SKIP_WINDOW);
     if (mode == CATCH_UP_ONE && has_last && v->plan->more)
-        spawn_skipped_extend(v, &passed_over, last.scheduled_ms, why); /* a later one will run for all */
+        spawn_skipped_extend(v, &passed_over, last.scheduled_ms, last_behind_ms, why); /* a later one runs for all */
     spawn_add_skipped(v, &passed_over, why);
     if (mode == CATCH_UP_ONE && has_last && !v->plan->more && v->runs_left > 0)
         spawn_add_run(v, &last);

@@ -202,6 +202,24 @@ static void a_row_of_missed_times_does_not_reach_over_one_that_exists(void **sta
     }
 }
 
+/* One runs for all, so each is known to be skipped only when the next one comes. */
+static void each_row_that_exists_divides_those_of_missed_times(void **state)
+{
+    (void)state;
+    static const struct spawn_span spans[] = { { NOW - 4 * HOUR, NOW - 4 * HOUR }, { NOW - 2 * HOUR, NOW - 2 * HOUR } };
+    struct spawn_taken taken = { spans, 2, INT64_MAX };
+    struct bench b;
+    every(&b, HOUR, NOW - 5 * HOUR);
+    b.taken = &taken;
+    plan_at(&b, NOW + 5 * SECOND);
+    assert_true(b.plan.occurrences.n == 4 && b.plan.skipped == 3 && b.plan.runs == 1);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(occurrence(&b, i)->scheduled_ms == NOW - (5 - 2 * (int64_t)i) * HOUR &&
+                    skip_count(occurrence(&b, i)) == 1);
+    is_run(&b, 3, NOW, NOW + 5 * SECOND);
+    arena_release(&b.arena);
+}
+
 static void a_visit_ends_where_nothing_is_known_of_rows(void **state)
 {
     (void)state;
@@ -264,6 +282,7 @@ int main(void)
         cmocka_unit_test(an_excluded_day_is_one_row_that_missed_ones_do_not_reach_over),
         cmocka_unit_test(no_row_is_made_for_a_time_that_has_one),
         cmocka_unit_test(a_row_of_missed_times_does_not_reach_over_one_that_exists),
+        cmocka_unit_test(each_row_that_exists_divides_those_of_missed_times),
         cmocka_unit_test(a_visit_ends_where_nothing_is_known_of_rows),
         cmocka_unit_test(a_row_is_about_the_time_it_was_spawned_for),
         cmocka_unit_test(what_was_decided_before_the_clock_was_set_back_does_not_come_again),

@@ -258,11 +258,12 @@ static bool is_about(const struct task *row, const struct nominal *t)
 /* All rows but those without a time count as many times as they say. */
 static void judge_rows(struct ledger *l, const struct nominals *all, int round)
 {
-    int64_t skipped = 0;
+    int64_t skipped = 0, runs = 0;
     for (size_t i = 0; i < l->row_count; i++) {
         const struct task *row = &l->rows[i];
         int64_t n = 0, wanted = row->state == TASK_SKIPPED ? skip_count(row) : 1;
         skipped += row->state == TASK_SKIPPED ? skip_count(row) : 0;
+        runs += row->state != TASK_SKIPPED;
         for (size_t j = 0; j < all->n; j++)
             n += all->v[j].at_ms >= l->begin_ms && is_about(row, &all->v[j]);
         if (n != wanted)
@@ -271,6 +272,7 @@ static void judge_rows(struct ledger *l, const struct nominals *all, int round)
                      (long long)wanted);
     }
     assert_int_equal(current(l).skipped_count, skipped);
+    assert_int_equal(current(l).runs_count, runs);
 }
 
 static size_t judge_times(struct ledger *l, const struct nominals *all, int round)
