@@ -180,6 +180,8 @@ void lanes_on_host_busy(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 bool lanes_may_fire(struct lanes *l, struct lane_entry *e, int64_t now_ms, int64_t *ret_when_ms);
 /* Although it might have: it is armed again. */
 void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms);
+/* It has fired, and comes back without having started: its token is for another one. */
+void lanes_not_started(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 
 /* The gates that close a lane. */
 #define LANE_GATE_MAP(X)                                                                                               \

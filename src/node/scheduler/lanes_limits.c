@@ -450,13 +450,25 @@ bool lanes_may_fire(struct lanes *l, struct lane_entry *e, int64_t now_ms, int64
     return true;
 }
 
+static void lanes_put_back_token(struct lanes *l, struct queue_entry *q, int64_t now_ms)
+{
+    if (q->share)
+        limit_shares_put_back_token(l->shares, q->share);
+    else if (q->has_bucket)
+        bucket_give_back(&q->bucket, 1, now_ms);
+}
+
 void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms)
 {
     e->queue->armed++;
-    if (e->queue->share)
-        limit_shares_put_back_token(l->shares, e->queue->share);
-    else if (e->queue->has_bucket)
-        bucket_give_back(&e->queue->bucket, 1, now_ms);
+    lanes_put_back_token(l, e->queue, now_ms);
+}
+
+void lanes_not_started(struct lanes *l, struct lane_entry *e, int64_t now_ms)
+{
+    lanes_put_back_token(l, e->queue, now_ms);
+    if (e->queue->has_bucket)
+        lanes_reopen_queue(l, e->queue);
 }
 
 /* ---- leases ---- */

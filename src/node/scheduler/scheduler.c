@@ -212,6 +212,8 @@ void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, co
             lanes_all_due(s->lanes, v->due_ms);
         return;
     }
+    if (comes_again && h->fired && !v->has_execution)
+        lanes_not_started(s->lanes, h->lane, s->now.wall_ms);
     if (comes_again)
         scheduler_comes_again(s, h, v);
     scheduler_settled_unpushed(s, h);
