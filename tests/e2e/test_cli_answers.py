@@ -117,6 +117,13 @@ def test_upcoming_of_a_task_names_it(ask, stub):
     assert ask("upcoming", ID).lines[1].endswith(f"2026-02-10 08:00:00Z  {ID}")
 
 
+def test_skipped_days_do_not_count_among_the_fires_asked_for(ask, stub):
+    stub.on("GET", f"/v1/tasks/{ID}", task(name="report"))
+    fires = [{"at": f"2026-02-{day:02}T08:00:00.000Z", "note": "skipped" if day % 2 else None, "skipped": bool(day % 2)} for day in range(1, 6)]
+    stub.on("GET", f"/v1/tasks/{ID}/upcoming", {"upcoming": fires})
+    assert len(ask("upcoming", ID, "-n", "2").lines) == 6, "the server has counted"
+
+
 def test_upcoming_of_a_task_that_does_not_fire_says_so(ask, stub):
     stub.on("GET", f"/v1/tasks/{ID}", task(status="PAUSED"), task(status="CANCELLED", completed_at="2026-02-10T08:00:00.000Z"))
     stub.on("GET", f"/v1/tasks/{ID}/upcoming", {"upcoming": [{"at": "2026-02-10T08:00:00.000Z"}]}, {"upcoming": []})
@@ -182,7 +189,7 @@ def test_workers_show_what_they_serve_and_the_memory_of_their_machine(ask, stub)
     (["dlq", "show", ID, "--reason", "x"], "--reason is for archive, not for show"),
     (["dlq", "archive", ID, "--limit", "3"], "--limit is for list, not for archive"),
     (["dlq", "retry", ID, "--rate", "5"], "--rate is for a retry by filter: leave out the tasks, or this option"),
-    (["dlq", "retry", "--all", "--edit", "{}"], "--edit is for a retry of given tasks: name them"),
+    (["dlq", "retry", "--all", "--edit", "{}"], "--edit is for a retry of given tasks; to change many, name them: belfry dlq retry --edit JSON $(belfry dlq list --all --json --cause CAUSE | jq -r .id)"),
     (["job", "list", "--wait"], "--wait is for show, not for list"),
     (["migrate", "status", "--yes"], "--yes is for down, not for status"),
     (["run", "--force", "--filter", "queue=q"], "--force is for given tasks: leave out --filter"),

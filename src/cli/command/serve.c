@@ -387,5 +387,4 @@ const struct command command_serve = {
     .options = server_options,
     .option_count = SERVER_OPTION_COUNT,
     .run = command_serve_run,
-    .asks_no_server = true,
 };

@@ -112,7 +112,7 @@ static enum exit_code upcoming_print(struct cli *cli, const struct options *o, s
     bool minutes = option_get(o, "minutes")->number;
     struct pages p = { .client = client, .path = buf_cstr(&path), .unlimited = id || minutes };
     p.member = minutes ? "minutes" : "upcoming";
-    p.limit = minutes ? INT64_MAX : option_get(o, "count")->number;
+    p.limit = minutes || id ? INT64_MAX : option_get(o, "count")->number; /* of one task, the server counts */
     r.rows.header = minutes ? upcoming_minute_header : upcoming_header;
     r.rows.add = minutes ? upcoming_add_minute : upcoming_add_row;
     r.rows.keep[0] = minutes ? 0 : COLUMNS; /* NOTE */
@@ -138,7 +138,7 @@ static enum exit_code command_upcoming_run(struct cli *cli, const struct options
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "count", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "10", .min = 1, .max = 1000,
-      .help = "number of fires" },
+      .help = "number of fires; skipped ones are shown in addition" },
     { .flag = "from", .type = OPTION_TIME, .value = "TIME", .help = "from this time on; default: now" },
     { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "without TASK: until this time; default: 1 h after --from" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "without TASK: only tasks of this queue" },
