@@ -38,7 +38,7 @@ struct command {
     size_t shared_count;
     enum exit_code (*run)(struct cli *cli, const struct options *o);
     bool hidden;         /* from help and completion */
-    bool asks_no_server; /* --server and --key are unknown options */
+    bool asks_no_server; /* works on stored data, so --server and --key are unknown options */
 };
 
 extern const struct command *const commands[]; /* in the order of --help; NULL at the end */

@@ -103,6 +103,18 @@ static void task_view_describe_cron(const json_t *task, struct buf *out)
     buf_printf(out, ", %s\n", table_cell(zone.n ? zone : S("UTC"), shown));
 }
 
+static void task_view_describe_calendar(const json_t *task, struct buf *out)
+{
+    struct str name = json_text_at(task, "calendar"), policy = json_text_at(task, "calendar_policy");
+    char shown[CELL_TEXT];
+    if (!name.n)
+        return;
+    buf_printf(out, "On business days of the calendar %s; a fire on another day %s\n", table_cell(name, shown),
+               str_eq(policy, S("NEXT_DAY"))       ? "moves to the next one"
+               : str_eq(policy, S("PREVIOUS_DAY")) ? "moves to the previous one"
+                                                   : "is skipped");
+}
+
 /* What keeps the task from firing at its time; false: nothing that it tells itself. */
 static bool task_view_held_line(const struct cli *cli, const json_t *task, struct buf *out)
 {
@@ -136,6 +148,7 @@ void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out)
     struct error ignored;
     char relative[WHEN_TEXT], utc[WHEN_TEXT], local[WHEN_TEXT];
     task_view_describe_cron(task, out);
+    task_view_describe_calendar(task, out);
     if (task_view_held_line(cli, task, out) || !json_time_at(task, "next_execution", &at_ms))
         return;
     when_relative(at_ms, now_ms, relative);

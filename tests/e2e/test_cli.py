@@ -11,9 +11,9 @@ import pytest
 from conftest import ROOT, TIMEOUT_S
 
 SHOWN = ["serve", "worker", "add", "list", "show", "edit", "pause", "resume", "cancel", "rm", "run", "retry", "history",
-         "upcoming", "explain", "dlq", "job", "queue", "breakers", "calendar", "tenant", "key", "node", "workers", "top", "import", "next", "sink", "bench",
+         "upcoming", "explain", "dlq", "job", "queue", "breakers", "calendar", "tenant", "key", "node", "workers", "status", "top", "import", "next", "sink", "bench",
          "backup", "restore", "copy", "migrate", "check-config", "version", "help", "completion"]
-COMMON = ["--json", "--data-dir", "--help"]  # of a command that asks no server
+COMMON = ["--json", "--server", "--key", "--data-dir", "--help"]  # __complete answers scripts and is not shown
 
 
 # ---- help ----
@@ -51,7 +51,7 @@ def test_help_of_next_names_each_option_and_its_examples_work(belfry, build):
     text = belfry("next", "--help").out
     assert re.findall(r"^ +(?:-\w, )?--([a-z-]+)", text, re.M) == [
         "tz", "from", "to", "count", "dst-gap", "dst-overlap", "every", "start", "end", "spread", "id", "skips", "json",
-        "data-dir", "help"]
+        "server", "key", "data-dir", "help"]
     assert "(default 5, 1 to 100000)" in text
     examples = re.findall(r"^  belfry (next .*)$", text, re.M)
     assert len(examples) >= 4
@@ -154,7 +154,7 @@ def test_commands_are_completed(complete, belfry):
 
 def test_options_are_completed(complete):
     assert complete("next", "--ds") == ["--dst-gap", "--dst-overlap"]
-    assert complete("next", "--tz", "UTC", "--s") == ["--start", "--spread", "--skips"]
+    assert complete("next", "--tz", "UTC", "--s") == ["--start", "--spread", "--skips", "--server"]
     assert complete("version", "--") == COMMON
     assert complete("frobnicate", "--") == []
 

@@ -455,6 +455,18 @@ def test_show_shows_deep_and_long_values_whole(ask, stub):
     assert ask("list").code == 0
 
 
+def test_show_prints_the_output_of_the_latest_attempt(ask, stub):
+    stub.on("GET", f"/v1/tasks/{ID}", task(executions=[{**EXECUTIONS[0], "output": '{"frames": 7}'}, {**EXECUTIONS[1], "output": "first"}]))
+    out = ask("show", ID).out
+    assert re.search(r'^Output +\{"frames": 7\}$', out, re.M) and "first" not in out
+
+
+def test_a_dead_letter_is_shown_with_all_attempts_and_no_empty_lines_between(ask, stub):
+    stub.on("GET", f"/v1/dlq/{ID}", task(status="FAILED", executions=[{**EXECUTIONS[0], "output": "second"}, EXECUTIONS[1], EXECUTIONS[2]]))
+    last = ask("dlq", "show", ID).out.split("\n\n")[-1]
+    assert last == "Attempt 0\nAttempt 1:\n  connection refused?really\nAttempt 2:\n  second\n"
+
+
 def test_show_takes_several_ids_and_goes_on_after_a_refusal(ask, stub):
     stub.on("GET", f"/v1/tasks/{ID}", problem(404, "there is none"))
     stub.on("GET", f"/v1/tasks/{OTHER}", task(id=OTHER))
@@ -483,6 +495,22 @@ def test_history_prints_occurrences(ask, stub):
         ["WHEN", "STATUS", "ATTEMPTS", "ID", "NOTE"],
         ["2026-02-10 08:00:00Z", "SKIPPED", "0", OTHER, "overlap"],
         ["2026-02-09 08:00:00Z", "FAILED", "3", OTHER, "boom"]]
+
+
+def test_history_leaves_out_what_is_to_come_unless_asked(ask, stub):
+    at, rows = "2999-01-01T00:00:00.000Z", []
+    rows = [{"id": OTHER, "run_at": at, "status": "SCHEDULED"}] * 3
+    rows += [{"id": ID, "run_at": "2026-02-10T08:00:00.000Z", "status": status} for status in ("SCHEDULED", "COMPLETED", "FAILED")]
+    stub.on("GET", f"/v1/tasks/{ID}/occurrences", page(rows))
+    assert [line.split()[2] for line in ask("history", "--occurrences", ID).lines[1:]] == ["SCHEDULED", "COMPLETED", "FAILED"]
+    assert len(ask("history", "--occurrences", "--limit", "2", ID).lines) == 3
+    assert len(ask("history", "--occurrences", "--status", "SCHEDULED,COMPLETED,FAILED", ID).lines) == 7
+
+
+def test_history_knows_which_states_only_occurrences_have(ask, stub):
+    done = ask("history", ID, "--status", "COMPLETED,skipped")
+    assert (done.code, done.err) == (2, "belfry history: --status SKIPPED is a state of occurrences, not of attempts; add --occurrences\n")
+    assert not stub.requests
 
 
 def test_history_of_what_never_ran_says_so(ask, stub):

@@ -177,7 +177,7 @@ static enum err task_make_set_timeout(struct task_maker *m, int64_t config_ms, s
     return ERR_OK;
 }
 
-/* The config in the body; in an edit that leaves the kind of target, merged into the present one. */
+/* The config in the body; in an edit merged into the present one, or into nothing if the kind of target is another. */
 static enum err task_make_set_config(struct task_maker *m, enum target_kind kind, int64_t *ret_timeout_ms,
                                      struct task *t)
 {
@@ -185,8 +185,9 @@ static enum err task_make_set_config(struct task_maker *m, enum target_kind kind
     cleanup_with(json_doc_release) struct json_doc merged = { 0 };
     struct str text = b->text.target_config;
     json_t *config = b->target_config;
-    if (m->current && kind == m->current->target && json_is_object(config)) {
-        if (target_merge(m->current->target_config, text, m->a, &text, m->e))
+    if (m->current && json_is_object(config)) {
+        struct str before = kind == m->current->target ? m->current->target_config : S("");
+        if (target_merge(before, text, m->a, &text, m->e))
             return m->e->code;
         if (json_parse(text, &merged, m->e))
             return error_in(m->e, "target_config");

@@ -69,7 +69,6 @@ const struct command command_check_config = {
         "Examples:\n"
         "  belfry check-config /etc/belfry/belfry.conf\n",
     .run = command_check_config_run,
-    .asks_no_server = true,
 };
 
 static enum exit_code command_configuration_run(struct cli *cli, const struct options *o)
@@ -87,6 +86,5 @@ const struct command command_configuration = {
     .words = "",
     .summary = "print the table of docs/CONFIGURATION.md",
     .run = command_configuration_run,
-    .asks_no_server = true,
     .hidden = true,
 };

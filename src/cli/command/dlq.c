@@ -214,7 +214,9 @@ static enum err dlq_check_retry(const struct options *o, bool by_id, struct erro
             return error_field(e, field, "is for a retry by filter: leave out the tasks, or this option");
     }
     if (!by_id && option_given(o, "edit"))
-        return error_field(e, "--edit", "is for a retry of given tasks: name them");
+        return error_field(
+            e, "--edit",
+            "is for a retry of given tasks; to change many, name them: belfry dlq retry --edit JSON $(belfry dlq list --all --json --cause CAUSE | jq -r .id)");
     return ERR_OK;
 }
 
@@ -293,7 +295,8 @@ const struct command command_dlq = {
     .words = "[list | groups | show TASK… | retry [TASK…] | archive TASK…]",
     .summary = "list, retry or archive failed tasks (dead-letter queue)",
     .detail =
-        "groups: HOST, EXAMPLE and NAME are of the latest task that failed for this cause; 'belfry dlq show EXAMPLE' prints it.\n"
+        "groups: LATEST is the latest failure. HOST, EXAMPLE, NAME and ERROR are of the task that was created last;\n"
+        "'belfry dlq show EXAMPLE' prints it.\n"
         "\n"
         "Retry by filter starts with 1 task, then 10, then the rest at --rate. It stops if too many tasks fail again.\n"
         "'retry --all' retries all failed tasks; 'list --all' prints all of them.\n"

@@ -302,5 +302,4 @@ const struct command command_next = {
     .options = options,
     .option_count = array_count(options),
     .run = command_next_run,
-    .asks_no_server = true,
 };

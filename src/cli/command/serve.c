@@ -378,6 +378,7 @@ const struct command command_serve = {
         "Settings come from flags, the environment (such as BELFRY_API_LISTEN), the file of --config, and defaults, in this\n"
         "order; docs/CONFIGURATION.md lists them. SIGTERM and SIGINT drain: running tasks finish, and claimed tasks that have\n"
         "not started are handed back. A second signal does not wait for running tasks.\n"
+        "'belfry status' and 'belfry top' print what the server does. GET /health and GET /ready are for probes and need no key.\n"
         "\n"
         "Examples:\n"
         "  belfry serve\n"
@@ -387,5 +388,4 @@ const struct command command_serve = {
     .options = server_options,
     .option_count = SERVER_OPTION_COUNT,
     .run = command_serve_run,
-    .asks_no_server = true,
 };

@@ -26,7 +26,6 @@ const struct command command_version = {
     .words = "",
     .summary = "print the version",
     .run = command_version_run,
-    .asks_no_server = true,
 };
 
 static enum exit_code command_help_run(struct cli *cli, const struct options *o)
@@ -49,5 +48,4 @@ const struct command command_help_ = {
     .words = "[COMMAND]",
     .summary = "explain a command",
     .run = command_help_run,
-    .asks_no_server = true,
 };

@@ -195,5 +195,4 @@ const struct command command_worker = {
     .options = worker_options,
     .option_count = WORKER_OPTION_COUNT,
     .run = command_worker_run,
-    .asks_no_server = true,
 };

@@ -275,6 +275,9 @@ static void an_edit_of_the_target_changes_only_what_it_names(void **state)
                           "{\"target_type\":\"QUEUE_MESSAGE\",\"target_config\":"
                           "{\"broker\":\"redis://h\",\"destination\":\"d\"}}");
     assert_str(p.target_config, "{\"broker\":\"redis://h\",\"destination\":\"d\"}");
+    p = patch(state, &p,
+              "{\"target_type\":\"HTTP_CALLBACK\",\"target_config\":{\"url\":\"http://h\",\"method\":null}}");
+    assert_str(p.target_config, "{\"url\":\"http://h\"}");
 }
 
 int main(void)
