@@ -26,14 +26,16 @@ struct explain_slot {
 };
 
 struct explain_facts {
-    int64_t queue_ahead;   /* tasks of its queue that a claim could take and that are due before it */
+    /* Tasks of its queue that a claim could take and that are due before it, or at the same time with a lower id. */
+    int64_t queue_ahead;
     int64_t queue_overdue; /* those of them that are due by now */
-    int64_t queue_twins;   /* others of its queue that are due at the same time */
+    int64_t queue_twins;   /* others of its queue that are due at the same time, with a higher id */
     int64_t queue_soon;    /* others of its queue that are due at the same time or within EXPLAIN_CLAIM_MS after it */
     int64_t queue_mortal;  /* of queue_ahead, if the queue has a rate: those that may end without using it */
     /* SCHEDULED tasks of all queues and tenants, besides it, that are due by now, that may be claimed by its due
      * time, and that are due by the end of the time that explain looks ahead. */
     int64_t all_overdue, all_before, all_near;
+    int64_t all_running; /* on all nodes, besides it; also those that are claimed ahead */
     struct explain_slot slots[SLOTS_MAX];
     size_t slot_count;
 };

@@ -19,6 +19,14 @@ int64_t explain_crowd(const struct explain_walk *w)
     return coming + ahead + (lanes_may_open_by(w->lanes, w->at_ms) ? f->all_overdue : 0);
 }
 
+/* How many tasks may run on all nodes when its turn comes: a limit that all nodes share has room if this is less. */
+static int64_t explain_everywhere(const struct explain_walk *w)
+{
+    const struct explain_facts *f = w->facts;
+    int64_t coming = w->at_ms <= max_of(w->task->due_ms, w->now_ms) ? f->all_before : f->all_near;
+    return max_of(coming, f->all_running) >= EXPLAIN_COUNT_MAX - 1 ? INT32_MAX : coming + f->all_running;
+}
+
 int64_t explain_about_to_fire(const struct explain_walk *w)
 {
     size_t fired = worker_running(w->view->worker) + worker_parked(w->view->worker);
@@ -46,7 +54,7 @@ static struct lanes_rate_question explain_rate_question(const struct explain_wal
     q.overdue = held_up || explain_is_due(w) ? f->queue_ahead : f->queue_overdue;
     q.coming = f->queue_ahead - q.overdue;
     q.mortal = f->queue_mortal;
-    q.maybe += f->queue_twins;
+    q.maybe += lanes_queue_has_others(w->of_queue, w->at_ms) ? f->queue_twins : 0;
     if (explain_is_due(w)) { /* they were claimed before it */
         q.overdue += (int64_t)l->queue_armed;
         q.maybe -= (int64_t)l->queue_armed;
@@ -84,7 +92,7 @@ void explain_look_rate(struct explain_walk *w)
         return;
     }
     explain_gate_unknown(w, EXPLAIN_QUEUE_RATE,
-                         f.shared    ? "other nodes take from the same rate"
+                         f.shared    ? "the store keeps the rate, for all nodes together"
                          : overtaken ? "tasks of its queue with other priorities or needs may go first"
                                      : "how many will be ahead of it then is not certain",
                          "%s", text);
@@ -102,8 +110,8 @@ static void explain_queue_limit(struct explain_walk *w)
     int64_t before = w->facts->queue_ahead + w->facts->queue_soon + (int64_t)f->queue_ahead - own;
     if (f->queue_limit && lanes_queue_has_others(w->of_queue, w->at_ms))
         before = max_of(before, explain_crowd(w));
-    int64_t all = used + before;
-    if (!f->queue_limit || (!f->shared && all < f->queue_limit))
+    int64_t all = f->shared ? explain_everywhere(w) : used + before;
+    if (!f->queue_limit || all < f->queue_limit)
         return;
     if (explain_is_due(w))
         w->ret->position = w->facts->queue_ahead;
@@ -165,8 +173,8 @@ void explain_look_limits(struct explain_walk *w)
     explain_queue_limit(w);
     if (explain_tenant_holds(w) || !f->tenant_limit || (explain_is_due(w) && w->at_ms <= w->now_ms && !f->shared))
         return;
-    int64_t used = (int64_t)(f->tenant_held + f->tenant_leased) + explain_crowd(w);
-    if (f->shared || used >= f->tenant_limit)
+    int64_t used = f->shared ? explain_everywhere(w) : (int64_t)(f->tenant_held + f->tenant_leased) + explain_crowd(w);
+    if (used >= f->tenant_limit)
         explain_gate_unknown(w, EXPLAIN_TENANT_LIMIT, "they may take any time",
                              "up to %lld tasks run or come before it, and its tenant may run no more than %lld at once",
                              (long long)used, (long long)f->tenant_limit);

@@ -205,6 +205,16 @@ def test_a_full_queue_is_told_by_whichever_node_is_asked(client, receiver):
     client.wait_for(waiting, "COMPLETED")
 
 
+@pytest.mark.cluster
+def test_a_limit_with_room_for_all_holds_nobody(client):
+    """Several tenants share the slots, and on several nodes their limits are shared: with room for all that runs and comes, it is known."""
+    assert client.post("/v1/tenants", {"name": "another"}).status == 201
+    for _ in range(3):
+        told = gate(client, client.create(delay="20s", target_type="NOOP")["id"])
+        assert (told["gate"], told["outcome"]) == ("due_time", "RUN") and told["estimate"], told
+        assert [step["gate"] for step in told["gates"]] == ["due_time"], told
+
+
 def test_a_task_of_another_world_is_not_explained(client):
     assert client.get("/v1/tasks/01a1df5f-1be4-74aa-b483-8f6b493ca066/explain").status == 404
     assert client.get("/v1/tasks/01a1df5f-1be4-74aa-b483-8f6b493ca066/upcoming").status == 404

@@ -70,6 +70,23 @@ static void a_rate_and_a_limit_of_its_queue(void **state)
     assert_why(w, &second, "queue_concurrency", "1 of its queue default run, and no more than 1 may");
 }
 
+/* A batch has one due time for all. */
+static void of_tasks_that_are_due_together_the_lower_id_is_ahead(void **state)
+{
+    struct world *w = *state;
+    with_slots(w, 20);
+    settle_down(w);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .rate = 2, .burst = 1 });
+    struct task v[10];
+    for (int i = 0; i < 10; i++)
+        v[i] = task_due(w, i + 1, NOW);
+    settle_down(w);
+    assert_true(is_running(w, &v[0]));
+    struct explanation x = why(w, &v[7]);
+    assert_int_equal(x.position, 6);
+    assert_true(x.outcome == EXPLAIN_WILL_RUN && x.estimate_ms > NOW + 2500 && x.estimate_ms < NOW + 4500);
+}
+
 static void its_tenant(void **state)
 {
     struct world *w = *state;
@@ -436,6 +453,7 @@ int main(void)
         node_test(a_claim_and_a_run),
         node_test(a_paused_queue_with_who_and_why_and_until_when),
         node_test(a_rate_and_a_limit_of_its_queue),
+        node_test(of_tasks_that_are_due_together_the_lower_id_is_ahead),
         node_test(its_tenant),
         node_test(no_slot_of_the_node),
         node_test(the_breaker_of_its_host),
