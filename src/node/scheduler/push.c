@@ -329,7 +329,10 @@ static bool push_starts_anew(const struct scheduler *s, const struct armed *a)
 
 static void push_wait_for_rate(struct scheduler *s, struct armed *a, int64_t when_ms)
 {
-    a->late_by = LATE_LIMIT;
+    /* What has held it until now for longer than the rate will counts. */
+    int64_t late_ms = s->now.wall_ms - a->task->due_ms;
+    enum late_cause before = late_ms > when_ms - s->now.wall_ms ? scheduler_late_cause(s, a) : LATE_NONE;
+    a->late_by = before ? before : LATE_LIMIT;
     wheel_add(&s->wheel, &a->entry, when_ms);
 }
 

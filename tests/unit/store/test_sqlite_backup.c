@@ -61,6 +61,22 @@ static void move_into(struct fixture *f)
     assert_ok(store_sqlite_open(place, &f->store, &e), &e);
 }
 
+/* A check of all tables precedes the end: no row of any table may look damaged to it. */
+static void a_store_whose_tasks_hold_slots_is_backed_up(void **state)
+{
+    struct fixture *f = *state;
+    open_store(f);
+    for (int i = 0; i < 3; i++) {
+        struct task t = plain_task(f);
+        t.concurrency_key = S("one at a time");
+        t.concurrency_limit = 1;
+        insert(f, &t, 1);
+    }
+    assert_int_equal(claim(f).n, 1);
+    assert_int_equal(backed_up(f).tasks, 3);
+    move_into(f);
+}
+
 static void the_copy_of_an_open_store_holds_what_was_written_before(void **state)
 {
     struct fixture *f = *state;
@@ -320,6 +336,7 @@ static void a_file_that_appeared_meanwhile_is_not_replaced(void **state)
 
 static const struct CMUnitTest tests[] = {
 #define row(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    row(a_store_whose_tasks_hold_slots_is_backed_up),
     row(the_copy_of_an_open_store_holds_what_was_written_before),
     row(a_store_that_nobody_has_open_is_copied_too),
     row(a_copy_made_while_others_write_is_whole),
