@@ -241,6 +241,7 @@ static bool explain_fired(struct explain_walk *w)
     } else if (at.at == WORKER_STARTED) {
         explain_state(w->ret, EXPLAIN_RUNNING, "it has fired: it runs since %s", explain_when(at.started_ms).text);
         explain_decided(w, EXPLAIN_WILL_RUN, at.started_ms);
+        w->ret->started_ms = at.started_ms;
     } else if (scheduler_queued(s, t->id, t->fence)) {
         explain_in_fleet_queue(w);
     } else if (scheduler_holds(s, t->id, t->fence)) {

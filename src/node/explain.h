@@ -80,6 +80,7 @@ struct explanation {
     int64_t estimate_ms;    /* when that happens: the call starts, or it is skipped or expires; 0: not known */
     int64_t position;       /* how many are ahead of it in its line; -1: not known */
     bool waits;             /* it is RUNNING in the store, and is known not to have started */
+    int64_t started_ms;     /* it runs on this node since then; 0: not known */
     bool needs_people;      /* nothing happens before a person, or a worker that joins, opens a gate */
     int64_t not_before_ms;  /* it does not start earlier; 0: it has started, perhaps */
     int64_t resumes_ms;     /* SKIPPED because of an earlier run that does not start before; 0: it runs, or is paused */

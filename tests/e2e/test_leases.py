@@ -159,7 +159,11 @@ def test_many_workers_get_each_task_once(server, client):
 
 def test_a_lease_that_ran_out_is_lost_and_given_anew(server, client):
     task = make(client)
+    time.sleep(0.2)
     held = lease_one(client, lease_seconds=1)
+    running = client.get(f"/v1/tasks/{task}/executions").json["executions"][0]
+    assert running["status"] == "RUNNING" and running["started_at"] > running["scheduled_for"]
+    assert client.task(task)["started_at"] == running["started_at"]
     again = lease_one(client)
     assert again["task"]["id"] == task and again["id"] != held["id"]
     say(client, held, "complete", expect=409)
@@ -167,6 +171,7 @@ def test_a_lease_that_ran_out_is_lost_and_given_anew(server, client):
     runs = client.get(f"/v1/tasks/{task}/executions").json["executions"]
     assert [r["status"] for r in runs] == ["COMPLETED", "LOST"]
     assert "its lease expired" in runs[1]["error_message"]
+    assert (runs[1]["delay_cause"], runs[1]["started_at"]) == ("ROOM", running["started_at"])
 
 
 def test_a_cancelled_task_ends_when_its_worker_hears_of_it(server, client):

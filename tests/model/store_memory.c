@@ -182,8 +182,10 @@ static void memory_settle_one(struct store_memory *s, struct settlement *v, int6
     struct task next = v->replace ? *v->replace : memory_settled(t, v, now_ms);
     assert(uuid_eq(next.id, v->id) && next.tenant == t->tenant && next.state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
-    if (!v->replace && (next.state == TASK_EXPIRED || next.state == TASK_SKIPPED))
-        memory_count_as_skipped(&s->table, &next, v->parent);
+    bool skipped = !v->replace && (next.state == TASK_EXPIRED || next.state == TASK_SKIPPED);
+    struct uuid parent = v->replace ? next.parent : v->parent;
+    if ((skipped || next.state == TASK_CANCELLED) && !uuid_is_nil(parent))
+        memory_uncount_run(&s->table, &next, parent, skipped);
     memory_put_and_hand_over(s, &next, v->replace != NULL, unblocked);
     if (!v->verdict.has_execution)
         return;
@@ -338,6 +340,8 @@ static enum err memory_put(struct store_memory *s, struct op *base)
     slot_keys_init(&keys);
     next.cursor_ms = op->ret_cursor_ms = memory_put_withdraw(s, op, &runs, &keys);
     next.runs_count = max_of(next.runs_count - runs, 0);
+    if (next.state == TASK_CANCELLED)
+        memory_uncount_run(&s->table, &next, next.parent, false);
     memory_change_row(&s->table, &next, true, &keys);
     if (op->also)
         memory_insert_absent(s, op->also);

@@ -517,10 +517,10 @@ static struct outcome leases_outcome_of(const struct request *q, const struct le
     struct outcome o = { .kind = OUTCOME_OK,
                          .sent = true,
                          .retry_after_ms = -1,
-                         .started_us = uuid_time_ms(h->task.claim) * US_PER_MS,
+                         .started_us = task_leased_ms(&h->task) * US_PER_MS,
                          .completed_us = q->now_ms * US_PER_MS,
                          .worker = h->row.worker,
-                         .late_by = h->task.late_by ? h->task.late_by : LATE_ROOM };
+                         .late_by = task_lease_late_cause(&h->task) };
     if (h->report == REPORT_COMPLETE) {
         o.output = str_utf8_cut(result, OUTPUT_BYTES);
         return o;

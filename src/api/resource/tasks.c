@@ -233,6 +233,8 @@ static void tasks_on_node_answer(struct explain_answer *a)
     struct task_read *x = container_of(a, struct task_read, answer);
     if (a->explanation.waits)
         x->task.state = TASK_SCHEDULED;
+    if (a->explanation.started_ms)
+        x->task.started_ms = a->explanation.started_ms;
     tasks_write_read(x);
     request_answer(x->q);
 }
@@ -251,6 +253,8 @@ enum handled tasks_get(struct request *q, struct reader *r)
     f.limit = occurrence || q->route->run == dlq_get ? LIST_MAX : LATEST_EXECUTIONS;
     if (reader_executions(r, &f, &q->arena, &x->page, &e) || tasks_read_lease(q, r, t, &x->lease, &x->leased, &e))
         return request_fail(q, &e);
+    if (x->leased)
+        x->task.started_ms = task_leased_ms(t);
     bool may_wait = task_shown_state(t, q->now_ms) == TASK_RUNNING && !x->leased;
     if (!may_wait || !q->server->setup.explain)
         return tasks_write_read(x);

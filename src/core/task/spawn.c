@@ -274,11 +274,13 @@ static int64_t spawn_ahead(struct spawn_visit *v, int64_t cursor_ms)
     return cursor_ms;
 }
 
-/* A run that is skipped or expires no longer counts against max_runs. That happens at its due time or later. */
+/* A run that is skipped, replaced before its start, or expires no longer counts against max_runs. That happens at its
+ * due time or later. */
 static bool spawn_runs_may_come_back(const struct task *t)
 {
     enum overlap o = t->schedule.overlap;
-    return t->schedule.max_runs && (o == OVERLAP_SKIP || o == OVERLAP_QUEUE_ONE || t->expires_after_ms);
+    bool gives_up = o == OVERLAP_SKIP || o == OVERLAP_QUEUE_ONE || o == OVERLAP_CANCEL_PREVIOUS;
+    return t->schedule.max_runs && (gives_up || t->expires_after_ms);
 }
 
 /* The times after the last run that the rule leaves out, up to the end of the schedule: the task is over. */

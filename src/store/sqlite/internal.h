@@ -263,7 +263,7 @@ enum writer_statement {
     ST_SETTLE_DONE,
     ST_MOVE_LANE,
     ST_UNCOUNT,
-    ST_COUNT_SKIPPED,
+    ST_UNCOUNT_PARENT,
     ST_SLOT_COUNT,
     ST_SLOT_TAKE,
     ST_SLOT_DROP,
@@ -436,9 +436,10 @@ enum err sqlite_slot_held_ahead(struct slots *base, struct str key, int64_t now_
 /* sqlite_replace_task, and the consequences for slots. */
 enum err sqlite_change_task(struct store_sqlite *s, const struct guards *old, const struct task *t,
                             struct slot_keys *keys, struct error *e) must_use;
-/* An OCCURRENCE will not run: subtracts it from its parent's runs_count and adds it to skipped_count. */
-enum err sqlite_count_as_skipped(struct store_sqlite *s, int64_t rid, const struct uuid *parent,
-                                 struct error *e) must_use;
+/* An OCCURRENCE that never started will not run: subtracts it from its parent's runs_count. A skipped one is added to
+ * skipped_count. */
+enum err sqlite_uncount_run(struct store_sqlite *s, int64_t rid, const struct uuid *parent, bool skipped,
+                            struct error *e) must_use;
 
 bool sqlite_insert_alone(const struct op *op); /* true: an insert that needs no savepoint */
 

@@ -295,7 +295,9 @@ static enum err sqlite_settle_apply_verdict(struct store_sqlite *s, const struct
     /* The lane first: while the task is RUNNING, it is in no index over lanes. */
     if (sqlite_settle_move_lane(s, g, &v->verdict, e) || sqlite_settle_write_verdict(s, g, &v->verdict, op->now_ms, e))
         return e->code;
-    if ((next == TASK_EXPIRED || next == TASK_SKIPPED) && sqlite_count_as_skipped(s, g->rid, &v->parent, e))
+    bool skipped = next == TASK_EXPIRED || next == TASK_SKIPPED;
+    bool uncounted = !uuid_is_nil(v->parent) && (skipped || next == TASK_CANCELLED);
+    if (uncounted && sqlite_uncount_run(s, g->rid, &v->parent, skipped, e))
         return e->code;
     return g->gated ? slots_settle(&s->slots, &v->id, next, &op->ret_unblocked_lanes, e) : ERR_OK;
 }

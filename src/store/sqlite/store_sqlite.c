@@ -143,8 +143,8 @@ static const char *const writer_sql[] = {
         "UPDATE tasks SET lane = ?2, aside = coalesce(?3, aside), recalled = recalled OR ?4 WHERE rid = ?1",
     [ST_UNCOUNT] = "UPDATE tasks SET runs_count = 0 WHERE rid = ?1 AND kind = 2 AND runs_count = 1 "
                    "AND started_ms = 0",
-    [ST_COUNT_SKIPPED] = "UPDATE tasks SET runs_count = max(runs_count - 1, 0), skipped_count = skipped_count + 1 "
-                         "WHERE id = ?1",
+    [ST_UNCOUNT_PARENT] = "UPDATE tasks SET runs_count = max(runs_count - 1, 0), skipped_count = skipped_count + ?2 "
+                          "WHERE id = ?1",
     [ST_EXECUTION_INSERT] = "INSERT INTO executions (rowid" EXECUTION_COLUMNS(
         SQL_NAME) ") "
                   "VALUES (?" EXECUTION_COLUMNS(SQL_MARK) ") ON CONFLICT (task_id, id) DO NOTHING",

@@ -263,7 +263,8 @@ static void judge_rows(struct ledger *l, const struct nominals *all, int round)
         const struct task *row = &l->rows[i];
         int64_t n = 0, wanted = row->state == TASK_SKIPPED ? skip_count(row) : 1;
         skipped += row->state == TASK_SKIPPED ? skip_count(row) : 0;
-        runs += row->state != TASK_SKIPPED;
+        bool called_off = row->state == TASK_CANCELLED && !row->started_ms;
+        runs += row->state != TASK_SKIPPED && !called_off;
         for (size_t j = 0; j < all->n; j++)
             n += all->v[j].at_ms >= l->begin_ms && is_about(row, &all->v[j]);
         if (n != wanted)
