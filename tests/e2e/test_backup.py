@@ -53,10 +53,12 @@ def start_on_terminal(directory, until):
 
 def test_data_that_was_copied_warns_whoever_goes_on_with_it(belfry, make_server, tmp_path):
     server = make_server()
+    create_noops(server.client(), 2)
     server.stop()
     mark = {"copied_to": "postgres://belfry:***@db/belfry", "copied_at": "2026-11-01T10:00:00.000Z"}
     (server.data_dir / "copied-to").write_text(json.dumps(mark))
     done = backup(belfry, server, tmp_path / "a.db")
+    assert "contains 2 tasks (all tenants, with occurrences: 2 SCHEDULED), " in done.out
     assert done.code == 0 and "copied to postgres://belfry:***@db/belfry at 2026-11-01T10:00:00" in done.err and "pg_dump" in done.err
     server.start()
     [line] = [line for line in server.lines if "data_was_copied" in line]
