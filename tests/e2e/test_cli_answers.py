@@ -142,6 +142,8 @@ def test_status_prints_the_state_once(ask, stub):
     done = ask("status", tty=100)
     assert done.code == 0 and "Running 2 of 9" in done.out and "FAILED 4" in done.out
     assert json.loads(ask("status", "--json").out)["version"] == "1"
+    for command in ("status", "serve"):
+        assert "GET /health" in ask(command, "--help").out and "GET /ready" in ask(command, "--help").out
 
 
 def test_skipped_days_do_not_count_among_the_fires_asked_for(ask, stub):

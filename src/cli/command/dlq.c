@@ -295,7 +295,7 @@ const struct command command_dlq = {
     .words = "[list | groups | show TASK… | retry [TASK…] | archive TASK…]",
     .summary = "list, retry or archive failed tasks (dead-letter queue)",
     .detail =
-        "groups: LATEST is the latest failure. HOST, EXAMPLE, NAME and ERROR are of the task that was created last;\n"
+        "groups: HOST, LATEST, EXAMPLE, NAME and ERROR are of the task that failed last for this cause;\n"
         "'belfry dlq show EXAMPLE' prints it.\n"
         "\n"
         "Retry by filter starts with 1 task, then 10, then the rest at --rate. It stops if too many tasks fail again.\n"

@@ -191,6 +191,8 @@ static void bad_edits_are_refused_by_field(void **state)
     struct task secret =
         make(state, "{\"target_config\":{\"url\":\"http://h\",\"headers\":{\"Authorization\":\"s\"}}}");
     occurrence.kind = TASK_OCCURRENCE;
+    struct task message = make(state, "{\"target_type\":\"QUEUE_MESSAGE\",\"target_config\":{\"broker\":\"redis://h\","
+                                      "\"destination\":\"d\",\"headers\":{\"X-Token\":\"s\"}}}");
     const struct {
         const struct task *task;
         const char *body, *field, *says;
@@ -212,7 +214,9 @@ static void bad_edits_are_refused_by_field(void **state)
         { &timed, "{'target_config':{'u\\u0072l':'http://i'}}", "target_config.u\\u0072l", "is given twice" },
         { &timed, "{'target_config':[]}", "target_config", "must be an object" },
         { &secret, "{'target_config':{'url':'http://i'}}", "target_config.headers.Authorization",
-          "must be given again, or be null, because the host is another one" },
+          "must be given again, or be null, because the host or broker is another one" },
+        { &message, "{'target_config':{'broker':'redis://i'}}", "target_config.headers.X-Token",
+          "or broker is another one" },
         { &noop, "{'target_type':'HTTP_CALLBACK'}", "target_config", "is required for an HTTP_CALLBACK" },
         { &once, "{'target_type':'COMMAND'}", "target_type", "COMMAND is not supported yet" },
         { &once, "{'target_config':{'url':'x'}}", "target_config.url", "must begin with" },
