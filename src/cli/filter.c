@@ -7,7 +7,8 @@
 const struct option filter_options[] = {
     { .flag = "status", .type = OPTION_CHOICE, .value = "STATUS",
       .choices = "SCHEDULED|BLOCKED|PAUSED|RUNNING|COMPLETED|FAILED|CANCELLED|SKIPPED|EXPIRED|"
-                 "PENDING|IN_PROGRESS|SUCCESS|DEAD_LETTERED", .help = "only tasks in this state" },
+                 "ACTIVE|PENDING|IN_PROGRESS|SUCCESS|DEAD_LETTERED",
+      .help = "only tasks in this state; ACTIVE: SCHEDULED, BLOCKED or RUNNING" },
     { .flag = "type", .type = OPTION_CHOICE, .value = "TYPE", .choices = "ONE_TIME|RECURRING",
       .help = "only tasks of this type" },
     { .flag = "recurring", .type = OPTION_FLAG, .help = "the same as --type RECURRING" },

@@ -78,13 +78,13 @@ void explain_look_rate(struct explain_walk *w)
     int64_t ahead = q.overdue + q.coming;
     if (f.rate <= 0 || f.latest_ms <= w->at_ms + RATE_SLACK_MS)
         return;
-    if (explain_is_due(w) && !w->claimed)
+    if (explain_is_due(w) && !w->claimed && !overtaken)
         w->ret->position = ahead;
     char text[EXPLAIN_TEXT / 2];
     const char *says = !explain_is_due(w) ? "has a rate of" : "has used up its rate for now,";
-    snprintf(text, sizeof text, "%sits queue " STR_FMT " %s %g tasks a second; %lld are ahead of it",
+    snprintf(text, sizeof text, "%sits queue " STR_FMT " %s %g task%s a second; %lld %s",
              w->claimed && explain_is_due(w) ? "it is claimed, and " : "", STR_ARG(queue), says, f.rate,
-             (long long)ahead);
+             f.rate == 1 ? "" : "s", (long long)ahead, overtaken ? "are due before it" : "are ahead of it");
     bool exact = f.latest_ms - f.earliest_ms <= EXPLAIN_EXACT_MS && ahead < EXPLAIN_COUNT_MAX - 1 &&
                  (w->at_ms == max_of(w->task->due_ms, w->now_ms) || ahead < RAMP_SURE);
     if (exact && !overtaken && !f.shared) {

@@ -343,6 +343,8 @@ def test_list_sends_its_filters(ask, stub):
     assert stub.requests[-1].query == {
         "status": "PAUSED", "type": "ONE_TIME", "name": "a b&c=ü*", "queue": "q", "task_type": "t.u", "limit": "7",
         "due_before": "2026-02-10T08:00:00.000Z", "due_after": "2026-01-01T00:00:00.000Z"}
+    ask("list", "--status", "active")
+    assert stub.requests[-1].query == {"status": "ACTIVE", "limit": "20"}
     ask("list", "--recurring")
     assert stub.requests[-1].query == {"type": "RECURRING", "limit": "20"}
     ask("list", "--no-recurring")

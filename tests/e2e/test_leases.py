@@ -58,6 +58,15 @@ def test_a_worker_leases_a_task_keeps_it_and_completes_it(server, client):
     assert attempt["status"] == "COMPLETED" and attempt["worker"] == "w-1" and attempt["output"] == '{"frames": 7}'
 
 
+@pytest.mark.standalone("it is about one server's metrics")
+def test_a_late_lease_is_measured(server, client):
+    make(client, run_at="2026-01-01T00:00:00Z")
+    say(client, lease_one(client), "complete")
+    metrics = client.get("/metrics").body.decode()
+    assert re.search(r"^belfry_execution_delay_seconds_count 1$", metrics, re.M), metrics
+    assert re.search(r'^belfry_late_executions_total\{cause="[A-Z]+"\} 1$', metrics, re.M), metrics
+
+
 def test_a_timeout_ends_a_task_although_its_worker_keeps_beating(client):
     task = make(client, timeout_ms=1500, retry={"max_attempts": 1})
     held = lease_one(client, lease_seconds=60)

@@ -469,9 +469,10 @@ static enum handled leases_answer_repeated(struct request *q, struct reader *r, 
     return leases_refuse_ended(q, t);
 }
 
-static void leases_count_outcome(const struct request *q, const struct verdict *v)
+static void leases_count_outcome(const struct request *q, const struct task *t, const struct verdict *v)
 {
     struct metrics *m = q->server->setup.metrics;
+    late_measure(m, task_awaited_ms(t), v->execution.started_us, v->execution.late_by);
     metric_add(m, METRIC_TASKS_EXECUTED, 1);
     if (v->next == TASK_COMPLETED)
         metric_add(m, METRIC_TASKS_COMPLETED, 1);
@@ -499,7 +500,7 @@ static void leases_on_settled(struct op *op)
         request_answer(q);
         return;
     }
-    leases_count_outcome(q, v);
+    leases_count_outcome(q, &h->task, v);
     if (setup->lease_over)
         setup->lease_over(setup->context, &h->task, q->write.settle.ret_unblocked_lanes);
     if (v->next == TASK_SCHEDULED) {

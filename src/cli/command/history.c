@@ -104,9 +104,11 @@ static enum exit_code command_history_run(struct cli *cli, const struct options 
     struct pages p = {
         .client = client, .path = buf_cstr(&path), .member = member, .limit = pages_limit(o), .about = ids.v[0]
     };
-    struct rows r = { .header = execution_header, .add = history_add_execution, .keep = { EXECUTION_COLUMNS } };
+    struct rows r = { .header = execution_header,
+                      .add = history_add_execution,
+                      .keep = { 1, 3, 5, EXECUTION_COLUMNS } };
     if (occurrences)
-        r = (struct rows){ .header = history_occurrence_header, .add = history_add_occurrence, .keep = { 4, 5 } };
+        r = (struct rows){ .header = history_occurrence_header, .add = history_add_occurrence, .keep = { 1, 2, 4, 5 } };
     if (occurrences && !option_given(o, "status"))
         p.wanted = history_has_come;
     return rows_print(cli, o, &p, &r, occurrences ? OCCURRENCE_COLUMNS : EXECUTION_COLUMNS, "there are no runs yet");

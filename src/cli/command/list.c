@@ -38,7 +38,7 @@ static enum exit_code command_list_run(struct cli *cli, const struct options *o)
     filter_from_options(o, &path);
     enum exit_code code = client_open(cli, o, &client);
     struct pages p = { .client = client, .path = buf_cstr(&path), .member = "tasks", .limit = pages_limit(o) };
-    struct rows r = { .header = list_header, .add = list_add_row, .keep = { 1 } };
+    struct rows r = { .header = list_header, .add = list_add_row, .keep = { 1, 3, 4 } };
     return code ? code : rows_print(cli, o, &p, &r, COLUMNS, "there are no matching tasks");
 }
 

@@ -218,6 +218,7 @@ static void show_write_executions(struct cli *cli, const json_t *task, struct bu
     cleanup_with(table_release) struct table t;
     table_init(&t, EXECUTION_COLUMNS);
     t.fit = cli_columns(cli);
+    table_keep(&t, 0);
     table_keep(&t, EXECUTION_COLUMNS - 1);
     execution_header(&t);
     for (size_t i = 0; i < count; i++) {

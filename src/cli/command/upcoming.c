@@ -147,12 +147,14 @@ static size_t upcoming_choose_columns(struct cli *cli, struct upcoming_rows *r, 
     if (minutes)
         return MINUTE_COLUMNS;
     r->rows.keep[0] = COLUMNS; /* NOTE */
+    r->rows.keep[1] = 1;
     if (!cli->out_is_terminal || !zone.n || str_eq(zone, S("UTC")) ||
         zoneinfo_get(cli->zones, zone, &r->zone, &ignored))
         return COLUMNS;
     r->rows.header = upcoming_local_header;
     r->rows.add = upcoming_add_local_row;
     r->rows.keep[0] = LOCAL_COLUMNS;
+    r->rows.keep[1] = 1;
     return LOCAL_COLUMNS;
 }
 

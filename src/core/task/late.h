@@ -5,6 +5,8 @@
  * delay of an attempt is its start minus that moment. docs/DELIVERY.md has the table for users. */
 #include <stdint.h>
 
+#include "base/metrics.h"
+
 enum {
     LATE_MS = 100, /* an attempt with a smaller delay is on time and has no cause */
     /* The one limit beyond which Belfry counts as not running. An occurrence that is later than this when the spawner
@@ -39,3 +41,5 @@ extern const char *const late_cause_names[LATE_CAUSES + 1]; /* "NONE", "DOWN" â€
 
 /* The cause of an attempt with that delay. known: what is known to have held it; NONE: nothing is. */
 enum late_cause late_cause_of(int64_t delay_ms, enum late_cause known);
+/* Adds an attempt to the metrics of delays and causes. */
+void late_measure(struct metrics *m, int64_t awaited_ms, int64_t started_us, enum late_cause known);

@@ -151,17 +151,6 @@ static void worker_occupy(struct worker *w, const struct task *t, int sign)
     w->suspects += (size_t)(sign * task_is_suspect(t));
 }
 
-static void worker_measure_delay(struct worker *w, const struct task *t, const struct outcome *o)
-{
-    int64_t delay_us = o->started_us - task_awaited_ms(t) * 1000;
-    enum late_cause by = late_cause_of(delay_us / 1000, o->late_by);
-    metric_observe_us(w->setup.metrics, METRIC_EXECUTION_DELAY, delay_us);
-    if (by) {
-        metric_add_labelled(w->setup.metrics, METRIC_LATE_EXECUTIONS, late_cause_names, (size_t)by, 1);
-        metric_add_labelled(w->setup.metrics, METRIC_LATE_TIME, late_cause_names, (size_t)by, delay_us);
-    }
-}
-
 static void worker_on_run_done(struct run *run, const struct outcome *o)
 {
     struct job *j = container_of(run, struct job, run);
@@ -185,7 +174,7 @@ static void worker_on_run_done(struct run *run, const struct outcome *o)
     struct outcome known = *o;
     known.late_by = j->was_parked ? LATE_HOST : t->late_by;
     worker_add_outcome(w, j, &known);
-    worker_measure_delay(w, t, &known);
+    late_measure(w->setup.metrics, task_awaited_ms(t), (&known)->started_us, (&known)->late_by);
     metric_observe_us(w->setup.metrics, METRIC_EXECUTION_TIME, o->completed_us - o->started_us);
 }
 
