@@ -172,7 +172,8 @@ static void explain_put_into_words(const struct explain_walk *w)
                         explain_when(x->estimate_ms).text);
         break;
     case EXPLAIN_WILL_UNKNOWN:
-        explain_say(x, ". When it starts cannot be known: %s", w->unknown);
+        explain_say(x, ". %s cannot be known: %s", w->may_be_skipped ? "Whether it starts" : "When it starts",
+                    w->unknown);
         if (expires_ms != INT64_MAX)
             explain_say(x, ". If it has not started by %s, it expires", explain_when(expires_ms).text);
         break;

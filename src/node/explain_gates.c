@@ -131,7 +131,7 @@ static void explain_blocked_by(struct explain_walk *w, const struct explain_slot
     if (s->holders.n)
         uuid_format(s->holders.v[0].task, holder);
     if (s->need.kind == SLOT_OVERLAP)
-        explain_gate_unknown(w, EXPLAIN_OVERLAP, "that run may take any time",
+        explain_gate_unknown(w, EXPLAIN_OVERLAP, "the previous run may take any time",
                              "the previous run, %s, has not ended; %zu tasks wait ahead of it", holder, s->waiting);
     else
         explain_gate_unknown(w, EXPLAIN_CONCURRENCY_KEY, "the tasks that hold its slots may take any time",
@@ -150,7 +150,7 @@ void explain_look_blocked(struct explain_walk *w)
         if (str_eq(w->facts->slots[i].need.key, t->waits_for))
             explain_blocked_by(w, &w->facts->slots[i]);
     if (!t->waits_for.n)
-        explain_gate_unknown(w, EXPLAIN_DEPENDENCY, "those tasks may take any time",
+        explain_gate_unknown(w, EXPLAIN_DEPENDENCY, "the tasks that it depends on may take any time",
                              "it waits for the tasks that it depends on");
 }
 
@@ -204,11 +204,13 @@ static void explain_overlap(struct explain_walk *w, const struct explain_slot *s
     } else if (s->need.policy == OVERLAP_CANCEL_PREVIOUS) {
         explain_gate_unknown(w, EXPLAIN_OVERLAP, "the run before it must end first",
                              "it replaces the run of %s, which is asked to end", of.text);
+    } else if (explain_overlap_skips(s)) {
+        w->may_be_skipped = true;
+        explain_gate_unknown(w, EXPLAIN_OVERLAP, "it is skipped if the previous run is not over by then",
+                             "if the run of %s is not over by then, it is skipped", of.text);
     } else {
-        explain_gate_unknown(w, EXPLAIN_OVERLAP, "that run may take any time",
-                             explain_overlap_skips(s) ? "if the run of %s is not over by then, it is skipped"
-                                                      : "it waits until the run of %s is over",
-                             of.text);
+        explain_gate_unknown(w, EXPLAIN_OVERLAP, "the previous run may take any time",
+                             "it waits until the run of %s is over", of.text);
     }
 }
 

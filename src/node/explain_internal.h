@@ -20,6 +20,7 @@ struct explain_walk {
     int64_t at_ms;       /* it does not start earlier */
     int64_t resumes_ms;  /* its queue is paused until then; 0: it is not */
     const char *unknown; /* why it may start later than that; NULL: it starts then */
+    bool may_be_skipped; /* by its overlap policy: it may never start */
     bool near;           /* it is due within EXPLAIN_NEAR_MS */
     bool claimed;        /* it has its slots, and waits on the wheel */
     bool placed;         /* and has a place of its queue, its tenant and its pool */

@@ -129,7 +129,7 @@ static void explain_queue_limit(struct explain_walk *w)
                              " run at once on all nodes together; %lld run here",
                              (long long)f->queue_limit, STR_ARG(queue), (long long)used);
     else if (!explain_is_due(w) || w->at_ms > w->now_ms)
-        explain_gate_unknown(w, EXPLAIN_QUEUE_CONCURRENCY, "they may take any time",
+        explain_gate_unknown(w, EXPLAIN_QUEUE_CONCURRENCY, "the tasks of its queue may take any time",
                              "%lld of its queue " STR_FMT
                              " run or come before it, and no more than %lld may run at once",
                              (long long)all, STR_ARG(queue), (long long)f->queue_limit);
@@ -175,7 +175,7 @@ void explain_look_limits(struct explain_walk *w)
         return;
     int64_t used = f->shared ? explain_everywhere(w) : (int64_t)(f->tenant_held + f->tenant_leased) + explain_crowd(w);
     if (used >= f->tenant_limit)
-        explain_gate_unknown(w, EXPLAIN_TENANT_LIMIT, "they may take any time",
+        explain_gate_unknown(w, EXPLAIN_TENANT_LIMIT, "the tasks of its tenant may take any time",
                              "up to %lld tasks run or come before it, and its tenant may run no more than %lld at once",
                              (long long)used, (long long)f->tenant_limit);
 }

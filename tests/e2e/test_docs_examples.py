@@ -71,9 +71,9 @@ def shared_server(build, prepared_store, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def shared_receiver():
-    """Answers 200, and at /broken 404."""
+    """Answers 200, and at /status/404 404, as `belfry sink` does."""
     receiver = Receiver()
-    receiver.answer("/broken", Reply(404))
+    receiver.answer("/status/404", Reply(404))
     yield receiver
     receiver.close()
 

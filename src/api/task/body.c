@@ -18,7 +18,7 @@ enum {
     METADATA_BYTES = 16 << 10,
     PARTS_MAX = 64
 };
-/* A shorter interval would only fill the store: occurrences are rows that are spawned ten seconds ahead. */
+/* A shorter interval would only fill the store: occurrences are rows that are spawned 10 to 20 seconds ahead. */
 enum { INTERVAL_MIN_MS = 100 };
 enum { LABEL_BYTES = 63, LABELS_MAX = 16, CPU_MAX = 1024, MEMORY_MAX_MB = 16 << 20 };
 #define YEAR_MS  (366LL * DAY_MS)

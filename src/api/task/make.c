@@ -135,12 +135,18 @@ static enum err task_make_set_retry(struct task_maker *m, struct task *t)
 
 /* ---- target ---- */
 
+/* The payload of a task with a type is data of its user, and only names the url. Without a type it describes the target
+ * and nothing else, so that a misspelled member is found. */
 static enum err task_make_set_short_target(struct task_maker *m, struct task *t)
 {
-    if (target_from_short(m->b.payload, m->b.text.payload, m->a, &t->target_config, m->e))
+    const struct task_body *b = &m->b;
+    bool mixed = b->has.type_as_task_type && !json_object_get(b->payload, "body");
+    struct str rest = { NULL, 0 };
+    if (mixed ? target_from_mixed(b->payload, b->text.payload, m->a, &t->target_config, &rest, m->e)
+              : target_from_short(b->payload, b->text.payload, m->a, &t->target_config, m->e))
         return error_in(m->e, "payload");
     t->target = TARGET_HTTP;
-    t->payload = (struct str){ NULL, 0 }; /* the whole payload described the target */
+    t->payload = rest;
     return ERR_OK;
 }
 

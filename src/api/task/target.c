@@ -148,6 +148,7 @@ static const struct json_field short_fields[] = {
     { .name = "method", .kind = JSON_KIND_ENUM, AT(method), .names = methods, .nullable = true },
     { .name = "body", .kind = JSON_KIND_RAW, AT(body), .nullable = true },
 };
+enum { MIXED_FIELDS = 2 }; /* of these: the body is the rest of the payload */
 /* clang-format on */
 
 static enum err target_check_http_body(const struct http_config *h, struct error *e)
@@ -192,6 +193,25 @@ bool target_is_short(json_t *payload)
     return json_object_get(payload, "webhook_url") != NULL;
 }
 
+static enum err target_write_short(const struct http_config *h, struct str body, struct arena *a, struct str *ret,
+                                   struct error *e)
+{
+    cleanup_with(buf_release) struct buf out;
+    struct jw w;
+    buf_init(&out, CONFIG_TEXT_MAX);
+    jw_init(&w, &out);
+    jw_object(&w);
+    jw_kv_str(&w, "url", h->url);
+    if (h->method != NO_METHOD)
+        jw_kv_cstr(&w, "method", methods[h->method]);
+    if (body.n) {
+        jw_key(&w, "body");
+        jw_raw(&w, body);
+    }
+    jw_object_end(&w);
+    return out.full || !arena_str(a, buf_str(&out), ret) ? error_no_room(e) : ERR_OK;
+}
+
 enum err target_from_short(json_t *payload, struct str text, struct arena *a, struct str *ret, struct error *e)
 {
     struct http_config h = { .method = NO_METHOD };
@@ -200,24 +220,51 @@ enum err target_from_short(json_t *payload, struct str text, struct arena *a, st
         return rc;
     if (target_check_url(h.url, "webhook_url", e) || target_check_http_body(&h, e))
         return ERR_INVALID;
-    cleanup_with(buf_release) struct buf out;
-    struct jw w;
-    buf_init(&out, CONFIG_TEXT_MAX);
-    jw_init(&w, &out);
-    jw_object(&w);
-    jw_kv_str(&w, "url", h.url);
-    if (h.method != NO_METHOD)
-        jw_kv_cstr(&w, "method", methods[h.method]);
     struct json_part parts[array_count(short_fields)];
     size_t n = json_parts(text, parts, array_count(parts));
-    for (size_t i = 0; i < n; i++) {
-        if (json_part_is(&parts[i], "body")) {
-            jw_key(&w, "body");
-            jw_raw(&w, parts[i].text);
-        }
+    struct str body = { 0 };
+    for (size_t i = 0; i < n; i++)
+        if (json_part_is(&parts[i], "body"))
+            body = parts[i].text;
+    return target_write_short(&h, body, a, ret, e);
+}
+
+/* Writes the members of the payload that do not describe the target. False: there are none. */
+static bool target_write_rest(struct str text, struct buf *out)
+{
+    struct json_cursor c = { .text = text };
+    struct str name, value;
+    bool any = false;
+    while (json_next(&c, &name, &value)) {
+        if (str_eq(name, S("webhook_url")) || str_eq(name, S("method")))
+            continue;
+        buf_printf(out, "%c\"" STR_FMT "\":", any ? ',' : '{', STR_ARG(name));
+        buf_add(out, value);
+        any = true;
     }
-    jw_object_end(&w);
-    if (out.full || !arena_str(a, buf_str(&out), ret))
+    if (any)
+        buf_char(out, '}');
+    return any;
+}
+
+enum err target_from_mixed(json_t *payload, struct str text, struct arena *a, struct str *ret, struct str *ret_rest,
+                           struct error *e)
+{
+    struct http_config h = { .method = NO_METHOD };
+    json_t *own = json_object();
+    for (size_t i = 0; i < MIXED_FIELDS; i++)
+        if (json_object_get(payload, short_fields[i].name))
+            json_object_set(own, short_fields[i].name, json_object_get(payload, short_fields[i].name));
+    enum err rc = json_read(own, short_fields, MIXED_FIELDS, &h, a, e);
+    json_decref(own);
+    if (rc)
+        return rc;
+    cleanup_with(buf_release) struct buf rest;
+    buf_init(&rest, CONFIG_TEXT_MAX);
+    *ret_rest = (struct str){ 0 };
+    if (target_check_url(h.url, "webhook_url", e))
+        return ERR_INVALID;
+    if (target_write_rest(text, &rest) && (rest.full || !arena_str(a, buf_str(&rest), ret_rest)))
         return error_no_room(e);
-    return ERR_OK;
+    return target_write_short(&h, (struct str){ 0 }, a, ret, e);
 }

@@ -14,3 +14,7 @@ enum err target_check(enum target_kind kind, json_t *config, struct arena *a, in
 bool target_is_short(json_t *payload);
 enum err target_from_short(json_t *payload, struct str text, struct arena *a, struct str *ret,
                            struct error *e) must_use;
+/* As other schedulers write it: "webhook_url" and "method" stand among the data. *ret_rest is the data without them, as
+ * an object; empty: there is none. */
+enum err target_from_mixed(json_t *payload, struct str text, struct arena *a, struct str *ret, struct str *ret_rest,
+                           struct error *e) must_use;

@@ -149,6 +149,13 @@ static void a_type_that_is_no_kind_is_the_task_type_and_means_a_worker(void **st
     assert_int_equal(t.target, TARGET_HTTP);
     assert_str(t.task_type, "email.send");
     assert_int_equal(t.timeout_ms, 30000);
+    assert_str(t.payload, "");
+    t = make(state, "{\"type\":\"email\",\"payload\":{\"a\": 1.0,\"webhook_url\":\"https://h/x\",\"method\":\"PUT\","
+                    "\"to\":[\"b\"]}}"); /* the data is what the target gets */
+    assert_str(t.target_config, "{\"url\":\"https://h/x\",\"method\":\"PUT\"}");
+    assert_str(t.payload, "{\"a\":1.0,\"to\":[\"b\"]}");
+    t = make(state, "{\"type\":\"email\",\"payload\":{\"webhook_url\":\"https://h/x\",\"body\":7}}");
+    assert_str(t.target_config, "{\"url\":\"https://h/x\",\"body\":7}");
     t = make(state, "{\"type\":\"email.send\"," DAILY HOOK "}");
     assert_int_equal(t.kind, TASK_RECURRING);
     assert_int_equal(t.target, TARGET_HTTP);
@@ -606,6 +613,9 @@ static const struct {
     { "{'payload':{'webhook_url':'http://u@h'}}", "payload.webhook_url", "must not hold a user or password" },
     { "{'payload':{'webhook_url':'http://h','method':'BREW'}}", "payload.method", "must be one of GET" },
     { "{'payload':{'webhook_url':'http://h','header':{}}}", "payload.header", "is unknown" },
+    { "{'type':'email','payload':{'webhook_url':'http://h','body':1,'a':1}}", "payload.a", "is unknown" },
+    { "{'type':'email','payload':{'webhook_url':'h','a':1}}", "payload.webhook_url", "must begin with http:// or https://" },
+    { "{'type':'email','payload':{'webhook_url':'http://h','method':'BREW','a':1}}", "payload.method", "must be one of GET" },
     { "{'metadata':[]," H "}", "metadata", "must be an object" },
     { "{'metadata':'x'," H "}", "metadata", "must be an object" },
 };

@@ -412,6 +412,33 @@ static void a_run_that_a_breaker_holds_makes_the_next_one_be_skipped(void **stat
     assert_int_equal(state_of(w, next.id), TASK_SKIPPED);
 }
 
+/* The sentence names what it speaks of: the first gate is the due time. */
+static void a_run_that_may_be_skipped_is_said_to_depend_on_the_previous_run(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = plain_task(1, NOW + 1000);
+    t.kind = TASK_RECURRING;
+    t.schedule = (struct schedule){
+        .interval_ms = 5000, .time_zone = S("UTC"), .start_ms = NOW + 1000, .end_ms = INT64_MAX, .overlap = OVERLAP_SKIP
+    };
+    t.cursor_ms = NOW + 1000;
+    add_task(w, t);
+    settle_down(w);
+    w->now_ms = NOW + 1000;
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+    struct task running = { .id = occurrence_id(t.id, NOW + 1000), .tenant = TENANT },
+                next = { .id = occurrence_id(t.id, NOW + 6000), .tenant = TENANT };
+    struct explanation x = why(w, &running);
+    assert_int_equal(x.started_ms, NOW + 1000);
+    x = why(w, &next);
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_int_equal(x.started_ms, 0);
+    assert_non_null(
+        strstr(x.text, ". Whether it starts cannot be known: it is skipped if the previous run is not over by then"));
+}
+
 /* It will be put aside, too, and a breaker may try it first. */
 static void one_of_another_priority_may_be_tried_before_it(void **state)
 {
@@ -469,6 +496,7 @@ int main(void)
         node_test(its_position_in_the_line_of_a_rate),
         node_test(a_task_that_waits_for_a_connection_has_not_started),
         node_test(a_run_that_a_breaker_holds_makes_the_next_one_be_skipped),
+        node_test(a_run_that_may_be_skipped_is_said_to_depend_on_the_previous_run),
         node_test(one_of_another_priority_may_be_tried_before_it),
         node_test(a_task_for_outside_workers_waits_for_one_that_asks),
     };
