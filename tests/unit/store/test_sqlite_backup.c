@@ -336,18 +336,12 @@ static void a_file_that_appeared_meanwhile_is_not_replaced(void **state)
 
 static const struct CMUnitTest tests[] = {
 #define row(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-    row(a_store_whose_tasks_hold_slots_is_backed_up),
-    row(the_copy_of_an_open_store_holds_what_was_written_before),
-    row(a_store_that_nobody_has_open_is_copied_too),
-    row(a_copy_made_while_others_write_is_whole),
-    row(progress_goes_from_nothing_to_all),
-    row(a_copy_that_is_given_up_leaves_nothing),
-    row(a_file_that_is_there_is_not_written_over),
-    row(a_file_that_appeared_meanwhile_is_not_replaced),
-    row(what_an_earlier_try_has_left_is_replaced),
-    row(without_a_store_there_is_nothing_to_copy),
-    row(a_place_that_cannot_be_written_is_named),
-    row(a_file_that_is_not_whole_is_not_verified),
+    row(a_store_whose_tasks_hold_slots_is_backed_up), row(the_copy_of_an_open_store_holds_what_was_written_before),
+    row(a_store_that_nobody_has_open_is_copied_too),  row(a_copy_made_while_others_write_is_whole),
+    row(progress_goes_from_nothing_to_all),           row(a_copy_that_is_given_up_leaves_nothing),
+    row(a_file_that_is_there_is_not_written_over),    row(a_file_that_appeared_meanwhile_is_not_replaced),
+    row(what_an_earlier_try_has_left_is_replaced),    row(without_a_store_there_is_nothing_to_copy),
+    row(a_place_that_cannot_be_written_is_named),     row(a_file_that_is_not_whole_is_not_verified),
     row(a_copy_that_was_cut_short_is_not_verified),
 #undef row
 };
