@@ -79,6 +79,50 @@ static enum handled explain_slot(struct request *q, struct reader *r, const stru
     return HANDLED_DONE;
 }
 
+/* ---- other tasks ---- */
+
+enum { PARENTS_SHOWN = 5 };
+
+static void explain_add_parent(struct buf *b, const struct linked_task *p, int64_t now_ms)
+{
+    struct task t = { .state = p->state, .due_ms = p->due_ms };
+    enum task_state shown = task_shown_state(&t, now_ms);
+    char id[UUID_TEXT + 1], when[RFC3339_TEXT + 1];
+    uuid_format(p->id, id);
+    buf_printf(b, "%s (%s", id, p->exists ? task_state_name(shown) : "removed");
+    if (p->exists && shown == TASK_SCHEDULED) {
+        rfc3339_format(p->due_ms, when);
+        buf_printf(b, " for %s", when);
+    }
+    buf_text(b, ")");
+}
+
+/* "it waits for 2 of 3 tasks: A (RUNNING), B (SCHEDULED for …)" */
+static enum handled explain_dependency(struct request *q, struct reader *r, const struct task *t)
+{
+    struct error e = { 0 };
+    struct task_links l;
+    struct explain_reason v = { .gate = "dependency" };
+    if (reader_links(r, q->who.tenant, t->id, &q->arena, &l, &e))
+        return request_fail(q, &e);
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, sizeof v.text - 1);
+    buf_printf(&text, "it waits for %u of %u tasks", l.expected - l.counts.arrived, l.expected);
+    size_t shown = 0;
+    for (size_t i = 0; i < l.parent_count && shown < PARENTS_SHOWN; i++) {
+        if (l.parents[i].edge != EDGE_OPEN)
+            continue;
+        buf_text(&text, shown++ ? ", " : ": ");
+        explain_add_parent(&text, &l.parents[i], q->now_ms);
+    }
+    if (l.expected - l.counts.arrived > shown)
+        buf_printf(&text, " and %u more", (unsigned)(l.expected - l.counts.arrived - shown));
+    snprintf(v.text, sizeof v.text, "%s", buf_cstr(&text));
+    struct jw w = explain_begin(q, t, &v);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
 /* ---- reasons in the row ---- */
 
 static enum handled explain_answer_row(struct request *q, const struct task *t, const struct explain_reason *v)
@@ -193,8 +237,6 @@ enum handled tasks_explain(struct request *q, struct reader *r)
     if (t.state == TASK_BLOCKED && t.waits_for.n)
         return explain_slot(q, r, &t);
     if (t.state == TASK_BLOCKED)
-        return explain_answer_row(
-            q, &t,
-            &(struct explain_reason){ .gate = "dependency", .text = "it waits for the tasks that it depends on" });
+        return explain_dependency(q, r, &t);
     return t.target == TARGET_WORKER ? explain_worker(q, r, &t) : explain_ask_node(q, &t);
 }

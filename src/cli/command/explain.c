@@ -61,6 +61,7 @@ const struct command command_explain = {
         "Prints what the task waits for:\n"
         "  - its due time, or a pause\n"
         "  - a slot, and the tasks that hold it\n"
+        "  - other tasks that it depends on\n"
         "  - the rate, limit or pause of its queue, or the limit of its tenant\n"
         "  - a circuit breaker\n"
         "  - a host that has as many calls as the server makes to one host at once\n"
