@@ -29,6 +29,8 @@ struct memory_joins {
     size_t join_count, join_cap;
     struct memory_arrival *left; /* that OP_ARRIVE will apply */
     size_t left_count, left_cap;
+    enum memory_bug bug; /* planted; every third time */
+    unsigned turns;
 };
 
 struct store_memory {

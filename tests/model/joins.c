@@ -56,6 +56,30 @@ static void memory_left_add(struct memory_joins *j, struct memory_arrival a)
     j->left[j->left_count++] = a;
 }
 
+/* ---- planted bugs ---- */
+
+void store_memory_plant(struct store *s, enum memory_bug bug)
+{
+    container_of(s, struct store_memory, base)->joins.bug = bug;
+}
+
+static bool memory_is_planted(struct memory_joins *j, enum memory_bug bug)
+{
+    return j->bug == bug && ++j->turns % 3 == 0;
+}
+
+/* One more open edge of the child arrives with this one. */
+static void memory_double_arrival(struct memory_joins *j, const struct memory_edge *arrived)
+{
+    for (size_t i = 0; i < j->edge_count; i++) {
+        struct memory_edge *edge = &j->edges[i];
+        if (edge->state == EDGE_OPEN && uuid_eq(edge->child, arrived->child)) {
+            edge->state = EDGE_MET;
+            return;
+        }
+    }
+}
+
 void memory_joins_release(struct store_memory *s)
 {
     free(s->joins.edges);
@@ -155,6 +179,8 @@ static void memory_add_edges(struct store_memory *s, const struct dependency *v,
     for (size_t i = 0; i < n; i++) {
         const struct task *p = table_get(&s->table, v[i].parent);
         struct memory_edge edge = { v[i].parent, child->id, v[i].type, memory_edge_state(p, v[i].type) };
+        if (memory_is_planted(&s->joins, MEMORY_ARRIVES_EARLY))
+            edge.state = EDGE_MET;
         if (memory_edge_find(&s->joins, edge.parent, edge.child))
             continue;
         outcomes[s->joins.edge_count - first] = dependency_outcome(p->state, p->links);
@@ -311,9 +337,15 @@ static void memory_arrive_wave(struct store_memory *s, struct memory_arrivals *a
     for (size_t i = at; i < at + parents; i++) {
         struct memory_edge *edge;
         while ((edge = memory_next_open(&s->joins, a->v[i].parent)) && n < a->budget) {
+            if (memory_is_planted(&s->joins, MEMORY_LOSES_ARRIVALS)) {
+                edge = NULL;
+                break;
+            }
             edge->state = edge_arrives(edge->type, a->v[i].outcome);
             outcomes[n] = a->v[i].outcome;
             wave[n++] = *edge;
+            if (memory_is_planted(&s->joins, MEMORY_DOUBLES_ARRIVALS))
+                memory_double_arrival(&s->joins, edge);
         }
         if (edge) {
             memory_left_add(&s->joins, a->v[i]);
