@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 
-enum { PATH_SHOWN = 20, PATH_MAX_TEXT = 1024 };
+enum { PATH_SHOWN = 6, PATH_MAX_TEXT = 512 }; /* what fits into struct error */
 
 enum flow_outcome dependency_outcome(enum task_state state, int links)
 {
