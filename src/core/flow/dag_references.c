@@ -10,7 +10,8 @@
 #include "core/flow/step_data.h"
 #include "core/flow/template.h"
 
-enum { WORD_BITS = 64, NO_STEP = UINT32_MAX, CONDITION_BYTES_MAX = 1 << 20 };
+enum { WORD_BITS = 64, CONDITION_BYTES_MAX = 1 << 20 };
+#define NO_STEP UINT32_MAX
 
 struct dag_check {
     struct dag *d;

@@ -54,6 +54,10 @@ enum flow_decision { FLOW_WAIT, FLOW_START, FLOW_SKIP, FLOW_SKIP_BROKEN };
 struct flow_counts flow_arrival(enum dag_type type, enum flow_outcome parent); /* parent is final */
 enum flow_decision flow_decide(enum dag_join join, uint32_t expected, struct flow_counts c);
 
+/* Counts come from a store. Unsound ones mean that an arrival was counted twice or belongs to another definition: the
+ * run is to fail as corrupt, and nothing else. flow_decide accepts them. */
+bool flow_counts_are_sound(uint32_t expected, struct flow_counts c);
+
 /* The outcome of a row. by_hand: a user decided over it; its join did not. */
 enum flow_outcome flow_outcome_of(enum task_state state, enum dag_join join, uint32_t expected, struct flow_counts c,
                                   bool by_hand);

@@ -203,9 +203,9 @@ static enum err template_add_scalar(struct buf *out, json_t *v, bool encode, str
 {
     cleanup_with(buf_release) struct buf text;
     struct jw w;
+    buf_init(&text, TEXT_BYTES_MAX);
     if (!template_is_scalar(v))
         return error_field(e, "", "yields neither a text nor a number nor a boolean");
-    buf_init(&text, TEXT_BYTES_MAX);
     if (json_is_string(v)) {
         buf_add(&text, template_string(v));
     } else {
@@ -337,9 +337,9 @@ static bool template_has_dot_segment(struct str url)
 static enum err template_write_url(const struct template_writer *t, json_t *v)
 {
     cleanup_with(buf_release) struct buf text;
+    buf_init(&text, TEXT_BYTES_MAX);
     if (json_is_string(v))
         return template_write_json(t, v);
-    buf_init(&text, TEXT_BYTES_MAX);
     if (template_add_join(t, json_object_get(v, "$join"), true, &text))
         return t->e->code;
     if (template_has_dot_segment(buf_str(&text)))

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/json/json.h"
 #include "base/json/jsonw.h"
 #include "base/prng.h"
 
@@ -217,6 +218,35 @@ static void a_buffer_can_be_cut_back(void **state)
     buf_release(&b);
 }
 
+/* Writes the text's value and compares it with `expected`; NULL: it is too deep. */
+static void rewrite(const char *text, int depth_max, const char *expected)
+{
+    struct json_doc d;
+    struct error e;
+    struct buf b;
+    struct jw w;
+    assert_ok(json_parse(str_from(text), &d, &e), &e);
+    buf_init(&b, 4096);
+    jw_init(&w, &b);
+    assert_int_equal(jw_json(&w, d.root, depth_max), expected != NULL);
+    if (expected)
+        assert_str(buf_str(&b), expected);
+    buf_release(&b);
+    json_doc_release(&d);
+}
+
+static void values_are_written_in_their_order(void **state)
+{
+    (void)state;
+    rewrite("{\"z\": [1, -2.5, true, false, null, {}], \"a\\\"b\": \"\\u0000\\n\", \"big\": 9223372036854775807}", 32,
+            "{\"z\":[1,-2.5,true,false,null,{}],\"a\\\"b\":\"\\u0000\\n\",\"big\":9223372036854775807}");
+    rewrite("[[[]]]", 3, "[[[]]]");
+    rewrite("[[[]]]", 2, NULL);
+    rewrite("[{\"a\": {}}]", 2, NULL);
+    rewrite("7", 0, "7");
+    rewrite("{}", 0, NULL);
+}
+
 int main(void)
 {
 #define WITH_OUT(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -228,6 +258,7 @@ int main(void)
         WITH_OUT(keys_are_escaped_too),
         WITH_OUT(any_bytes_make_valid_json_that_shows_no_control),
         WITH_OUT(nests_as_deep_as_it_promises),
+        cmocka_unit_test(values_are_written_in_their_order),
         cmocka_unit_test(a_full_buffer_shows_at_the_end),
         cmocka_unit_test(a_buffer_can_be_cut_back),
     };

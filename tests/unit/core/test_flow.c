@@ -89,6 +89,18 @@ static void a_join_is_decided_by_counts(void **state)
         assert_int_equal(flow_decide((enum dag_join)join, 0, (struct flow_counts){ 0 }), FLOW_START);
 }
 
+static void unsound_counts_are_seen_and_decide_something(void **state)
+{
+    (void)state;
+    assert_true(flow_counts_are_sound(3, (struct flow_counts){ 3, 1, 2 }));
+    assert_true(flow_counts_are_sound(0, (struct flow_counts){ 0 }));
+    assert_false(flow_counts_are_sound(3, (struct flow_counts){ 4, 1, 1 }));
+    assert_false(flow_counts_are_sound(3, (struct flow_counts){ 2, 3, 0 }));
+    assert_false(flow_counts_are_sound(3, (struct flow_counts){ 2, 1, 2 }));
+    assert_int_equal(flow_decide(DAG_ALL, 3, (struct flow_counts){ 4, 4, 0 }), FLOW_START);
+    assert_int_equal(flow_decide(DAG_SOME, 3, (struct flow_counts){ 4, 0, 0 }), FLOW_SKIP);
+}
+
 static void a_skip_is_broken_only_if_the_join_decided_it(void **state)
 {
     (void)state;
@@ -412,6 +424,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_edge_is_met_or_broken_by_its_type),
         cmocka_unit_test(a_join_is_decided_by_counts),
+        cmocka_unit_test(unsound_counts_are_seen_and_decide_something),
         cmocka_unit_test(a_skip_is_broken_only_if_the_join_decided_it),
         cmocka_unit_test(the_end_of_a_step_starts_its_only_children),
         cmocka_unit_test(arrivals_of_one_transaction_are_summed),
