@@ -56,6 +56,14 @@ static void memory_left_add(struct memory_joins *j, struct memory_arrival a)
     j->left[j->left_count++] = a;
 }
 
+bool memory_is_left(const struct store_memory *s, struct uuid parent)
+{
+    for (size_t i = 0; i < s->joins.left_count; i++)
+        if (uuid_eq(s->joins.left[i].parent, parent))
+            return true;
+    return false;
+}
+
 /* ---- planted bugs ---- */
 
 void store_memory_plant(struct store *s, enum memory_bug bug)

@@ -303,6 +303,16 @@ enum err joins_change(struct joins *j, const struct depends_change *c, struct ta
     return ERR_OK;
 }
 
+enum err joins_check_put(struct joins *j, const struct task *next, enum task_state was, int links, struct error *e)
+{
+    bool left;
+    if (!dependency_reopens(was, links, next->state))
+        return ERR_OK;
+    if (j->ops->is_left(j, &next->id, &left, e))
+        return e->code;
+    return left ? dependency_is_left(e) : ERR_OK;
+}
+
 /* ---- parents that became final ---- */
 
 void join_fold_init(struct join_fold *f, struct joins *j, int64_t now_ms, size_t settlements)

@@ -81,6 +81,7 @@ struct joins_ops {
     /* Removes the records made first, at most max, and returns them. */
     enum err (*take_left)(struct joins *, size_t max, struct arrival *ret, size_t *ret_n, struct error *);
     enum err (*has_left)(struct joins *, bool *ret, struct error *);
+    enum err (*is_left)(struct joins *, const struct uuid *parent, bool *ret, struct error *); /* of this one */
     enum err (*lock_tenant)(struct joins *, int32_t tenant, struct error *); /* NULL: one transaction at a time */
 };
 
@@ -107,6 +108,10 @@ void join_plan_release(struct join_plan *p); /* a zeroed one is fine */
 /* OP_PUT with `depends`: changes edges and join, and `next` with them. `why` must live as long as next. */
 enum err joins_change(struct joins *j, const struct depends_change *c, struct task *next,
                       char why[DEPENDENCY_REASON_MAX], struct error *e) must_use;
+
+/* OP_PUT: whether a task in state `was` may become `next`. */
+enum err joins_check_put(struct joins *j, const struct task *next, enum task_state was, int links,
+                         struct error *e) must_use;
 
 /* ---- parents that became final ---- */
 

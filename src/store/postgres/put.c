@@ -174,7 +174,8 @@ enum err postgres_put(struct store_postgres *s, struct op *base)
         pg_read_guards(s, &op->task->id, 1, &old, e))
         return e->code;
     struct put_guard g = pg_put_guard(&old);
-    if (put_check(op, &g, e) || pg_calendar_check(s, op->task, e) || pg_put_withdraw(s, op, &runs, &keys, e))
+    if (put_check(op, &g, e) || joins_check_put(&s->joins, op->task, g.state, g.links, e) ||
+        pg_calendar_check(s, op->task, e) || pg_put_withdraw(s, op, &runs, &keys, e))
         return e->code;
     struct task next = put_next(op, &g, runs);
     char why[DEPENDENCY_REASON_MAX];

@@ -296,6 +296,7 @@ enum writer_statement {
     ST_OPEN_PARENTS,
     ST_ARRIVAL_LEAVE,
     ST_ARRIVALS,
+    ST_ARRIVAL_OF,
     ST_ARRIVAL_DELETE,
     ST_RECURRING,
     ST_SPAWN_MOVE,

@@ -280,6 +280,17 @@ static enum err sqlite_join_has_left(struct joins *base, bool *ret, struct error
     return ERR_OK;
 }
 
+static enum err sqlite_join_is_left(struct joins *base, const struct uuid *parent, bool *ret, struct error *e)
+{
+    struct store_sqlite *s = sqlite_of_joins(base);
+    sqlite3_stmt *st = writer_stmt(s, ST_ARRIVAL_OF);
+    (void)bind_uuid(st, 1, parent);
+    if (conn_step(&s->conn, st, ret, e))
+        return e->code;
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
 /* ---- operations ---- */
 
 enum err sqlite_joins_purge(struct store_sqlite *s, const struct uuid *task, int links, struct error *e)
@@ -313,7 +324,8 @@ void sqlite_joins_init(struct store_sqlite *s)
                                           .child_put = sqlite_join_child_put,
                                           .leave = sqlite_join_leave,
                                           .take_left = sqlite_join_take_left,
-                                          .has_left = sqlite_join_has_left };
+                                          .has_left = sqlite_join_has_left,
+                                          .is_left = sqlite_join_is_left };
     s->joins.ops = &ops;
 }
 

@@ -201,6 +201,7 @@ static const char *const writer_sql[] = {
                          "(SELECT 1 FROM edges INDEXED BY edges_open WHERE parent_id = ?1 AND state = 0) "
                          "ON CONFLICT (parent_id) DO NOTHING",
     [ST_ARRIVALS] = "SELECT number, parent_id, outcome FROM arrivals ORDER BY number LIMIT ?",
+    [ST_ARRIVAL_OF] = "SELECT 1 FROM arrivals WHERE parent_id = ?",
     [ST_ARRIVAL_DELETE] = "DELETE FROM arrivals WHERE number = ?",
     /* recurring tasks */
     [ST_RECURRING] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks INDEXED BY tasks_cursor "

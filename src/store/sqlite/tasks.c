@@ -433,7 +433,8 @@ enum err sqlite_put(struct store_sqlite *s, struct op *base)
     if (sqlite_idempotency_put(s, op->idempotency, &record, e) || sqlite_read_guards(s, &op->task->id, &old, e))
         return e->code;
     struct put_guard g = sqlite_put_guard(&old);
-    if (put_check(op, &g, e) || sqlite_calendar_check(s, op->task, e) || sqlite_put_withdraw(s, op, &runs, &keys, e))
+    if (put_check(op, &g, e) || joins_check_put(&s->joins, op->task, g.state, g.links, e) ||
+        sqlite_calendar_check(s, op->task, e) || sqlite_put_withdraw(s, op, &runs, &keys, e))
         return e->code;
     struct task next = put_next(op, &g, runs);
     char why[DEPENDENCY_REASON_MAX];

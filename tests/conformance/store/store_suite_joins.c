@@ -340,12 +340,12 @@ static size_t arrive_all(struct world *w)
     return rounds;
 }
 
-static void many_children_are_told_in_several_transactions(void **state) /* 11; OP_ARRIVE 1, 2 */
+static void many_children_are_told_in_several_transactions(void **state) /* 11, 15; OP_ARRIVE 1, 2 */
 {
     struct world *w = *state;
     struct task a = parent(w), *v = xcalloc(MANY, sizeof *v);
     struct depends_on *d = xcalloc(MANY, sizeof *d);
-    struct dependency edge = AFTER(a);
+    struct dependency edge = { a.id, DAG_MUST_FINISH };
     for (size_t i = 0; i < MANY; i++) {
         v[i] = some_task(w);
         d[i] = (struct depends_on){ .v = &edge, .n = 1 };
@@ -353,8 +353,14 @@ static void many_children_are_told_in_several_transactions(void **state) /* 11; 
     struct op_insert insert = insert_of(v, MANY);
     insert.depends = d;
     assert_ok(world_apply(w, &insert.op), &insert.op.error);
-    struct op_settle op = end(w, &a, TASK_COMPLETED);
+    struct op_settle op = end(w, &a, TASK_FAILED);
     assert_true(op.ret_arrivals_left);
+    struct task failed = get(w, a.id), again = failed;
+    again.state = TASK_SCHEDULED;
+    again.completed_ms = 0;
+    struct op_put early = put_of(&failed, &again), put = early;
+    assert_int_equal(world_apply(w, &early.op), ERR_CONFLICT); /* 15 */
+    assert_string_equal(early.op.error.field, "state");
     struct store_counts counts;
     assert_int_equal(reader_counts(w->reader, NOW, &counts, NULL), ERR_OK);
     assert_int_equal(counts.by_state[TASK_SCHEDULED], ARRIVALS_MAX + 2);
@@ -362,6 +368,7 @@ static void many_children_are_told_in_several_transactions(void **state) /* 11; 
     assert_int_equal(reader_counts(w->reader, NOW, &counts, NULL), ERR_OK);
     assert_int_equal(counts.by_state[TASK_SCHEDULED], MANY);
     assert_int_equal(counts.by_state[TASK_BLOCKED], 0);
+    assert_ok(world_apply(w, &put.op), &put.op.error);
     free(v);
     free(d);
 }
