@@ -16,7 +16,8 @@ def graph(client, task_id):
 def test_a_task_starts_after_those_that_it_depends_on(client, receiver):
     parents = [client.create(delay="1h", **receiver.target(f"/parent{i}"))["id"] for i in range(3)]
     child = client.create(depends_on=parents, **receiver.target("/child"))
-    assert child["status"] == "BLOCKED"
+    assert child["status"] == "BLOCKED" and child["next_execution"] is None
+    assert client.task(child["id"])["waiting_for"] == {"kind": "dependencies"}
     for i, parent in enumerate(parents):
         assert f"it waits for {3 - i} of 3 tasks" in client.get(f"/v1/tasks/{child['id']}/explain").json["explanation"]
         assert not receiver.to("/child")
@@ -106,6 +107,7 @@ def test_the_command_line_creates_and_lists_dependencies(server, client, belfry)
     cli = lambda *words: belfry(*words, "--server", server.url, "--key", server.key)
     parent = cli("add", "--quiet", "--in", "1h", "--noop").out.strip()
     child = cli("add", "--quiet", "--noop", "--after", f"{parent}:must-finish", "--join", "any").out.strip()
+    assert "tasks that it depends on" in cli("show", child).out
     out = cli("deps", child).out
     assert "0 of 1 tasks" in out and parent in out and "MUST_FINISH" in out and "ANY" in out
     assert cli("run", "--force", child).code == 0

@@ -55,8 +55,9 @@ enum err task_rule(const struct task *t, struct zoneinfo *zones, struct catalog_
                    struct rule_base *ret_base, struct error *e) must_use;
 void rule_base_release(struct rule_base *b); /* one that is zero is fine */
 
-/* When the task fires next, as far as is known now. False: it is in a final state or paused. If c->zones is NULL, the
- * answer for a recurring task may pass over occurrences of the next seconds, which are spawned already. */
+/* When the task fires next, as far as is known now. False: it is in a final state or paused, or waits for other tasks.
+ * If c->zones is NULL, the answer for a recurring task may pass over occurrences of the next seconds, which are spawned
+ * already. */
 bool task_next_execution(const struct task *t, const struct task_context *c, int64_t *ret_ms);
 
 /* These write a task as JSON. Of *c they use now_ms, zones and catalog. The brief form is an element of a batch's
