@@ -52,7 +52,21 @@ CREATE VIEW belfry_tasks AS
         t.last_error, t.cause, belfry_time(t.resolved_ms) AS resolved_at,
         t.version,
         belfry_time(t.created_ms) AS created_at, belfry_time(t.updated_ms) AS updated_at,
-        belfry_time(t.started_ms) AS started_at, belfry_time(t.completed_ms) AS completed_at
+        belfry_time(t.started_ms) AS started_at, belfry_time(t.completed_ms) AS completed_at,
+        -- of a row of the ledger (docs/CONFLICTS.md): core/task/spawn.h has the texts
+        CASE WHEN t.kind = 2 AND t.state IN (7, 8) AND t.started_ms = 0 THEN CASE WHEN t.state = 8 THEN 'EXPIRED'
+            WHEN t.last_error LIKE '%missed for longer than catch_up_window_seconds' THEN 'WINDOW'
+            WHEN t.last_error LIKE '%missed; a later one was run for all (catch_up_mode RUN_ONE_NOW)' THEN 'ONE_FOR_ALL'
+            WHEN t.last_error LIKE '%missed (catch_up_mode SKIP_MISSED)' THEN 'MISSED'
+            WHEN t.last_error LIKE '%its day is excluded by the calendar' THEN 'CALENDAR'
+            WHEN t.last_error LIKE '%moved by the calendar to a time at which another one runs' THEN 'CALENDAR_MERGED'
+            WHEN t.last_error LIKE '%its local time does not exist that day' THEN 'DST_GAP'
+            WHEN t.last_error LIKE '%its local time does not exist that day; one runs for all at the clock change' THEN 'DST_GAP_MERGED'
+            WHEN t.last_error LIKE '%its local time comes twice that day; the other one runs' THEN 'DST_COPY'
+            WHEN t.last_error LIKE '%is not over' THEN 'OVERLAP' END END AS skipped_reason,
+        CASE WHEN t.kind = 2 AND t.state IN (7, 8) AND t.started_ms = 0 THEN belfry_time(t.scheduled_ms) END AS skipped_from,
+        CASE WHEN t.kind = 2 AND t.state IN (7, 8) AND t.started_ms = 0 THEN belfry_time(greatest(t.cursor_ms, t.scheduled_ms)) END AS skipped_to,
+        CASE WHEN t.kind = 2 AND t.state IN (7, 8) AND t.started_ms = 0 THEN greatest(t.skipped_count, 1) END AS skipped_times
     FROM tasks AS t JOIN lanes AS l ON l.lane = t.lane LEFT JOIN belfry_tenants AS n ON n.number = t.tenant_id
     WHERE NOT t.deleted;
 

@@ -5,4 +5,4 @@ CREATE TABLE cluster (
     value NOT NULL
 ) WITHOUT ROWID;
 INSERT INTO cluster (name, value)
-SELECT 'fence_floor', CAST(strftime('%s', 'now') AS INTEGER) << 20 WHERE EXISTS (SELECT 1 FROM tasks);
+SELECT 'fence_floor', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) << 11 WHERE EXISTS (SELECT 1 FROM tasks);

@@ -37,3 +37,12 @@ size_t base64_read(struct str text, void *ret)
     }
     return n;
 }
+
+size_t base64_read_exact(struct str text, void *ret)
+{
+    size_t n = base64_read(text, ret);
+    char end[4];
+    size_t rest = n % 3, letter_count = base64_write((const uint8_t *)ret + (n - rest), rest, end);
+    bool exact = text.n == n / 3 * 4 + letter_count;
+    return exact && memcmp(text.p + text.n - letter_count, end, letter_count) == 0 ? n : 0;
+}

@@ -7,3 +7,6 @@ size_t base64_write(const void *bytes, size_t n, char *out);
 /* Stops at the first byte that is not a base64url letter. `ret` has room for text.n * 3 / 4 bytes; returns how many
  * there are. */
 size_t base64_read(struct str text, void *ret);
+/* As base64_read, but only the text that base64_write makes of these bytes is taken. Any other text, also one that
+ * differs only in the unused bits of its last letter, gives 0. */
+size_t base64_read_exact(struct str text, void *ret);

@@ -176,19 +176,31 @@ static void metrics_print_labelled(const struct metrics *m, size_t id, struct bu
     }
 }
 
+static void metric_print(const struct metrics *m, enum metric id, struct buf *out)
+{
+    const struct metric_row *r = &rows[id];
+    const struct metric_cell *c = &m->cells[id];
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", r->name, r->help, r->name, type_names[r->type]);
+    if (r->type == HISTOGRAM)
+        metric_print_histogram(r->name, c, out);
+    else if (r->type == GAUGE)
+        metric_print_gauge(r->name, metric_level(m, id), out);
+    else
+        buf_printf(out, "%s %" PRId64 "\n", r->name, metric_cell_get(&c->sum));
+}
+
 void metrics_print(const struct metrics *m, struct buf *out)
 {
-    for (size_t i = 0; i < METRIC_COUNT; i++) {
-        const struct metric_row *r = &rows[i];
-        const struct metric_cell *c = &m->cells[i];
-        buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", r->name, r->help, r->name, type_names[r->type]);
-        if (r->type == HISTOGRAM)
-            metric_print_histogram(r->name, c, out);
-        else if (r->type == GAUGE)
-            metric_print_gauge(r->name, metric_level(m, (enum metric)i), out);
-        else
-            buf_printf(out, "%s %" PRId64 "\n", r->name, metric_cell_get(&c->sum));
-    }
+    for (size_t i = 0; i < METRIC_COUNT; i++)
+        metric_print(m, (enum metric)i, out);
+    for (size_t i = 0; i < METRIC_LABELLED_COUNT; i++)
+        metrics_print_labelled(m, i, out);
+}
+
+void metrics_print_some(const struct metrics *m, const enum metric *ids, size_t n, struct buf *out)
+{
+    for (size_t i = 0; i < n; i++)
+        metric_print(m, ids[i], out);
     for (size_t i = 0; i < METRIC_LABELLED_COUNT; i++)
         metrics_print_labelled(m, i, out);
 }

@@ -75,3 +75,5 @@ void metric_add_labelled(struct metrics *m, enum metric_labelled id, const char 
 int64_t metric_count_labelled(const struct metrics *m, enum metric_labelled id, size_t value);
 double metric_level(const struct metrics *m, enum metric id); /* a gauge's value */
 void metrics_print(const struct metrics *m, struct buf *out);
+/* Only these, and those with labels: for a process that does not feed the others. A 0 would be untrue. */
+void metrics_print_some(const struct metrics *m, const enum metric *ids, size_t n, struct buf *out);

@@ -90,6 +90,7 @@ enum sink_parse sink_parse(struct str text, struct sink_request *ret)
     struct str rest = str_sub(text, 0, r.head_bytes - 2), line;
     if (!sink_parse_cut_line(&rest, &line) || !sink_parse_request_line(line, &r))
         return SINK_BAD;
+    r.headers = rest;
     while (rest.n)
         if (!sink_parse_cut_line(&rest, &line) || !sink_parse_header(line, &r))
             return SINK_BAD;

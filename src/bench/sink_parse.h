@@ -11,6 +11,7 @@ enum sink_parse { SINK_MORE, SINK_DONE, SINK_BAD };
 struct sink_request {
     struct str method, path; /* these and the next ones point into the text; empty: not given */
     struct str webhook_id, task_id, attempt, fence, scheduled_at, connection, content_length, transfer_encoding;
+    struct str headers; /* all header lines, each with its CR LF */
     size_t head_bytes, body_bytes;
     bool keep_alive;
 };

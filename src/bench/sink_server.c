@@ -61,6 +61,25 @@ static void sink_log_number(struct jw *w, const char *name, struct str text)
         jw_kv_cstr(w, name, NULL);
 }
 
+/* Cuts the next header line off. */
+static bool sink_cut_header(struct str *headers, struct str *ret)
+{
+    if (!str_cut(headers, '\n', ret) || ret->n < 2)
+        return false;
+    *ret = str_sub(*ret, 0, ret->n - 1); /* the CR */
+    return true;
+}
+
+static void sink_log_headers(struct jw *w, struct str headers)
+{
+    struct str line;
+    jw_key(w, "headers");
+    jw_array(w);
+    while (sink_cut_header(&headers, &line))
+        jw_str(w, line);
+    jw_array_end(w);
+}
+
 static void sink_log_call(struct sink *s, const struct sink_request *r, struct str body, int64_t received_us,
                           int status)
 {
@@ -77,20 +96,33 @@ static void sink_log_call(struct sink *s, const struct sink_request *r, struct s
     jw_kv_str(&w, "scheduled_at", r->scheduled_at);
     jw_kv_i64(&w, "status", status);
     jw_kv_str(&w, "body", str_utf8_cut(body, SINK_BODY_SHOWN));
+    if (s->setup.shows_headers)
+        sink_log_headers(&w, r->headers);
     jw_object_end(&w);
     buf_char(&s->log, '\n');
+}
+
+static void sink_show_headers(struct str headers, struct buf *out)
+{
+    struct str line;
+    while (sink_cut_header(&headers, &line)) {
+        buf_text(out, "\n     ");
+        json_escape(out, line);
+    }
 }
 
 static void sink_show_call(struct sink *s, const struct sink_request *r, struct str body, int status)
 {
     cleanup_with(buf_release) struct buf line;
-    buf_init(&line, 4096);
+    buf_init(&line, 4096 + 6 * SINK_HEAD_MAX); /* an escaped byte has 6 */
     buf_printf(&line, "%d  " STR_FMT " ", status, STR_ARG(r->method));
     json_escape(&line, str_utf8_cut(r->path, SINK_BODY_SHOWN));
     if (r->attempt.n)
         buf_printf(&line, "  attempt " STR_FMT, STR_ARG(r->attempt));
     buf_text(&line, "  ");
     json_escape(&line, str_utf8_cut(body, 80));
+    if (s->setup.shows_headers)
+        sink_show_headers(r->headers, &line);
     fprintf(s->setup.shown, "%s\n", buf_cstr(&line));
     fflush(s->setup.shown);
 }

@@ -15,9 +15,10 @@ struct sink_setup {
     struct str listen; /* 127.0.0.1:8089, [::1]:0; port 0: any free port */
     struct sink_behaviour behaviour;
     struct clock *clock;
-    int log_fd;  /* gets a JSON line for each call; -1: none */
-    FILE *shown; /* gets a readable line for each call; NULL: none */
-    int stop_fd; /* sink_run returns when this is readable; -1: never */
+    int log_fd;         /* gets a JSON line for each call; -1: none */
+    FILE *shown;        /* gets a readable line for each call; NULL: none */
+    bool shows_headers; /* and a line for each of its headers */
+    int stop_fd;        /* sink_run returns when this is readable; -1: never */
 };
 
 enum { SINK_ADDRESS_TEXT = 64, SINK_BODY_SHOWN = 256 };

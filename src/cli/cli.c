@@ -34,11 +34,18 @@ static size_t command_own_options(const struct command *c, struct option *ret, s
     return n;
 }
 
+/* A command that asks no server refuses these options. Their variables may be set for other commands. */
+static bool command_takes(const struct command *c, const struct option *common)
+{
+    bool is_for_server = strcmp(common->flag, "server") == 0 || strcmp(common->flag, "key") == 0;
+    return !(c->asks_no_server && is_for_server);
+}
+
 size_t command_options(const struct command *c, struct option *ret, size_t max)
 {
     size_t own = command_own_options(c, ret, max), n = own;
     for (size_t i = 0; i < common_option_count && n < max; i++)
-        if (!command_has_flag(ret, own, common_options[i].flag))
+        if (!command_has_flag(ret, own, common_options[i].flag) && command_takes(c, &common_options[i]))
             ret[n++] = common_options[i];
     return n;
 }

@@ -37,7 +37,8 @@ struct command {
     const struct option *shared_options; /* options that other commands have too; NULL: none */
     size_t shared_count;
     enum exit_code (*run)(struct cli *cli, const struct options *o);
-    bool hidden; /* from help and completion */
+    bool hidden;         /* from help and completion */
+    bool asks_no_server; /* works on stored data, so --server and --key are unknown options */
 };
 
 extern const struct command *const commands[]; /* in the order of --help; NULL at the end */

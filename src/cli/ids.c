@@ -220,7 +220,7 @@ enum exit_code ids_pick(struct client *c, const struct ids_source *from, struct 
         error_set(&e, ERR_INVALID, "%s fits %zu of them; 'belfry %s%s' prints them", shown, p.n, from->list,
                   cli->where);
     else
-        error_set(&e, ERR_INVALID, "there is no such %s: %s; 'belfry %s%s' prints them", from->what, shown, from->list,
-                  cli->where);
+        error_set(&e, ERR_INVALID, "there is no such %s: %s; 'belfry %s%s' prints them%s%s", from->what, shown,
+                  from->list, cli->where, from->elsewhere ? "; " : "", from->elsewhere ? from->elsewhere : "");
     return cli_fail(cli, cli->command->name, &e, EXIT_REFUSED);
 }

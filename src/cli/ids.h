@@ -27,6 +27,7 @@ struct ids_source {
     const char *name;          /* a member that may be given instead of the id: "host"; NULL: none */
     const char *what;          /* "circuit breaker" */
     const char *list;          /* command that prints them: "breakers list" */
+    const char *elsewhere;     /* where else it may be, for the error; NULL: nowhere */
 };
 
 /* Finds the object with this id, beginning of an id, or name; appends its id. A whole UUID is not looked up. */

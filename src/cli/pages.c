@@ -35,10 +35,14 @@ static bool pages_deliver_rows(struct pages *p, const struct client_answer *a, i
     struct json_cursor texts = { .text = json_member_text(&a->doc, p->member) };
     struct str text;
     char at[16];
-    for (size_t i = 0; *rest > 0 && json_next(&texts, NULL, &text); i++, --*rest) {
+    for (size_t i = 0; *rest > 0 && json_next(&texts, NULL, &text); i++) {
         snprintf(at, sizeof at, "[%zu]", i);
-        if (!p->row(p->context, json_at(items, at), text))
+        const json_t *item = json_at(items, at);
+        if (p->wanted && !p->wanted(p->context, item))
+            continue;
+        if (!p->row(p->context, item, text))
             return false;
+        --*rest;
     }
     return !p->page || p->page(p->context);
 }

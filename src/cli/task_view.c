@@ -2,6 +2,7 @@
 
 #include "base/duration.h"
 #include "base/uuid.h"
+#include "cli/verbs.h"
 #include "cli/when.h"
 #include "core/time/cron.h"
 
@@ -104,6 +105,18 @@ static void task_view_describe_cron(const json_t *task, struct buf *out)
     buf_printf(out, ", %s\n", table_cell(zone.n ? zone : S("UTC"), shown));
 }
 
+static void task_view_describe_calendar(const json_t *task, struct buf *out)
+{
+    struct str name = json_text_at(task, "calendar"), policy = json_text_at(task, "calendar_policy");
+    char shown[CELL_TEXT];
+    if (!name.n)
+        return;
+    buf_printf(out, "On business days of the calendar %s; a fire on another day %s\n", table_cell(name, shown),
+               str_eq(policy, S("NEXT_DAY"))       ? "moves to the next one"
+               : str_eq(policy, S("PREVIOUS_DAY")) ? "moves to the previous one"
+                                                   : "is skipped");
+}
+
 /* What keeps the task from firing at its time; false: nothing that it tells itself. */
 static bool task_view_held_line(const struct cli *cli, const json_t *task, struct buf *out)
 {
@@ -137,6 +150,7 @@ void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out)
     struct error ignored;
     char relative[WHEN_TEXT], utc[WHEN_TEXT], local[WHEN_TEXT];
     task_view_describe_cron(task, out);
+    task_view_describe_calendar(task, out);
     if (task_view_held_line(cli, task, out) || !json_time_at(task, "next_execution", &at_ms))
         return;
     when_relative(at_ms, now_ms, relative);
@@ -148,6 +162,20 @@ void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out)
     }
     when_local(zone, at_ms, local);
     buf_printf(out, "%s %s: %s (%s)\n", verb, relative, local, utc);
+}
+
+void paused_queue_line(const struct cli *cli, struct client *client, const json_t *task, struct buf *out)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    struct str queue = json_text_at(task, "queue");
+    char path[VERB_PATH];
+    if (!verb_name_is_valid(queue))
+        return;
+    snprintf(path, sizeof path, "/v1/queues/" STR_FMT, STR_ARG(queue));
+    struct client_request call = { .method = "GET", .path = path, .quiet = true };
+    if (client_call(client, &call, &a) == EXIT_DONE && str_eq(json_text_at(a.doc.root, "state"), S("paused")))
+        buf_printf(out, "Its queue is paused, so it waits until 'belfry queue resume " STR_FMT "%s'\n", STR_ARG(queue),
+                   cli->where);
 }
 
 void execution_header(struct table *t)

@@ -29,6 +29,10 @@ void moment_text(const json_t *object, const char *path, int64_t now_ms, char ou
  * instead. */
 void next_fire_lines(struct cli *cli, const json_t *task, struct buf *out);
 
+/* A task of a paused queue does not fire, whatever its own time is. Asks the server. Adds nothing if the queue is not
+ * paused, or if the key may not read queues. */
+void paused_queue_line(const struct cli *cli, struct client *client, const json_t *task, struct buf *out);
+
 void execution_header(struct table *t); /* the table must have EXECUTION_COLUMNS columns */
 void execution_row(struct table *t, const json_t *x);
 enum { EXECUTION_COLUMNS = 7 };

@@ -1,18 +1,33 @@
 #pragma once
-/* node/explain.h - why a task has not run yet, as far as its node knows.
+/* node/explain.h - what will happen to a task, and what stands between it and its start, as far as its node knows.
  *
- * The caller explains what the row itself says (paused, blocked by a slot, final). Here are the gates between a
- * SCHEDULED task and its runner, in the order in which the task meets them; the first one that holds it is the
- * answer. */
+ * A task meets gates one after the other. Each gate says until when it holds the task, or that this cannot be known.
+ * The walk (explain.c) goes through all of them (explain_gates.c, explain_lines.c, explain_breakers.c) and adds up: the
+ * time to which the known gates put the task off is never later than its start. So if the task expires before that
+ * time, it will not run, whatever the other gates do.
+ *
+ * The answer holds if nobody changes anything, and it looks EXPLAIN_NEAR_MS ahead: if the task is due later, calls of
+ * today are taken to be over by then.
+ *
+ * The store's part of the answer (explain_facts.h) is read before, on the thread of the request. */
 #include "node/breaker_table.h"
+#include "node/explain_facts.h"
 #include "node/scheduler/scheduler.h"
 #include "node/worker/worker.h"
 
 #define EXPLAIN_GATE_MAP(X)                                                                                            \
+    X(NONE, "none") /* it is about to be claimed */                                                                    \
     X(DUE_TIME, "due_time")                                                                                            \
     X(ARMED, "armed") /* claimed; fires when it is due */                                                              \
     X(RUNNING, "running")                                                                                              \
+    X(FINAL, "final")                                                                                                  \
+    X(PAUSED, "paused")                                                                                                \
+    X(DEPENDENCY, "dependency")                                                                                        \
     X(EXPIRED, "expired")                                                                                              \
+    X(CALENDAR, "calendar") /* the next time of its schedule is left out */                                            \
+    X(SCHEDULE_END, "schedule_end")                                                                                    \
+    X(OVERLAP, "overlap")                                                                                              \
+    X(CONCURRENCY_KEY, "concurrency_key")                                                                              \
     X(RECOVERY, "recovery") /* the node has just started after a crash */                                              \
     X(SUSPECT, "suspect")                                                                                              \
     X(QUEUE_PAUSED, "queue_paused")                                                                                    \
@@ -21,13 +36,15 @@
     X(TENANT_DISABLED, "tenant_disabled")                                                                              \
     X(TENANT_LIMIT, "tenant_limit")                                                                                    \
     X(HOST_BUSY, "host_busy")                                                                                          \
-    X(NO_WORKER, "no_worker") /* no worker of the fleet can run it */                                                  \
+    X(NO_WORKER, "no_worker")     /* no worker of the fleet can run it */                                              \
+    X(FLEET_QUEUE, "fleet_queue") /* it waits in the fleet's queue for a worker */                                     \
     X(TENANT_SHARE, "tenant_share")                                                                                    \
     X(TENANT_BREAKER, "tenant_breaker")                                                                                \
     X(HOST_BREAKER, "host_breaker")                                                                                    \
     X(NO_FREE_SLOT, "no_free_slot")                                                                                    \
     X(BACKLOG, "backlog")                                                                                              \
-    X(NONE, "none") /* it is about to be claimed */
+    X(WORKER, "worker") /* an outside worker must ask for it */                                                        \
+    X(LEASED, "leased")
 enum explain_gate {
 #define X(id, name) EXPLAIN_##id,
     EXPLAIN_GATE_MAP(X)
@@ -35,22 +52,63 @@ enum explain_gate {
 };
 const char *explain_gate_name(enum explain_gate g);
 
-enum { EXPLAIN_TEXT = 800 };
+/* What will happen. ENDED: nothing, it is over. */
+#define EXPLAIN_OUTCOME_MAP(X) X(RUN) X(SKIPPED) X(EXPIRED) X(ENDED) X(UNKNOWN)
+enum explain_outcome {
+#define X(name) EXPLAIN_WILL_##name,
+    EXPLAIN_OUTCOME_MAP(X)
+#undef X
+};
+const char *explain_outcome_name(enum explain_outcome o);
+
+enum {
+    EXPLAIN_TEXT = 800,
+    EXPLAIN_SENTENCE = 1200,
+    EXPLAIN_STEPS_MAX = 10,
+    EXPLAIN_EXACT_MS = 500, /* an estimate that may be wrong by more is none */
+};
+
+/* A gate ahead of the task. */
+struct explain_step {
+    enum explain_gate gate;
+    int64_t until_ms; /* when it lets the task go; 0: not known */
+    char text[EXPLAIN_TEXT];
+};
 
 struct explanation {
-    enum explain_gate gate;
-    char text[EXPLAIN_TEXT];
-    int64_t until_ms; /* when it may go on; 0: not known */
+    enum explain_outcome outcome;
+    int64_t estimate_ms;    /* when that happens: the call starts, or it is skipped or expires; 0: not known */
+    int64_t position;       /* how many are ahead of it in its line; -1: not known */
+    bool waits;             /* it is RUNNING in the store, and is known not to have started */
+    int64_t started_ms;     /* it runs on this node since then; 0: not known */
+    bool needs_people;      /* nothing happens before a person, or a worker that joins, opens a gate */
+    int64_t not_before_ms;  /* it does not start earlier; 0: it has started, perhaps */
+    int64_t resumes_ms;     /* SKIPPED because of an earlier run that does not start before; 0: it runs, or is paused */
+    enum explain_gate gate; /* that holds it now: the first step, or the state that it is in */
+    char text[EXPLAIN_SENTENCE]; /* what holds it, and what will happen */
+    size_t n;
+    struct explain_step steps[EXPLAIN_STEPS_MAX]; /* in the order in which the task meets them */
 };
+
+__attribute__((format(printf, 4, 5))) void explain_add(struct explanation *x, enum explain_gate gate, int64_t until_ms,
+                                                       const char *fmt, ...);
+/* There is no gate: `text` is all that there is to say. */
+__attribute__((format(printf, 3, 4))) void explain_state(struct explanation *x, enum explain_gate gate, const char *fmt,
+                                                         ...);
 
 /* The modules that are asked. */
 struct explain_view {
     struct scheduler *scheduler;
     struct worker *worker;
+    struct worker *fleet_worker;         /* takes from the shared queue, in this process; NULL: none */
     const struct catalog_cache *catalog; /* NULL: none */
     const struct breaker_table *breakers;
     bool recovering;
 };
 
-/* t is SCHEDULED or RUNNING, and not RECURRING. */
-void explain(const struct explain_view *v, const struct task *t, int64_t now_ms, struct explanation *ret);
+/* t is neither final, nor PAUSED, nor RECURRING. */
+void explain(const struct explain_view *v, const struct task *t, const struct explain_facts *facts, int64_t now_ms,
+             struct explanation *ret);
+/* The outcome of a task that only a person or an outside worker lets go on, as `why` says: it expires, or nothing is
+ * known. `ret` has its gates. */
+void explain_held_by_people(const struct task *t, const char *why, struct explanation *ret);

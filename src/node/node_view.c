@@ -33,15 +33,17 @@ void node_queue(struct node *n, int32_t tenant, int64_t now_ms, struct queue_sta
     }
 }
 
-void node_explain(struct node *n, const struct task *t, int64_t now_ms, struct explanation *ret)
+void node_explain(struct node *n, const struct task *t, const struct explain_facts *facts, int64_t now_ms,
+                  struct explanation *ret)
 {
     assert_owned(&n->owner);
     struct explain_view v = { .scheduler = n->scheduler,
                               .worker = n->worker,
+                              .fleet_worker = n->fleet.worker,
                               .catalog = n->setup.catalog,
                               .breakers = n->breakers,
                               .recovering = !node_is_settled_in(n) };
-    explain(&v, t, now_ms, ret);
+    explain(&v, t, facts, now_ms, ret);
 }
 
 struct node_status node_status(const struct node *n)

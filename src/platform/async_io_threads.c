@@ -239,11 +239,13 @@ enum err async_io_threads_new(const struct async_io_threads_setup *setup, struct
     t->call.fn = async_io_threads_on_completed;
     list_init(&t->completed);
     pthread_mutex_init(&t->lock, NULL);
-    for (int i = 0; i < ASYNC_IO_CHANNELS; i++)
-        if (setup->wanted[i] && async_io_thread_start(t, (enum async_io_channel)i, e)) {
+    for (int i = 0; i < ASYNC_IO_CHANNELS; i++) {
+        enum err rc = setup->wanted[i] ? async_io_thread_start(t, (enum async_io_channel)i, e) : ERR_OK;
+        if (rc) {
             async_io_threads_free(&t->base);
-            return e->code;
+            return rc;
         }
+    }
     *ret = &t->base;
     return ERR_OK;
 }

@@ -149,7 +149,7 @@ void server_stop_store_watch(struct server *a);
 void server_lease(void *context, struct lease_ask *ask);
 void server_lease_over(void *context, const struct task *t, uint64_t unblocked);
 void server_recall(void *context, const struct recall_order *recall_request, struct recall_answer *answer);
-void server_explain(void *context, const struct task *t, struct explain_answer *answer);
+void server_explain(void *context, struct explain_answer *answer);
 void server_describe_queues(void *context, struct queues_answer *answer);
 
 /* ---- the fleet (server_fleet.c): without a fleet, each function does nothing ---- */

@@ -80,13 +80,14 @@ void server_recall(void *context, const struct recall_order *recall_request, str
 static void server_explain_on_loop(struct server *a, const void *about, void *answer)
 {
     struct explain_answer *x = answer;
-    node_explain(a->node, about, clock_wall_ms(a->setup.clock), &x->explanation);
+    (void)about;
+    node_explain(a->node, x->task, x->facts, clock_wall_ms(a->setup.clock), &x->explanation);
     x->done(x);
 }
 
-void server_explain(void *context, const struct task *t, struct explain_answer *answer)
+void server_explain(void *context, struct explain_answer *answer)
 {
-    loop_request_send(context, server_explain_on_loop, t, answer);
+    loop_request_send(context, server_explain_on_loop, NULL, answer);
 }
 
 static void server_queues_on_loop(struct server *a, const void *about, void *answer)

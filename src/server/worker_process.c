@@ -184,13 +184,19 @@ static bool worker_process_is_ready(void *context, struct error *e)
     return false;
 }
 
+/* What concerns running. Outcomes are counted where they are settled, by the control nodes. */
+static const enum metric worker_process_metrics[] = {
+    METRIC_TASKS_HELD,   METRIC_TASKS_ASIDE,   METRIC_EXECUTION_DELAY, METRIC_EXECUTION_TIME, METRIC_QUEUE_DEPTH,
+    METRIC_TASKS_PARKED, METRIC_TASKS_RUNNING, METRIC_WORKER_SLOTS,    METRIC_UTILIZATION,
+};
+
 static void worker_process_print_metrics(void *context, struct buf *out)
 {
     struct worker_process *p = context;
     pthread_mutex_lock(&p->shared.lock);
     struct machine m = p->shared.machine;
     pthread_mutex_unlock(&p->shared.lock);
-    metrics_print(p->metrics, out);
+    metrics_print_some(p->metrics, worker_process_metrics, array_count(worker_process_metrics), out);
     buf_printf(out,
                "# HELP belfry_machine_memory_bytes Memory of the machine, or of its control group\n"
                "# TYPE belfry_machine_memory_bytes gauge\nbelfry_machine_memory_bytes %lld\n"

@@ -88,11 +88,13 @@ class Report:
 
 def ends_ms(call, calls, faults_ms, only_repeated=False):
     """When a call was no more Belfry's: it was answered, or its caller died, which leaves an orphan. One that is written down after the
-    fault is known by its repeat, under a higher fence; where others than the caller may have died (only_repeated), all are."""
-    died = [ms for ms in faults_ms if call.received_ms <= ms <= call.answered_ms]
+    fault is known by its arrival, or by its repeat, under a higher fence; where others than the caller may have died (only_repeated), all are
+    known by that. A task that was lost too often is not repeated."""
+    came_ms = call.received_ms if call.arrived_ms is None else min(call.arrived_ms, call.received_ms)
+    died = [ms for ms in faults_ms if came_ms <= ms <= call.answered_ms]
     repeated = any(c.id == call.id and c.attempt == call.attempt and c.fence > call.fence for c in calls)
     if died and (repeated or not only_repeated):
-        return min(died)
+        return max(min(died), call.received_ms)
     late = any(call.received_ms - LAG_MS <= ms <= call.received_ms for ms in faults_ms)
     return call.received_ms if repeated and late else call.answered_ms
 

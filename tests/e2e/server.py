@@ -14,6 +14,7 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -278,6 +279,7 @@ class Call:
     body: bytes
     status: int = 0  # what was answered; 0: nothing yet
     answered_ms: float = float("inf")  # when; whoever follows because of it comes later
+    arrived_ms: float = None  # when its last byte was in the socket, to some milliseconds; on a busy machine it is written down much later
 
     @property
     def id(self):
@@ -310,6 +312,11 @@ class Reply:
     hold: threading.Event = None
     takes_s: float = 0
     drop: bool = False
+
+
+def idle_ms(connection):
+    """How long ago the kernel got data on this connection: tcpi_last_data_recv of struct tcp_info."""
+    return struct.unpack_from("I", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 52)[0]
 
 
 class Receiver:
@@ -399,7 +406,7 @@ class Receiver:
         body = stream.read(length)
         if len(body) < length:
             return False
-        call = Call(now_ms(), method, path, headers, body)
+        call = Call(now_ms(), method, path, headers, body, arrived_ms=now_ms() - idle_ms(connection))
         with self.changed:
             self.calls.append(call)
             replies = self.replies.get(path) or [Reply()]

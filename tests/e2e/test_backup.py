@@ -3,6 +3,8 @@
 The oracle is what clients were told and what the receiver got, not the file."""
 
 import json
+import os
+import pty
 import random
 import re
 import shutil
@@ -34,6 +36,46 @@ def create_noops(client, count, delay="1h"):
     answer = client.post("/v1/tasks/batch", [{"target_type": "NOOP", "delay": delay}] * count)
     assert answer.status == 201, answer
     return [task["id"] for task in answer.json["tasks"]]
+
+
+def start_on_terminal(directory, until):
+    """What a server prints on a terminal, up to the line with this text."""
+    master, slave = pty.openpty()
+    text = b""
+    with subprocess.Popen([BUILD / "belfry", "serve", "--listen", "127.0.0.1:0", "--data-dir", directory], stderr=slave) as process:
+        os.close(slave)
+        while until.encode() not in text or not text.endswith(b"\n"):
+            text += os.read(master, 65536)
+        process.terminate()
+    os.close(master)
+    return text.decode()
+
+
+def test_data_that_was_copied_warns_whoever_goes_on_with_it(belfry, make_server, tmp_path):
+    server = make_server()
+    create_noops(server.client(), 2)
+    server.stop()
+    mark = {"copied_to": "postgres://belfry:***@db/belfry", "copied_at": "2026-11-01T10:00:00.000Z"}
+    (server.data_dir / "copied-to").write_text(json.dumps(mark))
+    done = backup(belfry, server, tmp_path / "a.db")
+    assert "contains 2 tasks (all tenants, with occurrences: 2 SCHEDULED), " in done.out
+    assert done.code == 0 and "copied to postgres://belfry:***@db/belfry at 2026-11-01T10:00:00" in done.err and "pg_dump" in done.err
+    server.start()
+    [line] = [line for line in server.lines if "data_was_copied" in line]
+    assert "copied_to=postgres://belfry:***@db/belfry" in line and "copied_at=2026-11-01T10:00:00" in line and "remedy=" in line
+    server.stop()
+    assert f"remove {server.data_dir}/copied-to" in start_on_terminal(server.data_dir, "remove ")
+    kept = restore(belfry, tmp_path / "a.db", server.data_dir, "--force", "--json")
+    assert kept.code == 0 and not (server.data_dir / "copied-to").exists()
+    assert (server.data_dir / json.loads(kept.out)["kept"] / "copied-to").exists()
+    assert "copied to" not in backup(belfry, server, tmp_path / "b.db").err
+
+
+@pytest.mark.parametrize("flag", ["--server", "--key"])
+def test_a_backup_refuses_options_that_it_would_ignore(belfry, tmp_path, flag):
+    done = belfry("backup", tmp_path / "a.db", flag, "x")
+    assert done.code == 2 and flag in done.err.splitlines()[0]
+    assert flag not in belfry("backup", "--help").out
 
 
 class Creator(threading.Thread):

@@ -270,3 +270,12 @@ def test_calendars_are_there_after_a_kill(server):
     until(lambda: client.get("/ready").status == 200)
     assert "spawn_impossible" not in server.log()
     assert to_ms(task["next_execution"]) > 0
+
+
+def test_explain_says_that_times_are_left_out(client):
+    assert put(client, "closed", {"excluded": [str(day(n)) for n in range(4)]}).status == 201
+    task = daily(client, "closed")
+    told = client.get(f"/v1/tasks/{task['id']}/explain").json
+    assert [g["gate"] for g in told["gates"]] == ["calendar", "due_time"] and told["gate"] == "calendar", told
+    assert "is left out: " in told["explanation"] and "its next occurrence is at" in told["explanation"], told
+    assert (told["outcome"], told["estimate"]) == ("RUN", task["next_execution"]), told

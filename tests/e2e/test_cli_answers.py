@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, read_terminal
 from test_cli_client import ID, KEY, OTHER, ask, instant, page, shown, stub, task  # pylint: disable=unused-import
 
 REASON = "the call was refused: " + "because of this and that, " * 20 + "which is why"
@@ -99,7 +99,9 @@ def test_a_task_of_a_paused_queue_is_not_said_to_fire(ask, stub):
     at = instant(minutes=10)
     stub.on("POST", ".*", task(next_execution=at, queue="mail"))
     stub.on("GET", "/v1/queues/mail", {"name": "mail", "state": "paused"})
-    assert ask("resume", ID).lines == [f"{ID} resumed", f"Fires in 10m: {shown(at)}", "Its queue is paused, so it waits until 'belfry queue resume mail'"]
+    paused = "Its queue is paused, so it waits until 'belfry queue resume mail'"
+    assert ask("resume", ID).lines == [f"{ID} resumed", f"Fires in 10m: {shown(at)}", paused]
+    assert ask("add", "--noop", "--queue", "mail").lines == [ID, f"Fires in 10m: {shown(at)}", paused]
 
 
 def test_edit_of_a_paused_task_says_that_it_does_not_fire(ask, stub):
@@ -115,6 +117,40 @@ def test_upcoming_of_a_task_names_it(ask, stub):
     stub.on("GET", f"/v1/tasks/{ID}/upcoming", {"upcoming": [{"at": "2026-02-10T08:00:00.000Z", "note": None}]})
     assert ask("upcoming", ID).lines[1].endswith("2026-02-10 08:00:00Z  report")
     assert ask("upcoming", ID).lines[1].endswith(f"2026-02-10 08:00:00Z  {ID}")
+
+
+def test_a_terminal_shows_the_local_time_of_fires_and_where_the_clocks_change(ask, stub):
+    stub.on("GET", f"/v1/tasks/{ID}", task(name="report", time_zone="Europe/Berlin"))
+    fires = [{"at": "2026-03-28T07:00:00.000Z", "note": None}, {"at": "2026-03-29T06:00:00.000Z", "note": "x"}, {"at": "2026-03-30T06:00:00.000Z", "note": None}]
+    stub.on("GET", f"/v1/tasks/{ID}/upcoming", {"upcoming": fires})
+    head, *lines = ask("upcoming", ID, tty=200).lines
+    assert head.split() == ["LOCAL", "AT", "TASK", "NOTE"]
+    assert [line[:27] for line in lines] == ["Sat 2026-03-28 08:00:00 CET", "Sun 2026-03-29 08:00:00 CES", "Mon 2026-03-30 08:00:00 CES"]
+    assert ["the clocks have changed" in line for line in lines] == [False, True, False] and "x; the clocks" in lines[1]
+    assert ask("upcoming", ID).lines[0].split() == ["AT", "TASK", "NOTE"], "scripts read what they read before"
+
+
+def test_add_names_the_calendar(ask, stub):
+    stub.on("POST", "/v1/tasks", (201, task(calendar="de", calendar_policy="NEXT_DAY", next_execution=None)))
+    assert "On business days of the calendar de; a fire on another day moves to the next one" in ask("add", "--every", "1d", "--noop", "--calendar", "de").lines
+
+
+def test_status_prints_the_state_once(ask, stub):
+    stub.on("GET", "/v1/scheduler/status", {"version": "1", "node": {"name": "n", "running": 2, "slots": 9}, "tasks": {"FAILED": 4}})
+    stub.on("GET", "/v1/tasks", {"tasks": []})
+    stub.on("GET", "/v1/dlq", {"tasks": []})
+    done = ask("status", tty=100)
+    assert done.code == 0 and "Running 2 of 9" in done.out and "FAILED 4" in done.out
+    assert json.loads(ask("status", "--json").out)["version"] == "1"
+    for command in ("status", "serve"):
+        assert "GET /health" in ask(command, "--help").out and "GET /ready" in ask(command, "--help").out
+
+
+def test_skipped_days_do_not_count_among_the_fires_asked_for(ask, stub):
+    stub.on("GET", f"/v1/tasks/{ID}", task(name="report"))
+    fires = [{"at": f"2026-02-{day:02}T08:00:00.000Z", "note": "skipped" if day % 2 else None, "skipped": bool(day % 2)} for day in range(1, 6)]
+    stub.on("GET", f"/v1/tasks/{ID}/upcoming", {"upcoming": fires})
+    assert len(ask("upcoming", ID, "-n", "2").lines) == 6, "the server has counted"
 
 
 def test_upcoming_of_a_task_that_does_not_fire_says_so(ask, stub):
@@ -147,8 +183,10 @@ def test_a_redrive_shows_what_it_waits_for(build, stub):
     done = subprocess.run([build / "belfry", "dlq", "retry", "--all", "--server", stub.url, "--key", KEY], stdout=subprocess.PIPE, stderr=slave,
                           timeout=20, check=False)
     os.close(slave)
-    told = os.read(master, 4096).decode()
+    chunks = []
+    read_terminal(master, chunks)  # all: the kernel hands it over in parts
     os.close(master)
+    told = b"".join(chunks).decode()
     assert done.stdout == b"45 set to try again: 41 succeeded, 1 failed again, 3 not over yet\n"
     assert re.split(r"\r+(?:\x1b\[K|\n)", told) == [f"Job {ID}: tries 1 task, then 10, then the rest, as long as they succeed", "",
         "1 of 45, waiting for the first one to succeed", "11 of 45, waiting for 4 of the next ten to succeed",
@@ -182,7 +220,7 @@ def test_workers_show_what_they_serve_and_the_memory_of_their_machine(ask, stub)
     (["dlq", "show", ID, "--reason", "x"], "--reason is for archive, not for show"),
     (["dlq", "archive", ID, "--limit", "3"], "--limit is for list, not for archive"),
     (["dlq", "retry", ID, "--rate", "5"], "--rate is for a retry by filter: leave out the tasks, or this option"),
-    (["dlq", "retry", "--all", "--edit", "{}"], "--edit is for a retry of given tasks: name them"),
+    (["dlq", "retry", "--all", "--edit", "{}"], "--edit is for a retry of given tasks; to change many, name them: belfry dlq retry --edit JSON $(belfry dlq list --all --json --cause CAUSE | jq -r .id)"),
     (["job", "list", "--wait"], "--wait is for show, not for list"),
     (["migrate", "status", "--yes"], "--yes is for down, not for status"),
     (["run", "--force", "--filter", "queue=q"], "--force is for given tasks: leave out --filter"),

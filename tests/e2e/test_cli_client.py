@@ -12,6 +12,7 @@ import uuid
 
 import pytest
 
+from conftest import read_terminal
 from stub_server import DROP, Stub, problem
 
 ID = "019c3f2e-7a40-7000-8000-000000000001"
@@ -71,7 +72,7 @@ def ask(belfry, stub, tmp_path):
 
 def test_requests_carry_key_agent_and_json(ask, stub):
     stub.on("POST", "/v1/tasks", (201, task()))
-    assert ask("add", "--noop").code == 0
+    assert ask("add", "--noop", "--quiet").code == 0
     [r] = stub.requests
     assert r.headers["Authorization"] == f"Bearer {KEY}"
     assert r.headers["User-Agent"].startswith("belfry/")
@@ -454,6 +455,18 @@ def test_show_shows_deep_and_long_values_whole(ask, stub):
     assert ask("list").code == 0
 
 
+def test_show_prints_the_output_of_the_latest_attempt(ask, stub):
+    stub.on("GET", f"/v1/tasks/{ID}", task(executions=[{**EXECUTIONS[0], "output": '{"frames": 7}'}, {**EXECUTIONS[1], "output": "first"}]))
+    out = ask("show", ID).out
+    assert re.search(r'^Output +\{"frames": 7\}$', out, re.M) and "first" not in out
+
+
+def test_a_dead_letter_is_shown_with_all_attempts_and_no_empty_lines_between(ask, stub):
+    stub.on("GET", f"/v1/dlq/{ID}", task(status="FAILED", executions=[{**EXECUTIONS[0], "output": "second"}, EXECUTIONS[1], EXECUTIONS[2]]))
+    last = ask("dlq", "show", ID).out.split("\n\n")[-1]
+    assert last == "Attempt 0\nAttempt 1:\n  connection refused?really\nAttempt 2:\n  second\n"
+
+
 def test_show_takes_several_ids_and_goes_on_after_a_refusal(ask, stub):
     stub.on("GET", f"/v1/tasks/{ID}", problem(404, "there is none"))
     stub.on("GET", f"/v1/tasks/{OTHER}", task(id=OTHER))
@@ -482,6 +495,22 @@ def test_history_prints_occurrences(ask, stub):
         ["WHEN", "STATUS", "ATTEMPTS", "ID", "NOTE"],
         ["2026-02-10 08:00:00Z", "SKIPPED", "0", OTHER, "overlap"],
         ["2026-02-09 08:00:00Z", "FAILED", "3", OTHER, "boom"]]
+
+
+def test_history_leaves_out_what_is_to_come_unless_asked(ask, stub):
+    at, rows = "2999-01-01T00:00:00.000Z", []
+    rows = [{"id": OTHER, "run_at": at, "status": "SCHEDULED"}] * 3
+    rows += [{"id": ID, "run_at": "2026-02-10T08:00:00.000Z", "status": status} for status in ("SCHEDULED", "COMPLETED", "FAILED")]
+    stub.on("GET", f"/v1/tasks/{ID}/occurrences", page(rows))
+    assert [line.split()[2] for line in ask("history", "--occurrences", ID).lines[1:]] == ["SCHEDULED", "COMPLETED", "FAILED"]
+    assert len(ask("history", "--occurrences", "--limit", "2", ID).lines) == 3
+    assert len(ask("history", "--occurrences", "--status", "SCHEDULED,COMPLETED,FAILED", ID).lines) == 7
+
+
+def test_history_knows_which_states_only_occurrences_have(ask, stub):
+    done = ask("history", ID, "--status", "COMPLETED,skipped")
+    assert (done.code, done.err) == (2, "belfry history: --status SKIPPED is a state of occurrences, not of attempts; add --occurrences\n")
+    assert not stub.requests
 
 
 def test_history_of_what_never_ran_says_so(ask, stub):
@@ -594,8 +623,10 @@ def test_long_work_shows_how_far_it_is(build, stub):
     done = subprocess.run([build / "belfry", "pause", "--filter", "queue=q", "--server", stub.url, "--key", KEY],
                           stdout=subprocess.PIPE, stderr=slave, timeout=20, check=False)
     os.close(slave)
-    told = os.read(master, 4096)
+    chunks = []
+    read_terminal(master, chunks)  # all: the kernel hands it over in parts
     os.close(master)
+    told = b"".join(chunks)
     assert (done.returncode, done.stdout) == (0, b"45 paused\n")
     assert told == b"\r\x1b[K20 of 45\r\x1b[K"
 

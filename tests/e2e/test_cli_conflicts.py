@@ -30,8 +30,30 @@ def test_history_notes_what_an_occurrence_waits_for(ask, stub):
 
 def test_add_says_that_a_task_was_there(ask, stub):
     stub.on("POST", "/v1/tasks", (200, task(deduplicated=True)))
-    assert ask("add", "--dedupe-key", "k", "--noop").lines[:2] == [ID, "The task existed already, with this dedupe key"]
+    for action, done in (("return", "it was not changed"), ("reschedule", "it was moved to the new time"),
+                         ("replace", "its payload was replaced, and it was moved to the new time")):
+        assert ask("add", "--dedupe-key", "k", "--noop", "--dedupe-action", action).lines[:2] == [
+            ID, f"The task existed already, with this dedupe key; {done}"]
+    assert ask("add", "--dedupe-key", "k", "--noop").lines[1].endswith("it was not changed")
+    assert ask("add", "--dedupe-key", "k", "--noop", "--set", "dedupe_action=REPLACE").lines[1].endswith("this dedupe key")
     assert ask("add", "-q", "--dedupe-key", "k", "--noop").out == f"{ID}\n"
+
+
+@pytest.mark.parametrize("flag, value", [
+    ("overlap", "skip"), ("catch-up", "one"), ("max-attempts", "5"), ("timeout", "30s"), ("backoff", "exponential"), ("jitter", "full"),
+    ("dst-gap", "shift if"), ("dst-overlap", "first if"), ("calendar-policy", "skip"), ("dedupe-action", "return"), ("delivery", "at-least-once"),
+])
+def test_help_says_the_default(belfry, flag, value):
+    text = " ".join(belfry("add", "--help").out.split())
+    [row] = re.findall(rf" --{flag} [A-Z]+ (.*?)(?= --[a-z-]+ [A-Z]|$)", text)
+    assert f"default: {value}" in row
+
+
+def test_help_says_how_long_a_retry_and_a_burst_really_take(belfry):
+    assert "a random time between 0 and this" in " ".join(belfry("add", "--help").out.split())
+    queue = " ".join(belfry("queue", "--help").out.split())
+    assert "on average" in queue and "default: those of one second, at least 1; 1: evenly spaced" in queue
+    assert "debounce" in belfry("add", "--help").out
 
 
 @pytest.mark.parametrize("args, body", [

@@ -290,19 +290,28 @@ def new_key(client, tenant, node=None):
     return answer.json, {"Authorization": f"Bearer {answer.json['key']}"}
 
 
+def clocks(client):
+    """The earliest and the latest that a node may take the time to be, in milliseconds from this machine's clock: all nodes run on it."""
+    nodes = [node for node in client.get("/v1/scheduler/status").json["nodes"] if node["alive"]]
+    return [sign * node["clock_error_ms"] + node["clock_offset_ms"] for node in nodes for sign in (-1, 1)]
+
+
 def test_what_a_tenant_may_create_a_second_is_counted_over_all_nodes(cluster, counts):
     rate = 5
     client = cluster.client()
     assert client.post("/v1/tenants", {"name": "slow", "creates_per_second": rate}).status == 201
     _, head = new_key(client, "slow")
     body = {"target_type": "NOOP", "delay": "1h"}
+    times = clocks(client)
     begin = now_ms()
     answers = at_once(cluster, 90, lambda client, i: (client.post("/v1/tasks", body, headers=head, auth=False).status, now_ms()))
     made = sorted(when for status, when in answers if status == 201)
     counts(f"{rate} creates a second on three nodes: {len(made)} of 90, {made[-1] - begin:.0f} ms from the first to the last of them")
     assert {status for status, _ in answers} == {201, 429} and len(made) >= rate
+    times += clocks(client)
+    apart = max(times) - min(times)  # the bucket is filled by the times of the nodes that ask
     for n, when in enumerate(made, 1):
-        assert n <= rate + rate * (when - begin) / 1000, f"{n} of them after {when - begin:.0f} ms"
+        assert n <= rate + rate * (when - begin + apart) / 1000, f"{n} of them after {when - begin:.0f} ms, clocks {apart:.1f} ms apart"
 
 
 def test_tokens_that_a_node_took_and_did_not_use_come_back(cluster):
@@ -320,23 +329,34 @@ def test_tokens_that_a_node_took_and_did_not_use_come_back(cluster):
 
 
 def test_a_change_holds_on_every_node_once_it_is_answered(cluster):
+    """At once, unless the answer says that a node has not confirmed it, which happens on a busy machine."""
     client = cluster.client()
+    unconfirmed = 0
+
+    def change(method, path, body, node, others, head, status):
+        """Whether the other nodes answer the key so after the change."""
+        nonlocal unconfirmed
+        answer = client.request(method, path, body, node=node)
+        assert answer.status in (200, 204)
+
+        def holds():
+            return [client.get("/v1/tasks", headers=head, auth=False, node=other).status for other in others] == [status] * len(others)
+
+        if answer.headers.get("belfry-applied") != "some-nodes":
+            return holds()
+        unconfirmed += 1
+        return until(holds)
+
     for n in range(12):
         here, *others = cluster.nodes[n % 3:] + cluster.nodes[:n % 3]
-        name = f"t{n}"
-        assert client.post("/v1/tenants", {"name": name}, node=here).status == 201
-        key, head = new_key(client, name, node=others[0])
-
-        def ask(node, head=head):
-            return client.get("/v1/tasks", headers=head, auth=False, node=node).status
-
-        assert [ask(node) for node in cluster.nodes] == [200] * 3
-        assert client.request("PATCH", f"/v1/tenants/{name}", {"disabled": True}, node=here).status == 200
-        assert [ask(node) for node in others] == [403, 403], "a disabled tenant's key still opens"
-        assert client.request("PATCH", f"/v1/tenants/{name}", {"disabled": False}, node=others[0]).status == 200
-        assert [ask(node) for node in (here, others[1])] == [200, 200]
-        assert client.request("DELETE", f"/v1/api-keys/{key['id']}?tenant={name}", node=here).status == 204
-        assert [ask(node) for node in others] == [401, 401], "a revoked key still opens"
+        tenant = f"/v1/tenants/t{n}"
+        assert client.post("/v1/tenants", {"name": f"t{n}"}, node=here).status == 201
+        key, head = new_key(client, f"t{n}", node=others[0])
+        assert all(client.get("/v1/tasks", headers=head, auth=False, node=node).status == 200 for node in cluster.nodes)
+        assert change("PATCH", tenant, {"disabled": True}, here, others, head, 403), "a disabled tenant's key still opens"
+        assert change("PATCH", tenant, {"disabled": False}, others[0], (here, others[1]), head, 200)
+        assert change("DELETE", f"/v1/api-keys/{key['id']}?tenant=t{n}", None, here, others, head, 401), "a revoked key still opens"
+    assert unconfirmed < 12, "nodes that have little to do confirm in time"
 
 
 def test_a_limit_that_was_answered_holds_for_what_is_made_next(cluster, receiver):
@@ -357,9 +377,10 @@ def test_a_node_that_is_stopped_holds_up_no_change(cluster, counts):
     victim.signal(signal.SIGSTOP)
     try:
         begin = now_ms()
-        assert client.request("PUT", "/v1/queues/q", {"max_concurrent": 1}, node=here).status == 200
+        answer = client.request("PUT", "/v1/queues/q", {"max_concurrent": 1}, node=here)
         took_ms = now_ms() - begin
     finally:
         victim.signal(signal.SIGCONT)
     counts(f"a change while one of three nodes is stopped: {took_ms} ms")
+    assert answer.status == 200 and answer.headers["belfry-applied"] == "some-nodes"
     assert took_ms < 2000

@@ -1,6 +1,7 @@
 """belfry copy: from a data directory into a PostgreSQL database, whole, and again after it was broken off."""
 
 import json
+import re
 import signal
 import sqlite3
 import subprocess
@@ -98,6 +99,9 @@ def test_a_copy_holds_everything_and_says_so(belfry, make_server, receiver, data
     assert database.sql("SELECT encode(value, 'hex') FROM cluster WHERE name = 'pepper'") == [
         (server.data_dir / "pepper").read_bytes().hex()]
     assert database.sql("SELECT 1 FROM cluster WHERE name = 'copying'") == []
+    mark = json.loads((server.data_dir / "copied-to").read_text())
+    assert mark["copied_to"].startswith("postgres://") and database.name in mark["copied_to"] and mark["copied_at"]
+    assert "belfry:*" in mark["copied_to"] and re.search(r"://belfry:([^@]+)@", database.url)[1] not in mark["copied_to"]
 
 
 LANES = "{id}, l.queue, l.priority, l.requires, l.cpu_milli, l.memory_mb, l.host, l.pool, coalesce(t.aside, ''), {recalled}"

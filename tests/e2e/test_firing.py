@@ -308,6 +308,7 @@ def test_a_running_call_can_be_cancelled_but_not_paused(client, receiver):
     receiver.wait("/h")
     shown = client.get(f"/v1/tasks/{task['id']}/executions").json["executions"]
     assert [x["status"] for x in shown] == ["RUNNING"]
+    assert shown[0]["started_at"] is not None and client.task(task["id"])["started_at"] == shown[0]["started_at"]
     client.act(task["id"], "pause", expect=409)
     client.act(task["id"], "force-complete", expect=409)
     assert client.request("PATCH", f"/v1/tasks/{task['id']}", {"name": "other"}).status == 409

@@ -51,7 +51,9 @@ def test_a_fleet_shows_its_workers_and_its_queue(make_fleet, belfry):
     status = until(lambda: (s := fleet.status()) and s.get("queue", {}).get("waiting") is not None and s, why=lambda: f"{fleet.status()}")
     assert status["queue"]["down_since"] is None and status["events"]["down_since"] is None
     ready = fleet.workers[0].client().get("/ready", auth=False)
-    assert ready.status == 200 and b"belfry_worker_slots 7" in fleet.workers[0].client().get("/metrics", auth=False).body
+    metrics = fleet.workers[0].client().get("/metrics", auth=False).body
+    assert ready.status == 200 and b"belfry_worker_slots 7" in metrics
+    assert b"belfry_execution_duration_seconds_count 0" in metrics and b"belfry_tasks_executed_total" not in metrics, "control nodes count outcomes"
 
 
 def test_a_killed_workers_tasks_run_elsewhere_within_five_seconds(make_fleet, receiver):

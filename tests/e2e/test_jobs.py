@@ -159,11 +159,12 @@ def test_a_dead_letter_shows_every_attempt_with_its_output(client, receiver):
 
 def test_a_dead_letter_is_retried_with_its_target_mended(client, receiver):
     [task] = dead_letters(client, receiver, "/wrong", 1)
+    assert client.request("PATCH", f"/v1/tasks/{task}", {"target_config": {"method": "PUT", "body": {"n": 1}}}).status == 200
     before = client.task(task)["version"]
     answer = client.post(f"/v1/dlq/{task}/retry", {"target_config": {"url": receiver.url("/right")}})
     assert answer.status == 200 and answer.json["version"] == before + 1, answer
     receiver.wait("/right")
-    assert client.wait_for(task, "COMPLETED")["target_config"]["url"] == receiver.url("/right")
+    assert client.wait_for(task, "COMPLETED")["target_config"] == {"url": receiver.url("/right"), "method": "PUT", "body": {"n": 1}}
     assert client.post(f"/v1/dlq/{task}/retry").status == 409
 
 

@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -158,7 +159,11 @@ def test_many_workers_get_each_task_once(server, client):
 
 def test_a_lease_that_ran_out_is_lost_and_given_anew(server, client):
     task = make(client)
+    time.sleep(0.2)
     held = lease_one(client, lease_seconds=1)
+    running = client.get(f"/v1/tasks/{task}/executions").json["executions"][0]
+    assert running["status"] == "RUNNING" and running["started_at"] > running["scheduled_for"]
+    assert client.task(task)["started_at"] == running["started_at"]
     again = lease_one(client)
     assert again["task"]["id"] == task and again["id"] != held["id"]
     say(client, held, "complete", expect=409)
@@ -166,6 +171,7 @@ def test_a_lease_that_ran_out_is_lost_and_given_anew(server, client):
     runs = client.get(f"/v1/tasks/{task}/executions").json["executions"]
     assert [r["status"] for r in runs] == ["COMPLETED", "LOST"]
     assert "its lease expired" in runs[1]["error_message"]
+    assert (runs[1]["delay_cause"], runs[1]["started_at"]) == ("ROOM", running["started_at"])
 
 
 def test_a_cancelled_task_ends_when_its_worker_hears_of_it(server, client):
@@ -176,6 +182,33 @@ def test_a_cancelled_task_ends_when_its_worker_hears_of_it(server, client):
     until(lambda: say(client, held, "heartbeat")["cancel_requested"])
     assert say(client, held, "fail", {"error": "stopped"})["status"] == "CANCELLED"
     assert client.task(task)["status"] == "CANCELLED"
+
+
+def test_the_answer_to_a_cancel_does_not_wait_for_a_worker(server, client):
+    """It hears of it by its next heartbeat."""
+    task = make(client)
+    lease_one(client)
+    took = []
+    for _ in range(3):  # the machine may be busy
+        begin = time.monotonic()
+        assert "asked to end it" in client.post(f"/v1/tasks/{task}/cancel", {}).json["detail"]
+        took.append(time.monotonic() - begin)
+    assert min(took) < 0.4, took
+
+
+def test_a_worker_that_is_gone_while_it_waits_gets_no_task(server, client):
+    body = json.dumps({"queue": "work", "wait_seconds": 60, "lease_seconds": 3600}).encode()
+    head = (f"POST /v1/leases HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.key}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", server.turn().port)) as gone:
+        gone.sendall(head.encode() + body)
+        for _ in range(3):  # one to each node: by then it waits
+            assert client.get("/v1/queues").status == 200
+    task = make(client)
+    held = lease_one(client)
+    assert held["task"]["id"] == task and held["attempt"] == 1
+    say(client, held, "complete")
+    assert [x["status"] for x in client.get(f"/v1/tasks/{task}/executions").json["executions"]] == ["COMPLETED"]
 
 
 def test_a_cancelled_task_whose_worker_is_silent_ends_with_its_lease(server, client):

@@ -103,6 +103,30 @@ def test_a_table_shows_milliseconds_only_where_there_are_any(belfry):
                           "Thu 2026-01-01 00:00:01.500 UTC  2026-01-01T00:00:01.500Z"]
 
 
+ICS = "\r\n".join(["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:x", "BEGIN:VEVENT", "UID:1", "DTSTART;VALUE=DATE:20261225", "SUMMARY:Christmas Day",
+                   "END:VEVENT", "END:VCALENDAR", ""])
+DAYS = json.dumps({"name": "de", "version": 2, "created_at": "x", "updated_at": "x", "excluded_weekdays": ["SAT", "SUN"], "excluded": [{"date": "2026-12-25", "name": "Christmas Day"}]})
+
+
+@pytest.mark.parametrize("text, more", [(ICS, ["--no-weekends"]), (DAYS, [])])
+def test_a_calendar_file_decides_the_days(belfry, tmp_path, text, more):
+    (tmp_path / "days").write_text(text)
+    ask = ["next", "0 8 * * *", "--from", "2026-12-24T00:00:00Z", "--count", "2", "--calendar", tmp_path / "days", *more]
+    assert belfry(*ask).lines == ["2026-12-24T08:00:00.000Z", "2026-12-28T08:00:00.000Z"]
+    skips = [json.loads(line) for line in belfry(*ask, "--json", "--skips").lines]
+    assert [row["note"] for row in skips if row.get("skipped")] == [
+        f"skipped: {day} is excluded by the calendar" for day in ("2026-12-25 (Christmas Day)", "2026-12-26 (Saturday)", "2026-12-27 (Sunday)")]
+    moved = belfry(*ask, "--calendar-policy", "next-day", "--count", "2", "--json")
+    assert json.loads(moved.lines[1])["at"] == "2026-12-28T08:00:00.000Z"
+
+
+def test_a_calendar_file_that_cannot_be_used_is_named(belfry, tmp_path):
+    (tmp_path / "days").write_text('{"excluded": ["x"]}')
+    assert belfry("next", "@daily", "--calendar", tmp_path / "days").err.startswith("belfry next: --calendar cannot be used: excluded[0]")
+    assert "--calendar cannot be used" in belfry("next", "@daily", "--calendar", tmp_path / "none").err
+    assert belfry("next", "@daily", "--no-weekends").err == "belfry next: --no-weekends requires --calendar\n"
+
+
 def test_json_on_a_terminal_stays_json(belfry):
     args = ("next", "30 2 * * *", *BERLIN, "--from", MARCH, "-n", "3", "--json")
     assert belfry(*args, tty=True).out == belfry(*args).out

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from server import Reply, at, now_ms, to_ms
+from server import Reply, at, now_ms, to_ms, until
 
 
 def fires(answer):
@@ -142,6 +142,79 @@ def test_a_task_without_a_slot_names_who_holds_it(client, receiver):
     client.wait_for(waiting["id"], "COMPLETED")
 
 
+def names(told):
+    return [g["gate"] for g in told["gates"]]
+
+
+def test_an_expiry_before_the_end_of_a_pause_is_told(client):
+    assert client.request("PATCH", "/v1/queues/still", {"paused": True, "until": at(now_ms() + 3600_000)}).status in (200, 201)
+    task = client.create(delay="1m", queue="still", expires_after_seconds=600, target_type="NOOP")
+    told = gate(client, task["id"])
+    assert (told["outcome"], names(told)) == ("EXPIRED", ["due_time", "queue_paused", "expired"]), told
+    assert to_ms(told["estimate"]) - to_ms(task["run_at"]) == 600_000
+    longer = client.create(delay="1m", queue="still", expires_after_seconds=7200, target_type="NOOP")
+    told = gate(client, longer["id"])
+    assert told["outcome"] == "RUN" and told["estimate"] == told["gates"][-1]["until"], told
+
+
+@pytest.mark.standalone("a breaker opens on the node that makes the calls")
+def test_occurrences_that_a_held_run_makes_be_skipped_are_told(client, receiver):
+    receiver.answer("/late", Reply(429, headers={"Retry-After": "25"}))
+    once = client.create(retry={"max_attempts": 1}, delay="0s", **receiver.target("/late"))
+    client.wait_for(once["id"], "FAILED")
+    recurring = client.create(interval_seconds=2, overlap_policy="SKIP", **receiver.target("/late"))
+    told = until(lambda: (x := gate(client, recurring["id"])) and x["outcome"] == "SKIPPED" and x, why=lambda: gate(client, recurring["id"]))
+    assert "overlap" in names(told) and len(told["holders"]) == 1, told
+    assert "All occurrences until then are skipped; the next one is at" in told["explanation"], told
+    held = gate(client, told["holders"][0]["task_id"])
+    assert (held["gate"], held["outcome"]) == ("host_breaker", "RUN"), held
+    assert 15_000 < to_ms(held["estimate"]) - now_ms() < 26_000, held
+    until(lambda: client.task(recurring["id"])["skipped_count"] >= 1, why="it is really skipped")
+
+
+@pytest.mark.standalone("its slots and calls are those of one process")
+def test_a_task_that_waits_for_a_connection_does_not_run(client, receiver):
+    hold = threading.Event()
+    receiver.answer("/busy", Reply(hold=hold))
+    bodies = [{"delay": "0s", **receiver.target("/busy")} for _ in range(256)]
+    assert client.post("/v1/tasks/batch", bodies).json["created"] == 256
+    receiver.wait("/busy", 256)
+    task = client.create(delay="0s", **receiver.target("/busy"))["id"]
+    told = until(lambda: (x := gate(client, task)) and x["gate"] == "host_busy" and x, why=lambda: gate(client, task))
+    assert (told["status"], told["outcome"], told["estimate"]) == ("SCHEDULED", "UNKNOWN", None), told
+    assert "cannot be known" in told["explanation"] and told["position"] is not None, told
+    assert client.task(task)["status"] == "SCHEDULED"
+    hold.set()
+    done = client.wait_for(task, "COMPLETED")
+    assert done["executions"][0]["delay_ms"] > 0
+
+
+@pytest.mark.cluster
+def test_a_full_queue_is_told_by_whichever_node_is_asked(client, receiver):
+    hold = threading.Event()
+    receiver.answer("/narrow", Reply(hold=hold))
+    assert client.request("PATCH", "/v1/queues/narrow", {"max_concurrent": 1}).status in (200, 201)
+    client.create(delay="0s", queue="narrow", **receiver.target("/narrow"))
+    receiver.wait("/narrow")
+    waiting = client.create(delay="0s", queue="narrow", target_type="NOOP")["id"]
+    for _ in range(6):
+        told = gate(client, waiting)
+        assert (told["gate"], told["outcome"], told["estimate"]) == ("queue_concurrency", "UNKNOWN", None), told
+        assert "cannot be known" in told["explanation"], told
+    hold.set()
+    client.wait_for(waiting, "COMPLETED")
+
+
+@pytest.mark.cluster
+def test_a_limit_with_room_for_all_holds_nobody(client):
+    """Several tenants share the slots, and on several nodes their limits are shared: with room for all that runs and comes, it is known."""
+    assert client.post("/v1/tenants", {"name": "another"}).status == 201
+    for _ in range(3):
+        told = gate(client, client.create(delay="20s", target_type="NOOP")["id"])
+        assert (told["gate"], told["outcome"]) == ("due_time", "RUN") and told["estimate"], told
+        assert [step["gate"] for step in told["gates"]] == ["due_time"], told
+
+
 def test_a_task_of_another_world_is_not_explained(client):
     assert client.get("/v1/tasks/01a1df5f-1be4-74aa-b483-8f6b493ca066/explain").status == 404
     assert client.get("/v1/tasks/01a1df5f-1be4-74aa-b483-8f6b493ca066/upcoming").status == 404
@@ -151,7 +224,10 @@ def test_the_command_line_explains(server, client, belfry):
     environment = {"BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir)}
     task = client.create(name="t", run_at=at(int(now_ms()) + 3600000), target_type="NOOP")
     told = belfry("explain", task["id"], env=environment)
-    assert told.code == 0 and told.out.startswith("SCHEDULED: it is due at ")
+    assert told.code == 0 and told.out.startswith("SCHEDULED: it is due at ") and "\nExpected in " in told.out
+    leased = client.create(name="leased", delay="1h", target_type="WORKER")
+    told = belfry("explain", leased["id"], env=environment)
+    assert "\n  due_time, until in " in told.out and "\nWhen cannot be known: then it waits for a worker" in told.out
     assert belfry("explain", env=environment).code == 2
     shown = belfry("upcoming", task["id"], env=environment)
     assert shown.code == 0 and len(shown.lines) == 2

@@ -101,6 +101,8 @@ def test_a_tenant_gets_keys_and_limits(ask, client, tmp_path):
     key = made.out.strip()
     assert key.startswith("bf_") and made.out.count("\n") == 1 and "printed only once" in made.err
     refused(ask("key", "create", "x", "--scopes", "fly"), 1, "tasks:read")
+    scopes = ask("key", "create", "x", "--scopes", "fly").err.split("the scopes are ")[1].replace(",", " ").split()
+    assert len(scopes) >= 12 and not [scope for scope in scopes if scope not in ask("key", "--help").out]
     for code in (0, 0, 1):
         added = ask("add", "--noop", "--in", "1h", key=key)
         assert added.code == code, added
@@ -116,6 +118,7 @@ def test_a_tenant_gets_keys_and_limits(ask, client, tmp_path):
     done(ask("tenant", "enable", "acme"), "acme enabled\n")
     ident = json.loads(done(ask("key", "list", "--tenant", "acme", "--json")).out)["id"]
     refused(ask("key", "revoke", ident), 1, "there is no such key")
+    refused(ask("key", "revoke", ident), 1, "keys of another tenant need --tenant NAME")
     done(ask("key", "revoke", ident, "--tenant", "acme"), f"{ident} revoked\n")
     refused(ask("list", key=key), 1, "requires an API key")
     refused(ask("tenant", "list", key=key), 1)

@@ -50,6 +50,31 @@ def test_options_decide_the_answer():
     assert stop(process)[0] == 0
 
 
+def test_each_call_is_printed_at_once_also_into_a_pipe():
+    process, connection = start("--headers")
+    assert call(connection, "POST", "/a", b"hello", {"Authorization": "Bearer s3cret", "X-A": "1"}) == 200
+    lines = [process.stdout.readline() for _ in range(2)]
+    assert lines[0].startswith("200  POST /a") and "hello" in lines[0]
+    while "X-A" not in lines[-1]:
+        lines.append(process.stdout.readline())
+    assert "     Authorization: Bearer s3cret\n" in lines and "     X-A: 1\n" in lines
+    assert stop(process)[0] == 0
+
+
+def test_the_log_has_the_headers_if_they_are_asked_for(tmp_path):
+    process, connection = start("--log", str(tmp_path / "log"), "--headers")
+    assert call(connection, "POST", "/a", b"", {"X-A": "1"}) == 200
+    assert stop(process)[0] == 0
+    assert "X-A: 1" in json.loads((tmp_path / "log").read_text())["headers"]
+
+
+def test_quiet_prints_no_call():
+    process, connection = start("--quiet")
+    assert call(connection, "POST", "/a") == 200
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=10)[0] == ""
+
+
 def test_wrong_usage_says_what_is_wrong(tmp_path):
     for arguments, says in ((["--listen", "nowhere"], "--listen must be an address and a port"),
                             (["--log", str(tmp_path / "no" / "folder")], "--log cannot be opened"),

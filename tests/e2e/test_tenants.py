@@ -281,6 +281,20 @@ def test_a_revoked_key_opens_nothing_from_that_moment_on(server):
     assert client.get("/v1/api-keys?tenant=acme").json["keys"] == []
 
 
+def test_a_key_is_revoked_by_its_name_if_it_is_the_only_one(server):
+    client = server.client()
+    keys = [client.post("/v1/api-keys", {"name": name, "scopes": ["tasks:read"]}).json for name in ("app", "twin", "twin")]
+    opens = lambda key: client.get("/v1/tasks", auth=False, headers={"Authorization": f"Bearer {key['key']}"}).status
+    assert [opens(key) for key in keys] == [200] * 3
+    problem = assert_problem(client.request("DELETE", "/v1/api-keys/twin"), 409)
+    assert all(key["id"] in problem["detail"] for key in keys[1:])
+    assert client.request("DELETE", "/v1/api-keys/app").status == 204
+    assert [opens(key) for key in keys] == [401, 200, 200]
+    assert client.request("DELETE", f"/v1/api-keys/{keys[1]['id']}").status == 204
+    assert client.request("DELETE", "/v1/api-keys/twin").status == 204
+    assert_problem(client.request("DELETE", "/v1/api-keys/twin"), 404)
+
+
 def test_the_last_admin_key_is_not_revoked(server):
     client = server.client()
     problem = assert_problem(client.request("DELETE", "/v1/api-keys/admin00001"), 409)

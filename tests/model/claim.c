@@ -81,7 +81,7 @@ static void memory_claim_skip(struct claiming *c, const struct task *t, struct s
     next.state = TASK_SKIPPED;
     next.updated_ms = next.completed_ms = c->op->now_ms;
     next.last_error = slot_skip_reason(task_at(&table_line(c->table, key)->holders, 0)->scheduled_ms, text);
-    memory_count_as_skipped(c->table, &next, next.parent);
+    memory_uncount_run(c->table, &next, next.parent, true);
     memory_change_row(c->table, &next, false, keys);
 }
 
@@ -97,7 +97,7 @@ static void memory_claim_block(struct claiming *c, const struct task *t, const s
             slot_keys_add(keys, needs[i].key);
     next.state = TASK_BLOCKED;
     next.waits_for = needs[missing].key;
-    next.late_by = LATE_SLOT;
+    next.late_by = t->awaited_ms ? t->late_by : LATE_SLOT;
     next.updated_ms = c->op->now_ms;
     table_put_holding(c->table, &next, holds);
 }
@@ -108,6 +108,7 @@ static void memory_claim_cancel(struct claiming *c, const struct task *t, struct
     next.state = TASK_CANCELLED;
     next.updated_ms = next.completed_ms = c->op->now_ms;
     next.last_error = why;
+    memory_uncount_run(c->table, &next, next.parent, false);
     if (!memory_claim_is_marked(&c->gated, t->id))
         memory_claim_mark(&c->gated, t);
     memory_change_row(c->table, &next, false, keys);

@@ -226,8 +226,9 @@ void memory_change_row(struct table *t, const struct task *next, bool edited, st
 void memory_drop_row(struct table *t, struct uuid id, struct slot_keys *keys);
 void memory_hand_over(struct table *t, const struct slot_keys *keys, uint64_t *unblocked);
 
-/* An OCCURRENCE will not run: subtracts it from its parent's runs_count and adds it to skipped_count. */
-void memory_count_as_skipped(struct table *t, struct task *occurrence, struct uuid parent);
+/* An OCCURRENCE that never started will not run: subtracts it from its parent's runs_count. A skipped one is added to
+ * skipped_count. */
+void memory_uncount_run(struct table *t, struct task *occurrence, struct uuid parent, bool skipped);
 
 /* ---- dependencies (joins.c) ---- */
 

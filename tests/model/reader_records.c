@@ -112,11 +112,13 @@ static void memory_causes_add(struct groups *g, const struct task *t)
     struct cause_group *x = &g->v[i];
     if (i == g->n)
         g->v[g->n++] = (struct cause_group){ .cause = t->cause, .first_failed_ms = INT64_MAX };
+    if (t->completed_ms >= x->last_failed_ms) {
+        x->latest = t->id;
+        x->last_error = t->last_error;
+    }
     x->count++;
     x->first_failed_ms = min_of(x->first_failed_ms, t->completed_ms);
     x->last_failed_ms = max_of(x->last_failed_ms, t->completed_ms);
-    x->latest = t->id;
-    x->last_error = t->last_error;
 }
 
 static enum err memory_causes_copy(const struct groups *g, size_t max, struct arena *a, struct cause_groups *ret,

@@ -96,7 +96,7 @@ void memory_hand_over(struct table *t, const struct slot_keys *keys, uint64_t *u
             *unblocked |= bit;
 }
 
-void memory_count_as_skipped(struct table *t, struct task *occurrence, struct uuid parent)
+void memory_uncount_run(struct table *t, struct task *occurrence, struct uuid parent, bool skipped)
 {
     if (occurrence->kind != TASK_OCCURRENCE || occurrence->runs_count != 1 || occurrence->started_ms)
         return;
@@ -106,6 +106,6 @@ void memory_count_as_skipped(struct table *t, struct task *occurrence, struct uu
         return;
     struct task next = *p;
     next.runs_count = max_of(next.runs_count - 1, 0);
-    next.skipped_count++;
+    next.skipped_count += skipped;
     table_put(t, &next);
 }

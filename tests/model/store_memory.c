@@ -191,8 +191,10 @@ static void memory_settle_one(struct store_memory *s, struct settlement *v, int6
     if (v->replace)
         dependency_tidy(&next, t->links);
     memory_arrivals_add(arrivals, &next);
-    if (!v->replace && (next.state == TASK_EXPIRED || next.state == TASK_SKIPPED))
-        memory_count_as_skipped(&s->table, &next, v->parent);
+    bool skipped = !v->replace && (next.state == TASK_EXPIRED || next.state == TASK_SKIPPED);
+    struct uuid parent = v->replace ? next.parent : v->parent;
+    if ((skipped || next.state == TASK_CANCELLED) && !uuid_is_nil(parent))
+        memory_uncount_run(&s->table, &next, parent, skipped);
     memory_put_and_hand_over(s, &next, v->replace != NULL, unblocked);
     if (!v->verdict.has_execution)
         return;
@@ -219,6 +221,28 @@ static enum err memory_settle(struct store_memory *s, struct op *base)
 
 /* ---- recurring tasks ---- */
 
+/* Which times from their cursors on have rows. */
+static enum err memory_recurring_taken(struct store_memory *s, struct op_recurring *op, struct error *e)
+{
+    struct spawn_taken *taken = arena_array(&op->op.arena, struct spawn_taken, op->ret.n);
+    if (!taken)
+        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+    for (size_t i = 0; i < op->ret.n; i++) {
+        struct taken_rows rows;
+        bool reads = taken_rows_begin(&rows, op, &op->ret.v[i], &op->op.arena);
+        const struct order *ids = &s->table.by_id;
+        for (size_t j = 0; reads && j < order_count(ids) && rows.rows < TAKEN_MAX; j++) {
+            const struct task *t = task_at(ids, j);
+            bool wanted = t->kind == TASK_OCCURRENCE && uuid_eq(t->parent, op->ret.v[i].id);
+            if (wanted && uuid_cmp(t->id, rows.from) >= 0 && taken_rows_add(&rows, t, e))
+                return e->code;
+        }
+        taken[i] = taken_rows_end(&rows);
+    }
+    op->ret_taken = taken;
+    return ERR_OK;
+}
+
 static enum err memory_recurring(struct store_memory *s, struct op *base)
 {
     struct op_recurring *op = op_as(struct op_recurring, base);
@@ -238,7 +262,7 @@ static enum err memory_recurring(struct store_memory *s, struct op *base)
     if (picks_copy(&p, &base->arena, &op->ret, &base->error))
         return base->error.code;
     op->ret_next_ms = next_ms;
-    return ERR_OK;
+    return memory_recurring_taken(s, op, &base->error);
 }
 
 static enum err memory_spawn(struct store_memory *s, struct op *base)
@@ -335,6 +359,8 @@ static enum err memory_put(struct store_memory *s, struct op *base)
     slot_keys_init(&keys);
     next.cursor_ms = op->ret_cursor_ms = memory_put_withdraw(s, op, &runs, &keys);
     next.runs_count = max_of(next.runs_count - runs, 0);
+    if (next.state == TASK_CANCELLED)
+        memory_uncount_run(&s->table, &next, next.parent, false);
     memory_change_row(&s->table, &next, true, &keys);
     struct memory_arrivals arrivals = { .budget = ARRIVALS_MAX };
     memory_arrivals_add(&arrivals, &next);

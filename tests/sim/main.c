@@ -78,7 +78,7 @@ static const uint64_t caught_before[PLANT_COUNT] = {
     [PLANT_LOST_MISSED] = 266,    [PLANT_AMO_AGAIN] = 15,     [PLANT_DOUBLE_KEY] = 14,
     [PLANT_SLEEPY] = 23,          [PLANT_DEAF] = 8,           [PLANT_GENEROUS] = 63,
     [PLANT_CROWDED] = 24,         [PLANT_HASTY] = 8,          [PLANT_UNDYING] = 36,
-    [PLANT_LOST_WAKE] = 121,      [PLANT_UNCOUNTED] = 62,     [PLANT_NO_SELF_FENCE] = 993,
+    [PLANT_LOST_WAKE] = 121,      [PLANT_UNCOUNTED] = 83,     [PLANT_NO_SELF_FENCE] = 993,
     [PLANT_NO_GAP] = 6,           [PLANT_NO_BURIAL] = 9,      [PLANT_SLOW_BURIAL] = 15,
     [PLANT_OWN_CLOCK] = 6,        [PLANT_UNDEAD] = 243,       [PLANT_HOARDER] = 6,
     [PLANT_HAND_EARLY] = 90,      [PLANT_LOST_PUSH] = 15,     [PLANT_SURE] = 175,

@@ -404,7 +404,7 @@ static void judge_result(struct sim *s, const struct subject *x, struct known_ca
                (long long)v->fence);
     if (lost || !c->ended || c->outcome != OUTCOME_FAILED || verdict->next != TASK_SCHEDULED || s->jumped)
         return;
-    int64_t most_ms = c->retry_after_ms >= 0 ? c->retry_after_ms : x->max_delay_ms;
+    int64_t most_ms = max_of(c->retry_after_ms, x->max_delay_ms); /* the larger of both holds */
     int64_t least_ms = max_of(c->retry_after_ms, (int64_t)0);
     /* Nodes are behind the store's time by as much as its answers take, and make up for it. */
     int64_t behind_ms = nodes_behind_ms(s);

@@ -280,6 +280,17 @@ static inline struct task row_of(struct world *w, const struct task *t, struct a
     return row;
 }
 
+/* What the node says of a row at this moment. */
+static inline void explain_row(struct world *w, const struct task *row, struct explanation *ret)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct explain_facts facts;
+    struct error e;
+    arena_init(&a, 1 << 20);
+    assert_ok(explain_read(w->reader, w->catalog, row, w->now_ms, &a, &facts, &e), &e);
+    node_explain(w->node, row, &facts, w->now_ms, ret);
+}
+
 /* ---- queue rules ---- */
 
 static inline void put_entry(struct world *w, int32_t tenant, enum catalog_kind kind, struct str name, struct str doc)

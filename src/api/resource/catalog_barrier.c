@@ -24,6 +24,7 @@ static void catalog_barrier_unref(struct barrier_wait *h, int users)
     if (atomic_fetch_sub(&h->users, users) > users)
         return;
     struct barrier_wait over = { .q = h->q, .then = h->then };
+    over.q->response.partly_applied = atomic_load(&h->late);
     free(h);
     over.then(over.q);
 }

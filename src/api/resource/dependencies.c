@@ -208,7 +208,8 @@ enum handled dependencies_add(struct request *q, struct reader *r)
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     struct dependencies_body b = { 0 };
     struct dependency_edit *d = arena_new(&q->arena, struct dependency_edit);
-    if (request_read_object(q, &doc, &e) || json_read(doc.root, fields, array_count(fields), &b, &q->arena, &e))
+    if (request_get_task(q, r, &d->current, &e) || request_read_object(q, &doc, &e) ||
+        json_read(doc.root, fields, array_count(fields), &b, &q->arena, &e))
         return request_fail(q, &e);
     if (!b.depends_on) {
         (void)error_field(&e, "depends_on", "is required: an array of task ids");

@@ -333,7 +333,10 @@ static enum handled edit_after_recall(struct request *q, enum recall_result resu
 {
     switch (result) {
     case RECALL_DONE: edit_nudge(q); return HANDLED_DONE;
-    case RECALL_ABORTING: q->edit->aborting_fence = q->edit->current.fence; return edit_retry_later(q);
+    case RECALL_ABORTING:
+        q->edit->aborting_fence = q->edit->current.fence;
+        /* a worker of the user hears of it with its next heartbeat: that takes longer than a request should */
+        return q->edit->current.target == TARGET_WORKER ? edit_refuse_running(q) : edit_retry_later(q);
     case RECALL_ANSWERED: return request_later(q, request_replay_stored);
     case RECALL_FREED: q->edit->claimed = q->edit->current; return request_later(q, edit_attempt);
     case RECALL_RUNNING: break;

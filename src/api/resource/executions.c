@@ -1,4 +1,6 @@
 /* The history of a task: its attempts and, of a recurring task, its occurrences. */
+#include <assert.h>
+
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
@@ -20,9 +22,22 @@ static const struct query_field fields[] = {
     { .name = "cursor", .kind = QUERY_TEXT, .offset = offsetof(struct executions_query, cursor), .max = SEAL_TEXT_MAX },
 };
 
-/* The attempt in progress has no row yet: it is shown from its task. */
-static void executions_write_running(struct jw *w, const struct task *t, int64_t now_ms)
+/* A page of a task's attempts. The attempt in progress has no row yet: it is shown from its task. If the task is
+ * RUNNING in the store, the node is asked whether and when it has started. */
+struct executions_read {
+    struct explain_answer answer;
+    struct explain_facts facts; /* none: only its place in the node matters */
+    struct request *q;
+    struct task task;
+    struct executions_query query;
+    struct execution_page page;
+    bool runs;
+    int64_t started_ms; /* of the attempt in progress; 0: not known */
+};
+
+static void executions_write_running(struct jw *w, const struct executions_read *x)
 {
+    const struct task *t = &x->task;
     char id[UUID_TEXT + 1], parent[UUID_TEXT + 1];
     uuid_format(t->id, id);
     uuid_format(t->parent, parent);
@@ -33,8 +48,8 @@ static void executions_write_running(struct jw *w, const struct task *t, int64_t
     jw_kv_cstr(w, "occurrence_id", occurrence ? id : NULL);
     jw_kv_time(w, "scheduled_for", t->scheduled_ms);
     jw_kv_i64(w, "attempt_number", t->attempts + 1);
-    jw_kv_cstr(w, "status", task_state_name(task_shown_state(t, now_ms)));
-    jw_kv_time(w, "started_at", t->due_ms);
+    jw_kv_cstr(w, "status", task_state_name(TASK_RUNNING));
+    jw_kv_time_or_null(w, "started_at", x->started_ms);
     static const char *const unknown[] = { "completed_at", "delay_ms",      "delay_cause", "worker",
                                            "http_status",  "error_message", "output",      "trace_id" };
     for (size_t i = 0; i < array_count(unknown); i++)
@@ -42,41 +57,71 @@ static void executions_write_running(struct jw *w, const struct task *t, int64_t
     jw_object_end(w);
 }
 
-static void executions_write_page(struct request *q, const struct task *t, const struct executions_query *p,
-                                  const struct execution_page *page)
+static enum handled executions_write_page(const struct executions_read *x)
 {
+    struct request *q = x->q;
+    const struct execution_page *page = &x->page;
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     jw_key(&w, "executions");
     jw_array(&w);
-    bool first_page = uuid_is_nil(p->before) && !p->results;
-    if (first_page && task_shown_state(t, q->now_ms) == TASK_RUNNING)
-        executions_write_running(&w, t, q->now_ms);
+    if (x->runs)
+        executions_write_running(&w, x);
     for (size_t i = 0; i < page->executions.n; i++)
-        if (t->kind != TASK_OCCURRENCE || uuid_eq(page->executions.v[i].occurrence, t->id))
+        if (x->task.kind != TASK_OCCURRENCE || uuid_eq(page->executions.v[i].occurrence, x->task.id))
             execution_to_json(&w, &page->executions.v[i]);
     jw_array_end(&w);
     pagination_write(
-        q, &w, &(struct pagination){ .more = page->more, .next = page->next_before, .limit = p->limit, .total = -1 });
+        q, &w,
+        &(struct pagination){ .more = page->more, .next = page->next_before, .limit = x->query.limit, .total = -1 });
     jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+static void executions_on_node_answer(struct explain_answer *a)
+{
+    struct executions_read *x = container_of(a, struct executions_read, answer);
+    x->runs = !a->explanation.waits;
+    x->started_ms = a->explanation.started_ms;
+    executions_write_page(x);
+    request_answer(x->q);
+}
+
+static enum err executions_read_page(struct executions_read *x, struct reader *r, struct error *e)
+{
+    struct request *q = x->q;
+    struct executions_query *p = &x->query;
+    if (query_read(q->query, fields, array_count(fields), p, &q->arena, e) ||
+        seal_open_id(q, p->cursor, &p->before, e) || request_get_task(q, r, &x->task, e))
+        return e->code;
+    const struct task *t = &x->task;
+    struct execution_filter f = {
+        .tenant = q->who.tenant, .statuses = p->results, .before = p->before, .may_lag = true
+    };
+    f.task = t->kind == TASK_OCCURRENCE ? t->parent : t->id;
+    f.limit = (size_t)p->limit;
+    return reader_executions(r, &f, &q->arena, &x->page, e);
 }
 
 enum handled executions_list(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
-    struct task t;
-    struct executions_query p = { .limit = LIST_DEFAULT };
-    struct execution_page page = { 0 };
-    if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) ||
-        seal_open_id(q, p.cursor, &p.before, &e) || request_get_task(q, r, &t, &e))
+    struct executions_read *x = arena_new(&q->arena, struct executions_read);
+    assert(x); /* there is room for a small object */
+    x->q = q;
+    x->query.limit = LIST_DEFAULT;
+    if (executions_read_page(x, r, &e))
         return request_fail(q, &e);
-    struct execution_filter f = { .tenant = q->who.tenant, .statuses = p.results, .before = p.before, .may_lag = true };
-    f.task = t.kind == TASK_OCCURRENCE ? t.parent : t.id;
-    f.limit = (size_t)p.limit;
-    if (reader_executions(r, &f, &q->arena, &page, &e))
-        return request_fail(q, &e);
-    executions_write_page(q, &t, &p, &page);
-    return HANDLED_DONE;
+    const struct task *t = &x->task;
+    bool first_page = uuid_is_nil(x->query.before) && !x->query.results, leased = t->target == TARGET_WORKER;
+    x->runs = first_page && task_shown_state(t, q->now_ms) == TASK_RUNNING;
+    if (x->runs && leased)
+        x->started_ms = task_leased_ms(t);
+    if (!x->runs || leased || !q->server->setup.explain)
+        return executions_write_page(x);
+    x->answer = (struct explain_answer){ .done = executions_on_node_answer, .task = t, .facts = &x->facts };
+    q->server->setup.explain(q->server->setup.context, &x->answer);
+    return HANDLED_LATER;
 }
 
 enum handled occurrences_list(struct request *q, struct reader *r)

@@ -1,5 +1,7 @@
-/* Why a task has not run yet. The reasons in its row are answered here. Only the node knows what else holds back a
- * SCHEDULED task, so the node is asked; it answers on a thread of its own. */
+/* What will happen to a task, and what holds it. What its row alone says is answered here. Only the node knows the
+ * gates of a task that waits for its start, so the node is asked; it answers on a thread of its own. Of a recurring
+ * task the next occurrence is explained. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "api/resource/listing.h"
@@ -7,74 +9,73 @@
 #include "api/task/json.h"
 #include "base/rfc3339.h"
 
-enum { HOLDERS_SHOWN = 10, WAITING_MAX = 10000 };
+enum { HOLDERS_SHOWN = 10, NOTE_MAX = 1024 };
 
-/* The reason that the row gives: the gate, a sentence, and when the task can continue. */
-struct explain_reason {
-    const char *gate;
-    char text[EXPLAIN_TEXT];
-    int64_t until_ms; /* 0: not known */
-};
+/* ---- the answer ---- */
 
-static struct jw explain_begin(struct request *q, const struct task *t, const struct explain_reason *v)
+static void explain_write_gates(struct jw *w, const struct explanation *x)
 {
-    struct jw w = respond_json(&q->response, 200);
-    jw_object(&w);
-    jw_kv_uuid(&w, "task_id", t->id);
-    jw_kv_cstr(&w, "status", task_state_name(task_shown_state(t, q->now_ms)));
-    jw_kv_cstr(&w, "gate", v->gate);
-    jw_kv_cstr(&w, "explanation", v->text);
-    jw_kv_time_or_null(&w, "estimate", v->until_ms);
-    return w;
-}
-
-/* ---- a slot ---- */
-
-static struct str explain_key_name(struct str key)
-{
-    size_t colon = str_find(key, ':', 2);
-    return str_starts(key, S("c:")) ? str_sub(key, min_of(colon + 1, key.n), key.n) : key;
-}
-
-static void explain_write_holders(struct jw *w, const struct slot_holders *holders)
-{
-    jw_key(w, "holders");
+    jw_key(w, "gates");
     jw_array(w);
-    for (size_t i = 0; i < min_of(holders->n, (size_t)HOLDERS_SHOWN); i++) {
+    for (size_t i = 0; i < x->n; i++) {
         jw_object(w);
-        jw_kv_uuid(w, "task_id", holders->v[i].task);
-        jw_kv_cstr(w, "status", task_state_name(holders->v[i].state));
-        jw_kv_time(w, "scheduled_for", holders->v[i].scheduled_ms);
+        jw_kv_cstr(w, "gate", explain_gate_name(x->steps[i].gate));
+        jw_kv_cstr(w, "explanation", x->steps[i].text);
+        jw_kv_time_or_null(w, "until", x->steps[i].until_ms);
         jw_object_end(w);
     }
     jw_array_end(w);
 }
 
-static enum handled explain_slot(struct request *q, struct reader *r, const struct task *t)
+static bool explain_has_gate(const struct explanation *x, enum explain_gate gate)
 {
-    struct error e = { 0 };
-    struct slot_holders holders = { 0 };
-    size_t ahead = 0;
-    struct task_filter f = {
-        .tenant = t->tenant, .waits_for = t->waits_for, .occurrences = true, .due_before_ms = t->due_ms
-    };
-    if (reader_slots(r, t->waits_for, &q->arena, &holders, &e) || reader_count(r, &f, WAITING_MAX, &ahead, &e))
-        return request_fail(q, &e);
-    bool overlap = str_starts(t->waits_for, S("o:"));
-    struct explain_reason v = { .gate = overlap ? "overlap" : "concurrency_key" };
-    char holder[UUID_TEXT + 1] = "nobody any more";
-    if (holders.n)
-        uuid_format(holders.v[0].task, holder);
-    if (overlap)
-        snprintf(v.text, sizeof v.text, "the previous run, %s, has not ended; %zu tasks wait ahead of it", holder,
-                 ahead);
+    for (size_t i = 0; i < x->n; i++)
+        if (x->steps[i].gate == gate)
+            return true;
+    return false;
+}
+
+/* The holders of the slot that it waits for. */
+static void explain_write_holders(struct jw *w, const struct explain_facts *facts, const struct explanation *x)
+{
+    for (size_t i = 0; facts && i < facts->slot_count; i++) {
+        const struct explain_slot *s = &facts->slots[i];
+        bool holds = explain_has_gate(x, s->need.kind == SLOT_OVERLAP ? EXPLAIN_OVERLAP : EXPLAIN_CONCURRENCY_KEY);
+        if (!holds)
+            continue;
+        jw_key(w, "holders");
+        jw_array(w);
+        for (size_t k = 0; k < min_of(s->holders.n, (size_t)HOLDERS_SHOWN); k++) {
+            jw_object(w);
+            jw_kv_uuid(w, "task_id", s->holders.v[k].task);
+            jw_kv_cstr(w, "status", task_state_name(s->holders.v[k].state));
+            jw_kv_time(w, "scheduled_for", s->holders.v[k].scheduled_ms);
+            jw_object_end(w);
+        }
+        jw_array_end(w);
+        return;
+    }
+}
+
+static enum handled explain_respond(struct request *q, const struct task *t, const struct explain_facts *facts,
+                                    const struct explanation *x)
+{
+    struct jw w = respond_json(&q->response, 200);
+    enum task_state state = x->waits && t->kind != TASK_RECURRING ? TASK_SCHEDULED : task_shown_state(t, q->now_ms);
+    jw_object(&w);
+    jw_kv_uuid(&w, "task_id", t->id);
+    jw_kv_cstr(&w, "status", task_state_name(state));
+    jw_kv_cstr(&w, "gate", explain_gate_name(x->gate));
+    jw_kv_cstr(&w, "explanation", x->text);
+    jw_kv_cstr(&w, "outcome", explain_outcome_name(x->outcome));
+    jw_kv_time_or_null(&w, "estimate", x->estimate_ms);
+    jw_key(&w, "position");
+    if (x->position >= 0)
+        jw_i64(&w, x->position);
     else
-        snprintf(v.text, sizeof v.text,
-                 "it waits for a slot of the concurrency key '" STR_FMT "', held by %s%s; %zu tasks wait ahead of it",
-                 STR_ARG(str_utf8_cut(explain_key_name(t->waits_for), 200)), holder, holders.n > 1 ? " and others" : "",
-                 ahead);
-    struct jw w = explain_begin(q, t, &v);
-    explain_write_holders(&w, &holders);
+        jw_null(&w);
+    explain_write_gates(&w, x);
+    explain_write_holders(&w, facts, x);
     jw_object_end(&w);
     return HANDLED_DONE;
 }
@@ -102,12 +103,12 @@ static enum handled explain_dependency(struct request *q, struct reader *r, cons
 {
     struct error e = { 0 };
     struct task_links l;
-    struct explain_reason v = { .gate = "dependency" };
+    struct explanation x = { .position = -1 };
     if (reader_links(r, q->who.tenant, t->id, &q->arena, &l, &e))
         return request_fail(q, &e);
     cleanup_with(buf_release) struct buf text;
-    buf_init(&text, sizeof v.text - 1);
-    buf_printf(&text, "it waits for %u of %u tasks", l.expected - l.counts.arrived, l.expected);
+    buf_init(&text, NOTE_MAX);
+    uint32_t open = l.expected - l.counts.arrived;
     size_t shown = 0;
     for (size_t i = 0; i < l.parent_count && shown < PARENTS_SHOWN; i++) {
         if (l.parents[i].edge != EDGE_OPEN)
@@ -115,94 +116,104 @@ static enum handled explain_dependency(struct request *q, struct reader *r, cons
         buf_text(&text, shown++ ? ", " : ": ");
         explain_add_parent(&text, &l.parents[i], q->now_ms);
     }
-    if (l.expected - l.counts.arrived > shown)
-        buf_printf(&text, " and %u more", (unsigned)(l.expected - l.counts.arrived - shown));
-    snprintf(v.text, sizeof v.text, "%s", buf_cstr(&text));
-    struct jw w = explain_begin(q, t, &v);
-    jw_object_end(&w);
-    return HANDLED_DONE;
+    if (open > shown)
+        buf_printf(&text, " and %zu more", open - shown);
+    explain_add(&x, EXPLAIN_DEPENDENCY, 0, "it waits for %u of %u tasks%s", open, l.expected, buf_cstr(&text));
+    struct task waits = *t;
+    waits.expires_after_ms = 0; /* counted from the end of the last one */
+    explain_held_by_people(&waits, "nobody knows when they end", &x);
+    return explain_respond(q, t, NULL, &x);
 }
 
 /* ---- reasons in the row ---- */
 
-static enum handled explain_answer_row(struct request *q, const struct task *t, const struct explain_reason *v)
-{
-    struct jw w = explain_begin(q, t, v);
-    jw_object_end(&w);
-    return HANDLED_DONE;
-}
-
 static enum handled explain_final(struct request *q, const struct task *t)
 {
-    struct explain_reason v = { .gate = "final" };
+    struct explanation x = { .outcome = EXPLAIN_WILL_ENDED, .estimate_ms = t->completed_ms, .position = -1 };
     char when[RFC3339_TEXT + 1];
     rfc3339_format(t->completed_ms, when);
-    snprintf(v.text, sizeof v.text, "it ended at %s%s" STR_FMT, when, t->last_error.n ? ": " : "",
-             STR_ARG(str_utf8_cut(t->last_error, 300)));
-    return explain_answer_row(q, t, &v);
+    explain_state(&x, EXPLAIN_FINAL, "it ended at %s%s" STR_FMT, when, t->last_error.n ? ": " : "",
+                  STR_ARG(str_utf8_cut(t->last_error, 300)));
+    return explain_respond(q, t, NULL, &x);
 }
 
-static enum handled explain_recurring(struct request *q, const struct task *t)
+static enum handled explain_paused(struct request *q, const struct task *t)
 {
-    struct explain_reason v = { .gate = "due_time" };
-    struct task_context c = request_context(q);
-    char when[RFC3339_TEXT + 1];
-    if (task_next_execution(t, &c, &v.until_ms)) {
-        rfc3339_format(v.until_ms, when);
-        snprintf(v.text, sizeof v.text, "it is recurring, and its next occurrence is at %s", when);
-    } else {
-        snprintf(v.text, sizeof v.text, "it is recurring, and no occurrence is to come");
-    }
-    return explain_answer_row(q, t, &v);
+    struct explanation x = { .position = -1 };
+    explain_add(&x, EXPLAIN_PAUSED, 0, "it is paused; resume it");
+    explain_held_by_people(t, "a person must resume it", &x);
+    return explain_respond(q, t, NULL, &x);
 }
 
-/* ---- reasons that the node knows ---- */
+/* ---- gates that the node knows ---- */
 
 struct explain_query {
     struct explain_answer answer;
     struct request *q;
-    struct task task;
+    struct task task; /* that the node explains */
+    struct explain_facts facts;
+    /* of a recurring task, whose next occurrence that is */
+    struct task recurring;
+    struct recurrence rule;
+    struct rule_base base;
+    struct occurrence next;
+    struct explain_step left_out; /* text empty: no time of the schedule is left out before it */
 };
+
+static struct explain_query *explain_query_new(struct request *q, const struct task *t)
+{
+    struct explain_query *query = arena_new(&q->arena, struct explain_query);
+    assert(query); /* there is room for a small object */
+    query->q = q;
+    query->task = *t;
+    query->answer.task = &query->task;
+    query->answer.facts = &query->facts;
+    return query;
+}
+
+static enum handled explain_ask_node(struct request *q, struct reader *r, struct explain_query *query,
+                                     void (*done)(struct explain_answer *answer))
+{
+    struct api_server *s = q->server;
+    struct error e = { 0 };
+    if (explain_read(r, s->setup.catalog, &query->task, q->now_ms, &q->arena, &query->facts, &e)) {
+        rule_base_release(&query->base);
+        return request_fail(q, &e);
+    }
+    query->answer.done = done;
+    if (s->setup.explain) {
+        s->setup.explain(s->setup.context, &query->answer);
+        return HANDLED_LATER;
+    }
+    query->answer.explanation = (struct explanation){ .outcome = EXPLAIN_WILL_RUN,
+                                                      .position = -1,
+                                                      .estimate_ms = max_of(query->task.due_ms, q->now_ms) };
+    explain_state(&query->answer.explanation, EXPLAIN_NONE, "this server knows of nothing that holds it back");
+    query->answer.done(&query->answer);
+    return HANDLED_LATER;
+}
 
 static void explain_on_node_answer(struct explain_answer *a)
 {
     struct explain_query *query = container_of(a, struct explain_query, answer);
-    struct explain_reason v = { .gate = explain_gate_name(a->explanation.gate), .until_ms = a->explanation.until_ms };
-    snprintf(v.text, sizeof v.text, "%s", a->explanation.text);
-    explain_answer_row(query->q, &query->task, &v);
+    explain_respond(query->q, &query->task, &query->facts, &a->explanation);
     request_answer(query->q);
 }
 
-static enum handled explain_ask_node(struct request *q, const struct task *t)
-{
-    struct api_server *s = q->server;
-    if (!s->setup.explain) {
-        struct explain_reason v = { .gate = "none",
-                                    .text = "this server knows of nothing that holds it back",
-                                    .until_ms = t->due_ms };
-        return explain_answer_row(q, t, &v);
-    }
-    struct explain_query *query = arena_new(&q->arena, struct explain_query);
-    query->q = q;
-    query->task = *t;
-    query->answer.done = explain_on_node_answer;
-    s->setup.explain(s->setup.context, &query->task, &query->answer);
-    return HANDLED_LATER;
-}
+/* ---- tasks for outside workers ---- */
 
 /* The worker that has the lease, its expiry and its progress. */
 static enum handled explain_lease(struct request *q, const struct task *t, const struct lease_row *l)
 {
-    struct explain_reason v = { .gate = "leased", .until_ms = l->until_ms };
+    struct explanation x = { .outcome = EXPLAIN_WILL_RUN, .position = -1 };
     char when[RFC3339_TEXT + 1];
     rfc3339_format(l->until_ms, when);
-    snprintf(v.text, sizeof v.text, "the worker '" STR_FMT "' has it until %s%s" STR_FMT,
-             STR_ARG(str_utf8_cut(l->worker, 200)), when, l->progress.n ? "; its progress: " : "",
-             STR_ARG(str_utf8_cut(l->progress, 200)));
-    return explain_answer_row(q, t, &v);
+    explain_state(&x, EXPLAIN_LEASED, "the worker '" STR_FMT "' has it until %s%s" STR_FMT,
+                  STR_ARG(str_utf8_cut(l->worker, 200)), when, l->progress.n ? "; its progress: " : "",
+                  STR_ARG(str_utf8_cut(l->progress, 200)));
+    return explain_respond(q, t, NULL, &x);
 }
 
-/* If the task is due, it waits for a worker that asks for tasks. If it is not due, the node is asked. */
 static enum handled explain_worker(struct request *q, struct reader *r, const struct task *t)
 {
     struct error e = { 0 };
@@ -212,13 +223,147 @@ static enum handled explain_worker(struct request *q, struct reader *r, const st
         return explain_lease(q, t, &lease);
     if (rc != ERR_NOT_FOUND)
         return request_fail(q, &e);
-    struct explain_reason v = { .gate = "worker" };
-    if (t->due_ms > q->now_ms)
-        return explain_ask_node(q, t);
-    snprintf(v.text, sizeof v.text,
-             "it is due, and waits for a worker that asks for tasks of the queue '" STR_FMT "' (POST /v1/leases)",
-             STR_ARG(str_utf8_cut(t->queue, 200)));
-    return explain_answer_row(q, t, &v);
+    return explain_ask_node(q, r, explain_query_new(q, t), explain_on_node_answer);
+}
+
+/* ---- recurring tasks ---- */
+
+static enum handled explain_no_occurrence(struct request *q, const struct task *t)
+{
+    struct explanation x = { .outcome = EXPLAIN_WILL_ENDED, .position = -1 };
+    bool runs_used_up = t->schedule.max_runs && t->runs_count >= t->schedule.max_runs;
+    explain_state(&x, EXPLAIN_SCHEDULE_END, "it is recurring, and no occurrence is to come: %s",
+                  runs_used_up                      ? "it has had all its max_runs"
+                  : t->schedule.end_ms != INT64_MAX ? "its end_date comes first"
+                                                    : "its schedule names no further time");
+    return explain_respond(q, t, NULL, &x);
+}
+
+/* The first time of the schedule before the next occurrence that does not run, and why. */
+static void explain_left_out(struct explain_query *query)
+{
+    struct occurrence o;
+    char when[RFC3339_TEXT + 1];
+    cleanup_with(buf_release) struct buf note;
+    buf_init(&note, NOTE_MAX);
+    if (!recurrence_next_or_skip(&query->rule, query->q->now_ms, &o) || o.fires || o.at_ms >= query->next.at_ms)
+        return;
+    occurrence_explain(&query->rule, &o, &note);
+    rfc3339_format(o.at_ms, when);
+    query->left_out.gate = EXPLAIN_CALENDAR;
+    query->left_out.until_ms = query->next.at_ms;
+    snprintf(query->left_out.text, sizeof query->left_out.text, "its time %s is left out: %s", when, buf_cstr(&note));
+}
+
+/* The sentence about the occurrence, without what it says first: that it is due. */
+static const char *explain_rest(const struct explanation *x)
+{
+    size_t n = strlen(x->steps[0].text);
+    return strncmp(x->text, x->steps[0].text, n) == 0 ? x->text + n : "";
+}
+
+/* The occurrence's row is of no interest to the reader: its steps are those of the recurring task. */
+static void explain_name_next(const struct explain_query *query, struct explanation *x)
+{
+    char when[RFC3339_TEXT + 1], first[EXPLAIN_TEXT], text[EXPLAIN_SENTENCE];
+    cleanup_with(buf_release) struct buf note;
+    buf_init(&note, NOTE_MAX);
+    rfc3339_format(query->next.at_ms, when);
+    occurrence_explain(&query->rule, &query->next, &note);
+    snprintf(first, sizeof first, "it is recurring, and its next occurrence is at %s%s%s%s", when, note.n ? " (" : "",
+             note.n ? buf_cstr(&note) : "", note.n ? ")" : "");
+    bool is_due_step = x->n && (x->steps[0].gate == EXPLAIN_DUE_TIME || x->steps[0].gate == EXPLAIN_ARMED);
+    snprintf(text, sizeof text, "%s%s%s", first, is_due_step ? "" : ": ", is_due_step ? explain_rest(x) : x->text);
+    memcpy(x->text, text, sizeof x->text);
+    if (!is_due_step)
+        return;
+    x->steps[0].gate = x->gate = EXPLAIN_DUE_TIME;
+    memcpy(x->steps[0].text, first, sizeof x->steps[0].text);
+}
+
+/* If a run that waits makes occurrences be skipped: from when on they are not. */
+static void explain_say_resumes(const struct explain_query *query, struct explanation *x)
+{
+    struct occurrence after;
+    char next[RFC3339_TEXT + 1];
+    size_t n = strlen(x->text);
+    if (x->outcome != EXPLAIN_WILL_SKIPPED || !x->resumes_ms || !recurrence_next(&query->rule, x->resumes_ms, &after))
+        return;
+    rfc3339_format(after.at_ms, next);
+    snprintf(x->text + n, sizeof x->text - n,
+             ". All occurrences until then are skipped; the next one is at %s, if that run is over by then", next);
+}
+
+static void explain_add_left_out(const struct explain_query *query, struct explanation *x)
+{
+    char text[EXPLAIN_SENTENCE];
+    if (!query->left_out.text[0])
+        return;
+    snprintf(text, sizeof text, "%s. %s", query->left_out.text, x->text);
+    memcpy(x->text, text, sizeof x->text);
+    x->n = min_of(x->n, (size_t)EXPLAIN_STEPS_MAX - 1);
+    memmove(&x->steps[1], &x->steps[0], x->n * sizeof x->steps[0]);
+    x->steps[0] = query->left_out;
+    x->n++;
+    x->gate = EXPLAIN_CALENDAR;
+}
+
+static void explain_on_occurrence_answer(struct explain_answer *a)
+{
+    struct explain_query *query = container_of(a, struct explain_query, answer);
+    struct explanation *x = &a->explanation;
+    explain_name_next(query, x);
+    explain_say_resumes(query, x);
+    explain_add_left_out(query, x);
+    explain_respond(query->q, &query->recurring, &query->facts, x);
+    rule_base_release(&query->base);
+    request_answer(query->q);
+}
+
+/* The next occurrence as it is stored, or as it will be. */
+static enum err explain_next_row(struct request *q, struct reader *r, struct explain_query *query, struct error *e)
+{
+    const struct task *t = &query->recurring;
+    struct uuid id = occurrence_id(t->id, query->next.scheduled_ms);
+    enum err rc = reader_get(r, t->tenant, id, &q->arena, &query->task, e);
+    bool waits =
+        query->task.state == TASK_SCHEDULED || query->task.state == TASK_BLOCKED || query->task.state == TASK_RUNNING;
+    if (rc != ERR_NOT_FOUND && (rc || waits))
+        return rc;
+    query->task = *t;
+    query->task.id = id;
+    query->task.kind = TASK_OCCURRENCE;
+    query->task.state = TASK_SCHEDULED;
+    query->task.parent = t->id;
+    query->task.due_ms = query->next.at_ms;
+    query->task.scheduled_ms = query->next.scheduled_ms;
+    query->task.overlap = t->schedule.overlap;
+    query->task.attempts = query->task.losses = 0;
+    query->task.last_error = S("");
+    return ERR_OK;
+}
+
+static enum handled explain_recurring(struct request *q, struct reader *r, const struct task *t)
+{
+    struct task_context c = request_context(q);
+    struct error e = { 0 };
+    int64_t next_ms;
+    if (!task_next_execution(t, &c, &next_ms))
+        return explain_no_occurrence(q, t);
+    struct explain_query *query = explain_query_new(q, t);
+    query->recurring = *t;
+    if (task_rule(t, c.zones, c.catalog, &query->rule, &query->base, &e))
+        return request_fail(q, &e);
+    if (!recurrence_next(&query->rule, next_ms, &query->next)) {
+        rule_base_release(&query->base);
+        return explain_no_occurrence(q, t);
+    }
+    explain_left_out(query);
+    if (explain_next_row(q, r, query, &e)) {
+        rule_base_release(&query->base);
+        return request_fail(q, &e);
+    }
+    return explain_ask_node(q, r, query, explain_on_occurrence_answer);
 }
 
 enum handled tasks_explain(struct request *q, struct reader *r)
@@ -230,13 +375,12 @@ enum handled tasks_explain(struct request *q, struct reader *r)
     if (task_is_final(t.state))
         return explain_final(q, &t);
     if (t.state == TASK_PAUSED)
-        return explain_answer_row(q, &t,
-                                  &(struct explain_reason){ .gate = "paused", .text = "it is paused; resume it" });
+        return explain_paused(q, &t);
     if (t.kind == TASK_RECURRING)
-        return explain_recurring(q, &t);
-    if (t.state == TASK_BLOCKED && t.waits_for.n)
-        return explain_slot(q, r, &t);
-    if (t.state == TASK_BLOCKED)
+        return explain_recurring(q, r, &t);
+    if (t.links & TASK_WAITS)
         return explain_dependency(q, r, &t);
-    return t.target == TARGET_WORKER ? explain_worker(q, r, &t) : explain_ask_node(q, &t);
+    if (t.target == TARGET_WORKER && t.state == TASK_RUNNING)
+        return explain_worker(q, r, &t);
+    return explain_ask_node(q, r, explain_query_new(q, &t), explain_on_node_answer);
 }

@@ -243,10 +243,36 @@ static enum err keys_check_last_admin(struct request *q, struct reader *r, const
     return error_set(e, ERR_CONFLICT, "this is the last admin key of 'default'; create another first");
 }
 
+/* The key of the tenant that is named by the path: by its id, or by its name if no other key has that name. */
+static enum err keys_find(struct request *q, struct reader *r, int32_t tenant, struct api_key *ret, struct error *e)
+{
+    struct key_list keys = { 0 };
+    const struct api_key *found = NULL;
+    if (reader_keys(r, tenant, &q->arena, &keys, e))
+        return e->code;
+    for (size_t i = 0; i < keys.n; i++)
+        if (str_eq(keys.v[i].id, q->name)) {
+            *ret = keys.v[i];
+            return ERR_OK;
+        }
+    for (size_t i = 0; i < keys.n; i++) {
+        if (!str_eq(keys.v[i].name, q->name))
+            continue;
+        if (found)
+            return error_set(e, ERR_CONFLICT, "several keys have this name; give the id of one: " STR_FMT ", " STR_FMT,
+                             STR_ARG(found->id), STR_ARG(keys.v[i].id));
+        found = &keys.v[i];
+    }
+    if (!found)
+        return error_set(e, ERR_NOT_FOUND, "there is no such key");
+    *ret = *found;
+    return ERR_OK;
+}
+
 static void keys_on_revoked(struct op *op)
 {
     struct request *q = request_finish_op(op);
-    auth_cache_remove(q->server->auth, q->name); /* also if the store's answer was lost */
+    auth_cache_remove(q->server->auth, q->write.key.key->id); /* also if the store's answer was lost */
     if (request_replayed(q, op))
         return;
     if (op->rc) {
@@ -264,11 +290,9 @@ enum handled keys_delete(struct request *q, struct reader *r)
     struct api_key *key = arena_new(&q->arena, struct api_key);
     struct key_query query;
     enum err rc = keys_read_query(q, r, false, &query, &tenant, &e);
-    if (rc == ERR_OK)
-        rc = reader_key(r, q->name, &q->arena, key, &e);
-    if (rc == ERR_NOT_FOUND || (rc == ERR_OK && key->tenant != tenant.number))
+    if (rc == ERR_NOT_FOUND)
         return request_refuse(q, PROBLEM_NOT_FOUND, "there is no such key");
-    if (rc || keys_check_last_admin(q, r, key, &e))
+    if (rc || keys_find(q, r, tenant.number, key, &e) || keys_check_last_admin(q, r, key, &e))
         return request_fail(q, &e);
     respond_nothing(&q->response);
     q->write.key = (struct op_key_put){

@@ -169,11 +169,58 @@ static bool leases_shorten(struct request *q, const struct lease_ask *a)
     return true;
 }
 
+/* ---- a worker that waited and is gone ---- */
+
+static void leases_on_given_back(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct lease_acquire *acquire = q->context;
+    const struct api_setup *setup = &q->server->setup;
+    struct tasks *leased = &acquire->ask.claim.ret;
+    for (size_t i = 0; op->rc == ERR_OK && i < leased->n; i++) {
+        struct task *t = &leased->v[i];
+        if (setup->lease_over)
+            setup->lease_over(setup->context, t, i ? 0 : q->write.settle.ret_unblocked_lanes);
+        t->state = TASK_SCHEDULED;
+        t->claim = (struct uuid){ 0 };
+    }
+    if (op->rc == ERR_OK)
+        request_nudge(q, leased->v, leased->n);
+    leased->n = 0;
+    leases_end_acquire(q);
+    request_answer(q);
+}
+
+/* Nobody would hear the answer, and the tasks would wait until their leases end. They have not started: the claim costs
+ * no attempt. If the store fails, they do wait until then. */
+static bool leases_give_back(struct request *q, const struct lease_acquire *acquire)
+{
+    const struct tasks *leased = &acquire->ask.claim.ret;
+    struct settlement *v = arena_array(&q->arena, struct settlement, leased->n);
+    struct outcome back = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
+    struct prng random = { 0 };
+    if (!v || !leased->n || !acquire->ask.wait_ms || !connection_peer_is_gone(q->socket))
+        return false;
+    for (size_t i = 0; i < leased->n; i++) {
+        const struct task *t = &leased->v[i];
+        struct settle_facts facts = settle_facts_of(t, &back, NULL);
+        v[i] = (struct settlement){ .id = t->id,
+                                    .fence = t->fence,
+                                    .parent = t->parent,
+                                    .verdict = settle(&facts, &back, q->now_ms, &random, &q->arena) };
+    }
+    q->write.settle = (struct op_settle){ .op = { .kind = OP_SETTLE }, .v = v, .n = leased->n, .now_ms = q->now_ms };
+    (void)request_submit(q, leases_on_given_back);
+    return true;
+}
+
 static enum handled leases_answer_acquired(struct request *q, struct reader *r)
 {
     (void)r;
     struct lease_acquire *acquire = q->context;
     q->now_ms = clock_wall_ms(q->server->setup.clock);
+    if (acquire->ask.claim.op.rc == ERR_OK && leases_give_back(q, acquire))
+        return HANDLED_LATER;
     if (acquire->ask.claim.op.rc == ERR_OK && leases_shorten(q, &acquire->ask))
         return HANDLED_LATER;
     leases_end_acquire(q);
@@ -471,10 +518,10 @@ static struct outcome leases_outcome_of(const struct request *q, const struct le
     struct outcome o = { .kind = OUTCOME_OK,
                          .sent = true,
                          .retry_after_ms = -1,
-                         .started_us = uuid_time_ms(h->task.claim) * US_PER_MS,
+                         .started_us = task_leased_ms(&h->task) * US_PER_MS,
                          .completed_us = q->now_ms * US_PER_MS,
                          .worker = h->row.worker,
-                         .late_by = h->task.late_by ? h->task.late_by : LATE_ROOM };
+                         .late_by = task_lease_late_cause(&h->task) };
     if (h->report == REPORT_COMPLETE) {
         o.output = str_utf8_cut(result, OUTPUT_BYTES);
         return o;

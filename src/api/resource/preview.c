@@ -6,6 +6,7 @@
 #include "api/server/internal.h"
 #include "api/task/json.h"
 #include "base/json/json.h"
+#include "core/task/spawn.h"
 
 enum {
     COUNT_DEFAULT = 10,
@@ -55,13 +56,13 @@ static int64_t preview_runs_left(const struct task *t)
 }
 
 /* Skipped occurrences are shown in their place, but do not count among the fires asked for. */
-static void preview_write_fires(struct jw *w, const struct task *t, const struct recurrence *rule,
-                                const struct upcoming_params *p)
+static void preview_write_fires(struct jw *w, const struct task *t, const struct recurrence *rule, int64_t count,
+                                int64_t from_ms)
 {
     struct occurrence o;
-    int64_t left = preview_runs_left(t), from_ms = p->from_ms;
+    int64_t left = preview_runs_left(t);
     size_t fires = 0;
-    for (size_t lines = 0; lines < 2 * COUNT_MAX && fires < (size_t)p->count; lines++) {
+    for (size_t lines = 0; lines < 2 * COUNT_MAX && fires < (size_t)count; lines++) {
         if (!recurrence_next_or_skip(rule, from_ms, &o))
             return;
         if (o.fires && o.scheduled_ms >= t->cursor_ms && left-- == 0)
@@ -86,7 +87,7 @@ static enum handled preview_answer(struct request *q, const struct task *t, cons
     jw_key(&w, "upcoming");
     jw_array(&w);
     if (recurring && !task_is_final(t->state)) {
-        preview_write_fires(&w, t, &rule, p);
+        preview_write_fires(&w, t, &rule, p->count, max_of(p->from_ms, spawn_decided_until(t, &rule, q->now_ms)));
     } else if (!task_is_final(t->state) && t->due_ms >= p->from_ms) {
         jw_object(&w);
         jw_kv_time(&w, "at", t->due_ms);
@@ -218,8 +219,9 @@ static void preview_add_recurring(struct forecast *f, const struct task *t)
     if (task_rule(t, setup->zones, setup->catalog, &rule, &base, &e))
         return; /* its time zone is gone: the spawner logs it */
     int64_t left = preview_runs_left(t);
+    int64_t from_ms = max_of(f->params->from_ms, spawn_decided_until(t, &rule, f->q->now_ms));
     size_t most = f->minutes ? SIZE_MAX : (size_t)f->params->limit + 1;
-    for (int64_t from_ms = f->params->from_ms; most > 0; most--, from_ms = o.at_ms + 1) {
+    for (; most > 0; most--, from_ms = o.at_ms + 1) {
         f->cut = f->cut || f->steps == STEPS_MAX;
         if (f->steps == STEPS_MAX || !recurrence_next(&rule, from_ms, &o) || o.at_ms >= f->params->to_ms)
             return;

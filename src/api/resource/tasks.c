@@ -213,28 +213,63 @@ static void tasks_write_lease(struct jw *w, const struct lease_row *l)
     jw_object_end(w);
 }
 
-enum handled tasks_get(struct request *q, struct reader *r)
-{
-    struct error e = { 0 };
-    struct task t;
-    struct execution_page page = { 0 };
-    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || request_get_task(q, r, &t, &e))
-        return request_fail(q, &e);
-    bool occurrence = t.kind == TASK_OCCURRENCE;
-    struct execution_filter f = { .tenant = q->who.tenant, .task = occurrence ? t.parent : t.id };
-    f.limit = occurrence || q->route->run == dlq_get ? LIST_MAX : LATEST_EXECUTIONS;
+/* A task that is read. If it is RUNNING in the store, the node is asked whether it has started. */
+struct task_read {
+    struct explain_answer answer;
+    struct explain_facts facts; /* none: only its place in the node matters */
+    struct request *q;
+    struct task task;
+    struct execution_page page;
     struct lease_row lease;
     bool leased;
-    if (reader_executions(r, &f, &q->arena, &page, &e) || tasks_read_lease(q, r, &t, &lease, &leased, &e))
-        return request_fail(q, &e);
+};
+
+static enum handled tasks_write_read(struct task_read *x)
+{
+    struct request *q = x->q;
     struct task_context c = request_context(q);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
-    task_members(&w, &t, &c);
-    if (leased)
-        tasks_write_lease(&w, &lease);
-    tasks_write_executions(&w, &page.executions, &t);
+    task_members(&w, &x->task, &c);
+    if (x->leased)
+        tasks_write_lease(&w, &x->lease);
+    tasks_write_executions(&w, &x->page.executions, &x->task);
     jw_object_end(&w);
-    respond_etag(&q->response, t.version);
+    respond_etag(&q->response, x->task.version);
     return HANDLED_DONE;
+}
+
+static void tasks_on_node_answer(struct explain_answer *a)
+{
+    struct task_read *x = container_of(a, struct task_read, answer);
+    if (a->explanation.waits)
+        x->task.state = TASK_SCHEDULED;
+    if (a->explanation.started_ms)
+        x->task.started_ms = a->explanation.started_ms;
+    tasks_write_read(x);
+    request_answer(x->q);
+}
+
+enum handled tasks_get(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct task_read *x = arena_new(&q->arena, struct task_read);
+    assert(x); /* there is room for a small object */
+    x->q = q;
+    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || request_get_task(q, r, &x->task, &e))
+        return request_fail(q, &e);
+    const struct task *t = &x->task;
+    bool occurrence = t->kind == TASK_OCCURRENCE;
+    struct execution_filter f = { .tenant = q->who.tenant, .task = occurrence ? t->parent : t->id };
+    f.limit = occurrence || q->route->run == dlq_get ? LIST_MAX : LATEST_EXECUTIONS;
+    if (reader_executions(r, &f, &q->arena, &x->page, &e) || tasks_read_lease(q, r, t, &x->lease, &x->leased, &e))
+        return request_fail(q, &e);
+    if (x->leased)
+        x->task.started_ms = task_leased_ms(t);
+    bool may_wait = task_shown_state(t, q->now_ms) == TASK_RUNNING && !x->leased;
+    if (!may_wait || !q->server->setup.explain)
+        return tasks_write_read(x);
+    x->answer = (struct explain_answer){ .done = tasks_on_node_answer, .task = t, .facts = &x->facts };
+    q->server->setup.explain(q->server->setup.context, &x->answer);
+    return HANDLED_LATER;
 }

@@ -44,10 +44,12 @@ struct recall_answer {
     atomic_int state; /* enum recall_state. GIVEN_UP: the client got 409, and the owner leaves the task unchanged */
 };
 
-/* Why a task has not run yet, as its node sees it. The answer is given once, on any thread. The task stays valid until
- * then. */
+/* What will happen to a task, as its node sees it. The answer is given once, on any thread. The task and the facts stay
+ * valid until then. */
 struct explain_answer {
     void (*done)(struct explain_answer *answer);
+    const struct task *task;
+    const struct explain_facts *facts;
     struct explanation explanation;
 };
 
@@ -100,7 +102,7 @@ struct api_setup {
     void (*breaker_closed)(void *context, int32_t tenant, struct str host);
     /* this node's id, for limits shared with other nodes; NULL: there are no others. On any thread */
     struct uuid (*node)(void *context);
-    void (*explain)(void *context, const struct task *t, struct explain_answer *answer);
+    void (*explain)(void *context, struct explain_answer *answer);
     /* Tasks for external workers (node/lease/leasing.h). lease: answered on any thread. lease_over: a leased task was
      * settled, and these lanes were unblocked by it; on the writer's thread. */
     void (*lease)(void *context, struct lease_ask *ask);

@@ -16,6 +16,8 @@
 #include "base/log.h"
 
 enum { NS_PER_MS = 1000000, PEER_TEXT = 80 };
+/* TCP_CLOSE and TCP_CLOSE_WAIT of netinet/tcp.h, which cannot be included beside linux/tcp.h. */
+enum { PEER_RESET = 7, PEER_CLOSED = 8 };
 
 static const char *const phase_names[] = {
     [CONNECTION_NEW] = "request line", [CONNECTION_IDLE] = "request line", [CONNECTION_HEAD] = "headers",
@@ -41,6 +43,14 @@ static uint64_t connection_received_bytes(int fd)
     struct tcp_info info = { 0 };
     socklen_t size = sizeof info;
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
+}
+
+bool connection_peer_is_gone(const struct connection *c)
+{
+    struct tcp_info info = { 0 };
+    socklen_t size = sizeof info;
+    return getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+           (info.tcpi_state == PEER_CLOSED || info.tcpi_state == PEER_RESET);
 }
 
 static void connection_log_unreadable(struct connection *c)

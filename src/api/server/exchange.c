@@ -245,6 +245,7 @@ static void exchange_add_headers(struct MHD_Response *answer, const struct respo
     exchange_add_header(answer, "WWW-Authenticate",
                         r->status == MHD_HTTP_UNAUTHORIZED ? "Bearer realm=\"belfry\"" : NULL);
     exchange_add_header(answer, "Idempotency-Replayed", r->replayed ? "true" : NULL);
+    exchange_add_header(answer, "Belfry-Applied", r->partly_applied ? "some-nodes" : NULL);
     exchange_add_header(answer, "Connection", r->close ? "close" : NULL);
 }
 

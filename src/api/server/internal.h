@@ -79,3 +79,5 @@ void connection_set_phase(struct api_server *s, struct connection *c, enum conne
 void connection_on_request_end(struct api_server *s,
                                struct connection *c); /* the request has ended, with or without an answer */
 void connections_on_sweep(struct timer *timer);       /* the timer thread */
+/* Whether the client has closed the connection. Any thread, for the owner of a request of the connection. */
+bool connection_peer_is_gone(const struct connection *c);

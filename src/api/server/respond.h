@@ -51,6 +51,7 @@ struct response {
     int retry_after_s;
     char rate_policy[48], rate[48]; /* RateLimit-Policy and RateLimit; a later respond_* call keeps them */
     bool replayed;                  /* the stored answer to an earlier request with the same Idempotency-Key */
+    bool partly_applied;            /* a live node has not confirmed the change in time (Belfry-Applied) */
     bool close;                     /* close the connection after this answer */
 };
 

@@ -34,7 +34,7 @@ int seal_open(const struct request *q, enum seal_kind kind, struct str text, cha
     char bound[BOUND_MAX], sealed[SEALED_MAX];
     if (text.n > SEAL_TEXT_MAX)
         return -1;
-    size_t n = base64_read(text, sealed);
+    size_t n = base64_read_exact(text, sealed);
     if (n < SEAL_EXTRA ||
         !crypto_unseal(q->server->seal_key, seal_bound(q, kind, bound), (struct str){ sealed, n }, out))
         return -1;

@@ -33,7 +33,8 @@ enum err task_from_json(const struct json_doc *body, const struct task_context *
                         struct error *e) must_use;
 
 /* The body of PATCH → the new row, with version + 1 and updated_ms = now. Only the fields in the body change: retry and
- * dst_policy are merged; target_config, payload and metadata are replaced.
+ * dst_policy are merged, and so is target_config, unless the target_type changes (target_merge.h); payload and metadata
+ * are replaced.
  * *ret_reschedules: the task is RECURRING, and its spawned occurrences must be withdrawn. If a field of the schedule
  * changed, the cursor is computed again.
  * A RUNNING task that has not fired becomes SCHEDULED; the caller recalls it. ERR_CONFLICT: it has fired, or is in a

@@ -3,6 +3,7 @@
 #include "api/task/body.h"
 #include "api/task/secret_headers.h"
 #include "api/task/target.h"
+#include "api/task/target_merge.h"
 #include "core/task/retry_rules.h"
 
 enum { EXTRA_ROOM = 64, TIMEOUT_DEFAULT_MS = 30000 };
@@ -170,12 +171,34 @@ static enum err task_make_set_timeout(struct task_maker *m, int64_t config_ms, s
 {
     const struct task_body *b = &m->b;
     int64_t old_ms = m->current ? task_make_config_timeout(m->current->target_config) : 0;
-    if (old_ms && !b->has.target_config && b->has.timeout)
+    bool stays = old_ms && (!b->has.target_config || (config_ms && !json_object_get(b->target_config, "timeout_ms")));
+    if (stays && b->has.timeout)
         return error_field(m->e, "timeout_ms", "is set by target_config.timeout_ms; change it there");
     bool removed = old_ms && b->has.target_config && !b->has.timeout;
     int64_t given_ms = config_ms ? config_ms : removed ? 0 : b->timeout_ms;
     t->timeout_ms = given_ms || t->target == TARGET_WORKER ? given_ms : TIMEOUT_DEFAULT_MS;
     return ERR_OK;
+}
+
+/* The config in the body; in an edit merged into the present one, or into nothing if the kind of target is another. */
+static enum err task_make_set_config(struct task_maker *m, enum target_kind kind, int64_t *ret_timeout_ms,
+                                     struct task *t)
+{
+    const struct task_body *b = &m->b;
+    cleanup_with(json_doc_release) struct json_doc merged = { 0 };
+    struct str text = b->text.target_config;
+    json_t *config = b->target_config;
+    if (m->current && json_is_object(config)) {
+        struct str before = kind == m->current->target ? m->current->target_config : S("");
+        if (target_merge(before, text, m->a, &text, m->e))
+            return m->e->code;
+        if (json_parse(text, &merged, m->e))
+            return error_in(m->e, "target_config");
+        config = merged.root;
+    }
+    if (target_check(kind, config, m->a, ret_timeout_ms, m->e))
+        return error_in(m->e, "target_config");
+    return secret_headers_keep(m->current, kind, text, m->a, &t->target_config, m->e);
 }
 
 static enum err task_make_set_target(struct task_maker *m, struct task *t)
@@ -191,10 +214,7 @@ static enum err task_make_set_target(struct task_maker *m, struct task *t)
         return error_field(m->e, "target_config",
                            "is required for a QUEUE_MESSAGE: {\"broker\": \"name\", \"destination\": \"…\"}");
     int64_t timeout_ms = 0;
-    if (b->has.target_config && target_check(kind, b->target_config, m->a, &timeout_ms, m->e))
-        return error_in(m->e, "target_config");
-    if (b->has.target_config &&
-        secret_headers_keep(m->current, kind, b->text.target_config, m->a, &t->target_config, m->e))
+    if (b->has.target_config && task_make_set_config(m, kind, &timeout_ms, t))
         return m->e->code;
     t->target = kind;
     if (!b->has.target_config && is_new_kind)

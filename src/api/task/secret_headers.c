@@ -108,7 +108,8 @@ static enum err secret_keep_headers(const struct secret_keeper *k, struct str he
             if (!value.n)
                 return secret_refuse(name, "is ***, which stands for a value that is not shown; give the value", k->e);
             if (!k->same_host)
-                return secret_refuse(name, "must be given again, because the host is another one", k->e);
+                return secret_refuse(name, "must be given again, or be null, because the host or broker is another one",
+                                     k->e);
         }
         secret_write_member(out, &first, name, value);
     }
@@ -127,7 +128,8 @@ static bool secret_same_host(const struct task *current, enum target_kind kind, 
     char was[TARGET_HOST_MAX], is[TARGET_HOST_MAX];
     struct task next = { .target = kind, .target_config = config };
     return current && current->target == kind && str_eq(target_host(current, was), target_host(&next, is)) &&
-           str_eq_nocase(secret_scheme(current->target_config), secret_scheme(config));
+           str_eq_nocase(secret_scheme(current->target_config), secret_scheme(config)) &&
+           str_eq(secret_member(current->target_config, S("broker")), secret_member(config, S("broker")));
 }
 
 enum err secret_headers_keep(const struct task *current, enum target_kind kind, struct str config, struct arena *a,

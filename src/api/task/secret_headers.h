@@ -10,6 +10,7 @@
 void secret_headers_hide(struct jw *w, struct str config);
 
 /* Replaces each *** in the new configuration by the value that the task had. current: NULL for a new task. If the host
- * is another one, the values must be given again: otherwise who may edit a task could send its secrets to himself. */
+ * or broker is another one, the values must be given again: otherwise who may edit a task could send its secrets to
+ * himself. */
 enum err secret_headers_keep(const struct task *current, enum target_kind kind, struct str config, struct arena *a,
                              struct str *ret, struct error *e) must_use;

@@ -26,7 +26,8 @@ static int64_t task_view_next_occurrence(const struct task *t, const struct task
     if (!c->zones || task_rule(t, c->zones, c->catalog, &rule, &base, NULL))
         return t->cursor_ms;
     bool left_out = !ahead && recurrence_next_entry(&rule, t->cursor_ms, t->cursor_ms + 1, &next) && !next.fires;
-    if ((!ahead && !left_out) || !recurrence_next(&rule, min_of(t->cursor_ms, c->now_ms), &next))
+    int64_t from_ms = max_of(min_of(t->cursor_ms, c->now_ms), spawn_decided_until(t, &rule, c->now_ms));
+    if ((!ahead && !left_out) || !recurrence_next(&rule, from_ms, &next))
         return t->cursor_ms; /* it is caught up on now */
     return next.at_ms;
 }

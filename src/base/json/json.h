@@ -64,7 +64,8 @@ enum json_kind {
     JSON_KIND_ENUM,     /* int: index into names */
     JSON_KIND_TIME,     /* int64_t: RFC 3339 text to milliseconds */
     JSON_KIND_DURATION, /* int64_t: text such as "15m" to milliseconds, within [min, max] */
-    JSON_KIND_SECONDS,  /* int64_t: a number of seconds, rounded to milliseconds; min and max are milliseconds */
+    JSON_KIND_SECONDS,  /* int64_t: a number of seconds, rounded to milliseconds; min and max are milliseconds,
+                         * and hold before it is rounded */
     JSON_KIND_OBJECT,   /* a struct in place, by `fields` */
     JSON_KIND_ARRAY,    /* struct json_array of elements described by `fields[0]`, min to max of them */
     JSON_KIND_RAW,      /* json_t *, borrowed from the document; null is a value unless `nullable` */

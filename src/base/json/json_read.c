@@ -237,14 +237,10 @@ static enum err json_read_seconds(struct json_reader *r, const struct json_place
     if (!json_is_number(v))
         return json_read_refuse_type(r, at, "a number", v);
     struct range range = json_read_bounds(f, 0, DURATION_MAX_MS);
-    double ms = json_number_value(v) * 1000;
-    double rounded = ms < 0                         ? -1
-                     : ms > (double)DURATION_MAX_MS ? (double)DURATION_MAX_MS + 1
-                                                    : (double)(int64_t)(ms + 0.5);
-    if (rounded < (double)range.min || rounded > (double)range.max)
-        return json_read_refuse(r, at, "must be between %.12g and %.12g, not %.12g", (double)range.min / 1000,
-                                (double)range.max / 1000, json_number_value(v));
-    *(int64_t *)into = (int64_t)rounded;
+    double s = json_number_value(v), min = (double)range.min / 1000, max = (double)range.max / 1000;
+    if (!(s >= min && s <= max)) /* before it is rounded, as the schema has it */
+        return json_read_refuse(r, at, "must be between %.12g and %.12g, not %.12g", min, max, s);
+    *(int64_t *)into = (int64_t)(s * 1000 + 0.5);
     return ERR_OK;
 }
 

@@ -8,7 +8,6 @@
 #include "cli/filter.h"
 #include "cli/ids.h"
 #include "cli/task_view.h"
-#include "cli/verbs.h"
 
 enum { PATH_BYTES = 8192, OUT_MAX = 64 << 20, PROGRESS_EVERY = 20 };
 
@@ -45,23 +44,6 @@ static const struct task_action *action_of_command(const struct command *c)
     return &acts[i];
 }
 
-/* A task of a paused queue does not fire, whatever its own time is. */
-static void action_print_paused_queue(struct action_run *w, const json_t *task)
-{
-    cleanup_with(client_answer_release) struct client_answer a = { 0 };
-    struct str queue = json_text_at(task, "queue");
-    char path[PATH_BYTES];
-    if (!verb_name_is_valid(queue))
-        return;
-    snprintf(path, sizeof path, "/v1/queues/" STR_FMT, STR_ARG(queue));
-    struct client_request call = { .method = "GET", .path = path, .quiet = true };
-    if (client_call(w->client, &call, &a) == EXIT_DONE) {
-        if (str_eq(json_text_at(a.doc.root, "state"), S("paused")))
-            buf_printf(&w->out, "Its queue is paused, so it waits until 'belfry queue resume " STR_FMT "%s'\n",
-                       STR_ARG(queue), w->cli->where);
-    }
-}
-
 static void action_print_task(struct action_run *w, const char *id, const json_t *task)
 {
     struct str status = json_text_at(task, "status"), run = json_text_at(task, "occurrence_id");
@@ -77,7 +59,7 @@ static void action_print_task(struct action_run *w, const char *id, const json_t
         buf_printf(&w->out, "The additional run is " STR_FMT "\n", STR_ARG(str_utf8_cut(run, UUID_TEXT)));
     else
         next_fire_lines(w->cli, task, &w->out);
-    action_print_paused_queue(w, task);
+    paused_queue_line(w->cli, w->client, task, &w->out);
 }
 
 static void action_print_result(struct action_run *w, const char *id, const struct client_answer *a)

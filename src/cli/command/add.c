@@ -23,7 +23,8 @@ static const struct option options[] = {
 static const char detail[] =
     "Without --at, --in, --every or --cron the task fires now. -X, -H and -d mean the same as in curl. Times are\n"
     "RFC 3339 with an offset. Status 2xx is success. Status 5xx, 408, 425 and 429, a timeout and a failed connection are\n"
-    "retried. After any other answer, the task is FAILED at once.\n"
+    "retried. After any other answer, the task is FAILED at once. --dedupe-key with --dedupe-action replace is a debounce: of\n"
+    "several tasks with the key, one runs, with the last payload, when no further one has come for the time of --in.\n"
     "\n"
     "Examples:\n"
     "  belfry add --in 10m https://example.com/remind -d '{\"user\": 42}'\n"
@@ -32,6 +33,7 @@ static const char detail[] =
     "  belfry add --every 5m -X GET -H 'X-Team: ops' https://example.com/ping\n"
     "  belfry add --in 5s https://example.com/upload -d @order.json\n"
     "  belfry add --cron '@hourly' --overlap queue-one --expires 30m https://example.com/sync\n"
+    "  belfry add --in 5m --dedupe-key reindex --dedupe-action replace https://example.com/reindex\n"
     "  belfry add --concurrency-key customer-42 --dedupe-key invoice-7 https://example.com/invoice\n"
     "  belfry add --in 1h --message orders --destination reminders --message-key 42 -d '{\"order\": 42}'\n"
     "  belfry add --after 019c3f2e-7a40-7000-8000-000000000001 https://example.com/load\n"
@@ -152,7 +154,18 @@ static enum err add_write_body(const struct options *o, struct buf *out, struct 
     return out->full ? error_set(e, ERR_LIMIT, "the task is larger than %d bytes", TASK_BODY_MAX * 2) : ERR_OK;
 }
 
-static void add_print_task(struct cli *cli, const struct options *o, const struct client_answer *a)
+/* What became of the task that had the dedupe key. */
+static void add_write_deduplicated(const struct options *o, struct buf *out)
+{
+    static const char *const done[] = { "; it was not changed", "; it was moved to the new time",
+                                        "; its payload was replaced, and it was moved to the new time" };
+    bool is_known = option_given(o, "dedupe-action") || !task_sets_begin_with(o, "dedupe_action");
+    int64_t action = option_given(o, "dedupe-action") ? option_get(o, "dedupe-action")->number : 0;
+    buf_printf(out, "The task existed already, with this dedupe key%s\n", is_known ? done[action] : "");
+}
+
+static void add_print_task(struct cli *cli, const struct options *o, struct client *client,
+                           const struct client_answer *a)
 {
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, TASK_BODY_MAX * 2);
@@ -163,9 +176,11 @@ static void add_print_task(struct cli *cli, const struct options *o, const struc
         bool quiet = option_get(o, "quiet")->number;
         buf_printf(&out, "%s\n", table_cell(json_text_at(a->doc.root, "id"), id));
         if (!quiet && json_is_true(json_at(a->doc.root, "deduplicated")))
-            buf_text(&out, "The task existed already, with this dedupe key\n");
-        if (!quiet)
+            add_write_deduplicated(o, &out);
+        if (!quiet) {
             next_fire_lines(cli, a->doc.root, &out);
+            paused_queue_line(cli, client, a->doc.root, &out);
+        }
     }
     cli_print(cli, &out);
 }
@@ -252,7 +267,7 @@ static enum exit_code command_add_run(struct cli *cli, const struct options *o)
     if (code == EXIT_DONE)
         code = client_call(client, &call, &a);
     if (code == EXIT_DONE)
-        add_print_task(cli, o, &a);
+        add_print_task(cli, o, client, &a);
     if (code == EXIT_DONE && option_given(o, "cron") && !option_get(o, "quiet")->number)
         add_warn_crowded_minute(cli, client, a.doc.root);
     return code;

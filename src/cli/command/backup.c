@@ -3,9 +3,11 @@
 
 #include "base/failpoint.h"
 #include "base/json/jsonw.h"
+#include "base/rfc3339.h"
 #include "cli/command/commands.h"
 #include "server/options.h"
 #include "store/sqlite/backup.h"
+#include "store/sqlite/copy_mark.h"
 
 enum { OUT_MAX = 64 * 1024, DIRECTORY_MAX = 4096 };
 
@@ -40,7 +42,7 @@ static void backup_clear_progress(struct backup_progress_line *t)
 
 static void backup_write_states(const struct store_sqlite_facts *f, struct buf *out)
 {
-    const char *before = " (";
+    const char *before = " (all tenants, with occurrences: ";
     for (int i = 0; i <= TASK_EXPIRED; i++) {
         if (!f->by_state[i])
             continue;
@@ -135,6 +137,21 @@ static void backup_print(struct cli *cli, const struct options *o, const struct 
     cli_print(cli, &out);
 }
 
+/* A backup of data that is no longer in use is easily taken for one of the database. */
+static void backup_note_copied(struct cli *cli, const char *directory)
+{
+    struct copy_mark mark;
+    char when[RFC3339_TEXT + 1];
+    if (!copy_mark_read(directory, &mark))
+        return;
+    rfc3339_format(mark.copied_ms, when);
+    fprintf(
+        cli->err,
+        "belfry backup: note: this data was copied to %s at %s. If servers run on that database, back it up with pg_dump "
+        "(docs/OPERATIONS.md): this file has none of the changes since then\n",
+        mark.address, when);
+}
+
 static enum exit_code command_backup_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf directory;
@@ -165,6 +182,7 @@ static enum exit_code command_backup_run(struct cli *cli, const struct options *
     if (rc)
         return cli_fail(cli, "backup", &e, EXIT_REFUSED);
     backup_print(cli, o, &facts);
+    backup_note_copied(cli, request.directory);
     return EXIT_DONE;
 }
 
@@ -192,6 +210,7 @@ const struct command command_backup = {
     .options = backup_options,
     .option_count = array_count(backup_options),
     .run = command_backup_run,
+    .asks_no_server = true,
 };
 
 /* ---- restore ---- */
@@ -288,4 +307,5 @@ const struct command command_restore = {
     .options = restore_options,
     .option_count = array_count(restore_options),
     .run = command_restore_run,
+    .asks_no_server = true,
 };

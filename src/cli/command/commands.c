@@ -41,6 +41,7 @@ const struct command *const commands[] = {
     &command_key,
     &command_node,
     &command_workers,
+    &command_status,
     &command_top,
     &command_import,
     &command_next,

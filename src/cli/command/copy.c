@@ -6,8 +6,10 @@
 #include "cli/command/commands.h"
 #include "cli/table.h"
 #include "server/options.h"
+#include "server/secret_url.h"
 #include "store/common/copy.h"
 #include "store/postgres/store_postgres.h"
+#include "store/sqlite/copy_mark.h"
 
 enum { OUT_MAX = 64 * 1024, URL_MAX_ = 4096, COLUMNS = 4, NUMBER_TEXT = 40 };
 
@@ -78,7 +80,7 @@ static void copy_print(struct cli *cli, const struct copied *copied, bool json)
         table_print(&t, &out);
         buf_text(
             &out,
-            "Both sides have the same contents. Start servers on the database; do not start the old server again.\n");
+            "Both sides have the same contents: all tenants; tasks include occurrences. Start servers on the database; do not start the old server again.\n");
     }
     cli_print(cli, &out);
 }
@@ -102,6 +104,19 @@ static enum err copy_read_options(const struct options *o, struct buf *url, cons
     return ERR_OK;
 }
 
+/* The data is copied, whether or not the old directory can say so. */
+static void copy_mark_source(struct cli *cli, const struct copy_request *r)
+{
+    cleanup_with(buf_release) struct buf address;
+    struct copy_mark mark = { .copied_ms = clock_wall_ms(cli->clock) };
+    struct error e;
+    buf_init(&address, URL_MAX_);
+    secret_url_show(str_from(r->url), &address);
+    snprintf(mark.address, sizeof mark.address, "%s", buf_cstr(&address));
+    if (copy_mark_write(r->directory, &mark, &e))
+        fprintf(cli->err, "belfry copy: the old data directory was not marked as copied: %s\n", e.text);
+}
+
 static enum exit_code command_copy_run(struct cli *cli, const struct options *o)
 {
     cleanup_with(buf_release) struct buf url;
@@ -119,6 +134,7 @@ static enum exit_code command_copy_run(struct cli *cli, const struct options *o)
     copy_clear_progress(&line);
     if (rc)
         return cli_fail(cli, "copy", &e, EXIT_REFUSED);
+    copy_mark_source(cli, &request);
     copy_print(cli, copied, option_get(o, "json")->number);
     return EXIT_DONE;
 }
@@ -138,8 +154,9 @@ const struct command command_copy = {
     .detail =
         "Copies all data: tasks, executions, API keys with their pepper, queues, calendars and tenants. Then reads it back and\n"
         "compares. Stop the server first. A server on the database is refused until the copy is complete. If the copy is\n"
-        "interrupted, run it again: it continues where it stopped. The source is not changed. Tasks that were running when\n"
+        "interrupted, run it again: it continues where it stopped. The source keeps its data. Tasks that were running when\n"
         "the server stopped count as lost, as after a crash. Never start the old server again: both would run every task.\n"
+        "A file copied-to in the old directory lets 'serve' and 'backup' warn. Remove it if the copy was only a trial.\n"
         "\n"
         "Examples:\n"
         "  belfry copy --from sqlite:/var/lib/belfry --to postgres://belfry@db.example.com/belfry\n"
@@ -147,4 +164,5 @@ const struct command command_copy = {
     .options = options,
     .option_count = array_count(options),
     .run = command_copy_run,
+    .asks_no_server = true,
 };

@@ -214,7 +214,9 @@ static enum err dlq_check_retry(const struct options *o, bool by_id, struct erro
             return error_field(e, field, "is for a retry by filter: leave out the tasks, or this option");
     }
     if (!by_id && option_given(o, "edit"))
-        return error_field(e, "--edit", "is for a retry of given tasks: name them");
+        return error_field(
+            e, "--edit",
+            "is for a retry of given tasks; to change many, name them: belfry dlq retry --edit JSON $(belfry dlq list --all --json --cause CAUSE | jq -r .id)");
     return ERR_OK;
 }
 
@@ -275,7 +277,8 @@ static const struct option options[] = {
     { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .only = "list|retry",
       .help = "only tasks with this name; a '*' at its end matches anything" },
     { .flag = "archived", .type = OPTION_FLAG, .only = "list", .help = "print archived tasks" },
-    { .flag = "edit", .type = OPTION_TEXT, .value = "JSON", .only = "retry", .help = "fields of the given tasks to change first" },
+    { .flag = "edit", .type = OPTION_TEXT, .value = "JSON", .only = "retry",
+      .help = "fields of the given tasks to change first; fields that are not in JSON stay, null removes one" },
     { .flag = "rate", .type = OPTION_INT, .value = "N", .min = 1, .max = 10000, .preset = "50", .only = "retry",
       .help = "without TASK: at most N tasks a second" },
     { .flag = "max-failed", .type = OPTION_INT, .value = "PERCENT", .min = 0, .max = 100, .preset = "20", .only = "retry",
@@ -292,7 +295,8 @@ const struct command command_dlq = {
     .words = "[list | groups | show TASK… | retry [TASK…] | archive TASK…]",
     .summary = "list, retry or archive failed tasks (dead-letter queue)",
     .detail =
-        "groups: HOST, EXAMPLE and NAME are of the latest task that failed for this cause; 'belfry dlq show EXAMPLE' prints it.\n"
+        "groups: HOST, LATEST, EXAMPLE, NAME and ERROR are of the task that failed last for this cause;\n"
+        "'belfry dlq show EXAMPLE' prints it.\n"
         "\n"
         "Retry by filter starts with 1 task, then 10, then the rest at --rate. It stops if too many tasks fail again.\n"
         "'retry --all' retries all failed tasks; 'list --all' prints all of them.\n"

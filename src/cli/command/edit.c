@@ -15,7 +15,8 @@ static const struct option options[] = {
 /* clang-format on */
 
 static const char detail[] =
-    "Only the given options change. -X, -d and --url replace their part of the target; -H replaces all its headers.\n"
+    "Only the given options change. -H adds a header, or replaces the one of that name; all others stay.\n"
+    "--set target_config.headers.NAME=null removes a header, --set target_config.body=null the body.\n"
     "An edit of the schedule withdraws occurrences that were created but have not fired.\n"
     "\n"
     "Examples:\n"
@@ -30,7 +31,7 @@ struct edit {
     struct target target; /* the given parts */
 };
 
-/* The API replaces target_config and other objects as a whole. So the present ones are read first, and the edit applies
+/* The API replaces some objects as a whole, such as metadata. So the present ones are read first, and the edit applies
  * only to the version that was read. */
 static enum exit_code edit_read_current(struct client *client, struct edit *edit, struct client_answer *a)
 {
@@ -55,8 +56,7 @@ static enum err edit_write_body(const struct options *o, const struct edit *edit
     jw_init(&w, out);
     jw_object(&w);
     task_members_copy(buf_str(&given), &w);
-    if (edit->target.given &&
-        target_write(o, &edit->target, current ? json_member_text(current, "target_config") : S(""), &w, e))
+    if (edit->target.given && target_write(o, &edit->target, S(""), &w, e)) /* the server merges it */
         return e->code;
     jw_object_end(&w);
     if (task_sets_apply(o, current, out, e))
@@ -88,7 +88,7 @@ static enum exit_code edit_send(struct cli *cli, const struct options *o, struct
     cleanup_with(buf_release) struct buf body;
     buf_init(&body, TASK_BODY_MAX * 2);
     struct error e;
-    bool reads = edit->target.given || task_sets_are_nested(o);
+    bool reads = task_sets_are_nested(o);
     enum exit_code code = reads ? edit_read_current(client, edit, &before) : EXIT_DONE;
     if (code)
         return code;

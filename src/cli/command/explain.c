@@ -1,4 +1,4 @@
-/* belfry explain - says why a task has not run yet, and when it will. */
+/* belfry explain - says what will happen to a task, and what holds it. */
 #include "cli/client.h"
 #include "cli/command/commands.h"
 #include "cli/ids.h"
@@ -6,16 +6,71 @@
 
 enum { OUT_MAX = 1 << 20, PATH_BYTES = 128, TEXT_WIDTH = 1000 };
 
+static void explain_line(struct buf *out, const char *before, struct str text)
+{
+    buf_printf(out, "%s", before);
+    table_plain_text(text, TEXT_WIDTH, out);
+    buf_char(out, '\n');
+}
+
+/* One line for each gate ahead. A single one is in the sentence already. */
+static void explain_write_gates(const json_t *x, int64_t now_ms, struct buf *out)
+{
+    size_t n = json_count_at(x, "gates");
+    for (size_t i = 0; i < n && n > 1; i++) {
+        char path[PATH_BYTES], gate[CELL_TEXT], when[CELL_TEXT];
+        int64_t ms;
+        snprintf(path, sizeof path, "gates[%zu]", i);
+        const json_t *step = json_at(x, path);
+        moment_text(step, "until", now_ms, when);
+        bool known = json_time_at(step, "until", &ms);
+        buf_printf(out, "  %s, %s%s: ", table_cell(json_text_at(step, "gate"), gate), known ? "until " : "",
+                   known ? when : "nobody knows until when");
+        explain_line(out, "", json_text_at(step, "explanation"));
+    }
+}
+
+/* Why there is no estimate: the first gate without an end. */
+static void explain_write_unknown(const json_t *x, struct buf *out)
+{
+    for (size_t i = 0; i < json_count_at(x, "gates"); i++) {
+        char path[PATH_BYTES];
+        int64_t ms;
+        snprintf(path, sizeof path, "gates[%zu]", i);
+        const json_t *step = json_at(x, path);
+        if (json_time_at(step, "until", &ms))
+            continue;
+        explain_line(out, "When cannot be known: ", json_text_at(step, "explanation"));
+        return;
+    }
+}
+
+static void explain_write_outcome(const json_t *x, int64_t now_ms, struct buf *out)
+{
+    static const struct {
+        const char *outcome, *says;
+    } rows[] = { { "RUN", "Expected" }, { "SKIPPED", "Skipped" }, { "EXPIRED", "Expires" } };
+    char when[CELL_TEXT];
+    int64_t ms, position = json_i64_at(x, "position", -1);
+    bool runs = str_eq(json_text_at(x, "status"), S("RUNNING"));
+    if (position >= 0)
+        buf_printf(out, "Ahead of it in its line: %lld\n", (long long)position);
+    if (str_eq(json_text_at(x, "outcome"), S("UNKNOWN")))
+        explain_write_unknown(x, out);
+    moment_text(x, "estimate", now_ms, when);
+    for (size_t i = 0; i < array_count(rows) && json_time_at(x, "estimate", &ms); i++)
+        if (str_eq(json_text_at(x, "outcome"), str_from(rows[i].outcome)))
+            buf_printf(out, "%s %s\n", runs ? "Started" : rows[i].says, when);
+}
+
 static void explain_write_text(struct cli *cli, const json_t *x, struct buf *out)
 {
-    char status[CELL_TEXT], when[CELL_TEXT];
-    int64_t ms;
+    char status[CELL_TEXT];
+    int64_t now_ms = clock_wall_ms(cli->clock);
     buf_printf(out, "%s: ", table_cell(json_text_at(x, "status"), status));
-    table_plain_text(json_text_at(x, "explanation"), TEXT_WIDTH, out);
-    buf_char(out, '\n');
-    moment_text(x, "estimate", clock_wall_ms(cli->clock), when);
-    if (json_time_at(x, "estimate", &ms))
-        buf_printf(out, "Expected %s\n", when);
+    explain_line(out, "", json_text_at(x, "explanation"));
+    explain_write_gates(x, now_ms, out);
+    explain_write_outcome(x, now_ms, out);
     for (size_t i = 0; i < json_count_at(x, "holders"); i++) {
         char path[32], id[CELL_TEXT], state[CELL_TEXT];
         snprintf(path, sizeof path, "holders[%zu]", i);
@@ -56,18 +111,23 @@ static enum exit_code command_explain_run(struct cli *cli, const struct options 
 const struct command command_explain = {
     .name = "explain",
     .words = "TASK",
-    .summary = "say why a task has not run yet, and when it will",
+    .summary = "say what will happen to a task, and what holds it",
     .detail =
-        "Prints what the task waits for:\n"
-        "  - its due time, or a pause\n"
-        "  - a slot, and the tasks that hold it\n"
+        "Prints what holds the task now, then each gate ahead of it on a line, and what will happen:\n"
+        "  - Expected: when its call starts\n"
+        "  - Skipped, Expires: it will not run, and since when that is decided\n"
+        "  - When cannot be known: the gate that nobody can foresee\n"
+        "Gates are:\n"
+        "  - its due time, its expiry, a pause of the task or its queue\n"
+        "  - a slot, and the tasks that hold it; the previous run of a recurring task\n"
         "  - other tasks that it depends on\n"
-        "  - the rate, limit or pause of its queue, or the limit of its tenant\n"
+        "  - the rate or limit of its queue, or the limit of its tenant\n"
         "  - a circuit breaker\n"
         "  - a host that has as many calls as the server makes to one host at once\n"
         "  - a worker: in a fleet, one that serves its queue, tenant and priority and has the labels, CPU and memory that it\n"
         "    needs; for the target WORKER, one that asks for tasks of its queue\n"
         "  - tasks that are due before it\n"
+        "Of a recurring task, the next occurrence is explained. The answer holds if nobody changes anything.\n"
         "\n"
         "Examples:\n"
         "  belfry explain report\n"

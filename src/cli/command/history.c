@@ -11,14 +11,16 @@ enum { OCCURRENCE_COLUMNS = 5, PATH_BYTES = 1024 };
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "occurrences", .type = OPTION_FLAG,
-      .help = "print the occurrences of a recurring task, including skipped (with the reason), missed and pending ones" },
-    { .flag = "status", .type = OPTION_TEXT, .value = "STATUS", .help = "only attempts or occurrences in this state: COMPLETED, FAILED, LOST …" },
+      .help = "print the occurrences of a recurring task, including skipped (with the reason) and missed ones; without those to come" },
+    { .flag = "status", .type = OPTION_TEXT, .value = "STATUS",
+      .help = "only attempts in this state: COMPLETED, FAILED, LOST …; with --occurrences also SKIPPED, EXPIRED, SCHEDULED …" },
 };
 /* clang-format on */
 
 static const char detail[] = "DELAY is the start minus the scheduled time, of a retry minus its due time; if it\n"
                              "is 100 ms or more, the cause follows. TOOK is the run time. Times are UTC; the\n"
-                             "latest is first.\n"
+                             "latest is first. --occurrences --status SCHEDULED prints those to come.\n"
+                             "Outputs (answers, results of workers) are in --json; 'belfry show' prints the latest.\n"
                              "\n"
                              "Examples:\n"
                              "  belfry history 019c3f2e-7a40-7000-8000-000000000001\n"
@@ -56,6 +58,30 @@ static void history_add_occurrence(struct rows *r, const json_t *occurrence)
               table_text(&r->table, waits.n ? buf_str(&waits) : said));
 }
 
+/* Occurrences are created some seconds ahead. A history is about the past, unless they are asked for. */
+static bool history_has_come(void *context, const json_t *occurrence)
+{
+    struct rows *r = context;
+    int64_t at_ms;
+    bool waits = str_eq(json_text_at(occurrence, "status"), S("SCHEDULED"));
+    return !waits || !json_time_at(occurrence, "run_at", &at_ms) || at_ms <= clock_wall_ms(r->cli->clock);
+}
+
+/* Attempts do not have these states. */
+static enum err history_check_status(const struct options *o, struct error *e)
+{
+    static const char *const of_occurrences[] = { "SKIPPED", "EXPIRED", "SCHEDULED", "BLOCKED", "PAUSED" };
+    struct str rest = option_given(o, "status") ? option_get(o, "status")->text : S(""), word;
+    if (option_get(o, "occurrences")->number)
+        return ERR_OK;
+    while (str_cut(&rest, ',', &word))
+        for (size_t i = 0; i < array_count(of_occurrences); i++)
+            if (str_eq_nocase(str_trim(word), str_from(of_occurrences[i])))
+                return error_field(e, "--status", "%s is a state of occurrences, not of attempts; add --occurrences",
+                                   of_occurrences[i]);
+    return ERR_OK;
+}
+
 static enum exit_code command_history_run(struct cli *cli, const struct options *o)
 {
     struct error e;
@@ -63,7 +89,7 @@ static enum exit_code command_history_run(struct cli *cli, const struct options 
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(buf_release) struct buf path;
     buf_init(&path, PATH_BYTES);
-    if (ids_check_one(o, &e))
+    if (ids_check_one(o, &e) || history_check_status(o, &e))
         return cli_fail(cli, "history", &e, EXIT_USAGE);
     enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE)
@@ -81,6 +107,8 @@ static enum exit_code command_history_run(struct cli *cli, const struct options 
     struct rows r = { .header = execution_header, .add = history_add_execution, .keep = { EXECUTION_COLUMNS } };
     if (occurrences)
         r = (struct rows){ .header = history_occurrence_header, .add = history_add_occurrence, .keep = { 4, 5 } };
+    if (occurrences && !option_given(o, "status"))
+        p.wanted = history_has_come;
     return rows_print(cli, o, &p, &r, occurrences ? OCCURRENCE_COLUMNS : EXECUTION_COLUMNS, "there are no runs yet");
 }
 

@@ -21,14 +21,24 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-static const char detail[] = "  create NAME     create a key; it is printed once and cannot be printed again\n"
-                             "  list            list all keys, without their secrets\n"
-                             "  revoke ID       revoke a key, by its id or its name; it stops working at once\n"
-                             "\n"
-                             "Examples:\n"
-                             "  belfry key create deploy --scopes tasks:read,tasks:write --expires-in 90d\n"
-                             "  belfry key create acme-admin --scopes admin --tenant acme\n"
-                             "  belfry key list --tenant acme\n";
+static const char detail[] =
+    "  create NAME     create a key; it is printed once and cannot be printed again\n"
+    "  list            list all keys, without their secrets\n"
+    "  revoke ID       revoke a key, by its id or its name; it stops working at once\n"
+    "\n"
+    "Scopes, for --scopes:\n"
+    "  tasks:read, tasks:write            see tasks; create, change, cancel and run them\n"
+    "  tasks:lease                        lease WORKER tasks and report their outcome, nothing else\n"
+    "  dlq:read, dlq:write                see dead letters; retry and archive them\n"
+    "  queues:read, queues:write          see queues; limit and pause them\n"
+    "  calendars:read, calendars:write    see calendars; change them\n"
+    "  status:read, metrics:read          see the state of the server; its metrics\n"
+    "  admin                              everything, keys included\n"
+    "\n"
+    "Examples:\n"
+    "  belfry key create deploy --scopes tasks:read,tasks:write --expires-in 90d\n"
+    "  belfry key create acme-admin --scopes admin --tenant acme\n"
+    "  belfry key list --tenant acme\n";
 
 static void key_header(struct table *t)
 {
@@ -127,9 +137,13 @@ static enum exit_code key_revoke(struct verb_work *w)
     buf_init(&id, VERB_PATH);
     buf_text(&list, COLLECTION);
     key_add_tenant(w, &list);
-    struct ids_source keys = {
-        .path = buf_cstr(&list), .member = "keys", .name = "name", .what = "key", .list = "key list"
-    };
+    struct ids_source keys = { .path = buf_cstr(&list),
+                               .member = "keys",
+                               .name = "name",
+                               .what = "key",
+                               .list = "key list",
+                               .elsewhere =
+                                   option_given(w->o, "tenant") ? NULL : "keys of another tenant need --tenant NAME" };
     enum exit_code code = ids_pick(w->client, &keys, str_from(w->name), &id);
     if (code)
         return code;

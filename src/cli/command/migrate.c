@@ -221,4 +221,5 @@ const struct command command_migrate = {
     .options = options,
     .option_count = array_count(options),
     .run = command_migrate_run,
+    .asks_no_server = true,
 };

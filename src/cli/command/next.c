@@ -6,6 +6,7 @@
 #include "base/json/jsonw.h"
 #include "base/rfc3339.h"
 #include "cli/command/commands.h"
+#include "cli/command/next_calendar.h"
 #include "cli/table.h"
 #include "cli/when.h"
 #include "core/time/recurrence.h"
@@ -43,6 +44,19 @@ static const struct option options[] = {
       .min = 1,
       .max = DURATION_MAX_MS,
       .help = "a fixed interval instead of an expression: 90s, 15m, 1h30m" },
+    { .flag = "calendar",
+      .type = OPTION_TEXT,
+      .value = "FILE",
+      .help =
+          "fire only on business days: an iCalendar file of holidays, or the JSON that 'belfry calendar show --json' prints" },
+    { .flag = "calendar-policy",
+      .type = OPTION_CHOICE,
+      .value = "POLICY",
+      .choices = "skip|next-day|previous-day",
+      .help = "with --calendar: what happens to a fire on any other day; default: skip" },
+    { .flag = "no-weekends",
+      .type = OPTION_FLAG,
+      .help = "with --calendar: Saturdays and Sundays are no business days" },
     { .flag = "start",
       .type = OPTION_TIME,
       .value = "TIME",
@@ -79,12 +93,14 @@ static const char detail[] =
     "  belfry next --every 90m --start 2026-01-01T00:00:00Z --json\n"
     "  belfry next '0 9 LW * *' --to 2027-01-01T00:00:00Z\n"
     "\n"
+    "A calendar of the server has no file: 'belfry upcoming TASK' shows what it makes of a task, POST /v1/preview of any schedule.\n"
     "On a terminal, prints a table; otherwise one UTC time a line.\n";
 
 /* The parsed options. */
 struct next_query {
     struct recurrence rule;
     struct tz *zone;
+    struct next_calendar calendar;
     struct buf expression; /* empty for an interval */
     int64_t from_ms, to_ms;
     int64_t count;
@@ -94,6 +110,7 @@ struct next_query {
 static void next_query_release(struct next_query *q)
 {
     tz_unref(q->zone);
+    next_calendar_release(&q->calendar);
     buf_release(&q->expression);
 }
 
@@ -163,7 +180,7 @@ static enum err next_read_query(struct cli *cli, const struct options *o, struct
         q->rule.gap = (enum dst_gap)(DST_GAP_SHIFT + option_get(o, "dst-gap")->number);
     if (option_given(o, "dst-overlap"))
         q->rule.repeat = (enum dst_repeat)(DST_REPEAT_FIRST + option_get(o, "dst-overlap")->number);
-    return ERR_OK;
+    return next_calendar_read(cli, o, &q->calendar, &q->rule, e);
 }
 
 /* 2026-03-29T03:00:00.000+02:00 */

@@ -11,8 +11,10 @@ enum { COLUMNS = 8, BODY_MAX = 64 * 1024 };
 
 /* clang-format off */
 static const struct option options[] = {
-    { .flag = "rate", .type = OPTION_TEXT, .value = "N", .only = "set", .help = "at most N dispatches a second, such as 10 or 0.5; 0: no limit" },
-    { .flag = "burst", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000000, .only = "set", .help = "with --rate, up to N dispatches at once after an idle time" },
+    { .flag = "rate", .type = OPTION_TEXT, .value = "N", .only = "set",
+      .help = "N dispatches a second on average, such as 10 or 0.5; --burst says how many of them may start at once; 0: no limit" },
+    { .flag = "burst", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000000, .only = "set",
+      .help = "with --rate: up to N dispatches at once after an idle time; default: those of one second, at least 1; 1: evenly spaced, never more than the rate" },
     { .flag = "concurrent", .type = OPTION_INT, .value = "N", .min = 0, .max = 1000000,
       .only = "set", .help = "at most N running tasks; 0: no limit" },
     { .flag = "weight", .type = OPTION_INT, .value = "N", .min = 1, .max = 1000,

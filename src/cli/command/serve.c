@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/rfc3339.h"
 #include "cli/command/check.h"
 #include "cli/command/commands.h"
 #include "server/options.h"
 #include "server/secret_url.h"
 #include "server/server.h"
 #include "server/store_url.h"
+#include "store/sqlite/copy_mark.h"
 
 enum { TEXT_MAX = 16384 };
 
@@ -241,6 +243,31 @@ static void serve_warn_useless_keys(struct cli *cli, const struct server *a, con
             dir);
 }
 
+/* The tasks in this directory may run on the database, too. On a terminal the log is easily overlooked. */
+static void serve_warn_copied(struct cli *cli, const char *dir)
+{
+    struct copy_mark mark;
+    char when[RFC3339_TEXT + 1];
+    if (!copy_mark_read(dir, &mark))
+        return;
+    rfc3339_format(mark.copied_ms, when);
+    log_warn("data_was_copied", kv_cstr("copied_to", mark.address), kv_cstr("copied_at", when),
+             kv_cstr("remedy", "start servers with --store; if the copy was a trial, remove the file copied-to"));
+    if (isatty(fileno(cli->err)))
+        fprintf(
+            cli->err,
+            "belfry serve: this data was copied to %s at %s. If servers run on that database, stop this one: both would "
+            "run every task. If the copy was a trial, remove %s/copied-to.\n",
+            mark.address, when, dir);
+}
+
+static void serve_warn(struct cli *cli, const struct server *a, const char *dir, bool is_embedded)
+{
+    serve_warn_useless_keys(cli, a, dir);
+    if (is_embedded)
+        serve_warn_copied(cli, dir);
+}
+
 static enum exit_code serve_until_stopped(struct cli *cli, const struct options *o, const char *dir,
                                           struct serve_store_urls *urls, struct fleet_urls *fleet,
                                           const struct brokers *brokers, unsigned roles)
@@ -284,7 +311,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         serve_complete_hint(o, &e);
         return cli_fail(cli, "serve", &e, EXIT_REFUSED);
     }
-    serve_warn_useless_keys(cli, a, dir);
+    serve_warn(cli, a, dir, !setup.store_url);
     serve_print_banner(cli, o, server_port(a), dir, &urls->store, fleet, key, !server_has_useless_keys(a), loopback);
     server_run(a);
     server_free(a);
@@ -351,6 +378,7 @@ const struct command command_serve = {
         "Settings come from flags, the environment (such as BELFRY_API_LISTEN), the file of --config, and defaults, in this\n"
         "order; docs/CONFIGURATION.md lists them. SIGTERM and SIGINT drain: running tasks finish, and claimed tasks that have\n"
         "not started are handed back. A second signal does not wait for running tasks.\n"
+        "'belfry status' and 'belfry top' print what the server does. GET /health and GET /ready are for probes and need no key.\n"
         "\n"
         "Examples:\n"
         "  belfry serve\n"

@@ -10,11 +10,13 @@
 
 enum { OUT_MAX = 64 << 20, PATH_BYTES = 128, FACT_COLUMNS = 2 };
 
-static const char detail[] = "Examples:\n"
-                             "  belfry show 019c3f2e-7a40-7000-8000-000000000001\n"
-                             "  belfry show --json 019c3f2e-7a40-7000-8000-000000000001 | jq .status\n"
-                             "\n"
-                             "Times are UTC. 'belfry history' prints all executions.\n";
+static const char detail[] =
+    "Examples:\n"
+    "  belfry show 019c3f2e-7a40-7000-8000-000000000001\n"
+    "  belfry show --json 019c3f2e-7a40-7000-8000-000000000001 | jq .status\n"
+    "\n"
+    "Times are UTC. Output is what the latest attempt got as an answer, or the result of a worker.\n"
+    "'belfry history' prints all executions, and with --json their outputs.\n";
 
 /* Fields are printed one a line, in this order; absent and null ones are left out. A field that has no row here is
  * printed after them under its own name, so that nothing is hidden. */
@@ -30,6 +32,7 @@ enum fact_format {
     SHOWS_SECONDS,
     SHOWS_WAITING,
     SHOWS_ATTEMPTS,
+    SHOWS_OUTPUT, /* of the latest attempt, unless all are printed below */
     SHOWS_NOTHING /* another row has it */
 };
 
@@ -96,6 +99,7 @@ static const struct task_fact {
     { "Updated", "updated_at", SHOWS_MOMENT },
     { "Started", "started_at", SHOWS_MOMENT },
     { "Completed", "completed_at", SHOWS_MOMENT },
+    { "Output", "executions[0].output", SHOWS_OUTPUT },
     { "Version", "version", SHOWS_NUMBER },
     { "", "executions", SHOWS_NOTHING },
 };
@@ -156,6 +160,7 @@ static void show_write_progress(const struct json_doc *doc, struct buf *out)
 static void show_write_fact(const struct task_fact *f, const struct json_doc *doc, int64_t now_ms, struct buf *out)
 {
     switch (f->shows) {
+    case SHOWS_OUTPUT:
     case SHOWS_TEXT: table_plain_text(json_text_at(doc->root, f->path), SIZE_MAX, out); break;
     case SHOWS_PROGRESS: show_write_progress(doc, out); break;
     case SHOWS_JSON: table_plain_text(json_member_text(doc, f->path), SIZE_MAX, out); break;
@@ -190,13 +195,15 @@ static void show_add_other_members(const struct json_doc *doc, struct table *t)
             table_row(t, FACT_COLUMNS, table_text(t, name), table_text(t, value));
 }
 
-static void show_write_facts(struct cli *cli, const struct json_doc *doc, struct buf *out)
+static void show_write_facts(struct cli *cli, const struct json_doc *doc, bool outputs, struct buf *out)
 {
     cleanup_with(table_release) struct table t;
     table_init(&t, FACT_COLUMNS);
     for (size_t i = 0; i < array_count(facts); i++) {
         cleanup_with(buf_release) struct buf text;
         buf_init(&text, OUT_MAX);
+        if (outputs && facts[i].shows == SHOWS_OUTPUT)
+            continue;
         show_write_fact(&facts[i], doc, clock_wall_ms(cli->clock), &text);
         if (text.n && !str_eq(buf_str(&text), S("null")))
             table_row(&t, FACT_COLUMNS, facts[i].label, buf_cstr(&text));
@@ -224,18 +231,28 @@ static void show_write_executions(struct cli *cli, const json_t *task, struct bu
     table_print(&t, out);
 }
 
+static void show_write_line(struct str text, struct buf *out)
+{
+    if (!text.n)
+        return;
+    buf_text(out, "  ");
+    table_plain_text(text, SIZE_MAX, out);
+    buf_char(out, '\n');
+}
+
 /* The oldest attempt first. */
 static void show_write_outputs(const json_t *task, struct buf *out)
 {
+    buf_text(out, json_count_at(task, "executions") ? "\n" : "");
     for (size_t i = json_count_at(task, "executions"); i > 0; i--) {
         char path[32];
         snprintf(path, sizeof path, "executions[%zu]", i - 1);
         const json_t *x = json_at(task, path);
-        buf_printf(out, "\nAttempt %lld: ", (long long)json_i64_at(x, "attempt_number", 0));
-        table_plain_text(json_text_at(x, "error_message"), SIZE_MAX, out);
-        buf_text(out, "\n  ");
-        table_plain_text(json_text_at(x, "output"), SIZE_MAX, out);
-        buf_char(out, '\n');
+        struct str error = json_text_at(x, "error_message"), output = json_text_at(x, "output");
+        buf_printf(out, "Attempt %lld%s\n", (long long)json_i64_at(x, "attempt_number", 0),
+                   error.n || output.n ? ":" : "");
+        show_write_line(error, out);
+        show_write_line(output, out);
     }
 }
 
@@ -253,7 +270,7 @@ enum exit_code show_task(struct cli *cli, struct client *client, const char *lis
         client_json_line(out, buf_str(&a.body));
     } else {
         buf_text(out, out->n ? "\n" : "");
-        show_write_facts(cli, &a.doc, out);
+        show_write_facts(cli, &a.doc, outputs, out);
         show_write_executions(cli, a.doc.root, out);
         if (outputs)
             show_write_outputs(a.doc.root, out);

@@ -20,6 +20,8 @@ static const struct option options[] = {
       .type = OPTION_TEXT,
       .value = "FILE",
       .help = "append a JSON line for each call to FILE; -: stdout" },
+    { .flag = "headers", .type = OPTION_FLAG, .help = "show the headers of each call, secret ones too" },
+    { .flag = "quiet", .letter = 'q', .type = OPTION_FLAG, .help = "do not print the calls" },
     { .flag = "status",
       .type = OPTION_INT,
       .value = "N",
@@ -46,6 +48,7 @@ static const char detail[] =
     "\n"
     "Examples:\n"
     "  belfry sink                                   show each call\n"
+    "  belfry sink --headers                         show their headers, too\n"
     "  belfry sink --listen 127.0.0.1:0 --log calls.jsonl\n"
     "  belfry sink --status 503 --delay 250ms        a slow receiver that fails\n";
 
@@ -107,10 +110,11 @@ static enum exit_code command_sink_run(struct cli *cli, const struct options *o)
                        .fail_first = option_get(o, "fail-first")->number },
         .clock = cli->clock,
         .log_fd = -1,
+        .shows_headers = option_get(o, "headers")->number,
     };
     if (sink_command_open_log(option_get(o, "log")->text, &setup.log_fd, &e))
         return cli_fail(cli, "sink", &e, EXIT_USAGE);
-    setup.shown = setup.log_fd < 0 && cli->out_is_terminal ? cli->out : NULL;
+    setup.shown = setup.log_fd < 0 && !option_get(o, "quiet")->number ? cli->out : NULL;
     setup.stop_fd = sink_command_open_signal_fd();
     sink_command_raise_file_limit();
     enum err rc = sink_command_serve(cli, &setup, &e);

@@ -210,6 +210,28 @@ static enum exit_code command_top_run(struct cli *cli, const struct options *o)
     return code;
 }
 
+static enum exit_code command_status_run(struct cli *cli, const struct options *o)
+{
+    cleanup_with(client_freep) struct client *client = NULL;
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    enum exit_code code = client_open(cli, o, &client);
+    if (code)
+        return code;
+    struct top_screen s = { .cli = cli, .client = client };
+    struct client_request call = { .method = "GET", .path = "/v1/scheduler/status" };
+    buf_init(&s.out, OUT_MAX);
+    if (option_get(o, "json")->number) {
+        code = client_call(client, &call, &a);
+        if (code == EXIT_DONE)
+            client_json_line(&s.out, buf_str(&a.body));
+    } else {
+        code = top_draw(&s);
+    }
+    cli_print(cli, &s.out);
+    buf_release(&s.out);
+    return code;
+}
+
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "every", .type = OPTION_DURATION, .value = "DURATION", .preset = "1s", .min = 100, .max = 3600000,
@@ -229,4 +251,18 @@ const struct command command_top = {
     .options = options,
     .option_count = array_count(options),
     .run = command_top_run,
+};
+
+const struct command command_status = {
+    .name = "status",
+    .words = "",
+    .summary = "print the state of the server once",
+    .detail =
+        "'belfry top' prints the same and updates it. The exit code is 3 if the server cannot be reached. Probes of load balancers\n"
+        "and orchestrators use GET /health (the process answers) and GET /ready (the store and the roles are up), without a key.\n"
+        "\n"
+        "Examples:\n"
+        "  belfry status\n"
+        "  belfry status --json | jq .tasks\n",
+    .run = command_status_run,
 };

@@ -5,18 +5,34 @@
 #include "cli/ids.h"
 #include "cli/rows.h"
 #include "cli/task_view.h"
+#include "cli/when.h"
 
-enum { COLUMNS = 3, MINUTE_COLUMNS = 2, QUERY_MAX = 4096, PATH_BYTES = 128, WHY_TEXT = 96 };
+enum {
+    COLUMNS = 3,
+    LOCAL_COLUMNS = 4,
+    NOTE_MAX = 4096,
+    MINUTE_COLUMNS = 2,
+    QUERY_MAX = 4096,
+    PATH_BYTES = 128,
+    WHY_TEXT = 96
+};
 
 static void upcoming_header(struct table *t)
 {
     table_row(t, COLUMNS, "AT", "TASK", "NOTE");
 }
 
+static void upcoming_local_header(struct table *t)
+{
+    table_row(t, LOCAL_COLUMNS, "LOCAL", "AT", "TASK", "NOTE");
+}
+
 /* Of one task, the fires do not say which. */
 struct upcoming_rows {
     struct rows rows;
     struct client_answer task; /* of `belfry upcoming TASK`; empty: all tasks */
+    struct tz *zone;           /* of that task; NULL: no local times are shown */
+    int offset_s;              /* of the row before */
 };
 
 static void upcoming_add_row(struct rows *r, const json_t *fire)
@@ -28,6 +44,30 @@ static void upcoming_add_row(struct rows *r, const json_t *fire)
     moment_text(fire, "at", clock_wall_ms(r->cli->clock), when);
     table_row(&r->table, COLUMNS, when, table_text(&r->table, called.n ? called : id),
               table_text(&r->table, json_text_at(fire, "note")));
+}
+
+/* As upcoming_add_row, with the time in the zone of the task. A fire keeps its local time over a clock change, which
+ * looks like a mistake in UTC: so the first one after it says so. */
+static void upcoming_add_local_row(struct rows *r, const json_t *fire)
+{
+    struct upcoming_rows *u = container_of(r, struct upcoming_rows, rows);
+    char when[CELL_TEXT], local[WHEN_TEXT] = "-";
+    struct str called = json_text_at(u->task.doc.root, "name"), note = json_text_at(fire, "note");
+    int64_t at_ms;
+    cleanup_with(buf_release) struct buf notes;
+    buf_init(&notes, NOTE_MAX);
+    buf_add(&notes, note);
+    if (json_time_at(fire, "at", &at_ms)) {
+        int offset_s = tz_span_at(u->zone, floor_div(at_ms, 1000)).offset_s;
+        when_local(u->zone, at_ms, local);
+        if (r->count > 0 && offset_s != u->offset_s)
+            buf_printf(&notes, "%sthe clocks have changed", note.n ? "; " : "");
+        u->offset_s = offset_s;
+    }
+    moment_text(fire, "at", clock_wall_ms(r->cli->clock), when);
+    table_row(&r->table, LOCAL_COLUMNS, local, when,
+              table_text(&r->table, called.n ? called : json_text_at(u->task.doc.root, "id")),
+              table_text(&r->table, buf_str(&notes)));
 }
 
 static void upcoming_minute_header(struct table *t)
@@ -97,6 +137,25 @@ static const char *upcoming_none(const json_t *task, char out[WHY_TEXT])
     return is_over ? out : "there are no fires in that time";
 }
 
+/* Chooses the columns; returns how many. */
+static size_t upcoming_choose_columns(struct cli *cli, struct upcoming_rows *r, bool minutes)
+{
+    struct str zone = json_text_at(r->task.doc.root, "time_zone");
+    struct error ignored;
+    r->rows.header = minutes ? upcoming_minute_header : upcoming_header;
+    r->rows.add = minutes ? upcoming_add_minute : upcoming_add_row;
+    if (minutes)
+        return MINUTE_COLUMNS;
+    r->rows.keep[0] = COLUMNS; /* NOTE */
+    if (!cli->out_is_terminal || !zone.n || str_eq(zone, S("UTC")) ||
+        zoneinfo_get(cli->zones, zone, &r->zone, &ignored))
+        return COLUMNS;
+    r->rows.header = upcoming_local_header;
+    r->rows.add = upcoming_add_local_row;
+    r->rows.keep[0] = LOCAL_COLUMNS;
+    return LOCAL_COLUMNS;
+}
+
 static enum exit_code upcoming_print(struct cli *cli, const struct options *o, struct client *client, const char *id)
 {
     struct upcoming_rows r = { 0 };
@@ -112,13 +171,12 @@ static enum exit_code upcoming_print(struct cli *cli, const struct options *o, s
     bool minutes = option_get(o, "minutes")->number;
     struct pages p = { .client = client, .path = buf_cstr(&path), .unlimited = id || minutes };
     p.member = minutes ? "minutes" : "upcoming";
-    p.limit = minutes ? INT64_MAX : option_get(o, "count")->number;
-    r.rows.header = minutes ? upcoming_minute_header : upcoming_header;
-    r.rows.add = minutes ? upcoming_add_minute : upcoming_add_row;
-    r.rows.keep[0] = minutes ? 0 : COLUMNS; /* NOTE */
+    p.limit = minutes || id ? INT64_MAX : option_get(o, "count")->number; /* of one task, the server counts */
+    size_t columns = upcoming_choose_columns(cli, &r, minutes);
     upcoming_print_status(cli, r.task.doc.root);
-    code = rows_print(cli, o, &p, &r.rows, minutes ? MINUTE_COLUMNS : COLUMNS, upcoming_none(r.task.doc.root, why));
+    code = rows_print(cli, o, &p, &r.rows, columns, upcoming_none(r.task.doc.root, why));
     client_answer_release(&r.task);
+    tz_unref(r.zone);
     return code;
 }
 
@@ -138,7 +196,7 @@ static enum exit_code command_upcoming_run(struct cli *cli, const struct options
 /* clang-format off */
 static const struct option options[] = {
     { .flag = "count", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "10", .min = 1, .max = 1000,
-      .help = "number of fires" },
+      .help = "number of fires; skipped ones are shown in addition" },
     { .flag = "from", .type = OPTION_TIME, .value = "TIME", .help = "from this time on; default: now" },
     { .flag = "to", .type = OPTION_TIME, .value = "TIME", .help = "without TASK: until this time; default: 1 h after --from" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .help = "without TASK: only tasks of this queue" },
@@ -150,13 +208,15 @@ const struct command command_upcoming = {
     .name = "upcoming",
     .words = "[TASK]",
     .summary = "print the next fires of one task or of all tasks",
-    .detail = "NOTE says why a fire is shifted or skipped. Times are UTC.\n"
-              "\n"
-              "Examples:\n"
-              "  belfry upcoming\n"
-              "  belfry upcoming 019c3f2e-7a40-7000-8000-000000000001 -n 20\n"
-              "  belfry upcoming --from 2026-12-24T00:00:00Z --to 2026-12-25T00:00:00Z -n 1000\n"
-              "  belfry upcoming --minutes\n",
+    .detail =
+        "NOTE says why a fire is shifted or skipped. Times are UTC. Of one task with a time zone, a terminal also shows the local\n"
+        "time, and NOTE says when the clocks have changed.\n"
+        "\n"
+        "Examples:\n"
+        "  belfry upcoming\n"
+        "  belfry upcoming 019c3f2e-7a40-7000-8000-000000000001 -n 20\n"
+        "  belfry upcoming --from 2026-12-24T00:00:00Z --to 2026-12-25T00:00:00Z -n 1000\n"
+        "  belfry upcoming --minutes\n",
     .options = options,
     .option_count = array_count(options),
     .run = command_upcoming_run,

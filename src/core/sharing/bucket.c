@@ -62,6 +62,12 @@ int64_t bucket_available(struct bucket *b, int64_t now_ms)
     return (int64_t)bucket_level_at(b, now_ms);
 }
 
+double bucket_level(struct bucket *b, int64_t now_ms)
+{
+    now_ms = bucket_refill(b, now_ms);
+    return bucket_level_at(b, now_ms);
+}
+
 int64_t bucket_take(struct bucket *b, int64_t n, int64_t now_ms)
 {
     int64_t taken = max_of(min_of(n, bucket_available(b, now_ms)), (int64_t)0);

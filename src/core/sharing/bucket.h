@@ -23,6 +23,7 @@ void bucket_init(struct bucket *b, double rate, int64_t burst, int64_t now_ms);
 void bucket_set(struct bucket *b, double rate, int64_t burst, int64_t now_ms);
 
 int64_t bucket_available(struct bucket *b, int64_t now_ms); /* whole tokens, at least 0 */
+double bucket_level(struct bucket *b, int64_t now_ms);      /* with the part of the next token that has come */
 
 /* Takes up to n tokens; returns how many it took. */
 int64_t bucket_take(struct bucket *b, int64_t n, int64_t now_ms);

@@ -205,7 +205,7 @@ static void action_reset_for_retry(struct task *t, int64_t now_ms)
     if (t->kind != TASK_OCCURRENCE)
         return;
     t->overlap = OVERLAP_ALLOW; /* requested by hand: a later run must not cause it to be skipped */
-    t->runs_count = 0;          /* its failure was counted already; it is not counted, or subtracted, twice */
+    t->runs_count = 0;          /* by hand now: if it had started, it was counted already; never twice */
 }
 
 /* Changes the other fields that an action sets. */

@@ -3,14 +3,17 @@
  *
  * Each claim of a task has a higher fence than the one before, so that a receiver who keeps the highest one can refuse
  * calls of an attempt that is over. A store that was restored, copied or failed over may have forgotten the latest
- * claims. Then its floor rises above every fence that can have been given out: to the time of that moment in seconds,
- * in front of FENCE_CLAIM_BITS bits. A task would have to be claimed a million times a second to get ahead of it.
- * Fences stay below 2^53, so that JavaScript reads them exactly. */
+ * claims. Then its floor rises above every fence that can have been given out: to the time of that moment in
+ * milliseconds, in front of FENCE_CLAIM_BITS bits. A task would have to be claimed two million times a second to get
+ * ahead of it. Fences stay below 2^53 until the year 2109, so that JavaScript reads them exactly. */
 #include <stdint.h>
 
 #include "base/mem.h"
 
-enum { FENCE_CLAIM_BITS = 20 };
+enum {
+    FENCE_CLAIM_BITS = 11,
+    FENCE_STEP = 1 << 16, /* if the clock was set back: more claims than a task has between two such moments */
+};
 
 static inline int64_t fence_after(int64_t fence, int64_t floor)
 {
@@ -20,5 +23,5 @@ static inline int64_t fence_after(int64_t fence, int64_t floor)
 /* The floor for a store that has gone back; it rises also if the clock was set back. */
 static inline int64_t fence_raise_floor(int64_t floor, int64_t now_ms)
 {
-    return max_of(floor + (INT64_C(1) << FENCE_CLAIM_BITS), (now_ms / 1000) << FENCE_CLAIM_BITS);
+    return max_of(floor + FENCE_STEP, now_ms << FENCE_CLAIM_BITS);
 }

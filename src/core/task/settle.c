@@ -57,15 +57,18 @@ static int64_t settle_double_delay(int64_t delay_ms, int64_t max_ms)
 int64_t retry_delay_ms(const struct retry_policy *p, const struct outcome *o, int attempts, struct prng *random)
 {
     assert(attempts > 0);
-    if (o->retry_after_ms >= 0)
-        return min_of(o->retry_after_ms, (int64_t)RETRY_AFTER_MAX_MS);
+    int64_t asked_ms = min_of(o->retry_after_ms, (int64_t)RETRY_AFTER_MAX_MS); /* -1: for nothing */
+    if (asked_ms >= 0 && !o->http_status)                                      /* the user's own worker says when */
+        return asked_ms;
     int64_t delay = p->base_delay_ms;
     for (int i = 1; p->backoff == BACKOFF_EXPONENTIAL && i < attempts && delay < p->max_delay_ms; i++)
         delay = settle_double_delay(delay, p->max_delay_ms);
-    if (o->http_status == 429 || o->http_status == 503)
+    if (asked_ms < 0 && (o->http_status == 429 || o->http_status == 503))
         delay = settle_double_delay(delay, p->max_delay_ms); /* the target is overloaded and did not say for how long */
     delay = min_of(delay, p->max_delay_ms);
-    return p->jitter == JITTER_FULL ? prng_between(random, 0, delay) : delay;
+    delay = p->jitter == JITTER_FULL ? prng_between(random, 0, delay) : delay;
+    /* A target that asks for less than the backoff must not use up the attempts: "Retry-After: 0" is a common default. */
+    return max_of(asked_ms, delay);
 }
 
 /* The same attempt always gets the same id, so its row is written once, however often it is reported. */

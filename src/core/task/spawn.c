@@ -18,7 +18,10 @@ struct spawn_visit {
     int64_t runs_left; /* by max_runs */
     struct arena *arena;
     struct spawn_plan *plan;
-    int64_t skipped_ms; /* the latest time that the rule itself left out: no row reaches over it */
+    const struct spawn_taken *taken;
+    size_t taken_at;    /* the first span of it that is not before the walk */
+    int64_t skipped_ms; /* the latest time that has a row of its own already, or that the rule itself left out: no row
+                           reaches over it */
     bool full;          /* the arena is full */
 };
 
@@ -144,9 +147,11 @@ static void spawn_add_skipped(struct spawn_visit *v, struct spawn_skipped *g, en
     g->count = 0;
 }
 
-static void spawn_skipped_extend(struct spawn_visit *v, struct spawn_skipped *g, int64_t at_ms, enum skip_reason reason)
+/* behind_ms: the latest time before at_ms that has a row of its own. */
+static void spawn_skipped_extend(struct spawn_visit *v, struct spawn_skipped *g, int64_t at_ms, int64_t behind_ms,
+                                 enum skip_reason reason)
 {
-    if (g->count && g->first_ms <= v->skipped_ms && at_ms > v->skipped_ms)
+    if (g->count && g->last_ms < behind_ms)
         spawn_add_skipped(v, g, reason);
     if (g->count++ == 0)
         g->first_ms = at_ms;
@@ -180,6 +185,27 @@ static bool spawn_has_room(const struct spawn_visit *v)
     return v->plan->occurrences.n < SPAWN_MAX && v->runs_left > 0;
 }
 
+/* Whether the visit ends before this entry. */
+static bool spawn_is_cut_at(struct spawn_visit *v, const struct occurrence *o)
+{
+    bool ends = !spawn_has_room(v) || o->scheduled_ms >= v->taken->before_ms;
+    if (ends)
+        v->plan->more = v->runs_left > 0;
+    return ends;
+}
+
+/* Whether the occurrence has a row already. The walk asks in the order of time. */
+static bool spawn_pass_taken(struct spawn_visit *v, const struct occurrence *o)
+{
+    const struct spawn_taken *t = v->taken;
+    while (v->taken_at < t->n && t->v[v->taken_at].last_ms < o->scheduled_ms)
+        v->taken_at++;
+    if (!o->fires || v->taken_at == t->n || t->v[v->taken_at].first_ms > o->scheduled_ms)
+        return false;
+    v->skipped_ms = o->scheduled_ms;
+    return true;
+}
+
 /* Occurrences before this time were missed. */
 static int64_t spawn_missed_before(const struct spawn_visit *v, int64_t cursor_ms)
 {
@@ -192,7 +218,7 @@ static int64_t spawn_missed_before(const struct spawn_visit *v, int64_t cursor_m
 static int64_t spawn_catch_up(struct spawn_visit *v, int64_t cursor_ms)
 {
     int64_t missed_before = spawn_missed_before(v, cursor_ms);
-    int64_t window_begins = v->now_ms - v->task->schedule.catch_up_window_ms;
+    int64_t window_begins = v->now_ms - v->task->schedule.catch_up_window_ms, last_behind_ms = 0;
     enum catch_up mode = v->task->schedule.catch_up;
     struct spawn_skipped too_old = { 0 }, passed_over = { 0 };
     struct occurrence o, last = { 0 };
@@ -200,30 +226,33 @@ static int64_t spawn_catch_up(struct spawn_visit *v, int64_t cursor_ms)
     int seen = 0;
     enum skip_reason why = mode == CATCH_UP_ONE ? SKIP_ONE_FOR_ALL : SKIP_MISSED;
     while (recurrence_next_entry(v->rule, cursor_ms, missed_before, &o)) {
-        if (!spawn_has_room(v) || seen++ >= CATCH_UP_MAX) {
+        if (spawn_is_cut_at(v, &o) || seen++ >= CATCH_UP_MAX) {
             v->plan->more = v->runs_left > 0;
             break;
         }
         cursor_ms = occurrence_behind(v->rule, &o);
+        if (spawn_pass_taken(v, &o))
+            continue;
         v->plan->missed += o.fires;
         if (!o.fires) {
             spawn_add_left_out(v, &o);
         } else if (o.at_ms < window_begins) {
-            spawn_skipped_extend(v, &too_old, o.scheduled_ms, SKIP_WINDOW);
+            spawn_skipped_extend(v, &too_old, o.scheduled_ms, v->skipped_ms, SKIP_WINDOW);
         } else if (mode == CATCH_UP_ALL) {
             spawn_add_missed_run(v, &o);
         } else {
             if (mode == CATCH_UP_ONE && has_last)
-                spawn_skipped_extend(v, &passed_over, last.scheduled_ms, why);
+                spawn_skipped_extend(v, &passed_over, last.scheduled_ms, last_behind_ms, why);
             if (mode == CATCH_UP_NONE)
-                spawn_skipped_extend(v, &passed_over, o.scheduled_ms, why);
+                spawn_skipped_extend(v, &passed_over, o.scheduled_ms, v->skipped_ms, why);
             last = o;
+            last_behind_ms = v->skipped_ms;
             has_last = true;
         }
     }
     spawn_add_skipped(v, &too_old, SKIP_WINDOW);
     if (mode == CATCH_UP_ONE && has_last && v->plan->more)
-        spawn_skipped_extend(v, &passed_over, last.scheduled_ms, why); /* a later one will run for all */
+        spawn_skipped_extend(v, &passed_over, last.scheduled_ms, last_behind_ms, why); /* a later one runs for all */
     spawn_add_skipped(v, &passed_over, why);
     if (mode == CATCH_UP_ONE && has_last && !v->plan->more && v->runs_left > 0)
         spawn_add_run(v, &last);
@@ -234,24 +263,24 @@ static int64_t spawn_ahead(struct spawn_visit *v, int64_t cursor_ms)
 {
     struct occurrence o;
     while (recurrence_next_entry(v->rule, cursor_ms, v->until_ms, &o)) {
-        if (!spawn_has_room(v)) {
-            v->plan->more = v->runs_left > 0;
+        if (spawn_is_cut_at(v, &o))
             return cursor_ms;
-        }
-        if (o.fires)
-            spawn_add_run(v, &o);
-        else
+        if (!o.fires)
             spawn_add_left_out(v, &o);
+        else if (!spawn_pass_taken(v, &o))
+            spawn_add_run(v, &o);
         cursor_ms = occurrence_behind(v->rule, &o);
     }
     return cursor_ms;
 }
 
-/* A run that is skipped or expires no longer counts against max_runs. That happens at its due time or later. */
+/* A run that is skipped, replaced before its start, or expires no longer counts against max_runs. That happens at its
+ * due time or later. */
 static bool spawn_runs_may_come_back(const struct task *t)
 {
     enum overlap o = t->schedule.overlap;
-    return t->schedule.max_runs && (o == OVERLAP_SKIP || o == OVERLAP_QUEUE_ONE || t->expires_after_ms);
+    bool gives_up = o == OVERLAP_SKIP || o == OVERLAP_QUEUE_ONE || o == OVERLAP_CANCEL_PREVIOUS;
+    return t->schedule.max_runs && (gives_up || t->expires_after_ms);
 }
 
 /* The times after the last run that the rule leaves out, up to the end of the schedule: the task is over. */
@@ -286,9 +315,18 @@ static void spawn_wait_for_end(struct spawn_visit *v, int64_t cursor_ms)
         spawn_leave_out_rest(v, cursor_ms);
 }
 
-enum err spawn_plan(const struct task *recurring, const struct recurrence *rule, int64_t now_ms, int64_t until_ms,
-                    struct arena *a, struct spawn_plan *ret, struct error *e)
+/* Where the next visit begins if this one was cut short. It moves on in any case, so that visits come to an end. */
+static int64_t spawn_cut_cursor(const struct spawn_visit *v, int64_t cursor_ms)
 {
+    int64_t before_ms = v->taken->before_ms;
+    bool nothing_done = cursor_ms == v->task->cursor_ms && v->plan->occurrences.n == 0 && before_ms != INT64_MAX;
+    return nothing_done ? max_of(cursor_ms + 1, before_ms + recurrence_spread(v->rule)) : cursor_ms;
+}
+
+enum err spawn_plan(const struct task *recurring, const struct recurrence *rule, const struct spawn_taken *taken,
+                    int64_t now_ms, int64_t until_ms, struct arena *a, struct spawn_plan *ret, struct error *e)
+{
+    static const struct spawn_taken none = { .before_ms = INT64_MAX };
     assert(recurring->kind == TASK_RECURRING && until_ms >= now_ms);
     *ret = (struct spawn_plan){ .cursor_ms = recurring->cursor_ms };
     struct spawn_visit v = {
@@ -298,6 +336,7 @@ enum err spawn_plan(const struct task *recurring, const struct recurrence *rule,
         .until_ms = until_ms,
         .arena = a,
         .plan = ret,
+        .taken = taken ? taken : &none,
         .runs_left = recurring->schedule.max_runs ? recurring->schedule.max_runs - recurring->runs_count : INT64_MAX,
     };
     ret->occurrences.v =
@@ -314,8 +353,24 @@ enum err spawn_plan(const struct task *recurring, const struct recurrence *rule,
     if (v.runs_left <= 0 || !recurrence_next(rule, cursor_ms, &next))
         spawn_wait_for_end(&v, cursor_ms);
     else
-        ret->cursor_ms = ret->more ? cursor_ms : spawn_first_entry(rule, cursor_ms);
+        ret->cursor_ms = ret->more ? spawn_cut_cursor(&v, cursor_ms) : spawn_first_entry(rule, cursor_ms);
     return v.full ? error_set(e, ERR_LIMIT, "too little memory to spawn occurrences") : ERR_OK;
+}
+
+/* A row that is the same whenever it is made. */
+static bool spawned_is_left_out(const struct task *o)
+{
+    return o->state == TASK_SKIPPED && o->skipped_count && o->due_ms == o->scheduled_ms;
+}
+
+/* The id has the time that the occurrence was spawned for; a user's request may have moved scheduled_ms since. */
+bool spawned_span(const struct task *o, struct spawn_span *ret)
+{
+    int64_t at_ms = uuid_time_ms(o->id);
+    if (!uuid_eq(o->id, occurrence_id(o->parent, at_ms)) || spawned_is_left_out(o))
+        return false;
+    *ret = (struct spawn_span){ at_ms, o->state == TASK_SKIPPED ? max_of(o->cursor_ms, at_ms) : at_ms };
+    return true;
 }
 
 enum spawned spawned_how(const struct task *o, bool holds_slot)
@@ -325,7 +380,7 @@ enum spawned spawned_how(const struct task *o, bool holds_slot)
         return SPAWNED_BY_HAND;
     bool fired = o->attempts || o->losses || o->started_ms; /* a manual retry resets the attempts to 0 */
     bool stood_in_line = holds_slot && o->fence == 0;
-    if (o->state == TASK_SKIPPED && o->skipped_count && o->due_ms == o->scheduled_ms)
+    if (spawned_is_left_out(o))
         return SPAWNED_BY_HAND; /* the rule left it out: it is there whatever the cursor does */
     bool untouched = o->state == TASK_SCHEDULED && o->version == 1 && o->runs_count && !fired && !stood_in_line;
     return untouched ? SPAWNED_AHEAD : SPAWNED_FOR_GOOD;
@@ -369,4 +424,9 @@ int64_t spawn_first(const struct recurrence *rule, int64_t from_ms)
 {
     struct occurrence o;
     return recurrence_next(rule, from_ms, &o) ? o.at_ms : INT64_MAX;
+}
+
+int64_t spawn_decided_until(const struct task *recurring, const struct recurrence *rule, int64_t now_ms)
+{
+    return spawn_first(rule, now_ms + SPAWN_FAR_MS) < recurring->cursor_ms ? recurring->cursor_ms : 0;
 }

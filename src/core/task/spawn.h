@@ -14,7 +14,8 @@ enum {
     /* A task with max_runs is visited this long before an occurrence that may replace a skipped one. The skipped one
      * was due at least one second earlier. */
     SPAWN_LEAD_MS = 500,
-    SPAWN_PATIENCE_MS = 5000 /* After the last occurrence: by then it runs, or was skipped. */
+    SPAWN_PATIENCE_MS = 5000, /* After the last occurrence: by then it runs, or was skipped. */
+    SPAWN_FAR_MS = 30000      /* No occurrence gets its row so long before its time. */
 };
 
 struct spawn_plan {
@@ -29,10 +30,23 @@ struct spawn_plan {
     int64_t look_ms;
 };
 
-/* Plans the occurrences with at_ms < until_ms from the cursor on. If the first of them is more than MISSED_MS
- * before now_ms, nobody was there to spawn: all that are before now_ms were missed. */
-enum err spawn_plan(const struct task *recurring, const struct recurrence *rule, int64_t now_ms, int64_t until_ms,
-                    struct arena *a, struct spawn_plan *ret, struct error *e) must_use;
+/* The times from a cursor on that have rows already, in their order. A change of the task may withdraw an occurrence
+ * that waits while later ones have fired or were skipped: the cursor goes back over the rows of these. */
+struct spawn_span {
+    int64_t first_ms, last_ms; /* scheduled_ms */
+};
+struct spawn_taken {
+    const struct spawn_span *v;
+    size_t n;
+    int64_t before_ms; /* nothing is known of times from here on; INT64_MAX: v has all */
+};
+
+/* Plans the occurrences with at_ms < until_ms from the cursor on, without those that are taken (NULL: none is). If the
+ * first of them is more than MISSED_MS before now_ms, nobody was there to spawn: all that are before now_ms were
+ * missed. */
+enum err spawn_plan(const struct task *recurring, const struct recurrence *rule, const struct spawn_taken *taken,
+                    int64_t now_ms, int64_t until_ms, struct arena *a, struct spawn_plan *ret,
+                    struct error *e) must_use;
 
 /* Why a time of the rule was not run. */
 #define SKIP_REASON_MAP(X)                                                                                             \
@@ -66,6 +80,11 @@ enum spawned {
  * run, however late. */
 enum spawned spawned_how(const struct task *occurrence, bool holds_slot);
 
+/* The times of its task's schedule that the row of an occurrence is about. False: none for which spawning could make
+ * a second row. A user requested the occurrence, or the rule left its times out: their row is the same whenever it is
+ * made. */
+bool spawned_span(const struct task *occurrence, struct spawn_span *ret);
+
 /* Whether an occurrence that is SPAWNED_AHEAD was missed, and must be planned again, if no node was running until
  * shortly after before_ms. With catch_up ALL only if it is too old for the catch-up window by then, or if it is late
  * and its overlap policy would not let it run beside the others or wait for them. */
@@ -76,3 +95,6 @@ bool spawned_was_missed(const struct task *occurrence, const struct schedule *of
 int64_t spawn_first_entry(const struct recurrence *rule, int64_t from_ms);
 /* The first occurrence that fires at or after from_ms; INT64_MAX if there is none. */
 int64_t spawn_first(const struct recurrence *rule, int64_t from_ms);
+/* Times before the cursor have rows. If such a time is still far ahead, the clock was set forward and back since: the
+ * times until the cursor were decided on then, and do not come again. Returns the cursor in that case, else 0. */
+int64_t spawn_decided_until(const struct task *recurring, const struct recurrence *rule, int64_t now_ms);

@@ -167,6 +167,22 @@ bool task_is_unstarted(const struct task *t, int64_t now_ms)
     return t->kind == TASK_OCCURRENCE && t->runs_count && waits && !t->attempts && !t->losses && !t->started_ms;
 }
 
+int64_t task_leased_ms(const struct task *t)
+{
+    return uuid_time_ms(t->claim);
+}
+
+/* If nothing else put it off, it waited for a worker to ask for it. */
+enum late_cause task_lease_late_cause(const struct task *t)
+{
+    return t->late_by ? t->late_by : LATE_ROOM;
+}
+
+bool task_is_called_off(const struct task *t)
+{
+    return t->kind == TASK_OCCURRENCE && t->runs_count && t->state == TASK_CANCELLED && !t->started_ms;
+}
+
 int64_t task_awaited_ms(const struct task *t)
 {
     return t->awaited_ms ? t->awaited_ms : t->due_ms;

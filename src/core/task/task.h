@@ -150,8 +150,8 @@ struct task {
 
     struct schedule schedule; /* RECURRING only, like the next five */
     int64_t cursor_ms;        /* the next occurrence to spawn */
-    /* Of an OCCURRENCE, runs_count is 1 if it counts among its task's runs and 0 if it was run by hand; skipped_count
-     * is 0. */
+    /* Of an OCCURRENCE, runs_count is 1 if it counts among its task's runs, and 0 if it was run by hand or ended
+     * without a start; skipped_count is 0. */
     int64_t runs_count, skipped_count;
     int64_t unstarted_count; /* of runs_count: runs that have not started. Not stored: reader_unstarted sets it */
     int64_t last_run_ms;     /* 0: never */
@@ -210,6 +210,11 @@ enum task_state task_shown_state(const struct task *t, int64_t now_ms);
 
 /* Whether an OCCURRENCE counts among the runs of its task although it has not started. */
 bool task_is_unstarted(const struct task *t, int64_t now_ms);
+/* Of a leased task: when the lease began, which is its start, and what made it late if it was. */
+int64_t task_leased_ms(const struct task *t);
+enum late_cause task_lease_late_cause(const struct task *t);
+/* Whether an OCCURRENCE was cancelled before its start although it counts among the runs of its task. */
+bool task_is_called_off(const struct task *t);
 
 extern const char *const target_kind_names[TARGET_KINDS + 1]; /* "HTTP_CALLBACK" …; NULL at the end */
 const char *target_kind_name(enum target_kind k);

@@ -22,7 +22,8 @@ size_t calendar_sort(int32_t *days, size_t count)
     return kept;
 }
 
-static bool calendar_contains(const int32_t *days, size_t count, int64_t day)
+/* The index of the day; count: it is not there. */
+static size_t calendar_find(const int32_t *days, size_t count, int64_t day)
 {
     size_t low = 0, high = count;
     while (low < high) {
@@ -32,7 +33,12 @@ static bool calendar_contains(const int32_t *days, size_t count, int64_t day)
         else
             high = middle;
     }
-    return low < count && days[low] == day;
+    return low < count && days[low] == day ? low : count;
+}
+
+static bool calendar_contains(const int32_t *days, size_t count, int64_t day)
+{
+    return calendar_find(days, count, day) < count;
 }
 
 bool calendar_is_business_day(const struct calendar *c, int64_t day)
@@ -42,6 +48,17 @@ bool calendar_is_business_day(const struct calendar *c, int64_t day)
     if (c->excluded_weekdays >> weekday_of(day) & 1)
         return false;
     return !calendar_contains(c->excluded, c->excluded_count, day);
+}
+
+struct str calendar_reason(const struct calendar *c, int64_t day)
+{
+    static const char *const names[] = { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" };
+    if (calendar_is_business_day(c, day))
+        return S("");
+    size_t at = calendar_find(c->excluded, c->excluded_count, day);
+    if (at < c->excluded_count)
+        return c->excluded_names ? c->excluded_names[at] : S("");
+    return str_from(names[weekday_of(day)]);
 }
 
 bool calendar_business_day(const struct calendar *c, int64_t day, int direction, int64_t *ret)

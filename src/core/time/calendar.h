@@ -13,6 +13,7 @@ struct calendar {
     uint8_t excluded_weekdays;          /* bit 0 Sunday … bit 6 Saturday */
     const int32_t *excluded, *included; /* sorted, without duplicates; borrowed */
     size_t excluded_count, included_count;
+    const struct str *excluded_names; /* "Christmas Day", by the index in excluded; NULL: none has a name */
 };
 
 /* What happens to an occurrence on a day that is not a business day. */
@@ -22,6 +23,10 @@ enum calendar_policy { CALENDAR_SKIP, CALENDAR_NEXT_DAY, CALENDAR_PREVIOUS_DAY }
 size_t calendar_sort(int32_t *days, size_t count);
 
 bool calendar_is_business_day(const struct calendar *c, int64_t day);
+
+/* Why a day is not a business day, for a person: "Christmas Day", "Sunday"; empty: it is an excluded date without a
+ * name, or a business day. */
+struct str calendar_reason(const struct calendar *c, int64_t day);
 
 /* The nearest business day strictly after (direction +1) or before (-1) `day`, at most CALENDAR_REACH_DAYS away. False
  * if there is none, as in a calendar that excludes every day. */

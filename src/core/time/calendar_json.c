@@ -180,6 +180,22 @@ static bool calendar_days(const struct calendar_date *v, size_t n, struct arena 
     return days != NULL;
 }
 
+/* *ret stays NULL if no date has a name. */
+static bool calendar_names(const struct calendar_date *v, size_t n, struct arena *a, const struct str **ret)
+{
+    struct str *names = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (!v[i].name.n)
+            continue;
+        if (!names)
+            names = arena_zarray(a, n, sizeof *names);
+        if (!names || !arena_str(a, v[i].name, &names[i]))
+            return false;
+    }
+    *ret = names;
+    return true;
+}
+
 bool calendar_of_doc(const struct calendar_doc *d, const char *name, struct arena *a, struct calendar *ret)
 {
     struct calendar c = { .name = name,
@@ -187,7 +203,8 @@ bool calendar_of_doc(const struct calendar_doc *d, const char *name, struct aren
                           .excluded_count = d->excluded_count,
                           .included_count = d->included_count };
     if (!calendar_days(d->excluded, d->excluded_count, a, &c.excluded) ||
-        !calendar_days(d->included, d->included_count, a, &c.included))
+        !calendar_days(d->included, d->included_count, a, &c.included) ||
+        !calendar_names(d->excluded, d->excluded_count, a, &c.excluded_names))
         return false;
     *ret = c;
     return true;

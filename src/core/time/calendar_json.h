@@ -4,7 +4,7 @@
  *   {"description": "…", "excluded_weekdays": ["SAT", "SUN"],
  *    "excluded": ["2026-12-24", {"date": "2026-12-25", "name": "Christmas Day"}], "included": […]}
  *
- * Names are for display; core/time/calendar.h does not use them. */
+ * Names are for display: they say why a day is not a business day. */
 #include "base/arena.h"
 #include "base/json/jsonw.h"
 #include "core/time/calendar.h"
@@ -31,8 +31,8 @@ enum err calendar_doc_read(struct str text, struct arena *a, struct calendar_doc
 void calendar_doc_write(struct jw *w, const struct calendar_doc *d);
 void calendar_head_write(struct jw *w, const struct calendar_doc *d); /* only the members that are not dates */
 
-/* Makes the calendar that the document describes. It borrows name; its dates live in the arena. False: the arena is
- * full. */
+/* Makes the calendar that the document describes. It borrows name; its dates and their names live in the arena. False:
+ * the arena is full. */
 bool calendar_of_doc(const struct calendar_doc *d, const char *name, struct arena *a, struct calendar *ret) must_use;
 
 /* Returns the name of the date, "Christmas Day"; empty if it has no name or is in neither list. */

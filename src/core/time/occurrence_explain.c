@@ -16,6 +16,15 @@ static void occurrence_explain_add_date(struct buf *out, int64_t local)
     buf_printf(out, "%04d-%02d-%02d", d.year, d.month, d.day);
 }
 
+/* "2026-12-25 (Christmas Day)" */
+static void occurrence_explain_add_excluded_day(struct buf *out, const struct calendar *c, int64_t local)
+{
+    struct str reason = c ? calendar_reason(c, floor_div(local, DAY_S)) : S("");
+    occurrence_explain_add_date(out, local);
+    if (reason.n)
+        buf_printf(out, " (" STR_FMT ")", STR_ARG(reason));
+}
+
 void occurrence_explain(const struct recurrence *r, const struct occurrence *o, struct buf *out)
 {
     static const struct {
@@ -40,7 +49,7 @@ void occurrence_explain(const struct recurrence *r, const struct occurrence *o, 
         char spread[DURATION_TEXT];
         switch (rows[i].what) {
         case TIME: occurrence_explain_add_time_of_day(out, o->nominal_local); break;
-        case DATE: occurrence_explain_add_date(out, o->nominal_local); break;
+        case DATE: occurrence_explain_add_excluded_day(out, r->calendar, o->nominal_local); break;
         case SPREAD:
             duration_format(recurrence_spread(r), spread);
             buf_text(out, spread);

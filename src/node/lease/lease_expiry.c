@@ -119,8 +119,9 @@ static struct settlement lease_expiry_settle(struct reaper *r, const struct task
 {
     struct event *e = reaper_next_event(r);
     o.retry_after_ms = -1;
-    o.started_us = uuid_time_ms(t->claim) * 1000;
+    o.started_us = task_leased_ms(t) * 1000;
     o.completed_us = r->now.wall_ms * 1000;
+    o.late_by = task_lease_late_cause(t);
     *e = (struct event){ .task = settle_facts_of(t, &o, &r->arena), .outcome = o };
     return (struct settlement){ .id = t->id,
                                 .fence = t->fence,

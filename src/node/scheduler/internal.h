@@ -50,6 +50,7 @@ struct held {
     enum held_where where;
     struct armed *armed; /* while ARMED or PUSHING */
     bool placed;         /* it counts among the tasks that run: it has fired, or is about to */
+    bool fired;          /* it has taken a token of its queue's rate */
     bool ahead;          /* it counts among the tasks that are claimed without a place */
     bool returned;       /* it counts in scheduler.returning */
     bool suspect, taken_back;

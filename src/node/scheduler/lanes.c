@@ -339,11 +339,29 @@ void lane_set_place(struct lanes *l, struct lane_entry *e, enum lane_place place
     e->place = place;
 }
 
+/* Whether the gate that closes it now has done so for longer than those just before it. After a pause, a queue starts
+ * its backlog by and by: it is the pause that made these tasks late. */
+static bool lane_gate_counts(const struct lanes *l, const struct lane_entry *e)
+{
+    enum { IN_A_ROW_MS = 1000 };
+    bool follows = e->last_gate != LANE_NONE && e->closed_ms - e->last_open_ms < IN_A_ROW_MS;
+    return !follows || l->now_ms - e->closed_ms >= e->last_span_ms;
+}
+
+static void lane_note_gate(struct lanes *l, struct lane_entry *e)
+{
+    if (lane_gate_counts(l, e)) {
+        e->last_gate = e->gate;
+        e->last_span_ms = l->now_ms - e->closed_ms;
+    }
+    e->last_open_ms = l->now_ms;
+    e->gate = LANE_NONE;
+}
+
 void lane_open(struct lanes *l, struct lane_entry *e)
 {
     if (e->gate != LANE_NONE)
-        e->last_open_ms = l->now_ms;
-    e->gate = LANE_NONE;
+        lane_note_gate(l, e);
     e->look_ms = 0;
     lane_set_place(l, e, e->next_due_ms == INT64_MAX ? LANE_IDLE : LANE_DUE);
     if (e->place == LANE_DUE)
@@ -355,8 +373,12 @@ void lane_open(struct lanes *l, struct lane_entry *e)
 void lane_close(struct lanes *l, struct lane_entry *e, enum lane_gate gate, int64_t until_ms)
 {
     lane_set_place(l, e, LANE_CLOSED);
-    e->gate = gate;
-    e->last_gate = gate == LANE_NONE ? e->last_gate : gate;
+    if (e->gate != gate) {
+        if (e->gate != LANE_NONE)
+            lane_note_gate(l, e);
+        e->gate = gate;
+        e->closed_ms = l->now_ms;
+    }
     e->look_ms = gate == LANE_NONE ? until_ms : 0;
     if (until_ms == INT64_MAX)
         lanes_heap_remove(&l->closed, &e->at);
@@ -379,8 +401,9 @@ enum late_cause lane_gate_cause(enum lane_gate gate)
 
 enum late_cause lanes_late_cause(const struct lanes *l, const struct lane_entry *e, int64_t due_ms)
 {
-    if (e->gate != LANE_NONE || (e->last_gate != LANE_NONE && due_ms <= e->last_open_ms))
-        return lane_gate_cause(e->gate != LANE_NONE ? e->gate : e->last_gate);
+    bool waited = e->last_gate != LANE_NONE && due_ms <= e->last_open_ms;
+    if (e->gate != LANE_NONE || waited)
+        return lane_gate_cause(e->gate != LANE_NONE && (!waited || lane_gate_counts(l, e)) ? e->gate : e->last_gate);
     const struct pool_entry *p = e->line->pool;
     size_t room[CLASSES];
     lanes_pool_room(l, p, room);

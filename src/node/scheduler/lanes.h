@@ -180,6 +180,8 @@ void lanes_on_host_busy(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 bool lanes_may_fire(struct lanes *l, struct lane_entry *e, int64_t now_ms, int64_t *ret_when_ms);
 /* Although it might have: it is armed again. */
 void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms);
+/* It has fired, and comes back without having started: its token is for another one. */
+void lanes_not_started(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 
 /* The gates that close a lane. */
 #define LANE_GATE_MAP(X)                                                                                               \
@@ -224,13 +226,56 @@ struct lane_facts {
     size_t queue_held, tenant_held;
     int64_t queue_limit, tenant_limit;         /* 0: none */
     int64_t queue_elsewhere, tenant_elsewhere; /* places that this node wanted and other nodes have */
-    int64_t next_due_ms;                       /* the lane's earliest, as far as is known */
-    size_t tenant_pool_held;                   /* of the tenant, in its pool */
-    size_t pool_places, pool_taken;            /* of its pool */
-    size_t pool_slots, pool_workers;           /* no workers: this node's own slots */
-    bool pool_waits;                           /* a task of its class finds no place now */
+    bool shared;         /* limits hold for all nodes together: what other nodes use of them is not known */
+    int64_t next_due_ms; /* the lane's earliest, as far as is known */
+    size_t queue_ahead, tenant_ahead;   /* claimed ahead, without a place */
+    size_t queue_armed;                 /* tasks with a place that have not fired: each will take a token */
+    size_t queue_leased, tenant_leased; /* that outside workers have, if only this node counts them */
+    size_t tenant_pool_held;            /* of the tenant, in its pool */
+    int64_t tenant_share;               /* the most of the pool's places for its tenant; INT64_MAX: all */
+    size_t pool_places, pool_taken;     /* of its pool */
+    size_t pool_slots, pool_workers;    /* no workers: this node's own slots */
+    size_t pool_room;                   /* how many tasks of its class find a place now */
+    bool pool_waits;                    /* none does */
 };
 struct lane_facts lanes_facts(struct lanes *l, struct lane_entry *e);
 
 /* The earliest due time of a class, in lanes that are not paused and whose tenant is not disabled; INT64_MAX: none. */
 int64_t lanes_oldest_ms(const struct lanes *l, enum priority_class class_);
+
+/* ---- forecasts, for explain (lanes_forecast.c) ---- */
+
+/* When the rate of the lane's queue lets a task go that is due at at_ms. `overdue` others wait ahead of it at from_ms;
+ * `coming` become due between then and at_ms, it is not known when. */
+struct lanes_rate_question {
+    int64_t from_ms, at_ms;
+    int64_t overdue, coming;
+    int64_t mortal; /* of these two: tasks that may end without taking a token */
+    int64_t maybe;  /* others that may be ahead of it, or behind it */
+};
+struct lanes_rate_forecast {
+    double rate; /* 0: it has none, and the rest is not set */
+    bool shared; /* other nodes take tokens, too: the times are only what this node would need */
+    int64_t earliest_ms, latest_ms;
+};
+struct lanes_rate_forecast lanes_forecast_rate(struct lanes *l, struct lane_entry *e,
+                                               const struct lanes_rate_question *q, int64_t now_ms);
+
+/* Whether something of the queue's other lanes waits that is due by then: it may overtake tasks of this lane. */
+bool lanes_queue_has_others(const struct lane_entry *e, int64_t until_ms);
+
+/* The same for all lanes of the tenant. Those that differ only in the host for which their tasks were put aside do not
+ * count: if such a task comes to this lane, it is behind those that are due before it. */
+bool lanes_tenant_has_others(const struct lane_entry *e, int64_t until_ms);
+
+/* Whether a gate that closes a lane now may open by then without a person: what is due there would take places. */
+bool lanes_may_open_by(const struct lanes *l, int64_t until_ms);
+
+/* The breaker of a host ("*": of the tenant), as it closes lanes. */
+struct lanes_breaker_forecast {
+    bool open;
+    int64_t until_ms; /* when the next trial may go */
+    bool trial_runs;
+    size_t lanes; /* of the host that have tasks waiting */
+};
+struct lanes_breaker_forecast lanes_forecast_breaker(const struct lanes *l, int32_t tenant, struct str host);

@@ -8,7 +8,7 @@
 #include "core/target/target_url.h"
 #include "node/scheduler/lanes_internal.h"
 
-static struct host_entry *lanes_find_host(const struct lanes *l, int32_t tenant, struct str host)
+struct host_entry *lanes_find_host(const struct lanes *l, int32_t tenant, struct str host)
 {
     struct host_key k = host_key_of(tenant, host);
     return map_get(&l->hosts, host_key_bytes(&k));

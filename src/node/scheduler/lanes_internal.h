@@ -6,7 +6,8 @@
  *  - lanes_hosts.c: hosts whose circuit breaker is open
  *  - lanes_pools.c: the workers that can run a lane's tasks, and their places
  *  - lanes_rounds.c: what a claim asks for
- *  - lanes_ahead.c: claims seconds ahead, and the tasks of these that are due */
+ *  - lanes_ahead.c: claims seconds ahead, and the tasks of these that are due
+ *  - lanes_forecast.c: what explain asks about times to come */
 #include "base/heap.h"
 #include "base/map.h"
 #include "core/sharing/bucket.h"
@@ -146,7 +147,9 @@ struct lane_entry {
     int64_t heard_ms; /* ASKED: the earliest due time that was told meanwhile, like the next */
     int64_t heard_suspect_ms;
     enum lane_gate gate;
-    enum lane_gate last_gate; /* that closed it */
+    enum lane_gate last_gate; /* that closed it: of several in a row, the one that did for longest */
+    int64_t last_span_ms;     /* how long that was */
+    int64_t closed_ms;        /* since when a gate closes it, if one does */
     int64_t last_open_ms;     /* wall: when that gate opened */
     char texts[];
 };
@@ -212,6 +215,7 @@ void lanes_read_queue(struct lanes *l, struct queue_entry *q); /* its rules, if 
 void lanes_read_tenant(struct lanes *l, struct tenant_entry *t);
 /* The queue's rate, or the lower one with which it ramps up after a pause; 0: no rate. */
 double lanes_rate(const struct queue_entry *q, int64_t now_ms, int64_t *ret_burst);
+struct bucket *lanes_bucket(struct queue_entry *q, int64_t now_ms); /* NULL: no rate */
 
 /* Something of the queue is due: asks for shares of its limits. Notes that the queue waits for them. */
 void lanes_want_shares(struct lanes *l, struct queue_entry *q, struct moment now);
@@ -259,6 +263,7 @@ void lane_join_line(struct lanes *l, struct lane_entry *e, struct pool_entry *po
 void lane_leave_line(struct lanes *l, struct lane_entry *e);
 
 struct host_entry *lanes_add_host(struct lanes *l, int32_t tenant, struct str host);
+struct host_entry *lanes_find_host(const struct lanes *l, int32_t tenant, struct str host); /* NULL: none */
 void lanes_hosts_release(struct lanes *l);
 struct allowance lanes_host_allows(const struct host_entry *h, int64_t now_ms); /* its breaker */
 /* A task of the host has left its place: if it was a trial, the next one may come. */

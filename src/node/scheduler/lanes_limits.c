@@ -58,7 +58,7 @@ double lanes_rate(const struct queue_entry *q, int64_t now_ms, int64_t *ret_burs
     return ramps ? ramp : max_of(rate, 0.0);
 }
 
-static struct bucket *lanes_bucket(struct queue_entry *q, int64_t now_ms)
+struct bucket *lanes_bucket(struct queue_entry *q, int64_t now_ms)
 {
     int64_t burst;
     double rate = lanes_rate(q, now_ms, &burst);
@@ -311,12 +311,20 @@ struct lane_facts lanes_facts(struct lanes *l, struct lane_entry *e)
                                            : share,
         .queue_elsewhere = lanes_places_elsewhere(q->share),
         .tenant_elsewhere = lanes_places_elsewhere(q->tenant->share),
+        .shared = l->shares != NULL,
         .next_due_ms = e->next_due_ms,
+        .queue_ahead = q->ahead,
+        .tenant_ahead = q->tenant->ahead,
+        .queue_armed = q->armed,
+        .queue_leased = q->leased,
+        .tenant_leased = q->tenant->leased,
+        .tenant_share = share,
         .tenant_pool_held = e->line->tenant->held,
         .pool_places = p->places,
         .pool_taken = p->held[CLASS_LOW] + p->held[CLASS_NORMAL] + p->held[CLASS_HIGH],
         .pool_slots = p->slots,
         .pool_workers = l->fleet && !l->terms.here ? p->workers : 0,
+        .pool_room = room[lane_class(e)],
         .pool_waits = room[lane_class(e)] == 0,
     };
 }
@@ -442,13 +450,25 @@ bool lanes_may_fire(struct lanes *l, struct lane_entry *e, int64_t now_ms, int64
     return true;
 }
 
+static void lanes_put_back_token(struct lanes *l, struct queue_entry *q, int64_t now_ms)
+{
+    if (q->share)
+        limit_shares_put_back_token(l->shares, q->share);
+    else if (q->has_bucket)
+        bucket_give_back(&q->bucket, 1, now_ms);
+}
+
 void lanes_not_fired(struct lanes *l, struct lane_entry *e, int64_t now_ms)
 {
     e->queue->armed++;
-    if (e->queue->share)
-        limit_shares_put_back_token(l->shares, e->queue->share);
-    else if (e->queue->has_bucket)
-        bucket_give_back(&e->queue->bucket, 1, now_ms);
+    lanes_put_back_token(l, e->queue, now_ms);
+}
+
+void lanes_not_started(struct lanes *l, struct lane_entry *e, int64_t now_ms)
+{
+    lanes_put_back_token(l, e->queue, now_ms);
+    if (e->queue->has_bucket)
+        lanes_reopen_queue(l, e->queue);
 }
 
 /* ---- leases ---- */

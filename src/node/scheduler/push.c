@@ -156,6 +156,7 @@ static void push_rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
     a->held->where = HELD_ARMED;
     list_push(&s->armed, &a->link);
     s->armed_count++;
+    a->held->fired = false;
     lanes_not_fired(s->lanes, a->held->lane, s->now.wall_ms);
     wheel_add(&s->wheel, &a->entry, s->now.wall_ms + in_ms);
 }
@@ -328,7 +329,10 @@ static bool push_starts_anew(const struct scheduler *s, const struct armed *a)
 
 static void push_wait_for_rate(struct scheduler *s, struct armed *a, int64_t when_ms)
 {
-    a->late_by = LATE_LIMIT;
+    /* What has held it until now for longer than the rate will counts. */
+    int64_t late_ms = s->now.wall_ms - a->task->due_ms;
+    enum late_cause before = late_ms > when_ms - s->now.wall_ms ? scheduler_late_cause(s, a) : LATE_NONE;
+    a->late_by = before ? before : LATE_LIMIT;
     wheel_add(&s->wheel, &a->entry, when_ms);
 }
 
@@ -355,7 +359,7 @@ static bool push_is_to_go(struct scheduler *s, struct armed *a)
     else if (!lanes_may_fire(s->lanes, a->held->lane, s->now.wall_ms, &when_ms))
         push_wait_for_rate(s, a, when_ms);
     else
-        return true;
+        return a->held->fired = true;
     return false;
 }
 

@@ -212,6 +212,8 @@ void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, co
             lanes_all_due(s->lanes, v->due_ms);
         return;
     }
+    if (comes_again && h->fired && !v->has_execution)
+        lanes_not_started(s->lanes, h->lane, s->now.wall_ms);
     if (comes_again)
         scheduler_comes_again(s, h, v);
     scheduler_settled_unpushed(s, h);
@@ -241,6 +243,12 @@ bool scheduler_has_more(const struct scheduler *s)
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence)
 {
     return scheduler_find_held(s, id, fence) != NULL;
+}
+
+bool scheduler_is_placed(const struct scheduler *s, struct uuid id, int64_t fence)
+{
+    const struct held *h = scheduler_find_held(s, id, fence);
+    return h && h->placed;
 }
 
 /* A task that may be in the queue counts as fired. */
@@ -438,6 +446,7 @@ struct scheduler_status scheduler_status(const struct scheduler *s)
         .armed = s->armed_count,
         .held = s->held.n,
         .placed = lanes_places(s->lanes).taken,
+        .ahead = s->ahead_count,
         .room = lanes_places(s->lanes).all,
         .lanes = lanes_count(s->lanes),
         .suspects = s->suspects,

@@ -89,6 +89,8 @@ void scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence);
 bool scheduler_has_more(const struct scheduler *s);
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence); /* claimed here and not settled */
 
+bool scheduler_is_placed(const struct scheduler *s, struct uuid id, int64_t fence); /* it runs, or is about to */
+
 /* So many fired tasks wait in the worker of this process for their host, and use no slot. */
 void scheduler_set_parked(struct scheduler *s, size_t parked);
 
@@ -161,6 +163,7 @@ bool scheduler_is_idle(const struct scheduler *s); /* nothing is in flight, and 
 struct scheduler_status {
     size_t armed, held, lanes, suspects;
     size_t placed;   /* of the held tasks: those that run, or are about to */
+    size_t ahead;    /* of the held tasks: those that were claimed ahead and have no place yet */
     size_t room;     /* how many tasks may run, or wait in a queue for a worker */
     bool falls_back; /* the fleet's queue is down, and due tasks run in this process */
     bool isolating;  /* a suspect is tried, and nothing else runs */

@@ -17,7 +17,8 @@ enum {
     PAGE = 100,
     TROUBLE_MS = 5000,
     ARENA = 32 << 20, /* a task of any size */
-    HELP_PART = 4     /* a quarter of ahead_ms: within that, tasks of other partitions are spawned by any node */
+    HELP_PART = 4,    /* a quarter of ahead_ms: within that, tasks of other partitions are spawned by any node */
+    TAKEN_PART = 2    /* Rows that a change leaves behind the cursor were spawned at most ahead_ms before their time. */
 };
 
 struct spawner {
@@ -142,7 +143,8 @@ static enum err spawner_find_calendar(struct spawner *s, const struct task *t, c
     return catalog_cache_calendar(s->setup.catalog, t->tenant, t->schedule.calendar, ret, e);
 }
 
-static bool spawner_plan(struct spawner *s, const struct task *from, struct spawning *sp, struct error *e)
+static bool spawner_plan(struct spawner *s, const struct task *from, const struct spawn_taken *taken,
+                         struct spawning *sp, struct error *e)
 {
     struct tz *zone = NULL;
     const struct calendar *calendar = NULL;
@@ -158,19 +160,20 @@ static bool spawner_plan(struct spawner *s, const struct task *from, struct spaw
     if (rc == ERR_OK)
         rc = schedule_rule(&t->schedule, t->id, zone, calendar, t->created_ms, &rule, e);
     if (rc == ERR_OK)
-        rc = spawn_plan(t, &rule, s->now.wall_ms, s->now.wall_ms + s->setup.ahead_ms, &sp->op.op.arena, &sp->plan, e);
+        rc = spawn_plan(t, &rule, taken, s->now.wall_ms, s->now.wall_ms + s->setup.ahead_ms, &sp->op.op.arena,
+                        &sp->plan, e);
     catalog_cache_calendar_unref(calendar);
     tz_unref(zone);
     return rc == ERR_OK;
 }
 
-static void spawner_spawn_one(struct spawner *s, const struct task *t)
+static void spawner_spawn_one(struct spawner *s, const struct task *t, const struct spawn_taken *taken)
 {
     struct spawning *sp = xnew(*sp);
     struct error e;
     sp->spawner = s;
     arena_init(&sp->op.op.arena, ARENA);
-    if (!spawner_plan(s, t, sp, &e)) {
+    if (!spawner_plan(s, t, taken, sp, &e)) {
         log_error("spawn_impossible", kv_uuid("task", t->id), kv_err(&e));
         spawner_leave_behind(s, INT64_MAX);
         spawner_spawning_free(sp);
@@ -260,7 +263,7 @@ static void spawner_on_page(struct op *op)
     }
     s->in_flight++; /* so that a spawn that is done at once does not end the page */
     for (size_t i = 0; i < p->ret.n && spawner_may_spawn(s); i++)
-        spawner_spawn_one(s, &p->ret.v[i]);
+        spawner_spawn_one(s, &p->ret.v[i], &p->ret_taken[i]);
     if (--s->in_flight == 0)
         spawner_page_over(s);
 }
@@ -277,7 +280,8 @@ static void spawner_visit(struct spawner *s)
                                       .until_ms = s->now.wall_ms + s->setup.ahead_ms,
                                       .max = PAGE,
                                       .own = s->shares ? &s->asked : NULL,
-                                      .help_until_ms = s->now.wall_ms + s->setup.ahead_ms / HELP_PART };
+                                      .help_until_ms = s->now.wall_ms + s->setup.ahead_ms / HELP_PART,
+                                      .taken_ms = TAKEN_PART * s->setup.ahead_ms };
     s->visit_at_ms = s->poll_at_ms = INT64_MAX;
     s->from_ms = s->page->until_ms; /* unless a nudge during the visit says otherwise */
     spawner_ask_for_page(s);

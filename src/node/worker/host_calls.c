@@ -297,6 +297,41 @@ size_t worker_parked_long(const struct worker *w)
     return w->parked.n - soon;
 }
 
+/* Those of higher priorities, and those of its own that came before it. */
+static size_t worker_line_ahead(const struct job *j)
+{
+    size_t n = 0;
+    for (int i = PRIORITY_MAX; i >= j->run.task->priority; i--)
+        list_each (&j->host->line[i], link) {
+            if (link == &j->in_line)
+                return n;
+            n++;
+        }
+    return n;
+}
+
+struct worker_standing worker_standing(const struct worker *w, struct uuid id, int64_t fence)
+{
+    assert_owned(&w->owner);
+    struct fenced_id key = { id, fence };
+    const struct job *j = map_get(&w->parked, delivery_key(&key));
+    if (j)
+        return (struct worker_standing){ .at = WORKER_PARKED, .ahead = worker_line_ahead(j) };
+    j = map_get(&w->running, delivery_key(&key));
+    return j ? (struct worker_standing){ .at = WORKER_STARTED, .started_ms = j->started_ms }
+             : (struct worker_standing){ .at = WORKER_HAS_NOT };
+}
+
+struct worker_host_use worker_host_use(const struct worker *w, const struct task *t)
+{
+    assert_owned(&w->owner);
+    char text[TARGET_HOST_MAX];
+    struct str name;
+    size_t max = worker_host_limit(w, t, text, &name);
+    const struct worker_host *h = max ? map_get(&w->hosts, name) : NULL;
+    return h ? (struct worker_host_use){ h->calls, h->max, h->parked } : (struct worker_host_use){ .max = max };
+}
+
 size_t worker_parked(const struct worker *w)
 {
     assert_owned(&w->owner);

@@ -44,6 +44,7 @@ struct job {
     struct breakers_news news;    /* what the answer, or the call, says of breakers */
     bool disowned;                /* its outcome is not reported */
     struct worker_host *host;     /* that it calls, or is parked for; NULL: none that has a limit */
+    int64_t started_ms;           /* wall: when its runner was started; 0: not yet */
     /* while it is parked */
     struct list in_line, in_parked_line;
     int64_t parked_ms; /* steady: since when */

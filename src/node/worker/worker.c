@@ -300,6 +300,7 @@ static void worker_run(struct worker *w, struct job *j)
     map_put(&w->running, delivery_key(&j->id), j);
     worker_occupy(w, t, 1);
     worker_enter_host(w, j);
+    j->started_ms = w->now.wall_ms;
     if (str_eq(t->task_type, S("poison")))
         failpoint("poison_call");
     failpoint("before_call");

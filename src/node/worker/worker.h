@@ -81,6 +81,20 @@ void worker_settled(struct worker *w, struct uuid id, int64_t fence);
 
 struct breakers *worker_breakers(struct worker *w);
 
+/* For explain: where a task that was pushed is. */
+struct worker_standing {
+    enum { WORKER_HAS_NOT, WORKER_PARKED, WORKER_STARTED } at;
+    int64_t started_ms; /* STARTED: wall */
+    size_t ahead;       /* PARKED: so many tasks are before it in the line of its host */
+};
+struct worker_standing worker_standing(const struct worker *w, struct uuid id, int64_t fence);
+
+/* The calls to the task's host. max 0: it has no host, or the host has no limit. */
+struct worker_host_use {
+    size_t calls, max, parked;
+};
+struct worker_host_use worker_host_use(const struct worker *w, const struct task *t);
+
 /* Drain: running tasks finish, parked ones are returned; a worker of a fleet then reports that it leaves. */
 void worker_stop_taking(struct worker *w);
 /* The drain deadline has passed: running tasks are aborted and reported as lost, parked ones are returned. */

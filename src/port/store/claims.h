@@ -40,14 +40,16 @@
  *     changing at this moment is left too, due or not, and counts in ret_conflicts.
  * 12. From its due time on, slot_decide says what becomes of a task without a slot. Such a task counts neither in a
  *     quota nor in max; its bytes count in max_bytes:
- *       SLOT_WAIT     BLOCKED; waits_for is the key, late_by is SLOT. It keeps the slots that it took before that
- *                     one, and no others.
+ *       SLOT_WAIT     BLOCKED; waits_for is the key; late_by is SLOT, unless it was put off before (awaited_ms).
+ *                     It keeps the slots that it took before that one, and no others.
  *       SLOT_SKIP     SKIPPED; last_error "skipped: the run of <RFC 3339> is not over", with the earliest scheduled_ms
  *                     of a holder. If its runs_count is 1, it becomes 0, and one moves from its parent's runs_count
  *                     (not below 0) to skipped_count.
  *       SLOT_REPLACE  BLOCKED as well. Holders that are not RUNNING become CANCELLED, last_error "replaced by the run
  *                     of <RFC 3339>", and release their slot at once. Holders that are RUNNING, under this claim too,
  *                     are in ret_replaced, for the caller to abort. Other tasks that wait for the key become CANCELLED.
+ *                     A cancelled one that never started (started_ms 0) is not counted: if its runs_count is 1, it
+ *                     becomes 0, and one is subtracted from its parent's (not below 0). skipped_count stays.
  *     A task that waits with policy QUEUE_ALL is not replaced: behind one that is first, the answer is SLOT_WAIT.
  *     If an occurrence that is not due yet and has never fired holds the overlap slot (slot_is_held_ahead), the answer
  *     is SLOT_WAIT, whatever the policy.
@@ -164,9 +166,10 @@ static inline int64_t orphan_fires_until_ms(int64_t of_node_ms)
  *     one. Without an execution last_run_ms stays.
  *  5. `cause` of a FAILED task is the verdict's; of any other it becomes empty.
  *  6. If an OCCURRENCE with runs_count 1 that never started (started_ms 0) becomes EXPIRED or SKIPPED, its runs_count
- *     becomes 0, and one moves from its parent's runs_count (not below 0) to skipped_count.
+ *     becomes 0, and one moves from its parent's runs_count (not below 0) to skipped_count. If it becomes CANCELLED, by
+ *     a verdict or by `replace`, the same is subtracted, and skipped_count stays.
  *  7. With `replace`, the task becomes that row instead (state, fields, version and fence as in the row). The verdict's
- *     execution is written all the same. OP_PUT 11 to 13 hold.
+ *     execution is written all the same. OP_PUT 11 to 14 hold.
  *  8. With `idempotency` there is exactly one settlement. The record of its key is checked first, whatever the fence
  *     says. It is stored if the settlement is applied, so a repeat of an applied one fails by its key. A stale one
  *     stores none.

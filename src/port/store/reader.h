@@ -56,7 +56,7 @@ struct cause_group {
     struct str cause;
     int64_t count;                           /* up to 10,000 where counting is slow */
     int64_t first_failed_ms, last_failed_ms; /* completed_ms */
-    struct uuid latest;                      /* the newest of them, by id */
+    struct uuid latest;                      /* the one that failed last; of several, the highest id */
     struct str last_error;                   /* its */
 };
 

@@ -11,7 +11,12 @@
  *  2. Only tasks behind `after` in that order, whether or not such a task exists. So a page begins where the one before
  *     it ended; with a nil id it begins at a time. Tasks before `after` count nowhere.
  *  3. With `own`, a task of another node's partition is returned only if cursor_ms < help_until_ms. In ret_next_ms it
- *     counts as if its cursor were later by until_ms - help_until_ms. The order stays. */
+ *     counts as if its cursor were later by until_ms - help_until_ms. The order stays.
+ *  4. If a user changed a returned task (version > 1) and its cursor_ms < updated_ms + taken_ms, the cursor may have
+ *     gone back over rows that stayed (OP_PUT 8). ret_taken then has the times from the cursor on that have rows, as
+ *     spawned_span gives them. At most TAKEN_MAX occurrences are read, by id; before_ms is where reading ended. Of
+ *     other tasks nothing is taken. */
+enum { TAKEN_MAX = 1000 };
 struct op_recurring {
     struct op op;
     int64_t after_cursor_ms; /* with the next; both 0: from the earliest */
@@ -20,7 +25,9 @@ struct op_recurring {
     size_t max;
     const struct partitions *own; /* NULL: all */
     int64_t help_until_ms;        /* with own; <= until_ms */
+    int64_t taken_ms;             /* 0: rule 4 applies to no task */
     struct tasks ret;
+    const struct spawn_taken *ret_taken; /* one for each task of ret */
     int64_t
         ret_next_ms; /* the earliest cursor of a SCHEDULED task behind `after` that is not in ret; INT64_MAX: none */
 };
@@ -28,6 +35,19 @@ struct op_recurring {
 /* For stores: whether a task is returned, and with which time it counts if it is not (rule 3). */
 bool recurring_gives(const struct op_recurring *op, struct uuid id, int64_t cursor_ms);
 int64_t recurring_counts_as(const struct op_recurring *op, struct uuid id, int64_t cursor_ms);
+
+/* For stores: the answer of rule 4 for one task. If taken_rows_begin returns true, the store gives the OCCURRENCEs of
+ * the task to taken_rows_add, from the id `from` on, by id, TAKEN_MAX at most. Their id, parent, state, scheduled_ms,
+ * due_ms, cursor_ms and skipped_count count. */
+struct taken_rows {
+    struct arena *arena;
+    struct spawn_span *v;
+    size_t n, rows;
+    struct uuid from, last;
+};
+bool taken_rows_begin(struct taken_rows *r, const struct op_recurring *op, const struct task *t, struct arena *a);
+enum err taken_rows_add(struct taken_rows *r, const struct task *occurrence, struct error *e) must_use;
+struct spawn_taken taken_rows_end(const struct taken_rows *r);
 
 /* OP_SPAWN - inserts occurrences and moves the cursor of their recurring task.
  *

@@ -60,13 +60,16 @@ struct op_insert {
  *     are deleted and do not move the cursor.
  *  9. An occurrence whose runs_count is 0 was requested by a user. It is deleted and does not move the cursor.
  * 10. The runs_count of each deleted occurrence is subtracted from the task's (not below 0): it has not run.
+ *  Cancelled occurrences
+ * 11. If an OCCURRENCE with runs_count 1 that never started (started_ms 0) becomes CANCELLED, its runs_count becomes 0,
+ *     and one is subtracted from its parent's (not below 0).
  *  Slots
- * 11. The task keeps the slots that it still needs and that outlive its new state (slot_is_kept). Deleted and withdrawn
+ * 12. The task keeps the slots that it still needs and that outlive its new state (slot_is_kept). Deleted and withdrawn
  *     tasks release all.
- * 12. Then slot_tidy applies: a task that waits for a slot it no longer needs is SCHEDULED.
- * 13. Lines of waiting tasks are served when all else is done. Rules 11 to 13 also hold for `replace` of OP_SETTLE.
+ * 13. Then slot_tidy applies: a task that waits for a slot it no longer needs is SCHEDULED.
+ * 14. Lines of waiting tasks are served when all else is done. Rules 11 to 14 also hold for `replace` of OP_SETTLE.
  *  Dependencies
- * 14. Edges change, and a task that becomes final arrives at its children, as port/store/dependencies.h says. now_ms is
+ * 15. Edges change, and a task that becomes final arrives at its children, as port/store/dependencies.h says. now_ms is
  *     the updated_ms of `task`. */
 struct op_put {
     struct op op;

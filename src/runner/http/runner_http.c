@@ -11,10 +11,10 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 #include "base/failpoint.h"
 #include "core/target/target_url.h"
+#include "port/crypto.h"
 #include "runner/http/internal.h"
 
 enum { SWEEP_MS = 1000, TTL_MIN_S = 5, TTL_MAX_S = 60, TTL_FAILED_S = 2 };
@@ -389,8 +389,8 @@ static const struct runner_ops runner_http_ops = { runner_http_start, runner_htt
 
 static uint64_t runner_http_random_seed(void)
 {
-    uint64_t seed = 0;
-    (void)!getrandom(&seed, sizeof seed, 0);
+    uint64_t seed;
+    crypto_random(&seed, sizeof seed);
     return seed;
 }
 

@@ -189,7 +189,7 @@ static enum err slots_skip_task(struct gate *g, const struct candidate *k, struc
     int64_t since_ms;
     if (s->ops->since(s, k->needs[k->missing].key, &since_ms, e) ||
         s->ops->give_up(s, &k->row, TASK_SKIPPED, slot_skip_reason(since_ms, text), g->now_ms, e) ||
-        s->ops->uncount(s, &k->row, &k->task.parent, e))
+        s->ops->uncount(s, &k->row, &k->task.parent, true, e))
         return e->code;
     return slots_release(s, &k->row.id, NULL, keys, e);
 }
@@ -209,8 +209,9 @@ static enum err slots_block_task(struct gate *g, const struct candidate *k, stru
     return ERR_OK;
 }
 
-static enum err slots_cancel_task(struct gate *g, const struct slot_row *r, struct str why, struct slot_keys *keys,
-                                  struct error *e)
+/* Only occurrences of one parent replace each other: `by` has the parent of the cancelled task. */
+static enum err slots_cancel_task(struct gate *g, const struct slot_row *r, const struct candidate *by, struct str why,
+                                  struct slot_keys *keys, struct error *e)
 {
     struct slots *s = g->slots;
     char text[SLOT_KEY_MAX];
@@ -220,7 +221,7 @@ static enum err slots_cancel_task(struct gate *g, const struct slot_row *r, stru
     if (line.n)
         slot_keys_add(keys, line);
     slots_add_gated(g, r);
-    if (s->ops->give_up(s, r, TASK_CANCELLED, why, g->now_ms, e))
+    if (s->ops->give_up(s, r, TASK_CANCELLED, why, g->now_ms, e) || s->ops->uncount(s, r, &by->task.parent, false, e))
         return e->code;
     return slots_release(s, &r->id, NULL, keys, e);
 }
@@ -236,7 +237,7 @@ static enum err slots_cancel_waiting(struct gate *g, const struct candidate *by,
             return e->code;
         if (!found)
             return ERR_OK;
-        if (slots_cancel_task(g, &other, why, keys, e))
+        if (slots_cancel_task(g, &other, by, why, keys, e))
             return e->code;
     }
 }
@@ -255,7 +256,7 @@ static enum err slots_remove_holders(struct gate *g, const struct candidate *by,
         if (picked || v[i].state == TASK_RUNNING)
             slots_add_replaced(g, v[i].id, v[i].fence, by->task.scheduled_ms);
         else
-            rc = slots_cancel_task(g, &v[i], why, keys, e);
+            rc = slots_cancel_task(g, &v[i], by, why, keys, e);
     }
     free(v);
     return rc;

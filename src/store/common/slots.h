@@ -56,8 +56,10 @@ struct slots_ops {
                       struct error *);
     enum err (*give_up)(struct slots *, const struct slot_row *, enum task_state, struct str why, int64_t now_ms,
                         struct error *);
-    /* An OCCURRENCE that will not run is subtracted from its parent's runs_count. */
-    enum err (*uncount)(struct slots *, const struct slot_row *, const struct uuid *parent, struct error *);
+    /* An OCCURRENCE that will not run is subtracted from its parent's runs_count; a skipped one is added to
+     * skipped_count. */
+    enum err (*uncount)(struct slots *, const struct slot_row *, const struct uuid *parent, bool skipped,
+                        struct error *);
     /* The tasks that a replacing task displaces. holders: all holders of the key; the caller frees *ret. other: the
      * first task of the line except `but`. */
     enum err (*holders)(struct slots *, struct str key, struct slot_row **ret, size_t *ret_count, struct error *);

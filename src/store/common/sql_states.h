@@ -17,7 +17,7 @@
 #define SQL_EXPIRED   "8"
 
 /* Of column tasks.late_by. */
-#define SQL_LATE_BY_SLOT "5"
+#define SQL_LATE_BY_SLOT "CASE WHEN awaited_ms = 0 THEN 5 ELSE late_by END" /* OP_CLAIM 12 */
 _Static_assert(LATE_SLOT == 5, "SQL_LATE_BY_SLOT is the number of LATE_SLOT");
 
 _Static_assert(TASK_SCHEDULED == 0, "SQL_SCHEDULED is the number of TASK_SCHEDULED");

@@ -11,9 +11,9 @@
 static const struct pg_statement raise = {
     "fences_raise", "INSERT INTO cluster (name, value) VALUES ('fence_floor', convert_to($1::bigint::text, 'UTF8')) "
                     "ON CONFLICT (name) DO UPDATE SET value = convert_to(greatest(" TEXT_OF(
-                        "cluster.value") "::bigint + 1048576, $1)::text, 'UTF8')"
+                        "cluster.value") "::bigint + 65536, $1)::text, 'UTF8')"
 };
-_Static_assert(1 << FENCE_CLAIM_BITS == 1048576, "as in `raise`");
+_Static_assert(FENCE_STEP == 65536, "as in `raise`");
 
 static const struct pg_statement identify = {
     "fences_identify",

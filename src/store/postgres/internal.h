@@ -434,9 +434,12 @@ enum err pg_slots_settle(struct store_postgres *s, const struct uuid *task, enum
                          struct error *e) must_use;
 enum err pg_slots_hand_over(struct store_postgres *s, const struct slot_keys *keys, uint64_t *unblocked,
                             struct error *e) must_use;
-/* Occurrences that will not run: moves them from their parents' runs_count to skipped_count. */
-enum err pg_count_as_skipped(struct store_postgres *s, const struct uuid *ids, const struct uuid *parents, size_t n,
-                             struct error *e) must_use;
+/* Locks the rows of recurring tasks. */
+enum err pg_lock_parents(struct store_postgres *s, const struct uuid *parents, size_t n, struct error *e) must_use;
+/* Occurrences that never started will not run: subtracts them from their parents' runs_count. Skipped ones are added
+ * to skipped_count. */
+enum err pg_uncount_runs(struct store_postgres *s, const struct uuid *ids, const struct uuid *parents,
+                         const bool *skipped, size_t n, struct error *e) must_use;
 
 /* ---- dependencies (joins.c, over store/common/joins.h) ---- */
 

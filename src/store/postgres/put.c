@@ -1,8 +1,9 @@
 /* OP_PUT.
  *
  * A change locks the task's row. If it withdraws occurrences that were spawned ahead, it locks the recurring task's row
- * first, then the occurrences' rows in the order of their ids. The locks of slots come before all rows, as far as they
- * are known: a settle that hands a slot over has the slot's lock and then locks the row of the waiting task. */
+ * first, then the occurrences' rows in the order of their ids. So does the cancellation of one
+ * occurrence. The locks of slots come before all rows, as far as they are known: a settle that hands a slot over has
+ * the slot's lock and then locks the row of the waiting task. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -61,6 +62,12 @@ static enum err pg_put_lock_slots(struct store_postgres *s, const struct op_put 
     if (op->state == TASK_BLOCKED || slot_needs(op->task, needs) > 0)
         return pg_put_lock_task_slots(s, op->task, e);
     return ERR_OK;
+}
+
+/* The parent's row before the occurrence's, as a change of the parent locks them. */
+static enum err pg_put_lock_parent(struct store_postgres *s, const struct op_put *op, struct error *e)
+{
+    return task_is_called_off(op->task) ? pg_lock_parents(s, &op->task->parent, 1, e) : ERR_OK;
 }
 
 /* ---- withdrawing occurrences ---- */
@@ -170,7 +177,7 @@ enum err postgres_put(struct store_postgres *s, struct op *base)
     cleanup_with(slot_keys_release) struct slot_keys keys;
     slot_keys_init(&keys);
     put_begin(op);
-    if (pg_idempotency_put(s, op->idempotency, e) || pg_put_lock_slots(s, op, e) ||
+    if (pg_idempotency_put(s, op->idempotency, e) || pg_put_lock_slots(s, op, e) || pg_put_lock_parent(s, op, e) ||
         pg_read_guards(s, &op->task->id, 1, &old, e))
         return e->code;
     struct put_guard g = pg_put_guard(&old);

@@ -116,25 +116,27 @@ enum err reader_postgres_slots(struct reader *base, struct str key, struct arena
 
 #define DEAD "failed_ms IS NOT NULL AND resolved_ms = 0 AND NOT deleted AND tenant_id = $1"
 #define COUNTED(cause_is)                                                                                              \
-    "(SELECT count(*) AS n, min(failed_ms) AS first, max(failed_ms) AS last FROM (SELECT failed_ms FROM tasks "        \
+    "(SELECT count(*) AS n, min(failed_ms) AS first, max(failed_ms) AS last, "                                         \
+    "(array_agg(id ORDER BY failed_ms DESC, id DESC))[1] AS latest FROM (SELECT id, failed_ms FROM tasks "             \
     "WHERE " DEAD " AND " cause_is " ORDER BY id DESC LIMIT 10000) AS t) AS x"
-#define LATEST(cause_is) "(SELECT id, last_error FROM tasks WHERE " DEAD " AND " cause_is " ORDER BY id DESC LIMIT 1)"
 static_assert(COUNT_SLOW_MAX == 10000, "COUNTED says the same");
 
 /* Steps from cause to cause in the index, beginning with NULL: no cause. After a million dead letters the rest is not
  * counted. */
+/* clang-format off */
 static const struct pg_statement causes_of = {
     "read_causes",
-    "WITH RECURSIVE g AS (SELECT NULL::text COLLATE \"C\" AS cause, x.n, x.first, x.last, x.n AS looked FROM " COUNTED(
-        "cause IS NULL") " UNION ALL SELECT c.cause, x.n, x.first, x.last, g.looked + x.n FROM g, LATERAL (SELECT cause "
-                         "FROM tasks WHERE " DEAD " AND cause > coalesce(g.cause, '') ORDER BY cause LIMIT 1) AS c, "
-                         "LATERAL " COUNTED(
-                             "cause = c.cause") " WHERE g.looked < 1000000) "
-                                                "SELECT top.cause, top.n, top.first, top.last, latest.id, latest.last_error "
-                                                "FROM (SELECT * FROM g WHERE n > 0 ORDER BY n DESC, cause NULLS FIRST LIMIT $2) AS top, LATERAL (" LATEST(
-                                                    "cause = top.cause") " UNION ALL " LATEST("cause IS NULL AND top.cause IS NULL") ") AS latest "
-                                                                                                                                     "ORDER BY top.n DESC, top.cause NULLS FIRST"
+    "WITH RECURSIVE g AS (SELECT NULL::text COLLATE \"C\" AS cause, x.n, x.first, x.last, x.latest, x.n AS looked FROM "
+    COUNTED("cause IS NULL")
+    " UNION ALL SELECT c.cause, x.n, x.first, x.last, x.latest, g.looked + x.n FROM g, LATERAL (SELECT cause FROM tasks WHERE "
+    DEAD " AND cause > coalesce(g.cause, '') ORDER BY cause LIMIT 1) AS c, LATERAL " COUNTED("cause = c.cause")
+    " WHERE g.looked < 1000000) "
+    "SELECT top.cause, top.n, top.first, top.last, top.latest, t.last_error "
+    "FROM (SELECT * FROM g WHERE n > 0 ORDER BY n DESC, cause NULLS FIRST LIMIT $2) AS top, "
+    "LATERAL (SELECT last_error FROM tasks WHERE id = top.latest LIMIT 1) AS t "
+    "ORDER BY top.n DESC, top.cause NULLS FIRST"
 };
+/* clang-format on */
 
 enum err reader_postgres_causes(struct reader *base, int32_t tenant, size_t max, struct arena *a,
                                 struct cause_groups *ret, struct error *e)

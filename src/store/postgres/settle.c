@@ -205,20 +205,24 @@ static enum err pg_settle_send_parents(struct store_postgres *s, const struct pg
     return n ? pg_queue(&s->conn, &set_last_run, p, e) : ERR_OK;
 }
 
-/* ---- skipped occurrences, slots and replacements ---- */
+/* ---- occurrences that will not run, slots and replacements ---- */
 
-static enum err pg_settle_send_skipped(struct store_postgres *s, const struct pg_settling *t, struct error *e)
+static enum err pg_settle_send_uncounted(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     struct uuid *ids = xcalloc(2 * t->n, sizeof *ids), *parents = ids + t->n;
+    bool *skipped = xcalloc(t->n, sizeof *skipped);
     size_t n = 0;
     for (size_t i = 0; i < t->n; i++) {
         const struct settlement *x = t->v[i].settlement;
-        if (x->replace || (x->verdict.next != TASK_EXPIRED && x->verdict.next != TASK_SKIPPED))
+        enum task_state next = x->verdict.next;
+        skipped[n] = next == TASK_EXPIRED || next == TASK_SKIPPED;
+        if (x->replace || uuid_is_nil(x->parent) || (next != TASK_CANCELLED && !skipped[n]))
             continue;
         ids[n] = x->id;
         parents[n++] = x->parent;
     }
-    enum err rc = n ? pg_count_as_skipped(s, ids, parents, n, e) : ERR_OK;
+    enum err rc = pg_uncount_runs(s, ids, parents, skipped, n, e);
+    free(skipped);
     free(ids);
     return rc;
 }
@@ -356,7 +360,7 @@ static enum err pg_settle_apply(struct store_postgres *s, struct pg_settling *t,
     rc = rc ? rc : pg_settle_send_executions(s, t, e);
     rc = rc ? rc : pg_settle_send_parents(s, t, e);
     rc = rc ? rc : pg_settle_drop_terms(s, t, e);
-    rc = rc ? rc : pg_settle_send_skipped(s, t, e);
+    rc = rc ? rc : pg_settle_send_uncounted(s, t, e);
     rc = rc ? rc : pg_settle_slots_and_replacements(s, t, e);
     return rc ? rc : pg_settle_note_given_back(s, t, e);
 }

@@ -37,12 +37,13 @@ static const struct pg_statement lock_parents = {
     "lock_parents",
     "SELECT 1 FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
 };
-static const struct pg_statement count_skipped = {
-    "count_skipped",
-    "WITH gone AS (UPDATE tasks SET runs_count = 0 FROM unnest($1, $2) AS x(id, parent) "
-    "WHERE tasks.id = x.id AND tasks.kind = 2 AND tasks.runs_count = 1 AND tasks.started_ms = 0 RETURNING x.parent), "
-    "of AS (SELECT parent, count(*) AS n FROM gone GROUP BY parent) "
-    "UPDATE tasks SET runs_count = greatest(runs_count - n, 0), skipped_count = skipped_count + n FROM of "
+static const struct pg_statement uncount_runs = {
+    "uncount_runs",
+    "WITH gone AS (UPDATE tasks SET runs_count = 0 FROM unnest($1, $2, $3) AS x(id, parent, skipped) "
+    "WHERE tasks.id = x.id AND tasks.kind = 2 AND tasks.runs_count = 1 AND tasks.started_ms = 0 "
+    "RETURNING x.parent, x.skipped), "
+    "of AS (SELECT parent, count(*) AS n, count(*) FILTER (WHERE skipped) AS skipped FROM gone GROUP BY parent) "
+    "UPDATE tasks SET runs_count = greatest(runs_count - n, 0), skipped_count = skipped_count + of.skipped FROM of "
     "WHERE tasks.id = of.parent",
 };
 
@@ -319,28 +320,39 @@ enum err pg_change_task(struct store_postgres *s, const struct pg_guards *old, c
     }
     if (pg_replace_row(s, old, &tidy, e))
         return e->code;
+    if (task_is_called_off(&tidy) && pg_uncount_runs(s, &tidy.id, &tidy.parent, &(bool){ false }, 1, e))
+        return e->code;
     return old->gated ? pg_slots_release(s, &t->id, &tidy, keys, e) : ERR_OK;
 }
 
-enum err pg_count_as_skipped(struct store_postgres *s, const struct uuid *ids, const struct uuid *parents, size_t n,
-                             struct error *e)
+enum err pg_lock_parents(struct store_postgres *s, const struct uuid *parents, size_t n, struct error *e)
+{
+    pg_params_reset(&s->params);
+    pg_add_ids(&s->params, parents, n);
+    return pg_queue(&s->conn, &lock_parents, &s->params, e);
+}
+
+enum err pg_uncount_runs(struct store_postgres *s, const struct uuid *ids, const struct uuid *parents,
+                         const bool *skipped, size_t n, struct error *e)
 {
     if (n == 0)
         return ERR_OK;
-    pg_params_reset(&s->params);
-    pg_add_ids(&s->params, parents, n);
-    if (n > 1 && pg_queue(&s->conn, &lock_parents, &s->params, e))
+    if (n > 1 && pg_lock_parents(s, parents, n, e))
         return e->code;
     pg_params_reset(&s->params);
     pg_add_ids(&s->params, ids, n);
     pg_add_ids(&s->params, parents, n);
-    return pg_queue(&s->conn, &count_skipped, &s->params, e);
+    pg_array(&s->params, PG_BOOL);
+    for (size_t i = 0; i < n; i++)
+        pg_element_bool(&s->params, skipped[i]);
+    pg_array_end(&s->params);
+    return pg_queue(&s->conn, &uncount_runs, &s->params, e);
 }
 
-static enum err pg_slot_uncount(struct slots *base, const struct slot_row *r, const struct uuid *parent,
+static enum err pg_slot_uncount(struct slots *base, const struct slot_row *r, const struct uuid *parent, bool skipped,
                                 struct error *e)
 {
-    return pg_count_as_skipped(pg_slots_self(base), &r->id, parent, 1, e);
+    return pg_uncount_runs(pg_slots_self(base), &r->id, parent, &skipped, 1, e);
 }
 
 void pg_slots_init(struct store_postgres *s)

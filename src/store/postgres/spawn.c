@@ -24,6 +24,14 @@ static const struct pg_statement next_of_others = {
     "SELECT cursor_ms FROM tasks WHERE " BEHIND " AND NOT " IS_OURS FIRST "1",
 };
 
+/* Of each task $1, the first occurrences from the id $2 on. */
+static const struct pg_statement read_taken = {
+    "recurring_taken",
+    "SELECT p.place, o.* FROM unnest($1, $2) WITH ORDINALITY AS p(id, from_id, place) CROSS JOIN LATERAL "
+    "(SELECT id, state, scheduled_ms, due_ms, cursor_ms, skipped_count FROM tasks WHERE parent_id = p.id AND kind = 2 "
+    "AND id >= p.from_id ORDER BY id LIMIT $3) AS o ORDER BY p.place, o.id",
+};
+
 /* Locks in the order of the ids. A transaction that waited while another moved the same cursor finds that version and
  * cursor have changed: spawn_move leaves that row out. */
 static const struct pg_statement lock_recurring = {
@@ -100,6 +108,64 @@ static enum err pg_recurring_read_next(struct store_postgres *s, const struct op
     return ERR_OK;
 }
 
+static struct task pg_taken_row(const struct pg_result *r, int row, struct uuid parent)
+{
+    return (struct task){ .id = pg_uuid(r, row, 1),
+                          .parent = parent,
+                          .kind = TASK_OCCURRENCE,
+                          .state = (enum task_state)pg_i64(r, row, 2),
+                          .scheduled_ms = pg_i64(r, row, 3),
+                          .due_ms = pg_i64(r, row, 4),
+                          .cursor_ms = pg_i64(r, row, 5),
+                          .skipped_count = pg_i64(r, row, 6) };
+}
+
+/* Asks for the rows of those tasks that want them; at[] says which they are. */
+static enum err pg_ask_taken(struct store_postgres *s, const struct tasks *found, const struct taken_rows *rows,
+                             const size_t *at, size_t n, struct pg_result *ret, struct error *e)
+{
+    struct pg_params *p = &s->params;
+    pg_params_reset(p);
+    pg_array(p, PG_UUID);
+    for (size_t i = 0; i < n; i++)
+        pg_element_uuid(p, found->v[at[i]].id);
+    pg_array_end(p);
+    pg_array(p, PG_UUID);
+    for (size_t i = 0; i < n; i++)
+        pg_element_uuid(p, rows[at[i]].from);
+    pg_array_end(p);
+    pg_add_i64(p, TAKEN_MAX);
+    return pg_run(&s->conn, &read_taken, p, ret, e);
+}
+
+/* One more statement, if any of the tasks was changed lately. */
+static enum err pg_recurring_taken(struct store_postgres *s, const struct tasks *found, struct op_recurring *op,
+                                   struct error *e)
+{
+    struct arena *a = &op->op.arena;
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    struct spawn_taken *taken = arena_array(a, struct spawn_taken, found->n);
+    struct taken_rows *rows = arena_array(a, struct taken_rows, found->n);
+    size_t *at = arena_array(a, size_t, found->n), n = 0;
+    if (!taken || !rows || !at)
+        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+    for (size_t i = 0; i < found->n; i++)
+        if (taken_rows_begin(&rows[i], op, &found->v[i], a))
+            at[n++] = i;
+    if (n && pg_ask_taken(s, found, rows, at, n, &r, e))
+        return e->code;
+    for (int i = 0; i < r.rows; i++) {
+        size_t of = at[pg_i64(&r, i, 0) - 1];
+        struct task o = pg_taken_row(&r, i, found->v[of].id);
+        if (taken_rows_add(&rows[of], &o, e))
+            return e->code;
+    }
+    for (size_t i = 0; i < found->n; i++)
+        taken[i] = taken_rows_end(&rows[i]);
+    op->ret_taken = taken;
+    return ERR_OK;
+}
+
 enum err postgres_recurring(struct store_postgres *s, struct op *base)
 {
     struct op_recurring *op = (struct op_recurring *)base;
@@ -120,7 +186,8 @@ enum err postgres_recurring(struct store_postgres *s, struct op *base)
         last = (struct pg_cursor_position){ s->scratch[n - 1].cursor_ms, s->scratch[n - 1].id };
     struct tasks found;
     int64_t next_ms;
-    if (pg_scratch_take(s, n, &base->arena, &found, e) || pg_recurring_read_next(s, op, n, &last, &next_ms, e))
+    if (pg_scratch_take(s, n, &base->arena, &found, e) || pg_recurring_read_next(s, op, n, &last, &next_ms, e) ||
+        pg_recurring_taken(s, &found, op, e))
         return e->code;
     op->ret = found;
     op->ret_next_ms = next_ms;

@@ -201,12 +201,25 @@ enum err backup_sync_folder_of(const char *path, struct error *e)
     return backup_sync_path(dirname(folder), O_RDONLY | O_DIRECTORY, e);
 }
 
+int backup_rename_by_link(const char *part, const char *path)
+{
+    if (link(part, path) == 0)
+        return unlink(part);
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS)
+        return -1;
+    if (access(path, F_OK) == 0) { /* a file system without links, too */
+        errno = EEXIST;
+        return -1;
+    }
+    return rename(part, path);
+}
+
 /* Renames the copy to its final name. Without `replace`, fails if another file has that name meanwhile. */
 static enum err backup_rename(const char *part, const char *path, bool replace, struct error *e)
 {
     int rc = replace ? rename(part, path) : renameat2(AT_FDCWD, part, AT_FDCWD, path, RENAME_NOREPLACE);
-    if (rc && (errno == EINVAL || errno == ENOSYS)) /* a file system without RENAME_NOREPLACE */
-        rc = rename(part, path);
+    if (rc && !replace && (errno == EINVAL || errno == ENOSYS))
+        rc = backup_rename_by_link(part, path);
     if (rc)
         return error_set(e, ERR_UNAVAILABLE, "rename '%s' to '%s': %s", part, path, strerror(errno));
     return backup_sync_folder_of(path, e);

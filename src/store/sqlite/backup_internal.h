@@ -6,6 +6,9 @@
 enum err backup_sync_path(const char *path, int flags, struct error *e) must_use;
 enum err backup_sync_folder_of(const char *path, struct error *e) must_use;
 
+/* For file systems without RENAME_NOREPLACE. -1 and errno: a file has that name already, or it failed. */
+int backup_rename_by_link(const char *part, const char *path);
+
 /* Creates an empty file that only its owner can read, for backup_copy_to to fill. */
 enum err backup_make_part(const char *part, struct error *e) must_use;
 /* Opens a part file to be changed before it is used. */

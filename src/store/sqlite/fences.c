@@ -13,8 +13,8 @@ enum { FILE_TEXT = 64 };
 
 static const char raise_sql[] =
     "INSERT INTO cluster (name, value) VALUES ('fence_floor', ?) "
-    "ON CONFLICT (name) DO UPDATE SET value = max(value + 1048576, excluded.value) RETURNING value";
-_Static_assert(1 << FENCE_CLAIM_BITS == 1048576, "as in raise_sql");
+    "ON CONFLICT (name) DO UPDATE SET value = max(value + 65536, excluded.value) RETURNING value";
+_Static_assert(FENCE_STEP == 65536, "as in raise_sql");
 
 enum err sqlite_fences_raise(struct conn *c, int64_t now_ms, int64_t *ret_floor, struct error *e)
 {

@@ -153,6 +153,7 @@ enum err directory_lock(const char *directory, struct directory *ret, struct err
 void directory_unlock(struct directory *d);
 char *directory_file(const char *directory) must_use;
 char *directory_path(const char *directory, const char *name) must_use;
+#define DIRECTORY_COPY_MARK "copied-to" /* copy_mark.h */
 /* If a restore was decided but interrupted, completes it. The caller has the lock (restore.c). */
 enum err directory_finish(const char *directory, struct error *e) must_use;
 
@@ -265,7 +266,7 @@ enum writer_statement {
     ST_SETTLE_DONE,
     ST_MOVE_LANE,
     ST_UNCOUNT,
-    ST_COUNT_SKIPPED,
+    ST_UNCOUNT_PARENT,
     ST_SLOT_COUNT,
     ST_SLOT_TAKE,
     ST_SLOT_DROP,
@@ -299,6 +300,7 @@ enum writer_statement {
     ST_ARRIVAL_OF,
     ST_ARRIVAL_DELETE,
     ST_RECURRING,
+    ST_TAKEN,
     ST_SPAWN_MOVE,
     ST_SPAWN_END,
     ST_SPAWNED,
@@ -454,9 +456,10 @@ enum err sqlite_slot_held_ahead(struct slots *base, struct str key, int64_t now_
 /* sqlite_replace_task, and the consequences for slots. */
 enum err sqlite_change_task(struct store_sqlite *s, const struct guards *old, const struct task *t,
                             struct slot_keys *keys, struct error *e) must_use;
-/* An OCCURRENCE will not run: subtracts it from its parent's runs_count and adds it to skipped_count. */
-enum err sqlite_count_as_skipped(struct store_sqlite *s, int64_t rid, const struct uuid *parent,
-                                 struct error *e) must_use;
+/* An OCCURRENCE that never started will not run: subtracts it from its parent's runs_count. A skipped one is added to
+ * skipped_count. */
+enum err sqlite_uncount_run(struct store_sqlite *s, int64_t rid, const struct uuid *parent, bool skipped,
+                            struct error *e) must_use;
 
 /* ---- dependencies (joins.c); the decisions are in store/common/joins.h ---- */
 

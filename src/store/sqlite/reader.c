@@ -62,8 +62,9 @@ static const char *const reader_sql[] = {
     [RD_NAMED] = "SELECT id FROM tasks INDEXED BY tasks_name WHERE kind <> 2 AND tenant_id = ?1 AND name = ?2 "
                  "AND NOT deleted ORDER BY id DESC LIMIT 2",
     [RD_NEXT_CAUSE] = "SELECT cause " DEAD_LETTERS "AND cause > ?2 ORDER BY cause LIMIT 1",
-    [RD_CAUSE] = "SELECT count(*), min(failed_ms), max(failed_ms), max(id) FROM (SELECT id, failed_ms " DEAD_LETTERS
-                 "AND cause IS ?2 ORDER BY id DESC LIMIT ?3)",
+    [RD_CAUSE] = "WITH x AS MATERIALIZED (SELECT id, failed_ms " DEAD_LETTERS
+                 "AND cause IS ?2 ORDER BY id DESC LIMIT ?3) SELECT count(*), min(failed_ms), max(failed_ms), "
+                 "(SELECT id FROM x ORDER BY failed_ms DESC, id DESC LIMIT 1) FROM x",
     [RD_LAST_ERROR] = "SELECT last_error FROM tasks WHERE id = ?1",
     [RD_CATALOG] = CATALOG "AND tenant_id = ?2 AND name = ?3",
     [RD_CATALOG_LIST] = CATALOG "AND tenant_id = ?2 AND name > ?3 ORDER BY name LIMIT ?4",

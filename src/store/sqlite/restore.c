@@ -53,7 +53,7 @@ enum err directory_finish(const char *directory, struct error *e)
             return e->code;
     }
     if (restore_remove_file(directory, "belfry.db-wal", e) || restore_remove_file(directory, "belfry.db-shm", e) ||
-        restore_sync_directory(directory, e))
+        restore_remove_file(directory, DIRECTORY_COPY_MARK, e) || restore_sync_directory(directory, e))
         return e->code;
     failpoint("restore_halfway");
     return restore_rename_file(directory, "belfry.db.next", "belfry.db", e) ? e->code
@@ -87,7 +87,7 @@ static enum err restore_keep_file(const char *directory, const char *folder, con
 static enum err restore_keep_existing(const struct restore_request *r, char ret_kept[RESTORE_KEPT_TEXT],
                                       struct error *e)
 {
-    static const char *const names[] = { "belfry.db", "belfry.db-wal", "pepper", "admin.key" };
+    static const char *const names[] = { "belfry.db", "belfry.db-wal", "pepper", "admin.key", DIRECTORY_COPY_MARK };
     char kept[RESTORE_KEPT_TEXT];
     if (!restore_file_exists(r->directory, "belfry.db", false))
         return ERR_OK;

@@ -296,7 +296,9 @@ static enum err sqlite_settle_apply_verdict(struct store_sqlite *s, const struct
     /* The lane first: while the task is RUNNING, it is in no index over lanes. */
     if (sqlite_settle_move_lane(s, g, &v->verdict, e) || sqlite_settle_write_verdict(s, g, &v->verdict, op->now_ms, e))
         return e->code;
-    if ((next == TASK_EXPIRED || next == TASK_SKIPPED) && sqlite_count_as_skipped(s, g->rid, &v->parent, e))
+    bool skipped = next == TASK_EXPIRED || next == TASK_SKIPPED;
+    bool uncounted = !uuid_is_nil(v->parent) && (skipped || next == TASK_CANCELLED);
+    if (uncounted && sqlite_uncount_run(s, g->rid, &v->parent, skipped, e))
         return e->code;
     return g->gated ? slots_settle(&s->slots, &v->id, next, &op->ret_unblocked_lanes, e) : ERR_OK;
 }
@@ -410,6 +412,46 @@ enum err sqlite_retake(struct store_sqlite *s, struct op *base)
 
 /* ---- recurring tasks ---- */
 
+/* The rows of one task from its cursor on. */
+static enum err sqlite_read_taken(struct store_sqlite *s, const struct task *t, struct taken_rows *rows,
+                                  struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TAKEN);
+    enum err rc = ERR_OK;
+    (void)bind_uuid(st, 1, &t->id);
+    sqlite3_bind_blob(st, 2, rows->from.b, sizeof rows->from.b, SQLITE_STATIC);
+    sqlite3_bind_int(st, 3, TAKEN_MAX);
+    for (bool row; !rc && !(rc = conn_step(&s->conn, st, &row, e)) && row;) {
+        struct task o = { .id = row_uuid(st, 0),
+                          .parent = t->id,
+                          .kind = TASK_OCCURRENCE,
+                          .state = (enum task_state)sqlite3_column_int(st, 1),
+                          .scheduled_ms = sqlite3_column_int64(st, 2),
+                          .due_ms = sqlite3_column_int64(st, 3),
+                          .cursor_ms = sqlite3_column_int64(st, 4),
+                          .skipped_count = sqlite3_column_int64(st, 5) };
+        rc = taken_rows_add(rows, &o, e);
+    }
+    sqlite3_reset(st);
+    return rc;
+}
+
+static enum err sqlite_recurring_taken(struct store_sqlite *s, const struct tasks *found, struct op_recurring *op,
+                                       struct error *e)
+{
+    struct spawn_taken *taken = arena_array(&op->op.arena, struct spawn_taken, found->n);
+    if (!taken)
+        return error_set(e, ERR_LIMIT, "the answer is larger than the memory set aside for it");
+    for (size_t i = 0; i < found->n; i++) {
+        struct taken_rows rows;
+        if (taken_rows_begin(&rows, op, &found->v[i], &op->op.arena) && sqlite_read_taken(s, &found->v[i], &rows, e))
+            return e->code;
+        taken[i] = taken_rows_end(&rows);
+    }
+    op->ret_taken = taken;
+    return ERR_OK;
+}
+
 enum err sqlite_recurring(struct store_sqlite *s, struct op *base)
 {
     struct op_recurring *op = (struct op_recurring *)base;
@@ -431,8 +473,10 @@ enum err sqlite_recurring(struct store_sqlite *s, struct op *base)
             next_ms = min_of(next_ms, recurring_counts_as(op, id, cursor_ms));
     }
     sqlite3_reset(st);
-    if (rc || scratch_take(s, n, &base->arena, &op->ret, e))
+    struct tasks found;
+    if (rc || scratch_take(s, n, &base->arena, &found, e) || sqlite_recurring_taken(s, &found, op, e))
         return e->code;
+    op->ret = found;
     op->ret_next_ms = next_ms;
     return ERR_OK;
 }

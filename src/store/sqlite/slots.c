@@ -155,7 +155,8 @@ static enum err sqlite_slot_waits_for(struct slots *base, const struct slot_row 
 
 /* ---- task rows ---- */
 
-enum err sqlite_count_as_skipped(struct store_sqlite *s, int64_t rid, const struct uuid *parent, struct error *e)
+enum err sqlite_uncount_run(struct store_sqlite *s, int64_t rid, const struct uuid *parent, bool skipped,
+                            struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_UNCOUNT);
     sqlite3_bind_int64(st, 1, rid);
@@ -163,15 +164,16 @@ enum err sqlite_count_as_skipped(struct store_sqlite *s, int64_t rid, const stru
         return e->code;
     if (sqlite3_changes(s->conn.db) == 0)
         return ERR_OK;
-    st = writer_stmt(s, ST_COUNT_SKIPPED);
+    st = writer_stmt(s, ST_UNCOUNT_PARENT);
     (void)bind_uuid(st, 1, parent);
+    sqlite3_bind_int(st, 2, skipped);
     return conn_run(&s->conn, st, e);
 }
 
 static enum err sqlite_slot_uncount(struct slots *base, const struct slot_row *r, const struct uuid *parent,
-                                    struct error *e)
+                                    bool skipped, struct error *e)
 {
-    return sqlite_count_as_skipped(sqlite_of_slots(base), r->rid, parent, e);
+    return sqlite_uncount_run(sqlite_of_slots(base), r->rid, parent, skipped, e);
 }
 
 enum err sqlite_change_task(struct store_sqlite *s, const struct guards *old, const struct task *t,
@@ -186,6 +188,8 @@ enum err sqlite_change_task(struct store_sqlite *s, const struct guards *old, co
     if (key.n)
         slot_keys_add(keys, key);
     if (sqlite_replace_task(s, old, &tidy, e))
+        return e->code;
+    if (task_is_called_off(&tidy) && sqlite_uncount_run(s, old->rid, &tidy.parent, false, e))
         return e->code;
     return old->gated ? slots_release(&s->slots, &t->id, &tidy, keys, e) : ERR_OK;
 }

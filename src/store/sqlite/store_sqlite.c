@@ -147,8 +147,8 @@ static const char *const writer_sql[] = {
         "UPDATE tasks SET lane = ?2, aside = coalesce(?3, aside), recalled = recalled OR ?4 WHERE rid = ?1",
     [ST_UNCOUNT] = "UPDATE tasks SET runs_count = 0 WHERE rid = ?1 AND kind = 2 AND runs_count = 1 "
                    "AND started_ms = 0",
-    [ST_COUNT_SKIPPED] = "UPDATE tasks SET runs_count = max(runs_count - 1, 0), skipped_count = skipped_count + 1 "
-                         "WHERE id = ?1",
+    [ST_UNCOUNT_PARENT] = "UPDATE tasks SET runs_count = max(runs_count - 1, 0), skipped_count = skipped_count + ?2 "
+                          "WHERE id = ?1",
     [ST_EXECUTION_INSERT] = "INSERT INTO executions (rowid" EXECUTION_COLUMNS(
         SQL_NAME) ") "
                   "VALUES (?" EXECUTION_COLUMNS(SQL_MARK) ") ON CONFLICT (task_id, id) DO NOTHING",
@@ -208,6 +208,8 @@ static const char *const writer_sql[] = {
                                                          "WHERE state = " SQL_SCHEDULED
                                                          " AND kind = 1 AND (cursor_ms, id) > (?1, ?2) "
                                                          "ORDER BY cursor_ms, id",
+    [ST_TAKEN] = "SELECT id, state, scheduled_ms, due_ms, cursor_ms, skipped_count FROM tasks INDEXED BY tasks_parent "
+                 "WHERE parent_id = ?1 AND kind = 2 AND id >= ?2 ORDER BY id LIMIT ?3",
     [ST_SPAWN_MOVE] = "UPDATE tasks SET cursor_ms = ?2, runs_count = runs_count + ?3, "
                       "skipped_count = skipped_count + ?4 WHERE rid = ?1",
     [ST_SPAWN_END] = "UPDATE tasks SET state = " SQL_COMPLETED ", updated_ms = ?2, completed_ms = ?2 WHERE rid = ?1",

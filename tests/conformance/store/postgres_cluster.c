@@ -257,8 +257,8 @@ static void another_database_behind_the_connection_raises_the_fences(void **stat
     postgres_say(other, "UPDATE cluster SET value = 'another' WHERE name = 'identity'");
     assert_int_equal(claimed_fence(w), 1);
     postgres_say(other, cut);
-    int64_t first = claimed_fence(w), floor = (int64_t)time(NULL) << FENCE_CLAIM_BITS;
-    assert_true(first > floor - (INT64_C(60) << FENCE_CLAIM_BITS) && first <= floor + 1);
+    int64_t first = claimed_fence(w), floor = (int64_t)time(NULL) * 1000 << FENCE_CLAIM_BITS;
+    assert_true(first > floor - (INT64_C(60000) << FENCE_CLAIM_BITS) && first <= floor + (1000 << FENCE_CLAIM_BITS));
     postgres_say(other, cut);
     assert_true(claimed_fence(w) == first); /* once for each change */
     PQfinish(other);

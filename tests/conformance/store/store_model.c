@@ -6,7 +6,7 @@
 #include "seed.h"
 #include "store_model.h"
 
-enum { SEEDS = 6, STEPS = 960, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
+enum { SEEDS = 6, STEPS = 1100, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
 
 static void model_init(struct model *m, uint64_t seed, struct reader *reader)
 {

@@ -100,6 +100,20 @@ static bool same_claims(const struct op_claim *a, const struct op_claim *b, char
            number_same("claim woke", a->ret_unblocked_lanes, b->ret_unblocked_lanes);
 }
 
+static bool same_taken(const struct op_recurring *a, const struct op_recurring *b, char why[WHY_MAX])
+{
+    for (size_t i = 0; i < a->ret.n; i++) {
+        const struct spawn_taken *x = &a->ret_taken[i], *y = &b->ret_taken[i];
+        if (!number_same("taken times", x->n, y->n) || !number_same("taken until", x->before_ms, y->before_ms))
+            return false;
+        for (size_t j = 0; j < x->n; j++)
+            if (!number_same("taken from", x->v[j].first_ms, y->v[j].first_ms) ||
+                !number_same("taken to", x->v[j].last_ms, y->v[j].last_ms))
+                return false;
+    }
+    return true;
+}
+
 static bool same_answers(const union any_op *a, const union any_op *b, char why[WHY_MAX])
 {
     switch (a->op.kind) {
@@ -111,6 +125,7 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
                number_same("settle woke", a->settle.ret_unblocked_lanes, b->settle.ret_unblocked_lanes);
     case OP_RECURRING:
         return same_tasks("recurring", &a->recurring.ret, &b->recurring.ret, why) &&
+               same_taken(&a->recurring, &b->recurring, why) &&
                number_same("recurring's next", a->recurring.ret_next_ms, b->recurring.ret_next_ms);
     case OP_CATCH_UP:
         return number_same("missed", a->missed.ret_withdrawn, b->missed.ret_withdrawn) &&

@@ -399,7 +399,8 @@ static void make_recurring(struct model *m, union any_op *op)
     op->recurring = (struct op_recurring){ .op.kind = OP_RECURRING,
                                            .until_ms = near(m, -10, 50),
                                            .max = chance(m, 50) ? 1 + below(m, 5) : 1000,
-                                           .own = model_own(m) };
+                                           .own = model_own(m),
+                                           .taken_ms = (int64_t)below(m, 3) * 1000 };
     op->recurring.help_until_ms = op->recurring.until_ms - (int64_t)below(m, 20);
     struct task t;
     if (chance(m, 40) && look_for_recurring(m, &t)) {

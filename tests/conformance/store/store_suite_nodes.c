@@ -56,7 +56,7 @@ static void a_store_that_forgot_beats_raises_its_fences(void **state)
 {
     struct world *w = *state;
     struct uuid me = fresh_id(w);
-    const int64_t floor = NOW / 1000 << FENCE_CLAIM_BITS;
+    const int64_t floor = NOW << FENCE_CLAIM_BITS;
     struct task t = some_task(w);
     insert(w, &t, 1);
     beat(w, me);
@@ -71,7 +71,7 @@ static void a_store_that_forgot_beats_raises_its_fences(void **state)
     assert_int_equal(claim_once_more(w, &t), floor + 2);
     struct op_heartbeat again = { .node = { .id = fresh_id(w), .beats = 1 } }; /* the whole row is gone */
     assert_ok(beat_with(w, &again), &again.op.error);
-    assert_int_equal(claim_once_more(w, &t), floor + (1 << FENCE_CLAIM_BITS) + 1);
+    assert_int_equal(claim_once_more(w, &t), floor + FENCE_STEP + 1);
 }
 
 static void nodes_come_by_id_and_dead_ones_behind_them(void **state)

@@ -228,9 +228,27 @@ static void those_that_wait_are_replaced_by_the_latest(void **state)
     assert_int_equal(get(w, second.id).state, TASK_CANCELLED);
     assert_int_equal(get(w, second.id).waits_for.n, 0);
     assert_waits(w, third.id, slot_of(w, &parent));
-    assert_true(end_wakes(w, &first, TASK_CANCELLED));
+    assert_counts(w, &parent, 9, 2); /* the second never started: it was no run */
+    assert_int_equal(get(w, second.id).runs_count, 0);
+    struct settlement over = settlement_of(&first, TASK_CANCELLED);
+    over.verdict.has_execution = true;
+    over.verdict.execution = some_execution(w, &first);
+    assert_true(settle_wakes(w, &over));
     assert_holders(w, slot_of(w, &parent), &third.id);
-    assert_counts(w, &parent, 10, 2); /* a run that was cancelled was one */
+    assert_counts(w, &parent, 9, 2); /* the first did start */
+}
+
+static void a_holder_that_is_replaced_before_its_start_was_no_run(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_CANCEL_PREVIOUS), first = first_run(w, &parent),
+                second = run_of(w, &parent, NOW);
+    end_wakes(w, &first, TASK_SCHEDULED); /* returned: it holds the slot still */
+    insert(w, &second, 1);
+    struct op_claim op = claim_now(w);
+    assert_int_equal(op.ret_gated.v[0].state, TASK_CANCELLED);
+    assert_int_equal(op.ret_gated.v[0].runs_count, 0);
+    assert_counts(w, &parent, 9, 2);
 }
 
 /* The one that is replaced stands in another line, and that goes on without it. */
@@ -706,6 +724,20 @@ static void a_run_that_is_dropped_is_counted_as_skipped(void **state)
     }
 }
 
+static void a_run_that_is_cancelled_before_its_start_is_not_counted(void **state)
+{
+    struct world *w = *state;
+    struct task parent = recurring_with(w, OVERLAP_ALLOW), t = run_of(w, &parent, NOW),
+                by_hand = run_of(w, &parent, NOW - 10);
+    by_hand.runs_count = 0;
+    t = claim_alone(w, &t);
+    by_hand = claim_alone(w, &by_hand);
+    end_wakes(w, &t, TASK_CANCELLED);
+    end_wakes(w, &by_hand, TASK_CANCELLED);
+    assert_int_equal(get(w, t.id).runs_count, 0);
+    assert_counts(w, &parent, 9, 2);
+}
+
 static const struct CMUnitTest tests[] = {
     store_test(a_run_is_skipped_while_the_last_is_not_over),
     store_test(what_was_not_counted_as_a_run_is_not_counted_as_skipped),
@@ -720,6 +752,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_run_of_the_same_claim_is_named_too),
     store_test(a_run_that_waits_for_its_retry_gives_way_at_once),
     store_test(those_that_wait_are_replaced_by_the_latest),
+    store_test(a_holder_that_is_replaced_before_its_start_was_no_run),
     store_test(who_is_replaced_leaves_its_line),
     store_test(a_run_does_not_take_the_slot_ahead_of_an_earlier_one),
     store_test(a_run_that_is_due_does_not_wait_for_an_earlier_one),
@@ -745,5 +778,6 @@ static const struct CMUnitTest tests[] = {
     store_test(what_is_withdrawn_hands_over_to_who_stays),
     store_test(an_occurrence_spawned_again_stays_in_its_line),
     store_test(a_run_that_is_dropped_is_counted_as_skipped),
+    store_test(a_run_that_is_cancelled_before_its_start_is_not_counted),
 };
 const struct test_list overlap_tests = { tests, array_count(tests) };

@@ -217,6 +217,37 @@ static void what_is_withdrawn_does_not_count_as_a_run(void **state)
     assert_int_equal(read.last_run_ms, NOW - 5);
 }
 
+/* By a put while it waits, by a replacement while it is claimed. */
+static void a_user_who_cancels_a_run_before_its_start_takes_it_off_the_count(void **state)
+{
+    struct world *w = *state;
+    struct task parent = some_recurring(w), waits = some_occurrence(w, &parent, NOW - 1),
+                ran = some_occurrence(w, &parent, NOW - 2), claimed = some_occurrence(w, &parent, NOW - 3);
+    parent.runs_count = 10;
+    insert(w, &parent, 1);
+    claimed = claim_one(w, &claimed, fresh_id(w));
+    ran.started_ms = NOW - 2;
+    ran.attempts = 1;
+    insert(w, (struct task[]){ waits, ran }, 2);
+    struct task *v[] = { &waits, &ran };
+    for (size_t i = 0; i < 2; i++) {
+        struct task next = *v[i];
+        next.state = TASK_CANCELLED;
+        next.version++;
+        struct op_put op = put_of(v[i], &next);
+        assert_ok(world_apply(w, &op.op), &op.op.error);
+        assert_int_equal(get(w, next.id).runs_count, i);
+        assert_int_equal(get(w, parent.id).runs_count, 9);
+    }
+    struct task gone = claimed;
+    gone.state = TASK_CANCELLED;
+    gone.deleted = true;
+    struct settlement replaced = { .id = claimed.id, .fence = claimed.fence, .replace = &gone };
+    assert_true(settle_with(w, &replaced));
+    assert_int_equal(get(w, parent.id).runs_count, 8);
+    assert_int_equal(get(w, parent.id).skipped_count, parent.skipped_count);
+}
+
 static void a_run_by_hand_is_withdrawn_and_has_no_say(void **state)
 {
     struct world *w = *state;
@@ -415,6 +446,7 @@ static const struct CMUnitTest tests[] = {
     store_test(the_cursor_goes_back_to_when_a_spread_occurrence_was_due),
     store_test(a_put_that_did_not_see_the_latest_spawn_is_refused),
     store_test(what_is_withdrawn_does_not_count_as_a_run),
+    store_test(a_user_who_cancels_a_run_before_its_start_takes_it_off_the_count),
     store_test(a_run_by_hand_is_withdrawn_and_has_no_say),
     store_test(a_withdrawn_occurrence_is_never_claimed),
     store_test(withdrawing_never_deletes_what_fired),

@@ -104,6 +104,86 @@ static void only_scheduled_recurring_tasks_come(void **state)
     assert_true(op.ret_next_ms == INT64_MAX);
 }
 
+/* ---- rows behind the cursor (rule 4) ---- */
+
+static struct spawn_taken taken_of(struct world *w, const struct task *t, int64_t taken_ms)
+{
+    struct op_recurring op = { .op.kind = OP_RECURRING, .until_ms = t->cursor_ms + 1, .max = 10, .taken_ms = taken_ms };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_tasks(&op.ret, &t->id);
+    return op.ret_taken[0];
+}
+
+static struct task final_at(struct world *w, const struct task *t, int64_t at_ms, enum task_state state)
+{
+    struct task o = some_occurrence(w, t, at_ms);
+    o.state = state;
+    o.completed_ms = o.due_ms = at_ms + 500;
+    return o;
+}
+
+static struct task went_back(struct world *w)
+{
+    struct task t = recurring_at(w, NOW + 1000);
+    t.version = 2;
+    t.updated_ms = NOW - 1000;
+    insert(w, &t, 1);
+    return t;
+}
+
+static void times_from_the_cursor_on_that_have_rows_are_told(void **state)
+{
+    struct world *w = *state;
+    struct task t = went_back(w);
+    struct task v[] = { final_at(w, &t, NOW + 999, TASK_COMPLETED),  final_at(w, &t, NOW + 1000, TASK_CANCELLED),
+                        final_at(w, &t, NOW + 2000, TASK_SKIPPED),   final_at(w, &t, NOW + 5000, TASK_SKIPPED),
+                        final_at(w, &t, NOW + 6000, TASK_COMPLETED), final_at(w, &t, NOW + 7000, TASK_SCHEDULED) };
+    v[2].cursor_ms = NOW + 4000;
+    v[2].skipped_count = 3;
+    v[3].skipped_count = 2; /* left out by the rule */
+    v[3].due_ms = v[3].scheduled_ms;
+    v[4].id = uuid_next(&w->ids, NOW + 6000); /* asked for by hand */
+    v[5].completed_ms = 0;
+    insert(w, v, 6);
+    struct spawn_taken taken = taken_of(w, &t, 2001);
+    assert_int_equal(taken.n, 3);
+    assert_true(taken.v[0].first_ms == NOW + 1000 && taken.v[0].last_ms == NOW + 1000);
+    assert_true(taken.v[1].first_ms == NOW + 2000 && taken.v[1].last_ms == NOW + 4000);
+    assert_true(taken.v[2].first_ms == NOW + 7000 && taken.v[2].last_ms == NOW + 7000);
+    assert_true(taken.before_ms == INT64_MAX);
+    taken = taken_of(w, &t, 2000); /* it was changed too long ago */
+    assert_true(taken.n == 0 && taken.before_ms == INT64_MAX);
+    assert_int_equal(taken_of(w, &t, 0).n, 0);
+}
+
+static void a_cursor_that_nobody_moved_back_has_no_rows_behind_it(void **state)
+{
+    struct world *w = *state;
+    struct task t = recurring_at(w, NOW + 1000);
+    t.updated_ms = NOW;
+    t.version = 1;
+    insert(w, &t, 1);
+    struct task o = final_at(w, &t, NOW + 1000, TASK_COMPLETED);
+    insert(w, &o, 1);
+    struct spawn_taken taken = taken_of(w, &t, 5000);
+    assert_true(taken.n == 0 && taken.before_ms == INT64_MAX);
+}
+
+static void only_so_many_rows_behind_a_cursor_are_read(void **state)
+{
+    struct world *w = *state;
+    struct task t = went_back(w), *v = xcalloc(TAKEN_MAX + 1, sizeof *v);
+    for (size_t i = 0; i <= TAKEN_MAX; i++)
+        v[i] = final_at(w, &t, NOW + 1000 + (int64_t)i, TASK_COMPLETED);
+    insert(w, v, TAKEN_MAX - 1);
+    struct spawn_taken taken = taken_of(w, &t, 5000);
+    assert_true(taken.n == TAKEN_MAX - 1 && taken.before_ms == INT64_MAX);
+    insert(w, v + TAKEN_MAX - 1, 2);
+    taken = taken_of(w, &t, 5000);
+    assert_true(taken.n == TAKEN_MAX && taken.before_ms == NOW + 1000 + TAKEN_MAX - 1);
+    free(v);
+}
+
 /* ---- spawn ---- */
 
 static struct op_spawn spawn_of(const struct task *t, const struct spawn_plan *plan)
@@ -281,6 +361,9 @@ static const struct CMUnitTest tests[] = {
     store_test(a_page_begins_behind_the_last_of_the_one_before),
     store_test(a_page_may_begin_where_there_is_nothing),
     store_test(only_scheduled_recurring_tasks_come),
+    store_test(times_from_the_cursor_on_that_have_rows_are_told),
+    store_test(a_cursor_that_nobody_moved_back_has_no_rows_behind_it),
+    store_test(only_so_many_rows_behind_a_cursor_are_read),
     store_test(spawning_puts_occurrences_in_and_moves_the_cursor),
     store_test(a_task_that_has_ended_is_completed),
     store_test(an_occurrence_that_exists_stays_as_it_is),

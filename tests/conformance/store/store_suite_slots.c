@@ -26,6 +26,20 @@ static void no_more_of_a_key_run_at_once_than_its_limit(void **state)
     assert_false(op.ret_unblocked_lanes);
 }
 
+/* What is caught up on waits for its turn because its node was down. */
+static void a_task_that_was_put_off_before_it_waits_for_a_slot_keeps_that_cause(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { keyed_task(w, 1, NOW), keyed_task(w, 1, NOW) };
+    v[1].awaited_ms = NOW - 5000;
+    v[1].late_by = LATE_DOWN;
+    insert(w, v, 2);
+    struct op_claim op = claim_now(w);
+    assert_tasks(&op.ret_gated, &v[1].id);
+    assert_int_equal(op.ret_gated.v[0].late_by, LATE_DOWN);
+    assert_int_equal(get(w, v[1].id).late_by, LATE_DOWN);
+}
+
 static void each_tenant_has_keys_of_its_own(void **state)
 {
     struct world *w = *state;
@@ -363,6 +377,7 @@ static void what_holds_a_task_back_is_kept_with_it(void **state)
 
 static const struct CMUnitTest tests[] = {
     store_test(no_more_of_a_key_run_at_once_than_its_limit),
+    store_test(a_task_that_was_put_off_before_it_waits_for_a_slot_keeps_that_cause),
     store_test(each_tenant_has_keys_of_its_own),
     store_test(what_finds_no_slot_does_not_count_in_a_quota),
     store_test(what_finds_no_slot_counts_in_the_bytes),

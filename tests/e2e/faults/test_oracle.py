@@ -219,6 +219,10 @@ def test_an_orphan_ends_with_the_fault_and_nothing_else_does():
     assert most_at_once([orphan, repeat, other], [T0 - 50]) == 1, "written down late"
     assert most_at_once([orphan, repeat, other]) == 2, "no fault, no orphan"
     assert most_at_once([orphan, lasting("c", 60, 70)], [T0 - 50]) == 2, "not repeated: it came after the fault"
+    orphan.arrived_ms = T0 - 60
+    assert most_at_once([orphan, lasting("c", 60, 70)], [T0 - 50]) == 1, "not repeated, but it came before the fault"
+    orphan.arrived_ms = T0 - 40
+    assert most_at_once([orphan, lasting("c", 60, 70)], [T0 - 50]) == 2
 
 
 def test_where_only_one_of_several_callers_died_only_what_is_repeated_is_an_orphan():

@@ -1,4 +1,5 @@
 /* Edits, actions, and claimed tasks: over real sockets, like test_api.c. */
+#include "base/rfc3339.h"
 #include "check.h"
 #include "http_client.h"
 
@@ -425,6 +426,45 @@ static void a_cancelled_call_is_waited_for_until_it_ends(void **state)
     client_answer_release(&a);
 }
 
+/* As if the clock had been set forward and back: the spawner has decided on two hours to come. */
+static int64_t decide_two_hours(const char *id)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct reader *r;
+    struct uuid task;
+    struct task t;
+    struct error e = { 0 };
+    arena_init(&a, 1 << 20);
+    assert_true(uuid_parse(str_from(id), &task));
+    assert_ok(store_reader(h->store, &r, &e), &e);
+    assert_ok(reader_get(r, 1, task, &a, &t, &e), &e);
+    reader_free(r);
+    struct spawn_plan plan = { .cursor_ms = t.cursor_ms + 7200000 };
+    struct op_spawn op = {
+        .op = { .kind = OP_SPAWN }, .id = task, .version = t.version, .cursor_ms = t.cursor_ms, .plan = &plan
+    };
+    harness_apply(h, &op.op);
+    assert_int_equal(op.op.rc, ERR_OK);
+    return plan.cursor_ms;
+}
+
+static void what_was_decided_by_a_wrong_clock_is_not_upcoming(void **state)
+{
+    (void)state;
+    char id[UUID_TEXT + 1], at[RFC3339_TEXT + 1];
+    client_create(h, "{\"target_type\":\"NOOP\",\"interval_seconds\":60,\"queue\":\"clock\"}", id);
+    rfc3339_format(decide_two_hours(id), at);
+    struct answer one = ask(h, "GET", path_of(id, "/upcoming?count=1"), NULL);
+    struct answer all = ask(h, "GET", "/v1/upcoming?queue=clock", NULL), shown = ask(h, "GET", path_of(id, ""), NULL);
+    json_t *fire = json_array_get(json_object_get(one.json, "upcoming"), 0);
+    assert_string_equal(json_string_value(json_object_get(fire, "at")), at);
+    assert_int_equal(json_array_size(json_object_get(all.json, "upcoming")), 0);
+    assert_string_equal(text_of(&shown, "next_execution"), at);
+    client_answer_release(&one);
+    client_answer_release(&all);
+    client_answer_release(&shown);
+}
+
 static void what_failed_for_good_is_a_dead_letter(void **state)
 {
     (void)state;
@@ -675,6 +715,7 @@ int main(void)
         cmocka_unit_test(what_is_cancelled_on_another_node_is_cancelled),
         cmocka_unit_test(occurrences_that_another_node_gives_back_are_withdrawn),
         cmocka_unit_test(a_claim_that_its_owner_has_yet_to_hear_of_is_asked_for_again),
+        cmocka_unit_test(what_was_decided_by_a_wrong_clock_is_not_upcoming),
         cmocka_unit_test(what_failed_for_good_is_a_dead_letter),
         cmocka_unit_test(recurring_tasks_have_a_view_of_their_own),
         cmocka_unit_test(run_now_of_a_recurring_task_spawns_an_occurrence),

@@ -96,7 +96,7 @@ static void what_nobody_knows_or_another_host_would_get_is_refused(void **state)
         char config[160];
         snprintf(config, sizeof config, "{\"url\":\"%s\",\"headers\":{\"Authorization\":\"***\"}}", elsewhere[i]);
         assert_int_equal(keep(&t, config, &a, &is, &e), ERR_INVALID);
-        assert_string_equal(e.text, "must be given again, because the host is another one");
+        assert_string_equal(e.text, "must be given again, or be null, because the host or broker is another one");
     }
     arena_release(&a);
 }

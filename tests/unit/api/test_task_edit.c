@@ -188,7 +188,11 @@ static void bad_edits_are_refused_by_field(void **state)
     struct task once = make(state, "{" HOOK "}"), every = make(state, "{" EVERY HOOK "}");
     struct task timed = make(state, "{\"target_config\":{\"url\":\"http://h\",\"timeout_ms\":5}}");
     struct task noop = make(state, "{\"target_type\":\"NOOP\"}"), occurrence = once;
+    struct task secret =
+        make(state, "{\"target_config\":{\"url\":\"http://h\",\"headers\":{\"Authorization\":\"s\"}}}");
     occurrence.kind = TASK_OCCURRENCE;
+    struct task message = make(state, "{\"target_type\":\"QUEUE_MESSAGE\",\"target_config\":{\"broker\":\"redis://h\","
+                                      "\"destination\":\"d\",\"headers\":{\"X-Token\":\"s\"}}}");
     const struct {
         const struct task *task;
         const char *body, *field, *says;
@@ -205,6 +209,14 @@ static void bad_edits_are_refused_by_field(void **state)
         { &every, "{'time_zone':'Nowhere'}", "time_zone", "Nowhere" },
         { &every, "{'end_date':'2020-01-01T00:00:00Z'}", "end_date", "leaves nothing to fire" },
         { &timed, "{'timeout_ms':6}", "timeout_ms", "is set by target_config.timeout_ms; change it there" },
+        { &timed, "{'timeout_ms':6,'target_config':{'url':'http://i'}}", "timeout_ms", "change it there" },
+        { &timed, "{'target_config':{'url':null}}", "target_config.url", "is required" },
+        { &timed, "{'target_config':{'u\\u0072l':'http://i'}}", "target_config.u\\u0072l", "is given twice" },
+        { &timed, "{'target_config':[]}", "target_config", "must be an object" },
+        { &secret, "{'target_config':{'url':'http://i'}}", "target_config.headers.Authorization",
+          "must be given again, or be null, because the host or broker is another one" },
+        { &message, "{'target_config':{'broker':'redis://i'}}", "target_config.headers.X-Token",
+          "or broker is another one" },
         { &noop, "{'target_type':'HTTP_CALLBACK'}", "target_config", "is required for an HTTP_CALLBACK" },
         { &once, "{'target_type':'COMMAND'}", "target_type", "COMMAND is not supported yet" },
         { &once, "{'target_config':{'url':'x'}}", "target_config.url", "must begin with" },
@@ -227,10 +239,49 @@ static void bad_edits_are_refused_by_field(void **state)
 static void a_timeout_goes_with_the_config_that_brought_it(void **state)
 {
     struct task t = make(state, "{\"timeout_ms\":9,\"target_config\":{\"url\":\"http://h\",\"timeout_ms\":5}}");
-    assert_int_equal(patch(state, &t, "{\"target_config\":{\"url\":\"http://h\"}}").timeout_ms, 30000);
-    assert_int_equal(patch(state, &t, "{\"target_config\":{\"url\":\"http://h\",\"timeout_ms\":7}}").timeout_ms, 7);
-    assert_int_equal(patch(state, &t, "{\"timeout_ms\":8,\"target_config\":{\"url\":\"http://h\"}}").timeout_ms, 8);
+    assert_int_equal(patch(state, &t, "{\"target_config\":{\"url\":\"http://i\"}}").timeout_ms, 5);
+    assert_int_equal(patch(state, &t, "{\"target_config\":{\"timeout_ms\":null}}").timeout_ms, 30000);
+    assert_int_equal(patch(state, &t, "{\"target_config\":{\"timeout_ms\":7}}").timeout_ms, 7);
+    assert_int_equal(patch(state, &t, "{\"timeout_ms\":8,\"target_config\":{\"timeout_ms\":null}}").timeout_ms, 8);
     assert_int_equal(patch(state, &t, "{\"priority\":1}").timeout_ms, 5);
+}
+
+static void an_edit_of_the_target_changes_only_what_it_names(void **state)
+{
+    struct task t = make(state, "{\"target_config\":{\"url\":\"http://h/a\",\"method\":\"PUT\",\"body\":{\"n\": 1.50},"
+                                "\"headers\":{\"X-Team\":\"a\",\"Authorization\":\"s3cret\"}}}");
+    static const struct {
+        const char *edit, *config;
+    } rows[] = {
+        { "{'url':'http://h/b'}",
+          "{'method':'PUT','body':{'n': 1.50},'headers':{'X-Team':'a','Authorization':'s3cret'},"
+          "'url':'http://h/b'}" },
+        { "{'body':{'m':2}}", "{'url':'http://h/a','method':'PUT','headers':{'X-Team':'a','Authorization':'s3cret'},"
+                              "'body':{'m':2}}" },
+        { "{'body':null,'method':null,'timeout_ms':null}",
+          "{'url':'http://h/a','headers':{'X-Team':'a','Authorization':'s3cret'}}" },
+        { "{'headers':{'x-team':'b','X-New':'c'}}", "{'url':'http://h/a','method':'PUT','body':{'n': 1.50},"
+                                                    "'headers':{'Authorization':'s3cret','x-team':'b','X-New':'c'}}" },
+        { "{'headers':{'X-TEAM':null,'authorization':'***'}}",
+          "{'url':'http://h/a','method':'PUT','body':{'n': 1.50},'headers':{'authorization':'s3cret'}}" },
+        { "{'url':'http://i','headers':{'Authorization':null}}",
+          "{'method':'PUT','body':{'n': 1.50},'url':'http://i','headers':{'X-Team':'a'}}" },
+        { "{'url':'http://i','headers':null}", "{'method':'PUT','body':{'n': 1.50},'url':'http://i'}" },
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        char body[256];
+        snprintf(body, sizeof body, "{'target_config':%s}", rows[i].edit);
+        cleanup_with(free_charp) char *edit = unquoted(body);
+        cleanup_with(free_charp) char *config = unquoted(rows[i].config);
+        assert_str(patch(state, &t, edit).target_config, config);
+    }
+    struct task p = patch(state, &t,
+                          "{\"target_type\":\"QUEUE_MESSAGE\",\"target_config\":"
+                          "{\"broker\":\"redis://h\",\"destination\":\"d\"}}");
+    assert_str(p.target_config, "{\"broker\":\"redis://h\",\"destination\":\"d\"}");
+    p = patch(state, &p,
+              "{\"target_type\":\"HTTP_CALLBACK\",\"target_config\":{\"url\":\"http://h\",\"method\":null}}");
+    assert_str(p.target_config, "{\"url\":\"http://h\"}");
 }
 
 int main(void)
@@ -238,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         row(an_edit_changes_only_what_it_names),
         row(an_edit_takes_every_field),
+        row(an_edit_of_the_target_changes_only_what_it_names),
         row(null_in_an_edit_goes_back_to_the_default),
         row(a_new_schedule_moves_the_cursor_and_nothing_else_does),
         row(a_one_time_task_is_spread_again_when_its_time_or_its_spread_changes),

@@ -149,6 +149,10 @@ static void the_next_execution_is_told_while_there_is_one(void **state)
     r.cursor_ms += 300000; /* the first occurrence is spawned already, and has not fired */
     assert_true(task_next_execution(&r, &c, &ms));
     assert_int_equal(ms, NOW_MS + 5000);
+    r.cursor_ms += 600000; /* the clock was set forward and back: these were decided on meanwhile */
+    assert_true(task_next_execution(&r, &c, &ms));
+    assert_int_equal(ms, NOW_MS + 905000);
+    r.cursor_ms -= 600000;
     c.zones = NULL; /* without the rule only the cursor is known */
     assert_true(task_next_execution(&r, &c, &ms));
     assert_int_equal(ms, NOW_MS + 305000);

@@ -303,9 +303,9 @@ static void seconds_are_rounded_to_milliseconds_and_whole_numbers_may_have_a_poi
         const char *text;
         int64_t every_ms, count;
     } rows[] = {
-        { "{\"every\":0.5}", 500, 0 },       { "{\"every\":2}", 2000, 0 },    { "{\"every\":0.0996}", 100, 0 },
-        { "{\"every\":60.0004}", 60000, 0 }, { "{\"every\":1e1}", 10000, 0 }, { "{\"count\":5.0}", 0, 5 },
-        { "{\"count\":1e1}", 0, 10 },
+        { "{\"every\":0.5}", 500, 0 },       { "{\"every\":2}", 2000, 0 },  { "{\"every\":0.1004}", 100, 0 },
+        { "{\"every\":59.9996}", 60000, 0 }, { "{\"every\":0.1}", 100, 0 }, { "{\"every\":60}", 60000, 0 },
+        { "{\"every\":1e1}", 10000, 0 },     { "{\"count\":5.0}", 0, 5 },   { "{\"count\":1e1}", 0, 10 },
     };
     struct arena a;
     arena_init(&a, 1 << 16);
@@ -405,6 +405,8 @@ static void every_refusal_names_the_path_and_the_rule(void **state)
         { "{\"count\":1.5}", "count", "must be a whole number" },
         { "{\"any\":1e300}", "any", "must be a whole number" },
         { "{\"every\":0.0994}", "every", "must be between 0.1 and 60, not 0.0994" },
+        { "{\"every\":0.09999}", "every", "must be between 0.1 and 60, not 0.09999" },
+        { "{\"every\":60.0004}", "every", "must be between 0.1 and 60, not 60.0004" },
         { "{\"every\":60.001}", "every", "must be between 0.1 and 60, not 60.001" },
         { "{\"every\":-1e300}", "every", "must be between 0.1 and 60, not -1e+300" },
         { "{\"every\":1e300}", "every", "must be between 0.1 and 60, not 1e+300" },

@@ -136,6 +136,21 @@ static void every_metric_is_printed_once_in_the_order_of_the_table(void **state)
     buf_release(&out);
 }
 
+static void only_what_a_process_feeds_is_printed(void **state)
+{
+    struct metrics *m = *state;
+    static const enum metric ids[] = { METRIC_TASKS_HELD, METRIC_EXECUTION_TIME };
+    struct buf out;
+    buf_init(&out, 1 << 20);
+    metric_add(m, METRIC_TASKS_HELD, 3);
+    metrics_print_some(m, ids, array_count(ids), &out);
+    assert_non_null(strstr(buf_cstr(&out), "\nbelfry_tasks_held_total 3\n"));
+    assert_non_null(strstr(buf_cstr(&out), "belfry_execution_duration_seconds_count 0\n"));
+    assert_non_null(strstr(buf_cstr(&out), "# TYPE belfry_late_executions_total counter\n"));
+    assert_null(strstr(buf_cstr(&out), "belfry_tasks_executed_total"));
+    buf_release(&out);
+}
+
 static void text_that_does_not_fit_shows_as_full(void **state)
 {
     struct metrics *m = *state;
@@ -233,6 +248,7 @@ int main(void)
         test(gauges_show_the_last_value),
         test(histograms_are_printed_as_prometheus_reads_them),
         test(every_metric_is_printed_once_in_the_order_of_the_table),
+        test(only_what_a_process_feeds_is_printed),
         test(text_that_does_not_fit_shows_as_full),
         test(no_addition_of_any_thread_is_lost_and_reads_are_whole),
         test(promtool_has_nothing_to_object),

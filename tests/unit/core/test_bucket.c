@@ -37,6 +37,16 @@ static void tokens_come_at_the_rate_and_not_a_millisecond_before(void **state)
     assert_true(bucket_next_ms(&b, NOW + 399) == NOW + 399);
 }
 
+static void its_level_has_the_part_of_a_token_that_has_come(void **state)
+{
+    (void)state;
+    struct bucket b = bucket_of(10, 5);
+    assert_int_equal(bucket_take(&b, 5, NOW), 5);
+    assert_true(bucket_level(&b, NOW) == 0);
+    assert_true(bucket_level(&b, NOW + 250) == 2.5);
+    assert_true(bucket_level(&b, NOW + 3600000) == 5);
+}
+
 static void it_holds_no_more_than_its_burst(void **state)
 {
     (void)state;
@@ -195,6 +205,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_one_is_full),
         cmocka_unit_test(tokens_come_at_the_rate_and_not_a_millisecond_before),
+        cmocka_unit_test(its_level_has_the_part_of_a_token_that_has_come),
         cmocka_unit_test(it_holds_no_more_than_its_burst),
         cmocka_unit_test(what_was_not_used_goes_back_and_never_above_the_burst),
         cmocka_unit_test(a_year_of_odd_rates_does_not_drift),

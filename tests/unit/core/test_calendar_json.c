@@ -59,7 +59,11 @@ static void a_document_makes_a_calendar(void **state)
     assert_int_equal(c.excluded_weekdays, 1 | 1 << 6);
     assert_false(calendar_is_business_day(&c, day(2026, 12, 25)));
     assert_false(calendar_is_business_day(&c, day(2026, 1, 1)));
-    assert_true(calendar_is_business_day(&c, day(2026, 12, 26)));  /* a Saturday, but included */
+    assert_true(calendar_is_business_day(&c, day(2026, 12, 26))); /* a Saturday, but included */
+    assert_str(calendar_reason(&c, day(2026, 1, 1)), "New Year");
+    assert_str(calendar_reason(&c, day(2026, 12, 25)), "");
+    assert_str(calendar_reason(&c, day(2026, 12, 27)), "Sunday");
+    assert_str(calendar_reason(&c, day(2026, 12, 26)), "");
     assert_false(calendar_is_business_day(&c, day(2026, 12, 27))); /* a Sunday */
     assert_true(calendar_is_business_day(&c, day(2026, 12, 28)));
     assert_str(calendar_date_name(&d, day(2026, 1, 1)), "New Year");

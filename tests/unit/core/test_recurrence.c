@@ -344,7 +344,7 @@ static void skipped_days_are_answered_when_asked(void **state)
         from = o.at_ms + 1;
     }
     occurrence_explain(&r, &o, &text);
-    assert_str(buf_str(&text), "skipped: 2026-12-27 is excluded by the calendar");
+    assert_str(buf_str(&text), "skipped: 2026-12-27 (Sunday) is excluded by the calendar");
     assert_true(recurrence_next_or_skip(&r, from, &o));
     assert_true(o.fires);
 

@@ -703,21 +703,20 @@ static void overloaded_targets_wait_twice_as_long(void **state)
     assert_true(delay(p, &busy, 9) == 200);
 }
 
-static void retry_after_is_honoured_up_to_a_day(void **state)
+static void retry_after_is_honoured_up_to_a_day_and_not_below_the_backoff(void **state)
 {
     (void)state;
-    struct retry_policy p = { .base_delay_ms = 100, .max_delay_ms = 1000, .jitter = JITTER_FULL };
-    struct outcome o = http(503);
-    o.retry_after_ms = 0;
-    assert_true(delay(p, &o, 3) == 0);
-    o.retry_after_ms = 120000; /* Retry-After may exceed the policy's cap */
-    assert_true(delay(p, &o, 3) == 120000);
-    o.retry_after_ms = 86400000;
-    assert_true(delay(p, &o, 3) == 86400000);
-    o.retry_after_ms = 86400001;
-    assert_true(delay(p, &o, 3) == 86400000);
-    o.retry_after_ms = INT64_MAX;
-    assert_true(delay(p, &o, 3) == 86400000);
+    struct retry_policy p = { .base_delay_ms = 100, .max_delay_ms = 1000, .jitter = JITTER_NONE };
+    enum { day = 86400000 };
+    static const int64_t rows[][2] = {
+        { 0, 400 }, { 399, 400 }, { 401, 401 }, { 120000, 120000 }, { day, day }, { day + 1, day }, { INT64_MAX, day },
+    };
+    struct outcome o = http(503), of_worker = outcome_of(OUTCOME_FAILED);
+    for (size_t i = 0; i < array_count(rows); i++) {
+        o.retry_after_ms = of_worker.retry_after_ms = rows[i][0];
+        assert_true(delay(p, &o, 3) == rows[i][1]);
+        assert_true(delay(p, &of_worker, 3) == min_of(rows[i][0], day)); /* the user's own worker says when */
+    }
 }
 
 static void full_jitter_spreads_over_the_whole_delay(void **state)
@@ -745,8 +744,9 @@ static void any_policy_keeps_its_delay_within_bounds(void **state)
                                   .max_delay_ms = prng_between(&r, 0, 1LL << prng_below(&r, 62)),
                                   .jitter = (enum jitter)prng_below(&r, 2) };
         struct outcome o = http(prng_below(&r, 2) ? 503 : 500);
+        o.retry_after_ms = prng_below(&r, 2) ? -1 : prng_between(&r, 0, 1LL << prng_below(&r, 26));
         int64_t d = retry_delay_ms(&p, &o, (int)prng_between(&r, 1, 100), &r);
-        assert_true(d >= 0 && d <= p.max_delay_ms);
+        assert_true(d >= max_of(o.retry_after_ms, 0) && d <= max_of(o.retry_after_ms, p.max_delay_ms));
     }
 }
 
@@ -792,7 +792,7 @@ int main(void)
         cmocka_unit_test(exponential_doubles_up_to_its_cap),
         cmocka_unit_test(doubling_does_not_overflow),
         cmocka_unit_test(overloaded_targets_wait_twice_as_long),
-        cmocka_unit_test(retry_after_is_honoured_up_to_a_day),
+        cmocka_unit_test(retry_after_is_honoured_up_to_a_day_and_not_below_the_backoff),
         cmocka_unit_test(full_jitter_spreads_over_the_whole_delay),
         cmocka_unit_test(any_policy_keeps_its_delay_within_bounds),
     };

@@ -70,7 +70,7 @@ static void plan_at(struct bench *b, int64_t now_ms)
 {
     struct error e;
     arena_reset(&b->arena);
-    assert_ok(spawn_plan(&b->t, &b->rule, now_ms, now_ms + AHEAD, &b->arena, &b->plan, &e), &e);
+    assert_ok(spawn_plan(&b->t, &b->rule, NULL, now_ms, now_ms + AHEAD, &b->arena, &b->plan, &e), &e);
 }
 
 /* Applies a plan as the store does. */
@@ -431,6 +431,24 @@ static void a_run_that_comes_back_is_made_up_for_by_the_very_next(void **state)
     arena_release(&b.arena);
 }
 
+static void a_run_that_is_replaced_before_its_start_is_made_up_for(void **state)
+{
+    (void)state;
+    struct bench b;
+    every(&b, SECOND, NOW);
+    b.t.schedule.max_runs = 1;
+    b.t.schedule.overlap = OVERLAP_CANCEL_PREVIOUS;
+    plan_at(&b, NOW);
+    apply(&b);
+    plan_at(&b, NOW + SECOND);
+    assert_false(b.plan.ended); /* the run may be cancelled before it starts */
+    assert_true(b.plan.look_ms < NOW + SPAWN_PATIENCE_MS);
+    b.t.runs_count--;
+    plan_at(&b, b.plan.look_ms);
+    assert_int_equal(b.plan.runs, 1);
+    arena_release(&b.arena);
+}
+
 static void a_last_run_that_comes_back_late_is_made_up_for_until_the_task_has_ended(void **state)
 {
     (void)state;
@@ -581,13 +599,13 @@ static void too_little_memory_is_said(void **state)
     every(&b, HOUR, NOW);
     arena_release(&b.arena);
     arena_init(&b.arena, 4096);
-    assert_int_equal(spawn_plan(&b.t, &b.rule, NOW, NOW + AHEAD, &b.arena, &b.plan, &e), ERR_LIMIT);
+    assert_int_equal(spawn_plan(&b.t, &b.rule, NULL, NOW, NOW + AHEAD, &b.arena, &b.plan, &e), ERR_LIMIT);
     assert_says(&e, "too little memory");
     arena_release(&b.arena);
     arena_init(&b.arena, (SPAWN_MAX + 4) * sizeof(struct task) + 64); /* enough for the rows, not for the reason */
     b.t.cursor_ms = NOW - 2 * HOUR;
     b.t.schedule.catch_up = CATCH_UP_NONE;
-    assert_int_equal(spawn_plan(&b.t, &b.rule, NOW, NOW + AHEAD, &b.arena, &b.plan, &e), ERR_LIMIT);
+    assert_int_equal(spawn_plan(&b.t, &b.rule, NULL, NOW, NOW + AHEAD, &b.arena, &b.plan, &e), ERR_LIMIT);
     arena_release(&b.arena);
 }
 
@@ -742,6 +760,7 @@ int main(void)
         cmocka_unit_test(max_runs_ends_it_after_its_last),
         cmocka_unit_test(skipped_ones_do_not_count_against_max_runs),
         cmocka_unit_test(a_run_that_comes_back_is_made_up_for_by_the_very_next),
+        cmocka_unit_test(a_run_that_is_replaced_before_its_start_is_made_up_for),
         cmocka_unit_test(a_last_run_that_comes_back_late_is_made_up_for_until_the_task_has_ended),
         cmocka_unit_test(one_run_for_all_that_was_missed_may_come_back_too),
         cmocka_unit_test(the_end_date_ends_it_and_is_itself_within),

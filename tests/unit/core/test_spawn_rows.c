@@ -36,6 +36,7 @@ struct bench {
     struct recurrence rule;
     struct arena arena;
     struct spawn_plan plan;
+    const struct spawn_taken *taken;
 };
 
 /* Fires every `interval_ms`, anchored at NOW; its cursor is at `cursor_ms`. */
@@ -66,7 +67,7 @@ static void plan_at(struct bench *b, int64_t now_ms)
 {
     struct error e;
     arena_reset(&b->arena);
-    assert_ok(spawn_plan(&b->t, &b->rule, now_ms, now_ms + AHEAD, &b->arena, &b->plan, &e), &e);
+    assert_ok(spawn_plan(&b->t, &b->rule, b->taken, now_ms, now_ms + AHEAD, &b->arena, &b->plan, &e), &e);
 }
 
 static const struct task *occurrence(const struct bench *b, size_t i)
@@ -155,12 +156,136 @@ static void an_excluded_day_is_one_row_that_missed_ones_do_not_reach_over(void *
     arena_release(&b.arena);
 }
 
+/* Of six missed hours the second and the third have a row already. */
+static void hours_of_which_two_are_taken(struct bench *b, struct spawn_taken *taken)
+{
+    static const struct spawn_span span = { NOW - 4 * HOUR, NOW - 3 * HOUR };
+    every(b, HOUR, NOW - 5 * HOUR);
+    *taken = (struct spawn_taken){ &span, 1, INT64_MAX };
+    b->taken = taken;
+}
+
+static void no_row_is_made_for_a_time_that_has_one(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct spawn_taken taken;
+    hours_of_which_two_are_taken(&b, &taken);
+    b.t.schedule.catch_up = CATCH_UP_ALL;
+    plan_at(&b, NOW + 5 * SECOND);
+    assert_true(b.plan.occurrences.n == 4 && b.plan.runs == 4 && b.plan.missed == 4);
+    is_run(&b, 0, NOW - 5 * HOUR, NOW + 5 * SECOND);
+    is_run(&b, 1, NOW - 2 * HOUR, NOW + 5 * SECOND);
+    b.t.cursor_ms = NOW - 3 * HOUR; /* ahead of time it is the same */
+    plan_at(&b, NOW - 3 * HOUR - SECOND);
+    assert_int_equal(b.plan.occurrences.n, 0);
+    assert_true(b.plan.cursor_ms == NOW - 2 * HOUR);
+    arena_release(&b.arena);
+}
+
+static void a_row_of_missed_times_does_not_reach_over_one_that_exists(void **state)
+{
+    (void)state;
+    static const enum catch_up modes[] = { CATCH_UP_NONE, CATCH_UP_ONE };
+    for (size_t i = 0; i < array_count(modes); i++) {
+        struct bench b;
+        struct spawn_taken taken;
+        hours_of_which_two_are_taken(&b, &taken);
+        b.t.schedule.catch_up = modes[i];
+        plan_at(&b, NOW + 5 * SECOND);
+        assert_int_equal(b.plan.occurrences.n, 2 + b.plan.runs);
+        assert_int_equal(b.plan.runs + b.plan.skipped, 4);
+        assert_true(occurrence(&b, 0)->scheduled_ms == NOW - 5 * HOUR && skip_count(occurrence(&b, 0)) == 1);
+        assert_true(occurrence(&b, 1)->scheduled_ms == NOW - 2 * HOUR &&
+                    skip_count(occurrence(&b, 1)) == 3 - b.plan.runs);
+        arena_release(&b.arena);
+    }
+}
+
+/* One runs for all, so each is known to be skipped only when the next one comes. */
+static void each_row_that_exists_divides_those_of_missed_times(void **state)
+{
+    (void)state;
+    static const struct spawn_span spans[] = { { NOW - 4 * HOUR, NOW - 4 * HOUR }, { NOW - 2 * HOUR, NOW - 2 * HOUR } };
+    struct spawn_taken taken = { spans, 2, INT64_MAX };
+    struct bench b;
+    every(&b, HOUR, NOW - 5 * HOUR);
+    b.taken = &taken;
+    plan_at(&b, NOW + 5 * SECOND);
+    assert_true(b.plan.occurrences.n == 4 && b.plan.skipped == 3 && b.plan.runs == 1);
+    for (size_t i = 0; i < 3; i++)
+        assert_true(occurrence(&b, i)->scheduled_ms == NOW - (5 - 2 * (int64_t)i) * HOUR &&
+                    skip_count(occurrence(&b, i)) == 1);
+    is_run(&b, 3, NOW, NOW + 5 * SECOND);
+    arena_release(&b.arena);
+}
+
+static void a_visit_ends_where_nothing_is_known_of_rows(void **state)
+{
+    (void)state;
+    struct bench b;
+    struct spawn_taken taken;
+    hours_of_which_two_are_taken(&b, &taken);
+    taken.before_ms = NOW - 2 * HOUR;
+    plan_at(&b, NOW + 5 * SECOND);
+    assert_true(b.plan.more && b.plan.occurrences.n == 1 && b.plan.skipped == 1);
+    assert_true(b.plan.cursor_ms > NOW - 3 * HOUR && b.plan.cursor_ms <= NOW - 2 * HOUR);
+    taken = (struct spawn_taken){ .before_ms = NOW - 5 * HOUR }; /* it moves on, whatever is known */
+    plan_at(&b, NOW + 5 * SECOND);
+    assert_true(b.plan.more && b.plan.occurrences.n == 0 && b.plan.cursor_ms > NOW - 5 * HOUR);
+    arena_release(&b.arena);
+}
+
+static void a_row_is_about_the_time_it_was_spawned_for(void **state)
+{
+    (void)state;
+    struct uuid parent = { { 1, 2, 3, 4 } };
+    struct task o = { .id = occurrence_id(parent, NOW),
+                      .parent = parent,
+                      .kind = TASK_OCCURRENCE,
+                      .state = TASK_COMPLETED,
+                      .scheduled_ms = NOW + HOUR, /* a user moved it */
+                      .due_ms = NOW + HOUR };
+    struct spawn_span span;
+    assert_true(spawned_span(&o, &span) && span.first_ms == NOW && span.last_ms == NOW);
+    o.state = TASK_SKIPPED;
+    o.cursor_ms = NOW + 3 * HOUR;
+    assert_true(spawned_span(&o, &span) && span.first_ms == NOW && span.last_ms == NOW + 3 * HOUR);
+    o.skipped_count = 4;
+    assert_false(spawned_span(&o, &span)); /* the rule left it out */
+    o.due_ms++;
+    assert_true(spawned_span(&o, &span));
+    o.id.b[15] ^= 1;
+    assert_false(spawned_span(&o, &span)); /* asked for by hand */
+}
+
+static void what_was_decided_before_the_clock_was_set_back_does_not_come_again(void **state)
+{
+    (void)state;
+    struct bench b;
+    every(&b, 10 * SECOND, NOW + 10 * SECOND);
+    assert_true(spawn_decided_until(&b.t, &b.rule, NOW - 5 * SECOND) == 0); /* spawned ahead */
+    assert_true(spawn_decided_until(&b.t, &b.rule, NOW) == 0);
+    b.t.cursor_ms = NOW + HOUR;
+    assert_true(spawn_decided_until(&b.t, &b.rule, NOW) == NOW + HOUR);
+    assert_true(spawn_decided_until(&b.t, &b.rule, NOW + HOUR - 20 * SECOND) == 0); /* it fires soon */
+    every(&b, DAY, NOW + DAY); /* the cursor is far ahead, but there is nothing before it */
+    assert_true(spawn_decided_until(&b.t, &b.rule, NOW + HOUR) == 0);
+    arena_release(&b.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_time_that_does_not_exist_is_a_row),
         cmocka_unit_test(a_time_that_is_shifted_says_from_where),
         cmocka_unit_test(an_excluded_day_is_one_row_that_missed_ones_do_not_reach_over),
+        cmocka_unit_test(no_row_is_made_for_a_time_that_has_one),
+        cmocka_unit_test(a_row_of_missed_times_does_not_reach_over_one_that_exists),
+        cmocka_unit_test(each_row_that_exists_divides_those_of_missed_times),
+        cmocka_unit_test(a_visit_ends_where_nothing_is_known_of_rows),
+        cmocka_unit_test(a_row_is_about_the_time_it_was_spawned_for),
+        cmocka_unit_test(what_was_decided_before_the_clock_was_set_back_does_not_come_again),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

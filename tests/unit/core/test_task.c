@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "core/task/action.h"
+#include "core/task/fence.h"
 #include "core/task/task.h"
 
 enum { STATES = TASK_EXPIRED + 1 };
@@ -410,9 +411,24 @@ static void an_unstarted_run_is_one_that_never_fired(void **state)
     assert_false(task_is_unstarted(&t, 100));
 }
 
+/* ---- fences ---- */
+
+/* Twice within a second, from the same backup, after some claims in between. */
+static void fences_rise_each_time_a_backup_is_restored(void **state)
+{
+    (void)state;
+    const int64_t now_ms = 1794900000000, in_backup = 7;
+    int64_t first = fence_after(in_backup, fence_raise_floor(0, now_ms));
+    int64_t second = fence_after(in_backup, fence_raise_floor(0, now_ms + 50));
+    assert_true(second > first + 1000);
+    assert_true(second < INT64_C(1) << 53);
+    assert_true(fence_raise_floor(second, now_ms - 3600000) > second); /* the clock was set back */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fences_rise_each_time_a_backup_is_restored),
         cmocka_unit_test(the_moves_are_those_of_the_document),
         cmocka_unit_test(the_actions_are_those_of_the_document),
         cmocka_unit_test(states_have_names_and_aliases_in_any_case),

@@ -1,4 +1,4 @@
-/* Each gate says that it is the one, and until when. */
+/* Each gate says that it is the one, and until when; together they say what will happen. */
 #include <stdio.h>
 
 #include "node_world.h"
@@ -9,7 +9,7 @@ static struct explanation why(struct world *w, const struct task *t)
     struct explanation x;
     arena_init(&a, 1 << 16);
     struct task row = row_of(w, t, &a);
-    node_explain(w->node, &row, w->now_ms, &x);
+    explain_row(w, &row, &x);
     return x;
 }
 
@@ -27,7 +27,7 @@ static void its_due_time(void **state)
     settle_down(w);
     struct task t = task_due(w, 1, NOW + 5000);
     assert_why(w, &t, "due_time", "it is due at 2026-03-03T10:00:05.000Z");
-    assert_true(why(w, &t).until_ms == NOW + 5000);
+    assert_true(why(w, &t).steps[0].until_ms == NOW + 5000);
 }
 
 static void a_claim_and_a_run(void **state)
@@ -52,7 +52,7 @@ static void a_paused_queue_with_who_and_why_and_until_when(void **state)
     struct task t = task_due(w, 1, NOW);
     settle_down(w);
     assert_why(w, &t, "queue_paused", "by ada: the receiver is being moved, until 2026-03-03T11:00:00.000Z");
-    assert_true(why(w, &t).until_ms == NOW + HOUR);
+    assert_true(why(w, &t).steps[0].until_ms == NOW + HOUR);
 }
 
 static void a_rate_and_a_limit_of_its_queue(void **state)
@@ -64,10 +64,27 @@ static void a_rate_and_a_limit_of_its_queue(void **state)
     settle_down(w);
     assert_true(is_running(w, &first));
     assert_why(w, &second, "queue_rate", "default has used up its rate");
-    assert_true(why(w, &second).until_ms > NOW && why(w, &second).until_ms <= NOW + 1000);
+    assert_true(why(w, &second).steps[0].until_ms > NOW && why(w, &second).steps[0].until_ms <= NOW + 1000);
     put_queue(w, &(struct queue_rules){ .weight = 100, .concurrent = 1 });
     settle_down(w);
     assert_why(w, &second, "queue_concurrency", "1 of its queue default run, and no more than 1 may");
+}
+
+/* A batch has one due time for all. */
+static void of_tasks_that_are_due_together_the_lower_id_is_ahead(void **state)
+{
+    struct world *w = *state;
+    with_slots(w, 20);
+    settle_down(w);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .rate = 2, .burst = 1 });
+    struct task v[10];
+    for (int i = 0; i < 10; i++)
+        v[i] = task_due(w, i + 1, NOW);
+    settle_down(w);
+    assert_true(is_running(w, &v[0]));
+    struct explanation x = why(w, &v[7]);
+    assert_int_equal(x.position, 6);
+    assert_true(x.outcome == EXPLAIN_WILL_RUN && x.estimate_ms > NOW + 2500 && x.estimate_ms < NOW + 4500);
 }
 
 static void its_tenant(void **state)
@@ -123,7 +140,7 @@ static void the_breaker_of_its_host(void **state)
     add_task(w, second);
     settle_down(w);
     assert_why(w, &second, "host_breaker", "the host here.example asked to be left alone");
-    assert_true(why(w, &second).until_ms >= NOW + 7000);
+    assert_true(why(w, &second).steps[0].until_ms >= NOW + 7000);
     assert_why(w, &t, "due_time", "its next attempt is due at");
 }
 
@@ -196,10 +213,11 @@ static void that_another_worker_held_it(void **state)
     t.target_config = S("{\"url\":\"https://here.example/\"}");
     t.last_error = S("held: the circuit breaker of here.example is open");
     struct explanation x;
-    node_explain(w->node, &t, w->now_ms, &x);
+    explain_row(w, &t, &x);
     assert_string_equal(explain_gate_name(x.gate), "due_time");
-    assert_string_equal(x.text, "it is due again at 2026-03-03T10:00:05.000Z; it was held: the circuit breaker of "
-                                "here.example is open");
+    assert_string_equal(x.steps[0].text,
+                        "it is due again at 2026-03-03T10:00:05.000Z; it was held: the circuit breaker of "
+                        "here.example is open");
 }
 
 static void a_suspect_that_waits_its_turn(void **state)
@@ -239,6 +257,194 @@ static void that_it_has_expired_or_that_nothing_holds_it(void **state)
     assert_why(w, &next, "none", "about to be claimed");
 }
 
+/* ---- what will happen ---- */
+
+static void assert_outcome(const struct explanation *x, enum explain_outcome outcome, int64_t estimate_ms)
+{
+    assert_string_equal(explain_outcome_name(x->outcome), explain_outcome_name(outcome));
+    assert_int_equal(x->estimate_ms, estimate_ms);
+}
+
+static void put_pause(struct world *w, int64_t until_ms)
+{
+    put_queue(w, &(struct queue_rules){ .weight = 100, .paused = true, .paused_ms = NOW, .paused_until_ms = until_ms });
+}
+
+static void every_gate_ahead_in_order(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    put_queue(
+        w,
+        &(struct queue_rules){
+            .weight = 100, .rate = 1, .burst = 1, .paused = true, .paused_ms = NOW, .paused_until_ms = NOW + 10000 });
+    task_due(w, 1, NOW + 1000);
+    task_due(w, 2, NOW + 2000);
+    struct task t = task_due(w, 3, NOW + 5000);
+    settle_down(w);
+    struct explanation x = why(w, &t);
+    assert_outcome(&x, EXPLAIN_WILL_RUN, NOW + 12000);
+    assert_int_equal(x.n, 3);
+    assert_int_equal(x.steps[0].gate, EXPLAIN_DUE_TIME);
+    assert_int_equal(x.steps[1].gate, EXPLAIN_QUEUE_PAUSED);
+    assert_int_equal(x.steps[1].until_ms, NOW + 10000);
+    assert_int_equal(x.steps[2].gate, EXPLAIN_QUEUE_RATE);
+    assert_non_null(strstr(x.steps[2].text, "2 are ahead of it"));
+    assert_non_null(strstr(x.text, "It starts at 2026-03-03T10:00:12.000Z"));
+}
+
+static void an_expiry_before_the_end_of_a_pause_wins(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    put_pause(w, NOW + 10000);
+    struct task t = plain_task(1, NOW + 1000);
+    t.expires_after_ms = 4000;
+    add_task(w, t);
+    settle_down(w);
+    struct explanation x = why(w, &t);
+    assert_outcome(&x, EXPLAIN_WILL_EXPIRED, NOW + 5000);
+    assert_non_null(strstr(x.text, "It expires at 2026-03-03T10:00:05.000Z and will not run"));
+    put_pause(w, NOW + 3000);
+    x = why(w, &t);
+    assert_outcome(&x, EXPLAIN_WILL_RUN, NOW + 3000);
+}
+
+static void a_pause_without_an_end_lets_it_expire_or_says_that_nobody_knows(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    put_pause(w, 0);
+    struct task t = plain_task(1, NOW), mortal = plain_task(2, NOW);
+    mortal.expires_after_ms = 4000;
+    add_task(w, t);
+    add_task(w, mortal);
+    settle_down(w);
+    struct explanation x = why(w, &t);
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_non_null(strstr(x.text, "When it starts cannot be known: a person must resume the queue"));
+    x = why(w, &mortal);
+    assert_outcome(&x, EXPLAIN_WILL_EXPIRED, NOW + 4000);
+}
+
+static void its_position_in_the_line_of_a_rate(void **state)
+{
+    struct world *w = *state;
+    with_slots(w, 10);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .rate = 0.5, .burst = 1 });
+    struct task last = { 0 };
+    for (int i = 1; i <= 4; i++)
+        last = task_due(w, i, NOW - 10 + i);
+    settle_down(w);
+    struct explanation x = why(w, &last);
+    assert_outcome(&x, EXPLAIN_WILL_RUN, NOW + 6000);
+    assert_int_equal(x.position, 2);
+}
+
+static void a_task_that_waits_for_a_connection_has_not_started(void **state)
+{
+    struct world *w = *state;
+    w->runner.host_calls_max = 1;
+    with_slots(w, 10);
+    struct task calls[3];
+    for (int i = 0; i < 3; i++)
+        calls[i] = call_to(w, 1 + i, "here.example");
+    assert_true(is_running(w, &calls[0]) && w->run_count == 1);
+    struct explanation x = why(w, &calls[2]);
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_why(w, &calls[2], "host_busy", "it waits for one of the connections to here.example, and has not started");
+    assert_true(x.waits && x.position == 1);
+    w->now_ms += 300;
+    struct explanation first = why(w, &calls[0]);
+    assert_outcome(&first, EXPLAIN_WILL_RUN, NOW);
+    assert_false(first.waits);
+    end_call(w, 200);
+    x = why(w, &calls[1]);
+    assert_string_equal(explain_gate_name(x.gate), "running");
+    assert_outcome(&x, EXPLAIN_WILL_RUN, NOW + 300);
+    assert_int_equal(why(w, &calls[2]).position, 0);
+}
+
+/* A Retry-After of 24 s holds the run of 10:00:01. */
+static struct task hold_a_recurring_call(struct world *w)
+{
+    call_to(w, 99, "here.example");
+    struct outcome o = { .kind = OUTCOME_FAILED,
+                         .failure = FAILURE_HTTP,
+                         .http_status = 429,
+                         .retry_after_ms = 24000,
+                         .started_us = NOW * 1000,
+                         .completed_us = NOW * 1000 };
+    struct run *run = w->runs[--w->run_count];
+    run->done(run, &o);
+    settle_down(w);
+    struct task t = plain_task(1, NOW + 1000);
+    t.kind = TASK_RECURRING;
+    t.target = TARGET_HTTP;
+    t.target_config = S("{\"url\":\"https://here.example/\"}");
+    t.schedule = (struct schedule){
+        .interval_ms = 5000, .time_zone = S("UTC"), .start_ms = NOW + 1000, .end_ms = INT64_MAX, .overlap = OVERLAP_SKIP
+    };
+    t.cursor_ms = NOW + 1000;
+    add_task(w, t);
+    settle_down(w);
+    w->now_ms = NOW + 1000;
+    settle_down(w);
+    return t;
+}
+
+static void a_run_that_a_breaker_holds_makes_the_next_one_be_skipped(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = hold_a_recurring_call(w);
+    struct task held = { .id = occurrence_id(t.id, NOW + 1000), .tenant = TENANT },
+                next = { .id = occurrence_id(t.id, NOW + 6000), .tenant = TENANT };
+    struct explanation x = why(w, &held);
+    assert_string_equal(explain_gate_name(x.gate), "host_breaker");
+    assert_outcome(&x, EXPLAIN_WILL_RUN, NOW + 24000);
+    x = why(w, &next);
+    assert_outcome(&x, EXPLAIN_WILL_SKIPPED, NOW + 6000);
+    assert_int_equal(x.resumes_ms, NOW + 24000);
+    assert_non_null(strstr(x.text, "the run of 2026-03-03T10:00:01.000Z is not over by then"));
+    w->now_ms = NOW + 6000;
+    settle_down(w);
+    assert_int_equal(state_of(w, next.id), TASK_SKIPPED);
+}
+
+/* It will be put aside, too, and a breaker may try it first. */
+static void one_of_another_priority_may_be_tried_before_it(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = hold_a_recurring_call(w), held = { .id = occurrence_id(t.id, NOW + 1000), .tenant = TENANT };
+    struct task urgent = plain_task(2, NOW + 20000);
+    urgent.priority = 8;
+    add_task(w, urgent);
+    settle_down(w);
+    struct explanation x = why(w, &held);
+    assert_string_equal(explain_gate_name(x.gate), "host_breaker");
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_non_null(strstr(x.text, "only one task at a time is tried"));
+    struct task next = { .id = occurrence_id(t.id, NOW + 6000), .tenant = TENANT };
+    x = why(w, &next); /* the held one does not start before the trial, whichever that is */
+    assert_outcome(&x, EXPLAIN_WILL_SKIPPED, NOW + 6000);
+}
+
+static void a_task_for_outside_workers_waits_for_one_that_asks(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    struct task t = plain_task(1, NOW + 5000);
+    t.target = TARGET_WORKER;
+    add_task(w, t);
+    settle_down(w);
+    struct explanation x = why(w, &t);
+    assert_outcome(&x, EXPLAIN_WILL_UNKNOWN, 0);
+    assert_int_equal(x.gate, EXPLAIN_DUE_TIME);
+    assert_int_equal(x.steps[x.n - 1].gate, EXPLAIN_WORKER);
+}
+
 int main(void)
 {
 #define node_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -247,6 +453,7 @@ int main(void)
         node_test(a_claim_and_a_run),
         node_test(a_paused_queue_with_who_and_why_and_until_when),
         node_test(a_rate_and_a_limit_of_its_queue),
+        node_test(of_tasks_that_are_due_together_the_lower_id_is_ahead),
         node_test(its_tenant),
         node_test(no_slot_of_the_node),
         node_test(the_breaker_of_its_host),
@@ -256,6 +463,14 @@ int main(void)
         node_test(a_suspect_that_waits_its_turn),
         node_test(that_the_node_recovers),
         node_test(that_it_has_expired_or_that_nothing_holds_it),
+        node_test(every_gate_ahead_in_order),
+        node_test(an_expiry_before_the_end_of_a_pause_wins),
+        node_test(a_pause_without_an_end_lets_it_expire_or_says_that_nobody_knows),
+        node_test(its_position_in_the_line_of_a_rate),
+        node_test(a_task_that_waits_for_a_connection_has_not_started),
+        node_test(a_run_that_a_breaker_holds_makes_the_next_one_be_skipped),
+        node_test(one_of_another_priority_may_be_tried_before_it),
+        node_test(a_task_for_outside_workers_waits_for_one_that_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

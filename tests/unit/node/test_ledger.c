@@ -1,5 +1,5 @@
 /* The ledger of a recurring task: each time that its rule names has exactly one row. A whole node runs random schedules,
- * with kills, stalls and pauses; then the rows are compared with an enumeration that shares no code with it. */
+ * with kills, stalls, pauses and cancelled occurrences; then the rows are compared with an enumeration that shares no code with it. */
 #include "base/rfc3339.h"
 #include "core/task/action.h"
 #include "core/task/spawn.h"
@@ -135,13 +135,13 @@ static struct task current(struct ledger *l)
     return read_task(l->w, l->task.id);
 }
 
-static void act(struct ledger *l, enum action action)
+static void act(struct ledger *l, const struct task *of, enum action action)
 {
     cleanup_with(arena_release) struct arena a;
     struct action_plan plan;
     struct error e = { 0 };
     arena_init(&a, 1 << 16);
-    struct task t = row_of(l->w, &l->task, &a);
+    struct task t = row_of(l->w, of, &a);
     assert_ok(task_act(&t, action, false, NULL, (struct uuid){ 0 }, l->w->now_ms, &plan, &e), &e);
     struct op_put op = { .op = { .kind = OP_PUT },
                          .task = &plan.task,
@@ -152,20 +152,31 @@ static void act(struct ledger *l, enum action action)
                          .withdraw = plan.withdraw };
     apply_op(l->w, &op.op);
     assert_ok(op.op.rc, &op.op.error);
-    plan.task.cursor_ms = op.ret_cursor_ms;
+    if (of->kind == TASK_RECURRING)
+        plan.task.cursor_ms = op.ret_cursor_ms;
     node_nudge(l->w->node, &plan.task, 1);
 }
 
-/* A pause takes back runs that wait in line. If a later one has a row already, it is decided on again, and counted twice:
- * so the line is empty then, unless nothing but pauses disturbs it. */
 static void pause_for(struct ledger *l, int64_t ms)
 {
-    if (l->task.schedule.overlap != OVERLAP_QUEUE_ALL)
-        end_all(l->w);
-    assert_true(l->task.schedule.overlap == OVERLAP_QUEUE_ALL || !count_of(l->w, l->task.id, TASK_BLOCKED));
-    act(l, ACTION_PAUSE);
+    act(l, &l->task, ACTION_PAUSE);
     run_until(l->w, l->w->now_ms + ms, false);
-    act(l, ACTION_RESUME);
+    act(l, &l->task, ACTION_RESUME);
+}
+
+/* A user cancels an occurrence that waits, whatever stands before and behind it. */
+static void cancel_one(struct ledger *l)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct task_filter f = {
+        .tenant = TENANT, .parent = l->task.id, .states = 1U << TASK_SCHEDULED | 1U << TASK_BLOCKED, .limit = LIST_MAX
+    };
+    struct task_page page;
+    struct error e = { 0 };
+    arena_init(&a, ARENA);
+    assert_ok(reader_list(l->w->reader, &f, &a, &page, &e), &e);
+    if (page.tasks.n)
+        act(l, &page.tasks.v[prng_below(l->random, page.tasks.n)], ACTION_CANCEL);
 }
 
 static void live_on(struct ledger *l)
@@ -173,8 +184,9 @@ static void live_on(struct ledger *l)
     struct world *w = l->w;
     int64_t away_ms =
         prng_below(l->random, 2) ? prng_between(l->random, 0, 10 * SECOND) : prng_between(l->random, 0, 9 * HOUR);
-    bool only_pauses = l->task.schedule.overlap == OVERLAP_QUEUE_ALL;
-    switch (only_pauses ? 2 + prng_below(l->random, 2) : prng_below(l->random, 4)) {
+    if (prng_below(l->random, 3) == 0)
+        cancel_one(l);
+    switch (prng_below(l->random, 4)) {
     case 0:
         w->now_ms += away_ms;
         die_and_start_again(w);
@@ -246,11 +258,13 @@ static bool is_about(const struct task *row, const struct nominal *t)
 /* All rows but those without a time count as many times as they say. */
 static void judge_rows(struct ledger *l, const struct nominals *all, int round)
 {
-    int64_t skipped = 0;
+    int64_t skipped = 0, runs = 0;
     for (size_t i = 0; i < l->row_count; i++) {
         const struct task *row = &l->rows[i];
         int64_t n = 0, wanted = row->state == TASK_SKIPPED ? skip_count(row) : 1;
         skipped += row->state == TASK_SKIPPED ? skip_count(row) : 0;
+        bool called_off = row->state == TASK_CANCELLED && !row->started_ms;
+        runs += row->state != TASK_SKIPPED && !called_off;
         for (size_t j = 0; j < all->n; j++)
             n += all->v[j].at_ms >= l->begin_ms && is_about(row, &all->v[j]);
         if (n != wanted)
@@ -259,6 +273,7 @@ static void judge_rows(struct ledger *l, const struct nominals *all, int round)
                      (long long)wanted);
     }
     assert_int_equal(current(l).skipped_count, skipped);
+    assert_int_equal(current(l).runs_count, runs);
 }
 
 static size_t judge_times(struct ledger *l, const struct nominals *all, int round)

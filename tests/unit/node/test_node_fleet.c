@@ -459,9 +459,9 @@ static void without_workers_nothing_is_claimed(void **state)
     struct task t = add_task(w, plain_task(1, NOW));
     rest(w);
     assert_int_equal(held(w), 0);
-    node_explain(w->node, &t, NOW, &why);
+    explain_row(w, &t, &why);
     assert_int_equal(why.gate, EXPLAIN_NO_WORKER);
-    assert_string_equal(why.text, "there is no worker: it waits until one joins that can run it");
+    assert_string_equal(why.steps[0].text, "there is no worker: it waits until one joins that can run it");
 }
 
 static void what_workers_say_of_themselves_gives_room(void **state)
@@ -488,9 +488,9 @@ static void tasks_that_no_worker_can_run_stay_in_the_store(void **state)
         add_task(w, labelled_task(i, "gpu"));
     rest(w);
     assert_int_equal(held(w), 0);
-    node_explain(w->node, &first, NOW, &why);
+    explain_row(w, &first, &why);
     assert_int_equal(why.gate, EXPLAIN_NO_WORKER);
-    assert_string_equal(why.text, "no worker has the label gpu: it waits until one joins that can run it");
+    assert_string_equal(why.steps[0].text, "no worker has the label gpu: it waits until one joins that can run it");
     struct task urgent = plain_task(41, NOW);
     urgent.priority = 9;
     urgent = add_task(w, urgent);
@@ -518,10 +518,34 @@ static void a_worker_that_leaves_takes_its_pool_along(void **state)
     assert_int_equal(held(w), 1);
     assert_int_equal(row_of(w, &later, &a).state, TASK_SCHEDULED);
     there = row_of(w, &there, &a);
-    node_explain(w->node, &there, NOW, &why);
+    explain_row(w, &there, &why);
     assert_int_equal(why.gate, EXPLAIN_NO_WORKER);
-    assert_string_equal(why.text,
+    assert_string_equal(why.steps[0].text,
                         "it has fired, and no worker has the label gpu: unless it runs, it waits in the queue");
+}
+
+static void a_task_that_waits_in_the_queue_for_a_worker_is_not_said_to_run(void **state)
+{
+    struct world *w = *state;
+    struct explanation why;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, 1 << 20);
+    report_worker(w, 3, with_labels(""), 2, false);
+    struct task t[3];
+    for (int i = 0; i < 2; i++)
+        t[i] = add_task(w, plain_task(1 + i, NOW));
+    rest(w);
+    struct task row = row_of(w, &t[1], &a);
+    explain_row(w, &row, &why);
+    assert_int_equal(why.gate, EXPLAIN_RUNNING);
+    t[2] = add_task(w, plain_task(3, NOW));
+    rest(w);
+    assert_int_equal(held(w), 3);
+    row = row_of(w, &t[2], &a);
+    explain_row(w, &row, &why);
+    assert_int_equal(why.gate, EXPLAIN_FLEET_QUEUE);
+    assert_int_equal(why.outcome, EXPLAIN_WILL_UNKNOWN);
+    assert_non_null(strstr(why.text, "the 1 worker that can run it has 2 slots for this node, which has given them 3"));
 }
 
 static void while_the_queue_is_down_only_this_process_runs_tasks(void **state)
@@ -535,8 +559,8 @@ static void while_the_queue_is_down_only_this_process_runs_tasks(void **state)
     struct task gpu = add_task(w, labelled_task(2, "gpu"));
     the_queue_is_down_until(w, NOW + 1600);
     assert_int_equal(held(w), 1);
-    node_explain(w->node, &gpu, NOW + 1600, &why);
-    assert_string_equal(why.text, "no worker has the label gpu: it waits until one joins that can run it");
+    explain_row(w, &gpu, &why);
+    assert_string_equal(why.steps[0].text, "no worker has the label gpu: it waits until one joins that can run it");
     end_run(w, OUTCOME_OK);
     rest_at(w, NOW + 2200);
     assert_int_equal(queue_depth(hand.queue), 1); /* the queue is back, and so are its workers */
@@ -659,6 +683,7 @@ int main(void)
         E(what_workers_say_of_themselves_gives_room),
         E(tasks_that_no_worker_can_run_stay_in_the_store),
         E(a_worker_that_leaves_takes_its_pool_along),
+        E(a_task_that_waits_in_the_queue_for_a_worker_is_not_said_to_run),
         E(while_the_queue_is_down_only_this_process_runs_tasks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -338,6 +338,25 @@ static void what_waits_for_its_rate_takes_no_slot_from_others(void **state)
     assert_int_equal(w->run_count, 3);
 }
 
+/* Else a queue whose host is busy would use up its rate without calling anybody. */
+static void a_task_that_waited_for_its_host_in_vain_gives_its_token_back(void **state)
+{
+    struct world *w = *state;
+    w->runner.host_calls_max = 1;
+    with_slots(w, 10);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .rate = 0.01, .burst = 2 });
+    call_due(w, 1);
+    call_due(w, 2);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1);
+    task_due(w, 3, NOW);
+    settle_down(w);
+    assert_int_equal(w->run_count, 1); /* both tokens are taken */
+    step_at(w, NOW + 1001);            /* it was parked for longer than a task waits in its host's line */
+    settle_down(w);
+    assert_int_equal(w->run_count, 2);
+}
+
 static void a_queue_that_goes_on_does_not_meet_its_backlog_all_at_once(void **state)
 {
     struct world *w = *state;
@@ -449,6 +468,7 @@ int main(void)
         node_test(a_class_keeps_the_rest_of_its_tenth_from_lower_ones),
         node_test(a_rate_lets_a_burst_go_and_then_one_at_a_time),
         node_test(what_waits_for_its_rate_takes_no_slot_from_others),
+        node_test(a_task_that_waited_for_its_host_in_vain_gives_its_token_back),
         node_test(a_queue_that_goes_on_does_not_meet_its_backlog_all_at_once),
         node_test(a_claim_asks_only_lanes_with_something_due),
         node_test(what_is_heard_of_while_a_claim_is_under_way_is_not_forgotten),

@@ -1,11 +1,12 @@
 /* Backups of a store: complete while it runs, and refused if they are not. */
 #include "sqlite_fixture.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "store/sqlite/backup.h"
+#include "store/sqlite/backup_internal.h"
 
 enum { TASKS = 500 };
 
@@ -58,6 +59,22 @@ static void move_into(struct fixture *f)
     struct error e = { 0 };
     snprintf(place, sizeof place, "%s/restored", f->directory);
     assert_ok(store_sqlite_open(place, &f->store, &e), &e);
+}
+
+/* A check of all tables precedes the end: no row of any table may look damaged to it. */
+static void a_store_whose_tasks_hold_slots_is_backed_up(void **state)
+{
+    struct fixture *f = *state;
+    open_store(f);
+    for (int i = 0; i < 3; i++) {
+        struct task t = plain_task(f);
+        t.concurrency_key = S("one at a time");
+        t.concurrency_limit = 1;
+        insert(f, &t, 1);
+    }
+    assert_int_equal(claim(f).n, 1);
+    assert_int_equal(backed_up(f).tasks, 3);
+    move_into(f);
 }
 
 static void the_copy_of_an_open_store_holds_what_was_written_before(void **state)
@@ -299,14 +316,34 @@ static void a_copy_that_was_cut_short_is_not_verified(void **state)
     refused(copy_of(f), ERR_CORRUPT, "damaged");
 }
 
+/* As on a file system that cannot refuse to replace a file by itself. */
+static void a_file_that_appeared_meanwhile_is_not_replaced(void **state)
+{
+    struct fixture *f = *state;
+    struct error e = { 0 };
+    struct stat first, second;
+    open_store(f);
+    assert_ok(backup_make_part(part_of(f), &e), &e);
+    assert_int_equal(backup_rename_by_link(part_of(f), copy_of(f)), 0);
+    assert_int_equal(access(part_of(f), F_OK), -1);
+    assert_int_equal(stat(copy_of(f), &first), 0);
+    assert_ok(backup_make_part(part_of(f), &e), &e);
+    assert_int_equal(backup_rename_by_link(part_of(f), copy_of(f)), -1);
+    assert_int_equal(errno, EEXIST);
+    assert_int_equal(stat(copy_of(f), &second), 0);
+    assert_true(first.st_ino == second.st_ino && second.st_nlink == 1);
+}
+
 static const struct CMUnitTest tests[] = {
 #define row(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+    row(a_store_whose_tasks_hold_slots_is_backed_up),
     row(the_copy_of_an_open_store_holds_what_was_written_before),
     row(a_store_that_nobody_has_open_is_copied_too),
     row(a_copy_made_while_others_write_is_whole),
     row(progress_goes_from_nothing_to_all),
     row(a_copy_that_is_given_up_leaves_nothing),
     row(a_file_that_is_there_is_not_written_over),
+    row(a_file_that_appeared_meanwhile_is_not_replaced),
     row(what_an_earlier_try_has_left_is_replaced),
     row(without_a_store_there_is_nothing_to_copy),
     row(a_place_that_cannot_be_written_is_named),

@@ -3,9 +3,9 @@ ALTER TABLE tasks ADD COLUMN links INTEGER NOT NULL DEFAULT 0; -- bits: enum tas
 
 -- What a child waits for. state: enum edge_state in src/port/store/dependencies.h; 0 is open.
 CREATE TABLE edges (
-    tenant_id INTEGER NOT NULL,
     parent_id BLOB NOT NULL,
     child_id BLOB NOT NULL,
+    tenant_id INTEGER NOT NULL,
     type INTEGER NOT NULL, -- enum dag_type in src/core/flow/dag.h
     state INTEGER NOT NULL,
     PRIMARY KEY (parent_id, child_id)
@@ -15,8 +15,8 @@ CREATE INDEX edges_open ON edges (parent_id, child_id) WHERE state = 0;
 
 -- One row for each child: its join and the counts of its edges. generation: begun again by a retry of its workflow; 0 otherwise.
 CREATE TABLE joins (
-    tenant_id INTEGER NOT NULL,
     child_id BLOB NOT NULL PRIMARY KEY,
+    tenant_id INTEGER NOT NULL,
     kind INTEGER NOT NULL, -- enum dag_join
     expected INTEGER NOT NULL,
     arrived INTEGER NOT NULL,

@@ -1,0 +1,77 @@
+#include "api/task/target_merge.h"
+
+#include "api/task/secret_headers.h"
+#include "base/json/json.h"
+
+enum { MERGED_MAX = 32 << 20 };
+
+static bool target_merge_is_object(struct str text)
+{
+    return text.n && text.p[0] == '{';
+}
+
+/* The member of an object, as text; empty: none. */
+static struct str target_merge_find(struct str object, struct str wanted, bool any_case)
+{
+    struct json_cursor c = { .text = object };
+    struct str name, value;
+    while (json_next(&c, &name, &value))
+        if (any_case ? str_eq_nocase(name, wanted) : str_eq(name, wanted))
+            return value;
+    return S("");
+}
+
+static void target_merge_write(struct buf *out, struct str name, struct str value)
+{
+    bool first = out->n && out->p[out->n - 1] == '{';
+    buf_printf(out, "%s\"" STR_FMT "\":", first ? "" : ",", STR_ARG(name));
+    buf_add(out, value);
+}
+
+static void target_merge_headers(struct str current, struct str edit, struct buf *out)
+{
+    struct json_cursor c = { .text = current }, added = { .text = edit };
+    struct str name, value;
+    buf_char(out, '{');
+    while (json_next(&c, &name, &value))
+        if (!target_merge_find(edit, name, true).n)
+            target_merge_write(out, name, value);
+    while (json_next(&added, &name, &value))
+        if (!str_eq(value, S("null")))
+            target_merge_write(out, name, value);
+    buf_char(out, '}');
+}
+
+static void target_merge_members(struct str current, struct str edit, struct buf *headers, struct buf *out)
+{
+    struct json_cursor c = { .text = current }, added = { .text = edit };
+    struct str name, value;
+    buf_char(out, '{');
+    while (json_next(&c, &name, &value))
+        if (!target_merge_find(edit, name, false).n)
+            target_merge_write(out, name, value);
+    while (json_next(&added, &name, &value)) {
+        if (str_eq(name, S("headers")) && target_merge_is_object(value)) {
+            struct str old = target_merge_find(current, name, false);
+            target_merge_headers(target_merge_is_object(old) ? old : S("{}"), value, headers);
+            value = buf_str(headers);
+        }
+        if (!str_eq(value, S("null")))
+            target_merge_write(out, name, value);
+    }
+    buf_char(out, '}');
+}
+
+enum err target_merge(struct str current, struct str edit, struct arena *a, struct str *ret, struct error *e)
+{
+    cleanup_with(buf_release) struct buf shown, headers, out;
+    struct jw w;
+    buf_init(&shown, MERGED_MAX);
+    buf_init(&headers, MERGED_MAX);
+    buf_init(&out, MERGED_MAX);
+    jw_init(&w, &shown);
+    secret_headers_hide(&w, current.n ? current : S("{}"));
+    target_merge_members(buf_str(&shown), edit, &headers, &out);
+    bool full = shown.full || headers.full || out.full;
+    return !full && arena_str(a, buf_str(&out), ret) ? ERR_OK : error_set(e, ERR_LIMIT, "the body is too large");
+}

@@ -1,0 +1,242 @@
+/* Gates of the task itself: its time, pauses, the workers that there are, slots. */
+#include <stdio.h>
+
+#include "core/task/settle.h"
+#include "node/explain_internal.h"
+
+enum { RULES_ARENA = 1 << 16 };
+
+void explain_look_time(struct explain_walk *w)
+{
+    const struct task *t = w->task;
+    struct explain_when due = explain_when(t->due_ms);
+    int64_t expires_ms = task_expires_ms(t);
+    if (t->state == TASK_BLOCKED)
+        return;
+    if (t->due_ms <= w->now_ms && is_expired(expires_ms, w->now_ms)) {
+        explain_add(w->ret, EXPLAIN_EXPIRED, expires_ms, "it expired at %s and will not run",
+                    explain_when(expires_ms).text);
+        explain_decided(w, EXPLAIN_WILL_EXPIRED, expires_ms);
+        return;
+    }
+    if (t->due_ms <= w->now_ms)
+        return;
+    if (w->claimed)
+        explain_gate_until(w, EXPLAIN_ARMED, t->due_ms, "it is claimed, and fires at %s", due.text);
+    else if (str_starts(t->last_error, S("held: "))) /* by another node or worker, or its breaker closed meanwhile */
+        explain_gate_until(w, EXPLAIN_DUE_TIME, t->due_ms, "it is due again at %s; it was " STR_FMT, due.text,
+                           STR_ARG(explain_cut(t->last_error)));
+    else
+        explain_gate_until(w, EXPLAIN_DUE_TIME, t->due_ms,
+                           t->attempts ? "its next attempt is due at %s" : "it is due at %s", due.text);
+}
+
+void explain_look_recovery(struct explain_walk *w)
+{
+    const struct task *t = w->task;
+    struct scheduler_status s = scheduler_status(w->view->scheduler);
+    if (w->claimed || t->due_ms > w->now_ms || t->target == TARGET_WORKER)
+        return;
+    if (w->view->recovering)
+        explain_gate_unknown(
+            w, EXPLAIN_RECOVERY, "the node must be ready first",
+            "this node has just started: it first settles tasks that were running when it died, and catches up");
+    else if (s.isolating && !task_is_suspect(t))
+        explain_gate_unknown(
+            w, EXPLAIN_RECOVERY, "a suspect must end first",
+            "this node has restarted after a crash: for a few seconds it first runs the tasks that may "
+            "have caused it, one at a time");
+    else if (task_is_suspect(t) && s.suspects)
+        explain_gate_unknown(
+            w, EXPLAIN_SUSPECT, "the other one must end first",
+            "the process that ran it died %d times: such tasks run one at a time, and another one is running",
+            t->losses);
+}
+
+/* ---- pauses ---- */
+
+static void explain_queue_pause(struct explain_walk *w, const struct queue_rules *r)
+{
+    const struct task *t = w->task;
+    char text[EXPLAIN_TEXT / 2];
+    snprintf(text, sizeof text, "its queue " STR_FMT " is paused since %s%s" STR_FMT "%s" STR_FMT,
+             STR_ARG(explain_cut(t->queue)), explain_when(r->paused_ms).text, r->paused_by.n ? " by " : "",
+             STR_ARG(str_utf8_cut(r->paused_by, EXPLAIN_SHOWN_MAX / 4)), r->paused_reason.n ? ": " : "",
+             STR_ARG(str_utf8_cut(r->paused_reason, EXPLAIN_SHOWN_MAX / 2)));
+    if (r->paused_until_ms) {
+        explain_gate_until(w, EXPLAIN_QUEUE_PAUSED, r->paused_until_ms, "%s, until %s", text,
+                           explain_when(r->paused_until_ms).text);
+        return;
+    }
+    explain_gate_unknown(w, EXPLAIN_QUEUE_PAUSED, "a person must resume the queue", "%s", text);
+    explain_needs_people(w);
+}
+
+void explain_look_pause(struct explain_walk *w)
+{
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, RULES_ARENA);
+    if (!w->view->catalog)
+        return;
+    struct queue_rules r = catalog_cache_queue(w->view->catalog, w->task->tenant, w->task->queue, &a);
+    if (queue_is_paused(&r, w->now_ms))
+        w->resumes_ms = r.paused_until_ms;
+    if (queue_is_paused(&r, w->at_ms))
+        explain_queue_pause(w, &r);
+}
+
+void explain_look_tenant(struct explain_walk *w)
+{
+    struct tenant_rules r;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, RULES_ARENA);
+    if (!w->view->catalog || !catalog_cache_tenant(w->view->catalog, w->task->tenant, &a, &r) || !r.disabled)
+        return;
+    explain_gate_unknown(w, EXPLAIN_TENANT_DISABLED, "a person must enable the tenant",
+                         "its tenant is disabled: what it has scheduled waits");
+    explain_needs_people(w);
+}
+
+void explain_look_workers(struct explain_walk *w)
+{
+    struct lane_entry *e = lanes_get(w->lanes, task_lane(w->task));
+    struct pool_shortage s = { .need = POOL_NOTHING };
+    if (e && !w->placed)
+        s = lanes_shortage(w->lanes, e);
+    if (s.need == POOL_NOTHING)
+        return;
+    explain_gate_unknown(w, EXPLAIN_NO_WORKER, "a worker that can run it must join",
+                         "%s: it waits until one joins that can run it", s.reason);
+    explain_needs_people(w);
+}
+
+/* A worker outside of the fleet must ask for it (POST /v1/leases). */
+void explain_look_outside(struct explain_walk *w)
+{
+    if (w->task->target != TARGET_WORKER)
+        return;
+    explain_gate_unknown(w, EXPLAIN_WORKER, "a worker must ask for it",
+                         "%s a worker that asks for tasks of the queue '" STR_FMT "' (POST /v1/leases)",
+                         w->task->due_ms <= w->now_ms ? "it is due, and waits for" : "then it waits for",
+                         STR_ARG(explain_cut(w->task->queue)));
+    explain_needs_people(w);
+}
+
+/* ---- slots ---- */
+
+static void explain_blocked_by(struct explain_walk *w, const struct explain_slot *s)
+{
+    char holder[UUID_TEXT + 1] = "nobody any more";
+    w->ret->position = (int64_t)s->waiting;
+    if (s->holders.n)
+        uuid_format(s->holders.v[0].task, holder);
+    if (s->need.kind == SLOT_OVERLAP)
+        explain_gate_unknown(w, EXPLAIN_OVERLAP, "that run may take any time",
+                             "the previous run, %s, has not ended; %zu tasks wait ahead of it", holder, s->waiting);
+    else
+        explain_gate_unknown(w, EXPLAIN_CONCURRENCY_KEY, "the tasks that hold its slots may take any time",
+                             "it waits for a slot of the concurrency key '" STR_FMT
+                             "', held by %s%s; %zu tasks wait ahead of it",
+                             STR_ARG(explain_cut(slot_key_name(s->need.key))), holder,
+                             s->holders.n > 1 ? " and others" : "", s->waiting);
+}
+
+void explain_look_blocked(struct explain_walk *w)
+{
+    const struct task *t = w->task;
+    if (t->state != TASK_BLOCKED)
+        return;
+    for (size_t i = 0; i < w->facts->slot_count; i++)
+        if (str_eq(w->facts->slots[i].need.key, t->waits_for))
+            explain_blocked_by(w, &w->facts->slots[i]);
+    if (!t->waits_for.n)
+        explain_gate_unknown(w, EXPLAIN_DEPENDENCY, "those tasks may take any time",
+                             "it waits for the tasks that it depends on");
+}
+
+/* The run that holds the overlap slot. */
+struct explain_holder {
+    bool stays;            /* it has the slot when the claim is made: as nothing changes, or since that is now */
+    int64_t not_before_ms; /* it does not start earlier; 0: it runs, or a person must let it go on */
+};
+
+static struct explain_holder explain_holder_of(const struct explain_walk *w, const struct explain_slot *s)
+{
+    struct explain_holder h = { .stays = w->at_ms <= w->now_ms };
+    struct explanation x = { 0 };
+    if (!s->has_holder || task_is_final(s->holder.state))
+        return h;
+    if (s->holder.state != TASK_PAUSED)
+        explain(w->view, &s->holder, s->holder_facts, w->now_ms, &x);
+    bool waits = x.not_before_ms > w->at_ms;
+    h.not_before_ms = waits ? x.not_before_ms : 0;
+    h.stays = h.stays || waits || s->holder.state == TASK_PAUSED || x.needs_people;
+    return h;
+}
+
+static bool explain_overlap_skips(const struct explain_slot *s)
+{
+    return s->need.policy == OVERLAP_SKIP || (s->need.policy == OVERLAP_QUEUE_ONE && s->waiting);
+}
+
+static void explain_overlap(struct explain_walk *w, const struct explain_slot *s)
+{
+    if (!s->holders.n) {
+        if (s->earlier && w->near)
+            explain_gate_unknown(w, EXPLAIN_OVERLAP, "an earlier run may take any time",
+                                 "an earlier run is to come before it");
+        return;
+    }
+    struct explain_holder h = explain_holder_of(w, s);
+    struct explain_when of = explain_when(s->holders.v[0].scheduled_ms);
+    bool ahead = s->has_holder && slot_is_held_ahead(&s->holder, w->at_ms);
+    if (!h.stays && !w->near) /* it is over by then */
+        return;
+    if (explain_overlap_skips(s) && h.stays && !w->unknown && !ahead) {
+        if (h.not_before_ms)
+            explain_add(w->ret, EXPLAIN_OVERLAP, w->at_ms,
+                        "the run of %s is not over by then: it does not start before %s", of.text,
+                        explain_when(h.not_before_ms).text);
+        else
+            explain_add(w->ret, EXPLAIN_OVERLAP, w->at_ms, "the run of %s is not over by then", of.text);
+        w->ret->resumes_ms = h.not_before_ms;
+        explain_decided(w, EXPLAIN_WILL_SKIPPED, w->at_ms);
+    } else if (s->need.policy == OVERLAP_CANCEL_PREVIOUS) {
+        explain_gate_unknown(w, EXPLAIN_OVERLAP, "the run before it must end first",
+                             "it replaces the run of %s, which is asked to end", of.text);
+    } else {
+        explain_gate_unknown(w, EXPLAIN_OVERLAP, "that run may take any time",
+                             explain_overlap_skips(s) ? "if the run of %s is not over by then, it is skipped"
+                                                      : "it waits until the run of %s is over",
+                             of.text);
+    }
+}
+
+static void explain_key(struct explain_walk *w, const struct explain_slot *s)
+{
+    if (!w->near || (int64_t)(s->holders.n + s->waiting) + explain_crowd(w) < s->need.limit)
+        return;
+    if (s->holders.n >= (size_t)s->need.limit && w->task->due_ms <= w->now_ms) {
+        explain_blocked_by(w, s);
+        return;
+    }
+    explain_gate_unknown(w, EXPLAIN_CONCURRENCY_KEY, "other tasks may hold its slots then",
+                         "it needs a slot of the concurrency key '" STR_FMT
+                         "', of which there are %d: %zu hold one now",
+                         STR_ARG(explain_cut(slot_key_name(s->need.key))), s->need.limit, s->holders.n);
+}
+
+void explain_look_slots(struct explain_walk *w)
+{
+    if (w->claimed || w->task->state == TASK_BLOCKED)
+        return;
+    for (size_t i = 0; i < w->facts->slot_count && !w->over; i++) {
+        const struct explain_slot *s = &w->facts->slots[i];
+        if (s->has)
+            continue;
+        if (s->need.kind == SLOT_OVERLAP)
+            explain_overlap(w, s);
+        else
+            explain_key(w, s);
+    }
+}
