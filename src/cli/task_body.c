@@ -75,6 +75,10 @@ const struct option task_options[] = {
       .help = "with reschedule and replace: run it this long after its creation at the latest" },
     { .flag = "delivery", .type = OPTION_CHOICE, .value = "MODE", .choices = "at-least-once|at-most-once",
       .help = "after a crash with an unknown outcome: run the task again, or not; default: at-least-once" },
+    { .flag = "after", .type = OPTION_LIST, .value = "TASK[:TYPE]",
+      .help = "wait for this task, given by its id; TYPE is what it must do: must-succeed (default), must-not-fail, must-finish, must-fail" },
+    { .flag = "join", .type = OPTION_CHOICE, .value = "KIND", .choices = "all|any|some",
+      .help = "with --after: start when all of them did that, when the first did, or when all have ended and one did" },
     { .flag = "requires", .type = OPTION_LIST, .value = "LABEL",
       .help = "only a worker with this label may run the task; edit with '': any worker" },
     { .flag = "cpu", .type = OPTION_TEXT, .value = "CORES", .help = "CPU cores that the task needs, such as 0.5 or 2; 0: unspecified" },
@@ -93,7 +97,7 @@ const struct option task_options[] = {
 
 /* How an option's value is written. An empty text and 0 seconds are written as null, which resets the field to its
  * default. ELSEWHERE: another part of this file, or the command, writes the field. */
-enum member_format { AS_TEXT, AS_NUMBER, AS_CORES, AS_SECONDS, AS_TIME, AS_NAME, AS_LABELS, ELSEWHERE };
+enum member_format { AS_TEXT, AS_NUMBER, AS_CORES, AS_SECONDS, AS_TIME, AS_NAME, AS_LABELS, AS_PARENTS, ELSEWHERE };
 
 static const char *const catch_up_names[] = { "RUN_ONE_NOW", "RUN_ALL_MISSED", "SKIP_MISSED" };
 static const char *const calendar_policy_names[] = { "SKIP", "NEXT_DAY", "PREVIOUS_DAY" };
@@ -104,6 +108,7 @@ static const char *const gap_names[] = { "SHIFT", "SKIP" };
 static const char *const repeat_names[] = { "FIRST", "LAST", "BOTH" };
 static const char *const backoff_names[] = { "EXPONENTIAL", "FIXED" };
 static const char *const jitter_names[] = { "FULL", "NONE" };
+static const char *const join_names[] = { "ALL", "ANY", "SOME" };
 
 /* Every field of a task body, by its path. A field without a flag is given by --set alone. */
 static const struct field {
@@ -145,6 +150,8 @@ static const struct field {
     { "dedupe-action", "dedupe_action", AS_NAME, dedupe_names },
     { "dedupe-max-wait", "dedupe_max_wait_seconds", AS_SECONDS, NULL },
     { "delivery", "delivery", AS_NAME, delivery_names },
+    { "after", "depends_on", AS_PARENTS, NULL },
+    { "join", "join", AS_NAME, join_names },
     { "requires", "requires", AS_LABELS, NULL },
     { "cpu", "resources.cpu", AS_CORES, NULL },
     { "memory-mb", "resources.memory_mb", AS_NUMBER, NULL },
@@ -209,6 +216,33 @@ static void task_body_write_labels(const struct option_value *v, struct jw *w)
     jw_array_end(w);
 }
 
+/* must-finish → MUST_FINISH; the API says which types there are. */
+static void task_body_write_parent_type(struct str type, struct jw *w)
+{
+    char text[32];
+    size_t n = min_of(type.n, sizeof text);
+    for (size_t i = 0; i < n; i++)
+        text[i] = (char)(type.p[i] == '-'                       ? '_'
+                         : type.p[i] >= 'a' && type.p[i] <= 'z' ? type.p[i] - 'a' + 'A'
+                                                                : type.p[i]);
+    jw_kv_str(w, "type", (struct str){ text, n });
+}
+
+/* The tasks that it waits for: ID or ID:TYPE each. */
+static void task_body_write_parents(const struct option_value *v, struct jw *w)
+{
+    jw_array(w);
+    for (size_t i = 0; i < v->list_count; i++) {
+        size_t colon = str_find(v->list[i], ':', 0);
+        jw_object(w);
+        jw_kv_str(w, "task", str_sub(v->list[i], 0, colon));
+        if (colon < v->list[i].n)
+            task_body_write_parent_type(str_sub(v->list[i], colon + 1, v->list[i].n), w);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
 static enum err task_body_write_cores(struct str text, struct jw *w, struct error *e)
 {
     char *end = NULL;
@@ -233,6 +267,7 @@ static enum err task_body_write_value(const struct field *f, const struct option
     case AS_TIME: jw_time(w, v->number); break;
     case AS_NAME: jw_str(w, str_from(f->names[v->number])); break;
     case AS_LABELS: task_body_write_labels(v, w); break;
+    case AS_PARENTS: task_body_write_parents(v, w); break;
     case AS_CORES: return task_body_write_cores(v->text, w, e);
     case AS_SECONDS: task_body_write_seconds(v->number, w); break;
     case ELSEWHERE: break;

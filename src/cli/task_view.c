@@ -53,6 +53,8 @@ void waiting_text(const json_t *task, struct buf *out)
     struct str kind = json_text_at(task, "waiting_for.kind");
     if (str_eq(kind, S("overlap"))) {
         buf_text(out, "its previous run");
+    } else if (str_eq(kind, S("dependencies"))) {
+        buf_text(out, "tasks that it depends on ('belfry deps' lists them)");
     } else if (kind.n) {
         buf_text(out, "a slot of key '");
         task_view_add(json_text_at(task, "waiting_for.key"), out);

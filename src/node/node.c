@@ -250,6 +250,8 @@ struct node *node_new(const struct node_setup *setup, struct moment now)
                                   .nudge = node_on_recovered,
                                   .unblocked = node_unblocked,
                                   .context = n });
+    n->arrivals = arrivals_new(&(struct arrivals_setup){
+        .writer = setup->writer, .shared = setup->shared, .unblocked = node_unblocked, .context = n });
     node_serve_recalls(n);
     n->catch_up =
         catch_up_new(&(struct catch_up_setup){ .writer = setup->writer, .over = node_on_caught_up, .context = n }, now);
@@ -272,6 +274,7 @@ void node_free(struct node *n)
     recall_requests_free(n->recall_requests);
     leasing_free(n->leasing);
     breaker_table_free(n->breakers);
+    arrivals_free(n->arrivals);
     scheduler_free(n->scheduler);
     worker_free(n->worker);
     updater_free(n->updater);
@@ -311,7 +314,8 @@ static bool node_holds_nothing(const struct node *n)
     return scheduler_is_idle(n->scheduler) && worker_is_idle(n->worker) && updater_is_idle(n->updater) &&
            n->recalls == 0 && list_empty(&n->waiting_recalls) && recall_requests_is_idle(n->recall_requests) &&
            recovery_is_idle(n->recovery) && !catch_up_in_flight(n->catch_up) && node_queued(n) == 0 &&
-           leasing_is_idle(n->leasing) && breaker_table_is_idle(n->breakers) && node_fleet_is_idle(n);
+           leasing_is_idle(n->leasing) && breaker_table_is_idle(n->breakers) && arrivals_is_idle(n->arrivals) &&
+           node_fleet_is_idle(n);
 }
 
 bool node_is_idle(const struct node *n)
@@ -468,6 +472,7 @@ int64_t node_step(struct node *n, struct moment now)
     wake = moment_earlier(wake, updater_step(n->updater, now, behind_ms));
     wake = moment_earlier(wake, node_fleet_step(n, behind_ms));
     wake = moment_earlier(wake, breaker_table_step(n->breakers, now));
+    wake = moment_earlier(wake, arrivals_step(n->arrivals, now, n->joined && !n->draining));
     wake = moment_earlier(wake, node_retry_recalls(n));
     wake = moment_earlier(wake, recall_requests_step(n->recall_requests, now));
     wake = moment_earlier(wake, leasing_step(n->leasing, now, n->joined && node_is_leader(n)));

@@ -102,8 +102,8 @@ bool node_is_leader(const struct node *n);
 const struct node_rows *node_others(const struct node *n);
 uint64_t node_others_generation(const struct node *n);
 
-/* A write unblocked tasks that waited for a concurrency slot (its ret_unblocked_lanes); UINT64_MAX: its answer was
- * lost. */
+/* A write unblocked tasks that waited for a concurrency slot or for other tasks (its ret_unblocked_lanes); UINT64_MAX:
+ * its answer was lost, or it has left arrivals for OP_ARRIVE (op_unblocked). */
 void node_on_lanes_unblocked(struct node *n, uint64_t lanes);
 
 /* Notices of other nodes (port/store.h), each perhaps for nothing: a task is due, in any lane; these lanes exist;

@@ -10,6 +10,7 @@
  *  - node_fleet.c: a queue that other processes share
  *  - node_drain.c: empties the queue of this process */
 #include "base/thread_owner.h"
+#include "node/arrivals.h"
 #include "node/breaker_table.h"
 #include "node/cluster/recall_requests.h"
 #include "node/cluster/recovery.h"
@@ -56,6 +57,7 @@ struct node {
     struct recall_requests *recall_requests;
     struct leasing *leasing;
     struct breaker_table *breakers;
+    struct arrivals *arrivals;
     struct node_fleet fleet;
     struct prng random;
     enum active_peers active_peers; /* as far as node_settle_in has acted on it */

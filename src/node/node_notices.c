@@ -21,6 +21,8 @@ void node_on_lanes_unblocked(struct node *n, uint64_t lanes)
 {
     assert_owned(&n->owner);
     lanes_on_unblocked(scheduler_lanes(n->scheduler), lanes, n->now.wall_ms);
+    if (lanes == UINT64_MAX)
+        arrivals_ask(n->arrivals);
     if (lanes)
         leasing_all_due(n->leasing, n->now.wall_ms);
 }

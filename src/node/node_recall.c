@@ -53,7 +53,7 @@ static void recall_on_settled(struct op *op)
     node_fleet_on_batch_settled(n);
     scheduler_on_settled(n->scheduler, r->running->id, r->running->fence, NULL);
     worker_settled(n->worker, r->running->id, r->running->fence);
-    node_on_lanes_unblocked(n, r->op.ret_unblocked_lanes);
+    node_on_lanes_unblocked(n, op_unblocked(r->op.ret_unblocked_lanes, r->op.ret_arrivals_left));
     /* Nobody else could settle the task: stale at a second try means that the first one was applied and its answer
      * lost. On a shared store another node may have marked this one dead in between; then only the row can tell. */
     bool applied = !r->settlement.stale || (r->tried && !n->setup.shared);

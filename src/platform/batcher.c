@@ -99,7 +99,8 @@ static uint64_t op_unblocked_lanes(const struct op *op)
 {
     if (op->kind != OP_PUT)
         return 0;
-    return op->rc == ERR_OK            ? ((const struct op_put *)op)->ret_unblocked_lanes
+    const struct op_put *put = (const struct op_put *)op;
+    return op->rc == ERR_OK            ? op_unblocked(put->ret_unblocked_lanes, put->ret_arrivals_left)
            : op->rc == ERR_UNAVAILABLE ? UINT64_MAX
                                        : 0;
 }

@@ -325,6 +325,12 @@ enum err reader_catalog_list(struct reader *r, const struct catalog_filter *f, s
     return rc;
 }
 
+enum err reader_links(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct task_links *ret,
+                      struct error *e)
+{
+    return r->ops->links(r, tenant, task, a, ret, e);
+}
+
 enum err reader_slots(struct reader *r, struct str key, struct arena *a, struct slot_holders *ret, struct error *e)
 {
     enum err rc = r->ops->slots(r, key, a, ret, e);

@@ -2,7 +2,7 @@
 /* port/store.h - where tasks are stored: the front door.
  *
  * Writes are operations (port/store/operation.h). Their contracts are in port/store/: tasks.h, claims.h, schedules.h,
- * catalog.h, nodes.h, fleet.h, breakers.h, retention.h. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads
+ * dependencies.h, catalog.h, nodes.h, fleet.h, breakers.h, retention.h. Each contract is a numbered list; tests cite a rule as "OP_CLAIM 12". Reads
  * are in port/store/reader.h.
  *
  * What holds for every operation:
@@ -27,6 +27,7 @@
 #include "port/store/breakers.h"
 #include "port/store/catalog.h"
 #include "port/store/claims.h"
+#include "port/store/dependencies.h"
 #include "port/store/fleet.h"
 #include "port/store/nodes.h"
 #include "port/store/reader.h"

@@ -24,8 +24,9 @@ WRITES = [("POST", "/v1/tasks"), ("POST", "/v1/tasks/batch"), ("POST", "/v1/task
           ("DELETE", f"/v1/recurring-tasks/{NOBODY}"), *(("POST", f"/v1/tasks/{NOBODY}/{a}") for a in ONE_TASK),
           *(("POST", f"/v1/recurring-tasks/{NOBODY}/{a}") for a in ("pause", "resume", "trigger-now"))]
 RESOURCES = {"/v1/queues": "PUT PATCH DELETE", "/v1/calendars": "PUT DELETE", "/v1/tenants": "PATCH", "/v1/api-keys": "DELETE"}
-READS += ["/v1/breakers", "/v1/tasks/names"]
-WRITES += [("POST", f"/v1/breakers/{NOBODY}/close")]
+READS += ["/v1/breakers", "/v1/tasks/names", f"/v1/tasks/{NOBODY}/dependencies"]
+WRITES += [("POST", f"/v1/breakers/{NOBODY}/close"), ("POST", f"/v1/tasks/{NOBODY}/dependencies"),
+           ("DELETE", f"/v1/tasks/{NOBODY}/dependencies/{NOBODY}")]
 READS += [*RESOURCES, *(f"{r}/nobody" for r in RESOURCES if r != "/v1/api-keys")]
 WRITES += [("POST", "/v1/tenants"), ("POST", "/v1/api-keys"), *((m, f"{r}/nobody") for r, methods in RESOURCES.items() for m in methods.split())]
 READS += [f"/v1/tasks/{NOBODY}/upcoming", f"/v1/tasks/{NOBODY}/explain", "/v1/upcoming", f"/v1/dlq/{NOBODY}", "/v1/jobs", f"/v1/jobs/{NOBODY}"]
@@ -113,7 +114,7 @@ def test_metrics_are_what_prometheus_expects(client, receiver):
 
 def test_openapi_describes_every_route_and_nothing_else(client):
     paths = client.get("/openapi.json").json["paths"]
-    described = {(m.upper(), p.replace("{id}", NOBODY).replace("{name}", "nobody")) for p, item in paths.items() for m in item if m in
+    described = {(m.upper(), p.replace("{id}", NOBODY).replace("{other}", NOBODY).replace("{name}", "nobody")) for p, item in paths.items() for m in item if m in
                  ("get", "post", "patch", "delete", "put")}
     assert described == {*WRITES, *(("GET", p) for p in READS + PUBLIC)}
     for method, path in described:

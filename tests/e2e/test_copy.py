@@ -13,7 +13,7 @@ from cluster import Cluster
 from conftest import BUILD
 from server import Reply, Server, until
 
-TABLES = ["claims", "tasks", "executions", "idempotency", "api_keys", "catalog", "dedupe", "slots", "task_leases"]
+TABLES = ["claims", "tasks", "executions", "idempotency", "api_keys", "catalog", "dedupe", "slots", "edges", "joins", "arrivals", "task_leases"]
 
 
 pytestmark = pytest.mark.standalone("what is copied is the embedded store")
@@ -62,6 +62,8 @@ def fill(server, receiver):
     receiver.answer("/runs", Reply(hold=threading.Event()))
     for name in ("runs", "blocked"):
         client.create(name=name, concurrency_key="one", **receiver.target("/runs"))
+    parents = [client.create(delay="1h", target_type="NOOP")["id"] for _ in range(2)]
+    client.create(name="child", target_type="NOOP", depends_on=parents, join="SOME")
     for task in ran:
         until(lambda task=task: state(client, task) == "COMPLETED")
     until(lambda: state(client, failed) == "FAILED")
@@ -84,6 +86,9 @@ def test_a_copy_holds_everything_and_says_so(belfry, make_server, receiver, data
     assert rows["tasks"]["rows"] >= 1254 and rows["executions"]["rows"] >= 51
     assert rows["idempotency"]["rows"] >= 1 and rows["catalog"]["rows"] >= 1 and rows["dedupe"]["rows"] == 1
     assert rows["claims"]["rows"] == 1 and rows["slots"]["rows"] == 1
+    assert rows["edges"]["rows"] == 2 and rows["joins"]["rows"] == 1
+    assert database.sql("SELECT count(*) FROM belfry_dependencies AS d JOIN belfry_tasks AS t ON t.id = d.task_id "
+                        "WHERE t.name = 'child' AND t.status = 'BLOCKED' AND d.state = 'WAITING' AND d.join = 'SOME'") == ["2"]
     counted = database.sql("SELECT state, sum(n) FROM counts GROUP BY state ORDER BY state")
     assert counted == database.sql("SELECT state, count(*) FROM tasks WHERE NOT deleted GROUP BY state ORDER BY state")
     ended = "SELECT count(*) FROM ended CROSS JOIN unnest(tasks) AS t(id) JOIN tasks AS x ON x.id = t.id AND x.completed_ms = ended.completed_ms"

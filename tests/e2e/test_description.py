@@ -153,10 +153,11 @@ BASES = {**dict.fromkeys(["time_zone", "start_time", "max_runs", "catch_up_mode"
          "interval_seconds": {"target_type": "NOOP"}, "run_at": {"target_type": "NOOP"}, "scheduled_at": {"target_type": "NOOP"},
          "delay": {"target_type": "NOOP"}, "concurrency_limit": {**FAR, "concurrency_key": "k"},
          "dedupe_window_seconds": {**FAR, "dedupe_key": "bounds"}, "dedupe_action": {**FAR, "dedupe_key": "bounds"}, "dedupe_max_wait_seconds": {**FAR, "dedupe_key": "bounds", "dedupe_action": "REPLACE"},
-         "calendar": {**RECURRING}, "calendar_policy": {**RECURRING, "calendar": "holidays"}, "target_config": {"delay": "300d"},
+         "join": {**FAR, "depends_on": []}, "calendar": {**RECURRING}, "calendar_policy": {**RECURRING, "calendar": "holidays"}, "target_config": {"delay": "300d"},
          "target_type": {**HTTP}, "requires": {"delay": "300d", "target_type": "WORKER"}, "resources": {"delay": "300d", "target_type": "WORKER"}}
 WORDS = {"cron": "0 8 * * *", "time-zone": "Europe/Berlin", "duration-text": "1h", "calendar-name": "holidays", "date-time": "2035-01-01T00:00:00Z"}
-NOT_ALONE = {"target_type": ["QUEUE_MESSAGE", "WORKER", "NOOP"], "target_config": [{}]}  # need another target_config, or a target_type
+NOT_ALONE = {"target_type": ["QUEUE_MESSAGE", "WORKER", "NOOP"], "target_config": [{}],  # need another target_config, or a target_type
+             "depends_on": [[f"l{i}" for i in range(1000)]]}  # must be ids of tasks
 
 
 def types_of(schema):

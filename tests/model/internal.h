@@ -5,6 +5,34 @@
 #include "model/store_memory.h"
 #include "model/table.h"
 
+/* Tasks that depend on others (joins.c): plain lists. */
+struct memory_edge {
+    struct uuid parent, child;
+    enum dag_type type;
+    enum edge_state state;
+};
+
+struct memory_join {
+    struct uuid child;
+    enum dag_join join;
+};
+
+struct memory_arrival {
+    struct uuid parent;
+    enum flow_outcome outcome;
+};
+
+struct memory_joins {
+    struct memory_edge *edges;
+    size_t edge_count, edge_cap;
+    struct memory_join *joins;
+    size_t join_count, join_cap;
+    struct memory_arrival *left; /* that OP_ARRIVE will apply */
+    size_t left_count, left_cap;
+    enum memory_bug bug; /* planted; every third time */
+    unsigned turns;
+};
+
 struct store_memory {
     struct store base;
     pthread_mutex_t lock; /* guards all members below */
@@ -22,6 +50,7 @@ struct store_memory {
     struct order task_leases_by_expiry; /* the same, by until_ms */
     struct map workers;                 /* id → struct worker_entry (workers.c) */
     struct map breakers;                /* tenant and host → struct breaker_entry (breakers.c) */
+    struct memory_joins joins;
 };
 
 /* Tasks borrowed from the table, to be copied into an arena. */
@@ -200,6 +229,32 @@ void memory_hand_over(struct table *t, const struct slot_keys *keys, uint64_t *u
 /* An OCCURRENCE that never started will not run: subtracts it from its parent's runs_count. A skipped one is added to
  * skipped_count. */
 void memory_uncount_run(struct table *t, struct task *occurrence, struct uuid parent, bool skipped);
+
+/* ---- dependencies (joins.c) ---- */
+
+enum err memory_depends_check(const struct store_memory *s, const struct dependency *v, size_t n, int32_t tenant,
+                              struct error *e) must_use;
+void memory_insert_child(struct store_memory *s, const struct task *t, const struct depends_on *d);
+/* Changes the edges of a task that OP_PUT makes `next`. Nothing changes on failure. `why` lives as long as next. */
+enum err memory_depends_change(struct store_memory *s, const struct depends_change *c, struct task *next,
+                               char why[DEPENDENCY_REASON_MAX], struct error *e) must_use;
+
+/* Tasks that an operation made final. */
+struct memory_arrivals {
+    struct memory_arrival *v;
+    size_t n, cap;
+    size_t budget, applied;
+    bool left;
+};
+void memory_arrivals_add(struct memory_arrivals *a, const struct task *t);
+/* Applies and releases them. */
+void memory_arrivals_run(struct store_memory *s, struct memory_arrivals *a, int64_t now_ms, uint64_t *unblocked);
+bool memory_is_left(const struct store_memory *s, struct uuid parent); /* for OP_ARRIVE */
+void memory_joins_drop(struct store_memory *s, struct uuid child);     /* it is purged */
+void memory_joins_release(struct store_memory *s);
+enum err memory_arrive(struct store_memory *s, struct op *base);
+enum err memory_links(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct task_links *ret,
+                      struct error *e);
 
 enum err memory_claim(struct store_memory *s, struct op *base);
 

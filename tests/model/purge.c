@@ -80,8 +80,10 @@ static size_t memory_purge_tasks(struct store_memory *s, const struct op_purge *
     for (size_t i = 0; p.n < max && i < order_count(&s->table.by_id); i++)
         if (memory_purge_is_old(op, task_at(&s->table.by_id, i)))
             picks_add(&p, task_at(&s->table.by_id, i));
-    for (size_t i = 0; i < p.n; i++)
+    for (size_t i = 0; i < p.n; i++) {
+        memory_joins_drop(s, p.v[i]->id);
         table_drop(&s->table, p.v[i]->id);
+    }
     return p.n;
 }
 

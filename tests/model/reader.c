@@ -297,6 +297,7 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .catalog_get = memory_catalog_get,
                                            .catalog_list = memory_catalog_list,
                                            .slots = memory_reader_slots,
+                                           .links = memory_links,
                                            .lanes = memory_reader_lanes,
                                            .queues = memory_reader_queues,
                                            .counts = memory_reader_counts,

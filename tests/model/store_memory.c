@@ -64,7 +64,8 @@ static enum err memory_insert_check(const struct store_memory *s, const struct o
         const struct task *t = &op->tasks[i], *there = table_get(&s->table, t->id);
         const int64_t *expected = there ? &there->created_ms : map_get(&seen, uuid_bytes(&t->id));
         if (!expected)
-            rc = memory_calendar_check(s, t, e)
+            rc = memory_calendar_check(s, t, e) ||
+                         (op->depends && memory_depends_check(s, op->depends[i].v, op->depends[i].n, t->tenant, e))
                      ? e->code
                      : dedupe_take(keys, t, op->takes_over ? op->takes_over[i] : (struct uuid){ 0 }, e);
         else if (*expected != t->created_ms)
@@ -89,8 +90,12 @@ static enum err memory_insert(struct store_memory *s, struct op *base)
     if (memory_idempotency_check(s, op->idempotency, &base->error) || memory_insert_check(s, op, &keys, &base->error) ||
         memory_limits_check(s, op, &base->error))
         return base->error.code;
-    for (size_t i = 0; i < op->count; i++)
-        memory_insert_absent(s, &op->tasks[i]);
+    for (size_t i = 0; i < op->count; i++) {
+        if (op->depends && op->depends[i].n)
+            memory_insert_child(s, &op->tasks[i], &op->depends[i]);
+        else
+            memory_insert_absent(s, &op->tasks[i]);
+    }
     dedupe_keep(&keys);
     memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
@@ -173,7 +178,8 @@ static void memory_put_and_hand_over(struct store_memory *s, const struct task *
     slot_keys_release(&keys);
 }
 
-static void memory_settle_one(struct store_memory *s, struct settlement *v, int64_t now_ms, uint64_t *unblocked)
+static void memory_settle_one(struct store_memory *s, struct settlement *v, int64_t now_ms, uint64_t *unblocked,
+                              struct memory_arrivals *arrivals)
 {
     const struct task *t = table_get(&s->table, v->id);
     v->stale = !t || t->state != TASK_RUNNING || t->fence != v->fence;
@@ -182,6 +188,9 @@ static void memory_settle_one(struct store_memory *s, struct settlement *v, int6
     struct task next = v->replace ? *v->replace : memory_settled(t, v, now_ms);
     assert(uuid_eq(next.id, v->id) && next.tenant == t->tenant && next.state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
+    if (v->replace)
+        dependency_tidy(&next, t->links);
+    memory_arrivals_add(arrivals, &next);
     bool skipped = !v->replace && (next.state == TASK_EXPIRED || next.state == TASK_SKIPPED);
     struct uuid parent = v->replace ? next.parent : v->parent;
     if ((skipped || next.state == TASK_CANCELLED) && !uuid_is_nil(parent))
@@ -200,8 +209,11 @@ static enum err memory_settle(struct store_memory *s, struct op *base)
     if (memory_idempotency_check(s, op->idempotency, &base->error))
         return base->error.code;
     op->ret_unblocked_lanes = 0;
+    struct memory_arrivals arrivals = { .budget = ARRIVALS_MAX + 2 * op->n };
     for (size_t i = 0; i < op->n; i++)
-        memory_settle_one(s, &op->v[i], op->now_ms, &op->ret_unblocked_lanes);
+        memory_settle_one(s, &op->v[i], op->now_ms, &op->ret_unblocked_lanes, &arrivals);
+    memory_arrivals_run(s, &arrivals, op->now_ms, &op->ret_unblocked_lanes);
+    op->ret_arrivals_left = arrivals.left;
     if (op->idempotency && !op->v[0].stale)
         memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
@@ -298,6 +310,8 @@ static enum err memory_put_check(const struct store_memory *s, const struct op_p
         error_set(e, ERR_CONFLICT, "the task has changed since");
         return error_in(e, t->version != op->version ? "version" : "state");
     }
+    if (dependency_reopens(t->state, t->links, op->task->state) && memory_is_left(s, t->id))
+        return dependency_is_left(e);
     if (memory_calendar_check(s, op->task, e))
         return e->code;
     const struct task *there = op->also ? table_get(&s->table, op->also->id) : NULL;
@@ -334,7 +348,12 @@ static enum err memory_put(struct store_memory *s, struct op *base)
     if (memory_idempotency_check(s, op->idempotency, &base->error) || memory_put_check(s, op, &dedupe, &base->error))
         return base->error.code;
     struct task next = *op->task;
-    next.last_run_ms = max_of(next.last_run_ms, table_get(&s->table, next.id)->last_run_ms);
+    const struct task *was = table_get(&s->table, next.id);
+    char why[DEPENDENCY_REASON_MAX];
+    next.last_run_ms = max_of(next.last_run_ms, was->last_run_ms);
+    dependency_tidy(&next, was->links);
+    if (op->depends && memory_depends_change(s, op->depends, &next, why, &base->error))
+        return base->error.code;
     int64_t runs = 0;
     struct slot_keys keys;
     slot_keys_init(&keys);
@@ -343,12 +362,16 @@ static enum err memory_put(struct store_memory *s, struct op *base)
     if (next.state == TASK_CANCELLED)
         memory_uncount_run(&s->table, &next, next.parent, false);
     memory_change_row(&s->table, &next, true, &keys);
+    struct memory_arrivals arrivals = { .budget = ARRIVALS_MAX };
+    memory_arrivals_add(&arrivals, &next);
     if (op->also)
         memory_insert_absent(s, op->also);
     dedupe_keep(&dedupe);
     op->ret_unblocked_lanes = 0;
     memory_hand_over(&s->table, &keys, &op->ret_unblocked_lanes);
     slot_keys_release(&keys);
+    memory_arrivals_run(s, &arrivals, next.updated_ms, &op->ret_unblocked_lanes);
+    op->ret_arrivals_left = arrivals.left;
     memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
 }
@@ -398,6 +421,7 @@ static void memory_free(struct store *base)
     memory_release_values(&s->workers);
     memory_release_values(&s->breakers);
     memory_leases_release(s);
+    memory_joins_release(s);
     memory_shares_release(&s->shares);
     pthread_mutex_destroy(&s->lock);
     free(s);

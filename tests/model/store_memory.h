@@ -7,3 +7,7 @@
 #include "port/store.h"
 
 struct store *store_memory_new(void);
+
+/* A bug for the simulator to find, in every third arrival. */
+enum memory_bug { MEMORY_SOUND, MEMORY_LOSES_ARRIVALS, MEMORY_DOUBLES_ARRIVALS, MEMORY_ARRIVES_EARLY };
+void store_memory_plant(struct store *s, enum memory_bug bug);

@@ -143,6 +143,10 @@ static void created(struct op *op)
         key_was_used(r);
         return;
     }
+    if (op->rc == ERR_INVALID && r->depends.n) {
+        refuse(r, "a task that it depends on is gone");
+        return;
+    }
     if (op->rc == ERR_CONFLICT)
         breach(r->sim, BREACH_TWICE_MADE, "insert of %s: %s", short_id(r->tasks[0].id), op->error.text);
     for (size_t i = 0; i < r->count; i++)
@@ -169,7 +173,8 @@ static void submit_create(struct request *r)
     r->write.insert =
         (struct op_insert){ .op = { .kind = OP_INSERT, .done = created, .context = r, .arena = r->write.op.arena },
                             .tasks = r->tasks,
-                            .count = r->count };
+                            .count = r->count,
+                            .depends = r->depends.n ? &r->depends : NULL };
     if (r->has_key) {
         r->key.tenant = r->tasks[0].tenant;
         r->key.created_ms = wall_ms(r->sim);
@@ -193,7 +198,9 @@ static void put_done(struct op *op)
     }
     if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE) {
         if (r->at->node)
-            node_on_lanes_unblocked(r->at->node, op->rc ? UINT64_MAX : r->write.put.ret_unblocked_lanes);
+            node_on_lanes_unblocked(
+                r->at->node,
+                op->rc ? UINT64_MAX : op_unblocked(r->write.put.ret_unblocked_lanes, r->write.put.ret_arrivals_left));
         r->plan.task.cursor_ms =
             op->rc ? wall_ms(s) : r->write.put.ret_cursor_ms; /* withdrawn occurrences set it back */
         nudge(r, &r->plan.task);

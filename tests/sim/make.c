@@ -94,6 +94,7 @@ void make_one_time(struct request *r)
         r->tasks[i] = t;
         oracle_add(s, &t);
     }
+    joins_make(r);
 }
 
 /* Many tasks at one instant. */

@@ -285,6 +285,7 @@ struct known_call *oracle_started(struct sim_node *n, const struct task *t)
           STR_ARG(t->queue), t->priority, gates_host(t));
     s->stats->calls++;
     judge_time(s, x, t);
+    joins_judge_start(s, x);
     nodes_judge_start(n, t);
     limits_judge_start(n, t);
     x->waits = false;
@@ -539,7 +540,8 @@ static void check_one(struct sim *s, struct subject *x)
             breach(s, BREACH_LOST, "%s is gone: %s", short_id(x->id), e.text);
         return;
     }
-    if (promised && !withdrawn && !is_explained(s, x, &t))
+    joins_check(s, x, &t);
+    if (promised && !withdrawn && !is_explained(s, x, &t) && !joins_explain(x, &t))
         breach(s, BREACH_LOST, "%s is %s, due %lld, %zu calls", short_id(x->id), task_state_name(t.state),
                (long long)t.due_ms, x->call_count);
     check_poison(s, x, &t);

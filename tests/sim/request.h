@@ -24,6 +24,7 @@ struct request {
     size_t count;
     bool has_key;
     struct idempotency key;
+    struct depends_on depends; /* of tasks[0], which is alone then; n 0: nothing */
 
     struct task current; /* as it was read */
     struct action_plan plan;
@@ -41,6 +42,7 @@ struct request {
 };
 
 /* make.c: what users ask for. */
+void joins_make(struct request *r); /* joins.c: sometimes the task depends on others */
 void make_one_time(struct request *r);
 void make_recurring(struct request *r);
 void make_burst(struct request *r);

@@ -632,6 +632,7 @@ static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struc
         s->profile.ahead_ms = choose_ahead(s);
     if (!s->profile.isolation && !s->profile.calm && seed % 4 == 1)
         s->profile.connections = 2 + seed % 7;
+    s->profile.joins = !s->profile.isolation && !s->profile.poison && seed % 5 == 2;
     nodes_init(s);
     fleet_init(s);
     gates_init(s);
@@ -664,6 +665,10 @@ void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zon
     struct sim s = { .verbose = verbose, .plant = plant };
     sim_init(&s, seed, zones, stats);
     plant_wrap(&s);
+    store_memory_plant(s.store, plant == PLANT_ARRIVAL_LOST      ? MEMORY_LOSES_ARRIVALS
+                                : plant == PLANT_ARRIVAL_DOUBLED ? MEMORY_DOUBLES_ARRIVALS
+                                : plant == PLANT_ARRIVAL_EARLY   ? MEMORY_ARRIVES_EARLY
+                                                                 : MEMORY_SOUND);
     plan_faults(&s);
     run_until(&s, s.profile.length_us + healing_us(&s));
     int64_t behind_us = s.wall_max_us + HEAL_US / 2 - wall_us(&s); /* the clock was set back: its time comes again */

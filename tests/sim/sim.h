@@ -47,6 +47,8 @@ struct sim;
     X(STARVED, "a line that is overtaken more often than its share allows")                                            \
     X(RESERVE, "a start in a slot that is kept for a higher class")                                                    \
     X(ORDER, "a start before a task of its line that comes first by priority and age")                                 \
+    X(JOIN, "a start before the tasks that it depends on allow it")                                                    \
+    X(ARRIVAL, "a task that was not told of the end of one that it depends on, or told of another")                    \
     X(AHEAD, "a slot of a concurrency key that is held long before the task is due")                                   \
     X(BLAME, "a breaker that holds a call to a host that is well, or no call at all")                                  \
     X(STALL, "late because the store was slow, although it was created long before")                                   \
@@ -114,7 +116,10 @@ enum breach {
     X(DUE_ORDER, BREACH_ORDER, "due-order")                 /* priorities of a class do not matter */                  \
     X(KEY_AT_CLAIM, BREACH_AHEAD, "key-at-claim")           /* tasks with a key are claimed ahead, too */              \
     X(ANY_HOST, BREACH_BLAME, "any-host")                   /* one host's breaker holds all calls of its tenant */     \
-    X(BLAMED_ON_SUCCESS, BREACH_BLAME, "blamed-on-success") /* a success opens a breaker, if many calls failed */
+    X(BLAMED_ON_SUCCESS, BREACH_BLAME, "blamed-on-success") /* a success opens a breaker, if many calls failed */      \
+    X(ARRIVAL_LOST, BREACH_ARRIVAL, "arrival-lost")         /* some children are not told that a parent has ended */   \
+    X(ARRIVAL_DOUBLED, BREACH_JOIN, "arrival-doubled")      /* one parent counts for two */                            \
+    X(ARRIVAL_EARLY, BREACH_JOIN, "arrival-early")          /* a parent counts before it has ended */
 
 enum plant {
 #define X(name, breach, text) PLANT_##name,
@@ -169,7 +174,7 @@ struct stats {
     int64_t faults[FAULT_COUNT];
     int64_t breaches[BREACH_COUNT];
     int64_t duplicated; /* allowed: the call was in flight at a crash */
-    int64_t rules, poisoned;
+    int64_t rules, poisoned, children;
 #define X(metric, text) int64_t passed_##metric;
     PASS_MAP(X)
 #undef X
@@ -231,6 +236,7 @@ struct profile {
     enum isolation isolation;
     int queues;             /* ISOLATION: that tasks use */
     int64_t call_us;        /* ISOLATION: how long a call takes, at most */
+    bool joins;             /* tasks depend on others */
     int fail_calls_percent; /* BREAKERS: of calls to a failing host; if 100: all hosts but one fail at the same time */
 };
 
@@ -534,8 +540,13 @@ struct known_call {
     bool redriven;                 /* a user asked for another run after it */
 };
 
+enum { SUBJECT_PARENTS = 3 };
+
 struct subject {
     struct uuid id, parent;
+    struct dependency parents[SUBJECT_PARENTS]; /* that it depends on */
+    size_t parent_count;
+    enum dag_join join;
     int32_t tenant;
     enum task_kind kind;
     enum overlap overlap;     /* as its user set it, like the next two */
@@ -581,6 +592,11 @@ struct oracle {
     struct subject **v; /* in the order they became known */
     size_t n, cap;
 };
+
+/* joins.c: tasks that depend on others. */
+void joins_judge_start(struct sim *s, const struct subject *x);
+bool joins_explain(const struct subject *x, const struct task *t); /* it need not have run */
+void joins_check(struct sim *s, const struct subject *x, const struct task *t);
 
 struct oracle *oracle_new(void);
 void oracle_free(struct oracle *o);

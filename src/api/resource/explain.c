@@ -80,6 +80,51 @@ static enum handled explain_respond(struct request *q, const struct task *t, con
     return HANDLED_DONE;
 }
 
+/* ---- other tasks ---- */
+
+enum { PARENTS_SHOWN = 5 };
+
+static void explain_add_parent(struct buf *b, const struct linked_task *p, int64_t now_ms)
+{
+    struct task t = { .state = p->state, .due_ms = p->due_ms };
+    enum task_state shown = task_shown_state(&t, now_ms);
+    char id[UUID_TEXT + 1], when[RFC3339_TEXT + 1];
+    uuid_format(p->id, id);
+    buf_printf(b, "%s (%s", id, p->exists ? task_state_name(shown) : "removed");
+    if (p->exists && shown == TASK_SCHEDULED) {
+        rfc3339_format(p->due_ms, when);
+        buf_printf(b, " for %s", when);
+    }
+    buf_text(b, ")");
+}
+
+/* "it waits for 2 of 3 tasks: A (RUNNING), B (SCHEDULED for …)" */
+static enum handled explain_dependency(struct request *q, struct reader *r, const struct task *t)
+{
+    struct error e = { 0 };
+    struct task_links l;
+    struct explanation x = { .position = -1 };
+    if (reader_links(r, q->who.tenant, t->id, &q->arena, &l, &e))
+        return request_fail(q, &e);
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, NOTE_MAX);
+    uint32_t open = l.expected - l.counts.arrived;
+    size_t shown = 0;
+    for (size_t i = 0; i < l.parent_count && shown < PARENTS_SHOWN; i++) {
+        if (l.parents[i].edge != EDGE_OPEN)
+            continue;
+        buf_text(&text, shown++ ? ", " : ": ");
+        explain_add_parent(&text, &l.parents[i], q->now_ms);
+    }
+    if (open > shown)
+        buf_printf(&text, " and %zu more", open - shown);
+    explain_add(&x, EXPLAIN_DEPENDENCY, 0, "it waits for %u of %u tasks%s", open, l.expected, buf_cstr(&text));
+    struct task waits = *t;
+    waits.expires_after_ms = 0; /* counted from the end of the last one */
+    explain_held_by_people(&waits, "nobody knows when they end", &x);
+    return explain_respond(q, t, NULL, &x);
+}
+
 /* ---- reasons in the row ---- */
 
 static enum handled explain_final(struct request *q, const struct task *t)
@@ -333,6 +378,8 @@ enum handled tasks_explain(struct request *q, struct reader *r)
         return explain_paused(q, &t);
     if (t.kind == TASK_RECURRING)
         return explain_recurring(q, r, &t);
+    if (t.links & TASK_WAITS)
+        return explain_dependency(q, r, &t);
     if (t.target == TARGET_WORKER && t.state == TASK_RUNNING)
         return explain_worker(q, r, &t);
     return explain_ask_node(q, r, explain_query_new(q, &t), explain_on_node_answer);

@@ -502,7 +502,8 @@ static void leases_on_settled(struct op *op)
     }
     leases_count_outcome(q, &h->task, v);
     if (setup->lease_over)
-        setup->lease_over(setup->context, &h->task, q->write.settle.ret_unblocked_lanes);
+        setup->lease_over(setup->context, &h->task,
+                          op_unblocked(q->write.settle.ret_unblocked_lanes, q->write.settle.ret_arrivals_left));
     if (v->next == TASK_SCHEDULED) {
         h->task.state = TASK_SCHEDULED;
         h->task.due_ms = v->due_ms;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/resource/dedupe.h"
+#include "api/resource/dependencies.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
@@ -50,6 +51,7 @@ static enum err tasks_read_body(struct request *q, const struct json_doc *doc, s
 {
     struct task_context c = request_context(q);
     c.id = request_new_id(q);
+    c.ret_depends = q->depends;
     enum err rc = task_from_json(doc, &c, &q->arena, ret, e);
     if (rc == ERR_OK && (q->route->flags & ROUTE_RECURRING) && ret->kind != TASK_RECURRING)
         return error_field(e, "cron_expression", "is missing: a recurring task has it or 'interval_seconds'");
@@ -95,8 +97,16 @@ static enum handled tasks_create_deduped(struct request *q, struct reader *r)
     return dedupe_create(q, r, c, 1, tasks_answer_deduped);
 }
 
+/* Its parents decide what it is: this create has to read, too. */
+static enum handled tasks_create_child(struct request *q, struct reader *r)
+{
+    return dependencies_create(q, r, tasks_answer_created, tasks_on_created);
+}
+
 static enum handled tasks_create_now(struct request *q, struct reader *r)
 {
+    if (q->depends->n)
+        return r ? tasks_create_child(q, r) : request_later(q, tasks_create_child);
     if (q->tasks->dedupe_key.n)
         return tasks_create_deduped(q, r);
     tasks_answer_created(q, q->tasks);
@@ -112,6 +122,7 @@ enum handled tasks_create(struct request *q, struct reader *r)
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     q->tasks = arena_new(&q->arena, struct task);
     q->task_count = 1;
+    q->depends = arena_new(&q->arena, struct depends_on);
     if (json_parse(buf_str(&q->body), &doc, &e) || tasks_read_body(q, &doc, q->tasks, &e))
         return request_fail(q, &e);
     return tasks_take_body_key(q, &doc) ? tenant_limits_take(q, r, 1, tasks_create_now) : HANDLED_DONE;

@@ -143,6 +143,7 @@ static bool exchange_check_route(struct request *q)
     struct route_params words = { 0 };
     q->route = route_find(q->method, q->path, &words, allow);
     q->id = words.id;
+    q->other = words.other;
     q->name = words.name;
     if (q->route)
         return true;

@@ -33,6 +33,7 @@ struct request *request_new_internal(struct api_server *s, enum http_method meth
     struct route_params words = { 0 };
     q->route = route_find(method, q->path, &words, allow);
     q->id = words.id;
+    q->other = words.other;
     q->who = (struct identity){ .tenant = tenant, .scopes = UINT32_MAX };
     q->authenticated = true;
     buf_init(&q->body, 1);

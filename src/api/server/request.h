@@ -46,8 +46,9 @@ struct request {
     struct str query; /* as received, without the '?' */
     enum http_method method;
     const struct route *route;
-    struct uuid id;  /* {id} in the path */
-    struct str name; /* {name} in the path */
+    struct uuid id;    /* {id} in the path */
+    struct uuid other; /* {other} in the path */
+    struct str name;   /* {name} in the path */
     struct request_head head;
     struct identity who;
     bool authenticated; /* `who` was checked, or the route is public */
@@ -84,6 +85,7 @@ struct request {
     struct catalog_change job_change; /* the change in write.catalog, if it changes a job */
     struct task *tasks;               /* the tasks that a create made */
     size_t task_count;
+    struct depends_on *depends;           /* what the task that a create made waits for; n 0: for nothing */
     void (*on_answer)(struct request *q); /* of an internal request: gets the answer, and owns the request */
     void *context;                        /* for the handler, or for on_answer */
     struct edit *edit;

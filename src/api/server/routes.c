@@ -63,6 +63,9 @@ enum { NO_BODY = 0, SMALL = 64 << 10, BODY = 1 << 20, DATES = 4 << 20, BATCH = 1
     X(POST, "/v1/tasks/{id}/retry", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_RETRY)                                  \
     X(POST, "/v1/tasks/{id}/force-complete", TASKS_WRITE, BODY, tasks_act, EDIT, ACTION_FORCE_COMPLETE)                \
     X(GET, "/v1/tasks/{id}/upcoming", TASKS_READ, NO_BODY, upcoming_of_task, READS, 0)                                 \
+    X(GET, "/v1/tasks/{id}/dependencies", TASKS_READ, NO_BODY, dependencies_get, READS, 0)                             \
+    X(POST, "/v1/tasks/{id}/dependencies", TASKS_WRITE, BODY, dependencies_add, EDIT, 0)                               \
+    X(DELETE, "/v1/tasks/{id}/dependencies/{other}", TASKS_WRITE, SMALL, dependencies_remove, EDIT, 0)                 \
     X(GET, "/v1/tasks/{id}/explain", TASKS_READ, NO_BODY, tasks_explain, READS, 0)                                     \
     X(POST, "/v1/leases", TASKS_LEASE, SMALL, leases_acquire, READS, 0)                                                \
     X(POST, "/v1/leases/{name}/heartbeat", TASKS_LEASE, SMALL, leases_heartbeat, READS, 0)                             \
@@ -133,7 +136,19 @@ static bool route_take_param(bool is_id, struct str word, struct route_params *r
     return route_name_is_valid(word);
 }
 
-/* Whether the path fits the pattern. A pattern has at most one parameter. */
+/* A pattern whose first parameter is an id, and which has a second one behind it: {other}, an id that ends it. */
+static bool route_matches_two(struct str head, struct str tail, struct str path, struct route_params *ret)
+{
+    struct str middle = str_sub(tail, 0, str_find(tail, '{', 0));
+    size_t at = head.n + UUID_TEXT;
+    if (path.n != at + middle.n + UUID_TEXT || !str_starts(path, head) ||
+        !str_eq(str_sub(path, at, at + middle.n), middle))
+        return false;
+    return uuid_parse(str_sub(path, head.n, at), &ret->id) &&
+           uuid_parse(str_sub(path, at + middle.n, path.n), &ret->other);
+}
+
+/* Whether the path fits the pattern. A pattern has at most two parameters. */
 static bool route_matches(const char *pattern, struct str path, struct route_params *ret)
 {
     struct str p = str_from(pattern);
@@ -142,6 +157,8 @@ static bool route_matches(const char *pattern, struct str path, struct route_par
         return str_eq(p, path);
     size_t behind = str_find(p, '}', brace) + 1;
     struct str head = str_sub(p, 0, brace), tail = str_sub(p, behind, p.n);
+    if (str_find(tail, '{', 0) < tail.n)
+        return route_matches_two(head, tail, path, ret);
     if (path.n < head.n + tail.n || !str_starts(path, head) || !str_eq(str_sub(path, path.n - tail.n, path.n), tail))
         return false;
     return route_take_param(p.p[brace + 1] == 'i', str_sub(path, head.n, path.n - tail.n), ret);

@@ -40,7 +40,7 @@ enum { PATH_MAX_BYTES = 256, ALLOW_TEXT = 64, ROUTE_NAME_MAX = 100 };
 
 /* The values of {id} and {name} in a path. The name is borrowed from the path. */
 struct route_params {
-    struct uuid id;
+    struct uuid id, other;
     struct str name;
 };
 
@@ -59,6 +59,7 @@ route_handler tasks_patch, tasks_delete, tasks_act;                             
 route_handler batch_create;                                                                  /* batch.c */
 route_handler executions_list, occurrences_list;                                             /* executions.c */
 route_handler preview_body, upcoming_of_task, upcoming_of_all;                               /* preview_body.c */
+route_handler dependencies_get, dependencies_add, dependencies_remove;                       /* dependencies.c */
 route_handler tasks_explain;                                                                 /* explain.c */
 route_handler leases_acquire, leases_heartbeat, leases_report;                               /* leases.c */
 route_handler queues_list, queues_get, queues_put, queues_patch, queues_delete;              /* queues.c */

@@ -126,6 +126,8 @@ static const struct json_field task_body_fields[] = {
     { ROW("target_config", RAW, target_config), SEEN(target_config) },
     { ROW("payload", RAW, payload), SEEN(payload) },
     { ROW("metadata", RAW, metadata), SEEN(metadata) },
+    { ROW("depends_on", RAW, depends_on), SEEN(depends_on) },
+    { ROW("join", ENUM, join), SEEN(join), .names = dag_join_names },
     { ROW("requires", ARRAY, requires), SEEN(requires), .fields = &label, .count = 1, .size = sizeof(struct str),
       BETWEEN(0, LABELS_MAX) },
     { ROW("resources", OBJECT, resources), SEEN(resources), .fields = resource_fields,
@@ -134,18 +136,10 @@ static const struct json_field task_body_fields[] = {
 };
 
 /* Names that are not in the table, but get a better sentence than "is unknown". */
-static const struct {
-    const char *name;
-    enum { NOT_YET, READ_ONLY } why;
-} task_body_special_names[] = {
-    { "depends_on", NOT_YET }, { "id", READ_ONLY },
-    { "status", READ_ONLY }, { "version", READ_ONLY }, { "created_at", READ_ONLY }, { "updated_at", READ_ONLY },
-    { "started_at", READ_ONLY }, { "completed_at", READ_ONLY }, { "next_execution", READ_ONLY },
-    { "attempts", READ_ONLY }, { "last_error", READ_ONLY }, { "runs_count", READ_ONLY },
-    { "skipped_count", READ_ONLY }, { "last_run_at", READ_ONLY }, { "parent_id", READ_ONLY },
-    { "scheduled_for", READ_ONLY }, { "executions", READ_ONLY }, { "expires_at", READ_ONLY },
-    { "waiting_for", READ_ONLY }, { "cause", READ_ONLY }, { "resolved_at", READ_ONLY }, { "resolution", READ_ONLY },
-    { "deduplicated", READ_ONLY },
+static const char *const task_body_special_names[] = {
+    "id", "status", "version", "created_at", "updated_at", "started_at", "completed_at", "next_execution",
+    "attempts", "last_error", "runs_count", "skipped_count", "last_run_at", "parent_id", "scheduled_for",
+    "executions", "expires_at", "waiting_for", "cause", "resolved_at", "resolution", "deduplicated",
 };
 /* clang-format on */
 
@@ -153,10 +147,8 @@ static const struct {
 static void task_body_explain_unknown(struct error *e)
 {
     for (size_t i = 0; i < array_count(task_body_special_names); i++) {
-        if (strcmp(e->field, task_body_special_names[i].name) == 0)
-            (void)error_field(e, task_body_special_names[i].name, "%s",
-                              task_body_special_names[i].why == NOT_YET ? "is not supported yet"
-                                                                        : "is set by Belfry and cannot be given");
+        if (strcmp(e->field, task_body_special_names[i]) == 0)
+            (void)error_field(e, task_body_special_names[i], "is set by Belfry and cannot be given");
     }
 }
 

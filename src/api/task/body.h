@@ -2,6 +2,7 @@
 /* api/task/body.h - the fields of a task's JSON body after they were read, before they are checked together. Times
  * and durations are milliseconds. Any thread calls these functions: they act on their arguments only. */
 #include "api/task/json.h"
+#include "port/store/dependencies.h"
 
 struct retry_body {
     int64_t max_attempts, base_delay_ms, max_delay_ms;
@@ -45,13 +46,15 @@ struct task_body {
         int64_t memory_mb;
     } resources;
     int target;
-    json_t *target_config, *payload, *metadata; /* borrowed from the document */
-    struct str idempotency_key;                 /* checked by the server (api/server/request.h), not here */
+    int join;
+    json_t *target_config, *payload, *metadata, *depends_on; /* borrowed from the document */
+    struct str idempotency_key; /* checked by the server (api/server/request.h), not here */
 
     struct { /* the field is in the body, and not null; type: it names a kind; type_as_task_type: it does not */
         bool type, type_as_task_type, task_type, run_at, scheduled_at, delay, cron, interval, time_zone, calendar,
             calendar_policy, dst, start, end, max_runs, spread, catch_up, catch_up_window, overlap, concurrency_limit,
-            dedupe_window, dedupe, max_retries, timeout, target, target_config, payload, metadata, requires, resources;
+            dedupe_window, dedupe, max_retries, timeout, target, target_config, payload, metadata, requires, resources,
+            depends_on, join;
     } has;
     struct { /* the JSON texts as they were written; empty: none */
         struct str target_config, payload, metadata, rules;
@@ -73,6 +76,12 @@ enum err task_set_needs(const struct task_body *b, struct arena *a, struct task 
                         struct error *e) must_use; /* needs.c */
 enum err task_check_fleet(const struct task *current, const struct task *t, const struct task_context *c,
                           struct error *e) must_use; /* fleet.c */
+
+/* depends.c. current NULL: a new task; its dependencies go into c->ret_depends. */
+enum err task_set_depends(const struct task_body *b, const struct task *current, const struct task *t,
+                          const struct task_context *c, struct arena *a, struct error *e) must_use;
+/* Reads an array of ids, or of {"task", "type"}. Errors name the element: "depends_on[3]". */
+enum err task_read_depends(json_t *v, int join, struct arena *a, struct depends_on *ret, struct error *e) must_use;
 
 /* The fields that are kept in `extra`. */
 struct str task_metadata(const struct task *t); /* empty: none */

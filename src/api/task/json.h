@@ -16,12 +16,13 @@ struct task_context {
     int64_t now_ms, behind_ms; /* behind_ms: clock_behind_ms */
     struct uuid id;            /* for a new task */
     struct zoneinfo *zones;
-    struct catalog_cache *catalog; /* NULL: there are no calendars */
-    int64_t payload_bytes;         /* limit for payload and target_config together; 0: no limit */
-    struct tenant_set *needs;      /* NULL: not limited */
-    bool only_times;               /* a preview: the task needs no target */
-    bool no_workers;               /* there is no fleet of workers: this node runs all tasks itself */
-    int64_t timeout_max_ms;        /* the longest time that the queue lets a task run; 0: no limit */
+    struct catalog_cache *catalog;  /* NULL: there are no calendars */
+    int64_t payload_bytes;          /* limit for payload and target_config together; 0: no limit */
+    struct tenant_set *needs;       /* NULL: not limited */
+    bool only_times;                /* a preview: the task needs no target */
+    bool no_workers;                /* there is no fleet of workers: this node runs all tasks itself */
+    int64_t timeout_max_ms;         /* the longest time that the queue lets a task run; 0: no limit */
+    struct depends_on *ret_depends; /* result: what a new task waits for; NULL: depends_on is refused */
 };
 
 /* The body of POST /v1/tasks → a new task in state SCHEDULED. Fills in the defaults, infers the type, accepts the
@@ -55,8 +56,9 @@ enum err task_rule(const struct task *t, struct zoneinfo *zones, struct catalog_
                    struct rule_base *ret_base, struct error *e) must_use;
 void rule_base_release(struct rule_base *b); /* one that is zero is fine */
 
-/* When the task fires next, as far as is known now. False: it is in a final state or paused. If c->zones is NULL, the
- * answer for a recurring task may pass over occurrences of the next seconds, which are spawned already. */
+/* When the task fires next, as far as is known now. False: it is in a final state or paused, or waits for other tasks.
+ * If c->zones is NULL, the answer for a recurring task may pass over occurrences of the next seconds, which are spawned
+ * already. */
 bool task_next_execution(const struct task *t, const struct task_context *c, int64_t *ret_ms);
 
 /* These write a task as JSON. Of *c they use now_ms, zones and catalog. The brief form is an element of a batch's

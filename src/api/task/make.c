@@ -57,6 +57,8 @@ static const struct {
     { "catch_up_mode", HAS(catch_up), TASK_RECURRING },
     { "catch_up_window_seconds", HAS(catch_up_window), TASK_RECURRING },
     { "overlap_policy", HAS(overlap), TASK_RECURRING },
+    { "depends_on", HAS(depends_on), TASK_ONE_TIME },
+    { "join", HAS(join), TASK_ONE_TIME },
 };
 
 static enum err task_make_check_kind_fields(struct task_maker *m, enum task_kind kind)
@@ -69,8 +71,9 @@ static enum err task_make_check_kind_fields(struct task_maker *m, enum task_kind
             continue;
         if (task_make_kind_fields[i].of == TASK_RECURRING)
             return error_field(m->e, task_make_kind_fields[i].name, "is only for recurring tasks");
+        bool is_time = task_make_kind_fields[i].has < HAS(cron);
         return error_field(m->e, task_make_kind_fields[i].name, "is only for one-time tasks%s",
-                           kind == TASK_RECURRING ? "; a recurring task begins at start_time" : "");
+                           kind == TASK_RECURRING && is_time ? "; a recurring task begins at start_time" : "");
     }
     return ERR_OK;
 }
@@ -293,6 +296,8 @@ static enum err task_make_row(struct task_maker *m, struct task *t)
     enum err rc = task_make_set_retry(m, t);
     if (rc == ERR_OK)
         rc = task_set_conflicts(b, m->current, t, m->e);
+    if (rc == ERR_OK)
+        rc = task_set_depends(b, m->current, t, m->c, m->a, m->e);
     if (rc == ERR_OK)
         rc = task_make_set_any_target(m, t);
     if (rc == ERR_OK)

@@ -34,7 +34,7 @@ static int64_t task_view_next_occurrence(const struct task *t, const struct task
 
 bool task_next_execution(const struct task *t, const struct task_context *c, int64_t *ret_ms)
 {
-    if (task_is_final(t->state) || t->state == TASK_PAUSED)
+    if (task_is_final(t->state) || t->state == TASK_PAUSED || t->links & TASK_WAITS)
         return false;
     int64_t at_ms = t->kind == TASK_RECURRING ? task_view_next_occurrence(t, c) : t->due_ms;
     if (at_ms == INT64_MAX)
@@ -161,13 +161,17 @@ static void task_view_timing(struct jw *w, const struct task *t, const struct ta
     task_view_next_execution(w, t, c);
 }
 
-/* The slot that a BLOCKED task waits for. */
+/* What a BLOCKED task waits for: a slot, or other tasks. */
 static void task_view_waiting(struct jw *w, const struct task *t)
 {
     jw_key(w, "waiting_for");
     jw_object(w);
-    jw_kv_cstr(w, "kind", slot_kind_of(t->waits_for) == SLOT_OVERLAP ? "overlap" : "concurrency_key");
-    jw_kv_str(w, "key", slot_key_name(t->waits_for));
+    if (t->waits_for.n) {
+        jw_kv_cstr(w, "kind", slot_kind_of(t->waits_for) == SLOT_OVERLAP ? "overlap" : "concurrency_key");
+        jw_kv_str(w, "key", slot_key_name(t->waits_for));
+    } else {
+        jw_kv_cstr(w, "kind", "dependencies");
+    }
     jw_object_end(w);
 }
 
@@ -178,7 +182,7 @@ static void task_view_conflicts(struct jw *w, const struct task *t)
         jw_kv_str(w, "concurrency_key", t->concurrency_key);
         jw_kv_i64(w, "concurrency_limit", t->concurrency_limit);
     }
-    if (t->waits_for.n)
+    if (t->waits_for.n || (task_waits_for_parents(t) && t->links & TASK_WAITS))
         task_view_waiting(w, t);
     if (t->dedupe_key.n) {
         jw_kv_str(w, "dedupe_key", t->dedupe_key);

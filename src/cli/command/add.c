@@ -36,6 +36,7 @@ static const char detail[] =
     "  belfry add --in 5m --dedupe-key reindex --dedupe-action replace https://example.com/reindex\n"
     "  belfry add --concurrency-key customer-42 --dedupe-key invoice-7 https://example.com/invoice\n"
     "  belfry add --in 1h --message orders --destination reminders --message-key 42 -d '{\"order\": 42}'\n"
+    "  belfry add --after 019c3f2e-7a40-7000-8000-000000000001 https://example.com/load\n"
     "  belfry add --target WORKER --queue video -d '{\"file\": \"a.mov\"}'\n"
     "  belfry add --every 1h --max-attempts 3 --set 'metadata={\"team\": \"a\"}' https://example.com/sync\n"
     "  id=$(belfry add -q --in 1h --noop) && belfry show $id\n";

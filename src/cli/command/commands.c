@@ -31,6 +31,7 @@ const struct command *const commands[] = {
     &command_history,
     &command_upcoming,
     &command_explain,
+    &command_deps,
     &command_dlq,
     &command_job,
     &command_queue,

@@ -48,6 +48,7 @@ static const struct completion_source {
     { "run", NULL, NULL, TASKS, "tasks", "id", "name", COMPLETION_NAMED },
     { "history", NULL, NULL, TASKS, "tasks", "id", "name", COMPLETION_NAMED },
     { "explain", NULL, NULL, TASKS, "tasks", "id", "name", COMPLETION_NAMED },
+    { "deps", NULL, NULL, TASKS, "tasks", "id", "name", COMPLETION_NAMED },
     { "upcoming", NULL, NULL, TASKS, "tasks", "id", "name", COMPLETION_NAMED },
 };
 

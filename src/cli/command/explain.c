@@ -120,6 +120,7 @@ const struct command command_explain = {
         "Gates are:\n"
         "  - its due time, its expiry, a pause of the task or its queue\n"
         "  - a slot, and the tasks that hold it; the previous run of a recurring task\n"
+        "  - other tasks that it depends on\n"
         "  - the rate or limit of its queue, or the limit of its tenant\n"
         "  - a circuit breaker\n"
         "  - a host that has as many calls as the server makes to one host at once\n"

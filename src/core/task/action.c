@@ -119,6 +119,9 @@ static const struct action_cell *action_find_cell(const struct task *t, enum act
 {
     static const struct action_cell same = IS_SO;
     static const struct action_cell blocked = NO("it waits for something; use {\"force\": true} to not wait");
+    static const struct action_cell parents =
+        NO("it waits for the tasks that it depends on; use {\"force\": true} to not wait");
+    static const struct action_cell waits_on = TO(BLOCKED);
     static const struct action_cell recurring = NO("retry its failed occurrences, or run it now ('belfry run')");
     static const struct action_cell slot =
         NO("it waits for a free slot and starts by itself; to start it sooner, cancel the task that holds the slot");
@@ -129,8 +132,13 @@ static const struct action_cell *action_find_cell(const struct task *t, enum act
     bool goes_on = action == ACTION_RUN_NOW || action == ACTION_RESUME || action == ACTION_RETRY;
     if (goes_on && state == TASK_BLOCKED && t->waits_for.n && !action_is_forced_overlap(t, action, force))
         return &slot; /* with force it runs beside its own previous run; a key's limit always holds */
+    bool waits = t->links & TASK_WAITS;
+    if (action == ACTION_RUN_NOW && waits && !force)
+        return &parents;
     if (action == ACTION_RUN_NOW && state == TASK_BLOCKED && !force)
         return &blocked;
+    if (action == ACTION_RESUME && waits && state == TASK_PAUSED)
+        return &waits_on;
     if (action == ACTION_RUN_NOW && t->state == TASK_RUNNING && state == TASK_SCHEDULED)
         return &same; /* it fires within a second: a recall would only delay it */
     return &cells[action][state];
@@ -161,6 +169,7 @@ static struct task action_occurrence_now(const struct task *t, struct uuid fresh
     o.dedupe_window_ms = 0;
     o.dedupe = DEDUPE_RETURN;
     o.schedule = (struct schedule){ 0 };
+    o.links = 0;
     o.cursor_ms = o.runs_count = o.skipped_count = o.last_run_ms = 0;
     o.created_ms = o.updated_ms = now_ms;
     o.started_ms = o.completed_ms = 0;
@@ -179,6 +188,8 @@ static void action_set_state(struct task *t, enum task_state next, int64_t now_m
         action_clear_state_fields(t);
     t->state = next;
     t->claim = (struct uuid){ 0 };
+    if (next != TASK_BLOCKED && next != TASK_PAUSED)
+        t->links &= ~TASK_WAITS;
 }
 
 /* An expiry counts from scheduled_ms, which therefore moves to now: otherwise the retry could expire at once. Without

@@ -25,8 +25,8 @@ struct action_plan {
 
 /* - rule: the task's recurrence if it is RECURRING, or NULL. No action uses it so far, so a task can be stopped even if
  *   its zone or calendar is gone. On resume the cursor stays, and the spawner catches up by the task's catch_up mode.
- * - force: runs a BLOCKED task. A task that waits for its own previous run starts beside it. The limit of a concurrency
- *   key still holds.
+ * - force: runs a BLOCKED task. A task that waits for its own previous run starts beside it. A task that waits for the
+ *   tasks that it depends on ignores them for good. The limit of a concurrency key still holds.
  * - fresh: a new id for run-now.
  *
  * If the task has an expiry, run-now and retry make it count from now on. A RUNNING task may be cancelled and deleted;

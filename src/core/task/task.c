@@ -45,6 +45,11 @@ bool task_is_final(enum task_state s)
     return s == TASK_COMPLETED || s == TASK_CANCELLED || s == TASK_SKIPPED || s == TASK_EXPIRED || s == TASK_FAILED;
 }
 
+bool task_waits_for_parents(const struct task *t)
+{
+    return t->state == TASK_BLOCKED && t->waits_for.n == 0;
+}
+
 enum task_state task_shown_state(const struct task *t, int64_t now_ms)
 {
     return t->state == TASK_RUNNING && t->due_ms > now_ms ? TASK_SCHEDULED : t->state;

@@ -91,6 +91,15 @@ struct schedule {
  * time. */
 enum { SUSPECT_LOSSES = 2 };
 
+/* How a task depends on others: bits of struct task, `links`. */
+enum task_link {
+    TASK_HAS_PARENTS = 1,  /* it was given tasks to wait for */
+    TASK_HAS_CHILDREN = 2, /* others were told to wait for it */
+    TASK_WAITS = 4,        /* its join is not decided: not final, BLOCKED or PAUSED */
+    TASK_BROKEN = 8,       /* SKIPPED, because a task that it depends on failed */
+    TASK_LINKS = 15,
+};
+
 /* A task under one of its claims, which the fence identifies. */
 struct fenced_id {
     struct uuid id;
@@ -133,6 +142,7 @@ struct task {
      * that host, where it is in no other task's way. Else empty. */
     struct str aside;
     bool recalled; /* a user is about to change it: it is not claimed again before it is due */
+    int links;     /* enum task_link; the store keeps all but TASK_WAITS as they are */
     enum target_kind target;
     struct str target_config; /* JSON text as received; empty: {} */
     struct str payload;       /* JSON text as received; empty: none */
@@ -191,6 +201,8 @@ bool task_state_parse(struct str text, enum task_state *ret);
 bool task_states_parse(struct str text, unsigned *ret);
 bool task_may_become(enum task_state from, enum task_state to);
 bool task_is_final(enum task_state s);
+/* BLOCKED because of the tasks that it depends on, not for a slot. */
+bool task_waits_for_parents(const struct task *t);
 
 /* The state that users see: a RUNNING task is shown as SCHEDULED until its due time, since it was only claimed
  * early. */

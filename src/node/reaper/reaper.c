@@ -69,7 +69,8 @@ static void reaper_on_settled(struct op *op)
 {
     struct reaper *r = op->context;
     pending_op_end(&r->settling, op);
-    r->setup.unblocked(r->setup.context, op->rc ? UINT64_MAX : r->op.ret_unblocked_lanes);
+    r->setup.unblocked(r->setup.context,
+                       op->rc ? UINT64_MAX : op_unblocked(r->op.ret_unblocked_lanes, r->op.ret_arrivals_left));
     if (op->rc) {
         log_warn("settle_failed", kv_err(&op->error), kv_cstr("source", r->source->name),
                  kv_i64("claims", (int64_t)r->op.n));

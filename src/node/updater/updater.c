@@ -135,7 +135,7 @@ static void updater_batch_done(struct updater *u, struct batch *b)
         return;
     }
     failpoint("after_settle");
-    u->setup.unblocked(u->setup.context, b->settle.ret_unblocked_lanes);
+    u->setup.unblocked(u->setup.context, op_unblocked(b->settle.ret_unblocked_lanes, b->settle.ret_arrivals_left));
     for (size_t i = 0; i < b->settle.n; i++) {
         updater_count(u, &b->settle.v[i]);
         u->setup.settled(u->setup.context, &b->events.v[i], &b->settle.v[i]);

@@ -172,7 +172,8 @@ static inline int64_t orphan_fires_until_ms(int64_t of_node_ms)
  *     execution is written all the same. OP_PUT 11 to 14 hold.
  *  8. With `idempotency` there is exactly one settlement. The record of its key is checked first, whatever the fence
  *     says. It is stored if the settlement is applied, so a repeat of an applied one fails by its key. A stale one
- *     stores none. */
+ *     stores none.
+ *  9. A task that becomes final arrives at its children (port/store/dependencies.h). */
 struct settlement {
     struct uuid id;
     int64_t fence;
@@ -188,7 +189,8 @@ struct op_settle {
     size_t n;
     int64_t now_ms;
     const struct idempotency *idempotency; /* NULL: none */
-    uint64_t ret_unblocked_lanes;          /* OP_CLAIM 17 */
+    uint64_t ret_unblocked_lanes;          /* OP_CLAIM 17, and of children that their join starts */
+    bool ret_arrivals_left;                /* OP_ARRIVE is needed */
 };
 
 /* OP_RECALL - asks the holder of a RUNNING task to return it, or, with `abort`, to abort it if it has fired.

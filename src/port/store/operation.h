@@ -34,7 +34,8 @@
     X(LEASE_RENEW, lease_renew)                                                                                        \
     X(LEASES_EXPIRED, leases_expired)                                                                                  \
     X(WORKER_REPORT, worker_report)                                                                                    \
-    X(BREAKERS, breakers)
+    X(BREAKERS, breakers)                                                                                              \
+    X(ARRIVE, arrive)
 
 enum op_kind {
 #define X(name, verb) OP_##name,

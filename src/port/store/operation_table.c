@@ -17,6 +17,11 @@ static void check_insert(const struct op *op)
 {
     const struct op_insert *insert = (const struct op_insert *)op;
     check_no_waits(insert->tasks, insert->count);
+    for (size_t i = 0; insert->depends && i < insert->count; i++) {
+        const struct task *t = &insert->tasks[i];
+        assert(insert->depends[i].n <= DEPENDENCIES_MAX);
+        assert(!insert->depends[i].n || (t->kind == TASK_ONE_TIME && t->state == TASK_SCHEDULED && !t->deleted));
+    }
 }
 
 static void check_claim(const struct op *op)
@@ -73,6 +78,8 @@ static void check_put(const struct op *op)
     const struct op_put *put = (const struct op_put *)op;
     if (put->also)
         check_no_waits(put->also, 1);
+    assert(!put->depends || (put->task->kind == TASK_ONE_TIME && put->state < TASK_RUNNING &&
+                             !task_is_final(put->task->state) && put->depends->n <= DEPENDENCIES_MAX));
 }
 
 static void check_catalog(const struct op *op)
@@ -189,12 +196,21 @@ static void check_breakers(const struct op *op)
 
 /* ---- weights: the number of rows that an operation may touch ---- */
 
+/* Edges are rows, too. */
+static size_t insert_weight(const struct op *op)
+{
+    const struct op_insert *insert = (const struct op_insert *)op;
+    size_t n = insert->count;
+    for (size_t i = 0; insert->depends && i < insert->count; i++)
+        n += insert->depends[i].n;
+    return n;
+}
+
 #define WEIGHT(verb, member)                                                                                           \
     static size_t verb##_weight(const struct op *op)                                                                   \
     {                                                                                                                  \
         return ((const struct op_##verb *)op)->member;                                                                 \
     }
-WEIGHT(insert, count)
 WEIGHT(claim, max)
 WEIGHT(orphans, max)
 WEIGHT(settle, n)
@@ -214,6 +230,12 @@ WEIGHT(leases_expired, max)
 WEIGHT(worker_report, n)
 WEIGHT(breakers, n)
 #undef WEIGHT
+
+static size_t arrive_weight(const struct op *op)
+{
+    (void)op;
+    return ARRIVALS_MAX;
+}
 
 /* ---- the table ---- */
 
@@ -247,6 +269,7 @@ const struct op_row op_table[OP_KINDS] = {
     [OP_LEASES_EXPIRED]= { "OP_LEASES_EXPIRED", OP_FRONT, OP_VIA_ALL,    leases_expired_weight, 0,             check_leases_expired, NULL },
     [OP_WORKER_REPORT] = { "OP_WORKER_REPORT",  OP_REST,  OP_VIA_ALL,    worker_report_weight,  0,             NULL,                 NULL },
     [OP_BREAKERS]      = { "OP_BREAKERS",       OP_FRONT, OP_VIA_ALL,    breakers_weight,       KEY(breakers), check_breakers,       NULL }, /* other nodes call the host until it is there */
+    [OP_ARRIVE]        = { "OP_ARRIVE",         OP_FRONT, OP_VIA_ALL,    arrive_weight,         0,             NULL,                 NULL }, /* children wait for it */
 };
 /* clang-format on */
 #undef KEY

@@ -134,6 +134,8 @@ struct reader_ops {
     enum err (*keys)(struct reader *, int32_t tenant, struct arena *, struct key_list *ret, struct error *);
     enum err (*dedupe)(struct reader *, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
                        struct error *);
+    enum err (*links)(struct reader *, int32_t tenant, struct uuid task, struct arena *, struct task_links *ret,
+                      struct error *);
     enum err (*slots)(struct reader *, struct str key, struct arena *, struct slot_holders *ret, struct error *);
     enum err (*causes)(struct reader *, int32_t tenant, size_t max, struct arena *, struct cause_groups *ret,
                        struct error *);
@@ -176,6 +178,9 @@ enum err reader_keys(struct reader *r, int32_t tenant, struct arena *a, struct k
 /* The task that holds a dedupe key at now_ms; ERR_NOT_FOUND: none, also if that task is deleted or purged. */
 enum err reader_dedupe(struct reader *r, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
                        struct error *e) must_use;
+/* The tasks around a task by its edges. A task that does not exist has none. */
+enum err reader_links(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct task_links *ret,
+                      struct error *e) must_use;
 /* By scheduled_ms, then id; at most LIST_MAX. */
 enum err reader_slots(struct reader *r, struct str key, struct arena *a, struct slot_holders *ret,
                       struct error *e) must_use;

@@ -1,6 +1,7 @@
 #pragma once
 /* port/store/tasks.h - operations by which users create and change tasks: OP_INSERT, OP_PUT. A part of port/store.h. */
 #include "core/task/task.h"
+#include "port/store/dependencies.h"
 #include "port/store/operation.h"
 
 /* OP_INSERT - stores new tasks, all or none.
@@ -25,12 +26,16 @@
  *     Tasks that exist already (rule 2) do not count again.
  *  Calendars
  * 10. A RECURRING task that is not final may name only a calendar in its tenant's catalog: else ERR_INVALID, field
- *     "calendar". The same holds for OP_PUT. */
+ *     "calendar". The same holds for OP_PUT.
+ *  Dependencies
+ * 11. A task with parents is SCHEDULED, BLOCKED or SKIPPED by its join (port/store/dependencies.h), at its created_ms.
+ *     No parent is a task of the same operation. */
 struct op_insert {
     struct op op;
     const struct task *tasks;
     size_t count;
     const struct uuid *takes_over;         /* NULL, or one for each task; nil: from nobody */
+    const struct depends_on *depends;      /* NULL, or one for each task */
     int64_t max_pending, max_recurring;    /* of the tenant; 0: no limit */
     const struct idempotency *idempotency; /* NULL: none */
 };
@@ -62,7 +67,10 @@ struct op_insert {
  * 12. The task keeps the slots that it still needs and that outlive its new state (slot_is_kept). Deleted and withdrawn
  *     tasks release all.
  * 13. Then slot_tidy applies: a task that waits for a slot it no longer needs is SCHEDULED.
- * 14. Lines of waiting tasks are served when all else is done. Rules 11 to 14 also hold for `replace` of OP_SETTLE. */
+ * 14. Lines of waiting tasks are served when all else is done. Rules 11 to 14 also hold for `replace` of OP_SETTLE.
+ *  Dependencies
+ * 15. Edges change, and a task that becomes final arrives at its children, as port/store/dependencies.h says. now_ms is
+ *     the updated_ms of `task`. */
 struct op_put {
     struct op op;
     const struct task *task;
@@ -72,10 +80,13 @@ struct op_put {
     bool withdraw;
     int64_t withdraw_from_ms;
     const struct task *also;               /* NULL, or one more task to insert (run-now of a recurring task) */
+    const struct depends_change *depends;  /* NULL: its edges stay */
     const struct idempotency *idempotency; /* NULL: none */
     int64_t ret_cursor_ms;                 /* RECURRING: the cursor after the change */
     size_t ret_withdrawn;
-    uint64_t ret_unblocked_lanes; /* lanes of tasks that got a slot and are SCHEDULED again (OP_CLAIM 17) */
+    uint64_t
+        ret_unblocked_lanes; /* lanes of tasks that are SCHEDULED again: they got a slot, or their join starts them */
+    bool ret_arrivals_left;  /* OP_ARRIVE is needed */
 };
 
 /* For stores, so that all answer alike. */

@@ -40,7 +40,7 @@ static const struct column breaker_columns[] = { BREAKER_COLUMNS(ROW) };
 #define ROW_TYPE struct worker_group
 static const struct column worker_group_columns[] = { WORKER_GROUP_COLUMNS(ROW) };
 
-const struct table table_due = { "task", task_columns, AT_late_by };
+const struct table table_due = { "task", task_columns, AT_links };
 const struct table table_tasks = { "task", task_columns, array_count(task_columns) };
 const struct table table_executions = { "execution", execution_columns, array_count(execution_columns) };
 const struct table table_idempotency = { "idempotency record", idempotency_columns, array_count(idempotency_columns) };

@@ -68,7 +68,8 @@ enum column_kind {
     X(aside, COL_TEXT, aside, 0)                                                                                       \
     X(recalled, COL_BOOL, recalled, 0)                                                                                 \
     X(awaited_ms, COL_I64, awaited_ms, 0)                                                                              \
-    X(late_by, COL_INT, late_by, LATE_BACKLOG)
+    X(late_by, COL_INT, late_by, LATE_BACKLOG)                                                                         \
+    X(links, COL_INT, links, TASK_LINKS)
 
 /* A task that is SCHEDULED and not RECURRING has none of these except gates. */
 #define TASK_COLUMNS_REST(X)                                                                                           \

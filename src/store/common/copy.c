@@ -17,6 +17,20 @@
     X(key, COL_TEXT, key, 0) X(task_id, COL_UUID, task, 0) X(until_ms, COL_I64, until_ms, 0)
 #define SLOT_COLUMNS(X) X(tenant_id, COL_INT, tenant, INT32_MAX) X(key, COL_TEXT, key, 0) X(task_id, COL_UUID, task, 0)
 
+#define EDGE_COLUMNS(X)                                                                                                \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(parent_id, COL_UUID, parent, 0)                                                                                  \
+    X(child_id, COL_UUID, child, 0) X(type, COL_INT, type, DAG_MUST_FAIL) X(state, COL_INT, state, EDGE_UNMET)
+#define JOIN_COLUMNS(X)                                                                                                \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(child_id, COL_UUID, child, 0)                                                                                    \
+    X(kind, COL_INT, kind, DAG_SOME)                                                                                   \
+    X(expected, COL_I64, expected, 0)                                                                                  \
+    X(arrived, COL_I64, arrived, 0)                                                                                    \
+    X(met, COL_I64, met, 0) X(broken, COL_I64, broken, 0) X(generation, COL_I64, generation, 0)
+#define ARRIVAL_COLUMNS(X)                                                                                             \
+    X(parent_id, COL_UUID, parent, 0) X(outcome, COL_INT, outcome, FLOW_BROKEN) X(created_ms, COL_I64, created_ms, 0)
+
 #define ROW(column, kind, member, max) { #column, kind, offsetof(ROW_TYPE, member), max },
 #define ROW_TYPE                       struct copied_claim
 static const struct column claim_columns[] = { CLAIM_COLUMNS(ROW) };
@@ -26,9 +40,21 @@ static const struct column dedupe_columns[] = { DEDUPE_COLUMNS(ROW) };
 #undef ROW_TYPE
 #define ROW_TYPE struct copied_slot
 static const struct column slot_columns[] = { SLOT_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct copied_edge
+static const struct column edge_columns[] = { EDGE_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct copied_join
+static const struct column join_columns[] = { JOIN_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct copied_arrival
+static const struct column arrival_columns[] = { ARRIVAL_COLUMNS(ROW) };
 
 static const struct table table_claims = { "claim", claim_columns, array_count(claim_columns) };
 static const struct table table_dedupe = { "dedupe key", dedupe_columns, array_count(dedupe_columns) };
+static const struct table table_edges = { "edge", edge_columns, array_count(edge_columns) };
+static const struct table table_joins = { "join", join_columns, array_count(join_columns) };
+static const struct table table_arrivals = { "arrival", arrival_columns, array_count(arrival_columns) };
 static const struct table table_slots = { "slot", slot_columns, array_count(slot_columns) };
 
 /* Claims come before their tasks. Keys are indexes into the column lists of columns.h, and of this file. */
@@ -41,6 +67,9 @@ const struct copy_kind copy_kinds[] = {
     [COPY_catalog] = { "catalog", &table_catalog, sizeof(struct catalog_entry), { 1, 0, 2 }, 3 },
     [COPY_dedupe] = { "dedupe", &table_dedupe, sizeof(struct copied_dedupe), { 0, 1 }, 2 },
     [COPY_slots] = { "slots", &table_slots, sizeof(struct copied_slot), { 1, 2 }, 2 },
+    [COPY_edges] = { "edges", &table_edges, sizeof(struct copied_edge), { 1, 2 }, 2 },
+    [COPY_joins] = { "joins", &table_joins, sizeof(struct copied_join), { 1 }, 1 },
+    [COPY_arrivals] = { "arrivals", &table_arrivals, sizeof(struct copied_arrival), { 0 }, 1 },
     [COPY_task_leases] = { "task_leases", &table_task_leases, sizeof(struct task_lease), { 1 }, 1 },
 };
 

@@ -37,6 +37,22 @@ union copy_row {
         struct str key;
         struct uuid task;
     } slot;
+    struct copied_edge {
+        int32_t tenant;
+        struct uuid parent, child;
+        int type, state;
+    } edge;
+    struct copied_join {
+        int32_t tenant;
+        struct uuid child;
+        int kind;
+        int64_t expected, arrived, met, broken, generation;
+    } join;
+    struct copied_arrival {
+        struct uuid parent;
+        int outcome;
+        int64_t created_ms;
+    } arrival;
 };
 
 /* The checksum of one row covers its columns as bytes, which do not depend on the store. The checksum of many rows does

@@ -7,6 +7,7 @@ void put_begin(struct op_put *op)
     op->ret_cursor_ms = op->task->cursor_ms;
     op->ret_withdrawn = 0;
     op->ret_unblocked_lanes = 0;
+    op->ret_arrivals_left = false;
 }
 
 enum err put_check(const struct op_put *op, const struct put_guard *g, struct error *e)
@@ -40,6 +41,7 @@ struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t
     next.cursor_ms = op->ret_cursor_ms;
     next.last_run_ms = max_of(next.last_run_ms, g->last_run_ms);
     next.runs_count = max_of(next.runs_count - runs, (int64_t)0);
+    dependency_tidy(&next, g->links);
     return next;
 }
 

@@ -12,6 +12,7 @@ struct put_guard {
     enum task_kind kind;
     enum task_state state;
     int64_t version, fence, cursor_ms, last_run_ms;
+    int links;
 };
 
 /* put_begin resets the results; put_check says whether the change is allowed. */

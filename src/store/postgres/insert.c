@@ -185,6 +185,33 @@ static enum err pg_insert_check_rows(struct store_postgres *s, const struct op_i
     return pg_limits_check(s, op, has_new_recurring, e);
 }
 
+/* Decides what the parents make of each new child. A task that exists already has no plan. */
+static enum err pg_insert_plan(struct store_postgres *s, const struct op_insert *op, struct join_plan *plans,
+                               const struct task **tasks, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result created = { 0 };
+    bool *is_new = xcalloc(op->count + 1, sizeof *is_new);
+    enum err rc = pg_insert_read_existing(s, tasks, is_new, op->count, &created, e);
+    for (size_t i = 0; !rc && i < op->count; i++) {
+        int64_t created_ms;
+        if (!op->depends[i].n || pg_insert_find_created(&created, op->tasks[i].id, &created_ms))
+            continue;
+        rc = join_plan_make(&s->joins, &op->tasks[i], &op->depends[i], &plans[i], e);
+        tasks[i] = &plans[i].task;
+    }
+    free(is_new);
+    return rc;
+}
+
+static enum err pg_insert_write_plans(struct store_postgres *s, const struct op_insert *op,
+                                      const struct join_plan *plans, const bool *is_new, struct error *e)
+{
+    for (size_t i = 0; i < op->count; i++)
+        if (is_new[i] && plans[i].depends && join_plan_write(&s->joins, &plans[i], e))
+            return e->code;
+    return ERR_OK;
+}
+
 enum err postgres_insert(struct store_postgres *s, struct op *base)
 {
     const struct op_insert *op = (const struct op_insert *)base;
@@ -193,9 +220,15 @@ enum err postgres_insert(struct store_postgres *s, struct op *base)
     bool *is_new = xcalloc(op->count + 1, sizeof *is_new);
     for (size_t i = 0; i < op->count; i++)
         tasks[i] = &op->tasks[i];
+    struct join_plan *plans = op->depends ? xcalloc(op->count + 1, sizeof *plans) : NULL;
     enum err rc = pg_idempotency_put(s, op->idempotency, e);
+    rc = rc || !plans ? rc : pg_insert_plan(s, op, plans, tasks, e);
     rc = rc ? rc : pg_insert_rows(s, tasks, op->count, is_new, e);
     rc = rc ? rc : pg_insert_check_rows(s, op, tasks, is_new, e);
+    rc = rc || !plans ? rc : pg_insert_write_plans(s, op, plans, is_new, e);
+    for (size_t i = 0; plans && i < op->count; i++)
+        join_plan_release(&plans[i]);
+    free(plans);
     free(tasks);
     free(is_new);
     return rc;
@@ -208,7 +241,7 @@ enum { BATCH_TASKS_MAX = 4096, BATCH_BYTES_MAX = 16 << 20 }; /* for one statemen
 /* Only its key or its ids can make the insert fail, and deleting its rows undoes it. */
 static bool pg_insert_is_plain(const struct op_insert *op)
 {
-    if (op->max_pending || op->max_recurring)
+    if (op->max_pending || op->max_recurring || op->depends)
         return false;
     for (size_t i = 0; i < op->count; i++) {
         const struct task *t = &op->tasks[i];

@@ -11,6 +11,7 @@
 
 #include "store/common/claim_hold.h"
 #include "store/common/columns.h"
+#include "store/common/joins.h"
 #include "store/common/lane_table.h"
 #include "store/common/slots.h"
 #include "store/common/sql_states.h"
@@ -316,6 +317,7 @@ struct store_postgres {
     struct prng random;                                         /* for retry pauses */
     struct arena_mark *marks; /* the operations' arenas before the transaction, to rewind them */
     size_t mark_cap;
+    struct joins joins;
     struct slots slots;
     struct map slot_keys, slots_held; /* slots read in this transaction (slots.c) */
     bool has_met_slots;               /* this process has ever met a task that needs a slot */
@@ -353,7 +355,15 @@ enum err pg_scratch_take(struct store_postgres *s, size_t n, struct arena *a, st
 /* Advisory locks, held until the transaction ends. They guard a read and the change that follows where no row can be
  * locked: the holders of a slot key, the number of a tenant's tasks, the use of a calendar. Several are taken in the
  * order of their numbers. PG_LOCK_SHARE is unused and keeps its number: the later ones must not change. */
-enum pg_lock { PG_LOCK_SLOT = 1, PG_LOCK_TENANT, PG_LOCK_CALENDAR, PG_LOCK_SHARE, PG_LOCK_MIGRATE, PG_LOCK_PARTITIONS };
+enum pg_lock {
+    PG_LOCK_SLOT = 1,
+    PG_LOCK_TENANT,
+    PG_LOCK_CALENDAR,
+    PG_LOCK_SHARE,
+    PG_LOCK_MIGRATE,
+    PG_LOCK_PARTITIONS,
+    PG_LOCK_DEPENDENCIES
+};
 enum err pg_lock(struct store_postgres *s, enum pg_lock what, const struct str *keys, size_t n,
                  struct error *e) must_use;
 
@@ -379,6 +389,7 @@ struct pg_guards {
     bool any_recall_requests; /* table `wishes` is not empty: some task has a recall request */
     struct str waits_for;     /* in s->arena; empty: it waits for no slot */
     struct uuid claim, parent;
+    int links; /* enum task_link */
 };
 /* Of n tasks, ret[i] for ids[i]. The rows are locked in the order of their ids. */
 enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t n, struct pg_guards *ret,
@@ -429,6 +440,12 @@ enum err pg_lock_parents(struct store_postgres *s, const struct uuid *parents, s
  * to skipped_count. */
 enum err pg_uncount_runs(struct store_postgres *s, const struct uuid *ids, const struct uuid *parents,
                          const bool *skipped, size_t n, struct error *e) must_use;
+
+/* ---- dependencies (joins.c, over store/common/joins.h) ---- */
+
+void pg_joins_init(struct store_postgres *s);
+/* These tasks are purged: deletes their joins and the edges from their parents. */
+enum err pg_joins_purge(struct store_postgres *s, const struct uuid *children, size_t n, struct error *e) must_use;
 
 /* ---- limits and calendars (limits.c) ---- */
 

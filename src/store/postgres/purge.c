@@ -25,13 +25,13 @@ static const struct pg_statement purge_failed = {
     "forget_dead",
     FROM_OLDEST(
         "tasks",
-        "failed_ms IS NOT NULL AND (resolved_ms > 0) = $3 AND failed_ms > 0 AND failed_ms < $1") " RETURNING tenant_id, state, deleted",
+        "failed_ms IS NOT NULL AND (resolved_ms > 0) = $3 AND failed_ms > 0 AND failed_ms < $1") " RETURNING tenant_id, state, deleted, links, id",
 };
 static const struct pg_statement purge_ended = {
     "forget_ended",
     "DELETE FROM tasks WHERE id = ANY ($2) AND state IN (" SQL_COMPLETED ", " SQL_CANCELLED ", " SQL_SKIPPED
     ", " SQL_EXPIRED ") AND completed_ms > 0 AND completed_ms < $1 "
-    "RETURNING tenant_id, state, deleted",
+    "RETURNING tenant_id, state, deleted, links, id",
 };
 static const struct pg_statement oldest_notes = {
     "oldest_notes",
@@ -64,12 +64,20 @@ static void pg_purge_add_count(struct pg_purge *f, size_t n)
 
 /* ---- tasks ---- */
 
-/* The rows of deleted tasks: tenant_id, state, deleted. */
-static void pg_purge_count_tasks(struct pg_purge *f, const struct pg_result *r)
+/* The rows of deleted tasks: tenant_id, state, deleted, links, id. */
+static enum err pg_purge_count_tasks(struct pg_purge *f, const struct pg_result *r, struct error *e)
 {
-    for (int i = 0; i < r->rows; i++)
+    struct uuid *children = xcalloc((size_t)r->rows + 1, sizeof *children);
+    size_t n = 0;
+    for (int i = 0; i < r->rows; i++) {
         pg_tally_new(f->s, (int32_t)pg_i64(r, i, 0), pg_bool(r, i, 2), (enum task_state)pg_i64(r, i, 1), -1);
+        if (pg_i64(r, i, 3) & TASK_HAS_PARENTS)
+            children[n++] = pg_uuid(r, i, 4);
+    }
     pg_purge_add_count(f, (size_t)r->rows);
+    enum err rc = pg_joins_purge(f->s, children, n, e);
+    free(children);
+    return rc;
 }
 
 static enum err pg_purge_tasks(struct pg_purge *f, int64_t before_ms, const struct uuid *ids, size_t n, struct error *e)
@@ -83,7 +91,8 @@ static enum err pg_purge_tasks(struct pg_purge *f, int64_t before_ms, const stru
     pg_add_ids(p, ids, n);
     if (pg_run(&f->s->conn, &purge_ended, p, &r, e))
         return e->code;
-    pg_purge_count_tasks(f, &r);
+    if (pg_purge_count_tasks(f, &r, e))
+        return e->code;
     return ERR_OK;
 }
 
@@ -166,7 +175,8 @@ static enum err pg_purge_failed_tasks(struct pg_purge *f, bool resolved, int64_t
     pg_add_bool(p, resolved);
     if (pg_run(&f->s->conn, &purge_failed, p, &r, e))
         return e->code;
-    pg_purge_count_tasks(f, &r);
+    if (pg_purge_count_tasks(f, &r, e))
+        return e->code;
     return ERR_OK;
 }
 

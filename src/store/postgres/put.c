@@ -142,7 +142,8 @@ static struct put_guard pg_put_guard(const struct pg_guards *g)
                                .version = g->version,
                                .fence = g->fence,
                                .cursor_ms = g->cursor_ms,
-                               .last_run_ms = g->last_run_ms };
+                               .last_run_ms = g->last_run_ms,
+                               .links = g->links };
 }
 
 static enum err pg_put_insert_also(struct store_postgres *s, const struct op_put *op, struct error *e)
@@ -152,6 +153,19 @@ static enum err pg_put_insert_also(struct store_postgres *s, const struct op_put
         return ERR_OK;
     *e = also.op.error;
     return e->code;
+}
+
+/* The task is as it will be: its children are told if it is final. */
+static enum err pg_put_arrive(struct store_postgres *s, struct op_put *op, const struct task *next, struct error *e)
+{
+    struct join_fold f;
+    join_fold_init(&f, &s->joins, next->updated_ms, 0);
+    join_fold_add(&f, &next->id, next->state, next->links);
+    enum err rc = join_fold_run(&f, e);
+    op->ret_unblocked_lanes |= f.unblocked;
+    op->ret_arrivals_left = f.left;
+    join_fold_release(&f);
+    return rc;
 }
 
 enum err postgres_put(struct store_postgres *s, struct op *base)
@@ -167,10 +181,16 @@ enum err postgres_put(struct store_postgres *s, struct op *base)
         pg_read_guards(s, &op->task->id, 1, &old, e))
         return e->code;
     struct put_guard g = pg_put_guard(&old);
-    if (put_check(op, &g, e) || pg_calendar_check(s, op->task, e) || pg_put_withdraw(s, op, &runs, &keys, e))
+    if (put_check(op, &g, e) || joins_check_put(&s->joins, op->task, g.state, g.links, e) ||
+        pg_calendar_check(s, op->task, e) || pg_put_withdraw(s, op, &runs, &keys, e))
         return e->code;
     struct task next = put_next(op, &g, runs);
+    char why[DEPENDENCY_REASON_MAX];
+    if (op->depends && joins_change(&s->joins, op->depends, &next, why, e))
+        return e->code;
     if (pg_change_task(s, &old, &next, &keys, e) || pg_put_insert_also(s, op, e))
         return e->code;
-    return pg_slots_hand_over(s, &keys, &op->ret_unblocked_lanes, e);
+    if (pg_slots_hand_over(s, &keys, &op->ret_unblocked_lanes, e))
+        return e->code;
+    return pg_put_arrive(s, op, &next, e);
 }

@@ -333,6 +333,7 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
                                            .keys = reader_postgres_keys,
                                            .dedupe = reader_postgres_dedupe,
                                            .slots = reader_postgres_slots,
+                                           .links = reader_postgres_links,
                                            .causes = reader_postgres_causes,
                                            .names = reader_postgres_names,
                                            .catalog_get = reader_postgres_catalog_get,

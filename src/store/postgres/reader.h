@@ -47,6 +47,8 @@ enum err reader_postgres_keys(struct reader *base, int32_t tenant, struct arena 
                               struct error *e);
 enum err reader_postgres_dedupe(struct reader *base, int32_t tenant, struct str key, int64_t now_ms, struct uuid *ret,
                                 struct error *e);
+enum err reader_postgres_links(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
+                               struct task_links *ret, struct error *e);
 enum err reader_postgres_slots(struct reader *base, struct str key, struct arena *a, struct slot_holders *ret,
                                struct error *e);
 enum err reader_postgres_causes(struct reader *base, int32_t tenant, size_t max, struct arena *a,

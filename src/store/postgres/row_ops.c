@@ -13,7 +13,7 @@
 static const struct pg_statement read_guards = {
     "read_guards",
     "SELECT id, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, runs_count, lane, "
-    "losses, gates IS NOT NULL, waits_for, parent_id, (SELECT EXISTS (SELECT FROM wishes)) FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
+    "losses, gates IS NOT NULL, waits_for, parent_id, (SELECT EXISTS (SELECT FROM wishes)), links FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
 };
 static const struct pg_statement insert_rows = {
     "insert_rows",
@@ -61,7 +61,8 @@ enum guard_column {
     G_GATED,
     G_WAITS_FOR,
     G_PARENT,
-    G_RECALLS
+    G_RECALLS,
+    G_LINKS
 };
 
 static enum err pg_read_guard(struct store_postgres *s, const struct pg_result *r, int row, struct pg_guards *ret,
@@ -84,6 +85,7 @@ static enum err pg_read_guard(struct store_postgres *s, const struct pg_result *
         .claim = pg_uuid(r, row, G_CLAIM),
         .parent = pg_uuid(r, row, G_PARENT),
         .any_recall_requests = pg_bool(r, row, G_RECALLS),
+        .links = (int)pg_i64(r, row, G_LINKS),
     };
     if (pg_is_null(r, row, G_WAITS_FOR))
         return ERR_OK;

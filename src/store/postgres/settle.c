@@ -53,6 +53,7 @@ struct pg_settled {
 
 struct pg_settling {
     struct op_settle *op;
+    struct join_fold *fold;
     struct pg_settled *v;
     size_t n;
 };
@@ -235,6 +236,7 @@ static enum err pg_settle_write_replacement(struct store_postgres *s, const stru
     struct task next = *x->settlement->replace;
     struct pg_guards left = *x->was;
     assert(uuid_eq(next.claim, left.claim) || next.state != TASK_RUNNING);
+    dependency_tidy(&next, left.links);
     next.claim = (struct uuid){ 0 };
     left.claim = (struct uuid){ 0 };
     return pg_change_task(s, &left, &next, &keys, e) ? e->code : pg_slots_hand_over(s, &keys, unblocked, e);
@@ -351,6 +353,8 @@ static enum err pg_settle_apply(struct store_postgres *s, struct pg_settling *t,
         if (!t->v[i].settlement->replace)
             pg_settle_count_verdict(s, &t->v[i], t->op->now_ms);
         pg_note_left(s, t->v[i].was->claim);
+        const struct settlement *of = t->v[i].settlement;
+        join_fold_add(t->fold, &of->id, of->replace ? of->replace->state : of->verdict.next, t->v[i].was->links);
     }
     enum err rc = pg_settle_send_verdicts(s, t, e);
     rc = rc ? rc : pg_settle_send_executions(s, t, e);
@@ -362,12 +366,12 @@ static enum err pg_settle_apply(struct store_postgres *s, struct pg_settling *t,
 }
 
 /* Applies settlements that all name different tasks. */
-static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *op, struct settlement **v, size_t n,
-                                   struct error *e)
+static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *op, struct join_fold *fold,
+                                   struct settlement **v, size_t n, struct error *e)
 {
     struct uuid *ids = xcalloc(n, sizeof *ids);
     struct pg_guards *guards = xcalloc(n, sizeof *guards);
-    struct pg_settling t = { .op = op, .v = xcalloc(n, sizeof *t.v) };
+    struct pg_settling t = { .op = op, .fold = fold, .v = xcalloc(n, sizeof *t.v) };
     for (size_t i = 0; i < n; i++)
         ids[i] = v[i]->id;
     enum err rc = pg_read_guards(s, ids, n, guards, e);
@@ -417,7 +421,8 @@ static size_t pg_settle_first_of_each(struct settlement **v, size_t n)
 }
 
 /* A task may be named twice: the second settlement is checked against the result of the first. */
-static enum err pg_settle_in_rounds(struct store_postgres *s, struct op_settle *op, struct error *e)
+static enum err pg_settle_in_rounds(struct store_postgres *s, struct op_settle *op, struct join_fold *fold,
+                                    struct error *e)
 {
     struct settlement **v = xcalloc(op->n + 1, sizeof(struct settlement *));
     enum err rc = ERR_OK;
@@ -425,7 +430,7 @@ static enum err pg_settle_in_rounds(struct store_postgres *s, struct op_settle *
         v[i] = &op->v[i];
     for (size_t done = 0; !rc && done < op->n;) {
         size_t n = pg_settle_first_of_each(v + done, op->n - done);
-        rc = pg_settle_distinct(s, op, v + done, n, e);
+        rc = pg_settle_distinct(s, op, fold, v + done, n, e);
         done += n;
     }
     free(v);
@@ -444,8 +449,12 @@ enum err postgres_settle(struct store_postgres *s, struct op *base)
 {
     struct op_settle *op = (struct op_settle *)base;
     struct error *e = &base->error;
+    cleanup_with(join_fold_release) struct join_fold fold;
+    join_fold_init(&fold, &s->joins, op->now_ms, op->n);
     op->ret_unblocked_lanes = 0;
-    if (pg_idempotency_put(s, op->idempotency, e) || pg_settle_in_rounds(s, op, e))
+    if (pg_idempotency_put(s, op->idempotency, e) || pg_settle_in_rounds(s, op, &fold, e) || join_fold_run(&fold, e))
         return e->code;
+    op->ret_unblocked_lanes |= fold.unblocked;
+    op->ret_arrivals_left = fold.left;
     return op->idempotency && op->v[0].stale ? pg_settle_undo_key(s, op->idempotency, e) : ERR_OK;
 }

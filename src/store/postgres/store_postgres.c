@@ -459,6 +459,7 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
     s->shard = (int)prng_below(&s->random, SHARDS);
     pg_params_init(&s->params);
     pg_slots_init(s);
+    pg_joins_init(s);
     atomic_init(&s->watermarks.highest, INT64_MIN);
     arena_init(&s->arena, ARENA_MAX);
     if (pg_conn_init(&s->conn, s->setup.url, false, s->setup.clock, e))

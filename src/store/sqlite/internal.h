@@ -7,6 +7,7 @@
 
 #include "store/common/claim_hold.h"
 #include "store/common/columns.h"
+#include "store/common/joins.h"
 #include "store/common/lane_table.h"
 #include "store/common/reading.h"
 #include "store/common/slots.h"
@@ -110,6 +111,7 @@ enum err sqlite_fences_raise(struct conn *c, int64_t now_ms, int64_t *ret_floor,
 #define FRESH_recalled                       "0"
 #define FRESH_awaited_ms                     "0"
 #define FRESH_late_by                        "0"
+#define FRESH_links                          "0"
 #define FRESH_waits_for                      "NULL"
 #define FRESH_cause                          "NULL"
 #define FRESH_resolved_ms                    "0"
@@ -200,6 +202,7 @@ struct store_sqlite {
     int64_t fence_floor; /* fences.c */
     bool can_shrink;     /* the file has incremental auto_vacuum, so it can shrink */
     struct slots slots;
+    struct joins joins;
     struct map slot_counts; /* slot key → number of holders, cached during a transaction (slots.c) */
     struct arena arena;     /* for values that are not part of a result */
 };
@@ -280,6 +283,22 @@ enum writer_statement {
     ST_SLOT_GIVE_UP,
     ST_EXECUTION_INSERT,
     ST_LAST_RUN,
+    ST_JOIN_TASK,
+    ST_JOIN_MARK,
+    ST_JOIN_CHILDREN,
+    ST_JOIN_PUT,
+    ST_JOIN_GET,
+    ST_JOIN_DELETE,
+    ST_JOIN_CHILD_PUT,
+    ST_EDGE_PUT,
+    ST_EDGE_ARRIVE,
+    ST_EDGE_REMOVE,
+    ST_EDGES_DELETE,
+    ST_OPEN_PARENTS,
+    ST_ARRIVAL_LEAVE,
+    ST_ARRIVALS,
+    ST_ARRIVAL_OF,
+    ST_ARRIVAL_DELETE,
     ST_RECURRING,
     ST_TAKEN,
     ST_SPAWN_MOVE,
@@ -366,6 +385,7 @@ struct guards {
     int losses;
     bool gated; /* has gates: may hold slots */
     bool waits; /* waits for a slot */
+    int links;  /* enum task_link */
     struct uuid claim;
 };
 enum err sqlite_read_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret,
@@ -441,6 +461,12 @@ enum err sqlite_change_task(struct store_sqlite *s, const struct guards *old, co
 enum err sqlite_uncount_run(struct store_sqlite *s, int64_t rid, const struct uuid *parent, bool skipped,
                             struct error *e) must_use;
 
+/* ---- dependencies (joins.c); the decisions are in store/common/joins.h ---- */
+
+void sqlite_joins_init(struct store_sqlite *s);
+/* A task is purged: deletes its join and the edges from its parents. */
+enum err sqlite_joins_purge(struct store_sqlite *s, const struct uuid *task, int links, struct error *e) must_use;
+
 bool sqlite_insert_alone(const struct op *op); /* true: an insert that needs no savepoint */
 
 /* One function for each operation: sqlite_claim and so on. It returns the operation's result. */
@@ -502,6 +528,9 @@ enum reader_statement {
     RD_IDEMPOTENCY,
     RD_KEY,
     RD_SLOTS,
+    RD_JOIN,
+    RD_PARENTS,
+    RD_CHILDREN,
     RD_COUNTS,
     RD_DUE,
     RD_KEYS,
@@ -544,6 +573,8 @@ enum err reader_sqlite_causes(struct reader *base, int32_t tenant, size_t max, s
                               struct cause_groups *ret, struct error *e);
 enum err reader_sqlite_catalog_get(struct reader *base, int32_t tenant, enum catalog_kind kind, struct str name,
                                    struct arena *a, struct catalog_entry *ret, struct error *e);
+enum err reader_sqlite_links(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
+                             struct task_links *ret, struct error *e);
 enum err reader_sqlite_unstarted(struct reader *base, struct task *v, size_t n, int64_t now_ms, struct error *e);
 enum err reader_sqlite_lease(struct reader *base, int32_t tenant, struct uuid task, struct arena *a,
                              struct lease_row *ret, struct error *e);

@@ -96,8 +96,12 @@ static enum err sqlite_purge_noted_task(struct store_sqlite *s, struct purge_bud
     enum task_state state = (enum task_state)sqlite3_column_int(st, 1);
     bool deleted = sqlite3_column_int(st, 2) != 0;
     int64_t completed_ms = sqlite3_column_int64(st, 3);
+    int links = sqlite3_column_int(st, 4);
+    struct uuid id = row_uuid(st, 5);
     sqlite3_reset(st);
     bool old = task_is_final(state) && state != TASK_FAILED && completed_ms > 0 && completed_ms < f->before_ms;
+    if (old && sqlite_joins_purge(s, &id, links, e))
+        return e->code;
     return old ? sqlite_purge_task(s, f, rid, tenant, state, deleted, e) : ERR_OK;
 }
 
@@ -164,6 +168,11 @@ static enum err sqlite_purge_failed(struct store_sqlite *s, bool resolved, int64
         s->rids[n] = sqlite3_column_int64(st, 0);
         if (!sqlite3_column_int(st, 2))
             tally_add(&s->of_op, sqlite3_column_int(st, 1), TASK_FAILED, -1);
+        struct uuid id = row_uuid(st, 4);
+        if (sqlite_joins_purge(s, &id, sqlite3_column_int(st, 3), e)) {
+            sqlite3_reset(st);
+            return e->code;
+        }
     }
     for (size_t i = 0; i < n; i++)
         if (sqlite_delete_task(s, s->rids[i], e))

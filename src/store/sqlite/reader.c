@@ -38,6 +38,14 @@ static const char *const reader_sql[] = {
     [RD_IDEMPOTENCY] =
         "SELECT rowid" IDEMPOTENCY_COLUMNS(SQL_NAME) " FROM idempotency WHERE key = ?1 AND tenant_id = ?2",
     [RD_KEY] = "SELECT rowid" API_KEY_COLUMNS(SQL_NAME) " FROM api_keys WHERE id = ?1",
+    [RD_JOIN] = "SELECT kind, expected, arrived, met, broken FROM joins WHERE child_id = ?1 AND tenant_id = ?2",
+    [RD_PARENTS] =
+        "SELECT e.parent_id, e.type, e.state, t.state, t.due_ms, t.started_ms, t.name "
+        "FROM edges AS e INDEXED BY edges_child LEFT JOIN tasks AS t ON t.id = e.parent_id AND NOT t.deleted "
+        "WHERE e.child_id = ?1 AND e.tenant_id = ?2 ORDER BY e.parent_id LIMIT ?3",
+    [RD_CHILDREN] = "SELECT e.child_id, e.type, e.state, t.state, t.due_ms, t.started_ms, t.name "
+                    "FROM edges AS e LEFT JOIN tasks AS t ON t.id = e.child_id AND NOT t.deleted "
+                    "WHERE e.parent_id = ?1 AND e.tenant_id = ?2 ORDER BY e.child_id LIMIT ?3",
     [RD_SLOTS] = "SELECT t.id, t.state, t.scheduled_ms FROM slots AS s CROSS JOIN tasks AS t ON t.id = s.task_id "
                  "WHERE s.key = ?1 ORDER BY t.scheduled_ms, t.id LIMIT ?2",
     [RD_COUNTS] = "SELECT state, sum(n) FROM counts GROUP BY state",
@@ -540,6 +548,7 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .catalog_get = reader_sqlite_catalog_get,
                                            .catalog_list = reader_sqlite_catalog_list,
                                            .slots = reader_sqlite_slots,
+                                           .links = reader_sqlite_links,
                                            .lanes = reader_sqlite_lanes,
                                            .queues = reader_sqlite_queues,
                                            .counts = reader_sqlite_counts,

@@ -283,6 +283,7 @@ static enum err sqlite_settle_write_replacement(struct store_sqlite *s, const st
     struct task next = *t;
     struct guards left = *g;
     assert(uuid_eq(t->claim, g->claim) || t->state != TASK_RUNNING);
+    dependency_tidy(&next, g->links);
     next.claim = (struct uuid){ 0 };
     left.claim = (struct uuid){ 0 };
     return sqlite_change_task(s, &left, &next, &keys, e) ? e->code : slots_hand_over(&s->slots, &keys, unblocked, e);
@@ -312,7 +313,7 @@ static enum err sqlite_settle_delete_lease(struct store_sqlite *s, const struct 
 }
 
 static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, struct settlement *v,
-                                  struct claims_left *l, struct error *e)
+                                  struct claims_left *l, struct join_fold *f, struct error *e)
 {
     struct guards g;
     if (sqlite_read_settle_guards(s, &v->id, &g, e))
@@ -320,6 +321,7 @@ static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, 
     v->stale = !g.found || g.state != TASK_RUNNING || g.fence != v->fence;
     if (v->stale)
         return ERR_OK;
+    join_fold_add(f, &v->id, v->replace ? v->replace->state : v->verdict.next, g.links);
     if (v->replace ? sqlite_settle_write_replacement(s, &g, v->replace, &op->ret_unblocked_lanes, e)
                    : sqlite_settle_apply_verdict(s, &g, v, op, e))
         return e->code;
@@ -334,12 +336,18 @@ enum err sqlite_settle(struct store_sqlite *s, struct op *base)
     struct error *e = &base->error;
     struct claims_left l = { .n = 0 };
     int64_t record = 0;
+    cleanup_with(join_fold_release) struct join_fold f;
+    join_fold_init(&f, &s->joins, op->now_ms, op->n);
     op->ret_unblocked_lanes = 0;
     if (sqlite_idempotency_put(s, op->idempotency, &record, e))
         return e->code;
     for (size_t i = 0; i < op->n; i++)
-        if (sqlite_settle_one(s, op, &op->v[i], &l, e))
+        if (sqlite_settle_one(s, op, &op->v[i], &l, &f, e))
             return e->code;
+    if (join_fold_run(&f, e))
+        return e->code;
+    op->ret_unblocked_lanes |= f.unblocked;
+    op->ret_arrivals_left = f.left;
     if (record && op->v[0].stale && sqlite_idempotency_delete(s, record, e))
         return e->code;
     return sqlite_settle_leave_claims(s, &l, e);

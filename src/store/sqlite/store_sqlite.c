@@ -11,6 +11,9 @@
 
 enum { AUTO_VACUUM_INCREMENTAL = 2 };
 
+#define JOIN_TASK                                                                                                      \
+    "t.rid, t.id, t.tenant_id, t.kind, t.state, t.deleted, t.links, t.due_ms, t.scheduled_ms, t.awaited_ms, "          \
+    "t.late_by, t.lane, t.completed_ms"
 #define WAITING "FROM tasks INDEXED BY tasks_waiting WHERE waits_for = ?1 "
 #define HOLDERS "FROM slots AS s CROSS JOIN tasks AS t ON t.id = s.task_id WHERE s.key = ?1"
 #define DUE     "FROM tasks INDEXED BY tasks_due WHERE " SQL_NEAR "AND lane = ?1 "
@@ -55,12 +58,13 @@ static const char *const writer_sql[] = {
                    "ON CONFLICT (id) DO NOTHING",
     [ST_TASK_CREATED] = "SELECT created_ms FROM tasks WHERE id = ?",
     [ST_TASK_GUARDS] = "SELECT rid, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, "
-                       "losses, lane, gates IS NOT NULL, waits_for IS NOT NULL FROM tasks WHERE id = ?",
-    [ST_SETTLE_GUARDS] = "SELECT rid, tenant_id, state, fence, deleted, claim_id, losses, lane, gates IS NOT NULL "
-                         "FROM tasks WHERE id = ?",
+                       "losses, lane, gates IS NOT NULL, waits_for IS NOT NULL, links FROM tasks WHERE id = ?",
+    [ST_SETTLE_GUARDS] =
+        "SELECT rid, tenant_id, state, fence, deleted, claim_id, losses, lane, gates IS NOT NULL, links "
+        "FROM tasks WHERE id = ?",
     [ST_TASK_BY_RID] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_HANDED_BY_RID] = "SELECT rid" TASK_COLUMNS_SHORT(SQL_NAME) ", " HANDED_CONFIG(
-        "") ", NULL, NULL, needs, aside, recalled, awaited_ms, late_by" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
+        "") ", NULL, NULL, needs, aside, recalled, awaited_ms, late_by, links" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_TASK_REPLACE] = "REPLACE INTO tasks (rid" TASK_COLUMNS(SQL_NAME) ") VALUES (?" TASK_COLUMNS(SQL_MARK) ")",
     [ST_TASK_DELETE] = "DELETE FROM tasks WHERE rid = ?",
     /* claims */
@@ -172,6 +176,33 @@ static const char *const writer_sql[] = {
                       ", waits_for = ?2, updated_ms = ?3, late_by = " SQL_LATE_BY_SLOT " WHERE rid = ?1",
     [ST_SLOT_GIVE_UP] = "UPDATE tasks SET state = ?2, waits_for = NULL, updated_ms = ?3, completed_ms = ?3, "
                         "last_error = ?4 WHERE rid = ?1",
+    /* dependencies: joins.c */
+    [ST_JOIN_TASK] = "SELECT " JOIN_TASK " FROM tasks AS t WHERE t.id = ?",
+    [ST_JOIN_MARK] = "UPDATE tasks SET links = links | 2 WHERE id = ?",
+    [ST_JOIN_CHILDREN] = "SELECT " JOIN_TASK ", e.type, j.kind, j.expected, j.arrived, j.met, j.broken "
+                         "FROM edges AS e INDEXED BY edges_open CROSS JOIN tasks AS t ON t.id = e.child_id "
+                         "CROSS JOIN joins AS j ON j.child_id = e.child_id "
+                         "WHERE e.parent_id = ?1 AND e.state = 0 ORDER BY e.child_id LIMIT ?2",
+    [ST_JOIN_PUT] = "INSERT INTO joins (tenant_id, child_id, kind, expected, arrived, met, broken) "
+                    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (child_id) DO UPDATE SET kind = ?3, "
+                    "expected = ?4, arrived = ?5, met = ?6, broken = ?7",
+    [ST_JOIN_GET] = "SELECT kind, expected, arrived, met, broken FROM joins WHERE child_id = ?",
+    [ST_JOIN_DELETE] = "DELETE FROM joins WHERE child_id = ?",
+    [ST_JOIN_CHILD_PUT] = "UPDATE tasks SET state = ?2, links = ?3, due_ms = ?4, scheduled_ms = ?5, awaited_ms = ?6, "
+                          "late_by = ?7, updated_ms = ?8, completed_ms = ?9, last_error = coalesce(?10, last_error), "
+                          "near = near OR ?4 <= ?8 WHERE rid = ?1",
+    [ST_EDGE_PUT] = "INSERT INTO edges (tenant_id, parent_id, child_id, type, state) VALUES (?, ?, ?, ?, ?) "
+                    "ON CONFLICT (parent_id, child_id) DO NOTHING",
+    [ST_EDGE_ARRIVE] = "UPDATE edges SET state = ?3 WHERE parent_id = ?1 AND child_id = ?2",
+    [ST_EDGE_REMOVE] = "DELETE FROM edges WHERE parent_id = ?1 AND child_id = ?2 RETURNING state",
+    [ST_EDGES_DELETE] = "DELETE FROM edges WHERE child_id = ?",
+    [ST_OPEN_PARENTS] = "SELECT parent_id FROM edges INDEXED BY edges_child WHERE child_id = ?1 AND state = 0 LIMIT ?2",
+    [ST_ARRIVAL_LEAVE] = "INSERT INTO arrivals (parent_id, outcome, created_ms) SELECT ?1, ?2, ?3 WHERE EXISTS "
+                         "(SELECT 1 FROM edges INDEXED BY edges_open WHERE parent_id = ?1 AND state = 0) "
+                         "ON CONFLICT (parent_id) DO NOTHING",
+    [ST_ARRIVALS] = "SELECT number, parent_id, outcome FROM arrivals ORDER BY number LIMIT ?",
+    [ST_ARRIVAL_OF] = "SELECT 1 FROM arrivals WHERE parent_id = ?",
+    [ST_ARRIVAL_DELETE] = "DELETE FROM arrivals WHERE number = ?",
     /* recurring tasks */
     [ST_RECURRING] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks INDEXED BY tasks_cursor "
                                                          "WHERE state = " SQL_SCHEDULED
@@ -256,9 +287,9 @@ static const char *const writer_sql[] = {
                         "ORDER BY completed_ms LIMIT 1",
     [ST_ENDED_CUT] = "UPDATE ended SET tasks = ?2 WHERE rowid = ?1",
     [ST_ENDED_REMOVE] = "DELETE FROM ended WHERE rowid = ?",
-    [ST_ENDED_TASK] = "SELECT tenant_id, state, deleted, completed_ms FROM tasks WHERE rid = ?",
+    [ST_ENDED_TASK] = "SELECT tenant_id, state, deleted, completed_ms, links, id FROM tasks WHERE rid = ?",
     [ST_FAILED_OLD] =
-        "SELECT rid, tenant_id, deleted FROM tasks INDEXED BY tasks_failed_at WHERE failed_ms IS NOT NULL "
+        "SELECT rid, tenant_id, deleted, links, id FROM tasks INDEXED BY tasks_failed_at WHERE failed_ms IS NOT NULL "
         "AND (resolved_ms > 0) = ?1 AND failed_ms > 0 AND failed_ms < ?2 LIMIT ?3",
     [ST_JOBS_OLD] = "SELECT rowid, doc FROM catalog INDEXED BY catalog_jobs WHERE kind = 4 AND updated_ms < ?",
     [ST_PURGE_IDEMPOTENCY] = OLDEST("idempotency", "created_ms"),
@@ -488,6 +519,7 @@ enum err store_sqlite_open_at(const char *directory, int64_t now_ms, struct stor
     s->directory.lock_fd = s->checkpointer.wake_fd = -1;
     pthread_mutex_init(&s->writing, NULL);
     sqlite_slots_init(s);
+    sqlite_joins_init(s);
     arena_init(&s->arena, 1 << 20);
     if (directory_lock(directory, &s->directory, e))
         return e->code;

@@ -96,6 +96,7 @@ enum err sqlite_read_guards(struct store_sqlite *s, const struct uuid *id, struc
         g.lane = sqlite3_column_int64(st, 11);
         g.gated = sqlite3_column_int(st, 12) != 0;
         g.waits = sqlite3_column_int(st, 13) != 0;
+        g.links = sqlite3_column_int(st, 14);
         sqlite3_reset(st);
     }
     *ret = g;
@@ -120,6 +121,7 @@ enum err sqlite_read_settle_guards(struct store_sqlite *s, const struct uuid *id
     ret->losses = sqlite3_column_int(st, 6);
     ret->lane = sqlite3_column_int64(st, 7);
     ret->gated = sqlite3_column_int(st, 8) != 0;
+    ret->links = sqlite3_column_int(st, 9);
     sqlite3_reset(st);
     return ERR_OK;
 }
@@ -228,11 +230,45 @@ static enum err sqlite_insert_or_same(struct store_sqlite *s, const struct task 
     return sqlite_calendar_check(s, t, e) ? e->code : sqlite_insert_take_dedupe_key(s, t, takes_over, e);
 }
 
+static enum err sqlite_insert_exists(struct store_sqlite *s, const struct uuid *id, bool *ret, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_TASK_CREATED);
+    (void)bind_uuid(st, 1, id);
+    if (conn_step(&s->conn, st, ret, e))
+        return e->code;
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+/* A task that depends on others. If it exists already, its parents are not looked at. */
+static enum err sqlite_insert_child(struct store_sqlite *s, const struct task *t, const struct depends_on *d,
+                                    struct uuid takes_over, bool *ret_new, struct error *e)
+{
+    cleanup_with(join_plan_release) struct join_plan p = { 0 };
+    bool exists;
+    if (sqlite_insert_exists(s, &t->id, &exists, e))
+        return e->code;
+    if (exists)
+        return sqlite_insert_check_same(s, t, e);
+    if (join_plan_make(&s->joins, t, d, &p, e) || sqlite_insert_or_same(s, &p.task, takes_over, ret_new, e))
+        return e->code;
+    return join_plan_write(&s->joins, &p, e);
+}
+
+static enum err sqlite_insert_one(struct store_sqlite *s, const struct op_insert *op, size_t i, bool *ret_new,
+                                  struct error *e)
+{
+    const struct depends_on *d = op->depends ? &op->depends[i] : NULL;
+    struct uuid takes_over = op->takes_over ? op->takes_over[i] : (struct uuid){ 0 };
+    return d && d->n ? sqlite_insert_child(s, &op->tasks[i], d, takes_over, ret_new, e)
+                     : sqlite_insert_or_same(s, &op->tasks[i], takes_over, ret_new, e);
+}
+
 /* An insert that can fail only before it has written anything. */
 bool sqlite_insert_alone(const struct op *base)
 {
     const struct op_insert *op = (const struct op_insert *)base;
-    bool is_limited = op->max_pending || op->max_recurring;
+    bool is_limited = op->max_pending || op->max_recurring || op->depends;
     return op->count == 0 ||
            (op->count == 1 && op->tasks[0].dedupe_key.n == 0 && !is_limited && !task_needs_calendar(&op->tasks[0]));
 }
@@ -250,8 +286,7 @@ enum err sqlite_insert(struct store_sqlite *s, struct op *base)
     enum err rc = sqlite_idempotency_put(s, op->idempotency, &record, &base->error);
     for (size_t i = 0; !rc && i < op->count; i++) {
         bool is_new = false;
-        struct uuid takes_over = op->takes_over ? op->takes_over[i] : (struct uuid){ 0 };
-        rc = sqlite_insert_or_same(s, &op->tasks[i], takes_over, &is_new, &base->error);
+        rc = sqlite_insert_one(s, op, i, &is_new, &base->error);
         has_new_recurring = has_new_recurring || (is_new && sqlite_insert_recurs(&op->tasks[i]));
     }
     if (!rc)
@@ -369,7 +404,21 @@ static struct put_guard sqlite_put_guard(const struct guards *g)
                                .version = g->version,
                                .fence = g->fence,
                                .cursor_ms = g->cursor_ms,
-                               .last_run_ms = g->last_run_ms };
+                               .last_run_ms = g->last_run_ms,
+                               .links = g->links };
+}
+
+/* The task is as it will be: its children are told if it is final. */
+static enum err sqlite_put_arrive(struct store_sqlite *s, struct op_put *op, const struct task *next, struct error *e)
+{
+    struct join_fold f;
+    join_fold_init(&f, &s->joins, next->updated_ms, 0);
+    join_fold_add(&f, &next->id, next->state, next->links);
+    enum err rc = join_fold_run(&f, e);
+    op->ret_unblocked_lanes |= f.unblocked;
+    op->ret_arrivals_left = f.left;
+    join_fold_release(&f);
+    return rc;
 }
 
 enum err sqlite_put(struct store_sqlite *s, struct op *base)
@@ -384,14 +433,20 @@ enum err sqlite_put(struct store_sqlite *s, struct op *base)
     if (sqlite_idempotency_put(s, op->idempotency, &record, e) || sqlite_read_guards(s, &op->task->id, &old, e))
         return e->code;
     struct put_guard g = sqlite_put_guard(&old);
-    if (put_check(op, &g, e) || sqlite_calendar_check(s, op->task, e) || sqlite_put_withdraw(s, op, &runs, &keys, e))
+    if (put_check(op, &g, e) || joins_check_put(&s->joins, op->task, g.state, g.links, e) ||
+        sqlite_calendar_check(s, op->task, e) || sqlite_put_withdraw(s, op, &runs, &keys, e))
         return e->code;
     struct task next = put_next(op, &g, runs);
+    char why[DEPENDENCY_REASON_MAX];
     bool is_new;
+    if (op->depends && joins_change(&s->joins, op->depends, &next, why, e))
+        return e->code;
     if (sqlite_change_task(s, &old, &next, &keys, e) ||
         (op->also && sqlite_insert_or_same(s, op->also, (struct uuid){ 0 }, &is_new, e)))
         return e->code;
-    return slots_hand_over(&s->slots, &keys, &op->ret_unblocked_lanes, e);
+    if (slots_hand_over(&s->slots, &keys, &op->ret_unblocked_lanes, e))
+        return e->code;
+    return sqlite_put_arrive(s, op, &next, e);
 }
 
 /* ---- API keys and leases of names ---- */

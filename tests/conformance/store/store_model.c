@@ -6,7 +6,7 @@
 #include "seed.h"
 #include "store_model.h"
 
-enum { SEEDS = 6, STEPS = 900, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
+enum { SEEDS = 6, STEPS = 1100, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
 
 static void model_init(struct model *m, uint64_t seed, struct reader *reader)
 {
@@ -566,6 +566,9 @@ static void planted_bugs_are_noticed(void **state)
         BUG(puts_nothing_aside),
         BUG(forgets_recalls),
         BUG(gives_late_tasks_from_ordinary_lanes),
+        BUG(forgets_parents),
+        BUG(joins_any_for_all),
+        BUG(ignores_changed_parents),
 #undef BUG
     };
     struct prng seeds = seeded_prng("planted_bugs");

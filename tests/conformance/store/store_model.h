@@ -33,6 +33,7 @@ union any_op {
     struct op_leases_expired leases_over;
     struct op_worker_report worker;
     struct op_breakers breakers;
+    struct op_arrive arrive;
 };
 
 enum { BATCH_MAX = 6, INSERT_MAX = 4, POOL_MAX = 250, NODES = 3, WHY_MAX = 256 };
@@ -144,8 +145,15 @@ bool same_epochs(const struct op_handed_off *a, const struct op_handed_off *b, c
 bool same_keeps(const struct op_lease_renew *a, const struct op_lease_renew *b, char why[WHY_MAX]);
 bool same_fleet(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
+/* store_model_joins.c */
+void model_depend_insert(struct model *m, struct op_insert *op); /* sometimes the first task gets parents */
+void model_depend_put(struct model *m, struct op_put *op);       /* sometimes its edges change */
+void model_make_arrive(struct model *m, union any_op *ret);
+bool same_links(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
+
 /* Spoils an operation on its way in; true: it does not even arrive. */
 typedef bool spoil_fn(struct op *op, struct prng *random);
+spoil_fn forgets_parents, joins_any_for_all, ignores_changed_parents;
 spoil_fn hands_nothing, hands_in_no_epoch, retakes_under_any_fence, retakes_what_is_large,
     leases_a_millisecond_too_long, keeps_leases_of_any_fence, leases_what_nodes_claim, hears_half_of_the_workers;
 /* store_model_late.c */

@@ -135,6 +135,7 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
                number_same("put woke", a->put.ret_unblocked_lanes, b->put.ret_unblocked_lanes) &&
                (a->put.task->kind != TASK_RECURRING ||
                 number_same("put's cursor", a->put.ret_cursor_ms, b->put.ret_cursor_ms));
+    case OP_ARRIVE: return number_same("arrived", a->arrive.ret_applied, b->arrive.ret_applied);
     case OP_LEASE: return number_same("lease", a->lease.ret_held, b->lease.ret_held);
     case OP_PURGE: return number_same("forgotten", a->forget.ret_purged, b->forget.ret_purged);
     case OP_INSERT:
@@ -302,5 +303,6 @@ bool same_reads(struct model *m, struct reader *a, struct reader *b, char why[WH
         if (!same_gets(m, a, b, why))
             return false;
     return same_lists(m, a, b, why) && same_executions(m, a, b, why) && same_records(m, a, b, why) &&
-           same_other_records(m, a, b, why) && same_overview(m, a, b, why) && same_fleet(m, a, b, why);
+           same_other_records(m, a, b, why) && same_overview(m, a, b, why) && same_fleet(m, a, b, why) &&
+           same_links(m, a, b, why);
 }

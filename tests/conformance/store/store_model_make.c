@@ -229,7 +229,9 @@ static void make_insert(struct model *m, union any_op *op)
                                      .count = n,
                                      .takes_over = takes_over ? copy_of(m, from, n * sizeof *from) : NULL,
                                      .idempotency = model_idempotency(m, 12) };
-    limit(m, &op->insert);
+    model_depend_insert(m, &op->insert);
+    if (!op->insert.depends) /* a child that is skipped at once counts in no limit */
+        limit(m, &op->insert);
 }
 
 /* Mostly of tasks that may be claimed. */
@@ -486,8 +488,10 @@ static void make_put(struct model *m, union any_op *op)
                                .withdraw = chance(m, 60),
                                .withdraw_from_ms = chance(m, 40) ? 0 : near(m, -20, 20),
                                .idempotency = model_idempotency(m, 12) };
-    if (!chance(m, 20))
+    if (!chance(m, 20)) {
+        model_depend_put(m, &op->put);
         return;
+    }
     if (t.kind == TASK_RECURRING) {
         struct uuid id = also.id;
         also = make_occurrence(m, &t, m->now_ms);
@@ -531,14 +535,14 @@ void model_make(struct model *m, union any_op *ret)
         size_t weight;
     } rows[] = {
         { make_insert, 26 },       { make_claim, 25 },         { make_claimed, 5 },
-        { make_held, 5 },          { make_settle, 22 },        { make_recurring, 5 },
+        { make_held, 5 },          { make_settle, 26 },        { make_recurring, 5 },
         { make_spawn, 20 },        { make_put, 20 },           { make_missed, 7 },
         { make_lease, 8 },         { model_make_key_put, 3 },  { model_make_catalog, 10 },
         { model_make_forget, 5 },  { model_make_beat, 12 },    { model_make_bury, 4 },
         { model_make_share, 12 },  { model_make_recall, 14 },  { model_make_recall_list, 8 },
         { model_make_hand, 12 },   { model_make_handed, 5 },   { model_make_running, 5 },
         { model_make_retake, 10 }, { model_make_keep, 12 },    { model_make_leases_over, 6 },
-        { model_make_worker, 4 },  { model_make_breakers, 4 },
+        { model_make_worker, 4 },  { model_make_breakers, 4 }, { model_make_arrive, 2 },
     };
     size_t sum = 0, i = 0;
     for (size_t j = 0; j < array_count(rows); j++)

@@ -125,6 +125,7 @@ def agree(body, recurring=False):
     agree_on_retry(body)
     short(body)
     drop(body, "idempotency_key")  # the header may have one, too
+    drop(body, "depends_on", "join")  # ids of tasks that exist
     return body
 
 

@@ -393,7 +393,9 @@ static const struct {
     /* unknown, not supported yet, read-only */
     { "{'nmae':'x'," H "}", "nmae", "is unknown, did you mean 'name'?" },
     { "{'whatever':1," H "}", "whatever", "is unknown" },
-    { "{'depends_on':[]," H "}", "depends_on", "is not supported yet" },
+    { "{'depends_on':['x']," H "}", "depends_on", "is not possible here" },
+    { "{'join':'ANY'," H "}", "join", "is only for tasks with depends_on" },
+    { "{'depends_on':[],'cron_expression':'* * * * *'," H "}", "depends_on", "is only for one-time tasks" },
     { "{'requires':'gpu'," H "}", "requires", "must be an array" },
     { "{'requires':['a b']," H "}", "requires", "a label may have only letters" },
     { "{'requires':['a,b']," H "}", "requires", "a label may have only letters" },

@@ -200,6 +200,26 @@ static void resume_keeps_the_time_unless_it_has_gone_by(void **state)
     assert_int_equal(p.task.scheduled_ms, t.scheduled_ms);
 }
 
+static void a_task_that_depends_on_others_waits_for_them_unless_it_is_forced(void **state)
+{
+    (void)state;
+    struct action_plan p;
+    struct error e = { 0 };
+    struct task blocked = sample(TASK_ONE_TIME, TASK_BLOCKED), paused = sample(TASK_ONE_TIME, TASK_PAUSED);
+    blocked.links = paused.links = TASK_HAS_PARENTS | TASK_WAITS;
+    p = must_act(&blocked, ACTION_PAUSE);
+    assert_true(p.task.state == TASK_PAUSED && p.task.links == blocked.links);
+    p = must_act(&paused, ACTION_RESUME);
+    assert_true(p.task.state == TASK_BLOCKED && p.task.links == blocked.links);
+    assert_int_equal(act(&paused, ACTION_RUN_NOW, false, &p, &e), ERR_CONFLICT);
+    assert_non_null(strstr(e.text, "it waits for the tasks that it depends on"));
+    assert_ok(act(&paused, ACTION_RUN_NOW, true, &p, &e), &e);
+    assert_true(p.task.state == TASK_SCHEDULED && p.task.links == TASK_HAS_PARENTS);
+    assert_ok(act(&blocked, ACTION_RUN_NOW, true, &p, &e), &e);
+    assert_true(p.task.state == TASK_SCHEDULED && p.task.links == TASK_HAS_PARENTS);
+    assert_int_equal(must_act(&blocked, ACTION_CANCEL).task.links, TASK_HAS_PARENTS);
+}
+
 static void retry_starts_again_at_the_first_attempt(void **state)
 {
     (void)state;
@@ -475,6 +495,7 @@ int main(void)
         cmocka_unit_test(refusals_read_like_this),
         cmocka_unit_test(run_now_is_due_now_and_keeps_its_attempts),
         cmocka_unit_test(resume_keeps_the_time_unless_it_has_gone_by),
+        cmocka_unit_test(a_task_that_depends_on_others_waits_for_them_unless_it_is_forced),
         cmocka_unit_test(retry_starts_again_at_the_first_attempt),
         cmocka_unit_test(what_is_tried_by_hand_is_not_too_late_for_it),
         cmocka_unit_test(what_becomes_of_a_failure_forgets_its_cause),
