@@ -339,21 +339,17 @@ void lane_set_place(struct lanes *l, struct lane_entry *e, enum lane_place place
     e->place = place;
 }
 
-/* Whether the gate that closes it now has done so for longer than those just before it. After a pause, a queue starts
- * its backlog by and by: it is the pause that made these tasks late. */
-static bool lane_gate_counts(const struct lanes *l, const struct lane_entry *e)
-{
-    enum { IN_A_ROW_MS = 1000 };
-    bool follows = e->last_gate != LANE_NONE && e->closed_ms - e->last_open_ms < IN_A_ROW_MS;
-    return !follows || l->now_ms - e->closed_ms >= e->last_span_ms;
-}
-
+/* The gate that closed it opens, or another one takes its place. */
 static void lane_note_gate(struct lanes *l, struct lane_entry *e)
 {
-    if (lane_gate_counts(l, e)) {
-        e->last_gate = e->gate;
-        e->last_span_ms = l->now_ms - e->closed_ms;
+    enum { IN_A_ROW_MS = 1000 };
+    bool follows = e->long_gate != LANE_NONE && e->closed_ms - e->last_open_ms < IN_A_ROW_MS;
+    if (!follows || l->now_ms - e->closed_ms >= e->long_until_ms - e->long_from_ms) {
+        e->long_gate = e->gate;
+        e->long_from_ms = e->closed_ms;
+        e->long_until_ms = l->now_ms;
     }
+    e->last_gate = e->gate;
     e->last_open_ms = l->now_ms;
     e->gate = LANE_NONE;
 }
@@ -399,15 +395,24 @@ enum late_cause lane_gate_cause(enum lane_gate gate)
     return causes[gate];
 }
 
-enum late_cause lanes_late_cause(const struct lanes *l, const struct lane_entry *e, int64_t due_ms)
+static enum late_cause lane_latest_cause(const struct lanes *l, const struct lane_entry *e, int64_t due_ms)
 {
-    bool waited = e->last_gate != LANE_NONE && due_ms <= e->last_open_ms;
-    if (e->gate != LANE_NONE || waited)
-        return lane_gate_cause(e->gate != LANE_NONE && (!waited || lane_gate_counts(l, e)) ? e->gate : e->last_gate);
+    if (e->gate != LANE_NONE || (e->last_gate != LANE_NONE && due_ms <= e->last_open_ms))
+        return lane_gate_cause(e->gate != LANE_NONE ? e->gate : e->last_gate);
     const struct pool_entry *p = e->line->pool;
     size_t room[CLASSES];
     lanes_pool_room(l, p, room);
     return room[lane_class(e)] == 0 || due_ms <= p->full_ms[lane_class(e)] ? LATE_ROOM : LATE_NONE;
+}
+
+/* After a pause, a queue starts its backlog by and by: if the pause was longer, it made these tasks late. */
+enum late_cause lanes_late_cause(const struct lanes *l, const struct lane_entry *e, int64_t due_ms,
+                                 enum late_cause known)
+{
+    enum late_cause latest = known ? known : lane_latest_cause(l, e, due_ms);
+    int64_t held_ms = e->long_until_ms - max_of(e->long_from_ms, due_ms);
+    bool counts = latest && e->long_gate != LANE_NONE && held_ms > l->now_ms - e->long_until_ms;
+    return counts ? lane_gate_cause(e->long_gate) : latest;
 }
 
 void lanes_reopen_queue(struct lanes *l, struct queue_entry *q)

@@ -200,8 +200,10 @@ struct lane_hold {
 };
 struct lane_hold lanes_hold_of(struct lanes *l, struct lane_entry *e, int64_t now_ms);
 
-/* What kept tasks of the lane that are due since then from being claimed; NONE: nothing that is remembered. */
-enum late_cause lanes_late_cause(const struct lanes *l, const struct lane_entry *e, int64_t due_ms);
+/* What kept tasks of the lane that are due since then from being claimed; NONE: nothing that is remembered. known: what
+ * has held the task since; NONE: the gates of the lane say. */
+enum late_cause lanes_late_cause(const struct lanes *l, const struct lane_entry *e, int64_t due_ms,
+                                 enum late_cause known);
 /* The cause that a gate is; NONE: no gate. */
 enum late_cause lane_gate_cause(enum lane_gate gate);
 

@@ -147,10 +147,11 @@ struct lane_entry {
     int64_t heard_ms; /* ASKED: the earliest due time that was told meanwhile, like the next */
     int64_t heard_suspect_ms;
     enum lane_gate gate;
-    enum lane_gate last_gate; /* that closed it: of several in a row, the one that did for longest */
-    int64_t last_span_ms;     /* how long that was */
-    int64_t closed_ms;        /* since when a gate closes it, if one does */
+    int64_t closed_ms;        /* wall: since when a gate closes it, if one does */
+    enum lane_gate last_gate; /* that closed it */
     int64_t last_open_ms;     /* wall: when that gate opened */
+    enum lane_gate long_gate; /* of several in a row, the one that closed it for longest, like the next two */
+    int64_t long_from_ms, long_until_ms;
     char texts[];
 };
 

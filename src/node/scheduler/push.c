@@ -273,14 +273,14 @@ void scheduler_forget_pushes(struct scheduler *s)
 
 /* ---- firing ---- */
 
-/* A task that was put aside waited for its host. Of others, the gate that was closed last is the cause, if it was
- * closed after the due time. */
+/* A task that was put aside waited for its host. Of others, of the gates that were closed after the due time, one after
+ * the other, the one that was closed for longest is the cause. */
 enum late_cause scheduler_late_cause(const struct scheduler *s, const struct armed *a)
 {
     const struct task *t = a->task;
     if (s->now.wall_ms - t->due_ms < LATE_MS || (t->aside.n && t->late_by))
         return t->late_by;
-    enum late_cause by = a->late_by ? a->late_by : lanes_late_cause(s->lanes, a->held->lane, t->due_ms);
+    enum late_cause by = lanes_late_cause(s->lanes, a->held->lane, t->due_ms, a->late_by);
     if (by || t->late_by)
         return by ? by : t->late_by;
     return t->due_ms <= s->resumed_ms ? LATE_DOWN : LATE_NONE;
@@ -329,10 +329,7 @@ static bool push_starts_anew(const struct scheduler *s, const struct armed *a)
 
 static void push_wait_for_rate(struct scheduler *s, struct armed *a, int64_t when_ms)
 {
-    /* What has held it until now for longer than the rate will counts. */
-    int64_t late_ms = s->now.wall_ms - a->task->due_ms;
-    enum late_cause before = late_ms > when_ms - s->now.wall_ms ? scheduler_late_cause(s, a) : LATE_NONE;
-    a->late_by = before ? before : LATE_LIMIT;
+    a->late_by = LATE_LIMIT;
     wheel_add(&s->wheel, &a->entry, when_ms);
 }
 

@@ -102,6 +102,26 @@ static void a_task_of_a_queue_that_was_paused_says_so(void **state)
     assert_int_equal(cause_of_run(w, &t), LATE_PAUSED);
 }
 
+/* The queue ramps up after the pause, 50 tasks in the first second: the later ones wait for that, too. */
+static void of_a_pause_and_what_follows_it_the_longer_is_the_cause(void **state)
+{
+    struct world *w = *state;
+    settle_down(w);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .paused = true, .paused_ms = NOW });
+    struct task first = task_due(w, 1, NOW), second = task_due(w, 2, NOW), late = task_due(w, 3, NOW + 2990);
+    settle_down(w);
+    step_at(w, NOW + 3000);
+    settle_down(w);
+    put_queue(w, &(struct queue_rules){ .weight = 100, .resumed_ms = NOW + 3000, .rate = 1, .burst = 1 });
+    for (int64_t at_ms = NOW + 3000; !is_running(w, &late) && at_ms < NOW + 9000; at_ms += 20) {
+        step_at(w, at_ms);
+        settle_down(w);
+    }
+    assert_int_equal(cause_of_run(w, &first), LATE_PAUSED);
+    assert_int_equal(cause_of_run(w, &second), LATE_PAUSED);
+    assert_int_equal(cause_of_run(w, &late), LATE_LIMIT);
+}
+
 static void a_task_that_was_due_before_the_start_found_nobody(void **state)
 {
     struct world *w = *state;
@@ -144,6 +164,7 @@ int main(void)
         node_test(a_task_that_finds_no_slot_waits_for_room),
         node_test(a_task_behind_a_limit_of_its_queue_was_limited),
         node_test(a_task_of_a_queue_that_was_paused_says_so),
+        node_test(of_a_pause_and_what_follows_it_the_longer_is_the_cause),
         node_test(a_task_that_was_due_before_the_start_found_nobody),
         node_test(a_lost_run_comes_again_late_because_its_node_died),
     };
