@@ -64,7 +64,7 @@ def test_data_that_was_copied_warns_whoever_goes_on_with_it(belfry, make_server,
     [line] = [line for line in server.lines if "data_was_copied" in line]
     assert "copied_to=postgres://belfry:***@db/belfry" in line and "copied_at=2026-11-01T10:00:00" in line and "remedy=" in line
     server.stop()
-    assert f"remove {server.data_dir}/copied-to" in start_on_terminal(server.data_dir, "remove ")
+    assert f"remove {server.data_dir}/copied-to" in start_on_terminal(server.data_dir, f"remove {server.data_dir}")
     kept = restore(belfry, tmp_path / "a.db", server.data_dir, "--force", "--json")
     assert kept.code == 0 and not (server.data_dir / "copied-to").exists()
     assert (server.data_dir / json.loads(kept.out)["kept"] / "copied-to").exists()

@@ -154,7 +154,7 @@ static enum err pg_join_parents(struct joins *base, const struct uuid *ids, size
     struct store_postgres *s = pg_of_joins(base);
     for (int tries = 0; tries < PARENT_TRIES; tries++) {
         cleanup_with(pg_result_release) struct pg_result r = { 0 };
-        bool all;
+        bool all = false;
         if (n == 0)
             return ERR_OK;
         if (pg_join_lock_parents(s, ids, n, &r, &all, e))
