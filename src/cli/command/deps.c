@@ -1,10 +1,9 @@
 /* belfry deps - prints the tasks that a task depends on, and those that depend on it. */
-#include "cli/client.h"
 #include "cli/command/commands.h"
-#include "cli/ids.h"
+#include "cli/task_answer.h"
 #include "cli/task_view.h"
 
-enum { OUT_MAX = 16 << 20, PATH_BYTES = 128, COLUMNS = 6 };
+enum { COLUMNS = 6 };
 
 static void deps_add_list(struct table *t, const json_t *x, const char *list, const char *side)
 {
@@ -19,8 +18,9 @@ static void deps_add_list(struct table *t, const json_t *x, const char *list, co
     }
 }
 
-static void deps_write_text(const json_t *x, struct buf *out)
+static void deps_write_text(struct cli *cli, const json_t *x, struct buf *out)
 {
+    (void)cli;
     struct table t;
     char status[CELL_TEXT], join[CELL_TEXT];
     buf_printf(out, "%s: %lld of %lld tasks that it depends on have ended (%s)\n",
@@ -39,30 +39,7 @@ static void deps_write_text(const json_t *x, struct buf *out)
 
 static enum exit_code command_deps_run(struct cli *cli, const struct options *o)
 {
-    cleanup_with(client_freep) struct client *client = NULL;
-    cleanup_with(ids_release) struct ids ids = { 0 };
-    cleanup_with(client_answer_release) struct client_answer a = { 0 };
-    cleanup_with(buf_release) struct buf out;
-    buf_init(&out, OUT_MAX);
-    struct error e;
-    char path[PATH_BYTES];
-    if (ids_check_one(o, &e))
-        return cli_fail(cli, "deps", &e, EXIT_USAGE);
-    enum exit_code code = client_open(cli, o, &client);
-    if (code == EXIT_DONE)
-        code = ids_resolve(client, o, "/v1/tasks", &ids);
-    if (code)
-        return code;
-    snprintf(path, sizeof path, "/v1/tasks/%s/dependencies", ids.v[0]);
-    code = client_call(client, &(struct client_request){ .method = "GET", .path = path, .about = ids.v[0] }, &a);
-    if (code)
-        return code;
-    if (option_get(o, "json")->number)
-        client_json_line(&out, buf_str(&a.body));
-    else
-        deps_write_text(a.doc.root, &out);
-    cli_print(cli, &out);
-    return EXIT_DONE;
+    return task_answer_print(cli, o, "dependencies", deps_write_text);
 }
 
 const struct command command_deps = {

@@ -1,10 +1,9 @@
 /* belfry explain - says what will happen to a task, and what holds it. */
-#include "cli/client.h"
 #include "cli/command/commands.h"
-#include "cli/ids.h"
+#include "cli/task_answer.h"
 #include "cli/task_view.h"
 
-enum { OUT_MAX = 1 << 20, PATH_BYTES = 128, TEXT_WIDTH = 1000 };
+enum { PATH_BYTES = 128, TEXT_WIDTH = 1000 };
 
 static void explain_line(struct buf *out, const char *before, struct str text)
 {
@@ -82,30 +81,7 @@ static void explain_write_text(struct cli *cli, const json_t *x, struct buf *out
 
 static enum exit_code command_explain_run(struct cli *cli, const struct options *o)
 {
-    cleanup_with(client_freep) struct client *client = NULL;
-    cleanup_with(ids_release) struct ids ids = { 0 };
-    cleanup_with(client_answer_release) struct client_answer a = { 0 };
-    cleanup_with(buf_release) struct buf out;
-    buf_init(&out, OUT_MAX);
-    struct error e;
-    char path[PATH_BYTES];
-    if (ids_check_one(o, &e))
-        return cli_fail(cli, "explain", &e, EXIT_USAGE);
-    enum exit_code code = client_open(cli, o, &client);
-    if (code == EXIT_DONE)
-        code = ids_resolve(client, o, "/v1/tasks", &ids);
-    if (code)
-        return code;
-    snprintf(path, sizeof path, "/v1/tasks/%s/explain", ids.v[0]);
-    code = client_call(client, &(struct client_request){ .method = "GET", .path = path, .about = ids.v[0] }, &a);
-    if (code)
-        return code;
-    if (option_get(o, "json")->number)
-        client_json_line(&out, buf_str(&a.body));
-    else
-        explain_write_text(cli, a.doc.root, &out);
-    cli_print(cli, &out);
-    return EXIT_DONE;
+    return task_answer_print(cli, o, "explain", explain_write_text);
 }
 
 const struct command command_explain = {
