@@ -126,7 +126,7 @@ def test_a_busy_host_delays_neither_another_host_nor_priority_9(belfry, tmp_path
     # A machine full of tests can stand still for half a second. Tasks that wait behind the busy host are 7 to 10 s late.
     for who, most_ms in (("priority 9", 1500), ("another host", 2000)):
         p50, p99, most = (figures[f"beside a busy host, {who}, {which} (ms)"] for which in ("p50", "p99", "max"))
-        assert 0 <= p50 <= p99 <= most and p99 < most_ms, figures
+        assert 0 <= p50 <= p99 <= most and p50 < 100 and p99 < most_ms, figures
     assert len(figures) == 7 and list(tmp_path.iterdir()) == []
 
 
