@@ -386,6 +386,54 @@ struct uuid unstarted_from(const struct task *recurring, int64_t now_ms)
     return from;
 }
 
+enum err reader_definition(struct reader *r, int32_t tenant, const uint8_t hash[DEFINITION_HASH], struct arena *a,
+                           struct str *ret, struct error *e)
+{
+    return r->ops->definition(r, tenant, hash, a, ret, e);
+}
+
+enum err reader_workflow(struct reader *r, int32_t tenant, struct str name, int64_t version, struct arena *a,
+                         struct workflow_row *ret, struct error *e)
+{
+    return r->ops->workflow(r, tenant, name, version, a, ret, e);
+}
+
+enum err reader_workflows(struct reader *r, int32_t tenant, struct str after, size_t max, struct arena *a,
+                          struct workflow_rows *ret, struct error *e)
+{
+    assert(max > 0 && max <= LIST_MAX);
+    return r->ops->workflows(r, tenant, after, max, a, ret, e);
+}
+
+enum err reader_run(struct reader *r, int32_t tenant, struct uuid run, struct arena *a, struct run_row *ret,
+                    struct error *e)
+{
+    return r->ops->run(r, tenant, run, a, ret, e);
+}
+
+enum err reader_steps(struct reader *r, const struct step_filter *f, struct arena *a, struct tasks *ret,
+                      struct error *e)
+{
+    assert(f->limit > 0 && f->limit <= STEPS_READ_MAX);
+    enum err rc = r->ops->steps(r, f, a, ret, e);
+    for (size_t i = 0; rc == ERR_OK && i < ret->n; i++)
+        assert(uuid_eq(ret->v[i].run, f->run) && (!i || ret->v[i - 1].place < ret->v[i].place));
+    return rc;
+}
+
+enum err reader_outputs(struct reader *r, struct uuid run, int64_t from, int64_t to, size_t max, struct arena *a,
+                        struct run_outputs *ret, struct error *e)
+{
+    assert(max > 0);
+    return r->ops->outputs(r, run, from, to, max, a, ret, e);
+}
+
+enum err reader_signals(struct reader *r, struct uuid run, struct str name, struct arena *a, struct signal_rows *ret,
+                        struct error *e)
+{
+    return r->ops->signals(r, run, name, a, ret, e);
+}
+
 enum err reader_unstarted(struct reader *r, struct task *v, size_t n, int64_t now_ms, struct error *e)
 {
     size_t recurring = 0;

@@ -32,6 +32,7 @@
 #include "port/store/nodes.h"
 #include "port/store/reader.h"
 #include "port/store/retention.h"
+#include "port/store/runs.h"
 #include "port/store/schedules.h"
 #include "port/store/tasks.h"
 #include "port/writer.h"

@@ -253,6 +253,11 @@ bool memory_is_left(const struct store_memory *s, struct uuid parent); /* for OP
 void memory_joins_drop(struct store_memory *s, struct uuid child);     /* it is purged */
 void memory_joins_release(struct store_memory *s);
 enum err memory_arrive(struct store_memory *s, struct op *base);
+enum err memory_open(struct store_memory *s, struct op *base);
+enum err memory_await(struct store_memory *s, struct op *base);
+enum err memory_signal(struct store_memory *s, struct op *base);
+enum err memory_stop(struct store_memory *s, struct op *base);
+enum err memory_define(struct store_memory *s, struct op *base);
 enum err memory_links(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct task_links *ret,
                       struct error *e);
 

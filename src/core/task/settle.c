@@ -237,10 +237,10 @@ static struct verdict settle_held(const struct settle_facts *t, const struct out
     return v;
 }
 
-static struct verdict settle_expired(const struct settle_facts *t, const struct outcome *o)
+static struct verdict settle_unstarted(const struct settle_facts *t, const struct outcome *o, enum task_state next)
 {
     struct verdict v = settle_back_to_scheduled(t, 0, LATE_NONE);
-    v.next = TASK_EXPIRED;
+    v.next = next;
     v.last_error = o->error;
     return v;
 }
@@ -251,11 +251,12 @@ static struct verdict settle_by_outcome(const struct settle_facts *t, const stru
     switch (o->kind) {
     case OUTCOME_OK: return settle_reported(t, o, TASK_COMPLETED, now_ms);
     case OUTCOME_FAILED: return settle_failed(t, o, now_ms, random, a);
-    case OUTCOME_LOST: return settle_lost(t, o, now_ms);
+    case OUTCOME_LOST: return t->target == TARGET_WORKFLOW ? settle_returned(t, o, now_ms) : settle_lost(t, o, now_ms);
     case OUTCOME_RETURNED: return settle_returned(t, o, now_ms);
     case OUTCOME_CANCELLED: return settle_cancelled(t, o, now_ms);
     case OUTCOME_HELD: return settle_held(t, o, now_ms);
-    case OUTCOME_EXPIRED: return settle_expired(t, o);
+    case OUTCOME_EXPIRED: return settle_unstarted(t, o, TASK_EXPIRED);
+    case OUTCOME_SKIPPED: return settle_unstarted(t, o, TASK_SKIPPED);
     }
     __builtin_unreachable();
 }

@@ -31,6 +31,7 @@ enum outcome_kind {
      * above; `aside` says where it waits. Costs no attempt. */
     OUTCOME_HELD,
     OUTCOME_EXPIRED, /* its claim ended before it fired: too late to be useful */
+    OUTCOME_SKIPPED, /* its claim ended before it fired: a step whose condition does not hold; `error` says so */
 };
 
 struct outcome {
@@ -103,6 +104,7 @@ int64_t settle_completed_ms(const struct verdict *v, int64_t now_ms);
  * - An execution ends when its outcome was reported; a LOST one when it was found, at now_ms. It never ends before it
  *   starts.
  * - A reported outcome (OK, FAILED, CANCELLED) resets losses to 0: its worker survived.
+ * - If a control task (target WORKFLOW) is LOST, it counts as RETURNED: nothing outside has seen it.
  * - A suspect that is LOST and was alone is FAILED as a poison task. Any other LOST suspect keeps its due time, and so
  *   its place before other suspects.
  *

@@ -52,6 +52,10 @@ bool task_waits_for_parents(const struct task *t)
 
 enum task_state task_shown_state(const struct task *t, int64_t now_ms)
 {
+    if (t->links & TASK_AWAITS && (t->state == TASK_SCHEDULED || t->state == TASK_RUNNING))
+        return TASK_BLOCKED;
+    if (t->links & TASK_OPENED && t->state == TASK_SCHEDULED)
+        return TASK_RUNNING;
     return t->state == TASK_RUNNING && t->due_ms > now_ms ? TASK_SCHEDULED : t->state;
 }
 
@@ -115,7 +119,9 @@ enum priority_class priority_class_of(int priority)
 struct lane task_lane(const struct task *t)
 {
     struct lane lane = { .tenant = t->tenant, .queue = t->queue, .priority = t->priority };
-    if (t->target == TARGET_WORKER)
+    if (t->links & (TASK_OPENED | TASK_AWAITS))
+        lane.queue = S("");
+    if (t->target == TARGET_WORKER || t->links & (TASK_OPENED | TASK_AWAITS))
         return lane;
     lane.requires = t->requires;
     lane.cpu_milli = t->cpu_milli;

@@ -97,7 +97,14 @@ enum task_link {
     TASK_HAS_CHILDREN = 2, /* others were told to wait for it */
     TASK_WAITS = 4,        /* its join is not decided: not final, BLOCKED or PAUSED */
     TASK_BROKEN = 8,       /* SKIPPED, because a task that it depends on failed */
-    TASK_LINKS = 15,
+    /* Of runs and their steps (port/store/runs.h): */
+    TASK_OPEN = 16,          /* RUNNING, under no claim: it waits for the tasks that it was opened with */
+    TASK_OPENED = 32,        /* it was opened: it is control work from now on */
+    TASK_PLANNED = 64,       /* what it calls comes from the definition of its run, after its claim */
+    TASK_KEEPS_OUTPUT = 128, /* its output is kept whole */
+    TASK_AWAITS = 256,       /* it waits for a signal */
+    TASK_BY_HAND = 512,      /* a user decided over it: its join did not */
+    TASK_LINKS = 1023,
 };
 
 /* A task under one of its claims, which the fence identifies. */
@@ -112,6 +119,8 @@ struct task {
     enum task_kind kind;
     enum task_state state;
     struct uuid parent; /* of an OCCURRENCE; else nil */
+    struct uuid run;    /* of a step: the task that is its run; else nil */
+    int64_t place;      /* of a step: where in its run (core/flow/place.h); else 0 */
 
     int64_t due_ms;          /* when it fires, first attempt or retry; never set before now */
     int64_t scheduled_ms;    /* the requested time: run_at, or the occurrence's time */
@@ -205,7 +214,7 @@ bool task_is_final(enum task_state s);
 bool task_waits_for_parents(const struct task *t);
 
 /* The state that users see: a RUNNING task is shown as SCHEDULED until its due time, since it was only claimed
- * early. */
+ * early. A run that is open is RUNNING, and a step that awaits a signal BLOCKED, whatever moves them in between. */
 enum task_state task_shown_state(const struct task *t, int64_t now_ms);
 
 /* Whether an OCCURRENCE counts among the runs of its task although it has not started. */
@@ -218,7 +227,8 @@ bool task_is_called_off(const struct task *t);
 
 extern const char *const target_kind_names[TARGET_KINDS + 1]; /* "HTTP_CALLBACK" …; NULL at the end */
 const char *target_kind_name(enum target_kind k);
-/* Its texts are borrowed from the task. External workers lease tasks by queue: a WORKER task's lane says nothing about
+/* Its texts are borrowed from the task. Control work that goes on (TASK_OPENED, TASK_AWAITS) is in a lane without a
+ * queue, which no rule of a queue holds. External workers lease tasks by queue: a WORKER task's lane says nothing about
  * needs and hosts. */
 struct lane task_lane(const struct task *t);
 bool lane_eq(const struct lane *a, const struct lane *b);

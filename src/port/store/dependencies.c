@@ -78,6 +78,12 @@ enum flow_decision dependency_decide(enum dag_join join, uint32_t expected, stru
     return expected ? flow_decide(join, expected, c) : FLOW_START;
 }
 
+enum flow_decision open_decide(uint32_t expected, int64_t max_broken, struct flow_counts c)
+{
+    bool is_over = c.arrived >= expected || (max_broken >= 0 && c.broken > max_broken);
+    return is_over ? FLOW_START : FLOW_WAIT;
+}
+
 struct str dependency_skip_reason(struct uuid parent, enum dag_type type, enum flow_outcome is,
                                   char out[DEPENDENCY_REASON_MAX])
 {
@@ -111,6 +117,12 @@ void dependency_apply(struct task *t, enum flow_decision d, struct str why, int6
         return;
     }
     t->links &= ~TASK_WAITS;
+    if (t->links & TASK_OPEN) { /* control work goes on, whatever its join says */
+        t->links &= ~TASK_OPEN;
+        t->state = TASK_SCHEDULED;
+        task_set_due(t, now_ms);
+        return;
+    }
     if (d == FLOW_START) {
         dependency_release(t, now_ms);
         return;
@@ -126,7 +138,8 @@ void dependency_tidy(struct task *next, int old_links)
 {
     bool is_open = !task_is_final(next->state) && !next->deleted;
     bool waits = is_open && old_links & next->links & TASK_WAITS;
-    int kept = old_links & (TASK_HAS_PARENTS | TASK_HAS_CHILDREN);
+    int kept = old_links & (TASK_LINKS & ~(TASK_WAITS | TASK_BROKEN | TASK_OPEN | TASK_BY_HAND));
+    kept |= next->links & TASK_BY_HAND;
     if (next->state == TASK_SKIPPED)
         kept |= old_links & TASK_BROKEN;
     next->links = kept | (waits ? TASK_WAITS : 0);

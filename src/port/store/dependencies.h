@@ -107,6 +107,9 @@ enum err dependency_cycle(const struct uuid *path, size_t n, struct error *e); /
 /* The join over all edges; a task without edges starts. */
 enum flow_decision dependency_decide(enum dag_join join, uint32_t expected, struct flow_counts c);
 
+/* The join of a task that was opened (port/store/runs.h): it only waits or goes on. max_broken -1: for all. */
+enum flow_decision open_decide(uint32_t expected, int64_t max_broken, struct flow_counts c);
+
 /* "skipped: it depends on <id> with MUST_SUCCEED, which is FAILED" */
 enum { DEPENDENCY_REASON_MAX = 160 };
 struct str dependency_skip_reason(struct uuid parent, enum dag_type type, enum flow_outcome is,

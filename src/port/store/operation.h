@@ -35,7 +35,12 @@
     X(LEASES_EXPIRED, leases_expired)                                                                                  \
     X(WORKER_REPORT, worker_report)                                                                                    \
     X(BREAKERS, breakers)                                                                                              \
-    X(ARRIVE, arrive)
+    X(ARRIVE, arrive)                                                                                                  \
+    X(OPEN, open)                                                                                                      \
+    X(AWAIT, await)                                                                                                    \
+    X(SIGNAL, signal)                                                                                                  \
+    X(STOP, stop)                                                                                                      \
+    X(DEFINE, define)
 
 enum op_kind {
 #define X(name, verb) OP_##name,

@@ -194,6 +194,41 @@ static void check_breakers(const struct op *op)
     }
 }
 
+static void check_open(const struct op *op)
+{
+    const struct op_open *o = (const struct op_open *)op;
+    assert(o->fence > 0 && o->n <= OPEN_ROWS_MAX && (!o->begin || o->first) && !uuid_is_nil(o->run));
+    for (size_t i = 0; i < o->n; i++) {
+        const struct task *t = &o->rows[i].task;
+        assert(t->kind == TASK_ONE_TIME && !uuid_is_nil(t->run) && uuid_eq(t->id, place_id(t->run, t->place)));
+        assert(t->state != TASK_RUNNING && t->waits_for.n == 0 && !t->deleted);
+    }
+}
+
+static void check_await(const struct op *op)
+{
+    const struct op_await *a = (const struct op_await *)op;
+    assert(a->fence > 0 && a->signal.n > 0 && a->timeout_ms >= 0);
+}
+
+static void check_signal(const struct op *op)
+{
+    const struct op_signal *s = (const struct op_signal *)op;
+    assert(s->signal->name.n > 0 && s->signal->sender.n > 0 && s->signal->sender.n <= SIGNAL_SENDER_MAX);
+}
+
+static void check_stop(const struct op *op)
+{
+    const struct op_stop *s = (const struct op_stop *)op;
+    assert(s->max > 0 && (s->change == RUN_CANCEL) == (s->stop != RUN_GOES_ON));
+}
+
+static void check_define(const struct op *op)
+{
+    const struct op_define *d = (const struct op_define *)op;
+    assert(d->name.n > 0 && d->remove == !d->definition);
+}
+
 /* ---- weights: the number of rows that an operation may touch ---- */
 
 /* Edges are rows, too. */
@@ -229,7 +264,18 @@ WEIGHT(lease_renew, n)
 WEIGHT(leases_expired, max)
 WEIGHT(worker_report, n)
 WEIGHT(breakers, n)
+WEIGHT(signal, n)
+WEIGHT(stop, max)
 #undef WEIGHT
+
+static size_t open_weight(const struct op *op)
+{
+    const struct op_open *open = (const struct op_open *)op;
+    size_t n = open->n + open->also_count + 1;
+    for (size_t i = 0; i < open->n; i++)
+        n += open->rows[i].n;
+    return n;
+}
 
 static size_t arrive_weight(const struct op *op)
 {
@@ -270,6 +316,11 @@ const struct op_row op_table[OP_KINDS] = {
     [OP_WORKER_REPORT] = { "OP_WORKER_REPORT",  OP_REST,  OP_VIA_ALL,    worker_report_weight,  0,             NULL,                 NULL },
     [OP_BREAKERS]      = { "OP_BREAKERS",       OP_FRONT, OP_VIA_ALL,    breakers_weight,       KEY(breakers), check_breakers,       NULL }, /* other nodes call the host until it is there */
     [OP_ARRIVE]        = { "OP_ARRIVE",         OP_FRONT, OP_VIA_ALL,    arrive_weight,         0,             NULL,                 NULL }, /* children wait for it */
+    [OP_OPEN]          = { "OP_OPEN",           OP_REST,  OP_VIA_ALL,    open_weight,           0,             check_open,           NULL },
+    [OP_AWAIT]         = { "OP_AWAIT",          OP_REST,  OP_VIA_ALL,    NULL,                  0,             check_await,          NULL },
+    [OP_SIGNAL]        = { "OP_SIGNAL",         OP_REST,  OP_VIA_ALL,    signal_weight,         KEY(signal),   check_signal,         NULL },
+    [OP_STOP]          = { "OP_STOP",           OP_REST,  OP_VIA_ALL,    stop_weight,           KEY(stop),     check_stop,           NULL },
+    [OP_DEFINE]        = { "OP_DEFINE",         OP_REST,  OP_VIA_ALL,    NULL,                  KEY(define),   check_define,         NULL },
 };
 /* clang-format on */
 #undef KEY

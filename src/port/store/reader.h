@@ -20,6 +20,7 @@ struct task_filter {
     struct str cause;           /* of FAILED ones */
     bool by_resolved, resolved; /* by_resolved: only FAILED ones that are resolved, or only those that are not */
     struct str waits_for;       /* tasks that wait for this slot */
+    bool runs;                  /* only runs of workflows */
     int64_t due_before_ms, due_after_ms; /* after <= due_ms < before; 0: no bound */
     struct uuid parent;   /* occurrences of this recurring task; nil: no occurrences, unless the next is set */
     bool occurrences;     /* occurrences of all recurring tasks, beside the other tasks */
@@ -157,6 +158,19 @@ struct reader_ops {
                         struct error *);
     enum err (*breakers)(struct reader *, const struct breaker_filter *, struct arena *, struct breaker_rows *ret,
                          struct error *);
+    enum err (*definition)(struct reader *, int32_t tenant, const uint8_t hash[DEFINITION_HASH], struct arena *,
+                           struct str *ret, struct error *);
+    enum err (*workflow)(struct reader *, int32_t tenant, struct str name, int64_t version, struct arena *,
+                         struct workflow_row *ret, struct error *);
+    enum err (*workflows)(struct reader *, int32_t tenant, struct str after, size_t max, struct arena *,
+                          struct workflow_rows *ret, struct error *);
+    enum err (*run)(struct reader *, int32_t tenant, struct uuid run, struct arena *, struct run_row *ret,
+                    struct error *);
+    enum err (*steps)(struct reader *, const struct step_filter *, struct arena *, struct tasks *ret, struct error *);
+    enum err (*outputs)(struct reader *, struct uuid run, int64_t from, int64_t to, size_t max, struct arena *,
+                        struct run_outputs *ret, struct error *);
+    enum err (*signals)(struct reader *, struct uuid run, struct str name, struct arena *, struct signal_rows *ret,
+                        struct error *);
     enum err (*unstarted)(struct reader *, struct task *v, size_t n, int64_t now_ms, struct error *);
     enum err (*clock)(struct reader *, int64_t *ret_us, struct error *); /* NULL: the store has no clock of its own */
     void (*free)(struct reader *);
@@ -222,6 +236,27 @@ enum err reader_breakers(struct reader *r, const struct breaker_filter *f, struc
 enum { UNSTARTED_MS = 60000 };
 enum err reader_unstarted(struct reader *r, struct task *v, size_t n, int64_t now_ms, struct error *e) must_use;
 struct uuid unstarted_from(const struct task *recurring, int64_t now_ms); /* for stores: the lowest id of such a one */
+/* The text of a definition; ERR_NOT_FOUND. */
+enum err reader_definition(struct reader *r, int32_t tenant, const uint8_t hash[DEFINITION_HASH], struct arena *a,
+                           struct str *ret, struct error *e) must_use;
+/* A version of a named definition, without its text; version 0: the latest. ERR_NOT_FOUND. */
+enum err reader_workflow(struct reader *r, int32_t tenant, struct str name, int64_t version, struct arena *a,
+                         struct workflow_row *ret, struct error *e) must_use;
+/* The latest version of each name behind `after`, by name; at most max. */
+enum err reader_workflows(struct reader *r, int32_t tenant, struct str after, size_t max, struct arena *a,
+                          struct workflow_rows *ret, struct error *e) must_use;
+/* ERR_NOT_FOUND: there is none, it was never opened, or it belongs to another tenant. */
+enum err reader_run(struct reader *r, int32_t tenant, struct uuid run, struct arena *a, struct run_row *ret,
+                    struct error *e) must_use;
+/* The tasks of a run, by place. */
+enum err reader_steps(struct reader *r, const struct step_filter *f, struct arena *a, struct tasks *ret,
+                      struct error *e) must_use;
+/* Outputs that are kept of a run, of the places from..to (inclusive), by place; at most max. PLACE_RUN: its result. */
+enum err reader_outputs(struct reader *r, struct uuid run, int64_t from, int64_t to, size_t max, struct arena *a,
+                        struct run_outputs *ret, struct error *e) must_use;
+/* By time, then sender. */
+enum err reader_signals(struct reader *r, struct uuid run, struct str name, struct arena *a, struct signal_rows *ret,
+                        struct error *e) must_use;
 /* The store's clock, as in OP_HEARTBEAT 6; 0: it has none of its own. */
 enum err reader_clock(struct reader *r, int64_t *ret_us, struct error *e) must_use;
 void reader_free(struct reader *r);

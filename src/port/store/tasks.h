@@ -3,6 +3,7 @@
 #include "core/task/task.h"
 #include "port/store/dependencies.h"
 #include "port/store/operation.h"
+#include "port/store/runs.h"
 
 /* OP_INSERT - stores new tasks, all or none.
  *
@@ -36,6 +37,7 @@ struct op_insert {
     size_t count;
     const struct uuid *takes_over;         /* NULL, or one for each task; nil: from nobody */
     const struct depends_on *depends;      /* NULL, or one for each task */
+    const struct definition *definition;   /* NULL, or one that is stored with the tasks (port/store/runs.h) */
     int64_t max_pending, max_recurring;    /* of the tenant; 0: no limit */
     const struct idempotency *idempotency; /* NULL: none */
 };

@@ -290,7 +290,9 @@ bool column_number(const struct column *c, const void *row, int64_t *ret)
     case COL_INT: *ret = *(const int *)member; return true;
     case COL_BOOL: *ret = *(const bool *)member; return true;
     case COL_DEAD_I64: *ret = columns_is_failed(row) ? *(const int64_t *)member : 0; return true;
-    case COL_FAILED: *ret = *(const int64_t *)member; return columns_is_failed(row);
+    case COL_FAILED:
+        *ret = *(const int64_t *)member;
+        return columns_is_failed(row) && uuid_is_nil(((const struct task *)row)->run);
     default: *ret = *(const int64_t *)member; return true;
     }
 }

@@ -69,7 +69,9 @@ enum column_kind {
     X(recalled, COL_BOOL, recalled, 0)                                                                                 \
     X(awaited_ms, COL_I64, awaited_ms, 0)                                                                              \
     X(late_by, COL_INT, late_by, LATE_BACKLOG)                                                                         \
-    X(links, COL_INT, links, TASK_LINKS)
+    X(links, COL_INT, links, TASK_LINKS)                                                                               \
+    X(run_id, COL_UUID, run, 0)                                                                                        \
+    X(place, COL_I64, place, 0)
 
 /* A task that is SCHEDULED and not RECURRING has none of these except gates. */
 #define TASK_COLUMNS_REST(X)                                                                                           \

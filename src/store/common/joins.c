@@ -99,7 +99,9 @@ enum err join_plan_make(struct joins *j, const struct task *t, const struct depe
     struct skip_cause cause = { 0 };
     if (join_read_parents(j, d->v, d->n, t->tenant, &parents, e))
         return e->code;
-    *ret = (struct join_plan){ .task = *t, .depends = d, .join = { .join = d->join, .expected = (uint32_t)d->n } };
+    *ret = (struct join_plan){ .task = *t,
+                               .depends = d,
+                               .join = { .join = d->join, .expected = (uint32_t)d->n, .max_broken = -1 } };
     ret->edges = xcalloc(d->n, sizeof *ret->edges);
     ret->unmarked = xcalloc(d->n, sizeof *ret->unmarked);
     for (size_t i = 0; i < d->n; i++) {
@@ -283,7 +285,7 @@ static enum err join_too_many(struct error *e)
 enum err joins_change(struct joins *j, const struct depends_change *c, struct task *next,
                       char why[DEPENDENCY_REASON_MAX], struct error *e)
 {
-    struct join_row row = { 0 };
+    struct join_row row = { .max_broken = -1 };
     struct skip_cause cause = { 0 };
     bool found;
     if ((j->ops->lock_tenant && j->ops->lock_tenant(j, next->tenant, e)) ||
@@ -373,7 +375,8 @@ static enum err join_fold_child(struct join_fold *f, const struct arrival *wave,
     if (j->ops->join_put(j, &v->child.task, &row, e))
         return e->code;
     struct join_task next = v->child;
-    enum flow_decision d = dependency_decide(row.join, row.expected, row.counts);
+    enum flow_decision d = next.task.links & TASK_OPENED ? open_decide(row.expected, row.max_broken, row.counts)
+                                                         : dependency_decide(row.join, row.expected, row.counts);
     if (!(next.task.links & TASK_WAITS) || d == FLOW_WAIT)
         return ERR_OK;
     dependency_apply(&next.task, d, skip_cause_text(&cause, why), f->now_ms);

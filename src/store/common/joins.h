@@ -24,6 +24,7 @@ struct join_row {
     enum dag_join join;
     uint32_t expected;
     struct flow_counts counts;
+    int64_t max_broken; /* of a task that was opened, see open_decide */
 };
 
 /* An open edge, with the row and the join of its child. */

@@ -112,6 +112,8 @@ enum err sqlite_fences_raise(struct conn *c, int64_t now_ms, int64_t *ret_floor,
 #define FRESH_awaited_ms                     "0"
 #define FRESH_late_by                        "0"
 #define FRESH_links                          "0"
+#define FRESH_run_id                         "NULL"
+#define FRESH_place                          "0"
 #define FRESH_waits_for                      "NULL"
 #define FRESH_cause                          "NULL"
 #define FRESH_resolved_ms                    "0"

@@ -1,0 +1,281 @@
+#pragma once
+/* port/store/runs.h - runs of workflows: OP_OPEN, OP_AWAIT, OP_STOP, OP_SIGNAL, OP_DEFINE, and what is read of them. A
+ * part of port/store.h.
+ *
+ * A run is a task of target WORKFLOW. Its steps are tasks, too: `run` names the run, `place` the step and the item
+ * (core/flow/place.h). Their edges and joins are rows like those of plain tasks (port/store/dependencies.h), so whatever
+ * ends a step releases or skips its children in the same transaction. No store knows definitions: who opens a run
+ * brings the rows.
+ *
+ * Control tasks have target WORKFLOW: runs, and of the steps those that have `map`, `await` or a workflow as target. No
+ * worker runs them. The scheduler that claims one plans what happens (port/planner.h), and settles, opens or awaits:
+ *
+ *   SCHEDULED ─claim→ RUNNING ─OP_OPEN, last→ RUNNING without a claim (TASK_OPEN), until its children have arrived
+ *                                             ─→ SCHEDULED, TASK_OPENED ─claim→ RUNNING ─settle→ COMPLETED, FAILED …
+ *
+ * So a node that dies leaves nothing half-done that another cannot do again: an opening is repeated with the same ids.
+ *
+ * Rules for all operations
+ *  1. A task with TASK_OPEN is RUNNING and under no claim: no claim's list, lease or recall finds it.
+ *  2. If its join is decided, either way, it becomes SCHEDULED with due_ms now_ms: TASK_OPEN and TASK_WAITS are cleared.
+ *     Its join is decided if all expected edges have arrived, or if more than max_broken are broken.
+ *  3. A task with TASK_OPENED or TASK_AWAITS is in the lane of its tenant's control work (task_lane): no rule of a queue
+ *     holds it.
+ *  4. Tasks with a run are not listed with other tasks, are no dead letters, and are purged with their run. reader_get
+ *     finds them.
+ *  5. If a task with TASK_KEEPS_OUTPUT becomes COMPLETED, the output of its execution is kept whole (OUTPUT_KEPT_MAX). The
+ *     execution has its head. */
+#include "core/flow/place.h"
+#include "port/store/dependencies.h"
+
+enum {
+    DEFINITION_HASH = 32,
+    EXECUTION_OUTPUT_MAX = 16 << 10, /* bytes that an execution has of an output */
+    STEP_OUTPUT_MAX = 256 << 10,
+    RUN_RESULT_MAX = 1 << 20,
+    OUTPUT_KEPT_MAX = RUN_RESULT_MAX, /* a longer one is kept as cut: without its text */
+    RUN_TASKS_MAX = 100000,           /* of a run with its sub-runs */
+    RUN_DEPTH_MAX = 8,
+    OPEN_ROWS_MAX = 250,
+    SIGNALS_MAX = 1000,           /* of a run and name */
+    SIGNAL_BYTES_MAX = 256 << 10, /* of all these */
+    SIGNAL_SENDER_MAX = 200,
+};
+
+/* ---- runs ---- */
+
+enum run_stop { RUN_GOES_ON, RUN_CANCELLED, RUN_CANCELLED_AND_UNDONE, RUN_AT_DEADLINE };
+
+/* What is known of a run beside its task: from its first opening on. */
+struct run_row {
+    struct uuid run;
+    int32_t tenant;
+    uint8_t hash[DEFINITION_HASH]; /* of its definition */
+    struct str workflow;           /* the definition's name; empty: it was posted with the run */
+    int64_t version;               /* of that name */
+    struct uuid root;              /* the outermost run; its own id: it is that */
+    int32_t depth;                 /* 0: the outermost */
+    int64_t opened_ms;             /* the first time */
+    int64_t deadline_ms;           /* 0: none */
+    int64_t tasks;                 /* of the root: the tasks of all its runs */
+    int32_t generation;            /* how many times it was opened again by a retry */
+    enum run_stop stop;
+    struct str stopped_by; /* for people; empty: not stopped */
+    bool paused;
+};
+
+/* ---- OP_OPEN ----
+ *
+ * Gives a claimed control task its children, page by page, and lets it wait for them.
+ *
+ *  1. The task must be RUNNING under exactly that fence: else ERR_CONFLICT, field "fence".
+ *  2. `begin`, in the first page of a run: the run's row is stored; one that exists keeps opened_ms, tasks, stop,
+ *     stopped_by and paused, unless `again`: then its generation rises by one and its stop is RUN_GOES_ON.
+ *     `first`: if the task has no TASK_OPENED yet, or with `again`: open edges to the task are closed (EDGE_UNMET), because
+ *     from now on its join is that of its children; the join is stored with expected, max_broken and no arrivals, and
+ *     the task gets TASK_OPENED. A repeated first page changes nothing of this.
+ *  3. If the run of the page is stopped (run_row.stop of `run`): ret_stopped, and nothing else happens. If it is paused,
+ *     rows that would be SCHEDULED or BLOCKED are PAUSED.
+ *  4. A row whose id does not exist is inserted with its edges and its join; if it exists, it stays, unless `again` and it is
+ *     final: then the row replaces it, with a fence that is not lower, its edges get the given states, its output is
+ *     deleted, and so are the signals of the run if its place awaits one (`drops_signals`).
+ *  5. A row has the states, counts and bits that its opener gives it; nothing is decided here. Rows whose parents may end at
+ *     once come last, so that an arrival never comes before the row that it is for.
+ *  6. A row with `ends` has an edge to the task, of end_type.
+ *  7. The tasks of the root rise by the number of rows that were inserted. Beyond RUN_TASKS_MAX: ERR_LIMIT, field "tasks".
+ *  8. also: tasks that exist, and which the task is to wait for as well. Edges from them are added as by OP_PUT with
+ *     `depends`, of end_type, and raise what the join expects.
+ *  9. last: the task leaves its claim and gets TASK_OPEN and TASK_WAITS. started_ms is set if it is 0. If its join is
+ *     decided already, rule 2 of the store applies at once: it is SCHEDULED. A planner that finds TASK_OPENED and not all
+ *     rows opens it once more.
+ * 10. max_pending does not count here. Slots are not taken: rows with a concurrency key take theirs when claimed. */
+struct open_edge_row {
+    struct uuid parent;
+    enum dag_type type;
+    enum edge_state state;
+};
+
+struct open_row {
+    struct task task;
+    enum dag_join join;
+    const struct open_edge_row *edges; /* its join expects as many arrivals; its counts are those of their states */
+    size_t n;                          /* 0: no join */
+    bool ends;
+    bool drops_signals;
+    struct str signal; /* with drops_signals */
+};
+
+struct op_open {
+    struct op op;
+    int32_t tenant;
+    struct uuid id; /* the task */
+    int64_t fence;
+    struct uuid run; /* whose stop is looked at: the task itself, or its run */
+    struct uuid root;
+    const struct run_row *begin; /* NULL: not a run's first page. A map's first page has first and no begin */
+    bool first, last, again;
+    uint32_t expected;  /* with first */
+    int64_t max_broken; /* with first; -1: the join waits for all */
+    enum dag_type end_type;
+    const struct open_row *rows;
+    size_t n; /* at most OPEN_ROWS_MAX */
+    const struct uuid *also;
+    size_t also_count;
+    int64_t now_ms;
+    bool ret_stopped;
+    uint64_t ret_unblocked_lanes; /* OP_CLAIM 17: lanes of rows that are SCHEDULED now, and of the task itself */
+};
+
+/* ---- OP_AWAIT ----
+ *
+ * Lets a claimed step wait for signals.
+ *
+ *  1. RUNNING under exactly that fence: else ERR_CONFLICT, field "fence".
+ *  2. It leaves its claim and gets TASK_AWAITS. started_ms is now_ms if it is 0.
+ *  3. If there are more signals of that run and name than `seen`, it is SCHEDULED with due_ms now_ms.
+ *  4. Else it is SCHEDULED with due_ms started_ms + timeout_ms; without a timeout (0), BLOCKED with an empty waits_for. If its
+ *     run is paused: PAUSED, with the same due_ms. */
+struct op_await {
+    struct op op;
+    struct uuid id;
+    int64_t fence;
+    struct str signal;
+    size_t seen;
+    int64_t timeout_ms, now_ms;
+    uint64_t ret_unblocked_lanes;
+};
+
+/* ---- OP_SIGNAL ----
+ *
+ *  1. The record of the idempotency key is checked first.
+ *  2. The run must exist, be of that tenant and not deleted: else ERR_NOT_FOUND. If it is final: ERR_CONFLICT, field "run".
+ *  3. A signal of the same run, name and sender: if payload and decision are equal, ret_repeated, and nothing changes;
+ *     else ERR_CONFLICT, field "by".
+ *  4. If every one of the steps is final: ERR_CONFLICT, field "step". Steps without a row, of a run that is not open yet, are
+ *     not final.
+ *  5. More than SIGNALS_MAX of that name, or SIGNAL_BYTES_MAX of payloads: ERR_LIMIT, field "payload".
+ *  6. A step with TASK_AWAITS that is SCHEDULED or BLOCKED becomes SCHEDULED with due_ms now_ms. */
+struct signal_row {
+    struct uuid run;
+    struct str name, sender, payload; /* payload: JSON text; empty: none */
+    bool rejects;
+    int64_t time_ms;
+};
+
+struct op_signal {
+    struct op op;
+    int32_t tenant;
+    const struct signal_row *signal;
+    const struct uuid *steps; /* that await it */
+    size_t n;
+    const struct idempotency *idempotency; /* NULL: none */
+    bool ret_repeated;
+    uint64_t ret_unblocked_lanes;
+};
+
+/* ---- OP_STOP ----
+ *
+ * Stops, pauses or resumes what waits of an open run.
+ *
+ *  1. The record of the idempotency key is checked first. A run without a run_row, or of another tenant: ERR_NOT_FOUND.
+ *  2. CANCEL: run_row.stop and stopped_by are set unless it is stopped already. Steps of the run that are SCHEDULED, BLOCKED or
+ *     PAUSED become CANCELLED with last_error `why`; at most `max`, by place; their arrivals are recorded (dependencies.h 11),
+ *     not applied. If the run has TASK_OPEN and nothing is left to cancel, it becomes SCHEDULED with due_ms now_ms, as by
+ *     rule 2 of the store: who claims it decides how it ends.
+ *  3. PAUSE: run_row.paused is set. Steps that are SCHEDULED or BLOCKED become PAUSED; TASK_WAITS stays.
+ *  4. RESUME: run_row.paused is cleared. Steps that are PAUSED become BLOCKED if they have TASK_WAITS, or TASK_AWAITS and no
+ *     timeout (due_ms 0), else SCHEDULED.
+ *  5. ret_more: more than max are left; call again. ret_running: steps that are RUNNING under a claim, at most
+ *     OPEN_ROWS_MAX, by place: the caller recalls them. ret_runs: open control steps (TASK_OPEN) with TARGET_WORKFLOW, which
+ *     may be runs of their own: the caller stops those, too. */
+enum run_change { RUN_CANCEL, RUN_PAUSE, RUN_RESUME };
+
+struct op_stop {
+    struct op op;
+    int32_t tenant;
+    struct uuid run;
+    enum run_change change;
+    enum run_stop stop; /* with RUN_CANCEL */
+    struct str why;
+    size_t max;
+    int64_t now_ms;
+    const struct idempotency *idempotency; /* NULL: none */
+    struct fenced_id *ret_running;
+    size_t ret_running_count;
+    struct uuid *ret_runs;
+    size_t ret_run_count;
+    size_t ret_changed;
+    bool ret_more;
+    uint64_t ret_unblocked_lanes;
+};
+
+/* ---- definitions ---- */
+
+/* A definition is stored once for each tenant, by the SHA-256 of its text. */
+struct definition {
+    int32_t tenant;
+    uint8_t hash[DEFINITION_HASH];
+    struct str text;
+};
+
+/* OP_DEFINE - gives a definition a name, or removes a name.
+ *
+ *  1. The record of the idempotency key is checked first.
+ *  2. If the latest version of the name has the same hash, nothing changes: ret_version is that version.
+ *  3. Else the definition is stored and the name gets the next version. A name that was removed goes on counting.
+ *  4. remove: the name has no version any more; ERR_NOT_FOUND if it had none. Definitions stay: runs have them by hash. */
+struct workflow_row {
+    int32_t tenant;
+    struct str name;
+    int64_t version;
+    uint8_t hash[DEFINITION_HASH];
+    int64_t created_ms;
+};
+
+struct op_define {
+    struct op op;
+    const struct definition *definition; /* NULL with remove */
+    int32_t tenant;
+    struct str name;
+    bool remove;
+    int64_t now_ms;
+    const struct idempotency *idempotency; /* NULL: none */
+    int64_t ret_version, ret_created_ms;
+    bool ret_changed;
+};
+
+/* ---- reading ---- */
+
+struct workflow_rows {
+    struct workflow_row *v;
+    size_t n;
+    bool more;
+};
+
+struct step_filter {
+    int32_t tenant;
+    struct uuid run;
+    unsigned states; /* bit s; 0: any */
+    bool by_step;    /* only this step: its row, its items, its compensations */
+    uint32_t step;
+    bool has_after; /* only places behind it */
+    int64_t after;
+    size_t limit; /* at most STEPS_READ_MAX */
+};
+enum { STEPS_READ_MAX = 1000 };
+
+struct run_output {
+    int64_t place; /* PLACE_RUN: of the run itself, its result */
+    bool whole;    /* false: it was too large, and has no text */
+    struct str text;
+};
+
+struct run_outputs {
+    struct run_output *v;
+    size_t n;
+};
+
+struct signal_rows {
+    struct signal_row *v;
+    size_t n;
+};
