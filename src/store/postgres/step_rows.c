@@ -4,7 +4,9 @@
 #include "store/postgres/runs.h"
 
 static const struct pg_statement lock_step = {
-    "step_lock", "SELECT " STEP_COLUMNS " FROM tasks AS t WHERE t.id = $1 FOR NO KEY UPDATE"
+    "step_lock",
+    "SELECT " STEP_COLUMNS
+    ", (SELECT EXISTS (SELECT FROM wishes)) FROM tasks AS t WHERE t.id = $1 FOR NO KEY UPDATE"
 };
 static const struct pg_statement write_steps = {
     "steps_write",
@@ -39,7 +41,8 @@ enum {
     S_DELETED,
     S_GATED,
     S_WAITS_FOR,
-    S_KIND
+    S_KIND,
+    S_RECALLS
 };
 
 enum err pg_step_read(struct store_postgres *s, const struct pg_result *r, int row, struct pg_step *ret,
@@ -83,7 +86,11 @@ enum err pg_step_lock(struct store_postgres *s, struct uuid id, struct pg_step *
     if (pg_run(&s->conn, &lock_step, &s->params, &r, e))
         return e->code;
     *ret_found = r.rows > 0;
-    return r.rows ? pg_step_read(s, &r, 0, ret, e) : ERR_OK;
+    if (r.rows == 0)
+        return ERR_OK;
+    /* if it leaves its claim, and was requested back, its requester gets a notice */
+    s->notice.given_back = s->notice.given_back || pg_bool(&r, 0, S_RECALLS);
+    return pg_step_read(s, &r, 0, ret, e);
 }
 
 enum err pg_step_check_fence(const struct pg_step *t, bool found, int64_t fence, struct error *e)
