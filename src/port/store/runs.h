@@ -106,6 +106,8 @@ struct open_row {
     bool ends;
     bool drops_signals;
     struct str signal; /* with drops_signals */
+    bool has_output;   /* a step that a rerun copies: its output is stored with it */
+    struct str output;
 };
 
 struct op_open {
@@ -117,6 +119,7 @@ struct op_open {
     struct uuid root;
     const struct run_row *begin; /* NULL: not a run's first page. A map's first page has first and no begin */
     bool first, last, again;
+    bool despite_stop; /* compensations: rule 3 does not hold for a stop */
     uint32_t expected;  /* with first */
     int64_t max_broken; /* with first; -1: the join waits for all */
     enum dag_type end_type;
