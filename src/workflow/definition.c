@@ -150,8 +150,8 @@ static const char *const await_refused[] = { "retry",   "max_retries", "timeout_
 static enum err definition_check_await(struct str step, struct error *e)
 {
     struct json_cursor c = { .text = step };
-    struct str name;
-    while (json_next(&c, &name, NULL))
+    struct str name, value;
+    while (json_next(&c, &name, &value))
         for (size_t i = 0; i < array_count(await_refused); i++)
             if (str_eq(name, str_from(await_refused[i])))
                 return error_field(e, await_refused[i], "has no effect in a step that awaits a signal");
