@@ -27,13 +27,14 @@ struct run_facts {
  * step's delay. If the step has no queue or no priority, the run's is taken. Everything lives in the arena.
  *  - An ordinary step: target_config and payload as written, or, if they have references or the step has `when`, empty
  *    and TASK_PLANNED. TASK_KEEPS_OUTPUT if its output is used.
- *  - A control step (`map`, `await`, a workflow as target): target WORKFLOW, TASK_PLANNED is not set, one attempt. The config
- *    of a workflow is as written, with its references; it always has TASK_KEEPS_OUTPUT. A step with `map` has no
- *    concurrency key and does not keep an output: its items do. A step with `await` keeps its output if that is used. */
+ *  - A control step (`map`, `await`, a workflow as target): target WORKFLOW and no config; TASK_PLANNED is not set. If its
+ *    target is a workflow, its retries are those of the step, and it has TASK_KEEPS_OUTPUT. If it has `map` or `await`, it has
+ *    one attempt and no key; `await` keeps an output that is used. The items of a map keep theirs. */
 enum err definition_step_task(const struct dag *d, uint32_t step, const struct run_facts *run, int64_t now_ms,
                               struct arena *a, struct task *ret, struct error *e) must_use;
 
-/* The row of item 0 of a step with `map`. With map.max_concurrent it has a key of its own. */
+/* The row of item 0 of a step with `map`, as that of a step without. With map.max_concurrent it has a key that only the
+ * items of this step have. */
 enum err definition_item_task(const struct dag *d, uint32_t step, const struct run_facts *run, int64_t now_ms,
                               struct arena *a, struct task *ret, struct error *e) must_use;
 
