@@ -31,6 +31,7 @@ static enum err plan_call(struct step_view *x, struct plan *p, struct error *e)
     p->kind = PLAN_CALL;
     p->target_config = target.config;
     p->payload = target.payload;
+    p->keeps = p->task->target == TARGET_WORKER || (part == STEP_ITSELF && x->s->keeps_input);
     return ERR_OK;
 }
 

@@ -125,7 +125,7 @@ struct op_open {
     struct uuid root;
     const struct run_row *begin; /* NULL: not a run's first page. A map's first page has first and no begin */
     bool first, last, again;
-    bool despite_stop; /* compensations: rule 3 does not hold for a stop */
+    bool despite_stop;  /* compensations: rule 3 does not hold for a stop */
     uint32_t expected;  /* with first */
     int64_t max_broken; /* with first; -1: the join waits for all */
     enum dag_type end_type;
