@@ -121,7 +121,7 @@ bool task_is_leased(const struct task *t)
     return t->target == TARGET_WORKER && !(t->links & TASK_PLANNED);
 }
 
-static bool task_is_control(const struct task *t)
+bool task_is_control(const struct task *t)
 {
     return t->links & (TASK_OPENED | TASK_AWAITS) || (t->target == TARGET_WORKER && t->links & TASK_PLANNED);
 }
