@@ -39,8 +39,10 @@ struct plan {
     } await;
     struct {
         struct uuid run;
-        enum run_stop stop;
+        enum run_stop stop; /* RUN_GOES_ON: only what is left is closed (RUN_CLOSE) */
         struct str why;
+        bool has_range;
+        int64_t from, to;
     } stop;
 
     void (*done)(struct plan *p);

@@ -104,7 +104,8 @@ enum task_link {
     TASK_KEEPS_OUTPUT = 128, /* its output is kept whole */
     TASK_AWAITS = 256,       /* it waits for a signal */
     TASK_BY_HAND = 512,      /* a user decided over it: its join did not */
-    TASK_LINKS = 1023,
+    TASK_AGAIN = 1024,       /* a run that was opened: the next claim retries its steps */
+    TASK_LINKS = 2047,
 };
 
 /* A task under one of its claims, which the fence identifies. */
