@@ -40,7 +40,7 @@ static void memory_add_lane(const struct task *t, uint64_t *unblocked)
 static bool memory_open_is_stopped(const struct store_memory *s, const struct op_open *op)
 {
     const struct run_row *r = memory_run_find(s, op->run);
-    return r && r->stop != RUN_GOES_ON && !(op->begin && op->again);
+    return r && r->stop != RUN_GOES_ON && !op->despite_stop && !(op->begin && op->again);
 }
 
 static size_t memory_open_count_new(const struct store_memory *s, const struct op_open *op)
@@ -86,6 +86,8 @@ static void memory_open_row(struct store_memory *s, struct op_open *op, const st
     memory_add_lane(&next, &op->ret_unblocked_lanes);
     memory_open_row_edges(s, row);
     table_put(&s->table, &next);
+    if (row->has_output)
+        memory_output_keep(s, &next, row->output);
 }
 
 static void memory_open_rows(struct store_memory *s, struct op_open *op)
@@ -111,6 +113,7 @@ static void memory_open_task(struct store_memory *s, struct op_open *op)
     if (op->first)
         next.links |= TASK_OPENED;
     if (op->last) {
+        next.links &= op->again ? ~TASK_AGAIN : ~0;
         next.links |= TASK_OPEN | TASK_WAITS;
         next.claim = (struct uuid){ 0 };
         next.started_ms = next.started_ms ? next.started_ms : op->now_ms;
@@ -170,11 +173,31 @@ enum err memory_await(struct store_memory *s, struct op *base)
 
 /* ---- OP_STOP ---- */
 
+static struct picks memory_stop_range(const struct store_memory *s, const struct op_stop *op)
+{
+    struct picks p = memory_steps_of(s, op->run);
+    size_t n = 0;
+    for (size_t i = 0; i < p.n; i++)
+        if (!op->has_range || (p.v[i]->place >= op->from && p.v[i]->place <= op->to))
+            p.v[n++] = p.v[i];
+    p.n = n;
+    return p;
+}
+
+static void memory_stop_row(struct run_row *r, const struct op_stop *op)
+{
+    if (op->change == RUN_CANCEL)
+        memory_run_stop(r, op->stop, op->why);
+    if (op->change == RUN_PAUSE || op->change == RUN_RESUME)
+        r->paused = op->change == RUN_PAUSE;
+}
+
 static bool memory_stop_changes(const struct op_stop *op, const struct task *t)
 {
     bool waits = t->state == TASK_SCHEDULED || t->state == TASK_BLOCKED;
     switch (op->change) {
-    case RUN_CANCEL: return waits || t->state == TASK_PAUSED;
+    case RUN_CANCEL:
+    case RUN_CLOSE: return waits || t->state == TASK_PAUSED;
     case RUN_PAUSE: return waits;
     case RUN_RESUME: return t->state == TASK_PAUSED;
     }
@@ -187,6 +210,7 @@ static void memory_stop_task(struct task *t, const struct op_stop *op)
     t->updated_ms = op->now_ms;
     switch (op->change) {
     case RUN_CANCEL:
+    case RUN_CLOSE:
         t->state = TASK_CANCELLED;
         t->links &= ~TASK_WAITS;
         t->completed_ms = op->now_ms;
@@ -258,16 +282,14 @@ enum err memory_stop(struct store_memory *s, struct op *base)
         return base->error.code;
     if (!r || r->tenant != op->tenant)
         return memory_not_found("run", &base->error);
-    cleanup_with(picks_release) struct picks steps = memory_steps_of(s, op->run);
+    cleanup_with(picks_release) struct picks steps = memory_stop_range(s, op);
     if (!memory_stop_answer(&steps, op))
         return memory_no_room(&base->error);
     op->ret_unblocked_lanes = 0;
-    if (op->change == RUN_CANCEL)
-        memory_run_stop(r, op->stop, op->why);
-    else
-        r->paused = op->change == RUN_PAUSE;
+    if (!op->has_range)
+        memory_stop_row(r, op);
     memory_stop_steps(s, &steps, op);
-    if (op->change == RUN_CANCEL && !op->ret_more)
+    if (op->change == RUN_CANCEL && !op->has_range && !op->ret_more)
         memory_stop_run(s, op);
     memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
