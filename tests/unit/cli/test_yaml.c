@@ -163,5 +163,5 @@ int main(void)
         cmocka_unit_test(a_few_lines_cannot_become_gigabytes),
         cmocka_unit_test(depth_is_that_of_json),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests_name("yaml", tests, NULL, NULL);
 }
