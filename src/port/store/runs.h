@@ -23,8 +23,11 @@
  *     holds it.
  *  4. Tasks with a run are not listed with other tasks, are no dead letters, and are purged with their run. reader_get
  *     finds them.
- *  5. If a task with TASK_KEEPS_OUTPUT becomes COMPLETED, the output of its execution is kept whole (OUTPUT_KEPT_MAX). The
- *     execution has its head. */
+ *  5. If a task with TASK_KEEPS_OUTPUT becomes COMPLETED, the output of its execution is kept whole (OUTPUT_KEPT_MAX): of a
+ *     step at its run and place, of a run at itself and PLACE_RUN, of a run that is a step at both. The execution has its
+ *     head (EXECUTION_OUTPUT_MAX).
+ *  6. If a verdict of OP_SETTLE makes a task with TASK_OPENED SCHEDULED and has an execution, the run begins again: it gets
+ *     TASK_AGAIN. OP_PUT keeps that bit of the new row. OP_OPEN with `again` clears it. */
 #include "core/flow/place.h"
 #include "port/store/dependencies.h"
 
@@ -41,6 +44,12 @@ enum {
     SIGNAL_BYTES_MAX = 256 << 10, /* of all these */
     SIGNAL_SENDER_MAX = 200,
 };
+
+/* Whether an output of so many bytes is kept with its text. */
+static inline bool output_is_whole(enum target_kind target, size_t n)
+{
+    return n <= (size_t)(target == TARGET_WORKFLOW ? RUN_RESULT_MAX : STEP_OUTPUT_MAX);
+}
 
 /* ---- runs ---- */
 
@@ -68,7 +77,7 @@ struct run_row {
  *
  * Gives a claimed control task its children, page by page, and lets it wait for them.
  *
- *  1. The task must be RUNNING under exactly that fence: else ERR_CONFLICT, field "fence".
+ *  1. The task must be RUNNING under exactly that fence, and not have TASK_OPEN: else ERR_CONFLICT, field "fence".
  *  2. `begin`, in the first page of a run: the run's row is stored; one that exists keeps opened_ms, tasks, stop,
  *     stopped_by and paused, unless `again`: then its generation rises by one and its stop is RUN_GOES_ON.
  *     `first`: if the task has no TASK_OPENED yet, or with `again`: open edges to the task are closed (EDGE_UNMET), because
@@ -104,6 +113,8 @@ struct open_row {
     bool ends;
     bool drops_signals;
     struct str signal; /* with drops_signals */
+    bool has_output;   /* a step that a rerun copies: its output is stored with it */
+    struct str output;
 };
 
 struct op_open {
@@ -115,6 +126,7 @@ struct op_open {
     struct uuid root;
     const struct run_row *begin; /* NULL: not a run's first page. A map's first page has first and no begin */
     bool first, last, again;
+    bool despite_stop;  /* compensations: rule 3 does not hold for a stop */
     uint32_t expected;  /* with first */
     int64_t max_broken; /* with first; -1: the join waits for all */
     enum dag_type end_type;
@@ -187,10 +199,12 @@ struct op_signal {
  *  3. PAUSE: run_row.paused is set. Steps that are SCHEDULED or BLOCKED become PAUSED; TASK_WAITS stays.
  *  4. RESUME: run_row.paused is cleared. Steps that are PAUSED become BLOCKED if they have TASK_WAITS, or TASK_AWAITS and no
  *     timeout (due_ms 0), else SCHEDULED. If due_ms has passed, it is now_ms then, as by ACTION_RESUME.
- *  5. ret_more: more than max are left; call again. ret_running: steps that are RUNNING under a claim, at most
+ *  5. CLOSE: as CANCEL, but the run is not stopped, and its own row stays as it is: for what is left at its end, or of a map.
+ *  6. With a range, only steps of the places from..to (inclusive) are changed and returned; the run's row stays.
+ *  7. ret_more: more than max are left; call again. ret_running: steps that are RUNNING under a claim, at most
  *     OPEN_ROWS_MAX, by place: the caller recalls them. ret_runs: open control steps (TASK_OPEN) with TARGET_WORKFLOW, which
  *     may be runs of their own: the caller stops those, too. */
-enum run_change { RUN_CANCEL, RUN_PAUSE, RUN_RESUME };
+enum run_change { RUN_CANCEL, RUN_PAUSE, RUN_RESUME, RUN_CLOSE };
 
 struct op_stop {
     struct op op;
@@ -199,6 +213,8 @@ struct op_stop {
     enum run_change change;
     enum run_stop stop; /* with RUN_CANCEL */
     struct str why;
+    bool has_range;
+    int64_t from, to; /* places, with has_range */
     size_t max;
     int64_t now_ms;
     const struct idempotency *idempotency; /* NULL: none */
@@ -305,7 +321,7 @@ enum err signal_check_same(const struct signal_row *old, const struct signal_row
 enum err signal_check_room(size_t count, int64_t bytes, struct error *e) must_use; /* with the new one */
 enum err signal_too_late(struct error *e);
 
-unsigned stop_states(enum run_change c);                     /* bit s: steps in state s are changed */
+unsigned stop_states(enum run_change c);                      /* bit s: steps in state s are changed */
 void stop_run(struct run_row *run, const struct op_stop *op); /* its row */
 void stop_step(struct task *t, const struct op_stop *op);     /* a step in one of these states */
 enum err run_not_found(struct error *e);
