@@ -12,6 +12,7 @@ DROP TABLE workflows;
 DROP TABLE definitions;
 DROP TABLE runs;
 ALTER TABLE joins DROP COLUMN max_broken;
+DROP INDEX tasks_unopened, tasks_runs;
 ALTER TABLE tasks DROP COLUMN queue;
 ALTER TABLE tasks DROP COLUMN place;
 ALTER TABLE tasks DROP COLUMN run_id;
