@@ -116,12 +116,17 @@ enum priority_class priority_class_of(int priority)
     return priority >= 7 ? CLASS_HIGH : priority >= 4 ? CLASS_NORMAL : CLASS_LOW;
 }
 
+bool task_is_control(const struct task *t)
+{
+    return t->links & (TASK_OPENED | TASK_AWAITS);
+}
+
 struct lane task_lane(const struct task *t)
 {
     struct lane lane = { .tenant = t->tenant, .queue = t->queue, .priority = t->priority };
-    if (t->links & (TASK_OPENED | TASK_AWAITS))
+    if (task_is_control(t))
         lane.queue = S("");
-    if (t->target == TARGET_WORKER || t->links & (TASK_OPENED | TASK_AWAITS))
+    if (t->target == TARGET_WORKER || task_is_control(t))
         return lane;
     lane.requires = t->requires;
     lane.cpu_milli = t->cpu_milli;

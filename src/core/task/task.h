@@ -228,6 +228,7 @@ bool task_is_called_off(const struct task *t);
 
 extern const char *const target_kind_names[TARGET_KINDS + 1]; /* "HTTP_CALLBACK" …; NULL at the end */
 const char *target_kind_name(enum target_kind k);
+bool task_is_control(const struct task *t); /* control work that goes on: TASK_OPENED, TASK_AWAITS */
 /* Its texts are borrowed from the task. Control work that goes on (TASK_OPENED, TASK_AWAITS) is in a lane without a
  * queue, which no rule of a queue holds. External workers lease tasks by queue: a WORKER task's lane says nothing about
  * needs and hosts. */

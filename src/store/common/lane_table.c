@@ -165,7 +165,7 @@ bool store_lanes_queues(const struct store_lanes *l, int32_t tenant, struct aren
         return false;
     for (size_t i = 0; i < l->top; i++) {
         const struct lane_row *row = l->by_number[i];
-        bool known = !row || row->lane.tenant != tenant;
+        bool known = !row || row->lane.tenant != tenant || row->lane.queue.n == 0; /* of control work */
         for (size_t k = 0; !known && k < names.n; k++)
             known = str_eq(names.v[k], row->lane.queue);
         if (!known && !arena_str(a, row->lane.queue, &names.v[names.n++]))
