@@ -119,6 +119,8 @@ struct model {
 };
 
 void model_make(struct model *m, union any_op *ret);
+void model_make_claim(struct model *m, union any_op *ret);
+void model_make_settle(struct model *m, union any_op *ret);
 struct task_filter model_filter(struct model *m);
 bool model_look(struct model *m, struct task *ret); /* some task that is there */
 struct task model_task(struct model *m);            /* one that is new */

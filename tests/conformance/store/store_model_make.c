@@ -281,7 +281,7 @@ static struct claim_line *some_lines(struct model *m, size_t lanes, size_t *ret_
     return v;
 }
 
-static void make_claim(struct model *m, union any_op *op)
+void model_make_claim(struct model *m, union any_op *op)
 {
     size_t count, lines = 0;
     const struct lease_terms *terms = model_terms(m);
@@ -386,7 +386,7 @@ static struct settlement make_settlement(struct model *m, const struct task *t)
     return v;
 }
 
-static void make_settle(struct model *m, union any_op *op)
+void model_make_settle(struct model *m, union any_op *op)
 {
     size_t n = 0, max = chance(m, 20) ? 1 : 1 + below(m, 6);
     struct settlement *v = arena_array(&m->arena, struct settlement, max);
@@ -473,8 +473,8 @@ static struct task changed(struct model *m, const struct task *t)
     if (chance(m, 60) && state != TASK_RUNNING && task_may_become(t->state, state))
         set_state(m, &next, state);
     if (t->state == TASK_BLOCKED && chance(m, 30))
-        set_state(m, &next, TASK_CANCELLED); /* or all would wait in the end */
-    next.deleted = chance(m, 5);
+        set_state(m, &next, TASK_CANCELLED);                                         /* or all would wait in the end */
+    next.deleted = chance(m, 5) && uuid_is_nil(t->run) && !(t->links & TASK_OPENED); /* these go as one */
     if (next.deleted && !task_is_final(next.state))
         set_state(m, &next, TASK_CANCELLED);
     return next;
@@ -543,8 +543,8 @@ void model_make(struct model *m, union any_op *ret)
         void (*make)(struct model *, union any_op *);
         size_t weight;
     } rows[] = {
-        { make_insert, 26 },       { make_claim, 25 },         { make_claimed, 5 },
-        { make_held, 5 },          { make_settle, 26 },        { make_recurring, 5 },
+        { make_insert, 26 },       { model_make_claim, 25 },   { make_claimed, 5 },
+        { make_held, 5 },          { model_make_settle, 26 },  { make_recurring, 5 },
         { make_spawn, 20 },        { make_put, 20 },           { make_missed, 7 },
         { make_lease, 8 },         { model_make_key_put, 3 },  { model_make_catalog, 10 },
         { model_make_forget, 5 },  { model_make_beat, 12 },    { model_make_bury, 4 },

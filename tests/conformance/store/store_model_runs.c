@@ -46,7 +46,7 @@ static bool look_for_control(struct model *m, bool step, struct task *ret)
         else if (ret->state == TASK_RUNNING && ret->target == TARGET_WORKFLOW && !(ret->links & TASK_OPEN) &&
                  (!step || !uuid_is_nil(ret->run)))
             return true;
-    return chance(m, 10) && ret->fence > 0;
+    return chance(m, 10) && ret->fence > 0 && (ret->state != TASK_RUNNING || ret->links & TASK_OPEN);
 }
 
 /* A run that was opened, mostly; else some task. */
@@ -237,7 +237,7 @@ void model_make_open(struct model *m, union any_op *ret)
     struct run_row outer;
     size_t n;
     if (!look_for_control(m, false, &t)) {
-        model_make_arrive(m, ret);
+        model_make_claim(m, ret);
         return;
     }
     bool has_outer = !uuid_is_nil(t.run) && reader_run(m->reader, t.tenant, t.run, &m->arena, &outer, NULL) == ERR_OK;
@@ -273,7 +273,7 @@ void model_make_await(struct model *m, union any_op *ret)
     struct signal_rows there;
     struct str name = one_of(m, model_signals, array_count(model_signals));
     if (!look_for_control(m, true, &t) || reader_signals(m->reader, t.run, name, &m->arena, &there, NULL)) {
-        model_make_arrive(m, ret);
+        model_make_settle(m, ret);
         return;
     }
     ret->await = (struct op_await){ .op.kind = OP_AWAIT,
@@ -327,7 +327,7 @@ void model_make_stop(struct model *m, union any_op *ret)
     static const char *const reasons[] = { "stopped", "by ann" };
     struct task t = model_task(m);
     (void)look_for_run(m, &t);
-    enum run_change change = chance(m, 20)   ? RUN_CANCEL
+    enum run_change change = chance(m, 12)   ? RUN_CANCEL
                              : chance(m, 15) ? RUN_CLOSE
                              : chance(m, 45) ? RUN_PAUSE
                                              : RUN_RESUME;
