@@ -19,6 +19,7 @@ struct run_view {
     struct task task; /* the run's row */
     bool has_row;     /* it was opened before */
     struct run_row row;
+    struct cached_definition *definition;
     const struct dag *dag;
     struct run_view *outer; /* of a sub-run: the run that it is a step of; NULL */
     struct json_doc config; /* of the run, with its references resolved */
@@ -46,6 +47,7 @@ struct reference_data run_data_references(struct run_data *d);
 
 /* All tasks of a run, by place; in the run's arena. */
 enum err run_view_tasks(struct run_view *v, struct tasks *ret, struct error *e) must_use;
+enum err run_view_tasks_of(struct run_view *v, uint32_t step, struct tasks *ret, struct error *e) must_use;
 
 struct run_facts run_view_facts(const struct run_view *v);
 

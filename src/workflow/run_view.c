@@ -21,8 +21,9 @@ struct run_doc {
 
 static enum err view_load_dag(struct run_view *v, const uint8_t hash[DEFINITION_HASH], struct error *e)
 {
-    if (definition_cache_get(v->c->definitions, v->c->reader, v->task.tenant, hash, &v->dag, e))
+    if (definition_cache_get(v->c->definitions, v->c->reader, v->task.tenant, hash, &v->definition, e))
         return e->code == ERR_NOT_FOUND ? error_set(e, ERR_INVALID, "its definition is not stored any more") : e->code;
+    v->dag = v->definition->dag;
     return ERR_OK;
 }
 
@@ -55,8 +56,7 @@ void run_view_release(struct run_view *v)
     }
     if (v->has_config)
         json_doc_release(&v->config);
-    if (v->dag)
-        definition_cache_put_back(v->c->definitions, v->dag);
+    definition_release(v->definition);
     if (v->outer)
         run_view_release(v->outer);
 }
@@ -169,11 +169,9 @@ static enum err view_add_tasks(struct run_view *v, struct tasks *all, size_t *ca
 /* The tasks of one step, or of all. */
 static enum err view_read_tasks(struct run_view *v, bool by_step, uint32_t step, struct tasks *ret, struct error *e)
 {
-    struct step_filter f = { .tenant = v->task.tenant,
-                             .run = v->task.id,
-                             .by_step = by_step,
-                             .step = step,
-                             .limit = STEPS_READ_MAX };
+    struct step_filter f = {
+        .tenant = v->task.tenant, .run = v->task.id, .by_step = by_step, .step = step, .limit = STEPS_READ_MAX
+    };
     size_t cap = 0;
     *ret = (struct tasks){ 0 };
     for (struct tasks page;;) {
@@ -191,6 +189,11 @@ static enum err view_read_tasks(struct run_view *v, bool by_step, uint32_t step,
 enum err run_view_tasks(struct run_view *v, struct tasks *ret, struct error *e)
 {
     return view_read_tasks(v, false, 0, ret, e);
+}
+
+enum err run_view_tasks_of(struct run_view *v, uint32_t step, struct tasks *ret, struct error *e)
+{
+    return view_read_tasks(v, true, step, ret, e);
 }
 
 static void progress_add(struct run_progress *g, const struct task *t)
@@ -341,8 +344,7 @@ static enum err data_of_row(struct run_view *v, const struct reference *r, uint3
                             struct error *e)
 {
     struct task t;
-    enum err rc =
-        reader_get(v->c->reader, v->task.tenant, place_id(v->task.id, place_of_step(step)), v->a, &t, e);
+    enum err rc = reader_get(v->c->reader, v->task.tenant, place_id(v->task.id, place_of_step(step)), v->a, &t, e);
     if (rc)
         return rc == ERR_NOT_FOUND ? ERR_OK : rc;
     if (r->root == REFERENCE_STEP_STATUS)

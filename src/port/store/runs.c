@@ -151,10 +151,9 @@ unsigned stop_states(enum run_change c)
 
 void stop_run(struct run_row *run, const struct op_stop *op)
 {
-    if (op->has_range)
+    if (op->has_range || op->change == RUN_CLOSE)
         return;
-    if (op->change == RUN_PAUSE || op->change == RUN_RESUME)
-        run->paused = op->change == RUN_PAUSE;
+    run->paused = op->change == RUN_CANCEL ? run->paused : op->change == RUN_PAUSE;
     if (op->change != RUN_CANCEL || run->stop != RUN_GOES_ON)
         return;
     run->stop = op->stop;

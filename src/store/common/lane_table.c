@@ -7,7 +7,7 @@
 int task_pool(const struct task *t)
 {
     struct lane lane = task_lane(t);
-    return lane_pool(&lane, t->target == TARGET_WORKER, task_is_suspect(t));
+    return lane_pool(&lane, task_is_leased(t), task_is_suspect(t));
 }
 
 int lane_pool(const struct lane *lane, bool leased, bool suspect)
