@@ -17,7 +17,7 @@ DROP TABLE workflows;
 DROP TABLE definitions;
 DROP TABLE runs;
 ALTER TABLE joins DROP COLUMN max_broken;
-DROP INDEX tasks_definition;
+DROP INDEX tasks_unopened;
 DROP INDEX tasks_runs;
 DROP INDEX tasks_run;
 ALTER TABLE tasks DROP COLUMN queue;

@@ -173,6 +173,17 @@ static enum err sqlite_runs_delete(struct store_sqlite *s, enum writer_statement
     return conn_run(&s->conn, st, e);
 }
 
+enum err sqlite_output_put(struct store_sqlite *s, enum writer_statement which, const struct uuid *run, int64_t place,
+                           const struct run_output *o, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, which);
+    (void)bind_uuid(st, 1, run);
+    sqlite3_bind_int64(st, 2, place);
+    sqlite3_bind_int(st, 3, o->whole);
+    (void)bind_str(st, 4, o->text);
+    return conn_run(&s->conn, st, e);
+}
+
 enum err sqlite_output_delete(struct store_sqlite *s, const struct uuid *run, int64_t place, struct error *e)
 {
     return sqlite_runs_delete(s, ST_OUTPUT_DELETE, run, place, e);

@@ -17,6 +17,12 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
 #define STEP                                                                                                           \
     JOIN_TASK ", t.fence, t.claim_id, t.started_ms, t.priority, t.target, t.run_id, t.place, t.queue, "                \
               "t.gates IS NOT NULL"
+#define PURGED  "rid, id, tenant_id, state, deleted, links, target"
+#define UNNAMED                                                                                                        \
+    "SELECT d.rowid FROM definitions AS d INDEXED BY definitions_put WHERE d.put_ms < ?1 "                             \
+    "AND NOT EXISTS (SELECT 1 FROM workflows AS w WHERE w.tenant_id = d.tenant_id AND w.hash = d.hash "                \
+    "AND NOT w.removed) "                                                                                              \
+    "AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.tenant_id = d.tenant_id AND r.hash = d.hash) ORDER BY d.put_ms"
 #define WAITING "FROM tasks INDEXED BY tasks_waiting WHERE waits_for = ?1 "
 #define HOLDERS "FROM slots AS s CROSS JOIN tasks AS t ON t.id = s.task_id WHERE s.key = ?1"
 #define DUE     "FROM tasks INDEXED BY tasks_due WHERE " SQL_NEAR "AND lane = ?1 "
@@ -64,8 +70,8 @@ static const char *const writer_sql[] = {
     [ST_TASK_GUARDS] = "SELECT rid, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, "
                        "losses, lane, gates IS NOT NULL, waits_for IS NOT NULL, links FROM tasks WHERE id = ?",
     [ST_SETTLE_GUARDS] =
-        "SELECT rid, tenant_id, state, fence, deleted, claim_id, losses, lane, gates IS NOT NULL, links "
-        "FROM tasks WHERE id = ?",
+        "SELECT rid, tenant_id, state, fence, deleted, claim_id, losses, lane, gates IS NOT NULL, links, run_id, "
+        "place FROM tasks WHERE id = ?",
     [ST_TASK_BY_RID] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_HANDED_BY_RID] = "SELECT rid" TASK_COLUMNS_SHORT(SQL_NAME) ", " HANDED_CONFIG(
         "") ", NULL, NULL, needs, aside, recalled, awaited_ms, late_by, links, run_id, place, queue" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
@@ -325,9 +331,19 @@ static const char *const writer_sql[] = {
                         "ORDER BY completed_ms LIMIT 1",
     [ST_ENDED_CUT] = "UPDATE ended SET tasks = ?2 WHERE rowid = ?1",
     [ST_ENDED_REMOVE] = "DELETE FROM ended WHERE rowid = ?",
-    [ST_ENDED_TASK] = "SELECT tenant_id, state, deleted, completed_ms, links, id FROM tasks WHERE rid = ?",
+    [ST_ENDED_TASK] = "SELECT " PURGED ", completed_ms, run_id FROM tasks WHERE rid = ?",
+    [ST_STEPS_PURGED] = "SELECT " PURGED ", place, claim_id, gates IS NOT NULL FROM tasks INDEXED BY tasks_run "
+                        "WHERE run_id = ?1 ORDER BY place LIMIT ?2",
+    [ST_PURGE_OUTPUTS] = "DELETE FROM outputs WHERE run_id = ?",
+    [ST_PURGE_SIGNALS] = "DELETE FROM signals WHERE run_id = ?",
+    [ST_PURGE_RUN] = "DELETE FROM runs WHERE run_id = ?",
+    [ST_DEFINITIONS_USED] = "UPDATE definitions SET put_ms = ?3 WHERE rowid IN (" UNNAMED
+                            " LIMIT ?2) AND EXISTS (SELECT 1 FROM tasks AS t INDEXED BY tasks_unopened "
+                            "WHERE t.target = 4 AND NOT t.links & 32 AND t.tenant_id = definitions.tenant_id "
+                            "AND instr(t.target_config, lower(hex(definitions.hash))) > 0)",
+    [ST_PURGE_DEFINITIONS] = "DELETE FROM definitions WHERE rowid IN (" UNNAMED " LIMIT ?2)",
     [ST_FAILED_OLD] =
-        "SELECT rid, tenant_id, deleted, links, id FROM tasks INDEXED BY tasks_failed_at WHERE failed_ms IS NOT NULL "
+        "SELECT " PURGED " FROM tasks INDEXED BY tasks_failed_at WHERE failed_ms IS NOT NULL "
         "AND (resolved_ms > 0) = ?1 AND failed_ms > 0 AND failed_ms < ?2 LIMIT ?3",
     [ST_JOBS_OLD] = "SELECT rowid, doc FROM catalog INDEXED BY catalog_jobs WHERE kind = 4 AND updated_ms < ?",
     [ST_PURGE_IDEMPOTENCY] = OLDEST("idempotency", "created_ms"),
