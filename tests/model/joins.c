@@ -410,17 +410,9 @@ void memory_open_row_edges(struct store_memory *s, const struct open_row *row)
 {
     struct memory_joins *j = &s->joins;
     struct uuid child = row->task.id;
-    for (size_t i = 0; i < j->edge_count; i++)
-        if (uuid_eq(j->edges[i].child, child))
-            j->edges[i].old = j->edges[i].state != EDGE_OPEN;
     for (size_t i = 0; i < row->n; i++) {
         const struct open_edge_row *given = &row->edges[i];
-        struct memory_edge edge = { given->parent, child, given->type, given->state, false };
-        struct memory_edge *there = memory_edge_find(j, given->parent, child);
-        if (there)
-            *there = edge;
-        else
-            memory_edge_add(j, edge);
+        memory_edge_add(j, (struct memory_edge){ given->parent, child, given->type, given->state, false });
     }
     if (row->n)
         *memory_join_open(j, child) = (struct memory_join){ .child = child, .join = row->join, .max_broken = -1 };
@@ -430,7 +422,8 @@ bool memory_end_edge(struct store_memory *s, struct uuid parent, struct uuid chi
 {
     struct memory_edge *there = memory_edge_find(&s->joins, parent, child);
     enum edge_state state = memory_edge_state(table_get(&s->table, parent), type);
-    if (there && (there->state == EDGE_OPEN || state != EDGE_OPEN))
+    bool is_more = !there || there->old;
+    if (!is_more && (there->state == EDGE_OPEN || state != EDGE_OPEN))
         return false;
     struct memory_edge edge = { parent, child, type, state, false };
     if (there)
@@ -439,7 +432,18 @@ bool memory_end_edge(struct store_memory *s, struct uuid parent, struct uuid chi
         memory_edge_add(&s->joins, edge);
     if (state == EDGE_OPEN)
         memory_mark_parent(s, parent);
-    return true;
+    return is_more;
+}
+
+void memory_join_apply(const struct store_memory *s, struct task *t, const struct op_open *op)
+{
+    uint32_t n;
+    const struct memory_join *join = memory_join_find(&s->joins, t->id);
+    struct open_join found = { .max_broken = -1 };
+    if (join)
+        found =
+            (struct open_join){ join->expected, join->max_broken, memory_join_counts(&s->joins, t->id, &n) };
+    open_apply(t, op, &found);
 }
 
 void memory_join_expect_more(struct store_memory *s, struct uuid child)

@@ -86,8 +86,8 @@ struct run_row {
  *  3. If the run of the page is stopped (run_row.stop of `run`): ret_stopped, and nothing else happens. If it is paused,
  *     rows that would be SCHEDULED or BLOCKED are PAUSED.
  *  4. A row whose id does not exist is inserted with its edges and its join; if it exists, it stays, unless `again` and it is
- *     final: then the row replaces it, with a fence that is not lower, its edges are those of an earlier
- *     join, except the given ones, which get the given states; its output is deleted, and so are the signals of the run if its place awaits one (`drops_signals`).
+ *     final: then the row replaces it, with a fence that is not lower, its edges are replaced by the given
+ *     ones, its output is deleted, and so are the signals of the run if its place awaits one (`drops_signals`).
  *  5. A row has the states, counts and bits that its opener gives it; nothing is decided here. Rows whose parents may end at
  *     once come last, so that an arrival never comes before the row that it is for.
  *  6. A row with `ends`, also one that stays, has TASK_HAS_CHILDREN and an edge to the task, of end_type: open, or if the row
