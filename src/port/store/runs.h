@@ -242,7 +242,7 @@ struct definition {
  *  1. The record of the idempotency key is checked first.
  *  2. If the latest version of the name has the same hash, nothing changes: ret_version is that version.
  *  3. Else the definition is stored and the name gets the next version. A name that was removed goes on counting.
- *  4. remove: the name has no version any more; ERR_NOT_FOUND if it had none. Definitions stay: runs have them by hash. */
+ *  4. remove: the name has no version any more; ERR_NOT_FOUND if it had none; ret_version is 0. Definitions stay: runs have them by hash. */
 struct workflow_row {
     int32_t tenant;
     struct str name;
