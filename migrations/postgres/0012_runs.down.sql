@@ -11,6 +11,7 @@ DROP TABLE outputs;
 DROP TABLE workflows;
 DROP TABLE definitions;
 DROP TABLE runs;
+ALTER TABLE edges DROP COLUMN old;
 ALTER TABLE joins DROP COLUMN max_broken;
 DROP INDEX tasks_unopened, tasks_runs;
 ALTER TABLE tasks DROP COLUMN queue;

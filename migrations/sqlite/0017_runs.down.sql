@@ -16,6 +16,7 @@ DROP TABLE outputs;
 DROP TABLE workflows;
 DROP TABLE definitions;
 DROP TABLE runs;
+ALTER TABLE edges DROP COLUMN old;
 ALTER TABLE joins DROP COLUMN max_broken;
 DROP INDEX tasks_unopened;
 DROP INDEX tasks_runs;

@@ -6,6 +6,7 @@ CREATE UNIQUE INDEX tasks_run ON tasks (run_id, place) WHERE run_id IS NOT NULL;
 CREATE INDEX tasks_runs ON tasks (tenant_id, id) WHERE target = 4 AND run_id IS NULL;
 CREATE INDEX tasks_unopened ON tasks (tenant_id) WHERE target = 4 AND NOT links & 32; -- no row in runs names their definitions yet
 ALTER TABLE joins ADD COLUMN max_broken INTEGER NOT NULL DEFAULT -1; -- more broken edges decide it; -1: they do not
+ALTER TABLE edges ADD COLUMN old INTEGER NOT NULL DEFAULT 0; -- of an earlier join of its child: its arrival does not count
 
 CREATE TABLE runs (
     run_id BLOB PRIMARY KEY,

@@ -158,8 +158,7 @@ static struct task memory_settled(const struct task *t, const struct settlement 
     if (v->has_execution)
         next.started_ms = v->execution.started_us / 1000;
     next.completed_ms = settle_completed_ms(v, now_ms);
-    if (v->next == TASK_SCHEDULED && v->has_execution && t->links & TASK_OPENED)
-        next.links |= TASK_AGAIN;
+    next.links = settled_links(t->links, v->next, v->has_execution);
     return next;
 }
 
@@ -205,7 +204,7 @@ static void memory_settle_one(struct store_memory *s, struct settlement *v, int6
     struct execution x = v->verdict.execution;
     if (next.state == TASK_COMPLETED && next.links & TASK_KEEPS_OUTPUT) {
         memory_output_keep(s, &next, x.output);
-        x.output = str_utf8_cut(x.output, EXECUTION_OUTPUT_MAX);
+        x.output = output_head(x.output);
     }
     memory_add_execution(s, &x);
     if (!uuid_is_nil(v->parent))

@@ -304,7 +304,8 @@ enum writer_statement {
     ST_ARRIVAL_DELETE,
     ST_ARRIVAL_DROP,
     ST_EDGES_CLOSE,
-    ST_EDGE_END,
+    ST_END,
+    ST_END_PUT,
     ST_STEP,
     ST_STEP_PUT,
     ST_STEPS,
@@ -503,8 +504,8 @@ enum err sqlite_joins_purge(struct store_sqlite *s, const struct uuid *task, int
 
 enum err sqlite_definition_put(struct store_sqlite *s, const struct definition *d, int64_t now_ms,
                                struct error *e) must_use;
-enum err sqlite_output_put(struct store_sqlite *s, enum writer_statement which, const struct uuid *run, int64_t place,
-                           const struct run_output *o, struct error *e) must_use;
+/* Keeps the output of a task: of a step at its run, of a run at itself; a sub-run is both. */
+enum err sqlite_output_keep(struct store_sqlite *s, const struct task *t, struct str output, struct error *e) must_use;
 enum err sqlite_output_delete(struct store_sqlite *s, const struct uuid *run, int64_t place, struct error *e) must_use;
 
 bool sqlite_insert_alone(const struct op *op); /* true: an insert that needs no savepoint */

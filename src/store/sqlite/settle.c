@@ -228,8 +228,10 @@ static enum err sqlite_settle_write_verdict(struct store_sqlite *s, const struct
         (void)bind_str(st, 9, v->last_error);
     else
         sqlite3_bind_null(st, 9);
-    if (again || failed)
+    if (again || failed) {
         sqlite_settle_bind_rest(st, v, is_step, now_ms);
+        sqlite3_bind_int(st, 14, settled_links(g->links, v->next, v->has_execution));
+    }
     tally_move(&s->of_op, g->tenant, g->deleted, TASK_RUNNING, v->next);
     if (!is_step)
         sqlite_ended_note(s, g->rid, v->next, settle_completed_ms(v, now_ms));
@@ -277,18 +279,13 @@ static enum err sqlite_settle_write_execution(struct store_sqlite *s, const stru
     return conn_run(&s->conn, st, e);
 }
 
-/* Of a step at its run, of a run at itself; a sub-run is both. */
 static enum err sqlite_settle_keep_output(struct store_sqlite *s, const struct guards *g, const struct settlement *v,
                                           struct error *e)
 {
     enum task_state next = v->replace ? v->replace->state : v->verdict.next;
-    bool is_step = !uuid_is_nil(g->run);
-    if (next != TASK_COMPLETED || !(g->links & TASK_KEEPS_OUTPUT))
-        return ERR_OK;
-    struct run_output o = output_kept(v->verdict.execution.output);
-    if (is_step && sqlite_output_put(s, ST_OUTPUT_PUT, &g->run, g->place, &o, e))
-        return e->code;
-    return sqlite_output_put(s, is_step ? ST_OUTPUT_PUT_SUB_RUN : ST_OUTPUT_PUT, &v->id, PLACE_RUN, &o, e);
+    struct task t = { .id = v->id, .run = g->run, .place = g->place };
+    bool keeps = next == TASK_COMPLETED && g->links & TASK_KEEPS_OUTPUT;
+    return keeps ? sqlite_output_keep(s, &t, v->verdict.execution.output, e) : ERR_OK;
 }
 
 /* A replaced task leaves its claim here, like one with a verdict, so that it is counted once. */
