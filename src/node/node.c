@@ -85,6 +85,11 @@ static void node_on_replaced(void *context, const struct replaced *r)
         worker_replace(n->worker, r->id, r->fence, why);
 }
 
+static void node_on_kept(void *context, const struct task *t)
+{
+    node_nudge(context, t, 1);
+}
+
 /* Ends a step whose run was stopped, wherever it is. */
 static void node_on_stopped(void *context, const struct fenced_id *id)
 {
@@ -223,6 +228,7 @@ static void node_make_scheduler(struct node *n)
                                                             .gated = node_on_gated,
                                                             .planner = setup->planner,
                                                             .unblocked = node_unblocked,
+                                                            .nudge = node_on_kept,
                                                             .abort = node_on_stopped,
                                                             .replaced = node_on_replaced,
                                                             .context = n },

@@ -29,9 +29,12 @@ struct plan {
     struct arena arena; /* the submitter inits and releases it */
     enum plan_kind kind;
     struct str target_config, payload; /* CALL */
-    struct outcome outcome;            /* END */
-    struct op_open open;               /* OPEN: all rows of it; the submitter makes pages of it */
-    struct run_row begin;              /* what open.begin points to */
+    /* CALL: they are stored, and the task waits once more, with them in its row: a worker leases it, or every attempt is to
+     * get the same bytes although more may be known later. */
+    bool keeps;
+    struct outcome outcome; /* END */
+    struct op_open open;    /* OPEN: all rows of it; the submitter makes pages of it */
+    struct run_row begin;   /* what open.begin points to */
     struct {
         struct str signal;
         size_t seen;

@@ -144,8 +144,9 @@ static enum err definition_make(const struct definition_body *b, const struct ta
 /* ---- checks ---- */
 
 /* What a step that awaits a signal cannot use: nothing is called. */
-static const char *const await_refused[] = { "retry",   "max_retries", "timeout_ms",      "requires",         "resources",
-                                             "payload", "delivery",    "concurrency_key", "concurrency_limit" };
+static const char *const await_refused[] = { "retry",    "max_retries",     "timeout_ms",
+                                             "requires", "resources",       "payload",
+                                             "delivery", "concurrency_key", "concurrency_limit" };
 
 static enum err definition_check_await(struct str step, struct error *e)
 {

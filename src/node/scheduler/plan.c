@@ -30,7 +30,9 @@ struct planning {
         struct op_open open;
         struct op_await await;
         struct op_stop stop;
+        struct op_settle settle;
     };
+    struct settlement settlement;
     struct task task; /* PLAN_CALL: with its fields filled in */
     size_t opened;    /* rows of plan.open that are stored */
     size_t also;      /* of plan.open.also */
@@ -242,6 +244,34 @@ static void planning_stop(struct planning *p)
     planning_submit(p, planning_on_stopped);
 }
 
+/* ---- calls that are stored ---- */
+
+static void planning_on_kept(struct op *op)
+{
+    struct planning *p = op->context;
+    struct scheduler *s = p->scheduler;
+    arena_release(&op->arena);
+    if (planning_failed(p))
+        return;
+    s->setup.unblocked(s->setup.context, op_unblocked(p->settle.ret_unblocked_lanes, p->settle.ret_arrivals_left));
+    if (!p->settlement.stale)
+        s->setup.nudge(s->setup.context, &p->task);
+    planning_leave(p);
+}
+
+static void planning_keep(struct planning *p)
+{
+    p->task.state = TASK_SCHEDULED;
+    p->task.links &= ~TASK_PLANNED;
+    p->task.claim = (struct uuid){ { 0 } };
+    p->task.updated_ms = p->scheduler->now.wall_ms;
+    p->settlement = (struct settlement){ .id = p->task.id, .fence = p->task.fence, .replace = &p->task };
+    p->settle = (struct op_settle){
+        .op = { .kind = OP_SETTLE }, .v = &p->settlement, .n = 1, .now_ms = p->scheduler->now.wall_ms
+    };
+    planning_submit(p, planning_on_kept);
+}
+
 /* ---- plans ---- */
 
 /* The task goes on as any other, with the call that the plan gives it. */
@@ -249,11 +279,15 @@ static void planning_call(struct planning *p)
 {
     struct scheduler *s = p->scheduler;
     struct armed *a = p->armed;
-    if (!planning_end(p))
-        return;
     p->task = *a->task;
     p->task.target_config = p->plan.target_config;
     p->task.payload = p->plan.payload;
+    if (p->plan.keeps) {
+        planning_keep(p);
+        return;
+    }
+    if (!planning_end(p))
+        return;
     a->task = &p->task;
     a->planned = true;
     list_push(&a->claim->planned, &p->link);
