@@ -246,6 +246,7 @@ struct task_read {
     struct execution_page page;
     struct lease_row lease;
     bool leased;
+    struct str step; /* of a workflow: its name */
 };
 
 static enum handled tasks_write_read(struct task_read *x)
@@ -255,6 +256,8 @@ static enum handled tasks_write_read(struct task_read *x)
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     task_members(&w, &x->task, &c);
+    if (!uuid_is_nil(x->task.run))
+        run_write_place(&w, &x->task, x->step);
     if (x->leased)
         tasks_write_lease(&w, &x->lease);
     tasks_write_executions(&w, &x->page.executions, &x->task);
@@ -286,7 +289,8 @@ enum handled tasks_get(struct request *q, struct reader *r)
     bool occurrence = t->kind == TASK_OCCURRENCE;
     struct execution_filter f = { .tenant = q->who.tenant, .task = occurrence ? t->parent : t->id };
     f.limit = occurrence || q->route->run == dlq_get ? LIST_MAX : LATEST_EXECUTIONS;
-    if (reader_executions(r, &f, &q->arena, &x->page, &e) || tasks_read_lease(q, r, t, &x->lease, &x->leased, &e))
+    if (reader_executions(r, &f, &q->arena, &x->page, &e) || tasks_read_lease(q, r, t, &x->lease, &x->leased, &e) ||
+        run_step_name(q, r, t, &x->step, &e))
         return request_fail(q, &e);
     if (x->leased)
         x->task.started_ms = task_leased_ms(t);

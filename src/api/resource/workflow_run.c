@@ -119,6 +119,32 @@ enum err run_check_target(struct request *q, struct reader *r, const struct task
     return error_field(e, why.text[0] == 'w' ? "target_config.version" : "target_config.workflow", "%s", why.text);
 }
 
+enum err run_step_name(struct request *q, struct reader *r, const struct task *t, struct str *ret, struct error *e)
+{
+    struct run_row row;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    *ret = S("");
+    if (uuid_is_nil(t->run) || place_kind(t->place) == PLACE_KIND_DEADLINE)
+        return ERR_OK;
+    enum err rc = reader_run(r, t->tenant, t->run, &q->arena, &row, e);
+    if (rc == ERR_OK)
+        rc = definition_cache_get(q->server->definitions, r, t->tenant, row.hash, &d, e);
+    if (rc)
+        return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    uint32_t step = place_step(t->place);
+    return step >= d->dag->n || arena_str(&q->arena, d->dag->steps[step].name, ret) ? ERR_OK : error_no_room(e);
+}
+
+void run_write_place(struct jw *w, const struct task *t, struct str step)
+{
+    jw_kv_str_or_null(w, "step", step);
+    jw_key(w, "item");
+    if (place_item(t->place) < 0)
+        jw_null(w);
+    else
+        jw_i64(w, place_item(t->place));
+}
+
 bool run_is_possible(struct request *q)
 {
     const struct api_setup *setup = &q->server->setup;

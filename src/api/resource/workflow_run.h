@@ -38,6 +38,12 @@ enum err run_check_target(struct request *q, struct reader *r, const struct task
 /* False: not every node can run workflows yet, and the request is answered with 503. */
 bool run_is_possible(struct request *q);
 
+/* The name of the step that a task is; empty: it is none, or its run is gone. */
+enum err run_step_name(struct request *q, struct reader *r, const struct task *t, struct str *ret,
+                       struct error *e) must_use;
+/* Writes `step` and `item` of a task that is a step. */
+void run_write_place(struct jw *w, const struct task *t, struct str step);
+
 /* ---- what the steps of a run are doing ---- */
 
 enum { FAILURES_SHOWN = 20, AWAITING_SHOWN = 100, TASK_STATES = TASK_EXPIRED + 1 };
