@@ -109,16 +109,15 @@ static size_t workflow_file_take_line(struct error *e)
 
 /* ---- reading ---- */
 
-static enum exit_code workflow_file_refuse(struct cli *cli, const struct workflow_file *f, size_t line, struct error *e)
+static enum exit_code workflow_file_refuse(struct cli *cli, const struct workflow_file *f, size_t line,
+                                           const struct error *e)
 {
-    struct error located = { .code = e->code };
-    const char *name = strcmp(f->name, "-") == 0 ? "stdin" : f->name;
+    cleanup_with(buf_release) struct buf place;
+    buf_init(&place, WORKFLOW_FILE_MAX);
+    buf_text(&place, strcmp(f->name, "-") == 0 ? "stdin" : f->name);
     if (line)
-        snprintf(located.text, sizeof located.text, "%s:%zu: %s%s%s", name, line, e->field, e->field[0] ? ": " : "",
-                 e->text);
-    else
-        snprintf(located.text, sizeof located.text, "%s: %s%s%s", name, e->field, e->field[0] ? ": " : "", e->text);
-    return cli_fail(cli, cli->command->name, &located, EXIT_REFUSED);
+        buf_printf(&place, ":%zu", line);
+    return cli_fail_at(cli, buf_cstr(&place), e, EXIT_REFUSED);
 }
 
 static bool workflow_file_is_json(const char *name, struct str text)
@@ -146,11 +145,11 @@ static enum exit_code workflow_file_check(struct cli *cli, struct workflow_file 
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     cleanup_with(buf_release) struct buf text;
     struct error e = { 0 };
+    buf_init(&text, f->text.max);
     if (json_parse(buf_str(&f->text), &doc, &e)) {
         size_t line = workflow_file_take_line(&e);
         return workflow_file_refuse(cli, f, line, &e);
     }
-    buf_init(&text, f->text.max);
     workflow_file_compact(f, &text);
     if (dag_read(buf_str(&text), &f->dag, &e))
         return workflow_file_refuse(cli, f, workflow_file_line(buf_str(&f->text), str_from(e.field)), &e);
