@@ -12,5 +12,6 @@ DROP TABLE workflows;
 DROP TABLE definitions;
 DROP TABLE runs;
 ALTER TABLE joins DROP COLUMN max_broken;
+ALTER TABLE tasks DROP COLUMN queue;
 ALTER TABLE tasks DROP COLUMN place;
 ALTER TABLE tasks DROP COLUMN run_id;

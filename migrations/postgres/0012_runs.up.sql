@@ -2,6 +2,7 @@
 -- Runs of workflows: src/port/store/runs.h.
 ALTER TABLE tasks ADD COLUMN run_id uuid; -- of a step: its run
 ALTER TABLE tasks ADD COLUMN place bigint NOT NULL DEFAULT 0; -- of a step: src/core/flow/place.h
+ALTER TABLE tasks ADD COLUMN queue text COLLATE "C"; -- of control work, whose lane has no queue: src/port/store/runs.h
 CREATE UNIQUE INDEX tasks_run ON tasks (run_id, place) WHERE run_id IS NOT NULL;
 ALTER TABLE joins ADD COLUMN max_broken integer NOT NULL DEFAULT -1; -- more broken edges decide it; -1: they do not
 

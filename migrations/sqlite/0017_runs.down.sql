@@ -17,7 +17,10 @@ DROP TABLE workflows;
 DROP TABLE definitions;
 DROP TABLE runs;
 ALTER TABLE joins DROP COLUMN max_broken;
+DROP INDEX tasks_definition;
+DROP INDEX tasks_runs;
 DROP INDEX tasks_run;
+ALTER TABLE tasks DROP COLUMN queue;
 ALTER TABLE tasks DROP COLUMN place;
 ALTER TABLE tasks DROP COLUMN run_id;
 

@@ -1,7 +1,10 @@
 -- Runs of workflows: src/port/store/runs.h.
 ALTER TABLE tasks ADD COLUMN run_id BLOB; -- of a step: its run
 ALTER TABLE tasks ADD COLUMN place INTEGER NOT NULL DEFAULT 0; -- of a step: src/core/flow/place.h
+ALTER TABLE tasks ADD COLUMN queue TEXT; -- of control work, whose lane has no queue: src/port/store/runs.h
 CREATE UNIQUE INDEX tasks_run ON tasks (run_id, place) WHERE run_id IS NOT NULL;
+CREATE INDEX tasks_runs ON tasks (tenant_id, id) WHERE target = 4 AND run_id IS NULL;
+CREATE INDEX tasks_definition ON tasks (tenant_id, json_extract(target_config, '$.definition')) WHERE target = 4; -- which definitions are used
 ALTER TABLE joins ADD COLUMN max_broken INTEGER NOT NULL DEFAULT -1; -- more broken edges decide it; -1: they do not
 
 CREATE TABLE runs (

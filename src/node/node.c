@@ -85,6 +85,25 @@ static void node_on_replaced(void *context, const struct replaced *r)
         worker_replace(n->worker, r->id, r->fence, why);
 }
 
+static void node_on_kept(void *context, const struct task *t)
+{
+    node_nudge(context, t, 1);
+}
+
+/* Ends a step whose run was stopped, wherever it is. */
+static void node_on_stopped(void *context, const struct fenced_id *id)
+{
+    struct node *n = context;
+    struct str why = S("cancelled: its run was stopped");
+    if (!scheduler_holds(n->scheduler, id->id, id->fence)) {
+        recall_requests_replace(n->recall_requests, id->id, id->fence, 0);
+        node_fleet_abort(n, id->id, id->fence);
+        return;
+    }
+    if (!scheduler_replace(n->scheduler, id->id, id->fence, why) && !node_fleet_end(n, id->id, id->fence, why))
+        worker_replace(n->worker, id->id, id->fence, why);
+}
+
 /* ---- callbacks for the scheduler and the worker ---- */
 
 static bool node_may_fire(void *context)
@@ -207,6 +226,10 @@ static void node_make_scheduler(struct node *n)
                                                             .handed = node_on_handed,
                                                             .retaken = node_fleet_retaken,
                                                             .gated = node_on_gated,
+                                                            .planner = setup->planner,
+                                                            .unblocked = node_unblocked,
+                                                            .nudge = node_on_kept,
+                                                            .abort = node_on_stopped,
                                                             .replaced = node_on_replaced,
                                                             .context = n },
                                  n->now);

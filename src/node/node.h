@@ -31,6 +31,7 @@ enum { NODE_SCHEDULER = 1, NODE_WORKER = 2, NODE_UPDATER = 4, NODE_ALL = 7 };
 struct tenant_set;
 struct node_setup {
     struct writer *writer;
+    struct planner *planner; /* of runs of workflows; NULL: they wait */
     /* Membership reads it to notice that the process was stopped, and corrects it by the store's clock. */
     struct clock *clock;
     bool shared;               /* other nodes may use the same store */

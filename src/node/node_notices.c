@@ -5,7 +5,7 @@ void node_nudge(struct node *n, const struct task *tasks, size_t count)
 {
     assert_owned(&n->owner);
     for (size_t i = 0; i < count; i++)
-        if (tasks[i].state == TASK_SCHEDULED && tasks[i].target == TARGET_WORKER && tasks[i].kind != TASK_RECURRING)
+        if (tasks[i].state == TASK_SCHEDULED && task_is_leased(&tasks[i]) && tasks[i].kind != TASK_RECURRING)
             leasing_due(n->leasing, tasks[i].tenant, tasks[i].queue, tasks[i].due_ms);
         else if (tasks[i].state == TASK_SCHEDULED)
             scheduler_nudge(n->scheduler, &tasks[i]);

@@ -152,7 +152,7 @@ void node_recall(struct node *n, struct recall *r)
 {
     assert_owned(&n->owner);
     r->node = n;
-    if (r->running->target == TARGET_WORKER) {
+    if (task_is_leased(r->running)) {
         recall_leased(n, r);
         return;
     }

@@ -29,9 +29,12 @@ struct plan {
     struct arena arena; /* the submitter inits and releases it */
     enum plan_kind kind;
     struct str target_config, payload; /* CALL */
-    struct outcome outcome;            /* END */
-    struct op_open open;               /* OPEN: all rows of it; the submitter makes pages of it */
-    struct run_row begin;              /* what open.begin points to */
+    /* CALL: they are stored, and the task waits once more, with them in its row: a worker leases it, or every attempt is to
+     * get the same bytes although more may be known later. */
+    bool keeps;
+    struct outcome outcome; /* END */
+    struct op_open open;    /* OPEN: all rows of it; the submitter makes pages of it */
+    struct run_row begin;   /* what open.begin points to */
     struct {
         struct str signal;
         size_t seen;
@@ -39,8 +42,10 @@ struct plan {
     } await;
     struct {
         struct uuid run;
-        enum run_stop stop;
+        enum run_stop stop; /* RUN_GOES_ON: only what is left is closed (RUN_CLOSE) */
         struct str why;
+        bool has_range;
+        int64_t from, to;
     } stop;
 
     void (*done)(struct plan *p);

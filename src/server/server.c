@@ -266,6 +266,7 @@ static void server_make_node(struct server *a)
     process_name(a->name);
     struct node_setup setup = {
         .writer = loop_writer(a->loop),
+        .planner = planner_threads_planner(a->planner),
         .clock = a->setup.clock,
         .version = S(BELFRY_VERSION),
         .async_io = a->async_io,
@@ -388,7 +389,9 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
     struct loop_setup loop = {
         .clock = a->setup.clock, .writer = server_open_writer(a), .step = server_on_step, .context = a
     };
-    if (loop_new(&loop, &a->loop, e) || server_open_runners(a, e) || server_open_fleet(a, e))
+    a->definitions = definition_cache_new(DEFINITION_CACHE_BYTES);
+    if (loop_new(&loop, &a->loop, e) || server_open_runners(a, e) || server_open_fleet(a, e) ||
+        planner_threads_new(a->store, a->loop, a->definitions, &a->planner, e))
         return e->code;
     server_make_node(a);
     server_start_handles(a);
@@ -434,6 +437,7 @@ void server_free(struct server *a)
     if (a->loop)
         server_close_handles(a);
     server_close_fleet_io(a);
+    planner_threads_free(a->planner);
     node_free(a->node);
     a->node = NULL;
     runners_free(&a->runners);
@@ -444,6 +448,7 @@ void server_free(struct server *a)
     async_io_direct_free(a->async_io);
     queue_free(a->queue);
     events_free(a->events);
+    definition_cache_free(a->definitions);
     server_close_store(a);
     clock_offset_free(a->clock);
     catalog_cache_free(a->catalog);

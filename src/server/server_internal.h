@@ -14,6 +14,7 @@
 #include "server/catalog_watcher.h"
 #include "server/fleet_watch.h"
 #include "server/node_view.h"
+#include "server/planner_threads.h"
 #include "server/process.h"
 #include "server/server.h"
 
@@ -98,6 +99,8 @@ struct server {
     struct async_io *async_io; /* of `queue` and `events`: calls them directly */
     struct server_fleet fleet;
     struct runners runners;
+    struct definition_cache *definitions; /* of workflows */
+    struct planner_threads *planner;
     struct node *node;
     struct api_server *http;
     uint8_t pepper[PEPPER_SIZE];

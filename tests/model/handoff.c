@@ -7,7 +7,7 @@
 bool memory_task_runs(const struct store_memory *s, struct uuid task, int64_t fence)
 {
     const struct task *t = table_get(&s->table, task);
-    return t && t->state == TASK_RUNNING && t->fence == fence;
+    return t && t->state == TASK_RUNNING && !(t->links & TASK_OPEN) && t->fence == fence;
 }
 
 enum err memory_handoff(struct store_memory *s, struct op *base)

@@ -10,11 +10,14 @@ struct memory_edge {
     struct uuid parent, child;
     enum dag_type type;
     enum edge_state state;
+    bool old; /* of a join that its child had before: it does not count any more */
 };
 
 struct memory_join {
     struct uuid child;
     enum dag_join join;
+    uint32_t expected; /* of a task that was opened, like the next */
+    int64_t max_broken;
 };
 
 struct memory_arrival {
@@ -32,6 +35,43 @@ struct memory_joins {
     enum memory_bug bug; /* planted; every third time */
     unsigned turns;
 };
+
+/* Runs of workflows (runs.c, run_records.c): plain lists that own their texts. */
+struct memory_definition {
+    struct definition definition;
+    int64_t put_ms;
+};
+
+struct memory_workflow {
+    struct workflow_row row;
+    bool removed;
+};
+
+struct memory_output {
+    struct uuid run;
+    struct run_output output;
+};
+
+struct memory_runs {
+    struct run_row *runs;
+    size_t run_count, run_cap;
+    struct memory_definition *definitions;
+    size_t definition_count, definition_cap;
+    struct memory_workflow *workflows;
+    size_t workflow_count, workflow_cap;
+    struct memory_output *outputs;
+    size_t output_count, output_cap;
+    struct signal_row *signals;
+    size_t signal_count, signal_cap;
+};
+
+#define MEMORY_GROW(v, n, cap)                                                                                         \
+    do {                                                                                                               \
+        if ((n) == (cap)) {                                                                                            \
+            (cap) = (cap)*2 + 16;                                                                                      \
+            (v) = xrealloc((v), (cap) * sizeof *(v));                                                                  \
+        }                                                                                                              \
+    } while (0)
 
 struct store_memory {
     struct store base;
@@ -51,6 +91,7 @@ struct store_memory {
     struct map workers;                 /* id → struct worker_entry (workers.c) */
     struct map breakers;                /* tenant and host → struct breaker_entry (breakers.c) */
     struct memory_joins joins;
+    struct memory_runs runs;
 };
 
 /* Tasks borrowed from the table, to be copied into an arena. */
@@ -154,8 +195,8 @@ enum err memory_recall_list(struct store_memory *s, struct op *base);
 
 /* ---- tasks that run outside of their node ---- */
 
-bool memory_task_runs(const struct store_memory *s, struct uuid task,
-                      int64_t fence); /* RUNNING under exactly that fence */
+/* RUNNING under a claim, with exactly that fence. */
+bool memory_task_runs(const struct store_memory *s, struct uuid task, int64_t fence);
 void memory_lease_put(struct store_memory *s, struct uuid task, int64_t fence, const struct lease_terms *terms);
 void memory_leases_release(struct store_memory *s);
 bool memory_worker_groups(const struct store_memory *s, int64_t now_ms, struct arena *a, struct worker_groups *ret);
@@ -253,13 +294,57 @@ bool memory_is_left(const struct store_memory *s, struct uuid parent); /* for OP
 void memory_joins_drop(struct store_memory *s, struct uuid child);     /* it is purged */
 void memory_joins_release(struct store_memory *s);
 enum err memory_arrive(struct store_memory *s, struct op *base);
+enum err memory_links(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct task_links *ret,
+                      struct error *e);
+
+void memory_left_add(struct memory_joins *j, struct memory_arrival a); /* OP_ARRIVE will apply it */
+void memory_left_drop(struct store_memory *s, struct uuid parent);     /* it runs again */
+/* A task is opened: its edges so far are closed and do not count, and its join is that of its children. */
+void memory_join_restart(struct store_memory *s, struct uuid child, uint32_t expected, int64_t max_broken);
+void memory_open_row_edges(struct store_memory *s, const struct open_row *row); /* OP_OPEN 4 */
+/* An edge to a task that was opened. One that exists stays, unless it is closed although the parent is not final: then
+ * it is open again. Returns whether there is one edge more that may arrive. */
+bool memory_end_edge(struct store_memory *s, struct uuid parent, struct uuid child, enum dag_type type);
+void memory_join_expect_more(struct store_memory *s, struct uuid child); /* by one */
+enum flow_decision memory_join_decide(const struct memory_joins *j, const struct task *child);
+
+/* ---- runs of workflows (runs.c, run_records.c, reader_runs.c) ---- */
+
+struct run_row *memory_run_find(const struct store_memory *s, struct uuid run); /* NULL: it was never opened */
+void memory_run_begin(struct store_memory *s, const struct run_row *begin, bool again);
+void memory_run_stop(struct run_row *r, enum run_stop stop, struct str why);
+size_t memory_signals_count(const struct store_memory *s, struct uuid run, struct str name, size_t *ret_bytes);
+void memory_signals_drop(struct store_memory *s, struct uuid run, struct str name); /* an empty name: all */
+void memory_definition_put(struct store_memory *s, const struct definition *d, int64_t now_ms);
+/* The task becomes COMPLETED with this output. */
+void memory_output_keep(struct store_memory *s, const struct task *t, struct str output);
+void memory_output_drop(struct store_memory *s, const struct task *t); /* of a step, and what it has as a run */
+void memory_run_drop(struct store_memory *s, struct uuid run);         /* all that is known of it beside tasks */
+size_t memory_purge_definitions(struct store_memory *s, int64_t before_ms, size_t max);
+void memory_runs_release(struct store_memory *s);
+/* The tasks of a run, by place. */
+struct picks memory_steps_of(const struct store_memory *s, struct uuid run);
+
 enum err memory_open(struct store_memory *s, struct op *base);
 enum err memory_await(struct store_memory *s, struct op *base);
 enum err memory_signal(struct store_memory *s, struct op *base);
 enum err memory_stop(struct store_memory *s, struct op *base);
 enum err memory_define(struct store_memory *s, struct op *base);
-enum err memory_links(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct task_links *ret,
+
+enum err memory_definition(struct reader *r, int32_t tenant, const uint8_t hash[DEFINITION_HASH], struct arena *a,
+                           struct str *ret, struct error *e);
+enum err memory_workflow(struct reader *r, int32_t tenant, struct str name, int64_t version, struct arena *a,
+                         struct workflow_row *ret, struct error *e);
+enum err memory_workflows(struct reader *r, int32_t tenant, struct str after, size_t max, struct arena *a,
+                          struct workflow_rows *ret, struct error *e);
+enum err memory_run(struct reader *r, int32_t tenant, struct uuid run, struct arena *a, struct run_row *ret,
+                    struct error *e);
+enum err memory_steps(struct reader *r, const struct step_filter *f, struct arena *a, struct tasks *ret,
                       struct error *e);
+enum err memory_outputs(struct reader *r, struct uuid run, int64_t from, int64_t to, size_t max, struct arena *a,
+                        struct run_outputs *ret, struct error *e);
+enum err memory_signals(struct reader *r, struct uuid run, struct str name, struct arena *a, struct signal_rows *ret,
+                        struct error *e);
 
 enum err memory_claim(struct store_memory *s, struct op *base);
 

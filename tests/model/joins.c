@@ -7,17 +7,9 @@
 
 /* ---- lists ---- */
 
-#define GROW(v, n, cap)                                                                                                \
-    do {                                                                                                               \
-        if ((n) == (cap)) {                                                                                            \
-            (cap) = (cap)*2 + 16;                                                                                      \
-            (v) = xrealloc((v), (cap) * sizeof *(v));                                                                  \
-        }                                                                                                              \
-    } while (0)
-
 static void memory_edge_add(struct memory_joins *j, struct memory_edge e)
 {
-    GROW(j->edges, j->edge_count, j->edge_cap);
+    MEMORY_GROW(j->edges, j->edge_count, j->edge_cap);
     j->edges[j->edge_count++] = e;
 }
 
@@ -42,17 +34,17 @@ static struct memory_join *memory_join_open(struct memory_joins *j, struct uuid 
     struct memory_join *found = memory_join_find(j, child);
     if (found)
         return found;
-    GROW(j->joins, j->join_count, j->join_cap);
-    j->joins[j->join_count] = (struct memory_join){ .child = child, .join = DAG_ALL };
+    MEMORY_GROW(j->joins, j->join_count, j->join_cap);
+    j->joins[j->join_count] = (struct memory_join){ .child = child, .join = DAG_ALL, .max_broken = -1 };
     return &j->joins[j->join_count++];
 }
 
-static void memory_left_add(struct memory_joins *j, struct memory_arrival a)
+void memory_left_add(struct memory_joins *j, struct memory_arrival a)
 {
     for (size_t i = 0; i < j->left_count; i++)
         if (uuid_eq(j->left[i].parent, a.parent))
             return;
-    GROW(j->left, j->left_count, j->left_cap);
+    MEMORY_GROW(j->left, j->left_count, j->left_cap);
     j->left[j->left_count++] = a;
 }
 
@@ -111,13 +103,13 @@ void memory_joins_drop(struct store_memory *s, struct uuid child)
 
 /* ---- decisions ---- */
 
-/* Every edge of the child; *ret_n is their number. */
+/* Every edge of the child's join; *ret_n is their number. */
 static struct flow_counts memory_join_counts(const struct memory_joins *j, struct uuid child, uint32_t *ret_n)
 {
     struct flow_counts c = { 0 };
     *ret_n = 0;
     for (size_t i = 0; i < j->edge_count; i++) {
-        if (!uuid_eq(j->edges[i].child, child))
+        if (!uuid_eq(j->edges[i].child, child) || j->edges[i].old)
             continue;
         ++*ret_n;
         c.arrived += j->edges[i].state != EDGE_OPEN;
@@ -127,11 +119,13 @@ static struct flow_counts memory_join_counts(const struct memory_joins *j, struc
     return c;
 }
 
-static enum flow_decision memory_join_decide(const struct memory_joins *j, struct uuid child)
+enum flow_decision memory_join_decide(const struct memory_joins *j, const struct task *child)
 {
     uint32_t n;
-    struct flow_counts c = memory_join_counts(j, child, &n);
-    return dependency_decide(memory_join_find(j, child)->join, n, c);
+    struct flow_counts c = memory_join_counts(j, child->id, &n);
+    const struct memory_join *join = memory_join_find(j, child->id);
+    return child->links & TASK_OPENED ? open_decide(join->expected, join->max_broken, c)
+                                      : dependency_decide(join->join, n, c);
 }
 
 static enum edge_state memory_edge_state(const struct task *parent, enum dag_type type)
@@ -186,7 +180,7 @@ static void memory_add_edges(struct store_memory *s, const struct dependency *v,
     enum flow_outcome *outcomes = xcalloc(n + 1, sizeof *outcomes);
     for (size_t i = 0; i < n; i++) {
         const struct task *p = table_get(&s->table, v[i].parent);
-        struct memory_edge edge = { v[i].parent, child->id, v[i].type, memory_edge_state(p, v[i].type) };
+        struct memory_edge edge = { v[i].parent, child->id, v[i].type, memory_edge_state(p, v[i].type), false };
         if (memory_is_planted(&s->joins, MEMORY_ARRIVES_EARLY))
             edge.state = EDGE_MET;
         if (memory_edge_find(&s->joins, edge.parent, edge.child))
@@ -199,7 +193,7 @@ static void memory_add_edges(struct store_memory *s, const struct dependency *v,
     struct str reason =
         memory_skip_reason(s->joins.edges + first, outcomes, s->joins.edge_count - first, child->id, why);
     child->links |= TASK_HAS_PARENTS;
-    dependency_apply(child, memory_join_decide(&s->joins, child->id), reason, child->updated_ms);
+    dependency_apply(child, memory_join_decide(&s->joins, child), reason, child->updated_ms);
     free(outcomes);
 }
 
@@ -289,7 +283,7 @@ enum err memory_depends_change(struct store_memory *s, const struct depends_chan
 
 static void memory_arrivals_push(struct memory_arrivals *a, struct memory_arrival x)
 {
-    GROW(a->v, a->n, a->cap);
+    MEMORY_GROW(a->v, a->n, a->cap);
     a->v[a->n++] = x;
 }
 
@@ -323,8 +317,8 @@ static void memory_arrive_at(struct store_memory *s, struct memory_arrivals *a, 
 {
     const struct task *t = table_get(&s->table, child);
     char why[DEPENDENCY_REASON_MAX];
-    enum flow_decision d = memory_join_decide(&s->joins, child);
-    if (!t || !(t->links & TASK_WAITS) || d == FLOW_WAIT)
+    enum flow_decision d = t && t->links & TASK_WAITS ? memory_join_decide(&s->joins, t) : FLOW_WAIT;
+    if (d == FLOW_WAIT)
         return;
     struct task next = *t;
     dependency_apply(&next, d, memory_skip_reason(wave, outcomes, n, child, why), now_ms);
@@ -396,6 +390,73 @@ enum err memory_arrive(struct store_memory *s, struct op *base)
     return ERR_OK;
 }
 
+/* ---- tasks that are opened ---- */
+
+void memory_join_restart(struct store_memory *s, struct uuid child, uint32_t expected, int64_t max_broken)
+{
+    struct memory_joins *j = &s->joins;
+    for (size_t i = 0; i < j->edge_count; i++) {
+        struct memory_edge *edge = &j->edges[i];
+        if (!uuid_eq(edge->child, child))
+            continue;
+        edge->state = edge->state == EDGE_OPEN ? EDGE_UNMET : edge->state;
+        edge->old = true;
+    }
+    *memory_join_open(j, child) =
+        (struct memory_join){ .child = child, .join = DAG_ALL, .expected = expected, .max_broken = max_broken };
+}
+
+void memory_open_row_edges(struct store_memory *s, const struct open_row *row)
+{
+    struct memory_joins *j = &s->joins;
+    struct uuid child = row->task.id;
+    for (size_t i = 0; i < j->edge_count; i++)
+        if (uuid_eq(j->edges[i].child, child))
+            j->edges[i].old = j->edges[i].state != EDGE_OPEN;
+    for (size_t i = 0; i < row->n; i++) {
+        const struct open_edge_row *given = &row->edges[i];
+        struct memory_edge edge = { given->parent, child, given->type, given->state, false };
+        struct memory_edge *there = memory_edge_find(j, given->parent, child);
+        if (there)
+            *there = edge;
+        else
+            memory_edge_add(j, edge);
+    }
+    if (row->n)
+        *memory_join_open(j, child) = (struct memory_join){ .child = child, .join = row->join, .max_broken = -1 };
+}
+
+bool memory_end_edge(struct store_memory *s, struct uuid parent, struct uuid child, enum dag_type type)
+{
+    struct memory_edge *there = memory_edge_find(&s->joins, parent, child);
+    enum edge_state state = memory_edge_state(table_get(&s->table, parent), type);
+    if (there && (there->state == EDGE_OPEN || state != EDGE_OPEN))
+        return false;
+    struct memory_edge edge = { parent, child, type, state, false };
+    if (there)
+        *there = edge;
+    else
+        memory_edge_add(&s->joins, edge);
+    if (state == EDGE_OPEN)
+        memory_mark_parent(s, parent);
+    return true;
+}
+
+void memory_join_expect_more(struct store_memory *s, struct uuid child)
+{
+    memory_join_find(&s->joins, child)->expected++;
+}
+
+void memory_left_drop(struct store_memory *s, struct uuid parent)
+{
+    struct memory_joins *j = &s->joins;
+    size_t n = 0;
+    for (size_t i = 0; i < j->left_count; i++)
+        if (!uuid_eq(j->left[i].parent, parent))
+            j->left[n++] = j->left[i];
+    j->left_count = n;
+}
+
 /* ---- reading ---- */
 
 static int memory_linked_by_id(const void *a, const void *b)
@@ -446,6 +507,7 @@ enum err memory_links(struct reader *r, int32_t tenant, struct uuid task, struct
     if (join) {
         l.join = join->join;
         l.counts = memory_join_counts(&s->joins, task, &l.expected);
+        l.expected = t->links & TASK_OPENED ? join->expected : l.expected;
     }
     l.parents = memory_linked(s, task, true, a, &l.parent_count);
     l.children = memory_linked(s, task, false, a, &l.child_count);

@@ -1,6 +1,7 @@
 /* OP_PURGE: scans each kind of record completely, and removes the old ones, at most max. */
 #include <stdlib.h>
 
+#include "base/date.h"
 #include "model/internal.h"
 
 /* Keys of entries to remove from a map, which must not change while it is iterated. */
@@ -70,21 +71,35 @@ static size_t memory_purge_jobs(struct store_memory *s, int64_t before_ms, size_
 static bool memory_purge_is_old(const struct op_purge *op, const struct task *t)
 {
     bool dead = t->state == TASK_FAILED && t->resolved_ms == 0;
-    return task_is_final(t->state) && t->completed_ms > 0 &&
+    return task_is_final(t->state) && uuid_is_nil(t->run) && t->completed_ms > 0 &&
            t->completed_ms < (dead ? op->dlq_before_ms : op->tasks_before_ms);
+}
+
+/* A task with all that belongs to it as a run: its steps first, at most max tasks. Returns how many. */
+static size_t memory_purge_task(struct store_memory *s, struct uuid id, size_t max)
+{
+    cleanup_with(picks_release) struct picks steps = memory_steps_of(s, id);
+    size_t n = 0;
+    for (size_t i = 0; i < steps.n && n < max; i++)
+        n += memory_purge_task(s, steps.v[i]->id, max - n);
+    if (n == max)
+        return n;
+    memory_run_drop(s, id);
+    memory_joins_drop(s, id);
+    table_drop(&s->table, id);
+    return n + 1;
 }
 
 static size_t memory_purge_tasks(struct store_memory *s, const struct op_purge *op, size_t max)
 {
     cleanup_with(picks_release) struct picks p = { 0 };
+    size_t n = 0;
     for (size_t i = 0; p.n < max && i < order_count(&s->table.by_id); i++)
         if (memory_purge_is_old(op, task_at(&s->table.by_id, i)))
             picks_add(&p, task_at(&s->table.by_id, i));
-    for (size_t i = 0; i < p.n; i++) {
-        memory_joins_drop(s, p.v[i]->id);
-        table_drop(&s->table, p.v[i]->id);
-    }
-    return p.n;
+    for (size_t i = 0; i < p.n && n < max; i++)
+        n += memory_purge_task(s, p.v[i]->id, max - n);
+    return n;
 }
 
 static size_t memory_purge_executions(struct store_memory *s, int64_t before_ms, size_t max)
@@ -109,6 +124,7 @@ enum err memory_purge(struct store_memory *s, struct op *base)
     n += memory_purge_jobs(s, op->jobs_before_ms, op->max - n);
     n += memory_purge_tasks(s, op, op->max - n);
     n += memory_purge_executions(s, op->executions_before_ms, op->max - n);
+    n += memory_purge_definitions(s, op->now_ms - DAY_MS, op->max - n);
     struct sweep w = { .store = s, .now_ms = op->now_ms };
     n += memory_sweep(&s->recall_requests, op->max - n, memory_recall_may_go, &w);
     memory_places_drop_stale(s);

@@ -59,9 +59,11 @@ static bool memory_kind_matches(const struct task_filter *f, const struct task *
 
 static bool memory_task_matches(const struct task_filter *f, const struct task *t)
 {
-    return t->tenant == f->tenant && !t->deleted && uuid_cmp(t->id, f->from) >= 0 && memory_kind_matches(f, t) &&
-           (!f->states || f->states >> t->state & 1) && memory_name_matches(f->name, t->name) &&
-           (!f->queue.n || str_eq(f->queue, t->queue)) && (!f->task_type.n || str_eq(f->task_type, t->task_type)) &&
+    bool is_run = t->target == TARGET_WORKFLOW && t->kind != TASK_RECURRING;
+    return t->tenant == f->tenant && uuid_is_nil(t->run) && (!f->runs || is_run) && !t->deleted &&
+           uuid_cmp(t->id, f->from) >= 0 && memory_kind_matches(f, t) && (!f->states || f->states >> t->state & 1) &&
+           memory_name_matches(f->name, t->name) && (!f->queue.n || str_eq(f->queue, t->queue)) &&
+           (!f->task_type.n || str_eq(f->task_type, t->task_type)) &&
            (!f->calendar.n || (t->kind == TASK_RECURRING && str_eq(f->calendar, t->schedule.calendar))) &&
            (!f->cause.n || (t->state == TASK_FAILED && str_eq(f->cause, t->cause))) &&
            (!f->by_resolved || (t->state == TASK_FAILED && (t->resolved_ms != 0) == f->resolved)) &&
@@ -250,7 +252,7 @@ static enum err memory_reader_queues(struct reader *r, int32_t tenant, struct ar
         return memory_no_room(e);
     for (size_t i = 0; i < order_count(rows); i++) {
         const struct task *t = task_at(rows, i);
-        bool known = t->tenant != tenant || t->deleted || task_is_final(t->state);
+        bool known = t->tenant != tenant || t->deleted || task_is_final(t->state) || !uuid_is_nil(t->run);
         for (size_t k = 0; !known && k < names.n; k++)
             known = str_eq(names.v[k], t->queue);
         if (!known && !arena_str(a, t->queue, &names.v[names.n++]))
@@ -304,6 +306,13 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .queue_due = memory_queue_due,
                                            .usage = memory_usage,
                                            .lease = memory_reader_lease,
+                                           .definition = memory_definition,
+                                           .workflow = memory_workflow,
+                                           .workflows = memory_workflows,
+                                           .run = memory_run,
+                                           .steps = memory_steps,
+                                           .outputs = memory_outputs,
+                                           .signals = memory_signals,
                                            .unstarted = memory_unstarted,
                                            .workers = memory_workers,
                                            .breakers = memory_reader_breakers,

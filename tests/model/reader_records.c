@@ -60,7 +60,8 @@ static bool memory_next_name(const struct order *rows, int32_t tenant, struct st
     for (size_t i = 0; i < order_count(rows); i++) {
         const struct task *t = task_at(rows, i);
         int order = str_cmp(t->name, after);
-        if (t->tenant != tenant || t->deleted || t->kind == TASK_OCCURRENCE || !t->name.n || order < !at)
+        if (t->tenant != tenant || t->deleted || t->kind == TASK_OCCURRENCE || !uuid_is_nil(t->run) || !t->name.n ||
+            order < !at)
             continue;
         int better = found ? str_cmp(t->name, ret->name) : -1;
         if (better <= 0)
@@ -145,7 +146,7 @@ enum err memory_causes(struct reader *r, int32_t tenant, size_t max, struct aren
     struct groups g = { .v = xcalloc(order_count(rows) + 1, sizeof *g.v) };
     for (size_t i = 0; i < order_count(rows); i++) {
         const struct task *t = task_at(rows, i);
-        if (t->tenant == tenant && t->state == TASK_FAILED && t->resolved_ms == 0 && !t->deleted)
+        if (t->tenant == tenant && t->state == TASK_FAILED && t->resolved_ms == 0 && !t->deleted && uuid_is_nil(t->run))
             memory_causes_add(&g, t);
     }
     qsort(g.v, g.n, sizeof *g.v, memory_causes_compare);

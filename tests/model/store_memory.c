@@ -96,6 +96,8 @@ static enum err memory_insert(struct store_memory *s, struct op *base)
         else
             memory_insert_absent(s, &op->tasks[i]);
     }
+    if (op->definition)
+        memory_definition_put(s, op->definition, op->count ? op->tasks[0].created_ms : 0);
     dedupe_keep(&keys);
     memory_idempotency_put(s, op->idempotency);
     return ERR_OK;
@@ -156,6 +158,8 @@ static struct task memory_settled(const struct task *t, const struct settlement 
     if (v->has_execution)
         next.started_ms = v->execution.started_us / 1000;
     next.completed_ms = settle_completed_ms(v, now_ms);
+    if (v->next == TASK_SCHEDULED && v->has_execution && t->links & TASK_OPENED)
+        next.links |= TASK_AGAIN;
     return next;
 }
 
@@ -182,7 +186,7 @@ static void memory_settle_one(struct store_memory *s, struct settlement *v, int6
                               struct memory_arrivals *arrivals)
 {
     const struct task *t = table_get(&s->table, v->id);
-    v->stale = !t || t->state != TASK_RUNNING || t->fence != v->fence;
+    v->stale = !memory_task_runs(s, v->id, v->fence);
     if (v->stale)
         return;
     struct task next = v->replace ? *v->replace : memory_settled(t, v, now_ms);
@@ -198,7 +202,12 @@ static void memory_settle_one(struct store_memory *s, struct settlement *v, int6
     memory_put_and_hand_over(s, &next, v->replace != NULL, unblocked);
     if (!v->verdict.has_execution)
         return;
-    memory_add_execution(s, &v->verdict.execution);
+    struct execution x = v->verdict.execution;
+    if (next.state == TASK_COMPLETED && next.links & TASK_KEEPS_OUTPUT) {
+        memory_output_keep(s, &next, x.output);
+        x.output = str_utf8_cut(x.output, EXECUTION_OUTPUT_MAX);
+    }
+    memory_add_execution(s, &x);
     if (!uuid_is_nil(v->parent))
         memory_update_parent(s, v->parent, v->verdict.execution.started_us / 1000);
 }
@@ -422,6 +431,7 @@ static void memory_free(struct store *base)
     memory_release_values(&s->breakers);
     memory_leases_release(s);
     memory_joins_release(s);
+    memory_runs_release(s);
     memory_shares_release(&s->shares);
     pthread_mutex_destroy(&s->lock);
     free(s);

@@ -1,5 +1,5 @@
 /* A row is always in rows and by_id; while it is SCHEDULED, in one lane or in recurring; while it is RUNNING, in its
- * claim's list; and in the lines of the slots that it holds or waits for. The row alone decides which: table_enter and
+ * claim's list, unless it is open; and in the lines of the slots that it holds or waits for. The row alone decides which: table_enter and
  * table_leave mirror each other. */
 #include "model/table.h"
 
@@ -224,12 +224,12 @@ static void table_leave_lines(struct table *t, const struct row *row)
 
 static bool table_is_dispatched(const struct task *t)
 {
-    return t->kind != TASK_RECURRING && t->target != TARGET_WORKER && t->target != TARGET_WORKFLOW;
+    return t->kind != TASK_RECURRING && t->target != TARGET_WORKER;
 }
 
 static bool table_is_claimable(const struct task *t)
 {
-    return t->state == TASK_SCHEDULED && t->kind != TASK_RECURRING && t->target != TARGET_WORKFLOW;
+    return t->state == TASK_SCHEDULED && t->kind != TASK_RECURRING;
 }
 
 static struct order *table_due_order(struct table *t, const struct task *task)

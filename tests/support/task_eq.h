@@ -10,11 +10,11 @@
     X(delivery) X(timeout_ms) X(expires_after_ms) X(retry.max_attempts) X(retry.backoff) X(retry.base_delay_ms)        \
     X(retry.max_delay_ms) X(retry.jitter) X(target) X(created_ms) X(updated_ms) X(started_ms) X(completed_ms) X(deleted)\
     X(runs_count) X(skipped_count) X(cursor_ms) X(concurrency_limit) X(overlap) X(dedupe_window_ms) X(dedupe) X(resolved_ms)       \
-    X(cpu_milli) X(memory_mb) X(recalled) X(awaited_ms) X(late_by) X(links)
+    X(cpu_milli) X(memory_mb) X(recalled) X(awaited_ms) X(late_by) X(links) X(place)
 #define TASK_TEXTS(X)                                                                                                  \
     X(queue) X(name) X(task_type) X(retry.rules) X(target_config) X(payload) X(extra) X(last_error)                    \
     X(concurrency_key) X(waits_for) X(dedupe_key) X(cause) X(resolution) X(requires) X(aside)
-#define TASK_IDS(X) X(id) X(parent) X(claim)
+#define TASK_IDS(X) X(id) X(parent) X(claim) X(run)
 
 /* Fields of a RECURRING task only. */
 #define RECURRING_NUMBERS(X)                                                                                           \

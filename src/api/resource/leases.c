@@ -524,7 +524,7 @@ static struct outcome leases_outcome_of(const struct request *q, const struct le
                          .worker = h->row.worker,
                          .late_by = task_lease_late_cause(&h->task) };
     if (h->report == REPORT_COMPLETE) {
-        o.output = str_utf8_cut(result, OUTPUT_BYTES);
+        o.output = h->task.links & TASK_KEEPS_OUTPUT ? result : str_utf8_cut(result, OUTPUT_BYTES);
         return o;
     }
     o.kind = h->renewal.ret_ended ? OUTCOME_CANCELLED : OUTCOME_FAILED;

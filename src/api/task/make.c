@@ -118,6 +118,8 @@ static enum err task_make_set_retry(struct task_maker *m, struct task *t)
         return error_field(m->e, "max_retries", "means retry.max_attempts - 1; give one of the two");
     if (m->b.has.max_retries)
         r->max_attempts = m->b.max_retries + 1;
+    if (!m->current && m->b.target == TARGET_WORKFLOW && !m->b.has.max_retries && !r->has.max_attempts)
+        r->max_attempts = 1; /* a further attempt runs again what failed, which its user asks for */
     if (!r->has.max_delay_ms)
         r->max_delay_ms = max_of(r->max_delay_ms, r->base_delay_ms);
     if (r->max_delay_ms < r->base_delay_ms)
@@ -155,11 +157,35 @@ static enum err task_make_set_short_target(struct task_maker *m, struct task *t)
 
 static enum err task_make_check_target_kind(struct task_maker *m, enum target_kind kind)
 {
-    if (kind == TARGET_HTTP || kind == TARGET_MESSAGE || kind == TARGET_WORKER || kind == TARGET_NOOP)
+    if (kind == TARGET_COMMAND)
+        return error_field(m->e, "target_type",
+                           "%s is not supported yet; HTTP_CALLBACK, QUEUE_MESSAGE, WORKER, WORKFLOW and NOOP are",
+                           target_kind_name(kind));
+    return ERR_OK;
+}
+
+#define HAS_NO_EFFECT "has no effect for a WORKFLOW; give it to the steps of its definition"
+
+/* No worker runs a workflow. An edit finds no such field in the task, and one in its body is refused likewise. */
+static enum err task_make_check_workflow(struct task_maker *m)
+{
+    const struct task_body *b = &m->b;
+    if (b->target != TARGET_WORKFLOW)
         return ERR_OK;
-    return error_field(m->e, "target_type",
-                       "%s is not supported yet; HTTP_CALLBACK, QUEUE_MESSAGE, WORKER and NOOP are",
-                       target_kind_name(kind));
+    const struct {
+        const char *name;
+        bool has;
+    } rows[] = {
+        { "payload", b->has.payload },
+        { "timeout_ms", b->has.timeout },
+        { "requires", b->has.requires },
+        { "resources", b->has.resources },
+    };
+    for (size_t i = 0; i < array_count(rows); i++)
+        if (rows[i].has)
+            return error_field(m->e, rows[i].name,
+                               i ? HAS_NO_EFFECT : "has no effect for a WORKFLOW; give it as target_config.input");
+    return ERR_OK;
 }
 
 /* The timeout in a stored target_config; 0: none. */
@@ -182,7 +208,8 @@ static enum err task_make_set_timeout(struct task_maker *m, int64_t config_ms, s
         return error_field(m->e, "timeout_ms", "is set by target_config.timeout_ms; change it there");
     bool removed = old_ms && b->has.target_config && !b->has.timeout;
     int64_t given_ms = config_ms ? config_ms : removed ? 0 : b->timeout_ms;
-    t->timeout_ms = given_ms || t->target == TARGET_WORKER ? given_ms : TIMEOUT_DEFAULT_MS;
+    bool unlimited = t->target == TARGET_WORKER || t->target == TARGET_WORKFLOW;
+    t->timeout_ms = given_ms || unlimited ? given_ms : TIMEOUT_DEFAULT_MS;
     return ERR_OK;
 }
 
@@ -211,11 +238,13 @@ static enum err task_make_set_target(struct task_maker *m, struct task *t)
 {
     const struct task_body *b = &m->b;
     enum target_kind kind = (enum target_kind)b->target;
-    if (task_make_check_target_kind(m, kind))
+    if (task_make_check_target_kind(m, kind) || task_make_check_workflow(m))
         return ERR_INVALID;
     bool is_new_kind = !m->current || kind != t->target;
     if (kind == TARGET_HTTP && is_new_kind && !b->has.target_config)
         return error_field(m->e, "target_config", "is required for an HTTP_CALLBACK: {\"url\": \"https://…\"}");
+    if (kind == TARGET_WORKFLOW && is_new_kind && !b->has.target_config)
+        return error_field(m->e, "target_config", "is required for a WORKFLOW: {\"workflow\": \"name\"}");
     if (kind == TARGET_MESSAGE && is_new_kind && !b->has.target_config)
         return error_field(m->e, "target_config",
                            "is required for a QUEUE_MESSAGE: {\"broker\": \"name\", \"destination\": \"…\"}");
@@ -223,6 +252,7 @@ static enum err task_make_set_target(struct task_maker *m, struct task *t)
     if (b->has.target_config && task_make_set_config(m, kind, &timeout_ms, t))
         return m->e->code;
     t->target = kind;
+    t->links = kind == TARGET_WORKFLOW ? t->links | TASK_KEEPS_OUTPUT : t->links & ~TASK_KEEPS_OUTPUT;
     if (!b->has.target_config && is_new_kind)
         t->target_config = (struct str){ NULL, 0 };
     return task_make_set_timeout(m, timeout_ms, t);

@@ -1,6 +1,8 @@
 #include "api/task/target.h"
 
+#include "base/date.h"
 #include "base/sentence.h"
+#include "core/flow/reference.h"
 #include "core/target/message_target.h"
 #include "core/target/webhook.h"
 
@@ -13,6 +15,13 @@ struct http_config {
     int64_t timeout_ms;
 };
 
+struct workflow_config {
+    struct str workflow;
+    int64_t version, deadline_ms;
+    json_t *input;
+};
+
+#define DEADLINE_MAX_MS (366LL * DAY_MS)
 enum { NO_METHOD = -1, HEAD = 5 };
 static const char *const methods[] = { "GET", "POST", "PUT", "PATCH", "DELETE", [HEAD] = "HEAD", NULL };
 
@@ -149,6 +158,15 @@ static const struct json_field short_fields[] = {
     { .name = "body", .kind = JSON_KIND_RAW, AT(body), .nullable = true },
 };
 enum { MIXED_FIELDS = 2 }; /* of these: the body is the rest of the payload */
+
+#undef AT
+#define AT(member) .offset = offsetof(struct workflow_config, member)
+static const struct json_field workflow_fields[] = {
+    { .name = "workflow", .kind = JSON_KIND_STR, AT(workflow), .min = 1, .max = STEP_NAME_MAX, .required = true },
+    { .name = "version", .kind = JSON_KIND_I64, AT(version), .min = 1, .max = INT64_MAX, .nullable = true },
+    { .name = "input", .kind = JSON_KIND_RAW, AT(input) },
+    { .name = "deadline_seconds", .kind = JSON_KIND_SECONDS, AT(deadline_ms), .min = 1, .max = DEADLINE_MAX_MS, .nullable = true },
+};
 /* clang-format on */
 
 static enum err target_check_http_body(const struct http_config *h, struct error *e)
@@ -179,12 +197,24 @@ static enum err target_check_message(json_t *config, struct arena *a, int64_t *r
     return rc;
 }
 
+static enum err target_check_workflow(json_t *config, struct arena *a, struct error *e)
+{
+    struct workflow_config c = { 0 };
+    struct error why;
+    enum err rc = json_read(config, workflow_fields, array_count(workflow_fields), &c, a, e);
+    if (rc)
+        return rc;
+    return step_name_check(c.workflow, &why) ? error_field(e, "workflow", "%s", why.text) : ERR_OK;
+}
+
 enum err target_check(enum target_kind kind, json_t *config, struct arena *a, int64_t *ret_timeout_ms, struct error *e)
 {
     if (kind == TARGET_HTTP)
         return target_check_http(config, a, ret_timeout_ms, e);
     if (kind == TARGET_MESSAGE)
         return target_check_message(config, a, ret_timeout_ms, e);
+    if (kind == TARGET_WORKFLOW)
+        return target_check_workflow(config, a, e);
     return json_read(config, NULL, 0, NULL, a, e); /* WORKER, NOOP: {} */
 }
 

@@ -37,10 +37,11 @@ size_t slot_needs(const struct task *t, struct slot_need ret[SLOTS_MAX])
     }
     if (slot_needs_key(t)) {
         struct slot_need *need = &ret[n++];
-        need->kind = SLOT_KEY;
+        bool is_run = t->target == TARGET_WORKFLOW;
+        need->kind = is_run ? SLOT_RUN : SLOT_KEY;
         need->limit = t->concurrency_limit;
         need->policy = OVERLAP_QUEUE_ALL;
-        slot_set_key(need, snprintf(need->text, sizeof need->text, "c:%d:" STR_FMT, (int)t->tenant,
+        slot_set_key(need, snprintf(need->text, sizeof need->text, "%c:%d:" STR_FMT, is_run ? 'w' : 'c', (int)t->tenant,
                                     STR_ARG(t->concurrency_key)));
     }
     return n;
@@ -48,8 +49,8 @@ size_t slot_needs(const struct task *t, struct slot_need ret[SLOTS_MAX])
 
 enum slot_kind slot_kind_of(struct str key)
 {
-    assert(key.n > 2 && (key.p[0] == 'o' || key.p[0] == 'c') && key.p[1] == ':');
-    return key.p[0] == 'o' ? SLOT_OVERLAP : SLOT_KEY;
+    assert(key.n > 2 && (key.p[0] == 'o' || key.p[0] == 'c' || key.p[0] == 'w') && key.p[1] == ':');
+    return key.p[0] == 'o' ? SLOT_OVERLAP : key.p[0] == 'w' ? SLOT_RUN : SLOT_KEY;
 }
 
 struct str slot_key_name(struct str key)
@@ -84,7 +85,7 @@ bool slot_is_held_ahead(const struct task *holder, int64_t now_ms)
 
 bool slot_outlives(enum slot_kind kind, enum task_state next)
 {
-    return kind == SLOT_OVERLAP ? !task_is_final(next) : next == TASK_RUNNING;
+    return kind == SLOT_KEY ? next == TASK_RUNNING : !task_is_final(next);
 }
 
 static bool slot_is_needed(const struct task *t, struct str key)
@@ -100,7 +101,7 @@ bool slot_is_kept(const struct task *t, struct str key)
 {
     enum slot_kind kind = slot_kind_of(key);
     bool idle = t->state == TASK_SCHEDULED || t->state == TASK_PAUSED;
-    if (kind == SLOT_OVERLAP && idle && slot_never_fired(t))
+    if (kind != SLOT_KEY && idle && slot_never_fired(t))
         return false;
     return !t->deleted && slot_outlives(kind, t->state) && slot_is_needed(t, key);
 }

@@ -7,6 +7,8 @@
  *   its first claim until it is final, retries and waits included: until then "the previous run is not over". The first
  *   claim may come seconds before its due time.
  * - A task with a concurrency key needs one of that key's slots while it is claimed.
+ * - A run of a workflow needs one from its first claim until it is final. The keys of runs are apart from those of other
+ *   tasks: a run never waits for its own steps.
  *
  * If a task is due and finds no free slot, slot_decide says what happens: at its due time, never before.
  *
@@ -18,12 +20,13 @@
 
 enum { SLOT_KEY_MAX = 300, SLOTS_MAX = 2 /* that one task may need */ };
 
-enum slot_kind { SLOT_OVERLAP, SLOT_KEY };
+enum slot_kind { SLOT_OVERLAP, SLOT_KEY, SLOT_RUN };
 
 struct slot_need {
     enum slot_kind kind;
-    struct str key;      /* "o:" and the recurring task's id, or "c:", the tenant, ':' and the concurrency key */
-    int limit;           /* of holders, including this task */
+    struct str
+        key;   /* "o:" and the recurring task's id; or "c:", of a run "w:", the tenant, ':' and the concurrency key */
+    int limit; /* of holders, including this task */
     enum overlap policy; /* of a SLOT_KEY always QUEUE_ALL */
     char text[SLOT_KEY_MAX];
 };

@@ -116,12 +116,21 @@ enum priority_class priority_class_of(int priority)
     return priority >= 7 ? CLASS_HIGH : priority >= 4 ? CLASS_NORMAL : CLASS_LOW;
 }
 
+bool task_is_leased(const struct task *t)
+{
+    return t->target == TARGET_WORKER && !(t->links & TASK_PLANNED);
+}
+
+bool task_is_control(const struct task *t)
+{
+    return t->links & (TASK_OPENED | TASK_AWAITS) || (t->target == TARGET_WORKER && t->links & TASK_PLANNED);
+}
+
 struct lane task_lane(const struct task *t)
 {
-    struct lane lane = { .tenant = t->tenant, .queue = t->queue, .priority = t->priority };
-    if (t->links & (TASK_OPENED | TASK_AWAITS))
-        lane.queue = S("");
-    if (t->target == TARGET_WORKER || t->links & (TASK_OPENED | TASK_AWAITS))
+    bool control = task_is_control(t);
+    struct lane lane = { .tenant = t->tenant, .queue = control ? S("") : t->queue, .priority = t->priority };
+    if (control || t->target == TARGET_WORKER)
         return lane;
     lane.requires = t->requires;
     lane.cpu_milli = t->cpu_milli;

@@ -104,7 +104,8 @@ enum task_link {
     TASK_KEEPS_OUTPUT = 128, /* its output is kept whole */
     TASK_AWAITS = 256,       /* it waits for a signal */
     TASK_BY_HAND = 512,      /* a user decided over it: its join did not */
-    TASK_LINKS = 1023,
+    TASK_AGAIN = 1024,       /* a run that was opened: the next claim retries its steps */
+    TASK_LINKS = 2047,
 };
 
 /* A task under one of its claims, which the fence identifies. */
@@ -227,8 +228,11 @@ bool task_is_called_off(const struct task *t);
 
 extern const char *const target_kind_names[TARGET_KINDS + 1]; /* "HTTP_CALLBACK" …; NULL at the end */
 const char *target_kind_name(enum target_kind k);
-/* Its texts are borrowed from the task. Control work that goes on (TASK_OPENED, TASK_AWAITS) is in a lane without a
- * queue, which no rule of a queue holds. External workers lease tasks by queue: a WORKER task's lane says nothing about
+bool task_is_control(const struct task *t); /* it is in the lane of its tenant's control work */
+/* An external worker leases it. A step of this target is planned first. */
+bool task_is_leased(const struct task *t);
+/* Its texts are borrowed from the task. Control work that goes on (TASK_OPENED, TASK_AWAITS, a leased step that is to be
+ * planned) is in a lane without a queue, which no rule of a queue holds. External workers lease tasks by queue: a WORKER task's lane says nothing about
  * needs and hosts. */
 struct lane task_lane(const struct task *t);
 bool lane_eq(const struct lane *a, const struct lane *b);

@@ -23,6 +23,8 @@ void claim_unref(struct claim *c)
     if (--c->references)
         return;
     arena_release(&c->op.arena);
+    if (c->armed)
+        scheduler_free_planned(&c->planned);
     free(c->armed);
     free(c);
 }
@@ -95,6 +97,7 @@ void scheduler_arm(struct scheduler *s, struct claim *c, const struct tasks *tas
     c->armed = xcalloc(tasks->n, sizeof *c->armed);
     c->references += tasks->n;
     c->armed_count = tasks->n;
+    list_init(&c->planned);
     for (size_t i = 0; i < tasks->n; i++) { /* many of one lane follow each other */
         const struct task *t = &tasks->v[i];
         struct lane of_task = task_lane(t);

@@ -5,6 +5,7 @@
  *  - claim.c: claims
  *  - retake.c: claims anew tasks that a queue has forgotten
  *  - ahead.c: claims ahead, and places for the tasks of these that are due
+ *  - plan.c: runs of workflows, and steps whose call comes from a definition
  *  - push.c: fires */
 #include "base/map.h"
 #include "core/time/wheel.h"
@@ -33,22 +34,23 @@ struct claim {
     bool kept;          /* this process runs some of its tasks: it is not handed over */
     int64_t begun_ms;   /* steady */
     struct partitions own;
-    bool ahead;     /* its tasks have no place before they are due, see ahead.c */
-    bool contested; /* places were given away since it was made: its tasks may find none */
-    bool waits;     /* it is to be read back at retry_at_ms; else it is with the writer */
-    bool disowned;  /* its tasks belong to another node */
+    bool ahead;          /* its tasks have no place before they are due, see ahead.c */
+    struct list planned; /* tasks whose call was planned (plan.c) */
+    bool contested;      /* places were given away since it was made: its tasks may find none */
+    bool waits;          /* it is to be read back at retry_at_ms; else it is with the writer */
+    bool disowned;       /* its tasks belong to another node */
 };
 
-/* Where a held task is: on the wheel, or ready; on its way to the queue; in the shared queue; in the queue of this
- * process; at its end, not settled yet. */
-enum held_where { HELD_ARMED, HELD_PUSHING, HELD_QUEUED, HELD_OWN, HELD_ENDED };
+/* Where a held task is: on the wheel, or ready; with the planner; on its way to the queue; in the shared queue; in the
+ * queue of this process; at its end, not settled yet. */
+enum held_where { HELD_ARMED, HELD_PLANNING, HELD_PUSHING, HELD_QUEUED, HELD_OWN, HELD_ENDED };
 
 /* A claimed task until its settlement. It outlives the claim's memory. */
 struct held {
     struct fenced_id key;
     struct lane_entry *lane;
     enum held_where where;
-    struct armed *armed; /* while ARMED or PUSHING */
+    struct armed *armed; /* while ARMED, PLANNING or PUSHING */
     bool placed;         /* it counts among the tasks that run: it has fired, or is about to */
     bool fired;          /* it has taken a token of its queue's rate */
     bool ahead;          /* it counts among the tasks that are claimed without a place */
@@ -69,6 +71,7 @@ struct armed {
     const struct task *task;
     struct claim *claim;
     struct held *held;       /* NULL: settled while it was pushed once more */
+    bool planned;            /* its call is known (plan.c) */
     bool pushing;            /* it counts in claim.pushing */
     bool unsure;             /* the queue may have it: it was pushed, and the answer was lost */
     bool ends;               /* it cannot be pushed again: its claim ends */
@@ -112,6 +115,8 @@ struct scheduler {
     int64_t rules_come_ms;  /* steady: until then claims wait for changed rules; INT64_MIN: none are being read */
     int64_t rules_came_ms;  /* steady: when claims last began to wait for rules */
 
+    struct list planning; /* tasks with the planner, or whose plan is being stored */
+    size_t planning_count;
     struct list pushing;       /* batches in flight */
     struct pushing *free_push; /* kept for the next one */
     struct list queued;        /* held tasks that the shared queue has, by asked_ms */
@@ -158,6 +163,14 @@ void scheduler_disarm(struct scheduler *s, struct armed *a);
 /* Off the wheel, and its claim ends. If the outcome cannot be published now, the task waits on the wheel and is
  * tried again. */
 void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind);
+void scheduler_end_as(struct scheduler *s, struct armed *a,
+                      const struct outcome *o);                            /* the same, off the wheel already */
+void scheduler_rearm(struct scheduler *s, struct armed *a, int64_t in_ms); /* back on the wheel */
+void scheduler_off_list(struct scheduler *s, struct armed *a);             /* out of scheduler.armed */
+/* The task is due, off the wheel, and needs a plan. */
+void scheduler_plan(struct scheduler *s, struct armed *a);
+void scheduler_disown_plans(struct scheduler *s); /* their tasks belong to another node */
+void scheduler_free_planned(struct list *planned);
 /* The task of a held entry that is about to be freed. */
 void scheduler_settled_unpushed(struct scheduler *s, struct held *h);
 void scheduler_fire(struct scheduler *s);          /* pushes due tasks */

@@ -166,7 +166,7 @@ struct lanes {
     struct heap closed, suspects;
     struct heap heads[CLASSES];
     struct list pools;
-    struct pool_entry *nobody;
+    struct pool_entry *nobody, *control;
     struct map pool_tenants;      /* by pool and tenant */
     struct map missing;           /* by pool_shortage.missing */
     struct map hosts;             /* by tenant and host */

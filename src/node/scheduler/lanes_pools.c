@@ -7,6 +7,7 @@
  *    with a free slot finds one. The queue gives tasks of a higher class first. So a class may always have one task
  *    there, even if tasks of lower classes wait in all places.
  *  - Without a fleet there is one pool: the slots of this node.
+ *  - Control work of workflows, in lanes without a queue, is in the pool `control`: it needs no worker and no slot.
  *
  * When the workers change, lanes change pools, with all that is held or ready of them. Not while a round is open: it
  * refers to lines. */
@@ -23,6 +24,7 @@ enum {
     WAITING_MAX = 100, /* how many tasks may wait because tasks end fast, if half of the slots are fewer */
     LOOK_MS = 5000,    /* between two looks at tasks that wait for a worker */
     LOOK_MAX = 256,    /* lanes at a time */
+    CONTROL_PLACES = 256,
 };
 
 /* ---- pools ---- */
@@ -59,6 +61,8 @@ void lanes_pools_init(struct lanes *l)
     l->look_ms = INT64_MAX;
     l->nobody = lanes_add_pool(l, NULL, 0, &none);
     l->nobody->nobody = true;
+    l->control = lanes_add_pool(l, NULL, 0, &none);
+    l->control->slots = l->control->places = CONTROL_PLACES;
 }
 
 void lanes_pools_release(struct lanes *l)
@@ -102,6 +106,8 @@ static void lanes_size_pool(const struct lanes *l, struct pool_entry *p);
 
 struct pool_entry *lanes_pool_for(struct lanes *l, const struct lane_entry *e)
 {
+    if (!e->lane.queue.n)
+        return l->control;
     if (!l->fleet)
         return lanes_first_pool(l);
     struct str tenant = lanes_tenant_name(l, e->queue->tenant);
@@ -132,7 +138,7 @@ static bool lanes_pool_has_group(const struct pool_entry *p, uint32_t number)
 /* This node's part of the workers' slots, and of what may wait for them. */
 static void lanes_size_pool(const struct lanes *l, struct pool_entry *p)
 {
-    if (p->nobody || !l->fleet)
+    if (p->nobody || p == l->control || !l->fleet)
         return;
     const struct lanes_workers *w = &l->terms;
     p->slots = p->workers = 0;
@@ -228,6 +234,8 @@ struct lanes_places lanes_places(const struct lanes *l)
     struct lanes_places sum = { 0 };
     list_each (&l->pools, link) {
         const struct pool_entry *p = container_of(link, struct pool_entry, link);
+        if (p == l->control)
+            continue;
         sum.all += p->lanes || !l->fleet ? p->places : 0; /* in a fleet, the first pool is empty */
         for (int c = 0; c < CLASSES; c++)
             sum.taken += p->held[c];
@@ -466,7 +474,7 @@ static void lanes_regroup(struct lanes *l)
     list_each (&l->pools, link) {
         struct pool_entry *p = container_of(link, struct pool_entry, link);
         lanes_size_pool(l, p);
-        if (!p->lanes && !p->nobody && link != l->pools.next)
+        if (!p->lanes && !p->nobody && p != l->control && link != l->pools.next)
             lanes_free_pool(p);
     }
 }

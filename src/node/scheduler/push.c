@@ -20,6 +20,7 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "node/scheduler/internal.h"
+#include "port/planner.h"
 
 enum {
     PUSH_BATCH = 256,
@@ -66,7 +67,7 @@ static void push_leave_claim(struct scheduler *s, struct armed *a)
     claim_unref(c);
 }
 
-static void push_off_list(struct scheduler *s, struct armed *a)
+void scheduler_off_list(struct scheduler *s, struct armed *a)
 {
     list_remove(&a->link);
     s->armed_count--;
@@ -75,7 +76,7 @@ static void push_off_list(struct scheduler *s, struct armed *a)
 void scheduler_disarm(struct scheduler *s, struct armed *a)
 {
     a->held->armed = NULL;
-    push_off_list(s, a);
+    scheduler_off_list(s, a);
     push_leave_claim(s, a);
 }
 
@@ -106,7 +107,7 @@ static struct outcome push_outcome(const struct armed *a, enum outcome_kind kind
     return o;
 }
 
-static void push_end_as(struct scheduler *s, struct armed *a, const struct outcome *o)
+void scheduler_end_as(struct scheduler *s, struct armed *a, const struct outcome *o)
 {
     if (!s->setup.end(s->setup.context, a->task, o)) {
         wheel_add(&s->wheel, &a->entry, s->now.wall_ms + END_RETRY_MS);
@@ -119,7 +120,7 @@ static void push_end_as(struct scheduler *s, struct armed *a, const struct outco
 void scheduler_end(struct scheduler *s, struct armed *a, enum outcome_kind kind)
 {
     struct outcome o = push_outcome(a, kind);
-    push_end_as(s, a, &o);
+    scheduler_end_as(s, a, &o);
 }
 
 /* The workers of a fleet do not know of each other's breakers: a task whose host's breaker is open is put aside before
@@ -139,7 +140,7 @@ static bool push_is_held(struct scheduler *s, struct armed *a)
     o.aside = at;
     o.late_by = LATE_BREAKER;
     metric_add(s->setup.metrics, METRIC_TASKS_HELD, 1);
-    push_end_as(s, a, &o);
+    scheduler_end_as(s, a, &o);
     return true;
 }
 
@@ -151,13 +152,14 @@ static enum outcome_kind push_unsure_outcome(const struct armed *a)
 
 /* ---- results of a push ---- */
 
-static void push_rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
+void scheduler_rearm(struct scheduler *s, struct armed *a, int64_t in_ms)
 {
     a->held->where = HELD_ARMED;
     list_push(&s->armed, &a->link);
     s->armed_count++;
+    if (a->held->fired)
+        lanes_not_fired(s->lanes, a->held->lane, s->now.wall_ms);
     a->held->fired = false;
-    lanes_not_fired(s->lanes, a->held->lane, s->now.wall_ms);
     wheel_add(&s->wheel, &a->entry, s->now.wall_ms + in_ms);
 }
 
@@ -183,7 +185,7 @@ static void push_failed(struct scheduler *s, struct armed *a, bool unsure)
     a->ends = unsure && !s->setup.async_io->push_again;
     if (!a->unsure)
         push_not_counted(a);
-    push_rearm(s, a, a->ends ? 0 : s->setup.fleet ? FLEET_RETRY_MS : PUSH_RETRY_MS);
+    scheduler_rearm(s, a, a->ends ? 0 : s->setup.fleet ? FLEET_RETRY_MS : PUSH_RETRY_MS);
 }
 
 static void push_was_asked(struct scheduler *s, struct armed *a, bool known)
@@ -193,7 +195,7 @@ static void push_was_asked(struct scheduler *s, struct armed *a, bool known)
         return;
     }
     a->ends = true;
-    push_rearm(s, a, 0);
+    scheduler_rearm(s, a, 0);
 }
 
 /* The queue is in another epoch than the push was for, and has taken nothing. */
@@ -205,7 +207,7 @@ static bool push_is_refused(const struct pushing *p, const struct io_request *e)
 static void push_refused(struct scheduler *s, struct armed *a)
 {
     push_not_counted(a);
-    push_rearm(s, a, 0);
+    scheduler_rearm(s, a, 0);
 }
 
 static void push_note_queue_state(struct scheduler *s, const struct pushing *p, const struct io_request *e)
@@ -351,6 +353,8 @@ static bool push_is_to_go(struct scheduler *s, struct armed *a)
         wheel_add(&s->wheel, &a->entry, s->now.wall_ms + FLEET_RETRY_MS);
     else if (push_splits_claim(s, a))
         scheduler_end(s, a, OUTCOME_RETURNED);
+    else if (task_needs_plan(a->task) && !a->planned)
+        scheduler_plan(s, a);
     else if (!a->held->placed && !scheduler_take_place(s, a))
         return false; /* it is ready */
     else if (!lanes_may_fire(s->lanes, a->held->lane, s->now.wall_ms, &when_ms))
@@ -418,7 +422,7 @@ static void push_add(struct scheduler *s, struct pushing **at, struct armed *a, 
     if (!*at)
         *at = push_new(s, own, a->unsure);
     struct pushing *p = *at;
-    push_off_list(s, a);
+    scheduler_off_list(s, a);
     a->held->where = HELD_PUSHING;
     if (!own && !a->pushing) {
         a->pushing = true;

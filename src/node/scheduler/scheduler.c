@@ -51,6 +51,7 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
     wheel_init(&s->wheel, now.wall_ms);
     list_init(&s->armed);
     map_init(&s->held, HASH_STABLE);
+    list_init(&s->planning);
     list_init(&s->pushing);
     list_init(&s->queued);
     list_init(&s->ready);
@@ -78,7 +79,7 @@ void scheduler_free(struct scheduler *s)
 {
     if (!s)
         return;
-    assert(!s->claiming && !s->retaking.claim && list_empty(&s->pushing));
+    assert(!s->claiming && !s->retaking.claim && list_empty(&s->pushing) && list_empty(&s->planning));
     list_each (&s->armed, link)
         claim_unref(container_of(link, struct armed, link)->claim);
     wheel_release(&s->wheel);
@@ -375,6 +376,7 @@ void scheduler_disown(struct scheduler *s, struct uuid node)
     list_init(&s->armed);
     s->armed_count = 0;
     scheduler_forget_pushes(s);
+    scheduler_disown_plans(s);
     map_each (&s->held, slot)
         scheduler_drop_held(s, slot->value);
     map_release(&s->held);
@@ -437,7 +439,7 @@ bool scheduler_awaits(const struct scheduler *s)
 bool scheduler_is_idle(const struct scheduler *s)
 {
     return !s->claiming && !s->retaking.claim && spawner_is_idle(s->spawner) && s->armed_count == 0 &&
-           list_empty(&s->pushing) && lanes_is_idle(s->lanes);
+           list_empty(&s->pushing) && list_empty(&s->planning) && lanes_is_idle(s->lanes);
 }
 
 struct scheduler_status scheduler_status(const struct scheduler *s)

@@ -15,10 +15,12 @@
 #include "node/scheduler/lanes.h"
 #include "node/scheduler/spawner.h"
 #include "port/async_io.h"
+#include "port/planner.h"
 
 struct scheduler_setup {
     struct writer *writer;
     struct async_io *async_io; /* the queue that tasks are pushed to */
+    struct planner *planner;   /* NULL: tasks of workflows wait */
     struct async_io *own; /* fleet: the queue of this process, used while the shared one is down; NULL: tasks wait */
     const struct queue_filter *own_filter; /* which tasks the worker behind `own` serves */
     struct zoneinfo *zones;
@@ -52,6 +54,11 @@ struct scheduler_setup {
     void (*retaken)(void *context, const struct tasks *t);
     /* A claim has found no slot for this task: it is BLOCKED, SKIPPED or CANCELLED, as it is now. */
     void (*gated)(void *context, const struct task *t);
+    /* Tasks of these lanes are SCHEDULED (OP_CLAIM 17). */
+    void (*unblocked)(void *context, uint64_t lanes);
+    void (*nudge)(void *context, const struct task *t); /* it was put into another lane */
+    /* Its run was stopped: take it back, or abort it if it has fired. Another node may hold it. */
+    void (*abort)(void *context, const struct fenced_id *id);
     /* A later run replaces this claimed task: end it. */
     void (*replaced)(void *context, const struct replaced *r);
     void *context;

@@ -23,8 +23,11 @@
  *     holds it.
  *  4. Tasks with a run are not listed with other tasks, are no dead letters, and are purged with their run. reader_get
  *     finds them.
- *  5. If a task with TASK_KEEPS_OUTPUT becomes COMPLETED, the output of its execution is kept whole (OUTPUT_KEPT_MAX). The
- *     execution has its head. */
+ *  5. If a task with TASK_KEEPS_OUTPUT becomes COMPLETED, the output of its execution is kept whole (OUTPUT_KEPT_MAX): of a
+ *     step at its run and place, of a run at itself and PLACE_RUN, of a run that is a step at both. The execution has its
+ *     head (EXECUTION_OUTPUT_MAX).
+ *  6. If a verdict of OP_SETTLE makes a task with TASK_OPENED SCHEDULED and has an execution, the run begins again: it gets
+ *     TASK_AGAIN. OP_PUT keeps that bit of the new row. OP_OPEN with `again` clears it. */
 #include "core/flow/place.h"
 #include "port/store/dependencies.h"
 
@@ -41,6 +44,12 @@ enum {
     SIGNAL_BYTES_MAX = 256 << 10, /* of all these */
     SIGNAL_SENDER_MAX = 200,
 };
+
+/* Whether an output of so many bytes is kept with its text. */
+static inline bool output_is_whole(enum target_kind target, size_t n)
+{
+    return n <= (size_t)(target == TARGET_WORKFLOW ? RUN_RESULT_MAX : STEP_OUTPUT_MAX);
+}
 
 /* ---- runs ---- */
 
@@ -68,7 +77,7 @@ struct run_row {
  *
  * Gives a claimed control task its children, page by page, and lets it wait for them.
  *
- *  1. The task must be RUNNING under exactly that fence: else ERR_CONFLICT, field "fence".
+ *  1. The task must be RUNNING under exactly that fence, and not have TASK_OPEN: else ERR_CONFLICT, field "fence".
  *  2. `begin`, in the first page of a run: the run's row is stored; one that exists keeps opened_ms, tasks, stop,
  *     stopped_by and paused, unless `again`: then its generation rises by one and its stop is RUN_GOES_ON.
  *     `first`: if the task has no TASK_OPENED yet, or with `again`: open edges to the task are closed (EDGE_UNMET), because
@@ -81,7 +90,8 @@ struct run_row {
  *     deleted, and so are the signals of the run if its place awaits one (`drops_signals`).
  *  5. A row has the states, counts and bits that its opener gives it; nothing is decided here. Rows whose parents may end at
  *     once come last, so that an arrival never comes before the row that it is for.
- *  6. A row with `ends` has an edge to the task, of end_type.
+ *  6. A row with `ends` has TASK_HAS_CHILDREN and an edge to the task, of end_type. The edge is open unless the row is final: then
+ *     a new edge has arrived.
  *  7. The tasks of the root rise by the number of rows that were inserted. Beyond RUN_TASKS_MAX: ERR_LIMIT, field "tasks".
  *  8. also: tasks that exist, and which the task is to wait for as well. Edges from them are added as by OP_PUT with
  *     `depends`, of end_type, and raise what the join expects.
@@ -103,6 +113,8 @@ struct open_row {
     bool ends;
     bool drops_signals;
     struct str signal; /* with drops_signals */
+    bool has_output;   /* a step that a rerun copies: its output is stored with it */
+    struct str output;
 };
 
 struct op_open {
@@ -114,6 +126,7 @@ struct op_open {
     struct uuid root;
     const struct run_row *begin; /* NULL: not a run's first page. A map's first page has first and no begin */
     bool first, last, again;
+    bool despite_stop;  /* compensations: rule 3 does not hold for a stop */
     uint32_t expected;  /* with first */
     int64_t max_broken; /* with first; -1: the join waits for all */
     enum dag_type end_type;
@@ -133,8 +146,8 @@ struct op_open {
  *  1. RUNNING under exactly that fence: else ERR_CONFLICT, field "fence".
  *  2. It leaves its claim and gets TASK_AWAITS. started_ms is now_ms if it is 0.
  *  3. If there are more signals of that run and name than `seen`, it is SCHEDULED with due_ms now_ms.
- *  4. Else it is SCHEDULED with due_ms started_ms + timeout_ms; without a timeout (0), BLOCKED with an empty waits_for. If its
- *     run is paused: PAUSED, with the same due_ms. */
+ *  4. Else it is SCHEDULED with due_ms started_ms + timeout_ms; without a timeout (0), BLOCKED with an empty waits_for.
+ *  5. If its run is paused, it is PAUSED instead, with the same due_ms; 0: no timeout. */
 struct op_await {
     struct op op;
     struct uuid id;
@@ -154,7 +167,8 @@ struct op_await {
  *  4. If every one of the steps is final: ERR_CONFLICT, field "step". Steps without a row, of a run that is not open yet, are
  *     not final.
  *  5. More than SIGNALS_MAX of that name, or SIGNAL_BYTES_MAX of payloads: ERR_LIMIT, field "payload".
- *  6. A step with TASK_AWAITS that is SCHEDULED or BLOCKED becomes SCHEDULED with due_ms now_ms. */
+ *  6. A step with TASK_AWAITS that is SCHEDULED or BLOCKED becomes SCHEDULED with due_ms now_ms. A PAUSED one stays PAUSED with
+ *     due_ms now_ms: it sees the signal when it is resumed. */
 struct signal_row {
     struct uuid run;
     struct str name, sender, payload; /* payload: JSON text; empty: none */
@@ -179,16 +193,18 @@ struct op_signal {
  *
  *  1. The record of the idempotency key is checked first. A run without a run_row, or of another tenant: ERR_NOT_FOUND.
  *  2. CANCEL: run_row.stop and stopped_by are set unless it is stopped already. Steps of the run that are SCHEDULED, BLOCKED or
- *     PAUSED become CANCELLED with last_error `why`; at most `max`, by place; their arrivals are recorded (dependencies.h 11),
- *     not applied. If the run has TASK_OPEN and nothing is left to cancel, it becomes SCHEDULED with due_ms now_ms, as by
+ *     PAUSED become CANCELLED with last_error `why`; at most `max`, by place; their slots are free; their arrivals are recorded
+ *     (dependencies.h 11), not applied: ret_unblocked_lanes is UINT64_MAX then (op_unblocked). If the run has TASK_OPEN and nothing is left to cancel, it becomes SCHEDULED with due_ms now_ms, as by
  *     rule 2 of the store: who claims it decides how it ends.
  *  3. PAUSE: run_row.paused is set. Steps that are SCHEDULED or BLOCKED become PAUSED; TASK_WAITS stays.
  *  4. RESUME: run_row.paused is cleared. Steps that are PAUSED become BLOCKED if they have TASK_WAITS, or TASK_AWAITS and no
- *     timeout (due_ms 0), else SCHEDULED.
- *  5. ret_more: more than max are left; call again. ret_running: steps that are RUNNING under a claim, at most
+ *     timeout (due_ms 0), else SCHEDULED. If due_ms has passed, it is now_ms then, as by ACTION_RESUME.
+ *  5. CLOSE: as CANCEL, but the run is not stopped, and its own row stays as it is: for what is left at its end, or of a map.
+ *  6. With a range, only steps of the places from..to (inclusive) are changed and returned; the run's row stays.
+ *  7. ret_more: more than max are left; call again. ret_running: steps that are RUNNING under a claim, at most
  *     OPEN_ROWS_MAX, by place: the caller recalls them. ret_runs: open control steps (TASK_OPEN) with TARGET_WORKFLOW, which
  *     may be runs of their own: the caller stops those, too. */
-enum run_change { RUN_CANCEL, RUN_PAUSE, RUN_RESUME };
+enum run_change { RUN_CANCEL, RUN_PAUSE, RUN_RESUME, RUN_CLOSE };
 
 struct op_stop {
     struct op op;
@@ -197,6 +213,8 @@ struct op_stop {
     enum run_change change;
     enum run_stop stop; /* with RUN_CANCEL */
     struct str why;
+    bool has_range;
+    int64_t from, to; /* places, with has_range */
     size_t max;
     int64_t now_ms;
     const struct idempotency *idempotency; /* NULL: none */
@@ -279,3 +297,37 @@ struct signal_rows {
     struct signal_row *v;
     size_t n;
 };
+
+/* ---- for stores, so that all answer alike ---- */
+
+/* RUNNING under a claim of that fence: OP_OPEN 1, OP_AWAIT 1, OP_SETTLE. */
+bool task_is_claimed(enum task_state state, int64_t row_fence, int links, int64_t fence);
+/* The row of a run after `begin` (OP_OPEN 2); old: the one that exists, or NULL. */
+struct run_row run_begin(const struct run_row *begin, const struct run_row *old, bool again);
+bool open_is_stopped(const struct op_open *op, const struct run_row *run); /* OP_OPEN 3; run: NULL if there is none */
+bool open_begins(const struct op_open *op, int links);                     /* the join is stored: OP_OPEN 2 */
+/* The row to write (OP_OPEN 3 to 6). old_fence: of the row that it replaces; else 0. */
+struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fence);
+struct flow_counts open_row_counts(const struct open_row *r);
+/* The task leaves its claim (OP_OPEN 9). */
+void open_apply(struct task *t, uint32_t expected, int64_t max_broken, struct flow_counts c, int64_t now_ms);
+enum err open_too_many(struct error *e);
+
+void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused);
+
+bool signal_wakes(struct task *t, int64_t now_ms); /* OP_SIGNAL 6; false: nothing changes */
+enum err signal_check_run(const struct task *run, bool found, int32_t tenant, struct error *e) must_use;
+enum err signal_check_same(const struct signal_row *old, const struct signal_row *s, struct error *e) must_use;
+enum err signal_check_room(size_t count, int64_t bytes, struct error *e) must_use; /* with the new one */
+enum err signal_too_late(struct error *e);
+
+unsigned stop_states(enum run_change c);                      /* bit s: steps in state s are changed */
+void stop_run(struct run_row *run, const struct op_stop *op); /* its row */
+void stop_step(struct task *t, const struct op_stop *op);     /* a step in one of these states */
+enum err run_not_found(struct error *e);
+
+/* What is kept of an output, and what its execution has of it (rule 5 of the store). */
+struct run_output output_kept(struct str output);
+struct str output_head(struct str output);
+/* A definition may be purged if it was put before now_ms - DEFINITION_KEPT_MS (OP_PURGE 11). */
+enum { DEFINITION_KEPT_MS = 24 * 3600 * 1000 };

@@ -46,6 +46,7 @@ static struct http_call *runner_http_call_of(struct runner_http *r, struct http_
     c->http_run = t;
     c->run = t->run;
     c->host = t->host;
+    c->output.max = t->run->task->links & TASK_KEEPS_OUTPUT ? r->setup.kept_output_max + 1 : r->setup.output_max;
     return c;
 }
 

@@ -21,6 +21,7 @@ struct runner_http_setup {
     int64_t connect_timeout_ms;  /* without the name lookup */
     int64_t idle_timeout_ms;     /* a tenant's connections are closed if it has not called for this long */
     size_t output_max;           /* bytes of the response that are stored */
+    size_t kept_output_max;      /* the same if others use it; one byte more shows that it was longer */
     /* Bytes of the response that are read; if there are more, the status decides. */
     size_t response_max;
     const char *user_agent;              /* NULL: Belfry/VERSION */
@@ -36,6 +37,7 @@ struct runner_http_setup {
                                  .connect_timeout_ms = 10000,                                                          \
                                  .idle_timeout_ms = 30000,                                                             \
                                  .output_max = 16384,                                                                  \
+                                 .kept_output_max = 256 << 10,                                                         \
                                  .response_max = 1 << 20 })
 
 /* Returns NULL and fills e on failure. */

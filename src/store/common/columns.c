@@ -39,8 +39,17 @@ static const struct column breaker_columns[] = { BREAKER_COLUMNS(ROW) };
 #undef ROW_TYPE
 #define ROW_TYPE struct worker_group
 static const struct column worker_group_columns[] = { WORKER_GROUP_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct run_row
+static const struct column run_columns[] = { RUN_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct signal_row
+static const struct column signal_columns[] = { SIGNAL_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct workflow_row
+static const struct column workflow_columns[] = { WORKFLOW_COLUMNS(ROW) };
 
-const struct table table_due = { "task", task_columns, AT_links };
+const struct table table_due = { "task", task_columns, AT_queue };
 const struct table table_tasks = { "task", task_columns, array_count(task_columns) };
 const struct table table_executions = { "execution", execution_columns, array_count(execution_columns) };
 const struct table table_idempotency = { "idempotency record", idempotency_columns, array_count(idempotency_columns) };
@@ -51,6 +60,9 @@ const struct table table_task_leases = { "lease", task_lease_columns, array_coun
 const struct table table_workers = { "worker", worker_columns, array_count(worker_columns) };
 const struct table table_worker_groups = { "group of workers", worker_group_columns,
                                            array_count(worker_group_columns) };
+const struct table table_runs = { "run", run_columns, array_count(run_columns) };
+const struct table table_signals = { "signal", signal_columns, array_count(signal_columns) };
+const struct table table_workflows = { "workflow", workflow_columns, array_count(workflow_columns) };
 const struct table table_breakers = { "breaker", breaker_columns, array_count(breaker_columns) };
 
 /* ---- JSON columns ---- */
@@ -303,6 +315,8 @@ struct str column_text(const struct column *c, const void *row, struct buf *b)
     const struct task *t = row;
     if (c->kind == COL_DEAD_TEXT) /* do not reset b: it may hold the text of another column */
         return columns_is_failed(t) ? *(const struct str *)member : (struct str){ 0 };
+    if (c->kind == COL_QUEUE)
+        return task_is_control(t) ? t->queue : (struct str){ 0 };
     if (c->kind == COL_TEXT)
         return *(const struct str *)member;
     buf_reset(b);

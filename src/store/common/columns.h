@@ -21,6 +21,7 @@ enum column_kind {
     COL_DEAD_I64,  /* 0 unless the task is FAILED */
     COL_FAILED,    /* the time since which the task is FAILED, else NULL; written, never read back */
     COL_GATES,     /* JSON of concurrency, overlap and dedupe; NULL: nothing can hold the task back */
+    COL_QUEUE,     /* the queue of control work, whose lane has none (task_lane); else NULL */
     COL_NEEDS,     /* JSON of the labels and resources that the task needs of a worker; NULL: none */
 };
 
@@ -71,7 +72,8 @@ enum column_kind {
     X(late_by, COL_INT, late_by, LATE_BACKLOG)                                                                         \
     X(links, COL_INT, links, TASK_LINKS)                                                                               \
     X(run_id, COL_UUID, run, 0)                                                                                        \
-    X(place, COL_I64, place, 0)
+    X(place, COL_I64, place, 0)                                                                                        \
+    X(queue, COL_QUEUE, queue, 0)
 
 /* A task that is SCHEDULED and not RECURRING has none of these except gates. */
 #define TASK_COLUMNS_REST(X)                                                                                           \
@@ -190,6 +192,37 @@ struct task_lease {
     X(reopened, COL_I64, reopened, 0)                                                                                  \
     X(reason, COL_TEXT, reason, 0)
 
+#define RUN_COLUMNS_REST(X)                                                                                            \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(hash, COL_BYTES32, hash, 0)                                                                                      \
+    X(workflow, COL_TEXT, workflow, 0)                                                                                 \
+    X(version, COL_I64, version, 0)                                                                                    \
+    X(root_id, COL_UUID, root, 0)                                                                                      \
+    X(depth, COL_INT, depth, INT32_MAX)                                                                                \
+    X(opened_ms, COL_I64, opened_ms, 0)                                                                                \
+    X(deadline_ms, COL_I64, deadline_ms, 0)                                                                            \
+    X(tasks, COL_I64, tasks, 0)                                                                                        \
+    X(generation, COL_INT, generation, INT32_MAX)                                                                      \
+    X(stop, COL_INT, stop, RUN_AT_DEADLINE)                                                                            \
+    X(stopped_by, COL_TEXT, stopped_by, 0)                                                                             \
+    X(paused, COL_BOOL, paused, 0)
+#define RUN_COLUMNS(X) X(run_id, COL_UUID, run, 0) RUN_COLUMNS_REST(X)
+
+#define SIGNAL_COLUMNS(X)                                                                                              \
+    X(run_id, COL_UUID, run, 0)                                                                                        \
+    X(name, COL_TEXT, name, 0)                                                                                         \
+    X(sender, COL_TEXT, sender, 0)                                                                                     \
+    X(payload, COL_TEXT, payload, 0)                                                                                   \
+    X(rejects, COL_BOOL, rejects, 0)                                                                                   \
+    X(time_ms, COL_I64, time_ms, 0)
+
+#define WORKFLOW_COLUMNS(X)                                                                                            \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(name, COL_TEXT, name, 0)                                                                                         \
+    X(version, COL_I64, version, 0)                                                                                    \
+    X(hash, COL_BYTES32, hash, 0)                                                                                      \
+    X(created_ms, COL_I64, created_ms, 0)
+
 /* Groups of live workers (OP_HEARTBEAT 8). */
 #define WORKER_GROUP_COLUMNS(X)                                                                                        \
     WORKER_KIND_COLUMNS(X, kind)                                                                                       \
@@ -237,10 +270,11 @@ struct table {
 extern const struct table table_due; /* TASK_COLUMNS_DUE */
 extern const struct table table_tasks, table_executions, table_idempotency, table_api_keys, table_catalog, table_nodes;
 extern const struct table table_task_leases, table_workers, table_worker_groups, table_breakers;
+extern const struct table table_runs, table_signals, table_workflows;
 
 /* The value of a column, for writing.
  * - column_number: COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64 and COL_FAILED. False: NULL.
- * - column_text: COL_TEXT, COL_DEAD_TEXT, and the JSON of COL_RETRY, COL_SCHEDULE, COL_GATES and COL_NEEDS, which it
+ * - column_text: COL_TEXT, COL_DEAD_TEXT, COL_QUEUE, and the JSON of COL_RETRY, COL_SCHEDULE, COL_GATES and COL_NEEDS, which it
  *   writes into b. Empty: NULL. */
 bool column_number(const struct column *c, const void *row, int64_t *ret);
 struct str column_text(const struct column *c, const void *row, struct buf *b);

@@ -18,7 +18,7 @@ void open_edges_add(struct open_edges *o, const struct open_edge *e)
     o->v[o->n++] = *e;
 }
 
-static void join_add(struct flow_counts *c, enum edge_state s)
+void join_add(struct flow_counts *c, enum edge_state s)
 {
     struct flow_counts d = edge_counts(s);
     c->arrived += d.arrived;
@@ -273,6 +273,18 @@ static enum err join_add_edges(struct joins *j, const struct depends_change *c, 
         rc = j->ops->mark_parents(j, unmarked, n, e);
     free(parents);
     free(unmarked);
+    return rc;
+}
+
+enum err joins_wait_for(struct joins *j, const struct task *t, const struct uuid *parents, size_t n, enum dag_type type,
+                        struct join_row *row, struct error *e)
+{
+    struct dependency *v = xcalloc(n + 1, sizeof *v);
+    struct skip_cause ignored = { 0 };
+    for (size_t i = 0; i < n; i++)
+        v[i] = (struct dependency){ parents[i], type };
+    enum err rc = join_add_edges(j, &(struct depends_change){ .add = v, .n = n }, t, row, &ignored, e);
+    free(v);
     return rc;
 }
 

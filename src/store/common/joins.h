@@ -87,6 +87,7 @@ struct joins_ops {
 };
 
 void open_edges_add(struct open_edges *o, const struct open_edge *e);
+void join_add(struct flow_counts *c, enum edge_state s); /* counts an edge */
 
 /* ---- children that are created or changed ---- */
 
@@ -109,6 +110,10 @@ void join_plan_release(struct join_plan *p); /* a zeroed one is fine */
 /* OP_PUT with `depends`: changes edges and join, and `next` with them. `why` must live as long as next. */
 enum err joins_change(struct joins *j, const struct depends_change *c, struct task *next,
                       char why[DEPENDENCY_REASON_MAX], struct error *e) must_use;
+
+/* OP_OPEN with `also`: adds edges, and the join `row` of the task with them; the caller writes it. */
+enum err joins_wait_for(struct joins *j, const struct task *t, const struct uuid *parents, size_t n, enum dag_type type,
+                        struct join_row *row, struct error *e) must_use;
 
 /* OP_PUT: whether a task in state `was` may become `next`. */
 enum err joins_check_put(struct joins *j, const struct task *next, enum task_state was, int links,

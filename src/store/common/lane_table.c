@@ -7,7 +7,7 @@
 int task_pool(const struct task *t)
 {
     struct lane lane = task_lane(t);
-    return lane_pool(&lane, t->target == TARGET_WORKER, task_is_suspect(t));
+    return lane_pool(&lane, task_is_leased(t), task_is_suspect(t));
 }
 
 int lane_pool(const struct lane *lane, bool leased, bool suspect)
@@ -165,7 +165,7 @@ bool store_lanes_queues(const struct store_lanes *l, int32_t tenant, struct aren
         return false;
     for (size_t i = 0; i < l->top; i++) {
         const struct lane_row *row = l->by_number[i];
-        bool known = !row || row->lane.tenant != tenant;
+        bool known = !row || row->lane.tenant != tenant || row->lane.queue.n == 0; /* of control work */
         for (size_t k = 0; !known && k < names.n; k++)
             known = str_eq(names.v[k], row->lane.queue);
         if (!known && !arena_str(a, row->lane.queue, &names.v[names.n++]))

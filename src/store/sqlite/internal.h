@@ -114,6 +114,7 @@ enum err sqlite_fences_raise(struct conn *c, int64_t now_ms, int64_t *ret_floor,
 #define FRESH_links                          "0"
 #define FRESH_run_id                         "NULL"
 #define FRESH_place                          "0"
+#define FRESH_queue                          "NULL"
 #define FRESH_waits_for                      "NULL"
 #define FRESH_cause                          "NULL"
 #define FRESH_resolved_ms                    "0"
@@ -301,6 +302,27 @@ enum writer_statement {
     ST_ARRIVALS,
     ST_ARRIVAL_OF,
     ST_ARRIVAL_DELETE,
+    ST_ARRIVAL_DROP,
+    ST_EDGES_CLOSE,
+    ST_EDGE_END,
+    ST_STEP,
+    ST_STEP_PUT,
+    ST_STEPS,
+    ST_STEPS_RUNNING,
+    ST_RUN,
+    ST_RUN_PUT,
+    ST_RUN_COUNT,
+    ST_OUTPUT_PUT,
+    ST_OUTPUT_PUT_SUB_RUN,
+    ST_OUTPUT_DELETE,
+    ST_SIGNAL,
+    ST_SIGNAL_PUT,
+    ST_SIGNALS_COUNT,
+    ST_SIGNALS_DELETE,
+    ST_DEFINITION_PUT,
+    ST_WORKFLOW,
+    ST_WORKFLOW_PUT,
+    ST_WORKFLOW_REMOVE,
     ST_RECURRING,
     ST_TAKEN,
     ST_SPAWN_MOVE,
@@ -469,6 +491,12 @@ void sqlite_joins_init(struct store_sqlite *s);
 /* A task is purged: deletes its join and the edges from its parents. */
 enum err sqlite_joins_purge(struct store_sqlite *s, const struct uuid *task, int links, struct error *e) must_use;
 
+/* ---- runs of workflows (runs.c, run_stop.c, definitions.c) ---- */
+
+enum err sqlite_definition_put(struct store_sqlite *s, const struct definition *d, int64_t now_ms,
+                               struct error *e) must_use;
+enum err sqlite_output_delete(struct store_sqlite *s, const struct uuid *run, int64_t place, struct error *e) must_use;
+
 bool sqlite_insert_alone(const struct op *op); /* true: an insert that needs no savepoint */
 
 /* One function for each operation: sqlite_claim and so on. It returns the operation's result. */
@@ -552,6 +580,14 @@ enum reader_statement {
     RD_WORKERS,
     RD_BREAKERS,
     RD_UNSTARTED,
+    RD_LIST_RUNS,
+    RD_DEFINITION,
+    RD_WORKFLOW,
+    RD_WORKFLOWS,
+    RD_RUN,
+    RD_STEPS,
+    RD_OUTPUTS,
+    RD_SIGNALS,
     RD_COUNT
 };
 
@@ -586,3 +622,20 @@ enum err reader_sqlite_breakers(struct reader *base, const struct breaker_filter
                                 struct breaker_rows *ret, struct error *e);
 enum err reader_sqlite_catalog_list(struct reader *base, const struct catalog_filter *f, struct arena *a,
                                     struct catalog_page *ret, struct error *e);
+
+/* ---- reading runs (reader_runs.c) ---- */
+
+enum err reader_sqlite_definition(struct reader *base, int32_t tenant, const uint8_t hash[DEFINITION_HASH],
+                                  struct arena *a, struct str *ret, struct error *e);
+enum err reader_sqlite_workflow(struct reader *base, int32_t tenant, struct str name, int64_t version, struct arena *a,
+                                struct workflow_row *ret, struct error *e);
+enum err reader_sqlite_workflows(struct reader *base, int32_t tenant, struct str after, size_t max, struct arena *a,
+                                 struct workflow_rows *ret, struct error *e);
+enum err reader_sqlite_run(struct reader *base, int32_t tenant, struct uuid run, struct arena *a, struct run_row *ret,
+                           struct error *e);
+enum err reader_sqlite_steps(struct reader *base, const struct step_filter *f, struct arena *a, struct tasks *ret,
+                             struct error *e);
+enum err reader_sqlite_outputs(struct reader *base, struct uuid run, int64_t from, int64_t to, size_t max,
+                               struct arena *a, struct run_outputs *ret, struct error *e);
+enum err reader_sqlite_signals(struct reader *base, struct uuid run, struct str name, struct arena *a,
+                               struct signal_rows *ret, struct error *e);

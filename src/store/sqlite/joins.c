@@ -37,6 +37,7 @@ static void sqlite_join_read_row(sqlite3_stmt *st, int first, struct join_row *r
         .counts = { .arrived = (uint32_t)sqlite3_column_int64(st, first + 2),
                     .met = (uint32_t)sqlite3_column_int64(st, first + 3),
                     .broken = (uint32_t)sqlite3_column_int64(st, first + 4) },
+        .max_broken = sqlite3_column_int64(st, first + 5),
     };
 }
 
@@ -195,6 +196,7 @@ static enum err sqlite_join_put(struct joins *base, const struct task *child, co
     sqlite3_bind_int64(st, 5, row->counts.arrived);
     sqlite3_bind_int64(st, 6, row->counts.met);
     sqlite3_bind_int64(st, 7, row->counts.broken);
+    sqlite3_bind_int64(st, 8, row->max_broken);
     return conn_run(&s->conn, st, e);
 }
 
@@ -296,7 +298,7 @@ static enum err sqlite_join_is_left(struct joins *base, const struct uuid *paren
 enum err sqlite_joins_purge(struct store_sqlite *s, const struct uuid *task, int links, struct error *e)
 {
     static const enum writer_statement all[] = { ST_JOIN_DELETE, ST_EDGES_DELETE };
-    for (size_t i = 0; links & TASK_HAS_PARENTS && i < array_count(all); i++) {
+    for (size_t i = 0; links & (TASK_HAS_PARENTS | TASK_OPENED) && i < array_count(all); i++) {
         sqlite3_stmt *st = writer_stmt(s, all[i]);
         (void)bind_uuid(st, 1, task);
         if (conn_run(&s->conn, st, e))

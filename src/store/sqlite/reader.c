@@ -38,7 +38,7 @@ static const char *const reader_sql[] = {
     [RD_IDEMPOTENCY] =
         "SELECT rowid" IDEMPOTENCY_COLUMNS(SQL_NAME) " FROM idempotency WHERE key = ?1 AND tenant_id = ?2",
     [RD_KEY] = "SELECT rowid" API_KEY_COLUMNS(SQL_NAME) " FROM api_keys WHERE id = ?1",
-    [RD_JOIN] = "SELECT kind, expected, arrived, met, broken FROM joins WHERE child_id = ?1 AND tenant_id = ?2",
+    [RD_JOIN] = "SELECT kind, expected, arrived, met, broken, max_broken FROM joins WHERE child_id = ?1 AND tenant_id = ?2",
     [RD_PARENTS] =
         "SELECT e.parent_id, e.type, e.state, t.state, t.due_ms, t.started_ms, t.name "
         "FROM edges AS e INDEXED BY edges_child LEFT JOIN tasks AS t ON t.id = e.parent_id AND NOT t.deleted "
@@ -84,10 +84,29 @@ static const char *const reader_sql[] = {
                      "AND state < " SQL_RUNNING " AND " UNSTARTED
                      ") + (SELECT count(*) FROM tasks INDEXED BY tasks_parent WHERE parent_id = ?1 "
                      "AND id >= ?2 AND state = " SQL_RUNNING " AND due_ms > ?3 AND " UNSTARTED ")",
+    /* runs: reader_runs.c */
+    [RD_LIST_RUNS] =
+        TASKS "tasks_runs WHERE target = 4 AND run_id IS NULL AND ?1 IS NULL AND tenant_id = ?4 AND id < ?2" DOWN,
+    [RD_DEFINITION] = "SELECT text FROM definitions WHERE tenant_id = ?1 AND hash = ?2",
+    [RD_WORKFLOW] = "SELECT 0" WORKFLOW_COLUMNS(SQL_NAME) " FROM workflows WHERE tenant_id = ?1 AND name = ?2 "
+                                                          "AND (?3 = 0 OR version = ?3) AND NOT removed "
+                                                          "ORDER BY version DESC LIMIT 1",
+    [RD_WORKFLOWS] = "SELECT 0" WORKFLOW_COLUMNS(
+        SQL_NAME) " FROM workflows AS w WHERE tenant_id = ?1 AND name > ?2 AND NOT removed AND NOT EXISTS "
+                  "(SELECT 1 FROM workflows AS x WHERE x.tenant_id = ?1 AND x.name = w.name AND x.version > w.version) "
+                  "ORDER BY name LIMIT ?3",
+    [RD_RUN] = "SELECT 0" RUN_COLUMNS(SQL_NAME) " FROM runs WHERE run_id = ?1",
+    [RD_STEPS] = TASKS "tasks_run WHERE run_id = ?1 AND tenant_id = ?2 AND place > ?3 AND (?4 < 0 OR "
+                       "(place >> 24 & 0xffffff = ?4 AND place >> 48 < 2)) AND (?5 = 0 OR ?5 >> state & 1) "
+                       "ORDER BY place LIMIT ?6",
+    [RD_OUTPUTS] = "SELECT place, whole, text FROM outputs WHERE run_id = ?1 AND place BETWEEN ?2 AND ?3 "
+                   "ORDER BY place LIMIT ?4",
+    [RD_SIGNALS] = "SELECT 0" SIGNAL_COLUMNS(SQL_NAME) " FROM signals WHERE run_id = ?1 AND name = ?2 "
+                                                       "ORDER BY time_ms, sender",
     [RD_CATALOG_LIST_ALL] = CATALOG "AND (tenant_id, name) > (?2, ?3) ORDER BY tenant_id, name LIMIT ?4",
 };
 static_assert(array_count(reader_sql) == RD_COUNT, "a statement without a text");
-static_assert(TASK_OCCURRENCE == 2, "statements name it by number");
+static_assert(TASK_OCCURRENCE == 2 && TARGET_WORKFLOW == 4 && PLACE_KIND_DEADLINE == 2, "statements name them by number");
 
 enum { SLICE = 4000, DUE_MAX = COUNT_SLOW_MAX };
 
@@ -190,6 +209,13 @@ static bool reader_sqlite_kind_matches(const struct task_filter *f, sqlite3_stmt
     return !f->by_kind || kind == (f->recurring ? TASK_RECURRING : TASK_ONE_TIME);
 }
 
+/* Steps are listed with their runs only. */
+static bool reader_sqlite_run_matches(const struct task_filter *f, sqlite3_stmt *st)
+{
+    return sqlite3_column_type(st, AT_run_id) == SQLITE_NULL &&
+           (!f->runs || sqlite3_column_int(st, AT_target) == TARGET_WORKFLOW);
+}
+
 static bool reader_sqlite_due_matches(const struct task_filter *f, sqlite3_stmt *st)
 {
     int64_t due_ms = sqlite3_column_int64(st, AT_due_ms);
@@ -202,7 +228,7 @@ static enum err reader_sqlite_queue_matches(struct reader_sqlite *r, const struc
     const struct lane_row *lane;
     if (lanes_at(&r->conn, sqlite3_column_int64(st, AT_lane), &lane, e))
         return e->code;
-    *ret = str_eq(lane->lane.queue, f->queue);
+    *ret = str_eq(lane->lane.queue, f->queue) || str_eq(row_text(st, AT_queue), f->queue);
     return ERR_OK;
 }
 
@@ -220,7 +246,7 @@ static enum err reader_sqlite_matches(struct reader_sqlite *r, const struct task
 {
     *ret = sqlite3_column_int(st, AT_tenant_id) == f->tenant && !sqlite3_column_int(st, AT_deleted) &&
            (!f->states || f->states >> sqlite3_column_int(st, AT_state) & 1) && reader_sqlite_kind_matches(f, st) &&
-           reader_sqlite_due_matches(f, st) &&
+           reader_sqlite_run_matches(f, st) && reader_sqlite_due_matches(f, st) &&
            (!f->name.n || reader_sqlite_name_matches(f->name, row_text(st, AT_name))) &&
            (!f->task_type.n || str_eq(f->task_type, row_text(st, AT_task_type))) &&
            reader_sqlite_conflict_matches(f, st) && (!f->calendar.n || str_eq(f->calendar, row_text(st, AT_calendar)));
@@ -245,7 +271,7 @@ static sqlite3_stmt *reader_sqlite_list_statement(struct reader_sqlite *r, const
     case WALK_CAUSE: return reader_sqlite_bind_text(r, RD_LIST_CAUSE, f->cause);
     case WALK_FAILED: return r->conn.stmts[RD_LIST_FAILED];
     case WALK_TYPE: return reader_sqlite_bind_text(r, RD_LIST_TYPE, f->task_type);
-    default: return r->conn.stmts[RD_LIST];
+    default: return r->conn.stmts[f->runs ? RD_LIST_RUNS : RD_LIST];
     }
 }
 
@@ -558,6 +584,13 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .unstarted = reader_sqlite_unstarted,
                                            .workers = reader_sqlite_workers,
                                            .breakers = reader_sqlite_breakers,
+                                           .definition = reader_sqlite_definition,
+                                           .workflow = reader_sqlite_workflow,
+                                           .workflows = reader_sqlite_workflows,
+                                           .run = reader_sqlite_run,
+                                           .steps = reader_sqlite_steps,
+                                           .outputs = reader_sqlite_outputs,
+                                           .signals = reader_sqlite_signals,
                                            .free = reader_sqlite_free };
     struct reader_sqlite *r = xnew(*r);
     r->base.ops = &ops;

@@ -1,14 +1,444 @@
-/* Runs of workflows (port/store/runs.h). */
-#include "store/sqlite/internal.h"
+/* OP_OPEN, OP_AWAIT, OP_SIGNAL (port/store/runs.h). OP_STOP is in run_stop.c, OP_DEFINE in definitions.c.
+ *
+ * Only the columns that these operations need are read and written (struct step_row): inputs of runs may be large. */
+#include "store/sqlite/runs.h"
 
-#define NOT_YET(verb)                                                                                                  \
-    enum err sqlite_##verb(struct store_sqlite *s, struct op *base)                                                       \
-    {                                                                                                                  \
-        (void)s;                                                                                                       \
-        return error_set(&base->error, ERR_UNAVAILABLE, #verb " is not there yet");                                                        \
+#include <assert.h>
+
+/* ---- rows of steps and runs ---- */
+
+void sqlite_step_read_row(sqlite3_stmt *st, struct step_row *ret)
+{
+    struct str queue = row_text(st, 20);
+    *ret = (struct step_row){
+        .found = true,
+        .rid = sqlite3_column_int64(st, 0),
+        .lane = sqlite3_column_int64(st, 11),
+        .gated = sqlite3_column_int(st, 21) != 0,
+        .task = { .id = row_uuid(st, 1),
+                  .tenant = sqlite3_column_int(st, 2),
+                  .kind = (enum task_kind)sqlite3_column_int(st, 3),
+                  .state = (enum task_state)sqlite3_column_int(st, 4),
+                  .deleted = sqlite3_column_int(st, 5) != 0,
+                  .links = sqlite3_column_int(st, 6),
+                  .due_ms = sqlite3_column_int64(st, 7),
+                  .scheduled_ms = sqlite3_column_int64(st, 8),
+                  .awaited_ms = sqlite3_column_int64(st, 9),
+                  .late_by = (enum late_cause)sqlite3_column_int(st, 10),
+                  .completed_ms = sqlite3_column_int64(st, 12),
+                  .fence = sqlite3_column_int64(st, 13),
+                  .claim = row_uuid(st, 14),
+                  .started_ms = sqlite3_column_int64(st, 15),
+                  .priority = sqlite3_column_int(st, 16),
+                  .target = (enum target_kind)sqlite3_column_int(st, 17),
+                  .run = row_uuid(st, 18),
+                  .place = sqlite3_column_int64(st, 19) },
+    };
+    ret->queue_size = min_of(queue.n, sizeof ret->queue);
+    if (queue.n)
+        memcpy(ret->queue, queue.p, ret->queue_size);
+}
+
+enum err sqlite_step_read(struct store_sqlite *s, const struct uuid *id, struct step_row *ret, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_STEP);
+    bool row;
+    (void)bind_uuid(st, 1, id);
+    if (conn_step(&s->conn, st, &row, e))
+        return e->code;
+    *ret = (struct step_row){ 0 };
+    if (row)
+        sqlite_step_read_row(st, ret);
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+/* Control work moves to the lane of its tenant. */
+static enum err sqlite_step_move(struct store_sqlite *s, struct step_row *r, struct error *e)
+{
+    const struct lane_row *lane;
+    if (!task_is_control(&r->task))
+        return ERR_OK;
+    if (!r->queue_size) {
+        if (lanes_at(&s->conn, r->lane, &lane, e))
+            return e->code;
+        r->queue_size = lane->lane.queue.n;
+        memcpy(r->queue, lane->lane.queue.p, r->queue_size);
     }
-NOT_YET(open)
-NOT_YET(await)
-NOT_YET(signal)
-NOT_YET(stop)
-NOT_YET(define)
+    return sqlite_lane_number(s, task_lane(&r->task), task_pool(&r->task), &r->lane, e);
+}
+
+static void sqlite_step_bind(sqlite3_stmt *st, const struct step_row *r)
+{
+    const struct task *t = &r->task;
+    sqlite3_bind_int64(st, 1, r->rid);
+    sqlite3_bind_int(st, 2, (int)t->state);
+    sqlite3_bind_int(st, 3, t->links);
+    sqlite3_bind_int64(st, 4, t->due_ms);
+    sqlite3_bind_int64(st, 5, t->scheduled_ms);
+    sqlite3_bind_int64(st, 6, t->awaited_ms);
+    sqlite3_bind_int(st, 7, (int)t->late_by);
+    sqlite3_bind_int64(st, 8, t->updated_ms);
+    sqlite3_bind_int64(st, 9, t->completed_ms);
+    sqlite3_bind_null(st, 10);
+    if (t->last_error.n)
+        (void)bind_str(st, 10, t->last_error);
+    (void)bind_uuid(st, 11, &t->claim);
+    sqlite3_bind_int64(st, 12, t->started_ms);
+    sqlite3_bind_int64(st, 13, r->lane);
+    sqlite3_bind_null(st, 14);
+    if (task_is_control(t))
+        (void)bind_str(st, 14, (struct str){ r->queue, r->queue_size });
+}
+
+enum err sqlite_step_write(struct store_sqlite *s, struct step_row *r, enum task_state was, uint64_t *lanes,
+                           struct error *e)
+{
+    const struct task *t = &r->task;
+    const struct lane_row *lane;
+    sqlite3_stmt *st = writer_stmt(s, ST_STEP_PUT);
+    if (sqlite_step_move(s, r, e))
+        return e->code;
+    sqlite_step_bind(st, r);
+    if (conn_run(&s->conn, st, e) || lanes_at(&s->conn, r->lane, &lane, e))
+        return e->code;
+    tally_move(&s->of_op, t->tenant, t->deleted, was, t->state);
+    if (uuid_is_nil(t->run))
+        sqlite_ended_note(s, r->rid, t->state, t->completed_ms);
+    *lanes |= t->state == TASK_SCHEDULED ? lane_bit(lane->lane) : 0;
+    return ERR_OK;
+}
+
+/* ---- rows of runs ---- */
+
+enum err sqlite_run_read(struct store_sqlite *s, const struct uuid *id, struct arena *a, struct run_row *ret,
+                         bool *ret_found, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_RUN);
+    (void)bind_uuid(st, 1, id);
+    if (conn_step(&s->conn, st, ret_found, e) || !*ret_found)
+        return s->conn.failed;
+    *ret = (struct run_row){ 0 };
+    enum err rc = row_read(&s->conn, st, 1, &table_runs, a, ret, e);
+    sqlite3_reset(st);
+    return rc;
+}
+
+enum err sqlite_run_write(struct store_sqlite *s, const struct run_row *row, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_RUN_PUT);
+    row_bind(&s->conn, st, 1, &table_runs, row);
+    return conn_run(&s->conn, st, e);
+}
+
+/* ---- OP_OPEN ---- */
+
+struct opening {
+    struct store_sqlite *s;
+    struct op_open *op;
+    struct step_row task; /* that is opened */
+    struct run_row run;
+    bool has_run, paused;
+    int64_t inserted;
+    struct flow_counts arrived; /* of rows that were final when they were inserted */
+};
+
+/* The first page: from now on the join of the task is that of its children. */
+static enum err sqlite_open_begin(struct opening *o, struct error *e)
+{
+    struct store_sqlite *s = o->s;
+    const struct op_open *op = o->op;
+    struct run_row next = { 0 };
+    if (op->begin) {
+        next = run_begin(op->begin, o->has_run ? &o->run : NULL, op->again);
+        if (sqlite_run_write(s, &next, e))
+            return e->code;
+    }
+    if (!open_begins(op, o->task.task.links))
+        return ERR_OK;
+    sqlite3_stmt *st = writer_stmt(s, ST_EDGES_CLOSE);
+    (void)bind_uuid(st, 1, &op->id);
+    o->task.task.links |= TASK_OPENED;
+    struct join_row row = { .expected = op->expected, .max_broken = op->max_broken };
+    return conn_run(&s->conn, st, e) ? e->code : s->joins.ops->join_put(&s->joins, &o->task.task, &row, e);
+}
+
+static enum err sqlite_runs_delete(struct store_sqlite *s, enum writer_statement which, const struct uuid *id,
+                                   int64_t place, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, which);
+    (void)bind_uuid(st, 1, id);
+    if (which == ST_OUTPUT_DELETE)
+        sqlite3_bind_int64(st, 2, place);
+    return conn_run(&s->conn, st, e);
+}
+
+enum err sqlite_output_delete(struct store_sqlite *s, const struct uuid *run, int64_t place, struct error *e)
+{
+    return sqlite_runs_delete(s, ST_OUTPUT_DELETE, run, place, e);
+}
+
+static enum err sqlite_open_drop_signals(struct store_sqlite *s, const struct open_row *r, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_SIGNALS_DELETE);
+    if (!r->drops_signals)
+        return ERR_OK;
+    (void)bind_uuid(st, 1, &r->task.run);
+    (void)bind_str(st, 2, r->signal);
+    return conn_run(&s->conn, st, e);
+}
+
+/* `again`: what the row had before is deleted. Arrivals of it that are left would tell its children how it ended. */
+static enum err sqlite_open_replace(struct opening *o, const struct open_row *r, const struct guards *g,
+                                    const struct task *t, struct error *e)
+{
+    struct store_sqlite *s = o->s;
+    if (sqlite_runs_delete(s, ST_EDGES_DELETE, &t->id, 0, e) || sqlite_runs_delete(s, ST_JOIN_DELETE, &t->id, 0, e) ||
+        sqlite_runs_delete(s, ST_ARRIVAL_DROP, &t->id, 0, e) || sqlite_output_delete(s, &t->run, t->place, e) ||
+        sqlite_output_delete(s, &t->id, PLACE_RUN, e) || sqlite_open_drop_signals(s, r, e))
+        return e->code;
+    return sqlite_replace_task(s, g, t, e);
+}
+
+static enum err sqlite_open_edges(struct opening *o, const struct open_row *r, const struct task *t, struct error *e)
+{
+    struct joins *j = &o->s->joins;
+    struct join_row row = { .join = r->join,
+                            .expected = (uint32_t)r->n,
+                            .counts = open_row_counts(r),
+                            .max_broken = -1 };
+    for (size_t i = 0; i < r->n; i++) {
+        struct dependency d = { r->edges[i].parent, r->edges[i].type };
+        if (j->ops->edge_put(j, t, &d, r->edges[i].state, NULL, e))
+            return e->code;
+    }
+    return r->n ? j->ops->join_put(j, t, &row, e) : ERR_OK;
+}
+
+/* The edge from a row to the task. */
+static enum err sqlite_open_end(struct opening *o, const struct task *t, struct error *e)
+{
+    enum edge_state state = EDGE_OPEN;
+    if (task_is_final(t->state))
+        state = edge_arrives(o->op->end_type, dependency_outcome(t->state, t->links));
+    join_add(&o->arrived, state);
+    sqlite3_stmt *st = writer_stmt(o->s, ST_EDGE_END);
+    sqlite3_bind_int(st, 1, o->op->tenant);
+    (void)bind_uuid(st, 2, &t->id);
+    (void)bind_uuid(st, 3, &o->op->id);
+    sqlite3_bind_int(st, 4, (int)o->op->end_type);
+    sqlite3_bind_int(st, 5, (int)state);
+    return conn_run(&o->s->conn, st, e);
+}
+
+/* A row that exists stays, unless it is final and opened again. */
+static enum err sqlite_open_existing(struct opening *o, const struct open_row *r, struct error *e)
+{
+    struct guards g;
+    if (sqlite_read_guards(o->s, &r->task.id, &g, e))
+        return e->code;
+    if (!o->op->again || (!task_is_final(g.state) && !r->ends))
+        return ERR_OK;
+    struct task t = open_row_task(r, o->paused, g.fence);
+    if (!task_is_final(g.state)) {
+        t.state = g.state;
+        return sqlite_open_end(o, &t, e);
+    }
+    if (sqlite_open_replace(o, r, &g, &t, e) || sqlite_open_edges(o, r, &t, e))
+        return e->code;
+    o->op->ret_unblocked_lanes |= t.state == TASK_SCHEDULED ? lane_bit(task_lane(&t)) : 0;
+    return r->ends ? sqlite_open_end(o, &t, e) : ERR_OK;
+}
+
+static enum err sqlite_open_row(struct opening *o, const struct open_row *r, struct error *e)
+{
+    struct task t = open_row_task(r, o->paused, 0);
+    bool is_new;
+    if (sqlite_insert_task(o->s, &t, &is_new, e))
+        return e->code;
+    if (!is_new)
+        return sqlite_open_existing(o, r, e);
+    o->inserted++;
+    o->op->ret_unblocked_lanes |= t.state == TASK_SCHEDULED ? lane_bit(task_lane(&t)) : 0;
+    if (sqlite_open_edges(o, r, &t, e))
+        return e->code;
+    return r->ends ? sqlite_open_end(o, &t, e) : ERR_OK;
+}
+
+static enum err sqlite_open_count(struct opening *o, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(o->s, ST_RUN_COUNT);
+    bool row;
+    if (!o->inserted)
+        return ERR_OK;
+    (void)bind_uuid(st, 1, &o->op->root);
+    sqlite3_bind_int64(st, 2, o->inserted);
+    if (conn_step(&o->s->conn, st, &row, e))
+        return e->code;
+    bool fits = !row || sqlite3_column_int64(st, 0) <= RUN_TASKS_MAX;
+    sqlite3_reset(st);
+    return fits ? ERR_OK : open_too_many(e);
+}
+
+/* The task's row, last: its join, and whether it leaves its claim. */
+static enum err sqlite_open_task(struct opening *o, struct error *e)
+{
+    struct joins *j = &o->s->joins;
+    const struct op_open *op = o->op;
+    struct task *t = &o->task.task;
+    struct join_row row = { .max_broken = -1 };
+    struct uuid claim = t->claim;
+    bool found;
+    if (j->ops->join_get(j, &op->id, &row, &found, e))
+        return e->code;
+    row.counts.arrived += o->arrived.arrived;
+    row.counts.met += o->arrived.met;
+    row.counts.broken += o->arrived.broken;
+    if (op->also_count && joins_wait_for(j, t, op->also, op->also_count, op->end_type, &row, e))
+        return e->code;
+    if ((op->also_count || o->arrived.arrived) && j->ops->join_put(j, t, &row, e))
+        return e->code;
+    if (op->last)
+        open_apply(t, row.expected, row.max_broken, row.counts, op->now_ms);
+    else
+        t->updated_ms = op->now_ms;
+    if (sqlite_step_write(o->s, &o->task, TASK_RUNNING, &o->op->ret_unblocked_lanes, e))
+        return e->code;
+    return op->last ? sqlite_claim_leave(o->s, claim, 1, e) : ERR_OK;
+}
+
+enum err sqlite_open(struct store_sqlite *s, struct op *base)
+{
+    struct op_open *op = (struct op_open *)base;
+    struct error *e = &base->error;
+    struct opening o = { .s = s, .op = op };
+    op->ret_stopped = false;
+    op->ret_unblocked_lanes = 0;
+    if (sqlite_step_read(s, &op->id, &o.task, e) || sqlite_run_read(s, &op->run, &base->arena, &o.run, &o.has_run, e))
+        return e->code;
+    const struct task *t = &o.task.task;
+    if (!o.task.found || !task_is_claimed(t->state, t->fence, t->links, op->fence))
+        return recall_too_late(e);
+    op->ret_stopped = open_is_stopped(op, o.has_run ? &o.run : NULL);
+    if (op->ret_stopped)
+        return ERR_OK;
+    o.paused = o.has_run && o.run.paused;
+    if (op->first && sqlite_open_begin(&o, e))
+        return e->code;
+    for (size_t i = 0; i < op->n; i++)
+        if (sqlite_open_row(&o, &op->rows[i], e))
+            return e->code;
+    return sqlite_open_count(&o, e) ? e->code : sqlite_open_task(&o, e);
+}
+
+/* ---- OP_AWAIT ---- */
+
+/* How many signals of that name there are, and the bytes of their payloads. */
+static enum err sqlite_signals_count(struct store_sqlite *s, const struct uuid *run, struct str name, size_t *ret,
+                                     int64_t *ret_bytes, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_SIGNALS_COUNT);
+    bool row;
+    (void)bind_uuid(st, 1, run);
+    (void)bind_str(st, 2, name);
+    if (conn_step(&s->conn, st, &row, e))
+        return e->code;
+    *ret = (size_t)sqlite3_column_int64(st, 0);
+    *ret_bytes = sqlite3_column_int64(st, 1);
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+enum err sqlite_await(struct store_sqlite *s, struct op *base)
+{
+    struct op_await *op = (struct op_await *)base;
+    struct error *e = &base->error;
+    struct step_row step;
+    struct run_row run;
+    size_t signals;
+    int64_t bytes;
+    bool has_run;
+    op->ret_unblocked_lanes = 0;
+    if (sqlite_step_read(s, &op->id, &step, e))
+        return e->code;
+    struct task *t = &step.task;
+    if (!step.found || !task_is_claimed(t->state, t->fence, t->links, op->fence))
+        return recall_too_late(e);
+    if (sqlite_run_read(s, &t->run, &base->arena, &run, &has_run, e) ||
+        sqlite_signals_count(s, &t->run, op->signal, &signals, &bytes, e))
+        return e->code;
+    struct uuid claim = t->claim;
+    await_apply(t, op, signals, has_run && run.paused);
+    if (sqlite_step_write(s, &step, TASK_RUNNING, &op->ret_unblocked_lanes, e))
+        return e->code;
+    return sqlite_claim_leave(s, claim, 1, e);
+}
+
+/* ---- OP_SIGNAL ---- */
+
+/* Whether this sender has sent it before. */
+static enum err sqlite_signal_find(struct store_sqlite *s, const struct signal_row *x, bool *ret, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_SIGNAL);
+    (void)bind_uuid(st, 1, &x->run);
+    (void)bind_str(st, 2, x->name);
+    (void)bind_str(st, 3, x->sender);
+    if (conn_step(&s->conn, st, ret, e) || !*ret)
+        return s->conn.failed;
+    struct signal_row old = { .payload = row_text(st, 0), .rejects = sqlite3_column_int(st, 1) != 0 };
+    enum err rc = signal_check_same(&old, x, e);
+    sqlite3_reset(st);
+    return rc;
+}
+
+static enum err sqlite_signal_put(struct store_sqlite *s, const struct signal_row *x, struct error *e)
+{
+    size_t count;
+    int64_t bytes;
+    if (sqlite_signals_count(s, &x->run, x->name, &count, &bytes, e) ||
+        signal_check_room(count + 1, bytes + (int64_t)x->payload.n, e))
+        return e->code;
+    sqlite3_stmt *st = writer_stmt(s, ST_SIGNAL_PUT);
+    row_bind(&s->conn, st, 1, &table_signals, x);
+    return conn_run(&s->conn, st, e);
+}
+
+/* With `wakes` false: only looks whether all have ended. */
+static enum err sqlite_signal_steps(struct store_sqlite *s, struct op_signal *op, bool wakes, bool *ret_over,
+                                    struct error *e)
+{
+    *ret_over = op->n > 0;
+    for (size_t i = 0; i < op->n; i++) {
+        struct step_row step;
+        if (sqlite_step_read(s, &op->steps[i], &step, e))
+            return e->code;
+        enum task_state was = step.task.state;
+        *ret_over = *ret_over && step.found && task_is_final(was);
+        if (wakes && step.found && signal_wakes(&step.task, op->signal->time_ms) &&
+            sqlite_step_write(s, &step, was, &op->ret_unblocked_lanes, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+enum err sqlite_signal(struct store_sqlite *s, struct op *base)
+{
+    struct op_signal *op = (struct op_signal *)base;
+    struct error *e = &base->error;
+    struct step_row run;
+    int64_t record = 0;
+    bool over;
+    op->ret_repeated = false;
+    op->ret_unblocked_lanes = 0;
+    if (sqlite_idempotency_put(s, op->idempotency, &record, e) || sqlite_step_read(s, &op->signal->run, &run, e) ||
+        signal_check_run(&run.task, run.found, op->tenant, e) ||
+        sqlite_signal_find(s, op->signal, &op->ret_repeated, e))
+        return e->code;
+    if (op->ret_repeated)
+        return ERR_OK;
+    if (sqlite_signal_steps(s, op, false, &over, e))
+        return e->code;
+    if (over)
+        return signal_too_late(e);
+    return sqlite_signal_put(s, op->signal, e) ? e->code : sqlite_signal_steps(s, op, true, &over, e);
+}

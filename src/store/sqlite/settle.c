@@ -318,7 +318,7 @@ static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, 
     struct guards g;
     if (sqlite_read_settle_guards(s, &v->id, &g, e))
         return e->code;
-    v->stale = !g.found || g.state != TASK_RUNNING || g.fence != v->fence;
+    v->stale = !g.found || !task_is_claimed(g.state, g.fence, g.links, v->fence);
     if (v->stale)
         return ERR_OK;
     join_fold_add(f, &v->id, v->replace ? v->replace->state : v->verdict.next, g.links);

@@ -14,6 +14,9 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
 #define JOIN_TASK                                                                                                      \
     "t.rid, t.id, t.tenant_id, t.kind, t.state, t.deleted, t.links, t.due_ms, t.scheduled_ms, t.awaited_ms, "          \
     "t.late_by, t.lane, t.completed_ms"
+#define STEP                                                                                                           \
+    JOIN_TASK ", t.fence, t.claim_id, t.started_ms, t.priority, t.target, t.run_id, t.place, t.queue, "                \
+              "t.gates IS NOT NULL"
 #define WAITING "FROM tasks INDEXED BY tasks_waiting WHERE waits_for = ?1 "
 #define HOLDERS "FROM slots AS s CROSS JOIN tasks AS t ON t.id = s.task_id WHERE s.key = ?1"
 #define DUE     "FROM tasks INDEXED BY tasks_due WHERE " SQL_NEAR "AND lane = ?1 "
@@ -24,7 +27,7 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
 #define HANDED   "FROM claims INDEXED BY claims_hold WHERE hold > 0 AND hold = 1 "
 #define STILL_RUNS                                                                                                     \
     "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = wishes.task_id AND t.state = " SQL_RUNNING                          \
-    " AND t.fence = wishes.fence)"
+    " AND t.fence = wishes.fence AND NOT t.links & 16)"
 #define LEASED(index)                                                                                                  \
     "task_leases AS l INDEXED BY " index " CROSS JOIN tasks AS t "                                                     \
     "ON t.id = l.task_id AND t.state = " SQL_RUNNING " AND t.fence = l.fence "
@@ -37,6 +40,7 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
     " ORDER BY rowid LIMIT ?3) WHERE " time " < ?1 LIMIT ?2)"
 
 _Static_assert(OVERLAP_ALLOW == 1, "the number of ALLOW in ST_SLOT_EARLIER");
+_Static_assert(TASK_OPEN == 16 && TASK_OPENED == 32, "statements name them by number");
 static const char *const writer_sql[] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",
@@ -64,7 +68,7 @@ static const char *const writer_sql[] = {
         "FROM tasks WHERE id = ?",
     [ST_TASK_BY_RID] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_HANDED_BY_RID] = "SELECT rid" TASK_COLUMNS_SHORT(SQL_NAME) ", " HANDED_CONFIG(
-        "") ", NULL, NULL, needs, aside, recalled, awaited_ms, late_by, links" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
+        "") ", NULL, NULL, needs, aside, recalled, awaited_ms, late_by, links, run_id, place, queue" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_TASK_REPLACE] = "REPLACE INTO tasks (rid" TASK_COLUMNS(SQL_NAME) ") VALUES (?" TASK_COLUMNS(SQL_MARK) ")",
     [ST_TASK_DELETE] = "DELETE FROM tasks WHERE rid = ?",
     /* claims */
@@ -98,9 +102,9 @@ static const char *const writer_sql[] = {
         "SELECT id, tasks, epoch FROM claims INDEXED BY claims_id WHERE hold = 1 AND id >= ?2 AND id < ?1 ORDER BY id",
     [ST_CLAIMS_HANDED_BY] = "SELECT id, tasks, epoch " HANDED "AND node = ?1",
     [ST_TASK_OF_CLAIM] = "SELECT id, lane FROM tasks WHERE rid = ?1 AND state = " SQL_RUNNING " AND claim_id = ?2",
-    [ST_RUNNING] = "SELECT 1 FROM tasks WHERE id = ?1 AND state = " SQL_RUNNING " AND fence = ?2",
+    [ST_RUNNING] = "SELECT 1 FROM tasks WHERE id = ?1 AND state = " SQL_RUNNING " AND fence = ?2 AND NOT links & 16",
     [ST_RETAKEN] = "SELECT rid" TASK_COLUMNS(
-        SQL_NAME) " FROM tasks WHERE id = ?1 AND state = " SQL_RUNNING " AND fence = ?2 "
+        SQL_NAME) " FROM tasks WHERE id = ?1 AND state = " SQL_RUNNING " AND fence = ?2 AND NOT links & 16 "
                   "AND " RETAKE_MAY("") " AND coalesce(length(CAST(payload AS BLOB)), 0) + "
                                         "coalesce(length(CAST(target_config AS BLOB)), 0) <= ?3 "
                                         "AND NOT EXISTS (SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2)",
@@ -161,7 +165,8 @@ static const char *const writer_sql[] = {
     [ST_SLOT_FIRST] = "SELECT rid, id, due_ms, tenant_id, deleted, json_extract(gates, '$.concurrency_limit'), lane, "
                       "json_extract(gates, '$.overlap') " WAITING "ORDER BY due_ms, id LIMIT 1",
     [ST_SLOT_OTHER] = "SELECT rid, id, tenant_id, deleted, state, fence " WAITING "AND rid <> ?2 LIMIT 1",
-    [ST_SLOT_HOLDERS] = "SELECT t.rid, t.id, t.tenant_id, t.deleted, t.state, t.fence " HOLDERS,
+    [ST_SLOT_HOLDERS] = "SELECT t.rid, t.id, t.tenant_id, t.deleted, iif(t.links & 32, " SQL_RUNNING
+                        ", t.state), t.fence " HOLDERS,
     [ST_SLOT_SINCE] = "SELECT min(t.scheduled_ms) " HOLDERS,
     [ST_SLOT_EARLIER] =
         "SELECT 1 FROM tasks INDEXED BY tasks_spawned WHERE parent_id = ?1 AND due_ms <= ?2 "
@@ -179,14 +184,14 @@ static const char *const writer_sql[] = {
     /* dependencies: joins.c */
     [ST_JOIN_TASK] = "SELECT " JOIN_TASK " FROM tasks AS t WHERE t.id = ?",
     [ST_JOIN_MARK] = "UPDATE tasks SET links = links | 2 WHERE id = ?",
-    [ST_JOIN_CHILDREN] = "SELECT " JOIN_TASK ", e.type, j.kind, j.expected, j.arrived, j.met, j.broken "
+    [ST_JOIN_CHILDREN] = "SELECT " JOIN_TASK ", e.type, j.kind, j.expected, j.arrived, j.met, j.broken, j.max_broken "
                          "FROM edges AS e INDEXED BY edges_open CROSS JOIN tasks AS t ON t.id = e.child_id "
                          "CROSS JOIN joins AS j ON j.child_id = e.child_id "
                          "WHERE e.parent_id = ?1 AND e.state = 0 ORDER BY e.child_id LIMIT ?2",
-    [ST_JOIN_PUT] = "INSERT INTO joins (tenant_id, child_id, kind, expected, arrived, met, broken) "
-                    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (child_id) DO UPDATE SET kind = ?3, "
-                    "expected = ?4, arrived = ?5, met = ?6, broken = ?7",
-    [ST_JOIN_GET] = "SELECT kind, expected, arrived, met, broken FROM joins WHERE child_id = ?",
+    [ST_JOIN_PUT] = "INSERT INTO joins (tenant_id, child_id, kind, expected, arrived, met, broken, max_broken) "
+                    "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (child_id) DO UPDATE SET kind = ?3, "
+                    "expected = ?4, arrived = ?5, met = ?6, broken = ?7, max_broken = ?8",
+    [ST_JOIN_GET] = "SELECT kind, expected, arrived, met, broken, max_broken FROM joins WHERE child_id = ?",
     [ST_JOIN_DELETE] = "DELETE FROM joins WHERE child_id = ?",
     [ST_JOIN_CHILD_PUT] = "UPDATE tasks SET state = ?2, links = ?3, due_ms = ?4, scheduled_ms = ?5, awaited_ms = ?6, "
                           "late_by = ?7, updated_ms = ?8, completed_ms = ?9, last_error = coalesce(?10, last_error), "
@@ -203,6 +208,39 @@ static const char *const writer_sql[] = {
     [ST_ARRIVALS] = "SELECT number, parent_id, outcome FROM arrivals ORDER BY number LIMIT ?",
     [ST_ARRIVAL_OF] = "SELECT 1 FROM arrivals WHERE parent_id = ?",
     [ST_ARRIVAL_DELETE] = "DELETE FROM arrivals WHERE number = ?",
+    /* runs: runs.c, run_stop.c, definitions.c */
+    [ST_ARRIVAL_DROP] = "DELETE FROM arrivals WHERE parent_id = ?",
+    [ST_EDGES_CLOSE] = "UPDATE edges SET state = 3 WHERE child_id = ? AND state = 0",
+    [ST_EDGE_END] = "INSERT INTO edges (tenant_id, parent_id, child_id, type, state) VALUES (?1, ?2, ?3, ?4, ?5) "
+                    "ON CONFLICT (parent_id, child_id) DO UPDATE SET type = ?4, state = ?5",
+    [ST_STEP] = "SELECT " STEP " FROM tasks AS t WHERE t.id = ?",
+    [ST_STEP_PUT] = "UPDATE tasks SET state = ?2, links = ?3, due_ms = ?4, scheduled_ms = ?5, awaited_ms = ?6, "
+                    "late_by = ?7, updated_ms = ?8, completed_ms = ?9, last_error = coalesce(?10, last_error), "
+                    "claim_id = ?11, started_ms = ?12, lane = ?13, queue = ?14, waits_for = NULL, "
+                    "near = near OR ?4 <= ?8 WHERE rid = ?1",
+    [ST_STEPS] = "SELECT " STEP " FROM tasks AS t INDEXED BY tasks_run WHERE t.run_id = ?1 AND ?2 >> t.state & 1 "
+                 "ORDER BY t.place LIMIT ?3",
+    [ST_STEPS_RUNNING] = "SELECT id, fence, links, target FROM tasks INDEXED BY tasks_run WHERE run_id = ?1 "
+                         "AND state = " SQL_RUNNING " ORDER BY place",
+    [ST_RUN] = "SELECT 0" RUN_COLUMNS(SQL_NAME) " FROM runs WHERE run_id = ?",
+    [ST_RUN_PUT] = "REPLACE INTO runs (run_id" RUN_COLUMNS_REST(SQL_NAME) ") VALUES (?" RUN_COLUMNS_REST(SQL_MARK) ")",
+    [ST_RUN_COUNT] = "UPDATE runs SET tasks = tasks + ?2 WHERE run_id = ?1 RETURNING tasks",
+    [ST_OUTPUT_PUT] = "REPLACE INTO outputs (run_id, place, whole, text) VALUES (?1, ?2, ?3, ?4)",
+    [ST_OUTPUT_PUT_SUB_RUN] = "REPLACE INTO outputs (run_id, place, whole, text) SELECT ?1, ?2, ?3, ?4 "
+                              "WHERE EXISTS (SELECT 1 FROM runs WHERE run_id = ?1)",
+    [ST_OUTPUT_DELETE] = "DELETE FROM outputs WHERE run_id = ?1 AND place = ?2",
+    [ST_SIGNAL] = "SELECT payload, rejects FROM signals WHERE run_id = ?1 AND name = ?2 AND sender = ?3",
+    [ST_SIGNAL_PUT] = "INSERT INTO signals (run_id, name, sender, payload, rejects, time_ms) VALUES (?, ?, ?, ?, ?, ?)",
+    [ST_SIGNALS_COUNT] = "SELECT count(*), coalesce(sum(length(CAST(payload AS BLOB))), 0) FROM signals "
+                         "WHERE run_id = ?1 AND name = ?2",
+    [ST_SIGNALS_DELETE] = "DELETE FROM signals WHERE run_id = ?1 AND name = ?2",
+    [ST_DEFINITION_PUT] = "INSERT INTO definitions (tenant_id, hash, text, put_ms) VALUES (?1, ?2, ?3, ?4) "
+                          "ON CONFLICT (tenant_id, hash) DO UPDATE SET put_ms = max(put_ms, ?4)",
+    [ST_WORKFLOW] = "SELECT version, hash, created_ms, removed FROM workflows WHERE tenant_id = ?1 AND name = ?2 "
+                    "ORDER BY version DESC LIMIT 1",
+    [ST_WORKFLOW_PUT] =
+        "INSERT INTO workflows (tenant_id, name, version, hash, created_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
+    [ST_WORKFLOW_REMOVE] = "UPDATE workflows SET removed = 1 WHERE tenant_id = ?1 AND name = ?2",
     /* recurring tasks */
     [ST_RECURRING] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks INDEXED BY tasks_cursor "
                                                          "WHERE state = " SQL_SCHEDULED
@@ -410,6 +448,7 @@ static bool sqlite_needs_savepoint(const struct op *op)
     static const bool needs[OP_KINDS] = {
         [OP_INSERT] = true,  [OP_CLAIM] = true,     [OP_PUT] = true,      [OP_KEY_PUT] = true,
         [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_BREAKERS] = true,
+        [OP_OPEN] = true, [OP_SIGNAL] = true, [OP_STOP] = true, [OP_DEFINE] = true,
     };
     return needs[op->kind] && !(op->kind == OP_INSERT && sqlite_insert_alone(op));
 }

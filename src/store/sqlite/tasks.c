@@ -291,6 +291,8 @@ enum err sqlite_insert(struct store_sqlite *s, struct op *base)
     }
     if (!rc)
         rc = sqlite_limits_check(s, op, has_new_recurring, &base->error);
+    if (!rc && op->definition)
+        rc = sqlite_definition_put(s, op->definition, op->count ? op->tasks[0].created_ms : 0, &base->error);
     struct error ignored;
     if (rc && !s->conn.failed && record && sqlite_idempotency_delete(s, record, &ignored))
         return ignored.code;

@@ -110,6 +110,7 @@ static void count_result(struct tally *t, const union any_op *op)
     t->done[op->op.kind]++;
     count_nodes(t, op);
     model_count_fleet(t, op);
+    model_count_runs(t, op);
     if (op->op.kind == OP_CLAIM)
         count_claim(t, &op->claim);
     if (op->op.kind == OP_SETTLE)
@@ -142,6 +143,8 @@ static void print_tally(const struct tally *t)
            t->nodes_dead, t->tokens, t->places, t->recall_requests, t->held);
     printf("# fleet: %zu handed, %zu running, %zu retaken, %zu leased, %zu kept, %zu to end, %zu over\n", t->handed,
            t->running, t->retaken, t->leased, t->kept, t->ended, t->leases_over);
+    printf("# runs: %zu opened, %zu of them again, %zu stopped while opened, %zu steps stopped, %zu signals woke\n",
+           t->opened, t->reopened, t->open_stopped, t->steps_stopped, t->signals_woke);
 }
 
 static void add_tally(struct tally *sum, const struct tally *t)
@@ -569,6 +572,11 @@ static void planted_bugs_are_noticed(void **state)
         BUG(forgets_parents),
         BUG(joins_any_for_all),
         BUG(ignores_changed_parents),
+        BUG(breaks_open_joins_at_once),
+        BUG(begins_repeated_pages_anew),
+        BUG(drops_early_signals),
+        BUG(stops_one_step_too_many),
+        BUG(waits_for_nobody_else),
 #undef BUG
     };
     struct prng seeds = seeded_prng("planted_bugs");

@@ -34,9 +34,14 @@ union any_op {
     struct op_worker_report worker;
     struct op_breakers breakers;
     struct op_arrive arrive;
+    struct op_open open;
+    struct op_await await;
+    struct op_signal signal;
+    struct op_stop stop;
+    struct op_define define;
 };
 
-enum { BATCH_MAX = 6, INSERT_MAX = 4, POOL_MAX = 250, NODES = 3, WHY_MAX = 256 };
+enum { BATCH_MAX = 6, INSERT_MAX = 4, POOL_MAX = 250, NODES = 3, OPENINGS = 16, WHY_MAX = 256 };
 
 /* What a run has seen: one that saw little proves little. */
 struct tally {
@@ -72,6 +77,11 @@ struct tally {
     X(replaced)                                                                                                        \
     X(woken)                                                                                                           \
     X(suspects)                                                                                                        \
+    X(opened)                                                                                                          \
+    X(reopened)                                                                                                        \
+    X(open_stopped)                                                                                                    \
+    X(steps_stopped)                                                                                                   \
+    X(signals_woke)                                                                                                    \
     X(deduped) /* of claims; woken: how many operations did */
 #define X(member) size_t member;
     TALLY_SIZES(X)
@@ -81,6 +91,14 @@ struct tally {
 struct known {
     struct uuid id;
     int32_t tenant;
+};
+
+/* How far a task was opened under one of its claims. */
+struct opening {
+    struct uuid task;
+    int64_t fence;
+    size_t page, size;
+    bool again;
 };
 
 struct model {
@@ -93,6 +111,8 @@ struct model {
     int64_t beats[NODES];        /* as they were told last */
     struct known pool[POOL_MAX]; /* tasks that may be there */
     size_t pool_count;
+    struct opening openings[OPENINGS]; /* the latest */
+    size_t opening_count;
     bool first;           /* of its batch */
     size_t gated_percent; /* of the tasks need slots */
     struct tally tally;
@@ -101,6 +121,8 @@ struct model {
 void model_make(struct model *m, union any_op *ret);
 struct task_filter model_filter(struct model *m);
 bool model_look(struct model *m, struct task *ret); /* some task that is there */
+struct task model_task(struct model *m);            /* one that is new */
+void model_know(struct model *m, const struct task *t);
 size_t below(struct model *m, size_t n);
 bool chance(struct model *m, size_t percent);
 struct str one_of(struct model *m, const char *const *v, size_t n);
@@ -151,8 +173,21 @@ void model_depend_put(struct model *m, struct op_put *op);       /* sometimes it
 void model_make_arrive(struct model *m, union any_op *ret);
 bool same_links(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
 
+/* store_model_runs.c */
+const struct definition *model_definition(struct model *m, int32_t tenant);
+void model_make_open(struct model *m, union any_op *ret);
+void model_make_await(struct model *m, union any_op *ret);
+void model_make_signal(struct model *m, union any_op *ret);
+void model_make_stop(struct model *m, union any_op *ret);
+void model_make_define(struct model *m, union any_op *ret);
+void model_count_runs(struct tally *t, const union any_op *op);
+bool same_run_answers(const union any_op *a, const union any_op *b, char why[WHY_MAX]);
+bool same_runs(struct model *m, struct reader *a, struct reader *b, char why[WHY_MAX]);
+
 /* Spoils an operation on its way in; true: it does not even arrive. */
 typedef bool spoil_fn(struct op *op, struct prng *random);
+spoil_fn breaks_open_joins_at_once, begins_repeated_pages_anew, drops_early_signals, stops_one_step_too_many,
+    waits_for_nobody_else;
 spoil_fn forgets_parents, joins_any_for_all, ignores_changed_parents;
 spoil_fn hands_nothing, hands_in_no_epoch, retakes_under_any_fence, retakes_what_is_large,
     leases_a_millisecond_too_long, keeps_leases_of_any_fence, leases_what_nodes_claim, hears_half_of_the_workers;

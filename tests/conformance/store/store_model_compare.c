@@ -135,6 +135,11 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
                number_same("put woke", a->put.ret_unblocked_lanes, b->put.ret_unblocked_lanes) &&
                (a->put.task->kind != TASK_RECURRING ||
                 number_same("put's cursor", a->put.ret_cursor_ms, b->put.ret_cursor_ms));
+    case OP_OPEN:
+    case OP_AWAIT:
+    case OP_SIGNAL:
+    case OP_STOP:
+    case OP_DEFINE: return same_run_answers(a, b, why);
     case OP_ARRIVE: return number_same("arrived", a->arrive.ret_applied, b->arrive.ret_applied);
     case OP_LEASE: return number_same("lease", a->lease.ret_held, b->lease.ret_held);
     case OP_PURGE: return number_same("forgotten", a->forget.ret_purged, b->forget.ret_purged);
@@ -172,7 +177,7 @@ bool same_results(const union any_op *a, const union any_op *b, char why[WHY_MAX
     if (a->op.rc == ERR_OK)
         return same_answers(a, b, why);
     bool promised = a->op.kind == OP_INSERT || a->op.kind == OP_PUT || a->op.kind == OP_CATALOG ||
-                    a->op.kind == OP_SETTLE || a->op.kind == OP_RECALL;
+                    a->op.kind == OP_SETTLE || a->op.kind == OP_RECALL || a->op.kind >= OP_OPEN;
     if (promised && strcmp(a->op.error.field, b->op.error.field) != 0)
         return differ("operation %d: field '%s' and '%s'", a->op.kind, a->op.error.field, b->op.error.field);
     return true;
@@ -304,5 +309,5 @@ bool same_reads(struct model *m, struct reader *a, struct reader *b, char why[WH
             return false;
     return same_lists(m, a, b, why) && same_executions(m, a, b, why) && same_records(m, a, b, why) &&
            same_other_records(m, a, b, why) && same_overview(m, a, b, why) && same_fleet(m, a, b, why) &&
-           same_links(m, a, b, why);
+           same_links(m, a, b, why) && same_runs(m, a, b, why);
 }

@@ -32,7 +32,7 @@ static int64_t near(struct model *m, int64_t low, int64_t high)
     return m->now_ms + prng_between(&m->random, low, high);
 }
 
-static void know(struct model *m, const struct task *t)
+void model_know(struct model *m, const struct task *t)
 {
     for (size_t i = 0; i < m->pool_count; i++)
         if (uuid_eq(m->pool[i].id, t->id))
@@ -109,7 +109,7 @@ static int some_priority(struct model *m)
     return priorities[below(m, array_count(priorities))];
 }
 
-static struct task make_task(struct model *m)
+struct task model_task(struct model *m)
 {
     struct task t = {
         .id = uuid_next(&m->ids, m->now_ms),
@@ -125,8 +125,9 @@ static struct task make_task(struct model *m)
         .delivery = chance(m, 80) ? DELIVER_AT_LEAST_ONCE : DELIVER_AT_MOST_ONCE,
         .timeout_ms = 30000,
         .retry = RETRY_DEFAULT,
-        .target = chance(m, 70)   ? TARGET_NOOP
-                  : chance(m, 50) ? TARGET_WORKER
+        .target = chance(m, 60)   ? TARGET_NOOP
+                  : chance(m, 40) ? TARGET_WORKER
+                  : chance(m, 60) ? TARGET_WORKFLOW
                                   : (enum target_kind)below(m, TARGET_NOOP + 1),
         .requires = chance(m, 10) ? S("eu,gpu") : (struct str){ 0 },
         .cpu_milli = chance(m, 3) ? 500 : 0,
@@ -163,7 +164,7 @@ static struct task make_task(struct model *m)
 
 static struct task make_occurrence(struct model *m, const struct task *parent, int64_t at_ms)
 {
-    struct task t = make_task(m);
+    struct task t = model_task(m);
     t.id = occurrence_id(parent->id, at_ms);
     t.tenant = parent->tenant;
     t.kind = TASK_OCCURRENCE;
@@ -211,23 +212,26 @@ static void make_insert(struct model *m, union any_op *op)
     size_t n = 1 + below(m, INSERT_MAX);
     bool takes_over = chance(m, 30);
     for (size_t i = 0; i < n; i++) {
-        v[i] = make_task(m);
+        v[i] = model_task(m);
         if ((chance(m, 10) || m->pool_count == POOL_MAX) && model_look(m, &there)) {
             v[i].id = there.id; /* repeated, or clashing */
             v[i].tenant = there.tenant;
             v[i].created_ms = there.created_ms + (chance(m, 30) ? 1 : 0);
         }
+        if (v[i].target == TARGET_WORKFLOW && v[i].kind == TASK_ONE_TIME)
+            v[i].links = TASK_KEEPS_OUTPUT;
         model_dedupe(m, &v[i]);
         bool held = v[i].dedupe_key.n &&
                     reader_dedupe(m->reader, v[i].tenant, v[i].dedupe_key, v[i].created_ms, &from[i], NULL) == ERR_OK;
         if (!held || chance(m, 20)) /* nobody to take it from, or from another than who has it */
             from[i] = model_look(m, &there) ? there.id : v[i].id;
-        know(m, &v[i]);
+        model_know(m, &v[i]);
     }
     op->insert = (struct op_insert){ .op.kind = OP_INSERT,
                                      .tasks = copy_of(m, v, n * sizeof *v),
                                      .count = n,
                                      .takes_over = takes_over ? copy_of(m, from, n * sizeof *from) : NULL,
+                                     .definition = chance(m, 5) ? model_definition(m, v[0].tenant) : NULL,
                                      .idempotency = model_idempotency(m, 12) };
     model_depend_insert(m, &op->insert);
     if (!op->insert.depends) /* a child that is skipped at once counts in no limit */
@@ -299,7 +303,7 @@ static void make_claim(struct model *m, union any_op *op)
         .help_after_ms = (int64_t)below(m, 20),
     };
     struct task t; /* behind another operation of the batch, the claim may be gone by then */
-    if (m->first && chance(m, 10) && look_for_state(m, TASK_RUNNING, &t) && t.state == TASK_RUNNING)
+    if (m->first && chance(m, 10) && look_for_state(m, TASK_RUNNING, &t) && !uuid_is_nil(t.claim))
         op->claim.claim = t.claim;
 }
 
@@ -420,7 +424,7 @@ static void make_spawn(struct model *m, union any_op *op)
     };
     for (size_t i = 0; i < n; i++) {
         plan.occurrences.v[i] = make_occurrence(m, &t, t.cursor_ms + 5 * (int64_t)i);
-        know(m, &plan.occurrences.v[i]);
+        model_know(m, &plan.occurrences.v[i]);
     }
     plan.runs = (int64_t)n;
     plan.skipped = (int64_t)below(m, 3);
@@ -475,10 +479,12 @@ static struct task changed(struct model *m, const struct task *t)
 
 static void make_put(struct model *m, union any_op *op)
 {
-    struct task t = make_task(m), also = make_task(m), there; /* t: there is none, unless one is found */
+    struct task t = model_task(m), also = model_task(m), there; /* t: there is none, unless one is found */
     if (chance(m, 97) && !(chance(m, 50) && look_for_recurring(m, &t)))
         (void)model_look(m, &t);
     struct task next = changed(m, &t);
+    if (t.links & TASK_OPEN) /* it cannot go on without its claim */
+        set_state(m, &next, TASK_CANCELLED);
     op->put = (struct op_put){ .op.kind = OP_PUT,
                                .task = copy_of(m, &next, sizeof next),
                                .version = t.version + (chance(m, 8) ? 1 : 0),
@@ -505,7 +511,7 @@ static void make_put(struct model *m, union any_op *op)
         return;
     model_dedupe(m, &also);
     op->put.also = copy_of(m, &also, sizeof also);
-    know(m, &also);
+    model_know(m, &also);
 }
 
 static void make_missed(struct model *m, union any_op *op)
@@ -542,7 +548,9 @@ void model_make(struct model *m, union any_op *ret)
         { model_make_share, 12 },  { model_make_recall, 14 },  { model_make_recall_list, 8 },
         { model_make_hand, 12 },   { model_make_handed, 5 },   { model_make_running, 5 },
         { model_make_retake, 10 }, { model_make_keep, 12 },    { model_make_leases_over, 6 },
-        { model_make_worker, 4 },  { model_make_breakers, 4 }, { model_make_arrive, 2 },
+        { model_make_worker, 4 },  { model_make_breakers, 4 }, { model_make_arrive, 4 },
+        { model_make_open, 26 },   { model_make_await, 8 },    { model_make_signal, 8 },
+        { model_make_stop, 6 },    { model_make_define, 3 },
     };
     size_t sum = 0, i = 0;
     for (size_t j = 0; j < array_count(rows); j++)
@@ -577,6 +585,7 @@ struct task_filter model_filter(struct model *m)
     if (chance(m, 25) && look_for_recurring(m, &t))
         f.parent = t.id;
     f.occurrences = chance(m, 50);
+    f.runs = chance(m, 15);
     if (chance(m, 15) && look_for_state(m, TASK_BLOCKED, &t))
         f.waits_for = t.waits_for;
     if (chance(m, 15) && look_for_state(m, TASK_FAILED, &t))

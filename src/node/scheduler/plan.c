@@ -1,0 +1,352 @@
+/* Runs of workflows, and steps whose call comes from a definition: the planner says what happens with a claimed one
+ * (port/planner.h), and it is carried out here. While a task is planned, it is neither on the wheel nor ready.
+ *
+ * If an operation fails, or its answer is lost, the task is planned again: what was done already is found done, and if
+ * the claim is over, the store says so. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "node/scheduler/internal.h"
+#include "port/planner.h"
+#include "port/store/operation_table.h"
+
+enum {
+    PLAN_ARENA = 256 << 20,
+    PLAN_ANSWER_ARENA = 1 << 20,
+    PLAN_RETRY_MS = 200,
+    PLANS_MAX = 64, /* with the planner at once; others wait on the wheel */
+    PLANS_WAIT_MS = 2,
+    STOP_ROWS = 1000,
+};
+
+struct planning {
+    struct plan plan;
+    struct scheduler *scheduler;
+    struct armed *armed;
+    struct list link; /* in scheduler.planning; after a PLAN_CALL in claim.planned */
+    union {
+        struct op op;
+        struct op_open open;
+        struct op_await await;
+        struct op_stop stop;
+        struct op_settle settle;
+    };
+    struct settlement settlement;
+    struct task task; /* PLAN_CALL: with its fields filled in */
+    size_t opened;    /* rows of plan.open that are stored */
+    size_t also;      /* of plan.open.also */
+    bool disowned;    /* the task belongs to another node */
+};
+
+static void planning_free(struct planning *p)
+{
+    arena_release(&p->plan.arena);
+    free(p);
+}
+
+void scheduler_free_planned(struct list *planned)
+{
+    while (!list_empty(planned)) {
+        struct planning *p = container_of(planned->next, struct planning, link);
+        list_remove(&p->link);
+        planning_free(p);
+    }
+}
+
+/* Ends the planning. False: the task belongs to another node by now. */
+static bool planning_end(struct planning *p)
+{
+    struct claim *c = p->armed->claim;
+    list_remove(&p->link);
+    p->scheduler->planning_count--;
+    if (!p->disowned)
+        return true;
+    planning_free(p);
+    claim_unref(c);
+    return false;
+}
+
+/* It is planned again after that time. */
+static void planning_again(struct planning *p, int64_t in_ms)
+{
+    struct scheduler *s = p->scheduler;
+    struct armed *a = p->armed;
+    if (!planning_end(p))
+        return;
+    planning_free(p);
+    scheduler_rearm(s, a, in_ms);
+}
+
+/* The claim on the task is over, by what was stored or by another node. */
+static void planning_leave(struct planning *p)
+{
+    struct scheduler *s = p->scheduler;
+    struct armed *a = p->armed;
+    if (!planning_end(p))
+        return;
+    scheduler_rearm(s, a, 0);
+    scheduler_on_settled(s, a->task->id, a->task->fence, NULL);
+    planning_free(p);
+}
+
+/* Whether the operation has failed; then the rest is done. */
+static bool planning_failed(struct planning *p)
+{
+    if (!p->op.rc)
+        return false;
+    if (p->op.rc == ERR_CONFLICT && strcmp(p->op.error.field, "fence") == 0)
+        planning_leave(p);
+    else {
+        log_warn("workflow_failed", kv_str("operation", str_from(op_table[p->op.kind].name)), kv_err(&p->op.error));
+        planning_again(p, PLAN_RETRY_MS);
+    }
+    return true;
+}
+
+static void planning_submit(struct planning *p, void (*done)(struct op *op))
+{
+    arena_init(&p->op.arena, PLAN_ANSWER_ARENA);
+    p->op.done = done;
+    p->op.context = p;
+    writer_submit(p->scheduler->setup.writer, &p->op);
+}
+
+/* ---- opening ---- */
+
+static void planning_open_page(struct planning *p);
+
+/* Lanes of rows that wait are known from now on: when they are released, only a bit of their lane is told. */
+static void planning_know_rows(struct planning *p)
+{
+    struct scheduler *s = p->scheduler;
+    for (size_t i = 0; i < p->open.n; i++) {
+        const struct task *t = &p->open.rows[i].task;
+        if (task_is_final(t->state))
+            continue;
+        struct lane_entry *lane = lanes_know(s->lanes, task_lane(t));
+        if (t->state == TASK_SCHEDULED)
+            lanes_due(s->lanes, lane, t->due_ms, false);
+    }
+}
+
+static void planning_on_opened(struct op *op)
+{
+    struct planning *p = op->context;
+    struct scheduler *s = p->scheduler;
+    arena_release(&op->arena);
+    if (planning_failed(p))
+        return;
+    if (p->open.ret_stopped) {
+        planning_again(p, 0);
+        return;
+    }
+    planning_know_rows(p);
+    s->setup.unblocked(s->setup.context, p->open.ret_unblocked_lanes);
+    p->opened += p->open.n;
+    p->also += p->open.also_count;
+    if (!p->open.last) {
+        planning_open_page(p);
+        return;
+    }
+    struct task after = *p->armed->task;
+    after.links |= TASK_OPENED;
+    (void)lanes_know(s->lanes, task_lane(&after));
+    planning_leave(p);
+}
+
+static void planning_open_page(struct planning *p)
+{
+    const struct op_open *all = &p->plan.open;
+    p->open = *all;
+    p->open.op = (struct op){ .kind = OP_OPEN };
+    p->open.first = all->first && p->opened == 0 && p->also == 0;
+    p->open.begin = p->open.first ? all->begin : NULL;
+    p->open.rows = all->n ? all->rows + p->opened : NULL;
+    p->open.n = min_of(all->n - p->opened, (size_t)OPEN_ROWS_MAX);
+    p->open.also = all->also_count ? all->also + p->also : NULL;
+    p->open.also_count = min_of(all->also_count - p->also, (size_t)OPEN_ROWS_MAX);
+    p->open.last = p->opened + p->open.n == all->n && p->also + p->open.also_count == all->also_count;
+    p->open.now_ms = p->scheduler->now.wall_ms;
+    planning_submit(p, planning_on_opened);
+}
+
+/* ---- waiting for a signal ---- */
+
+static void planning_on_awaits(struct op *op)
+{
+    struct planning *p = op->context;
+    struct scheduler *s = p->scheduler;
+    arena_release(&op->arena);
+    if (planning_failed(p))
+        return;
+    struct task after = *p->armed->task;
+    after.links |= TASK_AWAITS;
+    struct lane_entry *lane = lanes_know(s->lanes, task_lane(&after));
+    if (p->plan.await.timeout_ms)
+        lanes_due(s->lanes, lane, (after.started_ms ? after.started_ms : p->await.now_ms) + p->plan.await.timeout_ms,
+                  false);
+    s->setup.unblocked(s->setup.context, p->await.ret_unblocked_lanes);
+    planning_leave(p);
+}
+
+static void planning_await(struct planning *p)
+{
+    const struct task *t = p->armed->task;
+    p->await = (struct op_await){ .op = { .kind = OP_AWAIT },
+                                  .id = t->id,
+                                  .fence = t->fence,
+                                  .signal = p->plan.await.signal,
+                                  .seen = p->plan.await.seen,
+                                  .timeout_ms = p->plan.await.timeout_ms,
+                                  .now_ms = p->scheduler->now.wall_ms };
+    planning_submit(p, planning_on_awaits);
+}
+
+/* ---- stopping a run ---- */
+
+static void planning_stop(struct planning *p);
+
+static void planning_on_stopped(struct op *op)
+{
+    struct planning *p = op->context;
+    struct scheduler *s = p->scheduler;
+    bool gone = op->rc == ERR_NOT_FOUND; /* it was purged meanwhile: nothing is left to stop */
+    if (gone || !op->rc) {
+        for (size_t i = 0; !gone && i < p->stop.ret_running_count; i++)
+            s->setup.abort(s->setup.context, &p->stop.ret_running[i]);
+        s->setup.unblocked(s->setup.context, gone ? 0 : p->stop.ret_unblocked_lanes);
+    }
+    arena_release(&op->arena);
+    if (gone)
+        planning_again(p, 0);
+    else if (planning_failed(p))
+        return;
+    else if (p->stop.ret_more)
+        planning_stop(p);
+    else
+        planning_again(p, 0);
+}
+
+static void planning_stop(struct planning *p)
+{
+    p->stop = (struct op_stop){ .op = { .kind = OP_STOP },
+                                .tenant = p->armed->task->tenant,
+                                .run = p->plan.stop.run,
+                                .change = p->plan.stop.stop ? RUN_CANCEL : RUN_CLOSE,
+                                .stop = p->plan.stop.stop,
+                                .has_range = p->plan.stop.has_range,
+                                .from = p->plan.stop.from,
+                                .to = p->plan.stop.to,
+                                .why = p->plan.stop.why,
+                                .max = STOP_ROWS,
+                                .now_ms = p->scheduler->now.wall_ms };
+    planning_submit(p, planning_on_stopped);
+}
+
+/* ---- calls that are stored ---- */
+
+static void planning_on_kept(struct op *op)
+{
+    struct planning *p = op->context;
+    struct scheduler *s = p->scheduler;
+    arena_release(&op->arena);
+    if (planning_failed(p))
+        return;
+    s->setup.unblocked(s->setup.context, op_unblocked(p->settle.ret_unblocked_lanes, p->settle.ret_arrivals_left));
+    if (!p->settlement.stale)
+        s->setup.nudge(s->setup.context, &p->task);
+    planning_leave(p);
+}
+
+static void planning_keep(struct planning *p)
+{
+    p->task.state = TASK_SCHEDULED;
+    p->task.links &= ~TASK_PLANNED;
+    p->task.claim = (struct uuid){ { 0 } };
+    p->task.updated_ms = p->scheduler->now.wall_ms;
+    p->settlement = (struct settlement){ .id = p->task.id, .fence = p->task.fence, .replace = &p->task };
+    p->settle = (struct op_settle){
+        .op = { .kind = OP_SETTLE }, .v = &p->settlement, .n = 1, .now_ms = p->scheduler->now.wall_ms
+    };
+    planning_submit(p, planning_on_kept);
+}
+
+/* ---- plans ---- */
+
+/* The task goes on as any other, with the call that the plan gives it. */
+static void planning_call(struct planning *p)
+{
+    struct scheduler *s = p->scheduler;
+    struct armed *a = p->armed;
+    p->task = *a->task;
+    p->task.target_config = p->plan.target_config;
+    p->task.payload = p->plan.payload;
+    if (p->plan.keeps) {
+        planning_keep(p);
+        return;
+    }
+    if (!planning_end(p))
+        return;
+    a->task = &p->task;
+    a->planned = true;
+    list_push(&a->claim->planned, &p->link);
+    scheduler_rearm(s, a, 0);
+}
+
+static void planning_finish(struct planning *p)
+{
+    struct scheduler *s = p->scheduler;
+    struct armed *a = p->armed;
+    if (!planning_end(p))
+        return;
+    scheduler_rearm(s, a, 0);
+    scheduler_off_wheel(s, a);
+    scheduler_end_as(s, a, &p->plan.outcome);
+    planning_free(p);
+}
+
+static void planning_on_planned(struct plan *plan)
+{
+    struct planning *p = container_of(plan, struct planning, plan);
+    if (plan->rc) {
+        log_warn("plan_failed", kv_err(&plan->error));
+        planning_again(p, PLAN_RETRY_MS);
+        return;
+    }
+    if (p->disowned || p->scheduler->draining) { /* the wheel returns it */
+        planning_again(p, 0);
+        return;
+    }
+    switch (plan->kind) {
+    case PLAN_CALL: planning_call(p); break;
+    case PLAN_END: planning_finish(p); break;
+    case PLAN_OPEN: planning_open_page(p); break;
+    case PLAN_AWAIT: planning_await(p); break;
+    case PLAN_STOP: planning_stop(p); break;
+    }
+}
+
+void scheduler_plan(struct scheduler *s, struct armed *a)
+{
+    if (!s->setup.planner || s->planning_count >= PLANS_MAX) {
+        wheel_add(&s->wheel, &a->entry, s->now.wall_ms + (s->setup.planner ? PLANS_WAIT_MS : PLAN_RETRY_MS));
+        return;
+    }
+    struct planning *p = xnew(*p);
+    p->scheduler = s;
+    p->armed = a;
+    p->plan = (struct plan){ .task = a->task, .now_ms = s->now.wall_ms, .done = planning_on_planned };
+    arena_init(&p->plan.arena, PLAN_ARENA);
+    scheduler_off_list(s, a);
+    a->held->where = HELD_PLANNING;
+    list_push(&s->planning, &p->link);
+    s->planning_count++;
+    planner_submit(s->setup.planner, &p->plan);
+}
+
+void scheduler_disown_plans(struct scheduler *s)
+{
+    list_each (&s->planning, link)
+        container_of(link, struct planning, link)->disowned = true;
+}

@@ -1,0 +1,196 @@
+#include "port/store/runs.h"
+
+#include <assert.h>
+
+/* ---- OP_OPEN ---- */
+
+bool task_is_claimed(enum task_state state, int64_t row_fence, int links, int64_t fence)
+{
+    return state == TASK_RUNNING && row_fence == fence && !(links & TASK_OPEN);
+}
+
+struct run_row run_begin(const struct run_row *begin, const struct run_row *old, bool again)
+{
+    struct run_row next = *begin;
+    if (!old)
+        return next;
+    next.opened_ms = old->opened_ms;
+    next.tasks = old->tasks;
+    next.paused = old->paused;
+    next.generation = old->generation + again;
+    next.stop = again ? RUN_GOES_ON : old->stop;
+    next.stopped_by = again ? (struct str){ 0 } : old->stopped_by;
+    return next;
+}
+
+bool open_is_stopped(const struct op_open *op, const struct run_row *run)
+{
+    return run && run->stop != RUN_GOES_ON && !(op->begin && op->again);
+}
+
+bool open_begins(const struct op_open *op, int links)
+{
+    return op->first && (op->again || !(links & TASK_OPENED));
+}
+
+struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fence)
+{
+    struct task t = r->task;
+    t.fence = max_of(t.fence, old_fence);
+    t.links |= r->ends ? TASK_HAS_CHILDREN : 0;
+    if (paused && (t.state == TASK_SCHEDULED || t.state == TASK_BLOCKED))
+        t.state = TASK_PAUSED;
+    return t;
+}
+
+struct flow_counts open_row_counts(const struct open_row *r)
+{
+    struct flow_counts c = { 0 };
+    for (size_t i = 0; i < r->n; i++) {
+        struct flow_counts d = edge_counts(r->edges[i].state);
+        c.arrived += d.arrived;
+        c.met += d.met;
+        c.broken += d.broken;
+    }
+    return c;
+}
+
+void open_apply(struct task *t, uint32_t expected, int64_t max_broken, struct flow_counts c, int64_t now_ms)
+{
+    assert(t->state == TASK_RUNNING);
+    t->claim = (struct uuid){ 0 };
+    t->links |= TASK_OPEN | TASK_OPENED | TASK_WAITS;
+    t->started_ms = t->started_ms ? t->started_ms : now_ms;
+    t->updated_ms = now_ms;
+    if (open_decide(expected, max_broken, c) != FLOW_WAIT)
+        dependency_apply(t, FLOW_START, (struct str){ 0 }, now_ms);
+}
+
+enum err open_too_many(struct error *e)
+{
+    (void)error_set(e, ERR_LIMIT, "a run has at most %d tasks, with those of the workflows that it starts",
+                    RUN_TASKS_MAX);
+    return error_in(e, "tasks");
+}
+
+/* ---- OP_AWAIT, OP_SIGNAL ---- */
+
+void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused)
+{
+    assert(t->state == TASK_RUNNING);
+    bool has_news = signals > op->seen;
+    t->claim = (struct uuid){ 0 };
+    t->links |= TASK_AWAITS;
+    t->started_ms = t->started_ms ? t->started_ms : op->now_ms;
+    t->updated_ms = op->now_ms;
+    task_set_due(t, has_news ? op->now_ms : op->timeout_ms ? t->started_ms + op->timeout_ms : 0);
+    t->state = paused ? TASK_PAUSED : t->due_ms ? TASK_SCHEDULED : TASK_BLOCKED;
+}
+
+bool signal_wakes(struct task *t, int64_t now_ms)
+{
+    if (!(t->links & TASK_AWAITS) ||
+        (t->state != TASK_SCHEDULED && t->state != TASK_BLOCKED && t->state != TASK_PAUSED))
+        return false;
+    t->state = t->state == TASK_PAUSED ? TASK_PAUSED : TASK_SCHEDULED;
+    t->updated_ms = now_ms;
+    task_set_due(t, now_ms);
+    return true;
+}
+
+enum err run_not_found(struct error *e)
+{
+    return error_set(e, ERR_NOT_FOUND, "there is no such run");
+}
+
+enum err signal_check_run(const struct task *run, bool found, int32_t tenant, struct error *e)
+{
+    if (!found || run->deleted || run->tenant != tenant || run->target != TARGET_WORKFLOW)
+        return run_not_found(e);
+    if (!task_is_final(run->state))
+        return ERR_OK;
+    (void)error_set(e, ERR_CONFLICT, "the run is %s: it takes no signals any more", task_state_name(run->state));
+    return error_in(e, "run");
+}
+
+enum err signal_check_same(const struct signal_row *old, const struct signal_row *s, struct error *e)
+{
+    if (old->rejects == s->rejects && str_eq(old->payload, s->payload))
+        return ERR_OK;
+    (void)error_set(e, ERR_CONFLICT, "this sender has sent the signal before, with another payload or decision");
+    return error_in(e, "by");
+}
+
+enum err signal_check_room(size_t count, int64_t bytes, struct error *e)
+{
+    if (count <= SIGNALS_MAX && bytes <= SIGNAL_BYTES_MAX)
+        return ERR_OK;
+    (void)error_set(e, ERR_LIMIT, "a run takes at most %d signals of a name, and %d bytes of their payloads",
+                    SIGNALS_MAX, SIGNAL_BYTES_MAX);
+    return error_in(e, "payload");
+}
+
+enum err signal_too_late(struct error *e)
+{
+    (void)error_set(e, ERR_CONFLICT, "every step that awaits this signal has ended");
+    return error_in(e, "step");
+}
+
+/* ---- OP_STOP ---- */
+
+unsigned stop_states(enum run_change c)
+{
+    static const unsigned states[] = {
+        [RUN_CANCEL] = 1u << TASK_SCHEDULED | 1u << TASK_BLOCKED | 1u << TASK_PAUSED,
+        [RUN_PAUSE] = 1u << TASK_SCHEDULED | 1u << TASK_BLOCKED,
+        [RUN_RESUME] = 1u << TASK_PAUSED,
+    };
+    return states[c];
+}
+
+void stop_run(struct run_row *run, const struct op_stop *op)
+{
+    run->paused = op->change == RUN_CANCEL ? run->paused : op->change == RUN_PAUSE;
+    if (op->change != RUN_CANCEL || run->stop != RUN_GOES_ON)
+        return;
+    run->stop = op->stop;
+    run->stopped_by = op->why;
+}
+
+static void stop_resume(struct task *t, int64_t now_ms)
+{
+    bool is_blocked = t->links & TASK_WAITS || (t->links & TASK_AWAITS && t->due_ms == 0);
+    t->state = is_blocked ? TASK_BLOCKED : TASK_SCHEDULED;
+    if (!is_blocked && t->due_ms < now_ms)
+        task_put_off(t, now_ms, LATE_PAUSED);
+}
+
+void stop_step(struct task *t, const struct op_stop *op)
+{
+    assert(stop_states(op->change) >> t->state & 1);
+    t->updated_ms = op->now_ms;
+    t->waits_for = (struct str){ 0 };
+    switch (op->change) {
+    case RUN_CANCEL:
+        t->state = TASK_CANCELLED;
+        t->links &= ~TASK_WAITS;
+        t->completed_ms = op->now_ms;
+        t->last_error = op->why;
+        break;
+    case RUN_PAUSE: t->state = TASK_PAUSED; break;
+    case RUN_RESUME: stop_resume(t, op->now_ms); break;
+    }
+}
+
+/* ---- outputs ---- */
+
+struct run_output output_kept(struct str output)
+{
+    bool whole = output.n <= OUTPUT_KEPT_MAX;
+    return (struct run_output){ .whole = whole, .text = whole ? output : (struct str){ 0 } };
+}
+
+struct str output_head(struct str output)
+{
+    return str_utf8_cut(output, EXECUTION_OUTPUT_MAX);
+}

@@ -1,0 +1,114 @@
+/* Runs that begin again, and the compensation of what a run did. */
+#include "workflow/internal.h"
+
+enum err plan_again(struct run_view *v, const struct run_progress *g, struct plan *p, struct error *e)
+{
+    enum flow_outcome *kept = arena_array(v->a, enum flow_outcome, v->dag->n);
+    if (!kept)
+        return error_no_room(e);
+    if (flow_retry(v->dag, &(struct flow_retry){ .was = g->outcomes }, v->a, kept, e))
+        return e->code;
+    if (v->row.deadline_ms)
+        v->row.deadline_ms += p->now_ms - v->row.opened_ms; /* it counts from the new opening */
+    return open_again_rows(v, kept, p, e);
+}
+
+/* ---- compensation ---- */
+
+static enum flow_reach undo_reach_of(const struct task *t)
+{
+    if (!t)
+        return FLOW_UNTOUCHED;
+    return t->state == TASK_COMPLETED                  ? FLOW_DONE
+           : t->attempts || t->losses || t->started_ms ? FLOW_SENT
+                                                       : FLOW_UNTOUCHED;
+}
+
+/* What the outside has seen of each step; of a map, the most that it has seen of an item. */
+static void undo_reach(const struct run_view *v, const struct run_progress *g, enum flow_reach *reach)
+{
+    for (size_t i = 0; i < g->tasks.n; i++) {
+        const struct task *t = &g->tasks.v[i];
+        uint32_t step = place_step(t->place);
+        bool is_map = v->dag->steps[step].map.is_set, is_item = place_item(t->place) >= 0;
+        if (place_kind(t->place) == PLACE_KIND_STEP && is_map == is_item)
+            reach[step] = max_of(reach[step], undo_reach_of(t));
+    }
+}
+
+static bool undo_is_wanted(const struct dag_step *s, const struct task *t)
+{
+    enum flow_reach r = undo_reach_of(t);
+    return r == FLOW_DONE || (r == FLOW_SENT && s->compensate_if_attempted);
+}
+
+/* The rows of one wave that do not exist yet. */
+struct undo_wave {
+    struct open_row *rows;
+    size_t n;
+};
+
+static bool undo_exists(const struct run_progress *g, int64_t place)
+{
+    for (size_t i = g->tasks.n; i > 0 && place_kind(g->tasks.v[i - 1].place) != PLACE_KIND_STEP; i--)
+        if (g->tasks.v[i - 1].place == place)
+            return true;
+    return false;
+}
+
+static enum err undo_add(struct run_view *v, const struct run_progress *g, const struct task *of, struct undo_wave *w,
+                         const struct plan *p, struct error *e)
+{
+    struct run_facts facts = run_view_facts(v);
+    uint32_t step = place_step(of->place);
+    if (undo_exists(g, place_of_undo(step, place_item(of->place))))
+        return ERR_OK;
+    struct open_row *row = &w->rows[w->n];
+    if (definition_undo_task(v->dag, step, place_item(of->place), &facts, p->now_ms, v->a, &row->task, e))
+        return e->code;
+    row->task.links |= TASK_HAS_CHILDREN;
+    row->ends = true;
+    w->n++;
+    return ERR_OK;
+}
+
+static enum err undo_add_step(struct run_view *v, const struct run_progress *g, uint32_t step, struct undo_wave *w,
+                              const struct plan *p, struct error *e)
+{
+    const struct dag_step *s = &v->dag->steps[step];
+    for (size_t i = 0; i < g->tasks.n; i++) {
+        const struct task *t = &g->tasks.v[i];
+        bool is_item = place_item(t->place) >= 0;
+        if (place_kind(t->place) != PLACE_KIND_STEP || place_step(t->place) != step || is_item != s->map.is_set ||
+            !undo_is_wanted(s, t))
+            continue;
+        if (undo_add(v, g, t, w, p, e))
+            return e->code;
+    }
+    return ERR_OK;
+}
+
+enum err plan_undo(struct run_view *v, const struct run_progress *g, struct plan *p, bool *ret_over, struct error *e)
+{
+    enum flow_reach *reach = arena_array(v->a, enum flow_reach, v->dag->n);
+    struct undo_wave w = { .rows = arena_array(v->a, struct open_row, g->tasks.n + 1) };
+    struct flow_undo undo;
+    if (!reach || !w.rows)
+        return error_no_room(e);
+    undo_reach(v, g, reach);
+    if (flow_undo(v->dag, reach, v->a, &undo, e))
+        return e->code;
+    for (uint32_t wave = 0; wave < undo.waves && !w.n; wave++)
+        for (uint32_t i = undo.wave_from[wave]; i < undo.wave_from[wave + 1]; i++)
+            if (undo_add_step(v, g, undo.steps[i], &w, p, e))
+                return e->code;
+    *ret_over = w.n == 0;
+    if (*ret_over)
+        return ERR_OK;
+    open_begin(v, p);
+    p->open.first = p->open.again = p->open.despite_stop = true;
+    p->open.expected = (uint32_t)w.n;
+    p->open.rows = w.rows;
+    p->open.n = w.n;
+    return ERR_OK;
+}

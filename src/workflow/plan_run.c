@@ -1,0 +1,212 @@
+/* What happens with a claimed run: it is opened, or it has waited for its steps and ends, begins again or undoes what it
+ * did. */
+#include <assert.h>
+#include <stdio.h>
+
+#include "workflow/internal.h"
+
+/* ---- opening ---- */
+
+static enum err run_deadline(struct run_view *v, int64_t now_ms, struct error *e)
+{
+    if (run_view_config(v, e))
+        return e->code;
+    int64_t in_ms = json_seconds_at(v->config.root, "deadline_seconds");
+    v->row.opened_ms = v->row.opened_ms ? v->row.opened_ms : now_ms;
+    v->row.deadline_ms = in_ms ? now_ms + in_ms : 0;
+    return ERR_OK;
+}
+
+/* The condition of a step that is a workflow. */
+static enum err run_may_open(struct run_view *v, bool *ret, struct error *e)
+{
+    *ret = true;
+    if (!v->outer || !v->outer->dag->steps[place_step(v->task.place)].has_when)
+        return ERR_OK;
+    struct run_data data = { v->outer, &v->task };
+    struct reference_data references = run_data_references(&data);
+    struct step_data step;
+    if (step_data_read(&v->outer->dag->steps[place_step(v->task.place)], &step, e))
+        return e->code;
+    enum err rc = step_data_when(&step, &references, ret, e);
+    step_data_release(&step);
+    return rc;
+}
+
+static enum err plan_open(struct run_view *v, struct plan *p, struct error *e)
+{
+    bool may_open;
+    if (v->outer && v->outer->row.stop != RUN_GOES_ON) {
+        plan_cancel(p, S("cancelled: its run was stopped"));
+        return ERR_OK;
+    }
+    if (run_may_open(v, &may_open, e))
+        return e->code;
+    if (!may_open) {
+        plan_end(p, &(struct outcome){ .kind = OUTCOME_SKIPPED, .error = S("skipped: its condition does not hold") });
+        return ERR_OK;
+    }
+    if (run_view_pin(v, e) || run_deadline(v, p->now_ms, e))
+        return e->code;
+    return open_run_rows(v, p, e);
+}
+
+/* ---- waiting on ---- */
+
+/* Steps that a user started or skipped by hand did not wait for their parents: the run waits for those. */
+static void plan_wait(struct run_view *v, const struct run_progress *g, struct plan *p)
+{
+    open_begin(v, p);
+    p->open.despite_stop = true;
+    p->open.also = g->open;
+    p->open.also_count = g->open_count;
+}
+
+static void plan_stop(struct plan *p, struct uuid run, enum run_stop stop, struct str why)
+{
+    p->kind = PLAN_STOP;
+    p->stop.run = run;
+    p->stop.stop = stop;
+    p->stop.why = why;
+}
+
+/* A run within this one that is open and was not stopped yet. */
+static enum err run_find_inner(struct run_view *v, const struct run_progress *g, struct uuid *ret, bool *ret_found,
+                               struct error *e)
+{
+    *ret_found = false;
+    for (size_t i = 0; i < g->tasks.n && !*ret_found; i++) {
+        const struct task *t = &g->tasks.v[i];
+        struct run_row inner;
+        if (task_is_final(t->state) || !(t->links & TASK_OPENED) || place_kind(t->place) != PLACE_KIND_STEP)
+            continue;
+        enum err rc = reader_run(v->c->reader, t->tenant, t->id, v->a, &inner, e);
+        if (rc && rc != ERR_NOT_FOUND)
+            return rc;
+        *ret_found = !rc && inner.stop == RUN_GOES_ON;
+        *ret = t->id;
+    }
+    return ERR_OK;
+}
+
+static enum err plan_stopped(struct run_view *v, const struct run_progress *g, struct plan *p, struct error *e)
+{
+    struct uuid inner;
+    bool found;
+    if (g->waiting && !g->has_undo) {
+        plan_stop(p, v->task.id, v->row.stop, S("cancelled: its run was stopped"));
+        return ERR_OK;
+    }
+    if (run_find_inner(v, g, &inner, &found, e))
+        return e->code;
+    if (found)
+        plan_stop(p, inner, v->row.stop, S("cancelled: the run around it was stopped"));
+    else
+        plan_wait(v, g, p);
+    return ERR_OK;
+}
+
+/* ---- the end ---- */
+
+bool run_is_undone(const struct run_view *v, const struct flow_result *r, const struct task *t)
+{
+    if (!v->dag->has_compensate || r->state == TASK_COMPLETED)
+        return false;
+    if (r->state == TASK_CANCELLED)
+        return v->row.stop == RUN_CANCELLED_AND_UNDONE;
+    return t->attempts + 1 >= t->retry.max_attempts || v->row.stop == RUN_AT_DEADLINE;
+}
+
+static enum flow_stop run_flow_stop(enum run_stop s)
+{
+    return s == RUN_GOES_ON ? FLOW_NOT_STOPPED : s == RUN_AT_DEADLINE ? FLOW_STOP_DEADLINE : FLOW_STOP_CANCEL;
+}
+
+static void plan_failed_by_step(struct run_view *v, const struct run_progress *g, uint32_t step, struct plan *p)
+{
+    const struct task *t = g->steps[step];
+    char text[512];
+    int n = snprintf(text, sizeof text, "step '" STR_FMT "' is %s%s" STR_FMT, STR_ARG(v->dag->steps[step].name),
+                     t ? task_state_name(t->state) : "FAILED", t && t->last_error.n ? ": " : "",
+                     STR_ARG(t ? str_utf8_cut(t->last_error, 380) : S("")));
+    plan_fail_text(p, FAILURE_INTERNAL, (struct str){ text, min_of((size_t)n, sizeof text - 1) });
+}
+
+static void plan_ended(struct run_view *v, const struct run_progress *g, const struct flow_result *r, struct str result,
+                       const struct error *no_result, struct plan *p)
+{
+    if (r->state == TASK_CANCELLED) {
+        plan_cancel(p, v->row.stopped_by.n ? v->row.stopped_by : S("cancelled"));
+        return;
+    }
+    switch (r->cause) {
+    case FLOW_CAUSE_STEP: plan_failed_by_step(v, g, r->step, p); return;
+    case FLOW_CAUSE_RESULT: plan_fail(p, no_result); return;
+    case FLOW_CAUSE_DEADLINE: plan_fail_text(p, FAILURE_TIMEOUT, S("deadline: the run was not over in time")); return;
+    case FLOW_CAUSE_NONE: break;
+    }
+    plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .output = result, .started_us = p->task->started_ms * 1000 });
+}
+
+static enum err run_judge(struct run_view *v, const struct run_progress *g, struct flow_result *ret, struct str *result,
+                          struct error *no_result, struct error *e)
+{
+    struct flow_state state;
+    struct run_data data = { v, NULL };
+    struct reference_data references = run_data_references(&data);
+    if (flow_state(v->dag, g->outcomes, v->a, &state, e))
+        return e->code;
+    enum err rc = dag_result(v->dag, &references, v->a, result, no_result);
+    if (rc == ERR_UNAVAILABLE) {
+        *e = *no_result;
+        return rc;
+    }
+    *ret = flow_result(v->dag, &state, run_flow_stop(v->row.stop), !rc);
+    return ERR_OK;
+}
+
+static enum err plan_close(struct run_view *v, const struct run_progress *g, struct plan *p, struct error *e)
+{
+    struct flow_result r;
+    struct str result;
+    struct error no_result = { 0 };
+    bool over = true;
+    if (run_judge(v, g, &r, &result, &no_result, e))
+        return e->code;
+    if (run_is_undone(v, &r, p->task) && plan_undo(v, g, p, &over, e))
+        return e->code;
+    if (!over)
+        return ERR_OK;
+    if (g->has_timer) {
+        plan_stop(p, v->task.id, RUN_GOES_ON, S("its run is over"));
+        p->stop.has_range = true;
+        p->stop.from = p->stop.to = place_of_deadline();
+        return ERR_OK;
+    }
+    plan_ended(v, g, &r, result, &no_result, p);
+    return ERR_OK;
+}
+
+static bool run_begins_again(const struct plan *p)
+{
+    return p->task->links & TASK_AGAIN || !(p->task->links & TASK_OPENED);
+}
+
+enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
+{
+    struct run_progress g;
+    if (!v->has_row)
+        return plan_open(v, p, e);
+    if (run_progress_read(v, &g, e))
+        return e->code;
+    if (run_begins_again(p))
+        return plan_again(v, &g, p, e);
+    if (g.missing && v->row.stop == RUN_GOES_ON)
+        return open_run_rows(v, p, e);
+    if (!g.open_count)
+        return plan_close(v, &g, p, e);
+    if (v->row.stop != RUN_GOES_ON)
+        return plan_stopped(v, &g, p, e);
+    plan_wait(v, &g, p);
+    return ERR_OK;
+}

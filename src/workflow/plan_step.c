@@ -1,0 +1,301 @@
+/* What happens with a claimed step: a worker calls what its definition says, or it is skipped; a map is opened; an await
+ * waits for signals; at its deadline a run is stopped. */
+#include <stdio.h>
+
+#include "workflow/internal.h"
+
+/* A step with its definition and its data. */
+struct step_view {
+    struct run_view *v;
+    const struct dag_step *s;
+    struct step_data data;
+    struct run_data run;
+    struct reference_data references;
+};
+
+static enum err step_fails(struct step_view *x, struct error *e)
+{
+    char path[STEP_NAME_MAX + 16];
+    snprintf(path, sizeof path, "steps." STR_FMT, STR_ARG(x->s->name));
+    return error_in(e, path);
+}
+
+/* ---- calls ---- */
+
+static enum err plan_call(struct step_view *x, struct plan *p, struct error *e)
+{
+    enum step_part part = place_kind(p->task->place) == PLACE_KIND_UNDO ? STEP_COMPENSATION : STEP_ITSELF;
+    struct step_target target;
+    if (step_data_target(&x->data, part, &x->references, &p->arena, &target, e))
+        return step_fails(x, e);
+    p->kind = PLAN_CALL;
+    p->target_config = target.config;
+    p->payload = target.payload;
+    p->keeps = p->task->target == TARGET_WORKER || (part == STEP_ITSELF && x->s->keeps_input);
+    return ERR_OK;
+}
+
+/* ---- maps ---- */
+
+struct map_count {
+    size_t rows, completed, failed, open;
+    bool *done; /* by index */
+};
+
+static enum err map_count_items(struct step_view *x, const struct tasks *rows, struct map_count *ret, struct plan *p,
+                                struct error *e)
+{
+    *ret = (struct map_count){ .done = arena_array(&p->arena, bool, DAG_ITEMS_MAX + 1) };
+    if (!ret->done)
+        return error_no_room(e);
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct task *t = &rows->v[i];
+        if (place_kind(t->place) != PLACE_KIND_STEP || place_item(t->place) < 0 ||
+            &x->v->dag->steps[place_step(t->place)] != x->s)
+            continue;
+        bool completed = t->state == TASK_COMPLETED, open = !task_is_final(t->state);
+        ret->rows++;
+        ret->completed += completed;
+        ret->open += open;
+        ret->failed += !completed && !open;
+        ret->done[place_item(t->place)] = completed;
+    }
+    return ERR_OK;
+}
+
+/* The rest of the items is stopped, and waited for. */
+static void plan_map_stop(struct step_view *x, const struct tasks *rows, struct plan *p)
+{
+    size_t n = 0;
+    struct uuid *open = arena_array(&p->arena, struct uuid, rows->n + 1);
+    bool waits = false;
+    for (size_t i = 0; open && i < rows->n; i++) {
+        const struct task *t = &rows->v[i];
+        if (place_item(t->place) < 0 || place_kind(t->place) != PLACE_KIND_STEP || task_is_final(t->state))
+            continue;
+        waits = waits || t->state != TASK_RUNNING;
+        open[n++] = t->id;
+    }
+    if (waits) {
+        p->kind = PLAN_STOP;
+        p->stop.run = x->v->task.id;
+        p->stop.stop = RUN_GOES_ON;
+        p->stop.why = S("cancelled: too many items of its map have failed");
+        p->stop.has_range = true;
+        p->stop.from = place_of_item(place_step(p->task->place), 0);
+        p->stop.to = place_of_item(place_step(p->task->place), DAG_ITEMS_MAX);
+        return;
+    }
+    open_begin(x->v, p);
+    p->open.also = open;
+    p->open.also_count = n;
+}
+
+static void plan_map_end(struct step_view *x, const struct map_count *c, struct plan *p)
+{
+    char text[160];
+    if ((int64_t)c->failed <= x->s->map.max_failures) {
+        plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .started_us = p->task->started_ms * 1000 });
+        return;
+    }
+    int n = snprintf(text, sizeof text, "%zu of %zu items failed; max_failures is %lld", c->failed, c->rows,
+                     (long long)x->s->map.max_failures);
+    plan_fail_text(p, FAILURE_INTERNAL, (struct str){ text, (size_t)n });
+}
+
+static enum err plan_map_open(struct step_view *x, const struct map_count *c, struct plan *p, struct error *e)
+{
+    struct str items;
+    size_t n;
+    if (step_data_items(&x->data, &x->references, &p->arena, &items, &n, e))
+        return step_fails(x, e);
+    if (n == c->completed) {
+        plan_map_end(x, c, p);
+        return ERR_OK;
+    }
+    bool again = !(p->task->links & TASK_OPENED) && c->rows;
+    return open_item_rows(x->v, place_step(p->task->place), items, n, again ? c->done : NULL, p, e);
+}
+
+static enum err plan_map(struct step_view *x, struct plan *p, struct error *e)
+{
+    struct tasks rows;
+    struct map_count c;
+    if (run_view_tasks_of(x->v, place_step(p->task->place), &rows, e) || map_count_items(x, &rows, &c, p, e))
+        return e->code;
+    if (!(p->task->links & TASK_OPENED))
+        return plan_map_open(x, &c, p, e);
+    struct str items;
+    size_t n;
+    if (step_data_items(&x->data, &x->references, &p->arena, &items, &n, e))
+        return step_fails(x, e);
+    if (c.rows < n)
+        return open_item_rows(x->v, place_step(p->task->place), items, n, NULL, p, e);
+    if (c.open)
+        plan_map_stop(x, &rows, p);
+    else
+        plan_map_end(x, &c, p);
+    return ERR_OK;
+}
+
+/* ---- awaits ---- */
+
+static enum err await_output(const struct signal_rows *signals, struct plan *p, struct str *ret, struct error *e)
+{
+    cleanup_with(buf_release) struct buf out;
+    struct jw w;
+    buf_init(&out, 2 * SIGNAL_BYTES_MAX + SIGNALS_MAX * 512);
+    jw_init(&w, &out);
+    jw_array(&w);
+    for (size_t i = 0; i < signals->n; i++) {
+        const struct signal_row *s = &signals->v[i];
+        jw_object(&w);
+        jw_kv_str(&w, "by", s->sender);
+        jw_kv_time(&w, "at", s->time_ms);
+        jw_kv_cstr(&w, "decision", s->rejects ? "REJECT" : "APPROVE");
+        if (s->payload.n) {
+            jw_key(&w, "payload");
+            jw_raw(&w, s->payload);
+        }
+        jw_object_end(&w);
+    }
+    jw_array_end(&w);
+    return !out.full && arena_str(&p->arena, buf_str(&out), ret) ? ERR_OK : error_no_room(e);
+}
+
+static void plan_rejected(const struct signal_rows *signals, struct plan *p)
+{
+    char text[SIGNAL_SENDER_MAX + 64];
+    for (size_t i = 0; i < signals->n; i++) {
+        if (!signals->v[i].rejects)
+            continue;
+        int n = snprintf(text, sizeof text, "rejected by " STR_FMT, STR_ARG(signals->v[i].sender));
+        plan_fail_text(p, FAILURE_REFUSED, (struct str){ text, (size_t)n });
+        return;
+    }
+}
+
+static void plan_timed_out(struct step_view *x, size_t received, struct plan *p)
+{
+    char text[200];
+    if (x->s->await.has_on_timeout) {
+        plan_end(p, &(struct outcome){ .kind = OUTCOME_OK,
+                                       .output = step_data_on_timeout(&x->data, &p->arena),
+                                       .started_us = p->task->started_ms * 1000 });
+        return;
+    }
+    int n = snprintf(text, sizeof text, "timed out: %zu of %lld signals '" STR_FMT "' came in time", received,
+                     (long long)x->s->await.approvals, STR_ARG(x->s->await.signal));
+    plan_fail_text(p, FAILURE_REFUSED, (struct str){ text, (size_t)n });
+}
+
+static enum err plan_await(struct step_view *x, struct plan *p, struct error *e)
+{
+    const struct dag_await *w = &x->s->await;
+    struct signal_rows signals;
+    struct str output;
+    if (reader_signals(x->v->c->reader, x->v->task.id, w->signal, &p->arena, &signals, e))
+        return e->code;
+    bool *rejects = arena_array(&p->arena, bool, signals.n + 1);
+    if (!rejects)
+        return error_no_room(e);
+    for (size_t i = 0; i < signals.n; i++)
+        rejects[i] = signals.v[i].rejects;
+    enum flow_outcome o = flow_await(w->approvals, rejects, signals.n);
+    if (o == FLOW_FAILED) {
+        plan_rejected(&signals, p);
+    } else if (o == FLOW_COMPLETED) {
+        if (await_output(&signals, p, &output, e))
+            return e->code;
+        int64_t started_ms = p->task->started_ms ? p->task->started_ms : p->now_ms;
+        plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .output = output, .started_us = started_ms * 1000 });
+    } else if (w->timeout_ms && p->task->started_ms && p->now_ms >= p->task->started_ms + w->timeout_ms) {
+        plan_timed_out(x, signals.n, p);
+    } else {
+        p->kind = PLAN_AWAIT;
+        p->await.signal = w->signal;
+        p->await.seen = signals.n;
+        p->await.timeout_ms = w->timeout_ms;
+        return arena_str(&p->arena, w->signal, &p->await.signal) ? ERR_OK : error_no_room(e);
+    }
+    return ERR_OK;
+}
+
+/* ---- deadlines ---- */
+
+static void plan_deadline(struct run_view *v, struct plan *p)
+{
+    if (task_is_final(v->task.state) || v->row.stop != RUN_GOES_ON) {
+        plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .started_us = p->now_ms * 1000 });
+        return;
+    }
+    p->kind = PLAN_STOP;
+    p->stop.run = v->task.id;
+    p->stop.stop = RUN_AT_DEADLINE;
+    p->stop.why = S("cancelled: its run was not over at its deadline");
+}
+
+/* ---- steps ---- */
+
+/* The condition of a map is the step's own, not its items'. */
+static enum err plan_skips(struct step_view *x, struct plan *p, bool *ret, struct error *e)
+{
+    bool holds = true;
+    *ret = false;
+    if (!x->s->has_when || place_item(p->task->place) >= 0 || place_kind(p->task->place) != PLACE_KIND_STEP ||
+        p->task->links & (TASK_OPENED | TASK_AWAITS | TASK_BY_HAND))
+        return ERR_OK;
+    if (step_data_when(&x->data, &x->references, &holds, e))
+        return step_fails(x, e);
+    *ret = !holds;
+    if (!holds)
+        plan_end(p, &(struct outcome){ .kind = OUTCOME_SKIPPED, .error = S("skipped: its condition does not hold") });
+    return ERR_OK;
+}
+
+/* Its delay counts from its release, which is its scheduled time. */
+static bool plan_is_delayed(struct step_view *x, struct plan *p)
+{
+    int64_t left_ms = p->task->scheduled_ms + x->s->delay_ms - p->now_ms;
+    if (!x->s->delay_ms || !x->s->in.n || place_kind(p->task->place) != PLACE_KIND_STEP ||
+        place_item(p->task->place) >= 0 || p->task->attempts || p->task->started_ms || left_ms <= 0)
+        return false;
+    plan_end(p, &(struct outcome){ .kind = OUTCOME_RETURNED, .retry_after_ms = left_ms });
+    return true;
+}
+
+static enum err plan_one_step(struct step_view *x, struct plan *p, struct error *e)
+{
+    bool is_item = place_item(p->task->place) >= 0, skips;
+    if (plan_is_delayed(x, p))
+        return ERR_OK;
+    if (plan_skips(x, p, &skips, e))
+        return e->code;
+    if (skips)
+        return ERR_OK;
+    if (place_kind(p->task->place) == PLACE_KIND_STEP && x->s->map.is_set && !is_item)
+        return plan_map(x, p, e);
+    if (place_kind(p->task->place) == PLACE_KIND_STEP && x->s->await.signal.n)
+        return plan_await(x, p, e);
+    return plan_call(x, p, e);
+}
+
+enum err plan_step(struct run_view *v, struct plan *p, struct error *e)
+{
+    const struct task *t = p->task;
+    if (place_kind(t->place) == PLACE_KIND_DEADLINE) {
+        plan_deadline(v, p);
+        return ERR_OK;
+    }
+    if (v->row.stop != RUN_GOES_ON && place_kind(t->place) != PLACE_KIND_UNDO) {
+        plan_cancel(p, S("cancelled: its run was stopped"));
+        return ERR_OK;
+    }
+    struct step_view x = { .v = v, .s = &v->dag->steps[place_step(t->place)], .run = { v, t } };
+    x.references = run_data_references(&x.run);
+    if (step_data_read(x.s, &x.data, e))
+        return e->code;
+    enum err rc = plan_one_step(&x, p, e);
+    step_data_release(&x.data);
+    return rc;
+}

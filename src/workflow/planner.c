@@ -1,0 +1,82 @@
+#include "workflow/planner.h"
+
+#include <assert.h>
+
+#include "workflow/internal.h"
+
+void plan_end(struct plan *p, const struct outcome *o)
+{
+    p->kind = PLAN_END;
+    p->outcome = *o;
+    p->outcome.retry_after_ms = o->kind == OUTCOME_RETURNED ? o->retry_after_ms : -1;
+    if (!p->outcome.completed_us)
+        p->outcome.completed_us = p->now_ms * 1000;
+}
+
+static int64_t plan_started_us(const struct plan *p)
+{
+    return (p->task->started_ms ? p->task->started_ms : p->now_ms) * 1000;
+}
+
+void plan_fail_text(struct plan *p, enum failure failure, struct str text)
+{
+    struct str kept;
+    if (!arena_str(&p->arena, text, &kept))
+        kept = S("failed");
+    plan_end(p, &(struct outcome){
+                    .kind = OUTCOME_FAILED, .failure = failure, .error = kept, .started_us = plan_started_us(p) });
+}
+
+void plan_fail(struct plan *p, const struct error *e)
+{
+    char text[sizeof e->field + sizeof e->text + 4];
+    int n = e->field[0] ? snprintf(text, sizeof text, "%s: %s", e->field, e->text)
+                        : snprintf(text, sizeof text, "%s", e->text);
+    plan_fail_text(p, FAILURE_REFUSED, (struct str){ text, min_of((size_t)n, sizeof text - 1) });
+}
+
+void plan_cancel(struct plan *p, struct str why)
+{
+    struct str kept;
+    if (!arena_str(&p->arena, why, &kept))
+        kept = S("cancelled");
+    plan_end(p, &(struct outcome){ .kind = OUTCOME_CANCELLED,
+                                   .error = kept,
+                                   .started_us = p->task->started_ms ? p->task->started_ms * 1000 : 0 });
+}
+
+/* The run that the task is, or is a step of. */
+static bool plan_is_run(const struct run_view *outer, const struct task *t)
+{
+    if (uuid_is_nil(t->run))
+        return true;
+    if (place_kind(t->place) != PLACE_KIND_STEP)
+        return false;
+    const struct dag_step *s = &outer->dag->steps[place_step(t->place)];
+    return s->is_workflow && (!s->map.is_set || place_item(t->place) >= 0);
+}
+
+void workflow_plan(const struct planner_context *c, struct plan *p)
+{
+    const struct task *t = p->task;
+    struct run_view outer = { 0 }, own = { 0 };
+    struct error *e = &p->error;
+    bool is_step = !uuid_is_nil(t->run), is_run = true;
+    enum err rc = ERR_OK;
+    if (is_step) {
+        rc = run_view_read(&outer, c, t->tenant, t->run, &p->arena, e);
+        is_run = !rc && plan_is_run(&outer, t);
+    }
+    if (!rc && is_run)
+        rc = run_view_read(&own, c, t->tenant, t->id, &p->arena, e);
+    if (!rc)
+        rc = is_run ? plan_run(&own, p, e) : plan_step(&outer, p, e);
+    /* The workflow is wrong, so the task fails. Other errors come from the store: the plan is made again. */
+    if (rc == ERR_INVALID || rc == ERR_LIMIT || rc == ERR_NOT_FOUND || rc == ERR_CORRUPT) {
+        plan_fail(p, e);
+        rc = ERR_OK;
+    }
+    p->rc = rc;
+    run_view_release(&own);
+    run_view_release(&outer);
+}

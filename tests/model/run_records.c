@@ -1,0 +1,362 @@
+/* Records of runs beside their tasks: run rows, definitions and their names, outputs, signals. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "model/internal.h"
+
+static struct str memory_text(struct str s)
+{
+    char *p = s.n ? memcpy(xmalloc(s.n), s.p, s.n) : NULL;
+    return (struct str){ p, s.n };
+}
+
+static void memory_text_free(struct str s)
+{
+    free_const(s.p);
+}
+
+/* ---- run rows ---- */
+
+struct run_row *memory_run_find(const struct store_memory *s, struct uuid run)
+{
+    for (size_t i = 0; i < s->runs.run_count; i++)
+        if (uuid_eq(s->runs.runs[i].run, run))
+            return &s->runs.runs[i];
+    return NULL;
+}
+
+static void memory_run_free(struct run_row *r)
+{
+    memory_text_free(r->workflow);
+    memory_text_free(r->stopped_by);
+}
+
+void memory_run_begin(struct store_memory *s, const struct run_row *begin, bool again)
+{
+    struct memory_runs *v = &s->runs;
+    struct run_row *there = memory_run_find(s, begin->run), next = *begin;
+    next.workflow = memory_text(begin->workflow);
+    next.stopped_by = memory_text(begin->stopped_by);
+    if (!there) {
+        MEMORY_GROW(v->runs, v->run_count, v->run_cap);
+        v->runs[v->run_count++] = next;
+        return;
+    }
+    memory_text_free(next.stopped_by);
+    next.opened_ms = there->opened_ms;
+    next.tasks = there->tasks;
+    next.paused = there->paused;
+    next.generation = there->generation + again;
+    next.stop = again ? RUN_GOES_ON : there->stop;
+    next.stopped_by = again ? (struct str){ 0 } : memory_text(there->stopped_by);
+    memory_run_free(there);
+    *there = next;
+}
+
+void memory_run_stop(struct run_row *r, enum run_stop stop, struct str why)
+{
+    if (r->stop != RUN_GOES_ON)
+        return;
+    r->stop = stop;
+    memory_text_free(r->stopped_by);
+    r->stopped_by = memory_text(why);
+}
+
+/* ---- outputs ---- */
+
+static void memory_output_drop_at(struct memory_runs *v, struct uuid run, int64_t from, int64_t to)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < v->output_count; i++) {
+        struct memory_output *o = &v->outputs[i];
+        if (uuid_eq(o->run, run) && o->output.place >= from && o->output.place <= to)
+            memory_text_free(o->output.text);
+        else
+            v->outputs[n++] = *o;
+    }
+    v->output_count = n;
+}
+
+static void memory_output_put(struct memory_runs *v, struct uuid run, int64_t place, struct str text)
+{
+    bool whole = text.n <= OUTPUT_KEPT_MAX;
+    memory_output_drop_at(v, run, place, place);
+    MEMORY_GROW(v->outputs, v->output_count, v->output_cap);
+    v->outputs[v->output_count++] =
+        (struct memory_output){ .run = run, .output = { place, whole, whole ? memory_text(text) : (struct str){ 0 } } };
+}
+
+void memory_output_keep(struct store_memory *s, const struct task *t, struct str output)
+{
+    bool is_step = !uuid_is_nil(t->run);
+    if (is_step)
+        memory_output_put(&s->runs, t->run, t->place, output);
+    if (!is_step || memory_run_find(s, t->id))
+        memory_output_put(&s->runs, t->id, PLACE_RUN, output);
+}
+
+void memory_output_drop(struct store_memory *s, const struct task *t)
+{
+    memory_output_drop_at(&s->runs, t->run, t->place, t->place);
+    memory_output_drop_at(&s->runs, t->id, PLACE_RUN, PLACE_RUN);
+}
+
+/* ---- signals ---- */
+
+static bool memory_signal_is(const struct signal_row *x, struct uuid run, struct str name)
+{
+    return uuid_eq(x->run, run) && (!name.n || str_eq(x->name, name));
+}
+
+size_t memory_signals_count(const struct store_memory *s, struct uuid run, struct str name, size_t *ret_bytes)
+{
+    size_t n = 0, bytes = 0;
+    for (size_t i = 0; i < s->runs.signal_count; i++) {
+        const struct signal_row *x = &s->runs.signals[i];
+        n += memory_signal_is(x, run, name);
+        bytes += memory_signal_is(x, run, name) ? x->payload.n : 0;
+    }
+    if (ret_bytes)
+        *ret_bytes = bytes;
+    return n;
+}
+
+static void memory_signal_free(struct signal_row *x)
+{
+    memory_text_free(x->name);
+    memory_text_free(x->sender);
+    memory_text_free(x->payload);
+}
+
+void memory_signals_drop(struct store_memory *s, struct uuid run, struct str name)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < s->runs.signal_count; i++) {
+        struct signal_row *x = &s->runs.signals[i];
+        if (memory_signal_is(x, run, name))
+            memory_signal_free(x);
+        else
+            s->runs.signals[n++] = *x;
+    }
+    s->runs.signal_count = n;
+}
+
+static const struct signal_row *memory_signal_find(const struct store_memory *s, const struct signal_row *wanted)
+{
+    for (size_t i = 0; i < s->runs.signal_count; i++) {
+        const struct signal_row *x = &s->runs.signals[i];
+        if (memory_signal_is(x, wanted->run, wanted->name) && str_eq(x->sender, wanted->sender))
+            return x;
+    }
+    return NULL;
+}
+
+static bool memory_steps_are_final(const struct store_memory *s, const struct op_signal *op)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < op->n; i++) {
+        const struct task *t = table_get(&s->table, op->steps[i]);
+        n += t && task_is_final(t->state);
+    }
+    return op->n && n == op->n;
+}
+
+static enum err memory_signal_conflict(const char *field, const char *why, struct error *e)
+{
+    error_set(e, ERR_CONFLICT, "%s", why);
+    return error_in(e, field);
+}
+
+/* OP_SIGNAL 2 to 5. */
+static enum err memory_signal_check(const struct store_memory *s, struct op_signal *op, struct error *e)
+{
+    const struct task *run = table_get(&s->table, op->signal->run);
+    const struct signal_row *there = memory_signal_find(s, op->signal);
+    size_t bytes, n = memory_signals_count(s, op->signal->run, op->signal->name, &bytes);
+    if (!run || run->tenant != op->tenant || run->deleted)
+        return memory_not_found("run", e);
+    if (task_is_final(run->state))
+        return memory_signal_conflict("run", "the run is over", e);
+    op->ret_repeated = there && str_eq(there->payload, op->signal->payload) && there->rejects == op->signal->rejects;
+    if (op->ret_repeated)
+        return ERR_OK;
+    if (there)
+        return memory_signal_conflict("by", "the sender has sent another one before", e);
+    if (memory_steps_are_final(s, op))
+        return memory_signal_conflict("step", "nothing waits for it any more", e);
+    if (n + 1 <= SIGNALS_MAX && bytes + op->signal->payload.n <= SIGNAL_BYTES_MAX)
+        return ERR_OK;
+    error_set(e, ERR_LIMIT, "the run has too many signals of that name");
+    return error_in(e, "payload");
+}
+
+static void memory_signal_wake(struct store_memory *s, struct uuid step, int64_t now_ms, uint64_t *unblocked)
+{
+    const struct task *t = table_get(&s->table, step);
+    if (!t || !(t->links & TASK_AWAITS) || (t->state != TASK_SCHEDULED && t->state != TASK_BLOCKED))
+        return;
+    struct task next = *t;
+    next.state = TASK_SCHEDULED;
+    next.updated_ms = now_ms;
+    task_set_due(&next, now_ms);
+    *unblocked |= lane_bit(task_lane(&next));
+    table_put(&s->table, &next);
+}
+
+enum err memory_signal(struct store_memory *s, struct op *base)
+{
+    struct op_signal *op = container_of(base, struct op_signal, op);
+    struct memory_runs *v = &s->runs;
+    if (memory_idempotency_check(s, op->idempotency, &base->error) || memory_signal_check(s, op, &base->error))
+        return base->error.code;
+    op->ret_unblocked_lanes = 0;
+    memory_idempotency_put(s, op->idempotency);
+    if (op->ret_repeated)
+        return ERR_OK;
+    struct signal_row x = *op->signal;
+    x.name = memory_text(x.name);
+    x.sender = memory_text(x.sender);
+    x.payload = memory_text(x.payload);
+    MEMORY_GROW(v->signals, v->signal_count, v->signal_cap);
+    v->signals[v->signal_count++] = x;
+    for (size_t i = 0; i < op->n; i++)
+        memory_signal_wake(s, op->steps[i], x.time_ms, &op->ret_unblocked_lanes);
+    return ERR_OK;
+}
+
+/* ---- definitions ---- */
+
+static bool memory_hash_eq(const uint8_t a[DEFINITION_HASH], const uint8_t b[DEFINITION_HASH])
+{
+    return memcmp(a, b, DEFINITION_HASH) == 0;
+}
+
+void memory_definition_put(struct store_memory *s, const struct definition *d, int64_t now_ms)
+{
+    struct memory_runs *v = &s->runs;
+    for (size_t i = 0; i < v->definition_count; i++) {
+        struct memory_definition *x = &v->definitions[i];
+        if (x->definition.tenant == d->tenant && memory_hash_eq(x->definition.hash, d->hash)) {
+            x->put_ms = max_of(x->put_ms, now_ms);
+            return;
+        }
+    }
+    MEMORY_GROW(v->definitions, v->definition_count, v->definition_cap);
+    struct memory_definition *x = &v->definitions[v->definition_count++];
+    *x = (struct memory_definition){ *d, now_ms };
+    x->definition.text = memory_text(d->text);
+}
+
+/* The latest version of the name, removed or not; NULL: it never had one. */
+static struct memory_workflow *memory_workflow_latest(const struct memory_runs *v, int32_t tenant, struct str name)
+{
+    struct memory_workflow *best = NULL;
+    for (size_t i = 0; i < v->workflow_count; i++) {
+        struct memory_workflow *x = &v->workflows[i];
+        if (x->row.tenant == tenant && str_eq(x->row.name, name) && (!best || x->row.version > best->row.version))
+            best = x;
+    }
+    return best;
+}
+
+static void memory_workflow_add(struct store_memory *s, struct op_define *op, int64_t version)
+{
+    struct memory_runs *v = &s->runs;
+    struct workflow_row row = { .tenant = op->tenant, .version = version, .created_ms = op->now_ms };
+    memcpy(row.hash, op->definition->hash, sizeof row.hash);
+    row.name = memory_text(op->name);
+    MEMORY_GROW(v->workflows, v->workflow_count, v->workflow_cap);
+    v->workflows[v->workflow_count++] = (struct memory_workflow){ .row = row };
+    memory_definition_put(s, op->definition, op->now_ms);
+}
+
+static void memory_workflow_remove(struct memory_runs *v, const struct op_define *op)
+{
+    for (size_t i = 0; i < v->workflow_count; i++)
+        if (v->workflows[i].row.tenant == op->tenant && str_eq(v->workflows[i].row.name, op->name))
+            v->workflows[i].removed = true;
+}
+
+enum err memory_define(struct store_memory *s, struct op *base)
+{
+    struct op_define *op = container_of(base, struct op_define, op);
+    if (memory_idempotency_check(s, op->idempotency, &base->error))
+        return base->error.code;
+    const struct memory_workflow *last = memory_workflow_latest(&s->runs, op->tenant, op->name);
+    bool exists = last && !last->removed;
+    if (op->remove && !exists)
+        return memory_not_found("workflow", &base->error);
+    bool same = !op->remove && exists && memory_hash_eq(last->row.hash, op->definition->hash);
+    op->ret_version = op->remove ? 0 : same ? last->row.version : last ? last->row.version + 1 : 1;
+    op->ret_created_ms = op->remove ? 0 : same ? last->row.created_ms : op->now_ms;
+    op->ret_changed = !same;
+    if (op->remove)
+        memory_workflow_remove(&s->runs, op);
+    else if (!same)
+        memory_workflow_add(s, op, op->ret_version);
+    memory_idempotency_put(s, op->idempotency);
+    return ERR_OK;
+}
+
+static bool memory_definition_is_used(const struct memory_runs *v, const struct definition *d)
+{
+    for (size_t i = 0; i < v->workflow_count; i++) {
+        const struct memory_workflow *w = &v->workflows[i];
+        if (!w->removed && w->row.tenant == d->tenant && memory_hash_eq(w->row.hash, d->hash))
+            return true;
+    }
+    for (size_t i = 0; i < v->run_count; i++)
+        if (v->runs[i].tenant == d->tenant && memory_hash_eq(v->runs[i].hash, d->hash))
+            return true;
+    return false;
+}
+
+size_t memory_purge_definitions(struct store_memory *s, int64_t before_ms, size_t max)
+{
+    struct memory_runs *v = &s->runs;
+    size_t n = 0, gone = 0;
+    for (size_t i = 0; i < v->definition_count; i++) {
+        struct memory_definition *x = &v->definitions[i];
+        if (gone < max && x->put_ms < before_ms && !memory_definition_is_used(v, &x->definition)) {
+            memory_text_free(x->definition.text);
+            gone++;
+        } else {
+            v->definitions[n++] = *x;
+        }
+    }
+    v->definition_count = n;
+    return gone;
+}
+
+/* ---- the end ---- */
+
+void memory_run_drop(struct store_memory *s, struct uuid run)
+{
+    struct run_row *r = memory_run_find(s, run);
+    memory_output_drop_at(&s->runs, run, INT64_MIN, INT64_MAX);
+    memory_signals_drop(s, run, (struct str){ 0 });
+    if (!r)
+        return;
+    memory_run_free(r);
+    *r = s->runs.runs[--s->runs.run_count];
+}
+
+void memory_runs_release(struct store_memory *s)
+{
+    struct memory_runs *v = &s->runs;
+    for (size_t i = 0; i < v->run_count; i++)
+        memory_run_free(&v->runs[i]);
+    for (size_t i = 0; i < v->definition_count; i++)
+        memory_text_free(v->definitions[i].definition.text);
+    for (size_t i = 0; i < v->workflow_count; i++)
+        memory_text_free(v->workflows[i].row.name);
+    for (size_t i = 0; i < v->output_count; i++)
+        memory_text_free(v->outputs[i].output.text);
+    for (size_t i = 0; i < v->signal_count; i++)
+        memory_signal_free(&v->signals[i]);
+    free(v->runs);
+    free(v->definitions);
+    free(v->workflows);
+    free(v->outputs);
+    free(v->signals);
+}
