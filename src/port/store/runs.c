@@ -25,7 +25,7 @@ struct run_row run_begin(const struct run_row *begin, const struct run_row *old,
 
 bool open_is_stopped(const struct op_open *op, const struct run_row *run)
 {
-    return run && run->stop != RUN_GOES_ON && !(op->begin && op->again);
+    return run && run->stop != RUN_GOES_ON && !op->despite_stop && !(op->begin && op->again);
 }
 
 bool open_begins(const struct op_open *op, int links)
@@ -144,12 +144,15 @@ unsigned stop_states(enum run_change c)
         [RUN_CANCEL] = 1u << TASK_SCHEDULED | 1u << TASK_BLOCKED | 1u << TASK_PAUSED,
         [RUN_PAUSE] = 1u << TASK_SCHEDULED | 1u << TASK_BLOCKED,
         [RUN_RESUME] = 1u << TASK_PAUSED,
+        [RUN_CLOSE] = 1u << TASK_SCHEDULED | 1u << TASK_BLOCKED | 1u << TASK_PAUSED,
     };
     return states[c];
 }
 
 void stop_run(struct run_row *run, const struct op_stop *op)
 {
+    if (op->has_range || op->change == RUN_CLOSE)
+        return;
     run->paused = op->change == RUN_CANCEL ? run->paused : op->change == RUN_PAUSE;
     if (op->change != RUN_CANCEL || run->stop != RUN_GOES_ON)
         return;
@@ -172,6 +175,7 @@ void stop_step(struct task *t, const struct op_stop *op)
     t->waits_for = (struct str){ 0 };
     switch (op->change) {
     case RUN_CANCEL:
+    case RUN_CLOSE:
         t->state = TASK_CANCELLED;
         t->links &= ~TASK_WAITS;
         t->completed_ms = op->now_ms;

@@ -16,6 +16,12 @@ static void sqlite_stop_release(struct stopping *x)
     free(x->v);
 }
 
+static void sqlite_stop_bind_range(sqlite3_stmt *st, int at, const struct op_stop *op)
+{
+    sqlite3_bind_int64(st, at, op->has_range ? op->from : INT64_MIN);
+    sqlite3_bind_int64(st, at + 1, op->has_range ? op->to : INT64_MAX);
+}
+
 /* Reads all before it changes one: a change may move rows within the index. */
 static enum err sqlite_stop_read_steps(struct stopping *x, struct error *e)
 {
@@ -25,6 +31,7 @@ static enum err sqlite_stop_read_steps(struct stopping *x, struct error *e)
     (void)bind_uuid(st, 1, &op->run);
     sqlite3_bind_int64(st, 2, stop_states(op->change));
     sqlite3_bind_int64(st, 3, (int64_t)op->max + 1);
+    sqlite_stop_bind_range(st, 4, op);
     for (bool row;; x->n++) {
         if (conn_step(&x->s->conn, st, &row, e))
             return e->code;
@@ -95,7 +102,7 @@ static enum err sqlite_stop_wake_run(struct stopping *x, struct error *e)
 {
     struct op_stop *op = x->op;
     struct step_row run;
-    if (op->change != RUN_CANCEL || op->ret_more)
+    if (op->change != RUN_CANCEL || op->has_range || op->ret_more)
         return ERR_OK;
     if (sqlite_step_read(x->s, &op->run, &run, e))
         return e->code;
@@ -116,6 +123,7 @@ static enum err sqlite_stop_read_running(struct stopping *x, struct error *e)
     size_t n = 0, run_count = 0, cap = 0;
     enum err rc = running ? ERR_OK : reader_no_room(e);
     (void)bind_uuid(st, 1, &op->run);
+    sqlite_stop_bind_range(st, 2, op);
     for (bool row; !rc && !(rc = conn_step(&x->s->conn, st, &row, e)) && row;) {
         struct uuid id = row_uuid(st, 0);
         bool is_open = sqlite3_column_int(st, 2) & TASK_OPEN;

@@ -165,8 +165,8 @@ static const char *const writer_sql[] = {
     [ST_SLOT_FIRST] = "SELECT rid, id, due_ms, tenant_id, deleted, json_extract(gates, '$.concurrency_limit'), lane, "
                       "json_extract(gates, '$.overlap') " WAITING "ORDER BY due_ms, id LIMIT 1",
     [ST_SLOT_OTHER] = "SELECT rid, id, tenant_id, deleted, state, fence " WAITING "AND rid <> ?2 LIMIT 1",
-    [ST_SLOT_HOLDERS] = "SELECT t.rid, t.id, t.tenant_id, t.deleted, iif(t.links & 32, " SQL_RUNNING
-                        ", t.state), t.fence " HOLDERS,
+    [ST_SLOT_HOLDERS] =
+        "SELECT t.rid, t.id, t.tenant_id, t.deleted, iif(t.links & 32, " SQL_RUNNING ", t.state), t.fence " HOLDERS,
     [ST_SLOT_SINCE] = "SELECT min(t.scheduled_ms) " HOLDERS,
     [ST_SLOT_EARLIER] =
         "SELECT 1 FROM tasks INDEXED BY tasks_spawned WHERE parent_id = ?1 AND due_ms <= ?2 "
@@ -219,9 +219,9 @@ static const char *const writer_sql[] = {
                     "claim_id = ?11, started_ms = ?12, lane = ?13, queue = ?14, waits_for = NULL, "
                     "near = near OR ?4 <= ?8 WHERE rid = ?1",
     [ST_STEPS] = "SELECT " STEP " FROM tasks AS t INDEXED BY tasks_run WHERE t.run_id = ?1 AND ?2 >> t.state & 1 "
-                 "ORDER BY t.place LIMIT ?3",
+                 "AND t.place BETWEEN ?4 AND ?5 ORDER BY t.place LIMIT ?3",
     [ST_STEPS_RUNNING] = "SELECT id, fence, links, target FROM tasks INDEXED BY tasks_run WHERE run_id = ?1 "
-                         "AND state = " SQL_RUNNING " ORDER BY place",
+                         "AND place BETWEEN ?2 AND ?3 AND state = " SQL_RUNNING " ORDER BY place",
     [ST_RUN] = "SELECT 0" RUN_COLUMNS(SQL_NAME) " FROM runs WHERE run_id = ?",
     [ST_RUN_PUT] = "REPLACE INTO runs (run_id" RUN_COLUMNS_REST(SQL_NAME) ") VALUES (?" RUN_COLUMNS_REST(SQL_MARK) ")",
     [ST_RUN_COUNT] = "UPDATE runs SET tasks = tasks + ?2 WHERE run_id = ?1 RETURNING tasks",
@@ -447,8 +447,8 @@ static bool sqlite_needs_savepoint(const struct op *op)
 {
     static const bool needs[OP_KINDS] = {
         [OP_INSERT] = true,  [OP_CLAIM] = true,     [OP_PUT] = true,      [OP_KEY_PUT] = true,
-        [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_BREAKERS] = true,
-        [OP_OPEN] = true, [OP_SIGNAL] = true, [OP_STOP] = true, [OP_DEFINE] = true,
+        [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_BREAKERS] = true, [OP_OPEN] = true,
+        [OP_SIGNAL] = true,  [OP_STOP] = true,      [OP_DEFINE] = true,
     };
     return needs[op->kind] && !(op->kind == OP_INSERT && sqlite_insert_alone(op));
 }
