@@ -354,6 +354,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .clock = a->setup.clock,
         .zones = a->setup.zones,
         .needs = a->needs,
+        .definitions = a->definitions,
         .catalog = a->catalog,
         .metrics = a->metrics,
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
