@@ -147,8 +147,8 @@ static enum err pg_stop_free_slots(struct store_postgres *s, struct pg_stopping 
     }
     if (pg_slots_prefetch(s, gated, n, e))
         return e->code;
-    for (size_t i = 0; i < n; i++)
-        if (pg_slots_release(s, &gated[i], NULL, x->keys, e))
+    for (size_t i = 0; i < x->n; i++)
+        if (x->v[i].gated && pg_slots_release(s, &x->v[i].was.id, &x->v[i].next, x->keys, e))
             return e->code;
     return ERR_OK;
 }

@@ -399,8 +399,6 @@ static enum err pg_open_write_task(struct store_postgres *s, struct pg_opening *
     if (s->joins.ops->join_put(&s->joins, next, &o->join, e))
         return e->code;
     open_apply(next, op, &(struct open_join){ o->join.expected, o->join.max_broken, o->join.counts });
-    if (!op->last && next->links == o->task.was.links)
-        return ERR_OK;
     return pg_steps_write(s, &o->task, 1, &op->ret_unblocked_lanes, e);
 }
 

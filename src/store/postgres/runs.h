@@ -7,7 +7,7 @@
 #define STEP_COLUMNS                                                                                                   \
     "t.id, t.tenant_id, t.state, t.fence, t.claim_id, t.links, t.lane, t.queue, t.due_ms, t.scheduled_ms, "            \
     "t.awaited_ms, t.late_by, t.started_ms, t.completed_ms, t.run_id, t.place, t.priority, t.target, t.losses, "       \
-    "t.deleted, t.gates IS NOT NULL, t.waits_for, t.kind, t.updated_ms"
+    "t.deleted, t.gates, t.waits_for, t.kind, t.updated_ms, t.attempts"
 
 /* A task before and after a change. Of both, only the members of STEP_COLUMNS are set, and last_error of `next`. */
 struct pg_step {

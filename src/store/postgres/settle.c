@@ -346,6 +346,8 @@ static enum err pg_settle_find_lane(struct store_postgres *s, struct pg_settled 
     bool is = pg_settle_is_suspect(v->losses);
     if (is != pg_settle_is_suspect(x->was->losses))
         ret->pool = pool_of_suspects(row->pool, is);
+    if (row->lane.queue.n == 0) /* control work: its lane has no host, and is never late */
+        return ERR_OK;
     ret->lane = lane_put_aside(row, v->aside);
     if (v->recalled)
         ret->pool = pool_of_late(ret->pool);

@@ -50,10 +50,11 @@ enum {
     S_TARGET,
     S_LOSSES,
     S_DELETED,
-    S_GATED,
+    S_GATES,
     S_WAITS_FOR,
     S_KIND,
     S_UPDATED,
+    S_ATTEMPTS,
     S_RECALLS
 };
 
@@ -79,14 +80,17 @@ enum err pg_step_read(struct store_postgres *s, const struct pg_result *r, int r
                       .priority = (int)pg_i64(r, row, S_PRIORITY),
                       .target = (enum target_kind)pg_i64(r, row, S_TARGET),
                       .losses = (int)pg_i64(r, row, S_LOSSES),
+                      .attempts = (int)pg_i64(r, row, S_ATTEMPTS),
                       .deleted = pg_bool(r, row, S_DELETED),
                       .kind = (enum task_kind)pg_i64(r, row, S_KIND) };
-    *ret = (struct pg_step){ .lane = pg_i64(r, row, S_LANE), .gated = pg_bool(r, row, S_GATED) };
+    *ret = (struct pg_step){ .lane = pg_i64(r, row, S_LANE), .gated = !pg_is_null(r, row, S_GATES) };
     if (pg_lanes_at(&s->conn, &s->lanes, ret->lane, &lane, e))
         return e->code;
     struct str queue = pg_is_null(r, row, S_QUEUE) ? lane->lane.queue : pg_text(r, row, S_QUEUE);
     if (!arena_str(&s->arena, queue, &t.queue) || !arena_str(&s->arena, pg_text(r, row, S_WAITS_FOR), &t.waits_for))
         return error_no_room(e);
+    if (column_read_text(&table_tasks, &table_tasks.columns[AT_gates - 1], pg_text(r, row, S_GATES), &s->arena, &t, e))
+        return e->code;
     ret->was = ret->next = t;
     return ERR_OK;
 }
