@@ -11,6 +11,7 @@ DROP TABLE outputs;
 DROP TABLE workflows;
 DROP TABLE definitions;
 DROP TABLE runs;
+ALTER TABLE edges DROP COLUMN old;
 ALTER TABLE joins DROP COLUMN max_broken;
 ALTER TABLE tasks DROP COLUMN queue;
 ALTER TABLE tasks DROP COLUMN place;

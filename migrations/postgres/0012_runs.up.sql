@@ -5,6 +5,7 @@ ALTER TABLE tasks ADD COLUMN place bigint NOT NULL DEFAULT 0; -- of a step: src/
 ALTER TABLE tasks ADD COLUMN queue text COLLATE "C"; -- of control work, whose lane has no queue: src/port/store/runs.h
 CREATE UNIQUE INDEX tasks_run ON tasks (run_id, place) WHERE run_id IS NOT NULL;
 ALTER TABLE joins ADD COLUMN max_broken integer NOT NULL DEFAULT -1; -- more broken edges decide it; -1: they do not
+ALTER TABLE edges ADD COLUMN old boolean NOT NULL DEFAULT false; -- of an earlier join of its child: its arrival does not count
 
 CREATE TABLE runs (
     run_id uuid PRIMARY KEY,

@@ -4,8 +4,9 @@ ALTER TABLE tasks ADD COLUMN place INTEGER NOT NULL DEFAULT 0; -- of a step: src
 ALTER TABLE tasks ADD COLUMN queue TEXT; -- of control work, whose lane has no queue: src/port/store/runs.h
 CREATE UNIQUE INDEX tasks_run ON tasks (run_id, place) WHERE run_id IS NOT NULL;
 CREATE INDEX tasks_runs ON tasks (tenant_id, id) WHERE target = 4 AND run_id IS NULL;
-CREATE INDEX tasks_definition ON tasks (tenant_id, json_extract(target_config, '$.definition')) WHERE target = 4; -- which definitions are used
+CREATE INDEX tasks_unopened ON tasks (tenant_id) WHERE target = 4 AND NOT links & 32; -- no row in runs names their definitions yet
 ALTER TABLE joins ADD COLUMN max_broken INTEGER NOT NULL DEFAULT -1; -- more broken edges decide it; -1: they do not
+ALTER TABLE edges ADD COLUMN old INTEGER NOT NULL DEFAULT 0; -- of an earlier join of its child: its arrival does not count
 
 CREATE TABLE runs (
     run_id BLOB PRIMARY KEY,

@@ -305,6 +305,8 @@ void memory_open_row_edges(struct store_memory *s, const struct open_row *row); 
 /* An edge to a task that was opened. One that exists stays, unless it is closed although the parent is not final: then
  * it is open again. Returns whether there is one edge more that may arrive. */
 bool memory_end_edge(struct store_memory *s, struct uuid parent, struct uuid child, enum dag_type type);
+/* The task leaves its claim, opened. */
+void memory_join_apply(const struct store_memory *s, struct task *t, int64_t now_ms);
 void memory_join_expect_more(struct store_memory *s, struct uuid child); /* by one */
 enum flow_decision memory_join_decide(const struct memory_joins *j, const struct task *child);
 
@@ -312,7 +314,7 @@ enum flow_decision memory_join_decide(const struct memory_joins *j, const struct
 
 struct run_row *memory_run_find(const struct store_memory *s, struct uuid run); /* NULL: it was never opened */
 void memory_run_begin(struct store_memory *s, const struct run_row *begin, bool again);
-void memory_run_stop(struct run_row *r, enum run_stop stop, struct str why);
+void memory_run_stop(struct run_row *r, const struct op_stop *op); /* its row */
 size_t memory_signals_count(const struct store_memory *s, struct uuid run, struct str name, size_t *ret_bytes);
 void memory_signals_drop(struct store_memory *s, struct uuid run, struct str name); /* an empty name: all */
 void memory_definition_put(struct store_memory *s, const struct definition *d, int64_t now_ms);

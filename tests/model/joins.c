@@ -410,17 +410,9 @@ void memory_open_row_edges(struct store_memory *s, const struct open_row *row)
 {
     struct memory_joins *j = &s->joins;
     struct uuid child = row->task.id;
-    for (size_t i = 0; i < j->edge_count; i++)
-        if (uuid_eq(j->edges[i].child, child))
-            j->edges[i].old = j->edges[i].state != EDGE_OPEN;
     for (size_t i = 0; i < row->n; i++) {
         const struct open_edge_row *given = &row->edges[i];
-        struct memory_edge edge = { given->parent, child, given->type, given->state, false };
-        struct memory_edge *there = memory_edge_find(j, given->parent, child);
-        if (there)
-            *there = edge;
-        else
-            memory_edge_add(j, edge);
+        memory_edge_add(j, (struct memory_edge){ given->parent, child, given->type, given->state, false });
     }
     if (row->n)
         *memory_join_open(j, child) = (struct memory_join){ .child = child, .join = row->join, .max_broken = -1 };
@@ -440,6 +432,13 @@ bool memory_end_edge(struct store_memory *s, struct uuid parent, struct uuid chi
     if (state == EDGE_OPEN)
         memory_mark_parent(s, parent);
     return true;
+}
+
+void memory_join_apply(const struct store_memory *s, struct task *t, int64_t now_ms)
+{
+    uint32_t n;
+    const struct memory_join *join = memory_join_find(&s->joins, t->id);
+    open_apply(t, join->expected, join->max_broken, memory_join_counts(&s->joins, t->id, &n), now_ms);
 }
 
 void memory_join_expect_more(struct store_memory *s, struct uuid child)

@@ -1,7 +1,6 @@
 /* OP_PURGE: scans each kind of record completely, and removes the old ones, at most max. */
 #include <stdlib.h>
 
-#include "base/date.h"
 #include "model/internal.h"
 
 /* Keys of entries to remove from a map, which must not change while it is iterated. */
@@ -124,7 +123,7 @@ enum err memory_purge(struct store_memory *s, struct op *base)
     n += memory_purge_jobs(s, op->jobs_before_ms, op->max - n);
     n += memory_purge_tasks(s, op, op->max - n);
     n += memory_purge_executions(s, op->executions_before_ms, op->max - n);
-    n += memory_purge_definitions(s, op->now_ms - DAY_MS, op->max - n);
+    n += memory_purge_definitions(s, op->now_ms - DEFINITION_KEPT_MS, op->max - n);
     struct sweep w = { .store = s, .now_ms = op->now_ms };
     n += memory_sweep(&s->recall_requests, op->max - n, memory_recall_may_go, &w);
     memory_places_drop_stale(s);

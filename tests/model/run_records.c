@@ -31,35 +31,34 @@ static void memory_run_free(struct run_row *r)
     memory_text_free(r->stopped_by);
 }
 
+/* Owns its texts; *old may be where they come from. */
+static void memory_run_put(struct run_row *old, struct run_row next)
+{
+    struct run_row was = *old;
+    *old = next;
+    old->workflow = memory_text(next.workflow);
+    old->stopped_by = memory_text(next.stopped_by);
+    memory_run_free(&was);
+}
+
 void memory_run_begin(struct store_memory *s, const struct run_row *begin, bool again)
 {
     struct memory_runs *v = &s->runs;
-    struct run_row *there = memory_run_find(s, begin->run), next = *begin;
-    next.workflow = memory_text(begin->workflow);
-    next.stopped_by = memory_text(begin->stopped_by);
+    struct run_row *there = memory_run_find(s, begin->run);
+    struct run_row next = run_begin(begin, there, again);
     if (!there) {
         MEMORY_GROW(v->runs, v->run_count, v->run_cap);
-        v->runs[v->run_count++] = next;
-        return;
+        there = &v->runs[v->run_count++];
+        *there = (struct run_row){ 0 };
     }
-    memory_text_free(next.stopped_by);
-    next.opened_ms = there->opened_ms;
-    next.tasks = there->tasks;
-    next.paused = there->paused;
-    next.generation = there->generation + again;
-    next.stop = again ? RUN_GOES_ON : there->stop;
-    next.stopped_by = again ? (struct str){ 0 } : memory_text(there->stopped_by);
-    memory_run_free(there);
-    *there = next;
+    memory_run_put(there, next);
 }
 
-void memory_run_stop(struct run_row *r, enum run_stop stop, struct str why)
+void memory_run_stop(struct run_row *r, const struct op_stop *op)
 {
-    if (r->stop != RUN_GOES_ON)
-        return;
-    r->stop = stop;
-    memory_text_free(r->stopped_by);
-    r->stopped_by = memory_text(why);
+    struct run_row next = *r;
+    stop_run(&next, op);
+    memory_run_put(r, next);
 }
 
 /* ---- outputs ---- */
@@ -79,11 +78,12 @@ static void memory_output_drop_at(struct memory_runs *v, struct uuid run, int64_
 
 static void memory_output_put(struct memory_runs *v, struct uuid run, int64_t place, struct str text)
 {
-    bool whole = text.n <= OUTPUT_KEPT_MAX;
+    struct run_output kept = output_kept(text);
+    kept.place = place;
+    kept.text = memory_text(kept.text);
     memory_output_drop_at(v, run, place, place);
     MEMORY_GROW(v->outputs, v->output_count, v->output_cap);
-    v->outputs[v->output_count++] =
-        (struct memory_output){ .run = run, .output = { place, whole, whole ? memory_text(text) : (struct str){ 0 } } };
+    v->outputs[v->output_count++] = (struct memory_output){ .run = run, .output = kept };
 }
 
 void memory_output_keep(struct store_memory *s, const struct task *t, struct str output)
@@ -161,45 +161,30 @@ static bool memory_steps_are_final(const struct store_memory *s, const struct op
     return op->n && n == op->n;
 }
 
-static enum err memory_signal_conflict(const char *field, const char *why, struct error *e)
-{
-    error_set(e, ERR_CONFLICT, "%s", why);
-    return error_in(e, field);
-}
-
 /* OP_SIGNAL 2 to 5. */
 static enum err memory_signal_check(const struct store_memory *s, struct op_signal *op, struct error *e)
 {
     const struct task *run = table_get(&s->table, op->signal->run);
     const struct signal_row *there = memory_signal_find(s, op->signal);
     size_t bytes, n = memory_signals_count(s, op->signal->run, op->signal->name, &bytes);
-    if (!run || run->tenant != op->tenant || run->deleted)
-        return memory_not_found("run", e);
-    if (task_is_final(run->state))
-        return memory_signal_conflict("run", "the run is over", e);
-    op->ret_repeated = there && str_eq(there->payload, op->signal->payload) && there->rejects == op->signal->rejects;
-    if (op->ret_repeated)
-        return ERR_OK;
+    if (signal_check_run(run, run != NULL, op->tenant, e) || (there && signal_check_same(there, op->signal, e)))
+        return e->code;
+    op->ret_repeated = there != NULL;
     if (there)
-        return memory_signal_conflict("by", "the sender has sent another one before", e);
-    if (memory_steps_are_final(s, op))
-        return memory_signal_conflict("step", "nothing waits for it any more", e);
-    if (n + 1 <= SIGNALS_MAX && bytes + op->signal->payload.n <= SIGNAL_BYTES_MAX)
         return ERR_OK;
-    error_set(e, ERR_LIMIT, "the run has too many signals of that name");
-    return error_in(e, "payload");
+    if (memory_steps_are_final(s, op))
+        return signal_too_late(e);
+    return signal_check_room(n + 1, (int64_t)(bytes + op->signal->payload.n), e);
 }
 
 static void memory_signal_wake(struct store_memory *s, struct uuid step, int64_t now_ms, uint64_t *unblocked)
 {
     const struct task *t = table_get(&s->table, step);
-    if (!t || !(t->links & TASK_AWAITS) || (t->state != TASK_SCHEDULED && t->state != TASK_BLOCKED))
+    struct task next = t ? *t : (struct task){ 0 };
+    if (!t || !signal_wakes(&next, now_ms))
         return;
-    struct task next = *t;
-    next.state = TASK_SCHEDULED;
-    next.updated_ms = now_ms;
-    task_set_due(&next, now_ms);
-    *unblocked |= lane_bit(task_lane(&next));
+    if (next.state == TASK_SCHEDULED)
+        *unblocked |= lane_bit(task_lane(&next));
     table_put(&s->table, &next);
 }
 

@@ -205,7 +205,7 @@ static void memory_settle_one(struct store_memory *s, struct settlement *v, int6
     struct execution x = v->verdict.execution;
     if (next.state == TASK_COMPLETED && next.links & TASK_KEEPS_OUTPUT) {
         memory_output_keep(s, &next, x.output);
-        x.output = str_utf8_cut(x.output, EXECUTION_OUTPUT_MAX);
+        x.output = output_head(x.output);
     }
     memory_add_execution(s, &x);
     if (!uuid_is_nil(v->parent))

@@ -17,7 +17,7 @@
  *  2. From all lanes together at most max. The bytes of a task are those of its payload and its target_config. The task
  *     with which their sum reaches max_bytes is the last one taken, so that a task of any size is taken.
  *  3. Only tasks with due_ms <= until_ms; AT_MOST_ONCE tasks only with due_ms <= now_ms.
- *  4. Never RECURRING, WORKER or WORKFLOW tasks, except by a lease (struct lease_terms).
+ *  4. Never RECURRING tasks. WORKER tasks only by a lease (struct lease_terms), and no others by one.
  *  5. ret_next_due_ms counts every task that was left for later, by a quota or otherwise, and no task that no claim
  *     would ever take. A task due later than CLAIM_SIGHT_MS from now may count as due at that time, even in a lane that
  *     has none: a caller that is told that time or a later one asks again then.
@@ -81,6 +81,8 @@ struct replaced {
     struct uuid id;
     int64_t fence;
     int64_t by_scheduled_ms; /* of the run that replaces it */
+    int32_t tenant;
+    bool is_run; /* of a workflow: OP_STOP ends it if it is open */
 };
 
 /* A claim for an outside worker (POST /v1/leases).

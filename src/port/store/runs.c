@@ -43,27 +43,56 @@ struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fen
     return t;
 }
 
+static void open_count(struct flow_counts *c, enum edge_state s, int sign)
+{
+    struct flow_counts d = edge_counts(s);
+    c->arrived += (uint32_t)sign * d.arrived;
+    c->met += (uint32_t)sign * d.met;
+    c->broken += (uint32_t)sign * d.broken;
+}
+
 struct flow_counts open_row_counts(const struct open_row *r)
 {
     struct flow_counts c = { 0 };
-    for (size_t i = 0; i < r->n; i++) {
-        struct flow_counts d = edge_counts(r->edges[i].state);
-        c.arrived += d.arrived;
-        c.met += d.met;
-        c.broken += d.broken;
-    }
+    for (size_t i = 0; i < r->n; i++)
+        open_count(&c, r->edges[i].state, 1);
     return c;
 }
 
-void open_apply(struct task *t, uint32_t expected, int64_t max_broken, struct flow_counts c, int64_t now_ms)
+bool end_edge_apply(struct end_edge *edge, const struct task *parent, enum dag_type type, struct open_join *join,
+                    bool is_more)
+{
+    enum flow_outcome o = dependency_outcome(parent->state, parent->links);
+    enum edge_state now = o == FLOW_OPEN ? EDGE_OPEN : edge_arrives(type, o);
+    if (edge->counts && (edge->state == EDGE_OPEN || now != EDGE_OPEN))
+        return false;
+    if (edge->counts)
+        open_count(&join->counts, edge->state, -1);
+    else
+        join->expected += is_more;
+    open_count(&join->counts, now, 1);
+    *edge = (struct end_edge){ .counts = true, .state = now };
+    return true;
+}
+
+void open_apply(struct task *t, const struct op_open *op, const struct open_join *join)
 {
     assert(t->state == TASK_RUNNING);
+    t->links |= op->first ? TASK_OPENED : 0;
+    if (!op->last)
+        return;
     t->claim = (struct uuid){ 0 };
+    t->links &= op->again ? ~TASK_AGAIN : ~0;
     t->links |= TASK_OPEN | TASK_OPENED | TASK_WAITS;
-    t->started_ms = t->started_ms ? t->started_ms : now_ms;
-    t->updated_ms = now_ms;
-    if (open_decide(expected, max_broken, c) != FLOW_WAIT)
-        dependency_apply(t, FLOW_START, (struct str){ 0 }, now_ms);
+    t->started_ms = t->started_ms ? t->started_ms : op->now_ms;
+    t->updated_ms = op->now_ms;
+    if (open_decide(join->expected, join->max_broken, join->counts) != FLOW_WAIT)
+        dependency_apply(t, FLOW_START, (struct str){ 0 }, op->now_ms);
+}
+
+int settled_links(int links, enum task_state next, bool has_execution)
+{
+    return next == TASK_SCHEDULED && has_execution && links & TASK_OPENED ? links | TASK_AGAIN : links;
 }
 
 enum err open_too_many(struct error *e)
@@ -151,9 +180,10 @@ unsigned stop_states(enum run_change c)
 
 void stop_run(struct run_row *run, const struct op_stop *op)
 {
-    if (op->has_range || op->change == RUN_CLOSE)
+    if (op->has_range)
         return;
-    run->paused = op->change == RUN_CANCEL ? run->paused : op->change == RUN_PAUSE;
+    if (op->change == RUN_PAUSE || op->change == RUN_RESUME)
+        run->paused = op->change == RUN_PAUSE;
     if (op->change != RUN_CANCEL || run->stop != RUN_GOES_ON)
         return;
     run->stop = op->stop;

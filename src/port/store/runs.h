@@ -80,21 +80,22 @@ struct run_row {
  *  1. The task must be RUNNING under exactly that fence, and not have TASK_OPEN: else ERR_CONFLICT, field "fence".
  *  2. `begin`, in the first page of a run: the run's row is stored; one that exists keeps opened_ms, tasks, stop,
  *     stopped_by and paused, unless `again`: then its generation rises by one and its stop is RUN_GOES_ON.
- *     `first`: if the task has no TASK_OPENED yet, or with `again`: open edges to the task are closed (EDGE_UNMET), because
- *     from now on its join is that of its children; the join is stored with expected, max_broken and no arrivals, and
+ *     `first`: if the task has no TASK_OPENED yet, or with `again`: edges to the task are those of an earlier join, and open
+ *     ones are closed (EDGE_UNMET), because from now on its join is that of its children; the join is stored with expected, max_broken and no arrivals, and
  *     the task gets TASK_OPENED. A repeated first page changes nothing of this.
  *  3. If the run of the page is stopped (run_row.stop of `run`): ret_stopped, and nothing else happens. If it is paused,
  *     rows that would be SCHEDULED or BLOCKED are PAUSED.
  *  4. A row whose id does not exist is inserted with its edges and its join; if it exists, it stays, unless `again` and it is
- *     final: then the row replaces it, with a fence that is not lower, its edges get the given states, its output is
- *     deleted, and so are the signals of the run if its place awaits one (`drops_signals`).
+ *     final: then the row replaces it, with a fence that is not lower, its edges are those of an earlier
+ *     join, except the given ones, which get the given states; its output is deleted, and so are the signals of the run if its place awaits one (`drops_signals`).
  *  5. A row has the states, counts and bits that its opener gives it; nothing is decided here. Rows whose parents may end at
  *     once come last, so that an arrival never comes before the row that it is for.
- *  6. A row with `ends` has TASK_HAS_CHILDREN and an edge to the task, of end_type. The edge is open unless the row is final: then
- *     a new edge has arrived.
+ *  6. A row with `ends`, also one that stays, has TASK_HAS_CHILDREN and an edge to the task, of end_type: open, or if the row
+ *     is final, arrived. Edges of an earlier join (rule 2) do not count, and begin anew. If an edge of this join has arrived
+ *     and its row is not final any more, it is open again, and its arrival does not count (end_edge_apply).
  *  7. The tasks of the root rise by the number of rows that were inserted. Beyond RUN_TASKS_MAX: ERR_LIMIT, field "tasks".
- *  8. also: tasks that exist, and which the task is to wait for as well. Edges from them are added as by OP_PUT with
- *     `depends`, of end_type, and raise what the join expects.
+ *  8. also: tasks that exist, and which the task is to wait for as well. A task that does not exist: ERR_INVALID, as by OP_PUT
+ *     with `depends`. They get edges as by rule 6; one that this join did not have raises what it expects.
  *  9. last: the task leaves its claim and gets TASK_OPEN and TASK_WAITS. started_ms is set if it is 0. If its join is
  *     decided already, rule 2 of the store applies at once: it is SCHEDULED. A planner that finds TASK_OPENED and not all
  *     rows opens it once more.
@@ -309,8 +310,24 @@ bool open_begins(const struct op_open *op, int links);                     /* th
 /* The row to write (OP_OPEN 3 to 6). old_fence: of the row that it replaces; else 0. */
 struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fence);
 struct flow_counts open_row_counts(const struct open_row *r);
-/* The task leaves its claim (OP_OPEN 9). */
-void open_apply(struct task *t, uint32_t expected, int64_t max_broken, struct flow_counts c, int64_t now_ms);
+/* The join of the task. */
+struct open_join {
+    uint32_t expected;
+    int64_t max_broken;
+    struct flow_counts counts;
+};
+
+/* An edge from a row to the task (OP_OPEN 6, 8). */
+struct end_edge {
+    bool counts; /* it is there, and one of this join. False: of an earlier join, or not there; the state is not set */
+    enum edge_state state;
+};
+/* Changes the edge and the join. parent: its state and links. is_more: the join did not expect it (`also`). False: the edge
+ * stays as it is. */
+bool end_edge_apply(struct end_edge *edge, const struct task *parent, enum dag_type type, struct open_join *join,
+                    bool is_more);
+void open_apply(struct task *t, const struct op_open *op, const struct open_join *join); /* the task (OP_OPEN 2, 9) */
+int settled_links(int links, enum task_state next, bool has_execution);                  /* rule 6 of the store */
 enum err open_too_many(struct error *e);
 
 void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused);

@@ -18,7 +18,7 @@ void open_edges_add(struct open_edges *o, const struct open_edge *e)
     o->v[o->n++] = *e;
 }
 
-void join_add(struct flow_counts *c, enum edge_state s)
+static void join_add(struct flow_counts *c, enum edge_state s)
 {
     struct flow_counts d = edge_counts(s);
     c->arrived += d.arrived;
@@ -276,14 +276,42 @@ static enum err join_add_edges(struct joins *j, const struct depends_change *c, 
     return rc;
 }
 
+enum err joins_end(struct joins *j, const struct end_of *v, size_t n, const struct task *t, struct join_row *row,
+                   struct error *e)
+{
+    struct open_join join = { row->expected, row->max_broken, row->counts };
+    for (size_t i = 0; i < n; i++) {
+        struct edge_id id = { v[i].parent.id, t->id };
+        struct end_edge edge = { 0 };
+        if (j->ops->end_get(j, &id, &edge, e))
+            return e->code;
+        if (!end_edge_apply(&edge, &v[i].parent, v[i].type, &join, v[i].is_more))
+            continue;
+        if (j->ops->end_put(j, &id, t->tenant, v[i].type, edge.state, e))
+            return e->code;
+    }
+    row->expected = join.expected;
+    row->counts = join.counts;
+    return ERR_OK;
+}
+
 enum err joins_wait_for(struct joins *j, const struct task *t, const struct uuid *parents, size_t n, enum dag_type type,
                         struct join_row *row, struct error *e)
 {
-    struct dependency *v = xcalloc(n + 1, sizeof *v);
-    struct skip_cause ignored = { 0 };
+    struct dependency *d = xcalloc(n + 1, sizeof *d);
+    struct end_of *v = xcalloc(n + 1, sizeof *v);
+    struct join_task *read;
     for (size_t i = 0; i < n; i++)
-        v[i] = (struct dependency){ parents[i], type };
-    enum err rc = join_add_edges(j, &(struct depends_change){ .add = v, .n = n }, t, row, &ignored, e);
+        d[i] = (struct dependency){ parents[i], type };
+    enum err rc = join_read_parents(j, d, n, t->tenant, &read, e);
+    for (size_t i = 0; !rc && i < n; i++)
+        v[i] = (struct end_of){ read[i].task, type, true };
+    if (!rc) {
+        free(read);
+        rc = joins_end(j, v, n, t, row, e);
+    }
+    rc = rc ? rc : j->ops->mark_parents(j, parents, n, e);
+    free(d);
     free(v);
     return rc;
 }

@@ -83,11 +83,14 @@ struct joins_ops {
     enum err (*take_left)(struct joins *, size_t max, struct arrival *ret, size_t *ret_n, struct error *);
     enum err (*has_left)(struct joins *, bool *ret, struct error *);
     enum err (*is_left)(struct joins *, const struct uuid *parent, bool *ret, struct error *); /* of this one */
+    /* An edge to a task that is opened (struct end_edge): reads it; writes it, as one of the task's join. */
+    enum err (*end_get)(struct joins *, const struct edge_id *, struct end_edge *ret, struct error *);
+    enum err (*end_put)(struct joins *, const struct edge_id *, int32_t tenant, enum dag_type, enum edge_state,
+                        struct error *);
     enum err (*lock_tenant)(struct joins *, int32_t tenant, struct error *); /* NULL: one transaction at a time */
 };
 
 void open_edges_add(struct open_edges *o, const struct open_edge *e);
-void join_add(struct flow_counts *c, enum edge_state s); /* counts an edge */
 
 /* ---- children that are created or changed ---- */
 
@@ -111,7 +114,15 @@ void join_plan_release(struct join_plan *p); /* a zeroed one is fine */
 enum err joins_change(struct joins *j, const struct depends_change *c, struct task *next,
                       char why[DEPENDENCY_REASON_MAX], struct error *e) must_use;
 
-/* OP_OPEN with `also`: adds edges, and the join `row` of the task with them; the caller writes it. */
+/* OP_OPEN: the edges to the task t from rows that end it; the caller writes the join `row`. */
+struct end_of {
+    struct task parent; /* id, state and links */
+    enum dag_type type;
+    bool is_more; /* the join did not expect it */
+};
+enum err joins_end(struct joins *j, const struct end_of *v, size_t n, const struct task *t, struct join_row *row,
+                   struct error *e) must_use;
+/* OP_OPEN with `also`; the caller writes the join `row`. */
 enum err joins_wait_for(struct joins *j, const struct task *t, const struct uuid *parents, size_t n, enum dag_type type,
                         struct join_row *row, struct error *e) must_use;
 

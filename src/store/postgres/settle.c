@@ -38,6 +38,17 @@ static const struct pg_statement delete_key = {
     "DELETE FROM idempotency WHERE key = $1 AND tenant_id = $2",
 };
 
+/* Outputs that are kept (port/store/runs.h, rule 5): of a step at its place in its run, of a run at itself. A sub-run is
+ * both. */
+static const struct pg_statement keep_outputs = {
+    "settle_outputs",
+    "INSERT INTO outputs (run_id, place, whole, text) SELECT k.run, k.place, x.whole, x.text "
+    "FROM unnest($*) AS x(task, run, place, whole, text), LATERAL (SELECT x.run, x.place WHERE x.run IS NOT NULL "
+    "UNION ALL SELECT x.task, -1 WHERE x.run IS NULL OR EXISTS (SELECT FROM runs WHERE run_id = x.task)) AS k(run, place) "
+    "ON CONFLICT (run_id, place) DO UPDATE SET whole = excluded.whole, text = excluded.text",
+};
+static_assert(PLACE_RUN == -1, "keep_outputs names it by number");
+
 static const struct pg_statement find_recall_request = {
     "settle_wish",
     "SELECT FROM wishes WHERE task_id = ANY ($1) LIMIT 1",
@@ -91,7 +102,7 @@ static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, 
                                 int64_t now_ms)
 {
     const struct verdict *v = &x->settlement->verdict;
-    bool failed = v->next == TASK_FAILED;
+    bool failed = v->next == TASK_FAILED, is_step = !uuid_is_nil(x->was->run);
     switch (which) {
     case V_TASK: pg_element_uuid(p, x->settlement->id); break;
     case V_STATE: pg_element_i64(p, v->next); break;
@@ -103,7 +114,7 @@ static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, 
     case V_COMPLETED_MS: pg_element_i64(p, settle_completed_ms(v, now_ms)); break;
     case V_LAST_ERROR: pg_element_text_or_null(p, v->last_error); break;
     case V_CAUSE: pg_element_text_or_null(p, str_from(failed ? v->cause.text : "")); break;
-    case V_FAILED_MS: pg_settle_add_number(p, failed, settle_completed_ms(v, now_ms)); break;
+    case V_FAILED_MS: pg_settle_add_number(p, failed && !is_step, settle_completed_ms(v, now_ms)); break;
     case V_ASIDE: pg_element_text_or_null(p, v->aside); break;
     case V_RECALLED: pg_element_bool(p, v->recalled); break;
     case V_AWAITED_MS: pg_settle_add_number(p, v->next == TASK_SCHEDULED, v->awaited_ms); break;
@@ -153,14 +164,66 @@ static void pg_settle_count_verdict(struct store_postgres *s, const struct pg_se
 static enum err pg_settle_send_executions(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     const void **rows = xcalloc(t->n, sizeof *rows);
+    struct execution *heads = xcalloc(t->n, sizeof *heads);
     size_t n = 0;
-    for (size_t i = 0; i < t->n; i++)
-        if (t->v[i].settlement->verdict.has_execution)
-            rows[n++] = &t->v[i].settlement->verdict.execution;
+    for (size_t i = 0; i < t->n; i++) {
+        const struct execution *x = &t->v[i].settlement->verdict.execution;
+        if (!t->v[i].settlement->verdict.has_execution)
+            continue;
+        if (x->output.n > EXECUTION_OUTPUT_MAX) {
+            heads[n] = *x;
+            heads[n].output = output_head(x->output);
+            x = &heads[n];
+        }
+        rows[n++] = x;
+    }
     pg_params_reset(&s->params);
     pg_add_rows(&s->params, &table_executions, rows, NULL, n);
     free(rows);
+    free(heads);
     return n ? pg_queue(&s->conn, &insert_executions, &s->params, e) : ERR_OK;
+}
+
+static bool pg_settle_keeps_output(const struct pg_settled *x)
+{
+    const struct settlement *of = x->settlement;
+    enum task_state next = of->replace ? of->replace->state : of->verdict.next;
+    return x->was->links & TASK_KEEPS_OUTPUT && next == TASK_COMPLETED && of->verdict.has_execution;
+}
+
+enum output_column { O_TASK, O_RUN, O_PLACE, O_WHOLE, O_TEXT, O_COUNT };
+
+static void pg_settle_add_output(struct pg_params *p, enum output_column which, const struct pg_settled *x)
+{
+    struct run_output kept = output_kept(x->settlement->verdict.execution.output);
+    switch (which) {
+    case O_TASK: pg_element_uuid(p, x->settlement->id); break;
+    case O_RUN: pg_element_uuid(p, x->was->run); break;
+    case O_PLACE: pg_element_i64(p, x->was->place); break;
+    case O_WHOLE: pg_element_bool(p, kept.whole); break;
+    case O_TEXT: pg_element_text_or_null(p, kept.text); break;
+    case O_COUNT: abort();
+    }
+}
+
+static enum err pg_settle_send_outputs(struct store_postgres *s, const struct pg_settling *t, struct error *e)
+{
+    static const enum pg_type types[] = { PG_UUID, PG_UUID, PG_I64, PG_BOOL, PG_TEXT };
+    struct pg_params *p = &s->params;
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++)
+        n += pg_settle_keeps_output(&t->v[i]);
+    if (n == 0)
+        return ERR_OK;
+    pg_params_reset(p);
+    for (enum output_column which = 0; which < O_COUNT; which++) {
+        pg_array(p, types[which]);
+        for (size_t i = 0; i < t->n; i++)
+            if (pg_settle_keeps_output(&t->v[i]))
+                pg_settle_add_output(p, which, &t->v[i]);
+        pg_array_end(p);
+    }
+    return pg_queue(&s->conn, &keep_outputs, p, e);
 }
 
 struct pg_settle_parent {
@@ -358,6 +421,7 @@ static enum err pg_settle_apply(struct store_postgres *s, struct pg_settling *t,
     }
     enum err rc = pg_settle_send_verdicts(s, t, e);
     rc = rc ? rc : pg_settle_send_executions(s, t, e);
+    rc = rc ? rc : pg_settle_send_outputs(s, t, e);
     rc = rc ? rc : pg_settle_send_parents(s, t, e);
     rc = rc ? rc : pg_settle_drop_terms(s, t, e);
     rc = rc ? rc : pg_settle_send_uncounted(s, t, e);
@@ -377,7 +441,7 @@ static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *o
     enum err rc = pg_read_guards(s, ids, n, guards, e);
     for (size_t i = 0; !rc && i < n; i++) {
         const struct pg_guards *g = &guards[i];
-        v[i]->stale = !g->found || g->state != TASK_RUNNING || g->fence != v[i]->fence;
+        v[i]->stale = !g->found || !task_is_claimed(g->state, g->fence, g->links, v[i]->fence);
         if (!v[i]->stale)
             t.v[t.n++] = (struct pg_settled){ .settlement = v[i], .was = g };
     }

@@ -304,7 +304,8 @@ enum writer_statement {
     ST_ARRIVAL_DELETE,
     ST_ARRIVAL_DROP,
     ST_EDGES_CLOSE,
-    ST_EDGE_END,
+    ST_END,
+    ST_END_PUT,
     ST_STEP,
     ST_STEP_PUT,
     ST_STEPS,
@@ -370,6 +371,12 @@ enum writer_statement {
     ST_ENDED_CUT,
     ST_ENDED_REMOVE,
     ST_ENDED_TASK,
+    ST_STEPS_PURGED,
+    ST_PURGE_OUTPUTS,
+    ST_PURGE_SIGNALS,
+    ST_PURGE_RUN,
+    ST_DEFINITIONS_USED,
+    ST_PURGE_DEFINITIONS,
     ST_FAILED_OLD,
     ST_JOBS_OLD,
     ST_PURGE_IDEMPOTENCY,
@@ -411,6 +418,8 @@ struct guards {
     bool waits; /* waits for a slot */
     int links;  /* enum task_link */
     struct uuid claim;
+    struct uuid run; /* of a step; only for a settle, as is place */
+    int64_t place;
 };
 enum err sqlite_read_guards(struct store_sqlite *s, const struct uuid *id, struct guards *ret,
                             struct error *e) must_use;
@@ -495,6 +504,8 @@ enum err sqlite_joins_purge(struct store_sqlite *s, const struct uuid *task, int
 
 enum err sqlite_definition_put(struct store_sqlite *s, const struct definition *d, int64_t now_ms,
                                struct error *e) must_use;
+/* Keeps the output of a task: of a step at its run, of a run at itself; a sub-run is both. */
+enum err sqlite_output_keep(struct store_sqlite *s, const struct task *t, struct str output, struct error *e) must_use;
 enum err sqlite_output_delete(struct store_sqlite *s, const struct uuid *run, int64_t place, struct error *e) must_use;
 
 bool sqlite_insert_alone(const struct op *op); /* true: an insert that needs no savepoint */

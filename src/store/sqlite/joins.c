@@ -169,6 +169,35 @@ static enum err sqlite_open_parents(struct joins *base, const struct uuid *child
     }
 }
 
+static enum err sqlite_end_get(struct joins *base, const struct edge_id *id, struct end_edge *ret, struct error *e)
+{
+    struct store_sqlite *s = sqlite_of_joins(base);
+    sqlite3_stmt *st = writer_stmt(s, ST_END);
+    bool row;
+    (void)bind_uuid(st, 1, &id->parent);
+    (void)bind_uuid(st, 2, &id->child);
+    if (conn_step(&s->conn, st, &row, e))
+        return e->code;
+    *ret = (struct end_edge){ 0 };
+    if (row)
+        *ret = (struct end_edge){ .counts = true, .state = (enum edge_state)sqlite3_column_int(st, 0) };
+    sqlite3_reset(st);
+    return ERR_OK;
+}
+
+static enum err sqlite_end_put(struct joins *base, const struct edge_id *id, int32_t tenant, enum dag_type type,
+                               enum edge_state state, struct error *e)
+{
+    struct store_sqlite *s = sqlite_of_joins(base);
+    sqlite3_stmt *st = writer_stmt(s, ST_END_PUT);
+    sqlite3_bind_int(st, 1, tenant);
+    (void)bind_uuid(st, 2, &id->parent);
+    (void)bind_uuid(st, 3, &id->child);
+    sqlite3_bind_int(st, 4, (int)type);
+    sqlite3_bind_int(st, 5, (int)state);
+    return conn_run(&s->conn, st, e);
+}
+
 /* ---- joins and children ---- */
 
 static enum err sqlite_join_get(struct joins *base, const struct uuid *child, struct join_row *ret, bool *ret_found,
@@ -321,6 +350,8 @@ void sqlite_joins_init(struct store_sqlite *s)
                                           .edge_arrive = sqlite_edge_arrive,
                                           .edge_remove = sqlite_edge_remove,
                                           .open_parents = sqlite_open_parents,
+                                          .end_get = sqlite_end_get,
+                                          .end_put = sqlite_end_put,
                                           .join_get = sqlite_join_get,
                                           .join_put = sqlite_join_put,
                                           .child_put = sqlite_join_child_put,

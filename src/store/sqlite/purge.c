@@ -6,9 +6,10 @@
  * `ended`), which costs a settle next to nothing, and a purge reads the notes from the oldest on. A note only says
  * where to look: a task is deleted if its own row says that it is final and old. FAILED tasks are few and have an index
  * instead. */
-#include <assert.h>
+#include "store/sqlite/purge.h"
 
-#include "store/sqlite/internal.h"
+#include <assert.h>
+#include <stdlib.h>
 
 enum {
     VISIT_EXTRA = 500,     /* rows examined in vain, of tables that are nearly in order */
@@ -65,58 +66,73 @@ enum err sqlite_ended_write(struct store_sqlite *s, struct error *e)
 
 /* ---- tasks ---- */
 
-struct purge_budget {
-    int64_t before_ms;
-    size_t left;   /* how many may still be deleted */
-    size_t visits; /* how many may still be examined */
-    size_t *count; /* deleted so far */
-};
-
-static enum err sqlite_purge_task(struct store_sqlite *s, struct purge_budget *f, int64_t rid, int32_t tenant,
-                                  enum task_state state, bool deleted, struct error *e)
+struct purged_task sqlite_purged_task(sqlite3_stmt *st)
 {
-    if (!deleted)
-        tally_add(&s->of_op, tenant, state, -1);
-    f->left--;
-    ++*f->count;
-    return sqlite_delete_task(s, rid, e);
+    return (struct purged_task){ .rid = sqlite3_column_int64(st, 0),
+                                 .id = row_uuid(st, 1),
+                                 .tenant = sqlite3_column_int(st, 2),
+                                 .state = (enum task_state)sqlite3_column_int(st, 3),
+                                 .deleted = sqlite3_column_int(st, 4) != 0,
+                                 .links = sqlite3_column_int(st, 5),
+                                 .target = (enum target_kind)sqlite3_column_int(st, 6) };
 }
 
-/* A task that became FAILED, or final at another time, is found by the index or by another note. */
-static enum err sqlite_purge_noted_task(struct store_sqlite *s, struct purge_budget *f, int64_t rid, struct error *e)
+enum err sqlite_purge_row(struct store_sqlite *s, struct purge_budget *f, const struct purged_task *t, struct error *e)
+{
+    if (!t->deleted)
+        tally_add(&s->of_op, t->tenant, t->state, -1);
+    f->left--;
+    ++*f->count;
+    return sqlite_joins_purge(s, &t->id, t->links, e) ? e->code : sqlite_delete_task(s, t->rid, e);
+}
+
+/* A run goes after its steps. *ret_done false: there was no room for all of it. */
+static enum err sqlite_purge_task(struct store_sqlite *s, struct purge_budget *f, const struct purged_task *t,
+                                  bool *ret_done, struct error *e)
+{
+    *ret_done = true;
+    if (t->target == TARGET_WORKFLOW && sqlite_purge_run(s, f, &t->id, ret_done, e))
+        return e->code;
+    *ret_done = *ret_done && f->left;
+    return *ret_done ? sqlite_purge_row(s, f, t, e) : ERR_OK;
+}
+
+/* A task that became FAILED, or final at another time, is found by the index or by another note. Steps go with their
+ * run. */
+static enum err sqlite_purge_noted_task(struct store_sqlite *s, struct purge_budget *f, int64_t rid, bool *ret_done,
+                                        struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_ENDED_TASK);
     bool row;
+    *ret_done = true;
     sqlite3_bind_int64(st, 1, rid);
     if (conn_step(&s->conn, st, &row, e))
         return e->code;
     if (!row)
         return ERR_OK;
-    int32_t tenant = sqlite3_column_int(st, 0);
-    enum task_state state = (enum task_state)sqlite3_column_int(st, 1);
-    bool deleted = sqlite3_column_int(st, 2) != 0;
-    int64_t completed_ms = sqlite3_column_int64(st, 3);
-    int links = sqlite3_column_int(st, 4);
-    struct uuid id = row_uuid(st, 5);
+    struct purged_task t = sqlite_purged_task(st);
+    int64_t completed_ms = sqlite3_column_int64(st, PURGED_COLUMNS);
+    bool is_step = sqlite3_column_type(st, PURGED_COLUMNS + 1) != SQLITE_NULL;
     sqlite3_reset(st);
-    bool old = task_is_final(state) && state != TASK_FAILED && completed_ms > 0 && completed_ms < f->before_ms;
-    if (old && sqlite_joins_purge(s, &id, links, e))
-        return e->code;
-    return old ? sqlite_purge_task(s, f, rid, tenant, state, deleted, e) : ERR_OK;
+    bool old = task_is_final(t.state) && t.state != TASK_FAILED && completed_ms > 0 && completed_ms < f->before_ms;
+    return old && !is_step ? sqlite_purge_task(s, f, &t, ret_done, e) : ERR_OK;
 }
 
 /* On return *text is the unread rest of the note. */
 static enum err sqlite_purge_note(struct store_sqlite *s, struct purge_budget *f, struct str *text, struct error *e)
 {
-    struct str number;
+    struct str number, before = *text;
     int64_t rid;
-    while (f->left && f->visits && str_cut(text, ' ', &number)) {
+    for (bool done = true; done && f->left && f->visits && str_cut(text, ' ', &number);) {
         f->visits--;
         if (!str_to_i64(number, 1, INT64_MAX, &rid))
             return error_set(e, ERR_CORRUPT, "'%s': a row of table 'ended' is not valid", s->conn.path);
-        if (sqlite_purge_noted_task(s, f, rid, e))
+        if (sqlite_purge_noted_task(s, f, rid, &done, e))
             return e->code;
+        if (done)
+            before = *text;
     }
+    *text = before;
     return ERR_OK;
 }
 
@@ -155,30 +171,25 @@ static enum err sqlite_purge_failed(struct store_sqlite *s, bool resolved, int64
                                     struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_FAILED_OLD);
-    size_t n = 0;
+    struct purge_budget f = { .left = max, .count = count };
+    struct purged_task *v = NULL;
+    size_t n = 0, cap = 0;
+    enum err rc = ERR_OK;
+    bool done;
     sqlite3_bind_int(st, 1, resolved);
     sqlite3_bind_int64(st, 2, before_ms);
     sqlite3_bind_int64(st, 3, (int64_t)max);
-    for (bool row;; n++) {
-        if (conn_step(&s->conn, st, &row, e))
-            return e->code;
-        if (!row)
-            break;
-        scratch_grow(s, n);
-        s->rids[n] = sqlite3_column_int64(st, 0);
-        if (!sqlite3_column_int(st, 2))
-            tally_add(&s->of_op, sqlite3_column_int(st, 1), TASK_FAILED, -1);
-        struct uuid id = row_uuid(st, 4);
-        if (sqlite_joins_purge(s, &id, sqlite3_column_int(st, 3), e)) {
-            sqlite3_reset(st);
-            return e->code;
+    for (bool row; !(rc = conn_step(&s->conn, st, &row, e)) && row; n++) {
+        if (n == cap) {
+            cap = cap * 2 + 16;
+            v = xrealloc(v, cap * sizeof *v);
         }
+        v[n] = sqlite_purged_task(st);
     }
-    for (size_t i = 0; i < n; i++)
-        if (sqlite_delete_task(s, s->rids[i], e))
-            return e->code;
-    *count += n;
-    return ERR_OK;
+    for (size_t i = 0; !rc && f.left && i < n; i++)
+        rc = sqlite_purge_task(s, &f, &v[i], &done, e);
+    free(v);
+    return rc;
 }
 
 /* ---- other records ---- */
@@ -282,7 +293,7 @@ enum err sqlite_purge(struct store_sqlite *s, struct op *base)
     if (sqlite_purge_ended(s, &f, e) || sqlite_purge_failed(s, true, op->tasks_before_ms, op->max - n, &n, e) ||
         sqlite_purge_failed(s, false, op->dlq_before_ms, op->max - n, &n, e) ||
         sqlite_purge_oldest(s, ST_PURGE_EXECUTIONS, op->executions_before_ms * 1000, op->max - n, &n, e) ||
-        sqlite_purge_cluster(s, op, &n, e) || sqlite_purge_vacuum(s, &shrunk, e) ||
+        sqlite_purge_definitions(s, op->now_ms, op->max - n, &n, e) || sqlite_purge_cluster(s, op, &n, e) || sqlite_purge_vacuum(s, &shrunk, e) ||
         sqlite_far_purge(s, op->now_ms, op->max, &far, e))
         return e->code;
     op->ret_purged = n;

@@ -213,7 +213,8 @@ static bool reader_sqlite_kind_matches(const struct task_filter *f, sqlite3_stmt
 static bool reader_sqlite_run_matches(const struct task_filter *f, sqlite3_stmt *st)
 {
     return sqlite3_column_type(st, AT_run_id) == SQLITE_NULL &&
-           (!f->runs || sqlite3_column_int(st, AT_target) == TARGET_WORKFLOW);
+           (!f->runs || (sqlite3_column_int(st, AT_target) == TARGET_WORKFLOW &&
+                         sqlite3_column_int(st, AT_kind) != TASK_RECURRING));
 }
 
 static bool reader_sqlite_due_matches(const struct task_filter *f, sqlite3_stmt *st)

@@ -3,7 +3,7 @@
  * Only the columns that these operations need are read and written (struct step_row): inputs of runs may be large. */
 #include "store/sqlite/runs.h"
 
-#include <assert.h>
+#include <stdlib.h>
 
 /* ---- rows of steps and runs ---- */
 
@@ -139,9 +139,22 @@ struct opening {
     struct step_row task; /* that is opened */
     struct run_row run;
     bool has_run, paused;
+    struct join_row join; /* of the task */
+    struct end_of *ends;  /* rows of this page that end it */
+    size_t end_count;
     int64_t inserted;
-    struct flow_counts arrived; /* of rows that were final when they were inserted */
 };
+
+/* Runs a statement with an id as its parameter; ST_OUTPUT_DELETE has a place, too. */
+static enum err sqlite_runs_delete(struct store_sqlite *s, enum writer_statement which, const struct uuid *id,
+                                   int64_t place, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, which);
+    (void)bind_uuid(st, 1, id);
+    if (which == ST_OUTPUT_DELETE)
+        sqlite3_bind_int64(st, 2, place);
+    return conn_run(&s->conn, st, e);
+}
 
 /* The first page: from now on the join of the task is that of its children. */
 static enum err sqlite_open_begin(struct opening *o, struct error *e)
@@ -156,21 +169,28 @@ static enum err sqlite_open_begin(struct opening *o, struct error *e)
     }
     if (!open_begins(op, o->task.task.links))
         return ERR_OK;
-    sqlite3_stmt *st = writer_stmt(s, ST_EDGES_CLOSE);
-    (void)bind_uuid(st, 1, &op->id);
-    o->task.task.links |= TASK_OPENED;
-    struct join_row row = { .expected = op->expected, .max_broken = op->max_broken };
-    return conn_run(&s->conn, st, e) ? e->code : s->joins.ops->join_put(&s->joins, &o->task.task, &row, e);
+    o->join = (struct join_row){ .expected = op->expected, .max_broken = op->max_broken };
+    return sqlite_runs_delete(s, ST_EDGES_CLOSE, &op->id, 0, e);
 }
 
-static enum err sqlite_runs_delete(struct store_sqlite *s, enum writer_statement which, const struct uuid *id,
-                                   int64_t place, struct error *e)
+static enum err sqlite_output_put(struct store_sqlite *s, enum writer_statement which, const struct uuid *run,
+                                  int64_t place, const struct run_output *o, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, which);
-    (void)bind_uuid(st, 1, id);
-    if (which == ST_OUTPUT_DELETE)
-        sqlite3_bind_int64(st, 2, place);
+    (void)bind_uuid(st, 1, run);
+    sqlite3_bind_int64(st, 2, place);
+    sqlite3_bind_int(st, 3, o->whole);
+    (void)bind_str(st, 4, o->text);
     return conn_run(&s->conn, st, e);
+}
+
+enum err sqlite_output_keep(struct store_sqlite *s, const struct task *t, struct str output, struct error *e)
+{
+    struct run_output o = output_kept(output);
+    bool is_step = !uuid_is_nil(t->run);
+    if (is_step && sqlite_output_put(s, ST_OUTPUT_PUT, &t->run, t->place, &o, e))
+        return e->code;
+    return sqlite_output_put(s, is_step ? ST_OUTPUT_PUT_SUB_RUN : ST_OUTPUT_PUT, &t->id, PLACE_RUN, &o, e);
 }
 
 enum err sqlite_output_delete(struct store_sqlite *s, const struct uuid *run, int64_t place, struct error *e)
@@ -193,14 +213,14 @@ static enum err sqlite_open_replace(struct opening *o, const struct open_row *r,
                                     const struct task *t, struct error *e)
 {
     struct store_sqlite *s = o->s;
-    if (sqlite_runs_delete(s, ST_EDGES_DELETE, &t->id, 0, e) || sqlite_runs_delete(s, ST_JOIN_DELETE, &t->id, 0, e) ||
+    if (sqlite_runs_delete(s, ST_EDGES_CLOSE, &t->id, 0, e) || sqlite_runs_delete(s, ST_JOIN_DELETE, &t->id, 0, e) ||
         sqlite_runs_delete(s, ST_ARRIVAL_DROP, &t->id, 0, e) || sqlite_output_delete(s, &t->run, t->place, e) ||
         sqlite_output_delete(s, &t->id, PLACE_RUN, e) || sqlite_open_drop_signals(s, r, e))
         return e->code;
     return sqlite_replace_task(s, g, t, e);
 }
 
-static enum err sqlite_open_edges(struct opening *o, const struct open_row *r, const struct task *t, struct error *e)
+static enum err sqlite_open_edges(struct opening *o, const struct open_row *r, struct error *e)
 {
     struct joins *j = &o->s->joins;
     struct join_row row = { .join = r->join,
@@ -208,46 +228,36 @@ static enum err sqlite_open_edges(struct opening *o, const struct open_row *r, c
                             .counts = open_row_counts(r),
                             .max_broken = -1 };
     for (size_t i = 0; i < r->n; i++) {
-        struct dependency d = { r->edges[i].parent, r->edges[i].type };
-        if (j->ops->edge_put(j, t, &d, r->edges[i].state, NULL, e))
+        const struct open_edge_row *edge = &r->edges[i];
+        struct edge_id id = { edge->parent, r->task.id };
+        if (j->ops->end_put(j, &id, o->op->tenant, edge->type, edge->state, e))
             return e->code;
     }
-    return r->n ? j->ops->join_put(j, t, &row, e) : ERR_OK;
+    return r->n ? j->ops->join_put(j, &r->task, &row, e) : ERR_OK;
 }
 
-/* The edge from a row to the task. */
-static enum err sqlite_open_end(struct opening *o, const struct task *t, struct error *e)
+/* The row was inserted, or has replaced another. */
+static enum err sqlite_open_written(struct opening *o, const struct open_row *r, const struct task *t, struct error *e)
 {
-    enum edge_state state = EDGE_OPEN;
-    if (task_is_final(t->state))
-        state = edge_arrives(o->op->end_type, dependency_outcome(t->state, t->links));
-    join_add(&o->arrived, state);
-    sqlite3_stmt *st = writer_stmt(o->s, ST_EDGE_END);
-    sqlite3_bind_int(st, 1, o->op->tenant);
-    (void)bind_uuid(st, 2, &t->id);
-    (void)bind_uuid(st, 3, &o->op->id);
-    sqlite3_bind_int(st, 4, (int)o->op->end_type);
-    sqlite3_bind_int(st, 5, (int)state);
-    return conn_run(&o->s->conn, st, e);
+    o->op->ret_unblocked_lanes |= t->state == TASK_SCHEDULED ? lane_bit(task_lane(t)) : 0;
+    if (sqlite_open_edges(o, r, e))
+        return e->code;
+    return r->has_output ? sqlite_output_keep(o->s, t, r->output, e) : ERR_OK;
 }
 
-/* A row that exists stays, unless it is final and opened again. */
-static enum err sqlite_open_existing(struct opening *o, const struct open_row *r, struct error *e)
+/* A row that exists stays, unless it is final and opened again. *t is the row on return. */
+static enum err sqlite_open_existing(struct opening *o, const struct open_row *r, struct task *t, struct error *e)
 {
     struct guards g;
     if (sqlite_read_guards(o->s, &r->task.id, &g, e))
         return e->code;
-    if (!o->op->again || (!task_is_final(g.state) && !r->ends))
-        return ERR_OK;
-    struct task t = open_row_task(r, o->paused, g.fence);
-    if (!task_is_final(g.state)) {
-        t.state = g.state;
-        return sqlite_open_end(o, &t, e);
+    if (o->op->again && task_is_final(g.state)) {
+        *t = open_row_task(r, o->paused, g.fence);
+        return sqlite_open_replace(o, r, &g, t, e) ? e->code : sqlite_open_written(o, r, t, e);
     }
-    if (sqlite_open_replace(o, r, &g, &t, e) || sqlite_open_edges(o, r, &t, e))
-        return e->code;
-    o->op->ret_unblocked_lanes |= t.state == TASK_SCHEDULED ? lane_bit(task_lane(&t)) : 0;
-    return r->ends ? sqlite_open_end(o, &t, e) : ERR_OK;
+    t->state = g.state;
+    t->links = g.links;
+    return ERR_OK;
 }
 
 static enum err sqlite_open_row(struct opening *o, const struct open_row *r, struct error *e)
@@ -256,13 +266,24 @@ static enum err sqlite_open_row(struct opening *o, const struct open_row *r, str
     bool is_new;
     if (sqlite_insert_task(o->s, &t, &is_new, e))
         return e->code;
-    if (!is_new)
-        return sqlite_open_existing(o, r, e);
-    o->inserted++;
-    o->op->ret_unblocked_lanes |= t.state == TASK_SCHEDULED ? lane_bit(task_lane(&t)) : 0;
-    if (sqlite_open_edges(o, r, &t, e))
+    o->inserted += is_new;
+    if (is_new ? sqlite_open_written(o, r, &t, e) : sqlite_open_existing(o, r, &t, e))
         return e->code;
-    return r->ends ? sqlite_open_end(o, &t, e) : ERR_OK;
+    if (r->ends)
+        o->ends[o->end_count++] = (struct end_of){ .parent = t, .type = o->op->end_type };
+    return ERR_OK;
+}
+
+static enum err sqlite_open_rows(struct opening *o, struct error *e)
+{
+    enum err rc = ERR_OK;
+    o->ends = xcalloc(o->op->n + 1, sizeof *o->ends);
+    for (size_t i = 0; !rc && i < o->op->n; i++)
+        rc = sqlite_open_row(o, &o->op->rows[i], e);
+    if (!rc)
+        rc = joins_end(&o->s->joins, o->ends, o->end_count, &o->task.task, &o->join, e);
+    free(o->ends);
+    return rc;
 }
 
 static enum err sqlite_open_count(struct opening *o, struct error *e)
@@ -286,25 +307,29 @@ static enum err sqlite_open_task(struct opening *o, struct error *e)
     struct joins *j = &o->s->joins;
     const struct op_open *op = o->op;
     struct task *t = &o->task.task;
-    struct join_row row = { .max_broken = -1 };
     struct uuid claim = t->claim;
-    bool found;
-    if (j->ops->join_get(j, &op->id, &row, &found, e))
+    if (op->also_count && joins_wait_for(j, t, op->also, op->also_count, op->end_type, &o->join, e))
         return e->code;
-    row.counts.arrived += o->arrived.arrived;
-    row.counts.met += o->arrived.met;
-    row.counts.broken += o->arrived.broken;
-    if (op->also_count && joins_wait_for(j, t, op->also, op->also_count, op->end_type, &row, e))
-        return e->code;
-    if ((op->also_count || o->arrived.arrived) && j->ops->join_put(j, t, &row, e))
-        return e->code;
-    if (op->last)
-        open_apply(t, row.expected, row.max_broken, row.counts, op->now_ms);
-    else
-        t->updated_ms = op->now_ms;
-    if (sqlite_step_write(o->s, &o->task, TASK_RUNNING, &o->op->ret_unblocked_lanes, e))
+    open_apply(t, op, &(struct open_join){ o->join.expected, o->join.max_broken, o->join.counts });
+    if (j->ops->join_put(j, t, &o->join, e) ||
+        sqlite_step_write(o->s, &o->task, TASK_RUNNING, &o->op->ret_unblocked_lanes, e))
         return e->code;
     return op->last ? sqlite_claim_leave(o->s, claim, 1, e) : ERR_OK;
+}
+
+static enum err sqlite_open_read(struct opening *o, struct error *e)
+{
+    struct store_sqlite *s = o->s;
+    struct joins *j = &s->joins;
+    bool ignored;
+    o->join.max_broken = -1;
+    if (sqlite_step_read(s, &o->op->id, &o->task, e) ||
+        sqlite_run_read(s, &o->op->run, &o->op->op.arena, &o->run, &o->has_run, e) ||
+        j->ops->join_get(j, &o->op->id, &o->join, &ignored, e))
+        return e->code;
+    const struct task *t = &o->task.task;
+    bool is_claimed = o->task.found && task_is_claimed(t->state, t->fence, t->links, o->op->fence);
+    return is_claimed ? ERR_OK : recall_too_late(e);
 }
 
 enum err sqlite_open(struct store_sqlite *s, struct op *base)
@@ -314,21 +339,17 @@ enum err sqlite_open(struct store_sqlite *s, struct op *base)
     struct opening o = { .s = s, .op = op };
     op->ret_stopped = false;
     op->ret_unblocked_lanes = 0;
-    if (sqlite_step_read(s, &op->id, &o.task, e) || sqlite_run_read(s, &op->run, &base->arena, &o.run, &o.has_run, e))
+    if (sqlite_open_read(&o, e))
         return e->code;
-    const struct task *t = &o.task.task;
-    if (!o.task.found || !task_is_claimed(t->state, t->fence, t->links, op->fence))
-        return recall_too_late(e);
     op->ret_stopped = open_is_stopped(op, o.has_run ? &o.run : NULL);
     if (op->ret_stopped)
         return ERR_OK;
     o.paused = o.has_run && o.run.paused;
     if (op->first && sqlite_open_begin(&o, e))
         return e->code;
-    for (size_t i = 0; i < op->n; i++)
-        if (sqlite_open_row(&o, &op->rows[i], e))
-            return e->code;
-    return sqlite_open_count(&o, e) ? e->code : sqlite_open_task(&o, e);
+    if (sqlite_open_rows(&o, e) || sqlite_open_count(&o, e))
+        return e->code;
+    return sqlite_open_task(&o, e);
 }
 
 /* ---- OP_AWAIT ---- */

@@ -190,7 +190,7 @@ static enum err sqlite_settle_leave_claim(struct store_sqlite *s, struct claims_
 
 /* Binds the parameters that only ST_SETTLE has. ST_SETTLE_DONE omits these columns, so that most settles do not touch
  * their indexes. */
-static void sqlite_settle_bind_rest(sqlite3_stmt *st, const struct verdict *v, int64_t now_ms)
+static void sqlite_settle_bind_rest(sqlite3_stmt *st, const struct verdict *v, bool is_step, int64_t now_ms)
 {
     bool failed = v->next == TASK_FAILED;
     sqlite3_bind_null(st, 3);
@@ -205,14 +205,14 @@ static void sqlite_settle_bind_rest(sqlite3_stmt *st, const struct verdict *v, i
     }
     if (failed && v->cause.text[0])
         (void)bind_str(st, 10, str_from(v->cause.text));
-    if (failed)
+    if (failed && !is_step) /* a step is no dead letter */
         sqlite3_bind_int64(st, 11, settle_completed_ms(v, now_ms));
 }
 
 static enum err sqlite_settle_write_verdict(struct store_sqlite *s, const struct guards *g, const struct verdict *v,
                                             int64_t now_ms, struct error *e)
 {
-    bool again = v->next == TASK_SCHEDULED, failed = v->next == TASK_FAILED;
+    bool again = v->next == TASK_SCHEDULED, failed = v->next == TASK_FAILED, is_step = !uuid_is_nil(g->run);
     sqlite3_stmt *st = writer_stmt(s, again || failed ? ST_SETTLE : ST_SETTLE_DONE);
     sqlite3_bind_int64(st, 1, g->rid);
     sqlite3_bind_int(st, 2, (int)v->next);
@@ -228,10 +228,13 @@ static enum err sqlite_settle_write_verdict(struct store_sqlite *s, const struct
         (void)bind_str(st, 9, v->last_error);
     else
         sqlite3_bind_null(st, 9);
-    if (again || failed)
-        sqlite_settle_bind_rest(st, v, now_ms);
+    if (again || failed) {
+        sqlite_settle_bind_rest(st, v, is_step, now_ms);
+        sqlite3_bind_int(st, 14, settled_links(g->links, v->next, v->has_execution));
+    }
     tally_move(&s->of_op, g->tenant, g->deleted, TASK_RUNNING, v->next);
-    sqlite_ended_note(s, g->rid, v->next, settle_completed_ms(v, now_ms));
+    if (!is_step)
+        sqlite_ended_note(s, g->rid, v->next, settle_completed_ms(v, now_ms));
     return conn_run(&s->conn, st, e);
 }
 
@@ -242,7 +245,8 @@ static enum err sqlite_settle_move_lane(struct store_sqlite *s, const struct gua
     bool was = task_is_suspect(&(struct task){ .losses = g->losses });
     bool is = task_is_suspect(&(struct task){ .losses = v->losses });
     const struct lane_row *row;
-    if (was == is && v->aside.n == 0 && !v->recalled)
+    bool moves = was != is || v->aside.n || v->recalled;
+    if (!moves || task_is_control(&(struct task){ .links = g->links }))
         return ERR_OK;
     if (lanes_at(&s->conn, g->lane, &row, e))
         return e->code;
@@ -263,8 +267,9 @@ static enum err sqlite_settle_move_lane(struct store_sqlite *s, const struct gua
 
 static enum err sqlite_settle_write_execution(struct store_sqlite *s, const struct settlement *v, struct error *e)
 {
-    const struct execution *x = &v->verdict.execution;
+    struct execution copy = v->verdict.execution, *x = &copy;
     sqlite3_stmt *st = writer_stmt(s, ST_EXECUTION_INSERT);
+    x->output = output_head(x->output);
     row_bind(&s->conn, st, 2, &table_executions, x);
     if (conn_run(&s->conn, st, e) || uuid_is_nil(v->parent))
         return s->conn.failed;
@@ -272,6 +277,15 @@ static enum err sqlite_settle_write_execution(struct store_sqlite *s, const stru
     (void)bind_uuid(st, 1, &v->parent);
     sqlite3_bind_int64(st, 2, x->started_us / 1000);
     return conn_run(&s->conn, st, e);
+}
+
+static enum err sqlite_settle_keep_output(struct store_sqlite *s, const struct guards *g, const struct settlement *v,
+                                          struct error *e)
+{
+    enum task_state next = v->replace ? v->replace->state : v->verdict.next;
+    struct task t = { .id = v->id, .run = g->run, .place = g->place };
+    bool keeps = next == TASK_COMPLETED && g->links & TASK_KEEPS_OUTPUT;
+    return keeps ? sqlite_output_keep(s, &t, v->verdict.execution.output, e) : ERR_OK;
 }
 
 /* A replaced task leaves its claim here, like one with a verdict, so that it is counted once. */
@@ -327,7 +341,9 @@ static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, 
         return e->code;
     if (sqlite_settle_leave_claim(s, l, g.claim, e) || sqlite_settle_delete_lease(s, &g, v, e))
         return e->code;
-    return v->verdict.has_execution ? sqlite_settle_write_execution(s, v, e) : ERR_OK;
+    if (!v->verdict.has_execution)
+        return ERR_OK;
+    return sqlite_settle_keep_output(s, &g, v, e) ? e->code : sqlite_settle_write_execution(s, v, e);
 }
 
 enum err sqlite_settle(struct store_sqlite *s, struct op *base)

@@ -17,6 +17,12 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
 #define STEP                                                                                                           \
     JOIN_TASK ", t.fence, t.claim_id, t.started_ms, t.priority, t.target, t.run_id, t.place, t.queue, "                \
               "t.gates IS NOT NULL"
+#define PURGED  "rid, id, tenant_id, state, deleted, links, target"
+#define UNNAMED                                                                                                        \
+    "SELECT d.rowid FROM definitions AS d INDEXED BY definitions_put WHERE d.put_ms < ?1 "                             \
+    "AND NOT EXISTS (SELECT 1 FROM workflows AS w WHERE w.tenant_id = d.tenant_id AND w.hash = d.hash "                \
+    "AND NOT w.removed) "                                                                                              \
+    "AND NOT EXISTS (SELECT 1 FROM runs AS r WHERE r.tenant_id = d.tenant_id AND r.hash = d.hash) ORDER BY d.put_ms"
 #define WAITING "FROM tasks INDEXED BY tasks_waiting WHERE waits_for = ?1 "
 #define HOLDERS "FROM slots AS s CROSS JOIN tasks AS t ON t.id = s.task_id WHERE s.key = ?1"
 #define DUE     "FROM tasks INDEXED BY tasks_due WHERE " SQL_NEAR "AND lane = ?1 "
@@ -64,8 +70,8 @@ static const char *const writer_sql[] = {
     [ST_TASK_GUARDS] = "SELECT rid, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, "
                        "losses, lane, gates IS NOT NULL, waits_for IS NOT NULL, links FROM tasks WHERE id = ?",
     [ST_SETTLE_GUARDS] =
-        "SELECT rid, tenant_id, state, fence, deleted, claim_id, losses, lane, gates IS NOT NULL, links "
-        "FROM tasks WHERE id = ?",
+        "SELECT rid, tenant_id, state, fence, deleted, claim_id, losses, lane, gates IS NOT NULL, links, run_id, "
+        "place FROM tasks WHERE id = ?",
     [ST_TASK_BY_RID] = "SELECT rid" TASK_COLUMNS(SQL_NAME) " FROM tasks WHERE rid = ?",
     [ST_HANDED_BY_RID] = "SELECT rid" TASK_COLUMNS_SHORT(SQL_NAME) ", " HANDED_CONFIG(
         "") ", NULL, NULL, needs, aside, recalled, awaited_ms, late_by, links, run_id, place, queue" TASK_COLUMNS_REST(SQL_NAME) " FROM tasks WHERE rid = ?",
@@ -144,7 +150,7 @@ static const char *const writer_sql[] = {
     [ST_SETTLE] = "UPDATE tasks SET state = ?2, due_ms = coalesce(?3, due_ms), attempts = ?4, losses = ?5, "
                   "claim_id = NULL, updated_ms = ?6, started_ms = coalesce(?7, started_ms), completed_ms = ?8, "
                   "last_error = ?9, cause = ?10, failed_ms = ?11, awaited_ms = coalesce(?12, awaited_ms), "
-                  "late_by = coalesce(?13, late_by) WHERE rid = ?1",
+                  "late_by = coalesce(?13, late_by), links = ?14 WHERE rid = ?1",
     [ST_SETTLE_DONE] = "UPDATE tasks SET state = ?2, attempts = ?4, losses = ?5, claim_id = NULL, updated_ms = ?6, "
                        "started_ms = coalesce(?7, started_ms), completed_ms = ?8, last_error = ?9 WHERE rid = ?1",
     [ST_MOVE_LANE] =
@@ -165,8 +171,8 @@ static const char *const writer_sql[] = {
     [ST_SLOT_FIRST] = "SELECT rid, id, due_ms, tenant_id, deleted, json_extract(gates, '$.concurrency_limit'), lane, "
                       "json_extract(gates, '$.overlap') " WAITING "ORDER BY due_ms, id LIMIT 1",
     [ST_SLOT_OTHER] = "SELECT rid, id, tenant_id, deleted, state, fence " WAITING "AND rid <> ?2 LIMIT 1",
-    [ST_SLOT_HOLDERS] =
-        "SELECT t.rid, t.id, t.tenant_id, t.deleted, iif(t.links & 32, " SQL_RUNNING ", t.state), t.fence " HOLDERS,
+    [ST_SLOT_HOLDERS] = "SELECT t.rid, t.id, t.tenant_id, t.deleted, iif(t.links & 32, " SQL_RUNNING
+                        ", t.state), t.fence " HOLDERS,
     [ST_SLOT_SINCE] = "SELECT min(t.scheduled_ms) " HOLDERS,
     [ST_SLOT_EARLIER] =
         "SELECT 1 FROM tasks INDEXED BY tasks_spawned WHERE parent_id = ?1 AND due_ms <= ?2 "
@@ -210,16 +216,17 @@ static const char *const writer_sql[] = {
     [ST_ARRIVAL_DELETE] = "DELETE FROM arrivals WHERE number = ?",
     /* runs: runs.c, run_stop.c, definitions.c */
     [ST_ARRIVAL_DROP] = "DELETE FROM arrivals WHERE parent_id = ?",
-    [ST_EDGES_CLOSE] = "UPDATE edges SET state = 3 WHERE child_id = ? AND state = 0",
-    [ST_EDGE_END] = "INSERT INTO edges (tenant_id, parent_id, child_id, type, state) VALUES (?1, ?2, ?3, ?4, ?5) "
-                    "ON CONFLICT (parent_id, child_id) DO UPDATE SET type = ?4, state = ?5",
+    [ST_EDGES_CLOSE] = "UPDATE edges SET old = 1, state = iif(state = 0, 3, state) WHERE child_id = ?",
+    [ST_END] = "SELECT state FROM edges WHERE parent_id = ?1 AND child_id = ?2 AND NOT old",
+    [ST_END_PUT] = "INSERT INTO edges (tenant_id, parent_id, child_id, type, state) VALUES (?1, ?2, ?3, ?4, ?5) "
+                   "ON CONFLICT (parent_id, child_id) DO UPDATE SET type = ?4, state = ?5, old = 0",
     [ST_STEP] = "SELECT " STEP " FROM tasks AS t WHERE t.id = ?",
     [ST_STEP_PUT] = "UPDATE tasks SET state = ?2, links = ?3, due_ms = ?4, scheduled_ms = ?5, awaited_ms = ?6, "
                     "late_by = ?7, updated_ms = ?8, completed_ms = ?9, last_error = coalesce(?10, last_error), "
                     "claim_id = ?11, started_ms = ?12, lane = ?13, queue = ?14, waits_for = NULL, "
                     "near = near OR ?4 <= ?8 WHERE rid = ?1",
-    [ST_STEPS] = "SELECT " STEP " FROM tasks AS t INDEXED BY tasks_run WHERE t.run_id = ?1 AND ?2 >> t.state & 1 "
-                 "AND t.place BETWEEN ?4 AND ?5 ORDER BY t.place LIMIT ?3",
+    [ST_STEPS] = "SELECT " STEP " FROM tasks AS t INDEXED BY tasks_run WHERE t.run_id = ?1 "
+                 "AND t.place BETWEEN ?4 AND ?5 AND ?2 >> t.state & 1 ORDER BY t.place LIMIT ?3",
     [ST_STEPS_RUNNING] = "SELECT id, fence, links, target FROM tasks INDEXED BY tasks_run WHERE run_id = ?1 "
                          "AND place BETWEEN ?2 AND ?3 AND state = " SQL_RUNNING " ORDER BY place",
     [ST_RUN] = "SELECT 0" RUN_COLUMNS(SQL_NAME) " FROM runs WHERE run_id = ?",
@@ -325,9 +332,19 @@ static const char *const writer_sql[] = {
                         "ORDER BY completed_ms LIMIT 1",
     [ST_ENDED_CUT] = "UPDATE ended SET tasks = ?2 WHERE rowid = ?1",
     [ST_ENDED_REMOVE] = "DELETE FROM ended WHERE rowid = ?",
-    [ST_ENDED_TASK] = "SELECT tenant_id, state, deleted, completed_ms, links, id FROM tasks WHERE rid = ?",
+    [ST_ENDED_TASK] = "SELECT " PURGED ", completed_ms, run_id FROM tasks WHERE rid = ?",
+    [ST_STEPS_PURGED] = "SELECT " PURGED ", place, claim_id, gates IS NOT NULL FROM tasks INDEXED BY tasks_run "
+                        "WHERE run_id = ?1 ORDER BY place LIMIT ?2",
+    [ST_PURGE_OUTPUTS] = "DELETE FROM outputs WHERE run_id = ?",
+    [ST_PURGE_SIGNALS] = "DELETE FROM signals WHERE run_id = ?",
+    [ST_PURGE_RUN] = "DELETE FROM runs WHERE run_id = ?",
+    [ST_DEFINITIONS_USED] = "UPDATE definitions SET put_ms = ?3 WHERE rowid IN (" UNNAMED
+                            " LIMIT ?2) AND EXISTS (SELECT 1 FROM tasks AS t INDEXED BY tasks_unopened "
+                            "WHERE t.target = 4 AND NOT t.links & 32 AND t.tenant_id = definitions.tenant_id "
+                            "AND instr(t.target_config, lower(hex(definitions.hash))) > 0)",
+    [ST_PURGE_DEFINITIONS] = "DELETE FROM definitions WHERE rowid IN (" UNNAMED " LIMIT ?2)",
     [ST_FAILED_OLD] =
-        "SELECT rid, tenant_id, deleted, links, id FROM tasks INDEXED BY tasks_failed_at WHERE failed_ms IS NOT NULL "
+        "SELECT " PURGED " FROM tasks INDEXED BY tasks_failed_at WHERE failed_ms IS NOT NULL "
         "AND (resolved_ms > 0) = ?1 AND failed_ms > 0 AND failed_ms < ?2 LIMIT ?3",
     [ST_JOBS_OLD] = "SELECT rowid, doc FROM catalog INDEXED BY catalog_jobs WHERE kind = 4 AND updated_ms < ?",
     [ST_PURGE_IDEMPOTENCY] = OLDEST("idempotency", "created_ms"),
@@ -447,8 +464,8 @@ static bool sqlite_needs_savepoint(const struct op *op)
 {
     static const bool needs[OP_KINDS] = {
         [OP_INSERT] = true,  [OP_CLAIM] = true,     [OP_PUT] = true,      [OP_KEY_PUT] = true,
-        [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_BREAKERS] = true, [OP_OPEN] = true,
-        [OP_SIGNAL] = true,  [OP_STOP] = true,      [OP_DEFINE] = true,
+        [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_BREAKERS] = true,
+        [OP_OPEN] = true, [OP_SIGNAL] = true, [OP_STOP] = true, [OP_DEFINE] = true,
     };
     return needs[op->kind] && !(op->kind == OP_INSERT && sqlite_insert_alone(op));
 }

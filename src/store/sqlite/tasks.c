@@ -122,6 +122,8 @@ enum err sqlite_read_settle_guards(struct store_sqlite *s, const struct uuid *id
     ret->lane = sqlite3_column_int64(st, 7);
     ret->gated = sqlite3_column_int(st, 8) != 0;
     ret->links = sqlite3_column_int(st, 9);
+    ret->run = row_uuid(st, 10);
+    ret->place = sqlite3_column_int64(st, 11);
     sqlite3_reset(st);
     return ERR_OK;
 }

@@ -98,7 +98,7 @@ struct opening {
     struct uuid task;
     int64_t fence;
     size_t page, size;
-    bool again;
+    bool again, despite_stop;
 };
 
 struct model {
@@ -119,6 +119,8 @@ struct model {
 };
 
 void model_make(struct model *m, union any_op *ret);
+void model_make_claim(struct model *m, union any_op *ret);
+void model_make_settle(struct model *m, union any_op *ret);
 struct task_filter model_filter(struct model *m);
 bool model_look(struct model *m, struct task *ret); /* some task that is there */
 struct task model_task(struct model *m);            /* one that is new */
@@ -175,6 +177,8 @@ bool same_links(struct model *m, struct reader *a, struct reader *b, char why[WH
 
 /* store_model_runs.c */
 const struct definition *model_definition(struct model *m, int32_t tenant);
+/* If a few looks find one. */
+bool model_look_for_target(struct model *m, enum task_state state, enum target_kind target, struct task *ret);
 void model_make_open(struct model *m, union any_op *ret);
 void model_make_await(struct model *m, union any_op *ret);
 void model_make_signal(struct model *m, union any_op *ret);

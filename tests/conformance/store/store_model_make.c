@@ -242,6 +242,8 @@ static void make_insert(struct model *m, union any_op *op)
 static struct lane some_lane_of(struct model *m)
 {
     struct task t;
+    if (chance(m, 20) && model_look_for_target(m, TASK_SCHEDULED, TARGET_WORKFLOW, &t))
+        return task_lane(&t);
     if (chance(m, 90) && look_for_state(m, TASK_SCHEDULED, &t))
         return task_lane(&t);
     return (struct lane){ .tenant = chance(m, 70) ? TENANT : OTHER_TENANT,
@@ -279,7 +281,7 @@ static struct claim_line *some_lines(struct model *m, size_t lanes, size_t *ret_
     return v;
 }
 
-static void make_claim(struct model *m, union any_op *op)
+void model_make_claim(struct model *m, union any_op *op)
 {
     size_t count, lines = 0;
     const struct lease_terms *terms = model_terms(m);
@@ -378,13 +380,13 @@ static struct settlement make_settlement(struct model *m, const struct task *t)
     row.name = one_of(m, model_names, array_count(model_names));
     row.due_ms = near(m, 0, 30);
     set_state(m, &row, chance(m, 10) ? TASK_CANCELLED : chance(m, 50) ? TASK_PAUSED : TASK_SCHEDULED);
-    if (chance(m, 30))
+    if (chance(m, 30) && uuid_is_nil(t->run))
         set_key(m, &row);
     v.replace = copy_of(m, &row, sizeof row);
     return v;
 }
 
-static void make_settle(struct model *m, union any_op *op)
+void model_make_settle(struct model *m, union any_op *op)
 {
     size_t n = 0, max = chance(m, 20) ? 1 : 1 + below(m, 6);
     struct settlement *v = arena_array(&m->arena, struct settlement, max);
@@ -454,7 +456,8 @@ static struct task changed(struct model *m, const struct task *t)
     next.requires = !chance(m, 10) ? t->requires : chance(m, 50) ? S("eu,gpu") : (struct str){ 0 };
     if (chance(m, 30))
         task_forget_delays(&next);
-    if (chance(m, 30) && t->state != TASK_RUNNING) /* what runs keeps its key: nobody edits it */
+    bool is_control = t->target == TARGET_WORKFLOW && !uuid_is_nil(t->run); /* it takes no slot */
+    if (chance(m, 30) && t->state != TASK_RUNNING && !is_control) /* what runs keeps its key: nobody edits it */
         set_key(m, &next);
     if (chance(m, 10) && t->state != TASK_RUNNING && t->kind == TASK_OCCURRENCE)
         next.overlap = some_overlap(m);
@@ -470,8 +473,8 @@ static struct task changed(struct model *m, const struct task *t)
     if (chance(m, 60) && state != TASK_RUNNING && task_may_become(t->state, state))
         set_state(m, &next, state);
     if (t->state == TASK_BLOCKED && chance(m, 30))
-        set_state(m, &next, TASK_CANCELLED); /* or all would wait in the end */
-    next.deleted = chance(m, 5);
+        set_state(m, &next, TASK_CANCELLED);                                         /* or all would wait in the end */
+    next.deleted = chance(m, 5) && uuid_is_nil(t->run) && !(t->links & TASK_OPENED); /* these go as one */
     if (next.deleted && !task_is_final(next.state))
         set_state(m, &next, TASK_CANCELLED);
     return next;
@@ -540,8 +543,8 @@ void model_make(struct model *m, union any_op *ret)
         void (*make)(struct model *, union any_op *);
         size_t weight;
     } rows[] = {
-        { make_insert, 26 },       { make_claim, 25 },         { make_claimed, 5 },
-        { make_held, 5 },          { make_settle, 26 },        { make_recurring, 5 },
+        { make_insert, 26 },       { model_make_claim, 25 },   { make_claimed, 5 },
+        { make_held, 5 },          { model_make_settle, 26 },  { make_recurring, 5 },
         { make_spawn, 20 },        { make_put, 20 },           { make_missed, 7 },
         { make_lease, 8 },         { model_make_key_put, 3 },  { model_make_catalog, 10 },
         { model_make_forget, 5 },  { model_make_beat, 12 },    { model_make_bury, 4 },
@@ -549,8 +552,8 @@ void model_make(struct model *m, union any_op *ret)
         { model_make_hand, 12 },   { model_make_handed, 5 },   { model_make_running, 5 },
         { model_make_retake, 10 }, { model_make_keep, 12 },    { model_make_leases_over, 6 },
         { model_make_worker, 4 },  { model_make_breakers, 4 }, { model_make_arrive, 4 },
-        { model_make_open, 26 },   { model_make_await, 8 },    { model_make_signal, 8 },
-        { model_make_stop, 6 },    { model_make_define, 3 },
+        { model_make_open, 40 },   { model_make_await, 10 },   { model_make_signal, 12 },
+        { model_make_stop, 10 },   { model_make_define, 3 },
     };
     size_t sum = 0, i = 0;
     for (size_t j = 0; j < array_count(rows); j++)

@@ -29,6 +29,14 @@ const struct definition *model_definition(struct model *m, int32_t tenant)
     return d;
 }
 
+bool model_look_for_target(struct model *m, enum task_state state, enum target_kind target, struct task *ret)
+{
+    for (int i = 0; i < LOOKS && model_look(m, ret); i++)
+        if (ret->state == state && ret->target == target)
+            return true;
+    return false;
+}
+
 /* A control task that runs under a claim, if a few looks find one. */
 static bool look_for_control(struct model *m, bool step, struct task *ret)
 {
@@ -38,7 +46,7 @@ static bool look_for_control(struct model *m, bool step, struct task *ret)
         else if (ret->state == TASK_RUNNING && ret->target == TARGET_WORKFLOW && !(ret->links & TASK_OPEN) &&
                  (!step || !uuid_is_nil(ret->run)))
             return true;
-    return chance(m, 10) && ret->fence > 0;
+    return chance(m, 10) && ret->fence > 0 && (ret->state != TASK_RUNNING || ret->links & TASK_OPEN);
 }
 
 /* A run that was opened, mostly; else some task. */
@@ -220,7 +228,7 @@ static void cut_page(struct model *m, struct op_open *op, struct opening *o, con
         op->begin = NULL;
     for (size_t i = 0; i < op->n; i++)
         model_know(m, &op->rows[i].task);
-    o->page += chance(m, 85);
+    o->page += op->fence == o->fence && chance(m, 85);
 }
 
 void model_make_open(struct model *m, union any_op *ret)
@@ -229,20 +237,21 @@ void model_make_open(struct model *m, union any_op *ret)
     struct run_row outer;
     size_t n;
     if (!look_for_control(m, false, &t)) {
-        model_make_arrive(m, ret);
+        model_make_claim(m, ret);
         return;
     }
     bool has_outer = !uuid_is_nil(t.run) && reader_run(m->reader, t.tenant, t.run, &m->arena, &outer, NULL) == ERR_OK;
     bool is_map = has_outer && place_item(t.place) < 0 && (t.id.b[15] & 1 || outer.depth == DEPTH_MAX);
     struct opening *o = opening_of(m, &t);
+    o->page = t.links & TASK_OPENED || !m->first ? o->page : 0;
     ret->open = (struct op_open){ .op.kind = OP_OPEN,
                                   .tenant = t.tenant,
                                   .id = t.id,
-                                  .fence = t.fence + chance(m, 3),
+                                  .fence = o->page ? t.fence : t.fence + chance(m, 3),
                                   .run = is_map ? t.run : t.id,
                                   .root = has_outer ? outer.root : t.id,
                                   .begin = is_map ? NULL : begin_of(m, &t, has_outer ? &outer : NULL),
-                                  .despite_stop = chance(m, 15),
+                                  .despite_stop = o->despite_stop,
                                   .max_broken = chance(m, 60) ? -1 : (int64_t)below(m, 2),
                                   .end_type = is_map ? DAG_MUST_SUCCEED : DAG_MUST_FINISH,
                                   .now_ms = m->now_ms };
@@ -264,7 +273,7 @@ void model_make_await(struct model *m, union any_op *ret)
     struct signal_rows there;
     struct str name = one_of(m, model_signals, array_count(model_signals));
     if (!look_for_control(m, true, &t) || reader_signals(m->reader, t.run, name, &m->arena, &there, NULL)) {
-        model_make_arrive(m, ret);
+        model_make_settle(m, ret);
         return;
     }
     ret->await = (struct op_await){ .op.kind = OP_AWAIT,
@@ -318,7 +327,7 @@ void model_make_stop(struct model *m, union any_op *ret)
     static const char *const reasons[] = { "stopped", "by ann" };
     struct task t = model_task(m);
     (void)look_for_run(m, &t);
-    enum run_change change = chance(m, 20)   ? RUN_CANCEL
+    enum run_change change = chance(m, 12)   ? RUN_CANCEL
                              : chance(m, 15) ? RUN_CLOSE
                              : chance(m, 45) ? RUN_PAUSE
                                              : RUN_RESUME;

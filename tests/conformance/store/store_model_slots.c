@@ -125,6 +125,18 @@ static void add(struct all_tasks *all, const struct task *t, struct slot_keys *k
         slot_keys_add(keys, t->waits_for);
 }
 
+/* Steps are in no list. */
+static bool add_steps(struct reader *r, struct all_tasks *all, size_t run, size_t max, struct slot_keys *keys)
+{
+    struct step_filter f = { .tenant = all->v[run].task.tenant, .run = all->v[run].task.id, .limit = STEPS_READ_MAX };
+    struct tasks steps;
+    if (reader_steps(r, &f, &all->arena, &steps, NULL) || all->n + steps.n > max)
+        return false;
+    for (size_t i = 0; i < steps.n; i++)
+        add(all, &steps.v[i], keys);
+    return true;
+}
+
 static bool look(struct reader *r, struct all_tasks *all, struct slot_keys *keys)
 {
     struct task_page pages[2];
@@ -133,10 +145,14 @@ static bool look(struct reader *r, struct all_tasks *all, struct slot_keys *keys
         if (reader_list(r, &f, &all->arena, &pages[p], NULL) || pages[p].more)
             return false;
     }
-    all->v = arena_alloc(&all->arena, (pages[0].tasks.n + pages[1].tasks.n) * sizeof *all->v);
+    size_t max = pages[0].tasks.n + pages[1].tasks.n + STEPS_READ_MAX;
+    all->v = arena_alloc(&all->arena, max * sizeof *all->v);
     for (size_t p = 0; p < 2; p++)
         for (size_t i = 0; i < pages[p].tasks.n; i++)
             add(all, &pages[p].tasks.v[i], keys);
+    for (size_t i = 0; i < all->n; i++)
+        if (all->v[i].task.target == TARGET_WORKFLOW && !add_steps(r, all, i, max, keys))
+            return false;
     return true;
 }
 
