@@ -78,6 +78,7 @@ bool end_edge_apply(struct end_edge *edge, const struct task *parent, enum dag_t
 void open_apply(struct task *t, const struct op_open *op, const struct open_join *join)
 {
     assert(t->state == TASK_RUNNING);
+    t->updated_ms = op->now_ms;
     t->links |= op->first ? TASK_OPENED : 0;
     if (!op->last)
         return;
@@ -85,7 +86,6 @@ void open_apply(struct task *t, const struct op_open *op, const struct open_join
     t->links &= op->again ? ~TASK_AGAIN : ~0;
     t->links |= TASK_OPEN | TASK_OPENED | TASK_WAITS;
     t->started_ms = t->started_ms ? t->started_ms : op->now_ms;
-    t->updated_ms = op->now_ms;
     if (open_decide(join->expected, join->max_broken, join->counts) != FLOW_WAIT)
         dependency_apply(t, FLOW_START, (struct str){ 0 }, op->now_ms);
 }

@@ -213,7 +213,7 @@ static enum err sqlite_open_replace(struct opening *o, const struct open_row *r,
                                     const struct task *t, struct error *e)
 {
     struct store_sqlite *s = o->s;
-    if (sqlite_runs_delete(s, ST_EDGES_CLOSE, &t->id, 0, e) || sqlite_runs_delete(s, ST_JOIN_DELETE, &t->id, 0, e) ||
+    if (sqlite_runs_delete(s, ST_EDGES_DELETE, &t->id, 0, e) || sqlite_runs_delete(s, ST_JOIN_DELETE, &t->id, 0, e) ||
         sqlite_runs_delete(s, ST_ARRIVAL_DROP, &t->id, 0, e) || sqlite_output_delete(s, &t->run, t->place, e) ||
         sqlite_output_delete(s, &t->id, PLACE_RUN, e) || sqlite_open_drop_signals(s, r, e))
         return e->code;
