@@ -495,8 +495,7 @@ static enum err rerun_make(struct request *q, const struct workflow_run *run, co
                                .created_ms = q->now_ms,
                                .updated_ms = q->now_ms };
     uuid_format(o->id, id);
-    int n = b->from.n ? snprintf(more, sizeof more, "\"rerun_of\":\"%s\",\"from\":\"" STR_FMT "\"", id, STR_ARG(b->from))
-                      : snprintf(more, sizeof more, "\"rerun_of\":\"%s\"", id);
+    int n = snprintf(more, sizeof more, "\"rerun_of\":\"%s\",\"from\":\"" STR_FMT "\"", id, STR_ARG(b->from));
     if (rerun_set_config(q, run, input.n ? input : run->config.input, q->tasks, e))
         return e->code;
     return changes_add_extra(q, q->tasks, task_metadata(o), (struct str){ more, (size_t)n }, e);
@@ -506,15 +505,14 @@ static enum err rerun_check(struct request *q, struct reader *r, const struct wo
                             const struct rerun_body *b, struct error *e)
 {
     uint32_t step;
+    struct error why;
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
     if (!run->opened || !task_is_final(run->task.state))
         return error_set(e, ERR_CONFLICT, "the run is %s; only a run that has ended can be run again",
                          task_state_name(task_shown_state(&run->task, q->now_ms)));
     if (run_definition(q, r, run, &d, e))
         return e->code;
-    if (b->from.n && dag_find_or_explain(d->dag, b->from, &step, e))
-        return error_in(e, "from");
-    return ERR_OK;
+    return dag_find_or_explain(d->dag, b->from, &step, &why) ? error_field(e, "from", "%s", why.text) : ERR_OK;
 }
 
 enum handled workflows_rerun(struct request *q, struct reader *r)
