@@ -1,7 +1,7 @@
 /* Changes of whole runs. Cancel, pause and resume of an open run change its steps: first those that wait, page by page,
- * with the runs below it, then those that are claimed and have not begun, which their owners give back. A step that runs
- * is aborted by a cancel and goes on after a pause. If not all of this is done within recall_ms, the answer to a cancel
- * is 202.
+ * with the runs below it, then those that are claimed and have not begun, which their owners give back. A step that
+ * runs is aborted by a cancel and goes on after a pause. If not all of this is done within recall_ms, the answer to a
+ * cancel is 202.
  *
  * A run that is not open is a task like any other: edit.c changes it. */
 #include <stdio.h>
@@ -9,9 +9,9 @@
 #include "api/resource/change.h"
 #include "api/resource/listing.h"
 #include "api/resource/recall.h"
-#include "api/resource/workflows.h"
 #include "api/server/internal.h"
 #include "api/task/body.h"
+#include "api/workflow/runs.h"
 #include "core/flow/place.h"
 
 enum { STOP_ROWS = 1000, STOP_ARENA = 4 << 20, CHECK_MS = 10, NS_PER_MS = 1000000, EXTRA_MAX = 1 << 20, WHY_TEXT = 64 };
@@ -110,9 +110,9 @@ static void stopping_on_page(struct op *op)
 
 static enum handled stopping_next(struct stopping *s)
 {
-    static const enum run_change changes[] = { [ACTION_CANCEL] = RUN_CANCEL,
-                                               [ACTION_PAUSE] = RUN_PAUSE,
-                                               [ACTION_RESUME] = RUN_RESUME };
+    static const enum run_change changes[] = {
+        [ACTION_CANCEL] = RUN_CANCEL, [ACTION_PAUSE] = RUN_PAUSE, [ACTION_RESUME] = RUN_RESUME
+    };
     struct request *q = s->q;
     if (s->at == s->run_count)
         return request_later(q, stopping_recall);
@@ -120,7 +120,9 @@ static enum handled stopping_next(struct stopping *s)
                                       .tenant = q->who.tenant,
                                       .run = s->runs[s->at],
                                       .change = changes[s->action],
-                                      .stop = s->compensate ? RUN_CANCELLED_AND_UNDONE : RUN_CANCELLED,
+                                      .stop = s->action != ACTION_CANCEL ? RUN_GOES_ON
+                                              : s->compensate            ? RUN_CANCELLED_AND_UNDONE
+                                                                         : RUN_CANCELLED,
                                       .why = str_from(s->why),
                                       .max = STOP_ROWS,
                                       .now_ms = q->now_ms };
@@ -162,8 +164,8 @@ static enum handled stopping_recall(struct request *q, struct reader *r)
     while (s->action != ACTION_RESUME && s->claimed_at < s->claimed_count && stopping_left_ms(s) > 0) {
         struct task t;
         const struct fenced_id *x = &s->claimed[s->claimed_at++];
-        if (reader_get(r, q->who.tenant, x->id, &q->arena, &t, &e) || t.state != TASK_RUNNING ||
-            t.fence != x->fence || t.target == TARGET_WORKFLOW)
+        if (reader_get(r, q->who.tenant, x->id, &q->arena, &t, &e) || t.state != TASK_RUNNING || t.fence != x->fence ||
+            t.target == TARGET_WORKFLOW)
             continue;
         stopping_set_replacement(s, &t);
         struct recall_order order = { .running = &t, .replace = &s->replace, .abort = s->action == ACTION_CANCEL };
@@ -263,8 +265,9 @@ static enum handled stopping_check(struct request *q, struct reader *r)
 enum handled workflows_stop(struct request *q, struct reader *r, enum action action, bool compensate)
 {
     (void)r;
-    static const char *const verbs[] = { [ACTION_CANCEL] = "cancelled", [ACTION_PAUSE] = "paused",
-                                         [ACTION_RESUME] = "resumed" };
+    static const char *const verbs[] = {
+        [ACTION_CANCEL] = "cancelled", [ACTION_PAUSE] = "paused", [ACTION_RESUME] = "resumed"
+    };
     struct stopping *s = arena_new(&q->arena, struct stopping);
     s->q = q;
     s->action = action;
