@@ -213,7 +213,8 @@ struct earlier_runs {
     size_t n;
 };
 
-/* Whether it is another run of the same definition: of the same name, whatever its version, or with the same content. */
+/* Whether it is another run of the same definition: of the same name, whatever its version, or with the same content.
+ * */
 static bool run_on_earlier(void *context, const json_t *json, struct str text)
 {
     struct earlier_runs *x = context;

@@ -1,6 +1,6 @@
 #pragma once
-/* cli/workflow_run.h - the steps of a run, as the server shows them, and what follows from their times: the critical path,
- * the time lost waiting, and an estimate of the end. */
+/* cli/workflow_run.h - the steps of a run, as the server shows them, and what follows from their times: the critical
+ * path, the time lost waiting, and an estimate of the end. */
 #include "base/uuid.h"
 #include "cli/client.h"
 #include "cli/workflow_graph.h"

@@ -117,7 +117,7 @@ def test_a_file_is_drawn(alone, write):
     path = write("etl.yaml", ETL)
     drawn = alone("graph", path)
     assert (drawn.code, drawn.err) == (0, "")
-    assert [line.strip() for line in drawn.lines[:4]] == ["┌─────────┐", "│ extract │", "└────┬────┘", "┌────┴────┐"]
+    assert [line.strip() for line in drawn.lines[:4]] == ["┌─────────┐", "│ extract │", "└────┬────┘", "┌─────┴─────┐"]
     assert drawn.out.count("▼") == 3
     dot = alone("graph", path, "--dot").out
     assert dot.startswith("digraph workflow {\n") and dot.count("->") == 4

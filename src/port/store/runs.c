@@ -78,8 +78,8 @@ bool end_edge_apply(struct end_edge *edge, const struct task *parent, enum dag_t
 void open_apply(struct task *t, const struct op_open *op, const struct open_join *join)
 {
     assert(t->state == TASK_RUNNING);
-    t->updated_ms = op->now_ms;
     t->links |= op->first ? TASK_OPENED : 0;
+    t->updated_ms = op->now_ms;
     if (!op->last)
         return;
     t->claim = (struct uuid){ 0 };

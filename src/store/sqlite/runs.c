@@ -32,7 +32,8 @@ void sqlite_step_read_row(sqlite3_stmt *st, struct step_row *ret)
                   .priority = sqlite3_column_int(st, 16),
                   .target = (enum target_kind)sqlite3_column_int(st, 17),
                   .run = row_uuid(st, 18),
-                  .place = sqlite3_column_int64(st, 19) },
+                  .place = sqlite3_column_int64(st, 19),
+                  .losses = sqlite3_column_int(st, 22) },
     };
     ret->queue_size = min_of(queue.n, sizeof ret->queue);
     if (queue.n)

@@ -77,12 +77,19 @@ static void a_chain_is_straight_and_an_edge_over_layers_passes_beside_it(void **
                "│ b │\n"
                "└───┘\n");
     check_text(STEP("a") "," STEP("b", AFTER("\"a\"")) "," STEP("c", AFTER("\"a\",\"b\"")), 80,
-               "┌───┐\n"
-               "│ a │\n"
-               "└─┬─┘\n"
-               "┌─┴──┐\n"
-               "▼    │\n"
-               "┌───┐\n");
+               "   ┌───┐\n"
+               "   │ a │\n"
+               "   └─┬─┘\n"
+               "  ┌──┴─┐\n"
+               "  ▼    │\n"
+               "┌───┐  │\n"
+               "│ b │  │\n"
+               "└─┬─┘  │\n"
+               "  └──┬─┘\n"
+               "     ▼\n"
+               "   ┌───┐\n"
+               "   │ c │\n"
+               "   └───┘\n");
 }
 
 static void what_is_too_wide_is_a_tree(void **state)
@@ -99,8 +106,8 @@ static void types_and_kinds_are_told(void **state)
 {
     (void)state;
     check_text(
-        STEP("a") "," STEP("b", AFTER("{\"step\":\"a\",\"type\":\"MUST_FAIL\"}") ",\"await\":{\"signal\":\"ok\"}"), 4,
-        "a\n↓ b (await ok)\n\nb needs a MUST_FAIL\n");
+        STEP("a") ",{\"name\":\"b\",\"await\":{\"signal\":\"ok\"}" AFTER("{\"step\":\"a\",\"type\":\"MUST_FAIL\"}") "}",
+        4, "a\n↓ b (await ok)\n\nb needs a MUST_FAIL\n");
 }
 
 static void dot_and_mermaid_have_every_edge(void **state)

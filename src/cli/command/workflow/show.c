@@ -1,7 +1,7 @@
 /* belfry workflow show, graph - a run or a definition on a terminal. */
 #include <unistd.h>
 
-#include "cli/command/workflow.h"
+#include "cli/command/workflow/workflow.h"
 #include "cli/screen.h"
 #include "cli/task_view.h"
 #include "cli/when.h"

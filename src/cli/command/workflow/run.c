@@ -1,5 +1,5 @@
 /* belfry workflow run, list, definitions, steps. */
-#include "cli/command/workflow.h"
+#include "cli/command/workflow/workflow.h"
 
 #include "base/sentence.h"
 #include "cli/filter.h"
@@ -19,12 +19,12 @@ enum err workflow_write_json(const struct options *o, const char *flag, struct j
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     char field[32];
     struct error why;
+    buf_init(&text, TASK_BODY_MAX);
     if (!option_given(o, flag))
         return ERR_OK;
     struct str given = option_get(o, flag)->text;
     bool is_file = str_starts(given, S("@"));
     snprintf(field, sizeof field, "--%s", flag);
-    buf_init(&text, TASK_BODY_MAX);
     if (!is_file && !str_eq(given, S("-")))
         buf_add(&text, given);
     else if (file_read(is_file ? given.p + 1 : given.p, &text, &why)) /* option texts are NUL-terminated */
@@ -47,6 +47,7 @@ static enum exit_code run_write_definition(struct verb_work *w, struct jw *j)
     char shown[QUOTE_TEXT];
     bool is_file = workflow_file_is_named(str_from(w->name)), has_version = option_given(w->o, "version");
     quote_text(str_from(w->name), shown);
+    buf_init(&text, BODY_MAX);
     if (is_file && has_version) {
         (void)error_field(&e, "--version", "is of a stored definition, not of a file");
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
@@ -67,7 +68,6 @@ static enum exit_code run_write_definition(struct verb_work *w, struct jw *j)
     enum exit_code code = workflow_file_open(w->cli, w->name, &f);
     if (code)
         return code;
-    buf_init(&text, BODY_MAX);
     workflow_file_compact(&f, &text);
     jw_key(j, "definition");
     jw_raw(j, buf_str(&text));
@@ -279,6 +279,7 @@ enum exit_code workflow_steps(struct verb_work *w)
     char id[UUID_TEXT + 1];
     struct error e;
     const struct option_value *step = option_get(w->o, "step");
+    buf_init(&path, WORKFLOW_PATH);
     if (step->list_count > 1) {
         (void)error_field(&e, "--step", "may be given once with steps");
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
@@ -286,7 +287,6 @@ enum exit_code workflow_steps(struct verb_work *w)
     enum exit_code code = workflow_find_run(w, id);
     if (code)
         return code;
-    buf_init(&path, WORKFLOW_PATH);
     buf_printf(&path, WORKFLOWS "/%s/steps", id);
     if (option_given(w->o, "status"))
         query_add(&path, "status", option_get(w->o, "status")->text);

@@ -1,5 +1,5 @@
 #pragma once
-/* cli/command/workflow.h - the verbs of `belfry workflow` that have files of their own. */
+/* cli/command/workflow/workflow.h - the verbs of `belfry workflow` that have files of their own. */
 #include "cli/ids.h"
 #include "cli/verbs.h"
 
@@ -11,8 +11,8 @@ enum { WORKFLOW_PATH = 1024, WORKFLOW_OUT_MAX = 64 << 20 };
 /* Finds the run that the second argument names by its id, the beginning of its id, or its name. */
 enum exit_code workflow_find_run(struct verb_work *w, char ret_id[UUID_TEXT + 1]) must_use;
 
-/* If the option was given, writes a member of its name: the option's text, which must be JSON; @FILE is read from a file, -
- * from stdin. */
+/* If the option was given, writes a member of its name: the option's text, which must be JSON; @FILE is read from a
+ * file, - from stdin. */
 enum err workflow_write_json(const struct options *o, const char *flag, struct jw *w, struct error *e) must_use;
 
 /* Follows a run until it is final, and prints it. EXIT_REFUSED if it is then not COMPLETED. */

@@ -1,5 +1,5 @@
 /* belfry workflow - definitions of workflows and their runs. */
-#include "cli/command/workflow.h"
+#include "cli/command/workflow/workflow.h"
 
 #include "base/duration.h"
 #include "base/sentence.h"
