@@ -538,8 +538,8 @@ enum handled workflows_rerun(struct request *q, struct reader *r)
     q->depends = arena_new(&q->arena, struct depends_on);
     if (!request_check_no_query(q) || !run_is_possible(q))
         return HANDLED_DONE;
-    if (request_read_object(q, &doc, &e) || json_read(doc.root, fields, array_count(fields), &b, &q->arena, &e) ||
-        run_read(q, r, &run, &e) || rerun_check(q, r, &run, &b, &e))
+    if (run_read(q, r, &run, &e) || request_read_object(q, &doc, &e) ||
+        json_read(doc.root, fields, array_count(fields), &b, &q->arena, &e) || rerun_check(q, r, &run, &b, &e))
         return request_fail(q, &e);
     struct str input = b.input ? json_member_text(&doc, "input") : S("");
     if (rerun_make(q, &run, &b, input, &e))
