@@ -302,11 +302,10 @@ void memory_left_drop(struct store_memory *s, struct uuid parent);     /* it run
 /* A task is opened: its edges so far are closed and do not count, and its join is that of its children. */
 void memory_join_restart(struct store_memory *s, struct uuid child, uint32_t expected, int64_t max_broken);
 void memory_open_row_edges(struct store_memory *s, const struct open_row *row); /* OP_OPEN 4 */
-/* An edge to a task that was opened. One that exists stays, unless it is closed although the parent is not final: then
- * it is open again. Returns whether there is one edge more that may arrive. */
+/* The edge from a row to a task that is opened (OP_OPEN 6). Returns whether the join has one edge more. */
 bool memory_end_edge(struct store_memory *s, struct uuid parent, struct uuid child, enum dag_type type);
-/* The task leaves its claim, opened. */
-void memory_join_apply(const struct store_memory *s, struct task *t, int64_t now_ms);
+struct open_join memory_open_join(const struct store_memory *s, struct uuid child);
+void memory_mark_parent(struct store_memory *s, struct uuid id);         /* it has children */
 void memory_join_expect_more(struct store_memory *s, struct uuid child); /* by one */
 enum flow_decision memory_join_decide(const struct memory_joins *j, const struct task *child);
 

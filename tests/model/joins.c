@@ -163,7 +163,7 @@ enum err memory_depends_check(const struct store_memory *s, const struct depende
     return ERR_OK;
 }
 
-static void memory_mark_parent(struct store_memory *s, struct uuid id)
+void memory_mark_parent(struct store_memory *s, struct uuid id)
 {
     struct task p = *table_get(&s->table, id);
     if (p.links & TASK_HAS_CHILDREN)
@@ -392,9 +392,9 @@ enum err memory_arrive(struct store_memory *s, struct op *base)
 
 /* ---- tasks that are opened ---- */
 
-void memory_join_restart(struct store_memory *s, struct uuid child, uint32_t expected, int64_t max_broken)
+/* The edges to a child are those of an earlier join from now on. */
+static void memory_edges_close(struct memory_joins *j, struct uuid child)
 {
-    struct memory_joins *j = &s->joins;
     for (size_t i = 0; i < j->edge_count; i++) {
         struct memory_edge *edge = &j->edges[i];
         if (!uuid_eq(edge->child, child))
@@ -402,6 +402,28 @@ void memory_join_restart(struct store_memory *s, struct uuid child, uint32_t exp
         edge->state = edge->state == EDGE_OPEN ? EDGE_UNMET : edge->state;
         edge->old = true;
     }
+}
+
+static void memory_edge_put(struct memory_joins *j, struct memory_edge edge)
+{
+    struct memory_edge *there = memory_edge_find(j, edge.parent, edge.child);
+    if (there)
+        *there = edge;
+    else
+        memory_edge_add(j, edge);
+}
+
+static void memory_join_remove(struct memory_joins *j, struct uuid child)
+{
+    struct memory_join *join = memory_join_find(j, child);
+    if (join)
+        *join = j->joins[--j->join_count];
+}
+
+void memory_join_restart(struct store_memory *s, struct uuid child, uint32_t expected, int64_t max_broken)
+{
+    struct memory_joins *j = &s->joins;
+    memory_edges_close(j, child);
     *memory_join_open(j, child) =
         (struct memory_join){ .child = child, .join = DAG_ALL, .expected = expected, .max_broken = max_broken };
 }
@@ -410,35 +432,33 @@ void memory_open_row_edges(struct store_memory *s, const struct open_row *row)
 {
     struct memory_joins *j = &s->joins;
     struct uuid child = row->task.id;
-    for (size_t i = 0; i < row->n; i++) {
-        const struct open_edge_row *given = &row->edges[i];
-        memory_edge_add(j, (struct memory_edge){ given->parent, child, given->type, given->state, false });
-    }
+    memory_edges_close(j, child);
+    memory_join_remove(j, child);
+    for (size_t i = 0; i < row->n; i++)
+        memory_edge_put(j, (struct memory_edge){ .parent = row->edges[i].parent,
+                                                 .child = child,
+                                                 .type = row->edges[i].type,
+                                                 .state = row->edges[i].state });
     if (row->n)
-        *memory_join_open(j, child) = (struct memory_join){ .child = child, .join = row->join, .max_broken = -1 };
+        memory_join_open(j, child)->join = row->join;
 }
 
 bool memory_end_edge(struct store_memory *s, struct uuid parent, struct uuid child, enum dag_type type)
 {
-    struct memory_edge *there = memory_edge_find(&s->joins, parent, child);
+    const struct memory_edge *there = memory_edge_find(&s->joins, parent, child);
+    bool counts = there && !there->old;
     enum edge_state state = memory_edge_state(table_get(&s->table, parent), type);
-    if (there && (there->state == EDGE_OPEN || state != EDGE_OPEN))
+    if (counts && (there->state == EDGE_OPEN || state != EDGE_OPEN))
         return false;
-    struct memory_edge edge = { parent, child, type, state, false };
-    if (there)
-        *there = edge;
-    else
-        memory_edge_add(&s->joins, edge);
-    if (state == EDGE_OPEN)
-        memory_mark_parent(s, parent);
-    return true;
+    memory_edge_put(&s->joins, (struct memory_edge){ .parent = parent, .child = child, .type = type, .state = state });
+    return !counts;
 }
 
-void memory_join_apply(const struct store_memory *s, struct task *t, int64_t now_ms)
+struct open_join memory_open_join(const struct store_memory *s, struct uuid child)
 {
     uint32_t n;
-    const struct memory_join *join = memory_join_find(&s->joins, t->id);
-    open_apply(t, join->expected, join->max_broken, memory_join_counts(&s->joins, t->id, &n), now_ms);
+    const struct memory_join *join = memory_join_find(&s->joins, child);
+    return (struct open_join){ join->expected, join->max_broken, memory_join_counts(&s->joins, child, &n) };
 }
 
 void memory_join_expect_more(struct store_memory *s, struct uuid child)

@@ -75,17 +75,17 @@ static bool memory_purge_is_old(const struct op_purge *op, const struct task *t)
 }
 
 /* A task with all that belongs to it as a run: its steps first, at most max tasks. Returns how many. */
-static size_t memory_purge_task(struct store_memory *s, struct uuid id, size_t max)
+static size_t memory_purge_task(struct store_memory *s, struct uuid id, size_t max, struct slot_keys *keys)
 {
     cleanup_with(picks_release) struct picks steps = memory_steps_of(s, id);
     size_t n = 0;
     for (size_t i = 0; i < steps.n && n < max; i++)
-        n += memory_purge_task(s, steps.v[i]->id, max - n);
+        n += memory_purge_task(s, steps.v[i]->id, max - n, keys);
     if (n == max)
         return n;
     memory_run_drop(s, id);
     memory_joins_drop(s, id);
-    table_drop(&s->table, id);
+    memory_drop_row(&s->table, id, keys);
     return n + 1;
 }
 
@@ -96,8 +96,13 @@ static size_t memory_purge_tasks(struct store_memory *s, const struct op_purge *
     for (size_t i = 0; p.n < max && i < order_count(&s->table.by_id); i++)
         if (memory_purge_is_old(op, task_at(&s->table.by_id, i)))
             picks_add(&p, task_at(&s->table.by_id, i));
+    struct slot_keys keys; /* of steps that are not final, although their run is */
+    uint64_t ignored = 0;
+    slot_keys_init(&keys);
     for (size_t i = 0; i < p.n && n < max; i++)
-        n += memory_purge_task(s, p.v[i]->id, max - n);
+        n += memory_purge_task(s, p.v[i]->id, max - n, &keys);
+    memory_hand_over(&s->table, &keys, &ignored);
+    slot_keys_release(&keys);
     return n;
 }
 

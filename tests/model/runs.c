@@ -66,7 +66,6 @@ static void memory_open_row(struct store_memory *s, struct op_open *op, const st
     if (there) {
         memory_output_drop(s, there);
         memory_left_drop(s, there->id);
-        memory_joins_drop(s, there->id);
         if (row->drops_signals)
             memory_signals_drop(s, next.run, row->signal);
     }
@@ -88,21 +87,19 @@ static void memory_open_rows(struct store_memory *s, struct op_open *op)
         if (op->rows[i].ends)
             (void)memory_end_edge(s, op->rows[i].task.id, op->id, op->end_type);
     }
-    for (size_t i = 0; i < op->also_count; i++)
+    for (size_t i = 0; i < op->also_count; i++) {
         if (memory_end_edge(s, op->also[i], op->id, op->end_type))
             memory_join_expect_more(s, op->id);
+        memory_mark_parent(s, op->also[i]);
+    }
 }
 
 /* The task as it is after the page. */
 static void memory_open_task(struct store_memory *s, struct op_open *op)
 {
     struct task next = *table_get(&s->table, op->id);
-    next.links |= op->first ? TASK_OPENED : 0;
-    next.updated_ms = op->now_ms;
-    if (op->last) {
-        next.links &= op->again ? ~TASK_AGAIN : ~0;
-        memory_join_apply(s, &next, op->now_ms);
-    }
+    struct open_join join = memory_open_join(s, op->id);
+    open_apply(&next, op, &join);
     memory_add_lane(&next, &op->ret_unblocked_lanes);
     table_put(&s->table, &next);
 }

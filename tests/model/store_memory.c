@@ -158,8 +158,7 @@ static struct task memory_settled(const struct task *t, const struct settlement 
     if (v->has_execution)
         next.started_ms = v->execution.started_us / 1000;
     next.completed_ms = settle_completed_ms(v, now_ms);
-    if (v->next == TASK_SCHEDULED && v->has_execution && t->links & TASK_OPENED)
-        next.links |= TASK_AGAIN;
+    next.links = settled_links(t->links, v->next, v->has_execution);
     return next;
 }
 

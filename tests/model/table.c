@@ -224,7 +224,7 @@ static void table_leave_lines(struct table *t, const struct row *row)
 
 static bool table_is_dispatched(const struct task *t)
 {
-    return t->kind != TASK_RECURRING && t->target != TARGET_WORKER;
+    return t->kind != TASK_RECURRING && !task_is_leased(t);
 }
 
 static bool table_is_claimable(const struct task *t)
@@ -235,7 +235,7 @@ static bool table_is_claimable(const struct task *t)
 static struct order *table_due_order(struct table *t, const struct task *task)
 {
     struct lane_rows *l = table_open_lane(t, task_lane(task));
-    bool leased = task->target == TARGET_WORKER;
+    bool leased = task_is_leased(task);
     return task_is_suspect(task) ? &l->suspects[leased] : &l->due[leased];
 }
 

@@ -79,13 +79,13 @@ void open_apply(struct task *t, const struct op_open *op, const struct open_join
 {
     assert(t->state == TASK_RUNNING);
     t->links |= op->first ? TASK_OPENED : 0;
+    t->updated_ms = op->now_ms;
     if (!op->last)
         return;
     t->claim = (struct uuid){ 0 };
     t->links &= op->again ? ~TASK_AGAIN : ~0;
     t->links |= TASK_OPEN | TASK_OPENED | TASK_WAITS;
     t->started_ms = t->started_ms ? t->started_ms : op->now_ms;
-    t->updated_ms = op->now_ms;
     if (open_decide(join->expected, join->max_broken, join->counts) != FLOW_WAIT)
         dependency_apply(t, FLOW_START, (struct str){ 0 }, op->now_ms);
 }

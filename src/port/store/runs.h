@@ -86,8 +86,8 @@ struct run_row {
  *  3. If the run of the page is stopped (run_row.stop of `run`): ret_stopped, and nothing else happens. If it is paused,
  *     rows that would be SCHEDULED or BLOCKED are PAUSED.
  *  4. A row whose id does not exist is inserted with its edges and its join; if it exists, it stays, unless `again` and it is
- *     final: then the row replaces it, with a fence that is not lower, its edges are those of an earlier
- *     join, except the given ones, which get the given states; its output is deleted, and so are the signals of the run if its place awaits one (`drops_signals`).
+ *     final: then the row replaces it, with a fence that is not lower, its edges are replaced by the given
+ *     ones, its output is deleted, and so are the signals of the run if its place awaits one (`drops_signals`).
  *  5. A row has the states, counts and bits that its opener gives it; nothing is decided here. Rows whose parents may end at
  *     once come last, so that an arrival never comes before the row that it is for.
  *  6. A row with `ends`, also one that stays, has TASK_HAS_CHILDREN and an edge to the task, of end_type: open, or if the row
@@ -242,7 +242,7 @@ struct definition {
  *  1. The record of the idempotency key is checked first.
  *  2. If the latest version of the name has the same hash, nothing changes: ret_version is that version.
  *  3. Else the definition is stored and the name gets the next version. A name that was removed goes on counting.
- *  4. remove: the name has no version any more; ERR_NOT_FOUND if it had none. Definitions stay: runs have them by hash. */
+ *  4. remove: the name has no version any more; ERR_NOT_FOUND if it had none; ret_version is 0. Definitions stay: runs have them by hash. */
 struct workflow_row {
     int32_t tenant;
     struct str name;

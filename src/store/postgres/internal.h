@@ -450,6 +450,16 @@ void pg_joins_init(struct store_postgres *s);
 /* These tasks are purged: deletes their joins and the edges from their parents. */
 enum err pg_joins_purge(struct store_postgres *s, const struct uuid *children, size_t n, struct error *e) must_use;
 
+/* ---- outputs of steps and runs (step_rows.c) ---- */
+
+struct pg_output {
+    struct uuid task, run; /* run: of a step; else nil */
+    int64_t place;
+    struct str text;
+};
+/* Keeps them as rule 5 of port/store/runs.h says. */
+enum err pg_outputs_keep(struct store_postgres *s, const struct pg_output *v, size_t n, struct error *e) must_use;
+
 /* ---- definitions of workflows (definitions.c) ---- */
 
 /* Stores a definition, if it is not NULL. */

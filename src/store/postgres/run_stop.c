@@ -14,29 +14,30 @@ static const struct pg_statement lock_run = {
 static const struct pg_statement write_run = {
     "stop_write_run", "UPDATE runs SET stop = $2, paused = $3, stopped_by = coalesce(nullif($4, ''), stopped_by) WHERE run_id = $1"
 };
-/* $1 run, $2 states as bits, $3 at most */
-#define CHANGED "t.run_id = $1 AND ($2 >> t.state) & 1 = 1"
+/* $1 run, $2 and $3 places, $4 states as bits, $5 at most */
+#define IN_RANGE "t.run_id = $1 AND t.place BETWEEN $2 AND $3"
+#define CHANGED  IN_RANGE " AND ($4 >> t.state) & 1 = 1"
 static const struct pg_statement read_slots = {
     "stop_slots",
     "SELECT key FROM (SELECT id, waits_for FROM tasks AS t WHERE " CHANGED
-    " AND t.gates IS NOT NULL ORDER BY t.place LIMIT $3) AS x, LATERAL (SELECT s.key FROM slots AS s WHERE s.task_id = x.id "
+    " AND t.gates IS NOT NULL ORDER BY t.place LIMIT $5) AS x, LATERAL (SELECT s.key FROM slots AS s WHERE s.task_id = x.id "
     "UNION SELECT x.waits_for WHERE x.waits_for IS NOT NULL) AS k",
 };
 static const struct pg_statement lock_steps = {
     "stop_steps",
-    "SELECT " STEP_COLUMNS " FROM tasks AS t WHERE " CHANGED " ORDER BY t.place LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED",
+    "SELECT " STEP_COLUMNS " FROM tasks AS t WHERE " CHANGED " ORDER BY t.place LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED",
 };
 static const struct pg_statement count_steps = {
-    "stop_count", "SELECT count(*) FROM (SELECT FROM tasks AS t WHERE " CHANGED " LIMIT $3 + 1) AS x"
+    "stop_count", "SELECT count(*) FROM (SELECT FROM tasks AS t WHERE " CHANGED " LIMIT $5 + 1) AS x"
 };
 static const struct pg_statement read_running = {
     "stop_running",
-    "SELECT t.id, t.fence FROM tasks AS t WHERE t.run_id = $1 AND t.state = " SQL_RUNNING
-    " AND t.claim_id IS NOT NULL ORDER BY t.place LIMIT $2",
+    "SELECT t.id, t.fence FROM tasks AS t WHERE " IN_RANGE " AND t.state = " SQL_RUNNING
+    " AND t.claim_id IS NOT NULL ORDER BY t.place LIMIT $4",
 };
 static const struct pg_statement read_runs = {
     "stop_runs",
-    "SELECT t.id FROM tasks AS t WHERE t.run_id = $1 AND t.state = " SQL_RUNNING
+    "SELECT t.id FROM tasks AS t WHERE " IN_RANGE " AND t.state = " SQL_RUNNING
     " AND t.links & 16 <> 0 AND t.target = 4 ORDER BY t.place",
 };
 static_assert(TASK_OPEN == 16 && TARGET_WORKFLOW == 4, "statements name them by number");
@@ -56,10 +57,17 @@ struct pg_stopping {
 
 /* ---- the run ---- */
 
-static void pg_stop_add_steps(struct pg_params *p, const struct op_stop *op)
+static void pg_stop_add_range(struct pg_params *p, const struct op_stop *op)
 {
     pg_params_reset(p);
     pg_add_uuid(p, op->run);
+    pg_add_i64(p, op->has_range ? op->from : INT64_MIN);
+    pg_add_i64(p, op->has_range ? op->to : INT64_MAX);
+}
+
+static void pg_stop_add_steps(struct pg_params *p, const struct op_stop *op)
+{
+    pg_stop_add_range(p, op);
     pg_add_i32(p, (int32_t)stop_states(op->change));
     pg_add_i64(p, (int64_t)op->max);
 }
@@ -166,7 +174,7 @@ static enum err pg_stop_wake_run(struct store_postgres *s, struct op_stop *op, s
     cleanup_with(pg_result_release) struct pg_result locked = { 0 };
     cleanup_with(pg_result_release) struct pg_result open = { 0 };
     struct pg_step run;
-    if (op->change != RUN_CANCEL || op->ret_more)
+    if (op->change != RUN_CANCEL || op->has_range || op->ret_more)
         return ERR_OK;
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, op->run);
@@ -189,8 +197,7 @@ static enum err pg_stop_report(struct store_postgres *s, struct op_stop *op, str
     cleanup_with(pg_result_release) struct pg_result running = { 0 };
     cleanup_with(pg_result_release) struct pg_result runs = { 0 };
     struct arena *a = &op->op.arena;
-    pg_params_reset(&s->params);
-    pg_add_uuid(&s->params, op->run);
+    pg_stop_add_range(&s->params, op);
     if (pg_send(&s->conn, &read_runs, &s->params, e))
         return e->code;
     pg_add_i64(&s->params, OPEN_ROWS_MAX);

@@ -9,18 +9,15 @@
 
 #include <assert.h>
 
-static const struct pg_statement begin_run = {
-    "run_begin",
-    "INSERT INTO runs (run_id, tenant_id, hash, workflow, version, root_id, depth, opened_ms, deadline_ms, tasks, "
-    "generation, stop, stopped_by, paused) VALUES ($1, $2, $3, nullif($4, ''), $5, $6, $7, $8, $9, $10, $11, $12, "
-    "nullif($13, ''), $14) ON CONFLICT (run_id) DO UPDATE SET hash = $3, workflow = nullif($4, ''), version = $5, "
-    "root_id = $6, depth = $7, deadline_ms = $9, generation = runs.generation + $15::int, "
-    "stop = CASE WHEN $15::int = 1 THEN 0 ELSE runs.stop END, "
-    "stopped_by = CASE WHEN $15::int = 1 THEN NULL ELSE runs.stopped_by END "
-    "WHERE runs.stop = 0 OR $15::int = 1",
+static const struct pg_statement lock_run = {
+    "run_lock", "SELECT 0" RUN_COLUMNS(SQL_NAME) " FROM runs WHERE run_id = $1 FOR NO KEY UPDATE"
 };
-static const struct pg_statement lock_run = { "run_lock",
-                                              "SELECT stop, paused FROM runs WHERE run_id = $1 FOR NO KEY UPDATE" };
+#define SQL_EXCLUDED(column, kind, member, max) ", " #column " = excluded." #column
+static const struct pg_statement put_run = {
+    "run_put",
+    "INSERT INTO runs (run_id" RUN_COLUMNS_REST(SQL_NAME) ") SELECT * FROM unnest($*) ON CONFLICT (run_id) "
+    "DO UPDATE SET run_id = excluded.run_id" RUN_COLUMNS_REST(SQL_EXCLUDED),
+};
 static const struct pg_statement count_tasks = {
     "run_count_tasks", "UPDATE runs SET tasks = tasks + $2 WHERE run_id = $1 AND $2 > 0 RETURNING tasks"
 };
@@ -38,6 +35,14 @@ static const struct pg_statement insert_joins = {
     "ON CONFLICT (child_id) DO UPDATE SET kind = excluded.kind, expected = excluded.expected, "
     "arrived = excluded.arrived, met = excluded.met, broken = excluded.broken",
 };
+/* Edges to the task. One that has arrived or was closed opens again if its parent is not final. Returns those that are
+ * new or open again. */
+static const struct pg_statement end_edges = {
+    "run_ends",
+    "INSERT INTO edges (tenant_id, parent_id, child_id, type, state) SELECT $1, x.* FROM unnest($*) AS x "
+    "ON CONFLICT (parent_id, child_id) DO UPDATE SET type = excluded.type, state = excluded.state "
+    "WHERE edges.state <> 0 AND excluded.state = 0 RETURNING parent_id, state",
+};
 /* What is left of rows that run again. */
 static const struct pg_statement drop_outputs = {
     "run_drop_outputs",
@@ -49,6 +54,11 @@ static const struct pg_statement drop_arrivals = { "run_drop_arrivals",
 static const struct pg_statement drop_signals = { "run_drop_signals",
                                                   "DELETE FROM signals WHERE run_id = $1 AND name = $2" };
 
+struct pg_edge {
+    struct uuid parent, child;
+    int64_t type, state;
+};
+
 struct pg_opening {
     struct op_open *op;
     struct pg_step task;
@@ -58,46 +68,37 @@ struct pg_opening {
     bool paused;
     struct task *rows; /* as they are written */
     bool *written;     /* rows[i] was inserted, or has replaced another */
+    struct pg_edge *ends;
+    size_t end_count;
 };
 
 /* ---- the task and its run ---- */
 
-static enum err pg_open_begin_run(struct store_postgres *s, const struct op_open *op, struct error *e)
+static enum err pg_open_put_run(struct store_postgres *s, const struct run_row *row, struct error *e)
 {
-    const struct run_row *b = op->begin;
-    struct pg_params *p = &s->params;
-    if (!b)
-        return ERR_OK;
-    pg_params_reset(p);
-    pg_add_uuid(p, b->run);
-    pg_add_i32(p, b->tenant);
-    pg_add_bytes(p, (struct str){ (const char *)b->hash, sizeof b->hash });
-    pg_add_text(p, b->workflow);
-    pg_add_i64(p, b->version);
-    pg_add_uuid(p, b->root);
-    pg_add_i32(p, b->depth);
-    pg_add_i64(p, b->opened_ms);
-    pg_add_i64(p, b->deadline_ms);
-    pg_add_i64(p, b->tasks);
-    pg_add_i32(p, b->generation);
-    pg_add_i32(p, (int32_t)b->stop);
-    pg_add_text(p, b->stopped_by);
-    pg_add_bool(p, b->paused);
-    pg_add_i32(p, op->again);
-    return pg_queue(&s->conn, &begin_run, p, e);
+    pg_params_reset(&s->params);
+    pg_add_rows(&s->params, &table_runs, (const void *const[]){ row }, NULL, 1);
+    return pg_queue(&s->conn, &put_run, &s->params, e);
 }
 
-static enum err pg_open_lock_run(struct store_postgres *s, struct pg_opening *o, bool *ret_stopped, struct error *e)
+/* Looks for a stop, and begins the run. */
+static enum err pg_open_run(struct store_postgres *s, struct pg_opening *o, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    struct op_open *op = o->op;
+    struct run_row run = { 0 };
     pg_params_reset(&s->params);
-    pg_add_uuid(&s->params, o->op->run);
-    if (pg_run(&s->conn, &lock_run, &s->params, &r, e))
+    pg_add_uuid(&s->params, op->run);
+    if (pg_run(&s->conn, &lock_run, &s->params, &r, e) ||
+        (r.rows && pg_row_read(&s->conn, &s->lanes, &r, 0, 1, &table_runs, &s->arena, &run, e)))
         return e->code;
-    struct run_row run = { .stop = r.rows ? (enum run_stop)pg_i64(&r, 0, 0) : RUN_GOES_ON };
-    *ret_stopped = open_is_stopped(o->op, &run);
-    o->paused = r.rows && pg_bool(&r, 0, 1);
-    return ERR_OK;
+    op->ret_stopped = open_is_stopped(op, r.rows ? &run : NULL);
+    if (op->ret_stopped)
+        return ERR_OK;
+    if (op->begin)
+        run = run_begin(op->begin, r.rows ? &run : NULL, op->again);
+    o->paused = run.paused;
+    return op->begin ? pg_open_put_run(s, &run, e) : ERR_OK;
 }
 
 /* From now on the task's join is that of its children. */
@@ -114,6 +115,23 @@ static enum err pg_open_begin_join(struct store_postgres *s, struct pg_opening *
     return pg_queue(&s->conn, &close_edges, &s->params, e);
 }
 
+static void pg_open_add_edges(struct pg_params *p, int32_t tenant, const struct pg_edge *v, size_t n)
+{
+    pg_params_reset(p);
+    pg_add_i32(p, tenant);
+    pg_add_members(p, v, n, parent);
+    pg_add_members(p, v, n, child);
+    pg_add_members(p, v, n, type);
+    pg_add_members(p, v, n, state);
+}
+
+static void pg_open_add_end(struct pg_opening *o, const struct task *t)
+{
+    enum flow_outcome is = dependency_outcome(t->state, t->links);
+    enum edge_state state = is == FLOW_OPEN ? EDGE_OPEN : edge_arrives(o->op->end_type, is);
+    o->ends[o->end_count++] = (struct pg_edge){ t->id, o->op->id, o->op->end_type, state };
+}
+
 /* ---- rows ---- */
 
 /* Replaces the rows that exist and are final. ids: of all that exist. */
@@ -127,6 +145,8 @@ static enum err pg_open_replace(struct store_postgres *s, struct pg_opening *o, 
         return e->code;
     for (size_t i = 0; i < n; i++) {
         size_t at = which[i];
+        if (old[i].found && !task_is_final(old[i].state) && o->op->rows[at].ends)
+            pg_open_add_end(o, &(struct task){ .id = ids[i], .state = old[i].state, .links = old[i].links });
         if (!old[i].found || !task_is_final(old[i].state))
             continue;
         o->rows[at] = open_row_task(&o->op->rows[at], o->paused, old[i].fence);
@@ -145,23 +165,27 @@ static enum err pg_open_drop_signals(struct store_postgres *s, const struct open
     return pg_queue(&s->conn, &drop_signals, &s->params, e);
 }
 
-/* Deletes outputs, arrivals that are left, and signals of the rows that were replaced. */
+/* Deletes edges, outputs, arrivals that are left, and signals of the rows that were replaced. */
 static enum err pg_open_forget(struct store_postgres *s, const struct pg_opening *o, const size_t *which, size_t n,
                                struct error *e)
 {
     struct pg_params *p = &s->params;
     struct task *v = arena_array(&s->arena, struct task, n + 1);
+    struct uuid *ids = arena_array(&s->arena, struct uuid, n + 1);
     size_t count = 0;
-    if (!v)
+    if (!v || !ids)
         return error_no_room(e);
     for (size_t i = 0; i < n; i++) {
         const struct open_row *r = &o->op->rows[which[i]];
         if (!o->written[which[i]])
             continue;
+        ids[count] = r->task.id;
         v[count++] = r->task;
         if (r->drops_signals && pg_open_drop_signals(s, r, e))
             return e->code;
     }
+    if (pg_joins_purge(s, ids, count, e))
+        return e->code;
     pg_params_reset(p);
     pg_add_members(p, v, count, id);
     if (count && pg_queue(&s->conn, &drop_arrivals, p, e))
@@ -206,7 +230,8 @@ static enum err pg_open_write_rows(struct store_postgres *s, struct pg_opening *
     const struct task **tasks = arena_array(&s->arena, const struct task *, n + 1);
     o->rows = arena_array(&s->arena, struct task, n + 1);
     o->written = arena_zarray(&s->arena, n + 1, sizeof *o->written);
-    if (!tasks || !o->rows || !o->written)
+    o->ends = arena_array(&s->arena, struct pg_edge, n + o->op->also_count + 1);
+    if (!tasks || !o->rows || !o->written || !o->ends)
         return error_no_room(e);
     for (size_t i = 0; i < n; i++) {
         o->rows[i] = open_row_task(&o->op->rows[i], o->paused, 0);
@@ -226,18 +251,7 @@ static enum err pg_open_write_rows(struct store_postgres *s, struct pg_opening *
 
 /* ---- edges and joins ---- */
 
-struct pg_edge {
-    struct uuid parent, child;
-    int64_t type, state;
-};
-
-static enum edge_state pg_open_end_state(const struct task *t, enum dag_type type)
-{
-    enum flow_outcome o = dependency_outcome(t->state, t->links);
-    return o == FLOW_OPEN ? EDGE_OPEN : edge_arrives(type, o);
-}
-
-/* The edges of the rows that were written, and those to the task. Returns how many. */
+/* The edges of the rows that were written. Returns how many. */
 static size_t pg_open_list_edges(struct pg_opening *o, struct pg_edge *ret)
 {
     size_t n = 0;
@@ -247,41 +261,23 @@ static size_t pg_open_list_edges(struct pg_opening *o, struct pg_edge *ret)
             continue;
         for (size_t k = 0; k < r->n; k++)
             ret[n++] = (struct pg_edge){ r->edges[k].parent, r->task.id, r->edges[k].type, r->edges[k].state };
-        if (!r->ends)
-            continue;
-        enum edge_state state = pg_open_end_state(&o->rows[i], o->op->end_type);
-        ret[n++] = (struct pg_edge){ r->task.id, o->op->id, o->op->end_type, state };
-        join_add(&o->join.counts, state);
-        o->join_changed = o->join_changed || state != EDGE_OPEN;
+        if (r->ends)
+            pg_open_add_end(o, &o->rows[i]);
     }
     return n;
 }
 
-static void pg_add_smalls(struct pg_params *p, const struct pg_edge *v, size_t n, bool states)
-{
-    pg_array(p, PG_I16);
-    for (size_t i = 0; i < n; i++)
-        pg_element_i64(p, states ? v[i].state : v[i].type);
-    pg_array_end(p);
-}
-
 static enum err pg_open_write_edges(struct store_postgres *s, struct pg_opening *o, struct error *e)
 {
-    struct pg_params *p = &s->params;
     size_t max = 0;
     for (size_t i = 0; i < o->op->n; i++)
-        max += o->op->rows[i].n + 1;
+        max += o->op->rows[i].n;
     struct pg_edge *v = arena_array(&s->arena, struct pg_edge, max + 1);
     if (!v)
         return error_no_room(e);
     size_t n = pg_open_list_edges(o, v);
-    pg_params_reset(p);
-    pg_add_i32(p, o->op->tenant);
-    pg_add_members(p, v, n, parent);
-    pg_add_members(p, v, n, child);
-    pg_add_smalls(p, v, n, false);
-    pg_add_smalls(p, v, n, true);
-    return n ? pg_queue(&s->conn, &insert_edges, p, e) : ERR_OK;
+    pg_open_add_edges(&s->params, o->op->tenant, v, n);
+    return n ? pg_queue(&s->conn, &insert_edges, &s->params, e) : ERR_OK;
 }
 
 struct pg_join_of_row {
@@ -313,15 +309,67 @@ static enum err pg_open_write_joins(struct store_postgres *s, const struct pg_op
     return n ? pg_queue(&s->conn, &insert_joins, p, e) : ERR_OK;
 }
 
-/* ---- tasks that it waits for as well ---- */
+/* ---- edges to the task ---- */
 
+/* Writes o->ends. An edge that has arrived already counts at once. expects: the join expects those that are new. */
+static enum err pg_open_write_ends(struct store_postgres *s, struct pg_opening *o, bool expects, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    pg_open_add_edges(&s->params, o->op->tenant, o->ends, o->end_count);
+    if (o->end_count && pg_run(&s->conn, &end_edges, &s->params, &r, e))
+        return e->code;
+    o->end_count = 0;
+    for (int i = 0; i < r.rows; i++) {
+        enum edge_state state = (enum edge_state)pg_i64(&r, i, 1);
+        o->join_changed = o->join_changed || expects || state != EDGE_OPEN;
+        o->join.expected += expects;
+        join_add(&o->join.counts, state);
+    }
+    return ERR_OK;
+}
+
+/* The tasks that it waits for as well. */
 static enum err pg_open_also(struct store_postgres *s, struct pg_opening *o, struct error *e)
 {
     const struct op_open *op = o->op;
-    o->join_changed = o->join_changed || op->also_count;
-    return op->also_count
-               ? joins_wait_for(&s->joins, &o->task.was, op->also, op->also_count, op->end_type, &o->join, e)
-               : ERR_OK;
+    size_t n = op->also_count, unmarked = 0;
+    struct join_task *parents = arena_array(&s->arena, struct join_task, n + 1);
+    struct uuid *ids = arena_array(&s->arena, struct uuid, n + 1);
+    if (n == 0)
+        return ERR_OK;
+    if (!parents || !ids)
+        return error_no_room(e);
+    if (s->joins.ops->parents(&s->joins, op->also, n, parents, e))
+        return e->code;
+    for (size_t i = 0; i < n; i++) {
+        const struct task *t = &parents[i].task;
+        struct dependency d = { op->also[i], op->end_type };
+        if (dependency_check(t, parents[i].found, &d, i, op->tenant, e))
+            return e->code;
+        pg_open_add_end(o, t);
+        if (!task_is_final(t->state) && !(t->links & TASK_HAS_CHILDREN))
+            ids[unmarked++] = t->id;
+    }
+    if (unmarked && s->joins.ops->mark_parents(&s->joins, ids, unmarked, e))
+        return e->code;
+    return pg_open_write_ends(s, o, true, e);
+}
+
+/* ---- outputs ---- */
+
+/* Those of steps that a rerun copies. */
+static enum err pg_open_write_outputs(struct store_postgres *s, const struct pg_opening *o, struct error *e)
+{
+    struct pg_output *v = arena_array(&s->arena, struct pg_output, o->op->n + 1);
+    size_t n = 0;
+    if (!v)
+        return error_no_room(e);
+    for (size_t i = 0; i < o->op->n; i++) {
+        const struct open_row *r = &o->op->rows[i];
+        if (o->written[i] && r->has_output)
+            v[n++] = (struct pg_output){ r->task.id, r->task.run, r->task.place, r->output };
+    }
+    return pg_outputs_keep(s, v, n, e);
 }
 
 /* ---- the operation ---- */
@@ -334,6 +382,8 @@ static enum err pg_open_write_task(struct store_postgres *s, struct pg_opening *
         return e->code;
     if (op->last)
         open_apply(next, o->join.expected, o->join.max_broken, o->join.counts, op->now_ms);
+    if (op->last && op->again)
+        next->links &= ~TASK_AGAIN;
     if (!op->last && !o->begins)
         return ERR_OK;
     return pg_steps_write(s, &o->task, 1, op->now_ms, &op->ret_unblocked_lanes, e);
@@ -348,13 +398,14 @@ enum err postgres_open(struct store_postgres *s, struct op *base)
     op->ret_stopped = false;
     op->ret_unblocked_lanes = 0;
     if (pg_step_lock(s, op->id, &o.task, &found, e) || pg_step_check_fence(&o.task, found, op->fence, e) ||
-        pg_open_begin_run(s, op, e) || pg_open_lock_run(s, &o, &op->ret_stopped, e))
+        pg_open_run(s, &o, e))
         return e->code;
     if (op->ret_stopped)
         return ERR_OK;
     o.begins = open_begins(op, o.task.was.links);
     if (pg_open_begin_join(s, &o, e) || pg_open_write_rows(s, &o, e) || pg_open_write_edges(s, &o, e) ||
-        pg_open_write_joins(s, &o, e) || pg_open_also(s, &o, e))
+        pg_open_write_joins(s, &o, e) || pg_open_write_ends(s, &o, false, e) || pg_open_also(s, &o, e) ||
+        pg_open_write_outputs(s, &o, e))
         return e->code;
     return pg_open_write_task(s, &o, e);
 }

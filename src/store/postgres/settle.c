@@ -18,9 +18,9 @@ static const struct pg_statement write_verdicts = {
     "started_ms = coalesce(v.started_ms, tasks.started_ms), completed_ms = v.completed_ms, "
     "last_error = v.last_error, cause = v.cause, failed_ms = v.failed_ms, aside = coalesce(v.aside, tasks.aside), "
     "recalled = tasks.recalled OR v.recalled, awaited_ms = coalesce(v.awaited_ms, tasks.awaited_ms), "
-    "late_by = coalesce(v.late_by, tasks.late_by) "
+    "late_by = coalesce(v.late_by, tasks.late_by), links = tasks.links | v.links "
     "FROM unnest($*) AS v(task, state, due_ms, attempts, losses, lane, started_ms, completed_ms, last_error, cause, "
-    "failed_ms, aside, recalled, awaited_ms, late_by) WHERE id = v.task",
+    "failed_ms, aside, recalled, awaited_ms, late_by, links) WHERE id = v.task",
 };
 static const struct pg_statement insert_executions = {
     "settle_executions",
@@ -37,17 +37,6 @@ static const struct pg_statement delete_key = {
     "settle_forget_key",
     "DELETE FROM idempotency WHERE key = $1 AND tenant_id = $2",
 };
-
-/* Outputs that are kept (port/store/runs.h, rule 5): of a step at its place in its run, of a run at itself. A sub-run is
- * both. */
-static const struct pg_statement keep_outputs = {
-    "settle_outputs",
-    "INSERT INTO outputs (run_id, place, whole, text) SELECT k.run, k.place, x.whole, x.text "
-    "FROM unnest($*) AS x(task, run, place, whole, text), LATERAL (SELECT x.run, x.place WHERE x.run IS NOT NULL "
-    "UNION ALL SELECT x.task, -1 WHERE x.run IS NULL OR EXISTS (SELECT FROM runs WHERE run_id = x.task)) AS k(run, place) "
-    "ON CONFLICT (run_id, place) DO UPDATE SET whole = excluded.whole, text = excluded.text",
-};
-static_assert(PLACE_RUN == -1, "keep_outputs names it by number");
 
 static const struct pg_statement find_recall_request = {
     "settle_wish",
@@ -87,6 +76,7 @@ enum verdict_column {
     V_RECALLED,
     V_AWAITED_MS,
     V_LATE_BY,
+    V_LINKS,
     V_COUNT
 };
 
@@ -96,6 +86,13 @@ static void pg_settle_add_number(struct pg_params *p, bool is_there, int64_t v)
         pg_element_i64(p, v);
     else
         pg_element_null(p);
+}
+
+/* A run that was opened and has failed is retried: rule 6 of port/store/runs.h. */
+static bool pg_settle_begins_again(const struct pg_settled *x)
+{
+    const struct verdict *v = &x->settlement->verdict;
+    return v->next == TASK_SCHEDULED && v->has_execution && x->was->links & TASK_OPENED;
 }
 
 static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, const struct pg_settled *x,
@@ -119,6 +116,7 @@ static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, 
     case V_RECALLED: pg_element_bool(p, v->recalled); break;
     case V_AWAITED_MS: pg_settle_add_number(p, v->next == TASK_SCHEDULED, v->awaited_ms); break;
     case V_LATE_BY: pg_settle_add_number(p, v->next == TASK_SCHEDULED, v->late_by); break;
+    case V_LINKS: pg_element_i64(p, pg_settle_begins_again(x) ? TASK_AGAIN : 0); break;
     case V_COUNT: abort();
     }
 }
@@ -131,6 +129,7 @@ static enum err pg_settle_send_verdicts(struct store_postgres *s, const struct p
         [V_LOSSES] = PG_I32,      [V_LANE] = PG_I32,       [V_STARTED_MS] = PG_I64, [V_COMPLETED_MS] = PG_I64,
         [V_LAST_ERROR] = PG_TEXT, [V_CAUSE] = PG_TEXT,     [V_FAILED_MS] = PG_I64,  [V_ASIDE] = PG_TEXT,
         [V_RECALLED] = PG_BOOL,   [V_AWAITED_MS] = PG_I64, [V_LATE_BY] = PG_I32,
+        [V_LINKS] = PG_I32,
     };
     struct pg_params *p = &s->params;
     size_t n = 0;
@@ -191,39 +190,19 @@ static bool pg_settle_keeps_output(const struct pg_settled *x)
     return x->was->links & TASK_KEEPS_OUTPUT && next == TASK_COMPLETED && of->verdict.has_execution;
 }
 
-enum output_column { O_TASK, O_RUN, O_PLACE, O_WHOLE, O_TEXT, O_COUNT };
-
-static void pg_settle_add_output(struct pg_params *p, enum output_column which, const struct pg_settled *x)
-{
-    struct run_output kept = output_kept(x->settlement->verdict.execution.output);
-    switch (which) {
-    case O_TASK: pg_element_uuid(p, x->settlement->id); break;
-    case O_RUN: pg_element_uuid(p, x->was->run); break;
-    case O_PLACE: pg_element_i64(p, x->was->place); break;
-    case O_WHOLE: pg_element_bool(p, kept.whole); break;
-    case O_TEXT: pg_element_text_or_null(p, kept.text); break;
-    case O_COUNT: abort();
-    }
-}
-
 static enum err pg_settle_send_outputs(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
-    static const enum pg_type types[] = { PG_UUID, PG_UUID, PG_I64, PG_BOOL, PG_TEXT };
-    struct pg_params *p = &s->params;
+    struct pg_output *v = xcalloc(t->n, sizeof *v);
     size_t n = 0;
-    for (size_t i = 0; i < t->n; i++)
-        n += pg_settle_keeps_output(&t->v[i]);
-    if (n == 0)
-        return ERR_OK;
-    pg_params_reset(p);
-    for (enum output_column which = 0; which < O_COUNT; which++) {
-        pg_array(p, types[which]);
-        for (size_t i = 0; i < t->n; i++)
-            if (pg_settle_keeps_output(&t->v[i]))
-                pg_settle_add_output(p, which, &t->v[i]);
-        pg_array_end(p);
+    for (size_t i = 0; i < t->n; i++) {
+        const struct pg_settled *x = &t->v[i];
+        if (pg_settle_keeps_output(x))
+            v[n++] = (struct pg_output){ x->settlement->id, x->was->run, x->was->place,
+                                         x->settlement->verdict.execution.output };
     }
-    return pg_queue(&s->conn, &keep_outputs, p, e);
+    enum err rc = pg_outputs_keep(s, v, n, e);
+    free(v);
+    return rc;
 }
 
 struct pg_settle_parent {

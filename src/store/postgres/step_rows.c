@@ -1,4 +1,5 @@
 /* Rows of runs and steps (store/postgres/runs.h). */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "store/postgres/runs.h"
@@ -17,6 +18,16 @@ static const struct pg_statement write_steps = {
     "FROM unnest($*) AS v(task, state, claim, links, lane, queue, due_ms, scheduled_ms, awaited_ms, late_by, "
     "started_ms, completed_ms, last_error) WHERE id = v.task",
 };
+
+/* Of a step at its place in its run, of a run at itself. A sub-run is both. */
+static const struct pg_statement keep_outputs = {
+    "outputs_keep",
+    "INSERT INTO outputs (run_id, place, whole, text) SELECT k.run, k.place, x.whole, x.text "
+    "FROM unnest($*) AS x(task, run, place, whole, text), LATERAL (SELECT x.run, x.place WHERE x.run IS NOT NULL "
+    "UNION ALL SELECT x.task, -1 WHERE x.run IS NULL OR EXISTS (SELECT FROM runs WHERE run_id = x.task)) "
+    "AS k(run, place) ON CONFLICT (run_id, place) DO UPDATE SET whole = excluded.whole, text = excluded.text",
+};
+static_assert(PLACE_RUN == -1, "keep_outputs names it by number");
 
 enum {
     S_ID,
@@ -208,4 +219,26 @@ enum err pg_steps_write(struct store_postgres *s, const struct pg_step *v, size_
         pg_step_note(s, &v[i]);
     }
     return pg_steps_send(s, v, lanes, n, now_ms, e);
+}
+
+/* ---- outputs ---- */
+
+enum err pg_outputs_keep(struct store_postgres *s, const struct pg_output *v, size_t n, struct error *e)
+{
+    struct pg_params *p = &s->params;
+    if (n == 0)
+        return ERR_OK;
+    pg_params_reset(p);
+    pg_add_members(p, v, n, task);
+    pg_add_members(p, v, n, run);
+    pg_add_members(p, v, n, place);
+    pg_array(p, PG_BOOL);
+    for (size_t i = 0; i < n; i++)
+        pg_element_bool(p, output_kept(v[i].text).whole);
+    pg_array_end(p);
+    pg_array(p, PG_TEXT);
+    for (size_t i = 0; i < n; i++)
+        pg_element_text_or_null(p, output_kept(v[i].text).text);
+    pg_array_end(p);
+    return pg_queue(&s->conn, &keep_outputs, p, e);
 }

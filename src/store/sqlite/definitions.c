@@ -43,8 +43,7 @@ static enum err sqlite_define_remove(struct store_sqlite *s, struct op_define *o
         return error_set(e, ERR_NOT_FOUND, "there is no such workflow");
     sqlite3_bind_int(st, 1, op->tenant);
     (void)bind_str(st, 2, op->name);
-    op->ret_version = latest->version;
-    op->ret_created_ms = latest->created_ms;
+    op->ret_version = op->ret_created_ms = 0;
     op->ret_changed = true;
     return conn_run(&s->conn, st, e);
 }

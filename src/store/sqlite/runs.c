@@ -32,7 +32,8 @@ void sqlite_step_read_row(sqlite3_stmt *st, struct step_row *ret)
                   .priority = sqlite3_column_int(st, 16),
                   .target = (enum target_kind)sqlite3_column_int(st, 17),
                   .run = row_uuid(st, 18),
-                  .place = sqlite3_column_int64(st, 19) },
+                  .place = sqlite3_column_int64(st, 19),
+                  .losses = sqlite3_column_int(st, 22) },
     };
     ret->queue_size = min_of(queue.n, sizeof ret->queue);
     if (queue.n)
@@ -213,7 +214,7 @@ static enum err sqlite_open_replace(struct opening *o, const struct open_row *r,
                                     const struct task *t, struct error *e)
 {
     struct store_sqlite *s = o->s;
-    if (sqlite_runs_delete(s, ST_EDGES_CLOSE, &t->id, 0, e) || sqlite_runs_delete(s, ST_JOIN_DELETE, &t->id, 0, e) ||
+    if (sqlite_runs_delete(s, ST_EDGES_DELETE, &t->id, 0, e) || sqlite_runs_delete(s, ST_JOIN_DELETE, &t->id, 0, e) ||
         sqlite_runs_delete(s, ST_ARRIVAL_DROP, &t->id, 0, e) || sqlite_output_delete(s, &t->run, t->place, e) ||
         sqlite_output_delete(s, &t->id, PLACE_RUN, e) || sqlite_open_drop_signals(s, r, e))
         return e->code;

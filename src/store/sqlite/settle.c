@@ -245,14 +245,15 @@ static enum err sqlite_settle_move_lane(struct store_sqlite *s, const struct gua
     bool was = task_is_suspect(&(struct task){ .losses = g->losses });
     bool is = task_is_suspect(&(struct task){ .losses = v->losses });
     const struct lane_row *row;
-    bool moves = was != is || v->aside.n || v->recalled;
-    if (!moves || task_is_control(&(struct task){ .links = g->links }))
+    if (was == is && !v->aside.n && !v->recalled)
         return ERR_OK;
     if (lanes_at(&s->conn, g->lane, &row, e))
         return e->code;
+    bool is_control = row->lane.queue.n == 0; /* its lane has no host, and is never late */
+    struct lane next = is_control ? row->lane : lane_put_aside(row, v->aside);
     int pool = pool_of_suspects(row->pool, is);
     int64_t lane;
-    if (sqlite_lane_number(s, lane_put_aside(row, v->aside), v->recalled ? pool_of_late(pool) : pool, &lane, e))
+    if (sqlite_lane_number(s, next, v->recalled && !is_control ? pool_of_late(pool) : pool, &lane, e))
         return e->code;
     sqlite3_stmt *st = writer_stmt(s, ST_MOVE_LANE);
     sqlite3_bind_int64(st, 1, g->rid);

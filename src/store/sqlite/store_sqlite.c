@@ -16,7 +16,7 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
     "t.late_by, t.lane, t.completed_ms"
 #define STEP                                                                                                           \
     JOIN_TASK ", t.fence, t.claim_id, t.started_ms, t.priority, t.target, t.run_id, t.place, t.queue, "                \
-              "t.gates IS NOT NULL"
+              "t.gates IS NOT NULL, t.losses"
 #define PURGED  "rid, id, tenant_id, state, deleted, links, target"
 #define UNNAMED                                                                                                        \
     "SELECT d.rowid FROM definitions AS d INDEXED BY definitions_put WHERE d.put_ms < ?1 "                             \

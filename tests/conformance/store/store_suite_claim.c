@@ -173,13 +173,12 @@ static void bytes_stop_the_claim_not_only_the_lane(void **state)
     assert_tasks(&op.ret, &v[0].id);
 }
 
-static void recurring_worker_and_workflow_tasks_are_never_claimed(void **state)
+static void recurring_and_worker_tasks_are_never_claimed(void **state)
 {
     struct world *w = *state;
-    struct task v[] = { some_recurring(w), some_task(w), some_task(w) };
+    struct task v[] = { some_recurring(w), some_task(w) };
     v[1].target = TARGET_WORKER;
-    v[2].target = TARGET_WORKFLOW;
-    insert(w, v, 3);
+    insert(w, v, 2);
     struct op_claim op = claim_until(w, NOW + 1000000);
     assert_int_equal(op.ret.n, 0);
     assert_true(op.ret_next_due_ms == INT64_MAX);
@@ -188,14 +187,16 @@ static void recurring_worker_and_workflow_tasks_are_never_claimed(void **state)
 static void other_targets_and_occurrences_are_claimed(void **state)
 {
     struct world *w = *state;
-    struct task parent = some_recurring(w), v[] = { some_task(w), some_task(w), some_task(w), some_task(w) };
-    v[0].target = TARGET_HTTP;
-    v[1].target = TARGET_MESSAGE;
-    v[2].target = TARGET_COMMAND;
-    v[3] = some_occurrence(w, &parent, NOW - 1);
-    insert(w, v, 4);
+    struct task parent = some_recurring(w), v[5];
+    static const enum target_kind targets[] = { TARGET_HTTP, TARGET_MESSAGE, TARGET_COMMAND, TARGET_WORKFLOW };
+    for (size_t i = 0; i < array_count(targets); i++) {
+        v[i] = some_task(w);
+        v[i].target = targets[i];
+    }
+    v[4] = some_occurrence(w, &parent, NOW - 1);
+    insert(w, v, 5);
     struct op_claim op = claim_until(w, NOW);
-    assert_tasks(&op.ret, &v[3].id, &v[0].id, &v[1].id, &v[2].id);
+    assert_tasks(&op.ret, &v[4].id, &v[0].id, &v[1].id, &v[2].id, &v[3].id);
 }
 
 static void only_scheduled_tasks_are_claimed(void **state)
@@ -362,7 +363,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_claim_takes_at_most_max_over_all_lanes),
     store_test(a_claim_stops_behind_its_bytes),
     store_test(bytes_stop_the_claim_not_only_the_lane),
-    store_test(recurring_worker_and_workflow_tasks_are_never_claimed),
+    store_test(recurring_and_worker_tasks_are_never_claimed),
     store_test(other_targets_and_occurrences_are_claimed),
     store_test(only_scheduled_tasks_are_claimed),
     store_test(a_task_is_claimed_once),
