@@ -4,6 +4,8 @@ ALTER TABLE tasks ADD COLUMN run_id uuid; -- of a step: its run
 ALTER TABLE tasks ADD COLUMN place bigint NOT NULL DEFAULT 0; -- of a step: src/core/flow/place.h
 ALTER TABLE tasks ADD COLUMN queue text COLLATE "C"; -- of control work, whose lane has no queue: src/port/store/runs.h
 CREATE UNIQUE INDEX tasks_run ON tasks (run_id, place) WHERE run_id IS NOT NULL;
+CREATE INDEX tasks_runs ON tasks (tenant_id, id) WHERE target = 4 AND run_id IS NULL;
+CREATE INDEX tasks_unopened ON tasks (tenant_id) WHERE target = 4 AND links & 32 = 0; -- no row in runs names their definitions yet
 ALTER TABLE joins ADD COLUMN max_broken integer NOT NULL DEFAULT -1; -- more broken edges decide it; -1: they do not
 ALTER TABLE edges ADD COLUMN old boolean NOT NULL DEFAULT false; -- of an earlier join of its child: its arrival does not count
 
@@ -24,6 +26,7 @@ CREATE TABLE runs (
     paused boolean NOT NULL
 );
 CREATE INDEX runs_hash ON runs (tenant_id, hash); -- which definitions are used
+CREATE INDEX runs_root ON runs (root_id);
 
 CREATE TABLE definitions (
     tenant_id integer NOT NULL,

@@ -33,6 +33,16 @@ static enum err run_may_open(struct run_view *v, bool *ret, struct error *e)
     return rc;
 }
 
+static enum err plan_open_rows(struct run_view *v, struct plan *p, struct error *e)
+{
+    cleanup_with(json_doc_release) struct json_doc extra = { 0 };
+    if (v->outer || !v->task.extra.n)
+        return open_run_rows(v, p, e);
+    if (json_parse(v->task.extra, &extra, e))
+        return e->code;
+    return json_object_get(extra.root, "rerun_of") ? plan_rerun(v, &extra, p, e) : open_run_rows(v, p, e);
+}
+
 static enum err plan_open(struct run_view *v, struct plan *p, struct error *e)
 {
     bool may_open;
@@ -48,7 +58,7 @@ static enum err plan_open(struct run_view *v, struct plan *p, struct error *e)
     }
     if (run_view_pin(v, e) || run_deadline(v, p->now_ms, e))
         return e->code;
-    return open_run_rows(v, p, e);
+    return plan_open_rows(v, p, e);
 }
 
 /* ---- waiting on ---- */
@@ -202,7 +212,7 @@ enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
     if (run_begins_again(p))
         return plan_again(v, &g, p, e);
     if (g.missing && v->row.stop == RUN_GOES_ON)
-        return open_run_rows(v, p, e);
+        return plan_open_rows(v, p, e);
     if (!g.open_count)
         return plan_close(v, &g, p, e);
     if (v->row.stop != RUN_GOES_ON)

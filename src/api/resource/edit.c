@@ -7,6 +7,7 @@
 #include "api/resource/withdraw.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "api/workflow/runs.h"
 #include "base/json/json.h"
 #include "core/task/action.h"
 
@@ -96,6 +97,14 @@ enum handled tasks_act(struct request *q, struct reader *r)
     return edit_attempt(q, r);
 }
 
+enum handled edit_act(struct request *q, struct reader *r, enum action action)
+{
+    struct edit *edit = edit_new(q);
+    edit->has_action = true;
+    edit->action = action;
+    return edit_attempt(q, r);
+}
+
 enum handled tasks_delete(struct request *q, struct reader *r)
 {
     return tasks_act(q, r);
@@ -176,6 +185,8 @@ static enum err edit_plan_action(struct request *q, struct edit *edit, struct er
     enum err rc = task_act(&from, edit->action, edit->force, NULL, request_new_id(q), q->now_ms, &edit->plan, e);
     if (rc == ERR_OK && edit->plan.changes)
         edit->plan.task.version = edit->current.version + 1;
+    if (rc == ERR_OK && edit->action == ACTION_RETRY && from.links & TASK_OPENED)
+        edit->plan.task.links |= TASK_AGAIN; /* a run: what failed of it runs again */
     return rc == ERR_OK && edit->action == ACTION_ARCHIVE && edit->plan.changes ? edit_set_resolution(q, edit, e) : rc;
 }
 
@@ -194,6 +205,10 @@ static void edit_write_answer(struct request *q, const struct edit *edit)
     if (edit->has_action && edit->action == ACTION_DELETE) {
         q->response.status = 204;
         q->response.type = NULL;
+        return;
+    }
+    if (q->route->scope == SCOPE_WORKFLOWS_WRITE) {
+        workflows_answer_new(q, t, 200);
         return;
     }
     struct task_context c = request_context(q);
@@ -396,6 +411,30 @@ static enum handled edit_refuse_version(struct request *q, int64_t version)
     return request_refuse(q, PROBLEM_PRECONDITION, text);
 }
 
+/* A step belongs to its run. */
+static enum handled edit_refuse_step(struct request *q, const struct edit *edit)
+{
+    char run[UUID_TEXT + 1];
+    uuid_format(edit->current.run, run);
+    bool by_step = edit->has_action && (edit->action == ACTION_RUN_NOW || edit->action == ACTION_FORCE_COMPLETE);
+    respond_problem(&q->response, PROBLEM_CONFLICT,
+                    "the task is a step of a workflow and cannot be changed by itself; use POST /v1/workflows/%s/%s%s",
+                    run, by_step ? "steps/{step}/" : "",
+                    edit->has_action && edit->action != ACTION_DELETE && edit->action != ACTION_ARCHIVE
+                        ? action_name(edit->action)
+                        : "cancel");
+    return HANDLED_DONE;
+}
+
+/* Whether the run does what the action asks for itself: its steps have to follow. */
+static bool edit_is_for_run(const struct edit *edit)
+{
+    const struct task *t = &edit->current;
+    bool open = t->target == TARGET_WORKFLOW && t->links & TASK_OPENED && !task_is_final(t->state);
+    return open && edit->has_action &&
+           (edit->action == ACTION_CANCEL || edit->action == ACTION_PAUSE || edit->action == ACTION_RESUME);
+}
+
 static enum handled edit_attempt(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -406,6 +445,10 @@ static enum handled edit_attempt(struct request *q, struct reader *r)
     task_undo_delay(&edit->current, &edit->claimed);
     if (!if_match_allows(q->head.if_match, edit->current.version))
         return edit_refuse_version(q, edit->current.version);
+    if (!uuid_is_nil(edit->current.run))
+        return edit_refuse_step(q, edit);
+    if (edit_is_for_run(edit))
+        return workflows_stop(q, r, edit->action, false);
     if (edit_plan(q, edit, &e))
         return edit_refuse_plan(q, edit, &e);
     edit_write_answer(q, edit);
