@@ -129,7 +129,7 @@ static void steps_are_listed_with_their_run_only(void **state) /* rule 4 */
     insert(w, &plain, 1);
     struct task_filter all = { .tenant = TENANT, .limit = 10 }, runs = all, failed = all;
     struct task_page page = list(w, &all);
-    assert_tasks(&page.tasks, &plain.id, &run.id);
+    assert_tasks(&page.tasks, &run.id, &plain.id);
     runs.runs = true;
     page = list(w, &runs);
     assert_tasks(&page.tasks, &run.id);
