@@ -135,3 +135,113 @@ def test_a_wide_graph_is_a_tree(alone, write):
     assert drawn.lines[1] == "├─ part0"
     assert drawn.lines[2].startswith("│  ↓ end  ↳ also after part1, part2, ") and drawn.lines[2].endswith(" and 91 more")
     assert drawn.lines[-1] == "└─ part99"
+
+
+# ---- with a server ----
+
+
+@pytest.fixture
+def ask(belfry, server, tmp_path):
+    def run(*args, **more):
+        env = {"HOME": str(tmp_path), "BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir), "BELFRY_KEY": ""}
+        return belfry("workflow", *args, env=env, **more)
+    return run
+
+
+def done(result, *parts, code=0):
+    assert result.code == code, result
+    for part in parts:
+        assert part in result.out, (part, result)
+    return result
+
+
+CHAIN = """\
+steps:
+  - name: a
+    target_type: NOOP
+  - name: b
+    depends_on: [a]
+    target_type: NOOP
+  - name: c
+    depends_on: [b]
+    target_type: NOOP
+result: {day: {$ref: /input/day}}
+"""
+
+SIGNED = """\
+steps:
+  - {name: a, target_type: NOOP}
+  - {name: sign, depends_on: [a], await: {signal: approved}}
+  - {name: b, depends_on: [sign], target_type: NOOP}
+"""
+
+
+def test_a_definition_is_applied_listed_drawn_and_removed(ask, write):
+    path = write("chain.yaml", CHAIN)
+    done(ask("apply", path), "chain version 1\n")
+    assert ask("apply", write("chain.yaml", "# a comment is no change\n\n" + CHAIN)).out == "chain version 1, unchanged\n"
+    done(ask("apply", path, "--name", "other"), "other version 1\n")
+    listed = done(ask("definitions"), "NAME", "VERSION", "STEPS")
+    assert [line.split()[:3] for line in listed.lines[1:]] == [["chain", "1", "3"], ["other", "1", "3"]]
+    assert ask("graph", "chain").out == ask("graph", path).out
+    done(ask("rm", "other"), "other removed\n")
+    assert ask("rm", "other").code == 1
+    assert ask("apply", write("bad.yaml", "steps: []\n")).code == 1
+
+
+def test_a_run_is_waited_for_and_shown(ask, write):
+    ask("apply", write("chain.yaml", CHAIN))
+    ended = done(ask("run", "chain", "--input", '{"day": 7}', "--name", "nightly", "--wait"), "It is COMPLETED\n", '{"day":7}\n')
+    run = ended.lines[0]
+    shown = done(ask("show", run), "Name", "nightly", "Workflow", "chain", "Critical path (*): a ", " → b ", " → c ", "Steps: 3 COMPLETED of 3\n")
+    rows = [line.split() for line in shown.lines if line.startswith("*")]
+    assert [row[1:3] for row in rows] == [["a", "COMPLETED"], ["b", "COMPLETED"], ["c", "COMPLETED"]]
+    assert json.loads(ask("show", "nightly", "--json").out)["result"] == {"day": 7}
+    assert json.loads(ask("run", "chain", "--input", '{"day": 8}', "--wait", "--json").out)["result"] == {"day": 8}
+    steps = done(ask("steps", run), "STEP", "KIND", "WAITED")
+    assert [line.split()[:3] for line in steps.lines[1:]] == [[x, "STEP", "COMPLETED"] for x in "abc"]
+    assert [line.split()[0] for line in ask("steps", run, "--step", "b").lines[1:]] == ["b"]
+    listed = done(ask("list"), "WORKFLOW", "3 COMPLETED of 3")
+    assert len(listed.lines) == 3
+    assert ask("list", "--name", "nightly").lines[1].startswith(run)
+    assert "there are no such runs" in ask("list", "--status", "FAILED").err
+
+
+def test_a_run_of_a_file_that_fails_is_an_exit_code(ask, write, receiver):
+    from server import Reply
+    receiver.answer("/b", Reply(status=400), Reply())
+    path = write("x.json", json.dumps({"steps": [
+        {"name": "a", "target_type": "NOOP"},
+        {"name": "b", "depends_on": ["a"], "target_config": {"url": receiver.url("/b")}}]}))
+    failed = ask("run", path, "--wait")
+    assert failed.code == 1 and "It is FAILED: " in failed.out
+    run = failed.lines[0]
+    done(ask("show", run), "Failed step", "FAILED")
+    assert "✗ b" in ask("graph", run).out and "✓ a" in ask("graph", run).out
+    done(ask("retry", run, "--step", "b"), run)
+    watched = done(ask("show", "--watch", run), "b COMPLETED\n")
+    assert "COMPLETED" in watched.out
+    again = done(ask("rerun", run, "--from", "b"), " is ").lines[0].split()[0]
+    assert again != run
+    done(ask("show", "--watch", again))
+    assert len(receiver.to("/b")) == 3
+
+
+def test_a_signal_is_sent_and_the_end_is_estimated(ask, write, client):
+    from server import until
+    ask("apply", write("signed.yaml", SIGNED))
+    first = ask("run", "signed", "-q").out.strip()
+    until(lambda: "awaits the signal approved, 0 of 1 received" in ask("show", first).out)
+    assert "Ends " not in ask("show", first).out
+    assert done(ask("pause", first)).out == f"{first} is RUNNING, paused\n"
+    assert done(ask("resume", first)).out == f"{first} is RUNNING\n"
+    assert done(ask("signal", first, "approved", "--payload", '{"by": "me"}')).out == "approved received, 1 of 1, for step sign\n"
+    done(ask("show", "--watch", first), "b COMPLETED")
+    second = ask("run", "signed", "-q").out.strip()
+    until(lambda: "awaits the signal approved" in ask("show", second).out)
+    done(ask("show", second), "if it goes as the last 1 completed run\n")
+    assert done(ask("signal", second, "approved", "--reject", "--by", "ann")).out.startswith("approved received")
+    assert ask("show", "--watch", second).code == 1
+    third = ask("run", "signed", "-q", "--in", "1h", "--priority", "7").out.strip()
+    assert client.get(f"/v1/workflows/{third}").json["priority"] == 7
+    assert done(ask("cancel", third, "--compensate")).out == f"{third} is CANCELLED\n"
