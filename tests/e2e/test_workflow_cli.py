@@ -245,3 +245,14 @@ def test_a_signal_is_sent_and_the_end_is_estimated(ask, write, client):
     third = ask("run", "signed", "-q", "--in", "1h", "--priority", "7").out.strip()
     assert client.get(f"/v1/workflows/{third}").json["priority"] == 7
     assert done(ask("cancel", third, "--compensate")).out == f"{third} is CANCELLED\n"
+
+
+def test_a_terminal_is_redrawn_until_the_run_ends(ask, write):
+    path = write("late.json", json.dumps({"steps": [
+        {"name": "a", "target_type": "NOOP"}, {"name": "b", "depends_on": ["a"], "delay": "2s", "target_type": "NOOP"}]}))
+    run = ask("run", path, "-q").out.strip()
+    watched = done(ask("show", "--watch", run, tty=True), "\033[?1049h", "\033[?1049l")
+    frames, end = watched.out.split("\033[?1049l")
+    assert frames.count("\033[H") >= 2 and "b     SCHEDULED" in frames
+    assert "\033[32m*  b     COMPLETED" in end and "Critical path (*): a " in end
+    assert "\033[32m" in ask("graph", run, tty=True).out and "\033[" not in ask("graph", run).out
