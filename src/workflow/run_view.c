@@ -260,6 +260,13 @@ static enum err data_output_unfit(struct str step, const char *why, struct error
     return error_set(e, ERR_INVALID, "the output of step '" STR_FMT "' %s", STR_ARG(step), why);
 }
 
+/* A worker sends one byte more than it keeps if there was more. */
+static bool data_is_whole(const struct run_view *v, const struct run_output *o)
+{
+    bool by_worker = !definition_is_control(&v->dag->steps[place_step(o->place)]) || place_item(o->place) >= 0;
+    return o->whole && (!by_worker || o->text.n <= STEP_OUTPUT_MAX);
+}
+
 static enum err data_output(struct run_view *v, const struct reference *r, int64_t place, struct run_doc *d,
                             struct error *e)
 {
@@ -268,7 +275,7 @@ static enum err data_output(struct run_view *v, const struct reference *r, int64
         return e->code;
     if (outs.n == 0)
         return ERR_OK;
-    if (!outs.v[0].whole)
+    if (!data_is_whole(v, &outs.v[0]))
         return data_output_unfit(r->step, "is too large to be used", e);
     struct error why;
     if (outs.v[0].text.n && data_parse(d, outs.v[0].text, &why))
@@ -289,7 +296,7 @@ static enum err data_write_items(struct run_view *v, uint32_t step, struct str n
         for (size_t i = 0; i < page.n; i++, at++) {
             for (; (int64_t)at < place_item(page.v[i].place); at++)
                 buf_text(out, at ? ",null" : "null");
-            if (!page.v[i].whole)
+            if (!data_is_whole(v, &page.v[i]))
                 return data_output_unfit(name, "has an item that is too large to be used", e);
             buf_text(out, at ? "," : "");
             buf_add(out, page.v[i].text.n ? page.v[i].text : S("null"));

@@ -221,10 +221,10 @@ def test_task_calls_on_a_step_name_the_call_of_the_run(client):
 
 
 def test_a_rerun_copies_what_is_done(client, receiver):
-    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}, {"name": "b", "depends_on": ["a"], **http(receiver, "/b")}]})
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}, {"name": "ship", "depends_on": ["a"], **http(receiver, "/b")}]})
     ended(client, made["id"])
-    assert "did you mean" in client.post(f"/v1/workflows/{made['id']}/rerun", {"from": "bb"}).json["detail"]
-    again = act(client, made["id"], "rerun", {"from": "b"}, expect=201)
+    assert "did you mean" in client.post(f"/v1/workflows/{made['id']}/rerun", {"from": "shp"}).json["detail"]
+    again = act(client, made["id"], "rerun", {"from": "ship"}, expect=201)
     assert again["id"] != made["id"] and ended(client, again["id"])["status"] == "COMPLETED"
     assert len(receiver.to("/a")) == 1 and len(receiver.to("/b")) == 2
 

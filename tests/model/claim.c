@@ -120,9 +120,12 @@ static const struct task *memory_claim_next_to_cancel(const struct table *t, str
     for (size_t i = 0; i < order_count(&l->waiting); i++)
         if (!uuid_eq(task_at(&l->waiting, i)->id, by))
             return task_at(&l->waiting, i);
-    for (size_t i = 0; i < order_count(&l->holders); i++)
-        if (task_at(&l->holders, i)->state != TASK_RUNNING)
-            return task_at(&l->holders, i);
+    for (size_t i = 0; i < order_count(&l->holders); i++) {
+        const struct task *holder = task_at(&l->holders, i);
+        if (holder->state != TASK_RUNNING &&
+            !(holder->links & TASK_OPENED)) /* a run that was opened has steps to stop */
+            return holder;
+    }
     return NULL;
 }
 

@@ -413,13 +413,6 @@ static void memory_edge_put(struct memory_joins *j, struct memory_edge edge)
         memory_edge_add(j, edge);
 }
 
-static void memory_join_remove(struct memory_joins *j, struct uuid child)
-{
-    struct memory_join *join = memory_join_find(j, child);
-    if (join)
-        *join = j->joins[--j->join_count];
-}
-
 void memory_join_restart(struct store_memory *s, struct uuid child, uint32_t expected, int64_t max_broken)
 {
     struct memory_joins *j = &s->joins;
@@ -432,10 +425,9 @@ void memory_open_row_edges(struct store_memory *s, const struct open_row *row)
 {
     struct memory_joins *j = &s->joins;
     struct uuid child = row->task.id;
-    memory_edges_close(j, child);
-    memory_join_remove(j, child);
+    memory_joins_drop(s, child);
     for (size_t i = 0; i < row->n; i++)
-        memory_edge_put(j, (struct memory_edge){ .parent = row->edges[i].parent,
+        memory_edge_add(j, (struct memory_edge){ .parent = row->edges[i].parent,
                                                  .child = child,
                                                  .type = row->edges[i].type,
                                                  .state = row->edges[i].state });

@@ -5,9 +5,9 @@
 #include "api/resource/listing.h"
 #include "api/resource/recall.h"
 #include "api/resource/withdraw.h"
-#include "api/resource/workflows.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "api/workflow/runs.h"
 #include "base/json/json.h"
 #include "core/task/action.h"
 

@@ -7,9 +7,9 @@
 #include "api/resource/dedupe.h"
 #include "api/resource/dependencies.h"
 #include "api/resource/listing.h"
-#include "api/resource/workflows.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "api/workflow/runs.h"
 #include "base/json/json.h"
 
 enum { LATEST_EXECUTIONS = 10 };
@@ -119,9 +119,11 @@ enum handled tasks_create_now(struct request *q, struct reader *r)
     if (q->tasks->dedupe_key.n)
         return tasks_create_deduped(q, r);
     tasks_answer_created(q, q->tasks);
-    q->write.insert = (struct op_insert){
-        .op = { .kind = OP_INSERT }, .tasks = q->tasks, .count = 1, .definition = q->definition, .idempotency = request_record(q)
-    };
+    q->write.insert = (struct op_insert){ .op = { .kind = OP_INSERT },
+                                          .tasks = q->tasks,
+                                          .count = 1,
+                                          .definition = q->definition,
+                                          .idempotency = request_record(q) };
     return request_submit(q, tasks_on_created);
 }
 

@@ -83,8 +83,8 @@ struct api_setup {
     struct writer *writer;
     struct clock *clock;
     struct zoneinfo *zones;
-    struct catalog_cache *catalog; /* NULL: queues, tenants and calendars are not served */
-    struct tenant_set *needs;      /* NULL: not limited */
+    struct catalog_cache *catalog;        /* NULL: queues, tenants and calendars are not served */
+    struct tenant_set *needs;             /* NULL: not limited */
     struct definition_cache *definitions; /* NULL: the server has one of its own */
     struct metrics *metrics;
     struct str pepper; /* at least 16 bytes */

@@ -5,7 +5,15 @@
 
 #include "core/task/action.h"
 
-enum { NO_BODY = 0, SMALL = 64 << 10, BODY = 1 << 20, DATES = 4 << 20, DEFINITION = 4 << 20, RUN = 6 << 20, BATCH = 16 << 20 };
+enum {
+    NO_BODY = 0,
+    SMALL = 64 << 10,
+    BODY = 1 << 20,
+    DATES = 4 << 20,
+    DEFINITION = 4 << 20,
+    RUN = 6 << 20,
+    BATCH = 16 << 20
+};
 
 #define READS 0
 #define EDIT  ROUTE_WRITES

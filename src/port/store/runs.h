@@ -45,12 +45,6 @@ enum {
     SIGNAL_SENDER_MAX = 200,
 };
 
-/* Whether an output of so many bytes is kept with its text. */
-static inline bool output_is_whole(enum target_kind target, size_t n)
-{
-    return n <= (size_t)(target == TARGET_WORKFLOW ? RUN_RESULT_MAX : STEP_OUTPUT_MAX);
-}
-
 /* ---- runs ---- */
 
 enum run_stop { RUN_GOES_ON, RUN_CANCELLED, RUN_CANCELLED_AND_UNDONE, RUN_AT_DEADLINE };

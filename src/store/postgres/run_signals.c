@@ -65,7 +65,7 @@ enum err postgres_await(struct store_postgres *s, struct op *base)
         pg_await_look(s, op, step.was.run, &signals, &paused, e))
         return e->code;
     await_apply(&step.next, op, signals, paused);
-    return pg_steps_write(s, &step, 1, op->now_ms, &op->ret_unblocked_lanes, e);
+    return pg_steps_write(s, &step, 1, &op->ret_unblocked_lanes, e);
 }
 
 /* ---- OP_SIGNAL ---- */
@@ -159,7 +159,7 @@ static enum err pg_signal_wake(struct store_postgres *s, struct op_signal *op, s
     for (size_t i = 0; i < x->n; i++)
         if (signal_wakes(&x->v[i].next, op->signal->time_ms))
             x->v[n++] = x->v[i];
-    return pg_steps_write(s, x->v, n, op->signal->time_ms, &op->ret_unblocked_lanes, e);
+    return pg_steps_write(s, x->v, n, &op->ret_unblocked_lanes, e);
 }
 
 enum err postgres_signal(struct store_postgres *s, struct op *base)

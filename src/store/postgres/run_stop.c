@@ -147,8 +147,8 @@ static enum err pg_stop_free_slots(struct store_postgres *s, struct pg_stopping 
     }
     if (pg_slots_prefetch(s, gated, n, e))
         return e->code;
-    for (size_t i = 0; i < n; i++)
-        if (pg_slots_release(s, &gated[i], NULL, x->keys, e))
+    for (size_t i = 0; i < x->n; i++)
+        if (x->v[i].gated && pg_slots_release(s, &x->v[i].was.id, &x->v[i].next, x->keys, e))
             return e->code;
     return ERR_OK;
 }
@@ -187,7 +187,7 @@ static enum err pg_stop_wake_run(struct store_postgres *s, struct op_stop *op, s
     if (pg_step_read(s, &locked, 0, &run, e))
         return e->code;
     dependency_apply(&run.next, FLOW_START, (struct str){ 0 }, op->now_ms);
-    return pg_steps_write(s, &run, 1, op->now_ms, &op->ret_unblocked_lanes, e);
+    return pg_steps_write(s, &run, 1, &op->ret_unblocked_lanes, e);
 }
 
 /* ---- what the caller has to do ---- */
@@ -226,7 +226,7 @@ enum err postgres_stop(struct store_postgres *s, struct op *base)
     op->ret_unblocked_lanes = 0;
     op->ret_more = false;
     if (pg_idempotency_put(s, op->idempotency, e) || pg_stop_lock_slots(s, op, e) || pg_stop_change_run(s, op, e) ||
-        pg_stop_lock_steps(s, &x, e) || pg_steps_write(s, x.v, x.n, op->now_ms, &op->ret_unblocked_lanes, e) ||
+        pg_stop_lock_steps(s, &x, e) || pg_steps_write(s, x.v, x.n, &op->ret_unblocked_lanes, e) ||
         pg_stop_free_slots(s, &x, e) || pg_slots_hand_over(s, &keys, &op->ret_unblocked_lanes, e) ||
         pg_stop_leave_arrivals(s, &x, e) || pg_stop_wake_run(s, op, e))
         return e->code;

@@ -22,12 +22,13 @@ static const struct pg_statement count_tasks = {
     "run_count_tasks", "UPDATE runs SET tasks = tasks + $2 WHERE run_id = $1 AND $2 > 0 RETURNING tasks"
 };
 static const struct pg_statement close_edges = { "run_close_edges",
-                                                 "UPDATE edges SET state = 3 WHERE child_id = $1 AND state = 0" };
+                                                 "UPDATE edges SET old = true, state = CASE state WHEN 0 THEN 3 ELSE state END "
+                                                 "WHERE child_id = $1" };
 static_assert(EDGE_UNMET == 3 && EDGE_OPEN == 0 && RUN_GOES_ON == 0, "statements name them by number");
-static const struct pg_statement insert_edges = {
+static const struct pg_statement put_edges = {
     "run_edges",
     "INSERT INTO edges (tenant_id, parent_id, child_id, type, state) SELECT $1, x.* FROM unnest($*) AS x "
-    "ON CONFLICT (parent_id, child_id) DO UPDATE SET type = excluded.type, state = excluded.state",
+    "ON CONFLICT (parent_id, child_id) DO UPDATE SET type = excluded.type, state = excluded.state, old = false",
 };
 static const struct pg_statement insert_joins = {
     "run_joins",
@@ -35,13 +36,9 @@ static const struct pg_statement insert_joins = {
     "ON CONFLICT (child_id) DO UPDATE SET kind = excluded.kind, expected = excluded.expected, "
     "arrived = excluded.arrived, met = excluded.met, broken = excluded.broken",
 };
-/* Edges to the task. One that has arrived or was closed opens again if its parent is not final. Returns those that are
- * new or open again. */
-static const struct pg_statement end_edges = {
+static const struct pg_statement read_ends = {
     "run_ends",
-    "INSERT INTO edges (tenant_id, parent_id, child_id, type, state) SELECT $1, x.* FROM unnest($*) AS x "
-    "ON CONFLICT (parent_id, child_id) DO UPDATE SET type = excluded.type, state = excluded.state "
-    "WHERE edges.state <> 0 AND excluded.state = 0 RETURNING parent_id, state",
+    "SELECT parent_id, state FROM edges WHERE child_id = $1 AND parent_id = ANY ($2) AND NOT old ORDER BY parent_id",
 };
 /* What is left of rows that run again. */
 static const struct pg_statement drop_outputs = {
@@ -63,12 +60,11 @@ struct pg_opening {
     struct op_open *op;
     struct pg_step task;
     struct join_row join; /* of the task */
-    bool join_changed;
     bool begins; /* open_begins */
     bool paused;
     struct task *rows; /* as they are written */
     bool *written;     /* rows[i] was inserted, or has replaced another */
-    struct pg_edge *ends;
+    struct end_of *ends; /* edges to the task */
     size_t end_count;
 };
 
@@ -105,53 +101,48 @@ static enum err pg_open_run(struct store_postgres *s, struct pg_opening *o, stru
 static enum err pg_open_begin_join(struct store_postgres *s, struct pg_opening *o, struct error *e)
 {
     bool found;
+    o->join.max_broken = -1;
     if (!o->begins)
         return s->joins.ops->join_get(&s->joins, &o->op->id, &o->join, &found, e);
     o->join = (struct join_row){ .join = DAG_ALL, .expected = o->op->expected, .max_broken = o->op->max_broken };
-    o->join_changed = true;
-    o->task.next.links |= TASK_OPENED;
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, o->op->id);
     return pg_queue(&s->conn, &close_edges, &s->params, e);
 }
 
-static void pg_open_add_edges(struct pg_params *p, int32_t tenant, const struct pg_edge *v, size_t n)
+static enum err pg_open_put_edges(struct store_postgres *s, const struct pg_opening *o, const struct pg_edge *v,
+                                  size_t n, struct error *e)
 {
+    struct pg_params *p = &s->params;
+    if (n == 0)
+        return ERR_OK;
     pg_params_reset(p);
-    pg_add_i32(p, tenant);
+    pg_add_i32(p, o->op->tenant);
     pg_add_members(p, v, n, parent);
     pg_add_members(p, v, n, child);
     pg_add_members(p, v, n, type);
     pg_add_members(p, v, n, state);
-}
-
-static void pg_open_add_end(struct pg_opening *o, const struct task *t)
-{
-    enum flow_outcome is = dependency_outcome(t->state, t->links);
-    enum edge_state state = is == FLOW_OPEN ? EDGE_OPEN : edge_arrives(o->op->end_type, is);
-    o->ends[o->end_count++] = (struct pg_edge){ t->id, o->op->id, o->op->end_type, state };
+    return pg_queue(&s->conn, &put_edges, p, e);
 }
 
 /* ---- rows ---- */
 
-/* Replaces the rows that exist and are final. ids: of all that exist. */
-static enum err pg_open_replace(struct store_postgres *s, struct pg_opening *o, const size_t *which,
-                                const struct uuid *ids, size_t n, struct error *e)
+static enum err pg_open_replace(struct store_postgres *s, struct pg_opening *o, const size_t *which, size_t n,
+                                struct error *e)
 {
     struct pg_guards *old = arena_array(&s->arena, struct pg_guards, n + 1);
-    if (!old)
+    struct uuid *ids = arena_array(&s->arena, struct uuid, n + 1);
+    if (!old || !ids)
         return error_no_room(e);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = o->rows[which[i]].id;
     if (n && pg_read_guards(s, ids, n, old, e))
         return e->code;
     for (size_t i = 0; i < n; i++) {
-        size_t at = which[i];
-        if (old[i].found && !task_is_final(old[i].state) && o->op->rows[at].ends)
-            pg_open_add_end(o, &(struct task){ .id = ids[i], .state = old[i].state, .links = old[i].links });
-        if (!old[i].found || !task_is_final(old[i].state))
-            continue;
-        o->rows[at] = open_row_task(&o->op->rows[at], o->paused, old[i].fence);
-        o->written[at] = true;
-        if (pg_replace_row(s, &old[i], &o->rows[at], e))
+        struct task *t = &o->rows[which[i]];
+        *t = open_row_task(&o->op->rows[which[i]], o->paused, old[i].fence);
+        o->written[which[i]] = true;
+        if (pg_replace_row(s, &old[i], t, e))
             return e->code;
     }
     return ERR_OK;
@@ -177,8 +168,6 @@ static enum err pg_open_forget(struct store_postgres *s, const struct pg_opening
         return error_no_room(e);
     for (size_t i = 0; i < n; i++) {
         const struct open_row *r = &o->op->rows[which[i]];
-        if (!o->written[which[i]])
-            continue;
         ids[count] = r->task.id;
         v[count++] = r->task;
         if (r->drops_signals && pg_open_drop_signals(s, r, e))
@@ -195,11 +184,14 @@ static enum err pg_open_forget(struct store_postgres *s, const struct pg_opening
     return count ? pg_queue(&s->conn, &drop_outputs, p, e) : ERR_OK;
 }
 
-static enum err pg_open_again(struct store_postgres *s, struct pg_opening *o, struct error *e)
+/* A row that exists stays, unless it is final and opened again. The rows are locked, so that none becomes final
+ * meanwhile. */
+static enum err pg_open_existing(struct store_postgres *s, struct pg_opening *o, struct error *e)
 {
-    size_t *which = arena_array(&s->arena, size_t, o->op->n + 1), n = 0;
+    size_t *which = arena_array(&s->arena, size_t, o->op->n + 1), n = 0, replaced = 0;
     struct uuid *ids = arena_array(&s->arena, struct uuid, o->op->n + 1);
-    if (!which || !ids)
+    struct join_task *old = arena_array(&s->arena, struct join_task, o->op->n + 1);
+    if (!which || !ids || !old)
         return error_no_room(e);
     for (size_t i = 0; i < o->op->n; i++) {
         if (o->written[i])
@@ -207,7 +199,17 @@ static enum err pg_open_again(struct store_postgres *s, struct pg_opening *o, st
         ids[n] = o->rows[i].id;
         which[n++] = i;
     }
-    return pg_open_replace(s, o, which, ids, n, e) ? e->code : pg_open_forget(s, o, which, n, e);
+    if (n == 0)
+        return ERR_OK;
+    if (s->joins.ops->parents(&s->joins, ids, n, old, e))
+        return e->code;
+    for (size_t i = 0; i < n; i++) {
+        o->rows[which[i]].state = old[i].task.state;
+        o->rows[which[i]].links = old[i].task.links;
+        if (o->op->again && task_is_final(old[i].task.state))
+            which[replaced++] = which[i];
+    }
+    return pg_open_replace(s, o, which, replaced, e) ? e->code : pg_open_forget(s, o, which, replaced, e);
 }
 
 static enum err pg_open_count_tasks(struct store_postgres *s, const struct pg_opening *o, size_t inserted,
@@ -230,7 +232,7 @@ static enum err pg_open_write_rows(struct store_postgres *s, struct pg_opening *
     const struct task **tasks = arena_array(&s->arena, const struct task *, n + 1);
     o->rows = arena_array(&s->arena, struct task, n + 1);
     o->written = arena_zarray(&s->arena, n + 1, sizeof *o->written);
-    o->ends = arena_array(&s->arena, struct pg_edge, n + o->op->also_count + 1);
+    o->ends = arena_array(&s->arena, struct end_of, n + o->op->also_count + 1);
     if (!tasks || !o->rows || !o->written || !o->ends)
         return error_no_room(e);
     for (size_t i = 0; i < n; i++) {
@@ -241,7 +243,7 @@ static enum err pg_open_write_rows(struct store_postgres *s, struct pg_opening *
         return e->code;
     for (size_t i = 0; i < n; i++)
         inserted += o->written[i];
-    if (pg_open_count_tasks(s, o, inserted, e) || (o->op->again && pg_open_again(s, o, e)))
+    if (pg_open_count_tasks(s, o, inserted, e) || pg_open_existing(s, o, e))
         return e->code;
     for (size_t i = 0; i < n; i++)
         if (o->written[i] && o->rows[i].state == TASK_SCHEDULED)
@@ -251,33 +253,22 @@ static enum err pg_open_write_rows(struct store_postgres *s, struct pg_opening *
 
 /* ---- edges and joins ---- */
 
-/* The edges of the rows that were written. Returns how many. */
-static size_t pg_open_list_edges(struct pg_opening *o, struct pg_edge *ret)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < o->op->n; i++) {
-        const struct open_row *r = &o->op->rows[i];
-        if (!o->written[i])
-            continue;
-        for (size_t k = 0; k < r->n; k++)
-            ret[n++] = (struct pg_edge){ r->edges[k].parent, r->task.id, r->edges[k].type, r->edges[k].state };
-        if (r->ends)
-            pg_open_add_end(o, &o->rows[i]);
-    }
-    return n;
-}
-
 static enum err pg_open_write_edges(struct store_postgres *s, struct pg_opening *o, struct error *e)
 {
-    size_t max = 0;
+    size_t max = 0, n = 0;
     for (size_t i = 0; i < o->op->n; i++)
         max += o->op->rows[i].n;
     struct pg_edge *v = arena_array(&s->arena, struct pg_edge, max + 1);
     if (!v)
         return error_no_room(e);
-    size_t n = pg_open_list_edges(o, v);
-    pg_open_add_edges(&s->params, o->op->tenant, v, n);
-    return n ? pg_queue(&s->conn, &insert_edges, &s->params, e) : ERR_OK;
+    for (size_t i = 0; i < o->op->n; i++) {
+        const struct open_row *r = &o->op->rows[i];
+        for (size_t k = 0; o->written[i] && k < r->n; k++)
+            v[n++] = (struct pg_edge){ r->edges[k].parent, r->task.id, r->edges[k].type, r->edges[k].state };
+        if (r->ends)
+            o->ends[o->end_count++] = (struct end_of){ .parent = o->rows[i], .type = o->op->end_type };
+    }
+    return pg_open_put_edges(s, o, v, n, e);
 }
 
 struct pg_join_of_row {
@@ -311,48 +302,75 @@ static enum err pg_open_write_joins(struct store_postgres *s, const struct pg_op
 
 /* ---- edges to the task ---- */
 
-/* Writes o->ends. An edge that has arrived already counts at once. expects: the join expects those that are new. */
-static enum err pg_open_write_ends(struct store_postgres *s, struct pg_opening *o, bool expects, struct error *e)
+/* The row of a parent; -1: none. The rows are sorted by parent. */
+static int pg_open_find_end(const struct pg_result *r, struct uuid parent)
+{
+    for (int low = 0, high = r->rows; low < high;) {
+        int middle = low + (high - low) / 2, order = uuid_cmp(pg_uuid(r, middle, 0), parent);
+        if (order == 0)
+            return middle;
+        *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
+    }
+    return -1;
+}
+
+static enum err pg_open_read_ends(struct store_postgres *s, const struct pg_opening *o, struct pg_result *ret,
+                                  struct error *e)
+{
+    struct pg_params *p = &s->params;
+    pg_params_reset(p);
+    pg_add_uuid(p, o->op->id);
+    pg_array(p, PG_UUID);
+    for (size_t i = 0; i < o->end_count; i++)
+        pg_element_uuid(p, o->ends[i].parent.id);
+    pg_array_end(p);
+    return pg_run(&s->conn, &read_ends, p, ret, e);
+}
+
+/* Writes o->ends, and counts them in the join. */
+static enum err pg_open_write_ends(struct store_postgres *s, struct pg_opening *o, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    pg_open_add_edges(&s->params, o->op->tenant, o->ends, o->end_count);
-    if (o->end_count && pg_run(&s->conn, &end_edges, &s->params, &r, e))
+    struct pg_edge *v = arena_array(&s->arena, struct pg_edge, o->end_count + 1);
+    struct open_join join = { o->join.expected, o->join.max_broken, o->join.counts };
+    size_t n = 0;
+    if (!v)
+        return error_no_room(e);
+    if (o->end_count && pg_open_read_ends(s, o, &r, e))
         return e->code;
-    o->end_count = 0;
-    for (int i = 0; i < r.rows; i++) {
-        enum edge_state state = (enum edge_state)pg_i64(&r, i, 1);
-        o->join_changed = o->join_changed || expects || state != EDGE_OPEN;
-        o->join.expected += expects;
-        join_add(&o->join.counts, state);
+    for (size_t i = 0; i < o->end_count; i++) {
+        const struct end_of *x = &o->ends[i];
+        int row = pg_open_find_end(&r, x->parent.id);
+        struct end_edge edge = { .counts = row >= 0 };
+        if (row >= 0)
+            edge.state = (enum edge_state)pg_i64(&r, row, 1);
+        if (end_edge_apply(&edge, &x->parent, x->type, &join, x->is_more))
+            v[n++] = (struct pg_edge){ x->parent.id, o->op->id, x->type, edge.state };
     }
-    return ERR_OK;
+    o->join.expected = join.expected;
+    o->join.counts = join.counts;
+    return pg_open_put_edges(s, o, v, n, e);
 }
 
 /* The tasks that it waits for as well. */
 static enum err pg_open_also(struct store_postgres *s, struct pg_opening *o, struct error *e)
 {
     const struct op_open *op = o->op;
-    size_t n = op->also_count, unmarked = 0;
+    size_t n = op->also_count;
     struct join_task *parents = arena_array(&s->arena, struct join_task, n + 1);
-    struct uuid *ids = arena_array(&s->arena, struct uuid, n + 1);
     if (n == 0)
         return ERR_OK;
-    if (!parents || !ids)
+    if (!parents)
         return error_no_room(e);
     if (s->joins.ops->parents(&s->joins, op->also, n, parents, e))
         return e->code;
     for (size_t i = 0; i < n; i++) {
-        const struct task *t = &parents[i].task;
         struct dependency d = { op->also[i], op->end_type };
-        if (dependency_check(t, parents[i].found, &d, i, op->tenant, e))
+        if (dependency_check(&parents[i].task, parents[i].found, &d, i, op->tenant, e))
             return e->code;
-        pg_open_add_end(o, t);
-        if (!task_is_final(t->state) && !(t->links & TASK_HAS_CHILDREN))
-            ids[unmarked++] = t->id;
+        o->ends[o->end_count++] = (struct end_of){ parents[i].task, op->end_type, true };
     }
-    if (unmarked && s->joins.ops->mark_parents(&s->joins, ids, unmarked, e))
-        return e->code;
-    return pg_open_write_ends(s, o, true, e);
+    return s->joins.ops->mark_parents(&s->joins, op->also, n, e);
 }
 
 /* ---- outputs ---- */
@@ -378,15 +396,10 @@ static enum err pg_open_write_task(struct store_postgres *s, struct pg_opening *
 {
     struct op_open *op = o->op;
     struct task *next = &o->task.next;
-    if (o->join_changed && s->joins.ops->join_put(&s->joins, next, &o->join, e))
+    if (s->joins.ops->join_put(&s->joins, next, &o->join, e))
         return e->code;
-    if (op->last)
-        open_apply(next, o->join.expected, o->join.max_broken, o->join.counts, op->now_ms);
-    if (op->last && op->again)
-        next->links &= ~TASK_AGAIN;
-    if (!op->last && !o->begins)
-        return ERR_OK;
-    return pg_steps_write(s, &o->task, 1, op->now_ms, &op->ret_unblocked_lanes, e);
+    open_apply(next, op, &(struct open_join){ o->join.expected, o->join.max_broken, o->join.counts });
+    return pg_steps_write(s, &o->task, 1, &op->ret_unblocked_lanes, e);
 }
 
 enum err postgres_open(struct store_postgres *s, struct op *base)
@@ -404,7 +417,7 @@ enum err postgres_open(struct store_postgres *s, struct op *base)
         return ERR_OK;
     o.begins = open_begins(op, o.task.was.links);
     if (pg_open_begin_join(s, &o, e) || pg_open_write_rows(s, &o, e) || pg_open_write_edges(s, &o, e) ||
-        pg_open_write_joins(s, &o, e) || pg_open_write_ends(s, &o, false, e) || pg_open_also(s, &o, e) ||
+        pg_open_write_joins(s, &o, e) || pg_open_also(s, &o, e) || pg_open_write_ends(s, &o, e) ||
         pg_open_write_outputs(s, &o, e))
         return e->code;
     return pg_open_write_task(s, &o, e);

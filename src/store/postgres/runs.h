@@ -7,7 +7,7 @@
 #define STEP_COLUMNS                                                                                                   \
     "t.id, t.tenant_id, t.state, t.fence, t.claim_id, t.links, t.lane, t.queue, t.due_ms, t.scheduled_ms, "            \
     "t.awaited_ms, t.late_by, t.started_ms, t.completed_ms, t.run_id, t.place, t.priority, t.target, t.losses, "       \
-    "t.deleted, t.gates IS NOT NULL, t.waits_for, t.kind"
+    "t.deleted, t.gates, t.waits_for, t.kind, t.updated_ms, t.attempts"
 
 /* A task before and after a change. Of both, only the members of STEP_COLUMNS are set, and last_error of `next`. */
 struct pg_step {
@@ -26,5 +26,5 @@ enum err pg_step_lock(struct store_postgres *s, struct uuid id, struct pg_step *
 enum err pg_step_check_fence(const struct pg_step *t, bool found, int64_t fence, struct error *e) must_use;
 /* Writes `next` of each, without a slot that it waits for, and all that follows from it: lane, counts, claims, notices.
  * Adds the lanes of those that have become SCHEDULED to *unblocked. */
-enum err pg_steps_write(struct store_postgres *s, const struct pg_step *v, size_t n, int64_t now_ms,
-                        uint64_t *unblocked, struct error *e) must_use;
+enum err pg_steps_write(struct store_postgres *s, const struct pg_step *v, size_t n, uint64_t *unblocked,
+                        struct error *e) must_use;

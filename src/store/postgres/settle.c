@@ -88,13 +88,6 @@ static void pg_settle_add_number(struct pg_params *p, bool is_there, int64_t v)
         pg_element_null(p);
 }
 
-/* A run that was opened and has failed is retried: rule 6 of port/store/runs.h. */
-static bool pg_settle_begins_again(const struct pg_settled *x)
-{
-    const struct verdict *v = &x->settlement->verdict;
-    return v->next == TASK_SCHEDULED && v->has_execution && x->was->links & TASK_OPENED;
-}
-
 static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, const struct pg_settled *x,
                                 int64_t now_ms)
 {
@@ -116,7 +109,7 @@ static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, 
     case V_RECALLED: pg_element_bool(p, v->recalled); break;
     case V_AWAITED_MS: pg_settle_add_number(p, v->next == TASK_SCHEDULED, v->awaited_ms); break;
     case V_LATE_BY: pg_settle_add_number(p, v->next == TASK_SCHEDULED, v->late_by); break;
-    case V_LINKS: pg_element_i64(p, pg_settle_begins_again(x) ? TASK_AGAIN : 0); break;
+    case V_LINKS: pg_element_i64(p, settled_links(x->was->links, v->next, v->has_execution)); break;
     case V_COUNT: abort();
     }
 }
@@ -353,6 +346,8 @@ static enum err pg_settle_find_lane(struct store_postgres *s, struct pg_settled 
     bool is = pg_settle_is_suspect(v->losses);
     if (is != pg_settle_is_suspect(x->was->losses))
         ret->pool = pool_of_suspects(row->pool, is);
+    if (row->lane.queue.n == 0) /* control work: its lane has no host, and is never late */
+        return ERR_OK;
     ret->lane = lane_put_aside(row, v->aside);
     if (v->recalled)
         ret->pool = pool_of_late(ret->pool);

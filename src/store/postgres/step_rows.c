@@ -13,10 +13,10 @@ static const struct pg_statement write_steps = {
     "steps_write",
     "UPDATE tasks SET state = v.state, claim_id = v.claim, links = v.links, lane = v.lane, queue = v.queue, "
     "due_ms = v.due_ms, scheduled_ms = v.scheduled_ms, awaited_ms = v.awaited_ms, late_by = v.late_by, "
-    "started_ms = v.started_ms, completed_ms = v.completed_ms, waits_for = NULL, updated_ms = $1, "
+    "started_ms = v.started_ms, completed_ms = v.completed_ms, waits_for = NULL, updated_ms = v.updated_ms, "
     "last_error = coalesce(v.last_error, tasks.last_error) "
     "FROM unnest($*) AS v(task, state, claim, links, lane, queue, due_ms, scheduled_ms, awaited_ms, late_by, "
-    "started_ms, completed_ms, last_error) WHERE id = v.task",
+    "started_ms, completed_ms, updated_ms, last_error) WHERE id = v.task",
 };
 
 /* Of a step at its place in its run, of a run at itself. A sub-run is both. */
@@ -50,9 +50,11 @@ enum {
     S_TARGET,
     S_LOSSES,
     S_DELETED,
-    S_GATED,
+    S_GATES,
     S_WAITS_FOR,
     S_KIND,
+    S_UPDATED,
+    S_ATTEMPTS,
     S_RECALLS
 };
 
@@ -72,19 +74,23 @@ enum err pg_step_read(struct store_postgres *s, const struct pg_result *r, int r
                       .late_by = (enum late_cause)pg_i64(r, row, S_LATE_BY),
                       .started_ms = pg_i64(r, row, S_STARTED),
                       .completed_ms = pg_i64(r, row, S_COMPLETED),
+                      .updated_ms = pg_i64(r, row, S_UPDATED),
                       .run = pg_uuid(r, row, S_RUN),
                       .place = pg_i64(r, row, S_PLACE),
                       .priority = (int)pg_i64(r, row, S_PRIORITY),
                       .target = (enum target_kind)pg_i64(r, row, S_TARGET),
                       .losses = (int)pg_i64(r, row, S_LOSSES),
+                      .attempts = (int)pg_i64(r, row, S_ATTEMPTS),
                       .deleted = pg_bool(r, row, S_DELETED),
                       .kind = (enum task_kind)pg_i64(r, row, S_KIND) };
-    *ret = (struct pg_step){ .lane = pg_i64(r, row, S_LANE), .gated = pg_bool(r, row, S_GATED) };
+    *ret = (struct pg_step){ .lane = pg_i64(r, row, S_LANE), .gated = !pg_is_null(r, row, S_GATES) };
     if (pg_lanes_at(&s->conn, &s->lanes, ret->lane, &lane, e))
         return e->code;
     struct str queue = pg_is_null(r, row, S_QUEUE) ? lane->lane.queue : pg_text(r, row, S_QUEUE);
     if (!arena_str(&s->arena, queue, &t.queue) || !arena_str(&s->arena, pg_text(r, row, S_WAITS_FOR), &t.waits_for))
         return error_no_room(e);
+    if (column_read_text(&table_tasks, &table_tasks.columns[AT_gates - 1], pg_text(r, row, S_GATES), &s->arena, &t, e))
+        return e->code;
     ret->was = ret->next = t;
     return ERR_OK;
 }
@@ -127,6 +133,7 @@ enum step_column {
     W_LATE_BY,
     W_STARTED,
     W_COMPLETED,
+    W_UPDATED,
     W_LAST_ERROR,
     W_COUNT
 };
@@ -146,23 +153,23 @@ static void pg_step_add_value(struct pg_params *p, enum step_column which, const
     case W_LATE_BY: pg_element_i64(p, t->late_by); break;
     case W_STARTED: pg_element_i64(p, t->started_ms); break;
     case W_COMPLETED: pg_element_i64(p, t->completed_ms); break;
+    case W_UPDATED: pg_element_i64(p, t->updated_ms); break;
     case W_LAST_ERROR: pg_element_text_or_null(p, t->last_error); break;
     case W_COUNT: abort();
     }
 }
 
 static enum err pg_steps_send(struct store_postgres *s, const struct pg_step *v, const int64_t *lanes, size_t n,
-                              int64_t now_ms, struct error *e)
+                              struct error *e)
 {
     static const enum pg_type types[] = {
         [W_TASK] = PG_UUID, [W_STATE] = PG_I32,     [W_CLAIM] = PG_UUID,      [W_LINKS] = PG_I32,
         [W_LANE] = PG_I32,  [W_QUEUE] = PG_TEXT,    [W_DUE] = PG_I64,         [W_SCHEDULED] = PG_I64,
         [W_AWAITED] = PG_I64, [W_LATE_BY] = PG_I32, [W_STARTED] = PG_I64,     [W_COMPLETED] = PG_I64,
-        [W_LAST_ERROR] = PG_TEXT,
+        [W_UPDATED] = PG_I64, [W_LAST_ERROR] = PG_TEXT,
     };
     struct pg_params *p = &s->params;
     pg_params_reset(p);
-    pg_add_i64(p, now_ms);
     for (enum step_column which = 0; which < W_COUNT; which++) {
         pg_array(p, types[which]);
         for (size_t i = 0; i < n; i++)
@@ -203,8 +210,8 @@ static void pg_step_note(struct store_postgres *s, const struct pg_step *x)
         pg_note_left(s, was->claim);
 }
 
-enum err pg_steps_write(struct store_postgres *s, const struct pg_step *v, size_t n, int64_t now_ms,
-                        uint64_t *unblocked, struct error *e)
+enum err pg_steps_write(struct store_postgres *s, const struct pg_step *v, size_t n, uint64_t *unblocked,
+                        struct error *e)
 {
     if (n == 0)
         return ERR_OK;
@@ -218,7 +225,7 @@ enum err pg_steps_write(struct store_postgres *s, const struct pg_step *v, size_
         *unblocked |= v[i].next.state == TASK_SCHEDULED ? bit : 0;
         pg_step_note(s, &v[i]);
     }
-    return pg_steps_send(s, v, lanes, n, now_ms, e);
+    return pg_steps_send(s, v, lanes, n, e);
 }
 
 /* ---- outputs ---- */

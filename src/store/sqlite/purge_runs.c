@@ -27,8 +27,7 @@ static enum err sqlite_purge_let_go(struct store_sqlite *s, const struct purged_
 static enum err sqlite_purge_step(struct store_sqlite *s, struct purge_budget *f, const struct uuid *run,
                                   const struct purged_step *p, bool *ret_done, struct error *e)
 {
-    bool is_run = p->task.target == TARGET_WORKFLOW && p->task.links & TASK_OPENED;
-    if (is_run && sqlite_purge_run(s, f, &p->task.id, ret_done, e))
+    if (p->task.target == TARGET_WORKFLOW && sqlite_purge_run(s, f, &p->task.id, ret_done, e))
         return e->code;
     *ret_done = *ret_done && f->left;
     if (!*ret_done)

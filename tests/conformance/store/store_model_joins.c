@@ -46,7 +46,8 @@ void model_depend_insert(struct model *m, struct op_insert *op)
 void model_depend_put(struct model *m, struct op_put *op)
 {
     if (!chance(m, 20) || op->task->kind != TASK_ONE_TIME || op->state >= TASK_RUNNING || op->also ||
-        op->task->deleted || task_is_final(op->task->state) || op->task->state == TASK_RUNNING)
+        op->task->deleted || task_is_final(op->task->state) || op->task->state == TASK_RUNNING ||
+        op->task->links & TASK_OPENED || !uuid_is_nil(op->task->run)) /* its opener says what it waits for */
         return;
     struct depends_change *c = arena_array(&m->arena, struct depends_change, 1);
     *c = (struct depends_change){ .sets_join = chance(m, 30), .join = (enum dag_join)below(m, DAG_SOME + 1) };

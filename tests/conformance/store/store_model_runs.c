@@ -73,7 +73,7 @@ static struct task some_step(struct model *m, const struct task *of, struct uuid
     t.schedule = (struct schedule){ 0 };
     t.cursor_ms = t.completed_ms = 0;
     t.state = TASK_SCHEDULED;
-    t.target = chance(m, 35) ? TARGET_WORKFLOW : chance(m, 80) ? TARGET_NOOP : TARGET_WORKER;
+    t.target = t.id.b[14] % 3 == 0 ? TARGET_WORKFLOW : t.id.b[14] % 5 ? TARGET_NOOP : TARGET_WORKER;
     t.links = (chance(m, 50) ? TASK_KEEPS_OUTPUT : 0) | (chance(m, 20) ? TASK_PLANNED : 0);
     if (t.target == TARGET_WORKFLOW) { /* it goes on in the lane of control work, and takes no slot */
         t.concurrency_key = (struct str){ 0 };

@@ -101,7 +101,9 @@ static bool line_is_sound(const struct all_tasks *all, struct str key, const str
         const struct entry *x = &all->v[i];
         const struct task *t = &x->task;
         if (t->state == TASK_RUNNING && limit_of(x, key) && !holds(h, t->id))
-            return wrong("a task runs without its slot of %.100s links %d kind %d run %d fence %d holders %d deleted %d", key.p, t->links, t->kind, !uuid_is_nil(t->run), (int)t->fence, (int)h->n, t->deleted);
+            return wrong(
+                "a task runs without its slot of %.100s links %d kind %d run %d fence %d holders %d deleted %d", key.p,
+                t->links, t->kind, !uuid_is_nil(t->run), (int)t->fence, (int)h->n, t->deleted);
         if (!str_eq(t->waits_for, key))
             continue;
         if (t->state != TASK_BLOCKED || !limit_of(x, key) || holds(h, t->id))

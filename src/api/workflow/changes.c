@@ -1,7 +1,7 @@
 /* Changes of whole runs. Cancel, pause and resume of an open run change its steps: first those that wait, page by page,
- * with the runs below it, then those that are claimed and have not begun, which their owners give back. A step that runs
- * is aborted by a cancel and goes on after a pause. If not all of this is done within recall_ms, the answer to a cancel
- * is 202.
+ * with the runs below it, then those that are claimed and have not begun, which their owners give back. A step that
+ * runs is aborted by a cancel and goes on after a pause. If not all of this is done within recall_ms, the answer to a
+ * cancel is 202.
  *
  * A run that is not open is a task like any other: edit.c changes it. */
 #include <stdio.h>
@@ -9,9 +9,9 @@
 #include "api/resource/change.h"
 #include "api/resource/listing.h"
 #include "api/resource/recall.h"
-#include "api/resource/workflows.h"
 #include "api/server/internal.h"
 #include "api/task/body.h"
+#include "api/workflow/runs.h"
 #include "core/flow/place.h"
 
 enum { STOP_ROWS = 1000, STOP_ARENA = 4 << 20, CHECK_MS = 10, NS_PER_MS = 1000000, EXTRA_MAX = 1 << 20, WHY_TEXT = 64 };
@@ -110,9 +110,9 @@ static void stopping_on_page(struct op *op)
 
 static enum handled stopping_next(struct stopping *s)
 {
-    static const enum run_change changes[] = { [ACTION_CANCEL] = RUN_CANCEL,
-                                               [ACTION_PAUSE] = RUN_PAUSE,
-                                               [ACTION_RESUME] = RUN_RESUME };
+    static const enum run_change changes[] = {
+        [ACTION_CANCEL] = RUN_CANCEL, [ACTION_PAUSE] = RUN_PAUSE, [ACTION_RESUME] = RUN_RESUME
+    };
     struct request *q = s->q;
     if (s->at == s->run_count)
         return request_later(q, stopping_recall);
@@ -120,7 +120,9 @@ static enum handled stopping_next(struct stopping *s)
                                       .tenant = q->who.tenant,
                                       .run = s->runs[s->at],
                                       .change = changes[s->action],
-                                      .stop = s->compensate ? RUN_CANCELLED_AND_UNDONE : RUN_CANCELLED,
+                                      .stop = s->action != ACTION_CANCEL ? RUN_GOES_ON
+                                              : s->compensate            ? RUN_CANCELLED_AND_UNDONE
+                                                                         : RUN_CANCELLED,
                                       .why = str_from(s->why),
                                       .max = STOP_ROWS,
                                       .now_ms = q->now_ms };
@@ -162,8 +164,8 @@ static enum handled stopping_recall(struct request *q, struct reader *r)
     while (s->action != ACTION_RESUME && s->claimed_at < s->claimed_count && stopping_left_ms(s) > 0) {
         struct task t;
         const struct fenced_id *x = &s->claimed[s->claimed_at++];
-        if (reader_get(r, q->who.tenant, x->id, &q->arena, &t, &e) || t.state != TASK_RUNNING ||
-            t.fence != x->fence || t.target == TARGET_WORKFLOW)
+        if (reader_get(r, q->who.tenant, x->id, &q->arena, &t, &e) || t.state != TASK_RUNNING || t.fence != x->fence ||
+            t.target == TARGET_WORKFLOW)
             continue;
         stopping_set_replacement(s, &t);
         struct recall_order order = { .running = &t, .replace = &s->replace, .abort = s->action == ACTION_CANCEL };
@@ -263,8 +265,9 @@ static enum handled stopping_check(struct request *q, struct reader *r)
 enum handled workflows_stop(struct request *q, struct reader *r, enum action action, bool compensate)
 {
     (void)r;
-    static const char *const verbs[] = { [ACTION_CANCEL] = "cancelled", [ACTION_PAUSE] = "paused",
-                                         [ACTION_RESUME] = "resumed" };
+    static const char *const verbs[] = {
+        [ACTION_CANCEL] = "cancelled", [ACTION_PAUSE] = "paused", [ACTION_RESUME] = "resumed"
+    };
     struct stopping *s = arena_new(&q->arena, struct stopping);
     s->q = q;
     s->action = action;
@@ -495,8 +498,7 @@ static enum err rerun_make(struct request *q, const struct workflow_run *run, co
                                .created_ms = q->now_ms,
                                .updated_ms = q->now_ms };
     uuid_format(o->id, id);
-    int n = b->from.n ? snprintf(more, sizeof more, "\"rerun_of\":\"%s\",\"from\":\"" STR_FMT "\"", id, STR_ARG(b->from))
-                      : snprintf(more, sizeof more, "\"rerun_of\":\"%s\"", id);
+    int n = snprintf(more, sizeof more, "\"rerun_of\":\"%s\",\"from\":\"" STR_FMT "\"", id, STR_ARG(b->from));
     if (rerun_set_config(q, run, input.n ? input : run->config.input, q->tasks, e))
         return e->code;
     return changes_add_extra(q, q->tasks, task_metadata(o), (struct str){ more, (size_t)n }, e);
@@ -506,15 +508,14 @@ static enum err rerun_check(struct request *q, struct reader *r, const struct wo
                             const struct rerun_body *b, struct error *e)
 {
     uint32_t step;
+    struct error why;
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
     if (!run->opened || !task_is_final(run->task.state))
         return error_set(e, ERR_CONFLICT, "the run is %s; only a run that has ended can be run again",
                          task_state_name(task_shown_state(&run->task, q->now_ms)));
     if (run_definition(q, r, run, &d, e))
         return e->code;
-    if (b->from.n && dag_find_or_explain(d->dag, b->from, &step, e))
-        return error_in(e, "from");
-    return ERR_OK;
+    return dag_find_or_explain(d->dag, b->from, &step, &why) ? error_field(e, "from", "%s", why.text) : ERR_OK;
 }
 
 enum handled workflows_rerun(struct request *q, struct reader *r)
@@ -537,8 +538,8 @@ enum handled workflows_rerun(struct request *q, struct reader *r)
     q->depends = arena_new(&q->arena, struct depends_on);
     if (!request_check_no_query(q) || !run_is_possible(q))
         return HANDLED_DONE;
-    if (request_read_object(q, &doc, &e) || json_read(doc.root, fields, array_count(fields), &b, &q->arena, &e) ||
-        run_read(q, r, &run, &e) || rerun_check(q, r, &run, &b, &e))
+    if (run_read(q, r, &run, &e) || request_read_object(q, &doc, &e) ||
+        json_read(doc.root, fields, array_count(fields), &b, &q->arena, &e) || rerun_check(q, r, &run, &b, &e))
         return request_fail(q, &e);
     struct str input = b.input ? json_member_text(&doc, "input") : S("");
     if (rerun_make(q, &run, &b, input, &e))

@@ -1,4 +1,4 @@
-#include "api/resource/workflow_run.h"
+#include "api/workflow/run.h"
 
 #include <stdio.h>
 
@@ -51,10 +51,12 @@ static bool run_is_run(const struct task *t, bool opened)
     return t->target == TARGET_WORKFLOW && t->kind != TASK_RECURRING && (opened || uuid_is_nil(t->run));
 }
 
-enum err run_read_of(struct request *q, struct reader *r, const struct task *t, struct workflow_run *ret, struct error *e)
+enum err run_read_of(struct request *q, struct reader *r, const struct task *t, struct workflow_run *ret,
+                     struct error *e)
 {
     struct workflow_run run = { .task = *t };
-    enum err rc = t->target == TARGET_WORKFLOW ? reader_run(r, t->tenant, t->id, &q->arena, &run.row, e) : ERR_NOT_FOUND;
+    enum err rc =
+        t->target == TARGET_WORKFLOW ? reader_run(r, t->tenant, t->id, &q->arena, &run.row, e) : ERR_NOT_FOUND;
     if (rc && rc != ERR_NOT_FOUND)
         return rc;
     run.opened = rc == ERR_OK;
@@ -90,8 +92,8 @@ static enum err run_find_named(struct request *q, struct reader *r, const struct
     return error_set(e, ERR_NOT_FOUND, "no workflow is named '" STR_FMT "'", STR_ARG(c->workflow));
 }
 
-enum err run_definition(struct request *q, struct reader *r, const struct workflow_run *run, struct cached_definition **ret,
-                        struct error *e)
+enum err run_definition(struct request *q, struct reader *r, const struct workflow_run *run,
+                        struct cached_definition **ret, struct error *e)
 {
     struct workflow_row row;
     const uint8_t *hash = run->opened ? run->row.hash : run->config.has_hash ? run->config.hash : NULL;
@@ -270,7 +272,8 @@ static void run_write_times(struct jw *w, const struct workflow_run *run)
     jw_kv_time_or_null(w, "deadline_at", run->opened ? run->row.deadline_ms : 0);
 }
 
-static void run_write_end(struct jw *w, const struct workflow_run *run, const struct dag *d, const struct run_tally *tally)
+static void run_write_end(struct jw *w, const struct workflow_run *run, const struct dag *d,
+                          const struct run_tally *tally)
 {
     static const struct str names[] = { [RUN_CANCELLED] = { "cancel", 6 },
                                         [RUN_CANCELLED_AND_UNDONE] = { "cancel", 6 },
@@ -320,7 +323,8 @@ void run_write(struct jw *w, const struct request *q, const struct workflow_run 
 }
 
 /* The result of a COMPLETED run; empty: none. */
-static enum err run_result(struct request *q, struct reader *r, const struct workflow_run *run, struct str *ret, struct error *e)
+static enum err run_result(struct request *q, struct reader *r, const struct workflow_run *run, struct str *ret,
+                           struct error *e)
 {
     struct run_outputs v = { 0 };
     *ret = S("");

@@ -1,11 +1,11 @@
-/* The steps of a run: their list, and decisions over one of them by hand. Such a decision is an edit of the step's task,
- * which from then on has TASK_BY_HAND: its join did not decide. */
+/* The steps of a run: their list, and decisions over one of them by hand. Such a decision is an edit of the step's
+ * task, which from then on has TASK_BY_HAND: its join did not decide. */
 #include <stdio.h>
 
 #include "api/resource/change.h"
-#include "api/resource/workflow_run.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/workflow/run.h"
 #include "core/flow/place.h"
 #include "core/task/action.h"
 
@@ -189,7 +189,9 @@ enum handled workflow_steps_list(struct request *q, struct reader *r)
     if (query_read(q->query, steps_fields, array_count(steps_fields), &p, &q->arena, &e) || run_read(q, r, &run, &e) ||
         run_definition(q, r, &run, &d, &e))
         return request_fail(q, &e);
-    struct step_filter f = { .tenant = q->who.tenant, .run = run.task.id, .states = p.states, .limit = (size_t)p.limit };
+    struct step_filter f = {
+        .tenant = q->who.tenant, .run = run.task.id, .states = p.states, .limit = (size_t)p.limit
+    };
     if (steps_read_query(q, d->dag, &p, &f, &e) || (run.opened && reader_steps(r, &f, &q->arena, &v, &e)))
         return request_fail(q, &e);
     struct step_view view = { q, r, d->dag, p.limit <= OUTPUTS_LIMIT };

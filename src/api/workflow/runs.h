@@ -1,6 +1,6 @@
 #pragma once
-/* api/resource/workflows.h - what the creation of runs shares with that of tasks. */
-#include "api/resource/workflow_run.h"
+/* api/workflow/runs.h - what the creation of runs shares with that of tasks. */
+#include "api/workflow/run.h"
 #include "core/task/action.h"
 
 /* Answers with a run that is created (201) or was found by its dedupe_key (200). The thread that owns the request. */

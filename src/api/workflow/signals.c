@@ -1,10 +1,10 @@
-/* Signals to runs. A signal is stored from the creation of its run on, also before a step awaits it. Who sends it is the
- * API key, or with the scope workflows:signal-as whoever `by` names. */
+/* Signals to runs. A signal is stored from the creation of its run on, also before a step awaits it. Its sender is the
+ * API key, or with the scope workflows:signal-as the one that `by` names. */
 #include <stdio.h>
 
 #include "api/resource/change.h"
-#include "api/resource/workflow_run.h"
 #include "api/server/internal.h"
+#include "api/workflow/run.h"
 #include "base/rfc3339.h"
 #include "base/sentence.h"
 #include "core/flow/place.h"
@@ -46,8 +46,7 @@ static enum err signals_read_body(struct request *q, struct signal_request *s, s
         return e->code;
     s->row.payload = b.payload ? json_member_text(&doc, "payload") : S("");
     if (s->row.payload.n > SIGNAL_BYTES_MAX)
-        return error_field(e, "payload", "must be at most %d bytes long, not %zu", SIGNAL_BYTES_MAX,
-                           s->row.payload.n);
+        return error_field(e, "payload", "must be at most %d bytes long, not %zu", SIGNAL_BYTES_MAX, s->row.payload.n);
     s->row.rejects = b.decision == 1;
     s->row.sender = b.by.n ? b.by : str_from(q->who.key_id);
     return ERR_OK;
@@ -132,7 +131,8 @@ static void signals_on_stored(struct op *op)
         return;
     }
     if (op->rc == ERR_CONFLICT && strcmp(op->error.field, "by") == 0)
-        request_refuse(q, PROBLEM_CONFLICT, "the same sender has sent another payload or decision; it cannot be changed");
+        request_refuse(q, PROBLEM_CONFLICT,
+                       "the same sender has sent another payload or decision; it cannot be changed");
     else if (op->rc == ERR_CONFLICT && strcmp(op->error.field, "run") == 0)
         request_refuse(q, PROBLEM_CONFLICT, "the run has ended");
     else if (op->rc)

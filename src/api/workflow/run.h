@@ -1,5 +1,5 @@
 #pragma once
-/* api/resource/workflow_run.h - a run of a workflow as the API reads and shows it. All functions: a pool thread that
+/* api/workflow/run.h - a run of a workflow as the API reads and shows it. All functions: a pool thread that
  * owns the request. */
 #include "api/server/request.h"
 #include "base/json/json.h"
@@ -25,12 +25,13 @@ struct workflow_run {
 /* The run in the path. ERR_NOT_FOUND: there is none. */
 enum err run_read(struct request *q, struct reader *r, struct workflow_run *ret, struct error *e) must_use;
 /* The same of a task that was read. */
-enum err run_read_of(struct request *q, struct reader *r, const struct task *t, struct workflow_run *ret, struct error *e) must_use;
+enum err run_read_of(struct request *q, struct reader *r, const struct task *t, struct workflow_run *ret,
+                     struct error *e) must_use;
 enum err run_config_read(struct request *q, const struct task *t, struct run_config *ret, struct error *e) must_use;
 
 /* The definition of a run: the one that it was opened with, or would be opened with now. */
-enum err run_definition(struct request *q, struct reader *r, const struct workflow_run *run, struct cached_definition **ret,
-                        struct error *e) must_use;
+enum err run_definition(struct request *q, struct reader *r, const struct workflow_run *run,
+                        struct cached_definition **ret, struct error *e) must_use;
 
 /* Finds what the target_config of a new task of target WORKFLOW names. Errors are fields below target_config. */
 enum err run_check_target(struct request *q, struct reader *r, const struct task *t, struct error *e) must_use;

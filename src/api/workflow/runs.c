@@ -1,6 +1,6 @@
-/* Creates, reads and lists runs of workflows. A run is a task of target WORKFLOW: the body of a create becomes that of a
- * task, and goes on as one. */
-#include "api/resource/workflows.h"
+/* Creates, reads and lists runs of workflows. A run is a task of target WORKFLOW: the body of a create becomes that of
+ * a task, and goes on as one. */
+#include "api/workflow/runs.h"
 
 #include <assert.h>
 #include <stdio.h>
