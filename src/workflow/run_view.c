@@ -288,6 +288,21 @@ static bool data_is_whole(const struct run_view *v, const struct run_output *o)
     return o->whole && (!by_worker || o->text.n <= STEP_OUTPUT_MAX);
 }
 
+/* A step that a user has completed has its output in its row. */
+static enum err data_output_by_hand(struct run_view *v, int64_t place, struct run_doc *d, struct error *e)
+{
+    struct task t;
+    struct str name, value;
+    enum err rc = reader_get(v->c->reader, v->task.tenant, place_id(v->task.id, place), v->a, &t, e);
+    if (rc || t.state != TASK_COMPLETED || !(t.links & TASK_BY_HAND) || !t.extra.n)
+        return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    struct json_cursor c = { .text = t.extra };
+    while (json_next(&c, &name, &value))
+        if (str_eq(name, S("output")))
+            return data_parse(d, value, e);
+    return ERR_OK;
+}
+
 static enum err data_output(struct run_view *v, const struct reference *r, int64_t place, struct run_doc *d,
                             struct error *e)
 {
@@ -295,7 +310,7 @@ static enum err data_output(struct run_view *v, const struct reference *r, int64
     if (reader_outputs(v->c->reader, v->task.id, place, place, 1, v->a, &outs, e))
         return e->code;
     if (outs.n == 0)
-        return ERR_OK;
+        return data_output_by_hand(v, place, d, e);
     if (!data_is_whole(v, &outs.v[0]))
         return data_output_unfit(r->step, "is too large to be used", e);
     struct error why;
