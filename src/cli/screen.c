@@ -62,10 +62,10 @@ bool screen_draw(struct screen *s, const struct buf *text)
 bool screen_wait(struct screen *s, int64_t ms)
 {
     struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
-    char c;
-    (void)s;
-    if (poll(&in, 1, (int)ms) <= 0)
+    char c = '\0';
+    if (poll(&in, s->is_deaf ? 0 : 1, (int)ms) <= 0)
         return interrupted;
     ssize_t n = read(STDIN_FILENO, &c, 1);
-    return interrupted || n <= 0 || c == 'q' || c == 'Q';
+    s->is_deaf = n <= 0 && s->ends_by_itself;
+    return interrupted || (n <= 0 && !s->is_deaf) || c == 'q' || c == 'Q';
 }

@@ -14,7 +14,9 @@
 struct screen {
     struct cli *cli;
     struct termios saved;
-    bool has_keys; /* stdin is a terminal: q quits */
+    bool has_keys;       /* stdin is a terminal */
+    bool ends_by_itself; /* the end of stdin is no reason to quit. The command may set it */
+    bool is_deaf;        /* stdin has ended */
 };
 
 /* Switches to the alternate screen. */

@@ -181,8 +181,8 @@ def test_a_definition_is_applied_listed_drawn_and_removed(ask, write):
     done(ask("apply", path), "chain version 1\n")
     assert ask("apply", write("chain.yaml", "# a comment is no change\n\n" + CHAIN)).out == "chain version 1, unchanged\n"
     done(ask("apply", path, "--name", "other"), "other version 1\n")
-    listed = done(ask("definitions"), "NAME", "VERSION", "STEPS")
-    assert [line.split()[:3] for line in listed.lines[1:]] == [["chain", "1", "3"], ["other", "1", "3"]]
+    listed = done(ask("definitions"), "NAME", "VERSION", "CREATED")
+    assert [line.split()[:2] for line in listed.lines[1:]] == [["chain", "1"], ["other", "1"]]
     assert ask("graph", "chain").out == ask("graph", path).out
     done(ask("rm", "other"), "other removed\n")
     assert ask("rm", "other").code == 1
@@ -201,7 +201,7 @@ def test_a_run_is_waited_for_and_shown(ask, write):
     steps = done(ask("steps", run), "STEP", "KIND", "WAITED")
     assert [line.split()[:3] for line in steps.lines[1:]] == [[x, "STEP", "COMPLETED"] for x in "abc"]
     assert [line.split()[0] for line in ask("steps", run, "--step", "b").lines[1:]] == ["b"]
-    listed = done(ask("list"), "WORKFLOW", "3 COMPLETED of 3")
+    listed = done(ask("list"), "WORKFLOW", "TOOK", "COMPLETED")
     assert len(listed.lines) == 3
     assert ask("list", "--name", "nightly").lines[1].startswith(run)
     assert "there are no such runs" in ask("list", "--status", "FAILED").err
@@ -245,3 +245,14 @@ def test_a_signal_is_sent_and_the_end_is_estimated(ask, write, client):
     third = ask("run", "signed", "-q", "--in", "1h", "--priority", "7").out.strip()
     assert client.get(f"/v1/workflows/{third}").json["priority"] == 7
     assert done(ask("cancel", third, "--compensate")).out == f"{third} is CANCELLED\n"
+
+
+def test_a_terminal_is_redrawn_until_the_run_ends(ask, write):
+    path = write("late.json", json.dumps({"steps": [
+        {"name": "a", "target_type": "NOOP"}, {"name": "b", "depends_on": ["a"], "delay": "2s", "target_type": "NOOP"}]}))
+    run = ask("run", path, "-q").out.strip()
+    watched = done(ask("show", "--watch", run, tty=True), "\033[?1049h", "\033[?1049l")
+    frames, end = watched.out.split("\033[?1049l")
+    assert frames.count("\033[H") >= 2 and "b     SCHEDULED" in frames
+    assert "\033[32m*  b     COMPLETED" in end and "Critical path (*): a " in end
+    assert "\033[32m" in ask("graph", run, tty=True).out and "\033[" not in ask("graph", run).out

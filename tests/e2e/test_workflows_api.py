@@ -1,5 +1,7 @@
 """The HTTP API of workflows, on the real server with the receiver as oracle: definitions, runs, steps, signals, changes."""
 
+import threading
+
 import pytest
 
 from server import Reply, until
@@ -207,6 +209,22 @@ def test_steps_are_decided_by_hand(client, receiver):
     assert not receiver.to("/b") and len(receiver.to("/c")) == 1
 
 
+def test_a_failed_step_is_completed_by_hand_and_its_run_goes_on(client, receiver):
+    receiver.answer("/a", Reply(status=400))
+    definition = {
+        "steps": [
+            {"name": "a", **http(receiver, "/a")},
+            {"name": "b", "depends_on": ["a"], **http(receiver, "/b", body={"$ref": "/steps/a/output/x"})},
+        ]
+    }
+    made = run(client, definition=definition)
+    assert ended(client, made["id"])["status"] == "FAILED"
+    act(client, made["id"], "steps/b/force-complete", expect=409)
+    assert act(client, made["id"], "steps/a/force-complete", {"output": {"x": 5}})["by_hand"]
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert len(receiver.to("/a")) == 1 and [c.body for c in receiver.to("/b")] == [b"5"]
+
+
 def test_task_calls_on_a_step_name_the_call_of_the_run(client):
     made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})
     until(lambda: status(client, made["id"])["awaiting"])
@@ -231,7 +249,10 @@ def test_a_rerun_copies_what_is_done(client, receiver):
 
 def test_a_schedule_makes_runs(client):
     put(client, "order", {"steps": STEPS, "result": 5})
-    assert client.post("/v1/tasks", {"target_type": "WORKFLOW", "target_config": {"workflow": "none"}}).status == 400
+    missing = {"target_type": "WORKFLOW", "target_config": {"workflow": "none"}}
+    answer = client.post("/v1/tasks", missing)
+    assert answer.status == 400 and answer.json["errors"][0]["field"] == "target_config.workflow"
+    assert client.post("/v1/tasks/batch", [missing]).json["failed"] == 1
     task = client.create(interval_seconds=1, target_type="WORKFLOW", target_config={"workflow": "order"}, max_runs=1)
     found = until(lambda: [x for x in client.get("/v1/workflows").json["workflows"] if x["parent_id"] == task["id"]])
     done = ended(client, found[0]["id"])
@@ -244,3 +265,71 @@ def test_a_create_with_a_key_is_carried_out_once(client):
     second = client.post("/v1/workflows", body, key="k1")
     assert first.status == second.status == 201 and first.json == second.json
     assert len(client.get("/v1/workflows").json["workflows"]) == 1
+
+
+def test_a_cancelled_run_is_retried(client, receiver):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}, {"name": "b", "depends_on": ["w"], **http(receiver, "/b")}]})
+    until(lambda: status(client, made["id"])["awaiting"])
+    act(client, made["id"], "retry", expect=409)
+    act(client, made["id"], "cancel")
+    ended(client, made["id"])
+    act(client, made["id"], "retry")
+    until(lambda: status(client, made["id"])["awaiting"])
+    assert client.post(f"/v1/workflows/{made['id']}/signals/go").status == 200
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert len(receiver.to("/b")) == 1
+
+
+def test_a_cancel_aborts_what_runs_and_undoes_what_is_done(client, receiver):
+    hold = threading.Event()
+    receiver.answer("/slow", Reply(hold=hold))
+    definition = {
+        "steps": [
+            {"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo")},
+            {"name": "slow", "depends_on": ["a"], **http(receiver, "/slow")},
+            {"name": "never", "depends_on": ["slow"], **http(receiver, "/never")},
+        ]
+    }
+    made = run(client, definition=definition)
+    receiver.wait("/slow")
+    answer = client.post(f"/v1/workflows/{made['id']}/cancel", {"compensate": True})
+    assert answer.status in (200, 202), answer
+    hold.set()
+    done = ended(client, made["id"])
+    assert (done["status"], done["compensation"]) == ("CANCELLED", "COMPLETE"), done
+    assert len(receiver.to("/undo")) == 1 and not receiver.to("/never")
+    assert steps(client, made["id"], "?step=a")[("a", None, "COMPENSATION")]["status"] == "COMPLETED"
+    assert "compensated" in client.post(f"/v1/workflows/{made['id']}/retry").json["detail"]
+
+
+def test_items_of_a_map_are_listed(client, receiver):
+    definition = {"steps": [{"name": "each", **http(receiver, "/each", body={"$ref": "/item"}), "map": {"over": {"$ref": "/input"}, "max_concurrent": 2}}]}
+    made = run(client, definition=definition, input=[1, 2, 3])
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    shown = steps(client, made["id"])
+    assert {key[1] for key in shown if key[2] == "ITEM"} == {0, 1, 2}
+    assert shown[("each", None, "STEP")]["items"] == {"total": 3, "by_status": {"COMPLETED": 3}}
+    page = client.get(f"/v1/workflows/{made['id']}/steps?limit=2").json
+    assert len(page["steps"]) == 2
+    rest = client.get(f"/v1/workflows/{made['id']}/steps?limit=9&cursor={page['next_cursor']}").json
+    assert [x["item"] for x in rest["steps"]] == [1, 2] and rest["next_cursor"] is None
+    assert sorted(c.body for c in receiver.to("/each")) == [b"1", b"2", b"3"]
+
+
+def test_a_run_below_a_run_is_shown_and_cancelled_with_it(client):
+    put(client, "inner", {"steps": [{"name": "w", "await": {"signal": "go"}}]})
+    made = run(client, definition={"steps": [{"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}]})
+    inner = until(lambda: [x for x in steps(client, made["id"]).values() if x["status"] == "RUNNING"])[0]["id"]
+    until(lambda: client.get(f"/v1/workflows/{inner}").status == 200 and status(client, inner)["awaiting"])
+    assert client.get(f"/v1/workflows/{inner}").json["run"] == made["id"]
+    act(client, made["id"], "cancel")
+    assert ended(client, inner)["status"] == ended(client, made["id"])["status"] == "CANCELLED"
+
+
+def test_a_dead_letter_that_is_a_run_is_retried(client, receiver):
+    receiver.answer("/b", Reply(status=400), Reply())
+    made = run(client, definition={"steps": [{"name": "b", **http(receiver, "/b")}]})
+    assert ended(client, made["id"])["status"] == "FAILED"
+    assert client.post(f"/v1/dlq/{made['id']}/retry").status == 200
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert client.all("/v1/dlq") == []

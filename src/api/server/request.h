@@ -99,6 +99,7 @@ struct request {
     struct calendar_reapply_run *calendar_reapply_run;
     struct queue_view *queues;
     struct batch *batch;
+    struct stopping *stopping; /* of a run; an internal request may do it, so it has no `context` */
 };
 
 enum { REQUEST_ARENA_MAX = 192 << 20, LIST_DEFAULT = 20 };

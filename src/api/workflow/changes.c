@@ -83,7 +83,7 @@ static void stopping_on_page(struct op *op)
 {
     const struct op_stop *p = (const struct op_stop *)op;
     struct request *q = op->context;
-    struct stopping *s = q->context;
+    struct stopping *s = q->stopping;
     bool fits = true;
     enum err rc = op->rc;
     if (rc == ERR_OK && !p->ret_more) {
@@ -158,7 +158,7 @@ static void stopping_set_replacement(struct stopping *s, const struct task *t)
 /* Asks for the next claimed step. The planner sees itself that a control step is stopped. */
 static enum handled stopping_recall(struct request *q, struct reader *r)
 {
-    struct stopping *s = q->context;
+    struct stopping *s = q->stopping;
     struct error e = { 0 };
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     while (s->action != ACTION_RESUME && s->claimed_at < s->claimed_count && stopping_left_ms(s) > 0) {
@@ -233,7 +233,7 @@ static enum handled stopping_answer(struct request *q, struct reader *r, const s
 
 static enum handled stopping_check(struct request *q, struct reader *r)
 {
-    struct stopping *s = q->context;
+    struct stopping *s = q->stopping;
     struct error e = { 0 };
     struct workflow_run run;
     size_t running = 0;
@@ -274,7 +274,7 @@ enum handled workflows_stop(struct request *q, struct reader *r, enum action act
     s->compensate = compensate;
     s->until_ns = clock_steady_ns(q->server->setup.clock) + q->server->limits.recall_ms * NS_PER_MS;
     snprintf(s->why, sizeof s->why, "%s by %s", verbs[action], q->who.key_id[0] ? q->who.key_id : "a job");
-    q->context = s;
+    q->stopping = s;
     if (!stopping_add_run(s, q->id)) {
         struct error e;
         (void)error_no_room(&e);
@@ -367,10 +367,9 @@ static enum err retry_check(struct request *q, struct reader *r, const struct wo
     return ERR_OK;
 }
 
-static enum err retry_make(struct request *q, const struct workflow_run *run, struct run_retry *b, struct error *e)
+enum err run_make_retry(struct request *q, const struct workflow_run *run, struct str more, struct task *t,
+                        struct error *e)
 {
-    struct task *t = &b->next;
-    const struct str *names = b->steps.v;
     *t = run->task;
     t->version++;
     t->updated_ms = q->now_ms;
@@ -385,12 +384,18 @@ static enum err retry_make(struct request *q, const struct workflow_run *run, st
         t->scheduled_ms = q->now_ms;
     if (t->links & TASK_OPENED)
         t->links |= TASK_AGAIN;
+    return changes_add_extra(q, t, task_metadata(&run->task), more, e);
+}
+
+static enum err retry_make(struct request *q, const struct workflow_run *run, struct run_retry *b, struct error *e)
+{
+    const struct str *names = b->steps.v;
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, EXTRA_MAX);
     for (size_t i = 0; i < b->steps.n; i++) /* names need no escape */
         buf_printf(&text, "%s\"" STR_FMT "\"", i ? "," : "\"retry_steps\":[", STR_ARG(names[i]));
     buf_text(&text, b->steps.n ? "]" : "");
-    return changes_add_extra(q, t, task_metadata(&run->task), buf_str(&text), e);
+    return run_make_retry(q, run, buf_str(&text), &b->next, e);
 }
 
 static void retry_on_put(struct op *op)

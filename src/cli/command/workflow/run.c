@@ -11,7 +11,7 @@
 #include "cli/workflow_run.h"
 #include "platform/file.h"
 
-enum { BODY_MAX = 2 * TASK_BODY_MAX, RUN_COLUMNS = 6, DEFINITION_COLUMNS = 4, STEP_COLUMNS = 7, WAIT_SECONDS = 30 };
+enum { BODY_MAX = 2 * TASK_BODY_MAX, RUN_COLUMNS = 6, DEFINITION_COLUMNS = 3, STEP_COLUMNS = 7, WAIT_SECONDS = 30 };
 
 enum err workflow_write_json(const struct options *o, const char *flag, struct jw *w, struct error *e)
 {
@@ -171,11 +171,6 @@ enum exit_code workflow_run(struct verb_work *w)
 
 /* ---- lists ---- */
 
-static void run_counts_write(const json_t *run, struct buf *out)
-{
-    run_counts_text(json_at(run, "steps"), out);
-}
-
 static void run_error_write(const json_t *run, struct buf *out)
 {
     struct str step = json_text_at(run, "failed_step"), error = json_text_at(run, "last_error");
@@ -186,18 +181,21 @@ static void run_error_write(const json_t *run, struct buf *out)
 
 static void run_header(struct table *t)
 {
-    table_row(t, RUN_COLUMNS, "ID", "WORKFLOW", "STATUS", "STEPS", "CREATED", "ERROR");
+    table_row(t, RUN_COLUMNS, "ID", "WORKFLOW", "STATUS", "CREATED", "TOOK", "ERROR");
 }
 
 static void run_add_row(struct rows *r, const json_t *run)
 {
-    char when[CELL_TEXT];
+    char when[CELL_TEXT], took[WHEN_TEXT] = "-";
     struct table *t = &r->table;
+    int64_t from_ms, to_ms;
     struct str workflow = json_text_at(run, "workflow"), name = json_text_at(run, "name");
     bool paused = json_is_true(json_at(run, "paused"));
     moment_text(run, "created_at", clock_wall_ms(r->cli->clock), when);
+    if (json_time_at(run, "started_at", &from_ms) && json_time_at(run, "completed_at", &to_ms))
+        when_took(max_of(to_ms - from_ms, 0), took);
     table_row(t, RUN_COLUMNS, table_text(t, json_text_at(run, "id")), table_text(t, name.n ? name : workflow),
-              paused ? "PAUSED" : table_text(t, json_text_at(run, "status")), task_cell(t, run_counts_write, run), when,
+              paused ? "PAUSED" : table_text(t, json_text_at(run, "status")), when, took,
               task_cell(t, run_error_write, run));
 }
 
@@ -219,17 +217,15 @@ enum exit_code workflow_list(struct verb_work *w)
 
 static void definition_header(struct table *t)
 {
-    table_row(t, DEFINITION_COLUMNS, "NAME", "VERSION", "STEPS", "CREATED");
+    table_row(t, DEFINITION_COLUMNS, "NAME", "VERSION", "CREATED");
 }
 
 static void definition_add_row(struct rows *r, const json_t *definition)
 {
-    char when[CELL_TEXT], version[32], steps[32];
+    char when[CELL_TEXT], version[32];
     moment_text(definition, "created_at", clock_wall_ms(r->cli->clock), when);
     number_text(definition, "version", version);
-    number_text(definition, "steps", steps);
-    table_row(&r->table, DEFINITION_COLUMNS, table_text(&r->table, json_text_at(definition, "name")), version, steps,
-              when);
+    table_row(&r->table, DEFINITION_COLUMNS, table_text(&r->table, json_text_at(definition, "name")), version, when);
 }
 
 enum exit_code workflow_definitions(struct verb_work *w)

@@ -299,8 +299,10 @@ enum exit_code workflow_watch(struct verb_work *w, const char *id)
     bool is_terminal = w->cli->out_is_terminal, has_last = false, quit = false;
     enum exit_code code = EXIT_DONE;
     buf_init(&out, WORKFLOW_OUT_MAX);
-    if (is_terminal)
+    if (is_terminal) {
         screen_open(&screen, w->cli);
+        screen.ends_by_itself = true;
+    }
     while (!quit && workflow_watch_step(&last, &has_last, is_terminal ? &screen : NULL, &code)) {
         if (is_terminal)
             quit = screen_wait(&screen, REDRAW_MS);

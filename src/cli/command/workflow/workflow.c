@@ -23,7 +23,7 @@ static const struct option options[] = {
     { .flag = "at", .type = OPTION_TIME, .value = "TIME", .only = "run", .help = "start at this time: 2026-02-10T08:00:00Z" },
     { .flag = "in", .type = OPTION_DURATION, .value = "DURATION", .max = DURATION_MAX_MS, .only = "run", .help = "start after this delay: 90s, 15m, 1h30m" },
     { .flag = "name", .type = OPTION_TEXT, .value = "NAME", .only = "apply|run|list",
-      .help = "apply: name of the definition; default: that of the file. run: name of the run. list: only runs of this name" },
+      .help = "name of the definition (apply; default: that of the file), of the run, or of the runs to list" },
     { .flag = "queue", .type = OPTION_TEXT, .value = "QUEUE", .only = "run", .help = "queue of the run and of steps that name none" },
     { .flag = "priority", .type = OPTION_INT, .value = "P", .min = 0, .max = 9, .only = "run", .help = "priority of the run and of steps that have none; default: 5" },
     { .flag = "concurrency-key", .type = OPTION_TEXT, .value = "KEY", .only = "run", .help = "runs with the same key run one after another" },
@@ -35,10 +35,10 @@ static const struct option options[] = {
     { .flag = "dot", .type = OPTION_FLAG, .only = "graph", .help = "print the graph for Graphviz" },
     { .flag = "mermaid", .type = OPTION_FLAG, .only = "graph", .help = "print the graph for Mermaid" },
     { .flag = "payload", .type = OPTION_TEXT, .value = "JSON", .only = "signal", .help = "what the signal carries, as JSON; @FILE reads it" },
-    { .flag = "reject", .type = OPTION_FLAG, .only = "signal", .help = "reject: the step that awaits the signal fails" },
+    { .flag = "reject", .type = OPTION_FLAG, .only = "signal", .help = "say no: the step that awaits the signal fails" },
     { .flag = "by", .type = OPTION_TEXT, .value = "NAME", .only = "signal", .help = "send it in this name; the key needs the scope workflows:signal-as" },
     { .flag = "compensate", .type = OPTION_FLAG, .only = "cancel", .help = "undo completed steps that have a compensation" },
-    { .flag = "step", .type = OPTION_LIST, .value = "STEP", .only = "retry|steps", .help = "only this step; may be repeated with retry" },
+    { .flag = "step", .type = OPTION_LIST, .value = "STEP", .only = "retry|steps", .help = "only this step" },
     { .flag = "from", .type = OPTION_TEXT, .value = "STEP", .only = "rerun", .help = "run this step and all after it again; the results of the others are copied" },
     { .flag = "status", .type = OPTION_TEXT, .value = "STATUS", .only = "list|steps", .help = "only runs or steps of this status, such as FAILED" },
     { .flag = "limit", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "20", .min = 1, .max = 1000000, .only = "list|steps|definitions",
@@ -49,22 +49,22 @@ static const struct option options[] = {
 
 static const char detail[] =
     "Definitions:\n"
-    "  lint FILE         check a definition, without a server; names the line and the path of an error\n"
-    "  apply FILE        store a definition under a name; a changed one becomes a new version\n"
-    "  definitions       list stored definitions\n"
-    "  rm NAME           remove a definition; its runs go on\n"
+    "  lint FILE           check a definition, without a server; names the line and the path of an error\n"
+    "  apply FILE          store a definition under a name; a changed one becomes a new version\n"
+    "  definitions         list stored definitions\n"
+    "  rm NAME             remove a definition; its runs go on\n"
     "  graph NAME|FILE|ID  draw the steps; of a run with their states\n"
     "Runs:\n"
-    "  run NAME|FILE     start a run of a stored definition, or of one in a file\n"
-    "  list              list runs\n"
-    "  show ID           print a run: its steps, the critical path, and when it will probably end\n"
-    "  steps ID          list the steps of a run, with the items of maps\n"
-    "  signal ID NAME    send a signal, such as an approval, to the step that awaits it\n"
-    "  pause ID          start no more steps; running ones continue\n"
-    "  resume ID         go on\n"
-    "  cancel ID         stop the run; running steps are aborted\n"
-    "  retry ID          run what has failed again; completed steps are kept\n"
-    "  rerun ID          start a new run that begins --from a step\n"
+    "  run NAME|FILE       start a run of a stored definition, or of one in a file\n"
+    "  list                list runs\n"
+    "  show ID             print a run: its steps, the critical path, and when it will probably end\n"
+    "  steps ID            list the steps of a run, with the items of maps\n"
+    "  signal ID NAME      send a signal, such as an approval, to the step that awaits it\n"
+    "  pause ID            start no more steps; running ones continue\n"
+    "  resume ID           go on\n"
+    "  cancel ID           stop the run; running steps are aborted\n"
+    "  retry ID            run what has failed again; completed steps are kept\n"
+    "  rerun ID            start a new run that begins --from a step\n"
     "\n"
     "An argument is a FILE if it has a '/', ends in .json, .yaml or .yml, or is - (stdin). ID is the id of a run, the\n"
     "beginning of its id, or its name. YAML follows the core schema of YAML 1.2: no and on are texts.\n"
@@ -305,8 +305,7 @@ static enum exit_code command_workflow_run(struct cli *cli, const struct options
 
 const struct command command_workflow = {
     .name = "workflow",
-    .words =
-        "apply|run|list|show|graph|signal|cancel|pause|resume|retry|rerun|lint|definitions|rm|steps [FILE|NAME|ID]",
+    .words = "apply|run|list|show|graph|signal|cancel|pause|resume|retry|rerun|lint|definitions|rm|steps [ARG]",
     .summary = "define workflows, run them, and follow their runs",
     .detail = detail,
     .options = options,
