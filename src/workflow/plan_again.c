@@ -101,6 +101,7 @@ enum err plan_rerun(struct run_view *v, const struct json_doc *extra, struct pla
     enum err rc = kept ? run_view_read(&old, v->c, v->task.tenant, id, v->a, e) : error_no_room(e);
     if (!rc && !old.has_row)
         rc = error_field(e, "rerun_of", "was never opened");
+    rc = rc ? rc : run_view_task(&old, e);
     rc = rc ? rc : run_progress_read(&old, &g, e);
     rc = rc ? rc : rerun_kept(&old, &g, from, kept, e);
     rc = rc ? rc : open_copy_rows(v, &old, &g, kept, p, e);
