@@ -16,8 +16,9 @@
 struct run_view {
     const struct planner_context *c;
     struct arena *a;
-    struct task task; /* the run's row */
-    bool has_row;     /* it was opened before */
+    struct task task; /* the run's row; without has_task only its id and tenant */
+    bool has_task;
+    bool has_row; /* it was opened before */
     struct run_row row;
     struct cached_definition *definition;
     const struct dag *dag;
@@ -31,6 +32,9 @@ struct run_view {
 enum err run_view_read(struct run_view *v, const struct planner_context *c, int32_t tenant, struct uuid run,
                        struct arena *a, struct error *e) must_use;
 void run_view_release(struct run_view *v);
+/* The row of the run, which may have a large input: read when it is needed, or given. With it the run around it. */
+enum err run_view_task(struct run_view *v, struct error *e) must_use;
+enum err run_view_set_task(struct run_view *v, const struct task *t, struct error *e) must_use;
 
 /* For a run that was not opened before: finds and pins its definition. An error of the run's own has e->code ERR_INVALID. */
 enum err run_view_pin(struct run_view *v, struct error *e) must_use;

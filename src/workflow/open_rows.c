@@ -234,7 +234,7 @@ enum err open_copy_rows(struct run_view *v, struct run_view *old, const struct r
 enum err open_item_rows(struct run_view *v, uint32_t step, struct str items, size_t n, const bool *done, struct plan *p,
                         struct error *e)
 {
-    struct run_facts facts = run_view_facts(v);
+    struct run_facts facts;
     struct open_row *rows = arena_array(v->a, struct open_row, n + 1);
     struct json_cursor cursor = { .text = items };
     struct str name, value;
@@ -242,6 +242,9 @@ enum err open_item_rows(struct run_view *v, uint32_t step, struct str items, siz
     size_t added = 0;
     if (!rows)
         return error_no_room(e);
+    if (run_view_task(v, e))
+        return e->code;
+    facts = run_view_facts(v);
     if (definition_item_task(v->dag, step, &facts, p->now_ms, v->a, &first, e))
         return e->code;
     for (size_t i = 0; i < n && json_next(&cursor, &name, &value); i++) {

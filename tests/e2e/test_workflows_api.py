@@ -209,6 +209,22 @@ def test_steps_are_decided_by_hand(client, receiver):
     assert not receiver.to("/b") and len(receiver.to("/c")) == 1
 
 
+def test_a_failed_step_is_completed_by_hand_and_its_run_goes_on(client, receiver):
+    receiver.answer("/a", Reply(status=400))
+    definition = {
+        "steps": [
+            {"name": "a", **http(receiver, "/a")},
+            {"name": "b", "depends_on": ["a"], **http(receiver, "/b", body={"$ref": "/steps/a/output/x"})},
+        ]
+    }
+    made = run(client, definition=definition)
+    assert ended(client, made["id"])["status"] == "FAILED"
+    act(client, made["id"], "steps/b/force-complete", expect=409)
+    assert act(client, made["id"], "steps/a/force-complete", {"output": {"x": 5}})["by_hand"]
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert len(receiver.to("/a")) == 1 and [c.body for c in receiver.to("/b")] == [b"5"]
+
+
 def test_task_calls_on_a_step_name_the_call_of_the_run(client):
     made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})
     until(lambda: status(client, made["id"])["awaiting"])
@@ -233,7 +249,10 @@ def test_a_rerun_copies_what_is_done(client, receiver):
 
 def test_a_schedule_makes_runs(client):
     put(client, "order", {"steps": STEPS, "result": 5})
-    assert client.post("/v1/tasks", {"target_type": "WORKFLOW", "target_config": {"workflow": "none"}}).status == 400
+    missing = {"target_type": "WORKFLOW", "target_config": {"workflow": "none"}}
+    answer = client.post("/v1/tasks", missing)
+    assert answer.status == 400 and answer.json["errors"][0]["field"] == "target_config.workflow"
+    assert client.post("/v1/tasks/batch", [missing]).json["failed"] == 1
     task = client.create(interval_seconds=1, target_type="WORKFLOW", target_config={"workflow": "order"}, max_runs=1)
     found = until(lambda: [x for x in client.get("/v1/workflows").json["workflows"] if x["parent_id"] == task["id"]])
     done = ended(client, found[0]["id"])

@@ -297,8 +297,9 @@ enum err memory_arrive(struct store_memory *s, struct op *base);
 enum err memory_links(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct task_links *ret,
                       struct error *e);
 
-void memory_left_add(struct memory_joins *j, struct memory_arrival a); /* OP_ARRIVE will apply it */
-void memory_left_drop(struct store_memory *s, struct uuid parent);     /* it runs again */
+/* A task has become final: OP_ARRIVE will tell its children. False: nobody waits for it. */
+bool memory_leave(struct store_memory *s, const struct task *t);
+void memory_left_drop(struct store_memory *s, struct uuid parent); /* it runs again */
 /* A task is opened: its edges so far are closed and do not count, and its join is that of its children. */
 void memory_join_restart(struct store_memory *s, struct uuid child, uint32_t expected, int64_t max_broken);
 void memory_open_row_edges(struct store_memory *s, const struct open_row *row); /* OP_OPEN 4 */

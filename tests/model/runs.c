@@ -185,10 +185,7 @@ static void memory_stop_steps(struct store_memory *s, const struct picks *steps,
         if (op->ret_more)
             break;
         stop_step(&next, op);
-        if (task_is_final(next.state) && next.links & TASK_HAS_CHILDREN) {
-            memory_left_add(&s->joins, (struct memory_arrival){ next.id, dependency_outcome(next.state, next.links) });
-            left = true;
-        }
+        left |= memory_leave(s, &next);
         memory_add_lane(&next, &op->ret_unblocked_lanes);
         memory_change_row(&s->table, &next, true, &keys);
         op->ret_changed++;

@@ -367,10 +367,9 @@ static enum err retry_check(struct request *q, struct reader *r, const struct wo
     return ERR_OK;
 }
 
-static enum err retry_make(struct request *q, const struct workflow_run *run, struct run_retry *b, struct error *e)
+enum err run_make_retry(struct request *q, const struct workflow_run *run, struct str more, struct task *t,
+                        struct error *e)
 {
-    struct task *t = &b->next;
-    const struct str *names = b->steps.v;
     *t = run->task;
     t->version++;
     t->updated_ms = q->now_ms;
@@ -385,12 +384,18 @@ static enum err retry_make(struct request *q, const struct workflow_run *run, st
         t->scheduled_ms = q->now_ms;
     if (t->links & TASK_OPENED)
         t->links |= TASK_AGAIN;
+    return changes_add_extra(q, t, task_metadata(&run->task), more, e);
+}
+
+static enum err retry_make(struct request *q, const struct workflow_run *run, struct run_retry *b, struct error *e)
+{
+    const struct str *names = b->steps.v;
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, EXTRA_MAX);
     for (size_t i = 0; i < b->steps.n; i++) /* names need no escape */
         buf_printf(&text, "%s\"" STR_FMT "\"", i ? "," : "\"retry_steps\":[", STR_ARG(names[i]));
     buf_text(&text, b->steps.n ? "]" : "");
-    return changes_add_extra(q, t, task_metadata(&run->task), buf_str(&text), e);
+    return run_make_retry(q, run, buf_str(&text), &b->next, e);
 }
 
 static void retry_on_put(struct op *op)

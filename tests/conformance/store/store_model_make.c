@@ -377,7 +377,7 @@ static struct settlement make_settlement(struct model *m, const struct task *t)
         return v;
     struct task row = *t;
     row.version++;
-    row.name = one_of(m, model_names, array_count(model_names));
+    row.name = uuid_is_nil(t->run) ? one_of(m, model_names, array_count(model_names)) : t->name;
     row.due_ms = near(m, 0, 30);
     set_state(m, &row, chance(m, 10) ? TASK_CANCELLED : chance(m, 50) ? TASK_PAUSED : TASK_SCHEDULED);
     if (chance(m, 30) && uuid_is_nil(t->run))
@@ -445,7 +445,7 @@ static struct task changed(struct model *m, const struct task *t)
     struct task next = *t;
     next.version++;
     next.updated_ms = m->now_ms;
-    if (chance(m, 30))
+    if (chance(m, 30) && uuid_is_nil(t->run)) /* steps have no names */
         next.name = one_of(m, model_names, array_count(model_names));
     if (chance(m, 30) && t->state != TASK_RUNNING) /* a queue's limit counts what runs by where it was claimed */
         next.queue = one_of(m, model_queues, array_count(model_queues));
