@@ -7,6 +7,8 @@ import time
 
 
 def extract(q):
+    if q["day"] == "2026-02-30":
+        return 422, {"error": "no such day"}
     time.sleep(0.4 if q["source"] == "orders" else 0.1)
     return 200, {"file": f"{q['source']}-{q['day']}.csv", "rows": len(q["source"]) * 100}
 
