@@ -1,5 +1,5 @@
-/* What happens with a claimed run: it is opened, or it has waited for its steps and ends, begins again or undoes what it
- * did. */
+/* What happens with a claimed run: it is opened, or it has waited for its steps and ends, begins again or undoes what
+ * it did. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -197,9 +197,13 @@ static enum err plan_close(struct run_view *v, const struct run_progress *g, str
     return ERR_OK;
 }
 
-static bool run_begins_again(const struct plan *p)
+/* p->task is as it was claimed. If the run was stopped since it has begun under this claim, it does not begin again:
+ * that would forget the stop. */
+static bool run_begins_again(const struct run_view *v, const struct plan *p)
 {
-    return p->task->links & TASK_AGAIN || !(p->task->links & TASK_OPENED);
+    bool has_begun = v->task.links & TASK_OPENED && !(v->task.links & TASK_AGAIN);
+    bool asked = p->task->links & TASK_AGAIN || !(p->task->links & TASK_OPENED);
+    return asked && !(has_begun && v->row.stop != RUN_GOES_ON);
 }
 
 enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
@@ -209,7 +213,7 @@ enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
         return plan_open(v, p, e);
     if (run_progress_read(v, &g, e))
         return e->code;
-    if (run_begins_again(p))
+    if (run_begins_again(v, p))
         return plan_again(v, &g, p, e);
     if (g.missing && v->row.stop == RUN_GOES_ON)
         return plan_open_rows(v, p, e);

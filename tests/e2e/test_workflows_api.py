@@ -1,11 +1,13 @@
 """The HTTP API of workflows, on the real server with the receiver as oracle: definitions, runs, steps, signals, changes."""
 
 import threading
+import time
 
 import pytest
 
 from server import Reply, until
 
+pytestmark = pytest.mark.cluster
 STEPS = [{"name": "a", "target_type": "NOOP"}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"}]
 
 
@@ -274,7 +276,7 @@ def test_a_cancelled_run_is_retried(client, receiver):
     act(client, made["id"], "cancel")
     ended(client, made["id"])
     act(client, made["id"], "retry")
-    until(lambda: status(client, made["id"])["awaiting"])
+    until(lambda: status(client, made["id"])["awaiting"], timeout_s=4, why="the retry waits for a poll")
     assert client.post(f"/v1/workflows/{made['id']}/signals/go").status == 200
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert len(receiver.to("/b")) == 1
@@ -333,3 +335,33 @@ def test_a_dead_letter_that_is_a_run_is_retried(client, receiver):
     assert client.post(f"/v1/dlq/{made['id']}/retry").status == 200
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert client.all("/v1/dlq") == []
+
+
+def test_a_cancel_counts_while_the_run_is_being_opened(client):
+    after = [{"name": f"s{i}", "depends_on": ["w"], "target_type": "NOOP"} for i in range(300)]
+    for pause_s in (0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04):
+        made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}, *after]})
+        time.sleep(pause_s)
+        act(client, made["id"], "cancel")
+        assert ended(client, made["id"])["status"] == "CANCELLED"
+
+
+def test_an_open_run_is_not_deleted(client):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})
+    until(lambda: status(client, made["id"])["awaiting"])
+    assert client.request("DELETE", f"/v1/tasks/{made['id']}").status == 409
+    act(client, made["id"], "cancel")
+    ended(client, made["id"])
+    assert client.request("DELETE", f"/v1/tasks/{made['id']}").status == 204
+    assert client.get(f"/v1/workflows/{made['id']}").status == 404
+
+
+def test_a_key_needs_the_scope_to_signal_for_others(client, server):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go", "approvals": 2}}]})
+    key = client.post("/v1/api-keys", {"name": "s", "scopes": ["workflows:signal"]}).json["key"]
+    headers = {"Authorization": f"Bearer {key}"}
+    url = f"/v1/workflows/{made['id']}/signals/go"
+    assert client.request("POST", url, {"by": "ann"}, headers=headers).status == 403
+    assert client.request("POST", url, {}, headers=headers).status == 200
+    assert client.get(f"/v1/workflows/{made['id']}", headers=headers).status == 403
+    act(client, made["id"], "cancel")

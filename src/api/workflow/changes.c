@@ -302,8 +302,7 @@ enum handled workflows_act(struct request *q, struct reader *r)
     if (request_read_object(q, &doc, &e) ||
         json_read(doc.root, fields, action == ACTION_CANCEL ? 1 : 0, &b, &q->arena, &e) || run_read(q, r, &run, &e))
         return request_fail(q, &e);
-    bool open = run.opened && !task_is_final(run.task.state);
-    return open ? workflows_stop(q, r, action, b.compensate) : edit_act(q, r, action);
+    return edit_act(q, r, action, b.compensate); /* which knows of open runs */
 }
 
 /* ---- retry ---- */
