@@ -36,7 +36,7 @@ void run_view_release(struct run_view *v);
 enum err run_view_task(struct run_view *v, struct error *e) must_use;
 enum err run_view_set_task(struct run_view *v, const struct task *t, struct error *e) must_use;
 
-/* For a run that was not opened before: finds and pins its definition. An error of the run's own has e->code ERR_INVALID. */
+/* For a run that was not opened before: finds and pins its definition. ERR_INVALID: an error of the run's own. */
 enum err run_view_pin(struct run_view *v, struct error *e) must_use;
 
 /* The run's config, with the references of a sub-run resolved. */

@@ -1,5 +1,5 @@
-/* What happens with a claimed run: it is opened, or it has waited for its steps and ends, begins again or undoes what it
- * did. */
+/* What happens with a claimed run: it is opened, or it has waited for its steps and ends, begins again or undoes what
+ * it did. */
 #include <assert.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* What happens with a claimed step: a worker calls what its definition says, or it is skipped; a map is opened; an await
- * waits for signals; at its deadline a run is stopped. */
+/* What happens with a claimed step: a worker calls what its definition says, or it is skipped; a map is opened; an
+ * await waits for signals; at its deadline a run is stopped. */
 #include <stdio.h>
 
 #include "workflow/internal.h"

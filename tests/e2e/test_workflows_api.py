@@ -276,7 +276,7 @@ def test_a_cancelled_run_is_retried(client, receiver):
     act(client, made["id"], "cancel")
     ended(client, made["id"])
     act(client, made["id"], "retry")
-    until(lambda: status(client, made["id"])["awaiting"])
+    until(lambda: status(client, made["id"])["awaiting"], timeout_s=4, why="the retry waits for a poll")
     assert client.post(f"/v1/workflows/{made['id']}/signals/go").status == 200
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert len(receiver.to("/b")) == 1
