@@ -197,23 +197,30 @@ static enum err plan_close(struct run_view *v, const struct run_progress *g, str
     return ERR_OK;
 }
 
-/* p->task is as it was claimed. If the run was stopped since it has begun under this claim, it does not begin again:
- * that would forget the stop. */
-static bool run_begins_again(const struct run_view *v, const struct plan *p)
+/* p->task is as it was claimed. If the run has begun under this claim already, it does not begin again: that would
+ * forget a stop. */
+static enum err run_begins_again(struct run_view *v, const struct plan *p, bool *ret, struct error *e)
 {
-    bool has_begun = v->task.links & TASK_OPENED && !(v->task.links & TASK_AGAIN);
-    bool asked = p->task->links & TASK_AGAIN || !(p->task->links & TASK_OPENED);
-    return asked && !(has_begun && v->row.stop != RUN_GOES_ON);
+    struct task now;
+    *ret = p->task->links & TASK_AGAIN;
+    if (*ret || p->task->links & TASK_OPENED)
+        return ERR_OK;
+    if (reader_get(v->c->reader, p->task->tenant, p->task->id, v->a, &now, e))
+        return e->code;
+    bool goes_on = v->row.generation > 0 && v->row.stop == RUN_GOES_ON; /* a sub-run that began again, page by page */
+    *ret = !(now.links & TASK_OPENED) || goes_on;
+    return ERR_OK;
 }
 
 enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
 {
     struct run_progress g;
+    bool again;
     if (!v->has_row)
         return plan_open(v, p, e);
-    if (run_progress_read(v, &g, e))
+    if (run_progress_read(v, &g, e) || run_begins_again(v, p, &again, e))
         return e->code;
-    if (run_begins_again(v, p))
+    if (again)
         return plan_again(v, &g, p, e);
     if (g.missing && v->row.stop == RUN_GOES_ON)
         return plan_open_rows(v, p, e);

@@ -249,9 +249,10 @@ static enum handled stopping_check(struct request *q, struct reader *r)
         return stopping_answer(q, r, &run, 200);
     if (stopping_count(s, r, &running, &waiting, &e))
         return request_fail(q, &e);
+    bool forgotten = run.opened && run.row.stop == RUN_GOES_ON; /* it was retried at the same moment */
     if (stopping_left_ms(s) <= 0)
-        return stopping_answer(q, r, &run, running || waiting ? 202 : 200);
-    if (waiting) {
+        return stopping_answer(q, r, &run, running || waiting || forgotten ? 202 : 200);
+    if (waiting || forgotten) {
         s->at = s->claimed_at = s->claimed_count = 0;
         return stopping_next(s);
     }
