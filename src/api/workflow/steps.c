@@ -121,6 +121,25 @@ static const char *steps_target(const struct dag_step *s, const struct task *t)
     return waits ? "AWAIT" : target_kind_name(t->target);
 }
 
+/* The store names the task that a step was skipped for by its id. Here the name of its step is known. */
+static void steps_write_error(const struct dag *d, const struct dag_step *s, const struct task *t, struct jw *w)
+{
+    char id[UUID_TEXT + 1], text[DEPENDENCY_REASON_MAX + STEP_NAME_MAX];
+    struct str before = S(DEPENDENCY_SKIPPED), error = t->last_error;
+    struct str rest = str_starts(error, before) ? str_sub(error, before.n, error.n) : S("");
+    for (uint32_t i = 0; i < s->in.n && rest.n; i++) {
+        uuid_format(place_id(t->run, place_of_step(s->in.v[i].step)), id);
+        if (!str_starts(rest, str_from(id)))
+            continue;
+        rest = str_sub(rest, UUID_TEXT, rest.n);
+        int n = snprintf(text, sizeof text, DEPENDENCY_SKIPPED "'" STR_FMT "'" STR_FMT,
+                         STR_ARG(d->steps[s->in.v[i].step].name), STR_ARG(rest));
+        error = (struct str){ text, (size_t)n };
+        break;
+    }
+    jw_kv_str_or_null(w, "last_error", error);
+}
+
 static enum err steps_write(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
 {
     const struct dag_step *s = &v->d->steps[place_step(t->place)];
@@ -142,7 +161,7 @@ static enum err steps_write(const struct step_view *v, struct jw *w, const struc
     jw_kv_i64(w, "attempts", t->attempts);
     steps_write_parents(w, v->d, s);
     steps_write_times(w, t);
-    jw_kv_str_or_null(w, "last_error", t->last_error);
+    steps_write_error(v->d, s, t, w);
     jw_kv_bool(w, "by_hand", t->links & TASK_BY_HAND);
     if (steps_write_output(v, w, t, e) || (is_map && steps_write_items(v, w, t, e)))
         return e->code;
