@@ -88,7 +88,7 @@ build_clang() {
 }
 # A binary that needs nobody's server says so when it is asked for one.
 build_alone() {
-    configure build-alone gcc -Dwerror=true -Dtests=disabled -Dpostgres=disabled -Dkafka=disabled -Drabbitmq=disabled -Dredis=disabled &&
+    configure build-alone gcc -Dwerror=true -Dtests=disabled -Dpostgres=disabled -Dkafka=disabled -Drabbitmq=disabled -Dredis=disabled -Dyaml=disabled &&
         ninja -C build-alone belfry &&
         build-alone/belfry worker --queue redis://localhost --events kafka://localhost 2>&1 | grep "needs Redis, which this belfry was built without"
 }

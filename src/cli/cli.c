@@ -92,16 +92,23 @@ static void cli_print_escaped(FILE *out, struct str text)
     }
 }
 
-enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code)
+enum exit_code cli_fail_at(struct cli *cli, const char *place, const struct error *e, enum exit_code code)
 {
     /* "--count must be …" is a sentence; the name of a cron field or a JSON path is followed by a colon. */
     const char *between = e->field[0] == '\0' ? "" : e->field[0] == '-' ? " " : ": ";
-    fprintf(cli->err, "belfry %s: ", command);
+    cli_print_escaped(cli->err, str_from(place));
+    fputs(": ", cli->err);
     cli_print_escaped(cli->err, str_from(e->field));
     fputs(between, cli->err);
     cli_print_escaped(cli->err, str_from(e->text));
     fputc('\n', cli->err);
     return code;
+}
+
+enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code)
+{
+    fputs("belfry ", cli->err);
+    return cli_fail_at(cli, command, e, code);
 }
 
 size_t cli_columns(const struct cli *cli)

@@ -63,6 +63,9 @@ size_t command_options(const struct command *c, struct option *ret, size_t max);
  * invalid byte. Returns code, for `return cli_fail(…)`. */
 enum exit_code cli_fail(struct cli *cli, const char *command, const struct error *e, enum exit_code code);
 
+/* The same with another beginning: "etl.yaml:12: steps[3].name: is missing". */
+enum exit_code cli_fail_at(struct cli *cli, const char *place, const struct error *e, enum exit_code code);
+
 /* Appends a word, quoted for a shell if necessary. */
 void cli_add_shell_word(struct buf *out, struct str word);
 

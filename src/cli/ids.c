@@ -139,7 +139,7 @@ static enum exit_code candidates_refuse(struct cli *cli, struct str word, const 
     return EXIT_REFUSED;
 }
 
-static enum exit_code ids_resolve_word(struct client *client, struct str word, const char *list, struct ids *found)
+enum exit_code ids_resolve_word(struct client *client, struct str word, const char *list, struct ids *found)
 {
     cleanup_with(candidates_release) struct candidates c;
     struct uuid id;

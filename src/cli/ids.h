@@ -21,6 +21,9 @@ enum err ids_check_some(const struct options *o, struct error *e) must_use;
  * argument fits no task, or several, prints that with the candidates, and returns EXIT_REFUSED. */
 enum exit_code ids_resolve(struct client *c, const struct options *o, const char *list, struct ids *ret) must_use;
 
+/* The same for one word, which is appended to found. */
+enum exit_code ids_resolve_word(struct client *c, struct str word, const char *list, struct ids *found) must_use;
+
 /* A short list of other objects: jobs, breakers, keys. */
 struct ids_source {
     const char *path, *member; /* "/v1/breakers", "breakers" */

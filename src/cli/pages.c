@@ -47,6 +47,12 @@ static bool pages_deliver_rows(struct pages *p, const struct client_answer *a, i
     return !p->page || p->page(p->context);
 }
 
+static struct str pages_next_cursor(const json_t *answer)
+{
+    struct str cursor = json_text_at(answer, "pagination.next_cursor");
+    return cursor.n ? cursor : json_text_at(answer, "next_cursor"); /* lists of workflows */
+}
+
 static enum exit_code pages_walk_page(struct pages *p, struct buf *cursor, int64_t *rest)
 {
     cleanup_with(buf_release) struct buf path;
@@ -59,7 +65,7 @@ static enum exit_code pages_walk_page(struct pages *p, struct buf *cursor, int64
     if (code)
         return code;
     if (pages_deliver_rows(p, &a, rest))
-        buf_add(cursor, json_text_at(a.doc.root, "pagination.next_cursor"));
+        buf_add(cursor, pages_next_cursor(a.doc.root));
     return EXIT_DONE;
 }
 

@@ -188,7 +188,7 @@ static enum err task_body_check_schedules(const struct options *o, struct error 
 {
     const char *first = NULL;
     for (size_t i = 0; i < SCHEDULE_COUNT; i++) {
-        if (!option_given(o, fields[i].flag))
+        if (!option_known(o, fields[i].flag) || !option_given(o, fields[i].flag))
             continue;
         char name[16];
         snprintf(name, sizeof name, "--%s", fields[i].flag);
@@ -314,7 +314,7 @@ enum err task_fields_write(const struct options *o, struct buf *ret, struct erro
         bool replaced;
         buf_init(&value, VALUE_MAX);
         jw_init(&w, &value);
-        if (f->as == ELSEWHERE || !option_given(o, f->flag))
+        if (f->as == ELSEWHERE || !option_known(o, f->flag) || !option_given(o, f->flag))
             continue;
         if (task_body_write_value(f, option_get(o, f->flag), &w, e) ||
             task_body_set(ret, str_from(f->path), buf_str(&value), &replaced, e))

@@ -21,7 +21,7 @@ enum err target_read(const struct options *o, struct str url, struct target *ret
 void target_release(struct target *t);
 
 /* Writes a JSON object with the fields of all given options except the target and --set. At most one schedule may be
- * given. */
+ * given. The command need not have all of task_options. */
 enum err task_fields_write(const struct options *o, struct buf *ret, struct error *e) must_use;
 void task_members_copy(struct str object, struct jw *w); /* its members, as written */
 

@@ -92,7 +92,7 @@ enum exit_code verbs_run(struct cli *cli, const struct options *o, const struct 
         (void)verb_fail_unknown(verbs, count, word, &e);
     if (!v || verb_check_words(v, o, &e) || verb_check_options(o, v->name, &e))
         return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
-    enum exit_code code = client_open(cli, o, &client);
+    enum exit_code code = v->asks_no_server ? EXIT_DONE : client_open(cli, o, &client);
     struct verb_work w = { .cli = cli,
                            .o = o,
                            .client = client,

@@ -10,8 +10,8 @@
 struct verb_work {
     struct cli *cli;
     const struct options *o;
-    struct client *client;
-    const char *name; /* the second argument; "" if the verb takes none */
+    struct client *client; /* NULL: the verb asks no server */
+    const char *name;      /* the second argument; "" if the verb takes none */
     bool json;
 };
 
@@ -21,6 +21,7 @@ struct verb {
     bool is_name;     /* the second argument becomes part of a URL path: letters, digits and . _ : - */
     bool takes_more;  /* a third argument may follow */
     enum exit_code (*run)(struct verb_work *w);
+    bool asks_no_server; /* the verb gets no client */
 };
 
 enum exit_code verbs_run(struct cli *cli, const struct options *o, const struct verb *verbs, size_t count) must_use;

@@ -1,6 +1,6 @@
-/* The usual way to draw layers: an edge over several layers gets a thin box in each layer between, boxes are sorted by the
- * mean place of their neighbours, each box goes as close as it can below the middle of its parents, and the lines between
- * two layers run in rows ("tracks"), one for each parent whose line is not straight. */
+/* The usual way to draw layers: an edge over several layers gets a thin box in each layer between, boxes are sorted by
+ * the mean place of their neighbours, each box goes as close as it can below the middle of its parents, and the lines
+ * between two layers run in rows ("tracks"), one for each parent whose line is not straight. */
 #include "cli/workflow_boxes.h"
 
 #include <stdlib.h>
@@ -192,11 +192,10 @@ static void boxes_place(struct drawing *d)
 
 /* ---- lines between two layers ---- */
 
-/* The line from one box down to all its targets. */
+/* The line from a box down to all its targets. Boxes with the same targets share it. */
 struct net {
-    const struct box *from;
-    const struct box *to[BOXES_MAX];
-    int n, low, high, track; /* NO_TRACK: straight, or not yet placed */
+    const struct box *from[BOXES_MAX], *to[BOXES_MAX];
+    int from_count, n, low, high, track; /* NO_TRACK: straight, or not yet placed */
     bool is_straight;
 };
 
@@ -207,12 +206,28 @@ struct channel {
     bool is_joint[TRACKS_MAX][WIDTH_MAX]; /* lines meet there; otherwise they cross */
 };
 
+static bool net_has_targets_of(const struct net *net, const struct net *other)
+{
+    bool same = net->n == other->n;
+    for (int i = 0; same && i < net->n; i++)
+        same = net->to[i] == other->to[i];
+    return same;
+}
+
+static void net_add_from(struct net *net, const struct box *from)
+{
+    net->from[net->from_count++] = from;
+    net->low = min_of(net->low, from->centre);
+    net->high = max_of(net->high, from->centre);
+    net->is_straight = net->low == net->high;
+}
+
 static bool channel_add(struct drawing *d, struct channel *c, const struct box *from, const struct box_layer *below)
 {
     if (c->n == STEPS_MAX)
         return false;
     struct net *net = &c->nets[c->n];
-    *net = (struct net){ .from = from, .low = from->centre, .high = from->centre, .track = NO_TRACK };
+    *net = (struct net){ .low = from->centre, .high = from->centre, .track = NO_TRACK };
     for (int i = 0; i < below->n; i++) {
         if (!boxes_are_joined(d, from, below->v[i]))
             continue;
@@ -220,8 +235,13 @@ static bool channel_add(struct drawing *d, struct channel *c, const struct box *
         net->low = min_of(net->low, below->v[i]->centre);
         net->high = max_of(net->high, below->v[i]->centre);
     }
-    net->is_straight = net->low == net->high;
-    c->n += net->n > 0;
+    if (!net->n)
+        return true;
+    struct net *shared = c->nets;
+    while (!net_has_targets_of(shared, net))
+        shared++;
+    net_add_from(shared, from);
+    c->n += shared == net;
     return true;
 }
 
@@ -236,8 +256,12 @@ static bool net_reaches(const struct net *n, int column)
 /* Whether `upper` must run above `lower`: below its track, `lower` goes down in the column in which `upper` begins. */
 static bool net_must_be_above(const struct net *upper, const struct net *lower)
 {
-    return upper != lower && !upper->is_straight && !lower->is_straight && net_reaches(lower, upper->from->centre) &&
-           !net_reaches(upper, upper->from->centre);
+    if (upper == lower || upper->is_straight || lower->is_straight)
+        return false;
+    for (int i = 0; i < upper->from_count; i++)
+        if (net_reaches(lower, upper->from[i]->centre) && !net_reaches(upper, upper->from[i]->centre))
+            return true;
+    return false;
 }
 
 static bool channel_fits_in_track(const struct channel *c, const struct net *net, int track)
@@ -275,15 +299,18 @@ static bool channel_assign_tracks(struct channel *c)
 
 static void channel_draw_net(struct channel *c, const struct net *net)
 {
-    int from = net->from->centre, track = net->is_straight ? c->tracks : net->track;
-    for (int row = 0; row < track; row++)
-        c->lines[row][from] |= UP | DOWN;
+    int track = net->is_straight ? c->tracks : net->track;
+    for (int i = 0; i < net->from_count; i++)
+        for (int row = 0; row < track; row++)
+            c->lines[row][net->from[i]->centre] |= UP | DOWN;
     if (net->is_straight)
         return;
     for (int x = net->low; x <= net->high; x++)
         c->lines[track][x] |= (uint8_t)((x > net->low ? LEFT : 0) | (x < net->high ? RIGHT : 0));
-    c->lines[track][from] |= UP;
-    c->is_joint[track][from] = true;
+    for (int i = 0; i < net->from_count; i++) {
+        c->lines[track][net->from[i]->centre] |= UP;
+        c->is_joint[track][net->from[i]->centre] = true;
+    }
     for (int i = 0; i < net->n; i++) {
         int to = net->to[i]->centre;
         c->lines[track][to] |= DOWN;
@@ -351,8 +378,9 @@ static void boxes_put_row(struct cell *line, const struct box *b, int row, bool 
 static bool boxes_has_net(const struct channel *c, const struct box *b)
 {
     for (int i = 0; c && i < c->n; i++)
-        if (c->nets[i].from == b)
-            return true;
+        for (int k = 0; k < c->nets[i].from_count; k++)
+            if (c->nets[i].from[k] == b)
+                return true;
     return false;
 }
 

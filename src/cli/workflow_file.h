@@ -1,8 +1,8 @@
 #pragma once
 /* cli/workflow_file.h - a definition of a workflow in a file: JSON or YAML, checked without a server.
  *
- * The text has each value on its line in the file, also if the file is YAML (cli/yaml.h): the line of an error is found by
- * the error's path. */
+ * The text has each value on its line in the file, also if the file is YAML (cli/yaml.h): the line of an error is found
+ * by the error's path. */
 #include "cli/cli.h"
 #include "core/flow/dag.h"
 
@@ -20,7 +20,8 @@ bool workflow_file_is_named(struct str word);
 enum exit_code workflow_file_open(struct cli *cli, const char *name, struct workflow_file *ret) must_use;
 void workflow_file_release(struct workflow_file *f);
 
-/* The definition without blanks and line ends outside of texts: what is sent. The layout of a file makes no new version. */
+/* The definition without blanks and line ends outside of texts: what is sent. The layout of a file makes no new
+ * version. */
 void workflow_file_compact(const struct workflow_file *f, struct buf *out);
 
 /* The name that a file gives to its definition: "etc/deploy.yaml" is deploy. Empty: none, as of stdin. */

@@ -98,8 +98,9 @@ enum err workflow_graph_layer(struct graph *g, struct arena *a, struct error *e)
             state[stack[depth - 1]] = open == NO_STEP ? DONE : ENTERED;
             if (open != NO_STEP && state[open] == ENTERED)
                 return error_set(e, ERR_INVALID, "the steps depend on each other in a circle");
+            g->layers = max_of(g->layers, s->layer + 1);
             if (open == NO_STEP)
-                g->layers = max_of(g->layers, g->v[stack[--depth]].layer + 1);
+                depth--;
             else
                 stack[depth++] = open;
         }

@@ -1,5 +1,5 @@
-/* libyaml's events become a tree in an arena; the tree is written as JSON. An anchor is known once its node is complete,
- * so no alias can be within its own node, and the tree has no cycle. */
+/* libyaml's events become a tree in an arena; the tree is written as JSON. An anchor is known once its node is
+ * complete, so no alias can be within its own node, and the tree has no cycle. */
 #include "cli/yaml.h"
 
 #ifdef HAVE_YAML

@@ -8,6 +8,8 @@ enum {
     POLL_SHARED_MS = 1000, /* in case another node's nudge is lost */
     FORGET_LANES_MS = 1000,
     FIRE_ROUNDS = 32, /* in one step of the node */
+    REPLACE_STEPS = 1000,
+    REPLACE_ARENA = 1 << 20,
 };
 
 bool node_has_role(const struct node *n, unsigned role)
@@ -67,6 +69,53 @@ static void node_on_gated(void *context, const struct task *t)
         n->setup.observe_gated(n->setup.observe_context, t);
 }
 
+/* It has ended and is being settled, or another node holds it, or it is leased. */
+static void node_replace_elsewhere(struct node *n, const struct replaced *r)
+{
+    recall_requests_replace(n->recall_requests, r->id, r->fence, r->by_scheduled_ms);
+    node_fleet_abort(n, r->id, r->fence);
+}
+
+/* Stops a run that a later one replaces; who claims it then ends it. */
+struct run_replacement {
+    struct op_stop op;
+    struct node *node;
+    struct replaced replaced;
+    char why[SLOT_REASON_MAX];
+};
+
+static void node_on_run_stopped(struct op *op)
+{
+    struct run_replacement *x = container_of(op, struct run_replacement, op.op);
+    struct node *n = x->node;
+    n->recalls--;
+    if (op->rc == ERR_NOT_FOUND)
+        node_replace_elsewhere(n, &x->replaced);
+    else if (op->rc)
+        log_warn("replace_failed", kv_uuid("task", x->replaced.id), kv_err(&op->error));
+    else
+        node_on_lanes_unblocked(n, x->op.ret_unblocked_lanes);
+    arena_release(&op->arena);
+    free(x);
+}
+
+static void node_replace_run(struct node *n, const struct replaced *r)
+{
+    struct run_replacement *x = xnew(*x);
+    *x = (struct run_replacement){ .node = n, .replaced = *r };
+    x->op = (struct op_stop){ .op = { .kind = OP_STOP, .done = node_on_run_stopped },
+                              .tenant = r->tenant,
+                              .run = r->id,
+                              .change = RUN_CANCEL,
+                              .stop = RUN_CANCELLED,
+                              .why = slot_replace_reason(r->by_scheduled_ms, x->why),
+                              .max = REPLACE_STEPS,
+                              .now_ms = n->now.wall_ms };
+    arena_init(&x->op.op.arena, REPLACE_ARENA);
+    n->recalls++;
+    writer_submit(n->setup.writer, &x->op.op);
+}
+
 /* Cancels a task that a later run replaces, whether it waits on the wheel, in the queue or runs. Its slot becomes
  * free with that. */
 static void node_on_replaced(void *context, const struct replaced *r)
@@ -74,10 +123,11 @@ static void node_on_replaced(void *context, const struct replaced *r)
     struct node *n = context;
     char text[SLOT_REASON_MAX];
     struct str why = slot_replace_reason(r->by_scheduled_ms, text);
-    if (!scheduler_holds(n->scheduler, r->id, r->fence)) { /* it has ended and is being settled, */
-        recall_requests_replace(n->recall_requests, r->id, r->fence,
-                                r->by_scheduled_ms); /* or another node holds it, or it is leased */
-        node_fleet_abort(n, r->id, r->fence);
+    if (!scheduler_holds(n->scheduler, r->id, r->fence)) {
+        if (r->is_run)
+            node_replace_run(n, r);
+        else
+            node_replace_elsewhere(n, r);
         return;
     }
     metric_add(n->setup.metrics, METRIC_TASKS_REPLACED, 1);

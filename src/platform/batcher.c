@@ -97,12 +97,18 @@ static enum err batch_transact(struct batcher *b, struct op *const *ops, size_t 
 
 static uint64_t op_unblocked_lanes(const struct op *op)
 {
-    if (op->kind != OP_PUT)
+    if (op->kind != OP_PUT && op->kind != OP_STOP && op->kind != OP_SIGNAL)
         return 0;
+    if (op->rc)
+        return op->rc == ERR_UNAVAILABLE ? UINT64_MAX : 0;
+    if (op->kind == OP_SIGNAL)
+        return ((const struct op_signal *)op)->ret_unblocked_lanes;
+    if (op->kind == OP_STOP) { /* tasks that it has cancelled leave arrivals */
+        const struct op_stop *stop = (const struct op_stop *)op;
+        return op_unblocked(stop->ret_unblocked_lanes, stop->change == RUN_CANCEL && stop->ret_changed > 0);
+    }
     const struct op_put *put = (const struct op_put *)op;
-    return op->rc == ERR_OK            ? op_unblocked(put->ret_unblocked_lanes, put->ret_arrivals_left)
-           : op->rc == ERR_UNAVAILABLE ? UINT64_MAX
-                                       : 0;
+    return op_unblocked(put->ret_unblocked_lanes, put->ret_arrivals_left);
 }
 
 /* `done` may free its operation: nothing of it is touched afterwards. */

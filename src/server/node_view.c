@@ -20,7 +20,7 @@ struct short_text {
 struct shown_node {
     struct uuid id;
     struct short_text name, version, state;
-    bool alive, leader;
+    bool alive, leader, runs_workflows;
     int64_t joined_ms, dead_ms, partitions, running, slots, lag_ms, skew_us, error_us;
 };
 
@@ -115,6 +115,15 @@ static struct str node_view_text(const struct short_text *t)
 }
 
 /* A node of another version may have written other members: unknown ones are ignored, missing ones are 0. */
+static bool node_view_can(const json_t *doc, const char *what)
+{
+    const json_t *all = json_at(doc, "can");
+    for (size_t i = 0; i < json_array_size(all); i++)
+        if (json_is_string(json_array_get(all, i)) && strcmp(json_string_value(json_array_get(all, i)), what) == 0)
+            return true;
+    return false;
+}
+
 static void node_view_read_doc(struct str text, struct shown_node *n)
 {
     struct json_doc doc;
@@ -123,6 +132,7 @@ static void node_view_read_doc(struct str text, struct shown_node *n)
         return;
     n->state = node_view_shorten(json_text_at(doc.root, "state"));
     n->leader = json_is_true(json_at(doc.root, "leader"));
+    n->runs_workflows = node_view_can(doc.root, "workflows");
     n->partitions = json_i64_at(doc.root, "partitions", 0);
     n->running = json_i64_at(doc.root, "running", 0);
     n->slots = json_i64_at(doc.root, "slots", 0);
@@ -199,6 +209,16 @@ static void node_view_write_node(struct jw *w, const struct shown_node *n)
         jw_kv_time(w, "died_at", n->dead_ms);
     }
     jw_object_end(w);
+}
+
+bool node_view_all_run_workflows(struct node_view *v)
+{
+    bool all = true;
+    pthread_mutex_lock(&v->lock);
+    for (size_t i = 0; i < v->nodes->n; i++)
+        all = all && (!v->nodes->v[i].alive || v->nodes->v[i].runs_workflows);
+    pthread_mutex_unlock(&v->lock);
+    return all;
 }
 
 void node_view_nodes(struct node_view *v, int64_t now_ms, struct jw *w)

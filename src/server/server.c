@@ -189,6 +189,12 @@ static bool server_is_ready(void *context, struct error *e)
     return !s.draining;
 }
 
+static bool server_workflows_are_known(void *context)
+{
+    struct server *a = context;
+    return node_view_all_run_workflows(a->view);
+}
+
 /* ---- start and stop ---- */
 
 enum err server_load_lanes(struct server *a, struct error *e)
@@ -354,6 +360,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .clock = a->setup.clock,
         .zones = a->setup.zones,
         .needs = a->needs,
+        .definitions = a->definitions,
         .catalog = a->catalog,
         .metrics = a->metrics,
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
@@ -372,6 +379,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .queues = server_describe_queues,
         .node = store_is_shared(a->store) ? server_node_id : NULL,
         .queue_timeout_max = a->fleet.enabled ? server_queue_timeout_max : NULL,
+        .workflows_are_known = store_is_shared(a->store) ? server_workflows_are_known : NULL,
     };
     return api_server_new(&setup, &a->http, e);
 }

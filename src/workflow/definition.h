@@ -3,8 +3,8 @@
  *
  * core/flow/dag.h checks the graph and the references. Here the fields that a step has in common with a task are
  * checked as those of a task are (src/api/task), so that the author of a definition learns of every mistake at once.
- * A reference stands for a value that fits its place; of a URL the part before the first reference is checked, which has
- * the host.
+ * A reference stands for a value that fits its place. Of a URL the part before the first reference is checked, which
+ * has the host.
  *
  * Any thread: the functions act on their arguments. */
 #include "api/task/json.h"
@@ -27,9 +27,9 @@ struct run_facts {
  * step's delay. If the step has no queue or no priority, the run's is taken. Everything lives in the arena.
  *  - An ordinary step: target_config and payload as written, or, if they have references or the step has `when`, empty
  *    and TASK_PLANNED. TASK_KEEPS_OUTPUT if its output is used.
- *  - A control step (`map`, `await`, a workflow as target): target WORKFLOW and no config; TASK_PLANNED is not set. If its
- *    target is a workflow, its retries are those of the step, and it has TASK_KEEPS_OUTPUT. If it has `map` or `await`, it has
- *    one attempt and no key; `await` keeps an output that is used. The items of a map keep theirs. */
+ *  - A control step (`map`, `await`, a workflow as target): target WORKFLOW and no config; TASK_PLANNED is not set. If
+ *    its target is a workflow, its retries are those of the step, and it has TASK_KEEPS_OUTPUT. If it has `map` or
+ *    `await`, it has one attempt and no key; `await` keeps an output that is used. The items of a map keep theirs. */
 enum err definition_step_task(const struct dag *d, uint32_t step, const struct run_facts *run, int64_t now_ms,
                               struct arena *a, struct task *ret, struct error *e) must_use;
 

@@ -16,8 +16,9 @@
 struct run_view {
     const struct planner_context *c;
     struct arena *a;
-    struct task task; /* the run's row */
-    bool has_row;     /* it was opened before */
+    struct task task; /* the run's row; without has_task only its id and tenant */
+    bool has_task;
+    bool has_row; /* it was opened before */
     struct run_row row;
     struct cached_definition *definition;
     const struct dag *dag;
@@ -31,8 +32,11 @@ struct run_view {
 enum err run_view_read(struct run_view *v, const struct planner_context *c, int32_t tenant, struct uuid run,
                        struct arena *a, struct error *e) must_use;
 void run_view_release(struct run_view *v);
+/* The row of the run, which may have a large input: read when it is needed, or given. With it the run around it. */
+enum err run_view_task(struct run_view *v, struct error *e) must_use;
+enum err run_view_set_task(struct run_view *v, const struct task *t, struct error *e) must_use;
 
-/* For a run that was not opened before: finds and pins its definition. An error of the run's own has e->code ERR_INVALID. */
+/* For a run that was not opened before: finds and pins its definition. ERR_INVALID: an error of the run's own. */
 enum err run_view_pin(struct run_view *v, struct error *e) must_use;
 
 /* The run's config, with the references of a sub-run resolved. */
@@ -77,6 +81,8 @@ void plan_cancel(struct plan *p, struct str why);
 enum err plan_run(struct run_view *v, struct plan *p, struct error *e) must_use;
 enum err plan_step(struct run_view *v, struct plan *p, struct error *e) must_use;
 enum err plan_again(struct run_view *v, const struct run_progress *g, struct plan *p, struct error *e) must_use;
+/* The first opening of a run that copies what another one has done. */
+enum err plan_rerun(struct run_view *v, const struct json_doc *extra, struct plan *p, struct error *e) must_use;
 /* The next wave of compensations. *ret_over: there is none. */
 enum err plan_undo(struct run_view *v, const struct run_progress *g, struct plan *p, bool *ret_over,
                    struct error *e) must_use;
@@ -90,6 +96,9 @@ bool run_is_undone(const struct run_view *v, const struct flow_result *r, const 
 enum err open_run_rows(struct run_view *v, struct plan *p, struct error *e) must_use;
 /* The rows of the steps that run again, by the state that a retry makes of the run. */
 enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, struct plan *p, struct error *e) must_use;
+/* The rows of a rerun: copies of the old run's rows of the steps that are kept, with their outputs, and the others. */
+enum err open_copy_rows(struct run_view *v, struct run_view *old, const struct run_progress *g,
+                        const enum flow_outcome *kept, struct plan *p, struct error *e) must_use;
 /* items: JSON array text. done: items that are COMPLETED and stay, by index; NULL: none. */
 enum err open_item_rows(struct run_view *v, uint32_t step, struct str items, size_t n, const bool *done, struct plan *p,
                         struct error *e) must_use;

@@ -46,7 +46,7 @@ static void open_set_state(const struct dag_step *s, enum flow_decision d, struc
     }
 }
 
-static enum err open_add_step(struct run_view *v, struct plan *p, uint32_t step, const struct flow_state *state,
+static enum err open_add_step(struct run_view *v, const struct plan *p, uint32_t step, const struct flow_state *state,
                               struct open_row *row, struct error *e)
 {
     const struct dag_step *s = &v->dag->steps[step];
@@ -169,10 +169,72 @@ enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, stru
     return ERR_OK;
 }
 
+/* A copy of a row that has ended, with its output. Receivers have seen it under the old run's ids. */
+static enum err open_copy_row(struct run_view *v, struct run_view *old, const struct task *was, const struct plan *p,
+                              struct open_row *row, struct error *e)
+{
+    struct run_outputs outs;
+    uint32_t step = place_step(was->place);
+    struct run_facts facts = run_view_facts(v);
+    bool is_item = place_item(was->place) >= 0;
+    enum err rc = is_item ? definition_item_task(v->dag, step, &facts, p->now_ms, v->a, &row->task, e)
+                          : open_add_step(v, p, step, NULL, row, e);
+    if (rc || reader_outputs(v->c->reader, old->task.id, was->place, was->place, 1, v->a, &outs, e))
+        return e->code;
+    definition_move_task(&row->task, was->place);
+    row->task.state = was->state;
+    row->task.links = (row->task.links & ~(TASK_WAITS | TASK_PLANNED)) | (was->links & TASK_BROKEN);
+    row->task.started_ms = was->started_ms;
+    row->task.completed_ms = was->completed_ms;
+    row->task.last_error = S("copied from the run that this one repeats");
+    row->edges = NULL;
+    row->n = 0;
+    row->ends = false;
+    row->has_output = outs.n > 0 && outs.v[0].whole;
+    row->output = row->has_output ? outs.v[0].text : (struct str){ 0 };
+    return ERR_OK;
+}
+
+static bool open_is_copied(const struct task *t, const enum flow_outcome *kept)
+{
+    return place_kind(t->place) == PLACE_KIND_STEP && kept[place_step(t->place)] != FLOW_OPEN &&
+           task_is_final(t->state);
+}
+
+enum err open_copy_rows(struct run_view *v, struct run_view *old, const struct run_progress *g,
+                        const enum flow_outcome *kept, struct plan *p, struct error *e)
+{
+    struct flow_state state;
+    struct open_row *rows = arena_array(v->a, struct open_row, v->dag->n + g->tasks.n + 1);
+    size_t n = 0;
+    if (!rows)
+        return error_no_room(e);
+    if (flow_state(v->dag, kept, v->a, &state, e))
+        return e->code;
+    open_begin(v, p);
+    for (size_t i = 0; i < g->tasks.n; i++)
+        if (open_is_copied(&g->tasks.v[i], kept) && open_copy_row(v, old, &g->tasks.v[i], p, &rows[n++], e))
+            return e->code;
+    if (open_add_skipped(v, p, kept, &state, rows, &n, e) || open_add_steps(v, p, &state, true, rows, &n, e))
+        return e->code;
+    if (v->row.deadline_ms)
+        open_add_deadline(v, p, &rows[n++]);
+    if (open_add_steps(v, p, &state, false, rows, &n, e))
+        return e->code;
+    p->begin = v->row;
+    p->open.begin = &p->begin;
+    p->open.first = true;
+    for (size_t i = 0; i < n; i++)
+        p->open.expected += rows[i].ends;
+    p->open.rows = rows;
+    p->open.n = n;
+    return ERR_OK;
+}
+
 enum err open_item_rows(struct run_view *v, uint32_t step, struct str items, size_t n, const bool *done, struct plan *p,
                         struct error *e)
 {
-    struct run_facts facts = run_view_facts(v);
+    struct run_facts facts;
     struct open_row *rows = arena_array(v->a, struct open_row, n + 1);
     struct json_cursor cursor = { .text = items };
     struct str name, value;
@@ -180,6 +242,9 @@ enum err open_item_rows(struct run_view *v, uint32_t step, struct str items, siz
     size_t added = 0;
     if (!rows)
         return error_no_room(e);
+    if (run_view_task(v, e))
+        return e->code;
+    facts = run_view_facts(v);
     if (definition_item_task(v->dag, step, &facts, p->now_ms, v->a, &first, e))
         return e->code;
     for (size_t i = 0; i < n && json_next(&cursor, &name, &value); i++) {

@@ -1,16 +1,112 @@
 /* Runs that begin again, and the compensation of what a run did. */
 #include "workflow/internal.h"
 
+/* ---- retry ---- */
+
+/* The steps that the user named; none: all that can be retried. */
+static enum err again_named_steps(struct run_view *v, const struct json_doc *extra, struct flow_retry *r,
+                                  struct error *e)
+{
+    json_t *names = json_object_get(extra->root, "retry_steps");
+    uint32_t *steps = arena_array(v->a, uint32_t, json_array_size(names) + 1);
+    if (!steps)
+        return error_no_room(e);
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        struct str name = str_from(json_string_value(json_array_get(names, i)));
+        if (dag_find_or_explain(v->dag, name, &steps[r->count++], e))
+            return e->code;
+    }
+    r->steps = steps;
+    return ERR_OK;
+}
+
+/* The failed step that a user has completed since: its row says so already, and the others are retried. */
+static enum err again_completed_step(struct run_view *v, const struct json_doc *extra, struct flow_retry *r,
+                                     struct error *e)
+{
+    struct str name = json_text_at(extra->root, "retry_completes");
+    uint32_t *step = arena_new(v->a, uint32_t);
+    enum flow_outcome *was = arena_array(v->a, enum flow_outcome, v->dag->n);
+    if (!name.p)
+        return ERR_OK;
+    if (!step || !was)
+        return error_no_room(e);
+    if (dag_find_or_explain(v->dag, name, step, e))
+        return e->code;
+    memcpy(was, r->was, v->dag->n * sizeof *was);
+    was[*step] = FLOW_FAILED;
+    *r = (struct flow_retry){ .was = was, .steps = step, .count = 1, .completes = true };
+    return ERR_OK;
+}
+
 enum err plan_again(struct run_view *v, const struct run_progress *g, struct plan *p, struct error *e)
 {
+    struct flow_retry r = { .was = g->outcomes };
     enum flow_outcome *kept = arena_array(v->a, enum flow_outcome, v->dag->n);
+    cleanup_with(json_doc_release) struct json_doc extra = { 0 };
     if (!kept)
         return error_no_room(e);
-    if (flow_retry(v->dag, &(struct flow_retry){ .was = g->outcomes }, v->a, kept, e))
+    if (json_parse(p->task->extra.n ? p->task->extra : S("{}"), &extra, e) || again_named_steps(v, &extra, &r, e) ||
+        again_completed_step(v, &extra, &r, e))
         return e->code;
+    enum err rc = flow_retry(v->dag, &r, v->a, kept, e);
+    if (rc == ERR_CONFLICT) { /* it was named before and has ended otherwise since: all that can be retried */
+        r.count = 0;
+        rc = flow_retry(v->dag, &r, v->a, kept, e);
+    }
+    if (rc)
+        return rc;
     if (v->row.deadline_ms)
         v->row.deadline_ms += p->now_ms - v->row.opened_ms; /* it counts from the new opening */
     return open_again_rows(v, kept, p, e);
+}
+
+/* ---- rerun ---- */
+
+/* A step was undone if its compensation, or that of one of its items, is COMPLETED. */
+static void rerun_undone(const struct run_progress *g, bool *undone)
+{
+    for (size_t i = 0; i < g->tasks.n; i++) {
+        const struct task *t = &g->tasks.v[i];
+        if (place_kind(t->place) == PLACE_KIND_UNDO && t->state == TASK_COMPLETED)
+            undone[place_step(t->place)] = true;
+    }
+}
+
+static enum err rerun_kept(struct run_view *old, const struct run_progress *g, struct str from, enum flow_outcome *kept,
+                           struct error *e)
+{
+    const struct dag *d = old->dag;
+    bool *undone = arena_array(old->a, bool, d->n);
+    uint32_t step = 0;
+    if (!undone)
+        return error_no_room(e);
+    if (from.p && dag_find_or_explain(d, from, &step, e))
+        return error_in(e, "from");
+    rerun_undone(g, undone);
+    if (from.p)
+        return flow_rerun(d, g->outcomes, undone, step, old->a, kept, e);
+    return ERR_OK; /* from the beginning: nothing is kept */
+}
+
+enum err plan_rerun(struct run_view *v, const struct json_doc *extra, struct plan *p, struct error *e)
+{
+    struct str text = json_text_at(extra->root, "rerun_of"), from = json_text_at(extra->root, "from");
+    struct run_view old = { 0 };
+    struct run_progress g;
+    struct uuid id;
+    if (!uuid_parse(text, &id))
+        return error_field(e, "rerun_of", "is no id");
+    enum flow_outcome *kept = arena_array(v->a, enum flow_outcome, v->dag->n);
+    enum err rc = kept ? run_view_read(&old, v->c, v->task.tenant, id, v->a, e) : error_no_room(e);
+    if (!rc && !old.has_row)
+        rc = error_field(e, "rerun_of", "was never opened");
+    rc = rc ? rc : run_view_task(&old, e);
+    rc = rc ? rc : run_progress_read(&old, &g, e);
+    rc = rc ? rc : rerun_kept(&old, &g, from, kept, e);
+    rc = rc ? rc : open_copy_rows(v, &old, &g, kept, p, e);
+    run_view_release(&old);
+    return rc;
 }
 
 /* ---- compensation ---- */

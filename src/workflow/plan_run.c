@@ -1,5 +1,5 @@
-/* What happens with a claimed run: it is opened, or it has waited for its steps and ends, begins again or undoes what it
- * did. */
+/* What happens with a claimed run: it is opened, or it has waited for its steps and ends, begins again or undoes what
+ * it did. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -33,6 +33,16 @@ static enum err run_may_open(struct run_view *v, bool *ret, struct error *e)
     return rc;
 }
 
+static enum err plan_open_rows(struct run_view *v, struct plan *p, struct error *e)
+{
+    cleanup_with(json_doc_release) struct json_doc extra = { 0 };
+    if (v->outer || !v->task.extra.n)
+        return open_run_rows(v, p, e);
+    if (json_parse(v->task.extra, &extra, e))
+        return e->code;
+    return json_object_get(extra.root, "rerun_of") ? plan_rerun(v, &extra, p, e) : open_run_rows(v, p, e);
+}
+
 static enum err plan_open(struct run_view *v, struct plan *p, struct error *e)
 {
     bool may_open;
@@ -48,7 +58,7 @@ static enum err plan_open(struct run_view *v, struct plan *p, struct error *e)
     }
     if (run_view_pin(v, e) || run_deadline(v, p->now_ms, e))
         return e->code;
-    return open_run_rows(v, p, e);
+    return plan_open_rows(v, p, e);
 }
 
 /* ---- waiting on ---- */
@@ -187,22 +197,33 @@ static enum err plan_close(struct run_view *v, const struct run_progress *g, str
     return ERR_OK;
 }
 
-static bool run_begins_again(const struct plan *p)
+/* p->task is as it was claimed. If the run has begun under this claim already, it does not begin again: that would
+ * forget a stop. */
+static enum err run_begins_again(struct run_view *v, const struct plan *p, bool *ret, struct error *e)
 {
-    return p->task->links & TASK_AGAIN || !(p->task->links & TASK_OPENED);
+    struct task now;
+    *ret = p->task->links & TASK_AGAIN;
+    if (*ret || p->task->links & TASK_OPENED)
+        return ERR_OK;
+    if (reader_get(v->c->reader, p->task->tenant, p->task->id, v->a, &now, e))
+        return e->code;
+    bool goes_on = v->row.generation > 0 && v->row.stop == RUN_GOES_ON; /* a sub-run that began again, page by page */
+    *ret = !(now.links & TASK_OPENED) || goes_on;
+    return ERR_OK;
 }
 
 enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
 {
     struct run_progress g;
+    bool again;
     if (!v->has_row)
         return plan_open(v, p, e);
-    if (run_progress_read(v, &g, e))
+    if (run_progress_read(v, &g, e) || run_begins_again(v, p, &again, e))
         return e->code;
-    if (run_begins_again(p))
+    if (again)
         return plan_again(v, &g, p, e);
     if (g.missing && v->row.stop == RUN_GOES_ON)
-        return open_run_rows(v, p, e);
+        return plan_open_rows(v, p, e);
     if (!g.open_count)
         return plan_close(v, &g, p, e);
     if (v->row.stop != RUN_GOES_ON)

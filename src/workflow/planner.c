@@ -69,6 +69,8 @@ void workflow_plan(const struct planner_context *c, struct plan *p)
     }
     if (!rc && is_run)
         rc = run_view_read(&own, c, t->tenant, t->id, &p->arena, e);
+    if (!rc && is_run)
+        rc = run_view_set_task(&own, t, e);
     if (!rc)
         rc = is_run ? plan_run(&own, p, e) : plan_step(&outer, p, e);
     /* The workflow is wrong, so the task fails. Other errors come from the store: the plan is made again. */

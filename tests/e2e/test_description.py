@@ -10,6 +10,7 @@ from server import until
 
 pytestmark = pytest.mark.standalone("the description is the same on every node")
 FAR = {"target_type": "NOOP", "delay": "300d"}
+SHIP = {"name": "ship", "target_type": "NOOP"}
 
 
 def operations():
@@ -83,14 +84,37 @@ class World:
     def key(self):
         return self.created("/v1/api-keys", {"name": "k", "scopes": ["tasks:read"]})
 
+    def workflow(self):
+        name = f"workflow{next(self.numbers)}"
+        assert self.client.request("PUT", f"/v1/workflow-definitions/{name}", {"steps": [SHIP]}).status == 201
+        return name
+
+    def run(self):
+        """One that is open, and waits for a signal."""
+        sign = {"name": "sign", "await": {"signal": "approved"}}
+        run = self.created("/v1/workflows", {"definition": {"steps": [sign, {**SHIP, "depends_on": ["sign"]}]}})
+        until(lambda: self.client.get(f"/v1/workflows/{run}/status").json["awaiting"])
+        return run
+
+    def ended_run(self):
+        run = self.created("/v1/workflows", {"definition": {"steps": [SHIP]}})
+        assert self.client.get(f"/v1/workflows/{run}?wait_seconds=20").json["status"] == "COMPLETED"
+        return run
+
+    def cancelled_run(self):
+        run = self.run()
+        assert self.client.post(f"/v1/workflows/{run}/cancel").status == 200
+        assert self.client.get(f"/v1/workflows/{run}?wait_seconds=20").json["status"] == "CANCELLED"
+        return run
+
     def nobody(self):
         return "01920000-0000-7000-8000-000000000001"
 
 
 WHOSE = {"/v1/queues/": World.queue, "/v1/calendars/": World.calendar, "/v1/tenants/": World.tenant, "/v1/api-keys/": World.key,
          "/v1/leases/": World.leased, "/v1/dlq/": World.failed, "/v1/jobs/": World.job, "/v1/recurring-tasks/": World.recurring,
-         "/v1/tasks/": World.task, "/v1/breakers/": World.nobody, "/v1/workers/": World.nobody}
-ABOUT = {"retryTask": World.failed, "resumeTask": World.paused, "listOccurrences": World.recurring}
+         "/v1/workflow-definitions/": World.workflow, "/v1/workflows/": World.run, "/v1/tasks/": World.task, "/v1/breakers/": World.nobody, "/v1/workers/": World.nobody}
+ABOUT = {"retryWorkflow": World.cancelled_run, "rerunWorkflow": World.ended_run, "retryTask": World.failed, "resumeTask": World.paused, "listOccurrences": World.recurring}
 MAY_BE_REFUSED = {"closeBreaker": 404, "getWorker": 404, "cancelJob": 409}  # nothing to close, no fleet, and the job may have ended
 
 
@@ -100,7 +124,10 @@ def path_of(world, path, operation):
         return path
     make = ABOUT.get(operation["operationId"]) or next(make for start, make in WHOSE.items() if path.startswith(start))
     start, _, end = path.partition("{")
-    return start + make(world) + end.partition("}")[2]
+    rest = end.partition("}")[2]
+    for parameter in parameters(operation):
+        rest = rest.replace(f"{{{parameter['name']}}}", str(parameter.get("example")))
+    return start + make(world) + rest
 
 
 def accepted(answer, operation):
@@ -156,7 +183,7 @@ BASES = {**dict.fromkeys(["time_zone", "start_time", "max_runs", "catch_up_mode"
          "join": {**FAR, "depends_on": []}, "calendar": {**RECURRING}, "calendar_policy": {**RECURRING, "calendar": "holidays"}, "target_config": {"delay": "300d"},
          "target_type": {**HTTP}, "requires": {"delay": "300d", "target_type": "WORKER"}, "resources": {"delay": "300d", "target_type": "WORKER"}}
 WORDS = {"cron": "0 8 * * *", "time-zone": "Europe/Berlin", "duration-text": "1h", "calendar-name": "holidays", "date-time": "2035-01-01T00:00:00Z"}
-NOT_ALONE = {"target_type": ["QUEUE_MESSAGE", "WORKER", "NOOP"], "target_config": [{}],  # need another target_config, or a target_type
+NOT_ALONE = {"target_type": ["QUEUE_MESSAGE", "WORKER", "WORKFLOW", "NOOP"], "target_config": [{}],  # need another target_config, or a target_type
              "depends_on": [[f"l{i}" for i in range(1000)]]}  # must be ids of tasks
 
 

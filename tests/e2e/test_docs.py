@@ -39,6 +39,7 @@ VARYING = [
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})?Z", "TIME"),
     (r"\bin (?:\d+(?:\.\d+)?(?:ms|[dhms]))+", "in SPAN"),
     (r"\b\d+(?:\.\d+)?m?s\b", "SPAN"),
+    (r"\b(?:now|SPAN ago), TIME", "MOMENT"),
     (r" +", " "),
 ]
 

@@ -33,7 +33,7 @@ static void memory_claim_mark_by(struct marks *m, const struct task *t, int64_t 
         m->cap = m->cap * 2 + 16;
         m->v = xrealloc(m->v, m->cap * sizeof *m->v);
     }
-    m->v[m->n++] = (struct replaced){ t->id, t->fence, by_scheduled_ms };
+    m->v[m->n++] = (struct replaced){ t->id, t->fence, by_scheduled_ms, t->tenant, t->target == TARGET_WORKFLOW };
 }
 
 static void memory_claim_mark(struct marks *m, const struct task *t)

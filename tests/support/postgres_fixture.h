@@ -91,7 +91,7 @@ static inline void postgres_wipe(const char *url)
                  "LOOP EXECUTE 'DELETE FROM ' || t; END LOOP; END $$");
 }
 
-static inline enum err postgres_open(const char *url, struct store **ret, struct error *e)
+static inline enum err postgres_store_open(const char *url, struct store **ret, struct error *e)
 {
     return store_postgres_open(&(struct store_postgres_setup){ .url = url, .clock = clock_system(), .migrate = true },
                                ret, e);

@@ -265,6 +265,7 @@ static enum handled dedupe_insert(struct dedupe_pass *d)
         .tasks = d->made,
         .count = d->made_count,
         .takes_over = d->takes_over,
+        .definition = q->definition,
         .idempotency = d->recorded ? NULL : request_record(q),
     };
     return request_submit(q, dedupe_on_inserted);

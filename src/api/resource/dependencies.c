@@ -54,6 +54,7 @@ enum handled dependencies_create(struct request *q, struct reader *r,
                                           .tasks = q->tasks,
                                           .count = 1,
                                           .depends = q->depends,
+                                          .definition = q->definition,
                                           .idempotency = request_record(q) };
     return request_submit(q, done);
 }

@@ -7,6 +7,7 @@
 #include "api/resource/withdraw.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "api/workflow/runs.h"
 #include "base/json/json.h"
 #include "core/task/action.h"
 
@@ -18,6 +19,7 @@ struct edit {
     bool has_action;
     enum action action;
     bool force;
+    bool compensate;   /* with CANCEL, of a run */
     struct str reason; /* why a dead letter is archived */
 
     struct task current;
@@ -93,6 +95,15 @@ enum handled tasks_act(struct request *q, struct reader *r)
     size_t known = edit->action == ACTION_RUN_NOW ? 1 : 0;
     if (request_read_object(q, &doc, &e) || json_read(doc.root, fields, known, edit, &q->arena, &e))
         return request_fail(q, &e);
+    return edit_attempt(q, r);
+}
+
+enum handled edit_act(struct request *q, struct reader *r, enum action action, bool compensate)
+{
+    struct edit *edit = edit_new(q);
+    edit->compensate = compensate;
+    edit->has_action = true;
+    edit->action = action;
     return edit_attempt(q, r);
 }
 
@@ -176,6 +187,8 @@ static enum err edit_plan_action(struct request *q, struct edit *edit, struct er
     enum err rc = task_act(&from, edit->action, edit->force, NULL, request_new_id(q), q->now_ms, &edit->plan, e);
     if (rc == ERR_OK && edit->plan.changes)
         edit->plan.task.version = edit->current.version + 1;
+    if (rc == ERR_OK && edit->action == ACTION_RETRY && from.links & TASK_OPENED)
+        edit->plan.task.links |= TASK_AGAIN; /* a run: what failed of it runs again */
     return rc == ERR_OK && edit->action == ACTION_ARCHIVE && edit->plan.changes ? edit_set_resolution(q, edit, e) : rc;
 }
 
@@ -194,6 +207,10 @@ static void edit_write_answer(struct request *q, const struct edit *edit)
     if (edit->has_action && edit->action == ACTION_DELETE) {
         q->response.status = 204;
         q->response.type = NULL;
+        return;
+    }
+    if (q->route->scope == SCOPE_WORKFLOWS_WRITE) {
+        workflows_answer_new(q, t, 200);
         return;
     }
     struct task_context c = request_context(q);
@@ -396,6 +413,42 @@ static enum handled edit_refuse_version(struct request *q, int64_t version)
     return request_refuse(q, PROBLEM_PRECONDITION, text);
 }
 
+/* A step belongs to its run. */
+static enum handled edit_refuse_step(struct request *q, const struct edit *edit)
+{
+    char run[UUID_TEXT + 1];
+    uuid_format(edit->current.run, run);
+    bool by_step = edit->has_action && (edit->action == ACTION_RUN_NOW || edit->action == ACTION_FORCE_COMPLETE);
+    respond_problem(&q->response, PROBLEM_CONFLICT,
+                    "the task is a step of a workflow and cannot be changed by itself; use POST /v1/workflows/%s/%s%s",
+                    run, by_step ? "steps/{step}/" : "",
+                    edit->has_action && edit->action != ACTION_DELETE && edit->action != ACTION_ARCHIVE
+                        ? action_name(edit->action)
+                        : "cancel");
+    return HANDLED_DONE;
+}
+
+/* A run that is open, or being opened: its steps have to follow what becomes of it. */
+static bool edit_is_of_open_run(const struct request *q, const struct edit *edit)
+{
+    const struct task *t = &edit->current;
+    bool begins = t->state == TASK_RUNNING && t->due_ms <= q->now_ms;
+    return t->target == TARGET_WORKFLOW && edit->has_action && !task_is_final(t->state) &&
+           (t->links & TASK_OPENED || begins);
+}
+
+static enum handled edit_open_run(struct request *q, struct reader *r, struct edit *edit)
+{
+    bool changes = edit->action == ACTION_CANCEL || edit->action == ACTION_PAUSE || edit->action == ACTION_RESUME;
+    if (!changes)
+        return request_refuse(q, PROBLEM_CONFLICT, "the run is open; cancel it, or wait for it to end");
+    if (edit->current.links & TASK_OPENED)
+        return workflows_stop(q, r, edit->action, edit->compensate);
+    if (!edit->deadline_ns)
+        edit->deadline_ns = clock_steady_ns(q->server->setup.clock) + q->server->limits.recall_ms * NS_PER_MS;
+    return edit_retry_later(q); /* it is being opened */
+}
+
 static enum handled edit_attempt(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -406,6 +459,10 @@ static enum handled edit_attempt(struct request *q, struct reader *r)
     task_undo_delay(&edit->current, &edit->claimed);
     if (!if_match_allows(q->head.if_match, edit->current.version))
         return edit_refuse_version(q, edit->current.version);
+    if (!uuid_is_nil(edit->current.run))
+        return edit_refuse_step(q, edit);
+    if (edit_is_of_open_run(q, edit))
+        return edit_open_run(q, r, edit);
     if (edit_plan(q, edit, &e))
         return edit_refuse_plan(q, edit, &e);
     edit_write_answer(q, edit);

@@ -36,6 +36,7 @@ static const unsigned listing_known_fields[] = {
     [LISTING_RECURRING] = 0x23ff & ~0x2,  /* not type: it is always RECURRING */
     [LISTING_OCCURRENCES] = 0x380 | 0x01, /* status and paging */
     [LISTING_DLQ] = 0x3fff & ~0x63,       /* not status, type and due times */
+    [LISTING_RUNS] = 0x18d,               /* status, name, queue and paging by cursor */
 };
 
 struct task_context request_context(const struct request *q)

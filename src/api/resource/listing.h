@@ -22,7 +22,7 @@ struct listing {
 
 /* Reads the query parameters of this kind of list. page and cursor exclude each other. False: the request is
  * answered. */
-enum listing_kind { LISTING_TASKS, LISTING_RECURRING, LISTING_OCCURRENCES, LISTING_DLQ };
+enum listing_kind { LISTING_TASKS, LISTING_RECURRING, LISTING_OCCURRENCES, LISTING_DLQ, LISTING_RUNS };
 bool listing_read(struct request *q, enum listing_kind kind, struct listing *ret);
 
 /* Answers with the list. filter holds the caller's own conditions; tenant and paging are filled in here. */

@@ -9,6 +9,7 @@
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "api/workflow/runs.h"
 #include "base/json/json.h"
 
 enum { LATEST_EXECUTIONS = 10 };
@@ -30,7 +31,7 @@ void tasks_on_created(struct op *op)
 }
 
 /* "idempotency_key" in the body replaces the header. False: the request is answered. */
-static bool tasks_take_body_key(struct request *q, const struct json_doc *doc)
+bool tasks_take_body_key(struct request *q, const struct json_doc *doc)
 {
     json_t *value = json_object_get(doc->root, "idempotency_key");
     struct str key = { json_string_value(value), json_string_length(value) };
@@ -60,6 +61,10 @@ static enum err tasks_read_body(struct request *q, const struct json_doc *doc, s
 
 static void tasks_answer_created(struct request *q, const struct task *t)
 {
+    if (q->route->scope == SCOPE_WORKFLOWS_WRITE) {
+        workflows_answer_new(q, t, 201);
+        return;
+    }
     struct task_context c = request_context(q);
     struct jw w = respond_json(&q->response, 201);
     task_to_json(&w, t, &c);
@@ -71,6 +76,10 @@ static void tasks_answer_created(struct request *q, const struct task *t)
 
 static void tasks_answer_found(struct request *q, const struct task *t)
 {
+    if (q->route->scope == SCOPE_WORKFLOWS_WRITE) {
+        workflows_answer_new(q, t, 200);
+        return;
+    }
     struct task_context c = request_context(q);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
@@ -103,17 +112,30 @@ static enum handled tasks_create_child(struct request *q, struct reader *r)
     return dependencies_create(q, r, tasks_answer_created, tasks_on_created);
 }
 
-static enum handled tasks_create_now(struct request *q, struct reader *r)
+enum handled tasks_create_now(struct request *q, struct reader *r)
 {
     if (q->depends->n)
         return r ? tasks_create_child(q, r) : request_later(q, tasks_create_child);
     if (q->tasks->dedupe_key.n)
         return tasks_create_deduped(q, r);
     tasks_answer_created(q, q->tasks);
-    q->write.insert = (struct op_insert){
-        .op = { .kind = OP_INSERT }, .tasks = q->tasks, .count = 1, .idempotency = request_record(q)
-    };
+    q->write.insert = (struct op_insert){ .op = { .kind = OP_INSERT },
+                                          .tasks = q->tasks,
+                                          .count = 1,
+                                          .definition = q->definition,
+                                          .idempotency = request_record(q) };
     return request_submit(q, tasks_on_created);
+}
+
+/* The workflow that it names must exist: this create has to read, too. */
+static enum handled tasks_create_run(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    if (!run_is_possible(q))
+        return HANDLED_DONE;
+    if (run_check_target(q, r, q->tasks, &e))
+        return request_fail(q, &e);
+    return tenant_limits_take(q, r, 1, tasks_create_now);
 }
 
 enum handled tasks_create(struct request *q, struct reader *r)
@@ -125,7 +147,11 @@ enum handled tasks_create(struct request *q, struct reader *r)
     q->depends = arena_new(&q->arena, struct depends_on);
     if (json_parse(buf_str(&q->body), &doc, &e) || tasks_read_body(q, &doc, q->tasks, &e))
         return request_fail(q, &e);
-    return tasks_take_body_key(q, &doc) ? tenant_limits_take(q, r, 1, tasks_create_now) : HANDLED_DONE;
+    if (!tasks_take_body_key(q, &doc))
+        return HANDLED_DONE;
+    if (q->tasks->target == TARGET_WORKFLOW)
+        return r ? tasks_create_run(q, r) : request_later(q, tasks_create_run);
+    return tenant_limits_take(q, r, 1, tasks_create_now);
 }
 
 /* ---- read ---- */
@@ -222,6 +248,7 @@ struct task_read {
     struct execution_page page;
     struct lease_row lease;
     bool leased;
+    struct str step; /* of a workflow: its name */
 };
 
 static enum handled tasks_write_read(struct task_read *x)
@@ -231,6 +258,8 @@ static enum handled tasks_write_read(struct task_read *x)
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     task_members(&w, &x->task, &c);
+    if (!uuid_is_nil(x->task.run))
+        run_write_place(&w, &x->task, x->step);
     if (x->leased)
         tasks_write_lease(&w, &x->lease);
     tasks_write_executions(&w, &x->page.executions, &x->task);
@@ -262,7 +291,8 @@ enum handled tasks_get(struct request *q, struct reader *r)
     bool occurrence = t->kind == TASK_OCCURRENCE;
     struct execution_filter f = { .tenant = q->who.tenant, .task = occurrence ? t->parent : t->id };
     f.limit = occurrence || q->route->run == dlq_get ? LIST_MAX : LATEST_EXECUTIONS;
-    if (reader_executions(r, &f, &q->arena, &x->page, &e) || tasks_read_lease(q, r, t, &x->lease, &x->leased, &e))
+    if (reader_executions(r, &f, &q->arena, &x->page, &e) || tasks_read_lease(q, r, t, &x->lease, &x->leased, &e) ||
+        run_step_name(q, r, t, &x->step, &e))
         return request_fail(q, &e);
     if (x->leased)
         x->task.started_ms = task_leased_ms(t);

@@ -126,6 +126,8 @@ static struct api_server *api_server_alloc(const struct api_setup *setup)
     tenant_limits_init(&s->tenant_limits);
     uncertain_writes_init(&s->uncertain_writes);
     s->auth = auth_new(setup->pepper, setup->clock);
+    s->own_definitions = setup->definitions ? NULL : definition_cache_new(DEFINITION_CACHE_BYTES);
+    s->definitions = setup->definitions ? setup->definitions : s->own_definitions;
     crypto_hmac_sha256(setup->pepper, S("sealed texts"), s->seal_key);
     return s;
 }
@@ -223,6 +225,7 @@ void api_server_free(struct api_server *s)
     inflight_keys_release(&s->inflight_keys);
     tenant_limits_release(&s->tenant_limits);
     uncertain_writes_release(&s->uncertain_writes);
+    definition_cache_free(s->own_definitions);
     auth_free(s->auth);
     pthread_cond_destroy(&s->idle);
     pthread_mutex_destroy(&s->lock);

@@ -18,6 +18,7 @@
 #include "port/clock.h"
 #include "port/store.h"
 #include "port/zoneinfo.h"
+#include "workflow/definition_cache.h"
 
 /* A request to the owner of a RUNNING task to change it, and the answer (node/node.h). The results:
  * - RECALL_DONE: the owner took the task off the wheel or the queue and wrote the row `replace`, under its fence,
@@ -82,8 +83,9 @@ struct api_setup {
     struct writer *writer;
     struct clock *clock;
     struct zoneinfo *zones;
-    struct catalog_cache *catalog; /* NULL: queues, tenants and calendars are not served */
-    struct tenant_set *needs;      /* NULL: not limited */
+    struct catalog_cache *catalog;        /* NULL: queues, tenants and calendars are not served */
+    struct tenant_set *needs;             /* NULL: not limited */
+    struct definition_cache *definitions; /* NULL: the server has one of its own */
     struct metrics *metrics;
     struct str pepper; /* at least 16 bytes */
     bool require_idempotency_key;
@@ -111,6 +113,8 @@ struct api_setup {
     /* The longest time that the queue of a fleet lets a task run; 0: no limit. NULL: there is no fleet. On any
      * thread. */
     int64_t (*queue_timeout_max)(void *context);
+    /* Whether every live node can run workflows; NULL: yes. On a pool thread */
+    bool (*workflows_are_known)(void *context);
 };
 
 struct api_server;

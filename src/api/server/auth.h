@@ -35,6 +35,10 @@ enum {
     X(CALENDARS_READ, "calendars:read")                                                                                \
     X(CALENDARS_WRITE, "calendars:write")                                                                              \
     X(DLQ_WRITE, "dlq:write")                                                                                          \
+    X(WORKFLOWS_READ, "workflows:read")                                                                                \
+    X(WORKFLOWS_WRITE, "workflows:write")                                                                              \
+    X(WORKFLOWS_SIGNAL, "workflows:signal")                                                                            \
+    X(WORKFLOWS_SIGNAL_AS, "workflows:signal-as")                                                                      \
     X(STATUS_READ, "status:read")                                                                                      \
     X(METRICS_READ, "metrics:read")                                                                                    \
     X(ADMIN, "admin")

@@ -44,6 +44,8 @@ struct api_server {
     struct pool *pool;
     struct timers *timers;
     struct auth *auth;
+    struct definition_cache *definitions; /* the setup's, or the next */
+    struct definition_cache *own_definitions;
     uint8_t seal_key[SEAL_KEY_SIZE]; /* api/server/seal.h */
     struct inflight_keys inflight_keys;
     struct tenant_limits tenant_limits;

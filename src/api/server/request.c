@@ -34,6 +34,7 @@ struct request *request_new_internal(struct api_server *s, enum http_method meth
     q->route = route_find(method, q->path, &words, allow);
     q->id = words.id;
     q->other = words.other;
+    q->name = words.name;
     q->who = (struct identity){ .tenant = tenant, .scopes = UINT32_MAX };
     q->authenticated = true;
     buf_init(&q->body, 1);
@@ -154,17 +155,18 @@ bool request_reserve_key(struct request *q, struct str key, const char *field)
 }
 
 /* The record does not store Location and ETag. They are derived from the task in the stored answer. */
-static void request_restore_headers(struct response *r, bool is_task)
+static void request_restore_headers(struct response *r, enum scope scope)
 {
+    bool is_task = scope == SCOPE_TASKS_WRITE, is_run = scope == SCOPE_WORKFLOWS_WRITE;
     struct json_doc doc;
     struct error e;
     if (json_parse(buf_str(&r->body), &doc, &e))
         return;
     const char *id = json_string_value(json_object_get(doc.root, "id"));
-    if (id && r->status == MHD_HTTP_CREATED && is_task)
-        snprintf(r->location, sizeof r->location, "/v1/tasks/%s", id);
-    json_t *version = json_object_get(doc.root, "version");
-    if (json_is_integer(version))
+    if (id && r->status == MHD_HTTP_CREATED && (is_task || is_run))
+        snprintf(r->location, sizeof r->location, "/v1/%s/%s", is_run ? "workflows" : "tasks", id);
+    json_t *version = json_object_get(doc.root, "version"); /* of a run: that of its definition */
+    if (json_is_integer(version) && !is_run)
         respond_etag(r, json_integer_value(version));
     json_doc_release(&doc);
 }
@@ -183,7 +185,7 @@ enum err request_replay(struct request *q, struct reader *r, struct error *e)
     struct jw w = respond_json(&q->response, stored.status);
     buf_add(w.b, stored.answer);
     if (stored.answer.n)
-        request_restore_headers(&q->response, q->route->scope == SCOPE_TASKS_WRITE);
+        request_restore_headers(&q->response, q->route->scope);
     else
         q->response.type = NULL;
     q->response.replayed = true;

@@ -81,10 +81,14 @@ struct request {
         struct op_lease_renew lease_renew;
         struct op_settle settle;
         struct op_breakers breakers;
+        struct op_define define;
+        struct op_stop stop;
+        struct op_signal signal;
     } write;
     struct catalog_change job_change; /* the change in write.catalog, if it changes a job */
     struct task *tasks;               /* the tasks that a create made */
     size_t task_count;
+    const struct definition *definition;  /* of the run that a create made; NULL: it has a name */
     struct depends_on *depends;           /* what the task that a create made waits for; n 0: for nothing */
     void (*on_answer)(struct request *q); /* of an internal request: gets the answer, and owns the request */
     void *context;                        /* for the handler, or for on_answer */
@@ -95,6 +99,7 @@ struct request {
     struct calendar_reapply_run *calendar_reapply_run;
     struct queue_view *queues;
     struct batch *batch;
+    struct stopping *stopping; /* of a run; an internal request may do it, so it has no `context` */
 };
 
 enum { REQUEST_ARENA_MAX = 192 << 20, LIST_DEFAULT = 20 };

@@ -5,7 +5,15 @@
 
 #include "core/task/action.h"
 
-enum { NO_BODY = 0, SMALL = 64 << 10, BODY = 1 << 20, DATES = 4 << 20, BATCH = 16 << 20 };
+enum {
+    NO_BODY = 0,
+    SMALL = 64 << 10,
+    BODY = 1 << 20,
+    DATES = 4 << 20,
+    DEFINITION = 4 << 20,
+    RUN = 6 << 20,
+    BATCH = 16 << 20
+};
 
 #define READS 0
 #define EDIT  ROUTE_WRITES
@@ -71,6 +79,26 @@ enum { NO_BODY = 0, SMALL = 64 << 10, BODY = 1 << 20, DATES = 4 << 20, BATCH = 1
     X(POST, "/v1/leases/{name}/heartbeat", TASKS_LEASE, SMALL, leases_heartbeat, READS, 0)                             \
     X(POST, "/v1/leases/{name}/complete", TASKS_LEASE, BODY, leases_report, READS, 0)                                  \
     X(POST, "/v1/leases/{name}/fail", TASKS_LEASE, SMALL, leases_report, READS, 1)                                     \
+    X(GET, "/v1/workflow-definitions", WORKFLOWS_READ, NO_BODY, workflow_definitions_list, READS, 0)                   \
+    X(GET, "/v1/workflow-definitions/{name}", WORKFLOWS_READ, NO_BODY, workflow_definitions_get, READS, 0)             \
+    X(PUT, "/v1/workflow-definitions/{name}", WORKFLOWS_WRITE, DEFINITION, workflow_definitions_put, EDIT, 0)          \
+    X(DELETE, "/v1/workflow-definitions/{name}", WORKFLOWS_WRITE, SMALL, workflow_definitions_delete, EDIT, 0)         \
+    X(POST, "/v1/workflows", WORKFLOWS_WRITE, RUN, workflows_create, EDIT | ROUTE_BODY_KEY, 0)                         \
+    X(GET, "/v1/workflows", WORKFLOWS_READ, NO_BODY, workflows_list, READS, 0)                                         \
+    X(GET, "/v1/workflows/{id}", WORKFLOWS_READ, NO_BODY, workflows_get, READS, 0)                                     \
+    X(GET, "/v1/workflows/{id}/status", WORKFLOWS_READ, NO_BODY, workflows_status, READS, 0)                           \
+    X(GET, "/v1/workflows/{id}/steps", WORKFLOWS_READ, NO_BODY, workflow_steps_list, READS, 0)                         \
+    X(POST, "/v1/workflows/{id}/cancel", WORKFLOWS_WRITE, SMALL, workflows_act, EDIT, ACTION_CANCEL)                   \
+    X(POST, "/v1/workflows/{id}/pause", WORKFLOWS_WRITE, SMALL, workflows_act, EDIT, ACTION_PAUSE)                     \
+    X(POST, "/v1/workflows/{id}/resume", WORKFLOWS_WRITE, SMALL, workflows_act, EDIT, ACTION_RESUME)                   \
+    X(POST, "/v1/workflows/{id}/retry", WORKFLOWS_WRITE, BODY, workflows_retry, EDIT, 0)                               \
+    X(POST, "/v1/workflows/{id}/rerun", WORKFLOWS_WRITE, BODY, workflows_rerun, EDIT, 0)                               \
+    X(POST, "/v1/workflows/{id}/signals/{name}", WORKFLOWS_SIGNAL, BODY, workflow_signals_send, EDIT, 0)               \
+    X(POST, "/v1/workflows/{id}/steps/{name}/run-now", WORKFLOWS_WRITE, BODY, workflow_steps_act, EDIT,                \
+      ACTION_RUN_NOW)                                                                                                  \
+    X(POST, "/v1/workflows/{id}/steps/{name}/force-complete", WORKFLOWS_WRITE, BODY, workflow_steps_act, EDIT,         \
+      ACTION_FORCE_COMPLETE)                                                                                           \
+    X(POST, "/v1/workflows/{id}/steps/{name}/skip", WORKFLOWS_WRITE, BODY, workflow_steps_act, EDIT, ACTION_CANCEL)    \
     X(POST, "/v1/preview", TASKS_READ, BODY, preview_body, READS, 0)                                                   \
     X(GET, "/v1/upcoming", TASKS_READ, NO_BODY, upcoming_of_all, READS, 0)                                             \
     X(GET, "/v1/tasks/{id}/executions", TASKS_READ, NO_BODY, executions_list, READS, 0)                                \
@@ -136,16 +164,20 @@ static bool route_take_param(bool is_id, struct str word, struct route_params *r
     return route_name_is_valid(word);
 }
 
-/* A pattern whose first parameter is an id, and which has a second one behind it: {other}, an id that ends it. */
+/* A pattern whose first parameter is an id, and which has a second one behind it: {other}, an id, or {name}. */
 static bool route_matches_two(struct str head, struct str tail, struct str path, struct route_params *ret)
 {
-    struct str middle = str_sub(tail, 0, str_find(tail, '{', 0));
-    size_t at = head.n + UUID_TEXT;
-    if (path.n != at + middle.n + UUID_TEXT || !str_starts(path, head) ||
-        !str_eq(str_sub(path, at, at + middle.n), middle))
+    size_t brace = str_find(tail, '{', 0), at = head.n + UUID_TEXT;
+    struct str middle = str_sub(tail, 0, brace), end = str_sub(tail, str_find(tail, '}', brace) + 1, tail.n);
+    if (path.n < at + middle.n + end.n || !str_starts(path, head) ||
+        !str_eq(str_sub(path, at, at + middle.n), middle) || !str_eq(str_sub(path, path.n - end.n, path.n), end))
         return false;
-    return uuid_parse(str_sub(path, head.n, at), &ret->id) &&
-           uuid_parse(str_sub(path, at + middle.n, path.n), &ret->other);
+    struct str word = str_sub(path, at + middle.n, path.n - end.n);
+    if (!uuid_parse(str_sub(path, head.n, at), &ret->id))
+        return false;
+    if (tail.p[brace + 1] == 'n')
+        return route_take_param(false, word, ret);
+    return word.n == UUID_TEXT && uuid_parse(word, &ret->other);
 }
 
 /* Whether the path fits the pattern. A pattern has at most two parameters. */

@@ -6,7 +6,7 @@
 #include "core/target/message_target.h"
 #include "core/target/webhook.h"
 
-enum { URL_MAX = 2048, HEADERS_MAX = 50, HEADER_NAME_MAX = 128, CONFIG_TEXT_MAX = 32 << 20 };
+enum { URL_MAX = 2048, HEADERS_MAX = 50, HEADER_NAME_MAX = 128, CONFIG_TEXT_MAX = 32 << 20, HASH_TEXT = 64 };
 
 struct http_config {
     struct str url;
@@ -16,7 +16,7 @@ struct http_config {
 };
 
 struct workflow_config {
-    struct str workflow;
+    struct str workflow, definition;
     int64_t version, deadline_ms;
     json_t *input;
 };
@@ -162,7 +162,8 @@ enum { MIXED_FIELDS = 2 }; /* of these: the body is the rest of the payload */
 #undef AT
 #define AT(member) .offset = offsetof(struct workflow_config, member)
 static const struct json_field workflow_fields[] = {
-    { .name = "workflow", .kind = JSON_KIND_STR, AT(workflow), .min = 1, .max = STEP_NAME_MAX, .required = true },
+    { .name = "workflow", .kind = JSON_KIND_STR, AT(workflow), .min = 1, .max = STEP_NAME_MAX },
+    { .name = "definition", .kind = JSON_KIND_STR, AT(definition), .min = HASH_TEXT, .max = HASH_TEXT },
     { .name = "version", .kind = JSON_KIND_I64, AT(version), .min = 1, .max = INT64_MAX, .nullable = true },
     { .name = "input", .kind = JSON_KIND_RAW, AT(input) },
     { .name = "deadline_seconds", .kind = JSON_KIND_SECONDS, AT(deadline_ms), .min = 1, .max = DEADLINE_MAX_MS, .nullable = true },
@@ -204,7 +205,14 @@ static enum err target_check_workflow(json_t *config, struct arena *a, struct er
     enum err rc = json_read(config, workflow_fields, array_count(workflow_fields), &c, a, e);
     if (rc)
         return rc;
-    return step_name_check(c.workflow, &why) ? error_field(e, "workflow", "%s", why.text) : ERR_OK;
+    if (c.workflow.n && (c.definition.n || step_name_check(c.workflow, &why)))
+        return error_field(e, "workflow", "%s",
+                           c.definition.n ? "cannot be given together with 'definition', which is a hash" : why.text);
+    if (!c.workflow.n && !c.definition.n)
+        return error_field(e, "workflow", "is required: the name of a workflow");
+    if (c.definition.n && c.version)
+        return error_field(e, "version", "belongs to a name; a 'definition' has none");
+    return ERR_OK;
 }
 
 enum err target_check(enum target_kind kind, json_t *config, struct arena *a, int64_t *ret_timeout_ms, struct error *e)

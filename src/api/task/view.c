@@ -245,6 +245,8 @@ static void task_view_target(struct jw *w, const struct task *t)
     struct str metadata = task_metadata(t);
     if (metadata.n)
         task_view_kv_raw(w, "metadata", metadata);
+    if (!uuid_is_nil(t->run))
+        jw_kv_uuid(w, "run", t->run);
 }
 
 static void task_view_progress(struct jw *w, const struct task *t)

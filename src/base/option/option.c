@@ -333,3 +333,8 @@ bool option_given(const struct options *o, const char *name)
 {
     return option_get(o, name)->source > FROM_PRESET;
 }
+
+bool option_known(const struct options *o, const char *flag)
+{
+    return option_row_by_flag(o, str_from(flag)) < o->count;
+}

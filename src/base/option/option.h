@@ -80,6 +80,7 @@ void option_env_name(const char *key, char out[OPTION_ENV_TEXT]);
 /* name is the flag, or the key if the option has no flag. It must be in the table. */
 const struct option_value *option_get(const struct options *o, const char *name);
 bool option_given(const struct options *o, const char *name); /* by any source but the preset */
+bool option_known(const struct options *o, const char *flag); /* whether the table has it */
 
 /* Writes the option list of --help: one line each, aligned, wrapped at 100 columns, with default and range. */
 void options_help(const struct option *rows, size_t count, struct buf *out);

@@ -128,10 +128,7 @@ static void action_print_summary(struct action_run *w, size_t asked)
 
 static bool action_is_forced(const struct options *o)
 {
-    bool has_flag = false;
-    for (size_t i = 0; i < o->count; i++)
-        has_flag = has_flag || (o->rows[i].flag && strcmp(o->rows[i].flag, "force") == 0);
-    return has_flag && option_get(o, "force")->number;
+    return option_known(o, "force") && option_get(o, "force")->number;
 }
 
 /* Reads --filter into a query, which stays empty if ids are given. */

@@ -33,6 +33,7 @@ const struct command *const commands[] = {
     &command_explain,
     &command_deps,
     &command_dlq,
+    &command_workflow,
     &command_job,
     &command_queue,
     &command_breakers,

@@ -7,7 +7,8 @@ extern const struct command command_serve, command_worker, command_workers, comm
 extern const struct command command_sink, command_bench;
 extern const struct command command_add, command_list, command_show, command_edit, command_history;
 extern const struct command command_pause, command_resume, command_cancel, command_rm, command_run, command_retry;
-extern const struct command command_queue, command_calendar, command_tenant, command_key, command_node;
+extern const struct command command_queue, command_calendar, command_tenant, command_key, command_node,
+    command_workflow;
 extern const struct command command_upcoming, command_explain, command_deps;
 extern const struct command command_dlq, command_job;
 extern const struct command command_import, command_top, command_status, command_backup, command_restore, command_copy;

@@ -1,17 +1,12 @@
 /* belfry top - shows the state of the server on one screen, updated each second. */
-#include <poll.h>
-#include <signal.h>
-#include <sys/ioctl.h>
-#include <termios.h>
-#include <unistd.h>
-
 #include "cli/client.h"
 #include "cli/command/commands.h"
+#include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/task_view.h"
 #include "cli/when.h"
 
-enum { OUT_MAX = 1 << 20, UPCOMING = 8, FAILED = 5, COLUMNS = 4, LINES_DEFAULT = 40 };
+enum { OUT_MAX = 1 << 20, UPCOMING = 8, FAILED = 5, COLUMNS = 4 };
 
 /* Counters at one time; two of them give rates. */
 struct top_counters {
@@ -25,14 +20,6 @@ struct top_screen {
     struct top_counters before;
     bool has_before;
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void top_on_interrupt(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
 
 /* ---- parts of the screen ---- */
 
@@ -129,61 +116,17 @@ static enum exit_code top_draw(struct top_screen *s)
     return code ? code : top_write_list(s, "Latest failed tasks", failed, "completed_at");
 }
 
-/* ---- the terminal ---- */
-
-static size_t top_terminal_lines(void)
-{
-    struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row ? size.ws_row : LINES_DEFAULT;
-}
-
-/* Overwrites the screen from the top left; lines that do not fit are cut off. */
-static bool top_print_frame(struct top_screen *s)
-{
-    cleanup_with(buf_release) struct buf frame;
-    struct str rest = buf_str(&s->out), line;
-    size_t lines = top_terminal_lines();
-    buf_init(&frame, 2 * OUT_MAX);
-    buf_text(&frame, "\033[H");
-    for (size_t i = 1; i < lines && str_cut(&rest, '\n', &line); i++) {
-        buf_add(&frame, line);
-        buf_text(&frame, "\033[K\n");
-    }
-    buf_text(&frame, "\033[Jq: quit");
-    return cli_print(s->cli, &frame);
-}
-
-/* Waits for ms. True: the user wants to quit. */
-static bool top_wait_for_quit(int64_t ms)
-{
-    struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
-    char c;
-    if (poll(&in, 1, (int)ms) <= 0)
-        return interrupted;
-    ssize_t n = read(STDIN_FILENO, &c, 1);
-    return interrupted || n <= 0 || c == 'q' || c == 'Q';
-}
+/* ---- the commands ---- */
 
 static enum exit_code top_loop(struct top_screen *s, int64_t every_ms)
 {
-    struct termios saved, raw;
-    bool is_terminal = tcgetattr(STDIN_FILENO, &saved) == 0;
-    if (is_terminal) {
-        raw = saved;
-        raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-        tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-    }
-    struct sigaction quit = { .sa_handler = top_on_interrupt };
-    sigaction(SIGINT, &quit, NULL);
-    sigaction(SIGTERM, &quit, NULL);
-    fputs("\033[?1049h\033[?25l", s->cli->out); /* switch to the alternate screen and hide the cursor */
+    struct screen screen;
     enum exit_code code;
+    screen_open(&screen, s->cli);
     do
         code = top_draw(s);
-    while (code == EXIT_DONE && top_print_frame(s) && !top_wait_for_quit(every_ms));
-    fputs("\033[?25h\033[?1049l", s->cli->out);
-    if (is_terminal)
-        tcsetattr(STDIN_FILENO, TCSANOW, &saved);
+    while (code == EXIT_DONE && screen_draw(&screen, &s->out) && !screen_wait(&screen, every_ms));
+    screen_close(&screen);
     return code;
 }
 

@@ -5,8 +5,8 @@
  * and each of its steps was released by the one before it, the parent that ended last. Whatever is not on it could have
  * taken longer without any effect on the end.
  *
- * The estimate walks over what is left: a step ends its usual time after its parents, or after its start. The usual time is
- * the median over earlier runs of the same definition. */
+ * The estimate walks over what is left: a step ends its usual time after its parents, or after its start. The usual
+ * time is the median over earlier runs of the same definition. */
 #include "base/arena.h"
 
 enum { CRITICAL_RUNS_MAX = 5 }; /* earlier runs that a median is taken of */
@@ -25,8 +25,8 @@ struct critical_path {
     int64_t waited_ms, ran_ms; /* of these steps: between release and start, and after the start */
 };
 
-/* Steps that have not started are not part of the path. now_ms: the end, so far, of steps that run. ERR_LIMIT: the arena
- * is full. */
+/* Steps that have not started are not part of the path. now_ms: the end, so far, of steps that run. ERR_LIMIT: the
+ * arena is full. */
 enum err critical_path(const struct critical_step *steps, size_t n, int64_t now_ms, struct arena *a,
                        struct critical_path *ret, struct error *e) must_use;
 

@@ -169,7 +169,7 @@ static struct task action_occurrence_now(const struct task *t, struct uuid fresh
     o.dedupe_window_ms = 0;
     o.dedupe = DEDUPE_RETURN;
     o.schedule = (struct schedule){ 0 };
-    o.links = 0;
+    o.links = t->links & TASK_KEEPS_OUTPUT;
     o.cursor_ms = o.runs_count = o.skipped_count = o.last_run_ms = 0;
     o.created_ms = o.updated_ms = now_ms;
     o.started_ms = o.completed_ms = 0;

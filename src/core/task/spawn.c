@@ -73,6 +73,7 @@ static struct task *spawn_add(struct spawn_visit *v, int64_t scheduled_ms, int64
         .target_config = p->target_config,
         .payload = p->payload,
         .extra = p->extra,
+        .links = p->links & TASK_KEEPS_OUTPUT,
         .runs_count = state == TASK_SCHEDULED, /* subtracted from its task's count if it is withdrawn */
         .created_ms = v->now_ms,
         .updated_ms = v->now_ms,

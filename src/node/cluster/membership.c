@@ -223,6 +223,10 @@ static void membership_write_doc(struct membership *m)
     jw_kv_i64(&w, BEAT, m->setup.heartbeat_ms);
     jw_kv_bool(&w, "leader", membership_is_leader(m));
     jw_kv_i64(&w, "partitions", m->sharing ? (int64_t)partitions_count(&m->own) : m->ready ? PARTITIONS : 0);
+    jw_key(&w, "can"); /* what a node of an older version does not do: see server/node_view.h */
+    jw_array(&w);
+    jw_str(&w, S("workflows"));
+    jw_array_end(&w);
     m->setup.describe(m->setup.context, &w);
     jw_object_end(&w);
 }

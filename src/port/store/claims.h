@@ -81,6 +81,8 @@ struct replaced {
     struct uuid id;
     int64_t fence;
     int64_t by_scheduled_ms; /* of the run that replaces it */
+    int32_t tenant;
+    bool is_run; /* of a workflow: OP_STOP ends it if it is open */
 };
 
 /* A claim for an outside worker (POST /v1/leases).

@@ -161,13 +161,14 @@ static void slots_add_gated(struct gate *g, const struct slot_row *r)
     g->gated[g->gated_count++] = (struct gated){ r->rid, r->id };
 }
 
-static void slots_add_replaced(struct gate *g, struct uuid id, int64_t fence, int64_t by_scheduled_ms)
+static void slots_add_replaced(struct gate *g, const struct slot_row *r, const struct task *by)
 {
     if (g->replaced_count == g->replaced_cap) {
         g->replaced_cap = g->replaced_cap * 2 + 16;
         g->replaced = xrealloc(g->replaced, g->replaced_cap * sizeof *g->replaced);
     }
-    g->replaced[g->replaced_count++] = (struct replaced){ id, fence, by_scheduled_ms };
+    g->replaced[g->replaced_count++] =
+        (struct replaced){ r->id, r->fence, by->scheduled_ms, by->tenant, by->target == TARGET_WORKFLOW };
 }
 
 struct replaced *gate_copy_replaced(const struct gate *g, const struct tasks *taken, struct arena *a)
@@ -254,7 +255,7 @@ static enum err slots_remove_holders(struct gate *g, const struct candidate *by,
     for (size_t i = 0; !rc && i < n; i++) {
         bool picked = g->is_picked(g, &v[i]);
         if (picked || v[i].state == TASK_RUNNING)
-            slots_add_replaced(g, v[i].id, v[i].fence, by->task.scheduled_ms);
+            slots_add_replaced(g, &v[i], &by->task);
         else
             rc = slots_cancel_task(g, &v[i], by, why, keys, e);
     }

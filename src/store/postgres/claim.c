@@ -25,8 +25,8 @@ static const struct pg_statement lock_node = { "claim_node", "SELECT dead FROM n
 static const struct pg_statement take_tasks = {
     "claim_take",
     "UPDATE tasks SET state = " SQL_RUNNING ", fence = " SQL_NEXT_FENCE
-    ", claim_id = $1 FROM unnest($2) WITH ORDINALITY AS p(task, place) "
-    "WHERE id = p.task RETURNING part" TASK_COLUMNS(SQL_NAME) ", p.place",
+    ", claim_id = $1 FROM unnest($2) WITH ORDINALITY AS p(task, nth) "
+    "WHERE id = p.task RETURNING part" TASK_COLUMNS(SQL_NAME) ", p.nth",
 };
 enum { TAKEN_PLACE = AT_calendar + 1 }; /* behind the task's columns; "part" is the first column */
 

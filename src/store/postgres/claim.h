@@ -24,6 +24,7 @@ enum due_column {
     DUE_DELETED,
     DUE_FENCE,
     DUE_GATES,
+    DUE_TARGET,
     DUE_GIVES_WAY /* with gates: it leaves its overlap slot to an earlier occurrence (OP_CLAIM 11) */
 };
 

@@ -31,7 +31,8 @@ enum { HANDED_FITS = AT_calendar + 1, HANDED_EPOCH };
 static const struct pg_statement which_run = {
     "running",
     "SELECT x.place FROM unnest($1, $2) WITH ORDINALITY AS x(task, fence, place) "
-    "JOIN tasks AS t ON t.id = x.task AND t.state = " SQL_RUNNING " AND t.fence = x.fence",
+    "JOIN tasks AS t ON t.id = x.task AND t.state = " SQL_RUNNING " AND t.fence = x.fence "
+    "AND t.claim_id IS NOT NULL",
 };
 
 static const struct pg_statement find_claim = { "retake_check", "SELECT FROM claims WHERE id = $1" };
@@ -42,7 +43,7 @@ static const struct pg_statement retake = {
     "retake",
     "UPDATE tasks SET fence = " SQL_NEXT_FENCE ", claim_id = $1 FROM unnest($2, $3) AS x(task, was) "
     "CROSS JOIN LATERAL (SELECT claim_id AS left_claim FROM tasks AS w WHERE w.id = x.task AND w.fence = x.was) AS w "
-    "WHERE id = x.task AND fence = x.was AND state = " SQL_RUNNING " AND " RETAKE_MAY(
+    "WHERE id = x.task AND fence = x.was AND claim_id IS NOT NULL AND state = " SQL_RUNNING " AND " RETAKE_MAY(
         "") " AND "
             "coalesce(octet_length(payload), 0) + coalesce(octet_length(target_config), 0) <= $4 AND (NOT EXISTS (SELECT FROM wishes) "
             "OR NOT EXISTS (SELECT FROM wishes AS v WHERE v.task_id = x.task AND v.fence = x.was)) "

@@ -222,6 +222,7 @@ enum err postgres_insert(struct store_postgres *s, struct op *base)
         tasks[i] = &op->tasks[i];
     struct join_plan *plans = op->depends ? xcalloc(op->count + 1, sizeof *plans) : NULL;
     enum err rc = pg_idempotency_put(s, op->idempotency, e);
+    rc = rc || !op->definition ? rc : pg_definition_put(s, op->definition, op->tasks[0].created_ms, e);
     rc = rc || !plans ? rc : pg_insert_plan(s, op, plans, tasks, e);
     rc = rc ? rc : pg_insert_rows(s, tasks, op->count, is_new, e);
     rc = rc ? rc : pg_insert_check_rows(s, op, tasks, is_new, e);
@@ -241,7 +242,7 @@ enum { BATCH_TASKS_MAX = 4096, BATCH_BYTES_MAX = 16 << 20 }; /* for one statemen
 /* Only its key or its ids can make the insert fail, and deleting its rows undoes it. */
 static bool pg_insert_is_plain(const struct op_insert *op)
 {
-    if (op->max_pending || op->max_recurring || op->depends)
+    if (op->max_pending || op->max_recurring || op->depends || op->definition)
         return false;
     for (size_t i = 0; i < op->count; i++) {
         const struct task *t = &op->tasks[i];

@@ -362,7 +362,8 @@ enum pg_lock {
     PG_LOCK_SHARE,
     PG_LOCK_MIGRATE,
     PG_LOCK_PARTITIONS,
-    PG_LOCK_DEPENDENCIES
+    PG_LOCK_DEPENDENCIES,
+    PG_LOCK_WORKFLOW
 };
 enum err pg_lock(struct store_postgres *s, enum pg_lock what, const struct str *keys, size_t n,
                  struct error *e) must_use;
@@ -390,6 +391,8 @@ struct pg_guards {
     struct str waits_for;     /* in s->arena; empty: it waits for no slot */
     struct uuid claim, parent;
     int links; /* enum task_link */
+    struct uuid run;
+    int64_t place;
 };
 /* Of n tasks, ret[i] for ids[i]. The rows are locked in the order of their ids. */
 enum err pg_read_guards(struct store_postgres *s, const struct uuid *ids, size_t n, struct pg_guards *ret,
@@ -446,6 +449,22 @@ enum err pg_uncount_runs(struct store_postgres *s, const struct uuid *ids, const
 void pg_joins_init(struct store_postgres *s);
 /* These tasks are purged: deletes their joins and the edges from their parents. */
 enum err pg_joins_purge(struct store_postgres *s, const struct uuid *children, size_t n, struct error *e) must_use;
+
+/* ---- outputs of steps and runs (step_rows.c) ---- */
+
+struct pg_output {
+    struct uuid task, run; /* run: of a step; else nil */
+    int64_t place;
+    struct str text;
+};
+/* Keeps them as rule 5 of port/store/runs.h says. */
+enum err pg_outputs_keep(struct store_postgres *s, const struct pg_output *v, size_t n, struct error *e) must_use;
+
+/* ---- definitions of workflows (definitions.c) ---- */
+
+/* Stores a definition, if it is not NULL. */
+enum err pg_definition_put(struct store_postgres *s, const struct definition *d, int64_t now_ms,
+                           struct error *e) must_use;
 
 /* ---- limits and calendars (limits.c) ---- */
 

@@ -32,7 +32,7 @@ static const struct pg_statement lock_children = {
 };
 static const struct pg_statement read_children = {
     "join_children",
-    "SELECT " JOIN_TASK ", e.parent_id, e.type, j.kind, j.expected, j.arrived, j.met, j.broken FROM edges AS e "
+    "SELECT " JOIN_TASK ", e.parent_id, e.type, j.kind, j.expected, j.arrived, j.met, j.broken, j.max_broken FROM edges AS e "
     "JOIN tasks AS t ON t.id = e.child_id JOIN joins AS j ON j.child_id = e.child_id "
     "WHERE e.parent_id = ANY ($1) AND e.state = 0 AND e.child_id = ANY ($3) ORDER BY e.parent_id, e.child_id LIMIT $2",
 };
@@ -54,12 +54,13 @@ static const struct pg_statement open_parents = {
     "edge_open_parents", "SELECT parent_id FROM edges WHERE child_id = $1 AND state = 0 LIMIT $2"
 };
 static const struct pg_statement get_join = {
-    "join_get", "SELECT kind, expected, arrived, met, broken FROM joins WHERE child_id = $1"
+    "join_get", "SELECT kind, expected, arrived, met, broken, max_broken FROM joins WHERE child_id = $1"
 };
 static const struct pg_statement put_join = {
     "join_put",
-    "INSERT INTO joins (tenant_id, child_id, kind, expected, arrived, met, broken) VALUES ($1, $2, $3, $4, $5, $6, $7) "
-    "ON CONFLICT (child_id) DO UPDATE SET kind = $3, expected = $4, arrived = $5, met = $6, broken = $7",
+    "INSERT INTO joins (tenant_id, child_id, kind, expected, arrived, met, broken, max_broken) "
+    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (child_id) DO UPDATE SET kind = $3, expected = $4, "
+    "arrived = $5, met = $6, broken = $7, max_broken = $8",
 };
 static const struct pg_statement put_child = {
     "join_child_put",
@@ -114,6 +115,7 @@ static void pg_join_read_row(const struct pg_result *r, int row, int first, stru
         .counts = { .arrived = (uint32_t)pg_i64(r, row, first + 2),
                     .met = (uint32_t)pg_i64(r, row, first + 3),
                     .broken = (uint32_t)pg_i64(r, row, first + 4) },
+        .max_broken = pg_i64(r, row, first + 5),
     };
 }
 
@@ -315,6 +317,7 @@ static enum err pg_join_put(struct joins *base, const struct task *child, const 
     pg_add_i32(p, (int32_t)row->counts.arrived);
     pg_add_i32(p, (int32_t)row->counts.met);
     pg_add_i32(p, (int32_t)row->counts.broken);
+    pg_add_i32(p, (int32_t)row->max_broken);
     return pg_queue(&s->conn, &put_join, p, e);
 }
 
@@ -451,7 +454,8 @@ void pg_joins_init(struct store_postgres *s)
 /* ---- reading ---- */
 
 static const struct pg_statement read_join = {
-    "read_join", "SELECT kind, expected, arrived, met, broken FROM joins WHERE child_id = $1 AND tenant_id = $2"
+    "read_join",
+    "SELECT kind, expected, arrived, met, broken, max_broken FROM joins WHERE child_id = $1 AND tenant_id = $2"
 };
 #define LINKED                                                                                                         \
     "e.type, e.state, t.state, t.due_ms, t.started_ms, t.name FROM edges AS e LEFT JOIN tasks AS t ON NOT t.deleted AND t.id = "

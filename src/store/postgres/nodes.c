@@ -16,7 +16,7 @@
 /* OFFSET 0 keeps the planner from scanning `tasks`, which its statistics may show as nearly empty. */
 #define RUNS(recall_request)                                                                                           \
     "EXISTS (SELECT 1 FROM tasks AS t WHERE t.id = " recall_request ".task_id AND t.state = " SQL_RUNNING              \
-    " AND t.fence = " recall_request ".fence OFFSET 0)"
+    " AND t.claim_id IS NOT NULL AND t.fence = " recall_request ".fence OFFSET 0)"
 
 /* The node of a recall request for a leased task: no node has the task. Its worker learns of the request by
  * OP_LEASE_RENEW. */

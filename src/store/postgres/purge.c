@@ -6,11 +6,12 @@
  * whether it is final and old enough. FAILED tasks are few and have an index instead. Executions are in monthly
  * partitions, which are dropped as a whole (monthly_partitions.c); only those in executions_other are deleted row by
  * row. */
+#include "store/postgres/purge.h"
+
 #include <assert.h>
+#include <stdlib.h>
 
-#include "store/postgres/internal.h"
-
-enum { NOTES_MAX = 8, EXTRA_READS = 500, JOBS_PAGE = 100 };
+enum { NOTES_MAX = 8, EXTRA_READS = 500, JOBS_PAGE = 100, RUNS_PAGE = 8 };
 
 #define FROM_OLDEST(table, condition)                                                                                  \
     "DELETE FROM " table " WHERE ctid = ANY (ARRAY(SELECT ctid FROM " table " WHERE " condition                        \
@@ -21,17 +22,26 @@ static const struct pg_statement purge_idempotency = { "forget_idempotency",
 static const struct pg_statement purge_dedupe = { "forget_dedupe", FROM_OLDEST("dedupe", "until_ms < $1") };
 static const struct pg_statement purge_executions = { "forget_executions",
                                                       FROM_OLDEST("executions_other", "completed_us < $1") };
+#define FAILED_BEFORE "failed_ms IS NOT NULL AND (resolved_ms > 0) = $3 AND failed_ms > 0 AND failed_ms < $1"
 static const struct pg_statement purge_failed = {
     "forget_dead",
-    FROM_OLDEST(
-        "tasks",
-        "failed_ms IS NOT NULL AND (resolved_ms > 0) = $3 AND failed_ms > 0 AND failed_ms < $1") " RETURNING tenant_id, state, deleted, links, id",
+    FROM_OLDEST("tasks", FAILED_BEFORE " AND " PURGE_MAY) " RETURNING " PURGED,
 };
+static const struct pg_statement failed_runs = {
+    "forget_dead_runs",
+    "SELECT id FROM tasks WHERE " FAILED_BEFORE " AND run_id IS NULL AND target = 4 LIMIT $2 FOR UPDATE SKIP LOCKED",
+};
+#define ENDED_BEFORE                                                                                                   \
+    "id = ANY ($2) AND state IN (" SQL_COMPLETED ", " SQL_CANCELLED ", " SQL_SKIPPED ", " SQL_EXPIRED                  \
+    ") AND completed_ms > 0 AND completed_ms < $1"
 static const struct pg_statement purge_ended = {
     "forget_ended",
-    "DELETE FROM tasks WHERE id = ANY ($2) AND state IN (" SQL_COMPLETED ", " SQL_CANCELLED ", " SQL_SKIPPED
-    ", " SQL_EXPIRED ") AND completed_ms > 0 AND completed_ms < $1 "
-    "RETURNING tenant_id, state, deleted, links, id",
+    "DELETE FROM tasks WHERE " ENDED_BEFORE " AND " PURGE_MAY " RETURNING " PURGED,
+};
+static const struct pg_statement ended_runs = {
+    "forget_ended_runs",
+    "SELECT id, state, completed_ms FROM tasks WHERE " ENDED_BEFORE
+    " AND run_id IS NULL AND target = 4 ORDER BY id FOR UPDATE",
 };
 static const struct pg_statement oldest_notes = {
     "oldest_notes",
@@ -49,13 +59,7 @@ static const struct pg_statement remove_job = {
     "remove_job", "DELETE FROM catalog WHERE kind = 4 AND tenant_id = $1 AND name = $2 AND version = $3"
 };
 
-struct pg_purge {
-    struct store_postgres *s;
-    size_t left;  /* how many rows may still be deleted */
-    size_t count; /* how many were deleted */
-};
-
-static void pg_purge_add_count(struct pg_purge *f, size_t n)
+void pg_purge_add_count(struct pg_purge *f, size_t n)
 {
     assert(n <= f->left);
     f->left -= n;
@@ -64,36 +68,63 @@ static void pg_purge_add_count(struct pg_purge *f, size_t n)
 
 /* ---- tasks ---- */
 
-/* The rows of deleted tasks: tenant_id, state, deleted, links, id. */
-static enum err pg_purge_count_tasks(struct pg_purge *f, const struct pg_result *r, struct error *e)
+enum err pg_purge_count_tasks(struct pg_purge *f, const struct pg_result *r, struct error *e)
 {
-    struct uuid *children = xcalloc((size_t)r->rows + 1, sizeof *children);
-    size_t n = 0;
+    struct uuid *children = xcalloc(2 * (size_t)r->rows + 1, sizeof *children), *runs = children + r->rows;
+    size_t n = 0, run_count = 0;
     for (int i = 0; i < r->rows; i++) {
         pg_tally_new(f->s, (int32_t)pg_i64(r, i, 0), pg_bool(r, i, 2), (enum task_state)pg_i64(r, i, 1), -1);
-        if (pg_i64(r, i, 3) & TASK_HAS_PARENTS)
+        if (pg_i64(r, i, 3) & (TASK_HAS_PARENTS | TASK_OPENED))
             children[n++] = pg_uuid(r, i, 4);
+        if (pg_i64(r, i, 5) == TARGET_WORKFLOW)
+            runs[run_count++] = pg_uuid(r, i, 4);
     }
     pg_purge_add_count(f, (size_t)r->rows);
     enum err rc = pg_joins_purge(f->s, children, n, e);
+    rc = rc ? rc : pg_purge_runs_rest(f->s, runs, run_count, e);
     free(children);
     return rc;
 }
 
-static enum err pg_purge_tasks(struct pg_purge *f, int64_t before_ms, const struct uuid *ids, size_t n, struct error *e)
+static enum err pg_purge_rows(struct pg_purge *f, int64_t before_ms, const struct uuid *ids, size_t n, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     struct pg_params *p = &f->s->params;
-    if (n == 0)
-        return ERR_OK;
     pg_params_reset(p);
     pg_add_i64(p, before_ms);
     pg_add_ids(p, ids, n);
-    if (pg_run(&f->s->conn, &purge_ended, p, &r, e))
+    return pg_run(&f->s->conn, &purge_ended, p, &r, e) ? e->code : pg_purge_count_tasks(f, &r, e);
+}
+
+/* Those of the tasks that are runs with steps. A run that is not deleted yet is noted again. */
+static enum err pg_purge_ended_runs(struct pg_purge *f, int64_t before_ms, const struct uuid *ids, size_t n,
+                                    struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    struct pg_params *p = &f->s->params;
+    pg_params_reset(p);
+    pg_add_i64(p, before_ms);
+    pg_add_ids(p, ids, n);
+    if (pg_run(&f->s->conn, &ended_runs, p, &r, e))
         return e->code;
-    if (pg_purge_count_tasks(f, &r, e))
-        return e->code;
+    for (int i = 0; i < r.rows; i++) {
+        struct uuid run = pg_uuid(&r, i, 0);
+        bool done;
+        if (pg_purge_steps(f, run, &done, e))
+            return e->code;
+        if (!done || !f->left)
+            pg_note_ended(f->s, run, (enum task_state)pg_i64(&r, i, 1), pg_i64(&r, i, 2));
+        else if (pg_purge_rows(f, before_ms, &run, 1, e))
+            return e->code;
+    }
     return ERR_OK;
+}
+
+static enum err pg_purge_tasks(struct pg_purge *f, int64_t before_ms, const struct uuid *ids, size_t n, struct error *e)
+{
+    if (n == 0)
+        return ERR_OK;
+    return pg_purge_rows(f, before_ms, ids, n, e) ? e->code : pg_purge_ended_runs(f, before_ms, ids, n, e);
 }
 
 /* Removes the first `used` tasks from a note. */
@@ -163,7 +194,7 @@ static enum err pg_purge_ended_tasks(struct pg_purge *f, int64_t before_ms, stru
     return ERR_OK;
 }
 
-static enum err pg_purge_failed_tasks(struct pg_purge *f, bool resolved, int64_t before_ms, struct error *e)
+static enum err pg_purge_failed_rows(struct pg_purge *f, bool resolved, int64_t before_ms, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     struct pg_params *p = &f->s->params;
@@ -173,11 +204,27 @@ static enum err pg_purge_failed_tasks(struct pg_purge *f, bool resolved, int64_t
     pg_add_i64(p, before_ms);
     pg_add_i64(p, (int64_t)f->left);
     pg_add_bool(p, resolved);
-    if (pg_run(&f->s->conn, &purge_failed, p, &r, e))
+    return pg_run(&f->s->conn, &purge_failed, p, &r, e) ? e->code : pg_purge_count_tasks(f, &r, e);
+}
+
+/* The steps of old runs, then the runs. */
+static enum err pg_purge_failed_tasks(struct pg_purge *f, bool resolved, int64_t before_ms, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    struct pg_params *p = &f->s->params;
+    bool done;
+    if (before_ms <= 0 || f->left == 0)
+        return ERR_OK;
+    pg_params_reset(p);
+    pg_add_i64(p, before_ms);
+    pg_add_i64(p, RUNS_PAGE);
+    pg_add_bool(p, resolved);
+    if (pg_run(&f->s->conn, &failed_runs, p, &r, e))
         return e->code;
-    if (pg_purge_count_tasks(f, &r, e))
-        return e->code;
-    return ERR_OK;
+    for (int i = 0; i < r.rows; i++)
+        if (pg_purge_steps(f, pg_uuid(&r, i, 0), &done, e))
+            return e->code;
+    return pg_purge_failed_rows(f, resolved, before_ms, e);
 }
 
 /* ---- idempotency and dedupe keys, jobs, executions ---- */
@@ -269,6 +316,7 @@ enum err postgres_purge(struct store_postgres *s, struct op *base)
         pg_purge_ended_tasks(&f, op->tasks_before_ms, e) || pg_purge_failed_tasks(&f, true, op->tasks_before_ms, e) ||
         pg_purge_failed_tasks(&f, false, op->dlq_before_ms, e) ||
         pg_purge_oldest(&f, &purge_executions, op->executions_before_ms * 1000, e) ||
+        pg_purge_definitions(&f, op->now_ms, e) ||
         (f.left && pg_purge_cluster(s, op, &f.count, e)))
         return e->code;
     op->ret_purged = f.count;

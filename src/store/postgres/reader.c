@@ -106,8 +106,10 @@ static_assert(LIST_VISIT_MAX == 100000, "VISIT_MAX says the same");
     "AND ($13 = '' OR task_type = $13) AND ($14 = '' OR calendar = $14) AND ($15 = '' OR state = " SQL_FAILED          \
     " AND cause = $15) AND ($16 < 0 OR state = " SQL_FAILED                                                            \
     " AND (resolved_ms <> 0)::int = $16) AND ($17 = '' OR waits_for = $17) "                                           \
-    "AND ($18 = '' OR lane = ANY (ARRAY(SELECT l.lane FROM lanes AS l WHERE l.tenant_id = $2 AND l.queue = $18)))"
-static_assert(TASK_OCCURRENCE == 2 && TASK_RECURRING == 1, "statements name them by number");
+    "AND ($18 = '' OR queue = $18 "                                                                                    \
+    "OR lane = ANY (ARRAY(SELECT l.lane FROM lanes AS l WHERE l.tenant_id = $2 AND l.queue = $18))) "                  \
+    "AND (NOT $20 OR (target = 4 AND kind <> 1))"
+static_assert(TASK_OCCURRENCE == 2 && TASK_RECURRING == 1 && TARGET_WORKFLOW == 4, "statements name them by number");
 
 /* The rows of a walk; `ok` tells whether a row matches. */
 #define VISITED(where)                                                                                                 \
@@ -126,7 +128,8 @@ static_assert(TASK_OCCURRENCE == 2 && TASK_RECURRING == 1, "statements name them
 
 /* OFFSET 0 keeps the planner from walking the index by id instead of the one for the condition: the rows are few, and
  * are sorted by id. */
-#define IN_RANGE    "id < $1 AND id >= $19"
+/* Steps are listed with their run only. */
+#define IN_RANGE    "id < $1 AND id >= $19 AND run_id IS NULL"
 #define BY_CALENDAR "kind = 1 AND NOT deleted AND tenant_id = $2 AND calendar = $14 AND " IN_RANGE
 #define BY_CAUSE                                                                                                       \
     "failed_ms IS NOT NULL AND resolved_ms = 0 AND NOT deleted AND tenant_id = $2 AND cause = $15 AND " IN_RANGE
@@ -179,6 +182,7 @@ static void pg_list_add_filter(struct pg_params *p, const struct task_filter *f,
     pg_add_text(p, f->waits_for);
     pg_add_text(p, f->queue);
     pg_add_uuid(p, uuid_is_nil(f->from) ? lowest : f->from);
+    pg_add_bool(p, f->runs);
 }
 
 /* A text that is not clean matches nothing: it was stored in another form. */
@@ -347,6 +351,13 @@ enum err reader_postgres_open(struct store_postgres *s, struct reader **ret, str
                                            .unstarted = reader_postgres_unstarted,
                                            .workers = reader_postgres_workers,
                                            .breakers = reader_postgres_breakers,
+                                           .definition = reader_postgres_definition,
+                                           .workflow = reader_postgres_workflow,
+                                           .workflows = reader_postgres_workflows,
+                                           .run = reader_postgres_run,
+                                           .steps = reader_postgres_steps,
+                                           .outputs = reader_postgres_outputs,
+                                           .signals = reader_postgres_signals,
                                            .clock = reader_postgres_clock,
                                            .free = reader_postgres_free };
     struct pg_reader *r = xnew(*r);

@@ -73,5 +73,19 @@ enum err reader_postgres_workers(struct reader *base, struct uuid before, size_t
                                  struct worker_rows *ret, struct error *e);
 enum err reader_postgres_breakers(struct reader *base, const struct breaker_filter *f, struct arena *a,
                                   struct breaker_rows *ret, struct error *e);
+enum err reader_postgres_definition(struct reader *base, int32_t tenant, const uint8_t hash[DEFINITION_HASH],
+                                    struct arena *a, struct str *ret, struct error *e);
+enum err reader_postgres_workflow(struct reader *base, int32_t tenant, struct str name, int64_t version,
+                                  struct arena *a, struct workflow_row *ret, struct error *e);
+enum err reader_postgres_workflows(struct reader *base, int32_t tenant, struct str after, size_t max, struct arena *a,
+                                   struct workflow_rows *ret, struct error *e);
+enum err reader_postgres_run(struct reader *base, int32_t tenant, struct uuid run, struct arena *a, struct run_row *ret,
+                             struct error *e);
+enum err reader_postgres_steps(struct reader *base, const struct step_filter *f, struct arena *a, struct tasks *ret,
+                               struct error *e);
+enum err reader_postgres_outputs(struct reader *base, struct uuid run, int64_t from, int64_t to, size_t max,
+                                 struct arena *a, struct run_outputs *ret, struct error *e);
+enum err reader_postgres_signals(struct reader *base, struct uuid run, struct str name, struct arena *a,
+                                 struct signal_rows *ret, struct error *e);
 enum err reader_postgres_usage(struct reader *base, int32_t tenant, struct tenant_usage *ret, struct error *e);
 enum err reader_postgres_clock(struct reader *base, int64_t *ret_us, struct error *e);

@@ -13,7 +13,8 @@
 static const struct pg_statement read_guards = {
     "read_guards",
     "SELECT id, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, runs_count, lane, "
-    "losses, gates IS NOT NULL, waits_for, parent_id, (SELECT EXISTS (SELECT FROM wishes)), links FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
+    "losses, gates IS NOT NULL, waits_for, parent_id, (SELECT EXISTS (SELECT FROM wishes)), links, "
+    "run_id, place FROM tasks WHERE id = ANY ($1) ORDER BY id FOR UPDATE",
 };
 static const struct pg_statement insert_rows = {
     "insert_rows",
@@ -62,7 +63,9 @@ enum guard_column {
     G_WAITS_FOR,
     G_PARENT,
     G_RECALLS,
-    G_LINKS
+    G_LINKS,
+    G_RUN,
+    G_PLACE
 };
 
 static enum err pg_read_guard(struct store_postgres *s, const struct pg_result *r, int row, struct pg_guards *ret,
@@ -86,6 +89,8 @@ static enum err pg_read_guard(struct store_postgres *s, const struct pg_result *
         .parent = pg_uuid(r, row, G_PARENT),
         .any_recall_requests = pg_bool(r, row, G_RECALLS),
         .links = (int)pg_i64(r, row, G_LINKS),
+        .run = pg_uuid(r, row, G_RUN),
+        .place = pg_i64(r, row, G_PLACE),
     };
     if (pg_is_null(r, row, G_WAITS_FOR))
         return ERR_OK;
@@ -207,7 +212,7 @@ enum err pg_replace_row(struct store_postgres *s, const struct pg_guards *old, c
         return e->code;
     pg_tally_new(s, old->tenant, old->deleted, old->state, -1);
     pg_note_row(s, t);
-    bool held = old->state == TASK_RUNNING && !uuid_is_nil(old->claim), holds = t->state == TASK_RUNNING;
+    bool held = old->state == TASK_RUNNING && !uuid_is_nil(old->claim), holds = t->state == TASK_RUNNING && !uuid_is_nil(t->claim);
     if (held && holds && uuid_eq(old->claim, t->claim))
         return ERR_OK;
     if (holds && pg_claim_join(s, t->claim, t->id, e))

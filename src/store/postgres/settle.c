@@ -18,9 +18,9 @@ static const struct pg_statement write_verdicts = {
     "started_ms = coalesce(v.started_ms, tasks.started_ms), completed_ms = v.completed_ms, "
     "last_error = v.last_error, cause = v.cause, failed_ms = v.failed_ms, aside = coalesce(v.aside, tasks.aside), "
     "recalled = tasks.recalled OR v.recalled, awaited_ms = coalesce(v.awaited_ms, tasks.awaited_ms), "
-    "late_by = coalesce(v.late_by, tasks.late_by) "
+    "late_by = coalesce(v.late_by, tasks.late_by), links = tasks.links | v.links "
     "FROM unnest($*) AS v(task, state, due_ms, attempts, losses, lane, started_ms, completed_ms, last_error, cause, "
-    "failed_ms, aside, recalled, awaited_ms, late_by) WHERE id = v.task",
+    "failed_ms, aside, recalled, awaited_ms, late_by, links) WHERE id = v.task",
 };
 static const struct pg_statement insert_executions = {
     "settle_executions",
@@ -76,6 +76,7 @@ enum verdict_column {
     V_RECALLED,
     V_AWAITED_MS,
     V_LATE_BY,
+    V_LINKS,
     V_COUNT
 };
 
@@ -91,7 +92,7 @@ static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, 
                                 int64_t now_ms)
 {
     const struct verdict *v = &x->settlement->verdict;
-    bool failed = v->next == TASK_FAILED;
+    bool failed = v->next == TASK_FAILED, is_step = !uuid_is_nil(x->was->run);
     switch (which) {
     case V_TASK: pg_element_uuid(p, x->settlement->id); break;
     case V_STATE: pg_element_i64(p, v->next); break;
@@ -103,11 +104,12 @@ static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, 
     case V_COMPLETED_MS: pg_element_i64(p, settle_completed_ms(v, now_ms)); break;
     case V_LAST_ERROR: pg_element_text_or_null(p, v->last_error); break;
     case V_CAUSE: pg_element_text_or_null(p, str_from(failed ? v->cause.text : "")); break;
-    case V_FAILED_MS: pg_settle_add_number(p, failed, settle_completed_ms(v, now_ms)); break;
+    case V_FAILED_MS: pg_settle_add_number(p, failed && !is_step, settle_completed_ms(v, now_ms)); break;
     case V_ASIDE: pg_element_text_or_null(p, v->aside); break;
     case V_RECALLED: pg_element_bool(p, v->recalled); break;
     case V_AWAITED_MS: pg_settle_add_number(p, v->next == TASK_SCHEDULED, v->awaited_ms); break;
     case V_LATE_BY: pg_settle_add_number(p, v->next == TASK_SCHEDULED, v->late_by); break;
+    case V_LINKS: pg_element_i64(p, settled_links(x->was->links, v->next, v->has_execution)); break;
     case V_COUNT: abort();
     }
 }
@@ -120,6 +122,7 @@ static enum err pg_settle_send_verdicts(struct store_postgres *s, const struct p
         [V_LOSSES] = PG_I32,      [V_LANE] = PG_I32,       [V_STARTED_MS] = PG_I64, [V_COMPLETED_MS] = PG_I64,
         [V_LAST_ERROR] = PG_TEXT, [V_CAUSE] = PG_TEXT,     [V_FAILED_MS] = PG_I64,  [V_ASIDE] = PG_TEXT,
         [V_RECALLED] = PG_BOOL,   [V_AWAITED_MS] = PG_I64, [V_LATE_BY] = PG_I32,
+        [V_LINKS] = PG_I32,
     };
     struct pg_params *p = &s->params;
     size_t n = 0;
@@ -153,14 +156,46 @@ static void pg_settle_count_verdict(struct store_postgres *s, const struct pg_se
 static enum err pg_settle_send_executions(struct store_postgres *s, const struct pg_settling *t, struct error *e)
 {
     const void **rows = xcalloc(t->n, sizeof *rows);
+    struct execution *heads = xcalloc(t->n, sizeof *heads);
     size_t n = 0;
-    for (size_t i = 0; i < t->n; i++)
-        if (t->v[i].settlement->verdict.has_execution)
-            rows[n++] = &t->v[i].settlement->verdict.execution;
+    for (size_t i = 0; i < t->n; i++) {
+        const struct execution *x = &t->v[i].settlement->verdict.execution;
+        if (!t->v[i].settlement->verdict.has_execution)
+            continue;
+        if (x->output.n > EXECUTION_OUTPUT_MAX) {
+            heads[n] = *x;
+            heads[n].output = output_head(x->output);
+            x = &heads[n];
+        }
+        rows[n++] = x;
+    }
     pg_params_reset(&s->params);
     pg_add_rows(&s->params, &table_executions, rows, NULL, n);
     free(rows);
+    free(heads);
     return n ? pg_queue(&s->conn, &insert_executions, &s->params, e) : ERR_OK;
+}
+
+static bool pg_settle_keeps_output(const struct pg_settled *x)
+{
+    const struct settlement *of = x->settlement;
+    enum task_state next = of->replace ? of->replace->state : of->verdict.next;
+    return x->was->links & TASK_KEEPS_OUTPUT && next == TASK_COMPLETED && of->verdict.has_execution;
+}
+
+static enum err pg_settle_send_outputs(struct store_postgres *s, const struct pg_settling *t, struct error *e)
+{
+    struct pg_output *v = xcalloc(t->n, sizeof *v);
+    size_t n = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        const struct pg_settled *x = &t->v[i];
+        if (pg_settle_keeps_output(x))
+            v[n++] = (struct pg_output){ x->settlement->id, x->was->run, x->was->place,
+                                         x->settlement->verdict.execution.output };
+    }
+    enum err rc = pg_outputs_keep(s, v, n, e);
+    free(v);
+    return rc;
 }
 
 struct pg_settle_parent {
@@ -311,6 +346,8 @@ static enum err pg_settle_find_lane(struct store_postgres *s, struct pg_settled 
     bool is = pg_settle_is_suspect(v->losses);
     if (is != pg_settle_is_suspect(x->was->losses))
         ret->pool = pool_of_suspects(row->pool, is);
+    if (row->lane.queue.n == 0) /* control work: its lane has no host, and is never late */
+        return ERR_OK;
     ret->lane = lane_put_aside(row, v->aside);
     if (v->recalled)
         ret->pool = pool_of_late(ret->pool);
@@ -358,6 +395,7 @@ static enum err pg_settle_apply(struct store_postgres *s, struct pg_settling *t,
     }
     enum err rc = pg_settle_send_verdicts(s, t, e);
     rc = rc ? rc : pg_settle_send_executions(s, t, e);
+    rc = rc ? rc : pg_settle_send_outputs(s, t, e);
     rc = rc ? rc : pg_settle_send_parents(s, t, e);
     rc = rc ? rc : pg_settle_drop_terms(s, t, e);
     rc = rc ? rc : pg_settle_send_uncounted(s, t, e);
@@ -377,7 +415,7 @@ static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *o
     enum err rc = pg_read_guards(s, ids, n, guards, e);
     for (size_t i = 0; !rc && i < n; i++) {
         const struct pg_guards *g = &guards[i];
-        v[i]->stale = !g->found || g->state != TASK_RUNNING || g->fence != v[i]->fence;
+        v[i]->stale = !g->found || !task_is_claimed(g->state, g->fence, g->links, v[i]->fence);
         if (!v[i]->stale)
             t.v[t.n++] = (struct pg_settled){ .settlement = v[i], .was = g };
     }

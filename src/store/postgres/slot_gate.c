@@ -14,16 +14,19 @@ static const struct pg_statement slot_give_up = {
     "slot_give_up",
     "UPDATE tasks SET state = $2, waits_for = NULL, updated_ms = $3, completed_ms = $3, last_error = $4 WHERE id = $1",
 };
+/* A run that was opened counts as RUNNING: it has steps to stop. */
+_Static_assert(TASK_OPENED == 32, "the next statements name it by number");
 /* Locks the holders that are not RUNNING, because they are about to be cancelled. Does not wait for RUNNING holders: a
  * transaction that settles one has its row's lock and waits for our slot lock. */
 static const struct pg_statement slot_lock_idle = {
     "slot_lock_idle",
     "SELECT 1 FROM slots AS s JOIN tasks AS t ON t.id = s.task_id WHERE s.key = $1 AND t.state <> " SQL_RUNNING
-    " ORDER BY t.id FOR UPDATE OF t",
+    " AND t.links & 32 = 0 ORDER BY t.id FOR UPDATE OF t",
 };
 static const struct pg_statement slot_holders = {
     "slot_holders",
-    "SELECT t.id, t.tenant_id, t.deleted, t.state, t.fence, t.due_ms, t.scheduled_ms FROM slots AS s "
+    "SELECT t.id, t.tenant_id, t.deleted, CASE WHEN t.links & 32 <> 0 THEN " SQL_RUNNING
+    " ELSE t.state END, t.fence, t.due_ms, t.scheduled_ms FROM slots AS s "
     "JOIN tasks AS t ON t.id = s.task_id WHERE s.key = $1",
 };
 
@@ -35,6 +38,7 @@ enum err pg_candidate_read(struct store_postgres *s, const struct pg_result *r, 
     struct task t = { .id = pg_uuid(r, row, DUE_ID),
                       .tenant = (int32_t)pg_i64(r, row, DUE_TENANT),
                       .kind = (enum task_kind)pg_i64(r, row, DUE_KIND),
+                      .target = (enum target_kind)pg_i64(r, row, DUE_TARGET),
                       .parent = pg_uuid(r, row, DUE_PARENT),
                       .due_ms = pg_i64(r, row, DUE_MS),
                       .scheduled_ms = pg_i64(r, row, DUE_SCHEDULED_MS),

@@ -23,7 +23,7 @@ static enum err open_here(const char *directory, struct store **ret, struct erro
         postgres_make("apply", url);
         be_patient_with_deadlocks();
     }
-    return postgres_open(url, ret, e);
+    return postgres_store_open(url, ret, e);
 }
 
 static const struct store_adapter here = { "postgres", open_here };
@@ -202,10 +202,10 @@ static void a_server_that_is_of_no_use_is_named_in_one_sentence(void **state)
     snprintf(sql, sizeof sql, "CREATE DATABASE %s ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0",
              strrchr(latin, '/') + 1);
     postgres_run(postgres_server(), sql);
-    assert_int_equal(postgres_open(latin, &s, &e), ERR_INVALID);
+    assert_int_equal(postgres_store_open(latin, &s, &e), ERR_INVALID);
     assert_says(&e, "the database has encoding LATIN1: create it with ENCODING 'UTF8'");
     postgres_drop(latin);
-    assert_int_equal(postgres_open(latin, &s, &e), ERR_UNAVAILABLE);
+    assert_int_equal(postgres_store_open(latin, &s, &e), ERR_UNAVAILABLE);
     assert_says(&e, "does not exist");
 }
 

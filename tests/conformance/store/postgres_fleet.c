@@ -331,7 +331,7 @@ static void the_step_goes_down_and_up_with_data_in_place(void **state)
     assert_ok(store_postgres_migrate(url, clock_system(), 1, &e), &e);
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM tasks JOIN lanes USING (lane) WHERE pool = 1"), 4);
     assert_ok(store_postgres_migrate(url, clock_system(), STORE_POSTGRES_NEWEST, &e), &e);
-    assert_ok(postgres_open(url, &w->store, &e), &e);
+    assert_ok(postgres_store_open(url, &w->store, &e), &e);
     assert_ok(store_reader(w->store, &w->reader, &e), &e);
     assert_int_equal(left_behind(w, fresh_id(w)).n, 2); /* leased tasks belong to their node again */
     struct lane_quota lane = { some_lane(), 10 };

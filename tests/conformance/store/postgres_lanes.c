@@ -230,7 +230,7 @@ static void a_claim_reads_no_more_when_many_more_are_due(void **state)
     print_message("# pages of a claim of %d: %lld of %d due, %lld of %lld due\n", TAKE, (long long)of_few, FEW,
                   (long long)of_many, (long long)many);
     postgres_run(url, "ALTER TABLE tasks RESET (autovacuum_enabled)");
-    assert_ok(postgres_open(url, &w->store, &e), &e);
+    assert_ok(postgres_store_open(url, &w->store, &e), &e);
     assert_ok(store_reader(w->store, &w->reader, &e), &e);
     assert_true(of_few > TAKE);
     assert_true(of_many <= of_few + INDEXES * TAKE);
@@ -262,7 +262,7 @@ static void migrate_down_and_up(struct world *w)
     assert_int_equal(count_in_class(CLASS_NORMAL, POOL_LEASED_SUSPECT), 1);
     assert_int_equal(count_in_class(CLASS_NORMAL, POOL_NEVER), 1);
     assert_ok(store_postgres_migrate(url, clock_system(), STORE_POSTGRES_NEWEST, &e), &e);
-    assert_ok(postgres_open(url, &w->store, &e), &e);
+    assert_ok(postgres_store_open(url, &w->store, &e), &e);
     assert_ok(store_reader(w->store, &w->reader, &e), &e);
 }
 
@@ -371,7 +371,7 @@ static void rows_that_nobody_can_read_do_not_stop_the_step(void **state)
     spoil(&v[1], "{}", "{}");
     spoil(&v[2], "{}", "{}");
     assert_ok(store_postgres_migrate(url, clock_system(), STORE_POSTGRES_NEWEST, &e), &e);
-    assert_ok(postgres_open(url, &w->store, &e), &e);
+    assert_ok(postgres_store_open(url, &w->store, &e), &e);
     assert_ok(store_reader(w->store, &w->reader, &e), &e);
     assert_str(get(w, good.id).queue, "default");
 }

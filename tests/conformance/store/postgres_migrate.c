@@ -156,7 +156,7 @@ static void *open_in_a_thread(void *context)
 {
     struct error *e = context;
     struct store *s = NULL;
-    if (!postgres_open(url, &s, e))
+    if (!postgres_store_open(url, &s, e))
         store_free(s);
     return NULL;
 }
@@ -197,13 +197,13 @@ static void a_database_of_the_release_before_is_migrated_when_all_its_nodes_have
     struct error e = { 0 };
     struct store *s;
     assert_ok(store_postgres_migrate(url, clock_system(), 3, &e), &e);
-    assert_int_equal(postgres_open(url, &s, &e), ERR_INVALID);
+    assert_int_equal(postgres_store_open(url, &s, &e), ERR_INVALID);
     assert_says(
         &e,
         "nodes of the version before cannot work with schema version 4: stop all of them, then run 'belfry migrate up'");
     assert_int_equal(version(), 3);
     assert_ok(store_postgres_migrate(url, clock_system(), STORE_POSTGRES_NEWEST, &e), &e);
-    assert_ok(postgres_open(url, &s, &e), &e);
+    assert_ok(postgres_store_open(url, &s, &e), &e);
     store_free(s);
 }
 
@@ -218,10 +218,10 @@ static void a_schema_that_is_newer_is_refused_unless_it_says_that_we_can_work_wi
     arena_init(&a, 1 << 16);
     assert_ok(store_postgres_migrate(url, clock_system(), STORE_POSTGRES_NEWEST, &e), &e);
     postgres_run(url, "INSERT INTO schema_migrations VALUES (9000, 'later', 5, 1)");
-    assert_ok(postgres_open(url, &s, &e), &e);
+    assert_ok(postgres_store_open(url, &s, &e), &e);
     store_free(s);
     postgres_run(url, "INSERT INTO schema_migrations VALUES (9001, 'break', 6, 9001)");
-    assert_int_equal(postgres_open(url, &s, &e), ERR_INVALID);
+    assert_int_equal(postgres_store_open(url, &s, &e), ERR_INVALID);
     assert_says(&e, "the database has schema version 9001, this belfry knows up to ");
     assert_int_equal(store_postgres_migrate(url, clock_system(), 0, &e), ERR_INVALID);
     assert_ok(store_postgres_migrations(url, clock_system(), &a, &v, &n, &e), &e);
@@ -242,7 +242,7 @@ static void an_old_schema_is_left_alone_when_nobody_asked_for_more(void **state)
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace"),
                      0);
     postgres_run(url, "CREATE TABLE tasks (mine text)");
-    assert_int_equal(postgres_open(url, &s, &e), ERR_INVALID);
+    assert_int_equal(postgres_store_open(url, &s, &e), ERR_INVALID);
     assert_says(&e, "tables of another program");
 }
 

@@ -21,7 +21,7 @@ static enum err open_here(const char *directory, struct store **ret, struct erro
 {
     (void)directory;
     postgres_make("months", url);
-    return postgres_open(url, ret, e);
+    return postgres_store_open(url, ret, e);
 }
 
 static const struct store_adapter here = { "postgres", open_here };

@@ -152,8 +152,8 @@ static int setup(void **state)
     w->ear = (struct ear){ .watch.on_notice = hear };
     pthread_mutex_init(&w->ear.lock, NULL);
     pthread_cond_init(&w->ear.heard, NULL);
-    assert_ok(postgres_open(w->url, &w->here, &e), &e);
-    assert_ok(postgres_open(w->url, &w->there, &e), &e);
+    assert_ok(postgres_store_open(w->url, &w->here, &e), &e);
+    assert_ok(postgres_store_open(w->url, &w->there, &e), &e);
     store_watch(w->there, &w->ear.watch);
     must_hear(&w->ear, heard_all, NULL); /* a new listener first reports "look at everything" */
     return 0;

@@ -16,7 +16,7 @@ static enum err open_here(const char *directory, struct store **ret, struct erro
         postgres_wipe(url);
     else
         postgres_make("records", url);
-    return postgres_open(url, ret, e);
+    return postgres_store_open(url, ret, e);
 }
 
 static const struct store_adapter here = { "postgres", open_here };
@@ -153,7 +153,7 @@ static void only_who_may_lag_is_answered_by_the_replica(void **state)
     struct reader *r;
     struct error e = { 0 };
     postgres_make("replica", elsewhere);
-    assert_ok(postgres_open(elsewhere, &other, &e), &e);
+    assert_ok(postgres_store_open(elsewhere, &other, &e), &e);
     insert(w, &mine, 1);
     struct world there = *w;
     there.store = other;

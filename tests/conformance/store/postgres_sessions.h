@@ -14,7 +14,7 @@ static inline enum err open_here(const char *directory, struct store **ret, stru
         postgres_wipe(url);
     else
         postgres_make("sessions", url);
-    return postgres_open(url, ret, e);
+    return postgres_store_open(url, ret, e);
 }
 
 static const struct store_adapter here = { "postgres", open_here };
@@ -61,6 +61,6 @@ static inline struct store *another_node(void)
 {
     struct store *s;
     struct error e = { 0 };
-    assert_ok(postgres_open(url, &s, &e), &e);
+    assert_ok(postgres_store_open(url, &s, &e), &e);
     return s;
 }

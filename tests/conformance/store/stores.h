@@ -52,7 +52,7 @@ static inline enum err open_store_postgres(const char *directory, struct store *
         postgres_wipe(url);
     else
         postgres_make("conformance", url);
-    return postgres_open(url, ret, e);
+    return postgres_store_open(url, ret, e);
 }
 #endif
 

@@ -1,0 +1,553 @@
+/* Changes of whole runs. Cancel, pause and resume of an open run change its steps: first those that wait, page by page,
+ * with the runs below it, then those that are claimed and have not begun, which their owners give back. A step that
+ * runs is aborted by a cancel and goes on after a pause. If not all of this is done within recall_ms, the answer to a
+ * cancel is 202.
+ *
+ * A run that is not open is a task like any other: edit.c changes it. */
+#include <stdio.h>
+
+#include "api/resource/change.h"
+#include "api/resource/listing.h"
+#include "api/resource/recall.h"
+#include "api/server/internal.h"
+#include "api/task/body.h"
+#include "api/workflow/runs.h"
+#include "core/flow/place.h"
+
+enum { STOP_ROWS = 1000, STOP_ARENA = 4 << 20, CHECK_MS = 10, NS_PER_MS = 1000000, EXTRA_MAX = 1 << 20, WHY_TEXT = 64 };
+
+/* ---- cancel, pause, resume ---- */
+
+struct stopping {
+    struct request *q;
+    enum action action;
+    bool compensate;
+    char why[WHY_TEXT];
+    struct uuid *runs; /* the run and the runs below it */
+    size_t run_count, run_cap, at;
+    struct fenced_id *claimed; /* steps that are RUNNING under a claim */
+    size_t claimed_count, claimed_cap, claimed_at;
+    struct task replace;
+    int64_t until_ns;
+    bool nudged;
+    struct timer timer;
+};
+
+static route_handler stopping_recall, stopping_check;
+static enum handled stopping_next(struct stopping *s);
+
+static int64_t stopping_left_ms(const struct stopping *s)
+{
+    return (s->until_ns - clock_steady_ns(s->q->server->setup.clock)) / NS_PER_MS;
+}
+
+static bool stopping_add_run(struct stopping *s, struct uuid run)
+{
+    for (size_t i = 0; i < s->run_count; i++)
+        if (uuid_eq(s->runs[i], run))
+            return true;
+    if (s->run_count == s->run_cap) {
+        size_t cap = 2 * s->run_cap + 16;
+        struct uuid *v = arena_array(&s->q->arena, struct uuid, cap);
+        if (!v)
+            return false;
+        if (s->run_count)
+            memcpy(v, s->runs, s->run_count * sizeof *v);
+        s->runs = v;
+        s->run_cap = cap;
+    }
+    s->runs[s->run_count++] = run;
+    return true;
+}
+
+static bool stopping_add_claimed(struct stopping *s, const struct fenced_id *v, size_t n)
+{
+    size_t cap = s->claimed_count + n;
+    if (n == 0)
+        return true;
+    if (cap > s->claimed_cap) {
+        struct fenced_id *all = arena_array(&s->q->arena, struct fenced_id, 2 * cap);
+        if (!all)
+            return false;
+        if (s->claimed_count)
+            memcpy(all, s->claimed, s->claimed_count * sizeof *all);
+        s->claimed = all;
+        s->claimed_cap = 2 * cap;
+    }
+    memcpy(s->claimed + s->claimed_count, v, n * sizeof *v);
+    s->claimed_count += n;
+    return true;
+}
+
+static void stopping_on_page(struct op *op)
+{
+    const struct op_stop *p = (const struct op_stop *)op;
+    struct request *q = op->context;
+    struct stopping *s = q->stopping;
+    bool fits = true;
+    enum err rc = op->rc;
+    if (rc == ERR_OK && !p->ret_more) {
+        fits = stopping_add_claimed(s, p->ret_running, p->ret_running_count);
+        for (size_t i = 0; fits && i < p->ret_run_count; i++)
+            fits = stopping_add_run(s, p->ret_runs[i]);
+        s->at++;
+    }
+    bool below = rc == ERR_NOT_FOUND && s->at > 0; /* a map, which is no run */
+    request_finish_op(op);
+    if (below)
+        s->at++;
+    if ((rc && !below) || !fits) {
+        if (rc)
+            request_fail(q, &op->error);
+        else
+            request_refuse(q, PROBLEM_UNAVAILABLE, "the run is too large to be changed at once; try again");
+        request_answer(q);
+        return;
+    }
+    if (stopping_next(s) == HANDLED_DONE)
+        request_answer(q);
+}
+
+static enum handled stopping_next(struct stopping *s)
+{
+    static const enum run_change changes[] = {
+        [ACTION_CANCEL] = RUN_CANCEL, [ACTION_PAUSE] = RUN_PAUSE, [ACTION_RESUME] = RUN_RESUME
+    };
+    struct request *q = s->q;
+    if (s->at == s->run_count)
+        return request_later(q, stopping_recall);
+    q->write.stop = (struct op_stop){ .op = { .kind = OP_STOP, .done = stopping_on_page, .context = q },
+                                      .tenant = q->who.tenant,
+                                      .run = s->runs[s->at],
+                                      .change = changes[s->action],
+                                      .stop = s->action != ACTION_CANCEL ? RUN_GOES_ON
+                                              : s->compensate            ? RUN_CANCELLED_AND_UNDONE
+                                                                         : RUN_CANCELLED,
+                                      .why = str_from(s->why),
+                                      .max = STOP_ROWS,
+                                      .now_ms = q->now_ms };
+    arena_init(&q->write.op.arena, STOP_ARENA);
+    return request_submit_op(q, &q->write.op);
+}
+
+/* ---- steps that are claimed ---- */
+
+static void stopping_on_recalled(struct request *q, enum recall_result result, bool known)
+{
+    (void)result; /* what is left is seen when the rows are read again */
+    (void)known;
+    request_later(q, stopping_recall);
+}
+
+static void stopping_set_replacement(struct stopping *s, const struct task *t)
+{
+    s->replace = *t;
+    s->replace.version++;
+    s->replace.updated_ms = s->q->now_ms;
+    s->replace.claim = (struct uuid){ 0 };
+    task_forget_delays(&s->replace);
+    if (s->action == ACTION_PAUSE) {
+        s->replace.state = TASK_PAUSED;
+        return;
+    }
+    s->replace.state = TASK_CANCELLED;
+    s->replace.completed_ms = s->q->now_ms;
+    s->replace.last_error = str_from(s->why);
+}
+
+/* Asks for the next claimed step. The planner sees itself that a control step is stopped. */
+static enum handled stopping_recall(struct request *q, struct reader *r)
+{
+    struct stopping *s = q->stopping;
+    struct error e = { 0 };
+    q->now_ms = clock_wall_ms(q->server->setup.clock);
+    while (s->action != ACTION_RESUME && s->claimed_at < s->claimed_count && stopping_left_ms(s) > 0) {
+        struct task t;
+        const struct fenced_id *x = &s->claimed[s->claimed_at++];
+        if (reader_get(r, q->who.tenant, x->id, &q->arena, &t, &e) || t.state != TASK_RUNNING || t.fence != x->fence ||
+            t.target == TARGET_WORKFLOW)
+            continue;
+        stopping_set_replacement(s, &t);
+        struct recall_order order = { .running = &t, .replace = &s->replace, .abort = s->action == ACTION_CANCEL };
+        if (recall_ask(q, &order, stopping_left_ms(s), stopping_on_recalled))
+            return HANDLED_LATER;
+    }
+    return stopping_check(q, r);
+}
+
+static void stopping_on_timer(struct timer *timer)
+{
+    struct stopping *s = container_of(timer, struct stopping, timer);
+    request_later(s->q, stopping_check);
+}
+
+/* How many steps of the runs are still running, or wait again because a node gave them back. */
+static enum err stopping_count(struct stopping *s, struct reader *r, size_t *ret_running, bool *ret_waiting,
+                               struct error *e)
+{
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, STOP_ARENA * 8);
+    *ret_running = 0;
+    *ret_waiting = false;
+    for (size_t i = 0; i < s->run_count; i++) {
+        struct tasks v = { 0 };
+        struct step_filter f = { .tenant = s->q->who.tenant,
+                                 .run = s->runs[i],
+                                 .states = 1U << TASK_RUNNING | 1U << TASK_SCHEDULED,
+                                 .limit = OPEN_ROWS_MAX };
+        if (reader_steps(r, &f, &a, &v, e))
+            return e->code;
+        for (size_t k = 0; k < v.n; k++) {
+            bool is_call = v.v[k].target != TARGET_WORKFLOW && place_kind(v.v[k].place) == PLACE_KIND_STEP;
+            *ret_running += is_call && v.v[k].state == TASK_RUNNING;
+            *ret_waiting = *ret_waiting || (is_call && v.v[k].state == TASK_SCHEDULED);
+        }
+        arena_reset(&a);
+    }
+    return ERR_OK;
+}
+
+static void stopping_on_recorded(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    if (!request_replayed(q, op))
+        request_answer(q); /* the run is as the client wants it, whether or not the record could be stored */
+}
+
+/* The change can be repeated, so its record is stored last: it has the answer. */
+static enum handled stopping_answer(struct request *q, struct reader *r, const struct workflow_run *run, int status)
+{
+    if (q->route->scope == SCOPE_WORKFLOWS_WRITE) {
+        if (run_answer(q, r, run, status) == HANDLED_LATER || q->response.status >= 300)
+            return HANDLED_DONE;
+    } else {
+        struct task_context c = request_context(q);
+        struct jw w = respond_json(&q->response, status);
+        task_to_json(&w, &run->task, &c);
+    }
+    if (!q->has_record)
+        return HANDLED_DONE;
+    q->write.insert = (struct op_insert){ .op = { .kind = OP_INSERT }, .idempotency = request_record(q) };
+    return request_submit(q, stopping_on_recorded);
+}
+
+static enum handled stopping_check(struct request *q, struct reader *r)
+{
+    struct stopping *s = q->stopping;
+    struct error e = { 0 };
+    struct workflow_run run;
+    size_t running = 0;
+    bool waiting = false;
+    q->now_ms = clock_wall_ms(q->server->setup.clock);
+    if (run_read(q, r, &run, &e))
+        return request_fail(q, &e);
+    if (!s->nudged) {
+        request_nudge(q, &run.task, 1);
+        s->nudged = true;
+    }
+    if (s->action != ACTION_CANCEL || task_is_final(run.task.state))
+        return stopping_answer(q, r, &run, 200);
+    if (stopping_count(s, r, &running, &waiting, &e))
+        return request_fail(q, &e);
+    bool forgotten = run.opened && run.row.stop == RUN_GOES_ON; /* it was retried at the same moment */
+    if (stopping_left_ms(s) <= 0)
+        return stopping_answer(q, r, &run, running || waiting || forgotten ? 202 : 200);
+    if (waiting || forgotten) {
+        s->at = s->claimed_at = s->claimed_count = 0;
+        return stopping_next(s);
+    }
+    if (!running && s->compensate)
+        return stopping_answer(q, r, &run, 200);
+    s->timer.fire = stopping_on_timer;
+    timers_add(q->server->timers, &s->timer, CHECK_MS);
+    return HANDLED_LATER;
+}
+
+enum handled workflows_stop(struct request *q, struct reader *r, enum action action, bool compensate)
+{
+    (void)r;
+    static const char *const verbs[] = {
+        [ACTION_CANCEL] = "cancelled", [ACTION_PAUSE] = "paused", [ACTION_RESUME] = "resumed"
+    };
+    struct stopping *s = arena_new(&q->arena, struct stopping);
+    s->q = q;
+    s->action = action;
+    s->compensate = compensate;
+    s->until_ns = clock_steady_ns(q->server->setup.clock) + q->server->limits.recall_ms * NS_PER_MS;
+    snprintf(s->why, sizeof s->why, "%s by %s", verbs[action], q->who.key_id[0] ? q->who.key_id : "a job");
+    q->stopping = s;
+    if (!stopping_add_run(s, q->id)) {
+        struct error e;
+        (void)error_no_room(&e);
+        return request_fail(q, &e);
+    }
+    return stopping_next(s);
+}
+
+struct act_body {
+    bool compensate;
+};
+
+enum handled workflows_act(struct request *q, struct reader *r)
+{
+    static const struct json_field fields[] = {
+        { .name = "compensate", .kind = JSON_KIND_BOOL, .offset = offsetof(struct act_body, compensate) },
+    };
+    struct error e = { 0 };
+    struct act_body b = { 0 };
+    struct workflow_run run;
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    enum action action = (enum action)q->route->argument;
+    if (!request_check_no_query(q))
+        return HANDLED_DONE;
+    if (request_read_object(q, &doc, &e) ||
+        json_read(doc.root, fields, action == ACTION_CANCEL ? 1 : 0, &b, &q->arena, &e) || run_read(q, r, &run, &e))
+        return request_fail(q, &e);
+    return edit_act(q, r, action, b.compensate); /* which knows of open runs */
+}
+
+/* ---- retry ---- */
+
+struct run_retry {
+    struct json_array steps; /* struct str */
+    struct task next;
+};
+
+/* Adds members to the fields that Belfry keeps with the task. `more` is without braces. */
+static enum err changes_add_extra(struct request *q, struct task *t, struct str metadata, struct str more,
+                                  struct error *e)
+{
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, EXTRA_MAX);
+    buf_char(&text, '{');
+    if (metadata.n) {
+        buf_text(&text, "\"metadata\":");
+        buf_add(&text, metadata);
+        buf_text(&text, more.n ? "," : "");
+    }
+    buf_add(&text, more);
+    buf_char(&text, '}');
+    return !text.full && arena_str(&q->arena, buf_str(&text), &t->extra) ? ERR_OK : error_no_room(e);
+}
+
+static enum err retry_check_step(struct request *q, struct reader *r, const struct dag *d, struct str name,
+                                 struct error *e)
+{
+    uint32_t step;
+    struct task t;
+    if (dag_find_or_explain(d, name, &step, e) ||
+        reader_get(r, q->who.tenant, place_id(q->id, place_of_step(step)), &q->arena, &t, e))
+        return e->code;
+    if (t.state == TASK_FAILED || t.state == TASK_EXPIRED || t.state == TASK_CANCELLED)
+        return ERR_OK;
+    return error_set(e, ERR_CONFLICT, "step '" STR_FMT "' is %s and cannot be retried", STR_ARG(name),
+                     task_state_name(t.state));
+}
+
+static enum err retry_check(struct request *q, struct reader *r, const struct workflow_run *run,
+                            const struct run_retry *b, struct error *e)
+{
+    enum task_state state = run->task.state;
+    struct run_tally tally;
+    const struct str *names = b->steps.v;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    if (state != TASK_FAILED && state != TASK_EXPIRED && state != TASK_CANCELLED)
+        return error_set(e, ERR_CONFLICT, "the run is %s and cannot be retried; %s",
+                         task_state_name(task_shown_state(&run->task, q->now_ms)),
+                         task_is_final(state) ? "rerun it" : "wait for it to end, or cancel it");
+    if (!run->opened)
+        return ERR_OK;
+    if (run_definition(q, r, run, &d, e) || run_tally(q, r, run, d->dag, &tally, e))
+        return e->code;
+    if (tally.undo_total && tally.undone == tally.undo_total)
+        return error_set(e, ERR_CONFLICT, "the steps of the run were compensated; rerun it");
+    for (size_t i = 0; i < b->steps.n; i++)
+        if (retry_check_step(q, r, d->dag, names[i], e))
+            return e->code;
+    return ERR_OK;
+}
+
+enum err run_make_retry(struct request *q, const struct workflow_run *run, struct str more, struct task *t,
+                        struct error *e)
+{
+    *t = run->task;
+    t->version++;
+    t->updated_ms = q->now_ms;
+    t->state = TASK_SCHEDULED;
+    t->attempts = t->losses = 0;
+    t->completed_ms = t->resolved_ms = 0;
+    t->cause = t->resolution = t->last_error = (struct str){ NULL, 0 };
+    t->claim = (struct uuid){ 0 };
+    task_forget_delays(t);
+    task_set_due(t, q->now_ms);
+    if (t->expires_after_ms)
+        t->scheduled_ms = q->now_ms;
+    if (t->links & TASK_OPENED)
+        t->links |= TASK_AGAIN;
+    return changes_add_extra(q, t, task_metadata(&run->task), more, e);
+}
+
+static enum err retry_make(struct request *q, const struct workflow_run *run, struct run_retry *b, struct error *e)
+{
+    const struct str *names = b->steps.v;
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, EXTRA_MAX);
+    for (size_t i = 0; i < b->steps.n; i++) /* names need no escape */
+        buf_printf(&text, "%s\"" STR_FMT "\"", i ? "," : "\"retry_steps\":[", STR_ARG(names[i]));
+    buf_text(&text, b->steps.n ? "]" : "");
+    return run_make_retry(q, run, buf_str(&text), &b->next, e);
+}
+
+static void retry_on_put(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct run_retry *b = q->context;
+    if (request_replayed(q, op))
+        return;
+    if (op->rc)
+        request_fail(q, &op->error);
+    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE)
+        request_nudge(q, &b->next, 1);
+    request_answer(q);
+}
+
+enum handled workflows_retry(struct request *q, struct reader *r)
+{
+    static const struct json_field name = { .kind = JSON_KIND_STR, .min = 1, .max = 4 * STEP_NAME_MAX };
+    static const struct json_field fields[] = {
+        { .name = "steps",
+          .kind = JSON_KIND_ARRAY,
+          .offset = offsetof(struct run_retry, steps),
+          .fields = &name,
+          .count = 1,
+          .size = sizeof(struct str),
+          .nullable = true },
+    };
+    struct error e = { 0 };
+    struct workflow_run run;
+    struct run_retry *b = arena_new(&q->arena, struct run_retry);
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    q->context = b;
+    if (!request_check_no_query(q))
+        return HANDLED_DONE;
+    if (request_read_object(q, &doc, &e) || json_read(doc.root, fields, array_count(fields), b, &q->arena, &e) ||
+        run_read(q, r, &run, &e) || retry_check(q, r, &run, b, &e) || retry_make(q, &run, b, &e) ||
+        run_answer_brief(q, r, &b->next, 200, &e))
+        return request_fail(q, &e);
+    q->write.put = (struct op_put){ .op = { .kind = OP_PUT },
+                                    .task = &b->next,
+                                    .version = run.task.version,
+                                    .fence = run.task.fence,
+                                    .state = run.task.state,
+                                    .idempotency = request_record(q) };
+    return request_submit(q, retry_on_put);
+}
+
+/* ---- rerun ---- */
+
+struct rerun_body {
+    struct str from;
+    json_t *input;
+};
+
+/* The same definition, and the given input or the same. */
+static enum err rerun_set_config(struct request *q, const struct workflow_run *run, struct str input, struct task *t,
+                                 struct error *e)
+{
+    cleanup_with(buf_release) struct buf text;
+    struct jw w;
+    char hash[2 * DEFINITION_HASH + 1];
+    for (size_t i = 0; i < DEFINITION_HASH; i++)
+        snprintf(hash + 2 * i, 3, "%02x", run->row.hash[i]);
+    buf_init(&text, 2 * RUN_RESULT_MAX);
+    jw_init(&w, &text);
+    jw_object(&w);
+    if (run->row.workflow.n) {
+        jw_kv_str(&w, "workflow", run->row.workflow);
+        jw_kv_i64(&w, "version", run->row.version);
+    } else {
+        jw_kv_cstr(&w, "definition", hash);
+    }
+    if (input.n) {
+        jw_key(&w, "input");
+        jw_raw(&w, input);
+    }
+    if (run->config.deadline_ms)
+        jw_kv_seconds(&w, "deadline_seconds", run->config.deadline_ms);
+    jw_object_end(&w);
+    return !text.full && arena_str(&q->arena, buf_str(&text), &t->target_config) ? ERR_OK : error_no_room(e);
+}
+
+static enum err rerun_make(struct request *q, const struct workflow_run *run, const struct rerun_body *b,
+                           struct str input, struct error *e)
+{
+    const struct task *o = &run->task;
+    char id[UUID_TEXT + 1], more[UUID_TEXT + STEP_NAME_MAX + 64];
+    *q->tasks = (struct task){ .id = request_new_id(q),
+                               .tenant = o->tenant,
+                               .state = TASK_SCHEDULED,
+                               .due_ms = q->now_ms,
+                               .scheduled_ms = q->now_ms,
+                               .version = 1,
+                               .priority = o->priority,
+                               .queue = o->queue,
+                               .name = o->name,
+                               .task_type = o->task_type,
+                               .delivery = o->delivery,
+                               .expires_after_ms = o->expires_after_ms,
+                               .concurrency_key = o->concurrency_key,
+                               .concurrency_limit = o->concurrency_limit,
+                               .retry = o->retry,
+                               .links = TASK_KEEPS_OUTPUT,
+                               .target = TARGET_WORKFLOW,
+                               .created_ms = q->now_ms,
+                               .updated_ms = q->now_ms };
+    uuid_format(o->id, id);
+    int n = snprintf(more, sizeof more, "\"rerun_of\":\"%s\",\"from\":\"" STR_FMT "\"", id, STR_ARG(b->from));
+    if (rerun_set_config(q, run, input.n ? input : run->config.input, q->tasks, e))
+        return e->code;
+    return changes_add_extra(q, q->tasks, task_metadata(o), (struct str){ more, (size_t)n }, e);
+}
+
+static enum err rerun_check(struct request *q, struct reader *r, const struct workflow_run *run,
+                            const struct rerun_body *b, struct error *e)
+{
+    uint32_t step;
+    struct error why;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    if (!run->opened || !task_is_final(run->task.state))
+        return error_set(e, ERR_CONFLICT, "the run is %s; only a run that has ended can be run again",
+                         task_state_name(task_shown_state(&run->task, q->now_ms)));
+    if (run_definition(q, r, run, &d, e))
+        return e->code;
+    return dag_find_or_explain(d->dag, b->from, &step, &why) ? error_field(e, "from", "%s", why.text) : ERR_OK;
+}
+
+enum handled workflows_rerun(struct request *q, struct reader *r)
+{
+    static const struct json_field fields[] = {
+        { .name = "from",
+          .kind = JSON_KIND_STR,
+          .offset = offsetof(struct rerun_body, from),
+          .min = 1,
+          .max = 4 * STEP_NAME_MAX,
+          .required = true },
+        { .name = "input", .kind = JSON_KIND_RAW, .offset = offsetof(struct rerun_body, input) },
+    };
+    struct error e = { 0 };
+    struct workflow_run run;
+    struct rerun_body b = { 0 };
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    q->tasks = arena_new(&q->arena, struct task);
+    q->task_count = 1;
+    q->depends = arena_new(&q->arena, struct depends_on);
+    if (!request_check_no_query(q) || !run_is_possible(q))
+        return HANDLED_DONE;
+    if (run_read(q, r, &run, &e) || request_read_object(q, &doc, &e) ||
+        json_read(doc.root, fields, array_count(fields), &b, &q->arena, &e) || rerun_check(q, r, &run, &b, &e))
+        return request_fail(q, &e);
+    struct str input = b.input ? json_member_text(&doc, "input") : S("");
+    if (rerun_make(q, &run, &b, input, &e))
+        return request_fail(q, &e);
+    return tenant_limits_take(q, r, 1, tasks_create_now);
+}

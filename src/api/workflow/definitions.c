@@ -1,0 +1,206 @@
+/* Named definitions of workflows. A definition never changes: a name has versions. Runs keep the version that they were
+ * opened with, so a name may be changed or removed at any time. */
+#include <stdio.h>
+
+#include "api/resource/change.h"
+#include "api/resource/listing.h"
+#include "api/server/internal.h"
+#include "api/server/query.h"
+#include "port/crypto.h"
+#include "workflow/definition.h"
+
+static void definitions_write_members(struct jw *w, const struct workflow_row *row, const struct dag *d)
+{
+    char hash[2 * DEFINITION_HASH + 1];
+    for (size_t i = 0; i < DEFINITION_HASH; i++)
+        snprintf(hash + 2 * i, 3, "%02x", row->hash[i]);
+    jw_kv_str(w, "name", row->name);
+    jw_kv_i64(w, "version", row->version);
+    jw_kv_cstr(w, "hash", hash);
+    jw_kv_time(w, "created_at", row->created_ms);
+    if (d)
+        jw_kv_i64(w, "steps", d->n);
+}
+
+/* ---- reading ---- */
+
+enum handled workflow_definitions_list(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct name_page page;
+    struct workflow_rows rows = { 0 };
+    char cursor[SEAL_TEXT_MAX + 1];
+    if (!name_page_read(q, &page))
+        return HANDLED_DONE;
+    if (reader_workflows(r, q->who.tenant, page.after, (size_t)page.limit, &q->arena, &rows, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_key(&w, "definitions");
+    jw_array(&w);
+    for (size_t i = 0; i < rows.n; i++) {
+        jw_object(&w);
+        definitions_write_members(&w, &rows.v[i], NULL);
+        jw_object_end(&w);
+    }
+    jw_array_end(&w);
+    struct pagination p = { .limit = page.limit, .total = -1, .more = rows.more && rows.n };
+    if (p.more)
+        p.next_name = rows.v[rows.n - 1].name;
+    jw_kv_cstr(&w, "next_cursor", p.more ? seal_text(q, SEAL_CURSOR, p.next_name, cursor).p : NULL);
+    pagination_write(q, &w, &p);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+struct definition_query {
+    int64_t version;
+};
+
+enum handled workflow_definitions_get(struct request *q, struct reader *r)
+{
+    static const struct query_field fields[] = {
+        { .name = "version",
+          .kind = QUERY_I64,
+          .offset = offsetof(struct definition_query, version),
+          .min = 1,
+          .max = INT64_MAX },
+    };
+    struct error e = { 0 };
+    struct definition_query p = { 0 };
+    struct workflow_row row;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e))
+        return request_fail(q, &e);
+    enum err rc = reader_workflow(r, q->who.tenant, q->name, p.version, &q->arena, &row, &e);
+    if (rc == ERR_NOT_FOUND)
+        return request_refuse(q, PROBLEM_NOT_FOUND,
+                              p.version ? "there is no such version of a workflow" : "there is no such workflow");
+    if (rc || definition_cache_get(q->server->definitions, r, q->who.tenant, row.hash, &d, &e))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    definitions_write_members(&w, &row, d->dag);
+    jw_key(&w, "definition");
+    jw_raw(&w, d->dag->text);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+/* ---- writing ---- */
+
+/* The answer is stored with the change, so it is made before: from the latest version that was read. If another request
+ * comes first, the client gets the version that its definition has; only the stored answer names another one. */
+struct definition_put {
+    struct definition definition;
+    struct workflow_row row;
+    uint32_t steps;
+    bool exists, changed;
+};
+
+static void definitions_write_put(struct request *q, const struct definition_put *p)
+{
+    struct dag d = { .n = p->steps };
+    struct jw w = respond_json(&q->response, p->exists ? 200 : 201);
+    jw_object(&w);
+    definitions_write_members(&w, &p->row, &d);
+    jw_kv_bool(&w, "changed", p->changed);
+    jw_object_end(&w);
+}
+
+static void definitions_on_put(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct definition_put *p = q->context;
+    const struct op_define *d = &q->write.define;
+    if (request_replayed(q, op))
+        return;
+    if (op->rc)
+        request_fail(q, &op->error);
+    else if (d->ret_version != p->row.version || d->ret_created_ms != p->row.created_ms) {
+        p->row.version = d->ret_version; /* another request came first: its version was not known */
+        p->row.created_ms = d->ret_created_ms;
+        p->changed = d->ret_changed;
+        definitions_write_put(q, p);
+    }
+    request_answer(q);
+}
+
+static enum handled definitions_put(struct request *q, struct reader *r)
+{
+    struct definition_put *p = q->context;
+    struct error e = { 0 };
+    struct workflow_row latest;
+    enum err rc = reader_workflow(r, q->who.tenant, q->name, 0, &q->arena, &latest, &e);
+    if (rc && rc != ERR_NOT_FOUND)
+        return request_fail(q, &e);
+    p->exists = rc == ERR_OK;
+    bool same = p->exists && memcmp(latest.hash, p->definition.hash, DEFINITION_HASH) == 0;
+    p->changed = !same;
+    p->row = (struct workflow_row){ .tenant = q->who.tenant,
+                                    .name = q->name,
+                                    .version = same        ? latest.version
+                                               : p->exists ? latest.version + 1
+                                                           : 1,
+                                    .created_ms = same ? latest.created_ms : q->now_ms };
+    memcpy(p->row.hash, p->definition.hash, DEFINITION_HASH);
+    definitions_write_put(q, p);
+    q->write.define = (struct op_define){ .op = { .kind = OP_DEFINE },
+                                          .definition = &p->definition,
+                                          .tenant = q->who.tenant,
+                                          .name = q->name,
+                                          .now_ms = q->now_ms,
+                                          .idempotency = request_record(q) };
+    return request_submit(q, definitions_on_put);
+}
+
+enum handled workflow_definitions_put(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct task_context c = request_context(q);
+    struct str text = buf_str(&q->body);
+    cleanup_with(dag_freep) struct dag *d = NULL;
+    if (!request_check_no_query(q))
+        return HANDLED_DONE;
+    if (step_name_check(q->name, &e)) {
+        (void)error_in(&e, "name");
+        return request_fail(q, &e);
+    }
+    if (text.n == 0)
+        return request_refuse(q, PROBLEM_INVALID, "the body must be a definition: {\"steps\": […]}");
+    if (definition_read(text, &c, &d, &e))
+        return request_fail(q, &e);
+    struct definition_put *p = arena_new(&q->arena, struct definition_put);
+    p->definition = (struct definition){ .tenant = q->who.tenant, .text = text };
+    p->steps = d->n;
+    crypto_sha256(text, p->definition.hash);
+    q->context = p;
+    return definitions_put(q, r);
+}
+
+static void definitions_on_deleted(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    if (request_replayed(q, op))
+        return;
+    if (op->rc == ERR_NOT_FOUND)
+        request_refuse(q, PROBLEM_NOT_FOUND, "there is no such workflow");
+    else if (op->rc)
+        request_fail(q, &op->error);
+    request_answer(q);
+}
+
+enum handled workflow_definitions_delete(struct request *q, struct reader *r)
+{
+    (void)r;
+    if (!request_check_no_query(q))
+        return HANDLED_DONE;
+    respond_nothing(&q->response);
+    q->write.define = (struct op_define){ .op = { .kind = OP_DEFINE },
+                                          .tenant = q->who.tenant,
+                                          .name = q->name,
+                                          .remove = true,
+                                          .now_ms = q->now_ms,
+                                          .idempotency = request_record(q) };
+    return request_submit(q, definitions_on_deleted);
+}

@@ -1,0 +1,371 @@
+#include "api/workflow/run.h"
+
+#include <stdio.h>
+
+#include "api/resource/listing.h"
+#include "api/server/internal.h"
+#include "core/flow/place.h"
+
+#define NOT_EVERY_NODE                                                                                                 \
+    "a node of an older version is running, which cannot run workflows; try again when it is upgraded"
+enum { HASH_TEXT = 2 * DEFINITION_HASH, STEPS_ARENA = 256 << 20 };
+
+/* ---- reading ---- */
+
+static bool run_hash_parse(struct str text, uint8_t ret[DEFINITION_HASH])
+{
+    if (text.n != HASH_TEXT)
+        return false;
+    for (size_t i = 0; i < DEFINITION_HASH; i++) {
+        int high = hex_value(text.p[2 * i]), low = hex_value(text.p[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        ret[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+enum err run_config_read(struct request *q, const struct task *t, struct run_config *ret, struct error *e)
+{
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct run_config c = { 0 };
+    if (t->target_config.n && json_parse(t->target_config, &doc, e))
+        return error_set(e, ERR_CORRUPT, "the target_config of a run cannot be read");
+    if (!doc.root) {
+        *ret = c;
+        return ERR_OK;
+    }
+    c.version = json_i64_at(doc.root, "version", 0);
+    c.deadline_ms = json_seconds_at(doc.root, "deadline_seconds");
+    c.input = json_member_text(&doc, "input");
+    struct str hash = json_text_at(doc.root, "definition");
+    c.has_hash = hash.p && run_hash_parse(hash, c.hash);
+    struct str name = json_text_at(doc.root, "workflow");
+    if (name.p && !arena_str(&q->arena, name, &c.workflow))
+        return error_no_room(e);
+    *ret = c;
+    return ERR_OK;
+}
+
+/* A step without a row of a run is a map or awaits a signal. */
+static bool run_is_run(const struct task *t, bool opened)
+{
+    return t->target == TARGET_WORKFLOW && t->kind != TASK_RECURRING && (opened || uuid_is_nil(t->run));
+}
+
+enum err run_read_of(struct request *q, struct reader *r, const struct task *t, struct workflow_run *ret,
+                     struct error *e)
+{
+    struct workflow_run run = { .task = *t };
+    enum err rc =
+        t->target == TARGET_WORKFLOW ? reader_run(r, t->tenant, t->id, &q->arena, &run.row, e) : ERR_NOT_FOUND;
+    if (rc && rc != ERR_NOT_FOUND)
+        return rc;
+    run.opened = rc == ERR_OK;
+    if (!run_is_run(t, run.opened))
+        return error_set(e, ERR_NOT_FOUND,
+                         t->kind == TASK_RECURRING && t->target == TARGET_WORKFLOW
+                             ? "this is a schedule of runs; its runs are its occurrences"
+                             : "there is no such run of a workflow");
+    if (run_config_read(q, t, &run.config, e))
+        return e->code;
+    *ret = run;
+    return ERR_OK;
+}
+
+enum err run_read(struct request *q, struct reader *r, struct workflow_run *ret, struct error *e)
+{
+    struct task t;
+    enum err rc = request_get_task(q, r, &t, e);
+    if (rc == ERR_NOT_FOUND)
+        return error_set(e, ERR_NOT_FOUND, "there is no such run of a workflow");
+    return rc ? rc : run_read_of(q, r, &t, ret, e);
+}
+
+static enum err run_find_named(struct request *q, struct reader *r, const struct run_config *c,
+                               struct workflow_row *ret, struct error *e)
+{
+    enum err rc = reader_workflow(r, q->who.tenant, c->workflow, c->version, &q->arena, ret, e);
+    if (rc != ERR_NOT_FOUND)
+        return rc;
+    if (c->version && reader_workflow(r, q->who.tenant, c->workflow, 0, &q->arena, ret, e) == ERR_OK)
+        return error_set(e, ERR_NOT_FOUND, "workflow '" STR_FMT "' has no version %lld; its latest is %lld",
+                         STR_ARG(c->workflow), (long long)c->version, (long long)ret->version);
+    return error_set(e, ERR_NOT_FOUND, "no workflow is named '" STR_FMT "'", STR_ARG(c->workflow));
+}
+
+enum err run_definition(struct request *q, struct reader *r, const struct workflow_run *run,
+                        struct cached_definition **ret, struct error *e)
+{
+    struct workflow_row row;
+    const uint8_t *hash = run->opened ? run->row.hash : run->config.has_hash ? run->config.hash : NULL;
+    if (!hash) {
+        enum err rc = run_find_named(q, r, &run->config, &row, e);
+        if (rc)
+            return rc;
+        hash = row.hash;
+    }
+    return definition_cache_get(q->server->definitions, r, q->who.tenant, hash, ret, e);
+}
+
+static bool run_is_known(const struct request *q)
+{
+    const struct api_setup *setup = &q->server->setup;
+    return !setup->workflows_are_known || setup->workflows_are_known(setup->context);
+}
+
+enum err run_check_target(struct request *q, struct reader *r, const struct task *t, struct error *e)
+{
+    struct workflow_run run = { .task = *t };
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    if (!run_is_known(q))
+        return error_set(e, ERR_UNAVAILABLE, NOT_EVERY_NODE);
+    if (run_config_read(q, t, &run.config, e))
+        return e->code;
+    enum err rc = run_definition(q, r, &run, &d, e);
+    if (rc != ERR_NOT_FOUND)
+        return rc;
+    if (run.config.has_hash)
+        return error_field(e, "target_config.definition", "is the hash of no definition that is stored");
+    struct error why = *e;
+    return error_field(e, why.text[0] == 'w' ? "target_config.version" : "target_config.workflow", "%s", why.text);
+}
+
+enum err run_step_name(struct request *q, struct reader *r, const struct task *t, struct str *ret, struct error *e)
+{
+    struct run_row row;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    *ret = S("");
+    if (uuid_is_nil(t->run) || place_kind(t->place) == PLACE_KIND_DEADLINE)
+        return ERR_OK;
+    enum err rc = reader_run(r, t->tenant, t->run, &q->arena, &row, e);
+    if (rc == ERR_OK)
+        rc = definition_cache_get(q->server->definitions, r, t->tenant, row.hash, &d, e);
+    if (rc)
+        return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    uint32_t step = place_step(t->place);
+    return step >= d->dag->n || arena_str(&q->arena, d->dag->steps[step].name, ret) ? ERR_OK : error_no_room(e);
+}
+
+void run_write_place(struct jw *w, const struct task *t, struct str step)
+{
+    jw_kv_str_or_null(w, "step", step);
+    jw_key(w, "item");
+    if (place_item(t->place) < 0)
+        jw_null(w);
+    else
+        jw_i64(w, place_item(t->place));
+}
+
+bool run_is_possible(struct request *q)
+{
+    bool known = run_is_known(q);
+    if (!known)
+        request_refuse(q, PROBLEM_UNAVAILABLE, NOT_EVERY_NODE);
+    return known;
+}
+
+/* ---- what the steps are doing ---- */
+
+static void run_tally_failure(struct run_tally *n, const struct task *t)
+{
+    bool failed = t->state == TASK_FAILED || t->state == TASK_EXPIRED;
+    if (!failed || n->failure_count == FAILURES_SHOWN)
+        return;
+    n->failures[n->failure_count++] =
+        (struct run_failure){ place_step(t->place), place_item(t->place), t->state, t->last_error };
+}
+
+static void run_tally_step(struct run_tally *n, const struct dag *d, const struct task *t, int64_t now_ms)
+{
+    uint32_t step = place_step(t->place);
+    bool ends_badly = t->state == TASK_FAILED || t->state == TASK_EXPIRED;
+    n->by_state[task_shown_state(t, now_ms)]++;
+    if (ends_badly && step < d->n && !d->steps[step].may_fail && !n->has_failed_step) {
+        n->has_failed_step = true;
+        n->failed_step = step;
+    }
+    bool awaits = t->links & TASK_AWAITS && !task_is_final(t->state);
+    if (awaits && step < d->n && n->awaiting_count < AWAITING_SHOWN)
+        n->awaiting[n->awaiting_count++] = (struct run_awaiting){
+            step, t->started_ms, d->steps[step].await.timeout_ms ? t->started_ms + d->steps[step].await.timeout_ms : 0
+        };
+}
+
+static void run_tally_task(struct run_tally *n, const struct dag *d, const struct task *t, int64_t now_ms)
+{
+    enum place_kind kind = place_kind(t->place);
+    if (kind == PLACE_KIND_DEADLINE)
+        return;
+    run_tally_failure(n, t);
+    if (kind == PLACE_KIND_UNDO) {
+        n->undo_total++;
+        n->undone += t->state == TASK_COMPLETED;
+    } else if (place_item(t->place) < 0) {
+        run_tally_step(n, d, t, now_ms);
+    }
+}
+
+/* The sentences of failures outlive the page that they were read with. */
+static bool run_tally_keep(struct request *q, struct run_tally *n, size_t from)
+{
+    for (size_t i = from; i < n->failure_count; i++)
+        if (!arena_str(&q->arena, n->failures[i].error, &n->failures[i].error))
+            return false;
+    return true;
+}
+
+enum err run_tally(struct request *q, struct reader *r, const struct workflow_run *run, const struct dag *d,
+                   struct run_tally *ret, struct error *e)
+{
+    struct step_filter f = { .tenant = run->task.tenant, .run = run->task.id, .limit = STEPS_READ_MAX };
+    cleanup_with(arena_release) struct arena page;
+    arena_init(&page, STEPS_ARENA);
+    *ret = (struct run_tally){ 0 };
+    for (bool more = run->opened; more;) {
+        struct tasks v = { 0 };
+        size_t failures = ret->failure_count;
+        if (reader_steps(r, &f, &page, &v, e))
+            return e->code;
+        for (size_t i = 0; i < v.n; i++)
+            run_tally_task(ret, d, &v.v[i], q->now_ms);
+        if (!run_tally_keep(q, ret, failures))
+            return error_no_room(e);
+        more = v.n == f.limit;
+        f.has_after = true;
+        f.after = v.n ? v.v[v.n - 1].place : 0;
+        arena_reset(&page);
+    }
+    return ERR_OK;
+}
+
+/* ---- showing ---- */
+
+void run_write_counts(struct jw *w, const struct dag *d, const struct run_tally *tally)
+{
+    jw_kv_i64(w, "total", d->n);
+    jw_key(w, "by_status");
+    jw_object(w);
+    for (int s = 0; s < TASK_STATES; s++)
+        if (tally->by_state[s])
+            jw_kv_i64(w, task_state_name((enum task_state)s), tally->by_state[s]);
+    jw_object_end(w);
+}
+
+static void run_write_raw(struct jw *w, const char *name, struct str json)
+{
+    jw_key(w, name);
+    if (json.n)
+        jw_raw(w, json);
+    else
+        jw_null(w);
+}
+
+static void run_write_hash(struct jw *w, const struct workflow_run *run)
+{
+    char text[HASH_TEXT + 1] = "";
+    const uint8_t *hash = run->opened ? run->row.hash : run->config.has_hash ? run->config.hash : NULL;
+    for (size_t i = 0; hash && i < DEFINITION_HASH; i++)
+        snprintf(text + 2 * i, 3, "%02x", hash[i]);
+    jw_kv_str_or_null(w, "definition_hash", str_from(text));
+}
+
+static void run_write_times(struct jw *w, const struct workflow_run *run)
+{
+    const struct task *t = &run->task;
+    jw_kv_time(w, "created_at", t->created_ms);
+    jw_kv_time(w, "run_at", t->scheduled_ms);
+    jw_kv_time_or_null(w, "started_at", run->opened ? run->row.opened_ms : t->started_ms);
+    jw_kv_time_or_null(w, "completed_at", t->completed_ms);
+    jw_kv_time_or_null(w, "deadline_at", run->opened ? run->row.deadline_ms : 0);
+}
+
+static void run_write_end(struct jw *w, const struct workflow_run *run, const struct dag *d,
+                          const struct run_tally *tally)
+{
+    static const struct str names[] = { [RUN_CANCELLED] = { "cancel", 6 },
+                                        [RUN_CANCELLED_AND_UNDONE] = { "cancel", 6 },
+                                        [RUN_AT_DEADLINE] = { "deadline", 8 } };
+    bool stopped = run->opened && run->row.stop != RUN_GOES_ON;
+    jw_kv_str_or_null(w, "stopped_by",
+                      !stopped                ? S("")
+                      : run->row.stopped_by.n ? run->row.stopped_by
+                                              : names[run->row.stop]);
+    if (!tally)
+        return;
+    bool failed = tally->has_failed_step && run->task.state == TASK_FAILED;
+    jw_kv_str_or_null(w, "failed_step", failed ? d->steps[tally->failed_step].name : S(""));
+    jw_kv_cstr(w, "compensation",
+               !tally->undo_total || !task_is_final(run->task.state) ? NULL
+               : tally->undone == tally->undo_total                  ? "COMPLETE"
+                                                                     : "INCOMPLETE");
+    jw_key(w, "steps");
+    jw_object(w);
+    run_write_counts(w, d, tally);
+    jw_object_end(w);
+}
+
+void run_write(struct jw *w, const struct request *q, const struct workflow_run *run, const struct dag *d,
+               const struct run_tally *tally, struct str result)
+{
+    const struct task *t = &run->task;
+    jw_object(w);
+    jw_kv_uuid(w, "id", t->id);
+    jw_kv_str_or_null(w, "name", t->name);
+    jw_kv_str_or_null(w, "workflow", run->opened ? run->row.workflow : run->config.workflow);
+    jw_kv_i64_or_null(w, "version", run->opened ? run->row.version : run->config.version);
+    run_write_hash(w, run);
+    jw_kv_cstr(w, "status", task_state_name(task_shown_state(t, q->now_ms)));
+    jw_kv_bool(w, "paused", t->state == TASK_PAUSED || (run->opened && run->row.paused && !task_is_final(t->state)));
+    run_write_raw(w, "input", run->config.input);
+    run_write_raw(w, "result", result);
+    jw_kv_str_or_null(w, "last_error", t->last_error);
+    jw_kv_str(w, "queue", t->queue);
+    jw_kv_i64(w, "priority", t->priority);
+    jw_kv_i64(w, "attempts", t->attempts);
+    jw_kv_uuid(w, "parent_id", t->parent);
+    jw_kv_uuid(w, "run", t->run);
+    run_write_times(w, run);
+    run_write_end(w, run, d, tally);
+    jw_object_end(w);
+}
+
+/* The result of a COMPLETED run; empty: none. */
+static enum err run_result(struct request *q, struct reader *r, const struct workflow_run *run, struct str *ret,
+                           struct error *e)
+{
+    struct run_outputs v = { 0 };
+    *ret = S("");
+    if (run->task.state != TASK_COMPLETED)
+        return ERR_OK;
+    if (reader_outputs(r, run->task.id, PLACE_RUN, PLACE_RUN, 1, &q->arena, &v, e))
+        return e->code;
+    if (v.n && v.v[0].whole)
+        *ret = v.v[0].text;
+    return ERR_OK;
+}
+
+enum handled run_answer(struct request *q, struct reader *r, const struct workflow_run *run, int status)
+{
+    struct error e = { 0 };
+    struct run_tally tally = { 0 };
+    struct str result;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    enum err rc = run_definition(q, r, run, &d, &e);
+    if ((rc && rc != ERR_NOT_FOUND) || run_result(q, r, run, &result, &e) ||
+        (d && run_tally(q, r, run, d->dag, &tally, &e)))
+        return request_fail(q, &e);
+    struct jw w = respond_json(&q->response, status);
+    run_write(&w, q, run, d ? d->dag : NULL, d ? &tally : NULL, result);
+    return HANDLED_DONE;
+}
+
+enum err run_answer_brief(struct request *q, struct reader *r, const struct task *t, int status, struct error *e)
+{
+    struct workflow_run run;
+    if (run_read_of(q, r, t, &run, e))
+        return e->code;
+    struct jw w = respond_json(&q->response, status);
+    run_write(&w, q, &run, NULL, NULL, S(""));
+    return ERR_OK;
+}

@@ -1,0 +1,90 @@
+#pragma once
+/* api/workflow/run.h - a run of a workflow as the API reads and shows it. All functions: a pool thread that
+ * owns the request. */
+#include "api/server/request.h"
+#include "base/json/json.h"
+#include "workflow/definition_cache.h"
+
+/* What the target_config of a run says. Texts are borrowed from the task or in the request's arena. */
+struct run_config {
+    struct str workflow; /* empty: it has a definition by hash */
+    int64_t version;     /* 0: the latest when it is opened */
+    bool has_hash;
+    uint8_t hash[DEFINITION_HASH];
+    struct str input; /* JSON text; empty: none */
+    int64_t deadline_ms;
+};
+
+struct workflow_run {
+    struct task task;
+    bool opened; /* it has a row */
+    struct run_row row;
+    struct run_config config;
+};
+
+/* The run in the path. ERR_NOT_FOUND: there is none. */
+enum err run_read(struct request *q, struct reader *r, struct workflow_run *ret, struct error *e) must_use;
+/* The same of a task that was read. */
+enum err run_read_of(struct request *q, struct reader *r, const struct task *t, struct workflow_run *ret,
+                     struct error *e) must_use;
+enum err run_config_read(struct request *q, const struct task *t, struct run_config *ret, struct error *e) must_use;
+
+/* The definition of a run: the one that it was opened with, or would be opened with now. */
+enum err run_definition(struct request *q, struct reader *r, const struct workflow_run *run,
+                        struct cached_definition **ret, struct error *e) must_use;
+
+/* Finds what the target_config of a new task of target WORKFLOW names. Errors are fields below target_config. */
+enum err run_check_target(struct request *q, struct reader *r, const struct task *t, struct error *e) must_use;
+
+/* False: not every node can run workflows yet, and the request is answered with 503. */
+bool run_is_possible(struct request *q);
+
+/* The name of the step that a task is; empty: it is none, or its run is gone. */
+enum err run_step_name(struct request *q, struct reader *r, const struct task *t, struct str *ret,
+                       struct error *e) must_use;
+/* Writes `step` and `item` of a task that is a step. */
+void run_write_place(struct jw *w, const struct task *t, struct str step);
+
+/* ---- what the steps of a run are doing ---- */
+
+enum { FAILURES_SHOWN = 20, AWAITING_SHOWN = 100, TASK_STATES = TASK_EXPIRED + 1 };
+
+struct run_failure {
+    uint32_t step;
+    int64_t item; /* -1: none */
+    enum task_state state;
+    struct str error;
+};
+
+struct run_awaiting {
+    uint32_t step;
+    int64_t since_ms, timeout_ms; /* timeout_ms 0: none */
+};
+
+struct run_tally {
+    int64_t by_state[TASK_STATES]; /* of steps, without items and compensations */
+    int64_t undone, undo_total;    /* compensations that are COMPLETED; all */
+    bool has_failed_step;
+    uint32_t failed_step; /* the first that fails the run */
+    struct run_failure failures[FAILURES_SHOWN];
+    size_t failure_count;
+    struct run_awaiting awaiting[AWAITING_SHOWN];
+    size_t awaiting_count;
+};
+
+enum err run_tally(struct request *q, struct reader *r, const struct workflow_run *run, const struct dag *d,
+                   struct run_tally *ret, struct error *e) must_use;
+
+/* Writes {"total", "by_status"} as two members. */
+void run_write_counts(struct jw *w, const struct dag *d, const struct run_tally *tally);
+
+/* Writes a run as one object. d and tally NULL: without `steps`. result: JSON text; empty: null. */
+void run_write(struct jw *w, const struct request *q, const struct workflow_run *run, const struct dag *d,
+               const struct run_tally *tally, struct str result);
+
+/* Reads all about the run and answers with it. */
+enum handled run_answer(struct request *q, struct reader *r, const struct workflow_run *run, int status);
+
+/* The answer to a change of a run that is written before the change is stored: without its steps. */
+enum err run_answer_brief(struct request *q, struct reader *r, const struct task *t, int status,
+                          struct error *e) must_use;

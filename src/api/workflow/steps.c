@@ -1,0 +1,412 @@
+/* The steps of a run: their list, and decisions over one of them by hand. Such a decision is an edit of the step's
+ * task, which from then on has TASK_BY_HAND: its join did not decide. */
+#include <stdio.h>
+
+#include "api/resource/change.h"
+#include "api/server/internal.h"
+#include "api/server/query.h"
+#include "api/workflow/runs.h"
+#include "core/flow/place.h"
+#include "core/task/action.h"
+
+enum { TRIES_MAX = 8, OUTPUTS_LIMIT = 100, ITEMS_ARENA = 64 << 20 };
+
+/* ---- list ---- */
+
+struct steps_query {
+    unsigned states;
+    struct str step, cursor;
+    int64_t limit;
+};
+
+/* What one step is shown with. */
+struct step_view {
+    struct request *q;
+    struct reader *r;
+    const struct dag *d;
+    bool outputs; /* with what it answered */
+};
+
+static const char *steps_kind(int64_t place)
+{
+    return place_kind(place) == PLACE_KIND_UNDO ? "COMPENSATION" : place_item(place) >= 0 ? "ITEM" : "STEP";
+}
+
+static void steps_write_parents(struct jw *w, const struct dag *d, const struct dag_step *s)
+{
+    jw_key(w, "depends_on");
+    jw_array(w);
+    for (uint32_t i = 0; i < s->in.n; i++)
+        if (i == 0 || s->in.v[i].step != s->in.v[i - 1].step)
+            jw_str(w, d->steps[s->in.v[i].step].name);
+    jw_array_end(w);
+}
+
+/* The times of the latest attempt. */
+static void steps_write_times(struct jw *w, const struct task *t)
+{
+    bool waits = t->links & TASK_WAITS || (task_is_final(t->state) && !t->started_ms);
+    int64_t released_ms = waits ? 0 : t->started_ms ? min_of(t->due_ms, t->started_ms) : t->due_ms;
+    bool started = t->started_ms && released_ms, ended = t->started_ms && t->completed_ms;
+    jw_kv_time_or_null(w, "released_at", released_ms);
+    jw_kv_time_or_null(w, "started_at", t->started_ms);
+    jw_kv_time_or_null(w, "completed_at", t->completed_ms);
+    jw_key(w, "waited_ms");
+    if (started)
+        jw_i64(w, t->started_ms - released_ms);
+    else
+        jw_null(w);
+    jw_key(w, "duration_ms");
+    if (ended)
+        jw_i64(w, max_of(t->completed_ms - t->started_ms, (int64_t)0));
+    else
+        jw_null(w);
+}
+
+static enum err steps_write_output(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
+{
+    struct execution_page page = { 0 };
+    struct execution_filter f = { .tenant = t->tenant, .task = t->id, .limit = 1 };
+    if (!v->outputs || t->state != TASK_COMPLETED)
+        return ERR_OK;
+    if (reader_executions(v->r, &f, &v->q->arena, &page, e))
+        return e->code;
+    if (page.executions.n)
+        jw_kv_str_or_null(w, "output", page.executions.v[0].output);
+    return ERR_OK;
+}
+
+/* How many items of a map are in which state. */
+static enum err steps_write_items(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
+{
+    int64_t by_state[TASK_STATES] = { 0 }, total = 0;
+    struct step_filter f = { .tenant = t->tenant,
+                             .run = t->run,
+                             .by_step = true,
+                             .step = place_step(t->place),
+                             .has_after = true,
+                             .after = t->place,
+                             .limit = STEPS_READ_MAX };
+    cleanup_with(arena_release) struct arena page;
+    arena_init(&page, ITEMS_ARENA);
+    for (bool more = true; more;) {
+        struct tasks x = { 0 };
+        if (reader_steps(v->r, &f, &page, &x, e))
+            return e->code;
+        for (size_t i = 0; i < x.n; i++) {
+            bool is_item = place_kind(x.v[i].place) == PLACE_KIND_STEP;
+            total += is_item;
+            by_state[task_shown_state(&x.v[i], v->q->now_ms)] += is_item;
+        }
+        more = x.n == f.limit;
+        f.after = x.n ? x.v[x.n - 1].place : 0;
+        arena_reset(&page);
+    }
+    jw_key(w, "items");
+    jw_object(w);
+    jw_kv_i64(w, "total", total);
+    jw_key(w, "by_status");
+    jw_object(w);
+    for (int s = 0; s < TASK_STATES; s++)
+        if (by_state[s])
+            jw_kv_i64(w, task_state_name((enum task_state)s), by_state[s]);
+    jw_object_end(w);
+    jw_object_end(w);
+    return ERR_OK;
+}
+
+static const char *steps_target(const struct dag_step *s, const struct task *t)
+{
+    bool waits = place_kind(t->place) == PLACE_KIND_STEP && s->await.signal.n;
+    return waits ? "AWAIT" : target_kind_name(t->target);
+}
+
+/* The store names the task that a step was skipped for by its id. Here the name of its step is known. */
+static void steps_write_error(const struct dag *d, const struct dag_step *s, const struct task *t, struct jw *w)
+{
+    char id[UUID_TEXT + 1], text[DEPENDENCY_REASON_MAX + STEP_NAME_MAX];
+    struct str before = S(DEPENDENCY_SKIPPED), error = t->last_error;
+    struct str rest = str_starts(error, before) ? str_sub(error, before.n, error.n) : S("");
+    for (uint32_t i = 0; i < s->in.n && rest.n; i++) {
+        uuid_format(place_id(t->run, place_of_step(s->in.v[i].step)), id);
+        if (!str_starts(rest, str_from(id)))
+            continue;
+        rest = str_sub(rest, UUID_TEXT, rest.n);
+        int n = snprintf(text, sizeof text, DEPENDENCY_SKIPPED "'" STR_FMT "'" STR_FMT,
+                         STR_ARG(d->steps[s->in.v[i].step].name), STR_ARG(rest));
+        error = (struct str){ text, (size_t)n };
+        break;
+    }
+    jw_kv_str_or_null(w, "last_error", error);
+}
+
+static enum err steps_write(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
+{
+    const struct dag_step *s = &v->d->steps[place_step(t->place)];
+    int64_t item = place_item(t->place);
+    bool is_map = s->map.is_set && item < 0 && place_kind(t->place) == PLACE_KIND_STEP;
+    jw_object(w);
+    jw_kv_str(w, "step", s->name);
+    jw_key(w, "item");
+    if (item < 0)
+        jw_null(w);
+    else
+        jw_i64(w, item);
+    jw_kv_uuid(w, "id", t->id);
+    jw_kv_cstr(w, "kind", steps_kind(t->place));
+    jw_kv_cstr(w, "status", task_state_name(task_shown_state(t, v->q->now_ms)));
+    jw_kv_cstr(w, "target_type", is_map ? "MAP" : steps_target(s, t));
+    jw_kv_str(w, "queue", t->queue);
+    jw_kv_i64(w, "priority", t->priority);
+    jw_kv_i64(w, "attempts", t->attempts);
+    steps_write_parents(w, v->d, s);
+    steps_write_times(w, t);
+    steps_write_error(v->d, s, t, w);
+    jw_kv_bool(w, "by_hand", t->links & TASK_BY_HAND);
+    if (steps_write_output(v, w, t, e) || (is_map && steps_write_items(v, w, t, e)))
+        return e->code;
+    jw_object_end(w);
+    return ERR_OK;
+}
+
+static enum err steps_read_query(struct request *q, const struct dag *d, struct steps_query *p, struct step_filter *f,
+                                 struct error *e)
+{
+    struct str after;
+    if (seal_open_name(q, p->cursor, &after, e))
+        return e->code;
+    f->has_after = after.n && str_to_i64(after, 0, INT64_MAX, &f->after);
+    f->by_step = p->step.n > 0;
+    return f->by_step ? dag_find_or_explain(d, p->step, &f->step, e) : ERR_OK;
+}
+
+static void steps_write_cursor(struct request *q, struct jw *w, const struct tasks *v, bool more)
+{
+    char plain[32], cursor[SEAL_TEXT_MAX + 1];
+    int n = more ? snprintf(plain, sizeof plain, "%lld", (long long)v->v[v->n - 1].place) : 0;
+    jw_kv_cstr(w, "next_cursor", more ? seal_text(q, SEAL_CURSOR, (struct str){ plain, (size_t)n }, cursor).p : NULL);
+}
+
+#define FIELD(text, kind_, member, ...)                                                                                \
+    {                                                                                                                  \
+        .name = (text), .kind = (kind_), .offset = offsetof(struct steps_query, member), __VA_ARGS__                   \
+    }
+static const struct query_field steps_fields[] = {
+    FIELD("status", QUERY_STATES, states, .max = 0),
+    FIELD("step", QUERY_TEXT, step, .max = STEP_NAME_MAX),
+    FIELD("cursor", QUERY_TEXT, cursor, .max = SEAL_TEXT_MAX),
+    FIELD("limit", QUERY_I64, limit, .min = 1, .max = STEPS_READ_MAX),
+};
+
+enum handled workflow_steps_list(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    struct workflow_run run;
+    struct tasks v = { 0 };
+    struct steps_query p = { .limit = LIST_DEFAULT };
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    if (query_read(q->query, steps_fields, array_count(steps_fields), &p, &q->arena, &e) || run_read(q, r, &run, &e) ||
+        run_definition(q, r, &run, &d, &e))
+        return request_fail(q, &e);
+    struct step_filter f = {
+        .tenant = q->who.tenant, .run = run.task.id, .states = p.states, .limit = (size_t)p.limit
+    };
+    if (steps_read_query(q, d->dag, &p, &f, &e) || (run.opened && reader_steps(r, &f, &q->arena, &v, &e)))
+        return request_fail(q, &e);
+    struct step_view view = { q, r, d->dag, p.limit <= OUTPUTS_LIMIT };
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_key(&w, "steps");
+    jw_array(&w);
+    for (size_t i = 0; i < v.n; i++) {
+        bool shown = place_kind(v.v[i].place) != PLACE_KIND_DEADLINE && place_step(v.v[i].place) < d->dag->n;
+        if (shown && steps_write(&view, &w, &v.v[i], &e))
+            return request_fail(q, &e);
+    }
+    jw_array_end(&w);
+    steps_write_cursor(q, &w, &v, v.n == (size_t)p.limit);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
+/* ---- by hand ---- */
+
+struct step_edit {
+    enum action action; /* CANCEL: skip */
+    bool force;
+    json_t *output_value;
+    struct str output; /* JSON text; empty: none */
+    struct task current, next;
+    struct workflow_run run;
+    struct task run_next; /* with `retries`: the run, which goes on with the step COMPLETED */
+    bool retries;
+    int tries;
+};
+
+static route_handler steps_attempt;
+
+static void steps_on_put(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct step_edit *s = q->context;
+    if (request_replayed(q, op))
+        return;
+    if (op->rc == ERR_CONFLICT && ++s->tries < TRIES_MAX) {
+        request_later(q, steps_attempt);
+        return;
+    }
+    if (op->rc)
+        request_fail(q, &op->error);
+    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE)
+        request_nudge(q, &s->next, 1);
+    request_answer(q);
+}
+
+static void steps_on_run_put(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct step_edit *s = q->context;
+    if (request_replayed(q, op))
+        return;
+    if (op->rc)
+        request_fail(q, &op->error);
+    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE)
+        request_nudge(q, &s->run_next, 1);
+    request_answer(q);
+}
+
+/* The failed step is COMPLETED: now the run is retried. If this is lost, a retry of the run goes on without it. */
+static void steps_on_completed(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct step_edit *s = q->context;
+    if (op->rc) {
+        request_fail(q, &op->error);
+        request_answer(q);
+        return;
+    }
+    q->write.put = (struct op_put){ .op = { .kind = OP_PUT },
+                                    .task = &s->run_next,
+                                    .version = s->run.task.version,
+                                    .fence = s->run.task.fence,
+                                    .state = s->run.task.state,
+                                    .idempotency = request_record(q) };
+    request_submit(q, steps_on_run_put);
+}
+
+/* Its output is kept with it, for those who refer to it. */
+static enum err steps_keep_output(struct request *q, struct step_edit *s, struct error *e)
+{
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, 2 * STEP_OUTPUT_MAX);
+    if (!s->output.n)
+        return ERR_OK;
+    struct str rest = s->next.extra.n ? str_sub(s->next.extra, 1, s->next.extra.n) : S("}");
+    buf_text(&text, "{\"output\":");
+    buf_add(&text, s->output);
+    buf_text(&text, rest.n > 1 ? "," : "");
+    buf_add(&text, rest);
+    return !text.full && arena_str(&q->arena, buf_str(&text), &s->next.extra) ? ERR_OK : error_no_room(e);
+}
+
+/* A failed step of a run that has ended: it becomes COMPLETED, and the run is retried. */
+static enum err steps_plan_retry(struct request *q, struct step_edit *s, struct error *e)
+{
+    char more[STEP_NAME_MAX + 32];
+    enum task_state state = s->current.state;
+    bool failed = state == TASK_FAILED || state == TASK_EXPIRED || state == TASK_CANCELLED;
+    bool may = s->run.task.state != TASK_COMPLETED && s->action == ACTION_FORCE_COMPLETE;
+    if (!may)
+        return error_set(e, ERR_CONFLICT, "the run is %s; retry or rerun it", task_state_name(s->run.task.state));
+    if (!failed)
+        return error_set(e, ERR_CONFLICT, "the step is %s; only a failed step of a run that has ended can be completed",
+                         task_state_name(state));
+    s->retries = true;
+    s->next = s->current;
+    s->next.version++;
+    s->next.updated_ms = s->next.completed_ms = q->now_ms;
+    s->next.state = TASK_COMPLETED;
+    s->next.links |= TASK_BY_HAND;
+    s->next.last_error = s->next.cause = (struct str){ NULL, 0 };
+    int n = snprintf(more, sizeof more, "\"retry_completes\":\"" STR_FMT "\"", STR_ARG(q->name));
+    enum err rc = run_make_retry(q, &s->run, (struct str){ more, (size_t)n }, &s->run_next, e);
+    return rc ? rc : steps_keep_output(q, s, e);
+}
+
+static enum err steps_plan(struct request *q, struct step_edit *s, struct error *e)
+{
+    struct action_plan plan;
+    bool skips = s->action == ACTION_CANCEL;
+    enum action action = skips ? ACTION_FORCE_COMPLETE : s->action;
+    bool failed = s->current.state == TASK_FAILED;
+    if (failed || (task_is_final(s->current.state) && s->current.state != TASK_COMPLETED))
+        return error_set(e, ERR_CONFLICT, "the step is %s; retry the run", task_state_name(s->current.state));
+    if (task_act(&s->current, action, s->force, NULL, request_new_id(q), q->now_ms, &plan, e))
+        return e->code;
+    if (!plan.changes)
+        return error_set(e, ERR_CONFLICT, "the step is %s already", task_state_name(s->current.state));
+    s->next = plan.task;
+    s->next.links = (s->next.links | TASK_BY_HAND) & ~TASK_AWAITS;
+    if (!skips)
+        return steps_keep_output(q, s, e);
+    s->next.state = TASK_SKIPPED;
+    s->next.last_error = S("skipped by hand");
+    return ERR_OK;
+}
+
+static enum handled steps_attempt(struct request *q, struct reader *r)
+{
+    struct step_edit *s = q->context;
+    struct error e = { 0 };
+    uint32_t step;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    q->now_ms = clock_wall_ms(q->server->setup.clock);
+    if (run_read(q, r, &s->run, &e) || run_definition(q, r, &s->run, &d, &e) ||
+        dag_find_or_explain(d->dag, q->name, &step, &e))
+        return request_fail(q, &e);
+    if (!s->run.opened)
+        return request_refuse(q, PROBLEM_CONFLICT, "the run has not started yet");
+    bool over = task_is_final(s->run.task.state);
+    if (reader_get(r, q->who.tenant, place_id(q->id, place_of_step(step)), &q->arena, &s->current, &e) ||
+        (over ? steps_plan_retry(q, s, &e) : steps_plan(q, s, &e)))
+        return request_fail(q, &e);
+    struct step_view view = { q, r, d->dag, false };
+    struct jw w = respond_json(&q->response, 200);
+    if (steps_write(&view, &w, &s->next, &e))
+        return request_fail(q, &e);
+    q->write.put = (struct op_put){ .op = { .kind = OP_PUT },
+                                    .task = &s->next,
+                                    .version = s->current.version,
+                                    .fence = s->current.fence,
+                                    .state = s->current.state,
+                                    .idempotency = s->retries ? NULL : request_record(q) };
+    return request_submit(q, s->retries ? steps_on_completed : steps_on_put);
+}
+
+enum handled workflow_steps_act(struct request *q, struct reader *r)
+{
+    static const struct json_field force_field = { .name = "force",
+                                                   .kind = JSON_KIND_BOOL,
+                                                   .offset = offsetof(struct step_edit, force) };
+    static const struct json_field output_field = { .name = "output",
+                                                    .kind = JSON_KIND_RAW,
+                                                    .offset = offsetof(struct step_edit, output_value) };
+    struct error e = { 0 };
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct step_edit *s = arena_new(&q->arena, struct step_edit);
+    s->action = (enum action)q->route->argument;
+    const struct json_field *field = s->action == ACTION_RUN_NOW ? &force_field : &output_field;
+    if (!request_check_no_query(q))
+        return HANDLED_DONE;
+    if (request_read_object(q, &doc, &e) ||
+        json_read(doc.root, field, s->action == ACTION_CANCEL ? 0 : 1, s, &q->arena, &e))
+        return request_fail(q, &e);
+    s->output = s->output_value ? json_member_text(&doc, "output") : S("");
+    s->output_value = NULL;
+    if (s->output.n > STEP_OUTPUT_MAX) {
+        (void)error_field(&e, "output", "must be at most %d bytes long, not %zu", STEP_OUTPUT_MAX, s->output.n);
+        return request_fail(q, &e);
+    }
+    q->context = s;
+    return steps_attempt(q, r);
+}

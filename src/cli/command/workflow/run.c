@@ -1,0 +1,296 @@
+/* belfry workflow run, list, definitions, steps. */
+#include "cli/command/workflow/workflow.h"
+
+#include "base/sentence.h"
+#include "cli/filter.h"
+#include "cli/rows.h"
+#include "cli/task_body.h"
+#include "cli/task_view.h"
+#include "cli/when.h"
+#include "cli/workflow_file.h"
+#include "cli/workflow_run.h"
+#include "platform/file.h"
+
+enum { BODY_MAX = 2 * TASK_BODY_MAX, RUN_COLUMNS = 6, DEFINITION_COLUMNS = 3, STEP_COLUMNS = 7, WAIT_SECONDS = 30 };
+
+enum err workflow_write_json(const struct options *o, const char *flag, struct jw *w, struct error *e)
+{
+    cleanup_with(buf_release) struct buf text;
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    char field[32];
+    struct error why;
+    buf_init(&text, TASK_BODY_MAX);
+    if (!option_given(o, flag))
+        return ERR_OK;
+    struct str given = option_get(o, flag)->text;
+    bool is_file = str_starts(given, S("@"));
+    snprintf(field, sizeof field, "--%s", flag);
+    if (!is_file && !str_eq(given, S("-")))
+        buf_add(&text, given);
+    else if (file_read(is_file ? given.p + 1 : given.p, &text, &why)) /* option texts are NUL-terminated */
+        return error_field(e, field, "cannot be read from %s", why.text);
+    if (json_parse(buf_str(&text), &doc, &why))
+        return error_field(e, field, "%s%s%s", why.field, why.field[0] ? ": " : "", why.text);
+    jw_key(w, flag);
+    jw_raw(w, str_trim(buf_str(&text)));
+    return ERR_OK;
+}
+
+/* ---- run ---- */
+
+/* "definition": {…} of a file, or "workflow" and "version". */
+static enum exit_code run_write_definition(struct verb_work *w, struct jw *j)
+{
+    cleanup_with(workflow_file_release) struct workflow_file f = { 0 };
+    cleanup_with(buf_release) struct buf text;
+    struct error e;
+    char shown[QUOTE_TEXT];
+    bool is_file = workflow_file_is_named(str_from(w->name)), has_version = option_given(w->o, "version");
+    quote_text(str_from(w->name), shown);
+    buf_init(&text, BODY_MAX);
+    if (is_file && has_version) {
+        (void)error_field(&e, "--version", "is of a stored definition, not of a file");
+        return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
+    }
+    if (!is_file && !verb_name_is_valid(str_from(w->name))) {
+        error_set(&e, ERR_INVALID,
+                  "%s is neither the name of a definition nor a file: files have a '/', or end in .json, "
+                  ".yaml or .yml",
+                  shown);
+        return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
+    }
+    if (!is_file) {
+        jw_kv_cstr(j, "workflow", w->name);
+        if (has_version)
+            jw_kv_i64(j, "version", option_get(w->o, "version")->number);
+        return EXIT_DONE;
+    }
+    enum exit_code code = workflow_file_open(w->cli, w->name, &f);
+    if (code)
+        return code;
+    workflow_file_compact(&f, &text);
+    jw_key(j, "definition");
+    jw_raw(j, buf_str(&text));
+    return EXIT_DONE;
+}
+
+static enum exit_code run_write_body(struct verb_work *w, struct buf *body)
+{
+    cleanup_with(buf_release) struct buf given;
+    struct error e;
+    struct jw j;
+    buf_init(&given, TASK_BODY_MAX);
+    jw_init(&j, body);
+    jw_object(&j);
+    enum exit_code code = run_write_definition(w, &j);
+    if (code)
+        return code;
+    if (workflow_write_json(w->o, "input", &j, &e) || task_fields_write(w->o, &given, &e))
+        return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
+    if (option_given(w->o, "deadline"))
+        jw_kv_seconds(&j, "deadline_seconds", option_get(w->o, "deadline")->number);
+    task_members_copy(buf_str(&given), &j);
+    jw_object_end(&j);
+    return task_sets_apply(w->o, NULL, body, &e) ? cli_fail(w->cli, "workflow", &e, EXIT_USAGE) : EXIT_DONE;
+}
+
+static void run_print(struct verb_work *w, const struct client_answer *a)
+{
+    cleanup_with(buf_release) struct buf out;
+    char id[CELL_TEXT], status[CELL_TEXT];
+    const json_t *run = a->doc.root;
+    buf_init(&out, WORKFLOW_OUT_MAX);
+    table_cell(json_text_at(run, "id"), id);
+    if (w->json)
+        client_json_line(&out, buf_str(&a->body));
+    else
+        buf_printf(&out, "%s\n", id);
+    if (!w->json && !option_get(w->o, "quiet")->number && !option_get(w->o, "wait")->number)
+        buf_printf(&out, "It is %s; 'belfry workflow show --watch %s%s' follows it\n",
+                   table_cell(json_text_at(run, "status"), status), id, w->cli->where);
+    cli_print(w->cli, &out);
+}
+
+/* The server answers when the run has ended, or after some seconds. */
+static enum exit_code run_wait(struct verb_work *w, struct client_answer *a)
+{
+    char path[WORKFLOW_PATH];
+    snprintf(path, sizeof path, WORKFLOWS "/" STR_FMT "?wait_seconds=%d",
+             STR_ARG(str_utf8_cut(json_text_at(a->doc.root, "id"), UUID_TEXT)), WAIT_SECONDS);
+    while (!run_status_is_final(json_text_at(a->doc.root, "status"))) {
+        struct client_answer next = { 0 };
+        enum exit_code code = client_call(w->client, &(struct client_request){ .method = "GET", .path = path }, &next);
+        if (code)
+            return code;
+        client_answer_release(a);
+        *a = next;
+    }
+    return EXIT_DONE;
+}
+
+static enum exit_code run_print_end(struct verb_work *w, const struct client_answer *a)
+{
+    cleanup_with(buf_release) struct buf out;
+    char status[CELL_TEXT];
+    struct str error = json_text_at(a->doc.root, "last_error"), result = json_member_text(&a->doc, "result");
+    bool completed = str_eq(json_text_at(a->doc.root, "status"), S("COMPLETED"));
+    buf_init(&out, WORKFLOW_OUT_MAX);
+    if (w->json) {
+        client_json_line(&out, buf_str(&a->body));
+    } else if (!option_get(w->o, "quiet")->number) {
+        buf_printf(&out, "It is %s", table_cell(json_text_at(a->doc.root, "status"), status));
+        buf_text(&out, error.n ? ": " : "");
+        table_plain_text(error, SIZE_MAX, &out);
+        buf_char(&out, '\n');
+        if (result.n && !str_eq(result, S("null")))
+            client_json_line(&out, result);
+    }
+    cli_print(w->cli, &out);
+    return completed ? EXIT_DONE : EXIT_REFUSED;
+}
+
+enum exit_code workflow_run(struct verb_work *w)
+{
+    cleanup_with(buf_release) struct buf body;
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    bool waits = option_get(w->o, "wait")->number;
+    buf_init(&body, BODY_MAX);
+    enum exit_code code = run_write_body(w, &body);
+    struct client_request call = {
+        .method = "POST", .path = WORKFLOWS, .body = buf_str(&body), .idempotency_key = task_idempotency_key(w->o)
+    };
+    if (code == EXIT_DONE)
+        code = client_call(w->client, &call, &a);
+    if (code == EXIT_DONE && !(waits && w->json))
+        run_print(w, &a);
+    if (code || !waits)
+        return code;
+    code = run_wait(w, &a);
+    return code ? code : run_print_end(w, &a);
+}
+
+/* ---- lists ---- */
+
+static void run_error_write(const json_t *run, struct buf *out)
+{
+    struct str step = json_text_at(run, "failed_step"), error = json_text_at(run, "last_error");
+    table_plain_text(step, SIZE_MAX, out);
+    buf_text(out, step.n && error.n ? ": " : "");
+    table_plain_text(error, SIZE_MAX, out);
+}
+
+static void run_header(struct table *t)
+{
+    table_row(t, RUN_COLUMNS, "ID", "WORKFLOW", "STATUS", "CREATED", "TOOK", "ERROR");
+}
+
+static void run_add_row(struct rows *r, const json_t *run)
+{
+    char when[CELL_TEXT], took[WHEN_TEXT] = "-";
+    struct table *t = &r->table;
+    int64_t from_ms, to_ms;
+    struct str workflow = json_text_at(run, "workflow"), name = json_text_at(run, "name");
+    bool paused = json_is_true(json_at(run, "paused"));
+    moment_text(run, "created_at", clock_wall_ms(r->cli->clock), when);
+    if (json_time_at(run, "started_at", &from_ms) && json_time_at(run, "completed_at", &to_ms))
+        when_took(max_of(to_ms - from_ms, 0), took);
+    table_row(t, RUN_COLUMNS, table_text(t, json_text_at(run, "id")), table_text(t, name.n ? name : workflow),
+              paused ? "PAUSED" : table_text(t, json_text_at(run, "status")), when, took,
+              task_cell(t, run_error_write, run));
+}
+
+enum exit_code workflow_list(struct verb_work *w)
+{
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, WORKFLOW_PATH);
+    buf_text(&path, WORKFLOWS);
+    if (option_given(w->o, "status"))
+        query_add(&path, "status", option_get(w->o, "status")->text);
+    if (option_given(w->o, "name"))
+        query_add(&path, "name", option_get(w->o, "name")->text);
+    struct pages p = {
+        .client = w->client, .path = buf_cstr(&path), .member = "workflows", .limit = pages_limit(w->o)
+    };
+    struct rows r = { .header = run_header, .add = run_add_row, .keep = { 1, RUN_COLUMNS } };
+    return rows_print(w->cli, w->o, &p, &r, RUN_COLUMNS, "there are no such runs");
+}
+
+static void definition_header(struct table *t)
+{
+    table_row(t, DEFINITION_COLUMNS, "NAME", "VERSION", "CREATED");
+}
+
+static void definition_add_row(struct rows *r, const json_t *definition)
+{
+    char when[CELL_TEXT], version[32];
+    moment_text(definition, "created_at", clock_wall_ms(r->cli->clock), when);
+    number_text(definition, "version", version);
+    table_row(&r->table, DEFINITION_COLUMNS, table_text(&r->table, json_text_at(definition, "name")), version, when);
+}
+
+enum exit_code workflow_definitions(struct verb_work *w)
+{
+    struct pages p = { .client = w->client, .path = DEFINITIONS, .member = "definitions", .limit = pages_limit(w->o) };
+    struct rows r = { .header = definition_header, .add = definition_add_row, .keep = { 1 } };
+    return rows_print(w->cli, w->o, &p, &r, DEFINITION_COLUMNS, "there are no definitions");
+}
+
+static void step_header(struct table *t)
+{
+    table_row(t, STEP_COLUMNS, "STEP", "KIND", "STATUS", "WAITED", "RAN", "ATTEMPTS", "ERROR");
+}
+
+static void step_name_write(const json_t *step, struct buf *out)
+{
+    const json_t *item = json_at(step, "item");
+    table_plain_text(json_text_at(step, "step"), SIZE_MAX, out);
+    if (json_is_integer(item))
+        buf_printf(out, "[%lld]", (long long)json_integer_value(item));
+}
+
+static void step_duration_text(const json_t *step, const char *member, char out[WHEN_TEXT])
+{
+    int64_t ms = json_i64_at(step, member, -1);
+    if (ms >= 0)
+        when_took(ms, out);
+    else
+        snprintf(out, WHEN_TEXT, "-");
+}
+
+static void step_add_row(struct rows *r, const json_t *step)
+{
+    char waited[WHEN_TEXT], ran[WHEN_TEXT], attempts[32];
+    struct table *t = &r->table;
+    step_duration_text(step, "waited_ms", waited);
+    step_duration_text(step, "duration_ms", ran);
+    number_text(step, "attempts", attempts);
+    table_row(t, STEP_COLUMNS, task_cell(t, step_name_write, step), table_text(t, json_text_at(step, "kind")),
+              table_text(t, json_text_at(step, "status")), waited, ran, attempts,
+              table_text(t, json_text_at(step, "last_error")));
+}
+
+enum exit_code workflow_steps(struct verb_work *w)
+{
+    cleanup_with(buf_release) struct buf path;
+    char id[UUID_TEXT + 1];
+    struct error e;
+    const struct option_value *step = option_get(w->o, "step");
+    buf_init(&path, WORKFLOW_PATH);
+    if (step->list_count > 1) {
+        (void)error_field(&e, "--step", "may be given once with steps");
+        return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
+    }
+    enum exit_code code = workflow_find_run(w, id);
+    if (code)
+        return code;
+    buf_printf(&path, WORKFLOWS "/%s/steps", id);
+    if (option_given(w->o, "status"))
+        query_add(&path, "status", option_get(w->o, "status")->text);
+    if (step->list_count)
+        query_add(&path, "step", step->list[0]);
+    struct pages p = {
+        .client = w->client, .path = buf_cstr(&path), .member = "steps", .limit = pages_limit(w->o), .about = id
+    };
+    struct rows r = { .header = step_header, .add = step_add_row, .keep = { 1, STEP_COLUMNS } };
+    return rows_print(w->cli, w->o, &p, &r, STEP_COLUMNS, "there are no such steps");
+}

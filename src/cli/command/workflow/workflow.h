@@ -1,0 +1,26 @@
+#pragma once
+/* cli/command/workflow/workflow.h - the verbs of `belfry workflow` that have files of their own. */
+#include "cli/ids.h"
+#include "cli/verbs.h"
+
+enum { WORKFLOW_PATH = 1024, WORKFLOW_OUT_MAX = 64 << 20 };
+
+#define WORKFLOWS   "/v1/workflows"
+#define DEFINITIONS "/v1/workflow-definitions"
+
+/* Finds the run that the second argument names by its id, the beginning of its id, or its name. */
+enum exit_code workflow_find_run(struct verb_work *w, char ret_id[UUID_TEXT + 1]) must_use;
+
+/* If the option was given, writes a member of its name: the option's text, which must be JSON; @FILE is read from a
+ * file, - from stdin. */
+enum err workflow_write_json(const struct options *o, const char *flag, struct jw *w, struct error *e) must_use;
+
+/* Follows a run until it is final, and prints it. EXIT_REFUSED if it is then not COMPLETED. */
+enum exit_code workflow_watch(struct verb_work *w, const char *id) must_use;
+
+enum exit_code workflow_show(struct verb_work *w);
+enum exit_code workflow_graph(struct verb_work *w);
+enum exit_code workflow_run(struct verb_work *w);
+enum exit_code workflow_list(struct verb_work *w);
+enum exit_code workflow_definitions(struct verb_work *w);
+enum exit_code workflow_steps(struct verb_work *w);

@@ -1,0 +1,367 @@
+"""The HTTP API of workflows, on the real server with the receiver as oracle: definitions, runs, steps, signals, changes."""
+
+import threading
+import time
+
+import pytest
+
+from server import Reply, until
+
+pytestmark = pytest.mark.cluster
+STEPS = [{"name": "a", "target_type": "NOOP"}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"}]
+
+
+def put(client, name, definition, expect=(200, 201)):
+    answer = client.request("PUT", f"/v1/workflow-definitions/{name}", definition)
+    assert answer.status in expect, answer
+    return answer.json
+
+
+def run(client, expect=201, **body):
+    answer = client.post("/v1/workflows", body)
+    assert answer.status == expect, answer
+    return answer.json
+
+
+def ended(client, run_id, seconds=20):
+    answer = client.get(f"/v1/workflows/{run_id}?wait_seconds={seconds}", timeout_s=seconds + 20)
+    assert answer.status == 200, answer
+    assert answer.json["completed_at"], answer
+    return answer.json
+
+
+def steps(client, run_id, query=""):
+    answer = client.get(f"/v1/workflows/{run_id}/steps{query}")
+    assert answer.status == 200, answer
+    return {(x["step"], x["item"], x["kind"]): x for x in answer.json["steps"]}
+
+
+def status(client, run_id):
+    answer = client.get(f"/v1/workflows/{run_id}/status")
+    assert answer.status == 200, answer
+    return answer.json
+
+
+def act(client, run_id, action, body=None, expect=200):
+    answer = client.post(f"/v1/workflows/{run_id}/{action}", body)
+    assert answer.status == expect, answer
+    return answer.json
+
+
+def http(receiver, path, **more):
+    return {"target_config": {"url": receiver.url(path), **more}}
+
+
+def test_a_definition_has_versions(client):
+    first = put(client, "order", {"steps": STEPS}, expect=(201,))
+    assert first["version"] == 1 and first["changed"] and first["steps"] == 2
+    assert put(client, "order", {"steps": STEPS}, expect=(200,)) == {**first, "changed": False}
+    second = put(client, "order", {"steps": STEPS[:1]}, expect=(200,))
+    assert second["version"] == 2 and second["hash"] != first["hash"]
+    got = client.get("/v1/workflow-definitions/order").json
+    assert got["version"] == 2 and got["definition"] == {"steps": STEPS[:1]}
+    assert client.get("/v1/workflow-definitions/order?version=1").json["hash"] == first["hash"]
+    assert client.get("/v1/workflow-definitions/order?version=3").status == 404
+    put(client, "other", {"steps": STEPS})
+    page = client.get("/v1/workflow-definitions?limit=1").json
+    assert [x["name"] for x in page["definitions"]] == ["order"] and page["next_cursor"]
+    page = client.get(f"/v1/workflow-definitions?limit=1&cursor={page['next_cursor']}").json
+    assert [x["name"] for x in page["definitions"]] == ["other"]
+    assert client.request("DELETE", "/v1/workflow-definitions/order").status == 204
+    assert client.request("DELETE", "/v1/workflow-definitions/order").status == 404
+    assert client.get("/v1/workflow-definitions/order").status == 404
+
+
+@pytest.mark.parametrize(
+    ("steps_", "field", "says"),
+    [
+        ([{"name": "a"}], "steps[0].target_config", "is required"),
+        ([STEPS[0], {**STEPS[1], "retry": {"max_attempts": 0}}], "steps[1].retry.max_attempts", "must be"),
+        ([STEPS[0], {**STEPS[1], "depends_on": ["c"]}], "steps[1].depends_on[0]", "no step is named 'c'"),
+        ([STEPS[0], {**STEPS[1], "cron_expression": "* * * * *"}], "steps[1].cron_expression", "unknown"),
+    ],
+)
+def test_a_definition_is_refused_by_its_path(client, steps_, field, says):
+    answer = client.request("PUT", "/v1/workflow-definitions/bad", {"steps": steps_})
+    assert answer.status == 400, answer
+    assert answer.json["errors"][0]["field"] == field and says in answer.json["errors"][0]["message"]
+    answer = client.post("/v1/workflows", {"definition": {"steps": steps_}})
+    assert answer.status == 400 and answer.json["errors"][0]["field"] == f"definition.{field}"
+
+
+def test_a_run_is_refused_by_its_field(client):
+    put(client, "order", {"steps": STEPS})
+    for body, field in [
+        ({}, "workflow"),
+        ({"workflow": "odrer"}, "workflow"),
+        ({"workflow": "order", "version": 7}, "version"),
+        ({"workflow": "order", "definition": {"steps": STEPS}}, "definition"),
+        ({"workflow": "order", "payload": 1}, "payload"),
+        ({"workflow": "order", "interval_seconds": 5}, "interval_seconds"),
+        ({"workflow": "order", "priority": 10}, "priority"),
+        ({"workflow": "order", "timeout_ms": 10}, "timeout_ms"),
+    ]:
+        answer = client.post("/v1/workflows", body)
+        assert answer.status == 400 and answer.json["errors"][0]["field"] == field, (body, answer)
+    assert client.get("/v1/workflows/019c3f2e-7a40-7000-8000-000000000000").status == 404
+
+
+def test_a_run_passes_data_from_step_to_step(client, receiver):
+    receiver.answer("/charge", Reply(body=b'{"amount": 12}'))
+    definition = {
+        "steps": [
+            {"name": "charge", **http(receiver, "/charge", body={"id": {"$ref": "/input/id"}})},
+            {"name": "ship", "depends_on": ["charge"], **http(receiver, "/ship", body={"$ref": "/steps/charge/output/amount"})},
+        ],
+        "result": {"paid": {"$ref": "/steps/charge/output/amount"}},
+    }
+    put(client, "order", definition)
+    made = run(client, workflow="order", input={"id": 7}, name="first")
+    assert made["status"] == "SCHEDULED" and made["version"] == 1 and made["input"] == {"id": 7}
+    done = ended(client, made["id"])
+    assert done["status"] == "COMPLETED" and done["result"] == {"paid": 12}, done
+    assert done["steps"] == {"total": 2, "by_status": {"COMPLETED": 2}}
+    assert receiver.to("/ship")[0].body == b"12" and receiver.to("/charge")[0].body == b'{"id":7}'
+    shown = steps(client, made["id"])
+    assert shown[("ship", None, "STEP")]["depends_on"] == ["charge"] and shown[("charge", None, "STEP")]["output"] == '{"amount": 12}'
+    task = client.task(shown[("ship", None, "STEP")]["id"])
+    assert (task["run"], task["step"], task["item"]) == (made["id"], "ship", None)
+    assert steps(client, made["id"], "?step=ship").keys() == {("ship", None, "STEP")}
+    assert "did you mean 'ship'" in client.get(f"/v1/workflows/{made['id']}/steps?step=shp").json["detail"]
+    listed = client.get("/v1/workflows?name=first").json["workflows"]
+    assert [x["id"] for x in listed] == [made["id"]]
+    assert not [x for x in client.all("/v1/tasks") if x.get("run")]
+
+
+def test_a_failed_run_is_a_dead_letter_and_is_retried(client, receiver):
+    receiver.answer("/b", Reply(status=400), Reply())
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}, {"name": "b", "depends_on": ["a"], **http(receiver, "/b")}]})
+    done = ended(client, made["id"])
+    assert done["status"] == "FAILED" and done["failed_step"] == "b" and "b" in done["last_error"], done
+    assert status(client, made["id"])["failures"][0]["step"] == "b"
+    assert [x["id"] for x in client.all("/v1/dlq")] == [made["id"]]
+    answer = client.post(f"/v1/workflows/{made['id']}/retry", {"steps": ["a"]})
+    assert answer.status == 409 and "COMPLETED" in answer.json["detail"]
+    act(client, made["id"], "retry", {"steps": ["b"]})
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert len(receiver.to("/a")) == 1 and len(receiver.to("/b")) == 2
+
+
+def test_an_await_takes_signals(client):
+    definition = {"steps": [{"name": "sign", "await": {"signal": "approved", "approvals": 2}}], "result": {"$ref": "/steps/sign/output"}}
+    made = run(client, definition=definition)
+    until(lambda: status(client, made["id"])["awaiting"])
+    url = f"/v1/workflows/{made['id']}/signals"
+    assert client.post(f"{url}/approvd").status == 404
+    first = client.post(f"{url}/approved", {"by": "ann", "payload": 1}).json
+    assert first == {"signal": "approved", "step": "sign", "received": 1, "approvals": 2}
+    assert client.post(f"{url}/approved", {"by": "ann", "payload": 1}).status == 200
+    assert client.post(f"{url}/approved", {"by": "ann", "payload": 2}).status == 409
+    assert status(client, made["id"])["awaiting"][0]["received"] == 1
+    assert client.post(f"{url}/approved", {"by": "bob"}).json["received"] == 2
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert client.post(f"{url}/approved", {"by": "eve"}).status == 409
+
+
+def test_an_open_run_is_cancelled(client, receiver):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}, {"name": "b", "depends_on": ["w"], **http(receiver, "/b")}]})
+    until(lambda: status(client, made["id"])["awaiting"])
+    act(client, made["id"], "cancel")
+    done = ended(client, made["id"])
+    assert done["status"] == "CANCELLED" and done["stopped_by"], done
+    assert done["steps"]["by_status"] == {"CANCELLED": 2}
+    assert not receiver.to("/b")
+    assert act(client, made["id"], "cancel")["status"] == "CANCELLED"
+
+
+def test_a_run_that_is_not_open_is_cancelled_like_a_task(client):
+    made = run(client, definition={"steps": STEPS}, delay="1h")
+    assert act(client, made["id"], "pause")["paused"]
+    assert act(client, made["id"], "resume")["status"] == "SCHEDULED"
+    assert act(client, made["id"], "cancel")["status"] == "CANCELLED"
+
+
+def test_a_paused_run_starts_nothing(client, receiver):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}, {"name": "b", "depends_on": ["w"], **http(receiver, "/b")}]})
+    until(lambda: status(client, made["id"])["awaiting"])
+    assert act(client, made["id"], "pause")["paused"]
+    assert client.post(f"/v1/workflows/{made['id']}/signals/go").status == 200
+    assert act(client, made["id"], "resume")["paused"] is False
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert len(receiver.to("/b")) == 1
+
+
+def test_steps_are_decided_by_hand(client, receiver):
+    definition = {
+        "steps": [
+            {"name": "w", "await": {"signal": "go"}},
+            {"name": "b", "depends_on": ["w"], **http(receiver, "/b")},
+            {"name": "c", "depends_on": ["w"], **http(receiver, "/c")},
+        ]
+    }
+    made = run(client, definition=definition)
+    until(lambda: status(client, made["id"])["awaiting"])
+    assert client.post(f"/v1/workflows/{made['id']}/steps/bb/skip").status == 404
+    assert act(client, made["id"], "steps/b/skip")["status"] == "SKIPPED"
+    act(client, made["id"], "steps/c/run-now", expect=409)
+    act(client, made["id"], "steps/c/run-now", {"force": True})
+    receiver.wait("/c")
+    assert act(client, made["id"], "steps/w/force-complete", {"output": {"x": 1}})["status"] == "COMPLETED"
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert not receiver.to("/b") and len(receiver.to("/c")) == 1
+
+
+def test_a_failed_step_is_completed_by_hand_and_its_run_goes_on(client, receiver):
+    receiver.answer("/a", Reply(status=400))
+    definition = {
+        "steps": [
+            {"name": "a", **http(receiver, "/a")},
+            {"name": "b", "depends_on": ["a"], **http(receiver, "/b", body={"$ref": "/steps/a/output/x"})},
+        ]
+    }
+    made = run(client, definition=definition)
+    assert ended(client, made["id"])["status"] == "FAILED"
+    act(client, made["id"], "steps/b/force-complete", expect=409)
+    assert act(client, made["id"], "steps/a/force-complete", {"output": {"x": 5}})["by_hand"]
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert len(receiver.to("/a")) == 1 and [c.body for c in receiver.to("/b")] == [b"5"]
+
+
+def test_task_calls_on_a_step_name_the_call_of_the_run(client):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})
+    until(lambda: status(client, made["id"])["awaiting"])
+    step = steps(client, made["id"])[("w", None, "STEP")]["id"]
+    for action in ("cancel", "pause", "run-now", "retry"):
+        answer = client.post(f"/v1/tasks/{step}/{action}")
+        assert answer.status == 409 and f"/v1/workflows/{made['id']}/" in answer.json["detail"]
+    assert client.request("DELETE", f"/v1/tasks/{step}").status == 409
+    assert client.request("PATCH", f"/v1/tasks/{step}", {"priority": 1}).status == 409
+    assert client.act(made["id"], "cancel")["id"] == made["id"]
+    assert ended(client, made["id"])["status"] == "CANCELLED"
+
+
+def test_a_rerun_copies_what_is_done(client, receiver):
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}, {"name": "ship", "depends_on": ["a"], **http(receiver, "/b")}]})
+    ended(client, made["id"])
+    assert "did you mean" in client.post(f"/v1/workflows/{made['id']}/rerun", {"from": "shp"}).json["detail"]
+    again = act(client, made["id"], "rerun", {"from": "ship"}, expect=201)
+    assert again["id"] != made["id"] and ended(client, again["id"])["status"] == "COMPLETED"
+    assert len(receiver.to("/a")) == 1 and len(receiver.to("/b")) == 2
+
+
+def test_a_schedule_makes_runs(client):
+    put(client, "order", {"steps": STEPS, "result": 5})
+    missing = {"target_type": "WORKFLOW", "target_config": {"workflow": "none"}}
+    answer = client.post("/v1/tasks", missing)
+    assert answer.status == 400 and answer.json["errors"][0]["field"] == "target_config.workflow"
+    assert client.post("/v1/tasks/batch", [missing]).json["failed"] == 1
+    task = client.create(interval_seconds=1, target_type="WORKFLOW", target_config={"workflow": "order"}, max_runs=1)
+    found = until(lambda: [x for x in client.get("/v1/workflows").json["workflows"] if x["parent_id"] == task["id"]])
+    done = ended(client, found[0]["id"])
+    assert done["status"] == "COMPLETED" and done["result"] == 5 and done["version"] == 1
+
+
+def test_a_create_with_a_key_is_carried_out_once(client):
+    body = {"definition": {"steps": STEPS}}
+    first = client.post("/v1/workflows", body, key="k1")
+    second = client.post("/v1/workflows", body, key="k1")
+    assert first.status == second.status == 201 and first.json == second.json
+    assert len(client.get("/v1/workflows").json["workflows"]) == 1
+
+
+def test_a_cancelled_run_is_retried(client, receiver):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}, {"name": "b", "depends_on": ["w"], **http(receiver, "/b")}]})
+    until(lambda: status(client, made["id"])["awaiting"])
+    act(client, made["id"], "retry", expect=409)
+    act(client, made["id"], "cancel")
+    ended(client, made["id"])
+    act(client, made["id"], "retry")
+    until(lambda: status(client, made["id"])["awaiting"], timeout_s=4, why="the retry waits for a poll")
+    assert client.post(f"/v1/workflows/{made['id']}/signals/go").status == 200
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert len(receiver.to("/b")) == 1
+
+
+def test_a_cancel_aborts_what_runs_and_undoes_what_is_done(client, receiver):
+    hold = threading.Event()
+    receiver.answer("/slow", Reply(hold=hold))
+    definition = {
+        "steps": [
+            {"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo")},
+            {"name": "slow", "depends_on": ["a"], **http(receiver, "/slow")},
+            {"name": "never", "depends_on": ["slow"], **http(receiver, "/never")},
+        ]
+    }
+    made = run(client, definition=definition)
+    receiver.wait("/slow")
+    answer = client.post(f"/v1/workflows/{made['id']}/cancel", {"compensate": True})
+    assert answer.status in (200, 202), answer
+    hold.set()
+    done = ended(client, made["id"])
+    assert (done["status"], done["compensation"]) == ("CANCELLED", "COMPLETE"), done
+    assert len(receiver.to("/undo")) == 1 and not receiver.to("/never")
+    assert steps(client, made["id"], "?step=a")[("a", None, "COMPENSATION")]["status"] == "COMPLETED"
+    assert "compensated" in client.post(f"/v1/workflows/{made['id']}/retry").json["detail"]
+
+
+def test_items_of_a_map_are_listed(client, receiver):
+    definition = {"steps": [{"name": "each", **http(receiver, "/each", body={"$ref": "/item"}), "map": {"over": {"$ref": "/input"}, "max_concurrent": 2}}]}
+    made = run(client, definition=definition, input=[1, 2, 3])
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    shown = steps(client, made["id"])
+    assert {key[1] for key in shown if key[2] == "ITEM"} == {0, 1, 2}
+    assert shown[("each", None, "STEP")]["items"] == {"total": 3, "by_status": {"COMPLETED": 3}}
+    page = client.get(f"/v1/workflows/{made['id']}/steps?limit=2").json
+    assert len(page["steps"]) == 2
+    rest = client.get(f"/v1/workflows/{made['id']}/steps?limit=9&cursor={page['next_cursor']}").json
+    assert [x["item"] for x in rest["steps"]] == [1, 2] and rest["next_cursor"] is None
+    assert sorted(c.body for c in receiver.to("/each")) == [b"1", b"2", b"3"]
+
+
+def test_a_run_below_a_run_is_shown_and_cancelled_with_it(client):
+    put(client, "inner", {"steps": [{"name": "w", "await": {"signal": "go"}}]})
+    made = run(client, definition={"steps": [{"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}]})
+    inner = until(lambda: [x for x in steps(client, made["id"]).values() if x["status"] == "RUNNING"])[0]["id"]
+    until(lambda: client.get(f"/v1/workflows/{inner}").status == 200 and status(client, inner)["awaiting"])
+    assert client.get(f"/v1/workflows/{inner}").json["run"] == made["id"]
+    act(client, made["id"], "cancel")
+    assert ended(client, inner)["status"] == ended(client, made["id"])["status"] == "CANCELLED"
+
+
+def test_a_dead_letter_that_is_a_run_is_retried(client, receiver):
+    receiver.answer("/b", Reply(status=400), Reply())
+    made = run(client, definition={"steps": [{"name": "b", **http(receiver, "/b")}]})
+    assert ended(client, made["id"])["status"] == "FAILED"
+    assert client.post(f"/v1/dlq/{made['id']}/retry").status == 200
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert client.all("/v1/dlq") == []
+
+
+def test_a_cancel_counts_while_the_run_is_being_opened(client):
+    after = [{"name": f"s{i}", "depends_on": ["w"], "target_type": "NOOP"} for i in range(300)]
+    for pause_s in (0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04):
+        made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}, *after]})
+        time.sleep(pause_s)
+        act(client, made["id"], "cancel")
+        assert ended(client, made["id"])["status"] == "CANCELLED"
+
+
+def test_an_open_run_is_not_deleted(client):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})
+    until(lambda: status(client, made["id"])["awaiting"])
+    assert client.request("DELETE", f"/v1/tasks/{made['id']}").status == 409
+    act(client, made["id"], "cancel")
+    ended(client, made["id"])
+    assert client.request("DELETE", f"/v1/tasks/{made['id']}").status == 204
+    assert client.get(f"/v1/workflows/{made['id']}").status == 404
+
+
+def test_a_key_needs_the_scope_to_signal_for_others(client, server):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go", "approvals": 2}}]})
+    key = client.post("/v1/api-keys", {"name": "s", "scopes": ["workflows:signal"]}).json["key"]
+    headers = {"Authorization": f"Bearer {key}"}
+    url = f"/v1/workflows/{made['id']}/signals/go"
+    assert client.request("POST", url, {"by": "ann"}, headers=headers).status == 403
+    assert client.request("POST", url, {}, headers=headers).status == 200
+    assert client.get(f"/v1/workflows/{made['id']}", headers=headers).status == 403
+    act(client, made["id"], "cancel")
