@@ -4,6 +4,7 @@
  * cancel is 202.
  *
  * A run that is not open is a task like any other: edit.c changes it. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "api/resource/change.h"
@@ -370,6 +371,7 @@ static enum err retry_check(struct request *q, struct reader *r, const struct wo
 enum err run_make_retry(struct request *q, const struct workflow_run *run, struct str more, struct task *t,
                         struct error *e)
 {
+    assert(task_may_begin_again(run->task.state, TASK_SCHEDULED));
     *t = run->task;
     t->version++;
     t->updated_ms = q->now_ms;

@@ -1,5 +1,6 @@
 /* The steps of a run: their list, and decisions over one of them by hand. Such a decision is an edit of the step's
  * task, which from then on has TASK_BY_HAND: its join did not decide. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "api/resource/change.h"
@@ -321,6 +322,7 @@ static enum err steps_plan_retry(struct request *q, struct step_edit *s, struct 
     if (!failed)
         return error_set(e, ERR_CONFLICT, "the step is %s; only a failed step of a run that has ended can be completed",
                          task_state_name(state));
+    assert(task_may_begin_again(state, TASK_COMPLETED));
     s->retries = true;
     s->next = s->current;
     s->next.version++;
