@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "store/postgres/runs.h"
+#include "store/postgres/flow/runs.h"
 
 static const struct pg_statement lock_step = {
     "step_lock",

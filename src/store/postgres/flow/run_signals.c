@@ -2,7 +2,7 @@
  *
  * Both lock the step's row before they look: OP_AWAIT at the signals, OP_SIGNAL at the step. So one of the two sees what
  * the other has written. OP_SIGNAL locks the steps before it writes anything, in the order of their ids. */
-#include "store/postgres/runs.h"
+#include "store/postgres/flow/runs.h"
 
 static const struct pg_statement share_run = { "await_run", "SELECT paused FROM runs WHERE run_id = $1 FOR SHARE" };
 static const struct pg_statement count_signals = {
