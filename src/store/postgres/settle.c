@@ -121,8 +121,7 @@ static enum err pg_settle_send_verdicts(struct store_postgres *s, const struct p
         [V_TASK] = PG_UUID,       [V_STATE] = PG_I32,      [V_DUE_MS] = PG_I64,     [V_ATTEMPTS] = PG_I32,
         [V_LOSSES] = PG_I32,      [V_LANE] = PG_I32,       [V_STARTED_MS] = PG_I64, [V_COMPLETED_MS] = PG_I64,
         [V_LAST_ERROR] = PG_TEXT, [V_CAUSE] = PG_TEXT,     [V_FAILED_MS] = PG_I64,  [V_ASIDE] = PG_TEXT,
-        [V_RECALLED] = PG_BOOL,   [V_AWAITED_MS] = PG_I64, [V_LATE_BY] = PG_I32,
-        [V_LINKS] = PG_I32,
+        [V_RECALLED] = PG_BOOL,   [V_AWAITED_MS] = PG_I64, [V_LATE_BY] = PG_I32,    [V_LINKS] = PG_I32,
     };
     struct pg_params *p = &s->params;
     size_t n = 0;
