@@ -1,7 +1,7 @@
 /* OP_OPEN, OP_AWAIT, OP_SIGNAL (port/store/runs.h). OP_STOP is in run_stop.c, OP_DEFINE in definitions.c.
  *
  * Only the columns that these operations need are read and written (struct step_row): inputs of runs may be large. */
-#include "store/sqlite/runs.h"
+#include "store/sqlite/flow/runs.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* OP_STOP (port/store/runs.h). */
 #include <stdlib.h>
 
-#include "store/sqlite/runs.h"
+#include "store/sqlite/flow/runs.h"
 
 struct stopping {
     struct store_sqlite *s;

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "store/postgres/runs.h"
+#include "store/postgres/flow/runs.h"
 
 static const struct pg_statement lock_step = {
     "step_lock",
@@ -219,7 +219,7 @@ enum err pg_steps_write(struct store_postgres *s, const struct pg_step *v, size_
     if (!lanes)
         return error_no_room(e);
     for (size_t i = 0; i < n; i++) {
-        uint64_t bit;
+        uint64_t bit = 0;
         if (pg_step_find_lane(s, &v[i], &lanes[i], &bit, e))
             return e->code;
         *unblocked |= v[i].next.state == TASK_SCHEDULED ? bit : 0;

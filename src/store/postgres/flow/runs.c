@@ -5,7 +5,7 @@
  *   2. the run's row in `runs`, then its root's: pages of a run come one after the other, and each sees a stop.
  * A settle never locks `runs`. OP_STOP locks a row of `runs` first and never waits for a row of `tasks`. So neither can
  * be part of a deadlock with a page. */
-#include "store/postgres/runs.h"
+#include "store/postgres/flow/runs.h"
 
 #include <assert.h>
 

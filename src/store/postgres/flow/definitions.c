@@ -2,7 +2,7 @@
  * each other. */
 #include <stdio.h>
 
-#include "store/postgres/runs.h"
+#include "store/postgres/flow/runs.h"
 
 static const struct pg_statement put_definition = {
     "definition_put",

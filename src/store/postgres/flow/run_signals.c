@@ -2,7 +2,7 @@
  *
  * Both lock the step's row before they look: OP_AWAIT at the signals, OP_SIGNAL at the step. So one of the two sees what
  * the other has written. OP_SIGNAL locks the steps before it writes anything, in the order of their ids. */
-#include "store/postgres/runs.h"
+#include "store/postgres/flow/runs.h"
 
 static const struct pg_statement share_run = { "await_run", "SELECT paused FROM runs WHERE run_id = $1 FOR SHARE" };
 static const struct pg_statement count_signals = {
@@ -58,8 +58,8 @@ enum err postgres_await(struct store_postgres *s, struct op *base)
     struct op_await *op = (struct op_await *)base;
     struct error *e = &base->error;
     struct pg_step step;
-    size_t signals;
-    bool found, paused;
+    size_t signals = 0;
+    bool found, paused = false;
     op->ret_unblocked_lanes = 0;
     if (pg_step_lock(s, op->id, &step, &found, e) || pg_step_check_fence(&step, found, op->fence, e) ||
         pg_await_look(s, op, step.was.run, &signals, &paused, e))
@@ -167,7 +167,7 @@ enum err postgres_signal(struct store_postgres *s, struct op *base)
     struct op_signal *op = (struct op_signal *)base;
     struct error *e = &base->error;
     struct pg_signalled steps = { 0 };
-    bool is_new;
+    bool is_new = false;
     op->ret_repeated = false;
     op->ret_unblocked_lanes = 0;
     if (pg_idempotency_put(s, op->idempotency, e) || pg_signal_lock_steps(s, op, &steps, e) ||

@@ -5,7 +5,7 @@
  * transaction has locked is left to the next call. So this operation waits for no row of `tasks`. */
 #include <assert.h>
 
-#include "store/postgres/runs.h"
+#include "store/postgres/flow/runs.h"
 #include "store/postgres/slots.h"
 
 static const struct pg_statement lock_run = {
