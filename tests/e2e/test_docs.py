@@ -95,7 +95,7 @@ def test_decisions_are_numbered_without_a_gap():
 
 def test_architecture_names_files_that_exist():
     text = read("docs/ARCHITECTURE.md")
-    for name in re.findall(r"`((?:src/)?(?:base|core|port|node|platform|broker|store|queue|events|lease|runner|api|server|cli|bench)/[\w./*]+)`", text):
+    for name in re.findall(r"`((?:src/)?(?:base|core|port|node|platform|broker|store|queue|events|lease|runner|workflow|api|server|cli|bench)/[\w./*]+)`", text):
         path = name if name.startswith("src/") else f"src/{name}"
         if "." not in path and not path.endswith(("*", "/")):
             path += ".*"
