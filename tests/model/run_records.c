@@ -55,10 +55,10 @@ void memory_run_begin(struct store_memory *s, const struct run_row *begin, bool 
     memory_run_put(there, next);
 }
 
-void memory_run_stop(struct run_row *r, const struct op_stop *op)
+void memory_run_stop(struct run_row *r, const struct op_stop *op, int links)
 {
     struct run_row next = *r;
-    stop_run(&next, op);
+    stop_run(&next, op, links);
     memory_run_put(r, next);
 }
 

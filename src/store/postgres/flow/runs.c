@@ -90,7 +90,7 @@ static enum err pg_open_run(struct store_postgres *s, struct pg_opening *o, stru
     if (pg_run(&s->conn, &lock_run, &s->params, &r, e) ||
         (r.rows && pg_row_read(&s->conn, &s->lanes, &r, 0, 1, &table_runs, &s->arena, &run, e)))
         return e->code;
-    op->ret_stopped = open_is_stopped(op, r.rows ? &run : NULL);
+    op->ret_stopped = open_is_stopped(op, r.rows ? &run : NULL, o->task.was.links);
     if (op->ret_stopped)
         return ERR_OK;
     if (op->begin)

@@ -341,7 +341,7 @@ enum err sqlite_open(struct store_sqlite *s, struct op *base)
     op->ret_unblocked_lanes = 0;
     if (sqlite_open_read(&o, e))
         return e->code;
-    op->ret_stopped = open_is_stopped(op, o.has_run ? &o.run : NULL);
+    op->ret_stopped = open_is_stopped(op, o.has_run ? &o.run : NULL, o.task.task.links);
     if (op->ret_stopped)
         return ERR_OK;
     o.paused = o.has_run && o.run.paused;
