@@ -42,6 +42,9 @@ enum err run_view_pin(struct run_view *v, struct error *e) must_use;
 /* The run's config, with the references of a sub-run resolved. */
 enum err run_view_config(struct run_view *v, struct error *e) must_use;
 
+/* Its deadline, counted from now_ms, when it is opened. */
+enum err run_view_deadline(struct run_view *v, int64_t now_ms, struct error *e) must_use;
+
 /* The data for a task of the run; task NULL: for its result. */
 struct run_data {
     struct run_view *v;

@@ -56,8 +56,8 @@ enum err plan_again(struct run_view *v, const struct run_progress *g, struct pla
     }
     if (rc)
         return rc;
-    if (v->row.deadline_ms)
-        v->row.deadline_ms += p->now_ms - v->row.opened_ms; /* it counts from the new opening */
+    if (run_view_deadline(v, p->now_ms, e)) /* it counts from the new opening */
+        return e->code;
     return open_again_rows(v, kept, p, e);
 }
 

@@ -1,7 +1,7 @@
 /* OP_AWAIT and OP_SIGNAL (port/store/runs.h).
  *
- * Both lock the step's row before they look: OP_AWAIT at the signals, OP_SIGNAL at the step. So one of the two sees what
- * the other has written. OP_SIGNAL locks the steps before it writes anything, in the order of their ids. */
+ * Both lock the step's row before they look: OP_AWAIT at the signals, OP_SIGNAL at the step. So one of the two sees
+ * what the other has written. OP_SIGNAL locks the steps before it writes anything, in the order of their ids. */
 #include "store/postgres/flow/runs.h"
 
 static const struct pg_statement share_run = { "await_run", "SELECT paused FROM runs WHERE run_id = $1 FOR SHARE" };
@@ -9,9 +9,8 @@ static const struct pg_statement count_signals = {
     "signals_count",
     "SELECT count(*), coalesce(sum(octet_length(payload)), 0)::bigint FROM signals WHERE run_id = $1 AND name = $2",
 };
-static const struct pg_statement read_run = {
-    "signal_run", "SELECT tenant_id, state, deleted, target FROM tasks WHERE id = $1"
-};
+static const struct pg_statement read_run = { "signal_run",
+                                              "SELECT tenant_id, state, deleted, target FROM tasks WHERE id = $1" };
 static const struct pg_statement lock_steps = {
     "signal_steps",
     "SELECT " STEP_COLUMNS " FROM tasks AS t WHERE t.id = ANY ($1) ORDER BY t.id FOR NO KEY UPDATE",
@@ -45,8 +44,7 @@ static enum err pg_await_look(struct store_postgres *s, const struct op_await *o
     if (pg_send(&s->conn, &share_run, &s->params, e))
         return e->code;
     pg_signal_add_name(&s->params, run, op->signal);
-    if (pg_send(&s->conn, &count_signals, &s->params, e) || pg_get(&s->conn, &paused, e) ||
-        pg_get(&s->conn, &count, e))
+    if (pg_send(&s->conn, &count_signals, &s->params, e) || pg_get(&s->conn, &paused, e) || pg_get(&s->conn, &count, e))
         return e->code;
     *ret_paused = paused.rows && pg_bool(&paused, 0, 0);
     *ret_signals = (size_t)pg_i64(&count, 0, 0);
