@@ -56,6 +56,9 @@ struct reference_data run_data_references(struct run_data *d);
 enum err run_view_tasks(struct run_view *v, struct tasks *ret, struct error *e) must_use;
 enum err run_view_tasks_of(struct run_view *v, uint32_t step, struct tasks *ret, struct error *e) must_use;
 
+/* A step that a user has completed has its output in its row; empty: none. */
+struct str output_by_hand(const struct task *t);
+
 struct run_facts run_view_facts(const struct run_view *v);
 
 /* How the steps ended (by step), and what is still open: ids of tasks that are not final. */
@@ -99,6 +102,8 @@ bool run_is_undone(const struct run_view *v, const struct flow_result *r, const 
 enum err open_run_rows(struct run_view *v, struct plan *p, struct error *e) must_use;
 /* The rows of the steps that run again, by the state that a retry makes of the run. */
 enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, struct plan *p, struct error *e) must_use;
+/* The last error of a row that a rerun has copied: the step was done by another run, which answers for it. */
+#define COPIED_ROW "copied from the run that this one repeats"
 /* The rows of a rerun: copies of the old run's rows of the steps that are kept, with their outputs, and the others. */
 enum err open_copy_rows(struct run_view *v, struct run_view *old, const struct run_progress *g,
                         const enum flow_outcome *kept, struct plan *p, struct error *e) must_use;

@@ -186,12 +186,12 @@ static enum err open_copy_row(struct run_view *v, struct run_view *old, const st
     row->task.links = (row->task.links & ~(TASK_WAITS | TASK_PLANNED)) | (was->links & TASK_BROKEN);
     row->task.started_ms = was->started_ms;
     row->task.completed_ms = was->completed_ms;
-    row->task.last_error = S("copied from the run that this one repeats");
+    row->task.last_error = S(COPIED_ROW);
     row->edges = NULL;
     row->n = 0;
     row->ends = false;
-    row->has_output = outs.n > 0 && outs.v[0].whole;
-    row->output = row->has_output ? outs.v[0].text : (struct str){ 0 };
+    row->output = outs.n > 0 && outs.v[0].whole ? outs.v[0].text : output_by_hand(was);
+    row->has_output = row->output.n > 0 || (outs.n > 0 && outs.v[0].whole);
     return ERR_OK;
 }
 

@@ -113,7 +113,7 @@ enum err plan_rerun(struct run_view *v, const struct json_doc *extra, struct pla
 
 static enum flow_reach undo_reach_of(const struct task *t)
 {
-    if (!t)
+    if (!t || str_eq(t->last_error, S(COPIED_ROW)))
         return FLOW_UNTOUCHED;
     return t->state == TASK_COMPLETED                  ? FLOW_DONE
            : t->attempts || t->losses || t->started_ms ? FLOW_SENT

@@ -288,19 +288,26 @@ static bool data_is_whole(const struct run_view *v, const struct run_output *o)
     return o->whole && (!by_worker || o->text.n <= STEP_OUTPUT_MAX);
 }
 
-/* A step that a user has completed has its output in its row. */
+struct str output_by_hand(const struct task *t)
+{
+    struct json_cursor c = { .text = t->extra };
+    struct str name, value;
+    if (t->state != TASK_COMPLETED || !(t->links & TASK_BY_HAND) || !t->extra.n)
+        return S("");
+    while (json_next(&c, &name, &value))
+        if (str_eq(name, S("output")))
+            return value;
+    return S("");
+}
+
 static enum err data_output_by_hand(struct run_view *v, int64_t place, struct run_doc *d, struct error *e)
 {
     struct task t;
-    struct str name, value;
     enum err rc = reader_get(v->c->reader, v->task.tenant, place_id(v->task.id, place), v->a, &t, e);
-    if (rc || t.state != TASK_COMPLETED || !(t.links & TASK_BY_HAND) || !t.extra.n)
+    if (rc)
         return rc == ERR_NOT_FOUND ? ERR_OK : rc;
-    struct json_cursor c = { .text = t.extra };
-    while (json_next(&c, &name, &value))
-        if (str_eq(name, S("output")))
-            return data_parse(d, value, e);
-    return ERR_OK;
+    struct str output = output_by_hand(&t);
+    return output.n ? data_parse(d, output, e) : ERR_OK;
 }
 
 static enum err data_output(struct run_view *v, const struct reference *r, int64_t place, struct run_doc *d,
