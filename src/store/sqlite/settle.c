@@ -331,14 +331,12 @@ static enum err sqlite_settle_delete_lease(struct store_sqlite *s, const struct 
 static enum err sqlite_settle_ask_run(struct store_sqlite *s, const struct guards *g, int64_t now_ms,
                                       struct settlement *v, struct task *row, struct error *e)
 {
-    enum { STOPPED_BY_MAX = 4096 };
-    cleanup_with(arena_release) struct arena a;
     struct run_row run;
     bool found;
-    arena_init(&a, STOPPED_BY_MAX);
     if (!settle_asks_run(v, g->run))
         return ERR_OK;
-    if (sqlite_run_read(s, &g->run, &a, &run, &found, e))
+    arena_reset(&s->arena);
+    if (sqlite_run_read(s, &g->run, &s->arena, &run, &found, e))
         return e->code;
     if (found)
         settle_in_run(&run, g->links, g->place, now_ms, v, row);
