@@ -68,7 +68,7 @@ def test_a_map_without_items_is_completed(client, receiver):
 
 def test_a_map_stops_when_too_many_items_fail(client, receiver):
     for i in range(40):
-        receiver.answer(f"/{i}", Reply(status=400 if i < 3 else 200, takes_s=0.02))
+        receiver.answer(f"/{i}", Reply(status=400 if i < 3 else 200, takes_s=0.1))
     made = run(client, input=list(range(40)), definition={
         "steps": [{"name": "all", "map": {"over": {"$ref": "/input"}, "max_concurrent": 2, "max_failures": 1},
                    "target_config": {"url": {"$join": [receiver.url("/"), {"$ref": "/item"}]}}}],
