@@ -52,9 +52,11 @@ static void inbox_add_nudge(struct server_inbox *n, const struct task *t)
     item->task = (struct task){ .kind = t->kind,
                                 .state = t->state,
                                 .target = t->target,
+                                .links = t->links, /* control work has a lane of its own */
                                 .tenant = t->tenant,
                                 .priority = t->priority,
                                 .losses = t->losses,
+                                .links = t->links, /* control work has a lane of its own */
                                 .due_ms = t->due_ms,
                                 .cursor_ms = t->cursor_ms,
                                 .cpu_milli = t->cpu_milli,

@@ -203,12 +203,29 @@ static enum err definition_check(const struct dag *d, const struct task_context 
     return ERR_OK;
 }
 
+/* A row has one edge to another. Edges of one parent are neighbours. */
+static enum err definition_check_edges(const struct dag *d, struct error *e)
+{
+    for (uint32_t i = 0; i < d->n; i++) {
+        const struct dag_edges *in = &d->steps[i].in;
+        for (uint32_t k = 1; k < in->n; k++) {
+            if (in->v[k].step != in->v[k - 1].step)
+                continue;
+            char path[64];
+            snprintf(path, sizeof path, "steps[%u].depends_on[%u]", i, max_of(in->v[k].at, in->v[k - 1].at));
+            return error_field(e, path, "names step '" STR_FMT "' once more, with another type; name each step once",
+                               STR_ARG(d->steps[in->v[k].step].name));
+        }
+    }
+    return ERR_OK;
+}
+
 enum err definition_read(struct str text, const struct task_context *c, struct dag **ret, struct error *e)
 {
     struct error own; /* so that e may be NULL */
     cleanup_with(dag_freep) struct dag *d = NULL;
     e = e ? e : &own;
-    if (dag_read(text, &d, e) || definition_check(d, c, e))
+    if (dag_read(text, &d, e) || definition_check_edges(d, e) || definition_check(d, c, e))
         return e->code;
     *ret = take(d);
     return ERR_OK;

@@ -16,8 +16,9 @@
 struct run_view {
     const struct planner_context *c;
     struct arena *a;
-    struct task task; /* the run's row */
-    bool has_row;     /* it was opened before */
+    struct task task; /* the run's row; without has_task only its id and tenant */
+    bool has_task;
+    bool has_row; /* it was opened before */
     struct run_row row;
     struct cached_definition *definition;
     const struct dag *dag;
@@ -31,12 +32,18 @@ struct run_view {
 enum err run_view_read(struct run_view *v, const struct planner_context *c, int32_t tenant, struct uuid run,
                        struct arena *a, struct error *e) must_use;
 void run_view_release(struct run_view *v);
+/* The row of the run, which may have a large input: read when it is needed, or given. With it the run around it. */
+enum err run_view_task(struct run_view *v, struct error *e) must_use;
+enum err run_view_set_task(struct run_view *v, const struct task *t, struct error *e) must_use;
 
-/* For a run that was not opened before: finds and pins its definition. An error of the run's own has e->code ERR_INVALID. */
+/* For a run that was not opened before: finds and pins its definition. ERR_INVALID: an error of the run's own. */
 enum err run_view_pin(struct run_view *v, struct error *e) must_use;
 
 /* The run's config, with the references of a sub-run resolved. */
 enum err run_view_config(struct run_view *v, struct error *e) must_use;
+
+/* Its deadline, counted from now_ms, when it is opened. */
+enum err run_view_deadline(struct run_view *v, int64_t now_ms, struct error *e) must_use;
 
 /* The data for a task of the run; task NULL: for its result. */
 struct run_data {
@@ -48,6 +55,9 @@ struct reference_data run_data_references(struct run_data *d);
 /* All tasks of a run, by place; in the run's arena. */
 enum err run_view_tasks(struct run_view *v, struct tasks *ret, struct error *e) must_use;
 enum err run_view_tasks_of(struct run_view *v, uint32_t step, struct tasks *ret, struct error *e) must_use;
+
+/* A step that a user has completed has its output in its row; empty: none. */
+struct str output_by_hand(const struct task *t);
 
 struct run_facts run_view_facts(const struct run_view *v);
 
@@ -92,6 +102,8 @@ bool run_is_undone(const struct run_view *v, const struct flow_result *r, const 
 enum err open_run_rows(struct run_view *v, struct plan *p, struct error *e) must_use;
 /* The rows of the steps that run again, by the state that a retry makes of the run. */
 enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, struct plan *p, struct error *e) must_use;
+/* The last error of a row that a rerun has copied: the step was done by another run, which answers for it. */
+#define COPIED_ROW "copied from the run that this one repeats"
 /* The rows of a rerun: copies of the old run's rows of the steps that are kept, with their outputs, and the others. */
 enum err open_copy_rows(struct run_view *v, struct run_view *old, const struct run_progress *g,
                         const enum flow_outcome *kept, struct plan *p, struct error *e) must_use;

@@ -186,12 +186,12 @@ static enum err open_copy_row(struct run_view *v, struct run_view *old, const st
     row->task.links = (row->task.links & ~(TASK_WAITS | TASK_PLANNED)) | (was->links & TASK_BROKEN);
     row->task.started_ms = was->started_ms;
     row->task.completed_ms = was->completed_ms;
-    row->task.last_error = S("copied from the run that this one repeats");
+    row->task.last_error = S(COPIED_ROW);
     row->edges = NULL;
     row->n = 0;
     row->ends = false;
-    row->has_output = outs.n > 0 && outs.v[0].whole;
-    row->output = row->has_output ? outs.v[0].text : (struct str){ 0 };
+    row->output = outs.n > 0 && outs.v[0].whole ? outs.v[0].text : output_by_hand(was);
+    row->has_output = row->output.n > 0 || (outs.n > 0 && outs.v[0].whole);
     return ERR_OK;
 }
 
@@ -234,7 +234,7 @@ enum err open_copy_rows(struct run_view *v, struct run_view *old, const struct r
 enum err open_item_rows(struct run_view *v, uint32_t step, struct str items, size_t n, const bool *done, struct plan *p,
                         struct error *e)
 {
-    struct run_facts facts = run_view_facts(v);
+    struct run_facts facts;
     struct open_row *rows = arena_array(v->a, struct open_row, n + 1);
     struct json_cursor cursor = { .text = items };
     struct str name, value;
@@ -242,6 +242,9 @@ enum err open_item_rows(struct run_view *v, uint32_t step, struct str items, siz
     size_t added = 0;
     if (!rows)
         return error_no_room(e);
+    if (run_view_task(v, e))
+        return e->code;
+    facts = run_view_facts(v);
     if (definition_item_task(v->dag, step, &facts, p->now_ms, v->a, &first, e))
         return e->code;
     for (size_t i = 0; i < n && json_next(&cursor, &name, &value); i++) {

@@ -20,6 +20,25 @@ static enum err again_named_steps(struct run_view *v, const struct json_doc *ext
     return ERR_OK;
 }
 
+/* The failed step that a user has completed since: its row says so already, and the others are retried. */
+static enum err again_completed_step(struct run_view *v, const struct json_doc *extra, struct flow_retry *r,
+                                     struct error *e)
+{
+    struct str name = json_text_at(extra->root, "retry_completes");
+    uint32_t *step = arena_new(v->a, uint32_t);
+    enum flow_outcome *was = arena_array(v->a, enum flow_outcome, v->dag->n);
+    if (!name.p)
+        return ERR_OK;
+    if (!step || !was)
+        return error_no_room(e);
+    if (dag_find_or_explain(v->dag, name, step, e))
+        return e->code;
+    memcpy(was, r->was, v->dag->n * sizeof *was);
+    was[*step] = FLOW_FAILED;
+    *r = (struct flow_retry){ .was = was, .steps = step, .count = 1, .completes = true };
+    return ERR_OK;
+}
+
 enum err plan_again(struct run_view *v, const struct run_progress *g, struct plan *p, struct error *e)
 {
     struct flow_retry r = { .was = g->outcomes };
@@ -27,7 +46,8 @@ enum err plan_again(struct run_view *v, const struct run_progress *g, struct pla
     cleanup_with(json_doc_release) struct json_doc extra = { 0 };
     if (!kept)
         return error_no_room(e);
-    if (json_parse(p->task->extra.n ? p->task->extra : S("{}"), &extra, e) || again_named_steps(v, &extra, &r, e))
+    if (json_parse(p->task->extra.n ? p->task->extra : S("{}"), &extra, e) || again_named_steps(v, &extra, &r, e) ||
+        again_completed_step(v, &extra, &r, e))
         return e->code;
     enum err rc = flow_retry(v->dag, &r, v->a, kept, e);
     if (rc == ERR_CONFLICT) { /* it was named before and has ended otherwise since: all that can be retried */
@@ -36,8 +56,8 @@ enum err plan_again(struct run_view *v, const struct run_progress *g, struct pla
     }
     if (rc)
         return rc;
-    if (v->row.deadline_ms)
-        v->row.deadline_ms += p->now_ms - v->row.opened_ms; /* it counts from the new opening */
+    if (run_view_deadline(v, p->now_ms, e)) /* it counts from the new opening */
+        return e->code;
     return open_again_rows(v, kept, p, e);
 }
 
@@ -81,6 +101,7 @@ enum err plan_rerun(struct run_view *v, const struct json_doc *extra, struct pla
     enum err rc = kept ? run_view_read(&old, v->c, v->task.tenant, id, v->a, e) : error_no_room(e);
     if (!rc && !old.has_row)
         rc = error_field(e, "rerun_of", "was never opened");
+    rc = rc ? rc : run_view_task(&old, e);
     rc = rc ? rc : run_progress_read(&old, &g, e);
     rc = rc ? rc : rerun_kept(&old, &g, from, kept, e);
     rc = rc ? rc : open_copy_rows(v, &old, &g, kept, p, e);
@@ -92,7 +113,7 @@ enum err plan_rerun(struct run_view *v, const struct json_doc *extra, struct pla
 
 static enum flow_reach undo_reach_of(const struct task *t)
 {
-    if (!t)
+    if (!t || str_eq(t->last_error, S(COPIED_ROW)))
         return FLOW_UNTOUCHED;
     return t->state == TASK_COMPLETED                  ? FLOW_DONE
            : t->attempts || t->losses || t->started_ms ? FLOW_SENT

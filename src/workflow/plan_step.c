@@ -1,5 +1,5 @@
-/* What happens with a claimed step: a worker calls what its definition says, or it is skipped; a map is opened; an await
- * waits for signals; at its deadline a run is stopped. */
+/* What happens with a claimed step: a worker calls what its definition says, or it is skipped; a map is opened; an
+ * await waits for signals; at its deadline a run is stopped. */
 #include <stdio.h>
 
 #include "workflow/internal.h"
@@ -223,16 +223,19 @@ static enum err plan_await(struct step_view *x, struct plan *p, struct error *e)
 
 /* ---- deadlines ---- */
 
-static void plan_deadline(struct run_view *v, struct plan *p)
+static enum err plan_deadline(struct run_view *v, struct plan *p, struct error *e)
 {
+    if (run_view_task(v, e))
+        return e->code;
     if (task_is_final(v->task.state) || v->row.stop != RUN_GOES_ON) {
         plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .started_us = p->now_ms * 1000 });
-        return;
+        return ERR_OK;
     }
     p->kind = PLAN_STOP;
     p->stop.run = v->task.id;
     p->stop.stop = RUN_AT_DEADLINE;
     p->stop.why = S("cancelled: its run was not over at its deadline");
+    return ERR_OK;
 }
 
 /* ---- steps ---- */
@@ -283,10 +286,8 @@ static enum err plan_one_step(struct step_view *x, struct plan *p, struct error 
 enum err plan_step(struct run_view *v, struct plan *p, struct error *e)
 {
     const struct task *t = p->task;
-    if (place_kind(t->place) == PLACE_KIND_DEADLINE) {
-        plan_deadline(v, p);
-        return ERR_OK;
-    }
+    if (place_kind(t->place) == PLACE_KIND_DEADLINE)
+        return plan_deadline(v, p, e);
     if (v->row.stop != RUN_GOES_ON && place_kind(t->place) != PLACE_KIND_UNDO) {
         plan_cancel(p, S("cancelled: its run was stopped"));
         return ERR_OK;

@@ -13,9 +13,11 @@ void plan_end(struct plan *p, const struct outcome *o)
         p->outcome.completed_us = p->now_ms * 1000;
 }
 
+/* 0: nothing outside has seen the task. A step whose call cannot be made is not undone. */
 static int64_t plan_started_us(const struct plan *p)
 {
-    return (p->task->started_ms ? p->task->started_ms : p->now_ms) * 1000;
+    bool is_step = !uuid_is_nil(p->task->run);
+    return (p->task->started_ms || is_step ? p->task->started_ms : p->now_ms) * 1000;
 }
 
 void plan_fail_text(struct plan *p, enum failure failure, struct str text)
@@ -69,6 +71,8 @@ void workflow_plan(const struct planner_context *c, struct plan *p)
     }
     if (!rc && is_run)
         rc = run_view_read(&own, c, t->tenant, t->id, &p->arena, e);
+    if (!rc && is_run)
+        rc = run_view_set_task(&own, t, e);
     if (!rc)
         rc = is_run ? plan_run(&own, p, e) : plan_step(&outer, p, e);
     /* The workflow is wrong, so the task fails. Other errors come from the store: the plan is made again. */

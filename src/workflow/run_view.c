@@ -30,21 +30,40 @@ static enum err view_load_dag(struct run_view *v, const uint8_t hash[DEFINITION_
 enum err run_view_read(struct run_view *v, const struct planner_context *c, int32_t tenant, struct uuid run,
                        struct arena *a, struct error *e)
 {
-    *v = (struct run_view){ .c = c, .a = a };
-    if (reader_get(c->reader, tenant, run, a, &v->task, e))
-        return e->code;
+    *v = (struct run_view){ .c = c, .a = a, .task = { .id = run, .tenant = tenant } };
     enum err rc = reader_run(c->reader, tenant, run, a, &v->row, e);
     if (rc && rc != ERR_NOT_FOUND)
         return rc;
     v->has_row = !rc;
-    if (!uuid_is_nil(v->task.run)) {
-        v->outer = arena_new(a, struct run_view);
-        if (!v->outer)
-            return error_no_room(e);
-        if (run_view_read(v->outer, c, tenant, v->task.run, a, e))
-            return e->code;
-    }
     return v->has_row ? view_load_dag(v, v->row.hash, e) : ERR_OK;
+}
+
+/* The run that a sub-run is a step of. */
+static enum err view_read_outer(struct run_view *v, struct error *e)
+{
+    if (uuid_is_nil(v->task.run))
+        return ERR_OK;
+    v->outer = arena_new(v->a, struct run_view);
+    if (!v->outer)
+        return error_no_room(e);
+    return run_view_read(v->outer, v->c, v->task.tenant, v->task.run, v->a, e);
+}
+
+enum err run_view_set_task(struct run_view *v, const struct task *t, struct error *e)
+{
+    v->task = *t;
+    v->has_task = true;
+    return view_read_outer(v, e);
+}
+
+enum err run_view_task(struct run_view *v, struct error *e)
+{
+    if (v->has_task)
+        return ERR_OK;
+    if (reader_get(v->c->reader, v->task.tenant, v->task.id, v->a, &v->task, e))
+        return e->code;
+    v->has_task = true;
+    return view_read_outer(v, e);
 }
 
 void run_view_release(struct run_view *v)
@@ -72,9 +91,11 @@ struct run_facts run_view_facts(const struct run_view *v)
 
 enum err run_view_config(struct run_view *v, struct error *e)
 {
-    struct str text = v->task.target_config.n ? v->task.target_config : S("{}");
     if (v->has_config)
         return ERR_OK;
+    if (run_view_task(v, e))
+        return e->code;
+    struct str text = v->task.target_config.n ? v->task.target_config : S("{}");
     if (v->outer) {
         struct run_data data = { v->outer, &v->task };
         struct reference_data references = run_data_references(&data);
@@ -267,6 +288,28 @@ static bool data_is_whole(const struct run_view *v, const struct run_output *o)
     return o->whole && (!by_worker || o->text.n <= STEP_OUTPUT_MAX);
 }
 
+struct str output_by_hand(const struct task *t)
+{
+    struct json_cursor c = { .text = t->extra };
+    struct str name, value;
+    if (t->state != TASK_COMPLETED || !(t->links & TASK_BY_HAND) || !t->extra.n)
+        return S("");
+    while (json_next(&c, &name, &value))
+        if (str_eq(name, S("output")))
+            return value;
+    return S("");
+}
+
+static enum err data_output_by_hand(struct run_view *v, int64_t place, struct run_doc *d, struct error *e)
+{
+    struct task t;
+    enum err rc = reader_get(v->c->reader, v->task.tenant, place_id(v->task.id, place), v->a, &t, e);
+    if (rc)
+        return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    struct str output = output_by_hand(&t);
+    return output.n ? data_parse(d, output, e) : ERR_OK;
+}
+
 static enum err data_output(struct run_view *v, const struct reference *r, int64_t place, struct run_doc *d,
                             struct error *e)
 {
@@ -274,7 +317,7 @@ static enum err data_output(struct run_view *v, const struct reference *r, int64
     if (reader_outputs(v->c->reader, v->task.id, place, place, 1, v->a, &outs, e))
         return e->code;
     if (outs.n == 0)
-        return ERR_OK;
+        return data_output_by_hand(v, place, d, e);
     if (!data_is_whole(v, &outs.v[0]))
         return data_output_unfit(r->step, "is too large to be used", e);
     struct error why;
@@ -394,9 +437,9 @@ static enum err data_of_run(struct run_view *v, struct run_doc *d, struct error 
     struct jw w;
     struct str text;
     cleanup_with(buf_release) struct buf out;
-    if (run_view_tasks(v, &rows, e))
-        return e->code;
     buf_init(&out, MAP_OUTPUT_MAX);
+    if (run_view_task(v, e) || run_view_tasks(v, &rows, e))
+        return e->code;
     jw_init(&w, &out);
     jw_object(&w);
     jw_kv_uuid(&w, "id", v->task.id);

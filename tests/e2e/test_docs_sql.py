@@ -12,7 +12,7 @@ from conftest import ROOT
 from server import Reply, to_ms, until
 from test_docs import read
 
-VIEWS = ("belfry_tasks", "belfry_executions", "belfry_queues", "belfry_tenants", "belfry_breakers", "belfry_dependencies")
+VIEWS = ("belfry_tasks", "belfry_executions", "belfry_queues", "belfry_tenants", "belfry_breakers", "belfry_dependencies", "belfry_workflows")
 SECRET = "hunter2"  # in every place that a view must not show
 
 

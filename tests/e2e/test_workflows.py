@@ -32,6 +32,7 @@ def test_skips_follow_conditions_and_types_of_edges(client, receiver):
     shown = {key[0]: step["status"] for key, step in steps(client, made["id"]).items()}
     assert shown == {"charge": "COMPLETED", "sign": "SKIPPED", "ship": "COMPLETED", "strict": "SKIPPED", "bad": "FAILED", "alert": "COMPLETED", "last": "COMPLETED"}
     assert done["status"] == "COMPLETED", done
+    assert steps(client, made["id"])[("strict", None, "STEP")]["last_error"] == "skipped: it depends on 'sign' with MUST_SUCCEED, which is SKIPPED"
     assert b"400" in receiver.to("/alert")[0].body and not receiver.to("/strict")
 
 
@@ -67,7 +68,7 @@ def test_a_map_without_items_is_completed(client, receiver):
 
 def test_a_map_stops_when_too_many_items_fail(client, receiver):
     for i in range(40):
-        receiver.answer(f"/{i}", Reply(status=400 if i < 3 else 200, takes_s=0.02))
+        receiver.answer(f"/{i}", Reply(status=400 if i < 3 else 200, takes_s=0.1))
     made = run(client, input=list(range(40)), definition={
         "steps": [{"name": "all", "map": {"over": {"$ref": "/input"}, "max_concurrent": 2, "max_failures": 1},
                    "target_config": {"url": {"$join": [receiver.url("/"), {"$ref": "/item"}]}}}],

@@ -297,8 +297,9 @@ enum err memory_arrive(struct store_memory *s, struct op *base);
 enum err memory_links(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct task_links *ret,
                       struct error *e);
 
-void memory_left_add(struct memory_joins *j, struct memory_arrival a); /* OP_ARRIVE will apply it */
-void memory_left_drop(struct store_memory *s, struct uuid parent);     /* it runs again */
+/* A task has become final: OP_ARRIVE will tell its children. False: nobody waits for it. */
+bool memory_leave(struct store_memory *s, const struct task *t);
+void memory_left_drop(struct store_memory *s, struct uuid parent); /* it runs again */
 /* A task is opened: its edges so far are closed and do not count, and its join is that of its children. */
 void memory_join_restart(struct store_memory *s, struct uuid child, uint32_t expected, int64_t max_broken);
 void memory_open_row_edges(struct store_memory *s, const struct open_row *row); /* OP_OPEN 4 */
@@ -313,7 +314,7 @@ enum flow_decision memory_join_decide(const struct memory_joins *j, const struct
 
 struct run_row *memory_run_find(const struct store_memory *s, struct uuid run); /* NULL: it was never opened */
 void memory_run_begin(struct store_memory *s, const struct run_row *begin, bool again);
-void memory_run_stop(struct run_row *r, const struct op_stop *op); /* its row */
+void memory_run_stop(struct run_row *r, const struct op_stop *op, int links); /* its row */
 size_t memory_signals_count(const struct store_memory *s, struct uuid run, struct str name, size_t *ret_bytes);
 void memory_signals_drop(struct store_memory *s, struct uuid run, struct str name); /* an empty name: all */
 void memory_definition_put(struct store_memory *s, const struct definition *d, int64_t now_ms);

@@ -39,13 +39,14 @@ static struct memory_join *memory_join_open(struct memory_joins *j, struct uuid 
     return &j->joins[j->join_count++];
 }
 
-void memory_left_add(struct memory_joins *j, struct memory_arrival a)
+static bool memory_left_add(struct memory_joins *j, struct memory_arrival a)
 {
     for (size_t i = 0; i < j->left_count; i++)
         if (uuid_eq(j->left[i].parent, a.parent))
-            return;
+            return false;
     MEMORY_GROW(j->left, j->left_count, j->left_cap);
     j->left[j->left_count++] = a;
+    return true;
 }
 
 bool memory_is_left(const struct store_memory *s, struct uuid parent)
@@ -350,7 +351,7 @@ static void memory_arrive_wave(struct store_memory *s, struct memory_arrivals *a
                 memory_double_arrival(&s->joins, edge);
         }
         if (edge) {
-            memory_left_add(&s->joins, a->v[i]);
+            (void)memory_left_add(&s->joins, a->v[i]);
             a->left = true;
         }
     }
@@ -391,6 +392,13 @@ enum err memory_arrive(struct store_memory *s, struct op *base)
 }
 
 /* ---- tasks that are opened ---- */
+
+bool memory_leave(struct store_memory *s, const struct task *t)
+{
+    struct memory_arrival a = { t->id, dependency_outcome(t->state, t->links) };
+    return task_is_final(t->state) && t->links & TASK_HAS_CHILDREN && memory_next_open(&s->joins, t->id) &&
+           memory_left_add(&s->joins, a);
+}
 
 /* The edges to a child are those of an earlier join from now on. */
 static void memory_edges_close(struct memory_joins *j, struct uuid child)

@@ -1,5 +1,6 @@
 /* Records of runs beside their tasks: run rows, definitions and their names, outputs, signals. */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "model/internal.h"
@@ -54,10 +55,10 @@ void memory_run_begin(struct store_memory *s, const struct run_row *begin, bool 
     memory_run_put(there, next);
 }
 
-void memory_run_stop(struct run_row *r, const struct op_stop *op)
+void memory_run_stop(struct run_row *r, const struct op_stop *op, int links)
 {
     struct run_row next = *r;
-    stop_run(&next, op);
+    stop_run(&next, op, links);
     memory_run_put(r, next);
 }
 
@@ -296,13 +297,29 @@ static bool memory_definition_is_used(const struct memory_runs *v, const struct 
     return false;
 }
 
+/* By a task that was not opened yet: its target_config has the hash as text. */
+static bool memory_definition_is_awaited(const struct store_memory *s, const struct definition *d)
+{
+    char hex[2 * DEFINITION_HASH + 1];
+    for (size_t i = 0; i < DEFINITION_HASH; i++)
+        snprintf(hex + 2 * i, 3, "%02x", d->hash[i]);
+    for (size_t i = 0; i < order_count(&s->table.by_id); i++) {
+        const struct task *t = task_at(&s->table.by_id, i);
+        if (t->tenant == d->tenant && t->target == TARGET_WORKFLOW && !(t->links & TASK_OPENED) && t->target_config.n &&
+            memmem(t->target_config.p, t->target_config.n, hex, 2 * DEFINITION_HASH))
+            return true;
+    }
+    return false;
+}
+
 size_t memory_purge_definitions(struct store_memory *s, int64_t before_ms, size_t max)
 {
     struct memory_runs *v = &s->runs;
     size_t n = 0, gone = 0;
     for (size_t i = 0; i < v->definition_count; i++) {
         struct memory_definition *x = &v->definitions[i];
-        if (gone < max && x->put_ms < before_ms && !memory_definition_is_used(v, &x->definition)) {
+        bool old = gone < max && x->put_ms < before_ms && !memory_definition_is_used(v, &x->definition);
+        if (old && !memory_definition_is_awaited(s, &x->definition)) {
             memory_text_free(x->definition.text);
             gone++;
         } else {

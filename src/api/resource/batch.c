@@ -4,12 +4,14 @@
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "api/workflow/run.h"
 #include "base/json/json.h"
 
 enum { BATCH_COUNT_MAX = 10000 };
 
 struct batch {
     struct request *q;
+    struct reader *reader;
     struct task_context context;
     struct creation *v;
     size_t n;
@@ -36,6 +38,8 @@ static void batch_add_element(struct batch *b, const struct json_doc *doc)
         rc = error_field(&e, "idempotency_key", "is for the whole request: send it as the header Idempotency-Key");
     if (rc == ERR_OK)
         rc = task_from_json(doc, &b->context, &q->arena, t, &e);
+    if (rc == ERR_OK && t->target == TARGET_WORKFLOW)
+        rc = run_check_target(q, b->reader, t, &e);
     if (rc) {
         batch_add_error(b, &e);
         return;
@@ -175,6 +179,7 @@ enum handled batch_create(struct request *q, struct reader *r)
     struct batch *b = q->batch = arena_new(&q->arena, struct batch);
     bool lines = false;
     b->q = q;
+    b->reader = r;
     media_type_is_known(q->head.content_type, &lines);
     if (!(lines ? batch_read_lines(b) : batch_read_array(b)))
         return HANDLED_DONE;

@@ -4,6 +4,7 @@
  * cancel is 202.
  *
  * A run that is not open is a task like any other: edit.c changes it. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "api/resource/change.h"
@@ -249,9 +250,10 @@ static enum handled stopping_check(struct request *q, struct reader *r)
         return stopping_answer(q, r, &run, 200);
     if (stopping_count(s, r, &running, &waiting, &e))
         return request_fail(q, &e);
+    bool forgotten = run.opened && run.row.stop == RUN_GOES_ON; /* it was retried at the same moment */
     if (stopping_left_ms(s) <= 0)
-        return stopping_answer(q, r, &run, running || waiting ? 202 : 200);
-    if (waiting) {
+        return stopping_answer(q, r, &run, running || waiting || forgotten ? 202 : 200);
+    if (waiting || forgotten) {
         s->at = s->claimed_at = s->claimed_count = 0;
         return stopping_next(s);
     }
@@ -302,8 +304,7 @@ enum handled workflows_act(struct request *q, struct reader *r)
     if (request_read_object(q, &doc, &e) ||
         json_read(doc.root, fields, action == ACTION_CANCEL ? 1 : 0, &b, &q->arena, &e) || run_read(q, r, &run, &e))
         return request_fail(q, &e);
-    bool open = run.opened && !task_is_final(run.task.state);
-    return open ? workflows_stop(q, r, action, b.compensate) : edit_act(q, r, action);
+    return edit_act(q, r, action, b.compensate); /* which knows of open runs */
 }
 
 /* ---- retry ---- */
@@ -367,10 +368,10 @@ static enum err retry_check(struct request *q, struct reader *r, const struct wo
     return ERR_OK;
 }
 
-static enum err retry_make(struct request *q, const struct workflow_run *run, struct run_retry *b, struct error *e)
+enum err run_make_retry(struct request *q, const struct workflow_run *run, struct str more, struct task *t,
+                        struct error *e)
 {
-    struct task *t = &b->next;
-    const struct str *names = b->steps.v;
+    assert(task_may_begin_again(run->task.state, TASK_SCHEDULED));
     *t = run->task;
     t->version++;
     t->updated_ms = q->now_ms;
@@ -385,12 +386,18 @@ static enum err retry_make(struct request *q, const struct workflow_run *run, st
         t->scheduled_ms = q->now_ms;
     if (t->links & TASK_OPENED)
         t->links |= TASK_AGAIN;
+    return changes_add_extra(q, t, task_metadata(&run->task), more, e);
+}
+
+static enum err retry_make(struct request *q, const struct workflow_run *run, struct run_retry *b, struct error *e)
+{
+    const struct str *names = b->steps.v;
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, EXTRA_MAX);
     for (size_t i = 0; i < b->steps.n; i++) /* names need no escape */
         buf_printf(&text, "%s\"" STR_FMT "\"", i ? "," : "\"retry_steps\":[", STR_ARG(names[i]));
     buf_text(&text, b->steps.n ? "]" : "");
-    return changes_add_extra(q, t, task_metadata(&run->task), buf_str(&text), e);
+    return run_make_retry(q, run, buf_str(&text), &b->next, e);
 }
 
 static void retry_on_put(struct op *op)

@@ -6,6 +6,8 @@
 #include "api/server/internal.h"
 #include "core/flow/place.h"
 
+#define NOT_EVERY_NODE                                                                                                 \
+    "a node of an older version is running, which cannot run workflows; try again when it is upgraded"
 enum { HASH_TEXT = 2 * DEFINITION_HASH, STEPS_ARENA = 256 << 20 };
 
 /* ---- reading ---- */
@@ -106,10 +108,18 @@ enum err run_definition(struct request *q, struct reader *r, const struct workfl
     return definition_cache_get(q->server->definitions, r, q->who.tenant, hash, ret, e);
 }
 
+static bool run_is_known(const struct request *q)
+{
+    const struct api_setup *setup = &q->server->setup;
+    return !setup->workflows_are_known || setup->workflows_are_known(setup->context);
+}
+
 enum err run_check_target(struct request *q, struct reader *r, const struct task *t, struct error *e)
 {
     struct workflow_run run = { .task = *t };
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    if (!run_is_known(q))
+        return error_set(e, ERR_UNAVAILABLE, NOT_EVERY_NODE);
     if (run_config_read(q, t, &run.config, e))
         return e->code;
     enum err rc = run_definition(q, r, &run, &d, e);
@@ -149,12 +159,10 @@ void run_write_place(struct jw *w, const struct task *t, struct str step)
 
 bool run_is_possible(struct request *q)
 {
-    const struct api_setup *setup = &q->server->setup;
-    if (!setup->workflows_are_known || setup->workflows_are_known(setup->context))
-        return true;
-    request_refuse(q, PROBLEM_UNAVAILABLE,
-                   "a node of an older version is running, which cannot run workflows; try again when it is upgraded");
-    return false;
+    bool known = run_is_known(q);
+    if (!known)
+        request_refuse(q, PROBLEM_UNAVAILABLE, NOT_EVERY_NODE);
+    return known;
 }
 
 /* ---- what the steps are doing ---- */

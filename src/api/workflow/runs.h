@@ -8,8 +8,11 @@ void workflows_answer_new(struct request *q, const struct task *t, int status);
 
 /* workflow_changes.c: cancels, pauses or resumes an open run, whose row was read. A pool thread. */
 enum handled workflows_stop(struct request *q, struct reader *r, enum action action, bool compensate);
+/* changes.c: the row of a run that is retried. more: members of its `extra` for the planner, without braces. */
+enum err run_make_retry(struct request *q, const struct workflow_run *run, struct str more, struct task *t,
+                        struct error *e) must_use;
 /* edit.c: an action on the task in the path. */
-enum handled edit_act(struct request *q, struct reader *r, enum action action);
+enum handled edit_act(struct request *q, struct reader *r, enum action action, bool compensate);
 
 /* tasks.c: the end of a create, once q->tasks, q->depends and q->definition are set and the limits were asked. */
 route_handler tasks_create_now;

@@ -1,11 +1,12 @@
 /* The steps of a run: their list, and decisions over one of them by hand. Such a decision is an edit of the step's
  * task, which from then on has TASK_BY_HAND: its join did not decide. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "api/resource/change.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
-#include "api/workflow/run.h"
+#include "api/workflow/runs.h"
 #include "core/flow/place.h"
 #include "core/task/action.h"
 
@@ -121,6 +122,25 @@ static const char *steps_target(const struct dag_step *s, const struct task *t)
     return waits ? "AWAIT" : target_kind_name(t->target);
 }
 
+/* The store names the task that a step was skipped for by its id. Here the name of its step is known. */
+static void steps_write_error(const struct dag *d, const struct dag_step *s, const struct task *t, struct jw *w)
+{
+    char id[UUID_TEXT + 1], text[DEPENDENCY_REASON_MAX + STEP_NAME_MAX];
+    struct str before = S(DEPENDENCY_SKIPPED), error = t->last_error;
+    struct str rest = str_starts(error, before) ? str_sub(error, before.n, error.n) : S("");
+    for (uint32_t i = 0; i < s->in.n && rest.n; i++) {
+        uuid_format(place_id(t->run, place_of_step(s->in.v[i].step)), id);
+        if (!str_starts(rest, str_from(id)))
+            continue;
+        rest = str_sub(rest, UUID_TEXT, rest.n);
+        int n = snprintf(text, sizeof text, DEPENDENCY_SKIPPED "'" STR_FMT "'" STR_FMT,
+                         STR_ARG(d->steps[s->in.v[i].step].name), STR_ARG(rest));
+        error = (struct str){ text, (size_t)n };
+        break;
+    }
+    jw_kv_str_or_null(w, "last_error", error);
+}
+
 static enum err steps_write(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
 {
     const struct dag_step *s = &v->d->steps[place_step(t->place)];
@@ -142,7 +162,7 @@ static enum err steps_write(const struct step_view *v, struct jw *w, const struc
     jw_kv_i64(w, "attempts", t->attempts);
     steps_write_parents(w, v->d, s);
     steps_write_times(w, t);
-    jw_kv_str_or_null(w, "last_error", t->last_error);
+    steps_write_error(v->d, s, t, w);
     jw_kv_bool(w, "by_hand", t->links & TASK_BY_HAND);
     if (steps_write_output(v, w, t, e) || (is_map && steps_write_items(v, w, t, e)))
         return e->code;
@@ -218,6 +238,9 @@ struct step_edit {
     json_t *output_value;
     struct str output; /* JSON text; empty: none */
     struct task current, next;
+    struct workflow_run run;
+    struct task run_next; /* with `retries`: the run, which goes on with the step COMPLETED */
+    bool retries;
     int tries;
 };
 
@@ -240,19 +263,76 @@ static void steps_on_put(struct op *op)
     request_answer(q);
 }
 
+static void steps_on_run_put(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct step_edit *s = q->context;
+    if (request_replayed(q, op))
+        return;
+    if (op->rc)
+        request_fail(q, &op->error);
+    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE)
+        request_nudge(q, &s->run_next, 1);
+    request_answer(q);
+}
+
+/* The failed step is COMPLETED: now the run is retried. If this is lost, a retry of the run goes on without it. */
+static void steps_on_completed(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct step_edit *s = q->context;
+    if (op->rc) {
+        request_fail(q, &op->error);
+        request_answer(q);
+        return;
+    }
+    q->write.put = (struct op_put){ .op = { .kind = OP_PUT },
+                                    .task = &s->run_next,
+                                    .version = s->run.task.version,
+                                    .fence = s->run.task.fence,
+                                    .state = s->run.task.state,
+                                    .idempotency = request_record(q) };
+    request_submit(q, steps_on_run_put);
+}
+
 /* Its output is kept with it, for those who refer to it. */
 static enum err steps_keep_output(struct request *q, struct step_edit *s, struct error *e)
 {
     cleanup_with(buf_release) struct buf text;
+    buf_init(&text, 2 * STEP_OUTPUT_MAX);
     if (!s->output.n)
         return ERR_OK;
-    buf_init(&text, 2 * STEP_OUTPUT_MAX);
     struct str rest = s->next.extra.n ? str_sub(s->next.extra, 1, s->next.extra.n) : S("}");
     buf_text(&text, "{\"output\":");
     buf_add(&text, s->output);
     buf_text(&text, rest.n > 1 ? "," : "");
     buf_add(&text, rest);
     return !text.full && arena_str(&q->arena, buf_str(&text), &s->next.extra) ? ERR_OK : error_no_room(e);
+}
+
+/* A failed step of a run that has ended: it becomes COMPLETED, and the run is retried. */
+static enum err steps_plan_retry(struct request *q, struct step_edit *s, struct error *e)
+{
+    char more[STEP_NAME_MAX + 32];
+    enum task_state state = s->current.state;
+    bool failed = state == TASK_FAILED || state == TASK_EXPIRED || state == TASK_CANCELLED;
+    bool may = s->run.task.state != TASK_COMPLETED && s->action == ACTION_FORCE_COMPLETE;
+    if (!may)
+        return error_set(e, ERR_CONFLICT, "the run is %s; retry or rerun it", task_state_name(s->run.task.state));
+    if (!failed)
+        return error_set(e, ERR_CONFLICT, "the step is %s; only a failed step of a run that has ended can be completed",
+                         task_state_name(state));
+    assert(task_may_begin_again(state, TASK_COMPLETED));
+    s->retries = true;
+    s->next = s->current;
+    s->next.version++;
+    s->next.updated_ms = s->next.completed_ms = q->now_ms;
+    s->next.state = TASK_COMPLETED;
+    s->next.links |= TASK_BY_HAND;
+    s->next.last_error = s->next.cause = (struct str){ NULL, 0 };
+    int n = snprintf(more, sizeof more, "\"retry_completes\":\"" STR_FMT "\"", STR_ARG(q->name));
+    enum err rc = run_make_retry(q, &s->run, (struct str){ more, (size_t)n }, &s->run_next, e);
+    return rc ? rc : steps_keep_output(q, s, e);
 }
 
 static enum err steps_plan(struct request *q, struct step_edit *s, struct error *e)
@@ -279,19 +359,18 @@ static enum err steps_plan(struct request *q, struct step_edit *s, struct error 
 static enum handled steps_attempt(struct request *q, struct reader *r)
 {
     struct step_edit *s = q->context;
-    struct workflow_run run;
     struct error e = { 0 };
     uint32_t step;
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
     q->now_ms = clock_wall_ms(q->server->setup.clock);
-    if (run_read(q, r, &run, &e) || run_definition(q, r, &run, &d, &e) ||
+    if (run_read(q, r, &s->run, &e) || run_definition(q, r, &s->run, &d, &e) ||
         dag_find_or_explain(d->dag, q->name, &step, &e))
         return request_fail(q, &e);
-    if (!run.opened || task_is_final(run.task.state))
-        return request_refuse(q, PROBLEM_CONFLICT,
-                              run.opened ? "the run has ended; retry it" : "the run has not started yet");
+    if (!s->run.opened)
+        return request_refuse(q, PROBLEM_CONFLICT, "the run has not started yet");
+    bool over = task_is_final(s->run.task.state);
     if (reader_get(r, q->who.tenant, place_id(q->id, place_of_step(step)), &q->arena, &s->current, &e) ||
-        steps_plan(q, s, &e))
+        (over ? steps_plan_retry(q, s, &e) : steps_plan(q, s, &e)))
         return request_fail(q, &e);
     struct step_view view = { q, r, d->dag, false };
     struct jw w = respond_json(&q->response, 200);
@@ -302,8 +381,8 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
                                     .version = s->current.version,
                                     .fence = s->current.fence,
                                     .state = s->current.state,
-                                    .idempotency = request_record(q) };
-    return request_submit(q, steps_on_put);
+                                    .idempotency = s->retries ? NULL : request_record(q) };
+    return request_submit(q, s->retries ? steps_on_completed : steps_on_put);
 }
 
 enum handled workflow_steps_act(struct request *q, struct reader *r)

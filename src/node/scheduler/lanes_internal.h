@@ -210,6 +210,7 @@ struct allowance lanes_tenant_allows(struct lanes *l, struct tenant_entry *t);
 struct allowance lanes_share_allows(const struct lanes *l, const struct pool_tenant *t);
 /* Its pool, its host. */
 struct allowance lanes_line_allows(const struct lanes *l, const struct line_entry *line, int64_t now_ms);
+struct allowance lanes_tenant_allows_line(struct lanes *l, const struct line_entry *line);
 struct allowance lanes_nobody_allows(struct lanes *l, const struct line_entry *line, int64_t now_ms);
 
 void lanes_read_queue(struct lanes *l, struct queue_entry *q); /* its rules, if they have changed */

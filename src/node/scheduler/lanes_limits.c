@@ -260,6 +260,13 @@ struct allowance lanes_line_allows(const struct lanes *l, const struct line_entr
                              INT64_MAX);
 }
 
+/* Control work of a tenant that runs all it may goes on: it may be what makes room. */
+struct allowance lanes_tenant_allows_line(struct lanes *l, const struct line_entry *line)
+{
+    struct allowance a = lanes_tenant_allows(l, line->queue->tenant);
+    return line->pool == l->control && a.n == 0 && a.hold.gate == LANE_TENANT_LIMIT ? NO_LIMIT : a;
+}
+
 /* The first gate of a line that nobody can run. Its limits do not matter. */
 struct allowance lanes_nobody_allows(struct lanes *l, const struct line_entry *line, int64_t now_ms)
 {
@@ -277,7 +284,7 @@ struct lane_hold lanes_hold_of(struct lanes *l, struct lane_entry *e, int64_t no
         return lanes_nobody_allows(l, e->line, now_ms).hold;
     struct allowance a = lanes_queue_allows(l, e->queue, now_ms);
     if (a.n)
-        a = lanes_tenant_allows(l, e->queue->tenant);
+        a = lanes_tenant_allows_line(l, e->line);
     if (a.n)
         a = lanes_share_allows(l, e->line->tenant);
     if (a.n)

@@ -166,7 +166,7 @@ static bool lanes_round_allows(struct lanes *l, struct lanes_round *r, struct li
         return false;
     }
     lanes_want_shares(l, q, now);
-    struct allowance of_queue = lanes_queue_allows(l, q, now.wall_ms), of_tenant = lanes_tenant_allows(l, t),
+    struct allowance of_queue = lanes_queue_allows(l, q, now.wall_ms), of_tenant = lanes_tenant_allows_line(l, line),
                      of_share = lanes_share_allows(l, line->tenant), of_line = lanes_line_allows(l, line, now.wall_ms);
     if (lanes_round_stops_at(&of_queue, &q->waits, ret_hold) || lanes_round_stops_at(&of_tenant, &t->waits, ret_hold) ||
         lanes_round_stops_at(&of_share, &t->waits, ret_hold) ||

@@ -3,7 +3,8 @@
  *    made.
  *  - `held` has each task of our claims that is not settled, once. A claim asks for at most the slots that are
  *    left.
- *  - An armed task is held, and on the wheel, ready, or waiting for the planner. A task that is being pushed is in neither, and not armed.
+ *  - An armed task is held, and on the wheel, ready, or waiting for the planner. A task that is being pushed is in
+ *    neither, and not armed.
  *  - At most one suspect is held. */
 #include "node/scheduler/internal.h"
 

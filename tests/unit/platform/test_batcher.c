@@ -51,6 +51,9 @@ struct probe {
         struct op_breakers breakers;
         struct op_lease lease;
         struct op_purge forget;
+        struct op_signal signal;
+        struct op_stop stop;
+        struct op_define define;
     };
     int id;
     struct world *world;
@@ -436,6 +439,8 @@ static void equal_keys_are_never_in_one_transaction(void **state)
     struct world *w = *state;
     struct idempotency keys[OP_KINDS] = { 0 };
     struct settlement one = { .fence = 1, .verdict.next = TASK_COMPLETED };
+    struct signal_row signal = { .name = S("go"), .sender = S("me") };
+    struct definition definition = { .tenant = 1 };
     struct probe p[OP_KINDS][2] = { 0 };
     hold_up(w);
     for (size_t kind = 0; kind < OP_KINDS; kind++) {
@@ -443,6 +448,12 @@ static void equal_keys_are_never_in_one_transaction(void **state)
         for (int i = 0; i < 2 && op_table[kind].idempotency_at; i++) {
             if (kind == OP_SETTLE)
                 p[kind][i].settle = (struct op_settle){ .v = &one, .n = 1 };
+            if (kind == OP_SIGNAL)
+                p[kind][i].signal = (struct op_signal){ .signal = &signal };
+            if (kind == OP_STOP)
+                p[kind][i].stop = (struct op_stop){ .max = 1, .change = RUN_PAUSE };
+            if (kind == OP_DEFINE)
+                p[kind][i].define = (struct op_define){ .name = S("d"), .definition = &definition };
             *(const struct idempotency **)((char *)&p[kind][i] + op_table[kind].idempotency_at) = &keys[kind];
             submit(w, &p[kind][i], (enum op_kind)kind, (int)(2 * kind) + i + 1);
         }
