@@ -20,7 +20,7 @@ static enum err again_named_steps(struct run_view *v, const struct json_doc *ext
     return ERR_OK;
 }
 
-/* The failed step that a user completes: the others are retried. If it is COMPLETED already, the opening was cut off. */
+/* The failed step that a user completes: the others are retried. If it is COMPLETED, the opening was cut off. */
 static enum err again_completed_step(struct run_view *v, const struct json_doc *extra, struct flow_retry *r,
                                      struct error *e)
 {

@@ -499,9 +499,8 @@ static enum err rerun_set_config(struct request *q, const struct workflow_run *r
     if (run->row.workflow.n) {
         jw_kv_str(&w, "workflow", run->row.workflow);
         jw_kv_i64(&w, "version", run->row.version);
-    } else {
-        jw_kv_cstr(&w, "definition", hash);
     }
+    jw_kv_cstr(&w, "definition", hash); /* the name may have been removed since */
     if (input.n) {
         jw_key(&w, "input");
         jw_raw(&w, input);
