@@ -283,7 +283,7 @@ enum err joins_end(struct joins *j, const struct end_of *v, size_t n, const stru
     for (size_t i = 0; i < n; i++) {
         struct edge_id id = { v[i].parent.id, t->id };
         struct end_edge edge = { 0 };
-        if (j->ops->end_get(j, &id, &edge, e))
+        if (!v[i].is_new && j->ops->end_get(j, &id, &edge, e))
             return e->code;
         if (!end_edge_apply(&edge, &v[i].parent, v[i].type, &join, v[i].is_more))
             continue;
@@ -305,7 +305,7 @@ enum err joins_wait_for(struct joins *j, const struct task *t, const struct uuid
         d[i] = (struct dependency){ parents[i], type };
     enum err rc = join_read_parents(j, d, n, t->tenant, &read, e);
     for (size_t i = 0; !rc && i < n; i++)
-        v[i] = (struct end_of){ read[i].task, type, true };
+        v[i] = (struct end_of){ .parent = read[i].task, .type = type, .is_more = true };
     if (!rc) {
         free(read);
         rc = joins_end(j, v, n, t, row, e);

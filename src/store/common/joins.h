@@ -142,6 +142,7 @@ struct end_of {
     struct task parent; /* id, state and links */
     enum dag_type type;
     bool is_more; /* the join did not expect it */
+    bool is_new;  /* its row was inserted just now: it has no edge yet */
 };
 enum err joins_end(struct joins *j, const struct end_of *v, size_t n, const struct task *t, struct join_row *row,
                    struct error *e) must_use;
