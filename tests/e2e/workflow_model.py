@@ -9,12 +9,13 @@ import collections
 import dataclasses
 import json
 
-from oracle import LAG_MS, Report, check_order, most_at_once
+from oracle import Report, check_order, most_at_once
 from server import Receiver, Reply
 
 COMPLETED, FAILED, SKIPPED, BROKEN = "COMPLETED", "FAILED", "SKIPPED", "BROKEN"
 MET = {"MUST_SUCCEED": {COMPLETED}, "MUST_NOT_FAIL": {COMPLETED, SKIPPED}, "MUST_FINISH": {COMPLETED, FAILED, SKIPPED, BROKEN}, "MUST_FAIL": {FAILED}}
 BREAKS = {"MUST_SUCCEED": {FAILED, BROKEN}, "MUST_NOT_FAIL": {FAILED, BROKEN}, "MUST_FINISH": set(), "MUST_FAIL": set()}
+AGAIN = 408  # is tried again, and does not open a circuit breaker
 RETRY = {"max_attempts": 3, "base_delay_ms": 50, "backoff": "FIXED", "jitter": "NONE"}
 
 
@@ -24,7 +25,7 @@ class Step:
     kind: str  # call, map, await, noop
     parents: list = dataclasses.field(default_factory=list)  # (Step, type)
     join: str = "ALL"
-    fate: str = "ok"  # of a call: ok, fails, flaky (twice 500), exhausted; of an await: ok, rejected, timeout
+    fate: str = "ok"  # of a call: ok, fails, flaky (twice AGAIN), exhausted; of an await: ok, rejected, timeout
     items: list = dataclasses.field(default_factory=list)  # of a map: the fate of each
     max_concurrent: int = 0
     max_failures: int = 0
@@ -50,12 +51,12 @@ def shows_output(parent, kind):
 
 
 class Workflow:
-    """number: tells its paths from those of others."""
+    """number: tells its paths from those of others. steps: these, parents first; else random ones."""
 
-    def __init__(self, chance, number):
+    def __init__(self, chance, number, steps=None):
         self.chance, self.number = chance, number
-        self.steps = [self._make_step(i) for i in range(chance.randint(3, 12))]
-        for i, step in enumerate(self.steps):
+        self.steps = steps or [self._make_step(i) for i in range(chance.randint(3, 12))]
+        for i, step in enumerate(self.steps if not steps else ()):
             self._link(step, self.steps[:i])
         self.run_id, self.signalled_ms = None, {}
         self.evaluate()
@@ -190,7 +191,7 @@ class Fates(Receiver):
 
     def reply_to(self, call):
         fate, output = self.fate_of(call.path)
-        status = {"ok": 200, "fails": 400, "exhausted": 500, "flaky": 500 if call.attempt < 3 else 200}[fate]
+        status = {"ok": 200, "fails": 400, "exhausted": AGAIN, "flaky": AGAIN if call.attempt < 3 else 200}[fate]
         return Reply(status, body=json.dumps(output).encode(), takes_s=0.03)
 
 
@@ -216,7 +217,7 @@ class Judge:
     def ends_ms(self, step, item=None, undo=False):
         """The earliest moment at which a call's task can have ended; None: it was not answered for good."""
         calls = self.by_path[self.w.path(step, item, undo)]
-        ended = [c.answered_ms for c in calls if c.status and (c.status != 500 or c.attempt == 3)]
+        ended = [c.answered_ms for c in calls if c.status and (c.status != AGAIN or c.attempt == 3)]
         return min(ended, default=None)
 
     def judge(self):

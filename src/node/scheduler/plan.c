@@ -221,7 +221,8 @@ static void planning_on_stopped(struct op *op)
     struct scheduler *s = p->scheduler;
     bool gone = op->rc == ERR_NOT_FOUND; /* it was purged meanwhile: nothing is left to stop */
     if (gone || !op->rc) {
-        for (size_t i = 0; !gone && i < p->stop.ret_running_count; i++)
+        /* If only what waits is closed, what runs ends by itself. */
+        for (size_t i = 0; !gone && p->plan.stop.stop && i < p->stop.ret_running_count; i++)
             s->setup.abort(s->setup.context, &p->stop.ret_running[i]);
         s->setup.unblocked(s->setup.context, gone ? 0 : p->stop.ret_unblocked_lanes);
     }

@@ -448,7 +448,9 @@ static enum err pg_settle_ask_runs(struct store_postgres *s, struct pg_settling 
     if (pg_settle_share_runs(s, t, &r, e))
         return e->code;
     for (int k = 0; k < r.rows; k++) {
-        struct run_row run = { .run = pg_uuid(&r, k, 0), .stop = (enum run_stop)pg_i64(&r, k, 1), .paused = pg_bool(&r, k, 2) };
+        struct run_row run = { .run = pg_uuid(&r, k, 0),
+                               .stop = (enum run_stop)pg_i64(&r, k, 1),
+                               .paused = pg_bool(&r, k, 2) };
         for (size_t i = 0; i < t->n; i++)
             if (uuid_eq(run.run, t->v[i].was->run) && settle_asks_run(t->v[i].settlement, run.run) &&
                 pg_settle_change(s, &t->v[i], &run, t->op->now_ms, e))

@@ -315,7 +315,8 @@ static void a_run_is_purged_with_its_steps(void **state) /* OP_PURGE 10 */
     end_step(w, step, TASK_COMPLETED, S("[1]"));
     struct op_purge early = purge_at(NOW + 1000, 100);
     apply(w, &early.op);
-    assert_true(is_there(w, TENANT, step) && is_there(w, TENANT, inner)); /* never before their run */
+    /* never before their run: */
+    assert_true(is_there(w, TENANT, step) && is_there(w, TENANT, inner) && is_there(w, TENANT, sub.id));
     end_step(w, run.id, TASK_COMPLETED, S("[1]"));
     for (int i = 0; i < 3; i++) {
         struct op_purge slice = purge_at(NOW + 1000, 1);

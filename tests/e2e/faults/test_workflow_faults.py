@@ -5,6 +5,7 @@ After the last fault every run ends without help as the model says: nobody was c
 right data, and what was done is undone in order. BELFRY_TEST_SEED=N makes the same workflows again.
 """
 
+import dataclasses
 import http.client
 import itertools
 import os
@@ -21,7 +22,7 @@ from openapi import FirstAnswers
 from oracle import Fault
 from server import now_ms, until
 from test_cluster_faults import new_seed
-from workflow_model import Fates, Workflow, judge
+from workflow_model import Fates, Step, Workflow, judge
 
 ENDS_S = 120
 NUMBERS = itertools.count()
@@ -89,7 +90,8 @@ class WorkflowLoad:
         """Everything ends by itself, and is judged."""
         self.ending.set()
         for thread in self.threads:
-            thread.join(60)
+            if thread.ident:
+                thread.join(60)
             assert not thread.is_alive(), "a client hangs"
         assert not self.trouble, self.trouble
         client = self.server.client()
@@ -130,6 +132,49 @@ def conclude(load, counts, what, kinds):
     assert not report.wrong, "\n".join([f"seed {load.seed}: {report}", *report.wrong[:20], load.server.log()[-3000:]])
     assert report.acknowledged > kinds
     return report
+
+
+def planted(workflow, calls, run, steps):
+    """What was right, each time with one bug: (name, calls, run, steps)."""
+    to = lambda path: next(c for c in calls if c.path == path)
+    with_call = lambda **more: [*calls, dataclasses.replace(calls[0], **more)]
+    path = workflow.path
+    step = {s.name: s for s in workflow.steps}
+    without = lambda gone: [c for c in calls if c.path != gone]
+    changed = lambda of, **more: [dataclasses.replace(c, **more) if c.path == of else c for c in calls]
+    yield "must not be called", with_call(path=path(step["never"]), headers={**calls[0].headers, "webhook-id": "x"}), run, steps
+    yield "ORDER", changed(path(step["b"]), received_ms=to(path(step["a"])).answered_ms - 5), run, steps
+    yield "LOST", without(path(step["b"])), run, steps
+    yield "LOST", without(path(step["map"], 1)), run, steps
+    yield "DATA", changed(path(step["b"]), body=to(path(step["b"])).body.replace(b"COMPLETED", b"FAILED")), run, steps
+    yield "MAP", [dataclasses.replace(c, received_ms=to(path(step["map"], 0)).received_ms, answered_ms=to(path(step["map"], 0)).answered_ms)
+                  if c.path.startswith(path(step["map"])) else c for c in calls], run, steps
+    yield "UNDO", without(path(step["a"], undo=True)), run, steps
+    yield "UNDO", changed(path(step["a"], undo=True), received_ms=to(path(step["b"], undo=True)).received_ms - 1), run, steps
+    yield "repeated without a fault", with_call(headers={**calls[0].headers, "belfry-fence": str(calls[0].fence + 1)}, received_ms=calls[0].received_ms + 9999), run, steps
+    yield "not FAILED by bad", calls, {**run, "status": "COMPLETED"}, steps
+    yield "its steps are", calls, run, {key: {**s, "status": "SKIPPED"} if key[0] == "bad" else s for key, s in steps.items()}
+
+
+@pytest.mark.standalone("it is about the judge")
+def test_the_judge_finds_what_is_planted(client, fates):
+    a = Step("a", "call", undo="ok")
+    b = Step("b", "call", [(a, "MUST_SUCCEED")], fate="flaky", undo="ok")
+    many = Step("map", "map", [(a, "MUST_SUCCEED")], items=["ok", "ok", "ok"], max_concurrent=1)
+    bad = Step("bad", "call", [(b, "MUST_SUCCEED"), (many, "MUST_FINISH")], fate="fails")
+    never = Step("never", "call", [(bad, "MUST_SUCCEED")])
+    workflow = Workflow(random.Random(1), next(NUMBERS), [a, b, many, bad, never])
+    load = WorkflowLoad(client.server, fates, 0)
+    fates.workflows[f"w{workflow.number}"] = workflow
+    workflow.run_id = client.post("/v1/workflows", workflow.request(fates)).json["id"]
+    load.workflows = [workflow]
+    report, _ = load.finish()
+    assert not report.wrong, report.wrong
+    run = load._ended(client, workflow.run_id)
+    steps = {(s["step"], s["item"], s["kind"]): s for s in load._steps(client, workflow.run_id)}
+    for bug, calls, is_run, are_steps in planted(workflow, list(fates.calls), run, steps):
+        wrong = judge([workflow], calls, [], {workflow.run_id: is_run}, {workflow.run_id: are_steps}).wrong
+        assert any(bug in text for text in wrong), f"{bug} was not found: {wrong}"
 
 
 @pytest.mark.standalone("nodes of a cluster fail in the next test")
