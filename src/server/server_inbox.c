@@ -55,7 +55,6 @@ static void inbox_add_nudge(struct server_inbox *n, const struct task *t)
                                 .tenant = t->tenant,
                                 .priority = t->priority,
                                 .losses = t->losses,
-                                .links = t->links, /* control work has a lane of its own */
                                 .due_ms = t->due_ms,
                                 .cursor_ms = t->cursor_ms,
                                 .cpu_milli = t->cpu_milli,

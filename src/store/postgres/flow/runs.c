@@ -65,10 +65,17 @@ struct pg_opening {
     struct join_row join; /* of the task */
     bool begins;          /* open_begins */
     bool paused;
+<<<<<<< HEAD
     struct join_task *old; /* the rows that exist, then the tasks of `also` */
     struct task *rows;     /* as they are written */
     bool *written;         /* rows[i] was inserted, or has replaced another */
     struct end_of *ends;   /* edges to the task */
+=======
+    struct task *rows;   /* as they are written */
+    bool *written;       /* rows[i] was inserted, or has replaced another */
+    bool all_new;        /* all rows were inserted */
+    struct end_of *ends; /* edges to the task */
+>>>>>>> h-bench
     size_t end_count;
 };
 
@@ -251,6 +258,7 @@ static enum err pg_open_write_rows(struct store_postgres *s, struct pg_opening *
         return e->code;
     for (size_t i = 0; i < n; i++)
         inserted += o->written[i];
+    o->all_new = inserted == n;
     if (pg_open_count_tasks(s, o, inserted, e) || pg_open_existing(s, o, e))
         return e->code;
     for (size_t i = 0; i < n; i++)
@@ -344,7 +352,8 @@ static enum err pg_open_write_ends(struct store_postgres *s, struct pg_opening *
     size_t n = 0;
     if (!v)
         return error_no_room(e);
-    if (o->end_count && pg_open_read_ends(s, o, &r, e))
+    bool may_exist = !o->all_new || o->op->also_count; /* a row that was inserted just now has no edge yet */
+    if (o->end_count && may_exist && pg_open_read_ends(s, o, &r, e))
         return e->code;
     for (size_t i = 0; i < o->end_count; i++) {
         const struct end_of *x = &o->ends[i];
@@ -372,7 +381,7 @@ static enum err pg_open_also(struct store_postgres *s, struct pg_opening *o, str
         struct dependency d = { op->also[i], op->end_type };
         if (dependency_check(&parents[i].task, parents[i].found, &d, i, op->tenant, e))
             return e->code;
-        o->ends[o->end_count++] = (struct end_of){ parents[i].task, op->end_type, true };
+        o->ends[o->end_count++] = (struct end_of){ .parent = parents[i].task, .type = op->end_type, .is_more = true };
     }
     return s->joins.ops->mark_parents(&s->joins, op->also, n, e);
 }
