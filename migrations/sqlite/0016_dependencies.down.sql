@@ -69,7 +69,21 @@ CREATE VIEW belfry_tasks AS
         strftime('%Y-%m-%dT%H:%M:%fZ', nullif(t.created_ms, 0) / 1000.0, 'unixepoch') AS created_at,
         strftime('%Y-%m-%dT%H:%M:%fZ', nullif(t.updated_ms, 0) / 1000.0, 'unixepoch') AS updated_at,
         strftime('%Y-%m-%dT%H:%M:%fZ', nullif(t.started_ms, 0) / 1000.0, 'unixepoch') AS started_at,
-        strftime('%Y-%m-%dT%H:%M:%fZ', nullif(t.completed_ms, 0) / 1000.0, 'unixepoch') AS completed_at
+        strftime('%Y-%m-%dT%H:%M:%fZ', nullif(t.completed_ms, 0) / 1000.0, 'unixepoch') AS completed_at,
+        -- of a row of the ledger (docs/CONFLICTS.md): core/task/spawn.h has the texts
+        iif(t.kind = 2 AND t.state IN (7, 8) AND t.started_ms = 0, CASE WHEN t.state = 8 THEN 'EXPIRED'
+            WHEN t.last_error LIKE '%missed for longer than catch_up_window_seconds' THEN 'WINDOW'
+            WHEN t.last_error LIKE '%missed; a later one was run for all (catch_up_mode RUN_ONE_NOW)' THEN 'ONE_FOR_ALL'
+            WHEN t.last_error LIKE '%missed (catch_up_mode SKIP_MISSED)' THEN 'MISSED'
+            WHEN t.last_error LIKE '%its day is excluded by the calendar' THEN 'CALENDAR'
+            WHEN t.last_error LIKE '%moved by the calendar to a time at which another one runs' THEN 'CALENDAR_MERGED'
+            WHEN t.last_error LIKE '%its local time does not exist that day' THEN 'DST_GAP'
+            WHEN t.last_error LIKE '%its local time does not exist that day; one runs for all at the clock change' THEN 'DST_GAP_MERGED'
+            WHEN t.last_error LIKE '%its local time comes twice that day; the other one runs' THEN 'DST_COPY'
+            WHEN t.last_error LIKE '%is not over' THEN 'OVERLAP' END, NULL) AS skipped_reason,
+        iif(t.kind = 2 AND t.state IN (7, 8) AND t.started_ms = 0, strftime('%Y-%m-%dT%H:%M:%fZ', t.scheduled_ms / 1000.0, 'unixepoch'), NULL) AS skipped_from,
+        iif(t.kind = 2 AND t.state IN (7, 8) AND t.started_ms = 0, strftime('%Y-%m-%dT%H:%M:%fZ', max(t.cursor_ms, t.scheduled_ms) / 1000.0, 'unixepoch'), NULL) AS skipped_to,
+        iif(t.kind = 2 AND t.state IN (7, 8) AND t.started_ms = 0, max(t.skipped_count, 1), NULL) AS skipped_times
     FROM tasks AS t JOIN lanes AS l ON l.lane = t.lane LEFT JOIN belfry_tenants AS n ON n.number = t.tenant_id
     WHERE NOT t.deleted;
 

@@ -45,8 +45,17 @@ static void bench_update_view(const struct bench_node_context *c)
 {
     struct bench_node_view *v = &c->shared->nodes[c->node];
     atomic_store_explicit(&v->conflicts, server_count(c->server, METRIC_CLAIM_CONFLICTS), memory_order_relaxed);
+    atomic_store_explicit(&v->commits, server_count(c->server, METRIC_STORE_TIME), memory_order_relaxed);
     bench_raise_peak(&v->ahead_peak, server_level(c->server, METRIC_TASKS_AHEAD));
     bench_raise_peak(&v->ahead_bytes_peak, server_level(c->server, METRIC_AHEAD_BYTES));
+}
+
+static int64_t bench_count_commits(const struct bench_shared *s)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < BENCH_NODES_MAX; i++)
+        n += atomic_load_explicit(&s->nodes[i].commits, memory_order_relaxed);
+    return n;
 }
 
 /* Several nodes write samples: each reserves the next one, and publishes it after all earlier ones were published. */
@@ -64,6 +73,8 @@ static void bench_server_on_settled(void *context, const struct event *ev, const
     c->shared->v[at] = (struct bench_sample){ .due_ms = ev->task.due_ms,
                                               .started_us = ev->outcome.started_us,
                                               .settled_us = clock_wall_us(c->clock),
+                                              .completed_us = s->verdict.execution.completed_us,
+                                              .commits = bench_count_commits(c->shared),
                                               .id = ev->task.id,
                                               .tenant = ev->task.tenant };
     while (atomic_load_explicit(&c->shared->n, memory_order_relaxed) != at)

@@ -15,6 +15,8 @@ enum { BENCH_SAMPLES_MAX = 4000000, BENCH_KEY_TEXT = 64, BENCH_NODES_MAX = 16, B
 
 struct bench_sample {
     int64_t due_ms, started_us, settled_us;
+    int64_t completed_us; /* like started_us, as its execution is stored */
+    int64_t commits;      /* of all nodes so far, as of their last settles */
     struct uuid id;
     int32_t tenant;
 };
@@ -22,6 +24,7 @@ struct bench_sample {
 /* Of one node, as of its last settle. */
 struct bench_node_view {
     atomic_int_least64_t conflicts;                    /* claim conflicts */
+    atomic_int_least64_t commits;                      /* transactions of its store */
     atomic_int_least64_t ahead_peak, ahead_bytes_peak; /* of the tasks that are claimed ahead */
 };
 

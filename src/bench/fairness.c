@@ -16,7 +16,6 @@
 
 #include "base/json/json.h"
 #include "base/rfc3339.h"
-#include "bench/load.h"
 
 enum {
     PROBES = 100,
@@ -34,38 +33,7 @@ enum {
 static const char noop_low[] = "\"priority\":0,\"target_type\":\"NOOP\"";
 static const char other_name[] = "other";
 
-/* ---- single requests ---- */
-
-struct fairness_request {
-    const char *key, *path;
-    struct str body;
-};
-
-static void fairness_write_request(void *context, size_t i, struct buf *out)
-{
-    const struct fairness_request *q = context;
-    (void)i;
-    buf_printf(out,
-               "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"
-               "Content-Length: %zu\r\n\r\n",
-               q->path, q->key, q->body.n);
-    buf_add(out, q->body);
-}
-
-static enum err fairness_post(struct bench *b, struct fairness_request *q, struct buf *ret_answer, struct error *e)
-{
-    struct load load = { .clock = b->cli->clock,
-                         .port = b->server.port,
-                         .connections = 1,
-                         .requests = 1,
-                         .make = fairness_write_request,
-                         .context = q,
-                         .answer = ret_answer };
-    if (load_run(&load, e))
-        return e->code;
-    return load.refused ? error_set(e, ERR_UNAVAILABLE, "POST %s was refused: %.300s", q->path, load.first_refusal)
-                        : ERR_OK;
-}
+/* ---- a second tenant ---- */
 
 enum err fairness_create_second_tenant(struct bench *b, struct second_tenant *ret, struct error *e)
 {
@@ -75,9 +43,9 @@ enum err fairness_create_second_tenant(struct bench *b, struct second_tenant *re
     char tenant[64], key[128];
     snprintf(tenant, sizeof tenant, "{\"name\":\"%s\"}", other_name);
     snprintf(key, sizeof key, "{\"name\":\"bench\",\"scopes\":[\"tasks:write\"],\"tenant\":\"%s\"}", other_name);
-    struct fairness_request make = { b->server.key, "/v1/tenants", str_from(tenant) };
-    struct fairness_request open = { b->server.key, "/v1/api-keys", str_from(key) };
-    if (fairness_post(b, &make, NULL, e) || fairness_post(b, &open, &answer, e))
+    struct bench_request make = { .method = "POST", .path = "/v1/tenants", .body = str_from(tenant) };
+    struct bench_request open = { .method = "POST", .path = "/v1/api-keys", .body = str_from(key) };
+    if (bench_send(b, &make, NULL, e) || bench_send(b, &open, &answer, e))
         return e->code;
     const char *body = strstr(buf_cstr(&answer), "\r\n\r\n");
     if (!body || json_parse(str_from(body + 4), &doc, e))
@@ -98,8 +66,8 @@ static enum err fairness_send_probe(struct bench *b, const char *key, int priori
     char due[RFC3339_TEXT + 1], body[160];
     rfc3339_format(fairness_now_ms(b), due);
     snprintf(body, sizeof body, "{\"run_at\":\"%s\",\"priority\":%d,\"target_type\":\"NOOP\"}", due, priority);
-    struct fairness_request q = { key, "/v1/tasks", str_from(body) };
-    return fairness_post(b, &q, NULL, e);
+    struct bench_request q = { .method = "POST", .path = "/v1/tasks", .key = key, .body = str_from(body) };
+    return bench_send(b, &q, NULL, e);
 }
 
 /* own_key: NULL, or the key of the backlog's tenant, which then sends probes of priority 9, too. */

@@ -11,7 +11,46 @@
 
 enum { LEAD_MS = 3000, IDLE_MS = 15000, PAD = 180, BODY_MAX = 16 << 20 };
 
-/* ---- requests ---- */
+/* ---- single requests ---- */
+
+static void bench_write_single(void *context, size_t i, struct buf *out)
+{
+    struct bench_request *q = context;
+    (void)i;
+    buf_printf(out,
+               "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"
+               "Content-Length: %zu\r\n\r\n",
+               q->method, q->path, q->key, q->body.n);
+    buf_add(out, q->body);
+    q->ret_sent_us = clock_wall_us(q->clock);
+}
+
+enum err bench_send(struct bench *b, struct bench_request *q, struct buf *ret_answer, struct error *e)
+{
+    struct load load = { .clock = b->cli->clock,
+                         .port = b->server.port,
+                         .connections = 1,
+                         .requests = 1,
+                         .make = bench_write_single,
+                         .context = q,
+                         .answer = ret_answer };
+    q->key = q->key ? q->key : b->server.key;
+    q->clock = b->cli->clock;
+    if (load_run(&load, e))
+        return e->code;
+    q->ret_took_us = load.took_us;
+    return load.refused
+               ? error_set(e, ERR_UNAVAILABLE, "%s %s was refused: %.300s", q->method, q->path, load.first_refusal)
+               : ERR_OK;
+}
+
+/* ---- many tasks ---- */
+
+void bench_remove_samples(struct bench *b)
+{
+    atomic_store(&b->server.shared->taken, 0);
+    atomic_store(&b->server.shared->n, 0);
+}
 
 static int64_t bench_task_due_ms(const struct bench_workload *w, size_t i)
 {
@@ -96,8 +135,7 @@ enum err bench_create_tasks(struct bench *b, struct bench_workload *w, size_t co
     w->bench = b;
     w->first = b->made;
     b->made += w->tasks;
-    atomic_store(&b->server.shared->taken, 0);
-    atomic_store(&b->server.shared->n, 0);
+    bench_remove_samples(b);
     struct load load = { .clock = b->cli->clock,
                          .port = b->server.port,
                          .connections = connections,

@@ -19,6 +19,7 @@ struct bench {
     struct bench_figure figures[FIGURES_MAX];
     size_t figure_count;
     const char *target; /* JSON members of the task's target */
+    struct str part;    /* of the scenario, if it has parts; empty: all */
     uint64_t run;       /* part of the idempotency keys, so that they differ between runs */
     size_t made;        /* tasks created so far: their numbers continue */
 };
@@ -36,6 +37,19 @@ void bench_add_lags(struct bench *b, const char *label, int64_t *lag_us, size_t 
 enum bench_percentiles { BENCH_P50_P99, BENCH_P50_P99_MAX, BENCH_P50_TO_MAX /* with p99.9 */ };
 void bench_add_percentiles(struct bench *b, const char *label, enum bench_percentiles which, const int64_t *sorted_us,
                            size_t n);
+
+/* A single request. */
+struct bench_request {
+    const char *method, *path;
+    const char *key; /* API key; NULL: that of the admin */
+    struct str body;
+    struct clock *clock;              /* bench_send sets this and the next two */
+    int64_t ret_sent_us, ret_took_us; /* when it was sent, since 1970; how long until its answer */
+};
+/* Sends it. An answer other than 2xx is an error. ret_answer: NULL, or gets headers and body. */
+enum err bench_send(struct bench *b, struct bench_request *q, struct buf *ret_answer, struct error *e) must_use;
+
+void bench_remove_samples(struct bench *b);
 
 /* Tasks to create. Their due times are spread over spread_ms from due_ms on: evenly by index, or at random. */
 struct bench_workload {
@@ -92,3 +106,5 @@ enum err bench_pending(struct bench *b, struct error *e) must_use;
 enum err bench_webhook(struct bench *b, struct error *e) must_use;
 enum err bench_fairness(struct bench *b, struct error *e) must_use;
 enum err bench_fairness_check(const struct bench *b, struct error *e) must_use; /* whether --part fits the processes */
+enum err bench_workflow(struct bench *b, struct error *e) must_use;
+enum err bench_workflow_check(const struct bench *b, struct error *e) must_use; /* whether there is such a part */

@@ -4,10 +4,10 @@
  *
  *  - The node submits a plan that names the task. `done` is called exactly once, on the node's thread, before a later
  *    step. A planner may read the store, and takes its time off the node's thread.
- *  - A plan changes nothing. It is made of what is stored: made twice for one claim, it is the same, as long as nobody has
- *    carried it out.
- *  - If rc is not ERR_OK, nothing is known, and the node asks again later. What is wrong with the workflow itself is no such
- *    error: the plan ends the task as FAILED.
+ *  - A plan changes nothing. It is made of what is stored: made twice for one claim, it is the same, as long as nobody
+ *    has carried it out.
+ *  - If rc is not ERR_OK, nothing is known, and the node asks again later. What is wrong with the workflow itself is no
+ *    such error: the plan ends the task as FAILED.
  *  - All results live in the plan's arena. */
 #include "core/task/settle.h"
 #include "port/store/runs.h"
@@ -29,8 +29,8 @@ struct plan {
     struct arena arena; /* the submitter inits and releases it */
     enum plan_kind kind;
     struct str target_config, payload; /* CALL */
-    /* CALL: they are stored, and the task waits once more, with them in its row: a worker leases it, or every attempt is to
-     * get the same bytes although more may be known later. */
+    /* CALL: they are stored, and the task waits once more, with them in its row: a worker leases it, or every attempt
+     * is to get the same bytes although more may be known later. */
     bool keeps;
     struct outcome outcome; /* END */
     struct op_open open;    /* OPEN: all rows of it; the submitter makes pages of it */

@@ -1,5 +1,5 @@
-/* What happens with a claimed run: it is opened, or it has waited for its steps and ends, begins again or undoes what it
- * did. */
+/* What happens with a claimed run: it is opened, or it has waited for its steps and ends, begins again or undoes what
+ * it did. */
 #include <assert.h>
 #include <stdio.h>
 
@@ -155,7 +155,7 @@ static void plan_ended(struct run_view *v, const struct run_progress *g, const s
     case FLOW_CAUSE_DEADLINE: plan_fail_text(p, FAILURE_TIMEOUT, S("deadline: the run was not over in time")); return;
     case FLOW_CAUSE_NONE: break;
     }
-    plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .output = result, .started_us = p->task->started_ms * 1000 });
+    plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .output = result, .started_us = plan_started_us(p) });
 }
 
 static enum err run_judge(struct run_view *v, const struct run_progress *g, struct flow_result *ret, struct str *result,
@@ -203,7 +203,8 @@ static bool run_links_again(int links)
     return links & TASK_AGAIN || !(links & TASK_OPENED);
 }
 
-/* A stop that came after the claim has cleared TASK_AGAIN: the row is read again. */
+/* p->task is as it was claimed. A stop that came after the claim has cleared TASK_AGAIN, and pages of a first opening
+ * under this claim have set TASK_OPENED: the row is read again. */
 static enum err run_begins_again(struct run_view *v, const struct plan *p, bool *ret, struct error *e)
 {
     struct task now;
@@ -212,7 +213,9 @@ static enum err run_begins_again(struct run_view *v, const struct plan *p, bool 
         return ERR_OK;
     if (reader_get(v->c->reader, v->task.tenant, v->task.id, v->a, &now, e))
         return e->code;
-    *ret = run_links_again(now.links);
+    bool goes_on = !(p->task->links & TASK_OPENED) && v->row.generation > 0 &&
+                   v->row.stop == RUN_GOES_ON; /* a sub-run that began again, page by page */
+    *ret = run_links_again(now.links) || goes_on;
     return ERR_OK;
 }
 
@@ -224,6 +227,8 @@ enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
         return plan_open(v, p, e);
     if (run_progress_read(v, &g, e) || run_begins_again(v, p, &again, e))
         return e->code;
+    if (again && g.has_undo && !g.open_count)
+        return plan_close(v, &g, p, e);
     if (again)
         return plan_again(v, &g, p, e);
     if (g.missing && v->row.stop == RUN_GOES_ON)

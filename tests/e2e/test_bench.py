@@ -34,6 +34,48 @@ def test_a_scenario_prints_its_figures_and_leaves_nothing_behind(belfry, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
+WORKFLOWS = {
+    "chain": ["chain: hop p50 (ms)", "chain: hop p99 (ms)", "chain: commits a hop (commits)", "chain: POST to final (ms)"],
+    "webhooks": ["webhooks: POST to final (ms)", "webhooks: POST to final: slowest (ms)"],
+    "slow": ["slow: POST to final (ms)", "slow: POST to final: overhead (ms)"],
+    "fan": ["fan: POST to final (ms)"],
+    "map": ["map: POST to final (ms)"],
+    "join": ["join: start after its last parent p50 (ms)", "join: start after its last parent p99 (ms)"],
+    "open": ["open: POST to 201 (ms)", "open: POST to its first step (ms)", "open: POST to final (ms)", "open: others' lag while it opens p99 (ms)"],
+    "throughput": ["throughput: create (runs/s)", "throughput: steps (steps/s)", "throughput: steps: server CPU (us/step)"],
+}
+
+
+def workflow_figures(done, part):
+    assert done.code == 0, done.err
+    figures = json.loads(done.out)
+    assert figures.pop("scenario") == "workflow" and [name for name in WORKFLOWS[part] if name not in figures] == []
+    for name, value in figures.items():
+        assert value >= 0 if "lag" in name else value > 0, figures
+    return figures
+
+
+@pytest.mark.parametrize("part", WORKFLOWS)
+def test_runs_of_workflows_are_measured_part_by_part(belfry, tmp_path, part):
+    figures = workflow_figures(belfry("bench", "workflow", part, "-n", "200", "--json", "--dir", tmp_path, timeout_s=180), part)
+    if part == "chain":
+        assert 0.9 < figures["chain: commits a hop (commits)"] < 5, figures
+    if part == "slow":
+        assert figures["slow: POST to final (ms)"] > 7000, figures
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("part", ["chain", "map"])
+def test_runs_of_workflows_are_measured_on_postgresql(belfry, postgres, database, tmp_path, part):
+    workflow_figures(belfry("bench", "workflow", part, "-n", "200", "--store", postgres.url(database), "--json", "--dir", tmp_path, timeout_s=180), part)
+
+
+def test_a_part_that_there_is_not_is_refused_in_a_line(belfry):
+    done = belfry("bench", "workflow", "nothing")
+    assert done.code == 2 and done.err == "belfry bench: give one part: chain, webhooks, slow, fan, map, join, open or throughput\n", done
+    assert belfry("bench", "noop", "chain").code == 2
+
+
 def test_a_fleet_is_measured_on_workers_under_names_of_its_own(belfry, redis_server, tmp_path):
     url = redis_server.url()
     before = redis_server.ask("KEYS", "{belfry}*")
@@ -53,7 +95,8 @@ def test_half_a_fleet_is_refused_in_a_line(belfry, arguments, field):
 
 def test_the_help_names_every_scenario(belfry):
     text = belfry("bench", "--help").out
-    assert [name for name in SCENARIOS if f"\n  {name} " not in text] == []
+    assert [name for name in [*SCENARIOS, "fairness", "workflow"] if f"\n  {name} " not in text] == []
+    assert [name for name in WORKFLOWS if name not in text] == []
     assert belfry("bench", "nothing").code == 2
 
 

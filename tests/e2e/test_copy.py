@@ -13,7 +13,8 @@ from cluster import Cluster
 from conftest import BUILD
 from server import Reply, Server, until
 
-TABLES = ["claims", "tasks", "executions", "idempotency", "api_keys", "catalog", "dedupe", "slots", "edges", "joins", "arrivals", "task_leases"]
+TABLES = ["claims", "tasks", "executions", "idempotency", "api_keys", "catalog", "dedupe", "slots", "edges", "joins", "arrivals", "task_leases",
+          "runs", "definitions", "workflows", "outputs", "signals"]
 
 
 pytestmark = pytest.mark.standalone("what is copied is the embedded store")

@@ -19,8 +19,8 @@ OPERATORS = ("SECURITY", "TENANTS")  # pages whose examples need the admin key o
 PAGES = sorted(p.stem for p in (ROOT / "docs").glob("*.md"))
 TIMEOUT_S = 60
 
-# Examples that need a broker or PostgreSQL have tests of their own: test_docs_brokers.py, test_docs_operations.py.
-ELSEWHERE = ("EVENTS", "MESSAGES", "OPERATIONS", "RABBITMQ", "REDIS", "TOPOLOGIES")
+# Examples that need a broker, PostgreSQL or services have tests of their own: test_docs_brokers.py, test_docs_operations.py, test_docs_workflows.py.
+ELSEWHERE = ("EVENTS", "MESSAGES", "OPERATIONS", "RABBITMQ", "REDIS", "TOPOLOGIES", "WORKFLOWS")
 
 
 def examples(page):
@@ -95,7 +95,7 @@ RUN_HERE = [page for page in PAGES if page not in ELSEWHERE and examples(page)]
 def test_every_page_about_use_has_an_example():
     """Lists of terms, figures and comparisons have none; docs/SQL.md has queries instead (test_docs_sql.py)."""
     without = {page for page in PAGES if not examples(page)}
-    assert without == {"ARCHITECTURE", "BENCHMARKS", "COMPARISON", "GLOSSARY", "README", "SQL"}
+    assert without == {"ARCHITECTURE", "BENCHMARKS", "COMPARISON", "FROM_OTHERS", "GLOSSARY", "README", "SQL"}
 
 
 def test_the_index_lists_every_page():

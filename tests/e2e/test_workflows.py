@@ -32,6 +32,7 @@ def test_skips_follow_conditions_and_types_of_edges(client, receiver):
     shown = {key[0]: step["status"] for key, step in steps(client, made["id"]).items()}
     assert shown == {"charge": "COMPLETED", "sign": "SKIPPED", "ship": "COMPLETED", "strict": "SKIPPED", "bad": "FAILED", "alert": "COMPLETED", "last": "COMPLETED"}
     assert done["status"] == "COMPLETED", done
+    assert steps(client, made["id"])[("strict", None, "STEP")]["last_error"] == "skipped: it depends on 'sign' with MUST_SUCCEED, which is SKIPPED"
     assert b"400" in receiver.to("/alert")[0].body and not receiver.to("/strict")
 
 

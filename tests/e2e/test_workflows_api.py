@@ -1,11 +1,13 @@
 """The HTTP API of workflows, on the real server with the receiver as oracle: definitions, runs, steps, signals, changes."""
 
 import threading
+import time
 
 import pytest
 
 from server import Reply, until
 
+pytestmark = pytest.mark.cluster
 STEPS = [{"name": "a", "target_type": "NOOP"}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"}]
 
 
@@ -247,6 +249,26 @@ def test_a_rerun_copies_what_is_done(client, receiver):
     assert len(receiver.to("/a")) == 1 and len(receiver.to("/b")) == 2
 
 
+def test_a_rerun_does_not_undo_what_it_has_copied(client, receiver):
+    receiver.answer("/b", Reply(), Reply(status=400))
+    undo = {"compensate": {"target_config": {"url": receiver.url("/undo")}}}
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a"), **undo}, {"name": "b", "depends_on": ["a"], **http(receiver, "/b")}]})
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    again = act(client, made["id"], "rerun", {"from": "b"}, expect=201)
+    assert ended(client, again["id"])["status"] == "FAILED"
+    assert not receiver.to("/undo")
+
+
+def test_a_rerun_copies_the_output_that_a_user_gave(client, receiver):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}, {"name": "b", "depends_on": ["w"], **http(receiver, "/b", body={"$ref": "/steps/w/output"})}]})
+    until(lambda: status(client, made["id"])["awaiting"])
+    act(client, made["id"], "steps/w/force-complete", {"output": {"x": 1}})
+    ended(client, made["id"])
+    again = act(client, made["id"], "rerun", {"from": "b"}, expect=201)
+    assert ended(client, again["id"])["status"] == "COMPLETED"
+    assert len({c.body for c in receiver.to("/b")}) == 1 and len(receiver.to("/b")) == 2
+
+
 def test_a_schedule_makes_runs(client):
     put(client, "order", {"steps": STEPS, "result": 5})
     missing = {"target_type": "WORKFLOW", "target_config": {"workflow": "none"}}
@@ -274,7 +296,7 @@ def test_a_cancelled_run_is_retried(client, receiver):
     act(client, made["id"], "cancel")
     ended(client, made["id"])
     act(client, made["id"], "retry")
-    until(lambda: status(client, made["id"])["awaiting"])
+    until(lambda: status(client, made["id"])["awaiting"], timeout_s=4, why="the retry waits for a poll")
     assert client.post(f"/v1/workflows/{made['id']}/signals/go").status == 200
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert len(receiver.to("/b")) == 1
@@ -333,3 +355,33 @@ def test_a_dead_letter_that_is_a_run_is_retried(client, receiver):
     assert client.post(f"/v1/dlq/{made['id']}/retry").status == 200
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert client.all("/v1/dlq") == []
+
+
+def test_a_cancel_counts_while_the_run_is_being_opened(client):
+    after = [{"name": f"s{i}", "depends_on": ["w"], "target_type": "NOOP"} for i in range(300)]
+    for pause_s in (0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04):
+        made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}, *after]})
+        time.sleep(pause_s)
+        act(client, made["id"], "cancel")
+        assert ended(client, made["id"])["status"] == "CANCELLED"
+
+
+def test_an_open_run_is_not_deleted(client):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})
+    until(lambda: status(client, made["id"])["awaiting"])
+    assert client.request("DELETE", f"/v1/tasks/{made['id']}").status == 409
+    act(client, made["id"], "cancel")
+    ended(client, made["id"])
+    assert client.request("DELETE", f"/v1/tasks/{made['id']}").status == 204
+    assert client.get(f"/v1/workflows/{made['id']}").status == 404
+
+
+def test_a_key_needs_the_scope_to_signal_for_others(client, server):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go", "approvals": 2}}]})
+    key = client.post("/v1/api-keys", {"name": "s", "scopes": ["workflows:signal"]}).json["key"]
+    headers = {"Authorization": f"Bearer {key}"}
+    url = f"/v1/workflows/{made['id']}/signals/go"
+    assert client.request("POST", url, {"by": "ann"}, headers=headers).status == 403
+    assert client.request("POST", url, {}, headers=headers).status == 200
+    assert client.get(f"/v1/workflows/{made['id']}", headers=headers).status == 403
+    act(client, made["id"], "cancel")

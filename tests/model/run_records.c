@@ -305,8 +305,8 @@ static bool memory_definition_is_awaited(const struct store_memory *s, const str
         snprintf(hex + 2 * i, 3, "%02x", d->hash[i]);
     for (size_t i = 0; i < order_count(&s->table.by_id); i++) {
         const struct task *t = task_at(&s->table.by_id, i);
-        if (t->tenant == d->tenant && t->target == TARGET_WORKFLOW && !(t->links & TASK_OPENED) &&
-            t->target_config.n && memmem(t->target_config.p, t->target_config.n, hex, 2 * DEFINITION_HASH))
+        if (t->tenant == d->tenant && t->target == TARGET_WORKFLOW && !(t->links & TASK_OPENED) && t->target_config.n &&
+            memmem(t->target_config.p, t->target_config.n, hex, 2 * DEFINITION_HASH))
             return true;
     }
     return false;

@@ -52,6 +52,7 @@ struct harness {
     _Atomic bool recall_known;  /* running tasks are known as running */
     _Atomic bool recall_breaks; /* the store fails right after a recall */
     _Atomic bool not_ready;
+    _Atomic bool has_old_node;       /* a node lives that cannot run workflows */
     _Atomic int reads_before_broken; /* INT_MAX: all reads succeed; n: all reads after the next n fail */
 };
 
@@ -117,6 +118,18 @@ SICK_READ(catalog_list,
            struct error *e),
           r, f, a, ret, e)
 SICK_READ(unstarted, (struct reader * r, struct task *v, size_t n, int64_t now_ms, struct error *e), r, v, n, now_ms, e)
+SICK_READ(definition,
+          (struct reader * r, int32_t t, const uint8_t hash[DEFINITION_HASH], struct arena *a, struct str *ret,
+           struct error *e),
+          r, t, hash, a, ret, e)
+SICK_READ(workflow,
+          (struct reader * r, int32_t t, struct str name, int64_t version, struct arena *a, struct workflow_row *ret,
+           struct error *e),
+          r, t, name, version, a, ret, e)
+SICK_READ(run, (struct reader * r, int32_t t, struct uuid run, struct arena *a, struct run_row *ret, struct error *e),
+          r, t, run, a, ret, e)
+SICK_READ(steps, (struct reader * r, const struct step_filter *f, struct arena *a, struct tasks *ret, struct error *e),
+          r, f, a, ret, e)
 SICK_READ(counts, (struct reader * r, int64_t now_ms, struct store_counts *ret, struct error *e), r, now_ms, ret, e)
 
 static inline void sick_reader_free(struct reader *r)
@@ -141,6 +154,10 @@ static inline enum err sick_reader(struct store *store, struct reader **ret, str
                                            .catalog_get = sick_catalog_get,
                                            .catalog_list = sick_catalog_list,
                                            .counts = sick_counts,
+                                           .definition = sick_definition,
+                                           .workflow = sick_workflow,
+                                           .run = sick_run,
+                                           .steps = sick_steps,
                                            .unstarted = sick_unstarted,
                                            .free = sick_reader_free };
     struct harness *h = container_of(store, struct sick_store, base)->harness;
@@ -207,6 +224,11 @@ static inline void harness_release_held(struct harness *h)
         harness_apply(h, h->held[i]);
         h->held[i]->done(h->held[i]);
     }
+}
+
+static inline bool harness_workflows_are_known(void *context)
+{
+    return !((struct harness *)context)->has_old_node;
 }
 
 static inline void harness_nudge(void *context, const struct task *tasks, size_t n)
@@ -297,6 +319,7 @@ static inline struct harness *harness_new(bool require_key, const struct http_li
         .limits = limits ? *limits : (struct http_limits){ 0 },
         .context = h,
         .nudge = harness_nudge,
+        .workflows_are_known = harness_workflows_are_known,
         .recall = harness_recall,
         .status = harness_status,
         .ready = harness_ready,

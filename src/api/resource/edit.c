@@ -19,6 +19,7 @@ struct edit {
     bool has_action;
     enum action action;
     bool force;
+    bool compensate;   /* with CANCEL, of a run */
     struct str reason; /* why a dead letter is archived */
 
     struct task current;
@@ -97,9 +98,10 @@ enum handled tasks_act(struct request *q, struct reader *r)
     return edit_attempt(q, r);
 }
 
-enum handled edit_act(struct request *q, struct reader *r, enum action action)
+enum handled edit_act(struct request *q, struct reader *r, enum action action, bool compensate)
 {
     struct edit *edit = edit_new(q);
+    edit->compensate = compensate;
     edit->has_action = true;
     edit->action = action;
     return edit_attempt(q, r);
@@ -426,13 +428,25 @@ static enum handled edit_refuse_step(struct request *q, const struct edit *edit)
     return HANDLED_DONE;
 }
 
-/* Whether the run does what the action asks for itself: its steps have to follow. */
-static bool edit_is_for_run(const struct edit *edit)
+/* A run that is open, or being opened: its steps have to follow what becomes of it. */
+static bool edit_is_of_open_run(const struct request *q, const struct edit *edit)
 {
     const struct task *t = &edit->current;
-    bool open = t->target == TARGET_WORKFLOW && t->links & TASK_OPENED && !task_is_final(t->state);
-    return open && edit->has_action &&
-           (edit->action == ACTION_CANCEL || edit->action == ACTION_PAUSE || edit->action == ACTION_RESUME);
+    bool begins = t->state == TASK_RUNNING && t->due_ms <= q->now_ms;
+    return t->target == TARGET_WORKFLOW && edit->has_action && !task_is_final(t->state) &&
+           (t->links & TASK_OPENED || begins);
+}
+
+static enum handled edit_open_run(struct request *q, struct reader *r, struct edit *edit)
+{
+    bool changes = edit->action == ACTION_CANCEL || edit->action == ACTION_PAUSE || edit->action == ACTION_RESUME;
+    if (!changes)
+        return request_refuse(q, PROBLEM_CONFLICT, "the run is open; cancel it, or wait for it to end");
+    if (edit->current.links & TASK_OPENED)
+        return workflows_stop(q, r, edit->action, edit->compensate);
+    if (!edit->deadline_ns)
+        edit->deadline_ns = clock_steady_ns(q->server->setup.clock) + q->server->limits.recall_ms * NS_PER_MS;
+    return edit_retry_later(q); /* it is being opened */
 }
 
 static enum handled edit_attempt(struct request *q, struct reader *r)
@@ -447,8 +461,8 @@ static enum handled edit_attempt(struct request *q, struct reader *r)
         return edit_refuse_version(q, edit->current.version);
     if (!uuid_is_nil(edit->current.run))
         return edit_refuse_step(q, edit);
-    if (edit_is_for_run(edit))
-        return workflows_stop(q, r, edit->action, false);
+    if (edit_is_of_open_run(q, edit))
+        return edit_open_run(q, r, edit);
     if (edit_plan(q, edit, &e))
         return edit_refuse_plan(q, edit, &e);
     edit_write_answer(q, edit);

@@ -12,7 +12,7 @@ enum handled workflows_stop(struct request *q, struct reader *r, enum action act
 enum err run_make_retry(struct request *q, const struct workflow_run *run, struct str more, struct task *t,
                         struct error *e) must_use;
 /* edit.c: an action on the task in the path. */
-enum handled edit_act(struct request *q, struct reader *r, enum action action);
+enum handled edit_act(struct request *q, struct reader *r, enum action action, bool compensate);
 
 /* tasks.c: the end of a create, once q->tasks, q->depends and q->definition are set and the limits were asked. */
 route_handler tasks_create_now;

@@ -64,17 +64,19 @@ static enum err bench_burst(struct bench *b, struct error *e)
 
 static const struct bench_scenario {
     const char *name;
+    size_t words; /* its name, and a part */
     const char *target;
     enum err (*run)(struct bench *b, struct error *e);
     enum err (*check)(const struct bench *b, struct error *e); /* of its options, before a server starts; NULL: none */
 } scenarios[] = {
-    { "create", NOOP, bench_create, NULL },
-    { "noop", NOOP, bench_noop, NULL },
-    { "lag", NOOP, bench_lag, NULL },
-    { "burst", NOOP, bench_burst, NULL },
-    { "webhook", NULL, bench_webhook, NULL },
-    { "pending", NOOP, bench_pending, NULL },
-    { "fairness", NULL, bench_fairness, bench_fairness_check },
+    { "create", 1, NOOP, bench_create, NULL },
+    { "noop", 1, NOOP, bench_noop, NULL },
+    { "lag", 1, NOOP, bench_lag, NULL },
+    { "burst", 1, NOOP, bench_burst, NULL },
+    { "webhook", 1, NULL, bench_webhook, NULL },
+    { "pending", 1, NOOP, bench_pending, NULL },
+    { "fairness", 1, NULL, bench_fairness, bench_fairness_check },
+    { "workflow", 2, NULL, bench_workflow, bench_workflow_check },
 };
 
 /* ---- the command ---- */
@@ -183,6 +185,7 @@ static enum exit_code bench_run_scenario(struct cli *cli, const struct options *
     b->cli = cli;
     b->options = o;
     b->target = s->target;
+    b->part = o->word_count > 1 ? o->words[1] : S("");
     cleanup_with(buf_release) struct buf store;
     buf_init(&store, STORE_URL_MAX);
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
@@ -195,10 +198,10 @@ static enum exit_code bench_run_scenario(struct cli *cli, const struct options *
 static enum exit_code command_bench_run(struct cli *cli, const struct options *o)
 {
     struct error e;
-    for (size_t i = 0; o->word_count == 1 && i < array_count(scenarios); i++)
-        if (str_eq(o->words[0], str_from(scenarios[i].name)))
+    for (size_t i = 0; o->word_count && i < array_count(scenarios); i++)
+        if (o->word_count <= scenarios[i].words && str_eq(o->words[0], str_from(scenarios[i].name)))
             return bench_run_scenario(cli, o, &scenarios[i]);
-    error_set(&e, ERR_INVALID, "give one scenario: create, noop, lag, burst, webhook, pending or fairness");
+    error_set(&e, ERR_INVALID, "give one scenario: create, noop, lag, burst, webhook, pending, fairness or workflow");
     return cli_fail(cli, "bench", &e, EXIT_USAGE);
 }
 
@@ -274,7 +277,7 @@ static const struct option options[] = {
 
 const struct command command_bench = {
     .name = "bench",
-    .words = "SCENARIO",
+    .words = "SCENARIO [PART]",
     .summary = "measure Belfry on this machine",
     .detail =
         "Scenarios:\n"
@@ -293,6 +296,13 @@ const struct command command_bench = {
         "            hosts     priority 9, and webhooks to another host, beside 2,500 webhooks of 10 s to one host\n"
         "            slot      two tenants and three classes share one slot: how many of each are among the first 600\n"
         "            pools     a fleet's pool for priority 9, beside a pool that is behind and tasks that no worker can run\n"
+        "  workflow  runs of workflows, all parts or one:\n"
+        "            chain       1,000 no-op steps in a chain: from a start to the next, and commits for each\n"
+        "            webhooks    40 HTTP calls in a chain; slow: 10 calls of 0.7 s\n"
+        "            fan         400 parallel steps and a join; map: 10,000 items and a join\n"
+        "            join        start of a step after the end of the last of 100 steps that it depends on\n"
+        "            open        a run of 10,000 steps: time to its answer, delay of other tasks while it opens\n"
+        "            throughput  steps a second of many runs of ten steps\n"
         "\n"
         "Starts a server on a fresh data directory and removes both afterwards; with --queue and --events also workers,\n"
         "with a name prefix of their own. \"server CPU\" does not include database, queue and events servers.\n",

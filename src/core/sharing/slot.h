@@ -7,8 +7,8 @@
  *   its first claim until it is final, retries and waits included: until then "the previous run is not over". The first
  *   claim may come seconds before its due time.
  * - A task with a concurrency key needs one of that key's slots while it is claimed.
- * - A run of a workflow needs one from its first claim until it is final. The keys of runs are apart from those of other
- *   tasks: a run never waits for its own steps.
+ * - A run of a workflow needs one from its first claim until it is final. The keys of runs are apart from those of
+ *   other tasks: a run never waits for its own steps.
  *
  * If a task is due and finds no free slot, slot_decide says what happens: at its due time, never before.
  *

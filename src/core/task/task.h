@@ -210,6 +210,7 @@ bool task_state_parse(struct str text, enum task_state *ret);
 /* A state as a filter names it, to a set with bit s for each state. ACTIVE: neither paused nor final. */
 bool task_states_parse(struct str text, unsigned *ret);
 bool task_may_become(enum task_state from, enum task_state to);
+bool task_may_begin_again(enum task_state from, enum task_state to); /* by a retry of a run: the run, its steps */
 bool task_is_final(enum task_state s);
 /* BLOCKED because of the tasks that it depends on, not for a slot. */
 bool task_waits_for_parents(const struct task *t);
@@ -231,9 +232,9 @@ const char *target_kind_name(enum target_kind k);
 bool task_is_control(const struct task *t); /* it is in the lane of its tenant's control work */
 /* An external worker leases it. A step of this target is planned first. */
 bool task_is_leased(const struct task *t);
-/* Its texts are borrowed from the task. Control work that goes on (TASK_OPENED, TASK_AWAITS, a leased step that is to be
- * planned) is in a lane without a queue, which no rule of a queue holds. External workers lease tasks by queue: a WORKER task's lane says nothing about
- * needs and hosts. */
+/* Its texts are borrowed from the task. Control work that goes on (TASK_OPENED, TASK_AWAITS, a leased step that is to
+ * be planned) is in a lane without a queue, which no rule of a queue holds. External workers lease tasks by queue: a
+ * WORKER task's lane says nothing about needs and hosts. */
 struct lane task_lane(const struct task *t);
 bool lane_eq(const struct lane *a, const struct lane *b);
 /* Orders the tasks of lanes that share a class: the earliest is next. The higher a lane's priority, the earlier its

@@ -64,10 +64,11 @@ struct held {
 
 struct armed {
     struct wheel_entry entry;
-    struct list link;        /* in scheduler.armed, while its task is ARMED */
-    struct heap_node ready;  /* due, and waiting for a place, instead of on the wheel */
-    struct list ready_since; /* then: in scheduler.ready */
-    int64_t ready_ms;        /* then: since when (steady) */
+    struct list link;         /* in scheduler.armed, while its task is ARMED */
+    struct heap_node ready;   /* due, and waiting for a place, instead of on the wheel */
+    struct list ready_since;  /* then: in scheduler.ready */
+    int64_t ready_ms;         /* then: since when (steady) */
+    struct heap_node to_plan; /* due, and waiting for the planner, instead of on the wheel */
     const struct task *task;
     struct claim *claim;
     struct held *held;       /* NULL: settled while it was pushed once more */
@@ -117,6 +118,7 @@ struct scheduler {
 
     struct list planning; /* tasks with the planner, or whose plan is being stored */
     size_t planning_count;
+    struct heap to_plan;       /* armed tasks that wait until the planner takes more, the most urgent first */
     struct list pushing;       /* batches in flight */
     struct pushing *free_push; /* kept for the next one */
     struct list queued;        /* held tasks that the shared queue has, by asked_ms */
@@ -149,7 +151,7 @@ void scheduler_leave_place(struct scheduler *s, struct held *h);
 void scheduler_add_ahead(struct scheduler *s, struct armed *a); /* it was claimed ahead, without a place */
 /* A task without a place is due: whether it may fire now. If not, it is ready. */
 bool scheduler_take_place(struct scheduler *s, struct armed *a);
-void scheduler_off_wheel(struct scheduler *s, struct armed *a);   /* or no longer ready */
+void scheduler_off_wheel(struct scheduler *s, struct armed *a);   /* or no longer ready, or waiting for the planner */
 void scheduler_leave_armed(struct scheduler *s, struct armed *a); /* it does not fire: its lane counts it no more */
 void scheduler_return_ready(struct scheduler *s);                 /* tasks that found no place for too long */
 void scheduler_claim_ahead(struct scheduler *s);

@@ -15,8 +15,7 @@ enum {
     PLAN_ARENA = 256 << 20,
     PLAN_ANSWER_ARENA = 1 << 20,
     PLAN_RETRY_MS = 200,
-    PLANS_MAX = 64, /* with the planner at once; others wait on the wheel */
-    PLANS_WAIT_MS = 2,
+    PLANS_MAX = 64, /* with the planner at once, or being stored; others wait in scheduler.to_plan */
     STOP_ROWS = 1000,
 };
 
@@ -54,12 +53,21 @@ void scheduler_free_planned(struct list *planned)
     }
 }
 
+/* The planner takes one more: the most urgent task that waits for it is due once more. */
+static void planning_next(struct scheduler *s)
+{
+    struct heap_node *next = heap_pop(&s->to_plan);
+    if (next)
+        wheel_add(&s->wheel, &container_of(next, struct armed, to_plan)->entry, s->now.wall_ms);
+}
+
 /* Ends the planning. False: the task belongs to another node by now. */
 static bool planning_end(struct planning *p)
 {
     struct claim *c = p->armed->claim;
     list_remove(&p->link);
     p->scheduler->planning_count--;
+    planning_next(p->scheduler);
     if (!p->disowned)
         return true;
     planning_free(p);
@@ -213,7 +221,8 @@ static void planning_on_stopped(struct op *op)
     struct scheduler *s = p->scheduler;
     bool gone = op->rc == ERR_NOT_FOUND; /* it was purged meanwhile: nothing is left to stop */
     if (gone || !op->rc) {
-        for (size_t i = 0; !gone && i < p->stop.ret_running_count; i++)
+        /* If only what waits is closed, what runs ends by itself. */
+        for (size_t i = 0; !gone && p->plan.stop.stop && i < p->stop.ret_running_count; i++)
             s->setup.abort(s->setup.context, &p->stop.ret_running[i]);
         s->setup.unblocked(s->setup.context, gone ? 0 : p->stop.ret_unblocked_lanes);
     }
@@ -329,8 +338,13 @@ static void planning_on_planned(struct plan *plan)
 
 void scheduler_plan(struct scheduler *s, struct armed *a)
 {
-    if (!s->setup.planner || s->planning_count >= PLANS_MAX) {
-        wheel_add(&s->wheel, &a->entry, s->now.wall_ms + (s->setup.planner ? PLANS_WAIT_MS : PLAN_RETRY_MS));
+    if (!s->setup.planner) {
+        wheel_add(&s->wheel, &a->entry, s->now.wall_ms + PLAN_RETRY_MS);
+        return;
+    }
+    if (s->planning_count >= PLANS_MAX) {
+        heap_push(&s->to_plan, &a->to_plan,
+                  lane_order_ms(&(struct lane){ .priority = a->task->priority }, a->task->due_ms));
         return;
     }
     struct planning *p = xnew(*p);

@@ -3,9 +3,9 @@
  * part of port/store.h.
  *
  * A run is a task of target WORKFLOW. Its steps are tasks, too: `run` names the run, `place` the step and the item
- * (core/flow/place.h). Their edges and joins are rows like those of plain tasks (port/store/dependencies.h), so whatever
- * ends a step releases or skips its children in the same transaction. No store knows definitions: who opens a run
- * brings the rows.
+ * (core/flow/place.h). Their edges and joins are rows like those of plain tasks (port/store/dependencies.h), so
+ * whatever ends a step releases or skips its children in the same transaction. No store knows definitions: who opens a
+ * run brings the rows.
  *
  * Control tasks have target WORKFLOW: runs, and of the steps those that have `map`, `await` or a workflow as target. No
  * worker runs them. The scheduler that claims one plans what happens (port/planner.h), and settles, opens or awaits:
@@ -17,19 +17,21 @@
  *
  * Rules for all operations
  *  1. A task with TASK_OPEN is RUNNING and under no claim: no claim's list, lease or recall finds it.
- *  2. If its join is decided, either way, it becomes SCHEDULED with due_ms now_ms: TASK_OPEN and TASK_WAITS are cleared.
- *     Its join is decided if all expected edges have arrived, or if more than max_broken are broken.
- *  3. A task with TASK_OPENED or TASK_AWAITS is in the lane of its tenant's control work (task_lane): no rule of a queue
- *     holds it.
+ *  2. If its join is decided, either way, it becomes SCHEDULED with due_ms now_ms: TASK_OPEN and TASK_WAITS are
+ *     cleared. Its join is decided if all expected edges have arrived, or if more than max_broken are broken.
+ *  3. A task with TASK_OPENED or TASK_AWAITS is in the lane of its tenant's control work (task_lane): no rule of a
+ *     queue holds it.
  *  4. Tasks with a run are not listed with other tasks, are no dead letters, and are purged with their run. reader_get
  *     finds them.
- *  5. If a task with TASK_KEEPS_OUTPUT becomes COMPLETED, the output of its execution is kept whole (OUTPUT_KEPT_MAX): of a
- *     step at its run and place, of a run at itself and PLACE_RUN, of a run that is a step at both. The execution has its
- *     head (EXECUTION_OUTPUT_MAX).
- *  6. If a verdict of OP_SETTLE makes a task with TASK_OPENED SCHEDULED and has an execution, the run begins again: it gets
- *     TASK_AGAIN. OP_PUT keeps that bit of the new row. The last page of OP_OPEN with `again` clears it, and so does a stop.
- *  7. If OP_SETTLE would make a step SCHEDULED, and its run was stopped or paused meanwhile, the step becomes CANCELLED or
- *     PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone. */
+ *  5. If a task with TASK_KEEPS_OUTPUT becomes COMPLETED, the output of its execution is kept whole (OUTPUT_KEPT_MAX):
+ *     of a step at its run and place, of a run at itself and PLACE_RUN, of a run that is a step at both. The execution
+ *     has its head (EXECUTION_OUTPUT_MAX).
+ *  6. If a verdict of OP_SETTLE makes a task with TASK_OPENED SCHEDULED and has an execution, the run begins again: it
+ *     gets TASK_AGAIN. OP_PUT keeps that bit of the new row. The last page of OP_OPEN with `again` clears it, and so
+ *     does a stop.
+ *  7. If OP_SETTLE would make a step SCHEDULED, and its run was stopped or paused meanwhile, the step becomes CANCELLED
+ *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone.
+ *     */
 #include "core/flow/place.h"
 #include "port/store/claims.h"
 #include "port/store/dependencies.h"
@@ -76,27 +78,28 @@ struct run_row {
  *
  *  1. The task must be RUNNING under exactly that fence, and not have TASK_OPEN: else ERR_CONFLICT, field "fence".
  *  2. `begin`, in the first page of a run: the run's row is stored; one that exists keeps opened_ms, tasks, stop,
- *     stopped_by and paused, unless `again`: then its generation rises by one and its stop is RUN_GOES_ON.
- *     `first`: if the task has no TASK_OPENED yet, or with `again`: edges to the task are those of an earlier join, and open
- *     ones are closed (EDGE_UNMET), because from now on its join is that of its children; the join is stored with expected, max_broken and no arrivals, and
- *     the task gets TASK_OPENED. A repeated first page changes nothing of this.
- *  3. If the run of the page is stopped (run_row.stop of `run`): ret_stopped, and nothing else happens. A stop from before
- *     a retry does not count in the first page of the retry, as long as the task has TASK_AGAIN. If it is paused,
- *     rows that would be SCHEDULED or BLOCKED are PAUSED.
- *  4. A row whose id does not exist is inserted with its edges and its join; if it exists, it stays, unless `again` and it is
- *     final: then the row replaces it, with a fence that is not lower, its edges are replaced by the given
- *     ones, its output is deleted, and so are the signals of the run if its place awaits one (`drops_signals`).
- *  5. A row has the states, counts and bits that its opener gives it; nothing is decided here. Rows whose parents may end at
- *     once come last, so that an arrival never comes before the row that it is for.
- *  6. A row with `ends`, also one that stays, has TASK_HAS_CHILDREN and an edge to the task, of end_type: open, or if the row
- *     is final, arrived. Edges of an earlier join (rule 2) do not count, and begin anew. If an edge of this join has arrived
- *     and its row is not final any more, it is open again, and its arrival does not count (end_edge_apply).
+ *     stopped_by and paused, unless `again`: then its generation rises by one and its stop is RUN_GOES_ON. `first`: if
+ *     the task has no TASK_OPENED yet, or with `again`: edges to the task are those of an earlier join, and open ones
+ *     are closed (EDGE_UNMET), because from now on its join is that of its children; the join is stored with expected,
+ *     max_broken and no arrivals, and the task gets TASK_OPENED. A repeated first page changes nothing of this.
+ *  3. If the run of the page is stopped (run_row.stop of `run`): ret_stopped, and nothing else happens. A stop from
+ *     before a retry does not count in the first page of the retry, as long as the task has TASK_AGAIN. If it is
+ *     paused, rows that would be SCHEDULED or BLOCKED are PAUSED.
+ *  4. A row whose id does not exist is inserted with its edges and its join; if it exists, it stays, unless `again` and
+ *     it is final: then the row replaces it, with a fence that is not lower, its edges are replaced by the given ones,
+ *     its output is deleted, and so are the signals of the run if its place awaits one (`drops_signals`).
+ *  5. A row has the states, counts and bits that its opener gives it; nothing is decided here. Rows whose parents may
+ *     end at once come last, so that an arrival never comes before the row that it is for.
+ *  6. A row with `ends`, also one that stays, has TASK_HAS_CHILDREN and an edge to the task, of end_type: open, or if
+ *     the row is final, arrived. Edges of an earlier join (rule 2) do not count, and begin anew. If an edge of this
+ *     join has arrived and its row is not final any more, it is open again, and its arrival does not count
+ *     (end_edge_apply).
  *  7. The tasks of the root rise by the number of rows that were inserted. Beyond RUN_TASKS_MAX: ERR_LIMIT, field "tasks".
- *  8. also: tasks that exist, and which the task is to wait for as well. A task that does not exist: ERR_INVALID, as by OP_PUT
- *     with `depends`. They get edges as by rule 6; one that this join did not have raises what it expects.
+ *  8. also: tasks that exist, and which the task is to wait for as well. A task that does not exist: ERR_INVALID, as by
+ *     OP_PUT with `depends`. They get edges as by rule 6; one that this join did not have raises what it expects.
  *  9. last: the task leaves its claim and gets TASK_OPEN and TASK_WAITS. started_ms is set if it is 0. If its join is
- *     decided already, rule 2 of the store applies at once: it is SCHEDULED. A planner that finds TASK_OPENED and not all
- *     rows opens it once more.
+ *     decided already, rule 2 of the store applies at once: it is SCHEDULED. A planner that finds TASK_OPENED and not
+ *     all rows opens it once more.
  * 10. max_pending does not count here. Slots are not taken: rows with a concurrency key take theirs when claimed. */
 struct open_edge_row {
     struct uuid parent;
@@ -166,8 +169,8 @@ struct op_await {
  *  4. If every one of the steps is final: ERR_CONFLICT, field "step". Steps without a row, of a run that is not open yet, are
  *     not final.
  *  5. More than SIGNALS_MAX of that name, or SIGNAL_BYTES_MAX of payloads: ERR_LIMIT, field "payload".
- *  6. A step with TASK_AWAITS that is SCHEDULED or BLOCKED becomes SCHEDULED with due_ms now_ms. A PAUSED one stays PAUSED with
- *     due_ms now_ms: it sees the signal when it is resumed. */
+ *  6. A step with TASK_AWAITS that is SCHEDULED or BLOCKED becomes SCHEDULED with due_ms now_ms. A PAUSED one stays
+ *     PAUSED with due_ms now_ms: it sees the signal when it is resumed. */
 struct signal_row {
     struct uuid run;
     struct str name, sender, payload; /* payload: JSON text; empty: none */
@@ -191,21 +194,22 @@ struct op_signal {
  * Stops, pauses or resumes what waits of an open run.
  *
  *  1. The record of the idempotency key is checked first. A run without a run_row, or of another tenant: ERR_NOT_FOUND.
- *  2. CANCEL: run_row.stop and stopped_by are set unless it is stopped already. Steps of the run that are SCHEDULED, BLOCKED or
- *     PAUSED become CANCELLED with last_error `why`; at most `max`, by place; their slots are free; their arrivals are recorded
- *     (dependencies.h 11), not applied: ret_unblocked_lanes is UINT64_MAX then (op_unblocked). Compensations and the
- *     deadline stay as they are. If nothing is left to cancel (stop_wake): a run that has TASK_OPEN becomes SCHEDULED with
- *     due_ms now_ms, as by rule 2 of the store: who claims it decides how it ends. A run that was about to begin again
- *     (TASK_AGAIN) does not: its earlier stop is replaced by this one, TASK_AGAIN is cleared, and if it is not claimed,
- *     it is SCHEDULED with due_ms now_ms, too.
+ *  2. CANCEL: run_row.stop and stopped_by are set unless it is stopped already. Steps of the run that are SCHEDULED,
+ *     BLOCKED or PAUSED become CANCELLED with last_error `why`; at most `max`, by place; their slots are free; their
+ *     arrivals are recorded (dependencies.h 11), not applied: ret_unblocked_lanes is UINT64_MAX then (op_unblocked).
+ *     Compensations and the deadline stay as they are. If nothing is left to cancel (stop_wake): a run that has
+ *     TASK_OPEN becomes SCHEDULED with due_ms now_ms, as by rule 2 of the store: who claims it decides how it ends. A
+ *     run that was about to begin again (TASK_AGAIN) does not: its earlier stop is replaced by this one, TASK_AGAIN is
+ *     cleared, and if it is not claimed, it is SCHEDULED with due_ms now_ms, too.
  *  3. PAUSE: run_row.paused is set. Steps that are SCHEDULED or BLOCKED become PAUSED; TASK_WAITS stays.
- *  4. RESUME: run_row.paused is cleared. Steps that are PAUSED become BLOCKED if they have TASK_WAITS, or TASK_AWAITS and no
- *     timeout (due_ms 0), else SCHEDULED. If due_ms has passed, it is now_ms then, as by ACTION_RESUME.
- *  5. CLOSE: as CANCEL, but the run is not stopped, and its own row stays as it is: for what is left at its end, or of a map.
+ *  4. RESUME: run_row.paused is cleared. Steps that are PAUSED become BLOCKED if they have TASK_WAITS, or TASK_AWAITS
+ *     and no timeout (due_ms 0), else SCHEDULED. If due_ms has passed, it is now_ms then, as by ACTION_RESUME.
+ *  5. CLOSE: as CANCEL, but the run is not stopped, and its own row stays as it is: for what is left at its end, or of
+ *     a map.
  *  6. With a range, only steps of the places from..to (inclusive) are changed and returned; the run's row stays.
  *  7. ret_more: more than max are left; call again. ret_running: steps that are RUNNING under a claim, at most
- *     OPEN_ROWS_MAX, by place: the caller recalls them. ret_runs: open control steps (TASK_OPEN) with TARGET_WORKFLOW, which
- *     may be runs of their own: the caller stops those, too. */
+ *     OPEN_ROWS_MAX, by place: the caller recalls them. ret_runs: open control steps (TASK_OPEN) with TARGET_WORKFLOW,
+ *     which may be runs of their own: the caller stops those, too. */
 enum run_change { RUN_CANCEL, RUN_PAUSE, RUN_RESUME, RUN_CLOSE };
 
 struct op_stop {
@@ -243,7 +247,8 @@ struct definition {
  *  1. The record of the idempotency key is checked first.
  *  2. If the latest version of the name has the same hash, nothing changes: ret_version is that version.
  *  3. Else the definition is stored and the name gets the next version. A name that was removed goes on counting.
- *  4. remove: the name has no version any more; ERR_NOT_FOUND if it had none; ret_version is 0. Definitions stay: runs have them by hash. */
+ *  4. remove: the name has no version any more; ERR_NOT_FOUND if it had none; ret_version is 0. Definitions stay: runs
+ *     have them by hash. */
 struct workflow_row {
     int32_t tenant;
     struct str name;
@@ -308,7 +313,7 @@ bool task_is_claimed(enum task_state state, int64_t row_fence, int links, int64_
 struct run_row run_begin(const struct run_row *begin, const struct run_row *old, bool again);
 /* OP_OPEN 3. run: NULL if there is none; links: of the task. */
 bool open_is_stopped(const struct op_open *op, const struct run_row *run, int links);
-bool open_begins(const struct op_open *op, int links);                     /* the join is stored: OP_OPEN 2 */
+bool open_begins(const struct op_open *op, int links); /* the join is stored: OP_OPEN 2 */
 /* The row to write (OP_OPEN 3 to 6). old_fence: of the row that it replaces; else 0. */
 struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fence);
 struct flow_counts open_row_counts(const struct open_row *r);
@@ -324,15 +329,15 @@ struct end_edge {
     bool counts; /* it is there, and one of this join. False: of an earlier join, or not there; the state is not set */
     enum edge_state state;
 };
-/* Changes the edge and the join. parent: its state and links. is_more: the join did not expect it (`also`). False: the edge
- * stays as it is. */
+/* Changes the edge and the join. parent: its state and links. is_more: the join did not expect it (`also`). False: the
+ * edge stays as it is. */
 bool end_edge_apply(struct end_edge *edge, const struct task *parent, enum dag_type type, struct open_join *join,
                     bool is_more);
 void open_apply(struct task *t, const struct op_open *op, const struct open_join *join); /* the task (OP_OPEN 2, 9) */
 int settled_links(int links, enum task_state next, bool has_execution);                  /* rule 6 of the store */
 enum err open_too_many(struct error *e);
-/* Rule 7: whether the run has to be asked, and what it makes of the settlement, which is the caller's copy. row: room for a
- * replacement that changes. links and place are those of the step. */
+/* Rule 7: whether the run has to be asked, and what it makes of the settlement, which is the caller's copy. row: room
+ * for a replacement that changes. links and place are those of the step. */
 bool settle_asks_run(const struct settlement *v, struct uuid run);
 void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t now_ms, struct settlement *v,
                    struct task *row);
@@ -345,11 +350,11 @@ enum err signal_check_same(const struct signal_row *old, const struct signal_row
 enum err signal_check_room(size_t count, int64_t bytes, struct error *e) must_use; /* with the new one */
 enum err signal_too_late(struct error *e);
 
-unsigned stop_states(enum run_change c);                      /* bit s: steps in state s are changed */
+unsigned stop_states(enum run_change c); /* bit s: steps in state s are changed */
 void stop_places(const struct op_stop *op, int64_t *ret_from, int64_t *ret_to); /* OP_STOP 2 and 6 */
-void stop_run(struct run_row *run, const struct op_stop *op, int links); /* its row; links: of its task */
+void stop_run(struct run_row *run, const struct op_stop *op, int links);        /* its row; links: of its task */
 bool stop_wake(struct task *t, int64_t now_ms); /* its task, when nothing is left to cancel; false: it stays */
-void stop_step(struct task *t, const struct op_stop *op);     /* a step in one of these states */
+void stop_step(struct task *t, const struct op_stop *op); /* a step in one of these states */
 enum err run_not_found(struct error *e);
 
 /* What is kept of an output, and what its execution has of it (rule 5 of the store). */

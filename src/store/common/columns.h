@@ -274,8 +274,8 @@ extern const struct table table_runs, table_signals, table_workflows;
 
 /* The value of a column, for writing.
  * - column_number: COL_I64, COL_INT, COL_BOOL, COL_DEAD_I64 and COL_FAILED. False: NULL.
- * - column_text: COL_TEXT, COL_DEAD_TEXT, COL_QUEUE, and the JSON of COL_RETRY, COL_SCHEDULE, COL_GATES and COL_NEEDS, which it
- *   writes into b. Empty: NULL. */
+ * - column_text: COL_TEXT, COL_DEAD_TEXT, COL_QUEUE, and the JSON of COL_RETRY, COL_SCHEDULE, COL_GATES and COL_NEEDS,
+ *   which it writes into b. Empty: NULL. */
 bool column_number(const struct column *c, const void *row, int64_t *ret);
 struct str column_text(const struct column *c, const void *row, struct buf *b);
 

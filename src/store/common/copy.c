@@ -20,16 +20,30 @@
 #define EDGE_COLUMNS(X)                                                                                                \
     X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
     X(parent_id, COL_UUID, parent, 0)                                                                                  \
-    X(child_id, COL_UUID, child, 0) X(type, COL_INT, type, DAG_MUST_FAIL) X(state, COL_INT, state, EDGE_UNMET)
+    X(child_id, COL_UUID, child, 0)                                                                                    \
+    X(type, COL_INT, type, DAG_MUST_FAIL) X(state, COL_INT, state, EDGE_UNMET) X(old, COL_BOOL, old, 0)
 #define JOIN_COLUMNS(X)                                                                                                \
     X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
     X(child_id, COL_UUID, child, 0)                                                                                    \
     X(kind, COL_INT, kind, DAG_SOME)                                                                                   \
     X(expected, COL_I64, expected, 0)                                                                                  \
     X(arrived, COL_I64, arrived, 0)                                                                                    \
-    X(met, COL_I64, met, 0) X(broken, COL_I64, broken, 0) X(generation, COL_I64, generation, 0)
+    X(met, COL_I64, met, 0)                                                                                            \
+    X(broken, COL_I64, broken, 0) X(generation, COL_I64, generation, 0) X(max_broken, COL_I64, max_broken, 0)
 #define ARRIVAL_COLUMNS(X)                                                                                             \
     X(parent_id, COL_UUID, parent, 0) X(outcome, COL_INT, outcome, FLOW_BROKEN) X(created_ms, COL_I64, created_ms, 0)
+#define DEFINITION_COLUMNS(X)                                                                                          \
+    X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
+    X(hash, COL_BYTES32, hash, 0) X(text, COL_TEXT, text, 0) X(put_ms, COL_I64, put_ms, 0)
+#define COPIED_WORKFLOW_COLUMNS(X)                                                                                     \
+    X(tenant_id, COL_INT, row.tenant, INT32_MAX)                                                                       \
+    X(name, COL_TEXT, row.name, 0)                                                                                     \
+    X(version, COL_I64, row.version, 0)                                                                                \
+    X(hash, COL_BYTES32, row.hash, 0)                                                                                  \
+    X(created_ms, COL_I64, row.created_ms, 0) X(removed, COL_BOOL, removed, 0)
+#define OUTPUT_COLUMNS(X)                                                                                              \
+    X(run_id, COL_UUID, run, 0)                                                                                        \
+    X(place, COL_I64, output.place, 0) X(whole, COL_BOOL, output.whole, 0) X(text, COL_TEXT, output.text, 0)
 
 #define ROW(column, kind, member, max) { #column, kind, offsetof(ROW_TYPE, member), max },
 #define ROW_TYPE                       struct copied_claim
@@ -49,12 +63,24 @@ static const struct column join_columns[] = { JOIN_COLUMNS(ROW) };
 #undef ROW_TYPE
 #define ROW_TYPE struct copied_arrival
 static const struct column arrival_columns[] = { ARRIVAL_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct copied_definition
+static const struct column definition_columns[] = { DEFINITION_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct copied_workflow
+static const struct column workflow_columns[] = { COPIED_WORKFLOW_COLUMNS(ROW) };
+#undef ROW_TYPE
+#define ROW_TYPE struct copied_output
+static const struct column output_columns[] = { OUTPUT_COLUMNS(ROW) };
 
 static const struct table table_claims = { "claim", claim_columns, array_count(claim_columns) };
 static const struct table table_dedupe = { "dedupe key", dedupe_columns, array_count(dedupe_columns) };
 static const struct table table_edges = { "edge", edge_columns, array_count(edge_columns) };
 static const struct table table_joins = { "join", join_columns, array_count(join_columns) };
 static const struct table table_arrivals = { "arrival", arrival_columns, array_count(arrival_columns) };
+static const struct table table_definitions = { "definition", definition_columns, array_count(definition_columns) };
+static const struct table table_named = { "workflow", workflow_columns, array_count(workflow_columns) };
+static const struct table table_outputs = { "output", output_columns, array_count(output_columns) };
 static const struct table table_slots = { "slot", slot_columns, array_count(slot_columns) };
 
 /* Claims come before their tasks. Keys are indexes into the column lists of columns.h, and of this file. */
@@ -70,6 +96,11 @@ const struct copy_kind copy_kinds[] = {
     [COPY_edges] = { "edges", &table_edges, sizeof(struct copied_edge), { 1, 2 }, 2 },
     [COPY_joins] = { "joins", &table_joins, sizeof(struct copied_join), { 1 }, 1 },
     [COPY_arrivals] = { "arrivals", &table_arrivals, sizeof(struct copied_arrival), { 0 }, 1 },
+    [COPY_runs] = { "runs", &table_runs, sizeof(struct run_row), { 0 }, 1 },
+    [COPY_definitions] = { "definitions", &table_definitions, sizeof(struct copied_definition), { 0, 1 }, 2 },
+    [COPY_workflows] = { "workflows", &table_named, sizeof(struct copied_workflow), { 0, 1, 2 }, 3 },
+    [COPY_outputs] = { "outputs", &table_outputs, sizeof(struct copied_output), { 0, 1 }, 2 },
+    [COPY_signals] = { "signals", &table_signals, sizeof(struct signal_row), { 0, 1, 2 }, 3 },
     [COPY_task_leases] = { "task_leases", &table_task_leases, sizeof(struct task_lease), { 1 }, 1 },
 };
 

@@ -41,13 +41,30 @@ union copy_row {
         int32_t tenant;
         struct uuid parent, child;
         int type, state;
+        bool old;
     } edge;
     struct copied_join {
         int32_t tenant;
         struct uuid child;
         int kind;
-        int64_t expected, arrived, met, broken, generation;
+        int64_t expected, arrived, met, broken, generation, max_broken;
     } join;
+    struct run_row run;
+    struct signal_row signal;
+    struct copied_definition {
+        int32_t tenant;
+        uint8_t hash[DEFINITION_HASH];
+        struct str text;
+        int64_t put_ms;
+    } definition;
+    struct copied_workflow {
+        struct workflow_row row;
+        bool removed;
+    } workflow;
+    struct copied_output {
+        struct uuid run;
+        struct run_output output;
+    } output;
     struct copied_arrival {
         struct uuid parent;
         int outcome;

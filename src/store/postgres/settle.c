@@ -127,8 +127,7 @@ static enum err pg_settle_send_verdicts(struct store_postgres *s, const struct p
         [V_TASK] = PG_UUID,       [V_STATE] = PG_I32,      [V_DUE_MS] = PG_I64,     [V_ATTEMPTS] = PG_I32,
         [V_LOSSES] = PG_I32,      [V_LANE] = PG_I32,       [V_STARTED_MS] = PG_I64, [V_COMPLETED_MS] = PG_I64,
         [V_LAST_ERROR] = PG_TEXT, [V_CAUSE] = PG_TEXT,     [V_FAILED_MS] = PG_I64,  [V_ASIDE] = PG_TEXT,
-        [V_RECALLED] = PG_BOOL,   [V_AWAITED_MS] = PG_I64, [V_LATE_BY] = PG_I32,
-        [V_LINKS] = PG_I32,
+        [V_RECALLED] = PG_BOOL,   [V_AWAITED_MS] = PG_I64, [V_LATE_BY] = PG_I32,    [V_LINKS] = PG_I32,
     };
     struct pg_params *p = &s->params;
     size_t n = 0;
@@ -449,7 +448,9 @@ static enum err pg_settle_ask_runs(struct store_postgres *s, struct pg_settling 
     if (pg_settle_share_runs(s, t, &r, e))
         return e->code;
     for (int k = 0; k < r.rows; k++) {
-        struct run_row run = { .run = pg_uuid(&r, k, 0), .stop = (enum run_stop)pg_i64(&r, k, 1), .paused = pg_bool(&r, k, 2) };
+        struct run_row run = { .run = pg_uuid(&r, k, 0),
+                               .stop = (enum run_stop)pg_i64(&r, k, 1),
+                               .paused = pg_bool(&r, k, 2) };
         for (size_t i = 0; i < t->n; i++)
             if (uuid_eq(run.run, t->v[i].was->run) && settle_asks_run(t->v[i].settlement, run.run) &&
                 pg_settle_change(s, &t->v[i], &run, t->op->now_ms, e))

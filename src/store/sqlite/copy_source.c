@@ -131,6 +131,7 @@ static void copy_source_bind_key(sqlite3_stmt *st, int at, const struct column *
     switch (c->kind) {
     case COL_UUID: (void)bind_uuid(st, at, member); break;
     case COL_BYTES32: sqlite3_bind_blob(st, at, member, 32, SQLITE_STATIC); break;
+    case COL_I64: sqlite3_bind_int64(st, at, *(const int64_t *)member); break;
     case COL_INT: sqlite3_bind_int(st, at, *(const int *)member); break;
     default: (void)bind_str(st, at, *(const struct str *)member);
     }

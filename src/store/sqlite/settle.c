@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "core/task/fence.h"
-#include "store/sqlite/runs.h"
+#include "store/sqlite/flow/runs.h"
 
 /* ---- rows of claims ---- */
 

@@ -273,7 +273,7 @@ void model_make_await(struct model *m, union any_op *ret)
     struct signal_rows there;
     struct str name = one_of(m, model_signals, array_count(model_signals));
     if (!look_for_control(m, true, &t) || reader_signals(m->reader, t.run, name, &m->arena, &there, NULL)) {
-        model_make_settle(m, ret);
+        model_make_claim(m, ret);
         return;
     }
     ret->await = (struct op_await){ .op.kind = OP_AWAIT,

@@ -1,7 +1,7 @@
 /* OP_STOP (port/store/runs.h). */
 #include <stdlib.h>
 
-#include "store/sqlite/runs.h"
+#include "store/sqlite/flow/runs.h"
 
 struct stopping {
     struct store_sqlite *s;
@@ -91,8 +91,7 @@ static enum err sqlite_stop_steps(struct stopping *x, struct error *e)
         if (sqlite_stop_release_slots(x, r, &keys, e))
             return e->code;
         stop_step(&r->task, op);
-        if (sqlite_step_write(x->s, r, was, &op->ret_unblocked_lanes, e) ||
-            sqlite_stop_record_arrival(x, &r->task, e))
+        if (sqlite_step_write(x->s, r, was, &op->ret_unblocked_lanes, e) || sqlite_stop_record_arrival(x, &r->task, e))
             return e->code;
     }
     op->ret_changed = x->n;

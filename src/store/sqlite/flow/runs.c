@@ -1,7 +1,7 @@
 /* OP_OPEN, OP_AWAIT, OP_SIGNAL (port/store/runs.h). OP_STOP is in run_stop.c, OP_DEFINE in definitions.c.
  *
  * Only the columns that these operations need are read and written (struct step_row): inputs of runs may be large. */
-#include "store/sqlite/runs.h"
+#include "store/sqlite/flow/runs.h"
 
 #include <stdlib.h>
 
@@ -224,10 +224,9 @@ static enum err sqlite_open_replace(struct opening *o, const struct open_row *r,
 static enum err sqlite_open_edges(struct opening *o, const struct open_row *r, struct error *e)
 {
     struct joins *j = &o->s->joins;
-    struct join_row row = { .join = r->join,
-                            .expected = (uint32_t)r->n,
-                            .counts = open_row_counts(r),
-                            .max_broken = -1 };
+    struct join_row row = {
+        .join = r->join, .expected = (uint32_t)r->n, .counts = open_row_counts(r), .max_broken = -1
+    };
     for (size_t i = 0; i < r->n; i++) {
         const struct open_edge_row *edge = &r->edges[i];
         struct edge_id id = { edge->parent, r->task.id };

@@ -5,7 +5,7 @@
  * transaction has locked is left to the next call. So this operation waits for no row of `tasks`. */
 #include <assert.h>
 
-#include "store/postgres/runs.h"
+#include "store/postgres/flow/runs.h"
 #include "store/postgres/slots.h"
 
 static const struct pg_statement lock_run = {
@@ -14,7 +14,8 @@ static const struct pg_statement lock_run = {
     "FOR NO KEY UPDATE",
 };
 static const struct pg_statement write_run = {
-    "stop_write_run", "UPDATE runs SET stop = $2, paused = $3, stopped_by = coalesce(nullif($4, ''), stopped_by) WHERE run_id = $1"
+    "stop_write_run",
+    "UPDATE runs SET stop = $2, paused = $3, stopped_by = coalesce(nullif($4, ''), stopped_by) WHERE run_id = $1"
 };
 /* $1 run, $2 and $3 places, $4 states as bits, $5 at most */
 #define IN_RANGE "t.run_id = $1 AND t.place BETWEEN $2 AND $3"
@@ -29,9 +30,9 @@ static const struct pg_statement lock_steps = {
     "stop_steps",
     "SELECT " STEP_COLUMNS " FROM tasks AS t WHERE " CHANGED " ORDER BY t.place LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED",
 };
-static const struct pg_statement count_steps = {
-    "stop_count", "SELECT count(*) FROM (SELECT FROM tasks AS t WHERE " CHANGED " LIMIT $5 + 1) AS x"
-};
+static const struct pg_statement count_steps = { "stop_count",
+                                                 "SELECT count(*) FROM (SELECT FROM tasks AS t WHERE " CHANGED
+                                                 " LIMIT $5 + 1) AS x" };
 static const struct pg_statement read_running = {
     "stop_running",
     "SELECT t.id, t.fence FROM tasks AS t WHERE " IN_RANGE " AND t.state = " SQL_RUNNING

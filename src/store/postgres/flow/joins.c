@@ -32,7 +32,8 @@ static const struct pg_statement lock_children = {
 };
 static const struct pg_statement read_children = {
     "join_children",
-    "SELECT " JOIN_TASK ", e.parent_id, e.type, j.kind, j.expected, j.arrived, j.met, j.broken, j.max_broken FROM edges AS e "
+    "SELECT " JOIN_TASK
+    ", e.parent_id, e.type, j.kind, j.expected, j.arrived, j.met, j.broken, j.max_broken FROM edges AS e "
     "JOIN tasks AS t ON t.id = e.child_id JOIN joins AS j ON j.child_id = e.child_id "
     "WHERE e.parent_id = ANY ($1) AND e.state = 0 AND e.child_id = ANY ($3) ORDER BY e.parent_id, e.child_id LIMIT $2",
 };

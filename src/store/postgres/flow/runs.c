@@ -5,7 +5,7 @@
  *   2. the run's row in `runs`, then its root's: pages of a run come one after the other, and each sees a stop.
  * A settle never locks `runs`. OP_STOP locks a row of `runs` first and never waits for a row of `tasks`. So neither can
  * be part of a deadlock with a page. */
-#include "store/postgres/runs.h"
+#include "store/postgres/flow/runs.h"
 
 #include <assert.h>
 
@@ -16,14 +16,16 @@ static const struct pg_statement lock_run = {
 static const struct pg_statement put_run = {
     "run_put",
     "INSERT INTO runs (run_id" RUN_COLUMNS_REST(SQL_NAME) ") SELECT * FROM unnest($*) ON CONFLICT (run_id) "
-    "DO UPDATE SET run_id = excluded.run_id" RUN_COLUMNS_REST(SQL_EXCLUDED),
+                                                          "DO UPDATE SET run_id = excluded.run_id" RUN_COLUMNS_REST(
+                                                              SQL_EXCLUDED),
 };
 static const struct pg_statement count_tasks = {
     "run_count_tasks", "UPDATE runs SET tasks = tasks + $2 WHERE run_id = $1 AND $2 > 0 RETURNING tasks"
 };
-static const struct pg_statement close_edges = { "run_close_edges",
-                                                 "UPDATE edges SET old = true, state = CASE state WHEN 0 THEN 3 ELSE state END "
-                                                 "WHERE child_id = $1" };
+static const struct pg_statement close_edges = {
+    "run_close_edges", "UPDATE edges SET old = true, state = CASE state WHEN 0 THEN 3 ELSE state END "
+                       "WHERE child_id = $1"
+};
 static_assert(EDGE_UNMET == 3 && EDGE_OPEN == 0 && RUN_GOES_ON == 0, "statements name them by number");
 static const struct pg_statement put_edges = {
     "run_edges",
@@ -60,10 +62,10 @@ struct pg_opening {
     struct op_open *op;
     struct pg_step task;
     struct join_row join; /* of the task */
-    bool begins; /* open_begins */
+    bool begins;          /* open_begins */
     bool paused;
-    struct task *rows; /* as they are written */
-    bool *written;     /* rows[i] was inserted, or has replaced another */
+    struct task *rows;   /* as they are written */
+    bool *written;       /* rows[i] was inserted, or has replaced another */
     struct end_of *ends; /* edges to the task */
     size_t end_count;
 };
