@@ -36,6 +36,15 @@ def test_skips_follow_conditions_and_types_of_edges(client, receiver):
     assert b"400" in receiver.to("/alert")[0].body and not receiver.to("/strict")
 
 
+def test_a_failure_that_a_step_handles_is_not_the_one_that_fails_the_run(client, receiver):
+    receiver.answer("/bad", Reply(status=400))
+    made = run(client, definition={"steps": [
+        {"name": "handled", **http(receiver, "/bad")}, {"name": "handler", "depends_on": [{"step": "handled", "type": "MUST_FAIL"}], "target_type": "NOOP"},
+        {"name": "bad", "depends_on": ["handler"], **http(receiver, "/bad")}]})
+    done = ended(client, made["id"])
+    assert (done["status"], done["failed_step"]) == ("FAILED", "bad") and "'bad'" in done["last_error"], done
+
+
 def test_a_map_runs_its_items_a_few_at_a_time(client, receiver):
     items = list(range(25))
     for i in items:

@@ -45,9 +45,9 @@ class Step:
         return {"of": self.name, "item": index} if self.items[index] in ("ok", "flaky") else None
 
 
-def shows_output(parent, kind):
+def shows_output(step, parent, kind):
     """Of a map that failed, which of its items ended is chance."""
-    return parent.kind == "call" or (parent.kind == "map" and kind == "MUST_SUCCEED")
+    return parent.kind == "call" or (parent.kind == "map" and kind == "MUST_SUCCEED" and step.join == "ALL")
 
 
 class Workflow:
@@ -95,7 +95,7 @@ class Workflow:
         """Its name, and of each parent status and output: what a step that starts at once refers to is not final yet, and it refers to nothing."""
         body = {"name": step.name, "input": {"$ref": "/input/n"}}
         if step.join != "ANY":
-            body["parents"] = [[{"$ref": f"/steps/{p.name}/status"}, {"$ref": f"/steps/{p.name}/output", "default": None} if shows_output(p, t) else None]
+            body["parents"] = [[{"$ref": f"/steps/{p.name}/status"}, {"$ref": f"/steps/{p.name}/output", "default": None} if shows_output(step, p, t) else None]
                                for p, t in step.parents]
         if step.kind == "map":
             body["item"], body["index"] = {"$ref": "/item"}, {"$ref": "/index"}
@@ -164,7 +164,7 @@ class Workflow:
     def expected_parents(self, step):
         shown = []
         for parent, kind in step.parents:
-            has_output = parent.outcome == COMPLETED and shows_output(parent, kind)
+            has_output = parent.outcome == COMPLETED and shows_output(step, parent, kind)
             shown.append(["SKIPPED" if parent.outcome == BROKEN else parent.outcome, parent.output if has_output else None])
         return shown
 

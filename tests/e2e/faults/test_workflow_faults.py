@@ -20,7 +20,7 @@ from cluster import LONG
 from fleet_chaos import FleetChaos, Siege
 from openapi import FirstAnswers
 from oracle import Fault
-from server import now_ms, until
+from server import Reply, now_ms, until
 from test_cluster_faults import new_seed
 from workflow_model import Fates, Step, Workflow, judge
 
@@ -175,6 +175,46 @@ def test_the_judge_finds_what_is_planted(client, fates):
     for bug, calls, is_run, are_steps in planted(workflow, list(fates.calls), run, steps):
         wrong = judge([workflow], calls, [], {workflow.run_id: is_run}, {workflow.run_id: are_steps}).wrong
         assert any(bug in text for text in wrong), f"{bug} was not found: {wrong}"
+
+
+def post_to_the_dying(server, path):
+    """Its answer may be lost."""
+    client = server.client()
+    try:
+        return client.post(path).status
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        client.close()
+
+
+@pytest.mark.standalone("it counts the commits of one node")
+@pytest.mark.parametrize("commit", range(1, 13) if LONG else (4, 5))
+def test_a_retry_of_thousands_of_tasks_goes_on_where_its_node_died(make_server, receiver, commit):
+    """The items of a map and the steps of a run are opened again page by page: all of them run, whichever page was the last."""
+    items, width = 600, 600
+    receiver.answer("/fails", Reply(status=400))
+    url = {"url": receiver.url("/fails")}
+    server = make_server()
+    client = server.client()
+    made = client.post("/v1/workflows", {"input": list(range(items)), "definition": {"steps": [
+        {"name": "map", "map": {"over": {"$ref": "/input"}, "max_concurrent": 4}, "target_config": {**url, "body": {"$ref": "/item"}}},
+        {"name": "bad", "target_config": url}, *({"name": f"n{i}", "depends_on": ["bad"], "target_type": "NOOP"} for i in range(width))]}}).json["id"]
+    assert until(lambda: WorkflowLoad._ended(client, made))["status"] == "FAILED"
+    client.close()
+    server.kill()
+    receiver.answer("/fails", Reply())
+    server.start(env={"BELFRY_FAILPOINT": f"before_commit:kill:{commit}"})
+    acknowledged = post_to_the_dying(server, f"/v1/workflows/{made}/retry")
+    server.ended()
+    server.start()
+    client = server.client()
+    if acknowledged != 200:
+        until(lambda: client.post(f"/v1/workflows/{made}/retry").status in (200, 409))
+    done = until(lambda: WorkflowLoad._ended(client, made), ENDS_S)
+    assert done["status"] == "COMPLETED", done
+    assert done["steps"]["by_status"] == {"COMPLETED": width + 2}, done
+    assert {int(c.body) for c in receiver.calls if c.status == 200 and c.body.isdigit()} == set(range(items))
 
 
 @pytest.mark.standalone("nodes of a cluster fail in the next test")
