@@ -65,17 +65,11 @@ struct pg_opening {
     struct join_row join; /* of the task */
     bool begins;          /* open_begins */
     bool paused;
-<<<<<<< HEAD
     struct join_task *old; /* the rows that exist, then the tasks of `also` */
     struct task *rows;     /* as they are written */
     bool *written;         /* rows[i] was inserted, or has replaced another */
+    bool all_new;          /* all rows were inserted */
     struct end_of *ends;   /* edges to the task */
-=======
-    struct task *rows;   /* as they are written */
-    bool *written;       /* rows[i] was inserted, or has replaced another */
-    bool all_new;        /* all rows were inserted */
-    struct end_of *ends; /* edges to the task */
->>>>>>> h-bench
     size_t end_count;
 };
 
