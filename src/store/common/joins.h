@@ -49,7 +49,8 @@ struct arrival {
     enum flow_outcome outcome;
 };
 
-/* What the arrivals of a wave change. A child has one entry in `joins`, and one in `children` if its join is decided. */
+/* What the arrivals of a wave change. A child has one entry in `joins`, and one in `children` if its join is decided.
+ * */
 struct join_arrival {
     struct edge_id id;
     enum edge_state state;
@@ -96,8 +97,8 @@ struct joins_ops {
                          struct error *);
     enum err (*join_put)(struct joins *, const struct task *child, const struct join_row *, struct error *);
     /* Writes the states of edges, the counts of joins, and of children state, links, due_ms, scheduled_ms, awaited_ms,
-     * late_by, updated_ms, completed_ms, last_error and the counts of states. *ret_unblocked: the lanes of children that
-     * are SCHEDULED now. */
+     * late_by, updated_ms, completed_ms, last_error and the counts of states. *ret_unblocked: the lanes of children
+     * that are SCHEDULED now. */
     enum err (*wave_put)(struct joins *, const struct join_wave *, uint64_t *ret_unblocked, struct error *);
     /* Records those of the parents that still have open edges. */
     enum err (*leave)(struct joins *, const struct arrival *, size_t n, int64_t now_ms, struct error *);
