@@ -155,7 +155,7 @@ static void plan_ended(struct run_view *v, const struct run_progress *g, const s
     case FLOW_CAUSE_DEADLINE: plan_fail_text(p, FAILURE_TIMEOUT, S("deadline: the run was not over in time")); return;
     case FLOW_CAUSE_NONE: break;
     }
-    plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .output = result, .started_us = p->task->started_ms * 1000 });
+    plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .output = result, .started_us = plan_started_us(p) });
 }
 
 static enum err run_judge(struct run_view *v, const struct run_progress *g, struct flow_result *ret, struct str *result,
@@ -227,6 +227,8 @@ enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
         return plan_open(v, p, e);
     if (run_progress_read(v, &g, e) || run_begins_again(v, p, &again, e))
         return e->code;
+    if (again && g.has_undo && !g.open_count)
+        return plan_close(v, &g, p, e);
     if (again)
         return plan_again(v, &g, p, e);
     if (g.missing && v->row.stop == RUN_GOES_ON)

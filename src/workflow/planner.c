@@ -14,7 +14,7 @@ void plan_end(struct plan *p, const struct outcome *o)
 }
 
 /* 0: nothing outside has seen the task. A step whose call cannot be made is not undone. */
-static int64_t plan_started_us(const struct plan *p)
+int64_t plan_started_us(const struct plan *p)
 {
     bool is_step = !uuid_is_nil(p->task->run);
     return (p->task->started_ms || is_step ? p->task->started_ms : p->now_ms) * 1000;

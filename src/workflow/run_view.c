@@ -162,8 +162,13 @@ enum err run_view_pin(struct run_view *v, struct error *e)
         return error_field(e, "workflow", "is nested more than %d levels deep", RUN_DEPTH_MAX);
     if (hex.p && !view_hash(hex, v->row.hash))
         return error_field(e, "definition", "is no hash of a definition");
-    if (!hex.p && view_pin_named(v, name, e))
+    if (hex.p) { /* it was bound to a version when it was created */
+        v->row.version = json_i64_at(v->config.root, "version", 0);
+        if (!arena_str(v->a, name.p ? name : S(""), &v->row.workflow))
+            return error_no_room(e);
+    } else if (view_pin_named(v, name, e)) {
         return e->code;
+    }
     return view_load_dag(v, v->row.hash, e);
 }
 

@@ -19,6 +19,7 @@ def cancel(client, run_id, body=None):
 def test_a_step_that_is_between_two_attempts_is_cancelled_with_its_run(client, receiver):
     receiver.answer("/a", Reply(status=500))
     made = run(client, definition={"steps": [{"name": "a", **RETRIES, **http(receiver, "/a")}]})
+    receiver.wait("/a")
     until(lambda: steps(client, made["id"])[("a", None, "STEP")]["attempts"] == 1)
     cancel(client, made["id"])
     seen = len(receiver.to("/a"))

@@ -36,6 +36,15 @@ def test_skips_follow_conditions_and_types_of_edges(client, receiver):
     assert b"400" in receiver.to("/alert")[0].body and not receiver.to("/strict")
 
 
+def test_a_failure_that_a_step_handles_is_not_the_one_that_fails_the_run(client, receiver):
+    receiver.answer("/bad", Reply(status=400))
+    made = run(client, definition={"steps": [
+        {"name": "handled", **http(receiver, "/bad")}, {"name": "handler", "depends_on": [{"step": "handled", "type": "MUST_FAIL"}], "target_type": "NOOP"},
+        {"name": "bad", "depends_on": ["handler"], **http(receiver, "/bad")}]})
+    done = ended(client, made["id"])
+    assert (done["status"], done["failed_step"]) == ("FAILED", "bad") and "'bad'" in done["last_error"], done
+
+
 def test_a_map_runs_its_items_a_few_at_a_time(client, receiver):
     items = list(range(25))
     for i in items:
@@ -68,7 +77,7 @@ def test_a_map_without_items_is_completed(client, receiver):
 
 def test_a_map_stops_when_too_many_items_fail(client, receiver):
     for i in range(40):
-        receiver.answer(f"/{i}", Reply(status=400 if i < 3 else 200, takes_s=0.02))
+        receiver.answer(f"/{i}", Reply(status=400 if i < 3 else 200, takes_s=0.1))
     made = run(client, input=list(range(40)), definition={
         "steps": [{"name": "all", "map": {"over": {"$ref": "/input"}, "max_concurrent": 2, "max_failures": 1},
                    "target_config": {"url": {"$join": [receiver.url("/"), {"$ref": "/item"}]}}}],

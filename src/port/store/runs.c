@@ -224,6 +224,8 @@ void stop_run(struct run_row *run, const struct op_stop *op, int links)
         return;
     if (op->change == RUN_PAUSE || op->change == RUN_RESUME)
         run->paused = op->change == RUN_PAUSE;
+    if (op->change == RUN_CANCEL && run->stop == RUN_CANCELLED && op->stop == RUN_CANCELLED_AND_UNDONE)
+        run->stop = op->stop; /* asked for later, before its end */
     if (op->change != RUN_CANCEL || (run->stop != RUN_GOES_ON && !(links & TASK_AGAIN)))
         return;
     run->stop = op->stop;

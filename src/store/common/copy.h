@@ -33,8 +33,10 @@ struct copy_request {
     X(tasks)                                                                                                           \
     X(executions)                                                                                                      \
     X(idempotency)                                                                                                     \
-    X(api_keys) X(catalog) X(dedupe) X(slots) X(edges) X(joins) X(arrivals) X(task_leases) X(runs) X(definitions)      \
-        X(workflows) X(outputs) X(signals)
+    X(api_keys)                                                                                                        \
+    X(catalog)                                                                                                         \
+    X(dedupe)                                                                                                          \
+    X(slots) X(edges) X(joins) X(arrivals) X(task_leases) X(runs) X(definitions) X(workflows) X(outputs) X(signals)
 enum copy_table {
 #define X(name) COPY_##name,
     COPY_MAP(X)

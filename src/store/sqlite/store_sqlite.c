@@ -197,6 +197,7 @@ static const char *const writer_sql[] = {
     [ST_JOIN_PUT] = "INSERT INTO joins (tenant_id, child_id, kind, expected, arrived, met, broken, max_broken) "
                     "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (child_id) DO UPDATE SET kind = ?3, "
                     "expected = ?4, arrived = ?5, met = ?6, broken = ?7, max_broken = ?8",
+    [ST_JOIN_COUNT] = "UPDATE joins SET arrived = ?2, met = ?3, broken = ?4 WHERE child_id = ?1",
     [ST_JOIN_GET] = "SELECT kind, expected, arrived, met, broken, max_broken FROM joins WHERE child_id = ?",
     [ST_JOIN_DELETE] = "DELETE FROM joins WHERE child_id = ?",
     [ST_JOIN_CHILD_PUT] = "UPDATE tasks SET state = ?2, links = ?3, due_ms = ?4, scheduled_ms = ?5, awaited_ms = ?6, "

@@ -550,7 +550,7 @@ void model_make(struct model *m, union any_op *ret)
         { model_make_forget, 5 },  { model_make_beat, 12 },    { model_make_bury, 4 },
         { model_make_share, 12 },  { model_make_recall, 20 },  { model_make_recall_list, 8 },
         { model_make_hand, 12 },   { model_make_handed, 5 },   { model_make_running, 5 },
-        { model_make_retake, 10 }, { model_make_keep, 12 },    { model_make_leases_over, 6 },
+        { model_make_retake, 16 }, { model_make_keep, 20 },    { model_make_leases_over, 6 },
         { model_make_worker, 4 },  { model_make_breakers, 4 }, { model_make_arrive, 4 },
         { model_make_open, 40 },   { model_make_await, 16 },   { model_make_signal, 12 },
         { model_make_stop, 10 },   { model_make_define, 3 },

@@ -270,7 +270,7 @@ static enum err sqlite_open_row(struct opening *o, const struct open_row *r, str
     if (is_new ? sqlite_open_written(o, r, &t, e) : sqlite_open_existing(o, r, &t, e))
         return e->code;
     if (r->ends)
-        o->ends[o->end_count++] = (struct end_of){ .parent = t, .type = o->op->end_type };
+        o->ends[o->end_count++] = (struct end_of){ .parent = t, .type = o->op->end_type, .is_new = is_new };
     return ERR_OK;
 }
 
