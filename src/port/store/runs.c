@@ -241,7 +241,7 @@ bool stop_wake(struct task *t, int64_t now_ms)
     t->updated_ms = now_ms;
     if (t->links & TASK_OPEN) {
         dependency_apply(t, FLOW_START, (struct str){ 0 }, now_ms);
-    } else if (again && t->state != TASK_RUNNING) {
+    } else if (again && t->state != TASK_RUNNING && t->state != TASK_BLOCKED) { /* BLOCKED: it waits for its slot */
         t->state = TASK_SCHEDULED;
         task_set_due(t, now_ms);
     }

@@ -200,7 +200,7 @@ struct op_signal {
  *     Compensations and the deadline stay as they are. If nothing is left to cancel (stop_wake): a run that has
  *     TASK_OPEN becomes SCHEDULED with due_ms now_ms, as by rule 2 of the store: who claims it decides how it ends. A
  *     run that was about to begin again (TASK_AGAIN) does not: its earlier stop is replaced by this one, TASK_AGAIN is
- *     cleared, and if it is not claimed, it is SCHEDULED with due_ms now_ms, too.
+ *     cleared, and if it is not claimed and waits for no slot, it is SCHEDULED with due_ms now_ms, too.
  *  3. PAUSE: run_row.paused is set. Steps that are SCHEDULED or BLOCKED become PAUSED; TASK_WAITS stays.
  *  4. RESUME: run_row.paused is cleared. Steps that are PAUSED become BLOCKED if they have TASK_WAITS, or TASK_AWAITS
  *     and no timeout (due_ms 0), else SCHEDULED. If due_ms has passed, it is now_ms then, as by ACTION_RESUME.

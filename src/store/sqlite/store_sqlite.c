@@ -224,8 +224,8 @@ static const char *const writer_sql[] = {
     [ST_STEP] = "SELECT " STEP " FROM tasks AS t WHERE t.id = ?",
     [ST_STEP_PUT] = "UPDATE tasks SET state = ?2, links = ?3, due_ms = ?4, scheduled_ms = ?5, awaited_ms = ?6, "
                     "late_by = ?7, updated_ms = ?8, completed_ms = ?9, last_error = coalesce(?10, last_error), "
-                    "claim_id = ?11, started_ms = ?12, lane = ?13, queue = ?14, waits_for = NULL, "
-                    "near = near OR ?4 <= ?8 WHERE rid = ?1",
+                    "claim_id = ?11, started_ms = ?12, lane = ?13, queue = ?14, "
+                    "waits_for = iif(?2 = " SQL_BLOCKED ", waits_for, NULL), near = near OR ?4 <= ?8 WHERE rid = ?1",
     [ST_STEPS] = "SELECT " STEP " FROM tasks AS t INDEXED BY tasks_run WHERE t.run_id = ?1 "
                  "AND t.place BETWEEN ?4 AND ?5 AND ?2 >> t.state & 1 ORDER BY t.place LIMIT ?3",
     [ST_STEPS_RUNNING] = "SELECT id, fence, links, target FROM tasks INDEXED BY tasks_run WHERE run_id = ?1 "

@@ -12,7 +12,8 @@ static const struct pg_statement write_steps = {
     "steps_write",
     "UPDATE tasks SET state = v.state, claim_id = v.claim, links = v.links, lane = v.lane, queue = v.queue, "
     "due_ms = v.due_ms, scheduled_ms = v.scheduled_ms, awaited_ms = v.awaited_ms, late_by = v.late_by, "
-    "started_ms = v.started_ms, completed_ms = v.completed_ms, waits_for = NULL, updated_ms = v.updated_ms, "
+    "started_ms = v.started_ms, completed_ms = v.completed_ms, "
+    "waits_for = CASE v.state WHEN " SQL_BLOCKED " THEN tasks.waits_for END, updated_ms = v.updated_ms, "
     "last_error = coalesce(v.last_error, tasks.last_error) "
     "FROM unnest($*) AS v(task, state, claim, links, lane, queue, due_ms, scheduled_ms, awaited_ms, late_by, "
     "started_ms, completed_ms, updated_ms, last_error) WHERE id = v.task",
