@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from server import Reply, until
+from server import Reply, at, until
 from test_workflows_api import act, ended, http, put, run, status, steps
 
 
@@ -120,6 +120,20 @@ def test_a_cancelled_run_undoes_only_if_asked(client, receiver):
         assert answer.status in (200, 202), answer
         assert ended(client, made["id"])["status"] == "CANCELLED"
         assert len(receiver.to("/undo")) == compensate
+
+
+def test_more_runs_than_the_planner_takes_at_once(client, receiver):
+    """They wait in a line of the node. A run that is cancelled there does not begin."""
+    put(client, "many", {"steps": [{"name": "a", "target_type": "NOOP"}, {"name": "b", "depends_on": ["a"], **http(receiver, "/b", body={"$ref": "/input"})}]})
+    due_s = time.time() + 3
+    made = [run(client, workflow="many", input=i, run_at=at(due_s * 1000))["id"] for i in range(300)]
+    time.sleep(max(0, due_s - time.time()))
+    cancelled = [one for one in made[::7] if client.post(f"/v1/workflows/{one}/cancel", {}).status in (200, 202)]
+    states = [ended(client, one, seconds=60)["status"] for one in made]
+    assert set(states) <= {"COMPLETED", "CANCELLED"}, states
+    assert {one for one, state in zip(made, states) if state == "CANCELLED"} <= set(cancelled)
+    called = collections.Counter(int(call.body) for call in receiver.to("/b"))
+    assert {i for i, state in enumerate(states) if state == "COMPLETED"} <= set(called) and set(called.values()) == {1}, called
 
 
 def test_a_run_is_stopped_at_its_deadline(client, receiver):
