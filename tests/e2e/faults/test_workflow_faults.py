@@ -61,7 +61,8 @@ class WorkflowLoad:
                 answer = client.post(path, body, key=key, timeout_s=self.patience_s)
                 if answer.status in expect:
                     return answer
-                assert answer.status in (401, 429, 500, 503), f"{path}: {answer}"
+                in_flight = answer.status == 409 and b"request-in-flight" in answer.body  # the same, which we gave up before it was answered
+                assert in_flight or answer.status == 503, f"{path}: {answer}"
             except (OSError, http.client.HTTPException):
                 pass
             time.sleep(0.01)
