@@ -52,6 +52,7 @@ static void inbox_add_nudge(struct server_inbox *n, const struct task *t)
     item->task = (struct task){ .kind = t->kind,
                                 .state = t->state,
                                 .target = t->target,
+                                .links = t->links, /* control work has a lane of its own */
                                 .tenant = t->tenant,
                                 .priority = t->priority,
                                 .losses = t->losses,
