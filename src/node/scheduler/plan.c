@@ -279,11 +279,9 @@ static void planning_on_stopped(struct op *op)
         s->setup.unblocked(s->setup.context, gone ? 0 : p->stop.ret_unblocked_lanes);
     }
     arena_release(&op->arena);
-    if (gone)
-        planning_again(p, 0);
-    else if (planning_failed(p))
+    if (!gone && planning_failed(p))
         return;
-    else if (p->stop.ret_more)
+    if (!gone && p->stop.ret_more)
         planning_stop(p);
     else
         planning_again(p, 0);
