@@ -325,7 +325,8 @@ static void memory_arrive_at(struct store_memory *s, struct memory_arrivals *a, 
     dependency_apply(&next, d, memory_skip_reason(wave, outcomes, n, child, why), now_ms);
     if (next.state == TASK_SCHEDULED)
         *unblocked |= lane_bit(task_lane(&next));
-    memory_arrivals_add(a, &next);
+    if (s->joins.bug != MEMORY_KEEPS_SKIPS)
+        memory_arrivals_add(a, &next);
     table_put(&s->table, &next);
 }
 

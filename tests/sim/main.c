@@ -41,7 +41,8 @@ static void print_stats(struct stats *st)
 #define X(metric, text) printf(", %s %lld", text, (long long)st->passed_##metric);
     PASS_MAP(X)
 #undef X
-    printf(", poisoned %lld, children %lld\n", (long long)st->poisoned, (long long)st->children);
+    printf(", poisoned %lld, children %lld, runs %lld\n", (long long)st->poisoned, (long long)st->children,
+           (long long)st->runs);
     if (st->late_count)
         qsort(st->late_ms, st->late_count, sizeof *st->late_ms, by_size);
     size_t n = st->late_count;
