@@ -132,8 +132,8 @@ static void flow_opened(struct sim *s, const struct op_open *op)
     f->moved_us = s->steady_us;
     if (op->again)
         flow_begins_again(s, f);
-    if (!f->opened || op->again)
-        f->opened_ms = wall_ms(s);
+    if (!f->opened || op->again) /* its planner took the time a little earlier */
+        f->opened_ms = op->begin->deadline_ms ? op->begin->deadline_ms - f->deadline_ms : wall_ms(s);
     if (!f->opened)
         flows_send_signals(s, f);
     f->opened = true;
