@@ -158,6 +158,18 @@ static void check_undone(const struct run_check *c)
     }
 }
 
+static void trace_rows(const struct run_check *c)
+{
+    trace(c->s, "run %s, definition %d: %s due %lld links %d", short_id(c->f->id), c->f->definition->number,
+          task_state_name(c->row.state), (long long)c->row.due_ms, c->row.links);
+    for (size_t i = 0; i < c->rows.n; i++) {
+        const struct task *t = &c->rows.v[i];
+        trace(c->s, "  %s kind %d step %u item %lld: %s due %lld links %d, the model has %d", short_id(t->id),
+              place_kind(t->place), place_step(t->place), (long long)place_item(t->place), task_state_name(t->state),
+              (long long)t->due_ms, t->links, flows_task(c->s, t->id)->outcome);
+    }
+}
+
 static void check_end(struct run_check *c)
 {
     struct flow *f = c->f;
@@ -168,7 +180,9 @@ static void check_end(struct run_check *c)
                task_state_name(c->row.state));
     if (!f->opened || !is_final)
         return;
-    if ((!f->ended || f->end != c->row.state) && !(f->own->flow && f->own->flow->stop != RUN_GOES_ON))
+    if (f->own->flow && f->own->outcome == FLOW_OPEN) /* cancelled or skipped after it had run before */
+        return;
+    if (!f->ended || f->end != c->row.state)
         breach(c->s, BREACH_ENDS, "run %s is %s, and was not settled so", short_id(f->id),
                task_state_name(c->row.state));
     else if (f->ended && f->end == TASK_COMPLETED)
@@ -190,6 +204,7 @@ static void check_run(struct sim *s, struct flow *f)
         breach(s, BREACH_ENDS, "run %s cannot be read: %s", short_id(f->id), e.text);
     } else {
         flow_model(f, &c.a, &c.model);
+        trace_rows(&c);
         check_steps(&c);
         check_end(&c);
     }
