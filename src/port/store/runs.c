@@ -25,7 +25,8 @@ struct run_row run_begin(const struct run_row *begin, const struct run_row *old,
 
 bool open_is_stopped(const struct op_open *op, const struct run_row *run, int links)
 {
-    bool is_over = op->begin && op->again && links & TASK_AGAIN;
+    bool is_reset = !(links & TASK_OPENED); /* a run within another, which was retried */
+    bool is_over = op->begin && op->again && (links & TASK_AGAIN || is_reset);
     return run && run->stop != RUN_GOES_ON && !op->despite_stop && !is_over;
 }
 

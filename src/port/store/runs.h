@@ -83,8 +83,9 @@ struct run_row {
  *     are closed (EDGE_UNMET), because from now on its join is that of its children; the join is stored with expected,
  *     max_broken and no arrivals, and the task gets TASK_OPENED. A repeated first page changes nothing of this.
  *  3. If the run of the page is stopped (run_row.stop of `run`): ret_stopped, and nothing else happens. A stop from
- *     before a retry does not count in the first page of the retry, as long as the task has TASK_AGAIN. If it is
- *     paused, rows that would be SCHEDULED or BLOCKED are PAUSED.
+ *     before a retry does not count in the first page of the retry, as long as the task has TASK_AGAIN, or if it has no
+ *     TASK_OPENED: the run around it was retried, and its row was replaced. If it is paused, rows that would be
+ *     SCHEDULED or BLOCKED are PAUSED.
  *  4. A row whose id does not exist is inserted with its edges and its join; if it exists, it stays, unless `again` and
  *     it is final: then the row replaces it, with a fence that is not lower, its edges are replaced by the given ones,
  *     its output is deleted, and so are the signals of the run if its place awaits one (`drops_signals`).
