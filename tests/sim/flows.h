@@ -49,6 +49,7 @@ struct flow_task {
     int64_t output;            /* the number in it; FLOW_NO_VALUE: none */
     struct str body;           /* of its first call since the run was opened or opened again */
     int64_t claimed_us;        /* steady: when it was claimed last */
+    int64_t fired_fence;       /* who paused its run was told that it runs under this fence */
     bool called;               /* since the run was opened or opened again */
 };
 
@@ -78,7 +79,7 @@ struct flow {
     int64_t moved_us;                                         /* steady: when something of it last happened */
     struct flow_signal signals[FLOW_STEPS_MAX][FLOW_SENDERS]; /* by awaiting step */
 
-    bool cancel_sent;
+    bool cancel_sent, pause_sent;
     bool again;         /* a user retried it, and it has not begun again yet */
     enum run_stop stop; /* as it was stored */
     int64_t stopped_us; /* steady: when */
@@ -120,6 +121,8 @@ void flows_plan(struct sim *s); /* what users define before they start runs, and
 
 void flows_send_signals(struct sim *s, struct flow *f); /* to all its steps that await one */
 void flows_act(struct sim *s);                          /* one random request for a run that exists */
+/* The run was just opened: users stop, pause and resume it, when its first steps begin. */
+void flows_pounce(struct sim *s, struct flow *f);
 void flows_free_requests(struct sim *s);
 
 /* ---- flows_judge.c ---- */
@@ -127,6 +130,7 @@ void flows_free_requests(struct sim *s);
 void flows_applied(struct sim_node *by, const struct op *op);
 void flows_settled(struct sim *s, const struct settlement *v);
 void flows_judge_start(struct sim *s, const struct task *t);
+bool flows_were_put_off(struct sim *s, struct uuid id);                /* it is a task of a run that was paused */
 struct str flows_output(struct sim *s, struct uuid id, int64_t fence); /* what the receiver answers */
 bool flow_value_fits(const struct flow_task *t, int64_t value);        /* in the output of a step */
 bool undo_is_wanted(const struct flow *f, const struct flow_task *of);

@@ -16,6 +16,9 @@ enum {
     ANSWER_BYTES = 1 << 20,
     READ_BYTES = 8 << 20,
     STOP_ROWS = 1000,
+    POUNCES = 3,
+    POUNCE_PERCENT = 40,
+    POUNCE_US = 60000,
     RUNS_MAX = 100,
     CLAIMED_MAX = 400,
 };
@@ -114,7 +117,7 @@ static void signal_stored(struct op *op)
     if (s->ghost == r->at) {
         try_again(r);
     } else if (op->rc == ERR_OK) {
-        trace(s, "user: acknowledged signal %s by %s to %s", r->name, r->by, short_id(r->flow->id));
+        trace(s, "user: acknowledged signal %s by %s to %s: %s", r->name, r->by, short_id(r->flow->id), r->payload);
         r->flow->signals[r->step][r->sender].acked = true;
         request_end(r);
     } else if (op->rc == ERR_CONFLICT) {
@@ -235,7 +238,10 @@ static void stop_recalled(struct recall *recall)
         try_again(r);
         return;
     }
+    struct flow_task *t = flows_task(r->sim, recall->running->id);
     r->unsure = r->unsure || (recall->result == RECALL_RUNNING && !recall->known);
+    if (t && recall->result == RECALL_RUNNING) /* also if it waits in the queue */
+        t->fired_fence = recall->running->fence;
     stop_recall(r);
 }
 
@@ -362,6 +368,7 @@ static void stop_begin(struct sim *s, void *context)
         return;
     }
     f->cancel_sent = f->cancel_sent || r->change == RUN_CANCEL;
+    f->pause_sent = f->pause_sent || r->change == RUN_PAUSE;
     if (r->change == RUN_RESUME)
         f->quiet_us = INT64_MAX;
     r->runs[0] = f->id;
@@ -415,6 +422,7 @@ static void retry_begin(struct sim *s, void *context)
         return;
     }
     f->quiet_us = INT64_MAX;
+    oracle_redriven(f->subject);
     *t = r->running;
     t->version++;
     t->updated_ms = node_wall_ms(r->at);
@@ -452,18 +460,36 @@ static struct flow *some_run(struct sim *s)
     return NULL;
 }
 
-void flows_act(struct sim *s)
+/* What was ended may be half purged: a retry would not know all that was done. */
+static void act_on(struct sim *s, struct flow *f)
 {
-    struct flow *f = NULL;
-    for (int i = 0; i < LOOKS && !(f && f->opened && !f->busy); i++)
-        f = some_run(s);
-    if (!f || !f->opened || f->busy)
+    if (!f->opened || f->busy || s->healed || (f->ended && s->profile.purges))
         return;
     f->busy = true;
     struct flow_request *r = request_new(s, f, f->ended ? retry_begin : stop_begin);
     r->change = chance(s, 20) ? RUN_CANCEL : chance(s, 50) ? RUN_PAUSE : RUN_RESUME;
     r->compensate = chance(s, 50);
     r->attempt(s, r);
+}
+
+void flows_act(struct sim *s)
+{
+    struct flow *f = NULL;
+    for (int i = 0; i < LOOKS && !(f && f->opened && !f->busy); i++)
+        f = some_run(s);
+    if (f)
+        act_on(s, f);
+}
+
+static void pounce(struct sim *s, void *context)
+{
+    act_on(s, context);
+}
+
+void flows_pounce(struct sim *s, struct flow *f)
+{
+    for (int i = 0; i < POUNCES && f->subject && chance(s, POUNCE_PERCENT); i++)
+        after_us(s, chance(s, 50) ? between(s, 0, POUNCE_US) : between(s, 0, 5 * SECOND_US), pounce, f);
 }
 
 void flows_free_requests(struct sim *s)

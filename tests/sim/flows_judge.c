@@ -109,6 +109,16 @@ static void flow_begins_again(struct sim *s, struct flow *f)
     f->own->outcome = FLOW_OPEN;
 }
 
+/* A run within another that was retried repeats what failed of its compensation. */
+static void flow_undoes(struct sim *s, const struct op_open *op)
+{
+    for (size_t i = 0; i < op->n; i++) {
+        struct flow_task *t = flows_task(s, op->rows[i].task.id);
+        if (t && place_kind(t->place) == PLACE_KIND_UNDO && t->outcome != FLOW_OPEN && t->outcome != FLOW_COMPLETED)
+            flow_reset_task(s, t);
+    }
+}
+
 static void flow_opened(struct sim *s, const struct op_open *op)
 {
     struct flow_task *t = flows_task(s, op->id);
@@ -117,14 +127,16 @@ static void flow_opened(struct sim *s, const struct op_open *op)
     const struct flow_definition *d = op->begin ? flows_definition(s, op->tenant, op->begin->hash) : NULL;
     if (t->flow)
         t->flow->moved_us = s->steady_us;
-    if (!op->begin)
+    if (!op->begin) {
+        flow_undoes(s, op);
         return;
+    }
     if (!d) {
         breach(s, BREACH_PINNED, "%s is opened with a definition that nobody made", short_id(op->id));
         return;
     }
     struct flow *f = t->run ? t->run : flow_new(s, d, t->id, t);
-    if (d != f->definition) {
+    if (memcmp(d->row.hash, f->definition->row.hash, DEFINITION_HASH) != 0) {
         breach(s, BREACH_PINNED, "%s has definition %d, and is opened with %d", short_id(op->id), f->definition->number,
                d->number);
         return;
@@ -137,6 +149,7 @@ static void flow_opened(struct sim *s, const struct op_open *op)
     if (!f->opened)
         flows_send_signals(s, f);
     f->opened = true;
+    flows_pounce(s, f);
 }
 
 /* ---- runs are stopped ---- */
@@ -347,12 +360,12 @@ static bool flow_is_quiet(const struct sim *s, const struct flow *f)
     return f && (f->quiet_us < s->steady_us || flow_is_quiet(s, flow_around(f)));
 }
 
-static void judge_stop(struct sim *s, const struct flow_task *t)
+static void judge_stop(struct sim *s, const struct flow_task *t, int64_t fence)
 {
     const struct flow *f = t->flow;
     if (place_kind(t->place) != PLACE_KIND_STEP)
         return;
-    if (flow_is_quiet(s, f))
+    if (flow_is_quiet(s, f) && fence != t->fired_fence)
         breach(s, BREACH_AFTER_STOP, "step %u of %s starts after its stop was acknowledged", place_step(t->place),
                short_id(f->id));
     else if (f->stop != RUN_GOES_ON && t->claimed_us > f->stopped_us)
@@ -403,6 +416,15 @@ static void judge_window(struct sim *s, const struct flow_task *t)
         breach(s, BREACH_MAP, "item %lld of step %u of %s is number %lld, %lld allowed",
                (long long)place_item(t->place), step, short_id(f->id), (long long)others + 1,
                (long long)map->max_concurrent);
+}
+
+bool flows_were_put_off(struct sim *s, struct uuid id)
+{
+    const struct flow_task *t = flows_task(s, id);
+    const struct flow *f = t ? t->flow : NULL;
+    while (f && !f->pause_sent)
+        f = flow_around(f);
+    return f != NULL;
 }
 
 /* ---- compensations ---- */
@@ -508,7 +530,7 @@ void flows_judge_start(struct sim *s, const struct task *task)
         return;
     }
     t->flow->moved_us = s->steady_us;
-    judge_stop(s, t);
+    judge_stop(s, t, task->fence);
     if (place_kind(t->place) == PLACE_KIND_UNDO)
         judge_undo(s, t);
     else if (t->flow->stop == RUN_GOES_ON)

@@ -167,6 +167,7 @@ static void judge_failover(struct sim *s, const struct subject *x, const struct 
     bool held = t->fence > last->fence + 1; /* it was claimed in time, and a host answered with Retry-After */
     bool aside = wall_ms(s) - held_until_ms(s, t) < FAILOVER_MS; /* the breaker of its host was open meanwhile */
     bool put_off = x->pause_sent || x->stop_sent || x->redrives || held || aside || last->retried || task_is_suspect(t);
+    put_off = put_off || (x->flow && (t->concurrency_limit || flows_were_put_off(s, t->id)));
     if (s->profile.failover && last->at_crash && !put_off && after_ms > FAILOVER_MS)
         breach(s, BREACH_FAILOVER, "%s was lost with its node, and started again %lld ms later", short_id(x->id),
                (long long)after_ms);
