@@ -248,6 +248,7 @@ static void judge_run(struct sim *s, struct flow *f, enum task_state end)
     arena_init(&a, MODEL_BYTES);
     flow_model(f, &a, &state);
     bool fits = f->stop != RUN_GOES_ON && flow_result(d, &state, flow_stop_of(f), true).state == end;
+    fits = fits || (end == TASK_CANCELLED && flow_is_stopped(flow_around(f)));
     if (!fits && state.open == 0)
         fits = flow_result(d, &state, FLOW_NOT_STOPPED, true).state == end;
     if (!fits)
