@@ -435,11 +435,13 @@ void memory_open_row_edges(struct store_memory *s, const struct open_row *row)
     struct memory_joins *j = &s->joins;
     struct uuid child = row->task.id;
     memory_joins_drop(s, child);
-    for (size_t i = 0; i < row->n; i++)
+    for (size_t i = 0; i < row->n; i++) {
+        bool early = row->n > 1 && memory_is_planted(j, MEMORY_ARRIVES_EARLY);
         memory_edge_add(j, (struct memory_edge){ .parent = row->edges[i].parent,
                                                  .child = child,
                                                  .type = row->edges[i].type,
-                                                 .state = row->edges[i].state });
+                                                 .state = early ? EDGE_MET : row->edges[i].state });
+    }
     if (row->n)
         memory_join_open(j, child)->join = row->join;
 }

@@ -69,7 +69,8 @@ static size_t memory_purge_jobs(struct store_memory *s, int64_t before_ms, size_
 
 static bool memory_purge_is_old(const struct store_memory *s, const struct op_purge *op, const struct task *t)
 {
-    bool alone = uuid_is_nil(t->run) || s->joins.bug == MEMORY_PURGES_STEPS;
+    const struct task *run = s->joins.bug == MEMORY_PURGES_STEPS ? table_get(&s->table, t->run) : NULL;
+    bool alone = uuid_is_nil(t->run) || (run && !task_is_final(run->state));
     bool dead = t->state == TASK_FAILED && t->resolved_ms == 0;
     return task_is_final(t->state) && alone && t->completed_ms > 0 &&
            t->completed_ms < (dead ? op->dlq_before_ms : op->tasks_before_ms);

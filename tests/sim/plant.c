@@ -254,6 +254,8 @@ static enum err open_twice(struct sim *s, struct op_open *op, struct error *e)
             continue;
         struct op_insert insert = { .op = { .kind = OP_INSERT }, .tasks = &again, .count = 1 };
         again.id = uuid_next(&s->ids, wall_ms(s));
+        again.run = (struct uuid){ 0 }; /* the run sees only the first */
+        again.place = again.links = 0;
         return apply_one(s, &insert.op, e);
     }
     return rc;
