@@ -10,7 +10,7 @@ static void writer_split_submit(struct writer *base, struct op *op)
 
 struct writer *writer_split_init(struct writer_split *s, struct writer *const ways[OP_ROUTES])
 {
-    static const struct writer_ops ops = { writer_split_submit };
+    static const struct writer_ops ops = { writer_split_submit, NULL };
     s->base = (struct writer){ &ops };
     memcpy(s->ways, ways, sizeof s->ways);
     return &s->base;
