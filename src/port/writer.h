@@ -13,7 +13,7 @@ struct writer {
 
 struct writer_ops {
     void (*submit)(struct writer *, struct op *op);
-    /* NULL: this writer cannot put two operations of different routes into one transaction. */
+    /* NULL: this writer has no pairs. */
     void (*submit_pair)(struct writer *, struct op *first, struct op *second);
 };
 
