@@ -6,7 +6,9 @@ INSERT INTO counts (tenant_id, state, shard, n)
     ON CONFLICT (tenant_id, state, shard) DO UPDATE SET n = counts.n + excluded.n;
 UPDATE tasks SET state = 6 WHERE (run_id IS NOT NULL OR target = 4) AND kind <> 1 AND state < 4;
 UPDATE tasks SET links = links & 15 WHERE links > 15;
-DROP VIEW belfry_workflows, belfry_executions, belfry_tasks;
+DROP VIEW belfry_workflows;
+DROP VIEW belfry_executions;
+DROP VIEW belfry_tasks;
 DROP TABLE signals;
 DROP TABLE outputs;
 DROP TABLE workflows;

@@ -3,12 +3,12 @@
  * A generator stores the upper 12 bits of its counter in a, and the lower 14 bits at the top of b; the rest of b is
  * random. At each new millisecond the counter starts at a random value in its lower half, so at least 2^25 more ids
  * fit. If the counter overflows, the generator moves on to the next millisecond and stays there until the clock catches
- * up. It does the same after the clock was set back. */
+ * up. It does the same after the clock was set back. A ranked id has its rank where a generator has the counter. */
 #include "base/uuid.h"
 
 #include <assert.h>
 
-enum { COUNTER_BITS = 26, COUNTER_LOW_BITS = 14 };
+enum { COUNTER_BITS = UUID_RANK_BITS, COUNTER_LOW_BITS = 14 };
 #define TIME_MAX_MS ((INT64_C(1) << 48) - 1) /* in the year 10889 */
 #define B_BITS      62
 
@@ -26,6 +26,11 @@ static struct uuid uuid_compose(int64_t time_ms, uint64_t a, uint64_t b)
     uuid_put_be(u.b + 6, 0x7000 | (a & 0xfff), 2);
     uuid_put_be(u.b + 8, UINT64_C(2) << B_BITS | (b & ((UINT64_C(1) << B_BITS) - 1)), 8);
     return u;
+}
+
+static struct uuid uuid_compose_counted(int64_t time_ms, uint32_t counter, uint64_t low)
+{
+    return uuid_compose(time_ms, counter >> COUNTER_LOW_BITS, (uint64_t)counter << (B_BITS - COUNTER_LOW_BITS) | low);
 }
 
 static void uuid_start_ms(struct uuid_gen *g, int64_t ms)
@@ -47,8 +52,7 @@ struct uuid uuid_next(struct uuid_gen *g, int64_t now_ms)
     else if (++g->counter >> COUNTER_BITS)
         uuid_start_ms(g, g->last_ms + 1);
     uint64_t low = prng_u64(&g->random) >> (64 - (B_BITS - COUNTER_LOW_BITS));
-    return uuid_compose(g->last_ms, g->counter >> COUNTER_LOW_BITS,
-                        (uint64_t)g->counter << (B_BITS - COUNTER_LOW_BITS) | low);
+    return uuid_compose_counted(g->last_ms, g->counter, low);
 }
 
 struct uuid uuid_derived(int64_t time_ms, struct str bytes)
@@ -66,6 +70,15 @@ struct uuid uuid_derived_from(int64_t time_ms, struct uuid of, int64_t number)
     for (size_t i = 0; i < 8; i++)
         bytes[sizeof of.b + i] = (char)(number >> (56 - 8 * i));
     return uuid_derived(time_ms, (struct str){ bytes, sizeof bytes });
+}
+
+struct uuid uuid_derived_ranked(int64_t time_ms, uint32_t rank, struct uuid of, int64_t number)
+{
+    struct uuid u = uuid_derived_from(time_ms, of, number);
+    uint64_t low = 0;
+    for (size_t i = sizeof u.b - (B_BITS - COUNTER_LOW_BITS) / 8; i < sizeof u.b; i++)
+        low = low << 8 | u.b[i];
+    return uuid_compose_counted(uuid_time_ms(u), rank, low);
 }
 
 int64_t uuid_time_ms(struct uuid u)

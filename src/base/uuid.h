@@ -25,6 +25,10 @@ struct uuid uuid_next(struct uuid_gen *g, int64_t now_ms);
 struct uuid uuid_derived(int64_t time_ms, struct str bytes);
 struct uuid uuid_derived_from(int64_t time_ms, struct uuid of, int64_t number); /* the number-th item of `of` */
 
+/* The same, but ids of one time sort by rank, a number of UUID_RANK_BITS bits; 48 bits are of the hash. */
+enum { UUID_RANK_BITS = 26 };
+struct uuid uuid_derived_ranked(int64_t time_ms, uint32_t rank, struct uuid of, int64_t number);
+
 /* The bytes of u as a map key; valid as long as u. */
 static inline struct str uuid_bytes(const struct uuid *u)
 {

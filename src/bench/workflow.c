@@ -99,7 +99,8 @@ enum err workflow_total_us(struct bench *b, const struct bench_run *r, int64_t *
 void workflow_add_rounds(struct bench *b, const char *name, int64_t *us, size_t n)
 {
     qsort(us, n, sizeof *us, bench_compare_i64);
-    bench_add_figure(b, name, "ms", (double)us[n / 2] / 1000);
+    size_t middle = n / 2;
+    bench_add_figure(b, name, "ms", (double)us[middle] / 1000);
     bench_add_figure(b, "  slowest", "ms", (double)us[n - 1] / 1000);
 }
 

@@ -77,5 +77,8 @@ enum err workflow_throughput(struct bench *b, struct error *e)
         last_us = max_of(last_us, b->server.shared->v[i].settled_us);
     bench_add_figure(b, "throughput: steps", "steps/s", (double)steps * 1e6 / (double)(last_us - due_ms * 1000));
     bench_add_figure(b, "  server CPU", "us/step", (double)cpu_us / (double)steps);
+    const struct bench_sample *v = b->server.shared->v;
+    bench_add_figure(b, "  steps a commit", "steps",
+                     (double)steps / (double)max_of(v[steps + runs - 1].commits - v[0].commits, (int64_t)1));
     return ERR_OK;
 }

@@ -69,6 +69,20 @@ static void node_on_gated(void *context, const struct task *t)
         n->setup.observe_gated(n->setup.observe_context, t);
 }
 
+/* Ends a step whose run was stopped, wherever it is. */
+static void node_on_stopped(void *context, const struct fenced_id *id)
+{
+    struct node *n = context;
+    struct str why = S("cancelled: its run was stopped");
+    if (!scheduler_holds(n->scheduler, id->id, id->fence)) {
+        recall_requests_replace(n->recall_requests, id->id, id->fence, 0);
+        node_fleet_abort(n, id->id, id->fence);
+        return;
+    }
+    if (!scheduler_replace(n->scheduler, id->id, id->fence, why) && !node_fleet_end(n, id->id, id->fence, why))
+        worker_replace(n->worker, id->id, id->fence, why);
+}
+
 /* It has ended and is being settled, or another node holds it, or it is leased. */
 static void node_replace_elsewhere(struct node *n, const struct replaced *r)
 {
@@ -93,8 +107,11 @@ static void node_on_run_stopped(struct op *op)
         node_replace_elsewhere(n, &x->replaced);
     else if (op->rc)
         log_warn("replace_failed", kv_uuid("task", x->replaced.id), kv_err(&op->error));
-    else
+    else {
+        for (size_t i = 0; i < x->op.ret_running_count; i++)
+            node_on_stopped(n, &x->op.ret_running[i]);
         node_on_lanes_unblocked(n, x->op.ret_unblocked_lanes);
+    }
     arena_release(&op->arena);
     free(x);
 }
@@ -138,20 +155,6 @@ static void node_on_replaced(void *context, const struct replaced *r)
 static void node_on_kept(void *context, const struct task *t)
 {
     node_nudge(context, t, 1);
-}
-
-/* Ends a step whose run was stopped, wherever it is. */
-static void node_on_stopped(void *context, const struct fenced_id *id)
-{
-    struct node *n = context;
-    struct str why = S("cancelled: its run was stopped");
-    if (!scheduler_holds(n->scheduler, id->id, id->fence)) {
-        recall_requests_replace(n->recall_requests, id->id, id->fence, 0);
-        node_fleet_abort(n, id->id, id->fence);
-        return;
-    }
-    if (!scheduler_replace(n->scheduler, id->id, id->fence, why) && !node_fleet_end(n, id->id, id->fence, why))
-        worker_replace(n->worker, id->id, id->fence, why);
 }
 
 /* ---- callbacks for the scheduler and the worker ---- */

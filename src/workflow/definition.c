@@ -148,14 +148,30 @@ static const char *const await_refused[] = { "retry",    "max_retries",     "tim
                                              "requires", "resources",       "payload",
                                              "delivery", "concurrency_key", "concurrency_limit" };
 
-static enum err definition_check_await(struct str step, struct error *e)
+/* A run within another takes no key: it could wait for the run that waits for it. */
+static const char *const workflow_refused[] = { "concurrency_key", "concurrency_limit" };
+
+static enum err definition_check_refused(struct str step, const char *const *refused, size_t n, const char *why,
+                                         struct error *e)
 {
     struct json_cursor c = { .text = step };
     struct str name, value;
     while (json_next(&c, &name, &value))
-        for (size_t i = 0; i < array_count(await_refused); i++)
-            if (str_eq(name, str_from(await_refused[i])))
-                return error_field(e, await_refused[i], "has no effect in a step that awaits a signal");
+        for (size_t i = 0; i < n; i++)
+            if (str_eq(name, str_from(refused[i])))
+                return error_field(e, refused[i], "%s", why);
+    return ERR_OK;
+}
+
+static enum err definition_check_fields(const struct dag_step *s, struct error *e)
+{
+    if (s->await.signal.n)
+        return definition_check_refused(s->text, await_refused, array_count(await_refused),
+                                        "has no effect in a step that awaits a signal", e);
+    if (s->is_workflow)
+        return definition_check_refused(
+            s->text, workflow_refused, array_count(workflow_refused),
+            "cannot be given to a step that runs a workflow; give the run a key, or use map", e);
     return ERR_OK;
 }
 
@@ -180,7 +196,7 @@ static enum err definition_check_step(const struct dag_step *s, const struct tas
     cleanup_with(definition_body_release) struct definition_body b;
     definition_write_body(&b, s->text);
     own.only_times = s->await.signal.n > 0; /* it calls nothing */
-    if (s->await.signal.n && definition_check_await(s->text, e))
+    if (definition_check_fields(s, e))
         return e->code;
     if (definition_make(&b, &own, a, &t, e))
         return e->code;

@@ -42,6 +42,9 @@ enum err run_view_pin(struct run_view *v, struct error *e) must_use;
 /* The run's config, with the references of a sub-run resolved. */
 enum err run_view_config(struct run_view *v, struct error *e) must_use;
 
+/* Its deadline, counted from now_ms, when it is opened. */
+enum err run_view_deadline(struct run_view *v, int64_t now_ms, struct error *e) must_use;
+
 /* The data for a task of the run; task NULL: for its result. */
 struct run_data {
     struct run_view *v;
@@ -52,6 +55,9 @@ struct reference_data run_data_references(struct run_data *d);
 /* All tasks of a run, by place; in the run's arena. */
 enum err run_view_tasks(struct run_view *v, struct tasks *ret, struct error *e) must_use;
 enum err run_view_tasks_of(struct run_view *v, uint32_t step, struct tasks *ret, struct error *e) must_use;
+
+/* A step that a user has completed has its output in its row; empty: none. */
+struct str output_by_hand(const struct task *t);
 
 struct run_facts run_view_facts(const struct run_view *v);
 
@@ -72,6 +78,7 @@ enum err run_progress_read(struct run_view *v, struct run_progress *ret, struct 
 /* ---- plans ---- */
 
 void plan_end(struct plan *p, const struct outcome *o);
+int64_t plan_started_us(const struct plan *p); /* when the task was opened or began to wait, or now */
 /* FAILED for good: the workflow itself is wrong. The error's field is put before its text. */
 void plan_fail(struct plan *p, const struct error *e);
 void plan_fail_text(struct plan *p, enum failure failure, struct str text);
@@ -95,7 +102,15 @@ bool run_is_undone(const struct run_view *v, const struct flow_result *r, const 
 /* All rows of a run: those that wait first, those that start at once last. */
 enum err open_run_rows(struct run_view *v, struct plan *p, struct error *e) must_use;
 /* The rows of the steps that run again, by the state that a retry makes of the run. */
-enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, struct plan *p, struct error *e) must_use;
+struct open_completed { /* a step that a user completes with it */
+    bool is_set;
+    uint32_t step;
+    struct str output; /* JSON text; empty: none */
+};
+enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, const struct open_completed *done,
+                         struct plan *p, struct error *e) must_use;
+/* The last error of a row that a rerun has copied: the step was done by another run, which answers for it. */
+#define COPIED_ROW "copied from the run that this one repeats"
 /* The rows of a rerun: copies of the old run's rows of the steps that are kept, with their outputs, and the others. */
 enum err open_copy_rows(struct run_view *v, struct run_view *old, const struct run_progress *g,
                         const enum flow_outcome *kept, struct plan *p, struct error *e) must_use;

@@ -143,16 +143,34 @@ static enum err open_add_skipped(struct run_view *v, struct plan *p, const enum 
     return ERR_OK;
 }
 
-enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, struct plan *p, struct error *e)
+static enum err open_add_completed(struct run_view *v, struct plan *p, const struct open_completed *done,
+                                   struct open_row *row, struct error *e)
+{
+    if (open_add_step(v, p, done->step, NULL, row, e))
+        return e->code;
+    row->task.state = TASK_COMPLETED;
+    row->task.links = (row->task.links & ~(TASK_WAITS | TASK_PLANNED)) | TASK_BY_HAND;
+    row->task.completed_ms = p->now_ms;
+    row->edges = NULL;
+    row->n = 0;
+    row->ends = false;
+    row->has_output = done->output.n > 0;
+    return arena_str(v->a, done->output, &row->output) ? ERR_OK : error_no_room(e);
+}
+
+enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, const struct open_completed *done,
+                         struct plan *p, struct error *e)
 {
     struct flow_state state;
-    struct open_row *rows = arena_array(v->a, struct open_row, v->dag->n + 1);
+    struct open_row *rows = arena_array(v->a, struct open_row, v->dag->n + 2);
     size_t n = 0;
     if (!rows)
         return error_no_room(e);
     if (flow_state(v->dag, kept, v->a, &state, e))
         return e->code;
     open_begin(v, p);
+    if (done->is_set && open_add_completed(v, p, done, &rows[n++], e))
+        return e->code;
     if (open_add_skipped(v, p, kept, &state, rows, &n, e) || open_add_steps(v, p, &state, true, rows, &n, e))
         return e->code;
     if (v->row.deadline_ms)
@@ -186,12 +204,12 @@ static enum err open_copy_row(struct run_view *v, struct run_view *old, const st
     row->task.links = (row->task.links & ~(TASK_WAITS | TASK_PLANNED)) | (was->links & TASK_BROKEN);
     row->task.started_ms = was->started_ms;
     row->task.completed_ms = was->completed_ms;
-    row->task.last_error = S("copied from the run that this one repeats");
+    row->task.last_error = S(COPIED_ROW);
     row->edges = NULL;
     row->n = 0;
     row->ends = false;
-    row->has_output = outs.n > 0 && outs.v[0].whole;
-    row->output = row->has_output ? outs.v[0].text : (struct str){ 0 };
+    row->output = outs.n > 0 && outs.v[0].whole ? outs.v[0].text : output_by_hand(was);
+    row->has_output = row->output.n > 0 || (outs.n > 0 && outs.v[0].whole);
     return ERR_OK;
 }
 
@@ -253,7 +271,9 @@ enum err open_item_rows(struct run_view *v, uint32_t step, struct str items, siz
         struct open_row *row = &rows[added++];
         row->task = first;
         definition_move_task(&row->task, place_of_item(step, (int64_t)i));
-        if (first.links & TASK_PLANNED || first.target == TARGET_WORKFLOW)
+        if (v->dag->steps[step].has_compensate && first.target != TARGET_WORKFLOW)
+            row->task.links |= TASK_PLANNED; /* so that its item is kept with it */
+        if (row->task.links & TASK_PLANNED || first.target == TARGET_WORKFLOW)
             row->task.payload = value; /* what /item names */
         row->task.links |= TASK_HAS_CHILDREN;
         row->ends = true;

@@ -20,7 +20,7 @@ static enum err again_named_steps(struct run_view *v, const struct json_doc *ext
     return ERR_OK;
 }
 
-/* The failed step that a user has completed since: its row says so already, and the others are retried. */
+/* The failed step that a user completes: the others are retried. If it is COMPLETED, the opening was cut off. */
 static enum err again_completed_step(struct run_view *v, const struct json_doc *extra, struct flow_retry *r,
                                      struct error *e)
 {
@@ -56,9 +56,14 @@ enum err plan_again(struct run_view *v, const struct run_progress *g, struct pla
     }
     if (rc)
         return rc;
-    if (v->row.deadline_ms)
-        v->row.deadline_ms += p->now_ms - v->row.opened_ms; /* it counts from the new opening */
-    return open_again_rows(v, kept, p, e);
+    if (run_view_deadline(v, p->now_ms, e)) /* it counts from the new opening */
+        return e->code;
+    struct open_completed done = { 0 };
+    if (r.completes) {
+        done = (struct open_completed){ .is_set = true, .step = r.steps[0] };
+        done.output = json_member_text(&extra, "retry_output");
+    }
+    return open_again_rows(v, kept, &done, p, e);
 }
 
 /* ---- rerun ---- */
@@ -113,7 +118,7 @@ enum err plan_rerun(struct run_view *v, const struct json_doc *extra, struct pla
 
 static enum flow_reach undo_reach_of(const struct task *t)
 {
-    if (!t)
+    if (!t || str_eq(t->last_error, S(COPIED_ROW)))
         return FLOW_UNTOUCHED;
     return t->state == TASK_COMPLETED                  ? FLOW_DONE
            : t->attempts || t->losses || t->started_ms ? FLOW_SENT
@@ -144,11 +149,12 @@ struct undo_wave {
     size_t n;
 };
 
-static bool undo_exists(const struct run_progress *g, int64_t place)
+/* A retry of the run repeats those that have not been COMPLETED. */
+static bool undo_exists(const struct run_progress *g, int64_t place, const struct plan *p)
 {
     for (size_t i = g->tasks.n; i > 0 && place_kind(g->tasks.v[i - 1].place) != PLACE_KIND_STEP; i--)
         if (g->tasks.v[i - 1].place == place)
-            return true;
+            return !(p->task->links & TASK_AGAIN) || g->tasks.v[i - 1].state == TASK_COMPLETED;
     return false;
 }
 
@@ -157,12 +163,14 @@ static enum err undo_add(struct run_view *v, const struct run_progress *g, const
 {
     struct run_facts facts = run_view_facts(v);
     uint32_t step = place_step(of->place);
-    if (undo_exists(g, place_of_undo(step, place_item(of->place))))
+    if (undo_exists(g, place_of_undo(step, place_item(of->place)), p))
         return ERR_OK;
     struct open_row *row = &w->rows[w->n];
     if (definition_undo_task(v->dag, step, place_item(of->place), &facts, p->now_ms, v->a, &row->task, e))
         return e->code;
     row->task.links |= TASK_HAS_CHILDREN;
+    if (place_item(of->place) >= 0 && row->task.links & TASK_PLANNED)
+        row->task.payload = of->payload; /* what /item names */
     row->ends = true;
     w->n++;
     return ERR_OK;

@@ -7,7 +7,7 @@
 
 /* ---- opening ---- */
 
-static enum err run_deadline(struct run_view *v, int64_t now_ms, struct error *e)
+enum err run_view_deadline(struct run_view *v, int64_t now_ms, struct error *e)
 {
     if (run_view_config(v, e))
         return e->code;
@@ -56,7 +56,7 @@ static enum err plan_open(struct run_view *v, struct plan *p, struct error *e)
         plan_end(p, &(struct outcome){ .kind = OUTCOME_SKIPPED, .error = S("skipped: its condition does not hold") });
         return ERR_OK;
     }
-    if (run_view_pin(v, e) || run_deadline(v, p->now_ms, e))
+    if (run_view_pin(v, e) || run_view_deadline(v, p->now_ms, e))
         return e->code;
     return plan_open_rows(v, p, e);
 }
@@ -155,7 +155,7 @@ static void plan_ended(struct run_view *v, const struct run_progress *g, const s
     case FLOW_CAUSE_DEADLINE: plan_fail_text(p, FAILURE_TIMEOUT, S("deadline: the run was not over in time")); return;
     case FLOW_CAUSE_NONE: break;
     }
-    plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .output = result, .started_us = p->task->started_ms * 1000 });
+    plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .output = result, .started_us = plan_started_us(p) });
 }
 
 static enum err run_judge(struct run_view *v, const struct run_progress *g, struct flow_result *ret, struct str *result,
@@ -183,32 +183,39 @@ static enum err plan_close(struct run_view *v, const struct run_progress *g, str
     bool over = true;
     if (run_judge(v, g, &r, &result, &no_result, e))
         return e->code;
-    if (run_is_undone(v, &r, p->task) && plan_undo(v, g, p, &over, e))
-        return e->code;
-    if (!over)
-        return ERR_OK;
-    if (g->has_timer) {
+    if (g->has_timer) { /* first: the deadline is none of the compensation's */
         plan_stop(p, v->task.id, RUN_GOES_ON, S("its run is over"));
         p->stop.has_range = true;
         p->stop.from = p->stop.to = place_of_deadline();
         return ERR_OK;
     }
+    /* What has begun goes on, though the run was cancelled meanwhile. */
+    if ((g->has_undo || run_is_undone(v, &r, p->task)) && plan_undo(v, g, p, &over, e))
+        return e->code;
+    if (!over)
+        return ERR_OK;
     plan_ended(v, g, &r, result, &no_result, p);
     return ERR_OK;
 }
 
-/* p->task is as it was claimed. If the run has begun under this claim already, it does not begin again: that would
- * forget a stop. */
+static bool run_links_again(int links)
+{
+    return links & TASK_AGAIN || !(links & TASK_OPENED);
+}
+
+/* p->task is as it was claimed. A stop that came after the claim has cleared TASK_AGAIN, and pages of a first opening
+ * under this claim have set TASK_OPENED: the row is read again. */
 static enum err run_begins_again(struct run_view *v, const struct plan *p, bool *ret, struct error *e)
 {
     struct task now;
-    *ret = p->task->links & TASK_AGAIN;
-    if (*ret || p->task->links & TASK_OPENED)
+    *ret = false;
+    if (!run_links_again(p->task->links))
         return ERR_OK;
-    if (reader_get(v->c->reader, p->task->tenant, p->task->id, v->a, &now, e))
+    if (reader_get(v->c->reader, v->task.tenant, v->task.id, v->a, &now, e))
         return e->code;
-    bool goes_on = v->row.generation > 0 && v->row.stop == RUN_GOES_ON; /* a sub-run that began again, page by page */
-    *ret = !(now.links & TASK_OPENED) || goes_on;
+    bool goes_on = !(p->task->links & TASK_OPENED) && v->row.generation > 0 &&
+                   v->row.stop == RUN_GOES_ON; /* a sub-run that began again, page by page */
+    *ret = run_links_again(now.links) || goes_on;
     return ERR_OK;
 }
 
@@ -220,6 +227,8 @@ enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
         return plan_open(v, p, e);
     if (run_progress_read(v, &g, e) || run_begins_again(v, p, &again, e))
         return e->code;
+    if (again && g.has_undo && !g.open_count)
+        return plan_close(v, &g, p, e);
     if (again)
         return plan_again(v, &g, p, e);
     if (g.missing && v->row.stop == RUN_GOES_ON)

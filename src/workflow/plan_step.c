@@ -38,8 +38,8 @@ static enum err plan_call(struct step_view *x, struct plan *p, struct error *e)
 /* ---- maps ---- */
 
 struct map_count {
-    size_t rows, completed, failed, open;
-    bool *done; /* by index */
+    size_t rows, completed, failed, cancelled, open; /* failed: final and not COMPLETED, cancelled ones among them */
+    bool *done;                                      /* by index */
 };
 
 static enum err map_count_items(struct step_view *x, const struct tasks *rows, struct map_count *ret, struct plan *p,
@@ -58,6 +58,7 @@ static enum err map_count_items(struct step_view *x, const struct tasks *rows, s
         ret->completed += completed;
         ret->open += open;
         ret->failed += !completed && !open;
+        ret->cancelled += t->state == TASK_CANCELLED;
         ret->done[place_item(t->place)] = completed;
     }
     return ERR_OK;
@@ -95,11 +96,11 @@ static void plan_map_end(struct step_view *x, const struct map_count *c, struct 
 {
     char text[160];
     if ((int64_t)c->failed <= x->s->map.max_failures) {
-        plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .started_us = p->task->started_ms * 1000 });
+        plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .started_us = plan_started_us(p) });
         return;
     }
-    int n = snprintf(text, sizeof text, "%zu of %zu items failed; max_failures is %lld", c->failed, c->rows,
-                     (long long)x->s->map.max_failures);
+    int n = snprintf(text, sizeof text, "%zu of %zu items failed, %zu were cancelled; max_failures is %lld",
+                     c->failed - c->cancelled, c->rows, c->cancelled, (long long)x->s->map.max_failures);
     plan_fail_text(p, FAILURE_INTERNAL, (struct str){ text, (size_t)n });
 }
 
@@ -181,7 +182,7 @@ static void plan_timed_out(struct step_view *x, size_t received, struct plan *p)
     if (x->s->await.has_on_timeout) {
         plan_end(p, &(struct outcome){ .kind = OUTCOME_OK,
                                        .output = step_data_on_timeout(&x->data, &p->arena),
-                                       .started_us = p->task->started_ms * 1000 });
+                                       .started_us = plan_started_us(p) });
         return;
     }
     int n = snprintf(text, sizeof text, "timed out: %zu of %lld signals '" STR_FMT "' came in time", received,

@@ -13,9 +13,11 @@ void plan_end(struct plan *p, const struct outcome *o)
         p->outcome.completed_us = p->now_ms * 1000;
 }
 
-static int64_t plan_started_us(const struct plan *p)
+/* 0: nothing outside has seen the task. A step whose call cannot be made is not undone. */
+int64_t plan_started_us(const struct plan *p)
 {
-    return (p->task->started_ms ? p->task->started_ms : p->now_ms) * 1000;
+    bool is_step = !uuid_is_nil(p->task->run);
+    return (p->task->started_ms || is_step ? p->task->started_ms : p->now_ms) * 1000;
 }
 
 void plan_fail_text(struct plan *p, enum failure failure, struct str text)

@@ -162,8 +162,13 @@ enum err run_view_pin(struct run_view *v, struct error *e)
         return error_field(e, "workflow", "is nested more than %d levels deep", RUN_DEPTH_MAX);
     if (hex.p && !view_hash(hex, v->row.hash))
         return error_field(e, "definition", "is no hash of a definition");
-    if (!hex.p && view_pin_named(v, name, e))
+    if (hex.p) { /* it was bound to a version when it was created */
+        v->row.version = json_i64_at(v->config.root, "version", 0);
+        if (!arena_str(v->a, name.p ? name : S(""), &v->row.workflow))
+            return error_no_room(e);
+    } else if (view_pin_named(v, name, e)) {
         return e->code;
+    }
     return view_load_dag(v, v->row.hash, e);
 }
 
@@ -288,19 +293,26 @@ static bool data_is_whole(const struct run_view *v, const struct run_output *o)
     return o->whole && (!by_worker || o->text.n <= STEP_OUTPUT_MAX);
 }
 
-/* A step that a user has completed has its output in its row. */
+struct str output_by_hand(const struct task *t)
+{
+    struct json_cursor c = { .text = t->extra };
+    struct str name, value;
+    if (t->state != TASK_COMPLETED || !(t->links & TASK_BY_HAND) || !t->extra.n)
+        return S("");
+    while (json_next(&c, &name, &value))
+        if (str_eq(name, S("output")))
+            return value;
+    return S("");
+}
+
 static enum err data_output_by_hand(struct run_view *v, int64_t place, struct run_doc *d, struct error *e)
 {
     struct task t;
-    struct str name, value;
     enum err rc = reader_get(v->c->reader, v->task.tenant, place_id(v->task.id, place), v->a, &t, e);
-    if (rc || t.state != TASK_COMPLETED || !(t.links & TASK_BY_HAND) || !t.extra.n)
+    if (rc)
         return rc == ERR_NOT_FOUND ? ERR_OK : rc;
-    struct json_cursor c = { .text = t.extra };
-    while (json_next(&c, &name, &value))
-        if (str_eq(name, S("output")))
-            return data_parse(d, value, e);
-    return ERR_OK;
+    struct str output = output_by_hand(&t);
+    return output.n ? data_parse(d, output, e) : ERR_OK;
 }
 
 static enum err data_output(struct run_view *v, const struct reference *r, int64_t place, struct run_doc *d,

@@ -348,6 +348,10 @@ class Receiver:
         with self.changed:
             return [c for c in self.calls if c.path == path]
 
+    def reply_to(self, call):
+        """To a path that was told nothing."""
+        return Reply()
+
     def wait(self, path, count=1, timeout_s=TIMEOUT_S):
         """Returns the calls to that path, once there are so many."""
         with self.changed:
@@ -409,7 +413,7 @@ class Receiver:
         call = Call(now_ms(), method, path, headers, body, arrived_ms=now_ms() - idle_ms(connection))
         with self.changed:
             self.calls.append(call)
-            replies = self.replies.get(path) or [Reply()]
+            replies = self.replies.get(path) or [self.reply_to(call)]
             reply = replies.pop(0) if len(replies) > 1 else replies[0]
             self.changed.notify_all()
         if reply.hold:

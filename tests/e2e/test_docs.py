@@ -95,7 +95,7 @@ def test_decisions_are_numbered_without_a_gap():
 
 def test_architecture_names_files_that_exist():
     text = read("docs/ARCHITECTURE.md")
-    for name in re.findall(r"`((?:src/)?(?:base|core|port|node|platform|broker|store|queue|events|lease|runner|api|server|cli|bench)/[\w./*]+)`", text):
+    for name in re.findall(r"`((?:src/)?(?:base|core|port|node|platform|broker|store|queue|events|lease|runner|workflow|api|server|cli|bench)/[\w./*]+)`", text):
         path = name if name.startswith("src/") else f"src/{name}"
         if "." not in path and not path.endswith(("*", "/")):
             path += ".*"
@@ -250,7 +250,7 @@ def test_settings_that_pages_name_exist(belfry):
 
 def test_metrics_that_pages_name_exist():
     source = "".join(p.read_text() for p in (ROOT / "src").rglob("*.[ch]"))
-    views = {"belfry_tasks", "belfry_executions", "belfry_queues", "belfry_tenants", "belfry_breakers", "belfry_dependencies"}
+    views = {"belfry_tasks", "belfry_executions", "belfry_queues", "belfry_tenants", "belfry_breakers", "belfry_dependencies", "belfry_workflows"}
     for name, text in all_pages().items():
         for word in set(re.findall(r"\b(belfry_[a-z_]+[a-z])\b", text)) - views - {"belfry_reports", "belfry_drill"}:
             assert f'"{word}' in source or f" {word}" in source, f"{name} names {word}"

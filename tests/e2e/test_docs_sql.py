@@ -178,7 +178,7 @@ def of_api(task):
     skipped = task.get("skipped") or {}
     row |= {"skipped_reason": skipped.get("reason"), "skipped_times": skipped.get("count"), "skipped_from": ms(skipped.get("from")),
             "skipped_to": ms(skipped.get("to"))}
-    row |= {"tenant": "default", "max_attempts": task["retry"]["max_attempts"],
+    row |= {"tenant": "default", "run_id": task.get("run"), "max_attempts": task["retry"]["max_attempts"],
             "due_at": None if recurs else ms(task["next_execution"]), "next_occurrence_at": ms(task["next_execution"]) if recurs else None}
     return row
 
@@ -250,6 +250,24 @@ def check_queues_and_tenants(client, sql):
     assert sql.rows("SELECT * FROM belfry_breakers") == []
 
 
+def check_runs(client, sql):
+    """A run that waits for a signal: its row, its steps, and its secrets."""
+    call = {"target_config": {"url": "https://example.com/", "body": SECRET}}
+    definition = {"steps": [{"name": "w", "await": {"signal": "go"}}, {"name": "b", "depends_on": ["w"], **call}]}
+    made = client.post("/v1/workflows", {"definition": definition, "input": SECRET, "deadline_seconds": 3600, "queue": "runs"}).json
+    until(lambda: client.get(f"/v1/workflows/{made['id']}/status").json["awaiting"])
+    run = client.get(f"/v1/workflows/{made['id']}").json
+    [row] = sql.rows("SELECT * FROM belfry_workflows")
+    assert (row["id"], row["root_id"], row["depth"], row["tenant"]) == (run["id"], run["id"], 0, "default")
+    assert row["definition_hash"] == run["definition_hash"] and row["workflow"] is None and row["version"] is None
+    assert ms(row["opened_at"]) == ms(run["started_at"]) and ms(row["deadline_at"]) == ms(run["deadline_at"])
+    assert not row["paused"] and row["stopped"] is None and row["retries"] == 0
+    tasks = {x["id"]: x for x in sql.rows("SELECT * FROM belfry_tasks") if run["id"] in (x["id"], x["run_id"])}
+    assert tasks[run["id"]]["status"] == "RUNNING" and {x["queue"] for x in tasks.values()} == {"runs"}
+    for step in client.get(f"/v1/workflows/{run['id']}/steps").json["steps"]:
+        assert tasks[step["id"]]["status"] == step["status"] == "BLOCKED"
+
+
 def check_secrets_and_queries(sql):
     for view in VIEWS:
         assert SECRET not in json.dumps(sql.rows(f"SELECT * FROM {view}"))
@@ -260,7 +278,7 @@ def check_secrets_and_queries(sql):
         rows = sql.rows(text)
         assert rows or "delay_ms > 1000" in text, text
         ran += 1
-    assert ran == 9
+    assert ran == 10
     documented = read("docs/SQL.md").split("## Columns")[1]
     for view in VIEWS:
         part = re.search(rf"^### {view}\n(.*?)(?=^### |\Z)", documented, re.M | re.S)[1]
@@ -274,6 +292,7 @@ def test_the_views_say_what_the_api_says_and_no_secret(filled):
     check_tasks(client, sql)
     check_executions(client, sql)
     check_queues_and_tenants(client, sql)
+    check_runs(client, sql)
     check_secrets_and_queries(sql)
 
 

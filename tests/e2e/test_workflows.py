@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from server import Reply, until
+from server import Reply, at, until
 from test_workflows_api import act, ended, http, put, run, status, steps
 
 
@@ -32,7 +32,17 @@ def test_skips_follow_conditions_and_types_of_edges(client, receiver):
     shown = {key[0]: step["status"] for key, step in steps(client, made["id"]).items()}
     assert shown == {"charge": "COMPLETED", "sign": "SKIPPED", "ship": "COMPLETED", "strict": "SKIPPED", "bad": "FAILED", "alert": "COMPLETED", "last": "COMPLETED"}
     assert done["status"] == "COMPLETED", done
+    assert steps(client, made["id"])[("strict", None, "STEP")]["last_error"] == "skipped: it depends on 'sign' with MUST_SUCCEED, which is SKIPPED"
     assert b"400" in receiver.to("/alert")[0].body and not receiver.to("/strict")
+
+
+def test_a_failure_that_a_step_handles_is_not_the_one_that_fails_the_run(client, receiver):
+    receiver.answer("/bad", Reply(status=400))
+    made = run(client, definition={"steps": [
+        {"name": "handled", **http(receiver, "/bad")}, {"name": "handler", "depends_on": [{"step": "handled", "type": "MUST_FAIL"}], "target_type": "NOOP"},
+        {"name": "bad", "depends_on": ["handler"], **http(receiver, "/bad")}]})
+    done = ended(client, made["id"])
+    assert (done["status"], done["failed_step"]) == ("FAILED", "bad") and "'bad'" in done["last_error"], done
 
 
 def test_a_map_runs_its_items_a_few_at_a_time(client, receiver):
@@ -67,7 +77,7 @@ def test_a_map_without_items_is_completed(client, receiver):
 
 def test_a_map_stops_when_too_many_items_fail(client, receiver):
     for i in range(40):
-        receiver.answer(f"/{i}", Reply(status=400 if i < 3 else 200, takes_s=0.02))
+        receiver.answer(f"/{i}", Reply(status=400 if i < 3 else 200, takes_s=0.1))
     made = run(client, input=list(range(40)), definition={
         "steps": [{"name": "all", "map": {"over": {"$ref": "/input"}, "max_concurrent": 2, "max_failures": 1},
                    "target_config": {"url": {"$join": [receiver.url("/"), {"$ref": "/item"}]}}}],
@@ -110,6 +120,20 @@ def test_a_cancelled_run_undoes_only_if_asked(client, receiver):
         assert answer.status in (200, 202), answer
         assert ended(client, made["id"])["status"] == "CANCELLED"
         assert len(receiver.to("/undo")) == compensate
+
+
+def test_more_runs_than_the_planner_takes_at_once(client, receiver):
+    """They wait in a line of the node. A run that is cancelled there does not begin."""
+    put(client, "many", {"steps": [{"name": "a", "target_type": "NOOP"}, {"name": "b", "depends_on": ["a"], **http(receiver, "/b", body={"$ref": "/input"})}]})
+    due_s = time.time() + 3
+    made = [run(client, workflow="many", input=i, run_at=at(due_s * 1000))["id"] for i in range(300)]
+    time.sleep(max(0, due_s - time.time()))
+    cancelled = [one for one in made[::7] if client.post(f"/v1/workflows/{one}/cancel", {}).status in (200, 202)]
+    states = [ended(client, one, seconds=60)["status"] for one in made]
+    assert set(states) <= {"COMPLETED", "CANCELLED"}, states
+    assert {one for one, state in zip(made, states) if state == "CANCELLED"} <= set(cancelled)
+    called = collections.Counter(int(call.body) for call in receiver.to("/b"))
+    assert {i for i, state in enumerate(states) if state == "COMPLETED"} <= set(called) and set(called.values()) == {1}, called
 
 
 def test_a_run_is_stopped_at_its_deadline(client, receiver):

@@ -249,6 +249,26 @@ def test_a_rerun_copies_what_is_done(client, receiver):
     assert len(receiver.to("/a")) == 1 and len(receiver.to("/b")) == 2
 
 
+def test_a_rerun_does_not_undo_what_it_has_copied(client, receiver):
+    receiver.answer("/b", Reply(), Reply(status=400))
+    undo = {"compensate": {"target_config": {"url": receiver.url("/undo")}}}
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a"), **undo}, {"name": "b", "depends_on": ["a"], **http(receiver, "/b")}]})
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    again = act(client, made["id"], "rerun", {"from": "b"}, expect=201)
+    assert ended(client, again["id"])["status"] == "FAILED"
+    assert not receiver.to("/undo")
+
+
+def test_a_rerun_copies_the_output_that_a_user_gave(client, receiver):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}, {"name": "b", "depends_on": ["w"], **http(receiver, "/b", body={"$ref": "/steps/w/output"})}]})
+    until(lambda: status(client, made["id"])["awaiting"])
+    act(client, made["id"], "steps/w/force-complete", {"output": {"x": 1}})
+    ended(client, made["id"])
+    again = act(client, made["id"], "rerun", {"from": "b"}, expect=201)
+    assert ended(client, again["id"])["status"] == "COMPLETED"
+    assert len({c.body for c in receiver.to("/b")}) == 1 and len(receiver.to("/b")) == 2
+
+
 def test_a_schedule_makes_runs(client):
     put(client, "order", {"steps": STEPS, "result": 5})
     missing = {"target_type": "WORKFLOW", "target_config": {"workflow": "none"}}

@@ -314,7 +314,7 @@ enum flow_decision memory_join_decide(const struct memory_joins *j, const struct
 
 struct run_row *memory_run_find(const struct store_memory *s, struct uuid run); /* NULL: it was never opened */
 void memory_run_begin(struct store_memory *s, const struct run_row *begin, bool again);
-void memory_run_stop(struct run_row *r, const struct op_stop *op); /* its row */
+void memory_run_stop(struct run_row *r, const struct op_stop *op, int links); /* its row */
 size_t memory_signals_count(const struct store_memory *s, struct uuid run, struct str name, size_t *ret_bytes);
 void memory_signals_drop(struct store_memory *s, struct uuid run, struct str name); /* an empty name: all */
 void memory_definition_put(struct store_memory *s, const struct definition *d, int64_t now_ms);

@@ -55,10 +55,10 @@ void memory_run_begin(struct store_memory *s, const struct run_row *begin, bool 
     memory_run_put(there, next);
 }
 
-void memory_run_stop(struct run_row *r, const struct op_stop *op)
+void memory_run_stop(struct run_row *r, const struct op_stop *op, int links)
 {
     struct run_row next = *r;
-    stop_run(&next, op);
+    stop_run(&next, op, links);
     memory_run_put(r, next);
 }
 
@@ -305,8 +305,8 @@ static bool memory_definition_is_awaited(const struct store_memory *s, const str
         snprintf(hex + 2 * i, 3, "%02x", d->hash[i]);
     for (size_t i = 0; i < order_count(&s->table.by_id); i++) {
         const struct task *t = task_at(&s->table.by_id, i);
-        if (t->tenant == d->tenant && t->target == TARGET_WORKFLOW && !(t->links & TASK_OPENED) &&
-            t->target_config.n && memmem(t->target_config.p, t->target_config.n, hex, 2 * DEFINITION_HASH))
+        if (t->tenant == d->tenant && t->target == TARGET_WORKFLOW && !(t->links & TASK_OPENED) && t->target_config.n &&
+            memmem(t->target_config.p, t->target_config.n, hex, 2 * DEFINITION_HASH))
             return true;
     }
     return false;

@@ -110,7 +110,7 @@ enum err memory_open(struct store_memory *s, struct op *base)
     if (memory_fence_check(s, op->id, op->fence, &base->error))
         return base->error.code;
     op->ret_unblocked_lanes = 0;
-    op->ret_stopped = open_is_stopped(op, memory_run_find(s, op->run));
+    op->ret_stopped = open_is_stopped(op, memory_run_find(s, op->run), table_get(&s->table, op->id)->links);
     if (op->ret_stopped)
         return ERR_OK;
     if (memory_open_check(s, op, &base->error))
@@ -146,8 +146,10 @@ static struct picks memory_stop_range(const struct store_memory *s, const struct
 {
     struct picks p = memory_steps_of(s, op->run);
     size_t n = 0;
+    int64_t from, to;
+    stop_places(op, &from, &to);
     for (size_t i = 0; i < p.n; i++)
-        if (!op->has_range || (p.v[i]->place >= op->from && p.v[i]->place <= op->to))
+        if (p.v[i]->place >= from && p.v[i]->place <= to)
             p.v[n++] = p.v[i];
     p.n = n;
     return p;
@@ -199,10 +201,11 @@ static void memory_stop_steps(struct store_memory *s, const struct picks *steps,
 static void memory_stop_run(struct store_memory *s, struct op_stop *op)
 {
     const struct task *t = table_get(&s->table, op->run);
-    if (!t || !(t->links & TASK_OPEN))
+    if (!t)
         return;
     struct task next = *t;
-    dependency_apply(&next, FLOW_START, (struct str){ 0 }, op->now_ms);
+    if (!stop_wake(&next, op->now_ms))
+        return;
     memory_add_lane(&next, &op->ret_unblocked_lanes);
     table_put(&s->table, &next);
 }
@@ -219,7 +222,8 @@ enum err memory_stop(struct store_memory *s, struct op *base)
     if (!memory_stop_answer(&steps, op))
         return memory_no_room(&base->error);
     op->ret_unblocked_lanes = 0;
-    memory_run_stop(r, op);
+    const struct task *run = table_get(&s->table, op->run);
+    memory_run_stop(r, op, run ? run->links : 0);
     memory_stop_steps(s, &steps, op);
     if (op->change == RUN_CANCEL && !op->has_range && !op->ret_more)
         memory_stop_run(s, op);

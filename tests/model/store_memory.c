@@ -145,9 +145,9 @@ static struct task memory_settled(const struct task *t, const struct settlement 
     struct task next = *t;
     const struct verdict *v = &by->verdict;
     next.state = v->next;
-    next.due_ms = v->next == TASK_SCHEDULED ? v->due_ms : t->due_ms;
-    next.awaited_ms = v->next == TASK_SCHEDULED ? v->awaited_ms : t->awaited_ms;
-    next.late_by = v->next == TASK_SCHEDULED ? v->late_by : t->late_by;
+    next.due_ms = !task_is_final(v->next) ? v->due_ms : t->due_ms;
+    next.awaited_ms = !task_is_final(v->next) ? v->awaited_ms : t->awaited_ms;
+    next.late_by = !task_is_final(v->next) ? v->late_by : t->late_by;
     next.attempts = v->attempts;
     next.losses = v->losses;
     next.last_error = v->last_error;
@@ -181,13 +181,18 @@ static void memory_put_and_hand_over(struct store_memory *s, const struct task *
     slot_keys_release(&keys);
 }
 
-static void memory_settle_one(struct store_memory *s, struct settlement *v, int64_t now_ms, uint64_t *unblocked,
+static void memory_settle_one(struct store_memory *s, struct settlement *given, int64_t now_ms, uint64_t *unblocked,
                               struct memory_arrivals *arrivals)
 {
-    const struct task *t = table_get(&s->table, v->id);
-    v->stale = !memory_task_runs(s, v->id, v->fence);
-    if (v->stale)
+    const struct task *t = table_get(&s->table, given->id);
+    struct settlement changed = *given, *v = &changed;
+    struct task row;
+    given->stale = !memory_task_runs(s, v->id, v->fence);
+    if (given->stale)
         return;
+    const struct run_row *run = memory_run_find(s, t->run);
+    if (run && settle_asks_run(v, t->run))
+        settle_in_run(run, t->links, t->place, now_ms, v, &row);
     struct task next = v->replace ? *v->replace : memory_settled(t, v, now_ms);
     assert(uuid_eq(next.id, v->id) && next.tenant == t->tenant && next.state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };

@@ -305,6 +305,7 @@ void table_put_holding(struct table *t, const struct task *task, unsigned holds)
     struct row *row = xmalloc(sizeof *row + task_text_size(task));
     row->task = task_pack(task, (char *)(row + 1));
     row->holds = holds;
+    assert(!task->waits_for.n || task->state == TASK_BLOCKED);
     if (task->state != TASK_FAILED) {
         row->task.cause = row->task.resolution = (struct str){ 0 };
         row->task.resolved_ms = 0;

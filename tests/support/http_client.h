@@ -517,7 +517,7 @@ static inline void harness_claim_until(struct harness *h, int64_t until_ms)
     c.claim.b[0] = ++n;
     c.node.b[0] = 1;
     c.now_ms = clock_wall_ms(clock_system());
-    c.until_ms = until_ms;
+    c.until_ms = max_of(until_ms, c.now_ms);
     c.max_bytes = 1 << 20;
     arena_init(&c.op.arena, 1 << 20);
     harness_apply(h, &c.op);

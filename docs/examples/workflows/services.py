@@ -7,8 +7,8 @@ import time
 
 
 def extract(q):
-    if q["day"] == "2026-02-30":
-        return 422, {"error": "no such day"}
+    if q["source"] == "prices" and q["day"] == "2026-02-15":
+        return 422, {"error": "no prices on a Sunday"}
     time.sleep(0.4 if q["source"] == "orders" else 0.1)
     return 200, {"file": f"{q['source']}-{q['day']}.csv", "rows": len(q["source"]) * 100}
 
@@ -45,7 +45,8 @@ class Services(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
         status, answer = SERVICES.get(self.path, lambda q: (200, {"ok": True}))(body)
         text = json.dumps(answer).encode()
-        print(self.path, json.dumps(body), status, flush=True)
+        sys.stdout.write(f"{self.path} {json.dumps(body)} {status}\n")  # one write: threads do not mix their lines
+        sys.stdout.flush()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))

@@ -128,6 +128,8 @@ static enum err dependencies_check_task(const struct task *t, int64_t now_ms, st
     if (t->kind != TASK_ONE_TIME)
         return error_set(e, ERR_CONFLICT, "the task is %s; only one-time tasks can depend on others",
                          t->kind == TASK_RECURRING ? "recurring" : "an occurrence of a recurring task");
+    if (!uuid_is_nil(t->run) || t->links & TASK_OPENED)
+        return error_set(e, ERR_CONFLICT, "the task belongs to a workflow, whose definition says what depends on what");
     bool waits = t->state == TASK_SCHEDULED || t->state == TASK_BLOCKED || t->state == TASK_PAUSED;
     if (!waits)
         return error_set(e, ERR_CONFLICT, "the task is %s and its dependencies cannot be changed; %s",

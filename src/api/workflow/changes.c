@@ -4,6 +4,7 @@
  * cancel is 202.
  *
  * A run that is not open is a task like any other: edit.c changes it. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "api/resource/change.h"
@@ -12,9 +13,17 @@
 #include "api/server/internal.h"
 #include "api/task/body.h"
 #include "api/workflow/runs.h"
+#include "base/log.h"
 #include "core/flow/place.h"
 
-enum { STOP_ROWS = 1000, STOP_ARENA = 4 << 20, CHECK_MS = 10, NS_PER_MS = 1000000, EXTRA_MAX = 1 << 20, WHY_TEXT = 64 };
+enum {
+    STOP_ROWS = 1000,
+    STOP_ARENA = 4 << 20,
+    CHECK_MS = 10,
+    NS_PER_MS = 1000000,
+    EXTRA_MAX = 4 * STEP_OUTPUT_MAX,
+    WHY_TEXT = 64
+};
 
 /* ---- cancel, pause, resume ---- */
 
@@ -288,6 +297,23 @@ struct act_body {
     bool compensate;
 };
 
+/* A run that undoes what it did has failed: a cancellation would only hide why. */
+static enum err changes_check_undo(struct request *q, struct reader *r, const struct workflow_run *run, struct error *e)
+{
+    struct run_tally tally;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    if (run_definition(q, r, run, &d, e) || run_tally(q, r, run, d->dag, &tally, e))
+        return e->code;
+    if (!tally.undo_total)
+        return ERR_OK;
+    return error_set(e, ERR_CONFLICT, "the run has failed, and what it did is being undone; wait for its end");
+}
+
+static const char *changes_action_name(enum action a)
+{
+    return a == ACTION_CANCEL ? "cancel" : a == ACTION_PAUSE ? "pause" : "resume";
+}
+
 enum handled workflows_act(struct request *q, struct reader *r)
 {
     static const struct json_field fields[] = {
@@ -303,6 +329,11 @@ enum handled workflows_act(struct request *q, struct reader *r)
     if (request_read_object(q, &doc, &e) ||
         json_read(doc.root, fields, action == ACTION_CANCEL ? 1 : 0, &b, &q->arena, &e) || run_read(q, r, &run, &e))
         return request_fail(q, &e);
+    bool open = run.opened && !task_is_final(run.task.state);
+    if (open && action == ACTION_CANCEL && run.row.stop == RUN_GOES_ON && changes_check_undo(q, r, &run, &e))
+        return request_fail(q, &e);
+    log_info("workflow_changed", kv_uuid("run", q->id), kv_cstr("action", changes_action_name(action)),
+             kv_cstr("by", q->who.key_id), kv_i64("tenant", q->who.tenant));
     return edit_act(q, r, action, b.compensate); /* which knows of open runs */
 }
 
@@ -359,6 +390,8 @@ static enum err retry_check(struct request *q, struct reader *r, const struct wo
         return ERR_OK;
     if (run_definition(q, r, run, &d, e) || run_tally(q, r, run, d->dag, &tally, e))
         return e->code;
+    if (tally.undo_total && b->steps.n)
+        return error_set(e, ERR_CONFLICT, "the run was compensated: a retry repeats only what failed of that");
     if (tally.undo_total && tally.undone == tally.undo_total)
         return error_set(e, ERR_CONFLICT, "the steps of the run were compensated; rerun it");
     for (size_t i = 0; i < b->steps.n; i++)
@@ -370,6 +403,7 @@ static enum err retry_check(struct request *q, struct reader *r, const struct wo
 enum err run_make_retry(struct request *q, const struct workflow_run *run, struct str more, struct task *t,
                         struct error *e)
 {
+    assert(task_may_begin_again(run->task.state, TASK_SCHEDULED));
     *t = run->task;
     t->version++;
     t->updated_ms = q->now_ms;
@@ -465,9 +499,8 @@ static enum err rerun_set_config(struct request *q, const struct workflow_run *r
     if (run->row.workflow.n) {
         jw_kv_str(&w, "workflow", run->row.workflow);
         jw_kv_i64(&w, "version", run->row.version);
-    } else {
-        jw_kv_cstr(&w, "definition", hash);
     }
+    jw_kv_cstr(&w, "definition", hash); /* the name may have been removed since */
     if (input.n) {
         jw_key(&w, "input");
         jw_raw(&w, input);

@@ -179,12 +179,9 @@ static void run_tally_failure(struct run_tally *n, const struct task *t)
 static void run_tally_step(struct run_tally *n, const struct dag *d, const struct task *t, int64_t now_ms)
 {
     uint32_t step = place_step(t->place);
-    bool ends_badly = t->state == TASK_FAILED || t->state == TASK_EXPIRED;
     n->by_state[task_shown_state(t, now_ms)]++;
-    if (ends_badly && step < d->n && !d->steps[step].may_fail && !n->has_failed_step) {
-        n->has_failed_step = true;
-        n->failed_step = step;
-    }
+    if (step < d->n && (t->state != TASK_CANCELLED || !n->stopped)) /* cancelled alone, not with its run */
+        n->states[step].outcome = dependency_outcome(t->state, t->links);
     bool awaits = t->links & TASK_AWAITS && !task_is_final(t->state);
     if (awaits && step < d->n && n->awaiting_count < AWAITING_SHOWN)
         n->awaiting[n->awaiting_count++] = (struct run_awaiting){
@@ -215,13 +212,26 @@ static bool run_tally_keep(struct request *q, struct run_tally *n, size_t from)
     return true;
 }
 
+/* The first step that fails the run, as its end is decided (core/flow/flow.h). */
+static void run_tally_find_failed(struct run_tally *n, const struct dag *d)
+{
+    const struct flow_state state = { .v = n->states };
+    for (uint32_t i = 0; i < d->n && !n->has_failed_step; i++) {
+        n->has_failed_step = flow_step_fails_run(d, &state, i);
+        n->failed_step = i;
+    }
+}
+
 enum err run_tally(struct request *q, struct reader *r, const struct workflow_run *run, const struct dag *d,
                    struct run_tally *ret, struct error *e)
 {
     struct step_filter f = { .tenant = run->task.tenant, .run = run->task.id, .limit = STEPS_READ_MAX };
     cleanup_with(arena_release) struct arena page;
     arena_init(&page, STEPS_ARENA);
-    *ret = (struct run_tally){ 0 };
+    *ret = (struct run_tally){ .states = arena_array(&q->arena, struct flow_step_state, d->n + 1),
+                               .stopped = run->opened && run->row.stop != RUN_GOES_ON };
+    if (!ret->states)
+        return error_no_room(e);
     for (bool more = run->opened; more;) {
         struct tasks v = { 0 };
         size_t failures = ret->failure_count;
@@ -236,6 +246,7 @@ enum err run_tally(struct request *q, struct reader *r, const struct workflow_ru
         f.after = v.n ? v.v[v.n - 1].place : 0;
         arena_reset(&page);
     }
+    run_tally_find_failed(ret, d);
     return ERR_OK;
 }
 

@@ -62,9 +62,10 @@ struct run_awaiting {
 };
 
 struct run_tally {
-    int64_t by_state[TASK_STATES]; /* of steps, without items and compensations */
-    int64_t undone, undo_total;    /* compensations that are COMPLETED; all */
-    bool has_failed_step;
+    int64_t by_state[TASK_STATES];  /* of steps, without items and compensations */
+    int64_t undone, undo_total;     /* compensations that are COMPLETED; all */
+    struct flow_step_state *states; /* by step: only the outcome */
+    bool stopped, has_failed_step;
     uint32_t failed_step; /* the first that fails the run */
     struct run_failure failures[FAILURES_SHOWN];
     size_t failure_count;

@@ -141,25 +141,26 @@ static enum err workflows_correct_field(struct error *e)
     return e->code;
 }
 
-/* A run is bound to the version that is the latest now. */
+/* A run is bound to the version that is the latest now, and to its content, whatever becomes of the name. */
 static enum err workflows_pin(struct request *q, struct reader *r, struct task *t, struct error *e)
 {
     struct run_config c;
     struct workflow_row row;
-    char version[32];
+    char hash[2 * DEFINITION_HASH + 1];
     if (q->definition)
         return ERR_OK;
     if (run_check_target(q, r, t, e) || run_config_read(q, t, &c, e))
         return e->code;
-    if (c.version)
-        return ERR_OK;
-    if (reader_workflow(r, q->who.tenant, c.workflow, 0, &q->arena, &row, e))
+    if (reader_workflow(r, q->who.tenant, c.workflow, c.version, &q->arena, &row, e))
         return e->code;
+    for (size_t i = 0; i < DEFINITION_HASH; i++)
+        snprintf(hash + 2 * i, 3, "%02x", row.hash[i]);
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, BODY_TEXT_MAX);
-    snprintf(version, sizeof version, ",\"version\":%lld}", (long long)row.version);
     buf_add(&text, str_sub(t->target_config, 0, t->target_config.n - 1));
-    buf_text(&text, version);
+    if (!c.version)
+        buf_printf(&text, ",\"version\":%lld", (long long)row.version);
+    buf_printf(&text, ",\"definition\":\"%s\"}", hash);
     return !text.full && arena_str(&q->arena, buf_str(&text), &t->target_config) ? ERR_OK : error_no_room(e);
 }
 

@@ -1,11 +1,13 @@
 /* The steps of a run: their list, and decisions over one of them by hand. Such a decision is an edit of the step's
  * task, which from then on has TASK_BY_HAND: its join did not decide. */
+#include <assert.h>
 #include <stdio.h>
 
 #include "api/resource/change.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "api/workflow/runs.h"
+#include "base/log.h"
 #include "core/flow/place.h"
 #include "core/task/action.h"
 
@@ -121,6 +123,25 @@ static const char *steps_target(const struct dag_step *s, const struct task *t)
     return waits ? "AWAIT" : target_kind_name(t->target);
 }
 
+/* The store names the task that a step was skipped for by its id. Here the name of its step is known. */
+static void steps_write_error(const struct dag *d, const struct dag_step *s, const struct task *t, struct jw *w)
+{
+    char id[UUID_TEXT + 1], text[DEPENDENCY_REASON_MAX + STEP_NAME_MAX];
+    struct str before = S(DEPENDENCY_SKIPPED), error = t->last_error;
+    struct str rest = str_starts(error, before) ? str_sub(error, before.n, error.n) : S("");
+    for (uint32_t i = 0; i < s->in.n && rest.n; i++) {
+        uuid_format(place_id(t->run, place_of_step(s->in.v[i].step)), id);
+        if (!str_starts(rest, str_from(id)))
+            continue;
+        rest = str_sub(rest, UUID_TEXT, rest.n);
+        int n = snprintf(text, sizeof text, DEPENDENCY_SKIPPED "'" STR_FMT "'" STR_FMT,
+                         STR_ARG(d->steps[s->in.v[i].step].name), STR_ARG(rest));
+        error = (struct str){ text, (size_t)n };
+        break;
+    }
+    jw_kv_str_or_null(w, "last_error", error);
+}
+
 static enum err steps_write(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
 {
     const struct dag_step *s = &v->d->steps[place_step(t->place)];
@@ -142,7 +163,7 @@ static enum err steps_write(const struct step_view *v, struct jw *w, const struc
     jw_kv_i64(w, "attempts", t->attempts);
     steps_write_parents(w, v->d, s);
     steps_write_times(w, t);
-    jw_kv_str_or_null(w, "last_error", t->last_error);
+    steps_write_error(v->d, s, t, w);
     jw_kv_bool(w, "by_hand", t->links & TASK_BY_HAND);
     if (steps_write_output(v, w, t, e) || (is_map && steps_write_items(v, w, t, e)))
         return e->code;
@@ -256,25 +277,6 @@ static void steps_on_run_put(struct op *op)
     request_answer(q);
 }
 
-/* The failed step is COMPLETED: now the run is retried. If this is lost, a retry of the run goes on without it. */
-static void steps_on_completed(struct op *op)
-{
-    struct request *q = request_finish_op(op);
-    struct step_edit *s = q->context;
-    if (op->rc) {
-        request_fail(q, &op->error);
-        request_answer(q);
-        return;
-    }
-    q->write.put = (struct op_put){ .op = { .kind = OP_PUT },
-                                    .task = &s->run_next,
-                                    .version = s->run.task.version,
-                                    .fence = s->run.task.fence,
-                                    .state = s->run.task.state,
-                                    .idempotency = request_record(q) };
-    request_submit(q, steps_on_run_put);
-}
-
 /* Its output is kept with it, for those who refer to it. */
 static enum err steps_keep_output(struct request *q, struct step_edit *s, struct error *e)
 {
@@ -290,18 +292,25 @@ static enum err steps_keep_output(struct request *q, struct step_edit *s, struct
     return !text.full && arena_str(&q->arena, buf_str(&text), &s->next.extra) ? ERR_OK : error_no_room(e);
 }
 
-/* A failed step of a run that has ended: it becomes COMPLETED, and the run is retried. */
-static enum err steps_plan_retry(struct request *q, struct step_edit *s, struct error *e)
+/* A failed step of a run that has ended: the run is retried, and its opening completes the step. */
+static enum err steps_plan_retry(struct request *q, struct reader *r, const struct dag *d, struct step_edit *s,
+                                 struct error *e)
 {
-    char more[STEP_NAME_MAX + 32];
+    cleanup_with(buf_release) struct buf more;
     enum task_state state = s->current.state;
     bool failed = state == TASK_FAILED || state == TASK_EXPIRED || state == TASK_CANCELLED;
+    struct run_tally tally;
+    buf_init(&more, 2 * STEP_OUTPUT_MAX);
     bool may = s->run.task.state != TASK_COMPLETED && s->action == ACTION_FORCE_COMPLETE;
     if (!may)
         return error_set(e, ERR_CONFLICT, "the run is %s; retry or rerun it", task_state_name(s->run.task.state));
     if (!failed)
         return error_set(e, ERR_CONFLICT, "the step is %s; only a failed step of a run that has ended can be completed",
                          task_state_name(state));
+    if (run_tally(q, r, &s->run, d, &tally, e))
+        return e->code;
+    if (tally.undo_total)
+        return error_set(e, ERR_CONFLICT, "the steps of the run were compensated; rerun it");
     s->retries = true;
     s->next = s->current;
     s->next.version++;
@@ -309,9 +318,12 @@ static enum err steps_plan_retry(struct request *q, struct step_edit *s, struct 
     s->next.state = TASK_COMPLETED;
     s->next.links |= TASK_BY_HAND;
     s->next.last_error = s->next.cause = (struct str){ NULL, 0 };
-    int n = snprintf(more, sizeof more, "\"retry_completes\":\"" STR_FMT "\"", STR_ARG(q->name));
-    enum err rc = run_make_retry(q, &s->run, (struct str){ more, (size_t)n }, &s->run_next, e);
-    return rc ? rc : steps_keep_output(q, s, e);
+    buf_printf(&more, "\"retry_completes\":\"" STR_FMT "\"", STR_ARG(q->name));
+    if (s->output.n) {
+        buf_text(&more, ",\"retry_output\":");
+        buf_add(&more, s->output);
+    }
+    return more.full ? error_no_room(e) : run_make_retry(q, &s->run, buf_str(&more), &s->run_next, e);
 }
 
 static enum err steps_plan(struct request *q, struct step_edit *s, struct error *e)
@@ -349,19 +361,25 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
         return request_refuse(q, PROBLEM_CONFLICT, "the run has not started yet");
     bool over = task_is_final(s->run.task.state);
     if (reader_get(r, q->who.tenant, place_id(q->id, place_of_step(step)), &q->arena, &s->current, &e) ||
-        (over ? steps_plan_retry(q, s, &e) : steps_plan(q, s, &e)))
+        (over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
         return request_fail(q, &e);
     struct step_view view = { q, r, d->dag, false };
     struct jw w = respond_json(&q->response, 200);
     if (steps_write(&view, &w, &s->next, &e))
         return request_fail(q, &e);
+    const struct task *was = s->retries ? &s->run.task : &s->current;
+    log_info("workflow_step_changed", kv_uuid("run", q->id), kv_str("step", q->name),
+             kv_cstr("action", s->action == ACTION_CANCEL           ? "skip"
+                               : s->action == ACTION_FORCE_COMPLETE ? "force-complete"
+                                                                    : "run-now"),
+             kv_cstr("by", q->who.key_id), kv_i64("tenant", q->who.tenant));
     q->write.put = (struct op_put){ .op = { .kind = OP_PUT },
-                                    .task = &s->next,
-                                    .version = s->current.version,
-                                    .fence = s->current.fence,
-                                    .state = s->current.state,
-                                    .idempotency = s->retries ? NULL : request_record(q) };
-    return request_submit(q, s->retries ? steps_on_completed : steps_on_put);
+                                    .task = s->retries ? &s->run_next : &s->next,
+                                    .version = was->version,
+                                    .fence = was->fence,
+                                    .state = was->state,
+                                    .idempotency = request_record(q) };
+    return request_submit(q, s->retries ? steps_on_run_put : steps_on_put);
 }
 
 enum handled workflow_steps_act(struct request *q, struct reader *r)

@@ -3,7 +3,8 @@
  *
  * A place is a number that orders the tasks of a run: the deadline, the steps in the order of the definition with their
  * items behind them, then the compensations. The ids of steps are derived from run and place: every node that opens a
- * run makes the same ones. */
+ * run makes the same ones. Ids of items rise with the item, and those of steps, four by four, with the step: rows that
+ * are written together lie together in the indexes of a store. */
 #include "base/uuid.h"
 
 enum place_kind { PLACE_KIND_STEP, PLACE_KIND_UNDO, PLACE_KIND_DEADLINE };

@@ -187,9 +187,19 @@ static struct str settle_expired_error(const struct settle_facts *t, int64_t due
     return a && arena_str(a, (struct str){ text, n }, &ret) ? ret : S("expired: the next attempt would come too late");
 }
 
+static struct verdict settle_unstarted(const struct settle_facts *t, const struct outcome *o, enum task_state next)
+{
+    struct verdict v = settle_back_to_scheduled(t, 0, LATE_NONE);
+    v.next = next;
+    v.last_error = o->error;
+    return v;
+}
+
 static struct verdict settle_failed(const struct settle_facts *t, const struct outcome *o, int64_t now_ms,
                                     struct prng *random, struct arena *a)
 {
+    if (o->failure == FAILURE_REFUSED && !o->started_us) /* a step that could not be called */
+        return settle_unstarted(t, o, TASK_FAILED);
     struct verdict v = settle_reported(t, o, TASK_FAILED, now_ms);
     struct retry_policy policy;
     v.last_error = o->error;
@@ -234,14 +244,6 @@ static struct verdict settle_held(const struct settle_facts *t, const struct out
         v = settle_back_to_scheduled(t, max_of(now_ms, min_of(v.due_ms, t->expires_ms)), o->late_by);
     v.last_error = o->error;
     v.aside = o->aside;
-    return v;
-}
-
-static struct verdict settle_unstarted(const struct settle_facts *t, const struct outcome *o, enum task_state next)
-{
-    struct verdict v = settle_back_to_scheduled(t, 0, LATE_NONE);
-    v.next = next;
-    v.last_error = o->error;
     return v;
 }
 

@@ -103,6 +103,7 @@ int64_t settle_completed_ms(const struct verdict *v, int64_t now_ms);
  * - If a task is RETURNED, HELD or LOST, its user still waits for the same moment. A retry has its own.
  * - An execution ends when its outcome was reported; a LOST one when it was found, at now_ms. It never ends before it
  *   starts.
+ * - If a task is FAILED as refused and has no started_us, no attempt began: it leaves no execution.
  * - A reported outcome (OK, FAILED, CANCELLED) resets losses to 0: its worker survived.
  * - If a control task (target WORKFLOW) is LOST, it counts as RETURNED: nothing outside has seen it.
  * - A suspect that is LOST and was alone is FAILED as a poison task. Any other LOST suspect keeps its due time, and so

@@ -22,6 +22,14 @@ static const unsigned moves[] = {
     [TASK_EXPIRED] = 0,
 };
 
+/* By a retry of a run, for the run and its steps. */
+static const unsigned moves_again[] = {
+    [TASK_FAILED] = BIT(SCHEDULED) | BIT(BLOCKED) | BIT(PAUSED) | BIT(COMPLETED),
+    [TASK_CANCELLED] = BIT(SCHEDULED) | BIT(BLOCKED) | BIT(PAUSED) | BIT(COMPLETED),
+    [TASK_EXPIRED] = BIT(SCHEDULED) | BIT(BLOCKED) | BIT(PAUSED) | BIT(COMPLETED),
+    [TASK_SKIPPED] = BIT(SCHEDULED) | BIT(BLOCKED) | BIT(PAUSED),
+};
+
 static const char *const state_names[] = {
 #define X(name) [TASK_##name] = #name,
     TASK_STATE_MAP(X)
@@ -38,6 +46,11 @@ bool task_may_become(enum task_state from, enum task_state to)
 {
     assert((size_t)from < array_count(moves) && (size_t)to < array_count(moves));
     return moves[from] >> to & 1;
+}
+
+bool task_may_begin_again(enum task_state from, enum task_state to)
+{
+    return (size_t)from < array_count(moves_again) && moves_again[from] >> to & 1;
 }
 
 bool task_is_final(enum task_state s)

@@ -210,6 +210,7 @@ bool task_state_parse(struct str text, enum task_state *ret);
 /* A state as a filter names it, to a set with bit s for each state. ACTIVE: neither paused nor final. */
 bool task_states_parse(struct str text, unsigned *ret);
 bool task_may_become(enum task_state from, enum task_state to);
+bool task_may_begin_again(enum task_state from, enum task_state to); /* by a retry of a run: the run, its steps */
 bool task_is_final(enum task_state s);
 /* BLOCKED because of the tasks that it depends on, not for a slot. */
 bool task_waits_for_parents(const struct task *t);

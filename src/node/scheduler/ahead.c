@@ -83,6 +83,10 @@ bool scheduler_take_place(struct scheduler *s, struct armed *a)
 
 void scheduler_off_wheel(struct scheduler *s, struct armed *a)
 {
+    if (a->to_plan.at) {
+        heap_remove(&s->to_plan, &a->to_plan);
+        return;
+    }
     if (!a->ready.at) {
         wheel_remove(&s->wheel, &a->entry);
         return;

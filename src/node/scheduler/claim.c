@@ -24,7 +24,7 @@ void claim_unref(struct claim *c)
         return;
     arena_release(&c->op.arena);
     if (c->armed)
-        scheduler_free_planned(&c->planned);
+        scheduler_free_planned(c->scheduler, &c->planned);
     free(c->armed);
     free(c);
 }

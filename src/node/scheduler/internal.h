@@ -64,19 +64,20 @@ struct held {
 
 struct armed {
     struct wheel_entry entry;
-    struct list link;        /* in scheduler.armed, while its task is ARMED */
-    struct heap_node ready;  /* due, and waiting for a place, instead of on the wheel */
-    struct list ready_since; /* then: in scheduler.ready */
-    int64_t ready_ms;        /* then: since when (steady) */
+    struct list link;         /* in scheduler.armed, while its task is ARMED */
+    struct heap_node ready;   /* due, and waiting for a place, instead of on the wheel */
+    struct list ready_since;  /* then: in scheduler.ready */
+    int64_t ready_ms;         /* then: since when (steady) */
+    struct heap_node to_plan; /* due, and waiting for the planner, instead of on the wheel */
     const struct task *task;
     struct claim *claim;
-    struct held *held;       /* NULL: settled while it was pushed once more */
-    bool planned;            /* its call is known (plan.c) */
-    bool pushing;            /* it counts in claim.pushing */
-    bool unsure;             /* the queue may have it: it was pushed, and the answer was lost */
-    bool ends;               /* it cannot be pushed again: its claim ends */
-    enum late_cause late_by; /* what keeps it from firing although it is due; NONE: nothing so far */
-    struct str trial_of;     /* the host whose breaker it tries although it was not put aside; empty: none */
+    struct held *held;         /* NULL: settled while it was pushed once more */
+    struct planned_call *call; /* its call, if that was planned (plan.c) */
+    bool pushing;              /* it counts in claim.pushing */
+    bool unsure;               /* the queue may have it: it was pushed, and the answer was lost */
+    bool ends;                 /* it cannot be pushed again: its claim ends */
+    enum late_cause late_by;   /* what keeps it from firing although it is due; NONE: nothing so far */
+    struct str trial_of;       /* the host whose breaker it tries although it was not put aside; empty: none */
 };
 
 /* Tasks that a queue has forgotten, on their way to be claimed anew. */
@@ -116,7 +117,8 @@ struct scheduler {
     int64_t rules_came_ms;  /* steady: when claims last began to wait for rules */
 
     struct list planning; /* tasks with the planner, or whose plan is being stored */
-    size_t planning_count;
+    size_t planning_count, planned_bytes;
+    struct heap to_plan;       /* armed tasks that wait until the planner takes more, the most urgent first */
     struct list pushing;       /* batches in flight */
     struct pushing *free_push; /* kept for the next one */
     struct list queued;        /* held tasks that the shared queue has, by asked_ms */
@@ -149,7 +151,7 @@ void scheduler_leave_place(struct scheduler *s, struct held *h);
 void scheduler_add_ahead(struct scheduler *s, struct armed *a); /* it was claimed ahead, without a place */
 /* A task without a place is due: whether it may fire now. If not, it is ready. */
 bool scheduler_take_place(struct scheduler *s, struct armed *a);
-void scheduler_off_wheel(struct scheduler *s, struct armed *a);   /* or no longer ready */
+void scheduler_off_wheel(struct scheduler *s, struct armed *a);   /* or no longer ready, or waiting for the planner */
 void scheduler_leave_armed(struct scheduler *s, struct armed *a); /* it does not fire: its lane counts it no more */
 void scheduler_return_ready(struct scheduler *s);                 /* tasks that found no place for too long */
 void scheduler_claim_ahead(struct scheduler *s);
@@ -170,7 +172,8 @@ void scheduler_off_list(struct scheduler *s, struct armed *a);             /* ou
 /* The task is due, off the wheel, and needs a plan. */
 void scheduler_plan(struct scheduler *s, struct armed *a);
 void scheduler_disown_plans(struct scheduler *s); /* their tasks belong to another node */
-void scheduler_free_planned(struct list *planned);
+void scheduler_free_planned(struct scheduler *s, struct list *planned);
+void scheduler_drop_planned(struct scheduler *s, struct armed *a); /* it has left the scheduler */
 /* The task of a held entry that is about to be freed. */
 void scheduler_settled_unpushed(struct scheduler *s, struct held *h);
 void scheduler_fire(struct scheduler *s);          /* pushes due tasks */

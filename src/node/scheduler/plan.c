@@ -15,8 +15,9 @@ enum {
     PLAN_ARENA = 256 << 20,
     PLAN_ANSWER_ARENA = 1 << 20,
     PLAN_RETRY_MS = 200,
-    PLANS_MAX = 64, /* with the planner at once; others wait on the wheel */
-    PLANS_WAIT_MS = 2,
+    PLANNED_BYTES = 64 << 20, /* of calls that are planned and not pushed */
+    PLANNED_WAIT_MS = 5,
+    PLANS_MAX = 64, /* with the planner at once, or being stored; others wait in scheduler.to_plan */
     STOP_ROWS = 1000,
 };
 
@@ -24,7 +25,7 @@ struct planning {
     struct plan plan;
     struct scheduler *scheduler;
     struct armed *armed;
-    struct list link; /* in scheduler.planning; after a PLAN_CALL in claim.planned */
+    struct list link; /* in scheduler.planning */
     union {
         struct op op;
         struct op_open open;
@@ -45,13 +46,53 @@ static void planning_free(struct planning *p)
     free(p);
 }
 
-void scheduler_free_planned(struct list *planned)
+/* ---- calls that were planned ---- */
+
+/* A task with the call that its plan gave it, until it has left the scheduler. */
+struct planned_call {
+    struct task task;
+    struct list link; /* in claim.planned */
+    size_t bytes;
+    char texts[];
+};
+
+static struct planned_call *planned_call_new(const struct task *t, struct str config, struct str payload)
 {
-    while (!list_empty(planned)) {
-        struct planning *p = container_of(planned->next, struct planning, link);
-        list_remove(&p->link);
-        planning_free(p);
-    }
+    size_t bytes = str_pack_size(config) + str_pack_size(payload);
+    struct planned_call *x = xmalloc(sizeof *x + bytes);
+    char *at = x->texts;
+    x->task = *t;
+    x->bytes = bytes;
+    x->task.target_config = str_pack(config, &at);
+    x->task.payload = str_pack(payload, &at);
+    return x;
+}
+
+static void planned_call_free(struct scheduler *s, struct planned_call *x)
+{
+    list_remove(&x->link);
+    s->planned_bytes -= x->bytes;
+    free(x);
+}
+
+void scheduler_drop_planned(struct scheduler *s, struct armed *a)
+{
+    if (a->call)
+        planned_call_free(s, take(a->call));
+}
+
+void scheduler_free_planned(struct scheduler *s, struct list *planned)
+{
+    while (!list_empty(planned))
+        planned_call_free(s, container_of(planned->next, struct planned_call, link));
+}
+
+/* The planner takes one more: the most urgent task that waits for it is due once more. */
+static void planning_next(struct scheduler *s)
+{
+    struct heap_node *next = heap_pop(&s->to_plan);
+    if (next)
+        wheel_add(&s->wheel, &container_of(next, struct armed, to_plan)->entry, s->now.wall_ms);
 }
 
 /* Ends the planning. False: the task belongs to another node by now. */
@@ -60,6 +101,7 @@ static bool planning_end(struct planning *p)
     struct claim *c = p->armed->claim;
     list_remove(&p->link);
     p->scheduler->planning_count--;
+    planning_next(p->scheduler);
     if (!p->disowned)
         return true;
     planning_free(p);
@@ -90,6 +132,22 @@ static void planning_leave(struct planning *p)
     planning_free(p);
 }
 
+static void planning_finish(struct planning *p);
+
+static void planning_fail(struct planning *p)
+{
+    struct str why;
+    if (!arena_str(&p->plan.arena, str_from(p->op.error.text), &why))
+        why = S("the run is too large");
+    p->plan.outcome = (struct outcome){ .kind = OUTCOME_FAILED,
+                                        .failure = FAILURE_REFUSED,
+                                        .retry_after_ms = -1,
+                                        .started_us = p->plan.now_ms * 1000,
+                                        .completed_us = p->plan.now_ms * 1000,
+                                        .error = why };
+    planning_finish(p);
+}
+
 /* Whether the operation has failed; then the rest is done. */
 static bool planning_failed(struct planning *p)
 {
@@ -97,6 +155,8 @@ static bool planning_failed(struct planning *p)
         return false;
     if (p->op.rc == ERR_CONFLICT && strcmp(p->op.error.field, "fence") == 0)
         planning_leave(p);
+    else if (p->op.rc == ERR_LIMIT) /* the run is too large: to try again would not help */
+        planning_fail(p);
     else {
         log_warn("workflow_failed", kv_str("operation", str_from(op_table[p->op.kind].name)), kv_err(&p->op.error));
         planning_again(p, PLAN_RETRY_MS);
@@ -213,16 +273,15 @@ static void planning_on_stopped(struct op *op)
     struct scheduler *s = p->scheduler;
     bool gone = op->rc == ERR_NOT_FOUND; /* it was purged meanwhile: nothing is left to stop */
     if (gone || !op->rc) {
-        for (size_t i = 0; !gone && i < p->stop.ret_running_count; i++)
+        /* If only what waits is closed, what runs ends by itself. */
+        for (size_t i = 0; !gone && p->plan.stop.stop && i < p->stop.ret_running_count; i++)
             s->setup.abort(s->setup.context, &p->stop.ret_running[i]);
         s->setup.unblocked(s->setup.context, gone ? 0 : p->stop.ret_unblocked_lanes);
     }
     arena_release(&op->arena);
-    if (gone)
-        planning_again(p, 0);
-    else if (planning_failed(p))
+    if (!gone && planning_failed(p))
         return;
-    else if (p->stop.ret_more)
+    if (!gone && p->stop.ret_more)
         planning_stop(p);
     else
         planning_again(p, 0);
@@ -288,9 +347,11 @@ static void planning_call(struct planning *p)
     }
     if (!planning_end(p))
         return;
-    a->task = &p->task;
-    a->planned = true;
-    list_push(&a->claim->planned, &p->link);
+    a->call = planned_call_new(a->task, p->plan.target_config, p->plan.payload);
+    a->task = &a->call->task;
+    list_push(&a->claim->planned, &a->call->link);
+    s->planned_bytes += a->call->bytes;
+    planning_free(p);
     scheduler_rearm(s, a, 0);
 }
 
@@ -329,8 +390,17 @@ static void planning_on_planned(struct plan *plan)
 
 void scheduler_plan(struct scheduler *s, struct armed *a)
 {
-    if (!s->setup.planner || s->planning_count >= PLANS_MAX) {
-        wheel_add(&s->wheel, &a->entry, s->now.wall_ms + (s->setup.planner ? PLANS_WAIT_MS : PLAN_RETRY_MS));
+    if (!s->setup.planner) {
+        wheel_add(&s->wheel, &a->entry, s->now.wall_ms + PLAN_RETRY_MS);
+        return;
+    }
+    if (s->planned_bytes >= PLANNED_BYTES) { /* calls that wait for a place */
+        wheel_add(&s->wheel, &a->entry, s->now.wall_ms + PLANNED_WAIT_MS);
+        return;
+    }
+    if (s->planning_count >= PLANS_MAX) {
+        heap_push(&s->to_plan, &a->to_plan,
+                  lane_order_ms(&(struct lane){ .priority = a->task->priority }, a->task->due_ms));
         return;
     }
     struct planning *p = xnew(*p);

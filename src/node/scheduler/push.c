@@ -61,6 +61,7 @@ static void push_leave_claim(struct scheduler *s, struct armed *a)
 {
     struct claim *c = a->claim;
     push_not_counted(a);
+    scheduler_drop_planned(s, a);
     assert(c->armed_count > 0 && !(c->pushed && c->kept));
     if (--c->armed_count == 0 && c->pushed)
         s->setup.handed(s->setup.context, c->id, c->epoch);
@@ -353,7 +354,7 @@ static bool push_is_to_go(struct scheduler *s, struct armed *a)
         wheel_add(&s->wheel, &a->entry, s->now.wall_ms + FLEET_RETRY_MS);
     else if (push_splits_claim(s, a))
         scheduler_end(s, a, OUTCOME_RETURNED);
-    else if (task_needs_plan(a->task) && !a->planned)
+    else if (task_needs_plan(a->task) && !a->call)
         scheduler_plan(s, a);
     else if (!a->held->placed && !scheduler_take_place(s, a))
         return false; /* it is ready */

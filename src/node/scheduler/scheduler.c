@@ -3,7 +3,8 @@
  *    made.
  *  - `held` has each task of our claims that is not settled, once. A claim asks for at most the slots that are
  *    left.
- *  - An armed task is held, and on the wheel or ready. A task that is being pushed is in neither, and not armed.
+ *  - An armed task is held, and on the wheel, ready, or waiting for the planner. A task that is being pushed is in
+ *    neither, and not armed.
  *  - At most one suspect is held. */
 #include "node/scheduler/internal.h"
 
@@ -52,6 +53,7 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
     list_init(&s->armed);
     map_init(&s->held, HASH_STABLE);
     list_init(&s->planning);
+    heap_init(&s->to_plan);
     list_init(&s->pushing);
     list_init(&s->queued);
     list_init(&s->ready);
@@ -83,6 +85,7 @@ void scheduler_free(struct scheduler *s)
     list_each (&s->armed, link)
         claim_unref(container_of(link, struct armed, link)->claim);
     wheel_release(&s->wheel);
+    heap_release(&s->to_plan);
     map_each (&s->held, slot)
         scheduler_held_free(s, slot->value);
     map_release(&s->held);
@@ -404,7 +407,7 @@ void scheduler_on_clock_set_back(struct scheduler *s, struct moment now)
     list_each (&s->armed, link) {
         struct armed *a =
             container_of(link, struct armed, link); /* also if it waits for a retry: its time comes again */
-        if (a->ready.at) {
+        if (a->ready.at || a->to_plan.at) {
             scheduler_off_wheel(s, a);
             wheel_add(&s->wheel, &a->entry, now.wall_ms);
         }

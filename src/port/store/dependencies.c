@@ -89,8 +89,8 @@ struct str dependency_skip_reason(struct uuid parent, enum dag_type type, enum f
 {
     char id[UUID_TEXT + 1];
     uuid_format(parent, id);
-    int n = snprintf(out, DEPENDENCY_REASON_MAX, "skipped: it depends on %s with %s, which is %s", id,
-                     dag_type_names[type], task_state_name(flow_task_state(is)));
+    int n = snprintf(out, DEPENDENCY_REASON_MAX, DEPENDENCY_SKIPPED "%s with %s, which is %s", id, dag_type_names[type],
+                     task_state_name(flow_task_state(is)));
     assert(n > 0 && n < DEPENDENCY_REASON_MAX);
     return (struct str){ out, (size_t)n };
 }

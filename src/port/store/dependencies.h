@@ -111,6 +111,7 @@ enum flow_decision dependency_decide(enum dag_join join, uint32_t expected, stru
 enum flow_decision open_decide(uint32_t expected, int64_t max_broken, struct flow_counts c);
 
 /* "skipped: it depends on <id> with MUST_SUCCEED, which is FAILED" */
+#define DEPENDENCY_SKIPPED "skipped: it depends on "
 enum { DEPENDENCY_REASON_MAX = 160 };
 struct str dependency_skip_reason(struct uuid parent, enum dag_type type, enum flow_outcome is,
                                   char out[DEPENDENCY_REASON_MAX]);

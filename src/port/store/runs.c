@@ -23,9 +23,10 @@ struct run_row run_begin(const struct run_row *begin, const struct run_row *old,
     return next;
 }
 
-bool open_is_stopped(const struct op_open *op, const struct run_row *run)
+bool open_is_stopped(const struct op_open *op, const struct run_row *run, int links)
 {
-    return run && run->stop != RUN_GOES_ON && !op->despite_stop && !(op->begin && op->again);
+    bool is_over = op->begin && op->again && links & TASK_AGAIN;
+    return run && run->stop != RUN_GOES_ON && !op->despite_stop && !is_over;
 }
 
 bool open_begins(const struct op_open *op, int links)
@@ -78,7 +79,7 @@ bool end_edge_apply(struct end_edge *edge, const struct task *parent, enum dag_t
 void open_apply(struct task *t, const struct op_open *op, const struct open_join *join)
 {
     assert(t->state == TASK_RUNNING);
-    t->links |= op->first ? TASK_OPENED : 0;
+    t->links |= op->first && !op->again ? TASK_OPENED : 0; /* again: with the last page, so that all rows are given */
     t->updated_ms = op->now_ms;
     if (!op->last)
         return;
@@ -92,7 +93,39 @@ void open_apply(struct task *t, const struct op_open *op, const struct open_join
 
 int settled_links(int links, enum task_state next, bool has_execution)
 {
-    return next == TASK_SCHEDULED && has_execution && links & TASK_OPENED ? links | TASK_AGAIN : links;
+    return !task_is_final(next) && has_execution && links & TASK_OPENED ? links | TASK_AGAIN : links;
+}
+
+bool settle_asks_run(const struct settlement *v, struct uuid run)
+{
+    enum task_state next = v->replace ? v->replace->state : v->verdict.next;
+    return next == TASK_SCHEDULED && !uuid_is_nil(run);
+}
+
+static enum task_state settled_state(const struct run_row *run, int links, int64_t place)
+{
+    if (run->stop != RUN_GOES_ON && place_kind(place) == PLACE_KIND_STEP && !(links & TASK_OPENED))
+        return TASK_CANCELLED;
+    return run->paused ? TASK_PAUSED : TASK_SCHEDULED;
+}
+
+void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t now_ms, struct settlement *v,
+                   struct task *row)
+{
+    enum task_state next = settled_state(run, links, place);
+    bool cancelled = next == TASK_CANCELLED;
+    if (next == TASK_SCHEDULED)
+        return;
+    if (!v->replace) {
+        v->verdict.next = next;
+        v->verdict.last_error = cancelled ? S("cancelled: its run was stopped") : v->verdict.last_error;
+        return;
+    }
+    *row = *v->replace;
+    row->state = next;
+    row->completed_ms = cancelled ? now_ms : 0;
+    row->last_error = cancelled ? S("cancelled: its run was stopped") : row->last_error;
+    v->replace = row;
 }
 
 enum err open_too_many(struct error *e)
@@ -178,16 +211,41 @@ unsigned stop_states(enum run_change c)
     return states[c];
 }
 
-void stop_run(struct run_row *run, const struct op_stop *op)
+void stop_places(const struct op_stop *op, int64_t *ret_from, int64_t *ret_to)
+{
+    int64_t steps_end = place_of_undo(0, -1) - 1;
+    *ret_from = op->has_range ? op->from : INT64_MIN;
+    *ret_to = op->has_range ? op->to : op->change == RUN_CANCEL ? steps_end : INT64_MAX;
+}
+
+void stop_run(struct run_row *run, const struct op_stop *op, int links)
 {
     if (op->has_range)
         return;
     if (op->change == RUN_PAUSE || op->change == RUN_RESUME)
         run->paused = op->change == RUN_PAUSE;
-    if (op->change != RUN_CANCEL || run->stop != RUN_GOES_ON)
+    if (op->change == RUN_CANCEL && run->stop == RUN_CANCELLED && op->stop == RUN_CANCELLED_AND_UNDONE)
+        run->stop = op->stop; /* asked for later, before its end */
+    if (op->change != RUN_CANCEL || (run->stop != RUN_GOES_ON && !(links & TASK_AGAIN)))
         return;
     run->stop = op->stop;
     run->stopped_by = op->why;
+}
+
+bool stop_wake(struct task *t, int64_t now_ms)
+{
+    bool again = t->links & TASK_AGAIN;
+    if (task_is_final(t->state) || !(t->links & (TASK_OPEN | TASK_AGAIN)))
+        return false;
+    t->links &= ~TASK_AGAIN;
+    t->updated_ms = now_ms;
+    if (t->links & TASK_OPEN) {
+        dependency_apply(t, FLOW_START, (struct str){ 0 }, now_ms);
+    } else if (again && t->state != TASK_RUNNING && t->state != TASK_BLOCKED) { /* BLOCKED: it waits for its slot */
+        t->state = TASK_SCHEDULED;
+        task_set_due(t, now_ms);
+    }
+    return true;
 }
 
 static void stop_resume(struct task *t, int64_t now_ms)

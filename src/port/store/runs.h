@@ -27,8 +27,13 @@
  *     of a step at its run and place, of a run at itself and PLACE_RUN, of a run that is a step at both. The execution
  *     has its head (EXECUTION_OUTPUT_MAX).
  *  6. If a verdict of OP_SETTLE makes a task with TASK_OPENED SCHEDULED and has an execution, the run begins again: it
- *     gets TASK_AGAIN. OP_PUT keeps that bit of the new row. OP_OPEN with `again` clears it. */
+ *     gets TASK_AGAIN. OP_PUT keeps that bit of the new row. The last page of OP_OPEN with `again` clears it, and so
+ *     does a stop.
+ *  7. If OP_SETTLE would make a step SCHEDULED, and its run was stopped or paused meanwhile, the step becomes CANCELLED
+ *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone.
+ *     */
 #include "core/flow/place.h"
+#include "port/store/claims.h"
 #include "port/store/dependencies.h"
 
 enum {
@@ -77,7 +82,8 @@ struct run_row {
  *     the task has no TASK_OPENED yet, or with `again`: edges to the task are those of an earlier join, and open ones
  *     are closed (EDGE_UNMET), because from now on its join is that of its children; the join is stored with expected,
  *     max_broken and no arrivals, and the task gets TASK_OPENED. A repeated first page changes nothing of this.
- *  3. If the run of the page is stopped (run_row.stop of `run`): ret_stopped, and nothing else happens. If it is
+ *  3. If the run of the page is stopped (run_row.stop of `run`): ret_stopped, and nothing else happens. A stop from
+ *     before a retry does not count in the first page of the retry, as long as the task has TASK_AGAIN. If it is
  *     paused, rows that would be SCHEDULED or BLOCKED are PAUSED.
  *  4. A row whose id does not exist is inserted with its edges and its join; if it exists, it stays, unless `again` and
  *     it is final: then the row replaces it, with a fence that is not lower, its edges are replaced by the given ones,
@@ -190,9 +196,12 @@ struct op_signal {
  *  1. The record of the idempotency key is checked first. A run without a run_row, or of another tenant: ERR_NOT_FOUND.
  *  2. CANCEL: run_row.stop and stopped_by are set unless it is stopped already. Steps of the run that are SCHEDULED,
  *     BLOCKED or PAUSED become CANCELLED with last_error `why`; at most `max`, by place; their slots are free; their
- *     arrivals are recorded (dependencies.h 11), not applied: ret_unblocked_lanes is UINT64_MAX then (op_unblocked). If
- *     the run has TASK_OPEN and nothing is left to cancel, it becomes SCHEDULED with due_ms now_ms, as by rule 2 of the
- *     store: who claims it decides how it ends.
+ *     arrivals are recorded (dependencies.h 11), not applied: ret_unblocked_lanes is UINT64_MAX then (op_unblocked), and
+ *     may be if nobody waits for these steps.
+ *     Compensations and the deadline stay as they are. If nothing is left to cancel (stop_wake): a run that has
+ *     TASK_OPEN becomes SCHEDULED with due_ms now_ms, as by rule 2 of the store: who claims it decides how it ends. A
+ *     run that was about to begin again (TASK_AGAIN) does not: its earlier stop is replaced by this one, TASK_AGAIN is
+ *     cleared, and if it is not claimed and waits for no slot, it is SCHEDULED with due_ms now_ms, too.
  *  3. PAUSE: run_row.paused is set. Steps that are SCHEDULED or BLOCKED become PAUSED; TASK_WAITS stays.
  *  4. RESUME: run_row.paused is cleared. Steps that are PAUSED become BLOCKED if they have TASK_WAITS, or TASK_AWAITS
  *     and no timeout (due_ms 0), else SCHEDULED. If due_ms has passed, it is now_ms then, as by ACTION_RESUME.
@@ -303,8 +312,9 @@ struct signal_rows {
 bool task_is_claimed(enum task_state state, int64_t row_fence, int links, int64_t fence);
 /* The row of a run after `begin` (OP_OPEN 2); old: the one that exists, or NULL. */
 struct run_row run_begin(const struct run_row *begin, const struct run_row *old, bool again);
-bool open_is_stopped(const struct op_open *op, const struct run_row *run); /* OP_OPEN 3; run: NULL if there is none */
-bool open_begins(const struct op_open *op, int links);                     /* the join is stored: OP_OPEN 2 */
+/* OP_OPEN 3. run: NULL if there is none; links: of the task. */
+bool open_is_stopped(const struct op_open *op, const struct run_row *run, int links);
+bool open_begins(const struct op_open *op, int links); /* the join is stored: OP_OPEN 2 */
 /* The row to write (OP_OPEN 3 to 6). old_fence: of the row that it replaces; else 0. */
 struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fence);
 struct flow_counts open_row_counts(const struct open_row *r);
@@ -327,6 +337,11 @@ bool end_edge_apply(struct end_edge *edge, const struct task *parent, enum dag_t
 void open_apply(struct task *t, const struct op_open *op, const struct open_join *join); /* the task (OP_OPEN 2, 9) */
 int settled_links(int links, enum task_state next, bool has_execution);                  /* rule 6 of the store */
 enum err open_too_many(struct error *e);
+/* Rule 7: whether the run has to be asked, and what it makes of the settlement, which is the caller's copy. row: room
+ * for a replacement that changes. links and place are those of the step. */
+bool settle_asks_run(const struct settlement *v, struct uuid run);
+void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t now_ms, struct settlement *v,
+                   struct task *row);
 
 void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused);
 
@@ -336,9 +351,11 @@ enum err signal_check_same(const struct signal_row *old, const struct signal_row
 enum err signal_check_room(size_t count, int64_t bytes, struct error *e) must_use; /* with the new one */
 enum err signal_too_late(struct error *e);
 
-unsigned stop_states(enum run_change c);                      /* bit s: steps in state s are changed */
-void stop_run(struct run_row *run, const struct op_stop *op); /* its row */
-void stop_step(struct task *t, const struct op_stop *op);     /* a step in one of these states */
+unsigned stop_states(enum run_change c); /* bit s: steps in state s are changed */
+void stop_places(const struct op_stop *op, int64_t *ret_from, int64_t *ret_to); /* OP_STOP 2 and 6 */
+void stop_run(struct run_row *run, const struct op_stop *op, int links);        /* its row; links: of its task */
+bool stop_wake(struct task *t, int64_t now_ms); /* its task, when nothing is left to cancel; false: it stays */
+void stop_step(struct task *t, const struct op_stop *op); /* a step in one of these states */
 enum err run_not_found(struct error *e);
 
 /* What is kept of an output, and what its execution has of it (rule 5 of the store). */

@@ -31,8 +31,12 @@ struct copy_request {
 #define COPY_MAP(X)                                                                                                    \
     X(claims)                                                                                                          \
     X(tasks)                                                                                                           \
-    X(executions) X(idempotency) X(api_keys) X(catalog) X(dedupe) X(slots) X(edges) X(joins) X(arrivals)    \
-        X(task_leases) X(runs) X(definitions) X(workflows) X(outputs) X(signals)
+    X(executions)                                                                                                      \
+    X(idempotency)                                                                                                     \
+    X(api_keys)                                                                                                        \
+    X(catalog)                                                                                                         \
+    X(dedupe)                                                                                                          \
+    X(slots) X(edges) X(joins) X(arrivals) X(task_leases) X(runs) X(definitions) X(workflows) X(outputs) X(signals)
 enum copy_table {
 #define X(name) COPY_##name,
     COPY_MAP(X)

@@ -283,7 +283,7 @@ enum err joins_end(struct joins *j, const struct end_of *v, size_t n, const stru
     for (size_t i = 0; i < n; i++) {
         struct edge_id id = { v[i].parent.id, t->id };
         struct end_edge edge = { 0 };
-        if (j->ops->end_get(j, &id, &edge, e))
+        if (!v[i].is_new && j->ops->end_get(j, &id, &edge, e))
             return e->code;
         if (!end_edge_apply(&edge, &v[i].parent, v[i].type, &join, v[i].is_more))
             continue;
@@ -305,7 +305,7 @@ enum err joins_wait_for(struct joins *j, const struct task *t, const struct uuid
         d[i] = (struct dependency){ parents[i], type };
     enum err rc = join_read_parents(j, d, n, t->tenant, &read, e);
     for (size_t i = 0; !rc && i < n; i++)
-        v[i] = (struct end_of){ read[i].task, type, true };
+        v[i] = (struct end_of){ .parent = read[i].task, .type = type, .is_more = true };
     if (!rc) {
         free(read);
         rc = joins_end(j, v, n, t, row, e);
@@ -394,38 +394,78 @@ static int join_fold_by_child(const void *a, const void *b)
     return order ? order : uuid_cmp(x->parent, y->parent);
 }
 
-/* One child, and its open edges from parents of this wave. */
-static enum err join_fold_child(struct join_fold *f, const struct arrival *wave, size_t n, struct open_edge *v,
-                                size_t edges, struct error *e)
+/* A wave, and what it changes. */
+struct fold_wave {
+    struct arrival *v; /* a copy, sorted by parent: the fold's array grows */
+    size_t n;
+    struct join_wave put;
+    char (*why)[DEPENDENCY_REASON_MAX]; /* of put.children */
+};
+
+static void fold_wave_init(struct fold_wave *w, const struct arrival *v, size_t n)
 {
-    struct joins *j = f->joins;
+    *w = (struct fold_wave){ .v = xcalloc(n, sizeof *w->v), .n = n };
+    memcpy(w->v, v, n * sizeof *v);
+    qsort(w->v, n, sizeof *w->v, join_fold_by_parent);
+}
+
+static void fold_wave_make_room(struct fold_wave *w, size_t edges)
+{
+    w->put = (struct join_wave){ .edges = xcalloc(edges, sizeof *w->put.edges),
+                                 .joins = xcalloc(edges, sizeof *w->put.joins),
+                                 .children = xcalloc(edges, sizeof *w->put.children) };
+    w->why = xcalloc(edges, sizeof *w->why);
+}
+
+static void fold_wave_release(struct fold_wave *w)
+{
+    free(w->v);
+    free(w->put.edges);
+    free(w->put.joins);
+    free(w->put.children);
+    free(w->why);
+}
+
+/* One child, and its open edges from parents of this wave. */
+static void join_fold_child(struct join_fold *f, struct fold_wave *w, const struct open_edge *v, size_t edges)
+{
     struct join_row row = v->join;
     struct skip_cause cause = { 0 };
-    char why[DEPENDENCY_REASON_MAX];
     for (size_t i = 0; i < edges; i++) {
         const struct arrival *a =
-            bsearch(&(struct arrival){ .parent = v[i].parent }, wave, n, sizeof *wave, join_fold_by_parent);
+            bsearch(&(struct arrival){ .parent = v[i].parent }, w->v, w->n, sizeof *w->v, join_fold_by_parent);
         assert(a);
         enum edge_state s = edge_arrives(v[i].type, a->outcome);
         join_add(&row.counts, s);
         skip_cause_offer(&cause, &(struct skip_cause){ s, v[i].parent, v[i].type, a->outcome });
-        if (j->ops->edge_arrive(j, &(struct edge_id){ v[i].parent, v->child.task.id }, s, e))
-            return e->code;
+        w->put.edges[w->put.edge_count++] = (struct join_arrival){ { v[i].parent, v->child.task.id }, s };
     }
-    if (j->ops->join_put(j, &v->child.task, &row, e))
-        return e->code;
+    w->put.joins[w->put.join_count++] = (struct join_counts){ v->child.task.id, row.counts };
     struct join_task next = v->child;
     enum flow_decision d = next.task.links & TASK_OPENED ? open_decide(row.expected, row.max_broken, row.counts)
                                                          : dependency_decide(row.join, row.expected, row.counts);
     if (!(next.task.links & TASK_WAITS) || d == FLOW_WAIT)
-        return ERR_OK;
-    dependency_apply(&next.task, d, skip_cause_text(&cause, why), f->now_ms);
-    uint64_t bit;
-    if (j->ops->child_put(j, &next, v->child.task.state, &bit, e))
-        return e->code;
-    f->unblocked |= next.task.state == TASK_SCHEDULED ? bit : 0;
+        return;
+    dependency_apply(&next.task, d, skip_cause_text(&cause, w->why[w->put.child_count]), f->now_ms);
+    w->put.children[w->put.child_count++] = (struct join_change){ next, v->child.task.state };
     join_fold_add(f, &next.task.id, next.task.state, next.task.links);
-    return ERR_OK;
+}
+
+static enum err join_fold_edges(struct join_fold *f, struct fold_wave *w, struct open_edges *open, struct error *e)
+{
+    uint64_t unblocked = 0;
+    if (!open->n)
+        return ERR_OK;
+    fold_wave_make_room(w, open->n);
+    qsort(open->v, open->n, sizeof *open->v, join_fold_by_child);
+    for (size_t i = 0, end; i < open->n; i = end) {
+        for (end = i + 1; end < open->n && uuid_eq(open->v[end].child.task.id, open->v[i].child.task.id);)
+            end++;
+        join_fold_child(f, w, open->v + i, end - i);
+    }
+    enum err rc = f->joins->ops->wave_put(f->joins, &w->put, &unblocked, e);
+    f->unblocked |= unblocked;
+    return rc;
 }
 
 /* Applies the arrivals from `at` on that are there now; children that are skipped are added behind them. */
@@ -433,28 +473,20 @@ static enum err join_fold_wave(struct join_fold *f, size_t at, struct error *e)
 {
     struct joins *j = f->joins;
     struct open_edges open = { 0 };
-    size_t n = f->n - at;
+    struct fold_wave w;
     bool left = true;
-    struct arrival *wave = xcalloc(n, sizeof *wave); /* a copy: f->v grows */
-    memcpy(wave, f->v + at, n * sizeof *wave);
-    qsort(wave, n, sizeof *wave, join_fold_by_parent);
-    enum err rc = f->budget ? j->ops->children(j, wave, n, f->budget, &open, &left, e) : ERR_OK;
+    fold_wave_init(&w, f->v + at, f->n - at);
+    enum err rc = f->budget ? j->ops->children(j, w.v, w.n, f->budget, &open, &left, e) : ERR_OK;
     assert(rc || open.n <= f->budget);
-    if (open.n)
-        qsort(open.v, open.n, sizeof *open.v, join_fold_by_child);
-    for (size_t i = 0, end; !rc && i < open.n; i = end) {
-        for (end = i + 1; end < open.n && uuid_eq(open.v[end].child.task.id, open.v[i].child.task.id);)
-            end++;
-        rc = join_fold_child(f, wave, n, open.v + i, end - i, e);
-    }
+    rc = rc ? rc : join_fold_edges(f, &w, &open, e);
     f->budget -= min_of(f->budget, open.n);
     f->applied += open.n;
     if (!rc && left) {
         f->left = true;
-        rc = j->ops->leave(j, wave, n, f->now_ms, e);
+        rc = j->ops->leave(j, w.v, w.n, f->now_ms, e);
     }
     free(open.v);
-    free(wave);
+    fold_wave_release(&w);
     return rc;
 }
 

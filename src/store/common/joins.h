@@ -49,6 +49,30 @@ struct arrival {
     enum flow_outcome outcome;
 };
 
+/* What the arrivals of a wave change. A child has one entry in `joins`, and one in `children` if its join is decided.
+ * */
+struct join_arrival {
+    struct edge_id id;
+    enum edge_state state;
+};
+
+struct join_counts {
+    struct uuid child;
+    struct flow_counts counts;
+};
+
+struct join_change {
+    struct join_task next; /* its task also has updated_ms, completed_ms and last_error */
+    enum task_state was;
+};
+
+struct join_wave {
+    struct join_arrival *edges;
+    struct join_counts *joins;
+    struct join_change *children;
+    size_t edge_count, join_count, child_count;
+};
+
 /* Stores embed this. */
 struct joins {
     const struct joins_ops *ops;
@@ -64,7 +88,6 @@ struct joins_ops {
     /* *ret_new: there was no such edge; NULL: there is none. */
     enum err (*edge_put)(struct joins *, const struct task *child, const struct dependency *, enum edge_state,
                          bool *ret_new, struct error *);
-    enum err (*edge_arrive)(struct joins *, const struct edge_id *, enum edge_state, struct error *);
     enum err (*edge_remove)(struct joins *, const struct edge_id *, enum edge_state *ret, bool *ret_found,
                             struct error *);
     /* The parents of a task's open edges; at most max. */
@@ -73,10 +96,10 @@ struct joins_ops {
     enum err (*join_get)(struct joins *, const struct uuid *child, struct join_row *ret, bool *ret_found,
                          struct error *);
     enum err (*join_put)(struct joins *, const struct task *child, const struct join_row *, struct error *);
-    /* Writes state, links, due_ms, scheduled_ms, awaited_ms, late_by, updated_ms, completed_ms and last_error of a
-     * child, and the counts of states. *ret_bit: the bit of its lane. */
-    enum err (*child_put)(struct joins *, const struct join_task *, enum task_state was, uint64_t *ret_bit,
-                          struct error *);
+    /* Writes the states of edges, the counts of joins, and of children state, links, due_ms, scheduled_ms, awaited_ms,
+     * late_by, updated_ms, completed_ms, last_error and the counts of states. *ret_unblocked: the lanes of children
+     * that are SCHEDULED now. */
+    enum err (*wave_put)(struct joins *, const struct join_wave *, uint64_t *ret_unblocked, struct error *);
     /* Records those of the parents that still have open edges. */
     enum err (*leave)(struct joins *, const struct arrival *, size_t n, int64_t now_ms, struct error *);
     /* Removes the records made first, at most max, and returns them. */
@@ -120,6 +143,7 @@ struct end_of {
     struct task parent; /* id, state and links */
     enum dag_type type;
     bool is_more; /* the join did not expect it */
+    bool is_new;  /* its row was inserted just now: it has no edge yet */
 };
 enum err joins_end(struct joins *j, const struct end_of *v, size_t n, const struct task *t, struct join_row *row,
                    struct error *e) must_use;

@@ -316,8 +316,7 @@ enum err postgres_purge(struct store_postgres *s, struct op *base)
         pg_purge_ended_tasks(&f, op->tasks_before_ms, e) || pg_purge_failed_tasks(&f, true, op->tasks_before_ms, e) ||
         pg_purge_failed_tasks(&f, false, op->dlq_before_ms, e) ||
         pg_purge_oldest(&f, &purge_executions, op->executions_before_ms * 1000, e) ||
-        pg_purge_definitions(&f, op->now_ms, e) ||
-        (f.left && pg_purge_cluster(s, op, &f.count, e)))
+        pg_purge_definitions(&f, op->now_ms, e) || (f.left && pg_purge_cluster(s, op, &f.count, e)))
         return e->code;
     op->ret_purged = f.count;
     op->ret_more = f.count == op->max;

@@ -17,7 +17,7 @@ enum err pg_purge_count_tasks(struct pg_purge *f, const struct pg_result *r, str
 /* A task that the purge of tasks may delete: a run that has steps goes after them. */
 #define PURGE_MAY "run_id IS NULL AND (target <> 4 OR NOT EXISTS (SELECT FROM tasks AS s WHERE s.run_id = tasks.id))"
 
-/* Deletes steps of these runs, as many as may be deleted. *ret_done[i]: the run has none any more. */
+/* Deletes steps of a run and of the runs within it, as many as may be deleted. *ret_done: none is left. */
 enum err pg_purge_steps(struct pg_purge *f, struct uuid run, bool *ret_done, struct error *e) must_use;
 /* The runs' own rows were deleted: deletes all that is left of them. */
 enum err pg_purge_runs_rest(struct store_postgres *s, const struct uuid *runs, size_t n, struct error *e) must_use;

@@ -273,8 +273,9 @@ static_assert(POOL_DISPATCHED == 0 && POOL_LEASED == 1 && POOL_SUSPECT == 2 && P
 enum err reader_postgres_queues(struct reader *base, int32_t tenant, struct arena *a, struct used_queues *ret,
                                 struct error *e)
 {
-    static const struct pg_statement queues = { "read_queues",
-                                                "SELECT DISTINCT queue FROM lanes WHERE tenant_id = $1 AND queue <> ''" };
+    static const struct pg_statement queues = {
+        "read_queues", "SELECT DISTINCT queue FROM lanes WHERE tenant_id = $1 AND queue <> ''"
+    };
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);
     cleanup_with(pg_result_release) struct pg_result got = { 0 };

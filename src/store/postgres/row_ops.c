@@ -212,7 +212,8 @@ enum err pg_replace_row(struct store_postgres *s, const struct pg_guards *old, c
         return e->code;
     pg_tally_new(s, old->tenant, old->deleted, old->state, -1);
     pg_note_row(s, t);
-    bool held = old->state == TASK_RUNNING && !uuid_is_nil(old->claim), holds = t->state == TASK_RUNNING && !uuid_is_nil(t->claim);
+    bool held = old->state == TASK_RUNNING && !uuid_is_nil(old->claim),
+         holds = t->state == TASK_RUNNING && !uuid_is_nil(t->claim);
     if (held && holds && uuid_eq(old->claim, t->claim))
         return ERR_OK;
     if (holds && pg_claim_join(s, t->claim, t->id, e))

@@ -38,6 +38,12 @@ static const struct pg_statement delete_key = {
     "DELETE FROM idempotency WHERE key = $1 AND tenant_id = $2",
 };
 
+/* Shared: a stop or a pause that is under way is waited for, and one that comes later finds the steps settled. */
+static const struct pg_statement share_runs = {
+    "settle_runs",
+    "SELECT run_id, stop, paused FROM runs WHERE run_id = ANY ($1) ORDER BY run_id FOR SHARE",
+};
+
 static const struct pg_statement find_recall_request = {
     "settle_wish",
     "SELECT FROM wishes WHERE task_id = ANY ($1) LIMIT 1",
@@ -96,7 +102,7 @@ static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, 
     switch (which) {
     case V_TASK: pg_element_uuid(p, x->settlement->id); break;
     case V_STATE: pg_element_i64(p, v->next); break;
-    case V_DUE_MS: pg_settle_add_number(p, v->next == TASK_SCHEDULED, v->due_ms); break;
+    case V_DUE_MS: pg_settle_add_number(p, !task_is_final(v->next), v->due_ms); break;
     case V_ATTEMPTS: pg_element_i64(p, v->attempts); break;
     case V_LOSSES: pg_element_i64(p, v->losses); break;
     case V_LANE: pg_element_i64(p, x->lane); break;
@@ -107,8 +113,8 @@ static void pg_settle_add_value(struct pg_params *p, enum verdict_column which, 
     case V_FAILED_MS: pg_settle_add_number(p, failed && !is_step, settle_completed_ms(v, now_ms)); break;
     case V_ASIDE: pg_element_text_or_null(p, v->aside); break;
     case V_RECALLED: pg_element_bool(p, v->recalled); break;
-    case V_AWAITED_MS: pg_settle_add_number(p, v->next == TASK_SCHEDULED, v->awaited_ms); break;
-    case V_LATE_BY: pg_settle_add_number(p, v->next == TASK_SCHEDULED, v->late_by); break;
+    case V_AWAITED_MS: pg_settle_add_number(p, !task_is_final(v->next), v->awaited_ms); break;
+    case V_LATE_BY: pg_settle_add_number(p, !task_is_final(v->next), v->late_by); break;
     case V_LINKS: pg_element_i64(p, settled_links(x->was->links, v->next, v->has_execution)); break;
     case V_COUNT: abort();
     }
@@ -121,8 +127,7 @@ static enum err pg_settle_send_verdicts(struct store_postgres *s, const struct p
         [V_TASK] = PG_UUID,       [V_STATE] = PG_I32,      [V_DUE_MS] = PG_I64,     [V_ATTEMPTS] = PG_I32,
         [V_LOSSES] = PG_I32,      [V_LANE] = PG_I32,       [V_STARTED_MS] = PG_I64, [V_COMPLETED_MS] = PG_I64,
         [V_LAST_ERROR] = PG_TEXT, [V_CAUSE] = PG_TEXT,     [V_FAILED_MS] = PG_I64,  [V_ASIDE] = PG_TEXT,
-        [V_RECALLED] = PG_BOOL,   [V_AWAITED_MS] = PG_I64, [V_LATE_BY] = PG_I32,
-        [V_LINKS] = PG_I32,
+        [V_RECALLED] = PG_BOOL,   [V_AWAITED_MS] = PG_I64, [V_LATE_BY] = PG_I32,    [V_LINKS] = PG_I32,
     };
     struct pg_params *p = &s->params;
     size_t n = 0;
@@ -403,6 +408,57 @@ static enum err pg_settle_apply(struct store_postgres *s, struct pg_settling *t,
     return rc ? rc : pg_settle_note_given_back(s, t, e);
 }
 
+/* ---- runs that were stopped or paused ---- */
+
+static enum err pg_settle_share_runs(struct store_postgres *s, const struct pg_settling *t, struct pg_result *ret,
+                                     struct error *e)
+{
+    struct uuid *runs = arena_array(&s->arena, struct uuid, t->n + 1);
+    size_t n = 0;
+    if (!runs)
+        return error_no_room(e);
+    for (size_t i = 0; i < t->n; i++)
+        if (settle_asks_run(t->v[i].settlement, t->v[i].was->run))
+            runs[n++] = t->v[i].was->run;
+    pg_params_reset(&s->params);
+    pg_array(&s->params, PG_UUID);
+    for (size_t i = 0; i < n; i++)
+        pg_element_uuid(&s->params, runs[i]);
+    pg_array_end(&s->params);
+    return n ? pg_run(&s->conn, &share_runs, &s->params, ret, e) : ERR_OK;
+}
+
+static enum err pg_settle_change(struct store_postgres *s, struct pg_settled *x, const struct run_row *run,
+                                 int64_t now_ms, struct error *e)
+{
+    struct settlement *copy = arena_new(&s->arena, struct settlement);
+    struct task *row = arena_new(&s->arena, struct task);
+    if (!copy || !row)
+        return error_no_room(e);
+    *copy = *x->settlement;
+    settle_in_run(run, x->was->links, x->was->place, now_ms, copy, row);
+    x->settlement = copy;
+    return ERR_OK;
+}
+
+/* Steps that would wait again look at their runs (runs.h, rule 7). */
+static enum err pg_settle_ask_runs(struct store_postgres *s, struct pg_settling *t, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    if (pg_settle_share_runs(s, t, &r, e))
+        return e->code;
+    for (int k = 0; k < r.rows; k++) {
+        struct run_row run = { .run = pg_uuid(&r, k, 0),
+                               .stop = (enum run_stop)pg_i64(&r, k, 1),
+                               .paused = pg_bool(&r, k, 2) };
+        for (size_t i = 0; i < t->n; i++)
+            if (uuid_eq(run.run, t->v[i].was->run) && settle_asks_run(t->v[i].settlement, run.run) &&
+                pg_settle_change(s, &t->v[i], &run, t->op->now_ms, e))
+                return e->code;
+    }
+    return ERR_OK;
+}
+
 /* Applies settlements that all name different tasks. */
 static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *op, struct join_fold *fold,
                                    struct settlement **v, size_t n, struct error *e)
@@ -419,6 +475,7 @@ static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *o
         if (!v[i]->stale)
             t.v[t.n++] = (struct pg_settled){ .settlement = v[i], .was = g };
     }
+    rc = rc ? rc : pg_settle_ask_runs(s, &t, e);
     rc = rc ? rc : pg_settle_apply(s, &t, e);
     free(ids);
     free(guards);

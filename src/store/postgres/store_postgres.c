@@ -133,8 +133,8 @@ static enum err (*const pg_handlers[OP_KINDS])(struct store_postgres *, struct o
 /* Operations that may fail after their first write. The others check everything first, or write one statement. */
 static const bool pg_needs_savepoint[OP_KINDS] = {
     [OP_INSERT] = true,  [OP_CLAIM] = true,     [OP_SETTLE] = true, [OP_PUT] = true,      [OP_KEY_PUT] = true,
-    [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_RETAKE] = true, [OP_BREAKERS] = true,
-    [OP_OPEN] = true,    [OP_SIGNAL] = true,    [OP_STOP] = true,   [OP_DEFINE] = true,
+    [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_RETAKE] = true, [OP_BREAKERS] = true, [OP_OPEN] = true,
+    [OP_SIGNAL] = true,  [OP_STOP] = true,      [OP_DEFINE] = true,
 };
 
 static enum err pg_run_op(struct store_postgres *s, struct op *op)

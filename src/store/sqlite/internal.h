@@ -290,6 +290,7 @@ enum writer_statement {
     ST_JOIN_MARK,
     ST_JOIN_CHILDREN,
     ST_JOIN_PUT,
+    ST_JOIN_COUNT,
     ST_JOIN_GET,
     ST_JOIN_DELETE,
     ST_JOIN_CHILD_PUT,

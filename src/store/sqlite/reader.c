@@ -38,7 +38,8 @@ static const char *const reader_sql[] = {
     [RD_IDEMPOTENCY] =
         "SELECT rowid" IDEMPOTENCY_COLUMNS(SQL_NAME) " FROM idempotency WHERE key = ?1 AND tenant_id = ?2",
     [RD_KEY] = "SELECT rowid" API_KEY_COLUMNS(SQL_NAME) " FROM api_keys WHERE id = ?1",
-    [RD_JOIN] = "SELECT kind, expected, arrived, met, broken, max_broken FROM joins WHERE child_id = ?1 AND tenant_id = ?2",
+    [RD_JOIN] =
+        "SELECT kind, expected, arrived, met, broken, max_broken FROM joins WHERE child_id = ?1 AND tenant_id = ?2",
     [RD_PARENTS] =
         "SELECT e.parent_id, e.type, e.state, t.state, t.due_ms, t.started_ms, t.name "
         "FROM edges AS e INDEXED BY edges_child LEFT JOIN tasks AS t ON t.id = e.parent_id AND NOT t.deleted "
@@ -106,7 +107,8 @@ static const char *const reader_sql[] = {
     [RD_CATALOG_LIST_ALL] = CATALOG "AND (tenant_id, name) > (?2, ?3) ORDER BY tenant_id, name LIMIT ?4",
 };
 static_assert(array_count(reader_sql) == RD_COUNT, "a statement without a text");
-static_assert(TASK_OCCURRENCE == 2 && TARGET_WORKFLOW == 4 && PLACE_KIND_DEADLINE == 2, "statements name them by number");
+static_assert(TASK_OCCURRENCE == 2 && TARGET_WORKFLOW == 4 && PLACE_KIND_DEADLINE == 2,
+              "statements name them by number");
 
 enum { SLICE = 4000, DUE_MAX = COUNT_SLOW_MAX };
 

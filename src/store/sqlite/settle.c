@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "core/task/fence.h"
-#include "store/sqlite/internal.h"
+#include "store/sqlite/flow/runs.h"
 
 /* ---- rows of claims ---- */
 
@@ -212,7 +212,7 @@ static void sqlite_settle_bind_rest(sqlite3_stmt *st, const struct verdict *v, b
 static enum err sqlite_settle_write_verdict(struct store_sqlite *s, const struct guards *g, const struct verdict *v,
                                             int64_t now_ms, struct error *e)
 {
-    bool again = v->next == TASK_SCHEDULED, failed = v->next == TASK_FAILED, is_step = !uuid_is_nil(g->run);
+    bool again = !task_is_final(v->next), failed = v->next == TASK_FAILED, is_step = !uuid_is_nil(g->run);
     sqlite3_stmt *st = writer_stmt(s, again || failed ? ST_SETTLE : ST_SETTLE_DONE);
     sqlite3_bind_int64(st, 1, g->rid);
     sqlite3_bind_int(st, 2, (int)v->next);
@@ -327,15 +327,35 @@ static enum err sqlite_settle_delete_lease(struct store_sqlite *s, const struct 
     return pool_is_leased(row->pool) ? sqlite_task_lease_delete(s, &v->id, e) : ERR_OK;
 }
 
-static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, struct settlement *v,
+/* A step that would wait again looks at its run (runs.h, rule 7). */
+static enum err sqlite_settle_ask_run(struct store_sqlite *s, const struct guards *g, int64_t now_ms,
+                                      struct settlement *v, struct task *row, struct error *e)
+{
+    struct run_row run;
+    bool found;
+    if (!settle_asks_run(v, g->run))
+        return ERR_OK;
+    arena_reset(&s->arena);
+    if (sqlite_run_read(s, &g->run, &s->arena, &run, &found, e))
+        return e->code;
+    if (found)
+        settle_in_run(&run, g->links, g->place, now_ms, v, row);
+    return ERR_OK;
+}
+
+static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, struct settlement *given,
                                   struct claims_left *l, struct join_fold *f, struct error *e)
 {
     struct guards g;
+    struct settlement changed = *given, *v = &changed;
+    struct task row;
     if (sqlite_read_settle_guards(s, &v->id, &g, e))
         return e->code;
-    v->stale = !g.found || !task_is_claimed(g.state, g.fence, g.links, v->fence);
-    if (v->stale)
+    given->stale = !g.found || !task_is_claimed(g.state, g.fence, g.links, v->fence);
+    if (given->stale)
         return ERR_OK;
+    if (sqlite_settle_ask_run(s, &g, op->now_ms, v, &row, e))
+        return e->code;
     join_fold_add(f, &v->id, v->replace ? v->replace->state : v->verdict.next, g.links);
     if (v->replace ? sqlite_settle_write_replacement(s, &g, v->replace, &op->ret_unblocked_lanes, e)
                    : sqlite_settle_apply_verdict(s, &g, v, op, e))

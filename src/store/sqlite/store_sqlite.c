@@ -17,7 +17,7 @@ enum { AUTO_VACUUM_INCREMENTAL = 2 };
 #define STEP                                                                                                           \
     JOIN_TASK ", t.fence, t.claim_id, t.started_ms, t.priority, t.target, t.run_id, t.place, t.queue, "                \
               "t.gates IS NOT NULL, t.losses"
-#define PURGED  "rid, id, tenant_id, state, deleted, links, target"
+#define PURGED "rid, id, tenant_id, state, deleted, links, target"
 #define UNNAMED                                                                                                        \
     "SELECT d.rowid FROM definitions AS d INDEXED BY definitions_put WHERE d.put_ms < ?1 "                             \
     "AND NOT EXISTS (SELECT 1 FROM workflows AS w WHERE w.tenant_id = d.tenant_id AND w.hash = d.hash "                \
@@ -171,8 +171,8 @@ static const char *const writer_sql[] = {
     [ST_SLOT_FIRST] = "SELECT rid, id, due_ms, tenant_id, deleted, json_extract(gates, '$.concurrency_limit'), lane, "
                       "json_extract(gates, '$.overlap') " WAITING "ORDER BY due_ms, id LIMIT 1",
     [ST_SLOT_OTHER] = "SELECT rid, id, tenant_id, deleted, state, fence " WAITING "AND rid <> ?2 LIMIT 1",
-    [ST_SLOT_HOLDERS] = "SELECT t.rid, t.id, t.tenant_id, t.deleted, iif(t.links & 32, " SQL_RUNNING
-                        ", t.state), t.fence " HOLDERS,
+    [ST_SLOT_HOLDERS] =
+        "SELECT t.rid, t.id, t.tenant_id, t.deleted, iif(t.links & 32, " SQL_RUNNING ", t.state), t.fence " HOLDERS,
     [ST_SLOT_SINCE] = "SELECT min(t.scheduled_ms) " HOLDERS,
     [ST_SLOT_EARLIER] =
         "SELECT 1 FROM tasks INDEXED BY tasks_spawned WHERE parent_id = ?1 AND due_ms <= ?2 "
@@ -197,6 +197,7 @@ static const char *const writer_sql[] = {
     [ST_JOIN_PUT] = "INSERT INTO joins (tenant_id, child_id, kind, expected, arrived, met, broken, max_broken) "
                     "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (child_id) DO UPDATE SET kind = ?3, "
                     "expected = ?4, arrived = ?5, met = ?6, broken = ?7, max_broken = ?8",
+    [ST_JOIN_COUNT] = "UPDATE joins SET arrived = ?2, met = ?3, broken = ?4 WHERE child_id = ?1",
     [ST_JOIN_GET] = "SELECT kind, expected, arrived, met, broken, max_broken FROM joins WHERE child_id = ?",
     [ST_JOIN_DELETE] = "DELETE FROM joins WHERE child_id = ?",
     [ST_JOIN_CHILD_PUT] = "UPDATE tasks SET state = ?2, links = ?3, due_ms = ?4, scheduled_ms = ?5, awaited_ms = ?6, "
@@ -223,8 +224,8 @@ static const char *const writer_sql[] = {
     [ST_STEP] = "SELECT " STEP " FROM tasks AS t WHERE t.id = ?",
     [ST_STEP_PUT] = "UPDATE tasks SET state = ?2, links = ?3, due_ms = ?4, scheduled_ms = ?5, awaited_ms = ?6, "
                     "late_by = ?7, updated_ms = ?8, completed_ms = ?9, last_error = coalesce(?10, last_error), "
-                    "claim_id = ?11, started_ms = ?12, lane = ?13, queue = ?14, waits_for = NULL, "
-                    "near = near OR ?4 <= ?8 WHERE rid = ?1",
+                    "claim_id = ?11, started_ms = ?12, lane = ?13, queue = ?14, "
+                    "waits_for = iif(?2 = " SQL_BLOCKED ", waits_for, NULL), near = near OR ?4 <= ?8 WHERE rid = ?1",
     [ST_STEPS] = "SELECT " STEP " FROM tasks AS t INDEXED BY tasks_run WHERE t.run_id = ?1 "
                  "AND t.place BETWEEN ?4 AND ?5 AND ?2 >> t.state & 1 ORDER BY t.place LIMIT ?3",
     [ST_STEPS_RUNNING] = "SELECT id, fence, links, target FROM tasks INDEXED BY tasks_run WHERE run_id = ?1 "
@@ -343,9 +344,8 @@ static const char *const writer_sql[] = {
                             "WHERE t.target = 4 AND NOT t.links & 32 AND t.tenant_id = definitions.tenant_id "
                             "AND instr(t.target_config, lower(hex(definitions.hash))) > 0)",
     [ST_PURGE_DEFINITIONS] = "DELETE FROM definitions WHERE rowid IN (" UNNAMED " LIMIT ?2)",
-    [ST_FAILED_OLD] =
-        "SELECT " PURGED " FROM tasks INDEXED BY tasks_failed_at WHERE failed_ms IS NOT NULL "
-        "AND (resolved_ms > 0) = ?1 AND failed_ms > 0 AND failed_ms < ?2 LIMIT ?3",
+    [ST_FAILED_OLD] = "SELECT " PURGED " FROM tasks INDEXED BY tasks_failed_at WHERE failed_ms IS NOT NULL "
+                      "AND (resolved_ms > 0) = ?1 AND failed_ms > 0 AND failed_ms < ?2 LIMIT ?3",
     [ST_JOBS_OLD] = "SELECT rowid, doc FROM catalog INDEXED BY catalog_jobs WHERE kind = 4 AND updated_ms < ?",
     [ST_PURGE_IDEMPOTENCY] = OLDEST("idempotency", "created_ms"),
     [ST_PURGE_EXECUTIONS] = OLDEST("executions", "completed_us"),
@@ -464,8 +464,8 @@ static bool sqlite_needs_savepoint(const struct op *op)
 {
     static const bool needs[OP_KINDS] = {
         [OP_INSERT] = true,  [OP_CLAIM] = true,     [OP_PUT] = true,      [OP_KEY_PUT] = true,
-        [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_BREAKERS] = true,
-        [OP_OPEN] = true, [OP_SIGNAL] = true, [OP_STOP] = true, [OP_DEFINE] = true,
+        [OP_CATALOG] = true, [OP_HEARTBEAT] = true, [OP_BREAKERS] = true, [OP_OPEN] = true,
+        [OP_SIGNAL] = true,  [OP_STOP] = true,      [OP_DEFINE] = true,
     };
     return needs[op->kind] && !(op->kind == OP_INSERT && sqlite_insert_alone(op));
 }

@@ -159,8 +159,9 @@ static void assert_run_goes_on(struct world *w, struct uuid run)
     assert_true(t.links & TASK_OPENED);
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM arrivals"), 0);
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM edges WHERE state = 0"), 0);
-    assert_int_equal(postgres_number(url, "SELECT count(*) FROM (SELECT state, sum(n) AS n FROM counts GROUP BY 1) AS c "
-                                          "WHERE n <> (SELECT count(*) FROM tasks WHERE tasks.state = c.state)"),
+    assert_int_equal(postgres_number(url,
+                                     "SELECT count(*) FROM (SELECT state, sum(n) AS n FROM counts GROUP BY 1) AS c "
+                                     "WHERE n <> (SELECT count(*) FROM tasks WHERE tasks.state = c.state)"),
                      0);
 }
 
@@ -316,11 +317,9 @@ static void no_signal_is_lost_that_meets_its_step(void **state)
         struct op_claim claim = claim_of(w, &lane, 1);
         assert_ok(world_apply(w, &claim.op), &claim.op.error);
         assert_int_equal(claim.ret.n, 1);
-        struct op_await await = { .op.kind = OP_AWAIT,
-                                  .id = step.id,
-                                  .fence = claim.ret.v[0].fence,
-                                  .signal = S("go"),
-                                  .now_ms = NOW + 2 };
+        struct op_await await = {
+            .op.kind = OP_AWAIT, .id = step.id, .fence = claim.ret.v[0].fence, .signal = S("go"), .now_ms = NOW + 2
+        };
         struct signal_row sent = { .run = run.id, .name = S("go"), .sender = S("me"), .time_ms = NOW + 3 };
         struct op_signal signal = {
             .op.kind = OP_SIGNAL, .tenant = TENANT, .signal = &sent, .steps = &step.id, .n = 1

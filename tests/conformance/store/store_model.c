@@ -6,7 +6,7 @@
 #include "seed.h"
 #include "store_model.h"
 
-enum { SEEDS = 6, STEPS = 1100, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
+enum { SEEDS = 6, STEPS = 1400, LOOK_EACH = 8 /* steps: it goes through all tasks */ };
 
 static void model_init(struct model *m, uint64_t seed, struct reader *reader)
 {
@@ -255,6 +255,8 @@ static void random_sequences_of_operations_give_equal_answers(void **state)
     assert_true(sum.handed > 100 && sum.running > 300 && sum.retaken > 200 && sum.refused[OP_RETAKE] > 20 &&
                 sum.leased > 200 && sum.kept > 100 && sum.ended > 5 && sum.leases_over > 60 &&
                 sum.refused[OP_HANDOFF] > 20);
+    assert_true(sum.opened > 100 && sum.reopened > 10 && sum.open_stopped > 5 && sum.steps_stopped > 150 &&
+                sum.signals_woke > 4 && sum.done[OP_AWAIT] > 15 && sum.refused[OP_SIGNAL] > 50);
 }
 
 /* ---- planted bugs ---- */

@@ -41,7 +41,7 @@ union any_op {
     struct op_define define;
 };
 
-enum { BATCH_MAX = 6, INSERT_MAX = 4, POOL_MAX = 250, NODES = 3, OPENINGS = 16, WHY_MAX = 256 };
+enum { BATCH_MAX = 6, INSERT_MAX = 4, POOL_MAX = 300, NODES = 3, OPENINGS = 16, WHY_MAX = 256 };
 
 /* What a run has seen: one that saw little proves little. */
 struct tally {

@@ -13,7 +13,8 @@ static const char *const texts[] = { "", "w:1", "{\"cpu\":0.5}" };
 static struct task some_running(struct model *m)
 {
     struct task t = { .id = uuid_next(&m->ids, m->now_ms), .tenant = TENANT, .fence = 1 };
-    for (int i = 0; i < 40 && model_look(m, &t) && t.state != TASK_RUNNING; i++)
+    for (int i = 0; i < 40 && model_look(m, &t) && (t.state != TASK_RUNNING || (t.links & TASK_OPEN && !chance(m, 10)));
+         i++)
         ;
     t.fence = max_of(t.fence + (chance(m, 10) ? 1 : 0), (int64_t)1);
     return t;

@@ -56,8 +56,8 @@ bool model_look(struct model *m, struct task *ret)
 static bool look_for_state(struct model *m, enum task_state state, struct task *ret)
 {
     for (int i = 0; i < 100; i++)
-        if (!model_look(m, ret) || ret->state == state)
-            break;
+        if (!model_look(m, ret) || (ret->state == state && (!(ret->links & TASK_OPEN) || chance(m, 10))))
+            break; /* an open one runs under no claim */
     return m->pool_count > 0;
 }
 
@@ -544,15 +544,15 @@ void model_make(struct model *m, union any_op *ret)
         size_t weight;
     } rows[] = {
         { make_insert, 26 },       { model_make_claim, 25 },   { make_claimed, 5 },
-        { make_held, 5 },          { model_make_settle, 26 },  { make_recurring, 5 },
+        { make_held, 5 },          { model_make_settle, 30 },  { make_recurring, 5 },
         { make_spawn, 20 },        { make_put, 20 },           { make_missed, 7 },
         { make_lease, 8 },         { model_make_key_put, 3 },  { model_make_catalog, 10 },
         { model_make_forget, 5 },  { model_make_beat, 12 },    { model_make_bury, 4 },
-        { model_make_share, 12 },  { model_make_recall, 14 },  { model_make_recall_list, 8 },
+        { model_make_share, 12 },  { model_make_recall, 20 },  { model_make_recall_list, 8 },
         { model_make_hand, 12 },   { model_make_handed, 5 },   { model_make_running, 5 },
-        { model_make_retake, 10 }, { model_make_keep, 12 },    { model_make_leases_over, 6 },
+        { model_make_retake, 16 }, { model_make_keep, 20 },    { model_make_leases_over, 6 },
         { model_make_worker, 4 },  { model_make_breakers, 4 }, { model_make_arrive, 4 },
-        { model_make_open, 40 },   { model_make_await, 10 },   { model_make_signal, 12 },
+        { model_make_open, 40 },   { model_make_await, 16 },   { model_make_signal, 12 },
         { model_make_stop, 10 },   { model_make_define, 3 },
     };
     size_t sum = 0, i = 0;

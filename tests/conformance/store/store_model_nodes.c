@@ -80,7 +80,8 @@ void model_make_share(struct model *m, union any_op *op)
 void model_make_recall(struct model *m, union any_op *op)
 {
     struct task t = { .id = uuid_next(&m->ids, m->now_ms) };
-    for (int i = 0; i < 30 && model_look(m, &t) && t.state != TASK_RUNNING; i++)
+    for (int i = 0; i < 30 && model_look(m, &t) && (t.state != TASK_RUNNING || (t.links & TASK_OPEN && !chance(m, 10)));
+         i++)
         ;
     op->recall_request = (struct op_recall){ .op.kind = OP_RECALL,
                                              .id = t.id,

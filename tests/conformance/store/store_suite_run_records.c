@@ -150,8 +150,8 @@ static void steps_are_read_by_place(void **state)
     struct world *w = *state;
     struct task run = claimed_run(w);
     struct run_row begin;
-    int64_t places[] = { place_of_step(0), place_of_item(0, 0), place_of_item(0, 1), place_of_step(1),
-                         place_of_undo(0, -1), place_of_deadline() };
+    int64_t places[] = { place_of_step(0), place_of_item(0, 0),  place_of_item(0, 1),
+                         place_of_step(1), place_of_undo(0, -1), place_of_deadline() };
     struct open_row rows[array_count(places)] = { 0 };
     for (size_t i = 0; i < array_count(places); i++)
         rows[i].task = step_at(&run, places[array_count(places) - 1 - i]);
@@ -188,12 +188,9 @@ static void steps_are_read_by_place(void **state)
 
 static struct op_define define_of(const struct definition *d, const char *name)
 {
-    return (struct op_define){ .op.kind = OP_DEFINE,
-                               .definition = d,
-                               .tenant = TENANT,
-                               .name = str_from(name),
-                               .remove = !d,
-                               .now_ms = NOW };
+    return (struct op_define){
+        .op.kind = OP_DEFINE, .definition = d, .tenant = TENANT, .name = str_from(name), .remove = !d, .now_ms = NOW
+    };
 }
 
 static void a_name_has_versions(void **state) /* OP_DEFINE 2, 3 */
@@ -276,7 +273,8 @@ static void definitions_that_nothing_names_are_purged_a_day_later(void **state) 
     struct op_open open = open_of(&run, &begin, NULL, 0);
     open.expected = 1;
     apply(w, &open.op);
-    struct op_define names = define_of(&named, "etl"), names_used = define_of(&used, "b"), forgets = define_of(NULL, "b");
+    struct op_define names = define_of(&named, "etl"), names_used = define_of(&used, "b"),
+                     forgets = define_of(NULL, "b");
     apply(w, &names.op);
     apply(w, &names_used.op);
     apply(w, &forgets.op);
@@ -317,7 +315,8 @@ static void a_run_is_purged_with_its_steps(void **state) /* OP_PURGE 10 */
     end_step(w, step, TASK_COMPLETED, S("[1]"));
     struct op_purge early = purge_at(NOW + 1000, 100);
     apply(w, &early.op);
-    assert_true(is_there(w, TENANT, step) && is_there(w, TENANT, inner)); /* never before their run */
+    /* never before their run: */
+    assert_true(is_there(w, TENANT, step) && is_there(w, TENANT, inner) && is_there(w, TENANT, sub.id));
     end_step(w, run.id, TASK_COMPLETED, S("[1]"));
     for (int i = 0; i < 3; i++) {
         struct op_purge slice = purge_at(NOW + 1000, 1);

@@ -412,7 +412,10 @@ static void a_retry_replaces_what_is_final(void **state) /* 2, 4 with again */
     end_step(w, c.second, TASK_FAILED, S(""));
     struct op_stop stop = stop_of(&c.run, RUN_CANCEL);
     apply(w, &stop.op);
-    struct task before = get(w, c.second), run = claim_step(w, c.run.id);
+    struct task before = get(w, c.second);
+    claim_step(w, c.run.id);
+    end_step(w, c.run.id, TASK_SCHEDULED, S("no")); /* so it has TASK_AGAIN */
+    struct task run = claim_step(w, c.run.id);
     struct open_edge_row met = { c.first, DAG_MUST_SUCCEED, EDGE_MET };
     struct open_row row = c.rows[0];
     row.edges = &met;
@@ -493,6 +496,53 @@ static void a_retry_waits_for_steps_that_still_run(void **state) /* 4, 6 with ag
     assert_state(w, run.id, TASK_SCHEDULED);
 }
 
+static void a_stop_during_a_retry_counts(void **state) /* 3 with again */
+{
+    struct world *w = *state;
+    struct chain c;
+    chain_make(w, &c);
+    apply(w, &c.op.op);
+    struct op_stop stop = stop_of(&c.run, RUN_CANCEL);
+    apply(w, &stop.op);
+    struct task run = claim_step(w, c.run.id);
+    struct op_open op = open_of(&run, &c.begin, c.rows, 2);
+    op.again = true;
+    apply(w, &op.op);
+    assert_true(op.ret_stopped);
+    assert_int_equal(run_of(w, run.id).generation, 0);
+    assert_state(w, c.first, TASK_CANCELLED);
+}
+
+static void a_step_that_is_tried_again_obeys_its_run(void **state) /* rule 7 */
+{
+    struct world *w = *state;
+    struct task run = claimed_run(w);
+    struct run_row begin;
+    struct open_row rows[] = { root_row(&run, 0), root_row(&run, 1), root_row(&run, 2) };
+    for (int i = 0; i < 3; i++)
+        rows[i].ends = true;
+    rows[2].task = step_at(&run, place_of_undo(0, -1));
+    struct op_open op = open_of(&run, &begin, rows, 3);
+    apply(w, &op.op);
+    for (int i = 0; i < 3; i++)
+        if (get(w, rows[i].task.id).state == TASK_SCHEDULED)
+            claim_step(w, rows[i].task.id);
+    struct op_stop pause = stop_of(&run, RUN_PAUSE), resume = stop_of(&run, RUN_RESUME),
+                   cancel = stop_of(&run, RUN_CANCEL);
+    apply(w, &pause.op);
+    assert_int_equal(pause.ret_running_count, 3);
+    end_step(w, rows[0].task.id, TASK_SCHEDULED, S("no"));
+    assert_state(w, rows[0].task.id, TASK_PAUSED);
+    apply(w, &resume.op);
+    assert_state(w, rows[0].task.id, TASK_SCHEDULED);
+    claim_step(w, rows[0].task.id);
+    apply(w, &cancel.op);
+    end_step(w, rows[1].task.id, TASK_SCHEDULED, S("no"));
+    assert_state(w, rows[1].task.id, TASK_CANCELLED);
+    end_step(w, rows[2].task.id, TASK_SCHEDULED, S("no"));
+    assert_state(w, rows[2].task.id, TASK_SCHEDULED); /* a compensation */
+}
+
 static void an_attempt_that_fails_is_begun_again(void **state) /* rule 6 */
 {
     struct world *w = *state;
@@ -528,6 +578,8 @@ static const struct CMUnitTest tests[] = {
     store_test(a_retry_replaces_what_is_final),
     store_test(a_retry_forgets_outputs_and_signals),
     store_test(a_retry_waits_for_steps_that_still_run),
+    store_test(a_stop_during_a_retry_counts),
+    store_test(a_step_that_is_tried_again_obeys_its_run),
     store_test(an_attempt_that_fails_is_begun_again),
 };
 const struct test_list run_tests = { tests, array_count(tests) };

@@ -158,6 +158,27 @@ static void derived_times_beyond_the_48_bits_are_clamped(void **state)
     assert_int_equal(uuid_time_ms(uuid_derived(INT64_MAX, S("a"))), (INT64_C(1) << 48) - 1);
 }
 
+/* Ids of steps depend on these: 48 bits are those of the derived id, 26 are the rank. */
+static void ranked_ids_never_change_and_sort_by_rank(void **state)
+{
+    (void)state;
+    struct uuid of = uuid_derived(now_ms, S("run")), last = uuid_floor(now_ms);
+    static const uint32_t ranks[] = { 0, 1, 16383, 16384, (1 << UUID_RANK_BITS) - 1 };
+    for (size_t i = 0; i < array_count(ranks); i++) {
+        struct uuid u = uuid_derived_ranked(now_ms, ranks[i], of, (int64_t)i),
+                    plain = uuid_derived_from(now_ms, of, (int64_t)i);
+        assert_is_v7(u);
+        assert_int_equal(uuid_time_ms(u), now_ms);
+        assert_true(uuid_cmp(last, u) < 0);
+        assert_memory_equal(u.b + 10, plain.b + 10, 6);
+        last = u;
+    }
+    assert_true(uuid_cmp(last, uuid_floor(now_ms + 1)) < 0);
+    char text[UUID_TEXT + 1];
+    uuid_format(uuid_derived_ranked(now_ms, 16385, of, 7), text);
+    assert_string_equal(text, "019c4690-7c00-7001-8001-af614db455ba");
+}
+
 static void text_goes_there_and_back(void **state)
 {
     (void)state;
@@ -253,6 +274,7 @@ int main(void)
         cmocka_unit_test(derived_ids_never_change),
         cmocka_unit_test(derived_ids_depend_on_time_and_bytes),
         cmocka_unit_test(derived_times_beyond_the_48_bits_are_clamped),
+        cmocka_unit_test(ranked_ids_never_change_and_sort_by_rank),
         cmocka_unit_test(text_goes_there_and_back),
         cmocka_unit_test(other_texts_are_refused_and_leave_ret_alone),
         cmocka_unit_test(only_nil_is_nil),

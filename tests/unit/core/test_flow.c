@@ -1,6 +1,7 @@
 #include "check.h"
 
 #include "core/flow/flow.h"
+#include "core/flow/place.h"
 
 struct fixture {
     struct dag *d;
@@ -419,6 +420,24 @@ static void compensations_go_upwards_in_waves(void **state)
     release(&f);
 }
 
+static void ids_rise_with_items_and_differ_for_all_places(void **state)
+{
+    (void)state;
+    struct uuid run = uuid_derived(1700000000000, S("run")), last = uuid_floor(1700000000000);
+    for (int64_t item = -1; item < DAG_ITEMS_MAX; item++) {
+        struct uuid id = place_id(run, place_of_item(7, item)), undo = place_id(run, place_of_undo(7, item));
+        assert_true(uuid_cmp(last, id) < 0 && uuid_cmp(last, undo) < 0 && !uuid_eq(id, undo));
+        last = uuid_cmp(id, undo) < 0 ? undo : id;
+    }
+    for (uint32_t step = 0; step + 4 < DAG_STEPS_MAX; step++) {
+        struct uuid id = place_id(run, place_of_step(step));
+        assert_true(uuid_cmp(id, place_id(run, place_of_step(step + 4))) < 0);
+        for (uint32_t i = 1; i < 4; i++)
+            assert_false(uuid_eq(id, place_id(run, place_of_step(step + i))));
+    }
+    assert_false(uuid_eq(place_id(run, place_of_step(0)), place_id(run, place_of_deadline())));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -440,6 +459,7 @@ int main(void)
         cmocka_unit_test(only_what_failed_can_be_retried),
         cmocka_unit_test(a_forced_completion_releases_what_was_skipped_below),
         cmocka_unit_test(compensations_go_upwards_in_waves),
+        cmocka_unit_test(ids_rise_with_items_and_differ_for_all_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

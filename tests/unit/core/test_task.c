@@ -74,6 +74,28 @@ static void the_moves_are_those_of_the_document(void **state)
     assert_int_equal(found, STATES);
 }
 
+static void a_retry_of_a_run_moves_as_the_document_says(void **state)
+{
+    (void)state;
+    cleanup_with(buf_release) struct buf b;
+    buf_init(&b, 1 << 16);
+    read_document(&b);
+    struct str rest = buf_str(&b), line, cells[4];
+    unsigned told[STATES] = { 0 };
+    while (str_cut(&rest, '\n', &line)) {
+        enum task_state from;
+        if (cells_of(line, cells, 4) == 2 && task_state_parse(cells[0], &from))
+            told[from] = states_in(cells[1]);
+    }
+    for (int from = 0; from < STATES; from++)
+        for (int to = 0; to < STATES; to++)
+            if (task_may_begin_again((enum task_state)from, (enum task_state)to) != !!(told[from] >> to & 1))
+                fail_msg("%s to %s: code and document differ", task_state_name((enum task_state)from),
+                         task_state_name((enum task_state)to));
+    assert_int_equal(told[TASK_COMPLETED], 0);
+    assert_true(told[TASK_FAILED]);
+}
+
 static const char *what_happens(enum action a, enum task_state s)
 {
     struct task t = { .kind = TASK_ONE_TIME, .state = s, .due_ms = 10, .version = 1 };
@@ -430,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fences_rise_each_time_a_backup_is_restored),
         cmocka_unit_test(the_moves_are_those_of_the_document),
+        cmocka_unit_test(a_retry_of_a_run_moves_as_the_document_says),
         cmocka_unit_test(the_actions_are_those_of_the_document),
         cmocka_unit_test(states_have_names_and_aliases_in_any_case),
         cmocka_unit_test(a_filter_takes_active_for_all_that_go_on),

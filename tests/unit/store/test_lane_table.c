@@ -107,7 +107,7 @@ static void a_task_has_the_pool_of_its_lane(void **state)
         /* by target, late, suspect */
         [TARGET_NOOP] = { { POOL_DISPATCHED, POOL_SUSPECT }, { POOL_LATE, POOL_LATE_SUSPECT } },
         [TARGET_WORKER] = { { POOL_LEASED, POOL_LEASED_SUSPECT }, { POOL_LEASED, POOL_LEASED_SUSPECT } },
-        [TARGET_WORKFLOW] = { { POOL_NEVER, POOL_NEVER }, { POOL_NEVER, POOL_NEVER } }
+        [TARGET_WORKFLOW] = { { POOL_DISPATCHED, POOL_SUSPECT }, { POOL_LATE, POOL_LATE_SUSPECT } },
     };
     static const enum target_kind targets[] = { TARGET_NOOP, TARGET_WORKER, TARGET_WORKFLOW };
     for (size_t i = 0; i < array_count(targets); i++)

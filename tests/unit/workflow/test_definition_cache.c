@@ -15,10 +15,10 @@ static enum err fake_definition(struct reader *r, int32_t tenant, const uint8_t 
     struct fake_reader *f = container_of(r, struct fake_reader, base);
     cleanup_with(buf_release) struct buf text;
     (void)tenant;
+    buf_init(&text, 1 << 20);
     f->reads++;
     if (hash[0] == 0)
         return error_set(e, ERR_NOT_FOUND, "there is no such definition");
-    buf_init(&text, 1 << 20);
     buf_text(&text, "{\"steps\":[");
     for (int i = 0; i < hash[0]; i++)
         buf_printf(&text, "%s{\"name\":\"s%d\"}", i ? "," : "", i);

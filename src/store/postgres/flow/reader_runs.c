@@ -8,9 +8,8 @@
 enum err reader_postgres_definition(struct reader *base, int32_t tenant, const uint8_t hash[DEFINITION_HASH],
                                     struct arena *a, struct str *ret, struct error *e)
 {
-    static const struct pg_statement by_hash = {
-        "read_definition", "SELECT text FROM definitions WHERE tenant_id = $1 AND hash = $2"
-    };
+    static const struct pg_statement by_hash = { "read_definition",
+                                                 "SELECT text FROM definitions WHERE tenant_id = $1 AND hash = $2" };
     struct pg_reader *r = pg_reader_self(base);
     e = pg_reader_error(base, e);
     struct pg_params *p = pg_reader_params(r);
@@ -39,9 +38,7 @@ static enum err pg_read_hash(struct pg_reader *r, const struct pg_result *got, i
 static enum err pg_read_workflow(struct pg_reader *r, const struct pg_result *got, int row, int32_t tenant,
                                  struct arena *a, struct workflow_row *ret, struct error *e)
 {
-    *ret = (struct workflow_row){ .tenant = tenant,
-                                  .version = pg_i64(got, row, 1),
-                                  .created_ms = pg_i64(got, row, 3) };
+    *ret = (struct workflow_row){ .tenant = tenant, .version = pg_i64(got, row, 1), .created_ms = pg_i64(got, row, 3) };
     if (!arena_str(a, pg_text(got, row, 0), &ret->name))
         return reader_no_room(e);
     return pg_read_hash(r, got, row, 2, ret->hash, e);
@@ -223,7 +220,9 @@ enum err reader_postgres_signals(struct reader *base, struct uuid run, struct st
         return reader_no_room(e);
     for (int i = 0; i < got.rows; i++) {
         struct signal_row *x = &rows.v[i];
-        *x = (struct signal_row){ .run = run, .name = copy, .rejects = pg_bool(&got, i, 2), .time_ms = pg_i64(&got, i, 3) };
+        *x = (struct signal_row){
+            .run = run, .name = copy, .rejects = pg_bool(&got, i, 2), .time_ms = pg_i64(&got, i, 3)
+        };
         if (!arena_str(a, pg_text(&got, i, 0), &x->sender) || !arena_str(a, pg_text(&got, i, 1), &x->payload))
             return reader_no_room(e);
     }

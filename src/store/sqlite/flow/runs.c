@@ -1,7 +1,7 @@
 /* OP_OPEN, OP_AWAIT, OP_SIGNAL (port/store/runs.h). OP_STOP is in run_stop.c, OP_DEFINE in definitions.c.
  *
  * Only the columns that these operations need are read and written (struct step_row): inputs of runs may be large. */
-#include "store/sqlite/runs.h"
+#include "store/sqlite/flow/runs.h"
 
 #include <stdlib.h>
 
@@ -224,10 +224,9 @@ static enum err sqlite_open_replace(struct opening *o, const struct open_row *r,
 static enum err sqlite_open_edges(struct opening *o, const struct open_row *r, struct error *e)
 {
     struct joins *j = &o->s->joins;
-    struct join_row row = { .join = r->join,
-                            .expected = (uint32_t)r->n,
-                            .counts = open_row_counts(r),
-                            .max_broken = -1 };
+    struct join_row row = {
+        .join = r->join, .expected = (uint32_t)r->n, .counts = open_row_counts(r), .max_broken = -1
+    };
     for (size_t i = 0; i < r->n; i++) {
         const struct open_edge_row *edge = &r->edges[i];
         struct edge_id id = { edge->parent, r->task.id };
@@ -271,7 +270,7 @@ static enum err sqlite_open_row(struct opening *o, const struct open_row *r, str
     if (is_new ? sqlite_open_written(o, r, &t, e) : sqlite_open_existing(o, r, &t, e))
         return e->code;
     if (r->ends)
-        o->ends[o->end_count++] = (struct end_of){ .parent = t, .type = o->op->end_type };
+        o->ends[o->end_count++] = (struct end_of){ .parent = t, .type = o->op->end_type, .is_new = is_new };
     return ERR_OK;
 }
 
@@ -342,7 +341,7 @@ enum err sqlite_open(struct store_sqlite *s, struct op *base)
     op->ret_unblocked_lanes = 0;
     if (sqlite_open_read(&o, e))
         return e->code;
-    op->ret_stopped = open_is_stopped(op, o.has_run ? &o.run : NULL);
+    op->ret_stopped = open_is_stopped(op, o.has_run ? &o.run : NULL, o.task.task.links);
     if (op->ret_stopped)
         return ERR_OK;
     o.paused = o.has_run && o.run.paused;

@@ -1,7 +1,7 @@
 /* OP_STOP (port/store/runs.h). */
 #include <stdlib.h>
 
-#include "store/sqlite/runs.h"
+#include "store/sqlite/flow/runs.h"
 
 struct stopping {
     struct store_sqlite *s;
@@ -18,8 +18,10 @@ static void sqlite_stop_release(struct stopping *x)
 
 static void sqlite_stop_bind_range(sqlite3_stmt *st, int at, const struct op_stop *op)
 {
-    sqlite3_bind_int64(st, at, op->has_range ? op->from : INT64_MIN);
-    sqlite3_bind_int64(st, at + 1, op->has_range ? op->to : INT64_MAX);
+    int64_t from, to;
+    stop_places(op, &from, &to);
+    sqlite3_bind_int64(st, at, from);
+    sqlite3_bind_int64(st, at + 1, to);
 }
 
 /* Reads all before it changes one: a change may move rows within the index. */
@@ -89,8 +91,7 @@ static enum err sqlite_stop_steps(struct stopping *x, struct error *e)
         if (sqlite_stop_release_slots(x, r, &keys, e))
             return e->code;
         stop_step(&r->task, op);
-        if (sqlite_step_write(x->s, r, was, &op->ret_unblocked_lanes, e) ||
-            sqlite_stop_record_arrival(x, &r->task, e))
+        if (sqlite_step_write(x->s, r, was, &op->ret_unblocked_lanes, e) || sqlite_stop_record_arrival(x, &r->task, e))
             return e->code;
     }
     op->ret_changed = x->n;
@@ -107,9 +108,8 @@ static enum err sqlite_stop_wake_run(struct stopping *x, struct error *e)
     if (sqlite_step_read(x->s, &op->run, &run, e))
         return e->code;
     enum task_state was = run.task.state;
-    if (!run.found || !(run.task.links & TASK_OPEN))
+    if (!run.found || !stop_wake(&run.task, op->now_ms))
         return ERR_OK;
-    dependency_apply(&run.task, FLOW_START, (struct str){ 0 }, op->now_ms);
     return sqlite_step_write(x->s, &run, was, &op->ret_unblocked_lanes, e);
 }
 
@@ -156,16 +156,17 @@ enum err sqlite_stop(struct store_sqlite *s, struct op *base)
     struct error *e = &base->error;
     cleanup_with(sqlite_stop_release) struct stopping x = { .s = s, .op = op };
     struct run_row run;
+    struct step_row task;
     int64_t record = 0;
     bool found;
     op->ret_more = false;
     op->ret_unblocked_lanes = 0;
     if (sqlite_idempotency_put(s, op->idempotency, &record, e) ||
-        sqlite_run_read(s, &op->run, &base->arena, &run, &found, e))
+        sqlite_run_read(s, &op->run, &base->arena, &run, &found, e) || sqlite_step_read(s, &op->run, &task, e))
         return e->code;
     if (!found || run.tenant != op->tenant)
         return run_not_found(e);
-    stop_run(&run, op);
+    stop_run(&run, op, task.found ? task.task.links : 0);
     if (sqlite_run_write(s, &run, e) || sqlite_stop_read_steps(&x, e) || sqlite_stop_steps(&x, e) ||
         sqlite_stop_wake_run(&x, e) || sqlite_stop_read_running(&x, e))
         return e->code;

@@ -32,7 +32,8 @@ static const struct pg_statement lock_children = {
 };
 static const struct pg_statement read_children = {
     "join_children",
-    "SELECT " JOIN_TASK ", e.parent_id, e.type, j.kind, j.expected, j.arrived, j.met, j.broken, j.max_broken FROM edges AS e "
+    "SELECT " JOIN_TASK
+    ", e.parent_id, e.type, j.kind, j.expected, j.arrived, j.met, j.broken, j.max_broken FROM edges AS e "
     "JOIN tasks AS t ON t.id = e.child_id JOIN joins AS j ON j.child_id = e.child_id "
     "WHERE e.parent_id = ANY ($1) AND e.state = 0 AND e.child_id = ANY ($3) ORDER BY e.parent_id, e.child_id LIMIT $2",
 };
@@ -45,8 +46,11 @@ static const struct pg_statement put_edge = {
     "INSERT INTO edges (tenant_id, parent_id, child_id, type, state) VALUES ($1, $2, $3, $4, $5) "
     "ON CONFLICT (parent_id, child_id) DO NOTHING",
 };
-static const struct pg_statement arrive_edge = { "edge_arrive",
-                                                 "UPDATE edges SET state = $3 WHERE parent_id = $1 AND child_id = $2" };
+static const struct pg_statement arrive_edges = {
+    "edges_arrive",
+    "UPDATE edges SET state = v.state FROM unnest($1, $2, $3) AS v(parent, child, state) "
+    "WHERE parent_id = v.parent AND child_id = v.child",
+};
 static const struct pg_statement remove_edge = {
     "edge_remove", "DELETE FROM edges WHERE parent_id = $1 AND child_id = $2 RETURNING state"
 };
@@ -62,10 +66,18 @@ static const struct pg_statement put_join = {
     "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (child_id) DO UPDATE SET kind = $3, expected = $4, "
     "arrived = $5, met = $6, broken = $7, max_broken = $8",
 };
-static const struct pg_statement put_child = {
-    "join_child_put",
-    "UPDATE tasks SET state = $2, links = $3, due_ms = $4, scheduled_ms = $5, awaited_ms = $6, late_by = $7, "
-    "updated_ms = $8, completed_ms = $9, last_error = coalesce(nullif($10, ''), last_error) WHERE id = $1",
+static const struct pg_statement count_arrivals = {
+    "join_count",
+    "UPDATE joins SET arrived = v.arrived, met = v.met, broken = v.broken "
+    "FROM unnest($1, $2, $3, $4) AS v(child, arrived, met, broken) WHERE child_id = v.child",
+};
+static const struct pg_statement put_children = {
+    "join_children_put",
+    "UPDATE tasks SET state = v.state, links = v.links, due_ms = v.due_ms, scheduled_ms = v.scheduled_ms, "
+    "awaited_ms = v.awaited_ms, late_by = v.late_by, updated_ms = v.updated_ms, completed_ms = v.completed_ms, "
+    "last_error = coalesce(v.last_error, tasks.last_error) FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) "
+    "AS v(task, state, links, due_ms, scheduled_ms, awaited_ms, late_by, updated_ms, completed_ms, last_error) "
+    "WHERE id = v.task",
 };
 static const struct pg_statement leave_arrivals = {
     "arrivals_leave",
@@ -250,14 +262,6 @@ static void pg_edge_add_id(struct pg_params *p, const struct edge_id *id)
     pg_add_uuid(p, id->child);
 }
 
-static enum err pg_edge_arrive(struct joins *base, const struct edge_id *id, enum edge_state state, struct error *e)
-{
-    struct store_postgres *s = pg_of_joins(base);
-    pg_edge_add_id(&s->params, id);
-    pg_add_i32(&s->params, (int32_t)state);
-    return pg_queue(&s->conn, &arrive_edge, &s->params, e);
-}
-
 static enum err pg_edge_remove(struct joins *base, const struct edge_id *id, enum edge_state *ret, bool *ret_found,
                                struct error *e)
 {
@@ -321,34 +325,85 @@ static enum err pg_join_put(struct joins *base, const struct task *child, const 
     return pg_queue(&s->conn, &put_join, p, e);
 }
 
-static enum err pg_join_child_put(struct joins *base, const struct join_task *c, enum task_state was, uint64_t *ret_bit,
-                                  struct error *e)
+/* Adds an array with one element for each of v: pg_element_x(p, expression in x). */
+#define pg_join_column(p, type, rows, n, element)                                                                      \
+    do {                                                                                                               \
+        pg_array((p), (type));                                                                                         \
+        for (size_t i = 0; i < (n); i++) {                                                                             \
+            const __typeof__((rows)[0]) *x = &(rows)[i];                                                               \
+            element;                                                                                                   \
+        }                                                                                                              \
+        pg_array_end(p);                                                                                               \
+    } while (0)
+
+static enum err pg_join_put_edges(struct store_postgres *s, const struct join_arrival *v, size_t n, struct error *e)
+{
+    struct pg_params *p = &s->params;
+    pg_params_reset(p);
+    pg_join_column(p, PG_UUID, v, n, pg_element_uuid(p, x->id.parent));
+    pg_join_column(p, PG_UUID, v, n, pg_element_uuid(p, x->id.child));
+    pg_join_column(p, PG_I32, v, n, pg_element_i64(p, x->state));
+    return pg_queue(&s->conn, &arrive_edges, p, e);
+}
+
+static enum err pg_join_put_counts(struct store_postgres *s, const struct join_counts *v, size_t n, struct error *e)
+{
+    struct pg_params *p = &s->params;
+    pg_params_reset(p);
+    pg_join_column(p, PG_UUID, v, n, pg_element_uuid(p, x->child));
+    pg_join_column(p, PG_I32, v, n, pg_element_i64(p, x->counts.arrived));
+    pg_join_column(p, PG_I32, v, n, pg_element_i64(p, x->counts.met));
+    pg_join_column(p, PG_I32, v, n, pg_element_i64(p, x->counts.broken));
+    return pg_queue(&s->conn, &count_arrivals, p, e);
+}
+
+static enum err pg_join_put_children(struct store_postgres *s, const struct join_change *v, size_t n, struct error *e)
+{
+    struct pg_params *p = &s->params;
+    if (n == 0)
+        return ERR_OK;
+    pg_params_reset(p);
+    pg_join_column(p, PG_UUID, v, n, pg_element_uuid(p, x->next.task.id));
+    pg_join_column(p, PG_I32, v, n, pg_element_i64(p, x->next.task.state));
+    pg_join_column(p, PG_I32, v, n, pg_element_i64(p, x->next.task.links));
+    pg_join_column(p, PG_I64, v, n, pg_element_i64(p, x->next.task.due_ms));
+    pg_join_column(p, PG_I64, v, n, pg_element_i64(p, x->next.task.scheduled_ms));
+    pg_join_column(p, PG_I64, v, n, pg_element_i64(p, x->next.task.awaited_ms));
+    pg_join_column(p, PG_I32, v, n, pg_element_i64(p, x->next.task.late_by));
+    pg_join_column(p, PG_I64, v, n, pg_element_i64(p, x->next.task.updated_ms));
+    pg_join_column(p, PG_I64, v, n, pg_element_i64(p, x->next.task.completed_ms));
+    pg_join_column(p, PG_TEXT, v, n, pg_element_text_or_null(p, x->next.task.last_error));
+    return pg_queue(&s->conn, &put_children, p, e);
+}
+
+static enum err pg_join_note_child(struct store_postgres *s, const struct join_change *x, uint64_t *unblocked,
+                                   struct error *e)
+{
+    const struct task *t = &x->next.task;
+    const struct lane_row *lane;
+    if (pg_lanes_at(&s->conn, &s->lanes, x->next.lane, &lane, e))
+        return e->code;
+    pg_tally_move(s, t->tenant, t->deleted, x->was, t->state);
+    pg_note_ended(s, t->id, t->state, t->completed_ms);
+    if (t->state != TASK_SCHEDULED)
+        return ERR_OK;
+    pg_note_due(s, t->due_ms);
+    *unblocked |= lane_bit(lane->lane);
+    return ERR_OK;
+}
+
+static enum err pg_join_wave_put(struct joins *base, const struct join_wave *w, uint64_t *ret_unblocked,
+                                 struct error *e)
 {
     struct store_postgres *s = pg_of_joins(base);
-    struct pg_params *p = &s->params;
-    const struct task *t = &c->task;
-    const struct lane_row *lane;
-    if (pg_lanes_at(&s->conn, &s->lanes, c->lane, &lane, e))
-        return e->code;
-    pg_params_reset(p);
-    pg_add_uuid(p, t->id);
-    pg_add_i32(p, (int32_t)t->state);
-    pg_add_i32(p, t->links);
-    pg_add_i64(p, t->due_ms);
-    pg_add_i64(p, t->scheduled_ms);
-    pg_add_i64(p, t->awaited_ms);
-    pg_add_i32(p, (int32_t)t->late_by);
-    pg_add_i64(p, t->updated_ms);
-    pg_add_i64(p, t->completed_ms);
-    pg_add_text(p, t->last_error);
-    if (pg_queue(&s->conn, &put_child, p, e))
-        return e->code;
-    pg_tally_move(s, t->tenant, t->deleted, was, t->state);
-    pg_note_ended(s, t->id, t->state, t->completed_ms);
-    if (t->state == TASK_SCHEDULED)
-        pg_note_due(s, t->due_ms);
-    *ret_bit = lane_bit(lane->lane);
-    return ERR_OK;
+    *ret_unblocked = 0;
+    for (size_t i = 0; i < w->child_count; i++)
+        if (pg_join_note_child(s, &w->children[i], ret_unblocked, e))
+            return e->code;
+    return pg_join_put_edges(s, w->edges, w->edge_count, e) || pg_join_put_counts(s, w->joins, w->join_count, e) ||
+                   pg_join_put_children(s, w->children, w->child_count, e)
+               ? e->code
+               : ERR_OK;
 }
 
 /* ---- arrivals that are left ---- */
@@ -437,12 +492,11 @@ void pg_joins_init(struct store_postgres *s)
                                           .mark_parents = pg_join_mark_parents,
                                           .children = pg_join_children,
                                           .edge_put = pg_edge_put,
-                                          .edge_arrive = pg_edge_arrive,
                                           .edge_remove = pg_edge_remove,
                                           .open_parents = pg_open_parents,
                                           .join_get = pg_join_get,
                                           .join_put = pg_join_put,
-                                          .child_put = pg_join_child_put,
+                                          .wave_put = pg_join_wave_put,
                                           .leave = pg_join_leave,
                                           .take_left = pg_join_take_left,
                                           .has_left = pg_join_has_left,

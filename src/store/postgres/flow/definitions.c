@@ -2,7 +2,7 @@
  * each other. */
 #include <stdio.h>
 
-#include "store/postgres/runs.h"
+#include "store/postgres/flow/runs.h"
 
 static const struct pg_statement put_definition = {
     "definition_put",
@@ -96,8 +96,7 @@ enum err postgres_define(struct store_postgres *s, struct op *base)
     if (pg_run(&s->conn, &latest_version, &s->params, &latest, e))
         return e->code;
     op->ret_version = latest.rows ? pg_i64(&latest, 0, 0) : 0;
-    if (latest.rows && !pg_bool(&latest, 0, 3) &&
-        str_eq(pg_text(&latest, 0, 1), pg_definition_hash(op->definition))) {
+    if (latest.rows && !pg_bool(&latest, 0, 3) && str_eq(pg_text(&latest, 0, 1), pg_definition_hash(op->definition))) {
         op->ret_created_ms = pg_i64(&latest, 0, 2);
         return ERR_OK;
     }

@@ -1,17 +1,16 @@
 /* OP_AWAIT and OP_SIGNAL (port/store/runs.h).
  *
- * Both lock the step's row before they look: OP_AWAIT at the signals, OP_SIGNAL at the step. So one of the two sees what
- * the other has written. OP_SIGNAL locks the steps before it writes anything, in the order of their ids. */
-#include "store/postgres/runs.h"
+ * Both lock the step's row before they look: OP_AWAIT at the signals, OP_SIGNAL at the step. So one of the two sees
+ * what the other has written. OP_SIGNAL locks the steps before it writes anything, in the order of their ids. */
+#include "store/postgres/flow/runs.h"
 
 static const struct pg_statement share_run = { "await_run", "SELECT paused FROM runs WHERE run_id = $1 FOR SHARE" };
 static const struct pg_statement count_signals = {
     "signals_count",
     "SELECT count(*), coalesce(sum(octet_length(payload)), 0)::bigint FROM signals WHERE run_id = $1 AND name = $2",
 };
-static const struct pg_statement read_run = {
-    "signal_run", "SELECT tenant_id, state, deleted, target FROM tasks WHERE id = $1"
-};
+static const struct pg_statement read_run = { "signal_run",
+                                              "SELECT tenant_id, state, deleted, target FROM tasks WHERE id = $1" };
 static const struct pg_statement lock_steps = {
     "signal_steps",
     "SELECT " STEP_COLUMNS " FROM tasks AS t WHERE t.id = ANY ($1) ORDER BY t.id FOR NO KEY UPDATE",
@@ -45,8 +44,7 @@ static enum err pg_await_look(struct store_postgres *s, const struct op_await *o
     if (pg_send(&s->conn, &share_run, &s->params, e))
         return e->code;
     pg_signal_add_name(&s->params, run, op->signal);
-    if (pg_send(&s->conn, &count_signals, &s->params, e) || pg_get(&s->conn, &paused, e) ||
-        pg_get(&s->conn, &count, e))
+    if (pg_send(&s->conn, &count_signals, &s->params, e) || pg_get(&s->conn, &paused, e) || pg_get(&s->conn, &count, e))
         return e->code;
     *ret_paused = paused.rows && pg_bool(&paused, 0, 0);
     *ret_signals = (size_t)pg_i64(&count, 0, 0);
@@ -58,8 +56,8 @@ enum err postgres_await(struct store_postgres *s, struct op *base)
     struct op_await *op = (struct op_await *)base;
     struct error *e = &base->error;
     struct pg_step step;
-    size_t signals;
-    bool found, paused;
+    size_t signals = 0;
+    bool found, paused = false;
     op->ret_unblocked_lanes = 0;
     if (pg_step_lock(s, op->id, &step, &found, e) || pg_step_check_fence(&step, found, op->fence, e) ||
         pg_await_look(s, op, step.was.run, &signals, &paused, e))
@@ -167,7 +165,7 @@ enum err postgres_signal(struct store_postgres *s, struct op *base)
     struct op_signal *op = (struct op_signal *)base;
     struct error *e = &base->error;
     struct pg_signalled steps = { 0 };
-    bool is_new;
+    bool is_new = false;
     op->ret_repeated = false;
     op->ret_unblocked_lanes = 0;
     if (pg_idempotency_put(s, op->idempotency, e) || pg_signal_lock_steps(s, op, &steps, e) ||

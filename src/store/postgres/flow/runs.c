@@ -2,10 +2,11 @@
  *
  * The order of the locks:
  *   1. the row of the task that is opened: two nodes that open it wait for each other, and arrivals are left for later;
- *   2. the run's row in `runs`, then its root's: pages of a run come one after the other, and each sees a stop.
- * A settle never locks `runs`. OP_STOP locks a row of `runs` first and never waits for a row of `tasks`. So neither can
- * be part of a deadlock with a page. */
-#include "store/postgres/runs.h"
+ *   2. rows of the page that exist, and the tasks that it waits for as well: none becomes final meanwhile;
+ *   3. the run's row in `runs`, then its root's: pages of a run come one after the other, and each sees a stop.
+ * A settle has its tasks locked when it waits for a row of `runs`: so a page locks no task behind that. OP_STOP locks a
+ * row of `runs` first and waits for no step. */
+#include "store/postgres/flow/runs.h"
 
 #include <assert.h>
 
@@ -16,14 +17,16 @@ static const struct pg_statement lock_run = {
 static const struct pg_statement put_run = {
     "run_put",
     "INSERT INTO runs (run_id" RUN_COLUMNS_REST(SQL_NAME) ") SELECT * FROM unnest($*) ON CONFLICT (run_id) "
-    "DO UPDATE SET run_id = excluded.run_id" RUN_COLUMNS_REST(SQL_EXCLUDED),
+                                                          "DO UPDATE SET run_id = excluded.run_id" RUN_COLUMNS_REST(
+                                                              SQL_EXCLUDED),
 };
 static const struct pg_statement count_tasks = {
     "run_count_tasks", "UPDATE runs SET tasks = tasks + $2 WHERE run_id = $1 AND $2 > 0 RETURNING tasks"
 };
-static const struct pg_statement close_edges = { "run_close_edges",
-                                                 "UPDATE edges SET old = true, state = CASE state WHEN 0 THEN 3 ELSE state END "
-                                                 "WHERE child_id = $1" };
+static const struct pg_statement close_edges = {
+    "run_close_edges", "UPDATE edges SET old = true, state = CASE state WHEN 0 THEN 3 ELSE state END "
+                       "WHERE child_id = $1"
+};
 static_assert(EDGE_UNMET == 3 && EDGE_OPEN == 0 && RUN_GOES_ON == 0, "statements name them by number");
 static const struct pg_statement put_edges = {
     "run_edges",
@@ -60,11 +63,13 @@ struct pg_opening {
     struct op_open *op;
     struct pg_step task;
     struct join_row join; /* of the task */
-    bool begins; /* open_begins */
+    bool begins;          /* open_begins */
     bool paused;
-    struct task *rows; /* as they are written */
-    bool *written;     /* rows[i] was inserted, or has replaced another */
-    struct end_of *ends; /* edges to the task */
+    struct join_task *old; /* the rows that exist, then the tasks of `also` */
+    struct task *rows;     /* as they are written */
+    bool *written;         /* rows[i] was inserted, or has replaced another */
+    bool all_new;          /* all rows were inserted */
+    struct end_of *ends;   /* edges to the task */
     size_t end_count;
 };
 
@@ -75,6 +80,20 @@ static enum err pg_open_put_run(struct store_postgres *s, const struct run_row *
     pg_params_reset(&s->params);
     pg_add_rows(&s->params, &table_runs, (const void *const[]){ row }, NULL, 1);
     return pg_queue(&s->conn, &put_run, &s->params, e);
+}
+
+/* Locks and reads what exists of the page. */
+static enum err pg_open_lock_rows(struct store_postgres *s, struct pg_opening *o, struct error *e)
+{
+    const struct op_open *op = o->op;
+    size_t n = op->n + op->also_count;
+    struct uuid *ids = arena_array(&s->arena, struct uuid, n + 1);
+    o->old = arena_array(&s->arena, struct join_task, n + 1);
+    if (!ids || !o->old)
+        return error_no_room(e);
+    for (size_t i = 0; i < n; i++)
+        ids[i] = i < op->n ? op->rows[i].task.id : op->also[i - op->n];
+    return n ? s->joins.ops->parents(&s->joins, ids, n, o->old, e) : ERR_OK;
 }
 
 /* Looks for a stop, and begins the run. */
@@ -88,7 +107,7 @@ static enum err pg_open_run(struct store_postgres *s, struct pg_opening *o, stru
     if (pg_run(&s->conn, &lock_run, &s->params, &r, e) ||
         (r.rows && pg_row_read(&s->conn, &s->lanes, &r, 0, 1, &table_runs, &s->arena, &run, e)))
         return e->code;
-    op->ret_stopped = open_is_stopped(op, r.rows ? &run : NULL);
+    op->ret_stopped = open_is_stopped(op, r.rows ? &run : NULL, o->task.was.links);
     if (op->ret_stopped)
         return ERR_OK;
     if (op->begin)
@@ -184,32 +203,22 @@ static enum err pg_open_forget(struct store_postgres *s, const struct pg_opening
     return count ? pg_queue(&s->conn, &drop_outputs, p, e) : ERR_OK;
 }
 
-/* A row that exists stays, unless it is final and opened again. The rows are locked, so that none becomes final
- * meanwhile. */
+/* A row that exists stays, unless it is final and opened again. */
 static enum err pg_open_existing(struct store_postgres *s, struct pg_opening *o, struct error *e)
 {
-    size_t *which = arena_array(&s->arena, size_t, o->op->n + 1), n = 0, replaced = 0;
-    struct uuid *ids = arena_array(&s->arena, struct uuid, o->op->n + 1);
-    struct join_task *old = arena_array(&s->arena, struct join_task, o->op->n + 1);
-    if (!which || !ids || !old)
+    size_t *which = arena_array(&s->arena, size_t, o->op->n + 1), n = 0;
+    if (!which)
         return error_no_room(e);
     for (size_t i = 0; i < o->op->n; i++) {
+        const struct task *old = &o->old[i].task;
         if (o->written[i])
             continue;
-        ids[n] = o->rows[i].id;
-        which[n++] = i;
+        o->rows[i].state = old->state;
+        o->rows[i].links = old->links;
+        if (o->op->again && task_is_final(old->state))
+            which[n++] = i;
     }
-    if (n == 0)
-        return ERR_OK;
-    if (s->joins.ops->parents(&s->joins, ids, n, old, e))
-        return e->code;
-    for (size_t i = 0; i < n; i++) {
-        o->rows[which[i]].state = old[i].task.state;
-        o->rows[which[i]].links = old[i].task.links;
-        if (o->op->again && task_is_final(old[i].task.state))
-            which[replaced++] = which[i];
-    }
-    return pg_open_replace(s, o, which, replaced, e) ? e->code : pg_open_forget(s, o, which, replaced, e);
+    return pg_open_replace(s, o, which, n, e) ? e->code : pg_open_forget(s, o, which, n, e);
 }
 
 static enum err pg_open_count_tasks(struct store_postgres *s, const struct pg_opening *o, size_t inserted,
@@ -243,6 +252,7 @@ static enum err pg_open_write_rows(struct store_postgres *s, struct pg_opening *
         return e->code;
     for (size_t i = 0; i < n; i++)
         inserted += o->written[i];
+    o->all_new = inserted == n;
     if (pg_open_count_tasks(s, o, inserted, e) || pg_open_existing(s, o, e))
         return e->code;
     for (size_t i = 0; i < n; i++)
@@ -336,7 +346,8 @@ static enum err pg_open_write_ends(struct store_postgres *s, struct pg_opening *
     size_t n = 0;
     if (!v)
         return error_no_room(e);
-    if (o->end_count && pg_open_read_ends(s, o, &r, e))
+    bool may_exist = !o->all_new || o->op->also_count; /* a row that was inserted just now has no edge yet */
+    if (o->end_count && may_exist && pg_open_read_ends(s, o, &r, e))
         return e->code;
     for (size_t i = 0; i < o->end_count; i++) {
         const struct end_of *x = &o->ends[i];
@@ -357,18 +368,14 @@ static enum err pg_open_also(struct store_postgres *s, struct pg_opening *o, str
 {
     const struct op_open *op = o->op;
     size_t n = op->also_count;
-    struct join_task *parents = arena_array(&s->arena, struct join_task, n + 1);
+    const struct join_task *parents = o->old + op->n;
     if (n == 0)
         return ERR_OK;
-    if (!parents)
-        return error_no_room(e);
-    if (s->joins.ops->parents(&s->joins, op->also, n, parents, e))
-        return e->code;
     for (size_t i = 0; i < n; i++) {
         struct dependency d = { op->also[i], op->end_type };
         if (dependency_check(&parents[i].task, parents[i].found, &d, i, op->tenant, e))
             return e->code;
-        o->ends[o->end_count++] = (struct end_of){ parents[i].task, op->end_type, true };
+        o->ends[o->end_count++] = (struct end_of){ .parent = parents[i].task, .type = op->end_type, .is_more = true };
     }
     return s->joins.ops->mark_parents(&s->joins, op->also, n, e);
 }
@@ -411,7 +418,7 @@ enum err postgres_open(struct store_postgres *s, struct op *base)
     op->ret_stopped = false;
     op->ret_unblocked_lanes = 0;
     if (pg_step_lock(s, op->id, &o.task, &found, e) || pg_step_check_fence(&o.task, found, op->fence, e) ||
-        pg_open_run(s, &o, e))
+        pg_open_lock_rows(s, &o, e) || pg_open_run(s, &o, e))
         return e->code;
     if (op->ret_stopped)
         return ERR_OK;

@@ -1,5 +1,5 @@
 #pragma once
-/* store/sqlite/runs.h - what the operations for runs of workflows share: runs.c, run_stop.c, purge_runs.c. */
+/* store/sqlite/flow/runs.h - what the operations for runs of workflows share: runs.c, run_stop.c, purge_runs.c. */
 #include "store/sqlite/internal.h"
 
 /* A task's row without its large columns, as ST_STEP and ST_STEPS read it. */

@@ -4,19 +4,18 @@
 
 #include "store/postgres/purge.h"
 
-/* The runs within a run have the same root. */
-#define INNER(root) "(SELECT r.run_id FROM runs AS r WHERE r.root_id = " root ")"
-
+/* Of a run and the runs within it, which have the same root: the innermost one that has steps. */
+static const struct pg_statement innermost = {
+    "purge_innermost",
+    "SELECT r.run_id FROM (SELECT run_id, depth FROM runs WHERE root_id = $1 UNION SELECT $1, 0) AS r "
+    "WHERE EXISTS (SELECT FROM tasks AS t WHERE t.run_id = r.run_id) ORDER BY r.depth DESC LIMIT 1",
+};
 static const struct pg_statement delete_steps = {
     "purge_steps",
-    "WITH gone AS (DELETE FROM tasks WHERE ctid = ANY (ARRAY(SELECT t.ctid FROM tasks AS t WHERE t.run_id = ANY "
-    "(ARRAY(SELECT $1 UNION " INNER("$1") ")) ORDER BY t.run_id, t.place LIMIT $2 FOR UPDATE SKIP LOCKED)) "
-    "RETURNING run_id, place, " PURGED "), o AS (DELETE FROM outputs USING gone WHERE outputs.run_id = gone.run_id "
-    "AND outputs.place = gone.place) SELECT tenant_id, state, deleted, links, id, target, claim_id, gated FROM gone "
-    "AS g(run_id, place, tenant_id, state, deleted, links, id, target, claim_id, gated)",
-};
-static const struct pg_statement has_steps = {
-    "purge_has_steps", "SELECT EXISTS (SELECT FROM tasks WHERE run_id = ANY (ARRAY(SELECT $1 UNION " INNER("$1") ")))"
+    "WITH gone AS (DELETE FROM tasks WHERE ctid = ANY (ARRAY(SELECT t.ctid FROM tasks AS t WHERE t.run_id = $1 "
+    "ORDER BY t.place LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING place, " PURGED " AS gated), "
+    "o AS (DELETE FROM outputs USING gone WHERE outputs.run_id = $1 AND outputs.place = gone.place) "
+    "SELECT tenant_id, state, deleted, links, id, target, claim_id, gated FROM gone",
 };
 #define OF_RUNS(table)                                                                                                 \
     "DELETE FROM " table " WHERE run_id = ANY ($1 || ARRAY(SELECT r.run_id FROM runs AS r WHERE r.root_id = ANY ($1)))"
@@ -61,23 +60,33 @@ static enum err pg_purge_let_go(struct store_postgres *s, const struct pg_result
     return rc || n == 0 ? rc : pg_slots_hand_over(s, &keys, &ignored, e);
 }
 
-enum err pg_purge_steps(struct pg_purge *f, struct uuid run, bool *ret_done, struct error *e)
+static enum err pg_purge_slice(struct pg_purge *f, struct uuid run, size_t *ret, struct error *e)
 {
     struct pg_params *p = &f->s->params;
     cleanup_with(pg_result_release) struct pg_result gone = { 0 };
-    cleanup_with(pg_result_release) struct pg_result more = { 0 };
     pg_params_reset(p);
     pg_add_uuid(p, run);
     pg_add_i64(p, (int64_t)f->left);
-    if (f->left && (pg_run(&f->s->conn, &delete_steps, p, &gone, e) || pg_purge_count_tasks(f, &gone, e) ||
-                    pg_purge_let_go(f->s, &gone, e)))
+    if (pg_run(&f->s->conn, &delete_steps, p, &gone, e))
         return e->code;
-    pg_params_reset(p);
-    pg_add_uuid(p, run);
-    if (pg_run(&f->s->conn, &has_steps, p, &more, e))
-        return e->code;
-    *ret_done = !pg_bool(&more, 0, 0);
-    return ERR_OK;
+    *ret = (size_t)gone.rows;
+    return pg_purge_count_tasks(f, &gone, e) ? e->code : pg_purge_let_go(f->s, &gone, e);
+}
+
+enum err pg_purge_steps(struct pg_purge *f, struct uuid run, bool *ret_done, struct error *e)
+{
+    for (size_t gone = 1;;) {
+        cleanup_with(pg_result_release) struct pg_result next = { 0 };
+        pg_params_reset(&f->s->params);
+        pg_add_uuid(&f->s->params, run);
+        if (pg_run(&f->s->conn, &innermost, &f->s->params, &next, e))
+            return e->code;
+        *ret_done = next.rows == 0;
+        if (*ret_done || !f->left || !gone) /* 0: other transactions have locked them */
+            return ERR_OK;
+        if (pg_purge_slice(f, pg_uuid(&next, 0, 0), &gone, e))
+            return e->code;
+    }
 }
 
 enum err pg_purge_runs_rest(struct store_postgres *s, const struct uuid *runs, size_t n, struct error *e)

@@ -1,6 +1,6 @@
 #pragma once
-/* store/postgres/runs.h - what the operations on runs and their steps (runs.c, run_signals.c, run_stop.c) do with rows
- * of tasks: read a few columns, decide, write them all with one statement. */
+/* store/postgres/flow/runs.h - what the operations on runs and their steps (runs.c, run_signals.c, run_stop.c) do with
+ * rows of tasks: read a few columns, decide, write them all with one statement. */
 #include "store/postgres/internal.h"
 
 /* The columns of a task that runs need, with "t." before each. */

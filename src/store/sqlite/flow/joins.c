@@ -128,13 +128,12 @@ static enum err sqlite_edge_put(struct joins *base, const struct task *child, co
     return ERR_OK;
 }
 
-static enum err sqlite_edge_arrive(struct joins *base, const struct edge_id *id, enum edge_state state, struct error *e)
+static enum err sqlite_edge_arrive(struct store_sqlite *s, const struct join_arrival *a, struct error *e)
 {
-    struct store_sqlite *s = sqlite_of_joins(base);
     sqlite3_stmt *st = writer_stmt(s, ST_EDGE_ARRIVE);
-    (void)bind_uuid(st, 1, &id->parent);
-    (void)bind_uuid(st, 2, &id->child);
-    sqlite3_bind_int(st, 3, (int)state);
+    (void)bind_uuid(st, 1, &a->id.parent);
+    (void)bind_uuid(st, 2, &a->id.child);
+    sqlite3_bind_int(st, 3, (int)a->state);
     return conn_run(&s->conn, st, e);
 }
 
@@ -229,10 +228,20 @@ static enum err sqlite_join_put(struct joins *base, const struct task *child, co
     return conn_run(&s->conn, st, e);
 }
 
-static enum err sqlite_join_child_put(struct joins *base, const struct join_task *c, enum task_state was,
-                                      uint64_t *ret_bit, struct error *e)
+static enum err sqlite_join_count(struct store_sqlite *s, const struct join_counts *c, struct error *e)
 {
-    struct store_sqlite *s = sqlite_of_joins(base);
+    sqlite3_stmt *st = writer_stmt(s, ST_JOIN_COUNT);
+    (void)bind_uuid(st, 1, &c->child);
+    sqlite3_bind_int64(st, 2, c->counts.arrived);
+    sqlite3_bind_int64(st, 3, c->counts.met);
+    sqlite3_bind_int64(st, 4, c->counts.broken);
+    return conn_run(&s->conn, st, e);
+}
+
+static enum err sqlite_join_child_put(struct store_sqlite *s, const struct join_change *x, uint64_t *unblocked,
+                                      struct error *e)
+{
+    const struct join_task *c = &x->next;
     const struct task *t = &c->task;
     const struct lane_row *lane;
     sqlite3_stmt *st = writer_stmt(s, ST_JOIN_CHILD_PUT);
@@ -251,9 +260,26 @@ static enum err sqlite_join_child_put(struct joins *base, const struct join_task
         sqlite3_bind_null(st, 10);
     if (conn_run(&s->conn, st, e) || lanes_at(&s->conn, c->lane, &lane, e))
         return e->code;
-    tally_move(&s->of_op, t->tenant, t->deleted, was, t->state);
+    tally_move(&s->of_op, t->tenant, t->deleted, x->was, t->state);
     sqlite_ended_note(s, c->rid, t->state, t->completed_ms);
-    *ret_bit = lane_bit(lane->lane);
+    *unblocked |= t->state == TASK_SCHEDULED ? lane_bit(lane->lane) : 0;
+    return ERR_OK;
+}
+
+static enum err sqlite_join_wave_put(struct joins *base, const struct join_wave *w, uint64_t *ret_unblocked,
+                                     struct error *e)
+{
+    struct store_sqlite *s = sqlite_of_joins(base);
+    *ret_unblocked = 0;
+    for (size_t i = 0; i < w->edge_count; i++)
+        if (sqlite_edge_arrive(s, &w->edges[i], e))
+            return e->code;
+    for (size_t i = 0; i < w->join_count; i++)
+        if (sqlite_join_count(s, &w->joins[i], e))
+            return e->code;
+    for (size_t i = 0; i < w->child_count; i++)
+        if (sqlite_join_child_put(s, &w->children[i], ret_unblocked, e))
+            return e->code;
     return ERR_OK;
 }
 
@@ -347,14 +373,13 @@ void sqlite_joins_init(struct store_sqlite *s)
                                           .mark_parents = sqlite_join_mark_parents,
                                           .children = sqlite_join_children,
                                           .edge_put = sqlite_edge_put,
-                                          .edge_arrive = sqlite_edge_arrive,
                                           .edge_remove = sqlite_edge_remove,
                                           .open_parents = sqlite_open_parents,
                                           .end_get = sqlite_end_get,
                                           .end_put = sqlite_end_put,
                                           .join_get = sqlite_join_get,
                                           .join_put = sqlite_join_put,
-                                          .child_put = sqlite_join_child_put,
+                                          .wave_put = sqlite_join_wave_put,
                                           .leave = sqlite_join_leave,
                                           .take_left = sqlite_join_take_left,
                                           .has_left = sqlite_join_has_left,

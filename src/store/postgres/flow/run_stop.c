@@ -5,14 +5,17 @@
  * transaction has locked is left to the next call. So this operation waits for no row of `tasks`. */
 #include <assert.h>
 
-#include "store/postgres/runs.h"
+#include "store/postgres/flow/runs.h"
 #include "store/postgres/slots.h"
 
 static const struct pg_statement lock_run = {
-    "stop_run", "SELECT stop, paused FROM runs WHERE run_id = $1 AND tenant_id = $2 FOR NO KEY UPDATE"
+    "stop_run",
+    "SELECT stop, paused, coalesce((SELECT links FROM tasks WHERE id = $1), 0) FROM runs WHERE run_id = $1 AND tenant_id = $2 "
+    "FOR NO KEY UPDATE",
 };
 static const struct pg_statement write_run = {
-    "stop_write_run", "UPDATE runs SET stop = $2, paused = $3, stopped_by = coalesce(nullif($4, ''), stopped_by) WHERE run_id = $1"
+    "stop_write_run",
+    "UPDATE runs SET stop = $2, paused = $3, stopped_by = coalesce(nullif($4, ''), stopped_by) WHERE run_id = $1"
 };
 /* $1 run, $2 and $3 places, $4 states as bits, $5 at most */
 #define IN_RANGE "t.run_id = $1 AND t.place BETWEEN $2 AND $3"
@@ -27,9 +30,9 @@ static const struct pg_statement lock_steps = {
     "stop_steps",
     "SELECT " STEP_COLUMNS " FROM tasks AS t WHERE " CHANGED " ORDER BY t.place LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED",
 };
-static const struct pg_statement count_steps = {
-    "stop_count", "SELECT count(*) FROM (SELECT FROM tasks AS t WHERE " CHANGED " LIMIT $5 + 1) AS x"
-};
+static const struct pg_statement count_steps = { "stop_count",
+                                                 "SELECT count(*) FROM (SELECT FROM tasks AS t WHERE " CHANGED
+                                                 " LIMIT $5 + 1) AS x" };
 static const struct pg_statement read_running = {
     "stop_running",
     "SELECT t.id, t.fence FROM tasks AS t WHERE " IN_RANGE " AND t.state = " SQL_RUNNING
@@ -40,13 +43,13 @@ static const struct pg_statement read_runs = {
     "SELECT t.id FROM tasks AS t WHERE " IN_RANGE " AND t.state = " SQL_RUNNING
     " AND t.links & 16 <> 0 AND t.target = 4 ORDER BY t.place",
 };
-static_assert(TASK_OPEN == 16 && TARGET_WORKFLOW == 4, "statements name them by number");
+static_assert(TASK_OPEN == 16 && TASK_AGAIN == 1024 && TARGET_WORKFLOW == 4, "statements name them by number");
 static const struct pg_statement lock_open_run = {
     "stop_open_run",
-    "SELECT " STEP_COLUMNS " FROM tasks AS t WHERE t.id = $1 AND t.links & 16 <> 0 FOR NO KEY UPDATE SKIP LOCKED",
+    "SELECT " STEP_COLUMNS " FROM tasks AS t WHERE t.id = $1 AND t.links & 1040 <> 0 FOR NO KEY UPDATE SKIP LOCKED",
 };
 static const struct pg_statement is_open_run = { "stop_is_open",
-                                                 "SELECT FROM tasks AS t WHERE t.id = $1 AND t.links & 16 <> 0" };
+                                                 "SELECT FROM tasks AS t WHERE t.id = $1 AND t.links & 1040 <> 0" };
 
 struct pg_stopping {
     struct op_stop *op;
@@ -59,10 +62,12 @@ struct pg_stopping {
 
 static void pg_stop_add_range(struct pg_params *p, const struct op_stop *op)
 {
+    int64_t from, to;
+    stop_places(op, &from, &to);
     pg_params_reset(p);
     pg_add_uuid(p, op->run);
-    pg_add_i64(p, op->has_range ? op->from : INT64_MIN);
-    pg_add_i64(p, op->has_range ? op->to : INT64_MAX);
+    pg_add_i64(p, from);
+    pg_add_i64(p, to);
 }
 
 static void pg_stop_add_steps(struct pg_params *p, const struct op_stop *op)
@@ -98,7 +103,7 @@ static enum err pg_stop_change_run(struct store_postgres *s, const struct op_sto
     if (r.rows == 0)
         return run_not_found(e);
     struct run_row run = { .stop = (enum run_stop)pg_i64(&r, 0, 0), .paused = pg_bool(&r, 0, 1) };
-    stop_run(&run, op);
+    stop_run(&run, op, (int)pg_i64(&r, 0, 2));
     pg_params_reset(p);
     pg_add_uuid(p, op->run);
     pg_add_i32(p, (int32_t)run.stop);
@@ -186,7 +191,8 @@ static enum err pg_stop_wake_run(struct store_postgres *s, struct op_stop *op, s
         return ERR_OK;
     if (pg_step_read(s, &locked, 0, &run, e))
         return e->code;
-    dependency_apply(&run.next, FLOW_START, (struct str){ 0 }, op->now_ms);
+    if (!stop_wake(&run.next, op->now_ms))
+        return ERR_OK;
     return pg_steps_write(s, &run, 1, &op->ret_unblocked_lanes, e);
 }
 

@@ -2,18 +2,18 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "store/postgres/runs.h"
+#include "store/postgres/flow/runs.h"
 
 static const struct pg_statement lock_step = {
     "step_lock",
-    "SELECT " STEP_COLUMNS
-    ", (SELECT EXISTS (SELECT FROM wishes)) FROM tasks AS t WHERE t.id = $1 FOR NO KEY UPDATE"
+    "SELECT " STEP_COLUMNS ", (SELECT EXISTS (SELECT FROM wishes)) FROM tasks AS t WHERE t.id = $1 FOR NO KEY UPDATE"
 };
 static const struct pg_statement write_steps = {
     "steps_write",
     "UPDATE tasks SET state = v.state, claim_id = v.claim, links = v.links, lane = v.lane, queue = v.queue, "
     "due_ms = v.due_ms, scheduled_ms = v.scheduled_ms, awaited_ms = v.awaited_ms, late_by = v.late_by, "
-    "started_ms = v.started_ms, completed_ms = v.completed_ms, waits_for = NULL, updated_ms = v.updated_ms, "
+    "started_ms = v.started_ms, completed_ms = v.completed_ms, "
+    "waits_for = CASE v.state WHEN " SQL_BLOCKED " THEN tasks.waits_for END, updated_ms = v.updated_ms, "
     "last_error = coalesce(v.last_error, tasks.last_error) "
     "FROM unnest($*) AS v(task, state, claim, links, lane, queue, due_ms, scheduled_ms, awaited_ms, late_by, "
     "started_ms, completed_ms, updated_ms, last_error) WHERE id = v.task",
@@ -163,9 +163,9 @@ static enum err pg_steps_send(struct store_postgres *s, const struct pg_step *v,
                               struct error *e)
 {
     static const enum pg_type types[] = {
-        [W_TASK] = PG_UUID, [W_STATE] = PG_I32,     [W_CLAIM] = PG_UUID,      [W_LINKS] = PG_I32,
-        [W_LANE] = PG_I32,  [W_QUEUE] = PG_TEXT,    [W_DUE] = PG_I64,         [W_SCHEDULED] = PG_I64,
-        [W_AWAITED] = PG_I64, [W_LATE_BY] = PG_I32, [W_STARTED] = PG_I64,     [W_COMPLETED] = PG_I64,
+        [W_TASK] = PG_UUID,   [W_STATE] = PG_I32,       [W_CLAIM] = PG_UUID,  [W_LINKS] = PG_I32,
+        [W_LANE] = PG_I32,    [W_QUEUE] = PG_TEXT,      [W_DUE] = PG_I64,     [W_SCHEDULED] = PG_I64,
+        [W_AWAITED] = PG_I64, [W_LATE_BY] = PG_I32,     [W_STARTED] = PG_I64, [W_COMPLETED] = PG_I64,
         [W_UPDATED] = PG_I64, [W_LAST_ERROR] = PG_TEXT,
     };
     struct pg_params *p = &s->params;
@@ -219,7 +219,7 @@ enum err pg_steps_write(struct store_postgres *s, const struct pg_step *v, size_
     if (!lanes)
         return error_no_room(e);
     for (size_t i = 0; i < n; i++) {
-        uint64_t bit;
+        uint64_t bit = 0;
         if (pg_step_find_lane(s, &v[i], &lanes[i], &bit, e))
             return e->code;
         *unblocked |= v[i].next.state == TASK_SCHEDULED ? bit : 0;

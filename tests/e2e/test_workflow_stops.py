@@ -1,0 +1,129 @@
+"""What a stop, a pause or a deadline of a run means for what runs, waits for its next attempt or undoes, with the receiver as oracle."""
+
+import threading
+import time
+
+import pytest
+
+from server import Reply, now_ms, until
+from test_workflows_api import act, ended, http, run, status, steps
+
+RETRIES = {"retry": {"max_attempts": 5, "base_delay_ms": 1000, "backoff": "FIXED", "jitter": "NONE"}}
+
+
+def cancel(client, run_id, body=None):
+    """Until nothing of it runs."""
+    until(lambda: client.post(f"/v1/workflows/{run_id}/cancel", body).status == 200)
+
+
+def test_a_step_that_is_between_two_attempts_is_cancelled_with_its_run(client, receiver):
+    receiver.answer("/a", Reply(status=500))
+    made = run(client, definition={"steps": [{"name": "a", **RETRIES, **http(receiver, "/a")}]})
+    receiver.wait("/a")
+    until(lambda: steps(client, made["id"])[("a", None, "STEP")]["attempts"] == 1)
+    cancel(client, made["id"])
+    seen = len(receiver.to("/a"))
+    assert ended(client, made["id"])["status"] == "CANCELLED"
+    assert len(receiver.to("/a")) == seen
+
+
+@pytest.mark.cluster(when="always")
+def test_a_step_that_fails_after_its_run_was_paused_waits_for_the_resume(client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(status=500, hold=held), Reply())
+    made = run(client, definition={"steps": [{"name": "a", **RETRIES, **http(receiver, "/a")}]})
+    receiver.wait("/a")
+    act(client, made["id"], "pause")
+    held.set()
+    until(lambda: steps(client, made["id"])[("a", None, "STEP")]["status"] == "PAUSED",
+          why=lambda: f"it is {steps(client, made['id'])[('a', None, 'STEP')]}")
+    assert len(receiver.to("/a")) == 1
+    act(client, made["id"], "resume")
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert len(receiver.to("/a")) == 2
+
+
+def test_a_step_that_fails_after_the_deadline_of_its_run_is_not_tried_again(client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(status=500, hold=held))
+    made = run(client, deadline_seconds=1, definition={"steps": [{"name": "a", **RETRIES, **http(receiver, "/a")}]})
+    receiver.wait("/a")
+    until(lambda: client.get(f"/v1/workflows/{made['id']}").json["stopped_by"])
+    held.set()
+    done = ended(client, made["id"])
+    assert done["status"] == "FAILED" and "deadline" in done["last_error"], done
+    assert len(receiver.to("/a")) == 1
+
+
+def test_a_leased_step_that_fails_after_its_run_was_cancelled_is_not_leased_again(client):
+    made = run(client, definition={"steps": [{"name": "a", "target_type": "WORKER", "queue": "jobs", "retry": {"max_attempts": 5, "base_delay_ms": 100}}]})
+    lease = until(lambda: client.post("/v1/leases", {"queue": "jobs", "max": 1, "wait_seconds": 5}).json["leases"])[0]
+    assert client.post(f"/v1/workflows/{made['id']}/cancel").status in (200, 202)
+    client.post(f"/v1/leases/{lease['id']}/fail", {"error": "no"})
+    assert ended(client, made["id"])["status"] == "CANCELLED"
+    assert client.post("/v1/leases", {"queue": "jobs", "max": 1, "wait_seconds": 1}).json["leases"] == []
+
+
+def test_a_run_that_waits_for_its_next_attempt_is_cancelled(client, receiver):
+    receiver.answer("/a", Reply(status=400))
+    made = run(client, retry={"max_attempts": 3, "base_delay_ms": 60000, "backoff": "FIXED"}, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})
+    until(lambda: client.get(f"/v1/workflows/{made['id']}").json["attempts"] == 1)
+    act(client, made["id"], "cancel")
+    assert ended(client, made["id"])["status"] == "CANCELLED"
+    assert len(receiver.to("/a")) == 1
+
+
+def test_a_run_is_attempted_as_often_as_it_was_told(client, receiver):
+    receiver.answer("/b", Reply(status=400), Reply(status=400), Reply())
+    made = run(client, retry={"max_attempts": 3, "base_delay_ms": 100}, definition={"steps": [{"name": "a", **http(receiver, "/a")}, {"name": "b", "depends_on": ["a"], **http(receiver, "/b")}]})
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert (len(receiver.to("/a")), len(receiver.to("/b"))) == (1, 3)
+
+
+def undo_that_waits(receiver):
+    """A run that fails, and whose compensation comes to its second attempt after a second."""
+    receiver.answer("/fails", Reply(status=400))
+    receiver.answer("/undo", Reply(status=500), Reply())
+    return {"steps": [{"name": "a", **http(receiver, "/a"), "compensate": {**RETRIES, **http(receiver, "/undo")}},
+                      {"name": "fails", "depends_on": ["a"], **http(receiver, "/fails")}]}
+
+
+def test_a_deadline_does_not_end_the_compensation(client, receiver):
+    made = run(client, deadline_seconds=1, definition=undo_that_waits(receiver))
+    receiver.wait("/undo")
+    done = ended(client, made["id"])
+    assert (done["status"], done["failed_step"], done["compensation"]) == ("FAILED", "fails", "COMPLETE"), done
+    assert len(receiver.to("/undo")) == 2
+
+
+def test_a_cancel_does_not_end_the_compensation(client, receiver):
+    made = run(client, definition=undo_that_waits(receiver))
+    receiver.wait("/undo")
+    until(lambda: steps(client, made["id"])[("a", None, "COMPENSATION")]["attempts"] == 1)
+    assert client.post(f"/v1/workflows/{made['id']}/cancel").status in (200, 202, 409)
+    done = ended(client, made["id"])
+    assert done["status"] in ("FAILED", "CANCELLED") and done["compensation"] == "COMPLETE", done
+    assert len(receiver.to("/undo")) == 2
+
+
+def test_only_what_was_sent_is_undone_if_attempted(client, receiver):
+    receiver.answer("/a", Reply(body=b'{"x": 1}'))
+    receiver.answer("/sent", Reply(status=400))
+    undone = lambda path: {"compensate": {"if_attempted": True, **http(receiver, path)}}
+    made = run(client, definition={"steps": [
+        {"name": "a", **http(receiver, "/a")},
+        {"name": "sent", "depends_on": ["a"], **http(receiver, "/sent"), **undone("/undo/sent")},
+        {"name": "unsent", "depends_on": ["a"], **http(receiver, "/unsent", body={"$ref": "/steps/a/output/y"}), **undone("/undo/unsent")},
+        {"name": "skipped", "depends_on": ["sent"], **http(receiver, "/skipped"), **undone("/undo/skipped")}]})
+    assert ended(client, made["id"])["status"] == "FAILED"
+    assert [c.path for c in receiver.calls if "undo" in c.path] == ["/undo/sent"]
+
+
+def test_the_deadline_of_a_retried_run_counts_from_the_retry(client):
+    made = run(client, deadline_seconds=1, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})
+    for _ in range(3):
+        began = now_ms()
+        done = ended(client, made["id"])
+        assert done["status"] == "FAILED" and now_ms() - began < 3000, done
+        act(client, made["id"], "retry")
+    act(client, made["id"], "cancel")
