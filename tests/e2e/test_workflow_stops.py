@@ -127,3 +127,23 @@ def test_the_deadline_of_a_retried_run_counts_from_the_retry(client):
         assert done["status"] == "FAILED" and now_ms() - began < 3000, done
         act(client, made["id"], "retry")
     act(client, made["id"], "cancel")
+
+
+def test_a_cancel_undoes_nothing_after_the_end(client, receiver):
+    definition = {"steps": [{"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo")}, {"name": "w", "depends_on": ["a"], "await": {"signal": "go"}}]}
+    made = run(client, definition=definition)["id"]
+    assert client.post(f"/v1/workflows/{made}/signals/go").status == 200
+    assert ended(client, made)["status"] == "COMPLETED"
+    refused = client.post(f"/v1/workflows/{made}/cancel", {"compensate": True})
+    assert refused.status == 409 and "COMPLETED" in refused.json["detail"], refused
+    made = run(client, definition=definition)["id"]
+    until(lambda: status(client, made)["awaiting"])
+    cancel(client, made)
+    assert ended(client, made)["status"] == "CANCELLED"
+    assert "retry it" in act(client, made, "cancel", {"compensate": True}, 409)["detail"]
+    act(client, made, "retry")
+    until(lambda: status(client, made)["awaiting"])
+    cancel(client, made, {"compensate": True})
+    assert ended(client, made)["compensation"] == "COMPLETE"
+    act(client, made, "cancel", {"compensate": True})  # the same once more
+    assert len(receiver.to("/undo")) == 1

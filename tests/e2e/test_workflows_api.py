@@ -385,3 +385,36 @@ def test_a_key_needs_the_scope_to_signal_for_others(client, server):
     assert client.request("POST", url, {}, headers=headers).status == 200
     assert client.get(f"/v1/workflows/{made['id']}", headers=headers).status == 403
     act(client, made["id"], "cancel")
+
+
+def test_task_calls_on_runs_and_their_schedules_need_the_scope_of_workflows(client, receiver):
+    """The other scopes are enough for a task, but not for one that is a run or makes runs."""
+    receiver.answer("/b", Reply(status=400))
+    put(client, "flow", {"steps": STEPS})
+    later = run(client, workflow="flow", delay="1d", dedupe_key="one")["id"]
+    failed = run(client, definition={"steps": [{"name": "b", **http(receiver, "/b")}]})["id"]
+    assert ended(client, failed)["status"] == "FAILED"
+    target = {"target_type": "WORKFLOW", "target_config": {"workflow": "flow"}}
+    schedule = client.create(interval_seconds=3600, start_time="2099-01-01T00:00:00Z", **target)["id"]
+    plain = client.create(target_type="NOOP", delay="1d")["id"]
+    key = client.post("/v1/api-keys", {"name": "t", "scopes": ["tasks:read", "tasks:write", "dlq:write", "workflows:read"]}).json["key"]
+    ask = lambda method, path, body=None: client.request(method, path, body, headers={"Authorization": f"Bearer {key}"})
+    refused = [("POST", "/v1/tasks", {**target, "delay": "1d"}), ("POST", "/v1/tasks/recurring", {**target, "interval_seconds": 60}),
+               ("PATCH", f"/v1/tasks/{plain}", target), ("PATCH", f"/v1/tasks/{later}", {"priority": 7}), ("DELETE", f"/v1/tasks/{later}", None),
+               ("POST", f"/v1/tasks/{failed}/retry", None), ("POST", f"/v1/dlq/{failed}/retry", None), ("POST", f"/v1/dlq/{failed}/archive", None),
+               ("POST", f"/v1/recurring-tasks/{schedule}/trigger-now", None), ("DELETE", f"/v1/recurring-tasks/{schedule}", None),
+               ("POST", f"/v1/tasks/{later}/dependencies", {"depends_on": [plain]}), ("POST", "/v1/workflows", {"workflow": "flow"})]
+    refused += [("POST", f"/v1/tasks/{later}/{action}", None) for action in ("cancel", "pause", "run-now", "force-complete")]
+    for method, path, body in refused:
+        answer = ask(method, path, body)
+        assert answer.status == 403 and "workflows:write" in answer.json["detail"], (method, path, answer)
+    batch = ask("POST", "/v1/tasks/batch", [{"target_type": "NOOP", "delay": "1d"}, {**target, "delay": "1d"}]).json
+    assert batch["created"] == 1 and batch["tasks"][1]["error"]["errors"][0]["field"] == "target_type", batch
+    moved = ask("POST", "/v1/tasks", {"target_type": "NOOP", "delay": "2d", "dedupe_key": "one", "dedupe_action": "RESCHEDULE"})
+    assert moved.status == 409 and "workflows:write" in moved.json["detail"], moved
+    job = ask("POST", "/v1/tasks/bulk", {"action": "cancel", "filter": {"all": True}}).json
+    job = until(lambda: (x := client.get(f"/v1/jobs/{job['id']}").json)["state"] != "RUNNING" and x)
+    assert job["failures"] and all("workflows:write" in x["error"] for x in job["failures"]), job
+    assert client.task(plain)["status"] == "CANCELLED"
+    assert client.get(f"/v1/workflows/{later}").json["status"] == client.task(schedule)["status"] == "SCHEDULED"
+    act(client, later, "cancel")

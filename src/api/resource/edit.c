@@ -461,10 +461,14 @@ static enum handled edit_attempt(struct request *q, struct reader *r)
         return edit_refuse_version(q, edit->current.version);
     if (!uuid_is_nil(edit->current.run))
         return edit_refuse_step(q, edit);
+    if (!run_may_change(q, &edit->current))
+        return HANDLED_DONE;
     if (edit_is_of_open_run(q, edit))
         return edit_open_run(q, r, edit);
     if (edit_plan(q, edit, &e))
         return edit_refuse_plan(q, edit, &e);
+    if (edit->plan.changes && !run_may_change(q, &edit->plan.task)) /* the edit makes it one */
+        return HANDLED_DONE;
     edit_write_answer(q, edit);
     if (!edit->plan.changes)
         return edit_store_record(q);

@@ -165,6 +165,16 @@ bool run_is_possible(struct request *q)
     return known;
 }
 
+bool run_may_change(struct request *q, const struct task *t)
+{
+    if (t->target != TARGET_WORKFLOW || identity_may(&q->who, SCOPE_WORKFLOWS_WRITE))
+        return true;
+    request_refuse(q, PROBLEM_FORBIDDEN,
+                   "the task is of target WORKFLOW: the API key needs the scope 'workflows:write' to create or change "
+                   "it");
+    return false;
+}
+
 /* ---- what the steps are doing ---- */
 
 static void run_tally_failure(struct run_tally *n, const struct task *t)

@@ -39,6 +39,9 @@ enum err run_check_target(struct request *q, struct reader *r, const struct task
 /* False: not every node can run workflows yet, and the request is answered with 503. */
 bool run_is_possible(struct request *q);
 
+/* False: the task is a run or a schedule of runs, and the API key may not change these. The request is answered. */
+bool run_may_change(struct request *q, const struct task *t);
+
 /* The name of the step that a task is; empty: it is none, or its run is gone. */
 enum err run_step_name(struct request *q, struct reader *r, const struct task *t, struct str *ret,
                        struct error *e) must_use;
