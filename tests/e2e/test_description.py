@@ -276,6 +276,6 @@ def test_a_run_takes_the_described_fields_of_a_task_and_no_others(client):
             value = [] if name == "depends_on" else "ONE_TIME"
         beside = {other: needed for other, needed in BASES.get(name, {}).items() if other in run and other != name}
         answer = client.post("/v1/workflows", {"definition": definition, **beside, name: value})
-        assert answer.status == (201 if name in run else 400), (name, value, answer)
+        assert answer.status in ((200, 201) if name in run else (400,)), (name, value, answer)
         if name not in run:
             assert answer.json["errors"][0]["field"] == name, answer

@@ -418,3 +418,88 @@ def test_task_calls_on_runs_and_their_schedules_need_the_scope_of_workflows(clie
     assert client.task(plain)["status"] == "CANCELLED"
     assert client.get(f"/v1/workflows/{later}").json["status"] == client.task(schedule)["status"] == "SCHEDULED"
     act(client, later, "cancel")
+
+
+def explain(client, task_id):
+    answer = client.get(f"/v1/tasks/{task_id}/explain")
+    assert answer.status == 200, answer
+    return answer.json
+
+
+def test_a_running_step_has_started(client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held))
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})["id"]
+    receiver.wait("/a")
+    step = steps(client, made)[("a", None, "STEP")]
+    assert step["status"] == "RUNNING" and step["started_at"] >= step["released_at"] and step["waited_ms"] >= 0, step
+    assert steps(client, made)[("a", None, "STEP")]["started_at"] == step["started_at"]
+    held.set()
+    ended(client, made)
+
+
+def test_explain_speaks_of_runs_and_steps_by_their_names(client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held))
+    receiver.answer("/item", Reply(hold=held), Reply(hold=held))
+    first = run(client, name="first", concurrency_key="only", definition={"steps": [
+        {"name": "a", **http(receiver, "/a")}, {"name": "b", "target_type": "NOOP"},
+        {"name": "w", "await": {"signal": "go", "approvals": 2}},
+        {"name": "m", "map": {"over": [1, 2], "max_concurrent": 1}, **http(receiver, "/item")},
+        {"name": "last", "depends_on": ["a", "b", "w", "m"], "target_type": "NOOP"}]})["id"]
+    second = run(client, name="second", concurrency_key="only", definition={"steps": STEPS})["id"]
+    receiver.wait("/a")
+    receiver.wait("/item")
+    until(lambda: status(client, first)["awaiting"] and client.get(f"/v1/workflows/{second}").json["status"] == "BLOCKED")
+    until(lambda: steps(client, first)[("m", 1, "ITEM")]["status"] == "BLOCKED")
+    ids = {(name, item): x["id"] for (name, item, _), x in steps(client, first).items()}
+    told = explain(client, ids[("last", None)])
+    assert (told["run"], told["run_name"], told["step"], told["item"], told["gate"]) == (first, "first", "last", None, "dependency"), told
+    assert told["explanation"].startswith("step 'last' of the run 'first': it waits for 3 of 4 steps: 'a' (RUNNING), 'w' ("), told
+    assert "'m' (RUNNING)" in told["explanation"] and "'b'" not in told["explanation"], told
+    told = explain(client, ids[("w", None)])
+    assert told["gate"] == "signal" and "step 'w' of the run 'first': it awaits the signal 'go', and 0 of 2 approvals" in told["explanation"], told
+    told = explain(client, ids[("m", 1)])
+    assert "item 1 of step 'm' of the run 'first': it waits for a slot of its map, which runs 1 at once, held by item 0 of step 'm'" in told["explanation"], told
+    assert "it waits for 2 of its 2 items" in explain(client, ids[("m", None)])["explanation"]
+    assert "item 0 of step 'm' of the run 'first': it has fired" in explain(client, ids[("m", 0)])["explanation"]
+    told = explain(client, first)
+    assert told["explanation"].startswith("the run 'first': it waits for 4 of 5 steps: 'a' (RUNNING)"), told
+    told = explain(client, second)
+    assert "the run 'second': it waits for a slot of the concurrency key 'only', held by the run 'first'" in told["explanation"], told
+    assert [x["task_id"] for x in told["holders"]] == [first], told
+    act(client, second, "cancel")
+    held.set()
+    until(lambda: client.post(f"/v1/workflows/{first}/cancel").status == 200)
+    ended(client, first)
+
+
+def test_runs_are_listed_by_the_name_of_their_definition(client):
+    for name in ("one", "two"):
+        put(client, name, {"steps": STEPS})
+    made = [run(client, workflow="one", delay="1d" if i % 2 else "0s")["id"] for i in range(5)]
+    run(client, workflow="two")
+    run(client, definition={"steps": STEPS})
+    below = run(client, definition={"steps": [{"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "one"}}]})["id"]
+    assert ended(client, below)["status"] == "COMPLETED"
+    found, query = [], "?workflow=one&limit=2"
+    while query:
+        page = client.get(f"/v1/workflows{query}").json
+        assert all((x["workflow"], x["version"]) == ("one", 1) for x in page["workflows"]) and len(page["workflows"]) <= 2, page
+        found += [x["id"] for x in page["workflows"]]
+        query = page["next_cursor"] and f"?workflow=one&limit=2&cursor={page['next_cursor']}"
+    assert [x for x in found if x in made] == made[::-1], found
+    assert client.get("/v1/workflows?workflow=none").json["workflows"] == []
+    assert len(client.get("/v1/workflows?workflow=two&status=ACTIVE,COMPLETED").json["workflows"]) == 1
+
+
+def test_all_errors_of_a_definition_come_in_one_answer(client):
+    definition = {"steps": [{"name": "a", "target_type": "NOOP", "priority": 10}, {"name": "b", "target_type": "NOOP", "depends_on": ["x"]},
+                            {"name": "c", "target_config": {"url": "http://127.0.0.1:9/", "body": {"$reff": "/input"}}},
+                            {"name": "d", "target_type": "NOOP", "map": {"over": 7}, "metadata": []}]}
+    fields = ["steps[1].depends_on[0]", "steps[2].target_config.body.$reff", "steps[3].map.over", "steps[0].priority", "steps[3].metadata"]
+    answer = client.request("PUT", "/v1/workflow-definitions/wrong", definition)
+    assert answer.status == 400 and [x["field"] for x in answer.json["errors"]] == fields, answer.json
+    assert "(and 4 more errors)" in answer.json["detail"], answer
+    answer = client.post("/v1/workflows", {"definition": definition})
+    assert answer.status == 400 and [x["field"] for x in answer.json["errors"]] == [f"definition.{x}" for x in fields], answer.json

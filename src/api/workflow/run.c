@@ -157,6 +157,16 @@ void run_write_place(struct jw *w, const struct task *t, struct str step)
         jw_i64(w, place_item(t->place));
 }
 
+enum handled run_refuse_definition(struct request *q, struct definition_errors *errors, const char *parent)
+{
+    for (size_t i = 0; i < errors->n && parent; i++)
+        (void)error_in(&errors->v[i], parent);
+    if (errors->v[0].code != ERR_INVALID)
+        return request_fail(q, &errors->v[0]);
+    respond_invalid(&q->response, errors->v, errors->n);
+    return HANDLED_DONE;
+}
+
 bool run_is_possible(struct request *q)
 {
     bool known = run_is_known(q);
