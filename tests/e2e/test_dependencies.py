@@ -77,6 +77,15 @@ def test_a_dependency_has_one_type(client):
     assert [x["type"] for x in graph(client, second)["depends_on"]] == ["MUST_FAIL"]
 
 
+def test_a_task_of_a_batch_or_with_a_dedupe_key_has_no_dependencies(client):
+    parent = client.create(delay="1h", target_type="NOOP")["id"]
+    batch = client.post("/v1/tasks/batch", [{"target_type": "NOOP", "depends_on": [parent]}, {"target_type": "NOOP", "delay": "1h"}]).json
+    assert batch["created"] == 1 and "create the task alone" in batch["tasks"][0]["error"]["detail"], batch
+    refused = client.post("/v1/tasks", {"target_type": "NOOP", "depends_on": [parent], "dedupe_key": "k"})
+    assert refused.status == 400 and refused.json["errors"][0]["field"] == "depends_on" and "dedupe_key" in refused.json["detail"], refused
+    assert client.post("/v1/workflows", {"definition": {"steps": [{"name": "a", "target_type": "NOOP"}]}, "depends_on": [parent], "dedupe_key": "k"}).status == 400
+
+
 def test_pause_resume_and_force(client, receiver):
     parent = client.create(delay="1h", **receiver.target("/parent"))["id"]
     child = client.create(depends_on=[parent], **receiver.target("/child"))["id"]

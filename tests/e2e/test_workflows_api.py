@@ -1,5 +1,7 @@
 """The HTTP API of workflows, on the real server with the receiver as oracle: definitions, runs, steps, signals, changes."""
 
+import contextlib
+import sqlite3
 import threading
 import time
 
@@ -236,6 +238,8 @@ def test_task_calls_on_a_step_name_the_call_of_the_run(client):
         assert answer.status == 409 and f"/v1/workflows/{made['id']}/" in answer.json["detail"]
     assert client.request("DELETE", f"/v1/tasks/{step}").status == 409
     assert client.request("PATCH", f"/v1/tasks/{step}", {"priority": 1}).status == 409
+    assert "definition says" in client.post(f"/v1/tasks/{step}/dependencies", {"depends_on": []}).json["detail"]
+    assert client.request("DELETE", f"/v1/tasks/{made['id']}/dependencies/{step}").status == 409
     assert client.act(made["id"], "cancel")["id"] == made["id"]
     assert ended(client, made["id"])["status"] == "CANCELLED"
 
@@ -503,3 +507,58 @@ def test_all_errors_of_a_definition_come_in_one_answer(client):
     assert "(and 4 more errors)" in answer.json["detail"], answer
     answer = client.post("/v1/workflows", {"definition": definition})
     assert answer.status == 400 and [x["field"] for x in answer.json["errors"]] == [f"definition.{x}" for x in fields], answer.json
+
+
+def test_a_failed_step_is_no_dead_letter_of_its_own(client, receiver):
+    receiver.answer("/a", Reply(status=400))
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})["id"]
+    assert ended(client, made)["status"] == "FAILED"
+    step = steps(client, made)[("a", None, "STEP")]["id"]
+    refused = client.post(f"/v1/dlq/{step}/retry")
+    assert refused.status == 409 and f"/v1/workflows/{made}/retry" in refused.json["detail"], refused
+
+
+def test_a_run_is_bound_to_the_definition_that_is_there_when_it_is_created(client, receiver):
+    put(client, "flow", {"steps": [{"name": "a", **http(receiver, "/old")}]})
+    made = run(client, workflow="flow", delay="1s")
+    put(client, "flow", {"steps": [{"name": "a", **http(receiver, "/new")}]})
+    assert client.request("DELETE", "/v1/workflow-definitions/flow").status == 204
+    done = ended(client, made["id"])
+    assert (done["status"], done["version"], done["definition_hash"]) == ("COMPLETED", 1, made["definition_hash"]), done
+    assert len(receiver.to("/old")) == 1 and not receiver.to("/new")
+
+
+def test_a_step_that_awaits_is_not_started(client):
+    made = run(client, definition={"steps": [{"name": "before", "await": {"signal": "first"}}, {"name": "w", "depends_on": ["before"], "await": {"signal": "go"}}]})["id"]
+    until(lambda: status(client, made)["awaiting"])
+    assert "send it" in act(client, made, "steps/before/run-now", {"force": True}, 409)["detail"]
+    act(client, made, "steps/w/run-now", {"force": True})  # it waits for its parent: now it awaits its signal
+    until(lambda: [x["step"] for x in status(client, made)["awaiting"]] == ["before", "w"])
+    for signal in ("go", "first"):
+        assert client.post(f"/v1/workflows/{made}/signals/{signal}", {"payload": 1}).status == 200
+    assert ended(client, made)["status"] == "COMPLETED"
+
+
+def test_a_signal_that_is_repeated_after_the_end_is_answered_as_before(client):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})["id"]
+    send = lambda body: client.post(f"/v1/workflows/{made}/signals/go", body)
+    first = send({"payload": {"n": 1}})
+    assert ended(client, made)["status"] == "COMPLETED"
+    again = send({"payload": {"n": 1}})
+    assert (again.status, again.json) == (200, first.json)
+    for other in ({"payload": {"n": 2}}, {"payload": {"n": 1}, "by": "ann"}):
+        refused = send(other)
+        assert refused.status == 409 and "COMPLETED since" in refused.json["detail"], refused
+
+
+@pytest.mark.standalone("it changes a row of the store's file")
+def test_a_run_with_too_many_tasks_fails_with_the_reason(server, client):
+    if not (server.data_dir / "belfry.db").exists():
+        pytest.skip("only for SQLite")
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}, {"name": "m", "depends_on": ["w"], "map": {"over": [1, 2, 3]}, "target_type": "NOOP"}]})["id"]
+    until(lambda: status(client, made)["awaiting"])
+    with contextlib.closing(sqlite3.connect(server.data_dir / "belfry.db", timeout=20)) as store, store:
+        assert store.execute("UPDATE runs SET tasks = 99999").rowcount == 1
+    assert client.post(f"/v1/workflows/{made}/signals/go").status == 200
+    done = ended(client, made)
+    assert done["status"] == "FAILED" and done["failed_step"] == "m" and "at most 100000 tasks" in done["last_error"], done

@@ -326,6 +326,8 @@ static enum err steps_plan(struct request *q, struct step_edit *s, struct error 
     bool failed = s->current.state == TASK_FAILED;
     if (failed || (task_is_final(s->current.state) && s->current.state != TASK_COMPLETED))
         return error_set(e, ERR_CONFLICT, "the step is %s; retry the run", task_state_name(s->current.state));
+    if (s->action == ACTION_RUN_NOW && s->current.links & TASK_AWAITS)
+        return error_set(e, ERR_CONFLICT, "the step awaits a signal already; send it, or complete or skip the step");
     if (task_act(&s->current, action, s->force, NULL, request_new_id(q), q->now_ms, &plan, e))
         return e->code;
     if (!plan.changes)
