@@ -562,3 +562,26 @@ def test_a_run_with_too_many_tasks_fails_with_the_reason(server, client):
     assert client.post(f"/v1/workflows/{made}/signals/go").status == 200
     done = ended(client, made)
     assert done["status"] == "FAILED" and done["failed_step"] == "m" and "at most 100000 tasks" in done["last_error"], done
+
+
+def test_a_run_that_waits_is_edited(client, receiver):
+    """It stays bound to a version: to the one that it had, or to the one that the edit names."""
+    step = lambda path: {"steps": [{"name": "a", **http(receiver, path, body={"$ref": "/input"})}]}
+    put(client, "flow", step("/one"))
+    made = run(client, workflow="flow", delay="1d", input=1)
+    edit = lambda config: client.request("PATCH", f"/v1/tasks/{made['id']}", {"target_config": config})
+    shown = lambda: client.get(f"/v1/workflows/{made['id']}").json
+    put(client, "flow", step("/two"))
+    assert edit({"input": 2}).status == 200
+    assert (shown()["input"], shown()["version"], shown()["definition_hash"]) == (2, 1, made["definition_hash"])
+    assert edit({"workflow": "none"}).status == edit({"version": 7}).status == edit({"definition": "0" * 64}).status == 400
+    assert edit({"workflow": "flow", "version": 1, "definition": put(client, "flow", step("/two"))["hash"]}).status == 400
+    assert edit({"version": 2}).status == 200
+    assert (shown()["input"], shown()["workflow"], shown()["version"]) == (2, "flow", 2)
+    put(client, "flow", step("/three"))
+    client.act(made["id"], "run-now")
+    assert ended(client, made["id"])["version"] == 2
+    assert [(c.path, c.body) for c in receiver.calls] == [("/two", b"2")]
+    plain = client.create(target_type="NOOP", delay="1d")["id"]
+    refused = client.request("PATCH", f"/v1/tasks/{plain}", {"target_type": "WORKFLOW", "target_config": {"workflow": "none"}})
+    assert refused.status == 400 and refused.json["errors"][0]["field"] == "target_config.workflow", refused

@@ -37,6 +37,10 @@ enum err run_definition(struct request *q, struct reader *r, const struct workfl
 /* Finds what the target_config of a new task of target WORKFLOW names. Errors are fields below target_config. */
 enum err run_check_target(struct request *q, struct reader *r, const struct task *t, struct error *e) must_use;
 
+/* Binds a new run to the version that is the latest now, or to the one that it names, and to its content, whatever
+ * becomes of the name. Errors as above. */
+enum err run_bind(struct request *q, struct reader *r, struct task *t, struct error *e) must_use;
+
 /* Answers with all errors of a definition. parent: where it is in the body; NULL: it is the body. */
 enum handled run_refuse_definition(struct request *q, struct definition_errors *errors, const char *parent);
 

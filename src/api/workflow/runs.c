@@ -148,29 +148,6 @@ static enum err workflows_correct_field(struct error *e)
     return e->code;
 }
 
-/* A run is bound to the version that is the latest now, and to its content, whatever becomes of the name. */
-static enum err workflows_pin(struct request *q, struct reader *r, struct task *t, struct error *e)
-{
-    struct run_config c;
-    struct workflow_row row;
-    char hash[2 * DEFINITION_HASH + 1];
-    if (q->definition)
-        return ERR_OK;
-    if (run_check_target(q, r, t, e) || run_config_read(q, t, &c, e))
-        return e->code;
-    if (reader_workflow(r, q->who.tenant, c.workflow, c.version, &q->arena, &row, e))
-        return e->code;
-    for (size_t i = 0; i < DEFINITION_HASH; i++)
-        snprintf(hash + 2 * i, 3, "%02x", row.hash[i]);
-    cleanup_with(buf_release) struct buf text;
-    buf_init(&text, BODY_TEXT_MAX);
-    buf_add(&text, str_sub(t->target_config, 0, t->target_config.n - 1));
-    if (!c.version)
-        buf_printf(&text, ",\"version\":%lld", (long long)row.version);
-    buf_printf(&text, ",\"definition\":\"%s\"}", hash);
-    return !text.full && arena_str(&q->arena, buf_str(&text), &t->target_config) ? ERR_OK : error_no_room(e);
-}
-
 static enum err workflows_make(struct request *q, struct reader *r, struct run_body *b, struct error *e)
 {
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
@@ -187,7 +164,7 @@ static enum err workflows_make(struct request *q, struct reader *r, struct run_b
     if (q->tasks->kind == TASK_RECURRING)
         return error_field(e, q->tasks->schedule.cron.n ? "cron_expression" : "interval_seconds",
                            "makes a schedule of runs: create it with POST /v1/tasks, target_type WORKFLOW");
-    return workflows_pin(q, r, q->tasks, e) ? workflows_correct_field(e) : ERR_OK;
+    return !q->definition && run_bind(q, r, q->tasks, e) ? workflows_correct_field(e) : ERR_OK;
 }
 
 enum handled workflows_create(struct request *q, struct reader *r)
