@@ -101,11 +101,16 @@ static const struct {
 static enum err action_refuse(const struct task *t, enum task_state state, enum action action, const char *instead,
                               struct error *e)
 {
-    bool recurring = t->kind == TASK_RECURRING;
+    bool recurring = t->kind == TASK_RECURRING, is_run = !recurring && t->target == TARGET_WORKFLOW;
+    bool anew = is_run && strcmp(instead, ANEW) == 0;
     if (recurring && action == ACTION_RETRY)
         return error_set(e, ERR_CONFLICT, "this is a recurring task and cannot be retried; %s", instead);
-    return error_set(e, ERR_CONFLICT, "the %stask is %s and cannot be %s; %s", recurring ? "recurring " : "",
-                     task_state_name(state), words[action].done, instead);
+    return error_set(e, ERR_CONFLICT, "the %s is %s and cannot be %s; %s",
+                     recurring              ? "recurring task"
+                     : !uuid_is_nil(t->run) ? "step"
+                     : is_run               ? "run"
+                                            : "task",
+                     task_state_name(state), words[action].done, anew ? "rerun it, or start a new run" : instead);
 }
 
 static bool action_is_forced_overlap(const struct task *t, enum action action, bool force)
