@@ -1,0 +1,46 @@
+#pragma once
+/* cli/workflow/run.h - the steps of a run, as the server shows them, and what follows from their times: the critical
+ * path, the time lost waiting, and an estimate of the end. */
+#include "base/uuid.h"
+#include "cli/client.h"
+#include "cli/workflow/graph.h"
+#include "core/flow/critical.h"
+
+enum { RUN_MEMORY_MAX = 256 << 20, RUN_PATH_BYTES = 1024 };
+
+struct run_step {
+    struct str name, id, status, error;
+    struct str items;    /* of a map: "18 COMPLETED, 2 RUNNING of 20"; otherwise empty */
+    struct str *after;   /* names of its parents, as the server gave them */
+    enum dag_type *type; /* likewise */
+    uint32_t after_count;
+    int64_t attempts;
+    bool is_undo; /* a compensation: it has no part in the graph */
+    bool is_run;  /* it runs another workflow: its id is that of the run */
+    bool awaits;  /* a signal */
+    bool by_hand; /* a user started, skipped or completed it */
+    struct critical_step times;
+};
+
+struct run_steps {
+    struct arena a;
+    struct run_step *v;
+    size_t n, cap;
+};
+
+/* Reads all steps of a run, without the items of maps. Prints errors. */
+enum exit_code run_steps_load(struct client *c, const char *id, struct run_steps *ret) must_use;
+void run_steps_release(struct run_steps *s);
+
+/* Fills usual_ms of each step: the median over the latest COMPLETED runs of the same definition. *ret_runs: how many
+ * there were. If the server does not answer, no step has a usual time. */
+void run_steps_learn(struct client *c, const json_t *run, struct run_steps *s, size_t *ret_runs);
+
+/* The graph and the times of the steps, without compensations; steps of one have the index of the other. */
+enum err run_steps_graph(struct run_steps *s, struct graph *ret, struct critical_step **ret_times,
+                         struct error *e) must_use;
+
+bool run_status_is_final(struct str status);
+
+/* "3 COMPLETED, 1 RUNNING of 4" of {"total", "by_status"}. */
+void run_counts_text(const json_t *counts, struct buf *out);
