@@ -275,9 +275,11 @@ static void run_view_write_waiting(struct run_view *v, struct buf *out)
     if (v->is_final || is_paused || str_eq(json_text_at(v->run.doc.root, "status"), S("RUNNING")) ||
         client_call(v->w->client, &call, &a))
         return;
-    buf_text(out, "It waits: ");
+    size_t from = out->n;
     table_plain_text(json_text_at(a.doc.root, "explanation"), SIZE_MAX, out);
-    buf_char(out, '\n');
+    if (out->n > from && out->p[from] >= 'a' && out->p[from] <= 'z')
+        out->p[from] = (char)(out->p[from] - 'a' + 'A');
+    buf_text(out, out->n > from ? "\n" : "");
 }
 
 /* Steps that run other workflows and did not complete: their reasons are in those runs. */

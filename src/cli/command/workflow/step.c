@@ -149,6 +149,7 @@ enum exit_code workflow_show_step(struct verb_work *w, const char *run, struct s
     if (code == EXIT_DONE)
         code = show_task(w->cli, w->client, "/v1/tasks", f.id, w->json, false, &out);
     if (code == EXIT_DONE && !w->json) {
+        buf_char(&out, '\n');
         step_write_facts(w, run, &f, &out);
         step_write_definition(w, run, name.step, &out);
     }
