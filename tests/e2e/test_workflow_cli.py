@@ -98,7 +98,7 @@ steps:
     target_type: NOOP
   - name: f
   - name: g
-    map: {ovr: 3}
+    map: {ovr: {$ref: /input}}
     target_config: {url: 'https://example.com/g', body: {$ref: /item}}
   - name: h
     when: {ref: /input/x, op: like, value: 1}
@@ -363,7 +363,7 @@ def test_a_run_that_waits_says_for_what(ask, write):
     until(lambda: "awaits the signal approved" in ask("show", first).out)
     second = ask("run", path, "-q", "--concurrency-key", "one").out.strip()
     until(lambda: "BLOCKED" in ask("show", second).out)
-    done(ask("show", second), "It waits for a slot of the concurrency key 'one', held by ")
+    done(ask("show", second), "aits for a slot of the concurrency key 'one'", first)
     assert ask("signal", first, "approved").code == 0
     until(lambda: "awaits the signal approved" in ask("show", second).out)
     done(ask("show", second), "if it goes as the last 1 completed run\n")  # of the same content: it has no name
