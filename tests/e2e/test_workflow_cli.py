@@ -450,24 +450,34 @@ def test_waiting_survives_a_restart_of_the_server(ask, server, write, client, bu
         assert [line.split(": ")[0] for line in lines] == ["belfry workflow"] * 2 and lines[1] == "belfry workflow: the server answers again\n", lines
 
 
+@pytest.mark.standalone("it hangs")
 def test_an_interrupt_leaves_the_terminal_as_it_was(ask, server, write, build, tmp_path):
+    """Also if the server hangs: a second one does not wait for it."""
     import os
     import pty
     import signal
     import subprocess
     import termios
+    from server import until
     run = ask("run", write("signed.yaml", SIGNED), "-q").out.strip()
     env = {**os.environ, "HOME": str(tmp_path), "BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir), "BELFRY_KEY": ""}
-    master, slave = pty.openpty()
-    before = termios.tcgetattr(slave)
-    watch = subprocess.Popen([build / "belfry", "workflow", "show", "--watch", run], env=env, stdin=slave, stdout=slave, stderr=subprocess.PIPE)
-    shown = b""
-    while b"q: quit" not in shown:
-        shown += os.read(master, 65536)
-    assert termios.tcgetattr(slave) != before
-    watch.send_signal(signal.SIGINT)
-    while b"\033[?25h\033[?1049l" not in shown:
-        shown += os.read(master, 65536)
-    assert watch.wait(20) == 0 and termios.tcgetattr(slave) == before and watch.stderr.read() == b""
-    os.close(slave)
-    os.close(master)
+    for hangs in (False, True):
+        master, slave = pty.openpty()
+        before = termios.tcgetattr(slave)
+        watch = subprocess.Popen([build / "belfry", "workflow", "show", "--watch", run], env=env, stdin=slave, stdout=slave, stderr=subprocess.PIPE)
+        shown = b""
+        while b"q: quit" not in shown:
+            shown += os.read(master, 65536)
+        assert termios.tcgetattr(slave) != before
+        if hangs:
+            server.process.send_signal(signal.SIGSTOP)
+            until(lambda: watch.poll() is not None or watch.send_signal(signal.SIGINT))
+            server.process.send_signal(signal.SIGCONT)
+        else:
+            watch.send_signal(signal.SIGINT)
+            assert watch.wait(20) == 0 and watch.stderr.read() == b""
+        while b"\033[?25h\033[?1049l" not in shown:
+            shown += os.read(master, 65536)
+        assert termios.tcgetattr(slave) == before
+        os.close(slave)
+        os.close(master)

@@ -61,16 +61,16 @@ size_t workflow_place_line(struct str json, const struct workflow_place *p)
     return line;
 }
 
-void workflow_text_compact(struct str s, struct buf *out)
+void workflow_text_compact(struct str json, struct buf *out)
 {
     bool in_text = false;
-    for (size_t i = 0; i < s.n; i++) {
-        if (in_text && s.p[i] == '\\' && i + 1 < s.n)
-            buf_char(out, s.p[i++]);
-        else if (s.p[i] == '"')
+    for (size_t i = 0; i < json.n; i++) {
+        if (in_text && json.p[i] == '\\' && i + 1 < json.n)
+            buf_char(out, json.p[i++]);
+        else if (json.p[i] == '"')
             in_text = !in_text;
-        else if (!in_text && strchr(" \t\r\n", s.p[i]))
+        else if (!in_text && strchr(" \t\r\n", json.p[i]))
             continue;
-        buf_char(out, s.p[i]);
+        buf_char(out, json.p[i]);
     }
 }

@@ -117,7 +117,7 @@ static enum exit_code run_wait(struct verb_work *w, struct client_answer *a)
 static enum exit_code run_print_end(struct verb_work *w, const struct client_answer *a)
 {
     cleanup_with(buf_release) struct buf out;
-    char status[CELL_TEXT];
+    char status[CELL_TEXT], id[CELL_TEXT];
     struct str error = json_text_at(a->doc.root, "last_error"), result = json_member_text(&a->doc, "result");
     bool completed = str_eq(json_text_at(a->doc.root, "status"), S("COMPLETED"));
     buf_init(&out, WORKFLOW_OUT_MAX);
@@ -130,6 +130,9 @@ static enum exit_code run_print_end(struct verb_work *w, const struct client_ans
         buf_char(&out, '\n');
         if (result.n && !str_eq(result, S("null")))
             client_json_line(&out, result);
+        if (!completed)
+            buf_printf(&out, "'belfry workflow show %s%s' prints its steps\n",
+                       table_cell(json_text_at(a->doc.root, "id"), id), w->cli->where);
     }
     cli_print(w->cli, &out);
     return completed ? EXIT_DONE : EXIT_REFUSED;

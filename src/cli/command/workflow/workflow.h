@@ -16,7 +16,7 @@ enum exit_code workflow_find_run_word(struct verb_work *w, struct str word, char
 enum exit_code workflow_watch(struct verb_work *w, const char *id) must_use;
 
 /* One step of a run, or one item of it: "load", "mail/17" or "mail[17]". */
-enum exit_code workflow_show_step(struct verb_work *w, const char *run, struct str step) must_use;
+enum exit_code workflow_show_step(struct verb_work *w, const char *run, struct str word) must_use;
 
 enum exit_code workflow_show(struct verb_work *w);
 enum exit_code workflow_step(struct verb_work *w);
