@@ -391,7 +391,7 @@ static enum exit_code command_workflow_run(struct cli *cli, const struct options
 
 const struct command command_workflow = {
     .name = "workflow",
-    .words = "apply|run|list|show|graph|signal|cancel|pause|resume|retry|rerun|lint|definitions|rm|steps|step [ARG]",
+    .words = "apply|run|list|show|graph|signal|cancel|pause|resume|retry|rerun|lint|definitions|rm|steps|step …",
     .summary = "define workflows, run them, and follow their runs",
     .detail = detail,
     .options = options,
