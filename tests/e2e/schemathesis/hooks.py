@@ -142,6 +142,9 @@ def agree_on_items(over):
 def agree_on_call(fields):
     """What a step calls, or its compensation. The step may have references where a task has none."""
     config = fields.get("target_config") or {}
+    for name, value in (config.get("headers") or {}).items():
+        if isinstance(value, dict):  # what a reference may name depends on the step
+            config["headers"][name] = {"$join": ["a", 1, {"$ref": "/input"}]} if "$join" in value else {"$ref": "/input", "default": ""}
     for free, name in ((fields, "payload"), (config, "body"), (config, "input")):
         if name in free:
             free[name] = plain(free[name])
@@ -166,7 +169,9 @@ def agree_on_step(step, number):
         step["map"]["over"] = agree_on_items(step["map"]["over"])
     if step.get("await"):
         drop(step, "map", "target_type", "target_config", *NOT_FOR_AWAIT)
-        if not step["await"].get("timeout"):
+        if step["await"].get("timeout"):
+            step["await"]["timeout"] = "1s"  # not 0
+        else:
             drop(step["await"], "on_timeout")
     else:
         agree_on_call(step)
