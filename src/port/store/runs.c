@@ -9,24 +9,28 @@ bool task_is_claimed(enum task_state state, int64_t row_fence, int links, int64_
     return state == TASK_RUNNING && row_fence == fence && !(links & TASK_OPEN);
 }
 
-struct run_row run_begin(const struct run_row *begin, const struct run_row *old, bool again)
+struct run_row run_begin(const struct run_row *begin, const struct run_row *old, const struct run_row *outer,
+                         bool again)
 {
     struct run_row next = *begin;
+    bool was_paused = old && old->paused && !(outer && again);
+    next.paused = was_paused || (outer && outer->paused);
     if (!old)
         return next;
     next.opened_ms = old->opened_ms;
     next.tasks = old->tasks;
-    next.paused = old->paused;
     next.generation = old->generation + again;
     next.stop = again ? RUN_GOES_ON : old->stop;
     next.stopped_by = again ? (struct str){ 0 } : old->stopped_by;
     return next;
 }
 
-bool open_is_stopped(const struct op_open *op, const struct run_row *run, int links)
+bool open_is_stopped(const struct op_open *op, const struct run_row *run, const struct run_row *outer, int links)
 {
-    bool is_over = op->begin && op->again && links & TASK_AGAIN;
-    return run && run->stop != RUN_GOES_ON && !op->despite_stop && !is_over;
+    bool is_reset = !(links & TASK_OPENED); /* a run within another, which was retried */
+    bool is_over = op->begin && op->again && (links & TASK_AGAIN || is_reset);
+    bool is_stopped = run && run->stop != RUN_GOES_ON && !is_over;
+    return (is_stopped || (outer && outer->stop != RUN_GOES_ON)) && !op->despite_stop;
 }
 
 bool open_begins(const struct op_open *op, int links)
