@@ -1,6 +1,6 @@
 /* An error is taken out of the definition, which is read again, until it has none. A value is removed, or replaced by
  * the one that the error proposes. An error that follows from such a change is not listed: its field is the one that
- * was removed, or around it, or it misses a step whose name was changed. */
+ * was removed, or around it, or it names one beside it, or it misses a step whose name was changed. */
 #include "workflow/definition_errors.h"
 
 #include <stdio.h>
@@ -197,10 +197,19 @@ static size_t mending_original(const struct mending *m, const struct mending_pla
     return at;
 }
 
+/* Whether an error is about a field beside another one, and names that: "has no effect without timeout". */
+static bool mending_names_neighbour(const struct error *e, const struct error *other)
+{
+    const char *own = strrchr(e->field, '.'), *its = strrchr(other->field, '.');
+    return own && its && own - e->field == its - other->field &&
+           strncmp(e->field, other->field, (size_t)(own - e->field)) == 0 && strstr(e->text, its + 1);
+}
+
 static bool mending_follows(const struct mending *m, const struct error *e)
 {
     for (size_t i = 0; i < m->errors->n; i++)
-        if (str_starts(str_from(m->errors->v[i].field), str_from(e->field)))
+        if (str_starts(str_from(m->errors->v[i].field), str_from(e->field)) ||
+            mending_names_neighbour(e, &m->errors->v[i]))
             return true;
     return m->renamed && strstr(e->text, "no step is named");
 }
