@@ -179,6 +179,12 @@ void node_on_ended(void *context, struct uuid id, int64_t fence)
     scheduler_on_ended(n->scheduler, id, fence);
 }
 
+static struct op *node_claim_behind(void *context, const struct event *v, size_t n)
+{
+    struct node *node = context;
+    return scheduler_claim_behind(node->scheduler, v, n);
+}
+
 void node_on_breaker_news(void *context, const struct event *e)
 {
     struct node *n = context;
@@ -318,6 +324,8 @@ struct node *node_new(const struct node_setup *setup, struct moment now)
                                                       .settled = node_settled,
                                                       .batch_settled = node_fleet_on_batch_settled,
                                                       .unblocked = node_unblocked,
+                                                      .claim_behind = node_claim_behind,
+                                                      .unblocked_before_claim = node_unblocked_before_claim,
                                                       .context = n });
     n->recovery = recovery_new(
         &(struct recovery_setup){ .writer = setup->writer,

@@ -81,6 +81,7 @@ bool node_is_settled_in(const struct node *n); /* recovery and catch-up are over
 size_t node_queued(const struct node *n);
 
 void node_settled(void *context, const struct event *e, const struct settlement *s);
+void node_unblocked_before_claim(void *context, uint64_t lanes); /* updater.h */
 void node_unblocked(void *context, uint64_t lanes); /* as the modules' `unblocked`: node_on_lanes_unblocked */
 void node_on_refused(void *context);                /* the store says that this node is dead */
 struct str node_lane_of_host(void *context, int32_t tenant, struct str host);

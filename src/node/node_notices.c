@@ -17,14 +17,26 @@ void node_on_nodes_changed(struct node *n)
     membership_heartbeat_now(n->membership);
 }
 
-void node_on_lanes_unblocked(struct node *n, uint64_t lanes)
+static void node_tell_unblocked(struct node *n, uint64_t lanes)
 {
-    assert_owned(&n->owner);
-    lanes_on_unblocked(scheduler_lanes(n->scheduler), lanes, n->now.wall_ms);
     if (lanes == UINT64_MAX)
         arrivals_ask(n->arrivals);
     if (lanes)
         leasing_all_due(n->leasing, n->now.wall_ms);
+}
+
+void node_on_lanes_unblocked(struct node *n, uint64_t lanes)
+{
+    assert_owned(&n->owner);
+    lanes_on_unblocked(scheduler_lanes(n->scheduler), lanes, n->now.wall_ms);
+    node_tell_unblocked(n, lanes);
+}
+
+void node_unblocked_before_claim(void *context, uint64_t lanes)
+{
+    struct node *n = context;
+    lanes_on_unblocked_before_claim(scheduler_lanes(n->scheduler), lanes, n->now.wall_ms);
+    node_tell_unblocked(n, lanes);
 }
 
 void node_unblocked(void *context, uint64_t lanes)

@@ -248,23 +248,38 @@ static void *batcher_thread(void *context)
 }
 
 /* Signals under the lock: as soon as `done` has run, the thread that waits for it may free the batcher. */
-static void batcher_submit(struct writer *w, struct op *op)
+/* The lock is held. */
+static void batcher_add(struct batcher *b, struct op *op)
 {
-    struct batcher *b = container_of(w, struct batcher, base);
     assert(op->done);
-    pthread_mutex_lock(&b->lock);
     bool hurries = op_is_front(op);
     b->hurried = b->hurried || hurries;
     b->arrived_count++;
     if (hurries || b->arrived_count == b->wake_at)
         pthread_cond_signal(&b->wake);
     list_push(&b->arrived, &op->link);
+}
+
+static void batcher_submit(struct writer *w, struct op *op)
+{
+    struct batcher *b = container_of(w, struct batcher, base);
+    pthread_mutex_lock(&b->lock);
+    batcher_add(b, op);
+    pthread_mutex_unlock(&b->lock);
+}
+
+static void batcher_submit_pair(struct writer *w, struct op *first, struct op *second)
+{
+    struct batcher *b = container_of(w, struct batcher, base);
+    pthread_mutex_lock(&b->lock);
+    batcher_add(b, first);
+    batcher_add(b, second);
     pthread_mutex_unlock(&b->lock);
 }
 
 struct batcher *batcher_new(struct store *s, struct metrics *m, struct clock *c)
 {
-    static const struct writer_ops ops = { batcher_submit };
+    static const struct writer_ops ops = { batcher_submit, batcher_submit_pair };
     struct hash_key key;
     crypto_random(&key, sizeof key);
     struct batcher *b = xnew(*b);

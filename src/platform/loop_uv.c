@@ -53,13 +53,24 @@ static void loop_uv_on_committed(struct op *op)
     uv_async_send(&l->async);
 }
 
-static void loop_uv_submit(struct writer *w, struct op *op)
+static struct loop *loop_uv_deliver_to(struct writer *w, struct op *op)
 {
     struct loop *l = container_of(w, struct loop_writer, base)->loop;
     assert_owned(&l->owner);
     op->deliver = loop_uv_on_committed;
     op->deliver_context = l;
-    writer_submit(l->setup.writer, op);
+    return l;
+}
+
+static void loop_uv_submit(struct writer *w, struct op *op)
+{
+    writer_submit(loop_uv_deliver_to(w, op)->setup.writer, op);
+}
+
+static void loop_uv_submit_pair(struct writer *w, struct op *first, struct op *second)
+{
+    (void)loop_uv_deliver_to(w, first);
+    writer_submit_pair(loop_uv_deliver_to(w, second)->setup.writer, first, second);
 }
 
 void loop_call(struct loop *l, struct call *c)
@@ -195,11 +206,12 @@ struct writer *loop_writer(struct loop *l)
 
 enum err loop_new(const struct loop_setup *setup, struct loop **ret, struct error *e)
 {
-    static const struct writer_ops writer_ops = { loop_uv_submit };
+    static const struct writer_ops single = { loop_uv_submit, NULL }, paired = { loop_uv_submit, loop_uv_submit_pair };
+    bool pairs = setup->writer && writer_has_pairs(setup->writer); /* a worker's loop has no writer */
     struct loop *l = xnew(*l);
     l->setup = *setup;
     l->armed_us = -1;
-    l->writer = (struct loop_writer){ { &writer_ops }, l };
+    l->writer = (struct loop_writer){ { pairs ? &paired : &single }, l };
     list_init(&l->completed);
     list_init(&l->calls);
     pthread_mutex_init(&l->lock, NULL);

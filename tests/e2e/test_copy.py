@@ -195,6 +195,9 @@ def test_a_copy_that_was_killed_is_finished_by_the_next(belfry, make_server, rec
         pass
     process.kill()
     assert process.wait() == -signal.SIGKILL, "it was over too soon: nothing was broken off"
+    ours = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    while database.sql(ours):  # the database ends what it was told before the kill
+        pass
     before = int(database.sql("SELECT count(*) FROM tasks")[0])
     assert database.sql("SELECT 1 FROM cluster WHERE name = 'copying'") == ["1"], "a server must not start on it"
     rows = rows_of(copy(belfry, server.data_dir, url, "--json"))

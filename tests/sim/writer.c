@@ -47,9 +47,15 @@ static void submit(struct writer *w, struct op *op)
     after_us(s, between(s, 50, s->profile.latency_us), apply_batch, n);
 }
 
+static void submit_pair(struct writer *w, struct op *first, struct op *second)
+{
+    submit(w, first);
+    submit(w, second);
+}
+
 void sim_writer_init(struct sim_node *n)
 {
-    static const struct writer_ops ops = { submit };
+    static const struct writer_ops ops = { submit, submit_pair };
     n->writer.base.ops = &ops;
     list_init(&n->writer.pending);
     list_init(&n->writer.done);

@@ -48,6 +48,12 @@ static inline void submit(struct writer *w, struct op *op)
     list_push(&the_world->pending, &op->link);
 }
 
+static inline void submit_pair(struct writer *w, struct op *first, struct op *second)
+{
+    submit(w, first);
+    submit(w, second);
+}
+
 static inline void start_run(struct runner *r, struct run *run)
 {
     (void)r;
@@ -77,7 +83,7 @@ static inline int64_t world_steady_ns(struct clock *c)
 }
 
 static const struct clock_ops world_clock_ops = { .wall_us = world_wall_us, .steady_ns = world_steady_ns };
-static const struct writer_ops writer_ops = { submit };
+static const struct writer_ops writer_ops = { submit, submit_pair };
 static const struct runner_ops runner_ops = { start_run, abort_run, NULL };
 
 /* ---- the writer ---- */

@@ -61,6 +61,8 @@ static struct held *scheduler_add_held(struct scheduler *s, const struct task *t
 {
     struct held *h = xnew(*h);
     *h = (struct held){ .key = { t->id, t->fence }, .lane = lane, .suspect = task_is_suspect(t) };
+    h->is_parent = t->links & TASK_HAS_CHILDREN;
+    s->parents += h->is_parent;
     if (h->suspect) {
         int doubled = min_of(t->losses - SUSPECT_LOSSES, (int)ISOLATION_DOUBLED);
         s->suspects++;
@@ -233,7 +235,7 @@ static void scheduler_on_claimed(struct op *op)
     claim_unref(c);
 }
 
-void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max_bytes)
+static void scheduler_make_claim(struct scheduler *s, struct claim *c, size_t max_bytes)
 {
     const struct lanes_round *r = &c->round;
     c->scheduler = s;
@@ -260,6 +262,11 @@ void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max_byt
     };
     arena_init(&c->op.arena, 2 * (size_t)CLAIM_BYTES_MAX);
     s->claiming = c;
+}
+
+void scheduler_submit_claim(struct scheduler *s, struct claim *c, size_t max_bytes)
+{
+    scheduler_make_claim(s, c, max_bytes);
     writer_submit(s->setup.writer, &c->op);
 }
 
@@ -299,8 +306,8 @@ static void scheduler_on_granted(void *context, struct heap_node *ready)
     wheel_add(&s->wheel, &a->entry, s->now.wall_ms); /* it fires in this step */
 }
 
-/* Shares the room among ready tasks and due tasks of the store. */
-static void scheduler_claim_due(struct scheduler *s)
+/* Shares the room among ready tasks and due tasks of the store. NULL: nothing is to be claimed. */
+static struct claim *scheduler_ask_due(struct scheduler *s)
 {
     struct lanes_offer offer = { .max = CLAIM_BATCH,
                                  .wanted = scheduler_lanes_wanted(s),
@@ -309,12 +316,38 @@ static void scheduler_claim_due(struct scheduler *s)
                                  .context = s };
     offer.claims = !scheduler_has_due(s) && scheduler_may_claim(s) && scheduler_next_claim_ms(s) <= s->now.wall_ms;
     if (!offer.claims && (!lanes_ready_count(s->lanes) || !scheduler_may_fire(s)))
-        return;
+        return NULL;
     struct claim *c = xnew(*c);
     if (lanes_ask(s->lanes, &offer, &c->round))
+        return c;
+    free(c);
+    return NULL;
+}
+
+static void scheduler_claim_due(struct scheduler *s)
+{
+    struct claim *c = scheduler_ask_due(s);
+    if (c)
         scheduler_submit_claim(s, c, CLAIM_BYTES_MAX);
-    else
-        free(c);
+}
+
+struct op *scheduler_claim_behind(struct scheduler *s, const struct event *v, size_t n)
+{
+    bool expects = false;
+    if (!s->parents || !writer_has_pairs(s->setup.writer) || scheduler_has_due(s) || !scheduler_may_claim(s))
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        const struct held *h = scheduler_find_held(s, v[i].task.id, v[i].task.fence);
+        if (!h || !h->is_parent)
+            continue;
+        lanes_expect_children(s->lanes, h->lane, s->now.wall_ms);
+        expects = true;
+    }
+    struct claim *c = expects ? scheduler_ask_due(s) : NULL;
+    if (!c)
+        return NULL;
+    scheduler_make_claim(s, c, CLAIM_BYTES_MAX);
+    return &c->op;
 }
 
 void scheduler_claim(struct scheduler *s)

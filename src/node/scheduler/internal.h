@@ -56,6 +56,7 @@ struct held {
     bool ahead;          /* it counts among the tasks that are claimed without a place */
     bool returned;       /* it counts in scheduler.returning */
     bool suspect, taken_back;
+    bool is_parent;             /* others waited for it when it was claimed */
     char *replaced;             /* why it is not to run; NULL: it may */
     struct settle_facts *facts; /* fleet: what is needed to end it when the queue has it; without texts */
     struct list link;           /* QUEUED: in scheduler.queued, by asked_ms */
@@ -104,6 +105,7 @@ struct scheduler {
     size_t ahead_count, ahead_bytes;   /* of tasks without a place */
     int64_t ahead_at_ms;               /* steady: when a claim ahead was last made */
     int64_t slow_ms[2], slow_since_ms; /* the slowest claims of this and of the last SLOW_MS */
+    size_t parents;                    /* among the held tasks: held.is_parent */
     size_t suspects;                   /* among the held tasks */
     bool shares;                       /* other nodes have partitions, too */
     struct partitions own;

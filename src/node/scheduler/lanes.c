@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 enum { KEY_MAX = sizeof(int32_t) + 2 * CATALOG_NAME_MAX }; /* queues have names of at most CATALOG_NAME_MAX */
+enum { EXPECTED_LANES_MAX = 16 }; /* a task's children are looked for in so many lanes of its queue */
 
 struct lanes *lanes_new(const struct lanes_setup *setup)
 {
@@ -474,10 +475,37 @@ void lanes_due(struct lanes *l, struct lane_entry *e, int64_t due_ms, bool suspe
     lane_plan_ahead(l, e);
 }
 
-void lanes_on_unblocked(struct lanes *l, uint64_t unblocked, int64_t now_ms)
+static void lanes_bits_due(struct lanes *l, uint64_t unblocked, int64_t now_ms, bool asked_too)
 {
     for (; unblocked; unblocked &= unblocked - 1)
-        list_each (&l->by_bit[__builtin_ctzll(unblocked)], link)
+        list_each (&l->by_bit[__builtin_ctzll(unblocked)], link) {
+            struct lane_entry *e = container_of(link, struct lane_entry, of_bit);
+            if (asked_too || e->place != LANE_ASKED)
+                lanes_due(l, e, now_ms, false);
+        }
+}
+
+void lanes_on_unblocked(struct lanes *l, uint64_t unblocked, int64_t now_ms)
+{
+    lanes_bits_due(l, unblocked, now_ms, true);
+}
+
+void lanes_on_unblocked_before_claim(struct lanes *l, uint64_t unblocked, int64_t now_ms)
+{
+    lanes_bits_due(l, unblocked, now_ms, false);
+}
+
+/* Lanes of one queue and priority have one bit: a host's, and those of late tasks. */
+void lanes_expect_children(struct lanes *l, struct lane_entry *e, int64_t now_ms)
+{
+    struct lane lane = { .tenant = e->lane.tenant, .priority = e->lane.priority, .queue = S("") };
+    struct lane_entry *control = lanes_get(l, lane);
+    int n = 0;
+    lanes_due(l, e, now_ms, false);
+    if (control)
+        lanes_due(l, control, now_ms, false);
+    list_each (&l->by_bit[__builtin_ctzll(lane_bit(e->lane))], link)
+        if (n++ < EXPECTED_LANES_MAX)
             lanes_due(l, container_of(link, struct lane_entry, of_bit), now_ms, false);
 }
 

@@ -44,7 +44,12 @@ size_t lanes_count(const struct lanes *l);
 /* Something is due in the lane, or may be. */
 void lanes_due(struct lanes *l, struct lane_entry *e, int64_t due_ms, bool suspect);
 void lanes_on_unblocked(struct lanes *l, uint64_t unblocked, int64_t now_ms); /* ret_unblocked_lanes of an operation */
-void lanes_all_due(struct lanes *l, int64_t now_ms);                          /* every lane may have something due */
+/* The same of a settle with a claim right behind it: lanes that this claim asks for have nothing else. */
+void lanes_on_unblocked_before_claim(struct lanes *l, uint64_t unblocked, int64_t now_ms);
+/* A settle is about to end tasks of this lane that others wait for. Most of those are in the same lane, or in that of
+ * control work; the others are found after the commit. */
+void lanes_expect_children(struct lanes *l, struct lane_entry *e, int64_t now_ms);
+void lanes_all_due(struct lanes *l, int64_t now_ms); /* every lane may have something due */
 
 /* The rules have changed, or the clock was set back: every closed lane is reopened. */
 void lanes_rules_changed(struct lanes *l);

@@ -67,6 +67,7 @@ struct scheduler *scheduler_new(const struct scheduler_setup *setup, struct mome
 void scheduler_held_free(struct scheduler *s, struct held *h)
 {
     s->suspects -= h->suspect;
+    s->parents -= h->is_parent;
     s->returning -= h->returned;
     if (h->where == HELD_QUEUED) {
         list_remove(&h->link);

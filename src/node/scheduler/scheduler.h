@@ -92,6 +92,10 @@ void scheduler_begin(struct scheduler *s, bool found_suspects);
 void scheduler_on_settled(struct scheduler *s, struct uuid id, int64_t fence, const struct verdict *v);
 /* The outcome of a task is known, and not settled yet: its place is free. */
 void scheduler_on_ended(struct scheduler *s, struct uuid id, int64_t fence);
+/* These outcomes are about to be settled. If others waited for their tasks: a claim of those, to be submitted right
+ * behind the settle, so that a task and the one before it cost one transaction. Its tasks are subject to every rule
+ * of a claim. NULL: none. */
+struct op *scheduler_claim_behind(struct scheduler *s, const struct event *v, size_t n);
 /* Whether another step can start more: not all tasks that are due were fired, or a place became free since the step. */
 bool scheduler_has_more(const struct scheduler *s);
 bool scheduler_holds(const struct scheduler *s, struct uuid id, int64_t fence); /* claimed here and not settled */

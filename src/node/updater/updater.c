@@ -29,6 +29,7 @@ struct batch {
     struct updater *updater;
     struct event_list events;      /* outcomes first */
     size_t pending;                /* operations with the writer */
+    bool is_followed;              /* by a claim right behind the settle */
     int64_t retry_ms, retry_at_ms; /* at: steady */
     struct list link;              /* while it waits to be submitted again */
 };
@@ -135,7 +136,11 @@ static void updater_batch_done(struct updater *u, struct batch *b)
         return;
     }
     failpoint("after_settle");
-    u->setup.unblocked(u->setup.context, op_unblocked(b->settle.ret_unblocked_lanes, b->settle.ret_arrivals_left));
+    uint64_t lanes = op_unblocked(b->settle.ret_unblocked_lanes, b->settle.ret_arrivals_left);
+    if (b->is_followed)
+        u->setup.unblocked_before_claim(u->setup.context, lanes);
+    else
+        u->setup.unblocked(u->setup.context, lanes);
     for (size_t i = 0; i < b->settle.n; i++) {
         updater_count(u, &b->settle.v[i]);
         u->setup.settled(u->setup.context, &b->events.v[i], &b->settle.v[i]);
@@ -154,6 +159,17 @@ static void updater_on_op_done(struct op *op)
         updater_batch_done(b->updater, b);
 }
 
+static void updater_submit_settle(struct updater *u, struct batch *b)
+{
+    struct op *behind =
+        u->setup.claim_behind ? u->setup.claim_behind(u->setup.context, b->events.v, b->settle.n) : NULL;
+    b->is_followed = behind;
+    if (behind)
+        writer_submit_pair(u->setup.writer, &b->settle.op, behind);
+    else
+        writer_submit(u->setup.writer, &b->settle.op);
+}
+
 static void updater_submit(struct updater *u, struct batch *b)
 {
     b->settle.now_ms = b->workers.now_ms = u->now.wall_ms;
@@ -163,7 +179,7 @@ static void updater_submit(struct updater *u, struct batch *b)
     u->in_flight++;
     failpoint("before_settle");
     if (b->settle.n)
-        writer_submit(u->setup.writer, &b->settle.op);
+        updater_submit_settle(u, b);
     if (has_workers)
         writer_submit(u->setup.writer, &b->workers.op);
 }

@@ -22,7 +22,11 @@ struct updater_setup {
     void (*batch_settled)(void *context); /* after the last of a batch; NULL: nobody wants to know */
     /* ret_unblocked_lanes: lanes of tasks that waited for a concurrency slot. */
     void (*unblocked)(void *context, uint64_t unblocked);
-    void (*workers_changed)(void *context); /* reports say so (OP_WORKER_REPORT 4); NULL: no reports come */
+    /* The claim that is to follow a settle of these outcomes (scheduler_claim_behind); NULL: never one. */
+    struct op *(*claim_behind)(void *context, const struct event *v, size_t n);
+    void (*unblocked_before_claim)(void *context,
+                                   uint64_t unblocked); /* as `unblocked`, of a settle with such a claim */
+    void (*workers_changed)(void *context);             /* reports say so (OP_WORKER_REPORT 4); NULL: no reports come */
     void *context;
 };
 

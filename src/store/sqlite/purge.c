@@ -168,10 +168,10 @@ static enum err sqlite_purge_ended(struct store_sqlite *s, struct purge_budget *
 }
 
 static enum err sqlite_purge_failed(struct store_sqlite *s, bool resolved, int64_t before_ms, size_t max, size_t *count,
-                                    struct error *e)
+                                    struct slot_keys *keys, struct error *e)
 {
     sqlite3_stmt *st = writer_stmt(s, ST_FAILED_OLD);
-    struct purge_budget f = { .left = max, .count = count };
+    struct purge_budget f = { .left = max, .count = count, .keys = keys };
     struct purged_task *v = NULL;
     size_t n = 0, cap = 0;
     enum err rc = ERR_OK;
@@ -190,6 +190,18 @@ static enum err sqlite_purge_failed(struct store_sqlite *s, bool resolved, int64
         rc = sqlite_purge_task(s, &f, &v[i], &done, e);
     free(v);
     return rc;
+}
+
+static enum err sqlite_purge_tasks(struct store_sqlite *s, const struct op_purge *op, size_t *n, struct error *e)
+{
+    cleanup_with(slot_keys_release) struct slot_keys keys;
+    struct purge_budget f = { op->tasks_before_ms, op->max - *n, op->max + VISIT_EXTRA, n, &keys };
+    uint64_t ignored = 0;
+    slot_keys_init(&keys);
+    if (sqlite_purge_ended(s, &f, e) || sqlite_purge_failed(s, true, op->tasks_before_ms, op->max - *n, n, &keys, e) ||
+        sqlite_purge_failed(s, false, op->dlq_before_ms, op->max - *n, n, &keys, e))
+        return e->code;
+    return slots_hand_over(&s->slots, &keys, &ignored, e);
 }
 
 /* ---- other records ---- */
@@ -289,9 +301,7 @@ enum err sqlite_purge(struct store_sqlite *s, struct op *base)
         sqlite_purge_oldest(s, ST_PURGE_DEDUPE, op->now_ms, op->max - n, &n, e) ||
         sqlite_purge_jobs(s, op->jobs_before_ms, op->max - n, &n, e))
         return e->code;
-    struct purge_budget f = { op->tasks_before_ms, op->max - n, op->max + VISIT_EXTRA, &n };
-    if (sqlite_purge_ended(s, &f, e) || sqlite_purge_failed(s, true, op->tasks_before_ms, op->max - n, &n, e) ||
-        sqlite_purge_failed(s, false, op->dlq_before_ms, op->max - n, &n, e) ||
+    if (sqlite_purge_tasks(s, op, &n, e) ||
         sqlite_purge_oldest(s, ST_PURGE_EXECUTIONS, op->executions_before_ms * 1000, op->max - n, &n, e) ||
         sqlite_purge_definitions(s, op->now_ms, op->max - n, &n, e) || sqlite_purge_cluster(s, op, &n, e) ||
         sqlite_purge_vacuum(s, &shrunk, e) || sqlite_far_purge(s, op->now_ms, op->max, &far, e))

@@ -4,9 +4,10 @@
 
 struct purge_budget {
     int64_t before_ms;
-    size_t left;   /* how many may still be deleted */
-    size_t visits; /* how many may still be examined */
-    size_t *count; /* deleted so far */
+    size_t left;            /* how many may still be deleted */
+    size_t visits;          /* how many may still be examined */
+    size_t *count;          /* deleted so far */
+    struct slot_keys *keys; /* slots that purged steps gave up: handed over when their rows are gone */
 };
 
 /* A task that is deleted: the first PURGED_COLUMNS of ST_ENDED_TASK, ST_FAILED_OLD and ST_STEPS_PURGED. */

@@ -394,6 +394,78 @@ static void a_step_that_is_paused_gives_up_its_slot(void **state) /* OP_STOP 2, 
     assert_int_equal(held.n, 0);
 }
 
+/* ---- what a stop and a pause mean for the rest ---- */
+
+static void a_step_that_would_wait_again_is_paused_with_its_run(void **state) /* rule 7 */
+{
+    struct world *w = *state;
+    struct open_row rows[STEPS];
+    struct task run = open_run(w, rows);
+    claim_step(w, rows[1].task.id);
+    struct op_stop pause = stop_of(&run, RUN_PAUSE), resume = stop_of(&run, RUN_RESUME);
+    apply(w, &pause.op);
+    end_step(w, rows[1].task.id, TASK_SCHEDULED, S("no"));
+    assert_state(w, rows[1].task.id, TASK_PAUSED);
+    apply(w, &resume.op);
+    assert_state(w, rows[1].task.id, TASK_SCHEDULED);
+    end_step(w, rows[1].task.id, TASK_COMPLETED, S("1"));
+}
+
+static void a_step_that_would_wait_again_is_cancelled_with_its_run(void **state) /* rule 7 */
+{
+    struct world *w = *state;
+    struct open_row rows[STEPS];
+    struct task run = open_run(w, rows), step = claim_step(w, rows[1].task.id), opened = claim_step(w, rows[0].task.id);
+    struct op_open map = open_of(&opened, NULL, NULL, 0);
+    apply(w, &map.op);
+    claim_step(w, opened.id);
+    struct op_stop stop = stop_of(&run, RUN_CANCEL);
+    apply(w, &stop.op);
+    end_step(w, step.id, TASK_SCHEDULED, S("no"));
+    struct task t = get(w, step.id);
+    assert_true(t.state == TASK_CANCELLED && t.completed_ms > 0 && t.last_error.n > 0);
+    end_step(w, opened.id, TASK_SCHEDULED, S("")); /* it ends by itself: it may have tasks of its own */
+    assert_state(w, opened.id, TASK_SCHEDULED);
+}
+
+static void a_cancel_leaves_compensations_and_the_deadline_alone(void **state) /* OP_STOP 2 */
+{
+    struct world *w = *state;
+    struct task run = claimed_run(w);
+    struct run_row begin;
+    struct open_row rows[] = { root_row(&run, 0),
+                               { .task = step_at(&run, place_of_undo(0, -1)) },
+                               { .task = step_at(&run, place_of_deadline()) } };
+    rows[0].ends = true;
+    struct op_open op = open_of(&run, &begin, rows, array_count(rows));
+    apply(w, &op.op);
+    struct op_stop stop = stop_of(&run, RUN_CANCEL);
+    apply(w, &stop.op);
+    assert_int_equal(stop.ret_changed, 1);
+    assert_state(w, rows[0].task.id, TASK_CANCELLED);
+    assert_state(w, rows[1].task.id, TASK_SCHEDULED);
+    assert_state(w, rows[2].task.id, TASK_SCHEDULED);
+}
+
+static void a_run_that_is_stopped_does_not_begin_again(void **state) /* OP_STOP 2, OP_OPEN 3 */
+{
+    struct world *w = *state;
+    struct task run = claimed_run(w);
+    struct run_row begin;
+    struct op_open op = open_of(&run, &begin, NULL, 0);
+    apply(w, &op.op);
+    end_step(w, run.id, TASK_SCHEDULED, S("no"));
+    struct task claimed = claim_step(w, run.id);
+    struct op_stop stop = stop_of(&run, RUN_CANCEL);
+    apply(w, &stop.op);
+    assert_false(get(w, run.id).links & TASK_AGAIN);
+    struct op_open again = open_of(&claimed, &begin, NULL, 0);
+    again.again = true;
+    apply(w, &again.op);
+    assert_true(again.ret_stopped && run_of(w, run.id).stop == RUN_CANCELLED);
+    assert_state(w, run.id, TASK_RUNNING);
+}
+
 static const struct CMUnitTest tests[] = {
     store_test(a_step_awaits_a_signal),
     store_test(a_signal_sent_early_is_not_lost),
@@ -408,5 +480,9 @@ static const struct CMUnitTest tests[] = {
     store_test(a_step_that_waits_is_blocked_again),
     store_test(a_range_is_closed_and_the_run_goes_on),
     store_test(a_step_that_is_paused_gives_up_its_slot),
+    store_test(a_step_that_would_wait_again_is_paused_with_its_run),
+    store_test(a_step_that_would_wait_again_is_cancelled_with_its_run),
+    store_test(a_cancel_leaves_compensations_and_the_deadline_alone),
+    store_test(a_run_that_is_stopped_does_not_begin_again),
 };
 const struct test_list run_change_tests = { tests, array_count(tests) };

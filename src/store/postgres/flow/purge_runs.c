@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "store/postgres/purge.h"
+#include "store/postgres/slots.h"
 
 /* Of a run and the runs within it, which have the same root: the innermost one that has steps. */
 static const struct pg_statement innermost = {
@@ -13,9 +14,9 @@ static const struct pg_statement innermost = {
 static const struct pg_statement delete_steps = {
     "purge_steps",
     "WITH gone AS (DELETE FROM tasks WHERE ctid = ANY (ARRAY(SELECT t.ctid FROM tasks AS t WHERE t.run_id = $1 "
-    "ORDER BY t.place LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING place, " PURGED " AS gated), "
+    "ORDER BY t.place LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING place, waits_for, " PURGED " AS gated), "
     "o AS (DELETE FROM outputs USING gone WHERE outputs.run_id = $1 AND outputs.place = gone.place) "
-    "SELECT tenant_id, state, deleted, links, id, target, claim_id, gated FROM gone",
+    "SELECT tenant_id, state, deleted, links, id, target, claim_id, gated, waits_for FROM gone",
 };
 #define OF_RUNS(table)                                                                                                 \
     "DELETE FROM " table " WHERE run_id = ANY ($1 || ARRAY(SELECT r.run_id FROM runs AS r WHERE r.root_id = ANY ($1)))"
@@ -52,12 +53,16 @@ static enum err pg_purge_let_go(struct store_postgres *s, const struct pg_result
             pg_note_left(s, pg_uuid(r, i, 6));
         if (pg_bool(r, i, 7) && !task_is_final((enum task_state)pg_i64(r, i, 1)))
             gated[n++] = pg_uuid(r, i, 4);
+        if (pg_text(r, i, 8).n) {
+            slot_keys_add(&keys, pg_text(r, i, 8));
+            pg_slot_state(s, pg_text(r, i, 8))->is_loaded = false;
+        }
     }
     enum err rc = pg_slots_prefetch(s, gated, n, e);
     for (size_t i = 0; !rc && i < n; i++)
         rc = pg_slots_release(s, &gated[i], NULL, &keys, e);
     free(gated);
-    return rc || n == 0 ? rc : pg_slots_hand_over(s, &keys, &ignored, e);
+    return rc ? rc : pg_slots_hand_over(s, &keys, &ignored, e);
 }
 
 static enum err pg_purge_slice(struct pg_purge *f, struct uuid run, size_t *ret, struct error *e)

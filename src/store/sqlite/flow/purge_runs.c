@@ -11,17 +11,20 @@ struct purged_step {
 };
 
 /* A step of a run that is over should be final. If it is not, nobody waits for it any more. */
-static enum err sqlite_purge_let_go(struct store_sqlite *s, const struct purged_step *p, struct error *e)
+static enum err sqlite_purge_let_go(struct store_sqlite *s, struct purge_budget *f, const struct purged_step *p,
+                                    struct error *e)
 {
-    cleanup_with(slot_keys_release) struct slot_keys keys;
-    uint64_t ignored = 0;
-    slot_keys_init(&keys);
+    char text[SLOT_KEY_MAX];
+    struct str line = { 0 };
     if (!uuid_is_nil(p->claim) && sqlite_claim_leave(s, p->claim, 1, e))
         return e->code;
     if (!p->gated || task_is_final(p->task.state))
         return ERR_OK;
-    return slots_release(&s->slots, &p->task.id, NULL, &keys, e) ? e->code
-                                                                 : slots_hand_over(&s->slots, &keys, &ignored, e);
+    if (s->slots.ops->waits_for(&s->slots, &(struct slot_row){ .rid = p->task.rid }, text, &line, e))
+        return e->code;
+    if (line.n)
+        slot_keys_add(f->keys, line);
+    return slots_release(&s->slots, &p->task.id, NULL, f->keys, e);
 }
 
 static enum err sqlite_purge_step(struct store_sqlite *s, struct purge_budget *f, const struct uuid *run,
@@ -32,7 +35,7 @@ static enum err sqlite_purge_step(struct store_sqlite *s, struct purge_budget *f
     *ret_done = *ret_done && f->left;
     if (!*ret_done)
         return ERR_OK;
-    if (sqlite_purge_let_go(s, p, e) || sqlite_output_delete(s, run, p->place, e))
+    if (sqlite_purge_let_go(s, f, p, e) || sqlite_output_delete(s, run, p->place, e))
         return e->code;
     return sqlite_purge_row(s, f, &p->task, e);
 }
