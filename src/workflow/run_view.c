@@ -293,18 +293,6 @@ static bool data_is_whole(const struct run_view *v, const struct run_output *o)
     return o->whole && (!by_worker || o->text.n <= STEP_OUTPUT_MAX);
 }
 
-struct str output_by_hand(const struct task *t)
-{
-    struct json_cursor c = { .text = t->extra };
-    struct str name, value;
-    if (t->state != TASK_COMPLETED || !(t->links & TASK_BY_HAND) || !t->extra.n)
-        return S("");
-    while (json_next(&c, &name, &value))
-        if (str_eq(name, S("output")))
-            return value;
-    return S("");
-}
-
 static enum err data_output_by_hand(struct run_view *v, int64_t place, struct run_doc *d, struct error *e)
 {
     struct task t;

@@ -332,11 +332,13 @@ def test_a_step_is_shown_and_decided_on_by_hand(ask, write, receiver, client):
     assert made.lines[1] == f"'belfry workflow show --watch {run}' follows the run"
     until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "FAILED")
     done(ask("show", run), "completed by hand")
-    done(ask("step", "force-complete", run, "b"), "Step b is COMPLETED, by hand\n")
+    done(ask("step", "force-complete", run, "b", "--output", "17"), "Step b is COMPLETED, by hand\n")
     until(lambda: "SCHEDULED" in ask("show", run, "late").out)
     done(ask("step", "run-now", run, "late"), "Step late is SCHEDULED, by hand\n")
     until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "COMPLETED")
     assert [c.body for c in receiver.to("/last")] == [b'{"by":"hand"}']
+    for step, output in (("held", '{"by":"hand"}'), ("b", "17")):
+        assert ["".join(line.split()[1:]) for line in ask("show", run, step).lines if line.startswith("Output")] == [output]
 
 
 def test_a_step_is_skipped_and_wrong_words_are_refused(ask, alone, write):

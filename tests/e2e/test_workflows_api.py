@@ -1,6 +1,7 @@
 """The HTTP API of workflows, on the real server with the receiver as oracle: definitions, runs, steps, signals, changes."""
 
 import contextlib
+import json
 import sqlite3
 import threading
 import time
@@ -209,12 +210,13 @@ def test_steps_are_decided_by_hand(client, receiver):
     act(client, made["id"], "steps/c/run-now", {"force": True})
     receiver.wait("/c")
     assert act(client, made["id"], "steps/w/force-complete", {"output": {"x": 1}})["status"] == "COMPLETED"
+    assert json.loads(steps(client, made["id"])["w", None, "STEP"]["output"]) == {"x": 1}
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert not receiver.to("/b") and len(receiver.to("/c")) == 1
 
 
 def test_a_failed_step_is_completed_by_hand_and_its_run_goes_on(client, receiver):
-    receiver.answer("/a", Reply(status=400))
+    receiver.answer("/a", Reply(status=400, body=b"wrong"))
     definition = {
         "steps": [
             {"name": "a", **http(receiver, "/a")},
@@ -227,6 +229,8 @@ def test_a_failed_step_is_completed_by_hand_and_its_run_goes_on(client, receiver
     assert act(client, made["id"], "steps/a/force-complete", {"output": {"x": 5}})["by_hand"]
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert len(receiver.to("/a")) == 1 and [c.body for c in receiver.to("/b")] == [b"5"]
+    a = steps(client, made["id"])["a", None, "STEP"]
+    assert json.loads(a["output"]) == json.loads(client.get(f"/v1/tasks/{a['id']}").json["output"]) == {"x": 5}  # not the answer of its attempt
 
 
 def test_task_calls_on_a_step_name_the_call_of_the_run(client):

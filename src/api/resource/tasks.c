@@ -248,7 +248,7 @@ struct task_read {
     struct execution_page page;
     struct lease_row lease;
     bool leased;
-    struct str step; /* of a workflow: its name */
+    struct str step, output; /* of a workflow: its name, and what it answered */
 };
 
 static enum handled tasks_write_read(struct task_read *x)
@@ -260,6 +260,8 @@ static enum handled tasks_write_read(struct task_read *x)
     task_members(&w, &x->task, &c);
     if (!uuid_is_nil(x->task.run))
         run_write_place(&w, &x->task, x->step);
+    if (!uuid_is_nil(x->task.run) && x->task.state == TASK_COMPLETED)
+        jw_kv_str_or_null(&w, "output", x->output);
     if (x->leased)
         tasks_write_lease(&w, &x->lease);
     tasks_write_executions(&w, &x->page.executions, &x->task);
@@ -292,7 +294,7 @@ enum handled tasks_get(struct request *q, struct reader *r)
     struct execution_filter f = { .tenant = q->who.tenant, .task = occurrence ? t->parent : t->id };
     f.limit = occurrence || q->route->run == dlq_get ? LIST_MAX : LATEST_EXECUTIONS;
     if (reader_executions(r, &f, &q->arena, &x->page, &e) || tasks_read_lease(q, r, t, &x->lease, &x->leased, &e) ||
-        run_step_name(q, r, t, &x->step, &e))
+        run_step_name(q, r, t, &x->step, &e) || run_step_output(q, r, t, &x->output, &e))
         return request_fail(q, &e);
     if (x->leased)
         x->task.started_ms = task_leased_ms(t);

@@ -77,14 +77,12 @@ static void steps_write_times(struct jw *w, const struct task *t, int64_t now_ms
 
 static enum err steps_write_output(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
 {
-    struct execution_page page = { 0 };
-    struct execution_filter f = { .tenant = t->tenant, .task = t->id, .limit = 1 };
+    struct str output;
     if (!v->outputs || t->state != TASK_COMPLETED)
         return ERR_OK;
-    if (reader_executions(v->r, &f, &v->q->arena, &page, e))
+    if (run_step_output(v->q, v->r, t, &output, e))
         return e->code;
-    if (page.executions.n)
-        jw_kv_str_or_null(w, "output", page.executions.v[0].output);
+    jw_kv_str_or_null(w, "output", output);
     return ERR_OK;
 }
 

@@ -32,7 +32,7 @@ enum fact_format {
     SHOWS_SECONDS,
     SHOWS_WAITING,
     SHOWS_ATTEMPTS,
-    SHOWS_OUTPUT, /* of the latest attempt, unless all are printed below */
+    SHOWS_OUTPUT, /* of a step, or of the latest attempt, unless all are printed below */
     SHOWS_NOTHING /* another row has it */
 };
 
@@ -102,6 +102,7 @@ static const struct task_fact {
     { "Output", "executions[0].output", SHOWS_OUTPUT },
     { "Version", "version", SHOWS_NUMBER },
     { "", "executions", SHOWS_NOTHING },
+    { "", "output", SHOWS_NOTHING },
 };
 
 static void show_write_moment(const json_t *task, const char *path, int64_t now_ms, struct buf *out)
@@ -156,11 +157,17 @@ static void show_write_progress(const struct json_doc *doc, struct buf *out)
             table_plain_text(value, SIZE_MAX, out);
 }
 
+/* A step that a user has completed has another output than its latest attempt. */
+static void show_write_output(const json_t *task, const char *path, struct buf *out)
+{
+    table_plain_text(json_text_at(task, json_at(task, "output") ? "output" : path), SIZE_MAX, out);
+}
+
 /* Appends nothing if the task has no such value. */
 static void show_write_fact(const struct task_fact *f, const struct json_doc *doc, int64_t now_ms, struct buf *out)
 {
     switch (f->shows) {
-    case SHOWS_OUTPUT:
+    case SHOWS_OUTPUT: show_write_output(doc->root, f->path, out); break;
     case SHOWS_TEXT: table_plain_text(json_text_at(doc->root, f->path), SIZE_MAX, out); break;
     case SHOWS_PROGRESS: show_write_progress(doc, out); break;
     case SHOWS_JSON: table_plain_text(json_member_text(doc, f->path), SIZE_MAX, out); break;

@@ -365,5 +365,7 @@ enum err run_not_found(struct error *e);
 /* What is kept of an output, and what its execution has of it (rule 5 of the store). */
 struct run_output output_kept(struct str output);
 struct str output_head(struct str output);
+/* A step that a user has completed has its output in its row; empty: none. */
+struct str output_by_hand(const struct task *t);
 /* A definition may be purged if it was put before now_ms - DEFINITION_KEPT_MS (OP_PURGE 11). */
 enum { DEFINITION_KEPT_MS = 24 * 3600 * 1000 };
