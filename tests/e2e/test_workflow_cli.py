@@ -325,6 +325,8 @@ def test_a_step_is_shown_and_decided_on_by_hand(ask, write, receiver, client):
     assert item.lines[0] == ask("show", run, "m[1]").lines[0] and item.lines[0].split()[1] in ids["m[1]"]
     assert json.loads(ask("show", run, "m/1", "--json").out)["id"] in ids["m[1]"]
     done(ask("show", run, "m"), "Items: 2 COMPLETED of 2")
+    few = client.post("/v1/api-keys", {"name": "few", "scopes": ["workflows:read"]}).json["key"]  # it may not read tasks
+    assert ask("show", run, "m/1", "--key", few).lines[0] == item.lines[0]
     assert "step 'm' has no item 2" in ask("show", run, "m/2").err
     assert "no step is named 'lastt'; did you mean 'last'?" in ask("show", run, "lastt").err
     done(ask("show", run, "--ids"), ids["b"].split()[6], "awaits a signal", "  ID  ")

@@ -230,6 +230,10 @@ def test_a_failed_step_is_completed_by_hand_and_its_run_goes_on(client, receiver
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert len(receiver.to("/a")) == 1 and [c.body for c in receiver.to("/b")] == [b"5"]
     a = steps(client, made["id"])["a", None, "STEP"]
+    read = client.get(f"/v1/workflows/{made['id']}/steps/a")
+    assert read.status == 200 and read.json == client.get(f"/v1/tasks/{a['id']}").json and read.headers["etag"]
+    assert client.get(f"/v1/workflows/{made['id']}/steps/a?item=0").status == 400  # it is no map
+    assert client.get(f"/v1/workflows/{made['id']}/steps/aa").status == 404
     assert json.loads(a["output"]) == json.loads(client.get(f"/v1/tasks/{a['id']}").json["output"]) == {"x": 5}  # not the answer of its attempt
 
 

@@ -281,13 +281,13 @@ static void tasks_on_node_answer(struct explain_answer *a)
     request_answer(x->q);
 }
 
-enum handled tasks_get(struct request *q, struct reader *r)
+enum handled tasks_show(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct task_read *x = arena_new(&q->arena, struct task_read);
     assert(x); /* there is room for a small object */
     x->q = q;
-    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || request_get_task(q, r, &x->task, &e))
+    if (request_get_task(q, r, &x->task, &e))
         return request_fail(q, &e);
     const struct task *t = &x->task;
     bool occurrence = t->kind == TASK_OCCURRENCE;
@@ -304,4 +304,12 @@ enum handled tasks_get(struct request *q, struct reader *r)
     x->answer = (struct explain_answer){ .done = tasks_on_node_answer, .task = t, .facts = &x->facts };
     q->server->setup.explain(q->server->setup.context, &x->answer);
     return HANDLED_LATER;
+}
+
+enum handled tasks_get(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e))
+        return request_fail(q, &e);
+    return tasks_show(q, r);
 }

@@ -221,6 +221,49 @@ enum handled workflow_steps_list(struct request *q, struct reader *r)
     return HANDLED_DONE;
 }
 
+/* ---- one step ---- */
+
+/* The step in the path, or an item of it. Without an item: -1. */
+static enum err steps_find(struct request *q, struct reader *r, const struct workflow_run *run, const struct dag *d,
+                           int64_t item, struct task *ret, struct error *e)
+{
+    uint32_t step;
+    if (dag_find_or_explain(d, q->name, &step, e))
+        return e->code;
+    if (item >= 0 && !d->steps[step].map.is_set)
+        return error_field(e, "item", "names an item, and step '" STR_FMT "' has none: it is no map", STR_ARG(q->name));
+    if (!run->opened)
+        return error_set(e, ERR_CONFLICT, "the run has not started yet");
+    int64_t place = item >= 0 ? place_of_item(step, item) : place_of_step(step);
+    enum err rc = reader_get(r, q->who.tenant, place_id(run->task.id, place), &q->arena, ret, e);
+    if (rc == ERR_NOT_FOUND && item >= 0)
+        return error_set(e, ERR_NOT_FOUND, "step '" STR_FMT "' has no item %lld", STR_ARG(q->name), (long long)item);
+    return rc;
+}
+
+struct step_query {
+    int64_t item;
+};
+
+enum handled workflow_steps_get(struct request *q, struct reader *r)
+{
+    static const struct query_field fields[] = { { .name = "item",
+                                                   .kind = QUERY_I64,
+                                                   .offset = offsetof(struct step_query, item),
+                                                   .min = 0,
+                                                   .max = DAG_ITEMS_MAX - 1 } };
+    struct error e = { 0 };
+    struct step_query p = { .item = -1 };
+    struct workflow_run run;
+    struct task t;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) || run_read(q, r, &run, &e) ||
+        run_definition(q, r, &run, &d, &e) || steps_find(q, r, &run, d->dag, p.item, &t, &e))
+        return request_fail(q, &e);
+    q->id = t.id;
+    return tasks_show(q, r);
+}
+
 /* ---- by hand ---- */
 
 struct step_edit {
@@ -343,17 +386,13 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
 {
     struct step_edit *s = q->context;
     struct error e = { 0 };
-    uint32_t step;
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     if (run_read(q, r, &s->run, &e) || run_definition(q, r, &s->run, &d, &e) ||
-        dag_find_or_explain(d->dag, q->name, &step, &e))
+        steps_find(q, r, &s->run, d->dag, -1, &s->current, &e))
         return request_fail(q, &e);
-    if (!s->run.opened)
-        return request_refuse(q, PROBLEM_CONFLICT, "the run has not started yet");
     bool over = task_is_final(s->run.task.state);
-    if (reader_get(r, q->who.tenant, place_id(q->id, place_of_step(step)), &q->arena, &s->current, &e) ||
-        (over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
+    if ((over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
         return request_fail(q, &e);
     struct step_view view = { q, r, d->dag, false };
     struct jw w = respond_json(&q->response, 200);

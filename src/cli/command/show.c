@@ -264,13 +264,11 @@ static void show_write_outputs(const json_t *task, struct buf *out)
     }
 }
 
-enum exit_code show_task(struct cli *cli, struct client *client, const char *list, const char *id, bool json,
+enum exit_code show_task(struct cli *cli, struct client *client, const char *path, const char *about, bool json,
                          bool outputs, struct buf *out)
 {
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/%s", list, id);
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
-    struct client_request call = { .method = "GET", .path = path, .about = id };
+    struct client_request call = { .method = "GET", .path = path, .about = about };
     enum exit_code code = client_call(client, &call, &a);
     if (code)
         return code;
@@ -299,8 +297,10 @@ static enum exit_code command_show_run(struct cli *cli, const struct options *o)
     if (worst == EXIT_DONE)
         worst = ids_resolve(client, o, "/v1/tasks", &ids);
     for (size_t i = 0; i < ids.n && worst != EXIT_UNREACHABLE; i++) {
+        char path[PATH_BYTES];
         bool json = option_get(o, "json")->number;
-        enum exit_code code = show_task(cli, client, "/v1/tasks", ids.v[i], json, false, &out);
+        snprintf(path, sizeof path, "/v1/tasks/%s", ids.v[i]);
+        enum exit_code code = show_task(cli, client, path, ids.v[i], json, false, &out);
         worst = max_of(worst, code);
     }
     cli_print(cli, &out);

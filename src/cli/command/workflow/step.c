@@ -141,13 +141,17 @@ enum exit_code workflow_show_step(struct verb_work *w, const char *run, struct s
     struct step_name name;
     cleanup_with(step_facts_release) struct step_facts f = { .name = &name };
     struct error e;
+    char path[WORKFLOW_PATH], item[32] = "";
     buf_init(&out, WORKFLOW_OUT_MAX);
     buf_init(&f.items, WORKFLOW_PATH);
     if (step_name_read(word, &name, &e))
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
+    if (name.item >= 0)
+        snprintf(item, sizeof item, "?item=%lld", (long long)name.item);
+    snprintf(path, sizeof path, WORKFLOWS "/%s/steps/" STR_FMT "%s", run, STR_ARG(name.step), item);
     enum exit_code code = step_find(w, run, &f);
     if (code == EXIT_DONE)
-        code = show_task(w->cli, w->client, "/v1/tasks", f.id, w->json, false, &out);
+        code = show_task(w->cli, w->client, path, f.id, w->json, false, &out);
     if (code == EXIT_DONE && !w->json) {
         buf_char(&out, '\n');
         step_write_facts(w, run, &f, &out);
