@@ -352,9 +352,14 @@ def test_a_step_is_skipped_and_wrong_words_are_refused(ask, alone, write):
     assert "is BLOCKED and cannot be run now" in ask("step", "run-now", run, "b").err
     done(ask("step", "skip", run, "sign"), "Step sign is SKIPPED, by hand\n")
     until(lambda: "skipped by hand" in ask("show", run).out)
+    mapped = ask("run", write("map.json", json.dumps({"steps": [{"name": "m", "target_type": "WORKER", "map": {"over": [1, 2]}}]})), "-q").out.strip()
+    until(lambda: "m[1]" in ask("steps", mapped).out)
+    done(ask("step", "skip", mapped, "m/0"), "Step m[0] is SKIPPED, by hand\n")
+    done(ask("step", "force-complete", mapped, "m[1]", "--output", "7"), "Step m[1] is COMPLETED, by hand\n")
+    until(lambda: "COMPLETED" in ask("show", mapped).lines[1])
     for words, error in [(["kill", "x", "y"], "step cannot 'kill'"), (["skip", "x"], "step skip needs a run and a step"),
                          (["skip", "x", "y", "--output", "1"], "--output is for step force-complete, not for step skip"),
-                         (["skip", "x", "y/1"], "takes a whole step"), (["skip", "x", "y z"], "'y z' is no step")]:
+                         (["skip", "x", "y/z"], "'y/z' is no step"), (["skip", "x", "y z"], "'y z' is no step")]:
         wrong = alone("step", *words)
         assert wrong.code == 2 and error in wrong.err, wrong
     assert "there is no run whose id or name is 'nobody'; 'belfry workflow list' prints them" in ask("pause", "nobody").err

@@ -268,6 +268,7 @@ enum handled workflow_steps_get(struct request *q, struct reader *r)
 
 struct step_edit {
     enum action action; /* CANCEL: skip */
+    int64_t item;       /* of a map; -1: the step itself */
     bool force;
     json_t *output_value;
     struct str output; /* JSON text; empty: none */
@@ -335,6 +336,10 @@ static enum err steps_plan_retry(struct request *q, struct reader *r, const stru
     struct run_tally tally;
     buf_init(&more, 2 * STEP_OUTPUT_MAX);
     bool may = s->run.task.state != TASK_COMPLETED && s->action == ACTION_FORCE_COMPLETE;
+    if (may && s->item >= 0) /* the map would end before its other items have run again */
+        return error_set(e, ERR_CONFLICT,
+                         "the run is %s; retry it and complete the item while it waits, or complete the whole step",
+                         task_state_name(s->run.task.state));
     if (!may)
         return error_set(e, ERR_CONFLICT, "the run is %s; retry or rerun it", task_state_name(s->run.task.state));
     if (!failed)
@@ -359,6 +364,12 @@ static enum err steps_plan_retry(struct request *q, struct reader *r, const stru
     return more.full ? error_no_room(e) : run_make_retry(q, &s->run, buf_str(&more), &s->run_next, e);
 }
 
+/* What is decided on, as a text for people. */
+static const char *steps_noun(const struct step_edit *s)
+{
+    return s->item < 0 ? "step" : "item";
+}
+
 static enum err steps_plan(struct request *q, struct step_edit *s, struct error *e)
 {
     struct action_plan plan;
@@ -366,13 +377,14 @@ static enum err steps_plan(struct request *q, struct step_edit *s, struct error 
     enum action action = skips ? ACTION_FORCE_COMPLETE : s->action;
     bool failed = s->current.state == TASK_FAILED;
     if (failed || (task_is_final(s->current.state) && s->current.state != TASK_COMPLETED))
-        return error_set(e, ERR_CONFLICT, "the step is %s; retry the run", task_state_name(s->current.state));
+        return error_set(e, ERR_CONFLICT, "the %s is %s; retry the run", steps_noun(s),
+                         task_state_name(s->current.state));
     if (s->action == ACTION_RUN_NOW && s->current.links & TASK_AWAITS)
         return error_set(e, ERR_CONFLICT, "the step awaits a signal already; send it, or complete or skip the step");
     if (task_act(&s->current, action, s->force, NULL, request_new_id(q), q->now_ms, &plan, e))
         return e->code;
     if (!plan.changes)
-        return error_set(e, ERR_CONFLICT, "the step is %s already", task_state_name(s->current.state));
+        return error_set(e, ERR_CONFLICT, "the %s is %s already", steps_noun(s), task_state_name(s->current.state));
     s->next = plan.task;
     s->next.links = (s->next.links | TASK_BY_HAND) & ~TASK_AWAITS;
     if (!skips)
@@ -389,7 +401,7 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     if (run_read(q, r, &s->run, &e) || run_definition(q, r, &s->run, &d, &e) ||
-        steps_find(q, r, &s->run, d->dag, -1, &s->current, &e))
+        steps_find(q, r, &s->run, d->dag, s->item, &s->current, &e))
         return request_fail(q, &e);
     bool over = task_is_final(s->run.task.state);
     if ((over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
@@ -399,7 +411,7 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
     if (steps_write(&view, &w, &s->next, &e))
         return request_fail(q, &e);
     const struct task *was = s->retries ? &s->run.task : &s->current;
-    log_info("workflow_step_changed", kv_uuid("run", q->id), kv_str("step", q->name),
+    log_info("workflow_step_changed", kv_uuid("run", q->id), kv_str("step", q->name), kv_i64("item", s->item),
              kv_cstr("action", s->action == ACTION_CANCEL           ? "skip"
                                : s->action == ACTION_FORCE_COMPLETE ? "force-complete"
                                                                     : "run-now"),
@@ -413,23 +425,28 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
     return request_submit(q, s->retries ? steps_on_run_put : steps_on_put);
 }
 
+#define STEP_FIELD(text, kind_, member, ...)                                                                           \
+    {                                                                                                                  \
+        .name = (text), .kind = (kind_), .offset = offsetof(struct step_edit, member), __VA_ARGS__                     \
+    }
+#define STEP_ITEM_FIELD STEP_FIELD("item", JSON_KIND_I64, item, .min = 0, .max = DAG_ITEMS_MAX - 1)
+
 enum handled workflow_steps_act(struct request *q, struct reader *r)
 {
-    static const struct json_field force_field = { .name = "force",
-                                                   .kind = JSON_KIND_BOOL,
-                                                   .offset = offsetof(struct step_edit, force) };
-    static const struct json_field output_field = { .name = "output",
-                                                    .kind = JSON_KIND_RAW,
-                                                    .offset = offsetof(struct step_edit, output_value) };
+    /* skip takes the first only */
+    static const struct json_field run_fields[] = { STEP_ITEM_FIELD, STEP_FIELD("force", JSON_KIND_BOOL, force) };
+    static const struct json_field complete_fields[] = { STEP_ITEM_FIELD,
+                                                         STEP_FIELD("output", JSON_KIND_RAW, output_value) };
     struct error e = { 0 };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     struct step_edit *s = arena_new(&q->arena, struct step_edit);
     s->action = (enum action)q->route->argument;
-    const struct json_field *field = s->action == ACTION_RUN_NOW ? &force_field : &output_field;
+    s->item = -1;
+    const struct json_field *fields = s->action == ACTION_FORCE_COMPLETE ? complete_fields : run_fields;
     if (!request_check_no_query(q))
         return HANDLED_DONE;
     if (request_read_object(q, &doc, &e) ||
-        json_read(doc.root, field, s->action == ACTION_CANCEL ? 0 : 1, s, &q->arena, &e))
+        json_read(doc.root, fields, s->action == ACTION_CANCEL ? 1 : 2, s, &q->arena, &e))
         return request_fail(q, &e);
     s->output = s->output_value ? json_member_text(&doc, "output") : S("");
     s->output_value = NULL;

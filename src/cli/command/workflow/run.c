@@ -258,7 +258,7 @@ static void step_header(struct table *t)
         table_row(t, STEP_COLUMNS, "STEP", "KIND", "STATUS", "WAITED", "RAN", "ATTEMPTS", "ERROR");
 }
 
-static void step_name_write(const json_t *step, struct buf *out)
+void workflow_step_name_write(const json_t *step, struct buf *out)
 {
     const json_t *item = json_at(step, "item");
     table_plain_text(json_text_at(step, "step"), SIZE_MAX, out);
@@ -282,7 +282,7 @@ static void step_add_row(struct rows *r, const json_t *step)
     step_duration_text(step, "waited_ms", waited);
     step_duration_text(step, "duration_ms", ran);
     number_text(step, "attempts", attempts);
-    const char *name = task_cell(t, step_name_write, step), *kind = table_text(t, json_text_at(step, "kind"));
+    const char *name = task_cell(t, workflow_step_name_write, step), *kind = table_text(t, json_text_at(step, "kind"));
     const char *status = table_text(t, json_text_at(step, "status"));
     const char *error = table_text(t, json_text_at(step, "last_error"));
     if (step_has_id(t))
