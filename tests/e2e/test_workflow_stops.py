@@ -185,3 +185,15 @@ def test_the_next_run_of_a_schedule_ends_the_calls_of_the_previous_one(client, r
     held.set()
     for one in runs():
         client.post(f"/v1/workflows/{one['id']}/cancel")
+
+
+def test_a_cancel_aborts_all_calls_of_a_large_map_in_a_run_below(client, receiver):
+    held, at_once = threading.Event(), 256  # calls to one host; a stop has pages of 250
+    receiver.answer("/i", *[Reply(hold=held)] * at_once)
+    inner = {"steps": [{"name": "i", "map": {"over": list(range(300))}, **http(receiver, "/i")}]}
+    assert client.request("PUT", "/v1/workflow-definitions/inner", inner).status == 201
+    made = run(client, definition={"steps": [{"name": "o", "map": {"over": [1, 2]}, "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}]})
+    until(lambda: len(receiver.to("/i")) == at_once)
+    assert client.post(f"/v1/workflows/{made['id']}/cancel").status in (200, 202)
+    assert ended(client, made["id"])["status"] == "CANCELLED" and not held.is_set()
+    held.set()

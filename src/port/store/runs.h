@@ -45,6 +45,7 @@ enum {
     RUN_TASKS_MAX = 100000,           /* of a run with its sub-runs */
     RUN_DEPTH_MAX = 8,
     OPEN_ROWS_MAX = 250,
+    STOP_RUNNING_MAX = 10000,     /* of ret_running */
     SIGNALS_MAX = 1000,           /* of a run and name */
     SIGNAL_BYTES_MAX = 256 << 10, /* of all these */
     SIGNAL_SENDER_MAX = 200,
@@ -212,8 +213,8 @@ struct op_signal {
  *     a map.
  *  6. With a range, only steps of the places from..to (inclusive) are changed and returned; the run's row stays.
  *  7. ret_more: more than max are left; call again. ret_running: steps that are RUNNING under a claim, at most
- *     OPEN_ROWS_MAX, by place: the caller recalls them. ret_runs: open control steps (TASK_OPEN) with TARGET_WORKFLOW,
- *     which may be runs of their own: the caller stops those, too. */
+ *     STOP_RUNNING_MAX, by place: the caller recalls them. ret_runs: open control steps (TASK_OPEN) with
+ *     TARGET_WORKFLOW, which may be runs of their own: the caller stops those, too. */
 enum run_change { RUN_CANCEL, RUN_PAUSE, RUN_RESUME, RUN_CLOSE };
 
 struct op_stop {
