@@ -6,8 +6,8 @@
 #include "cli/pages.h"
 #include "cli/table.h"
 #include "cli/task_body.h"
-#include "cli/workflow/place.h"
 #include "cli/workflow/run.h"
+#include "workflow/text_place.h"
 
 enum { BODY_MAX = 1 << 20, ITEM_MAX = 1000000 };
 
@@ -111,7 +111,7 @@ static void step_write_definition(struct verb_work *w, const char *run, struct s
     if (!verb_name_is_valid(workflow) || client_call(w->client, &call, &a))
         return;
     const json_t *steps = json_at(a.doc.root, "definition.steps");
-    struct json_cursor texts = { .text = workflow_place_find(a.doc.text, S("definition.steps")).value };
+    struct json_cursor texts = { .text = text_place_find(a.doc.text, S("definition.steps")).value };
     for (size_t i = 0; i < json_array_size(steps) && json_next(&texts, NULL, &text); i++) {
         if (!str_eq(json_text_at(json_array_get(steps, i), "name"), step))
             continue;
