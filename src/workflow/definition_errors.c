@@ -301,6 +301,19 @@ static bool mending_depends_on_others(const struct error *e)
     return strstr(e->text, "has a meaning only") || strstr(e->text, "has no effect without");
 }
 
+/* Whether an error is about a field beside one that was wrong, and names that: "has no effect without timeout". */
+static bool mending_names_neighbour(const struct mending *m, const struct error *e)
+{
+    const char *own = strrchr(e->field, '.');
+    for (size_t i = 0; own && i < m->errors->n; i++) {
+        const char *other = m->errors->v[i].field, *its = strrchr(other, '.');
+        if (its && own - e->field == its - other && strncmp(e->field, other, (size_t)(own - e->field)) == 0 &&
+            strstr(e->text, its + 1))
+            return true;
+    }
+    return false;
+}
+
 /* Whether the error may be there only because an earlier one was mended. */
 static bool mending_follows(struct mending *m, const struct error *e)
 {
@@ -312,7 +325,8 @@ static bool mending_follows(struct mending *m, const struct error *e)
         same_step |= str_starts(line, str_from(step));
         is_around |= mending_is_below(line, str_from(e->field));
     }
-    return is_around || mending_misses_renamed(m, e) || (same_step && (!is_whole || mending_depends_on_others(e))) ||
+    return is_around || mending_misses_renamed(m, e) || mending_names_neighbour(m, e) ||
+           (same_step && (!is_whole || mending_depends_on_others(e))) ||
            (m->lost_edges && strstr(e->text, "does not wait for"));
 }
 

@@ -178,12 +178,12 @@ def test_the_next_run_of_a_schedule_ends_the_calls_of_the_previous_one(client, r
     receiver.answer("/a", Reply(hold=held))
     assert client.request("PUT", "/v1/workflow-definitions/slow", {"steps": [{"name": "a", **http(receiver, "/a")}]}).status == 201
     schedule = client.create(interval_seconds=1, overlap_policy="CANCEL_PREVIOUS", target_type="WORKFLOW", target_config={"workflow": "slow"})["id"]
-    runs = lambda: client.get("/v1/workflows").json["workflows"]
-    first = until(lambda: [x for x in runs() if x["status"] == "CANCELLED"])[-1]["id"]
+    runs = lambda state: client.get(f"/v1/workflows?status={state}").json["workflows"]
+    first = until(lambda: runs("CANCELLED"))[-1]["id"]
     assert steps(client, first)[("a", None, "STEP")]["status"] == "CANCELLED"
     client.act(schedule, "cancel")
     held.set()
-    for one in runs():
+    for one in runs("RUNNING"):
         client.post(f"/v1/workflows/{one['id']}/cancel")
 
 

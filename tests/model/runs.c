@@ -134,7 +134,8 @@ enum err memory_await(struct store_memory *s, struct op *base)
         return base->error.code;
     struct task next = *table_get(&s->table, op->id);
     const struct run_row *r = memory_run_find(s, next.run);
-    await_apply(&next, op, memory_signals_count(s, next.run, op->signal, NULL), r && r->paused);
+    await_apply(&next, op, memory_signals_count(s, next.run, op->signal, NULL), r && r->paused,
+                r && r->stop != RUN_GOES_ON);
     op->ret_unblocked_lanes = 0;
     memory_add_lane(&next, &op->ret_unblocked_lanes);
     table_put(&s->table, &next);

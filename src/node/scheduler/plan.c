@@ -382,7 +382,9 @@ static void planning_call(struct planning *p)
     list_push(&a->claim->planned, &a->call->link);
     s->planned_bytes += a->call->bytes;
     planning_free(p);
-    scheduler_rearm(s, a, 0);
+    /* The clock may have been set back meanwhile. */
+    bool ends = a->held->taken_back || a->held->replaced;
+    scheduler_rearm(s, a, ends ? 0 : max_of(a->task->due_ms - s->now.wall_ms, (int64_t)0));
 }
 
 static void planning_finish(struct planning *p)

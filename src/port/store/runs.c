@@ -143,16 +143,16 @@ enum err open_too_many(struct error *e)
 
 /* ---- OP_AWAIT, OP_SIGNAL ---- */
 
-void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused)
+void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused, bool stopped)
 {
     assert(t->state == TASK_RUNNING);
-    bool has_news = signals > op->seen;
+    bool has_news = signals > op->seen || stopped;
     t->claim = (struct uuid){ 0 };
     t->links |= TASK_AWAITS;
     t->started_ms = t->started_ms ? t->started_ms : op->now_ms;
     t->updated_ms = op->now_ms;
     task_set_due(t, has_news ? op->now_ms : op->timeout_ms ? t->started_ms + op->timeout_ms : 0);
-    t->state = paused ? TASK_PAUSED : t->due_ms ? TASK_SCHEDULED : TASK_BLOCKED;
+    t->state = paused && !stopped ? TASK_PAUSED : t->due_ms ? TASK_SCHEDULED : TASK_BLOCKED;
 }
 
 bool signal_wakes(struct task *t, int64_t now_ms)

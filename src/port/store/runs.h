@@ -153,7 +153,9 @@ struct op_open {
  *  2. It leaves its claim and gets TASK_AWAITS. started_ms is now_ms if it is 0.
  *  3. If there are more signals of that run and name than `seen`, it is SCHEDULED with due_ms now_ms.
  *  4. Else it is SCHEDULED with due_ms started_ms + timeout_ms; without a timeout (0), BLOCKED with an empty waits_for.
- *  5. If its run is paused, it is PAUSED instead, with the same due_ms; 0: no timeout. */
+ *  5. If its run is paused, it is PAUSED instead, with the same due_ms; 0: no timeout.
+ *  6. If its run is stopped, it is SCHEDULED with due_ms now_ms in any case: who claims it cancels it. OP_STOP came
+ *     after the plan and before this. */
 struct op_await {
     struct op op;
     struct uuid id;
@@ -348,7 +350,7 @@ bool settle_asks_run(const struct settlement *v, struct uuid run);
 void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t now_ms, struct settlement *v,
                    struct task *row);
 
-void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused);
+void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused, bool stopped);
 
 bool signal_wakes(struct task *t, int64_t now_ms); /* OP_SIGNAL 6; false: nothing changes */
 enum err signal_check_run(const struct task *run, bool found, int32_t tenant, struct error *e) must_use;

@@ -125,9 +125,29 @@ def agree_on_needs(body):
             drop(body, name)
 
 
+def plain(value):
+    """Free JSON of a definition without names that begin with $, which are its own."""
+    if isinstance(value, dict):
+        return {name.lstrip("$") if name.startswith("$") else name: plain(member) for name, member in value.items()}
+    return [plain(element) for element in value] if isinstance(value, list) else value
+
+
+def agree_on_items(over):
+    """The items of a map are a list, also by default."""
+    if isinstance(over, list):
+        return plain(over)
+    return {"$ref": over["$ref"], "default": []} if "$ref" in over else {"$literal": [over["$literal"]]}
+
+
 def agree_on_call(fields):
     """What a step calls, or its compensation. The step may have references where a task has none."""
     config = fields.get("target_config") or {}
+    for name, value in (config.get("headers") or {}).items():
+        if isinstance(value, dict):  # what a reference may name depends on the step
+            config["headers"][name] = {"$join": ["a", 1, {"$ref": "/input"}]} if "$join" in value else {"$ref": "/input", "default": ""}
+    for free, name in ((fields, "payload"), (config, "body"), (config, "input")):
+        if name in free:
+            free[name] = plain(free[name])
     if isinstance(config.get("url"), dict):
         config["url"] = {"$join": [SINK, "a", 1]}
     if fields.get("target_type") is None and "url" not in config:
@@ -145,9 +165,13 @@ def agree_on_step(step, number):
         drop(step, "join")
     if step.get("when"):
         step["when"] = {"ref": "/input", "op": "exists"}
+    if step.get("map"):
+        step["map"]["over"] = agree_on_items(step["map"]["over"])
     if step.get("await"):
         drop(step, "map", "target_type", "target_config", *NOT_FOR_AWAIT)
-        if not step["await"].get("timeout"):
+        if step["await"].get("timeout"):
+            step["await"]["timeout"] = "1s"  # not 0
+        else:
             drop(step["await"], "on_timeout")
     else:
         agree_on_call(step)
@@ -160,6 +184,8 @@ def agree_on_step(step, number):
 
 
 def agree_on_definition(body):
+    if "result" in body:
+        body["result"] = plain(body["result"])
     for number, step in enumerate(body["steps"]):
         agree_on_step(step, number)
 

@@ -109,6 +109,23 @@ static const struct {
       { "steps[0].await.signal", "steps[1].target_config" } },
 };
 
+static void errors_that_follow_from_others_are_not_listed(void **state)
+{
+    (void)state;
+    struct dag *d = NULL;
+    struct definition_errors errors;
+    static const char *const texts[] = {
+        A("\"await\":{\"signal\":\"s\",\"timeout\":\"0s\",\"on_timeout\":1}"),
+        A(NOOP ",\"concurrency_key\":\"\",\"concurrency_limit\":2"),
+        A("\"target_config\":{\"url\":\"ftp://h/\"},\"target_type\":\"HTTP_CALLBACK\""),
+    };
+    for (size_t i = 0; i < array_count(texts); i++) {
+        assert_int_equal(definition_read_all(str_from(texts[i]), &nothing, &d, &errors), ERR_INVALID);
+        if (errors.n != 1)
+            fail_msg("%s: '%s' is listed, too: %s", texts[i], errors.v[1].field, errors.v[1].text);
+    }
+}
+
 static void all_errors_come_at_once(void **state)
 {
     (void)state;
@@ -283,6 +300,7 @@ int main(void)
         cmocka_unit_test(the_items_of_a_literal_map_are_counted),
         cmocka_unit_test(all_errors_come_at_once),
         cmocka_unit_test(the_search_for_errors_of_a_hostile_text_ends),
+        cmocka_unit_test(errors_that_follow_from_others_are_not_listed),
         cmocka_unit_test(the_limit_of_a_tenant_counts_for_each_step),
         cmocka_unit_test(ordinary_steps_carry_what_they_call_unless_it_refers_to_data),
         cmocka_unit_test(control_steps_are_of_target_workflow),

@@ -392,7 +392,7 @@ enum err sqlite_await(struct store_sqlite *s, struct op *base)
         sqlite_signals_count(s, &t->run, op->signal, &signals, &bytes, e))
         return e->code;
     struct uuid claim = t->claim;
-    await_apply(t, op, signals, has_run && run.paused);
+    await_apply(t, op, signals, has_run && run.paused, has_run && run.stop != RUN_GOES_ON);
     if (sqlite_step_write(s, &step, TASK_RUNNING, &op->ret_unblocked_lanes, e))
         return e->code;
     return sqlite_claim_leave(s, claim, 1, e);
