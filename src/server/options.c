@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "api/server/listen.h"
 #include "base/duration.h"
 #include "base/failpoint.h"
 #include "base/sentence.h"
+#include "http/listen.h"
 #include "platform/file.h"
 
 enum { SECRET_MAX = 4096 };

@@ -7,10 +7,11 @@ static struct harness *h;
 static int start(void **state)
 {
     (void)state;
-    h = harness_new(
-        true,
-        &(struct http_limits){
-            .header_ms = 300, .body_ms = 400, .idle_ms = 700, .connections_per_address = 24, .body_total = 24 << 20 });
+    h = harness_new(true, &(struct api_limits){ .http = { .header_ms = 300,
+                                                          .body_ms = 400,
+                                                          .idle_ms = 700,
+                                                          .connections_per_address = 24,
+                                                          .body_total = 24 << 20 } });
     return 0;
 }
 
@@ -464,7 +465,7 @@ static void an_address_that_is_none_is_refused(void **state)
     assert_int_equal(api_server_new(&setup, &s, &e), ERR_UNAVAILABLE);
     h->reads_before_broken = INT_MAX;
     setup = (struct api_setup){ .listen = "[::1]:0", .store = h->store, .writer = &h->writer, .zones = h->zones };
-    setup.limits.http_threads = 2;
+    setup.limits.http.threads = 2;
     setup.clock = clock_system();
     setup.metrics = h->metrics;
     setup.pepper = PEPPER;
