@@ -1,6 +1,6 @@
 #pragma once
-/* http/budget.h - bytes that requests hold, in total and by owner (a tenant). One owner may hold a quarter of the total,
- * so that it cannot keep the others out. Any thread. */
+/* http/budget.h - bytes that requests hold, in total and by owner (a tenant). One owner may hold a quarter of the
+ * total, so that it cannot keep the others out. Any thread. */
 #include <pthread.h>
 #include <stdatomic.h>
 

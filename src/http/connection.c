@@ -1,5 +1,5 @@
-/* A connection is closed in two steps: connection_close releases everything but the struct itself, which libuv needs for
- * one more turn of the loop. So callers may look at the state of a connection that was closed under them. */
+/* A connection is closed in two steps: connection_close releases everything but the struct itself, which libuv needs
+ * for one more turn of the loop. So callers may look at the state of a connection that was closed under them. */
 #include "http/connection.h"
 
 #include <assert.h>
@@ -117,8 +117,8 @@ void connection_want(struct connection *c, int events)
         uv_poll_stop(&c->poll);
 }
 
-/* Back-pressure: while the handler works, what comes stays in the socket. Most clients send nothing then, so the poll is
- * stopped only if something comes. */
+/* Back-pressure: while the handler works, what comes stays in the socket. Most clients send nothing then, so the poll
+ * is stopped only if something comes. */
 static void connection_pause(struct connection *c)
 {
     connection_want(c, c->events & ~UV_READABLE);

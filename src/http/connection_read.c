@@ -1,7 +1,7 @@
 /* Reads requests. When is a refusal sent, if it is known from the head alone? Closing a socket with unread bytes resets
- * the connection, and the client may never see the answer. So the body is read and dropped first. The refusal is sent at
- * once only if the client waits before it sends the body (Expect), or if the body is too long to read. The connection is
- * closed then; it lingers, so that the client can read the answer. */
+ * the connection, and the client may never see the answer. So the body is read and dropped first. The refusal is sent
+ * at once only if the client waits before it sends the body (Expect), or if the body is too long to read. Then the
+ * connection closes, but lingers, so that the client can read the answer. */
 #include <stdio.h>
 
 #include "http/internal.h"

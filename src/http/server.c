@@ -1,5 +1,5 @@
-/* Each thread owns its loop, its listening socket and its connections. Other threads reach it through an inbox: requests
- * to go on with (http_resume), to accept no more connections, to stop. */
+/* Each thread owns its loop, its listening socket and its connections. Other threads reach it through an inbox:
+ * requests to go on with (http_resume), and the wishes to accept no more connections and to stop. */
 #include "http/server.h"
 
 #include <assert.h>
@@ -14,7 +14,14 @@
 #include "http/internal.h"
 #include "http/listen.h"
 
-enum { THREADS_MAX = 4, ACCEPTS_AT_ONCE = 64, SWEEP_MIN_MS = 10, SWEEP_MAX_MS = 1000, EVICT_PERCENT = 90 };
+enum {
+    THREADS_MAX = 4,
+    ACCEPTS_AT_ONCE = 64,
+    SWEEP_MIN_MS = 10,
+    SWEEP_MAX_MS = 1000,
+    EVICT_PERCENT = 90,
+    LINE_REST = 64 /* method and version */
+};
 
 static struct http_limits http_server_with_defaults(struct http_limits l)
 {
@@ -23,7 +30,7 @@ static struct http_limits http_server_with_defaults(struct http_limits l)
     DEFAULT(threads, (size_t)max_of(min_of(processors, (long)THREADS_MAX), 1L));
     DEFAULT(connections, 4096);
     DEFAULT(connections_per_address, 1024);
-    DEFAULT(line_max, 8 * 1024 + 64);
+    DEFAULT(uri_max, 8 * 1024);
     DEFAULT(headers_max, 16 * 1024);
     DEFAULT(field_max, HTTP_FIELDS_MAX);
     DEFAULT(header_ms, 10000);
@@ -268,7 +275,7 @@ enum err http_server_new(const struct http_server_setup *setup, struct http_serv
     struct http_server *s = xnew(*s);
     s->setup = *setup;
     s->limits = limits;
-    s->parse = (struct http_parse_limits){ limits.line_max, limits.headers_max, limits.field_max };
+    s->parse = (struct http_parse_limits){ limits.uri_max + LINE_REST, limits.headers_max, limits.field_max };
     s->port = listen_socket_port(fds[0]);
     peers_init(&s->peers, limits.connections_per_address);
     budget_init(&s->bodies, limits.body_total);

@@ -66,7 +66,7 @@ struct http_limits {
     size_t threads;                 /* the number of processors, at most 4 */
     size_t connections;             /* 4,096 */
     size_t connections_per_address; /* 1,024 */
-    size_t line_max, headers_max;   /* a URI of 8 KiB, and 16 KiB (parse.h) */
+    size_t uri_max, headers_max;    /* 8 KiB and 16 KiB */
     size_t field_max;               /* 100 */
     int64_t header_ms;              /* 10,000: from the first byte of a request to the end of its head */
     int64_t body_ms;                /* 30,000 */

@@ -132,7 +132,8 @@ static void api_server_on_stop_timeout(struct timer *timer)
     pthread_mutex_unlock(&t->server->lock);
 }
 
-/* A request that waits for its answer gets it, however long that takes: its connection cannot be closed. A client that is slow to send or to read gets STOP_MS. */
+/* A request that waits for its answer gets it, however long that takes: its connection cannot be closed. A client
+ * that is slow to send or to read gets STOP_MS. */
 static void api_server_wait_until_idle(struct api_server *s)
 {
     struct api_server_stop_timer limit = { .timer = { .fire = api_server_on_stop_timeout }, .server = s };
