@@ -469,8 +469,9 @@ static void one_address_has_so_many_connections(void **state)
     for (size_t i = 0; i < array_count(fds); i++) {
         send(fds[i], GET("/a"), strlen(GET("/a")), MSG_NOSIGNAL);
         served += strstr(hear(fds[i], "\r\n\r\nxx"), "200 OK") != NULL;
-        close(fds[i]);
     }
+    for (size_t i = 0; i < array_count(fds); i++)
+        close(fds[i]);
     assert_int_equal(served, 3);
     end();
 }
