@@ -48,7 +48,8 @@ void connection_enter(struct connection *c, enum connection_state state)
         list_remove(&c->link);
     c->state = state;
     c->since_ns = http_thread_now_ns(t);
-    c->is_known |= c->exchange.is_known;
+    if (state != STATE_HANDLING) /* else the exchange belongs to the handler, on another thread perhaps */
+        c->is_known |= c->exchange.is_known;
     list_push(&t->states[state][c->is_known], &c->link);
 }
 
@@ -100,6 +101,8 @@ static void connection_log_too_slow(struct connection *c)
 static void connection_on_poll(uv_poll_t *poll, int status, int events)
 {
     struct connection *c = poll->data;
+    if (status < 0)
+        c->events = 0; /* libuv has stopped the poll */
     if (c->state == STATE_WRITING && (status < 0 || events & UV_WRITABLE))
         connection_run(c);
     else if (status < 0 || events & UV_READABLE)

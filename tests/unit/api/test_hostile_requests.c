@@ -381,6 +381,18 @@ static int begin_batch(const char *key, const char *framing, size_t n)
     return fd;
 }
 
+static void await_body_bytes(double least)
+{
+    double bytes = 0;
+    while (bytes < least) {
+        struct answer a = ask(h, "GET", "/metrics", NULL);
+        const char *at = strstr(buf_cstr(&a.body), "\nbelfry_http_body_bytes ");
+        assert_non_null(at);
+        bytes = strtod(at + strlen("\nbelfry_http_body_bytes "), NULL);
+        client_answer_release(&a);
+    }
+}
+
 /* 24 MiB in all, so 6 MiB for one tenant. */
 static void bodies_of_one_tenant_have_a_limit(void **state)
 {
@@ -388,6 +400,7 @@ static void bodies_of_one_tenant_have_a_limit(void **state)
     char other[AUTH_KEY_TEXT + 1];
     put_key(S("tenant0003"), 3, S("admin"), 0, other);
     int first = begin_batch(h->key, "Content-Length: 16000000\r\n", 5 << 20);
+    await_body_bytes(5000000);
     int second = begin_batch(h->key, "Content-Length: 5000000\r\n", 5000000);
     assert_problem(client_read(second, false), 503, "unavailable", "large");
     int third = begin_batch(other, "Content-Length: 5000000\r\n", 5000000);
