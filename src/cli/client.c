@@ -25,7 +25,8 @@ struct client {
     struct buf server;   /* "http://127.0.0.1:8080", without a slash at the end */
     struct buf bearer;   /* "Authorization: Bearer …"; empty: no key was found */
     struct buf key_hint; /* end of the error sentence after a 401: which key was rejected, or where one was searched */
-    bool is_loopback, has_deadline;
+    bool is_loopback, has_deadline, is_patient;
+    struct error unreachable; /* of a patient client: the latest */
     struct uuid_gen ids;
     char why[CURL_ERROR_SIZE];
 };
@@ -208,6 +209,16 @@ void client_set_deadline(struct client *c, int64_t ms)
     curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)ms);
 }
 
+void client_set_patient(struct client *c, bool is_patient)
+{
+    c->is_patient = is_patient;
+}
+
+const char *client_why_unreachable(const struct client *c)
+{
+    return c->unreachable.text;
+}
+
 /* ---- requests ---- */
 
 static void client_add_header(struct curl_slist **list, const char *line)
@@ -305,8 +316,9 @@ static enum exit_code client_fail_unreachable(struct client *c, CURLcode rc)
         why = strerror((int)os_errno);
     struct error e;
     error_set(&e, ERR_UNAVAILABLE, "cannot reach %s (%c%s)%s", buf_cstr(&c->server), ascii_lower(why[0]), why + 1,
-              by_system ? "; is 'belfry serve' running?" : "");
-    return cli_fail(c->cli, c->cli->command->name, &e, EXIT_UNREACHABLE);
+              by_system && !c->is_patient ? "; is 'belfry serve' running?" : "");
+    c->unreachable = e;
+    return c->is_patient ? EXIT_UNREACHABLE : cli_fail(c->cli, c->cli->command->name, &e, EXIT_UNREACHABLE);
 }
 
 static enum exit_code client_fail_sentence(struct client *c, const struct client_request *call, struct str field,
@@ -329,6 +341,18 @@ static enum exit_code client_fail_key(struct client *c)
     error_set(&e, ERR_INVALID, "the server at %s requires an API key; %s", buf_cstr(&c->server),
               buf_cstr(&c->key_hint));
     return cli_fail(c->cli, c->cli->command->name, &e, EXIT_REFUSED);
+}
+
+/* Whether a proxy, or a server that starts or stops, says that a later request may succeed. */
+static bool client_is_unavailable(long status)
+{
+    return status >= 502 && status <= 504;
+}
+
+static enum exit_code client_note_unavailable(struct client *c, long status)
+{
+    error_set(&c->unreachable, ERR_UNAVAILABLE, "%s answers with status %ld", buf_cstr(&c->server), status);
+    return EXIT_UNREACHABLE;
 }
 
 /* Prints each entry of the problem's `errors`; without entries its detail, its title, or the status. */
@@ -377,6 +401,8 @@ enum exit_code client_call(struct client *c, const struct client_request *call, 
         code = EXIT_REFUSED;
     else if (rc)
         code = client_fail_unreachable(c, rc);
+    else if (c->is_patient && client_is_unavailable(r.status))
+        code = client_note_unavailable(c, r.status);
     else if (r.status == 404 && call->may_be_missing)
         buf_reset(&r.body);
     else if (r.status < 200 || r.status > 299)

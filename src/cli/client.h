@@ -19,6 +19,11 @@ struct cli *client_cli(const struct client *c);
 /* Limits each call to ms, and turns retries off. */
 void client_set_deadline(struct client *c, int64_t ms);
 
+/* A patient client does not print that the server cannot be reached, or that it is not available (502, 503, 504): the
+ * call returns EXIT_UNREACHABLE, and the command tries again. */
+void client_set_patient(struct client *c, bool is_patient);
+const char *client_why_unreachable(const struct client *c); /* of the latest such call: "cannot reach http://… (…)" */
+
 struct client_request {
     const char *method;          /* "GET" */
     const char *path;            /* "/v1/tasks?limit=20" */

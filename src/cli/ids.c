@@ -1,5 +1,6 @@
 #include "cli/ids.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "base/sentence.h"
@@ -43,17 +44,41 @@ enum err ids_check_one(const struct options *o, struct error *e)
 
 /* ---- candidates ---- */
 
+/* A list in which a word is looked up. */
+struct ids_list {
+    const char *path, *member;
+    const char *what;    /* "task" */
+    const char *command; /* that prints the list */
+    const char *more;    /* filter that adds what the list leaves out; NULL: none */
+    const char *by_id;   /* list that finds beginnings of ids */
+};
+
+static const struct ids_list *ids_list_of(const char *path)
+{
+    static const struct ids_list lists[] = {
+        { "/v1/tasks", "tasks", "task", "list", "occurrences", "/v1/tasks" },
+        { "/v1/dlq", "tasks", "failed task", "dlq list", "resolved", "/v1/dlq" },
+        { "/v1/workflows", "workflows", "run", "workflow list", "occurrences", "/v1/tasks" },
+    };
+    size_t i = 0;
+    while (i + 1 < array_count(lists) && strcmp(lists[i].path, path) != 0)
+        i++;
+    assert(strcmp(lists[i].path, path) == 0);
+    return &lists[i];
+}
+
 /* What fits a word so far. */
 struct candidates {
+    const struct ids_list *list;
     struct buf ids;   /* each UUID_TEXT long */
     struct buf lines; /* one a line, for the error */
     size_t n;
     bool has_more;
 };
 
-static void candidates_init(struct candidates *c)
+static void candidates_init(struct candidates *c, const char *list)
 {
-    *c = (struct candidates){ 0 };
+    *c = (struct candidates){ .list = ids_list_of(list) };
     buf_init(&c->ids, TEXT_MAX);
     buf_init(&c->lines, TEXT_MAX);
 }
@@ -85,19 +110,30 @@ static bool candidates_on_task(void *context, const json_t *task, struct str tex
     return true;
 }
 
-static enum exit_code candidates_find(struct client *client, const char *list, const char *filter, struct str value,
-                                      const char *more, struct candidates *c)
+/* Of tasks that were found by their ids, the runs of workflows. */
+static bool candidates_is_run(void *context, const json_t *task)
+{
+    (void)context;
+    return str_eq(json_text_at(task, "target_type"), S("WORKFLOW")) &&
+           !str_eq(json_text_at(task, "type"), S("RECURRING"));
+}
+
+static enum exit_code candidates_find(struct client *client, const char *filter, struct str value, const char *more,
+                                      struct candidates *c)
 {
     cleanup_with(buf_release) struct buf path;
+    bool by_id = strcmp(filter, "id") == 0;
+    const struct ids_list *list = by_id ? ids_list_of(c->list->by_id) : c->list;
     buf_init(&path, PATH_MAX_BYTES);
-    buf_text(&path, list);
+    buf_text(&path, list->path);
     query_add(&path, filter, value);
     if (more)
         query_add(&path, more, S("true"));
     struct pages p = { .client = client,
                        .path = buf_cstr(&path),
-                       .member = "tasks",
+                       .member = list->member,
                        .limit = CANDIDATES,
+                       .wanted = list == c->list ? NULL : candidates_is_run,
                        .row = candidates_on_task,
                        .context = c };
     enum exit_code code = pages_walk(&p);
@@ -107,33 +143,31 @@ static enum exit_code candidates_find(struct client *client, const char *list, c
 
 /* Names and beginnings of ids are equally good: if both fit, the user decides. Occurrences have the name of their
  * recurring task, so only their ids count, and only if nothing else fits: they are many. */
-static enum exit_code candidates_find_all(struct client *client, const char *list, struct str word,
-                                          struct candidates *c)
+static enum exit_code candidates_find_all(struct client *client, struct str word, struct candidates *c)
 {
     struct uuid lowest, highest;
-    bool is_beginning = uuid_parse_prefix(word, &lowest, &highest), is_dlq = strcmp(list, "/v1/dlq") == 0;
+    bool is_beginning = uuid_parse_prefix(word, &lowest, &highest);
     enum exit_code code = EXIT_DONE;
     if (word.p[word.n - 1] != '*') /* the server would take it as a pattern */
-        code = candidates_find(client, list, "name", word, NULL, c);
+        code = candidates_find(client, "name", word, NULL, c);
     if (code == EXIT_DONE && is_beginning)
-        code = candidates_find(client, list, "id", word, NULL, c);
+        code = candidates_find(client, "id", word, NULL, c);
     if (code == EXIT_DONE && is_beginning && c->n == 0)
-        code = candidates_find(client, list, "id", word, is_dlq ? "resolved" : "occurrences", c);
+        code = candidates_find(client, "id", word, c->list->more, c);
     return code;
 }
 
-static enum exit_code candidates_refuse(struct cli *cli, struct str word, const char *list, const struct candidates *c)
+static enum exit_code candidates_refuse(struct cli *cli, struct str word, const struct candidates *c)
 {
     struct error e;
     char shown[QUOTE_TEXT];
     quote_text(word, shown);
-    bool is_dlq = strcmp(list, "/v1/dlq") == 0;
     if (c->n)
-        error_set(&e, ERR_INVALID, "%s fits %s%zu tasks; give the id of one of them:", shown,
-                  c->has_more ? "more than " : "", c->n);
+        error_set(&e, ERR_INVALID, "%s fits %s%zu %ss; give the id of one of them:", shown,
+                  c->has_more ? "more than " : "", c->n, c->list->what);
     else
-        error_set(&e, ERR_INVALID, "there is no %stask whose id or name is %s; 'belfry %s%s' prints them",
-                  is_dlq ? "failed " : "", shown, is_dlq ? "dlq list" : "list", cli->where);
+        error_set(&e, ERR_INVALID, "there is no %s whose id or name is %s; 'belfry %s%s' prints them", c->list->what,
+                  shown, c->list->command, cli->where);
     cli_fail(cli, cli->command->name, &e, EXIT_REFUSED);
     fputs(buf_cstr(&c->lines), cli->err);
     return EXIT_REFUSED;
@@ -143,16 +177,16 @@ enum exit_code ids_resolve_word(struct client *client, struct str word, const ch
 {
     cleanup_with(candidates_release) struct candidates c;
     struct uuid id;
-    candidates_init(&c);
+    candidates_init(&c, list);
     if (uuid_parse(word, &id)) {
         ids_add(found, id);
         return EXIT_DONE;
     }
-    enum exit_code code = candidates_find_all(client, list, word, &c);
+    enum exit_code code = candidates_find_all(client, word, &c);
     if (code)
         return code;
     if (c.n != 1 || !uuid_parse(buf_str(&c.ids), &id))
-        return candidates_refuse(client_cli(client), word, list, &c);
+        return candidates_refuse(client_cli(client), word, &c);
     ids_add(found, id);
     return EXIT_DONE;
 }

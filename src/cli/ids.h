@@ -17,7 +17,7 @@ void ids_add(struct ids *ids, struct uuid id);
 enum err ids_check_one(const struct options *o, struct error *e) must_use;
 enum err ids_check_some(const struct options *o, struct error *e) must_use;
 
-/* Finds the tasks that the arguments name, in `list` ("/v1/tasks", "/v1/dlq"). A whole id is not looked up. If an
+/* Finds the tasks that the arguments name, in `list`: "/v1/tasks", "/v1/dlq" or "/v1/workflows". A whole id is not looked up. If an
  * argument fits no task, or several, prints that with the candidates, and returns EXIT_REFUSED. */
 enum exit_code ids_resolve(struct client *c, const struct options *o, const char *list, struct ids *ret) must_use;
 

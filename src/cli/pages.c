@@ -60,7 +60,7 @@ static enum exit_code pages_walk_page(struct pages *p, struct buf *cursor, int64
     pages_write_path(p, *rest, cursor, &path);
     buf_reset(cursor);
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
-    struct client_request call = { .method = "GET", .path = buf_cstr(&path), .about = p->about };
+    struct client_request call = { .method = "GET", .path = buf_cstr(&path), .about = p->about, .quiet = p->quiet };
     enum exit_code code = client_call(p->client, &call, &a);
     if (code)
         return code;

@@ -11,6 +11,7 @@ struct pages {
     int64_t limit;      /* how many rows at most; INT64_MAX: all */
     bool unlimited;     /* the endpoint has no `limit` parameter: it returns the whole list */
     const char *about;  /* for errors, see struct client_request */
+    bool quiet;         /* likewise */
     /* Whether a row counts; NULL: all do. The others are passed over. */
     bool (*wanted)(void *context, const json_t *item);
     /* Called for each row: parsed, and as the server wrote it. False: stop. */

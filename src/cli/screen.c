@@ -2,17 +2,36 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 enum { FRAME_MAX = 4 << 20, LINES_DEFAULT = 40 };
 
+#define SCREEN_ENTER "\033[?1049h\033[?25l" /* the alternate screen; no cursor */
+#define SCREEN_LEAVE "\033[?25h\033[?1049l"
+
+static const int quit_signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+
 static volatile sig_atomic_t interrupted;
+static const struct screen *shown; /* NULL: none */
 
 static void screen_on_interrupt(int number)
 {
-    (void)number;
+    if (interrupted && shown) {
+        ssize_t n = write(STDOUT_FILENO, SCREEN_LEAVE, sizeof SCREEN_LEAVE - 1);
+        if (shown->has_keys)
+            tcsetattr(STDIN_FILENO, TCSANOW, &shown->saved);
+        _exit(n < 0 ? 1 : 128 + number);
+    }
     interrupted = 1;
+}
+
+static void screen_catch_signals(void (*handler)(int))
+{
+    struct sigaction quit = { .sa_handler = handler };
+    for (size_t i = 0; i < array_count(quit_signals); i++)
+        sigaction(quit_signals[i], &quit, NULL);
 }
 
 static size_t screen_lines(void)
@@ -30,18 +49,28 @@ void screen_open(struct screen *s, struct cli *cli)
         raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
         tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     }
-    struct sigaction quit = { .sa_handler = screen_on_interrupt };
-    sigaction(SIGINT, &quit, NULL);
-    sigaction(SIGTERM, &quit, NULL);
-    fputs("\033[?1049h\033[?25l", cli->out); /* switch to the alternate screen and hide the cursor */
+    FILE *errors = open_memstream(&s->errors, &s->error_bytes);
+    s->err = cli->err;
+    cli->err = errors ? errors : cli->err;
+    shown = s;
+    screen_catch_signals(screen_on_interrupt);
+    fputs(SCREEN_ENTER, cli->out);
 }
 
 void screen_close(struct screen *s)
 {
-    fputs("\033[?25h\033[?1049l", s->cli->out);
+    fputs(SCREEN_LEAVE, s->cli->out);
     fflush(s->cli->out);
     if (s->has_keys)
         tcsetattr(STDIN_FILENO, TCSANOW, &s->saved);
+    shown = NULL;
+    screen_catch_signals(SIG_DFL);
+    if (s->cli->err == s->err)
+        return;
+    fclose(s->cli->err);
+    s->cli->err = s->err;
+    fwrite(s->errors, 1, s->error_bytes, s->err);
+    free(s->errors);
 }
 
 bool screen_draw(struct screen *s, const struct buf *text)

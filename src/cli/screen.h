@@ -6,7 +6,8 @@
  *   do … write the text …; while (screen_draw(&s, &text) && !screen_wait(&s, every_ms));
  *   screen_close(&s);
  *
- * stdout is a terminal. One screen at a time. */
+ * stdout is a terminal. One screen at a time. What a command prints to cli->err meanwhile appears when the screen is
+ * closed. The signals INT, TERM, HUP and QUIT quit; a second one does not wait for the command. */
 #include <termios.h>
 
 #include "cli/cli.h"
@@ -17,6 +18,9 @@ struct screen {
     bool has_keys;       /* stdin is a terminal */
     bool ends_by_itself; /* the end of stdin is no reason to quit. The command may set it */
     bool is_deaf;        /* stdin has ended */
+    FILE *err;           /* the command's; cli->err is a buffer meanwhile */
+    char *errors;
+    size_t error_bytes;
 };
 
 /* Switches to the alternate screen. */

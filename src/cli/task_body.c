@@ -8,6 +8,7 @@
 #include "base/json/json.h"
 #include "base/sentence.h"
 #include "cli/json_set.h"
+#include "cli/task_parents.h"
 #include "platform/file.h"
 
 /* The limits of the API, so that --help shows them (api/task/body.c). */
@@ -76,7 +77,7 @@ const struct option task_options[] = {
     { .flag = "delivery", .type = OPTION_CHOICE, .value = "MODE", .choices = "at-least-once|at-most-once",
       .help = "after a crash with an unknown outcome: run the task again, or not; default: at-least-once" },
     { .flag = "after", .type = OPTION_LIST, .value = "TASK[:TYPE]",
-      .help = "wait for this task, given by its id; TYPE is what it must do: must-succeed (default), must-not-fail, must-finish, must-fail" },
+      .help = "wait for this task, given by its id or name; TYPE is what it must do: must-succeed (default), must-not-fail, must-finish, must-fail" },
     { .flag = "join", .type = OPTION_CHOICE, .value = "KIND", .choices = "all|any|some",
       .help = "with --after: start when all of them did that, when the first did, or when all have ended and one did" },
     { .flag = "requires", .type = OPTION_LIST, .value = "LABEL",
@@ -164,6 +165,10 @@ static const struct field {
     { "message", "target_config.broker", ELSEWHERE, NULL },
     { "destination", "target_config.destination", ELSEWHERE, NULL },
     { "message-key", "target_config.key", ELSEWHERE, NULL },
+    { "workflow", "target_config.workflow", ELSEWHERE, NULL },
+    { "version", "target_config.version", ELSEWHERE, NULL },
+    { "input", "target_config.input", ELSEWHERE, NULL },
+    { "deadline", "target_config.deadline_seconds", ELSEWHERE, NULL },
     { NULL, "target_config.timeout_ms", ELSEWHERE, NULL },
     { NULL, "target_config", ELSEWHERE, NULL },
     { NULL, "payload", ELSEWHERE, NULL },
@@ -216,33 +221,6 @@ static void task_body_write_labels(const struct option_value *v, struct jw *w)
     jw_array_end(w);
 }
 
-/* must-finish → MUST_FINISH; the API says which types there are. */
-static void task_body_write_parent_type(struct str type, struct jw *w)
-{
-    char text[32];
-    size_t n = min_of(type.n, sizeof text);
-    for (size_t i = 0; i < n; i++)
-        text[i] = (char)(type.p[i] == '-'                       ? '_'
-                         : type.p[i] >= 'a' && type.p[i] <= 'z' ? type.p[i] - 'a' + 'A'
-                                                                : type.p[i]);
-    jw_kv_str(w, "type", (struct str){ text, n });
-}
-
-/* The tasks that it waits for: ID or ID:TYPE each. */
-static void task_body_write_parents(const struct option_value *v, struct jw *w)
-{
-    jw_array(w);
-    for (size_t i = 0; i < v->list_count; i++) {
-        size_t colon = str_find(v->list[i], ':', 0);
-        jw_object(w);
-        jw_kv_str(w, "task", str_sub(v->list[i], 0, colon));
-        if (colon < v->list[i].n)
-            task_body_write_parent_type(str_sub(v->list[i], colon + 1, v->list[i].n), w);
-        jw_object_end(w);
-    }
-    jw_array_end(w);
-}
-
 static enum err task_body_write_cores(struct str text, struct jw *w, struct error *e)
 {
     char *end = NULL;
@@ -267,7 +245,7 @@ static enum err task_body_write_value(const struct field *f, const struct option
     case AS_TIME: jw_time(w, v->number); break;
     case AS_NAME: jw_str(w, str_from(f->names[v->number])); break;
     case AS_LABELS: task_body_write_labels(v, w); break;
-    case AS_PARENTS: task_body_write_parents(v, w); break;
+    case AS_PARENTS: task_parents_write(v, NULL, w); break;
     case AS_CORES: return task_body_write_cores(v->text, w, e);
     case AS_SECONDS: task_body_write_seconds(v->number, w); break;
     case ELSEWHERE: break;
@@ -338,6 +316,29 @@ void task_members_copy(struct str object, struct jw *w)
 const char *task_idempotency_key(const struct options *o)
 {
     return option_given(o, "idempotency-key") ? option_get(o, "idempotency-key")->text.p : NULL;
+}
+
+enum err option_json_write(const struct options *o, const char *flag, struct jw *w, struct error *e)
+{
+    cleanup_with(buf_release) struct buf text;
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    char field[32];
+    struct error why;
+    buf_init(&text, TASK_BODY_MAX);
+    if (!option_given(o, flag))
+        return ERR_OK;
+    struct str given = option_get(o, flag)->text;
+    bool is_file = str_starts(given, S("@"));
+    snprintf(field, sizeof field, "--%s", flag);
+    if (!is_file && !str_eq(given, S("-")))
+        buf_add(&text, given);
+    else if (file_read(is_file ? given.p + 1 : given.p, &text, &why)) /* option texts are NUL-terminated */
+        return error_field(e, field, "cannot be read from %s", why.text);
+    if (json_parse(buf_str(&text), &doc, &why))
+        return error_field(e, field, "%s%s%s", why.field, why.field[0] ? ": " : "", why.text);
+    jw_key(w, flag);
+    jw_raw(w, str_trim(buf_str(&text)));
+    return ERR_OK;
 }
 
 /* ---- the target ---- */

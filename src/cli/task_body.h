@@ -42,3 +42,7 @@ const char *task_field_path(size_t i, const char **ret_flag);
  * kept. */
 enum err target_write(const struct options *o, const struct target *t, struct str current, struct jw *w,
                       struct error *e) must_use;
+
+/* If the option was given, writes a member of its name: the option's text, which must be JSON; @FILE is read from a
+ * file, - from stdin. */
+enum err option_json_write(const struct options *o, const char *flag, struct jw *w, struct error *e) must_use;

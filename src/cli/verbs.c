@@ -70,8 +70,8 @@ static enum err verb_check_words(const struct verb *v, const struct options *o, 
     char quoted[QUOTE_TEXT];
     if (v->word && o->word_count < wanted)
         return error_set(e, ERR_INVALID, "%s needs %s %s", v->name, strchr("AEIO", v->word[0]) ? "an" : "a", v->word);
-    if (o->word_count > wanted + v->takes_more) {
-        quote_text(o->words[wanted + v->takes_more], quoted);
+    if (o->word_count > wanted + v->more) {
+        quote_text(o->words[wanted + v->more], quoted);
         return error_set(e, ERR_INVALID, "%s takes no further arguments, but got %s", v->name, quoted);
     }
     if (v->is_name && !verb_name_is_valid(o->words[1])) {

@@ -19,7 +19,7 @@ struct verb {
     const char *name;
     const char *word; /* placeholder of the second argument: "NAME", "FILE"; NULL: the verb takes none */
     bool is_name;     /* the second argument becomes part of a URL path: letters, digits and . _ : - */
-    bool takes_more;  /* a third argument may follow */
+    size_t more;      /* how many further arguments may follow */
     enum exit_code (*run)(struct verb_work *w);
     bool asks_no_server; /* the verb gets no client */
 };

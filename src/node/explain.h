@@ -23,6 +23,7 @@
     X(FINAL, "final")                                                                                                  \
     X(PAUSED, "paused")                                                                                                \
     X(DEPENDENCY, "dependency")                                                                                        \
+    X(SIGNAL, "signal") /* of a workflow */                                                                            \
     X(EXPIRED, "expired")                                                                                              \
     X(CALENDAR, "calendar") /* the next time of its schedule is left out */                                            \
     X(SCHEDULE_END, "schedule_end")                                                                                    \

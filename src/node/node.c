@@ -140,7 +140,8 @@ static void node_on_replaced(void *context, const struct replaced *r)
     struct node *n = context;
     char text[SLOT_REASON_MAX];
     struct str why = slot_replace_reason(r->by_scheduled_ms, text);
-    if (!scheduler_holds(n->scheduler, r->id, r->fence)) {
+    bool opened = scheduler_is_opened(n->scheduler, r->id, r->fence);
+    if (opened || !scheduler_holds(n->scheduler, r->id, r->fence)) {
         if (r->is_run)
             node_replace_run(n, r);
         else

@@ -207,10 +207,11 @@ struct writer *loop_writer(struct loop *l)
 enum err loop_new(const struct loop_setup *setup, struct loop **ret, struct error *e)
 {
     static const struct writer_ops single = { loop_uv_submit, NULL }, paired = { loop_uv_submit, loop_uv_submit_pair };
+    bool pairs = setup->writer && writer_has_pairs(setup->writer); /* a worker's loop has no writer */
     struct loop *l = xnew(*l);
     l->setup = *setup;
     l->armed_us = -1;
-    l->writer = (struct loop_writer){ { writer_has_pairs(setup->writer) ? &paired : &single }, l };
+    l->writer = (struct loop_writer){ { pairs ? &paired : &single }, l };
     list_init(&l->completed);
     list_init(&l->calls);
     pthread_mutex_init(&l->lock, NULL);

@@ -219,6 +219,23 @@ static enum err run_begins_again(struct run_view *v, const struct plan *p, bool 
     return ERR_OK;
 }
 
+/* The run around it was stopped, and this one was not, or is about to begin again. False: it goes on. */
+static bool plan_stopped_around(struct run_view *v, const struct run_progress *g, bool again, struct plan *p)
+{
+    bool is_stopped = v->outer && v->outer->row.stop != RUN_GOES_ON && (v->row.stop == RUN_GOES_ON || again);
+    if (!is_stopped || g->has_undo)
+        return false;
+    if (g->waiting || (!again && (g->missing || g->open_count)))
+        plan_stop(p, v->task.id, v->outer->row.stop, S("cancelled: the run around it was stopped"));
+    else if (g->open_count)
+        plan_wait(v, g, p);
+    else if (again)
+        plan_cancel(p, S("cancelled: its run was stopped"));
+    else
+        return false;
+    return true;
+}
+
 enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
 {
     struct run_progress g;
@@ -227,6 +244,8 @@ enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
         return plan_open(v, p, e);
     if (run_progress_read(v, &g, e) || run_begins_again(v, p, &again, e))
         return e->code;
+    if (plan_stopped_around(v, &g, again, p))
+        return ERR_OK;
     if (again && g.has_undo && !g.open_count)
         return plan_close(v, &g, p, e);
     if (again)

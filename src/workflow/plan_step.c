@@ -257,12 +257,13 @@ static enum err plan_skips(struct step_view *x, struct plan *p, bool *ret, struc
     return ERR_OK;
 }
 
-/* Its delay counts from its release, which is its scheduled time. */
+/* Its delay counts from its release, which is its scheduled time. A user who starts it by hand does not wait. */
 static bool plan_is_delayed(struct step_view *x, struct plan *p)
 {
     int64_t left_ms = p->task->scheduled_ms + x->s->delay_ms - p->now_ms;
     if (!x->s->delay_ms || !x->s->in.n || place_kind(p->task->place) != PLACE_KIND_STEP ||
-        place_item(p->task->place) >= 0 || p->task->attempts || p->task->started_ms || left_ms <= 0)
+        place_item(p->task->place) >= 0 || p->task->attempts || p->task->started_ms || left_ms <= 0 ||
+        p->task->links & TASK_BY_HAND)
         return false;
     plan_end(p, &(struct outcome){ .kind = OUTCOME_RETURNED, .retry_after_ms = left_ms });
     return true;

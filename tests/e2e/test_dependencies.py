@@ -64,6 +64,28 @@ def test_dependencies_are_added_removed_and_never_a_cycle(client, receiver):
     assert client.post(f"/v1/tasks/{second}/dependencies", {"depends_on": [third]}).status == 409
 
 
+def test_a_dependency_has_one_type(client):
+    first, second = (client.create(delay="1h", target_type="NOOP")["id"] for _ in range(2))
+    path, other = f"/v1/tasks/{second}/dependencies", {"depends_on": [{"task": first, "type": "MUST_FAIL"}]}
+    twice = client.post(path, {"depends_on": [first, *other["depends_on"]]})
+    assert twice.status == 400 and twice.json["errors"][0]["field"] == "depends_on[1]", twice
+    assert [client.post(path, {"depends_on": [first]}).status for _ in range(2)] == [204, 204]  # the same once more
+    refused = client.post(path, other)
+    assert refused.status == 409 and "MUST_SUCCEED" in refused.json["detail"] and "remove" in refused.json["detail"], refused
+    assert client.request("DELETE", f"{path}/{first}").status == 204
+    assert client.post(path, other).status == 204
+    assert [x["type"] for x in graph(client, second)["depends_on"]] == ["MUST_FAIL"]
+
+
+def test_a_task_of_a_batch_or_with_a_dedupe_key_has_no_dependencies(client):
+    parent = client.create(delay="1h", target_type="NOOP")["id"]
+    batch = client.post("/v1/tasks/batch", [{"target_type": "NOOP", "depends_on": [parent]}, {"target_type": "NOOP", "delay": "1h"}]).json
+    assert batch["created"] == 1 and "create the task alone" in batch["tasks"][0]["error"]["detail"], batch
+    refused = client.post("/v1/tasks", {"target_type": "NOOP", "depends_on": [parent], "dedupe_key": "k"})
+    assert refused.status == 400 and refused.json["errors"][0]["field"] == "depends_on" and "dedupe_key" in refused.json["detail"], refused
+    assert client.post("/v1/workflows", {"definition": {"steps": [{"name": "a", "target_type": "NOOP"}]}, "depends_on": [parent], "dedupe_key": "k"}).status == 400
+
+
 def test_pause_resume_and_force(client, receiver):
     parent = client.create(delay="1h", **receiver.target("/parent"))["id"]
     child = client.create(depends_on=[parent], **receiver.target("/child"))["id"]

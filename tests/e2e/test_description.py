@@ -265,3 +265,17 @@ def test_what_the_description_forbids_in_a_task_is_refused_by_its_field(client, 
         for value in bad_values({**schema, "maxItems": 20}):
             answer = client.post("/v1/tasks", {**FAR, "retry": {name: value}})
             assert answer.status == 400 and answer.json["errors"][0]["field"].startswith(f"retry.{name}"), (name, value, answer)
+
+
+def test_a_run_takes_the_described_fields_of_a_task_and_no_others(client):
+    run = openapi.description()["components"]["schemas"]["NewWorkflowRun"]["properties"]
+    definition = {"steps": [SHIP]}
+    for name, schema in FIELDS.items():
+        value = next(value for value in reversed(good_values(schema)) if value is not None)
+        if name in ("depends_on", "type"):
+            value = [] if name == "depends_on" else "ONE_TIME"
+        beside = {other: needed for other, needed in BASES.get(name, {}).items() if other in run and other != name}
+        answer = client.post("/v1/workflows", {"definition": definition, **beside, name: value})
+        assert answer.status in ((200, 201) if name in run else (400,)), (name, value, answer)
+        if name not in run:
+            assert answer.json["errors"][0]["field"] == name, answer

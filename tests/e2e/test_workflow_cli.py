@@ -69,11 +69,50 @@ steps:
     done = alone("lint", path)
     assert (done.code, done.out) == (1, "")
     lines = [line.removeprefix(path + ":") for line in done.err.splitlines()]
-    assert lines[0] == "13: steps[2].prioritty: is unknown, did you mean 'priority'?"
-    assert lines[1] == "6: steps[1].depends_on[0]: no step is named 'extrct'; did you mean 'extract'?"
-    assert lines[2] == "12: steps[2].depends_on[0]: no step is named 'lod'; did you mean 'load'?"
-    assert sorted(line.split(": ")[1] for line in lines[3:]) == [
-        "steps[0].queue", "steps[0].target_config.methd", "steps[1].retry.max_attempts"]
+    assert [line.split(": ")[:2] for line in lines] == [
+        ["3", "steps[0].queue"], ["4", "steps[0].target_config.methd"], ["6", "steps[1].depends_on[0]"],
+        ["8", "steps[1].retry.max_attempts"], ["12", "steps[2].depends_on[0]"], ["13", "steps[2].prioritty"]]
+    assert lines[2] == "6: steps[1].depends_on[0]: no step is named 'extrct'; did you mean 'extract'?"
+    assert lines[4] == "12: steps[2].depends_on[0]: no step is named 'lod'; did you mean 'load'?"
+    assert lines[5] == "13: steps[2].prioritty: is unknown, did you mean 'priority'?"
+
+
+def test_errors_of_all_stages_come_together_and_none_that_follows_from_another(alone, write):
+    path = write("all.yaml", """\
+steps:
+  - name: a
+    target_confg: {url: 'https://example.com/a'}
+  - name: a
+    target_type: NOOP
+  - name: "b b"
+    target_type: NOOP
+  - target_type: NOOP
+  - name: c
+    depends_on: [nowhere, elsewhere, a]
+    target_config: {url: 'https://example.com/c', body: {$ref: /steps/nowhere/output}}
+  - name: d
+    depends_on: [e]
+    target_type: NOOP
+  - name: e
+    depends_on: [d]
+    target_type: NOOP
+  - name: f
+  - name: g
+    map: {ovr: {$ref: /input}}
+    target_config: {url: 'https://example.com/g', body: {$ref: /item}}
+  - name: h
+    when: {ref: /input/x, op: like, value: 1}
+    target_config: {body: {$ref: /inptu/x}}
+result: {$ref: /steps/zzz/output}
+""")
+    done = alone("lint", path)
+    assert (done.code, done.out) == (1, "")
+    found = [line.removeprefix(path + ":").split(": ")[:2] for line in done.err.splitlines()]
+    assert found == [
+        ["3", "steps[0].target_confg"], ["4", "steps[1].name"], ["6", "steps[2].name"], ["8", "steps[3].name"],
+        ["10", "steps[4].depends_on[0]"], ["10", "steps[4].depends_on[1]"], ["11", "steps[4].target_config.body.$ref"],
+        ["16", "steps[6].depends_on[0]"], ["18", "steps[7].target_config"], ["20", "steps[8].map.ovr"],
+        ["23", "steps[9].when.op"], ["24", "steps[9].target_config.body.$ref"], ["25", "result.$ref"]], done.err
 
 
 def test_json_has_lines_too(alone, write):
@@ -205,6 +244,9 @@ def test_a_run_is_waited_for_and_shown(ask, write):
     assert len(listed.lines) == 3
     assert ask("list", "--name", "nightly").lines[1].startswith(run)
     assert "there are no such runs" in ask("list", "--status", "FAILED").err
+    assert listed.lines[0].split() == ["ID", "NAME", "WORKFLOW", "STATUS", "STARTED", "TOOK", "ERROR"]
+    assert ask("list", "--name", "nightly").lines[1].split()[1:5] == ["nightly", "chain", "v1", "COMPLETED"]
+    assert len(done(ask("list", "--workflow", "chain")).lines) == 3 and "there are no such runs" in ask("list", "--workflow", "other").err
 
 
 def test_a_run_of_a_file_that_fails_is_an_exit_code(ask, write, receiver):
@@ -221,7 +263,7 @@ def test_a_run_of_a_file_that_fails_is_an_exit_code(ask, write, receiver):
     done(ask("retry", run, "--step", "b"), run)
     watched = done(ask("show", "--watch", run), "b COMPLETED\n")
     assert "COMPLETED" in watched.out
-    again = done(ask("rerun", run, "--from", "b"), " is ").lines[0].split()[0]
+    again = done(ask("rerun", run, "--from", "b"), "The new run ", " is ").lines[0].split()[3]
     assert again != run
     done(ask("show", "--watch", again))
     assert len(receiver.to("/b")) == 3
@@ -232,9 +274,11 @@ def test_a_signal_is_sent_and_the_end_is_estimated(ask, write, client):
     ask("apply", write("signed.yaml", SIGNED))
     first = ask("run", "signed", "-q").out.strip()
     until(lambda: "awaits the signal approved, 0 of 1 received" in ask("show", first).out)
-    assert "Ends " not in ask("show", first).out
-    assert done(ask("pause", first)).out == f"{first} is RUNNING, paused\n"
-    assert done(ask("resume", first)).out == f"{first} is RUNNING\n"
+    done(ask("show", first), "When it ends cannot be estimated: no earlier run of the same definition is COMPLETED\n")
+    assert done(ask("pause", first)).out == (f"Run {first} is RUNNING, paused: running steps finish, and no step starts\n"
+                                             f"'belfry workflow resume {first}' lets it go on\n")
+    done(ask("show", first), f"It is paused: 'belfry workflow resume {first}' lets it go on\n")
+    assert done(ask("resume", first)).out == f"Run {first} is RUNNING\n'belfry workflow show --watch {first}' follows it\n"
     assert done(ask("signal", first, "approved", "--payload", '{"by": "me"}')).out == "approved received, 1 of 1, for step sign\n"
     done(ask("show", "--watch", first), "b COMPLETED")
     second = ask("run", "signed", "-q").out.strip()
@@ -244,7 +288,8 @@ def test_a_signal_is_sent_and_the_end_is_estimated(ask, write, client):
     assert ask("show", "--watch", second).code == 1
     third = ask("run", "signed", "-q", "--in", "1h", "--priority", "7").out.strip()
     assert client.get(f"/v1/workflows/{third}").json["priority"] == 7
-    assert done(ask("cancel", third, "--compensate")).out == f"{third} is CANCELLED\n"
+    assert done(ask("cancel", third, "--compensate")).out == f"Run {third} is CANCELLED\n'belfry workflow show {third}' prints its steps\n"
+    assert f"{third}: the run is CANCELLED and cannot be paused; rerun it, or start a new run\n" in ask("pause", third).err
 
 
 def test_a_terminal_is_redrawn_until_the_run_ends(ask, write):
@@ -256,3 +301,187 @@ def test_a_terminal_is_redrawn_until_the_run_ends(ask, write):
     assert frames.count("\033[H") >= 2 and "b     SCHEDULED" in frames
     assert "\033[32m*  b     COMPLETED" in end and "Critical path (*): a " in end
     assert "\033[32m" in ask("graph", run, tty=True).out and "\033[" not in ask("graph", run).out
+
+
+# ---- steps ----
+
+
+def test_a_step_is_shown_and_decided_on_by_hand(ask, write, receiver, client):
+    from server import Reply, until
+    receiver.answer("/b", Reply(status=400))
+    receiver.answer("/item", *(Reply(body=b'{"n": 7}'),) * 2)
+    path = write("x.json", json.dumps({"steps": [
+        {"name": "m", "map": {"over": [1, 2]}, "target_config": {"url": receiver.url("/item"), "body": {"$ref": "/item"}}},
+        {"name": "b", "depends_on": ["m"], "target_config": {"url": receiver.url("/b")}},
+        {"name": "late", "depends_on": ["b"], "delay": "1h", "target_type": "NOOP"},
+        {"name": "held", "await": {"signal": "go"}},
+        {"name": "last", "depends_on": ["late", "held"], "target_config": {"url": receiver.url("/last"), "body": {"$ref": "/steps/held/output"}}}]}))
+    run = ask("run", path, "-q", "--name", "hand").out.strip()
+    until(lambda: "HTTP 400" in ask("show", run).out)
+    shown = done(ask("show", "hand", "b"), "HTTP 400", "FAILED", receiver.url("/b"), "Attempts")
+    ids = {line.split()[0]: line for line in ask("steps", run, "--ids").lines[1:]}
+    assert shown.lines[0].split()[1] in ids["b"]
+    item = done(ask("show", run, "m/1"), "COMPLETED", '{"n": 7}')
+    assert item.lines[0] == ask("show", run, "m[1]").lines[0] and item.lines[0].split()[1] in ids["m[1]"]
+    assert json.loads(ask("show", run, "m/1", "--json").out)["id"] in ids["m[1]"]
+    done(ask("show", run, "m"), "Items: 2 COMPLETED of 2")
+    assert "step 'm' has no item 2" in ask("show", run, "m/2").err
+    assert "no step is named 'lastt'; did you mean 'last'?" in ask("show", run, "lastt").err
+    done(ask("show", run, "--ids"), ids["b"].split()[6], "awaits a signal", "  ID  ")
+    made = done(ask("step", "force-complete", run, "held", "--output", '{"by": "hand"}'), "Step held is COMPLETED, by hand\n", f"show --watch {run}")
+    assert made.lines[1] == f"'belfry workflow show --watch {run}' follows the run"
+    until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "FAILED")
+    done(ask("show", run), "completed by hand")
+    done(ask("step", "force-complete", run, "b"), "Step b is COMPLETED, by hand\n")
+    until(lambda: "SCHEDULED" in ask("show", run, "late").out)
+    done(ask("step", "run-now", run, "late"), "Step late is SCHEDULED, by hand\n")
+    until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "COMPLETED")
+    assert [c.body for c in receiver.to("/last")] == [b'{"by":"hand"}']
+
+
+def test_a_step_is_skipped_and_wrong_words_are_refused(ask, alone, write):
+    from server import until
+    run = ask("run", write("signed.yaml", SIGNED), "-q").out.strip()
+    until(lambda: "awaits the signal approved" in ask("show", run).out)
+    done(ask("show", run), "waits for sign\n")
+    assert "the step is COMPLETED" in ask("step", "skip", run, "a").err
+    assert "is BLOCKED and cannot be run now" in ask("step", "run-now", run, "b").err
+    done(ask("step", "skip", run, "sign"), "Step sign is SKIPPED, by hand\n")
+    until(lambda: "skipped by hand" in ask("show", run).out)
+    for words, error in [(["kill", "x", "y"], "step cannot 'kill'"), (["skip", "x"], "step skip needs a run and a step"),
+                         (["skip", "x", "y", "--output", "1"], "--output is for step force-complete, not for step skip"),
+                         (["skip", "x", "y/1"], "takes a whole step"), (["skip", "x", "y z"], "'y z' is no step")]:
+        wrong = alone("step", *words)
+        assert wrong.code == 2 and error in wrong.err, wrong
+    assert "there is no run whose id or name is 'nobody'; 'belfry workflow list' prints them" in ask("pause", "nobody").err
+
+
+def test_a_run_that_waits_says_for_what(ask, write):
+    from server import until
+    path = write("signed.yaml", SIGNED)
+    first = ask("run", path, "-q", "--concurrency-key", "one").out.strip()
+    until(lambda: "awaits the signal approved" in ask("show", first).out)
+    second = ask("run", path, "-q", "--concurrency-key", "one").out.strip()
+    until(lambda: "BLOCKED" in ask("show", second).out)
+    done(ask("show", second), "aits for a slot of the concurrency key 'one'", first)
+    assert ask("signal", first, "approved").code == 0
+    until(lambda: "awaits the signal approved" in ask("show", second).out)
+    done(ask("show", second), "if it goes as the last 1 completed run\n")  # of the same content: it has no name
+
+
+def test_a_sub_workflow_is_found_by_its_id(ask, write):
+    from server import until
+    ask("apply", write("signed.yaml", SIGNED))
+    run = ask("run", write("outer.json", json.dumps({"steps": [
+        {"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "signed"}}]})), "-q").out.strip()
+    until(lambda: "Step sub is a run: " in ask("show", run).out)
+    sub = ask("show", run).out.split("Step sub is a run: 'belfry workflow show ")[1].split("'")[0]
+    done(ask("show", sub), "Step of", run)
+    done(ask("show", run, "sub"), f"It is a run: 'belfry workflow show {sub}'\n")
+
+
+# ---- definitions that are used ----
+
+
+def test_a_definition_that_a_schedule_uses_is_not_removed_by_mistake(ask, belfry, server, write, tmp_path):
+    env = {"HOME": str(tmp_path), "BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir), "BELFRY_KEY": ""}
+    ask("apply", write("chain.yaml", CHAIN))
+    task = belfry("add", "-q", "--cron", "0 22 * * *", "--name", "nights", "--workflow", "chain", "--input", '{"day": 3}', env=env).out.strip()
+    refused = ask("rm", "chain")
+    assert refused.code == 1 and "chain is used by 1 recurring task, whose next run fails without it; cancel them first, or remove it with --force:" in refused.err
+    assert refused.err.splitlines()[1].split() == [task, "nights"]
+    assert ask("list").out == ""
+    assert belfry("run", "nights", env=env).code == 0
+    from server import until
+    until(lambda: "COMPLETED" in ask("list", "--name", "nights").out)
+    done(ask("show", "nights"), "Occurrence of", task, '{"day":3}')
+    forced = done(ask("rm", "chain", "--force"), "chain removed\n")
+    assert "chain is used by 1 recurring task" in forced.err and task in forced.err
+    key = belfry("key", "create", "few", "--scopes", "workflows:write", env=env).out.split()[0]  # it may not read tasks
+    ask("apply", write("other.yaml", CHAIN))
+    assert "tasks:read" in ask("rm", "other", "--key", key).err
+    done(ask("rm", "other", "--key", key, "--force"), "other removed\n")
+
+
+def test_add_takes_workflows_and_names_of_parents(ask, belfry, server, client, write, tmp_path):
+    env = {"HOME": str(tmp_path), "BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir), "BELFRY_KEY": ""}
+    add = lambda *args: belfry("add", "-q", *args, env=env)
+    ask("apply", write("chain.yaml", CHAIN))
+    run = done(add("--target", "WORKFLOW", "--workflow", "chain", "--version", "1", "--input", '{"day": 5}', "--deadline", "1h", "--in", "1h", "--name", "a:b")).out.strip()
+    found = client.get(f"/v1/workflows/{run}").json
+    assert (found["workflow"], found["version"], found["input"]) == ("chain", 1, {"day": 5})
+    child = done(add("--noop", "--after", "a:b:must-finish")).out
+    waits = client.get(f"/v1/tasks/{child.strip()}/dependencies").json
+    assert run in json.dumps(waits) and "MUST_FINISH" in json.dumps(waits)
+    assert "there is no task whose id or name is 'nobody'" in add("--noop", "--after", "nobody").err
+    for words, error in [(["--target", "WORKFLOW"], "WORKFLOW needs --workflow NAME"), (["--input", "{}", "--noop"], "--input requires --workflow"),
+                         (["--workflow", "x", "http://x/"], "it takes no URL"), (["--workflow", "x", "-d", "1"], "its data is --input"),
+                         (["--workflow", "x", "--target", "NOOP"], "is for --target WORKFLOW"), (["--workflow", "x", "--input", "{"], "--input is not valid JSON")]:
+        wrong = add(*words)
+        assert wrong.code == 2 and error in wrong.err, wrong
+
+
+# ---- restarts and ^C ----
+
+
+@pytest.mark.standalone("it is restarted")
+def test_waiting_survives_a_restart_of_the_server(ask, server, write, client, build, tmp_path):
+    import os
+    import subprocess
+    import threading
+    from server import until
+    env = {**os.environ, "HOME": str(tmp_path), "BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir), "BELFRY_KEY": ""}
+    path = write("signed.yaml", SIGNED)
+    start = lambda *args: subprocess.Popen([build / "belfry", "workflow", *args], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1)
+    waits = start("run", path, "--wait", "--name", "waits")
+    until(lambda: "awaits the signal approved" in ask("show", "waits").out)
+    watches = start("show", "--watch", "waits")
+    told = {waits: [], watches: []}
+    readers = [threading.Thread(target=lambda p=p: told[p].extend(p.stderr)) for p in told]
+    for reader in readers:
+        reader.start()
+    assert watches.stdout.readline()  # it has seen the run
+    server.listen = f"127.0.0.1:{server.port}"
+    server.stop()
+    until(lambda: all(any("trying again for 5 minutes" in line for line in lines) for lines in told.values()))
+    server.start()
+    assert ask("signal", "waits", "approved").code == 0
+    assert "It is COMPLETED\n" in waits.stdout.read() and "b COMPLETED\n" in watches.stdout.read()
+    assert (waits.wait(20), watches.wait(20)) == (0, 0)
+    for reader in readers:
+        reader.join()
+    for lines in told.values():
+        assert [line.split(": ")[0] for line in lines] == ["belfry workflow"] * 2 and lines[1] == "belfry workflow: the server answers again\n", lines
+
+
+@pytest.mark.standalone("it hangs")
+def test_an_interrupt_leaves_the_terminal_as_it_was(ask, server, write, build, tmp_path):
+    """Also if the server hangs: a second one does not wait for it."""
+    import os
+    import pty
+    import signal
+    import subprocess
+    import termios
+    from server import until
+    run = ask("run", write("signed.yaml", SIGNED), "-q").out.strip()
+    env = {**os.environ, "HOME": str(tmp_path), "BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir), "BELFRY_KEY": ""}
+    for hangs in (False, True):
+        master, slave = pty.openpty()
+        before = termios.tcgetattr(slave)
+        watch = subprocess.Popen([build / "belfry", "workflow", "show", "--watch", run], env=env, stdin=slave, stdout=slave, stderr=subprocess.PIPE)
+        shown = b""
+        while b"q: quit" not in shown:
+            shown += os.read(master, 65536)
+        assert termios.tcgetattr(slave) != before
+        if hangs:
+            server.process.send_signal(signal.SIGSTOP)
+            until(lambda: watch.poll() is not None or watch.send_signal(signal.SIGINT))
+            server.process.send_signal(signal.SIGCONT)
+        else:
+            watch.send_signal(signal.SIGINT)
+            assert watch.wait(20) == 0 and watch.stderr.read() == b""
+        while b"\033[?25h\033[?1049l" not in shown:
+            shown += os.read(master, 65536)
+        assert termios.tcgetattr(slave) == before
+        os.close(slave)
+        os.close(master)

@@ -100,9 +100,9 @@ def test_a_cancel_does_not_end_the_compensation(client, receiver):
     made = run(client, definition=undo_that_waits(receiver))
     receiver.wait("/undo")
     until(lambda: steps(client, made["id"])[("a", None, "COMPENSATION")]["attempts"] == 1)
-    assert client.post(f"/v1/workflows/{made['id']}/cancel").status in (200, 202, 409)
+    assert "is being undone" in act(client, made["id"], "cancel", expect=409)["detail"]
     done = ended(client, made["id"])
-    assert done["status"] in ("FAILED", "CANCELLED") and done["compensation"] == "COMPLETE", done
+    assert (done["status"], done["compensation"]) == ("FAILED", "COMPLETE"), done
     assert len(receiver.to("/undo")) == 2
 
 
@@ -127,3 +127,61 @@ def test_the_deadline_of_a_retried_run_counts_from_the_retry(client):
         assert done["status"] == "FAILED" and now_ms() - began < 3000, done
         act(client, made["id"], "retry")
     act(client, made["id"], "cancel")
+
+
+def test_a_cancel_undoes_nothing_after_the_end(client, receiver):
+    definition = {"steps": [{"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo")}, {"name": "w", "depends_on": ["a"], "await": {"signal": "go"}}]}
+    made = run(client, definition=definition)["id"]
+    assert client.post(f"/v1/workflows/{made}/signals/go").status == 200
+    assert ended(client, made)["status"] == "COMPLETED"
+    refused = client.post(f"/v1/workflows/{made}/cancel", {"compensate": True})
+    assert refused.status == 409 and "COMPLETED" in refused.json["detail"], refused
+    made = run(client, definition=definition)["id"]
+    until(lambda: status(client, made)["awaiting"])
+    cancel(client, made)
+    assert ended(client, made)["status"] == "CANCELLED"
+    assert "retry it" in act(client, made, "cancel", {"compensate": True}, 409)["detail"]
+    act(client, made, "retry")
+    until(lambda: status(client, made)["awaiting"])
+    cancel(client, made, {"compensate": True})
+    assert ended(client, made)["compensation"] == "COMPLETE"
+    act(client, made, "cancel", {"compensate": True})  # the same once more
+    assert len(receiver.to("/undo")) == 1
+
+
+def test_a_run_that_was_undone_is_neither_retried_nor_completed(client, receiver):
+    receiver.answer("/fails", Reply(status=400))
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo")},
+                                             {"name": "fails", "depends_on": ["a"], **http(receiver, "/fails")}]})["id"]
+    assert ended(client, made)["compensation"] == "COMPLETE"
+    for action, body in (("retry", None), ("retry", {"steps": ["fails"]}), ("steps/fails/force-complete", {"output": 1})):
+        assert "compensated" in act(client, made, action, body, 409)["detail"]
+    again = act(client, made, "rerun", {"from": "a"}, 201)["id"]
+    assert ended(client, again)["status"] == "FAILED" and len(receiver.to("/a")) == 2
+
+
+def test_a_cancel_may_ask_later_that_what_was_done_is_undone(client, receiver):
+    """The first cancel leaves a leased step, so the run is still open when the second one comes."""
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo")},
+                                             {"name": "leased", "depends_on": ["a"], "target_type": "WORKER", "queue": "jobs"}]})["id"]
+    lease = until(lambda: client.post("/v1/leases", {"queue": "jobs", "max": 1, "wait_seconds": 5}).json["leases"])[0]
+    assert client.post(f"/v1/workflows/{made}/cancel").status == 202
+    assert client.post(f"/v1/workflows/{made}/cancel", {"compensate": True}).status == 202
+    client.post(f"/v1/leases/{lease['id']}/fail", {"error": "cancelled"})
+    done = ended(client, made)
+    assert (done["status"], done["compensation"]) == ("CANCELLED", "COMPLETE"), done
+    assert len(receiver.to("/undo")) == 1
+
+
+def test_the_next_run_of_a_schedule_ends_the_calls_of_the_previous_one(client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held))
+    assert client.request("PUT", "/v1/workflow-definitions/slow", {"steps": [{"name": "a", **http(receiver, "/a")}]}).status == 201
+    schedule = client.create(interval_seconds=1, overlap_policy="CANCEL_PREVIOUS", target_type="WORKFLOW", target_config={"workflow": "slow"})["id"]
+    runs = lambda state: client.get(f"/v1/workflows?status={state}").json["workflows"]
+    first = until(lambda: runs("CANCELLED"))[-1]["id"]
+    assert steps(client, first)[("a", None, "STEP")]["status"] == "CANCELLED"
+    client.act(schedule, "cancel")
+    held.set()
+    for one in runs("RUNNING"):
+        client.post(f"/v1/workflows/{one['id']}/cancel")

@@ -88,6 +88,33 @@ def test_a_map_stops_when_too_many_items_fail(client, receiver):
     assert by["CANCELLED"] >= 5 and by["FAILED"] >= 3, by
 
 
+def test_a_map_that_fails_lets_its_running_items_end(client, receiver):
+    held = threading.Event()
+    receiver.answer("/0", Reply(status=400))
+    receiver.answer("/1", Reply(hold=held))
+    made = run(client, input=[0, 1, 2], definition={
+        "steps": [{"name": "all", "map": {"over": {"$ref": "/input"}, "max_concurrent": 2},
+                   "target_config": {"url": {"$join": [receiver.url("/"), {"$ref": "/item"}]}}}],
+    })["id"]
+    receiver.wait("/1")
+    until(lambda: steps(client, made)[("all", 0, "ITEM")]["status"] == "FAILED")
+    held.set()
+    assert ended(client, made)["status"] == "FAILED"
+    shown = steps(client, made)
+    assert [shown[("all", i, "ITEM")]["status"] for i in (0, 1)] == ["FAILED", "COMPLETED"], shown
+    assert shown[("all", 2, "ITEM")]["status"] in ("CANCELLED", "COMPLETED")  # it may have got the slot of the first
+
+
+def test_an_item_is_undone_with_its_own_data(client, receiver):
+    receiver.answer("/fails", Reply(status=400))
+    made = run(client, input=[{"id": 7}, {"id": 8}], definition={"steps": [
+        {"name": "all", "map": {"over": {"$ref": "/input"}}, **http(receiver, "/do", body={"$ref": "/item"}),
+         "compensate": http(receiver, "/undo", body={"of": {"$ref": "/item/id"}, "at": {"$ref": "/index"}})},
+        {"name": "fails", "depends_on": ["all"], **http(receiver, "/fails")}]})["id"]
+    assert ended(client, made)["compensation"] == "COMPLETE"
+    assert sorted(c.body for c in receiver.to("/undo")) == [b'{"of":7,"at":0}', b'{"of":8,"at":1}']
+
+
 def test_what_was_done_is_undone_in_the_opposite_order(client, receiver):
     for name in "abc":
         receiver.answer(f"/{name}", Reply(body=f'{{"id": "{name}"}}'.encode()))

@@ -1,5 +1,7 @@
 """The HTTP API of workflows, on the real server with the receiver as oracle: definitions, runs, steps, signals, changes."""
 
+import contextlib
+import sqlite3
 import threading
 import time
 
@@ -236,6 +238,8 @@ def test_task_calls_on_a_step_name_the_call_of_the_run(client):
         assert answer.status == 409 and f"/v1/workflows/{made['id']}/" in answer.json["detail"]
     assert client.request("DELETE", f"/v1/tasks/{step}").status == 409
     assert client.request("PATCH", f"/v1/tasks/{step}", {"priority": 1}).status == 409
+    assert "definition says" in client.post(f"/v1/tasks/{step}/dependencies", {"depends_on": []}).json["detail"]
+    assert client.request("DELETE", f"/v1/tasks/{made['id']}/dependencies/{step}").status == 409
     assert client.act(made["id"], "cancel")["id"] == made["id"]
     assert ended(client, made["id"])["status"] == "CANCELLED"
 
@@ -385,3 +389,199 @@ def test_a_key_needs_the_scope_to_signal_for_others(client, server):
     assert client.request("POST", url, {}, headers=headers).status == 200
     assert client.get(f"/v1/workflows/{made['id']}", headers=headers).status == 403
     act(client, made["id"], "cancel")
+
+
+def test_task_calls_on_runs_and_their_schedules_need_the_scope_of_workflows(client, receiver):
+    """The other scopes are enough for a task, but not for one that is a run or makes runs."""
+    receiver.answer("/b", Reply(status=400))
+    put(client, "flow", {"steps": STEPS})
+    later = run(client, workflow="flow", delay="1d", dedupe_key="one")["id"]
+    failed = run(client, definition={"steps": [{"name": "b", **http(receiver, "/b")}]})["id"]
+    assert ended(client, failed)["status"] == "FAILED"
+    target = {"target_type": "WORKFLOW", "target_config": {"workflow": "flow"}}
+    schedule = client.create(interval_seconds=3600, start_time="2099-01-01T00:00:00Z", **target)["id"]
+    plain = client.create(target_type="NOOP", delay="1d")["id"]
+    key = client.post("/v1/api-keys", {"name": "t", "scopes": ["tasks:read", "tasks:write", "dlq:write", "workflows:read"]}).json["key"]
+    ask = lambda method, path, body=None: client.request(method, path, body, headers={"Authorization": f"Bearer {key}"})
+    refused = [("POST", "/v1/tasks", {**target, "delay": "1d"}), ("POST", "/v1/tasks/recurring", {**target, "interval_seconds": 60}),
+               ("PATCH", f"/v1/tasks/{plain}", target), ("PATCH", f"/v1/tasks/{later}", {"priority": 7}), ("DELETE", f"/v1/tasks/{later}", None),
+               ("POST", f"/v1/tasks/{failed}/retry", None), ("POST", f"/v1/dlq/{failed}/retry", None), ("POST", f"/v1/dlq/{failed}/archive", None),
+               ("POST", f"/v1/recurring-tasks/{schedule}/trigger-now", None), ("DELETE", f"/v1/recurring-tasks/{schedule}", None),
+               ("POST", f"/v1/tasks/{later}/dependencies", {"depends_on": [plain]}), ("POST", "/v1/workflows", {"workflow": "flow"})]
+    refused += [("POST", f"/v1/tasks/{later}/{action}", None) for action in ("cancel", "pause", "run-now", "force-complete")]
+    for method, path, body in refused:
+        answer = ask(method, path, body)
+        assert answer.status == 403 and "workflows:write" in answer.json["detail"], (method, path, answer)
+    batch = ask("POST", "/v1/tasks/batch", [{"target_type": "NOOP", "delay": "1d"}, {**target, "delay": "1d"}]).json
+    assert batch["created"] == 1 and batch["tasks"][1]["error"]["errors"][0]["field"] == "target_type", batch
+    moved = ask("POST", "/v1/tasks", {"target_type": "NOOP", "delay": "2d", "dedupe_key": "one", "dedupe_action": "RESCHEDULE"})
+    assert moved.status == 409 and "workflows:write" in moved.json["detail"], moved
+    job = ask("POST", "/v1/tasks/bulk", {"action": "cancel", "filter": {"all": True}}).json
+    job = until(lambda: (x := client.get(f"/v1/jobs/{job['id']}").json)["state"] != "RUNNING" and x)
+    assert job["failures"] and all("workflows:write" in x["error"] for x in job["failures"]), job
+    assert client.task(plain)["status"] == "CANCELLED"
+    assert client.get(f"/v1/workflows/{later}").json["status"] == client.task(schedule)["status"] == "SCHEDULED"
+    act(client, later, "cancel")
+
+
+def explain(client, task_id):
+    answer = client.get(f"/v1/tasks/{task_id}/explain")
+    assert answer.status == 200, answer
+    return answer.json
+
+
+def test_a_running_step_has_started(client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held))
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})["id"]
+    receiver.wait("/a")
+    step = steps(client, made)[("a", None, "STEP")]
+    assert step["status"] == "RUNNING" and step["started_at"] >= step["released_at"] and step["waited_ms"] >= 0, step
+    assert steps(client, made)[("a", None, "STEP")]["started_at"] == step["started_at"]
+    held.set()
+    ended(client, made)
+
+
+def test_explain_speaks_of_runs_and_steps_by_their_names(client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held))
+    receiver.answer("/item", Reply(hold=held), Reply(hold=held))
+    first = run(client, name="first", concurrency_key="only", definition={"steps": [
+        {"name": "a", **http(receiver, "/a")}, {"name": "b", "target_type": "NOOP"},
+        {"name": "w", "await": {"signal": "go", "approvals": 2}},
+        {"name": "m", "map": {"over": [1, 2], "max_concurrent": 1}, **http(receiver, "/item")},
+        {"name": "last", "depends_on": ["a", "b", "w", "m"], "target_type": "NOOP"}]})["id"]
+    second = run(client, name="second", concurrency_key="only", definition={"steps": STEPS})["id"]
+    receiver.wait("/a")
+    receiver.wait("/item")
+    until(lambda: status(client, first)["awaiting"] and client.get(f"/v1/workflows/{second}").json["status"] == "BLOCKED")
+    until(lambda: steps(client, first)[("m", 1, "ITEM")]["status"] == "BLOCKED")
+    ids = {(name, item): x["id"] for (name, item, _), x in steps(client, first).items()}
+    told = explain(client, ids[("last", None)])
+    assert (told["run"], told["run_name"], told["step"], told["item"], told["gate"]) == (first, "first", "last", None, "dependency"), told
+    assert told["explanation"].startswith("step 'last' of the run 'first': it waits for 3 of 4 steps: 'a' (RUNNING), 'w' ("), told
+    assert "'m' (RUNNING)" in told["explanation"] and "'b'" not in told["explanation"], told
+    told = explain(client, ids[("w", None)])
+    assert told["gate"] == "signal" and "step 'w' of the run 'first': it awaits the signal 'go', and 0 of 2 approvals" in told["explanation"], told
+    told = explain(client, ids[("m", 1)])
+    assert "item 1 of step 'm' of the run 'first': it waits for a slot of its map, which runs 1 at once, held by item 0 of step 'm'" in told["explanation"], told
+    assert "it waits for 2 of its 2 items" in explain(client, ids[("m", None)])["explanation"]
+    assert "item 0 of step 'm' of the run 'first': " in explain(client, ids[("m", 0)])["explanation"]
+    told = explain(client, first)
+    assert told["explanation"].startswith("the run 'first': it waits for 4 of 5 steps: 'a' (RUNNING)"), told
+    told = explain(client, second)
+    assert "the run 'second': it waits for a slot of the concurrency key 'only', held by the run 'first'" in told["explanation"], told
+    assert [x["task_id"] for x in told["holders"]] == [first], told
+    act(client, second, "cancel")
+    held.set()
+    until(lambda: client.post(f"/v1/workflows/{first}/cancel").status == 200)
+    ended(client, first)
+
+
+def test_runs_are_listed_by_the_name_of_their_definition(client):
+    for name in ("one", "two"):
+        put(client, name, {"steps": STEPS})
+    made = [run(client, workflow="one", delay="1d" if i % 2 else "0s")["id"] for i in range(5)]
+    run(client, workflow="two")
+    run(client, definition={"steps": STEPS})
+    below = run(client, definition={"steps": [{"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "one"}}]})["id"]
+    assert ended(client, below)["status"] == "COMPLETED"
+    found, query = [], "?workflow=one&limit=2"
+    while query:
+        page = client.get(f"/v1/workflows{query}").json
+        assert all((x["workflow"], x["version"]) == ("one", 1) for x in page["workflows"]) and len(page["workflows"]) <= 2, page
+        found += [x["id"] for x in page["workflows"]]
+        query = page["next_cursor"] and f"?workflow=one&limit=2&cursor={page['next_cursor']}"
+    assert [x for x in found if x in made] == made[::-1], found
+    assert client.get("/v1/workflows?workflow=none").json["workflows"] == []
+    assert len(client.get("/v1/workflows?workflow=two&status=ACTIVE,COMPLETED").json["workflows"]) == 1
+
+
+def test_all_errors_of_a_definition_come_in_one_answer(client):
+    definition = {"steps": [{"name": "a", "target_type": "NOOP", "priority": 10}, {"name": "b", "target_type": "NOOP", "depends_on": ["x"]},
+                            {"name": "c", "target_config": {"url": "http://127.0.0.1:9/", "body": {"$reff": "/input"}}},
+                            {"name": "d", "target_type": "NOOP", "map": {"over": 7}, "metadata": []}]}
+    fields = ["steps[1].depends_on[0]", "steps[2].target_config.body.$reff", "steps[3].map.over", "steps[0].priority", "steps[3].metadata"]
+    answer = client.request("PUT", "/v1/workflow-definitions/wrong", definition)
+    assert answer.status == 400 and [x["field"] for x in answer.json["errors"]] == fields, answer.json
+    assert "(and 4 more errors)" in answer.json["detail"], answer
+    answer = client.post("/v1/workflows", {"definition": definition})
+    assert answer.status == 400 and [x["field"] for x in answer.json["errors"]] == [f"definition.{x}" for x in fields], answer.json
+
+
+def test_a_failed_step_is_no_dead_letter_of_its_own(client, receiver):
+    receiver.answer("/a", Reply(status=400))
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})["id"]
+    assert ended(client, made)["status"] == "FAILED"
+    step = steps(client, made)[("a", None, "STEP")]["id"]
+    refused = client.post(f"/v1/dlq/{step}/retry")
+    assert refused.status == 409 and f"/v1/workflows/{made}/retry" in refused.json["detail"], refused
+
+
+def test_a_run_is_bound_to_the_definition_that_is_there_when_it_is_created(client, receiver):
+    put(client, "flow", {"steps": [{"name": "a", **http(receiver, "/old")}]})
+    made = run(client, workflow="flow", delay="1s")
+    put(client, "flow", {"steps": [{"name": "a", **http(receiver, "/new")}]})
+    assert client.request("DELETE", "/v1/workflow-definitions/flow").status == 204
+    done = ended(client, made["id"])
+    assert (done["status"], done["version"], done["definition_hash"]) == ("COMPLETED", 1, made["definition_hash"]), done
+    assert len(receiver.to("/old")) == 1 and not receiver.to("/new")
+
+
+def test_a_step_that_awaits_is_not_started(client):
+    made = run(client, definition={"steps": [{"name": "before", "await": {"signal": "first"}}, {"name": "w", "depends_on": ["before"], "await": {"signal": "go"}}]})["id"]
+    until(lambda: status(client, made)["awaiting"])
+    assert "send it" in act(client, made, "steps/before/run-now", {"force": True}, 409)["detail"]
+    act(client, made, "steps/w/run-now", {"force": True})  # it waits for its parent: now it awaits its signal
+    until(lambda: [x["step"] for x in status(client, made)["awaiting"]] == ["before", "w"])
+    for signal in ("go", "first"):
+        assert client.post(f"/v1/workflows/{made}/signals/{signal}", {"payload": 1}).status == 200
+    assert ended(client, made)["status"] == "COMPLETED"
+
+
+def test_a_signal_that_is_repeated_after_the_end_is_answered_as_before(client):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})["id"]
+    send = lambda body: client.post(f"/v1/workflows/{made}/signals/go", body)
+    first = send({"payload": {"n": 1}})
+    assert ended(client, made)["status"] == "COMPLETED"
+    again = send({"payload": {"n": 1}})
+    assert (again.status, again.json) == (200, first.json)
+    for other in ({"payload": {"n": 2}}, {"payload": {"n": 1}, "by": "ann"}):
+        refused = send(other)
+        assert refused.status == 409 and "COMPLETED since" in refused.json["detail"], refused
+
+
+@pytest.mark.standalone("it changes a row of the store's file")
+def test_a_run_with_too_many_tasks_fails_with_the_reason(server, client):
+    if not (server.data_dir / "belfry.db").exists():
+        pytest.skip("only for SQLite")
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go"}}, {"name": "m", "depends_on": ["w"], "map": {"over": [1, 2, 3]}, "target_type": "NOOP"}]})["id"]
+    until(lambda: status(client, made)["awaiting"])
+    with contextlib.closing(sqlite3.connect(server.data_dir / "belfry.db", timeout=20)) as store, store:
+        assert store.execute("UPDATE runs SET tasks = 99999").rowcount == 1
+    assert client.post(f"/v1/workflows/{made}/signals/go").status == 200
+    done = ended(client, made)
+    assert done["status"] == "FAILED" and done["failed_step"] == "m" and "at most 100000 tasks" in done["last_error"], done
+
+
+def test_a_run_that_waits_is_edited(client, receiver):
+    """It stays bound to a version: to the one that it had, or to the one that the edit names."""
+    step = lambda path: {"steps": [{"name": "a", **http(receiver, path, body={"$ref": "/input"})}]}
+    put(client, "flow", step("/one"))
+    made = run(client, workflow="flow", delay="1d", input=1)
+    edit = lambda config: client.request("PATCH", f"/v1/tasks/{made['id']}", {"target_config": config})
+    shown = lambda: client.get(f"/v1/workflows/{made['id']}").json
+    put(client, "flow", step("/two"))
+    assert edit({"input": 2}).status == 200
+    assert (shown()["input"], shown()["version"], shown()["definition_hash"]) == (2, 1, made["definition_hash"])
+    assert edit({"workflow": "none"}).status == edit({"version": 7}).status == edit({"definition": "0" * 64}).status == 400
+    assert edit({"workflow": "flow", "version": 1, "definition": put(client, "flow", step("/two"))["hash"]}).status == 400
+    assert edit({"version": 2}).status == 200
+    assert (shown()["input"], shown()["workflow"], shown()["version"]) == (2, "flow", 2)
+    put(client, "flow", step("/three"))
+    client.act(made["id"], "run-now")
+    assert ended(client, made["id"])["version"] == 2
+    assert [(c.path, c.body) for c in receiver.calls] == [("/two", b"2")]
+    plain = client.create(target_type="NOOP", delay="1d")["id"]
+    refused = client.request("PATCH", f"/v1/tasks/{plain}", {"target_type": "WORKFLOW", "target_config": {"workflow": "none"}})
+    assert refused.status == 400 and refused.json["errors"][0]["field"] == "target_config.workflow", refused

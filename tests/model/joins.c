@@ -325,7 +325,8 @@ static void memory_arrive_at(struct store_memory *s, struct memory_arrivals *a, 
     dependency_apply(&next, d, memory_skip_reason(wave, outcomes, n, child, why), now_ms);
     if (next.state == TASK_SCHEDULED)
         *unblocked |= lane_bit(task_lane(&next));
-    memory_arrivals_add(a, &next);
+    if (s->joins.bug != MEMORY_KEEPS_SKIPS)
+        memory_arrivals_add(a, &next);
     table_put(&s->table, &next);
 }
 
@@ -434,11 +435,13 @@ void memory_open_row_edges(struct store_memory *s, const struct open_row *row)
     struct memory_joins *j = &s->joins;
     struct uuid child = row->task.id;
     memory_joins_drop(s, child);
-    for (size_t i = 0; i < row->n; i++)
+    for (size_t i = 0; i < row->n; i++) {
+        bool early = row->n > 1 && memory_is_planted(j, MEMORY_ARRIVES_EARLY);
         memory_edge_add(j, (struct memory_edge){ .parent = row->edges[i].parent,
                                                  .child = child,
                                                  .type = row->edges[i].type,
-                                                 .state = row->edges[i].state });
+                                                 .state = early ? EDGE_MET : row->edges[i].state });
+    }
     if (row->n)
         memory_join_open(j, child)->join = row->join;
 }

@@ -67,10 +67,12 @@ static size_t memory_purge_jobs(struct store_memory *s, int64_t before_ms, size_
     return purge_keys_remove(&old, &s->catalog);
 }
 
-static bool memory_purge_is_old(const struct op_purge *op, const struct task *t)
+static bool memory_purge_is_old(const struct store_memory *s, const struct op_purge *op, const struct task *t)
 {
+    const struct task *run = s->joins.bug == MEMORY_PURGES_STEPS ? table_get(&s->table, t->run) : NULL;
+    bool alone = uuid_is_nil(t->run) || (run && !task_is_final(run->state));
     bool dead = t->state == TASK_FAILED && t->resolved_ms == 0;
-    return task_is_final(t->state) && uuid_is_nil(t->run) && t->completed_ms > 0 &&
+    return task_is_final(t->state) && alone && t->completed_ms > 0 &&
            t->completed_ms < (dead ? op->dlq_before_ms : op->tasks_before_ms);
 }
 
@@ -94,7 +96,7 @@ static size_t memory_purge_tasks(struct store_memory *s, const struct op_purge *
     cleanup_with(picks_release) struct picks p = { 0 };
     size_t n = 0;
     for (size_t i = 0; p.n < max && i < order_count(&s->table.by_id); i++)
-        if (memory_purge_is_old(op, task_at(&s->table.by_id, i)))
+        if (memory_purge_is_old(s, op, task_at(&s->table.by_id, i)))
             picks_add(&p, task_at(&s->table.by_id, i));
     struct slot_keys keys; /* of steps that are not final, although their run is */
     uint64_t ignored = 0;

@@ -110,13 +110,14 @@ enum err memory_open(struct store_memory *s, struct op *base)
     if (memory_fence_check(s, op->id, op->fence, &base->error))
         return base->error.code;
     op->ret_unblocked_lanes = 0;
-    op->ret_stopped = open_is_stopped(op, memory_run_find(s, op->run), table_get(&s->table, op->id)->links);
+    const struct run_row *outer = memory_run_find(s, op->outer);
+    op->ret_stopped = open_is_stopped(op, memory_run_find(s, op->run), outer, table_get(&s->table, op->id)->links);
     if (op->ret_stopped)
         return ERR_OK;
     if (memory_open_check(s, op, &base->error))
         return base->error.code;
     if (op->begin)
-        memory_run_begin(s, op->begin, op->again);
+        memory_run_begin(s, op->begin, outer, op->again);
     if (open_begins(op, table_get(&s->table, op->id)->links))
         memory_join_restart(s, op->id, op->expected, op->max_broken);
     memory_open_rows(s, op);
@@ -133,7 +134,8 @@ enum err memory_await(struct store_memory *s, struct op *base)
         return base->error.code;
     struct task next = *table_get(&s->table, op->id);
     const struct run_row *r = memory_run_find(s, next.run);
-    await_apply(&next, op, memory_signals_count(s, next.run, op->signal, NULL), r && r->paused);
+    await_apply(&next, op, memory_signals_count(s, next.run, op->signal, NULL), r && r->paused,
+                r && r->stop != RUN_GOES_ON);
     op->ret_unblocked_lanes = 0;
     memory_add_lane(&next, &op->ret_unblocked_lanes);
     table_put(&s->table, &next);

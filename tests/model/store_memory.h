@@ -8,6 +8,13 @@
 
 struct store *store_memory_new(void);
 
-/* A bug for the simulator to find, in every third arrival. */
-enum memory_bug { MEMORY_SOUND, MEMORY_LOSES_ARRIVALS, MEMORY_DOUBLES_ARRIVALS, MEMORY_ARRIVES_EARLY };
+/* A bug for the simulator to find: in every third arrival, in every skip, in every purge. */
+enum memory_bug {
+    MEMORY_SOUND,
+    MEMORY_LOSES_ARRIVALS,
+    MEMORY_DOUBLES_ARRIVALS,
+    MEMORY_ARRIVES_EARLY,
+    MEMORY_KEEPS_SKIPS,
+    MEMORY_PURGES_STEPS
+};
 void store_memory_plant(struct store *s, enum memory_bug bug);

@@ -246,7 +246,8 @@ static bool table_is_spawning(const struct task *t)
 
 static bool table_may_be_claimed_later(const struct task *t)
 {
-    return (t->state == TASK_BLOCKED || t->state == TASK_RUNNING) && table_is_dispatched(t);
+    bool is_paused_step = t->state == TASK_PAUSED && !uuid_is_nil(t->run);
+    return (t->state == TASK_BLOCKED || t->state == TASK_RUNNING || is_paused_step) && table_is_dispatched(t);
 }
 
 /* Adds a row to the indexes of due, recurring and blocked tasks, and to the lines of slots. */

@@ -28,8 +28,8 @@ struct lane_rows {
     struct lane lane;
     struct order due[2];      /* tasks that a claim may take, by due_ms; [1]: that a lease may take */
     struct order suspects[2]; /* the same for suspects */
-    size_t later;             /* BLOCKED and RUNNING tasks that a claim, not a lease, may take later */
-    char *key;                /* ends with the lane's texts */
+    size_t later; /* BLOCKED and RUNNING tasks, and PAUSED steps, that a claim, not a lease, may take later */
+    char *key;    /* ends with the lane's texts */
 };
 
 /* The holders and the waiting line of a slot key, and of an overlap slot the SCHEDULED and BLOCKED tasks that need it;

@@ -19,6 +19,7 @@ enum {
     SLEEPY_MS = 5000,
     POUNCE_PERCENT = 30,
     POUNCE_US = 60000,
+    FLOW_PERCENT = 60,
 };
 
 static timer_fn attempt;
@@ -86,12 +87,12 @@ static void acknowledge(struct request *r)
           : r->kind == REQUEST_EDIT ? "edit"
                                     : action_name(r->action),
           short_id(x->id));
-    if (r->kind != REQUEST_ACT && !s->profile.isolation && chance(s, POUNCE_PERCENT)) {
+    if (r->kind != REQUEST_ACT && !s->profile.isolation && !x->flow && chance(s, POUNCE_PERCENT)) {
         const struct task *t = r->kind == REQUEST_CREATE ? &r->tasks[0] : &r->plan.task;
         after_us(s, (t->due_ms - wall_ms(s)) * 1000 - between(s, 0, POUNCE_US), pounce, x);
     }
     request_free(r);
-    if (!s->healed && !x->busy && chance(s, s->profile.impatient_percent))
+    if (!s->healed && !x->busy && !x->flow && chance(s, s->profile.impatient_percent))
         act_on(s, x);
 }
 
@@ -174,7 +175,8 @@ static void submit_create(struct request *r)
         (struct op_insert){ .op = { .kind = OP_INSERT, .done = created, .context = r, .arena = r->write.op.arena },
                             .tasks = r->tasks,
                             .count = r->count,
-                            .depends = r->depends.n ? &r->depends : NULL };
+                            .depends = r->depends.n ? &r->depends : NULL,
+                            .definition = r->definition };
     if (r->has_key) {
         r->key.tenant = r->tasks[0].tenant;
         r->key.created_ms = wall_ms(r->sim);
@@ -435,7 +437,7 @@ static struct subject *some_subject(struct sim *s)
     struct oracle *o = s->oracle;
     for (int tries = 0; tries < 8 && o->n; tries++) {
         struct subject *x = o->v[between(s, 0, (int64_t)o->n - 1)];
-        if (x->acked && !x->busy && !x->manual && x->kind != TASK_OCCURRENCE)
+        if (x->acked && !x->busy && !x->manual && !x->flow && x->kind != TASK_OCCURRENCE)
             return x;
     }
     return NULL;
@@ -459,6 +461,8 @@ static void act_on(struct sim *s, struct subject *x)
         r->action = actions[between(s, 0, array_count(actions) - 1)];
     } else if (s->profile.isolation) {
         make_burst(r);
+    } else if (s->profile.flows && (chance(s, FLOW_PERCENT) || s->profile.purges)) {
+        make_run(r);
     } else if (chance(s, 25)) {
         make_recurring(r);
     } else {
@@ -470,6 +474,10 @@ static void act_on(struct sim *s, struct subject *x)
 
 void client_act(struct sim *s)
 {
+    if (s->profile.flows && chance(s, FLOW_PERCENT / 2)) {
+        flows_act(s);
+        return;
+    }
     act_on(s, !s->profile.isolation && chance(s, 45) ? some_subject(s) : NULL);
 }
 

@@ -197,6 +197,6 @@ void limits_check(struct sim *s, const struct task *t)
                        task_state_name(h.v[k].state));
         }
     }
-    if (t->state == TASK_BLOCKED && !(t->links & TASK_WAITS) && !limits_is_in_line(s, t))
+    if (t->state == TASK_BLOCKED && !(t->links & (TASK_WAITS | TASK_AWAITS)) && !limits_is_in_line(s, t))
         breach(s, BREACH_SLOT, "%s waits for " STR_FMT ", which nobody holds", short_id(t->id), STR_ARG(t->waits_for));
 }

@@ -41,7 +41,8 @@ static void print_stats(struct stats *st)
 #define X(metric, text) printf(", %s %lld", text, (long long)st->passed_##metric);
     PASS_MAP(X)
 #undef X
-    printf(", poisoned %lld, children %lld\n", (long long)st->poisoned, (long long)st->children);
+    printf(", poisoned %lld, children %lld, runs %lld\n", (long long)st->poisoned, (long long)st->children,
+           (long long)st->runs);
     if (st->late_count)
         qsort(st->late_ms, st->late_count, sizeof *st->late_ms, by_size);
     size_t n = st->late_count;
@@ -75,7 +76,7 @@ static uint64_t run_seeds(uint64_t first, uint64_t last, const struct options *o
 /* Seeds at which bugs that are caught late were caught before: these are tried first. If a change of the simulator
  * moves them, all seeds are tried, which takes a minute. */
 static const uint64_t caught_before[PLANT_COUNT] = {
-    [PLANT_LOST_MISSED] = 266,    [PLANT_AMO_AGAIN] = 15,     [PLANT_DOUBLE_KEY] = 14,
+    [PLANT_LOST_MISSED] = 98,     [PLANT_AMO_AGAIN] = 15,     [PLANT_DOUBLE_KEY] = 14,
     [PLANT_SLEEPY] = 23,          [PLANT_DEAF] = 8,           [PLANT_GENEROUS] = 63,
     [PLANT_CROWDED] = 24,         [PLANT_HASTY] = 8,          [PLANT_UNDYING] = 36,
     [PLANT_LOST_WAKE] = 121,      [PLANT_UNCOUNTED] = 83,     [PLANT_NO_SELF_FENCE] = 993,
@@ -88,6 +89,10 @@ static const uint64_t caught_before[PLANT_COUNT] = {
     [PLANT_PARKED_SLOT] = 395,    [PLANT_ASKS_DROPPED] = 255, [PLANT_NO_KEEP] = 59,
     [PLANT_SLOT_AT_SETTLE] = 213, [PLANT_NO_RELEASE] = 9,     [PLANT_DUE_ORDER] = 59,
     [PLANT_KEY_AT_CLAIM] = 24,    [PLANT_ANY_HOST] = 24,      [PLANT_BLAMED_ON_SUCCESS] = 80,
+    [PLANT_STEP_LOST] = 7,        [PLANT_STEP_DOUBLED] = 7,   [PLANT_STEP_EARLY] = 62,
+    [PLANT_SKIP_KEPT] = 7,        [PLANT_EARLY_SIGNAL] = 172, [PLANT_WIDE_WINDOW] = 7,
+    [PLANT_RESUME_PAST] = 84,     [PLANT_OPENED_TWICE] = 7,   [PLANT_FORGOTTEN] = 18,
+    [PLANT_UNDO_ORDER] = 7,
 };
 
 /* Caught means that its breaches include the one that the bug is bound to cause. */

@@ -28,7 +28,7 @@ static void add_gates(struct sim *s, struct task *t)
         t->expires_after_ms = between(s, 1, 20 * SECOND);
 }
 
-static struct task some_task(struct sim *s, enum task_kind kind)
+struct task some_task(struct sim *s, enum task_kind kind)
 {
     int64_t now_ms = wall_ms(s);
     int64_t base_ms = between(s, 100, 2000);

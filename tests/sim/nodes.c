@@ -110,6 +110,7 @@ void nodes_init(struct sim *s)
         n->skew_us = is_cluster(s) && chance(s, 70) ? between(s, -SKEW_US, SKEW_US) : 0;
         sim_writer_init(n);
         sim_runner_init(n);
+        flows_planner_init(n);
     }
 }
 

@@ -80,6 +80,8 @@ struct subject *oracle_add(struct sim *s, const struct task *t)
 /* It is to start when it is due. */
 static void oracle_waits(struct sim *s, struct subject *x, int64_t due_ms)
 {
+    if (x->flow) /* its run may be stopped or paused */
+        return;
     x->waits = true;
     x->waits_us = s->steady_us;
     x->due_ms = due_ms;
@@ -134,6 +136,9 @@ static struct subject *subject_of(struct sim *s, const struct task *t)
         return x;
     struct subject *parent = oracle_find(s, t->parent);
     x = oracle_add(s, t);
+    x->flow = flows_task(s, t->id) != NULL;
+    if (x->flow)
+        return x;
     if (t->kind != TASK_OCCURRENCE || !parent || parent->kind != TASK_RECURRING)
         breach(s, BREACH_UNASKED, "nobody asked for %s", short_id(t->id));
     else if (!uuid_eq(t->id, occurrence_id(t->parent, t->scheduled_ms)) || !is_of_a_rule(parent, t->scheduled_ms))
@@ -162,6 +167,7 @@ static void judge_failover(struct sim *s, const struct subject *x, const struct 
     bool held = t->fence > last->fence + 1; /* it was claimed in time, and a host answered with Retry-After */
     bool aside = wall_ms(s) - held_until_ms(s, t) < FAILOVER_MS; /* the breaker of its host was open meanwhile */
     bool put_off = x->pause_sent || x->stop_sent || x->redrives || held || aside || last->retried || task_is_suspect(t);
+    put_off = put_off || (x->flow && (t->concurrency_limit || flows_were_put_off(s, t->id)));
     if (s->profile.failover && last->at_crash && !put_off && after_ms > FAILOVER_MS)
         breach(s, BREACH_FAILOVER, "%s was lost with its node, and started again %lld ms later", short_id(x->id),
                (long long)after_ms);
@@ -292,6 +298,8 @@ struct known_call *oracle_started(struct sim_node *n, const struct task *t)
     isolation_judge_start(n, t);
     judge_catch_up(s, x, t);
     bool forgiven = fleet_forgives(s, t);
+    if (!forgiven)
+        flows_judge_start(s, t);
     if (x->quiet_us < s->steady_us && !forgiven)
         breach(s, BREACH_AFTER_STOP, "%s started %lld ms after its stop was acknowledged", short_id(t->id),
                (long long)(s->steady_us - x->quiet_us) / 1000);
@@ -420,6 +428,7 @@ void oracle_settled(struct sim *s, const struct settlement *v, int64_t now_ms)
     struct subject *x = oracle_find(s, v->id);
     struct known_call *c = call_of(s, v->id, v->fence);
     remember_fence(s, v);
+    flows_settled(s, v);
     if (x && !v->replace && v->verdict.next == TASK_SCHEDULED)
         oracle_waits(s, x, v->verdict.due_ms);
     if (!c) { /* it never fired: it was returned, put aside, recalled, or lost before */
@@ -527,6 +536,8 @@ static void check_poison(struct sim *s, const struct subject *x, const struct ta
 
 static void check_one(struct sim *s, struct subject *x)
 {
+    if (x->flow)
+        return;
     cleanup_with(arena_release) struct arena a;
     struct task t;
     struct error e;
@@ -657,8 +668,9 @@ static void check_row_is_not_stuck(struct sim *s)
     struct error e;
     if (reader_counts(s->reader, wall_ms(s), &counts, &e))
         breach(s, BREACH_STUCK, "counting: %s", e.text);
-    else if (counts.by_state[TASK_RUNNING])
-        breach(s, BREACH_LOST, "%lld tasks are RUNNING and nobody runs them", (long long)counts.by_state[TASK_RUNNING]);
+    else if (counts.by_state[TASK_RUNNING] > flows_count_open(s))
+        breach(s, BREACH_LOST, "%lld tasks are RUNNING and nobody runs them",
+               (long long)(counts.by_state[TASK_RUNNING] - flows_count_open(s)));
 }
 
 void oracle_check(struct sim *s)
@@ -671,5 +683,6 @@ void oracle_check(struct sim *s)
         else
             check_one(s, x);
     }
+    flows_check(s);
     check_row_is_not_stuck(s);
 }

@@ -233,6 +233,34 @@ static enum err orphans_due(struct sim *s, struct op_orphans *op, struct error *
     return rc;
 }
 
+/* A signal is lost unless the step waits already. */
+static enum err signal_late_only(struct sim *s, struct op_signal *op, struct error *e)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct task t;
+    arena_init(&a, 1 << 20);
+    bool awaited = reader_get(s->reader, op->tenant, op->steps[0], &a, &t, e) == ERR_OK && t.links & TASK_AWAITS;
+    return awaited ? apply_one(s, &op->op, e) : skip(&op->op);
+}
+
+/* The first row of a page that starts at once is there twice. */
+static enum err open_twice(struct sim *s, struct op_open *op, struct error *e)
+{
+    enum err rc = apply_one(s, &op->op, e);
+    for (size_t i = 0; !rc && !op->op.rc && !op->ret_stopped && i < op->n; i++) {
+        struct task again = op->rows[i].task;
+        if (again.state != TASK_SCHEDULED || again.target == TARGET_WORKFLOW ||
+            place_kind(again.place) != PLACE_KIND_STEP)
+            continue;
+        struct op_insert insert = { .op = { .kind = OP_INSERT }, .tasks = &again, .count = 1 };
+        again.id = uuid_next(&s->ids, wall_ms(s));
+        again.run = (struct uuid){ 0 }; /* the run sees only the first */
+        again.place = again.links = 0;
+        return apply_one(s, &insert.op, e);
+    }
+    return rc;
+}
+
 static enum err apply_planted(struct sim *s, struct op *op, struct error *e)
 {
     bool settle = op->kind == OP_SETTLE, insert = op->kind == OP_INSERT, spawn = op->kind == OP_SPAWN;
@@ -264,6 +292,9 @@ static enum err apply_planted(struct sim *s, struct op *op, struct error *e)
     case PLANT_HELD_FOREVER: return op->kind == OP_RUNNING ? running_all((struct op_running *)op) : apply_one(s, op, e);
     case PLANT_NO_RELEASE:
         return op->kind == OP_ORPHANS ? orphans_due(s, (struct op_orphans *)op, e) : apply_one(s, op, e);
+    case PLANT_EARLY_SIGNAL:
+        return op->kind == OP_SIGNAL ? signal_late_only(s, (struct op_signal *)op, e) : apply_one(s, op, e);
+    case PLANT_OPENED_TWICE: return op->kind == OP_OPEN ? open_twice(s, (struct op_open *)op, e) : apply_one(s, op, e);
     case PLANT_UNCOUNTED:
         return op->kind == OP_CLAIM ? claim_uncounted(s, (struct op_claim *)op, e) : apply_one(s, op, e);
     default: return apply_one(s, op, e);
@@ -290,4 +321,20 @@ bool plant_swallows(struct sim_node *n, struct op *op)
         return false;
     list_push(&n->writer.swallowed, &op->link);
     return true;
+}
+
+void plant_store(struct sim *s)
+{
+    static const enum memory_bug bugs[PLANT_COUNT] = {
+        [PLANT_ARRIVAL_LOST] = MEMORY_LOSES_ARRIVALS,
+        [PLANT_STEP_LOST] = MEMORY_LOSES_ARRIVALS,
+        [PLANT_ARRIVAL_DOUBLED] = MEMORY_DOUBLES_ARRIVALS,
+        [PLANT_STEP_DOUBLED] = MEMORY_DOUBLES_ARRIVALS,
+        [PLANT_ARRIVAL_EARLY] = MEMORY_ARRIVES_EARLY,
+        [PLANT_STEP_EARLY] = MEMORY_ARRIVES_EARLY,
+        [PLANT_SKIP_KEPT] = MEMORY_KEEPS_SKIPS,
+        [PLANT_FORGOTTEN] = MEMORY_PURGES_STEPS,
+    };
+    bool of_steps = s->plant >= PLANT_STEP_LOST;
+    store_memory_plant(s->store, !of_steps || s->profile.flows ? bugs[s->plant] : MEMORY_SOUND);
 }

@@ -7,6 +7,7 @@
 #include "core/sharing/fair.h"
 #include "node/scheduler/scheduler.h"
 #include "sim.h"
+#include "workflow/definition.h"
 
 /* The calls say nothing about the run that they belong to. There is one at a time. */
 static struct sim *run_now;
@@ -162,4 +163,50 @@ void __wrap_lanes_set_workers(struct lanes *l, const struct lanes_workers *w)
         return;
     run_now->plant_groups = w->groups.n;
     __real_lanes_set_workers(l, &told);
+}
+
+/* ---- workflows ---- */
+
+__typeof__(definition_item_task) __real_definition_item_task, __wrap_definition_item_task;
+
+enum err __wrap_definition_item_task(const struct dag *d, uint32_t step, const struct run_facts *run, int64_t now_ms,
+                                     struct arena *a, struct task *ret, struct error *e)
+{
+    enum err rc = __real_definition_item_task(d, step, run, now_ms, a, ret, e);
+    if (!rc && ret->concurrency_limit && is_planted(PLANT_WIDE_WINDOW))
+        ret->concurrency_limit++;
+    return rc;
+}
+
+__typeof__(stop_step) __real_stop_step, __wrap_stop_step;
+
+void __wrap_stop_step(struct task *t, const struct op_stop *op)
+{
+    __real_stop_step(t, op);
+    if (!is_planted(PLANT_RESUME_PAST) || op->change != RUN_RESUME || !(t->links & TASK_WAITS))
+        return;
+    t->links &= ~TASK_WAITS;
+    t->state = TASK_SCHEDULED;
+    t->due_ms = op->now_ms;
+}
+
+__typeof__(flow_undo) __real_flow_undo, __wrap_flow_undo;
+
+/* One step a wave, the first first. */
+enum err __wrap_flow_undo(const struct dag *d, const enum flow_reach *reach, struct arena *a, struct flow_undo *ret,
+                          struct error *e)
+{
+    enum err rc = __real_flow_undo(d, reach, a, ret, e);
+    if (rc || !is_planted(PLANT_UNDO_ORDER))
+        return rc;
+    ret->wave_from = arena_array(a, uint32_t, ret->n + 1);
+    for (uint32_t i = 0; i < ret->n; i++)
+        ret->wave_from[i + 1] = i + 1;
+    for (uint32_t i = 0; i < ret->n / 2; i++) {
+        uint32_t moved = ret->steps[i];
+        ret->steps[i] = ret->steps[ret->n - 1 - i];
+        ret->steps[ret->n - 1 - i] = moved;
+    }
+    ret->waves = ret->n;
+    return ERR_OK;
 }

@@ -102,6 +102,8 @@ static void barrier_some(struct sim_node *node, const struct event *v, size_t n)
         struct barrier *barrier = xnew(*barrier);
         *barrier = (struct barrier){ v[i], node, node->life };
         barrier->event.task.retry.rules = barrier->event.outcome.error = barrier->event.outcome.output = S("");
+        if (v[i].outcome.output.n && flows_task(s, v[i].task.id))
+            barrier->event.outcome.output = flows_output(s, v[i].task.id, v[i].task.fence);
         barrier->event.outcome.worker = barrier->event.outcome.trace_id = barrier->event.outcome.aside = S("");
         after_us(s, chance(s, 50) ? 0 : between(s, 0, 20000000), arrive_again, barrier);
     }
@@ -292,6 +294,8 @@ static void start(struct runner *r, struct run *run)
     c->node = n;
     c->outcome = choose_outcome(s, run->task);
     c->outcome.started_us = wall_us(s);
+    if (c->outcome.kind == OUTCOME_OK && flows_task(s, run->task->id))
+        c->outcome.output = flows_output(s, run->task->id, run->task->fence);
     run->handle = c;
     isolation_note_room(n);
     list_push(&n->runner.calls, &c->link);

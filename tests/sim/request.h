@@ -24,7 +24,8 @@ struct request {
     size_t count;
     bool has_key;
     struct idempotency key;
-    struct depends_on depends; /* of tasks[0], which is alone then; n 0: nothing */
+    struct depends_on depends;           /* of tasks[0], which is alone then; n 0: nothing */
+    const struct definition *definition; /* of tasks[0], if that is a run of a workflow; else NULL */
 
     struct task current; /* as it was read */
     struct action_plan plan;
@@ -43,7 +44,9 @@ struct request {
 
 /* make.c: what users ask for. */
 void joins_make(struct request *r); /* joins.c: sometimes the task depends on others */
+struct task some_task(struct sim *s, enum task_kind kind);
 void make_one_time(struct request *r);
+void make_run(struct request *r); /* flows_make.c */
 void make_recurring(struct request *r);
 void make_burst(struct request *r);
 bool make_edit(struct request *r); /* false: there is nothing left to edit */

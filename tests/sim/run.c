@@ -14,7 +14,9 @@ enum {
     SPINS_MAX = 200,
     HEAL_US = 60 * SECOND_US,
     REST_US = 30 * SECOND_US,
-    LEAP_US = 4 * SECOND_US
+    LEAP_US = 4 * SECOND_US,
+    FLOWS_EVERY = 11, /* of that many seeds one has runs of workflows */
+    FLOWS_AT = 7
 };
 
 static int64_t healing_us(const struct sim *s) /* breakers have seen failures for minutes */
@@ -206,6 +208,7 @@ static struct node_setup setup_of(struct sim_node *n)
     struct sim *s = n->sim;
     struct node_setup setup = {
         .writer = &n->writer.base,
+        .planner = flows_planner(n),
         .clock = &n->clock,
         .shared = is_cluster(s),
         .heartbeat_ms = s->plant == PLANT_SLOW_BURIAL ? 4 * MEMBERSHIP_HEARTBEAT_MS : 0,
@@ -274,6 +277,7 @@ static void bury(struct sim_node *n)
     s->ghost = n;
     struct error e;
     sim_runner_crash(n);
+    flows_planner_crash(n);
     if (events_reset(n->events_inner, &e)) /* events that a failed acknowledgement left behind */
         abort();
     node_drain(n->node);
@@ -281,6 +285,7 @@ static void bury(struct sim_node *n)
     struct moment now = clock_now(&n->clock);
     for (int i = 0; i < 200 && (i == 0 || !node_is_idle(n->node)); i++) {
         sim_writer_answer_ghosts(n);
+        flows_planner_answer_ghosts(n);
         if (is_fleet(s))
             fleet_async_io_answer_ghosts(n);
         now.wall_ms += 2 * SECOND_US / 1000;
@@ -416,6 +421,7 @@ static void plan_faults(struct sim *s)
     nodes_plan(s);
     fleet_plan(s);
     isolation_plan(s);
+    flows_plan(s);
     after_us(s, p->length_us, heal, NULL);
     for (int i = 0; i < p->nodes; i++)
         after_us(s, i && chance(s, 50) ? between(s, 0, 5 * SECOND_US) : 0, start_node, &s->nodes[i]);
@@ -562,6 +568,7 @@ static void check_rest(struct sim_node *n)
 static void drain_nodes(struct sim *s)
 {
     s->stopped_ms = wall_ms(s);
+    s->stopped_us = s->steady_us;
     for (int i = 0; i < s->profile.nodes; i++) {
         if (!s->nodes[i].node) {
             breach(s, BREACH_STUCK, "no node");
@@ -633,9 +640,12 @@ static void sim_init(struct sim *s, uint64_t seed, struct zoneinfo *zones, struc
     if (!s->profile.isolation && !s->profile.calm && seed % 4 == 1)
         s->profile.connections = 2 + seed % 7;
     s->profile.joins = !s->profile.isolation && !s->profile.poison && seed % 5 == 2;
+    s->profile.flows = !s->profile.isolation && !s->profile.poison && seed % FLOWS_EVERY == FLOWS_AT;
+    s->profile.purges = s->profile.flows && seed / FLOWS_EVERY % 4 == 1;
     nodes_init(s);
     fleet_init(s);
     gates_init(s);
+    flows_init(s);
     isolation_init(s);
 }
 
@@ -647,6 +657,7 @@ static void sim_release(struct sim *s)
     fleet_bury_workers(s);
     struct heap_node *n;
     client_free(s);
+    flows_free_requests(s);
     while ((n = heap_pop(&s->timers)))
         free(container_of(n, struct timer, node));
     heap_release(&s->timers);
@@ -656,6 +667,7 @@ static void sim_release(struct sim *s)
     gates_release(s);
     isolation_release(s);
     fleet_release(s);
+    flows_release(s);
     oracle_free(s->oracle);
 }
 
@@ -665,10 +677,7 @@ void sim_run(uint64_t seed, enum plant plant, bool verbose, struct zoneinfo *zon
     struct sim s = { .verbose = verbose, .plant = plant };
     sim_init(&s, seed, zones, stats);
     plant_wrap(&s);
-    store_memory_plant(s.store, plant == PLANT_ARRIVAL_LOST      ? MEMORY_LOSES_ARRIVALS
-                                : plant == PLANT_ARRIVAL_DOUBLED ? MEMORY_DOUBLES_ARRIVALS
-                                : plant == PLANT_ARRIVAL_EARLY   ? MEMORY_ARRIVES_EARLY
-                                                                 : MEMORY_SOUND);
+    plant_store(&s);
     plan_faults(&s);
     run_until(&s, s.profile.length_us + healing_us(&s));
     int64_t behind_us = s.wall_max_us + HEAL_US / 2 - wall_us(&s); /* the clock was set back: its time comes again */

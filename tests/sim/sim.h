@@ -15,6 +15,7 @@
 #include "base/prng.h"
 #include "core/task/action.h"
 #include "fleet.h"
+#include "flows.h"
 #include "node/node.h"
 
 struct sim;
@@ -49,6 +50,14 @@ struct sim;
     X(ORDER, "a start before a task of its line that comes first by priority and age")                                 \
     X(JOIN, "a start before the tasks that it depends on allow it")                                                    \
     X(ARRIVAL, "a task that was not told of the end of one that it depends on, or told of another")                    \
+    X(SKIPPED_RAN, "a start of a step that has ended or was skipped")                                                  \
+    X(ENDS, "a run that does not end, or ends otherwise than its steps")                                               \
+    X(DATA, "a body unlike what the receiver answered before")                                                         \
+    X(SIGNAL, "a signal without effect, or an await that ends without one")                                            \
+    X(MAP, "an item of a map that is missing, or more at once than its limit")                                         \
+    X(UNDO, "a compensation of what was not done, out of order, twice or not at all")                                  \
+    X(PINNED, "a run that changes its definition")                                                                     \
+    X(RETRY, "a call of a step that is COMPLETED")                                                                     \
     X(AHEAD, "a slot of a concurrency key that is held long before the task is due")                                   \
     X(BLAME, "a breaker that holds a call to a host that is well, or no call at all")                                  \
     X(STALL, "late because the store was slow, although it was created long before")                                   \
@@ -119,7 +128,17 @@ enum breach {
     X(BLAMED_ON_SUCCESS, BREACH_BLAME, "blamed-on-success") /* a success opens a breaker, if many calls failed */      \
     X(ARRIVAL_LOST, BREACH_ARRIVAL, "arrival-lost")         /* some children are not told that a parent has ended */   \
     X(ARRIVAL_DOUBLED, BREACH_JOIN, "arrival-doubled")      /* one parent counts for two */                            \
-    X(ARRIVAL_EARLY, BREACH_JOIN, "arrival-early")          /* a parent counts before it has ended */
+    X(ARRIVAL_EARLY, BREACH_JOIN, "arrival-early")          /* a parent counts before it has ended */                  \
+    X(STEP_LOST, BREACH_ARRIVAL, "step-arrival-lost")       /* the same three of steps of workflows */                 \
+    X(STEP_DOUBLED, BREACH_JOIN, "step-arrival-doubled")                                                               \
+    X(STEP_EARLY, BREACH_JOIN, "step-arrival-early")                                                                   \
+    X(SKIP_KEPT, BREACH_ARRIVAL, "skip-kept")       /* children are not told that a parent was skipped */              \
+    X(EARLY_SIGNAL, BREACH_SIGNAL, "early-signal")  /* a signal that nobody awaits yet is dropped */                   \
+    X(WIDE_WINDOW, BREACH_MAP, "wide-window")       /* one item of a map more at once */                               \
+    X(RESUME_PAST, BREACH_JOIN, "resume-past")      /* a resume releases steps whose parents are open */               \
+    X(OPENED_TWICE, BREACH_UNASKED, "opened-twice") /* a step of a run has two rows */                                 \
+    X(FORGOTTEN, BREACH_ENDS, "forgotten")          /* ended steps of a run that is open are purged */                 \
+    X(UNDO_ORDER, BREACH_UNDO, "undo-order")        /* what was done first is undone first */
 
 enum plant {
 #define X(name, breach, text) PLANT_##name,
@@ -152,7 +171,8 @@ enum plant {
     X(EVENTS_DOWN, "shared events down")                                                                               \
     X(CUT, "updaters cut off")                                                                                         \
     X(IO_FAIL, "errand failed")                                                                                        \
-    X(IO_LOST, "errand's answer lost")
+    X(IO_LOST, "errand's answer lost")                                                                                 \
+    X(PLAN, "plan failed")
 
 enum fault {
 #define X(name, text) FAULT_##name,
@@ -174,7 +194,7 @@ struct stats {
     int64_t faults[FAULT_COUNT];
     int64_t breaches[BREACH_COUNT];
     int64_t duplicated; /* allowed: the call was in flight at a crash */
-    int64_t rules, poisoned, children;
+    int64_t rules, poisoned, children, runs;
 #define X(metric, text) int64_t passed_##metric;
     PASS_MAP(X)
 #undef X
@@ -237,6 +257,8 @@ struct profile {
     int queues;             /* ISOLATION: that tasks use */
     int64_t call_us;        /* ISOLATION: how long a call takes, at most */
     bool joins;             /* tasks depend on others */
+    bool flows;             /* users run workflows */
+    bool purges;            /* the same, and nothing else; what has ended is purged soon */
     int fail_calls_percent; /* BREAKERS: of calls to a failing host; if 100: all hosts but one fail at the same time */
 };
 
@@ -340,6 +362,9 @@ struct sim_node {
     const struct sim_worker_kind *kind; /* of a worker; NULL: it serves everything */
     int64_t joined_us;
     struct sim_full full;
+
+    struct planner planner;
+    struct list plans; /* that it waits for */
 };
 
 struct sim {
@@ -357,6 +382,7 @@ struct sim {
     int64_t healed_ms;   /* wall: when all faults ended */
     int64_t breakers_ms; /* wall: until when a breaker holds tasks, or when the last one closed */
     int64_t stopped_ms;  /* wall: when the node was asked to drain, at the end */
+    int64_t stopped_us;  /* the same, steady */
     bool ended_late;     /* a call ended after that */
 
     struct store *store;
@@ -387,6 +413,7 @@ struct sim {
     int64_t *overtaken, *unfired_us;
 
     struct gates gates;
+    struct flows flows;
     struct oracle *oracle;
     struct list requests;
     char first_breach[512]; /* empty while all is well */
@@ -419,6 +446,7 @@ void sim_writer_answer_ghosts(struct sim_node *n);
 /* plant.c: the store below the writer, with the planted bugs. */
 enum err plant_apply(struct sim *s, struct op *const *ops, size_t n, struct error *e);
 bool plant_swallows(struct sim_node *n, struct op *op);
+void plant_store(struct sim *s); /* a bug of the store itself */
 
 /* plant_wrap.c: planted bugs inside the node. */
 void plant_wrap(struct sim *s); /* of this run; NULL: none */
@@ -573,6 +601,7 @@ struct subject {
     int64_t scheduled_ms;
     int64_t acked_wall_ms;
     struct subject *rival; /* the same idempotency key under another id */
+    bool flow;             /* it is a run of a workflow, or a task of one (flows.h) */
 
     struct recurrence rules[4]; /* RECURRING: all rules that it had */
     size_t rule_count;

@@ -28,6 +28,9 @@ static int64_t time_of(const struct op *op)
     case OP_LIMIT_TAKE: return ((const struct op_limit_take *)op)->now_ms;
     case OP_RECALL: return ((const struct op_recall *)op)->now_ms;
     case OP_WORKER_REPORT: return ((const struct op_worker_report *)op)->now_ms;
+    case OP_OPEN: return ((const struct op_open *)op)->now_ms;
+    case OP_AWAIT: return ((const struct op_await *)op)->now_ms;
+    case OP_STOP: return ((const struct op_stop *)op)->now_ms;
     default: return INT64_MAX;
     }
 }
@@ -87,15 +90,38 @@ static void fail(struct op *const *batch, size_t n, const char *why)
 }
 
 static const char *const op_names[] = {
-    [OP_INSERT] = "insert",        [OP_CLAIM] = "claim",       [OP_CLAIMED] = "claimed",
-    [OP_ORPHANS] = "held",         [OP_SETTLE] = "settle",     [OP_RECURRING] = "recurring",
-    [OP_SPAWN] = "spawn",          [OP_PUT] = "put",           [OP_CATCH_UP] = "missed",
-    [OP_KEY_PUT] = "key_put",      [OP_CATALOG] = "catalog",   [OP_LEASE] = "lease",
-    [OP_PURGE] = "forget",         [OP_HEARTBEAT] = "beat",    [OP_NODE_DEAD] = "bury",
-    [OP_LIMIT_TAKE] = "share",     [OP_RECALL] = "wish",       [OP_RECALL_LIST] = "wishes",
-    [OP_HANDOFF] = "hand",         [OP_HANDED_OFF] = "handed", [OP_RUNNING] = "running",
-    [OP_RETAKE] = "retake",        [OP_LEASE_RENEW] = "keep",  [OP_LEASES_EXPIRED] = "leases over",
-    [OP_WORKER_REPORT] = "worker", [OP_BREAKERS] = "breakers",
+    [OP_INSERT] = "insert",
+    [OP_CLAIM] = "claim",
+    [OP_CLAIMED] = "claimed",
+    [OP_ORPHANS] = "held",
+    [OP_SETTLE] = "settle",
+    [OP_RECURRING] = "recurring",
+    [OP_SPAWN] = "spawn",
+    [OP_PUT] = "put",
+    [OP_CATCH_UP] = "missed",
+    [OP_KEY_PUT] = "key_put",
+    [OP_CATALOG] = "catalog",
+    [OP_LEASE] = "lease",
+    [OP_PURGE] = "forget",
+    [OP_HEARTBEAT] = "beat",
+    [OP_NODE_DEAD] = "bury",
+    [OP_LIMIT_TAKE] = "share",
+    [OP_RECALL] = "wish",
+    [OP_RECALL_LIST] = "wishes",
+    [OP_HANDOFF] = "hand",
+    [OP_HANDED_OFF] = "handed",
+    [OP_RUNNING] = "running",
+    [OP_RETAKE] = "retake",
+    [OP_LEASE_RENEW] = "keep",
+    [OP_LEASES_EXPIRED] = "leases over",
+    [OP_WORKER_REPORT] = "worker",
+    [OP_BREAKERS] = "breakers",
+    [OP_ARRIVE] = "arrive",
+    [OP_OPEN] = "open",
+    [OP_AWAIT] = "await",
+    [OP_SIGNAL] = "signal",
+    [OP_STOP] = "stop",
+    [OP_DEFINE] = "define",
 };
 
 static void trace_op(const struct sim_node *n, const struct op *op, const char *how)
@@ -171,6 +197,7 @@ static void apply_now(struct sim_node *node, struct op *const *batch, size_t n)
         tell_time(s, batch[i]);
         nodes_applied(node, batch[i]);
         fleet_applied(node, batch[i]);
+        flows_applied(node, batch[i]);
         if (batch[i]->kind == OP_BREAKERS && !batch[i]->rc)
             oracle_breakers(s, (const struct op_breakers *)batch[i]);
         if (batch[i]->kind != OP_SETTLE || batch[i]->rc)

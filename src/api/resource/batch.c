@@ -38,6 +38,8 @@ static void batch_add_element(struct batch *b, const struct json_doc *doc)
         rc = error_field(&e, "idempotency_key", "is for the whole request: send it as the header Idempotency-Key");
     if (rc == ERR_OK)
         rc = task_from_json(doc, &b->context, &q->arena, t, &e);
+    if (rc == ERR_OK && t->target == TARGET_WORKFLOW && !identity_may(&q->who, SCOPE_WORKFLOWS_WRITE))
+        rc = error_field(&e, "target_type", "can be WORKFLOW only if the API key has the scope 'workflows:write'");
     if (rc == ERR_OK && t->target == TARGET_WORKFLOW)
         rc = run_check_target(q, b->reader, t, &e);
     if (rc) {

@@ -166,6 +166,10 @@ static enum err dedupe_decide_one(struct dedupe_pass *d, struct reader *r, struc
     if (c->asked->dedupe_key.n && dedupe_find_holder(d, r, c->asked, &h, e))
         return e->code;
     bool moves = h && c->asked->dedupe != DEDUPE_RETURN;
+    if (moves && h->row->target == TARGET_WORKFLOW && !identity_may(&d->q->who, SCOPE_WORKFLOWS_WRITE))
+        return error_set(e, ERR_CONFLICT,
+                         "the dedupe_key is held by a run of a workflow, which the API key may not move: it needs the "
+                         "scope 'workflows:write'");
     c->found = h && !(moves && !dedupe_may_move(d, h->row));
     if (!c->found)
         return dedupe_make(d, c, h ? h->row->id : (struct uuid){ 0 }, e);

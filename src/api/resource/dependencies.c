@@ -8,6 +8,7 @@
 #include "api/server/internal.h"
 #include "api/task/body.h"
 #include "api/task/json.h"
+#include "api/workflow/run.h"
 #include "base/json/json.h"
 
 enum { TRIES_MAX = 8 };
@@ -141,6 +142,31 @@ static enum err dependencies_check_task(const struct task *t, int64_t now_ms, st
     return ERR_OK;
 }
 
+/* A task has one edge to another. The version of the task, which the put asks for, counts its edges too. */
+static enum err dependencies_check_types(struct request *q, struct reader *r, const struct dependency_edit *d,
+                                         struct error *e)
+{
+    struct task_links l;
+    if (!d->add.n)
+        return ERR_OK;
+    if (reader_links(r, q->who.tenant, d->current.id, &q->arena, &l, e))
+        return e->code;
+    for (size_t i = 0; i < d->add.n; i++) {
+        for (size_t k = 0; k < l.parent_count; k++) {
+            const struct linked_task *p = &l.parents[k];
+            char id[UUID_TEXT + 1];
+            if (!uuid_eq(p->id, d->add.v[i].parent) || p->type == d->add.v[i].type)
+                continue;
+            uuid_format(p->id, id);
+            return error_set(e, ERR_CONFLICT,
+                             "depends_on[%zu]: the task depends on %s already, with type %s; remove that dependency, "
+                             "then add it with type %s",
+                             i, id, dag_type_names[p->type], dag_type_names[d->add.v[i].type]);
+        }
+    }
+    return ERR_OK;
+}
+
 static void dependencies_on_put(struct op *op)
 {
     struct request *q = request_finish_op(op);
@@ -173,7 +199,9 @@ static enum handled dependencies_attempt(struct request *q, struct reader *r)
     if (!if_match_allows(q->head.if_match, d->current.version))
         return request_refuse(q, PROBLEM_PRECONDITION,
                               "it was changed since you read it; read it again and send its new ETag");
-    if (dependencies_check_task(&d->current, q->now_ms, &e))
+    if (!run_may_change(q, &d->current))
+        return HANDLED_DONE;
+    if (dependencies_check_task(&d->current, q->now_ms, &e) || dependencies_check_types(q, r, d, &e))
         return request_fail(q, &e);
     d->next = d->current;
     d->next.version++;

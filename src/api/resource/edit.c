@@ -449,6 +449,19 @@ static enum handled edit_open_run(struct request *q, struct reader *r, struct ed
     return edit_retry_later(q); /* it is being opened */
 }
 
+/* A run that is edited names a workflow that exists. It stays bound to a version if it was. */
+static enum err edit_check_run(struct request *q, struct reader *r, struct edit *edit, struct error *e)
+{
+    struct task *t = &edit->plan.task;
+    struct run_config before, after;
+    if (!edit->is_patch || t->target != TARGET_WORKFLOW || str_eq(t->target_config, edit->current.target_config))
+        return ERR_OK;
+    if (run_config_read(q, &edit->current, &before, e) || run_config_read(q, t, &after, e))
+        return e->code;
+    bool binds = before.has_hash && before.workflow.n && !after.has_hash;
+    return binds ? run_bind(q, r, t, e) : run_check_target(q, r, t, e);
+}
+
 static enum handled edit_attempt(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -461,10 +474,16 @@ static enum handled edit_attempt(struct request *q, struct reader *r)
         return edit_refuse_version(q, edit->current.version);
     if (!uuid_is_nil(edit->current.run))
         return edit_refuse_step(q, edit);
+    if (!run_may_change(q, &edit->current))
+        return HANDLED_DONE;
     if (edit_is_of_open_run(q, edit))
         return edit_open_run(q, r, edit);
     if (edit_plan(q, edit, &e))
         return edit_refuse_plan(q, edit, &e);
+    if (edit->plan.changes && !run_may_change(q, &edit->plan.task)) /* the edit makes it one */
+        return HANDLED_DONE;
+    if (edit_check_run(q, r, edit, &e))
+        return request_fail(q, &e);
     edit_write_answer(q, edit);
     if (!edit->plan.changes)
         return edit_store_record(q);

@@ -7,6 +7,7 @@
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "api/workflow/waits.h"
 #include "base/rfc3339.h"
 
 enum { HOLDERS_SHOWN = 10, NOTE_MAX = 1024 };
@@ -35,8 +36,15 @@ static bool explain_has_gate(const struct explanation *x, enum explain_gate gate
     return false;
 }
 
+/* What is known by another name than its id. */
+struct explain_names {
+    struct run_place place;
+    struct str holders[SLOTS_MAX][HOLDERS_SHOWN]; /* the names of tasks that hold its slots; empty: none */
+};
+
 /* The holders of the slot that it waits for. */
-static void explain_write_holders(struct jw *w, const struct explain_facts *facts, const struct explanation *x)
+static void explain_write_holders(struct jw *w, const struct explain_facts *facts, const struct explain_names *names,
+                                  const struct explanation *x)
 {
     for (size_t i = 0; facts && i < facts->slot_count; i++) {
         const struct explain_slot *s = &facts->slots[i];
@@ -48,6 +56,8 @@ static void explain_write_holders(struct jw *w, const struct explain_facts *fact
         for (size_t k = 0; k < min_of(s->holders.n, (size_t)HOLDERS_SHOWN); k++) {
             jw_object(w);
             jw_kv_uuid(w, "task_id", s->holders.v[k].task);
+            if (names->holders[i][k].n)
+                jw_kv_str(w, "name", names->holders[i][k]);
             jw_kv_cstr(w, "status", task_state_name(s->holders.v[k].state));
             jw_kv_time(w, "scheduled_for", s->holders.v[k].scheduled_ms);
             jw_object_end(w);
@@ -57,16 +67,39 @@ static void explain_write_holders(struct jw *w, const struct explain_facts *fact
     }
 }
 
+static void explain_write_place(struct jw *w, const struct task *t, const struct run_place *p)
+{
+    if (!p->is_run && !p->is_step)
+        return;
+    jw_kv_uuid(w, "run", p->run);
+    jw_kv_str_or_null(w, "run_name", p->run_name);
+    if (p->is_step)
+        run_write_place(w, t, p->step);
+}
+
+/* "step 'ship' of the run 'order 7': it waits for …" */
+static void explain_write_sentence(struct jw *w, const struct run_place *p, const char *text)
+{
+    cleanup_with(buf_release) struct buf all;
+    buf_init(&all, 2 * EXPLAIN_SENTENCE);
+    buf_add(&all, p->subject);
+    buf_text(&all, p->subject.n ? ": " : "");
+    buf_text(&all, text);
+    jw_kv_str(w, "explanation", buf_str(&all));
+}
+
 static enum handled explain_respond(struct request *q, const struct task *t, const struct explain_facts *facts,
                                     const struct explanation *x)
 {
+    const struct explain_names *names = q->context;
     struct jw w = respond_json(&q->response, 200);
     enum task_state state = x->waits && t->kind != TASK_RECURRING ? TASK_SCHEDULED : task_shown_state(t, q->now_ms);
     jw_object(&w);
     jw_kv_uuid(&w, "task_id", t->id);
+    explain_write_place(&w, t, &names->place);
     jw_kv_cstr(&w, "status", task_state_name(state));
     jw_kv_cstr(&w, "gate", explain_gate_name(x->gate));
-    jw_kv_cstr(&w, "explanation", x->text);
+    explain_write_sentence(&w, &names->place, x->text);
     jw_kv_cstr(&w, "outcome", explain_outcome_name(x->outcome));
     jw_kv_time_or_null(&w, "estimate", x->estimate_ms);
     jw_key(&w, "position");
@@ -75,7 +108,7 @@ static enum handled explain_respond(struct request *q, const struct task *t, con
     else
         jw_null(&w);
     explain_write_gates(&w, x);
-    explain_write_holders(&w, facts, x);
+    explain_write_holders(&w, facts, names, x);
     jw_object_end(&w);
     return HANDLED_DONE;
 }
@@ -125,15 +158,49 @@ static enum handled explain_dependency(struct request *q, struct reader *r, cons
     return explain_respond(q, t, NULL, &x);
 }
 
+/* A run waits for its steps, a step for those before it, a map for its items. */
+static enum handled explain_workflow(struct request *q, struct reader *r, const struct task *t)
+{
+    struct error e = { 0 };
+    struct explanation x = { .position = -1 };
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, NOTE_MAX);
+    if (run_write_waits(q, r, t, &text, &e))
+        return request_fail(q, &e);
+    explain_add(&x, EXPLAIN_DEPENDENCY, 0, "it waits for %s", buf_cstr(&text));
+    struct task waits = *t;
+    waits.expires_after_ms = 0; /* counted from its release */
+    explain_held_by_people(&waits, "nobody knows when they end", &x);
+    return explain_respond(q, t, NULL, &x);
+}
+
+static enum handled explain_signal(struct request *q, const struct task *t, const struct run_place *p)
+{
+    struct explanation x = { .position = -1 };
+    char when[RFC3339_TEXT + 1];
+    bool times_out = t->state == TASK_SCHEDULED;
+    rfc3339_format(t->due_ms, when);
+    explain_add(&x, EXPLAIN_SIGNAL, times_out ? t->due_ms : 0,
+                "it awaits the signal '" STR_FMT "', and %lld of %lld approvals have come%s%s", STR_ARG(p->signal),
+                (long long)p->received, (long long)p->approvals, times_out ? "; it times out at " : "",
+                times_out ? when : "");
+    struct task waits = *t;
+    waits.expires_after_ms = 0;
+    explain_held_by_people(&waits, "a person or a program must send it", &x);
+    return explain_respond(q, t, NULL, &x);
+}
+
 /* ---- reasons in the row ---- */
 
 static enum handled explain_final(struct request *q, const struct task *t)
 {
     struct explanation x = { .outcome = EXPLAIN_WILL_ENDED, .estimate_ms = t->completed_ms, .position = -1 };
+    const struct explain_names *names = q->context;
+    struct str error = names->place.error.n ? names->place.error : t->last_error;
     char when[RFC3339_TEXT + 1];
     rfc3339_format(t->completed_ms, when);
-    explain_state(&x, EXPLAIN_FINAL, "it ended at %s%s" STR_FMT, when, t->last_error.n ? ": " : "",
-                  STR_ARG(str_utf8_cut(t->last_error, 300)));
+    explain_state(&x, EXPLAIN_FINAL, "it ended at %s%s" STR_FMT, when, error.n ? ": " : "",
+                  STR_ARG(str_utf8_cut(error, 300)));
     return explain_respond(q, t, NULL, &x);
 }
 
@@ -171,6 +238,61 @@ static struct explain_query *explain_query_new(struct request *q, const struct t
     return query;
 }
 
+/* Reads the names of the tasks that hold its slots. */
+static void explain_read_holders(struct request *q, struct reader *r, const struct explain_facts *f)
+{
+    struct explain_names *names = q->context;
+    for (size_t i = 0; i < f->slot_count; i++) {
+        for (size_t k = 0; k < min_of(f->slots[i].holders.n, (size_t)HOLDERS_SHOWN); k++) {
+            struct task t;
+            struct run_place p;
+            struct error ignored;
+            if (reader_get(r, q->who.tenant, f->slots[i].holders.v[k].task, &q->arena, &t, &ignored) == ERR_OK &&
+                run_place_read(q, r, &t, &p, &ignored) == ERR_OK)
+                names->holders[i][k] = p.subject.n ? p.subject : t.name;
+        }
+    }
+}
+
+static void explain_replace(char *text, size_t size, size_t from, size_t n, struct str by)
+{
+    cleanup_with(buf_release) struct buf all;
+    buf_init(&all, 2 * EXPLAIN_SENTENCE);
+    buf_add(&all, (struct str){ text, from });
+    buf_add(&all, by);
+    buf_text(&all, text + from + n);
+    snprintf(text, size, STR_FMT, STR_ARG(str_utf8_cut(buf_str(&all), size - 1)));
+}
+
+/* Ids of holders become names, and the key that only the items of one map have becomes that map. */
+static void explain_name_in(const struct request *q, const struct explain_facts *f, char *text, size_t size)
+{
+    static const char key[] = "the concurrency key 'map:";
+    const struct explain_names *names = q->context;
+    char id[UUID_TEXT + 1], map[64];
+    for (size_t i = 0; i < f->slot_count; i++) {
+        struct str name = f->slots[i].holders.n ? names->holders[i][0] : S("");
+        if (!name.n)
+            continue;
+        uuid_format(f->slots[i].holders.v[0].task, id);
+        const char *at = strstr(text, id);
+        if (at)
+            explain_replace(text, size, (size_t)(at - text), UUID_TEXT, name);
+    }
+    const char *at = names->place.max_concurrent ? strstr(text, key) : NULL;
+    const char *end = at ? strchr(at + sizeof key - 1, '\'') : NULL;
+    int n = snprintf(map, sizeof map, "its map, which runs %lld at once", (long long)names->place.max_concurrent);
+    if (end)
+        explain_replace(text, size, (size_t)(at - text), (size_t)(end + 1 - at), (struct str){ map, (size_t)n });
+}
+
+static void explain_use_names(const struct request *q, const struct explain_facts *f, struct explanation *x)
+{
+    explain_name_in(q, f, x->text, sizeof x->text);
+    for (size_t i = 0; i < x->n; i++)
+        explain_name_in(q, f, x->steps[i].text, sizeof x->steps[i].text);
+}
+
 static enum handled explain_ask_node(struct request *q, struct reader *r, struct explain_query *query,
                                      void (*done)(struct explain_answer *answer))
 {
@@ -180,6 +302,7 @@ static enum handled explain_ask_node(struct request *q, struct reader *r, struct
         rule_base_release(&query->base);
         return request_fail(q, &e);
     }
+    explain_read_holders(q, r, &query->facts);
     query->answer.done = done;
     if (s->setup.explain) {
         s->setup.explain(s->setup.context, &query->answer);
@@ -196,6 +319,7 @@ static enum handled explain_ask_node(struct request *q, struct reader *r, struct
 static void explain_on_node_answer(struct explain_answer *a)
 {
     struct explain_query *query = container_of(a, struct explain_query, answer);
+    explain_use_names(query->q, &query->facts, &a->explanation);
     explain_respond(query->q, &query->task, &query->facts, &a->explanation);
     request_answer(query->q);
 }
@@ -370,7 +494,11 @@ enum handled tasks_explain(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct task t;
-    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || request_get_task(q, r, &t, &e))
+    struct explain_names *names = arena_new(&q->arena, struct explain_names);
+    assert(names); /* there is room for a small object */
+    q->context = names;
+    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || request_get_task(q, r, &t, &e) ||
+        run_place_read(q, r, &t, &names->place, &e))
         return request_fail(q, &e);
     if (task_is_final(t.state))
         return explain_final(q, &t);
@@ -378,6 +506,10 @@ enum handled tasks_explain(struct request *q, struct reader *r)
         return explain_paused(q, &t);
     if (t.kind == TASK_RECURRING)
         return explain_recurring(q, r, &t);
+    if (names->place.signal.n)
+        return explain_signal(q, &t, &names->place);
+    if (t.links & TASK_WAITS && (names->place.is_step || t.links & TASK_OPEN))
+        return explain_workflow(q, r, &t);
     if (t.links & TASK_WAITS)
         return explain_dependency(q, r, &t);
     if (t.target == TARGET_WORKER && t.state == TASK_RUNNING)

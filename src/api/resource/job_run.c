@@ -191,6 +191,8 @@ static struct request *job_run_make_child(struct job_run *run, struct uuid task)
              removes ? "" : action_name(run->job.action));
     snprintf(key, sizeof key, "job-%s", job);
     struct request *q = request_new_internal(run->server, removes ? HTTP_DELETE : HTTP_POST, path, run->tenant, key);
+    if (run->job.without_workflows)
+        q->who.scopes = 1U << q->route->scope;
     q->context = run;
     q->on_answer = job_run_on_child_answer;
     return q;

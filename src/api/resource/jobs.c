@@ -55,6 +55,7 @@ static enum err jobs_read_body(struct request *q, bool redrive, struct job *ret,
                          .redrive = redrive,
                          .action = ACTION_RETRY,
                          .by = str_from(q->who.key_id),
+                         .without_workflows = !identity_may(&q->who, SCOPE_WORKFLOWS_WRITE),
                          .created_ms = q->now_ms,
                          .rate = b.rate,
                          .max_failed_percent = b.max_failed_percent };

@@ -1,6 +1,7 @@
 #include "api/resource/listing.h"
 
 #include "api/server/internal.h"
+#include "core/flow/reference.h"
 
 enum { TOTAL_MAX = 10000, OFFSET_MAX = 1000000 };
 
@@ -28,6 +29,7 @@ static const struct query_field listing_fields[] = {
     FIELD("resolved", QUERY_CHOICE, resolved, .names = listing_yes_no_names),
     FIELD("id", QUERY_TEXT, id, .max = UUID_TEXT),
     FIELD("occurrences", QUERY_CHOICE, occurrences, .names = listing_yes_no_names),
+    FIELD("workflow", QUERY_TEXT, workflow, .max = STEP_NAME_MAX),
 };
 
 /* The parameters that each kind of list has: bit i for row i of the table. */
@@ -36,7 +38,7 @@ static const unsigned listing_known_fields[] = {
     [LISTING_RECURRING] = 0x23ff & ~0x2,  /* not type: it is always RECURRING */
     [LISTING_OCCURRENCES] = 0x380 | 0x01, /* status and paging */
     [LISTING_DLQ] = 0x3fff & ~0x63,       /* not status, type and due times */
-    [LISTING_RUNS] = 0x18d,               /* status, name, queue and paging by cursor */
+    [LISTING_RUNS] = 0x818d,              /* status, name, queue, workflow and paging by cursor */
 };
 
 struct task_context request_context(const struct request *q)

@@ -11,6 +11,7 @@ struct listing {
     unsigned states;
     int kind; /* 0: any, 1: ONE_TIME, 2: RECURRING */
     struct str name, queue, task_type, cause;
+    struct str workflow;    /* of runs: the name of their definition */
     struct str id;          /* a whole id, or its beginning */
     int occurrences;        /* 2: list occurrences, too */
     int group_by, resolved; /* of dead letters. group_by 1: by cause. resolved 1: no, 2: yes */

@@ -131,7 +131,7 @@ enum handled tasks_create_now(struct request *q, struct reader *r)
 static enum handled tasks_create_run(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
-    if (!run_is_possible(q))
+    if (!run_is_possible(q) || !run_may_change(q, q->tasks))
         return HANDLED_DONE;
     if (run_check_target(q, r, q->tasks, &e))
         return request_fail(q, &e);

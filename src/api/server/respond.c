@@ -49,25 +49,30 @@ enum problem problem_of_status(int status)
     return PROBLEM_INTERNAL;
 }
 
-static void write_errors(struct jw *w, const struct error *e)
+static void write_errors(struct jw *w, const struct error *e, size_t n)
 {
     jw_key(w, "errors");
     jw_array(w);
-    jw_object(w);
-    jw_kv_cstr(w, "field", e->field);
-    jw_kv_cstr(w, "message", e->text[0] ? e->text : err_text(e->code));
-    jw_object_end(w);
+    for (size_t i = 0; i < n; i++) {
+        jw_object(w);
+        jw_kv_cstr(w, "field", e[i].field);
+        jw_kv_cstr(w, "message", e[i].text[0] ? e[i].text : err_text(e[i].code));
+        jw_object_end(w);
+    }
     jw_array_end(w);
 }
 
-void problem_write(struct jw *w, enum problem p, const struct error *e, const char *detail)
+/* n errors; the first one is the sentence. */
+static void problem_write_all(struct jw *w, enum problem p, const struct error *e, size_t n, const char *detail)
 {
-    char text[sizeof(struct error) + 64], type[96];
+    char text[sizeof(struct error) + 64], type[96], more[48] = "";
+    if (n > 1)
+        snprintf(more, sizeof more, " (and %zu more error%s)", n - 1, n > 2 ? "s" : "");
     snprintf(type, sizeof type, "urn:belfry:problem:%s", problems[p].slug);
     if (detail)
         snprintf(text, sizeof text, "%s", detail);
     else if (e && e->text[0])
-        snprintf(text, sizeof text, "%s%s%s", e->field, e->field[0] ? " " : "", e->text);
+        snprintf(text, sizeof text, "%s%s%s%s", e->field, e->field[0] ? " " : "", e->text, more);
     else
         snprintf(text, sizeof text, "%s", problems[p].title);
     jw_object(w);
@@ -76,11 +81,16 @@ void problem_write(struct jw *w, enum problem p, const struct error *e, const ch
     jw_kv_i64(w, "status", problems[p].status);
     jw_kv_cstr(w, "detail", text);
     if (e && e->field[0])
-        write_errors(w, e);
+        write_errors(w, e, n);
     jw_object_end(w);
 }
 
-static void respond_with(struct response *r, enum problem p, const struct error *e, const char *detail)
+void problem_write(struct jw *w, enum problem p, const struct error *e, const char *detail)
+{
+    problem_write_all(w, p, e, 1, detail);
+}
+
+static void respond_with(struct response *r, enum problem p, const struct error *e, size_t n, const char *detail)
 {
     response_reset(r);
     r->status = problems[p].status;
@@ -88,7 +98,7 @@ static void respond_with(struct response *r, enum problem p, const struct error 
     r->retry_after_s = p == PROBLEM_UNAVAILABLE ? RETRY_AFTER_S : p == PROBLEM_QUOTA ? QUOTA_RETRY_AFTER_S : 0;
     struct jw w;
     jw_init(&w, &r->body);
-    problem_write(&w, p, e, detail);
+    problem_write_all(&w, p, e, n, detail);
 }
 
 void respond_problem(struct response *r, enum problem p, const char *detail, ...)
@@ -98,12 +108,17 @@ void respond_problem(struct response *r, enum problem p, const char *detail, ...
     va_start(args, detail);
     vsnprintf(text, sizeof text, detail, args);
     va_end(args);
-    respond_with(r, p, NULL, text);
+    respond_with(r, p, NULL, 0, text);
 }
 
 void respond_field(struct response *r, enum problem p, const struct error *e)
 {
-    respond_with(r, p, e, NULL);
+    respond_with(r, p, e, 1, NULL);
+}
+
+void respond_invalid(struct response *r, const struct error *e, size_t n)
+{
+    respond_with(r, PROBLEM_INVALID, e, n, NULL);
 }
 
 static enum problem problem_of_limit(const char *field)
@@ -142,7 +157,7 @@ void respond_error(struct response *r, const struct error *e)
         [ERR_CORRUPT] = "the server has logged the cause; as far as it knows, nothing was changed",
     };
     const char *detail = (size_t)e->code < array_count(hidden) ? hidden[e->code] : NULL;
-    respond_with(r, problem_of(e), detail ? NULL : e, detail);
+    respond_with(r, problem_of(e), detail ? NULL : e, 1, detail);
 }
 
 struct jw respond_json(struct response *r, int status)

@@ -71,6 +71,7 @@ void problem_write(struct jw *w, enum problem p, const struct error *e, const ch
 /* Each of these replaces whatever answer was begun. */
 void respond_problem(struct response *r, enum problem p, const char *detail, ...) __attribute__((format(printf, 3, 4)));
 void respond_field(struct response *r, enum problem p, const struct error *e);
+void respond_invalid(struct response *r, const struct error *e, size_t n); /* n errors, at least one */
 void respond_error(struct response *r,
                    const struct error *e); /* by e's code; hides the sentences of ERR_UNAVAILABLE and ERR_CORRUPT */
 enum problem

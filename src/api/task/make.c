@@ -223,6 +223,8 @@ static enum err task_make_set_config(struct task_maker *m, enum target_kind kind
     json_t *config = b->target_config;
     if (m->current && json_is_object(config)) {
         struct str before = kind == m->current->target ? m->current->target_config : S("");
+        if (kind == TARGET_WORKFLOW && target_unbind(before, config, m->a, &before, m->e))
+            return m->e->code;
         if (target_merge(before, text, m->a, &text, m->e))
             return m->e->code;
         if (json_parse(text, &merged, m->e))

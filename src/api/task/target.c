@@ -205,12 +205,13 @@ static enum err target_check_workflow(json_t *config, struct arena *a, struct er
     enum err rc = json_read(config, workflow_fields, array_count(workflow_fields), &c, a, e);
     if (rc)
         return rc;
-    if (c.workflow.n && (c.definition.n || step_name_check(c.workflow, &why)))
-        return error_field(e, "workflow", "%s",
-                           c.definition.n ? "cannot be given together with 'definition', which is a hash" : why.text);
+    if (c.workflow.n && step_name_check(c.workflow, &why))
+        return error_field(e, "workflow", "%s", why.text);
     if (!c.workflow.n && !c.definition.n)
         return error_field(e, "workflow", "is required: the name of a workflow");
-    if (c.definition.n && c.version)
+    if (c.workflow.n && c.definition.n && !c.version) /* with a version, it is a run that is bound to its definition */
+        return error_field(e, "workflow", "cannot be given together with 'definition', which is a hash");
+    if (!c.workflow.n && c.version)
         return error_field(e, "version", "belongs to a name; a 'definition' has none");
     return ERR_OK;
 }

@@ -75,3 +75,22 @@ enum err target_merge(struct str current, struct str edit, struct arena *a, stru
     bool full = shown.full || headers.full || out.full;
     return !full && arena_str(a, buf_str(&out), ret) ? ERR_OK : error_set(e, ERR_LIMIT, "the body is too large");
 }
+
+enum err target_unbind(struct str current, json_t *edit, struct arena *a, struct str *ret, struct error *e)
+{
+    struct json_cursor c = { .text = current };
+    struct str name, value;
+    cleanup_with(buf_release) struct buf out;
+    bool by_hash = json_object_get(edit, "definition"), by_name = json_object_get(edit, "workflow");
+    if (!by_hash && !by_name && !json_object_get(edit, "version"))
+        return ERR_OK;
+    buf_init(&out, MERGED_MAX);
+    buf_char(&out, '{');
+    while (json_next(&c, &name, &value)) {
+        bool is_bound = str_eq(name, S("definition")) || str_eq(name, S("version"));
+        if (!is_bound && !(by_hash && str_eq(name, S("workflow"))))
+            target_merge_write(&out, name, value);
+    }
+    buf_char(&out, '}');
+    return !out.full && arena_str(a, buf_str(&out), ret) ? ERR_OK : error_set(e, ERR_LIMIT, "the body is too large");
+}

@@ -309,6 +309,19 @@ static enum err changes_check_undo(struct request *q, struct reader *r, const st
     return error_set(e, ERR_CONFLICT, "the run has failed, and what it did is being undone; wait for its end");
 }
 
+/* A cancel that comes after the end of the run undoes nothing. */
+static enum err changes_check_ended(const struct workflow_run *run, struct error *e)
+{
+    enum task_state state = run->task.state;
+    bool undone = run->row.stop == RUN_CANCELLED_AND_UNDONE; /* the same cancel once more */
+    if (!run->opened || !task_is_final(state) || undone)
+        return ERR_OK;
+    return error_set(e, ERR_CONFLICT, "the run is %s, and a cancel undoes nothing any more; %s", task_state_name(state),
+                     state == TASK_FAILED      ? "a run that fails undoes by itself what it did"
+                     : state == TASK_CANCELLED ? "retry it, then cancel it with compensate"
+                                               : "run a workflow that undoes it");
+}
+
 static const char *changes_action_name(enum action a)
 {
     return a == ACTION_CANCEL ? "cancel" : a == ACTION_PAUSE ? "pause" : "resume";
@@ -328,6 +341,8 @@ enum handled workflows_act(struct request *q, struct reader *r)
         return HANDLED_DONE;
     if (request_read_object(q, &doc, &e) ||
         json_read(doc.root, fields, action == ACTION_CANCEL ? 1 : 0, &b, &q->arena, &e) || run_read(q, r, &run, &e))
+        return request_fail(q, &e);
+    if (b.compensate && changes_check_ended(&run, &e))
         return request_fail(q, &e);
     bool open = run.opened && !task_is_final(run.task.state);
     if (open && action == ACTION_CANCEL && run.row.stop == RUN_GOES_ON && changes_check_undo(q, r, &run, &e))

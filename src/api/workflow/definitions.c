@@ -6,8 +6,8 @@
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/workflow/run.h"
 #include "port/crypto.h"
-#include "workflow/definition.h"
 
 static void definitions_write_members(struct jw *w, const struct workflow_row *row, const struct dag *d)
 {
@@ -168,8 +168,11 @@ enum handled workflow_definitions_put(struct request *q, struct reader *r)
     }
     if (text.n == 0)
         return request_refuse(q, PROBLEM_INVALID, "the body must be a definition: {\"steps\": […]}");
-    if (definition_read(text, &c, &d, &e))
-        return request_fail(q, &e);
+    struct definition_errors *errors = arena_new(&q->arena, struct definition_errors);
+    if (!errors)
+        return request_refuse(q, PROBLEM_TOO_LARGE, "the definition does not fit in the memory allowed");
+    if (definition_read_all(text, &c, &d, errors))
+        return run_refuse_definition(q, errors, NULL);
     struct definition_put *p = arena_new(&q->arena, struct definition_put);
     p->definition = (struct definition){ .tenant = q->who.tenant, .text = text };
     p->steps = d->n;

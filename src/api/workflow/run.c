@@ -8,7 +8,7 @@
 
 #define NOT_EVERY_NODE                                                                                                 \
     "a node of an older version is running, which cannot run workflows; try again when it is upgraded"
-enum { HASH_TEXT = 2 * DEFINITION_HASH, STEPS_ARENA = 256 << 20 };
+enum { HASH_TEXT = 2 * DEFINITION_HASH, STEPS_ARENA = 256 << 20, CONFIG_TEXT_MAX = 8 << 20 };
 
 /* ---- reading ---- */
 
@@ -114,6 +114,21 @@ static bool run_is_known(const struct request *q)
     return !setup->workflows_are_known || setup->workflows_are_known(setup->context);
 }
 
+/* A name and a hash must agree. A name that was removed since says nothing. */
+static enum err run_check_bound(struct request *q, struct reader *r, const struct run_config *c, struct error *e)
+{
+    struct workflow_row row;
+    if (!c->has_hash || !c->workflow.n)
+        return ERR_OK;
+    enum err rc = reader_workflow(r, q->who.tenant, c->workflow, c->version, &q->arena, &row, e);
+    if (rc)
+        return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    if (memcmp(row.hash, c->hash, DEFINITION_HASH) == 0)
+        return ERR_OK;
+    return error_field(e, "target_config.definition", "is not version %lld of the workflow '" STR_FMT "'",
+                       (long long)c->version, STR_ARG(c->workflow));
+}
+
 enum err run_check_target(struct request *q, struct reader *r, const struct task *t, struct error *e)
 {
     struct workflow_run run = { .task = *t };
@@ -123,12 +138,34 @@ enum err run_check_target(struct request *q, struct reader *r, const struct task
     if (run_config_read(q, t, &run.config, e))
         return e->code;
     enum err rc = run_definition(q, r, &run, &d, e);
+    if (rc == ERR_OK)
+        return run_check_bound(q, r, &run.config, e);
     if (rc != ERR_NOT_FOUND)
         return rc;
     if (run.config.has_hash)
         return error_field(e, "target_config.definition", "is the hash of no definition that is stored");
     struct error why = *e;
     return error_field(e, why.text[0] == 'w' ? "target_config.version" : "target_config.workflow", "%s", why.text);
+}
+
+enum err run_bind(struct request *q, struct reader *r, struct task *t, struct error *e)
+{
+    struct run_config c;
+    struct workflow_row row;
+    char hash[2 * DEFINITION_HASH + 1];
+    if (run_check_target(q, r, t, e) || run_config_read(q, t, &c, e))
+        return e->code;
+    if (reader_workflow(r, q->who.tenant, c.workflow, c.version, &q->arena, &row, e))
+        return e->code;
+    for (size_t i = 0; i < DEFINITION_HASH; i++)
+        snprintf(hash + 2 * i, 3, "%02x", row.hash[i]);
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, CONFIG_TEXT_MAX);
+    buf_add(&text, str_sub(t->target_config, 0, t->target_config.n - 1));
+    if (!c.version)
+        buf_printf(&text, ",\"version\":%lld", (long long)row.version);
+    buf_printf(&text, ",\"definition\":\"%s\"}", hash);
+    return !text.full && arena_str(&q->arena, buf_str(&text), &t->target_config) ? ERR_OK : error_no_room(e);
 }
 
 enum err run_step_name(struct request *q, struct reader *r, const struct task *t, struct str *ret, struct error *e)
@@ -157,12 +194,32 @@ void run_write_place(struct jw *w, const struct task *t, struct str step)
         jw_i64(w, place_item(t->place));
 }
 
+enum handled run_refuse_definition(struct request *q, struct definition_errors *errors, const char *parent)
+{
+    for (size_t i = 0; i < errors->n && parent; i++)
+        (void)error_in(&errors->v[i], parent);
+    if (errors->v[0].code != ERR_INVALID)
+        return request_fail(q, &errors->v[0]);
+    respond_invalid(&q->response, errors->v, errors->n);
+    return HANDLED_DONE;
+}
+
 bool run_is_possible(struct request *q)
 {
     bool known = run_is_known(q);
     if (!known)
         request_refuse(q, PROBLEM_UNAVAILABLE, NOT_EVERY_NODE);
     return known;
+}
+
+bool run_may_change(struct request *q, const struct task *t)
+{
+    if (t->target != TARGET_WORKFLOW || identity_may(&q->who, SCOPE_WORKFLOWS_WRITE))
+        return true;
+    request_refuse(q, PROBLEM_FORBIDDEN,
+                   "the task is of target WORKFLOW: the API key needs the scope 'workflows:write' to create or change "
+                   "it");
+    return false;
 }
 
 /* ---- what the steps are doing ---- */

@@ -4,6 +4,7 @@
 #include "api/server/request.h"
 #include "base/json/json.h"
 #include "workflow/definition_cache.h"
+#include "workflow/definition_errors.h"
 
 /* What the target_config of a run says. Texts are borrowed from the task or in the request's arena. */
 struct run_config {
@@ -36,8 +37,18 @@ enum err run_definition(struct request *q, struct reader *r, const struct workfl
 /* Finds what the target_config of a new task of target WORKFLOW names. Errors are fields below target_config. */
 enum err run_check_target(struct request *q, struct reader *r, const struct task *t, struct error *e) must_use;
 
+/* Binds a new run to the version that is the latest now, or to the one that it names, and to its content, whatever
+ * becomes of the name. Errors as above. */
+enum err run_bind(struct request *q, struct reader *r, struct task *t, struct error *e) must_use;
+
+/* Answers with all errors of a definition. parent: where it is in the body; NULL: it is the body. */
+enum handled run_refuse_definition(struct request *q, struct definition_errors *errors, const char *parent);
+
 /* False: not every node can run workflows yet, and the request is answered with 503. */
 bool run_is_possible(struct request *q);
+
+/* False: the task is a run or a schedule of runs, and the API key may not change these. The request is answered. */
+bool run_may_change(struct request *q, const struct task *t);
 
 /* The name of the step that a task is; empty: it is none, or its run is gone. */
 enum err run_step_name(struct request *q, struct reader *r, const struct task *t, struct str *ret,

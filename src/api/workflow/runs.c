@@ -10,7 +10,6 @@
 #include "api/server/query.h"
 #include "core/flow/step_data.h"
 #include "port/crypto.h"
-#include "workflow/definition.h"
 
 enum {
     BODY_TEXT_MAX = 8 << 20,
@@ -18,6 +17,9 @@ enum {
     PAUSE_FIRST_MS = 5,
     PAUSE_MAX_MS = 250,
     NS_PER_MS = 1000000,
+    SCAN_ROWS = 200,
+    SCAN_MAX = 10000,
+    SCAN_ARENA = 64 << 20,
 };
 
 /* ---- create ---- */
@@ -27,6 +29,7 @@ struct run_body {
     struct str workflow, version, definition, input, deadline_seconds; /* JSON texts; empty: absent */
     struct buf task;                                                   /* the others, as the body of a task */
     char hash[2 * DEFINITION_HASH + 1];
+    struct definition_errors *errors; /* of the definition; NULL: none */
 };
 
 static void run_body_release(struct run_body *b)
@@ -106,10 +109,14 @@ static enum err workflows_read_definition(struct request *q, struct run_body *b,
     struct task_context c = request_context(q);
     cleanup_with(dag_freep) struct dag *d = NULL;
     struct definition *own = arena_new(&q->arena, struct definition);
-    if (!own || !arena_str(&q->arena, b->definition, &own->text))
+    struct definition_errors *errors = arena_new(&q->arena, struct definition_errors);
+    if (!own || !errors || !arena_str(&q->arena, b->definition, &own->text))
         return error_no_room(e);
-    if (definition_read(own->text, &c, &d, e))
-        return error_in(e, "definition");
+    if (definition_read_all(own->text, &c, &d, errors)) {
+        b->errors = errors;
+        *e = errors->v[0];
+        return e->code;
+    }
     own->tenant = q->who.tenant;
     crypto_sha256(own->text, own->hash);
     for (size_t i = 0; i < DEFINITION_HASH; i++)
@@ -141,29 +148,6 @@ static enum err workflows_correct_field(struct error *e)
     return e->code;
 }
 
-/* A run is bound to the version that is the latest now, and to its content, whatever becomes of the name. */
-static enum err workflows_pin(struct request *q, struct reader *r, struct task *t, struct error *e)
-{
-    struct run_config c;
-    struct workflow_row row;
-    char hash[2 * DEFINITION_HASH + 1];
-    if (q->definition)
-        return ERR_OK;
-    if (run_check_target(q, r, t, e) || run_config_read(q, t, &c, e))
-        return e->code;
-    if (reader_workflow(r, q->who.tenant, c.workflow, c.version, &q->arena, &row, e))
-        return e->code;
-    for (size_t i = 0; i < DEFINITION_HASH; i++)
-        snprintf(hash + 2 * i, 3, "%02x", row.hash[i]);
-    cleanup_with(buf_release) struct buf text;
-    buf_init(&text, BODY_TEXT_MAX);
-    buf_add(&text, str_sub(t->target_config, 0, t->target_config.n - 1));
-    if (!c.version)
-        buf_printf(&text, ",\"version\":%lld", (long long)row.version);
-    buf_printf(&text, ",\"definition\":\"%s\"}", hash);
-    return !text.full && arena_str(&q->arena, buf_str(&text), &t->target_config) ? ERR_OK : error_no_room(e);
-}
-
 static enum err workflows_make(struct request *q, struct reader *r, struct run_body *b, struct error *e)
 {
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
@@ -180,7 +164,7 @@ static enum err workflows_make(struct request *q, struct reader *r, struct run_b
     if (q->tasks->kind == TASK_RECURRING)
         return error_field(e, q->tasks->schedule.cron.n ? "cron_expression" : "interval_seconds",
                            "makes a schedule of runs: create it with POST /v1/tasks, target_type WORKFLOW");
-    return workflows_pin(q, r, q->tasks, e) ? workflows_correct_field(e) : ERR_OK;
+    return !q->definition && run_bind(q, r, q->tasks, e) ? workflows_correct_field(e) : ERR_OK;
 }
 
 enum handled workflows_create(struct request *q, struct reader *r)
@@ -198,7 +182,7 @@ enum handled workflows_create(struct request *q, struct reader *r)
     if (!json_is_object(doc.root))
         return request_refuse(q, PROBLEM_INVALID, "the body must be a JSON object");
     if (workflows_split_body(buf_str(&q->body), &b, &e) || workflows_make(q, r, &b, &e))
-        return request_fail(q, &e);
+        return b.errors ? run_refuse_definition(q, b.errors, "definition") : request_fail(q, &e);
     return tasks_take_body_key(q, &doc) ? tenant_limits_take(q, r, 1, tasks_create_now) : HANDLED_DONE;
 }
 
@@ -218,36 +202,75 @@ void workflows_answer_new(struct request *q, const struct task *t, int status)
 
 /* ---- list ---- */
 
+/* Writes a run, unless its definition has another name than the one that is asked for. */
+static enum err workflows_list_one(struct request *q, struct reader *r, const struct task *t, struct str workflow,
+                                   struct jw *w, bool *ret_written, struct error *e)
+{
+    struct workflow_run run = { 0 };
+    *ret_written = false;
+    if (workflow.n && t->target_config.n) { /* a run below another has none: its row names the definition */
+        if (run_config_read(q, t, &run.config, e))
+            return e->code;
+        if (!str_eq(run.config.workflow, workflow))
+            return ERR_OK;
+    }
+    if (run_read_of(q, r, t, &run, e))
+        return e->code;
+    *ret_written = !workflow.n || str_eq(run.opened ? run.row.workflow : run.config.workflow, workflow);
+    if (*ret_written)
+        run_write(w, q, &run, NULL, NULL, S(""));
+    return ERR_OK;
+}
+
+/* No index finds runs by the name of their definition: others are passed over, at most SCAN_MAX. After that the page
+ * ends, and its cursor goes on. */
+static enum err workflows_write_list(struct request *q, struct reader *r, const struct listing *l, struct jw *w,
+                                     struct pagination *p, struct error *e)
+{
+    struct task_filter f = { .tenant = q->who.tenant,
+                             .states = l->states,
+                             .name = l->name,
+                             .queue = l->queue,
+                             .runs = true,
+                             .occurrences = true,
+                             .before = l->before,
+                             .limit = (size_t)(l->workflow.n ? SCAN_ROWS : l->limit) };
+    int64_t written = 0, passed = 0;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, SCAN_ARENA);
+    do {
+        struct task_page page = { 0 };
+        size_t i = 0;
+        if (reader_list(r, &f, &a, &page, e))
+            return e->code;
+        for (bool is_written; i < page.tasks.n && written < l->limit; i++) {
+            if (workflows_list_one(q, r, &page.tasks.v[i], l->workflow, w, &is_written, e))
+                return e->code;
+            written += is_written;
+            passed += !is_written;
+            f.before = p->next = page.tasks.v[i].id;
+        }
+        p->more = i < page.tasks.n || page.more;
+        arena_reset(&a);
+    } while (p->more && written < l->limit && passed < SCAN_MAX);
+    return ERR_OK;
+}
+
 enum handled workflows_list(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct listing l;
-    struct task_page page = { 0 };
     char cursor[SEAL_TEXT_MAX + 1];
     if (!listing_read(q, LISTING_RUNS, &l))
         return HANDLED_DONE;
-    struct task_filter f = { .tenant = q->who.tenant,
-                             .states = l.states,
-                             .name = l.name,
-                             .queue = l.queue,
-                             .runs = true,
-                             .occurrences = true,
-                             .before = l.before,
-                             .limit = (size_t)l.limit };
-    if (reader_list(r, &f, &q->arena, &page, &e))
-        return request_fail(q, &e);
+    struct pagination p = { .limit = l.limit, .total = -1 };
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     jw_key(&w, "workflows");
     jw_array(&w);
-    for (size_t i = 0; i < page.tasks.n; i++) {
-        struct workflow_run run;
-        if (run_read_of(q, r, &page.tasks.v[i], &run, &e))
-            return request_fail(q, &e);
-        run_write(&w, q, &run, NULL, NULL, S(""));
-    }
+    if (workflows_write_list(q, r, &l, &w, &p, &e))
+        return request_fail(q, &e);
     jw_array_end(&w);
-    struct pagination p = { .limit = l.limit, .total = -1, .more = page.more, .next = page.next_before };
     jw_kv_cstr(&w, "next_cursor", p.more ? seal_text(q, SEAL_CURSOR, uuid_bytes(&p.next), cursor).p : NULL);
     pagination_write(q, &w, &p);
     jw_object_end(&w);

@@ -121,6 +121,25 @@ static enum handled signals_refuse_final(struct request *q, struct reader *r)
     return HANDLED_DONE;
 }
 
+/* The run has ended. A signal that was stored before, and is sent again, is answered as the first time. */
+static enum handled signals_answer_ended(struct request *q, struct reader *r)
+{
+    const struct signal_request *s = q->context;
+    struct workflow_run run;
+    struct signal_rows v = { 0 };
+    struct error e = { 0 };
+    char when[RFC3339_TEXT + 1];
+    if (run_read(q, r, &run, &e) || reader_signals(r, q->id, q->name, &q->arena, &v, &e))
+        return request_fail(q, &e);
+    for (size_t i = 0; i < v.n; i++)
+        if (str_eq(v.v[i].sender, s->row.sender) && signal_check_same(&v.v[i], &s->row, &e) == ERR_OK)
+            return signals_write_answer(q, r, s, &e) ? request_fail(q, &e) : HANDLED_DONE;
+    rfc3339_format(run.task.completed_ms, when);
+    respond_problem(&q->response, PROBLEM_CONFLICT, "the run is %s since %s and takes no signals any more",
+                    task_state_name(run.task.state), when);
+    return HANDLED_DONE;
+}
+
 static void signals_on_stored(struct op *op)
 {
     struct request *q = request_finish_op(op);
@@ -130,11 +149,13 @@ static void signals_on_stored(struct op *op)
         request_later(q, signals_refuse_final);
         return;
     }
+    if (op->rc == ERR_CONFLICT && strcmp(op->error.field, "run") == 0) {
+        request_later(q, signals_answer_ended);
+        return;
+    }
     if (op->rc == ERR_CONFLICT && strcmp(op->error.field, "by") == 0)
         request_refuse(q, PROBLEM_CONFLICT,
                        "the same sender has sent another payload or decision; it cannot be changed");
-    else if (op->rc == ERR_CONFLICT && strcmp(op->error.field, "run") == 0)
-        request_refuse(q, PROBLEM_CONFLICT, "the run has ended");
     else if (op->rc)
         request_fail(q, &op->error);
     request_answer(q);

@@ -7,6 +7,7 @@
 #include "api/server/internal.h"
 #include "api/server/query.h"
 #include "api/workflow/runs.h"
+#include "api/workflow/waits.h"
 #include "base/log.h"
 #include "core/flow/place.h"
 #include "core/task/action.h"
@@ -44,23 +45,32 @@ static void steps_write_parents(struct jw *w, const struct dag *d, const struct 
     jw_array_end(w);
 }
 
-/* The times of the latest attempt. */
-static void steps_write_times(struct jw *w, const struct task *t)
+/* The row has the start of the latest attempt that has ended. Of one that runs, the claim has the time at which a node
+ * took it. */
+static int64_t steps_started_ms(const struct task *t, int64_t now_ms)
 {
-    bool waits = t->links & TASK_WAITS || (task_is_final(t->state) && !t->started_ms);
-    int64_t released_ms = waits ? 0 : t->started_ms ? min_of(t->due_ms, t->started_ms) : t->due_ms;
-    bool started = t->started_ms && released_ms, ended = t->started_ms && t->completed_ms;
+    bool runs = task_shown_state(t, now_ms) == TASK_RUNNING && !uuid_is_nil(t->claim) && t->target != TARGET_WORKFLOW;
+    return runs ? max_of(uuid_time_ms(t->claim), t->due_ms) : t->started_ms;
+}
+
+/* The times of the latest attempt. */
+static void steps_write_times(struct jw *w, const struct task *t, int64_t now_ms)
+{
+    int64_t started_ms = steps_started_ms(t, now_ms);
+    bool waits = t->links & TASK_WAITS || (task_is_final(t->state) && !started_ms);
+    int64_t released_ms = waits ? 0 : started_ms ? min_of(t->due_ms, started_ms) : t->due_ms;
+    bool started = started_ms && released_ms, ended = started_ms && t->completed_ms;
     jw_kv_time_or_null(w, "released_at", released_ms);
-    jw_kv_time_or_null(w, "started_at", t->started_ms);
+    jw_kv_time_or_null(w, "started_at", started_ms);
     jw_kv_time_or_null(w, "completed_at", t->completed_ms);
     jw_key(w, "waited_ms");
     if (started)
-        jw_i64(w, t->started_ms - released_ms);
+        jw_i64(w, started_ms - released_ms);
     else
         jw_null(w);
     jw_key(w, "duration_ms");
     if (ended)
-        jw_i64(w, max_of(t->completed_ms - t->started_ms, (int64_t)0));
+        jw_i64(w, max_of(t->completed_ms - started_ms, (int64_t)0));
     else
         jw_null(w);
 }
@@ -123,30 +133,12 @@ static const char *steps_target(const struct dag_step *s, const struct task *t)
     return waits ? "AWAIT" : target_kind_name(t->target);
 }
 
-/* The store names the task that a step was skipped for by its id. Here the name of its step is known. */
-static void steps_write_error(const struct dag *d, const struct dag_step *s, const struct task *t, struct jw *w)
-{
-    char id[UUID_TEXT + 1], text[DEPENDENCY_REASON_MAX + STEP_NAME_MAX];
-    struct str before = S(DEPENDENCY_SKIPPED), error = t->last_error;
-    struct str rest = str_starts(error, before) ? str_sub(error, before.n, error.n) : S("");
-    for (uint32_t i = 0; i < s->in.n && rest.n; i++) {
-        uuid_format(place_id(t->run, place_of_step(s->in.v[i].step)), id);
-        if (!str_starts(rest, str_from(id)))
-            continue;
-        rest = str_sub(rest, UUID_TEXT, rest.n);
-        int n = snprintf(text, sizeof text, DEPENDENCY_SKIPPED "'" STR_FMT "'" STR_FMT,
-                         STR_ARG(d->steps[s->in.v[i].step].name), STR_ARG(rest));
-        error = (struct str){ text, (size_t)n };
-        break;
-    }
-    jw_kv_str_or_null(w, "last_error", error);
-}
-
 static enum err steps_write(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
 {
     const struct dag_step *s = &v->d->steps[place_step(t->place)];
     int64_t item = place_item(t->place);
     bool is_map = s->map.is_set && item < 0 && place_kind(t->place) == PLACE_KIND_STEP;
+    char error[RUN_ERROR_TEXT];
     jw_object(w);
     jw_kv_str(w, "step", s->name);
     jw_key(w, "item");
@@ -162,8 +154,8 @@ static enum err steps_write(const struct step_view *v, struct jw *w, const struc
     jw_kv_i64(w, "priority", t->priority);
     jw_kv_i64(w, "attempts", t->attempts);
     steps_write_parents(w, v->d, s);
-    steps_write_times(w, t);
-    steps_write_error(v->d, s, t, w);
+    steps_write_times(w, t, v->q->now_ms);
+    jw_kv_str_or_null(w, "last_error", run_step_error(v->d, t, error));
     jw_kv_bool(w, "by_hand", t->links & TASK_BY_HAND);
     if (steps_write_output(v, w, t, e) || (is_map && steps_write_items(v, w, t, e)))
         return e->code;
@@ -334,6 +326,8 @@ static enum err steps_plan(struct request *q, struct step_edit *s, struct error 
     bool failed = s->current.state == TASK_FAILED;
     if (failed || (task_is_final(s->current.state) && s->current.state != TASK_COMPLETED))
         return error_set(e, ERR_CONFLICT, "the step is %s; retry the run", task_state_name(s->current.state));
+    if (s->action == ACTION_RUN_NOW && s->current.links & TASK_AWAITS)
+        return error_set(e, ERR_CONFLICT, "the step awaits a signal already; send it, or complete or skip the step");
     if (task_act(&s->current, action, s->force, NULL, request_new_id(q), q->now_ms, &plan, e))
         return e->code;
     if (!plan.changes)

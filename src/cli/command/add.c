@@ -1,10 +1,14 @@
 /* belfry add - creates a task. */
+#include "base/duration.h"
 #include "base/rfc3339.h"
 #include "cli/client.h"
 #include "cli/command/commands.h"
 #include "cli/filter.h"
 #include "cli/task_body.h"
+#include "cli/task_parents.h"
 #include "cli/task_view.h"
+
+enum { VERSION_MAX = 1000000000 };
 
 /* clang-format off */
 static const struct option options[] = {
@@ -14,8 +18,15 @@ static const struct option options[] = {
     { .flag = "destination", .type = OPTION_TEXT, .value = "NAME",
       .help = "with --message: where to publish: a stream or list:NAME (Redis), an exchange or queue:NAME (RabbitMQ), a topic (Kafka)" },
     { .flag = "message-key", .type = OPTION_TEXT, .value = "KEY", .help = "with --message: the routing key (RabbitMQ) or the key of the record (Kafka)" },
-    { .flag = "target", .type = OPTION_CHOICE, .value = "KIND", .choices = "HTTP_CALLBACK|WORKER|NOOP",
-      .help = "kind of target; WORKER: your own programs lease the task from its --queue (docs/WORKERS.md), and -d is its payload" },
+    { .flag = "target", .type = OPTION_CHOICE, .value = "KIND", .choices = "HTTP_CALLBACK|WORKER|NOOP|WORKFLOW",
+      .help = "kind of target; WORKER: your own programs lease the task from its --queue (docs/WORKERS.md), and -d is its payload; WORKFLOW: see --workflow" },
+    { .flag = "workflow", .type = OPTION_TEXT, .value = "NAME",
+      .help = "run this stored workflow instead of calling a URL ('belfry workflow apply' stores one)" },
+    { .flag = "version", .type = OPTION_INT, .value = "N", .min = 1, .max = VERSION_MAX,
+      .help = "with --workflow: this version; default: the latest at the start of each run" },
+    { .flag = "input", .type = OPTION_TEXT, .value = "JSON", .help = "with --workflow: the input of each run, as JSON; @FILE reads it from a file, - from stdin" },
+    { .flag = "deadline", .type = OPTION_DURATION, .value = "DURATION", .min = 1000, .max = DURATION_MAX_MS,
+      .help = "with --workflow: stop a run this long after its start; it is then FAILED" },
     { .flag = "quiet", .letter = 'q', .type = OPTION_FLAG, .help = "print only the id" },
 };
 /* clang-format on */
@@ -37,13 +48,15 @@ static const char detail[] =
     "  belfry add --concurrency-key customer-42 --dedupe-key invoice-7 https://example.com/invoice\n"
     "  belfry add --in 1h --message orders --destination reminders --message-key 42 -d '{\"order\": 42}'\n"
     "  belfry add --after 019c3f2e-7a40-7000-8000-000000000001 https://example.com/load\n"
+    "  belfry add --after nightly-load:must-finish https://example.com/report\n"
+    "  belfry add --cron '0 22 * * *' --tz Europe/Berlin --name nightly --workflow etl --input '{\"full\": true}'\n"
     "  belfry add --target WORKER --queue video -d '{\"file\": \"a.mov\"}'\n"
     "  belfry add --every 1h --max-attempts 3 --set 'metadata={\"team\": \"a\"}' https://example.com/sync\n"
     "  id=$(belfry add -q --in 1h --noop) && belfry show $id\n";
 
 enum { MESSAGE_TEXT_MAX = 8192 };
 
-enum { TARGETS_HTTP, TARGETS_WORKER, TARGETS_NOOP };
+enum { TARGETS_HTTP, TARGETS_WORKER, TARGETS_NOOP, TARGETS_WORKFLOW };
 
 static bool add_target_is(const struct options *o, int which)
 {
@@ -61,10 +74,31 @@ static bool add_sets_target(const struct options *o)
     return task_sets_begin_with(o, "target_") || task_sets_begin_with(o, "payload");
 }
 
+static enum err add_check_workflow(const struct options *o, struct error *e)
+{
+    static const char *const flags[] = { "version", "input", "deadline" };
+    bool given = option_given(o, "workflow"), is_target = add_target_is(o, TARGETS_WORKFLOW);
+    char field[32];
+    if (given && option_given(o, "target") && !is_target)
+        return error_field(e, "--workflow", "is for --target WORKFLOW");
+    if (given && (o->word_count || option_given(o, "message") || option_get(o, "noop")->number))
+        return error_field(e, "--workflow", "runs a workflow, so it takes no URL, no --message and no --noop");
+    if (is_target && !given && !add_sets_target(o))
+        return error_field(e, "--target", "WORKFLOW needs --workflow NAME");
+    for (size_t i = 0; !given && i < array_count(flags); i++) {
+        snprintf(field, sizeof field, "--%s", flags[i]);
+        if (option_given(o, flags[i]))
+            return error_field(e, field, "requires --workflow");
+    }
+    return ERR_OK;
+}
+
 static enum err add_read_url(const struct options *o, struct str *ret, struct error *e)
 {
     bool noop = add_is_noop(o), message = option_given(o, "message"), worker = add_target_is(o, TARGETS_WORKER);
     *ret = S("");
+    if (option_given(o, "workflow") || add_target_is(o, TARGETS_WORKFLOW))
+        return ERR_OK;
     if (worker && (option_get(o, "noop")->number || message || o->word_count))
         return error_field(e, "--target",
                            "WORKER is leased by your programs, so it takes no URL, no --message and no --noop");
@@ -112,9 +146,32 @@ static void add_write_message(const struct options *o, struct buf *out)
     jw_object_end(&w);
 }
 
+/* Writes target_type and target_config of a run. */
+static enum err add_write_workflow(const struct options *o, const struct target *t, struct jw *w, struct error *e)
+{
+    if (t->given)
+        return error_field(e, "--workflow", "makes no HTTP call, so it takes no -X, -H or -d; its data is --input");
+    jw_kv_cstr(w, "target_type", "WORKFLOW");
+    if (!option_given(o, "workflow"))
+        return ERR_OK; /* --set has it */
+    jw_key(w, "target_config");
+    jw_object(w);
+    jw_kv_str(w, "workflow", option_get(o, "workflow")->text);
+    if (option_given(o, "version"))
+        jw_kv_i64(w, "version", option_get(o, "version")->number);
+    if (option_json_write(o, "input", w, e))
+        return e->code;
+    if (option_given(o, "deadline"))
+        jw_kv_seconds(w, "deadline_seconds", option_get(o, "deadline")->number);
+    jw_object_end(w);
+    return ERR_OK;
+}
+
 /* Writes target_type and target_config, or the payload of a WORKER task. */
 static enum err add_write_target(const struct options *o, const struct target *t, struct jw *w, struct error *e)
 {
+    if (option_given(o, "workflow") || add_target_is(o, TARGETS_WORKFLOW))
+        return add_write_workflow(o, t, w, e);
     cleanup_with(buf_release) struct buf message;
     bool noop = add_is_noop(o), worker = add_target_is(o, TARGETS_WORKER), sends = option_given(o, "message");
     buf_init(&message, MESSAGE_TEXT_MAX);
@@ -140,7 +197,7 @@ static enum err add_write_body(const struct options *o, struct buf *out, struct 
     cleanup_with(target_release) struct target t = { 0 };
     cleanup_with(buf_release) struct buf given;
     buf_init(&given, TASK_BODY_MAX);
-    if (add_read_url(o, &url, e) || add_check_message(o, e) || target_read(o, url, &t, e) ||
+    if (add_check_workflow(o, e) || add_read_url(o, &url, e) || add_check_message(o, e) || target_read(o, url, &t, e) ||
         task_fields_write(o, &given, e))
         return e->code;
     jw_init(&w, out);
@@ -260,10 +317,12 @@ static enum exit_code command_add_run(struct cli *cli, const struct options *o)
         return cli_fail(cli, "add", &e, EXIT_USAGE);
     cleanup_with(client_freep) struct client *client = NULL;
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    enum exit_code code = client_open(cli, o, &client);
+    if (code == EXIT_DONE)
+        code = task_parents_resolve(client, o, &body);
     struct client_request call = {
         .method = "POST", .path = "/v1/tasks", .body = buf_str(&body), .idempotency_key = task_idempotency_key(o)
     };
-    enum exit_code code = client_open(cli, o, &client);
     if (code == EXIT_DONE)
         code = client_call(client, &call, &a);
     if (code == EXIT_DONE)

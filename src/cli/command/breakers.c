@@ -70,7 +70,7 @@ static enum exit_code breakers_close(struct verb_work *w)
 static enum exit_code command_breakers_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = { { "list", NULL, false, false, breakers_list },
-                                         { "close", "ID", false, false, breakers_close } };
+                                         { "close", "ID", false, 0, breakers_close } };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }
 

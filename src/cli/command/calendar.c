@@ -347,9 +347,9 @@ static enum exit_code calendar_remove(struct verb_work *w)
 static enum exit_code command_calendar_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = {
-        { "list", NULL, false, false, calendar_list },      { "show", "NAME", true, false, calendar_show },
-        { "import", "FILE", false, true, calendar_import }, { "set", "NAME", true, false, calendar_set },
-        { "rm", "NAME", true, false, calendar_remove },
+        { "list", NULL, false, 0, calendar_list },       { "show", "NAME", true, false, calendar_show },
+        { "import", "FILE", false, 1, calendar_import }, { "set", "NAME", true, false, calendar_set },
+        { "rm", "NAME", true, 0, calendar_remove },
     };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }

@@ -30,6 +30,7 @@ static const struct completion_source {
 } sources[] = {
     { .flag = "queue", .path = "/v1/queues", .member = "queues", .name = "name" },
     { .flag = "calendar", .path = "/v1/calendars", .member = "calendars", .name = "name" },
+    { .flag = "workflow", .path = "/v1/workflow-definitions" RECENT, .member = "definitions", .name = "name" },
     { .flag = "tenant", .path = "/v1/tenants", .member = "tenants", .name = "name" },
     { "queue", "show|set|pause|resume|rm", NULL, "/v1/queues", "queues", "name", NULL, COMPLETION_PLAIN },
     { "calendar", "show|set|rm", NULL, "/v1/calendars", "calendars", "name", NULL, COMPLETION_PLAIN },

@@ -159,9 +159,9 @@ static enum exit_code key_revoke(struct verb_work *w)
 static enum exit_code command_key_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = {
-        { "create", "NAME", false, false, key_create },
-        { "list", NULL, false, false, key_list },
-        { "revoke", "ID", false, false, key_revoke },
+        { "create", "NAME", false, 0, key_create },
+        { "list", NULL, false, 0, key_list },
+        { "revoke", "ID", false, 0, key_revoke },
     };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }

@@ -203,9 +203,9 @@ static enum exit_code queue_remove(struct verb_work *w)
 static enum exit_code command_queue_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = {
-        { "list", NULL, false, false, queue_list },      { "show", "NAME", true, false, queue_show },
-        { "set", "NAME", true, false, queue_set },       { "pause", "NAME", true, false, queue_pause },
-        { "resume", "NAME", true, false, queue_resume }, { "rm", "NAME", true, false, queue_remove },
+        { "list", NULL, false, 0, queue_list },      { "show", "NAME", true, false, queue_show },
+        { "set", "NAME", true, 0, queue_set },       { "pause", "NAME", true, false, queue_pause },
+        { "resume", "NAME", true, 0, queue_resume }, { "rm", "NAME", true, false, queue_remove },
     };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }

@@ -156,9 +156,9 @@ static enum exit_code tenant_enable(struct verb_work *w)
 static enum exit_code command_tenant_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = {
-        { "create", "NAME", true, false, tenant_create },   { "list", NULL, false, false, tenant_list },
-        { "show", "NAME", true, false, tenant_show },       { "set", "NAME", true, false, tenant_set },
-        { "disable", "NAME", true, false, tenant_disable }, { "enable", "NAME", true, false, tenant_enable },
+        { "create", "NAME", true, 0, tenant_create },   { "list", NULL, false, false, tenant_list },
+        { "show", "NAME", true, 0, tenant_show },       { "set", "NAME", true, false, tenant_set },
+        { "disable", "NAME", true, 0, tenant_disable }, { "enable", "NAME", true, false, tenant_enable },
     };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }

@@ -101,5 +101,8 @@ void dag_mark_below(const struct dag *d, const bool *from, bool *below);
 /* Whether a field of a step is one of a task: its value is not read here. */
 bool dag_is_task_field(struct str name);
 
+/* The table that a definition is read by, so that its description can be compared with it. */
+const struct json_field *dag_fields(size_t *ret_count);
+
 extern const char *const dag_type_names[]; /* NULL at the end, like the next */
 extern const char *const dag_join_names[];

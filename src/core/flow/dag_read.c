@@ -127,6 +127,12 @@ bool dag_is_task_field(struct str name)
     return false;
 }
 
+const struct json_field *dag_fields(size_t *ret_count)
+{
+    *ret_count = array_count(definition_fields);
+    return definition_fields;
+}
+
 struct dag_reader {
     struct dag *d;
     const struct step_body *steps;

@@ -127,6 +127,21 @@ static enum err dag_check_when(json_t *when, const struct reference_visitor *v, 
     return ERR_OK;
 }
 
+/* What is known of the items already. */
+static enum err dag_check_over(json_t *over, struct error *e)
+{
+    bool refers = json_object_get(over, "$ref") != NULL;
+    const char *member = refers ? "default" : json_object_get(over, "$literal") ? "$literal" : "";
+    json_t *items = member[0] ? json_object_get(over, member) : over;
+    if (refers && !items)
+        return ERR_OK;
+    if (!json_is_array(items))
+        return error_field(e, member, "must be an array%s", member[0] ? "" : ", or a reference that yields one");
+    if (json_array_size(items) > DAG_ITEMS_MAX)
+        return error_field(e, member, "has %zu items; a map has at most %d", json_array_size(items), DAG_ITEMS_MAX);
+    return ERR_OK;
+}
+
 static enum err dag_check_step_data(struct dag_check *c, json_t *step, struct error *e)
 {
     const struct dag_step *s = &c->d->steps[c->step];
@@ -137,7 +152,8 @@ static enum err dag_check_step_data(struct dag_check *c, json_t *step, struct er
     c->may_item = c->may_output = false;
     if (s->has_when && dag_check_when(json_object_get(step, "when"), &v, e))
         return e->code;
-    if (map && template_check(json_object_get(map, "over"), TEMPLATE_VALUE, &v, e))
+    json_t *over = json_object_get(map, "over");
+    if (over && (template_check(over, TEMPLATE_VALUE, &v, e) || dag_check_over(over, e)))
         return error_in(e, "map.over");
     c->may_item = s->map.is_set;
     if (step_target_check(step, &v, e))

@@ -15,6 +15,16 @@ static const struct {
     { "error", REFERENCE_STEP_ERROR, true },
 };
 
+/* The members of /run, as the data of a run has them (src/workflow/run_view.c). */
+static const struct {
+    const char *name;
+    bool is_scalar;
+} run_members[] = {
+    { "id", true },        { "name", true },       { "workflow", true },      { "version", true },
+    { "attempt", true },   { "created_at", true }, { "scheduled_for", true }, { "opened_at", true },
+    { "failures", false },
+};
+
 enum err step_name_check(struct str name, struct error *e)
 {
     char shown[STR_CHAR_TEXT];
@@ -81,6 +91,30 @@ static enum err reference_read_step(struct reference *r, struct error *e)
     return error_set(e, ERR_INVALID, "must name output, status or error of a step, not %s", quoted);
 }
 
+static enum err reference_check_run(struct str rest, struct error *e)
+{
+    char quoted[QUOTE_TEXT];
+    struct suggest s;
+    struct str name = reference_cut(&rest);
+    suggest_init(&s, name);
+    for (size_t i = 0; i < array_count(run_members); i++) {
+        suggest_offer(&s, str_from(run_members[i].name));
+        if (!str_eq(name, str_from(run_members[i].name)))
+            continue;
+        if (run_members[i].is_scalar && rest.n)
+            return error_set(e, ERR_INVALID, "goes on behind '/run/%s', which is no object", run_members[i].name);
+        return ERR_OK;
+    }
+    quote_text(name, quoted);
+    if (s.closest.p)
+        return error_set(e, ERR_INVALID, "names %s, which /run does not have; did you mean '/run/" STR_FMT "'?", quoted,
+                         STR_ARG(s.closest));
+    return error_set(e, ERR_INVALID,
+                     "names %s, which /run does not have; it has id, name, workflow, version, attempt, created_at, "
+                     "scheduled_for, opened_at and failures",
+                     quoted);
+}
+
 enum err reference_read(struct str text, struct reference *ret, struct error *e)
 {
     if (pointer_check(text, e))
@@ -99,6 +133,8 @@ enum err reference_read(struct str text, struct reference *ret, struct error *e)
         if (roots[i].is_scalar && r.rest.n)
             return error_set(e, ERR_INVALID, "goes on behind '/index', which is a number");
         r.root = roots[i].root;
+        if (r.root == REFERENCE_RUN && r.rest.n && reference_check_run(r.rest, e))
+            return ERR_INVALID;
         *ret = r;
         return ERR_OK;
     }

@@ -83,6 +83,20 @@ static enum err template_check_join(json_t *v, const struct reference_visitor *v
     return ERR_OK;
 }
 
+/* Names that begin with '$' are the definition's own: a misspelled one would be sent as it is. */
+static enum err template_refuse_word(const char *name, struct error *e)
+{
+    static const char *const words[] = { "$ref", "$join", "$literal" };
+    static const char quoting[] = "to send it as it is, quote the object with {\"$literal\": …}";
+    struct suggest s;
+    suggest_init(&s, str_from(name));
+    for (size_t i = 0; i < array_count(words); i++)
+        suggest_offer(&s, str_from(words[i]));
+    if (s.closest.p)
+        return error_field(e, "", "is unknown, did you mean '" STR_FMT "'? %s", STR_ARG(s.closest), quoting);
+    return error_field(e, "", "is unknown; %s", quoting);
+}
+
 static enum err template_check_value(json_t *v, const struct reference_visitor *visitor, // NOLINT(misc-no-recursion)
                                      struct error *e)
 {
@@ -100,7 +114,7 @@ static enum err template_check_value(json_t *v, const struct reference_visitor *
         if (template_check_value(member, visitor, e))
             return template_in_element(e, "", i);
     json_object_foreach (v, name, member)
-        if (template_check_value(member, visitor, e))
+        if (name[0] == '$' ? template_refuse_word(name, e) : template_check_value(member, visitor, e))
             return template_in_member(e, name);
     return ERR_OK;
 }

@@ -6,8 +6,8 @@
  *   {"$join": ["order-", {"$ref": "/input/id"}]}    a text, joined from texts, numbers and booleans
  *   {"$literal": …}                                 the value as it stands, also if it holds "$ref"
  *
- * A value that a reference yields is not scanned for further references. Other names that begin with '$' have no
- * meaning. */
+ * A value that a reference yields is not scanned for further references. Other names that begin with '$' are
+ * refused. */
 #include "base/json/jsonw.h"
 #include "core/flow/reference.h"
 

@@ -98,14 +98,24 @@ static const struct {
     [ACTION_DELETE] = { "delete", "deleted" },   [ACTION_ARCHIVE] = { "archive", "archived" },
 };
 
+static const char *action_noun(const struct task *t)
+{
+    if (t->kind == TASK_RECURRING)
+        return "recurring task";
+    if (!uuid_is_nil(t->run))
+        return "step";
+    return t->target == TARGET_WORKFLOW ? "run" : "task";
+}
+
 static enum err action_refuse(const struct task *t, enum task_state state, enum action action, const char *instead,
                               struct error *e)
 {
-    bool recurring = t->kind == TASK_RECURRING;
-    if (recurring && action == ACTION_RETRY)
+    const char *noun = action_noun(t), *anew = strcmp(noun, "run") == 0 ? strstr(instead, ANEW) : NULL;
+    if (t->kind == TASK_RECURRING && action == ACTION_RETRY)
         return error_set(e, ERR_CONFLICT, "this is a recurring task and cannot be retried; %s", instead);
-    return error_set(e, ERR_CONFLICT, "the %stask is %s and cannot be %s; %s", recurring ? "recurring " : "",
-                     task_state_name(state), words[action].done, instead);
+    return error_set(e, ERR_CONFLICT, "the %s is %s and cannot be %s; %.*s%s", noun, task_state_name(state),
+                     words[action].done, (int)(anew ? anew - instead : (ptrdiff_t)strlen(instead)), instead,
+                     anew ? "rerun it, or start a new run" : "");
 }
 
 static bool action_is_forced_overlap(const struct task *t, enum action action, bool force)

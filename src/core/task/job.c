@@ -30,7 +30,7 @@ struct job_json {
     json_t *filter;
     int state, phase;
     int64_t created_ms, finished_ms, total, done, failed, rate, max_failed_percent, succeeded, failed_again;
-    bool cancelling, total_exact;
+    bool cancelling, total_exact, without_workflows;
     struct json_array failures, watched;
 };
 
@@ -52,6 +52,7 @@ static const struct json_field fields[] = {
     { ROW("action", STR, action) },
     { ROW("filter", RAW, filter) }, /* kept as text */
     { ROW("by", STR, by) },
+    { ROW("without_workflows", BOOL, without_workflows) },
     { ROW("state", ENUM, state), .names = state_names },
     { ROW("cancelling", BOOL, cancelling) },
     { ROW("reason", STR, reason) },
@@ -101,6 +102,7 @@ static enum err job_from_json(const struct job_json *j, struct job *ret, struct 
     *ret = (struct job){
         .redrive = str_eq(j->kind, S("redrive")),
         .by = j->by,
+        .without_workflows = j->without_workflows,
         .state = (enum job_state)j->state,
         .cancelling = j->cancelling,
         .reason = j->reason,
@@ -172,6 +174,8 @@ void job_write(struct jw *w, const struct job *j)
     jw_key(w, "filter");
     jw_raw(w, j->filter);
     jw_kv_str_or_null(w, "by", j->by);
+    if (j->without_workflows)
+        jw_kv_bool(w, "without_workflows", true);
     jw_kv_cstr(w, "state", job_state_name(j->state));
     if (j->cancelling && j->state == JOB_RUNNING)
         jw_kv_bool(w, "cancelling", true);

@@ -40,6 +40,7 @@ struct job {
     enum action action;
     struct str filter; /* JSON object text, as it was given */
     struct str by;     /* the API key that created it */
+    bool without_workflows; /* that key may not change runs of workflows and their schedules */
     enum job_state state;
     bool cancelling;   /* it runs, and will stop before its next page */
     struct str reason; /* why it was stopped; empty: it was not */

@@ -133,6 +133,7 @@ static void planning_leave(struct planning *p)
 }
 
 static void planning_finish(struct planning *p);
+static void planning_doubt(struct planning *p);
 
 static void planning_fail(struct planning *p)
 {
@@ -159,6 +160,7 @@ static bool planning_failed(struct planning *p)
         planning_fail(p);
     else {
         log_warn("workflow_failed", kv_str("operation", str_from(op_table[p->op.kind].name)), kv_err(&p->op.error));
+        planning_doubt(p);
         planning_again(p, PLAN_RETRY_MS);
     }
     return true;
@@ -190,6 +192,14 @@ static void planning_know_rows(struct planning *p)
     }
 }
 
+/* The task goes on in this lane, with these bits. */
+static struct lane_entry *planning_know_task(struct planning *p, int links)
+{
+    struct task after = *p->armed->task;
+    after.links |= links;
+    return lanes_know(p->scheduler->lanes, task_lane(&after));
+}
+
 static void planning_on_opened(struct op *op)
 {
     struct planning *p = op->context;
@@ -209,9 +219,7 @@ static void planning_on_opened(struct op *op)
         planning_open_page(p);
         return;
     }
-    struct task after = *p->armed->task;
-    after.links |= TASK_OPENED;
-    (void)lanes_know(s->lanes, task_lane(&after));
+    (void)planning_know_task(p, TASK_OPENED);
     planning_leave(p);
 }
 
@@ -233,6 +241,15 @@ static void planning_open_page(struct planning *p)
 
 /* ---- waiting for a signal ---- */
 
+static void planning_know_await(struct planning *p)
+{
+    struct lane_entry *lane = planning_know_task(p, TASK_AWAITS);
+    int64_t started_ms = p->armed->task->started_ms;
+    if (p->plan.await.timeout_ms)
+        lanes_due(p->scheduler->lanes, lane, (started_ms ? started_ms : p->await.now_ms) + p->plan.await.timeout_ms,
+                  false);
+}
+
 static void planning_on_awaits(struct op *op)
 {
     struct planning *p = op->context;
@@ -240,12 +257,7 @@ static void planning_on_awaits(struct op *op)
     arena_release(&op->arena);
     if (planning_failed(p))
         return;
-    struct task after = *p->armed->task;
-    after.links |= TASK_AWAITS;
-    struct lane_entry *lane = lanes_know(s->lanes, task_lane(&after));
-    if (p->plan.await.timeout_ms)
-        lanes_due(s->lanes, lane, (after.started_ms ? after.started_ms : p->await.now_ms) + p->plan.await.timeout_ms,
-                  false);
+    planning_know_await(p);
     s->setup.unblocked(s->setup.context, p->await.ret_unblocked_lanes);
     planning_leave(p);
 }
@@ -331,6 +343,22 @@ static void planning_keep(struct planning *p)
     planning_submit(p, planning_on_kept);
 }
 
+/* The operation may have been stored, and only its answer lost. Then the task is not this node's any more, and nobody
+ * else says which lanes have something to claim now. */
+static void planning_doubt(struct planning *p)
+{
+    struct scheduler *s = p->scheduler;
+    if (p->op.kind == OP_OPEN) {
+        planning_know_rows(p);
+        (void)planning_know_task(p, TASK_OPENED);
+    } else if (p->op.kind == OP_AWAIT) {
+        planning_know_await(p);
+    } else if (p->op.kind == OP_SETTLE) {
+        s->setup.nudge(s->setup.context, &p->task);
+    }
+    s->setup.unblocked(s->setup.context, UINT64_MAX);
+}
+
 /* ---- plans ---- */
 
 /* The task goes on as any other, with the call that the plan gives it. */
@@ -352,7 +380,9 @@ static void planning_call(struct planning *p)
     list_push(&a->claim->planned, &a->call->link);
     s->planned_bytes += a->call->bytes;
     planning_free(p);
-    scheduler_rearm(s, a, 0);
+    /* The clock may have been set back meanwhile. */
+    bool ends = a->held->taken_back || a->held->replaced;
+    scheduler_rearm(s, a, ends ? 0 : max_of(a->task->due_ms - s->now.wall_ms, (int64_t)0));
 }
 
 static void planning_finish(struct planning *p)

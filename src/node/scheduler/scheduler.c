@@ -280,12 +280,21 @@ bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence)
     return true;
 }
 
+bool scheduler_is_opened(const struct scheduler *s, struct uuid id, int64_t fence)
+{
+    const struct held *h = scheduler_find_held(s, id, fence);
+    const struct task *t = h && h->armed ? h->armed->task : NULL;
+    return t && t->target == TARGET_WORKFLOW && t->links & TASK_OPENED;
+}
+
 bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struct str why)
 {
     struct armed *a = scheduler_find_armed(s, id, fence);
     struct held *h = scheduler_find_held(s, id, fence);
     if (!h || !h->armed)
         return false;
+    if (scheduler_is_opened(s, id, fence)) /* it ends after its tasks: its plan sees that it was stopped */
+        return true;
     free(h->replaced);
     h->replaced = xmalloc(why.n + 1);
     memcpy(h->replaced, why.p, why.n);

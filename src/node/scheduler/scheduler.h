@@ -144,6 +144,8 @@ bool scheduler_unarm(struct scheduler *s, struct uuid id, int64_t fence);
 /* A later run replaces the task, and `why` says so: it is taken off the wheel and ended as CANCELLED; false: it has
  * fired, or is not claimed here. */
 bool scheduler_replace(struct scheduler *s, struct uuid id, int64_t fence, struct str why);
+/* It is held and has tasks of its own (port/store/runs.h): only its plan ends it. */
+bool scheduler_is_opened(const struct scheduler *s, struct uuid id, int64_t fence);
 
 /* While suspended, the scheduler makes no claim and does not visit recurring tasks; armed tasks fire. It begins
  * suspended: catch-up comes first. When it resumes, it looks at every lane and recurring task anew. */

@@ -210,7 +210,8 @@ enum err reader_catalog_get(struct reader *r, int32_t tenant, enum catalog_kind 
 enum err reader_catalog_list(struct reader *r, const struct catalog_filter *f, struct arena *a,
                              struct catalog_page *ret, struct error *e) must_use;
 /* Every lane that has a SCHEDULED or BLOCKED task which a claim may take at its due time, or a RUNNING task, which may
- * become SCHEDULED again; each once, in no order. Lanes without such a task may be among them. */
+ * become SCHEDULED again, or a PAUSED step of a run, which OP_STOP may resume; each once, in no order. Lanes without
+ * such a task may be among them. */
 enum err reader_lanes(struct reader *r, struct arena *a, struct lane **ret, size_t *ret_count,
                       struct error *e) must_use;
 /* The queues of all tasks that are not final, also of those that only a lease takes; each once, in no order. Other

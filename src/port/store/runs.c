@@ -9,24 +9,28 @@ bool task_is_claimed(enum task_state state, int64_t row_fence, int links, int64_
     return state == TASK_RUNNING && row_fence == fence && !(links & TASK_OPEN);
 }
 
-struct run_row run_begin(const struct run_row *begin, const struct run_row *old, bool again)
+struct run_row run_begin(const struct run_row *begin, const struct run_row *old, const struct run_row *outer,
+                         bool again)
 {
     struct run_row next = *begin;
+    bool was_paused = old && old->paused && !(outer && again);
+    next.paused = was_paused || (outer && outer->paused);
     if (!old)
         return next;
     next.opened_ms = old->opened_ms;
     next.tasks = old->tasks;
-    next.paused = old->paused;
     next.generation = old->generation + again;
     next.stop = again ? RUN_GOES_ON : old->stop;
     next.stopped_by = again ? (struct str){ 0 } : old->stopped_by;
     return next;
 }
 
-bool open_is_stopped(const struct op_open *op, const struct run_row *run, int links)
+bool open_is_stopped(const struct op_open *op, const struct run_row *run, const struct run_row *outer, int links)
 {
-    bool is_over = op->begin && op->again && links & TASK_AGAIN;
-    return run && run->stop != RUN_GOES_ON && !op->despite_stop && !is_over;
+    bool is_reset = !(links & TASK_OPENED); /* a run within another, which was retried */
+    bool is_over = op->begin && op->again && (links & TASK_AGAIN || is_reset);
+    bool is_stopped = run && run->stop != RUN_GOES_ON && !is_over;
+    return (is_stopped || (outer && outer->stop != RUN_GOES_ON)) && !op->despite_stop;
 }
 
 bool open_begins(const struct op_open *op, int links)
@@ -137,16 +141,16 @@ enum err open_too_many(struct error *e)
 
 /* ---- OP_AWAIT, OP_SIGNAL ---- */
 
-void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused)
+void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused, bool stopped)
 {
     assert(t->state == TASK_RUNNING);
-    bool has_news = signals > op->seen;
+    bool has_news = signals > op->seen || stopped;
     t->claim = (struct uuid){ 0 };
     t->links |= TASK_AWAITS;
     t->started_ms = t->started_ms ? t->started_ms : op->now_ms;
     t->updated_ms = op->now_ms;
     task_set_due(t, has_news ? op->now_ms : op->timeout_ms ? t->started_ms + op->timeout_ms : 0);
-    t->state = paused ? TASK_PAUSED : t->due_ms ? TASK_SCHEDULED : TASK_BLOCKED;
+    t->state = paused && !stopped ? TASK_PAUSED : t->due_ms ? TASK_SCHEDULED : TASK_BLOCKED;
 }
 
 bool signal_wakes(struct task *t, int64_t now_ms)

@@ -83,8 +83,10 @@ struct run_row {
  *     are closed (EDGE_UNMET), because from now on its join is that of its children; the join is stored with expected,
  *     max_broken and no arrivals, and the task gets TASK_OPENED. A repeated first page changes nothing of this.
  *  3. If the run of the page is stopped (run_row.stop of `run`): ret_stopped, and nothing else happens. A stop from
- *     before a retry does not count in the first page of the retry, as long as the task has TASK_AGAIN. If it is
- *     paused, rows that would be SCHEDULED or BLOCKED are PAUSED.
+ *     before a retry does not count in the first page of the retry, as long as the task has TASK_AGAIN, or if it has no
+ *     TASK_OPENED: the run around it was retried, and its row was replaced. If it is paused, rows that would be
+ *     SCHEDULED or BLOCKED are PAUSED. With `outer`: if that run is stopped: ret_stopped. If it is paused, a run that
+ *     begins is paused from the start.
  *  4. A row whose id does not exist is inserted with its edges and its join; if it exists, it stays, unless `again` and
  *     it is final: then the row replaces it, with a fence that is not lower, its edges are replaced by the given ones,
  *     its output is deleted, and so are the signals of the run if its place awaits one (`drops_signals`).
@@ -126,6 +128,7 @@ struct op_open {
     int64_t fence;
     struct uuid run; /* whose stop is looked at: the task itself, or its run */
     struct uuid root;
+    struct uuid outer;           /* of a run within another: that one; else nil */
     const struct run_row *begin; /* NULL: not a run's first page. A map's first page has first and no begin */
     bool first, last, again;
     bool despite_stop;  /* compensations: rule 3 does not hold for a stop */
@@ -149,7 +152,9 @@ struct op_open {
  *  2. It leaves its claim and gets TASK_AWAITS. started_ms is now_ms if it is 0.
  *  3. If there are more signals of that run and name than `seen`, it is SCHEDULED with due_ms now_ms.
  *  4. Else it is SCHEDULED with due_ms started_ms + timeout_ms; without a timeout (0), BLOCKED with an empty waits_for.
- *  5. If its run is paused, it is PAUSED instead, with the same due_ms; 0: no timeout. */
+ *  5. If its run is paused, it is PAUSED instead, with the same due_ms; 0: no timeout.
+ *  6. If its run is stopped, it is SCHEDULED with due_ms now_ms in any case: who claims it cancels it. OP_STOP came
+ *     after the plan and before this. */
 struct op_await {
     struct op op;
     struct uuid id;
@@ -310,10 +315,11 @@ struct signal_rows {
 
 /* RUNNING under a claim of that fence: OP_OPEN 1, OP_AWAIT 1, OP_SETTLE. */
 bool task_is_claimed(enum task_state state, int64_t row_fence, int links, int64_t fence);
-/* The row of a run after `begin` (OP_OPEN 2); old: the one that exists, or NULL. */
-struct run_row run_begin(const struct run_row *begin, const struct run_row *old, bool again);
-/* OP_OPEN 3. run: NULL if there is none; links: of the task. */
-bool open_is_stopped(const struct op_open *op, const struct run_row *run, int links);
+/* The row of a run after `begin` (OP_OPEN 2, 3); old: the one that exists, outer: that of op_open.outer, or NULL. */
+struct run_row run_begin(const struct run_row *begin, const struct run_row *old, const struct run_row *outer,
+                         bool again);
+/* OP_OPEN 3. run, outer: NULL if there is none; links: of the task. */
+bool open_is_stopped(const struct op_open *op, const struct run_row *run, const struct run_row *outer, int links);
 bool open_begins(const struct op_open *op, int links); /* the join is stored: OP_OPEN 2 */
 /* The row to write (OP_OPEN 3 to 6). old_fence: of the row that it replaces; else 0. */
 struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fence);
@@ -343,7 +349,7 @@ bool settle_asks_run(const struct settlement *v, struct uuid run);
 void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t now_ms, struct settlement *v,
                    struct task *row);
 
-void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused);
+void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused, bool stopped);
 
 bool signal_wakes(struct task *t, int64_t now_ms); /* OP_SIGNAL 6; false: nothing changes */
 enum err signal_check_run(const struct task *run, bool found, int32_t tenant, struct error *e) must_use;

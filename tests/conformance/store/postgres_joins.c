@@ -7,6 +7,7 @@
 #include "postgres_sessions.h"
 
 enum { NODES = 3, PARENTS = 999, EACH = PARENTS / NODES, BATCH = 9, RACES = 60 };
+enum { JOINS = 1000, JOINS_LONG = 10000, PAGE = 250 }; /* in ./test, and in ./test long */
 
 static enum err insert_child(struct world *w, const struct task *t, enum dag_join join, const struct dependency *v,
                              size_t n)
@@ -20,6 +21,7 @@ static enum err insert_child(struct world *w, const struct task *t, enum dag_joi
 struct ender {
     struct store *store;
     struct settlement *v;
+    size_t n, batch;
     atomic_int *released; /* operations that say that a child was released */
     enum err rc;
     struct error e;
@@ -42,8 +44,8 @@ static bool ender_apply(struct ender *n, struct op *op)
 static void *run_ender(void *context)
 {
     struct ender *n = context;
-    for (size_t i = 0; i < EACH; i += BATCH) {
-        struct op_settle settle = { .op.kind = OP_SETTLE, .v = n->v + i, .n = BATCH, .now_ms = NOW + 10 };
+    for (size_t i = 0; i < n->n; i += n->batch) {
+        struct op_settle settle = { .op.kind = OP_SETTLE, .v = n->v + i, .n = n->batch, .now_ms = NOW + 10 };
         if (!ender_apply(n, &settle.op))
             return NULL;
         atomic_fetch_add(n->released, settle.ret_unblocked_lanes != 0);
@@ -89,7 +91,9 @@ static void a_join_is_released_once_however_many_nodes_end_its_parents(void **st
     atomic_int released = 0;
     struct uuid child = begin_join(w, v);
     for (int i = 0; i < NODES; i++) {
-        nodes[i] = (struct ender){ .store = i ? another_node() : w->store, .v = v + i * EACH, .released = &released };
+        nodes[i] = (struct ender){
+            .store = i ? another_node() : w->store, .v = v + i * EACH, .n = EACH, .batch = BATCH, .released = &released
+        };
         assert_int_equal(pthread_create(&nodes[i].thread, NULL, run_ender, &nodes[i]), 0);
     }
     for (int i = 0; i < NODES; i++) {
@@ -106,6 +110,63 @@ static void a_join_is_released_once_however_many_nodes_end_its_parents(void **st
     assert_int_equal(postgres_number(url, "SELECT count(*) FROM arrivals"), 0);
     assert_int_equal(postgres_number(url, "SELECT sum(n) FROM counts WHERE state = 1"), 0);
     free(v);
+}
+
+/* PAGE children of two parents each. Node k is to end parent k of every child, in the same order as the other. */
+static void begin_pairs(struct world *w, struct settlement *ret_first, struct settlement *ret_second)
+{
+    static struct task parents[2 * PAGE], children[PAGE];
+    static struct dependency d[2 * PAGE];
+    static struct depends_on depends[PAGE];
+    for (size_t i = 0; i < 2 * PAGE; i++) {
+        parents[i] = some_task(w);
+        d[i] = (struct dependency){ parents[i].id, DAG_MUST_SUCCEED };
+    }
+    for (size_t i = 0; i < PAGE; i++) {
+        children[i] = some_task(w);
+        depends[i] = (struct depends_on){ .v = &d[2 * i], .n = 2 };
+    }
+    insert(w, parents, 2 * PAGE);
+    struct op_insert op = insert_of(children, PAGE);
+    op.depends = depends;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    struct lane_quota lane = { some_lane(), 2 * PAGE };
+    struct op_claim claim = claim_of(w, &lane, 1);
+    claim.max = 2 * PAGE;
+    assert_ok(world_apply(w, &claim.op), &claim.op.error);
+    assert_int_equal(claim.ret.n, 2 * PAGE);
+    for (size_t i = 0; i < 2 * PAGE; i++) {
+        assert_true(uuid_eq(claim.ret.v[i].id, parents[i].id)); /* their ids are in order */
+        (i % 2 ? ret_second : ret_first)[i / 2] = settlement_of(&claim.ret.v[i], TASK_COMPLETED);
+    }
+}
+
+static void two_nodes_race_to_thousands_of_joins(void **state)
+{
+    struct world *w = *state;
+    size_t joins = getenv("BELFRY_TEST_LONG") ? JOINS_LONG : JOINS;
+    struct settlement *v = xcalloc(2 * joins, sizeof *v);
+    struct ender nodes[2] = { 0 };
+    atomic_int ignored = 0;
+    for (size_t i = 0; i < joins; i += PAGE)
+        begin_pairs(w, v + i, v + joins + i);
+    for (size_t i = 0; i < 2; i++) {
+        nodes[i] = (struct ender){
+            .store = i ? another_node() : w->store, .v = v + i * joins, .n = joins, .batch = 1, .released = &ignored
+        };
+        assert_int_equal(pthread_create(&nodes[i].thread, NULL, run_ender, &nodes[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(nodes[i].thread, NULL), 0);
+        assert_ok(nodes[i].rc, &nodes[i].e);
+    }
+    store_free(nodes[1].store);
+    free(v);
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM joins WHERE arrived = 2 AND met = 2"), joins);
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM arrivals"), 0);
+    assert_int_equal(postgres_number(url, "SELECT count(*) FROM tasks WHERE state = 0"), joins);
+    /* A child that is released twice is counted twice. */
+    assert_int_equal(postgres_number(url, "SELECT sum(n) FROM counts WHERE state = 0"), joins);
 }
 
 /* Either the settle sees the new edge, or the new child sees a parent that is final. */
@@ -177,6 +238,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         store_test(a_join_is_released_once_however_many_nodes_end_its_parents),
+        store_test(two_nodes_race_to_thousands_of_joins),
         store_test(no_child_of_a_task_that_ends_is_forgotten),
         store_test(a_locked_child_is_told_later),
     };

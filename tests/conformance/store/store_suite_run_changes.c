@@ -204,6 +204,21 @@ static void a_signal_to_a_paused_run_is_seen_when_it_resumes(void **state) /* OP
     assert_state(w, step.id, TASK_SCHEDULED);
 }
 
+static void a_step_of_a_stopped_run_does_not_await(void **state) /* OP_AWAIT 6 */
+{
+    struct world *w = *state;
+    struct open_row rows[STEPS];
+    struct task run = open_run(w, rows), step = claim_step(w, rows[0].task.id);
+    struct op_stop pause = stop_of(&run, RUN_PAUSE), stop = stop_of(&run, RUN_CANCEL);
+    struct op_await await = await_of(&step, 0, 5000);
+    apply(w, &pause.op);
+    apply(w, &stop.op);
+    apply(w, &await.op);
+    struct task t = get(w, step.id);
+    assert_true(t.state == TASK_SCHEDULED && t.due_ms == NOW + 7);
+    assert_true(await.ret_unblocked_lanes == lane_bit(task_lane(&t)));
+}
+
 /* ---- OP_STOP ---- */
 
 static void a_cancel_takes_what_waits_page_by_page(void **state) /* OP_STOP 2, 7 */
@@ -473,6 +488,7 @@ static const struct CMUnitTest tests[] = {
     store_test(signals_are_refused_when_nobody_awaits_them),
     store_test(a_run_takes_so_many_bytes_of_signals),
     store_test(a_signal_to_a_paused_run_is_seen_when_it_resumes),
+    store_test(a_step_of_a_stopped_run_does_not_await),
     store_test(a_cancel_takes_what_waits_page_by_page),
     store_test(a_cancel_starts_nothing),
     store_test(runs_that_are_not_there_are_not_stopped),

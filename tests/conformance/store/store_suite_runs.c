@@ -513,6 +513,78 @@ static void a_stop_during_a_retry_counts(void **state) /* 3 with again */
     assert_state(w, c.first, TASK_CANCELLED);
 }
 
+/* ---- runs within others ---- */
+
+/* The only page of a run that is a step of another, with one row. */
+static struct op_open open_within(const struct task *inner, const struct task *run, struct run_row *begin,
+                                  struct open_row *row)
+{
+    *row = root_row(inner, 0);
+    row->ends = true;
+    struct op_open op = open_of(inner, begin, row, 1);
+    op.outer = op.root = begin->root = run->id;
+    return op;
+}
+
+static void a_run_within_a_paused_one_is_paused(void **state) /* 3 */
+{
+    struct world *w = *state;
+    struct task run, inner = claimed_control(w, &run);
+    struct run_row begin;
+    struct open_row row;
+    struct op_stop pause = stop_of(&run, RUN_PAUSE);
+    apply(w, &pause.op);
+    struct op_open op = open_within(&inner, &run, &begin, &row);
+    apply(w, &op.op);
+    assert_false(op.ret_stopped);
+    assert_true(run_of(w, inner.id).paused);
+    assert_state(w, row.task.id, TASK_PAUSED);
+}
+
+static void a_run_within_a_stopped_one_is_not_opened(void **state) /* 3 */
+{
+    struct world *w = *state;
+    struct task run, inner = claimed_control(w, &run);
+    struct run_row begin;
+    struct open_row row;
+    struct op_stop stop = stop_of(&run, RUN_CANCEL);
+    apply(w, &stop.op);
+    struct op_open op = open_within(&inner, &run, &begin, &row);
+    apply(w, &op.op);
+    assert_true(op.ret_stopped);
+    assert_false(is_there(w, TENANT, row.task.id));
+}
+
+static void a_run_within_a_retried_one_begins_though_it_was_stopped(void **state) /* 3 */
+{
+    struct world *w = *state;
+    struct task run, inner = claimed_control(w, &run);
+    struct run_row begin, outer_begin;
+    struct open_row row, again_row = { .task = inner, .ends = true };
+    struct op_open op = open_within(&inner, &run, &begin, &row);
+    apply(w, &op.op);
+    struct op_stop stop = stop_of(&inner, RUN_CANCEL), pause = stop_of(&inner, RUN_PAUSE);
+    apply(w, &pause.op);
+    apply(w, &stop.op);
+    end_step(w, inner.id, TASK_CANCELLED, S(""));
+    end_step(w, run.id, TASK_SCHEDULED, S("no")); /* rule 6 */
+    run = claim_step(w, run.id);
+    again_row.task.state = TASK_SCHEDULED;
+    again_row.task.claim = (struct uuid){ 0 };
+    again_row.task.fence = 0;
+    struct op_open retry = open_of(&run, &outer_begin, &again_row, 1);
+    retry.again = true;
+    apply(w, &retry.op);
+    inner = claim_step(w, inner.id);
+    op = open_within(&inner, &run, &begin, &row);
+    op.again = true;
+    apply(w, &op.op);
+    assert_false(op.ret_stopped);
+    assert_true(run_of(w, inner.id).stop == RUN_GOES_ON && !run_of(w, inner.id).paused);
+    assert_int_equal(run_of(w, inner.id).generation, 1);
+    assert_state(w, row.task.id, TASK_SCHEDULED);
+}
+
 static void a_step_that_is_tried_again_obeys_its_run(void **state) /* rule 7 */
 {
     struct world *w = *state;
@@ -579,6 +651,9 @@ static const struct CMUnitTest tests[] = {
     store_test(a_retry_forgets_outputs_and_signals),
     store_test(a_retry_waits_for_steps_that_still_run),
     store_test(a_stop_during_a_retry_counts),
+    store_test(a_run_within_a_paused_one_is_paused),
+    store_test(a_run_within_a_stopped_one_is_not_opened),
+    store_test(a_run_within_a_retried_one_begins_though_it_was_stopped),
     store_test(a_step_that_is_tried_again_obeys_its_run),
     store_test(an_attempt_that_fails_is_begun_again),
 };

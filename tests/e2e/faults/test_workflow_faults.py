@@ -77,8 +77,9 @@ class WorkflowLoad:
             self.workflows.append(w)
             url = f"/v1/workflows/{w.run_id}"
             if chance.random() < 0.2:
-                self._ask(client, f"{url}/pause", None, (200, 202, 409))
-                self._ask(client, f"{url}/resume", None, (200, 202, 409))
+                # With keys: a request that was given up, and is carried out later, does not undo the next one.
+                self._ask(client, f"{url}/pause", None, (200, 202, 409), key=f"pause-{w.run_id}")
+                self._ask(client, f"{url}/resume", None, (200, 202, 409), key=f"resume-{w.run_id}")
             for step in w.steps:
                 if step.kind == "await" and step.fate != "timeout":
                     w.signalled_ms[step.name] = now_ms()

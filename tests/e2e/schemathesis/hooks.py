@@ -18,6 +18,8 @@ FORMATS = {
     "time-zone": st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu"]),
     "duration-text": st.sampled_from(["1s", "90s", "15m", "1h30m", "7d", "1w2d3h4m5s6ms"]),
     "calendar-name": st.just("holidays"),
+    "workflow-name": st.just("flow"),
+    "reference": st.sampled_from(["/input", "/input/a~1b/0", "/run/id"]),
     "tenant-name": st.just("default"),
     "broker": st.sampled_from(["orders", "redis://127.0.0.1:9", "amqp://127.0.0.1:9/x", "kafka://127.0.0.1:9,127.0.0.1:10"]),
     "http-url": st.sampled_from([SINK, SINK + "a?b=c", "https://127.0.0.1:9/"]),
@@ -55,6 +57,8 @@ WAITS = Between(0, 60)
 NUMBERS = itertools.count()
 NEEDS = {"calendar_policy": "calendar", "concurrency_limit": "concurrency_key", "dedupe_window_seconds": "dedupe_key",
          "dedupe_action": "dedupe_key"}
+NOT_FOR_RUNS = ["payload", "timeout_ms", "requires", "resources"]
+NOT_FOR_AWAIT = [*NOT_FOR_RUNS, "retry", "max_retries", "delivery", "concurrency_key", "concurrency_limit"]
 
 
 def drop(body, *names):
@@ -96,6 +100,10 @@ def agree_on_target(body):
     elif kind == "QUEUE_MESSAGE":
         config = {**config, "broker": "redis://127.0.0.1:9", "destination": config.get("destination") or "d"}
         drop(config, "url", "method")
+    elif kind == "WORKFLOW":
+        config = {**config, "workflow": "flow"}
+        drop(config, "definition", "version")
+        drop(body, *NOT_FOR_RUNS)
     else:
         config = {}
     body["target_type"], body["target_config"] = kind, config
@@ -111,13 +119,102 @@ def agree_on_retry(body):
         retry["max_delay_ms"] = max(retry["max_delay_ms"], retry.get("base_delay_ms") or 1000)
 
 
+def agree_on_needs(body):
+    for name, needed in NEEDS.items():
+        if not body.get(needed):
+            drop(body, name)
+
+
+def plain(value):
+    """Free JSON of a definition without names that begin with $, which are its own."""
+    if isinstance(value, dict):
+        return {name.lstrip("$") if name.startswith("$") else name: plain(member) for name, member in value.items()}
+    return [plain(element) for element in value] if isinstance(value, list) else value
+
+
+def agree_on_items(over):
+    """The items of a map are a list, also by default."""
+    if isinstance(over, list):
+        return plain(over)
+    return {"$ref": over["$ref"], "default": []} if "$ref" in over else {"$literal": [over["$literal"]]}
+
+
+def agree_on_call(fields):
+    """What a step calls, or its compensation. The step may have references where a task has none."""
+    config = fields.get("target_config") or {}
+    for name, value in (config.get("headers") or {}).items():
+        if isinstance(value, dict):  # what a reference may name depends on the step
+            config["headers"][name] = {"$join": ["a", 1, {"$ref": "/input"}]} if "$join" in value else {"$ref": "/input", "default": ""}
+    for free, name in ((fields, "payload"), (config, "body"), (config, "input")):
+        if name in free:
+            free[name] = plain(free[name])
+    if isinstance(config.get("url"), dict):
+        config["url"] = {"$join": [SINK, "a", 1]}
+    if fields.get("target_type") is None and "url" not in config:
+        fields["target_type"] = "NOOP"
+    agree_on_target(fields)
+    agree_on_retry(fields)
+    agree_on_needs(fields)
+    short(fields)
+
+
+def agree_on_step(step, number):
+    step["name"] = f"s{number}"
+    step["depends_on"] = [f"s{number - 1}"] if number else []
+    if not number:
+        drop(step, "join")
+    if step.get("when"):
+        step["when"] = {"ref": "/input", "op": "exists"}
+    if step.get("map"):
+        step["map"]["over"] = agree_on_items(step["map"]["over"])
+    if step.get("await"):
+        drop(step, "map", "target_type", "target_config", *NOT_FOR_AWAIT)
+        if step["await"].get("timeout"):
+            step["await"]["timeout"] = "1s"  # not 0
+        else:
+            drop(step["await"], "on_timeout")
+    else:
+        agree_on_call(step)
+    if step.get("target_type") == "WORKFLOW" or (step.get("map") or {}).get("max_concurrent"):
+        drop(step, "concurrency_key", "concurrency_limit")
+    if step.get("compensate") is not None:
+        if step["compensate"].get("target_type") is None and "workflow" in (step["compensate"].get("target_config") or {}):
+            drop(step["compensate"], "target_config")
+        agree_on_call(step["compensate"])
+
+
+def agree_on_definition(body):
+    if "result" in body:
+        body["result"] = plain(body["result"])
+    for number, step in enumerate(body["steps"]):
+        agree_on_step(step, number)
+
+
+def agree_on_run(body):
+    if body.get("definition"):
+        drop(body, "workflow", "version")
+        agree_on_definition(body["definition"])
+    else:
+        body["workflow"] = "flow"
+        drop(body, "version", "definition")
+    agree_on_needs(body)
+    keep_one(body, *ONE_TIME)
+    if body.get("type") == "RECURRING":
+        body["type"] = "ONE_TIME"
+    elif body.get("type") not in (None, "ONE_TIME"):
+        drop(body, "task_type")
+    if body.get("dedupe_action") not in ("RESCHEDULE", "REPLACE"):
+        drop(body, "dedupe_max_wait_seconds")
+    agree_on_retry(body)
+    short(body)
+    drop(body, "idempotency_key", "depends_on", "join")  # as of a task
+
+
 def agree(body, recurring=False):
     """The fields of a task fit together."""
     if recurring and not body.get("cron_expression") and not body.get("interval_seconds"):
         body["interval_seconds"] = 3600
-    for name, needed in NEEDS.items():
-        if not body.get(needed):
-            drop(body, name)
+    agree_on_needs(body)
     agree_on_time(body)
     if body.get("dedupe_action") not in ("RESCHEDULE", "REPLACE"):
         drop(body, "dedupe_max_wait_seconds")
@@ -181,7 +278,8 @@ def agree_on_query(case):
 
 FIXES = {"createTask": agree, "preview": agree, "createRecurringTask": lambda b: agree(b, True),
          "createRecurringTaskToo": lambda b: agree(b, True), "putQueue": agree_on_queue, "editQueue": agree_on_queue,
-         "createKey": agree_on_key, "editTenant": lambda b: drop(b, "disabled")}
+         "createKey": agree_on_key, "editTenant": lambda b: drop(b, "disabled"),
+         "putWorkflowDefinition": agree_on_definition, "createWorkflow": agree_on_run}
 
 
 @schemathesis.hook
@@ -190,6 +288,8 @@ def before_call(context, case, kwargs):  # pylint: disable=unused-argument
         case.body["wait_seconds"] = 0.01  # nobody waits here
     if case.path.startswith("/v1/calendars/") and case.method != "GET" and case.path_parameters.get("name") == "holidays":
         case.path_parameters["name"] = "other"  # tasks name this one: it stays as it is
+    if case.path.startswith("/v1/workflow-definitions/") and case.method != "GET" and case.path_parameters.get("name") == "flow":
+        case.path_parameters["name"] = "other"
     if case.meta is None or case.meta.generation.mode.is_negative:
         return
     agree_on_query(case)

@@ -8,12 +8,31 @@
 #include "api/server/respond.h"
 #include "api/server/routes.h"
 #include "base/json/json.h"
+#include "core/flow/dag.h"
 
 static json_t *description(struct json_doc *doc)
 {
     struct error e = { 0 };
     assert_ok(json_parse(openapi_json(), doc, &e), &e);
     return doc->root;
+}
+
+/* What a "$ref" names, or the value itself. */
+static json_t *follow(json_t *root, json_t *v)
+{
+    for (const char *ref; (ref = json_string_value(json_object_get(v, "$ref")));) {
+        struct str rest = str_from(ref), piece;
+        v = root;
+        while (str_cut(&rest, '/', &piece)) {
+            char name[64];
+            snprintf(name, sizeof name, STR_FMT, STR_ARG(piece));
+            if (strcmp(name, "#") != 0)
+                v = json_object_get(v, name);
+        }
+        if (!v)
+            fail_msg("%s leads nowhere", ref);
+    }
+    return v;
 }
 
 static json_t *operation(json_t *root, const struct route *r)
@@ -81,19 +100,7 @@ static void check_refs(json_t *root, json_t *at)
     const char *key;
     size_t i;
     json_t *v;
-    const char *ref = json_string_value(json_object_get(at, "$ref"));
-    if (ref) {
-        struct str rest = str_from(ref), piece;
-        json_t *target = root;
-        while (str_cut(&rest, '/', &piece)) {
-            char name[64];
-            snprintf(name, sizeof name, STR_FMT, STR_ARG(piece));
-            if (strcmp(name, "#") != 0)
-                target = json_object_get(target, name);
-        }
-        if (!target)
-            fail_msg("%s leads nowhere", ref);
-    }
+    (void)follow(root, at);
     json_object_foreach (at, key, v)
         check_refs(root, v);
     json_array_foreach (at, i, v)
@@ -129,6 +136,73 @@ static void every_problem_is_described_with_its_remedy(void **state)
     }
     json_doc_release(&doc);
 }
+
+/* ---- the definition of a workflow ---- */
+
+static void check_bounds(json_t *schema, const struct json_field *f)
+{
+    if (f->kind == JSON_KIND_I64) {
+        assert_int_equal(json_integer_value(json_object_get(schema, "minimum")), f->min);
+        assert_int_equal(json_integer_value(json_object_get(schema, "maximum")), f->max);
+    }
+    if (f->kind == JSON_KIND_ARRAY) {
+        assert_int_equal(json_integer_value(json_object_get(schema, "minItems")), f->min);
+        assert_int_equal(json_integer_value(json_object_get(schema, "maxItems")), f->max);
+    }
+    size_t i;
+    json_t *name;
+    json_array_foreach (json_object_get(schema, "enum"), i, name) {
+        size_t k = 0;
+        while (f->kind == JSON_KIND_ENUM && f->names[k] && strcmp(f->names[k], json_string_value(name)) != 0)
+            k++;
+        assert_true(f->kind != JSON_KIND_ENUM || f->names[k]);
+    }
+}
+
+static bool is_required(json_t *schema, const char *field)
+{
+    size_t i;
+    json_t *name;
+    json_array_foreach (json_object_get(schema, "required"), i, name)
+        if (strcmp(json_string_value(name), field) == 0)
+            return true;
+    return false;
+}
+
+static void check_fields(json_t *root, json_t *v, const struct json_field *fields, size_t n)
+{
+    json_t *schema = follow(root, v), *properties = json_object_get(schema, "properties");
+    assert_int_equal(json_object_size(properties), n);
+    assert_true(json_is_false(json_object_get(schema, "additionalProperties")));
+    for (size_t i = 0; i < n; i++) {
+        const struct json_field *f = &fields[i];
+        json_t *described = json_object_get(properties, f->name);
+        if (!described)
+            fail_msg("%s is not described", f->name);
+        assert_int_equal(is_required(schema, f->name), f->required);
+        described = follow(root, described);
+        check_bounds(described, f);
+        bool is_list = f->kind == JSON_KIND_ARRAY && f->fields->kind == JSON_KIND_OBJECT;
+        if (is_list)
+            check_fields(root, json_object_get(described, "items"), f->fields->fields, f->fields->count);
+        else if (f->kind == JSON_KIND_OBJECT)
+            check_fields(root, described, f->fields, f->count);
+    }
+}
+
+static void a_definition_is_described_as_it_is_read(void **state)
+{
+    (void)state;
+    struct json_doc doc;
+    json_t *root = description(&doc);
+    size_t n;
+    const struct json_field *fields = dag_fields(&n);
+    json_t *schemas = json_object_get(json_object_get(root, "components"), "schemas");
+    check_fields(root, json_object_get(schemas, "Workflow"), fields, n);
+    json_doc_release(&doc);
+}
+
+/* ---- paths ---- */
 
 #define ID "0192a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"
 
@@ -196,6 +270,7 @@ int main(void)
         cmocka_unit_test(what_writes_takes_a_key_and_says_so),
         cmocka_unit_test(references_lead_somewhere),
         cmocka_unit_test(every_problem_is_described_with_its_remedy),
+        cmocka_unit_test(a_definition_is_described_as_it_is_read),
         cmocka_unit_test(paths_find_their_route),
         cmocka_unit_test(names_in_paths_are_words),
         cmocka_unit_test(methods_have_names),

@@ -1,4 +1,4 @@
-#include "cli/workflow_file.h"
+#include "cli/workflow/file.h"
 
 #include "check.h"
 

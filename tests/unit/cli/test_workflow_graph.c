@@ -1,4 +1,4 @@
-#include "cli/workflow_graph.h"
+#include "cli/workflow/graph.h"
 
 #include "check.h"
 

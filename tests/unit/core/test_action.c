@@ -173,6 +173,23 @@ static void refusals_read_like_this(void **state)
     }
 }
 
+static void a_refusal_calls_a_run_a_run_and_a_step_a_step(void **state)
+{
+    (void)state;
+    struct task run = sample(TASK_ONE_TIME, TASK_COMPLETED), step = run;
+    struct action_plan p;
+    struct error e = { 0 };
+    run.target = step.target = TARGET_WORKFLOW;
+    step.run = run.id;
+    step.run.b[0] |= 1;
+    assert_int_equal(act(&run, ACTION_PAUSE, false, &p, &e), ERR_CONFLICT);
+    assert_string_equal(e.text, "the run is COMPLETED and cannot be paused; it has run; rerun it, or start a new run");
+    assert_int_equal(act(&run, ACTION_RETRY, false, &p, &e), ERR_CONFLICT);
+    assert_string_equal(e.text, "the run is COMPLETED and cannot be retried; rerun it, or start a new run");
+    assert_int_equal(act(&step, ACTION_RETRY, false, &p, &e), ERR_CONFLICT);
+    assert_string_equal(e.text, "the step is COMPLETED and cannot be retried; create a new task");
+}
+
 static void run_now_is_due_now_and_keeps_its_attempts(void **state)
 {
     (void)state;
@@ -493,6 +510,7 @@ int main(void)
         cmocka_unit_test(every_action_in_every_state_does_what_the_table_says),
         cmocka_unit_test(a_refusal_names_the_state_and_what_to_do),
         cmocka_unit_test(refusals_read_like_this),
+        cmocka_unit_test(a_refusal_calls_a_run_a_run_and_a_step_a_step),
         cmocka_unit_test(run_now_is_due_now_and_keeps_its_attempts),
         cmocka_unit_test(resume_keeps_the_time_unless_it_has_gone_by),
         cmocka_unit_test(a_task_that_depends_on_others_waits_for_them_unless_it_is_forced),

@@ -80,7 +80,8 @@ static void templates_are_resolved(void **state)
         { TEMPLATE_VALUE, "{\"$ref\":\"/input/nothing\",\"default\":1}", "null" },
         { TEMPLATE_VALUE, "{\"$ref\":\"/steps/a/error\",\"default\":\"fine\"}", "\"fine\"" },
         { TEMPLATE_VALUE, "{\"$literal\":{\"$ref\":\"/input/id\"}}", "{\"$ref\":\"/input/id\"}" },
-        { TEMPLATE_VALUE, "{\"$in\":[1,2]}", "{\"$in\":[1,2]}" },
+        { TEMPLATE_VALUE, "{\"$literal\":{\"$in\":[1,2]}}", "{\"$in\":[1,2]}" },
+        { TEMPLATE_VALUE, "{\"in$\":\"$in\"}", "{\"in$\":\"$in\"}" },
         { TEMPLATE_VALUE, "{\"$ref\":\"/input/q\\\"k\"}", "{\"x\\ty\":\"\\u0001\"}" },
         { TEMPLATE_VALUE, "{\"$ref\":\"/input/rate\"}", "0.25" },
         { TEMPLATE_VALUE, "{\"$join\":[\"o-\",{\"$ref\":\"/input/id\"},\"-\",true,1.5,{\"$ref\":\"/input/yes\"}]}",
@@ -116,6 +117,11 @@ static void a_wrong_template_or_value_is_refused_at_its_place(void **state)
         { TEMPLATE_VALUE, "[{\"$ref\":5}]", "[0].$ref", "must be a text" },
         { TEMPLATE_VALUE, "[{\"$ref\":\"/inptu\"}]", "[0].$ref", "did you mean '/input'?" },
         { TEMPLATE_VALUE, "{\"$join\":[]}", "$join", "at least one" },
+        { TEMPLATE_VALUE, "[{\"$reff\":\"/input\"}]", "[0].$reff", "did you mean '$ref'?" },
+        { TEMPLATE_VALUE, "{\"a\":1,\"$elemMatch\":{}}", "$elemMatch", "quote the object" },
+        { TEMPLATE_VALUE, "{\"$ref\":\"/run/fialures\"}", "$ref", "did you mean '/run/failures'?" },
+        { TEMPLATE_VALUE, "{\"$ref\":\"/run/foo\"}", "$ref", "which /run does not have; it has id" },
+        { TEMPLATE_VALUE, "{\"$ref\":\"/run/id/x\"}", "$ref", "goes on behind '/run/id'" },
         { TEMPLATE_VALUE, "{\"$join\":[\"a\"],\"x\":1}", "", "besides \"$join\"" },
         { TEMPLATE_VALUE, "{\"$join\":[\"a\",{\"$join\":[\"b\"]}]}", "$join[1]", "must be a text, a number" },
         { TEMPLATE_VALUE, "{\"$join\":[\"a\",{\"$ref\":\"x\"}]}", "$join[1].$ref", "must begin with '/'" },
@@ -316,10 +322,14 @@ static void items_and_texts_beyond_the_limits_are_refused(void **state)
     size_t count;
     setup(&f);
     buf_init(&b, 8 << 20);
-    buf_text(&b, "{\"steps\":[{\"name\":\"a\",\"map\":{\"over\":[0");
+    buf_text(&b, "{\"many\":[0");
     for (int i = 0; i < DAG_ITEMS_MAX; i++)
         buf_text(&b, ",1");
-    buf_text(&b, "]},\"payload\":\"");
+    buf_text(&b, "]}");
+    json_doc_release(&f.data);
+    assert_ok(json_parse(buf_str(&b), &f.data, &f.e), &f.e);
+    buf_reset(&b);
+    buf_text(&b, "{\"steps\":[{\"name\":\"a\",\"map\":{\"over\":{\"$ref\":\"/input/many\"}},\"payload\":\"");
     while (b.n < STEP_RESOLVED_MAX + 65536)
         buf_text(&b, "xxxxxxxxxxxxxxxx");
     buf_text(&b, "\"}]}");

@@ -163,7 +163,7 @@ static void note_done(struct op *op)
 
 static struct task blank[30000];
 
-static void submit(struct world *w, struct probe *p, enum op_kind kind, int id)
+static void prepare(struct world *w, struct probe *p, enum op_kind kind, int id)
 {
     static struct lane_quota lanes[1];
     static const struct spawn_plan plan = { .occurrences = { blank, 3 } };
@@ -190,6 +190,11 @@ static void submit(struct world *w, struct probe *p, enum op_kind kind, int id)
         p->breakers.v = &breaker;
         p->breakers.n = 1;
     }
+}
+
+static void submit(struct world *w, struct probe *p, enum op_kind kind, int id)
+{
+    prepare(w, p, kind, id);
     writer_submit(batcher_writer(w->batcher), &p->op);
 }
 
@@ -302,6 +307,23 @@ static void claims_and_settles_go_before_the_rest_each_in_order(void **state)
     let_go(w);
     assert_int_equal(w->stub.calls, 2);
     assert_batch(w, 2, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13);
+}
+
+/* The thread wakes at the first of the two. */
+static void a_pair_is_in_one_transaction_even_if_nothing_else_is_to_be_done(void **state)
+{
+    struct world *w = *state;
+    enum { PAIRS = 50 };
+    struct probe p[2 * PAIRS] = { 0 };
+    for (size_t i = 0; i < PAIRS; i++) {
+        prepare(w, &p[2 * i], OP_SETTLE, (int)(2 * i));
+        prepare(w, &p[2 * i + 1], OP_CLAIM, (int)(2 * i + 1));
+        writer_submit_pair(batcher_writer(w->batcher), &p[2 * i].op, &p[2 * i + 1].op);
+        wait_done(w, 2 * i + 2);
+    }
+    let_go(w);
+    for (size_t i = 0; i < PAIRS; i++)
+        assert_batch(w, i + 1, (int)(2 * i), (int)(2 * i + 1));
 }
 
 static void batch_holds_no_more_operations_than_the_store_takes(void **state)
@@ -739,6 +761,7 @@ int main(void)
         test(lone_operation_is_applied_at_once),
         test(what_arrives_during_a_commit_shares_the_next),
         test(claims_and_settles_go_before_the_rest_each_in_order),
+        test(a_pair_is_in_one_transaction_even_if_nothing_else_is_to_be_done),
         test(batch_holds_no_more_operations_than_the_store_takes),
         test(batch_is_bounded_in_tasks),
         test(every_kind_counts_its_tasks),

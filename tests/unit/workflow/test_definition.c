@@ -1,6 +1,6 @@
 #include "check.h"
 
-#include "workflow/definition.h"
+#include "workflow/definition_errors.h"
 
 static const struct task_context nothing;
 static const int64_t now_ms = 1700000000000;
@@ -50,8 +50,95 @@ static const struct {
     { A("\"target_type\":\"COMMAND\""), "steps[0].target_type", "not supported" },
     { A("\"await\":{\"signal\":\"s\"},\"timeout_ms\":5"), "steps[0].timeout_ms", "has no effect" },
     { A("\"await\":{\"signal\":\"s\"},\"retry\":{}"), "steps[0].retry", "has no effect" },
+    { HTTP("\"metadata\":7"), "steps[0].metadata", "must be an object" },
+    { HTTP("\"map\":{\"over\":7}"), "steps[0].map.over", "must be an array, or a reference" },
+    { HTTP("\"map\":{\"over\":{\"$join\":[\"a\"]}}"), "steps[0].map.over", "must be an array" },
+    { HTTP("\"map\":{\"over\":{\"$literal\":{}}}"), "steps[0].map.over.$literal", "must be an array" },
+    { HTTP("\"map\":{\"over\":{\"$ref\":\"/input\",\"default\":1}}"), "steps[0].map.over.default", "must be an array" },
     { "[", "", "" },
 };
+
+static void the_items_of_a_literal_map_are_counted(void **state)
+{
+    (void)state;
+    struct buf b;
+    struct dag *d = NULL;
+    struct error e = { 0 };
+    buf_init(&b, 1 << 20);
+    buf_text(&b, "{\"steps\":[{\"name\":\"a\"," NOOP ",\"map\":{\"over\":[0");
+    for (int i = 0; i < DAG_ITEMS_MAX; i++)
+        buf_text(&b, ",1");
+    buf_text(&b, "]}}]}");
+    assert_int_equal(definition_read(buf_str(&b), &nothing, &d, &e), ERR_INVALID);
+    assert_string_equal(e.field, "steps[0].map.over");
+    assert_says(&e, "has 10001 items; a map has at most 10000");
+    buf_release(&b);
+}
+
+/* ---- all errors ---- */
+
+#define STEP(name, more) "{\"name\":\"" name "\"," more "}"
+static const struct {
+    const char *text;
+    const char *fields[8];
+} all_errors[] = {
+    { "[", { "" } },
+    { "{\"steps\":[]}", { "steps" } },
+    { "{\"stps\":[" STEP("a", NOOP) "]}", { "stps" } },
+    /* of different kinds, in the order in which they are looked for */
+    { "{\"steps\":[" STEP("a", NOOP ",\"retry\":{\"max_attempts\":0},\"priority\":10") "," STEP("b", NOOP ",\"depends_on\":[\"x\",\"a\",\"y\"]") "," STEP(
+          "c", NOOP
+          ",\"jion\":\"ANY\"") "," STEP("d",
+                                        "\"target_config\":{\"url\":\"ftp://h/\",\"body\":{\"p\":{\"$reff\":1},\"q\":{\"$ref\":\"/run/x\"}}}") "]}",
+      { "steps[2].jion", "steps[1].depends_on[0]", "steps[1].depends_on[2]", "steps[3].target_config.body.p.$reff",
+        "steps[3].target_config.body.q.$ref", "steps[0].priority", "steps[0].retry.max_attempts",
+        "steps[3].target_config.url" } },
+    /* a proposal is taken, so that what follows from the mistake is not listed */
+    { "{\"steps\":[" STEP("extract", NOOP) "," STEP(
+          "b", NOOP ",\"depends_on\":[\"extrct\"],\"payload\":{\"$ref\":\"/steps/extract/output\"}") "]}",
+      { "steps[1].depends_on[0]" } },
+    { "{\"steps\":[" STEP("-a", NOOP) "," STEP("b", NOOP ",\"depends_on\":[\"-a\"]") "," STEP("b", NOOP) "]}",
+      { "steps[0].name", "steps[2].name" } },
+    { "{\"steps\":[" STEP("a", NOOP ",\"depends_on\":[\"b\"],\"join\":\"ANY\"") "," STEP(
+          "b", NOOP ",\"depends_on\":[\"a\"]") "],\"result\":{\"$ref\":\"/steps/c/output\"}}",
+      { "steps[1].depends_on[0]", "result.$ref" } },
+    { "{\"steps\":[" STEP("a", "\"await\":{\"timeout\":\"x\"}") "," STEP("b", "\"target_type\":\"WORKFLOW\"") "]}",
+      { "steps[0].await.signal", "steps[1].target_config" } },
+};
+
+static void errors_that_follow_from_others_are_not_listed(void **state)
+{
+    (void)state;
+    struct dag *d = NULL;
+    struct definition_errors errors;
+    static const char *const texts[] = {
+        A("\"await\":{\"signal\":\"s\",\"timeout\":\"0s\",\"on_timeout\":1}"),
+        A(NOOP ",\"concurrency_key\":\"\",\"concurrency_limit\":2"),
+        A("\"target_config\":{\"url\":\"ftp://h/\"},\"target_type\":\"HTTP_CALLBACK\""),
+    };
+    for (size_t i = 0; i < array_count(texts); i++) {
+        assert_int_equal(definition_read_all(str_from(texts[i]), &nothing, &d, &errors), ERR_INVALID);
+        if (errors.n != 1)
+            fail_msg("%s: '%s' is listed, too: %s", texts[i], errors.v[1].field, errors.v[1].text);
+    }
+}
+
+static void all_errors_come_at_once(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < array_count(all_errors); i++) {
+        struct dag *d = NULL;
+        struct definition_errors errors;
+        size_t n = 0;
+        assert_int_not_equal(definition_read_all(str_from(all_errors[i].text), &nothing, &d, &errors), ERR_OK);
+        while (n < array_count(all_errors[i].fields) && all_errors[i].fields[n])
+            n++;
+        for (size_t k = 0; k < errors.n; k++)
+            if (k >= n || strcmp(errors.v[k].field, all_errors[i].fields[k]) != 0)
+                fail_msg("%s: error %zu is '%s': %s", all_errors[i].text, k, errors.v[k].field, errors.v[k].text);
+        assert_int_equal(errors.n, n);
+    }
+}
 
 static void every_mistake_is_named_by_its_path(void **state)
 {
@@ -191,6 +278,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_mistake_is_named_by_its_path),
+        cmocka_unit_test(the_items_of_a_literal_map_are_counted),
+        cmocka_unit_test(all_errors_come_at_once),
+        cmocka_unit_test(errors_that_follow_from_others_are_not_listed),
         cmocka_unit_test(the_limit_of_a_tenant_counts_for_each_step),
         cmocka_unit_test(ordinary_steps_carry_what_they_call_unless_it_refers_to_data),
         cmocka_unit_test(control_steps_are_of_target_workflow),

@@ -1,40 +1,20 @@
 /* belfry workflow run, list, definitions, steps. */
 #include "cli/command/workflow/workflow.h"
 
+#include <unistd.h>
+
 #include "base/sentence.h"
 #include "cli/filter.h"
+#include "cli/reconnect.h"
 #include "cli/rows.h"
 #include "cli/task_body.h"
 #include "cli/task_view.h"
 #include "cli/when.h"
-#include "cli/workflow_file.h"
-#include "cli/workflow_run.h"
-#include "platform/file.h"
+#include "cli/workflow/file.h"
+#include "cli/workflow/run.h"
 
-enum { BODY_MAX = 2 * TASK_BODY_MAX, RUN_COLUMNS = 6, DEFINITION_COLUMNS = 3, STEP_COLUMNS = 7, WAIT_SECONDS = 30 };
-
-enum err workflow_write_json(const struct options *o, const char *flag, struct jw *w, struct error *e)
-{
-    cleanup_with(buf_release) struct buf text;
-    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
-    char field[32];
-    struct error why;
-    buf_init(&text, TASK_BODY_MAX);
-    if (!option_given(o, flag))
-        return ERR_OK;
-    struct str given = option_get(o, flag)->text;
-    bool is_file = str_starts(given, S("@"));
-    snprintf(field, sizeof field, "--%s", flag);
-    if (!is_file && !str_eq(given, S("-")))
-        buf_add(&text, given);
-    else if (file_read(is_file ? given.p + 1 : given.p, &text, &why)) /* option texts are NUL-terminated */
-        return error_field(e, field, "cannot be read from %s", why.text);
-    if (json_parse(buf_str(&text), &doc, &why))
-        return error_field(e, field, "%s%s%s", why.field, why.field[0] ? ": " : "", why.text);
-    jw_key(w, flag);
-    jw_raw(w, str_trim(buf_str(&text)));
-    return ERR_OK;
-}
+enum { BODY_MAX = 2 * TASK_BODY_MAX, RUN_COLUMNS = 7, DEFINITION_COLUMNS = 3, STEP_COLUMNS = 7 };
+enum { WAIT_SECONDS = 30, AGAIN_MS = 500 };
 
 /* ---- run ---- */
 
@@ -85,7 +65,7 @@ static enum exit_code run_write_body(struct verb_work *w, struct buf *body)
     enum exit_code code = run_write_definition(w, &j);
     if (code)
         return code;
-    if (workflow_write_json(w->o, "input", &j, &e) || task_fields_write(w->o, &given, &e))
+    if (option_json_write(w->o, "input", &j, &e) || task_fields_write(w->o, &given, &e))
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
     if (option_given(w->o, "deadline"))
         jw_kv_seconds(&j, "deadline_seconds", option_get(w->o, "deadline")->number);
@@ -111,17 +91,23 @@ static void run_print(struct verb_work *w, const struct client_answer *a)
     cli_print(w->cli, &out);
 }
 
-/* The server answers when the run has ended, or after some seconds. */
+/* The server answers when the run has ended, or after some seconds. It may be restarted meanwhile. */
 static enum exit_code run_wait(struct verb_work *w, struct client_answer *a)
 {
     char path[WORKFLOW_PATH];
     snprintf(path, sizeof path, WORKFLOWS "/" STR_FMT "?wait_seconds=%d",
              STR_ARG(str_utf8_cut(json_text_at(a->doc.root, "id"), UUID_TEXT)), WAIT_SECONDS);
+    struct reconnect lost;
+    reconnect_init(&lost, w->client);
     while (!run_status_is_final(json_text_at(a->doc.root, "status"))) {
         struct client_answer next = { 0 };
         enum exit_code code = client_call(w->client, &(struct client_request){ .method = "GET", .path = path }, &next);
+        if (reconnect_again(&lost, code, true)) {
+            usleep(AGAIN_MS * 1000);
+            continue;
+        }
         if (code)
-            return code;
+            return code == EXIT_UNREACHABLE ? reconnect_fail(&lost) : code;
         client_answer_release(a);
         *a = next;
     }
@@ -131,7 +117,7 @@ static enum exit_code run_wait(struct verb_work *w, struct client_answer *a)
 static enum exit_code run_print_end(struct verb_work *w, const struct client_answer *a)
 {
     cleanup_with(buf_release) struct buf out;
-    char status[CELL_TEXT];
+    char status[CELL_TEXT], id[CELL_TEXT];
     struct str error = json_text_at(a->doc.root, "last_error"), result = json_member_text(&a->doc, "result");
     bool completed = str_eq(json_text_at(a->doc.root, "status"), S("COMPLETED"));
     buf_init(&out, WORKFLOW_OUT_MAX);
@@ -144,6 +130,9 @@ static enum exit_code run_print_end(struct verb_work *w, const struct client_ans
         buf_char(&out, '\n');
         if (result.n && !str_eq(result, S("null")))
             client_json_line(&out, result);
+        if (!completed)
+            buf_printf(&out, "'belfry workflow show %s%s' prints its steps\n",
+                       table_cell(json_text_at(a->doc.root, "id"), id), w->cli->where);
     }
     cli_print(w->cli, &out);
     return completed ? EXIT_DONE : EXIT_REFUSED;
@@ -179,40 +168,91 @@ static void run_error_write(const json_t *run, struct buf *out)
     table_plain_text(error, SIZE_MAX, out);
 }
 
+/* "etl v3"; "-" if the definition has no name. */
+static void run_workflow_write(const json_t *run, struct buf *out)
+{
+    struct str workflow = json_text_at(run, "workflow");
+    int64_t version = json_i64_at(run, "version", 0);
+    table_plain_text(workflow.n ? workflow : S("-"), SIZE_MAX, out);
+    if (workflow.n && version)
+        buf_printf(out, " v%lld", (long long)version);
+}
+
 static void run_header(struct table *t)
 {
-    table_row(t, RUN_COLUMNS, "ID", "WORKFLOW", "STATUS", "CREATED", "TOOK", "ERROR");
+    table_row(t, RUN_COLUMNS, "ID", "NAME", "WORKFLOW", "STATUS", "STARTED", "TOOK", "ERROR");
+}
+
+/* When the run started, or will start, and how long it took, or has taken so far. */
+static void run_times_text(const json_t *run, int64_t now_ms, char when[CELL_TEXT], char took[WHEN_TEXT])
+{
+    int64_t from_ms = 0, to_ms = 0, due_ms = 0;
+    char span[WHEN_TEXT];
+    bool started = json_time_at(run, "started_at", &from_ms), ended = json_time_at(run, "completed_at", &to_ms);
+    bool is_ahead = !started && !ended && json_time_at(run, "run_at", &due_ms) && due_ms > now_ms;
+    moment_text(run, is_ahead ? "run_at" : "started_at", now_ms, when);
+    snprintf(took, WHEN_TEXT, "-");
+    when_took(max_of((ended ? to_ms : now_ms) - from_ms, 0), span);
+    if (started)
+        snprintf(took, WHEN_TEXT, "%.40s%s", span, ended ? "" : " so far");
 }
 
 static void run_add_row(struct rows *r, const json_t *run)
 {
-    char when[CELL_TEXT], took[WHEN_TEXT] = "-";
+    char when[CELL_TEXT], took[WHEN_TEXT];
     struct table *t = &r->table;
-    int64_t from_ms, to_ms;
-    struct str workflow = json_text_at(run, "workflow"), name = json_text_at(run, "name");
     bool paused = json_is_true(json_at(run, "paused"));
-    moment_text(run, "created_at", clock_wall_ms(r->cli->clock), when);
-    if (json_time_at(run, "started_at", &from_ms) && json_time_at(run, "completed_at", &to_ms))
-        when_took(max_of(to_ms - from_ms, 0), took);
-    table_row(t, RUN_COLUMNS, table_text(t, json_text_at(run, "id")), table_text(t, name.n ? name : workflow),
-              paused ? "PAUSED" : table_text(t, json_text_at(run, "status")), when, took,
-              task_cell(t, run_error_write, run));
+    run_times_text(run, clock_wall_ms(r->cli->clock), when, took);
+    table_row(t, RUN_COLUMNS, table_text(t, json_text_at(run, "id")), table_text(t, json_text_at(run, "name")),
+              task_cell(t, run_workflow_write, run), paused ? "PAUSED" : table_text(t, json_text_at(run, "status")),
+              when, took, task_cell(t, run_error_write, run));
+}
+
+/* The list of one workflow's runs, if the server cannot filter by it. */
+struct run_rows {
+    struct rows rows;
+    struct str workflow;
+};
+
+static bool run_is_of_workflow(void *context, const json_t *run)
+{
+    const struct run_rows *r = context;
+    return str_eq(json_text_at(run, "workflow"), r->workflow);
+}
+
+/* Whether the server can filter its runs by workflow. */
+static bool run_filter_is_known(struct verb_work *w, struct str workflow)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    cleanup_with(buf_release) struct buf path;
+    buf_init(&path, WORKFLOW_PATH);
+    buf_text(&path, WORKFLOWS "?limit=1");
+    query_add(&path, "workflow", workflow);
+    struct client_request call = { .method = "GET", .path = buf_cstr(&path), .quiet = true };
+    return client_call(w->client, &call, &a) == EXIT_DONE;
 }
 
 enum exit_code workflow_list(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf path;
+    static const char *const filters[] = { "status", "name" };
+    struct run_rows r = { .rows = { .header = run_header, .add = run_add_row, .keep = { 1, RUN_COLUMNS } } };
     buf_init(&path, WORKFLOW_PATH);
     buf_text(&path, WORKFLOWS);
-    if (option_given(w->o, "status"))
-        query_add(&path, "status", option_get(w->o, "status")->text);
-    if (option_given(w->o, "name"))
-        query_add(&path, "name", option_get(w->o, "name")->text);
-    struct pages p = {
-        .client = w->client, .path = buf_cstr(&path), .member = "workflows", .limit = pages_limit(w->o)
-    };
-    struct rows r = { .header = run_header, .add = run_add_row, .keep = { 1, RUN_COLUMNS } };
-    return rows_print(w->cli, w->o, &p, &r, RUN_COLUMNS, "there are no such runs");
+    for (size_t i = 0; i < array_count(filters); i++)
+        if (option_given(w->o, filters[i]))
+            query_add(&path, filters[i], option_get(w->o, filters[i])->text);
+    if (option_given(w->o, "workflow"))
+        r.workflow = option_get(w->o, "workflow")->text;
+    bool is_known = r.workflow.n && run_filter_is_known(w, r.workflow);
+    if (is_known)
+        query_add(&path, "workflow", r.workflow);
+    struct pages p = { .client = w->client,
+                       .path = buf_cstr(&path),
+                       .member = "workflows",
+                       .limit = pages_limit(w->o),
+                       .wanted = r.workflow.n && !is_known ? run_is_of_workflow : NULL };
+    return rows_print(w->cli, w->o, &p, &r.rows, RUN_COLUMNS, "there are no such runs");
 }
 
 static void definition_header(struct table *t)
@@ -235,9 +275,18 @@ enum exit_code workflow_definitions(struct verb_work *w)
     return rows_print(w->cli, w->o, &p, &r, DEFINITION_COLUMNS, "there are no definitions");
 }
 
+/* With --ids there is one column more. */
+static bool step_has_id(const struct table *t)
+{
+    return t->columns > STEP_COLUMNS;
+}
+
 static void step_header(struct table *t)
 {
-    table_row(t, STEP_COLUMNS, "STEP", "KIND", "STATUS", "WAITED", "RAN", "ATTEMPTS", "ERROR");
+    if (step_has_id(t))
+        table_row(t, STEP_COLUMNS + 1, "STEP", "KIND", "STATUS", "WAITED", "RAN", "ATTEMPTS", "ID", "ERROR");
+    else
+        table_row(t, STEP_COLUMNS, "STEP", "KIND", "STATUS", "WAITED", "RAN", "ATTEMPTS", "ERROR");
 }
 
 static void step_name_write(const json_t *step, struct buf *out)
@@ -264,9 +313,14 @@ static void step_add_row(struct rows *r, const json_t *step)
     step_duration_text(step, "waited_ms", waited);
     step_duration_text(step, "duration_ms", ran);
     number_text(step, "attempts", attempts);
-    table_row(t, STEP_COLUMNS, task_cell(t, step_name_write, step), table_text(t, json_text_at(step, "kind")),
-              table_text(t, json_text_at(step, "status")), waited, ran, attempts,
-              table_text(t, json_text_at(step, "last_error")));
+    const char *name = task_cell(t, step_name_write, step), *kind = table_text(t, json_text_at(step, "kind"));
+    const char *status = table_text(t, json_text_at(step, "status"));
+    const char *error = table_text(t, json_text_at(step, "last_error"));
+    if (step_has_id(t))
+        table_row(t, STEP_COLUMNS + 1, name, kind, status, waited, ran, attempts,
+                  table_text(t, json_text_at(step, "id")), error);
+    else
+        table_row(t, STEP_COLUMNS, name, kind, status, waited, ran, attempts, error);
 }
 
 enum exit_code workflow_steps(struct verb_work *w)
@@ -291,6 +345,7 @@ enum exit_code workflow_steps(struct verb_work *w)
     struct pages p = {
         .client = w->client, .path = buf_cstr(&path), .member = "steps", .limit = pages_limit(w->o), .about = id
     };
-    struct rows r = { .header = step_header, .add = step_add_row, .keep = { 1, STEP_COLUMNS } };
-    return rows_print(w->cli, w->o, &p, &r, STEP_COLUMNS, "there are no such steps");
+    size_t columns = STEP_COLUMNS + (option_get(w->o, "ids")->number ? 1 : 0);
+    struct rows r = { .header = step_header, .add = step_add_row, .keep = { 1, columns, columns - 1 } };
+    return rows_print(w->cli, w->o, &p, &r, columns, "there are no such steps");
 }

@@ -1,18 +1,20 @@
-/* belfry workflow show, graph - a run or a definition on a terminal. */
+/* belfry workflow show - a run, as it is or until it has ended. */
 #include <unistd.h>
 
 #include "cli/command/workflow/workflow.h"
+#include "cli/reconnect.h"
 #include "cli/screen.h"
 #include "cli/task_view.h"
 #include "cli/when.h"
-#include "cli/workflow_file.h"
-#include "cli/workflow_run.h"
+#include "cli/workflow/run.h"
 
-enum { COLUMNS = 7, WIDTH_DEFAULT = 100, REDRAW_MS = 500, PATH_SHOWN_MAX = 20 };
+enum { COLUMNS = 7, REDRAW_MS = 500, PATH_SHOWN_MAX = 20, NAMES_SHOWN_MAX = 5, RUNS_SHOWN_MAX = 5 };
 
 static const struct named_fact facts[] = {
     { "Id", "id", FACT_TEXT },
     { "Name", "name", FACT_TEXT },
+    { "Step of", "run", FACT_TEXT },
+    { "Occurrence of", "parent_id", FACT_TEXT },
     { "Workflow", "workflow", FACT_TEXT },
     { "Version", "version", FACT_NUMBER },
     { "Status", "status", FACT_TEXT },
@@ -107,20 +109,55 @@ static int64_t run_view_ran_ms(const struct run_view *v, const struct critical_s
     return (t->completed_ms ? t->completed_ms : v->now_ms) - t->started_ms;
 }
 
-static void run_view_add_step(const struct run_view *v, const struct run_step *s, bool is_critical, struct table *t)
+/* "waits for a, b and 3 more": the parents that have not ended. */
+static void run_view_write_parents(const struct run_view *v, const struct graph_step *step, struct buf *out)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < step->n; i++) {
+        const struct graph_step *parent = &v->graph.v[step->in[i].parent];
+        if (run_status_is_final(parent->status))
+            continue;
+        if (n++ >= NAMES_SHOWN_MAX)
+            continue;
+        buf_text(out, n == 1 ? "waits for " : ", ");
+        table_plain_text(parent->name, SIZE_MAX, out);
+    }
+    if (n > NAMES_SHOWN_MAX)
+        buf_printf(out, " and %zu more", n - NAMES_SHOWN_MAX);
+}
+
+/* Why the step is in its state. at: its place in the graph, unless it is a compensation. */
+static void run_view_write_note(const struct run_view *v, const struct run_step *s, size_t at, struct buf *out)
+{
+    if (s->error.n)
+        table_plain_text(s->error, SIZE_MAX, out);
+    else if (s->items.n)
+        buf_add(out, s->items);
+    else if (s->by_hand && str_eq(s->status, S("COMPLETED")))
+        buf_text(out, "completed by hand");
+    else if (s->awaits && s->times.started_ms && !s->times.is_final)
+        buf_text(out, "awaits a signal");
+    else if (!s->is_undo && !s->times.is_final && !s->times.started_ms)
+        run_view_write_parents(v, &v->graph.v[at], out);
+}
+
+static void run_view_add_step(const struct run_view *v, const struct run_step *s, size_t at, struct table *t)
 {
     char waited[WHEN_TEXT], ran[WHEN_TEXT], attempts[32];
+    cleanup_with(buf_release) struct buf note;
     const struct critical_step *c = &s->times;
     int64_t waited_ms = critical_waited_ms(c, v->now_ms);
     run_view_duration(waited_ms, c->released_ms && (c->started_ms || !c->is_final), waited);
     run_view_duration(run_view_ran_ms(v, c), c->started_ms != 0, ran);
     snprintf(attempts, sizeof attempts, "%lld", (long long)s->attempts);
+    buf_init(&note, WORKFLOW_OUT_MAX);
+    run_view_write_note(v, s, at, &note);
     const char *name = table_text(t, s->name), *status = table_text(t, s->status);
-    table_row(t, COLUMNS,
-              is_critical  ? "*"
-              : s->is_undo ? "undo"
-                           : "",
-              name, status, waited, ran, attempts, s->error.n ? table_text(t, s->error) : table_text(t, s->items));
+    const char *mark = s->is_undo ? "undo" : run_view_is_critical(v, at) ? "*" : "";
+    if (t->columns > COLUMNS)
+        table_row(t, COLUMNS + 1, mark, name, status, waited, ran, attempts, table_text(t, s->id), buf_cstr(&note));
+    else
+        table_row(t, COLUMNS, mark, name, status, waited, ran, attempts, buf_cstr(&note));
 }
 
 /* Colours the status of each line of the table, of which the first is the header. */
@@ -141,14 +178,20 @@ static void run_view_write_steps(const struct run_view *v, struct buf *out)
     cleanup_with(table_release) struct table t;
     cleanup_with(buf_release) struct buf text;
     size_t at = 0;
+    bool ids = option_get(v->w->o, "ids")->number;
     buf_init(&text, WORKFLOW_OUT_MAX);
-    table_init(&t, COLUMNS);
+    table_init(&t, COLUMNS + (ids ? 1 : 0));
     t.fit = cli_columns(v->w->cli);
     table_keep(&t, 1);
-    table_row(&t, COLUMNS, "", "STEP", "STATUS", "WAITED", "RAN", "ATTEMPTS", "ERROR");
+    if (ids) {
+        table_keep(&t, COLUMNS - 1);
+        table_row(&t, COLUMNS + 1, "", "STEP", "STATUS", "WAITED", "RAN", "ATTEMPTS", "ID", "NOTE");
+    } else {
+        table_row(&t, COLUMNS, "", "STEP", "STATUS", "WAITED", "RAN", "ATTEMPTS", "NOTE");
+    }
     for (size_t i = 0; i < v->steps.n; i++) {
         const struct run_step *s = &v->steps.v[i];
-        run_view_add_step(v, s, !s->is_undo && run_view_is_critical(v, at), &t);
+        run_view_add_step(v, s, at, &t);
         at += !s->is_undo;
     }
     if (!v->steps.n)
@@ -184,7 +227,13 @@ static void run_view_write_estimate(struct run_view *v, struct buf *out)
     struct critical_estimate x;
     struct error ignored;
     char relative[WHEN_TEXT], utc[WHEN_TEXT];
-    if (v->is_final || !v->earlier || critical_estimate(v->times, v->graph.n, v->now_ms, &v->steps.a, &x, &ignored))
+    if (v->is_final || !v->graph.n)
+        return;
+    if (!v->earlier) {
+        buf_text(out, "When it ends cannot be estimated: no earlier run of the same definition is COMPLETED\n");
+        return;
+    }
+    if (critical_estimate(v->times, v->graph.n, v->now_ms, &v->steps.a, &x, &ignored))
         return;
     when_relative(x.end_ms, v->now_ms, relative);
     when_utc(x.end_ms, utc);
@@ -213,6 +262,42 @@ static void run_view_write_awaiting(struct run_view *v, struct buf *out)
     }
 }
 
+/* Why the run does not go on, in the words of `belfry explain`. */
+static void run_view_write_waiting(struct run_view *v, struct buf *out)
+{
+    cleanup_with(client_answer_release) struct client_answer a = { 0 };
+    char path[WORKFLOW_PATH];
+    bool is_paused = json_is_true(json_at(v->run.doc.root, "paused"));
+    snprintf(path, sizeof path, "/v1/tasks/%s/explain", v->id);
+    struct client_request call = { .method = "GET", .path = path, .quiet = true };
+    if (is_paused && !v->is_final)
+        buf_printf(out, "It is paused: 'belfry workflow resume %s%s' lets it go on\n", v->id, v->w->cli->where);
+    if (v->is_final || is_paused || str_eq(json_text_at(v->run.doc.root, "status"), S("RUNNING")) ||
+        client_call(v->w->client, &call, &a))
+        return;
+    size_t from = out->n;
+    table_plain_text(json_text_at(a.doc.root, "explanation"), SIZE_MAX, out);
+    if (out->n > from && out->p[from] >= 'a' && out->p[from] <= 'z')
+        out->p[from] = (char)(out->p[from] - 'a' + 'A');
+    buf_text(out, out->n > from ? "\n" : "");
+}
+
+/* Steps that run other workflows and did not complete: their reasons are in those runs. */
+static void run_view_write_runs(const struct run_view *v, struct buf *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < v->steps.n && n < RUNS_SHOWN_MAX; i++) {
+        const struct run_step *s = &v->steps.v[i];
+        bool is_open = s->times.started_ms && !s->times.is_final;
+        if (!s->is_run || s->is_undo || (!is_open && !str_eq(s->status, S("FAILED"))))
+            continue;
+        buf_text(out, "Step ");
+        table_plain_text(s->name, SIZE_MAX, out);
+        buf_printf(out, " is a run: 'belfry workflow show " STR_FMT "%s'\n", STR_ARG(s->id), v->w->cli->where);
+        n++;
+    }
+}
+
 static void run_view_write(struct run_view *v, struct buf *out)
 {
     cleanup_with(buf_release) struct buf counts;
@@ -220,6 +305,7 @@ static void run_view_write(struct run_view *v, struct buf *out)
     buf_init(&counts, WORKFLOW_PATH);
     named_facts_print(v->w->cli, v->run.doc.root, facts, array_count(facts), out);
     run_counts_text(json_at(v->run.doc.root, "steps"), &counts);
+    run_view_write_waiting(v, out);
     if (counts.n)
         buf_printf(out, "Steps: %s\n", buf_cstr(&counts));
     if (v->is_final && result.n && !str_eq(result, S("null"))) {
@@ -230,6 +316,7 @@ static void run_view_write(struct run_view *v, struct buf *out)
     run_view_write_steps(v, out);
     run_view_write_path(v, out);
     run_view_write_estimate(v, out);
+    run_view_write_runs(v, out);
     run_view_write_awaiting(v, out);
 }
 
@@ -269,163 +356,102 @@ static void run_view_write_changes(const struct run_view *v, const struct run_vi
     }
 }
 
-/* Shows the run once more. False: the watch is over, by *ret_code. */
-static bool workflow_watch_step(struct run_view *last, bool *has_last, struct screen *screen, enum exit_code *ret_code)
+struct run_watch {
+    struct run_view last;
+    bool has_last;
+    struct screen *screen; /* NULL: stdout is no terminal */
+    struct reconnect lost;
+    enum exit_code code;
+};
+
+/* The server is being restarted, perhaps. False: the output is closed. */
+static bool run_watch_show_lost(struct run_watch *x)
 {
     cleanup_with(buf_release) struct buf out;
-    struct run_view v = { .w = last->w, .id = last->id };
+    struct run_view *v = &x->last;
     buf_init(&out, WORKFLOW_OUT_MAX);
-    *ret_code = run_view_load(&v, *has_last ? last : NULL);
-    if (*ret_code) {
+    if (!x->screen)
+        return true;
+    table_plain_text(str_from(client_why_unreachable(v->w->client)), SIZE_MAX, &out);
+    buf_text(&out, "; trying again. The run as it was:\n\n");
+    run_view_write(v, &out);
+    return screen_draw(x->screen, &out);
+}
+
+/* Shows the run once more. False: the watch is over, by x->code. */
+static bool run_watch_look(struct run_watch *x)
+{
+    cleanup_with(buf_release) struct buf out;
+    struct run_view v = { .w = x->last.w, .id = x->last.id };
+    buf_init(&out, WORKFLOW_OUT_MAX);
+    x->code = run_view_load(&v, x->has_last ? &x->last : NULL);
+    bool again = x->has_last && reconnect_again(&x->lost, x->code, !x->screen);
+    if (x->code) {
         run_view_release(&v);
-        return false;
+        return again && run_watch_show_lost(x);
     }
-    if (screen)
+    if (x->screen)
         run_view_write(&v, &out);
     else
-        run_view_write_changes(&v, *has_last ? last : NULL, &out);
-    bool taken = screen ? screen_draw(screen, &out) : cli_print(v.w->cli, &out);
-    run_view_release(last);
-    *last = v;
-    *has_last = true;
+        run_view_write_changes(&v, x->has_last ? &x->last : NULL, &out);
+    bool taken = x->screen ? screen_draw(x->screen, &out) : cli_print(v.w->cli, &out);
+    run_view_release(&x->last);
+    x->last = v;
+    if (!x->has_last)
+        reconnect_init(&x->lost, v.w->client);
+    x->has_last = true;
     return taken && !v.is_final;
+}
+
+static bool run_watch_pause(struct run_watch *x)
+{
+    if (x->screen)
+        return !screen_wait(x->screen, REDRAW_MS);
+    usleep(REDRAW_MS * 1000);
+    return true;
 }
 
 enum exit_code workflow_watch(struct verb_work *w, const char *id)
 {
-    cleanup_with(run_view_release) struct run_view last = { .w = w, .id = id };
+    struct run_watch x = { .last = { .w = w, .id = id } };
     cleanup_with(buf_release) struct buf out;
     struct screen screen;
-    bool is_terminal = w->cli->out_is_terminal, has_last = false, quit = false;
-    enum exit_code code = EXIT_DONE;
     buf_init(&out, WORKFLOW_OUT_MAX);
-    if (is_terminal) {
+    if (w->cli->out_is_terminal) {
         screen_open(&screen, w->cli);
         screen.ends_by_itself = true;
+        x.screen = &screen;
     }
-    while (!quit && workflow_watch_step(&last, &has_last, is_terminal ? &screen : NULL, &code)) {
-        if (is_terminal)
-            quit = screen_wait(&screen, REDRAW_MS);
-        else
-            usleep(REDRAW_MS * 1000);
-    }
-    if (is_terminal)
+    while (run_watch_look(&x) && run_watch_pause(&x))
+        ;
+    if (x.screen)
         screen_close(&screen);
-    if (code)
-        return code;
-    run_view_write(&last, &out);
+    if (x.code == EXIT_UNREACHABLE && x.has_last)
+        (void)reconnect_fail(&x.lost);
+    if (x.code == EXIT_DONE)
+        run_view_write(&x.last, &out);
     cli_print(w->cli, &out);
-    return last.is_final && !last.is_completed ? EXIT_REFUSED : EXIT_DONE;
+    if (x.code == EXIT_DONE && x.last.is_final && !x.last.is_completed)
+        x.code = EXIT_REFUSED;
+    run_view_release(&x.last);
+    return x.code;
 }
 
 enum exit_code workflow_show(struct verb_work *w)
 {
     char id[UUID_TEXT + 1], path[WORKFLOW_PATH];
+    struct error e;
     enum exit_code code = workflow_find_run(w, id);
     if (code)
         return code;
+    if (w->o->word_count > 2 && option_get(w->o, "watch")->number) {
+        (void)error_field(&e, "--watch", "follows a whole run: leave out the step");
+        return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
+    }
+    if (w->o->word_count > 2)
+        return workflow_show_step(w, id, w->o->words[2]);
     snprintf(path, sizeof path, WORKFLOWS "/%s", id);
     if (w->json && !option_get(w->o, "watch")->number)
         return verb_call(w, &(struct client_request){ .method = "GET", .path = path, .about = id }, NULL, NULL);
     return option_get(w->o, "watch")->number ? workflow_watch(w, id) : workflow_show_once(w, id);
-}
-
-/* ---- graph ---- */
-
-static enum exit_code workflow_graph_print(struct verb_work *w, const struct graph *g, struct arena *a)
-{
-    cleanup_with(buf_release) struct buf out;
-    struct error e;
-    size_t columns = cli_columns(w->cli);
-    buf_init(&out, WORKFLOW_OUT_MAX);
-    if (option_get(w->o, "dot")->number)
-        workflow_graph_dot(g, &out);
-    else if (option_get(w->o, "mermaid")->number)
-        workflow_graph_mermaid(g, &out);
-    else if (workflow_graph_text(g, columns ? columns : WIDTH_DEFAULT, w->cli->out_is_terminal, a, &out, &e))
-        return cli_fail(w->cli, "workflow", &e, EXIT_REFUSED);
-    cli_print(w->cli, &out);
-    return EXIT_DONE;
-}
-
-static enum exit_code workflow_graph_dag(struct verb_work *w, const struct dag *d)
-{
-    cleanup_with(arena_release) struct arena a;
-    struct graph g;
-    struct error e;
-    arena_init(&a, GRAPH_MEMORY_MAX);
-    if (workflow_graph_of(d, &a, &g, &e))
-        return cli_fail(w->cli, "workflow", &e, EXIT_REFUSED);
-    return workflow_graph_print(w, &g, &a);
-}
-
-static enum exit_code workflow_graph_file(struct verb_work *w)
-{
-    cleanup_with(workflow_file_release) struct workflow_file f = { 0 };
-    struct error e;
-    if (option_given(w->o, "version")) {
-        (void)error_field(&e, "--version", "is of a stored definition, not of a file");
-        return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
-    }
-    enum exit_code code = workflow_file_open(w->cli, w->name, &f);
-    return code ? code : workflow_graph_dag(w, f.dag);
-}
-
-/* The graph of a stored definition; *ret_found false: there is none of that name. */
-static enum exit_code workflow_graph_definition(struct verb_work *w, bool *ret_found)
-{
-    cleanup_with(client_answer_release) struct client_answer a = { 0 };
-    cleanup_with(dag_freep) struct dag *d = NULL;
-    char path[WORKFLOW_PATH];
-    struct error e;
-    bool has_version = option_given(w->o, "version");
-    snprintf(path, sizeof path, DEFINITIONS "/%s", w->name);
-    if (has_version)
-        snprintf(path + strlen(path), sizeof path - strlen(path), "?version=%lld",
-                 (long long)option_get(w->o, "version")->number);
-    struct client_request call = { .method = "GET", .path = path, .about = w->name, .may_be_missing = !has_version };
-    enum exit_code code = client_call(w->client, &call, &a);
-    *ret_found = code || a.doc.root;
-    if (code || !a.doc.root)
-        return code;
-    if (dag_read(json_member_text(&a.doc, "definition"), &d, &e))
-        return cli_fail(w->cli, "workflow", &e, EXIT_REFUSED);
-    return workflow_graph_dag(w, d);
-}
-
-static enum exit_code workflow_graph_run(struct verb_work *w)
-{
-    char id[UUID_TEXT + 1];
-    struct run_steps s;
-    struct graph g;
-    struct critical_step *times;
-    struct error e;
-    enum exit_code code = workflow_find_run(w, id);
-    if (code == EXIT_DONE)
-        code = run_steps_load(w->client, id, &s);
-    if (code)
-        return code;
-    code = run_steps_graph(&s, &g, &times, &e) ? cli_fail(w->cli, "workflow", &e, EXIT_REFUSED)
-                                               : workflow_graph_print(w, &g, &s.a);
-    run_steps_release(&s);
-    return code;
-}
-
-enum exit_code workflow_graph(struct verb_work *w)
-{
-    cleanup_with(client_freep) struct client *client = NULL;
-    struct error e;
-    struct uuid id;
-    bool found = false;
-    if (option_get(w->o, "dot")->number && option_get(w->o, "mermaid")->number) {
-        (void)error_field(&e, "--dot", "and --mermaid exclude each other; give only one of them");
-        return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
-    }
-    if (workflow_file_is_named(str_from(w->name)))
-        return workflow_graph_file(w); /* no server needed */
-    enum exit_code code = client_open(w->cli, w->o, &client);
-    w->client = client;
-    if (code == EXIT_DONE && !uuid_parse(str_from(w->name), &id) && verb_name_is_valid(str_from(w->name)))
-        code = workflow_graph_definition(w, &found);
-    return code || found ? code : workflow_graph_run(w);
 }

@@ -6,10 +6,12 @@
 #include "cli/command/commands.h"
 #include "cli/pages.h"
 #include "cli/table.h"
-#include "cli/workflow_file.h"
+#include "cli/task_body.h"
+#include "cli/workflow/file.h"
+#include "cli/workflow/run.h"
 #include "platform/file.h"
 
-enum { BODY_MAX = 8 << 20, NUMBER_MAX = 1000000000 };
+enum { BODY_MAX = 8 << 20, NUMBER_MAX = 1000000000, USERS_SHOWN_MAX = 20 };
 
 /* clang-format off */
 static const struct option options[] = {
@@ -32,6 +34,9 @@ static const struct option options[] = {
     { .flag = "set", .type = OPTION_LIST, .value = "FIELD=JSON", .only = "run", .help = "any field of a task, such as 'metadata={\"team\": \"a\"}'" },
     { .flag = "quiet", .letter = 'q', .type = OPTION_FLAG, .only = "run", .help = "print only the id" },
     { .flag = "watch", .letter = 'w', .type = OPTION_FLAG, .only = "show", .help = "redraw until the run has ended; exit code 1 if it is not COMPLETED" },
+    { .flag = "ids", .type = OPTION_FLAG, .only = "show|steps", .help = "print the ids of steps, which are task ids; that of a sub-workflow is the id of its run" },
+    { .flag = "output", .type = OPTION_TEXT, .value = "JSON", .only = "step", .help = "with step force-complete: the output that the steps after it get, as JSON; @FILE reads it" },
+    { .flag = "force", .type = OPTION_FLAG, .only = "step|rm", .help = "with step run-now: do not wait for the steps before it; with rm: although recurring tasks use it" },
     { .flag = "dot", .type = OPTION_FLAG, .only = "graph", .help = "print the graph for Graphviz" },
     { .flag = "mermaid", .type = OPTION_FLAG, .only = "graph", .help = "print the graph for Mermaid" },
     { .flag = "payload", .type = OPTION_TEXT, .value = "JSON", .only = "signal", .help = "what the signal carries, as JSON; @FILE reads it" },
@@ -40,6 +45,7 @@ static const struct option options[] = {
     { .flag = "compensate", .type = OPTION_FLAG, .only = "cancel", .help = "undo completed steps that have a compensation" },
     { .flag = "step", .type = OPTION_LIST, .value = "STEP", .only = "retry|steps", .help = "only this step" },
     { .flag = "from", .type = OPTION_TEXT, .value = "STEP", .only = "rerun", .help = "run this step and all after it again; the results of the others are copied" },
+    { .flag = "workflow", .type = OPTION_TEXT, .value = "NAME", .only = "list", .help = "only runs of this definition" },
     { .flag = "status", .type = OPTION_TEXT, .value = "STATUS", .only = "list|steps", .help = "only runs or steps of this status, such as FAILED" },
     { .flag = "limit", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "20", .min = 1, .max = 1000000, .only = "list|steps|definitions",
       .help = "print at most N" },
@@ -49,15 +55,16 @@ static const struct option options[] = {
 
 static const char detail[] =
     "Definitions:\n"
-    "  lint FILE           check a definition, without a server; names the line and the path of an error\n"
+    "  lint FILE           check a definition, without a server; names the line and the path of each error\n"
     "  apply FILE          store a definition under a name; a changed one becomes a new version\n"
     "  definitions         list stored definitions\n"
-    "  rm NAME             remove a definition; its runs go on\n"
+    "  rm NAME             remove a definition; its runs go on. If recurring tasks use it, --force is needed\n"
     "  graph NAME|FILE|ID  draw the steps; of a run with their states\n"
     "Runs:\n"
     "  run NAME|FILE       start a run of a stored definition, or of one in a file\n"
     "  list                list runs\n"
     "  show ID             print a run: its steps, the critical path, and when it will probably end\n"
+    "  show ID STEP        print one step: its call, its output, its error and its attempts; of a map also STEP/INDEX\n"
     "  steps ID            list the steps of a run, with the items of maps\n"
     "  signal ID NAME      send a signal, such as an approval, to the step that awaits it\n"
     "  pause ID            start no more steps; running ones continue\n"
@@ -65,9 +72,20 @@ static const char detail[] =
     "  cancel ID           stop the run; running steps are aborted\n"
     "  retry ID            run what has failed again; completed steps are kept\n"
     "  rerun ID            start a new run that begins --from a step\n"
+    "Steps of a run:\n"
+    "  step run-now ID STEP         start a step that waits for its time; with --force one that waits for others\n"
+    "  step skip ID STEP            end a step that has not started as SKIPPED\n"
+    "  step force-complete ID STEP  end a step as COMPLETED, with --output; if the run has failed, it goes on\n"
     "\n"
     "An argument is a FILE if it has a '/', ends in .json, .yaml or .yml, or is - (stdin). ID is the id of a run, the\n"
     "beginning of its id, or its name. YAML follows the core schema of YAML 1.2: no and on are texts.\n"
+    "\n"
+    "run --wait and show --watch go on for 5 minutes if the server cannot be reached, for example because it is restarted.\n"
+    "If they are interrupted, the run goes on. Exit codes:\n"
+    "  0  done; with --wait: the run is COMPLETED; with --watch: it is COMPLETED, or you have quit\n"
+    "  1  refused; with --wait and --watch: the run has ended and is not COMPLETED\n"
+    "  2  wrong arguments\n"
+    "  3  the server cannot be reached\n"
     "\n"
     "A definition:\n"
     "  steps:\n"
@@ -83,6 +101,8 @@ static const char detail[] =
     "  belfry workflow run etl --input '{\"day\": \"2026-02-10\"}' --wait\n"
     "  belfry workflow show --watch 019c3f2e\n"
     "  belfry workflow signal 019c3f2e approved --payload '{\"comment\": \"fine\"}'\n"
+    "  belfry workflow show 019c3f2e load\n"
+    "  belfry workflow step force-complete 019c3f2e load --output '{\"rows\": 17}'\n"
     "  belfry workflow rerun 019c3f2e --from load\n"
     "  belfry workflow graph etl.yaml --dot | dot -Tsvg > etl.svg\n";
 
@@ -138,38 +158,106 @@ static enum exit_code workflow_apply(struct verb_work *w)
     return verb_call(w, &call, workflow_print_applied, NULL);
 }
 
+/* Recurring tasks that start runs of a definition. */
+struct definition_users {
+    struct str workflow;
+    struct buf lines; /* one a line */
+    size_t n;
+};
+
+static bool workflow_on_recurring(void *context, const json_t *task, struct str text)
+{
+    struct definition_users *u = context;
+    char id[CELL_TEXT];
+    (void)text;
+    bool uses = str_eq(json_text_at(task, "target_type"), S("WORKFLOW")) &&
+                str_eq(json_text_at(task, "target_config.workflow"), u->workflow);
+    if (!uses || run_status_is_final(json_text_at(task, "status")))
+        return true;
+    if (u->n++ >= USERS_SHOWN_MAX)
+        return true;
+    buf_printf(&u->lines, "  %s  ", table_cell(json_text_at(task, "id"), id));
+    table_plain_text(json_text_at(task, "name"), SIZE_MAX, &u->lines);
+    buf_char(&u->lines, '\n');
+    return true;
+}
+
+/* Runs go on without the name. The next run of a recurring task fails. */
+static enum exit_code workflow_check_users(struct verb_work *w)
+{
+    struct definition_users u = { .workflow = str_from(w->name) };
+    struct error e;
+    bool force = option_get(w->o, "force")->number;
+    struct pages p = { .client = w->client,
+                       .path = "/v1/tasks?type=RECURRING",
+                       .member = "tasks",
+                       .limit = INT64_MAX,
+                       .quiet = force, /* the key may not read tasks */
+                       .row = workflow_on_recurring,
+                       .context = &u };
+    buf_init(&u.lines, WORKFLOW_OUT_MAX);
+    enum exit_code code = pages_walk(&p);
+    if (force && code == EXIT_REFUSED)
+        code = EXIT_DONE;
+    if (code == EXIT_DONE && u.n) {
+        error_set(&e, ERR_CONFLICT, "%s is used by %zu recurring task%s, whose next run fails without it%s", w->name,
+                  u.n, u.n == 1 ? "" : "s", force ? ":" : "; cancel them first, or remove it with --force:");
+        code = cli_fail(w->cli, "workflow", &e, force ? EXIT_DONE : EXIT_REFUSED);
+        fputs(buf_cstr(&u.lines), w->cli->err);
+    }
+    buf_release(&u.lines);
+    return code;
+}
+
 static enum exit_code workflow_remove(struct verb_work *w)
 {
     char path[VERB_PATH];
     verb_path(w, DEFINITIONS, path);
-    return verb_call(w, &(struct client_request){ .method = "DELETE", .path = path, .about = w->name }, NULL,
-                     "removed");
+    enum exit_code code = workflow_check_users(w);
+    return code ? code
+                : verb_call(w, &(struct client_request){ .method = "DELETE", .path = path, .about = w->name }, NULL,
+                            "removed");
 }
 
 /* ---- actions on runs ---- */
 
-enum exit_code workflow_find_run(struct verb_work *w, char ret_id[UUID_TEXT + 1])
+enum exit_code workflow_find_run_word(struct verb_work *w, struct str word, char ret_id[UUID_TEXT + 1])
 {
     cleanup_with(ids_release) struct ids ids = { 0 };
     struct error e;
-    if (!w->name[0]) {
+    if (!word.n) {
         error_set(&e, ERR_INVALID, "an argument is empty: give the id or name of a run");
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
     }
-    enum exit_code code = ids_resolve_word(w->client, str_from(w->name), "/v1/tasks", &ids); /* runs are tasks */
+    enum exit_code code = ids_resolve_word(w->client, word, WORKFLOWS, &ids);
     if (code == EXIT_DONE)
         memcpy(ret_id, ids.v[0], UUID_TEXT + 1);
     return code;
 }
 
-/* "ID is RUNNING", "ID is RUNNING, paused". */
+enum exit_code workflow_find_run(struct verb_work *w, char ret_id[UUID_TEXT + 1])
+{
+    return workflow_find_run_word(w, str_from(w->name), ret_id);
+}
+
+/* "ID is RUNNING, paused", and the command that comes next. */
 static void workflow_print_state(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
     char id[CELL_TEXT], status[CELL_TEXT];
-    (void)w;
-    buf_printf(out, "%s is %s%s\n", table_cell(json_text_at(doc->root, "id"), id),
-               table_cell(json_text_at(doc->root, "status"), status),
-               json_is_true(json_at(doc->root, "paused")) ? ", paused" : "");
+    struct str verb = w->o->words[0], state = json_text_at(doc->root, "status");
+    bool is_final = run_status_is_final(state), is_paused = json_is_true(json_at(doc->root, "paused")) && !is_final;
+    bool is_cancel = str_eq(verb, S("cancel")), is_rerun = str_eq(verb, S("rerun"));
+    table_cell(json_text_at(doc->root, "id"), id);
+    buf_printf(out, "%s%s is %s%s\n", is_rerun ? "The new run " : "Run ", id, table_cell(state, status),
+               is_paused ? ", paused: running steps finish, and no step starts" : "");
+    if (is_cancel && !is_final)
+        buf_text(out, "Its steps are being stopped\n");
+    if (is_paused)
+        buf_printf(out, "'belfry workflow resume %s%s' lets it go on\n", id, w->cli->where);
+    else if (is_final)
+        buf_printf(out, "'belfry workflow show %s%s' prints its steps\n", id, w->cli->where);
+    else
+        buf_printf(out, "'belfry workflow show --watch %s%s' follows it\n", id, w->cli->where);
 }
 
 static enum exit_code workflow_act(struct verb_work *w, const char *action, const struct buf *body)
@@ -235,7 +323,7 @@ static enum exit_code workflow_rerun(struct verb_work *w)
     }
     jw_object(&j);
     jw_kv_str(&j, "from", option_get(w->o, "from")->text);
-    if (workflow_write_json(w->o, "input", &j, &e))
+    if (option_json_write(w->o, "input", &j, &e))
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
     jw_object_end(&j);
     return workflow_act(w, "rerun", &body);
@@ -267,7 +355,7 @@ static enum exit_code workflow_signal(struct verb_work *w)
         error_set(&e, ERR_INVALID, "signal needs the name of a signal after the run: letters, digits and . _ : -");
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
     }
-    if (workflow_write_json(w->o, "payload", &j, &e))
+    if (option_json_write(w->o, "payload", &j, &e))
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
     jw_kv_cstr(&j, "decision", option_get(w->o, "reject")->number ? "REJECT" : "APPROVE");
     if (option_given(w->o, "by"))
@@ -284,28 +372,29 @@ static enum exit_code workflow_signal(struct verb_work *w)
 static enum exit_code command_workflow_run(struct cli *cli, const struct options *o)
 {
     static const struct verb verbs[] = {
-        { "apply", "FILE", false, false, workflow_apply, false },
-        { "run", "NAME or FILE", false, false, workflow_run, false },
-        { "list", NULL, false, false, workflow_list, false },
-        { "show", "ID", false, false, workflow_show, false },
-        { "graph", "ID, NAME or FILE", false, false, workflow_graph, true },
-        { "signal", "ID", false, true, workflow_signal, false },
-        { "cancel", "ID", false, false, workflow_cancel, false },
-        { "pause", "ID", false, false, workflow_pause, false },
-        { "resume", "ID", false, false, workflow_resume, false },
-        { "retry", "ID", false, false, workflow_retry, false },
-        { "rerun", "ID", false, false, workflow_rerun, false },
-        { "lint", "FILE", false, false, workflow_lint, true },
-        { "definitions", NULL, false, false, workflow_definitions, false },
-        { "rm", "NAME", true, false, workflow_remove, false },
-        { "steps", "ID", false, false, workflow_steps, false },
+        { "apply", "FILE", false, 0, workflow_apply, false },
+        { "run", "NAME or FILE", false, 0, workflow_run, false },
+        { "list", NULL, false, 0, workflow_list, false },
+        { "show", "ID", false, 1, workflow_show, false },
+        { "graph", "ID, NAME or FILE", false, 0, workflow_graph, true },
+        { "signal", "ID", false, 1, workflow_signal, false },
+        { "cancel", "ID", false, 0, workflow_cancel, false },
+        { "pause", "ID", false, 0, workflow_pause, false },
+        { "resume", "ID", false, 0, workflow_resume, false },
+        { "retry", "ID", false, 0, workflow_retry, false },
+        { "rerun", "ID", false, 0, workflow_rerun, false },
+        { "lint", "FILE", false, 0, workflow_lint, true },
+        { "definitions", NULL, false, 0, workflow_definitions, false },
+        { "rm", "NAME", true, 0, workflow_remove, false },
+        { "steps", "ID", false, 0, workflow_steps, false },
+        { "step", "VERB", false, 2, workflow_step, false },
     };
     return verbs_run(cli, o, verbs, array_count(verbs));
 }
 
 const struct command command_workflow = {
     .name = "workflow",
-    .words = "apply|run|list|show|graph|signal|cancel|pause|resume|retry|rerun|lint|definitions|rm|steps [ARG]",
+    .words = "apply|run|list|show|graph|signal|cancel|pause|resume|retry|rerun|lint|definitions|rm|steps|step …",
     .summary = "define workflows, run them, and follow their runs",
     .detail = detail,
     .options = options,

@@ -4,7 +4,8 @@
  * what the other has written. OP_SIGNAL locks the steps before it writes anything, in the order of their ids. */
 #include "store/postgres/flow/runs.h"
 
-static const struct pg_statement share_run = { "await_run", "SELECT paused FROM runs WHERE run_id = $1 FOR SHARE" };
+static const struct pg_statement share_run = { "await_run",
+                                               "SELECT paused, stop FROM runs WHERE run_id = $1 FOR SHARE" };
 static const struct pg_statement count_signals = {
     "signals_count",
     "SELECT count(*), coalesce(sum(octet_length(payload)), 0)::bigint FROM signals WHERE run_id = $1 AND name = $2",
@@ -33,20 +34,21 @@ static void pg_signal_add_name(struct pg_params *p, struct uuid run, struct str 
 
 /* ---- OP_AWAIT ---- */
 
-/* The run's row is locked, so that a pause comes before or after. */
+/* The run's row is locked, so that a pause or a stop comes before or after. */
 static enum err pg_await_look(struct store_postgres *s, const struct op_await *op, struct uuid run, size_t *ret_signals,
-                              bool *ret_paused, struct error *e)
+                              struct run_row *ret_run, struct error *e)
 {
-    cleanup_with(pg_result_release) struct pg_result paused = { 0 };
+    cleanup_with(pg_result_release) struct pg_result row = { 0 };
     cleanup_with(pg_result_release) struct pg_result count = { 0 };
     pg_params_reset(&s->params);
     pg_add_uuid(&s->params, run);
     if (pg_send(&s->conn, &share_run, &s->params, e))
         return e->code;
     pg_signal_add_name(&s->params, run, op->signal);
-    if (pg_send(&s->conn, &count_signals, &s->params, e) || pg_get(&s->conn, &paused, e) || pg_get(&s->conn, &count, e))
+    if (pg_send(&s->conn, &count_signals, &s->params, e) || pg_get(&s->conn, &row, e) || pg_get(&s->conn, &count, e))
         return e->code;
-    *ret_paused = paused.rows && pg_bool(&paused, 0, 0);
+    if (row.rows)
+        *ret_run = (struct run_row){ .paused = pg_bool(&row, 0, 0), .stop = (enum run_stop)pg_i64(&row, 0, 1) };
     *ret_signals = (size_t)pg_i64(&count, 0, 0);
     return ERR_OK;
 }
@@ -57,12 +59,13 @@ enum err postgres_await(struct store_postgres *s, struct op *base)
     struct error *e = &base->error;
     struct pg_step step;
     size_t signals = 0;
-    bool found, paused = false;
+    bool found;
+    struct run_row run = { 0 };
     op->ret_unblocked_lanes = 0;
     if (pg_step_lock(s, op->id, &step, &found, e) || pg_step_check_fence(&step, found, op->fence, e) ||
-        pg_await_look(s, op, step.was.run, &signals, &paused, e))
+        pg_await_look(s, op, step.was.run, &signals, &run, e))
         return e->code;
-    await_apply(&step.next, op, signals, paused);
+    await_apply(&step.next, op, signals, run.paused, run.stop != RUN_GOES_ON);
     return pg_steps_write(s, &step, 1, &op->ret_unblocked_lanes, e);
 }
 

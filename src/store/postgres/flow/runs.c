@@ -3,7 +3,8 @@
  * The order of the locks:
  *   1. the row of the task that is opened: two nodes that open it wait for each other, and arrivals are left for later;
  *   2. rows of the page that exist, and the tasks that it waits for as well: none becomes final meanwhile;
- *   3. the run's row in `runs`, then its root's: pages of a run come one after the other, and each sees a stop.
+ *   3. the run's row in `runs`, then that of the run around it, then its root's: pages of a run come one after the
+ *      other, and each sees a stop. Always from the inside to the outside.
  * A settle has its tasks locked when it waits for a row of `runs`: so a page locks no task behind that. OP_STOP locks a
  * row of `runs` first and waits for no step. */
 #include "store/postgres/flow/runs.h"
@@ -96,22 +97,36 @@ static enum err pg_open_lock_rows(struct store_postgres *s, struct pg_opening *o
     return n ? s->joins.ops->parents(&s->joins, ids, n, o->old, e) : ERR_OK;
 }
 
+/* *found: row, or NULL if there is none. */
+static enum err pg_open_lock_run(struct store_postgres *s, struct uuid id, struct run_row *row,
+                                 const struct run_row **found, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    *found = NULL;
+    if (uuid_is_nil(id))
+        return ERR_OK;
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, id);
+    if (pg_run(&s->conn, &lock_run, &s->params, &r, e) ||
+        (r.rows && pg_row_read(&s->conn, &s->lanes, &r, 0, 1, &table_runs, &s->arena, row, e)))
+        return e->code;
+    *found = r.rows ? row : NULL;
+    return ERR_OK;
+}
+
 /* Looks for a stop, and begins the run. */
 static enum err pg_open_run(struct store_postgres *s, struct pg_opening *o, struct error *e)
 {
-    cleanup_with(pg_result_release) struct pg_result r = { 0 };
     struct op_open *op = o->op;
-    struct run_row run = { 0 };
-    pg_params_reset(&s->params);
-    pg_add_uuid(&s->params, op->run);
-    if (pg_run(&s->conn, &lock_run, &s->params, &r, e) ||
-        (r.rows && pg_row_read(&s->conn, &s->lanes, &r, 0, 1, &table_runs, &s->arena, &run, e)))
+    struct run_row run = { 0 }, around = { 0 };
+    const struct run_row *old, *outer;
+    if (pg_open_lock_run(s, op->run, &run, &old, e) || pg_open_lock_run(s, op->outer, &around, &outer, e))
         return e->code;
-    op->ret_stopped = open_is_stopped(op, r.rows ? &run : NULL, o->task.was.links);
+    op->ret_stopped = open_is_stopped(op, old, outer, o->task.was.links);
     if (op->ret_stopped)
         return ERR_OK;
     if (op->begin)
-        run = run_begin(op->begin, r.rows ? &run : NULL, op->again);
+        run = run_begin(op->begin, old, outer, op->again);
     o->paused = run.paused;
     return op->begin ? pg_open_put_run(s, &run, e) : ERR_OK;
 }

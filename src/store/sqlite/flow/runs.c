@@ -138,8 +138,8 @@ struct opening {
     struct store_sqlite *s;
     struct op_open *op;
     struct step_row task; /* that is opened */
-    struct run_row run;
-    bool has_run, paused;
+    struct run_row run, outer;
+    bool has_run, has_outer, paused;
     struct join_row join; /* of the task */
     struct end_of *ends;  /* rows of this page that end it */
     size_t end_count;
@@ -164,7 +164,8 @@ static enum err sqlite_open_begin(struct opening *o, struct error *e)
     const struct op_open *op = o->op;
     struct run_row next = { 0 };
     if (op->begin) {
-        next = run_begin(op->begin, o->has_run ? &o->run : NULL, op->again);
+        next = run_begin(op->begin, o->has_run ? &o->run : NULL, o->has_outer ? &o->outer : NULL, op->again);
+        o->paused = next.paused;
         if (sqlite_run_write(s, &next, e))
             return e->code;
     }
@@ -327,6 +328,8 @@ static enum err sqlite_open_read(struct opening *o, struct error *e)
         sqlite_run_read(s, &o->op->run, &o->op->op.arena, &o->run, &o->has_run, e) ||
         j->ops->join_get(j, &o->op->id, &o->join, &ignored, e))
         return e->code;
+    if (!uuid_is_nil(o->op->outer) && sqlite_run_read(s, &o->op->outer, &o->op->op.arena, &o->outer, &o->has_outer, e))
+        return e->code;
     const struct task *t = &o->task.task;
     bool is_claimed = o->task.found && task_is_claimed(t->state, t->fence, t->links, o->op->fence);
     return is_claimed ? ERR_OK : recall_too_late(e);
@@ -341,7 +344,7 @@ enum err sqlite_open(struct store_sqlite *s, struct op *base)
     op->ret_unblocked_lanes = 0;
     if (sqlite_open_read(&o, e))
         return e->code;
-    op->ret_stopped = open_is_stopped(op, o.has_run ? &o.run : NULL, o.task.task.links);
+    op->ret_stopped = open_is_stopped(op, o.has_run ? &o.run : NULL, o.has_outer ? &o.outer : NULL, o.task.task.links);
     if (op->ret_stopped)
         return ERR_OK;
     o.paused = o.has_run && o.run.paused;
@@ -389,7 +392,7 @@ enum err sqlite_await(struct store_sqlite *s, struct op *base)
         sqlite_signals_count(s, &t->run, op->signal, &signals, &bytes, e))
         return e->code;
     struct uuid claim = t->claim;
-    await_apply(t, op, signals, has_run && run.paused);
+    await_apply(t, op, signals, has_run && run.paused, has_run && run.stop != RUN_GOES_ON);
     if (sqlite_step_write(s, &step, TASK_RUNNING, &op->ret_unblocked_lanes, e))
         return e->code;
     return sqlite_claim_leave(s, claim, 1, e);

@@ -1,8 +1,8 @@
-#include "cli/workflow_graph.h"
+#include "cli/workflow/graph.h"
 
 #include "base/json/jsonw.h"
 #include "cli/table.h"
-#include "cli/workflow_boxes.h"
+#include "cli/workflow/boxes.h"
 
 enum { NOTE_MAX = 200, PREFIX_MAX = 2000, ALSO_MAX = 8 };
 #define NO_STEP UINT32_MAX

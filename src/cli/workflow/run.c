@@ -1,4 +1,4 @@
-#include "cli/workflow_run.h"
+#include "cli/workflow/run.h"
 
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 #include "cli/pages.h"
 #include "cli/table.h"
 
-enum { COUNTS_MAX = 400, EARLIER_SEEN_MAX = 100 };
+enum { COUNTS_MAX = 400, EARLIER_SEEN_MAX = 1000 };
 
 bool run_status_is_final(struct str status)
 {
@@ -79,12 +79,16 @@ static bool run_step_read(struct run_steps *s, const json_t *json, struct run_st
     run_counts_text(json_at(json, "items"), &items);
     *step = (struct run_step){ .attempts = json_i64_at(json, "attempts", 0) };
     step->is_undo = str_eq(json_text_at(json, "kind"), S("COMPENSATION"));
+    step->is_run = str_eq(json_text_at(json, "target_type"), S("WORKFLOW"));
+    step->awaits = str_eq(json_text_at(json, "target_type"), S("AWAIT"));
+    step->by_hand = json_is_true(json_at(json, "by_hand"));
     (void)!json_time_at(json, "released_at", &t->released_ms);
     (void)!json_time_at(json, "started_at", &t->started_ms);
     (void)!json_time_at(json, "completed_at", &t->completed_ms);
     t->is_final = run_status_is_final(json_text_at(json, "status"));
     t->usual_ms = -1;
     return arena_str(&s->a, json_text_at(json, "step"), &step->name) &&
+           arena_str(&s->a, json_text_at(json, "id"), &step->id) &&
            arena_str(&s->a, json_text_at(json, "status"), &step->status) &&
            arena_str(&s->a, json_text_at(json, "last_error"), &step->error) &&
            arena_str(&s->a, buf_str(&items), &step->items) && run_step_read_parents(s, json, step);
@@ -227,19 +231,20 @@ static bool run_on_earlier(void *context, const json_t *json, struct str text)
     return x->n < CRITICAL_RUNS_MAX;
 }
 
-static enum exit_code run_find_earlier(struct client *c, struct earlier_runs *x)
+/* workflow: only runs of this name; empty: those of all. */
+static enum exit_code run_find_earlier(struct client *c, struct str workflow, struct earlier_runs *x)
 {
     cleanup_with(buf_release) struct buf path;
-    struct str name = json_text_at(x->run, "name");
     buf_init(&path, RUN_PATH_BYTES);
     buf_text(&path, "/v1/workflows");
     query_add(&path, "status", S("COMPLETED"));
-    if (name.n)
-        query_add(&path, "name", name);
+    if (workflow.n)
+        query_add(&path, "workflow", workflow);
     struct pages p = { .client = c,
                        .path = buf_cstr(&path),
                        .member = "workflows",
                        .limit = EARLIER_SEEN_MAX,
+                       .quiet = true,
                        .row = run_on_earlier,
                        .context = x };
     return pages_walk(&p);
@@ -271,7 +276,9 @@ void run_steps_learn(struct client *c, const json_t *run, struct run_steps *s, s
     uint32_t *places = arena_array(&s->a, uint32_t, s->n + 1);
     cleanup_with(map_release) struct map index = { 0 };
     *ret_runs = 0;
-    if (!usual || !places || run_find_earlier(c, &x))
+    struct str workflow = json_text_at(run, "workflow");
+    bool is_known = workflow.n && run_find_earlier(c, workflow, &x) == EXIT_DONE;
+    if (!usual || !places || (!is_known && run_find_earlier(c, S(""), &x)))
         return;
     run_steps_index(s, &index, places);
     for (size_t i = 0; i < x.n; i++) {

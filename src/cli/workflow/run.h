@@ -1,21 +1,24 @@
 #pragma once
-/* cli/workflow_run.h - the steps of a run, as the server shows them, and what follows from their times: the critical
+/* cli/workflow/run.h - the steps of a run, as the server shows them, and what follows from their times: the critical
  * path, the time lost waiting, and an estimate of the end. */
 #include "base/uuid.h"
 #include "cli/client.h"
-#include "cli/workflow_graph.h"
+#include "cli/workflow/graph.h"
 #include "core/flow/critical.h"
 
 enum { RUN_MEMORY_MAX = 256 << 20, RUN_PATH_BYTES = 1024 };
 
 struct run_step {
-    struct str name, status, error;
+    struct str name, id, status, error;
     struct str items;    /* of a map: "18 COMPLETED, 2 RUNNING of 20"; otherwise empty */
     struct str *after;   /* names of its parents, as the server gave them */
     enum dag_type *type; /* likewise */
     uint32_t after_count;
     int64_t attempts;
     bool is_undo; /* a compensation: it has no part in the graph */
+    bool is_run;  /* it runs another workflow: its id is that of the run */
+    bool awaits;  /* a signal */
+    bool by_hand; /* a user started, skipped or completed it */
     struct critical_step times;
 };
 

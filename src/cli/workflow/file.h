@@ -1,5 +1,5 @@
 #pragma once
-/* cli/workflow_file.h - a definition of a workflow in a file: JSON or YAML, checked without a server.
+/* cli/workflow/file.h - a definition of a workflow in a file: JSON or YAML, checked without a server.
  *
  * The text has each value on its line in the file, also if the file is YAML (cli/yaml.h): the line of an error is found
  * by the error's path. */

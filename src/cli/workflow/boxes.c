@@ -1,7 +1,7 @@
 /* The usual way to draw layers: an edge over several layers gets a thin box in each layer between, boxes are sorted by
  * the mean place of their neighbours, each box goes as close as it can below the middle of its parents, and the lines
  * between two layers run in rows ("tracks"), one for each parent whose line is not straight. */
-#include "cli/workflow_boxes.h"
+#include "cli/workflow/boxes.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,259 @@
+/* Not every step has a row: one with a single parent gets its row when that parent ends, and if it is skipped then, it
+ * needs none. So a step without a row is SKIPPED if its parent is over, and has not started otherwise. */
+#include "api/workflow/waits.h"
+
+#include <stdio.h>
+
+#include "api/server/internal.h"
+#include "base/rfc3339.h"
+#include "core/flow/place.h"
+
+enum { WAITS_SHOWN = 5, WAITS_ARENA = 64 << 20, SUBJECT_MAX = 512, NAME_SHOWN = 120, NO_ROW = -1 };
+
+/* ---- what it is ---- */
+
+static void waits_write_run(struct buf *out, struct uuid run, struct str name)
+{
+    char id[UUID_TEXT + 1];
+    uuid_format(run, id);
+    if (name.n)
+        buf_printf(out, "the run '" STR_FMT "'", STR_ARG(str_utf8_cut(name, NAME_SHOWN)));
+    else
+        buf_printf(out, "the run %s", id);
+}
+
+static enum err waits_set_subject(struct request *q, const struct task *t, struct run_place *p, struct error *e)
+{
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, SUBJECT_MAX);
+    if (p->is_step) {
+        int64_t item = place_item(t->place);
+        buf_text(&text, place_kind(t->place) == PLACE_KIND_UNDO ? "the compensation of " : "");
+        if (item >= 0)
+            buf_printf(&text, "item %lld of ", (long long)item);
+        buf_printf(&text, "step '" STR_FMT "' of ", STR_ARG(p->step));
+    }
+    waits_write_run(&text, p->run, p->run_name);
+    return arena_str(&q->arena, buf_str(&text), &p->subject) ? ERR_OK : error_no_room(e);
+}
+
+struct str run_step_error(const struct dag *d, const struct task *t, char text[RUN_ERROR_TEXT])
+{
+    const struct dag_step *s = &d->steps[place_step(t->place)];
+    char id[UUID_TEXT + 1];
+    struct str before = S(DEPENDENCY_SKIPPED), error = t->last_error;
+    struct str rest = str_starts(error, before) ? str_sub(error, before.n, error.n) : S("");
+    for (uint32_t i = 0; i < s->in.n && rest.n; i++) {
+        uuid_format(place_id(t->run, place_of_step(s->in.v[i].step)), id);
+        if (!str_starts(rest, str_from(id)))
+            continue;
+        rest = str_sub(rest, UUID_TEXT, rest.n);
+        int n = snprintf(text, RUN_ERROR_TEXT, DEPENDENCY_SKIPPED "'" STR_FMT "'" STR_FMT,
+                         STR_ARG(d->steps[s->in.v[i].step].name), STR_ARG(rest));
+        return (struct str){ text, (size_t)n };
+    }
+    return error;
+}
+
+static enum err waits_read_signal(struct request *q, struct reader *r, const struct dag_step *s, const struct task *t,
+                                  struct run_place *p, struct error *e)
+{
+    struct signal_rows v = { 0 };
+    if (!(t->links & TASK_AWAITS))
+        return ERR_OK;
+    if (reader_signals(r, t->run, s->await.signal, &q->arena, &v, e))
+        return e->code;
+    p->approvals = s->await.approvals;
+    p->received = (int64_t)v.n;
+    return arena_str(&q->arena, s->await.signal, &p->signal) ? ERR_OK : error_no_room(e);
+}
+
+static enum err waits_read_step(struct request *q, struct reader *r, const struct task *t, struct run_place *p,
+                                struct error *e)
+{
+    struct run_row row;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    enum err rc = reader_run(r, t->tenant, t->run, &q->arena, &row, e);
+    if (rc == ERR_OK)
+        rc = definition_cache_get(q->server->definitions, r, t->tenant, row.hash, &d, e);
+    if (rc || place_step(t->place) >= d->dag->n)
+        return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    const struct dag_step *s = &d->dag->steps[place_step(t->place)];
+    bool is_item = place_item(t->place) >= 0 && place_kind(t->place) == PLACE_KIND_STEP;
+    p->max_concurrent = is_item ? s->map.max_concurrent : 0;
+    char error[RUN_ERROR_TEXT];
+    if (!arena_str(&q->arena, s->name, &p->step) || !arena_str(&q->arena, run_step_error(d->dag, t, error), &p->error))
+        return error_no_room(e);
+    return waits_read_signal(q, r, s, t, p, e);
+}
+
+enum err run_place_read(struct request *q, struct reader *r, const struct task *t, struct run_place *ret,
+                        struct error *e)
+{
+    struct run_place p = { .is_step = !uuid_is_nil(t->run) && place_kind(t->place) != PLACE_KIND_DEADLINE,
+                           .is_run = uuid_is_nil(t->run) && t->target == TARGET_WORKFLOW && t->kind != TASK_RECURRING,
+                           .run = t->id,
+                           .run_name = t->name };
+    struct task run;
+    if (p.is_step) {
+        p.run = t->run;
+        enum err rc = reader_get(r, t->tenant, t->run, &q->arena, &run, e);
+        if (rc && rc != ERR_NOT_FOUND)
+            return rc;
+        p.run_name = rc ? S("") : run.name;
+        if (waits_read_step(q, r, t, &p, e))
+            return e->code;
+    }
+    if ((p.is_run || p.is_step) && waits_set_subject(q, t, &p, e))
+        return e->code;
+    *ret = p;
+    return ERR_OK;
+}
+
+/* ---- what it waits for ---- */
+
+struct waits_state {
+    int state; /* enum task_state as it is shown, or NO_ROW */
+    int64_t due_ms;
+};
+
+/* The states of all steps of a run, by step. */
+static enum err waits_read_states(struct request *q, struct reader *r, struct uuid run, const struct dag *d,
+                                  struct waits_state *v, struct error *e)
+{
+    struct step_filter f = { .tenant = q->who.tenant, .run = run, .limit = STEPS_READ_MAX };
+    cleanup_with(arena_release) struct arena page;
+    arena_init(&page, WAITS_ARENA);
+    for (uint32_t i = 0; i < d->n; i++)
+        v[i].state = NO_ROW;
+    for (bool more = true; more;) {
+        struct tasks rows = { 0 };
+        if (reader_steps(r, &f, &page, &rows, e))
+            return e->code;
+        for (size_t i = 0; i < rows.n; i++) {
+            const struct task *t = &rows.v[i];
+            bool is_step = place_kind(t->place) == PLACE_KIND_STEP && place_item(t->place) < 0;
+            if (is_step && place_step(t->place) < d->n)
+                v[place_step(t->place)] = (struct waits_state){ (int)task_shown_state(t, q->now_ms), t->due_ms };
+        }
+        more = rows.n == f.limit;
+        f.has_after = true;
+        f.after = rows.n ? rows.v[rows.n - 1].place : 0;
+        arena_reset(&page);
+    }
+    for (uint32_t i = 0; i < d->n; i++) { /* parents come first */
+        const struct dag_step *s = &d->steps[d->order[i]];
+        const struct waits_state *parent = s->in.n ? &v[s->in.v[0].step] : NULL;
+        bool skipped = parent && parent->state != NO_ROW && task_is_final((enum task_state)parent->state);
+        if (v[d->order[i]].state == NO_ROW && s->parents == 1 && skipped)
+            v[d->order[i]].state = TASK_SKIPPED;
+    }
+    return ERR_OK;
+}
+
+/* "'a' (RUNNING)" */
+static void waits_write_step(struct buf *out, struct str name, const struct waits_state *s)
+{
+    char when[RFC3339_TEXT + 1];
+    buf_printf(out, "'" STR_FMT "' (%s", STR_ARG(name),
+               s->state == NO_ROW ? "not started" : task_state_name((enum task_state)s->state));
+    if (s->state == TASK_SCHEDULED) {
+        rfc3339_format(s->due_ms, when);
+        buf_printf(out, " for %s", when);
+    }
+    buf_char(out, ')');
+}
+
+struct waits_list {
+    uint32_t of, open, shown;
+    struct buf names;
+};
+
+static void waits_list_add(struct waits_list *l, struct str name, const struct waits_state *s)
+{
+    bool open = s->state == NO_ROW || !task_is_final((enum task_state)s->state);
+    l->of++;
+    l->open += open;
+    if (!open || l->shown == WAITS_SHOWN)
+        return;
+    buf_text(&l->names, l->shown++ ? ", " : ": ");
+    waits_write_step(&l->names, name, s);
+}
+
+static void waits_list_write(const struct waits_list *l, struct buf *out)
+{
+    buf_printf(out, "%u of %u steps", l->open, l->of);
+    buf_add(out, buf_str(&l->names));
+    if (l->open > l->shown)
+        buf_printf(out, " and %u more", l->open - l->shown);
+}
+
+/* The parents of a step, or all steps of a run; the latter names those that have a row first. */
+static void waits_collect(const struct dag *d, const struct waits_state *v, const struct task *t, struct waits_list *l)
+{
+    if (t->links & TASK_OPEN) {
+        for (int pass = 0; pass < 2; pass++)
+            for (uint32_t i = 0; i < d->n; i++)
+                if ((v[i].state == NO_ROW) == (pass == 1))
+                    waits_list_add(l, d->steps[i].name, &v[i]);
+        return;
+    }
+    const struct dag_edges *in = &d->steps[place_step(t->place)].in; /* each parent once (definition.c) */
+    for (uint32_t i = 0; i < in->n; i++)
+        waits_list_add(l, d->steps[in->v[i].step].name, &v[in->v[i].step]);
+}
+
+/* The items of a map that are not over. */
+static enum err waits_write_items(struct reader *r, const struct task *t, struct buf *out, struct error *e)
+{
+    struct step_filter f = { .tenant = t->tenant,
+                             .run = t->run,
+                             .by_step = true,
+                             .step = place_step(t->place),
+                             .has_after = true,
+                             .after = t->place,
+                             .limit = STEPS_READ_MAX };
+    size_t total = 0, open = 0;
+    cleanup_with(arena_release) struct arena page;
+    arena_init(&page, WAITS_ARENA);
+    for (bool more = true; more;) {
+        struct tasks rows = { 0 };
+        if (reader_steps(r, &f, &page, &rows, e))
+            return e->code;
+        for (size_t i = 0; i < rows.n; i++) {
+            bool is_item = place_kind(rows.v[i].place) == PLACE_KIND_STEP;
+            total += is_item;
+            open += is_item && !task_is_final(rows.v[i].state);
+        }
+        more = rows.n == f.limit;
+        f.after = rows.n ? rows.v[rows.n - 1].place : 0;
+        arena_reset(&page);
+    }
+    buf_printf(out, "%zu of its %zu items", open, total);
+    return ERR_OK;
+}
+
+enum err run_write_waits(struct request *q, struct reader *r, const struct task *t, struct buf *out, struct error *e)
+{
+    struct run_row row;
+    struct waits_list l = { 0 };
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    bool open = t->links & TASK_OPEN;
+    enum err rc = open ? reader_run(r, t->tenant, t->id, &q->arena, &row, e) : ERR_NOT_FOUND;
+    if (open && rc == ERR_NOT_FOUND)
+        return waits_write_items(r, t, out, e);
+    if (!open)
+        rc = reader_run(r, t->tenant, t->run, &q->arena, &row, e);
+    if (rc || definition_cache_get(q->server->definitions, r, t->tenant, row.hash, &d, e))
+        return e->code;
+    struct waits_state *v = arena_array(&q->arena, struct waits_state, d->dag->n);
+    if (!v)
+        return error_no_room(e);
+    if (waits_read_states(q, r, open ? t->id : t->run, d->dag, v, e))
+        return e->code;
+    buf_init(&l.names, SUBJECT_MAX * 2);
+    waits_collect(d->dag, v, t, &l);
+    waits_list_write(&l, out);
+    buf_release(&l.names);
+    return ERR_OK;
+}

@@ -1,0 +1,551 @@
+/* What the oracle notes of runs, and how it judges what happens to them.
+ *
+ * The outcome of a task is what it was settled with. Settlements of calls are judged by the receiver's answers
+ * (oracle.c). Those of runs, maps and awaits are judged here, by the outcomes of what they are made of. */
+#include <stdlib.h>
+
+#include "flows.h"
+#include "sim.h"
+
+enum { MODEL_BYTES = 1 << 20, VALUES = 100, OUTPUT_TEXT = 32 };
+
+/* ---- what the receiver answers ---- */
+
+/* The same for each call under one fence: a fault may send it twice. */
+static int64_t answer_value(struct uuid id, int64_t fence)
+{
+    return (id.b[15] + 7 * id.b[14] + 13 * fence) % VALUES;
+}
+
+struct str flows_output(struct sim *s, struct uuid id, int64_t fence)
+{
+    struct buf text;
+    buf_init(&text, OUTPUT_TEXT);
+    buf_printf(&text, "{\"n\":%lld}", (long long)answer_value(id, fence));
+    struct str kept = flows_keep(s, &text);
+    buf_release(&text);
+    return kept;
+}
+
+/* ---- values ---- */
+
+bool flow_value_fits(const struct flow_task *t, int64_t value)
+{
+    const struct flow *f = t->flow;
+    const struct dag_step *of = &f->definition->dag->steps[place_step(t->place)];
+    if (of->map.is_set && place_item(t->place) < 0) {
+        const struct flow_task *first = flow_task_at(f, place_of_item(place_step(t->place), 0));
+        return first ? flow_value_fits(first, value) : value == FLOW_NO_VALUE;
+    }
+    if (t->outcome != FLOW_COMPLETED)
+        return value == FLOW_NO_VALUE;
+    if (of->is_workflow)
+        return t->run && flow_value_fits(flow_task_at(t->run, place_of_step(t->run->definition->result_of)), value);
+    if (!of->await.signal.n)
+        return value == t->output;
+    for (int i = 0; i < FLOW_SENDERS; i++)
+        if (f->signals[place_step(t->place)][i].sent && f->signals[place_step(t->place)][i].value == value)
+            return true;
+    return value == FLOW_NO_VALUE && of->await.has_on_timeout;
+}
+
+/* Whether the condition of a step holds, as far as it has one. */
+static bool flow_may_run(const struct flow *f, uint32_t step)
+{
+    const struct flow_step_facts *facts = &f->definition->steps[step];
+    if (facts->when_of < 0)
+        return true;
+    const struct flow_task *of = flow_task_at(f, place_of_step((uint32_t)facts->when_of));
+    if (f->definition->dag->steps[facts->when_of].map.is_set)
+        of = flow_task_at(f, place_of_item((uint32_t)facts->when_of, 0));
+    return of && of->outcome == FLOW_COMPLETED && of->output < facts->when_below;
+}
+
+/* ---- runs begin ---- */
+
+static void flow_reset_task(struct sim *s, struct flow_task *t)
+{
+    struct subject *x = oracle_find(s, t->id);
+    t->outcome = FLOW_OPEN;
+    t->output = FLOW_NO_VALUE;
+    t->body = (struct str){ 0 };
+    t->called = false;
+    if (x)
+        oracle_redriven(x);
+}
+
+/* A step that runs again, with its items that are not COMPLETED. Its signals are gone. */
+static void flow_reset_step(struct sim *s, struct flow *f, uint32_t step)
+{
+    for (size_t i = 0; i < f->task_count; i++) {
+        struct flow_task *t = &f->tasks[i];
+        bool is_step = place_kind(t->place) == PLACE_KIND_STEP && place_step(t->place) == step;
+        if (is_step && (place_item(t->place) < 0 || t->outcome != FLOW_COMPLETED))
+            flow_reset_task(s, t);
+    }
+    for (int i = 0; i < FLOW_SENDERS; i++)
+        f->signals[step][i].acked = false;
+}
+
+static void flow_begins_again(struct sim *s, struct flow *f)
+{
+    cleanup_with(arena_release) struct arena a;
+    const struct dag *d = f->definition->dag;
+    enum flow_outcome was[FLOW_STEPS_MAX], kept[FLOW_STEPS_MAX];
+    struct flow_retry r = { .was = was };
+    struct error e;
+    arena_init(&a, MODEL_BYTES);
+    flow_outcomes(f, was);
+    if (flow_retry(d, &r, &a, kept, &e))
+        abort();
+    for (uint32_t i = 0; i < d->n; i++)
+        if (kept[i] == FLOW_OPEN)
+            flow_reset_step(s, f, i);
+    flow_reset_task(s, flow_task_at(f, place_of_deadline()));
+    trace(s, "run %s begins again", short_id(f->id));
+    f->generation++;
+    f->ended = f->again = false;
+    f->stop = RUN_GOES_ON;
+    f->own->outcome = FLOW_OPEN;
+}
+
+/* A run within another that was retried repeats what failed of its compensation. */
+static void flow_undoes(struct sim *s, const struct op_open *op)
+{
+    for (size_t i = 0; i < op->n; i++) {
+        struct flow_task *t = flows_task(s, op->rows[i].task.id);
+        if (t && place_kind(t->place) == PLACE_KIND_UNDO && t->outcome != FLOW_OPEN && t->outcome != FLOW_COMPLETED)
+            flow_reset_task(s, t);
+    }
+}
+
+static void flow_opened(struct sim *s, const struct op_open *op)
+{
+    struct flow_task *t = flows_task(s, op->id);
+    if (!t || op->ret_stopped)
+        return;
+    const struct flow_definition *d = op->begin ? flows_definition(s, op->tenant, op->begin->hash) : NULL;
+    if (t->flow)
+        t->flow->moved_us = s->steady_us;
+    if (!op->begin) {
+        flow_undoes(s, op);
+        return;
+    }
+    if (!d) {
+        breach(s, BREACH_PINNED, "%s is opened with a definition that nobody made", short_id(op->id));
+        return;
+    }
+    struct flow *f = t->run ? t->run : flow_new(s, d, t->id, t);
+    if (memcmp(d->row.hash, f->definition->row.hash, DEFINITION_HASH) != 0) {
+        breach(s, BREACH_PINNED, "%s has definition %d, and is opened with %d", short_id(op->id), f->definition->number,
+               d->number);
+        return;
+    }
+    f->moved_us = s->steady_us;
+    if (op->again)
+        flow_begins_again(s, f);
+    if (!f->opened || op->again) /* its planner took the time a little earlier */
+        f->opened_ms = op->begin->deadline_ms ? op->begin->deadline_ms - f->deadline_ms : wall_ms(s);
+    if (!f->opened)
+        flows_send_signals(s, f);
+    f->opened = true;
+    flows_pounce(s, f);
+}
+
+/* ---- runs are stopped ---- */
+
+static const struct flow *flow_around(const struct flow *f)
+{
+    return f->own->flow;
+}
+
+static bool flow_is_stopped(const struct flow *f)
+{
+    return f && (f->stop != RUN_GOES_ON || flow_is_stopped(flow_around(f)));
+}
+
+static bool flow_was_asked_to_stop(const struct flow *f)
+{
+    return f && (f->cancel_sent || flow_was_asked_to_stop(flow_around(f)));
+}
+
+static bool flow_is_overdue(const struct sim *s, const struct flow *f)
+{
+    if (!f)
+        return false;
+    int64_t until_ms = f->opened_ms + f->deadline_ms - nodes_behind_ms(s);
+    return (f->deadline_ms && (wall_ms(s) >= until_ms || s->jumped)) || flow_is_overdue(s, flow_around(f));
+}
+
+static void flow_stopped(struct sim *s, const struct op_stop *op)
+{
+    struct flow_task *t = flows_task(s, op->run);
+    struct flow *f = t ? t->run : NULL;
+    if (!f)
+        return;
+    f->moved_us = s->steady_us;
+    if (f->stop == RUN_CANCELLED && op->stop == RUN_CANCELLED_AND_UNDONE)
+        f->stop = op->stop;
+    if (op->change != RUN_CANCEL || op->has_range || (f->stop != RUN_GOES_ON && !f->again))
+        return;
+    bool asked = op->stop == RUN_AT_DEADLINE ? flow_is_overdue(s, f) : flow_was_asked_to_stop(f);
+    if (!asked)
+        breach(s, BREACH_ENDS, "%s is stopped, and nobody asked for it", short_id(f->id));
+    f->stop = op->stop;
+    f->stopped_us = s->steady_us;
+}
+
+/* A retry of a user. */
+static void flow_put(struct sim *s, const struct op_put *op)
+{
+    const struct flow_task *t = flows_task(s, op->task->id);
+    if (!t || !t->run || op->task->state != TASK_SCHEDULED)
+        return;
+    t->run->ended = false;
+    t->run->again = true;
+    t->run->own->outcome = FLOW_OPEN;
+    t->run->moved_us = s->steady_us;
+}
+
+static void flow_claimed(struct sim *s, const struct op_claim *op)
+{
+    for (size_t i = 0; i < op->ret.n; i++) {
+        struct flow_task *t = flows_task(s, op->ret.v[i].id);
+        if (t)
+            t->claimed_us = s->steady_us;
+    }
+}
+
+void flows_applied(struct sim_node *by, const struct op *op)
+{
+    struct sim *s = by->sim;
+    if (op->rc || !s->profile.flows)
+        return;
+    switch (op->kind) {
+    case OP_CLAIM: flow_claimed(s, (const struct op_claim *)op); break;
+    case OP_OPEN: flow_opened(s, (const struct op_open *)op); break;
+    case OP_STOP: flow_stopped(s, (const struct op_stop *)op); break;
+    case OP_PUT: flow_put(s, (const struct op_put *)op); break;
+    default: break;
+    }
+}
+
+/* ---- tasks end ---- */
+
+static enum flow_stop flow_stop_of(const struct flow *f)
+{
+    return f->stop == RUN_GOES_ON       ? FLOW_NOT_STOPPED
+           : f->stop == RUN_AT_DEADLINE ? FLOW_STOP_DEADLINE
+                                        : FLOW_STOP_CANCEL;
+}
+
+/* A run that was stopped when its end had been planned may end either way. */
+static void judge_run(struct sim *s, struct flow *f, enum task_state end)
+{
+    cleanup_with(arena_release) struct arena a;
+    const struct dag *d = f->definition->dag;
+    struct flow_state state;
+    arena_init(&a, MODEL_BYTES);
+    flow_model(f, &a, &state);
+    bool fits = f->stop != RUN_GOES_ON && flow_result(d, &state, flow_stop_of(f), true).state == end;
+    fits = fits || (end == TASK_CANCELLED && flow_is_stopped(flow_around(f)));
+    if (!fits && state.open == 0)
+        fits = flow_result(d, &state, FLOW_NOT_STOPPED, true).state == end;
+    if (!fits)
+        breach(s, BREACH_ENDS, "run %s is %s; the model has %u open steps%s", short_id(f->id), task_state_name(end),
+               state.open, f->stop != RUN_GOES_ON ? ", and it was stopped" : "");
+    f->ended = true;
+    f->again = false;
+    f->end = end;
+}
+
+/* *ret_failed: items that ended and are not COMPLETED; of the model, so without those that were cancelled. */
+static int64_t map_completed(const struct flow *f, uint32_t step, int64_t *ret_failed)
+{
+    int64_t completed = 0;
+    *ret_failed = 0;
+    for (int64_t i = 0; i < f->items; i++) {
+        enum flow_outcome o = flow_task_at(f, place_of_item(step, i))->outcome;
+        completed += o == FLOW_COMPLETED;
+        *ret_failed += o != FLOW_COMPLETED && o != FLOW_OPEN;
+    }
+    return completed;
+}
+
+static void judge_map(struct sim *s, const struct flow *f, uint32_t step, enum task_state end)
+{
+    int64_t failed, completed = map_completed(f, step, &failed);
+    int64_t most = f->definition->dag->steps[step].map.max_failures;
+    enum flow_outcome is = flow_map(f->items, completed, failed, most);
+    if (is == FLOW_OPEN || flow_task_state(is) != end)
+        breach(s, BREACH_MAP, "step %u of %s is %s with %lld of %lld items completed, %lld failed", step,
+               short_id(f->id), task_state_name(end), (long long)completed, (long long)f->items, (long long)failed);
+}
+
+static void judge_await(struct sim *s, const struct flow *f, uint32_t step, enum task_state end)
+{
+    const struct dag_await *w = &f->definition->dag->steps[step].await;
+    bool may_be_late = w->timeout_ms && (s->jumped || wall_ms(s) + nodes_behind_ms(s) >= f->opened_ms + w->timeout_ms);
+    int64_t approvals = 0, rejections = 0;
+    for (int i = 0; i < FLOW_SENDERS; i++) {
+        approvals += f->signals[step][i].sent && !f->signals[step][i].rejects;
+        rejections += f->signals[step][i].sent && f->signals[step][i].rejects;
+    }
+    bool fits = end == TASK_COMPLETED ? approvals >= w->approvals || (may_be_late && w->has_on_timeout)
+                                      : rejections || (may_be_late && !w->has_on_timeout);
+    if (!fits)
+        breach(s, BREACH_SIGNAL, "step %u of %s is %s, with %lld of %lld approvals and %lld rejections", step,
+               short_id(f->id), task_state_name(end), (long long)approvals, (long long)w->approvals,
+               (long long)rejections);
+}
+
+static bool is_control(const struct flow_task *t)
+{
+    const struct dag_step *of = &t->flow->definition->dag->steps[place_step(t->place)];
+    return place_kind(t->place) == PLACE_KIND_STEP && place_item(t->place) < 0 &&
+           (of->map.is_set || of->await.signal.n);
+}
+
+static void judge_control(struct sim *s, const struct flow_task *t, enum task_state end)
+{
+    uint32_t step = place_step(t->place);
+    if (flow_is_stopped(t->flow))
+        return;
+    if (end != TASK_COMPLETED && end != TASK_FAILED)
+        breach(s, BREACH_ENDS, "step %u of %s is %s", step, short_id(t->flow->id), task_state_name(end));
+    else if (t->flow->definition->dag->steps[step].map.is_set)
+        judge_map(s, t->flow, step, end);
+    else
+        judge_await(s, t->flow, step, end);
+}
+
+static void judge_skip(struct sim *s, const struct flow_task *t)
+{
+    if (place_item(t->place) >= 0 || flow_may_run(t->flow, place_step(t->place)))
+        breach(s, BREACH_ENDS, "step %u of %s is skipped, and its condition holds", place_step(t->place),
+               short_id(t->flow->id));
+}
+
+static void judge_end(struct sim *s, struct flow_task *t, enum task_state end)
+{
+    if (t->outcome != FLOW_OPEN)
+        breach(s, BREACH_ENDS, "%s ends as %s, and had ended before", short_id(t->id), task_state_name(end));
+    if (t->flow && end == TASK_SKIPPED)
+        judge_skip(s, t);
+    else if (t->run && t->run->opened)
+        judge_run(s, t->run, end);
+    else if (t->flow && is_control(t))
+        judge_control(s, t, end);
+}
+
+void flows_settled(struct sim *s, const struct settlement *v)
+{
+    struct flow_task *t = flows_task(s, v->id);
+    if (!t)
+        return;
+    enum task_state next = v->replace ? v->replace->state : v->verdict.next;
+    struct flow *f = t->flow ? t->flow : t->run;
+    f->moved_us = s->steady_us;
+    if (!task_is_final(next))
+        return;
+    if (!v->replace)
+        judge_end(s, t, next);
+    t->outcome = dependency_outcome(next, 0);
+    t->output = t->outcome == FLOW_COMPLETED ? answer_value(t->id, v->fence) : FLOW_NO_VALUE;
+}
+
+/* ---- calls ---- */
+
+static bool flow_is_quiet(const struct sim *s, const struct flow *f)
+{
+    return f && (f->quiet_us < s->steady_us || flow_is_quiet(s, flow_around(f)));
+}
+
+static void judge_stop(struct sim *s, const struct flow_task *t, int64_t fence)
+{
+    const struct flow *f = t->flow;
+    if (place_kind(t->place) != PLACE_KIND_STEP)
+        return;
+    /* In a fleet, what may be in the queue counts as running, and is taken anew if it was not. */
+    bool fired = t->fired_fence && (fence == t->fired_fence || is_fleet(s));
+    if (flow_is_quiet(s, f) && !fired)
+        breach(s, BREACH_AFTER_STOP, "step %u of %s starts after its stop was acknowledged", place_step(t->place),
+               short_id(f->id));
+    else if (f->stop != RUN_GOES_ON && t->claimed_us > f->stopped_us)
+        breach(s, BREACH_AFTER_STOP, "step %u of %s was claimed %lld ms after its run was stopped",
+               place_step(t->place), short_id(f->id), (long long)(t->claimed_us - f->stopped_us) / 1000);
+}
+
+static void judge_join(struct sim *s, const struct flow_task *t)
+{
+    cleanup_with(arena_release) struct arena a;
+    struct flow_state state;
+    uint32_t step = place_step(t->place);
+    arena_init(&a, MODEL_BYTES);
+    flow_model(t->flow, &a, &state);
+    const struct flow_step_state *v = &state.v[step];
+    const struct flow_task *own = flow_task_at(t->flow, place_of_step(step));
+    if (t->outcome == FLOW_COMPLETED)
+        breach(s, BREACH_RETRY, "step %u of %s is called again, and is COMPLETED", step, short_id(t->flow->id));
+    else if (own->outcome != FLOW_OPEN || v->outcome == FLOW_SKIPPED || v->outcome == FLOW_BROKEN)
+        breach(s, BREACH_SKIPPED_RAN, "step %u of %s starts, and has ended", step, short_id(t->flow->id));
+    else if (v->decision != FLOW_START)
+        breach(s, BREACH_JOIN, "step %u of %s starts, and its parents do not allow it", step, short_id(t->flow->id));
+    else if (!flow_may_run(t->flow, step))
+        breach(s, BREACH_SKIPPED_RAN, "step %u of %s starts, and its condition does not hold", step,
+               short_id(t->flow->id));
+}
+
+static bool is_under_way(struct sim *s, struct uuid id)
+{
+    const struct subject *x = oracle_find(s, id);
+    for (size_t i = 0; x && i < x->call_count; i++)
+        if (!x->calls[i].ended && !x->calls[i].settled)
+            return true;
+    return false;
+}
+
+static void judge_window(struct sim *s, const struct flow_task *t)
+{
+    const struct flow *f = t->flow;
+    uint32_t step = place_step(t->place);
+    const struct dag_map *map = &f->definition->dag->steps[step].map;
+    int64_t others = 0;
+    for (int64_t i = 0; map->max_concurrent && i < f->items; i++) {
+        const struct flow_task *item = flow_task_at(f, place_of_item(step, i));
+        others += item != t && is_under_way(s, item->id);
+    }
+    if (map->max_concurrent && others >= map->max_concurrent)
+        breach(s, BREACH_MAP, "item %lld of step %u of %s is number %lld, %lld allowed",
+               (long long)place_item(t->place), step, short_id(f->id), (long long)others + 1,
+               (long long)map->max_concurrent);
+}
+
+bool flows_were_put_off(struct sim *s, struct uuid id)
+{
+    const struct flow_task *t = flows_task(s, id);
+    const struct flow *f = t ? t->flow : NULL;
+    while (f && !f->pause_sent)
+        f = flow_around(f);
+    return f != NULL;
+}
+
+/* ---- compensations ---- */
+
+bool undo_is_wanted(const struct flow *f, const struct flow_task *of)
+{
+    const struct dag_step *s = &f->definition->dag->steps[place_step(of->place)];
+    bool is_call = s->map.is_set == (place_item(of->place) >= 0);
+    bool attempted = s->compensate_if_attempted && of->claimed_us; /* a claim that was lost may have been sent */
+    return s->has_compensate && is_call && (of->outcome == FLOW_COMPLETED || attempted);
+}
+
+/* Compensations of steps below this one come before its own. */
+static bool undo_is_in_order(const struct flow *f, uint32_t step)
+{
+    bool from[FLOW_STEPS_MAX] = { false }, below[FLOW_STEPS_MAX] = { false };
+    from[step] = true;
+    dag_mark_below(f->definition->dag, from, below);
+    for (size_t i = 0; i < f->task_count; i++) {
+        const struct flow_task *t = &f->tasks[i];
+        if (place_kind(t->place) != PLACE_KIND_STEP || !below[place_step(t->place)] || t->outcome != FLOW_COMPLETED ||
+            !undo_is_wanted(f, t))
+            continue;
+        if (flow_task_at(f, place_of_undo(place_step(t->place), place_item(t->place)))->outcome == FLOW_OPEN)
+            return false;
+    }
+    return true;
+}
+
+static void judge_undo(struct sim *s, const struct flow_task *t)
+{
+    cleanup_with(arena_release) struct arena a;
+    const struct flow *f = t->flow;
+    struct flow_state state;
+    uint32_t step = place_step(t->place);
+    const struct flow_task *of = flow_task_at(f, place_of_item(step, place_item(t->place)));
+    arena_init(&a, MODEL_BYTES);
+    flow_model(f, &a, &state);
+    bool failed =
+        f->stop == RUN_AT_DEADLINE || f->stop == RUN_CANCELLED_AND_UNDONE ||
+        (state.open == 0 && flow_result(f->definition->dag, &state, FLOW_NOT_STOPPED, true).state == TASK_FAILED);
+    if (t->outcome == FLOW_COMPLETED)
+        breach(s, BREACH_UNDO, "step %u of %s is undone twice", step, short_id(f->id));
+    else if (!failed)
+        breach(s, BREACH_UNDO, "step %u of %s is undone, and the run has not failed", step, short_id(f->id));
+    else if (!undo_is_wanted(f, of))
+        breach(s, BREACH_UNDO, "step %u of %s is undone, and was not done", step, short_id(f->id));
+    else if (!undo_is_in_order(f, step))
+        breach(s, BREACH_UNDO, "step %u of %s is undone before a step below it", step, short_id(f->id));
+}
+
+/* ---- bodies ---- */
+
+static void judge_references(struct sim *s, const struct flow_task *t, const json_t *root)
+{
+    const struct flow *f = t->flow;
+    uint32_t step = place_step(t->place);
+    const struct flow_step_facts *facts = &f->definition->steps[step];
+    const json_t *list = json_object_get(root, "r");
+    if (json_array_size(list) != facts->ref_count)
+        breach(s, BREACH_DATA, "step %u of %s: its body lacks something", step, short_id(f->id));
+    for (size_t i = 0; i < facts->ref_count; i++) {
+        int64_t value = json_integer_value(json_array_get(list, i));
+        bool unknown = value == FLOW_NO_VALUE && !dag_needs(f->definition->dag, step, facts->refs[i]);
+        if (!unknown && !flow_value_fits(flow_task_at(f, place_of_step(facts->refs[i])), value))
+            breach(s, BREACH_DATA, "step %u of %s gets %lld of step %u", step, short_id(f->id), (long long)value,
+                   facts->refs[i]);
+    }
+    if (facts->ref_count && json_i64_at(root, "in", FLOW_NO_VALUE) != f->input)
+        breach(s, BREACH_DATA, "step %u of %s: not its input", step, short_id(f->id));
+    if (place_item(t->place) >= 0 && json_i64_at(root, "item", FLOW_NO_VALUE) != f->input + place_item(t->place))
+        breach(s, BREACH_DATA, "item %lld of step %u of %s is another", (long long)place_item(t->place), step,
+               short_id(f->id));
+}
+
+static void judge_body(struct sim *s, const struct flow_task *t, struct str body)
+{
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    struct error e;
+    const struct flow *f = t->flow;
+    uint32_t step = place_step(t->place);
+    if (json_parse(body, &doc, &e)) {
+        breach(s, BREACH_DATA, "step %u of %s: its body is no JSON", step, short_id(f->id));
+        return;
+    }
+    if (json_i64_at(doc.root, "d", 0) != f->definition->number)
+        breach(s, BREACH_PINNED, "step %u of %s is of definition %lld, not %d", step, short_id(f->id),
+               (long long)json_i64_at(doc.root, "d", 0), f->definition->number);
+    if (place_kind(t->place) == PLACE_KIND_STEP)
+        judge_references(s, t, doc.root);
+    else if (!flow_value_fits(flow_task_at(f, place_of_item(step, place_item(t->place))),
+                              json_i64_at(doc.root, "out", FLOW_NO_VALUE)))
+        breach(s, BREACH_DATA, "the compensation of step %u of %s gets another output", step, short_id(f->id));
+}
+
+void flows_judge_start(struct sim *s, const struct task *task)
+{
+    struct flow_task *t = flows_task(s, task->id);
+    if (!t)
+        return;
+    if (!t->flow) {
+        breach(s, BREACH_UNASKED, "run %s is called", short_id(t->id));
+        return;
+    }
+    t->flow->moved_us = s->steady_us;
+    judge_stop(s, t, task->fence);
+    if (place_kind(t->place) == PLACE_KIND_UNDO)
+        judge_undo(s, t);
+    else if (t->flow->stop == RUN_GOES_ON)
+        judge_join(s, t);
+    if (place_kind(t->place) == PLACE_KIND_STEP && place_item(t->place) >= 0)
+        judge_window(s, t);
+    if (!t->called)
+        judge_body(s, t, task->payload);
+    else if (!str_eq(t->body, task->payload))
+        breach(s, BREACH_DATA, "step %u of %s gets another body than before", place_step(t->place),
+               short_id(t->flow->id));
+    if (!t->called && !arena_str(&s->flows.memory, task->payload, &t->body))
+        abort();
+    t->called = true;
+}
