@@ -225,6 +225,7 @@ void connection_start(struct http_thread *t, int fd, const union peer *peer)
     transport_init_plain(&c->transport, fd);
     http_parser_init(&c->parser, &t->server->parse);
     buf_init(&c->fields, HTTP_HEAD_MAX);
+    buf_init(&c->behind, SCRATCH_BYTES);
     c->poll.data = c;
     int rc = uv_poll_init(&t->uv, &c->poll, fd);
     assert(rc == 0);
@@ -253,6 +254,7 @@ static void connection_on_closed(uv_handle_t *handle)
     struct connection *c = handle->data;
     list_remove(&c->link);
     buf_release(&c->fields);
+    buf_release(&c->behind);
     free(c->in);
     free(c);
 }

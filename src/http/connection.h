@@ -48,6 +48,7 @@ struct connection {
     /* The request. `in` has its head and what came with it; in_used bytes of it were read. */
     char *in;
     size_t in_n, in_cap, in_used;
+    struct buf behind; /* came with the end of a chunked body. `in` must not move while the handler looks at the head */
     struct http_parser parser;
     struct http_chunks chunks;
     uint64_t body_seen;

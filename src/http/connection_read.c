@@ -3,6 +3,7 @@
  * at once only if the client waits before it sends the body (Expect), or if the body is too long to read. Then the
  * connection closes, but lingers, so that the client can read the answer. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "http/internal.h"
 
@@ -24,6 +25,26 @@ static void connection_reserve_in(struct connection *c, size_t more)
         cap *= 2;
     c->in = xrealloc(c->in, cap);
     c->in_cap = cap;
+}
+
+void connection_begin_next(struct connection *c)
+{
+    c->in_n -= c->in_used;
+    memmove(c->in, c->in + c->in_used, c->in_n);
+    c->in_used = 0;
+    if (c->in_n == 0 && c->in_cap > IN_FIRST) {
+        free(take(c->in));
+        c->in_cap = 0;
+    }
+    if (c->behind.n) {
+        connection_reserve_in(c, c->behind.n);
+        memcpy(c->in + c->in_n, c->behind.p, c->behind.n);
+        c->in_n += c->behind.n;
+        buf_release(&c->behind);
+        buf_init(&c->behind, SCRATCH_BYTES);
+    }
+    http_parser_init(&c->parser, &c->thread->server->parse);
+    connection_enter(c, c->in_n ? STATE_HEAD : STATE_IDLE);
 }
 
 void connection_read_head(struct connection *c)
@@ -118,11 +139,8 @@ void connection_read_body(struct connection *c)
     }
     struct str piece = { t->scratch, (size_t)n };
     connection_eat_body(c, &piece);
-    if (c->body_ended && piece.n) { /* the next request */
-        connection_reserve_in(c, piece.n);
-        memcpy(c->in + c->in_n, piece.p, piece.n);
-        c->in_n += piece.n;
-    }
+    if (c->body_ended)
+        buf_add(&c->behind, piece); /* the next request */
     connection_run(c);
 }
 

@@ -6,10 +6,7 @@
 
 #include "http/internal.h"
 
-enum {
-    COUNTED_MIN = 16 * 1024, /* smaller answers are not counted: the number of connections limits them */
-    IN_KEPT = 4096           /* a larger buffer for requests is freed after the request */
-};
+enum { COUNTED_MIN = 16 * 1024 /* smaller answers are not counted: the number of connections limits them */ };
 
 static const struct {
     int status;
@@ -133,15 +130,7 @@ static void connection_finish(struct connection *c)
         connection_enter(c, STATE_LINGERING);
         return;
     }
-    c->in_n -= c->in_used;
-    memmove(c->in, c->in + c->in_used, c->in_n);
-    c->in_used = 0;
-    if (c->in_n == 0 && c->in_cap > IN_KEPT) {
-        free(take(c->in));
-        c->in_cap = 0;
-    }
-    http_parser_init(&c->parser, &c->thread->server->parse);
-    connection_enter(c, c->in_n ? STATE_HEAD : STATE_IDLE);
+    connection_begin_next(c);
 }
 
 /* The pieces that are not sent yet. */

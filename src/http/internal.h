@@ -71,6 +71,7 @@ void connection_read_rest(struct connection *c);
 bool connection_step_head(struct connection *c);
 bool connection_step_body(struct connection *c);
 void connection_follow(struct connection *c, enum http_next next);
+void connection_begin_next(struct connection *c); /* the answer was sent; the next request may be there already */
 
 /* connection_write.c */
 void connection_answer(struct connection *c);

@@ -227,6 +227,27 @@ static void requests_in_one_packet_are_answered_in_turn(void **state)
     end();
 }
 
+/* The next requests come with the end of a chunked body, and are longer than the buffer that has the head. */
+static void the_head_stays_while_the_next_requests_come(void **state)
+{
+    (void)state;
+    begin((struct http_limits){ 0 });
+    int fd = dial("POST /wait-head HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+    http_resume(await(), HTTP_READ);
+    struct buf text;
+    buf_init(&text, 1 << 20);
+    buf_text(&text, "3\r\nabc\r\n0\r\n\r\n");
+    for (int i = 0; i < 500; i++)
+        buf_text(&text, GET("/a"));
+    say(fd, buf_cstr(&text));
+    for (int i = 0; i < 501; i++)
+        assert_says_all(hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
+    assert_int_equal(heads, 501);
+    buf_release(&text);
+    close(fd);
+    end();
+}
+
 static void a_request_comes_byte_by_byte(void **state)
 {
     (void)state;
@@ -501,6 +522,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_has_what_http_asks_for),
         cmocka_unit_test(requests_in_one_packet_are_answered_in_turn),
+        cmocka_unit_test(the_head_stays_while_the_next_requests_come),
         cmocka_unit_test(a_request_comes_byte_by_byte),
         cmocka_unit_test(a_client_that_waits_is_told_to_go_on_or_refused),
         cmocka_unit_test(the_body_is_read_after_the_handler_has_agreed),
