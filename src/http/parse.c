@@ -30,7 +30,7 @@ const char *http_bad_text(enum http_bad bad)
 enum {
     IN_TOKEN = 1,  /* names and methods (RFC 9110, 5.6.2) */
     IN_VALUE = 2,  /* values: visible, blank, and bytes from 0x80 on (RFC 9110, 5.5) */
-    IN_TARGET = 4, /* paths and queries (RFC 3986, 3.3 and 3.4), and the brackets that many clients send unescaped */
+    IN_TARGET = 4, /* paths and queries: visible, but no '#' and no backslash, which others read as a separator */
     IN_HOST = 8,   /* names of hosts (RFC 3986, 3.2.2) */
     IN_COLON = 16, /* addresses in brackets have it, too */
 };
@@ -39,12 +39,12 @@ enum {
 static const uint8_t http_classes[128] = {
      0,  0,  0,  0,  0,  0,  0,  0,  0,  2,  0,  0,  0,  0,  0,  0, /* ................ */
      0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0,  0, /* ................ */
-     2, 15,  2,  3, 15, 15, 15, 15, 14, 14, 15, 15, 14, 15, 15,  6, /*  !"#$%&'()*+,-./ */
-    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 22, 14,  2, 14,  2,  6, /* 0123456789:;<=>? */
+     2, 15,  6,  3, 15, 15, 15, 15, 14, 14, 15, 15, 14, 15, 15,  6, /*  !"#$%&'()*+,-./ */
+    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 22, 14,  6, 14,  6,  6, /* 0123456789:;<=>? */
      6, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, /* @ABCDEFGHIJKLMNO */
-    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,  6,  2,  6,  3, 15, /* PQRSTUVWXYZ[\]^_ */
-     3, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, /* `abcdefghijklmno */
-    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,  2,  3,  2, 15,  0, /* pqrstuvwxyz{|}~. */
+    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,  6,  2,  6,  7, 15, /* PQRSTUVWXYZ[\]^_ */
+     7, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, /* `abcdefghijklmno */
+    15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,  6,  7,  6, 15,  0, /* pqrstuvwxyz{|}~. */
 };
 /* clang-format on */
 
