@@ -2,6 +2,8 @@
  * bytes of the input say where it is split. Whatever comes: the answers are well formed and in order, nothing follows the
  * last one, every request that the handler has seen ends, and the server closes when the client has closed. */
 #include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -103,6 +105,17 @@ static struct http_server *server_once(void)
     return server;
 }
 
+/* Each thousand connections have another source address: a closed one keeps its port for a minute. */
+static int client_socket(void)
+{
+    static uint32_t count;
+    struct sockaddr_in from = { .sin_family = AF_INET,
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + count++ / 1000 % 60000) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    require(fd >= 0 && bind(fd, (struct sockaddr *)&from, sizeof from) == 0);
+    return fd;
+}
+
 static void require_answers(struct str text, size_t seen)
 {
     size_t count = 0;
@@ -135,8 +148,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                               .sin_port = htons(http_server_port(server_once())),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     size_t before = heads, at = SPLITS, n = 0;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    require(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+    int fd = client_socket();
+    /* a fuzzer has a timer, whose signal may interrupt a call */
+    if (connect(fd, (struct sockaddr *)&to, sizeof to))
+        require(errno == EINTR && poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, 1000) == 1);
     for (size_t i = 0; i <= SPLITS && at < size; i++) {
         size_t piece = i < SPLITS ? min_of((size_t)data[i] + 1, size - at) : size - at;
         if (send(fd, data + at, piece, MSG_NOSIGNAL) < 0)
@@ -144,8 +159,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         at += piece;
     }
     shutdown(fd, SHUT_WR);
-    for (ssize_t k; n < sizeof got && (k = recv(fd, got + n, sizeof got - n, 0)) > 0;)
-        n += (size_t)k;
+    for (ssize_t k; n < sizeof got && ((k = recv(fd, got + n, sizeof got - n, 0)) > 0 || (k < 0 && errno == EINTR));)
+        n += (size_t)max_of(k, 0);
     close(fd);
     require_answers((struct str){ got, n }, heads - before);
     while (ends != heads) /* the connection may be closed a moment later */
