@@ -210,7 +210,9 @@ static enum err plan_await(struct step_view *x, struct plan *p, struct error *e)
             return e->code;
         int64_t started_ms = p->task->started_ms ? p->task->started_ms : p->now_ms;
         plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .output = output, .started_us = started_ms * 1000 });
-    } else if (w->timeout_ms && p->task->started_ms && p->now_ms >= p->task->started_ms + w->timeout_ms) {
+    } else if (w->timeout_ms && !x->v->row.paused && p->task->started_ms &&
+               p->now_ms >=
+                   p->task->started_ms + w->timeout_ms) { /* a pause since its claim stops the time: OP_AWAIT */
         plan_timed_out(x, signals.n, p);
     } else {
         p->kind = PLAN_AWAIT;
@@ -224,12 +226,22 @@ static enum err plan_await(struct step_view *x, struct plan *p, struct error *e)
 
 /* ---- deadlines ---- */
 
+/* It may have been claimed a moment before it is due. If all steps are over by then, the run is about to end; if it is
+ * being undone, it has ended, and the deadline is none of the compensation's. */
 static enum err plan_deadline(struct run_view *v, struct plan *p, struct error *e)
 {
+    struct run_progress g = { 0 };
     if (run_view_task(v, e))
         return e->code;
-    if (task_is_final(v->task.state) || v->row.stop != RUN_GOES_ON) {
+    bool over = task_is_final(v->task.state) || v->row.stop != RUN_GOES_ON;
+    if (!over && run_progress_read(v, &g, e))
+        return e->code;
+    if (over || g.has_undo || (!g.open_count && !g.missing)) {
         plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .started_us = p->now_ms * 1000 });
+        return ERR_OK;
+    }
+    if (v->row.paused) { /* since it was claimed: it waits for the resume (port/store/runs.h, OP_SETTLE) */
+        plan_end(p, &(struct outcome){ .kind = OUTCOME_RETURNED });
         return ERR_OK;
     }
     p->kind = PLAN_STOP;

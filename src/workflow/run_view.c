@@ -226,7 +226,7 @@ static void progress_add(struct run_progress *g, const struct task *t)
 {
     bool is_final = task_is_final(t->state);
     if (place_kind(t->place) == PLACE_KIND_DEADLINE) {
-        g->has_timer = !is_final;
+        g->has_timer = !is_final && t->state != TASK_RUNNING; /* one that was claimed finds out that the run is over */
         return;
     }
     if (place_kind(t->place) == PLACE_KIND_UNDO)

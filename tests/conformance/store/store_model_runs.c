@@ -46,7 +46,9 @@ static bool look_for_control(struct model *m, bool step, struct task *ret)
         else if (ret->state == TASK_RUNNING && ret->target == TARGET_WORKFLOW && !(ret->links & TASK_OPEN) &&
                  (!step || !uuid_is_nil(ret->run)))
             return true;
-    return chance(m, 10) && ret->fence > 0 && (ret->state != TASK_RUNNING || ret->links & TASK_OPEN);
+    /* Behind a claim of the same batch this may succeed, so it is control work, too. */
+    return chance(m, 10) && ret->target == TARGET_WORKFLOW && ret->fence > 0 &&
+           (ret->state != TASK_RUNNING || ret->links & TASK_OPEN);
 }
 
 /* A run that was opened, mostly; else some task. */
