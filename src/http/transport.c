@@ -15,9 +15,9 @@ static ssize_t transport_plain_receive(struct transport *t, char *into, size_t n
     return transport_result(recv(t->fd, into, n, 0));
 }
 
-static ssize_t transport_plain_send(struct transport *t, const struct iovec *pieces, size_t count)
+static ssize_t transport_plain_send(struct transport *t, struct iovec *pieces, size_t count)
 {
-    struct msghdr message = { .msg_iov = (struct iovec *)(void *)(size_t)pieces, .msg_iovlen = count };
+    struct msghdr message = { .msg_iov = pieces, .msg_iovlen = count };
     return transport_result(sendmsg(t->fd, &message, MSG_NOSIGNAL));
 }
 

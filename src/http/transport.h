@@ -16,7 +16,7 @@ struct transport_ops {
     /* Bytes; 0: the peer sends no more; TRANSPORT_LATER: none yet; TRANSPORT_BROKEN. */
     ssize_t (*receive)(struct transport *t, char *into, size_t n);
     /* Bytes that were accepted, perhaps fewer than given; or one of the above. */
-    ssize_t (*send)(struct transport *t, const struct iovec *pieces, size_t count);
+    ssize_t (*send)(struct transport *t, struct iovec *pieces, size_t count);
     void (*end)(struct transport *t); /* nothing more is sent; the peer may still send */
 };
 
