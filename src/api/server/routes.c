@@ -88,6 +88,7 @@ enum {
     X(GET, "/v1/workflows/{id}", WORKFLOWS_READ, NO_BODY, workflows_get, READS, 0)                                     \
     X(GET, "/v1/workflows/{id}/status", WORKFLOWS_READ, NO_BODY, workflows_status, READS, 0)                           \
     X(GET, "/v1/workflows/{id}/steps", WORKFLOWS_READ, NO_BODY, workflow_steps_list, READS, 0)                         \
+    X(GET, "/v1/workflows/{id}/steps/{name}", WORKFLOWS_READ, NO_BODY, workflow_steps_get, READS, 0)                   \
     X(POST, "/v1/workflows/{id}/cancel", WORKFLOWS_WRITE, SMALL, workflows_act, EDIT, ACTION_CANCEL)                   \
     X(POST, "/v1/workflows/{id}/pause", WORKFLOWS_WRITE, SMALL, workflows_act, EDIT, ACTION_PAUSE)                     \
     X(POST, "/v1/workflows/{id}/resume", WORKFLOWS_WRITE, SMALL, workflows_act, EDIT, ACTION_RESUME)                   \
