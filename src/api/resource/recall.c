@@ -119,7 +119,7 @@ void recall_tell(struct request *q, const struct recall_order *order)
 
 int64_t recall_wait_ms(const struct request *q, const struct task *claimed)
 {
-    const struct http_limits *l = &q->server->limits;
+    const struct api_limits *l = &q->server->limits;
     int64_t ahead_ms = claimed->due_ms - clock_wall_ms(q->server->setup.clock);
     bool fired = ahead_ms <= 0 || claimed->target == TARGET_WORKER;
     return l->recall_ms + (fired ? 0 : min_of(ahead_ms, l->recall_stall_ms));

@@ -132,12 +132,12 @@ static const char *const method_names[] = {
     [HTTP_PATCH] = "PATCH", [HTTP_DELETE] = "DELETE", [HTTP_OPTIONS] = "OPTIONS"
 };
 
-enum http_method method_parse(const char *name)
+enum http_method method_parse(struct str name)
 {
-    if (strcmp(name, "HEAD") == 0)
+    if (str_eq(name, S("HEAD")))
         return HTTP_GET;
     for (size_t i = 0; i < array_count(method_names); i++)
-        if (strcmp(name, method_names[i]) == 0)
+        if (str_eq(name, str_from(method_names[i])))
             return (enum http_method)i;
     return HTTP_OTHER;
 }

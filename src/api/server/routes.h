@@ -50,7 +50,7 @@ const struct route *route_find(enum http_method method, struct str path, struct 
                                char ret_allow[ALLOW_TEXT]);
 bool route_name_is_valid(struct str name); /* whether {name} accepts it */
 
-enum http_method method_parse(const char *name);
+enum http_method method_parse(struct str name);
 const char *method_name(enum http_method m);
 
 /* The handlers, by file. They run on a pool thread; those with ROUTE_INLINE run on an HTTP thread and get no reader. */
