@@ -102,8 +102,12 @@ static void barrier_some(struct sim_node *node, const struct event *v, size_t n)
         struct barrier *barrier = xnew(*barrier);
         *barrier = (struct barrier){ v[i], node, node->life };
         barrier->event.task.retry.rules = barrier->event.outcome.error = barrier->event.outcome.output = S("");
-        if (v[i].outcome.output.n && flows_task(s, v[i].task.id))
-            barrier->event.outcome.output = flows_output(s, v[i].task.id, v[i].task.fence);
+        if (v[i].outcome.output.n && flows_task(s, v[i].task.id)) {
+            cleanup_with(buf_release) struct buf text;
+            buf_init(&text, v[i].outcome.output.n + 1);
+            buf_add(&text, v[i].outcome.output);
+            barrier->event.outcome.output = flows_keep(s, &text);
+        }
         barrier->event.outcome.worker = barrier->event.outcome.trace_id = barrier->event.outcome.aside = S("");
         after_us(s, chance(s, 50) ? 0 : between(s, 0, 20000000), arrive_again, barrier);
     }

@@ -41,12 +41,14 @@ static bool critical_parent_of(const struct critical_step *steps, uint32_t step,
     return latest_ms != INT64_MIN;
 }
 
+/* Of steps that ended at the same time, the one that started last: a step of 0 ms ends when the one before it does. */
 static bool critical_last_of(const struct critical_step *steps, size_t n, int64_t now_ms, uint32_t *ret)
 {
     int64_t latest_ms = INT64_MIN;
     for (size_t i = 0; i < n; i++) {
         int64_t end_ms = critical_end_of(&steps[i], now_ms);
-        if (end_ms <= latest_ms)
+        bool is_first = latest_ms == INT64_MIN, same = !is_first && end_ms == latest_ms;
+        if (end_ms < latest_ms || end_ms == INT64_MIN || (same && steps[i].started_ms < steps[*ret].started_ms))
             continue;
         latest_ms = end_ms;
         *ret = (uint32_t)i;
