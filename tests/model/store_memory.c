@@ -323,7 +323,7 @@ static enum err memory_put_check(const struct store_memory *s, const struct op_p
         error_set(e, ERR_CONFLICT, "the task has changed since");
         return error_in(e, t->version != op->version ? "version" : "state");
     }
-    if (dependency_reopens(t->state, t->links, op->task->state) && memory_is_left(s, t->id))
+    if (dependency_ends_anew(t->state, t->links, op->task->state) && memory_is_left(s, t->id))
         return dependency_is_left(e);
     if (memory_calendar_check(s, op->task, e))
         return e->code;
