@@ -185,3 +185,15 @@ def test_the_next_run_of_a_schedule_ends_the_calls_of_the_previous_one(client, r
     held.set()
     for one in runs("RUNNING"):
         client.post(f"/v1/workflows/{one['id']}/cancel")
+
+
+def test_a_large_run_is_retried_right_after_it_was_cancelled(client):
+    """Steps that run again are not skipped because of how their parents ended before."""
+    count, length = 1500, 50
+    made = run(client, definition={"steps": [
+        {"name": f"s{i}", "target_type": "NOOP", **({"depends_on": [f"s{i - 1}"]} if i % length else {})} for i in range(count)]})["id"]
+    until(lambda: status(client, made)["by_status"].get("COMPLETED", 0) >= 100)
+    cancel(client, made)
+    act(client, made, "retry")
+    done = ended(client, made)
+    assert done["status"] == "COMPLETED" and done["steps"]["by_status"] == {"COMPLETED": count}, done

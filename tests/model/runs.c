@@ -112,7 +112,8 @@ enum err memory_open(struct store_memory *s, struct op *base)
     op->ret_unblocked_lanes = 0;
     const struct run_row *outer = memory_run_find(s, op->outer);
     op->ret_stopped = open_is_stopped(op, memory_run_find(s, op->run), outer, table_get(&s->table, op->id)->links);
-    if (op->ret_stopped)
+    op->ret_arrivals_left = !op->ret_stopped && open_asks_arrivals(op) && memory_run_is_left(s, op->run);
+    if (op->ret_stopped || op->ret_arrivals_left)
         return ERR_OK;
     if (memory_open_check(s, op, &base->error))
         return base->error.code;

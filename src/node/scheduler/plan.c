@@ -17,6 +17,7 @@ enum {
     PLAN_RETRY_MS = 200,
     PLANNED_BYTES = 64 << 20, /* of calls that are planned and not pushed */
     PLANNED_WAIT_MS = 5,
+    ARRIVALS_WAIT_MS = 20,
     PLANS_MAX = 64, /* with the planner at once, or being stored; others wait in scheduler.to_plan */
     STOP_ROWS = 1000,
 };
@@ -209,6 +210,11 @@ static void planning_on_opened(struct op *op)
         return;
     if (p->open.ret_stopped) {
         planning_again(p, 0);
+        return;
+    }
+    if (p->open.ret_arrivals_left) {
+        s->setup.unblocked(s->setup.context, UINT64_MAX); /* asks for them */
+        planning_again(p, ARRIVALS_WAIT_MS);
         return;
     }
     planning_know_rows(p);

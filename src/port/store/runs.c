@@ -38,6 +38,11 @@ bool open_begins(const struct op_open *op, int links)
     return op->first && (op->again || !(links & TASK_OPENED));
 }
 
+bool open_asks_arrivals(const struct op_open *op)
+{
+    return op->begin && op->again;
+}
+
 struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fence)
 {
     struct task t = r->task;

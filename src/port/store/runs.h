@@ -102,7 +102,10 @@ struct run_row {
  *  9. last: the task leaves its claim and gets TASK_OPEN and TASK_WAITS. started_ms is set if it is 0. If its join is
  *     decided already, rule 2 of the store applies at once: it is SCHEDULED. A planner that finds TASK_OPENED and not
  *     all rows opens it once more.
- * 10. max_pending does not count here. Slots are not taken: rows with a concurrency key take theirs when claimed. */
+ * 10. max_pending does not count here. Slots are not taken: rows with a concurrency key take theirs when claimed.
+ * 11. The first page of a retry (`begin` and `again`) changes nothing while arrivals of steps of the run are left
+ *     (dependencies.h 11): ret_arrivals_left. They would tell steps that run again how their parents had ended. A run
+ *     that is retried has no step that is not final, so later pages need not look. */
 struct open_edge_row {
     struct uuid parent;
     enum dag_type type;
@@ -140,7 +143,7 @@ struct op_open {
     const struct uuid *also;
     size_t also_count;
     int64_t now_ms;
-    bool ret_stopped;
+    bool ret_stopped, ret_arrivals_left;
     uint64_t ret_unblocked_lanes; /* OP_CLAIM 17: lanes of rows that are SCHEDULED now, and of the task itself */
 };
 
@@ -321,6 +324,7 @@ struct run_row run_begin(const struct run_row *begin, const struct run_row *old,
 /* OP_OPEN 3. run, outer: NULL if there is none; links: of the task. */
 bool open_is_stopped(const struct op_open *op, const struct run_row *run, const struct run_row *outer, int links);
 bool open_begins(const struct op_open *op, int links); /* the join is stored: OP_OPEN 2 */
+bool open_asks_arrivals(const struct op_open *op);     /* OP_OPEN 11 may apply */
 /* The row to write (OP_OPEN 3 to 6). old_fence: of the row that it replaces; else 0. */
 struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fence);
 struct flow_counts open_row_counts(const struct open_row *r);

@@ -496,6 +496,33 @@ static void a_retry_waits_for_steps_that_still_run(void **state) /* 4, 6 with ag
     assert_state(w, run.id, TASK_SCHEDULED);
 }
 
+static void a_retry_waits_for_the_arrivals_of_a_stop(void **state) /* 11 */
+{
+    struct world *w = *state;
+    struct chain c;
+    chain_make(w, &c);
+    apply(w, &c.op.op);
+    struct op_stop stop = stop_of(&c.run, RUN_CANCEL);
+    apply(w, &stop.op);
+    claim_step(w, c.run.id);
+    end_step(w, c.run.id, TASK_SCHEDULED, S("no")); /* so it has TASK_AGAIN */
+    struct task run = claim_step(w, c.run.id);
+    struct op_open early = open_of(&run, &c.begin, c.rows, 2), op;
+    early.again = true;
+    op = early;
+    apply(w, &early.op);
+    assert_true(early.ret_arrivals_left && !early.ret_stopped && early.ret_unblocked_lanes == 0);
+    assert_true(run_of(w, run.id).generation == 0 && run_of(w, run.id).stop == RUN_CANCELLED);
+    assert_state(w, c.first, TASK_CANCELLED);
+    assert_state(w, run.id, TASK_RUNNING);
+    struct op_arrive arrive = { .op.kind = OP_ARRIVE, .now_ms = NOW + 30 };
+    apply(w, &arrive.op);
+    apply(w, &op.op);
+    assert_false(op.ret_arrivals_left);
+    assert_state(w, c.first, TASK_SCHEDULED);
+    assert_state(w, c.second, TASK_BLOCKED);
+}
+
 static void a_stop_during_a_retry_counts(void **state) /* 3 with again */
 {
     struct world *w = *state;
@@ -564,8 +591,10 @@ static void a_run_within_a_retried_one_begins_though_it_was_stopped(void **state
     struct op_open op = open_within(&inner, &run, &begin, &row);
     apply(w, &op.op);
     struct op_stop stop = stop_of(&inner, RUN_CANCEL), pause = stop_of(&inner, RUN_PAUSE);
+    struct op_arrive arrive = { .op.kind = OP_ARRIVE, .now_ms = NOW };
     apply(w, &pause.op);
     apply(w, &stop.op);
+    apply(w, &arrive.op); /* 11 */
     end_step(w, inner.id, TASK_CANCELLED, S(""));
     end_step(w, run.id, TASK_SCHEDULED, S("no")); /* rule 6 */
     run = claim_step(w, run.id);
@@ -654,6 +683,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_run_within_a_paused_one_is_paused),
     store_test(a_run_within_a_stopped_one_is_not_opened),
     store_test(a_run_within_a_retried_one_begins_though_it_was_stopped),
+    store_test(a_retry_waits_for_the_arrivals_of_a_stop),
     store_test(a_step_that_is_tried_again_obeys_its_run),
     store_test(an_attempt_that_fails_is_begun_again),
 };
