@@ -190,7 +190,11 @@ static void memory_settle_one(struct store_memory *s, struct settlement *given, 
     given->stale = !memory_task_runs(s, v->id, v->fence);
     if (given->stale)
         return;
-    const struct run_row *run = memory_run_find(s, t->run);
+    const struct run_row *run = memory_run_find(s, t->run), *own = memory_run_find(s, t->id);
+    if (own && settle_asks_own(v, t->links) && settle_of_run(own, now_ms, v)) {
+        given->stale = true;
+        *unblocked = UINT64_MAX;
+    }
     if (run && settle_asks_run(v, t->run))
         settle_in_run(run, t->links, t->place, now_ms, v, &row);
     struct task next = v->replace ? *v->replace : memory_settled(t, v, now_ms);

@@ -179,6 +179,14 @@ static enum err edit_set_resolution(struct request *q, struct edit *edit, struct
     return fits ? ERR_OK : error_set(e, ERR_LIMIT, "the reason does not fit");
 }
 
+/* As a run that is open says it. */
+static bool edit_set_canceller(struct request *q, struct edit *edit)
+{
+    char text[64];
+    int n = snprintf(text, sizeof text, "cancelled by %s", q->who.key_id[0] ? q->who.key_id : "a job");
+    return arena_str(&q->arena, (struct str){ text, min_of((size_t)n, sizeof text - 1) }, &edit->plan.task.last_error);
+}
+
 /* Applies the action to the current task, or to the task as the patch made it. Both together are one edit and one
  * version. */
 static enum err edit_plan_action(struct request *q, struct edit *edit, struct error *e)
@@ -189,6 +197,9 @@ static enum err edit_plan_action(struct request *q, struct edit *edit, struct er
         edit->plan.task.version = edit->current.version + 1;
     if (rc == ERR_OK && edit->action == ACTION_RETRY && from.links & TASK_OPENED)
         edit->plan.task.links |= TASK_AGAIN; /* a run: what failed of it runs again */
+    bool cancels = rc == ERR_OK && edit->action == ACTION_CANCEL && edit->plan.changes;
+    if (cancels && from.target == TARGET_WORKFLOW && from.kind != TASK_RECURRING && !edit_set_canceller(q, edit))
+        return error_no_room(e);
     return rc == ERR_OK && edit->action == ACTION_ARCHIVE && edit->plan.changes ? edit_set_resolution(q, edit, e) : rc;
 }
 

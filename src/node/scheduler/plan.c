@@ -289,7 +289,7 @@ static void planning_on_stopped(struct op *op)
 {
     struct planning *p = op->context;
     struct scheduler *s = p->scheduler;
-    bool gone = op->rc == ERR_NOT_FOUND; /* it was purged meanwhile: nothing is left to stop */
+    bool gone = op->rc == ERR_NOT_FOUND || op->rc == ERR_CONFLICT; /* it was purged or has ended meanwhile */
     if (gone || !op->rc) {
         /* If only what waits is closed, what runs ends by itself. */
         for (size_t i = 0; !gone && p->plan.stop.stop && i < p->stop.ret_running_count; i++)

@@ -31,7 +31,9 @@
  *     does a stop.
  *  7. If OP_SETTLE would make a step SCHEDULED, and its run was stopped or paused meanwhile, the step becomes CANCELLED
  *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone.
- *     */
+ *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, the run becomes SCHEDULED with due_ms now_ms
+ *     instead, without an execution, and the settlement is stale: who claims it plans its end anew. If it would become
+ *     FAILED, it becomes CANCELLED (settle_of_run). */
 #include "core/flow/place.h"
 #include "port/store/claims.h"
 #include "port/store/dependencies.h"
@@ -202,6 +204,7 @@ struct op_signal {
  * Stops, pauses or resumes what waits of an open run.
  *
  *  1. The record of the idempotency key is checked first. A run without a run_row, or of another tenant: ERR_NOT_FOUND.
+ *     CANCEL without a range of a run whose task is final: ERR_CONFLICT, field "run".
  *  2. CANCEL: run_row.stop and stopped_by are set unless it is stopped already. Steps of the run that are SCHEDULED,
  *     BLOCKED or PAUSED become CANCELLED with last_error `why`; at most `max`, by place; their slots are free; their
  *     arrivals are recorded (dependencies.h 11), not applied: ret_unblocked_lanes is UINT64_MAX then (op_unblocked),
@@ -353,6 +356,10 @@ bool settle_asks_run(const struct settlement *v, struct uuid run);
 void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t now_ms, struct settlement *v,
                    struct task *row);
 
+/* Rule 8: the same for the run itself. True: the settlement is stale, and there is something to claim. */
+bool settle_asks_own(const struct settlement *v, int links);
+bool settle_of_run(const struct run_row *run, int64_t now_ms, struct settlement *v);
+
 void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused, bool stopped);
 
 bool signal_wakes(struct task *t, int64_t now_ms); /* OP_SIGNAL 6; false: nothing changes */
@@ -366,6 +373,7 @@ void stop_places(const struct op_stop *op, int64_t *ret_from, int64_t *ret_to); 
 void stop_run(struct run_row *run, const struct op_stop *op, int links);        /* its row; links: of its task */
 bool stop_wake(struct task *t, int64_t now_ms); /* its task, when nothing is left to cancel; false: it stays */
 void stop_step(struct task *t, const struct op_stop *op); /* a step in one of these states */
+enum err stop_check(const struct op_stop *op, enum task_state run, struct error *e) must_use; /* OP_STOP 1 */
 enum err run_not_found(struct error *e);
 
 /* What is kept of an output, and what its execution has of it (rule 5 of the store). */

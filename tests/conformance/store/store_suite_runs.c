@@ -523,6 +523,36 @@ static void a_retry_waits_for_the_arrivals_of_a_stop(void **state) /* 11 */
     assert_state(w, c.second, TASK_BLOCKED);
 }
 
+static void a_run_that_was_cancelled_does_not_end_otherwise(void **state) /* rule 8; OP_STOP 1 */
+{
+    struct world *w = *state;
+    static const enum task_state ends[] = { TASK_COMPLETED, TASK_FAILED };
+    for (size_t i = 0; i < array_count(ends); i++) {
+        struct chain c;
+        chain_make(w, &c);
+        apply(w, &c.op.op);
+        end_step(w, c.first, TASK_COMPLETED, S(""));
+        end_step(w, c.second, TASK_COMPLETED, S(""));
+        struct task run = claim_step(w, c.run.id);
+        struct op_stop stop = stop_of(&c.run, RUN_CANCEL), late = stop;
+        apply(w, &stop.op);
+        bool completes = ends[i] == TASK_COMPLETED;
+        struct settlement v = settlement_of(&run, ends[i]);
+        struct op_settle settle = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW + 10 };
+        apply(w, &settle.op);
+        assert_true(v.stale == completes);
+        assert_state(w, c.run.id, completes ? TASK_SCHEDULED : TASK_CANCELLED);
+        assert_true(!completes || settle.ret_unblocked_lanes == UINT64_MAX);
+        if (completes) {
+            assert_int_equal(get(w, c.run.id).links & TASK_AGAIN, 0);
+            assert_int_equal(outputs_of(w, c.run.id).n, 0);
+            end_step(w, c.run.id, TASK_CANCELLED, S(""));
+        }
+        assert_int_equal(world_apply(w, &late.op), ERR_CONFLICT);
+        assert_string_equal(late.op.error.field, "run");
+    }
+}
+
 static void a_stop_during_a_retry_counts(void **state) /* 3 with again */
 {
     struct world *w = *state;
@@ -684,6 +714,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_run_within_a_stopped_one_is_not_opened),
     store_test(a_run_within_a_retried_one_begins_though_it_was_stopped),
     store_test(a_retry_waits_for_the_arrivals_of_a_stop),
+    store_test(a_run_that_was_cancelled_does_not_end_otherwise),
     store_test(a_step_that_is_tried_again_obeys_its_run),
     store_test(an_attempt_that_fails_is_begun_again),
 };
