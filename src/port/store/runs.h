@@ -31,9 +31,9 @@
  *     does a stop.
  *  7. If OP_SETTLE would make a step SCHEDULED, and its run was stopped or paused meanwhile, the step becomes CANCELLED
  *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone.
- *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, the run becomes SCHEDULED with due_ms now_ms
- *     instead, without an execution, and the settlement is stale: who claims it plans its end anew. If it would become
- *     FAILED, it becomes CANCELLED (settle_of_run). */
+ *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, the run becomes SCHEDULED with due_ms
+ *     now_ms instead, without an execution, and the settlement is stale: who claims it plans its end anew. If it would
+ *     become FAILED, it becomes CANCELLED (settle_of_run). */
 #include "core/flow/place.h"
 #include "port/store/claims.h"
 #include "port/store/dependencies.h"
