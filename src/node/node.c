@@ -105,7 +105,7 @@ static void node_on_run_stopped(struct op *op)
     n->recalls--;
     if (op->rc == ERR_NOT_FOUND)
         node_replace_elsewhere(n, &x->replaced);
-    else if (op->rc)
+    else if (op->rc && op->rc != ERR_CONFLICT) /* a conflict: it has ended meanwhile */
         log_warn("replace_failed", kv_uuid("task", x->replaced.id), kv_err(&op->error));
     else {
         for (size_t i = 0; i < x->op.ret_running_count; i++)

@@ -65,10 +65,11 @@ struct run_progress {
     const struct task **steps;   /* by step; NULL: it has no row */
     struct uuid *open;           /* not final, without the deadline */
     size_t open_count;
-    size_t waiting; /* of these: SCHEDULED, BLOCKED or PAUSED */
-    size_t missing; /* steps without a row */
-    bool has_timer; /* the deadline waits */
-    bool has_undo;  /* compensations have begun */
+    size_t open_steps; /* of these: steps and their items, no compensations */
+    size_t waiting;    /* of these: SCHEDULED, BLOCKED or PAUSED */
+    size_t missing;    /* steps without a row */
+    bool has_timer;    /* the deadline waits */
+    bool has_undo;     /* compensations have begun */
 };
 enum err run_progress_read(struct run_view *v, struct run_progress *ret, struct error *e) must_use;
 
@@ -87,7 +88,7 @@ enum err plan_step(struct run_view *v, struct plan *p, struct error *e) must_use
 enum err plan_again(struct run_view *v, const struct run_progress *g, struct plan *p, struct error *e) must_use;
 /* The first opening of a run that copies what another one has done. */
 enum err plan_rerun(struct run_view *v, const struct json_doc *extra, struct plan *p, struct error *e) must_use;
-/* The next wave of compensations. *ret_over: there is none. */
+/* The next wave of compensations, or what is missing of one, and those that are not final. *ret_over: none is left. */
 enum err plan_undo(struct run_view *v, const struct run_progress *g, struct plan *p, bool *ret_over,
                    struct error *e) must_use;
 

@@ -143,19 +143,33 @@ static bool undo_is_wanted(const struct dag_step *s, const struct task *t)
     return r == FLOW_DONE || (r == FLOW_SENT && s->compensate_if_attempted);
 }
 
-/* The rows of one wave that do not exist yet. */
+/* One wave. */
 struct undo_wave {
-    struct open_row *rows;
+    struct open_row *rows; /* of compensations that do not exist yet, or run again */
     size_t n;
+    size_t open; /* compensations that exist and are not final */
 };
 
-/* A retry of the run repeats those that have not been COMPLETED. */
-static bool undo_exists(const struct run_progress *g, int64_t place, const struct plan *p)
+static const struct task *undo_find(const struct run_progress *g, int64_t place)
 {
-    for (size_t i = g->tasks.n; i > 0 && place_kind(g->tasks.v[i - 1].place) != PLACE_KIND_STEP; i--)
-        if (g->tasks.v[i - 1].place == place)
-            return !(p->task->links & TASK_AGAIN) || g->tasks.v[i - 1].state == TASK_COMPLETED;
-    return false;
+    size_t from = 0, to = g->tasks.n; /* tasks are ordered by place */
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (g->tasks.v[middle].place < place)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from < g->tasks.n && g->tasks.v[from].place == place ? &g->tasks.v[from] : NULL;
+}
+
+/* A retry of the run repeats those that have ended and are not COMPLETED. */
+static bool undo_exists(const struct run_progress *g, int64_t place, const struct plan *p, struct undo_wave *w)
+{
+    const struct task *t = undo_find(g, place);
+    bool is_open = t && !task_is_final(t->state);
+    w->open += is_open;
+    return t && (is_open || !(p->task->links & TASK_AGAIN) || t->state == TASK_COMPLETED);
 }
 
 static enum err undo_add(struct run_view *v, const struct run_progress *g, const struct task *of, struct undo_wave *w,
@@ -163,7 +177,7 @@ static enum err undo_add(struct run_view *v, const struct run_progress *g, const
 {
     struct run_facts facts = run_view_facts(v);
     uint32_t step = place_step(of->place);
-    if (undo_exists(g, place_of_undo(step, place_item(of->place)), p))
+    if (undo_exists(g, place_of_undo(step, place_item(of->place)), p, w))
         return ERR_OK;
     struct open_row *row = &w->rows[w->n];
     if (definition_undo_task(v->dag, step, place_item(of->place), &facts, p->now_ms, v->a, &row->task, e))
@@ -202,17 +216,21 @@ enum err plan_undo(struct run_view *v, const struct run_progress *g, struct plan
     undo_reach(v, g, reach);
     if (flow_undo(v->dag, reach, v->a, &undo, e))
         return e->code;
-    for (uint32_t wave = 0; wave < undo.waves && !w.n; wave++)
+    for (uint32_t wave = 0; wave < undo.waves && !w.n && !w.open; wave++)
         for (uint32_t i = undo.wave_from[wave]; i < undo.wave_from[wave + 1]; i++)
             if (undo_add_step(v, g, undo.steps[i], &w, p, e))
                 return e->code;
-    *ret_over = w.n == 0;
+    *ret_over = w.n == 0 && g->open_count == 0;
     if (*ret_over)
         return ERR_OK;
+    /* If an opening was cut off, some of the wave exist, and the join expects the others, too: it begins anew. Those
+     * that exist may end before this is stored, and must not run again: so they are no rows of it. */
     open_begin(v, p);
     p->open.first = p->open.again = p->open.despite_stop = true;
     p->open.expected = (uint32_t)w.n;
     p->open.rows = w.rows;
     p->open.n = w.n;
+    p->open.also = g->open;
+    p->open.also_count = g->open_count;
     return ERR_OK;
 }

@@ -68,6 +68,7 @@ static void plan_wait(struct run_view *v, const struct run_progress *g, struct p
 {
     open_begin(v, p);
     p->open.despite_stop = true;
+    p->open.first = p->open.again = g->has_undo; /* the join may be that of compensations, and expect more of them */
     p->open.also = g->open;
     p->open.also_count = g->open_count;
 }
@@ -106,7 +107,7 @@ static enum err plan_stopped(struct run_view *v, const struct run_progress *g, s
 {
     struct uuid *inner;
     size_t n;
-    if (g->waiting && !g->has_undo) {
+    if (g->waiting) {
         plan_stop(p, v->task.id, v->row.stop, S("cancelled: its run was stopped"));
         return ERR_OK;
     }
@@ -195,7 +196,6 @@ static enum err plan_close(struct run_view *v, const struct run_progress *g, str
         p->stop.from = p->stop.to = place_of_deadline();
         return ERR_OK;
     }
-    /* What has begun goes on, though the run was cancelled meanwhile. */
     if ((g->has_undo || run_is_undone(v, &r, p->task)) && plan_undo(v, g, p, &over, e))
         return e->code;
     if (!over)
@@ -252,9 +252,9 @@ enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
         return e->code;
     if (plan_stopped_around(v, &g, again, p))
         return ERR_OK;
-    if (again && g.has_undo && !g.open_count)
+    if (g.has_undo && !g.open_steps) /* what has begun goes on, also if its opening was cut off */
         return plan_close(v, &g, p, e);
-    if (again)
+    if (again && !g.has_undo)
         return plan_again(v, &g, p, e);
     if (g.missing && v->row.stop == RUN_GOES_ON)
         return plan_open_rows(v, p, e);

@@ -239,6 +239,7 @@ static void progress_add(struct run_progress *g, const struct task *t)
     if (is_final)
         return;
     g->open[g->open_count++] = t->id;
+    g->open_steps += place_kind(t->place) == PLACE_KIND_STEP;
     g->waiting += t->state != TASK_RUNNING;
 }
 

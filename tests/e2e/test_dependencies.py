@@ -49,6 +49,17 @@ def test_a_failure_skips_what_depends_on_it_and_starts_the_alarm(client, receive
     assert late["status"] == "SKIPPED"
 
 
+def test_all_learn_of_one_end_though_it_is_changed_at_once(client, receiver):
+    """More tasks wait than one transaction tells."""
+    receiver.answer("/fails", Reply(status=400))
+    parent = client.create(delay="1h", max_retries=0, **receiver.target("/fails"))["id"]
+    waiting = [client.create(depends_on=[parent], target_type="NOOP")["id"] for _ in range(600)]
+    client.act(parent, "run-now")
+    client.wait_for(parent, "FAILED")
+    client.act(parent, "force-complete")
+    assert {client.wait_for(child, "SKIPPED", "COMPLETED")["status"] for child in waiting} == {"SKIPPED"}
+
+
 def test_dependencies_are_added_removed_and_never_a_cycle(client, receiver):
     first, second, third = (client.create(delay="1h", **receiver.target(f"/{i}"))["id"] for i in range(3))
     assert client.post(f"/v1/tasks/{second}/dependencies", {"depends_on": [first]}).status == 204

@@ -244,3 +244,36 @@ def test_a_cancel_aborts_all_calls_of_a_large_map_in_a_run_below(client, receive
     assert client.post(f"/v1/workflows/{made['id']}/cancel").status in (200, 202)
     assert ended(client, made["id"])["status"] == "CANCELLED" and not held.is_set()
     held.set()
+
+
+def test_a_large_run_is_retried_right_after_it_was_cancelled(client):
+    """Steps that run again are not skipped because of how their parents ended before."""
+    count, length = 1500, 50
+    made = run(client, definition={"steps": [
+        {"name": f"s{i}", "target_type": "NOOP", **({"depends_on": [f"s{i - 1}"]} if i % length else {})} for i in range(count)]})["id"]
+    until(lambda: status(client, made)["by_status"].get("COMPLETED", 0) >= 100)
+    cancel(client, made)
+    act(client, made, "retry")
+    done = ended(client, made)
+    assert done["status"] == "COMPLETED" and done["steps"]["by_status"] == {"COMPLETED": count}, done
+
+
+def test_a_run_is_cancelled_or_the_cancel_is_refused(client):
+    """The cancel comes while the run ends."""
+    answers = set()
+    for i in range(60):
+        made = run(client, definition={"steps": [{"name": "a", "target_type": "NOOP"}]})["id"]
+        time.sleep(i % 20 * 0.001)
+        answer = client.post(f"/v1/workflows/{made}/cancel").status
+        done = ended(client, made)
+        answers.add((answer, done["status"], bool(done["stopped_by"])))
+    assert answers <= {(200, "CANCELLED", True), (200, "CANCELLED", False), (202, "CANCELLED", True), (409, "COMPLETED", False)}, answers
+
+
+def test_a_run_that_is_cancelled_before_its_start_says_by_whom(client):
+    definition = {"steps": [{"name": "w", "await": {"signal": "go"}}]}
+    first, second = (run(client, definition=definition, concurrency_key="one")["id"] for _ in range(2))
+    until(lambda: status(client, first)["awaiting"])
+    for made in (second, first):
+        cancel(client, made)
+        assert ended(client, made)["last_error"].startswith("cancelled by ")

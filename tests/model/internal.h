@@ -290,8 +290,9 @@ struct memory_arrivals {
 void memory_arrivals_add(struct memory_arrivals *a, const struct task *t);
 /* Applies and releases them. */
 void memory_arrivals_run(struct store_memory *s, struct memory_arrivals *a, int64_t now_ms, uint64_t *unblocked);
-bool memory_is_left(const struct store_memory *s, struct uuid parent); /* for OP_ARRIVE */
-void memory_joins_drop(struct store_memory *s, struct uuid child);     /* it is purged */
+bool memory_is_left(const struct store_memory *s, struct uuid parent);  /* for OP_ARRIVE */
+bool memory_run_is_left(const struct store_memory *s, struct uuid run); /* one of its steps is */
+void memory_joins_drop(struct store_memory *s, struct uuid child);      /* it is purged */
 void memory_joins_release(struct store_memory *s);
 enum err memory_arrive(struct store_memory *s, struct op *base);
 enum err memory_links(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct task_links *ret,

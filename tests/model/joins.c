@@ -57,6 +57,16 @@ bool memory_is_left(const struct store_memory *s, struct uuid parent)
     return false;
 }
 
+bool memory_run_is_left(const struct store_memory *s, struct uuid run)
+{
+    for (size_t i = 0; i < s->joins.left_count; i++) {
+        const struct task *t = table_get(&s->table, s->joins.left[i].parent);
+        if (t && uuid_eq(t->run, run))
+            return true;
+    }
+    return false;
+}
+
 /* ---- planted bugs ---- */
 
 void store_memory_plant(struct store *s, enum memory_bug bug)

@@ -112,7 +112,8 @@ enum err memory_open(struct store_memory *s, struct op *base)
     op->ret_unblocked_lanes = 0;
     const struct run_row *outer = memory_run_find(s, op->outer);
     op->ret_stopped = open_is_stopped(op, memory_run_find(s, op->run), outer, table_get(&s->table, op->id)->links);
-    if (op->ret_stopped)
+    op->ret_arrivals_left = !op->ret_stopped && open_asks_arrivals(op) && memory_run_is_left(s, op->run);
+    if (op->ret_stopped || op->ret_arrivals_left)
         return ERR_OK;
     if (memory_open_check(s, op, &base->error))
         return base->error.code;
@@ -220,11 +221,13 @@ enum err memory_stop(struct store_memory *s, struct op *base)
         return base->error.code;
     if (!r || r->tenant != op->tenant)
         return run_not_found(&base->error);
+    const struct task *run = table_get(&s->table, op->run);
+    if (run && stop_check(op, run->state, &base->error))
+        return base->error.code;
     cleanup_with(picks_release) struct picks steps = memory_stop_range(s, op);
     if (!memory_stop_answer(&steps, op))
         return memory_no_room(&base->error);
     op->ret_unblocked_lanes = 0;
-    const struct task *run = table_get(&s->table, op->run);
     memory_run_stop(r, op, run ? run->links : 0);
     memory_stop_steps(s, &steps, op);
     if (op->change == RUN_CANCEL && !op->has_range && !op->ret_more)

@@ -190,7 +190,11 @@ static void memory_settle_one(struct store_memory *s, struct settlement *given, 
     given->stale = !memory_task_runs(s, v->id, v->fence);
     if (given->stale)
         return;
-    const struct run_row *run = memory_run_find(s, t->run);
+    const struct run_row *run = memory_run_find(s, t->run), *own = memory_run_find(s, t->id);
+    if (own && settle_asks_own(v, t->links) && settle_of_run(own, now_ms, v)) {
+        given->stale = true;
+        *unblocked = UINT64_MAX;
+    }
     if (run && settle_asks_run(v, t->run))
         settle_in_run(run, t->links, t->place, now_ms, v, &row);
     struct task next = v->replace ? *v->replace : memory_settled(t, v, now_ms);
@@ -323,7 +327,7 @@ static enum err memory_put_check(const struct store_memory *s, const struct op_p
         error_set(e, ERR_CONFLICT, "the task has changed since");
         return error_in(e, t->version != op->version ? "version" : "state");
     }
-    if (dependency_reopens(t->state, t->links, op->task->state) && memory_is_left(s, t->id))
+    if (dependency_ends_anew(t->state, t->links, op->task->state) && memory_is_left(s, t->id))
         return dependency_is_left(e);
     if (memory_calendar_check(s, op->task, e))
         return e->code;

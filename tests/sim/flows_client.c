@@ -196,7 +196,7 @@ static void stop_add(struct flow_request *r, const struct op_stop *op)
 static void stop_stored(struct op *op)
 {
     struct flow_request *r = op->context;
-    bool is_map = op->rc == ERR_NOT_FOUND && r->run_at > 0;
+    bool is_map = (op->rc == ERR_NOT_FOUND || op->rc == ERR_CONFLICT) && r->run_at > 0; /* or a run that has ended */
     if (op->rc == ERR_OK)
         stop_add(r, &r->write.stop);
     arena_release(&op->arena);
@@ -229,7 +229,7 @@ static void stop_next(struct flow_request *r)
 
 /* ---- what is claimed ---- */
 
-static void stop_check(struct sim *s, void *context);
+static void stop_follow(struct sim *s, void *context);
 
 static void stop_recalled(struct recall *recall)
 {
@@ -279,7 +279,7 @@ static void stop_recall(struct flow_request *r)
         node_recall(r->at->node, &r->recall); /* may be done, and r gone, before it returns */
         return;
     }
-    after_us(s, 0, stop_check, r);
+    after_us(s, 0, stop_follow, r);
 }
 
 /* ---- the answer ---- */
@@ -317,7 +317,7 @@ static void stop_acknowledge(struct flow_request *r, bool promised)
     request_end(r);
 }
 
-static void stop_check(struct sim *s, void *context)
+static void stop_follow(struct sim *s, void *context)
 {
     struct flow_request *r = context;
     size_t running, waiting;
@@ -332,7 +332,7 @@ static void stop_check(struct sim *s, void *context)
     else if (late)
         stop_acknowledge(r, false);
     else if (!waiting)
-        after_us(s, LOOK_AGAIN_US, stop_check, r);
+        after_us(s, LOOK_AGAIN_US, stop_follow, r);
     else if (!r->at->node)
         try_again(r);
     else {

@@ -122,7 +122,7 @@ static void flow_undoes(struct sim *s, const struct op_open *op)
 static void flow_opened(struct sim *s, const struct op_open *op)
 {
     struct flow_task *t = flows_task(s, op->id);
-    if (!t || op->ret_stopped)
+    if (!t || op->ret_stopped || op->ret_arrivals_left)
         return;
     const struct flow_definition *d = op->begin ? flows_definition(s, op->tenant, op->begin->hash) : NULL;
     if (t->flow)

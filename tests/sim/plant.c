@@ -247,7 +247,7 @@ static enum err signal_late_only(struct sim *s, struct op_signal *op, struct err
 static enum err open_twice(struct sim *s, struct op_open *op, struct error *e)
 {
     enum err rc = apply_one(s, &op->op, e);
-    for (size_t i = 0; !rc && !op->op.rc && !op->ret_stopped && i < op->n; i++) {
+    for (size_t i = 0; !rc && !op->op.rc && !op->ret_stopped && !op->ret_arrivals_left && i < op->n; i++) {
         struct task again = op->rows[i].task;
         if (again.state != TASK_SCHEDULED || again.target == TARGET_WORKFLOW ||
             place_kind(again.place) != PLACE_KIND_STEP)

@@ -179,6 +179,14 @@ static enum err edit_set_resolution(struct request *q, struct edit *edit, struct
     return fits ? ERR_OK : error_set(e, ERR_LIMIT, "the reason does not fit");
 }
 
+/* As a run that is open says it. */
+static bool edit_set_canceller(struct request *q, struct edit *edit)
+{
+    char text[64];
+    int n = snprintf(text, sizeof text, "cancelled by %s", q->who.key_id[0] ? q->who.key_id : "a job");
+    return arena_str(&q->arena, (struct str){ text, min_of((size_t)n, sizeof text - 1) }, &edit->plan.task.last_error);
+}
+
 /* Applies the action to the current task, or to the task as the patch made it. Both together are one edit and one
  * version. */
 static enum err edit_plan_action(struct request *q, struct edit *edit, struct error *e)
@@ -189,6 +197,9 @@ static enum err edit_plan_action(struct request *q, struct edit *edit, struct er
         edit->plan.task.version = edit->current.version + 1;
     if (rc == ERR_OK && edit->action == ACTION_RETRY && from.links & TASK_OPENED)
         edit->plan.task.links |= TASK_AGAIN; /* a run: what failed of it runs again */
+    bool cancels = rc == ERR_OK && edit->action == ACTION_CANCEL && edit->plan.changes;
+    if (cancels && from.target == TARGET_WORKFLOW && from.kind != TASK_RECURRING && !edit_set_canceller(q, edit))
+        return error_no_room(e);
     return rc == ERR_OK && edit->action == ACTION_ARCHIVE && edit->plan.changes ? edit_set_resolution(q, edit, e) : rc;
 }
 
@@ -254,10 +265,27 @@ static void edit_nudge(struct request *q)
         request_nudge(q, &q->edit->plan.also, 1);
 }
 
+static enum handled edit_wait(struct request *q);
+
+/* Tasks that depend on it are being told how it ended: a moment later, they know. */
+static bool edit_waits_for_arrivals(struct request *q, const struct error *e)
+{
+    struct edit *edit = q->edit;
+    int64_t now_ns = clock_steady_ns(q->server->setup.clock);
+    if (!edit->deadline_ns)
+        edit->deadline_ns = now_ns + q->server->limits.recall_ms * NS_PER_MS;
+    if (now_ns < edit->deadline_ns)
+        return edit_wait(q) == HANDLED_LATER;
+    request_fail(q, e);
+    return false;
+}
+
 /* True: the request is answered. False: it starts again. */
 static bool edit_resolve_conflict(struct request *q, const struct error *e)
 {
     bool version = strcmp(e->field, "version") == 0;
+    if (strcmp(e->field, "arrivals") == 0)
+        return !edit_waits_for_arrivals(q, e);
     if (version && q->head.if_match.n) {
         request_refuse(q, PROBLEM_PRECONDITION,
                        "the task was changed since you read it: read it again, then send its new ETag (--if-version)");
@@ -335,15 +363,18 @@ static void edit_on_retry_timer(struct timer *timer)
     request_later(edit->q, edit_attempt);
 }
 
+static enum handled edit_wait(struct request *q)
+{
+    q->edit->retry_timer.fire = edit_on_retry_timer;
+    timers_add(q->server->timers, &q->edit->retry_timer, RETRY_MS);
+    return HANDLED_LATER;
+}
+
 /* The owner was told to abort the task: checks a moment later whether it has ended. */
 static enum handled edit_retry_later(struct request *q)
 {
-    struct edit *edit = q->edit;
-    if (clock_steady_ns(q->server->setup.clock) >= edit->deadline_ns)
-        return edit_refuse_running(q);
-    edit->retry_timer.fire = edit_on_retry_timer;
-    timers_add(q->server->timers, &edit->retry_timer, RETRY_MS);
-    return HANDLED_LATER;
+    bool over = clock_steady_ns(q->server->setup.clock) >= q->edit->deadline_ns;
+    return over ? edit_refuse_running(q) : edit_wait(q);
 }
 
 static enum handled edit_after_recall(struct request *q, enum recall_result result)

@@ -103,10 +103,14 @@ static void stopping_on_page(struct op *op)
             fits = stopping_add_run(s, p->ret_runs[i]);
         s->at++;
     }
-    bool below = rc == ERR_NOT_FOUND && s->at > 0; /* a map, which is no run */
+    bool below = (rc == ERR_NOT_FOUND || rc == ERR_CONFLICT) && s->at > 0; /* a map, which is no run, or it has ended */
     request_finish_op(op);
     if (below)
         s->at++;
+    if (rc == ERR_CONFLICT && !below) { /* it has ended: the check says how */
+        request_later(q, stopping_check);
+        return;
+    }
     if ((rc && !below) || !fits) {
         if (rc)
             request_fail(q, &op->error);
@@ -274,6 +278,10 @@ static enum handled stopping_check(struct request *q, struct reader *r)
         request_nudge(q, &run.task, 1);
         s->nudged = true;
     }
+    if (s->action == ACTION_CANCEL && task_is_final(run.task.state) && run.task.state != TASK_CANCELLED)
+        return request_refuse(q, PROBLEM_CONFLICT,
+                              run.task.state == TASK_COMPLETED ? "the run is COMPLETED and cannot be cancelled"
+                                                               : "the run has failed; there is nothing to cancel");
     if (s->action != ACTION_CANCEL || task_is_final(run.task.state))
         return stopping_answer(q, r, &run, 200);
     if (stopping_count(s, r, &running, &waiting, &e))

@@ -17,6 +17,7 @@ enum {
     PLAN_RETRY_MS = 200,
     PLANNED_BYTES = 64 << 20, /* of calls that are planned and not pushed */
     PLANNED_WAIT_MS = 5,
+    ARRIVALS_WAIT_MS = 20,
     PLANS_MAX = 64, /* with the planner at once, or being stored; others wait in scheduler.to_plan */
     STOP_ROWS = 1000,
 };
@@ -212,6 +213,11 @@ static void planning_on_opened(struct op *op)
         planning_again(p, 0);
         return;
     }
+    if (p->open.ret_arrivals_left) {
+        s->setup.unblocked(s->setup.context, UINT64_MAX); /* asks for them */
+        planning_again(p, ARRIVALS_WAIT_MS);
+        return;
+    }
     planning_know_rows(p);
     s->setup.unblocked(s->setup.context, p->open.ret_unblocked_lanes);
     p->opened += p->open.n;
@@ -284,7 +290,7 @@ static void planning_on_stopped(struct op *op)
 {
     struct planning *p = op->context;
     struct scheduler *s = p->scheduler;
-    bool gone = op->rc == ERR_NOT_FOUND; /* it was purged meanwhile: nothing is left to stop */
+    bool gone = op->rc == ERR_NOT_FOUND || op->rc == ERR_CONFLICT; /* it was purged or has ended meanwhile */
     if (gone || !op->rc) {
         /* If only what waits is closed, what runs ends by itself. */
         for (size_t i = 0; !gone && p->plan.stop.stop && i < p->stop.ret_running_count; i++)

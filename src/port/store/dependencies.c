@@ -45,15 +45,15 @@ enum err dependency_check(const struct task *parent, bool found, const struct de
                        parent->kind == TASK_RECURRING ? "recurring" : "an occurrence of a recurring task");
 }
 
-bool dependency_reopens(enum task_state was, int links, enum task_state next)
+bool dependency_ends_anew(enum task_state was, int links, enum task_state next)
 {
-    return links & TASK_HAS_CHILDREN && task_is_final(was) && !task_is_final(next);
+    return links & TASK_HAS_CHILDREN && task_is_final(was) && next != was;
 }
 
 enum err dependency_is_left(struct error *e)
 {
     (void)error_set(e, ERR_CONFLICT, "tasks that depend on it are still being told how it ended; try again");
-    return error_in(e, "state");
+    return error_in(e, "arrivals");
 }
 
 enum err dependency_cycle(const struct uuid *path, size_t n, struct error *e)

@@ -38,8 +38,8 @@
  * 14. If the task would depend on itself: ERR_CONFLICT, field "depends_on", with the cycle as a path. If the search
  *     meets more than CYCLE_TASKS_MAX tasks, or the task would have more than DEPENDENCIES_MAX edges: ERR_LIMIT, field
  *     "depends_on". Edges that have arrived close no cycle.
- * 15. OP_PUT does not make a final task run again while arrivals of it are left (rule 11): ERR_CONFLICT, field "state".
- *     A child that names it afterwards would be told how it ended before. */
+ * 15. OP_PUT does not change the state of a final task while arrivals of it are left (rule 11): ERR_CONFLICT, field
+ *     "arrivals". Some of its children would be told how it ended before, and others how it ended then. */
 #include "core/flow/flow.h"
 #include "core/task/task.h"
 #include "port/store/operation.h"
@@ -100,9 +100,9 @@ struct flow_counts edge_counts(enum edge_state s); /* of EDGE_OPEN: none */
 /* Rule 1. found: the task was read. */
 enum err dependency_check(const struct task *parent, bool found, const struct dependency *d, size_t i, int32_t tenant,
                           struct error *e) must_use;
-enum err dependency_is_left(struct error *e);                                  /* rule 15 */
-bool dependency_reopens(enum task_state was, int links, enum task_state next); /* rule 15 may apply */
-enum err dependency_cycle(const struct uuid *path, size_t n, struct error *e); /* from the task to itself */
+enum err dependency_is_left(struct error *e);                                    /* rule 15 */
+bool dependency_ends_anew(enum task_state was, int links, enum task_state next); /* rule 15 may apply */
+enum err dependency_cycle(const struct uuid *path, size_t n, struct error *e);   /* from the task to itself */
 
 /* The join over all edges; a task without edges starts. */
 enum flow_decision dependency_decide(enum dag_join join, uint32_t expected, struct flow_counts c);

@@ -40,6 +40,11 @@ bool open_begins(const struct op_open *op, int links)
     return op->first && (op->again || !(links & TASK_OPENED));
 }
 
+bool open_asks_arrivals(const struct op_open *op)
+{
+    return op->begin && op->again;
+}
+
 struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fence)
 {
     struct task t = r->task;
@@ -134,6 +139,31 @@ void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t 
     v->replace = row;
 }
 
+bool settle_asks_own(const struct settlement *v, int links)
+{
+    bool ends = v->verdict.next == TASK_COMPLETED || v->verdict.next == TASK_FAILED;
+    return links & TASK_OPENED && !v->replace && ends;
+}
+
+bool settle_of_run(const struct run_row *run, int64_t now_ms, struct settlement *v)
+{
+    struct verdict *d = &v->verdict;
+    if (run->stop != RUN_CANCELLED && run->stop != RUN_CANCELLED_AND_UNDONE)
+        return false;
+    if (d->next == TASK_FAILED) {
+        d->next = TASK_CANCELLED;
+        d->last_error = run->stopped_by.n ? run->stopped_by : S("cancelled");
+        d->cause = (struct fingerprint){ 0 };
+        return false;
+    }
+    d->attempts -= d->has_execution && d->attempts > 0;
+    d->next = TASK_SCHEDULED;
+    d->has_execution = false;
+    d->due_ms = d->awaited_ms = now_ms;
+    d->late_by = LATE_NONE;
+    return true;
+}
+
 enum err open_too_many(struct error *e)
 {
     (void)error_set(e, ERR_LIMIT, "a run has at most %d tasks, with those of the workflows that it starts",
@@ -215,6 +245,14 @@ unsigned stop_states(enum run_change c)
         [RUN_CLOSE] = 1u << TASK_SCHEDULED | 1u << TASK_BLOCKED | 1u << TASK_PAUSED,
     };
     return states[c];
+}
+
+enum err stop_check(const struct op_stop *op, enum task_state run, struct error *e)
+{
+    if (op->change != RUN_CANCEL || op->has_range || !task_is_final(run))
+        return ERR_OK;
+    (void)error_set(e, ERR_CONFLICT, "the run is %s", task_state_name(run));
+    return error_in(e, "run");
 }
 
 void stop_places(const struct op_stop *op, int64_t *ret_from, int64_t *ret_to)

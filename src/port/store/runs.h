@@ -31,7 +31,9 @@
  *     does a stop.
  *  7. If OP_SETTLE would make a step SCHEDULED, and its run was stopped or paused meanwhile, the step becomes CANCELLED
  *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone.
- *     */
+ *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, the run becomes SCHEDULED with due_ms
+ *     now_ms instead, without an execution, and the settlement is stale: who claims it plans its end anew. If it would
+ *     become FAILED, it becomes CANCELLED (settle_of_run). */
 #include "core/flow/place.h"
 #include "port/store/claims.h"
 #include "port/store/dependencies.h"
@@ -103,7 +105,10 @@ struct run_row {
  *  9. last: the task leaves its claim and gets TASK_OPEN and TASK_WAITS. started_ms is set if it is 0. If its join is
  *     decided already, rule 2 of the store applies at once: it is SCHEDULED. A planner that finds TASK_OPENED and not
  *     all rows opens it once more.
- * 10. max_pending does not count here. Slots are not taken: rows with a concurrency key take theirs when claimed. */
+ * 10. max_pending does not count here. Slots are not taken: rows with a concurrency key take theirs when claimed.
+ * 11. The first page of a retry (`begin` and `again`) changes nothing while arrivals of steps of the run are left
+ *     (dependencies.h 11): ret_arrivals_left. They would tell steps that run again how their parents had ended. A run
+ *     that is retried has no step that is not final, so later pages need not look. */
 struct open_edge_row {
     struct uuid parent;
     enum dag_type type;
@@ -141,7 +146,7 @@ struct op_open {
     const struct uuid *also;
     size_t also_count;
     int64_t now_ms;
-    bool ret_stopped;
+    bool ret_stopped, ret_arrivals_left;
     uint64_t ret_unblocked_lanes; /* OP_CLAIM 17: lanes of rows that are SCHEDULED now, and of the task itself */
 };
 
@@ -200,6 +205,7 @@ struct op_signal {
  * Stops, pauses or resumes what waits of an open run.
  *
  *  1. The record of the idempotency key is checked first. A run without a run_row, or of another tenant: ERR_NOT_FOUND.
+ *     CANCEL without a range of a run whose task is final: ERR_CONFLICT, field "run".
  *  2. CANCEL: run_row.stop and stopped_by are set unless it is stopped already. Steps of the run that are SCHEDULED,
  *     BLOCKED or PAUSED become CANCELLED with last_error `why`; at most `max`, by place; their slots are free; their
  *     arrivals are recorded (dependencies.h 11), not applied: ret_unblocked_lanes is UINT64_MAX then (op_unblocked),
@@ -322,6 +328,7 @@ struct run_row run_begin(const struct run_row *begin, const struct run_row *old,
 /* OP_OPEN 3. run, outer: NULL if there is none; links: of the task. */
 bool open_is_stopped(const struct op_open *op, const struct run_row *run, const struct run_row *outer, int links);
 bool open_begins(const struct op_open *op, int links); /* the join is stored: OP_OPEN 2 */
+bool open_asks_arrivals(const struct op_open *op);     /* OP_OPEN 11 may apply */
 /* The row to write (OP_OPEN 3 to 6). old_fence: of the row that it replaces; else 0. */
 struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fence);
 struct flow_counts open_row_counts(const struct open_row *r);
@@ -350,6 +357,10 @@ bool settle_asks_run(const struct settlement *v, struct uuid run);
 void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t now_ms, struct settlement *v,
                    struct task *row);
 
+/* Rule 8: the same for the run itself. True: the settlement is stale, and there is something to claim. */
+bool settle_asks_own(const struct settlement *v, int links);
+bool settle_of_run(const struct run_row *run, int64_t now_ms, struct settlement *v);
+
 void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused, bool stopped);
 
 bool signal_wakes(struct task *t, int64_t now_ms); /* OP_SIGNAL 6; false: nothing changes */
@@ -363,6 +374,7 @@ void stop_places(const struct op_stop *op, int64_t *ret_from, int64_t *ret_to); 
 void stop_run(struct run_row *run, const struct op_stop *op, int links);        /* its row; links: of its task */
 bool stop_wake(struct task *t, int64_t now_ms); /* its task, when nothing is left to cancel; false: it stays */
 void stop_step(struct task *t, const struct op_stop *op); /* a step in one of these states */
+enum err stop_check(const struct op_stop *op, enum task_state run, struct error *e) must_use; /* OP_STOP 1 */
 enum err run_not_found(struct error *e);
 
 /* What is kept of an output, and what its execution has of it (rule 5 of the store). */

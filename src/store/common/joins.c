@@ -348,7 +348,7 @@ enum err joins_change(struct joins *j, const struct depends_change *c, struct ta
 enum err joins_check_put(struct joins *j, const struct task *next, enum task_state was, int links, struct error *e)
 {
     bool left;
-    if (!dependency_reopens(was, links, next->state))
+    if (!dependency_ends_anew(was, links, next->state))
         return ERR_OK;
     if (j->ops->is_left(j, &next->id, &left, e))
         return e->code;

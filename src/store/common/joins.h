@@ -106,6 +106,8 @@ struct joins_ops {
     enum err (*take_left)(struct joins *, size_t max, struct arrival *ret, size_t *ret_n, struct error *);
     enum err (*has_left)(struct joins *, bool *ret, struct error *);
     enum err (*is_left)(struct joins *, const struct uuid *parent, bool *ret, struct error *); /* of this one */
+    enum err (*run_is_left)(struct joins *, const struct uuid *run, bool *ret,
+                            struct error *); /* of one of its steps */
     /* An edge to a task that is opened (struct end_edge): reads it; writes it, as one of the task's join. NULL: the
      * store does without joins_end and joins_wait_for. */
     enum err (*end_get)(struct joins *, const struct edge_id *, struct end_edge *ret, struct error *);

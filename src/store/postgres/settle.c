@@ -41,7 +41,7 @@ static const struct pg_statement delete_key = {
 /* Shared: a stop or a pause that is under way is waited for, and one that comes later finds the steps settled. */
 static const struct pg_statement share_runs = {
     "settle_runs",
-    "SELECT run_id, stop, paused FROM runs WHERE run_id = ANY ($1) ORDER BY run_id FOR SHARE",
+    "SELECT run_id, stop, paused, stopped_by FROM runs WHERE run_id = ANY ($1) ORDER BY run_id FOR SHARE",
 };
 
 static const struct pg_statement find_recall_request = {
@@ -413,13 +413,18 @@ static enum err pg_settle_apply(struct store_postgres *s, struct pg_settling *t,
 static enum err pg_settle_share_runs(struct store_postgres *s, const struct pg_settling *t, struct pg_result *ret,
                                      struct error *e)
 {
-    struct uuid *runs = arena_array(&s->arena, struct uuid, t->n + 1);
+    struct uuid *runs = arena_array(&s->arena, struct uuid, 2 * t->n + 1);
     size_t n = 0;
     if (!runs)
         return error_no_room(e);
-    for (size_t i = 0; i < t->n; i++)
-        if (settle_asks_run(t->v[i].settlement, t->v[i].was->run))
-            runs[n++] = t->v[i].was->run;
+    for (size_t i = 0; i < t->n; i++) {
+        const struct pg_settled *x = &t->v[i];
+        bool ends = settle_asks_own(x->settlement, x->was->links);
+        if (ends)
+            runs[n++] = x->settlement->id;
+        if (settle_asks_run(x->settlement, x->was->run) || (ends && !uuid_is_nil(x->was->run)))
+            runs[n++] = x->was->run;
+    }
     pg_params_reset(&s->params);
     pg_array(&s->params, PG_UUID);
     for (size_t i = 0; i < n; i++)
@@ -428,35 +433,57 @@ static enum err pg_settle_share_runs(struct store_postgres *s, const struct pg_s
     return n ? pg_run(&s->conn, &share_runs, &s->params, ret, e) : ERR_OK;
 }
 
-static enum err pg_settle_change(struct store_postgres *s, struct pg_settled *x, const struct run_row *run,
-                                 int64_t now_ms, struct error *e)
+/* run: the one that the task is a step of, or the task itself. */
+static enum err pg_settle_change(struct store_postgres *s, struct op_settle *op, struct pg_settled *x,
+                                 const struct run_row *run, struct error *e)
 {
     struct settlement *copy = arena_new(&s->arena, struct settlement);
     struct task *row = arena_new(&s->arena, struct task);
     if (!copy || !row)
         return error_no_room(e);
     *copy = *x->settlement;
-    settle_in_run(run, x->was->links, x->was->place, now_ms, copy, row);
+    if (!uuid_eq(run->run, copy->id)) {
+        settle_in_run(run, x->was->links, x->was->place, op->now_ms, copy, row);
+    } else if (settle_of_run(run, op->now_ms, copy)) {
+        x->settlement->stale = true;
+        op->ret_unblocked_lanes = op_unblocked(op->ret_unblocked_lanes, true);
+    }
     x->settlement = copy;
     return ERR_OK;
 }
 
-/* Steps that would wait again look at their runs (runs.h, rule 7). */
+static bool pg_settle_asks(const struct pg_settled *x, struct uuid run)
+{
+    bool is_own = uuid_eq(run, x->settlement->id);
+    return is_own ? settle_asks_own(x->settlement, x->was->links)
+                  : uuid_eq(run, x->was->run) && settle_asks_run(x->settlement, run);
+}
+
+/* A run that ends first looks at itself: then it may be one that waits again. */
+static enum err pg_settle_ask_one(struct store_postgres *s, struct pg_settling *t, const struct pg_result *r, bool own,
+                                  struct error *e)
+{
+    for (int k = 0; k < r->rows; k++) {
+        struct run_row run = { .run = pg_uuid(r, k, 0),
+                               .stop = (enum run_stop)pg_i64(r, k, 1),
+                               .paused = pg_bool(r, k, 2) };
+        if (!arena_str(&s->arena, pg_text(r, k, 3), &run.stopped_by))
+            return error_no_room(e);
+        for (size_t i = 0; i < t->n; i++)
+            if (uuid_eq(run.run, t->v[i].settlement->id) == own && pg_settle_asks(&t->v[i], run.run) &&
+                pg_settle_change(s, t->op, &t->v[i], &run, e))
+                return e->code;
+    }
+    return ERR_OK;
+}
+
+/* Steps that would wait again look at their runs, and runs that end at themselves (runs.h, rules 7 and 8). */
 static enum err pg_settle_ask_runs(struct store_postgres *s, struct pg_settling *t, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     if (pg_settle_share_runs(s, t, &r, e))
         return e->code;
-    for (int k = 0; k < r.rows; k++) {
-        struct run_row run = { .run = pg_uuid(&r, k, 0),
-                               .stop = (enum run_stop)pg_i64(&r, k, 1),
-                               .paused = pg_bool(&r, k, 2) };
-        for (size_t i = 0; i < t->n; i++)
-            if (uuid_eq(run.run, t->v[i].was->run) && settle_asks_run(t->v[i].settlement, run.run) &&
-                pg_settle_change(s, &t->v[i], &run, t->op->now_ms, e))
-                return e->code;
-    }
-    return ERR_OK;
+    return pg_settle_ask_one(s, t, &r, true, e) ? e->code : pg_settle_ask_one(s, t, &r, false, e);
 }
 
 /* Applies settlements that all name different tasks. */

@@ -302,6 +302,7 @@ enum writer_statement {
     ST_ARRIVAL_LEAVE,
     ST_ARRIVALS,
     ST_ARRIVAL_OF,
+    ST_ARRIVAL_OF_RUN,
     ST_ARRIVAL_DELETE,
     ST_ARRIVAL_DROP,
     ST_EDGES_CLOSE,

@@ -343,6 +343,22 @@ static enum err sqlite_settle_ask_run(struct store_sqlite *s, const struct guard
     return ERR_OK;
 }
 
+/* The same for a run that ends (rule 8). */
+static enum err sqlite_settle_ask_own(struct store_sqlite *s, const struct guards *g, struct op_settle *op,
+                                      struct settlement *v, bool *ret_stale, struct error *e)
+{
+    struct run_row run;
+    bool found;
+    if (!settle_asks_own(v, g->links))
+        return ERR_OK;
+    arena_reset(&s->arena);
+    if (sqlite_run_read(s, &v->id, &s->arena, &run, &found, e))
+        return e->code;
+    *ret_stale = found && settle_of_run(&run, op->now_ms, v);
+    op->ret_unblocked_lanes = op_unblocked(op->ret_unblocked_lanes, *ret_stale);
+    return ERR_OK;
+}
+
 static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, struct settlement *given,
                                   struct claims_left *l, struct join_fold *f, struct error *e)
 {
@@ -354,7 +370,7 @@ static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, 
     given->stale = !g.found || !task_is_claimed(g.state, g.fence, g.links, v->fence);
     if (given->stale)
         return ERR_OK;
-    if (sqlite_settle_ask_run(s, &g, op->now_ms, v, &row, e))
+    if (sqlite_settle_ask_own(s, &g, op, v, &given->stale, e) || sqlite_settle_ask_run(s, &g, op->now_ms, v, &row, e))
         return e->code;
     join_fold_add(f, &v->id, v->replace ? v->replace->state : v->verdict.next, g.links);
     if (v->replace ? sqlite_settle_write_replacement(s, &g, v->replace, &op->ret_unblocked_lanes, e)

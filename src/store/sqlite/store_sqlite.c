@@ -214,6 +214,8 @@ static const char *const writer_sql[] = {
                          "ON CONFLICT (parent_id) DO NOTHING",
     [ST_ARRIVALS] = "SELECT number, parent_id, outcome FROM arrivals ORDER BY number LIMIT ?",
     [ST_ARRIVAL_OF] = "SELECT 1 FROM arrivals WHERE parent_id = ?",
+    [ST_ARRIVAL_OF_RUN] =
+        "SELECT 1 FROM arrivals AS a CROSS JOIN tasks AS t ON t.id = a.parent_id WHERE t.run_id = ? LIMIT 1",
     [ST_ARRIVAL_DELETE] = "DELETE FROM arrivals WHERE number = ?",
     /* runs: runs.c, run_stop.c, definitions.c */
     [ST_ARRIVAL_DROP] = "DELETE FROM arrivals WHERE parent_id = ?",

@@ -383,6 +383,7 @@ bool same_run_answers(const union any_op *a, const union any_op *b, char why[WHY
     switch (a->op.kind) {
     case OP_OPEN:
         return number_same("stopped", a->open.ret_stopped, b->open.ret_stopped) &&
+               number_same("open left", a->open.ret_arrivals_left, b->open.ret_arrivals_left) &&
                number_same("open woke", a->open.ret_unblocked_lanes, b->open.ret_unblocked_lanes);
     case OP_AWAIT: return number_same("await woke", a->await.ret_unblocked_lanes, b->await.ret_unblocked_lanes);
     case OP_SIGNAL:
@@ -517,8 +518,8 @@ bool same_runs(struct model *m, struct reader *a, struct reader *b, char why[WHY
 void model_count_runs(struct tally *t, const union any_op *op)
 {
     if (op->op.kind == OP_OPEN) {
-        t->opened += op->open.last && !op->open.ret_stopped;
-        t->reopened += op->open.again && op->open.last && !op->open.ret_stopped;
+        t->opened += op->open.last && !op->open.ret_stopped && !op->open.ret_arrivals_left;
+        t->reopened += op->open.again && op->open.last && !op->open.ret_stopped && !op->open.ret_arrivals_left;
         t->open_stopped += op->open.ret_stopped;
     }
     if (op->op.kind == OP_STOP)

@@ -358,9 +358,13 @@ static void many_children_are_told_in_several_transactions(void **state) /* 11, 
     struct task failed = get(w, a.id), again = failed;
     again.state = TASK_SCHEDULED;
     again.completed_ms = 0;
-    struct op_put early = put_of(&failed, &again), put = early;
+    struct task completed = failed;
+    completed.state = TASK_COMPLETED;
+    struct op_put early = put_of(&failed, &again), put = early, complete = put_of(&failed, &completed);
     assert_int_equal(world_apply(w, &early.op), ERR_CONFLICT); /* 15 */
-    assert_string_equal(early.op.error.field, "state");
+    assert_string_equal(early.op.error.field, "arrivals");
+    assert_int_equal(world_apply(w, &complete.op), ERR_CONFLICT);
+    assert_string_equal(complete.op.error.field, "arrivals");
     struct store_counts counts;
     assert_int_equal(reader_counts(w->reader, NOW, &counts, NULL), ERR_OK);
     assert_int_equal(counts.by_state[TASK_SCHEDULED], ARRIVALS_MAX + 2);

@@ -496,6 +496,63 @@ static void a_retry_waits_for_steps_that_still_run(void **state) /* 4, 6 with ag
     assert_state(w, run.id, TASK_SCHEDULED);
 }
 
+static void a_retry_waits_for_the_arrivals_of_a_stop(void **state) /* 11 */
+{
+    struct world *w = *state;
+    struct chain c;
+    chain_make(w, &c);
+    apply(w, &c.op.op);
+    struct op_stop stop = stop_of(&c.run, RUN_CANCEL);
+    apply(w, &stop.op);
+    claim_step(w, c.run.id);
+    end_step(w, c.run.id, TASK_SCHEDULED, S("no")); /* so it has TASK_AGAIN */
+    struct task run = claim_step(w, c.run.id);
+    struct op_open early = open_of(&run, &c.begin, c.rows, 2), op;
+    early.again = true;
+    op = early;
+    apply(w, &early.op);
+    assert_true(early.ret_arrivals_left && !early.ret_stopped && early.ret_unblocked_lanes == 0);
+    assert_true(run_of(w, run.id).generation == 0 && run_of(w, run.id).stop == RUN_CANCELLED);
+    assert_state(w, c.first, TASK_CANCELLED);
+    assert_state(w, run.id, TASK_RUNNING);
+    struct op_arrive arrive = { .op.kind = OP_ARRIVE, .now_ms = NOW + 30 };
+    apply(w, &arrive.op);
+    apply(w, &op.op);
+    assert_false(op.ret_arrivals_left);
+    assert_state(w, c.first, TASK_SCHEDULED);
+    assert_state(w, c.second, TASK_BLOCKED);
+}
+
+static void a_run_that_was_cancelled_does_not_end_otherwise(void **state) /* rule 8; OP_STOP 1 */
+{
+    struct world *w = *state;
+    static const enum task_state ends[] = { TASK_COMPLETED, TASK_FAILED };
+    for (size_t i = 0; i < array_count(ends); i++) {
+        struct chain c;
+        chain_make(w, &c);
+        apply(w, &c.op.op);
+        end_step(w, c.first, TASK_COMPLETED, S(""));
+        end_step(w, c.second, TASK_COMPLETED, S(""));
+        struct task run = claim_step(w, c.run.id);
+        struct op_stop stop = stop_of(&c.run, RUN_CANCEL), late = stop;
+        apply(w, &stop.op);
+        bool completes = ends[i] == TASK_COMPLETED;
+        struct settlement v = settlement_of(&run, ends[i]);
+        struct op_settle settle = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW + 10 };
+        apply(w, &settle.op);
+        assert_true(v.stale == completes);
+        assert_state(w, c.run.id, completes ? TASK_SCHEDULED : TASK_CANCELLED);
+        assert_true(!completes || settle.ret_unblocked_lanes == UINT64_MAX);
+        if (completes) {
+            assert_int_equal(get(w, c.run.id).links & TASK_AGAIN, 0);
+            assert_int_equal(outputs_of(w, c.run.id).n, 0);
+            end_step(w, c.run.id, TASK_CANCELLED, S(""));
+        }
+        assert_int_equal(world_apply(w, &late.op), ERR_CONFLICT);
+        assert_string_equal(late.op.error.field, "run");
+    }
+}
+
 static void a_stop_during_a_retry_counts(void **state) /* 3 with again */
 {
     struct world *w = *state;
@@ -564,8 +621,10 @@ static void a_run_within_a_retried_one_begins_though_it_was_stopped(void **state
     struct op_open op = open_within(&inner, &run, &begin, &row);
     apply(w, &op.op);
     struct op_stop stop = stop_of(&inner, RUN_CANCEL), pause = stop_of(&inner, RUN_PAUSE);
+    struct op_arrive arrive = { .op.kind = OP_ARRIVE, .now_ms = NOW };
     apply(w, &pause.op);
     apply(w, &stop.op);
+    apply(w, &arrive.op); /* 11 */
     end_step(w, inner.id, TASK_CANCELLED, S(""));
     end_step(w, run.id, TASK_SCHEDULED, S("no")); /* rule 6 */
     run = claim_step(w, run.id);
@@ -654,6 +713,8 @@ static const struct CMUnitTest tests[] = {
     store_test(a_run_within_a_paused_one_is_paused),
     store_test(a_run_within_a_stopped_one_is_not_opened),
     store_test(a_run_within_a_retried_one_begins_though_it_was_stopped),
+    store_test(a_retry_waits_for_the_arrivals_of_a_stop),
+    store_test(a_run_that_was_cancelled_does_not_end_otherwise),
     store_test(a_step_that_is_tried_again_obeys_its_run),
     store_test(an_attempt_that_fails_is_begun_again),
 };

@@ -116,6 +116,15 @@ class WorkflowLoad:
     def _steps(client, run_id):
         return client.get(f"/v1/workflows/{run_id}/steps?limit=1000").json["steps"]
 
+    @staticmethod
+    def _all_steps(client, run_id):
+        steps, query = [], "limit=1000"
+        while query:
+            page = client.get(f"/v1/workflows/{run_id}/steps?{query}").json
+            steps += page["steps"]
+            query = page.get("next_cursor") and f"limit=1000&cursor={page['next_cursor']}"
+        return steps
+
     def _shown(self, client, w):
         open_steps = [s for s in self._steps(client, w.run_id) if s["status"] not in ("COMPLETED", "FAILED", "SKIPPED", "CANCELLED")]
         return f"{client.get(f'/v1/workflows/{w.run_id}').json}\nopen: {open_steps}\n{w.request(self.receiver)}\n{self.server.log()[-3000:]}"
@@ -217,6 +226,33 @@ def test_a_retry_of_thousands_of_tasks_goes_on_where_its_node_died(make_server, 
     assert done["status"] == "COMPLETED", done
     assert done["steps"]["by_status"] == {"COMPLETED": width + 2}, done
     assert {int(c.body) for c in receiver.calls if c.status == 200 and c.body.isdigit()} == set(range(items))
+
+
+@pytest.mark.standalone("it counts the commits of one node")
+@pytest.mark.parametrize("commit", range(1, 16) if LONG else (11, 13))
+def test_a_compensation_of_hundreds_of_items_goes_on_where_its_node_died(make_server, receiver, commit):
+    """Compensations are opened page by page: each of them is there at the end, whichever page was the last."""
+    items = 600
+    receiver.answer("/fails", Reply(status=400))
+    server = make_server()
+    client = server.client()
+    made = client.post("/v1/workflows", {"definition": {"steps": [
+        {"name": "map", "map": {"over": list(range(items))}, "target_type": "NOOP", "compensate": {"target_type": "NOOP"}},
+        {"name": "gate", "depends_on": ["map"], "await": {"signal": "go"}},
+        {"name": "bad", "depends_on": ["gate"], "target_config": {"url": receiver.url("/fails")}}]}}).json["id"]
+    until(lambda: client.get(f"/v1/workflows/{made}/status").json["by_status"].get("COMPLETED") == 1, ENDS_S)
+    client.close()
+    server.kill()
+    server.start(env={"BELFRY_FAILPOINT": f"before_commit:kill:{commit}"})
+    post_to_the_dying(server, f"/v1/workflows/{made}/signals/go")
+    server.ended()
+    server.start()
+    client = server.client()
+    until(lambda: client.post(f"/v1/workflows/{made}/signals/go").status in (200, 409))
+    done = until(lambda: WorkflowLoad._ended(client, made), ENDS_S, why=lambda: client.get(f"/v1/workflows/{made}").json)
+    assert done["status"] == "FAILED" and done["compensation"] == "COMPLETE", done
+    undone = [s["item"] for s in WorkflowLoad._all_steps(client, made) if s["kind"] == "COMPENSATION" and s["status"] == "COMPLETED"]
+    assert sorted(undone) == list(range(items))
 
 
 @pytest.mark.standalone("nodes of a cluster fail in the next test")

@@ -92,6 +92,10 @@ static const struct pg_statement take_arrivals = {
 };
 static const struct pg_statement any_arrivals = { "arrivals_exist", "SELECT EXISTS (SELECT FROM arrivals)" };
 static const struct pg_statement arrival_of = { "arrivals_of", "SELECT FROM arrivals WHERE parent_id = $1" };
+static const struct pg_statement arrival_of_run = {
+    "arrivals_of_run",
+    "SELECT FROM arrivals AS a JOIN tasks AS t ON t.id = a.parent_id WHERE t.run_id = $1 LIMIT 1",
+};
 static const struct pg_statement delete_joins = { "joins_delete", "DELETE FROM joins WHERE child_id = ANY ($1)" };
 static const struct pg_statement delete_edges = { "edges_delete", "DELETE FROM edges WHERE child_id = ANY ($1)" };
 
@@ -449,16 +453,26 @@ static enum err pg_join_has_left(struct joins *base, bool *ret, struct error *e)
     return ERR_OK;
 }
 
-static enum err pg_join_is_left(struct joins *base, const struct uuid *parent, bool *ret, struct error *e)
+static enum err pg_join_find_left(struct store_postgres *s, const struct pg_statement *of, const struct uuid *id,
+                                  bool *ret, struct error *e)
 {
-    struct store_postgres *s = pg_of_joins(base);
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     pg_params_reset(&s->params);
-    pg_add_uuid(&s->params, *parent);
-    if (pg_run(&s->conn, &arrival_of, &s->params, &r, e))
+    pg_add_uuid(&s->params, *id);
+    if (pg_run(&s->conn, of, &s->params, &r, e))
         return e->code;
     *ret = r.rows > 0;
     return ERR_OK;
+}
+
+static enum err pg_join_is_left(struct joins *base, const struct uuid *parent, bool *ret, struct error *e)
+{
+    return pg_join_find_left(pg_of_joins(base), &arrival_of, parent, ret, e);
+}
+
+static enum err pg_join_run_is_left(struct joins *base, const struct uuid *run, bool *ret, struct error *e)
+{
+    return pg_join_find_left(pg_of_joins(base), &arrival_of_run, run, ret, e);
 }
 
 static enum err pg_join_lock_tenant(struct joins *base, int32_t tenant, struct error *e)
@@ -501,6 +515,7 @@ void pg_joins_init(struct store_postgres *s)
                                           .take_left = pg_join_take_left,
                                           .has_left = pg_join_has_left,
                                           .is_left = pg_join_is_left,
+                                          .run_is_left = pg_join_run_is_left,
                                           .lock_tenant = pg_join_lock_tenant };
     s->joins.ops = &ops;
 }

@@ -10,9 +10,10 @@
 
 static const struct pg_statement lock_run = {
     "stop_run",
-    "SELECT stop, paused, coalesce((SELECT links FROM tasks WHERE id = $1), 0) FROM runs WHERE run_id = $1 AND tenant_id = $2 "
-    "FOR NO KEY UPDATE",
+    "SELECT stop, paused FROM runs WHERE run_id = $1 AND tenant_id = $2 FOR NO KEY UPDATE",
 };
+/* Behind the lock: it sees what a settle has committed that was waited for. */
+static const struct pg_statement read_task = { "stop_task", "SELECT state, links FROM tasks WHERE id = $1" };
 static const struct pg_statement write_run = {
     "stop_write_run",
     "UPDATE runs SET stop = $2, paused = $3, stopped_by = coalesce(nullif($4, ''), stopped_by) WHERE run_id = $1"
@@ -94,6 +95,7 @@ static enum err pg_stop_lock_slots(struct store_postgres *s, const struct op_sto
 static enum err pg_stop_change_run(struct store_postgres *s, const struct op_stop *op, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    cleanup_with(pg_result_release) struct pg_result task = { 0 };
     struct pg_params *p = &s->params;
     pg_params_reset(p);
     pg_add_uuid(p, op->run);
@@ -102,8 +104,13 @@ static enum err pg_stop_change_run(struct store_postgres *s, const struct op_sto
         return e->code;
     if (r.rows == 0)
         return run_not_found(e);
+    pg_params_reset(p);
+    pg_add_uuid(p, op->run);
+    if (pg_run(&s->conn, &read_task, p, &task, e) ||
+        (task.rows && stop_check(op, (enum task_state)pg_i64(&task, 0, 0), e)))
+        return e->code;
     struct run_row run = { .stop = (enum run_stop)pg_i64(&r, 0, 0), .paused = pg_bool(&r, 0, 1) };
-    stop_run(&run, op, (int)pg_i64(&r, 0, 2));
+    stop_run(&run, op, task.rows ? (int)pg_i64(&task, 0, 1) : 0);
     pg_params_reset(p);
     pg_add_uuid(p, op->run);
     pg_add_i32(p, (int32_t)run.stop);

@@ -125,6 +125,10 @@ static enum err pg_open_run(struct store_postgres *s, struct pg_opening *o, stru
     op->ret_stopped = open_is_stopped(op, old, outer, o->task.was.links);
     if (op->ret_stopped)
         return ERR_OK;
+    if (open_asks_arrivals(op) && s->joins.ops->run_is_left(&s->joins, &op->run, &op->ret_arrivals_left, e))
+        return e->code;
+    if (op->ret_arrivals_left)
+        return ERR_OK;
     if (op->begin)
         run = run_begin(op->begin, old, outer, op->again);
     o->paused = run.paused;
@@ -430,12 +434,12 @@ enum err postgres_open(struct store_postgres *s, struct op *base)
     struct error *e = &base->error;
     struct pg_opening o = { .op = op };
     bool found = false;
-    op->ret_stopped = false;
+    op->ret_stopped = op->ret_arrivals_left = false;
     op->ret_unblocked_lanes = 0;
     if (pg_step_lock(s, op->id, &o.task, &found, e) || pg_step_check_fence(&o.task, found, op->fence, e) ||
         pg_open_lock_rows(s, &o, e) || pg_open_run(s, &o, e))
         return e->code;
-    if (op->ret_stopped)
+    if (op->ret_stopped || op->ret_arrivals_left)
         return ERR_OK;
     o.begins = open_begins(op, o.task.was.links);
     if (pg_open_begin_join(s, &o, e) || pg_open_write_rows(s, &o, e) || pg_open_write_edges(s, &o, e) ||

@@ -337,15 +337,25 @@ static enum err sqlite_join_has_left(struct joins *base, bool *ret, struct error
     return ERR_OK;
 }
 
-static enum err sqlite_join_is_left(struct joins *base, const struct uuid *parent, bool *ret, struct error *e)
+static enum err sqlite_join_find_left(struct store_sqlite *s, enum writer_statement of, const struct uuid *id,
+                                      bool *ret, struct error *e)
 {
-    struct store_sqlite *s = sqlite_of_joins(base);
-    sqlite3_stmt *st = writer_stmt(s, ST_ARRIVAL_OF);
-    (void)bind_uuid(st, 1, parent);
+    sqlite3_stmt *st = writer_stmt(s, of);
+    (void)bind_uuid(st, 1, id);
     if (conn_step(&s->conn, st, ret, e))
         return e->code;
     sqlite3_reset(st);
     return ERR_OK;
+}
+
+static enum err sqlite_join_is_left(struct joins *base, const struct uuid *parent, bool *ret, struct error *e)
+{
+    return sqlite_join_find_left(sqlite_of_joins(base), ST_ARRIVAL_OF, parent, ret, e);
+}
+
+static enum err sqlite_join_run_is_left(struct joins *base, const struct uuid *run, bool *ret, struct error *e)
+{
+    return sqlite_join_find_left(sqlite_of_joins(base), ST_ARRIVAL_OF_RUN, run, ret, e);
 }
 
 /* ---- operations ---- */
@@ -383,7 +393,8 @@ void sqlite_joins_init(struct store_sqlite *s)
                                           .leave = sqlite_join_leave,
                                           .take_left = sqlite_join_take_left,
                                           .has_left = sqlite_join_has_left,
-                                          .is_left = sqlite_join_is_left };
+                                          .is_left = sqlite_join_is_left,
+                                          .run_is_left = sqlite_join_run_is_left };
     s->joins.ops = &ops;
 }
 

@@ -340,12 +340,16 @@ enum err sqlite_open(struct store_sqlite *s, struct op *base)
     struct op_open *op = (struct op_open *)base;
     struct error *e = &base->error;
     struct opening o = { .s = s, .op = op };
-    op->ret_stopped = false;
+    op->ret_stopped = op->ret_arrivals_left = false;
     op->ret_unblocked_lanes = 0;
     if (sqlite_open_read(&o, e))
         return e->code;
     op->ret_stopped = open_is_stopped(op, o.has_run ? &o.run : NULL, o.has_outer ? &o.outer : NULL, o.task.task.links);
     if (op->ret_stopped)
+        return ERR_OK;
+    if (open_asks_arrivals(op) && s->joins.ops->run_is_left(&s->joins, &op->run, &op->ret_arrivals_left, e))
+        return e->code;
+    if (op->ret_arrivals_left)
         return ERR_OK;
     o.paused = o.has_run && o.run.paused;
     if (op->first && sqlite_open_begin(&o, e))
