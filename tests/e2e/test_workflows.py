@@ -45,6 +45,15 @@ def test_a_failure_that_a_step_handles_is_not_the_one_that_fails_the_run(client,
     assert (done["status"], done["failed_step"]) == ("FAILED", "bad") and "'bad'" in done["last_error"], done
 
 
+def test_a_worker_step_that_nobody_leases_expires_and_its_handler_runs(client, receiver):
+    made = run(client, definition={"steps": [
+        {"name": "work", "target_type": "WORKER", "queue": "nobody", "expires_after_seconds": 1},
+        {"name": "late", "depends_on": [{"step": "work", "type": "MUST_FAIL"}], **http(receiver, "/late")}]})
+    done = ended(client, made["id"])
+    assert done["status"] == "COMPLETED" and len(receiver.to("/late")) == 1, done
+    assert steps(client, made["id"])[("work", None, "STEP")]["status"] == "EXPIRED"
+
+
 def test_a_map_runs_its_items_a_few_at_a_time(client, receiver):
     items = list(range(25))
     for i in items:
