@@ -357,6 +357,15 @@ static enum err data_write_items(struct run_view *v, uint32_t step, struct str n
     return out->full ? data_output_unfit(name, "is too large to be used", e) : ERR_OK;
 }
 
+/* A map that a user has completed: with what the user gave, if anything. */
+static enum err data_map_by_hand(struct run_view *v, const struct reference *r, uint32_t step, const struct tasks *rows,
+                                 struct run_doc *d, struct error *e)
+{
+    const struct task *t = rows->n ? &rows->v[0] : NULL;
+    bool by_hand = t && t->place == place_of_step(step) && t->state == TASK_COMPLETED && t->links & TASK_BY_HAND;
+    return by_hand ? data_output(v, r, place_of_step(step), d, e) : ERR_OK;
+}
+
 static enum err data_map_output(struct run_view *v, const struct reference *r, uint32_t step, struct run_doc *d,
                                 struct error *e)
 {
@@ -365,8 +374,10 @@ static enum err data_map_output(struct run_view *v, const struct reference *r, u
     struct error why;
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, MAP_OUTPUT_MAX);
-    if (view_read_tasks(v, true, step, &rows, e))
+    if (view_read_tasks(v, true, step, &rows, e) || data_map_by_hand(v, r, step, &rows, d, e))
         return e->code;
+    if (d->exists)
+        return ERR_OK;
     for (size_t i = 0; i < rows.n; i++)
         if (place_kind(rows.v[i].place) == PLACE_KIND_STEP)
             items = max_of(items, (size_t)(place_item(rows.v[i].place) + 1));

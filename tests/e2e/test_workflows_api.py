@@ -1,6 +1,7 @@
 """The HTTP API of workflows, on the real server with the receiver as oracle: definitions, runs, steps, signals, changes."""
 
 import contextlib
+import json
 import sqlite3
 import threading
 import time
@@ -227,6 +228,27 @@ def test_a_failed_step_is_completed_by_hand_and_its_run_goes_on(client, receiver
     assert act(client, made["id"], "steps/a/force-complete", {"output": {"x": 5}})["by_hand"]
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert len(receiver.to("/a")) == 1 and [c.body for c in receiver.to("/b")] == [b"5"]
+
+
+def test_a_failed_map_is_completed_with_the_output_that_a_user_gives(client, receiver):
+    receiver.answer("/m", Reply(status=400))
+    made = run(client, definition={"steps": [{"name": "m", "map": {"over": {"$literal": [1, 2]}}, **http(receiver, "/m")},
+                                             {"name": "b", "depends_on": ["m"], **http(receiver, "/b", body={"all": {"$ref": "/steps/m/output"}})}]})["id"]
+    assert ended(client, made)["status"] == "FAILED"
+    act(client, made, "steps/m/force-complete", {"output": [7, 8]})
+    assert ended(client, made)["status"] == "COMPLETED"
+    assert [json.loads(c.body) for c in receiver.to("/b")] == [{"all": [7, 8]}]
+
+
+def test_a_run_that_has_started_keeps_its_input(client, receiver):
+    receiver.answer("/b", Reply(status=400))
+    put(client, "two", {"steps": [{"name": "a", **http(receiver, "/a")}, {"name": "b", "depends_on": ["a"], **http(receiver, "/b", body={"$ref": "/input"})}]})
+    made = run(client, workflow="two", input=1)["id"]
+    assert ended(client, made)["status"] == "FAILED"
+    refused = client.post(f"/v1/dlq/{made}/retry", {"target_config": {"input": 2}})
+    assert refused.status == 409 and "rerun" in refused.json["detail"], refused
+    assert client.post(f"/v1/dlq/{made}/retry", {"priority": 7}).status == 200
+    assert ended(client, made)["status"] == "FAILED" and [c.body for c in receiver.to("/b")] == [b"1", b"1"]
 
 
 def test_task_calls_on_a_step_name_the_call_of_the_run(client):
