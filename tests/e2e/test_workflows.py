@@ -223,7 +223,8 @@ def test_an_await_times_out(client):
 def test_a_rejection_fails_the_step(client):
     made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go", "approvals": 2}}]})
     until(lambda: status(client, made["id"])["awaiting"])
-    assert client.post(f"/v1/workflows/{made['id']}/signals/go", {"decision": "REJECT", "by": "ann"}).status == 200
+    answer = client.post(f"/v1/workflows/{made['id']}/signals/go", {"decision": "REJECT", "by": "ann"})
+    assert answer.status == 200 and (answer.json["received"], answer.json["rejections"]) == (0, 1), answer
     done = ended(client, made["id"])
     assert done["status"] == "FAILED" and "rejected by ann" in done["last_error"], done
 

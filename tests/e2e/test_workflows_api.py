@@ -157,7 +157,7 @@ def test_an_await_takes_signals(client):
     url = f"/v1/workflows/{made['id']}/signals"
     assert client.post(f"{url}/approvd").status == 404
     first = client.post(f"{url}/approved", {"by": "ann", "payload": 1}).json
-    assert first == {"signal": "approved", "step": "sign", "received": 1, "approvals": 2}
+    assert first == {"signal": "approved", "step": "sign", "received": 1, "rejections": 0, "approvals": 2}
     assert client.post(f"{url}/approved", {"by": "ann", "payload": 1}).status == 200
     assert client.post(f"{url}/approved", {"by": "ann", "payload": 2}).status == 409
     assert status(client, made["id"])["awaiting"][0]["received"] == 1

@@ -366,7 +366,8 @@ static enum err workflows_write_awaiting(struct request *q, struct reader *r, co
         jw_kv_str(w, "step", s->name);
         jw_kv_str(w, "signal", s->await.signal);
         jw_kv_i64(w, "approvals", s->await.approvals);
-        jw_kv_i64(w, "received", (int64_t)signals.n);
+        jw_kv_i64(w, "received", (int64_t)(signals.n - signal_rejections(&signals)));
+        jw_kv_i64(w, "rejections", (int64_t)signal_rejections(&signals));
         jw_kv_time_or_null(w, "since", a->since_ms);
         jw_kv_time_or_null(w, "timeout_at", a->timeout_ms);
         jw_object_end(w);

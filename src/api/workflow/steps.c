@@ -234,6 +234,8 @@ struct step_edit {
     struct workflow_run run;
     struct task run_next; /* with `retries`: the run, which goes on with the step COMPLETED */
     bool retries;
+    bool undoes;   /* `next` is a compensation that failed: there may be more */
+    size_t undone; /* such ones so far */
     int tries;
 };
 
@@ -246,6 +248,10 @@ static void steps_on_put(struct op *op)
     if (request_replayed(q, op))
         return;
     if (op->rc == ERR_CONFLICT && ++s->tries < TRIES_MAX) {
+        request_later(q, steps_attempt);
+        return;
+    }
+    if (op->rc == ERR_OK && s->undoes) {
         request_later(q, steps_attempt);
         return;
     }
@@ -284,6 +290,60 @@ static enum err steps_keep_output(struct request *q, struct step_edit *s, struct
     return !text.full && arena_str(&q->arena, buf_str(&text), &s->next.extra) ? ERR_OK : error_no_room(e);
 }
 
+/* The first compensation of the step that failed; nil id: none. */
+static enum err steps_failed_undo(struct request *q, struct reader *r, uint32_t step, struct task *ret, struct error *e)
+{
+    struct tasks v = { 0 };
+    struct step_filter f = { .tenant = q->who.tenant,
+                             .run = q->id,
+                             .states = 1U << TASK_FAILED | 1U << TASK_EXPIRED | 1U << TASK_CANCELLED,
+                             .by_step = true,
+                             .step = step,
+                             .has_after = true,
+                             .after = place_of_undo(0, -1) - 1,
+                             .limit = 1 };
+    *ret = (struct task){ 0 };
+    if (reader_steps(r, &f, &q->arena, &v, e))
+        return e->code;
+    if (v.n && place_kind(v.v[0].place) == PLACE_KIND_UNDO)
+        *ret = v.v[0];
+    return ERR_OK;
+}
+
+static void steps_complete_by_hand(const struct request *q, struct step_edit *s)
+{
+    s->next = s->current;
+    s->next.version++;
+    s->next.updated_ms = s->next.completed_ms = q->now_ms;
+    s->next.state = TASK_COMPLETED;
+    s->next.links |= TASK_BY_HAND;
+    s->next.last_error = s->next.cause = (struct str){ NULL, 0 };
+}
+
+/* A user has undone the step: its failed compensations become COMPLETED, one after the other. Then the run is retried:
+ * it repeats what else failed of them and ends anew. */
+static enum err steps_plan_undo(struct request *q, struct reader *r, uint32_t step, struct step_edit *s,
+                                struct error *e)
+{
+    struct task undo;
+    if (steps_failed_undo(q, r, step, &undo, e))
+        return e->code;
+    s->undoes = !uuid_is_nil(undo.id);
+    if (s->undoes && s->output.n)
+        return error_field(e, "output", "is for a step, not for its compensation");
+    if (s->undoes) {
+        s->undone++;
+        s->current = undo;
+        steps_complete_by_hand(q, s);
+        return ERR_OK;
+    }
+    if (!s->undone)
+        return error_set(e, ERR_CONFLICT,
+                         "the steps of the run were compensated, and no compensation of this step failed; rerun it");
+    s->retries = true;
+    return run_make_retry(q, &s->run, S(""), &s->run_next, e);
+}
+
 /* A failed step of a run that has ended: the run is retried, and its opening completes the step. */
 static enum err steps_plan_retry(struct request *q, struct reader *r, const struct dag *d, struct step_edit *s,
                                  struct error *e)
@@ -296,20 +356,15 @@ static enum err steps_plan_retry(struct request *q, struct reader *r, const stru
     bool may = s->run.task.state != TASK_COMPLETED && s->action == ACTION_FORCE_COMPLETE;
     if (!may)
         return error_set(e, ERR_CONFLICT, "the run is %s; retry or rerun it", task_state_name(s->run.task.state));
-    if (!failed)
-        return error_set(e, ERR_CONFLICT, "the step is %s; only a failed step of a run that has ended can be completed",
-                         task_state_name(state));
     if (run_tally(q, r, &s->run, d, &tally, e))
         return e->code;
     if (tally.undo_total)
-        return error_set(e, ERR_CONFLICT, "the steps of the run were compensated; rerun it");
+        return steps_plan_undo(q, r, place_step(s->current.place), s, e);
+    if (!failed)
+        return error_set(e, ERR_CONFLICT, "the step is %s; only a failed step of a run that has ended can be completed",
+                         task_state_name(state));
     s->retries = true;
-    s->next = s->current;
-    s->next.version++;
-    s->next.updated_ms = s->next.completed_ms = q->now_ms;
-    s->next.state = TASK_COMPLETED;
-    s->next.links |= TASK_BY_HAND;
-    s->next.last_error = s->next.cause = (struct str){ NULL, 0 };
+    steps_complete_by_hand(q, s);
     buf_printf(&more, "\"retry_completes\":\"" STR_FMT "\"", STR_ARG(q->name));
     if (s->output.n) {
         buf_text(&more, ",\"retry_output\":");
@@ -372,7 +427,7 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
                                     .version = was->version,
                                     .fence = was->fence,
                                     .state = was->state,
-                                    .idempotency = request_record(q) };
+                                    .idempotency = s->undoes ? NULL : request_record(q) };
     return request_submit(q, s->retries ? steps_on_run_put : steps_on_put);
 }
 

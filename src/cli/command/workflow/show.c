@@ -253,12 +253,16 @@ static void run_view_write_awaiting(struct run_view *v, struct buf *out)
         return;
     json_array_foreach (json_at(a.doc.root, "awaiting"), i, item) {
         char step[CELL_TEXT], signal[CELL_TEXT], since[CELL_TEXT];
+        int64_t received = json_i64_at(item, "received", 0), approvals = json_i64_at(item, "approvals", 1);
         moment_text(item, "since", v->now_ms, since);
         table_cell(json_text_at(item, "signal"), signal);
-        buf_printf(out,
-                   "Step %s awaits the signal %s, %lld of %lld received, since %s: 'belfry workflow signal %s %s%s'\n",
-                   table_cell(json_text_at(item, "step"), step), signal, (long long)json_i64_at(item, "received", 0),
-                   (long long)json_i64_at(item, "approvals", 1), since, v->id, signal, v->w->cli->where);
+        buf_printf(out, "Step %s awaits the signal %s, %lld of %lld received, since %s: ",
+                   table_cell(json_text_at(item, "step"), step), signal, (long long)received, (long long)approvals,
+                   since);
+        if (received >= approvals || json_i64_at(item, "rejections", 0))
+            buf_printf(out, "it is decided, and goes on after the resume\n");
+        else
+            buf_printf(out, "'belfry workflow signal %s %s%s'\n", v->id, signal, v->w->cli->where);
     }
 }
 

@@ -206,7 +206,9 @@ static enum err step_read_whole(const struct options *o, const struct step_actio
 static void step_print_decision(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
     char step[CELL_TEXT], status[CELL_TEXT];
-    buf_printf(out, "Step %s is %s, by hand\n", table_cell(json_text_at(doc->root, "step"), step),
+    bool undo = str_eq(json_text_at(doc->root, "kind"), S("COMPENSATION"));
+    buf_printf(out, "%s %s is %s, by hand\n", undo ? "The compensation of step" : "Step",
+               table_cell(json_text_at(doc->root, "step"), step),
                table_cell(json_text_at(doc->root, "status"), status));
     buf_printf(out, "'belfry workflow show --watch %s%s' follows the run\n", w->name, w->cli->where);
 }

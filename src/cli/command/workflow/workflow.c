@@ -332,12 +332,16 @@ static enum exit_code workflow_rerun(struct verb_work *w)
 static void workflow_print_signal(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
     char step[CELL_TEXT], signal[CELL_TEXT];
-    (void)w;
     struct str name = json_text_at(doc->root, "step");
-    buf_printf(out, "%s received, %lld of %lld", table_cell(json_text_at(doc->root, "signal"), signal),
-               (long long)json_i64_at(doc->root, "received", 1), (long long)json_i64_at(doc->root, "approvals", 1));
+    int64_t rejections = json_i64_at(doc->root, "rejections", 0);
+    bool rejects = option_get(w->o, "reject")->number;
+    buf_printf(out, "%s %s, %lld of %lld", table_cell(json_text_at(doc->root, "signal"), signal),
+               rejects ? "rejected" : "received", (long long)json_i64_at(doc->root, "received", 1),
+               (long long)json_i64_at(doc->root, "approvals", 1));
+    if (rejections)
+        buf_printf(out, " approvals, %lld rejection%s", (long long)rejections, rejections > 1 ? "s" : "");
     if (name.n)
-        buf_printf(out, ", for step %s", table_cell(name, step));
+        buf_printf(out, ", for step %s%s", table_cell(name, step), rejections ? ", which fails" : "");
     buf_char(out, '\n');
 }
 
