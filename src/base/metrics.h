@@ -31,6 +31,9 @@
     X(STORE_TIME, HISTOGRAM, "belfry_store_commit_duration_seconds", "One transaction of the store")                   \
     X(HTTP_REQUESTS, COUNTER, "belfry_http_requests_total", "Requests to the API")                                     \
     X(HTTP_ERRORS, COUNTER, "belfry_http_errors_total", "Requests answered with a status of 500 or above")             \
+    X(HTTP_CONNECTIONS, GAUGE, "belfry_http_connections", "Open connections to the API")                               \
+    X(HTTP_BODY_BYTES, GAUGE, "belfry_http_body_bytes", "Bytes of large request bodies that are in memory")            \
+    X(HTTP_ANSWER_BYTES, GAUGE, "belfry_http_answer_bytes", "Bytes of large answers that are not sent yet")            \
     X(QUEUE_DEPTH, GAUGE, "belfry_queue_depth", "Due tasks waiting for a worker")                                      \
     X(TASKS_PARKED, GAUGE, "belfry_tasks_parked", "Taken tasks that wait because their host is busy")                  \
     X(TASKS_RUNNING, GAUGE, "belfry_tasks_running", "Attempts under way")                                              \
@@ -42,6 +45,7 @@
 
 /* Counters with one label, X(id, unit, name, label, help). A value of the label is the index of a name. */
 #define METRIC_LABELLED_MAP(X)                                                                                         \
+    X(HTTP_CLOSED, COUNT, "belfry_http_closed_total", "cause", "Connections that the API closed, by the reason")       \
     X(LATE_EXECUTIONS, COUNT, "belfry_late_executions_total", "cause",                                                 \
       "Attempts that started at least 0.1 s after the awaited time, by what made them late")                           \
     X(LATE_TIME, MICROSECONDS, "belfry_late_seconds_total", "cause", "By how much, in all")

@@ -17,7 +17,7 @@ enum plan_kind {
     PLAN_END,   /* it ends with this outcome */
     PLAN_OPEN,  /* it is opened: OP_OPEN, page by page */
     PLAN_AWAIT, /* OP_AWAIT */
-    PLAN_STOP,  /* OP_STOP for a run, until nothing is left that waits; then a new plan is made */
+    PLAN_STOP,  /* OP_STOP for one or more runs, until nothing is left that waits; then a new plan is made */
 };
 
 struct plan {
@@ -42,6 +42,8 @@ struct plan {
     } await;
     struct {
         struct uuid run;
+        const struct uuid *others; /* runs that are stopped after it */
+        size_t other_count;
         enum run_stop stop; /* RUN_GOES_ON: only what is left is closed (RUN_CLOSE) */
         struct str why;
         bool has_range;

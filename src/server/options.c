@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "api/server/listen.h"
 #include "base/duration.h"
 #include "base/failpoint.h"
 #include "base/sentence.h"
+#include "http/listen.h"
 #include "platform/file.h"
 
 enum { SECRET_MAX = 4096 };
@@ -40,6 +40,32 @@ const struct option server_options[] = {
       .help = "address and port of the API; port 0: any free port" },
     { .key = "api.require_idempotency_key", .type = OPTION_FLAG, .preset = "false",
       .help = "refuse state-changing requests that have no Idempotency-Key" },
+    { .key = "api.http_threads", .type = OPTION_INT, .value = "N", .preset = "0", .min = 0, .max = 64,
+      .help = "threads that read requests and send answers; 0: one for each processor, at most 4" },
+    { .key = "api.connections", .type = OPTION_INT, .value = "N", .preset = "4096", .min = 16, .max = 1000000,
+      .help = "how many connections the API has at most; from 90 % on, those without a valid key are closed, the longest idle first" },
+    { .key = "api.connections_per_address", .type = OPTION_INT, .value = "N", .preset = "1024", .min = 1, .max = 1000000,
+      .help = "how many connections one address may have; of IPv6, the first 64 bits are the address" },
+    { .key = "api.uri_kb", .type = OPTION_INT, .value = "KIB", .preset = "8", .min = 1, .max = 16,
+      .help = "longest URI of a request" },
+    { .key = "api.headers_kb", .type = OPTION_INT, .value = "KIB", .preset = "16", .min = 1, .max = 32,
+      .help = "largest headers of a request, all together" },
+    { .key = "api.headers_max", .type = OPTION_INT, .value = "N", .preset = "100", .min = 10, .max = 100,
+      .help = "how many headers a request may have" },
+    { .key = "api.header_timeout", .type = OPTION_DURATION, .value = "DURATION", .preset = "10s", .min = 100,
+      .max = 600000, .help = "how long a client may take to send the headers of a request" },
+    { .key = "api.body_timeout", .type = OPTION_DURATION, .value = "DURATION", .preset = "30s", .min = 100,
+      .max = 3600000, .help = "how long a client may take to send the body of a request" },
+    { .key = "api.idle_timeout", .type = OPTION_DURATION, .value = "DURATION", .preset = "1m", .min = 100,
+      .max = 3600000, .help = "how long a connection stays open between two requests" },
+    { .key = "api.idle_timeout_without_key", .type = OPTION_DURATION, .value = "DURATION", .preset = "5s", .min = 100,
+      .max = 3600000, .help = "the same, before the first request and while no request had a valid key" },
+    { .key = "api.bodies_mb", .type = OPTION_INT, .value = "MB", .preset = "512", .min = 64, .max = 65536,
+      .help = "how many MiB of request bodies may be in memory; one tenant may use a quarter" },
+    { .key = "api.answers_mb", .type = OPTION_INT, .value = "MB", .preset = "256", .min = 256, .max = 65536,
+      .help = "how many MiB of answers may wait until clients read them; one tenant may use a quarter" },
+    { .key = "api.reader_rate", .type = OPTION_INT, .value = "BYTES", .preset = "1024", .min = 1, .max = 1000000,
+      .help = "a client that reads its answer with fewer bytes a second, over 10 s, is disconnected" },
     { .key = "retention.tasks", .type = OPTION_DURATION, .value = "DURATION", .preset = "7d", .min = 1000,
       .max = DURATION_MAX_MS, .help = "how long finished tasks are kept" },
     { .key = "retention.dlq", .type = OPTION_DURATION, .value = "DURATION", .preset = "7d", .min = 1000,

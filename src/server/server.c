@@ -365,6 +365,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .metrics = a->metrics,
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
         .require_idempotency_key = a->setup.require_idempotency_key,
+        .limits.http = a->setup.http,
         .context = a,
         .nudge = server_on_tasks_written,
         .recall = server_recall,

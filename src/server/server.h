@@ -37,6 +37,7 @@ struct server_setup {
     const char *ca_file;           /* trusted certificates of https targets; NULL: the system's list */
     const struct brokers *brokers; /* brokers that tasks may name; borrowed. NULL: none */
     bool require_idempotency_key;
+    struct http_limits http; /* of the API */
     int64_t drain_ms;
     struct retention retention;
     /* NULL, or called for each settled attempt, on the loop thread. */

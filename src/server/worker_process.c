@@ -389,6 +389,7 @@ static void worker_process_connect(struct worker_process *p)
 static enum err worker_process_start_health_server(struct worker_process *p, struct error *e)
 {
     struct health_server_setup setup = { .listen = p->setup.listen,
+                                         .clock = clock_system(),
                                          .ready = worker_process_is_ready,
                                          .metrics = worker_process_print_metrics,
                                          .context = p };

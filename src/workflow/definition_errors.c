@@ -1,270 +1,407 @@
-/* An error is taken out of the definition, which is read again, until it has none. A value is removed, or replaced by
- * the one that the error proposes. An error that follows from such a change is not listed: its field is the one that
- * was removed, or around it, or it names one beside it, or it misses a step whose name was changed. */
+/* An error is noted and mended in the text, which is read again, until it has none:
+ *  - a misspelled name becomes the one that was meant;
+ *  - a wrong field is taken out;
+ *  - a wrong dependency becomes one on a step that is added at the end.
+ * An error that may follow from an earlier one is mended, too, but not noted. Mending changes no line and no path. */
 #include "workflow/definition_errors.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { TEXT_BYTES_MAX = 1 << 20, MENDED_BYTES_MAX = 8 << 20, REMOVED_MAX = DEFINITION_ERRORS_MAX, NAME_TEXT = 32 };
+#include "base/json/json.h"
+#include "workflow/text_place.h"
+
+enum {
+    LOOKS_MAX = 200,
+    FIELD_TEXT = 96,
+    NAME_TEXT = 64,
+    NOTES_MAX = 64 * 1024,
+    READ_COST = 8, /* a text that is read and checked, compared with one that is searched for a path */
+    ANSWERED_ERRORS_MAX = 20,
+    ANSWERED_BYTES_MAX = 64 << 20
+};
 
 struct mending {
-    json_t *root;
+    struct buf *text;
+    const struct task_context *context;
     struct definition_errors *errors;
-    struct {
-        size_t step, at;
-    } removed[REMOVED_MAX]; /* elements of depends_on, by the index that they had */
-    size_t removed_count;
-    bool renamed; /* a step has another name: others may miss it */
+    struct buf mended;       /* paths that were changed, each between two line ends */
+    struct buf renamed;      /* names that were replaced, likewise */
+    bool lost_edges;         /* a dependency was replaced: a step may no longer wait for what it refers to */
+    unsigned added;          /* names that were made up */
+    size_t bytes, bytes_max; /* of text that was searched */
 };
 
 /* ---- paths ---- */
 
-/* The value that the path leads to, as far as there is one. */
-struct mending_place {
-    json_t *parent; /* NULL: it is the root */
-    const char *name;
-    size_t index; /* parent is an array */
-    json_t *step; /* the step that it is in; NULL: in none */
-    size_t step_index;
-    bool whole; /* the path ends here, or goes on with '$' only */
-    bool exact; /* it ends here */
-};
-
-static const char *mending_find_member(json_t *object, const char *path, const char **ret_rest)
+/* The index of the step in "steps[3].name"; -1: it is elsewhere. */
+static long mending_step_of(const char *field)
 {
-    const char *name;
-    json_t *v;
-    json_object_foreach (object, name, v) {
-        size_t n = strlen(name);
-        if (strncmp(path, name, n) == 0 && (!path[n] || path[n] == '.' || path[n] == '[')) {
-            *ret_rest = path + n + (path[n] == '.');
-            return name;
-        }
-    }
-    return NULL;
+    static const char start[] = "steps[";
+    return strncmp(field, start, strlen(start)) == 0 ? strtol(field + strlen(start), NULL, 10) : -1;
 }
 
-static struct mending_place mending_find(json_t *root, const char *path)
+/* "target_config.url" of "steps[3].target_config.url"; "" if it is the step itself. */
+static const char *mending_below_step(const char *field)
 {
-    struct mending_place p = { 0 };
-    json_t *at = root;
-    while (*path && *path != '$') { /* "$ref" and the like belong to the value that they make */
-        if (json_is_array(at) && *path == '[') {
-            char *end;
-            size_t i = strtoul(path + 1, &end, 10);
-            if (*end != ']' || i >= json_array_size(at))
-                return p;
-            bool is_step = p.parent == root && p.name && strcmp(p.name, "steps") == 0;
-            p.parent = at;
-            p.name = NULL;
-            p.index = i;
-            at = json_array_get(at, i);
-            p.step = is_step ? at : p.step;
-            p.step_index = is_step ? i : p.step_index;
-            path = end + 1 + (end[1] == '.');
-            continue;
-        }
-        const char *rest, *name = mending_find_member(at, path, &rest);
-        if (!name)
-            return p;
-        p.parent = at;
-        p.name = name;
-        at = json_object_get(at, name);
-        path = rest;
-    }
-    p.whole = p.parent != NULL;
-    p.exact = p.whole && !*path;
-    return p;
+    const char *dot = strchr(field, ']');
+    return dot && dot[1] == '.' ? dot + 2 : "";
 }
 
-/* ---- changes ---- */
-
-/* A step needs something to do, and `join` something to wait for. */
-static void mending_complete_step(json_t *step)
+static bool mending_is_depends(const char *field)
 {
-    bool calls = json_object_get(step, "target_config") || json_object_get(step, "target_type");
-    if (!calls && !json_object_get(step, "await"))
-        json_object_set_new(step, "target_type", json_string("NOOP"));
-    if (json_array_size(json_object_get(step, "depends_on")) == 0)
-        json_object_del(step, "join");
+    return strncmp(mending_below_step(field), "depends_on[", strlen("depends_on[")) == 0;
 }
 
-/* Only what others see of it is left. */
-static void mending_clear_step(json_t *step)
+static void mending_step_path(long step, const char *member, char out[FIELD_TEXT])
 {
-    const char *name;
-    json_t *v;
-    void *next;
-    json_object_foreach_safe(step, next, name, v) if (strcmp(name, "name") != 0 && strcmp(name, "depends_on") != 0)
-        json_object_del(step, name);
+    snprintf(out, FIELD_TEXT, "steps[%ld]%s%s", step, member[0] ? "." : "", member);
 }
 
-static void mending_rename(struct mending *m, const struct mending_place *p)
+/* If no effort is left, nothing is found, so that the search ends. */
+static struct text_place mending_find(struct mending *m, const char *path)
 {
-    char name[NAME_TEXT];
-    snprintf(name, sizeof name, "_%zu", p->step_index);
-    json_object_set_new(p->step, "name", json_string(name));
-    m->renamed = true;
+    m->bytes += m->text->n;
+    return text_place_find(m->bytes > m->bytes_max ? S("") : buf_str(m->text), str_from(path));
 }
 
-/* The name that the error proposes: "…; did you mean 'extract'?". Empty: none. */
-static struct str mending_proposal(const struct error *e)
+/* ---- changing the text: lines stay ---- */
+
+static void mending_blank(struct mending *m, size_t from, size_t to)
 {
-    static const char mark[] = "did you mean '";
-    const char *from = strstr(e->text, mark), *to = from ? strchr(from + sizeof mark - 1, '\'') : NULL;
-    if (!to)
-        return S("");
-    from += sizeof mark - 1;
-    return (struct str){ from, (size_t)(to - from) };
+    for (size_t i = from; i < to; i++)
+        if (m->text->p[i] != '\n')
+            m->text->p[i] = ' ';
 }
 
-static bool mending_accept(json_t *list, size_t i, const struct error *e)
+/* The next byte that is no blank, from `at` on in this direction. */
+static size_t mending_skip(const struct mending *m, size_t at, int direction)
 {
-    struct str proposal = mending_proposal(e);
-    if (!proposal.n)
-        return false;
-    json_t *name = json_stringn(proposal.p, proposal.n), *v = json_array_get(list, i);
-    if (json_is_object(v))
-        json_object_set_new(v, "step", name);
-    else
-        json_array_set_new(list, i, name);
-    return true;
-}
-
-/* Removes a member. One whose name is misspelled gets the right one. */
-static void mending_remove_member(const struct mending_place *p, const struct error *e)
-{
-    char right[NAME_TEXT];
-    struct str proposal = p->exact && strstr(e->text, "is unknown") ? mending_proposal(e) : S("");
-    snprintf(right, sizeof right, STR_FMT, STR_ARG(proposal));
-    if (proposal.n && proposal.n < sizeof right && !json_object_get(p->parent, right))
-        json_object_set(p->parent, right, json_object_get(p->parent, p->name));
-    json_object_del(p->parent, p->name);
-}
-
-/* False: the list of removed elements is full. */
-static bool mending_change_depends(struct mending *m, const struct mending_place *p, size_t original,
-                                   const struct error *e)
-{
-    if (mending_accept(p->parent, p->index, e))
-        return true;
-    if (m->removed_count == REMOVED_MAX)
-        return false;
-    m->removed[m->removed_count].step = p->step_index;
-    m->removed[m->removed_count++].at = original;
-    return json_array_remove(p->parent, p->index) == 0;
-}
-
-static bool mending_is_depends(const struct mending_place *p)
-{
-    return p->step && !p->name && p->parent == json_object_get(p->step, "depends_on");
-}
-
-/* False: nothing can be changed. */
-static bool mending_change(struct mending *m, const struct mending_place *p, size_t original, const struct error *e)
-{
-    if (!p->parent)
-        return false;
-    if (p->step && p->parent == p->step && strcmp(p->name, "name") == 0)
-        mending_rename(m, p);
-    else if (p->step && !p->name && json_array_get(p->parent, p->index) == p->step)
-        mending_clear_step(p->step);
-    else if (mending_is_depends(p))
-        return mending_change_depends(m, p, original, e);
-    else if (p->name)
-        mending_remove_member(p, e);
-    else
-        json_array_set_new(p->parent, p->index, json_null());
-    if (p->step)
-        mending_complete_step(p->step);
-    return p->step || p->name;
-}
-
-/* ---- the list ---- */
-
-/* The index that an element of depends_on had before others were removed. */
-static size_t mending_original(const struct mending *m, const struct mending_place *p)
-{
-    size_t at = p->index;
-    for (bool again = true; again;) {
-        size_t before = 0;
-        for (size_t i = 0; i < m->removed_count; i++)
-            before += m->removed[i].step == p->step_index && m->removed[i].at <= at;
-        again = at != p->index + before;
-        at = p->index + before;
-    }
+    while (at > 0 && at < m->text->n && strchr(" \t\r\n", m->text->p[at]))
+        at = direction > 0 ? at + 1 : at - 1;
     return at;
 }
 
-/* Whether an error is about a field beside another one, and names that: "has no effect without timeout". */
-static bool mending_names_neighbour(const struct error *e, const struct error *other)
+/* Replaces `bytes` bytes. False: there is no room. */
+static bool mending_splice(struct mending *m, size_t at, size_t bytes, struct str by)
 {
-    const char *own = strrchr(e->field, '.'), *its = strrchr(other->field, '.');
-    return own && its && own - e->field == its - other->field &&
-           strncmp(e->field, other->field, (size_t)(own - e->field)) == 0 && strstr(e->text, its + 1);
+    struct buf changed;
+    struct str text = buf_str(m->text);
+    buf_init(&changed, m->text->max);
+    buf_add(&changed, str_sub(text, 0, at));
+    buf_add(&changed, by);
+    buf_add(&changed, str_sub(text, at + bytes, text.n));
+    buf_release(m->text);
+    *m->text = changed;
+    return !m->text->full;
 }
 
-static bool mending_follows(const struct mending *m, const struct error *e)
+/* Takes a member out of its object, with a comma. */
+static bool mending_drop(struct mending *m, const struct text_place *p)
 {
-    for (size_t i = 0; i < m->errors->n; i++)
-        if (str_starts(str_from(m->errors->v[i].field), str_from(e->field)) ||
-            mending_names_neighbour(e, &m->errors->v[i]))
-            return true;
-    return m->renamed && strstr(e->text, "no step is named");
+    size_t key = p->at - 1, end = (size_t)(p->value.p - m->text->p) + p->value.n;
+    size_t after = mending_skip(m, end, 1), before = mending_skip(m, key - 1, -1);
+    mending_blank(m, key, end);
+    if (after < m->text->n && m->text->p[after] == ',')
+        m->text->p[after] = ' ';
+    else if (m->text->p[before] == ',')
+        m->text->p[before] = ' ';
+    return true;
 }
 
-/* Lists an error and takes it out. False: it is the last that can be found. */
-static bool mending_take(struct mending *m, const struct error *e)
+static bool mending_drop_path(struct mending *m, const char *path)
 {
-    struct error own = *e;
-    struct mending_place p = mending_find(m->root, e->field);
-    size_t original = mending_is_depends(&p) ? mending_original(m, &p) : 0;
-    if (mending_is_depends(&p) && original != p.index && p.whole)
-        snprintf(own.field, sizeof own.field, "steps[%zu].depends_on[%zu]", p.step_index, original);
-    if (!mending_follows(m, &own))
-        m->errors->v[m->errors->n++] = own;
-    bool is_cut = strlen(e->field) + 1 == sizeof e->field; /* the path does not lead anywhere */
-    return !is_cut && m->errors->n < DEFINITION_ERRORS_MAX && mending_change(m, &p, original, e);
+    struct text_place p = mending_find(m, path);
+    return p.is_whole && p.is_member && mending_drop(m, &p);
 }
 
-static void mending_release(json_t **root)
+/* Adds a member at the beginning of a step. */
+static bool mending_add_member(struct mending *m, long step, const char *member, const char *value)
 {
-    json_decref(*root);
+    char path[FIELD_TEXT], text[FIELD_TEXT + NAME_TEXT];
+    mending_step_path(step, "", path);
+    struct text_place p = mending_find(m, path);
+    if (!p.is_whole || p.value.p[0] != '{')
+        return false;
+    size_t at = (size_t)(p.value.p - m->text->p) + 1;
+    bool is_empty = m->text->p[mending_skip(m, at, 1)] == '}';
+    snprintf(text, sizeof text, "\"%s\":\"%s\"%s", member, value, is_empty ? "" : ",");
+    return mending_splice(m, at, 0, str_from(text));
 }
 
-static void mending_find_all(struct str text, const struct task_context *c, const struct error *first,
-                             struct definition_errors *errors)
+static void mending_make_name(struct mending *m, char out[NAME_TEXT])
 {
-    cleanup_with(mending_release) json_t *root =
-        text.n > TEXT_BYTES_MAX ? NULL : json_loadb(text.p, text.n, JSON_ALLOW_NUL, NULL);
-    struct mending m = { .root = root, .errors = errors };
-    struct error e = *first;
-    if (!root) { /* or it is no object at all */
-        errors->v[errors->n++] = e;
-        return;
+    snprintf(out, NAME_TEXT, "made.up.name.%u", m->added++);
+}
+
+/* Adds a step at the end, so that no path changes. */
+static bool mending_add_step(struct mending *m, char ret_name[NAME_TEXT])
+{
+    char text[2 * NAME_TEXT];
+    struct text_place p = mending_find(m, "steps");
+    if (!p.is_whole || p.value.p[0] != '[')
+        return false;
+    mending_make_name(m, ret_name);
+    snprintf(text, sizeof text, ",{\"name\":\"%s\",\"target_type\":\"NOOP\"}", ret_name);
+    return mending_splice(m, (size_t)(p.value.p - m->text->p) + p.value.n - 1, 0, str_from(text));
+}
+
+static bool mending_set_text(struct mending *m, const char *path, const char *value)
+{
+    char text[NAME_TEXT + 2];
+    struct text_place p = mending_find(m, path);
+    if (!p.is_whole)
+        return false;
+    size_t at = (size_t)(p.value.p - m->text->p), lines = 0;
+    for (size_t i = 0; i < p.value.n; i++)
+        lines += p.value.p[i] == '\n';
+    snprintf(text, sizeof text, "\"%s\"", value);
+    if (!mending_splice(m, at, p.value.n, str_from(text)))
+        return false;
+    for (; lines; lines--)
+        if (!mending_splice(m, at + strlen(text), 0, S("\n")))
+            return false;
+    return true;
+}
+
+/* ---- mending ---- */
+
+/* The text between quotes that begins at `mark`. */
+static struct str mending_quoted(const char *text, const char *mark)
+{
+    const char *from = strstr(text, mark), *to = from ? strchr(from + strlen(mark), '\'') : NULL;
+    return to ? (struct str){ from + strlen(mark), (size_t)(to - from) - strlen(mark) } : S("");
+}
+
+/* "priority" for a field that is unknown: the key is changed, unless the object has one of that name. */
+static bool mending_rename_key(struct mending *m, const struct text_place *p, const struct error *e)
+{
+    char sibling[FIELD_TEXT + NAME_TEXT];
+    struct str meant = mending_quoted(e->text, "did you mean '");
+    const char *dot = strrchr(e->field, '.');
+    int above = dot ? (int)(dot - e->field) + 1 : 0;
+    if (strncmp(e->text, "is unknown", strlen("is unknown")) != 0 || !meant.n || meant.n >= NAME_TEXT ||
+        meant.p[0] == '$') /* what is below "$ref" and the like would be wrong, too */
+        return false;
+    snprintf(sibling, sizeof sibling, "%.*s" STR_FMT, above, e->field, STR_ARG(meant));
+    size_t key = str_find(str_sub(buf_str(m->text), p->at, m->text->n), '"', 0);
+    return !mending_find(m, sibling).is_whole && mending_splice(m, p->at, key, meant);
+}
+
+/* Writes the name that an error proposes in place of the wrong one: "no step is named 'x'; did you mean 'y'?". */
+static bool mending_accept(struct mending *m, const struct text_place *p, const struct error *e)
+{
+    struct str wrong = mending_quoted(e->text, "'"), meant = mending_quoted(e->text, "did you mean '");
+    if (!meant.n || !wrong.n || p->value.p[0] != '"')
+        return false;
+    for (size_t i = 1; i + wrong.n < p->value.n; i++)
+        if (str_starts(str_sub(p->value, i, p->value.n), wrong))
+            return mending_splice(m, (size_t)(p->value.p - m->text->p) + i, wrong.n, meant);
+    return false;
+}
+
+/* Leaves a step nothing but its place in the graph. */
+static bool mending_reduce_step(struct mending *m, long step)
+{
+    static const char *const kept[] = { "name", "depends_on", "join" };
+    char path[FIELD_TEXT], member[FIELD_TEXT];
+    mending_step_path(step, "", path);
+    for (bool again = true; again;) {
+        struct text_place p = mending_find(m, path);
+        struct json_cursor c = { .text = p.value };
+        struct str name, value;
+        again = false;
+        while (!again && p.is_whole && json_next(&c, &name, &value)) {
+            bool keep = false;
+            for (size_t i = 0; i < array_count(kept); i++)
+                keep |= str_eq(name, str_from(kept[i]));
+            snprintf(member, sizeof member, "steps[%ld]." STR_FMT, step, STR_ARG(str_utf8_cut(name, NAME_TEXT)));
+            again = !keep && mending_drop_path(m, member);
+        }
     }
-    size_t reads = 2 * DEFINITION_ERRORS_MAX;
-    for (size_t done = 0; mending_take(&m, &e) && e.code == ERR_INVALID && reads > 0; reads--) {
-        cleanup_with(dag_freep) struct dag *d = NULL;
-        char *mended = json_dumps(m.root, JSON_COMPACT);
-        done += mended ? strlen(mended) : MENDED_BYTES_MAX;
-        bool is_last = done > MENDED_BYTES_MAX || !definition_read(str_from(mended), c, &d, &e);
-        free(mended);
-        if (is_last)
+    return mending_add_member(m, step, "target_type", "NOOP");
+}
+
+/* Something is missing at the path, or the value around it is wrong as a whole. */
+static bool mending_mend_missing(struct mending *m, const struct text_place *around, const struct error *e)
+{
+    long step = mending_step_of(e->field);
+    const char *member = mending_below_step(e->field);
+    char name[NAME_TEXT], path[FIELD_TEXT];
+    if (step < 0)
+        return false;
+    if (strcmp(member, "name") == 0) {
+        mending_make_name(m, name);
+        return mending_add_member(m, step, "name", name);
+    }
+    if (strchr(member, '.') && around->is_member)
+        return mending_drop(m, around);
+    mending_step_path(step, "target_type", path);
+    return mending_find(m, path).is_whole ? mending_reduce_step(m, step)
+                                          : mending_add_member(m, step, "target_type", "NOOP");
+}
+
+static bool mending_mend_element(struct mending *m, const struct text_place *p, const struct error *e)
+{
+    char name[NAME_TEXT], path[FIELD_TEXT];
+    const char *bracket = strrchr(e->field, '[');
+    if (mending_accept(m, p, e))
+        return true;
+    if (mending_is_depends(e->field)) {
+        m->lost_edges = true;
+        return mending_add_step(m, name) && mending_set_text(m, e->field, name);
+    }
+    snprintf(path, sizeof path, "%.*s", bracket ? (int)(bracket - e->field) : 0, e->field);
+    return mending_step_of(path) >= 0 && mending_drop_path(m, path);
+}
+
+static bool mending_mend(struct mending *m, const struct error *e)
+{
+    struct text_place p = mending_find(m, e->field);
+    char name[NAME_TEXT];
+    if (!e->field[0])
+        return false;
+    if (!p.is_whole)
+        return mending_mend_missing(m, &p, e);
+    if (!p.is_member)
+        return mending_mend_element(m, &p, e);
+    if (mending_rename_key(m, &p, e) || mending_accept(m, &p, e))
+        return true;
+    if (strcmp(mending_below_step(e->field), "name") == 0) {
+        buf_printf(&m->renamed, "\n" STR_FMT "\n", STR_ARG(str_sub(p.value, 1, p.value.n - 1)));
+        mending_make_name(m, name);
+        return mending_set_text(m, e->field, name);
+    }
+    m->lost_edges |= strncmp(mending_below_step(e->field), "depends_on", strlen("depends_on")) == 0;
+    return strcmp(e->field, "steps") != 0 && mending_drop(m, &p);
+}
+
+/* ---- errors ---- */
+
+/* Whether a path is this one, or leads into its value. */
+static bool mending_is_below(struct str path, struct str above)
+{
+    return above.n && str_starts(path, above) && (path.n == above.n || strchr(".[", path.p[above.n]));
+}
+
+/* Whether it names a step whose name was wrong, and is another now. */
+static bool mending_misses_renamed(const struct mending *m, const struct error *e)
+{
+    struct str name = mending_quoted(e->text, "no step is named '"), rest = buf_str(&m->renamed), line;
+    while (name.n && str_cut(&rest, '\n', &line))
+        if (str_eq(line, name))
+            return true;
+    return false;
+}
+
+/* Whether the field is wrong only because of what else the step has. */
+static bool mending_depends_on_others(const struct error *e)
+{
+    return strstr(e->text, "has a meaning only") || strstr(e->text, "has no effect without");
+}
+
+/* Whether an error is about a field beside one that was wrong, and names that: "has no effect without timeout". */
+static bool mending_names_neighbour(const struct mending *m, const struct error *e)
+{
+    const char *own = strrchr(e->field, '.');
+    for (size_t i = 0; own && i < m->errors->n; i++) {
+        const char *other = m->errors->v[i].field, *its = strrchr(other, '.');
+        if (its && own - e->field == its - other && strncmp(e->field, other, (size_t)(own - e->field)) == 0 &&
+            strstr(e->text, its + 1))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the error may be there only because an earlier one was mended. */
+static bool mending_follows(struct mending *m, const struct error *e)
+{
+    char step[FIELD_TEXT + 2];
+    struct str rest = buf_str(&m->mended), line;
+    bool is_whole = mending_find(m, e->field).is_whole, same_step = false, is_around = false;
+    snprintf(step, sizeof step, "steps[%ld].", mending_step_of(e->field));
+    while (str_cut(&rest, '\n', &line)) {
+        same_step |= str_starts(line, str_from(step));
+        is_around |= mending_is_below(line, str_from(e->field));
+    }
+    return is_around || mending_misses_renamed(m, e) || mending_names_neighbour(m, e) ||
+           (same_step && (!is_whole || mending_depends_on_others(e))) ||
+           (m->lost_edges && strstr(e->text, "does not wait for"));
+}
+
+/* ---- the search ---- */
+
+static void mending_note(struct mending *m, const struct error *e, size_t max)
+{
+    struct definition_errors *x = m->errors;
+    struct text_place p = text_place_find(buf_str(m->text), str_from(e->field));
+    x->has_more = x->n == max;
+    if (x->has_more)
+        return;
+    x->lines[x->n] = text_place_line(buf_str(m->text), &p);
+    x->v[x->n++] = *e;
+}
+
+/* Reads the text again. False: it has no error that can be mended. */
+static bool mending_read(struct mending *m, struct error *e)
+{
+    cleanup_with(dag_freep) struct dag *d = NULL;
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, m->text->max);
+    m->bytes += READ_COST * m->text->n;
+    text_compact(buf_str(m->text), &text);
+    *e = (struct error){ 0 };
+    return definition_read(buf_str(&text), m->context, &d, e) == ERR_INVALID && e->field[0];
+}
+
+static void mending_search(struct mending *m, const struct error *first, size_t max)
+{
+    struct error e = *first, before = { 0 };
+    int same = 0; /* how often the error came again */
+    bool mended = true;
+    for (int i = 0; mended; i++) {
+        same = strcmp(e.field, before.field) == 0 && strcmp(e.text, before.text) == 0 ? same + 1 : 0;
+        if (i == 0 || !mending_follows(m, &e))
+            mending_note(m, &e, max);
+        bool is_cut = strlen(e.field) + 1 == sizeof e.field; /* the path leads nowhere */
+        mended = i < LOOKS_MAX && !m->errors->has_more && same < 2 && !is_cut &&
+                 (same ? mending_reduce_step(m, mending_step_of(e.field)) : mending_mend(m, &e)) &&
+                 m->bytes <= m->bytes_max;
+        m->errors->has_more |= !mended && mending_step_of(e.field) >= 0;
+        buf_printf(&m->mended, "\n%s\n", e.field);
+        before = e;
+        if (mended && !mending_read(m, &e))
             return;
     }
+}
+
+void definition_find_errors(struct buf *text, const struct task_context *c, const struct error *first, size_t max,
+                            size_t bytes_max, struct definition_errors *ret)
+{
+    struct mending m = { .text = text, .context = c, .errors = ret, .bytes_max = bytes_max };
+    ret->n = 0;
+    ret->has_more = false;
+    buf_init(&m.mended, NOTES_MAX);
+    buf_init(&m.renamed, NOTES_MAX);
+    mending_search(&m, first, max);
+    buf_release(&m.mended);
+    buf_release(&m.renamed);
 }
 
 enum err definition_read_all(struct str text, const struct task_context *c, struct dag **ret,
                              struct definition_errors *errors)
 {
     struct error e = { 0 };
-    errors->n = 0;
+    cleanup_with(buf_release) struct buf copy;
+    buf_init(&copy, 2 * text.n + NOTES_MAX);
     enum err rc = definition_read(text, c, ret, &e);
-    if (rc == ERR_INVALID)
-        mending_find_all(text, c, &e, errors);
-    else if (rc)
+    errors->n = 0;
+    if (rc == ERR_INVALID && e.field[0]) {
+        buf_add(&copy, text);
+        definition_find_errors(&copy, c, &e, ANSWERED_ERRORS_MAX, ANSWERED_BYTES_MAX, errors);
+    } else if (rc) {
         errors->v[errors->n++] = e;
+    }
     return rc;
 }

@@ -56,9 +56,6 @@ struct reference_data run_data_references(struct run_data *d);
 enum err run_view_tasks(struct run_view *v, struct tasks *ret, struct error *e) must_use;
 enum err run_view_tasks_of(struct run_view *v, uint32_t step, struct tasks *ret, struct error *e) must_use;
 
-/* A step that a user has completed has its output in its row; empty: none. */
-struct str output_by_hand(const struct task *t);
-
 struct run_facts run_view_facts(const struct run_view *v);
 
 /* How the steps ended (by step), and what is still open: ids of tasks that are not final. */

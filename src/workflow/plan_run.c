@@ -80,12 +80,15 @@ static void plan_stop(struct plan *p, struct uuid run, enum run_stop stop, struc
     p->stop.why = why;
 }
 
-/* A run within this one that is open and was not stopped yet. */
-static enum err run_find_inner(struct run_view *v, const struct run_progress *g, struct uuid *ret, bool *ret_found,
+/* The runs within this one that are open and were not stopped yet. */
+static enum err run_find_inner(struct run_view *v, const struct run_progress *g, struct uuid **ret, size_t *ret_count,
                                struct error *e)
 {
-    *ret_found = false;
-    for (size_t i = 0; i < g->tasks.n && !*ret_found; i++) {
+    *ret_count = 0;
+    *ret = arena_array(v->a, struct uuid, g->open_count + 1);
+    if (!*ret)
+        return error_no_room(e);
+    for (size_t i = 0; i < g->tasks.n; i++) {
         const struct task *t = &g->tasks.v[i];
         struct run_row inner;
         if (task_is_final(t->state) || !(t->links & TASK_OPENED) || place_kind(t->place) != PLACE_KIND_STEP)
@@ -93,26 +96,29 @@ static enum err run_find_inner(struct run_view *v, const struct run_progress *g,
         enum err rc = reader_run(v->c->reader, t->tenant, t->id, v->a, &inner, e);
         if (rc && rc != ERR_NOT_FOUND)
             return rc;
-        *ret_found = !rc && inner.stop == RUN_GOES_ON;
-        *ret = t->id;
+        if (!rc && inner.stop == RUN_GOES_ON)
+            (*ret)[(*ret_count)++] = t->id;
     }
     return ERR_OK;
 }
 
 static enum err plan_stopped(struct run_view *v, const struct run_progress *g, struct plan *p, struct error *e)
 {
-    struct uuid inner;
-    bool found;
+    struct uuid *inner;
+    size_t n;
     if (g->waiting && !g->has_undo) {
         plan_stop(p, v->task.id, v->row.stop, S("cancelled: its run was stopped"));
         return ERR_OK;
     }
-    if (run_find_inner(v, g, &inner, &found, e))
+    if (run_find_inner(v, g, &inner, &n, e))
         return e->code;
-    if (found)
-        plan_stop(p, inner, v->row.stop, S("cancelled: the run around it was stopped"));
-    else
+    if (!n) {
         plan_wait(v, g, p);
+        return ERR_OK;
+    }
+    plan_stop(p, inner[0], v->row.stop, S("cancelled: the run around it was stopped"));
+    p->stop.others = inner + 1;
+    p->stop.other_count = n - 1;
     return ERR_OK;
 }
 

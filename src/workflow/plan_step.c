@@ -38,28 +38,28 @@ static enum err plan_call(struct step_view *x, struct plan *p, struct error *e)
 /* ---- maps ---- */
 
 struct map_count {
-    size_t rows, completed, failed, cancelled, open; /* failed: final and not COMPLETED, cancelled ones among them */
-    bool *done;                                      /* by index */
+    size_t rows, done, failed, cancelled, open; /* failed: final and not done, cancelled ones among them */
+    bool *is_done;                              /* by index: COMPLETED, or skipped, as only a user can */
 };
 
 static enum err map_count_items(struct step_view *x, const struct tasks *rows, struct map_count *ret, struct plan *p,
                                 struct error *e)
 {
-    *ret = (struct map_count){ .done = arena_array(&p->arena, bool, DAG_ITEMS_MAX + 1) };
-    if (!ret->done)
+    *ret = (struct map_count){ .is_done = arena_array(&p->arena, bool, DAG_ITEMS_MAX + 1) };
+    if (!ret->is_done)
         return error_no_room(e);
     for (size_t i = 0; i < rows->n; i++) {
         const struct task *t = &rows->v[i];
         if (place_kind(t->place) != PLACE_KIND_STEP || place_item(t->place) < 0 ||
             &x->v->dag->steps[place_step(t->place)] != x->s)
             continue;
-        bool completed = t->state == TASK_COMPLETED, open = !task_is_final(t->state);
+        bool done = t->state == TASK_COMPLETED || t->state == TASK_SKIPPED, open = !task_is_final(t->state);
         ret->rows++;
-        ret->completed += completed;
+        ret->done += done;
         ret->open += open;
-        ret->failed += !completed && !open;
+        ret->failed += !done && !open;
         ret->cancelled += t->state == TASK_CANCELLED;
-        ret->done[place_item(t->place)] = completed;
+        ret->is_done[place_item(t->place)] = done;
     }
     return ERR_OK;
 }
@@ -110,12 +110,12 @@ static enum err plan_map_open(struct step_view *x, const struct map_count *c, st
     size_t n;
     if (step_data_items(&x->data, &x->references, &p->arena, &items, &n, e))
         return step_fails(x, e);
-    if (n == c->completed) {
+    if (n == c->done) {
         plan_map_end(x, c, p);
         return ERR_OK;
     }
     bool again = !(p->task->links & TASK_OPENED) && c->rows;
-    return open_item_rows(x->v, place_step(p->task->place), items, n, again ? c->done : NULL, p, e);
+    return open_item_rows(x->v, place_step(p->task->place), items, n, again ? c->is_done : NULL, p, e);
 }
 
 static enum err plan_map(struct step_view *x, struct plan *p, struct error *e)
@@ -220,7 +220,9 @@ static enum err plan_await(struct step_view *x, struct plan *p, struct error *e)
             return e->code;
         int64_t started_ms = p->task->started_ms ? p->task->started_ms : p->now_ms;
         plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .output = output, .started_us = started_ms * 1000 });
-    } else if (w->timeout_ms && p->task->started_ms && p->now_ms >= p->task->started_ms + w->timeout_ms) {
+    } else if (w->timeout_ms && !x->v->row.paused && p->task->started_ms &&
+               p->now_ms >=
+                   p->task->started_ms + w->timeout_ms) { /* a pause since its claim stops the time: OP_AWAIT */
         plan_timed_out(x, signals.n - signal_rejections(&signals), p);
     } else {
         p->kind = PLAN_AWAIT;
@@ -234,12 +236,22 @@ static enum err plan_await(struct step_view *x, struct plan *p, struct error *e)
 
 /* ---- deadlines ---- */
 
+/* It may have been claimed a moment before it is due. If all steps are over by then, the run is about to end; if it is
+ * being undone, it has ended, and the deadline is none of the compensation's. */
 static enum err plan_deadline(struct run_view *v, struct plan *p, struct error *e)
 {
+    struct run_progress g = { 0 };
     if (run_view_task(v, e))
         return e->code;
-    if (task_is_final(v->task.state) || v->row.stop != RUN_GOES_ON) {
+    bool over = task_is_final(v->task.state) || v->row.stop != RUN_GOES_ON;
+    if (!over && run_progress_read(v, &g, e))
+        return e->code;
+    if (over || g.has_undo || (!g.open_count && !g.missing)) {
         plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .started_us = p->now_ms * 1000 });
+        return ERR_OK;
+    }
+    if (v->row.paused) { /* since it was claimed: it waits for the resume (port/store/runs.h, OP_SETTLE) */
+        plan_end(p, &(struct outcome){ .kind = OUTCOME_RETURNED });
         return ERR_OK;
     }
     p->kind = PLAN_STOP;

@@ -226,7 +226,7 @@ static void progress_add(struct run_progress *g, const struct task *t)
 {
     bool is_final = task_is_final(t->state);
     if (place_kind(t->place) == PLACE_KIND_DEADLINE) {
-        g->has_timer = !is_final;
+        g->has_timer = !is_final && t->state != TASK_RUNNING; /* one that was claimed finds out that the run is over */
         return;
     }
     if (place_kind(t->place) == PLACE_KIND_UNDO)
@@ -293,18 +293,6 @@ static bool data_is_whole(const struct run_view *v, const struct run_output *o)
     return o->whole && (!by_worker || o->text.n <= STEP_OUTPUT_MAX);
 }
 
-struct str output_by_hand(const struct task *t)
-{
-    struct json_cursor c = { .text = t->extra };
-    struct str name, value;
-    if (t->state != TASK_COMPLETED || !(t->links & TASK_BY_HAND) || !t->extra.n)
-        return S("");
-    while (json_next(&c, &name, &value))
-        if (str_eq(name, S("output")))
-            return value;
-    return S("");
-}
-
 static enum err data_output_by_hand(struct run_view *v, int64_t place, struct run_doc *d, struct error *e)
 {
     struct task t;
@@ -331,9 +319,24 @@ static enum err data_output(struct run_view *v, const struct reference *r, int64
     return ERR_OK;
 }
 
+/* The rows of a map: the step, then its items. */
+struct map_rows {
+    struct tasks all;
+    size_t items;
+};
+
+/* An item without an output in the store: null, unless a user has completed it with one. */
+static void data_write_other_item(const struct map_rows *m, size_t item, struct buf *out)
+{
+    const struct task *t = item + 1 < m->all.n ? &m->all.v[item + 1] : NULL;
+    struct str output = t && place_item(t->place) == (int64_t)item ? output_by_hand(t) : S("");
+    buf_text(out, item ? "," : "");
+    buf_add(out, output.n ? output : S("null"));
+}
+
 /* Writes the outputs of a map's items in their order; null for those that have none. */
-static enum err data_write_items(struct run_view *v, uint32_t step, struct str name, size_t items, struct buf *out,
-                                 struct error *e)
+static enum err data_write_items(struct run_view *v, uint32_t step, struct str name, const struct map_rows *m,
+                                 struct buf *out, struct error *e)
 {
     int64_t from = place_of_item(step, 0), to = place_of_item(step, DAG_ITEMS_MAX);
     size_t at = 0;
@@ -343,7 +346,7 @@ static enum err data_write_items(struct run_view *v, uint32_t step, struct str n
             return e->code;
         for (size_t i = 0; i < page.n; i++, at++) {
             for (; (int64_t)at < place_item(page.v[i].place); at++)
-                buf_text(out, at ? ",null" : "null");
+                data_write_other_item(m, at, out);
             if (!data_is_whole(v, &page.v[i]))
                 return data_output_unfit(name, "has an item that is too large to be used", e);
             buf_text(out, at ? "," : "");
@@ -351,40 +354,32 @@ static enum err data_write_items(struct run_view *v, uint32_t step, struct str n
         }
         from = page.n ? page.v[page.n - 1].place + 1 : from;
     }
-    for (; at < items; at++)
-        buf_text(out, at ? ",null" : "null");
+    for (; at < m->items; at++)
+        data_write_other_item(m, at, out);
     buf_text(out, "]");
     return out->full ? data_output_unfit(name, "is too large to be used", e) : ERR_OK;
-}
-
-/* A map that a user has completed: with what the user gave, if anything. */
-static enum err data_map_by_hand(struct run_view *v, const struct reference *r, uint32_t step, const struct tasks *rows,
-                                 struct run_doc *d, struct error *e)
-{
-    const struct task *t = rows->n ? &rows->v[0] : NULL;
-    bool by_hand = t && t->place == place_of_step(step) && t->state == TASK_COMPLETED && t->links & TASK_BY_HAND;
-    return by_hand ? data_output(v, r, place_of_step(step), d, e) : ERR_OK;
 }
 
 static enum err data_map_output(struct run_view *v, const struct reference *r, uint32_t step, struct run_doc *d,
                                 struct error *e)
 {
-    struct tasks rows;
-    size_t items = 0;
+    struct map_rows m = { 0 };
     struct error why;
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, MAP_OUTPUT_MAX);
-    if (view_read_tasks(v, true, step, &rows, e) || data_map_by_hand(v, r, step, &rows, d, e))
+    if (view_read_tasks(v, true, step, &m.all, e))
         return e->code;
-    if (d->exists)
+    for (size_t i = 0; i < m.all.n; i++)
+        if (place_kind(m.all.v[i].place) == PLACE_KIND_STEP)
+            m.items = max_of(m.items, (size_t)(place_item(m.all.v[i].place) + 1));
+    bool exists = m.all.n > 0 && m.all.v[0].state == TASK_COMPLETED;
+    if (!exists && m.items == 0)
         return ERR_OK;
-    for (size_t i = 0; i < rows.n; i++)
-        if (place_kind(rows.v[i].place) == PLACE_KIND_STEP)
-            items = max_of(items, (size_t)(place_item(rows.v[i].place) + 1));
-    bool exists = rows.n > 0 && rows.v[0].state == TASK_COMPLETED;
-    if (!exists && items == 0)
+    if (exists && m.all.v[0].links & TASK_BY_HAND && data_output(v, r, place_of_step(step), d, e))
+        return e->code;
+    if (d->exists) /* a user has completed the whole step */
         return ERR_OK;
-    if (data_write_items(v, step, r->step, items, &out, e))
+    if (data_write_items(v, step, r->step, &m, &out, e))
         return e->code;
     struct str text;
     if (!arena_str(v->a, buf_str(&out), &text))

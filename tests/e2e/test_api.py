@@ -35,7 +35,7 @@ WRITES += [("POST", "/v1/tasks/bulk"), ("POST", "/v1/dlq/retry"), ("POST", f"/v1
 READS += ["/v1/workers", f"/v1/workers/{NOBODY}"]
 WRITES += [("POST", "/v1/leases"), *(("POST", f"/v1/leases/nobody/{a}") for a in ("heartbeat", "complete", "fail"))]
 READS += ["/v1/workflow-definitions", "/v1/workflow-definitions/nobody", "/v1/workflows", f"/v1/workflows/{NOBODY}",
-          f"/v1/workflows/{NOBODY}/status", f"/v1/workflows/{NOBODY}/steps"]
+          f"/v1/workflows/{NOBODY}/status", f"/v1/workflows/{NOBODY}/steps", f"/v1/workflows/{NOBODY}/steps/nobody"]
 WRITES += [("PUT", "/v1/workflow-definitions/nobody"), ("DELETE", "/v1/workflow-definitions/nobody"), ("POST", "/v1/workflows"),
            *(("POST", f"/v1/workflows/{NOBODY}/{a}") for a in ("cancel", "pause", "resume", "retry", "rerun", "signals/nobody")),
            *(("POST", f"/v1/workflows/{NOBODY}/steps/nobody/{a}") for a in ("run-now", "force-complete", "skip"))]

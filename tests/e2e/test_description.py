@@ -96,6 +96,12 @@ class World:
         until(lambda: self.client.get(f"/v1/workflows/{run}/status").json["awaiting"])
         return run
 
+    def mapped_run(self):
+        """One whose step is a map with an item that nobody takes."""
+        run = self.created("/v1/workflows", {"definition": {"steps": [{"name": "ship", "target_type": "WORKER", "map": {"over": [1]}}]}})
+        until(lambda: len(self.client.get(f"/v1/workflows/{run}/steps").json["steps"]) == 2)
+        return run
+
     def ended_run(self):
         run = self.created("/v1/workflows", {"definition": {"steps": [SHIP]}})
         assert self.client.get(f"/v1/workflows/{run}?wait_seconds=20").json["status"] == "COMPLETED"
@@ -114,7 +120,7 @@ class World:
 WHOSE = {"/v1/queues/": World.queue, "/v1/calendars/": World.calendar, "/v1/tenants/": World.tenant, "/v1/api-keys/": World.key,
          "/v1/leases/": World.leased, "/v1/dlq/": World.failed, "/v1/jobs/": World.job, "/v1/recurring-tasks/": World.recurring,
          "/v1/workflow-definitions/": World.workflow, "/v1/workflows/": World.run, "/v1/tasks/": World.task, "/v1/breakers/": World.nobody, "/v1/workers/": World.nobody}
-ABOUT = {"retryWorkflow": World.cancelled_run, "rerunWorkflow": World.ended_run, "retryTask": World.failed, "resumeTask": World.paused, "listOccurrences": World.recurring}
+ABOUT = {"getWorkflowStep": World.mapped_run, "retryWorkflow": World.cancelled_run, "rerunWorkflow": World.ended_run, "retryTask": World.failed, "resumeTask": World.paused, "listOccurrences": World.recurring}
 MAY_BE_REFUSED = {"closeBreaker": 404, "getWorker": 404, "cancelJob": 409}  # nothing to close, no fleet, and the job may have ended
 
 

@@ -325,6 +325,8 @@ def test_a_step_is_shown_and_decided_on_by_hand(ask, write, receiver, client):
     assert item.lines[0] == ask("show", run, "m[1]").lines[0] and item.lines[0].split()[1] in ids["m[1]"]
     assert json.loads(ask("show", run, "m/1", "--json").out)["id"] in ids["m[1]"]
     done(ask("show", run, "m"), "Items: 2 COMPLETED of 2")
+    few = client.post("/v1/api-keys", {"name": "few", "scopes": ["workflows:read"]}).json["key"]  # it may not read tasks
+    assert ask("show", run, "m/1", "--key", few).lines[0] == item.lines[0]
     assert "step 'm' has no item 2" in ask("show", run, "m/2").err
     assert "no step is named 'lastt'; did you mean 'last'?" in ask("show", run, "lastt").err
     done(ask("show", run, "--ids"), ids["b"].split()[6], "awaits a signal", "  ID  ")
@@ -332,11 +334,13 @@ def test_a_step_is_shown_and_decided_on_by_hand(ask, write, receiver, client):
     assert made.lines[1] == f"'belfry workflow show --watch {run}' follows the run"
     until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "FAILED")
     done(ask("show", run), "completed by hand")
-    done(ask("step", "force-complete", run, "b"), "Step b is COMPLETED, by hand\n")
+    done(ask("step", "force-complete", run, "b", "--output", "17"), "Step b is COMPLETED, by hand\n")
     until(lambda: "SCHEDULED" in ask("show", run, "late").out)
     done(ask("step", "run-now", run, "late"), "Step late is SCHEDULED, by hand\n")
     until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "COMPLETED")
     assert [c.body for c in receiver.to("/last")] == [b'{"by":"hand"}']
+    for step, output in (("held", '{"by":"hand"}'), ("b", "17")):
+        assert ["".join(line.split()[1:]) for line in ask("show", run, step).lines if line.startswith("Output")] == [output]
 
 
 def test_a_step_is_skipped_and_wrong_words_are_refused(ask, alone, write):
@@ -348,9 +352,14 @@ def test_a_step_is_skipped_and_wrong_words_are_refused(ask, alone, write):
     assert "is BLOCKED and cannot be run now" in ask("step", "run-now", run, "b").err
     done(ask("step", "skip", run, "sign"), "Step sign is SKIPPED, by hand\n")
     until(lambda: "skipped by hand" in ask("show", run).out)
+    mapped = ask("run", write("map.json", json.dumps({"steps": [{"name": "m", "target_type": "WORKER", "map": {"over": [1, 2]}}]})), "-q").out.strip()
+    until(lambda: "m[1]" in ask("steps", mapped).out)
+    done(ask("step", "skip", mapped, "m/0"), "Step m[0] is SKIPPED, by hand\n")
+    done(ask("step", "force-complete", mapped, "m[1]", "--output", "7"), "Step m[1] is COMPLETED, by hand\n")
+    until(lambda: "COMPLETED" in ask("show", mapped).lines[1])
     for words, error in [(["kill", "x", "y"], "step cannot 'kill'"), (["skip", "x"], "step skip needs a run and a step"),
                          (["skip", "x", "y", "--output", "1"], "--output is for step force-complete, not for step skip"),
-                         (["skip", "x", "y/1"], "takes a whole step"), (["skip", "x", "y z"], "'y z' is no step")]:
+                         (["skip", "x", "y/z"], "'y/z' is no step"), (["skip", "x", "y z"], "'y z' is no step")]:
         wrong = alone("step", *words)
         assert wrong.code == 2 and error in wrong.err, wrong
     assert "there is no run whose id or name is 'nobody'; 'belfry workflow list' prints them" in ask("pause", "nobody").err

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from server import Reply, now_ms, until
+from test_next import instant_ms
 from test_workflows_api import act, ended, http, put, run, status, steps
 
 RETRIES = {"retry": {"max_attempts": 5, "base_delay_ms": 1000, "backoff": "FIXED", "jitter": "NONE"}}
@@ -218,3 +219,61 @@ def test_the_next_run_of_a_schedule_ends_the_calls_of_the_previous_one(client, r
     held.set()
     for one in runs("RUNNING"):
         client.post(f"/v1/workflows/{one['id']}/cancel")
+
+
+# ---- timers that are nearly due ----
+
+
+def test_a_run_that_is_over_in_time_does_not_wait_for_its_deadline(client):
+    made = [run(client, deadline_seconds=s, definition={"steps": [{"name": "m", "target_type": "NOOP"}]}) for s in (1, 2, 2, 3)]
+    for r in made:
+        done = ended(client, r["id"])
+        assert done["status"] == "COMPLETED", done
+        assert instant_ms(done["completed_at"]) - instant_ms(done["created_at"]) < 900, done
+
+
+def test_a_run_that_ends_shortly_before_its_deadline_is_not_undone(client, receiver):
+    held = threading.Event()
+    receiver.answer("/work", Reply(hold=held))
+    made = run(client, deadline_seconds=2, definition={"steps": [{"name": "w", **http(receiver, "/work"), "compensate": http(receiver, "/undo")}]})
+    receiver.wait("/work")
+    late = now_ms() + 1000
+    until(lambda: now_ms() > late)
+    held.set()
+    done = ended(client, made["id"])
+    assert done["status"] == "COMPLETED" and not receiver.to("/undo"), done
+
+
+def test_a_signal_just_before_the_timeout_acts_at_once(client):
+    made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go", "timeout": "3s"}}]})
+    until(lambda: status(client, made["id"])["awaiting"])
+    signalled = now_ms()
+    assert client.post(f"/v1/workflows/{made['id']}/signals/go", {"by": "ann"}).status == 200
+    assert ended(client, made["id"])["status"] == "COMPLETED" and now_ms() - signalled < 1500
+
+
+def test_a_pause_holds_timers_that_are_nearly_due(client):
+    timeout = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go", "timeout": "1s"}}]})
+    deadline = run(client, deadline_seconds=1, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})
+    for r in (timeout, deadline):
+        until(lambda r=r: status(client, r["id"])["awaiting"])
+        assert client.post(f"/v1/workflows/{r['id']}/pause").status in (200, 202)
+    late = now_ms() + 1500
+    until(lambda: now_ms() > late)
+    for r in (timeout, deadline):
+        shown = client.get(f"/v1/workflows/{r['id']}").json
+        assert shown["status"] == "RUNNING" and shown["paused"], shown
+        assert client.post(f"/v1/workflows/{r['id']}/resume").status == 200
+        assert ended(client, r["id"])["status"] == "FAILED"
+
+
+def test_a_cancel_aborts_all_calls_of_a_large_map_in_a_run_below(client, receiver):
+    held, at_once = threading.Event(), 256  # calls to one host; a stop has pages of 250
+    receiver.answer("/i", *[Reply(hold=held)] * at_once)
+    inner = {"steps": [{"name": "i", "map": {"over": list(range(300))}, **http(receiver, "/i")}]}
+    assert client.request("PUT", "/v1/workflow-definitions/inner", inner).status == 201
+    made = run(client, definition={"steps": [{"name": "o", "map": {"over": [1, 2]}, "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}]})
+    until(lambda: len(receiver.to("/i")) == at_once)
+    assert client.post(f"/v1/workflows/{made['id']}/cancel").status in (200, 202)
+    assert ended(client, made["id"])["status"] == "CANCELLED" and not held.is_set()
+    held.set()

@@ -210,12 +210,13 @@ def test_steps_are_decided_by_hand(client, receiver):
     act(client, made["id"], "steps/c/run-now", {"force": True})
     receiver.wait("/c")
     assert act(client, made["id"], "steps/w/force-complete", {"output": {"x": 1}})["status"] == "COMPLETED"
+    assert json.loads(steps(client, made["id"])["w", None, "STEP"]["output"]) == {"x": 1}
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert not receiver.to("/b") and len(receiver.to("/c")) == 1
 
 
 def test_a_failed_step_is_completed_by_hand_and_its_run_goes_on(client, receiver):
-    receiver.answer("/a", Reply(status=400))
+    receiver.answer("/a", Reply(status=400, body=b"wrong"))
     definition = {
         "steps": [
             {"name": "a", **http(receiver, "/a")},
@@ -228,6 +229,65 @@ def test_a_failed_step_is_completed_by_hand_and_its_run_goes_on(client, receiver
     assert act(client, made["id"], "steps/a/force-complete", {"output": {"x": 5}})["by_hand"]
     assert ended(client, made["id"])["status"] == "COMPLETED"
     assert len(receiver.to("/a")) == 1 and [c.body for c in receiver.to("/b")] == [b"5"]
+    a = steps(client, made["id"])["a", None, "STEP"]
+    read = client.get(f"/v1/workflows/{made['id']}/steps/a")
+    assert read.status == 200 and read.json == client.get(f"/v1/tasks/{a['id']}").json and read.headers["etag"]
+    assert client.get(f"/v1/workflows/{made['id']}/steps/a?item=0").status == 400  # it is no map
+    assert client.get(f"/v1/workflows/{made['id']}/steps/aa").status == 404
+    assert json.loads(a["output"]) == json.loads(client.get(f"/v1/tasks/{a['id']}").json["output"]) == {"x": 5}  # not the answer of its attempt
+
+
+def mapped(receiver, items):
+    """A map whose items wait for an hour after a failed attempt, and a step that gets their outputs."""
+    return {
+        "steps": [
+            {"name": "m", "map": {"over": items}, "retry": {"base_delay_ms": 3600000, "max_delay_ms": 3600000, "jitter": "NONE"},
+             "target_config": {"url": {"$join": [receiver.url("/"), {"$ref": "/item"}]}}},
+            {"name": "b", "depends_on": ["m"], **http(receiver, "/b", body={"$ref": "/steps/m/output"})},
+        ]
+    }
+
+
+def test_items_of_a_map_are_decided_on_by_hand(client, receiver):
+    receiver.answer("/0", Reply(status=503), Reply(body=b"10"))
+    receiver.answer("/1", Reply(status=503))
+    receiver.answer("/2", Reply(status=503))
+    receiver.answer("/3", Reply(body=b"13"))
+    made = run(client, definition=mapped(receiver, [0, 1, 2, 3]))["id"]
+    until(lambda: [steps(client, made).get(("m", i, "ITEM"), {}).get("status") for i in range(4)] == ["SCHEDULED"] * 3 + ["COMPLETED"]
+          and all(steps(client, made)["m", i, "ITEM"]["attempts"] for i in range(3)))
+    assert act(client, made, "steps/m/skip", {"item": 1})["status"] == "SKIPPED"
+    assert act(client, made, "steps/m/force-complete", {"item": 2, "output": {"x": 12}})["item"] == 2
+    assert "the item is COMPLETED" in act(client, made, "steps/m/force-complete", {"item": 3}, 409)["detail"]
+    assert "has no item 4" in act(client, made, "steps/m/skip", {"item": 4}, 404)["detail"]
+    for step, item in ("b", 0), ("m", -1):
+        assert act(client, made, f"steps/{step}/skip", {"item": item}, 400)["errors"][0]["field"] == "item"
+    act(client, made, "steps/m/run-now", {"item": 0})
+    assert ended(client, made)["status"] == "COMPLETED"
+    assert [json.loads(c.body) for c in receiver.to("/b")] == [[10, None, {"x": 12}, 13]]
+
+
+def test_a_skipped_item_stays_skipped_in_a_retry(client, receiver):
+    receiver.answer("/0", Reply(status=503))
+    receiver.answer("/1", Reply(status=503), Reply(status=400), Reply(body=b"11"))
+    made = run(client, definition=mapped(receiver, [0, 1]))["id"]
+    until(lambda: all(steps(client, made).get(("m", i, "ITEM"), {}).get("attempts") for i in range(2)))
+    act(client, made, "steps/m/skip", {"item": 0})
+    act(client, made, "steps/m/run-now", {"item": 1})
+    assert ended(client, made)["status"] == "FAILED"
+    assert "complete the whole step" in act(client, made, "steps/m/force-complete", {"item": 1}, 409)["detail"]
+    act(client, made, "retry")
+    assert ended(client, made)["status"] == "COMPLETED"
+    assert [json.loads(c.body) for c in receiver.to("/b")] == [[None, 11]] and len(receiver.to("/0")) == 1
+
+
+def test_a_map_that_a_user_completes_has_the_given_output(client, receiver):
+    receiver.answer("/0", Reply(status=400))
+    made = run(client, definition=mapped(receiver, [0, 1]))["id"]
+    assert ended(client, made)["status"] == "FAILED"
+    act(client, made, "steps/m/force-complete", {"output": [1, 2, 3]})
+    assert ended(client, made)["status"] == "COMPLETED"
+    assert [json.loads(c.body) for c in receiver.to("/b")] == [[1, 2, 3]]
 
 
 def test_a_failed_map_is_completed_with_the_output_that_a_user_gives(client, receiver):

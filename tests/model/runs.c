@@ -160,7 +160,7 @@ static struct picks memory_stop_range(const struct store_memory *s, const struct
 /* What the caller has to stop itself. False: no room. */
 static bool memory_stop_answer(const struct picks *steps, struct op_stop *op)
 {
-    op->ret_running = arena_array(&op->op.arena, struct fenced_id, OPEN_ROWS_MAX);
+    op->ret_running = arena_array(&op->op.arena, struct fenced_id, STOP_RUNNING_MAX);
     op->ret_runs = arena_array(&op->op.arena, struct uuid, steps->n + 1);
     op->ret_running_count = op->ret_run_count = op->ret_changed = 0;
     if (!op->ret_running || !op->ret_runs)
@@ -169,7 +169,7 @@ static bool memory_stop_answer(const struct picks *steps, struct op_stop *op)
         const struct task *t = steps->v[i];
         if (t->links & TASK_OPEN && t->target == TARGET_WORKFLOW)
             op->ret_runs[op->ret_run_count++] = t->id;
-        else if (t->state == TASK_RUNNING && op->ret_running_count < OPEN_ROWS_MAX)
+        else if (t->state == TASK_RUNNING && op->ret_running_count < STOP_RUNNING_MAX)
             op->ret_running[op->ret_running_count++] = (struct fenced_id){ t->id, t->fence };
     }
     return true;

@@ -293,7 +293,7 @@ static inline bool harness_ready(void *context, struct error *e)
     return !h->not_ready;
 }
 
-static inline struct harness *harness_new(bool require_key, const struct http_limits *limits)
+static inline struct harness *harness_new(bool require_key, const struct api_limits *limits)
 {
     static const struct writer_ops ops = { harness_submit };
     struct harness *h = xnew(*h);
@@ -316,7 +316,7 @@ static inline struct harness *harness_new(bool require_key, const struct http_li
         .metrics = h->metrics,
         .pepper = PEPPER,
         .require_idempotency_key = require_key,
-        .limits = limits ? *limits : (struct http_limits){ 0 },
+        .limits = limits ? *limits : (struct api_limits){ 0 },
         .context = h,
         .nudge = harness_nudge,
         .workflows_are_known = harness_workflows_are_known,

@@ -209,7 +209,7 @@ static bool leases_give_back(struct request *q, const struct lease_acquire *acqu
     struct settlement *v = arena_array(&q->arena, struct settlement, leased->n);
     struct outcome back = { .kind = OUTCOME_RETURNED, .retry_after_ms = -1 };
     struct prng random = { 0 };
-    if (!v || !leased->n || !acquire->ask.wait_ms || !connection_peer_is_gone(q->socket))
+    if (!v || !leased->n || !acquire->ask.wait_ms || !http_peer_is_gone(q->exchange))
         return false;
     for (size_t i = 0; i < leased->n; i++)
         v[i] = leases_settlement(q, &leased->v[i], &back, &random);

@@ -97,9 +97,29 @@ bool recall_ask(struct request *q, const struct recall_order *order, int64_t wai
     return true;
 }
 
+static void recall_on_told(struct recall_answer *answer)
+{
+    recall_unref(container_of(answer, struct recall_wait, answer), 1);
+}
+
+void recall_tell(struct request *q, const struct recall_order *order)
+{
+    const struct api_setup *setup = &q->server->setup;
+    if (!setup->recall)
+        return;
+    struct recall_wait *w = xnew(*w);
+    w->answer.done = recall_on_told;
+    w->users = 1;
+    arena_init(&w->arena, ROWS_MAX);
+    if (recall_copy_order(w, order))
+        setup->recall(setup->context, &w->order, &w->answer);
+    else
+        recall_unref(w, 1);
+}
+
 int64_t recall_wait_ms(const struct request *q, const struct task *claimed)
 {
-    const struct http_limits *l = &q->server->limits;
+    const struct api_limits *l = &q->server->limits;
     int64_t ahead_ms = claimed->due_ms - clock_wall_ms(q->server->setup.clock);
     bool fired = ahead_ms <= 0 || claimed->target == TARGET_WORKER;
     return l->recall_ms + (fired ? 0 : min_of(ahead_ms, l->recall_stall_ms));

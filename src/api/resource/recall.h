@@ -16,6 +16,9 @@ typedef void recall_then(struct request *q, enum recall_result result, bool know
  * large to copy; then `then` is not called and q stays with the caller. */
 bool recall_ask(struct request *q, const struct recall_order *order, int64_t wait_ms, recall_then *then) must_use;
 
+/* The same without waiting: the owner gives the task back, or with order->abort ends it, when it can. Any thread. */
+void recall_tell(struct request *q, const struct recall_order *order);
+
 /* How long its owner has to give a claimed task back: recall_ms. If the task is not due yet, it has not fired, and a
  * slow answer means that the store is slow: then it has until recall_ms after the due time, and recall_stall_ms more
  * than recall_ms at most. Any thread. */

@@ -99,6 +99,7 @@ enum handled status_metrics(struct request *q, struct reader *r)
         return HANDLED_DONE;
     respond_json(&q->response, 200);
     q->response.type = TYPE_METRICS;
+    api_server_measure(q->server);
     metrics_print(q->server->setup.metrics, &q->response.body);
     if (q->server->setup.metrics_more)
         q->server->setup.metrics_more(q->server->setup.context, &q->response.body);

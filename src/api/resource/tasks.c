@@ -248,7 +248,7 @@ struct task_read {
     struct execution_page page;
     struct lease_row lease;
     bool leased;
-    struct str step; /* of a workflow: its name */
+    struct str step, output; /* of a workflow: its name, and what it answered */
 };
 
 static enum handled tasks_write_read(struct task_read *x)
@@ -260,6 +260,8 @@ static enum handled tasks_write_read(struct task_read *x)
     task_members(&w, &x->task, &c);
     if (!uuid_is_nil(x->task.run))
         run_write_place(&w, &x->task, x->step);
+    if (!uuid_is_nil(x->task.run) && x->task.state == TASK_COMPLETED)
+        jw_kv_str_or_null(&w, "output", x->output);
     if (x->leased)
         tasks_write_lease(&w, &x->lease);
     tasks_write_executions(&w, &x->page.executions, &x->task);
@@ -279,20 +281,20 @@ static void tasks_on_node_answer(struct explain_answer *a)
     request_answer(x->q);
 }
 
-enum handled tasks_get(struct request *q, struct reader *r)
+enum handled tasks_show(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     struct task_read *x = arena_new(&q->arena, struct task_read);
     assert(x); /* there is room for a small object */
     x->q = q;
-    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || request_get_task(q, r, &x->task, &e))
+    if (request_get_task(q, r, &x->task, &e))
         return request_fail(q, &e);
     const struct task *t = &x->task;
     bool occurrence = t->kind == TASK_OCCURRENCE;
     struct execution_filter f = { .tenant = q->who.tenant, .task = occurrence ? t->parent : t->id };
     f.limit = occurrence || q->route->run == dlq_get ? LIST_MAX : LATEST_EXECUTIONS;
     if (reader_executions(r, &f, &q->arena, &x->page, &e) || tasks_read_lease(q, r, t, &x->lease, &x->leased, &e) ||
-        run_step_name(q, r, t, &x->step, &e))
+        run_step_name(q, r, t, &x->step, &e) || run_step_output(q, r, t, &x->output, &e))
         return request_fail(q, &e);
     if (x->leased)
         x->task.started_ms = task_leased_ms(t);
@@ -302,4 +304,12 @@ enum handled tasks_get(struct request *q, struct reader *r)
     x->answer = (struct explain_answer){ .done = tasks_on_node_answer, .task = t, .facts = &x->facts };
     q->server->setup.explain(q->server->setup.context, &x->answer);
     return HANDLED_LATER;
+}
+
+enum handled tasks_get(struct request *q, struct reader *r)
+{
+    struct error e = { 0 };
+    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e))
+        return request_fail(q, &e);
+    return tasks_show(q, r);
 }

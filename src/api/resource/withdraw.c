@@ -231,7 +231,7 @@ static enum handled withdraw_recall_next(struct withdrawal *w)
     }
     if (w->paused)
         return request_later(w->q, withdraw_paused);
-    const struct http_limits *l = &w->q->server->limits;
+    const struct api_limits *l = &w->q->server->limits;
     if (!w->again || withdraw_left_ms(w, w->unfired ? l->recall_stall_ms : l->recall_ms) <= 0)
         return withdraw_end(w);
     w->timer.fire = withdraw_on_retry_timer;

@@ -1,17 +1,18 @@
 #pragma once
 /* api/server/api_server.h - the HTTP API server. Its threads:
- * - HTTP threads (libmicrohttpd, epoll) read requests and send answers. They never touch the store.
+ * - HTTP threads (http/server.h) read requests and send answers. They never touch the store.
  * - Pool threads, each with a store reader of its own, run the handlers that read.
  * - The timer thread calls back when a time limit has passed.
  *
  * A change goes as an operation to the writer. Its `done` finishes the answer and wakes the connection. No thread
- * blocks to wait for another: a request that waits is suspended.
+ * blocks to wait for another: a request that waits holds no thread.
  *
  * Everything in the setup must outlive the server. The writer must be driven until api_server_stop has returned. */
 #include <stdatomic.h>
 
 #include "base/json/jsonw.h"
 #include "base/metrics.h"
+#include "http/server.h"
 #include "node/catalog_cache.h"
 #include "node/lease/leasing.h"
 #include "node/node.h"
@@ -55,17 +56,11 @@ struct explain_answer {
 };
 
 /* 0 stands for the default, which the comment gives. */
-struct http_limits {
-    size_t api_threads;             /* 2; they read from the store and parse batches */
-    size_t http_threads;            /* 1; they read requests, parse single creates and send answers */
-    size_t connections;             /* 4096 */
-    size_t connections_per_address; /* 1024 */
-    int64_t header_ms;              /* 10,000: from the first byte expected to the end of the headers */
-    int64_t body_ms;                /* 30,000 */
-    int64_t idle_ms;                /* 60,000: between two requests of a connection */
-    int64_t recall_ms;              /* 500: for the owner of a claimed task to give it back */
-    int64_t recall_stall_ms;        /* 10,000: the same, if the task cannot have fired: only the store is slow */
-    size_t body_total;              /* 512 MiB: bodies of all requests in progress */
+struct api_limits {
+    size_t api_threads;      /* 2; they read from the store and parse batches */
+    int64_t recall_ms;       /* 500: for the owner of a claimed task to give it back */
+    int64_t recall_stall_ms; /* 10,000: the same, if the task cannot have fired: only the store is slow */
+    struct http_limits http;
 };
 
 /* The current state of queues, as the node sees it. The caller gives the names. The answer is given exactly once, on
@@ -89,7 +84,7 @@ struct api_setup {
     struct metrics *metrics;
     struct str pepper; /* at least 16 bytes */
     bool require_idempotency_key;
-    struct http_limits limits;
+    struct api_limits limits;
 
     /* Each of these may be NULL. */
     void *context;

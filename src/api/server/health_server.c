@@ -1,29 +1,25 @@
 /* Every answer is made at once on the HTTP thread. Nothing here waits. */
 #include "api/server/health_server.h"
 
-#include <microhttpd.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "api/server/listen.h"
 #include "base/json/jsonw.h"
+#include "http/server.h"
 
-enum { ANSWER_MAX = 1 << 20, CONNECTIONS = 64, IDLE_S = 10 };
+enum { ANSWER_MAX = 1 << 20, CONNECTIONS = 64, IDLE_MS = 10000 };
 
 struct health_server {
     struct health_server_setup setup;
-    struct MHD_Daemon *daemon;
-    uint16_t port;
+    struct http_server *http;
 };
 
 struct health_server_answer {
-    unsigned status;
+    int status;
     const char *type;
     struct buf body;
 };
 
-static void health_server_write_json(struct health_server_answer *a, unsigned status, const char *word,
+static void health_server_write_json(struct health_server_answer *a, int status, const char *word,
                                      const char *more_name, const char *more)
 {
     struct jw w;
@@ -59,7 +55,7 @@ static void health_server_answer_metrics(struct health_server *v, struct health_
     v->setup.metrics(v->setup.context, &a->body);
 }
 
-static void health_server_make_answer(struct health_server *v, const char *method, const char *path,
+static void health_server_make_answer(struct health_server *v, struct str method, struct str path,
                                       struct health_server_answer *a)
 {
     static const struct {
@@ -68,12 +64,12 @@ static void health_server_make_answer(struct health_server *v, const char *metho
     } rows[] = { { "/health", health_server_answer_health },
                  { "/ready", health_server_answer_ready },
                  { "/metrics", health_server_answer_metrics } };
-    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
+    if (!str_eq(method, S("GET")) && !str_eq(method, S("HEAD"))) {
         health_server_write_json(a, 405, "error", "detail", "only GET and HEAD are supported");
         return;
     }
     for (size_t i = 0; i < array_count(rows); i++)
-        if (strcmp(path, rows[i].path) == 0) {
+        if (str_eq(path, str_from(rows[i].path))) {
             rows[i].answer(v, a);
             return;
         }
@@ -81,45 +77,67 @@ static void health_server_make_answer(struct health_server *v, const char *metho
                              "there is nothing at this path; a worker serves /health, /ready and /metrics");
 }
 
-static enum MHD_Result health_server_on_access(void *context, struct MHD_Connection *c, const char *path,
-                                               const char *method, const char *version, const char *body,
-                                               size_t *body_size, void **mine)
+static void health_server_send(struct health_server_answer *a, struct http_answer *ret)
 {
-    static int begun;
-    struct health_server *v = context;
-    (void)version;
-    (void)body;
-    if (!*mine || *body_size) { /* the first call has only the headers; a body is ignored */
-        *mine = &begun;
-        *body_size = 0;
-        return MHD_YES;
-    }
+    ret->status = a->status;
+    http_answer_add(ret, "Content-Type", a->type);
+    http_answer_set_body(ret, &a->body);
+}
+
+/* A body is dropped: no path takes one. */
+static enum http_next health_server_on_head(void *context, struct http_exchange *x)
+{
+    (void)context;
+    (void)x;
+    return HTTP_ANSWER;
+}
+
+static void health_server_on_answer(void *context, struct http_exchange *x, struct http_answer *ret)
+{
     struct health_server_answer a = { 0 };
     buf_init(&a.body, ANSWER_MAX);
-    health_server_make_answer(v, method, path, &a);
-    struct MHD_Response *r = MHD_create_response_from_buffer(a.body.n, a.body.p, MHD_RESPMEM_MUST_COPY);
-    MHD_add_response_header(r, "Content-Type", a.type);
-    enum MHD_Result rc = MHD_queue_response(c, a.status, r);
-    MHD_destroy_response(r);
-    buf_release(&a.body);
-    return rc;
+    health_server_make_answer(context, x->method, str_sub(x->target, 0, str_find(x->target, '?', 0)), &a);
+    health_server_send(&a, ret);
+}
+
+static void health_server_on_end(void *context, struct http_exchange *x)
+{
+    (void)context;
+    (void)x;
+}
+
+static void health_server_on_refuse(void *context, int status, const char *text, struct http_answer *ret)
+{
+    (void)context;
+    struct health_server_answer a = { 0 };
+    buf_init(&a.body, ANSWER_MAX);
+    health_server_write_json(&a, status, "error", "detail", text);
+    health_server_send(&a, ret);
 }
 
 enum err health_server_new(const struct health_server_setup *setup, struct health_server **ret, struct error *e)
 {
-    int fd = -1;
-    if (listen_socket_open(setup->listen, &fd, e))
-        return e->code;
+    static const struct http_handler handler = { .on_head = health_server_on_head,
+                                                 .on_answer = health_server_on_answer,
+                                                 .on_end = health_server_on_end,
+                                                 .on_refuse = health_server_on_refuse };
     struct health_server *v = xnew(*v);
     v->setup = *setup;
-    v->port = listen_socket_port(fd);
-    v->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, health_server_on_access, v,
-                                 MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
-                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S, MHD_OPTION_END);
-    if (!v->daemon) {
-        close(fd);
+    struct http_server_setup http = {
+        .listen = setup->listen,
+        .clock = setup->clock,
+        .handler = &handler,
+        .context = v,
+        .limits = { .threads = 1,
+                    .connections = CONNECTIONS,
+                    .connections_per_address = CONNECTIONS,
+                    .idle_ms = IDLE_MS,
+                    .idle_unknown_ms = IDLE_MS },
+    };
+    enum err rc = http_server_new(&http, &v->http, e);
+    if (rc) {
         free(v);
-        return error_set(e, ERR_UNAVAILABLE, "libmicrohttpd could not start the HTTP server on '%s'", setup->listen);
+        return rc;
     }
     *ret = v;
     return ERR_OK;
@@ -127,13 +145,13 @@ enum err health_server_new(const struct health_server_setup *setup, struct healt
 
 uint16_t health_server_port(const struct health_server *v)
 {
-    return v->port;
+    return http_server_port(v->http);
 }
 
 void health_server_free(struct health_server *v)
 {
     if (!v)
         return;
-    MHD_stop_daemon(v->daemon);
+    http_server_free(v->http);
     free(v);
 }

@@ -10,9 +10,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "port/clock.h"
 
 struct health_server_setup {
     const char *listen; /* "127.0.0.1:9090" */
+    struct clock *clock;
     /* Both are called on the HTTP thread of this server. */
     bool (*ready)(void *context, struct error *e); /* false: why */
     void (*metrics)(void *context, struct buf *out);

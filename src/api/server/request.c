@@ -2,7 +2,6 @@
 #include "api/server/request.h"
 
 #include <assert.h>
-#include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,11 +9,11 @@
 #include "base/json/json.h"
 #include "base/log.h"
 
-struct request *request_new(struct api_server *s, struct MHD_Connection *connection, struct str uri)
+struct request *request_new(struct api_server *s, struct http_exchange *exchange, struct str uri)
 {
     struct request *q = xnew(*q);
     q->server = s;
-    q->connection = connection;
+    q->exchange = exchange;
     q->uri = (struct str){ memcpy(xmalloc(uri.n + 1), uri.p, uri.n), uri.n };
     size_t mark = str_find(q->uri, '?', 0);
     q->path = str_sub(q->uri, 0, mark);
@@ -46,7 +45,6 @@ struct request *request_new_internal(struct api_server *s, enum http_method meth
 void request_free(struct request *q)
 {
     inflight_keys_remove(&q->server->inflight_keys, &q->inflight_key);
-    atomic_fetch_sub(&q->server->body_total, q->body_counted);
     buf_release(&q->body);
     arena_release(&q->arena);
     response_release(&q->response);
@@ -79,16 +77,14 @@ enum handled request_fail(struct request *q, const struct error *e)
     return HANDLED_DONE;
 }
 
-/* Suspends the connection until request_answer. Only the HTTP thread of the request suspends it: on every other thread
- * the request is suspended already. */
+/* Nothing is sent until request_answer. Only the HTTP thread of the request suspends it: on every other thread the
+ * request is suspended already. */
 static void request_suspend(struct request *q)
 {
     if (q->suspended)
         return;
     assert_owned(&q->http_thread);
     q->suspended = true;
-    if (q->connection)
-        MHD_suspend_connection(q->connection);
 }
 
 void request_answer(struct request *q)
@@ -100,8 +96,8 @@ void request_answer(struct request *q)
         q->on_answer(q); /* the run that it belongs to (api_server_begin_run) continues */
         return;
     }
-    struct api_server *s = q->server; /* q may be freed as soon as its connection is resumed */
-    MHD_resume_connection(q->connection);
+    struct api_server *s = q->server; /* q may be freed as soon as its exchange is resumed */
+    http_resume(q->exchange, HTTP_ANSWER);
     api_server_end_run(s);
 }
 
@@ -163,7 +159,7 @@ static void request_restore_headers(struct response *r, enum scope scope)
     if (json_parse(buf_str(&r->body), &doc, &e))
         return;
     const char *id = json_string_value(json_object_get(doc.root, "id"));
-    if (id && r->status == MHD_HTTP_CREATED && (is_task || is_run))
+    if (id && r->status == 201 && (is_task || is_run))
         snprintf(r->location, sizeof r->location, "/v1/%s/%s", is_run ? "workflows" : "tasks", id);
     json_t *version = json_object_get(doc.root, "version"); /* of a run: that of its definition */
     if (json_is_integer(version) && !is_run)
@@ -254,8 +250,7 @@ void request_nudge(struct request *q, const struct task *tasks, size_t n)
         setup->nudge(setup->context, tasks, n);
 }
 
-/* Looks up the API key in the store. False: the request is answered. */
-static bool request_identify(struct request *q, struct reader *r)
+bool request_identify(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
     enum auth_result result = AUTH_REFUSED;

@@ -2,7 +2,8 @@
 /* api/server/request.h - one API request: its input, its identity, the state of its handler, and its answer.
  *
  * A request belongs to one thread at a time, and only that thread may touch it:
- * 1. An HTTP thread creates it and reads its headers and body.
+ * 1. An HTTP thread creates it and reads its headers. If the API key is not cached, a pool thread looks it up. Then the
+ *    HTTP thread reads its body.
  * 2. The request runs on that HTTP thread (ROUTE_INLINE) or on a pool thread, which has a store reader.
  * 3. It may wait, suspended, for the writer, the owner of a task or a timer. The thread that completes the wait owns it
  *    then.
@@ -17,16 +18,10 @@
 #include "api/server/timers.h"
 #include "base/thread_owner.h"
 
-struct connection;
-struct MHD_Connection;
-
 /* The headers that the API uses. They live as long as the request. */
 struct request_head {
-    struct str authorization, idempotency_key, if_match, content_type, content_length, transfer_encoding, expect;
-    struct str host;
-    size_t bytes;         /* size of all headers */
+    struct str authorization, idempotency_key, if_match, content_type;
     const char *repeated; /* the name of a header that may be given once and is given twice; NULL: none */
-    bool bad_name;        /* a header name holds a character that is not allowed in names */
 };
 
 /* State of the multi-step handlers: an edit of a task (api/resource/edit.c), a change of the catalog
@@ -36,8 +31,7 @@ struct change;
 
 struct request {
     struct api_server *server;
-    struct MHD_Connection *connection;
-    struct connection *socket;
+    struct http_exchange *exchange;  /* NULL: an internal request */
     struct thread_owner http_thread; /* reads the request and sends its answer; not taken: an internal request */
     struct list link;                /* in the pool's queue */
 
@@ -54,13 +48,8 @@ struct request {
     bool authenticated; /* `who` was checked, or the route is public */
 
     struct buf body;
-    size_t body_seen;
-    size_t body_counted; /* bytes that it adds to api_server.body_total */
 
-    bool entered;   /* exchange_on_access was called */
-    bool unframed;  /* the end of the body is uncertain: the request is refused at once and the connection closed */
-    bool refused;   /* the answer is written already; the body is read and dropped */
-    bool suspended; /* the connection is suspended until request_answer */
+    bool suspended; /* its HTTP thread waits until request_answer */
     bool answered;
 
     int64_t now_ms; /* when the current step began to run */
@@ -104,7 +93,7 @@ struct request {
 
 enum { REQUEST_ARENA_MAX = 192 << 20, LIST_DEFAULT = 20 };
 
-struct request *request_new(struct api_server *s, struct MHD_Connection *connection, struct str uri);
+struct request *request_new(struct api_server *s, struct http_exchange *exchange, struct str uri);
 void request_free(struct request *q);
 
 /* An internal request: no client sent it. It acts for a tenant with all scopes. Start it with request_later(q,
@@ -112,6 +101,9 @@ void request_free(struct request *q);
  * counted it with api_server_begin_run, so that the server does not stop before it ends. */
 struct request *request_new_internal(struct api_server *s, enum http_method method, const char *path, int32_t tenant,
                                      const char *key);
+
+/* Looks up the API key in the store. False: the request is answered. A pool thread. */
+bool request_identify(struct request *q, struct reader *r);
 
 /* Runs the request's route from the start. Its HTTP thread (r is NULL) or a pool thread. */
 enum handled request_run(struct request *q, struct reader *r);

@@ -41,6 +41,14 @@ int problem_status(enum problem p)
     return problems[p].status;
 }
 
+enum problem problem_of_status(int status)
+{
+    for (enum problem p = 0; p < PROBLEM_COUNT; p++)
+        if (problems[p].status == status)
+            return p;
+    return PROBLEM_INTERNAL;
+}
+
 static void write_errors(struct jw *w, const struct error *e, size_t n)
 {
     jw_key(w, "errors");

@@ -22,11 +22,14 @@
     X(TOO_LARGE, 413, "body-too-large", "The body is too large")                                                       \
     X(URI_TOO_LONG, 414, "uri-too-long", "The URI is too long")                                                        \
     X(MEDIA_TYPE, 415, "unsupported-media-type", "The Content-Type of the body is not supported")                      \
+    X(EXPECTATION, 417, "expectation-failed", "The expectation of the request cannot be met")                          \
     X(KEY_REUSED, 422, "idempotency-key-reused", "This Idempotency-Key was used for another request")                  \
     X(QUOTA, 429, "limit-reached", "A limit of the tenant is reached")                                                 \
     X(HEADERS_TOO_LARGE, 431, "headers-too-large", "The headers are too large")                                        \
     X(INTERNAL, 500, "internal", "Internal server error")                                                              \
-    X(UNAVAILABLE, 503, "unavailable", "The service is unavailable")
+    X(NOT_IMPLEMENTED, 501, "not-implemented", "The server does not support this")                                     \
+    X(UNAVAILABLE, 503, "unavailable", "The service is unavailable")                                                   \
+    X(VERSION, 505, "http-version-not-supported", "The version of HTTP is not supported")
 
 enum problem {
 #define X(id, status, slug, title) PROBLEM_##id,
@@ -59,6 +62,7 @@ void response_init(struct response *r);
 void response_release(struct response *r);
 
 int problem_status(enum problem p);
+enum problem problem_of_status(int status); /* the first with this status; PROBLEM_INTERNAL if there is none */
 
 /* Writes one object: type, title, status, detail, and `errors` if e has a field. detail NULL: e's field and sentence,
  * or the title if e is NULL or has no sentence. */

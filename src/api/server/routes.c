@@ -88,6 +88,7 @@ enum {
     X(GET, "/v1/workflows/{id}", WORKFLOWS_READ, NO_BODY, workflows_get, READS, 0)                                     \
     X(GET, "/v1/workflows/{id}/status", WORKFLOWS_READ, NO_BODY, workflows_status, READS, 0)                           \
     X(GET, "/v1/workflows/{id}/steps", WORKFLOWS_READ, NO_BODY, workflow_steps_list, READS, 0)                         \
+    X(GET, "/v1/workflows/{id}/steps/{name}", WORKFLOWS_READ, NO_BODY, workflow_steps_get, READS, 0)                   \
     X(POST, "/v1/workflows/{id}/cancel", WORKFLOWS_WRITE, SMALL, workflows_act, EDIT, ACTION_CANCEL)                   \
     X(POST, "/v1/workflows/{id}/pause", WORKFLOWS_WRITE, SMALL, workflows_act, EDIT, ACTION_PAUSE)                     \
     X(POST, "/v1/workflows/{id}/resume", WORKFLOWS_WRITE, SMALL, workflows_act, EDIT, ACTION_RESUME)                   \
@@ -131,12 +132,12 @@ static const char *const method_names[] = {
     [HTTP_PATCH] = "PATCH", [HTTP_DELETE] = "DELETE", [HTTP_OPTIONS] = "OPTIONS"
 };
 
-enum http_method method_parse(const char *name)
+enum http_method method_parse(struct str name)
 {
-    if (strcmp(name, "HEAD") == 0)
+    if (str_eq(name, S("HEAD")))
         return HTTP_GET;
     for (size_t i = 0; i < array_count(method_names); i++)
-        if (strcmp(name, method_names[i]) == 0)
+        if (str_eq(name, str_from(method_names[i])))
             return (enum http_method)i;
     return HTTP_OTHER;
 }

@@ -50,14 +50,15 @@ const struct route *route_find(enum http_method method, struct str path, struct 
                                char ret_allow[ALLOW_TEXT]);
 bool route_name_is_valid(struct str name); /* whether {name} accepts it */
 
-enum http_method method_parse(const char *name);
+enum http_method method_parse(struct str name);
 const char *method_name(enum http_method m);
 
 /* The handlers, by file. They run on a pool thread; those with ROUTE_INLINE run on an HTTP thread and get no reader. */
-route_handler tasks_create, tasks_list, tasks_get, tasks_names;                              /* tasks.c */
-route_handler tasks_patch, tasks_delete, tasks_act;                                          /* edit.c */
-route_handler batch_create;                                                                  /* batch.c */
-route_handler executions_list, occurrences_list;                                             /* executions.c */
+route_handler tasks_create, tasks_list, tasks_get, tasks_names; /* tasks.c */
+route_handler tasks_show;                           /* the task q->id, whatever the query; for other handlers */
+route_handler tasks_patch, tasks_delete, tasks_act; /* edit.c */
+route_handler batch_create;                         /* batch.c */
+route_handler executions_list, occurrences_list;    /* executions.c */
 route_handler preview_body, upcoming_of_task, upcoming_of_all;                               /* preview_body.c */
 route_handler dependencies_get, dependencies_add, dependencies_remove;                       /* dependencies.c */
 route_handler tasks_explain;                                                                 /* explain.c */
@@ -77,5 +78,5 @@ route_handler workflow_definitions_list, workflow_definitions_get, workflow_defi
     workflow_definitions_delete;
 route_handler workflows_create, workflows_list, workflows_get, workflows_status;
 route_handler workflows_act, workflows_retry, workflows_rerun;
-route_handler workflow_steps_list, workflow_steps_act;
+route_handler workflow_steps_list, workflow_steps_get, workflow_steps_act;
 route_handler workflow_signals_send;

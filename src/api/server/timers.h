@@ -1,6 +1,6 @@
 #pragma once
-/* api/server/timers.h - one thread, the timer thread, that calls back after a delay: for waits with a time limit and
- * for slow clients. It sleeps while no timer is set. */
+/* api/server/timers.h - one thread, the timer thread, that calls back after a delay: for waits with a time limit. It
+ * sleeps while no timer is set. */
 #include <stdbool.h>
 
 #include "base/heap.h"

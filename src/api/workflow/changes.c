@@ -1,7 +1,7 @@
 /* Changes of whole runs. Cancel, pause and resume of an open run change its steps: first those that wait, page by page,
  * with the runs below it, then those that are claimed and have not begun, which their owners give back. A step that
  * runs is aborted by a cancel and goes on after a pause. If not all of this is done within recall_ms, the answer to a
- * cancel is 202.
+ * cancel is 202. Runs below it that are not stopped by then are stopped by the planner of the run.
  *
  * A run that is not open is a task like any other: edit.c changes it. */
 #include <assert.h>
@@ -34,6 +34,7 @@ struct stopping {
     char why[WHY_TEXT];
     struct uuid *runs; /* the run and the runs below it */
     size_t run_count, run_cap, at;
+    bool pages;                /* the run `at` has more */
     struct fenced_id *claimed; /* steps that are RUNNING under a claim */
     size_t claimed_count, claimed_cap, claimed_at;
     struct task replace;
@@ -95,6 +96,7 @@ static void stopping_on_page(struct op *op)
     struct stopping *s = q->stopping;
     bool fits = true;
     enum err rc = op->rc;
+    s->pages = rc == ERR_OK && p->ret_more;
     if (rc == ERR_OK && !p->ret_more) {
         fits = stopping_add_claimed(s, p->ret_running, p->ret_running_count);
         for (size_t i = 0; fits && i < p->ret_run_count; i++)
@@ -117,13 +119,19 @@ static void stopping_on_page(struct op *op)
         request_answer(q);
 }
 
+/* The time is over, and the planner goes on: the run itself is stopped, and no other is half stopped. */
+static bool stopping_leaves(const struct stopping *s)
+{
+    return s->action == ACTION_CANCEL && s->at > 0 && !s->pages && stopping_left_ms(s) <= 0;
+}
+
 static enum handled stopping_next(struct stopping *s)
 {
     static const enum run_change changes[] = {
         [ACTION_CANCEL] = RUN_CANCEL, [ACTION_PAUSE] = RUN_PAUSE, [ACTION_RESUME] = RUN_RESUME
     };
     struct request *q = s->q;
-    if (s->at == s->run_count)
+    if (s->at == s->run_count || stopping_leaves(s))
         return request_later(q, stopping_recall);
     q->write.stop = (struct op_stop){ .op = { .kind = OP_STOP, .done = stopping_on_page, .context = q },
                                       .tenant = q->who.tenant,
@@ -164,21 +172,28 @@ static void stopping_set_replacement(struct stopping *s, const struct task *t)
     s->replace.last_error = str_from(s->why);
 }
 
-/* Asks for the next claimed step. The planner sees itself that a control step is stopped. */
+/* Asks for the next claimed step, or with a cancel for all: whether they have ended is seen when the rows are read
+ * again. The planner sees itself that a control step is stopped. */
 static enum handled stopping_recall(struct request *q, struct reader *r)
 {
     struct stopping *s = q->stopping;
     struct error e = { 0 };
+    bool tells = s->action == ACTION_CANCEL;
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, STOP_ARENA);
     q->now_ms = clock_wall_ms(q->server->setup.clock);
-    while (s->action != ACTION_RESUME && s->claimed_at < s->claimed_count && stopping_left_ms(s) > 0) {
+    while (s->action != ACTION_RESUME && s->claimed_at < s->claimed_count && (tells || stopping_left_ms(s) > 0)) {
         struct task t;
         const struct fenced_id *x = &s->claimed[s->claimed_at++];
-        if (reader_get(r, q->who.tenant, x->id, &q->arena, &t, &e) || t.state != TASK_RUNNING || t.fence != x->fence ||
+        arena_reset(&a);
+        if (reader_get(r, q->who.tenant, x->id, &a, &t, &e) || t.state != TASK_RUNNING || t.fence != x->fence ||
             t.target == TARGET_WORKFLOW)
             continue;
         stopping_set_replacement(s, &t);
-        struct recall_order order = { .running = &t, .replace = &s->replace, .abort = s->action == ACTION_CANCEL };
-        if (recall_ask(q, &order, stopping_left_ms(s), stopping_on_recalled))
+        struct recall_order order = { .running = &t, .replace = &s->replace, .abort = tells };
+        if (tells)
+            recall_tell(q, &order);
+        else if (recall_ask(q, &order, stopping_left_ms(s), stopping_on_recalled))
             return HANDLED_LATER;
     }
     return stopping_check(q, r);
@@ -190,7 +205,8 @@ static void stopping_on_timer(struct timer *timer)
     request_later(s->q, stopping_check);
 }
 
-/* How many steps of the runs are still running, or wait again because a node gave them back. */
+/* How many steps of the runs are still running, or wait again because a node gave them back. Runs that it has no time
+ * for count as running. */
 static enum err stopping_count(struct stopping *s, struct reader *r, size_t *ret_running, bool *ret_waiting,
                                struct error *e)
 {
@@ -198,7 +214,11 @@ static enum err stopping_count(struct stopping *s, struct reader *r, size_t *ret
     arena_init(&a, STOP_ARENA * 8);
     *ret_running = 0;
     *ret_waiting = false;
-    for (size_t i = 0; i < s->run_count; i++) {
+    for (size_t i = 0; i < s->run_count && !*ret_waiting; i++) {
+        if (i >= s->at || (i > 0 && stopping_left_ms(s) <= 0)) {
+            *ret_running += 1;
+            return ERR_OK;
+        }
         struct tasks v = { 0 };
         struct step_filter f = { .tenant = s->q->who.tenant,
                                  .run = s->runs[i],

@@ -184,6 +184,31 @@ enum err run_step_name(struct request *q, struct reader *r, const struct task *t
     return step >= d->dag->n || arena_str(&q->arena, d->dag->steps[step].name, ret) ? ERR_OK : error_no_room(e);
 }
 
+enum err run_step_output(struct request *q, struct reader *r, const struct task *t, struct str *ret, struct error *e)
+{
+    struct execution_page page = { 0 };
+    struct execution_filter f = { .tenant = t->tenant, .task = t->id, .limit = 1 };
+    struct run_outputs kept;
+    *ret = S("");
+    if (uuid_is_nil(t->run) || t->state != TASK_COMPLETED)
+        return ERR_OK;
+    *ret = output_head(output_by_hand(t));
+    if (ret->n)
+        return ERR_OK;
+    if (reader_executions(r, &f, &q->arena, &page, e))
+        return e->code;
+    if (page.executions.n && page.executions.v[0].status == EXECUTION_COMPLETED) {
+        *ret = page.executions.v[0].output;
+        return ERR_OK;
+    }
+    /* completed by hand with a retry of its run, or copied from another run */
+    if (reader_outputs(r, t->run, t->place, t->place, 1, &q->arena, &kept, e))
+        return e->code;
+    if (kept.n && kept.v[0].whole)
+        *ret = output_head(kept.v[0].text);
+    return ERR_OK;
+}
+
 void run_write_place(struct jw *w, const struct task *t, struct str step)
 {
     jw_kv_str_or_null(w, "step", step);

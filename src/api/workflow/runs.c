@@ -300,7 +300,7 @@ static bool workflows_may_wait(const struct request *q, const struct run_wait *x
     pthread_mutex_lock(&s->lock);
     bool stopping = s->stopping;
     pthread_mutex_unlock(&s->lock);
-    return !stopping && clock_steady_ns(s->setup.clock) < x->until_ns && !connection_peer_is_gone(q->socket);
+    return !stopping && clock_steady_ns(s->setup.clock) < x->until_ns && !http_peer_is_gone(q->exchange);
 }
 
 /* The pauses grow: a short run is seen at once, and a long one costs few reads. */

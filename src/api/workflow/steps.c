@@ -77,14 +77,12 @@ static void steps_write_times(struct jw *w, const struct task *t, int64_t now_ms
 
 static enum err steps_write_output(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
 {
-    struct execution_page page = { 0 };
-    struct execution_filter f = { .tenant = t->tenant, .task = t->id, .limit = 1 };
+    struct str output;
     if (!v->outputs || t->state != TASK_COMPLETED)
         return ERR_OK;
-    if (reader_executions(v->r, &f, &v->q->arena, &page, e))
+    if (run_step_output(v->q, v->r, t, &output, e))
         return e->code;
-    if (page.executions.n)
-        jw_kv_str_or_null(w, "output", page.executions.v[0].output);
+    jw_kv_str_or_null(w, "output", output);
     return ERR_OK;
 }
 
@@ -223,10 +221,54 @@ enum handled workflow_steps_list(struct request *q, struct reader *r)
     return HANDLED_DONE;
 }
 
+/* ---- one step ---- */
+
+/* The step in the path, or an item of it. Without an item: -1. */
+static enum err steps_find(struct request *q, struct reader *r, const struct workflow_run *run, const struct dag *d,
+                           int64_t item, struct task *ret, struct error *e)
+{
+    uint32_t step;
+    if (dag_find_or_explain(d, q->name, &step, e))
+        return e->code;
+    if (item >= 0 && !d->steps[step].map.is_set)
+        return error_field(e, "item", "names an item, and step '" STR_FMT "' has none: it is no map", STR_ARG(q->name));
+    if (!run->opened)
+        return error_set(e, ERR_CONFLICT, "the run has not started yet");
+    int64_t place = item >= 0 ? place_of_item(step, item) : place_of_step(step);
+    enum err rc = reader_get(r, q->who.tenant, place_id(run->task.id, place), &q->arena, ret, e);
+    if (rc == ERR_NOT_FOUND && item >= 0)
+        return error_set(e, ERR_NOT_FOUND, "step '" STR_FMT "' has no item %lld", STR_ARG(q->name), (long long)item);
+    return rc;
+}
+
+struct step_query {
+    int64_t item;
+};
+
+enum handled workflow_steps_get(struct request *q, struct reader *r)
+{
+    static const struct query_field fields[] = { { .name = "item",
+                                                   .kind = QUERY_I64,
+                                                   .offset = offsetof(struct step_query, item),
+                                                   .min = 0,
+                                                   .max = DAG_ITEMS_MAX - 1 } };
+    struct error e = { 0 };
+    struct step_query p = { .item = -1 };
+    struct workflow_run run;
+    struct task t;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) || run_read(q, r, &run, &e) ||
+        run_definition(q, r, &run, &d, &e) || steps_find(q, r, &run, d->dag, p.item, &t, &e))
+        return request_fail(q, &e);
+    q->id = t.id;
+    return tasks_show(q, r);
+}
+
 /* ---- by hand ---- */
 
 struct step_edit {
     enum action action; /* CANCEL: skip */
+    int64_t item;       /* of a map; -1: the step itself */
     bool force;
     json_t *output_value;
     struct str output; /* JSON text; empty: none */
@@ -354,6 +396,10 @@ static enum err steps_plan_retry(struct request *q, struct reader *r, const stru
     struct run_tally tally;
     buf_init(&more, 2 * STEP_OUTPUT_MAX);
     bool may = s->run.task.state != TASK_COMPLETED && s->action == ACTION_FORCE_COMPLETE;
+    if (may && s->item >= 0) /* the map would end before its other items have run again */
+        return error_set(e, ERR_CONFLICT,
+                         "the run is %s; retry it and complete the item while it waits, or complete the whole step",
+                         task_state_name(s->run.task.state));
     if (!may)
         return error_set(e, ERR_CONFLICT, "the run is %s; retry or rerun it", task_state_name(s->run.task.state));
     if (run_tally(q, r, &s->run, d, &tally, e))
@@ -373,6 +419,12 @@ static enum err steps_plan_retry(struct request *q, struct reader *r, const stru
     return more.full ? error_no_room(e) : run_make_retry(q, &s->run, buf_str(&more), &s->run_next, e);
 }
 
+/* What is decided on, as a text for people. */
+static const char *steps_noun(const struct step_edit *s)
+{
+    return s->item < 0 ? "step" : "item";
+}
+
 static enum err steps_plan(struct request *q, struct step_edit *s, struct error *e)
 {
     struct action_plan plan;
@@ -380,13 +432,14 @@ static enum err steps_plan(struct request *q, struct step_edit *s, struct error 
     enum action action = skips ? ACTION_FORCE_COMPLETE : s->action;
     bool failed = s->current.state == TASK_FAILED;
     if (failed || (task_is_final(s->current.state) && s->current.state != TASK_COMPLETED))
-        return error_set(e, ERR_CONFLICT, "the step is %s; retry the run", task_state_name(s->current.state));
+        return error_set(e, ERR_CONFLICT, "the %s is %s; retry the run", steps_noun(s),
+                         task_state_name(s->current.state));
     if (s->action == ACTION_RUN_NOW && s->current.links & TASK_AWAITS)
         return error_set(e, ERR_CONFLICT, "the step awaits a signal already; send it, or complete or skip the step");
     if (task_act(&s->current, action, s->force, NULL, request_new_id(q), q->now_ms, &plan, e))
         return e->code;
     if (!plan.changes)
-        return error_set(e, ERR_CONFLICT, "the step is %s already", task_state_name(s->current.state));
+        return error_set(e, ERR_CONFLICT, "the %s is %s already", steps_noun(s), task_state_name(s->current.state));
     s->next = plan.task;
     s->next.links = (s->next.links | TASK_BY_HAND) & ~TASK_AWAITS;
     if (!skips)
@@ -400,24 +453,20 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
 {
     struct step_edit *s = q->context;
     struct error e = { 0 };
-    uint32_t step;
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
     q->now_ms = clock_wall_ms(q->server->setup.clock);
     if (run_read(q, r, &s->run, &e) || run_definition(q, r, &s->run, &d, &e) ||
-        dag_find_or_explain(d->dag, q->name, &step, &e))
+        steps_find(q, r, &s->run, d->dag, s->item, &s->current, &e))
         return request_fail(q, &e);
-    if (!s->run.opened)
-        return request_refuse(q, PROBLEM_CONFLICT, "the run has not started yet");
     bool over = task_is_final(s->run.task.state);
-    if (reader_get(r, q->who.tenant, place_id(q->id, place_of_step(step)), &q->arena, &s->current, &e) ||
-        (over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
+    if ((over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
         return request_fail(q, &e);
     struct step_view view = { q, r, d->dag, false };
     struct jw w = respond_json(&q->response, 200);
     if (steps_write(&view, &w, &s->next, &e))
         return request_fail(q, &e);
     const struct task *was = s->retries ? &s->run.task : &s->current;
-    log_info("workflow_step_changed", kv_uuid("run", q->id), kv_str("step", q->name),
+    log_info("workflow_step_changed", kv_uuid("run", q->id), kv_str("step", q->name), kv_i64("item", s->item),
              kv_cstr("action", s->action == ACTION_CANCEL           ? "skip"
                                : s->action == ACTION_FORCE_COMPLETE ? "force-complete"
                                                                     : "run-now"),
@@ -431,23 +480,28 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
     return request_submit(q, s->retries ? steps_on_run_put : steps_on_put);
 }
 
+#define STEP_FIELD(text, kind_, member, ...)                                                                           \
+    {                                                                                                                  \
+        .name = (text), .kind = (kind_), .offset = offsetof(struct step_edit, member), __VA_ARGS__                     \
+    }
+#define STEP_ITEM_FIELD STEP_FIELD("item", JSON_KIND_I64, item, .min = 0, .max = DAG_ITEMS_MAX - 1)
+
 enum handled workflow_steps_act(struct request *q, struct reader *r)
 {
-    static const struct json_field force_field = { .name = "force",
-                                                   .kind = JSON_KIND_BOOL,
-                                                   .offset = offsetof(struct step_edit, force) };
-    static const struct json_field output_field = { .name = "output",
-                                                    .kind = JSON_KIND_RAW,
-                                                    .offset = offsetof(struct step_edit, output_value) };
+    /* skip takes the first only */
+    static const struct json_field run_fields[] = { STEP_ITEM_FIELD, STEP_FIELD("force", JSON_KIND_BOOL, force) };
+    static const struct json_field complete_fields[] = { STEP_ITEM_FIELD,
+                                                         STEP_FIELD("output", JSON_KIND_RAW, output_value) };
     struct error e = { 0 };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     struct step_edit *s = arena_new(&q->arena, struct step_edit);
     s->action = (enum action)q->route->argument;
-    const struct json_field *field = s->action == ACTION_RUN_NOW ? &force_field : &output_field;
+    s->item = -1;
+    const struct json_field *fields = s->action == ACTION_FORCE_COMPLETE ? complete_fields : run_fields;
     if (!request_check_no_query(q))
         return HANDLED_DONE;
     if (request_read_object(q, &doc, &e) ||
-        json_read(doc.root, field, s->action == ACTION_CANCEL ? 0 : 1, s, &q->arena, &e))
+        json_read(doc.root, fields, s->action == ACTION_CANCEL ? 1 : 2, s, &q->arena, &e))
         return request_fail(q, &e);
     s->output = s->output_value ? json_member_text(&doc, "output") : S("");
     s->output_value = NULL;

@@ -104,8 +104,10 @@ static enum exit_code dlq_show(struct cli *cli, const struct options *o, struct 
     buf_init(&out, 64 << 20);
     enum exit_code worst = EXIT_DONE;
     for (size_t i = 0; i < ids->n && worst != EXIT_UNREACHABLE; i++) {
+        char path[PATH_TEXT];
         bool json = option_get(o, "json")->number;
-        enum exit_code code = show_task(cli, client, "/v1/dlq", ids->v[i], json, true, &out);
+        snprintf(path, sizeof path, "/v1/dlq/%s", ids->v[i]);
+        enum exit_code code = show_task(cli, client, path, ids->v[i], json, true, &out);
         worst = max_of(worst, code);
     }
     cli_print(cli, &out);

@@ -268,6 +268,35 @@ static void serve_warn(struct cli *cli, const struct server *a, const char *dir,
         serve_warn_copied(cli, dir);
 }
 
+static struct http_limits serve_http_limits(const struct options *o)
+{
+    return (struct http_limits){
+        .threads = (size_t)option_get(o, "api.http_threads")->number,
+        .connections = (size_t)option_get(o, "api.connections")->number,
+        .connections_per_address = (size_t)option_get(o, "api.connections_per_address")->number,
+        .uri_max = (size_t)option_get(o, "api.uri_kb")->number << 10,
+        .headers_max = (size_t)option_get(o, "api.headers_kb")->number << 10,
+        .field_max = (size_t)option_get(o, "api.headers_max")->number,
+        .header_ms = option_get(o, "api.header_timeout")->number,
+        .body_ms = option_get(o, "api.body_timeout")->number,
+        .idle_ms = option_get(o, "api.idle_timeout")->number,
+        .idle_unknown_ms = option_get(o, "api.idle_timeout_without_key")->number,
+        .body_total = (size_t)option_get(o, "api.bodies_mb")->number << 20,
+        .answer_total = (size_t)option_get(o, "api.answers_mb")->number << 20,
+        .reader_rate = (size_t)option_get(o, "api.reader_rate")->number,
+    };
+}
+
+static struct retention serve_retention(const struct options *o)
+{
+    return (struct retention){ .tasks_ms = option_get(o, "retention.tasks")->number,
+                               .dlq_ms = option_get(o, "retention.dlq")->number,
+                               .executions_ms = option_get(o, "retention.executions")->number,
+                               .idempotency_ms = option_get(o, "retention.idempotency_keys")->number,
+                               .jobs_ms = option_get(o, "retention.jobs")->number,
+                               .interval_ms = option_get(o, "retention.interval")->number };
+}
+
 static enum exit_code serve_until_stopped(struct cli *cli, const struct options *o, const char *dir,
                                           struct serve_store_urls *urls, struct fleet_urls *fleet,
                                           const struct brokers *brokers, unsigned roles)
@@ -296,13 +325,9 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE"),
         .brokers = brokers,
         .require_idempotency_key = option_get(o, "api.require_idempotency_key")->number,
+        .http = serve_http_limits(o),
         .drain_ms = option_get(o, "drain-deadline")->number,
-        .retention = { .tasks_ms = option_get(o, "retention.tasks")->number,
-                       .dlq_ms = option_get(o, "retention.dlq")->number,
-                       .executions_ms = option_get(o, "retention.executions")->number,
-                       .idempotency_ms = option_get(o, "retention.idempotency_keys")->number,
-                       .jobs_ms = option_get(o, "retention.jobs")->number,
-                       .interval_ms = option_get(o, "retention.interval")->number },
+        .retention = serve_retention(o),
     };
     char key[SERVER_KEY_TEXT];
     struct server *a = NULL;

@@ -32,7 +32,7 @@ enum fact_format {
     SHOWS_SECONDS,
     SHOWS_WAITING,
     SHOWS_ATTEMPTS,
-    SHOWS_OUTPUT, /* of the latest attempt, unless all are printed below */
+    SHOWS_OUTPUT, /* of a step, or of the latest attempt, unless all are printed below */
     SHOWS_NOTHING /* another row has it */
 };
 
@@ -102,6 +102,7 @@ static const struct task_fact {
     { "Output", "executions[0].output", SHOWS_OUTPUT },
     { "Version", "version", SHOWS_NUMBER },
     { "", "executions", SHOWS_NOTHING },
+    { "", "output", SHOWS_NOTHING },
 };
 
 static void show_write_moment(const json_t *task, const char *path, int64_t now_ms, struct buf *out)
@@ -156,11 +157,17 @@ static void show_write_progress(const struct json_doc *doc, struct buf *out)
             table_plain_text(value, SIZE_MAX, out);
 }
 
+/* A step that a user has completed has another output than its latest attempt. */
+static void show_write_output(const json_t *task, const char *path, struct buf *out)
+{
+    table_plain_text(json_text_at(task, json_at(task, "output") ? "output" : path), SIZE_MAX, out);
+}
+
 /* Appends nothing if the task has no such value. */
 static void show_write_fact(const struct task_fact *f, const struct json_doc *doc, int64_t now_ms, struct buf *out)
 {
     switch (f->shows) {
-    case SHOWS_OUTPUT:
+    case SHOWS_OUTPUT: show_write_output(doc->root, f->path, out); break;
     case SHOWS_TEXT: table_plain_text(json_text_at(doc->root, f->path), SIZE_MAX, out); break;
     case SHOWS_PROGRESS: show_write_progress(doc, out); break;
     case SHOWS_JSON: table_plain_text(json_member_text(doc, f->path), SIZE_MAX, out); break;
@@ -257,13 +264,11 @@ static void show_write_outputs(const json_t *task, struct buf *out)
     }
 }
 
-enum exit_code show_task(struct cli *cli, struct client *client, const char *list, const char *id, bool json,
+enum exit_code show_task(struct cli *cli, struct client *client, const char *path, const char *about, bool json,
                          bool outputs, struct buf *out)
 {
-    char path[PATH_BYTES];
-    snprintf(path, sizeof path, "%s/%s", list, id);
     cleanup_with(client_answer_release) struct client_answer a = { 0 };
-    struct client_request call = { .method = "GET", .path = path, .about = id };
+    struct client_request call = { .method = "GET", .path = path, .about = about };
     enum exit_code code = client_call(client, &call, &a);
     if (code)
         return code;
@@ -292,8 +297,10 @@ static enum exit_code command_show_run(struct cli *cli, const struct options *o)
     if (worst == EXIT_DONE)
         worst = ids_resolve(client, o, "/v1/tasks", &ids);
     for (size_t i = 0; i < ids.n && worst != EXIT_UNREACHABLE; i++) {
+        char path[PATH_BYTES];
         bool json = option_get(o, "json")->number;
-        enum exit_code code = show_task(cli, client, "/v1/tasks", ids.v[i], json, false, &out);
+        snprintf(path, sizeof path, "/v1/tasks/%s", ids.v[i]);
+        enum exit_code code = show_task(cli, client, path, ids.v[i], json, false, &out);
         worst = max_of(worst, code);
     }
     cli_print(cli, &out);

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "cli/workflow/lint.h"
-#include "cli/workflow/place.h"
 #include "cli/yaml.h"
 #include "platform/file.h"
+#include "workflow/text_place.h"
 
 /* Blanks and comments of a file do not count for the size of a definition; dag_read judges that. */
 enum { WORKFLOW_FILE_MAX = 4 * DAG_TEXT_MAX };
@@ -115,10 +115,10 @@ void workflow_file_release(struct workflow_file *f)
 
 void workflow_file_compact(const struct workflow_file *f, struct buf *out)
 {
-    workflow_text_compact(buf_str(&f->text), out);
+    text_compact(buf_str(&f->text), out);
 }
 size_t workflow_file_line(struct str json, struct str path)
 {
-    struct workflow_place p = workflow_place_find(json, path);
-    return workflow_place_line(json, &p);
+    struct text_place p = text_place_find(json, path);
+    return text_place_line(json, &p);
 }

@@ -1,15 +1,9 @@
 #pragma once
-/* cli/workflow/lint.h - finds the errors of a definition, not only the first.
- *
- * definition_read stops at the first error. Here the error is noted and mended in the text, which is read again:
- *  - a misspelled name becomes the one that was meant;
- *  - a wrong field is taken out;
- *  - a wrong dependency becomes one on a step that is added at the end.
- * An error that may follow from an earlier one is mended, too, but not noted. Mending changes no line and no path. */
+/* cli/workflow/lint.h - the errors of a definition in a file, by line (workflow/definition_errors.h). */
 #include "base/buf.h"
-#include "core/flow/dag.h"
+#include "workflow/definition_errors.h"
 
-enum { LINT_ERRORS_MAX = 50 };
+enum { LINT_ERRORS_MAX = DEFINITION_ERRORS_MAX };
 
 struct lint_error {
     size_t line;

@@ -276,9 +276,7 @@ void run_steps_learn(struct client *c, const json_t *run, struct run_steps *s, s
     uint32_t *places = arena_array(&s->a, uint32_t, s->n + 1);
     cleanup_with(map_release) struct map index = { 0 };
     *ret_runs = 0;
-    struct str workflow = json_text_at(run, "workflow");
-    bool is_known = workflow.n && run_find_earlier(c, workflow, &x) == EXIT_DONE;
-    if (!usual || !places || (!is_known && run_find_earlier(c, S(""), &x)))
+    if (!usual || !places || run_find_earlier(c, json_text_at(run, "workflow"), &x))
         return;
     run_steps_index(s, &index, places);
     for (size_t i = 0; i < x.n; i++) {

@@ -38,8 +38,8 @@ struct job {
     struct uuid id;
     bool redrive;
     enum action action;
-    struct str filter; /* JSON object text, as it was given */
-    struct str by;     /* the API key that created it */
+    struct str filter;      /* JSON object text, as it was given */
+    struct str by;          /* the API key that created it */
     bool without_workflows; /* that key may not change runs of workflows and their schedules */
     enum job_state state;
     bool cancelling;   /* it runs, and will stop before its next page */

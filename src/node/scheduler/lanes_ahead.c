@@ -4,7 +4,7 @@
  * A lane with something due is not claimed ahead: its tasks come by the rounds of due tasks, so that a backlog stays in
  * the store. Nor is a lane whose tasks no worker can run or a breaker holds, or whose tasks are late
  * (core/task/task.h), and on a shared store a queue or tenant with limits: their shares come from the store at the due
- * time. */
+ * time. Nor is control work: a signal, a pause or the end of a run changes what waits in the store. */
 #include "node/scheduler/lanes_internal.h"
 
 enum { DEFER_MS = 250, TENANT_PERCENT = 80 };
@@ -22,7 +22,8 @@ void lanes_set_ahead(struct lanes *l, int64_t ahead_ms)
 void lane_plan_ahead(struct lanes *l, struct lane_entry *e)
 {
     bool open = e->place == LANE_DUE || (e->place == LANE_CLOSED && e->gate == LANE_NONE);
-    if (!l->ahead_ms || !open || e->lane.late || e->line->pool->nobody || lane_waits_for_breaker(e) ||
+    const struct pool_entry *pool = e->line->pool;
+    if (!l->ahead_ms || !open || e->lane.late || pool->nobody || pool == l->control || lane_waits_for_breaker(e) ||
         e->own_ms == INT64_MAX || e->next_due_ms <= l->now_ms)
         lanes_heap_remove(&l->soon, &e->soon);
     else

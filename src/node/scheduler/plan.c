@@ -37,6 +37,7 @@ struct planning {
     struct task task; /* PLAN_CALL: with its fields filled in */
     size_t opened;    /* rows of plan.open that are stored */
     size_t also;      /* of plan.open.also */
+    size_t stopped;   /* runs of plan.stop */
     bool disowned;    /* the task belongs to another node */
 };
 
@@ -293,7 +294,8 @@ static void planning_on_stopped(struct op *op)
     arena_release(&op->arena);
     if (!gone && planning_failed(p))
         return;
-    if (!gone && p->stop.ret_more)
+    p->stopped += gone || !p->stop.ret_more;
+    if (p->stopped <= p->plan.stop.other_count)
         planning_stop(p);
     else
         planning_again(p, 0);
@@ -303,7 +305,7 @@ static void planning_stop(struct planning *p)
 {
     p->stop = (struct op_stop){ .op = { .kind = OP_STOP },
                                 .tenant = p->armed->task->tenant,
-                                .run = p->plan.stop.run,
+                                .run = p->stopped ? p->plan.stop.others[p->stopped - 1] : p->plan.stop.run,
                                 .change = p->plan.stop.stop ? RUN_CANCEL : RUN_CLOSE,
                                 .stop = p->plan.stop.stop,
                                 .has_range = p->plan.stop.has_range,

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "base/json/json.h"
+
 /* ---- OP_OPEN ---- */
 
 bool task_is_claimed(enum task_state state, int64_t row_fence, int links, int64_t fence)
@@ -289,4 +291,16 @@ struct run_output output_kept(struct str output)
 struct str output_head(struct str output)
 {
     return str_utf8_cut(output, EXECUTION_OUTPUT_MAX);
+}
+
+struct str output_by_hand(const struct task *t)
+{
+    struct json_cursor c = { .text = t->extra };
+    struct str name, value;
+    if (t->state != TASK_COMPLETED || !(t->links & TASK_BY_HAND) || !t->extra.n)
+        return S("");
+    while (json_next(&c, &name, &value))
+        if (str_eq(name, S("output")))
+            return value;
+    return S("");
 }

@@ -45,6 +45,7 @@ enum {
     RUN_TASKS_MAX = 100000,           /* of a run with its sub-runs */
     RUN_DEPTH_MAX = 8,
     OPEN_ROWS_MAX = 250,
+    STOP_RUNNING_MAX = 10000,     /* of ret_running */
     SIGNALS_MAX = 1000,           /* of a run and name */
     SIGNAL_BYTES_MAX = 256 << 10, /* of all these */
     SIGNAL_SENDER_MAX = 200,
@@ -214,8 +215,8 @@ struct op_signal {
  *     a map.
  *  6. With a range, only steps of the places from..to (inclusive) are changed and returned; the run's row stays.
  *  7. ret_more: more than max are left; call again. ret_running: steps that are RUNNING under a claim, at most
- *     OPEN_ROWS_MAX, by place: the caller recalls them. ret_runs: open control steps (TASK_OPEN) with TARGET_WORKFLOW,
- *     which may be runs of their own: the caller stops those, too. */
+ *     STOP_RUNNING_MAX, by place: the caller recalls them. ret_runs: open control steps (TASK_OPEN) with
+ *     TARGET_WORKFLOW, which may be runs of their own: the caller stops those, too. */
 enum run_change { RUN_CANCEL, RUN_PAUSE, RUN_RESUME, RUN_CLOSE };
 
 struct op_stop {
@@ -376,5 +377,7 @@ enum err run_not_found(struct error *e);
 /* What is kept of an output, and what its execution has of it (rule 5 of the store). */
 struct run_output output_kept(struct str output);
 struct str output_head(struct str output);
+/* A step that a user has completed has its output in its row; empty: none. */
+struct str output_by_hand(const struct task *t);
 /* A definition may be purged if it was put before now_ms - DEFINITION_KEPT_MS (OP_PURGE 11). */
 enum { DEFINITION_KEPT_MS = 24 * 3600 * 1000 };

@@ -7,7 +7,7 @@ static struct harness *h;
 static int start(void **state)
 {
     (void)state;
-    h = harness_new(false, &(struct http_limits){ .recall_ms = 150 });
+    h = harness_new(false, &(struct api_limits){ .recall_ms = 150 });
     return 0;
 }
 

@@ -102,6 +102,9 @@ static const struct {
     { "{\"steps\":[" STEP("a", NOOP ",\"depends_on\":[\"b\"],\"join\":\"ANY\"") "," STEP(
           "b", NOOP ",\"depends_on\":[\"a\"]") "],\"result\":{\"$ref\":\"/steps/c/output\"}}",
       { "steps[1].depends_on[0]", "result.$ref" } },
+    /* a step without a name */
+    { "{\"steps\":[{" NOOP ",\"priority\":10}," STEP("b", NOOP ",\"depends_on\":[\"x\"]") "]}",
+      { "steps[0].name", "steps[1].depends_on[0]", "steps[0].priority" } },
     { "{\"steps\":[" STEP("a", "\"await\":{\"timeout\":\"x\"}") "," STEP("b", "\"target_type\":\"WORKFLOW\"") "]}",
       { "steps[0].await.signal", "steps[1].target_config" } },
 };
@@ -138,6 +141,22 @@ static void all_errors_come_at_once(void **state)
                 fail_msg("%s: error %zu is '%s': %s", all_errors[i].text, k, errors.v[k].field, errors.v[k].text);
         assert_int_equal(errors.n, n);
     }
+}
+
+static void the_search_for_errors_of_a_hostile_text_ends(void **state)
+{
+    (void)state;
+    struct dag *d = NULL;
+    struct definition_errors errors;
+    struct buf b;
+    buf_init(&b, 2 << 20);
+    buf_text(&b, "{\"steps\":[{\"name\":\"a\"");
+    for (int i = 0; i < 60000; i++)
+        buf_printf(&b, ",\"unknown%d\":1", i);
+    buf_text(&b, "}]}");
+    assert_int_equal(definition_read_all(buf_str(&b), &nothing, &d, &errors), ERR_INVALID);
+    assert_true(errors.n > 0 && errors.n <= 20);
+    buf_release(&b);
 }
 
 static void every_mistake_is_named_by_its_path(void **state)
@@ -280,6 +299,7 @@ int main(void)
         cmocka_unit_test(every_mistake_is_named_by_its_path),
         cmocka_unit_test(the_items_of_a_literal_map_are_counted),
         cmocka_unit_test(all_errors_come_at_once),
+        cmocka_unit_test(the_search_for_errors_of_a_hostile_text_ends),
         cmocka_unit_test(errors_that_follow_from_others_are_not_listed),
         cmocka_unit_test(the_limit_of_a_tenant_counts_for_each_step),
         cmocka_unit_test(ordinary_steps_carry_what_they_call_unless_it_refers_to_data),

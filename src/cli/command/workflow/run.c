@@ -208,51 +208,20 @@ static void run_add_row(struct rows *r, const json_t *run)
               when, took, task_cell(t, run_error_write, run));
 }
 
-/* The list of one workflow's runs, if the server cannot filter by it. */
-struct run_rows {
-    struct rows rows;
-    struct str workflow;
-};
-
-static bool run_is_of_workflow(void *context, const json_t *run)
-{
-    const struct run_rows *r = context;
-    return str_eq(json_text_at(run, "workflow"), r->workflow);
-}
-
-/* Whether the server can filter its runs by workflow. */
-static bool run_filter_is_known(struct verb_work *w, struct str workflow)
-{
-    cleanup_with(client_answer_release) struct client_answer a = { 0 };
-    cleanup_with(buf_release) struct buf path;
-    buf_init(&path, WORKFLOW_PATH);
-    buf_text(&path, WORKFLOWS "?limit=1");
-    query_add(&path, "workflow", workflow);
-    struct client_request call = { .method = "GET", .path = buf_cstr(&path), .quiet = true };
-    return client_call(w->client, &call, &a) == EXIT_DONE;
-}
-
 enum exit_code workflow_list(struct verb_work *w)
 {
     cleanup_with(buf_release) struct buf path;
-    static const char *const filters[] = { "status", "name" };
-    struct run_rows r = { .rows = { .header = run_header, .add = run_add_row, .keep = { 1, RUN_COLUMNS } } };
+    static const char *const filters[] = { "status", "name", "workflow" };
+    struct rows r = { .header = run_header, .add = run_add_row, .keep = { 1, RUN_COLUMNS } };
     buf_init(&path, WORKFLOW_PATH);
     buf_text(&path, WORKFLOWS);
     for (size_t i = 0; i < array_count(filters); i++)
         if (option_given(w->o, filters[i]))
             query_add(&path, filters[i], option_get(w->o, filters[i])->text);
-    if (option_given(w->o, "workflow"))
-        r.workflow = option_get(w->o, "workflow")->text;
-    bool is_known = r.workflow.n && run_filter_is_known(w, r.workflow);
-    if (is_known)
-        query_add(&path, "workflow", r.workflow);
-    struct pages p = { .client = w->client,
-                       .path = buf_cstr(&path),
-                       .member = "workflows",
-                       .limit = pages_limit(w->o),
-                       .wanted = r.workflow.n && !is_known ? run_is_of_workflow : NULL };
-    return rows_print(w->cli, w->o, &p, &r.rows, RUN_COLUMNS, "there are no such runs");
+    struct pages p = {
+        .client = w->client, .path = buf_cstr(&path), .member = "workflows", .limit = pages_limit(w->o)
+    };
+    return rows_print(w->cli, w->o, &p, &r, RUN_COLUMNS, "there are no such runs");
 }
 
 static void definition_header(struct table *t)
@@ -289,7 +258,7 @@ static void step_header(struct table *t)
         table_row(t, STEP_COLUMNS, "STEP", "KIND", "STATUS", "WAITED", "RAN", "ATTEMPTS", "ERROR");
 }
 
-static void step_name_write(const json_t *step, struct buf *out)
+void workflow_step_name_write(const json_t *step, struct buf *out)
 {
     const json_t *item = json_at(step, "item");
     table_plain_text(json_text_at(step, "step"), SIZE_MAX, out);
@@ -313,7 +282,7 @@ static void step_add_row(struct rows *r, const json_t *step)
     step_duration_text(step, "waited_ms", waited);
     step_duration_text(step, "duration_ms", ran);
     number_text(step, "attempts", attempts);
-    const char *name = task_cell(t, step_name_write, step), *kind = table_text(t, json_text_at(step, "kind"));
+    const char *name = task_cell(t, workflow_step_name_write, step), *kind = table_text(t, json_text_at(step, "kind"));
     const char *status = table_text(t, json_text_at(step, "status"));
     const char *error = table_text(t, json_text_at(step, "last_error"));
     if (step_has_id(t))

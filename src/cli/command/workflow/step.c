@@ -6,8 +6,8 @@
 #include "cli/pages.h"
 #include "cli/table.h"
 #include "cli/task_body.h"
-#include "cli/workflow/place.h"
 #include "cli/workflow/run.h"
+#include "workflow/text_place.h"
 
 enum { BODY_MAX = 1 << 20, ITEM_MAX = 1000000 };
 
@@ -111,7 +111,7 @@ static void step_write_definition(struct verb_work *w, const char *run, struct s
     if (!verb_name_is_valid(workflow) || client_call(w->client, &call, &a))
         return;
     const json_t *steps = json_at(a.doc.root, "definition.steps");
-    struct json_cursor texts = { .text = workflow_place_find(a.doc.text, S("definition.steps")).value };
+    struct json_cursor texts = { .text = text_place_find(a.doc.text, S("definition.steps")).value };
     for (size_t i = 0; i < json_array_size(steps) && json_next(&texts, NULL, &text); i++) {
         if (!str_eq(json_text_at(json_array_get(steps, i), "name"), step))
             continue;
@@ -141,13 +141,17 @@ enum exit_code workflow_show_step(struct verb_work *w, const char *run, struct s
     struct step_name name;
     cleanup_with(step_facts_release) struct step_facts f = { .name = &name };
     struct error e;
+    char path[WORKFLOW_PATH], item[32] = "";
     buf_init(&out, WORKFLOW_OUT_MAX);
     buf_init(&f.items, WORKFLOW_PATH);
     if (step_name_read(word, &name, &e))
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
+    if (name.item >= 0)
+        snprintf(item, sizeof item, "?item=%lld", (long long)name.item);
+    snprintf(path, sizeof path, WORKFLOWS "/%s/steps/" STR_FMT "%s", run, STR_ARG(name.step), item);
     enum exit_code code = step_find(w, run, &f);
     if (code == EXIT_DONE)
-        code = show_task(w->cli, w->client, "/v1/tasks", f.id, w->json, false, &out);
+        code = show_task(w->cli, w->client, path, f.id, w->json, false, &out);
     if (code == EXIT_DONE && !w->json) {
         buf_char(&out, '\n');
         step_write_facts(w, run, &f, &out);
@@ -188,37 +192,34 @@ static enum err step_check_options(const struct options *o, const struct step_ac
     return ERR_OK;
 }
 
-/* STEP: decisions are over whole steps. */
-static enum err step_read_whole(const struct options *o, const struct step_action *action, struct step_name *ret,
-                                struct error *e)
+/* STEP or STEP/INDEX */
+static enum err step_read_name(const struct options *o, const struct step_action *action, struct step_name *ret,
+                               struct error *e)
 {
     if (o->word_count < 4)
         return error_set(e, ERR_INVALID, "step %s needs a run and a step: 'belfry workflow step %s ID STEP'",
                          action->name, action->name);
-    if (step_name_read(o->words[3], ret, e))
-        return e->code;
-    if (ret->item >= 0)
-        return error_set(e, ERR_INVALID, "step %s takes a whole step, not one item of it: name it " STR_FMT,
-                         action->name, STR_ARG(ret->step));
-    return ERR_OK;
+    return step_name_read(o->words[3], ret, e);
 }
 
 static void step_print_decision(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
-    char step[CELL_TEXT], status[CELL_TEXT];
+    char status[CELL_TEXT];
     bool undo = str_eq(json_text_at(doc->root, "kind"), S("COMPENSATION"));
-    buf_printf(out, "%s %s is %s, by hand\n", undo ? "The compensation of step" : "Step",
-               table_cell(json_text_at(doc->root, "step"), step),
-               table_cell(json_text_at(doc->root, "status"), status));
+    buf_text(out, undo ? "The compensation of step " : "Step ");
+    workflow_step_name_write(doc->root, out);
+    buf_printf(out, " is %s, by hand\n", table_cell(json_text_at(doc->root, "status"), status));
     buf_printf(out, "'belfry workflow show --watch %s%s' follows the run\n", w->name, w->cli->where);
 }
 
-static enum err step_write_body(const struct options *o, const struct step_action *action, struct buf *body,
-                                struct error *e)
+static enum err step_write_body(const struct options *o, const struct step_action *action, int64_t item,
+                                struct buf *body, struct error *e)
 {
     struct jw j;
     jw_init(&j, body);
     jw_object(&j);
+    if (item >= 0)
+        jw_kv_i64(&j, "item", item);
     if (action->option && strcmp(action->option, "force") == 0 && option_get(o, "force")->number)
         jw_kv_bool(&j, "force", true);
     if (action->option && strcmp(action->option, "output") == 0 && option_json_write(o, "output", &j, e))
@@ -235,8 +236,8 @@ enum exit_code workflow_step(struct verb_work *w)
     struct error e;
     const struct step_action *action = step_action_find(w->o->words[1], &e);
     buf_init(&body, 2 * BODY_MAX);
-    if (!action || step_read_whole(w->o, action, &name, &e) || step_check_options(w->o, action, &e) ||
-        step_write_body(w->o, action, &body, &e))
+    if (!action || step_read_name(w->o, action, &name, &e) || step_check_options(w->o, action, &e) ||
+        step_write_body(w->o, action, name.item, &body, &e))
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
     enum exit_code code = workflow_find_run_word(w, w->o->words[2], id);
     if (code)

@@ -76,6 +76,7 @@ static const char detail[] =
     "  step run-now ID STEP         start a step that waits for its time; with --force one that waits for others\n"
     "  step skip ID STEP            end a step that has not started as SKIPPED\n"
     "  step force-complete ID STEP  end a step as COMPLETED, with --output; if the run has failed, it goes on\n"
+    "Of a map, STEP/INDEX is one item that waits: skipped, it does not count as failed, and its output is null.\n"
     "\n"
     "An argument is a FILE if it has a '/', ends in .json, .yaml or .yml, or is - (stdin). ID is the id of a run, the\n"
     "beginning of its id, or its name. YAML follows the core schema of YAML 1.2: no and on are texts.\n"

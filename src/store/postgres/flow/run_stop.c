@@ -206,7 +206,7 @@ static enum err pg_stop_report(struct store_postgres *s, struct op_stop *op, str
     pg_stop_add_range(&s->params, op);
     if (pg_send(&s->conn, &read_runs, &s->params, e))
         return e->code;
-    pg_add_i64(&s->params, OPEN_ROWS_MAX);
+    pg_add_i64(&s->params, STOP_RUNNING_MAX);
     if (pg_send(&s->conn, &read_running, &s->params, e) || pg_get(&s->conn, &runs, e) || pg_get(&s->conn, &running, e))
         return e->code;
     op->ret_running = arena_array(a, struct fenced_id, (size_t)running.rows + 1);

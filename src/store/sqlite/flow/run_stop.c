@@ -118,7 +118,7 @@ static enum err sqlite_stop_read_running(struct stopping *x, struct error *e)
 {
     struct op_stop *op = x->op;
     sqlite3_stmt *st = writer_stmt(x->s, ST_STEPS_RUNNING);
-    struct fenced_id *running = arena_array(&op->op.arena, struct fenced_id, OPEN_ROWS_MAX);
+    struct fenced_id *running = arena_array(&op->op.arena, struct fenced_id, STOP_RUNNING_MAX);
     struct uuid *runs = NULL;
     size_t n = 0, run_count = 0, cap = 0;
     enum err rc = running ? ERR_OK : reader_no_room(e);
@@ -127,7 +127,7 @@ static enum err sqlite_stop_read_running(struct stopping *x, struct error *e)
     for (bool row; !rc && !(rc = conn_step(&x->s->conn, st, &row, e)) && row;) {
         struct uuid id = row_uuid(st, 0);
         bool is_open = sqlite3_column_int(st, 2) & TASK_OPEN;
-        if (!is_open && n < OPEN_ROWS_MAX)
+        if (!is_open && n < STOP_RUNNING_MAX)
             running[n++] = (struct fenced_id){ id, sqlite3_column_int64(st, 1) };
         if (!is_open || sqlite3_column_int(st, 3) != TARGET_WORKFLOW)
             continue;

@@ -1,4 +1,4 @@
-#include "cli/workflow/place.h"
+#include "workflow/text_place.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/json/json.h"
 
 /* The rest of a path after its first part, if that part names this member or element. */
-static bool workflow_path_enter(struct str path, struct str name, bool is_object, size_t index, struct str *ret)
+static bool text_path_enter(struct str path, struct str name, bool is_object, size_t index, struct str *ret)
 {
     char part[24];
     if (!is_object) {
@@ -22,13 +22,13 @@ static bool workflow_path_enter(struct str path, struct str name, bool is_object
 }
 
 /* The member or element that the path goes through; of two that fit ("a" and "a.b"), the longer one. False: none. */
-static bool workflow_path_step(struct str *value, struct str *path, size_t *ret_at, const char *begin)
+static bool text_path_step(struct str *value, struct str *path, size_t *ret_at, const char *begin)
 {
     struct json_cursor c = { .text = *value };
     struct str name, inner, rest, best = { 0 };
     size_t left = SIZE_MAX;
     for (size_t i = 0; json_next(&c, &name, &inner); i++) {
-        if (!workflow_path_enter(*path, name, c.is_object, i, &rest) || rest.n >= left)
+        if (!text_path_enter(*path, name, c.is_object, i, &rest) || rest.n >= left)
             continue;
         left = rest.n;
         best = inner;
@@ -41,19 +41,19 @@ static bool workflow_path_step(struct str *value, struct str *path, size_t *ret_
     return true;
 }
 
-struct workflow_place workflow_place_find(struct str json, struct str path)
+struct text_place text_place_find(struct str json, struct str path)
 {
-    struct workflow_place p = { .value = json };
+    struct text_place p = { .value = json };
     while (p.at < json.n && strchr(" \t\r\n", json.p[p.at]))
         p.at++;
-    while (path.n && workflow_path_step(&p.value, &path, &p.at, json.p))
+    while (path.n && text_path_step(&p.value, &path, &p.at, json.p))
         ;
     p.is_whole = !path.n;
     p.is_member = json.p && p.value.p != json.p + p.at;
     return p;
 }
 
-size_t workflow_place_line(struct str json, const struct workflow_place *p)
+size_t text_place_line(struct str json, const struct text_place *p)
 {
     size_t line = 1;
     for (size_t i = 0; i < p->at && i < json.n; i++)
@@ -61,7 +61,7 @@ size_t workflow_place_line(struct str json, const struct workflow_place *p)
     return line;
 }
 
-void workflow_text_compact(struct str json, struct buf *out)
+void text_compact(struct str json, struct buf *out)
 {
     bool in_text = false;
     for (size_t i = 0; i < json.n; i++) {

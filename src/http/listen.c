@@ -1,4 +1,4 @@
-#include "api/server/listen.h"
+#include "http/listen.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -47,7 +47,31 @@ uint16_t listen_socket_port(int fd)
     return (uint16_t)number;
 }
 
-enum err listen_socket_open(const char *address, int *ret_fd, struct error *e)
+/* The first socket is bound alone, so that an address in use is noticed. Only then it may share its port. */
+static int listen_bind(const struct sockaddr *to, socklen_t size, bool is_first, bool is_shared)
+{
+    int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
+    bool ok = fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) &&
+              (is_first || !setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one)) && !bind(fd, to, size) &&
+              (!is_first || !is_shared || !setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one)) &&
+              !listen(fd, BACKLOG);
+    if (ok)
+        return fd;
+    int why = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = why;
+    return -1;
+}
+
+static enum err listen_error(const char *address, int why, struct error *e)
+{
+    char text[128];
+    return error_set(e, ERR_UNAVAILABLE, "listen on '%s': %s%s", address, strerror_r(why, text, sizeof text),
+                     why == EADDRINUSE ? "; choose another address with --listen" : "");
+}
+
+enum err listen_sockets_open(const char *address, size_t count, int *ret_fds, struct error *e)
 {
     char host[64], port[8];
     if (listen_split_address(address, host, port, e))
@@ -57,18 +81,19 @@ enum err listen_socket_open(const char *address, int *ret_fd, struct error *e)
     int failed = getaddrinfo(host, port, &hints, &found);
     if (failed)
         return error_set(e, ERR_INVALID, "listen on '%s': %s", address, gai_strerror(failed));
-    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
-    bool ok = fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) &&
-              !bind(fd, found->ai_addr, found->ai_addrlen) && !listen(fd, BACKLOG);
-    int why = errno;
+    struct sockaddr_storage to;
+    socklen_t size = found->ai_addrlen;
+    memcpy(&to, found->ai_addr, size);
     freeaddrinfo(found);
-    if (ok) {
-        *ret_fd = fd;
-        return ERR_OK;
+    for (size_t i = 0; i < count; i++) {
+        ret_fds[i] = listen_bind((struct sockaddr *)&to, size, i == 0, count > 1);
+        int why = errno;
+        if (ret_fds[i] < 0) {
+            while (i > 0)
+                close(ret_fds[--i]);
+            return listen_error(address, why, e);
+        }
+        getsockname(ret_fds[0], (struct sockaddr *)&to, &size); /* port 0: the others share the port that it got */
     }
-    if (fd >= 0)
-        close(fd);
-    char text[128];
-    return error_set(e, ERR_UNAVAILABLE, "listen on '%s': %s%s", address, strerror_r(why, text, sizeof text),
-                     why == EADDRINUSE ? "; choose another address with --listen" : "");
+    return ERR_OK;
 }
