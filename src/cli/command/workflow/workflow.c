@@ -44,7 +44,7 @@ static const struct option options[] = {
     { .flag = "by", .type = OPTION_TEXT, .value = "NAME", .only = "signal", .help = "send it in this name; the key needs the scope workflows:signal-as" },
     { .flag = "compensate", .type = OPTION_FLAG, .only = "cancel", .help = "undo completed steps that have a compensation" },
     { .flag = "step", .type = OPTION_LIST, .value = "STEP", .only = "retry|steps", .help = "only this step" },
-    { .flag = "from", .type = OPTION_TEXT, .value = "STEP", .only = "rerun", .help = "run this step and all after it again; the results of the others are copied" },
+    { .flag = "from", .type = OPTION_TEXT, .value = "STEP", .only = "rerun", .help = "run this step and all after it again; the results of the others are copied, unless they were compensated" },
     { .flag = "workflow", .type = OPTION_TEXT, .value = "NAME", .only = "list", .help = "only runs of this definition" },
     { .flag = "status", .type = OPTION_TEXT, .value = "STATUS", .only = "list|steps", .help = "only runs or steps of this status, such as FAILED" },
     { .flag = "limit", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "20", .min = 1, .max = 1000000, .only = "list|steps|definitions",
@@ -146,8 +146,8 @@ static enum exit_code workflow_apply(struct verb_work *w)
     buf_init(&body, BODY_MAX);
     quote_text(name, shown);
     if (!verb_name_is_valid(name)) {
-        error_set(&e, ERR_INVALID,
-                  "%s is not a valid name of a definition: give --name with letters, digits and . _ : -", shown);
+        error_set(&e, ERR_INVALID, "%s is not a valid name of a definition: give --name with letters, digits and . _ -",
+                  shown);
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
     }
     enum exit_code code = workflow_file_open(w->cli, w->name, &f);
