@@ -16,7 +16,7 @@ DROP TABLE definitions;
 DROP TABLE runs;
 ALTER TABLE edges DROP COLUMN old;
 ALTER TABLE joins DROP COLUMN max_broken;
-DROP INDEX tasks_unopened, tasks_runs;
+DROP INDEX tasks_unleased, tasks_unopened, tasks_runs;
 ALTER TABLE tasks DROP COLUMN queue;
 ALTER TABLE tasks DROP COLUMN place;
 ALTER TABLE tasks DROP COLUMN run_id;

@@ -19,6 +19,7 @@ DROP TABLE definitions;
 DROP TABLE runs;
 ALTER TABLE edges DROP COLUMN old;
 ALTER TABLE joins DROP COLUMN max_broken;
+DROP INDEX tasks_unleased;
 DROP INDEX tasks_unopened;
 DROP INDEX tasks_runs;
 DROP INDEX tasks_run;

@@ -11,6 +11,9 @@
 #include "core/flow/dag.h"
 #include "core/flow/place.h"
 
+/* The last error of a row that a rerun has copied: the step was done by another run, which answers for it. */
+#define COPIED_ROW "copied from the run that this one repeats"
+
 /* Reads and checks a definition. Errors have the whole path as field ("steps[3].retry.max_attempts"). Of *c these are
  * used: tenant, now_ms, payload_bytes, no_workers, timeout_max_ms. All may be zero, as for a check without a server. */
 enum err definition_read(struct str text, const struct task_context *c, struct dag **ret, struct error *e) must_use;

@@ -107,8 +107,6 @@ struct open_completed { /* a step that a user completes with it */
 };
 enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, const struct open_completed *done,
                          struct plan *p, struct error *e) must_use;
-/* The last error of a row that a rerun has copied: the step was done by another run, which answers for it. */
-#define COPIED_ROW "copied from the run that this one repeats"
 /* The rows of a rerun: copies of the old run's rows of the steps that are kept, with their outputs, and the others. */
 enum err open_copy_rows(struct run_view *v, struct run_view *old, const struct run_progress *g,
                         const enum flow_outcome *kept, struct plan *p, struct error *e) must_use;

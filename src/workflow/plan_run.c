@@ -165,6 +165,25 @@ static void plan_ended(struct run_view *v, const struct run_progress *g, const s
     plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .output = result, .started_us = plan_started_us(p) });
 }
 
+/* A run that could not undo all that it did says so wherever its error is shown. */
+static void plan_add_undo(const struct run_progress *g, struct plan *p)
+{
+    char text[640];
+    size_t failed = 0, total = 0;
+    struct str kept;
+    for (size_t i = 0; i < g->tasks.n; i++) {
+        bool is_undo = place_kind(g->tasks.v[i].place) == PLACE_KIND_UNDO;
+        total += is_undo;
+        failed += is_undo && g->tasks.v[i].state != TASK_COMPLETED;
+    }
+    if (!failed)
+        return;
+    int n = snprintf(text, sizeof text, STR_FMT "; compensation INCOMPLETE, %zu of %zu failed",
+                     STR_ARG(str_utf8_cut(p->outcome.error, 512)), failed, total);
+    if (arena_str(&p->arena, (struct str){ text, min_of((size_t)n, sizeof text - 1) }, &kept))
+        p->outcome.error = kept;
+}
+
 static enum err run_judge(struct run_view *v, const struct run_progress *g, struct flow_result *ret, struct str *result,
                           struct error *no_result, struct error *e)
 {
@@ -201,6 +220,8 @@ static enum err plan_close(struct run_view *v, const struct run_progress *g, str
     if (!over)
         return ERR_OK;
     plan_ended(v, g, &r, result, &no_result, p);
+    if (r.state != TASK_COMPLETED)
+        plan_add_undo(g, p);
     return ERR_OK;
 }
 

@@ -164,13 +164,23 @@ static enum err await_output(const struct signal_rows *signals, struct plan *p, 
     return !out.full && arena_str(&p->arena, buf_str(&out), ret) ? ERR_OK : error_no_room(e);
 }
 
-static void plan_rejected(const struct signal_rows *signals, struct plan *p)
+/* The name of the API key that sent it, if the sender is one. */
+static struct str await_sender(struct step_view *x, struct str sender, struct plan *p)
 {
-    char text[SIGNAL_SENDER_MAX + 64];
+    struct api_key key;
+    struct error ignored;
+    bool known = reader_key(x->v->c->reader, sender, &p->arena, &key, &ignored) == ERR_OK;
+    return known && key.tenant == p->task->tenant && key.name.n ? key.name : sender;
+}
+
+static void plan_rejected(struct step_view *x, const struct signal_rows *signals, struct plan *p)
+{
+    char text[SIGNAL_SENDER_MAX + 256];
     for (size_t i = 0; i < signals->n; i++) {
         if (!signals->v[i].rejects)
             continue;
-        int n = snprintf(text, sizeof text, "rejected by " STR_FMT, STR_ARG(signals->v[i].sender));
+        struct str by = str_utf8_cut(await_sender(x, signals->v[i].sender, p), SIGNAL_SENDER_MAX);
+        int n = snprintf(text, sizeof text, "rejected by " STR_FMT, STR_ARG(by));
         plan_fail_text(p, FAILURE_REFUSED, (struct str){ text, (size_t)n });
         return;
     }
@@ -204,7 +214,7 @@ static enum err plan_await(struct step_view *x, struct plan *p, struct error *e)
         rejects[i] = signals.v[i].rejects;
     enum flow_outcome o = flow_await(w->approvals, rejects, signals.n);
     if (o == FLOW_FAILED) {
-        plan_rejected(&signals, p);
+        plan_rejected(x, &signals, p);
     } else if (o == FLOW_COMPLETED) {
         if (await_output(&signals, p, &output, e))
             return e->code;
@@ -213,7 +223,7 @@ static enum err plan_await(struct step_view *x, struct plan *p, struct error *e)
     } else if (w->timeout_ms && !x->v->row.paused && p->task->started_ms &&
                p->now_ms >=
                    p->task->started_ms + w->timeout_ms) { /* a pause since its claim stops the time: OP_AWAIT */
-        plan_timed_out(x, signals.n, p);
+        plan_timed_out(x, signals.n - signal_rejections(&signals), p);
     } else {
         p->kind = PLAN_AWAIT;
         p->await.signal = w->signal;

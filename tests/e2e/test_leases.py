@@ -143,6 +143,14 @@ def test_who_waits_in_vain_is_told_so_in_time(server, client):
     assert time.monotonic() - begun < 2
 
 
+def test_a_task_that_nobody_leases_in_time_expires(server, client):
+    task = make(client, expires_after_seconds=1)
+    before = client.create(target_type="NOOP", depends_on=[{"task": task, "type": "MUST_FAIL"}])["id"]
+    until(lambda: client.task(task)["status"] == "EXPIRED" or None)
+    assert "no worker leased it" in client.task(task)["last_error"] and lease(client) == []
+    until(lambda: client.task(before)["status"] == "COMPLETED" or None)
+
+
 def test_many_workers_get_each_task_once(server, client):
     tasks = {make(client, name=f"job-{i}") for i in range(60)}
     seen, lock = [], threading.Lock()

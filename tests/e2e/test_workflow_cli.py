@@ -284,7 +284,7 @@ def test_a_signal_is_sent_and_the_end_is_estimated(ask, write, client):
     second = ask("run", "signed", "-q").out.strip()
     until(lambda: "awaits the signal approved" in ask("show", second).out)
     done(ask("show", second), "if it goes as the last 1 completed run\n")
-    assert done(ask("signal", second, "approved", "--reject", "--by", "ann")).out.startswith("approved received")
+    assert done(ask("signal", second, "approved", "--reject", "--by", "ann")).out.startswith("approved rejected, 0 of 1 approvals, 1 rejection, for step")
     assert ask("show", "--watch", second).code == 1
     third = ask("run", "signed", "-q", "--in", "1h", "--priority", "7").out.strip()
     assert client.get(f"/v1/workflows/{third}").json["priority"] == 7

@@ -7,7 +7,7 @@ import pytest
 
 from server import Reply, now_ms, until
 from test_next import instant_ms
-from test_workflows_api import act, ended, http, run, status, steps
+from test_workflows_api import act, ended, http, put, run, status, steps
 
 RETRIES = {"retry": {"max_attempts": 5, "base_delay_ms": 1000, "backoff": "FIXED", "jitter": "NONE"}}
 
@@ -159,6 +159,39 @@ def test_a_run_that_was_undone_is_neither_retried_nor_completed(client, receiver
         assert "compensated" in act(client, made, action, body, 409)["detail"]
     again = act(client, made, "rerun", {"from": "a"}, 201)["id"]
     assert ended(client, again)["status"] == "FAILED" and len(receiver.to("/a")) == 2
+
+
+def test_a_run_whose_sub_run_was_undone_is_not_retried(client, receiver):
+    receiver.answer("/fails", Reply(status=400))
+    put(client, "within", {"steps": [{"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo")},
+                                     {"name": "fails", "depends_on": ["a"], **http(receiver, "/fails")}]})
+    made = run(client, definition={"steps": [{"name": "first", **http(receiver, "/first")},
+                                             {"name": "sub", "depends_on": ["first"], "target_type": "WORKFLOW", "target_config": {"workflow": "within"}}]})["id"]
+    assert ended(client, made)["status"] == "FAILED" and len(receiver.to("/undo")) == 1
+    for path in (f"/v1/workflows/{made}/retry", f"/v1/dlq/{made}/retry"):
+        refused = client.post(path)
+        assert refused.status == 409 and "rerun it" in refused.json["detail"], refused
+    again = act(client, made, "rerun", {"from": "sub"}, 201)["id"]
+    assert ended(client, again)["status"] == "FAILED" and len(receiver.to("/first")) == 1 and len(receiver.to("/a")) == 2
+
+
+def test_a_failed_compensation_is_completed_by_hand(client, receiver):
+    for path in ("/fails", "/undo-a", "/undo-m"):
+        receiver.answer(path, Reply(status=400))
+    made = run(client, definition={"steps": [
+        {"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo-a")},
+        {"name": "m", "map": {"over": {"$literal": [1, 2]}}, **http(receiver, "/m"), "compensate": http(receiver, "/undo-m")},
+        {"name": "fails", "depends_on": ["a", "m"], **http(receiver, "/fails")}]})["id"]
+    done = ended(client, made)
+    assert done["compensation"] == "INCOMPLETE" and done["last_error"].endswith("; compensation INCOMPLETE, 3 of 3 failed"), done
+    assert "compensat" in act(client, made, "steps/fails/force-complete", expect=409)["detail"]
+    act(client, made, "steps/m/force-complete", {"output": 1}, 400)
+    assert act(client, made, "steps/m/force-complete")["kind"] == "COMPENSATION"
+    assert ended(client, made)["last_error"].endswith("; compensation INCOMPLETE, 1 of 3 failed")
+    act(client, made, "steps/a/force-complete")
+    done = ended(client, made)
+    assert (done["status"], done["compensation"]) == ("FAILED", "COMPLETE") and "INCOMPLETE" not in done["last_error"], done
+    assert len(receiver.to("/undo-m")) == 2 and len(receiver.to("/undo-a")) == 2
 
 
 def test_a_cancel_may_ask_later_that_what_was_done_is_undone(client, receiver):

@@ -45,6 +45,15 @@ def test_a_failure_that_a_step_handles_is_not_the_one_that_fails_the_run(client,
     assert (done["status"], done["failed_step"]) == ("FAILED", "bad") and "'bad'" in done["last_error"], done
 
 
+def test_a_worker_step_that_nobody_leases_expires_and_its_handler_runs(client, receiver):
+    made = run(client, definition={"steps": [
+        {"name": "work", "target_type": "WORKER", "queue": "nobody", "expires_after_seconds": 1},
+        {"name": "late", "depends_on": [{"step": "work", "type": "MUST_FAIL"}], **http(receiver, "/late")}]})
+    done = ended(client, made["id"])
+    assert done["status"] == "COMPLETED" and len(receiver.to("/late")) == 1, done
+    assert steps(client, made["id"])[("work", None, "STEP")]["status"] == "EXPIRED"
+
+
 def test_a_map_runs_its_items_a_few_at_a_time(client, receiver):
     items = list(range(25))
     for i in items:
@@ -214,7 +223,8 @@ def test_an_await_times_out(client):
 def test_a_rejection_fails_the_step(client):
     made = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go", "approvals": 2}}]})
     until(lambda: status(client, made["id"])["awaiting"])
-    assert client.post(f"/v1/workflows/{made['id']}/signals/go", {"decision": "REJECT", "by": "ann"}).status == 200
+    answer = client.post(f"/v1/workflows/{made['id']}/signals/go", {"decision": "REJECT", "by": "ann"})
+    assert answer.status == 200 and (answer.json["received"], answer.json["rejections"]) == (0, 1), answer
     done = ended(client, made["id"])
     assert done["status"] == "FAILED" and "rejected by ann" in done["last_error"], done
 

@@ -157,7 +157,7 @@ def test_an_await_takes_signals(client):
     url = f"/v1/workflows/{made['id']}/signals"
     assert client.post(f"{url}/approvd").status == 404
     first = client.post(f"{url}/approved", {"by": "ann", "payload": 1}).json
-    assert first == {"signal": "approved", "step": "sign", "received": 1, "approvals": 2}
+    assert first == {"signal": "approved", "step": "sign", "received": 1, "rejections": 0, "approvals": 2}
     assert client.post(f"{url}/approved", {"by": "ann", "payload": 1}).status == 200
     assert client.post(f"{url}/approved", {"by": "ann", "payload": 2}).status == 409
     assert status(client, made["id"])["awaiting"][0]["received"] == 1
@@ -288,6 +288,64 @@ def test_a_map_that_a_user_completes_has_the_given_output(client, receiver):
     act(client, made, "steps/m/force-complete", {"output": [1, 2, 3]})
     assert ended(client, made)["status"] == "COMPLETED"
     assert [json.loads(c.body) for c in receiver.to("/b")] == [[1, 2, 3]]
+
+
+def test_a_failed_map_is_completed_with_the_output_that_a_user_gives(client, receiver):
+    receiver.answer("/m", Reply(status=400))
+    made = run(client, definition={"steps": [{"name": "m", "map": {"over": {"$literal": [1, 2]}}, **http(receiver, "/m")},
+                                             {"name": "b", "depends_on": ["m"], **http(receiver, "/b", body={"all": {"$ref": "/steps/m/output"}})}]})["id"]
+    assert ended(client, made)["status"] == "FAILED"
+    act(client, made, "steps/m/force-complete", {"output": [7, 8]})
+    assert ended(client, made)["status"] == "COMPLETED"
+    assert [json.loads(c.body) for c in receiver.to("/b")] == [{"all": [7, 8]}]
+
+
+def test_a_run_that_has_started_keeps_its_input(client, receiver):
+    receiver.answer("/b", Reply(status=400))
+    put(client, "two", {"steps": [{"name": "a", **http(receiver, "/a")}, {"name": "b", "depends_on": ["a"], **http(receiver, "/b", body={"$ref": "/input"})}]})
+    made = run(client, workflow="two", input=1)["id"]
+    assert ended(client, made)["status"] == "FAILED"
+    refused = client.post(f"/v1/dlq/{made}/retry", {"target_config": {"input": 2}})
+    assert refused.status == 409 and "rerun" in refused.json["detail"], refused
+    assert client.post(f"/v1/dlq/{made}/retry", {"priority": 7}).status == 200
+    assert ended(client, made)["status"] == "FAILED" and [c.body for c in receiver.to("/b")] == [b"1", b"1"]
+
+
+def test_the_time_of_repeated_attempts_is_shown_as_waiting(client, receiver):
+    receiver.answer("/a", Reply(status=500), Reply())
+    retry = {"max_attempts": 2, "base_delay_ms": 700, "backoff": "FIXED", "jitter": "NONE"}
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a"), "retry": retry}]})["id"]
+    until(lambda: steps(client, made)[("a", None, "STEP")]["due_at"] if receiver.to("/a") else None)
+    assert ended(client, made)["status"] == "COMPLETED"
+    step = steps(client, made)[("a", None, "STEP")]
+    assert step["attempts"] == 2 and step["waited_ms"] >= 700 and step["due_at"] is None, step
+    again = act(client, made, "rerun", {"from": "a"}, expect=201)["id"]
+    assert ended(client, again)["status"] == "COMPLETED"
+
+
+def test_a_copied_step_takes_no_time_of_the_new_run(client, receiver):
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"}]})["id"]
+    ended(client, made)
+    again = act(client, made, "rerun", {"from": "b"}, expect=201)["id"]
+    ended(client, again)
+    copy = steps(client, again)[("a", None, "STEP")]
+    assert (copy["released_at"], copy["started_at"], copy["duration_ms"]) == (None, None, None) and "copied" in copy["last_error"], copy
+
+
+def test_a_run_without_a_definition_can_be_looked_at(client):
+    put(client, "gone", {"steps": STEPS})
+    schedule = client.create(target_type="WORKFLOW", target_config={"workflow": "gone"}, cron_expression="0 0 1 1 *")["id"]
+    assert client.request("DELETE", "/v1/workflow-definitions/gone").status == 204
+    made = client.post(f"/v1/tasks/{schedule}/run-now").json["occurrence_id"]
+    assert ended(client, made)["status"] == "FAILED"
+    assert steps(client, made) == {} and status(client, made)["total"] == 0
+
+
+def test_a_running_step_cannot_be_skipped(client, receiver):
+    receiver.answer("/slow", Reply(takes_s=1))
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/slow")}]})["id"]
+    receiver.wait("/slow")
+    assert "cannot be skipped" in act(client, made, "steps/a/skip", expect=409)["detail"]
 
 
 def test_task_calls_on_a_step_name_the_call_of_the_run(client):

@@ -376,8 +376,8 @@ static enum err memory_put(struct store_memory *s, struct op *base)
     slot_keys_init(&keys);
     next.cursor_ms = op->ret_cursor_ms = memory_put_withdraw(s, op, &runs, &keys);
     next.runs_count = max_of(next.runs_count - runs, 0);
-    if (next.state == TASK_CANCELLED)
-        memory_uncount_run(&s->table, &next, next.parent, false);
+    if (next.state == TASK_CANCELLED || next.state == TASK_EXPIRED)
+        memory_uncount_run(&s->table, &next, next.parent, next.state == TASK_EXPIRED);
     memory_change_row(&s->table, &next, true, &keys);
     struct memory_arrivals arrivals = { .budget = ARRIVALS_MAX };
     memory_arrivals_add(&arrivals, &next);

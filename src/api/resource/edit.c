@@ -480,12 +480,21 @@ static enum handled edit_open_run(struct request *q, struct reader *r, struct ed
     return edit_retry_later(q); /* it is being opened */
 }
 
-/* A run that is edited names a workflow that exists. It stays bound to a version if it was. */
+/* A run that is edited names a workflow that exists. It stays bound to a version if it was. What a run has done was
+ * done with its input: after its opening neither changes. */
 static enum err edit_check_run(struct request *q, struct reader *r, struct edit *edit, struct error *e)
 {
     struct task *t = &edit->plan.task;
     struct run_config before, after;
-    if (!edit->is_patch || t->target != TARGET_WORKFLOW || str_eq(t->target_config, edit->current.target_config))
+    bool opened = edit->current.target == TARGET_WORKFLOW && edit->current.links & TASK_OPENED;
+    bool same = t->target == edit->current.target && str_eq(t->target_config, edit->current.target_config);
+    if (opened && edit->is_patch && !same)
+        return error_set(e, ERR_CONFLICT,
+                         "the run has started, and its steps have used its input; rerun it with another input "
+                         "('belfry workflow rerun --input')");
+    if (opened && edit->has_action && edit->action == ACTION_RETRY && run_check_retry(q, r, &edit->current, e))
+        return e->code;
+    if (!edit->is_patch || t->target != TARGET_WORKFLOW || same)
         return ERR_OK;
     if (run_config_read(q, &edit->current, &before, e) || run_config_read(q, t, &after, e))
         return e->code;

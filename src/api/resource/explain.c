@@ -171,6 +171,8 @@ static enum handled explain_workflow(struct request *q, struct reader *r, const 
     struct task waits = *t;
     waits.expires_after_ms = 0; /* counted from its release */
     explain_held_by_people(&waits, "nobody knows when they end", &x);
+    if (t->links & TASK_OPENED) /* it has started */
+        explain_state(&x, EXPLAIN_DEPENDENCY, "it waits for %s", buf_cstr(&text));
     return explain_respond(q, t, NULL, &x);
 }
 

@@ -99,6 +99,7 @@ static const struct json_field acquire_fields[] = {
 struct lease_acquire {
     struct lease_ask ask;
     struct request *q;
+    struct tasks expired; /* not answered: they expired before this lease */
 };
 
 /* A worker may extend its lease until the timeout of the task. */
@@ -169,6 +170,15 @@ static bool leases_shorten(struct request *q, const struct lease_ask *a)
     return true;
 }
 
+static struct settlement leases_settlement(struct request *q, const struct task *t, const struct outcome *o,
+                                           struct prng *random)
+{
+    struct settle_facts facts = settle_facts_of(t, o, NULL);
+    return (struct settlement){
+        .id = t->id, .fence = t->fence, .parent = t->parent, .verdict = settle(&facts, o, q->now_ms, random, &q->arena)
+    };
+}
+
 /* ---- a worker that waited and is gone ---- */
 
 static void leases_on_given_back(struct op *op)
@@ -201,16 +211,70 @@ static bool leases_give_back(struct request *q, const struct lease_acquire *acqu
     struct prng random = { 0 };
     if (!v || !leased->n || !acquire->ask.wait_ms || !http_peer_is_gone(q->exchange))
         return false;
-    for (size_t i = 0; i < leased->n; i++) {
-        const struct task *t = &leased->v[i];
-        struct settle_facts facts = settle_facts_of(t, &back, NULL);
-        v[i] = (struct settlement){ .id = t->id,
-                                    .fence = t->fence,
-                                    .parent = t->parent,
-                                    .verdict = settle(&facts, &back, q->now_ms, &random, &q->arena) };
-    }
+    for (size_t i = 0; i < leased->n; i++)
+        v[i] = leases_settlement(q, &leased->v[i], &back, &random);
     q->write.settle = (struct op_settle){ .op = { .kind = OP_SETTLE }, .v = v, .n = leased->n, .now_ms = q->now_ms };
     (void)request_submit(q, leases_on_given_back);
+    return true;
+}
+
+/* ---- tasks that expired before they were leased ---- */
+
+static enum handled leases_answer_valid(struct request *q, struct reader *r)
+{
+    (void)r;
+    struct lease_acquire *acquire = q->context;
+    if (leases_shorten(q, &acquire->ask))
+        return HANDLED_LATER;
+    leases_end_acquire(q);
+    return HANDLED_DONE;
+}
+
+/* If the store failed, the leases end unused, and the tasks expire then. */
+static void leases_on_expired(struct op *op)
+{
+    struct request *q = request_finish_op(op);
+    struct lease_acquire *acquire = q->context;
+    const struct api_setup *setup = &q->server->setup;
+    uint64_t unblocked = op_unblocked(q->write.settle.ret_unblocked_lanes, q->write.settle.ret_arrivals_left);
+    for (size_t i = 0; op->rc == ERR_OK && i < acquire->expired.n; i++) {
+        if (setup->lease_over)
+            setup->lease_over(setup->context, &acquire->expired.v[i], i ? 0 : unblocked);
+        metric_add(setup->metrics, METRIC_TASKS_EXPIRED, 1);
+    }
+    request_later(q, leases_answer_valid);
+}
+
+/* Moves expired tasks out of the answer. False: there is none. */
+static bool leases_take_expired(struct request *q, struct lease_acquire *acquire)
+{
+    struct tasks *leased = &acquire->ask.claim.ret;
+    size_t kept = 0;
+    acquire->expired = (struct tasks){ .v = arena_array(&q->arena, struct task, leased->n) };
+    for (size_t i = 0; acquire->expired.v && i < leased->n; i++)
+        if (is_expired(task_expires_ms(&leased->v[i]), q->now_ms))
+            acquire->expired.v[acquire->expired.n++] = leased->v[i];
+        else
+            leased->v[kept++] = leased->v[i];
+    if (acquire->expired.n)
+        leased->n = kept;
+    return acquire->expired.n > 0;
+}
+
+static bool leases_expire(struct request *q, struct lease_acquire *acquire)
+{
+    struct outcome late = { .kind = OUTCOME_EXPIRED,
+                            .retry_after_ms = -1,
+                            .error = S("expired: no worker leased it within expires_after_seconds of its due time") };
+    struct settlement *v = arena_array(&q->arena, struct settlement, acquire->ask.claim.ret.n);
+    struct prng random = { 0 };
+    if (!v || !leases_take_expired(q, acquire))
+        return false;
+    for (size_t i = 0; i < acquire->expired.n; i++)
+        v[i] = leases_settlement(q, &acquire->expired.v[i], &late, &random);
+    q->write.settle =
+        (struct op_settle){ .op = { .kind = OP_SETTLE }, .v = v, .n = acquire->expired.n, .now_ms = q->now_ms };
+    (void)request_submit(q, leases_on_expired);
     return true;
 }
 
@@ -218,10 +282,9 @@ static enum handled leases_answer_acquired(struct request *q, struct reader *r)
 {
     (void)r;
     struct lease_acquire *acquire = q->context;
+    bool done = acquire->ask.claim.op.rc == ERR_OK;
     q->now_ms = clock_wall_ms(q->server->setup.clock);
-    if (acquire->ask.claim.op.rc == ERR_OK && leases_give_back(q, acquire))
-        return HANDLED_LATER;
-    if (acquire->ask.claim.op.rc == ERR_OK && leases_shorten(q, &acquire->ask))
+    if (done && (leases_give_back(q, acquire) || leases_expire(q, acquire) || leases_shorten(q, &acquire->ask)))
         return HANDLED_LATER;
     leases_end_acquire(q);
     return HANDLED_DONE;

@@ -418,6 +418,67 @@ static enum err retry_check_step(struct request *q, struct reader *r, const stru
                      task_state_name(t.state));
 }
 
+/* Whether the run was opened, and all compensations that it has are COMPLETED. */
+static enum err retry_is_undone(struct request *q, struct reader *r, struct uuid run, bool *ret, struct error *e)
+{
+    struct step_filter f = { .tenant = q->who.tenant,
+                             .run = run,
+                             .has_after = true,
+                             .after = place_of_undo(0, -1) - 1,
+                             .limit = STEPS_READ_MAX };
+    struct tasks v = { .n = STEPS_READ_MAX };
+    size_t undone = 0, total = 0;
+    while (v.n == STEPS_READ_MAX) {
+        if (reader_steps(r, &f, &q->arena, &v, e))
+            return e->code;
+        for (size_t i = 0; i < v.n && place_kind(v.v[i].place) == PLACE_KIND_UNDO; i++, total++)
+            undone += v.v[i].state == TASK_COMPLETED;
+        f.after = v.n ? v.v[v.n - 1].place : 0;
+    }
+    *ret = total > 0 && undone == total;
+    return ERR_OK;
+}
+
+static bool retry_names(const struct run_retry *b, const struct dag *d, const struct task *t)
+{
+    const struct str *names = b->steps.v;
+    uint32_t step = place_step(t->place);
+    bool named = b->steps.n == 0;
+    for (size_t i = 0; i < b->steps.n && step < d->n; i++)
+        named = named || str_eq(names[i], d->steps[step].name);
+    return named;
+}
+
+/* A sub-run whose steps were compensated cannot go on where it failed: its steps are undone. d: NULL in sub-runs. */
+static enum err retry_check_subruns(struct request *q, struct reader *r, struct uuid run, const struct dag *d,
+                                    const struct run_retry *b, struct error *e)
+{
+    struct step_filter f = { .tenant = q->who.tenant,
+                             .run = run,
+                             .states = 1U << TASK_FAILED | 1U << TASK_EXPIRED | 1U << TASK_CANCELLED,
+                             .limit = STEPS_READ_MAX };
+    struct tasks v = { .n = STEPS_READ_MAX };
+    while (v.n == STEPS_READ_MAX) {
+        if (reader_steps(r, &f, &q->arena, &v, e))
+            return e->code;
+        for (size_t i = 0; i < v.n; i++) {
+            const struct task *t = &v.v[i];
+            bool undone = false;
+            if (t->target != TARGET_WORKFLOW || !(t->links & TASK_OPENED) || (d && !retry_names(b, d, t)))
+                continue;
+            if (retry_is_undone(q, r, t->id, &undone, e))
+                return e->code;
+            if (undone)
+                return error_set(e, ERR_CONFLICT, "the steps of a run within it were compensated; rerun it");
+            if (retry_check_subruns(q, r, t->id, NULL, b, e))
+                return e->code;
+        }
+        f.has_after = true;
+        f.after = v.n ? v.v[v.n - 1].place : 0;
+    }
+    return ERR_OK;
+}
+
 static enum err retry_check(struct request *q, struct reader *r, const struct workflow_run *run,
                             const struct run_retry *b, struct error *e)
 {
@@ -440,7 +501,14 @@ static enum err retry_check(struct request *q, struct reader *r, const struct wo
     for (size_t i = 0; i < b->steps.n; i++)
         if (retry_check_step(q, r, d->dag, names[i], e))
             return e->code;
-    return ERR_OK;
+    return tally.undo_total ? ERR_OK : retry_check_subruns(q, r, run->task.id, d->dag, b, e);
+}
+
+enum err run_check_retry(struct request *q, struct reader *r, const struct task *t, struct error *e)
+{
+    struct workflow_run run;
+    struct run_retry all = { 0 };
+    return run_read_of(q, r, t, &run, e) ? e->code : retry_check(q, r, &run, &all, e);
 }
 
 enum err run_make_retry(struct request *q, const struct workflow_run *run, struct str more, struct task *t,

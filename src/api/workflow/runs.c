@@ -366,7 +366,8 @@ static enum err workflows_write_awaiting(struct request *q, struct reader *r, co
         jw_kv_str(w, "step", s->name);
         jw_kv_str(w, "signal", s->await.signal);
         jw_kv_i64(w, "approvals", s->await.approvals);
-        jw_kv_i64(w, "received", (int64_t)signals.n);
+        jw_kv_i64(w, "received", (int64_t)(signals.n - signal_rejections(&signals)));
+        jw_kv_i64(w, "rejections", (int64_t)signal_rejections(&signals));
         jw_kv_time_or_null(w, "since", a->since_ms);
         jw_kv_time_or_null(w, "timeout_at", a->timeout_ms);
         jw_object_end(w);
@@ -401,18 +402,22 @@ enum handled workflows_status(struct request *q, struct reader *r)
     struct workflow_run run;
     struct run_tally tally;
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
-    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || run_read(q, r, &run, &e) ||
-        run_definition(q, r, &run, &d, &e) || run_tally(q, r, &run, d->dag, &tally, &e))
+    static const struct dag none = { 0 }; /* of a run that was never opened because its definition is gone */
+    if (query_read(q->query, NULL, 0, NULL, &q->arena, &e) || run_read(q, r, &run, &e))
+        return request_fail(q, &e);
+    enum err rc = run_definition(q, r, &run, &d, &e);
+    const struct dag *dag = d ? d->dag : &none;
+    if ((rc && (rc != ERR_NOT_FOUND || run.opened)) || run_tally(q, r, &run, dag, &tally, &e))
         return request_fail(q, &e);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     jw_kv_uuid(&w, "id", run.task.id);
     jw_kv_cstr(&w, "status", task_state_name(task_shown_state(&run.task, q->now_ms)));
     jw_kv_bool(&w, "paused", run.opened && run.row.paused);
-    run_write_counts(&w, d->dag, &tally);
-    if (workflows_write_awaiting(q, r, &run, d->dag, &tally, &w, &e))
+    run_write_counts(&w, dag, &tally);
+    if (workflows_write_awaiting(q, r, &run, dag, &tally, &w, &e))
         return request_fail(q, &e);
-    workflows_write_failures(d->dag, &tally, &w);
+    workflows_write_failures(dag, &tally, &w);
     jw_object_end(&w);
     return HANDLED_DONE;
 }

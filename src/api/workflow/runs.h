@@ -11,6 +11,8 @@ enum handled workflows_stop(struct request *q, struct reader *r, enum action act
 /* changes.c: the row of a run that is retried. more: members of its `extra` for the planner, without braces. */
 enum err run_make_retry(struct request *q, const struct workflow_run *run, struct str more, struct task *t,
                         struct error *e) must_use;
+/* changes.c: whether the run of that row can be retried. ERR_CONFLICT: it cannot, or not any more. */
+enum err run_check_retry(struct request *q, struct reader *r, const struct task *t, struct error *e) must_use;
 /* edit.c: an action on the task in the path. */
 enum handled edit_act(struct request *q, struct reader *r, enum action action, bool compensate);
 

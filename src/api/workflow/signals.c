@@ -96,7 +96,9 @@ static enum err signals_write_answer(struct request *q, struct reader *r, const 
     jw_object(&w);
     jw_kv_str(&w, "signal", q->name);
     jw_kv_str(&w, "step", s->step);
-    jw_kv_i64(&w, "received", (int64_t)v.n + !known);
+    size_t rejections = signal_rejections(&v) + (!known && s->row.rejects);
+    jw_kv_i64(&w, "received", (int64_t)(v.n + !known - rejections));
+    jw_kv_i64(&w, "rejections", (int64_t)rejections);
     jw_kv_i64(&w, "approvals", s->approvals);
     jw_object_end(&w);
     return ERR_OK;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "core/flow/place.h"
 #include "core/task/action.h"
+#include "workflow/definition.h"
 
 enum { TRIES_MAX = 8, OUTPUTS_LIMIT = 100, ITEMS_ARENA = 64 << 20 };
 
@@ -53,13 +54,25 @@ static int64_t steps_started_ms(const struct task *t, int64_t now_ms)
     return runs ? max_of(uuid_time_ms(t->claim), t->due_ms) : t->started_ms;
 }
 
-/* The times of the latest attempt. */
+/* The due time is that of the latest attempt: of a step that was repeated, the time before it counts as waiting. The
+ * row does not know when a step that is paused was released. */
+static int64_t steps_released_ms(const struct task *t, int64_t started_ms)
+{
+    bool repeated = t->attempts > 1 || t->losses || (t->attempts && !task_is_final(t->state));
+    if (t->links & TASK_WAITS || t->state == TASK_PAUSED || (task_is_final(t->state) && !started_ms))
+        return 0;
+    int64_t due_ms = repeated && t->target != TARGET_WORKFLOW ? min_of(t->scheduled_ms, t->due_ms) : t->due_ms;
+    return started_ms ? min_of(due_ms, started_ms) : due_ms;
+}
+
+/* The times of the latest attempt. A copy of a rerun took no time of this run. */
 static void steps_write_times(struct jw *w, const struct task *t, int64_t now_ms)
 {
-    int64_t started_ms = steps_started_ms(t, now_ms);
-    bool waits = t->links & TASK_WAITS || (task_is_final(t->state) && !started_ms);
-    int64_t released_ms = waits ? 0 : started_ms ? min_of(t->due_ms, started_ms) : t->due_ms;
+    bool copied = str_eq(t->last_error, S(COPIED_ROW));
+    int64_t started_ms = copied ? 0 : steps_started_ms(t, now_ms), released_ms = steps_released_ms(t, started_ms);
     bool started = started_ms && released_ms, ended = started_ms && t->completed_ms;
+    bool is_due_later = task_shown_state(t, now_ms) == TASK_SCHEDULED && t->due_ms > now_ms;
+    jw_kv_time_or_null(w, "due_at", is_due_later ? t->due_ms : 0);
     jw_kv_time_or_null(w, "released_at", released_ms);
     jw_kv_time_or_null(w, "started_at", started_ms);
     jw_kv_time_or_null(w, "completed_at", t->completed_ms);
@@ -190,6 +203,19 @@ static const struct query_field steps_fields[] = {
     FIELD("limit", QUERY_I64, limit, .min = 1, .max = STEPS_READ_MAX),
 };
 
+/* A run that was never opened because its definition is gone. */
+static enum handled steps_write_none(struct request *q)
+{
+    struct jw w = respond_json(&q->response, 200);
+    jw_object(&w);
+    jw_key(&w, "steps");
+    jw_array(&w);
+    jw_array_end(&w);
+    jw_kv_cstr(&w, "next_cursor", NULL);
+    jw_object_end(&w);
+    return HANDLED_DONE;
+}
+
 enum handled workflow_steps_list(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -197,8 +223,12 @@ enum handled workflow_steps_list(struct request *q, struct reader *r)
     struct tasks v = { 0 };
     struct steps_query p = { .limit = LIST_DEFAULT };
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
-    if (query_read(q->query, steps_fields, array_count(steps_fields), &p, &q->arena, &e) || run_read(q, r, &run, &e) ||
-        run_definition(q, r, &run, &d, &e))
+    if (query_read(q->query, steps_fields, array_count(steps_fields), &p, &q->arena, &e) || run_read(q, r, &run, &e))
+        return request_fail(q, &e);
+    enum err rc = run_definition(q, r, &run, &d, &e);
+    if (rc == ERR_NOT_FOUND && !run.opened)
+        return steps_write_none(q);
+    if (rc)
         return request_fail(q, &e);
     struct step_filter f = {
         .tenant = q->who.tenant, .run = run.task.id, .states = p.states, .limit = (size_t)p.limit
@@ -276,6 +306,8 @@ struct step_edit {
     struct workflow_run run;
     struct task run_next; /* with `retries`: the run, which goes on with the step COMPLETED */
     bool retries;
+    bool undoes;   /* `next` is a compensation that failed: there may be more */
+    size_t undone; /* such ones so far */
     int tries;
 };
 
@@ -288,6 +320,10 @@ static void steps_on_put(struct op *op)
     if (request_replayed(q, op))
         return;
     if (op->rc == ERR_CONFLICT && ++s->tries < TRIES_MAX) {
+        request_later(q, steps_attempt);
+        return;
+    }
+    if (op->rc == ERR_OK && s->undoes) {
         request_later(q, steps_attempt);
         return;
     }
@@ -326,6 +362,60 @@ static enum err steps_keep_output(struct request *q, struct step_edit *s, struct
     return !text.full && arena_str(&q->arena, buf_str(&text), &s->next.extra) ? ERR_OK : error_no_room(e);
 }
 
+/* The first compensation of the step that failed; nil id: none. */
+static enum err steps_failed_undo(struct request *q, struct reader *r, uint32_t step, struct task *ret, struct error *e)
+{
+    struct tasks v = { 0 };
+    struct step_filter f = { .tenant = q->who.tenant,
+                             .run = q->id,
+                             .states = 1U << TASK_FAILED | 1U << TASK_EXPIRED | 1U << TASK_CANCELLED,
+                             .by_step = true,
+                             .step = step,
+                             .has_after = true,
+                             .after = place_of_undo(0, -1) - 1,
+                             .limit = 1 };
+    *ret = (struct task){ 0 };
+    if (reader_steps(r, &f, &q->arena, &v, e))
+        return e->code;
+    if (v.n && place_kind(v.v[0].place) == PLACE_KIND_UNDO)
+        *ret = v.v[0];
+    return ERR_OK;
+}
+
+static void steps_complete_by_hand(const struct request *q, struct step_edit *s)
+{
+    s->next = s->current;
+    s->next.version++;
+    s->next.updated_ms = s->next.completed_ms = q->now_ms;
+    s->next.state = TASK_COMPLETED;
+    s->next.links |= TASK_BY_HAND;
+    s->next.last_error = s->next.cause = (struct str){ NULL, 0 };
+}
+
+/* A user has undone the step: its failed compensations become COMPLETED, one after the other. Then the run is retried:
+ * it repeats what else failed of them and ends anew. */
+static enum err steps_plan_undo(struct request *q, struct reader *r, uint32_t step, struct step_edit *s,
+                                struct error *e)
+{
+    struct task undo;
+    if (steps_failed_undo(q, r, step, &undo, e))
+        return e->code;
+    s->undoes = !uuid_is_nil(undo.id);
+    if (s->undoes && s->output.n)
+        return error_field(e, "output", "is for a step, not for its compensation");
+    if (s->undoes) {
+        s->undone++;
+        s->current = undo;
+        steps_complete_by_hand(q, s);
+        return ERR_OK;
+    }
+    if (!s->undone)
+        return error_set(e, ERR_CONFLICT,
+                         "the steps of the run were compensated, and no compensation of this step failed; rerun it");
+    s->retries = true;
+    return run_make_retry(q, &s->run, S(""), &s->run_next, e);
+}
+
 /* A failed step of a run that has ended: the run is retried, and its opening completes the step. */
 static enum err steps_plan_retry(struct request *q, struct reader *r, const struct dag *d, struct step_edit *s,
                                  struct error *e)
@@ -342,20 +432,15 @@ static enum err steps_plan_retry(struct request *q, struct reader *r, const stru
                          task_state_name(s->run.task.state));
     if (!may)
         return error_set(e, ERR_CONFLICT, "the run is %s; retry or rerun it", task_state_name(s->run.task.state));
-    if (!failed)
-        return error_set(e, ERR_CONFLICT, "the step is %s; only a failed step of a run that has ended can be completed",
-                         task_state_name(state));
     if (run_tally(q, r, &s->run, d, &tally, e))
         return e->code;
     if (tally.undo_total)
-        return error_set(e, ERR_CONFLICT, "the steps of the run were compensated; rerun it");
+        return steps_plan_undo(q, r, place_step(s->current.place), s, e);
+    if (!failed)
+        return error_set(e, ERR_CONFLICT, "the step is %s; only a failed step of a run that has ended can be completed",
+                         task_state_name(state));
     s->retries = true;
-    s->next = s->current;
-    s->next.version++;
-    s->next.updated_ms = s->next.completed_ms = q->now_ms;
-    s->next.state = TASK_COMPLETED;
-    s->next.links |= TASK_BY_HAND;
-    s->next.last_error = s->next.cause = (struct str){ NULL, 0 };
+    steps_complete_by_hand(q, s);
     buf_printf(&more, "\"retry_completes\":\"" STR_FMT "\"", STR_ARG(q->name));
     if (s->output.n) {
         buf_text(&more, ",\"retry_output\":");
@@ -382,7 +467,11 @@ static enum err steps_plan(struct request *q, struct step_edit *s, struct error 
     if (s->action == ACTION_RUN_NOW && s->current.links & TASK_AWAITS)
         return error_set(e, ERR_CONFLICT, "the step awaits a signal already; send it, or complete or skip the step");
     if (task_act(&s->current, action, s->force, NULL, request_new_id(q), q->now_ms, &plan, e))
-        return e->code;
+        return skips && e->code == ERR_CONFLICT
+                   ? error_set(e, ERR_CONFLICT,
+                               "the %s is %s and cannot be skipped; wait for its end, or cancel the run", steps_noun(s),
+                               task_state_name(task_shown_state(&s->current, q->now_ms)))
+                   : e->code;
     if (!plan.changes)
         return error_set(e, ERR_CONFLICT, "the %s is %s already", steps_noun(s), task_state_name(s->current.state));
     s->next = plan.task;
@@ -421,7 +510,7 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
                                     .version = was->version,
                                     .fence = was->fence,
                                     .state = was->state,
-                                    .idempotency = request_record(q) };
+                                    .idempotency = s->undoes ? NULL : request_record(q) };
     return request_submit(q, s->retries ? steps_on_run_put : steps_on_put);
 }
 

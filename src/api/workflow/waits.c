@@ -64,7 +64,7 @@ static enum err waits_read_signal(struct request *q, struct reader *r, const str
     if (reader_signals(r, t->run, s->await.signal, &q->arena, &v, e))
         return e->code;
     p->approvals = s->await.approvals;
-    p->received = (int64_t)v.n;
+    p->received = (int64_t)(v.n - signal_rejections(&v));
     return arena_str(&q->arena, s->await.signal, &p->signal) ? ERR_OK : error_no_room(e);
 }
 

@@ -85,7 +85,11 @@ static bool run_step_read(struct run_steps *s, const json_t *json, struct run_st
     (void)!json_time_at(json, "released_at", &t->released_ms);
     (void)!json_time_at(json, "started_at", &t->started_ms);
     (void)!json_time_at(json, "completed_at", &t->completed_ms);
+    (void)!json_time_at(json, "due_at", &step->due_ms);
+    step->leased = str_eq(json_text_at(json, "target_type"), S("WORKER"));
     t->is_final = run_status_is_final(json_text_at(json, "status"));
+    if (str_eq(json_text_at(json, "status"), S("SCHEDULED")))
+        t->started_ms = 0; /* of an attempt that is over */
     t->usual_ms = -1;
     return arena_str(&s->a, json_text_at(json, "step"), &step->name) &&
            arena_str(&s->a, json_text_at(json, "id"), &step->id) &&

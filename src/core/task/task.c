@@ -208,7 +208,8 @@ enum late_cause task_lease_late_cause(const struct task *t)
 
 bool task_is_called_off(const struct task *t)
 {
-    return t->kind == TASK_OCCURRENCE && t->runs_count && t->state == TASK_CANCELLED && !t->started_ms;
+    bool ended = t->state == TASK_CANCELLED || t->state == TASK_EXPIRED;
+    return t->kind == TASK_OCCURRENCE && t->runs_count && ended && !t->started_ms;
 }
 
 int64_t task_awaited_ms(const struct task *t)

@@ -224,7 +224,7 @@ bool task_is_unstarted(const struct task *t, int64_t now_ms);
 /* Of a leased task: when the lease began, which is its start, and what made it late if it was. */
 int64_t task_leased_ms(const struct task *t);
 enum late_cause task_lease_late_cause(const struct task *t);
-/* Whether an OCCURRENCE was cancelled before its start although it counts among the runs of its task. */
+/* Whether an OCCURRENCE was cancelled, or expired, before its start although it counts among the runs of its task. */
 bool task_is_called_off(const struct task *t);
 
 extern const char *const target_kind_names[TARGET_KINDS + 1]; /* "HTTP_CALLBACK" …; NULL at the end */

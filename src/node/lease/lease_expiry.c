@@ -10,6 +10,11 @@
 
 enum { LEASES_ARENA = 128 << 20, RENEWAL_ARENA = 4096, TIMEOUT_TEXT = 96 };
 
+struct lease_expiry_put {
+    struct op_put op;
+    struct task next;
+};
+
 struct lease_expiry {
     struct reaper reaper;
     struct lease_expiry_setup setup;
@@ -18,7 +23,9 @@ struct lease_expiry {
     const struct task **tasks;          /* of the settlements, in their order */
     struct op_lease_renew *renewal_ops; /* one for each tenant */
     size_t renewal_op_count, renewals_in_flight;
-    bool given; /* a lease was given since the last question */
+    struct lease_expiry_put *puts; /* one for each task that expired before a worker leased it */
+    size_t puts_in_flight;
+    bool given; /* a lease was given, or a task began to wait for one, since the last question */
 };
 
 static struct lease_expiry *lease_expiry_of(struct reaper *r)
@@ -26,22 +33,76 @@ static struct lease_expiry *lease_expiry_of(struct reaper *r)
     return container_of(r, struct lease_expiry, reaper);
 }
 
-/* ---- finding leases that ran out ---- */
+/* ---- tasks that expired before a worker leased them ---- */
 
-/* A node that is alone on its store and has no lease sleeps until it gives one. */
+static void lease_expiry_on_put(struct op *op)
+{
+    struct lease_expiry *l = op->context;
+    struct reaper *r = &l->reaper;
+    const struct op_put *put = container_of(op, struct op_put, op);
+    arena_release(&op->arena);
+    if (op->rc == ERR_OK)
+        metric_add(r->setup.metrics, METRIC_TASKS_EXPIRED, 1);
+    else if (op->rc != ERR_CONFLICT && op->rc != ERR_NOT_FOUND) /* else it was leased or changed meanwhile */
+        log_warn("expire_failed", kv_err(&op->error));
+    r->setup.unblocked(r->setup.context,
+                       op->rc ? UINT64_MAX : op_unblocked(put->ret_unblocked_lanes, put->ret_arrivals_left));
+    if (--l->puts_in_flight)
+        return;
+    free(l->puts);
+    l->puts = NULL;
+    reaper_found(r, l->ask.ret.n);
+}
+
+static void lease_expiry_make_put(struct lease_expiry *l, const struct task *t, struct lease_expiry_put *ret)
+{
+    int64_t now_ms = l->reaper.now.wall_ms;
+    ret->next = *t;
+    ret->next.state = TASK_EXPIRED;
+    ret->next.updated_ms = ret->next.completed_ms = now_ms;
+    ret->next.last_error = S("expired: no worker leased it within expires_after_seconds of its due time");
+    ret->op = (struct op_put){ .op = { .kind = OP_PUT, .done = lease_expiry_on_put, .context = l },
+                               .task = &ret->next,
+                               .version = t->version,
+                               .fence = t->fence,
+                               .state = TASK_SCHEDULED };
+}
+
+/* The leases that ran out come after them: the answer's arena holds both. */
+static void lease_expiry_end_unleased(struct lease_expiry *l)
+{
+    const struct tasks *t = &l->ask.ret_unleased;
+    l->puts = xcalloc(t->n, sizeof *l->puts);
+    l->puts_in_flight = t->n;
+    log_info("tasks_expired", kv_i64("tasks", (int64_t)t->n));
+    for (size_t i = 0, n = t->n; i < n; i++) {
+        struct lease_expiry_put *put = &l->puts[i];
+        lease_expiry_make_put(l, &t->v[i], put);
+        arena_init(&put->op.op.arena, RENEWAL_ARENA);
+        writer_submit(l->reaper.setup.writer, &put->op.op);
+    }
+}
+
+/* ---- finding them ---- */
+
+/* A node that is alone on its store, has no lease and no task that may expire sleeps until it gets one. */
 static void lease_expiry_on_answer(struct op *op)
 {
     struct lease_expiry *l = op->context;
     struct reaper *r = &l->reaper;
-    size_t n = op->rc ? 0 : l->ask.ret.n;
-    bool none = op->rc == ERR_OK && n == 0 && l->ask.ret_next_ms == INT64_MAX;
-    if (op->rc)
-        log_warn("leases_expired_failed", kv_err(&op->error));
-    else
-        r->ask_at_ms = min_of(r->ask_at_ms, moment_steady_at(r->now, max_of(l->ask.ret_next_ms, r->now.wall_ms + 1)));
+    size_t unleased = op->rc ? 0 : l->ask.ret_unleased.n, n = op->rc ? 0 : l->ask.ret.n;
+    int64_t next_ms = op->rc ? 0 : min_of(l->ask.ret_next_ms, l->ask.ret_next_unleased_ms);
+    bool none = !op->rc && !n && !unleased && next_ms == INT64_MAX;
     if (none && !l->setup.shared && !l->given)
         r->ask_at_ms = INT64_MAX;
-    reaper_found(r, n);
+    if (op->rc)
+        log_warn("leases_expired_failed", kv_err(&op->error));
+    else if (next_ms != INT64_MAX)
+        r->ask_at_ms = min_of(r->ask_at_ms, moment_steady_at(r->now, max_of(next_ms, r->now.wall_ms + 1)));
+    if (unleased)
+        lease_expiry_end_unleased(l);
+    else
+        reaper_found(r, n);
 }
 
 static void lease_expiry_ask(struct reaper *r)
@@ -52,7 +113,8 @@ static void lease_expiry_ask(struct reaper *r)
     l->ask =
         (struct op_leases_expired){ .op = { .kind = OP_LEASES_EXPIRED, .done = lease_expiry_on_answer, .context = l },
                                     .now_ms = r->now.wall_ms,
-                                    .max = LEASE_EXPIRY_BATCH };
+                                    .max = LEASE_EXPIRY_BATCH,
+                                    .max_unleased = LEASE_EXPIRY_BATCH };
     arena_init(&l->ask.op.arena, LEASES_ARENA);
     writer_submit(r->setup.writer, &l->ask.op);
 }
@@ -239,6 +301,11 @@ void lease_expiry_given(struct lease_expiry *l)
 {
     l->given = true;
     l->reaper.ask_at_ms = min_of(l->reaper.ask_at_ms, l->reaper.now.steady_ms + LEASE_EXPIRY_ASK_MS);
+}
+
+void lease_expiry_due(struct lease_expiry *l)
+{
+    lease_expiry_given(l);
 }
 
 void lease_expiry_stop(struct lease_expiry *l)

@@ -1,8 +1,9 @@
 #pragma once
-/* node/lease/lease_expiry.h - settles tasks whose lease ran out: lost, or cancelled if their user asked for that.
+/* node/lease/lease_expiry.h - settles tasks whose lease ran out: lost, or cancelled if their user asked for that. And
+ * ends tasks that expired before a worker leased them.
  *
- * A source of node/reaper/reaper.h. The leader asks the store every LEASE_EXPIRY_ASK_MS, and when the next lease
- * ends. */
+ * A source of node/reaper/reaper.h. The leader asks the store every LEASE_EXPIRY_ASK_MS, when the next lease ends, and
+ * when the next task expires. */
 #include "node/reaper/reaper.h"
 
 enum { LEASE_EXPIRY_ASK_MS = 1000, LEASE_EXPIRY_BATCH = 500 };
@@ -20,5 +21,6 @@ struct lease_expiry *lease_expiry_new(const struct lease_expiry_setup *setup);
 void lease_expiry_free(struct lease_expiry *l);                                   /* idle; NULL is fine */
 int64_t lease_expiry_step(struct lease_expiry *l, struct moment now, bool leads); /* when to call again */
 void lease_expiry_given(struct lease_expiry *l); /* a lease was given, or may have been: it will end */
+void lease_expiry_due(struct lease_expiry *l);   /* a task waits for a lease, or may do so: it may expire */
 void lease_expiry_stop(struct lease_expiry *l);
 bool lease_expiry_is_idle(const struct lease_expiry *l);

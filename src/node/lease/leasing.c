@@ -136,12 +136,14 @@ void leasing_due(struct leasing *l, int32_t tenant, struct str queue, int64_t du
         queue.n <= KEY_MAX - sizeof tenant ? map_get(&l->queues, leasing_queue_key(tenant, queue, bytes)) : NULL;
     if (q)
         leasing_queue_due(q, due_ms);
+    lease_expiry_due(l->expiry);
 }
 
 void leasing_all_due(struct leasing *l, int64_t due_ms)
 {
     map_each (&l->queues, slot)
         leasing_queue_due(slot->value, due_ms);
+    lease_expiry_due(l->expiry);
 }
 
 void leasing_on_settled(struct leasing *l, int32_t tenant, struct str queue)

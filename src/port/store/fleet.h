@@ -120,13 +120,17 @@ struct op_lease_renew {
 
 /* OP_LEASES_EXPIRED - reads RUNNING tasks whose lease had expired at now_ms, the longest expired first, at most max.
  * The caller settles them as lost. ret_next_ms: when the next lease expires; INT64_MAX: there is none. Leases of tasks
- * that have left their claim are deleted on the way. */
+ * that have left their claim are deleted on the way.
+ *
+ * With max_unleased, ret_unleased has SCHEDULED tasks for leases (task_is_leased) that had expired at now_ms
+ * (task_expires_ms), by that time and then by id, at most max_unleased. No other claim would take them, so the caller
+ * ends them. ret_next_unleased_ms: when the next one expires; INT64_MAX: none is left. */
 struct op_leases_expired {
     struct op op;
     int64_t now_ms;
-    size_t max;
-    struct tasks ret;
-    int64_t ret_next_ms;
+    size_t max, max_unleased;
+    struct tasks ret, ret_unleased;
+    int64_t ret_next_ms, ret_next_unleased_ms;
 };
 
 /* OP_WORKER_REPORT - stores what workers of a fleet report of themselves (port/events.h).

@@ -261,12 +261,17 @@ WEIGHT(handed_off, max)
 WEIGHT(running, n)
 WEIGHT(retake, n)
 WEIGHT(lease_renew, n)
-WEIGHT(leases_expired, max)
 WEIGHT(worker_report, n)
 WEIGHT(breakers, n)
 WEIGHT(signal, n)
 WEIGHT(stop, max)
 #undef WEIGHT
+
+static size_t leases_expired_weight(const struct op *op)
+{
+    const struct op_leases_expired *x = (const struct op_leases_expired *)op;
+    return x->max + x->max_unleased;
+}
 
 static size_t open_weight(const struct op *op)
 {

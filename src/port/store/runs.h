@@ -318,6 +318,15 @@ struct signal_rows {
     size_t n;
 };
 
+/* How many of the signals reject; the others approve. */
+static inline size_t signal_rejections(const struct signal_rows *v)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < v->n; i++)
+        n += v->v[i].rejects;
+    return n;
+}
+
 /* ---- for stores, so that all answer alike ---- */
 
 /* RUNNING under a claim of that fence: OP_OPEN 1, OP_AWAIT 1, OP_SETTLE. */

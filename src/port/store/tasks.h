@@ -64,7 +64,8 @@ struct op_insert {
  * 10. The runs_count of each deleted occurrence is subtracted from the task's (not below 0): it has not run.
  *  Cancelled occurrences
  * 11. If an OCCURRENCE with runs_count 1 that never started (started_ms 0) becomes CANCELLED, its runs_count becomes 0,
- *     and one is subtracted from its parent's (not below 0).
+ *     and one is subtracted from its parent's (not below 0). If it becomes EXPIRED, one moves to its parent's
+ *     skipped_count, too.
  *  Slots
  * 12. The task keeps the slots that it still needs and that outlive its new state (slot_is_kept). Deleted and withdrawn
  *     tasks release all.

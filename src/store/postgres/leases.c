@@ -41,6 +41,16 @@ static const struct pg_statement expired_terms = {
     "ORDER BY l.until_ms, l.task_id LIMIT $2",
 };
 enum { EXPIRED_UNTIL = AT_calendar + 1 };
+#define UNLEASED                                                                                                       \
+    "FROM tasks AS t WHERE t.state = " SQL_SCHEDULED " AND t.target = 3 AND t.expires_after_ms > 0 "                   \
+    "AND t.links & 64 = 0 AND t.kind <> 1 AND NOT t.deleted AND t.scheduled_ms + t.expires_after_ms "
+#define BY_EXPIRY "ORDER BY t.scheduled_ms + t.expires_after_ms, t.id LIMIT "
+static const struct pg_statement unleased = { "unleased",
+                                              "SELECT " TASK_OF_T ", t.scheduled_ms + t.expires_after_ms " UNLEASED
+                                              "<= $1 " BY_EXPIRY "$2" };
+static const struct pg_statement next_unleased = { "unleased_next",
+                                                   "SELECT t.scheduled_ms + t.expires_after_ms " UNLEASED
+                                                   "> $1 " BY_EXPIRY "1" };
 static const struct pg_statement next_expiry = {
     "terms_next",
     "SELECT l.until_ms " OF_LEASES "WHERE l.until_ms > $1 "
@@ -103,26 +113,49 @@ enum err postgres_lease_renew(struct store_postgres *s, struct op *base)
 
 /* ---- OP_LEASES_EXPIRED ---- */
 
-enum err postgres_leases_expired(struct store_postgres *s, struct op *base)
+struct pg_expired {
+    const struct pg_statement *find, *next; /* rows up to $1, at most $2, with their time; the time of the next row */
+    size_t max;
+    struct tasks *ret;
+    int64_t *ret_next_ms;
+};
+
+static enum err pg_read_expired(struct store_postgres *s, int64_t now_ms, const struct pg_expired *x, struct arena *a,
+                                struct error *e)
 {
-    struct op_leases_expired *op = (struct op_leases_expired *)base;
-    struct error *e = &base->error;
     struct pg_params *p = &s->params;
     cleanup_with(pg_result_release) struct pg_result over = { 0 };
     cleanup_with(pg_result_release) struct pg_result next = { 0 };
     pg_params_reset(p);
-    pg_add_i64(p, op->now_ms);
-    if (pg_queue(&s->conn, &delete_stale_terms, p, e) || pg_send(&s->conn, &next_expiry, p, e))
+    pg_add_i64(p, now_ms);
+    if (pg_send(&s->conn, x->next, p, e))
         return e->code;
-    pg_add_i64(p, (int64_t)op->max + 1);
-    if (pg_send(&s->conn, &expired_terms, p, e) || pg_get(&s->conn, &next, e) || pg_get(&s->conn, &over, e))
+    pg_add_i64(p, (int64_t)x->max + 1);
+    if (pg_send(&s->conn, x->find, p, e) || pg_get(&s->conn, &next, e) || pg_get(&s->conn, &over, e))
         return e->code;
-    size_t n = min_of((size_t)over.rows, op->max);
-    if (pg_read_tasks(s, &over, n, &base->arena, &op->ret, e))
+    size_t n = min_of((size_t)over.rows, x->max);
+    if (pg_read_tasks(s, &over, n, a, x->ret, e))
         return e->code;
     bool more = (size_t)over.rows > n;
-    op->ret_next_ms = more ? pg_i64(&over, (int)n, EXPIRED_UNTIL) : next.rows ? pg_i64(&next, 0, 0) : INT64_MAX;
+    *x->ret_next_ms = more ? pg_i64(&over, (int)n, EXPIRED_UNTIL) : next.rows ? pg_i64(&next, 0, 0) : INT64_MAX;
     return ERR_OK;
+}
+
+enum err postgres_leases_expired(struct store_postgres *s, struct op *base)
+{
+    struct op_leases_expired *op = (struct op_leases_expired *)base;
+    struct error *e = &base->error;
+    struct pg_expired leases = { &expired_terms, &next_expiry, op->max, &op->ret, &op->ret_next_ms };
+    struct pg_expired waiting = { &unleased, &next_unleased, op->max_unleased, &op->ret_unleased,
+                                  &op->ret_next_unleased_ms };
+    op->ret_unleased = (struct tasks){ 0 };
+    op->ret_next_unleased_ms = INT64_MAX;
+    pg_params_reset(&s->params);
+    pg_add_i64(&s->params, op->now_ms);
+    if (pg_queue(&s->conn, &delete_stale_terms, &s->params, e) ||
+        pg_read_expired(s, op->now_ms, &leases, &base->arena, e))
+        return e->code;
+    return op->max_unleased ? pg_read_expired(s, op->now_ms, &waiting, &base->arena, e) : ERR_OK;
 }
 
 /* ---- reading a lease ---- */

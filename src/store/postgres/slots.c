@@ -320,7 +320,8 @@ enum err pg_change_task(struct store_postgres *s, const struct pg_guards *old, c
     }
     if (pg_replace_row(s, old, &tidy, e))
         return e->code;
-    if (task_is_called_off(&tidy) && pg_uncount_runs(s, &tidy.id, &tidy.parent, &(bool){ false }, 1, e))
+    if (task_is_called_off(&tidy) &&
+        pg_uncount_runs(s, &tidy.id, &tidy.parent, &(bool){ tidy.state == TASK_EXPIRED }, 1, e))
         return e->code;
     return old->gated ? pg_slots_release(s, &t->id, &tidy, keys, e) : ERR_OK;
 }

@@ -64,11 +64,11 @@ enum err sqlite_lease_renew(struct store_sqlite *s, struct op *base)
 
 /* ---- OP_LEASES_EXPIRED ---- */
 
-/* Puts the rids of tasks with expired leases into s->rids; *ret_next_ms is when the next lease expires. */
-static enum err sqlite_lease_find_expired(struct store_sqlite *s, const struct op_leases_expired *op, size_t *ret_n,
-                                          int64_t *ret_next_ms, struct error *e)
+/* Reads rows of a rid and a time, in the order of the time. Puts the rids of the first `max` up to now_ms into s->rids;
+ * *ret_next_ms is the time of the next row. */
+static enum err sqlite_lease_find_expired(struct store_sqlite *s, sqlite3_stmt *st, int64_t now_ms, size_t max,
+                                          size_t *ret_n, int64_t *ret_next_ms, struct error *e)
 {
-    sqlite3_stmt *st = writer_stmt(s, ST_TASK_LEASES_BY_EXPIRY);
     size_t n = 0;
     *ret_next_ms = INT64_MAX;
     for (bool row; *ret_next_ms == INT64_MAX;) {
@@ -77,7 +77,7 @@ static enum err sqlite_lease_find_expired(struct store_sqlite *s, const struct o
         if (!row)
             break;
         int64_t until_ms = sqlite3_column_int64(st, 1);
-        if (n == op->max || until_ms > op->now_ms) {
+        if (n == max || until_ms > now_ms) {
             *ret_next_ms = until_ms;
             break;
         }
@@ -104,19 +104,34 @@ static enum err sqlite_lease_read_expired(struct store_sqlite *s, size_t n, stru
     return rc;
 }
 
+static enum err sqlite_read_expired(struct store_sqlite *s, sqlite3_stmt *st, int64_t now_ms, size_t max,
+                                    struct arena *a, struct tasks *ret, int64_t *ret_next_ms, struct error *e)
+{
+    size_t n;
+    int64_t next_ms;
+    if (sqlite_lease_find_expired(s, st, now_ms, max, &n, &next_ms, e) || sqlite_lease_read_expired(s, n, a, e) ||
+        scratch_take(s, n, a, ret, e))
+        return e->code;
+    *ret_next_ms = next_ms;
+    return ERR_OK;
+}
+
 enum err sqlite_leases_expired(struct store_sqlite *s, struct op *base)
 {
     struct op_leases_expired *op = (struct op_leases_expired *)base;
     struct error *e = &base->error;
+    struct arena *a = &base->arena;
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_LEASES_DELETE_STALE);
-    size_t n;
-    int64_t next_ms;
     sqlite3_bind_int64(st, 1, op->now_ms);
-    if (conn_run(&s->conn, st, e) || sqlite_lease_find_expired(s, op, &n, &next_ms, e) ||
-        sqlite_lease_read_expired(s, n, &base->arena, e) || scratch_take(s, n, &base->arena, &op->ret, e))
+    op->ret_unleased = (struct tasks){ 0 };
+    op->ret_next_unleased_ms = INT64_MAX;
+    if (conn_run(&s->conn, st, e) || sqlite_read_expired(s, writer_stmt(s, ST_TASK_LEASES_BY_EXPIRY), op->now_ms,
+                                                         op->max, a, &op->ret, &op->ret_next_ms, e))
         return e->code;
-    op->ret_next_ms = next_ms;
-    return ERR_OK;
+    return !op->max_unleased
+               ? ERR_OK
+               : sqlite_read_expired(s, writer_stmt(s, ST_UNLEASED_BY_EXPIRY), op->now_ms, op->max_unleased, a,
+                                     &op->ret_unleased, &op->ret_next_unleased_ms, e);
 }
 
 /* ---- for OP_LIMIT_TAKE ---- */

@@ -189,7 +189,7 @@ enum err sqlite_change_task(struct store_sqlite *s, const struct guards *old, co
         slot_keys_add(keys, key);
     if (sqlite_replace_task(s, old, &tidy, e))
         return e->code;
-    if (task_is_called_off(&tidy) && sqlite_uncount_run(s, old->rid, &tidy.parent, false, e))
+    if (task_is_called_off(&tidy) && sqlite_uncount_run(s, old->rid, &tidy.parent, tidy.state == TASK_EXPIRED, e))
         return e->code;
     return old->gated ? slots_release(&s->slots, &t->id, &tidy, keys, e) : ERR_OK;
 }

@@ -290,6 +290,36 @@ static void leases_are_over_from_their_time_on_the_longest_over_first(void **sta
     assert_true(all.ret_next_ms == INT64_MAX);
 }
 
+static void tasks_that_expired_before_their_lease_are_found_in_the_order_of_that_time(void **state)
+{
+    struct world *w = *state;
+    struct task v[] = { some_worker_task(w), some_worker_task(w), some_worker_task(w) };
+    int64_t after_ms[] = { 2000, 1000, 0 };
+    for (size_t i = 0; i < array_count(v); i++) {
+        v[i].expires_after_ms = after_ms[i];
+        insert(w, &v[i], 1);
+    }
+    int64_t first_ms = v[1].scheduled_ms + 1000;
+    struct op_leases_expired none = {
+        .op.kind = OP_LEASES_EXPIRED, .now_ms = first_ms - 1, .max = 1, .max_unleased = 5
+    };
+    assert_ok(world_apply(w, &none.op), &none.op.error);
+    assert_int_equal(none.ret_unleased.n, 0);
+    assert_int_equal(none.ret_next_unleased_ms, first_ms);
+    struct op_leases_expired one = {
+        .op.kind = OP_LEASES_EXPIRED, .now_ms = first_ms + 5000, .max = 1, .max_unleased = 1
+    };
+    assert_ok(world_apply(w, &one.op), &one.op.error);
+    assert_tasks(&one.ret_unleased, &v[1].id);
+    assert_int_equal(one.ret_next_unleased_ms, v[0].scheduled_ms + 2000);
+    (void)lease_some(w, 3);
+    struct op_leases_expired leased = {
+        .op.kind = OP_LEASES_EXPIRED, .now_ms = NOW + 5000, .max = 1, .max_unleased = 5
+    };
+    assert_ok(world_apply(w, &leased.op), &leased.op.error);
+    assert_int_equal(leased.ret_unleased.n, 0);
+}
+
 static void a_lease_that_is_over_is_kept_until_somebody_settles_it(void **state)
 {
     struct world *w = *state;
@@ -374,6 +404,7 @@ static const struct CMUnitTest tests[] = {
     store_test(several_are_kept_at_once_each_for_its_own_time),
     store_test(a_worker_is_told_each_time_that_its_user_wants_it_ended),
     store_test(leases_are_over_from_their_time_on_the_longest_over_first),
+    store_test(tasks_that_expired_before_their_lease_are_found_in_the_order_of_that_time),
     store_test(a_lease_that_is_over_is_kept_until_somebody_settles_it),
     store_test(leases_of_tasks_that_left_their_claim_are_no_more),
     store_test(a_user_may_take_a_leased_task_back),

@@ -126,15 +126,37 @@ static void run_view_write_parents(const struct run_view *v, const struct graph_
         buf_printf(out, " and %zu more", n - NAMES_SHOWN_MAX);
 }
 
+/* Of a step that may start: what it still waits for. False: nothing that is known here. */
+static bool run_view_write_start(const struct run_view *v, const struct run_step *s, struct buf *out)
+{
+    char when[WHEN_TEXT];
+    bool is_scheduled = str_eq(s->status, S("SCHEDULED"));
+    if (s->due_ms) {
+        when_relative(s->due_ms, v->now_ms, when);
+        if (s->attempts)
+            buf_printf(out, "attempt %lld comes %s; ", (long long)s->attempts + 1, when);
+        else
+            buf_printf(out, "starts %s", when);
+        table_plain_text(s->error, SIZE_MAX, out);
+        return true;
+    }
+    if (!s->leased || (!is_scheduled && !str_eq(s->status, S("RUNNING"))))
+        return false;
+    buf_text(out, is_scheduled ? "no worker has leased it" : "a worker has it");
+    return true;
+}
+
 /* Why the step is in its state. at: its place in the graph, unless it is a compensation. */
 static void run_view_write_note(const struct run_view *v, const struct run_step *s, size_t at, struct buf *out)
 {
+    if (run_view_write_start(v, s, out))
+        return;
     if (s->error.n)
         table_plain_text(s->error, SIZE_MAX, out);
     else if (s->items.n)
         buf_add(out, s->items);
     else if (s->by_hand && str_eq(s->status, S("COMPLETED")))
-        buf_text(out, "completed by hand");
+        buf_text(out, s->attempts ? "started by hand" : "completed by hand");
     else if (s->awaits && s->times.started_ms && !s->times.is_final)
         buf_text(out, "awaits a signal");
     else if (!s->is_undo && !s->times.is_final && !s->times.started_ms)
@@ -227,7 +249,7 @@ static void run_view_write_estimate(struct run_view *v, struct buf *out)
     struct critical_estimate x;
     struct error ignored;
     char relative[WHEN_TEXT], utc[WHEN_TEXT];
-    if (v->is_final || !v->graph.n)
+    if (v->is_final || !v->graph.n || json_text_at(v->run.doc.root, "stopped_by").n)
         return;
     if (!v->earlier) {
         buf_text(out, "When it ends cannot be estimated: no earlier run of the same definition is COMPLETED\n");
@@ -235,6 +257,11 @@ static void run_view_write_estimate(struct run_view *v, struct buf *out)
     }
     if (critical_estimate(v->times, v->graph.n, v->now_ms, &v->steps.a, &x, &ignored))
         return;
+    if (x.end_ms <= v->now_ms) {
+        buf_printf(out, "It should have ended by now, if it goes as the last %zu completed run%s\n", v->earlier,
+                   v->earlier == 1 ? "" : "s");
+        return;
+    }
     when_relative(x.end_ms, v->now_ms, relative);
     when_utc(x.end_ms, utc);
     buf_printf(out, "Ends %s%s, %s, if it goes as the last %zu completed run%s\n", x.unknown ? "later than " : "",
@@ -253,12 +280,16 @@ static void run_view_write_awaiting(struct run_view *v, struct buf *out)
         return;
     json_array_foreach (json_at(a.doc.root, "awaiting"), i, item) {
         char step[CELL_TEXT], signal[CELL_TEXT], since[CELL_TEXT];
+        int64_t received = json_i64_at(item, "received", 0), approvals = json_i64_at(item, "approvals", 1);
         moment_text(item, "since", v->now_ms, since);
         table_cell(json_text_at(item, "signal"), signal);
-        buf_printf(out,
-                   "Step %s awaits the signal %s, %lld of %lld received, since %s: 'belfry workflow signal %s %s%s'\n",
-                   table_cell(json_text_at(item, "step"), step), signal, (long long)json_i64_at(item, "received", 0),
-                   (long long)json_i64_at(item, "approvals", 1), since, v->id, signal, v->w->cli->where);
+        buf_printf(out, "Step %s awaits the signal %s, %lld of %lld received, since %s: ",
+                   table_cell(json_text_at(item, "step"), step), signal, (long long)received, (long long)approvals,
+                   since);
+        if (received >= approvals || json_i64_at(item, "rejections", 0))
+            buf_printf(out, "it is decided, and goes on after the resume\n");
+        else
+            buf_printf(out, "'belfry workflow signal %s %s%s'\n", v->id, signal, v->w->cli->where);
     }
 }
 
@@ -270,8 +301,10 @@ static void run_view_write_waiting(struct run_view *v, struct buf *out)
     bool is_paused = json_is_true(json_at(v->run.doc.root, "paused"));
     snprintf(path, sizeof path, "/v1/tasks/%s/explain", v->id);
     struct client_request call = { .method = "GET", .path = path, .quiet = true };
+    struct str outer = json_text_at(v->run.doc.root, "run"); /* of a sub-run, which is paused and resumed with it */
     if (is_paused && !v->is_final)
-        buf_printf(out, "It is paused: 'belfry workflow resume %s%s' lets it go on\n", v->id, v->w->cli->where);
+        buf_printf(out, "It is paused: 'belfry workflow resume " STR_FMT "%s' lets it go on\n",
+                   STR_ARG(outer.n ? outer : str_from(v->id)), v->w->cli->where);
     if (v->is_final || is_paused || str_eq(json_text_at(v->run.doc.root, "status"), S("RUNNING")) ||
         client_call(v->w->client, &call, &a))
         return;

@@ -205,7 +205,8 @@ static enum err step_read_name(const struct options *o, const struct step_action
 static void step_print_decision(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
     char status[CELL_TEXT];
-    buf_text(out, "Step ");
+    bool undo = str_eq(json_text_at(doc->root, "kind"), S("COMPENSATION"));
+    buf_text(out, undo ? "The compensation of step " : "Step ");
     workflow_step_name_write(doc->root, out);
     buf_printf(out, " is %s, by hand\n", table_cell(json_text_at(doc->root, "status"), status));
     buf_printf(out, "'belfry workflow show --watch %s%s' follows the run\n", w->name, w->cli->where);

@@ -44,7 +44,7 @@ static const struct option options[] = {
     { .flag = "by", .type = OPTION_TEXT, .value = "NAME", .only = "signal", .help = "send it in this name; the key needs the scope workflows:signal-as" },
     { .flag = "compensate", .type = OPTION_FLAG, .only = "cancel", .help = "undo completed steps that have a compensation" },
     { .flag = "step", .type = OPTION_LIST, .value = "STEP", .only = "retry|steps", .help = "only this step" },
-    { .flag = "from", .type = OPTION_TEXT, .value = "STEP", .only = "rerun", .help = "run this step and all after it again; the results of the others are copied" },
+    { .flag = "from", .type = OPTION_TEXT, .value = "STEP", .only = "rerun", .help = "run this step and all after it again; the results of the others are copied, unless they were compensated" },
     { .flag = "workflow", .type = OPTION_TEXT, .value = "NAME", .only = "list", .help = "only runs of this definition" },
     { .flag = "status", .type = OPTION_TEXT, .value = "STATUS", .only = "list|steps", .help = "only runs or steps of this status, such as FAILED" },
     { .flag = "limit", .letter = 'n', .type = OPTION_INT, .value = "N", .preset = "20", .min = 1, .max = 1000000, .only = "list|steps|definitions",
@@ -146,8 +146,8 @@ static enum exit_code workflow_apply(struct verb_work *w)
     buf_init(&body, BODY_MAX);
     quote_text(name, shown);
     if (!verb_name_is_valid(name)) {
-        error_set(&e, ERR_INVALID,
-                  "%s is not a valid name of a definition: give --name with letters, digits and . _ : -", shown);
+        error_set(&e, ERR_INVALID, "%s is not a valid name of a definition: give --name with letters, digits and . _ -",
+                  shown);
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
     }
     enum exit_code code = workflow_file_open(w->cli, w->name, &f);
@@ -333,12 +333,16 @@ static enum exit_code workflow_rerun(struct verb_work *w)
 static void workflow_print_signal(struct verb_work *w, const struct json_doc *doc, struct buf *out)
 {
     char step[CELL_TEXT], signal[CELL_TEXT];
-    (void)w;
     struct str name = json_text_at(doc->root, "step");
-    buf_printf(out, "%s received, %lld of %lld", table_cell(json_text_at(doc->root, "signal"), signal),
-               (long long)json_i64_at(doc->root, "received", 1), (long long)json_i64_at(doc->root, "approvals", 1));
+    int64_t rejections = json_i64_at(doc->root, "rejections", 0);
+    bool rejects = option_get(w->o, "reject")->number;
+    buf_printf(out, "%s %s, %lld of %lld", table_cell(json_text_at(doc->root, "signal"), signal),
+               rejects ? "rejected" : "received", (long long)json_i64_at(doc->root, "received", 1),
+               (long long)json_i64_at(doc->root, "approvals", 1));
+    if (rejections)
+        buf_printf(out, " approvals, %lld rejection%s", (long long)rejections, rejections > 1 ? "s" : "");
     if (name.n)
-        buf_printf(out, ", for step %s", table_cell(name, step));
+        buf_printf(out, ", for step %s%s", table_cell(name, step), rejections ? ", which fails" : "");
     buf_char(out, '\n');
 }
 
