@@ -4,11 +4,16 @@
 void node_nudge(struct node *n, const struct task *tasks, size_t count)
 {
     assert_owned(&n->owner);
-    for (size_t i = 0; i < count; i++)
-        if (tasks[i].state == TASK_SCHEDULED && task_is_leased(&tasks[i]) && tasks[i].kind != TASK_RECURRING)
-            leasing_due(n->leasing, tasks[i].tenant, tasks[i].queue, tasks[i].due_ms);
-        else if (tasks[i].state == TASK_SCHEDULED)
-            scheduler_nudge(n->scheduler, &tasks[i]);
+    for (size_t i = 0; i < count; i++) {
+        const struct task *t = &tasks[i];
+        bool is_leased = task_is_leased(t) && t->kind != TASK_RECURRING;
+        if (is_leased && t->state == TASK_SCHEDULED)
+            leasing_due(n->leasing, t->tenant, t->queue, t->due_ms);
+        else if (is_leased && t->state == TASK_BLOCKED)
+            leasing_expect(n->leasing);
+        else if (t->state == TASK_SCHEDULED)
+            scheduler_nudge(n->scheduler, t);
+    }
 }
 
 void node_on_nodes_changed(struct node *n)

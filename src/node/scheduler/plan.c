@@ -191,6 +191,8 @@ static void planning_know_rows(struct planning *p)
         struct lane_entry *lane = lanes_know(s->lanes, task_lane(t));
         if (t->state == TASK_SCHEDULED)
             lanes_due(s->lanes, lane, t->due_ms, false);
+        if (task_is_leased(t))
+            s->setup.nudge(s->setup.context, t);
     }
 }
 
