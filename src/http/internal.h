@@ -9,9 +9,9 @@
     X(ADDRESS, "address-limit")                                                                                        \
     X(LIMIT, "connection-limit")                                                                                       \
     X(EVICTED, "evicted")                                                                                              \
-    X(HANDSHAKE, "handshake")                                                                                          \
     X(SLOW, "slow")                                                                                                    \
-    X(UNREADABLE, "unreadable")
+    X(UNREADABLE, "unreadable")                                                                                        \
+    X(HANDSHAKE, "handshake")
 
 enum http_close {
 #define X(id, name) HTTP_CLOSE_##id,

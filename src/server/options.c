@@ -144,8 +144,8 @@ const char *options_getenv(const char *name)
 
 /* Variables that are no settings: those of commands that ask a server, and those of tests and builds. */
 static const char *const other_variables[] = {
-    "BELFRY_SERVER",      "BELFRY_KEY",       "BELFRY_FAILPOINT", "BELFRY_BUILD",
-    "BELFRY_SOURCE_ROOT", "BELFRY_SKIP_DEPS", "BELFRY_SEED",
+    "BELFRY_SERVER",    "BELFRY_KEY",   "BELFRY_CA",          "BELFRY_CERT",      "BELFRY_CERT_KEY",
+    "BELFRY_FAILPOINT", "BELFRY_BUILD", "BELFRY_SOURCE_ROOT", "BELFRY_SKIP_DEPS", "BELFRY_SEED",
 };
 
 /* The i-th known variable; false: there is none. An empty one is to be passed over. */
