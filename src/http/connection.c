@@ -19,6 +19,8 @@ enum { NS_PER_MS = 1000000 };
 #define NO_LIMIT     SIZE_MAX
 
 static void connection_pause(struct connection *c);
+static void connection_greet(struct connection *c);
+static void connection_read_more(struct connection *c);
 
 static const struct connection_row {
     const char *name;                          /* for the log */
@@ -28,6 +30,7 @@ static const struct connection_row {
     void (*on_readable)(struct connection *c); /* bytes have come, or the client has closed */
     bool (*step)(struct connection *c);        /* goes on without new bytes; false: it needs some */
 } connection_states[STATE_COUNT] = {
+    [STATE_HANDSHAKE] = { "handshake", LIMIT(handshake_ms), LIMIT(handshake_ms), false, true, connection_greet, NULL },
     [STATE_ACCEPTED] = { "request line", LIMIT(idle_unknown_ms), LIMIT(idle_unknown_ms), false, true,
                          connection_read_head, NULL },
     [STATE_HEAD] = { "headers", LIMIT(header_ms), LIMIT(header_ms), false, true, connection_read_head,
@@ -64,6 +67,7 @@ void connection_resume(struct connection *c)
     assert(c->state == STATE_HANDLING);
     connection_follow(c, c->next);
     connection_run(c);
+    connection_read_more(c);
 }
 
 /* ---- log events, at debug level ---- */
@@ -86,6 +90,14 @@ void connection_log_unreadable(struct connection *c, const char *why)
               kv_cstr("why", why));
 }
 
+void connection_log_no_handshake(struct connection *c, const char *why)
+{
+    char peer[PEER_TEXT];
+    http_server_count_close(c->thread->server, HTTP_CLOSE_HANDSHAKE);
+    if (log_wants(LOG_DEBUG))
+        log_debug("handshake_failed", kv_cstr("peer", peer_text(&c->peer, peer)), kv_cstr("why", why));
+}
+
 static void connection_log_too_slow(struct connection *c)
 {
     char peer[PEER_TEXT];
@@ -98,15 +110,25 @@ static void connection_log_too_slow(struct connection *c)
 
 /* ---- events of the socket ---- */
 
+/* TLS may have received more than was read, and no event of the socket tells of it. */
+static void connection_read_more(struct connection *c)
+{
+    while (c->transport.has_more && c->state != STATE_HANDLING && c->state != STATE_WRITING && c->state != STATE_CLOSED)
+        connection_states[c->state].on_readable(c);
+}
+
+/* `events` are those that the transport waits for; to read, TLS may have to wait until it can write. */
 static void connection_on_poll(uv_poll_t *poll, int status, int events)
 {
     struct connection *c = poll->data;
+    (void)events;
     if (status < 0)
         c->events = 0; /* libuv has stopped the poll */
-    if (c->state == STATE_WRITING && (status < 0 || events & UV_WRITABLE))
+    if (c->state == STATE_WRITING)
         connection_run(c);
-    else if (status < 0 || events & UV_READABLE)
+    else
         connection_states[c->state].on_readable(c);
+    connection_read_more(c);
 }
 
 void connection_want(struct connection *c, int events)
@@ -124,7 +146,12 @@ void connection_want(struct connection *c, int events)
  * is stopped only if something comes. */
 static void connection_pause(struct connection *c)
 {
-    connection_want(c, c->events & ~UV_READABLE);
+    connection_want(c, 0);
+}
+
+void connection_want_again(struct connection *c)
+{
+    connection_want(c, c->transport.wants == TRANSPORT_WRITABLE ? UV_WRITABLE : UV_READABLE);
 }
 
 void connection_on_lost(struct connection *c)
@@ -132,6 +159,37 @@ void connection_on_lost(struct connection *c)
     if (c->state == STATE_HEAD || (c->state == STATE_BODY && !c->body_dropped))
         connection_log_unreadable(c, "the client closed the connection");
     connection_close(c);
+}
+
+/* ---- the handshake ---- */
+
+/* A client of plain HTTP gets an answer that it can read. */
+static void connection_refuse_plain(struct connection *c)
+{
+    static const char text[] = "this address speaks TLS: use https:// instead of http://";
+    connection_log_no_handshake(c, "the client speaks plain HTTP");
+    c->transport.ops->release(&c->transport);
+    transport_init_plain(&c->transport, c->transport.fd);
+    connection_refuse(c, 400, text);
+    connection_run(c);
+}
+
+static void connection_greet(struct connection *c)
+{
+    const char *why = NULL;
+    switch (c->transport.ops->greet(&c->transport, &why)) {
+    case GREETING_DONE:
+        c->client = transport_client(&c->transport);
+        connection_enter(c, STATE_ACCEPTED);
+        connection_want(c, UV_READABLE);
+        break;
+    case GREETING_LATER: connection_want_again(c); break;
+    case GREETING_PLAIN: connection_refuse_plain(c); break;
+    case GREETING_BROKEN:
+        connection_log_no_handshake(c, why);
+        connection_close(c);
+        break;
+    }
 }
 
 bool http_peer_is_gone(const struct http_exchange *x)
@@ -222,7 +280,10 @@ void connection_start(struct http_thread *t, int fd, const union peer *peer)
     struct connection *c = xnew(*c);
     c->thread = t;
     c->peer = *peer;
-    transport_init_plain(&c->transport, fd);
+    if (t->server->setup.tls)
+        transport_init_tls(&c->transport, fd, t->server->setup.tls);
+    else
+        transport_init_plain(&c->transport, fd);
     http_parser_init(&c->parser, &t->server->parse);
     buf_init(&c->fields, HTTP_HEAD_MAX);
     buf_init(&c->behind, SCRATCH_BYTES);
@@ -230,7 +291,7 @@ void connection_start(struct http_thread *t, int fd, const union peer *peer)
     int rc = uv_poll_init(&t->uv, &c->poll, fd);
     assert(rc == 0);
     t->connection_count++;
-    connection_enter(c, STATE_ACCEPTED);
+    connection_enter(c, c->transport.ops->greet ? STATE_HANDSHAKE : STATE_ACCEPTED);
     connection_want(c, UV_READABLE);
     http_thread_start_sweep(t);
 }
@@ -263,9 +324,14 @@ void connection_close(struct connection *c)
 {
     struct http_thread *t = c->thread;
     assert(c->state != STATE_HANDLING && c->state != STATE_CLOSED);
+    if (c->state == STATE_IDLE)
+        c->transport.ops->end(&c->transport);
     connection_end_exchange(c);
     connection_enter(c, STATE_CLOSED);
     uv_close((uv_handle_t *)&c->poll, connection_on_closed);
+    c->transport.ops->release(&c->transport);
+    c->transport.has_more = false;
+    tls_client_free(take(c->client));
     close(c->transport.fd);
     peers_remove(&t->server->peers, &c->peer);
     atomic_fetch_sub(&t->server->connections, 1);

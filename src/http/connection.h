@@ -1,8 +1,8 @@
 #pragma once
 /* http/connection.h - one connection: a state, a time limit for it, and the request that is read or answered.
  *
- *   accepted ─▶ head ─▶ body ─▶ handling ─▶ writing ─▶ idle ─▶ head …
- *                 ╰──────────────────────────▶╯  ╰─────▶ lingering ─▶ closed
+ *   handshake ─▶ accepted ─▶ head ─▶ body ─▶ handling ─▶ writing ─▶ idle ─▶ head …
+ *                              ╰──────────────────────────▶╯  ╰─────▶ lingering ─▶ closed
  *
  * The states are rows of a table in connection.c. Each thread has its connections in one list for each state and for
  * whether the client is known. The lists are in the order in which the connections came into the state. So the next
@@ -19,6 +19,7 @@
 struct http_thread;
 
 enum connection_state {
+    STATE_HANDSHAKE, /* of TLS */
     STATE_ACCEPTED,  /* no byte has come yet */
     STATE_HEAD,      /* a request has begun */
     STATE_BODY,      /* its head was read */
@@ -37,6 +38,7 @@ struct connection {
     enum http_next next;           /* what http_resume said */
     struct http_thread *thread;
     struct transport transport;
+    struct tls_client *client; /* its certificate; NULL: none */
     union peer peer;
     uv_poll_t poll;
     int events; /* that `poll` waits for */

@@ -153,7 +153,7 @@ bool connection_step_write(struct connection *c)
     size_t count = connection_pieces(c, pieces);
     ssize_t n = c->transport.ops->send(&c->transport, pieces, count);
     if (n == TRANSPORT_LATER) {
-        connection_want(c, UV_WRITABLE);
+        connection_want_again(c);
         return false;
     }
     if (n < 0) {

@@ -10,7 +10,8 @@
     X(LIMIT, "connection-limit")                                                                                       \
     X(EVICTED, "evicted")                                                                                              \
     X(SLOW, "slow")                                                                                                    \
-    X(UNREADABLE, "unreadable")
+    X(UNREADABLE, "unreadable")                                                                                        \
+    X(HANDSHAKE, "handshake")
 
 enum http_close {
 #define X(id, name) HTTP_CLOSE_##id,
@@ -59,9 +60,11 @@ struct http_server {
 /* connection.c */
 void connection_enter(struct connection *c, enum connection_state state);
 void connection_want(struct connection *c, int events); /* UV_READABLE, UV_WRITABLE; 0: none */
+void connection_want_again(struct connection *c);       /* after TRANSPORT_LATER: what the transport waits for */
 void connection_run(struct connection *c);              /* goes on with what has been received, as far as possible */
 void connection_on_lost(struct connection *c);          /* the client has closed, or the connection is broken */
 void connection_log_unreadable(struct connection *c, const char *why);
+void connection_log_no_handshake(struct connection *c, const char *why);
 void connection_end_exchange(struct connection *c);
 
 /* connection_read.c: the first three are called when bytes have come, the others are steps (connection_run). */

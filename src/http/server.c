@@ -33,6 +33,7 @@ static struct http_limits http_server_with_defaults(struct http_limits l)
     DEFAULT(uri_max, 8 * 1024);
     DEFAULT(headers_max, 16 * 1024);
     DEFAULT(field_max, HTTP_FIELDS_MAX);
+    DEFAULT(handshake_ms, 10000);
     DEFAULT(header_ms, 10000);
     DEFAULT(body_ms, 30000);
     DEFAULT(idle_ms, 60000);
@@ -109,7 +110,8 @@ void http_thread_start_sweep(struct http_thread *t)
     const struct http_limits *l = &t->server->limits;
     if (t->is_sweeping)
         return;
-    const int64_t limits[] = { l->header_ms, l->body_ms, l->idle_ms, l->idle_unknown_ms, l->linger_ms, l->reader_ms };
+    const int64_t limits[] = { l->handshake_ms,    l->header_ms, l->body_ms,  l->idle_ms,
+                               l->idle_unknown_ms, l->linger_ms, l->reader_ms };
     int64_t least = SWEEP_MAX_MS * 4;
     for (size_t i = 0; i < array_count(limits); i++)
         least = min_of(least, limits[i]);

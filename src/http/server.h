@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/metrics.h"
 #include "http/parse.h"
+#include "http/tls.h"
 #include "port/clock.h"
 
 /* One request and its answer. The views are valid until on_end. */
@@ -18,7 +19,8 @@ struct http_exchange {
     const struct http_parser *head;
     struct str text; /* the head as it came, for the spans of `head` */
     struct str method, target;
-    struct buf body; /* complete in on_body; the handler may take it */
+    struct buf body;                 /* complete in on_body; the handler may take it */
+    const struct tls_client *client; /* its verified certificate; NULL: none */
 
     /* Set by the handler, in on_head or before http_resume. */
     void *context;
@@ -68,6 +70,7 @@ struct http_limits {
     size_t connections_per_address; /* 1,024 */
     size_t uri_max, headers_max;    /* 8 KiB and 16 KiB */
     size_t field_max;               /* 100 */
+    int64_t handshake_ms;           /* 10,000: of TLS */
     int64_t header_ms;              /* 10,000: from the first byte of a request to the end of its head */
     int64_t body_ms;                /* 30,000 */
     int64_t idle_ms;                /* 60,000: between two requests */
@@ -81,6 +84,7 @@ struct http_limits {
 
 struct http_server_setup {
     const char *listen; /* "127.0.0.1:8080" (listen.h) */
+    struct tls *tls;    /* NULL: plain HTTP */
     struct clock *clock;
     struct metrics *metrics; /* NULL: not counted */
     const struct http_handler *handler;

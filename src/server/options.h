@@ -8,7 +8,7 @@
 /* The table holds the options of serve only, then those of both commands, then those of worker only: each command
  * uses a slice. One file may contain the settings of both commands. */
 enum {
-    SERVE_ALONE = 32,
+    SERVE_ALONE = 39,
     SERVE_AND_WORKER = 11,
     WORKER_ALONE = 7,
     SERVER_OPTION_COUNT = SERVE_ALONE + SERVE_AND_WORKER,
@@ -38,6 +38,9 @@ enum err options_begin_process(const struct options *given, struct options **ret
 
 /* Checks the form of --listen, if it is given. */
 enum err options_check_listen(const struct options *o, struct error *e) must_use;
+
+/* Whether only this machine can reach the address of --listen. o must have a row "listen". */
+bool options_listen_is_loopback(const struct options *o);
 
 /* Appends the table as Markdown, for docs/CONFIGURATION.md. */
 void options_write_reference(struct buf *out);

@@ -48,6 +48,7 @@ static enum err api_server_start_http(struct api_server *s, struct error *e)
 {
     struct http_server_setup setup = {
         .listen = s->setup.listen,
+        .tls = s->setup.tls,
         .clock = s->setup.clock,
         .metrics = s->setup.metrics,
         .handler = &exchange_handler,

@@ -10,6 +10,7 @@
  * Everything in the setup must outlive the server. The writer must be driven until api_server_stop has returned. */
 #include <stdatomic.h>
 
+#include "api/server/client_identity.h"
 #include "base/json/jsonw.h"
 #include "base/metrics.h"
 #include "http/server.h"
@@ -74,6 +75,8 @@ struct queues_answer {
 
 struct api_setup {
     const char *listen; /* "127.0.0.1:8080", "[::1]:8080", "localhost:0" */
+    struct tls *tls;    /* NULL: plain HTTP */
+    struct client_identities identities;
     struct store *store;
     struct writer *writer;
     struct clock *clock;

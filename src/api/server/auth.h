@@ -20,6 +20,7 @@ enum {
     AUTH_KEY_TEXT = 3 + AUTH_ID + AUTH_SECRET + AUTH_CHECK,
     AUTH_CACHE_MAX = 1024,
     AUTH_CACHE_MS = 10000, /* a changed or revoked key is noticed within this time */
+    IDENTITY_TEXT = 48,
     TENANT_DEFAULT = 1,
 };
 
@@ -53,8 +54,8 @@ const char *scope_name(enum scope s); /* "public" for SCOPE_PUBLIC */
 
 struct identity {
     int32_t tenant;
-    uint32_t scopes; /* bit s for scope s */
-    char key_id[AUTH_ID + 1];
+    uint32_t scopes;            /* bit s for scope s */
+    char key_id[IDENTITY_TEXT]; /* or cert:NAME, by a client certificate */
 };
 uint32_t scopes_parse(struct str words); /* unknown words give no scope */
 void scopes_names(struct buf *out);      /* the names of all scopes, separated by commas */

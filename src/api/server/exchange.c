@@ -113,6 +113,43 @@ static bool exchange_check_route(struct request *q)
     return false;
 }
 
+/* The certificate may expire while its connection lives, so it is judged for each request. */
+static bool exchange_check_certificate(struct request *q, const struct client_identity **ret)
+{
+    const struct api_setup *setup = &q->server->setup;
+    const struct tls_client *client = q->exchange->client;
+    struct tenant_rules tenant = { .number = TENANT_DEFAULT };
+    if (client && client->expires_ms <= clock_wall_ms(setup->clock)) {
+        q->response.close = true;
+        return exchange_refuse(q, PROBLEM_UNAUTHORIZED,
+                               "the client certificate has expired; connect again with a new one");
+    }
+    const struct client_identity *i = client ? client_identity_find(&setup->identities, client) : NULL;
+    bool is_known = !i || (setup->catalog ? catalog_cache_tenant_named(setup->catalog, i->tenant, NULL, &tenant)
+                                          : str_eq(i->tenant, S("default")));
+    if (!is_known) {
+        respond_problem(&q->response, PROBLEM_FORBIDDEN,
+                        "there is no tenant '" STR_FMT "', which api.tls.identities names for this client certificate",
+                        STR_ARG(i->tenant));
+        return false;
+    }
+    q->certificate_tenant = i ? tenant.number : 0;
+    *ret = i;
+    return true;
+}
+
+static bool exchange_refuse_unmapped(struct request *q)
+{
+    cleanup_with(buf_release) struct buf names;
+    buf_init(&names, TLS_NAME_BYTES_MAX);
+    client_names_write(q->exchange->client, &names);
+    respond_problem(&q->response, PROBLEM_UNAUTHORIZED,
+                    "no identity is set for the client certificate (%s): add one to api.tls.identities, or send a "
+                    "header 'Authorization: Bearer bf_…'",
+                    buf_cstr(&names));
+    return false;
+}
+
 static bool exchange_check_identity(struct request *q)
 {
     static const char *const says[] = {
@@ -123,17 +160,22 @@ static bool exchange_check_identity(struct request *q)
     q->authenticated = q->route->scope == SCOPE_PUBLIC;
     if (q->authenticated)
         return true;
+    const struct client_identity *certificate;
+    if (!exchange_check_certificate(q, &certificate))
+        return false;
     enum auth_result result = auth_check(q->server->auth, q->head.authorization, &q->who);
     if (result == AUTH_NOT_CACHED)
         return true;
+    if (result == AUTH_MISSING && certificate) {
+        q->who = (struct identity){ .tenant = q->certificate_tenant, .scopes = certificate->scopes };
+        snprintf(q->who.key_id, sizeof q->who.key_id, "cert:" STR_FMT, STR_ARG(certificate->name));
+        result = AUTH_OK;
+    }
+    if (result == AUTH_MISSING && q->exchange->client)
+        return exchange_refuse_unmapped(q);
     if (result != AUTH_OK)
         return exchange_refuse(q, PROBLEM_UNAUTHORIZED, says[result]);
-    if (!identity_may(&q->who, q->route->scope)) {
-        respond_problem(&q->response, PROBLEM_FORBIDDEN, "the API key needs the scope '%s' for this request",
-                        scope_name(q->route->scope));
-        return false;
-    }
-    return q->authenticated = true;
+    return request_admit(q);
 }
 
 static bool exchange_refuse_too_large(struct request *q)

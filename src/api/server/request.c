@@ -256,6 +256,20 @@ void request_nudge(struct request *q, const struct task *tasks, size_t n)
         setup->nudge(setup->context, tasks, n);
 }
 
+bool request_admit(struct request *q)
+{
+    bool by_certificate = str_starts(str_from(q->who.key_id), S("cert:"));
+    if (q->certificate_tenant && q->who.tenant != q->certificate_tenant)
+        request_refuse(q, PROBLEM_FORBIDDEN,
+                       "the API key and the client certificate belong to different tenants; use those of one tenant");
+    else if (!identity_may(&q->who, q->route->scope))
+        respond_problem(&q->response, PROBLEM_FORBIDDEN, "the %s needs the scope '%s' for this request",
+                        by_certificate ? "client certificate" : "API key", scope_name(q->route->scope));
+    else
+        q->authenticated = true;
+    return q->authenticated;
+}
+
 bool request_identify(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -265,11 +279,8 @@ bool request_identify(struct request *q, struct reader *r)
         request_fail(q, &e);
     else if (result != AUTH_OK)
         request_refuse(q, PROBLEM_UNAUTHORIZED, "the API key is unknown, expired or wrong");
-    else if (!identity_may(&q->who, q->route->scope))
-        respond_problem(&q->response, PROBLEM_FORBIDDEN, "the API key needs the scope '%s' for this request",
-                        scope_name(q->route->scope));
     else
-        q->authenticated = true;
+        request_admit(q);
     return q->authenticated;
 }
 

@@ -45,7 +45,8 @@ struct request {
     struct str name;   /* {name} in the path */
     struct request_head head;
     struct identity who;
-    bool authenticated; /* `who` was checked, or the route is public */
+    bool authenticated;         /* `who` was checked, or the route is public */
+    int32_t certificate_tenant; /* an API key must be of this tenant, too; 0: the client has no mapped certificate */
 
     struct buf body;
 
@@ -104,6 +105,9 @@ struct request *request_new_internal(struct api_server *s, enum http_method meth
 
 /* Looks up the API key in the store. False: the request is answered. A pool thread. */
 bool request_identify(struct request *q, struct reader *r);
+
+/* Checks what `who` may do, once it is known. False: the request is answered (403). The caller's thread. */
+bool request_admit(struct request *q);
 
 /* Runs the request's route from the start. Its HTTP thread (r is NULL) or a pool thread. */
 enum handled request_run(struct request *q, struct reader *r);
