@@ -42,11 +42,11 @@ static void memory_run_put(struct run_row *old, struct run_row next)
     memory_run_free(&was);
 }
 
-void memory_run_begin(struct store_memory *s, const struct run_row *begin, const struct run_row *outer, bool again)
+void memory_run_begin(struct store_memory *s, const struct op_open *op, const struct run_row *outer, int links)
 {
     struct memory_runs *v = &s->runs;
-    struct run_row *there = memory_run_find(s, begin->run);
-    struct run_row next = run_begin(begin, there, outer, again);
+    struct run_row *there = memory_run_find(s, op->begin->run);
+    struct run_row next = run_begin(op, there, outer, links);
     if (!there) {
         MEMORY_GROW(v->runs, v->run_count, v->run_cap);
         there = &v->runs[v->run_count++];

@@ -97,6 +97,7 @@ enum err sqlite_read_guards(struct store_sqlite *s, const struct uuid *id, struc
         g.gated = sqlite3_column_int(st, 12) != 0;
         g.waits = sqlite3_column_int(st, 13) != 0;
         g.links = sqlite3_column_int(st, 14);
+        g.created_ms = sqlite3_column_int64(st, 15);
         sqlite3_reset(st);
     }
     *ret = g;

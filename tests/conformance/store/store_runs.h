@@ -77,6 +77,15 @@ static inline struct op_open open_of(const struct task *t, struct run_row *begin
     return op;
 }
 
+/* Makes it a page of a retry that begins then. rows: those of op. */
+static inline void begin_again(struct op_open *op, struct open_row *rows, int64_t begun_ms)
+{
+    op->again = true;
+    op->begun_ms = begun_ms;
+    for (size_t i = 0; i < op->n; i++)
+        rows[i].task.created_ms = begun_ms;
+}
+
 static inline void apply(struct world *w, struct op *op)
 {
     assert_ok(world_apply(w, op), &op->error);

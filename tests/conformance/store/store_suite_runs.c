@@ -422,7 +422,7 @@ static void a_retry_replaces_what_is_final(void **state) /* 2, 4 with again */
     row.task.state = TASK_SCHEDULED;
     row.task.links = TASK_HAS_PARENTS;
     struct op_open op = open_of(&run, &c.begin, &row, 1);
-    op.again = true;
+    begin_again(&op, &row, NOW + 100);
     apply(w, &op.op);
     struct run_row r = run_of(w, run.id);
     assert_true(r.generation == 1 && r.stop == RUN_GOES_ON && r.stopped_by.n == 0 && r.tasks == 2);
@@ -459,7 +459,7 @@ static void a_retry_forgets_outputs_and_signals(void **state) /* 4 with again */
     assert_int_equal(outputs_of(w, run.id).n, 1);
     struct task claimed = claim_step(w, run.id);
     struct op_open again = open_of(&claimed, &begin, &row, 1);
-    again.again = true;
+    begin_again(&again, &row, NOW + 100);
     apply(w, &again.op);
     assert_state(w, row.task.id, TASK_SCHEDULED);
     assert_int_equal(outputs_of(w, run.id).n, 0);
@@ -485,7 +485,7 @@ static void a_retry_waits_for_steps_that_still_run(void **state) /* 4, 6 with ag
     end_step(w, rows[0].task.id, TASK_FAILED, S(""));
     struct task claimed = claim_step(w, run.id);
     struct op_open again = open_of(&claimed, &begin, rows, 2);
-    again.again = true;
+    begin_again(&again, rows, NOW + 100);
     apply(w, &again.op);
     struct task stays = get(w, runs.id);
     assert_true(stays.state == TASK_RUNNING && stays.fence == runs.fence);
@@ -494,6 +494,83 @@ static void a_retry_waits_for_steps_that_still_run(void **state) /* 4, 6 with ag
     assert_is_open(w, run.id);
     end_step(w, runs.id, TASK_COMPLETED, S(""));
     assert_state(w, run.id, TASK_SCHEDULED);
+}
+
+/* A run of two independent steps that have failed, claimed for its retry. */
+static struct task failed_run(struct world *w, struct run_row *begin, struct open_row rows[2])
+{
+    struct task run = claimed_run(w);
+    for (uint32_t i = 0; i < 2; i++) {
+        rows[i] = root_row(&run, i);
+        rows[i].ends = true;
+    }
+    struct op_open op = open_of(&run, begin, rows, 2);
+    apply(w, &op.op);
+    for (int i = 0; i < 2; i++)
+        end_step(w, rows[i].task.id, TASK_FAILED, S(""));
+    end_step(w, run.id, TASK_SCHEDULED, S("no")); /* so it has TASK_AGAIN */
+    return claim_step(w, run.id);
+}
+
+/* The first page of its retry, with the first row. */
+static struct op_open first_page(const struct task *run, struct run_row *begin, struct open_row rows[2])
+{
+    struct op_open op = open_of(run, begin, rows, 2);
+    begin_again(&op, rows, NOW + 100);
+    op.n = 1;
+    op.last = false;
+    return op;
+}
+
+static void a_retry_that_was_cut_off_keeps_what_has_run(void **state) /* 2, 4, 6 with again */
+{
+    struct world *w = *state;
+    struct run_row begin;
+    struct open_row rows[2];
+    struct task run = failed_run(w, &begin, rows);
+    struct op_open page = first_page(&run, &begin, rows);
+    apply(w, &page.op);
+    assert_true(get(w, run.id).links & TASK_BEGUN && get(w, run.id).started_ms == NOW + 100);
+    end_step(w, rows[0].task.id, TASK_FAILED, S(""));
+    struct settlement lost = settlement_of(&run, TASK_SCHEDULED);
+    assert_true(settle_with(w, &lost));
+    run = claim_step(w, run.id);
+    assert_true((run.links & (TASK_BEGUN | TASK_AGAIN)) == (TASK_BEGUN | TASK_AGAIN));
+    struct op_open repeated = first_page(&run, &begin, rows), last = open_of(&run, NULL, &rows[1], 1);
+    apply(w, &repeated.op);
+    assert_int_equal(run_of(w, run.id).generation, 1);
+    assert_state(w, rows[0].task.id, TASK_FAILED);
+    last.run = last.root = run.id;
+    last.first = false;
+    last.again = true;
+    apply(w, &last.op);
+    assert_int_equal(get(w, run.id).links & (TASK_BEGUN | TASK_AGAIN), 0);
+    assert_state(w, rows[1].task.id, TASK_SCHEDULED);
+    assert_is_open(w, run.id);
+    end_step(w, rows[1].task.id, TASK_COMPLETED, S(""));
+    assert_state(w, run.id, TASK_SCHEDULED);
+}
+
+static void a_stop_between_the_pages_of_a_retry_holds(void **state) /* 3; OP_STOP 2 */
+{
+    struct world *w = *state;
+    struct run_row begin;
+    struct open_row rows[2];
+    struct task run = failed_run(w, &begin, rows);
+    struct op_open page = first_page(&run, &begin, rows), repeated = page;
+    apply(w, &page.op);
+    struct op_stop stop = stop_of(&run, RUN_CANCEL);
+    stop.has_range = true; /* one of its steps only: the bits of the run stay */
+    stop.from = stop.to = rows[0].task.place;
+    apply(w, &stop.op);
+    stop.op = (struct op){ .kind = OP_STOP };
+    stop.has_range = false;
+    apply(w, &stop.op);
+    assert_int_equal(get(w, run.id).links & (TASK_BEGUN | TASK_AGAIN), 0);
+    apply(w, &repeated.op);
+    assert_true(repeated.ret_stopped && run_of(w, run.id).stop == RUN_CANCELLED);
+    assert_state(w, rows[0].task.id, TASK_CANCELLED);
+    assert_state(w, rows[1].task.id, TASK_FAILED);
 }
 
 static void a_retry_waits_for_the_arrivals_of_a_stop(void **state) /* 11 */
@@ -508,7 +585,7 @@ static void a_retry_waits_for_the_arrivals_of_a_stop(void **state) /* 11 */
     end_step(w, c.run.id, TASK_SCHEDULED, S("no")); /* so it has TASK_AGAIN */
     struct task run = claim_step(w, c.run.id);
     struct op_open early = open_of(&run, &c.begin, c.rows, 2), op;
-    early.again = true;
+    begin_again(&early, c.rows, NOW + 100);
     op = early;
     apply(w, &early.op);
     assert_true(early.ret_arrivals_left && !early.ret_stopped && early.ret_unblocked_lanes == 0);
@@ -563,7 +640,7 @@ static void a_stop_during_a_retry_counts(void **state) /* 3 with again */
     apply(w, &stop.op);
     struct task run = claim_step(w, c.run.id);
     struct op_open op = open_of(&run, &c.begin, c.rows, 2);
-    op.again = true;
+    begin_again(&op, c.rows, NOW + 100);
     apply(w, &op.op);
     assert_true(op.ret_stopped);
     assert_int_equal(run_of(w, run.id).generation, 0);
@@ -632,11 +709,11 @@ static void a_run_within_a_retried_one_begins_though_it_was_stopped(void **state
     again_row.task.claim = (struct uuid){ 0 };
     again_row.task.fence = 0;
     struct op_open retry = open_of(&run, &outer_begin, &again_row, 1);
-    retry.again = true;
+    begin_again(&retry, &again_row, NOW + 100);
     apply(w, &retry.op);
     inner = claim_step(w, inner.id);
     op = open_within(&inner, &run, &begin, &row);
-    op.again = true;
+    begin_again(&op, &row, NOW + 200);
     apply(w, &op.op);
     assert_false(op.ret_stopped);
     assert_true(run_of(w, inner.id).stop == RUN_GOES_ON && !run_of(w, inner.id).paused);
@@ -709,6 +786,8 @@ static const struct CMUnitTest tests[] = {
     store_test(a_retry_replaces_what_is_final),
     store_test(a_retry_forgets_outputs_and_signals),
     store_test(a_retry_waits_for_steps_that_still_run),
+    store_test(a_retry_that_was_cut_off_keeps_what_has_run),
+    store_test(a_stop_between_the_pages_of_a_retry_holds),
     store_test(a_stop_during_a_retry_counts),
     store_test(a_run_within_a_paused_one_is_paused),
     store_test(a_run_within_a_stopped_one_is_not_opened),
