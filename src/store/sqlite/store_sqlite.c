@@ -346,6 +346,7 @@ static const char *const writer_sql[] = {
     [ST_PURGE_OUTPUTS] = "DELETE FROM outputs WHERE run_id = ?",
     [ST_PURGE_SIGNALS] = "DELETE FROM signals WHERE run_id = ?",
     [ST_PURGE_RUN] = "DELETE FROM runs WHERE run_id = ?",
+    [ST_PURGE_HIDE] = "UPDATE tasks SET deleted = 1 WHERE rid = ?",
     [ST_DEFINITIONS_USED] = "UPDATE definitions SET put_ms = ?3 WHERE rowid IN (" UNNAMED
                             " LIMIT ?2) AND EXISTS (SELECT 1 FROM tasks AS t INDEXED BY tasks_unopened "
                             "WHERE t.target = 4 AND NOT t.links & 32 AND t.tenant_id = definitions.tenant_id "
