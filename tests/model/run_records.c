@@ -55,6 +55,13 @@ void memory_run_begin(struct store_memory *s, const struct op_open *op, const st
     memory_run_put(there, next);
 }
 
+void memory_run_resume(struct store_memory *s, struct uuid run)
+{
+    struct run_row *r = memory_run_find(s, run);
+    if (r)
+        r->paused = false;
+}
+
 void memory_run_stop(struct run_row *r, const struct op_stop *op, int links)
 {
     struct run_row next = *r;

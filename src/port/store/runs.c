@@ -174,6 +174,11 @@ bool settle_of_run(const struct run_row *run, int64_t now_ms, struct settlement 
     return true;
 }
 
+bool put_resumes_run(enum task_state was, const struct task *next)
+{
+    return task_is_final(was) && next->links & TASK_AGAIN;
+}
+
 enum err open_too_many(struct error *e)
 {
     (void)error_set(e, ERR_LIMIT, "a run has at most %d tasks, with those of the workflows that it starts",

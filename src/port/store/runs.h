@@ -34,7 +34,9 @@
  *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone.
  *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, the run becomes SCHEDULED with due_ms
  *     now_ms instead, without an execution, and the settlement is stale: who claims it plans its end anew. If it would
- *     become FAILED, it becomes CANCELLED (settle_of_run). */
+ *     become FAILED, it becomes CANCELLED (settle_of_run).
+ *  9. If OP_PUT makes a run that is final begin again (TASK_AGAIN), run_row.paused is cleared: a user who retries a run
+ *     wants it to go on. A pause that comes later holds, and so does one while the run is retried by itself. */
 #include "core/flow/place.h"
 #include "port/store/claims.h"
 #include "port/store/dependencies.h"
@@ -377,6 +379,8 @@ void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t 
 /* Rule 8: the same for the run itself. True: the settlement is stale, and there is something to claim. */
 bool settle_asks_own(const struct settlement *v, int links);
 bool settle_of_run(const struct run_row *run, int64_t now_ms, struct settlement *v);
+
+bool put_resumes_run(enum task_state was, const struct task *next); /* rule 9 */
 
 void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused, bool stopped);
 

@@ -316,6 +316,7 @@ enum writer_statement {
     ST_RUN,
     ST_RUN_PUT,
     ST_RUN_COUNT,
+    ST_RUN_RESUME,
     ST_OUTPUT_PUT,
     ST_OUTPUT_PUT_SUB_RUN,
     ST_OUTPUT_DELETE,
@@ -511,6 +512,7 @@ enum err sqlite_definition_put(struct store_sqlite *s, const struct definition *
 /* Keeps the output of a task: of a step at its run, of a run at itself; a sub-run is both. */
 enum err sqlite_output_keep(struct store_sqlite *s, const struct task *t, struct str output, struct error *e) must_use;
 enum err sqlite_output_delete(struct store_sqlite *s, const struct uuid *run, int64_t place, struct error *e) must_use;
+enum err sqlite_run_resume(struct store_sqlite *s, const struct uuid *run, struct error *e) must_use; /* rule 9 */
 
 bool sqlite_insert_alone(const struct op *op); /* true: an insert that needs no savepoint */
 

@@ -239,6 +239,7 @@ static const char *const writer_sql[] = {
                          "AND place BETWEEN ?2 AND ?3 AND state = " SQL_RUNNING " ORDER BY place",
     [ST_RUN] = "SELECT 0" RUN_COLUMNS(SQL_NAME) " FROM runs WHERE run_id = ?",
     [ST_RUN_PUT] = "REPLACE INTO runs (run_id" RUN_COLUMNS_REST(SQL_NAME) ") VALUES (?" RUN_COLUMNS_REST(SQL_MARK) ")",
+    [ST_RUN_RESUME] = "UPDATE runs SET paused = 0 WHERE run_id = ?",
     [ST_RUN_COUNT] = "UPDATE runs SET tasks = tasks + ?2 WHERE run_id = ?1 RETURNING tasks",
     [ST_OUTPUT_PUT] = "REPLACE INTO outputs (run_id, place, whole, text) VALUES (?1, ?2, ?3, ?4)",
     [ST_OUTPUT_PUT_SUB_RUN] = "REPLACE INTO outputs (run_id, place, whole, text) SELECT ?1, ?2, ?3, ?4 "

@@ -157,6 +157,11 @@ static enum err sqlite_runs_delete(struct store_sqlite *s, enum writer_statement
     return conn_run(&s->conn, st, e);
 }
 
+enum err sqlite_run_resume(struct store_sqlite *s, const struct uuid *run, struct error *e)
+{
+    return sqlite_runs_delete(s, ST_RUN_RESUME, run, 0, e);
+}
+
 /* The first page: from now on the join of the task is that of its children. */
 static enum err sqlite_open_begin(struct opening *o, struct error *e)
 {
