@@ -151,7 +151,9 @@ void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t 
 
 bool settle_asks_own(const struct settlement *v, int links)
 {
-    bool ends = v->verdict.next == TASK_COMPLETED || v->verdict.next == TASK_FAILED;
+    enum task_state next = v->verdict.next;
+    bool again = next == TASK_SCHEDULED && v->verdict.has_execution;
+    bool ends = next == TASK_COMPLETED || next == TASK_FAILED || (again && !(links & TASK_AGAIN));
     return links & TASK_OPENED && !v->replace && ends;
 }
 

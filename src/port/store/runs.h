@@ -32,9 +32,10 @@
  *     TASK_AGAIN is set: an opening that has it was cut off, and is repeated.
  *  7. If OP_SETTLE would make a step SCHEDULED, and its run was stopped or paused meanwhile, the step becomes CANCELLED
  *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone.
- *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, the run becomes SCHEDULED with due_ms
- *     now_ms instead, without an execution, and the settlement is stale: who claims it plans its end anew. If it would
- *     become FAILED, it becomes CANCELLED (settle_of_run).
+ *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, or would let it begin again (rule 6), the
+ *     run becomes SCHEDULED with due_ms now_ms instead, without an execution, and the settlement is stale: who claims it
+ *     plans its end anew. If it would become FAILED, it becomes CANCELLED (settle_of_run). The stop of a run with
+ *     TASK_AGAIN is older than its retry: it does not keep the run from the next attempt.
  *  9. If OP_PUT makes a run that is final begin again (TASK_AGAIN), run_row.paused is cleared: a user who retries a run
  *     wants it to go on. A pause that comes later holds, and so does one while the run is retried by itself. */
 #include "core/flow/place.h"

@@ -123,6 +123,20 @@ static inline struct op_settle end_step(struct world *w, struct uuid id, enum ta
     return op;
 }
 
+/* A user retries a run that has ended. */
+static inline void retry_run(struct world *w, struct uuid id)
+{
+    struct task next = get(w, id);
+    struct op_put op = {
+        .op.kind = OP_PUT, .task = &next, .version = next.version, .fence = next.fence, .state = next.state
+    };
+    next.version++;
+    next.state = TASK_SCHEDULED;
+    next.completed_ms = 0;
+    next.links = task_links_again(next.links);
+    apply(w, &op.op);
+}
+
 static inline void assert_state(struct world *w, struct uuid id, enum task_state expected)
 {
     assert_string_equal(task_state_name(get(w, id).state), task_state_name(expected));

@@ -473,14 +473,7 @@ static void a_retry_by_hand_ends_a_pause(void **state) /* rule 9 */
         struct op_stop pause = stop_of(&run, RUN_PAUSE);
         apply(w, &pause.op);
         end_step(w, run.id, by_hand ? TASK_FAILED : TASK_SCHEDULED, S("no"));
-        struct task again = get(w, run.id);
-        struct op_put put = {
-            .op.kind = OP_PUT, .task = &again, .version = again.version, .fence = again.fence, .state = again.state
-        };
-        again.version++;
-        again.state = TASK_SCHEDULED;
-        again.links = task_links_again(again.links);
-        apply(w, &put.op);
+        retry_run(w, run.id);
         assert_true(run_of(w, run.id).paused == !by_hand);
     }
 }

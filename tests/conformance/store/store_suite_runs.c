@@ -413,8 +413,8 @@ static void a_retry_replaces_what_is_final(void **state) /* 2, 4 with again */
     struct op_stop stop = stop_of(&c.run, RUN_CANCEL);
     apply(w, &stop.op);
     struct task before = get(w, c.second);
-    claim_step(w, c.run.id);
-    end_step(w, c.run.id, TASK_SCHEDULED, S("no")); /* so it has TASK_AGAIN */
+    end_step(w, c.run.id, TASK_CANCELLED, S("no"));
+    retry_run(w, c.run.id);
     struct task run = claim_step(w, c.run.id);
     struct open_edge_row met = { c.first, DAG_MUST_SUCCEED, EDGE_MET };
     struct open_row row = c.rows[0];
@@ -581,8 +581,8 @@ static void a_retry_waits_for_the_arrivals_of_a_stop(void **state) /* 11 */
     apply(w, &c.op.op);
     struct op_stop stop = stop_of(&c.run, RUN_CANCEL);
     apply(w, &stop.op);
-    claim_step(w, c.run.id);
-    end_step(w, c.run.id, TASK_SCHEDULED, S("no")); /* so it has TASK_AGAIN */
+    end_step(w, c.run.id, TASK_CANCELLED, S("no"));
+    retry_run(w, c.run.id);
     struct task run = claim_step(w, c.run.id);
     struct op_open early = open_of(&run, &c.begin, c.rows, 2), op;
     begin_again(&early, c.rows, NOW + 100);
@@ -628,6 +628,26 @@ static void a_run_that_was_cancelled_does_not_end_otherwise(void **state) /* rul
         assert_int_equal(world_apply(w, &late.op), ERR_CONFLICT);
         assert_string_equal(late.op.error.field, "run");
     }
+}
+
+static void a_run_that_was_cancelled_is_not_tried_again(void **state) /* rule 8 */
+{
+    struct world *w = *state;
+    struct task run = claimed_run(w);
+    struct run_row begin;
+    struct op_open op = open_of(&run, &begin, NULL, 0);
+    apply(w, &op.op);
+    run = claim_step(w, run.id);
+    struct op_stop stop = stop_of(&run, RUN_CANCEL);
+    apply(w, &stop.op);
+    struct settlement v = settlement_of(&run, TASK_SCHEDULED);
+    v.verdict.has_execution = true;
+    v.verdict.execution = some_execution(w, &run);
+    assert_false(settle_with(w, &v));
+    struct task t = get(w, run.id);
+    assert_true(t.state == TASK_SCHEDULED && !(t.links & TASK_AGAIN) && t.started_ms == run.started_ms);
+    run = claim_step(w, run.id);
+    assert_int_equal(run_of(w, run.id).stop, RUN_CANCELLED);
 }
 
 static void a_stop_during_a_retry_counts(void **state) /* 3 with again */
@@ -794,6 +814,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_run_within_a_retried_one_begins_though_it_was_stopped),
     store_test(a_retry_waits_for_the_arrivals_of_a_stop),
     store_test(a_run_that_was_cancelled_does_not_end_otherwise),
+    store_test(a_run_that_was_cancelled_is_not_tried_again),
     store_test(a_step_that_is_tried_again_obeys_its_run),
     store_test(an_attempt_that_fails_is_begun_again),
 };
