@@ -11,6 +11,7 @@ void open_begin(struct run_view *v, struct plan *p)
                                 .fence = t->fence,
                                 .run = v->task.id,
                                 .root = v->row.root,
+                                .stop = v->row.stop,
                                 .outer = uuid_eq(t->id, v->task.id) ? t->run : (struct uuid){ { 0 } },
                                 .max_broken = -1,
                                 .end_type = DAG_MUST_FINISH };

@@ -31,8 +31,9 @@ bool open_is_stopped(const struct op_open *op, const struct run_row *run, const 
 {
     bool is_reset = !(links & TASK_OPENED); /* a run within another, which was retried */
     bool is_over = op->begin && op->again && (links & TASK_AGAIN || is_reset) && !(links & TASK_BEGUN);
-    bool is_stopped = run && run->stop != RUN_GOES_ON && !is_over;
-    return (is_stopped || (outer && outer->stop != RUN_GOES_ON)) && !op->despite_stop;
+    bool is_known = op->despite_stop && run && run->stop == op->stop;
+    bool is_stopped = run && run->stop != RUN_GOES_ON && !is_over && !is_known;
+    return is_stopped || (outer && outer->stop != RUN_GOES_ON && !op->despite_stop);
 }
 
 bool open_begins(const struct op_open *op, int links)

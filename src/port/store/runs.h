@@ -33,8 +33,8 @@
  *  7. If OP_SETTLE would make a step SCHEDULED, and its run was stopped or paused meanwhile, the step becomes CANCELLED
  *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone.
  *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, or would let it begin again (rule 6), the
- *     run becomes SCHEDULED with due_ms now_ms instead, without an execution, and the settlement is stale: who claims it
- *     plans its end anew. If it would become FAILED, it becomes CANCELLED (settle_of_run). The stop of a run with
+ *     run becomes SCHEDULED with due_ms now_ms instead, without an execution, and the settlement is stale: who claims
+ *     it plans its end anew. If it would become FAILED, it becomes CANCELLED (settle_of_run). The stop of a run with
  *     TASK_AGAIN is older than its retry: it does not keep the run from the next attempt.
  *  9. If OP_PUT makes a run that is final begin again (TASK_AGAIN), run_row.paused is cleared: a user who retries a run
  *     wants it to go on. A pause that comes later holds, and so does one while the run is retried by itself. */
@@ -145,7 +145,8 @@ struct op_open {
     struct uuid outer;           /* of a run within another: that one; else nil */
     const struct run_row *begin; /* NULL: not a run's first page. A map's first page has first and no begin */
     bool first, last, again;
-    bool despite_stop;  /* compensations: rule 3 does not hold for a stop */
+    bool despite_stop;  /* compensations: rule 3 does not hold for `stop`, nor for a stop of `outer` */
+    enum run_stop stop; /* of the run, when this was planned */
     int64_t begun_ms;   /* with first and again: created_ms of the rows; 0: the task itself does not begin again */
     uint32_t expected;  /* with first */
     int64_t max_broken; /* with first; -1: the join waits for all */

@@ -256,6 +256,7 @@ void model_make_open(struct model *m, union any_op *ret)
                                   .root = has_outer ? outer.root : t.id,
                                   .begin = is_map ? NULL : begin_of(m, &t, has_outer ? &outer : NULL),
                                   .despite_stop = o->despite_stop,
+                                  .stop = (enum run_stop)below(m, RUN_AT_DEADLINE + 1),
                                   .max_broken = chance(m, 60) ? -1 : (int64_t)below(m, 2),
                                   .end_type = is_map ? DAG_MUST_SUCCEED : DAG_MUST_FINISH,
                                   .now_ms = m->now_ms };

@@ -86,6 +86,29 @@ static inline void begin_again(struct op_open *op, struct open_row *rows, int64_
         rows[i].task.created_ms = begun_ms;
 }
 
+/* A run whose step 1 waits for step 0 and ends it. */
+struct chain {
+    struct task run;
+    struct run_row begin;
+    struct open_edge_row edge;
+    struct open_row rows[2]; /* step 1, step 0 */
+    struct op_open op;
+    struct uuid first, second;
+};
+
+static inline void chain_make(struct world *w, struct chain *c)
+{
+    c->run = claimed_run(w);
+    c->first = place_id(c->run.id, place_of_step(0));
+    c->second = place_id(c->run.id, place_of_step(1));
+    c->edge = (struct open_edge_row){ c->first, DAG_MUST_SUCCEED, EDGE_OPEN };
+    c->rows[0] = row_after(&c->run, 1, &c->edge);
+    c->rows[0].ends = true;
+    c->rows[1] = root_row(&c->run, 0);
+    c->rows[1].task.links = TASK_HAS_CHILDREN;
+    c->op = open_of(&c->run, &c->begin, c->rows, 2);
+}
+
 static inline void apply(struct world *w, struct op *op)
 {
     assert_ok(world_apply(w, op), &op->error);
@@ -175,4 +198,19 @@ static inline struct run_outputs outputs_of(struct world *w, struct uuid run)
     struct error e = { 0 };
     assert_ok(reader_outputs(w->reader, run, INT64_MIN, INT64_MAX, 100, &w->arena, &o, &e), &e);
     return o;
+}
+
+static inline struct task_links links_of(struct world *w, struct uuid id)
+{
+    struct task_links l;
+    assert_int_equal(reader_links(w->reader, TENANT, id, &w->arena, &l, NULL), ERR_OK);
+    return l;
+}
+
+static inline void assert_is_open(struct world *w, struct uuid id)
+{
+    struct task t = get(w, id);
+    assert_int_equal(t.state, TASK_RUNNING);
+    assert_true(uuid_is_nil(t.claim));
+    assert_int_equal(t.links & (TASK_OPEN | TASK_OPENED | TASK_WAITS), TASK_OPEN | TASK_OPENED | TASK_WAITS);
 }

@@ -462,22 +462,6 @@ static void a_cancel_leaves_compensations_and_the_deadline_alone(void **state) /
     assert_state(w, rows[2].task.id, TASK_SCHEDULED);
 }
 
-static void a_retry_by_hand_ends_a_pause(void **state) /* rule 9 */
-{
-    struct world *w = *state;
-    for (int by_hand = 0; by_hand <= 1; by_hand++) {
-        struct task run = claimed_run(w);
-        struct run_row begin;
-        struct op_open op = open_of(&run, &begin, NULL, 0);
-        apply(w, &op.op);
-        struct op_stop pause = stop_of(&run, RUN_PAUSE);
-        apply(w, &pause.op);
-        end_step(w, run.id, by_hand ? TASK_FAILED : TASK_SCHEDULED, S("no"));
-        retry_run(w, run.id);
-        assert_true(run_of(w, run.id).paused == !by_hand);
-    }
-}
-
 static void a_run_that_is_stopped_does_not_begin_again(void **state) /* OP_STOP 2, OP_OPEN 3 */
 {
     struct world *w = *state;
@@ -509,7 +493,6 @@ static const struct CMUnitTest tests[] = {
     store_test(a_cancel_starts_nothing),
     store_test(runs_that_are_not_there_are_not_stopped),
     store_test(a_pause_holds_and_a_resume_goes_on),
-    store_test(a_retry_by_hand_ends_a_pause),
     store_test(a_step_that_waits_is_blocked_again),
     store_test(a_range_is_closed_and_the_run_goes_on),
     store_test(a_step_that_is_paused_gives_up_its_slot),
