@@ -270,6 +270,7 @@ static void node_make_scheduler(struct node *n)
                                                             .metrics = setup->metrics,
                                                             .node = n->id,
                                                             .seed = setup->seed + 1,
+                                                            .open_rows = setup->open_rows,
                                                             .slots = setup->slots,
                                                             .host_calls = http ? http->host_calls_max : 0,
                                                             .shared = setup->shared,

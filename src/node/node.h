@@ -32,6 +32,7 @@ struct tenant_set;
 struct node_setup {
     struct writer *writer;
     struct planner *planner; /* of runs of workflows; NULL: they wait */
+    size_t open_rows;        /* of a page that opens a run; 0: as many as the store takes */
     /* Membership reads it to notice that the process was stopped, and corrects it by the store's clock. */
     struct clock *clock;
     bool shared;               /* other nodes may use the same store */

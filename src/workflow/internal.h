@@ -70,6 +70,11 @@ struct run_progress {
     size_t missing;    /* steps without a row */
     bool has_timer;    /* the deadline waits */
     bool has_undo;     /* compensations have begun */
+    /* What rows of the current opening have as created_ms; rows with an earlier time are of an earlier one. Set by
+     * plan_run. */
+    int64_t begun_ms;
+    bool again; /* the run begins again, with rows of that time */
+    bool begun; /* some of these rows are stored: the opening was cut off */
 };
 enum err run_progress_read(struct run_view *v, struct run_progress *ret, struct error *e) must_use;
 
@@ -106,7 +111,7 @@ struct open_completed { /* a step that a user completes with it */
     struct str output; /* JSON text; empty: none */
 };
 enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, const struct open_completed *done,
-                         struct plan *p, struct error *e) must_use;
+                         int64_t begun_ms, struct plan *p, struct error *e) must_use;
 /* The rows of a rerun: copies of the old run's rows of the steps that are kept, with their outputs, and the others. */
 enum err open_copy_rows(struct run_view *v, struct run_view *old, const struct run_progress *g,
                         const enum flow_outcome *kept, struct plan *p, struct error *e) must_use;

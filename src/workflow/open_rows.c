@@ -11,6 +11,7 @@ void open_begin(struct run_view *v, struct plan *p)
                                 .fence = t->fence,
                                 .run = v->task.id,
                                 .root = v->row.root,
+                                .stop = v->row.stop,
                                 .outer = uuid_eq(t->id, v->task.id) ? t->run : (struct uuid){ { 0 } },
                                 .max_broken = -1,
                                 .end_type = DAG_MUST_FINISH };
@@ -160,7 +161,7 @@ static enum err open_add_completed(struct run_view *v, struct plan *p, const str
 }
 
 enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, const struct open_completed *done,
-                         struct plan *p, struct error *e)
+                         int64_t begun_ms, struct plan *p, struct error *e)
 {
     struct flow_state state;
     struct open_row *rows = arena_array(v->a, struct open_row, v->dag->n + 2);
@@ -181,8 +182,11 @@ enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, cons
     p->begin = v->row;
     p->open.begin = &p->begin;
     p->open.first = p->open.again = true;
-    for (size_t i = 0; i < n; i++)
+    p->open.begun_ms = begun_ms;
+    for (size_t i = 0; i < n; i++) {
+        rows[i].task.created_ms = begun_ms;
         p->open.expected += rows[i].ends;
+    }
     p->open.rows = rows;
     p->open.n = n;
     return ERR_OK;
@@ -272,6 +276,7 @@ enum err open_item_rows(struct run_view *v, uint32_t step, struct str items, siz
         struct open_row *row = &rows[added++];
         row->task = first;
         definition_move_task(&row->task, place_of_item(step, (int64_t)i));
+        row->task.created_ms = p->task->created_ms; /* OP_OPEN 4: all items of one opening have the same */
         if (v->dag->steps[step].has_compensate && first.target != TARGET_WORKFLOW)
             row->task.links |= TASK_PLANNED; /* so that its item is kept with it */
         if (row->task.links & TASK_PLANNED || first.target == TARGET_WORKFLOW)

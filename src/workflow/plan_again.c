@@ -21,33 +21,43 @@ static enum err again_named_steps(struct run_view *v, const struct json_doc *ext
 }
 
 /* The failed step that a user completes: the others are retried. If it is COMPLETED, the opening was cut off. */
-static enum err again_completed_step(struct run_view *v, const struct json_doc *extra, struct flow_retry *r,
-                                     struct error *e)
+static enum err again_completed_step(struct run_view *v, const struct json_doc *extra, enum flow_outcome *was,
+                                     struct flow_retry *r, struct error *e)
 {
     struct str name = json_text_at(extra->root, "retry_completes");
     uint32_t *step = arena_new(v->a, uint32_t);
-    enum flow_outcome *was = arena_array(v->a, enum flow_outcome, v->dag->n);
     if (!name.p)
         return ERR_OK;
-    if (!step || !was)
+    if (!step)
         return error_no_room(e);
     if (dag_find_or_explain(v->dag, name, step, e))
         return e->code;
-    memcpy(was, r->was, v->dag->n * sizeof *was);
     was[*step] = FLOW_FAILED;
-    *r = (struct flow_retry){ .was = was, .steps = step, .count = 1, .completes = true };
+    *r = (struct flow_retry){ .was = was, .steps = step, .count = 1, .completes = true, .begun = r->begun };
     return ERR_OK;
+}
+
+/* How the steps ended before the retry. If its opening was cut off, the steps that it has opened are open, also if they
+ * have ended since: the retry is planned as it was the first time, and the store keeps their rows. */
+static enum flow_outcome *again_outcomes(struct run_view *v, const struct run_progress *g)
+{
+    enum flow_outcome *was = arena_array(v->a, enum flow_outcome, v->dag->n);
+    for (uint32_t i = 0; was && i < v->dag->n; i++) {
+        bool opened = g->begun && g->steps[i] && g->steps[i]->created_ms >= g->begun_ms;
+        was[i] = opened ? FLOW_OPEN : g->outcomes[i];
+    }
+    return was;
 }
 
 enum err plan_again(struct run_view *v, const struct run_progress *g, struct plan *p, struct error *e)
 {
-    struct flow_retry r = { .was = g->outcomes };
-    enum flow_outcome *kept = arena_array(v->a, enum flow_outcome, v->dag->n);
+    enum flow_outcome *kept = arena_array(v->a, enum flow_outcome, v->dag->n), *was = again_outcomes(v, g);
+    struct flow_retry r = { .was = was, .begun = g->begun };
     cleanup_with(json_doc_release) struct json_doc extra = { 0 };
-    if (!kept)
+    if (!kept || !was)
         return error_no_room(e);
     if (json_parse(p->task->extra.n ? p->task->extra : S("{}"), &extra, e) || again_named_steps(v, &extra, &r, e) ||
-        again_completed_step(v, &extra, &r, e))
+        again_completed_step(v, &extra, was, &r, e))
         return e->code;
     enum err rc = flow_retry(v->dag, &r, v->a, kept, e);
     if (rc == ERR_CONFLICT) { /* it was named before and has ended otherwise since: all that can be retried */
@@ -56,14 +66,14 @@ enum err plan_again(struct run_view *v, const struct run_progress *g, struct pla
     }
     if (rc)
         return rc;
-    if (run_view_deadline(v, p->now_ms, e)) /* it counts from the new opening */
+    if (!g->begun && run_view_deadline(v, p->now_ms, e)) /* it counts from the new opening */
         return e->code;
     struct open_completed done = { 0 };
     if (r.completes) {
         done = (struct open_completed){ .is_set = true, .step = r.steps[0] };
         done.output = json_member_text(&extra, "retry_output");
     }
-    return open_again_rows(v, kept, &done, p, e);
+    return open_again_rows(v, kept, &done, g->begun_ms, p, e);
 }
 
 /* ---- rerun ---- */
@@ -163,13 +173,13 @@ static const struct task *undo_find(const struct run_progress *g, int64_t place)
     return from < g->tasks.n && g->tasks.v[from].place == place ? &g->tasks.v[from] : NULL;
 }
 
-/* A retry of the run repeats those that have ended and are not COMPLETED. */
-static bool undo_exists(const struct run_progress *g, int64_t place, const struct plan *p, struct undo_wave *w)
+/* A retry of the run repeats those of all waves that have ended before it and are not COMPLETED. */
+static bool undo_exists(const struct run_progress *g, int64_t place, struct undo_wave *w)
 {
     const struct task *t = undo_find(g, place);
     bool is_open = t && !task_is_final(t->state);
     w->open += is_open;
-    return t && (is_open || !(p->task->links & TASK_AGAIN) || t->state == TASK_COMPLETED);
+    return t && (is_open || t->created_ms >= g->begun_ms || t->state == TASK_COMPLETED);
 }
 
 static enum err undo_add(struct run_view *v, const struct run_progress *g, const struct task *of, struct undo_wave *w,
@@ -177,11 +187,12 @@ static enum err undo_add(struct run_view *v, const struct run_progress *g, const
 {
     struct run_facts facts = run_view_facts(v);
     uint32_t step = place_step(of->place);
-    if (undo_exists(g, place_of_undo(step, place_item(of->place)), p, w))
+    if (undo_exists(g, place_of_undo(step, place_item(of->place)), w))
         return ERR_OK;
     struct open_row *row = &w->rows[w->n];
     if (definition_undo_task(v->dag, step, place_item(of->place), &facts, p->now_ms, v->a, &row->task, e))
         return e->code;
+    row->task.created_ms = g->begun_ms;
     row->task.links |= TASK_HAS_CHILDREN;
     if (place_item(of->place) >= 0 && row->task.links & TASK_PLANNED)
         row->task.payload = of->payload; /* what /item names */
@@ -227,6 +238,7 @@ enum err plan_undo(struct run_view *v, const struct run_progress *g, struct plan
      * that exist may end before this is stored, and must not run again: so they are no rows of it. */
     open_begin(v, p);
     p->open.first = p->open.again = p->open.despite_stop = true;
+    p->open.begun_ms = g->again ? g->begun_ms : 0;
     p->open.expected = (uint32_t)w.n;
     p->open.rows = w.rows;
     p->open.n = w.n;

@@ -225,38 +225,50 @@ static enum err plan_close(struct run_view *v, const struct run_progress *g, str
     return ERR_OK;
 }
 
+/* Later than all rows that exist, whatever the clocks of nodes say. */
+static int64_t run_begun_ms(const struct run_progress *g, int64_t now_ms)
+{
+    int64_t ms = now_ms;
+    for (size_t i = 0; i < g->tasks.n; i++)
+        ms = max_of(ms, g->tasks.v[i].created_ms + 1);
+    return ms;
+}
+
 static bool run_links_again(int links)
 {
     return links & TASK_AGAIN || !(links & TASK_OPENED);
 }
 
-/* p->task is as it was claimed. A stop that came after the claim has cleared TASK_AGAIN, and pages of a first opening
- * under this claim have set TASK_OPENED: the row is read again. */
-static enum err run_begins_again(struct run_view *v, const struct plan *p, bool *ret, struct error *e)
+/* p->task is as it was claimed. A stop that came after the claim has cleared TASK_AGAIN, and pages of an opening under
+ * this claim have set TASK_OPENED or TASK_BEGUN: the row is read again. A stop that came after the first page of a
+ * retry holds. */
+static enum err run_begins_again(struct run_view *v, const struct plan *p, struct run_progress *g, struct error *e)
 {
     struct task now;
-    *ret = false;
+    g->begun_ms = p->task->started_ms;
     if (!run_links_again(p->task->links))
         return ERR_OK;
     if (reader_get(v->c->reader, v->task.tenant, v->task.id, v->a, &now, e))
         return e->code;
     bool goes_on = !(p->task->links & TASK_OPENED) && v->row.generation > 0 &&
                    v->row.stop == RUN_GOES_ON; /* a sub-run that began again, page by page */
-    *ret = run_links_again(now.links) || goes_on;
+    g->begun = now.links & TASK_BEGUN;
+    g->again = (run_links_again(now.links) && !(g->begun && v->row.stop != RUN_GOES_ON)) || goes_on;
+    g->begun_ms = g->again && !g->begun ? run_begun_ms(g, p->now_ms) : now.started_ms;
     return ERR_OK;
 }
 
 /* The run around it was stopped, and this one was not, or is about to begin again. False: it goes on. */
-static bool plan_stopped_around(struct run_view *v, const struct run_progress *g, bool again, struct plan *p)
+static bool plan_stopped_around(struct run_view *v, const struct run_progress *g, struct plan *p)
 {
-    bool is_stopped = v->outer && v->outer->row.stop != RUN_GOES_ON && (v->row.stop == RUN_GOES_ON || again);
+    bool is_stopped = v->outer && v->outer->row.stop != RUN_GOES_ON && (v->row.stop == RUN_GOES_ON || g->again);
     if (!is_stopped || g->has_undo)
         return false;
-    if (g->waiting || (!again && (g->missing || g->open_count)))
+    if (g->waiting || (!g->again && (g->missing || g->open_count)))
         plan_stop(p, v->task.id, v->outer->row.stop, S("cancelled: the run around it was stopped"));
     else if (g->open_count)
         plan_wait(v, g, p);
-    else if (again)
+    else if (g->again)
         plan_cancel(p, S("cancelled: its run was stopped"));
     else
         return false;
@@ -266,16 +278,15 @@ static bool plan_stopped_around(struct run_view *v, const struct run_progress *g
 enum err plan_run(struct run_view *v, struct plan *p, struct error *e)
 {
     struct run_progress g;
-    bool again;
     if (!v->has_row)
         return plan_open(v, p, e);
-    if (run_progress_read(v, &g, e) || run_begins_again(v, p, &again, e))
+    if (run_progress_read(v, &g, e) || run_begins_again(v, p, &g, e))
         return e->code;
-    if (plan_stopped_around(v, &g, again, p))
+    if (plan_stopped_around(v, &g, p))
         return ERR_OK;
     if (g.has_undo && !g.open_steps) /* what has begun goes on, also if its opening was cut off */
         return plan_close(v, &g, p, e);
-    if (again && !g.has_undo)
+    if (g.again && !g.has_undo)
         return plan_again(v, &g, p, e);
     if (g.missing && v->row.stop == RUN_GOES_ON)
         return plan_open_rows(v, p, e);

@@ -314,7 +314,8 @@ enum flow_decision memory_join_decide(const struct memory_joins *j, const struct
 /* ---- runs of workflows (runs.c, run_records.c, reader_runs.c) ---- */
 
 struct run_row *memory_run_find(const struct store_memory *s, struct uuid run); /* NULL: it was never opened */
-void memory_run_begin(struct store_memory *s, const struct run_row *begin, const struct run_row *outer, bool again);
+void memory_run_begin(struct store_memory *s, const struct op_open *op, const struct run_row *outer, int links);
+void memory_run_resume(struct store_memory *s, struct uuid run);
 void memory_run_stop(struct run_row *r, const struct op_stop *op, int links); /* its row */
 size_t memory_signals_count(const struct store_memory *s, struct uuid run, struct str name, size_t *ret_bytes);
 void memory_signals_drop(struct store_memory *s, struct uuid run, struct str name); /* an empty name: all */

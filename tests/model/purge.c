@@ -91,6 +91,13 @@ static size_t memory_purge_task(struct store_memory *s, struct uuid id, size_t m
     return n + 1;
 }
 
+static void memory_purge_hide(struct store_memory *s, struct uuid id)
+{
+    struct task t = *table_get(&s->table, id);
+    t.deleted = true;
+    table_put(&s->table, &t);
+}
+
 static size_t memory_purge_tasks(struct store_memory *s, const struct op_purge *op, size_t max)
 {
     cleanup_with(picks_release) struct picks p = { 0 };
@@ -101,8 +108,13 @@ static size_t memory_purge_tasks(struct store_memory *s, const struct op_purge *
     struct slot_keys keys; /* of steps that are not final, although their run is */
     uint64_t ignored = 0;
     slot_keys_init(&keys);
-    for (size_t i = 0; i < p.n && n < max; i++)
-        n += memory_purge_task(s, p.v[i]->id, max - n, &keys);
+    for (size_t i = 0; i < p.n && n < max; i++) {
+        struct uuid id = p.v[i]->id;
+        size_t gone = memory_purge_task(s, id, max - n, &keys);
+        n += gone;
+        if (gone && table_get(&s->table, id)) /* some of its steps are gone */
+            memory_purge_hide(s, id);
+    }
     memory_hand_over(&s->table, &keys, &ignored);
     slot_keys_release(&keys);
     return n;

@@ -42,17 +42,24 @@ static void memory_run_put(struct run_row *old, struct run_row next)
     memory_run_free(&was);
 }
 
-void memory_run_begin(struct store_memory *s, const struct run_row *begin, const struct run_row *outer, bool again)
+void memory_run_begin(struct store_memory *s, const struct op_open *op, const struct run_row *outer, int links)
 {
     struct memory_runs *v = &s->runs;
-    struct run_row *there = memory_run_find(s, begin->run);
-    struct run_row next = run_begin(begin, there, outer, again);
+    struct run_row *there = memory_run_find(s, op->begin->run);
+    struct run_row next = run_begin(op, there, outer, links);
     if (!there) {
         MEMORY_GROW(v->runs, v->run_count, v->run_cap);
         there = &v->runs[v->run_count++];
         *there = (struct run_row){ 0 };
     }
     memory_run_put(there, next);
+}
+
+void memory_run_resume(struct store_memory *s, struct uuid run)
+{
+    struct run_row *r = memory_run_find(s, run);
+    if (r)
+        r->paused = false;
 }
 
 void memory_run_stop(struct run_row *r, const struct op_stop *op, int links)

@@ -61,7 +61,7 @@ static void memory_open_row(struct store_memory *s, struct op_open *op, const st
 {
     const struct task *there = table_get(&s->table, row->task.id);
     struct task next = open_row_task(row, paused, there ? there->fence : 0);
-    if (there && !(op->again && task_is_final(there->state)))
+    if (there && !open_replaces(op, row, there->state, there->created_ms))
         return;
     if (there) {
         memory_output_drop(s, there);
@@ -118,7 +118,7 @@ enum err memory_open(struct store_memory *s, struct op *base)
     if (memory_open_check(s, op, &base->error))
         return base->error.code;
     if (op->begin)
-        memory_run_begin(s, op->begin, outer, op->again);
+        memory_run_begin(s, op, outer, table_get(&s->table, op->id)->links);
     if (open_begins(op, table_get(&s->table, op->id)->links))
         memory_join_restart(s, op->id, op->expected, op->max_broken);
     memory_open_rows(s, op);

@@ -378,6 +378,8 @@ static enum err memory_put(struct store_memory *s, struct op *base)
     next.runs_count = max_of(next.runs_count - runs, 0);
     if (next.state == TASK_CANCELLED || next.state == TASK_EXPIRED)
         memory_uncount_run(&s->table, &next, next.parent, next.state == TASK_EXPIRED);
+    if (put_resumes_run(was->state, &next))
+        memory_run_resume(s, next.id);
     memory_change_row(&s->table, &next, true, &keys);
     struct memory_arrivals arrivals = { .budget = ARRIVALS_MAX };
     memory_arrivals_add(&arrivals, &next);

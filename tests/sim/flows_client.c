@@ -433,7 +433,7 @@ static void retry_begin(struct sim *s, void *context)
     t->claim = (struct uuid){ 0 };
     task_forget_delays(t);
     task_set_due(t, node_wall_ms(r->at));
-    t->links |= t->links & TASK_OPENED ? TASK_AGAIN : 0;
+    t->links = t->links & TASK_OPENED ? task_links_again(t->links) : t->links;
     r->write.put = (struct op_put){ .op = { .kind = OP_PUT },
                                     .task = t,
                                     .version = r->running.version,

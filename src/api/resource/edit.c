@@ -196,7 +196,7 @@ static enum err edit_plan_action(struct request *q, struct edit *edit, struct er
     if (rc == ERR_OK && edit->plan.changes)
         edit->plan.task.version = edit->current.version + 1;
     if (rc == ERR_OK && edit->action == ACTION_RETRY && from.links & TASK_OPENED)
-        edit->plan.task.links |= TASK_AGAIN; /* a run: what failed of it runs again */
+        edit->plan.task.links = task_links_again(edit->plan.task.links); /* a run: what failed of it runs again */
     bool cancels = rc == ERR_OK && edit->action == ACTION_CANCEL && edit->plan.changes;
     if (cancels && from.target == TARGET_WORKFLOW && from.kind != TASK_RECURRING && !edit_set_canceller(q, edit))
         return error_no_room(e);

@@ -529,7 +529,7 @@ enum err run_make_retry(struct request *q, const struct workflow_run *run, struc
     if (t->expires_after_ms)
         t->scheduled_ms = q->now_ms;
     if (t->links & TASK_OPENED)
-        t->links |= TASK_AGAIN;
+        t->links = task_links_again(t->links);
     return changes_add_extra(q, t, task_metadata(&run->task), more, e);
 }
 

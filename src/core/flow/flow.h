@@ -153,6 +153,7 @@ struct flow_retry {
     const uint32_t *steps;        /* only these; count 0: all that can be retried */
     size_t count;
     bool completes; /* steps[0], the only one, becomes COMPLETED by hand instead; all others are retried */
+    bool begun;     /* the opening of this retry was cut off: steps that are open belong to it */
 };
 
 /* Which outcomes a retry keeps (ret[step]); FLOW_OPEN: the step runs again. These are the FAILED, EXPIRED and CANCELLED

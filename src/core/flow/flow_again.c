@@ -37,7 +37,7 @@ static enum err flow_check_retry(const struct dag *d, const struct flow_retry *r
         uint32_t step = r->steps[i];
         assert(step < d->n);
         enum flow_outcome o = s->v[step].outcome;
-        if (!flow_can_retry(o))
+        if (!flow_can_retry(o) && !(r->begun && o == FLOW_OPEN))
             return error_set(e, ERR_CONFLICT,
                              "the step '" STR_FMT "' is %s; only FAILED, EXPIRED and CANCELLED steps can be retried",
                              STR_ARG(d->steps[step].name),

@@ -105,8 +105,15 @@ enum task_link {
     TASK_AWAITS = 256,       /* it waits for a signal */
     TASK_BY_HAND = 512,      /* a user decided over it: its join did not */
     TASK_AGAIN = 1024,       /* a run that was opened: the next claim retries its steps */
-    TASK_LINKS = 2047,
+    TASK_BEGUN = 2048,       /* the first page of its opening with `again` is stored, the last one is not */
+    TASK_LINKS = 4095,
 };
+
+/* Of a run that was opened, when it is retried. */
+static inline int task_links_again(int links)
+{
+    return (links | TASK_AGAIN) & ~TASK_BEGUN;
+}
 
 /* A task under one of its claims, which the fence identifies. */
 struct fenced_id {

@@ -235,12 +235,13 @@ static void planning_on_opened(struct op *op)
 static void planning_open_page(struct planning *p)
 {
     const struct op_open *all = &p->plan.open;
+    size_t rows = p->scheduler->setup.open_rows ? p->scheduler->setup.open_rows : OPEN_ROWS_MAX;
     p->open = *all;
     p->open.op = (struct op){ .kind = OP_OPEN };
     p->open.first = all->first && p->opened == 0 && p->also == 0;
     p->open.begin = p->open.first ? all->begin : NULL;
     p->open.rows = all->n ? all->rows + p->opened : NULL;
-    p->open.n = min_of(all->n - p->opened, (size_t)OPEN_ROWS_MAX);
+    p->open.n = min_of(all->n - p->opened, rows);
     p->open.also = all->also_count ? all->also + p->also : NULL;
     p->open.also_count = min_of(all->also_count - p->also, (size_t)OPEN_ROWS_MAX);
     p->open.last = p->opened + p->open.n == all->n && p->also + p->open.also_count == all->also_count;

@@ -28,6 +28,7 @@ struct scheduler_setup {
     struct metrics *metrics;
     struct uuid node;
     uint64_t seed;
+    size_t open_rows;       /* of a page of OP_OPEN; 0: OPEN_ROWS_MAX */
     size_t slots;           /* tasks that may run at once; in a fleet, see scheduler_set_workers */
     size_t host_calls;      /* calls that one host gets at once; 0: as many as there are */
     bool fleet;             /* a pushed task belongs to the shared queue: see `handed` */

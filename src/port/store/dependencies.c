@@ -138,9 +138,9 @@ void dependency_tidy(struct task *next, int old_links)
 {
     bool is_open = !task_is_final(next->state) && !next->deleted;
     bool waits = is_open && old_links & next->links & TASK_WAITS;
-    int kept =
-        old_links & (TASK_LINKS & ~(TASK_WAITS | TASK_BROKEN | TASK_OPEN | TASK_BY_HAND | TASK_AGAIN | TASK_PLANNED));
-    kept |= next->links & (TASK_BY_HAND | TASK_AGAIN | TASK_PLANNED);
+    int given = TASK_BY_HAND | TASK_AGAIN | TASK_BEGUN | TASK_PLANNED;
+    int kept = old_links & (TASK_LINKS & ~(TASK_WAITS | TASK_BROKEN | TASK_OPEN | given));
+    kept |= next->links & given;
     if (next->state == TASK_SKIPPED)
         kept |= old_links & TASK_BROKEN;
     next->links = kept | (waits ? TASK_WAITS : 0);

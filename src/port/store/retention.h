@@ -16,7 +16,8 @@
  *  9. Limits (OP_LIMIT_TAKE) that no node asked for since the workers' limit, with no place taken and a full bucket: a
  *     new row would be the same.
  * 10. Tasks with a run are purged with it, whatever their state: first the steps of a run, by place, then its outputs,
- *     its signals and its own row. A run of which only some steps are purged yet is found again by the next OP_PURGE.
+ *     its signals and its own row. A run of which only some steps are purged yet is deleted: nobody finds it, it cannot
+ *     be retried, and the next OP_PURGE goes on with it.
  * 11. Definitions that have no name, that no run and no task of target WORKFLOW names, and that were put more than
  *     DEFINITION_KEPT_MS ago (port/store/runs.h).
  * 12. A little of the freed space goes back to the file system, where that is the store's task. */

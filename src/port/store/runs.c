@@ -11,10 +11,10 @@ bool task_is_claimed(enum task_state state, int64_t row_fence, int links, int64_
     return state == TASK_RUNNING && row_fence == fence && !(links & TASK_OPEN);
 }
 
-struct run_row run_begin(const struct run_row *begin, const struct run_row *old, const struct run_row *outer,
-                         bool again)
+struct run_row run_begin(const struct op_open *op, const struct run_row *old, const struct run_row *outer, int links)
 {
-    struct run_row next = *begin;
+    struct run_row next = *op->begin;
+    bool again = op->again && !(links & TASK_BEGUN);
     bool was_paused = old && old->paused && !(outer && again);
     next.paused = was_paused || (outer && outer->paused);
     if (!old)
@@ -30,9 +30,10 @@ struct run_row run_begin(const struct run_row *begin, const struct run_row *old,
 bool open_is_stopped(const struct op_open *op, const struct run_row *run, const struct run_row *outer, int links)
 {
     bool is_reset = !(links & TASK_OPENED); /* a run within another, which was retried */
-    bool is_over = op->begin && op->again && (links & TASK_AGAIN || is_reset);
-    bool is_stopped = run && run->stop != RUN_GOES_ON && !is_over;
-    return (is_stopped || (outer && outer->stop != RUN_GOES_ON)) && !op->despite_stop;
+    bool is_over = op->begin && op->again && (links & TASK_AGAIN || is_reset) && !(links & TASK_BEGUN);
+    bool is_known = op->despite_stop && run && run->stop == op->stop;
+    bool is_stopped = run && run->stop != RUN_GOES_ON && !is_over && !is_known;
+    return is_stopped || (outer && outer->stop != RUN_GOES_ON && !op->despite_stop);
 }
 
 bool open_begins(const struct op_open *op, int links)
@@ -43,6 +44,11 @@ bool open_begins(const struct op_open *op, int links)
 bool open_asks_arrivals(const struct op_open *op)
 {
     return op->begin && op->again;
+}
+
+bool open_replaces(const struct op_open *op, const struct open_row *r, enum task_state old, int64_t old_created_ms)
+{
+    return op->again && task_is_final(old) && old_created_ms < r->task.created_ms;
 }
 
 struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fence)
@@ -92,10 +98,14 @@ void open_apply(struct task *t, const struct op_open *op, const struct open_join
     assert(t->state == TASK_RUNNING);
     t->links |= op->first && !op->again ? TASK_OPENED : 0; /* again: with the last page, so that all rows are given */
     t->updated_ms = op->now_ms;
+    if (op->first && op->again && op->begun_ms) {
+        t->links |= TASK_BEGUN;
+        t->started_ms = op->begun_ms;
+    }
     if (!op->last)
         return;
     t->claim = (struct uuid){ 0 };
-    t->links &= op->again ? ~TASK_AGAIN : ~0;
+    t->links &= op->again ? ~(TASK_AGAIN | TASK_BEGUN) : ~0;
     t->links |= TASK_OPEN | TASK_OPENED | TASK_WAITS;
     t->started_ms = t->started_ms ? t->started_ms : op->now_ms;
     if (open_decide(join->expected, join->max_broken, join->counts) != FLOW_WAIT)
@@ -104,7 +114,8 @@ void open_apply(struct task *t, const struct op_open *op, const struct open_join
 
 int settled_links(int links, enum task_state next, bool has_execution)
 {
-    return !task_is_final(next) && has_execution && links & TASK_OPENED ? links | TASK_AGAIN : links;
+    bool again = !task_is_final(next) && has_execution && links & TASK_OPENED;
+    return again ? task_links_again(links) : links;
 }
 
 bool settle_asks_run(const struct settlement *v, struct uuid run)
@@ -141,7 +152,9 @@ void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t 
 
 bool settle_asks_own(const struct settlement *v, int links)
 {
-    bool ends = v->verdict.next == TASK_COMPLETED || v->verdict.next == TASK_FAILED;
+    enum task_state next = v->verdict.next;
+    bool again = next == TASK_SCHEDULED && v->verdict.has_execution;
+    bool ends = next == TASK_COMPLETED || next == TASK_FAILED || (again && !(links & TASK_AGAIN));
     return links & TASK_OPENED && !v->replace && ends;
 }
 
@@ -162,6 +175,11 @@ bool settle_of_run(const struct run_row *run, int64_t now_ms, struct settlement 
     d->due_ms = d->awaited_ms = now_ms;
     d->late_by = LATE_NONE;
     return true;
+}
+
+bool put_resumes_run(enum task_state was, const struct task *next)
+{
+    return task_is_final(was) && next->links & TASK_AGAIN;
 }
 
 enum err open_too_many(struct error *e)
@@ -281,7 +299,7 @@ bool stop_wake(struct task *t, int64_t now_ms)
     bool again = t->links & TASK_AGAIN;
     if (task_is_final(t->state) || !(t->links & (TASK_OPEN | TASK_AGAIN)))
         return false;
-    t->links &= ~TASK_AGAIN;
+    t->links &= ~(TASK_AGAIN | TASK_BEGUN);
     t->updated_ms = now_ms;
     if (t->links & TASK_OPEN) {
         dependency_apply(t, FLOW_START, (struct str){ 0 }, now_ms);

@@ -28,12 +28,16 @@
  *     has its head (EXECUTION_OUTPUT_MAX).
  *  6. If a verdict of OP_SETTLE makes a task with TASK_OPENED SCHEDULED and has an execution, the run begins again: it
  *     gets TASK_AGAIN. OP_PUT keeps that bit of the new row. The last page of OP_OPEN with `again` clears it, and so
- *     does a stop.
+ *     does a stop. TASK_BEGUN is set by the first of these pages, and cleared by the last, by a stop, and when
+ *     TASK_AGAIN is set: an opening that has it was cut off, and is repeated.
  *  7. If OP_SETTLE would make a step SCHEDULED, and its run was stopped or paused meanwhile, the step becomes CANCELLED
  *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone.
- *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, the run becomes SCHEDULED with due_ms
- *     now_ms instead, without an execution, and the settlement is stale: who claims it plans its end anew. If it would
- *     become FAILED, it becomes CANCELLED (settle_of_run). */
+ *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, or would let it begin again (rule 6), the
+ *     run becomes SCHEDULED with due_ms now_ms instead, without an execution, and the settlement is stale: who claims
+ *     it plans its end anew. If it would become FAILED, it becomes CANCELLED (settle_of_run). The stop of a run with
+ *     TASK_AGAIN is older than its retry: it does not keep the run from the next attempt.
+ *  9. If OP_PUT makes a run that is final begin again (TASK_AGAIN), run_row.paused is cleared: a user who retries a run
+ *     wants it to go on. A pause that comes later holds, and so does one while the run is retried by itself. */
 #include "core/flow/place.h"
 #include "port/store/claims.h"
 #include "port/store/dependencies.h"
@@ -81,18 +85,22 @@ struct run_row {
  *
  *  1. The task must be RUNNING under exactly that fence, and not have TASK_OPEN: else ERR_CONFLICT, field "fence".
  *  2. `begin`, in the first page of a run: the run's row is stored; one that exists keeps opened_ms, tasks, stop,
- *     stopped_by and paused, unless `again`: then its generation rises by one and its stop is RUN_GOES_ON. `first`: if
+ *     stopped_by and paused, unless `again`: then its generation rises by one and its stop is RUN_GOES_ON. If the task
+ *     has TASK_BEGUN, this page is repeated, and they stay. `first` and begun_ms: started_ms becomes begun_ms, and the
+ *     task gets TASK_BEGUN. `first`: if
  *     the task has no TASK_OPENED yet, or with `again`: edges to the task are those of an earlier join, and open ones
  *     are closed (EDGE_UNMET), because from now on its join is that of its children; the join is stored with expected,
  *     max_broken and no arrivals, and the task gets TASK_OPENED. A repeated first page changes nothing of this.
  *  3. If the run of the page is stopped (run_row.stop of `run`): ret_stopped, and nothing else happens. A stop from
  *     before a retry does not count in the first page of the retry, as long as the task has TASK_AGAIN, or if it has no
- *     TASK_OPENED: the run around it was retried, and its row was replaced. If it is paused, rows that would be
- *     SCHEDULED or BLOCKED are PAUSED. With `outer`: if that run is stopped: ret_stopped. If it is paused, a run that
- *     begins is paused from the start.
- *  4. A row whose id does not exist is inserted with its edges and its join; if it exists, it stays, unless `again` and
- *     it is final: then the row replaces it, with a fence that is not lower, its edges are replaced by the given ones,
- *     its output is deleted, and so are the signals of the run if its place awaits one (`drops_signals`).
+ *     TASK_OPENED: the run around it was retried, and its row was replaced. It counts if the task has TASK_BEGUN. If it
+ *     is paused, rows that would be SCHEDULED or BLOCKED are PAUSED. With `outer`: if that run is stopped: ret_stopped.
+ *     If it is paused, a run that begins is paused from the start.
+ *  4. A row whose id does not exist is inserted with its edges and its join; if it exists, it stays, unless `again`, it
+ *     is final and its created_ms is earlier: then the row replaces it, with a fence that is not lower, its edges are
+ *     replaced by the given ones, its output is deleted, and so are the signals of the run if its place awaits one
+ *     (`drops_signals`). All rows of one opening with `again` have the same created_ms: if it is repeated, rows that
+ *     have started and ended meanwhile do not run once more.
  *  5. A row has the states, counts and bits that its opener gives it; nothing is decided here. Rows whose parents may
  *     end at once come last, so that an arrival never comes before the row that it is for.
  *  6. A row with `ends`, also one that stays, has TASK_HAS_CHILDREN and an edge to the task, of end_type: open, or if
@@ -137,7 +145,9 @@ struct op_open {
     struct uuid outer;           /* of a run within another: that one; else nil */
     const struct run_row *begin; /* NULL: not a run's first page. A map's first page has first and no begin */
     bool first, last, again;
-    bool despite_stop;  /* compensations: rule 3 does not hold for a stop */
+    bool despite_stop;  /* compensations: rule 3 does not hold for `stop`, nor for a stop of `outer` */
+    enum run_stop stop; /* of the run, when this was planned */
+    int64_t begun_ms;   /* with first and again: created_ms of the rows; 0: the task itself does not begin again */
     uint32_t expected;  /* with first */
     int64_t max_broken; /* with first; -1: the join waits for all */
     enum dag_type end_type;
@@ -331,13 +341,15 @@ static inline size_t signal_rejections(const struct signal_rows *v)
 
 /* RUNNING under a claim of that fence: OP_OPEN 1, OP_AWAIT 1, OP_SETTLE. */
 bool task_is_claimed(enum task_state state, int64_t row_fence, int links, int64_t fence);
-/* The row of a run after `begin` (OP_OPEN 2, 3); old: the one that exists, outer: that of op_open.outer, or NULL. */
-struct run_row run_begin(const struct run_row *begin, const struct run_row *old, const struct run_row *outer,
-                         bool again);
+/* The row of a run after `begin` (OP_OPEN 2, 3); old: the one that exists, outer: that of op_open.outer, or NULL;
+ * links: of the task. */
+struct run_row run_begin(const struct op_open *op, const struct run_row *old, const struct run_row *outer, int links);
 /* OP_OPEN 3. run, outer: NULL if there is none; links: of the task. */
 bool open_is_stopped(const struct op_open *op, const struct run_row *run, const struct run_row *outer, int links);
 bool open_begins(const struct op_open *op, int links); /* the join is stored: OP_OPEN 2 */
 bool open_asks_arrivals(const struct op_open *op);     /* OP_OPEN 11 may apply */
+/* OP_OPEN 4: whether the row replaces the one that exists. */
+bool open_replaces(const struct op_open *op, const struct open_row *r, enum task_state old, int64_t old_created_ms);
 /* The row to write (OP_OPEN 3 to 6). old_fence: of the row that it replaces; else 0. */
 struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fence);
 struct flow_counts open_row_counts(const struct open_row *r);
@@ -369,6 +381,8 @@ void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t 
 /* Rule 8: the same for the run itself. True: the settlement is stale, and there is something to claim. */
 bool settle_asks_own(const struct settlement *v, int links);
 bool settle_of_run(const struct run_row *run, int64_t now_ms, struct settlement *v);
+
+bool put_resumes_run(enum task_state was, const struct task *next); /* rule 9 */
 
 void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused, bool stopped);
 

@@ -43,6 +43,9 @@ static const struct pg_statement ended_runs = {
     "SELECT id, state, completed_ms FROM tasks WHERE " ENDED_BEFORE
     " AND run_id IS NULL AND target = 4 ORDER BY id FOR UPDATE",
 };
+static const struct pg_statement hide_run = {
+    "forget_hide_run", "UPDATE tasks SET deleted = true WHERE id = $1 AND NOT deleted RETURNING tenant_id, state"
+};
 static const struct pg_statement oldest_notes = {
     "oldest_notes",
     "SELECT id, tasks FROM ended WHERE completed_ms < $1 ORDER BY completed_ms, id LIMIT $2 FOR UPDATE SKIP LOCKED",
@@ -96,6 +99,25 @@ static enum err pg_purge_rows(struct pg_purge *f, int64_t before_ms, const struc
     return pg_run(&f->s->conn, &purge_ended, p, &r, e) ? e->code : pg_purge_count_tasks(f, &r, e);
 }
 
+/* If some steps of the run are gone and it stays, it is not to be retried without them: it is deleted. */
+static enum err pg_purge_steps_of(struct pg_purge *f, struct uuid run, bool *ret_done, struct error *e)
+{
+    cleanup_with(pg_result_release) struct pg_result r = { 0 };
+    struct pg_params *p = &f->s->params;
+    size_t left = f->left;
+    if (pg_purge_steps(f, run, ret_done, e))
+        return e->code;
+    if (f->left == left || (*ret_done && f->left))
+        return ERR_OK;
+    pg_params_reset(p);
+    pg_add_uuid(p, run);
+    if (pg_run(&f->s->conn, &hide_run, p, &r, e))
+        return e->code;
+    if (r.rows)
+        pg_tally_new(f->s, (int32_t)pg_i64(&r, 0, 0), false, (enum task_state)pg_i64(&r, 0, 1), -1);
+    return ERR_OK;
+}
+
 /* Those of the tasks that are runs with steps. A run that is not deleted yet is noted again. */
 static enum err pg_purge_ended_runs(struct pg_purge *f, int64_t before_ms, const struct uuid *ids, size_t n,
                                     struct error *e)
@@ -110,7 +132,7 @@ static enum err pg_purge_ended_runs(struct pg_purge *f, int64_t before_ms, const
     for (int i = 0; i < r.rows; i++) {
         struct uuid run = pg_uuid(&r, i, 0);
         bool done;
-        if (pg_purge_steps(f, run, &done, e))
+        if (pg_purge_steps_of(f, run, &done, e))
             return e->code;
         if (!done || !f->left)
             pg_note_ended(f->s, run, (enum task_state)pg_i64(&r, i, 1), pg_i64(&r, i, 2));
@@ -222,7 +244,7 @@ static enum err pg_purge_failed_tasks(struct pg_purge *f, bool resolved, int64_t
     if (pg_run(&f->s->conn, &failed_runs, p, &r, e))
         return e->code;
     for (int i = 0; i < r.rows; i++)
-        if (pg_purge_steps(f, pg_uuid(&r, i, 0), &done, e))
+        if (pg_purge_steps_of(f, pg_uuid(&r, i, 0), &done, e))
             return e->code;
     return pg_purge_failed_rows(f, resolved, before_ms, e);
 }

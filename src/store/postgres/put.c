@@ -19,6 +19,8 @@ static const struct pg_statement withdraw_rows = {
 };
 enum { W_ID, W_TENANT, W_STATE, W_DELETED, W_SCHEDULED_MS, W_RUNS, W_GATED, W_WAITS_FOR };
 
+static const struct pg_statement resume_run = { "put_resume_run",
+                                                "UPDATE runs SET paused = false WHERE run_id = $1 AND paused" };
 static const struct pg_statement slots_around = {
     "put_slots",
     "SELECT key FROM slots WHERE task_id = $1 "
@@ -155,6 +157,16 @@ static enum err pg_put_insert_also(struct store_postgres *s, const struct op_put
     return e->code;
 }
 
+static enum err pg_put_resume_run(struct store_postgres *s, enum task_state was, const struct task *next,
+                                  struct error *e)
+{
+    if (!put_resumes_run(was, next))
+        return ERR_OK;
+    pg_params_reset(&s->params);
+    pg_add_uuid(&s->params, next->id);
+    return pg_queue(&s->conn, &resume_run, &s->params, e);
+}
+
 /* The task is as it will be: its children are told if it is final. */
 static enum err pg_put_arrive(struct store_postgres *s, struct op_put *op, const struct task *next, struct error *e)
 {
@@ -190,7 +202,7 @@ enum err postgres_put(struct store_postgres *s, struct op *base)
         return e->code;
     if (pg_change_task(s, &old, &next, &keys, e) || pg_put_insert_also(s, op, e))
         return e->code;
-    if (pg_slots_hand_over(s, &keys, &op->ret_unblocked_lanes, e))
+    if (pg_put_resume_run(s, g.state, &next, e) || pg_slots_hand_over(s, &keys, &op->ret_unblocked_lanes, e))
         return e->code;
     return pg_put_arrive(s, op, &next, e);
 }

@@ -18,10 +18,11 @@ static const struct pg_statement write_verdicts = {
     "started_ms = coalesce(v.started_ms, tasks.started_ms), completed_ms = v.completed_ms, "
     "last_error = v.last_error, cause = v.cause, failed_ms = v.failed_ms, aside = coalesce(v.aside, tasks.aside), "
     "recalled = tasks.recalled OR v.recalled, awaited_ms = coalesce(v.awaited_ms, tasks.awaited_ms), "
-    "late_by = coalesce(v.late_by, tasks.late_by), links = tasks.links | v.links "
+    "late_by = coalesce(v.late_by, tasks.late_by), links = tasks.links & ~2048 | v.links "
     "FROM unnest($*) AS v(task, state, due_ms, attempts, losses, lane, started_ms, completed_ms, last_error, cause, "
     "failed_ms, aside, recalled, awaited_ms, late_by, links) WHERE id = v.task",
 };
+static_assert(TASK_BEGUN == 2048, "statements name it by number");
 static const struct pg_statement insert_executions = {
     "settle_executions",
     "INSERT INTO executions SELECT * FROM unnest($*) ON CONFLICT (task_id, id) DO NOTHING",

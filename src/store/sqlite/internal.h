@@ -316,6 +316,7 @@ enum writer_statement {
     ST_RUN,
     ST_RUN_PUT,
     ST_RUN_COUNT,
+    ST_RUN_RESUME,
     ST_OUTPUT_PUT,
     ST_OUTPUT_PUT_SUB_RUN,
     ST_OUTPUT_DELETE,
@@ -378,6 +379,7 @@ enum writer_statement {
     ST_PURGE_OUTPUTS,
     ST_PURGE_SIGNALS,
     ST_PURGE_RUN,
+    ST_PURGE_HIDE,
     ST_DEFINITIONS_USED,
     ST_PURGE_DEFINITIONS,
     ST_FAILED_OLD,
@@ -415,7 +417,7 @@ struct guards {
     enum task_state state;
     bool deleted;
     enum task_kind kind;
-    int64_t cursor_ms, last_run_ms, lane;
+    int64_t cursor_ms, last_run_ms, created_ms, lane;
     int losses;
     bool gated; /* has gates: may hold slots */
     bool waits; /* waits for a slot */
@@ -510,6 +512,7 @@ enum err sqlite_definition_put(struct store_sqlite *s, const struct definition *
 /* Keeps the output of a task: of a step at its run, of a run at itself; a sub-run is both. */
 enum err sqlite_output_keep(struct store_sqlite *s, const struct task *t, struct str output, struct error *e) must_use;
 enum err sqlite_output_delete(struct store_sqlite *s, const struct uuid *run, int64_t place, struct error *e) must_use;
+enum err sqlite_run_resume(struct store_sqlite *s, const struct uuid *run, struct error *e) must_use; /* rule 9 */
 
 bool sqlite_insert_alone(const struct op *op); /* true: an insert that needs no savepoint */
 

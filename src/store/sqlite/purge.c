@@ -86,15 +86,29 @@ enum err sqlite_purge_row(struct store_sqlite *s, struct purge_budget *f, const 
     return sqlite_joins_purge(s, &t->id, t->links, e) ? e->code : sqlite_delete_task(s, t->rid, e);
 }
 
+/* Some steps of the run are gone: it is not to be retried without them. */
+static enum err sqlite_purge_hide(struct store_sqlite *s, const struct purged_task *t, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_PURGE_HIDE);
+    if (t->deleted)
+        return ERR_OK;
+    tally_add(&s->of_op, t->tenant, t->state, -1);
+    sqlite3_bind_int64(st, 1, t->rid);
+    return conn_run(&s->conn, st, e);
+}
+
 /* A run goes after its steps. *ret_done false: there was no room for all of it. */
 static enum err sqlite_purge_task(struct store_sqlite *s, struct purge_budget *f, const struct purged_task *t,
                                   bool *ret_done, struct error *e)
 {
+    size_t left = f->left;
     *ret_done = true;
     if (t->target == TARGET_WORKFLOW && sqlite_purge_run(s, f, &t->id, ret_done, e))
         return e->code;
     *ret_done = *ret_done && f->left;
-    return *ret_done ? sqlite_purge_row(s, f, t, e) : ERR_OK;
+    if (*ret_done)
+        return sqlite_purge_row(s, f, t, e);
+    return f->left < left ? sqlite_purge_hide(s, t, e) : ERR_OK;
 }
 
 /* A task that became FAILED, or final at another time, is found by the index or by another note. Steps go with their

@@ -68,7 +68,8 @@ static const char *const writer_sql[] = {
                    "ON CONFLICT (id) DO NOTHING",
     [ST_TASK_CREATED] = "SELECT created_ms FROM tasks WHERE id = ?",
     [ST_TASK_GUARDS] = "SELECT rid, tenant_id, state, fence, deleted, claim_id, version, kind, cursor_ms, last_run_ms, "
-                       "losses, lane, gates IS NOT NULL, waits_for IS NOT NULL, links FROM tasks WHERE id = ?",
+                       "losses, lane, gates IS NOT NULL, waits_for IS NOT NULL, links, created_ms FROM tasks "
+                       "WHERE id = ?",
     [ST_SETTLE_GUARDS] =
         "SELECT rid, tenant_id, state, fence, deleted, claim_id, losses, lane, gates IS NOT NULL, links, run_id, "
         "place FROM tasks WHERE id = ?",
@@ -238,6 +239,7 @@ static const char *const writer_sql[] = {
                          "AND place BETWEEN ?2 AND ?3 AND state = " SQL_RUNNING " ORDER BY place",
     [ST_RUN] = "SELECT 0" RUN_COLUMNS(SQL_NAME) " FROM runs WHERE run_id = ?",
     [ST_RUN_PUT] = "REPLACE INTO runs (run_id" RUN_COLUMNS_REST(SQL_NAME) ") VALUES (?" RUN_COLUMNS_REST(SQL_MARK) ")",
+    [ST_RUN_RESUME] = "UPDATE runs SET paused = 0 WHERE run_id = ?",
     [ST_RUN_COUNT] = "UPDATE runs SET tasks = tasks + ?2 WHERE run_id = ?1 RETURNING tasks",
     [ST_OUTPUT_PUT] = "REPLACE INTO outputs (run_id, place, whole, text) VALUES (?1, ?2, ?3, ?4)",
     [ST_OUTPUT_PUT_SUB_RUN] = "REPLACE INTO outputs (run_id, place, whole, text) SELECT ?1, ?2, ?3, ?4 "
@@ -345,6 +347,7 @@ static const char *const writer_sql[] = {
     [ST_PURGE_OUTPUTS] = "DELETE FROM outputs WHERE run_id = ?",
     [ST_PURGE_SIGNALS] = "DELETE FROM signals WHERE run_id = ?",
     [ST_PURGE_RUN] = "DELETE FROM runs WHERE run_id = ?",
+    [ST_PURGE_HIDE] = "UPDATE tasks SET deleted = 1 WHERE rid = ?",
     [ST_DEFINITIONS_USED] = "UPDATE definitions SET put_ms = ?3 WHERE rowid IN (" UNNAMED
                             " LIMIT ?2) AND EXISTS (SELECT 1 FROM tasks AS t INDEXED BY tasks_unopened "
                             "WHERE t.target = 4 AND NOT t.links & 32 AND t.tenant_id = definitions.tenant_id "

@@ -97,6 +97,7 @@ enum err sqlite_read_guards(struct store_sqlite *s, const struct uuid *id, struc
         g.gated = sqlite3_column_int(st, 12) != 0;
         g.waits = sqlite3_column_int(st, 13) != 0;
         g.links = sqlite3_column_int(st, 14);
+        g.created_ms = sqlite3_column_int64(st, 15);
         sqlite3_reset(st);
     }
     *ret = g;
@@ -447,6 +448,8 @@ enum err sqlite_put(struct store_sqlite *s, struct op *base)
         return e->code;
     if (sqlite_change_task(s, &old, &next, &keys, e) ||
         (op->also && sqlite_insert_or_same(s, op->also, (struct uuid){ 0 }, &is_new, e)))
+        return e->code;
+    if (put_resumes_run(g.state, &next) && sqlite_run_resume(s, &next.id, e))
         return e->code;
     if (slots_hand_over(&s->slots, &keys, &op->ret_unblocked_lanes, e))
         return e->code;

@@ -135,6 +135,7 @@ static struct open_row row_of_step(struct model *m, const struct task *run, cons
     for (size_t k = i + 1; k < s->n; k++)
         r.task.links |= s->edges[k][i] ? TASK_HAS_CHILDREN : 0;
     r.task.links |= r.ends ? TASK_HAS_CHILDREN : 0;
+    r.task.created_ms += again ? (int64_t)below(m, 3) : 0; /* of a later opening, or of one that is repeated */
     r.has_output = r.task.links & TASK_KEEPS_OUTPUT && chance(m, 10);
     r.output = S("[1]");
     r.drops_signals = again && chance(m, 30);
@@ -221,6 +222,7 @@ static void cut_page(struct model *m, struct op_open *op, struct opening *o, con
     size_t from = min_of(o->page * o->size, n);
     op->first = o->page == 0;
     op->again = o->again;
+    op->begun_ms = o->again && op->begin ? op->now_ms : 0;
     op->rows = rows + from;
     op->n = min_of(o->size, n - from);
     op->last = from + op->n == n;
@@ -254,6 +256,7 @@ void model_make_open(struct model *m, union any_op *ret)
                                   .root = has_outer ? outer.root : t.id,
                                   .begin = is_map ? NULL : begin_of(m, &t, has_outer ? &outer : NULL),
                                   .despite_stop = o->despite_stop,
+                                  .stop = (enum run_stop)below(m, RUN_AT_DEADLINE + 1),
                                   .max_broken = chance(m, 60) ? -1 : (int64_t)below(m, 2),
                                   .end_type = is_map ? DAG_MUST_SUCCEED : DAG_MUST_FINISH,
                                   .now_ms = m->now_ms };

@@ -77,6 +77,38 @@ static inline struct op_open open_of(const struct task *t, struct run_row *begin
     return op;
 }
 
+/* Makes it a page of a retry that begins then. rows: those of op. */
+static inline void begin_again(struct op_open *op, struct open_row *rows, int64_t begun_ms)
+{
+    op->again = true;
+    op->begun_ms = begun_ms;
+    for (size_t i = 0; i < op->n; i++)
+        rows[i].task.created_ms = begun_ms;
+}
+
+/* A run whose step 1 waits for step 0 and ends it. */
+struct chain {
+    struct task run;
+    struct run_row begin;
+    struct open_edge_row edge;
+    struct open_row rows[2]; /* step 1, step 0 */
+    struct op_open op;
+    struct uuid first, second;
+};
+
+static inline void chain_make(struct world *w, struct chain *c)
+{
+    c->run = claimed_run(w);
+    c->first = place_id(c->run.id, place_of_step(0));
+    c->second = place_id(c->run.id, place_of_step(1));
+    c->edge = (struct open_edge_row){ c->first, DAG_MUST_SUCCEED, EDGE_OPEN };
+    c->rows[0] = row_after(&c->run, 1, &c->edge);
+    c->rows[0].ends = true;
+    c->rows[1] = root_row(&c->run, 0);
+    c->rows[1].task.links = TASK_HAS_CHILDREN;
+    c->op = open_of(&c->run, &c->begin, c->rows, 2);
+}
+
 static inline void apply(struct world *w, struct op *op)
 {
     assert_ok(world_apply(w, op), &op->error);
@@ -112,6 +144,20 @@ static inline struct op_settle end_step(struct world *w, struct uuid id, enum ta
     assert_false(v.stale);
     op.v = NULL;
     return op;
+}
+
+/* A user retries a run that has ended. */
+static inline void retry_run(struct world *w, struct uuid id)
+{
+    struct task next = get(w, id);
+    struct op_put op = {
+        .op.kind = OP_PUT, .task = &next, .version = next.version, .fence = next.fence, .state = next.state
+    };
+    next.version++;
+    next.state = TASK_SCHEDULED;
+    next.completed_ms = 0;
+    next.links = task_links_again(next.links);
+    apply(w, &op.op);
 }
 
 static inline void assert_state(struct world *w, struct uuid id, enum task_state expected)
@@ -152,4 +198,19 @@ static inline struct run_outputs outputs_of(struct world *w, struct uuid run)
     struct error e = { 0 };
     assert_ok(reader_outputs(w->reader, run, INT64_MIN, INT64_MAX, 100, &w->arena, &o, &e), &e);
     return o;
+}
+
+static inline struct task_links links_of(struct world *w, struct uuid id)
+{
+    struct task_links l;
+    assert_int_equal(reader_links(w->reader, TENANT, id, &w->arena, &l, NULL), ERR_OK);
+    return l;
+}
+
+static inline void assert_is_open(struct world *w, struct uuid id)
+{
+    struct task t = get(w, id);
+    assert_int_equal(t.state, TASK_RUNNING);
+    assert_true(uuid_is_nil(t.claim));
+    assert_int_equal(t.links & (TASK_OPEN | TASK_OPENED | TASK_WAITS), TASK_OPEN | TASK_OPENED | TASK_WAITS);
 }

@@ -322,7 +322,7 @@ static void a_run_is_purged_with_its_steps(void **state) /* OP_PURGE 10 */
         struct op_purge slice = purge_at(NOW + 1000, 1);
         apply(w, &slice.op);
         assert_true(slice.ret_purged == 1 && slice.ret_more);
-        assert_true(is_there(w, TENANT, run.id));
+        assert_false(is_there(w, TENANT, run.id));
     }
     assert_false(is_there(w, TENANT, step) || is_there(w, TENANT, inner) || is_there(w, TENANT, sub.id));
     struct op_purge last = purge_at(NOW + 1000, 100);
@@ -350,8 +350,19 @@ static void a_failed_run_is_purged_with_its_steps(void **state) /* OP_PURGE 2, 1
     end_step(w, step, TASK_FAILED, S(""));
     end_step(w, run.id, TASK_FAILED, S(""));
     struct op_purge part = purge_at(NOW + 1000, 2), rest = part;
+    run = get(w, run.id);
     apply(w, &part.op);
-    assert_true(is_there(w, TENANT, run.id));
+    assert_false(is_there(w, TENANT, run.id));
+    struct task again = run;
+    again.state = TASK_SCHEDULED;
+    again.links = task_links_again(run.links);
+    struct op_put retry = {
+        .op.kind = OP_PUT, .task = &again, .version = run.version, .fence = run.fence, .state = run.state
+    };
+    assert_int_equal(world_apply(w, &retry.op), ERR_NOT_FOUND);
+    struct store_counts counts;
+    assert_int_equal(reader_counts(w->reader, NOW, &counts, NULL), ERR_OK);
+    assert_int_equal(counts.by_state[TASK_FAILED], 0);
     apply(w, &rest.op);
     assert_false(is_there(w, TENANT, run.id) || is_there(w, TENANT, step) || is_there(w, TENANT, sub.id));
 }

@@ -130,7 +130,7 @@ static enum err pg_open_run(struct store_postgres *s, struct pg_opening *o, stru
     if (op->ret_arrivals_left)
         return ERR_OK;
     if (op->begin)
-        run = run_begin(op->begin, old, outer, op->again);
+        run = run_begin(op, old, outer, o->task.was.links);
     o->paused = run.paused;
     return op->begin ? pg_open_put_run(s, &run, e) : ERR_OK;
 }
@@ -165,23 +165,29 @@ static enum err pg_open_put_edges(struct store_postgres *s, const struct pg_open
 
 /* ---- rows ---- */
 
-static enum err pg_open_replace(struct store_postgres *s, struct pg_opening *o, const size_t *which, size_t n,
+/* *n: of `which`; those that stay are taken out. */
+static enum err pg_open_replace(struct store_postgres *s, struct pg_opening *o, size_t *which, size_t *n,
                                 struct error *e)
 {
-    struct pg_guards *old = arena_array(&s->arena, struct pg_guards, n + 1);
-    struct uuid *ids = arena_array(&s->arena, struct uuid, n + 1);
+    size_t candidates = *n;
+    struct pg_guards *old = arena_array(&s->arena, struct pg_guards, candidates + 1);
+    struct uuid *ids = arena_array(&s->arena, struct uuid, candidates + 1);
     if (!old || !ids)
         return error_no_room(e);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < candidates; i++)
         ids[i] = o->rows[which[i]].id;
-    if (n && pg_read_guards(s, ids, n, old, e))
+    if (candidates && pg_read_guards(s, ids, candidates, old, e))
         return e->code;
-    for (size_t i = 0; i < n; i++) {
+    *n = 0;
+    for (size_t i = 0; i < candidates; i++) {
         struct task *t = &o->rows[which[i]];
+        if (!open_replaces(o->op, &o->op->rows[which[i]], old[i].state, old[i].created_ms))
+            continue;
         *t = open_row_task(&o->op->rows[which[i]], o->paused, old[i].fence);
         o->written[which[i]] = true;
         if (pg_replace_row(s, &old[i], t, e))
             return e->code;
+        which[(*n)++] = which[i];
     }
     return ERR_OK;
 }
@@ -222,7 +228,7 @@ static enum err pg_open_forget(struct store_postgres *s, const struct pg_opening
     return count ? pg_queue(&s->conn, &drop_outputs, p, e) : ERR_OK;
 }
 
-/* A row that exists stays, unless it is final and opened again. */
+/* A row that exists stays, unless it is final, of an earlier opening, and opened again. */
 static enum err pg_open_existing(struct store_postgres *s, struct pg_opening *o, struct error *e)
 {
     size_t *which = arena_array(&s->arena, size_t, o->op->n + 1), n = 0;
@@ -237,7 +243,7 @@ static enum err pg_open_existing(struct store_postgres *s, struct pg_opening *o,
         if (o->op->again && task_is_final(old->state))
             which[n++] = i;
     }
-    return pg_open_replace(s, o, which, n, e) ? e->code : pg_open_forget(s, o, which, n, e);
+    return pg_open_replace(s, o, which, &n, e) ? e->code : pg_open_forget(s, o, which, n, e);
 }
 
 static enum err pg_open_count_tasks(struct store_postgres *s, const struct pg_opening *o, size_t inserted,

@@ -157,6 +157,11 @@ static enum err sqlite_runs_delete(struct store_sqlite *s, enum writer_statement
     return conn_run(&s->conn, st, e);
 }
 
+enum err sqlite_run_resume(struct store_sqlite *s, const struct uuid *run, struct error *e)
+{
+    return sqlite_runs_delete(s, ST_RUN_RESUME, run, 0, e);
+}
+
 /* The first page: from now on the join of the task is that of its children. */
 static enum err sqlite_open_begin(struct opening *o, struct error *e)
 {
@@ -164,7 +169,7 @@ static enum err sqlite_open_begin(struct opening *o, struct error *e)
     const struct op_open *op = o->op;
     struct run_row next = { 0 };
     if (op->begin) {
-        next = run_begin(op->begin, o->has_run ? &o->run : NULL, o->has_outer ? &o->outer : NULL, op->again);
+        next = run_begin(op, o->has_run ? &o->run : NULL, o->has_outer ? &o->outer : NULL, o->task.task.links);
         o->paused = next.paused;
         if (sqlite_run_write(s, &next, e))
             return e->code;
@@ -246,13 +251,13 @@ static enum err sqlite_open_written(struct opening *o, const struct open_row *r,
     return r->has_output ? sqlite_output_keep(o->s, t, r->output, e) : ERR_OK;
 }
 
-/* A row that exists stays, unless it is final and opened again. *t is the row on return. */
+/* A row that exists stays, unless it is final, of an earlier opening, and opened again. *t is the row on return. */
 static enum err sqlite_open_existing(struct opening *o, const struct open_row *r, struct task *t, struct error *e)
 {
     struct guards g;
     if (sqlite_read_guards(o->s, &r->task.id, &g, e))
         return e->code;
-    if (o->op->again && task_is_final(g.state)) {
+    if (open_replaces(o->op, r, g.state, g.created_ms)) {
         *t = open_row_task(r, o->paused, g.fence);
         return sqlite_open_replace(o, r, &g, t, e) ? e->code : sqlite_open_written(o, r, t, e);
     }
