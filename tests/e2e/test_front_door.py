@@ -129,6 +129,7 @@ def test_idle_connections_without_a_key_make_room(server):
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.standalone("each node has room of its own, and readers would be spread over the nodes")
 def test_slow_readers_hold_a_quarter_of_the_room_for_answers(server):
     client = server.client()
     batch = [{"target_type": "NOOP", "delay": "9h", "name": "big", "payload": "x" * 1_000_000} for _ in range(15)]
