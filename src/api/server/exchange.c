@@ -99,6 +99,9 @@ static bool exchange_check_route(struct request *q)
     q->id = words.id;
     q->other = words.other;
     q->name = words.name;
+    if (q->route && q->pool == q->server->admin.pool && !(q->route->flags & ROUTE_OPERATOR))
+        return exchange_refuse(q, PROBLEM_NOT_FOUND,
+                               "the operator's listener does not serve this path; send the request to api.listen");
     if (q->route)
         return true;
     if (!allow[0] && !str_eq(q->path, S("*")))
@@ -226,14 +229,16 @@ static enum http_next exchange_accept(struct request *q)
         return HTTP_ANSWER;
     }
     q->next = exchange_identify;
-    pool_submit(q->server->pool, &q->link);
+    pool_submit(q->pool, &q->link);
     return HTTP_WAIT;
 }
 
 static enum http_next exchange_on_head(void *context, struct http_exchange *x)
 {
-    struct api_server *s = context;
+    struct api_listener *listener = context;
+    struct api_server *s = listener->server;
     struct request *q = request_new(s, x, x->target);
+    q->pool = listener->pool;
     x->context = q;
     thread_owner_take(&q->http_thread);
     q->method = method_parse(x->method);
@@ -276,6 +281,7 @@ static void exchange_on_body_refused(void *context, struct http_exchange *x, enu
 
 static void exchange_on_answer(void *context, struct http_exchange *x, struct http_answer *ret)
 {
+    (void)context;
     struct request *q = x->context;
     struct response *r = &q->response;
     inflight_keys_remove(&q->server->inflight_keys, &q->inflight_key);
@@ -284,12 +290,12 @@ static void exchange_on_answer(void *context, struct http_exchange *x, struct ht
     if (r->body.full)
         respond_problem(r, PROBLEM_INVALID,
                         "the answer would be larger than 64 MiB; ask for fewer items, with 'limit'");
-    exchange_write_answer(context, r, ret);
+    exchange_write_answer(q->server, r, ret);
 }
 
 static void exchange_on_end(void *context, struct http_exchange *x)
 {
-    struct api_server *s = context;
+    struct api_server *s = ((struct api_listener *)context)->server;
     request_free(x->context);
     pthread_mutex_lock(&s->lock);
     s->busy--;
@@ -303,7 +309,7 @@ static void exchange_on_refuse(void *context, int status, const char *text, stru
     struct response r;
     response_init(&r);
     respond_problem(&r, problem_of_status(status), "%s", text);
-    exchange_write_answer(context, &r, ret);
+    exchange_write_answer(((struct api_listener *)context)->server, &r, ret);
     response_release(&r);
 }
 

@@ -9,11 +9,17 @@
 #include "api/server/tenant_limits.h"
 #include "port/crypto.h"
 
+/* An address that the server listens on, with what serves it. It is the context of the exchange_handler. */
+struct api_listener {
+    struct api_server *server;
+    struct http_server *http; /* NULL: there is none */
+    struct pool *pool;
+};
+
 struct api_server {
     struct api_setup setup;
     struct api_limits limits;
-    struct http_server *http;
-    struct pool *pool;
+    struct api_listener main, admin;
     struct timers *timers;
     struct auth *auth;
     struct definition_cache *definitions; /* the setup's, or the next */

@@ -13,6 +13,7 @@ struct request *request_new(struct api_server *s, struct http_exchange *exchange
 {
     struct request *q = xnew(*q);
     q->server = s;
+    q->pool = s->main.pool;
     q->exchange = exchange;
     q->uri = (struct str){ memcpy(xmalloc(uri.n + 1), uri.p, uri.n), uri.n };
     size_t mark = str_find(q->uri, '?', 0);
@@ -105,7 +106,7 @@ enum handled request_later(struct request *q, route_handler *next)
 {
     q->next = next;
     request_suspend(q);
-    pool_submit(q->server->pool, &q->link);
+    pool_submit(q->pool, &q->link);
     return HANDLED_LATER;
 }
 

@@ -32,6 +32,7 @@ struct change;
 struct request {
     struct api_server *server;
     struct http_exchange *exchange;  /* NULL: an internal request */
+    struct pool *pool;               /* whose threads run it */
     struct thread_owner http_thread; /* reads the request and sends its answer; not taken: an internal request */
     struct list link;                /* in the pool's queue */
 

@@ -130,15 +130,20 @@ static bool serve_add_admin_key(struct buf *out, const char *dir, const char *ke
     return exists;
 }
 
-static void serve_print_banner(struct cli *cli, const struct options *o, unsigned port, const char *dir,
-                               struct buf *store, const struct fleet_urls *fleet, const char *key, bool is_first,
-                               bool allow_loopback)
+static void serve_print_banner(struct cli *cli, const struct options *o, const struct server *a, const char *dir,
+                               struct buf *store, const struct fleet_urls *fleet, const char *key, bool allow_loopback)
 {
+    unsigned port = server_port(a), admin_port = server_admin_port(a);
+    bool is_first = !server_has_useless_keys(a);
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 4 * TEXT_MAX);
     buf_text(&out, port ? "Belfry " BELFRY_VERSION " listens on " : "Belfry " BELFRY_VERSION " has no API (--roles)");
     if (port)
         serve_add_url(&out, option_get(o, "listen")->text, port, false);
+    if (admin_port) {
+        buf_text(&out, ", for operators on ");
+        serve_add_url(&out, option_get(o, "api.admin_listen")->text, admin_port, false);
+    }
     buf_text(&out, ", ");
     serve_add_store(&out, dir, store);
     if (fleet->queue.n) {
@@ -318,6 +323,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .roles = roles,
         .queue_waiting = (size_t)option_get(o, "queue.waiting")->number,
         .listen = roles & ROLE_API ? listen.p : NULL,
+        .admin_listen = option_given(o, "api.admin_listen") ? option_get(o, "api.admin_listen")->text.p : NULL,
         .slots = (size_t)option_get(o, "concurrency")->number,
         .visibility_ms = option_get(o, "visibility")->number,
         .ahead_bytes = (size_t)option_get(o, "scheduler.ahead_mb")->number << 20,
@@ -337,7 +343,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         return cli_fail(cli, "serve", &e, EXIT_REFUSED);
     }
     serve_warn(cli, a, dir, !setup.store_url);
-    serve_print_banner(cli, o, server_port(a), dir, &urls->store, fleet, key, !server_has_useless_keys(a), loopback);
+    serve_print_banner(cli, o, a, dir, &urls->store, fleet, key, loopback);
     server_run(a);
     server_free(a);
     log_info("stopped");
@@ -357,7 +363,7 @@ enum err serve_check_values(const struct options *o, struct error *e)
         store_url_read(o, "store-read", &urls.read, e) || store_url_read(o, "store-listen", &urls.listen, e) ||
         fleet_urls_read(o, &fleet, e) || serve_parse_roles(o, true, &roles, e))
         return e->code;
-    return options_check_listen(o, e);
+    return options_check_listen(o, "listen", e) || options_check_listen(o, "api.admin_listen", e) ? e->code : ERR_OK;
 }
 
 enum err serve_check_together(const struct options *o, struct error *e)

@@ -445,7 +445,11 @@ static size_t resident_bytes(void)
 static void thousands_of_streams_cost_little(void **state)
 {
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    enum { STREAMS = 5000, EACH_MAX = 128 << 10 }; /* with its shadow memory */
+#else
     enum { STREAMS = 5000, EACH_MAX = 32 << 10 };
+#endif
     struct rlimit files;
     getrlimit(RLIMIT_NOFILE, &files);
     files.rlim_cur = files.rlim_max;
