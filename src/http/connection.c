@@ -159,6 +159,11 @@ void connection_on_lost(struct connection *c)
     connection_close(c);
 }
 
+const union peer *http_peer(const struct http_exchange *x)
+{
+    return &((const struct connection *)(const void *)x)->peer;
+}
+
 bool http_peer_is_gone(const struct http_exchange *x)
 {
     struct tcp_info info = { 0 };

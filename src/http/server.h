@@ -109,6 +109,10 @@ void http_resume(struct http_exchange *x, enum http_next next);
 /* Whether the client has closed the connection. Any thread, while the exchange is in HTTP_WAIT. */
 bool http_peer_is_gone(const struct http_exchange *x);
 
+/* The address of the client. Any thread, until on_end. */
+union peer;
+const union peer *http_peer(const struct http_exchange *x);
+
 /* The levels of the budgets. Any thread. */
 struct http_levels {
     size_t connections, body_bytes, answer_bytes, streams;

@@ -105,6 +105,7 @@ static struct api_server *api_server_alloc(const struct api_setup *setup)
     inflight_keys_init(&s->inflight_keys);
     tenant_limits_init(&s->tenant_limits);
     uncertain_writes_init(&s->uncertain_writes);
+    key_failures_init(&s->key_failures, setup->clock, setup->metrics);
     s->auth = auth_new(setup->pepper, setup->clock);
     s->own_definitions = setup->definitions ? NULL : definition_cache_new(DEFINITION_CACHE_BYTES);
     s->definitions = setup->definitions ? setup->definitions : s->own_definitions;
@@ -215,6 +216,7 @@ void api_server_free(struct api_server *s)
     uncertain_writes_release(&s->uncertain_writes);
     definition_cache_free(s->own_definitions);
     auth_free(s->auth);
+    key_failures_release(&s->key_failures);
     pthread_cond_destroy(&s->idle);
     pthread_mutex_destroy(&s->lock);
     free(s);

@@ -118,19 +118,21 @@ static bool exchange_check_route(struct request *q)
 
 static bool exchange_check_identity(struct request *q)
 {
-    static const char *const says[] = {
-        [AUTH_MISSING] = "send a header 'Authorization: Bearer bf_…'",
-        [AUTH_MALFORMED] = "this is not a complete API key: send 'Bearer bf_…'; the end of a key is its checksum",
-        [AUTH_REFUSED] = "the API key is unknown, expired or wrong",
-    };
     q->authenticated = q->route->scope == SCOPE_PUBLIC;
     if (q->authenticated)
         return true;
     enum auth_result result = auth_check(q->server->auth, q->head.authorization, &q->who);
+    if (result == AUTH_STALE)
+        return true;
+    if (result != AUTH_OK && result != AUTH_MISSING &&
+        key_failures_limits(&q->server->key_failures, http_peer(q->exchange)))
+        return exchange_refuse(q, PROBLEM_KEY_LIMIT, "too many wrong API keys came from this address; wait a second");
     if (result == AUTH_NOT_CACHED)
         return true;
-    if (result != AUTH_OK)
-        return exchange_refuse(q, PROBLEM_UNAUTHORIZED, says[result]);
+    if (result != AUTH_OK) {
+        request_refuse_key(q, result);
+        return false;
+    }
     if (!identity_may(&q->who, q->route->scope)) {
         respond_problem(&q->response, PROBLEM_FORBIDDEN, "the API key needs the scope '%s' for this request",
                         scope_name(q->route->scope));
@@ -229,7 +231,7 @@ static enum http_next exchange_accept(struct request *q)
         return HTTP_ANSWER;
     }
     q->next = exchange_identify;
-    pool_submit(q->pool, &q->link);
+    pool_submit(q->pool, q->who.tenant, &q->link);
     return HTTP_WAIT;
 }
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "api/resource/uncertain_writes.h"
+#include "api/server/key_failures.h"
 #include "api/server/pool.h"
 #include "api/server/request.h"
 #include "api/server/seal.h"
@@ -22,6 +23,7 @@ struct api_server {
     struct api_listener main, admin;
     struct timers *timers;
     struct auth *auth;
+    struct key_failures key_failures;
     struct definition_cache *definitions; /* the setup's, or the next */
     struct definition_cache *own_definitions;
     uint8_t seal_key[SEAL_KEY_SIZE]; /* api/server/seal.h */

@@ -103,6 +103,9 @@ void request_free(struct request *q);
 struct request *request_new_internal(struct api_server *s, enum http_method method, const char *path, int32_t tenant,
                                      const char *key);
 
+/* Answers a request whose API key is missing or wrong, and counts it. */
+void request_refuse_key(struct request *q, enum auth_result result);
+
 /* Looks up the API key in the store. False: the request is answered. A pool thread. */
 bool request_identify(struct request *q, struct reader *r);
 
