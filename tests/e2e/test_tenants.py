@@ -344,3 +344,16 @@ def test_a_bad_key_is_refused_by_its_field(client, case):
     problem = assert_problem(client.post("/v1/api-keys", body), 400)
     assert problem["errors"][0]["field"] == field, problem
     assert len(client.all("/v1/api-keys", "keys")) == 1
+
+
+def test_a_key_that_expires_makes_no_key_that_lives_longer(server):
+    client = server.client()
+    end = at(now_ms() + 3_600_000)
+    own = client.post("/v1/api-keys", {"name": "for an hour", "scopes": ["admin"], "expires_at": end}).json
+    assert "expires_with_creator" not in own
+    rows = ((None, end, True), (at(now_ms() + 7_200_000), end, True), (at(now_ms() + 60_000), None, False))
+    for asked, expected, capped in rows:
+        made = client.post("/v1/api-keys", {"name": "made", "scopes": ["admin"], "expires_at": asked},
+                           headers={"Authorization": f"Bearer {own['key']}"}).json
+        assert made["expires_at"] == (expected or asked) and made.get("expires_with_creator", False) == capped
+    client.close()
