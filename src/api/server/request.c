@@ -168,6 +168,16 @@ static void request_restore_headers(struct response *r, enum scope scope)
     json_doc_release(&doc);
 }
 
+static void request_answer_stored(struct request *q, const struct idempotency *stored)
+{
+    struct jw w = respond_json(&q->response, stored->status);
+    buf_add(w.b, stored->answer);
+    if (stored->answer.n)
+        request_restore_headers(&q->response, q->route->scope);
+    else
+        q->response.type = NULL;
+}
+
 enum err request_replay(struct request *q, struct reader *r, struct error *e)
 {
     struct idempotency stored;
@@ -179,12 +189,8 @@ enum err request_replay(struct request *q, struct reader *r, struct error *e)
                         "this key was first sent with another body; use a new key for a new request");
         return ERR_OK;
     }
-    struct jw w = respond_json(&q->response, stored.status);
-    buf_add(w.b, stored.answer);
-    if (stored.answer.n)
-        request_restore_headers(&q->response, q->route->scope);
-    else
-        q->response.type = NULL;
+    if (!tasks_answer_again(q, &stored))
+        request_answer_stored(q, &stored);
     q->response.replayed = true;
     return ERR_OK;
 }
