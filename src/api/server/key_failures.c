@@ -90,7 +90,7 @@ void key_failures_add(struct key_failures *f, const union peer *peer, enum key_f
         return;
     pthread_mutex_lock(&f->lock);
     struct key_failure_address *a = key_failures_address(f, peer);
-    if (reason != KEY_FAILURE_LIMITED)
+    if (reason == KEY_FAILURE_REFUSED)
         (void)bucket_take(&a->bucket, 1, key_failures_now_ms(f));
     int64_t n = key_failures_to_log(f, a);
     pthread_mutex_unlock(&f->lock);

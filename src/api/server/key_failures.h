@@ -4,7 +4,7 @@
  *
  * An address may send 10 wrong keys a second. After that, its keys are refused without a look into the store, until
  * there is room again. A key that the cache knows is not affected: a client with a valid key is not locked out by
- * another one behind the same proxy. A missing key is counted, but not limited: it costs nothing.
+ * another one behind the same proxy. A missing or malformed key is counted, but not limited: it costs nothing.
  *
  * Any thread. */
 #include <pthread.h>
