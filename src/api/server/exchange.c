@@ -124,7 +124,8 @@ static bool exchange_check_identity(struct request *q)
     enum auth_result result = auth_check(q->server->auth, q->head.authorization, &q->who);
     if (result == AUTH_STALE)
         return true;
-    if ((result == AUTH_NOT_CACHED || result == AUTH_REFUSED) &&
+    bool is_operators = q->pool == q->server->admin.pool; /* wrong keys on the API must not lock operators out */
+    if (!is_operators && (result == AUTH_NOT_CACHED || result == AUTH_REFUSED) &&
         key_failures_limits(&q->server->key_failures, http_peer(q->exchange)))
         return exchange_refuse(q, PROBLEM_KEY_LIMIT, "too many wrong API keys came from this address; wait a second");
     if (result == AUTH_NOT_CACHED)
