@@ -18,9 +18,10 @@ enum { NS_PER_MS = 1000000 };
 #define LIMIT(field) offsetof(struct http_limits, field)
 #define NO_LIMIT     SIZE_MAX
 
-static void connection_pause(struct connection *c);
 static void connection_greet(struct connection *c);
 static void connection_read_more(struct connection *c);
+static void connection_pause(struct connection *c), connection_watch(struct connection *c);
+static void connection_tell_gone(struct connection *c);
 
 static const struct connection_row {
     const char *name;                          /* for the log */
@@ -29,6 +30,8 @@ static const struct connection_row {
     bool may_evict;                            /* the client keeps us waiting: at 90 % of the connections it may go */
     void (*on_readable)(struct connection *c); /* bytes have come, or the client has closed */
     bool (*step)(struct connection *c);        /* goes on without new bytes; false: it needs some */
+    void (*on_gone)(struct connection *c);     /* the client has closed its side. Only with UV_DISCONNECT */
+    bool is_writing;                           /* steps when the socket has room */
 } connection_states[STATE_COUNT] = {
     [STATE_HANDSHAKE] = { "handshake", LIMIT(handshake_ms), LIMIT(handshake_ms), false, true, connection_greet, NULL },
     [STATE_ACCEPTED] = { "request line", LIMIT(idle_unknown_ms), LIMIT(idle_unknown_ms), false, true,
@@ -36,8 +39,13 @@ static const struct connection_row {
     [STATE_HEAD] = { "headers", LIMIT(header_ms), LIMIT(header_ms), false, true, connection_read_head,
                      connection_step_head },
     [STATE_BODY] = { "body", LIMIT(body_ms), LIMIT(body_ms), false, true, connection_read_body, connection_step_body },
-    [STATE_HANDLING] = { "answer", NO_LIMIT, NO_LIMIT, false, false, connection_pause, NULL },
-    [STATE_WRITING] = { "answer", NO_LIMIT, NO_LIMIT, false, false, connection_pause, connection_step_write },
+    [STATE_HANDLING] = { "answer", NO_LIMIT, NO_LIMIT, false, false, connection_watch, NULL, connection_tell_gone },
+    [STATE_WRITING] = { "answer", NO_LIMIT, NO_LIMIT, false, false, connection_pause, connection_step_write, NULL,
+                        true },
+    [STATE_STREAMING] = { "stream", NO_LIMIT, NO_LIMIT, true, false, connection_watch, connection_step_stream,
+                          connection_on_lost },
+    [STATE_SENDING] = { "stream", NO_LIMIT, NO_LIMIT, false, false, connection_watch, connection_step_write,
+                        connection_on_lost, true },
     [STATE_IDLE] = { "request line", LIMIT(idle_unknown_ms), LIMIT(idle_ms), true, true, connection_read_head, NULL },
     [STATE_LINGERING] = { "answer", LIMIT(linger_ms), LIMIT(linger_ms), true, true, connection_read_rest, NULL },
     [STATE_CLOSED] = { "closed", NO_LIMIT, NO_LIMIT, true, false, NULL, NULL },
@@ -110,10 +118,16 @@ static void connection_log_too_slow(struct connection *c)
 
 /* ---- events of the socket ---- */
 
+static bool connection_reads(const struct connection *c)
+{
+    const struct connection_row *row = &connection_states[c->state];
+    return row->on_readable && !row->is_writing && !row->on_gone;
+}
+
 /* TLS may have received more than was read, and no event of the socket tells of it. */
 static void connection_read_more(struct connection *c)
 {
-    while (c->transport.has_more && c->state != STATE_HANDLING && c->state != STATE_WRITING && c->state != STATE_CLOSED)
+    while (c->transport.has_more && connection_reads(c))
         connection_states[c->state].on_readable(c);
 }
 
@@ -121,13 +135,15 @@ static void connection_read_more(struct connection *c)
 static void connection_on_poll(uv_poll_t *poll, int status, int events)
 {
     struct connection *c = poll->data;
-    (void)events;
+    const struct connection_row *row = &connection_states[c->state];
     if (status < 0)
         c->events = 0; /* libuv has stopped the poll */
-    if (c->state == STATE_WRITING)
+    if (row->on_gone && (status < 0 || events & UV_DISCONNECT))
+        row->on_gone(c);
+    else if (row->is_writing)
         connection_run(c);
     else
-        connection_states[c->state].on_readable(c);
+        row->on_readable(c);
     connection_read_more(c);
 }
 
@@ -151,7 +167,22 @@ static void connection_pause(struct connection *c)
 
 void connection_want_again(struct connection *c)
 {
-    connection_want(c, c->transport.wants == TRANSPORT_WRITABLE ? UV_WRITABLE : UV_READABLE);
+    int events = c->transport.wants == TRANSPORT_WRITABLE ? UV_WRITABLE : UV_READABLE;
+    connection_want(c, connection_states[c->state].on_gone ? events | UV_DISCONNECT : events);
+}
+
+/* The same, and the end of the client is noticed. That asks nothing of the clients that send nothing. */
+static void connection_watch(struct connection *c)
+{
+    connection_want(c, (c->events & ~UV_READABLE) | UV_DISCONNECT);
+}
+
+static void connection_tell_gone(struct connection *c)
+{
+    const struct http_server *s = c->thread->server;
+    connection_want(c, 0);
+    if (s->setup.handler->on_gone)
+        s->setup.handler->on_gone(s->setup.context, &c->exchange);
 }
 
 void connection_on_lost(struct connection *c)
@@ -190,6 +221,11 @@ static void connection_greet(struct connection *c)
         connection_close(c);
         break;
     }
+}
+
+const union peer *http_peer(const struct http_exchange *x)
+{
+    return &((const struct connection *)(const void *)x)->peer;
 }
 
 bool http_peer_is_gone(const struct http_exchange *x)
@@ -236,9 +272,9 @@ static bool connection_reads_too_slowly(struct connection *c, int64_t now_ns)
     return sent < expected;
 }
 
-static void connections_sweep_readers(struct http_thread *t, bool is_known, int64_t now_ns)
+static void connections_sweep_readers(struct list *writing, int64_t now_ns)
 {
-    list_each (&t->states[STATE_WRITING][is_known], link) {
+    list_each (writing, link) {
         struct connection *c = container_of(link, struct connection, link);
         if (!connection_reads_too_slowly(c, now_ns))
             continue;
@@ -253,7 +289,9 @@ void connections_sweep(struct http_thread *t)
     for (int is_known = 0; is_known < 2; is_known++) {
         for (enum connection_state s = 0; s < STATE_CLOSED; s++)
             connections_sweep_state(t, s, is_known, now_ns);
-        connections_sweep_readers(t, is_known, now_ns);
+        connections_sweep_readers(&t->states[STATE_WRITING][is_known], now_ns);
+        connections_sweep_readers(&t->states[STATE_SENDING][is_known], now_ns);
+        connections_keep_streams_alive(t, is_known, now_ns);
     }
 }
 
@@ -304,6 +342,7 @@ void connection_end_exchange(struct connection *c)
     c->body_counted = c->answer_counted = 0;
     buf_release(&c->exchange.body);
     free(take(c->body));
+    connection_drop_stream(c);
     if (c->is_open)
         s->setup.handler->on_end(s->setup.context, &c->exchange);
     c->is_open = false;

@@ -4,7 +4,8 @@
  *
  * The handler sees a request twice: when its head was read, and when its body was read. In between it decides whether
  * the body is read at all, so that nobody sends bodies before the handler knows who asks. The answer is given at once,
- * or later from any thread. While a request is handled, nothing more is read from its connection.
+ * or later from any thread, or piece by piece (stream.h). While a request is handled, nothing more is read from its
+ * connection.
  *
  * What clients may hold is limited: connections (in total, by address), bytes of bodies and of answers (in total, by
  * owner), and the time that each state of a connection may take (connection.h). */
@@ -61,6 +62,9 @@ struct http_handler {
     void (*on_end)(void *context, struct http_exchange *x); /* the answer was sent, or the connection has ended */
     /* An answer to a request that cannot be read, or that has no room. x may not exist, so it is not given. */
     void (*on_refuse)(void *context, int status, const char *text, struct http_answer *ret);
+    /* The client has closed its side while the request is in HTTP_WAIT: perhaps nobody reads the answer. At most once
+     * for each wait; http_resume is still due, and another thread may call it at the same time. NULL: not told. */
+    void (*on_gone)(void *context, struct http_exchange *x);
 };
 
 /* 0 stands for the default, which the comment gives. */
@@ -80,6 +84,9 @@ struct http_limits {
     size_t answer_total;            /* 256 MiB: answers that are not sent yet */
     size_t reader_rate;             /* 1,024 bytes a second: a client that reads its answer more slowly is cut off */
     int64_t reader_ms;              /* 10,000: over which time the rate is measured */
+    size_t streams;                 /* half of `connections`; a quarter of them for one owner (stream.h) */
+    size_t stream_bytes;            /* 64 KiB: what one stream holds that was not sent */
+    int64_t keep_alive_ms;          /* 15,000: after so much silence a stream sends something */
 };
 
 struct http_server_setup {
@@ -106,8 +113,12 @@ void http_resume(struct http_exchange *x, enum http_next next);
 /* Whether the client has closed the connection. Any thread, while the exchange is in HTTP_WAIT. */
 bool http_peer_is_gone(const struct http_exchange *x);
 
+/* The address of the client. Any thread, until on_end. */
+union peer;
+const union peer *http_peer(const struct http_exchange *x);
+
 /* The levels of the budgets. Any thread. */
 struct http_levels {
-    size_t connections, body_bytes, answer_bytes;
+    size_t connections, body_bytes, answer_bytes, streams;
 };
 struct http_levels http_server_levels(const struct http_server *s);

@@ -115,7 +115,7 @@ struct tls_view tls_view(struct tls *t)
     return v;
 }
 
-SSL *tls_session_new(struct tls *t)
+SSL *tls_accept_new(struct tls *t)
 {
     pthread_mutex_lock(&t->lock);
     SSL *s = SSL_new(t->context);

@@ -12,4 +12,4 @@ int64_t tls_time_ms(const ASN1_TIME *t); /* INT64_MIN: not a time */
 struct tls_client *tls_client_new(const X509 *certificate);
 
 /* tls.c: a session with the context that is in use now. */
-SSL *tls_session_new(struct tls *t);
+SSL *tls_accept_new(struct tls *t);

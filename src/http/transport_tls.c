@@ -101,7 +101,7 @@ void transport_init_tls(struct transport *t, int fd, struct tls *tls)
                                               .send = transport_tls_send,
                                               .end = transport_tls_end,
                                               .release = transport_tls_release };
-    SSL *s = tls_session_new(tls);
+    SSL *s = tls_accept_new(tls);
     SSL_set_fd(s, fd);
     SSL_set_accept_state(s);
     *t = (struct transport){ .ops = &ops, .fd = fd, .session = s };

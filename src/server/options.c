@@ -38,6 +38,8 @@ const struct option server_options[] = {
       .help = "how many MiB of tasks this node may claim before they are due; a task takes its payload, its target and about 1.2 KiB" },
     { .key = "api.listen", .flag = "listen", .type = OPTION_TEXT, .value = "ADDRESS", .preset = "127.0.0.1:8080",
       .help = "address and port of the API; port 0: any free port" },
+    { .key = "api.admin_listen", .type = OPTION_TEXT, .value = "ADDRESS",
+      .help = "address and port of a second listener for operators: health, metrics, status, workers, circuit breakers, tenants and API keys, with threads of its own; default: none" },
     { .key = "api.plaintext", .flag = "plaintext", .type = OPTION_FLAG, .preset = "false",
       .help = "allow plain HTTP on an address that other machines can reach; only behind a proxy that speaks TLS" },
     { .key = "api.tls.cert", .flag = "tls-cert", .type = OPTION_TEXT, .value = "FILE",
@@ -233,14 +235,15 @@ enum err options_begin_process(const struct options *given, struct options **ret
     return fail ? failpoint_arm(str_from(fail), e) : ERR_OK;
 }
 
-enum err options_check_listen(const struct options *o, struct error *e)
+enum err options_check_listen(const struct options *o, const char *name, struct error *e)
 {
-    return option_given(o, "listen") ? listen_address_check(option_get(o, "listen")->text.p, e) : ERR_OK;
+    return option_given(o, name) ? listen_address_check(option_get(o, name)->text.p, e) : ERR_OK;
 }
 
-bool options_listen_is_loopback(const struct options *o)
+bool options_listen_is_loopback(const struct options *o, const char *name)
 {
-    return listen_is_loopback(option_get(o, "listen")->text.p);
+    const struct option_value *v = option_get(o, name);
+    return !v->text.n || listen_is_loopback(v->text.p);
 }
 
 /* Writes "`--listen ADDRESS`". */

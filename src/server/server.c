@@ -362,6 +362,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .tls = a->tls.tls,
         .identities = { a->setup.tls ? a->setup.tls->identities : NULL,
                         a->setup.tls ? a->setup.tls->identity_count : 0 },
+        .admin_listen = a->setup.admin_listen,
         .store = a->store,
         .writer = batcher_writer(a->batchers[OP_VIA_ALL]),
         .clock = a->setup.clock,
@@ -485,6 +486,11 @@ bool server_has_useless_keys(const struct server *a)
 uint16_t server_port(const struct server *a)
 {
     return a->http ? api_server_port(a->http) : 0;
+}
+
+uint16_t server_admin_port(const struct server *a)
+{
+    return a->http ? api_server_admin_port(a->http) : 0;
 }
 
 int64_t server_count(const struct server *a, enum metric id)

@@ -31,6 +31,7 @@ struct server_setup {
     unsigned roles;                 /* NODE_…; 0: all */
     size_t queue_waiting;           /* how many tasks may wait in that queue; 0: derived from the number of workers */
     const char *listen;             /* NULL: no API */
+    const char *admin_listen;       /* the operator's listener of the API; NULL: none */
     const struct tls_settings *tls; /* of the API; borrowed. NULL: plain HTTP */
     size_t slots;                   /* how many attempts may run at once */
     int64_t visibility_ms;          /* 0: WORKER_VISIBILITY_MS */
@@ -64,5 +65,6 @@ void server_stop(struct server *a); /* any thread; a second stop does not wait f
 bool server_has_useless_keys(const struct server *a);
 
 uint16_t server_port(const struct server *a);                 /* of the API; 0: there is none. Any thread */
+uint16_t server_admin_port(const struct server *a);           /* of the operator's listener; the same */
 int64_t server_count(const struct server *a, enum metric id); /* the value of a counter. Any thread */
 double server_level(const struct server *a, enum metric id);  /* the value of a gauge. Any thread */

@@ -15,7 +15,11 @@ enum {
 
 static bool server_is_plaintext(const struct server *a)
 {
-    return a->setup.listen && !a->tls.tls && !listen_is_loopback(a->setup.listen);
+    const char *const addresses[] = { a->setup.listen, a->setup.listen ? a->setup.admin_listen : NULL };
+    bool is_reachable = false;
+    for (size_t i = 0; i < array_count(addresses); i++)
+        is_reachable = is_reachable || (addresses[i] && !listen_is_loopback(addresses[i]));
+    return is_reachable && !a->tls.tls;
 }
 
 /* ---- loading ---- */

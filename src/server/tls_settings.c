@@ -82,13 +82,15 @@ enum err tls_settings_read(const struct options *o, int64_t now_ms, struct tls_s
 
 enum err tls_settings_check_listen(const struct options *o, const struct tls_settings *s, struct error *e)
 {
-    const char *listen = option_get(o, "listen")->text.p;
-    if (s->files.cert || s->is_plaintext_allowed || options_listen_is_loopback(o))
-        return ERR_OK;
-    return error_field(
-        e, "--listen",
-        "%s can be reached from other machines, and API keys would cross the network unencrypted. Make "
-        "certificates with 'belfry tls init' and set api.tls.cert and api.tls.key; or, behind a proxy that "
-        "speaks TLS, set api.plaintext = true",
-        listen);
+    static const char *const names[] = { "listen", "api.admin_listen" }, *const shown[] = { "--listen",
+                                                                                            "api.admin_listen" };
+    for (size_t i = 0; i < array_count(names) && !s->files.cert && !s->is_plaintext_allowed; i++)
+        if (!options_listen_is_loopback(o, names[i]))
+            return error_field(
+                e, shown[i],
+                "%s can be reached from other machines, and API keys would cross the network unencrypted. Make "
+                "certificates with 'belfry tls init' and set api.tls.cert and api.tls.key; or, behind a proxy that "
+                "speaks TLS, set api.plaintext = true",
+                option_get(o, names[i])->text.p);
+    return ERR_OK;
 }

@@ -99,6 +99,9 @@ static bool exchange_check_route(struct request *q)
     q->id = words.id;
     q->other = words.other;
     q->name = words.name;
+    if (q->route && q->pool == q->server->admin.pool && !(q->route->flags & ROUTE_OPERATOR))
+        return exchange_refuse(q, PROBLEM_NOT_FOUND,
+                               "the operator's listener does not serve this path; send the request to api.listen");
     if (q->route)
         return true;
     if (!allow[0] && !str_eq(q->path, S("*")))
@@ -152,11 +155,6 @@ static bool exchange_refuse_unmapped(struct request *q)
 
 static bool exchange_check_identity(struct request *q)
 {
-    static const char *const says[] = {
-        [AUTH_MISSING] = "send a header 'Authorization: Bearer bf_…'",
-        [AUTH_MALFORMED] = "this is not a complete API key: send 'Bearer bf_…'; the end of a key is its checksum",
-        [AUTH_REFUSED] = "the API key is unknown, expired or wrong",
-    };
     q->authenticated = q->route->scope == SCOPE_PUBLIC;
     if (q->authenticated)
         return true;
@@ -164,6 +162,12 @@ static bool exchange_check_identity(struct request *q)
     if (!exchange_check_certificate(q, &certificate))
         return false;
     enum auth_result result = auth_check(q->server->auth, q->head.authorization, &q->who);
+    if (result == AUTH_STALE)
+        return true;
+    bool is_operators = q->pool == q->server->admin.pool; /* wrong keys on the API must not lock operators out */
+    if (!is_operators && (result == AUTH_NOT_CACHED || result == AUTH_REFUSED) &&
+        key_failures_limits(&q->server->key_failures, http_peer(q->exchange)))
+        return exchange_refuse(q, PROBLEM_KEY_LIMIT, "too many wrong API keys came from this address; wait a second");
     if (result == AUTH_NOT_CACHED)
         return true;
     if (result == AUTH_MISSING && certificate) {
@@ -173,9 +177,10 @@ static bool exchange_check_identity(struct request *q)
     }
     if (result == AUTH_MISSING && q->exchange->client)
         return exchange_refuse_unmapped(q);
-    if (result != AUTH_OK)
-        return exchange_refuse(q, PROBLEM_UNAUTHORIZED, says[result]);
-    return request_admit(q);
+    if (result == AUTH_OK)
+        return request_admit(q);
+    request_refuse_key(q, result);
+    return false;
 }
 
 static bool exchange_refuse_too_large(struct request *q)
@@ -268,14 +273,16 @@ static enum http_next exchange_accept(struct request *q)
         return HTTP_ANSWER;
     }
     q->next = exchange_identify;
-    pool_submit(q->server->pool, &q->link);
+    pool_submit(q->pool, q->who.tenant, &q->link);
     return HTTP_WAIT;
 }
 
 static enum http_next exchange_on_head(void *context, struct http_exchange *x)
 {
-    struct api_server *s = context;
+    struct api_listener *listener = context;
+    struct api_server *s = listener->server;
     struct request *q = request_new(s, x, x->target);
+    q->pool = listener->pool;
     x->context = q;
     thread_owner_take(&q->http_thread);
     q->method = method_parse(x->method);
@@ -318,6 +325,7 @@ static void exchange_on_body_refused(void *context, struct http_exchange *x, enu
 
 static void exchange_on_answer(void *context, struct http_exchange *x, struct http_answer *ret)
 {
+    (void)context;
     struct request *q = x->context;
     struct response *r = &q->response;
     inflight_keys_remove(&q->server->inflight_keys, &q->inflight_key);
@@ -326,12 +334,12 @@ static void exchange_on_answer(void *context, struct http_exchange *x, struct ht
     if (r->body.full)
         respond_problem(r, PROBLEM_INVALID,
                         "the answer would be larger than 64 MiB; ask for fewer items, with 'limit'");
-    exchange_write_answer(context, r, ret);
+    exchange_write_answer(q->server, r, ret);
 }
 
 static void exchange_on_end(void *context, struct http_exchange *x)
 {
-    struct api_server *s = context;
+    struct api_server *s = ((struct api_listener *)context)->server;
     request_free(x->context);
     pthread_mutex_lock(&s->lock);
     s->busy--;
@@ -345,7 +353,7 @@ static void exchange_on_refuse(void *context, int status, const char *text, stru
     struct response r;
     response_init(&r);
     respond_problem(&r, problem_of_status(status), "%s", text);
-    exchange_write_answer(context, &r, ret);
+    exchange_write_answer(((struct api_listener *)context)->server, &r, ret);
     response_release(&r);
 }
 

@@ -13,6 +13,7 @@ struct request *request_new(struct api_server *s, struct http_exchange *exchange
 {
     struct request *q = xnew(*q);
     q->server = s;
+    q->pool = s->main.pool;
     q->exchange = exchange;
     q->uri = (struct str){ memcpy(xmalloc(uri.n + 1), uri.p, uri.n), uri.n };
     size_t mark = str_find(q->uri, '?', 0);
@@ -105,7 +106,7 @@ enum handled request_later(struct request *q, route_handler *next)
 {
     q->next = next;
     request_suspend(q);
-    pool_submit(q->server->pool, &q->link);
+    pool_submit(q->pool, q->who.tenant, &q->link);
     return HANDLED_LATER;
 }
 
@@ -270,6 +271,21 @@ bool request_admit(struct request *q)
     return q->authenticated;
 }
 
+void request_refuse_key(struct request *q, enum auth_result result)
+{
+    static const struct {
+        enum key_failure failure;
+        const char *says;
+    } rows[] = {
+        [AUTH_MISSING] = { KEY_FAILURE_MISSING, "send a header 'Authorization: Bearer bf_…'" },
+        [AUTH_MALFORMED] = { KEY_FAILURE_MALFORMED, "this is not a complete API key: send 'Bearer bf_…'; the end of a "
+                                                    "key is its checksum" },
+        [AUTH_REFUSED] = { KEY_FAILURE_REFUSED, "the API key is unknown, expired or wrong" },
+    };
+    key_failures_add(&q->server->key_failures, http_peer(q->exchange), rows[result].failure);
+    request_refuse(q, PROBLEM_UNAUTHORIZED, rows[result].says);
+}
+
 bool request_identify(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -278,7 +294,7 @@ bool request_identify(struct request *q, struct reader *r)
     if (rc)
         request_fail(q, &e);
     else if (result != AUTH_OK)
-        request_refuse(q, PROBLEM_UNAUTHORIZED, "the API key is unknown, expired or wrong");
+        request_refuse_key(q, result);
     else
         request_admit(q);
     return q->authenticated;

@@ -32,6 +32,7 @@ struct change;
 struct request {
     struct api_server *server;
     struct http_exchange *exchange;  /* NULL: an internal request */
+    struct pool *pool;               /* whose threads run it */
     struct thread_owner http_thread; /* reads the request and sends its answer; not taken: an internal request */
     struct list link;                /* in the pool's queue */
 
@@ -102,6 +103,9 @@ void request_free(struct request *q);
  * counted it with api_server_begin_run, so that the server does not stop before it ends. */
 struct request *request_new_internal(struct api_server *s, enum http_method method, const char *path, int32_t tenant,
                                      const char *key);
+
+/* Answers a request whose API key is missing or wrong, and counts it. */
+void request_refuse_key(struct request *q, enum auth_result result);
 
 /* Looks up the API key in the store. False: the request is answered. A pool thread. */
 bool request_identify(struct request *q, struct reader *r);

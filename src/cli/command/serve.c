@@ -25,13 +25,15 @@ static int64_t serve_log_clock(void *context)
  * machine can reach it, and they can reach loopback addresses anyway. */
 static bool serve_allows_loopback(const struct options *o)
 {
-    return option_given(o, "allow-loopback") ? option_get(o, "allow-loopback")->number : options_listen_is_loopback(o);
+    return option_given(o, "allow-loopback") ? option_get(o, "allow-loopback")->number
+                                             : options_listen_is_loopback(o, "listen");
 }
 
-/* Appends the URL of the API. for_client: 127.0.0.1 instead of a wildcard address, which cannot be called. */
-static void serve_add_url(struct buf *out, const struct options *o, unsigned port, bool for_client)
+/* Appends the URL of a listener, which the option `name` gives. for_client: 127.0.0.1 instead of a wildcard address,
+ * which cannot be called. */
+static void serve_add_url(struct buf *out, const struct options *o, const char *name, unsigned port, bool for_client)
 {
-    struct str listen = option_get(o, "listen")->text;
+    struct str listen = option_get(o, name)->text;
     size_t colon = listen.n;
     while (colon > 0 && listen.p[colon - 1] != ':')
         colon--;
@@ -53,7 +55,7 @@ static void serve_add_examples(struct cli *cli, const struct options *o, unsigne
     cleanup_with(buf_release) struct buf where, url;
     buf_init(&where, TEXT_MAX);
     buf_init(&url, TEXT_MAX);
-    serve_add_url(&url, o, port, true);
+    serve_add_url(&url, o, "listen", port, true);
     if (!str_eq(buf_str(&url), S("http://127.0.0.1:8080"))) {
         buf_text(&where, " --server ");
         cli_add_shell_word(&where, buf_str(&url));
@@ -132,15 +134,20 @@ static bool serve_add_admin_key(struct buf *out, const char *dir, const char *ke
     return exists;
 }
 
-static void serve_print_banner(struct cli *cli, const struct options *o, unsigned port, const char *dir,
-                               struct buf *store, const struct fleet_urls *fleet, const char *key, bool is_first,
-                               bool allow_loopback)
+static void serve_print_banner(struct cli *cli, const struct options *o, const struct server *a, const char *dir,
+                               struct buf *store, const struct fleet_urls *fleet, const char *key, bool allow_loopback)
 {
+    unsigned port = server_port(a), admin_port = server_admin_port(a);
+    bool is_first = !server_has_useless_keys(a);
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 4 * TEXT_MAX);
     buf_text(&out, port ? "Belfry " BELFRY_VERSION " listens on " : "Belfry " BELFRY_VERSION " has no API (--roles)");
     if (port)
-        serve_add_url(&out, o, port, false);
+        serve_add_url(&out, o, "listen", port, false);
+    if (admin_port) {
+        buf_text(&out, ", for operators on ");
+        serve_add_url(&out, o, "api.admin_listen", admin_port, false);
+    }
     buf_text(&out, ", ");
     serve_add_store(&out, dir, store);
     if (fleet->queue.n) {
@@ -327,6 +334,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .queue_waiting = (size_t)option_get(o, "queue.waiting")->number,
         .listen = roles & ROLE_API ? option_get(o, "listen")->text.p : NULL,
         .tls = tls,
+        .admin_listen = option_given(o, "api.admin_listen") ? option_get(o, "api.admin_listen")->text.p : NULL,
         .slots = (size_t)option_get(o, "concurrency")->number,
         .visibility_ms = option_get(o, "visibility")->number,
         .ahead_bytes = (size_t)option_get(o, "scheduler.ahead_mb")->number << 20,
@@ -346,7 +354,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         return cli_fail(cli, "serve", &e, EXIT_REFUSED);
     }
     serve_warn(cli, a, dir, !setup.store_url);
-    serve_print_banner(cli, o, server_port(a), dir, &urls->store, fleet, key, !server_has_useless_keys(a), loopback);
+    serve_print_banner(cli, o, a, dir, &urls->store, fleet, key, loopback);
     server_run(a);
     server_free(a);
     log_info("stopped");
@@ -368,7 +376,7 @@ enum err serve_check_values(const struct options *o, struct error *e)
         fleet_urls_read(o, &fleet, e) || serve_parse_roles(o, true, &roles, e) ||
         tls_settings_read(o, clock_wall_ms(clock_system()), &tls, e))
         return e->code;
-    return options_check_listen(o, e);
+    return options_check_listen(o, "listen", e) || options_check_listen(o, "api.admin_listen", e) ? e->code : ERR_OK;
 }
 
 enum err serve_check_together(const struct options *o, struct error *e)
