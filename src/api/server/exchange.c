@@ -162,14 +162,8 @@ static bool exchange_check_identity(struct request *q)
     if (!exchange_check_certificate(q, &certificate))
         return false;
     enum auth_result result = auth_check(q->server->auth, q->head.authorization, &q->who);
-    if (result == AUTH_STALE)
-        return true;
-    bool is_operators = q->pool == q->server->admin.pool; /* wrong keys on the API must not lock operators out */
-    if (!is_operators && (result == AUTH_NOT_CACHED || result == AUTH_REFUSED) &&
-        key_failures_limits(&q->server->key_failures, http_peer(q->exchange)))
-        return exchange_refuse(q, PROBLEM_KEY_LIMIT, "too many wrong API keys came from this address; wait a second");
-    if (result == AUTH_NOT_CACHED)
-        return true;
+    if (result == AUTH_STALE || result == AUTH_NOT_CACHED)
+        return true; /* a pool thread looks it up, however many wrong keys came from this address */
     if (result == AUTH_MISSING && certificate) {
         q->who = (struct identity){ .tenant = q->certificate_tenant, .scopes = certificate->scopes };
         snprintf(q->who.key_id, sizeof q->who.key_id, "cert:" STR_FMT, STR_ARG(certificate->name));

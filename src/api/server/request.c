@@ -282,8 +282,12 @@ void request_refuse_key(struct request *q, enum auth_result result)
                                                     "key is its checksum" },
         [AUTH_REFUSED] = { KEY_FAILURE_REFUSED, "the API key is unknown, expired or wrong" },
     };
-    key_failures_add(&q->server->key_failures, http_peer(q->exchange), rows[result].failure);
-    request_refuse(q, PROBLEM_UNAUTHORIZED, rows[result].says);
+    if (key_failures_add(&q->server->key_failures, http_peer(q->exchange), rows[result].failure))
+        request_refuse(q, PROBLEM_KEY_LIMIT,
+                       "the API key is unknown, expired or wrong, and so were too many others from this address; wait "
+                       "a second");
+    else
+        request_refuse(q, PROBLEM_UNAUTHORIZED, rows[result].says);
 }
 
 bool request_identify(struct request *q, struct reader *r)
