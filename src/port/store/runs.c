@@ -265,11 +265,14 @@ unsigned stop_states(enum run_change c)
     return states[c];
 }
 
-enum err stop_check(const struct op_stop *op, enum task_state run, struct error *e)
+enum err stop_check(const struct op_stop *op, bool paused, enum task_state run, struct error *e)
 {
-    if (op->change != RUN_CANCEL || op->has_range || !task_is_final(run))
+    if (op->follows && paused != (op->change == RUN_PAUSE))
+        (void)error_set(e, ERR_CONFLICT, "the run is %s", paused ? "paused" : "not paused");
+    else if (op->change == RUN_CANCEL && !op->has_range && task_is_final(run))
+        (void)error_set(e, ERR_CONFLICT, "the run is %s", task_state_name(run));
+    else
         return ERR_OK;
-    (void)error_set(e, ERR_CONFLICT, "the run is %s", task_state_name(run));
     return error_in(e, "run");
 }
 

@@ -215,7 +215,8 @@ struct op_signal {
  * Stops, pauses or resumes what waits of an open run.
  *
  *  1. The record of the idempotency key is checked first. A run without a run_row, or of another tenant: ERR_NOT_FOUND.
- *     CANCEL without a range of a run whose task is final: ERR_CONFLICT, field "run".
+ *     CANCEL without a range of a run whose task is final: ERR_CONFLICT, field "run". The same for PAUSE and RESUME with
+ *     `follows` of a run that is not paused, or is: only its steps are changed, as it is already.
  *  2. CANCEL: run_row.stop and stopped_by are set unless it is stopped already. Steps of the run that are SCHEDULED,
  *     BLOCKED or PAUSED become CANCELLED with last_error `why`; at most `max`, by place; their slots are free; their
  *     arrivals are recorded (dependencies.h 11), not applied: ret_unblocked_lanes is UINT64_MAX then (op_unblocked),
@@ -241,6 +242,7 @@ struct op_stop {
     struct uuid run;
     enum run_change change;
     enum run_stop stop; /* with RUN_CANCEL */
+    bool follows;       /* with RUN_PAUSE and RUN_RESUME: another one may have come since */
     struct str why;
     bool has_range;
     int64_t from, to; /* places, with has_range */
@@ -397,7 +399,8 @@ void stop_places(const struct op_stop *op, int64_t *ret_from, int64_t *ret_to); 
 void stop_run(struct run_row *run, const struct op_stop *op, int links);        /* its row; links: of its task */
 bool stop_wake(struct task *t, int64_t now_ms); /* its task, when nothing is left to cancel; false: it stays */
 void stop_step(struct task *t, const struct op_stop *op); /* a step in one of these states */
-enum err stop_check(const struct op_stop *op, enum task_state run, struct error *e) must_use; /* OP_STOP 1 */
+enum err stop_check(const struct op_stop *op, bool paused, enum task_state run,
+                    struct error *e) must_use; /* OP_STOP 1 */
 enum err run_not_found(struct error *e);
 
 /* What is kept of an output, and what its execution has of it (rule 5 of the store). */

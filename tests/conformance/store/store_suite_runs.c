@@ -471,7 +471,31 @@ static void a_step_that_is_tried_again_obeys_its_run(void **state) /* rule 7 */
     assert_state(w, rows[2].task.id, TASK_SCHEDULED); /* a compensation */
 }
 
+/* OP_STOP 1: who follows changes steps only as the run is. */
+static void a_change_that_follows_leaves_the_run_as_it_is(void **state)
+{
+    struct world *w = *state;
+    struct task run = claimed_run(w);
+    struct run_row begin;
+    struct open_row row = root_row(&run, 0);
+    row.ends = true;
+    struct op_open op = open_of(&run, &begin, &row, 1);
+    apply(w, &op.op);
+    for (int paused = 0; paused < 2; paused++) {
+        struct op_stop pause = stop_of(&run, RUN_PAUSE), resume = stop_of(&run, RUN_RESUME);
+        struct op_stop *same = paused ? &pause : &resume, *other = paused ? &resume : &pause;
+        same->follows = other->follows = true;
+        apply(w, &same->op);
+        assert_int_equal(world_apply(w, &other->op), ERR_CONFLICT);
+        assert_string_equal(other->op.error.field, "run");
+        assert_state(w, row.task.id, paused ? TASK_PAUSED : TASK_SCHEDULED);
+        struct op_stop next = stop_of(&run, RUN_PAUSE);
+        apply(w, &next.op);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    store_test(a_change_that_follows_leaves_the_run_as_it_is),
     store_test(a_run_waits_for_its_steps_under_no_claim),
     store_test(an_open_run_is_nobodys),
     store_test(what_was_opened_goes_on_in_the_lane_of_control_work),
