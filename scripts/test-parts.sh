@@ -24,6 +24,7 @@ trap clean_up EXIT
 trap 'exit 130' INT TERM # meson and pytest handle an interrupt: without this, the next part begins
 
 at_once=$((2 * $(nproc))) # most tests wait rather than compute
+patience=$([[ ${BELFRY_TEST_LONG:-} ]] && echo 4 || echo 2) # times the time that meson.build allows; ./test long has longer tests
 
 coverage_lines_min=95
 coverage_branches_min=90
@@ -145,7 +146,7 @@ run_suite() {
     local folder=$1 suite=$2 found=$results/found
     shift 2
     rm -f "$folder"/meson-logs/testlog*
-    TMPDIR=$scratch "${beside[@]}" meson test -C "$folder" --no-rebuild --print-errorlogs --num-processes "$at_once" --suite "$suite" "$@" 2>&1 |
+    TMPDIR=$scratch "${beside[@]}" meson test -C "$folder" --no-rebuild --print-errorlogs --timeout-multiplier "$patience" --num-processes "$at_once" --suite "$suite" "$@" 2>&1 |
         grep -vE "^(ninja: .*|(Ok|Expected Fail|Fail|Unexpected Pass|Skipped|Timeout): .*|Full log written to .*|)$"
     local status=${PIPESTATUS[0]}
     if [[ ! -f $folder/meson-logs/testlog.junit.xml ]]; then

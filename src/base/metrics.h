@@ -46,6 +46,8 @@
 /* Counters with one label, X(id, unit, name, label, help). A value of the label is the index of a name. */
 #define METRIC_LABELLED_MAP(X)                                                                                         \
     X(HTTP_CLOSED, COUNT, "belfry_http_closed_total", "cause", "Connections that the API closed, by the reason")       \
+    X(KEY_FAILURES, COUNT, "belfry_api_key_failures_total", "reason",                                                  \
+      "Requests without a valid API key, by the reason")                                                               \
     X(LATE_EXECUTIONS, COUNT, "belfry_late_executions_total", "cause",                                                 \
       "Attempts that started at least 0.1 s after the awaited time, by what made them late")                           \
     X(LATE_TIME, MICROSECONDS, "belfry_late_seconds_total", "cause", "By how much, in all")

@@ -37,8 +37,11 @@ static size_t command_own_options(const struct command *c, struct option *ret, s
 /* A command that asks no server refuses these options. Their variables may be set for other commands. */
 static bool command_takes(const struct command *c, const struct option *common)
 {
-    bool is_for_server = strcmp(common->flag, "server") == 0 || strcmp(common->flag, "key") == 0;
-    return !(c->asks_no_server && is_for_server);
+    static const char *const for_server[] = { "server", "key", "ca", "cert", "cert-key" };
+    for (size_t i = 0; c->asks_no_server && i < array_count(for_server); i++)
+        if (strcmp(common->flag, for_server[i]) == 0)
+            return false;
+    return true;
 }
 
 size_t command_options(const struct command *c, struct option *ret, size_t max)
@@ -176,7 +179,7 @@ void cli_add_shell_word(struct buf *out, struct str word)
 
 static void cli_note_where(struct cli *cli, const struct options *o)
 {
-    static const char *const flags[] = { "server", "key", "data-dir" };
+    static const char *const flags[] = { "server", "key", "ca", "cert", "cert-key", "data-dir" };
     cleanup_with(buf_release) struct buf where;
     buf_init(&where, sizeof cli->where - 1);
     for (size_t i = 0; i < array_count(flags); i++) {

@@ -56,7 +56,7 @@ void command_help(const struct command *c, struct buf *out);
 void commands_help(struct buf *out);
 
 /* Copies a command's own, shared and common options to ret; returns their number. */
-enum { COMMAND_OPTIONS_MAX = 64 };
+enum { COMMAND_OPTIONS_MAX = 96 };
 size_t command_options(const struct command *c, struct option *ret, size_t max);
 
 /* Prints "belfry next: minute: 60 is not between 0 and 59" to stderr, with '?' for each control character and each

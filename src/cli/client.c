@@ -3,9 +3,11 @@
 
 #include <assert.h>
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/uuid.h"
 #include "server/options.h"
@@ -26,6 +28,7 @@ struct client {
     struct buf bearer;   /* "Authorization: Bearer …"; empty: no key was found */
     struct buf key_hint; /* end of the error sentence after a 401: which key was rejected, or where one was searched */
     bool is_loopback, has_deadline, is_patient;
+    bool has_certificate;
     struct error unreachable; /* of a patient client: the latest */
     struct uuid_gen ids;
     char why[CURL_ERROR_SIZE];
@@ -135,7 +138,9 @@ static enum err client_read_key(struct client *c, const struct options *o, struc
     const char *name = given->source == FROM_ENV ? "BELFRY_KEY" : "--key";
     if (given->text.p && options_read_secret(given->text, name, &key, e))
         return e->code;
-    if (!given->text.p)
+    if (!given->text.p && c->has_certificate)
+        buf_text(&c->key_hint, "the certificate of --cert stands for no tenant (api.tls.identities)");
+    else if (!given->text.p)
         client_read_key_file(c, o, &key);
     else
         buf_printf(&c->key_hint, "the key of %s is not accepted", name);
@@ -145,6 +150,39 @@ static enum err client_read_key(struct client *c, const struct options *o, struc
     if (key.n)
         buf_printf(&c->bearer, "Authorization: Bearer %s", buf_cstr(&key));
     return ERR_OK;
+}
+
+static const char *client_file(const struct options *o, const char *flag)
+{
+    return option_given(o, flag) ? option_get(o, flag)->text.p : NULL;
+}
+
+/* curl says only at the first request that a file is missing, and not which one. */
+static enum err client_check_files(struct client *c, const struct options *o, struct error *e)
+{
+    static const char *const flags[] = { "ca", "cert", "cert-key" };
+    char name[16];
+    for (size_t i = 0; i < array_count(flags); i++) {
+        const char *path = client_file(o, flags[i]);
+        snprintf(name, sizeof name, "--%s", flags[i]);
+        if (path && access(path, R_OK))
+            return error_field(e, name, "cannot be read: %s: %s", path, strerror(errno));
+    }
+    c->has_certificate = client_file(o, "cert") != NULL;
+    if (client_file(o, "cert-key") && !c->has_certificate)
+        return error_field(e, "--cert-key", "requires --cert");
+    return ERR_OK;
+}
+
+static void client_setup_tls(struct client *c, const struct options *o)
+{
+    const char *ca = client_file(o, "ca"), *cert = client_file(o, "cert"), *key = client_file(o, "cert-key");
+    if (ca)
+        curl_easy_setopt(c->curl, CURLOPT_CAINFO, ca);
+    if (cert) {
+        curl_easy_setopt(c->curl, CURLOPT_SSLCERT, cert);
+        curl_easy_setopt(c->curl, CURLOPT_SSLKEY, key ? key : cert);
+    }
 }
 
 static size_t client_on_body(char *bytes, size_t size, size_t n, void *context)
@@ -172,9 +210,11 @@ static void client_setup_curl(struct client *c)
 /* Only what is close to a variable of the client: others may be settings of a newer server. */
 static void client_on_unknown_variable(void *context, struct str name, struct str closest)
 {
-    if (str_eq(closest, S("BELFRY_SERVER")) || str_eq(closest, S("BELFRY_KEY")) ||
-        str_eq(closest, S("BELFRY_DATA_DIR")))
-        cli_on_unknown_variable(context, name, closest);
+    static const char *const ours[] = { "BELFRY_SERVER", "BELFRY_KEY",      "BELFRY_CA",
+                                        "BELFRY_CERT",   "BELFRY_CERT_KEY", "BELFRY_DATA_DIR" };
+    for (size_t i = 0; i < array_count(ours); i++)
+        if (str_eq(closest, str_from(ours[i])))
+            cli_on_unknown_variable(context, name, closest);
 }
 
 enum exit_code client_open(struct cli *cli, const struct options *o, struct client **ret)
@@ -190,9 +230,10 @@ enum exit_code client_open(struct cli *cli, const struct options *o, struct clie
     uuid_gen_init(&c->ids, seed);
     struct error e;
     options_find_unknown_variables(client_on_unknown_variable, cli);
-    if (client_read_server(c, o, &e) || client_read_key(c, o, &e))
+    if (client_check_files(c, o, &e) || client_read_server(c, o, &e) || client_read_key(c, o, &e))
         return cli_fail(cli, cli->command->name, &e, EXIT_USAGE);
     client_setup_curl(c);
+    client_setup_tls(c, o);
     *ret = take(c);
     return EXIT_DONE;
 }
@@ -306,14 +347,38 @@ static CURLcode client_send(struct client *c, const char *path, struct client_re
 
 /* ---- error messages ---- */
 
+/* What to do about a TLS error; NULL: it is none that is known. */
+static const char *client_tls_remedy(struct client *c, CURLcode rc)
+{
+    enum { EXPIRED = 10, UNKNOWN_FIRST = 18, UNKNOWN_LAST = 21 }; /* X509_V_ERR_… */
+    long verified = 0;
+    curl_easy_getinfo(c->curl, CURLINFO_SSL_VERIFYRESULT, &verified);
+    if (strstr(c->why, "certificate required"))
+        return "it requires a client certificate: --cert FILE --cert-key FILE";
+    if (strstr(c->why, "wrong version number"))
+        return "it speaks plain HTTP: use http://";
+    if (rc == CURLE_SSL_CERTPROBLEM)
+        return "--cert and --cert-key must be a certificate and its key, in PEM form";
+    if (rc != CURLE_PEER_FAILED_VERIFICATION)
+        return NULL;
+    if (verified == EXPIRED)
+        return "its certificate has expired";
+    if (verified >= UNKNOWN_FIRST && verified <= UNKNOWN_LAST)
+        return "its certificate is signed by an authority that this machine does not know: --ca FILE";
+    return verified ? NULL : "its certificate is for other names: use one of them in --server";
+}
+
 static enum exit_code client_fail_unreachable(struct client *c, CURLcode rc)
 {
     long os_errno = 0;
     curl_easy_getinfo(c->curl, CURLINFO_OS_ERRNO, &os_errno);
     const char *why = c->why[0] ? c->why : curl_easy_strerror(rc);
     bool by_system = rc == CURLE_COULDNT_CONNECT && os_errno;
+    const char *remedy = client_tls_remedy(c, rc);
     if (by_system)
         why = strerror((int)os_errno);
+    if (remedy)
+        why = remedy;
     struct error e;
     error_set(&e, ERR_UNAVAILABLE, "cannot reach %s (%c%s)%s", buf_cstr(&c->server), ascii_lower(why[0]), why + 1,
               by_system && !c->is_patient ? "; is 'belfry serve' running?" : "");

@@ -16,7 +16,7 @@ static struct str budget_key(const int32_t *owner)
 
 void budget_init(struct budget *b, size_t max)
 {
-    *b = (struct budget){ .max = max, .share_max = max / 100 * BUDGET_SHARE_PERCENT };
+    *b = (struct budget){ .max = max, .share_max = max / (100 / BUDGET_SHARE_PERCENT) };
     pthread_mutex_init(&b->lock, NULL);
     map_init(&b->shares, HASH_STABLE); /* owners are numbers that the server gave */
 }

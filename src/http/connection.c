@@ -18,7 +18,10 @@ enum { NS_PER_MS = 1000000 };
 #define LIMIT(field) offsetof(struct http_limits, field)
 #define NO_LIMIT     SIZE_MAX
 
-static void connection_pause(struct connection *c);
+static void connection_greet(struct connection *c);
+static void connection_read_more(struct connection *c);
+static void connection_pause(struct connection *c), connection_watch(struct connection *c);
+static void connection_tell_gone(struct connection *c);
 
 static const struct connection_row {
     const char *name;                          /* for the log */
@@ -27,14 +30,22 @@ static const struct connection_row {
     bool may_evict;                            /* the client keeps us waiting: at 90 % of the connections it may go */
     void (*on_readable)(struct connection *c); /* bytes have come, or the client has closed */
     bool (*step)(struct connection *c);        /* goes on without new bytes; false: it needs some */
+    void (*on_gone)(struct connection *c);     /* the client has closed its side. Only with UV_DISCONNECT */
+    bool is_writing;                           /* steps when the socket has room */
 } connection_states[STATE_COUNT] = {
+    [STATE_HANDSHAKE] = { "handshake", LIMIT(handshake_ms), LIMIT(handshake_ms), false, true, connection_greet, NULL },
     [STATE_ACCEPTED] = { "request line", LIMIT(idle_unknown_ms), LIMIT(idle_unknown_ms), false, true,
                          connection_read_head, NULL },
     [STATE_HEAD] = { "headers", LIMIT(header_ms), LIMIT(header_ms), false, true, connection_read_head,
                      connection_step_head },
     [STATE_BODY] = { "body", LIMIT(body_ms), LIMIT(body_ms), false, true, connection_read_body, connection_step_body },
-    [STATE_HANDLING] = { "answer", NO_LIMIT, NO_LIMIT, false, false, connection_pause, NULL },
-    [STATE_WRITING] = { "answer", NO_LIMIT, NO_LIMIT, false, false, connection_pause, connection_step_write },
+    [STATE_HANDLING] = { "answer", NO_LIMIT, NO_LIMIT, false, false, connection_watch, NULL, connection_tell_gone },
+    [STATE_WRITING] = { "answer", NO_LIMIT, NO_LIMIT, false, false, connection_pause, connection_step_write, NULL,
+                        true },
+    [STATE_STREAMING] = { "stream", NO_LIMIT, NO_LIMIT, true, false, connection_watch, connection_step_stream,
+                          connection_on_lost },
+    [STATE_SENDING] = { "stream", NO_LIMIT, NO_LIMIT, false, false, connection_watch, connection_step_write,
+                        connection_on_lost, true },
     [STATE_IDLE] = { "request line", LIMIT(idle_unknown_ms), LIMIT(idle_ms), true, true, connection_read_head, NULL },
     [STATE_LINGERING] = { "answer", LIMIT(linger_ms), LIMIT(linger_ms), true, true, connection_read_rest, NULL },
     [STATE_CLOSED] = { "closed", NO_LIMIT, NO_LIMIT, true, false, NULL, NULL },
@@ -64,6 +75,7 @@ void connection_resume(struct connection *c)
     assert(c->state == STATE_HANDLING);
     connection_follow(c, c->next);
     connection_run(c);
+    connection_read_more(c);
 }
 
 /* ---- log events, at debug level ---- */
@@ -86,6 +98,14 @@ void connection_log_unreadable(struct connection *c, const char *why)
               kv_cstr("why", why));
 }
 
+void connection_log_no_handshake(struct connection *c, const char *why)
+{
+    char peer[PEER_TEXT];
+    http_server_count_close(c->thread->server, HTTP_CLOSE_HANDSHAKE);
+    if (log_wants(LOG_DEBUG))
+        log_debug("handshake_failed", kv_cstr("peer", peer_text(&c->peer, peer)), kv_cstr("why", why));
+}
+
 static void connection_log_too_slow(struct connection *c)
 {
     char peer[PEER_TEXT];
@@ -98,15 +118,33 @@ static void connection_log_too_slow(struct connection *c)
 
 /* ---- events of the socket ---- */
 
+static bool connection_reads(const struct connection *c)
+{
+    const struct connection_row *row = &connection_states[c->state];
+    return row->on_readable && !row->is_writing && !row->on_gone;
+}
+
+/* TLS may have received more than was read, and no event of the socket tells of it. */
+static void connection_read_more(struct connection *c)
+{
+    while (c->transport.has_more && connection_reads(c))
+        connection_states[c->state].on_readable(c);
+}
+
+/* `events` are those that the transport waits for; to read, TLS may have to wait until it can write. */
 static void connection_on_poll(uv_poll_t *poll, int status, int events)
 {
     struct connection *c = poll->data;
+    const struct connection_row *row = &connection_states[c->state];
     if (status < 0)
         c->events = 0; /* libuv has stopped the poll */
-    if (c->state == STATE_WRITING && (status < 0 || events & UV_WRITABLE))
+    if (row->on_gone && (status < 0 || events & UV_DISCONNECT))
+        row->on_gone(c);
+    else if (row->is_writing)
         connection_run(c);
-    else if (status < 0 || events & UV_READABLE)
-        connection_states[c->state].on_readable(c);
+    else
+        row->on_readable(c);
+    connection_read_more(c);
 }
 
 void connection_want(struct connection *c, int events)
@@ -124,7 +162,27 @@ void connection_want(struct connection *c, int events)
  * is stopped only if something comes. */
 static void connection_pause(struct connection *c)
 {
-    connection_want(c, c->events & ~UV_READABLE);
+    connection_want(c, 0);
+}
+
+void connection_want_again(struct connection *c)
+{
+    int events = c->transport.wants == TRANSPORT_WRITABLE ? UV_WRITABLE : UV_READABLE;
+    connection_want(c, connection_states[c->state].on_gone ? events | UV_DISCONNECT : events);
+}
+
+/* The same, and the end of the client is noticed. That asks nothing of the clients that send nothing. */
+static void connection_watch(struct connection *c)
+{
+    connection_want(c, (c->events & ~UV_READABLE) | UV_DISCONNECT);
+}
+
+static void connection_tell_gone(struct connection *c)
+{
+    const struct http_server *s = c->thread->server;
+    connection_want(c, 0);
+    if (s->setup.handler->on_gone)
+        s->setup.handler->on_gone(s->setup.context, &c->exchange);
 }
 
 void connection_on_lost(struct connection *c)
@@ -132,6 +190,42 @@ void connection_on_lost(struct connection *c)
     if (c->state == STATE_HEAD || (c->state == STATE_BODY && !c->body_dropped))
         connection_log_unreadable(c, "the client closed the connection");
     connection_close(c);
+}
+
+/* ---- the handshake ---- */
+
+/* A client of plain HTTP gets an answer that it can read. */
+static void connection_refuse_plain(struct connection *c)
+{
+    static const char text[] = "this address speaks TLS: use https:// instead of http://";
+    connection_log_no_handshake(c, "the client speaks plain HTTP");
+    c->transport.ops->release(&c->transport);
+    transport_init_plain(&c->transport, c->transport.fd);
+    connection_refuse(c, 400, text);
+    connection_run(c);
+}
+
+static void connection_greet(struct connection *c)
+{
+    const char *why = NULL;
+    switch (c->transport.ops->greet(&c->transport, &why)) {
+    case GREETING_DONE:
+        c->client = transport_client(&c->transport);
+        connection_enter(c, STATE_ACCEPTED);
+        connection_want(c, UV_READABLE);
+        break;
+    case GREETING_LATER: connection_want_again(c); break;
+    case GREETING_PLAIN: connection_refuse_plain(c); break;
+    case GREETING_BROKEN:
+        connection_log_no_handshake(c, why);
+        connection_close(c);
+        break;
+    }
+}
+
+const union peer *http_peer(const struct http_exchange *x)
+{
+    return &((const struct connection *)(const void *)x)->peer;
 }
 
 bool http_peer_is_gone(const struct http_exchange *x)
@@ -178,9 +272,9 @@ static bool connection_reads_too_slowly(struct connection *c, int64_t now_ns)
     return sent < expected;
 }
 
-static void connections_sweep_readers(struct http_thread *t, bool is_known, int64_t now_ns)
+static void connections_sweep_readers(struct list *writing, int64_t now_ns)
 {
-    list_each (&t->states[STATE_WRITING][is_known], link) {
+    list_each (writing, link) {
         struct connection *c = container_of(link, struct connection, link);
         if (!connection_reads_too_slowly(c, now_ns))
             continue;
@@ -195,7 +289,9 @@ void connections_sweep(struct http_thread *t)
     for (int is_known = 0; is_known < 2; is_known++) {
         for (enum connection_state s = 0; s < STATE_CLOSED; s++)
             connections_sweep_state(t, s, is_known, now_ns);
-        connections_sweep_readers(t, is_known, now_ns);
+        connections_sweep_readers(&t->states[STATE_WRITING][is_known], now_ns);
+        connections_sweep_readers(&t->states[STATE_SENDING][is_known], now_ns);
+        connections_keep_streams_alive(t, is_known, now_ns);
     }
 }
 
@@ -222,7 +318,10 @@ void connection_start(struct http_thread *t, int fd, const union peer *peer)
     struct connection *c = xnew(*c);
     c->thread = t;
     c->peer = *peer;
-    transport_init_plain(&c->transport, fd);
+    if (t->server->setup.tls)
+        transport_init_tls(&c->transport, fd, t->server->setup.tls);
+    else
+        transport_init_plain(&c->transport, fd);
     http_parser_init(&c->parser, &t->server->parse);
     buf_init(&c->fields, HTTP_HEAD_MAX);
     buf_init(&c->behind, SCRATCH_BYTES);
@@ -230,7 +329,7 @@ void connection_start(struct http_thread *t, int fd, const union peer *peer)
     int rc = uv_poll_init(&t->uv, &c->poll, fd);
     assert(rc == 0);
     t->connection_count++;
-    connection_enter(c, STATE_ACCEPTED);
+    connection_enter(c, c->transport.ops->greet ? STATE_HANDSHAKE : STATE_ACCEPTED);
     connection_want(c, UV_READABLE);
     http_thread_start_sweep(t);
 }
@@ -243,6 +342,7 @@ void connection_end_exchange(struct connection *c)
     c->body_counted = c->answer_counted = 0;
     buf_release(&c->exchange.body);
     free(take(c->body));
+    connection_drop_stream(c);
     if (c->is_open)
         s->setup.handler->on_end(s->setup.context, &c->exchange);
     c->is_open = false;
@@ -263,9 +363,14 @@ void connection_close(struct connection *c)
 {
     struct http_thread *t = c->thread;
     assert(c->state != STATE_HANDLING && c->state != STATE_CLOSED);
+    if (c->state == STATE_IDLE)
+        c->transport.ops->end(&c->transport);
     connection_end_exchange(c);
     connection_enter(c, STATE_CLOSED);
     uv_close((uv_handle_t *)&c->poll, connection_on_closed);
+    c->transport.ops->release(&c->transport);
+    c->transport.has_more = false;
+    tls_client_free(take(c->client));
     close(c->transport.fd);
     peers_remove(&t->server->peers, &c->peer);
     atomic_fetch_sub(&t->server->connections, 1);

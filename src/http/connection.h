@@ -1,8 +1,9 @@
 #pragma once
 /* http/connection.h - one connection: a state, a time limit for it, and the request that is read or answered.
  *
- *   accepted ─▶ head ─▶ body ─▶ handling ─▶ writing ─▶ idle ─▶ head …
- *                 ╰──────────────────────────▶╯  ╰─────▶ lingering ─▶ closed
+ *   handshake ─▶ accepted ─▶ head ─▶ body ─▶ handling ─▶ writing ─▶ idle ─▶ head …
+ *                              ╰──────────────────────────▶╯ │ ╰─────▶ lingering ─▶ closed
+ *                                                            ╰─▶ streaming ⇄ sending ─▶ idle or lingering
  *
  * The states are rows of a table in connection.c. Each thread has its connections in one list for each state and for
  * whether the client is known. The lists are in the order in which the connections came into the state. So the next
@@ -19,11 +20,14 @@
 struct http_thread;
 
 enum connection_state {
+    STATE_HANDSHAKE, /* of TLS */
     STATE_ACCEPTED,  /* no byte has come yet */
     STATE_HEAD,      /* a request has begun */
     STATE_BODY,      /* its head was read */
     STATE_HANDLING,  /* the handler works on it; no limit, because clients may wait for tasks */
-    STATE_WRITING,   /* the answer is being sent */
+    STATE_WRITING,   /* the answer is being sent, or the head of a stream */
+    STATE_STREAMING, /* all that was written to the stream has been sent; no limit */
+    STATE_SENDING,   /* a piece of the stream is being sent */
     STATE_IDLE,      /* between two requests */
     STATE_LINGERING, /* the last answer was sent; what still comes is dropped until the client closes */
     STATE_CLOSED,
@@ -37,6 +41,7 @@ struct connection {
     enum http_next next;           /* what http_resume said */
     struct http_thread *thread;
     struct transport transport;
+    struct tls_client *client; /* its certificate; NULL: none */
     union peer peer;
     uv_poll_t poll;
     int events; /* that `poll` waits for */
@@ -64,7 +69,9 @@ struct connection {
     char *body;
     size_t body_n, sent, answer_counted;
     bool close_after;
-    int64_t measured_ns; /* since when the reader's rate is measured, and what was sent then */
+    struct http_stream *stream; /* NULL: the answer is not a stream */
+    bool stream_is_last;        /* the piece that is being sent ends it */
+    int64_t measured_ns;        /* since when the reader's rate is measured, and what was sent then */
     size_t measured_sent;
 };
 

@@ -51,8 +51,10 @@ void connection_read_head(struct connection *c)
 {
     connection_reserve_in(c, IN_FIRST / 4);
     ssize_t n = c->transport.ops->receive(&c->transport, c->in + c->in_n, c->in_cap - c->in_n);
-    if (n == TRANSPORT_LATER)
+    if (n == TRANSPORT_LATER) {
+        connection_want_again(c);
         return;
+    }
     if (n <= 0) {
         connection_on_lost(c);
         return;
@@ -68,8 +70,10 @@ void connection_read_rest(struct connection *c)
 {
     struct http_thread *t = c->thread;
     ssize_t n = c->transport.ops->receive(&c->transport, t->scratch, sizeof t->scratch);
-    if (n == TRANSPORT_LATER)
+    if (n == TRANSPORT_LATER) {
+        connection_want_again(c);
         return;
+    }
     c->body_seen += n > 0 ? (uint64_t)n : 0;
     if (n <= 0 || c->body_seen > LINGER_BYTES_MAX)
         connection_close(c);
@@ -131,8 +135,10 @@ void connection_read_body(struct connection *c)
     uint64_t left = c->parser.is_chunked ? sizeof t->scratch : c->parser.length - c->body_seen;
     size_t want = (size_t)min_of(left, (uint64_t)sizeof t->scratch);
     ssize_t n = c->transport.ops->receive(&c->transport, t->scratch, want);
-    if (n == TRANSPORT_LATER)
+    if (n == TRANSPORT_LATER) {
+        connection_want_again(c);
         return;
+    }
     if (n <= 0) {
         connection_on_lost(c);
         return;
@@ -177,8 +183,12 @@ static void connection_say_continue(struct connection *c)
     static char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
     struct iovec piece = { text, strlen(text) };
     bool waits = c->parser.expects_continue && http_has_body(&c->parser) && c->in_used == c->in_n;
-    if (waits) /* nothing else is being sent, so there is room for it; else the client sends the body after a while */
-        (void)c->transport.ops->send(&c->transport, &piece, 1);
+    if (!waits)
+        return;
+    /* Nothing else is being sent, so there is room for it, unless the client does not read. A part of it, or TLS that
+     * holds it back, would garble the answer. */
+    if (c->transport.ops->send(&c->transport, &piece, 1) != (ssize_t)piece.iov_len)
+        connection_close(c);
 }
 
 void connection_follow(struct connection *c, enum http_next next)
@@ -206,7 +216,8 @@ static void connection_open_exchange(struct connection *c)
     c->exchange = (struct http_exchange){ .head = &c->parser,
                                           .text = text,
                                           .method = http_span_str(c->parser.method, text),
-                                          .target = http_span_str(c->parser.target, text) };
+                                          .target = http_span_str(c->parser.target, text),
+                                          .client = c->client };
     c->is_open = true;
     c->in_used = c->parser.bytes;
     c->chunks = (struct http_chunks){ 0 };

@@ -16,11 +16,13 @@ static const struct {
     { 201, "Created" },
     { 202, "Accepted" },
     { 204, "No Content" },
+    { 304, "Not Modified" },
     { 400, "Bad Request" },
     { 401, "Unauthorized" },
     { 403, "Forbidden" },
     { 404, "Not Found" },
     { 405, "Method Not Allowed" },
+    { 406, "Not Acceptable" },
     { 409, "Conflict" },
     { 412, "Precondition Failed" },
     { 413, "Content Too Large" },
@@ -65,10 +67,12 @@ void http_answer_set_body(struct http_answer *a, struct buf *body)
 static void connection_write_begin(struct connection *c, const struct http_answer *a)
 {
     char length[48] = "";
-    bool has_length = a->status != 204 && a->status != 304;
+    bool has_length = a->status != 204 && a->status != 304 && !c->stream;
     const char *keep = c->close_after ? "Connection: close\r\n" : c->parser.is_old ? "Connection: keep-alive\r\n" : "";
     if (has_length)
         snprintf(length, sizeof length, "Content-Length: %zu\r\n", a->body_bytes);
+    else if (c->stream && !c->parser.is_old)
+        snprintf(length, sizeof length, "Transfer-Encoding: chunked\r\n");
     int n = snprintf(c->begin, sizeof c->begin, "HTTP/1.1 %d %s\r\nDate: %s\r\n%s%s", a->status, reason_of(a->status),
                      http_thread_date(c->thread), length, keep);
     assert(n > 0 && (size_t)n < sizeof c->begin);
@@ -79,6 +83,8 @@ static void connection_send(struct connection *c, struct http_answer *a)
 {
     bool is_head = str_eq(c->exchange.method, S("HEAD"));
     c->close_after |= a->close || c->thread->is_quiesced;
+    if (c->stream)
+        connection_begin_stream(c);
     connection_write_begin(c, a);
     buf_add(&c->fields, S("\r\n"));
     c->body = a->body;
@@ -94,6 +100,10 @@ void connection_answer(struct connection *c)
     struct http_answer a = { .fields = &c->fields };
     buf_reset(&c->fields);
     s->setup.handler->on_answer(s->setup.context, &c->exchange, &a);
+    if (c->stream) {
+        free(take(a.body));
+        a.body_bytes = 0;
+    }
     if (a.body_bytes > COUNTED_MIN) {
         if (!budget_take(&s->answers, c->exchange.owner, a.body_bytes)) {
             free(a.body);
@@ -122,6 +132,8 @@ void connection_refuse(struct connection *c, int status, const char *text)
 /* The answer was sent. The next request may have been received already. */
 static void connection_finish(struct connection *c)
 {
+    if (connection_continue_stream(c))
+        return;
     connection_end_exchange(c);
     connection_want(c, UV_READABLE);
     if (c->close_after) {
@@ -153,7 +165,7 @@ bool connection_step_write(struct connection *c)
     size_t count = connection_pieces(c, pieces);
     ssize_t n = c->transport.ops->send(&c->transport, pieces, count);
     if (n == TRANSPORT_LATER) {
-        connection_want(c, UV_WRITABLE);
+        connection_want_again(c);
         return false;
     }
     if (n < 0) {

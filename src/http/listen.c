@@ -1,5 +1,6 @@
 #include "http/listen.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -33,6 +34,19 @@ enum err listen_address_check(const char *address, struct error *e)
 {
     char host[64], port[8];
     return listen_split_address(address, host, port, e);
+}
+
+bool listen_is_loopback(const char *address)
+{
+    char host[64], port[8];
+    struct error ignored;
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (listen_split_address(address, host, port, &ignored))
+        return false;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+    return strcmp(host, "localhost") == 0 || (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
 uint16_t listen_socket_port(int fd)

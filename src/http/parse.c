@@ -271,6 +271,9 @@ static enum http_bad http_read_line(struct http_parser *p, struct str text, stru
 
 enum http_parse http_parse_head(struct http_parser *p, struct str text)
 {
+    enum { TLS_HANDSHAKE = 22 }; /* the first byte that a client of TLS sends; it sends no line end after it */
+    if (p->bad == HTTP_BAD_NONE && text.n && text.p[0] == TLS_HANDSHAKE)
+        p->bad = HTTP_BAD_TLS;
     while (p->bad == HTTP_BAD_NONE && p->stage != HTTP_STAGE_END) {
         const char *end = text.n > p->scanned ? memchr(text.p + p->scanned, '\n', text.n - p->scanned) : NULL;
         size_t behind = end ? (size_t)(end - text.p) + 1 : text.n;

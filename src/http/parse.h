@@ -16,6 +16,7 @@
 
 /* id, status, sentence for the client */
 #define HTTP_BAD_MAP(X)                                                                                                \
+    X(TLS, 400, "the client speaks TLS, but this address speaks plain HTTP: use http://")                              \
     X(LINE_END, 400, "a line of the head does not end in CR LF")                                                       \
     X(LINE, 400, "the first line must be a method, a path and a version, with one space between them")                 \
     X(METHOD, 400, "the method holds a character that is not allowed there")                                           \

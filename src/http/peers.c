@@ -7,8 +7,6 @@
 
 #include "port/crypto.h"
 
-enum { PEER_KEY = 8 };
-
 struct peer_count {
     char key[PEER_KEY];
     size_t n;
@@ -26,7 +24,7 @@ const char *peer_text(const union peer *p, char out[PEER_TEXT])
 }
 
 /* An IPv4 address in IPv6 form counts as the IPv4 address. */
-static struct str peer_key(const union peer *p, char key[PEER_KEY])
+struct str peer_key(const union peer *p, char key[PEER_KEY])
 {
     memset(key, 0, PEER_KEY);
     if (p->any.sa_family != AF_INET6)

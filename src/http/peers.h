@@ -12,8 +12,10 @@ union peer {
     struct sockaddr_in6 v6;
 };
 
-enum { PEER_TEXT = 80 };
+enum { PEER_TEXT = 80, PEER_KEY = 8 };
 const char *peer_text(const union peer *p, char out[PEER_TEXT]); /* 192.0.2.1:4711, [::1]:4711 */
+/* What counts as one address. */
+struct str peer_key(const union peer *p, char key[PEER_KEY]);
 
 struct peers {
     size_t max; /* connections of one address */

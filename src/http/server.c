@@ -1,5 +1,6 @@
 /* Each thread owns its loop, its listening socket and its connections. Other threads reach it through an inbox:
- * requests to go on with (http_resume), and the wishes to accept no more connections and to stop. */
+ * requests to go on with (http_resume), streams that were written to, and the wishes to accept no more connections and
+ * to stop. */
 #include "http/server.h"
 
 #include <assert.h>
@@ -33,6 +34,7 @@ static struct http_limits http_server_with_defaults(struct http_limits l)
     DEFAULT(uri_max, 8 * 1024);
     DEFAULT(headers_max, 16 * 1024);
     DEFAULT(field_max, HTTP_FIELDS_MAX);
+    DEFAULT(handshake_ms, 10000);
     DEFAULT(header_ms, 10000);
     DEFAULT(body_ms, 30000);
     DEFAULT(idle_ms, 60000);
@@ -42,6 +44,9 @@ static struct http_limits http_server_with_defaults(struct http_limits l)
     DEFAULT(answer_total, (size_t)256 << 20);
     DEFAULT(reader_rate, 1024);
     DEFAULT(reader_ms, 10000);
+    DEFAULT(streams, max_of(l.connections / 2, (size_t)1));
+    DEFAULT(stream_bytes, 64 * 1024);
+    DEFAULT(keep_alive_ms, 15000);
 #undef DEFAULT
     return l;
 }
@@ -109,7 +114,8 @@ void http_thread_start_sweep(struct http_thread *t)
     const struct http_limits *l = &t->server->limits;
     if (t->is_sweeping)
         return;
-    const int64_t limits[] = { l->header_ms, l->body_ms, l->idle_ms, l->idle_unknown_ms, l->linger_ms, l->reader_ms };
+    const int64_t limits[] = { l->handshake_ms,    l->header_ms, l->body_ms,   l->idle_ms,
+                               l->idle_unknown_ms, l->linger_ms, l->reader_ms, l->keep_alive_ms };
     int64_t least = SWEEP_MAX_MS * 4;
     for (size_t i = 0; i < array_count(limits); i++)
         least = min_of(least, limits[i]);
@@ -170,7 +176,8 @@ static void http_thread_listen(struct http_thread *t)
     uv_poll_start(&t->listener, UV_READABLE, http_thread_on_listener);
 }
 
-/* Those that the kernel has accepted are served; later ones are refused by it. */
+/* Those that the kernel has accepted are served; later ones are refused by it. Streams would never end: they end now.
+ */
 static void http_thread_quiesce(struct http_thread *t)
 {
     if (t->is_quiesced)
@@ -180,6 +187,7 @@ static void http_thread_quiesce(struct http_thread *t)
     t->is_listening = false;
     uv_close((uv_handle_t *)&t->listener, NULL);
     close(t->listen_fd);
+    connections_end_streams(t);
 }
 
 /* ---- the inbox ---- */
@@ -198,16 +206,20 @@ static void http_thread_close_all(struct http_thread *t)
 static void http_thread_on_wakeup(uv_async_t *async)
 {
     struct http_thread *t = async->data;
-    struct list resumed;
+    struct list resumed, streams;
     list_init(&resumed);
+    list_init(&streams);
     pthread_mutex_lock(&t->lock);
     list_append(&resumed, &t->resumed);
+    list_append(&streams, &t->streams);
     bool quiescing = t->quiescing, stopping = t->stopping;
     pthread_mutex_unlock(&t->lock);
     if (quiescing)
         http_thread_quiesce(t);
     while (!list_empty(&resumed))
         connection_resume(container_of(list_pop(&resumed), struct connection, resumed));
+    while (!list_empty(&streams))
+        connection_resume_stream(container_of(list_pop(&streams), struct http_stream, link));
     if (stopping)
         http_thread_close_all(t);
 }
@@ -253,6 +265,7 @@ static void http_thread_init(struct http_thread *t, struct http_server *s, int l
         list_init(&t->states[i][true]);
     }
     list_init(&t->resumed);
+    list_init(&t->streams);
     pthread_mutex_init(&t->lock, NULL);
     int rc = uv_loop_init(&t->uv);
     assert(rc == 0);
@@ -280,6 +293,7 @@ enum err http_server_new(const struct http_server_setup *setup, struct http_serv
     peers_init(&s->peers, limits.connections_per_address);
     budget_init(&s->bodies, limits.body_total);
     budget_init(&s->answers, limits.answer_total);
+    budget_init(&s->streams, limits.streams);
     s->threads = xcalloc(limits.threads, sizeof *s->threads);
     s->thread_count = limits.threads;
     for (size_t i = 0; i < s->thread_count; i++)
@@ -320,6 +334,7 @@ void http_server_free(struct http_server *s)
     peers_release(&s->peers);
     budget_release(&s->bodies);
     budget_release(&s->answers);
+    budget_release(&s->streams);
     free(s->threads);
     free(s);
 }
@@ -327,5 +342,5 @@ void http_server_free(struct http_server *s)
 struct http_levels http_server_levels(const struct http_server *s)
 {
     return (struct http_levels){ atomic_load(&s->connections), atomic_load(&s->bodies.total),
-                                 atomic_load(&s->answers.total) };
+                                 atomic_load(&s->answers.total), atomic_load(&s->streams.total) };
 }

@@ -4,13 +4,15 @@
  *
  * The handler sees a request twice: when its head was read, and when its body was read. In between it decides whether
  * the body is read at all, so that nobody sends bodies before the handler knows who asks. The answer is given at once,
- * or later from any thread. While a request is handled, nothing more is read from its connection.
+ * or later from any thread, or piece by piece (stream.h). While a request is handled, nothing more is read from its
+ * connection.
  *
  * What clients may hold is limited: connections (in total, by address), bytes of bodies and of answers (in total, by
  * owner), and the time that each state of a connection may take (connection.h). */
 #include "base/buf.h"
 #include "base/metrics.h"
 #include "http/parse.h"
+#include "http/tls.h"
 #include "port/clock.h"
 
 /* One request and its answer. The views are valid until on_end. */
@@ -18,7 +20,8 @@ struct http_exchange {
     const struct http_parser *head;
     struct str text; /* the head as it came, for the spans of `head` */
     struct str method, target;
-    struct buf body; /* complete in on_body; the handler may take it */
+    struct buf body;                 /* complete in on_body; the handler may take it */
+    const struct tls_client *client; /* its verified certificate; NULL: none */
 
     /* Set by the handler, in on_head or before http_resume. */
     void *context;
@@ -59,6 +62,9 @@ struct http_handler {
     void (*on_end)(void *context, struct http_exchange *x); /* the answer was sent, or the connection has ended */
     /* An answer to a request that cannot be read, or that has no room. x may not exist, so it is not given. */
     void (*on_refuse)(void *context, int status, const char *text, struct http_answer *ret);
+    /* The client has closed its side while the request is in HTTP_WAIT: perhaps nobody reads the answer. At most once
+     * for each wait; http_resume is still due, and another thread may call it at the same time. NULL: not told. */
+    void (*on_gone)(void *context, struct http_exchange *x);
 };
 
 /* 0 stands for the default, which the comment gives. */
@@ -68,6 +74,7 @@ struct http_limits {
     size_t connections_per_address; /* 1,024 */
     size_t uri_max, headers_max;    /* 8 KiB and 16 KiB */
     size_t field_max;               /* 100 */
+    int64_t handshake_ms;           /* 10,000: of TLS */
     int64_t header_ms;              /* 10,000: from the first byte of a request to the end of its head */
     int64_t body_ms;                /* 30,000 */
     int64_t idle_ms;                /* 60,000: between two requests */
@@ -77,10 +84,14 @@ struct http_limits {
     size_t answer_total;            /* 256 MiB: answers that are not sent yet */
     size_t reader_rate;             /* 1,024 bytes a second: a client that reads its answer more slowly is cut off */
     int64_t reader_ms;              /* 10,000: over which time the rate is measured */
+    size_t streams;                 /* half of `connections`; a quarter of them for one owner (stream.h) */
+    size_t stream_bytes;            /* 64 KiB: what one stream holds that was not sent */
+    int64_t keep_alive_ms;          /* 15,000: after so much silence a stream sends something */
 };
 
 struct http_server_setup {
     const char *listen; /* "127.0.0.1:8080" (listen.h) */
+    struct tls *tls;    /* NULL: plain HTTP */
     struct clock *clock;
     struct metrics *metrics; /* NULL: not counted */
     const struct http_handler *handler;
@@ -102,8 +113,12 @@ void http_resume(struct http_exchange *x, enum http_next next);
 /* Whether the client has closed the connection. Any thread, while the exchange is in HTTP_WAIT. */
 bool http_peer_is_gone(const struct http_exchange *x);
 
+/* The address of the client. Any thread, until on_end. */
+union peer;
+const union peer *http_peer(const struct http_exchange *x);
+
 /* The levels of the budgets. Any thread. */
 struct http_levels {
-    size_t connections, body_bytes, answer_bytes;
+    size_t connections, body_bytes, answer_bytes, streams;
 };
 struct http_levels http_server_levels(const struct http_server *s);

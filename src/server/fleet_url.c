@@ -17,7 +17,6 @@ enum { URL_MAX = 4096 };
  * state. */
 struct fleet_scheme {
     const char *name;
-    const char *absent; /* why this binary cannot use it; NULL: it can */
     enum err (*queue)(struct str url, const struct fleet_setup *setup, struct async_io_ports *ret,
                       struct error *e); /* NULL: not a queue; the next two likewise */
     enum err (*events)(struct str url, struct events **ret, struct error *e);
@@ -64,10 +63,8 @@ static const struct fleet_scheme schemes[] = {
     { .name = "redis", REDIS },
     { .name = "redis+sentinel", REDIS },
     { .name = "redis+unix", REDIS },
-    { .name = "rediss",
-      .absent =
-          "needs hiredis 1.0 or later, and this belfry was built with an older one: use redis:// inside a private "
-          "network, or a tunnel that does TLS" },
+    { .name = "rediss", REDIS },
+    { .name = "rediss+sentinel", REDIS },
     { .name = "amqp", .queue = fleet_open_amqp_queue, .events = events_amqp_open },
     { .name = "amqps", .queue = fleet_open_amqp_queue, .events = events_amqp_open },
     { .name = "kafka", .events = events_kafka_open },
@@ -111,8 +108,6 @@ static enum err fleet_url_check(struct str url, const char *field, enum async_io
 {
     char list[128];
     const struct fleet_scheme *s = fleet_scheme_of(url);
-    if (s && s->absent)
-        return error_field(e, field, "%s:// %s", s->name, s->absent);
     if (s && fleet_scheme_serves(s, channel))
         return ERR_OK;
     fleet_list_schemes(channel, list, sizeof list);

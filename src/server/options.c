@@ -38,6 +38,22 @@ const struct option server_options[] = {
       .help = "how many MiB of tasks this node may claim before they are due; a task takes its payload, its target and about 1.2 KiB" },
     { .key = "api.listen", .flag = "listen", .type = OPTION_TEXT, .value = "ADDRESS", .preset = "127.0.0.1:8080",
       .help = "address and port of the API; port 0: any free port" },
+    { .key = "api.admin_listen", .type = OPTION_TEXT, .value = "ADDRESS",
+      .help = "address and port of a second listener for operators: health, metrics, status, workers, circuit breakers, tenants and API keys, with threads of its own; default: none" },
+    { .key = "api.plaintext", .flag = "plaintext", .type = OPTION_FLAG, .preset = "false",
+      .help = "allow plain HTTP on an address that other machines can reach; only behind a proxy that speaks TLS" },
+    { .key = "api.tls.cert", .flag = "tls-cert", .type = OPTION_TEXT, .value = "FILE",
+      .help = "certificate of the API and of its issuers (PEM); the API then speaks TLS only; read again when it changes; default: plain HTTP" },
+    { .key = "api.tls.key", .flag = "tls-key", .type = OPTION_TEXT, .value = "FILE",
+      .help = "private key of that certificate (PEM), not encrypted, not readable by every user" },
+    { .key = "api.tls.client_ca", .flag = "tls-client-ca", .type = OPTION_TEXT, .value = "FILE",
+      .help = "authorities whose client certificates are accepted (PEM); default: clients are not asked for a certificate" },
+    { .key = "api.tls.require_client", .flag = "tls-require-client", .type = OPTION_FLAG, .preset = "false",
+      .help = "refuse clients without a certificate of api.tls.client_ca" },
+    { .key = "api.tls.handshake_timeout", .type = OPTION_DURATION, .value = "DURATION", .preset = "10s", .min = 100,
+      .max = 600000, .help = "how long a client may take for the TLS handshake" },
+    { .key = "api.tls.identities.*", .flag = "tls-identity", .type = OPTION_LIST, .value = "NAME=ID",
+      .help = "tenant and scopes of a client certificate, such as billing=dns:billing.example.com acme tasks:write; it needs no API key then" },
     { .key = "api.require_idempotency_key", .type = OPTION_FLAG, .preset = "false",
       .help = "refuse state-changing requests that have no Idempotency-Key" },
     { .key = "api.http_threads", .type = OPTION_INT, .value = "N", .preset = "0", .min = 0, .max = 64,
@@ -130,8 +146,8 @@ const char *options_getenv(const char *name)
 
 /* Variables that are no settings: those of commands that ask a server, and those of tests and builds. */
 static const char *const other_variables[] = {
-    "BELFRY_SERVER",      "BELFRY_KEY",       "BELFRY_FAILPOINT", "BELFRY_BUILD",
-    "BELFRY_SOURCE_ROOT", "BELFRY_SKIP_DEPS", "BELFRY_SEED",
+    "BELFRY_SERVER",    "BELFRY_KEY",   "BELFRY_CA",          "BELFRY_CERT",      "BELFRY_CERT_KEY",
+    "BELFRY_FAILPOINT", "BELFRY_BUILD", "BELFRY_SOURCE_ROOT", "BELFRY_SKIP_DEPS", "BELFRY_SEED",
 };
 
 /* The i-th known variable; false: there is none. An empty one is to be passed over. */
@@ -219,9 +235,15 @@ enum err options_begin_process(const struct options *given, struct options **ret
     return fail ? failpoint_arm(str_from(fail), e) : ERR_OK;
 }
 
-enum err options_check_listen(const struct options *o, struct error *e)
+enum err options_check_listen(const struct options *o, const char *name, struct error *e)
 {
-    return option_given(o, "listen") ? listen_address_check(option_get(o, "listen")->text.p, e) : ERR_OK;
+    return option_given(o, name) ? listen_address_check(option_get(o, name)->text.p, e) : ERR_OK;
+}
+
+bool options_listen_is_loopback(const struct options *o, const char *name)
+{
+    const struct option_value *v = option_get(o, name);
+    return !v->text.n || listen_is_loopback(v->text.p);
 }
 
 /* Writes "`--listen ADDRESS`". */

@@ -8,7 +8,7 @@
 /* The table holds the options of serve only, then those of both commands, then those of worker only: each command
  * uses a slice. One file may contain the settings of both commands. */
 enum {
-    SERVE_ALONE = 32,
+    SERVE_ALONE = 40,
     SERVE_AND_WORKER = 11,
     WORKER_ALONE = 7,
     SERVER_OPTION_COUNT = SERVE_ALONE + SERVE_AND_WORKER,
@@ -36,8 +36,11 @@ enum err options_read_config_file(struct options *o, const char *path, struct er
  * *ret is `given`, writable. */
 enum err options_begin_process(const struct options *given, struct options **ret, struct error *e) must_use;
 
-/* Checks the form of --listen, if it is given. */
-enum err options_check_listen(const struct options *o, struct error *e) must_use;
+/* Checks the form of an address to listen on, if it is given: "listen", "api.admin_listen". */
+enum err options_check_listen(const struct options *o, const char *name, struct error *e) must_use;
+
+/* Whether only this machine can reach such an address, or it is not set. o must have that row. */
+bool options_listen_is_loopback(const struct options *o, const char *name);
 
 /* Appends the table as Markdown, for docs/CONFIGURATION.md. */
 void options_write_reference(struct buf *out);

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <malloc.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -27,8 +28,18 @@ static void process_keep_freed_memory(void)
     mallopt(M_TRIM_THRESHOLD, 64 << 20);
 }
 
+/* The memory holds keys and passwords: no core dump, and no other process of the same user may read it. The leak
+ * check of a sanitizer build must read it. */
+static void process_hide_memory(void)
+{
+#ifndef __SANITIZE_ADDRESS__
+    prctl(PR_SET_DUMPABLE, 0);
+#endif
+}
+
 void process_prepare(void)
 {
+    process_hide_memory();
     process_raise_descriptor_limit();
     process_keep_freed_memory();
 }

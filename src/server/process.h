@@ -10,7 +10,8 @@
 
 enum { PROCESS_NAME_TEXT = 96 };
 
-void process_prepare(void); /* raises the descriptor limit and tunes malloc; before other threads start */
+/* Hides the memory, raises the descriptor limit and tunes malloc. Before other threads start. */
+void process_prepare(void);
 void process_name(char out[PROCESS_NAME_TEXT]); /* host:pid */
 
 struct runners_setup {

@@ -43,6 +43,7 @@ static void server_close_handles(struct server *a)
     uv_close((uv_handle_t *)&a->deadline, NULL);
     retention_close(&a->retention_task);
     server_stop_fleet_watch(a);
+    server_stop_tls_watch(a);
     a->handles_open = false;
 }
 
@@ -170,6 +171,7 @@ static void server_write_status(void *context, struct jw *w)
     node_view_breakers(a->view, w);
     jw_object_end(w);
     server_write_fleet_status(a, clock_wall_ms(a->setup.clock), w);
+    server_write_tls_status(a, w);
     jw_key(w, "nodes");
     node_view_nodes(a->view, clock_wall_ms(a->setup.clock), w);
 }
@@ -178,6 +180,7 @@ static void server_write_metrics(void *context, struct buf *out)
 {
     struct server *a = context;
     node_view_metrics(a->view, clock_wall_ms(a->setup.clock), out);
+    server_write_tls_metrics(a, out);
 }
 
 static bool server_is_ready(void *context, struct error *e)
@@ -329,6 +332,7 @@ static void server_start_handles(struct server *a)
                                                                    .is_leader = server_is_leader,
                                                                    .context = a });
     server_start_fleet_watch(a);
+    server_start_tls_watch(a);
     a->handles_open = true;
 }
 
@@ -355,6 +359,10 @@ static enum err server_start_api(struct server *a, struct error *e)
         return ERR_OK;
     struct api_setup setup = {
         .listen = a->setup.listen,
+        .tls = a->tls.tls,
+        .identities = { a->setup.tls ? a->setup.tls->identities : NULL,
+                        a->setup.tls ? a->setup.tls->identity_count : 0 },
+        .admin_listen = a->setup.admin_listen,
         .store = a->store,
         .writer = batcher_writer(a->batchers[OP_VIA_ALL]),
         .clock = a->setup.clock,
@@ -393,7 +401,8 @@ static enum err server_assemble(struct server *a, char ret_key[SERVER_KEY_TEXT],
     a->events = events_memory_new();
     a->async_io = async_io_direct_new(
         &(struct async_io_ports){ .queue = a->queue, .take = a->queue, .publish = a->events, .poll = a->events });
-    if (server_open_store(a, ret_key, e) || server_fill_catalog_cache(a, e) || server_adopt_store_clock(a, e))
+    if (server_open_tls(a, e) || server_open_store(a, ret_key, e) || server_fill_catalog_cache(a, e) ||
+        server_adopt_store_clock(a, e))
         return e->code;
     struct loop_setup loop = {
         .clock = a->setup.clock, .writer = server_open_writer(a), .step = server_on_step, .context = a
@@ -445,6 +454,7 @@ void server_free(struct server *a)
     api_server_free(a->http);
     if (a->loop)
         server_close_handles(a);
+    server_close_tls(a);
     server_close_fleet_io(a);
     planner_threads_free(a->planner);
     node_free(a->node);
@@ -476,6 +486,11 @@ bool server_has_useless_keys(const struct server *a)
 uint16_t server_port(const struct server *a)
 {
     return a->http ? api_server_port(a->http) : 0;
+}
+
+uint16_t server_admin_port(const struct server *a)
+{
+    return a->http ? api_server_admin_port(a->http) : 0;
 }
 
 int64_t server_count(const struct server *a, enum metric id)

@@ -15,24 +15,27 @@
 #include "server/brokers.h"
 #include "server/fleet_url.h"
 #include "server/retention.h"
+#include "server/tls_settings.h"
 
 struct server_setup {
     struct clock *clock;
     struct zoneinfo *zones;
     const char *data_dir;
-    const char *store_url;        /* PostgreSQL database that nodes share; NULL: SQLite in the data directory */
-    const char *archive_dir;      /* of PostgreSQL: expired months of executions are written here; NULL: not kept */
-    const char *store_read_url;   /* PostgreSQL replica for reads; NULL: store_url */
-    const char *store_listen_url; /* PostgreSQL connection for LISTEN, past a pooler; NULL: store_url */
-    int64_t heartbeat_ms;         /* interval of the node's heartbeats; 0: the default */
-    struct fleet_urls *fleet;     /* queue and events that workers share; borrowed. NULL: tasks run in this process */
-    bool falls_back;              /* while that queue is down, due tasks run in this process */
-    unsigned roles;               /* NODE_…; 0: all */
-    size_t queue_waiting;         /* how many tasks may wait in that queue; 0: derived from the number of workers */
-    const char *listen;           /* NULL: no API */
-    size_t slots;                 /* how many attempts may run at once */
-    int64_t visibility_ms;        /* 0: WORKER_VISIBILITY_MS */
-    size_t ahead_bytes;           /* of tasks that are claimed ahead; 0: 64 MiB */
+    const char *store_url;          /* PostgreSQL database that nodes share; NULL: SQLite in the data directory */
+    const char *archive_dir;        /* of PostgreSQL: expired months of executions are written here; NULL: not kept */
+    const char *store_read_url;     /* PostgreSQL replica for reads; NULL: store_url */
+    const char *store_listen_url;   /* PostgreSQL connection for LISTEN, past a pooler; NULL: store_url */
+    int64_t heartbeat_ms;           /* interval of the node's heartbeats; 0: the default */
+    struct fleet_urls *fleet;       /* queue and events that workers share; borrowed. NULL: tasks run in this process */
+    bool falls_back;                /* while that queue is down, due tasks run in this process */
+    unsigned roles;                 /* NODE_…; 0: all */
+    size_t queue_waiting;           /* how many tasks may wait in that queue; 0: derived from the number of workers */
+    const char *listen;             /* NULL: no API */
+    const char *admin_listen;       /* the operator's listener of the API; NULL: none */
+    const struct tls_settings *tls; /* of the API; borrowed. NULL: plain HTTP */
+    size_t slots;                   /* how many attempts may run at once */
+    int64_t visibility_ms;          /* 0: WORKER_VISIBILITY_MS */
+    size_t ahead_bytes;             /* of tasks that are claimed ahead; 0: 64 MiB */
     bool allow_loopback;
     const char *ca_file;           /* trusted certificates of https targets; NULL: the system's list */
     const struct brokers *brokers; /* brokers that tasks may name; borrowed. NULL: none */
@@ -62,5 +65,6 @@ void server_stop(struct server *a); /* any thread; a second stop does not wait f
 bool server_has_useless_keys(const struct server *a);
 
 uint16_t server_port(const struct server *a);                 /* of the API; 0: there is none. Any thread */
+uint16_t server_admin_port(const struct server *a);           /* of the operator's listener; the same */
 int64_t server_count(const struct server *a, enum metric id); /* the value of a counter. Any thread */
 double server_level(const struct server *a, enum metric id);  /* the value of a gauge. Any thread */

@@ -5,6 +5,7 @@
  *  - server_store.c opens the store and its secrets;
  *  - server_inbox.c passes notifications of other threads and other nodes to the loop;
  *  - server_loop_calls.c runs requests of API threads on the loop;
+ *  - server_tls.c loads the certificate of the API, and again when it changes;
  *  - server_fleet.c connects the node to the queue, events and lease of a fleet. */
 #include <limits.h>
 #include <pthread.h>
@@ -80,6 +81,19 @@ struct server_fleet {
     bool state_known;
 };
 
+/* The certificate of the API (server_tls.c). */
+struct server_tls {
+    struct tls *tls; /* NULL: plain HTTP */
+    bool is_open;
+    uv_timer_t timer;
+    uv_signal_t hangup;
+    int64_t tried_ms, warned_ms; /* the loop's */
+
+    pthread_mutex_t lock; /* guards the next two: the loop writes them, API threads read them */
+    struct error failure; /* of the last try; code 0: none */
+    int64_t failures;
+};
+
 struct server {
     struct server_setup setup;
     struct thread_owner loop_thread; /* taken while server_run runs */
@@ -98,6 +112,7 @@ struct server {
     struct events *events;     /* inside this process */
     struct async_io *async_io; /* of `queue` and `events`: calls them directly */
     struct server_fleet fleet;
+    struct server_tls tls;
     struct runners runners;
     struct definition_cache *definitions; /* of workflows */
     struct planner_threads *planner;
@@ -167,6 +182,15 @@ void server_update_queue_state(struct server *a); /* after each step of the node
 void server_stop_fleet_watch(struct server *a); /* loop thread */
 void server_close_fleet_io(struct server *a);   /* before the node is freed: ends its requests */
 void server_close_fleet(struct server *a);
+
+/* ---- TLS of the API (server_tls.c) ---- */
+
+enum err server_open_tls(struct server *a, struct error *e) must_use; /* before the API is started */
+void server_start_tls_watch(struct server *a);                        /* once the loop exists */
+void server_stop_tls_watch(struct server *a);                         /* loop thread */
+void server_close_tls(struct server *a);                              /* after the API has ended */
+void server_write_tls_status(struct server *a, struct jw *w);         /* any thread */
+void server_write_tls_metrics(struct server *a, struct buf *out);     /* any thread */
 
 int64_t server_queue_timeout_max(void *context);                                /* any thread */
 void server_write_fleet_status(struct server *a, int64_t now_ms, struct jw *w); /* any thread */

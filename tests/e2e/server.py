@@ -24,7 +24,7 @@ from conftest import BUILD
 
 TIMEOUT_S = 60  # of a wait: nobody waits so long unless something is broken
 POLL_S = 0.02
-LISTENS = re.compile(r"listens on http://127\.0\.0\.1:(\d+)")
+LISTENS = re.compile(r"listens on https?://(?:127\.0\.0\.1|0\.0\.0\.0):(\d+)")
 SANITIZER = re.compile(r"(ERROR|WARNING): \w*Sanitizer|runtime error:")
 
 

@@ -698,4 +698,4 @@ def test_options_of_new_commands_complete(belfry):
     assert complete("add", "--max") == ["--max-runs", "--max-attempts"]
     assert complete("edit", "--set", "retry.b") == ["retry.backoff=", "retry.base_delay_ms="]
     assert complete("edit", "--if") == ["--if-version"]
-    assert complete("pause", "--") == ["--filter", "--json", "--server", "--key", "--data-dir", "--help"]
+    assert complete("pause", "--") == ["--filter", "--json", "--server", "--key", "--ca", "--cert", "--cert-key", "--data-dir", "--help"]

@@ -418,6 +418,32 @@ def test_a_storm_of_moves_around_the_due_time_runs_each_task_once(client, receiv
     assert all(c.scheduled_ms == wished[c.id] <= c.received_ms for c in calls)
 
 
+@pytest.mark.parametrize("where", ["header", "body"])
+def test_a_repeated_create_gets_the_first_answer_whatever_became_of_the_task(client, receiver, where):
+    """The record has only the id and the due time; the rest of the answer is made again from the body."""
+    body = {"name": "ä", "delay": "1h", "payload": {"n": 1.50}, "metadata": {"a": [1]}, "retry": {"max_attempts": 3},
+            **receiver.target("/again", headers={"Authorization": "Bearer secret"})}
+    key = {"key": f"again-{where}"} if where == "header" else {}
+    if where == "body":
+        body["idempotency_key"] = "again-in-body"
+    first = client.post("/v1/tasks", body, **key)
+    assert first.status == 201 and "idempotency-replayed" not in first.headers
+    path = f"/v1/tasks/{first.json['id']}"
+
+    def check():
+        again = client.post("/v1/tasks", body, **key)
+        assert (again.status, again.body, again.headers["idempotency-replayed"]) == (201, first.body, "true")
+        assert (again.headers["location"], again.headers["etag"]) == (path, first.headers["etag"])
+
+    check()
+    assert client.request("PATCH", path, {"delay": "2h", "priority": 9}).status == 200
+    check()
+    assert client.post(f"{path}/cancel").status == 200
+    check()
+    assert client.request("DELETE", path).status == 204 and client.get(path).status == 404
+    check()
+
+
 def test_an_idempotency_key_keeps_the_answer_that_was_given(client, receiver):
     first = client.post("/v1/tasks", keyed(receiver, "/i", "i", delay="1h"), key="a")
     again = client.post("/v1/tasks", keyed(receiver, "/i", "i", delay="1h"), key="a")

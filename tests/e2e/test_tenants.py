@@ -4,7 +4,7 @@ import concurrent.futures
 
 import pytest
 
-from server import at, now_ms, until
+from server import Reply, at, now_ms, until
 from test_api import BAD_TEXTS, alive, assert_problem
 
 pytestmark = pytest.mark.cluster
@@ -344,3 +344,55 @@ def test_a_bad_key_is_refused_by_its_field(client, case):
     problem = assert_problem(client.post("/v1/api-keys", body), 400)
     assert problem["errors"][0]["field"] == field, problem
     assert len(client.all("/v1/api-keys", "keys")) == 1
+
+
+def test_a_key_that_expires_makes_no_key_that_lives_longer(server):
+    client = server.client()
+    end = at(now_ms() + 3_600_000)
+    own = client.post("/v1/api-keys", {"name": "for an hour", "scopes": ["admin"], "expires_at": end}).json
+    assert "expires_with_creator" not in own
+    rows = ((None, end, True), (at(now_ms() + 7_200_000), end, True), (at(now_ms() + 60_000), None, False))
+    for asked, expected, capped in rows:
+        made = client.post("/v1/api-keys", {"name": "made", "scopes": ["admin"], "expires_at": asked},
+                           headers={"Authorization": f"Bearer {own['key']}"}).json
+        assert made["expires_at"] == (expected or asked) and made.get("expires_with_creator", False) == capped
+    client.close()
+
+
+def job_tenant(server, receiver, name):
+    """A tenant with dead letters in a queue that is paused: a re-drive of them waits for the first outcome."""
+    tenant = Tenant(server, name)
+    receiver.answer(f"/{name}", Reply(404, body=b"broken"))
+    ids = [tenant.create(queue="held", retry={"max_attempts": 1}, delay="0s", **receiver.target(f"/{name}")).json["id"] for _ in range(8)]
+    until(lambda: all(tenant.request("GET", f"/v1/tasks/{i}").json["status"] == "FAILED" for i in ids), why="they did not fail")
+    assert tenant.request("PUT", "/v1/queues/held", {"paused": True}).status in (200, 201)
+    return tenant
+
+
+def redrive(tenant, **more):
+    """On the first node: the limit holds for each."""
+    return tenant.request("POST", "/v1/dlq/retry", {"filter": {"queue": "held"}}, node=tenant.client.server.nodes[0], **more)
+
+
+def test_a_tenant_runs_four_jobs_and_leaves_room_for_others(server, receiver):
+    first, other = job_tenant(server, receiver, "many-jobs"), job_tenant(server, receiver, "few-jobs")
+    jobs = [redrive(first) for _ in range(5)]
+    assert [job.status for job in jobs] == [202] * 4 + [429]
+    assert "4 jobs" in jobs[4].json["detail"]
+    assert redrive(other).status == 202
+    assert first.request("POST", f"/v1/jobs/{jobs[0].json['id']}/cancel").status in (200, 202)
+    until(lambda: redrive(first).status == 202, why="no job ended")
+
+
+def test_a_job_ends_with_the_key_that_created_it(server, receiver):
+    tenant = job_tenant(server, receiver, "revoked-jobs")
+    key = tenant.new_key(["dlq:write"])
+    job = redrive(tenant, headers={"Authorization": f"Bearer {key['key']}"}).json
+    assert tenant.client.request("DELETE", f"/v1/api-keys/{key['id']}?tenant=revoked-jobs").status in (200, 204)
+
+    def stopped():
+        now = tenant.request("GET", f"/v1/jobs/{job['id']}").json
+        return now["state"] != "RUNNING" and now
+
+    now = until(stopped)
+    assert now["state"] == "STOPPED" and "revoked" in now["reason"]

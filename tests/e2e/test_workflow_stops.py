@@ -267,13 +267,14 @@ def test_a_pause_holds_timers_that_are_nearly_due(client):
         assert ended(client, r["id"])["status"] == "FAILED"
 
 
-def test_a_cancel_aborts_all_calls_of_a_large_map_in_a_run_below(client, receiver):
-    held, at_once = threading.Event(), 256  # calls to one host; a stop has pages of 250
-    receiver.answer("/i", *[Reply(hold=held)] * at_once)
+def test_a_cancel_aborts_all_calls_of_a_large_map_in_a_run_below(client, receiver, topology):
+    held = threading.Event()
+    at_once = 20 if topology.startswith("fleet") else 256  # slots of a worker; calls to one host, and a stop has pages of 250
+    receiver.answer("/i", *[Reply(hold=held)] * 600)
     inner = {"steps": [{"name": "i", "map": {"over": list(range(300))}, **http(receiver, "/i")}]}
     assert client.request("PUT", "/v1/workflow-definitions/inner", inner).status == 201
     made = run(client, definition={"steps": [{"name": "o", "map": {"over": [1, 2]}, "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}]})
-    until(lambda: len(receiver.to("/i")) == at_once)
+    until(lambda: len(receiver.to("/i")) >= at_once)
     assert client.post(f"/v1/workflows/{made['id']}/cancel").status in (200, 202)
     assert ended(client, made["id"])["status"] == "CANCELLED" and not held.is_set()
     held.set()

@@ -1,9 +1,8 @@
-"""Certificates made on the spot, and receivers that speak TLS: HTTP/1.1 by Python's ssl, HTTP/2 by the h2 library."""
+"""Receivers that speak TLS: HTTP/1.1 by Python's ssl, HTTP/2 by the h2 library."""
 
 import dataclasses
 import socket
 import ssl
-import subprocess
 
 import h2.config
 import h2.connection
@@ -11,33 +10,8 @@ import h2.events
 import h2.exceptions
 import h2.settings
 
+from certificates import Authority  # noqa: F401
 from server import Call, Receiver, Reply, now_ms
-
-EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-
-
-class Authority:
-    """A certificate authority in a folder, by openssl's own program."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        folder.mkdir()
-        self.ca_file = folder / "ca.pem"
-        self._openssl("req", "-x509", *EC, "-keyout", "ca.key", "-out", "ca.pem", "-days", "30", "-subj", "/CN=Belfry's tests")
-
-    def _openssl(self, *arguments):
-        done = subprocess.run(["openssl", *arguments], cwd=self.folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-
-    def certificate(self, name, names="IP:127.0.0.1,DNS:localhost", days=30):
-        """The file that holds a key and a certificate for these names."""
-        (self.folder / f"{name}.ext").write_text(f"subjectAltName={names}\n")
-        self._openssl("req", *EC, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        self._openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", str(days),
-                      "-extfile", f"{name}.ext", "-out", f"{name}.pem")
-        whole = self.folder / f"{name}.both"
-        whole.write_bytes((self.folder / f"{name}.key").read_bytes() + (self.folder / f"{name}.pem").read_bytes())
-        return whole
 
 
 class TlsReceiver(Receiver):

@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "http/server.h"
+#include "http/stream.h"
 #include "platform/clock_system.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static _Atomic size_t heads, ends;
+static _Atomic size_t heads, ends, streams, stream_ends;
 
 static void require(bool holds)
 {
@@ -60,9 +60,53 @@ static void on_body_refused(void *context, struct http_exchange *x, enum http_re
     require(why == HTTP_BODY_TOO_LARGE);
 }
 
+/* ---- streams: s is written and ended at once, t is filled and ended when there is room, u ends with its client ---- */
+
+struct source {
+    struct http_stream *stream;
+    char wish;
+};
+
+static void source_on_room(void *context)
+{
+    struct source *o = context;
+    require(http_stream_write(o->stream, S("/")) == HTTP_STREAM_TAKEN);
+    http_stream_end(o->stream);
+    require(http_stream_write(o->stream, S("/")) == HTTP_STREAM_ENDED);
+}
+
+static void source_on_ended(void *context)
+{
+    struct source *o = context;
+    require(http_stream_write(o->stream, S("/")) == HTTP_STREAM_ENDED);
+    http_stream_unref(o->stream);
+    free(o);
+    stream_ends++;
+}
+
+static void source_begin(struct http_exchange *x)
+{
+    struct source *o = xnew(*o);
+    struct http_stream_setup setup = { .context = o, .on_room = source_on_room, .on_ended = source_on_ended };
+    o->wish = wish_of(x);
+    o->stream = http_stream_open(x, &setup);
+    require(o->stream);
+    streams++;
+    require(http_stream_write(o->stream, str_sub(x->target, 0, min_of(x->target.n, (size_t)50))) == HTTP_STREAM_TAKEN);
+    while (o->wish == 't' && http_stream_write(o->stream, S("////////")) == HTTP_STREAM_TAKEN)
+        continue;
+    if (o->wish == 's')
+        http_stream_end(o->stream);
+}
+
 static void on_answer(void *context, struct http_exchange *x, struct http_answer *ret)
 {
     (void)context;
+    if (wish_of(x) >= 's' && wish_of(x) <= 'u') {
+        ret->status = 200;
+        source_begin(x);
+        return;
+    }
     struct buf body;
     buf_init(&body, 4096);
     buf_add(&body, str_sub(x->target, 0, min_of(x->target.n, (size_t)100)));
@@ -93,12 +137,15 @@ static void on_refuse(void *context, int status, const char *text, struct http_a
 
 static struct http_server *server_once(void)
 {
-    static const struct http_handler handler = { on_head, on_body, on_body_refused, on_answer, on_end, on_refuse };
+    static const struct http_handler handler = {
+        on_head, on_body, on_body_refused, on_answer, on_end, on_refuse, NULL
+    };
     static struct http_server *server;
     struct http_server_setup setup = { .listen = "127.0.0.1:0",
                                        .clock = clock_system(),
                                        .handler = &handler,
-                                       .limits = { .threads = 1, .headers_max = 1024, .uri_max = 1024 } };
+                                       .limits = {
+                                           .threads = 1, .headers_max = 1024, .uri_max = 1024, .stream_bytes = 64 } };
     struct error e;
     if (!server)
         require(http_server_new(&setup, &server, &e) == ERR_OK);
@@ -116,6 +163,23 @@ static int client_socket(void)
     return fd;
 }
 
+/* What follows the body of a stream. If the client has closed before the end of the stream, the body is cut. */
+static struct str require_chunks(struct str text)
+{
+    for (;;) {
+        char *end;
+        const char *line = memmem(text.p, text.n, "\r\n", 2);
+        if (!line)
+            return S("");
+        size_t size = strtoul(text.p, &end, 16), used = (size_t)(line - text.p) + 2;
+        require(end == line && size <= 64);
+        require(size == 0 || used + size >= text.n || text.p[used] == '/');
+        text = str_sub(text, min_of(used + size + 2, text.n), text.n);
+        if (size == 0)
+            return text;
+    }
+}
+
 static void require_answers(struct str text, size_t seen)
 {
     size_t count = 0;
@@ -130,6 +194,13 @@ static void require_answers(struct str text, size_t seen)
         size_t body = length ? strtoul(length + 16, NULL, 10) : 0;
         count += !interim;
         text = str_sub(text, head.n, text.n);
+        if (memmem(head.p, head.n, "\r\nTransfer-Encoding: chunked\r\n", 30)) {
+            if (!str_starts(text, S("HTTP/"))) /* else it was HEAD */
+                text = require_chunks(text);
+            continue;
+        }
+        if (!length && closed && str_starts(text, S("/")))
+            return;                               /* a stream for HTTP/1.0 */
         if (text.n && str_starts(text, S("/"))) { /* the answer to HEAD has a length but no body */
             require(body <= text.n);
             text = str_sub(text, body, text.n);
@@ -141,7 +212,7 @@ static void require_answers(struct str text, size_t seen)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum { SPLITS = 4 };
-    static char got[1 << 20];
+    static char got[(1 << 20) + 1]; /* with a NUL for strtoul */
     if (size < SPLITS || size > 8192)
         return 0;
     struct sockaddr_in to = { .sin_family = AF_INET,
@@ -159,11 +230,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         at += piece;
     }
     shutdown(fd, SHUT_WR);
-    for (ssize_t k; n < sizeof got && ((k = recv(fd, got + n, sizeof got - n, 0)) > 0 || (k < 0 && errno == EINTR));)
+    for (ssize_t k;
+         n < sizeof got - 1 && ((k = recv(fd, got + n, sizeof got - 1 - n, 0)) > 0 || (k < 0 && errno == EINTR));)
         n += (size_t)max_of(k, 0);
     close(fd);
+    got[n] = '\0';
     require_answers((struct str){ got, n }, heads - before);
-    while (ends != heads) /* the connection may be closed a moment later */
+    while (ends != heads || streams != stream_ends) /* the connection may be closed a moment later */
         usleep(10);
     return 0;
 }

@@ -3,7 +3,8 @@
 #include "sim.h"
 
 enum { SHARE_PERCENT = 80, UNDERWAY_US = 20000000 };
-#define ARMED_S 1.1
+#define ARMED_S  1.1
+#define PARKED_S 0.25
 
 struct crowd {
     size_t here, tenant_here, suspects; /* on the same node */
@@ -106,6 +107,8 @@ static void judge_rate(struct sim *s, const struct task *t)
     double slack = q->rules.rate / 500 + 0.01; /* the node's clock has milliseconds */
     if (is_cluster(s)) /* a token is taken with the claim, which is up to so much earlier; clocks differ a little */
         slack += q->rules.rate * ARMED_S;
+    if (s->profile.hosts || s->profile.connections) /* a token is taken before the task waits for its host */
+        slack += q->rules.rate * PARKED_S;
     if (q->level < -slack)
         breach(s, BREACH_RATE, "%s is %.3f beyond its queue's %.1f a second, %lld at once", short_id(t->id), -q->level,
                q->rules.rate, (long long)q->rules.burst);
@@ -122,6 +125,14 @@ static void judge_host(struct sim *s, const struct task *t)
                (long long)(until_ms - wall_ms(s)));
 }
 
+/* Whether this call takes the last slot that its tenant gets; then others wait until it or another one ends. */
+static void note_crowd(struct sim *s, const struct crowd *c)
+{
+    size_t share = max_of(s->profile.slots * SHARE_PERCENT / 100, (size_t)1);
+    if (c->here + 1 >= s->profile.slots || (s->profile.tenants > 1 && c->tenant_here + 1 >= share))
+        s->crowded = true;
+}
+
 void limits_judge_start(struct sim_node *n, const struct task *t)
 {
     struct sim *s = n->sim;
@@ -129,6 +140,7 @@ void limits_judge_start(struct sim_node *n, const struct task *t)
     const struct subject *recall_request = user_settings_of(s, t);
     int64_t expires_ms =
         recall_request->expires_after_ms ? t->scheduled_ms + recall_request->expires_after_ms : INT64_MAX;
+    note_crowd(s, &c);
     if (c.here >= s->profile.slots)
         breach(s, BREACH_LIMIT, "%zu calls under way, %zu slots", c.here + 1, s->profile.slots);
     if (recall_request->key_limit && c.key >= (size_t)max_of(recall_request->key_limit, c.key_limit))
@@ -150,6 +162,9 @@ void limits_judge_start(struct sim_node *n, const struct task *t)
 void limits_ended(struct sim *s, const struct task *t, const struct outcome *o)
 {
     int host = gates_host(t);
+    if (s->crowded)
+        s->crowded_ms = wall_ms(s);
+    s->crowded = false;
     if (host < 0 || o->kind != OUTCOME_FAILED || o->retry_after_ms <= 0)
         return;
     int64_t *until_ms = &gates_tenant(s, t)->left_alone_ms[host];

@@ -511,7 +511,8 @@ static bool is_explained(struct sim *s, const struct subject *x, const struct ta
     case TASK_SCHEDULED:
         /* A task that ended while the node was asked to stop may have given its slot to one that nobody claims any
          * more. */
-        return t->due_ms >= s->stopped_ms - queue_ms || (s->ended_late && limits_is_in_line(s, t)) ||
+        return max_of(t->due_ms, s->crowded_ms) >= s->stopped_ms - queue_ms ||
+               (s->ended_late && limits_is_in_line(s, t)) ||
                (s->profile.poison && task_is_suspect(t)); /* suspects run one by one, and the poison task struck late */
     case TASK_BLOCKED: return limits_is_in_line(s, t);
     case TASK_SKIPPED: return is_run && (policy == OVERLAP_SKIP || policy == OVERLAP_QUEUE_ONE);

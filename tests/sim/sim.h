@@ -384,6 +384,8 @@ struct sim {
     int64_t stopped_ms;  /* wall: when the node was asked to drain, at the end */
     int64_t stopped_us;  /* the same, steady */
     bool ended_late;     /* a call ended after that */
+    bool crowded;        /* all slots are taken, or all that one tenant gets */
+    int64_t crowded_ms;  /* wall: until when that was so, last time */
 
     struct store *store;
     struct reader *reader;

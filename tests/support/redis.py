@@ -3,7 +3,8 @@
     with Redis() as redis:
         url = redis.url(prefix="one")
 
-Nothing is kept over a restart unless asked for: Redis(appendonly=True). A replica follows another server: Redis(of=redis). A Sentinel
+Nothing is kept over a restart unless asked for: Redis(appendonly=True). TLS on a second port, by a certificate of an authority
+(certificates.py): Redis(tls=authority); url() is that port's. A replica follows another server: Redis(of=redis). A Sentinel
 watches one: Sentinel(redis, "name").
 """
 
@@ -32,7 +33,7 @@ def started(*command, log):
 class Redis:
     """One server."""
 
-    def __init__(self, appendonly=False, of=None, settings=None, port=None):
+    def __init__(self, appendonly=False, of=None, settings=None, port=None, tls=None):
         assert program(), "Redis is missing: install Debian's package redis-server"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="belfry-redis-"))
         self.port = port or free_port()
@@ -40,6 +41,11 @@ class Redis:
         self.settings = {"port": self.port, "bind": "127.0.0.1", "dir": self.folder, "save": "", "daemonize": "no",
                          "appendonly": "yes" if appendonly else "no", "appendfsync": "always", "repl-diskless-sync-delay": 0,
                          **(settings or {})}
+        self.tls, self.tls_port = tls, free_port() if tls else None
+        if tls:
+            tls.certificate("redis")
+            self.settings |= {"tls-port": self.tls_port, "tls-cert-file": tls.folder / "redis.pem", "tls-key-file": tls.folder / "redis.key",
+                              "tls-ca-cert-file": tls.ca_file, "tls-auth-clients": "no"}
         if of:
             self.settings["replicaof"] = f"127.0.0.1 {of.port}"
 
@@ -106,9 +112,10 @@ class Redis:
 
     def url(self, *others, **parameters):
         """others: servers that are named after this one."""
-        where = ",".join(f"127.0.0.1:{server.port}" for server in (self, *others))
+        where = ",".join(f"127.0.0.1:{server.tls_port or server.port}" for server in (self, *others))
+        parameters |= {"cacert": self.tls.ca_file} if self.tls else {}
         more = "&".join(f"{k}={v}" for k, v in parameters.items())
-        return f"redis://{where}/0" + (f"?{more}" if more else "")
+        return f"{'rediss' if self.tls else 'redis'}://{where}/0" + (f"?{more}" if more else "")
 
     def replica(self):
         """A server that follows this one, and has all that it has."""

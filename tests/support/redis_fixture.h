@@ -1,5 +1,6 @@
 #pragma once
-/* tests/support/redis_fixture.h - handles to the Redis server in BELFRY_TEST_REDIS: see with-redis. */
+/* tests/support/redis_fixture.h - handles to the Redis server in BELFRY_TEST_REDIS: see with-redis and
+ * with-redis-tls. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@ static inline const char *redis_server(void)
 /* The server's address, with a unique key prefix. */
 static inline void redis_url(const char *prefix, char out[REDIS_URL])
 {
-    snprintf(out, REDIS_URL, "%s?prefix=%s", redis_server(), prefix);
+    const char *server = redis_server();
+    snprintf(out, REDIS_URL, "%s%cprefix=%s", server, strchr(server, '?') ? '&' : '?', prefix);
 }
 
 static inline struct queue *redis_queue(const char *url, const struct queue_names *names)

@@ -21,6 +21,7 @@ enum {
     PAGE_MAX = 256,
     AT_ONCE = 32,
     JOBS_MAX = 32,
+    JOBS_MAX_PER_TENANT = 4,
     ARENA_MAX = 4 << 20,
     TROUBLE_MS = 1000,
     DETAIL_MAX = 300,
@@ -299,11 +300,29 @@ static void job_run_continue(struct job_run *run, struct reader *r)
     }
 }
 
+/* A job acts for the key that created it. Why it must end; empty: it may go on. The scopes of a key never change. */
+static enum err job_run_check_key(struct job_run *run, struct reader *r, struct str *ret_reason, struct error *e)
+{
+    struct api_key key;
+    *ret_reason = S("");
+    if (run->job.by.n != AUTH_ID) /* it was not created by a key */
+        return ERR_OK;
+    enum err rc = reader_key(r, run->job.by, &run->internal->arena, &key, e);
+    if (rc == ERR_NOT_FOUND)
+        *ret_reason = S("the API key that created the job was revoked; tasks that it has changed stay changed");
+    else if (rc == ERR_OK && key.expires_ms && key.expires_ms <= clock_wall_ms(run->server->setup.clock))
+        *ret_reason = S("the API key that created the job has expired; tasks that it has changed stay changed");
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+}
+
 static enum handled job_run_step(struct request *q, struct reader *r)
 {
     struct job_run *run = q->context;
     struct error e = { 0 };
+    struct str reason = { 0 };
     enum err rc = job_run_read_record(run, r, &e);
+    if (rc == ERR_OK && !run->over)
+        rc = job_run_check_key(run, r, &reason, &e);
     if (rc == ERR_UNAVAILABLE) {
         log_warn("job_failed", kv_uuid("job", run->id), kv_err(&e));
         job_run_end_turn(run, TROUBLE_MS);
@@ -317,6 +336,8 @@ static enum handled job_run_step(struct request *q, struct reader *r)
         job_run_save(run); /* the last save failed */
     else if (run->job.cancelling)
         job_run_finish(run, JOB_CANCELLED, S("the job was cancelled; tasks that it has changed stay changed"));
+    else if (reason.n)
+        job_run_finish(run, JOB_STOPPED, reason);
     else
         job_run_continue(run, r);
     return HANDLED_LATER;
@@ -393,6 +414,16 @@ void job_start(struct api_server *s, int32_t tenant, struct uuid id)
         job_run_free(run);
     else
         timers_add(s->timers, &run->timer, 1);
+}
+
+bool jobs_are_full_for(struct api_server *s, int32_t tenant)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&s->lock);
+    list_each (&s->jobs, link)
+        n += container_of(link, struct job_run, link)->tenant == tenant;
+    pthread_mutex_unlock(&s->lock);
+    return n >= JOBS_MAX_PER_TENANT;
 }
 
 bool jobs_are_full(struct api_server *s)

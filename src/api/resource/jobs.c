@@ -109,6 +109,9 @@ static enum handled jobs_create(struct request *q, struct reader *r, bool redriv
 {
     struct error e = { 0 };
     struct job *job = arena_new(&q->arena, struct job);
+    if (jobs_are_full_for(q->server, q->who.tenant))
+        return request_refuse(q, PROBLEM_QUOTA,
+                              "4 jobs of this tenant are running, which is the most; wait until one has ended");
     if (jobs_are_full(q->server))
         return request_refuse(q, PROBLEM_UNAVAILABLE,
                               "this server runs as many jobs as it may; wait until one has ended");

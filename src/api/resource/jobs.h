@@ -16,6 +16,7 @@
 void job_start(struct api_server *s, int32_t tenant, struct uuid id);
 bool job_runs_here(struct api_server *s, int32_t tenant, struct uuid id);
 bool jobs_are_full(struct api_server *s);
+bool jobs_are_full_for(struct api_server *s, int32_t tenant); /* the tenant runs as many jobs here as it may */
 
 /* Submits an operation that takes the lease of a job. In done, q->write.lease.ret_held says whether this node has it.
  * The lease's name lives in q's arena. The thread that owns the request; passes q on. */

@@ -164,11 +164,32 @@ static enum err keys_join_scopes(struct request *q, const struct json_array *wor
     return arena_str(&q->arena, buf_str(&out), ret) ? ERR_OK : error_set(e, ERR_LIMIT, "has too many scopes");
 }
 
-static void keys_answer_created(struct request *q, const struct api_key *k, struct str tenant, const char *text)
+/* A key that ends cannot make one that lives longer. */
+static enum err keys_cap_expiry(struct request *q, struct reader *r, int64_t *expires_ms, bool *ret_capped,
+                                struct error *e)
+{
+    struct api_key own;
+    if (strlen(q->who.key_id) != AUTH_ID) /* who asks has no key */
+        return ERR_OK;
+    enum err rc = reader_key(r, str_from(q->who.key_id), &q->arena, &own, e);
+    if (rc == ERR_NOT_FOUND)
+        return error_set(e, ERR_CONFLICT, "the API key of this request was revoked just now");
+    if (rc)
+        return rc;
+    *ret_capped = own.expires_ms && (!*expires_ms || *expires_ms > own.expires_ms);
+    if (*ret_capped)
+        *expires_ms = own.expires_ms;
+    return ERR_OK;
+}
+
+static void keys_answer_created(struct request *q, const struct api_key *k, struct str tenant, bool is_capped,
+                                const char *text)
 {
     struct jw w = respond_json(&q->response, 201);
     jw_object(&w);
     keys_write_members(&w, k, tenant);
+    if (is_capped)
+        jw_kv_bool(&w, "expires_with_creator", true);
     jw_kv_cstr(&w, "key", text);
     jw_object_end(&w);
 }
@@ -183,18 +204,19 @@ static void keys_on_created(struct op *op)
     request_answer(q);
 }
 
-static enum handled keys_put(struct request *q, struct api_key *key, struct str tenant, const char *text)
+static enum handled keys_put(struct request *q, struct api_key *key, struct str tenant, bool is_capped,
+                             const char *text)
 {
     struct api_key *kept = arena_new(&q->arena, struct api_key);
     struct str answer = { 0 };
     if (kept)
         *kept = *key;
-    keys_answer_created(q, key, tenant, NULL);
+    keys_answer_created(q, key, tenant, is_capped, NULL);
     if (!kept || !arena_str(&q->arena, buf_str(&q->response.body), &answer))
         return request_refuse(q, PROBLEM_INVALID, "the key does not fit in the memory allowed");
     const struct idempotency *record = request_record(q);
     q->record.answer = answer;
-    keys_answer_created(q, key, tenant, text);
+    keys_answer_created(q, key, tenant, is_capped, text);
     q->write.key = (struct op_key_put){ .op = { .kind = OP_KEY_PUT }, .key = kept, .idempotency = record };
     return request_submit(q, keys_on_created);
 }
@@ -213,6 +235,9 @@ enum handled keys_create(struct request *q, struct reader *r)
         error_field(&e, "tenant", "does not exist, or this key may not manage it");
         return request_fail(q, &e);
     }
+    bool is_capped = false;
+    if (keys_cap_expiry(q, r, &body.expires_ms, &is_capped, &e))
+        return request_fail(q, &e);
     char *id = arena_alloc(&q->arena, AUTH_ID + 1), text[AUTH_KEY_TEXT + 1];
     if (!id)
         return request_refuse(q, PROBLEM_INVALID, "the key does not fit in the memory allowed");
@@ -221,7 +246,7 @@ enum handled keys_create(struct request *q, struct reader *r)
     auth_key_make(q->server->setup.pepper, (struct str){ id, AUTH_ID }, tenant.number, body.name, scopes, q->now_ms,
                   text, &key);
     key.expires_ms = body.expires_ms;
-    enum handled handled = keys_put(q, &key, tenant.name, text);
+    enum handled handled = keys_put(q, &key, tenant.name, is_capped, text);
     explicit_bzero(text, sizeof text);
     return handled;
 }

@@ -11,6 +11,7 @@
 #include "api/task/json.h"
 #include "api/workflow/runs.h"
 #include "base/json/json.h"
+#include "base/rfc3339.h"
 
 enum { LATEST_EXECUTIONS = 10 };
 
@@ -48,10 +49,11 @@ bool tasks_take_body_key(struct request *q, const struct json_doc *doc)
     return false;
 }
 
-static enum err tasks_read_body(struct request *q, const struct json_doc *doc, struct task *ret, struct error *e)
+static enum err tasks_read_body(struct request *q, const struct json_doc *doc, struct uuid id, struct task *ret,
+                                struct error *e)
 {
     struct task_context c = request_context(q);
-    c.id = request_new_id(q);
+    c.id = id;
     c.ret_depends = q->depends;
     enum err rc = task_from_json(doc, &c, &q->arena, ret, e);
     if (rc == ERR_OK && (q->route->flags & ROUTE_RECURRING) && ret->kind != TASK_RECURRING)
@@ -98,6 +100,69 @@ static void tasks_answer_deduped(struct request *q, const struct creation *v, si
         tasks_answer_created(q, v->task);
 }
 
+/* ---- the record of a create ---- */
+
+/* A record with the whole answer would be a third of what a create writes. But a request that repeats the key has the
+ * same body, so the answer can be made again from that body, the time of the first request, and the brief form of the
+ * task: its id, and when it is due, which depends on the clock of the node too. A node of an earlier release would
+ * answer with the brief form. */
+enum { BRIEF_MEMBERS = 3, BRIEF_BYTES = 512 };
+
+/* The answer to a recurring task has its next fire, which depends on calendars: it may come out differently later. */
+static bool tasks_can_answer_again(const struct request *q)
+{
+    return q->route->run == tasks_create && q->tasks->kind == TASK_ONE_TIME && q->tasks->target != TARGET_WORKFLOW;
+}
+
+static const struct idempotency *tasks_record(struct request *q)
+{
+    const struct idempotency *record = request_record(q);
+    if (!record || !tasks_can_answer_again(q))
+        return record;
+    struct task_context c = request_context(q);
+    struct buf brief;
+    struct jw w;
+    struct str kept;
+    buf_init(&brief, BRIEF_BYTES);
+    jw_init(&w, &brief);
+    task_brief_to_json(&w, q->tasks, &c);
+    if (arena_str(&q->arena, buf_str(&brief), &kept))
+        q->record.answer = kept;
+    buf_release(&brief);
+    return record;
+}
+
+static bool tasks_read_brief(struct str answer, struct uuid *ret_id, int64_t *ret_due_ms)
+{
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    if (json_parse(answer, &doc, NULL) || json_object_size(doc.root) != BRIEF_MEMBERS)
+        return false;
+    const char *id = json_string_value(json_object_get(doc.root, "id"));
+    const char *due = json_string_value(json_object_get(doc.root, "next_execution"));
+    return id && due && uuid_parse(str_from(id), ret_id) && rfc3339_parse(str_from(due), ret_due_ms, NULL) == ERR_OK;
+}
+
+bool tasks_answer_again(struct request *q, const struct idempotency *stored)
+{
+    struct error e = { 0 };
+    struct uuid id;
+    int64_t due_ms;
+    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+    if (q->route->run != tasks_create || !tasks_read_brief(stored->answer, &id, &due_ms))
+        return false;
+    struct task *t = arena_new(&q->arena, struct task);
+    q->depends = arena_new(&q->arena, struct depends_on);
+    q->now_ms = stored->created_ms;
+    /* A body that is no longer valid, because limits were changed, is answered with the brief form. */
+    if (json_parse(buf_str(&q->body), &doc, &e) || tasks_read_body(q, &doc, id, t, &e))
+        return false;
+    t->due_ms = due_ms;
+    tasks_answer_created(q, t);
+    return true;
+}
+
+/* ---- creates ---- */
+
 /* Another task may hold the dedupe_key: this create has to read. */
 static enum handled tasks_create_deduped(struct request *q, struct reader *r)
 {
@@ -123,7 +188,7 @@ enum handled tasks_create_now(struct request *q, struct reader *r)
                                           .tasks = q->tasks,
                                           .count = 1,
                                           .definition = q->definition,
-                                          .idempotency = request_record(q) };
+                                          .idempotency = tasks_record(q) };
     return request_submit(q, tasks_on_created);
 }
 
@@ -145,7 +210,7 @@ enum handled tasks_create(struct request *q, struct reader *r)
     q->tasks = arena_new(&q->arena, struct task);
     q->task_count = 1;
     q->depends = arena_new(&q->arena, struct depends_on);
-    if (json_parse(buf_str(&q->body), &doc, &e) || tasks_read_body(q, &doc, q->tasks, &e))
+    if (json_parse(buf_str(&q->body), &doc, &e) || tasks_read_body(q, &doc, request_new_id(q), q->tasks, &e))
         return request_fail(q, &e);
     if (!tasks_take_body_key(q, &doc))
         return HANDLED_DONE;

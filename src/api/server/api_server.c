@@ -10,7 +10,11 @@
 #include "base/log.h"
 #include "port/crypto.h"
 
-enum { STOP_MS = 5000 };
+enum {
+    STOP_MS = 5000,
+    ADMIN_CONNECTIONS = 64,
+    ADMIN_BYTES = 64 << 20, /* of bodies, and the same of answers */
+};
 
 static struct api_limits api_server_with_defaults(struct api_limits l)
 {
@@ -44,27 +48,6 @@ void api_server_end_run(struct api_server *s)
 
 /* ---- start and stop ---- */
 
-static enum err api_server_start_http(struct api_server *s, struct error *e)
-{
-    struct http_server_setup setup = {
-        .listen = s->setup.listen,
-        .clock = s->setup.clock,
-        .metrics = s->setup.metrics,
-        .handler = &exchange_handler,
-        .context = s,
-        .limits = s->limits.http,
-    };
-    return http_server_new(&setup, &s->http, e);
-}
-
-void api_server_measure(struct api_server *s)
-{
-    struct http_levels levels = http_server_levels(s->http);
-    metric_set(s->setup.metrics, METRIC_HTTP_CONNECTIONS, (double)levels.connections);
-    metric_set(s->setup.metrics, METRIC_HTTP_BODY_BYTES, (double)levels.body_bytes);
-    metric_set(s->setup.metrics, METRIC_HTTP_ANSWER_BYTES, (double)levels.answer_bytes);
-}
-
 static void api_server_on_job(struct list *job, struct reader *r)
 {
     struct request *q = container_of(job, struct request, link);
@@ -72,10 +55,47 @@ static void api_server_on_job(struct list *job, struct reader *r)
         request_answer(q);
 }
 
+static enum err api_server_listen(struct api_listener *l, const char *address, struct http_limits limits,
+                                  struct error *e)
+{
+    struct http_server_setup setup = {
+        .listen = address,
+        .tls = l->server->setup.tls,
+        .clock = l->server->setup.clock,
+        .metrics = l->server->setup.metrics,
+        .handler = &exchange_handler,
+        .context = l,
+        .limits = limits,
+    };
+    return http_server_new(&setup, &l->http, e);
+}
+
+/* One thread and one reader are enough for operators and monitoring. */
+static enum err api_server_listen_admin(struct api_server *s, struct error *e)
+{
+    struct http_limits limits = s->limits.http;
+    if (!s->setup.admin_listen)
+        return ERR_OK;
+    limits.threads = 1;
+    limits.connections = limits.connections_per_address = ADMIN_CONNECTIONS;
+    limits.body_total = limits.answer_total = ADMIN_BYTES;
+    enum err rc = pool_new(s->setup.store, 1, api_server_on_job, &s->admin.pool, e);
+    return rc ? rc : api_server_listen(&s->admin, s->setup.admin_listen, limits, e);
+}
+
+void api_server_measure(struct api_server *s)
+{
+    struct http_levels levels = http_server_levels(s->main.http);
+    metric_set(s->setup.metrics, METRIC_HTTP_CONNECTIONS, (double)levels.connections);
+    metric_set(s->setup.metrics, METRIC_HTTP_BODY_BYTES, (double)levels.body_bytes);
+    metric_set(s->setup.metrics, METRIC_HTTP_ANSWER_BYTES, (double)levels.answer_bytes);
+}
+
 static struct api_server *api_server_alloc(const struct api_setup *setup)
 {
     struct api_server *s = xnew(*s);
     s->setup = *setup;
+    s->main.server = s->admin.server = s;
     s->limits = api_server_with_defaults(setup->limits);
     list_init(&s->jobs);
     pthread_mutex_init(&s->lock, NULL);
@@ -86,6 +106,7 @@ static struct api_server *api_server_alloc(const struct api_setup *setup)
     inflight_keys_init(&s->inflight_keys);
     tenant_limits_init(&s->tenant_limits);
     uncertain_writes_init(&s->uncertain_writes);
+    key_failures_init(&s->key_failures, setup->clock, setup->metrics);
     s->auth = auth_new(setup->pepper, setup->clock);
     s->own_definitions = setup->definitions ? NULL : definition_cache_new(DEFINITION_CACHE_BYTES);
     s->definitions = setup->definitions ? setup->definitions : s->own_definitions;
@@ -97,13 +118,15 @@ enum err api_server_new(const struct api_setup *setup, struct api_server **ret, 
 {
     assert(setup->store && setup->writer && setup->clock && setup->zones && setup->metrics);
     struct api_server *s = api_server_alloc(setup);
-    enum err rc = pool_new(setup->store, s->limits.api_threads, api_server_on_job, &s->pool, e);
+    enum err rc = pool_new(setup->store, s->limits.api_threads, api_server_on_job, &s->main.pool, e);
     if (rc == ERR_OK) {
         s->timers = timers_new(setup->clock);
         rc = jobs_begin(s, e);
     }
     if (rc == ERR_OK)
-        rc = api_server_start_http(s, e);
+        rc = api_server_listen(&s->main, setup->listen, s->limits.http, e);
+    if (rc == ERR_OK)
+        rc = api_server_listen_admin(s, e);
     if (rc) {
         api_server_free(s);
         return rc;
@@ -114,7 +137,12 @@ enum err api_server_new(const struct api_setup *setup, struct api_server **ret, 
 
 uint16_t api_server_port(const struct api_server *s)
 {
-    return http_server_port(s->http);
+    return http_server_port(s->main.http);
+}
+
+uint16_t api_server_admin_port(const struct api_server *s)
+{
+    return s->admin.http ? http_server_port(s->admin.http) : 0;
 }
 
 struct api_server_stop_timer {
@@ -162,15 +190,19 @@ void api_server_stop(struct api_server *s)
     if (s->stopped)
         return;
     s->stopped = true;
-    if (s->http) {
-        http_server_quiesce(s->http);
-        pthread_mutex_lock(&s->lock);
-        s->stopping = true;
-        pthread_mutex_unlock(&s->lock);
+    struct api_listener *const listeners[] = { &s->main, &s->admin };
+    for (size_t i = 0; i < array_count(listeners); i++)
+        if (listeners[i]->http)
+            http_server_quiesce(listeners[i]->http);
+    pthread_mutex_lock(&s->lock);
+    s->stopping = true;
+    pthread_mutex_unlock(&s->lock);
+    if (s->main.http || s->admin.http)
         api_server_wait_until_idle(s);
-        http_server_free(take(s->http));
+    for (size_t i = 0; i < array_count(listeners); i++) {
+        http_server_free(take(listeners[i]->http));
+        pool_free(take(listeners[i]->pool));
     }
-    pool_free(take(s->pool));
     timers_free(take(s->timers));
     jobs_release(s);
 }
@@ -185,6 +217,7 @@ void api_server_free(struct api_server *s)
     uncertain_writes_release(&s->uncertain_writes);
     definition_cache_free(s->own_definitions);
     auth_free(s->auth);
+    key_failures_release(&s->key_failures);
     pthread_cond_destroy(&s->idle);
     pthread_mutex_destroy(&s->lock);
     free(s);

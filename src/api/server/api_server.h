@@ -3,6 +3,8 @@
  * - HTTP threads (http/server.h) read requests and send answers. They never touch the store.
  * - Pool threads, each with a store reader of its own, run the handlers that read.
  * - The timer thread calls back when a time limit has passed.
+ * - The operator's listener, if there is one, has an HTTP thread and a pool thread of its own. So no load on the API
+ *   delays it. It serves the routes with ROUTE_OPERATOR only.
  *
  * A change goes as an operation to the writer. Its `done` finishes the answer and wakes the connection. No thread
  * blocks to wait for another: a request that waits holds no thread.
@@ -10,6 +12,7 @@
  * Everything in the setup must outlive the server. The writer must be driven until api_server_stop has returned. */
 #include <stdatomic.h>
 
+#include "api/server/client_identity.h"
 #include "base/json/jsonw.h"
 #include "base/metrics.h"
 #include "http/server.h"
@@ -73,7 +76,10 @@ struct queues_answer {
 };
 
 struct api_setup {
-    const char *listen; /* "127.0.0.1:8080", "[::1]:8080", "localhost:0" */
+    const char *listen;       /* "127.0.0.1:8080", "[::1]:8080", "localhost:0" */
+    const char *admin_listen; /* of the operator's listener; NULL: there is none */
+    struct tls *tls;          /* of both; NULL: plain HTTP */
+    struct client_identities identities;
     struct store *store;
     struct writer *writer;
     struct clock *clock;
@@ -116,6 +122,7 @@ struct api_server;
 
 enum err api_server_new(const struct api_setup *setup, struct api_server **ret, struct error *e) must_use;
 uint16_t api_server_port(const struct api_server *s);
+uint16_t api_server_admin_port(const struct api_server *s); /* 0: there is no operator's listener */
 
 /* Another node may have changed API keys: empties the key cache, so that they are read again. Any thread. */
 void api_server_clear_key_cache(struct api_server *s);

@@ -155,11 +155,19 @@ enum auth_result auth_check(struct auth *a, struct str header, struct identity *
     struct auth_cached_key copy;
     pthread_mutex_lock(&a->lock);
     const struct auth_cached_key *c = map_get(&a->keys, auth_key_id(text));
-    bool fresh = c && c->stale_ns > clock_steady_ns(a->clock);
-    if (fresh)
+    bool found = c != NULL, fresh = c && c->stale_ns > clock_steady_ns(a->clock);
+    if (found)
         copy = *c;
     pthread_mutex_unlock(&a->lock);
-    return fresh ? auth_verify(a, text, &copy, ret) : AUTH_NOT_CACHED;
+    if (!found)
+        return AUTH_NOT_CACHED;
+    struct identity who;
+    enum auth_result result = auth_verify(a, text, &copy, &who);
+    if (!fresh)
+        return result == AUTH_OK ? AUTH_STALE : AUTH_NOT_CACHED;
+    if (result == AUTH_OK)
+        *ret = who;
+    return result;
 }
 
 static uint64_t auth_cache_removals(struct auth *a)

@@ -20,6 +20,7 @@ enum {
     AUTH_KEY_TEXT = 3 + AUTH_ID + AUTH_SECRET + AUTH_CHECK,
     AUTH_CACHE_MAX = 1024,
     AUTH_CACHE_MS = 10000, /* a changed or revoked key is noticed within this time */
+    IDENTITY_TEXT = 48,
     TENANT_DEFAULT = 1,
 };
 
@@ -53,8 +54,8 @@ const char *scope_name(enum scope s); /* "public" for SCOPE_PUBLIC */
 
 struct identity {
     int32_t tenant;
-    uint32_t scopes; /* bit s for scope s */
-    char key_id[AUTH_ID + 1];
+    uint32_t scopes;            /* bit s for scope s */
+    char key_id[IDENTITY_TEXT]; /* or cert:NAME, by a client certificate */
 };
 uint32_t scopes_parse(struct str words); /* unknown words give no scope */
 void scopes_names(struct buf *out);      /* the names of all scopes, separated by commas */
@@ -66,8 +67,8 @@ struct auth *auth_new(struct str pepper, struct clock *clock);
 void auth_free(struct auth *a); /* NULL is fine */
 
 /* Checks an Authorization header against the cache. AUTH_NOT_CACHED: well formed, but not in the cache; call
- * auth_check_store. */
-enum auth_result { AUTH_OK, AUTH_NOT_CACHED, AUTH_MISSING, AUTH_MALFORMED, AUTH_REFUSED };
+ * auth_check_store. AUTH_STALE: the same, and the key was valid when it was last looked up. */
+enum auth_result { AUTH_OK, AUTH_NOT_CACHED, AUTH_STALE, AUTH_MISSING, AUTH_MALFORMED, AUTH_REFUSED };
 enum auth_result auth_check(struct auth *a, struct str header, struct identity *ret);
 
 /* Checks the header against the store. ERR_OK with AUTH_OK or AUTH_REFUSED in *ret_result, or the store's failure. A

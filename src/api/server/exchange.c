@@ -99,6 +99,9 @@ static bool exchange_check_route(struct request *q)
     q->id = words.id;
     q->other = words.other;
     q->name = words.name;
+    if (q->route && q->pool == q->server->admin.pool && !(q->route->flags & ROUTE_OPERATOR))
+        return exchange_refuse(q, PROBLEM_NOT_FOUND,
+                               "the operator's listener does not serve this path; send the request to api.listen");
     if (q->route)
         return true;
     if (!allow[0] && !str_eq(q->path, S("*")))
@@ -113,27 +116,71 @@ static bool exchange_check_route(struct request *q)
     return false;
 }
 
+/* The certificate may expire while its connection lives, so it is judged for each request. */
+static bool exchange_check_certificate(struct request *q, const struct client_identity **ret)
+{
+    const struct api_setup *setup = &q->server->setup;
+    const struct tls_client *client = q->exchange->client;
+    struct tenant_rules tenant = { .number = TENANT_DEFAULT };
+    if (client && client->expires_ms <= clock_wall_ms(setup->clock)) {
+        q->response.close = true;
+        return exchange_refuse(q, PROBLEM_UNAUTHORIZED,
+                               "the client certificate has expired; connect again with a new one");
+    }
+    const struct client_identity *i = client ? client_identity_find(&setup->identities, client) : NULL;
+    bool is_known = !i || (setup->catalog ? catalog_cache_tenant_named(setup->catalog, i->tenant, NULL, &tenant)
+                                          : str_eq(i->tenant, S("default")));
+    if (!is_known) {
+        respond_problem(&q->response, PROBLEM_FORBIDDEN,
+                        "there is no tenant '" STR_FMT "', which api.tls.identities names for this client certificate",
+                        STR_ARG(i->tenant));
+        return false;
+    }
+    q->certificate_tenant = i ? tenant.number : 0;
+    *ret = i;
+    return true;
+}
+
+static bool exchange_refuse_unmapped(struct request *q)
+{
+    cleanup_with(buf_release) struct buf names;
+    buf_init(&names, TLS_NAME_BYTES_MAX);
+    client_names_write(q->exchange->client, &names);
+    respond_problem(&q->response, PROBLEM_UNAUTHORIZED,
+                    "no identity is set for the client certificate (%s): add one to api.tls.identities, or send a "
+                    "header 'Authorization: Bearer bf_…'",
+                    buf_cstr(&names));
+    return false;
+}
+
 static bool exchange_check_identity(struct request *q)
 {
-    static const char *const says[] = {
-        [AUTH_MISSING] = "send a header 'Authorization: Bearer bf_…'",
-        [AUTH_MALFORMED] = "this is not a complete API key: send 'Bearer bf_…'; the end of a key is its checksum",
-        [AUTH_REFUSED] = "the API key is unknown, expired or wrong",
-    };
     q->authenticated = q->route->scope == SCOPE_PUBLIC;
     if (q->authenticated)
         return true;
+    const struct client_identity *certificate;
+    if (!exchange_check_certificate(q, &certificate))
+        return false;
     enum auth_result result = auth_check(q->server->auth, q->head.authorization, &q->who);
+    if (result == AUTH_STALE)
+        return true;
+    bool is_operators = q->pool == q->server->admin.pool; /* wrong keys on the API must not lock operators out */
+    if (!is_operators && (result == AUTH_NOT_CACHED || result == AUTH_REFUSED) &&
+        key_failures_limits(&q->server->key_failures, http_peer(q->exchange)))
+        return exchange_refuse(q, PROBLEM_KEY_LIMIT, "too many wrong API keys came from this address; wait a second");
     if (result == AUTH_NOT_CACHED)
         return true;
-    if (result != AUTH_OK)
-        return exchange_refuse(q, PROBLEM_UNAUTHORIZED, says[result]);
-    if (!identity_may(&q->who, q->route->scope)) {
-        respond_problem(&q->response, PROBLEM_FORBIDDEN, "the API key needs the scope '%s' for this request",
-                        scope_name(q->route->scope));
-        return false;
+    if (result == AUTH_MISSING && certificate) {
+        q->who = (struct identity){ .tenant = q->certificate_tenant, .scopes = certificate->scopes };
+        snprintf(q->who.key_id, sizeof q->who.key_id, "cert:" STR_FMT, STR_ARG(certificate->name));
+        result = AUTH_OK;
     }
-    return q->authenticated = true;
+    if (result == AUTH_MISSING && q->exchange->client)
+        return exchange_refuse_unmapped(q);
+    if (result == AUTH_OK)
+        return request_admit(q);
+    request_refuse_key(q, result);
+    return false;
 }
 
 static bool exchange_refuse_too_large(struct request *q)
@@ -226,14 +273,16 @@ static enum http_next exchange_accept(struct request *q)
         return HTTP_ANSWER;
     }
     q->next = exchange_identify;
-    pool_submit(q->server->pool, &q->link);
+    pool_submit(q->pool, q->who.tenant, &q->link);
     return HTTP_WAIT;
 }
 
 static enum http_next exchange_on_head(void *context, struct http_exchange *x)
 {
-    struct api_server *s = context;
+    struct api_listener *listener = context;
+    struct api_server *s = listener->server;
     struct request *q = request_new(s, x, x->target);
+    q->pool = listener->pool;
     x->context = q;
     thread_owner_take(&q->http_thread);
     q->method = method_parse(x->method);
@@ -276,6 +325,7 @@ static void exchange_on_body_refused(void *context, struct http_exchange *x, enu
 
 static void exchange_on_answer(void *context, struct http_exchange *x, struct http_answer *ret)
 {
+    (void)context;
     struct request *q = x->context;
     struct response *r = &q->response;
     inflight_keys_remove(&q->server->inflight_keys, &q->inflight_key);
@@ -284,12 +334,12 @@ static void exchange_on_answer(void *context, struct http_exchange *x, struct ht
     if (r->body.full)
         respond_problem(r, PROBLEM_INVALID,
                         "the answer would be larger than 64 MiB; ask for fewer items, with 'limit'");
-    exchange_write_answer(context, r, ret);
+    exchange_write_answer(q->server, r, ret);
 }
 
 static void exchange_on_end(void *context, struct http_exchange *x)
 {
-    struct api_server *s = context;
+    struct api_server *s = ((struct api_listener *)context)->server;
     request_free(x->context);
     pthread_mutex_lock(&s->lock);
     s->busy--;
@@ -303,7 +353,7 @@ static void exchange_on_refuse(void *context, int status, const char *text, stru
     struct response r;
     response_init(&r);
     respond_problem(&r, problem_of_status(status), "%s", text);
-    exchange_write_answer(context, &r, ret);
+    exchange_write_answer(((struct api_listener *)context)->server, &r, ret);
     response_release(&r);
 }
 

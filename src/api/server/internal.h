@@ -3,19 +3,27 @@
 #include <pthread.h>
 
 #include "api/resource/uncertain_writes.h"
+#include "api/server/key_failures.h"
 #include "api/server/pool.h"
 #include "api/server/request.h"
 #include "api/server/seal.h"
 #include "api/server/tenant_limits.h"
 #include "port/crypto.h"
 
+/* An address that the server listens on, with what serves it. It is the context of the exchange_handler. */
+struct api_listener {
+    struct api_server *server;
+    struct http_server *http; /* NULL: there is none */
+    struct pool *pool;
+};
+
 struct api_server {
     struct api_setup setup;
     struct api_limits limits;
-    struct http_server *http;
-    struct pool *pool;
+    struct api_listener main, admin;
     struct timers *timers;
     struct auth *auth;
+    struct key_failures key_failures;
     struct definition_cache *definitions; /* the setup's, or the next */
     struct definition_cache *own_definitions;
     uint8_t seal_key[SEAL_KEY_SIZE]; /* api/server/seal.h */

@@ -13,6 +13,7 @@ struct request *request_new(struct api_server *s, struct http_exchange *exchange
 {
     struct request *q = xnew(*q);
     q->server = s;
+    q->pool = s->main.pool;
     q->exchange = exchange;
     q->uri = (struct str){ memcpy(xmalloc(uri.n + 1), uri.p, uri.n), uri.n };
     size_t mark = str_find(q->uri, '?', 0);
@@ -105,7 +106,7 @@ enum handled request_later(struct request *q, route_handler *next)
 {
     q->next = next;
     request_suspend(q);
-    pool_submit(q->server->pool, &q->link);
+    pool_submit(q->pool, q->who.tenant, &q->link);
     return HANDLED_LATER;
 }
 
@@ -167,6 +168,16 @@ static void request_restore_headers(struct response *r, enum scope scope)
     json_doc_release(&doc);
 }
 
+static void request_answer_stored(struct request *q, const struct idempotency *stored)
+{
+    struct jw w = respond_json(&q->response, stored->status);
+    buf_add(w.b, stored->answer);
+    if (stored->answer.n)
+        request_restore_headers(&q->response, q->route->scope);
+    else
+        q->response.type = NULL;
+}
+
 enum err request_replay(struct request *q, struct reader *r, struct error *e)
 {
     struct idempotency stored;
@@ -178,12 +189,8 @@ enum err request_replay(struct request *q, struct reader *r, struct error *e)
                         "this key was first sent with another body; use a new key for a new request");
         return ERR_OK;
     }
-    struct jw w = respond_json(&q->response, stored.status);
-    buf_add(w.b, stored.answer);
-    if (stored.answer.n)
-        request_restore_headers(&q->response, q->route->scope);
-    else
-        q->response.type = NULL;
+    if (!tasks_answer_again(q, &stored))
+        request_answer_stored(q, &stored);
     q->response.replayed = true;
     return ERR_OK;
 }
@@ -250,6 +257,35 @@ void request_nudge(struct request *q, const struct task *tasks, size_t n)
         setup->nudge(setup->context, tasks, n);
 }
 
+bool request_admit(struct request *q)
+{
+    bool by_certificate = str_starts(str_from(q->who.key_id), S("cert:"));
+    if (q->certificate_tenant && q->who.tenant != q->certificate_tenant)
+        request_refuse(q, PROBLEM_FORBIDDEN,
+                       "the API key and the client certificate belong to different tenants; use those of one tenant");
+    else if (!identity_may(&q->who, q->route->scope))
+        respond_problem(&q->response, PROBLEM_FORBIDDEN, "the %s needs the scope '%s' for this request",
+                        by_certificate ? "client certificate" : "API key", scope_name(q->route->scope));
+    else
+        q->authenticated = true;
+    return q->authenticated;
+}
+
+void request_refuse_key(struct request *q, enum auth_result result)
+{
+    static const struct {
+        enum key_failure failure;
+        const char *says;
+    } rows[] = {
+        [AUTH_MISSING] = { KEY_FAILURE_MISSING, "send a header 'Authorization: Bearer bf_…'" },
+        [AUTH_MALFORMED] = { KEY_FAILURE_MALFORMED, "this is not a complete API key: send 'Bearer bf_…'; the end of a "
+                                                    "key is its checksum" },
+        [AUTH_REFUSED] = { KEY_FAILURE_REFUSED, "the API key is unknown, expired or wrong" },
+    };
+    key_failures_add(&q->server->key_failures, http_peer(q->exchange), rows[result].failure);
+    request_refuse(q, PROBLEM_UNAUTHORIZED, rows[result].says);
+}
+
 bool request_identify(struct request *q, struct reader *r)
 {
     struct error e = { 0 };
@@ -258,12 +294,9 @@ bool request_identify(struct request *q, struct reader *r)
     if (rc)
         request_fail(q, &e);
     else if (result != AUTH_OK)
-        request_refuse(q, PROBLEM_UNAUTHORIZED, "the API key is unknown, expired or wrong");
-    else if (!identity_may(&q->who, q->route->scope))
-        respond_problem(&q->response, PROBLEM_FORBIDDEN, "the API key needs the scope '%s' for this request",
-                        scope_name(q->route->scope));
+        request_refuse_key(q, result);
     else
-        q->authenticated = true;
+        request_admit(q);
     return q->authenticated;
 }
 

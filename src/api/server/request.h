@@ -32,6 +32,7 @@ struct change;
 struct request {
     struct api_server *server;
     struct http_exchange *exchange;  /* NULL: an internal request */
+    struct pool *pool;               /* whose threads run it */
     struct thread_owner http_thread; /* reads the request and sends its answer; not taken: an internal request */
     struct list link;                /* in the pool's queue */
 
@@ -45,7 +46,8 @@ struct request {
     struct str name;   /* {name} in the path */
     struct request_head head;
     struct identity who;
-    bool authenticated; /* `who` was checked, or the route is public */
+    bool authenticated;         /* `who` was checked, or the route is public */
+    int32_t certificate_tenant; /* an API key must be of this tenant, too; 0: the client has no mapped certificate */
 
     struct buf body;
 
@@ -102,8 +104,14 @@ void request_free(struct request *q);
 struct request *request_new_internal(struct api_server *s, enum http_method method, const char *path, int32_t tenant,
                                      const char *key);
 
+/* Answers a request whose API key is missing or wrong, and counts it. */
+void request_refuse_key(struct request *q, enum auth_result result);
+
 /* Looks up the API key in the store. False: the request is answered. A pool thread. */
 bool request_identify(struct request *q, struct reader *r);
+
+/* Checks what `who` may do, once it is known. False: the request is answered (403). The caller's thread. */
+bool request_admit(struct request *q);
 
 /* Runs the request's route from the start. Its HTTP thread (r is NULL) or a pool thread. */
 enum handled request_run(struct request *q, struct reader *r);
@@ -161,6 +169,10 @@ void request_nudge(struct request *q, const struct task *tasks, size_t n);
 
 /* `done` of an operation that creates tasks: counts and nudges them and answers. The writer's thread. */
 void tasks_on_created(struct op *op);
+
+/* Makes the answer to a create again, if the record has only the brief form of the task. q's body is that of the first
+ * request. False: the record has the answer itself. */
+bool tasks_answer_again(struct request *q, const struct idempotency *stored);
 
 /* Whether the API reads bodies of this Content-Type. Any thread. */
 bool media_type_is_known(struct str type, bool *ret_ndjson);

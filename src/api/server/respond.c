@@ -95,7 +95,9 @@ static void respond_with(struct response *r, enum problem p, const struct error 
     response_reset(r);
     r->status = problems[p].status;
     r->type = TYPE_PROBLEM;
-    r->retry_after_s = p == PROBLEM_UNAVAILABLE ? RETRY_AFTER_S : p == PROBLEM_QUOTA ? QUOTA_RETRY_AFTER_S : 0;
+    r->retry_after_s = p == PROBLEM_UNAVAILABLE || p == PROBLEM_KEY_LIMIT ? RETRY_AFTER_S
+                       : p == PROBLEM_QUOTA                               ? QUOTA_RETRY_AFTER_S
+                                                                          : 0;
     struct jw w;
     jw_init(&w, &r->body);
     problem_write_all(&w, p, e, n, detail);

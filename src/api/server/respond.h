@@ -25,6 +25,7 @@
     X(EXPECTATION, 417, "expectation-failed", "The expectation of the request cannot be met")                          \
     X(KEY_REUSED, 422, "idempotency-key-reused", "This Idempotency-Key was used for another request")                  \
     X(QUOTA, 429, "limit-reached", "A limit of the tenant is reached")                                                 \
+    X(KEY_LIMIT, 429, "too-many-failed-keys", "Too many wrong API keys came from this address")                        \
     X(HEADERS_TOO_LARGE, 431, "headers-too-large", "The headers are too large")                                        \
     X(INTERNAL, 500, "internal", "Internal server error")                                                              \
     X(NOT_IMPLEMENTED, 501, "not-implemented", "The server does not support this")                                     \

@@ -18,18 +18,19 @@ enum {
 #define READS 0
 #define EDIT  ROUTE_WRITES
 #define RE    ROUTE_RECURRING
+#define OP    ROUTE_OPERATOR
 
 /* method, pattern, scope, body limit, handler, flags, argument */
 #define ROUTES(X)                                                                                                      \
-    X(GET, "/health", PUBLIC, NO_BODY, status_health, ROUTE_INLINE, 0)                                                 \
-    X(GET, "/ready", PUBLIC, NO_BODY, status_ready, READS, 0)                                                          \
-    X(GET, "/openapi.json", PUBLIC, NO_BODY, status_openapi, ROUTE_INLINE, 0)                                          \
-    X(GET, "/metrics", METRICS_READ, NO_BODY, status_metrics, ROUTE_INLINE, 0)                                         \
-    X(GET, "/v1/scheduler/status", STATUS_READ, NO_BODY, status_scheduler, READS, 0)                                   \
-    X(GET, "/v1/workers", STATUS_READ, NO_BODY, workers_list, READS, 0)                                                \
-    X(GET, "/v1/workers/{id}", STATUS_READ, NO_BODY, workers_get, READS, 0)                                            \
-    X(GET, "/v1/breakers", QUEUES_READ, NO_BODY, breakers_list, READS, 0)                                              \
-    X(POST, "/v1/breakers/{id}/close", QUEUES_WRITE, SMALL, breakers_close_one, EDIT, 0)                               \
+    X(GET, "/health", PUBLIC, NO_BODY, status_health, ROUTE_INLINE | OP, 0)                                            \
+    X(GET, "/ready", PUBLIC, NO_BODY, status_ready, OP, 0)                                                             \
+    X(GET, "/openapi.json", PUBLIC, NO_BODY, status_openapi, ROUTE_INLINE | OP, 0)                                     \
+    X(GET, "/metrics", METRICS_READ, NO_BODY, status_metrics, ROUTE_INLINE | OP, 0)                                    \
+    X(GET, "/v1/scheduler/status", STATUS_READ, NO_BODY, status_scheduler, OP, 0)                                      \
+    X(GET, "/v1/workers", STATUS_READ, NO_BODY, workers_list, OP, 0)                                                   \
+    X(GET, "/v1/workers/{id}", STATUS_READ, NO_BODY, workers_get, OP, 0)                                               \
+    X(GET, "/v1/breakers", QUEUES_READ, NO_BODY, breakers_list, OP, 0)                                                 \
+    X(POST, "/v1/breakers/{id}/close", QUEUES_WRITE, SMALL, breakers_close_one, EDIT | OP, 0)                          \
     X(GET, "/v1/dlq", DLQ_READ, NO_BODY, dlq_list, READS, 0)                                                           \
     X(GET, "/v1/queues", QUEUES_READ, NO_BODY, queues_list, READS, 0)                                                  \
     X(GET, "/v1/queues/{name}", QUEUES_READ, NO_BODY, queues_get, READS, 0)                                            \
@@ -40,13 +41,13 @@ enum {
     X(GET, "/v1/calendars/{name}", CALENDARS_READ, NO_BODY, calendars_get, READS, 0)                                   \
     X(PUT, "/v1/calendars/{name}", CALENDARS_WRITE, DATES, calendars_put, EDIT | ROUTE_ICAL, 0)                        \
     X(DELETE, "/v1/calendars/{name}", CALENDARS_WRITE, SMALL, calendars_delete, EDIT, 0)                               \
-    X(GET, "/v1/tenants", ADMIN, NO_BODY, tenants_list, READS, 0)                                                      \
-    X(POST, "/v1/tenants", ADMIN, SMALL, tenants_create, EDIT, 0)                                                      \
-    X(GET, "/v1/tenants/{name}", ADMIN, NO_BODY, tenants_get, READS, 0)                                                \
-    X(PATCH, "/v1/tenants/{name}", ADMIN, SMALL, tenants_patch, EDIT, 0)                                               \
-    X(GET, "/v1/api-keys", ADMIN, NO_BODY, keys_list, READS, 0)                                                        \
-    X(POST, "/v1/api-keys", ADMIN, SMALL, keys_create, EDIT, 0)                                                        \
-    X(DELETE, "/v1/api-keys/{name}", ADMIN, SMALL, keys_delete, EDIT, 0)                                               \
+    X(GET, "/v1/tenants", ADMIN, NO_BODY, tenants_list, OP, 0)                                                         \
+    X(POST, "/v1/tenants", ADMIN, SMALL, tenants_create, EDIT | OP, 0)                                                 \
+    X(GET, "/v1/tenants/{name}", ADMIN, NO_BODY, tenants_get, OP, 0)                                                   \
+    X(PATCH, "/v1/tenants/{name}", ADMIN, SMALL, tenants_patch, EDIT | OP, 0)                                          \
+    X(GET, "/v1/api-keys", ADMIN, NO_BODY, keys_list, OP, 0)                                                           \
+    X(POST, "/v1/api-keys", ADMIN, SMALL, keys_create, EDIT | OP, 0)                                                   \
+    X(DELETE, "/v1/api-keys/{name}", ADMIN, SMALL, keys_delete, EDIT | OP, 0)                                          \
     X(GET, "/v1/dlq/{id}", DLQ_READ, NO_BODY, dlq_get, READS, 0)                                                       \
     X(POST, "/v1/dlq/retry", DLQ_WRITE, BODY, jobs_redrive, EDIT, 0)                                                   \
     X(POST, "/v1/dlq/{id}/retry", DLQ_WRITE, BODY, dlq_retry, EDIT, 0)                                                 \

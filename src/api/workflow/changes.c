@@ -287,8 +287,9 @@ static enum handled stopping_check(struct request *q, struct reader *r)
     if (stopping_count(s, r, &running, &waiting, &e))
         return request_fail(q, &e);
     bool forgotten = run.opened && run.row.stop == RUN_GOES_ON; /* it was retried at the same moment */
-    if (stopping_left_ms(s) <= 0)
-        return stopping_answer(q, r, &run, running || waiting || forgotten ? 202 : 200);
+    bool is_quiet = !running && !waiting && !forgotten;
+    if (stopping_left_ms(s) <= 0) /* without compensations, a run that is quiet ends soon, and can be retried then */
+        return stopping_answer(q, r, &run, is_quiet && s->compensate ? 200 : 202);
     if (waiting || forgotten) {
         s->at = s->claimed_at = s->claimed_count = 0;
         return stopping_next(s);

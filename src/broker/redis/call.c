@@ -9,11 +9,11 @@
 extern const struct embedded_file redis_scripts[];
 extern const size_t redis_scripts_count;
 
-enum { ANSWER_MS = 1500, MS_IN_S = 1000, US_IN_MS = 1000, KEY_MAX = REDIS_PREFIX_MAX + 128 };
+enum { ANSWER_MS = 1500, KEY_MAX = REDIS_PREFIX_MAX + 128 };
 
 /* ---- encoding commands ---- */
 
-static void redis_append_arg(struct buf *b, struct str word)
+void redis_append_arg(struct buf *b, struct str word)
 {
     buf_char(b, '$');
     buf_u64(b, word.n);
@@ -22,7 +22,7 @@ static void redis_append_arg(struct buf *b, struct str word)
     buf_text(b, "\r\n");
 }
 
-static void redis_append_arg_count(struct buf *b, size_t args)
+void redis_append_arg_count(struct buf *b, size_t args)
 {
     buf_char(b, '*');
     buf_u64(b, args);
@@ -78,31 +78,24 @@ void redis_command_end(struct redis_conn *c)
 
 /* ---- replies ---- */
 
-/* wait_ms: how long the server itself was asked to block. */
-static void redis_set_reply_timeout(struct redis_conn *c, int64_t wait_ms)
-{
-    int64_t ms = wait_ms + ANSWER_MS;
-    (void)redisSetTimeout(c->redis, (struct timeval){ ms / MS_IN_S, ms % MS_IN_S * US_IN_MS });
-}
-
-static enum err redis_send_commands(struct redis_conn *c, struct error *e)
+enum err redis_send_commands(struct redis_conn *c, struct error *e)
 {
     if (c->out.full) {
         (void)redis_drop_connection(c, "the command is too large", e);
         return error_set(e, ERR_LIMIT, "the command for Redis is larger than %d MiB", REDIS_COMMAND_MAX >> 20);
     }
     c->sent = true;
-    if (redisAppendFormattedCommand(c->redis, c->out.p, c->out.n) != REDIS_OK)
-        return redis_drop_connection(c, c->redis->errstr, e);
+    if (!redis_link_send(c->link, buf_str(&c->out)))
+        return redis_drop_connection(c, c->link->why, e);
     buf_reset(&c->out);
     return ERR_OK;
 }
 
-static enum err redis_receive_reply(struct redis_conn *c, redisReply **ret, struct error *e)
+enum err redis_receive_reply(struct redis_conn *c, redisReply **ret, struct error *e)
 {
-    void *reply = NULL;
-    if (redisGetReply(c->redis, &reply) != REDIS_OK || !reply)
-        return redis_drop_connection(c, redis_io_error_text(c->redis), e);
+    redisReply *reply = redis_link_receive(c->link);
+    if (!reply)
+        return redis_drop_connection(c, c->link->why, e);
     c->pending_replies--;
     *ret = reply;
     return ERR_OK;
@@ -112,7 +105,7 @@ static enum err redis_receive_reply(struct redis_conn *c, redisReply **ret, stru
 static void redis_drain_replies(struct redis_conn *c)
 {
     struct error e;
-    while (c->redis && c->pending_replies) {
+    while (c->link && c->pending_replies) {
         cleanup_with(redis_reply_free) redisReply *reply = NULL;
         if (redis_receive_reply(c, &reply, &e))
             return;
@@ -122,9 +115,9 @@ static void redis_drain_replies(struct redis_conn *c)
 enum err redis_reply_next(struct redis_conn *c, int64_t wait_ms, redisReply **ret, struct error *e)
 {
     redisReply *reply = NULL;
-    if (!c->redis)
+    if (!c->link)
         return error_set(e, ERR_UNAVAILABLE, "Redis: the connection is gone");
-    redis_set_reply_timeout(c, wait_ms);
+    redis_link_set_timeout(c->link, wait_ms + ANSWER_MS);
     if ((c->out.n && redis_send_commands(c, e)) || redis_receive_reply(c, &reply, e))
         return e->code;
     assert(reply);

@@ -3,8 +3,6 @@
  *
  * An attempt takes at most CONNECT_MS over all hosts. After a failed attempt the next one waits for a backoff that
  * doubles. */
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,18 +13,25 @@ enum {
     HOST_MS = 400, /* for one host, if the address has several */
     BACKOFF_MIN_MS = 50,
     BACKOFF_MAX_MS = 1000,
-    HOPS_MAX = 4, /* redirects from one Cluster node to the next */
-    WORDS_MAX = 4,
+    HOPS_MAX = 4,      /* redirects from one Cluster node to the next */
     VERSION_MIN = 602, /* 6.2: ZMSCORE, ZRANGE BYSCORE */
 };
+
+static struct tls_client_files redis_tls_files(const struct redis_address *a)
+{
+    return (struct tls_client_files){ .cacert = a->cacert, .cert = a->cert, .key = a->key };
+}
 
 enum err redis_conn_init(struct redis_conn *c, const struct redis_setup *setup, struct str script, struct error *e)
 {
     *c = (struct redis_conn){ .clock = setup->clock,
-                              .peer_allowed = setup->peer_allowed,
+                              .address_allowed = setup->address_allowed,
                               .context = setup->context,
                               .script = { .text = script } };
     if (redis_address_read(setup->url, &c->address, e))
+        return e->code;
+    struct tls_client_files files = redis_tls_files(&c->address);
+    if (c->address.tls && tls_client_check(&files, e))
         return e->code;
     buf_init(&c->out, REDIS_COMMAND_MAX);
     buf_init(&c->args, REDIS_COMMAND_MAX);
@@ -35,9 +40,7 @@ enum err redis_conn_init(struct redis_conn *c, const struct redis_setup *setup, 
 
 static void redis_disconnect(struct redis_conn *c)
 {
-    if (c->redis)
-        redisFree(c->redis);
-    c->redis = NULL;
+    redis_link_free(take(c->link));
     c->pending_replies = 0;
     c->script.sha[0] = '\0';
     buf_reset(&c->out);
@@ -70,10 +73,9 @@ static int64_t redis_attempt_left_ms(const struct redis_attempt *a)
     return left < 1 ? 1 : left;
 }
 
-static void redis_context_freep(redisContext **r)
+static void redis_link_freep(struct redis_link **l)
 {
-    if (*r)
-        redisFree(*r);
+    redis_link_free(*l);
 }
 
 static enum err redis_host_failed(const struct redis_attempt *a, const struct redis_host *h, const char *why)
@@ -82,67 +84,58 @@ static enum err redis_host_failed(const struct redis_attempt *a, const struct re
                    : error_set(a->e, ERR_UNAVAILABLE, "Redis at %s: %s", h->name, why);
 }
 
-const char *redis_io_error_text(const redisContext *r)
-{
-    return r->err == REDIS_ERR_IO && errno == EAGAIN ? "no answer in time" : r->errstr;
-}
-
-static redisContext *redis_open_socket(const struct redis_attempt *a, const struct redis_host *h)
+static struct redis_link *redis_open_link(const struct redis_attempt *a, const struct redis_host *h)
 {
     int64_t ms =
         a->c->address.host_count > 1 ? min_of(redis_attempt_left_ms(a), (int64_t)HOST_MS) : redis_attempt_left_ms(a);
-    struct timeval limit = { ms / 1000, ms % 1000 * 1000 };
-    redisContext *r =
-        h->port ? redisConnectWithTimeout(h->name, h->port, limit) : redisConnectUnixWithTimeout(h->name, limit);
-    if (!r || r->err) {
-        (void)redis_host_failed(a, h, r ? redis_io_error_text(r) : "out of memory");
-        redis_context_freep(&r);
-        return NULL;
-    }
-    if (a->c->peer_allowed && !a->c->peer_allowed(a->c->context, r->fd)) {
-        (void)redis_host_failed(a, h, "address is not allowed");
-        redis_context_freep(&r);
-        return NULL;
-    }
-    (void)redisSetTimeout(r, limit);
-    if (h->port)
-        (void)redisEnableKeepAlive(r);
-    return r;
+    struct tls_client_files files = redis_tls_files(&a->c->address);
+    struct redis_link_setup setup = { .host = h,
+                                      .tls = a->c->address.tls ? &files : NULL,
+                                      .clock = a->c->clock,
+                                      .end_ms = clock_steady_ms(a->c->clock) + ms,
+                                      .address_allowed = a->c->address_allowed,
+                                      .context = a->c->context };
+    char why[REDIS_WHY_MAX] = "out of memory";
+    struct redis_link *l = redis_link_open(&setup, why);
+    if (!l)
+        (void)redis_host_failed(a, h, why);
+    else
+        redis_link_set_timeout(l, ms);
+    return l;
 }
 
 /* Sends a command and returns its reply, which may be an error reply. NULL: no reply. */
-static redisReply *redis_host_call(const struct redis_attempt *a, const struct redis_host *h, redisContext *r, size_t n,
-                                   const char *const *args)
+static redisReply *redis_host_call(const struct redis_attempt *a, const struct redis_host *h, struct redis_link *l,
+                                   size_t n, const char *const *args)
 {
-    size_t lengths[WORDS_MAX];
-    const char *copy[WORDS_MAX];
-    for (size_t i = 0; i < n; i++) {
-        copy[i] = args[i];
-        lengths[i] = strlen(args[i]);
-    }
-    redisReply *reply = redisCommandArgv(r, (int)n, copy, lengths);
+    cleanup_with(buf_release) struct buf command;
+    buf_init(&command, REDIS_COMMAND_MAX);
+    redis_append_arg_count(&command, n);
+    for (size_t i = 0; i < n; i++)
+        redis_append_arg(&command, str_from(args[i]));
+    redisReply *reply = redis_link_send(l, buf_str(&command)) ? redis_link_receive(l) : NULL;
     if (!reply)
-        (void)redis_host_failed(a, h, r->err ? redis_io_error_text(r) : "no answer");
+        (void)redis_host_failed(a, h, l->why);
     return reply;
 }
 
 /* The same, but an error reply is a failure. */
-static enum err redis_host_call_ok(const struct redis_attempt *a, const struct redis_host *h, redisContext *r, size_t n,
-                                   const char *const *args)
+static enum err redis_host_call_ok(const struct redis_attempt *a, const struct redis_host *h, struct redis_link *l,
+                                   size_t n, const char *const *args)
 {
-    cleanup_with(redis_reply_free) redisReply *reply = redis_host_call(a, h, r, n, args);
+    cleanup_with(redis_reply_free) redisReply *reply = redis_host_call(a, h, l, n, args);
     if (!reply)
         return ERR_UNAVAILABLE;
     return reply->type == REDIS_REPLY_ERROR ? redis_host_failed(a, h, reply->str) : ERR_OK;
 }
 
-static enum err redis_log_in(const struct redis_attempt *a, const struct redis_host *h, redisContext *r,
+static enum err redis_log_in(const struct redis_attempt *a, const struct redis_host *h, struct redis_link *l,
                              const char *user, const char *password)
 {
     if (!password[0])
         return ERR_OK;
-    return user[0] ? redis_host_call_ok(a, h, r, 3, (const char *const[]){ "AUTH", user, password })
-                   : redis_host_call_ok(a, h, r, 2, (const char *const[]){ "AUTH", password });
+    return user[0] ? redis_host_call_ok(a, h, l, 3, (const char *const[]){ "AUTH", user, password })
+                   : redis_host_call_ok(a, h, l, 2, (const char *const[]){ "AUTH", password });
 }
 
 /* The value on the line "name:value" of INFO. */
@@ -157,10 +150,10 @@ static struct str redis_info_value(struct str info, struct str name)
     return S("");
 }
 
-static enum err redis_read_server_info(const struct redis_attempt *a, const struct redis_host *h, redisContext *r)
+static enum err redis_read_server_info(const struct redis_attempt *a, const struct redis_host *h, struct redis_link *l)
 {
     cleanup_with(redis_reply_free) redisReply *reply =
-        redis_host_call(a, h, r, 2, (const char *const[]){ "INFO", "server" });
+        redis_host_call(a, h, l, 2, (const char *const[]){ "INFO", "server" });
     if (!reply)
         return ERR_UNAVAILABLE;
     if (reply->type == REDIS_REPLY_ERROR)
@@ -179,9 +172,9 @@ static enum err redis_read_server_info(const struct redis_attempt *a, const stru
 }
 
 /* Fails if the server is a replica, which cannot be written to. If the ACL forbids ROLE, the server is accepted. */
-static enum err redis_check_role(const struct redis_attempt *a, const struct redis_host *h, redisContext *r)
+static enum err redis_check_role(const struct redis_attempt *a, const struct redis_host *h, struct redis_link *l)
 {
-    cleanup_with(redis_reply_free) redisReply *reply = redis_host_call(a, h, r, 1, (const char *const[]){ "ROLE" });
+    cleanup_with(redis_reply_free) redisReply *reply = redis_host_call(a, h, l, 1, (const char *const[]){ "ROLE" });
     if (!reply)
         return ERR_UNAVAILABLE;
     if (reply_count(reply) && !str_eq(reply_str(reply->element[0]), S("master")))
@@ -210,13 +203,13 @@ static bool redis_parse_moved(const char *text, const struct redis_host *from, s
 }
 
 /* Checks that the node serves the hash slot of the prefix. If it does not, *ret_next is the node that does. */
-static enum err redis_check_slot(const struct redis_attempt *a, const struct redis_host *h, redisContext *r,
+static enum err redis_check_slot(const struct redis_attempt *a, const struct redis_host *h, struct redis_link *l,
                                  struct redis_host *ret_next)
 {
     char key[REDIS_PREFIX_MAX + 8];
     snprintf(key, sizeof key, "{%s}", a->c->address.prefix);
     cleanup_with(redis_reply_free) redisReply *reply =
-        redis_host_call(a, h, r, 2, (const char *const[]){ "EXISTS", key });
+        redis_host_call(a, h, l, 2, (const char *const[]){ "EXISTS", key });
     if (!reply)
         return ERR_UNAVAILABLE;
     if (reply->type != REDIS_REPLY_ERROR || redis_parse_moved(reply->str, h, ret_next))
@@ -224,19 +217,19 @@ static enum err redis_check_slot(const struct redis_attempt *a, const struct red
     return redis_host_failed(a, h, reply->str);
 }
 
-static enum err redis_handshake(const struct redis_attempt *a, const struct redis_host *h, redisContext *r,
+static enum err redis_handshake(const struct redis_attempt *a, const struct redis_host *h, struct redis_link *l,
                                 struct redis_host *ret_next)
 {
     const struct redis_address *address = &a->c->address;
     char number[16];
     snprintf(number, sizeof number, "%d", address->database);
-    if (redis_log_in(a, h, r, address->user, address->password) ||
-        (address->database && redis_host_call_ok(a, h, r, 2, (const char *const[]){ "SELECT", number })) ||
-        redis_check_slot(a, h, r, ret_next))
+    if (redis_log_in(a, h, l, address->user, address->password) ||
+        (address->database && redis_host_call_ok(a, h, l, 2, (const char *const[]){ "SELECT", number })) ||
+        redis_check_slot(a, h, l, ret_next))
         return a->e->code;
     if (ret_next->name[0])
         return ERR_OK;
-    return redis_check_role(a, h, r) || redis_read_server_info(a, h, r) ? a->e->code : ERR_OK;
+    return redis_check_role(a, h, l) || redis_read_server_info(a, h, l) ? a->e->code : ERR_OK;
 }
 
 /* Connects to a host and follows MOVED redirects to the Cluster node that serves the prefix. */
@@ -245,11 +238,11 @@ static enum err redis_connect_node(const struct redis_attempt *a, const struct r
     struct redis_host host = *first;
     for (int hop = 0; hop < HOPS_MAX; hop++) {
         struct redis_host next = { 0 };
-        cleanup_with(redis_context_freep) redisContext *r = redis_open_socket(a, &host);
-        if (!r || redis_handshake(a, &host, r, &next))
+        cleanup_with(redis_link_freep) struct redis_link *l = redis_open_link(a, &host);
+        if (!l || redis_handshake(a, &host, l, &next))
             return a->e->code;
         if (!next.name[0]) {
-            a->c->redis = take(r);
+            a->c->link = take(l);
             return ERR_OK;
         }
         host = next;
@@ -265,11 +258,11 @@ static enum err redis_connect_by_sentinel(const struct redis_attempt *a, const s
     struct redis_host master = { 0 };
     int64_t port = 0;
     {
-        cleanup_with(redis_context_freep) redisContext *r = redis_open_socket(a, sentinel);
-        if (!r || redis_log_in(a, sentinel, r, "", address->sentinel_password))
+        cleanup_with(redis_link_freep) struct redis_link *l = redis_open_link(a, sentinel);
+        if (!l || redis_log_in(a, sentinel, l, "", address->sentinel_password))
             return a->e->code;
         cleanup_with(redis_reply_free) redisReply *reply = redis_host_call(
-            a, sentinel, r, 3, (const char *const[]){ "SENTINEL", "get-master-addr-by-name", address->master });
+            a, sentinel, l, 3, (const char *const[]){ "SENTINEL", "get-master-addr-by-name", address->master });
         if (!reply)
             return ERR_UNAVAILABLE;
         if (reply_count(reply) != 2 || !reply_i64(reply->element[1], &port))
@@ -315,18 +308,10 @@ static enum err redis_connect_any_host(struct redis_conn *c, struct error *e)
     return e->code;
 }
 
-/* With no reply outstanding there is nothing to read. If the socket is readable, the server has closed the
- * connection; finding that here saves a call from failing. */
-static bool redis_is_alive(const struct redis_conn *c)
-{
-    struct pollfd p = { .fd = c->redis->fd, .events = POLLIN };
-    return c->pending_replies == 0 && poll(&p, 1, 0) == 0;
-}
-
 enum err redis_connect(struct redis_conn *c, struct error *e)
 {
     c->sent = false;
-    if (c->redis && redis_is_alive(c))
+    if (c->link && c->pending_replies == 0 && redis_link_is_idle(c->link)) /* saves a call from failing */
         return ERR_OK;
     redis_disconnect(c);
     if (c->backoff_ms && clock_steady_ms(c->clock) < c->retry_at_ms) {
@@ -358,8 +343,8 @@ enum err redis_server_error(struct redis_conn *c, const char *text, struct error
                  { "ASK ", false },       { "OOM", false },      { "BUSY", false },      { "MISCONF", false },
                  { "NOREPLICAS", false }, { "NOSCRIPT", false }, { "NOPERM", false } };
     struct redis_host from = { 0 };
-    if (c->redis && c->redis->tcp.host)
-        snprintf(from.name, sizeof from.name, "%s", c->redis->tcp.host);
+    if (c->link && c->link->host.port)
+        from = c->link->host;
     if (redis_parse_moved(text, &from, &c->moved_to))
         return redis_drop_connection(c, text, e);
     for (size_t i = 0; i < array_count(pass); i++)

@@ -4,24 +4,18 @@
  * The call that needs the connection opens it, and opens it again after it broke. If connecting fails, calls fail at
  * once with the same error until the backoff is over. Every wait has a timeout. A connection is used by one thread
  * at a time. */
-#include <hiredis/hiredis.h>
-
 #include "base/buf.h"
+#include "broker/redis/link.h"
 #include "broker/redis/redis.h"
 
 enum {
     REDIS_HOSTS_MAX = 16,
-    REDIS_HOST_MAX = 256,
     REDIS_TEXT_MAX = 256, /* a user name, a password, the name of a Sentinel master */
     REDIS_PREFIX_MAX = 64,
-    REDIS_RUN_MAX = 48, /* a server's run id */
+    REDIS_FILE_MAX = 1024, /* the path of a certificate */
+    REDIS_RUN_MAX = 48,    /* a server's run id */
     REDIS_SHA = 40,
     REDIS_COMMAND_MAX = 256 << 20,
-};
-
-struct redis_host {
-    char name[REDIS_HOST_MAX]; /* or the path of a Unix socket */
-    int port;                  /* 0: a Unix socket */
 };
 
 struct redis_address {
@@ -31,6 +25,8 @@ struct redis_address {
     char master[REDIS_TEXT_MAX]; /* empty: the hosts are not Sentinels */
     int database;
     char prefix[REDIS_PREFIX_MAX]; /* all keys begin with it, in braces: one hash slot */
+    bool tls;
+    char cacert[REDIS_FILE_MAX], cert[REDIS_FILE_MAX], key[REDIS_FILE_MAX]; /* empty: not given */
 };
 
 /* The text of a Lua script that is embedded in the binary. */
@@ -46,9 +42,9 @@ struct redis_script {
 struct redis_conn {
     struct redis_address address;
     struct clock *clock;
-    bool (*peer_allowed)(void *context, int fd); /* from redis_setup, like context */
+    bool (*address_allowed)(void *context, const struct sockaddr *to); /* from redis_setup, like context */
     void *context;
-    redisContext *redis;        /* NULL: not connected */
+    struct redis_link *link;    /* NULL: not connected */
     struct redis_host moved_to; /* the target of a MOVED error; empty name: none */
     size_t next_host;
     int64_t retry_at_ms, backoff_ms; /* by the steady clock */
@@ -81,6 +77,15 @@ void redis_arg_i64(struct redis_conn *c, int64_t word);
 void redis_arg_key(struct redis_conn *c, const char *suffix); /* {prefix}suffix */
 void redis_command_end(struct redis_conn *c);
 
+/* The encoding of a command: the number of its arguments, then each of them. */
+void redis_append_arg_count(struct buf *b, size_t args);
+void redis_append_arg(struct buf *b, struct str word);
+
+/* For callers that take error replies as they are: sends what is not sent yet, and returns the next reply. After a
+ * failure the connection is closed. */
+enum err redis_send_commands(struct redis_conn *c, struct error *e) must_use;
+enum err redis_receive_reply(struct redis_conn *c, redisReply **ret, struct error *e) must_use;
+
 /* Sends what is not sent yet and returns the next reply; the caller frees it. An error reply becomes an error.
  * wait_ms: how long the server was asked to block. After a failure the connection is either open with no reply
  * outstanding, or closed. */
@@ -94,8 +99,6 @@ enum err redis_run_script(struct redis_conn *c, const char *suffix, redisReply *
 /* Closes the connection, which is of no use any more. Returns ERR_UNAVAILABLE with the reason. */
 enum err redis_drop_connection(struct redis_conn *c, const char *why, struct error *e);
 
-/* Why the last call of hiredis failed. Must be called before anything else sets errno. */
-const char *redis_io_error_text(const redisContext *r);
 enum err redis_server_error(struct redis_conn *c, const char *text, struct error *e);
 
 /* The server's reply to a command has the wrong shape: ERR_CORRUPT. */

@@ -9,7 +9,8 @@ enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, DATABASE_MAX = 1 << 20 };
 static bool redis_url_has_scheme(struct str url)
 {
     return str_starts(url, S("redis://")) || str_starts(url, S("redis+unix://")) ||
-           str_starts(url, S("redis+sentinel://")) || str_starts(url, S("rediss://"));
+           str_starts(url, S("redis+sentinel://")) || str_starts(url, S("rediss://")) ||
+           str_starts(url, S("rediss+sentinel://"));
 }
 
 static enum err redis_url_invalid(struct error *e, const char *what)
@@ -79,13 +80,22 @@ static enum err redis_url_read_parameter(struct redis_address *a, struct str nam
                    : redis_url_invalid(e, "a prefix is up to 63 letters, digits and . _ : -");
     if (str_eq(name, S("database")))
         return redis_url_read_database(a, value, e);
+    const struct {
+        const char *name;
+        char *file;
+    } files[] = { { "cacert", a->cacert }, { "cert", a->cert }, { "key", a->key } };
+    for (size_t i = 0; a->tls && i < array_count(files); i++)
+        if (str_eq(name, str_from(files[i].name)))
+            return str_percent_decode(value, files[i].file, REDIS_FILE_MAX)
+                       ? ERR_OK
+                       : redis_url_invalid(e, "the path of a certificate is too long or escaped wrongly");
     if (str_eq(name, S("sentinel_password")))
         return str_percent_decode(value, a->sentinel_password, sizeof a->sentinel_password)
                    ? ERR_OK
                    : redis_url_invalid(e, "its sentinel_password is too long or escaped wrongly");
     return error_set(e, ERR_INVALID,
                      "is not a Redis address: there is no parameter '" STR_FMT
-                     "', only prefix, database and sentinel_password",
+                     "', only prefix, database, sentinel_password and, for rediss://, cacert, cert, key",
                      STR_ARG(name));
 }
 
@@ -138,14 +148,13 @@ static size_t redis_url_login_end(struct str rest)
 enum err redis_address_read(struct str url, struct redis_address *ret, struct error *e)
 {
     struct redis_address a = { .prefix = "belfry" };
-    bool sentinel = str_starts(url, S("redis+sentinel://")), socket = str_starts(url, S("redis+unix://"));
-    if (str_starts(url, S("rediss://")))
-        return error_set(e, ERR_INVALID,
-                         "rediss:// needs hiredis 1.0 or later, and this belfry was built with %d.%d: reach Redis "
-                         "over a private network or a tunnel, by redis://",
-                         HIREDIS_MAJOR, HIREDIS_MINOR);
     if (!redis_url_has_scheme(url))
-        return redis_url_invalid(e, "it must begin with redis://, redis+unix:// or redis+sentinel://");
+        return redis_url_invalid(
+            e, "it must begin with redis://, rediss://, redis+unix://, redis+sentinel:// or rediss+sentinel://");
+    struct str scheme = str_sub(url, 0, str_find(url, ':', 0));
+    bool sentinel = str_find(scheme, '+', 0) < scheme.n && !str_eq(scheme, S("redis+unix"));
+    bool socket = str_eq(scheme, S("redis+unix"));
+    a.tls = str_starts(scheme, S("rediss"));
     struct str rest = str_sub(url, str_find(url, ':', 0) + 3, url.n);
     size_t at = socket ? rest.n : redis_url_login_end(rest);
     if (at < rest.n) {

@@ -11,5 +11,6 @@ extern const struct command command_queue, command_calendar, command_tenant, com
     command_workflow;
 extern const struct command command_upcoming, command_explain, command_deps;
 extern const struct command command_dlq, command_job;
-extern const struct command command_import, command_top, command_status, command_backup, command_restore, command_copy;
+extern const struct command command_import, command_top, command_status, command_backup, command_restore, command_copy,
+    command_tls;
 extern const struct command command_next, command_version, command_help_, command_completion, command_complete;

@@ -7,6 +7,7 @@
 #include "base/rfc3339.h"
 #include "cli/command/check.h"
 #include "cli/command/commands.h"
+#include "platform/clock_system.h"
 #include "server/options.h"
 #include "server/secret_url.h"
 #include "server/server.h"
@@ -22,21 +23,24 @@ static int64_t serve_log_clock(void *context)
 
 /* A user of the API can make the server call any allowed address. If the API listens on loopback, only users of this
  * machine can reach it, and they can reach loopback addresses anyway. */
-static bool serve_is_loopback(struct str listen)
+static bool serve_allows_loopback(const struct options *o)
 {
-    return str_starts(listen, S("127.")) || str_starts(listen, S("localhost:")) || str_starts(listen, S("[::1]"));
+    return option_given(o, "allow-loopback") ? option_get(o, "allow-loopback")->number
+                                             : options_listen_is_loopback(o, "listen");
 }
 
-/* Appends the URL of the API. for_client: 127.0.0.1 instead of a wildcard address, which cannot be called. */
-static void serve_add_url(struct buf *out, struct str listen, unsigned port, bool for_client)
+/* Appends the URL of a listener, which the option `name` gives. for_client: 127.0.0.1 instead of a wildcard address,
+ * which cannot be called. */
+static void serve_add_url(struct buf *out, const struct options *o, const char *name, unsigned port, bool for_client)
 {
+    struct str listen = option_get(o, name)->text;
     size_t colon = listen.n;
     while (colon > 0 && listen.p[colon - 1] != ':')
         colon--;
     struct str host = str_sub(listen, 0, colon ? colon - 1 : 0);
     if (for_client && (str_eq(host, S("0.0.0.0")) || str_eq(host, S("[::]"))))
         host = S("127.0.0.1");
-    buf_printf(out, "http://" STR_FMT ":%u", STR_ARG(host), port);
+    buf_printf(out, "%s://" STR_FMT ":%u", option_given(o, "tls-cert") ? "https" : "http", STR_ARG(host), port);
 }
 
 /* Appends example commands for another terminal: this program, with --server and --data-dir if they are not the
@@ -51,7 +55,7 @@ static void serve_add_examples(struct cli *cli, const struct options *o, unsigne
     cleanup_with(buf_release) struct buf where, url;
     buf_init(&where, TEXT_MAX);
     buf_init(&url, TEXT_MAX);
-    serve_add_url(&url, option_get(o, "listen")->text, port, true);
+    serve_add_url(&url, o, "listen", port, true);
     if (!str_eq(buf_str(&url), S("http://127.0.0.1:8080"))) {
         buf_text(&where, " --server ");
         cli_add_shell_word(&where, buf_str(&url));
@@ -130,15 +134,20 @@ static bool serve_add_admin_key(struct buf *out, const char *dir, const char *ke
     return exists;
 }
 
-static void serve_print_banner(struct cli *cli, const struct options *o, unsigned port, const char *dir,
-                               struct buf *store, const struct fleet_urls *fleet, const char *key, bool is_first,
-                               bool allow_loopback)
+static void serve_print_banner(struct cli *cli, const struct options *o, const struct server *a, const char *dir,
+                               struct buf *store, const struct fleet_urls *fleet, const char *key, bool allow_loopback)
 {
+    unsigned port = server_port(a), admin_port = server_admin_port(a);
+    bool is_first = !server_has_useless_keys(a);
     cleanup_with(buf_release) struct buf out;
     buf_init(&out, 4 * TEXT_MAX);
     buf_text(&out, port ? "Belfry " BELFRY_VERSION " listens on " : "Belfry " BELFRY_VERSION " has no API (--roles)");
     if (port)
-        serve_add_url(&out, option_get(o, "listen")->text, port, false);
+        serve_add_url(&out, o, "listen", port, false);
+    if (admin_port) {
+        buf_text(&out, ", for operators on ");
+        serve_add_url(&out, o, "api.admin_listen", admin_port, false);
+    }
     buf_text(&out, ", ");
     serve_add_store(&out, dir, store);
     if (fleet->queue.n) {
@@ -216,6 +225,13 @@ static enum err serve_check_fleet(const struct options *o, const struct fleet_ur
     return ERR_OK;
 }
 
+static enum err serve_read_tls(const struct options *o, unsigned roles, struct tls_settings *ret, struct error *e)
+{
+    if (tls_settings_read(o, clock_wall_ms(clock_system()), ret, e))
+        return e->code;
+    return roles & ROLE_API ? tls_settings_check_listen(o, ret, e) : ERR_OK;
+}
+
 /* A store does not know how it was named: completes its hint to the command that works here. */
 static void serve_complete_hint(const struct options *o, struct error *e)
 {
@@ -277,6 +293,7 @@ static struct http_limits serve_http_limits(const struct options *o)
         .uri_max = (size_t)option_get(o, "api.uri_kb")->number << 10,
         .headers_max = (size_t)option_get(o, "api.headers_kb")->number << 10,
         .field_max = (size_t)option_get(o, "api.headers_max")->number,
+        .handshake_ms = option_get(o, "api.tls.handshake_timeout")->number,
         .header_ms = option_get(o, "api.header_timeout")->number,
         .body_ms = option_get(o, "api.body_timeout")->number,
         .idle_ms = option_get(o, "api.idle_timeout")->number,
@@ -299,11 +316,9 @@ static struct retention serve_retention(const struct options *o)
 
 static enum exit_code serve_until_stopped(struct cli *cli, const struct options *o, const char *dir,
                                           struct serve_store_urls *urls, struct fleet_urls *fleet,
-                                          const struct brokers *brokers, unsigned roles)
+                                          const struct brokers *brokers, const struct tls_settings *tls, unsigned roles)
 {
-    struct str listen = option_get(o, "listen")->text;
-    bool loopback =
-        option_given(o, "allow-loopback") ? option_get(o, "allow-loopback")->number : serve_is_loopback(listen);
+    bool loopback = serve_allows_loopback(o);
     struct server_setup setup = {
         .clock = cli->clock,
         .zones = cli->zones,
@@ -317,7 +332,9 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .falls_back = option_get(o, "queue.fallback")->number == 0,
         .roles = roles,
         .queue_waiting = (size_t)option_get(o, "queue.waiting")->number,
-        .listen = roles & ROLE_API ? listen.p : NULL,
+        .listen = roles & ROLE_API ? option_get(o, "listen")->text.p : NULL,
+        .tls = tls,
+        .admin_listen = option_given(o, "api.admin_listen") ? option_get(o, "api.admin_listen")->text.p : NULL,
         .slots = (size_t)option_get(o, "concurrency")->number,
         .visibility_ms = option_get(o, "visibility")->number,
         .ahead_bytes = (size_t)option_get(o, "scheduler.ahead_mb")->number << 20,
@@ -337,7 +354,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         return cli_fail(cli, "serve", &e, EXIT_REFUSED);
     }
     serve_warn(cli, a, dir, !setup.store_url);
-    serve_print_banner(cli, o, server_port(a), dir, &urls->store, fleet, key, !server_has_useless_keys(a), loopback);
+    serve_print_banner(cli, o, a, dir, &urls->store, fleet, key, loopback);
     server_run(a);
     server_free(a);
     log_info("stopped");
@@ -349,25 +366,30 @@ enum err serve_check_values(const struct options *o, struct error *e)
     cleanup_with(serve_store_urls_release) struct serve_store_urls urls = { 0 };
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
     cleanup_with(brokers_release) struct brokers brokers;
+    struct tls_settings tls;
     unsigned roles;
     buf_init(&urls.store, TEXT_MAX);
     buf_init(&urls.read, TEXT_MAX);
     buf_init(&urls.listen, TEXT_MAX);
     if (brokers_read(o, &brokers, e) || store_url_read(o, "store", &urls.store, e) ||
         store_url_read(o, "store-read", &urls.read, e) || store_url_read(o, "store-listen", &urls.listen, e) ||
-        fleet_urls_read(o, &fleet, e) || serve_parse_roles(o, true, &roles, e))
+        fleet_urls_read(o, &fleet, e) || serve_parse_roles(o, true, &roles, e) ||
+        tls_settings_read(o, clock_wall_ms(clock_system()), &tls, e))
         return e->code;
-    return options_check_listen(o, e);
+    return options_check_listen(o, "listen", e) || options_check_listen(o, "api.admin_listen", e) ? e->code : ERR_OK;
 }
 
 enum err serve_check_together(const struct options *o, struct error *e)
 {
     cleanup_with(serve_store_urls_release) struct serve_store_urls urls = { 0 };
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
+    struct tls_settings tls;
     unsigned roles;
     if (serve_store_urls_read(o, &urls, e) || fleet_urls_read(o, &fleet, e) || serve_check_fleet(o, &fleet, e))
         return e->code;
-    return serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, e);
+    return serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, e) || serve_read_tls(o, roles, &tls, e)
+               ? e->code
+               : ERR_OK;
 }
 
 static enum exit_code command_serve_run(struct cli *cli, const struct options *given)
@@ -383,8 +405,10 @@ static enum exit_code command_serve_run(struct cli *cli, const struct options *g
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
     unsigned roles;
     cleanup_with(brokers_release) struct brokers brokers;
+    struct tls_settings tls;
     if (brokers_read(o, &brokers, &e) || serve_store_urls_read(o, &urls, &e) || fleet_urls_read(o, &fleet, &e) ||
-        serve_check_fleet(o, &fleet, &e) || serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e))
+        serve_check_fleet(o, &fleet, &e) || serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e) ||
+        serve_read_tls(o, roles, &tls, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
     options_data_dir(o, &dir);
     log_open(&(struct log_setup){ .fd = 2,
@@ -392,7 +416,7 @@ static enum exit_code command_serve_run(struct cli *cli, const struct options *g
                                   .level = (enum log_level)option_get(o, "log-level")->number,
                                   .now_ms = serve_log_clock,
                                   .context = cli->clock });
-    return serve_until_stopped(cli, o, buf_cstr(&dir), &urls, &fleet, &brokers, roles);
+    return serve_until_stopped(cli, o, buf_cstr(&dir), &urls, &fleet, &brokers, &tls, roles);
 }
 
 const struct command command_serve = {

@@ -119,7 +119,7 @@ enum err worker_check_values(const struct options *o, struct error *e)
     enum err rc =
         brokers_read(o, &brokers, e) || fleet_urls_read(o, &fleet, e) || worker_command_read_filter(o, lists, &setup, e)
             ? e->code
-            : options_check_listen(o, e);
+            : options_check_listen(o, "listen", e);
     free(lists);
     return rc;
 }

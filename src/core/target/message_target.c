@@ -5,9 +5,8 @@ static const struct {
     enum message_target_broker kind;
     bool many; /* accepts several hosts */
 } schemes[] = {
-    { "redis://", MESSAGE_TARGET_REDIS, false },
-    { "amqp://", MESSAGE_TARGET_AMQP, false },
-    { "amqps://", MESSAGE_TARGET_AMQP, false },
+    { "redis://", MESSAGE_TARGET_REDIS, false }, { "rediss://", MESSAGE_TARGET_REDIS, false },
+    { "amqp://", MESSAGE_TARGET_AMQP, false },   { "amqps://", MESSAGE_TARGET_AMQP, false },
     { "kafka://", MESSAGE_TARGET_KAFKA, true },
 };
 
@@ -116,7 +115,8 @@ static enum err message_target_check_broker(struct message_target *l, struct err
     if (l->kind != MESSAGE_TARGET_NAMED)
         return message_target_check_address(l->broker, e);
     if (str_find(l->broker, ':', 0) < l->broker.n)
-        return error_field(e, "broker", "must be a name, or begin with redis://, amqp://, amqps:// or kafka://");
+        return error_field(e, "broker",
+                           "must be a name, or begin with redis://, rediss://, amqp://, amqps:// or kafka://");
     if (!message_target_is_name(l->broker))
         return error_field(e, "broker",
                            "must be a name of 1 to %d letters, digits, dashes and underscores, or an address",

@@ -7,8 +7,8 @@
  *
  * A broker is one of:
  * - a name; the operator's settings (brokers.NAME) give its address and secrets;
- * - an address: redis://host:6379/0, amqp://host:5672/vhost, amqps://…, kafka://host:9092,host:9092. It holds no user,
- *   no password and no parameters, because some parameters of the client libraries read files. */
+ * - an address: redis://host:6379/0, rediss://…, amqp://host:5672/vhost, amqps://…, kafka://host:9092,host:9092. It
+ *   holds no user, no password and no parameters, because some parameters of the client libraries read files. */
 #include "core/target/webhook.h"
 
 enum {

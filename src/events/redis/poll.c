@@ -187,7 +187,7 @@ void events_redis_leave(struct events_redis *ev)
     for (size_t i = 0; i < STREAMS; i++)
         if (ev->streams[i].owned)
             mine[n++] = i;
-    if (!ev->conn.redis || ev->conn.pending_replies || !ev->run_id[0])
+    if (!ev->conn.link || ev->conn.pending_replies || !ev->run_id[0])
         return; /* not connected: ownership expires by itself */
     if (n == 0 || events_redis_release_streams(ev, mine, n, &ignored) == ERR_OK)
         (void)!events_redis_release_streams(ev, NULL, 0, &ignored);

@@ -281,7 +281,7 @@ enum err queue_redis_take(struct queue *base, const struct take *t, struct arena
     int64_t end_ms = clock_steady_ms(q->conn.clock) + t->wait_ms;
     bool woken = true;
     while (woken && !h.unblocked) {
-        if (!q->conn.redis && redis_connect(&q->conn, e))
+        if (!q->conn.link && redis_connect(&q->conn, e))
             return e->code;
         if (queue_redis_take_now(q, &h, e))
             return e->code;

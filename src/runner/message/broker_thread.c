@@ -41,7 +41,8 @@ static const struct {
 /* Operators' Redis addresses have more schemes than users' addresses. */
 static enum message_target_broker message_sender_kind(struct str url)
 {
-    return str_starts(url, S("redis+")) ? MESSAGE_TARGET_REDIS : message_target_broker_of(url);
+    return str_starts(url, S("redis+")) || str_starts(url, S("rediss+")) ? MESSAGE_TARGET_REDIS
+                                                                         : message_target_broker_of(url);
 }
 
 static enum err message_sender_open(enum message_target_broker kind, struct str url, struct peer_check *check,
@@ -56,7 +57,8 @@ enum err message_sender_check(struct str url, struct error *e)
 {
     enum message_target_broker kind = message_sender_kind(url);
     if (kind == MESSAGE_TARGET_NAMED)
-        return error_set(e, ERR_INVALID, "must be a URL that begins with redis://, amqp://, amqps:// or kafka://");
+        return error_set(e, ERR_INVALID,
+                         "must be a URL that begins with redis://, rediss://, amqp://, amqps:// or kafka://");
     struct peer_check anywhere = { 0 };
     struct message_sender *s = NULL;
     enum err rc = message_sender_open(kind, url, &anywhere, &s, e);

@@ -8,7 +8,7 @@
 #include "platform/clock_system.h"
 #include "runner/message/internal.h"
 
-enum { ANSWER_S = 2 };
+enum { ANSWER_MS = 2000 };
 
 struct message_sender_redis {
     struct message_sender base;
@@ -17,10 +17,10 @@ struct message_sender_redis {
     struct buf text;
 };
 
-static bool message_redis_check_peer(void *context, int fd)
+static bool message_redis_check_address(void *context, const struct sockaddr *to)
 {
     struct peer_check *check = context;
-    bool allowed = !check->guard || guard_allows_peer(check->guard, fd);
+    bool allowed = !check->guard || guard_allows(check->guard, to);
     check->blocked |= !allowed;
     return allowed;
 }
@@ -113,13 +113,9 @@ static size_t message_redis_read_replies(struct message_sender_redis *s, struct 
     char refusal[256] = "";
     size_t i = 0;
     for (; i < n; i++) {
-        void *reply = NULL;
-        if (redisGetReply(c->redis, &reply) != REDIS_OK || !reply) {
-            (void)redis_drop_connection(c, c->redis->err == REDIS_ERR_IO ? "no reply in time" : c->redis->errstr, e);
+        cleanup_with(redis_reply_free) redisReply *r = NULL;
+        if (redis_receive_reply(c, &r, e))
             return i;
-        }
-        c->pending_replies--;
-        cleanup_with(redis_reply_free) redisReply *r = reply;
         if (r->type == REDIS_REPLY_ERROR) {
             snprintf(refusal, sizeof refusal, "%s", r->str);
             message_redis_set_refused(v[i], r->str);
@@ -145,10 +141,8 @@ static void message_redis_deliver(struct message_sender *base, struct message_in
         (void)redis_drop_connection(c, "the messages do not fit in one Redis pipeline", &e);
     } else if (ready) {
         sent = true;
-        (void)redisSetTimeout(c->redis, (struct timeval){ .tv_sec = ANSWER_S });
-        (void)redisAppendFormattedCommand(c->redis, c->out.p, c->out.n);
-        buf_reset(&c->out);
-        done = message_redis_read_replies(s, v, n, &e);
+        redis_link_set_timeout(c->link, ANSWER_MS);
+        done = redis_send_commands(c, &e) == ERR_OK ? message_redis_read_replies(s, v, n, &e) : 0;
     }
     for (size_t i = done; i < n; i++)
         message_set_lost(v[i], s->check, sent, e.text);
@@ -169,7 +163,7 @@ enum err message_sender_redis_new(struct str url, struct peer_check *check, stru
 {
     struct message_sender_redis *s = xnew(*s);
     struct redis_setup setup = {
-        .url = url, .clock = clock_system(), .peer_allowed = message_redis_check_peer, .context = check
+        .url = url, .clock = clock_system(), .address_allowed = message_redis_check_address, .context = check
     };
     s->base.ops = &message_redis_ops;
     s->check = check;

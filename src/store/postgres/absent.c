@@ -15,6 +15,12 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
     return pg_absent_error(e);
 }
 
+bool store_postgres_is_unverified(const char *url)
+{
+    (void)url;
+    return false;
+}
+
 enum err store_postgres_migrations(const char *url, struct clock *clock, struct arena *a, struct store_migration **ret,
                                    size_t *ret_count, struct error *e)
 {

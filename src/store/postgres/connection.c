@@ -22,6 +22,9 @@ enum {
     NS_IN_MS = 1000000,
 };
 
+/* libpq before version 16 does not find the system's CAs by itself. */
+#define SYSTEM_CAS "/etc/ssl/certs/ca-certificates.crt"
+
 /* ---- errors ---- */
 
 static bool pg_sqlstate_starts(const char *state, const char *with)
@@ -89,6 +92,68 @@ static enum err pg_conn_lose(struct pg_conn *c, const char *why, struct error *e
     return rc;
 }
 
+/* ---- TLS ---- */
+
+/* libpq's default (sslmode=prefer) goes on without TLS if the server, or somebody on the way, says that there is none.
+ * So for hosts other than this machine the default is verify-full. All false: the server is on this machine. */
+struct pg_tls {
+    bool is_default;    /* the operator chose no sslmode: verify-full */
+    bool is_unverified; /* the operator chose an sslmode that does not check who the server is */
+    bool has_root;      /* the operator named the CA */
+};
+
+static bool pg_tls_is_local_host(struct str host)
+{
+    return host.n == 0 || host.p[0] == '/' || host.p[0] == '@' || str_starts(host, S("127.")) ||
+           str_eq(host, S("::1")) || str_eq_nocase(host, S("localhost"));
+}
+
+/* Hosts are separated by commas. If the address names none, libpq uses PGHOST or a Unix socket. */
+static bool pg_tls_are_local_hosts(const char *hosts)
+{
+    struct str rest = str_from(hosts), host;
+    while (str_cut(&rest, ',', &host))
+        if (!pg_tls_is_local_host(host))
+            return false;
+    return true;
+}
+
+static const char *pg_tls_setting(const PQconninfoOption *options, const char *name)
+{
+    for (const PQconninfoOption *o = options; o->keyword; o++)
+        if (strcmp(o->keyword, name) == 0)
+            return o->val && o->val[0] ? o->val : o->envvar ? getenv(o->envvar) : NULL;
+    return NULL;
+}
+
+/* hostaddr is the address that is connected to; host is then only the name in the certificate. */
+static bool pg_tls_is_local(const PQconninfoOption *options)
+{
+    const char *address = pg_tls_setting(options, "hostaddr"), *host = pg_tls_setting(options, "host");
+    return pg_tls_are_local_hosts(address ? address : host ? host : "");
+}
+
+static struct pg_tls pg_tls_of(const char *url)
+{
+    struct pg_tls tls = { 0 };
+    PQconninfoOption *options = PQconninfoParse(url, NULL);
+    if (!options || pg_tls_is_local(options)) {
+        PQconninfoFree(options);
+        return tls;
+    }
+    const char *mode = pg_tls_setting(options, "sslmode");
+    tls.is_default = !mode;
+    tls.is_unverified = mode && strcmp(mode, "verify-full") != 0;
+    tls.has_root = pg_tls_setting(options, "sslrootcert");
+    PQconninfoFree(options);
+    return tls;
+}
+
+bool store_postgres_is_unverified(const char *url)
+{
+    return pg_tls_of(url).is_unverified;
+}
+
 /* ---- connecting ---- */
 
 /* Removes "name=value" from a URL's query. False if it is not there. */
@@ -141,23 +206,28 @@ static void pg_conn_on_notice(void *context, const PGresult *r)
     (void)r;
 }
 
-/* Settings in the URL win over these defaults: of two values, libpq uses the later one. */
+/* Settings in the URL win over these defaults: of two values, libpq uses the later one. An empty value is none. */
 static PGconn *pg_conn_open(const struct pg_conn *c)
 {
     char seconds[16];
     snprintf(seconds, sizeof seconds, "%d", CONNECT_S);
-    const char *const names[] = { "application_name",
-                                  "connect_timeout",
-                                  "keepalives_idle",
-                                  "keepalives_interval",
-                                  "keepalives_count",
-                                  "tcp_user_timeout",
-                                  "target_session_attrs",
-                                  "client_encoding",
-                                  "dbname",
-                                  NULL };
-    const char *const values[] = { "belfry", seconds, "10", "3", "3", "10000", c->is_reader ? "any" : "read-write",
-                                   "UTF8",   c->url,  NULL };
+    struct pg_tls tls = pg_tls_of(c->url);
+    const char *const names[] = { "application_name",     "connect_timeout",  "keepalives_idle",
+                                  "keepalives_interval",  "keepalives_count", "tcp_user_timeout",
+                                  "target_session_attrs", "client_encoding",  "sslmode",
+                                  "sslrootcert",          "dbname",           NULL };
+    const char *const values[] = { "belfry",
+                                   seconds,
+                                   "10",
+                                   "3",
+                                   "3",
+                                   "10000",
+                                   c->is_reader ? "any" : "read-write",
+                                   "UTF8",
+                                   tls.is_default ? "verify-full" : "",
+                                   tls.is_default && !tls.has_root ? SYSTEM_CAS : "",
+                                   c->url,
+                                   NULL };
     return PQconnectdbParams(names, values, 1);
 }
 
@@ -166,11 +236,26 @@ static int64_t pg_conn_now_ns(const struct pg_conn *c)
     return clock_steady_ns(c->clock);
 }
 
+/* An operator who chose no sslmode has to learn of the default when it is the reason. */
+static void pg_conn_add_remedy(struct pg_conn *c, struct error *e)
+{
+    const char *why = c->failure.text;
+    if (!pg_tls_of(c->url).is_default || (!strstr(why, "SSL") && !strstr(why, "certificate")))
+        return;
+    size_t n = strlen(c->failure.text);
+    snprintf(c->failure.text + n, sizeof c->failure.text - n,
+             ". A server on another machine is checked (?sslmode=verify-full); name its CA by ?sslrootcert=FILE, or "
+             "choose another sslmode");
+    *e = c->failure;
+}
+
 static enum err pg_conn_back_off(struct pg_conn *c, struct error *e)
 {
     c->backoff_ms = min_of(c->backoff_ms ? c->backoff_ms * 2 : BACKOFF_MIN_MS, c->backoff_max_ms);
     c->retry_at_ns = pg_conn_now_ns(c) + c->backoff_ms * NS_IN_MS;
-    return pg_conn_lose(c, PQerrorMessage(c->pg), e);
+    enum err rc = pg_conn_lose(c, PQerrorMessage(c->pg), e);
+    pg_conn_add_remedy(c, e);
+    return rc;
 }
 
 static enum err pg_conn_reconnect(struct pg_conn *c, struct error *e)

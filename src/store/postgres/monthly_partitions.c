@@ -17,6 +17,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/date.h"
@@ -304,9 +305,10 @@ static enum err pg_archive_write_file(struct pg_conn *c, struct pg_archive *a, s
     int m = snprintf(part, sizeof part, "%s.part", path);
     if (n >= PATH_TEXT || m >= PATH_TEXT)
         return error_set(e, ERR_LIMIT, "a path of more than %d bytes", PATH_TEXT);
-    int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
         return pg_archive_io_error("create", part, e);
+    fchmod(fd, 0600); /* it may be left from before */
     enum err rc = pg_archive_write_rows(c, a, fd, part, e);
     if (close(fd) && !rc)
         rc = pg_archive_io_error("write", part, e);

@@ -3,7 +3,8 @@
  *
  * The URL is libpq's: postgres://user:password@host:5432,host2:5432/database?sslmode=verify-full. If it names several
  * hosts, the store uses the writable one, also after a failover. Belfry adds one setting: `prepare=off`, for poolers
- * that do not support prepared statements.
+ * that do not support prepared statements. If a host is not this machine and neither the URL nor PGSSLMODE gives an
+ * sslmode, it is verify-full, with the system's CAs.
  *
  * The store reconnects by itself, with backoff. While the server is unavailable, every call returns ERR_UNAVAILABLE;
  * nothing that was acknowledged is lost. The store itself retries after serialization failures and deadlocks. */
@@ -38,6 +39,9 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
  * given one is stored; if two nodes start at once, both get the one that was stored first. ERR_UNAVAILABLE if a copy to
  * this database was begun and not completed. */
 enum err store_postgres_join(const char *url, struct clock *clock, void *pepper, size_t n, struct error *e) must_use;
+
+/* Whether the operator chose an sslmode that does not check who the server is, for a host that is not this machine. */
+bool store_postgres_is_unverified(const char *url);
 
 static inline bool is_postgres_url(struct str url)
 {

@@ -60,13 +60,28 @@ static void sentinels_are_read(void **state)
     assert_string_equal(a.password, "p");
 }
 
+static void tls_is_read_with_its_files(void **state)
+{
+    (void)state;
+    struct redis_address a = read_url("rediss://u:p@a,b:2/3?cacert=/a%20b/ca.pem&cert=/c.pem&key=/k.pem&prefix=p");
+    assert_true(a.tls && a.host_count == 2 && a.hosts[0].port == 6379 && a.hosts[1].port == 2 && a.database == 3);
+    assert_string_equal(a.cacert, "/a b/ca.pem");
+    assert_string_equal(a.cert, "/c.pem");
+    assert_string_equal(a.key, "/k.pem");
+    a = read_url("rediss+sentinel://s/main");
+    assert_true(a.tls && a.hosts[0].port == 26379 && a.cacert[0] == '\0');
+    assert_string_equal(a.master, "main");
+    assert_false(read_url("redis://host").tls);
+}
+
 static void what_is_no_address_is_said(void **state)
 {
     (void)state;
     static const struct {
         const char *url, *says;
     } rows[] = {
-        { "rediss://host", "hiredis 1.0" },
+        { "redis://host?cacert=/ca.pem", "for rediss://" },
+        { "rediss+unix:///run/redis.sock", "must begin with" },
         { "http://host", "redis://" },
         { "redis://", "no host" },
         { "redis://host:0", "a port is" },
@@ -100,6 +115,7 @@ int main(void)
         cmocka_unit_test(a_password_alone_and_one_with_an_at_are_read),
         cmocka_unit_test(a_socket_is_read),
         cmocka_unit_test(sentinels_are_read),
+        cmocka_unit_test(tls_is_read_with_its_files),
         cmocka_unit_test(what_is_no_address_is_said),
     };
     return cmocka_run_group_tests_name("redis_addresses", tests, NULL, NULL);

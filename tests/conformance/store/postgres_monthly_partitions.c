@@ -155,6 +155,10 @@ static void a_month_is_in_the_archive_before_it_is_gone(void **state)
     assert_says(&e, "archive or drop the executions of 2026-02: create '");
     assert_int_equal(postgres_number(url, IN("executions_2026_02_over")), 2); /* detached and not lost */
     assert_ok(keep(MAY_10, APRIL_1 - 31 * DAY, w->directory, &e), &e);
+    struct stat archive;
+    snprintf(missing, sizeof missing, "%s/executions_2026_02.ndjson", w->directory);
+    assert_int_equal(stat(missing, &archive), 0);
+    assert_int_equal(archive.st_mode & 0777, 0600);
     read_archive(w, "executions_2026_02.ndjson", text, sizeof text);
     size_t lines = 0;
     for (const char *p = text; (p = strchr(p, '\n')); p++)

@@ -144,7 +144,10 @@ static void the_store_is_asked_once_and_again_when_it_was_long_ago(void **state)
     assert_int_equal(checked(a, old, &who), AUTH_REFUSED);
     assert_int_equal(asked(a, r, old, &who), AUTH_REFUSED);
     c.us = (1000 + AUTH_CACHE_MS) * 1000;
-    assert_int_equal(checked(a, key, &who), AUTH_NOT_CACHED);
+    who = (struct identity){ 0 };
+    assert_int_equal(checked(a, key, &who), AUTH_STALE);
+    assert_int_equal(checked(a, forged, &who), AUTH_NOT_CACHED);
+    assert_int_equal(who.scopes, 0); /* the store decides */
     assert_int_equal(asked(a, r, key, &who), AUTH_OK);
     assert_int_equal(checked(a, key, &who), AUTH_OK);
     reader_free(r);
