@@ -102,12 +102,12 @@ void open_apply(struct task *t, const struct op_open *op, const struct open_join
         t->links |= TASK_BEGUN;
         t->started_ms = op->begun_ms;
     }
+    t->started_ms = t->started_ms ? t->started_ms : op->now_ms;
     if (!op->last)
         return;
     t->claim = (struct uuid){ 0 };
     t->links &= op->again ? ~(TASK_AGAIN | TASK_BEGUN) : ~0;
     t->links |= TASK_OPEN | TASK_OPENED | TASK_WAITS;
-    t->started_ms = t->started_ms ? t->started_ms : op->now_ms;
     if (open_decide(join->expected, join->max_broken, join->counts) != FLOW_WAIT)
         dependency_apply(t, FLOW_START, (struct str){ 0 }, op->now_ms);
 }

@@ -110,7 +110,8 @@ struct run_row {
  *  7. The tasks of the root rise by the number of rows that were inserted. Beyond RUN_TASKS_MAX: ERR_LIMIT, field "tasks".
  *  8. also: tasks that exist, and which the task is to wait for as well. A task that does not exist: ERR_INVALID, as by
  *     OP_PUT with `depends`. They get edges as by rule 6; one that this join did not have raises what it expects.
- *  9. last: the task leaves its claim and gets TASK_OPEN and TASK_WAITS. started_ms is set if it is 0. If its join is
+ *  9. started_ms is set with the first page if it is 0: from then on the task has started, and its occurrence is not
+ *     withdrawn. last: the task leaves its claim and gets TASK_OPEN and TASK_WAITS. If its join is
  *     decided already, rule 2 of the store applies at once: it is SCHEDULED. A planner that finds TASK_OPENED and not
  *     all rows opens it once more.
  * 10. max_pending does not count here. Slots are not taken: rows with a concurrency key take theirs when claimed.

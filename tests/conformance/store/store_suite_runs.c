@@ -181,6 +181,16 @@ static void a_stop_between_pages_keeps_the_next_out(void **state) /* 3 */
     assert_state(w, c.first, TASK_SCHEDULED);
 }
 
+static void a_run_has_started_with_its_first_page(void **state) /* 9 */
+{
+    struct world *w = *state;
+    struct chain c;
+    chain_make(w, &c);
+    c.op.last = false;
+    apply(w, &c.op.op);
+    assert_int_equal(get(w, c.run.id).started_ms, NOW + 5);
+}
+
 static void rows_of_a_paused_run_are_paused(void **state) /* 3 */
 {
     struct world *w = *state;
@@ -504,6 +514,7 @@ static const struct CMUnitTest tests[] = {
     store_test(arrivals_before_the_last_page_count),
     store_test(a_run_without_steps_goes_on_at_once),
     store_test(a_stop_between_pages_keeps_the_next_out),
+    store_test(a_run_has_started_with_its_first_page),
     store_test(rows_of_a_paused_run_are_paused),
     store_test(a_map_goes_on_beyond_its_broken_items),
     store_test(a_map_that_waits_for_all_ignores_what_breaks),
