@@ -270,8 +270,8 @@ static enum handled stopping_answer(struct request *q, struct reader *r, const s
     return request_submit(q, stopping_on_recorded);
 }
 
-/* A pause and a resume that came at once may have reached steps and runs below in another order than the run itself. Who
- * is done last sees that, and changes those once more, as the run is now. */
+/* A pause and a resume that came at once may have reached steps and runs below in another order than the run itself.
+ * Who is done last sees that, and changes those once more, as the run is now. */
 static bool stopping_is_overtaken(const struct stopping *s, const struct workflow_run *run)
 {
     if (!run->opened || task_is_final(run->task.state))
