@@ -105,7 +105,7 @@ static _Noreturn void bench_run_node(const struct bench_server *s, size_t node, 
                                   .roles = s->fleet ? NODE_SCHEDULER | NODE_UPDATER : 0,
                                   .listen = "127.0.0.1:0",
                                   .slots = s->slots,
-                                  .allow_loopback = true,
+                                  .guard.allow_loopback = true,
                                   .drain_ms = 10000,
                                   .retention = { .tasks_ms = 7 * DAY_MS,
                                                  .dlq_ms = 7 * DAY_MS,
@@ -135,7 +135,7 @@ static _Noreturn void bench_run_worker(const struct bench_server *s, size_t work
                                           .fleet = s->fleet,
                                           .filter = s->filters ? s->filters[worker] : any,
                                           .slots = max_of(s->slots / s->workers, (size_t)1),
-                                          .allow_loopback = true,
+                                          .guard.allow_loopback = true,
                                           .drain_ms = 10000 };
     struct bench_ready_message message = { 0 };
     struct worker_process *p = NULL;

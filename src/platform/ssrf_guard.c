@@ -20,18 +20,25 @@ bool address_of_sockaddr(const struct sockaddr *sa, struct address *ret)
     return false;
 }
 
-static void guard_copy_allowed(struct guard *g, const struct address_range *allowed, size_t n, bool allow_loopback)
+static int guard_port(const struct sockaddr *sa)
 {
-    static const struct address_range loopback[] = {
-        { { { 127 }, false }, 8 },
-        { { { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 }, true }, 128 },
-    };
+    return ntohs(sa->sa_family == AF_INET6 ? ((const struct sockaddr_in6 *)(const void *)sa)->sin6_port
+                                           : ((const struct sockaddr_in *)(const void *)sa)->sin_port);
+}
+
+static const struct address_range loopback[] = {
+    { .first = { { 127 }, false }, .bits = 8 },
+    { .first = { { [15] = 1 }, true }, .bits = 128 },
+};
+
+static void guard_copy_allowed(struct guard *g)
+{
+    size_t n = g->setup.allowed_count;
     g->allowed = xcalloc(n + array_count(loopback), sizeof *g->allowed);
     for (size_t i = 0; i < n; i++)
-        g->allowed[i] = allowed[i];
-    if (allow_loopback)
-        for (size_t i = 0; i < array_count(loopback); i++)
-            g->allowed[n++] = loopback[i];
+        g->allowed[i] = g->setup.allowed[i];
+    for (size_t i = 0; i < array_count(loopback); i++)
+        g->allowed[n + i] = loopback[i];
     g->policy.allowed = g->allowed;
     g->policy.allowed_count = n;
 }
@@ -49,10 +56,10 @@ static void guard_collect_own(struct guard *g)
     g->policy.own = g->own;
 }
 
-void guard_init(struct guard *g, const struct address_range *allowed, size_t count, bool allow_loopback)
+void guard_init(struct guard *g, const struct guard_setup *setup)
 {
-    *g = (struct guard){ 0 };
-    guard_copy_allowed(g, allowed, count, allow_loopback);
+    *g = (struct guard){ .setup = *setup };
+    guard_copy_allowed(g);
     guard_collect_own(g);
 }
 
@@ -62,10 +69,22 @@ void guard_release(struct guard *g)
     *g = (struct guard){ 0 };
 }
 
+static bool guard_loopback_holds(const struct guard *g)
+{
+    return g->setup.allow_loopback && (!g->setup.loopback_holds || g->setup.loopback_holds(g->setup.context));
+}
+
+bool guard_allows_address(const struct guard *g, struct address a, int port)
+{
+    struct address_policy now = g->policy;
+    now.allowed_count += guard_loopback_holds(g) ? array_count(loopback) : 0;
+    return !address_blocked(&now, a, port);
+}
+
 bool guard_allows(const struct guard *g, const struct sockaddr *to)
 {
     struct address a;
-    return address_of_sockaddr(to, &a) && !address_blocked(&g->policy, a);
+    return address_of_sockaddr(to, &a) && guard_allows_address(g, a, guard_port(to));
 }
 
 bool guard_allows_peer(const struct guard *g, int fd)

@@ -144,7 +144,7 @@ static bool address_bit_at(struct address a, int i)
 enum err address_range_parse(struct str text, struct address_range *ret, struct error *e)
 {
     size_t slash = str_find(text, '/', 0);
-    struct address_range r;
+    struct address_range r = { 0 };
     if (!address_parse(str_sub(text, 0, slash), &r.first))
         return error_set(e, ERR_INVALID, "is no address or range such as 10.0.0.0/8 or fd00::/8");
     int64_t bits = address_bits(r.first);
@@ -155,6 +155,31 @@ enum err address_range_parse(struct str text, struct address_range *ret, struct 
         if (address_bit_at(r.first, i))
             return error_set(e, ERR_INVALID, "has bits set beyond its first %d", r.bits);
     *ret = r;
+    return ERR_OK;
+}
+
+/* Whether the text ends in a port: "127.0.0.1:80" or "[::1]:80". An IPv6 address without brackets has none. */
+static bool address_cut_port(struct str text, struct str *ret_address, struct str *ret_port)
+{
+    size_t end = text.n && text.p[0] == '[' ? str_find(text, ']', 0) + 1 : str_find(text, ':', 0);
+    if (end >= text.n || text.p[end] != ':' || str_find(text, ':', end + 1) < text.n)
+        return false;
+    *ret_port = str_sub(text, end + 1, text.n);
+    *ret_address = text.p[0] == '[' ? str_sub(text, 1, end - 1) : str_sub(text, 0, end);
+    return true;
+}
+
+enum err address_allowed_parse(struct str text, struct address_range *ret, struct error *e)
+{
+    struct str address, port;
+    int64_t number = 0;
+    if (!address_cut_port(text, &address, &port))
+        return address_range_parse(text, ret, e);
+    if (!str_to_i64(port, 1, 65535, &number))
+        return error_set(e, ERR_INVALID, "needs a port between 1 and 65535");
+    if (address_range_parse(address, ret, e))
+        return e ? e->code : ERR_INVALID;
+    ret->port = (int)number;
     return ERR_OK;
 }
 
@@ -194,10 +219,20 @@ static bool address_is_own_interface(const struct address_policy *p, struct addr
     return false;
 }
 
-bool address_blocked(const struct address_policy *policy, struct address a)
+static bool address_is_allowed(const struct address_policy *p, struct address a, int port)
+{
+    for (size_t i = 0; i < p->allowed_count; i++) {
+        const struct address_range *range = &p->allowed[i];
+        if (address_in(range, a) && (!range->port || !port || range->port == port))
+            return true;
+    }
+    return false;
+}
+
+bool address_blocked(const struct address_policy *policy, struct address a, int port)
 {
     a = address_unwrap_mapped(a);
-    if (address_in_any(policy->allowed, policy->allowed_count, a))
+    if (address_is_allowed(policy, a, port))
         return false;
     return address_is_own_interface(policy, a) || address_in_any(blocked, array_count(blocked), a);
 }

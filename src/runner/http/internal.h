@@ -50,6 +50,7 @@ struct http_tenant {
 struct http_host {
     char *name; /* lower case, no brackets */
     bool is_literal;
+    struct address literal;
     enum { HOST_NEW, HOST_LOOKUP, HOST_READY, HOST_FAILED } state;
     enum failure failure; /* if HOST_FAILED, like `why` */
     const char *why;

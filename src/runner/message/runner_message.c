@@ -207,7 +207,7 @@ struct runner *runner_message_new(uv_loop_t *loop, struct clock *clock, const st
     r->base.ops = &runner_message_ops;
     r->clock = clock;
     prng_init(&r->random, seed);
-    guard_init(&r->guard, setup->allowed, setup->allowed_count, setup->allow_loopback);
+    guard_init(&r->guard, &setup->guard);
     r->brokers = xcalloc(setup->broker_count + 1, sizeof *r->brokers);
     for (; r->broker_count < setup->broker_count; r->broker_count++)
         r->brokers[r->broker_count] =

@@ -12,7 +12,7 @@
  *   the loop must run once more before it is closed. */
 #include <uv.h>
 
-#include "core/target/address.h"
+#include "platform/ssrf_guard.h"
 #include "port/clock.h"
 #include "port/runner.h"
 
@@ -23,9 +23,7 @@ struct message_broker {
 struct runner_message_setup {
     const struct message_broker *brokers; /* copied */
     size_t broker_count;
-    bool allow_loopback;
-    const struct address_range *allowed; /* exempt from the blocked ranges; copied */
-    size_t allowed_count;
+    struct guard_setup guard; /* which addresses may be called */
 };
 
 /* Checks a broker's name and address. ERR_INVALID says what is wrong. Any thread may call it. */

@@ -77,7 +77,7 @@ static struct runner *runner(struct world *w)
     };
     struct runner_message_setup setup = { .brokers = brokers,
                                           .broker_count = array_count(brokers),
-                                          .allow_loopback = !w->strange };
+                                          .guard.allow_loopback = !w->strange };
     if (!w->runner)
         w->runner = runner_message_new(&w->loop, clock_system(), &setup);
     return w->runner;

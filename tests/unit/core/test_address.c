@@ -13,7 +13,7 @@ static struct address address(const char *text)
 
 static bool is_blocked(const char *text)
 {
-    return address_blocked(&nothing_allowed, address(text));
+    return address_blocked(&nothing_allowed, address(text), 0);
 }
 
 static void addresses_are_read_as_bytes(void **state)
@@ -172,17 +172,55 @@ static void an_operator_allows_ranges(void **state)
     (void)state;
     struct address_range allowed[] = { range("10.20.0.0/15"), range("::1"), range("127.0.0.1") };
     struct address_policy p = { .allowed = allowed, .allowed_count = array_count(allowed) };
-    assert_false(address_blocked(&p, address("10.20.0.1")));
-    assert_false(address_blocked(&p, address("10.21.255.255")));
-    assert_true(address_blocked(&p, address("10.22.0.0")));
-    assert_false(address_blocked(&p, address("::1")));
-    assert_true(address_blocked(&p, address("::2")));
-    assert_false(address_blocked(&p, address("::ffff:127.0.0.1")));
-    assert_true(address_blocked(&p, address("127.0.0.2")));
+    assert_false(address_blocked(&p, address("10.20.0.1"), 0));
+    assert_false(address_blocked(&p, address("10.21.255.255"), 0));
+    assert_true(address_blocked(&p, address("10.22.0.0"), 0));
+    assert_false(address_blocked(&p, address("::1"), 0));
+    assert_true(address_blocked(&p, address("::2"), 0));
+    assert_false(address_blocked(&p, address("::ffff:127.0.0.1"), 0));
+    assert_true(address_blocked(&p, address("127.0.0.2"), 0));
     struct address_range all[] = { range("0.0.0.0/0") };
     p = (struct address_policy){ .allowed = all, .allowed_count = 1 };
-    assert_false(address_blocked(&p, address("192.168.1.1")));
-    assert_true(address_blocked(&p, address("fd00::1")));
+    assert_false(address_blocked(&p, address("192.168.1.1"), 0));
+    assert_true(address_blocked(&p, address("fd00::1"), 0));
+}
+
+static void an_operator_allows_a_port(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *address;
+        int port;
+        bool blocked;
+    } rows[] = {
+        { "127.0.0.1:8080", "127.0.0.1", 8080, false },
+        { "127.0.0.1:8080", "127.0.0.1", 8081, true },
+        { "127.0.0.1:8080", "127.0.0.1", 0, false },
+        { "127.0.0.1:8080", "127.0.0.2", 8080, true },
+        { "[::1]:80", "::1", 80, false },
+        { "[::1]:80", "::1", 81, true },
+        { "[fd00::/8]:443", "fd12::1", 443, false },
+        { "10.0.0.0/8:443", "10.1.2.3", 443, false },
+        { "10.0.0.0/8:443", "10.1.2.3", 80, true },
+        { "10.0.0.0/8", "10.1.2.3", 80, false },
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        struct address_range r;
+        struct error e;
+        assert_ok(address_allowed_parse(str_from(rows[i].text), &r, &e), &e);
+        struct address_policy p = { .allowed = &r, .allowed_count = 1 };
+        assert_int_equal(address_blocked(&p, address(rows[i].address), rows[i].port), rows[i].blocked);
+    }
+    static const char *const wrong[] = {
+        "",      "host:80", "127.0.0.1:",      "127.0.0.1:0",   "127.0.0.1:65536", "[::1]:",   "[::1",
+        "[::1]", "[]:80",   "127.0.0.1:80:81", "10.1.0.0/8:80", "10.0.0.0/33",     "127.1:80", "::1:x"
+    };
+    for (size_t i = 0; i < array_count(wrong); i++) {
+        struct address_range r;
+        struct error e;
+        if (address_allowed_parse(str_from(wrong[i]), &r, &e) != ERR_INVALID)
+            fail_msg("'%s' was read", wrong[i]);
+    }
 }
 
 static void our_own_interfaces_are_blocked_unless_allowed(void **state)
@@ -191,13 +229,13 @@ static void our_own_interfaces_are_blocked_unless_allowed(void **state)
     struct address own[] = { address("8.8.4.4"), address("2606:4700::1") };
     struct address_range allowed[] = { range("8.8.4.0/24") };
     struct address_policy p = { .own = own, .own_count = 2 };
-    assert_true(address_blocked(&p, address("8.8.4.4")));
-    assert_true(address_blocked(&p, address("::ffff:8.8.4.4")));
-    assert_true(address_blocked(&p, address("2606:4700::1")));
-    assert_false(address_blocked(&p, address("8.8.4.5")));
+    assert_true(address_blocked(&p, address("8.8.4.4"), 0));
+    assert_true(address_blocked(&p, address("::ffff:8.8.4.4"), 0));
+    assert_true(address_blocked(&p, address("2606:4700::1"), 0));
+    assert_false(address_blocked(&p, address("8.8.4.5"), 0));
     p.allowed = allowed;
     p.allowed_count = 1;
-    assert_false(address_blocked(&p, address("8.8.4.4")));
+    assert_false(address_blocked(&p, address("8.8.4.4"), 0));
 }
 
 static void a_range_that_looks_like_a_mistake_is_refused(void **state)
@@ -237,6 +275,7 @@ int main(void)
         cmocka_unit_test(public_addresses_are_free),
         cmocka_unit_test(mapped_ipv4_is_judged_as_ipv4),
         cmocka_unit_test(an_operator_allows_ranges),
+        cmocka_unit_test(an_operator_allows_a_port),
         cmocka_unit_test(our_own_interfaces_are_blocked_unless_allowed),
         cmocka_unit_test(a_range_that_looks_like_a_mistake_is_refused),
     };

@@ -397,7 +397,7 @@ static void wrong_targets_are_refused(void **state)
 static void loopback_is_blocked_unless_allowed(void **state)
 {
     struct fixture *f = *state;
-    f->setup.allow_loopback = false;
+    f->setup.guard.allow_loopback = false;
     static const char *const hosts[] = {
         "127.0.0.1", "[::1]", "localhost", "LOCALHOST", "ok.test", "[::ffff:127.0.0.1]"
     };
@@ -414,9 +414,9 @@ static void an_allowed_range_is_called(void **state)
 {
     struct fixture *f = *state;
     struct address_range only[] = { { .first = { .b = { 127, 0, 0, 1 } }, .bits = 32 } };
-    f->setup.allow_loopback = false;
-    f->setup.allowed = only;
-    f->setup.allowed_count = 1;
+    f->setup.guard.allow_loopback = false;
+    f->setup.guard.allowed = only;
+    f->setup.guard.allowed_count = 1;
     struct probe p;
     call_path(f, &p, "/ok");
     assert_int_equal(p.outcome.kind, OUTCOME_OK);
@@ -425,18 +425,54 @@ static void an_allowed_range_is_called(void **state)
     assert_failed(&p, FAILURE_REFUSED, false, "address is not allowed");
 }
 
-/* The host was checked while loopback was allowed; the socket is opened after that changed. */
-static void the_socket_is_judged_again(void **state)
+static void an_allowed_port_is_called(void **state)
+{
+    struct fixture *f = *state;
+    struct address_range only[] = { { .first = { .b = { 127, 0, 0, 1 } }, .bits = 32, .port = f->target.port } };
+    f->setup.guard = (struct guard_setup){ .allowed = only, .allowed_count = 1 };
+    struct probe p;
+    call_path(f, &p, "/ok");
+    assert_int_equal(p.outcome.kind, OUTCOME_OK);
+    prepare(f, &p, "127.0.0.1", "/ok", "");
+    snprintf(p.config, sizeof p.config, "{\"url\": \"http://127.0.0.1:%d/\"}", f->target.names_port);
+    p.task.target_config = str_from(p.config);
+    call(f, &p);
+    assert_failed(&p, FAILURE_REFUSED, false, "address is not allowed");
+}
+
+static bool loopback_now;
+
+static bool loopback_holds(void *context)
+{
+    (void)context;
+    return loopback_now;
+}
+
+/* Loopback is allowed at first: neither the host's entry nor its open connection outlives that. */
+static void loopback_is_judged_at_each_call(void **state)
 {
     struct fixture *f = *state;
     struct probe p;
-    call_path(f, &p, "/ok");
-    container_of(runner(f), struct runner_http, base)->guard.policy.allowed_count = 0;
+    static const char *const hosts[] = { "127.0.0.1", "ok.test" };
+    f->setup.guard.loopback_holds = loopback_holds;
+    for (size_t i = 0; i < array_count(hosts); i++) {
+        loopback_now = true;
+        prepare(f, &p, hosts[i], "/ok", "");
+        call(f, &p);
+        assert_int_equal(p.outcome.kind, OUTCOME_OK);
+        loopback_now = false;
+        for (int fresh = 0; fresh < 2; fresh++) {
+            prepare(f, &p, hosts[i], "/ok", "");
+            p.task.delivery = fresh ? DELIVER_AT_MOST_ONCE : DELIVER_AT_LEAST_ONCE; /* fresh: needs a new connection */
+            call(f, &p);
+            assert_failed(&p, FAILURE_REFUSED, false, "address is not allowed");
+        }
+    }
+    assert_int_equal(f->target.connections, 2);
+    loopback_now = true;
     prepare(f, &p, "127.0.0.1", "/ok", "");
-    p.task.delivery = DELIVER_AT_MOST_ONCE; /* needs a new connection */
     call(f, &p);
-    assert_failed(&p, FAILURE_REFUSED, false, "address is not allowed");
-    assert_int_equal(f->target.connections, 1);
+    assert_int_equal(p.outcome.kind, OUTCOME_OK);
 }
 
 /* ---- host names ---- */
@@ -559,7 +595,8 @@ int main(void)
         WITH_FIXTURE(wrong_targets_are_refused),
         WITH_FIXTURE(loopback_is_blocked_unless_allowed),
         WITH_FIXTURE(an_allowed_range_is_called),
-        WITH_FIXTURE(the_socket_is_judged_again),
+        WITH_FIXTURE(an_allowed_port_is_called),
+        WITH_FIXTURE(loopback_is_judged_at_each_call),
         WITH_FIXTURE(names_are_looked_up_once),
         WITH_FIXTURE(localhost_is_found_without_a_server),
         WITH_FIXTURE(only_allowed_addresses_of_a_name_are_called),
