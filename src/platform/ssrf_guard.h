@@ -5,8 +5,6 @@
 
 #include "core/target/address.h"
 
-enum { GUARD_OWN_MAX = 64 };
-
 struct guard_setup {
     const struct address_range *allowed; /* exempt from the blocked ranges; copied */
     size_t allowed_count;
@@ -18,11 +16,10 @@ struct guard_setup {
 struct guard {
     struct guard_setup setup;
     struct address_policy policy;
-    struct address_range *allowed;     /* those of the setup, then loopback */
-    struct address own[GUARD_OWN_MAX]; /* this machine's interface addresses, read by guard_init */
+    struct address_range *allowed; /* those of the setup, then loopback */
+    struct guard_own *own;         /* this machine's interface addresses */
 };
 
-/* The struct must not be moved or copied afterwards, because it points into itself. */
 void guard_init(struct guard *g, const struct guard_setup *setup);
 void guard_release(struct guard *g);
 
@@ -32,7 +29,7 @@ bool guard_allows_peer(const struct guard *g, int fd); /* checks the peer of a c
 
 /* Resolves a name and checks each of its addresses; false also if it has none. Blocks, so never call it on the loop's
  * thread. */
-bool guard_allows_name(const struct guard *g, const char *name, bool *ret_found);
+bool guard_allows_name(const struct guard *g, const char *name);
 
 /* Converts a socket address; false for address families other than IPv4 and IPv6. */
 bool address_of_sockaddr(const struct sockaddr *sa, struct address *ret);

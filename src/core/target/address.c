@@ -2,8 +2,8 @@
 
 #include <assert.h>
 
-/* Ranges that hold no public hosts, or hosts that users must not reach through this server. Bytes that are not given
- * are zero. */
+/* Ranges that hold no public hosts (IANA's registries of special-purpose addresses), or hosts that users must not reach
+ * through this server. Bytes that are not given are zero. */
 enum { V4 = false, V6 = true };
 static const struct address_range blocked[] = {
     { { { 0 }, V4 }, 8 },  /* 0.0.0.0: this network */
@@ -16,23 +16,20 @@ static const struct address_range blocked[] = {
     { { { 172, 16 }, V4 }, 12 },                /* 172.16.0.0: private */
     { { { 192, 0, 0 }, V4 }, 24 },              /* 192.0.0.0: protocol assignments */
     { { { 192, 0, 2 }, V4 }, 24 },              /* 192.0.2.0: documentation */
+    { { { 192, 88, 99 }, V4 }, 24 },            /* 192.88.99.0: 6to4 relays */
     { { { 192, 168 }, V4 }, 16 },               /* 192.168.0.0: private */
     { { { 198, 18 }, V4 }, 15 },                /* 198.18.0.0: benchmarks */
     { { { 198, 51, 100 }, V4 }, 24 },           /* 198.51.100.0: documentation */
     { { { 203, 0, 113 }, V4 }, 24 },            /* 203.0.113.0: documentation */
     { { { 224 }, V4 }, 4 },                     /* 224.0.0.0: multicast */
     { { { 240 }, V4 }, 4 },                     /* 240.0.0.0: reserved, and broadcast */
-    { { { 0 }, V6 }, 96 },                      /* :: unspecified, loopback, and IPv4-compatible addresses */
-    { { { 0x00, 0x64, 0xff, 0x9b }, V6 }, 96 }, /* 64:ff9b:: IPv4 behind NAT64 */
-    { { { 0x00, 0x64, 0xff, 0x9b, 0x00, 0x01 }, V6 }, 48 }, /* 64:ff9b:1:: NAT64, local use */
-    { { { 0x20, 0x01 }, V6 }, 32 },                         /* 2001:: Teredo */
-    { { { 0x20, 0x01, 0x0d, 0xb8 }, V6 }, 32 },             /* 2001:db8:: documentation */
-    { { { 0x20, 0x02 }, V6 }, 16 },                         /* 2002:: 6to4 */
-    { { { 0xfc }, V6 }, 7 },                                /* fc00:: unique local */
-    { { { 0xfe, 0x80 }, V6 }, 10 },                         /* fe80:: link local */
-    { { { 0xfe, 0xc0 }, V6 }, 10 },                         /* fec0:: site local */
-    { { { 0xff }, V6 }, 8 },                                /* ff00:: multicast */
+    { { { 0x20, 0x01 }, V6 }, 23 },             /* 2001::/23: protocol assignments, Teredo, ORCHID, benchmarks */
+    { { { 0x20, 0x01, 0x0d, 0xb8 }, V6 }, 32 }, /* 2001:db8:: documentation */
+    { { { 0x20, 0x02 }, V6 }, 16 },             /* 2002:: 6to4 */
+    { { { 0x3f, 0xff }, V6 }, 20 },             /* 3fff:: documentation */
 };
+/* All other IPv6 addresses are local, multicast, reserved, or stand for an IPv4 address. */
+static const struct address_range global_v6 = { { { 0x20 }, V6 }, 3 };            /* 2000:: */
 static const struct address_range mapped = { { { [10] = 0xff, 0xff }, V6 }, 96 }; /* ::ffff:0.0.0.0 */
 
 static int address_bits(struct address a)
@@ -234,5 +231,7 @@ bool address_blocked(const struct address_policy *policy, struct address a, int 
     a = address_unwrap_mapped(a);
     if (address_is_allowed(policy, a, port))
         return false;
+    if (a.is_v6 && !address_in(&global_v6, a))
+        return true;
     return address_is_own_interface(policy, a) || address_in_any(blocked, array_count(blocked), a);
 }

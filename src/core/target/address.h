@@ -3,7 +3,7 @@
  *
  * The check works on bytes, never on text. Text is parsed strictly: four decimal numbers without leading zeros, or IPv6
  * without zone and brackets. The octal, hex and short forms that other parsers accept are refused. The blocked ranges
- * are a table; an operator may allow ranges of it. */
+ * are a table; an operator may allow ranges of it. Of IPv6, only 2000::/3 is public, and parts of that are blocked. */
 #include "base/str.h"
 
 struct address {

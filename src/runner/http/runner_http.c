@@ -151,8 +151,8 @@ static void http_host_on_lookup(void *context, const struct http_lookup *l)
     int ttl_s = found ? max_of(TTL_MIN_S, min_of(l->ttl_s, TTL_MAX_S)) : TTL_FAILED_S;
     h->expires_ns = clock_steady_ns(r->clock) + ttl_s * SECOND_NS;
     h->state = found ? HOST_READY : HOST_FAILED;
-    h->failure = judged ? FAILURE_REFUSED : FAILURE_CONNECT;
-    h->why = judged ? "address is not allowed" : l->why;
+    h->failure = FAILURE_CONNECT;
+    h->why = judged ? HTTP_HOST_NOT_FOUND : l->why;
     if (r->closing)
         return;
     if (!found)

@@ -69,7 +69,8 @@ enum err message_sender_check(struct str url, struct error *e)
 
 /* ---- on the broker's thread ---- */
 
-/* Resolves and checks each host of the address before connecting. The address that is connected to is checked again. */
+/* Resolves and checks each host of the address before connecting. The address that is connected to is checked again. A
+ * name that does not exist counts as blocked: a task must not find out which of the two it is. */
 static bool broker_thread_may_connect(struct broker_thread *t)
 {
     struct str rest = { 0 }, host;
@@ -77,9 +78,10 @@ static bool broker_thread_may_connect(struct broker_thread *t)
     if (!t->check.guard)
         return true;
     while (!t->check.blocked && message_target_next_host(str_from(t->url), &rest, &host)) {
-        bool found;
+        struct address literal;
         snprintf(name, sizeof name, STR_FMT, STR_ARG(host));
-        t->check.blocked = !guard_allows_name(t->check.guard, name, &found) && found;
+        t->check.has_names |= !address_parse(host, &literal);
+        t->check.blocked = !guard_allows_name(t->check.guard, name);
     }
     return !t->check.blocked;
 }
@@ -97,8 +99,12 @@ static void broker_thread_deliver(struct broker_thread *t, struct message_sender
         (*sender)->ops->deliver(*sender, v, n);
         return;
     }
-    for (size_t i = 0; i < n; i++)
-        message_set_failed(v[i], FAILURE_REFUSED, false, t->check.blocked ? "address is not allowed" : e.text);
+    for (size_t i = 0; i < n; i++) {
+        if (t->check.blocked)
+            message_set_lost(v[i], &t->check, false, "");
+        else
+            message_set_failed(v[i], FAILURE_REFUSED, false, e.text);
+    }
 }
 
 static size_t broker_thread_take_waiting(struct broker_thread *t, struct message_in_flight **v)

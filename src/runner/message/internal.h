@@ -57,6 +57,7 @@ void message_set_failed(struct message_in_flight *msg, enum failure failure, boo
 struct peer_check {
     const struct guard *guard; /* NULL: a trusted broker of the operator, any address is allowed */
     bool blocked;
+    bool has_names; /* its hosts are not all literals: nobody learns what is blocked */
 };
 
 /* A connection to one broker, used only by that broker's thread. deliver publishes n messages and sets the result of

@@ -435,7 +435,7 @@ static void addresses_in_tasks_are_judged(void **state)
     split(servers.redis, host, &port);
     snprintf(url, sizeof url, "redis://%s:%d", host, port);
     static const char *const blocked[] = {
-        "redis://localhost:1",     "amqp://127.0.0.1:1", "kafka://8.8.8.8:1,127.0.0.1:1",
+        "redis://127.0.0.2:1",     "amqp://127.0.0.1:1", "kafka://8.8.8.8:1,127.0.0.1:1",
         "redis://169.254.169.254", "amqp://[::1]:1",     "kafka://10.1.2.3:9092"
     };
     send_message(w, &p, url, "x", "");
@@ -443,6 +443,14 @@ static void addresses_in_tasks_are_judged(void **state)
     for (size_t i = 0; i < array_count(blocked); i++) {
         send_message(w, &p, blocked[i], "x", "");
         assert_failed(&p, FAILURE_REFUSED, false, "address is not allowed");
+    }
+    static const char *const names[] = {
+        "redis://localhost:1", "redis://gone.invalid:1",        "amqp://localhost:1",
+        "amqp://gone.invalid", "kafka://8.8.8.8:1,localhost:1", "kafka://gone.invalid"
+    };
+    for (size_t i = 0; i < array_count(names); i++) { /* internal or missing: a stranger learns no more */
+        send_message(w, &p, names[i], "x", "");
+        assert_failed(&p, FAILURE_CONNECT, false, "could not connect");
     }
     char to[256];
     send_message(w, &p, "cache", named("", "operators", to), ""); /* an operator's may be anywhere */
