@@ -105,6 +105,8 @@ const struct option server_options[] = {
       .help = "kafka://…, redis://… or amqp://… of the events by which workers report outcomes, or file:/path of a file with that URL; required with --queue" },
     { .key = "brokers.*", .flag = "broker", .type = OPTION_LIST, .value = "NAME=URL",
       .help = "a broker that QUEUE_MESSAGE tasks may name: redis://…, amqp://… or kafka://…, or file:/path of a file with that URL" },
+    { .key = "messages.connections_per_tenant", .type = OPTION_INT, .value = "N", .preset = "8", .min = 1, .max = 64,
+      .help = "to how many brokers that are no brokers.NAME, but addresses in tasks, one tenant may be connected at once; the messages for others wait" },
     { .key = "worker.concurrency", .flag = "concurrency", .type = OPTION_INT, .value = "N", .preset = "1000",
       .min = 1, .max = 100000, .help = "how many tasks may run at once" },
     { .key = "worker.visibility", .flag = "visibility", .type = OPTION_DURATION, .value = "DURATION", .preset = "4s",

@@ -347,6 +347,7 @@ static enum err server_open_runners(struct server *a, struct error *e)
     struct runners_setup setup = { .loop = loop_uv(a->loop),
                                    .clock = a->setup.clock,
                                    .slots = a->setup.slots,
+                                   .tenant_connections = a->setup.tenant_connections,
                                    .guard = a->setup.guard,
                                    .ca_file = a->setup.ca_file,
                                    .brokers = a->setup.brokers };

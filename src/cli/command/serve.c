@@ -343,6 +343,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .slots = (size_t)option_get(o, "concurrency")->number,
         .visibility_ms = option_get(o, "visibility")->number,
         .ahead_bytes = (size_t)option_get(o, "scheduler.ahead_mb")->number << 20,
+        .tenant_connections = (size_t)option_get(o, "messages.connections_per_tenant")->number,
         .guard = *guard,
         .loopback_if_alone = serve_allows_loopback_if_alone(o),
         .ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE"),

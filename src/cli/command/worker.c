@@ -99,6 +99,7 @@ static enum err worker_command_read_setup(const struct options *o, struct worker
         return e->code;
     ret->memory_mb = option_given(o, "memory-mb") ? option_get(o, "memory-mb")->number : 0;
     ret->slots = (size_t)option_get(o, "concurrency")->number;
+    ret->tenant_connections = (size_t)option_get(o, "messages.connections_per_tenant")->number;
     ret->visibility_ms = option_get(o, "visibility")->number;
     ret->ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE");
     ret->listen = option_given(o, "listen") ? option_get(o, "listen")->text.p : NULL;

@@ -6,7 +6,8 @@
  *   all waiting messages together. A message counts as sent when its broker has confirmed it.
  * - Named brokers come from the operator's settings and are trusted.
  * - A broker address in a task is untrusted: it is checked like a webhook's (platform/ssrf_guard.h), must not hold
- *   credentials or parameters, and its connection is never shared between tenants.
+ *   credentials or parameters, and its connection is never shared between tenants. A tenant has few of them; a message
+ *   that finds none free is reported as OUTCOME_HELD.
  * - Threads: runner_start and runner_abort are for the loop's thread, and `done` is called on it. runner_free may be
  *   called there, or on another thread after the loop has ended. It waits for the broker threads and closes handles, so
  *   the loop must run once more before it is closed. */
@@ -20,9 +21,13 @@ struct message_broker {
     struct str name, url;
 };
 
+enum { MESSAGE_TENANT_CONNECTIONS = 8 };
+
 struct runner_message_setup {
     const struct message_broker *brokers; /* copied */
     size_t broker_count;
+    /* to how many addresses in tasks one tenant is connected at once; 0: MESSAGE_TENANT_CONNECTIONS */
+    size_t tenant_connections;
     struct guard_setup guard; /* which addresses may be called */
 };
 
