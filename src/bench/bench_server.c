@@ -150,7 +150,7 @@ static _Noreturn void bench_run_node(const struct bench_server *s, size_t node, 
                                   .listen = "127.0.0.1:0",
                                   .tls = s->tls ? &tls : NULL,
                                   .slots = s->slots,
-                                  .allow_loopback = true,
+                                  .guard.allow_loopback = true,
                                   .drain_ms = 10000,
                                   .retention = { .tasks_ms = 7 * DAY_MS,
                                                  .dlq_ms = 7 * DAY_MS,
@@ -180,7 +180,7 @@ static _Noreturn void bench_run_worker(const struct bench_server *s, size_t work
                                           .fleet = s->fleet,
                                           .filter = s->filters ? s->filters[worker] : any,
                                           .slots = max_of(s->slots / s->workers, (size_t)1),
-                                          .allow_loopback = true,
+                                          .guard.allow_loopback = true,
                                           .drain_ms = 10000 };
     struct bench_ready_message message = { 0 };
     struct worker_process *p = NULL;

@@ -1,29 +1,35 @@
 #pragma once
 /* platform/ssrf_guard.h - decides which network addresses users' targets may connect to (core/target/address.h). Every
- * module that connects to a target's address asks it. */
+ * module that connects to a target's address asks it. Any thread may ask. */
 #include <sys/socket.h>
 
 #include "core/target/address.h"
 
-enum { GUARD_OWN_MAX = 64 };
-
-struct guard {
-    struct address_policy policy;
-    struct address_range *allowed;
-    struct address own[GUARD_OWN_MAX]; /* this machine's interface addresses, read by guard_init */
+struct guard_setup {
+    const struct address_range *allowed; /* exempt from the blocked ranges; copied */
+    size_t allowed_count;
+    bool allow_loopback;                   /* 127.0.0.0/8 and ::1 */
+    bool (*loopback_holds)(void *context); /* whether allow_loopback holds now; NULL: always. Any thread calls it */
+    void *context;
 };
 
-/* allowed: ranges that are exempt from the blocked ones; copied. allow_loopback exempts 127.0.0.0/8 and ::1. The struct
- * must not be moved or copied afterwards, because it points into itself. */
-void guard_init(struct guard *g, const struct address_range *allowed, size_t count, bool allow_loopback);
+struct guard {
+    struct guard_setup setup;
+    struct address_policy policy;
+    struct address_range *allowed; /* those of the setup, then loopback */
+    struct guard_own *own;         /* this machine's interface addresses */
+};
+
+void guard_init(struct guard *g, const struct guard_setup *setup);
 void guard_release(struct guard *g);
 
 bool guard_allows(const struct guard *g, const struct sockaddr *to); /* false for a socket address that is not IP */
-bool guard_allows_peer(const struct guard *g, int fd);               /* checks the peer of a connected socket */
+bool guard_allows_address(const struct guard *g, struct address a, int port); /* port 0: not known yet */
+bool guard_allows_peer(const struct guard *g, int fd); /* checks the peer of a connected socket */
 
 /* Resolves a name and checks each of its addresses; false also if it has none. Blocks, so never call it on the loop's
  * thread. */
-bool guard_allows_name(const struct guard *g, const char *name, bool *ret_found);
+bool guard_allows_name(const struct guard *g, const char *name);
 
 /* Converts a socket address; false for address families other than IPv4 and IPv6. */
 bool address_of_sockaddr(const struct sockaddr *sa, struct address *ret);

@@ -9,7 +9,7 @@
  * uses a slice. One file may contain the settings of both commands. */
 enum {
     SERVE_ALONE = 41,
-    SERVE_AND_WORKER = 11,
+    SERVE_AND_WORKER = 13,
     WORKER_ALONE = 7,
     SERVER_OPTION_COUNT = SERVE_ALONE + SERVE_AND_WORKER,
     WORKER_OPTION_COUNT = SERVE_AND_WORKER + WORKER_ALONE,

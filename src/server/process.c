@@ -55,12 +55,13 @@ enum err runners_open(const struct runners_setup *setup, struct runners *ret, st
 {
     struct runner_http_setup http = RUNNER_HTTP_SETUP;
     http.in_flight_max = setup->slots;
-    http.allow_loopback = setup->allow_loopback;
+    http.guard = setup->guard;
     http.ca_file = setup->ca_file;
     ret->v[TARGET_NOOP] = runner_noop_new(setup->clock);
-    struct runner_message_setup message = { .brokers = setup->brokers ? setup->brokers->v : NULL,
+    struct runner_message_setup message = { .tenant_connections = setup->tenant_connections,
+                                            .brokers = setup->brokers ? setup->brokers->v : NULL,
                                             .broker_count = setup->brokers ? setup->brokers->n : 0,
-                                            .allow_loopback = setup->allow_loopback };
+                                            .guard = setup->guard };
     ret->v[TARGET_MESSAGE] = runner_message_new(setup->loop, setup->clock, &message);
     ret->v[TARGET_HTTP] = runner_http_new(setup->loop, setup->clock, &http, e);
     return ret->v[TARGET_HTTP] ? ERR_OK : e->code;

@@ -18,7 +18,8 @@ struct runners_setup {
     uv_loop_t *loop;
     struct clock *clock;
     size_t slots;
-    bool allow_loopback;
+    size_t tenant_connections; /* to brokers by address; 0: the default */
+    struct guard_setup guard;
     const char *ca_file;           /* trusted certificates; NULL: the system's list */
     const struct brokers *brokers; /* NULL: none */
 };

@@ -336,14 +336,26 @@ static void server_start_handles(struct server *a)
     a->handles_open = true;
 }
 
+static bool server_has_one_tenant(void *context)
+{
+    const struct server *a = context;
+    return catalog_cache_tenant_count(a->catalog) == 1;
+}
+
 static enum err server_open_runners(struct server *a, struct error *e)
 {
     struct runners_setup setup = { .loop = loop_uv(a->loop),
                                    .clock = a->setup.clock,
                                    .slots = a->setup.slots,
-                                   .allow_loopback = a->setup.allow_loopback,
+                                   .tenant_connections = a->setup.tenant_connections,
+                                   .guard = a->setup.guard,
                                    .ca_file = a->setup.ca_file,
                                    .brokers = a->setup.brokers };
+    if (a->setup.loopback_if_alone) {
+        setup.guard.allow_loopback = true;
+        setup.guard.loopback_holds = server_has_one_tenant;
+        setup.guard.context = a;
+    }
     return runners_open(&setup, &a->runners, e);
 }
 

@@ -36,10 +36,12 @@ struct server_setup {
     size_t slots;                   /* how many attempts may run at once */
     int64_t visibility_ms;          /* 0: WORKER_VISIBILITY_MS */
     size_t ahead_bytes;             /* of tasks that are claimed ahead; 0: 64 MiB */
-    bool allow_loopback;
-    const char *ca_file;           /* trusted certificates of https targets; NULL: the system's list */
-    const struct brokers *brokers; /* brokers that tasks may name; borrowed. NULL: none */
-    struct str cors_origins;       /* of web pages that may call the API; borrowed */
+    size_t tenant_connections;      /* of one tenant to brokers by address; 0: the default */
+    struct guard_setup guard;       /* which addresses tasks may call; borrowed */
+    bool loopback_if_alone;         /* also loopback, while `default` is the only tenant */
+    const char *ca_file;            /* trusted certificates of https targets; NULL: the system's list */
+    const struct brokers *brokers;  /* brokers that tasks may name; borrowed. NULL: none */
+    struct str cors_origins;        /* of web pages that may call the API; borrowed */
     bool require_idempotency_key;
     struct http_limits http; /* of the API */
     int64_t drain_ms;

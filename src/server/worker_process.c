@@ -413,7 +413,8 @@ static enum err worker_process_assemble(struct worker_process *p, struct error *
     struct runners_setup runners = { .loop = loop_uv(p->loop),
                                      .clock = p->clock,
                                      .slots = p->setup.slots,
-                                     .allow_loopback = p->setup.allow_loopback,
+                                     .tenant_connections = p->setup.tenant_connections,
+                                     .guard = p->setup.guard,
                                      .ca_file = p->setup.ca_file,
                                      .brokers = p->setup.brokers };
     struct async_io_threads_setup async_io = {

@@ -15,8 +15,9 @@ struct worker_process_setup {
     struct queue_filter filter;
     int64_t cpu_milli, memory_mb; /* capacity for tasks that declare their needs; 0: that of the machine */
     size_t slots;
-    int64_t visibility_ms; /* how long it keeps a delivery that it does not renew; 0: WORKER_VISIBILITY_MS */
-    bool allow_loopback;
+    int64_t visibility_ms;     /* how long it keeps a delivery that it does not renew; 0: WORKER_VISIBILITY_MS */
+    size_t tenant_connections; /* as in server_setup */
+    struct guard_setup guard;
     const char *ca_file;           /* trusted certificates; NULL: the system's list */
     const struct brokers *brokers; /* brokers that tasks may name; borrowed. NULL: none */
     const char *listen;            /* of /health, /ready and /metrics; NULL: not served */

@@ -52,7 +52,7 @@ static double runner_rate(const char *url, long calls, long concurrency)
     uv_loop_t loop;
     uv_loop_init(&loop);
     struct runner_http_setup setup = RUNNER_HTTP_SETUP;
-    setup.allow_loopback = true;
+    setup.guard.allow_loopback = true;
     struct error e;
     struct load l = { .runner = runner_http_new(&loop, clock_system(), &setup, &e), .left = calls };
     uuid_gen_init(&l.ids, 1);

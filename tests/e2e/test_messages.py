@@ -8,6 +8,7 @@ import pytest
 from redis import Redis
 from server import until
 from test_api import assert_problem
+from test_tenants import Tenant
 
 pytestmark = pytest.mark.standalone("whoever runs a task puts the message there, and a node does")
 
@@ -84,3 +85,15 @@ def test_the_command_line_makes_one(belfry, make_server, redis):
                         (("--message", "o", "--destination", "d", "http://x"), "takes no URL")):
         done = belfry("add", *words, env=env)
         assert done.code == 2 and says in done.err, done.err
+
+
+def test_one_tenant_does_not_take_the_connections_of_all(make_server, redis):
+    """Its messages to many brokers wait for each other, and that is no attempt."""
+    server = make_server("--broker", f"orders={redis.url()}")
+    acme, default = Tenant(server, "acme"), server.client()
+    made = [acme.create(delay="0s", retry={"max_attempts": 1}, **message(f"redis://127.0.0.1:1/{i}")).json["id"] for i in range(20)]
+    mine = default.create(delay="0s", retry={"max_attempts": 1}, **message())
+    default.wait_for(mine["id"], "COMPLETED")
+    for task_id in made:
+        task = until(lambda: (t := acme.request("GET", f"/v1/tasks/{task_id}").json)["status"] == "FAILED" and t)
+        assert task["attempts"] == 1 and task["last_error"] == "could not connect"

@@ -396,3 +396,37 @@ def test_a_job_ends_with_the_key_that_created_it(server, receiver):
 
     now = until(stopped)
     assert now["state"] == "STOPPED" and "revoked" in now["reason"]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# what tasks may call
+
+
+def run_once(tenant, receiver, path):
+    """The state and the error of a task that calls the receiver."""
+    made = tenant.request("POST", "/v1/tasks", {**receiver.target(path), "retry": {"max_attempts": 1}})
+    assert made.status == 201, made
+    task = until(lambda: (t := tenant.request("GET", f"/v1/tasks/{made.json['id']}").json)["status"] in ("COMPLETED", "FAILED") and t)
+    return task["status"], task.get("last_error")
+
+
+@pytest.mark.standalone("workers have the setting, not the rule")
+def test_loopback_is_open_while_default_is_the_only_tenant(make_server, receiver):
+    server = make_server(env={"BELFRY_HTTP_ALLOW_LOOPBACK": ""})
+    default = Tenant(server, "default")
+    assert run_once(default, receiver, "/alone") == ("COMPLETED", None)
+    acme = Tenant(server, "acme")
+    for who in acme, default:
+        status, error = run_once(who, receiver, "/together")
+        assert status == "FAILED" and "not allowed" in error
+    assert receiver.to("/together") == []
+
+
+@pytest.mark.standalone("workers read the same list")
+def test_an_operator_allows_one_port_of_loopback(make_server, receiver):
+    server = make_server("--allow", f"127.0.0.1:{receiver.port}", env={"BELFRY_HTTP_ALLOW_LOOPBACK": ""})
+    acme = Tenant(server, "acme")
+    assert run_once(acme, receiver, "/listed") == ("COMPLETED", None)
+    own = {"target_type": "HTTP_CALLBACK", "target_config": {"url": f"{server.url}/health"}, "retry": {"max_attempts": 1}}
+    made = acme.request("POST", "/v1/tasks", own).json["id"]
+    until(lambda: acme.request("GET", f"/v1/tasks/{made}").json["status"] == "FAILED")

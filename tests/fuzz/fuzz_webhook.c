@@ -94,7 +94,7 @@ static void try_address(struct str text)
     if (rc == ERR_OK)
         require(address_in(&range, range.first));
     if (is_address)
-        (void)address_blocked(&nothing, address);
+        (void)address_blocked(&nothing, address, 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -32,7 +32,7 @@ static inline int setup_fixture(void **state)
     uv_loop_init(&f->loop);
     target_open(&f->target, &f->loop);
     f->setup = RUNNER_HTTP_SETUP;
-    f->setup.allow_loopback = true;
+    f->setup.guard.allow_loopback = true;
     snprintf(name_servers, sizeof name_servers, "127.0.0.1:%d", f->target.names_port);
     f->setup.name_servers = name_servers;
     *state = f;

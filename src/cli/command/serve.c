@@ -8,6 +8,7 @@
 #include "cli/command/check.h"
 #include "cli/command/commands.h"
 #include "platform/clock_system.h"
+#include "server/guard_settings.h"
 #include "server/options.h"
 #include "server/secret_url.h"
 #include "server/server.h"
@@ -23,10 +24,10 @@ static int64_t serve_log_clock(void *context)
 
 /* A user of the API can make the server call any allowed address. If the API listens on loopback, only users of this
  * machine can reach it, and they can reach loopback addresses anyway. */
-static bool serve_allows_loopback(const struct options *o)
+/* On a machine where only its own users reach the API, and while there is one tenant. */
+static bool serve_allows_loopback_if_alone(const struct options *o)
 {
-    return option_given(o, "allow-loopback") ? option_get(o, "allow-loopback")->number
-                                             : options_listen_is_loopback(o, "listen");
+    return !option_given(o, "allow-loopback") && options_listen_is_loopback(o, "listen");
 }
 
 /* Appends the URL of a listener, which the option `name` gives. for_client: 127.0.0.1 instead of a wildcard address,
@@ -135,7 +136,8 @@ static bool serve_add_admin_key(struct buf *out, const char *dir, const char *ke
 }
 
 static void serve_print_banner(struct cli *cli, const struct options *o, const struct server *a, const char *dir,
-                               struct buf *store, const struct fleet_urls *fleet, const char *key, bool allow_loopback)
+                               struct buf *store, const struct fleet_urls *fleet, const char *key,
+                               const struct server_setup *setup)
 {
     unsigned port = server_port(a), admin_port = server_admin_port(a);
     bool is_first = !server_has_useless_keys(a);
@@ -157,7 +159,10 @@ static void serve_print_banner(struct cli *cli, const struct options *o, const s
         secret_url_show(buf_str(&fleet->events), &out);
     }
     buf_char(&out, '\n');
-    if (allow_loopback)
+    if (setup->loopback_if_alone)
+        buf_text(&out, "Tasks may call loopback addresses of this machine while 'default' is the only tenant "
+                       "(http.allow_loopback).\n");
+    else if (setup->guard.allow_loopback)
         buf_text(&out, "Tasks may call loopback addresses of this machine (http.allow_loopback).\n");
     bool has_key = serve_add_admin_key(&out, dir, key, is_first);
     if (port && has_key)
@@ -316,9 +321,9 @@ static struct retention serve_retention(const struct options *o)
 
 static enum exit_code serve_until_stopped(struct cli *cli, const struct options *o, const char *dir,
                                           struct serve_store_urls *urls, struct fleet_urls *fleet,
-                                          const struct brokers *brokers, const struct tls_settings *tls, unsigned roles)
+                                          const struct brokers *brokers, const struct tls_settings *tls,
+                                          const struct guard_setup *guard, unsigned roles)
 {
-    bool loopback = serve_allows_loopback(o);
     struct server_setup setup = {
         .clock = cli->clock,
         .zones = cli->zones,
@@ -338,7 +343,9 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .slots = (size_t)option_get(o, "concurrency")->number,
         .visibility_ms = option_get(o, "visibility")->number,
         .ahead_bytes = (size_t)option_get(o, "scheduler.ahead_mb")->number << 20,
-        .allow_loopback = loopback,
+        .tenant_connections = (size_t)option_get(o, "messages.connections_per_tenant")->number,
+        .guard = *guard,
+        .loopback_if_alone = serve_allows_loopback_if_alone(o),
         .ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE"),
         .brokers = brokers,
         .cors_origins = option_get(o, "api.cors_origins")->text,
@@ -355,7 +362,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         return cli_fail(cli, "serve", &e, EXIT_REFUSED);
     }
     serve_warn(cli, a, dir, !setup.store_url);
-    serve_print_banner(cli, o, a, dir, &urls->store, fleet, key, loopback);
+    serve_print_banner(cli, o, a, dir, &urls->store, fleet, key, &setup);
     server_run(a);
     server_free(a);
     log_info("stopped");
@@ -368,14 +375,16 @@ enum err serve_check_values(const struct options *o, struct error *e)
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
     cleanup_with(brokers_release) struct brokers brokers;
     struct tls_settings tls;
+    struct guard_settings allowed;
+    struct guard_setup guard;
     unsigned roles;
     buf_init(&urls.store, TEXT_MAX);
     buf_init(&urls.read, TEXT_MAX);
     buf_init(&urls.listen, TEXT_MAX);
-    if (brokers_read(o, &brokers, e) || store_url_read(o, "store", &urls.store, e) ||
-        store_url_read(o, "store-read", &urls.read, e) || store_url_read(o, "store-listen", &urls.listen, e) ||
-        fleet_urls_read(o, &fleet, e) || serve_parse_roles(o, true, &roles, e) ||
-        tls_settings_read(o, clock_wall_ms(clock_system()), &tls, e))
+    if (brokers_read(o, &brokers, e) || guard_settings_read(o, &allowed, &guard, e) ||
+        store_url_read(o, "store", &urls.store, e) || store_url_read(o, "store-read", &urls.read, e) ||
+        store_url_read(o, "store-listen", &urls.listen, e) || fleet_urls_read(o, &fleet, e) ||
+        serve_parse_roles(o, true, &roles, e) || tls_settings_read(o, clock_wall_ms(clock_system()), &tls, e))
         return e->code;
     return options_check_listen(o, "listen", e) || options_check_listen(o, "api.admin_listen", e) ||
                    options_check_origins(o, e)
@@ -410,9 +419,12 @@ static enum exit_code command_serve_run(struct cli *cli, const struct options *g
     unsigned roles;
     cleanup_with(brokers_release) struct brokers brokers;
     struct tls_settings tls;
-    if (brokers_read(o, &brokers, &e) || serve_store_urls_read(o, &urls, &e) || fleet_urls_read(o, &fleet, &e) ||
-        serve_check_fleet(o, &fleet, &e) || serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e) ||
-        serve_read_tls(o, roles, &tls, &e) || options_check_origins(o, &e))
+    struct guard_settings allowed;
+    struct guard_setup guard;
+    if (brokers_read(o, &brokers, &e) || guard_settings_read(o, &allowed, &guard, &e) ||
+        serve_store_urls_read(o, &urls, &e) || fleet_urls_read(o, &fleet, &e) || serve_check_fleet(o, &fleet, &e) ||
+        serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e) || serve_read_tls(o, roles, &tls, &e) ||
+        options_check_origins(o, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
     options_data_dir(o, &dir);
     log_open(&(struct log_setup){ .fd = 2,
@@ -420,7 +432,7 @@ static enum exit_code command_serve_run(struct cli *cli, const struct options *g
                                   .level = (enum log_level)option_get(o, "log-level")->number,
                                   .now_ms = serve_log_clock,
                                   .context = cli->clock });
-    return serve_until_stopped(cli, o, buf_cstr(&dir), &urls, &fleet, &brokers, &tls, roles);
+    return serve_until_stopped(cli, o, buf_cstr(&dir), &urls, &fleet, &brokers, &tls, &guard, roles);
 }
 
 const struct command command_serve = {

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cli/command/check.h"
 #include "cli/command/commands.h"
+#include "server/guard_settings.h"
 #include "server/options.h"
 #include "server/secret_url.h"
 #include "server/worker_process.h"
@@ -98,8 +99,8 @@ static enum err worker_command_read_setup(const struct options *o, struct worker
         return e->code;
     ret->memory_mb = option_given(o, "memory-mb") ? option_get(o, "memory-mb")->number : 0;
     ret->slots = (size_t)option_get(o, "concurrency")->number;
+    ret->tenant_connections = (size_t)option_get(o, "messages.connections_per_tenant")->number;
     ret->visibility_ms = option_get(o, "visibility")->number;
-    ret->allow_loopback = option_given(o, "allow-loopback") && option_get(o, "allow-loopback")->number;
     ret->ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE");
     ret->listen = option_given(o, "listen") ? option_get(o, "listen")->text.p : NULL;
     ret->drain_ms = option_get(o, "drain-deadline")->number;
@@ -115,11 +116,12 @@ enum err worker_check_values(const struct options *o, struct error *e)
     cleanup_with(fleet_urls_release) struct fleet_urls fleet = { 0 };
     cleanup_with(brokers_release) struct brokers brokers;
     struct worker_process_setup setup = { 0 };
+    struct guard_settings allowed;
     struct worker_lists *lists = xnew(*lists);
-    enum err rc =
-        brokers_read(o, &brokers, e) || fleet_urls_read(o, &fleet, e) || worker_command_read_filter(o, lists, &setup, e)
-            ? e->code
-            : options_check_listen(o, "listen", e);
+    enum err rc = brokers_read(o, &brokers, e) || guard_settings_read(o, &allowed, &setup.guard, e) ||
+                          fleet_urls_read(o, &fleet, e) || worker_command_read_filter(o, lists, &setup, e)
+                      ? e->code
+                      : options_check_listen(o, "listen", e);
     free(lists);
     return rc;
 }
@@ -163,9 +165,10 @@ static enum exit_code command_worker_run(struct cli *cli, const struct options *
     cleanup_with(brokers_release) struct brokers brokers;
     struct worker_lists *lists = xnew(*lists);
     struct worker_process_setup setup = { .clock = cli->clock, .fleet = &fleet, .brokers = &brokers };
+    struct guard_settings allowed;
     enum exit_code rc;
-    if (brokers_read(o, &brokers, &e) || fleet_urls_read(o, &fleet, &e) ||
-        worker_command_read_setup(o, lists, &setup, &e)) {
+    if (brokers_read(o, &brokers, &e) || guard_settings_read(o, &allowed, &setup.guard, &e) ||
+        fleet_urls_read(o, &fleet, &e) || worker_command_read_setup(o, lists, &setup, &e)) {
         rc = cli_fail(cli, "worker", &e, EXIT_USAGE);
     } else {
         log_open(&(struct log_setup){ .fd = 2,

@@ -2,8 +2,8 @@
 
 #include <assert.h>
 
-/* Ranges that hold no public hosts, or hosts that users must not reach through this server. Bytes that are not given
- * are zero. */
+/* Ranges that hold no public hosts (IANA's registries of special-purpose addresses), or hosts that users must not reach
+ * through this server. Bytes that are not given are zero. */
 enum { V4 = false, V6 = true };
 static const struct address_range blocked[] = {
     { { { 0 }, V4 }, 8 },  /* 0.0.0.0: this network */
@@ -16,23 +16,20 @@ static const struct address_range blocked[] = {
     { { { 172, 16 }, V4 }, 12 },                /* 172.16.0.0: private */
     { { { 192, 0, 0 }, V4 }, 24 },              /* 192.0.0.0: protocol assignments */
     { { { 192, 0, 2 }, V4 }, 24 },              /* 192.0.2.0: documentation */
+    { { { 192, 88, 99 }, V4 }, 24 },            /* 192.88.99.0: 6to4 relays */
     { { { 192, 168 }, V4 }, 16 },               /* 192.168.0.0: private */
     { { { 198, 18 }, V4 }, 15 },                /* 198.18.0.0: benchmarks */
     { { { 198, 51, 100 }, V4 }, 24 },           /* 198.51.100.0: documentation */
     { { { 203, 0, 113 }, V4 }, 24 },            /* 203.0.113.0: documentation */
     { { { 224 }, V4 }, 4 },                     /* 224.0.0.0: multicast */
     { { { 240 }, V4 }, 4 },                     /* 240.0.0.0: reserved, and broadcast */
-    { { { 0 }, V6 }, 96 },                      /* :: unspecified, loopback, and IPv4-compatible addresses */
-    { { { 0x00, 0x64, 0xff, 0x9b }, V6 }, 96 }, /* 64:ff9b:: IPv4 behind NAT64 */
-    { { { 0x00, 0x64, 0xff, 0x9b, 0x00, 0x01 }, V6 }, 48 }, /* 64:ff9b:1:: NAT64, local use */
-    { { { 0x20, 0x01 }, V6 }, 32 },                         /* 2001:: Teredo */
-    { { { 0x20, 0x01, 0x0d, 0xb8 }, V6 }, 32 },             /* 2001:db8:: documentation */
-    { { { 0x20, 0x02 }, V6 }, 16 },                         /* 2002:: 6to4 */
-    { { { 0xfc }, V6 }, 7 },                                /* fc00:: unique local */
-    { { { 0xfe, 0x80 }, V6 }, 10 },                         /* fe80:: link local */
-    { { { 0xfe, 0xc0 }, V6 }, 10 },                         /* fec0:: site local */
-    { { { 0xff }, V6 }, 8 },                                /* ff00:: multicast */
+    { { { 0x20, 0x01 }, V6 }, 23 },             /* 2001::/23: protocol assignments, Teredo, ORCHID, benchmarks */
+    { { { 0x20, 0x01, 0x0d, 0xb8 }, V6 }, 32 }, /* 2001:db8:: documentation */
+    { { { 0x20, 0x02 }, V6 }, 16 },             /* 2002:: 6to4 */
+    { { { 0x3f, 0xff }, V6 }, 20 },             /* 3fff:: documentation */
 };
+/* All other IPv6 addresses are local, multicast, reserved, or stand for an IPv4 address. */
+static const struct address_range global_v6 = { { { 0x20 }, V6 }, 3 };            /* 2000:: */
 static const struct address_range mapped = { { { [10] = 0xff, 0xff }, V6 }, 96 }; /* ::ffff:0.0.0.0 */
 
 static int address_bits(struct address a)
@@ -144,7 +141,7 @@ static bool address_bit_at(struct address a, int i)
 enum err address_range_parse(struct str text, struct address_range *ret, struct error *e)
 {
     size_t slash = str_find(text, '/', 0);
-    struct address_range r;
+    struct address_range r = { 0 };
     if (!address_parse(str_sub(text, 0, slash), &r.first))
         return error_set(e, ERR_INVALID, "is no address or range such as 10.0.0.0/8 or fd00::/8");
     int64_t bits = address_bits(r.first);
@@ -155,6 +152,31 @@ enum err address_range_parse(struct str text, struct address_range *ret, struct 
         if (address_bit_at(r.first, i))
             return error_set(e, ERR_INVALID, "has bits set beyond its first %d", r.bits);
     *ret = r;
+    return ERR_OK;
+}
+
+/* Whether the text ends in a port: "127.0.0.1:80" or "[::1]:80". An IPv6 address without brackets has none. */
+static bool address_cut_port(struct str text, struct str *ret_address, struct str *ret_port)
+{
+    size_t end = text.n && text.p[0] == '[' ? str_find(text, ']', 0) + 1 : str_find(text, ':', 0);
+    if (end >= text.n || text.p[end] != ':' || str_find(text, ':', end + 1) < text.n)
+        return false;
+    *ret_port = str_sub(text, end + 1, text.n);
+    *ret_address = text.p[0] == '[' ? str_sub(text, 1, end - 1) : str_sub(text, 0, end);
+    return true;
+}
+
+enum err address_allowed_parse(struct str text, struct address_range *ret, struct error *e)
+{
+    struct str address, port;
+    int64_t number = 0;
+    if (!address_cut_port(text, &address, &port))
+        return address_range_parse(text, ret, e);
+    if (!str_to_i64(port, 1, 65535, &number))
+        return error_set(e, ERR_INVALID, "needs a port between 1 and 65535");
+    if (address_range_parse(address, ret, e))
+        return e ? e->code : ERR_INVALID;
+    ret->port = (int)number;
     return ERR_OK;
 }
 
@@ -194,10 +216,22 @@ static bool address_is_own_interface(const struct address_policy *p, struct addr
     return false;
 }
 
-bool address_blocked(const struct address_policy *policy, struct address a)
+static bool address_is_allowed(const struct address_policy *p, struct address a, int port)
+{
+    for (size_t i = 0; i < p->allowed_count; i++) {
+        const struct address_range *range = &p->allowed[i];
+        if (address_in(range, a) && (!range->port || !port || range->port == port))
+            return true;
+    }
+    return false;
+}
+
+bool address_blocked(const struct address_policy *policy, struct address a, int port)
 {
     a = address_unwrap_mapped(a);
-    if (address_in_any(policy->allowed, policy->allowed_count, a))
+    if (address_is_allowed(policy, a, port))
         return false;
+    if (a.is_v6 && !address_in(&global_v6, a))
+        return true;
     return address_is_own_interface(policy, a) || address_in_any(blocked, array_count(blocked), a);
 }

@@ -3,7 +3,7 @@
  *
  * The check works on bytes, never on text. Text is parsed strictly: four decimal numbers without leading zeros, or IPv6
  * without zone and brackets. The octal, hex and short forms that other parsers accept are refused. The blocked ranges
- * are a table; an operator may allow ranges of it. */
+ * are a table; an operator may allow ranges of it. Of IPv6, only 2000::/3 is public, and parts of that are blocked. */
 #include "base/str.h"
 
 struct address {
@@ -14,6 +14,7 @@ struct address {
 struct address_range {
     struct address first;
     int bits; /* length of the prefix */
+    int port; /* of an allowed range: the only port; 0: every port */
 };
 
 /* `allowed` overrides everything. `own` are this machine's interfaces; they are blocked like the table. */
@@ -30,8 +31,12 @@ bool address_parse(struct str text, struct address *ret);
  * likely a mistake. */
 enum err address_range_parse(struct str text, struct address_range *ret, struct error *e) must_use;
 
+/* Parses what an operator allows: a range, or an address and a port, such as 127.0.0.1:8080 or [::1]:8080. */
+enum err address_allowed_parse(struct str text, struct address_range *ret, struct error *e) must_use;
+
 /* does not unwrap mapped addresses: an IPv4 range holds no IPv6 address */
 bool address_in(const struct address_range *range, struct address a);
 
-/* An IPv4-mapped IPv6 address (::ffff:0:0/96) is checked as the IPv4 address that it stands for. */
-bool address_blocked(const struct address_policy *policy, struct address a);
+/* An IPv4-mapped IPv6 address (::ffff:0:0/96) is checked as the IPv4 address that it stands for.
+ * port 0: not known yet; an address of which any port is allowed is not blocked. */
+bool address_blocked(const struct address_policy *policy, struct address a, int port);

@@ -172,8 +172,10 @@ static void worker_on_run_done(struct run *run, const struct outcome *o)
         o = &aborted;
     }
     struct outcome known = *o;
-    known.late_by = j->was_parked ? LATE_HOST : t->late_by;
+    known.late_by = o->kind == OUTCOME_HELD ? LATE_LIMIT : j->was_parked ? LATE_HOST : t->late_by;
     worker_add_outcome(w, j, &known);
+    if (o->kind == OUTCOME_HELD)
+        return;
     late_measure(w->setup.metrics, task_awaited_ms(t), (&known)->started_us, (&known)->late_by);
     metric_observe_us(w->setup.metrics, METRIC_EXECUTION_TIME, o->completed_us - o->started_us);
 }

@@ -28,15 +28,17 @@ static curl_socket_t http_call_on_open_socket(void *context, curlsocktype purpos
     return http_poller_open_socket(c->runner->poller, c, to);
 }
 
-/* Called when the connection and TLS are established, just before the request is sent. */
+/* Called when the connection and TLS are established, just before the request is sent. The connection may be one that
+ * was opened while its address was allowed. */
 static int http_call_on_request(void *context, char *to_ip, char *from_ip, int to_port, int from_port)
 {
-    (void)to_ip;
     (void)from_ip;
-    (void)to_port;
     (void)from_port;
-    ((struct http_call *)context)->is_reached = true;
-    return CURL_PREREQFUNC_OK;
+    struct http_call *c = context;
+    struct address to;
+    c->is_blocked = !address_parse(str_from(to_ip), &to) || !guard_allows_address(&c->runner->guard, to, to_port);
+    c->is_reached = !c->is_blocked;
+    return c->is_blocked ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
 static size_t http_call_on_body(char *p, size_t size, size_t count, void *context)
@@ -375,8 +377,10 @@ static struct outcome http_call_timed_out(struct http_call *c)
 
 static struct outcome http_call_not_connected(struct http_call *c)
 {
-    if (c->is_blocked)
+    if (c->is_blocked && c->host->is_literal)
         return http_call_failure(c, FAILURE_REFUSED, "address is not allowed");
+    if (c->is_blocked)
+        return http_call_failure(c, FAILURE_CONNECT, HTTP_HOST_NOT_FOUND);
     long os_error = 0;
     curl_easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &os_error);
     return http_call_failure(c, FAILURE_CONNECT, os_error == ECONNREFUSED ? "connection refused" : "could not connect");
@@ -410,7 +414,7 @@ static const struct {
     enum failure failure;
     const char *why;
 } meanings[] = {
-    { CURLE_COULDNT_RESOLVE_HOST, FAILURE_CONNECT, "host name not found" },
+    { CURLE_COULDNT_RESOLVE_HOST, FAILURE_CONNECT, HTTP_HOST_NOT_FOUND },
     { CURLE_SSL_CONNECT_ERROR, FAILURE_TLS, "TLS handshake failed" },
     { CURLE_SSL_CACERT_BADFILE, FAILURE_TLS, "list of trusted certificates not readable" },
     { CURLE_SSL_CIPHER, FAILURE_TLS, "TLS handshake failed" },
@@ -435,7 +439,7 @@ struct outcome http_call_outcome(struct http_call *c, CURLcode code)
         return http_call_answered(c);
     if (code == CURLE_OPERATION_TIMEDOUT)
         return http_call_timed_out(c);
-    if (code == CURLE_COULDNT_CONNECT)
+    if (code == CURLE_COULDNT_CONNECT || (code == CURLE_ABORTED_BY_CALLBACK && c->is_blocked))
         return http_call_not_connected(c);
     if (code == CURLE_PEER_FAILED_VERIFICATION)
         return http_call_not_verified(c);

@@ -29,6 +29,10 @@ enum {
     ADDRESSES_TEXT = 512,
 };
 
+/* One sentence and one failure for a name that does not exist and for one with internal addresses: else tasks could
+ * find out internal names. */
+#define HTTP_HOST_NOT_FOUND "host name not found, or its address is not allowed"
+
 struct http_dns;
 struct http_poller;
 
@@ -50,6 +54,7 @@ struct http_tenant {
 struct http_host {
     char *name; /* lower case, no brackets */
     bool is_literal;
+    struct address literal;
     enum { HOST_NEW, HOST_LOOKUP, HOST_READY, HOST_FAILED } state;
     enum failure failure; /* if HOST_FAILED, like `why` */
     const char *why;

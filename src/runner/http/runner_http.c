@@ -104,15 +104,8 @@ static struct http_host *http_host_of(struct runner_http *r, struct str name)
     list_init(&h->waiting);
     list_init(&h->ready);
     list_init(&h->idle);
-    struct address a;
-    h->is_literal = address_parse(name, &a);
+    h->is_literal = address_parse(name, &h->literal);
     h->expires_ns = h->is_literal ? INT64_MAX : 0;
-    if (h->is_literal) {
-        bool blocked = address_blocked(&r->guard.policy, a);
-        h->state = blocked ? HOST_FAILED : HOST_READY;
-        h->failure = FAILURE_REFUSED;
-        h->why = "address is not allowed";
-    }
     map_put(&r->hosts, (struct str){ h->name, name.n }, h);
     return h;
 }
@@ -137,7 +130,7 @@ static size_t http_host_store_allowed(struct http_host *h, const struct http_loo
         if (!address_of_sockaddr(l->addresses[i], &a))
             continue;
         judged++;
-        if (address_blocked(&h->runner->guard.policy, a) ||
+        if (!guard_allows_address(&h->runner->guard, a, 0) ||
             !inet_ntop(a.is_v6 ? AF_INET6 : AF_INET, a.b, text, sizeof text))
             continue;
         if (n + strlen(text) + 4 > sizeof h->addresses)
@@ -158,8 +151,8 @@ static void http_host_on_lookup(void *context, const struct http_lookup *l)
     int ttl_s = found ? max_of(TTL_MIN_S, min_of(l->ttl_s, TTL_MAX_S)) : TTL_FAILED_S;
     h->expires_ns = clock_steady_ns(r->clock) + ttl_s * SECOND_NS;
     h->state = found ? HOST_READY : HOST_FAILED;
-    h->failure = judged ? FAILURE_REFUSED : FAILURE_CONNECT;
-    h->why = judged ? "address is not allowed" : l->why;
+    h->failure = FAILURE_CONNECT;
+    h->why = judged ? HTTP_HOST_NOT_FOUND : l->why;
     if (r->closing)
         return;
     if (!found)
@@ -168,10 +161,20 @@ static void http_host_on_lookup(void *context, const struct http_lookup *l)
     runner_http_start_calls(r);
 }
 
+/* What is allowed changes with the tenants. */
+static void http_host_judge_literal(struct http_host *h)
+{
+    h->state = guard_allows_address(&h->runner->guard, h->literal, 0) ? HOST_READY : HOST_FAILED;
+    h->failure = FAILURE_REFUSED;
+    h->why = "address is not allowed";
+}
+
 /* Called when a run has joined the queue: starts a lookup, fails the queue or starts calls. */
 static void http_host_wake(struct http_host *h)
 {
     struct runner_http *r = h->runner;
+    if (h->is_literal)
+        http_host_judge_literal(h);
     if (h->state != HOST_LOOKUP && h->expires_ns <= clock_steady_ns(r->clock)) {
         h->state = HOST_LOOKUP;
         if (list_linked(&h->ready))
@@ -419,7 +422,7 @@ struct runner *runner_http_new(uv_loop_t *loop, struct clock *clock, const struc
     map_init(&r->hosts, (struct hash_key){ prng_u64(&r->random), prng_u64(&r->random) });
     map_init(&r->tenants, r->hosts.key);
     r->loop = loop;
-    guard_init(&r->guard, setup->allowed, setup->allowed_count, setup->allow_loopback);
+    guard_init(&r->guard, &setup->guard);
     r->dns = http_dns_new(loop, setup->name_servers, e);
     r->poller = r->dns ? http_poller_new(loop, setup) : NULL;
     if (!r->poller) {

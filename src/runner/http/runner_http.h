@@ -11,7 +11,7 @@
  *   before it is closed. */
 #include <uv.h>
 
-#include "core/target/address.h"
+#include "platform/ssrf_guard.h"
 #include "port/clock.h"
 #include "port/runner.h"
 
@@ -24,12 +24,10 @@ struct runner_http_setup {
     size_t kept_output_max;      /* the same if others use it; one byte more shows that it was longer */
     /* Bytes of the response that are read; if there are more, the status decides. */
     size_t response_max;
-    const char *user_agent;              /* NULL: Belfry/VERSION */
-    const char *ca_file;                 /* trusted certificates; NULL: the system's */
-    const char *name_servers;            /* "192.0.2.1:53,…"; NULL: the system's */
-    bool allow_loopback;                 /* 127.0.0.0/8 and ::1 */
-    const struct address_range *allowed; /* exempt from the blocked ranges; copied */
-    size_t allowed_count;
+    const char *user_agent;   /* NULL: Belfry/VERSION */
+    const char *ca_file;      /* trusted certificates; NULL: the system's */
+    const char *name_servers; /* "192.0.2.1:53,…"; NULL: the system's */
+    struct guard_setup guard; /* which addresses may be called */
 };
 #define RUNNER_HTTP_SETUP                                                                                              \
     ((struct runner_http_setup){ .in_flight_max = 10000,                                                               \

@@ -2,6 +2,9 @@
  * connection is then closed. A thread is found by its key, the broker's address; for an address in a task, the tenant
  * is part of the key.
  *
+ * Threads for addresses in tasks are limited, in total and by tenant, because each may be blocked by a broker that does
+ * not answer. A message that finds none free comes again later; a thread that is idle then makes way for it.
+ *
  * The lock is the runner's. A broker's thread holds it only to take waiting messages and to return results. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +12,19 @@
 #include "platform/clock_system.h"
 #include "runner/message/internal.h"
 
-enum { IDLE_US = 60 * 1000000, KEY_MAX = MESSAGE_TARGET_BROKER_MAX + 4096 };
+enum {
+    IDLE_US = 60 * 1000000,
+    KEY_MAX = MESSAGE_TARGET_BROKER_MAX + 4096,
+    PLACE_MS = 1000, /* about how long a message needs a thread of its own */
+    WAIT_MAX_MS = 60000,
+};
+
+/* A tenant that has used an address in a task. */
+struct broker_tenant {
+    int32_t number;
+    size_t threads;
+    int64_t last_place_ms; /* when the last message that found no thread comes again */
+};
 
 struct broker_thread {
     struct runner_message *r;
@@ -20,6 +35,9 @@ struct broker_thread {
     struct peer_check check;
     struct list waiting;
     pthread_cond_t wake;
+    struct broker_tenant *tenant; /* NULL: a trusted broker */
+    bool is_delivering;
+    bool makes_way; /* it ends, and takes no more messages */
 };
 
 static const struct {
@@ -69,7 +87,8 @@ enum err message_sender_check(struct str url, struct error *e)
 
 /* ---- on the broker's thread ---- */
 
-/* Resolves and checks each host of the address before connecting. The address that is connected to is checked again. */
+/* Resolves and checks each host of the address before connecting. The address that is connected to is checked again. A
+ * name that does not exist counts as blocked: a task must not find out which of the two it is. */
 static bool broker_thread_may_connect(struct broker_thread *t)
 {
     struct str rest = { 0 }, host;
@@ -77,9 +96,10 @@ static bool broker_thread_may_connect(struct broker_thread *t)
     if (!t->check.guard)
         return true;
     while (!t->check.blocked && message_target_next_host(str_from(t->url), &rest, &host)) {
-        bool found;
+        struct address literal;
         snprintf(name, sizeof name, STR_FMT, STR_ARG(host));
-        t->check.blocked = !guard_allows_name(t->check.guard, name, &found) && found;
+        t->check.has_names |= !address_parse(host, &literal);
+        t->check.blocked = !guard_allows_name(t->check.guard, name);
     }
     return !t->check.blocked;
 }
@@ -97,8 +117,12 @@ static void broker_thread_deliver(struct broker_thread *t, struct message_sender
         (*sender)->ops->deliver(*sender, v, n);
         return;
     }
-    for (size_t i = 0; i < n; i++)
-        message_set_failed(v[i], FAILURE_REFUSED, false, t->check.blocked ? "address is not allowed" : e.text);
+    for (size_t i = 0; i < n; i++) {
+        if (t->check.blocked)
+            message_set_lost(v[i], &t->check, false, "");
+        else
+            message_set_failed(v[i], FAILURE_REFUSED, false, e.text);
+    }
 }
 
 static size_t broker_thread_take_waiting(struct broker_thread *t, struct message_in_flight **v)
@@ -122,7 +146,7 @@ static void broker_thread_report(struct runner_message *r, struct message_in_fli
 static bool broker_thread_wait(struct broker_thread *t)
 {
     struct timespec end = clock_condition_end(IDLE_US);
-    while (list_empty(&t->waiting) && !t->r->closing)
+    while (list_empty(&t->waiting) && !t->r->closing && !t->makes_way)
         if (pthread_cond_timedwait(&t->wake, &t->r->lock, &end))
             break;
     return !list_empty(&t->waiting);
@@ -136,6 +160,14 @@ static void broker_thread_free(struct broker_thread *t)
     free(t);
 }
 
+static void broker_thread_count(const struct broker_thread *t, int sign)
+{
+    if (!t->tenant)
+        return;
+    t->tenant->threads += (size_t)sign;
+    t->r->stranger_threads += (size_t)sign;
+}
+
 static void *broker_thread_main(void *context)
 {
     struct broker_thread *t = context;
@@ -146,12 +178,15 @@ static void *broker_thread_main(void *context)
     thread_owner_take(&t->owner);
     while (broker_thread_wait(t)) {
         size_t n = broker_thread_take_waiting(t, v);
+        t->is_delivering = true;
         pthread_mutex_unlock(&r->lock);
         broker_thread_deliver(t, &sender, v, n);
         pthread_mutex_lock(&r->lock);
+        t->is_delivering = false;
         broker_thread_report(r, v, n);
     }
     map_remove(&r->broker_threads, t->key);
+    broker_thread_count(t, -1);
     pthread_mutex_unlock(&r->lock);
     if (sender)
         sender->ops->free(sender);
@@ -165,7 +200,8 @@ static void *broker_thread_main(void *context)
 
 /* ---- on the loop's thread ---- */
 
-static struct broker_thread *broker_thread_new(struct runner_message *r, struct str key, struct str url, bool trusted)
+static struct broker_thread *broker_thread_new(struct runner_message *r, struct str key, struct str url,
+                                               struct broker_tenant *tenant)
 {
     struct broker_thread *t = xnew(*t);
     char *own_key = xmalloc(key.n + 1);
@@ -175,7 +211,8 @@ static struct broker_thread *broker_thread_new(struct runner_message *r, struct 
     };
     memcpy(t->url, url.p, url.n);
     t->url[url.n] = '\0';
-    t->check.guard = trusted ? NULL : &r->guard;
+    t->tenant = tenant;
+    t->check.guard = tenant ? &r->guard : NULL;
     list_init(&t->waiting);
     clock_condition_init(&t->wake);
     return t;
@@ -190,40 +227,83 @@ static bool broker_thread_start(struct broker_thread *t)
     return true;
 }
 
+static struct broker_tenant *broker_tenant_of(struct runner_message *r, int32_t number)
+{
+    struct broker_tenant *tenant = map_get(&r->tenants, (struct str){ (const char *)&number, sizeof number });
+    if (tenant)
+        return tenant;
+    tenant = xnew(*tenant);
+    tenant->number = number;
+    map_put(&r->tenants, (struct str){ (const char *)&tenant->number, sizeof tenant->number }, tenant);
+    return tenant;
+}
+
+/* Whether the tenant may have one more thread. If not, an idle one ends: its own, if it has all that it may have. */
+static bool broker_tenant_has_room(struct runner_message *r, const struct broker_tenant *tenant)
+{
+    bool has_all = tenant->threads >= r->tenant_connections;
+    if (!has_all && r->stranger_threads < BROKER_THREADS_MAX)
+        return true;
+    map_each (&r->broker_threads, slot) {
+        struct broker_thread *t = slot->value;
+        if (!t->tenant || (has_all && t->tenant != tenant) || t->is_delivering || t->makes_way ||
+            !list_empty(&t->waiting))
+            continue;
+        t->makes_way = true;
+        pthread_cond_signal(&t->wake);
+        break;
+    }
+    return false;
+}
+
+/* The messages of a tenant that find no thread come again one after the other. */
+static int64_t broker_tenant_wait_ms(const struct runner_message *r, struct broker_tenant *tenant)
+{
+    int64_t now_ms = clock_steady_ms(r->clock),
+            place_ms = max_of(PLACE_MS / (int64_t)r->tenant_connections, (int64_t)1);
+    tenant->last_place_ms = min_of(max_of(tenant->last_place_ms, now_ms) + place_ms, now_ms + WAIT_MAX_MS);
+    return tenant->last_place_ms - now_ms;
+}
+
+/* tenant is NULL for a trusted broker. Returns NULL if there is no room. */
 static struct broker_thread *broker_thread_find_or_start(struct runner_message *r, struct str key, struct str url,
-                                                         bool trusted)
+                                                         struct broker_tenant *tenant)
 {
     struct broker_thread *t = map_get(&r->broker_threads, key);
-    if (t || r->broker_threads.n >= BROKER_THREADS_MAX)
-        return t;
-    t = broker_thread_new(r, key, url, trusted);
+    if (t)
+        return t->makes_way ? NULL : t;
+    if (tenant && !broker_tenant_has_room(r, tenant))
+        return NULL;
+    t = broker_thread_new(r, key, url, tenant);
     if (!broker_thread_start(t)) {
         broker_thread_free(t);
         return NULL;
     }
     r->threads++;
+    broker_thread_count(t, 1);
     map_put(&r->broker_threads, t->key, t);
     return t;
 }
 
 enum err broker_thread_send(struct runner_message *r, struct message_in_flight *msg, struct str url, bool trusted,
-                            struct error *e)
+                            int64_t *ret_wait_ms, struct error *e)
 {
     assert_owned(&r->owner);
     char key[KEY_MAX];
     int n = snprintf(key, sizeof key, "%d " STR_FMT, trusted ? -1 : msg->run->task->tenant, STR_ARG(url));
     pthread_mutex_lock(&r->lock);
+    struct broker_tenant *tenant = trusted ? NULL : broker_tenant_of(r, msg->run->task->tenant);
     struct broker_thread *t =
-        broker_thread_find_or_start(r, (struct str){ key, min_of((size_t)n, sizeof key - 1) }, url, trusted);
+        broker_thread_find_or_start(r, (struct str){ key, min_of((size_t)n, sizeof key - 1) }, url, tenant);
     if (t) {
         msg->broker_thread = t;
         list_push(&t->waiting, &msg->link);
         pthread_cond_signal(&t->wake);
+    } else {
+        *ret_wait_ms = tenant ? broker_tenant_wait_ms(r, tenant) : PLACE_MS;
     }
     pthread_mutex_unlock(&r->lock);
-    return t ? ERR_OK
-             : error_set(e, ERR_UNAVAILABLE, "there are connections to %d brokers already, which is the limit",
-                         BROKER_THREADS_MAX);
+    return t ? ERR_OK : error_set(e, ERR_UNAVAILABLE, "waits: no connection to one more broker is free");
 }
 
 bool broker_thread_withdraw(struct runner_message *r, struct message_in_flight *msg)

@@ -19,7 +19,7 @@ enum {
     MESSAGE_TEXTS_MAX = 8 << 20,
     MESSAGE_OWN_HEADERS = 8,
     MESSAGE_HEADER_TEXT = 64,
-    BROKER_THREADS_MAX = 64,
+    BROKER_THREADS_MAX = 64, /* for addresses in tasks; named brokers have one each besides */
     MESSAGE_BATCH_MAX = 256
 };
 
@@ -57,6 +57,7 @@ void message_set_failed(struct message_in_flight *msg, enum failure failure, boo
 struct peer_check {
     const struct guard *guard; /* NULL: a trusted broker of the operator, any address is allowed */
     bool blocked;
+    bool has_names; /* its hosts are not all literals: nobody learns what is blocked */
 };
 
 /* A connection to one broker, used only by that broker's thread. deliver publishes n messages and sets the result of
@@ -87,6 +88,7 @@ struct runner_message {
     struct guard guard;
     struct message_broker *brokers;
     size_t broker_count;
+    size_t tenant_connections;
     struct prng random;
     uv_async_t *wakeup;
     uv_timer_t *timer;
@@ -95,15 +97,18 @@ struct runner_message {
     pthread_mutex_t lock;     /* protects the next members, and messages that wait for a broker's thread */
     pthread_cond_t all_ended; /* signalled when the last broker thread has ended */
     struct map broker_threads;
-    struct list done; /* struct message_in_flight */
+    struct map tenants;      /* number → struct broker_tenant */
+    size_t stranger_threads; /* for addresses in tasks */
+    struct list done;        /* struct message_in_flight */
     size_t threads;
     bool closing;
 };
 
 /* broker_thread.c */
 struct broker_thread;
+/* ERR_UNAVAILABLE: no thread is free for the tenant; *ret_wait_ms says when to come again. */
 enum err broker_thread_send(struct runner_message *r, struct message_in_flight *msg, struct str url, bool trusted,
-                            struct error *e) must_use;
+                            int64_t *ret_wait_ms, struct error *e) must_use;
 /* False: the broker's thread has taken it. */
 bool broker_thread_withdraw(struct runner_message *r, struct message_in_flight *msg);
 void broker_threads_close(struct runner_message *r); /* returns when all broker threads have ended */

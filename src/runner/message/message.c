@@ -94,7 +94,7 @@ void message_set_failed(struct message_in_flight *msg, enum failure failure, boo
 
 void message_set_lost(struct message_in_flight *msg, const struct peer_check *check, bool sent, const char *why)
 {
-    if (check->blocked)
+    if (check->blocked && !check->has_names)
         message_set_failed(msg, FAILURE_REFUSED, sent, "address is not allowed");
     else if (sent)
         message_set_failed(msg, FAILURE_NETWORK, true, check->guard ? "connection was lost" : why);

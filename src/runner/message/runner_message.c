@@ -38,7 +38,7 @@ static void runner_message_report(struct runner_message *r, struct message_in_fl
 {
     struct run *run = msg->run;
     assert_owned(&r->owner);
-    o.retry_after_ms = -1;
+    o.retry_after_ms = o.kind == OUTCOME_HELD ? o.retry_after_ms : -1;
     o.started_us = msg->started_us;
     o.completed_us = max_of(clock_wall_us(r->clock), msg->started_us);
     o.worker = run->worker;
@@ -115,14 +115,16 @@ static enum err runner_message_find_broker(const struct runner_message *r, const
                        STR_ARG(target->broker), STR_ARG(target->broker));
 }
 
-static enum err runner_message_send(struct runner_message *r, struct message_in_flight *msg, struct error *e)
+/* ERR_UNAVAILABLE: no connection is free; *ret_wait_ms says when one may be. */
+static enum err runner_message_send(struct runner_message *r, struct message_in_flight *msg, int64_t *ret_wait_ms,
+                                    struct error *e)
 {
     struct str url;
     if (message_read(msg, e) || runner_message_find_broker(r, &msg->target, &url, e))
         return e->code;
     heap_push(&r->due, &msg->due, clock_steady_ms(r->clock) + msg->timeout_ms);
     runner_message_set_timer(r);
-    return broker_thread_send(r, msg, url, msg->target.kind == MESSAGE_TARGET_NAMED, e);
+    return broker_thread_send(r, msg, url, msg->target.kind == MESSAGE_TARGET_NAMED, ret_wait_ms, e);
 }
 
 static void runner_message_start(struct runner *base, struct run *run)
@@ -132,16 +134,17 @@ static void runner_message_start(struct runner *base, struct run *run)
     thread_owner_take(&r->owner);
     char trace_id[33], why[sizeof(struct error)];
     struct error e = { 0 };
+    int64_t wait_ms = 0;
     snprintf(trace_id, sizeof trace_id, "%016llx%016llx", (unsigned long long)prng_u64(&r->random),
              (unsigned long long)prng_u64(&r->random) | 1); /* an id of all zeros is invalid */
     struct message_in_flight *msg = message_new(run, trace_id, clock_wall_us(r->clock));
     run->handle = msg;
-    if (runner_message_send(r, msg, &e) == ERR_OK)
+    if (runner_message_send(r, msg, &wait_ms, &e) == ERR_OK)
         return;
     snprintf(why, sizeof why, "%s%s%s", e.field, e.field[0] ? ": " : "", e.text);
-    enum failure failure = e.code == ERR_UNAVAILABLE ? FAILURE_CONNECT : FAILURE_REFUSED;
-    runner_message_report(r, msg,
-                          (struct outcome){ .kind = OUTCOME_FAILED, .failure = failure, .error = str_from(why) });
+    struct outcome refused = { .kind = OUTCOME_FAILED, .failure = FAILURE_REFUSED, .error = str_from(why) };
+    struct outcome held = { .kind = OUTCOME_HELD, .retry_after_ms = wait_ms, .error = str_from(why) };
+    runner_message_report(r, msg, e.code == ERR_UNAVAILABLE ? held : refused);
     message_free(msg);
 }
 
@@ -173,6 +176,9 @@ static void runner_message_free(struct runner *base)
     free(r->brokers);
     heap_release(&r->due);
     map_release(&r->broker_threads);
+    map_each (&r->tenants, slot)
+        free(slot->value);
+    map_release(&r->tenants);
     guard_release(&r->guard);
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->all_ended);
@@ -207,7 +213,7 @@ struct runner *runner_message_new(uv_loop_t *loop, struct clock *clock, const st
     r->base.ops = &runner_message_ops;
     r->clock = clock;
     prng_init(&r->random, seed);
-    guard_init(&r->guard, setup->allowed, setup->allowed_count, setup->allow_loopback);
+    guard_init(&r->guard, &setup->guard);
     r->brokers = xcalloc(setup->broker_count + 1, sizeof *r->brokers);
     for (; r->broker_count < setup->broker_count; r->broker_count++)
         r->brokers[r->broker_count] =
@@ -215,6 +221,8 @@ struct runner *runner_message_new(uv_loop_t *loop, struct clock *clock, const st
                                      runner_message_copy_str(setup->brokers[r->broker_count].url) };
     heap_init(&r->due);
     map_init(&r->broker_threads, key);
+    map_init(&r->tenants, key);
+    r->tenant_connections = setup->tenant_connections ? setup->tenant_connections : MESSAGE_TENANT_CONNECTIONS;
     list_init(&r->done);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->all_ended, NULL);

@@ -6,13 +6,14 @@
  *   all waiting messages together. A message counts as sent when its broker has confirmed it.
  * - Named brokers come from the operator's settings and are trusted.
  * - A broker address in a task is untrusted: it is checked like a webhook's (platform/ssrf_guard.h), must not hold
- *   credentials or parameters, and its connection is never shared between tenants.
+ *   credentials or parameters, and its connection is never shared between tenants. A tenant has few of them; a message
+ *   that finds none free is reported as OUTCOME_HELD.
  * - Threads: runner_start and runner_abort are for the loop's thread, and `done` is called on it. runner_free may be
  *   called there, or on another thread after the loop has ended. It waits for the broker threads and closes handles, so
  *   the loop must run once more before it is closed. */
 #include <uv.h>
 
-#include "core/target/address.h"
+#include "platform/ssrf_guard.h"
 #include "port/clock.h"
 #include "port/runner.h"
 
@@ -20,12 +21,14 @@ struct message_broker {
     struct str name, url;
 };
 
+enum { MESSAGE_TENANT_CONNECTIONS = 8 };
+
 struct runner_message_setup {
     const struct message_broker *brokers; /* copied */
     size_t broker_count;
-    bool allow_loopback;
-    const struct address_range *allowed; /* exempt from the blocked ranges; copied */
-    size_t allowed_count;
+    /* to how many addresses in tasks one tenant is connected at once; 0: MESSAGE_TENANT_CONNECTIONS */
+    size_t tenant_connections;
+    struct guard_setup guard; /* which addresses may be called */
 };
 
 /* Checks a broker's name and address. ERR_INVALID says what is wrong. Any thread may call it. */

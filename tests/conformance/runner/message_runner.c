@@ -77,7 +77,7 @@ static struct runner *runner(struct world *w)
     };
     struct runner_message_setup setup = { .brokers = brokers,
                                           .broker_count = array_count(brokers),
-                                          .allow_loopback = !w->strange };
+                                          .guard.allow_loopback = !w->strange };
     if (!w->runner)
         w->runner = runner_message_new(&w->loop, clock_system(), &setup);
     return w->runner;
@@ -92,7 +92,8 @@ static void on_done(struct run *run, const struct outcome *o)
     p->done++;
 }
 
-static void start(struct world *w, struct probe *p, const char *broker, const char *destination, const char *more)
+static void start_task(struct world *w, struct probe *p, int32_t tenant, const char *broker, const char *destination,
+                       const char *more)
 {
     memset(p, 0, sizeof *p);
     snprintf(p->config, sizeof p->config, "{\"broker\":\"%s\",\"destination\":\"%s\"%s}", broker, destination, more);
@@ -100,7 +101,7 @@ static void start(struct world *w, struct probe *p, const char *broker, const ch
                              .state = TASK_RUNNING,
                              .fence = 3,
                              .attempts = 1,
-                             .tenant = 1,
+                             .tenant = tenant,
                              .scheduled_ms = 1767225600123,
                              .timeout_ms = ENOUGH_MS,
                              .payload = S("{\"n\": 1}"),
@@ -108,6 +109,11 @@ static void start(struct world *w, struct probe *p, const char *broker, const ch
     assert_true(uuid_parse(S(TASK_ID), &p->task.id));
     p->run = (struct run){ .task = &p->task, .worker = S("w"), .done = on_done, .context = p };
     runner_start(runner(w), &p->run);
+}
+
+static void start(struct world *w, struct probe *p, const char *broker, const char *destination, const char *more)
+{
+    start_task(w, p, 1, broker, destination, more);
 }
 
 static void wait_for(struct world *w, const struct probe *p)
@@ -122,6 +128,14 @@ static void send_message(struct world *w, struct probe *p, const char *broker, c
 {
     start(w, p, broker, destination, more);
     wait_for(w, p);
+}
+
+/* To one of many brokers: an idle connection makes way for it. */
+static void send_in_turn(struct world *w, struct probe *p, const char *broker)
+{
+    do
+        send_message(w, p, broker, "x", "");
+    while (p->outcome.kind == OUTCOME_HELD);
 }
 
 static void assert_sent(const struct probe *p)
@@ -435,14 +449,22 @@ static void addresses_in_tasks_are_judged(void **state)
     split(servers.redis, host, &port);
     snprintf(url, sizeof url, "redis://%s:%d", host, port);
     static const char *const blocked[] = {
-        "redis://localhost:1",     "amqp://127.0.0.1:1", "kafka://8.8.8.8:1,127.0.0.1:1",
+        "redis://127.0.0.2:1",     "amqp://127.0.0.1:1", "kafka://8.8.8.8:1,127.0.0.1:1",
         "redis://169.254.169.254", "amqp://[::1]:1",     "kafka://10.1.2.3:9092"
     };
     send_message(w, &p, url, "x", "");
     assert_failed(&p, FAILURE_REFUSED, false, "address is not allowed");
     for (size_t i = 0; i < array_count(blocked); i++) {
-        send_message(w, &p, blocked[i], "x", "");
+        send_in_turn(w, &p, blocked[i]);
         assert_failed(&p, FAILURE_REFUSED, false, "address is not allowed");
+    }
+    static const char *const names[] = {
+        "redis://localhost:1", "redis://gone.invalid:1",        "amqp://localhost:1",
+        "amqp://gone.invalid", "kafka://8.8.8.8:1,localhost:1", "kafka://gone.invalid"
+    };
+    for (size_t i = 0; i < array_count(names); i++) { /* internal or missing: a stranger learns no more */
+        send_in_turn(w, &p, names[i]);
+        assert_failed(&p, FAILURE_CONNECT, false, "could not connect");
     }
     char to[256];
     send_message(w, &p, "cache", named("", "operators", to), ""); /* an operator's may be anywhere */
@@ -485,6 +507,57 @@ static void a_silent_broker_times_out_and_can_be_aborted(void **state)
     close(fd);
 }
 
+static void start_of(struct world *w, struct probe *p, int32_t tenant, const char *broker)
+{
+    start_task(w, p, tenant, broker, "x", "");
+}
+
+/* Brokers that do not answer hold the threads of one tenant. Its next message waits: it is no attempt. Others' messages
+ * go on, also those for named brokers. */
+static void a_tenant_has_few_connections(void **state)
+{
+    enum { MOST = MESSAGE_TENANT_CONNECTIONS };
+    struct world *w = *state;
+    struct probe silent[MOST], more[3], other;
+    int fds[MOST];
+    char url[64], to[256];
+    for (int i = 0; i < MOST; i++) {
+        snprintf(url, sizeof url, "redis://127.0.0.1:%d", silent_port(&fds[i]));
+        start_of(w, &silent[i], 1, url);
+        assert_int_equal(silent[i].done, 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        snprintf(url, sizeof url, "redis://127.0.0.1:1/%d", i);
+        start_of(w, &more[i], 1, url);
+        assert_int_equal(more[i].done, 1);
+        assert_int_equal(more[i].outcome.kind, OUTCOME_HELD);
+        assert_false(more[i].outcome.sent);
+        assert_true(more[i].outcome.retry_after_ms > (i ? more[i - 1].outcome.retry_after_ms : 0));
+    }
+    start_of(w, &other, 2, "redis://127.0.0.1:1");
+    wait_for(w, &other);
+    assert_failed(&other, FAILURE_CONNECT, false, "could not connect");
+    send_message(w, &other, "cache", named("", "besides", to), "");
+    assert_sent(&other);
+    for (int i = 0; i < MOST; i++) {
+        runner_abort(runner(w), &silent[i].run);
+        close(fds[i]);
+    }
+}
+
+/* A connection that is idle makes way at once. */
+static void an_idle_connection_makes_way(void **state)
+{
+    struct world *w = *state;
+    struct probe p;
+    char url[64];
+    for (int i = 0; i < 3 * MESSAGE_TENANT_CONNECTIONS; i++) {
+        snprintf(url, sizeof url, "redis://127.0.0.1:1/%d", i % 16);
+        send_in_turn(w, &p, url);
+        assert_failed(&p, FAILURE_CONNECT, false, "could not connect");
+    }
+}
+
 int main(void)
 {
     snprintf(servers.redis, sizeof servers.redis, "%s", server("BELFRY_TEST_REDIS"));
@@ -505,6 +578,8 @@ int main(void)
         message_test(nobody_there_is_a_failure_to_connect),
         message_test(addresses_in_tasks_are_judged),
         message_test(a_silent_broker_times_out_and_can_be_aborted),
+        message_test(a_tenant_has_few_connections),
+        message_test(an_idle_connection_makes_way),
     };
     return cmocka_run_group_tests_name("message_runner", tests, NULL, NULL);
 }

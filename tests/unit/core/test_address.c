@@ -1,3 +1,5 @@
+#include <stdio.h>
+
 #include "check.h"
 #include "core/target/address.h"
 
@@ -13,7 +15,7 @@ static struct address address(const char *text)
 
 static bool is_blocked(const char *text)
 {
-    return address_blocked(&nothing_allowed, address(text));
+    return address_blocked(&nothing_allowed, address(text), 0);
 }
 
 static void addresses_are_read_as_bytes(void **state)
@@ -113,23 +115,22 @@ static void every_row_is_blocked_to_its_edges(void **state)
         { "172.16.0.0", "172.31.255.255", "172.15.255.255", "172.32.0.0" },
         { "192.0.0.0", "192.0.0.255", "191.255.255.255", "192.0.1.0" },
         { "192.0.2.0", "192.0.2.255", "192.0.1.255", "192.0.3.0" },
+        { "192.88.99.0", "192.88.99.255", "192.88.98.255", "192.88.100.0" },
         { "192.168.0.0", "192.168.255.255", "192.167.255.255", "192.169.0.0" },
         { "198.18.0.0", "198.19.255.255", "198.17.255.255", "198.20.0.0" },
         { "198.51.100.0", "198.51.100.255", "198.51.99.255", "198.51.101.0" },
         { "203.0.113.0", "203.0.113.255", "203.0.112.255", "203.0.114.0" },
         { "224.0.0.0", "239.255.255.255", "223.255.255.255", NULL },
         { "240.0.0.0", "255.255.255.255", NULL, NULL },
-        { "::", "::ffff:ffff", NULL, "::1:0:0" },
-        { "64:ff9b::", "64:ff9b::ffff:ffff", "64:ff9a:ffff:ffff:ffff:ffff:ffff:ffff", "64:ff9b::1:0:0" },
-        { "64:ff9b:1::", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff", "64:ff9b:0:ffff:ffff:ffff:ffff:ffff", "64:ff9b:2::" },
-        { "2001::", "2001:0:ffff:ffff:ffff:ffff:ffff:ffff", "2000:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:1::" },
+        { "::", "::fffe:ffff:ffff", NULL, NULL }, /* then mapped IPv4 */
+        { "::1:0:0:0", "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", NULL, "2000::" },
+        { "2001::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff", "2000:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:200::" },
         { "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db7:ffff:ffff:ffff:ffff:ffff:ffff",
           "2001:db9::" },
         { "2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "2003::" },
-        { "fc00::", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fbff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fe00::" },
-        { "fe80::", "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fe7f:ffff:ffff:ffff:ffff:ffff:ffff:ffff", NULL },
-        { "fec0::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", NULL, NULL },
-        { "ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", NULL, NULL },
+        { "3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff", "3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+          "3fff:1000::" },
+        { "4000::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", NULL },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         if (!is_blocked(rows[i].first) || !is_blocked(rows[i].last))
@@ -159,6 +160,81 @@ static void mapped_ipv4_is_judged_as_ipv4(void **state)
     assert_false(is_blocked("::ffff:8.8.8.8"));
 }
 
+/* D: dotted, H: two groups of hex digits, O: dotted octal, X: dotted hex, N: one number; the rest as it is. */
+static void write_notation(const char *format, const uint8_t b[4], char out[128])
+{
+    size_t n = 0;
+    for (const char *f = format; *f; f++) {
+        size_t left = 128 - n;
+        switch (*f) {
+        case 'D': n += (size_t)snprintf(out + n, left, "%d.%d.%d.%d", b[0], b[1], b[2], b[3]); break;
+        case 'H': n += (size_t)snprintf(out + n, left, "%x:%x", b[0] << 8 | b[1], b[2] << 8 | b[3]); break;
+        case 'O': n += (size_t)snprintf(out + n, left, "0%o.0%o.0%o.0%o", b[0], b[1], b[2], b[3]); break;
+        case 'X': n += (size_t)snprintf(out + n, left, "0x%x.%d.%d.%d", b[0], b[1], b[2], b[3]); break;
+        case 'N':
+            n +=
+                (size_t)snprintf(out + n, left, "%u", (unsigned)b[0] << 24 | (unsigned)(b[1] << 16 | b[2] << 8 | b[3]));
+            break;
+        default: n += (size_t)snprintf(out + n, left, "%c", *f);
+        }
+    }
+}
+
+/* Each internal IPv4 address in each notation that reaches it: by a mapping, a translator, a tunnel or a lax parser. A
+ * notation that is read must be blocked; one that is not read is no address. */
+static void no_notation_of_an_internal_address_is_free(void **state)
+{
+    (void)state;
+    static const uint8_t internal[][4] = {
+        { 0, 0, 0, 0 },       { 0, 1, 2, 3 },         { 10, 0, 0, 1 },        { 10, 255, 255, 254 },
+        { 100, 64, 0, 1 },    { 100, 100, 100, 200 }, { 127, 0, 0, 1 },       { 127, 255, 255, 254 },
+        { 168, 63, 129, 16 }, { 169, 254, 0, 1 },     { 169, 254, 169, 254 }, { 169, 254, 170, 2 },
+        { 172, 16, 0, 1 },    { 172, 31, 255, 254 },  { 192, 0, 0, 192 },     { 192, 0, 2, 1 },
+        { 192, 88, 99, 1 },   { 192, 168, 0, 1 },     { 192, 168, 255, 1 },   { 198, 18, 0, 1 },
+        { 198, 51, 100, 1 },  { 203, 0, 113, 1 },     { 224, 0, 0, 1 },       { 255, 255, 255, 255 },
+    };
+    static const struct {
+        const char *format;
+        bool is_read;
+    } notations[] = {
+        { "D", true },           { "::ffff:D", true },     { "::ffff:H", true },     { "0:0:0:0:0:ffff:H", true },
+        { "::D", true },         { "::H", true },          { "::ffff:0:D", true },   { "::ffff:0:H", true },
+        { "64:ff9b::D", true },  { "64:ff9b:1::H", true }, { "2002:H::", true },     { "2002:H::1", true },
+        { "2001:0:H::", true },  { "2001::H", true },      { "fe80::5efe:D", true }, { "fd00::H", true },
+        { "O", false },          { "X", false },           { "N", false },           { "D.", false },
+        { "[::ffff:D]", false }, { "::ffff:O", false },    { "::ffff:X", false },    { "D%lo", false },
+    };
+    size_t checked = 0;
+    for (size_t i = 0; i < array_count(internal); i++) {
+        for (size_t k = 0; k < array_count(notations); k++, checked++) {
+            char text[128];
+            struct address a;
+            write_notation(notations[k].format, internal[i], text);
+            bool is_read = address_parse(str_from(text), &a);
+            if (is_read != notations[k].is_read || (is_read && !address_blocked(&nothing_allowed, a, 0)))
+                fail_msg("%s is %s", text, is_read ? "free" : "not read");
+        }
+    }
+    assert_true(checked >= 300);
+}
+
+/* IANA's special-purpose ranges of IPv6, and what is reserved or not given out. */
+static void special_ipv6_ranges_are_blocked(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "::",          "::1",        "::2",         "::ffff:0:7f00:1", "64:ff9b::1",    "64:ff9b:1::1", "100::1",
+        "100:0:0:1::", "2001::1",    "2001:1::1",   "2001:1::2",       "2001:2::1",     "2001:3::1",    "2001:4:112::1",
+        "2001:10::1",  "2001:20::1", "2001:2f::1",  "2001:30::1",      "2001:db8::1",   "2002::1",      "3fff::1",
+        "3fff:fff::1", "5f00::1",    "5f00:ffff::", "fc00::1",         "fd00:ec2::254", "fe80::1",      "fec0::1",
+        "ff02::1",     "ff0e::1",    "200::1",      "400::1",          "1000::1",       "4000::1",      "6000::1",
+        "8000::1",     "a000::1",    "c000::1",     "e000::1",         "f000::1",       "fe00::1",
+    };
+    for (size_t i = 0; i < array_count(texts); i++)
+        if (!is_blocked(texts[i]))
+            fail_msg("%s is free", texts[i]);
+}
+
 static struct address_range range(const char *text)
 {
     struct address_range r;
@@ -172,17 +248,55 @@ static void an_operator_allows_ranges(void **state)
     (void)state;
     struct address_range allowed[] = { range("10.20.0.0/15"), range("::1"), range("127.0.0.1") };
     struct address_policy p = { .allowed = allowed, .allowed_count = array_count(allowed) };
-    assert_false(address_blocked(&p, address("10.20.0.1")));
-    assert_false(address_blocked(&p, address("10.21.255.255")));
-    assert_true(address_blocked(&p, address("10.22.0.0")));
-    assert_false(address_blocked(&p, address("::1")));
-    assert_true(address_blocked(&p, address("::2")));
-    assert_false(address_blocked(&p, address("::ffff:127.0.0.1")));
-    assert_true(address_blocked(&p, address("127.0.0.2")));
+    assert_false(address_blocked(&p, address("10.20.0.1"), 0));
+    assert_false(address_blocked(&p, address("10.21.255.255"), 0));
+    assert_true(address_blocked(&p, address("10.22.0.0"), 0));
+    assert_false(address_blocked(&p, address("::1"), 0));
+    assert_true(address_blocked(&p, address("::2"), 0));
+    assert_false(address_blocked(&p, address("::ffff:127.0.0.1"), 0));
+    assert_true(address_blocked(&p, address("127.0.0.2"), 0));
     struct address_range all[] = { range("0.0.0.0/0") };
     p = (struct address_policy){ .allowed = all, .allowed_count = 1 };
-    assert_false(address_blocked(&p, address("192.168.1.1")));
-    assert_true(address_blocked(&p, address("fd00::1")));
+    assert_false(address_blocked(&p, address("192.168.1.1"), 0));
+    assert_true(address_blocked(&p, address("fd00::1"), 0));
+}
+
+static void an_operator_allows_a_port(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *address;
+        int port;
+        bool blocked;
+    } rows[] = {
+        { "127.0.0.1:8080", "127.0.0.1", 8080, false },
+        { "127.0.0.1:8080", "127.0.0.1", 8081, true },
+        { "127.0.0.1:8080", "127.0.0.1", 0, false },
+        { "127.0.0.1:8080", "127.0.0.2", 8080, true },
+        { "[::1]:80", "::1", 80, false },
+        { "[::1]:80", "::1", 81, true },
+        { "[fd00::/8]:443", "fd12::1", 443, false },
+        { "10.0.0.0/8:443", "10.1.2.3", 443, false },
+        { "10.0.0.0/8:443", "10.1.2.3", 80, true },
+        { "10.0.0.0/8", "10.1.2.3", 80, false },
+    };
+    for (size_t i = 0; i < array_count(rows); i++) {
+        struct address_range r;
+        struct error e;
+        assert_ok(address_allowed_parse(str_from(rows[i].text), &r, &e), &e);
+        struct address_policy p = { .allowed = &r, .allowed_count = 1 };
+        assert_int_equal(address_blocked(&p, address(rows[i].address), rows[i].port), rows[i].blocked);
+    }
+    static const char *const wrong[] = {
+        "",      "host:80", "127.0.0.1:",      "127.0.0.1:0",   "127.0.0.1:65536", "[::1]:",   "[::1",
+        "[::1]", "[]:80",   "127.0.0.1:80:81", "10.1.0.0/8:80", "10.0.0.0/33",     "127.1:80", "::1:x"
+    };
+    for (size_t i = 0; i < array_count(wrong); i++) {
+        struct address_range r;
+        struct error e;
+        if (address_allowed_parse(str_from(wrong[i]), &r, &e) != ERR_INVALID)
+            fail_msg("'%s' was read", wrong[i]);
+    }
 }
 
 static void our_own_interfaces_are_blocked_unless_allowed(void **state)
@@ -191,13 +305,13 @@ static void our_own_interfaces_are_blocked_unless_allowed(void **state)
     struct address own[] = { address("8.8.4.4"), address("2606:4700::1") };
     struct address_range allowed[] = { range("8.8.4.0/24") };
     struct address_policy p = { .own = own, .own_count = 2 };
-    assert_true(address_blocked(&p, address("8.8.4.4")));
-    assert_true(address_blocked(&p, address("::ffff:8.8.4.4")));
-    assert_true(address_blocked(&p, address("2606:4700::1")));
-    assert_false(address_blocked(&p, address("8.8.4.5")));
+    assert_true(address_blocked(&p, address("8.8.4.4"), 0));
+    assert_true(address_blocked(&p, address("::ffff:8.8.4.4"), 0));
+    assert_true(address_blocked(&p, address("2606:4700::1"), 0));
+    assert_false(address_blocked(&p, address("8.8.4.5"), 0));
     p.allowed = allowed;
     p.allowed_count = 1;
-    assert_false(address_blocked(&p, address("8.8.4.4")));
+    assert_false(address_blocked(&p, address("8.8.4.4"), 0));
 }
 
 static void a_range_that_looks_like_a_mistake_is_refused(void **state)
@@ -236,7 +350,10 @@ int main(void)
         cmocka_unit_test(every_row_is_blocked_to_its_edges),
         cmocka_unit_test(public_addresses_are_free),
         cmocka_unit_test(mapped_ipv4_is_judged_as_ipv4),
+        cmocka_unit_test(no_notation_of_an_internal_address_is_free),
+        cmocka_unit_test(special_ipv6_ranges_are_blocked),
         cmocka_unit_test(an_operator_allows_ranges),
+        cmocka_unit_test(an_operator_allows_a_port),
         cmocka_unit_test(our_own_interfaces_are_blocked_unless_allowed),
         cmocka_unit_test(a_range_that_looks_like_a_mistake_is_refused),
     };
