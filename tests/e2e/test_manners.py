@@ -5,6 +5,7 @@ import re
 import pytest
 
 import openapi
+from server import until
 
 ORIGIN = "https://console.example.com"
 
@@ -47,14 +48,18 @@ def test_conditional_get(client):
 
 def test_a_change_of_state_is_no_304(client):
     """The version of a task counts edits; its ETag must change with its state all the same."""
-    path = f"/v1/tasks/{client.create(target_type='NOOP', delay='1h')['id']}"
+    path = f"/v1/tasks/{client.create(target_type='NOOP', delay='1s')['id']}"
     before = client.get(path)
-    assert client.post(f"{path}/pause").status == 200
+    until(lambda: client.get(path).json["status"] == "COMPLETED")
     after = client.get(path, headers={"If-None-Match": before.headers["etag"]})
-    assert after.status == 200 and after.json["status"] != before.json["status"] and after.headers["etag"] != before.headers["etag"]
-    edited = client.request("PATCH", path, {"name": "n"}, headers={"If-Match": after.headers["etag"]})
-    assert edited.status == 200
-    assert client.request("PATCH", path, {"name": "m"}, headers={"If-Match": after.headers["etag"]}).status == 412
+    assert after.status == 200 and after.json["version"] == before.json["version"] and after.headers["etag"] != before.headers["etag"]
+
+
+def test_if_match_takes_the_tag_of_a_get(client):
+    path = f"/v1/tasks/{client.create(target_type='NOOP', delay='1h')['id']}"
+    tag = client.get(path).headers["etag"]
+    assert client.request("PATCH", path, {"name": "n"}, headers={"If-Match": tag}).status == 200
+    assert client.request("PATCH", path, {"name": "m"}, headers={"If-Match": tag}).status == 412
 
 
 @pytest.mark.parametrize("accept, status", [
