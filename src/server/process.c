@@ -58,7 +58,10 @@ enum err runners_open(const struct runners_setup *setup, struct runners *ret, st
     http.guard = setup->guard;
     http.ca_file = setup->ca_file;
     ret->v[TARGET_NOOP] = runner_noop_new(setup->clock);
-    struct runner_message_setup message = { .tenant_connections = setup->tenant_connections,
+    struct runner_message_setup message = { .rules = setup->brokers ? &setup->brokers->rules : NULL,
+                                            .tenant_name = setup->tenant_name,
+                                            .context = setup->context,
+                                            .tenant_connections = setup->tenant_connections,
                                             .brokers = setup->brokers ? setup->brokers->v : NULL,
                                             .broker_count = setup->brokers ? setup->brokers->n : 0,
                                             .guard = setup->guard };

@@ -97,3 +97,27 @@ def test_one_tenant_does_not_take_the_connections_of_all(make_server, redis):
     for task_id in made:
         task = until(lambda: (t := acme.request("GET", f"/v1/tasks/{task_id}").json)["status"] == "FAILED" and t)
         assert task["attempts"] == 1 and task["last_error"] == "could not connect"
+
+
+def test_a_named_broker_is_open_to_its_tenants_and_for_its_destinations(make_server, redis):
+    rules = "orders.tenants=acme", "orders.destinations=orders.*", f"own={redis.url()}"
+    server = make_server("--broker", f"orders={redis.url()}", *(word for rule in rules for word in ("--broker", rule)))
+    acme, zoo, default = Tenant(server, "acme"), Tenant(server, "zoo"), Tenant(server, "default")
+    made = acme.create(delay="0s", **message(destination="orders.eu"))
+    assert made.status == 201, made
+    until(lambda: acme.request("GET", f"/v1/tasks/{made.json['id']}").json["status"] == "COMPLETED")
+    for who, body, field in [(acme, message(destination="bills"), "destination"), (zoo, message(destination="orders.eu"), "broker"),
+                             (default, message(destination="orders.eu"), "broker"), (acme, message("own"), "broker")]:
+        assert assert_problem(who.create(delay="0s", **body), 400)["errors"][0]["field"] == f"target_config.{field}"
+    assert default.create(delay="1h", **message("own")).status == 201
+
+
+def test_the_runner_checks_the_rules_again(make_server, redis):
+    server = make_server("--broker", f"orders={redis.url()}")
+    acme = server.client().create(delay="2s", **message(destination="bills"))
+    server.stop()
+    server.arguments += ("--broker", "orders.destinations=orders.*")
+    server.start()
+    client = server.client()
+    assert "destination" in client.wait_for(acme["id"], "FAILED")["last_error"]
+    assert client.task(acme["id"])["attempts"] == 1 and not redis.ask("KEYS", "bills").strip()

@@ -421,6 +421,7 @@ static enum exit_code command_serve_run(struct cli *cli, const struct options *g
         serve_store_urls_read(o, &urls, &e) || fleet_urls_read(o, &fleet, &e) || serve_check_fleet(o, &fleet, &e) ||
         serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e) || serve_read_tls(o, roles, &tls, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
+    brokers_close_own(&brokers, buf_str(&fleet.queue), buf_str(&fleet.events));
     options_data_dir(o, &dir);
     log_open(&(struct log_setup){ .fd = 2,
                                   .format = (enum log_format)option_get(o, "log-format")->number,

@@ -89,6 +89,9 @@ struct runner_message {
     struct message_broker *brokers;
     size_t broker_count;
     size_t tenant_connections;
+    const struct broker_rules *rules;
+    struct str (*tenant_name)(void *context, int32_t number, struct arena *a);
+    void *context;
     struct prng random;
     uv_async_t *wakeup;
     uv_timer_t *timer;
