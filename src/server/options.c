@@ -27,7 +27,7 @@ const struct option server_options[] = {
     { .key = "cluster.beat", .type = OPTION_DURATION, .value = "DURATION", .preset = "500ms", .min = 50, .max = 1000,
       .help = "interval of a node's heartbeats; after 5 intervals without one, the other nodes mark it dead" },
     { .key = "lease", .flag = "lease", .type = OPTION_TEXT, .value = "URL",
-      .help = "redis://… of the lease that elects the leader, or file:/path of a file with that URL; default: the store elects it" },
+      .help = "redis://… or rediss://… of the lease that elects the leader, or file:/path of a file with that URL; default: the store elects it" },
     { .key = "roles", .flag = "roles", .type = OPTION_TEXT, .value = "LIST",
       .help = "comma-separated roles of this node: api, scheduler, worker, updater; default: all; with --queue: all but worker" },
     { .key = "queue.fallback", .type = OPTION_CHOICE, .value = "HOW", .choices = "self|wait", .preset = "self",

@@ -235,6 +235,7 @@ struct runner *runner_message_new(uv_loop_t *loop, struct clock *clock, const st
     map_init(&r->broker_threads, key);
     map_init(&r->tenants, key);
     r->rules = setup->rules;
+    r->broker_failed = setup->broker_failed;
     r->tenant_name = setup->tenant_name;
     r->context = setup->context;
     r->tenant_connections = setup->tenant_connections ? setup->tenant_connections : MESSAGE_TENANT_CONNECTIONS;

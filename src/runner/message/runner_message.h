@@ -33,6 +33,9 @@ struct runner_message_setup {
     /* The name of a tenant, of which a task has the number only; NULL: tasks have it. */
     struct str (*tenant_name)(void *context, int32_t number, struct arena *a);
     void *context;
+    /* Why a named broker failed, with what tasks do not learn: for the log. On the broker's thread; NULL: nobody is
+     * told. */
+    void (*broker_failed)(const char *broker, const char *why);
     struct guard_setup guard; /* which addresses may be called */
 };
 
