@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "bench/sink_server.h"
+#include "platform/certificate_make.h"
 #include "platform/clock_system.h"
 #include "server/server.h"
+#include "server/tls_settings.h"
 #include "server/worker_process.h"
 #include "store/postgres/store_postgres.h"
 
@@ -90,12 +92,54 @@ static enum err bench_arm_stall(const struct bench_server *s, struct error *e)
     return s->stall.length_ms ? failpoint_arm(str_from(spec), e) : ERR_OK;
 }
 
+/* ---- TLS ---- */
+
+static void bench_tls_path(const struct bench_server *s, const char *name, char out[BENCH_PATH])
+{
+    snprintf(out, BENCH_PATH, "%s/%s", s->dir, name);
+}
+
+const char *bench_server_cacert(const struct bench_server *s)
+{
+    return s->tls ? s->cacert : NULL;
+}
+
+static enum err bench_make_certificates(struct bench_server *s, struct error *e)
+{
+    static const char *const names[] = { "IP:127.0.0.1" };
+    enum { DAYS = 2 };
+    char ca_key[BENCH_PATH], cert[BENCH_PATH], key[BENCH_PATH];
+    int64_t now_ms = clock_wall_ms(s->cli->clock);
+    bench_tls_path(s, "ca.crt", s->cacert);
+    bench_tls_path(s, "ca.key", ca_key);
+    bench_tls_path(s, "server.crt", cert);
+    bench_tls_path(s, "server.key", key);
+    struct certificate *authority = certificate_authority_new("belfry bench", now_ms - DAY_MS, DAYS), *issued = NULL;
+    const struct certificate_order order = { .name = "belfry bench",
+                                             .names = names,
+                                             .name_count = array_count(names),
+                                             .from_ms = now_ms - DAY_MS,
+                                             .days = DAYS };
+    enum err rc = certificate_issue(authority, &order, &issued, e);
+    rc = rc ? rc : certificate_write(authority, s->cacert, ca_key, e);
+    rc = rc ? rc : certificate_write(issued, cert, key, e);
+    certificate_free(authority);
+    certificate_free(issued);
+    return rc;
+}
+
+/* ---- processes ---- */
+
 static _Noreturn void bench_run_node(const struct bench_server *s, size_t node, int to_parent)
 {
     struct cli *cli = s->cli;
     char dir[sizeof s->dir + 16];
     snprintf(dir, sizeof dir, node ? "%s/node%zu" : "%s", s->dir, node);
     struct bench_node_context child = { .clock = cli->clock, .shared = s->shared, .node = node };
+    char cert[BENCH_PATH], key[BENCH_PATH];
+    bench_tls_path(s, "server.crt", cert);
+    bench_tls_path(s, "server.key", key);
+    struct tls_settings tls = { .files = { .cert = cert, .key = key } };
     struct server_setup setup = { .clock = cli->clock,
                                   .zones = cli->zones,
                                   .data_dir = dir,
@@ -104,6 +148,7 @@ static _Noreturn void bench_run_node(const struct bench_server *s, size_t node, 
                                   .falls_back = true,
                                   .roles = s->fleet ? NODE_SCHEDULER | NODE_UPDATER : 0,
                                   .listen = "127.0.0.1:0",
+                                  .tls = s->tls ? &tls : NULL,
                                   .slots = s->slots,
                                   .guard.allow_loopback = true,
                                   .drain_ms = 10000,
@@ -231,7 +276,8 @@ enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_se
                               .fleet = place->fleet,
                               .workers = place->workers,
                               .filters = place->filters,
-                              .stall = place->stall };
+                              .stall = place->stall,
+                              .tls = place->tls };
     const char *tmp = place->dir ? place->dir : getenv("TMPDIR");
     if (place->store && bench_check_database_empty(place, cli->clock, e))
         return e->code;
@@ -239,7 +285,8 @@ enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_se
     s.shared = mmap(NULL, sizeof *s.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (s.shared == MAP_FAILED || !mkdtemp(s.dir))
         return error_set(e, ERR_UNAVAILABLE, "cannot create '%s': %s", s.dir, strerror(errno));
-    enum err rc = bench_server_restart(&s, e);
+    enum err rc = s.tls ? bench_make_certificates(&s, e) : ERR_OK;
+    rc = rc ? rc : bench_server_restart(&s, e);
     if (rc) {
         bench_server_stop(&s);
         return rc;

@@ -11,7 +11,13 @@
 #include "port/queue.h"
 #include "server/fleet_url.h"
 
-enum { BENCH_SAMPLES_MAX = 4000000, BENCH_KEY_TEXT = 64, BENCH_NODES_MAX = 16, BENCH_WORKERS_MAX = 64 };
+enum {
+    BENCH_SAMPLES_MAX = 4000000,
+    BENCH_KEY_TEXT = 64,
+    BENCH_NODES_MAX = 16,
+    BENCH_WORKERS_MAX = 64,
+    BENCH_PATH = 280
+};
 
 struct bench_sample {
     int64_t due_ms, started_us, settled_us;
@@ -43,10 +49,12 @@ struct bench_server {
     size_t workers;                     /* number of worker processes */
     const struct queue_filter *filters; /* of each worker; NULL: they take every task */
     struct failpoint_stall stall;       /* of the nodes' commits; length 0: none */
+    bool tls;                           /* the API speaks TLS; certificates are in dir */
     pid_t pids[BENCH_NODES_MAX + BENCH_WORKERS_MAX]; /* nodes, then workers; 0: not running */
     uint16_t port;                                   /* of the first node */
     char key[BENCH_KEY_TEXT];
     char dir[256];
+    char cacert[BENCH_PATH]; /* the authority, with tls */
     struct bench_shared *shared;
 };
 
@@ -58,9 +66,11 @@ struct bench_setup {
     size_t workers;
     const struct queue_filter *filters;
     struct failpoint_stall stall;
+    bool tls;
 };
 enum err bench_server_start(struct cli *cli, size_t slots, const struct bench_setup *place, struct bench_server *ret,
                             struct error *e) must_use;
+const char *bench_server_cacert(const struct bench_server *s); /* NULL: plain HTTP */
 void bench_server_stop(struct bench_server *s); /* SIGTERM, waits, removes the data; may be called twice */
 
 /* bench_server_signal sends a signal (SIGTERM or SIGKILL) to all processes and waits until they have ended.

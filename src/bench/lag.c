@@ -94,6 +94,7 @@ static enum err lag_cancel_all(struct lag_recalls *r, struct error *e)
 {
     struct load load = { .clock = r->bench->cli->clock,
                          .port = r->bench->server.port,
+                         .cacert = bench_server_cacert(&r->bench->server),
                          .connections = RECALL_CONNECTIONS,
                          .requests = r->n,
                          .every_us = RECALL_EVERY_MS * 1000,

@@ -2,12 +2,15 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "platform/tls_client.h"
 
 enum {
     REQUEST_MAX = 32 << 20,
@@ -20,6 +23,7 @@ enum {
 
 struct load_connection {
     int fd;
+    struct tls_session *tls; /* NULL: plain */
     struct buf out, in;
     size_t sent;
     size_t length;   /* of the answer; 0 until its headers are complete */
@@ -51,6 +55,42 @@ static bool load_connect(struct load_connection *c, uint16_t port)
     return true;
 }
 
+/* While the socket blocks. After it, it does not: a read of TLS may have to wait for the rest of a record. */
+static enum err load_greet(struct load_connection *c, const struct load *l, struct error *e)
+{
+    const struct tls_client_files files = { .cacert = l->cacert };
+    if (tls_session_new(&files, c->fd, "127.0.0.1", &c->tls, e))
+        return e->code;
+    if (tls_session_handshake(c->tls) != TLS_OK)
+        return error_set(e, ERR_UNAVAILABLE, "%s", tls_session_error(c->tls));
+    fcntl(c->fd, F_SETFL, O_NONBLOCK);
+    return ERR_OK;
+}
+
+static ssize_t load_tls_result(enum tls_result result, size_t n)
+{
+    errno = result == TLS_AGAIN ? EAGAIN : EIO;
+    return result == TLS_OK ? (ssize_t)n : result == TLS_CLOSED ? 0 : -1;
+}
+
+static ssize_t load_write(struct load_connection *c, struct str bytes)
+{
+    size_t n = 0;
+    if (!c->tls)
+        return send(c->fd, bytes.p, bytes.n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    enum tls_result result = tls_session_write(c->tls, bytes, &n);
+    return load_tls_result(result, n);
+}
+
+static ssize_t load_read(struct load_connection *c, char *to)
+{
+    size_t n = 0;
+    if (!c->tls)
+        return recv(c->fd, to, READ_SIZE, MSG_DONTWAIT);
+    enum tls_result result = tls_session_read(c->tls, to, READ_SIZE, &n);
+    return load_tls_result(result, n);
+}
+
 static void load_set_events(struct load_state *r, struct load_connection *c, uint32_t events)
 {
     struct epoll_event ev = { .events = events, .data.ptr = c };
@@ -62,7 +102,7 @@ static void load_set_events(struct load_state *r, struct load_connection *c, uin
 static bool load_send(struct load_state *r, struct load_connection *c)
 {
     while (c->sent < c->out.n) {
-        ssize_t n = send(c->fd, c->out.p + c->sent, c->out.n - c->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n = load_write(c, str_sub(buf_str(&c->out), c->sent, c->out.n));
         if (n < 0 && errno == EAGAIN) {
             load_set_events(r, c, EPOLLIN | EPOLLOUT);
             return true;
@@ -145,13 +185,15 @@ static void load_count_answer(struct load *l, const struct load_connection *c)
 
 static bool load_receive(struct load_state *r, struct load_connection *c)
 {
-    ssize_t n = recv(c->fd, r->chunk, READ_SIZE, MSG_DONTWAIT);
-    if (n < 0)
-        return errno == EAGAIN;
-    if (n == 0)
-        return false;
-    buf_add(&c->in, (struct str){ r->chunk, (size_t)n });
-    c->length = c->length ? c->length : load_answer_length(&c->in);
+    do { /* TLS may have received more records than one call reads, and epoll does not tell of them */
+        ssize_t n = load_read(c, r->chunk);
+        if (n < 0)
+            return errno == EAGAIN;
+        if (n == 0)
+            return false;
+        buf_add(&c->in, (struct str){ r->chunk, (size_t)n });
+        c->length = c->length ? c->length : load_answer_length(&c->in);
+    } while (c->tls && !c->in.full && (c->length == 0 || c->in.n < c->length));
     if (c->length == 0 || c->in.n < c->length)
         return !c->in.full;
     load_count_answer(r->load, c);
@@ -196,6 +238,8 @@ static enum err load_run_connections(struct load_state *r, struct error *e)
         buf_init(&c->in, ANSWER_MAX);
         if (!load_connect(c, r->load->port))
             return error_set(e, ERR_UNAVAILABLE, "connect to port %u: %s", r->load->port, strerror(errno));
+        if (r->load->cacert && load_greet(c, r->load, e))
+            return e->code;
         load_set_events(r, c, EPOLLIN);
     }
     r->begun_ns = clock_steady_ns(r->load->clock);
@@ -217,6 +261,7 @@ enum err load_run(struct load *l, struct error *e)
     l->ok = l->refused = 0;
     enum err rc = load_run_connections(&r, e);
     for (size_t i = 0; i < l->connections; i++) {
+        tls_session_free(r.v[i].tls);
         if (r.v[i].fd >= 0)
             close(r.v[i].fd);
         buf_release(&r.v[i].out);

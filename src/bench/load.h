@@ -15,7 +15,8 @@ struct load_answer {
 
 struct load {
     struct clock *clock;
-    uint16_t port; /* on 127.0.0.1 */
+    uint16_t port;      /* on 127.0.0.1 */
+    const char *cacert; /* the server speaks TLS, with a certificate of this authority; NULL: plain HTTP */
     size_t connections;
     size_t requests;  /* in total */
     int64_t every_us; /* between two requests; 0: the next one is sent when a connection has its answer */

@@ -104,6 +104,7 @@ static enum err pending_restart(struct bench *b, const char *name, struct error 
         return e->code;
     struct load ask = { .clock = b->cli->clock,
                         .port = b->server.port,
+                        .cacert = bench_server_cacert(&b->server),
                         .connections = 1,
                         .requests = 1,
                         .make = pending_write_ready_request };

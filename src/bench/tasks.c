@@ -29,6 +29,7 @@ enum err bench_send(struct bench *b, struct bench_request *q, struct buf *ret_an
 {
     struct load load = { .clock = b->cli->clock,
                          .port = b->server.port,
+                         .cacert = bench_server_cacert(&b->server),
                          .connections = 1,
                          .requests = 1,
                          .make = bench_write_single,
@@ -138,6 +139,7 @@ enum err bench_create_tasks(struct bench *b, struct bench_workload *w, size_t co
     bench_remove_samples(b);
     struct load load = { .clock = b->cli->clock,
                          .port = b->server.port,
+                         .cacert = bench_server_cacert(&b->server),
                          .connections = connections,
                          .requests = (w->tasks + w->per_request - 1) / w->per_request,
                          .make = bench_write_request,

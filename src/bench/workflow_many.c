@@ -46,6 +46,7 @@ static enum err many_create(struct bench *b, size_t runs, int64_t due_ms, struct
     snprintf(m.body, sizeof m.body, "{\"workflow\":\"bench\",\"run_at\":\"%s\"}", due);
     struct load load = { .clock = b->cli->clock,
                          .port = b->server.port,
+                         .cacert = bench_server_cacert(&b->server),
                          .connections = MANY_CONNECTIONS,
                          .requests = runs,
                          .make = many_write_run,

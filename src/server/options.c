@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "api/server/cors.h"
 #include "base/duration.h"
 #include "base/failpoint.h"
 #include "base/sentence.h"
@@ -54,6 +55,8 @@ const struct option server_options[] = {
       .max = 600000, .help = "how long a client may take for the TLS handshake" },
     { .key = "api.tls.identities.*", .flag = "tls-identity", .type = OPTION_LIST, .value = "NAME=ID",
       .help = "tenant and scopes of a client certificate, such as billing=dns:billing.example.com acme tasks:write; it needs no API key then" },
+    { .key = "api.cors_origins", .type = OPTION_TEXT, .value = "ORIGINS",
+      .help = "origins whose web pages may call the API, separated by blanks, such as https://console.example.com; default: none" },
     { .key = "api.require_idempotency_key", .type = OPTION_FLAG, .preset = "false",
       .help = "refuse state-changing requests that have no Idempotency-Key" },
     { .key = "api.http_threads", .type = OPTION_INT, .value = "N", .preset = "0", .min = 0, .max = 64,
@@ -242,6 +245,11 @@ enum err options_begin_process(const struct options *given, struct options **ret
 enum err options_check_listen(const struct options *o, const char *name, struct error *e)
 {
     return option_given(o, name) ? listen_address_check(option_get(o, name)->text.p, e) : ERR_OK;
+}
+
+enum err options_check_origins(const struct options *o, struct error *e)
+{
+    return cors_origins_check(option_get(o, "api.cors_origins")->text, e);
 }
 
 bool options_listen_is_loopback(const struct options *o, const char *name)

@@ -394,6 +394,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .catalog = a->catalog,
         .metrics = a->metrics,
         .pepper = { (const char *)a->pepper, sizeof a->pepper },
+        .cors_origins = a->setup.cors_origins,
         .require_idempotency_key = a->setup.require_idempotency_key,
         .limits.http = a->setup.http,
         .context = a,

@@ -41,6 +41,7 @@ struct server_setup {
     bool loopback_if_alone;         /* also loopback, while `default` is the only tenant */
     const char *ca_file;            /* trusted certificates of https targets; NULL: the system's list */
     const struct brokers *brokers;  /* brokers that tasks may name; borrowed. NULL: none */
+    struct str cors_origins;        /* of web pages that may call the API; borrowed */
     bool require_idempotency_key;
     struct http_limits http; /* of the API */
     int64_t drain_ms;

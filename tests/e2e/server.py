@@ -8,6 +8,7 @@ something to happen, and gives up loudly after TIMEOUT_S.
 import collections
 import dataclasses
 import datetime
+import gzip
 import http.client
 import json
 import os
@@ -173,7 +174,7 @@ class Answer:
 
     @property
     def json(self):
-        return json.loads(self.body)
+        return json.loads(gzip.decompress(self.body) if self.headers.get("content-encoding") == "gzip" else self.body)
 
     def __repr__(self):
         return f"{self.status} {self.body[:600].decode('utf-8', 'replace')}"

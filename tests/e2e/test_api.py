@@ -335,7 +335,7 @@ def test_if_match_guards_patch_and_delete(client, far):
     assert_problem(client.request("PATCH", path, {"name": "three"}, headers={"If-Match": '"1"'}), 412)
     assert_problem(client.request("DELETE", path, headers={"If-Match": '"1"'}), 412)
     assert "If-Match is empty" in assert_problem(client.request("DELETE", path, headers={"If-Match": ""}), 400)["detail"]
-    assert client.get(path).headers["etag"] == '"2"'
+    assert client.get(path).headers["etag"].startswith('"2-')
     assert client.request("DELETE", path, headers={"If-Match": '"2"'}).status == 204
 
 

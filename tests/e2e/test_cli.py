@@ -12,8 +12,8 @@ from conftest import ROOT, TIMEOUT_S
 
 SHOWN = ["serve", "worker", "add", "list", "show", "edit", "pause", "resume", "cancel", "rm", "run", "retry", "history",
          "upcoming", "explain", "deps", "dlq", "workflow", "job", "queue", "breakers", "calendar", "tenant", "key", "node", "workers", "status", "top", "import", "next", "sink", "bench",
-         "backup", "restore", "copy", "migrate", "check-config", "version", "help", "completion"]
-COMMON = ["--json", "--server", "--key", "--data-dir", "--help"]  # __complete answers scripts and is not shown
+         "backup", "restore", "copy", "migrate", "check-config", "tls", "version", "help", "completion"]
+COMMON = ["--json", "--server", "--key", "--ca", "--cert", "--cert-key", "--data-dir", "--help"]  # __complete answers scripts and is not shown
 
 
 # ---- help ----
@@ -51,7 +51,7 @@ def test_help_of_next_names_each_option_and_its_examples_work(belfry, build):
     text = belfry("next", "--help").out
     assert re.findall(r"^ +(?:-\w, )?--([a-z-]+)", text, re.M) == [
         "tz", "from", "to", "count", "dst-gap", "dst-overlap", "every", "calendar", "calendar-policy", "no-weekends", "start", "end", "spread", "id", "skips", "json",
-        "server", "key", "data-dir", "help"]
+        "server", "key", "ca", "cert", "cert-key", "data-dir", "help"]
     assert "(default 5, 1 to 100000)" in text
     examples = re.findall(r"^  belfry (next .*)$", text, re.M)
     assert len(examples) >= 4

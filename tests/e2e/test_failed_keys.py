@@ -3,7 +3,8 @@
 import collections
 import re
 
-from test_front_door import connect, made_up_key
+from server import until
+from test_front_door import checked, connect, made_up_key
 
 
 def ask(server, key, source="127.0.0.1", path="/v1/tasks"):
@@ -39,4 +40,15 @@ def test_wrong_keys_are_counted_and_limited_by_address(server):
     line = next(line for line in server.lines if "api_key_refused" in line)
     assert "127.0.0.7" in line
     assert sum("127.0.0.77" in line for line in server.lines if "api_key_refused" in line) <= 1
+    client.close()
+
+
+def test_a_valid_key_passes_whatever_else_comes_from_its_address(server):
+    client = server.client()
+    for path in ("/v1/tasks", "/v1/queues"):
+        fresh = client.post("/v1/api-keys", {"name": "fresh", "scopes": ["tasks:read", "queues:read"]}).json["key"]
+        until(lambda: ask(server, made_up_key(), "127.0.0.79")[0] == 429)
+        assert ask(server, fresh, "127.0.0.79", path)[0] == 200  # the server has not seen it; behind a proxy, all clients have one address
+        wrong = checked(fresh[:-7] + ("a" if fresh[-7] != "a" else "b"))
+        assert ask(server, wrong, "127.0.0.79", path)[0] == 429  # the id is cached, the secret is wrong
     client.close()

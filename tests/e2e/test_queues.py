@@ -69,7 +69,7 @@ def test_if_match_guards_a_queue(client):
     assert patch(client, "q", {"weight": 3}, headers={"If-Match": '"1"'}).json["version"] == 2
     assert_problem(patch(client, "q", {"weight": 4}, headers={"If-Match": '"1"'}), 412)
     assert_problem(client.request("DELETE", "/v1/queues/q", headers={"If-Match": '"1"'}), 412)
-    assert client.get("/v1/queues/q").headers["etag"] == '"2"'
+    assert client.get("/v1/queues/q").headers["etag"].startswith('"2-')
 
 
 def test_of_many_edits_none_is_lost(server):

@@ -1,5 +1,6 @@
 """What a stop, a pause or a deadline of a run means for what runs, waits for its next attempt or undoes, with the receiver as oracle."""
 
+import concurrent.futures
 import threading
 import time
 
@@ -250,6 +251,33 @@ def test_a_signal_just_before_the_timeout_acts_at_once(client):
     signalled = now_ms()
     assert client.post(f"/v1/workflows/{made['id']}/signals/go", {"by": "ann"}).status == 200
     assert ended(client, made["id"])["status"] == "COMPLETED" and now_ms() - signalled < 1500
+
+
+@pytest.mark.cluster
+def test_a_pause_and_a_resume_at_once_leave_nothing_paused_in_a_run_that_goes_on(server):
+    """The resume may overtake the pause at steps that are claimed and at runs below."""
+    client = server.client()
+    below = {"steps": [{"name": "p", "target_type": "NOOP"}, {"name": "w", "depends_on": ["p"], "delay": "1s", "target_type": "NOOP"}]}
+    assert client.request("PUT", "/v1/workflow-definitions/below", below).status == 201
+    steps = [{"name": f"b{k}", "target_type": "WORKFLOW", "target_config": {"workflow": "below"}} for k in range(3)]
+    steps.append({"name": "own", "delay": "1s", "target_type": "NOOP"})
+
+    def change(made, action, after_s):
+        time.sleep(after_s)
+        own = server.client()
+        status = own.post(f"/v1/workflows/{made}/{action}").status
+        own.close()
+        return status
+
+    made = [run(client, definition={"steps": steps})["id"] for _ in range(12)]
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(change, one, action, after_s) for i, one in enumerate(made) for action, after_s in (("pause", 0), ("resume", 0.004 * (i % 4)))]
+        assert {a.result() for a in asked} <= {200, 202}
+    for one in made:
+        if client.get(f"/v1/workflows/{one}").json["paused"]:  # the resume was first
+            act(client, one, "resume")
+        assert ended(client, one)["status"] == "COMPLETED"
+    client.close()
 
 
 def test_a_pause_holds_timers_that_are_nearly_due(client):

@@ -447,6 +447,44 @@ def test_a_cancel_aborts_what_runs_and_undoes_what_is_done(client, receiver):
     assert "compensated" in client.post(f"/v1/workflows/{made['id']}/retry").json["detail"]
 
 
+def test_a_retry_repeats_the_failed_compensations_of_all_waves(client, receiver):
+    for path in ("/undo_a", "/undo_b"):
+        receiver.answer(path, Reply(status=400), Reply())
+    receiver.answer("/c", Reply(status=400))
+    definition = {
+        "steps": [
+            {"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo_a")},
+            {"name": "b", "depends_on": ["a"], **http(receiver, "/b"), "compensate": http(receiver, "/undo_b")},
+            {"name": "c", "depends_on": ["b"], **http(receiver, "/c")},
+        ]
+    }
+    made = run(client, definition=definition)["id"]
+    done = ended(client, made)
+    assert (done["status"], done["compensation"]) == ("FAILED", "INCOMPLETE"), done
+    act(client, made, "retry")
+    done = ended(client, made)
+    assert (done["status"], done["compensation"]) == ("FAILED", "COMPLETE"), done
+    assert [c.path for c in receiver.calls if c.path.startswith("/undo")] == ["/undo_b", "/undo_a"] * 2
+    assert len(receiver.to("/c")) == 1
+
+
+def test_each_start_and_end_of_a_retried_run_is_shown(client, receiver):
+    receiver.answer("/b", Reply(status=400), Reply(status=400), Reply())
+    made = run(client, definition={"steps": [{"name": "b", **http(receiver, "/b")}]})["id"]
+    starts, ends = [], []
+    for retries in range(3):
+        done = ended(client, made)
+        assert done["retries"] == retries
+        starts.append(done["started_at"])
+        ends.append(done["completed_at"])
+        if retries < 2:
+            act(client, made, "retry")
+    assert starts == sorted(set(starts)) and all(end <= start for end, start in zip(ends, starts[1:]))
+    history = client.all(f"/v1/tasks/{made}/executions", "executions")
+    assert sorted(x["status"] for x in history) == ["COMPLETED", "FAILED", "FAILED"], history
+    assert len({x["started_at"] for x in history}) == 3 and set(starts[1:]) <= {x["started_at"] for x in history}
+
+
 def test_items_of_a_map_are_listed(client, receiver):
     definition = {"steps": [{"name": "each", **http(receiver, "/each", body={"$ref": "/item"}), "map": {"over": {"$ref": "/input"}, "max_concurrent": 2}}]}
     made = run(client, definition=definition, input=[1, 2, 3])

@@ -222,7 +222,7 @@ enum err memory_stop(struct store_memory *s, struct op *base)
     if (!r || r->tenant != op->tenant)
         return run_not_found(&base->error);
     const struct task *run = table_get(&s->table, op->run);
-    if (run && stop_check(op, run->state, &base->error))
+    if (run && stop_check(op, r->paused, run->state, &base->error))
         return base->error.code;
     cleanup_with(picks_release) struct picks steps = memory_stop_range(s, op);
     if (!memory_stop_answer(&steps, op))

@@ -1,6 +1,7 @@
 /* Health, readiness, the state of the scheduler, metrics, and the description of the API. */
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
+#include "api/server/negotiate.h"
 #include "api/server/openapi.h"
 #include "api/server/query.h"
 
@@ -109,7 +110,13 @@ enum handled status_metrics(struct request *q, struct reader *r)
 enum handled status_openapi(struct request *q, struct reader *r)
 {
     (void)r;
-    struct jw w = respond_json(&q->response, 200);
-    jw_raw(&w, openapi_json());
+    const struct openapi *o = &q->server->openapi;
+    struct response *answer = &q->response;
+    bool is_gzip = accept_encoding_allows_gzip(q->head.accept_encoding);
+    respond_json(answer, 200);
+    buf_add(&answer->body, is_gzip ? buf_str(&o->gzip) : openapi_json());
+    memcpy(answer->etag, o->etag, sizeof o->etag);
+    answer->is_gzip = is_gzip;
+    answer->is_static = true;
     return HANDLED_DONE;
 }

@@ -51,8 +51,12 @@ void api_server_end_run(struct api_server *s)
 static void api_server_on_job(struct list *job, struct reader *r)
 {
     struct request *q = container_of(job, struct request, link);
-    if (q->next(q, r) == HANDLED_DONE)
-        request_answer(q);
+    request_time(q, &q->timing.queue_ns);
+    if (q->next(q, r) == HANDLED_LATER)
+        return;
+    request_time(q, &q->timing.store_ns);
+    request_finish(q, ANSWER_MAX);
+    request_answer(q);
 }
 
 static enum err api_server_listen(struct api_listener *l, const char *address, struct http_limits limits,
@@ -106,6 +110,7 @@ static struct api_server *api_server_alloc(const struct api_setup *setup)
     inflight_keys_init(&s->inflight_keys);
     tenant_limits_init(&s->tenant_limits);
     uncertain_writes_init(&s->uncertain_writes);
+    openapi_init(&s->openapi);
     key_failures_init(&s->key_failures, setup->clock, setup->metrics);
     s->auth = auth_new(setup->pepper, setup->clock);
     s->own_definitions = setup->definitions ? NULL : definition_cache_new(DEFINITION_CACHE_BYTES);
@@ -217,6 +222,7 @@ void api_server_free(struct api_server *s)
     uncertain_writes_release(&s->uncertain_writes);
     definition_cache_free(s->own_definitions);
     auth_free(s->auth);
+    openapi_release(&s->openapi);
     key_failures_release(&s->key_failures);
     pthread_cond_destroy(&s->idle);
     pthread_mutex_destroy(&s->lock);

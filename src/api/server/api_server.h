@@ -89,7 +89,8 @@ struct api_setup {
     struct tenant_set *needs;             /* NULL: not limited */
     struct definition_cache *definitions; /* NULL: the server has one of its own */
     struct metrics *metrics;
-    struct str pepper; /* at least 16 bytes */
+    struct str pepper;       /* at least 16 bytes */
+    struct str cors_origins; /* separated by blanks; empty: none */
     bool require_idempotency_key;
     struct api_limits limits;
 

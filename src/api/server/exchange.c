@@ -3,8 +3,12 @@
 #include "api/server/exchange.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "api/server/cors.h"
+#include "api/server/gzip.h"
 #include "api/server/internal.h"
+#include "api/server/negotiate.h"
 #include "api/server/query.h"
 
 /* ---- headers ---- */
@@ -12,20 +16,41 @@
 static const struct {
     const char *name;
     size_t offset;
+    bool is_list; /* it may be given several times */
 } exchange_headers[] = {
-    { "Authorization", offsetof(struct request_head, authorization) },
-    { "Idempotency-Key", offsetof(struct request_head, idempotency_key) },
-    { "If-Match", offsetof(struct request_head, if_match) },
-    { "Content-Type", offsetof(struct request_head, content_type) },
+    { "Authorization", offsetof(struct request_head, authorization), false },
+    { "Idempotency-Key", offsetof(struct request_head, idempotency_key), false },
+    { "If-Match", offsetof(struct request_head, if_match), false },
+    { "Content-Type", offsetof(struct request_head, content_type), false },
+    { "Accept", offsetof(struct request_head, accept), true },
+    { "Accept-Encoding", offsetof(struct request_head, accept_encoding), true },
+    { "If-None-Match", offsetof(struct request_head, if_none_match), true },
+    { "Origin", offsetof(struct request_head, origin), false },
+    { "Belfry-Timing", offsetof(struct request_head, timing), false },
 };
 
-static void exchange_read_field(struct request_head *h, struct str name, struct str value)
+static struct str exchange_join(struct arena *a, struct str one, struct str other)
 {
+    size_t n = one.n + 2 + other.n;
+    char *p = arena_alloc(a, n);
+    if (!p)
+        abort(); /* the limit of an arena is above that of the headers */
+    memcpy(p, one.p, one.n);
+    memcpy(p + one.n, ", ", 2);
+    memcpy(p + one.n + 2, other.p, other.n);
+    return (struct str){ p, n };
+}
+
+static void exchange_read_field(struct request *q, struct str name, struct str value)
+{
+    struct request_head *h = &q->head;
     for (size_t i = 0; i < array_count(exchange_headers); i++) {
         struct str *place = (struct str *)(void *)((char *)h + exchange_headers[i].offset);
         if (!str_eq_nocase(name, str_from(exchange_headers[i].name)))
             continue;
-        if (place->p)
+        if (place->p && exchange_headers[i].is_list)
+            value = exchange_join(&q->arena, *place, value);
+        else if (place->p)
             h->repeated = exchange_headers[i].name;
         *place = value;
     }
@@ -35,7 +60,7 @@ static void exchange_read_fields(struct request *q)
 {
     const struct http_exchange *x = q->exchange;
     for (size_t i = 0; i < x->head->field_count; i++)
-        exchange_read_field(&q->head, http_span_str(x->head->fields[i].name, x->text),
+        exchange_read_field(q, http_span_str(x->head->fields[i].name, x->text),
                             http_span_str(x->head->fields[i].value, x->text));
 }
 
@@ -162,14 +187,8 @@ static bool exchange_check_identity(struct request *q)
     if (!exchange_check_certificate(q, &certificate))
         return false;
     enum auth_result result = auth_check(q->server->auth, q->head.authorization, &q->who);
-    if (result == AUTH_STALE)
-        return true;
-    bool is_operators = q->pool == q->server->admin.pool; /* wrong keys on the API must not lock operators out */
-    if (!is_operators && (result == AUTH_NOT_CACHED || result == AUTH_REFUSED) &&
-        key_failures_limits(&q->server->key_failures, http_peer(q->exchange)))
-        return exchange_refuse(q, PROBLEM_KEY_LIMIT, "too many wrong API keys came from this address; wait a second");
-    if (result == AUTH_NOT_CACHED)
-        return true;
+    if (result == AUTH_STALE || result == AUTH_NOT_CACHED)
+        return true; /* a pool thread looks it up, however many wrong keys came from this address */
     if (result == AUTH_MISSING && certificate) {
         q->who = (struct identity){ .tenant = q->certificate_tenant, .scopes = certificate->scopes };
         snprintf(q->who.key_id, sizeof q->who.key_id, "cert:" STR_FMT, STR_ARG(certificate->name));
@@ -187,6 +206,16 @@ static bool exchange_refuse_too_large(struct request *q)
 {
     respond_problem(&q->response, PROBLEM_TOO_LARGE, "the body of this request may be at most %zu KiB",
                     q->route->body_max / 1024);
+    return false;
+}
+
+static bool exchange_check_accept(struct request *q)
+{
+    struct str type = q->route->flags & ROUTE_TEXT ? S("text/plain") : S("application/json");
+    if (accept_allows(q->head.accept, type))
+        return true;
+    respond_problem(&q->response, PROBLEM_ACCEPT, "the answer is " STR_FMT ", which the header Accept does not allow",
+                    STR_ARG(type));
     return false;
 }
 
@@ -216,7 +245,8 @@ static void exchange_add_headers(struct http_answer *a, const struct response *r
     if (r->retry_after_s)
         snprintf(seconds, sizeof seconds, "%d", r->retry_after_s);
     http_answer_add(a, "Content-Type", r->type);
-    http_answer_add(a, "Cache-Control", "no-store");
+    http_answer_add(a, "Content-Encoding", r->is_gzip ? "gzip" : NULL);
+    http_answer_add(a, "Cache-Control", r->is_static ? "no-cache" : "no-store");
     http_answer_add(a, "X-Content-Type-Options", "nosniff");
     http_answer_add(a, "ETag", r->etag);
     http_answer_add(a, "Location", r->location);
@@ -227,6 +257,29 @@ static void exchange_add_headers(struct http_answer *a, const struct response *r
     http_answer_add(a, "WWW-Authenticate", r->status == 401 ? "Bearer realm=\"belfry\"" : NULL);
     http_answer_add(a, "Idempotency-Replayed", r->replayed ? "true" : NULL);
     http_answer_add(a, "Belfry-Applied", r->partly_applied ? "some-nodes" : NULL);
+}
+
+/* Not to strangers: how long a key took to check is nothing for them. */
+static void exchange_add_timing(struct http_answer *a, const struct request *q)
+{
+    const struct request_timing *t = &q->timing;
+    char text[160];
+    if (!t->mark_ns || !q->authenticated)
+        return;
+    int64_t total_ns = clock_steady_ns(q->server->setup.clock) - t->begin_ns;
+    snprintf(text, sizeof text, "auth;dur=%.3f, body;dur=%.3f, queue;dur=%.3f, store;dur=%.3f, total;dur=%.3f",
+             (double)t->auth_ns / 1e6, (double)t->body_ns / 1e6, (double)t->queue_ns / 1e6, (double)t->store_ns / 1e6,
+             (double)total_ns / 1e6);
+    http_answer_add(a, "Server-Timing", text);
+}
+
+/* The headers that depend on the request, beside those of the answer itself. */
+static void exchange_add_more(struct http_answer *a, const struct request *q)
+{
+    bool has_origins = q->server->setup.cors_origins.n > 0;
+    http_answer_add(a, "Vary", has_origins ? "Accept-Encoding, Origin" : "Accept-Encoding");
+    exchange_add_timing(a, q);
+    cors_add_headers(q, a);
 }
 
 /* Takes the body. */
@@ -291,7 +344,11 @@ static enum http_next exchange_on_head(void *context, struct http_exchange *x)
     s->busy++;
     pthread_mutex_unlock(&s->lock);
     exchange_read_fields(q);
-    bool ok = exchange_check_head(q) && exchange_check_route(q) && exchange_check_identity(q) && exchange_check_body(q);
+    if (str_eq(q->head.timing, S("1")))
+        q->timing.begin_ns = q->timing.mark_ns = clock_steady_ns(s->setup.clock);
+    bool ok = exchange_check_head(q) && exchange_check_route(q) && exchange_check_identity(q) &&
+              exchange_check_accept(q) && exchange_check_body(q);
+    request_time(q, &q->timing.auth_ns);
     return ok ? exchange_accept(q) : HTTP_ANSWER;
 }
 
@@ -300,6 +357,7 @@ static enum http_next exchange_on_body(void *context, struct http_exchange *x)
     (void)context;
     struct request *q = x->context;
     assert_owned(&q->http_thread);
+    request_time(q, &q->timing.body_ns);
     q->body = x->body;
     x->body = (struct buf){ 0 };
     if (!api_server_begin_run(q->server)) {
@@ -334,7 +392,9 @@ static void exchange_on_answer(void *context, struct http_exchange *x, struct ht
     if (r->body.full)
         respond_problem(r, PROBLEM_INVALID,
                         "the answer would be larger than 64 MiB; ask for fewer items, with 'limit'");
+    request_finish(q, GZIP_INLINE_MAX);
     exchange_write_answer(q->server, r, ret);
+    exchange_add_more(ret, q);
 }
 
 static void exchange_on_end(void *context, struct http_exchange *x)

@@ -4,6 +4,7 @@
 
 #include "api/resource/uncertain_writes.h"
 #include "api/server/key_failures.h"
+#include "api/server/openapi.h"
 #include "api/server/pool.h"
 #include "api/server/request.h"
 #include "api/server/seal.h"
@@ -24,6 +25,7 @@ struct api_server {
     struct timers *timers;
     struct auth *auth;
     struct key_failures key_failures;
+    struct openapi openapi;
     struct definition_cache *definitions; /* the setup's, or the next */
     struct definition_cache *own_definitions;
     uint8_t seal_key[SEAL_KEY_SIZE]; /* api/server/seal.h */

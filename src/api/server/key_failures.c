@@ -82,31 +82,22 @@ static int64_t key_failures_to_log(struct key_failures *f, struct key_failure_ad
     return n;
 }
 
-void key_failures_add(struct key_failures *f, const union peer *peer, enum key_failure reason)
+bool key_failures_add(struct key_failures *f, const union peer *peer, enum key_failure reason)
 {
     char text[PEER_TEXT];
-    metric_add_labelled(f->metrics, METRIC_KEY_FAILURES, key_failure_names, reason, 1);
-    if (reason == KEY_FAILURE_MISSING)
-        return;
+    if (reason == KEY_FAILURE_MISSING) {
+        metric_add_labelled(f->metrics, METRIC_KEY_FAILURES, key_failure_names, reason, 1);
+        return false;
+    }
     pthread_mutex_lock(&f->lock);
     struct key_failure_address *a = key_failures_address(f, peer);
-    if (reason == KEY_FAILURE_REFUSED)
-        (void)bucket_take(&a->bucket, 1, key_failures_now_ms(f));
+    if (reason == KEY_FAILURE_REFUSED && !bucket_take(&a->bucket, 1, key_failures_now_ms(f)))
+        reason = KEY_FAILURE_LIMITED;
     int64_t n = key_failures_to_log(f, a);
     pthread_mutex_unlock(&f->lock);
+    metric_add_labelled(f->metrics, METRIC_KEY_FAILURES, key_failure_names, reason, 1);
     if (n)
         log_warn("api_key_refused", kv_cstr("peer", peer_text(peer, text)),
                  kv_cstr("reason", key_failure_names[reason]), kv_i64("count", n));
-}
-
-bool key_failures_limits(struct key_failures *f, const union peer *peer)
-{
-    char key[PEER_KEY];
-    pthread_mutex_lock(&f->lock);
-    struct key_failure_address *a = map_get(&f->addresses, peer_key(peer, key));
-    bool limits = a && bucket_available(&a->bucket, key_failures_now_ms(f)) == 0;
-    pthread_mutex_unlock(&f->lock);
-    if (limits)
-        key_failures_add(f, peer, KEY_FAILURE_LIMITED);
-    return limits;
+    return reason == KEY_FAILURE_LIMITED;
 }

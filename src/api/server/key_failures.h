@@ -2,9 +2,10 @@
 /* api/server/key_failures.h - requests without a valid API key: counted by their reason, logged, and limited for each
  * address (http/peers.h: of IPv6, its /64).
  *
- * An address may send 10 wrong keys a second. After that, its keys are refused without a look into the store, until
- * there is room again. A key that the cache knows is not affected: a client with a valid key is not locked out by
- * another one behind the same proxy. A missing or malformed key is counted, but not limited: it costs nothing.
+ * A key is always looked up first, so a valid key passes whatever else comes from its address: behind a proxy, all
+ * clients have one. After 10 wrong keys in a second, the next ones get 429 in place of 401. The lookups of unknown keys
+ * share one turn at the pool (pool.h), so they delay the requests of a tenant by one each. A missing or malformed key
+ * is counted, but not limited: it costs nothing.
  *
  * Any thread. */
 #include <pthread.h>
@@ -41,6 +42,6 @@ struct key_failures {
 void key_failures_init(struct key_failures *f, struct clock *clock, struct metrics *metrics);
 void key_failures_release(struct key_failures *f);
 
-void key_failures_add(struct key_failures *f, const union peer *peer, enum key_failure reason);
-/* Whether the address has failed too often in the last second. If so, that is counted. */
-bool key_failures_limits(struct key_failures *f, const union peer *peer);
+/* Counts a failure. True: the address has sent too many wrong keys in the last second; this one is counted as `limited`
+ * then. LIMITED is not a reason to pass. */
+bool key_failures_add(struct key_failures *f, const union peer *peer, enum key_failure reason);

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/server/gzip.h"
 #include "api/server/internal.h"
+#include "api/server/negotiate.h"
 #include "base/json/json.h"
 #include "base/log.h"
 
@@ -102,10 +104,48 @@ void request_answer(struct request *q)
     api_server_end_run(s);
 }
 
+/* Whether the route shows one resource: its path ends in a parameter. */
+static bool request_shows_one(const struct request *q)
+{
+    return q->route && q->route->pattern[strlen(q->route->pattern) - 1] == '}';
+}
+
+void request_finish(struct request *q, size_t gzip_max)
+{
+    struct response *r = &q->response;
+    if (!q->exchange || q->finished || r->body.full)
+        return;
+    q->finished = true;
+    bool gzip = !r->is_gzip && r->body.n > GZIP_MIN && r->body.n <= gzip_max &&
+                accept_encoding_allows_gzip(q->head.accept_encoding);
+    if (q->method == HTTP_GET && r->status == 200 && (r->etag[0] || request_shows_one(q))) {
+        if (!r->is_static)
+            respond_etag_of_body(r);
+        if (gzip || r->is_gzip)
+            respond_etag_gzip(r);
+        if (if_none_match_has(q->head.if_none_match, str_from(r->etag))) {
+            respond_not_modified(r);
+            return;
+        }
+    }
+    if (gzip)
+        r->is_gzip = gzip_buf(&r->body);
+}
+
+void request_time(struct request *q, int64_t *part)
+{
+    if (!q->timing.mark_ns)
+        return;
+    int64_t now_ns = clock_steady_ns(q->server->setup.clock);
+    *part += now_ns - q->timing.mark_ns;
+    q->timing.mark_ns = now_ns;
+}
+
 enum handled request_later(struct request *q, route_handler *next)
 {
     q->next = next;
     request_suspend(q);
+    request_time(q, &q->timing.store_ns);
     pool_submit(q->pool, q->who.tenant, &q->link);
     return HANDLED_LATER;
 }
@@ -124,14 +164,17 @@ enum handled request_submit(struct request *q, void (*done)(struct op *op))
 enum handled request_submit_op(struct request *q, struct op *op)
 {
     request_suspend(q);
+    request_time(q, &q->timing.store_ns);
     writer_submit(q->server->setup.writer, op);
     return HANDLED_LATER;
 }
 
 struct request *request_finish_op(struct op *op)
 {
+    struct request *q = op->context;
     arena_release(&op->arena);
-    return op->context;
+    request_time(q, &q->timing.store_ns);
+    return q;
 }
 
 bool request_reserve_key(struct request *q, struct str key, const char *field)
@@ -282,8 +325,12 @@ void request_refuse_key(struct request *q, enum auth_result result)
                                                     "key is its checksum" },
         [AUTH_REFUSED] = { KEY_FAILURE_REFUSED, "the API key is unknown, expired or wrong" },
     };
-    key_failures_add(&q->server->key_failures, http_peer(q->exchange), rows[result].failure);
-    request_refuse(q, PROBLEM_UNAUTHORIZED, rows[result].says);
+    if (key_failures_add(&q->server->key_failures, http_peer(q->exchange), rows[result].failure))
+        request_refuse(q, PROBLEM_KEY_LIMIT,
+                       "the API key is unknown, expired or wrong, and so were too many others from this address; wait "
+                       "a second");
+    else
+        request_refuse(q, PROBLEM_UNAUTHORIZED, rows[result].says);
 }
 
 bool request_identify(struct request *q, struct reader *r)
@@ -291,6 +338,7 @@ bool request_identify(struct request *q, struct reader *r)
     struct error e = { 0 };
     enum auth_result result = AUTH_REFUSED;
     enum err rc = auth_check_store(q->server->auth, q->head.authorization, r, &result, &q->who, &e);
+    request_time(q, &q->timing.auth_ns);
     if (rc)
         request_fail(q, &e);
     else if (result != AUTH_OK)

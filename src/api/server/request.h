@@ -20,7 +20,8 @@
 
 /* The headers that the API uses. They live as long as the request. */
 struct request_head {
-    struct str authorization, idempotency_key, if_match, content_type;
+    struct str authorization, idempotency_key, if_match, content_type, origin, timing;
+    struct str accept, accept_encoding, if_none_match; /* lists: several lines are joined */
     const char *repeated; /* the name of a header that may be given once and is given twice; NULL: none */
 };
 
@@ -28,6 +29,12 @@ struct request_head {
  * (api/resource/change.c). */
 struct edit;
 struct change;
+
+/* Where the time of a request went, for Server-Timing. */
+struct request_timing {
+    int64_t begin_ns, mark_ns; /* mark_ns: until when it is attributed; 0: the client did not ask for it */
+    int64_t auth_ns, body_ns, queue_ns, store_ns;
+};
 
 struct request {
     struct api_server *server;
@@ -51,8 +58,11 @@ struct request {
 
     struct buf body;
 
+    struct request_timing timing;
+
     bool suspended; /* its HTTP thread waits until request_answer */
     bool answered;
+    bool finished; /* request_finish */
 
     int64_t now_ms; /* when the current step began to run */
     struct arena arena;
@@ -118,6 +128,13 @@ enum handled request_run(struct request *q, struct reader *r);
 
 /* Sends the answer in q->response: wakes the connection. The caller's thread; passes q on. */
 void request_answer(struct request *q);
+
+/* The last step before the answer is sent: ETag, 304, gzip of a body of at most gzip_max bytes. A second call does
+ * nothing. The caller's thread. */
+void request_finish(struct request *q, size_t gzip_max);
+
+/* Attributes the time since the last call to a part of q->timing. The caller's thread. */
+void request_time(struct request *q, int64_t *part);
 
 /* Runs next on a pool thread. The caller's thread; passes q on. */
 enum handled request_later(struct request *q, route_handler *next);

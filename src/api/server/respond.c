@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/server/seal.h"
+#include "base/hash.h"
 
 static const struct {
     int status;
@@ -183,18 +184,56 @@ void respond_etag(struct response *r, int64_t version)
     snprintf(r->etag, sizeof r->etag, "\"%lld\"", (long long)version);
 }
 
+static void respond_etag_end(struct response *r, const char *end)
+{
+    size_t n = strlen(r->etag);
+    char begin[sizeof r->etag] = "";
+    if (n > 2)
+        memcpy(begin, r->etag + 1, n - 2);
+    snprintf(r->etag, sizeof r->etag, "\"%.*s%s%s\"", (int)sizeof begin - 24, begin, begin[0] ? "-" : "", end);
+}
+
+void respond_etag_of_body(struct response *r)
+{
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)hash_bytes(HASH_STABLE, buf_str(&r->body)));
+    respond_etag_end(r, hash);
+}
+
+void respond_etag_gzip(struct response *r)
+{
+    respond_etag_end(r, "gzip");
+}
+
+void respond_not_modified(struct response *r)
+{
+    char etag[sizeof r->etag];
+    bool is_static = r->is_static;
+    memcpy(etag, r->etag, sizeof etag);
+    response_reset(r);
+    r->status = 304;
+    r->is_static = is_static;
+    memcpy(r->etag, etag, sizeof etag);
+}
+
+/* "3-5f…" → 3; without quotes too, a common mistake. Empty: not a tag. */
+static struct str if_match_version(struct str tag)
+{
+    bool quoted = tag.n >= 2 && tag.p[0] == '"' && tag.p[tag.n - 1] == '"';
+    struct str text = quoted ? str_sub(tag, 1, tag.n - 1) : tag;
+    return str_sub(text, 0, str_find(text, '-', 0));
+}
+
 bool if_match_allows(struct str if_match, int64_t version)
 {
     if (if_match.n == 0)
         return true;
-    char tag[24];
-    snprintf(tag, sizeof tag, "\"%lld\"", (long long)version);
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)version);
     struct str rest = if_match, piece;
     while (str_cut(&rest, ',', &piece)) {
         piece = str_trim(piece);
-        if (str_eq(piece, S("*")) || str_eq(piece, str_from(tag)))
-            return true;
-        if (piece.n && str_eq(piece, str_sub(str_from(tag), 1, strlen(tag) - 1))) /* without quotes: a common mistake */
+        if (str_eq(piece, S("*")) || str_eq(if_match_version(piece), str_from(text)))
             return true;
     }
     return false;

@@ -15,6 +15,7 @@
     X(FORBIDDEN, 403, "forbidden", "The API key does not allow this")                                                  \
     X(NOT_FOUND, 404, "not-found", "Not found")                                                                        \
     X(METHOD, 405, "method-not-allowed", "The method is not allowed for this path")                                    \
+    X(ACCEPT, 406, "not-acceptable", "The Accept header allows no form of the answer")                                 \
     X(CONFLICT, 409, "conflict", "The current state does not allow this")                                              \
     X(RUNNING, 409, "running", "The task is running")                                                                  \
     X(IN_FLIGHT, 409, "request-in-flight", "A request with this Idempotency-Key is in progress")                       \
@@ -49,13 +50,15 @@ struct response {
     int status;
     struct buf body;
     const char *type; /* of the body; NULL: there is none */
-    char etag[24];    /* the next are left out if empty */
+    char etag[64];    /* the next are left out if empty */
     char location[160];
     char allow[64];
     int retry_after_s;
     char rate_policy[48], rate[48]; /* RateLimit-Policy and RateLimit; a later respond_* call keeps them */
     bool replayed;                  /* the stored answer to an earlier request with the same Idempotency-Key */
     bool partly_applied;            /* a live node has not confirmed the change in time (Belfry-Applied) */
+    bool is_gzip;                   /* the body is compressed */
+    bool is_static;                 /* the same for every client until the next release; its ETag is complete */
     bool close;                     /* close the connection after this answer */
 };
 
@@ -82,8 +85,12 @@ problem_of(const struct error *e); /* a tenant limit is recognised by e's field 
 struct jw respond_json(struct response *r, int status);
 void respond_nothing(struct response *r); /* 204 */
 void respond_etag(struct response *r, int64_t version);
+void respond_etag_of_body(struct response *r); /* adds a hash of the body: "3" becomes "3-…", and no tag becomes "…" */
+void respond_etag_gzip(struct response *r);    /* marks the tag as that of the compressed body */
+void respond_not_modified(struct response *r); /* 304; keeps the ETag */
 
-/* Whether If-Match (a list of tags, or '*') allows this version. An empty header allows every version. */
+/* Whether If-Match (a list of tags, or '*') allows this version. An empty header allows every version. Of a tag, only
+ * the version counts: an edit is not refused because the state of the task has changed since it was read. */
 bool if_match_allows(struct str if_match, int64_t version);
 
 /* "pagination": {…}, the same for every list. total < 0: no total. */

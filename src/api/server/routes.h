@@ -21,6 +21,7 @@ enum {
     ROUTE_RECURRING = 4, /* shows recurring tasks only */
     ROUTE_BODY_KEY = 8,  /* its body may hold the idempotency key too: the handler checks it */
     ROUTE_ICAL = 16,     /* its body may be text/calendar */
+    ROUTE_TEXT = 64,     /* its answer is text/plain, not JSON */
     ROUTE_OPERATOR = 32, /* the operator's listener serves it too */
 };
 

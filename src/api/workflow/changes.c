@@ -19,6 +19,8 @@
 enum {
     STOP_ROWS = 1000,
     STOP_ARENA = 4 << 20,
+    STOPPED_ANYWAY = 100,
+    STOPPED_LATE_MS = 5000,
     CHECK_MS = 10,
     NS_PER_MS = 1000000,
     EXTRA_MAX = 4 * STEP_OUTPUT_MAX,
@@ -31,6 +33,7 @@ struct stopping {
     struct request *q;
     enum action action;
     bool compensate;
+    bool follows; /* another pause or resume was first */
     char why[WHY_TEXT];
     struct uuid *runs; /* the run and the runs below it */
     size_t run_count, run_cap, at;
@@ -123,10 +126,12 @@ static void stopping_on_page(struct op *op)
         request_answer(q);
 }
 
-/* The time is over, and the planner goes on: the run itself is stopped, and no other is half stopped. */
+/* The time is over, and the planner goes on: the run itself is stopped, and no other is half stopped. A few runs below
+ * it are stopped in any case, even if the store is slow: nothing of them starts after the answer. */
 static bool stopping_leaves(const struct stopping *s)
 {
-    return s->action == ACTION_CANCEL && s->at > 0 && !s->pages && stopping_left_ms(s) <= 0;
+    int64_t left_ms = stopping_left_ms(s) + (s->at <= STOPPED_ANYWAY ? STOPPED_LATE_MS : 0);
+    return s->action == ACTION_CANCEL && s->at > 0 && !s->pages && left_ms <= 0;
 }
 
 static enum handled stopping_next(struct stopping *s)
@@ -141,6 +146,7 @@ static enum handled stopping_next(struct stopping *s)
                                       .tenant = q->who.tenant,
                                       .run = s->runs[s->at],
                                       .change = changes[s->action],
+                                      .follows = s->follows && s->at == 0,
                                       .stop = s->action != ACTION_CANCEL ? RUN_GOES_ON
                                               : s->compensate            ? RUN_CANCELLED_AND_UNDONE
                                                                          : RUN_CANCELLED,
@@ -264,6 +270,24 @@ static enum handled stopping_answer(struct request *q, struct reader *r, const s
     return request_submit(q, stopping_on_recorded);
 }
 
+/* A pause and a resume that came at once may have reached steps and runs below in another order than the run itself.
+ * Who is done last sees that, and changes those once more, as the run is now. */
+static bool stopping_is_overtaken(const struct stopping *s, const struct workflow_run *run)
+{
+    if (!run->opened || task_is_final(run->task.state))
+        return false;
+    return s->action == (run->row.paused ? ACTION_RESUME : ACTION_PAUSE);
+}
+
+static enum handled stopping_follow(struct stopping *s)
+{
+    s->action = s->action == ACTION_PAUSE ? ACTION_RESUME : ACTION_PAUSE;
+    s->follows = true;
+    s->at = 0;
+    s->claimed_at = s->claimed_count = 0;
+    return stopping_next(s);
+}
+
 static enum handled stopping_check(struct request *q, struct reader *r)
 {
     struct stopping *s = q->stopping;
@@ -282,6 +306,8 @@ static enum handled stopping_check(struct request *q, struct reader *r)
         return request_refuse(q, PROBLEM_CONFLICT,
                               run.task.state == TASK_COMPLETED ? "the run is COMPLETED and cannot be cancelled"
                                                                : "the run has failed; there is nothing to cancel");
+    if (stopping_is_overtaken(s, &run))
+        return stopping_follow(s);
     if (s->action != ACTION_CANCEL || task_is_final(run.task.state))
         return stopping_answer(q, r, &run, 200);
     if (stopping_count(s, r, &running, &waiting, &e))

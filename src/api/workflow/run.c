@@ -368,7 +368,8 @@ static void run_write_times(struct jw *w, const struct workflow_run *run)
     const struct task *t = &run->task;
     jw_kv_time(w, "created_at", t->created_ms);
     jw_kv_time(w, "run_at", t->scheduled_ms);
-    jw_kv_time_or_null(w, "started_at", run->opened ? run->row.opened_ms : t->started_ms);
+    bool first = run->opened && !run->row.generation;
+    jw_kv_time_or_null(w, "started_at", first ? run->row.opened_ms : t->started_ms);
     jw_kv_time_or_null(w, "completed_at", t->completed_ms);
     jw_kv_time_or_null(w, "deadline_at", run->opened ? run->row.deadline_ms : 0);
 }
@@ -416,6 +417,7 @@ void run_write(struct jw *w, const struct request *q, const struct workflow_run 
     jw_kv_str(w, "queue", t->queue);
     jw_kv_i64(w, "priority", t->priority);
     jw_kv_i64(w, "attempts", t->attempts);
+    jw_kv_i64(w, "retries", run->opened ? run->row.generation : 0);
     jw_kv_uuid(w, "parent_id", t->parent);
     jw_kv_uuid(w, "run", t->run);
     run_write_times(w, run);

@@ -159,7 +159,8 @@ static enum err bench_read_setup(struct bench *b, struct buf *store, struct erro
         return e->code;
     b->place = (struct bench_setup){ .dir = option_given(o, "dir") ? option_get(o, "dir")->text.p : NULL,
                                      .store = store->n ? buf_cstr(store) : NULL,
-                                     .nodes = (size_t)option_get(o, "nodes")->number };
+                                     .nodes = (size_t)option_get(o, "nodes")->number,
+                                     .tls = option_get(o, "tls")->number };
     if (option_given(o, "stall") && failpoint_parse_stall(option_get(o, "stall")->text, &b->place.stall, e))
         return error_field(e, "--stall", "must be a length and a longer period of at most 1h, such as 900ms/4s");
     return b->place.nodes == 1 || store->n
@@ -251,6 +252,7 @@ static const struct option options[] = {
       .type = OPTION_TEXT,
       .value = "LENGTH/PERIOD",
       .help = "commits of the store stall for LENGTH once in every PERIOD, as a disk does: 900ms/4s" },
+    { .flag = "tls", .type = OPTION_FLAG, .preset = "false", .help = "the API speaks TLS" },
     { .flag = "target",
       .type = OPTION_CHOICE,
       .value = "TARGET",

@@ -348,6 +348,7 @@ static enum exit_code serve_until_stopped(struct cli *cli, const struct options 
         .loopback_if_alone = serve_allows_loopback_if_alone(o),
         .ca_file = option_given(o, "ca-file") ? option_get(o, "ca-file")->text.p : options_getenv("SSL_CERT_FILE"),
         .brokers = brokers,
+        .cors_origins = option_get(o, "api.cors_origins")->text,
         .require_idempotency_key = option_get(o, "api.require_idempotency_key")->number,
         .http = serve_http_limits(o),
         .drain_ms = option_get(o, "drain-deadline")->number,
@@ -385,7 +386,10 @@ enum err serve_check_values(const struct options *o, struct error *e)
         store_url_read(o, "store-listen", &urls.listen, e) || fleet_urls_read(o, &fleet, e) ||
         serve_parse_roles(o, true, &roles, e) || tls_settings_read(o, clock_wall_ms(clock_system()), &tls, e))
         return e->code;
-    return options_check_listen(o, "listen", e) || options_check_listen(o, "api.admin_listen", e) ? e->code : ERR_OK;
+    return options_check_listen(o, "listen", e) || options_check_listen(o, "api.admin_listen", e) ||
+                   options_check_origins(o, e)
+               ? e->code
+               : ERR_OK;
 }
 
 enum err serve_check_together(const struct options *o, struct error *e)
@@ -419,7 +423,8 @@ static enum exit_code command_serve_run(struct cli *cli, const struct options *g
     struct guard_setup guard;
     if (brokers_read(o, &brokers, &e) || guard_settings_read(o, &allowed, &guard, &e) ||
         serve_store_urls_read(o, &urls, &e) || fleet_urls_read(o, &fleet, &e) || serve_check_fleet(o, &fleet, &e) ||
-        serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e) || serve_read_tls(o, roles, &tls, &e))
+        serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e) || serve_read_tls(o, roles, &tls, &e) ||
+        options_check_origins(o, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
     brokers_close_own(&brokers, buf_str(&fleet.queue), buf_str(&fleet.events));
     options_data_dir(o, &dir);

@@ -7,7 +7,7 @@
 #include "events/redis/internal.h"
 #include "port/event_message.h"
 
-enum { OWN_MS = 10000, OWN_AGAIN_MS = 1000, READ_AGAIN_MS = 5000, ACK_CALL = 1000 };
+enum { OWN_MS = 4000, OWN_AGAIN_MS = 1000, READ_AGAIN_MS = 5000, ACK_CALL = 1000 };
 
 /* ---- polled events ---- */
 

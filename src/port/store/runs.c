@@ -102,12 +102,12 @@ void open_apply(struct task *t, const struct op_open *op, const struct open_join
         t->links |= TASK_BEGUN;
         t->started_ms = op->begun_ms;
     }
+    t->started_ms = t->started_ms ? t->started_ms : op->now_ms;
     if (!op->last)
         return;
     t->claim = (struct uuid){ 0 };
     t->links &= op->again ? ~(TASK_AGAIN | TASK_BEGUN) : ~0;
     t->links |= TASK_OPEN | TASK_OPENED | TASK_WAITS;
-    t->started_ms = t->started_ms ? t->started_ms : op->now_ms;
     if (open_decide(join->expected, join->max_broken, join->counts) != FLOW_WAIT)
         dependency_apply(t, FLOW_START, (struct str){ 0 }, op->now_ms);
 }
@@ -265,11 +265,14 @@ unsigned stop_states(enum run_change c)
     return states[c];
 }
 
-enum err stop_check(const struct op_stop *op, enum task_state run, struct error *e)
+enum err stop_check(const struct op_stop *op, bool paused, enum task_state run, struct error *e)
 {
-    if (op->change != RUN_CANCEL || op->has_range || !task_is_final(run))
+    if (op->follows && paused != (op->change == RUN_PAUSE))
+        (void)error_set(e, ERR_CONFLICT, "the run is %s", paused ? "paused" : "not paused");
+    else if (op->change == RUN_CANCEL && !op->has_range && task_is_final(run))
+        (void)error_set(e, ERR_CONFLICT, "the run is %s", task_state_name(run));
+    else
         return ERR_OK;
-    (void)error_set(e, ERR_CONFLICT, "the run is %s", task_state_name(run));
     return error_in(e, "run");
 }
 

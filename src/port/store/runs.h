@@ -110,7 +110,8 @@ struct run_row {
  *  7. The tasks of the root rise by the number of rows that were inserted. Beyond RUN_TASKS_MAX: ERR_LIMIT, field "tasks".
  *  8. also: tasks that exist, and which the task is to wait for as well. A task that does not exist: ERR_INVALID, as by
  *     OP_PUT with `depends`. They get edges as by rule 6; one that this join did not have raises what it expects.
- *  9. last: the task leaves its claim and gets TASK_OPEN and TASK_WAITS. started_ms is set if it is 0. If its join is
+ *  9. started_ms is set with the first page if it is 0: from then on the task has started, and its occurrence is not
+ *     withdrawn. last: the task leaves its claim and gets TASK_OPEN and TASK_WAITS. If its join is
  *     decided already, rule 2 of the store applies at once: it is SCHEDULED. A planner that finds TASK_OPENED and not
  *     all rows opens it once more.
  * 10. max_pending does not count here. Slots are not taken: rows with a concurrency key take theirs when claimed.
@@ -215,7 +216,8 @@ struct op_signal {
  * Stops, pauses or resumes what waits of an open run.
  *
  *  1. The record of the idempotency key is checked first. A run without a run_row, or of another tenant: ERR_NOT_FOUND.
- *     CANCEL without a range of a run whose task is final: ERR_CONFLICT, field "run".
+ *     CANCEL without a range of a run whose task is final: ERR_CONFLICT, field "run". The same for PAUSE and RESUME with
+ *     `follows` of a run that is not paused, or is: only its steps are changed, as it is already.
  *  2. CANCEL: run_row.stop and stopped_by are set unless it is stopped already. Steps of the run that are SCHEDULED,
  *     BLOCKED or PAUSED become CANCELLED with last_error `why`; at most `max`, by place; their slots are free; their
  *     arrivals are recorded (dependencies.h 11), not applied: ret_unblocked_lanes is UINT64_MAX then (op_unblocked),
@@ -241,6 +243,7 @@ struct op_stop {
     struct uuid run;
     enum run_change change;
     enum run_stop stop; /* with RUN_CANCEL */
+    bool follows;       /* with RUN_PAUSE and RUN_RESUME: another one may have come since */
     struct str why;
     bool has_range;
     int64_t from, to; /* places, with has_range */
@@ -397,7 +400,8 @@ void stop_places(const struct op_stop *op, int64_t *ret_from, int64_t *ret_to); 
 void stop_run(struct run_row *run, const struct op_stop *op, int links);        /* its row; links: of its task */
 bool stop_wake(struct task *t, int64_t now_ms); /* its task, when nothing is left to cancel; false: it stays */
 void stop_step(struct task *t, const struct op_stop *op); /* a step in one of these states */
-enum err stop_check(const struct op_stop *op, enum task_state run, struct error *e) must_use; /* OP_STOP 1 */
+enum err stop_check(const struct op_stop *op, bool paused, enum task_state run,
+                    struct error *e) must_use; /* OP_STOP 1 */
 enum err run_not_found(struct error *e);
 
 /* What is kept of an output, and what its execution has of it (rule 5 of the store). */

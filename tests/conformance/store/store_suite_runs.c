@@ -181,6 +181,16 @@ static void a_stop_between_pages_keeps_the_next_out(void **state) /* 3 */
     assert_state(w, c.first, TASK_SCHEDULED);
 }
 
+static void a_run_has_started_with_its_first_page(void **state) /* 9 */
+{
+    struct world *w = *state;
+    struct chain c;
+    chain_make(w, &c);
+    c.op.last = false;
+    apply(w, &c.op.op);
+    assert_int_equal(get(w, c.run.id).started_ms, NOW + 5);
+}
+
 static void rows_of_a_paused_run_are_paused(void **state) /* 3 */
 {
     struct world *w = *state;
@@ -471,7 +481,31 @@ static void a_step_that_is_tried_again_obeys_its_run(void **state) /* rule 7 */
     assert_state(w, rows[2].task.id, TASK_SCHEDULED); /* a compensation */
 }
 
+/* OP_STOP 1: who follows changes steps only as the run is. */
+static void a_change_that_follows_leaves_the_run_as_it_is(void **state)
+{
+    struct world *w = *state;
+    struct task run = claimed_run(w);
+    struct run_row begin;
+    struct open_row row = root_row(&run, 0);
+    row.ends = true;
+    struct op_open op = open_of(&run, &begin, &row, 1);
+    apply(w, &op.op);
+    for (int paused = 0; paused < 2; paused++) {
+        struct op_stop pause = stop_of(&run, RUN_PAUSE), resume = stop_of(&run, RUN_RESUME);
+        struct op_stop *same = paused ? &pause : &resume, *other = paused ? &resume : &pause;
+        same->follows = other->follows = true;
+        apply(w, &same->op);
+        assert_int_equal(world_apply(w, &other->op), ERR_CONFLICT);
+        assert_string_equal(other->op.error.field, "run");
+        assert_state(w, row.task.id, paused ? TASK_PAUSED : TASK_SCHEDULED);
+        struct op_stop next = stop_of(&run, RUN_PAUSE);
+        apply(w, &next.op);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    store_test(a_change_that_follows_leaves_the_run_as_it_is),
     store_test(a_run_waits_for_its_steps_under_no_claim),
     store_test(an_open_run_is_nobodys),
     store_test(what_was_opened_goes_on_in_the_lane_of_control_work),
@@ -480,6 +514,7 @@ static const struct CMUnitTest tests[] = {
     store_test(arrivals_before_the_last_page_count),
     store_test(a_run_without_steps_goes_on_at_once),
     store_test(a_stop_between_pages_keeps_the_next_out),
+    store_test(a_run_has_started_with_its_first_page),
     store_test(rows_of_a_paused_run_are_paused),
     store_test(a_map_goes_on_beyond_its_broken_items),
     store_test(a_map_that_waits_for_all_ignores_what_breaks),

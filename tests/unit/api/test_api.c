@@ -38,7 +38,7 @@ static void create_answers_with_the_whole_task(void **state)
     assert_string_equal(text_of(&again, "name"), "a");
     assert_int_equal(json_array_size(json_object_get(again.json, "executions")), 0);
     assert_true(json_is_array(json_object_get(again.json, "executions")));
-    assert_string_equal(header_of(&again, "ETag"), "\"1\"");
+    assert_true(str_starts(str_from(header_of(&again, "ETag")), S("\"1-"))); /* and a hash of the answer */
     client_answer_release(&a);
     client_answer_release(&again);
 }

@@ -80,10 +80,34 @@ static void if_match_is_a_list_of_versions(void **state)
     assert_true(if_match_allows(S("\"3\""), 3));
     assert_true(if_match_allows(S("\"1\" , \"3\""), 3));
     assert_true(if_match_allows(S("3"), 3));
+    assert_true(if_match_allows(S("\"3-0123456789abcdef\""), 3)); /* as GET sends it */
+    assert_true(if_match_allows(S("\"3-0123456789abcdef-gzip\""), 3));
+    assert_false(if_match_allows(S("\"31-0123456789abcdef\""), 3));
+    assert_false(if_match_allows(S("\"\""), 3));
+    assert_false(if_match_allows(S("\"3"), 3));
     assert_false(if_match_allows(S("\"31\""), 3));
     assert_false(if_match_allows(S("W/\"3\""), 3));
     assert_false(if_match_allows(S("\"1\","), 3));
     assert_false(if_match_allows(S(","), 3));
+}
+
+static void the_tag_of_a_body_keeps_the_version_in_front(void **state)
+{
+    (void)state;
+    struct response r;
+    response_init(&r);
+    struct jw w = respond_json(&r, 200);
+    jw_raw(&w, S("{}"));
+    respond_etag(&r, INT64_MAX);
+    respond_etag_of_body(&r);
+    respond_etag_gzip(&r);
+    assert_int_equal(strlen(r.etag), 19 + 1 + 16 + 1 + 4 + 2);
+    assert_true(if_match_allows(str_from(r.etag), INT64_MAX));
+    respond_not_modified(&r);
+    assert_int_equal(r.status, 304);
+    assert_int_equal(strlen(r.etag), 43);
+    assert_int_equal(r.body.n, 0);
+    response_release(&r);
 }
 
 static void pages_say_what_they_are(void **state)
@@ -140,6 +164,7 @@ int main(void)
         cmocka_unit_test(our_own_troubles_are_not_told),
         cmocka_unit_test(a_new_answer_voids_what_was_begun),
         cmocka_unit_test(if_match_is_a_list_of_versions),
+        cmocka_unit_test(the_tag_of_a_body_keeps_the_version_in_front),
         cmocka_unit_test(pages_say_what_they_are),
         cmocka_unit_test(media_types_are_known_by_name),
     };

@@ -107,7 +107,7 @@ static enum err pg_stop_change_run(struct store_postgres *s, const struct op_sto
     pg_params_reset(p);
     pg_add_uuid(p, op->run);
     if (pg_run(&s->conn, &read_task, p, &task, e) ||
-        (task.rows && stop_check(op, (enum task_state)pg_i64(&task, 0, 0), e)))
+        (task.rows && stop_check(op, pg_bool(&r, 0, 1), (enum task_state)pg_i64(&task, 0, 0), e)))
         return e->code;
     struct run_row run = { .stop = (enum run_stop)pg_i64(&r, 0, 0), .paused = pg_bool(&r, 0, 1) };
     stop_run(&run, op, task.rows ? (int)pg_i64(&task, 0, 1) : 0);

@@ -166,7 +166,7 @@ enum err sqlite_stop(struct store_sqlite *s, struct op *base)
         return e->code;
     if (!found || run.tenant != op->tenant)
         return run_not_found(e);
-    if (task.found && stop_check(op, task.task.state, e))
+    if (task.found && stop_check(op, run.paused, task.task.state, e))
         return e->code;
     stop_run(&run, op, task.found ? task.task.links : 0);
     if (sqlite_run_write(s, &run, e) || sqlite_stop_read_steps(&x, e) || sqlite_stop_steps(&x, e) ||
