@@ -7,6 +7,13 @@
 
 enum { URL_MAX = 4096 };
 
+static enum message_target_broker brokers_kind(struct str url)
+{
+    return str_starts(url, S("redis"))  ? MESSAGE_TARGET_REDIS
+           : str_starts(url, S("amqp")) ? MESSAGE_TARGET_AMQP
+                                        : MESSAGE_TARGET_KAFKA;
+}
+
 static enum err brokers_read_one(struct str given, enum option_source source, struct brokers *ret, struct error *e)
 {
     size_t equals = str_find(given, '=', 0);
@@ -24,14 +31,65 @@ static enum err brokers_read_one(struct str given, enum option_source source, st
     return message_broker_check(b, e) ? error_in(e, "--broker") : ERR_OK;
 }
 
+/* "orders.tenants=acme": the rule's name is behind the dot, which no name of a broker has. */
+static bool brokers_is_rule(struct str given)
+{
+    return str_find(given, '.', 0) < str_find(given, '=', 0);
+}
+
+static enum err brokers_read_rule(struct str given, struct brokers *ret, struct error *e)
+{
+    size_t dot = str_find(given, '.', 0), equals = str_find(given, '=', 0);
+    struct str name = str_sub(given, 0, dot), rule = str_sub(given, dot + 1, equals);
+    struct str list = str_trim(str_sub(given, min_of(equals + 1, given.n), given.n));
+    size_t i = 0;
+    while (i < ret->n && !str_eq(ret->v[i].name, name))
+        i++;
+    if (i == ret->n)
+        return error_field(e, "--broker", "there is no broker '" STR_FMT "' for this rule", STR_ARG(name));
+    if (!list.n)
+        return error_field(e, "--broker", "the rule '" STR_FMT "' of '" STR_FMT "' is empty: give names, or * for all",
+                           STR_ARG(rule), STR_ARG(name));
+    if (str_eq(rule, S("tenants")))
+        ret->rule[i].tenants = list;
+    else if (str_eq(rule, S("destinations")))
+        ret->rule[i].destinations = list;
+    else
+        return error_field(e, "--broker", "'" STR_FMT "' is no rule of a broker, only tenants and destinations",
+                           STR_ARG(rule));
+    return broker_rules_check_destinations(ret->rule[i].destinations, e) ? error_in(e, "--broker") : ERR_OK;
+}
+
 enum err brokers_read(const struct options *o, struct brokers *ret, struct error *e)
 {
     const struct option_value *v = option_get(o, "broker");
     ret->n = 0;
     for (size_t i = 0; i < v->list_count; i++)
-        if (brokers_read_one(v->list[i], v->source, ret, e))
+        if (!brokers_is_rule(v->list[i]) && brokers_read_one(v->list[i], v->source, ret, e))
             return e->code;
+    for (size_t i = 0; i < ret->n; i++)
+        ret->rule[i] = (struct broker_rule){ .name = ret->v[i].name, .kind = brokers_kind(ret->v[i].url) };
+    for (size_t i = 0; i < v->list_count; i++)
+        if (brokers_is_rule(v->list[i]) && brokers_read_rule(v->list[i], ret, e))
+            return e->code;
+    ret->rules = (struct broker_rules){ .v = ret->rule, .n = ret->n };
     return ERR_OK;
+}
+
+/* The parameter `prefix` of the URL of a queue or of events. */
+static struct str brokers_prefix(struct str url)
+{
+    struct str rest = str_sub(url, min_of(str_find(url, '?', 0) + 1, url.n), url.n), one;
+    while (str_cut(&rest, '&', &one))
+        if (str_starts(one, S("prefix=")))
+            return str_sub(one, S("prefix=").n, one.n);
+    return url.n ? S("belfry") : S("");
+}
+
+void brokers_close_own(struct brokers *b, struct str queue_url, struct str events_url)
+{
+    b->rules.own[0] = brokers_prefix(queue_url);
+    b->rules.own[1] = brokers_prefix(events_url);
 }
 
 void brokers_release(struct brokers *b)

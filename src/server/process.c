@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "runner/http/runner_http.h"
 #include "runner/noop/runner_noop.h"
 
@@ -51,6 +52,11 @@ void process_name(char out[PROCESS_NAME_TEXT])
     snprintf(out, PROCESS_NAME_TEXT, "%.64s:%d", host, (int)getpid());
 }
 
+static void process_on_broker_failed(const char *broker, const char *why)
+{
+    log_warn("broker_failed", kv_cstr("broker", broker), kv_cstr("error", why));
+}
+
 enum err runners_open(const struct runners_setup *setup, struct runners *ret, struct error *e)
 {
     struct runner_http_setup http = RUNNER_HTTP_SETUP;
@@ -58,7 +64,11 @@ enum err runners_open(const struct runners_setup *setup, struct runners *ret, st
     http.guard = setup->guard;
     http.ca_file = setup->ca_file;
     ret->v[TARGET_NOOP] = runner_noop_new(setup->clock);
-    struct runner_message_setup message = { .tenant_connections = setup->tenant_connections,
+    struct runner_message_setup message = { .broker_failed = process_on_broker_failed,
+                                            .rules = setup->brokers ? &setup->brokers->rules : NULL,
+                                            .tenant_name = setup->tenant_name,
+                                            .context = setup->context,
+                                            .tenant_connections = setup->tenant_connections,
                                             .brokers = setup->brokers ? setup->brokers->v : NULL,
                                             .broker_count = setup->brokers ? setup->brokers->n : 0,
                                             .guard = setup->guard };

@@ -22,6 +22,8 @@ struct runners_setup {
     struct guard_setup guard;
     const char *ca_file;           /* trusted certificates; NULL: the system's list */
     const struct brokers *brokers; /* NULL: none */
+    struct str (*tenant_name)(void *context, int32_t number, struct arena *a); /* as in runner_message_setup */
+    void *context;
 };
 
 struct runners {

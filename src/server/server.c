@@ -342,6 +342,13 @@ static bool server_has_one_tenant(void *context)
     return catalog_cache_tenant_count(a->catalog) == 1;
 }
 
+static struct str server_tenant_name(void *context, int32_t number, struct arena *arena)
+{
+    const struct server *a = context;
+    struct tenant_rules rules;
+    return catalog_cache_tenant(a->catalog, number, arena, &rules) ? rules.name : S("");
+}
+
 static enum err server_open_runners(struct server *a, struct error *e)
 {
     struct runners_setup setup = { .loop = loop_uv(a->loop),
@@ -351,6 +358,8 @@ static enum err server_open_runners(struct server *a, struct error *e)
                                    .guard = a->setup.guard,
                                    .ca_file = a->setup.ca_file,
                                    .brokers = a->setup.brokers };
+    setup.tenant_name = server_tenant_name;
+    setup.context = a;
     if (a->setup.loopback_if_alone) {
         setup.guard.allow_loopback = true;
         setup.guard.loopback_holds = server_has_one_tenant;
@@ -381,6 +390,7 @@ static enum err server_start_api(struct server *a, struct error *e)
         .zones = a->setup.zones,
         .needs = a->needs,
         .definitions = a->definitions,
+        .brokers = a->setup.brokers ? &a->setup.brokers->rules : NULL,
         .catalog = a->catalog,
         .metrics = a->metrics,
         .pepper = { (const char *)a->pepper, sizeof a->pepper },

@@ -42,13 +42,17 @@ def test_a_message_is_on_the_stream_when_its_task_is_completed(client, redis):
     assert executions(client, task)[0]["output"] == words[0]
 
 
-def test_a_broker_that_is_away_is_tried_again(client, redis):
+def test_a_broker_that_is_away_is_tried_again(make_server, redis):
+    """Tenants do not learn where it is; the log says it."""
+    server = make_server("--broker", f"orders={redis.url()}")
+    client = server.client()
     redis.stop()
     task = client.create(delay="0s", retry={"base_delay_ms": 100, "max_delay_ms": 100, "jitter": "NONE", "max_attempts": 100},
                          **message(destination="list:later", body="hello"))
     until(lambda: client.task(task["id"])["attempts"] >= 2)
     failed = executions(client, task)[-1]
-    assert failed["status"] == "FAILED" and "Redis at 127.0.0.1" in failed["error_message"]
+    assert failed["status"] == "FAILED" and failed["error_message"] == "could not connect"
+    assert "broker_failed" in server.log() and "Redis at 127.0.0.1" in server.log()
     redis.start()
     client.wait_for(task["id"], "COMPLETED")
     elements = redis.ask("LRANGE", "later", "0", "-1").splitlines()
@@ -97,3 +101,27 @@ def test_one_tenant_does_not_take_the_connections_of_all(make_server, redis):
     for task_id in made:
         task = until(lambda: (t := acme.request("GET", f"/v1/tasks/{task_id}").json)["status"] == "FAILED" and t)
         assert task["attempts"] == 1 and task["last_error"] == "could not connect"
+
+
+def test_a_named_broker_is_open_to_its_tenants_and_for_its_destinations(make_server, redis):
+    rules = "orders.tenants=acme", "orders.destinations=orders.*", f"own={redis.url()}"
+    server = make_server("--broker", f"orders={redis.url()}", *(word for rule in rules for word in ("--broker", rule)))
+    acme, zoo, default = Tenant(server, "acme"), Tenant(server, "zoo"), Tenant(server, "default")
+    made = acme.create(delay="0s", **message(destination="orders.eu"))
+    assert made.status == 201, made
+    until(lambda: acme.request("GET", f"/v1/tasks/{made.json['id']}").json["status"] == "COMPLETED")
+    for who, body, field in [(acme, message(destination="bills"), "destination"), (zoo, message(destination="orders.eu"), "broker"),
+                             (default, message(destination="orders.eu"), "broker"), (acme, message("own"), "broker")]:
+        assert assert_problem(who.create(delay="0s", **body), 400)["errors"][0]["field"] == f"target_config.{field}"
+    assert default.create(delay="1h", **message("own")).status == 201
+
+
+def test_the_runner_checks_the_rules_again(make_server, redis):
+    server = make_server("--broker", f"orders={redis.url()}")
+    acme = server.client().create(delay="2s", **message(destination="bills"))
+    server.stop()
+    server.arguments += ("--broker", "orders.destinations=orders.*")
+    server.start()
+    client = server.client()
+    assert "destination" in client.wait_for(acme["id"], "FAILED")["last_error"]
+    assert client.task(acme["id"])["attempts"] == 1 and not redis.ask("KEYS", "bills").strip()

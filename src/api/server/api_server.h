@@ -85,6 +85,7 @@ struct api_setup {
     struct clock *clock;
     struct zoneinfo *zones;
     struct catalog_cache *catalog;        /* NULL: queues, tenants and calendars are not served */
+    const struct broker_rules *brokers;   /* of messages; NULL: not checked */
     struct tenant_set *needs;             /* NULL: not limited */
     struct definition_cache *definitions; /* NULL: the server has one of its own */
     struct metrics *metrics;

@@ -7,6 +7,7 @@
  * Any thread: the functions act on their arguments, and zones and catalog may be shared between threads. */
 #include "base/json/json.h"
 #include "base/json/jsonw.h"
+#include "core/target/broker_rules.h"
 #include "core/task/execution_json.h"
 #include "node/catalog_cache.h"
 #include "port/zoneinfo.h"
@@ -16,13 +17,14 @@ struct task_context {
     int64_t now_ms, behind_ms; /* behind_ms: clock_behind_ms */
     struct uuid id;            /* for a new task */
     struct zoneinfo *zones;
-    struct catalog_cache *catalog;  /* NULL: there are no calendars */
-    int64_t payload_bytes;          /* limit for payload and target_config together; 0: no limit */
-    struct tenant_set *needs;       /* NULL: not limited */
-    bool only_times;                /* a preview: the task needs no target */
-    bool no_workers;                /* there is no fleet of workers: this node runs all tasks itself */
-    int64_t timeout_max_ms;         /* the longest time that the queue lets a task run; 0: no limit */
-    struct depends_on *ret_depends; /* result: what a new task waits for; NULL: depends_on is refused */
+    struct catalog_cache *catalog;      /* NULL: there are no calendars */
+    int64_t payload_bytes;              /* limit for payload and target_config together; 0: no limit */
+    const struct broker_rules *brokers; /* who may send messages where; NULL: not checked */
+    struct tenant_set *needs;           /* NULL: not limited */
+    bool only_times;                    /* a preview: the task needs no target */
+    bool no_workers;                    /* there is no fleet of workers: this node runs all tasks itself */
+    int64_t timeout_max_ms;             /* the longest time that the queue lets a task run; 0: no limit */
+    struct depends_on *ret_depends;     /* result: what a new task waits for; NULL: depends_on is refused */
 };
 
 /* The body of POST /v1/tasks → a new task in state SCHEDULED. Fills in the defaults, infers the type, accepts the

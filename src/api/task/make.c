@@ -213,6 +213,21 @@ static enum err task_make_set_timeout(struct task_maker *m, int64_t config_ms, s
     return ERR_OK;
 }
 
+/* The runner checks it again: an operator may have changed the rules, or have others for the workers. */
+static enum err task_make_check_broker(struct task_maker *m, json_t *config)
+{
+    struct message_target target;
+    struct tenant_rules tenant = { 0 };
+    if (!m->c->brokers)
+        return ERR_OK;
+    if (m->c->catalog)
+        (void)catalog_cache_tenant(m->c->catalog, m->c->tenant, m->a, &tenant);
+    return message_target_check(config, m->a, &target, m->e) ||
+                   broker_rules_check(m->c->brokers, &target, tenant.name, m->e)
+               ? m->e->code
+               : ERR_OK;
+}
+
 /* The config in the body; in an edit merged into the present one, or into nothing if the kind of target is another. */
 static enum err task_make_set_config(struct task_maker *m, enum target_kind kind, int64_t *ret_timeout_ms,
                                      struct task *t)
@@ -231,7 +246,8 @@ static enum err task_make_set_config(struct task_maker *m, enum target_kind kind
             return error_in(m->e, "target_config");
         config = merged.root;
     }
-    if (target_check(kind, config, m->a, ret_timeout_ms, m->e))
+    if (target_check(kind, config, m->a, ret_timeout_ms, m->e) ||
+        (kind == TARGET_MESSAGE && task_make_check_broker(m, config)))
         return error_in(m->e, "target_config");
     return secret_headers_keep(m->current, kind, text, m->a, &t->target_config, m->e);
 }

@@ -14,7 +14,7 @@ enum { VERSION_MAX = 1000000000 };
 static const struct option options[] = {
     { .flag = "noop", .type = OPTION_FLAG, .help = "call nothing; for trying things out" },
     { .flag = "message", .type = OPTION_TEXT, .value = "BROKER",
-      .help = "publish a message instead of calling a URL: the name of a broker in the server's settings, or redis://…, amqp://…, kafka://…" },
+      .help = "publish a message instead of calling a URL: the name of a broker in the server's settings, or redis://…, rediss://…, amqp://…, amqps://…, kafka://…" },
     { .flag = "destination", .type = OPTION_TEXT, .value = "NAME",
       .help = "with --message: where to publish: a stream or list:NAME (Redis), an exchange or queue:NAME (RabbitMQ), a topic (Kafka)" },
     { .flag = "message-key", .type = OPTION_TEXT, .value = "KEY", .help = "with --message: the routing key (RabbitMQ) or the key of the record (Kafka)" },

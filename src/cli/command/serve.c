@@ -426,6 +426,7 @@ static enum exit_code command_serve_run(struct cli *cli, const struct options *g
         serve_read_roles(o, fleet.queue.n > 0, urls.store.n > 0, &roles, &e) || serve_read_tls(o, roles, &tls, &e) ||
         options_check_origins(o, &e))
         return cli_fail(cli, "serve", &e, EXIT_USAGE);
+    brokers_close_own(&brokers, buf_str(&fleet.queue), buf_str(&fleet.events));
     options_data_dir(o, &dir);
     log_open(&(struct log_setup){ .fd = 2,
                                   .format = (enum log_format)option_get(o, "log-format")->number,

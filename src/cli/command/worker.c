@@ -171,6 +171,7 @@ static enum exit_code command_worker_run(struct cli *cli, const struct options *
         fleet_urls_read(o, &fleet, &e) || worker_command_read_setup(o, lists, &setup, &e)) {
         rc = cli_fail(cli, "worker", &e, EXIT_USAGE);
     } else {
+        brokers_close_own(&brokers, buf_str(&fleet.queue), buf_str(&fleet.events));
         log_open(&(struct log_setup){ .fd = 2,
                                       .format = (enum log_format)option_get(o, "log-format")->number,
                                       .level = (enum log_level)option_get(o, "log-level")->number,

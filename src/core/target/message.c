@@ -79,6 +79,7 @@ enum err message_read_task(struct arena *a, struct str text, struct task *ret, s
     if (rc)
         return rc;
     *ret = m.task;
+    ret->tenant_name = m.tenant_name;
     *ret_tenant_name = m.tenant_name;
     return ERR_OK;
 }

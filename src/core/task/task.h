@@ -124,6 +124,7 @@ struct fenced_id {
 struct task {
     struct uuid id;
     int32_t tenant;
+    struct str tenant_name; /* of a task that was taken from a queue; else empty. Not stored */
     enum task_kind kind;
     enum task_state state;
     struct uuid parent; /* of an OCCURRENCE; else nil */

@@ -94,9 +94,11 @@ static void message_amqp_set_results(struct message_sender_amqp *s, enum err rc,
             snprintf(msg->output, sizeof msg->output, "confirmed");
             /* No such exchange: RabbitMQ closed the channel and took no message. */
         } else if (strstr(e->text, "NOT_FOUND")) {
-            message_set_failed(msg, FAILURE_CONNECT, false, e->text);
+            message_tell_detail(s->check, e->text);
+            message_set_failed(msg, FAILURE_CONNECT, false, "there is no exchange of this name");
         } else if (strstr(e->text, "ACCESS_REFUSED")) {
-            message_set_failed(msg, FAILURE_REFUSED, false, e->text);
+            message_tell_detail(s->check, e->text);
+            message_set_failed(msg, FAILURE_REFUSED, false, "RabbitMQ does not permit it (ACCESS_REFUSED)");
         } else {
             message_set_lost(msg, s->check, sent, e->text);
         }

@@ -117,11 +117,13 @@ static void broker_thread_deliver(struct broker_thread *t, struct message_sender
         (*sender)->ops->deliver(*sender, v, n);
         return;
     }
+    if (!t->check.blocked)
+        message_tell_detail(&t->check, e.text);
     for (size_t i = 0; i < n; i++) {
         if (t->check.blocked)
             message_set_lost(v[i], &t->check, false, "");
         else
-            message_set_failed(v[i], FAILURE_REFUSED, false, e.text);
+            message_set_failed(v[i], FAILURE_REFUSED, false, t->tenant ? e.text : "the broker's settings are wrong");
     }
 }
 
@@ -212,6 +214,7 @@ static struct broker_thread *broker_thread_new(struct runner_message *r, struct 
     memcpy(t->url, url.p, url.n);
     t->url[url.n] = '\0';
     t->tenant = tenant;
+    t->check.tell = r->broker_failed;
     t->check.guard = tenant ? &r->guard : NULL;
     list_init(&t->waiting);
     clock_condition_init(&t->wake);
@@ -297,6 +300,8 @@ enum err broker_thread_send(struct runner_message *r, struct message_in_flight *
         broker_thread_find_or_start(r, (struct str){ key, min_of((size_t)n, sizeof key - 1) }, url, tenant);
     if (t) {
         msg->broker_thread = t;
+        if (trusted && !t->check.broker[0]) /* before its first message, so the thread does not read it yet */
+            snprintf(t->check.broker, sizeof t->check.broker, STR_FMT, STR_ARG(msg->target.broker));
         list_push(&t->waiting, &msg->link);
         pthread_cond_signal(&t->wake);
     } else {

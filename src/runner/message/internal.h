@@ -53,9 +53,14 @@ void message_free(struct message_in_flight *msg);
 enum err message_read(struct message_in_flight *msg, struct error *e) must_use; /* reads the target of the run's task */
 void message_set_failed(struct message_in_flight *msg, enum failure failure, bool sent, const char *why);
 
-/* Checks the addresses that a sender connects to. `blocked` is set if one is not allowed. */
+/* Checks the addresses that a sender connects to. `blocked` is set if one is not allowed. Of a named broker, also what
+ * was told of its failures. */
 struct peer_check {
-    const struct guard *guard; /* NULL: a trusted broker of the operator, any address is allowed */
+    const struct guard *guard;                /* NULL: a trusted broker of the operator, any address is allowed */
+    char broker[MESSAGE_TARGET_NAME_MAX + 1]; /* the name of a trusted one */
+    void (*tell)(const char *broker, const char *why); /* NULL: nobody */
+    char told[256];                                    /* the last detail, and when */
+    int64_t told_ms;
     bool blocked;
     bool has_names; /* its hosts are not all literals: nobody learns what is blocked */
 };
@@ -77,9 +82,13 @@ enum err message_sender_kafka_new(struct str url, struct peer_check *check, stru
                                   struct error *e) must_use;
 enum err message_sender_check(struct str url, struct error *e) must_use; /* checks the address without connecting */
 
-/* For senders: the broker could not be reached, or the connection was lost. If the broker is untrusted, the error text
- * reveals nothing about our network. */
-void message_set_lost(struct message_in_flight *msg, const struct peer_check *check, bool sent, const char *why);
+/* For senders: the broker could not be reached, or the connection was lost. The error text reveals nothing about our
+ * network; `why`, of a named broker, is told to the operator. */
+void message_set_lost(struct message_in_flight *msg, struct peer_check *check, bool sent, const char *why);
+
+/* Tells what operators need to know of a named broker and tenants must not: its host, user and virtual host. The same
+ * text at most once a minute. */
+void message_tell_detail(struct peer_check *check, const char *why);
 
 struct runner_message {
     struct runner base;
@@ -89,6 +98,10 @@ struct runner_message {
     struct message_broker *brokers;
     size_t broker_count;
     size_t tenant_connections;
+    const struct broker_rules *rules;
+    void (*broker_failed)(const char *broker, const char *why);
+    struct str (*tenant_name)(void *context, int32_t number, struct arena *a);
+    void *context;
     struct prng random;
     uv_async_t *wakeup;
     uv_timer_t *timer;

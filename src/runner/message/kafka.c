@@ -138,8 +138,9 @@ static void message_kafka_deliver(struct message_sender *base, struct message_in
     struct error e = { 0 };
     s->reason[0] = '\0';
     if (message_kafka_ensure_producer(s, &e)) {
+        message_tell_detail(s->check, e.text);
         for (size_t i = 0; i < n; i++)
-            message_set_failed(v[i], FAILURE_REFUSED, false, e.text);
+            message_set_failed(v[i], FAILURE_REFUSED, false, "the broker's settings are wrong");
         return;
     }
     for (size_t i = 0; i < n; i++)

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 
 #include "base/rfc3339.h"
+#include "platform/clock_system.h"
 #include "runner/message/internal.h"
 
-enum { DEFAULT_TIMEOUT_MS = 30000 };
+enum { DEFAULT_TIMEOUT_MS = 30000, TELL_AGAIN_MS = 60000 };
 
 struct message_in_flight *message_new(struct run *run, const char *trace_id, int64_t now_us)
 {
@@ -92,12 +93,25 @@ void message_set_failed(struct message_in_flight *msg, enum failure failure, boo
     snprintf(msg->error, sizeof msg->error, "%s", why);
 }
 
-void message_set_lost(struct message_in_flight *msg, const struct peer_check *check, bool sent, const char *why)
+void message_tell_detail(struct peer_check *check, const char *why)
 {
+    int64_t now_ms = clock_steady_ms(clock_system());
+    if (!check->tell || !check->broker[0] ||
+        (now_ms - check->told_ms < TELL_AGAIN_MS && strncmp(check->told, why, sizeof check->told - 1) == 0))
+        return;
+    snprintf(check->told, sizeof check->told, "%s", why);
+    check->told_ms = now_ms;
+    check->tell(check->broker, why);
+}
+
+void message_set_lost(struct message_in_flight *msg, struct peer_check *check, bool sent, const char *why)
+{
+    if (!check->blocked)
+        message_tell_detail(check, why);
     if (check->blocked && !check->has_names)
         message_set_failed(msg, FAILURE_REFUSED, sent, "address is not allowed");
     else if (sent)
-        message_set_failed(msg, FAILURE_NETWORK, true, check->guard ? "connection was lost" : why);
+        message_set_failed(msg, FAILURE_NETWORK, true, "connection was lost");
     else
-        message_set_failed(msg, FAILURE_CONNECT, false, check->guard ? "could not connect" : why);
+        message_set_failed(msg, FAILURE_CONNECT, false, "could not connect");
 }

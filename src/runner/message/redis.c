@@ -96,11 +96,13 @@ static void message_redis_set_confirmed(struct message_in_flight *msg, const red
 
 /* A command that Redis refuses has no effect. It fails for good if the key has another type or access is denied; other
  * errors may be temporary. */
-static void message_redis_set_refused(struct message_in_flight *msg, const char *text)
+static void message_redis_set_refused(struct message_in_flight *msg, struct peer_check *check, const char *text)
 {
     bool for_good = strstr(text, "WRONGTYPE") || strstr(text, "NOPERM") || strstr(text, "NOAUTH");
     char why[sizeof msg->error];
-    snprintf(why, sizeof why, "Redis refused the command: %s", text);
+    int word = (int)strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"); /* what follows may name a user or a host */
+    message_tell_detail(check, text);
+    snprintf(why, sizeof why, "Redis refused the command: %.*s", word ? word : (int)strlen("ERR"), word ? text : "ERR");
     message_set_failed(msg, for_good ? FAILURE_REFUSED : FAILURE_CONNECT, false, why);
 }
 
@@ -118,7 +120,7 @@ static size_t message_redis_read_replies(struct message_sender_redis *s, struct 
             return i;
         if (r->type == REDIS_REPLY_ERROR) {
             snprintf(refusal, sizeof refusal, "%s", r->str);
-            message_redis_set_refused(v[i], r->str);
+            message_redis_set_refused(v[i], s->check, r->str);
         } else {
             message_redis_set_confirmed(v[i], r);
         }

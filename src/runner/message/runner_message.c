@@ -115,12 +115,24 @@ static enum err runner_message_find_broker(const struct runner_message *r, const
                        STR_ARG(target->broker), STR_ARG(target->broker));
 }
 
+static enum err runner_message_check_rules(const struct runner_message *r, struct message_in_flight *msg,
+                                           struct error *e)
+{
+    enum { DEFAULT_TENANT = 1 };
+    const struct task *t = msg->run->task;
+    struct str tenant = t->tenant == DEFAULT_TENANT ? S("default") : t->tenant_name;
+    if (!tenant.n && r->tenant_name)
+        tenant = r->tenant_name(r->context, t->tenant, &msg->texts);
+    return broker_rules_check(r->rules, &msg->target, tenant, e);
+}
+
 /* ERR_UNAVAILABLE: no connection is free; *ret_wait_ms says when one may be. */
 static enum err runner_message_send(struct runner_message *r, struct message_in_flight *msg, int64_t *ret_wait_ms,
                                     struct error *e)
 {
     struct str url;
-    if (message_read(msg, e) || runner_message_find_broker(r, &msg->target, &url, e))
+    if (message_read(msg, e) || runner_message_find_broker(r, &msg->target, &url, e) ||
+        runner_message_check_rules(r, msg, e))
         return e->code;
     heap_push(&r->due, &msg->due, clock_steady_ms(r->clock) + msg->timeout_ms);
     runner_message_set_timer(r);
@@ -222,6 +234,10 @@ struct runner *runner_message_new(uv_loop_t *loop, struct clock *clock, const st
     heap_init(&r->due);
     map_init(&r->broker_threads, key);
     map_init(&r->tenants, key);
+    r->rules = setup->rules;
+    r->broker_failed = setup->broker_failed;
+    r->tenant_name = setup->tenant_name;
+    r->context = setup->context;
     r->tenant_connections = setup->tenant_connections ? setup->tenant_connections : MESSAGE_TENANT_CONNECTIONS;
     list_init(&r->done);
     pthread_mutex_init(&r->lock, NULL);

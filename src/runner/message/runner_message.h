@@ -13,6 +13,7 @@
  *   the loop must run once more before it is closed. */
 #include <uv.h>
 
+#include "core/target/broker_rules.h"
 #include "platform/ssrf_guard.h"
 #include "port/clock.h"
 #include "port/runner.h"
@@ -28,6 +29,13 @@ struct runner_message_setup {
     size_t broker_count;
     /* to how many addresses in tasks one tenant is connected at once; 0: MESSAGE_TENANT_CONNECTIONS */
     size_t tenant_connections;
+    const struct broker_rules *rules; /* who may send what; borrowed. NULL: all is allowed */
+    /* The name of a tenant, of which a task has the number only; NULL: tasks have it. */
+    struct str (*tenant_name)(void *context, int32_t number, struct arena *a);
+    void *context;
+    /* Why a named broker failed, with what tasks do not learn: for the log. On the broker's thread; NULL: nobody is
+     * told. */
+    void (*broker_failed)(const char *broker, const char *why);
     struct guard_setup guard; /* which addresses may be called */
 };
 

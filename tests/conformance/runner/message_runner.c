@@ -337,7 +337,7 @@ static void what_reaches_no_queue_is_not_sent(void **state)
     wait_for(w, &missing);
     assert_failed(&lost, FAILURE_CONNECT, false, "reached no queue");
     assert_sent(&good);
-    assert_failed(&missing, FAILURE_CONNECT, false, "no exchange");
+    assert_failed(&missing, FAILURE_CONNECT, false, "there is no exchange of this name");
     send_message(w, &good, "rabbit", to, "");
     assert_sent(&good);
     rabbit_close(c);
@@ -432,9 +432,9 @@ static void nobody_there_is_a_failure_to_connect(void **state)
     wait_for(w, &p);
     wait_for(w, &q);
     wait_for(w, &r);
-    assert_failed(&p, FAILURE_CONNECT, false, "Redis at 127.0.0.1:1: Connection refused");
-    assert_failed(&q, FAILURE_CONNECT, false, "RabbitMQ at 127.0.0.1:1: ");
-    assert_failed(&r, FAILURE_CONNECT, false, "127.0.0.1:1");
+    assert_failed(&p, FAILURE_CONNECT, false, "could not connect");
+    assert_failed(&q, FAILURE_CONNECT, false, "could not connect");
+    assert_failed(&r, FAILURE_CONNECT, false, "could not connect");
     send_message(w, &p, "redis://127.0.0.1:1", "x", "");
     assert_failed(&p, FAILURE_CONNECT, false, "could not connect"); /* a stranger learns no more */
 }
