@@ -69,10 +69,12 @@ enum err tls_client_check(const struct tls_client_files *files, struct error *e)
 static bool tls_set_host(SSL *ssl, const char *host)
 {
     uint8_t bytes[16];
+    char name[TLSEXT_MAXLEN_host_name + 1];
     if (inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1)
         return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
+    snprintf(name, sizeof name, "%s", host);
+    return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
 enum err tls_session_new(const struct tls_client_files *files, int fd, const char *host, struct tls_session **ret,

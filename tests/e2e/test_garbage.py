@@ -107,10 +107,14 @@ def test_who_sends_what_cannot_be_read_is_told_at_debug(talkative):
 
 
 def test_who_is_too_slow_is_cut_off_and_told_at_debug(talkative):
-    hello = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 500  # TLS has no line to end
-    port, got = say(talkative, hello)
+    port, got = say(talkative, b"G" * 500)  # a line without an end
     assert got == b""
     until(lambda: f'event=client_too_slow peer=127.0.0.1:{port} at="request line"' in talkative.log(), why=talkative.log)
+
+
+def test_a_client_of_tls_is_told_at_once(talkative):
+    _, got = say(talkative, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 500)
+    assert got.startswith(b"HTTP/1.1 400 ") and b"use http://" in got
 
 
 def test_random_bytes_break_nothing(server, receiver, counts):
