@@ -16,6 +16,7 @@
 #include "api/server/auth.h"
 #include "base/json/json.h"
 #include "base/metrics.h"
+#include "http_socket.h"
 #include "model/store_memory.h"
 #include "platform/clock_system.h"
 #include "platform/zoneinfo_system.h"
@@ -350,14 +351,7 @@ struct answer {
 
 static inline int client_connect(const struct harness *h)
 {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in to = { .sin_family = AF_INET,
-                              .sin_port = htons(api_server_port(h->server)),
-                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    struct timeval patience = { .tv_sec = 20 };
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-    return fd;
+    return http_socket_connect(api_server_port(h->server), NULL, 0);
 }
 
 static inline bool client_send(int fd, struct str text)

@@ -8,8 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "http/server.h"
+#include "http_socket.h"
 #include "platform/clock_system.h"
 
 /* Paths: /wait waits for the test, /read/N reads a body of at most N bytes, /no refuses at once, /large/N answers with N
@@ -81,17 +80,9 @@ static void on_end(void *context, struct http_exchange *x)
     ends++;
 }
 
-static void on_refuse(void *context, int status, const char *text, struct http_answer *ret)
-{
-    (void)context;
-    struct buf body;
-    buf_init(&body, 1000);
-    buf_text(&body, text);
-    ret->status = status;
-    http_answer_set_body(ret, &body);
-}
-
-static const struct http_handler handler = { on_head, on_body, on_body_refused, on_answer, on_end, on_refuse };
+static const struct http_handler handler = {
+    on_head, on_body, on_body_refused, on_answer, on_end, http_refuse_in_words
+};
 
 static void begin(struct http_limits limits)
 {
@@ -117,46 +108,14 @@ static void end(void)
 
 static int dial_from(const char *from, int receive_buffer)
 {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in a = { .sin_family = AF_INET };
-    struct timeval patience = { .tv_sec = 20 };
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    if (receive_buffer)
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
-    inet_pton(AF_INET, from, &a.sin_addr);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    a.sin_port = htons(http_server_port(server));
-    inet_pton(AF_INET, "127.0.0.1", &a.sin_addr);
-    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
-    return fd;
+    return http_socket_connect(http_server_port(server), from, receive_buffer);
 }
 
 static int dial(const char *text)
 {
-    int fd = dial_from("127.0.0.1", 0);
-    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+    int fd = dial_from(NULL, 0);
+    http_socket_say(fd, text);
     return fd;
-}
-
-static void say(int fd, const char *text)
-{
-    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
-}
-
-/* All that comes until the server closes; or, with a body of `until`, until that has come. */
-static const char *hear(int fd, const char *until)
-{
-    static char text[65536];
-    size_t n = 0;
-    text[0] = '\0';
-    while (n < sizeof text - 1 && !(until && n >= strlen(until) && strcmp(text + n - strlen(until), until) == 0)) {
-        ssize_t got = recv(fd, text + n, until ? 1 : sizeof text - 1 - n, 0);
-        if (got <= 0)
-            break;
-        n += (size_t)got;
-        text[n] = '\0';
-    }
-    return text;
 }
 
 static size_t count(const char *text, const char *part)
@@ -191,20 +150,20 @@ static void an_answer_has_what_http_asks_for(void **state)
     (void)state;
     begin((struct http_limits){ 0 });
     int fd = dial("GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    const char *text = hear(fd, NULL);
+    const char *text = http_socket_hear(fd, NULL);
     assert_int_equal(strncmp(text, "HTTP/1.1 200 OK\r\nDate: ", 23), 0);
     assert_says_all(text, " GMT\r\nContent-Length: 2\r\nConnection: close\r\nX-Test: yes\r\n\r\nxx");
     assert_null(strstr(text, "X-Empty"));
     close(fd);
     fd = dial("HEAD /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    text = hear(fd, NULL);
+    text = http_socket_hear(fd, NULL);
     assert_says_all(text, "Content-Length: 2\r\n");
     assert_string_equal(strstr(text, "\r\n\r\n"), "\r\n\r\n");
     close(fd);
     fd = dial("GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-    assert_says_all(hear(fd, "\r\n\r\nxx"), "Connection: keep-alive\r\n");
-    say(fd, "GET /a HTTP/1.0\r\n\r\n");
-    assert_says_all(hear(fd, NULL), "Connection: close\r\n");
+    assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), "Connection: keep-alive\r\n");
+    http_socket_say(fd, "GET /a HTTP/1.0\r\n\r\n");
+    assert_says_all(http_socket_hear(fd, NULL), "Connection: close\r\n");
     close(fd);
     end();
 }
@@ -218,10 +177,10 @@ static void requests_in_one_packet_are_answered_in_turn(void **state)
         "/no") "POST /read/9 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n" GET("/a"));
     struct http_exchange *x = await();
     assert_int_equal(heads, 2);
-    say(fd, GET("/a")); /* nobody reads it now */
+    http_socket_say(fd, GET("/a")); /* nobody reads it now */
     http_resume(x, HTTP_ANSWER);
     for (int i = 0; i < 6; i++)
-        assert_says_all(hear(fd, "\r\n\r\nxx"), i == 2 ? "HTTP/1.1 403" : "HTTP/1.1 200");
+        assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), i == 2 ? "HTTP/1.1 403" : "HTTP/1.1 200");
     assert_int_equal(heads, 6);
     close(fd);
     end();
@@ -239,9 +198,9 @@ static void the_head_stays_while_the_next_requests_come(void **state)
     buf_text(&text, "3\r\nabc\r\n0\r\n\r\n");
     for (int i = 0; i < 500; i++)
         buf_text(&text, GET("/a"));
-    say(fd, buf_cstr(&text));
+    http_socket_say(fd, buf_cstr(&text));
     for (int i = 0; i < 501; i++)
-        assert_says_all(hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
+        assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
     assert_int_equal(heads, 501);
     buf_release(&text);
     close(fd);
@@ -258,7 +217,7 @@ static void a_request_comes_byte_by_byte(void **state)
     setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof one);
     for (size_t i = 0; i < strlen(text); i++)
         assert_int_equal(send(fd, text + i, 1, MSG_NOSIGNAL), 1);
-    assert_says_all(hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
+    assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
     assert_int_equal(body_bytes, 3);
     close(fd);
     end();
@@ -270,11 +229,11 @@ static void a_client_that_waits_is_told_to_go_on_or_refused(void **state)
     (void)state;
     begin((struct http_limits){ 0 });
     int fd = dial("POST /read/9 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
-    assert_string_equal(hear(fd, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
-    say(fd, "abc");
-    assert_says_all(hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
-    say(fd, "POST /no HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
-    const char *text = hear(fd, NULL);
+    assert_string_equal(http_socket_hear(fd, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+    http_socket_say(fd, "abc");
+    assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
+    http_socket_say(fd, "POST /no HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n");
+    const char *text = http_socket_hear(fd, NULL);
     assert_int_equal(count(text, "\r\nDate: "), 1);
     assert_says_all(text, "403");
     assert_says_all(text, "Connection: close\r\n");
@@ -291,15 +250,15 @@ static void the_body_is_read_after_the_handler_has_agreed(void **state)
     assert_false(http_peer_is_gone(x));
     assert_int_equal(bodies, 0);
     http_resume(x, HTTP_READ);
-    say(fd, "def");
-    assert_says_all(hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
+    http_socket_say(fd, "def");
+    assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
     assert_int_equal(body_bytes, 6);
-    say(fd, "POST /wait-head HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc");
+    http_socket_say(fd, "POST /wait-head HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc");
     x = await();
     http_resume(x, HTTP_ANSWER); /* refused: the body is dropped, and the connection goes on */
-    say(fd, "def" GET("/a"));
+    http_socket_say(fd, "def" GET("/a"));
     for (int i = 0; i < 2; i++)
-        assert_says_all(hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
+        assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
     assert_int_equal(bodies, 2);
     close(fd);
     end();
@@ -345,7 +304,7 @@ static void what_cannot_be_read_is_refused_and_the_connection_closes(void **stat
         int fd = dial(rows[i].head);
         for (int k = 0; k < 2000; k++)
             send(fd, GET("/a"), strlen(GET("/a")), MSG_NOSIGNAL);
-        const char *text = hear(fd, NULL);
+        const char *text = http_socket_hear(fd, NULL);
         assert_says_all(text, rows[i].status);
         assert_says_all(text, "Connection: close\r\n");
         if (count(text, "\r\nDate: ") != 1)
@@ -361,8 +320,8 @@ static void bodies_have_limits(void **state)
     begin((struct http_limits){ .body_total = 4 << 20 }); /* 1 MiB for one owner */
     int fd =
         dial("POST /read/3 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n" GET("/a"));
-    assert_says_all(hear(fd, "\r\n\r\nxx"), "HTTP/1.1 413");
-    assert_says_all(hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
+    assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), "HTTP/1.1 413");
+    assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
     size_t n = 900 << 10;
     char *much = memset(xmalloc(n), 'a', n);
     char head[200];
@@ -376,12 +335,12 @@ static void bodies_have_limits(void **state)
     for (size_t i = 0; i < array_count(rows); i++) {
         snprintf(head, sizeof head,
                  "POST /read/9999999 HTTP/1.1\r\nHost: x\r\nOwner: %s\r\nContent-Length: %zu\r\n\r\n", rows[i][0], n);
-        say(fd, head);
+        http_socket_say(fd, head);
         assert_int_equal(send(fd, much, n, MSG_NOSIGNAL), n);
-        assert_says_all(hear(fd, "\r\n\r\nxx"), rows[i][1]);
+        assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), rows[i][1]);
     }
-    say(holding, "b");
-    assert_says_all(hear(holding, "\r\n\r\nxx"), "HTTP/1.1 200");
+    http_socket_say(holding, "b");
+    assert_says_all(http_socket_hear(holding, "\r\n\r\nxx"), "HTTP/1.1 200");
     while (http_server_levels(server).body_bytes > 0)
         sched_yield();
     free(much);
@@ -407,16 +366,16 @@ static void a_reader_that_stops_is_cut_off_and_has_a_share(void **state)
     begin((struct http_limits){ .answer_total = 96 << 20, .reader_ms = 600 }); /* 24 MiB for one owner */
     const char *request = "GET /large/20000000 HTTP/1.1\r\nHost: x\r\nOwner: A\r\n\r\n";
     int slow = dial_from("127.0.0.1", 4096);
-    say(slow, request);
+    http_socket_say(slow, request);
     while (http_server_levels(server).answer_bytes < 20000000)
         sched_yield();
     int fd = dial(request);
-    assert_says_all(hear(fd, "try again"), "HTTP/1.1 503");
+    assert_says_all(http_socket_hear(fd, "try again"), "HTTP/1.1 503");
     while (http_server_levels(server).answer_bytes > 0)
         sched_yield();
     assert_true(metric_count_labelled(metrics, METRIC_HTTP_CLOSED, 3 /* slow */) == 1);
-    say(fd, GET("/a"));
-    assert_says_all(hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
+    http_socket_say(fd, GET("/a"));
+    assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
     close(fd);
     close(slow);
     end();
@@ -428,10 +387,10 @@ static void who_waits_for_an_answer_is_not_cut_off(void **state)
     begin((struct http_limits){ .header_ms = 40, .body_ms = 40, .idle_ms = 40, .linger_ms = 40, .reader_ms = 40 });
     int fd = dial(GET("/wait")), idle = dial(GET("/a"));
     struct http_exchange *x = await();
-    hear(idle, "\r\n\r\nxx");
+    http_socket_hear(idle, "\r\n\r\nxx");
     assert_true(ends_now(idle)); /* that takes longer than all limits */
     http_resume(x, HTTP_ANSWER);
-    assert_says_all(hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
+    assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
     close(fd);
     close(idle);
     end();
@@ -442,12 +401,12 @@ static void unknown_clients_may_not_stay_idle(void **state)
     (void)state;
     begin((struct http_limits){ .idle_unknown_ms = 50 });
     int known = dial("GET /a HTTP/1.1\r\nHost: x\r\nOwner: A\r\n\r\n"), unknown = dial(GET("/a")), silent = dial("");
-    hear(known, "\r\n\r\nxx");
-    hear(unknown, "\r\n\r\nxx");
+    http_socket_hear(known, "\r\n\r\nxx");
+    http_socket_hear(unknown, "\r\n\r\nxx");
     assert_true(ends_now(unknown));
     assert_true(ends_now(silent));
-    say(known, GET("/a"));
-    assert_says_all(hear(known, "\r\n\r\nxx"), "HTTP/1.1 200");
+    http_socket_say(known, GET("/a"));
+    assert_says_all(http_socket_hear(known, "\r\n\r\nxx"), "HTTP/1.1 200");
     close(known);
     close(unknown);
     close(silent);
@@ -460,19 +419,19 @@ static void the_longest_idle_unknown_client_makes_room(void **state)
     (void)state;
     begin((struct http_limits){ .connections = 20, .connections_per_address = 10 });
     int held[20], known = dial("GET /a HTTP/1.1\r\nHost: x\r\nOwner: A\r\n\r\n");
-    hear(known, "\r\n\r\nxx");
+    http_socket_hear(known, "\r\n\r\nxx");
     for (size_t i = 0; i < array_count(held); i++) {
         char from[16];
         snprintf(from, sizeof from, "127.0.0.%d", (int)(2 + i / 10));
         held[i] = dial_from(from, 0);
         send(held[i], GET("/a"), strlen(GET("/a")), MSG_NOSIGNAL);
-        hear(held[i], "\r\n\r\nxx");
+        http_socket_hear(held[i], "\r\n\r\nxx");
     }
     int fd = dial(GET("/a"));
-    assert_says_all(hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
+    assert_says_all(http_socket_hear(fd, "\r\n\r\nxx"), "HTTP/1.1 200");
     assert_true(ends_now(held[0])); /* the longest idle one */
-    say(known, GET("/a"));
-    assert_says_all(hear(known, "\r\n\r\nxx"), "HTTP/1.1 200");
+    http_socket_say(known, GET("/a"));
+    assert_says_all(http_socket_hear(known, "\r\n\r\nxx"), "HTTP/1.1 200");
     for (size_t i = 0; i < array_count(held); i++)
         close(held[i]);
     close(fd);
@@ -489,7 +448,7 @@ static void one_address_has_so_many_connections(void **state)
         fds[i] = dial_from("127.0.0.1", 0);
     for (size_t i = 0; i < array_count(fds); i++) {
         send(fds[i], GET("/a"), strlen(GET("/a")), MSG_NOSIGNAL);
-        served += strstr(hear(fds[i], "\r\n\r\nxx"), "200 OK") != NULL;
+        served += strstr(http_socket_hear(fds[i], "\r\n\r\nxx"), "200 OK") != NULL;
     }
     for (size_t i = 0; i < array_count(fds); i++)
         close(fds[i]);
@@ -512,7 +471,7 @@ static void a_server_that_is_quiesced_answers_and_closes(void **state)
     assert_says(&e, "--listen");
     http_server_quiesce(server);
     http_resume(x, HTTP_ANSWER);
-    assert_says_all(hear(fd, NULL), "Connection: close\r\n");
+    assert_says_all(http_socket_hear(fd, NULL), "Connection: close\r\n");
     close(fd);
     end();
 }

@@ -9,8 +9,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "http/stream.h"
+#include "http_socket.h"
 #include "platform/clock_system.h"
 
 /* Paths: /stream opens a stream, /wait waits for the test. The header Owner gives the owner. The last stream that was
@@ -137,16 +137,8 @@ static void end(void)
 
 static int dial_with(const char *text, int receive_buffer)
 {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in a = { .sin_family = AF_INET,
-                             .sin_port = htons(http_server_port(server)),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    struct timeval patience = { .tv_sec = 20 };
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    if (receive_buffer)
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
-    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
-    assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+    int fd = http_socket_connect(http_server_port(server), NULL, receive_buffer);
+    http_socket_say(fd, text);
     return fd;
 }
 
@@ -155,25 +147,9 @@ static int dial(const char *text)
     return dial_with(text, 0);
 }
 
-/* All that comes until the server closes; or up to the text `until`. */
-static const char *hear(int fd, const char *until)
-{
-    static char text[65536];
-    size_t n = 0;
-    text[0] = '\0';
-    while (n < sizeof text - 1 && !(until && n >= strlen(until) && strcmp(text + n - strlen(until), until) == 0)) {
-        ssize_t got = recv(fd, text + n, until ? 1 : sizeof text - 1 - n, 0);
-        if (got <= 0)
-            break;
-        n += (size_t)got;
-        text[n] = '\0';
-    }
-    return text;
-}
-
 static void assert_hears(int fd, const char *until, const char *part)
 {
-    const char *text = hear(fd, until);
+    const char *text = http_socket_hear(fd, until);
     if (!strstr(text, part))
         fail_msg("'%s' does not contain '%s'", text, part);
 }
@@ -198,12 +174,12 @@ static void each_write_is_sent_and_the_connection_goes_on(void **state)
     int fd = dial(GET("/stream") GET("/a"));
     assert_hears(fd, "\r\n\r\n", CHUNKED_200);
     assert_int_equal(put("one"), HTTP_STREAM_TAKEN);
-    assert_string_equal(hear(fd, "one\r\n"), "3\r\none\r\n");
+    assert_string_equal(http_socket_hear(fd, "one\r\n"), "3\r\none\r\n");
     assert_int_equal(put("0123456789abcdef"), HTTP_STREAM_TAKEN);
-    assert_string_equal(hear(fd, "def\r\n"), "10\r\n0123456789abcdef\r\n");
+    assert_string_equal(http_socket_hear(fd, "def\r\n"), "10\r\n0123456789abcdef\r\n");
     http_stream_end(stream);
     assert_int_equal(put("late"), HTTP_STREAM_ENDED);
-    assert_string_equal(hear(fd, "0\r\n\r\n"), "0\r\n\r\n");
+    assert_string_equal(http_socket_hear(fd, "0\r\n\r\n"), "0\r\n\r\n");
     assert_hears(fd, "\r\n\r\nxx", "HTTP/1.1 200"); /* the next request was there before */
     assert_int_equal(ended, 1);
     close(fd);
@@ -215,14 +191,14 @@ static void an_old_client_gets_the_body_without_chunks(void **state)
     (void)state;
     begin((struct http_limits){ 0 });
     int fd = dial("GET /stream HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
-    const char *head = hear(fd, "\r\n\r\n");
+    const char *head = http_socket_hear(fd, "\r\n\r\n");
     assert_null(strstr(head, "chunked"));
     assert_non_null(strstr(head, "Connection: close\r\n"));
     assert_int_equal(put("one"), HTTP_STREAM_TAKEN);
-    assert_string_equal(hear(fd, "one"), "one");
+    assert_string_equal(http_socket_hear(fd, "one"), "one");
     assert_int_equal(put("two"), HTTP_STREAM_TAKEN);
     http_stream_end(stream);
-    assert_string_equal(hear(fd, NULL), "two");
+    assert_string_equal(http_socket_hear(fd, NULL), "two");
     close(fd);
     end();
 }
@@ -282,7 +258,7 @@ static void a_slow_reader_costs_a_fixed_amount_and_the_source_is_told(void **sta
     (void)state;
     begin((struct http_limits){ .stream_bytes = 5000 });
     int fd = dial_with(GET("/stream"), 4096);
-    hear(fd, "\r\n\r\n");
+    http_socket_hear(fd, "\r\n\r\n");
     size_t taken = fill(999);
     assert_true(taken < 200000); /* the buffers of the kernel, and 5,000 */
     rooms = 0;                   /* there was room while the kernel took the first bytes */
@@ -309,7 +285,7 @@ static void a_stream_that_is_not_read_is_cut(void **state)
     (void)state;
     begin((struct http_limits){ .stream_bytes = 5000, .reader_ms = 300 });
     int fd = dial_with(GET("/stream"), 4096), other = dial(GET("/a"));
-    hear(fd, "\r\n\r\n");
+    http_socket_hear(fd, "\r\n\r\n");
     while (put("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx") !=
            HTTP_STREAM_ENDED)
         continue;
@@ -327,9 +303,9 @@ static void silence_is_no_reason_to_end(void **state)
     begin((struct http_limits){
         .header_ms = 40, .body_ms = 40, .idle_ms = 40, .linger_ms = 40, .reader_ms = 40, .keep_alive_ms = 60 });
     int fd = dial(GET("/stream"));
-    hear(fd, "\r\n\r\n");
+    http_socket_hear(fd, "\r\n\r\n");
     for (int i = 0; i < 3; i++)
-        assert_string_equal(hear(fd, "\n\n\r\n"), "e\r\n: keep-alive\n\n\r\n");
+        assert_string_equal(http_socket_hear(fd, "\n\n\r\n"), "e\r\n: keep-alive\n\n\r\n");
     assert_true(quiets >= 3);
     assert_int_equal(ended, 0);
     close(fd);
@@ -344,16 +320,16 @@ static void a_client_that_closes_ends_its_stream_at_once(void **state)
     (void)state;
     begin((struct http_limits){ 0 });
     int fd = dial(GET("/stream") GET("/a")); /* what is not read does not hide the end */
-    hear(fd, "\r\n\r\n");
+    http_socket_hear(fd, "\r\n\r\n");
     shutdown(fd, SHUT_WR);
     await(&ended, 1);
     assert_int_equal(put("late"), HTTP_STREAM_ENDED);
-    assert_string_equal(hear(fd, NULL), "");
+    assert_string_equal(http_socket_hear(fd, NULL), "");
     assert_int_equal(http_server_levels(server).streams, 0);
     close(fd);
     fd = dial_with(GET("/stream"), 4096);
     await(&opened, 2);
-    hear(fd, "\r\n\r\n");
+    http_socket_hear(fd, "\r\n\r\n");
     (void)fill(1000);
     close(fd); /* while bytes wait */
     await(&ended, 2);
@@ -384,7 +360,7 @@ static void a_server_that_stops_ends_its_streams_properly(void **state)
         int fds[3];
         for (int i = 0; i < 3; i++) {
             fds[i] = dial(GET("/stream"));
-            hear(fds[i], "\r\n\r\n");
+            http_socket_hear(fds[i], "\r\n\r\n");
         }
         assert_int_equal(put("one"), HTTP_STREAM_TAKEN);
         if (quiesce) {
@@ -393,7 +369,7 @@ static void a_server_that_stops_ends_its_streams_properly(void **state)
             assert_int_equal(put("late"), HTTP_STREAM_ENDED);
         }
         end();
-        assert_string_equal(hear(fds[0], NULL), "0\r\n\r\n");
+        assert_string_equal(http_socket_hear(fds[0], NULL), "0\r\n\r\n");
         assert_hears(fds[2], NULL, "3\r\none\r\n");
         for (int i = 0; i < 3; i++)
             close(fds[i]);
@@ -462,11 +438,11 @@ static void thousands_of_streams_cost_little(void **state)
     size_t before = resident_bytes();
     for (int i = 0; i < STREAMS; i++) {
         fds[i] = dial(GET("/stream"));
-        hear(fds[i], "\r\n\r\n");
+        http_socket_hear(fds[i], "\r\n\r\n");
         assert_int_equal(put("data: something happened\n\n"), HTTP_STREAM_TAKEN);
     }
     for (int i = 0; i < STREAMS; i++)
-        hear(fds[i], "\n\n\r\n");
+        http_socket_hear(fds[i], "\n\n\r\n");
     size_t each = (resident_bytes() - before) / STREAMS;
     print_message("%d streams: %zu bytes each\n", STREAMS, each);
     assert_true(each < EACH_MAX);

@@ -12,8 +12,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "check.h"
-#include "http/server.h"
+#include "http_socket.h"
 #include "platform/certificate_make.h"
 #include "platform/clock_system.h"
 #include "scratch.h"
@@ -76,17 +75,9 @@ static void on_end(void *context, struct http_exchange *x)
     ends++;
 }
 
-static void on_refuse(void *context, int status, const char *text, struct http_answer *ret)
-{
-    (void)context;
-    struct buf body;
-    buf_init(&body, 1000);
-    buf_text(&body, text);
-    ret->status = status;
-    http_answer_set_body(ret, &body);
-}
-
-static const struct http_handler handler = { on_head, on_body, on_body_refused, on_answer, on_end, on_refuse };
+static const struct http_handler handler = {
+    on_head, on_body, on_body_refused, on_answer, on_end, http_refuse_in_words
+};
 
 /* ---- certificates ---- */
 
@@ -183,15 +174,7 @@ struct client {
 
 static int dial(int receive_buffer)
 {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(http_server_port(server)) };
-    struct timeval patience = { .tv_sec = 20 };
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    if (receive_buffer)
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
-    inet_pton(AF_INET, "127.0.0.1", &a.sin_addr);
-    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
-    return fd;
+    return http_socket_connect(http_server_port(server), NULL, receive_buffer);
 }
 
 static void flush_out(struct client *c)
