@@ -324,3 +324,31 @@ enum err plan_step(struct run_view *v, struct plan *p, struct error *e)
     step_data_release(&x.data);
     return rc;
 }
+
+/* ---- for people ---- */
+
+static enum err call_resolve(struct run_view *v, const struct task *t, struct step_target *ret, struct error *e)
+{
+    struct step_view x = { .v = v, .s = &v->dag->steps[place_step(t->place)], .run = { v, t } };
+    enum step_part part = place_kind(t->place) == PLACE_KIND_UNDO ? STEP_COMPENSATION : STEP_ITSELF;
+    x.references = run_data_references(&x.run);
+    if (step_data_read(x.s, &x.data, e))
+        return e->code;
+    enum err rc = step_data_target(&x.data, part, &x.references, v->a, ret, e);
+    step_data_release(&x.data);
+    return rc;
+}
+
+enum err workflow_call(const struct planner_context *c, const struct task *t, struct arena *a, struct str *ret_config,
+                       struct str *ret_payload, struct error *e)
+{
+    struct run_view v;
+    struct step_target target = { 0 };
+    enum err rc = run_view_read(&v, c, t->tenant, t->run, a, e);
+    if (rc == ERR_OK)
+        rc = v.has_row ? call_resolve(&v, t, &target, e) : error_set(e, ERR_NOT_FOUND, "the run is gone");
+    run_view_release(&v);
+    *ret_config = target.config;
+    *ret_payload = target.payload;
+    return rc;
+}

@@ -4,7 +4,9 @@
 
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
+#include "api/task/secret_headers.h"
 #include "core/flow/place.h"
+#include "workflow/planner.h"
 
 #define NOT_EVERY_NODE                                                                                                 \
     "a node of an older version is running, which cannot run workflows; try again when it is upgraded"
@@ -247,6 +249,56 @@ bool run_may_change(struct request *q, const struct task *t)
     return false;
 }
 
+/* ---- one step ---- */
+
+void run_write_items(struct jw *w, const int64_t by_state[TASK_STATES], int64_t total)
+{
+    jw_key(w, "items");
+    jw_object(w);
+    jw_kv_i64(w, "total", total);
+    jw_key(w, "by_status");
+    jw_object(w);
+    for (int s = 0; s < TASK_STATES; s++)
+        if (by_state[s])
+            jw_kv_i64(w, task_state_name((enum task_state)s), by_state[s]);
+    jw_object_end(w);
+    jw_object_end(w);
+}
+
+void run_write_step_definition(struct jw *w, struct str text)
+{
+    struct json_cursor c = { .text = text };
+    struct str name, value;
+    char key[STEP_NAME_MAX + 1];
+    jw_object(w);
+    while (json_next(&c, &name, &value)) {
+        snprintf(key, sizeof key, STR_FMT, STR_ARG(name)); /* no member of a step has a longer name */
+        jw_key(w, key);
+        if (str_eq(name, S("target_config")))
+            secret_headers_hide(w, value);
+        else if (str_eq(name, S("compensate")))
+            run_write_step_definition(w, value);
+        else
+            jw_raw(w, value);
+    }
+    jw_object_end(w);
+}
+
+enum err run_resolve_call(struct request *q, struct reader *r, struct task *t, struct error *e)
+{
+    struct planner_context c = { .reader = r, .definitions = q->server->definitions };
+    struct str config, payload;
+    bool started = t->started_ms || t->attempts || t->losses || t->state == TASK_RUNNING;
+    if (uuid_is_nil(t->run) || !(t->links & TASK_PLANNED) || t->target_config.n || !started)
+        return ERR_OK;
+    enum err rc = workflow_call(&c, t, &q->arena, &config, &payload, e);
+    if (rc == ERR_OK) {
+        t->target_config = config;
+        t->payload = payload;
+    }
+    return rc == ERR_INVALID || rc == ERR_NOT_FOUND || rc == ERR_LIMIT ? ERR_OK : rc;
+}
+
 /* ---- what the steps are doing ---- */
 
 static void run_tally_failure(struct run_tally *n, const struct task *t)
@@ -422,6 +474,8 @@ void run_write(struct jw *w, const struct request *q, const struct workflow_run 
     jw_kv_uuid(w, "run", t->run);
     run_write_times(w, run);
     run_write_end(w, run, d, tally);
+    if (run->found)
+        jw_kv_bool(w, "deduplicated", true);
     jw_object_end(w);
 }
 

@@ -188,7 +188,7 @@ enum handled workflows_create(struct request *q, struct reader *r)
 
 void workflows_answer_new(struct request *q, const struct task *t, int status)
 {
-    struct workflow_run run = { .task = *t };
+    struct workflow_run run = { .task = *t, .found = status == 200 };
     struct error ignored;
     char id[UUID_TEXT + 1];
     if (run_config_read(q, t, &run.config, &ignored)) /* it was made here, so there is one */

@@ -70,6 +70,15 @@ static bool run_step_read_parents(struct run_steps *s, const json_t *json, struc
     return true;
 }
 
+static bool run_step_read_hold(struct run_steps *s, const json_t *json, struct run_step *step)
+{
+    const json_t *hold = json_at(json, "waits_for");
+    return arena_str(&s->a, json_text_at(hold, "gate"), &step->hold.gate) &&
+           arena_str(&s->a, json_text_at(hold, "name"), &step->hold.name) &&
+           arena_str(&s->a, json_text_at(hold, "run"), &step->hold.run) &&
+           arena_str(&s->a, json_text_at(hold, "explanation"), &step->hold.text);
+}
+
 static bool run_step_read(struct run_steps *s, const json_t *json, struct run_step *step)
 {
     char text[COUNTS_MAX + 1];
@@ -87,6 +96,8 @@ static bool run_step_read(struct run_steps *s, const json_t *json, struct run_st
     (void)!json_time_at(json, "completed_at", &t->completed_ms);
     (void)!json_time_at(json, "due_at", &step->due_ms);
     step->leased = str_eq(json_text_at(json, "target_type"), S("WORKER"));
+    int64_t waited_ms = json_i64_at(json, "waited_ms", -1);
+    t->first_ms = waited_ms >= 0 && t->released_ms ? t->released_ms + waited_ms : t->started_ms;
     t->is_final = run_status_is_final(json_text_at(json, "status"));
     if (str_eq(json_text_at(json, "status"), S("SCHEDULED")))
         t->started_ms = 0; /* of an attempt that is over */
@@ -95,7 +106,8 @@ static bool run_step_read(struct run_steps *s, const json_t *json, struct run_st
            arena_str(&s->a, json_text_at(json, "id"), &step->id) &&
            arena_str(&s->a, json_text_at(json, "status"), &step->status) &&
            arena_str(&s->a, json_text_at(json, "last_error"), &step->error) &&
-           arena_str(&s->a, buf_str(&items), &step->items) && run_step_read_parents(s, json, step);
+           arena_str(&s->a, buf_str(&items), &step->items) && run_step_read_hold(s, json, step) &&
+           run_step_read_parents(s, json, step);
 }
 
 static bool run_on_step(void *context, const json_t *json, struct str text)

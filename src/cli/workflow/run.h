@@ -21,6 +21,10 @@ struct run_step {
     bool by_hand;   /* a user started, skipped or completed it */
     bool leased;    /* an external worker does it */
     int64_t due_ms; /* SCHEDULED, and not due before; 0: otherwise */
+    struct {
+        struct str gate, name, text; /* gate empty: nothing is known to hold it */
+        struct str run;              /* the run below in which a step is held; empty: the step itself is */
+    } hold;
     struct critical_step times;
 };
 
