@@ -165,7 +165,8 @@ def test_a_dedupe_key_that_is_taken_is_told(ask, write, client):
     assert ask("run", "chain", "--dedupe-key", "today", "-q").out == first + "\n"
     found = json.loads(ask("run", "chain", "--dedupe-key", "today", "--json").out)
     assert found["id"] == first and found["deduplicated"] is True
-    assert "deduplicated" not in json.loads(ask("run", "chain", "--dedupe-key", "tomorrow", "--json").out)
+    later = json.loads(ask("run", "chain", "--dedupe-key", "tomorrow", "--in", "1h", "--json").out)
+    assert "deduplicated" not in later and "deduplicated" not in json.loads(ask("cancel", later["id"], "--json").out)
 
 
 # ---- one step ----
@@ -201,3 +202,29 @@ def test_a_map_is_shown_with_its_items(ask, client):
     done(ask("show", made, "m"), "Items: 3 COMPLETED of 3. Its output is the list of their outputs:\n", f"'belfry workflow show {made} m/0' prints the first item")
     item = client.get(f"/v1/workflows/{made}/steps/m?item=1").json
     assert item["target_type"] == "NOOP" and "items" not in item
+
+
+# ---- definitions that others need ----
+
+
+def test_a_sub_workflow_that_is_not_stored_yet_is_a_warning(ask, write, client):
+    outer = json.dumps({"steps": [{"name": "a", "target_type": "NOOP"}, {"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "chain"}}]})
+    applied = done(ask("apply", write("outer.json", outer)), "outer version 1\n")
+    assert applied.err == "warning: steps[1]: no workflow is named 'chain' yet\n"
+    done(ask("apply", write("chain.yaml", CHAIN)))
+    assert done(ask("apply", write("outer.json", outer))).err == ""
+    later = put(client, "later", {"steps": [{"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "chain", "version": 7}}]})
+    assert later["warnings"] == [{"field": "steps[0]", "message": "the workflow 'chain' has no version 7 yet"}]
+
+
+def test_a_definition_that_others_run_is_not_removed_by_mistake(ask, write, client):
+    put(client, "signed", {"steps": [{"name": "sign", "await": {"signal": "go"}}]})
+    put(client, "outer", {"steps": [{"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "signed"}}]})
+    made = run(client, workflow="signed")["id"]
+    refused = ask("rm", "signed")
+    assert refused.code == 1 and "signed is run by steps of 1 definition, whose next run fails without it; change them first, or remove it with --force:" in refused.err, refused
+    assert refused.err.splitlines()[1].split() == ["outer", "sub"]
+    removed = done(ask("rm", "signed", "--force"))
+    assert removed.out == "signed removed\n1 open run goes on with the version that it started with\n", removed
+    done(ask("signal", made, "go"))
+    assert ended(client, made)["status"] == "COMPLETED"

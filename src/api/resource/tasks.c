@@ -79,7 +79,7 @@ static void tasks_answer_created(struct request *q, const struct task *t)
 static void tasks_answer_found(struct request *q, const struct task *t)
 {
     if (q->route->scope == SCOPE_WORKFLOWS_WRITE) {
-        workflows_answer_new(q, t, 200);
+        workflows_answer_found(q, t);
         return;
     }
     struct task_context c = request_context(q);

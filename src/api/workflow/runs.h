@@ -3,8 +3,10 @@
 #include "api/workflow/run.h"
 #include "core/task/action.h"
 
-/* Answers with a run that is created (201) or was found by its dedupe_key (200). The thread that owns the request. */
+/* Answers with a run that is created (201) or changed (200), or was found by its dedupe_key. The thread that owns the
+ * request. */
 void workflows_answer_new(struct request *q, const struct task *t, int status);
+void workflows_answer_found(struct request *q, const struct task *t);
 
 /* stop.c: cancels, pauses or resumes an open run, whose row was read. A pool thread. */
 enum handled workflows_stop(struct request *q, struct reader *r, enum action action, bool compensate);
