@@ -228,3 +228,29 @@ def test_a_definition_that_others_run_is_not_removed_by_mistake(ask, write, clie
     assert removed.out == "signed removed\n1 open run goes on with the version that it started with\n", removed
     done(ask("signal", made, "go"))
     assert ended(client, made)["status"] == "COMPLETED"
+
+
+# ---- names in place of ids ----
+
+
+def test_compensations_of_items_are_numbered_and_keys_and_steps_are_named(ask, client, receiver):
+    receiver.answer("/b", Reply(status=400))
+    made = run(client, definition={"steps": [
+        {"name": "m", "map": {"over": [1, 2]}, "target_type": "NOOP", "compensate": {"target_type": "NOOP"}},
+        {"name": "b", "depends_on": ["m"], **http(receiver, "/b")}, {"name": "c", "depends_on": ["b"], "target_type": "NOOP"},
+        {"name": "d", "depends_on": ["b", "c"], "target_type": "NOOP"}]})["id"]
+    assert ended(client, made)["compensation"] == "COMPLETE"
+    undone = [line.split()[1] for line in ask("show", made).lines if line.startswith("undo")]
+    assert undone == ["m[0]", "m[1]"], undone
+    for read in (f"/v1/workflows/{made}/steps/d", f"/v1/tasks/{steps(client, made)[('d', None, 'STEP')]['id']}"):
+        assert client.get(read).json["last_error"].startswith("skipped: it depends on 'b' with MUST_SUCCEED, which is FAILED"), read
+    key = client.post("/v1/api-keys", {"name": "ann from the night shift", "scopes": ["workflows:write", "workflows:read"]}).json["key"]
+    for more in ([], ["--in", "1h"]):
+        stopped = client.post("/v1/workflows", {"definition": {"steps": [{"name": "sign", "await": {"signal": "go"}}]}, **({"delay": "1h"} if more else {})}).json["id"]
+        if not more:
+            until(lambda: status(client, stopped)["awaiting"])
+        done(ask("cancel", stopped, "--key", key))
+        assert ended(client, stopped)["last_error"] == "cancelled by ann from the night shift"
+
+
+# ---- errors ----

@@ -370,7 +370,7 @@ static enum handled tasks_show_read(struct request *q, struct reader *r, const s
     struct execution_filter f = { .tenant = q->who.tenant, .task = occurrence ? t->parent : t->id };
     f.limit = occurrence || q->route->run == dlq_get ? LIST_MAX : LATEST_EXECUTIONS;
     if (reader_executions(r, &f, &q->arena, &x->page, &e) || tasks_read_lease(q, r, t, &x->lease, &x->leased, &e) ||
-        run_step_name(q, r, t, &x->step, &e) || run_step_output(q, r, t, &x->output, &e) ||
+        run_step_names(q, r, &x->task, &x->step, &e) || run_step_output(q, r, t, &x->output, &e) ||
         run_resolve_call(q, r, &x->task, &e))
         return request_fail(q, &e);
     if (x->leased)

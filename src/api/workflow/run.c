@@ -5,6 +5,7 @@
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
 #include "api/task/secret_headers.h"
+#include "api/workflow/waits.h"
 #include "core/flow/place.h"
 #include "workflow/planner.h"
 
@@ -170,9 +171,10 @@ enum err run_bind(struct request *q, struct reader *r, struct task *t, struct er
     return !text.full && arena_str(&q->arena, buf_str(&text), &t->target_config) ? ERR_OK : error_no_room(e);
 }
 
-enum err run_step_name(struct request *q, struct reader *r, const struct task *t, struct str *ret, struct error *e)
+enum err run_step_names(struct request *q, struct reader *r, struct task *t, struct str *ret, struct error *e)
 {
     struct run_row row;
+    char error[RUN_ERROR_TEXT];
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
     *ret = S("");
     if (uuid_is_nil(t->run) || place_kind(t->place) == PLACE_KIND_DEADLINE)
@@ -183,7 +185,17 @@ enum err run_step_name(struct request *q, struct reader *r, const struct task *t
     if (rc)
         return rc == ERR_NOT_FOUND ? ERR_OK : rc;
     uint32_t step = place_step(t->place);
-    return step >= d->dag->n || arena_str(&q->arena, d->dag->steps[step].name, ret) ? ERR_OK : error_no_room(e);
+    if (step >= d->dag->n)
+        return ERR_OK;
+    bool fits = arena_str(&q->arena, d->dag->steps[step].name, ret) &&
+                arena_str(&q->arena, run_step_error(d->dag, t, error), &t->last_error);
+    return fits ? ERR_OK : error_no_room(e);
+}
+
+enum err run_step_name(struct request *q, struct reader *r, const struct task *t, struct str *ret, struct error *e)
+{
+    struct task copy = *t;
+    return run_step_names(q, r, &copy, ret, e);
 }
 
 enum err run_step_output(struct request *q, struct reader *r, const struct task *t, struct str *ret, struct error *e)

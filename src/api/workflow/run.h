@@ -56,6 +56,8 @@ bool run_may_change(struct request *q, const struct task *t);
 /* The name of the step that a task is; empty: it is none, or its run is gone. */
 enum err run_step_name(struct request *q, struct reader *r, const struct task *t, struct str *ret,
                        struct error *e) must_use;
+/* The same, and puts names of steps in place of ids into its last error. */
+enum err run_step_names(struct request *q, struct reader *r, struct task *t, struct str *ret, struct error *e) must_use;
 /* The beginning of what a COMPLETED step answered, or of what a user completed it with; empty: nothing, or it is no
  * COMPLETED step. */
 enum err run_step_output(struct request *q, struct reader *r, const struct task *t, struct str *ret,

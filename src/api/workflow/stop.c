@@ -23,7 +23,7 @@ enum {
     STOPPED_LATE_MS = 5000,
     CHECK_MS = 10,
     NS_PER_MS = 1000000,
-    WHY_TEXT = 64
+    WHY_TEXT = 160
 };
 
 /* ---- cancel, pause, resume ---- */
@@ -328,7 +328,8 @@ static enum handled stopping_check(struct request *q, struct reader *r)
 
 enum handled workflows_stop(struct request *q, struct reader *r, enum action action, bool compensate)
 {
-    (void)r;
+    struct error e = { 0 };
+    struct str by;
     static const char *const verbs[] = {
         [ACTION_CANCEL] = "cancelled", [ACTION_PAUSE] = "paused", [ACTION_RESUME] = "resumed"
     };
@@ -337,10 +338,12 @@ enum handled workflows_stop(struct request *q, struct reader *r, enum action act
     s->action = action;
     s->compensate = compensate;
     s->until_ns = clock_steady_ns(q->server->setup.clock) + q->server->limits.recall_ms * NS_PER_MS;
-    snprintf(s->why, sizeof s->why, "%s by %s", verbs[action], q->who.key_id[0] ? q->who.key_id : "a job");
+    if (change_key_name(q, r, &by, &e))
+        return request_fail(q, &e);
+    by = by.n ? str_utf8_cut(by, WHY_TEXT / 2) : S("a job");
+    snprintf(s->why, sizeof s->why, "%s by " STR_FMT, verbs[action], STR_ARG(by));
     q->stopping = s;
     if (!stopping_add_run(s, q->id)) {
-        struct error e;
         (void)error_no_room(&e);
         return request_fail(q, &e);
     }

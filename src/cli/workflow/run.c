@@ -79,6 +79,18 @@ static bool run_step_read_hold(struct run_steps *s, const json_t *json, struct r
            arena_str(&s->a, json_text_at(hold, "explanation"), &step->hold.text);
 }
 
+/* "load"; of the compensation of an item "mail[17]". */
+static bool run_step_read_name(struct run_steps *s, const json_t *json, struct run_step *step)
+{
+    cleanup_with(buf_release) struct buf name;
+    int64_t item = json_i64_at(json, "item", -1);
+    buf_init(&name, COUNTS_MAX);
+    buf_add(&name, json_text_at(json, "step"));
+    if (item >= 0)
+        buf_printf(&name, "[%lld]", (long long)item);
+    return arena_str(&s->a, buf_str(&name), &step->name);
+}
+
 static bool run_step_read(struct run_steps *s, const json_t *json, struct run_step *step)
 {
     char text[COUNTS_MAX + 1];
@@ -102,8 +114,7 @@ static bool run_step_read(struct run_steps *s, const json_t *json, struct run_st
     if (str_eq(json_text_at(json, "status"), S("SCHEDULED")))
         t->started_ms = 0; /* of an attempt that is over */
     t->usual_ms = -1;
-    return arena_str(&s->a, json_text_at(json, "step"), &step->name) &&
-           arena_str(&s->a, json_text_at(json, "id"), &step->id) &&
+    return run_step_read_name(s, json, step) && arena_str(&s->a, json_text_at(json, "id"), &step->id) &&
            arena_str(&s->a, json_text_at(json, "status"), &step->status) &&
            arena_str(&s->a, json_text_at(json, "last_error"), &step->error) &&
            arena_str(&s->a, buf_str(&items), &step->items) && run_step_read_hold(s, json, step) &&
