@@ -233,6 +233,18 @@ def test_a_definition_that_others_run_is_not_removed_by_mistake(ask, write, clie
 # ---- names in place of ids ----
 
 
+def test_a_key_that_may_only_signal_is_told_to_give_the_whole_id(ask, client):
+    made = run(client, name="payout", definition={"steps": [{"name": "sign", "await": {"signal": "go"}}]})["id"]
+    few = client.post("/v1/api-keys", {"name": "ann", "scopes": ["workflows:signal"]}).json["key"]
+    for word in ("payout", made[:13]):
+        refused = ask("signal", word, "go", "--key", few)
+        assert refused.code == 1 and "this key may not look runs up: give the whole id, such as 019c3f2e-" in refused.err, refused
+    done(ask("signal", made, "go", "--key", few), "go received, 1 of 1, for step sign\n")
+    assert ended(client, made)["status"] == "COMPLETED"
+    late = ask("signal", made, "go")
+    assert late.code == 1 and "COMPLETED since" in late.err, late
+
+
 def test_compensations_of_items_are_numbered_and_keys_and_steps_are_named(ask, client, receiver):
     receiver.answer("/b", Reply(status=400))
     made = run(client, definition={"steps": [
@@ -254,3 +266,34 @@ def test_compensations_of_items_are_numbered_and_keys_and_steps_are_named(ask, c
 
 
 # ---- errors ----
+
+
+def test_a_wrong_value_is_answered_with_those_that_there_are(ask, plain, write, client):
+    for words, said in [
+        (["add", "--cron", "@daily", "--overlap", "queue-on", "--noop"], "must be one of skip, allow, queue-one, queue-all, cancel-previous, not 'queue-on'; did you mean 'queue-one'?"),
+        (["key", "create", "x", "--scopes", "workflows:raed"], "did you mean 'workflows:read'? The scopes are "),
+        (["workflow", "list", "--status", "COMPLETE"], "must be one of SCHEDULED, BLOCKED, PAUSED, RUNNING, COMPLETED, FAILED, CANCELLED, SKIPPED, EXPIRED, ACTIVE, not 'COMPLETE'; did you mean 'COMPLETED'?"),
+    ]:
+        assert said in plain(*words).err, (words, plain(*words))
+    linted = ask("lint", write("x.json", json.dumps({"steps": [{"name": "a", "target_type": "NOOP", "join": "SOM"}]})))
+    assert "must be one of ALL, ANY, SOME, not 'SOM'; did you mean 'SOME'?" in linted.err, linted
+    wrong = client.get("/v1/workflows/payout/steps")
+    assert wrong.status == 404 and wrong.json["detail"] == "'payout' is no id: an id looks like 019c3f2e-7a40-7000-8000-000000000001"
+    assert "there is no route" in client.get("/v1/nothing").json["detail"]
+
+
+def test_the_command_names_commands_as_remedies(ask, plain, client):
+    made = run(client, definition={"steps": [{"name": "a", "target_type": "NOOP", "delay": "1h"}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"}]})["id"]
+    until(lambda: status(client, made)["by_status"].get("SCHEDULED"))
+    step = steps(client, made)[("a", None, "STEP")]["id"]
+    assert f"use 'belfry workflow cancel {made}'" in plain("cancel", step).err
+    assert f"use 'belfry workflow step run-now {made} a'" in plain("run", step).err
+    assert "change the definition, and run that" in plain("edit", step, "--priority", "3").err
+    assert f"it is kept and removed with its run {made}" in plain("rm", step).err
+    assert f"use POST /v1/workflows/{made}/steps/a/run-now" in client.post(f"/v1/tasks/{step}/run-now").json["detail"]
+    parent = plain("add", "-q", "--noop", "--in", "1h").out.strip()
+    child = plain("add", "-q", "--noop", "--after", parent).out.strip()
+    assert "use --force to not wait" in plain("run", child).err
+    done(plain("cancel", parent))
+    assert "create a new one with 'belfry add'" in plain("edit", parent, "--priority", "3").err
+    done(ask("cancel", made))

@@ -46,6 +46,9 @@ struct route_params {
     struct str name;
 };
 
+/* Whether the path would be one of a route if it had an id where it has *ret. */
+bool route_misses_id(struct str path, struct str *ret);
+
 /* Finds a route; HEAD counts as GET. NULL: no such route. ret_allow then lists the methods that the path has; empty:
  * the path is unknown. */
 const struct route *route_find(enum http_method method, struct str path, struct route_params *ret_words,
