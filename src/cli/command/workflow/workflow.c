@@ -54,14 +54,15 @@ static const struct option options[] = {
 
 static const char detail[] =
     "Definitions:\n"
-    "  lint FILE           check a definition, without a server; names the line and the path of each error\n"
+    "  lint FILE           check a definition, without a server; names the line and the path of each error. What depends on\n"
+    "                      the server is checked by apply: its workers, brokers and limits\n"
     "  apply FILE          store a definition under a name; a changed one becomes a new version\n"
     "  definitions         list stored definitions\n"
     "  rm NAME             remove a definition; its runs go on. If recurring tasks or steps of others use it, --force is needed\n"
     "  graph NAME|FILE|ID  draw the steps; of a run with their states\n"
     "Runs:\n"
     "  run NAME|FILE       start a run of a stored definition, or of one in a file\n"
-    "  list                list runs\n"
+    "  list                list runs, the newest first\n"
     "  show ID             print a run: its steps, the critical path, and when it will probably end\n"
     "  show ID STEP        print one step: its call, its output, its error and its attempts; of a map also STEP/INDEX\n"
     "  steps ID            list the steps of a run, with the items of maps\n"
