@@ -99,8 +99,9 @@ static void plan_map_end(struct step_view *x, const struct map_count *c, struct 
         plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .started_us = plan_started_us(p) });
         return;
     }
-    int n = snprintf(text, sizeof text, "%zu of %zu items failed, %zu were cancelled; max_failures is %lld",
-                     c->failed - c->cancelled, c->rows, c->cancelled, (long long)x->s->map.max_failures);
+    int n = snprintf(text, sizeof text, "%zu of %zu item%s failed, %zu w%s cancelled; max_failures is %lld",
+                     c->failed - c->cancelled, c->rows, c->rows == 1 ? "" : "s", c->cancelled,
+                     c->cancelled == 1 ? "as" : "ere", (long long)x->s->map.max_failures);
     plan_fail_text(p, FAILURE_INTERNAL, (struct str){ text, (size_t)n });
 }
 

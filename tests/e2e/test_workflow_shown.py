@@ -297,3 +297,10 @@ def test_the_command_names_commands_as_remedies(ask, plain, client):
     done(plain("cancel", parent))
     assert "create a new one with 'belfry add'" in plain("edit", parent, "--priority", "3").err
     done(ask("cancel", made))
+
+
+def test_runs_are_listed_with_the_newest_first(ask, write):
+    path = write("chain.yaml", CHAIN)
+    made = [ask("run", path, "-q", "--in", "1h").out.strip() for _ in range(3)]
+    assert [line.split()[0] for line in ask("list").lines[1:4]] == made[::-1]
+    assert "the newest first" in ask("--help").out

@@ -151,7 +151,8 @@ static enum handled explain_dependency(struct request *q, struct reader *r, cons
     }
     if (open > shown)
         buf_printf(&text, " and %zu more", open - shown);
-    explain_add(&x, EXPLAIN_DEPENDENCY, 0, "it waits for %u of %u tasks%s", open, l.expected, buf_cstr(&text));
+    explain_add(&x, EXPLAIN_DEPENDENCY, 0, "it waits for %u of %u task%s%s", open, l.expected,
+                l.expected == 1 ? "" : "s", buf_cstr(&text));
     struct task waits = *t;
     waits.expires_after_ms = 0; /* counted from the end of the last one */
     explain_held_by_people(&waits, "nobody knows when they end", &x);
