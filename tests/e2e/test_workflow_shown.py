@@ -42,6 +42,7 @@ def test_a_paused_queue_is_named_for_the_run_the_step_and_the_task(ask, plain, w
     assert found["waits_for"] == {"gate": "queue_paused", "name": "mail", "run": None, "explanation": "queue 'mail' is paused"}
     assert "queue 'mail' is paused" in plain("explain", made).out
     assert "its queue mail is paused since " in plain("explain", found["id"]).out
+    done(ask("show", made, "a"), "It does not go on: queue 'mail' is paused\n")
     task = plain("add", "-q", "--noop", "--queue", "mail").out.strip()
     assert "its queue mail is paused since " in plain("explain", task).out
     done(plain("queue", "resume", "mail"))
@@ -86,8 +87,14 @@ def test_an_outer_run_says_what_the_runs_within_it_wait_for(ask, plain, write, c
     held = steps(client, made)[("sub", None, "STEP")]["waits_for"]
     assert note(shown, "sub").endswith(f"waits for signal 'approve' in run {held['run']}"), shown
     assert note(shown, "own").endswith("waits for signal 'go', 0 of 2 received")
-    assert f"Ends: not before the signal 'approve' in run {held['run']}, and not before the signal 'go'\n" in shown.out
+    assert f"Ends: not before the signal 'approve' in run {held['run']} and the signal 'go'\n" in shown.out
     assert "'sub' (RUNNING, waits for signal 'approve' in run " in plain("explain", made).out
+    assert steps(client, made)[("sub", None, "STEP")]["waited_ms"] is not None  # it runs
+    done(ask("pause", made))
+    assert note(ask("show", made), "sub").endswith("the run is paused")
+    explained = plain("explain", made).out
+    assert "resume it. Then it waits for 2 of 2 steps: " in explained and "When" not in explained, explained
+    done(ask("resume", made))
     done(ask("signal", held["run"], "approve"))
     until(lambda: steps(client, made)[("sub", None, "STEP")]["status"] == "COMPLETED")
     done(ask("cancel", made))

@@ -10,6 +10,7 @@
 #include "api/workflow/waits.h"
 #include "base/rfc3339.h"
 
+#define PAUSED_RUN "it is paused: steps that run finish, and no other starts; resume it"
 enum { HOLDERS_SHOWN = 10, NOTE_MAX = 1024 };
 
 /* ---- the answer ---- */
@@ -180,13 +181,14 @@ static enum handled explain_workflow(struct request *q, struct reader *r, const 
     if (explain_run_is_paused(q, r, t, &paused, &e) || run_write_waits(q, r, t, &text, &e))
         return request_fail(q, &e);
     if (paused)
-        explain_add(&x, EXPLAIN_PAUSED, 0, "it is paused: steps that run finish, and no other starts; resume it");
+        explain_add(&x, EXPLAIN_PAUSED, 0, PAUSED_RUN);
     explain_add(&x, EXPLAIN_DEPENDENCY, 0, "it waits for %s", buf_cstr(&text));
     struct task waits = *t;
     waits.expires_after_ms = 0; /* counted from its release */
     explain_held_by_people(&waits, paused ? "a person must resume it" : "nobody knows when they end", &x);
-    if (t->links & TASK_OPENED && !paused) /* it has started */
-        explain_state(&x, EXPLAIN_DEPENDENCY, "it waits for %s", buf_cstr(&text));
+    if (t->links & TASK_OPENED) /* it has started */
+        explain_state(&x, paused ? EXPLAIN_PAUSED : EXPLAIN_DEPENDENCY, "%sit waits for %s",
+                      paused ? PAUSED_RUN ". Then " : "", buf_cstr(&text));
     return explain_respond(q, t, NULL, &x);
 }
 

@@ -168,7 +168,7 @@ static enum err holds_read_below(struct run_holds *c, const struct task *t, stru
     struct run_holds below = { .q = c->q, .r = c->r, .d = d->dag, .depth = c->depth + 1, .looks = c->looks };
     rc = holds_first_of(&below, &f, h, e);
     c->looks = below.looks;
-    if (rc || h->gate == EXPLAIN_NONE || !uuid_is_nil(h->run))
+    if (rc || h->gate == EXPLAIN_NONE || h->gate == EXPLAIN_PAUSED || !uuid_is_nil(h->run)) /* paused with this run */
         return rc;
     h->run = t->id;
     uuid_format(t->id, id);
@@ -211,7 +211,11 @@ enum err run_hold_read(struct run_holds *c, const struct task *t, struct run_hol
         return ERR_OK;
     if (holds_read_queue(c, t, ret, e))
         return e->code;
-    return ret->gate == EXPLAIN_NONE ? holds_read_key(c, t, ret, e) : ERR_OK;
+    if (ret->gate == EXPLAIN_NONE && holds_read_key(c, t, ret, e))
+        return e->code;
+    bool waits = t->target == TARGET_WORKER && t->state == TASK_SCHEDULED && t->due_ms <= c->q->now_ms;
+    return ret->gate == EXPLAIN_NONE && waits ? holds_set(c, ret, e, EXPLAIN_WORKER, "no worker has leased it")
+                                              : ERR_OK;
 }
 
 void run_hold_write(struct jw *w, const struct run_hold *h)

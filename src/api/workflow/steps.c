@@ -63,7 +63,7 @@ static int64_t steps_released_ms(const struct dag *d, const struct task *t, int6
     const struct dag_step *s = &d->steps[place_step(t->place)];
     bool is_delayed = place_kind(t->place) == PLACE_KIND_STEP && place_item(t->place) < 0 && s->in.n;
     int64_t ms = t->scheduled_ms + (is_delayed ? s->delay_ms : 0);
-    if (t->links & TASK_WAITS || (task_is_final(t->state) && !first_ms))
+    if (!first_ms && (t->links & TASK_WAITS || task_is_final(t->state)))
         return 0;
     return first_ms ? min_of(ms, first_ms) : ms;
 }

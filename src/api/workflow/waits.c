@@ -116,6 +116,7 @@ enum err run_place_read(struct request *q, struct reader *r, const struct task *
 struct waits_state {
     int state; /* enum task_state as it is shown, or NO_ROW */
     int64_t due_ms;
+    bool is_ahead;
 };
 
 /* The states of all steps of a run, by step. */
@@ -135,7 +136,8 @@ static enum err waits_read_states(struct request *q, struct reader *r, struct uu
             const struct task *t = &rows.v[i];
             bool is_step = place_kind(t->place) == PLACE_KIND_STEP && place_item(t->place) < 0;
             if (is_step && place_step(t->place) < d->n)
-                v[place_step(t->place)] = (struct waits_state){ (int)task_shown_state(t, q->now_ms), t->due_ms };
+                v[place_step(t->place)] =
+                    (struct waits_state){ (int)task_shown_state(t, q->now_ms), t->due_ms, t->due_ms > q->now_ms };
         }
         more = rows.n == f.limit;
         f.has_after = true;
@@ -158,7 +160,7 @@ static void waits_write_step(struct buf *out, struct str name, const struct wait
     char when[RFC3339_TEXT + 1];
     buf_printf(out, "'" STR_FMT "' (%s", STR_ARG(name),
                s->state == NO_ROW ? "not started" : task_state_name((enum task_state)s->state));
-    if (s->state == TASK_SCHEDULED) {
+    if (s->state == TASK_SCHEDULED && s->is_ahead) {
         rfc3339_format(s->due_ms, when);
         buf_printf(out, " for %s", when);
     }

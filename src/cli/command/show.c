@@ -43,6 +43,9 @@ static const struct task_fact {
 } facts[] = {
     { "Id", "id", SHOWS_TEXT },
     { "Name", "name", SHOWS_TEXT },
+    { "Run", "run", SHOWS_TEXT },
+    { "Step", "step", SHOWS_TEXT },
+    { "Item", "item", SHOWS_NUMBER },
     { "Status", "status", SHOWS_TEXT },
     { "Type", "type", SHOWS_TEXT },
     { "Occurrence of", "parent_id", SHOWS_TEXT },

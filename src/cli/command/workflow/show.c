@@ -138,7 +138,6 @@ static void run_view_write_parents(const struct run_view *v, const struct graph_
 static bool run_view_write_start(const struct run_view *v, const struct run_step *s, struct buf *out)
 {
     char when[WHEN_TEXT];
-    bool is_scheduled = str_eq(s->status, S("SCHEDULED"));
     if (s->due_ms) {
         when_relative(s->due_ms, v->now_ms, when);
         if (s->attempts)
@@ -148,9 +147,9 @@ static bool run_view_write_start(const struct run_view *v, const struct run_step
         table_plain_text(s->error, SIZE_MAX, out);
         return true;
     }
-    if (!s->leased || s->hold.text.n || (!is_scheduled && !str_eq(s->status, S("RUNNING"))))
+    if (!s->leased || !str_eq(s->status, S("RUNNING")))
         return false;
-    buf_text(out, is_scheduled ? "no worker has leased it" : "a worker has it");
+    buf_text(out, "a worker has it");
     return true;
 }
 
@@ -295,7 +294,7 @@ static bool run_view_write_holds(const struct run_view *v, struct buf *out)
         buf_reset(&one);
         if (!run_view_write_hold(&v->steps.v[i], &one) || strstr(buf_cstr(&all), buf_cstr(&one)))
             continue;
-        buf_text(&all, n++ ? ", and not before " : "");
+        buf_text(&all, n++ ? " and " : "");
         buf_add(&all, buf_str(&one));
     }
     if (n)

@@ -40,12 +40,13 @@ struct step_facts {
     const struct step_name *name;
     char id[UUID_TEXT + 1], undo[UUID_TEXT + 1];
     bool is_run, by_hand;
-    struct buf items;
+    struct buf items, hold;
 };
 
 static void step_facts_release(struct step_facts *f)
 {
     buf_release(&f->items);
+    buf_release(&f->hold);
 }
 
 static bool step_on_row(void *context, const json_t *row, struct str text)
@@ -63,6 +64,7 @@ static bool step_on_row(void *context, const json_t *row, struct str text)
     f->is_run = str_eq(json_text_at(row, "target_type"), S("WORKFLOW"));
     f->by_hand = json_is_true(json_at(row, "by_hand"));
     run_counts_text(json_at(row, "items"), &f->items);
+    table_plain_text(json_text_at(row, "waits_for.explanation"), SIZE_MAX, &f->hold);
     return true;
 }
 
@@ -98,6 +100,8 @@ static void step_write_facts(struct verb_work *w, const char *run, const struct 
     const char *where = w->cli->where;
     if (f->by_hand)
         buf_text(out, "A user decided on it by hand\n");
+    if (f->hold.n)
+        buf_printf(out, "It does not go on: %s\n", buf_cstr(&f->hold));
     if (f->items.n) {
         buf_printf(out, "Items: %s. Its output is the list of their outputs:\n", buf_cstr(&f->items));
         buf_printf(out, "'belfry workflow show %s " STR_FMT "/0%s' prints the first item, /1 the second\n", run,
@@ -118,6 +122,7 @@ enum exit_code workflow_show_step(struct verb_work *w, const char *run, struct s
     char path[WORKFLOW_PATH], item[32] = "";
     buf_init(&out, WORKFLOW_OUT_MAX);
     buf_init(&f.items, WORKFLOW_PATH);
+    buf_init(&f.hold, WORKFLOW_OUT_MAX);
     if (step_name_read(word, &name, &e))
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
     if (name.item >= 0)
