@@ -1,6 +1,8 @@
 """How runs and steps are presented to the person who looks for the reason: what they wait for, since when, and what to type."""
 
 import json
+import pathlib
+import re
 import threading
 
 import pytest
@@ -304,6 +306,15 @@ def test_the_command_names_commands_as_remedies(ask, plain, client):
     done(plain("cancel", parent))
     assert "create a new one with 'belfry add'" in plain("edit", parent, "--priority", "3").err
     done(ask("cancel", made))
+
+
+def test_each_request_that_becomes_a_command_is_in_a_sentence_of_the_server():
+    """Otherwise a changed sentence would speak of requests again, and nobody would notice."""
+    source = pathlib.Path(__file__).parents[2] / "src"
+    rows = re.findall(r'^    \{ "((?:[^"\\]|\\.)*)", "', (source / "cli" / "remedy.c").read_text(), re.M)
+    sentences = "".join(path.read_text() for folder in ("api", "core") for path in (source / folder).rglob("*.c"))
+    joined = re.sub(r'"\s*\n\s*"', "", sentences)
+    assert len(rows) >= 7 and [row for row in [*rows, "use POST /v1/workflows/"] if row not in joined] == []
 
 
 def test_runs_are_listed_with_the_newest_first(ask, write):

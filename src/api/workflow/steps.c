@@ -79,10 +79,12 @@ static enum err steps_first_ms(const struct step_view *v, const struct task *t, 
     cleanup_with(arena_release) struct arena a;
     arena_init(&a, EXECUTIONS_ARENA);
     *ret = started_ms;
-    if (!repeated || t->target == TARGET_WORKFLOW)
+    bool none_counts = task_is_final(t->state) && !started_ms; /* a user has ended it, or it is a copy */
+    if (!repeated || none_counts || t->target == TARGET_WORKFLOW)
         return ERR_OK;
-    if (reader_executions(v->r, &f, &a, &page, e))
-        return e->code;
+    enum err rc = reader_executions(v->r, &f, &a, &page, e);
+    if (rc && rc != ERR_LIMIT) /* outputs too large to look at: the latest start is better than none */
+        return rc;
     for (size_t i = 0; i < page.executions.n; i++) {
         int64_t ms = page.executions.v[i].started_us / 1000;
         bool is_of_run = ms >= t->scheduled_ms; /* a run that was retried begins anew */
