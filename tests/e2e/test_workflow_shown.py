@@ -103,13 +103,15 @@ def test_an_outer_run_says_what_the_runs_within_it_wait_for(ask, plain, write, c
 
 
 def test_the_end_is_estimated_by_earlier_runs_of_the_same_content(ask, write, client, receiver):
-    held = threading.Event()
-    receiver.answer("/a", Reply(takes_s=0.3), Reply(hold=held), Reply(hold=held))
+    first_held, held = threading.Event(), threading.Event()
+    receiver.answer("/a", Reply(hold=first_held), Reply(hold=held))
     path = write("x.json", json.dumps({"steps": [{"name": "a", **http(receiver, "/a")}]}))  # it has no name
     first = ask("run", path, "-q").out.strip()
     done(ask("show", first), "When it ends cannot be estimated: no earlier run of the same definition is COMPLETED\n")
+    first_held.set()
     assert ended(client, first)["status"] == "COMPLETED"
     second = ask("run", path, "-q").out.strip()
+    until(lambda: len(receiver.to("/a")) == 2)
     done(ask("show", second), "if it goes as the last 1 completed run\n")
     held.set()
     assert ended(client, second)["status"] == "COMPLETED"
