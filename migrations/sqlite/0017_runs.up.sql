@@ -149,7 +149,7 @@ CREATE VIEW belfry_executions AS
         t.name AS task_name, coalesce(t.queue, l.queue) AS queue,
         strftime('%Y-%m-%dT%H:%M:%fZ', nullif(x.scheduled_ms, 0) / 1000.0, 'unixepoch') AS scheduled_for,
         x.attempt AS attempt_number,
-        CASE x.status WHEN 0 THEN 'COMPLETED' WHEN 1 THEN 'FAILED' WHEN 2 THEN 'LOST' END AS status,
+        CASE x.status WHEN 0 THEN 'COMPLETED' WHEN 1 THEN 'FAILED' WHEN 2 THEN 'LOST' WHEN 3 THEN 'CANCELLED' END AS status,
         strftime('%Y-%m-%dT%H:%M:%fZ', nullif(x.started_us / 1000, 0) / 1000.0, 'unixepoch') AS started_at,
         strftime('%Y-%m-%dT%H:%M:%fZ', nullif(x.completed_us / 1000, 0) / 1000.0, 'unixepoch') AS completed_at,
         (nullif(x.started_us, 0) - 1000 * x.due_ms) / 1000.0 AS delay_ms,

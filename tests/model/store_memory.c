@@ -200,6 +200,7 @@ static void memory_settle_one(struct store_memory *s, struct settlement *given, 
     struct task next = v->replace ? *v->replace : memory_settled(t, v, now_ms);
     assert(uuid_eq(next.id, v->id) && next.tenant == t->tenant && next.state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
+    given->ret_state = next.state;
     if (v->replace)
         dependency_tidy(&next, t->links);
     memory_arrivals_add(arrivals, &next);

@@ -42,7 +42,7 @@ enum err url_decode(struct str raw, bool is_query, struct arena *a, struct str *
     return ERR_OK;
 }
 
-static const char *const query_result_names[] = { "COMPLETED", "FAILED", "LOST", NULL };
+static const char *const query_result_names[] = { "COMPLETED", "FAILED", "LOST", "CANCELLED", NULL };
 
 static bool query_results_parse(struct str text, unsigned *ret)
 {

@@ -188,8 +188,8 @@ struct tasks {
     size_t n;
 };
 
-/* One attempt, stored permanently. It holds enough of the task to be read alone. */
-enum execution_status { EXECUTION_COMPLETED, EXECUTION_FAILED, EXECUTION_LOST };
+/* One attempt, stored permanently. It holds enough of the task to be read alone. CANCELLED: a user ended it. */
+enum execution_status { EXECUTION_COMPLETED, EXECUTION_FAILED, EXECUTION_LOST, EXECUTION_CANCELLED };
 
 struct execution {
     struct uuid id;

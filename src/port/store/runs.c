@@ -167,6 +167,7 @@ bool settle_of_run(const struct run_row *run, int64_t now_ms, struct settlement 
         d->next = TASK_CANCELLED;
         d->last_error = run->stopped_by.n ? run->stopped_by : S("cancelled");
         d->cause = (struct fingerprint){ 0 };
+        d->execution.status = d->has_execution ? EXECUTION_CANCELLED : d->execution.status;
         return false;
     }
     d->attempts -= d->has_execution && d->attempts > 0;

@@ -56,6 +56,9 @@ static bool same_settlements(const struct op_settle *a, const struct op_settle *
     for (size_t i = 0; i < a->n; i++)
         if (a->v[i].stale != b->v[i].stale)
             return differ("settlement %zu: stale %d and %d", i, a->v[i].stale, b->v[i].stale);
+        else if (!a->v[i].stale && a->v[i].ret_state != b->v[i].ret_state)
+            return differ("settlement %zu: %s and %s", i, task_state_name(a->v[i].ret_state),
+                          task_state_name(b->v[i].ret_state));
     return true;
 }
 

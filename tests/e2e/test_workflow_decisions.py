@@ -1,0 +1,63 @@
+"""What users decide over runs and their steps, and what is kept of it: cancelled schedules, steps settled by hand, the history, expiry in paused queues."""
+
+import json
+import threading
+
+import pytest
+
+from server import Reply, to_ms, until
+from test_workflows_api import act, ended, http, put, run, steps
+
+pytestmark = pytest.mark.cluster
+SLOW_RETRY = {"retry": {"max_attempts": 3, "base_delay_ms": 60000, "backoff": "FIXED", "jitter": "NONE"}}
+NEAR_RETRY = {"retry": {"max_attempts": 3, "base_delay_ms": 2500, "backoff": "FIXED", "jitter": "NONE"}}
+
+
+def step(client, run_id, name, kind="STEP"):
+    """As soon as the run has it."""
+    return until(lambda: steps(client, run_id).get((name, None, kind)))
+
+
+def decide(client, run_id, name, action, body=None, expect=200):
+    return act(client, run_id, f"steps/{name}/{action}", body, expect)
+
+
+def attempted(client, run_id, name):
+    return until(lambda: (x := step(client, run_id, name))["attempts"] == 1 and x)
+
+
+def metric(client, name):
+    return sum(float(line.split()[1]) for node in client.server.nodes for line in client.get("/metrics", node=node).body.decode().splitlines()
+               if line.startswith(f"{name} "))
+
+
+@pytest.mark.cluster(when="always")
+def test_the_history_of_what_was_cancelled_says_so(client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held))
+    before = metric(client, "belfry_tasks_failed_total")
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})
+    task = client.create(name="t", **receiver.target("/a"))
+    receiver.wait("/a", 2)
+    client.post(f"/v1/workflows/{made['id']}/cancel")
+    client.post(f"/v1/tasks/{task['id']}/cancel")
+    assert ended(client, made["id"])["status"] == "CANCELLED"
+    client.wait_for(task["id"], "CANCELLED")
+    held.set()
+    for task_id in (made["id"], task["id"], step(client, made["id"], "a")["id"]):
+        history = client.get(f"/v1/tasks/{task_id}/executions").json["executions"]
+        assert [x["status"] for x in history] == ["CANCELLED"], history
+    assert [x["task_id"] for x in client.get(f"/v1/tasks/{task['id']}/executions?status=CANCELLED").json["executions"]] == [task["id"]]
+    assert metric(client, "belfry_tasks_failed_total") == before
+
+
+def test_a_failure_that_a_cancelled_run_takes_in_is_not_counted_as_retried_or_failed(client, receiver):
+    held = threading.Event()
+    made = run(client, definition={"steps": [{"name": "a", "target_type": "WORKER", "queue": "jobs", **SLOW_RETRY}]})
+    lease = until(lambda: client.post("/v1/leases", {"queue": "jobs", "max": 1, "wait_seconds": 5}).json["leases"])[0]
+    before = [metric(client, f"belfry_tasks_{x}_total") for x in ("failed", "retried")]
+    client.post(f"/v1/workflows/{made['id']}/cancel")
+    answer = client.post(f"/v1/leases/{lease['id']}/fail", {"error": "no"})
+    assert answer.json["status"] == "CANCELLED", answer
+    assert [metric(client, f"belfry_tasks_{x}_total") for x in ("failed", "retried")] == before
+    held.set()
