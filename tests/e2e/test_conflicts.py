@@ -107,6 +107,29 @@ def test_queue_all_runs_them_one_after_the_other_in_their_order(client, receiver
 
 
 @pytest.mark.cluster(when="always")
+@pytest.mark.parametrize("how", ["cancel", "delete"])
+def test_a_cancelled_schedule_leaves_a_trace_of_the_runs_that_waited(client, receiver, held, how):
+    release = held("/qc")
+    task = beat(client, receiver, "/qc", overlap_policy="QUEUE_ALL")
+    receiver.wait("/qc")
+    waiting = wait_occurrences(client, task["id"], "BLOCKED", 2)[:2]
+    if how == "cancel":
+        client.act(task["id"], "cancel")
+    else:
+        assert client.request("DELETE", f"/v1/tasks/{task['id']}").status == 204
+    for run in waiting:
+        shown = client.task(run["id"])
+        assert shown["status"] == "CANCELLED" and shown["completed_at"], shown
+        assert shown["last_error"] == "its schedule was cancelled", shown
+    release.set()
+    if how == "cancel":
+        first = until(lambda: occurrences(client, task["id"], "COMPLETED"))
+        assert len(first) == 1 and client.task(task["id"])["runs_count"] == 1
+        assert not occurrences(client, task["id"], "BLOCKED", "SCHEDULED")
+    assert len(receiver.to("/qc")) == 1
+
+
+@pytest.mark.cluster(when="always")
 def test_cancel_previous_breaks_off_the_run_before(client, receiver, held, topology):
     release = held("/cp")
     task = beat(client, receiver, "/cp", overlap_policy="CANCEL_PREVIOUS")

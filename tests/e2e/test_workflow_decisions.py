@@ -31,6 +31,20 @@ def metric(client, name):
                if line.startswith(f"{name} "))
 
 
+def test_runs_that_wait_for_the_one_before_are_cancelled_with_their_schedule(client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held))
+    put(client, "w", {"steps": [{"name": "a", **http(receiver, "/a")}]})
+    made = client.create(name="s", interval_seconds=1, overlap_policy="QUEUE_ALL", target_type="WORKFLOW", target_config={"workflow": "w"})
+    receiver.wait("/a")
+    waiting = until(lambda: [x for x in client.all(f"/v1/tasks/{made['id']}/occurrences") if x["status"] == "BLOCKED"])
+    client.act(made["id"], "cancel")
+    for x in waiting:
+        shown = client.get(f"/v1/workflows/{x['id']}").json
+        assert (shown["status"], shown["last_error"]) == ("CANCELLED", "its schedule was cancelled"), shown
+    held.set()
+
+
 @pytest.mark.cluster(when="always")
 def test_the_history_of_what_was_cancelled_says_so(client, receiver):
     held = threading.Event()

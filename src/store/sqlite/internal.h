@@ -333,6 +333,7 @@ enum writer_statement {
     ST_SPAWN_MOVE,
     ST_SPAWN_END,
     ST_SPAWNED,
+    ST_SPAWNED_CANCEL,
     ST_CATCH_UP_NEXT,
     ST_CATCH_UP_TASK,
     ST_CATCH_UP_OCCURRENCES,

@@ -267,10 +267,13 @@ static const char *const writer_sql[] = {
     [ST_SPAWN_MOVE] = "UPDATE tasks SET cursor_ms = ?2, runs_count = runs_count + ?3, "
                       "skipped_count = skipped_count + ?4 WHERE rid = ?1",
     [ST_SPAWN_END] = "UPDATE tasks SET state = " SQL_COMPLETED ", updated_ms = ?2, completed_ms = ?2 WHERE rid = ?1",
-    [ST_SPAWNED] = "SELECT rid, tenant_id, state, deleted, scheduled_ms, runs_count, id, gates IS NOT NULL, waits_for "
+    [ST_SPAWNED] = "SELECT rid, tenant_id, state, deleted, scheduled_ms, runs_count, id, gates IS NOT NULL, waits_for, "
+                   "due_ms "
                    "FROM tasks INDEXED BY tasks_spawned "
                    "WHERE parent_id = ? AND state < " SQL_RUNNING
                    " AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0",
+    [ST_SPAWNED_CANCEL] = "UPDATE tasks SET state = " SQL_CANCELLED ", waits_for = NULL, updated_ms = ?2, "
+                          "completed_ms = ?2, last_error = ?3, runs_count = 0 WHERE rid = ?1",
     [ST_CATCH_UP_NEXT] = "SELECT parent_id FROM tasks INDEXED BY tasks_spawned "
                          "WHERE parent_id > ? AND state < " SQL_RUNNING " ORDER BY parent_id LIMIT 1",
     [ST_CATCH_UP_TASK] =
