@@ -45,6 +45,21 @@ def test_runs_that_wait_for_the_one_before_are_cancelled_with_their_schedule(cli
     held.set()
 
 
+def test_a_step_in_a_paused_queue_expires_and_its_handler_runs(client, receiver):
+    assert client.request("PUT", "/v1/queues/still", {}).status in (200, 201)
+    assert client.request("PATCH", "/v1/queues/still", {"paused": True}).status == 200
+    put(client, "inner", {"steps": [{"name": "x", "target_type": "NOOP"}]})
+    made = run(client, definition={"steps": [
+        {"name": "plain", "queue": "still", "expires_after_seconds": 1, **http(receiver, "/still")},
+        {"name": "planned", "queue": "still", "expires_after_seconds": 1, **http(receiver, "/still", body={"$ref": "/input"})},
+        {"name": "sub", "queue": "still", "expires_after_seconds": 1, "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}},
+        *({"name": f"late-{x}", "depends_on": [{"step": x, "type": "MUST_FAIL"}], **http(receiver, f"/late-{x}")} for x in ("plain", "planned", "sub"))]})
+    done = ended(client, made["id"])
+    assert done["status"] == "COMPLETED" and not receiver.to("/still"), done
+    for name in ("plain", "planned", "sub"):
+        assert step(client, made["id"], name)["status"] == "EXPIRED" and len(receiver.to(f"/late-{name}")) == 1
+
+
 @pytest.mark.cluster(when="always")
 def test_the_history_of_what_was_cancelled_says_so(client, receiver):
     held = threading.Event()

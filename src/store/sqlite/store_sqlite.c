@@ -131,10 +131,12 @@ static const char *const writer_sql[] = {
         " AND t.fence = l.fence WHERE l.until_ms <= ?1 AND t.rid IS NULL)",
     [ST_TASK_LEASES_BY_EXPIRY] =
         "SELECT t.rid, l.until_ms FROM " LEASED("task_leases_until") "ORDER BY l.until_ms, l.task_id",
-    [ST_UNLEASED_BY_EXPIRY] =
-        "SELECT rid, scheduled_ms + expires_after_ms FROM tasks INDEXED BY tasks_unleased "
-        "WHERE state = " SQL_SCHEDULED " AND target = 3 AND expires_after_ms > 0 AND NOT links & 64 AND kind <> 1 "
-        "AND NOT deleted ORDER BY scheduled_ms + expires_after_ms, id",
+    [ST_ANY_EXPIRES] = "SELECT 1 FROM tasks INDEXED BY tasks_with_expiry "
+                       "WHERE expires_after_ms > 0 AND state < 4 LIMIT 1",
+    [ST_WAITING_BY_EXPIRY] =
+        "SELECT rid, scheduled_ms + expires_after_ms FROM tasks INDEXED BY tasks_expiring "
+        "WHERE expires_after_ms > 0 AND (state = 0 OR waits_for IS NOT NULL) AND kind <> 1 AND NOT deleted "
+        "AND links & 288 = 0 ORDER BY scheduled_ms + expires_after_ms, id",
     [ST_ABORT_REQUESTED] = "SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2 AND abort",
     [ST_WORKER_PUT] =
         "INSERT INTO workers (id, name, version, slots, running, joined_ms, seen_ms, left_ms, doc, " WORKER_KIND_NAMES

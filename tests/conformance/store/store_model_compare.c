@@ -168,8 +168,9 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     case OP_LEASES_EXPIRED:
         return same_tasks("leases over", &a->leases_over.ret, &b->leases_over.ret, why) &&
                number_same("next lease over", a->leases_over.ret_next_ms, b->leases_over.ret_next_ms) &&
-               same_tasks("unleased", &a->leases_over.ret_unleased, &b->leases_over.ret_unleased, why) &&
-               number_same("next unleased", a->leases_over.ret_next_unleased_ms, b->leases_over.ret_next_unleased_ms);
+               same_tasks("waiting", &a->leases_over.ret_waiting, &b->leases_over.ret_waiting, why) &&
+               number_same("next waiting", a->leases_over.ret_next_waiting_ms, b->leases_over.ret_next_waiting_ms) &&
+               number_same("expires", a->leases_over.ret_expires, b->leases_over.ret_expires);
     }
     return differ("no such operation");
 }
