@@ -61,6 +61,17 @@ def test_a_step_in_a_paused_queue_expires_and_its_handler_runs(client, receiver)
 
 
 @pytest.mark.cluster(when="always")
+def test_a_task_whose_time_is_near_runs_now(client, receiver):
+    made = client.create(name="near", delay="2900ms", **receiver.target("/near"))
+    until(lambda: metric(client, "belfry_tasks_armed") > 0)
+    client.act(made["id"], "run-now")
+    done = client.wait_for(made["id"], "COMPLETED")
+    [call] = receiver.to("/near")
+    assert call.received_ms - to_ms(made["created_at"]) < 2700, "it waited for its time"
+    assert done["attempts"] == 1
+
+
+@pytest.mark.cluster(when="always")
 def test_the_history_of_what_was_cancelled_says_so(client, receiver):
     held = threading.Event()
     receiver.answer("/a", Reply(hold=held))
