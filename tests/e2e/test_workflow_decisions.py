@@ -60,6 +60,34 @@ def test_a_step_in_a_paused_queue_expires_and_its_handler_runs(client, receiver)
         assert step(client, made["id"], name)["status"] == "EXPIRED" and len(receiver.to(f"/late-{name}")) == 1
 
 
+def test_a_failed_step_of_a_run_that_goes_on_names_what_can_be_done(client, receiver):
+    held = threading.Event()
+    receiver.answer("/bad", Reply(status=400), Reply())
+    receiver.answer("/slow", Reply(hold=held))
+    made = run(client, definition={"steps": [{"name": "bad", **http(receiver, "/bad")}, {"name": "slow", **http(receiver, "/slow")},
+                                             {"name": "after", "depends_on": ["bad"], **http(receiver, "/after")}]})
+    until(lambda: step(client, made["id"], "after")["status"] == "SKIPPED")
+    wait = "wait until the run has ended, or cancel it; then "
+    assert wait + "complete the step" in decide(client, made["id"], "bad", "force-complete", expect=409)["detail"]
+    assert wait + "retry the run" in decide(client, made["id"], "bad", "skip", expect=409)["detail"]
+    held.set()
+    assert ended(client, made["id"])["status"] == "FAILED"
+    decide(client, made["id"], "bad", "force-complete")
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert len(receiver.to("/bad")) == 1 and len(receiver.to("/after")) == 1
+
+
+@pytest.mark.cluster(when="always")
+def test_a_step_whose_next_attempt_is_near_runs_now(client, receiver):
+    receiver.answer("/a", Reply(status=500), Reply())
+    made = run(client, definition={"steps": [{"name": "a", **NEAR_RETRY, **http(receiver, "/a")}]})
+    attempted(client, made["id"], "a")
+    decide(client, made["id"], "a", "run-now")
+    first, second = receiver.wait("/a", 2)[:2]
+    assert second.received_ms - first.received_ms < 2300, "it waited for its time"
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+
+
 @pytest.mark.cluster(when="always")
 def test_a_task_whose_time_is_near_runs_now(client, receiver):
     made = client.create(name="near", delay="2900ms", **receiver.target("/near"))
@@ -69,6 +97,45 @@ def test_a_task_whose_time_is_near_runs_now(client, receiver):
     [call] = receiver.to("/near")
     assert call.received_ms - to_ms(made["created_at"]) < 2700, "it waited for its time"
     assert done["attempts"] == 1
+
+
+@pytest.mark.parametrize("action, state", [("force-complete", "COMPLETED"), ("skip", "SKIPPED")])
+@pytest.mark.parametrize("retry", [SLOW_RETRY, NEAR_RETRY], ids=["waits", "claimed"])
+def test_a_step_that_is_settled_by_hand_has_nothing_of_the_attempt_before(client, receiver, action, state, retry):
+    receiver.answer("/a", Reply(status=503, takes_s=0.2))
+    made = run(client, definition={"steps": [{"name": "a", **retry, **http(receiver, "/a")},
+                                             {"name": "b", "depends_on": [{"step": "a", "type": "MUST_NOT_FAIL"}], "delay": "3s" if retry is NEAR_RETRY else "0s", **http(receiver, "/b")}]})
+    attempted(client, made["id"], "a")
+    decide(client, made["id"], "a", action)
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    shown = step(client, made["id"], "a")
+    assert shown["status"] == state and shown["attempts"] == 1 and shown["by_hand"], shown
+    assert shown["last_error"] == (None if state == "COMPLETED" else "skipped by hand"), shown
+    assert shown["duration_ms"] is None and shown["settled_by"] == client.server.key.split("_")[1][:len(shown["settled_by"])], shown
+    assert len(receiver.to("/a")) == 1, "it was called although a user had settled it"
+
+
+def test_a_compensation_that_is_completed_by_hand_says_so(client, receiver):
+    receiver.answer("/undo", Reply(status=400))
+    receiver.answer("/b", Reply(status=400))
+    made = run(client, definition={"steps": [{"name": "a", "compensate": http(receiver, "/undo"), **http(receiver, "/a")},
+                                             {"name": "b", "depends_on": ["a"], **http(receiver, "/b")}]})
+    assert ended(client, made["id"])["compensation"] == "INCOMPLETE"
+    decide(client, made["id"], "a", "force-complete")
+    until(lambda: client.get(f"/v1/workflows/{made['id']}").json["compensation"] == "COMPLETE")
+    undone = step(client, made["id"], "a", "COMPENSATION")
+    assert undone["status"] == "COMPLETED" and undone["settled_by"] and undone["last_error"] is None and undone["duration_ms"] is None, undone
+    assert step(client, made["id"], "a")["settled_by"] is None
+
+
+def test_a_failed_step_that_a_retry_completes_names_who_did_it(client, receiver):
+    receiver.answer("/a", Reply(status=400))
+    made = run(client, definition={"steps": [{"name": "a", "metadata": {"team": "x"}, **http(receiver, "/a")}]})
+    assert ended(client, made["id"])["status"] == "FAILED"
+    decide(client, made["id"], "a", "force-complete", {"output": {"x": 1}})
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    shown = step(client, made["id"], "a")
+    assert shown["settled_by"] and json.loads(shown["output"]) == {"x": 1} and shown["last_error"] is None, shown
 
 
 @pytest.mark.cluster(when="always")

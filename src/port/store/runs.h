@@ -410,5 +410,8 @@ struct run_output output_kept(struct str output);
 struct str output_head(struct str output);
 /* A step that a user has completed has its output in its row; empty: none. */
 struct str output_by_hand(const struct task *t);
+/* The API key that completed or skipped a step, which its row has as SETTLED_BY; empty: nobody did. */
+#define SETTLED_BY "settled_by"
+struct str settled_by(const struct task *t);
 /* A definition may be purged if it was put before now_ms - DEFINITION_KEPT_MS (OP_PURGE 11). */
 enum { DEFINITION_KEPT_MS = 24 * 3600 * 1000 };
