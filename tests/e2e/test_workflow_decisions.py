@@ -168,3 +168,13 @@ def test_a_failure_that_a_cancelled_run_takes_in_is_not_counted_as_retried_or_fa
     assert answer.json["status"] == "CANCELLED", answer
     assert [metric(client, f"belfry_tasks_{x}_total") for x in ("failed", "retried")] == before
     held.set()
+
+
+def test_a_second_cancel_gets_the_answer_of_the_first(client):
+    made = run(client, definition={"steps": [{"name": "a", "await": {"signal": "go"}}]})
+    until(lambda: step(client, made["id"], "a")["status"] == "BLOCKED")
+    for _ in range(2):
+        assert act(client, made["id"], "cancel")["status"] == "CANCELLED"
+    done = run(client, definition={"steps": [{"name": "a", "target_type": "NOOP"}]})
+    assert ended(client, done["id"])["status"] == "COMPLETED"
+    act(client, done["id"], "cancel", expect=409)
