@@ -178,3 +178,49 @@ def test_a_second_cancel_gets_the_answer_of_the_first(client):
     done = run(client, definition={"steps": [{"name": "a", "target_type": "NOOP"}]})
     assert ended(client, done["id"])["status"] == "COMPLETED"
     act(client, done["id"], "cancel", expect=409)
+
+
+def undone_inside(client, receiver):
+    put(client, "inner", {"steps": [{"name": "k1", "compensate": http(receiver, "/undo"), **http(receiver, "/k1")},
+                                    {"name": "k2", "depends_on": ["k1"], **http(receiver, "/k2")}]})
+    return {"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}
+
+
+def calls(receiver):
+    return [len(receiver.to(path)) for path in ("/k1", "/k2", "/undo")]
+
+
+@pytest.mark.parametrize("more", [{}, {"map": {"over": [1]}}], ids=["step", "map"])
+def test_the_next_attempt_of_a_step_that_is_a_workflow_finds_nothing_undone(client, receiver, more):
+    receiver.answer("/k2", Reply(status=400), Reply())
+    made = run(client, definition={"steps": [{**undone_inside(client, receiver), **more, "retry": {"max_attempts": 2, "base_delay_ms": 100}}]})
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert calls(receiver) == [1, 2, 0]
+
+
+def test_a_run_is_not_retried_by_itself_when_a_workflow_within_it_was_undone(client, receiver):
+    receiver.answer("/k2", Reply(status=400), Reply())
+    receiver.answer("/undo-outer", Reply())
+    sub = undone_inside(client, receiver)
+    made = run(client, retry={"max_attempts": 3, "base_delay_ms": 100}, definition={"steps": [
+        {"name": "first", "compensate": http(receiver, "/undo-outer"), "target_type": "NOOP"}, {**sub, "depends_on": ["first"]}]})
+    done = ended(client, made["id"])
+    assert (done["status"], done["attempts"], done["compensation"]) == ("FAILED", 1, "COMPLETE"), done
+    assert calls(receiver) == [1, 1, 1] and len(receiver.to("/undo-outer")) == 1
+
+
+def test_a_workflow_that_may_fail_and_was_undone_keeps_no_run_from_its_retry(client, receiver):
+    receiver.answer("/k2", Reply(status=400))
+    receiver.answer("/flaky", Reply(status=400), Reply())
+    made = run(client, retry={"max_attempts": 2, "base_delay_ms": 100}, definition={"steps": [
+        {**undone_inside(client, receiver), "may_fail": True}, {"name": "flaky", **http(receiver, "/flaky")}]})
+    assert ended(client, made["id"])["status"] == "COMPLETED"
+    assert calls(receiver) == [1, 1, 1] and len(receiver.to("/flaky")) == 2
+
+
+def test_a_run_that_was_undone_at_its_deadline_has_no_further_attempt(client, receiver):
+    receiver.answer("/k2", Reply(takes_s=2))
+    undone_inside(client, receiver)
+    made = run(client, workflow="inner", deadline_seconds=1, retry={"max_attempts": 3, "base_delay_ms": 100})
+    done = ended(client, made["id"])
+    assert (done["status"], done["attempts"], done["compensation"]) == ("FAILED", 1, "COMPLETE") and "deadline" in done["last_error"], done
