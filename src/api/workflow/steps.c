@@ -556,7 +556,7 @@ static void steps_on_recalled(struct request *q, enum recall_result result, bool
         request_answer(q);
 }
 
-/* Its node holds it and would start it whatever its row says. So that node makes the change. */
+/* Its node holds it: that node lets go of it and makes the change, as for tasks. */
 static enum handled steps_recall(struct request *q, struct step_edit *s)
 {
     int64_t now_ns = clock_steady_ns(q->server->setup.clock);
