@@ -393,7 +393,8 @@ static enum handled edit_after_recall(struct request *q, enum recall_result resu
     case RECALL_FREED: q->edit->claimed = q->edit->current; return request_later(q, edit_attempt);
     case RECALL_RUNNING: break;
     }
-    return edit_refuse_running(q);
+    bool runs_now = q->edit->has_action && q->edit->action == ACTION_RUN_NOW; /* it has just started */
+    return runs_now && ++q->edit->tries < TRIES_MAX ? request_later(q, edit_attempt) : edit_refuse_running(q);
 }
 
 /* Not known: the claim is in the store, and its owner has yet to learn of it; or the time is up. */

@@ -44,7 +44,7 @@ enum err url_decode(struct str raw, bool is_query, struct arena *a, struct str *
 
 static const char *const query_state_names[] = { "SCHEDULED", "BLOCKED", "PAUSED",  "RUNNING", "COMPLETED", "FAILED",
                                                  "CANCELLED", "SKIPPED", "EXPIRED", "ACTIVE",  NULL };
-static const char *const query_result_names[] = { "COMPLETED", "FAILED", "LOST", NULL };
+static const char *const query_result_names[] = { "COMPLETED", "FAILED", "LOST", "CANCELLED", NULL };
 
 static bool query_results_parse(struct str text, unsigned *ret)
 {

@@ -4,8 +4,10 @@
 #include <stdio.h>
 
 #include "api/resource/change.h"
+#include "api/resource/recall.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/server/timers.h"
 #include "api/workflow/holds.h"
 #include "api/workflow/runs.h"
 #include "api/workflow/waits.h"
@@ -14,7 +16,14 @@
 #include "core/task/action.h"
 #include "workflow/definition.h"
 
-enum { TRIES_MAX = 8, OUTPUTS_LIMIT = 100, ITEMS_ARENA = 64 << 20, EXECUTIONS_ARENA = 16 << 20 };
+enum {
+    TRIES_MAX = 8,
+    RETRY_MS = 5,
+    NS_PER_MS = 1000000,
+    OUTPUTS_LIMIT = 100,
+    ITEMS_ARENA = 64 << 20,
+    EXECUTIONS_ARENA = 16 << 20,
+};
 
 /* ---- list ---- */
 
@@ -210,6 +219,7 @@ static enum err steps_write(const struct step_view *v, struct jw *w, const struc
         return e->code;
     jw_kv_str_or_null(w, "last_error", run_step_error(v->d, t, error));
     jw_kv_bool(w, "by_hand", t->links & TASK_BY_HAND);
+    jw_kv_str_or_null(w, "settled_by", settled_by(t));
     run_hold_write(w, &hold);
     if (steps_write_output(v, w, t, e) || (steps_is_map(s, t) && steps_write_items(v, w, t, e)))
         return e->code;
@@ -367,6 +377,10 @@ struct step_edit {
     bool undoes;   /* `next` is a compensation that failed: there may be more */
     size_t undone; /* such ones so far */
     int tries;
+    struct request *q;
+    struct task claimed; /* as it was when another node gave it back */
+    int64_t deadline_ns; /* for its node to give it back; 0: not asked yet */
+    struct timer timer;
 };
 
 static route_handler steps_attempt;
@@ -405,15 +419,17 @@ static void steps_on_run_put(struct op *op)
     request_answer(q);
 }
 
-/* Its output is kept with it, for those who refer to it. */
-static enum err steps_keep_output(struct request *q, struct step_edit *s, struct error *e)
+/* A user has completed or skipped it: the error and the start of the attempt before are none of this. Who did it, and
+ * the output for those who refer to it, are kept with the row. An await has waited until now. */
+static enum err steps_settle(struct request *q, struct step_edit *s, struct str why, struct error *e)
 {
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, 2 * STEP_OUTPUT_MAX);
-    if (!s->output.n)
-        return ERR_OK;
     struct str rest = s->next.extra.n ? str_sub(s->next.extra, 1, s->next.extra.n) : S("}");
-    buf_text(&text, "{\"output\":");
+    s->next.last_error = why;
+    if (!(s->current.links & TASK_AWAITS))
+        s->next.started_ms = 0;
+    buf_printf(&text, "{\"%s\":\"%s\"%s", SETTLED_BY, q->who.key_id, s->output.n ? ",\"output\":" : "");
     buf_add(&text, s->output);
     buf_text(&text, rest.n > 1 ? "," : "");
     buf_add(&text, rest);
@@ -440,14 +456,15 @@ static enum err steps_failed_undo(struct request *q, struct reader *r, uint32_t 
     return ERR_OK;
 }
 
-static void steps_complete_by_hand(const struct request *q, struct step_edit *s)
+static enum err steps_complete_by_hand(struct request *q, struct step_edit *s, struct error *e)
 {
     s->next = s->current;
     s->next.version++;
     s->next.updated_ms = s->next.completed_ms = q->now_ms;
     s->next.state = TASK_COMPLETED;
     s->next.links |= TASK_BY_HAND;
-    s->next.last_error = s->next.cause = (struct str){ NULL, 0 };
+    s->next.cause = (struct str){ NULL, 0 };
+    return steps_settle(q, s, S(""), e);
 }
 
 /* A user has undone the step: its failed compensations become COMPLETED, one after the other. Then the run is retried:
@@ -464,8 +481,7 @@ static enum err steps_plan_undo(struct request *q, struct reader *r, uint32_t st
     if (s->undoes) {
         s->undone++;
         s->current = undo;
-        steps_complete_by_hand(q, s);
-        return ERR_OK;
+        return steps_complete_by_hand(q, s, e);
     }
     if (!s->undone)
         return error_set(e, ERR_CONFLICT,
@@ -498,8 +514,9 @@ static enum err steps_plan_retry(struct request *q, struct reader *r, const stru
         return error_set(e, ERR_CONFLICT, "the step is %s; only a failed step of a run that has ended can be completed",
                          task_state_name(state));
     s->retries = true;
-    steps_complete_by_hand(q, s);
-    buf_printf(&more, "\"retry_completes\":\"" STR_FMT "\"", STR_ARG(q->name));
+    if (steps_complete_by_hand(q, s, e))
+        return e->code;
+    buf_printf(&more, "\"retry_completes\":\"" STR_FMT "\",\"retry_by\":\"%s\"", STR_ARG(q->name), q->who.key_id);
     if (s->output.n) {
         buf_text(&more, ",\"retry_output\":");
         buf_add(&more, s->output);
@@ -513,15 +530,25 @@ static const char *steps_noun(const struct step_edit *s)
     return s->item < 0 ? "step" : "item";
 }
 
+/* The steps behind it were told how it ended, and may have run or been skipped since: nothing can take that back while
+ * the run is open. */
+static enum err steps_refuse_ended(const struct step_edit *s, struct error *e)
+{
+    bool completes = s->action == ACTION_FORCE_COMPLETE && s->item < 0;
+    return error_set(
+        e, ERR_CONFLICT,
+        "the %s is %s, and the steps behind it know that; wait until the run has ended, or cancel it; then %s",
+        steps_noun(s), task_state_name(s->current.state),
+        completes ? "complete the step, which retries the run" : "retry the run ('belfry workflow retry')");
+}
+
 static enum err steps_plan(struct request *q, struct step_edit *s, struct error *e)
 {
     struct action_plan plan;
     bool skips = s->action == ACTION_CANCEL;
     enum action action = skips ? ACTION_FORCE_COMPLETE : s->action;
-    bool failed = s->current.state == TASK_FAILED;
-    if (failed || (task_is_final(s->current.state) && s->current.state != TASK_COMPLETED))
-        return error_set(e, ERR_CONFLICT, "the %s is %s; retry the run", steps_noun(s),
-                         task_state_name(s->current.state));
+    if (task_is_final(s->current.state) && s->current.state != TASK_COMPLETED)
+        return steps_refuse_ended(s, e);
     if (s->action == ACTION_RUN_NOW && s->current.links & TASK_AWAITS)
         return error_set(e, ERR_CONFLICT, "the step awaits a signal already; send it, or complete or skip the step");
     if (task_act(&s->current, action, s->force, NULL, request_new_id(q), q->now_ms, &plan, e))
@@ -534,11 +561,75 @@ static enum err steps_plan(struct request *q, struct step_edit *s, struct error 
         return error_set(e, ERR_CONFLICT, "the %s is %s already", steps_noun(s), task_state_name(s->current.state));
     s->next = plan.task;
     s->next.links = (s->next.links | TASK_BY_HAND) & ~TASK_AWAITS;
-    if (!skips)
-        return steps_keep_output(q, s, e);
-    s->next.state = TASK_SKIPPED;
-    s->next.last_error = S("skipped by hand");
-    return ERR_OK;
+    if (s->action == ACTION_RUN_NOW)
+        return ERR_OK;
+    s->next.state = skips ? TASK_SKIPPED : TASK_COMPLETED;
+    return steps_settle(q, s, skips ? S("skipped by hand") : S(""), e);
+}
+
+/* ---- a step that is claimed ahead of its time ---- */
+
+static void steps_on_timer(struct timer *timer)
+{
+    struct step_edit *s = container_of(timer, struct step_edit, timer);
+    request_later(s->q, steps_attempt);
+}
+
+static enum handled steps_refuse_claimed(struct request *q)
+{
+    return request_refuse(
+        q, PROBLEM_RUNNING,
+        "the step is about to start: its node was asked to give it up, and has not answered yet; read "
+        "the step again");
+}
+
+/* Its node does not know the claim yet: a moment later, it does. */
+static enum handled steps_recall_later(struct request *q, struct step_edit *s)
+{
+    if (clock_steady_ns(q->server->setup.clock) >= s->deadline_ns)
+        return steps_refuse_claimed(q);
+    s->timer.fire = steps_on_timer;
+    timers_add(q->server->timers, &s->timer, RETRY_MS);
+    return HANDLED_LATER;
+}
+
+static enum handled steps_after_recall(struct request *q, enum recall_result result, bool known)
+{
+    struct step_edit *s = q->context;
+    switch (result) {
+    case RECALL_DONE:
+        if (!known)
+            return request_refuse(
+                q, PROBLEM_UNAVAILABLE,
+                "the step does not start, but the store has not confirmed the change yet: read the step again");
+        request_nudge(q, &s->next, 1);
+        return HANDLED_DONE;
+    case RECALL_ANSWERED: return request_later(q, request_replay_stored);
+    case RECALL_FREED: s->claimed = s->current; break;
+    case RECALL_ABORTING:
+    case RECALL_RUNNING: /* it has started, and is refused as such */
+        if (!known)
+            return steps_recall_later(q, s);
+        break;
+    }
+    return ++s->tries < TRIES_MAX ? request_later(q, steps_attempt) : steps_refuse_claimed(q);
+}
+
+static void steps_on_recalled(struct request *q, enum recall_result result, bool known)
+{
+    if (steps_after_recall(q, result, known) == HANDLED_DONE)
+        request_answer(q);
+}
+
+/* Its node holds it: that node lets go of it and makes the change, as for tasks. */
+static enum handled steps_recall(struct request *q, struct step_edit *s)
+{
+    int64_t now_ns = clock_steady_ns(q->server->setup.clock);
+    if (!s->deadline_ns)
+        s->deadline_ns = now_ns + recall_wait_ms(q, &s->current) * NS_PER_MS;
+    struct recall_order order = { .running = &s->current, .replace = &s->next, .record = request_record(q) };
+    int64_t left_ms = (s->deadline_ns - now_ns) / NS_PER_MS;
+    return recall_ask(q, &order, left_ms, steps_on_recalled) ? HANDLED_LATER : steps_refuse_claimed(q);
 }
 
 static enum handled steps_attempt(struct request *q, struct reader *r)
@@ -550,6 +641,7 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
     if (run_read(q, r, &s->run, &e) || run_definition(q, r, &s->run, &d, &e) ||
         steps_find(q, r, &s->run, d->dag, s->item, &s->current, &e))
         return request_fail(q, &e);
+    task_undo_delay(&s->current, &s->claimed);
     bool over = task_is_final(s->run.task.state);
     if ((over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
         return request_fail(q, &e);
@@ -558,6 +650,8 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
     struct jw w = respond_json(&q->response, 200);
     if (steps_write(&view, &w, &s->next, &e))
         return request_fail(q, &e);
+    if (!s->retries && s->current.state == TASK_RUNNING)
+        return steps_recall(q, s);
     const struct task *was = s->retries ? &s->run.task : &s->current;
     log_info("workflow_step_changed", kv_uuid("run", q->id), kv_str("step", q->name), kv_i64("item", s->item),
              kv_cstr("action", s->action == ACTION_CANCEL           ? "skip"
@@ -588,6 +682,7 @@ enum handled workflow_steps_act(struct request *q, struct reader *r)
     struct error e = { 0 };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     struct step_edit *s = arena_new(&q->arena, struct step_edit);
+    s->q = q;
     s->action = (enum action)q->route->argument;
     s->item = -1;
     const struct json_field *fields = s->action == ACTION_FORCE_COMPLETE ? complete_fields : run_fields;

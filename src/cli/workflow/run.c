@@ -103,6 +103,7 @@ static bool run_step_read(struct run_steps *s, const json_t *json, struct run_st
     step->is_run = str_eq(json_text_at(json, "target_type"), S("WORKFLOW"));
     step->awaits = str_eq(json_text_at(json, "target_type"), S("AWAIT"));
     step->by_hand = json_is_true(json_at(json, "by_hand"));
+    step->settled_by_hand = json_text_at(json, "settled_by").n > 0;
     (void)!json_time_at(json, "released_at", &t->released_ms);
     (void)!json_time_at(json, "started_at", &t->started_ms);
     (void)!json_time_at(json, "completed_at", &t->completed_ms);

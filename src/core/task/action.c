@@ -153,8 +153,6 @@ static const struct action_cell *action_find_cell(const struct task *t, enum act
         return &blocked;
     if (action == ACTION_RESUME && waits && state == TASK_PAUSED)
         return &waits_on;
-    if (action == ACTION_RUN_NOW && t->state == TASK_RUNNING && state == TASK_SCHEDULED)
-        return &same; /* it fires within a second: a recall would only delay it */
     return &cells[action][state];
 }
 

@@ -129,7 +129,9 @@ static struct verdict settle_back_to_scheduled(const struct settle_facts *t, int
 static struct verdict settle_reported(const struct settle_facts *t, const struct outcome *o, enum task_state next,
                                       int64_t now_ms)
 {
-    enum execution_status status = next == TASK_COMPLETED ? EXECUTION_COMPLETED : EXECUTION_FAILED;
+    enum execution_status status = next == TASK_COMPLETED   ? EXECUTION_COMPLETED
+                                   : next == TASK_CANCELLED ? EXECUTION_CANCELLED
+                                                            : EXECUTION_FAILED;
     return (struct verdict){ .next = next,
                              .attempts = t->attempts + 1,
                              .has_execution = true,

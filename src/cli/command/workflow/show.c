@@ -166,7 +166,7 @@ static void run_view_write_note(const struct run_view *v, const struct run_step 
     else if (s->items.n)
         buf_add(out, s->items);
     else if (s->by_hand && str_eq(s->status, S("COMPLETED")))
-        buf_text(out, s->attempts ? "started by hand" : "completed by hand");
+        buf_text(out, s->settled_by_hand ? "completed by hand" : "started by hand");
     else if (!s->hold.text.n && !s->is_undo && !s->times.is_final && !s->times.started_ms)
         run_view_write_parents(v, &v->graph.v[at], out);
 }
