@@ -169,7 +169,8 @@ static struct explain_holder explain_holder_of(const struct explain_walk *w, con
         return h;
     if (s->holder.state != TASK_PAUSED)
         explain(w->view, &s->holder, s->holder_facts, w->now_ms, &x);
-    bool waits = x.not_before_ms > w->at_ms;
+    bool expires = x.not_before_ms && task_expires_ms(&s->holder) <= w->at_ms; /* before it starts */
+    bool waits = x.not_before_ms > w->at_ms && !expires;
     h.not_before_ms = waits ? x.not_before_ms : 0;
     h.stays = h.stays || waits || s->holder.state == TASK_PAUSED || x.needs_people;
     return h;
