@@ -180,15 +180,6 @@ def test_a_second_cancel_gets_the_answer_of_the_first(client):
     act(client, done["id"], "cancel", expect=409)
 
 
-@pytest.mark.standalone("each node of a fleet has its share of them")
-def test_the_depth_of_the_queue_counts_due_tasks_that_wait(client, receiver):
-    assert client.request("PUT", "/v1/queues/still", {}).status in (200, 201)
-    assert client.request("PATCH", "/v1/queues/still", {"paused": True}).status == 200
-    for i in range(3):
-        client.create(name=f"d{i}", queue="still", **receiver.target("/still"))
-    until(lambda: metric(client, "belfry_queue_depth") == 3)
-
-
 def undone_inside(client, receiver):
     put(client, "inner", {"steps": [{"name": "k1", "compensate": http(receiver, "/undo"), **http(receiver, "/k1")},
                                     {"name": "k2", "depends_on": ["k1"], **http(receiver, "/k2")}]})

@@ -93,25 +93,14 @@ enum handled status_scheduler(struct request *q, struct reader *r)
     return HANDLED_DONE;
 }
 
-/* Without a fleet, due tasks wait in the store: a node claims no more of them than it can run. If the store does not
- * answer, the gauge stays as it was. */
-static void status_measure_queue(struct request *q, struct reader *r)
-{
-    const struct api_setup *setup = &q->server->setup;
-    struct error e = { 0 };
-    struct store_counts counts;
-    if (!setup->queue_timeout_max && reader_counts(r, q->now_ms, &counts, &e) == ERR_OK)
-        metric_set(setup->metrics, METRIC_QUEUE_DEPTH, (double)counts.due);
-}
-
 enum handled status_metrics(struct request *q, struct reader *r)
 {
+    (void)r;
     if (!request_require_default_tenant(q))
         return HANDLED_DONE;
     respond_json(&q->response, 200);
     q->response.type = TYPE_METRICS;
     api_server_measure(q->server);
-    status_measure_queue(q, r);
     metrics_print(q->server->setup.metrics, &q->response.body);
     if (q->server->setup.metrics_more)
         q->server->setup.metrics_more(q->server->setup.context, &q->response.body);

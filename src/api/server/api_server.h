@@ -100,7 +100,7 @@ struct api_setup {
     void (*recall)(void *context, const struct recall_order *order,
                    struct recall_answer *answer);         /* NULL: running tasks cannot be changed */
     void (*status)(void *context, struct jw *w);          /* adds members to /v1/scheduler/status. On a pool thread */
-    void (*metrics_more)(void *context, struct buf *out); /* adds lines to /metrics. On a pool thread */
+    void (*metrics_more)(void *context, struct buf *out); /* adds lines to /metrics. On an HTTP thread */
     bool (*ready)(void *context, struct error *e);        /* false: /ready answers 503 with e. On a pool thread */
     void (*catalog_changed)(void *context);               /* the catalog cache already has the change. On any thread */
     /* The store no longer has this circuit breaker. On the writer's thread */

@@ -25,7 +25,7 @@ enum {
     X(GET, "/health", PUBLIC, NO_BODY, status_health, ROUTE_INLINE | OP, 0)                                            \
     X(GET, "/ready", PUBLIC, NO_BODY, status_ready, OP, 0)                                                             \
     X(GET, "/openapi.json", PUBLIC, NO_BODY, status_openapi, ROUTE_INLINE | OP, 0)                                     \
-    X(GET, "/metrics", METRICS_READ, NO_BODY, status_metrics, ROUTE_TEXT | OP, 0)                                      \
+    X(GET, "/metrics", METRICS_READ, NO_BODY, status_metrics, ROUTE_INLINE | ROUTE_TEXT | OP, 0)                       \
     X(GET, "/v1/scheduler/status", STATUS_READ, NO_BODY, status_scheduler, OP, 0)                                      \
     X(GET, "/v1/workers", STATUS_READ, NO_BODY, workers_list, OP, 0)                                                   \
     X(GET, "/v1/workers/{id}", STATUS_READ, NO_BODY, workers_get, OP, 0)                                               \

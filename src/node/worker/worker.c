@@ -489,7 +489,7 @@ static void worker_show_metrics(const struct worker *w)
     metric_set(w->setup.metrics, METRIC_TASKS_RUNNING, (double)w->running.n);
     metric_set(w->setup.metrics, METRIC_TASKS_PARKED, (double)w->parked.n);
     metric_set(w->setup.metrics, METRIC_UTILIZATION, (double)w->running.n / (double)w->setup.slots);
-    if (!c->at_once) /* a queue in memory has only what the worker is about to take */
+    if (c->at_once)
         metric_set(w->setup.metrics, METRIC_QUEUE_DEPTH, (double)c->ops->queue_depth(c));
 }
 
