@@ -251,10 +251,6 @@ static enum err plan_deadline(struct run_view *v, struct plan *p, struct error *
         plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .started_us = p->now_ms * 1000 });
         return ERR_OK;
     }
-    if (v->row.paused) { /* since it was claimed: it waits for the resume (port/store/runs.h, OP_SETTLE) */
-        plan_end(p, &(struct outcome){ .kind = OUTCOME_RETURNED });
-        return ERR_OK;
-    }
     p->kind = PLAN_STOP;
     p->stop.run = v->task.id;
     p->stop.stop = RUN_AT_DEADLINE;

@@ -280,19 +280,42 @@ def test_a_pause_and_a_resume_at_once_leave_nothing_paused_in_a_run_that_goes_on
     client.close()
 
 
-def test_a_pause_holds_timers_that_are_nearly_due(client):
-    timeout = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go", "timeout": "1s"}}]})
-    deadline = run(client, deadline_seconds=1, definition={"steps": [{"name": "w", "await": {"signal": "go"}}]})
-    for r in (timeout, deadline):
-        until(lambda r=r: status(client, r["id"])["awaiting"])
-        assert client.post(f"/v1/workflows/{r['id']}/pause").status in (200, 202)
+def test_a_pause_holds_a_timeout_that_is_nearly_due(client):
+    r = run(client, definition={"steps": [{"name": "w", "await": {"signal": "go", "timeout": "1s"}}]})
+    until(lambda: status(client, r["id"])["awaiting"])
+    assert client.post(f"/v1/workflows/{r['id']}/pause").status in (200, 202)
     late = now_ms() + 1500
     until(lambda: now_ms() > late)
-    for r in (timeout, deadline):
-        shown = client.get(f"/v1/workflows/{r['id']}").json
-        assert shown["status"] == "RUNNING" and shown["paused"], shown
-        assert client.post(f"/v1/workflows/{r['id']}/resume").status == 200
-        assert ended(client, r["id"])["status"] == "FAILED"
+    shown = client.get(f"/v1/workflows/{r['id']}").json
+    assert shown["status"] == "RUNNING" and shown["paused"], shown
+    assert client.post(f"/v1/workflows/{r['id']}/resume").status == 200
+    assert ended(client, r["id"])["status"] == "FAILED"
+
+
+def test_a_paused_run_is_stopped_at_its_deadline(client, receiver):
+    """So are its maps, its awaits and the runs below it. What was paused is not called, not even to undo it, before the resume."""
+    calls = [{"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo")}, {"name": "b", "depends_on": ["a"], "delay": "60s", **http(receiver, "/late")}]
+    mapped = [{"name": "m", "map": {"over": [1, 2]}, "delay": "60s", **http(receiver, "/late")},
+              {"name": "n", "map": {"over": [1, 2, 3], "max_concurrent": 1}, **http(receiver, "/item")}]
+    held = threading.Event()
+    receiver.answer("/item", *[Reply(hold=held)] * 9)
+    assert client.request("PUT", "/v1/workflow-definitions/inner", {"steps": [*mapped, {"name": "w", "await": {"signal": "go"}}]}).status == 201
+    within = [{"name": "o", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}]
+    limited = [{"name": "o", "target_type": "WORKFLOW", "target_config": {"workflow": "inner", "deadline_seconds": 1.5}}]
+    made = [run(client, definition={"steps": wanted}, **more)["id"] for wanted, more in (
+        (mapped, {"deadline_seconds": 1.5}), (within, {"deadline_seconds": 1.5}), (limited, {}), (calls, {"deadline_seconds": 1.5}))]
+    until(lambda: len(receiver.to("/a")) == 1 and len(receiver.to("/item")) >= 3)
+    for one in made:
+        act(client, one, "pause")
+    for one in made[:3]:
+        done = ended(client, one)
+        assert done["status"] == "FAILED" and "deadline" in done["last_error"], done
+    undoes = until(lambda: [s for (_, _, kind), s in steps(client, made[3]).items() if kind == "COMPENSATION"])
+    assert undoes[0]["status"] == "PAUSED" and not receiver.to("/undo"), undoes
+    act(client, made[3], "resume")
+    assert ended(client, made[3])["status"] == "FAILED" and len(receiver.to("/undo")) == 1
+    assert not receiver.to("/late") and len(receiver.to("/item")) == 3
+    held.set()
 
 
 def test_a_cancel_aborts_all_calls_of_a_large_map_in_a_run_below(client, receiver, topology):

@@ -150,7 +150,7 @@ static struct picks memory_stop_range(const struct store_memory *s, const struct
     struct picks p = memory_steps_of(s, op->run);
     size_t n = 0;
     int64_t from, to;
-    stop_places(op, &from, &to);
+    stop_places(op, memory_run_find(s, op->run), &from, &to);
     for (size_t i = 0; i < p.n; i++)
         if (p.v[i]->place >= from && p.v[i]->place <= to)
             p.v[n++] = p.v[i];

@@ -14,6 +14,7 @@
 #include "api/task/body.h"
 #include "api/workflow/runs.h"
 #include "base/log.h"
+#include "base/rfc3339.h"
 #include "core/flow/place.h"
 
 enum {
@@ -326,6 +327,27 @@ static enum handled stopping_check(struct request *q, struct reader *r)
     return HANDLED_LATER;
 }
 
+/* Its deadline has passed, and the timer is about to stop it: after a downtime, that takes a moment. A resume would
+ * start steps before. What a run undoes knows no deadline. */
+static enum err stop_check_late(struct request *q, struct reader *r, struct error *e)
+{
+    struct workflow_run run;
+    struct run_tally tally;
+    char when[RFC3339_TEXT + 1];
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    if (run_read(q, r, &run, e))
+        return e->code;
+    if (!run.opened || task_is_final(run.task.state) || !run_is_late(&run.row, q->now_ms))
+        return ERR_OK;
+    if (run_definition(q, r, &run, &d, e) || run_tally(q, r, &run, d->dag, &tally, e))
+        return e->code;
+    if (tally.undo_total)
+        return ERR_OK;
+    rfc3339_format(run.row.deadline_ms, when);
+    return error_set(e, ERR_CONFLICT,
+                     "the deadline of the run was at %s, and it is being stopped: nothing of it starts any more", when);
+}
+
 enum handled workflows_stop(struct request *q, struct reader *r, enum action action, bool compensate)
 {
     struct error e = { 0 };
@@ -338,7 +360,7 @@ enum handled workflows_stop(struct request *q, struct reader *r, enum action act
     s->action = action;
     s->compensate = compensate;
     s->until_ns = clock_steady_ns(q->server->setup.clock) + q->server->limits.recall_ms * NS_PER_MS;
-    if (change_key_name(q, r, &by, &e))
+    if ((action == ACTION_RESUME && stop_check_late(q, r, &e)) || change_key_name(q, r, &by, &e))
         return request_fail(q, &e);
     by = by.n ? str_utf8_cut(by, WHY_TEXT / 2) : S("a job");
     snprintf(s->why, sizeof s->why, "%s by " STR_FMT, verbs[action], STR_ARG(by));

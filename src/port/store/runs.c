@@ -56,7 +56,7 @@ struct task open_row_task(const struct open_row *r, bool paused, int64_t old_fen
     struct task t = r->task;
     t.fence = max_of(t.fence, old_fence);
     t.links |= r->ends ? TASK_HAS_CHILDREN : 0;
-    if (paused && (t.state == TASK_SCHEDULED || t.state == TASK_BLOCKED))
+    if (paused && place_kind(t.place) != PLACE_KIND_DEADLINE && (t.state == TASK_SCHEDULED || t.state == TASK_BLOCKED))
         t.state = TASK_PAUSED;
     return t;
 }
@@ -128,7 +128,7 @@ static enum task_state settled_state(const struct run_row *run, int links, int64
 {
     if (run->stop != RUN_GOES_ON && place_kind(place) == PLACE_KIND_STEP && !(links & TASK_OPENED))
         return TASK_CANCELLED;
-    return run->paused ? TASK_PAUSED : TASK_SCHEDULED;
+    return run->paused && place_kind(place) != PLACE_KIND_DEADLINE ? TASK_PAUSED : TASK_SCHEDULED;
 }
 
 void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t now_ms, struct settlement *v,
@@ -277,11 +277,22 @@ enum err stop_check(const struct op_stop *op, bool paused, enum task_state run, 
     return error_in(e, "run");
 }
 
-void stop_places(const struct op_stop *op, int64_t *ret_from, int64_t *ret_to)
+bool run_is_late(const struct run_row *run, int64_t now_ms)
 {
-    int64_t steps_end = place_of_undo(0, -1) - 1;
-    *ret_from = op->has_range ? op->from : INT64_MIN;
-    *ret_to = op->has_range ? op->to : op->change == RUN_CANCEL ? steps_end : INT64_MAX;
+    return run->deadline_ms && now_ms >= run->deadline_ms && run->stop == RUN_GOES_ON;
+}
+
+void stop_places(const struct op_stop *op, const struct run_row *run, int64_t *ret_from, int64_t *ret_to)
+{
+    bool is_late = op->change == RUN_RESUME && run_is_late(run, op->now_ms);
+    int64_t ends[] = {
+        [RUN_CANCEL] = place_of_undo(0, -1) - 1,
+        [RUN_PAUSE] = place_of_deadline() - 1,
+        [RUN_RESUME] = INT64_MAX,
+        [RUN_CLOSE] = INT64_MAX,
+    };
+    *ret_from = op->has_range ? op->from : is_late ? place_of_undo(0, -1) : INT64_MIN;
+    *ret_to = op->has_range ? op->to : ends[op->change];
 }
 
 void stop_run(struct run_row *run, const struct op_stop *op, int links)

@@ -31,7 +31,8 @@
  *     does a stop. TASK_BEGUN is set by the first of these pages, and cleared by the last, by a stop, and when
  *     TASK_AGAIN is set: an opening that has it was cut off, and is repeated.
  *  7. If OP_SETTLE would make a step SCHEDULED, and its run was stopped or paused meanwhile, the step becomes CANCELLED
- *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone.
+ *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone,
+ *     a pause the deadline.
  *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, or would let it begin again (rule 6), the
  *     run becomes SCHEDULED with due_ms now_ms instead, without an execution, and the settlement is stale: who claims
  *     it plans its end anew. If it would become FAILED, it becomes CANCELLED, and so does its execution
@@ -95,7 +96,8 @@ struct run_row {
  *  3. If the run of the page is stopped (run_row.stop of `run`): ret_stopped, and nothing else happens. A stop from
  *     before a retry does not count in the first page of the retry, as long as the task has TASK_AGAIN, or if it has no
  *     TASK_OPENED: the run around it was retried, and its row was replaced. It counts if the task has TASK_BEGUN. If it
- *     is paused, rows that would be SCHEDULED or BLOCKED are PAUSED. With `outer`: if that run is stopped: ret_stopped.
+ *     is paused, rows that would be SCHEDULED or BLOCKED are PAUSED, except the deadline. With
+ *     `outer`: if that run is stopped: ret_stopped.
  *     If it is paused, a run that begins is paused from the start.
  *  4. A row whose id does not exist is inserted with its edges and its join; if it exists, it stays, unless `again`, it
  *     is final and its created_ms is earlier: then the row replaces it, with a fence that is not lower, its edges are
@@ -227,9 +229,11 @@ struct op_signal {
  *     TASK_OPEN becomes SCHEDULED with due_ms now_ms, as by rule 2 of the store: who claims it decides how it ends. A
  *     run that was about to begin again (TASK_AGAIN) does not: its earlier stop is replaced by this one, TASK_AGAIN is
  *     cleared, and if it is not claimed and waits for no slot, it is SCHEDULED with due_ms now_ms, too.
- *  3. PAUSE: run_row.paused is set. Steps that are SCHEDULED or BLOCKED become PAUSED; TASK_WAITS stays.
+ *  3. PAUSE: run_row.paused is set. Steps that are SCHEDULED or BLOCKED become PAUSED; TASK_WAITS stays. The deadline
+ *     stays as it is: it stops a run that is paused, too.
  *  4. RESUME: run_row.paused is cleared. Steps that are PAUSED become BLOCKED if they have TASK_WAITS, or TASK_AWAITS
- *     and no timeout (due_ms 0), else SCHEDULED. If due_ms has passed, it is now_ms then, as by ACTION_RESUME.
+ *     and no timeout (due_ms 0), else SCHEDULED. If due_ms has passed, it is now_ms then, as by ACTION_RESUME. If the
+ *     run is late (run_is_late), only compensations are resumed: steps stay PAUSED until the deadline cancels them.
  *  5. CLOSE: as CANCEL, but the run is not stopped, and its own row stays as it is: for what is left at its end, or of
  *     a map.
  *  6. With a range, only steps of the places from..to (inclusive) are changed and returned; the run's row stays.
@@ -396,9 +400,11 @@ enum err signal_check_same(const struct signal_row *old, const struct signal_row
 enum err signal_check_room(size_t count, int64_t bytes, struct error *e) must_use; /* with the new one */
 enum err signal_too_late(struct error *e);
 
-unsigned stop_states(enum run_change c); /* bit s: steps in state s are changed */
-void stop_places(const struct op_stop *op, int64_t *ret_from, int64_t *ret_to); /* OP_STOP 2 and 6 */
-void stop_run(struct run_row *run, const struct op_stop *op, int links);        /* its row; links: of its task */
+unsigned stop_states(enum run_change c);                     /* bit s: steps in state s are changed */
+bool run_is_late(const struct run_row *run, int64_t now_ms); /* it was not stopped yet at its deadline */
+/* OP_STOP 2, 3, 4 and 6. run: its stop and its deadline, as they were before. */
+void stop_places(const struct op_stop *op, const struct run_row *run, int64_t *ret_from, int64_t *ret_to);
+void stop_run(struct run_row *run, const struct op_stop *op, int links); /* its row; links: of its task */
 bool stop_wake(struct task *t, int64_t now_ms); /* its task, when nothing is left to cancel; false: it stays */
 void stop_step(struct task *t, const struct op_stop *op); /* a step in one of these states */
 enum err stop_check(const struct op_stop *op, bool paused, enum task_state run,

@@ -221,6 +221,33 @@ static void a_step_of_a_stopped_run_does_not_await(void **state) /* OP_AWAIT 6 *
 
 /* ---- OP_STOP ---- */
 
+static void a_deadline_is_not_paused(void **state) /* OP_STOP 3, 4 */
+{
+    struct world *w = *state;
+    struct task run = claimed_run(w);
+    struct open_row rows[2] = { root_row(&run, 0), root_row(&run, 1) };
+    struct run_row begin;
+    rows[0].ends = true;
+    rows[1].task.place = place_of_deadline();
+    rows[1].task.id = place_id(run.id, place_of_deadline());
+    struct op_open op = open_of(&run, &begin, rows, 2);
+    begin.deadline_ms = NOW + 100;
+    apply(w, &op.op);
+    struct op_stop pause = stop_of(&run, RUN_PAUSE), again = pause;
+    struct op_stop late = stop_of(&run, RUN_RESUME), early = late;
+    early.now_ms = NOW + 99;
+    late.now_ms = NOW + 100;
+    apply(w, &pause.op);
+    assert_state(w, rows[0].task.id, TASK_PAUSED);
+    assert_state(w, rows[1].task.id, TASK_SCHEDULED);
+    apply(w, &early.op);
+    assert_state(w, rows[0].task.id, TASK_SCHEDULED);
+    apply(w, &again.op);
+    apply(w, &late.op);
+    assert_state(w, rows[0].task.id, TASK_PAUSED);
+    assert_true(late.ret_changed == 0);
+}
+
 static void a_cancel_takes_what_waits_page_by_page(void **state) /* OP_STOP 2, 7 */
 {
     struct world *w = *state;
@@ -489,6 +516,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_run_takes_so_many_bytes_of_signals),
     store_test(a_signal_to_a_paused_run_is_seen_when_it_resumes),
     store_test(a_step_of_a_stopped_run_does_not_await),
+    store_test(a_deadline_is_not_paused),
     store_test(a_cancel_takes_what_waits_page_by_page),
     store_test(a_cancel_starts_nothing),
     store_test(runs_that_are_not_there_are_not_stopped),

@@ -10,7 +10,7 @@
 
 static const struct pg_statement lock_run = {
     "stop_run",
-    "SELECT stop, paused FROM runs WHERE run_id = $1 AND tenant_id = $2 FOR NO KEY UPDATE",
+    "SELECT stop, paused, deadline_ms FROM runs WHERE run_id = $1 AND tenant_id = $2 FOR NO KEY UPDATE",
 };
 /* Behind the lock: it sees what a settle has committed that was waited for. */
 static const struct pg_statement read_task = { "stop_task", "SELECT state, links FROM tasks WHERE id = $1" };
@@ -54,6 +54,7 @@ static const struct pg_statement is_open_run = { "stop_is_open",
 
 struct pg_stopping {
     struct op_stop *op;
+    struct run_row run; /* as it was: its stop, pause and deadline */
     struct pg_step *v;
     size_t n;
     struct slot_keys *keys;
@@ -61,27 +62,29 @@ struct pg_stopping {
 
 /* ---- the run ---- */
 
-static void pg_stop_add_range(struct pg_params *p, const struct op_stop *op)
+static void pg_stop_add_range(struct pg_params *p, const struct pg_stopping *x)
 {
+    const struct op_stop *op = x->op;
     int64_t from, to;
-    stop_places(op, &from, &to);
+    stop_places(op, &x->run, &from, &to);
     pg_params_reset(p);
     pg_add_uuid(p, op->run);
     pg_add_i64(p, from);
     pg_add_i64(p, to);
 }
 
-static void pg_stop_add_steps(struct pg_params *p, const struct op_stop *op)
+static void pg_stop_add_steps(struct pg_params *p, const struct pg_stopping *x)
 {
-    pg_stop_add_range(p, op);
-    pg_add_i32(p, (int32_t)stop_states(op->change));
-    pg_add_i64(p, (int64_t)op->max);
+    pg_stop_add_range(p, x);
+    pg_add_i32(p, (int32_t)stop_states(x->op->change));
+    pg_add_i64(p, (int64_t)x->op->max);
 }
 
-static enum err pg_stop_lock_slots(struct store_postgres *s, const struct op_stop *op, struct error *e)
+/* The run was not read yet: of one that is late, more slots are locked than needed. */
+static enum err pg_stop_lock_slots(struct store_postgres *s, const struct pg_stopping *x, struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    pg_stop_add_steps(&s->params, op);
+    pg_stop_add_steps(&s->params, x);
     if (pg_run(&s->conn, &read_slots, &s->params, &r, e))
         return e->code;
     struct str *keys = arena_array(&s->arena, struct str, (size_t)r.rows + 1);
@@ -92,8 +95,9 @@ static enum err pg_stop_lock_slots(struct store_postgres *s, const struct op_sto
     return pg_slots_lock(s, keys, (size_t)r.rows, e);
 }
 
-static enum err pg_stop_change_run(struct store_postgres *s, const struct op_stop *op, struct error *e)
+static enum err pg_stop_change_run(struct store_postgres *s, struct pg_stopping *x, struct error *e)
 {
+    const struct op_stop *op = x->op;
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
     cleanup_with(pg_result_release) struct pg_result task = { 0 };
     struct pg_params *p = &s->params;
@@ -109,7 +113,10 @@ static enum err pg_stop_change_run(struct store_postgres *s, const struct op_sto
     if (pg_run(&s->conn, &read_task, p, &task, e) ||
         (task.rows && stop_check(op, pg_bool(&r, 0, 1), (enum task_state)pg_i64(&task, 0, 0), e)))
         return e->code;
-    struct run_row run = { .stop = (enum run_stop)pg_i64(&r, 0, 0), .paused = pg_bool(&r, 0, 1) };
+    x->run = (struct run_row){ .stop = (enum run_stop)pg_i64(&r, 0, 0),
+                               .paused = pg_bool(&r, 0, 1),
+                               .deadline_ms = pg_i64(&r, 0, 2) };
+    struct run_row run = x->run;
     stop_run(&run, op, task.rows ? (int)pg_i64(&task, 0, 1) : 0);
     pg_params_reset(p);
     pg_add_uuid(p, op->run);
@@ -125,7 +132,7 @@ static enum err pg_stop_lock_steps(struct store_postgres *s, struct pg_stopping 
 {
     cleanup_with(pg_result_release) struct pg_result rows = { 0 };
     cleanup_with(pg_result_release) struct pg_result count = { 0 };
-    pg_stop_add_steps(&s->params, x->op);
+    pg_stop_add_steps(&s->params, x);
     if (pg_send(&s->conn, &lock_steps, &s->params, e) || pg_send(&s->conn, &count_steps, &s->params, e) ||
         pg_get(&s->conn, &rows, e) || pg_get(&s->conn, &count, e))
         return e->code;
@@ -205,12 +212,13 @@ static enum err pg_stop_wake_run(struct store_postgres *s, struct op_stop *op, s
 
 /* ---- what the caller has to do ---- */
 
-static enum err pg_stop_report(struct store_postgres *s, struct op_stop *op, struct error *e)
+static enum err pg_stop_report(struct store_postgres *s, const struct pg_stopping *x, struct error *e)
 {
+    struct op_stop *op = x->op;
     cleanup_with(pg_result_release) struct pg_result running = { 0 };
     cleanup_with(pg_result_release) struct pg_result runs = { 0 };
     struct arena *a = &op->op.arena;
-    pg_stop_add_range(&s->params, op);
+    pg_stop_add_range(&s->params, x);
     if (pg_send(&s->conn, &read_runs, &s->params, e))
         return e->code;
     pg_add_i64(&s->params, STOP_RUNNING_MAX);
@@ -238,11 +246,11 @@ enum err postgres_stop(struct store_postgres *s, struct op *base)
     struct pg_stopping x = { .op = op, .keys = &keys };
     op->ret_unblocked_lanes = 0;
     op->ret_more = false;
-    if (pg_idempotency_put(s, op->idempotency, e) || pg_stop_lock_slots(s, op, e) || pg_stop_change_run(s, op, e) ||
+    if (pg_idempotency_put(s, op->idempotency, e) || pg_stop_lock_slots(s, &x, e) || pg_stop_change_run(s, &x, e) ||
         pg_stop_lock_steps(s, &x, e) || pg_steps_write(s, x.v, x.n, &op->ret_unblocked_lanes, e) ||
         pg_stop_free_slots(s, &x, e) || pg_slots_hand_over(s, &keys, &op->ret_unblocked_lanes, e) ||
         pg_stop_leave_arrivals(s, &x, e) || pg_stop_wake_run(s, op, e))
         return e->code;
     op->ret_changed = x.n;
-    return pg_stop_report(s, op, e);
+    return pg_stop_report(s, &x, e);
 }

@@ -6,6 +6,7 @@
 struct stopping {
     struct store_sqlite *s;
     struct op_stop *op;
+    struct run_row run; /* as it was */
     struct step_row *v; /* steps that are changed */
     size_t n;
     bool left; /* arrivals were recorded */
@@ -16,10 +17,10 @@ static void sqlite_stop_release(struct stopping *x)
     free(x->v);
 }
 
-static void sqlite_stop_bind_range(sqlite3_stmt *st, int at, const struct op_stop *op)
+static void sqlite_stop_bind_range(sqlite3_stmt *st, int at, const struct stopping *x)
 {
     int64_t from, to;
-    stop_places(op, &from, &to);
+    stop_places(x->op, &x->run, &from, &to);
     sqlite3_bind_int64(st, at, from);
     sqlite3_bind_int64(st, at + 1, to);
 }
@@ -33,7 +34,7 @@ static enum err sqlite_stop_read_steps(struct stopping *x, struct error *e)
     (void)bind_uuid(st, 1, &op->run);
     sqlite3_bind_int64(st, 2, stop_states(op->change));
     sqlite3_bind_int64(st, 3, (int64_t)op->max + 1);
-    sqlite_stop_bind_range(st, 4, op);
+    sqlite_stop_bind_range(st, 4, x);
     for (bool row;; x->n++) {
         if (conn_step(&x->s->conn, st, &row, e))
             return e->code;
@@ -123,7 +124,7 @@ static enum err sqlite_stop_read_running(struct stopping *x, struct error *e)
     size_t n = 0, run_count = 0, cap = 0;
     enum err rc = running ? ERR_OK : reader_no_room(e);
     (void)bind_uuid(st, 1, &op->run);
-    sqlite_stop_bind_range(st, 2, op);
+    sqlite_stop_bind_range(st, 2, x);
     for (bool row; !rc && !(rc = conn_step(&x->s->conn, st, &row, e)) && row;) {
         struct uuid id = row_uuid(st, 0);
         bool is_open = sqlite3_column_int(st, 2) & TASK_OPEN;
@@ -168,6 +169,7 @@ enum err sqlite_stop(struct store_sqlite *s, struct op *base)
         return run_not_found(e);
     if (task.found && stop_check(op, run.paused, task.task.state, e))
         return e->code;
+    x.run = run;
     stop_run(&run, op, task.found ? task.task.links : 0);
     if (sqlite_run_write(s, &run, e) || sqlite_stop_read_steps(&x, e) || sqlite_stop_steps(&x, e) ||
         sqlite_stop_wake_run(&x, e) || sqlite_stop_read_running(&x, e))
