@@ -201,6 +201,16 @@ static void plan_timed_out(struct step_view *x, size_t received, struct plan *p)
     plan_fail_text(p, FAILURE_REFUSED, (struct str){ text, (size_t)n });
 }
 
+/* Only signals that came in time: another step may have taken later ones. */
+static void await_keep_timely(struct signal_rows *signals, const struct task *t, int64_t timeout_ms)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < signals->n; i++)
+        if (!await_is_over(t, timeout_ms, signals->v[i].time_ms))
+            signals->v[n++] = signals->v[i];
+    signals->n = n;
+}
+
 static enum err plan_await(struct step_view *x, struct plan *p, struct error *e)
 {
     const struct dag_await *w = &x->s->await;
@@ -208,6 +218,8 @@ static enum err plan_await(struct step_view *x, struct plan *p, struct error *e)
     struct str output;
     if (reader_signals(x->v->c->reader, x->v->task.id, w->signal, &p->arena, &signals, e))
         return e->code;
+    size_t seen = signals.n;
+    await_keep_timely(&signals, p->task, w->timeout_ms);
     bool *rejects = arena_array(&p->arena, bool, signals.n + 1);
     if (!rejects)
         return error_no_room(e);
@@ -228,7 +240,7 @@ static enum err plan_await(struct step_view *x, struct plan *p, struct error *e)
     } else {
         p->kind = PLAN_AWAIT;
         p->await.signal = w->signal;
-        p->await.seen = signals.n;
+        p->await.seen = seen;
         p->await.timeout_ms = w->timeout_ms;
         return arena_str(&p->arena, w->signal, &p->await.signal) ? ERR_OK : error_no_room(e);
     }

@@ -292,6 +292,30 @@ def test_a_pause_holds_a_timeout_that_is_nearly_due(client):
     assert ended(client, r["id"])["status"] == "FAILED"
 
 
+def test_what_comes_first_a_signal_or_the_timeout_counts_also_in_a_paused_run(client, receiver):
+    wait = {"name": "w", "await": {"signal": "go", "approvals": 2, "timeout": "1s"}}
+    made = [run(client, definition={"steps": [wait, {"name": "pay", "depends_on": ["w"], **http(receiver, f"/pay{i}")}]})["id"] for i in range(2)]
+
+    def send(one, by):
+        return client.post(f"/v1/workflows/{one}/signals/go", {"by": by})
+
+    for one in made:
+        until(lambda one=one: status(client, one)["awaiting"])
+        act(client, one, "pause")
+        assert send(one, "ann").status == 200
+    assert send(made[0], "bob").json["received"] == 2
+    over = instant_ms(steps(client, made[1])[("w", None, "STEP")]["started_at"]) + 1000
+    until(lambda: now_ms() > over)
+    late = send(made[1], "bob")
+    assert late.status == 409 and "to wait was over at" in late.json["detail"], late
+    assert send(made[1], "ann").status == 200  # once more
+    for one in made:
+        act(client, one, "resume")
+    assert [ended(client, one)["status"] for one in made] == ["COMPLETED", "FAILED"]
+    assert "1 of 2" in steps(client, made[1])[("w", None, "STEP")]["last_error"]
+    assert len(receiver.to("/pay0")) == 1 and not receiver.to("/pay1")
+
+
 def test_a_paused_run_is_stopped_at_its_deadline(client, receiver):
     """So are its maps, its awaits and the runs below it. What was paused is not called, not even to undo it, before the resume."""
     calls = [{"name": "a", **http(receiver, "/a"), "compensate": http(receiver, "/undo")}, {"name": "b", "depends_on": ["a"], "delay": "60s", **http(receiver, "/late")}]

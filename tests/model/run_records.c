@@ -159,12 +159,12 @@ static const struct signal_row *memory_signal_find(const struct store_memory *s,
     return NULL;
 }
 
-static bool memory_steps_are_final(const struct store_memory *s, const struct op_signal *op)
+static bool memory_steps_are_over(const struct store_memory *s, const struct op_signal *op)
 {
     size_t n = 0;
     for (size_t i = 0; i < op->n; i++) {
         const struct task *t = table_get(&s->table, op->steps[i]);
-        n += t && task_is_final(t->state);
+        n += t && !signal_takes(op, t);
     }
     return op->n && n == op->n;
 }
@@ -180,16 +180,17 @@ static enum err memory_signal_check(const struct store_memory *s, struct op_sign
     op->ret_repeated = there != NULL;
     if (there)
         return ERR_OK;
-    if (memory_steps_are_final(s, op))
+    if (memory_steps_are_over(s, op))
         return signal_too_late(e);
     return signal_check_room(n + 1, (int64_t)(bytes + op->signal->payload.n), e);
 }
 
-static void memory_signal_wake(struct store_memory *s, struct uuid step, int64_t now_ms, uint64_t *unblocked)
+static void memory_signal_wake(struct store_memory *s, const struct op_signal *op, struct uuid step,
+                               uint64_t *unblocked)
 {
     const struct task *t = table_get(&s->table, step);
     struct task next = t ? *t : (struct task){ 0 };
-    if (!t || !signal_wakes(&next, now_ms))
+    if (!t || !signal_takes(op, t) || !signal_wakes(&next, op->signal->time_ms))
         return;
     if (next.state == TASK_SCHEDULED)
         *unblocked |= lane_bit(task_lane(&next));
@@ -213,7 +214,7 @@ enum err memory_signal(struct store_memory *s, struct op *base)
     MEMORY_GROW(v->signals, v->signal_count, v->signal_cap);
     v->signals[v->signal_count++] = x;
     for (size_t i = 0; i < op->n; i++)
-        memory_signal_wake(s, op->steps[i], x.time_ms, &op->ret_unblocked_lanes);
+        memory_signal_wake(s, op, op->steps[i], &op->ret_unblocked_lanes);
     return ERR_OK;
 }
 

@@ -40,6 +40,7 @@ struct flow_request {
 
     struct signal_row row;
     struct uuid awaits;
+    int64_t timeout_ms; /* of that step */
     uint32_t step;
     int sender;
     char name[8], by[8], payload[32];
@@ -145,9 +146,12 @@ static void send_signal(struct sim *s, void *context)
                                   .payload = str_from(r->payload),
                                   .rejects = r->flow->signals[r->step][r->sender].rejects,
                                   .time_ms = node_wall_ms(r->at) };
-    r->write.signal = (struct op_signal){
-        .op = { .kind = OP_SIGNAL }, .tenant = r->flow->tenant, .signal = &r->row, .steps = &r->awaits, .n = 1
-    };
+    r->write.signal = (struct op_signal){ .op = { .kind = OP_SIGNAL },
+                                          .tenant = r->flow->tenant,
+                                          .signal = &r->row,
+                                          .steps = &r->awaits,
+                                          .timeouts_ms = &r->timeout_ms,
+                                          .n = 1 };
     submit(r, signal_stored);
 }
 
@@ -163,6 +167,7 @@ static void plan_signal(struct sim *s, struct flow *f, uint32_t step, int sender
     r->step = step;
     r->sender = sender;
     r->awaits = place_id(f->id, place_of_step(step));
+    r->timeout_ms = f->definition->dag->steps[step].await.timeout_ms;
     snprintf(r->name, sizeof r->name, "g%u", step);
     snprintf(r->by, sizeof r->by, "u%d", sender);
     snprintf(r->payload, sizeof r->payload, "{\"n\":%lld}", (long long)known->value);

@@ -18,6 +18,7 @@ struct signal_body {
 struct signal_request {
     struct signal_row row;
     struct uuid *steps;
+    int64_t *timeouts_ms; /* of these steps */
     size_t n;
     uint32_t first; /* the first step that awaits it */
     struct str step;
@@ -58,7 +59,8 @@ static enum err signals_find_steps(struct request *q, const struct dag *d, struc
     struct suggest near;
     suggest_init(&near, q->name);
     s->steps = arena_array(&q->arena, struct uuid, d->n);
-    if (!s->steps)
+    s->timeouts_ms = arena_array(&q->arena, int64_t, d->n);
+    if (!s->steps || !s->timeouts_ms)
         return error_no_room(e);
     for (uint32_t i = 0; i < d->n; i++) {
         const struct dag_await *a = &d->steps[i].await;
@@ -73,6 +75,7 @@ static enum err signals_find_steps(struct request *q, const struct dag *d, struc
             if (!arena_str(&q->arena, d->steps[i].name, &s->step))
                 return error_no_room(e);
         }
+        s->timeouts_ms[s->n] = a->timeout_ms;
         s->steps[s->n++] = place_id(q->id, place_of_step(i));
     }
     if (s->n)
@@ -104,7 +107,7 @@ static enum err signals_write_answer(struct request *q, struct reader *r, const 
     return ERR_OK;
 }
 
-/* Says who and when: the step is final. */
+/* Says who and when: the step is final, or its time to wait is over. */
 static enum handled signals_refuse_final(struct request *q, struct reader *r)
 {
     const struct signal_request *s = q->context;
@@ -115,7 +118,13 @@ static enum handled signals_refuse_final(struct request *q, struct reader *r)
     if (reader_get(r, q->who.tenant, s->steps[0], &q->arena, &t, &e) ||
         reader_signals(r, q->id, q->name, &q->arena, &v, &e))
         return request_fail(q, &e);
-    rfc3339_format(t.completed_ms, when);
+    bool is_final = task_is_final(t.state);
+    rfc3339_format(is_final ? t.completed_ms : t.started_ms + s->timeouts_ms[0], when);
+    if (!is_final) {
+        respond_problem(&q->response, PROBLEM_CONFLICT, "the time of the step '" STR_FMT "' to wait was over at %s",
+                        STR_ARG(s->step), when);
+        return HANDLED_DONE;
+    }
     struct str sender = S("");
     if (v.n && change_sender_name(q, r, v.v[v.n - 1].sender, &sender, &e))
         return request_fail(q, &e);
@@ -190,6 +199,7 @@ enum handled workflow_signals_send(struct request *q, struct reader *r)
                                           .tenant = q->who.tenant,
                                           .signal = &s->row,
                                           .steps = s->steps,
+                                          .timeouts_ms = s->timeouts_ms,
                                           .n = s->n,
                                           .idempotency = request_record(q) };
     return request_submit(q, signals_on_stored);

@@ -204,6 +204,20 @@ void await_apply(struct task *t, const struct op_await *op, size_t signals, bool
     t->state = paused && !stopped ? TASK_PAUSED : t->due_ms ? TASK_SCHEDULED : TASK_BLOCKED;
 }
 
+bool await_is_over(const struct task *t, int64_t timeout_ms, int64_t time_ms)
+{
+    return timeout_ms && t->links & TASK_AWAITS && t->started_ms && time_ms >= t->started_ms + timeout_ms;
+}
+
+bool signal_takes(const struct op_signal *op, const struct task *t)
+{
+    int64_t timeout_ms = 0;
+    for (size_t i = 0; op->timeouts_ms && i < op->n; i++)
+        if (uuid_eq(op->steps[i], t->id))
+            timeout_ms = op->timeouts_ms[i];
+    return !task_is_final(t->state) && !await_is_over(t, timeout_ms, op->signal->time_ms);
+}
+
 bool signal_wakes(struct task *t, int64_t now_ms)
 {
     if (!(t->links & TASK_AWAITS) ||

@@ -191,11 +191,11 @@ struct op_await {
  *  2. The run must exist, be of that tenant and not deleted: else ERR_NOT_FOUND. If it is final: ERR_CONFLICT, field "run".
  *  3. A signal of the same run, name and sender: if payload and decision are equal, ret_repeated, and nothing changes;
  *     else ERR_CONFLICT, field "by".
- *  4. If every one of the steps is final: ERR_CONFLICT, field "step". Steps without a row, of a run that is not open yet, are
- *     not final.
+ *  4. If every one of the steps is final, or its time to wait is over at time_ms (await_is_over): ERR_CONFLICT, field
+ *     "step". Steps without a row, of a run that is not open yet, are neither.
  *  5. More than SIGNALS_MAX of that name, or SIGNAL_BYTES_MAX of payloads: ERR_LIMIT, field "payload".
  *  6. A step with TASK_AWAITS that is SCHEDULED or BLOCKED becomes SCHEDULED with due_ms now_ms. A PAUSED one stays
- *     PAUSED with due_ms now_ms: it sees the signal when it is resumed. */
+ *     PAUSED with due_ms now_ms: it sees the signal when it is resumed. If its time is over, it stays as it is. */
 struct signal_row {
     struct uuid run;
     struct str name, sender, payload; /* payload: JSON text; empty: none */
@@ -207,7 +207,8 @@ struct op_signal {
     struct op op;
     int32_t tenant;
     const struct signal_row *signal;
-    const struct uuid *steps; /* that await it */
+    const struct uuid *steps;   /* that await it */
+    const int64_t *timeouts_ms; /* of these steps; 0: none. NULL: none has one */
     size_t n;
     const struct idempotency *idempotency; /* NULL: none */
     bool ret_repeated;
@@ -394,7 +395,10 @@ bool put_resumes_run(enum task_state was, const struct task *next); /* rule 9 */
 
 void await_apply(struct task *t, const struct op_await *op, size_t signals, bool paused, bool stopped);
 
-bool signal_wakes(struct task *t, int64_t now_ms); /* OP_SIGNAL 6; false: nothing changes */
+/* Whether a signal of that time comes too late for a step that has begun to wait. */
+bool await_is_over(const struct task *t, int64_t timeout_ms, int64_t time_ms);
+bool signal_takes(const struct op_signal *op, const struct task *t); /* OP_SIGNAL 4: t is one of the steps */
+bool signal_wakes(struct task *t, int64_t now_ms);                   /* OP_SIGNAL 6; false: nothing changes */
 enum err signal_check_run(const struct task *run, bool found, int32_t tenant, struct error *e) must_use;
 enum err signal_check_same(const struct signal_row *old, const struct signal_row *s, struct error *e) must_use;
 enum err signal_check_room(size_t count, int64_t bytes, struct error *e) must_use; /* with the new one */

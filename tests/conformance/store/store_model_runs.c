@@ -321,10 +321,15 @@ void model_make_signal(struct model *m, union any_op *ret)
     if (reader_steps(m->reader, &f, &m->arena, &steps, NULL))
         return;
     struct uuid *v = arena_array(&m->arena, struct uuid, steps.n + 1);
-    for (size_t i = 0; i < steps.n; i++)
-        if (steps.v[i].links & TASK_AWAITS && chance(m, 80))
-            v[ret->signal.n++] = steps.v[i].id;
+    int64_t *timeouts_ms = arena_array(&m->arena, int64_t, steps.n + 1);
+    for (size_t i = 0; i < steps.n; i++) {
+        if (!(steps.v[i].links & TASK_AWAITS) || !chance(m, 80))
+            continue;
+        timeouts_ms[ret->signal.n] = chance(m, 50) ? 0 : 1000;
+        v[ret->signal.n++] = steps.v[i].id;
+    }
     ret->signal.steps = v;
+    ret->signal.timeouts_ms = timeouts_ms;
 }
 
 void model_make_stop(struct model *m, union any_op *ret)

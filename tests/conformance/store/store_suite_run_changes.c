@@ -219,6 +219,28 @@ static void a_step_of_a_stopped_run_does_not_await(void **state) /* OP_AWAIT 6 *
     assert_true(await.ret_unblocked_lanes == lane_bit(task_lane(&t)));
 }
 
+static void a_signal_after_the_timeout_is_refused(void **state) /* OP_SIGNAL 4, 6 */
+{
+    struct world *w = *state;
+    struct open_row rows[STEPS];
+    struct task run = open_run(w, rows), step = claim_step(w, rows[0].task.id);
+    struct op_stop pause = stop_of(&run, RUN_PAUSE);
+    struct op_await await = await_of(&step, 0, 50); /* until NOW + 57 */
+    int64_t timeout_ms = 50;
+    apply(w, &await.op);
+    apply(w, &pause.op);
+    struct signal_row s = signal_by(&run, "ann");
+    struct op_signal late = signal_of(&s, &step.id, 1), timely = late;
+    late.timeouts_ms = timely.timeouts_ms = &timeout_ms;
+    s.time_ms = NOW + 57;
+    assert_signal_fails(w, late, ERR_CONFLICT, "step");
+    assert_int_equal(get(w, step.id).due_ms, NOW + 57);
+    s.time_ms = NOW + 56;
+    apply(w, &timely.op);
+    assert_int_equal(get(w, step.id).due_ms, NOW + 56);
+    assert_state(w, step.id, TASK_PAUSED);
+}
+
 /* ---- OP_STOP ---- */
 
 static void a_deadline_is_not_paused(void **state) /* OP_STOP 3, 4 */
@@ -516,6 +538,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_run_takes_so_many_bytes_of_signals),
     store_test(a_signal_to_a_paused_run_is_seen_when_it_resumes),
     store_test(a_step_of_a_stopped_run_does_not_await),
+    store_test(a_signal_after_the_timeout_is_refused),
     store_test(a_deadline_is_not_paused),
     store_test(a_cancel_takes_what_waits_page_by_page),
     store_test(a_cancel_starts_nothing),

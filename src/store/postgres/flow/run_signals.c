@@ -143,10 +143,10 @@ static enum err pg_signal_check_new(struct store_postgres *s, const struct op_si
                                     struct error *e)
 {
     cleanup_with(pg_result_release) struct pg_result r = { 0 };
-    size_t final = 0;
+    size_t over = 0;
     for (size_t i = 0; i < x->n; i++)
-        final += task_is_final(x->v[i].was.state);
-    if (op->n && final == op->n)
+        over += !signal_takes(op, &x->v[i].was);
+    if (op->n && over == op->n)
         return signal_too_late(e);
     pg_signal_add_name(&s->params, op->signal->run, op->signal->name);
     if (pg_run(&s->conn, &count_signals, &s->params, &r, e))
@@ -158,7 +158,7 @@ static enum err pg_signal_wake(struct store_postgres *s, struct op_signal *op, s
 {
     size_t n = 0;
     for (size_t i = 0; i < x->n; i++)
-        if (signal_wakes(&x->v[i].next, op->signal->time_ms))
+        if (signal_takes(op, &x->v[i].was) && signal_wakes(&x->v[i].next, op->signal->time_ms))
             x->v[n++] = x->v[i];
     return pg_steps_write(s, x->v, n, &op->ret_unblocked_lanes, e);
 }

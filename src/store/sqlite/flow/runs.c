@@ -436,7 +436,7 @@ static enum err sqlite_signal_put(struct store_sqlite *s, const struct signal_ro
     return conn_run(&s->conn, st, e);
 }
 
-/* With `wakes` false: only looks whether all have ended. */
+/* With `wakes` false: only looks whether none takes it any more. */
 static enum err sqlite_signal_steps(struct store_sqlite *s, struct op_signal *op, bool wakes, bool *ret_over,
                                     struct error *e)
 {
@@ -446,8 +446,9 @@ static enum err sqlite_signal_steps(struct store_sqlite *s, struct op_signal *op
         if (sqlite_step_read(s, &op->steps[i], &step, e))
             return e->code;
         enum task_state was = step.task.state;
-        *ret_over = *ret_over && step.found && task_is_final(was);
-        if (wakes && step.found && signal_wakes(&step.task, op->signal->time_ms) &&
+        bool takes = step.found && signal_takes(op, &step.task);
+        *ret_over = *ret_over && step.found && !takes;
+        if (wakes && takes && signal_wakes(&step.task, op->signal->time_ms) &&
             sqlite_step_write(s, &step, was, &op->ret_unblocked_lanes, e))
             return e->code;
     }
