@@ -22,8 +22,8 @@ def decide(client, run_id, name, action, body=None, expect=200):
     return act(client, run_id, f"steps/{name}/{action}", body, expect)
 
 
-def attempted(client, run_id, name):
-    return until(lambda: (x := step(client, run_id, name))["attempts"] == 1 and x)
+def attempted(client, run_id, name, kind="STEP"):
+    return until(lambda: (x := step(client, run_id, name, kind))["attempts"] == 1 and x)
 
 
 def metric(client, name):
@@ -126,6 +126,35 @@ def test_a_compensation_that_is_completed_by_hand_says_so(client, receiver):
     undone = step(client, made["id"], "a", "COMPENSATION")
     assert undone["status"] == "COMPLETED" and undone["settled_by"] and undone["last_error"] is None and undone["duration_ms"] is None, undone
     assert step(client, made["id"], "a")["settled_by"] is None
+
+
+def test_a_run_that_is_being_undone_says_so_and_its_compensations_can_be_decided_on(client, receiver):
+    receiver.answer("/undo-a", *[Reply(status=500)] * 2)
+    receiver.answer("/undo-m", *[Reply(status=500)] * 2)
+    receiver.answer("/b", Reply(status=400))
+    later = {"retry": {"max_attempts": 5, "base_delay_ms": 600000, "jitter": "NONE"}}
+    made = run(client, definition={"steps": [
+        {"name": "a", "compensate": {**later, **http(receiver, "/undo-a")}, **http(receiver, "/a")},
+        {"name": "m", "map": {"over": [1, 2]}, "compensate": {**later, **http(receiver, "/undo-m")}, **http(receiver, "/m")},
+        {"name": "b", "depends_on": ["a", "m"], **http(receiver, "/b")}]})["id"]
+    until(lambda: attempted(client, made, "a", "COMPENSATION") and len(receiver.to("/undo-m")) == 2)
+    shown = client.get(f"/v1/workflows/{made}").json
+    assert (shown["status"], shown["compensation"], shown["failed_step"]) == ("RUNNING", "RUNNING", "b"), shown
+    assert shown["last_error"].startswith("step 'b' is FAILED: HTTP 400"), shown
+    explained = client.get(f"/v1/tasks/{made}/explain").json["explanation"]
+    assert "it waits for 3 of 3 compensations (step 'b' is FAILED: HTTP 400): 'a' (SCHEDULED for " in explained, explained
+    for action in ("retry", "cancel"):
+        assert client.post(f"/v1/workflows/{made}/{action}").json["detail"].endswith("wait for its end")
+    assert "cannot be skipped" in decide(client, made, "a", "skip", expect=409)["detail"]
+    assert "no compensation of the step waits" in decide(client, made, "b", "force-complete", expect=409)["detail"]
+    assert decide(client, made, "a", "run-now")["kind"] == "COMPENSATION"
+    until(lambda: len(receiver.to("/undo-a")) == 2)
+    until(lambda: step(client, made, "a", "COMPENSATION")["attempts"] == 2)
+    decide(client, made, "a", "force-complete")
+    decide(client, made, "m", "force-complete")
+    done = ended(client, made)
+    assert (done["status"], done["compensation"]) == ("FAILED", "COMPLETE"), done
+    assert len(receiver.to("/undo-a")) == 2 and len(receiver.to("/undo-m")) == 2
 
 
 def test_a_failed_step_that_a_retry_completes_names_who_did_it(client, receiver):

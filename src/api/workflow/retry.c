@@ -106,6 +106,18 @@ static enum err retry_check_subruns(struct request *q, struct reader *r, struct 
     return ERR_OK;
 }
 
+static enum err retry_refuse(struct request *q, struct reader *r, const struct workflow_run *run, struct error *e)
+{
+    bool undoing;
+    if (run_is_undoing(q, r, &run->task, &undoing, e))
+        return e->code;
+    return error_set(e, ERR_CONFLICT, "the run is %s and cannot be retried; %s",
+                     task_state_name(task_shown_state(&run->task, q->now_ms)),
+                     task_is_final(run->task.state) ? "rerun it"
+                     : undoing                      ? "what it did is being undone: wait for its end"
+                                                    : "wait for it to end, or cancel it");
+}
+
 static enum err retry_check(struct request *q, struct reader *r, const struct workflow_run *run,
                             const struct run_retry *b, struct error *e)
 {
@@ -114,9 +126,7 @@ static enum err retry_check(struct request *q, struct reader *r, const struct wo
     const struct str *names = b->steps.v;
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
     if (state != TASK_FAILED && state != TASK_EXPIRED && state != TASK_CANCELLED)
-        return error_set(e, ERR_CONFLICT, "the run is %s and cannot be retried; %s",
-                         task_state_name(task_shown_state(&run->task, q->now_ms)),
-                         task_is_final(state) ? "rerun it" : "wait for it to end, or cancel it");
+        return retry_refuse(q, r, run, e);
     if (!run->opened)
         return ERR_OK;
     if (run_definition(q, r, run, &d, e) || run_tally(q, r, run, d->dag, &tally, e))

@@ -396,6 +396,37 @@ enum err run_tally(struct request *q, struct reader *r, const struct workflow_ru
     return ERR_OK;
 }
 
+enum err run_is_undoing(struct request *q, struct reader *r, const struct task *run, bool *ret, struct error *e)
+{
+    struct step_filter f = {
+        .tenant = run->tenant, .run = run->id, .has_after = true, .after = place_of_undo(0, -1) - 1, .limit = 1
+    };
+    struct tasks v = { 0 };
+    if (!task_is_final(run->state) && reader_steps(r, &f, &q->arena, &v, e))
+        return e->code;
+    *ret = v.n && place_kind(v.v[0].place) == PLACE_KIND_UNDO;
+    return ERR_OK;
+}
+
+struct str run_undo_cause(const struct workflow_run *run, const struct dag *d, const struct run_tally *tally,
+                          char text[RUN_CAUSE_TEXT])
+{
+    const struct run_failure *f = NULL;
+    if (run->row.stop == RUN_AT_DEADLINE)
+        return S("deadline: the run was not over in time");
+    if (run->row.stop != RUN_GOES_ON)
+        return run->row.stopped_by.n ? run->row.stopped_by : S("cancelled");
+    if (!tally->has_failed_step)
+        return S("its result cannot be resolved");
+    for (size_t i = 0; i < tally->failure_count && !f; i++)
+        if (tally->failures[i].step == tally->failed_step && tally->failures[i].item < 0)
+            f = &tally->failures[i];
+    int n = snprintf(text, RUN_CAUSE_TEXT, "step '" STR_FMT "' is %s%s" STR_FMT,
+                     STR_ARG(d->steps[tally->failed_step].name), f ? task_state_name(f->state) : "FAILED",
+                     f && f->error.n ? ": " : "", STR_ARG(f ? str_utf8_cut(f->error, 380) : S("")));
+    return (struct str){ text, min_of((size_t)n, (size_t)RUN_CAUSE_TEXT - 1) };
+}
+
 /* ---- showing ---- */
 
 void run_write_counts(struct jw *w, const struct dag *d, const struct run_tally *tally)
@@ -451,12 +482,14 @@ static void run_write_end(struct jw *w, const struct workflow_run *run, const st
                                               : names[run->row.stop]);
     if (!tally)
         return;
-    bool failed = tally->has_failed_step && run->task.state == TASK_FAILED;
+    bool is_over = task_is_final(run->task.state);
+    bool failed = tally->has_failed_step && (is_over ? run->task.state == TASK_FAILED : tally->undo_total > 0);
     jw_kv_str_or_null(w, "failed_step", failed ? d->steps[tally->failed_step].name : S(""));
     jw_kv_cstr(w, "compensation",
-               !tally->undo_total || !task_is_final(run->task.state) ? NULL
-               : tally->undone == tally->undo_total                  ? "COMPLETE"
-                                                                     : "INCOMPLETE");
+               !tally->undo_total                   ? NULL
+               : !is_over                           ? "RUNNING"
+               : tally->undone == tally->undo_total ? "COMPLETE"
+                                                    : "INCOMPLETE");
     jw_key(w, "steps");
     jw_object(w);
     run_write_counts(w, d, tally);
@@ -467,6 +500,8 @@ void run_write(struct jw *w, const struct request *q, const struct workflow_run 
                const struct run_tally *tally, struct str result)
 {
     const struct task *t = &run->task;
+    char cause[RUN_CAUSE_TEXT];
+    bool is_undone = tally && tally->undo_total && !task_is_final(t->state);
     jw_object(w);
     jw_kv_uuid(w, "id", t->id);
     jw_kv_str_or_null(w, "name", t->name);
@@ -477,7 +512,7 @@ void run_write(struct jw *w, const struct request *q, const struct workflow_run 
     jw_kv_bool(w, "paused", t->state == TASK_PAUSED || (run->opened && run->row.paused && !task_is_final(t->state)));
     run_write_raw(w, "input", run->config.input);
     run_write_raw(w, "result", result);
-    jw_kv_str_or_null(w, "last_error", t->last_error);
+    jw_kv_str_or_null(w, "last_error", is_undone ? run_undo_cause(run, d, tally, cause) : t->last_error);
     jw_kv_str(w, "queue", t->queue);
     jw_kv_i64(w, "priority", t->priority);
     jw_kv_i64(w, "attempts", t->attempts);

@@ -112,6 +112,14 @@ struct run_tally {
 enum err run_tally(struct request *q, struct reader *r, const struct workflow_run *run, const struct dag *d,
                    struct run_tally *ret, struct error *e) must_use;
 
+/* Whether a run that is not over undoes what it did: it has compensations. */
+enum err run_is_undoing(struct request *q, struct reader *r, const struct task *run, bool *ret,
+                        struct error *e) must_use;
+/* Why the run is being undone, as its last_error says at its end. */
+enum { RUN_CAUSE_TEXT = 512 };
+struct str run_undo_cause(const struct workflow_run *run, const struct dag *d, const struct run_tally *tally,
+                          char text[RUN_CAUSE_TEXT]);
+
 /* Writes {"total", "by_status"} as two members. */
 void run_write_counts(struct jw *w, const struct dag *d, const struct run_tally *tally);
 

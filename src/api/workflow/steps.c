@@ -374,8 +374,10 @@ struct step_edit {
     struct workflow_run run;
     struct task run_next; /* with `retries`: the run, which goes on with the step COMPLETED */
     bool retries;
-    bool undoes;   /* `next` is a compensation that failed: there may be more */
-    size_t undone; /* such ones so far */
+    bool undoes;        /* `next` is a compensation that failed: there may be more */
+    size_t undone;      /* such ones so far */
+    int64_t undo_place; /* of the compensation of an open run that is decided on; 0: none */
+    bool undo_more;     /* the step has more compensations that wait: of a map */
     int tries;
     struct request *q;
     struct task claimed; /* as it was when another node gave it back */
@@ -395,7 +397,10 @@ static void steps_on_put(struct op *op)
         request_later(q, steps_attempt);
         return;
     }
-    if (op->rc == ERR_OK && s->undoes) {
+    if (op->rc == ERR_OK && (s->undoes || s->undo_more)) {
+        if (s->undo_more)
+            request_nudge(q, &s->next, 1);
+        s->undo_place = s->undo_more ? s->current.place : 0;
         request_later(q, steps_attempt);
         return;
     }
@@ -567,6 +572,44 @@ static enum err steps_plan(struct request *q, struct step_edit *s, struct error 
     return steps_settle(q, s, skips ? S("skipped by hand") : S(""), e);
 }
 
+/* While a run undoes what it did, its steps have ended: decisions are on compensations that wait, of a map on one after
+ * the other. *ret_done: none is left. */
+static enum err steps_find_undo(struct request *q, struct reader *r, struct step_edit *s, bool *ret_done,
+                                struct error *e)
+{
+    uint32_t step = place_step(s->current.place);
+    int64_t first = place_of_undo(step, s->item), last = s->item < 0 ? place_of_undo(step + 1, -1) - 1 : first;
+    struct step_filter f = { .tenant = q->who.tenant,
+                             .run = q->id,
+                             .states =
+                                 1U << TASK_SCHEDULED | 1U << TASK_BLOCKED | 1U << TASK_PAUSED | 1U << TASK_RUNNING,
+                             .has_after = true,
+                             .after = s->undo_place ? s->undo_place : first - 1,
+                             .limit = 2 };
+    struct tasks v = { 0 };
+    bool undoing;
+    *ret_done = false;
+    if (run_is_undoing(q, r, &s->run.task, &undoing, e) || (undoing && reader_steps(r, &f, &q->arena, &v, e)))
+        return e->code;
+    if (!undoing)
+        return ERR_OK;
+    *ret_done = s->undo_place != 0 && (!v.n || v.v[0].place > last);
+    if (*ret_done)
+        return ERR_OK;
+    if (!v.n || v.v[0].place > last)
+        return error_set(e, ERR_CONFLICT,
+                         "what the run did is being undone, and no compensation of the %s waits; wait for the end of "
+                         "the run",
+                         s->item < 0 ? "step" : "item");
+    if (s->action == ACTION_CANCEL)
+        return error_set(e, ERR_CONFLICT, "a compensation cannot be skipped; undo the step and complete it");
+    if (s->output.n)
+        return error_field(e, "output", "is for a step, not for its compensation");
+    s->current = v.v[0];
+    s->undo_more = v.n > 1 && v.v[1].place <= last;
+    return ERR_OK;
+}
+
 /* ---- a step that is claimed ahead of its time ---- */
 
 static void steps_on_timer(struct timer *timer)
@@ -603,7 +646,8 @@ static enum handled steps_after_recall(struct request *q, enum recall_result res
                 q, PROBLEM_UNAVAILABLE,
                 "the step does not start, but the store has not confirmed the change yet: read the step again");
         request_nudge(q, &s->next, 1);
-        return HANDLED_DONE;
+        s->undo_place = s->undo_more ? s->current.place : 0;
+        return s->undo_more ? request_later(q, steps_attempt) : HANDLED_DONE;
     case RECALL_ANSWERED: return request_later(q, request_replay_stored);
     case RECALL_FREED: s->claimed = s->current; break;
     case RECALL_ABORTING:
@@ -641,8 +685,12 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
     if (run_read(q, r, &s->run, &e) || run_definition(q, r, &s->run, &d, &e) ||
         steps_find(q, r, &s->run, d->dag, s->item, &s->current, &e))
         return request_fail(q, &e);
+    bool over = task_is_final(s->run.task.state), done = false;
+    if (!over && task_is_final(s->current.state) && steps_find_undo(q, r, s, &done, &e))
+        return request_fail(q, &e);
+    if (done)
+        return HANDLED_DONE; /* the answer is that of the last one */
     task_undo_delay(&s->current, &s->claimed);
-    bool over = task_is_final(s->run.task.state);
     if ((over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
         return request_fail(q, &e);
     struct run_holds holds = { .q = q, .r = r, .d = d->dag };
@@ -663,7 +711,7 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
                                     .version = was->version,
                                     .fence = was->fence,
                                     .state = was->state,
-                                    .idempotency = s->undoes ? NULL : request_record(q) };
+                                    .idempotency = s->undoes || s->undo_more ? NULL : request_record(q) };
     return request_submit(q, s->retries ? steps_on_run_put : steps_on_put);
 }
 

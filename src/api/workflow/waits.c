@@ -281,12 +281,42 @@ static enum err waits_write_map_hold(struct request *q, struct reader *r, const 
     return ERR_OK;
 }
 
+/* "2 of 3 compensations, because step 'b' is FAILED: 'a' (SCHEDULED for …)" */
+static enum err waits_write_undo(struct request *q, struct reader *r, const struct task *t, const struct dag *d,
+                                 struct buf *out, struct error *e)
+{
+    struct step_filter f = { .tenant = t->tenant,
+                             .run = t->id,
+                             .states =
+                                 1U << TASK_SCHEDULED | 1U << TASK_BLOCKED | 1U << TASK_PAUSED | 1U << TASK_RUNNING,
+                             .has_after = true,
+                             .after = place_of_undo(0, -1) - 1,
+                             .limit = WAITS_SHOWN };
+    struct workflow_run run;
+    struct run_tally tally;
+    struct tasks v = { 0 };
+    char cause[RUN_CAUSE_TEXT];
+    if (run_read_of(q, r, t, &run, e) || run_tally(q, r, &run, d, &tally, e) || reader_steps(r, &f, &q->arena, &v, e))
+        return e->code;
+    struct str why = run_undo_cause(&run, d, &tally, cause);
+    buf_printf(out, "%lld of %lld compensation%s (" STR_FMT ")", (long long)(tally.undo_total - tally.undone),
+               (long long)tally.undo_total, tally.undo_total == 1 ? "" : "s", STR_ARG(why));
+    for (size_t i = 0; i < v.n && place_kind(v.v[i].place) == PLACE_KIND_UNDO; i++) {
+        const struct task *u = &v.v[i];
+        struct waits_state s = { (int)task_shown_state(u, q->now_ms), u->due_ms, u->due_ms > q->now_ms };
+        buf_text(out, i ? ", " : ": ");
+        waits_write_step(out, d->steps[place_step(u->place)].name, &s,
+                         u->state == TASK_PAUSED ? S("the run is paused") : S(""));
+    }
+    return ERR_OK;
+}
+
 enum err run_write_waits(struct request *q, struct reader *r, const struct task *t, struct buf *out, struct error *e)
 {
     struct run_row row;
     struct waits_list l = { 0 };
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
-    bool open = t->links & TASK_OPEN;
+    bool open = t->links & TASK_OPEN, undoing = false;
     enum err rc = open ? reader_run(r, t->tenant, t->id, &q->arena, &row, e) : ERR_NOT_FOUND;
     if (open && rc == ERR_NOT_FOUND)
         return waits_write_items(r, t, out, e) ? e->code : waits_write_map_hold(q, r, t, out, e);
@@ -294,6 +324,10 @@ enum err run_write_waits(struct request *q, struct reader *r, const struct task 
         rc = reader_run(r, t->tenant, t->run, &q->arena, &row, e);
     if (rc || definition_cache_get(q->server->definitions, r, t->tenant, row.hash, &d, e))
         return e->code;
+    if (open && run_is_undoing(q, r, t, &undoing, e))
+        return e->code;
+    if (undoing)
+        return waits_write_undo(q, r, t, d->dag, out, e);
     struct waits_state *v = arena_array(&q->arena, struct waits_state, d->dag->n);
     if (!v)
         return error_no_room(e);
