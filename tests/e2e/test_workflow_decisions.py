@@ -157,6 +157,34 @@ def test_a_run_that_is_being_undone_says_so_and_its_compensations_can_be_decided
     assert len(receiver.to("/undo-a")) == 2 and len(receiver.to("/undo-m")) == 2
 
 
+@pytest.mark.parametrize("delay_ms", [2000, 600000])
+def test_a_step_that_is_a_workflow_takes_decisions_between_its_attempts(client, receiver, delay_ms):
+    receiver.answer("/k", *[Reply(status=400)] * 3, Reply())
+    put(client, "inner", {"steps": [{"name": "k", **http(receiver, "/k")}]})
+    retry = {"retry": {"max_attempts": 3, "base_delay_ms": delay_ms, "backoff": "FIXED", "jitter": "NONE"}}
+    sub = {"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}, **retry}
+    last = {"name": "last", "depends_on": [{"step": "sub", "type": "MUST_FINISH"}], **http(receiver, "/last", body={"got": {"$ref": "/steps/sub/output", "default": 0}})}
+    completed, skipped, again = (run(client, definition={"steps": [sub, last]})["id"] for _ in range(3))
+    for made in (completed, skipped, again):
+        waits = attempted(client, made, "sub")
+        assert waits["status"] == "SCHEDULED" and waits["due_at"], waits
+    assert decide(client, completed, "sub", "force-complete", {"output": {"x": 1}})["status"] == "COMPLETED"
+    assert decide(client, skipped, "sub", "skip")["status"] == "SKIPPED"
+    decide(client, again, "sub", "run-now")
+    assert [ended(client, made)["status"] for made in (completed, skipped, again)] == ["COMPLETED"] * 3
+    assert len(receiver.to("/k")) == 4 and {"got": {"x": 1}} in [json.loads(c.body) for c in receiver.to("/last")]
+
+
+def test_a_run_between_its_attempts_says_when_the_next_comes(client, receiver):
+    receiver.answer("/k", Reply(status=400))
+    made = run(client, definition={"steps": [{"name": "k", **http(receiver, "/k")}]}, retry={"max_attempts": 2, "base_delay_ms": 600000, "jitter": "NONE"})["id"]
+    assert made and client.get(f"/v1/workflows/{made}").json["due_at"] is None
+    shown = until(lambda: (x := client.get(f"/v1/workflows/{made}").json)["due_at"] and x)
+    assert shown["status"] == "RUNNING" and to_ms(shown["due_at"]) > to_ms(shown["started_at"]) + 500000, shown
+    act(client, made, "cancel")
+    assert client.get(f"/v1/workflows/{made}").json["due_at"] is None
+
+
 def test_a_failed_step_that_a_retry_completes_names_who_did_it(client, receiver):
     receiver.answer("/a", Reply(status=400))
     made = run(client, definition={"steps": [{"name": "a", "metadata": {"team": "x"}, **http(receiver, "/a")}]})

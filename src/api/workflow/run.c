@@ -458,11 +458,12 @@ static void run_write_hash(struct jw *w, const struct workflow_run *run)
     jw_kv_str_or_null(w, "definition_hash", str_from(text));
 }
 
-static void run_write_times(struct jw *w, const struct workflow_run *run)
+static void run_write_times(struct jw *w, const struct workflow_run *run, int64_t now_ms)
 {
     const struct task *t = &run->task;
     jw_kv_time(w, "created_at", t->created_ms);
     jw_kv_time(w, "run_at", t->scheduled_ms);
+    jw_kv_time_or_null(w, "due_at", task_awaits_attempt(t, now_ms) ? t->due_ms : 0);
     bool first = run->opened && !run->row.generation;
     jw_kv_time_or_null(w, "started_at", first ? run->row.opened_ms : t->started_ms);
     jw_kv_time_or_null(w, "completed_at", t->completed_ms);
@@ -519,7 +520,7 @@ void run_write(struct jw *w, const struct request *q, const struct workflow_run 
     jw_kv_i64(w, "retries", run->opened ? run->row.generation : 0);
     jw_kv_uuid(w, "parent_id", t->parent);
     jw_kv_uuid(w, "run", t->run);
-    run_write_times(w, run);
+    run_write_times(w, run, q->now_ms);
     run_write_end(w, run, d, tally);
     if (run->found)
         jw_kv_bool(w, "deduplicated", true);

@@ -63,12 +63,17 @@ bool task_waits_for_parents(const struct task *t)
     return t->state == TASK_BLOCKED && t->waits_for.n == 0;
 }
 
+bool task_awaits_attempt(const struct task *t, int64_t now_ms)
+{
+    return t->links & TASK_AGAIN && !task_is_final(t->state) && t->due_ms > now_ms;
+}
+
 enum task_state task_shown_state(const struct task *t, int64_t now_ms)
 {
     if (t->links & TASK_AWAITS && (t->state == TASK_SCHEDULED || t->state == TASK_RUNNING))
         return TASK_BLOCKED;
-    if (t->links & TASK_OPENED && t->state == TASK_SCHEDULED)
-        return TASK_RUNNING;
+    if (t->links & TASK_OPENED && (t->state == TASK_SCHEDULED || t->state == TASK_RUNNING))
+        return task_awaits_attempt(t, now_ms) && !uuid_is_nil(t->run) ? TASK_SCHEDULED : TASK_RUNNING;
     return t->state == TASK_RUNNING && t->due_ms > now_ms ? TASK_SCHEDULED : t->state;
 }
 

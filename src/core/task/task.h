@@ -224,8 +224,10 @@ bool task_is_final(enum task_state s);
 bool task_waits_for_parents(const struct task *t);
 
 /* The state that users see: a RUNNING task is shown as SCHEDULED until its due time, since it was only claimed
- * early. A run that is open is RUNNING, and a step that awaits a signal BLOCKED, whatever moves them in between. */
+ * early. A run that is open is RUNNING, and a step that awaits a signal BLOCKED, whatever moves them in between. A step
+ * that is a run is SCHEDULED until its next attempt. */
 enum task_state task_shown_state(const struct task *t, int64_t now_ms);
+bool task_awaits_attempt(const struct task *t, int64_t now_ms); /* a run that has failed, until its next attempt */
 
 /* Whether an OCCURRENCE counts among the runs of its task although it has not started. */
 bool task_is_unstarted(const struct task *t, int64_t now_ms);

@@ -191,6 +191,22 @@ static void a_claimed_task_is_shown_as_scheduled_until_its_time(void **state)
     }
 }
 
+static void a_run_that_waits_for_its_next_attempt_is_running_and_as_a_step_scheduled(void **state)
+{
+    (void)state;
+    static const enum task_state states[] = { TASK_SCHEDULED, TASK_RUNNING }; /* RUNNING: claimed early */
+    for (size_t i = 0; i < array_count(states); i++) {
+        struct task t = { .state = states[i], .links = TASK_OPENED | TASK_AGAIN, .due_ms = 100 };
+        assert_true(task_awaits_attempt(&t, 99) && !task_awaits_attempt(&t, 100));
+        assert_int_equal(task_shown_state(&t, 99), TASK_RUNNING);
+        t.run.b[0] = 1;
+        assert_int_equal(task_shown_state(&t, 99), TASK_SCHEDULED);
+        assert_int_equal(task_shown_state(&t, 100), TASK_RUNNING);
+        t.links &= ~TASK_AGAIN;
+        assert_int_equal(task_shown_state(&t, 99), TASK_RUNNING);
+    }
+}
+
 static void targets_have_the_names_of_the_api(void **state)
 {
     (void)state;
@@ -458,6 +474,7 @@ int main(void)
         cmocka_unit_test(a_filter_takes_active_for_all_that_go_on),
         cmocka_unit_test(final_states_go_nowhere_but_failed),
         cmocka_unit_test(a_claimed_task_is_shown_as_scheduled_until_its_time),
+        cmocka_unit_test(a_run_that_waits_for_its_next_attempt_is_running_and_as_a_step_scheduled),
         cmocka_unit_test(targets_have_the_names_of_the_api),
         cmocka_unit_test(priorities_fall_into_three_classes),
         cmocka_unit_test(a_lane_is_what_the_same_gates_hold_back),

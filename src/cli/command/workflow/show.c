@@ -302,12 +302,28 @@ static bool run_view_write_holds(const struct run_view *v, struct buf *out)
     return n > 0;
 }
 
+/* False: the run does not wait for its next attempt. */
+static bool run_view_write_attempt(struct run_view *v, struct buf *out)
+{
+    const json_t *run = v->run.doc.root;
+    char relative[WHEN_TEXT], utc[WHEN_TEXT];
+    int64_t due_ms;
+    if (!json_time_at(run, "due_at", &due_ms))
+        return false;
+    when_relative(due_ms, v->now_ms, relative);
+    when_utc(due_ms, utc);
+    buf_printf(out, "It has failed, and attempt %lld comes %s, %s\n", (long long)json_i64_at(run, "attempts", 0) + 1,
+               relative, utc);
+    return true;
+}
+
 static void run_view_write_estimate(struct run_view *v, struct buf *out)
 {
     struct critical_estimate x;
     struct error ignored;
     char relative[WHEN_TEXT], utc[WHEN_TEXT];
-    if (v->is_final || !v->graph.n || json_text_at(v->run.doc.root, "stopped_by").n || run_view_write_holds(v, out))
+    if (v->is_final || !v->graph.n || json_text_at(v->run.doc.root, "stopped_by").n || run_view_write_attempt(v, out) ||
+        run_view_write_holds(v, out))
         return;
     if (!v->earlier) {
         buf_text(out, "When it ends cannot be estimated: no earlier run of the same definition is COMPLETED\n");
