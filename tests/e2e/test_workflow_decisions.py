@@ -185,6 +185,15 @@ def test_a_run_between_its_attempts_says_when_the_next_comes(client, receiver):
     assert client.get(f"/v1/workflows/{made}").json["due_at"] is None
 
 
+def test_a_step_of_a_completed_run_is_refused_with_what_is_possible(client):
+    made = run(client, definition={"steps": [{"name": "a", "target_type": "NOOP"}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"}]})["id"]
+    assert ended(client, made)["status"] == "COMPLETED"
+    for action in ("skip", "force-complete", "run-now"):
+        assert decide(client, made, "b", action, expect=409)["detail"] == f"the run is COMPLETED; rerun it from that step: belfry workflow rerun {made} --from b"
+    again = act(client, made, "rerun", {"from": "b"}, expect=201)["id"]
+    assert ended(client, again)["status"] == "COMPLETED"
+
+
 def test_a_failed_step_that_a_retry_completes_names_who_did_it(client, receiver):
     receiver.answer("/a", Reply(status=400))
     made = run(client, definition={"steps": [{"name": "a", "metadata": {"team": "x"}, **http(receiver, "/a")}]})

@@ -495,6 +495,19 @@ static enum err steps_plan_undo(struct request *q, struct reader *r, uint32_t st
     return run_make_retry(q, &s->run, S(""), &s->run_next, e);
 }
 
+/* What is possible in place of a decision on a step of a run that has ended. */
+static enum err steps_refuse_over(struct request *q, const struct step_edit *s, const struct run_tally *tally,
+                                  struct error *e)
+{
+    enum task_state state = s->run.task.state;
+    char id[UUID_TEXT + 1];
+    uuid_format(q->id, id);
+    bool retries = state != TASK_COMPLETED && !(tally->undo_total && tally->undone == tally->undo_total);
+    return error_set(e, ERR_CONFLICT,
+                     "the run is %s; %srerun it from that step: belfry workflow rerun %s --from " STR_FMT,
+                     task_state_name(state), retries ? "retry it, or " : "", id, STR_ARG(q->name));
+}
+
 /* A failed step of a run that has ended: the run is retried, and its opening completes the step. */
 static enum err steps_plan_retry(struct request *q, struct reader *r, const struct dag *d, struct step_edit *s,
                                  struct error *e)
@@ -509,10 +522,10 @@ static enum err steps_plan_retry(struct request *q, struct reader *r, const stru
         return error_set(e, ERR_CONFLICT,
                          "the run is %s; retry it and complete the item while it waits, or complete the whole step",
                          task_state_name(s->run.task.state));
-    if (!may)
-        return error_set(e, ERR_CONFLICT, "the run is %s; retry or rerun it", task_state_name(s->run.task.state));
     if (run_tally(q, r, &s->run, d, &tally, e))
         return e->code;
+    if (!may)
+        return steps_refuse_over(q, s, &tally, e);
     if (tally.undo_total)
         return steps_plan_undo(q, r, place_step(s->current.place), s, e);
     if (!failed)
