@@ -194,6 +194,25 @@ def test_a_step_of_a_completed_run_is_refused_with_what_is_possible(client):
     assert ended(client, again)["status"] == "COMPLETED"
 
 
+def test_a_user_starts_a_step_of_a_paused_run(client, receiver):
+    late = {"delay": "1h"}
+    made = run(client, definition={"steps": [
+        {"name": "call", **late, **http(receiver, "/call")}, {"name": "leased", **late, "target_type": "WORKER", "queue": "jobs"},
+        {"name": "map", **late, "map": {"over": [1]}, **http(receiver, "/item")}]})["id"]
+    until(lambda: step(client, made, "map")["status"] == "SCHEDULED")
+    assert "notice" not in decide(client, made, "call", "run-now")
+    receiver.wait("/call")
+    act(client, made, "pause")
+    for name, text in (("leased", "starts all the same"), ("map", "what it opens waits for the resume")):
+        assert decide(client, made, name, "run-now")["notice"].endswith(text)
+    lease = until(lambda: client.post("/v1/leases", {"queue": "jobs", "max": 1, "wait_seconds": 5}).json["leases"])[0]
+    assert client.post(f"/v1/leases/{lease['id']}/complete", {}).status == 200
+    until(lambda: steps(client, made).get(("map", 0, "ITEM"), {}).get("status") == "PAUSED")
+    assert not receiver.to("/item")
+    act(client, made, "resume")
+    assert ended(client, made)["status"] == "COMPLETED" and len(receiver.to("/item")) == 1
+
+
 def test_a_failed_step_that_a_retry_completes_names_who_did_it(client, receiver):
     receiver.answer("/a", Reply(status=400))
     made = run(client, definition={"steps": [{"name": "a", "metadata": {"team": "x"}, **http(receiver, "/a")}]})

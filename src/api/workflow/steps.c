@@ -40,6 +40,7 @@ struct step_view {
     const struct dag *d;
     bool outputs; /* with what it answered */
     struct run_holds *holds;
+    const char *notice; /* NULL: none */
 };
 
 static const char *steps_kind(int64_t place)
@@ -221,6 +222,8 @@ static enum err steps_write(const struct step_view *v, struct jw *w, const struc
     jw_kv_bool(w, "by_hand", t->links & TASK_BY_HAND);
     jw_kv_str_or_null(w, "settled_by", settled_by(t));
     run_hold_write(w, &hold);
+    if (v->notice)
+        jw_kv_cstr(w, "notice", v->notice);
     if (steps_write_output(v, w, t, e) || (steps_is_map(s, t) && steps_write_items(v, w, t, e)))
         return e->code;
     jw_object_end(w);
@@ -289,7 +292,7 @@ enum handled workflow_steps_list(struct request *q, struct reader *r)
     if (steps_read_query(q, d->dag, &p, &f, &e) || (run.opened && reader_steps(r, &f, &q->arena, &v, &e)))
         return request_fail(q, &e);
     struct run_holds holds = { .q = q, .r = r, .d = d->dag };
-    struct step_view view = { q, r, d->dag, p.limit <= OUTPUTS_LIMIT, &holds };
+    struct step_view view = { q, r, d->dag, p.limit <= OUTPUTS_LIMIT, &holds, NULL };
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     jw_key(&w, "steps");
@@ -689,6 +692,18 @@ static enum handled steps_recall(struct request *q, struct step_edit *s)
     return recall_ask(q, &order, left_ms, steps_on_recalled) ? HANDLED_LATER : steps_refuse_claimed(q);
 }
 
+/* A user who starts a step of a paused run wants that. What the step opens is paused, as the run is. */
+static const char *steps_notice(const struct step_edit *s, const struct dag *d)
+{
+    const struct dag_step *of = &d->steps[place_step(s->next.place)];
+    bool opens = place_kind(s->next.place) == PLACE_KIND_STEP &&
+                 (s->next.target == TARGET_WORKFLOW || steps_is_map(of, &s->next)) && !of->await.signal.n;
+    if (s->action != ACTION_RUN_NOW || !s->run.row.paused)
+        return NULL;
+    return opens ? "the run is paused; this step starts all the same, and what it opens waits for the resume"
+                 : "the run is paused; this step starts all the same";
+}
+
 static enum handled steps_attempt(struct request *q, struct reader *r)
 {
     struct step_edit *s = q->context;
@@ -707,7 +722,7 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
     if ((over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
         return request_fail(q, &e);
     struct run_holds holds = { .q = q, .r = r, .d = d->dag };
-    struct step_view view = { q, r, d->dag, false, &holds };
+    struct step_view view = { q, r, d->dag, false, &holds, steps_notice(s, d->dag) };
     struct jw w = respond_json(&q->response, 200);
     if (steps_write(&view, &w, &s->next, &e))
         return request_fail(q, &e);

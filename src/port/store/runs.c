@@ -136,7 +136,8 @@ void settle_in_run(const struct run_row *run, int links, int64_t place, int64_t 
 {
     enum task_state next = settled_state(run, links, place);
     bool cancelled = next == TASK_CANCELLED;
-    if (next == TASK_SCHEDULED)
+    bool is_started = v->replace && v->replace->links & TASK_BY_HAND; /* a user starts it although the run is paused */
+    if (next == TASK_SCHEDULED || (next == TASK_PAUSED && is_started))
         return;
     if (!v->replace) {
         v->verdict.next = next;

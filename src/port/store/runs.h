@@ -32,7 +32,7 @@
  *     TASK_AGAIN is set: an opening that has it was cut off, and is repeated.
  *  7. If OP_SETTLE would make a step SCHEDULED, and its run was stopped or paused meanwhile, the step becomes CANCELLED
  *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone,
- *     a pause the deadline.
+ *     a pause the deadline and a replacement that has TASK_BY_HAND: a user has started that step.
  *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, or would let it begin again (rule 6), the
  *     run becomes SCHEDULED with due_ms now_ms instead, without an execution, and the settlement is stale: who claims
  *     it plans its end anew. If it would become FAILED, it becomes CANCELLED, and so does its execution
