@@ -118,7 +118,8 @@ static enum err task_make_set_retry(struct task_maker *m, struct task *t)
         return error_field(m->e, "max_retries", "means retry.max_attempts - 1; give one of the two");
     if (m->b.has.max_retries)
         r->max_attempts = m->b.max_retries + 1;
-    if (!m->current && m->b.target == TARGET_WORKFLOW && !m->b.has.max_retries && !r->has.max_attempts)
+    bool becomes_run = m->b.target == TARGET_WORKFLOW && (!m->current || m->current->target != TARGET_WORKFLOW);
+    if (becomes_run && !m->b.has.max_retries && !r->has.max_attempts)
         r->max_attempts = 1; /* a further attempt runs again what failed, which its user asks for */
     if (!r->has.max_delay_ms)
         r->max_delay_ms = max_of(r->max_delay_ms, r->base_delay_ms);
@@ -270,7 +271,8 @@ static enum err task_make_set_target(struct task_maker *m, struct task *t)
     if (b->has.target_config && task_make_set_config(m, kind, &timeout_ms, t))
         return m->e->code;
     t->target = kind;
-    t->links = kind == TARGET_WORKFLOW ? t->links | TASK_KEEPS_OUTPUT : t->links & ~TASK_KEEPS_OUTPUT;
+    if (is_new_kind) /* a step keeps its output if others refer to it */
+        t->links = kind == TARGET_WORKFLOW ? t->links | TASK_KEEPS_OUTPUT : t->links & ~TASK_KEEPS_OUTPUT;
     if (!b->has.target_config && is_new_kind)
         t->target_config = (struct str){ NULL, 0 };
     return task_make_set_timeout(m, timeout_ms, t);

@@ -226,7 +226,7 @@ static void check_stop(const struct op *op)
 static void check_define(const struct op *op)
 {
     const struct op_define *d = (const struct op_define *)op;
-    assert(d->name.n > 0 && d->remove == !d->definition);
+    assert((d->name.n > 0 || d->definition) && d->remove == !d->definition);
 }
 
 /* ---- weights: the number of rows that an operation may touch ---- */
