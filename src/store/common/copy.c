@@ -101,6 +101,7 @@ const struct copy_kind copy_kinds[] = {
     [COPY_workflows] = { "workflows", &table_named, sizeof(struct copied_workflow), { 0, 1, 2 }, 3 },
     [COPY_outputs] = { "outputs", &table_outputs, sizeof(struct copied_output), { 0, 1 }, 2 },
     [COPY_signals] = { "signals", &table_signals, sizeof(struct signal_row), { 0, 1, 2 }, 3 },
+    [COPY_audit] = { "audit", &table_audit, sizeof(struct audit), { 0 }, 1 },
     [COPY_task_leases] = { "task_leases", &table_task_leases, sizeof(struct task_lease), { 1 }, 1 },
 };
 

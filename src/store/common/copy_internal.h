@@ -50,6 +50,7 @@ union copy_row {
         int64_t expected, arrived, met, broken, generation, max_broken;
     } join;
     struct run_row run;
+    struct audit audit;
     struct signal_row signal;
     struct copied_definition {
         int32_t tenant;
