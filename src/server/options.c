@@ -97,6 +97,8 @@ const struct option server_options[] = {
       .max = DURATION_MAX_MS, .help = "how long finished jobs with their list of failures, and workers that are gone, are kept" },
     { .key = "retention.idempotency_keys", .type = OPTION_DURATION, .value = "DURATION", .preset = "1d", .min = 1000,
       .max = DURATION_MAX_MS, .help = "how long a repeated Idempotency-Key gets the stored answer" },
+    { .key = "retention.audit", .type = OPTION_DURATION, .value = "DURATION", .preset = "365d", .min = 1000,
+      .max = DURATION_MAX_MS, .help = "how long rows of the audit log are kept" },
     { .key = "retention.interval", .type = OPTION_DURATION, .value = "DURATION", .preset = "1m", .min = 1000,
       .max = 86400000, .help = "how often expired rows are purged" },
     /* serve and worker: SERVE_AND_WORKER rows. */

@@ -10,6 +10,7 @@
 #include "api/resource/dedupe.h"
 
 #include "api/resource/recall.h"
+#include "api/server/audit.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
 #include "base/map.h"
@@ -354,6 +355,7 @@ static void dedupe_submit_move(struct dedupe_holder *h, const struct idempotency
         .state = h->before->state,
         .idempotency = record,
     };
+    h->put.op.audit = request_audit_of(h->d->q, &h->put.op);
     arena_init(&h->put.op.arena, RESULTS_MAX);
     writer_submit(h->d->q->server->setup.writer, &h->put.op);
 }

@@ -39,6 +39,7 @@
 struct recall_order {
     const struct task *running, *replace;
     const struct idempotency *record; /* NULL: none */
+    const struct audit *audit;        /* NULL: none */
     bool abort;
 };
 

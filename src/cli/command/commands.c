@@ -46,6 +46,7 @@ const struct command *const commands[] = {
     &command_calendar,
     &command_tenant,
     &command_key,
+    &command_audit,
     &command_node,
     &command_workers,
     &command_status,

@@ -316,6 +316,7 @@ static struct retention serve_retention(const struct options *o)
                                .executions_ms = option_get(o, "retention.executions")->number,
                                .idempotency_ms = option_get(o, "retention.idempotency_keys")->number,
                                .jobs_ms = option_get(o, "retention.jobs")->number,
+                               .audit_ms = option_get(o, "retention.audit")->number,
                                .interval_ms = option_get(o, "retention.interval")->number };
 }
 
