@@ -203,6 +203,21 @@ bool str_percent_decode(struct str s, char *out, size_t size)
     return true;
 }
 
+enum { URL_NAME_MAX = 128 };
+
+bool str_url_parameter(struct str url, const char *name, char *out, size_t size)
+{
+    struct str rest = str_sub(url, min_of(str_find(url, '?', 0) + 1, url.n), url.n), one;
+    char found[URL_NAME_MAX];
+    while (str_cut(&rest, '&', &one)) {
+        size_t equals = str_find(one, '=', 0);
+        if (equals < one.n && str_percent_decode(str_sub(one, 0, equals), found, sizeof found) &&
+            strcmp(found, name) == 0)
+            return str_percent_decode(str_sub(one, equals + 1, one.n), out, size);
+    }
+    return false;
+}
+
 const char *str_show_char(char c, char out[STR_CHAR_TEXT])
 {
     snprintf(out, STR_CHAR_TEXT, c >= ' ' && c <= '~' ? "'%c'" : "byte 0x%02x", (unsigned char)c);

@@ -77,6 +77,10 @@ static inline size_t str_pack_size(struct str s)
  * False: an escape is not two hexadecimal digits, the text has a NUL, or out is too small. out is then undefined. */
 bool str_percent_decode(struct str s, char *out, size_t size);
 
+/* Writes the first parameter of this name in the query of a URL ("…?name=value&…") to out, both decoded. False: there is
+ * none, or it does not fit. */
+bool str_url_parameter(struct str url, const char *name, char *out, size_t size);
+
 /* Writes a character for an error sentence: 'x', or "byte 0x07" if it is not printable ASCII. Returns out. */
 enum { STR_CHAR_TEXT = 16 };
 const char *str_show_char(char c, char out[STR_CHAR_TEXT]);

@@ -58,8 +58,11 @@ void http_answer_add(struct http_answer *a, const char *name, const char *value)
 
 void http_answer_set_body(struct http_answer *a, struct buf *body)
 {
+    bool has_slack = body->n > COUNTED_MIN && body->cap - body->n > body->n / 8; /* it may have to wait for long */
     a->body_bytes = body->n;
     a->body = buf_take(body);
+    if (has_slack)
+        a->body = xrealloc(a->body, a->body_bytes);
 }
 
 /* ---- the head ---- */
@@ -94,6 +97,21 @@ static void connection_send(struct connection *c, struct http_answer *a)
     c->measured_ns = c->since_ns;
 }
 
+/* Takes what is not counted yet. */
+static bool connection_count_answer(struct connection *c, size_t bytes)
+{
+    size_t uncounted = bytes > COUNTED_MIN && bytes > c->answer_counted ? bytes - c->answer_counted : 0;
+    if (uncounted && !budget_take(&c->thread->server->answers, c->exchange.owner, uncounted))
+        return false;
+    c->answer_counted += uncounted;
+    return true;
+}
+
+bool http_reserve_answer(struct http_exchange *x, size_t bytes)
+{
+    return connection_count_answer(container_of(x, struct connection, exchange), bytes);
+}
+
 void connection_answer(struct connection *c)
 {
     struct http_server *s = c->thread->server;
@@ -104,16 +122,11 @@ void connection_answer(struct connection *c)
         free(take(a.body));
         a.body_bytes = 0;
     }
-    if (a.body_bytes > COUNTED_MIN) {
-        if (!budget_take(&s->answers, c->exchange.owner, a.body_bytes)) {
-            free(a.body);
-            a = (struct http_answer){ .fields = &c->fields, .close = a.close };
-            buf_reset(&c->fields);
-            s->setup.handler->on_refuse(s->setup.context, 503, "too many large answers are not read yet; try again",
-                                        &a);
-        } else {
-            c->answer_counted = a.body_bytes;
-        }
+    if (!connection_count_answer(c, a.body_bytes)) {
+        free(a.body);
+        a = (struct http_answer){ .fields = &c->fields, .close = a.close };
+        buf_reset(&c->fields);
+        s->setup.handler->on_refuse(s->setup.context, 503, HTTP_NO_ROOM_FOR_ANSWER, &a);
     }
     connection_send(c, &a);
 }

@@ -21,7 +21,10 @@ enum {
     SWEEP_MIN_MS = 10,
     SWEEP_MAX_MS = 1000,
     EVICT_PERCENT = 90,
-    LINE_REST = 64 /* method and version */
+    LINE_REST = 64, /* method and version */
+    /* How much of an answer the kernel accepts before the client can receive it. By default that is megabytes for each
+     * connection, which nothing counts. */
+    UNSENT_BYTES = 128 * 1024
 };
 
 static struct http_limits http_server_with_defaults(struct http_limits l)
@@ -129,12 +132,13 @@ void http_thread_start_sweep(struct http_thread *t)
 static void http_thread_admit(struct http_thread *t, int fd, const union peer *peer)
 {
     struct http_server *s = t->server;
-    int one = 1;
+    int one = 1, unsent = UNSENT_BYTES;
     if (http_server_is_crowded(s))
         (void)connections_evict(t);
     bool has_room = atomic_fetch_add(&s->connections, 1) < s->limits.connections;
     if (has_room && peers_add(&s->peers, peer)) {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
         connection_start(t, fd, peer);
         return;
     }

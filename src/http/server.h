@@ -110,6 +110,11 @@ void http_server_free(struct http_server *s);    /* no request may be in HTTP_WA
 /* After HTTP_WAIT, exactly once. Any thread; the exchange may be gone when it returns. */
 void http_resume(struct http_exchange *x, enum http_next next);
 
+/* Counts the body of the answer before it is sent, for x->owner: answers that wait for the connection's thread take
+ * memory too. Any thread, once, before http_resume. False: there is no room; the answer has to be a small one. */
+#define HTTP_NO_ROOM_FOR_ANSWER "too many large answers are not read yet; try again"
+bool http_reserve_answer(struct http_exchange *x, size_t bytes) must_use;
+
 /* Whether the client has closed the connection. Any thread, while the exchange is in HTTP_WAIT. */
 bool http_peer_is_gone(const struct http_exchange *x);
 

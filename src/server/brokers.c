@@ -76,20 +76,13 @@ enum err brokers_read(const struct options *o, struct brokers *ret, struct error
     return ERR_OK;
 }
 
-/* The parameter `prefix` of the URL of a queue or of events. */
-static struct str brokers_prefix(struct str url)
-{
-    struct str rest = str_sub(url, min_of(str_find(url, '?', 0) + 1, url.n), url.n), one;
-    while (str_cut(&rest, '&', &one))
-        if (str_starts(one, S("prefix=")))
-            return str_sub(one, S("prefix=").n, one.n);
-    return url.n ? S("belfry") : S("");
-}
-
 void brokers_close_own(struct brokers *b, struct str queue_url, struct str events_url)
 {
-    b->rules.own[0] = brokers_prefix(queue_url);
-    b->rules.own[1] = brokers_prefix(events_url);
+    const struct str urls[] = { queue_url, events_url };
+    for (size_t i = 0; i < array_count(urls); i++) {
+        bool is_given = str_url_parameter(urls[i], "prefix", b->own[i], sizeof b->own[i]);
+        b->rules.own[i] = is_given ? str_from(b->own[i]) : urls[i].n ? S("belfry") : S("");
+    }
 }
 
 void brokers_release(struct brokers *b)

@@ -18,6 +18,7 @@
 #include "server/planner_threads.h"
 #include "server/process.h"
 #include "server/server.h"
+#include "server/unverified_links.h"
 
 enum { PEPPER_SIZE = 32 };
 
@@ -113,6 +114,7 @@ struct server {
     struct async_io *async_io; /* of `queue` and `events`: calls them directly */
     struct server_fleet fleet;
     struct server_tls tls;
+    struct unverified_links unverified;
     struct runners runners;
     struct definition_cache *definitions; /* of workflows */
     struct planner_threads *planner;

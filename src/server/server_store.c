@@ -98,23 +98,9 @@ static enum err server_open_connection(const struct server_setup *setup, enum op
     return store_postgres_open(&store, ret, e);
 }
 
-static void server_warn_unverified(const struct server_setup *setup)
-{
-    const struct {
-        const char *setting, *url;
-    } links[] = { { "store", setup->store_url },
-                  { "store.read", setup->store_read_url },
-                  { "store.listen", setup->store_listen_url } };
-    for (size_t i = 0; i < array_count(links); i++)
-        if (links[i].url && store_postgres_is_unverified(links[i].url))
-            log_warn("tls_unverified", kv_str("link", str_from(links[i].setting)),
-                     kv_str("remedy", S("set sslmode=verify-full, and sslrootcert if the CA is your own")));
-}
-
 static enum err server_open_postgres(struct server *a, struct error *e)
 {
     const struct server_setup *setup = &a->setup;
-    server_warn_unverified(setup);
     crypto_random(a->pepper, sizeof a->pepper); /* used if the database has none yet */
     if (!directory_make(setup->data_dir))
         return error_set(e, ERR_UNAVAILABLE, "make data directory '%s': %s", setup->data_dir, strerror(errno));

@@ -78,6 +78,17 @@ static void server_tls_on_hangup(uv_signal_t *handle, int number)
 
 /* ---- start and stop ---- */
 
+static void server_find_unverified(struct server *a)
+{
+    const struct server_setup *setup = &a->setup;
+    unverified_links_add_store(&a->unverified, "store", setup->store_url);
+    unverified_links_add_store(&a->unverified, "store.read", setup->store_read_url);
+    unverified_links_add_store(&a->unverified, "store.listen", setup->store_listen_url);
+    unverified_links_add_fleet(&a->unverified, setup->fleet);
+    unverified_links_add_brokers(&a->unverified, setup->brokers);
+    unverified_links_warn(&a->unverified);
+}
+
 enum err server_open_tls(struct server *a, struct error *e)
 {
     const struct tls_settings *s = a->setup.tls;
@@ -86,6 +97,7 @@ enum err server_open_tls(struct server *a, struct error *e)
     a->tls.tried_ms = clock_wall_ms(a->setup.clock);
     if (a->setup.listen && s && s->files.cert && tls_new(&s->files, a->tls.tried_ms, &a->tls.tls, e))
         return error_in(e, "api.tls");
+    server_find_unverified(a);
     if (server_is_plaintext(a))
         log_warn("api_is_plaintext", kv_cstr("listen", a->setup.listen),
                  kv_cstr("remedy", "set api.tls.cert and api.tls.key, unless a proxy in front speaks TLS"));
@@ -138,6 +150,8 @@ void server_write_tls_status(struct server *a, struct jw *w)
     jw_object(w);
     jw_kv_bool(w, "enabled", a->tls.tls != NULL);
     jw_kv_bool(w, "plaintext", server_is_plaintext(a));
+    jw_key(w, "unverified_links");
+    unverified_links_write(&a->unverified, w);
     if (a->tls.tls) {
         jw_kv_time(w, "certificate_expires_at", v.expires_ms);
         jw_kv_time(w, "loaded_at", v.loaded_ms);
@@ -153,6 +167,7 @@ void server_write_tls_metrics(struct server *a, struct buf *out)
         "# HELP belfry_api_plaintext 1 if the API speaks plain HTTP on an address that other machines can reach\n"
         "# TYPE belfry_api_plaintext gauge\nbelfry_api_plaintext %d\n",
         server_is_plaintext(a));
+    unverified_links_print_metrics(&a->unverified, out);
     if (!a->tls.tls)
         return;
     pthread_mutex_lock(&a->tls.lock);

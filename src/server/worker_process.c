@@ -17,6 +17,7 @@
 #include "platform/machine.h"
 #include "port/crypto.h"
 #include "server/fleet_watch.h"
+#include "server/unverified_links.h"
 
 enum {
     MACHINE_MS = 500,     /* how old the figures of the machine may be */
@@ -47,6 +48,7 @@ struct worker_process {
     struct runners runners;
     struct worker *worker;
     struct health_server *health_server;
+    struct unverified_links unverified;
     struct uuid id;
     char name[PROCESS_NAME_TEXT];
 
@@ -197,6 +199,7 @@ static void worker_process_print_metrics(void *context, struct buf *out)
     struct machine m = p->shared.machine;
     pthread_mutex_unlock(&p->shared.lock);
     metrics_print_some(p->metrics, worker_process_metrics, array_count(worker_process_metrics), out);
+    unverified_links_print_metrics(&p->unverified, out);
     buf_printf(out,
                "# HELP belfry_machine_memory_bytes Memory of the machine, or of its control group\n"
                "# TYPE belfry_machine_memory_bytes gauge\nbelfry_machine_memory_bytes %lld\n"
@@ -441,6 +444,9 @@ enum err worker_process_new(const struct worker_process_setup *setup, struct wor
     p->clock = clock_offset_new(setup->clock);
     p->metrics = metrics_new();
     pthread_mutex_init(&p->shared.lock, NULL);
+    unverified_links_add_fleet(&p->unverified, setup->fleet);
+    unverified_links_add_brokers(&p->unverified, setup->brokers);
+    unverified_links_warn(&p->unverified);
     if (worker_process_assemble(p, &why)) {
         worker_process_free(p);
         *e = why;

@@ -83,6 +83,22 @@ def test_a_server_with_another_name_is_refused(belfry, url_of, authority, far):
 def test_a_weaker_choice_stands_and_is_loud(url_of, make_cluster):
     cluster = make_cluster(url_of("sslmode=require"), nodes=1)
     assert "tls_unverified" in cluster.log() and "link=store" in cluster.log(), cluster.log()
+    client = cluster.client()
+    assert client.get("/v1/scheduler/status").json["tls"]["unverified_links"] == ["store"]
+    assert b'belfry_tls_unverified_links{link="store"} 1' in client.get("/metrics").body
+    client.close()
+
+
+def test_kafka_without_a_check_is_loud(make_server):
+    broker = "kafka://127.0.0.1:1/?security.protocol=ssl"
+    server = make_server("--broker", f"sure={broker}", "--broker", f"orders={broker}&enable.ssl.certificate.verification=false",
+                         "--broker", f"mail={broker}&ssl.endpoint.identification%2Ealgorithm=none")
+    assert server.log().count("tls_unverified") == 2, server.log()
+    client = server.client()
+    assert client.get("/v1/scheduler/status").json["tls"]["unverified_links"] == ["brokers.orders", "brokers.mail"]
+    metrics = client.get("/metrics").body
+    assert b'belfry_tls_unverified_links{link="brokers.mail"} 1' in metrics and b'link="brokers.sure"' not in metrics
+    client.close()
 
 
 @pytest.mark.parametrize("ssl", ["on", "off"])

@@ -295,19 +295,12 @@ static void exchange_write_answer(struct api_server *s, struct response *r, stru
 
 /* ---- the callbacks ---- */
 
-/* From now on the request uses its tenant's share of the budgets, and its connection may stay idle. */
-static void exchange_name_owner(const struct request *q)
-{
-    q->exchange->owner = q->who.tenant;
-    q->exchange->is_known = q->authenticated && q->route->scope != SCOPE_PUBLIC;
-}
-
 static enum handled exchange_identify(struct request *q, struct reader *r)
 {
     struct api_server *s = q->server;
     bool ok = request_identify(q, r);
     if (ok)
-        exchange_name_owner(q);
+        request_name_owner(q);
     http_resume(q->exchange, ok ? HTTP_READ : HTTP_ANSWER); /* q may be freed from now on */
     api_server_end_run(s);
     return HANDLED_LATER;
@@ -318,7 +311,7 @@ static enum http_next exchange_accept(struct request *q)
     struct http_exchange *x = q->exchange;
     x->body_max = q->route->body_max;
     if (q->authenticated)
-        exchange_name_owner(q);
+        request_name_owner(q);
     if (q->authenticated || !http_has_body(x->head))
         return HTTP_READ; /* without a body, the pool thread that runs the request looks up the key */
     if (!api_server_begin_run(q->server)) {
@@ -388,13 +381,14 @@ static void exchange_on_answer(void *context, struct http_exchange *x, struct ht
     struct response *r = &q->response;
     inflight_keys_remove(&q->server->inflight_keys, &q->inflight_key);
     if (q->authenticated)
-        exchange_name_owner(q);
+        request_name_owner(q);
     if (r->body.full)
         respond_problem(r, PROBLEM_INVALID,
                         "the answer would be larger than 64 MiB; ask for fewer items, with 'limit'");
     request_finish(q, GZIP_INLINE_MAX);
     exchange_write_answer(q->server, r, ret);
     exchange_add_more(ret, q);
+    request_release_memory(q);
 }
 
 static void exchange_on_end(void *context, struct http_exchange *x)

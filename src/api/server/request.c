@@ -46,12 +46,17 @@ struct request *request_new_internal(struct api_server *s, enum http_method meth
     return q;
 }
 
-void request_free(struct request *q)
+void request_release_memory(struct request *q)
 {
-    inflight_keys_remove(&q->server->inflight_keys, &q->inflight_key);
     buf_release(&q->body);
     arena_release(&q->arena);
     response_release(&q->response);
+}
+
+void request_free(struct request *q)
+{
+    inflight_keys_remove(&q->server->inflight_keys, &q->inflight_key);
+    request_release_memory(q);
     free_const(q->uri.p);
     free(q);
 }
@@ -91,6 +96,23 @@ static void request_suspend(struct request *q)
     q->suspended = true;
 }
 
+void request_name_owner(const struct request *q)
+{
+    q->exchange->owner = q->who.tenant;
+    q->exchange->is_known = q->authenticated && q->route->scope != SCOPE_PUBLIC;
+}
+
+static void request_reserve_answer(struct request *q)
+{
+    struct response *r = &q->response;
+    if (q->authenticated)
+        request_name_owner(q);
+    if (r->body.full || http_reserve_answer(q->exchange, r->body.n))
+        return;
+    response_release(r);
+    respond_problem(r, PROBLEM_UNAVAILABLE, HTTP_NO_ROOM_FOR_ANSWER);
+}
+
 void request_answer(struct request *q)
 {
     assert(q->suspended && !q->answered);
@@ -101,6 +123,7 @@ void request_answer(struct request *q)
         return;
     }
     struct api_server *s = q->server; /* q may be freed as soon as its exchange is resumed */
+    request_reserve_answer(q);
     http_resume(q->exchange, HTTP_ANSWER);
     api_server_end_run(s);
 }

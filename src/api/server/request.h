@@ -109,6 +109,8 @@ enum { REQUEST_ARENA_MAX = 192 << 20, LIST_DEFAULT = 20 };
 
 struct request *request_new(struct api_server *s, struct http_exchange *exchange, struct str uri);
 void request_free(struct request *q);
+/* The answer was made: it may take long until the client has read it. The HTTP thread of the request. */
+void request_release_memory(struct request *q);
 
 /* An internal request: no client sent it. It acts for a tenant with all scopes. Start it with request_later(q,
  * request_run); on_answer gets its answer. key is its Idempotency-Key; NULL: none. Any thread. The caller must have
@@ -130,6 +132,9 @@ enum handled request_run(struct request *q, struct reader *r);
 
 /* Sends the answer in q->response: wakes the connection. The caller's thread; passes q on. */
 void request_answer(struct request *q);
+
+/* From now on the request uses its tenant's share of the budgets, and its connection may stay idle. */
+void request_name_owner(const struct request *q);
 
 /* The last step before the answer is sent: ETag, 304, gzip of a body of at most gzip_max bytes. A second call does
  * nothing. The caller's thread. */

@@ -271,6 +271,24 @@ static void broken_percent_escapes_and_nul_are_refused(void **state)
     assert_false(str_percent_decode(S(""), out, 0));
 }
 
+static void parameters_of_a_url_are_found_and_decoded(void **state)
+{
+    (void)state;
+    char out[16];
+    const struct str url = S("kafka://h:1,i:2/?a.long.name=1&pre%66ix=x%2dy&prefix=z&empty=&none");
+    assert_true(str_url_parameter(url, "prefix", out, sizeof out));
+    assert_string_equal(out, "x-y");
+    assert_true(str_url_parameter(url, "a.long.name", out, 2)); /* the name need not fit, but the value */
+    assert_string_equal(out, "1");
+    assert_true(str_url_parameter(url, "empty", out, sizeof out));
+    assert_string_equal(out, "");
+    assert_false(str_url_parameter(url, "prefix", out, 3));
+    assert_false(str_url_parameter(url, "none", out, sizeof out));
+    assert_false(str_url_parameter(url, "Prefix", out, sizeof out));
+    assert_false(str_url_parameter(S("redis://prefix=a"), "prefix", out, sizeof out));
+    assert_false(str_url_parameter(S(""), "prefix", out, sizeof out));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +308,7 @@ int main(void)
         cmocka_unit_test(texts_are_packed_one_behind_the_other),
         cmocka_unit_test(percent_escapes_are_decoded),
         cmocka_unit_test(broken_percent_escapes_and_nul_are_refused),
+        cmocka_unit_test(parameters_of_a_url_are_found_and_decoded),
     };
     return cmocka_run_group_tests_name("str", tests, NULL, NULL);
 }

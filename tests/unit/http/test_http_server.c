@@ -381,6 +381,31 @@ static void a_reader_that_stops_is_cut_off_and_has_a_share(void **state)
     end();
 }
 
+static void an_answer_counts_before_it_is_sent(void **state)
+{
+    (void)state;
+    begin((struct http_limits){ .answer_total = 4 << 20 }); /* 1 MiB for one owner */
+    const char *request = "GET /wait HTTP/1.1\r\nHost: x\r\nOwner: A\r\n\r\n";
+    int one = dial(request);
+    struct http_exchange *first = await();
+    assert_true(http_reserve_answer(first, 900 << 10));
+    waiting = NULL;
+    int other = dial(request);
+    struct http_exchange *second = await();
+    assert_false(http_reserve_answer(second, 200 << 10));
+    assert_true(http_reserve_answer(second, 10 << 10)); /* small ones are not counted */
+    assert_int_equal(http_server_levels(server).answer_bytes, 900 << 10);
+    http_resume(first, HTTP_ANSWER);
+    http_resume(second, HTTP_ANSWER);
+    assert_says_all(http_socket_hear(one, "\r\n\r\nxx"), "HTTP/1.1 200");
+    assert_says_all(http_socket_hear(other, "\r\n\r\nxx"), "HTTP/1.1 200");
+    while (http_server_levels(server).answer_bytes > 0)
+        sched_yield();
+    close(one);
+    close(other);
+    end();
+}
+
 static void who_waits_for_an_answer_is_not_cut_off(void **state)
 {
     (void)state;
@@ -489,6 +514,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_read_is_refused_and_the_connection_closes),
         cmocka_unit_test(bodies_have_limits),
         cmocka_unit_test(a_reader_that_stops_is_cut_off_and_has_a_share),
+        cmocka_unit_test(an_answer_counts_before_it_is_sent),
         cmocka_unit_test(who_waits_for_an_answer_is_not_cut_off),
         cmocka_unit_test(unknown_clients_may_not_stay_idle),
         cmocka_unit_test(the_longest_idle_unknown_client_makes_room),
