@@ -67,7 +67,8 @@ static struct str audit_path_object(struct request *q)
     uuid_format(q->id, text);
     if (has_id && q->name.n)
         text[n++] = '/';
-    memcpy(text + n, q->name.p, q->name.n);
+    if (q->name.n)
+        memcpy(text + n, q->name.p, q->name.n);
     return (struct str){ text, n + q->name.n };
 }
 
