@@ -125,6 +125,8 @@ const struct option server_options[] = {
       .help = "comma-separated addresses that tasks of all tenants may call although they are not public: ranges such as 10.1.0.0/16, or an address and a port such as 127.0.0.1:8080 or [::1]:8080; default: none" },
     { .key = "http.ca_file", .flag = "ca-file", .type = OPTION_TEXT, .value = "FILE",
       .help = "trusted certificates (PEM) for https targets; default: $SSL_CERT_FILE, else the system's list" },
+    { .key = "secrets.key_file", .type = OPTION_TEXT, .value = "FILE",
+      .help = "file with the keys that encrypt secret headers of tasks in the store; every node and worker needs the same; default: secrets.key in the data directory, made at the first start of a single node; a cluster without one encrypts nothing" },
     { .key = "log.level", .flag = "log-level", .type = OPTION_CHOICE, .value = "LEVEL",
       .choices = "debug|info|warn|error", .preset = "info", .help = "lowest level that is logged" },
     { .key = "log.format", .flag = "log-format", .type = OPTION_CHOICE, .value = "FORMAT",

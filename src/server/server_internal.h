@@ -121,6 +121,7 @@ struct server {
     struct node *node;
     struct api_server *http;
     uint8_t pepper[PEPPER_SIZE];
+    struct secrets secrets; /* n is 0: secrets are not encrypted */
     bool made_pepper;      /* the data directory had none */
     bool has_useless_keys; /* of another pepper: they are refused */
     char name[PROCESS_NAME_TEXT];

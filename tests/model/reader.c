@@ -317,6 +317,7 @@ enum err memory_reader(struct store *base, struct reader **ret, struct error *e)
                                            .workers = memory_workers,
                                            .breakers = memory_reader_breakers,
                                            .audit = memory_audit,
+                                           .sealed = memory_sealed,
                                            .free = memory_reader_free };
     struct reader_memory *r = xnew(*r);
     *r = (struct reader_memory){ { &ops }, container_of(base, struct store_memory, base) };

@@ -12,6 +12,7 @@
 #include "api/resource/recall.h"
 #include "api/server/audit.h"
 #include "api/server/internal.h"
+#include "api/task/secret_headers.h"
 #include "api/task/json.h"
 #include "base/map.h"
 
@@ -70,15 +71,20 @@ static int64_t dedupe_wanted_ms(const struct task *t, const struct task *wanted)
 }
 
 /* True: it does something else than before. */
-static bool dedupe_replace(struct task *t, const struct task *wanted)
+static bool dedupe_replace(struct dedupe_holder *h, const struct task *wanted)
 {
+    struct request *q = h->d->q;
+    struct task *t = h->row;
+    struct secret_sealer sealer = { q->server->setup.secrets, t->tenant, t->id };
+    struct error ignored; /* the secrets were encrypted a moment ago, with the same keys */
     if (t->target == wanted->target && t->timeout_ms == wanted->timeout_ms && str_eq(t->payload, wanted->payload) &&
         str_eq(t->target_config, wanted->target_config) && str_eq(t->extra, wanted->extra))
         return false;
     t->target = wanted->target;
     t->timeout_ms = wanted->timeout_ms;
     t->payload = wanted->payload;
-    t->target_config = wanted->target_config;
+    if (secret_headers_move(&sealer, wanted->id, wanted->target_config, &q->arena, &t->target_config, &ignored))
+        t->target_config = wanted->target_config;
     t->extra = wanted->extra;
     return true;
 }
@@ -88,7 +94,7 @@ static void dedupe_move(struct dedupe_holder *h, const struct task *wanted, int6
 {
     struct task *t = h->row;
     int64_t at_ms = dedupe_wanted_ms(t, wanted);
-    bool replaced = wanted->dedupe == DEDUPE_REPLACE && dedupe_replace(t, wanted);
+    bool replaced = wanted->dedupe == DEDUPE_REPLACE && dedupe_replace(h, wanted);
     if (t->scheduled_ms == at_ms && !replaced)
         return;
     t->scheduled_ms = at_ms;

@@ -91,6 +91,7 @@ struct api_setup {
     struct definition_cache *definitions; /* NULL: the server has one of its own */
     struct metrics *metrics;
     struct str pepper;       /* at least 16 bytes */
+    const struct secrets *secrets; /* that encrypt secret headers; NULL: they are stored as they are */
     struct str cors_origins; /* separated by blanks; empty: none */
     bool require_idempotency_key;
     struct api_limits limits;

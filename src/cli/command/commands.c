@@ -47,6 +47,7 @@ const struct command *const commands[] = {
     &command_tenant,
     &command_key,
     &command_audit,
+    &command_secrets,
     &command_node,
     &command_workers,
     &command_status,

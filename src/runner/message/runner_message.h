@@ -17,6 +17,7 @@
 #include "platform/ssrf_guard.h"
 #include "port/clock.h"
 #include "port/runner.h"
+#include "port/secrets.h"
 
 struct message_broker {
     struct str name, url;
@@ -37,6 +38,7 @@ struct runner_message_setup {
      * told. */
     void (*broker_failed)(const char *broker, const char *why);
     struct guard_setup guard; /* which addresses may be called */
+    const struct secrets *secrets; /* that decrypt headers; borrowed. NULL: none */
 };
 
 /* Checks a broker's name and address. ERR_INVALID says what is wrong. Any thread may call it. */

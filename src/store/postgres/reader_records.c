@@ -505,3 +505,18 @@ enum err reader_postgres_audit(struct reader *base, const struct audit_filter *f
     *ret = page;
     return ERR_OK;
 }
+
+enum err reader_postgres_sealed(struct reader *base, bool *ret, struct error *e)
+{
+    static const struct pg_statement sealed = {
+        "read_sealed", "SELECT 1 FROM tasks WHERE target_config LIKE '%\"enc:1:%' LIMIT 1"
+    };
+    struct pg_reader *r = pg_reader_self(base);
+    cleanup_with(pg_result_release) struct pg_result got = { 0 };
+    e = pg_reader_error(base, e);
+    (void)pg_reader_params(r);
+    if (pg_reader_run(r, false, &sealed, &got, e))
+        return e->code;
+    *ret = got.rows > 0;
+    return ERR_OK;
+}

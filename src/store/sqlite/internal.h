@@ -473,6 +473,7 @@ enum err sqlite_ended_write(struct store_sqlite *s, struct error *e) must_use;
 enum err sqlite_audit_write(struct store_sqlite *s, struct op *const *ops, size_t n, struct error *e) must_use;
 enum err sqlite_audit_purge(struct store_sqlite *s, int64_t before_ms, size_t max, size_t *count,
                             struct error *e) must_use;
+enum err reader_sqlite_sealed(struct reader *base, bool *ret, struct error *e);
 enum err reader_sqlite_audit(struct reader *base, const struct audit_filter *f, struct arena *a, struct audit_page *ret,
                              struct error *e);
 
@@ -612,6 +613,7 @@ enum reader_statement {
     RD_LEASE,
     RD_WORKERS,
     RD_BREAKERS,
+    RD_SEALED,
     RD_AUDIT,
     RD_AUDIT_SCANNED,
     RD_UNSTARTED,

@@ -77,6 +77,7 @@ static const char *const reader_sql[] = {
                  "FROM task_leases AS l CROSS JOIN tasks AS t ON t.id = l.task_id AND t.state = " SQL_RUNNING
                  " AND t.fence = l.fence WHERE l.task_id = ?1 AND l.tenant_id = ?2",
     [RD_WORKERS] = "SELECT 0" WORKER_COLUMNS(SQL_NAME) " FROM workers WHERE id < ?1 ORDER BY id DESC LIMIT ?2",
+    [RD_SEALED] = "SELECT 1 FROM tasks WHERE target_config LIKE '%\"enc:1:%' LIMIT 1",
     [RD_AUDIT] = "SELECT 0" AUDIT_COLUMNS(
         SQL_NAME) " FROM audit WHERE id < ?1 AND id >= ?2 AND (?3 = 0 OR tenant_id = ?3) "
                   "AND (?4 = '' OR actor = ?4) AND (?5 = '' OR object = ?5) AND (?6 = '' OR action = ?6 "
@@ -593,6 +594,7 @@ enum err reader_sqlite_open(const char *path, struct reader **ret, struct error 
                                            .workers = reader_sqlite_workers,
                                            .breakers = reader_sqlite_breakers,
                                            .audit = reader_sqlite_audit,
+                                           .sealed = reader_sqlite_sealed,
                                            .definition = reader_sqlite_definition,
                                            .workflow = reader_sqlite_workflow,
                                            .workflows = reader_sqlite_workflows,
