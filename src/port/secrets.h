@@ -29,7 +29,8 @@ struct secret_place {
     struct str field; /* of a header: its name, in any case */
 };
 
-/* Empty lines and lines that begin with # are skipped. ERR_INVALID: not a key file, or more than SECRETS_KEYS_MAX keys. */
+/* Empty lines and lines that begin with # are skipped. ERR_INVALID: not a key file, or more than SECRETS_KEYS_MAX
+ * keys. */
 enum err secrets_parse(struct str text, struct secrets *ret, struct error *e) must_use;
 /* The line of a new key, with its line end. */
 void secrets_new_line(char out[SECRETS_LINE + 1]);

@@ -38,11 +38,12 @@ enum err store_postgres_open(const struct store_postgres_setup *setup, struct st
 /* For a node that starts: returns the pepper that API keys are hashed with, n bytes. If the database has none, the
  * given one is stored; if two nodes start at once, both get the one that was stored first. ERR_UNAVAILABLE if a copy to
  * this database was begun and not completed. */
-/* The fingerprint of the key that encrypts secrets in this database, n bytes. If it has none, `print` becomes it, unless
- * that is NULL. *ret_found: false: it has none. */
+enum err store_postgres_join(const char *url, struct clock *clock, void *pepper, size_t n, struct error *e) must_use;
+
+/* The fingerprint of the key that encrypts secrets in this database, n bytes. If it has none, `print` becomes it,
+ * unless that is NULL. *ret_found: false: it has none. */
 enum err store_postgres_key_print(const char *url, struct clock *clock, const void *print, void *ret, size_t n,
                                   bool *ret_found, struct error *e) must_use;
-enum err store_postgres_join(const char *url, struct clock *clock, void *pepper, size_t n, struct error *e) must_use;
 
 /* Whether the operator chose an sslmode that does not check who the server is, for a host that is not this machine. */
 bool store_postgres_is_unverified(const char *url);
