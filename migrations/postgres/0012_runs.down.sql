@@ -16,7 +16,8 @@ DROP TABLE definitions;
 DROP TABLE runs;
 ALTER TABLE edges DROP COLUMN old;
 ALTER TABLE joins DROP COLUMN max_broken;
-DROP INDEX tasks_unleased, tasks_unopened, tasks_runs;
+UPDATE executions SET status = 1 WHERE status = 3; -- CANCELLED, which older versions do not know
+DROP INDEX tasks_expiring, tasks_with_expiry, tasks_unopened, tasks_runs;
 ALTER TABLE tasks DROP COLUMN queue;
 ALTER TABLE tasks DROP COLUMN place;
 ALTER TABLE tasks DROP COLUMN run_id;

@@ -6,7 +6,9 @@ ALTER TABLE tasks ADD COLUMN queue text COLLATE "C"; -- of control work, whose l
 CREATE UNIQUE INDEX tasks_run ON tasks (run_id, place) WHERE run_id IS NOT NULL;
 CREATE INDEX tasks_runs ON tasks (tenant_id, id) WHERE target = 4 AND run_id IS NULL;
 CREATE INDEX tasks_unopened ON tasks (tenant_id) WHERE target = 4 AND links & 32 = 0; -- no row in runs names their definitions yet
-CREATE INDEX tasks_unleased ON tasks ((scheduled_ms + expires_after_ms), id) WHERE state = 0 AND target = 3 AND expires_after_ms > 0; -- WORKER tasks that expire unless they are leased
+-- Tasks that expire unless they start: task_may_expire. 288: TASK_OPENED, TASK_AWAITS.
+CREATE INDEX tasks_expiring ON tasks ((scheduled_ms + expires_after_ms), id) WHERE expires_after_ms > 0 AND (state = 0 OR waits_for IS NOT NULL) AND kind <> 1 AND NOT deleted AND links & 288 = 0;
+CREATE INDEX tasks_with_expiry ON tasks (id) WHERE expires_after_ms > 0 AND state < 4; -- whether there are any that are not final
 ALTER TABLE joins ADD COLUMN max_broken integer NOT NULL DEFAULT -1; -- more broken edges decide it; -1: they do not
 ALTER TABLE edges ADD COLUMN old boolean NOT NULL DEFAULT false; -- of an earlier join of its child: its arrival does not count
 
@@ -125,7 +127,7 @@ CREATE OR REPLACE VIEW belfry_executions AS
     SELECT x.id, n.name AS tenant, x.task_id, x.occurrence_id, t.name AS task_name, coalesce(t.queue, l.queue) AS queue,
         belfry_time(x.scheduled_ms) AS scheduled_for,
         x.attempt AS attempt_number,
-        CASE x.status WHEN 0 THEN 'COMPLETED' WHEN 1 THEN 'FAILED' WHEN 2 THEN 'LOST' END AS status,
+        CASE x.status WHEN 0 THEN 'COMPLETED' WHEN 1 THEN 'FAILED' WHEN 2 THEN 'LOST' WHEN 3 THEN 'CANCELLED' END AS status,
         belfry_time(x.started_us / 1000) AS started_at, belfry_time(x.completed_us / 1000) AS completed_at,
         (nullif(x.started_us, 0) - 1000 * x.due_ms) / 1000::double precision AS delay_ms,
         CASE x.late_by WHEN 1 THEN 'DOWN' WHEN 2 THEN 'PAUSED' WHEN 3 THEN 'CREATED' WHEN 4 THEN 'SPREAD' WHEN 5 THEN 'SLOT' WHEN 6 THEN 'LIMIT'

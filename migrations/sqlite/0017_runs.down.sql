@@ -19,7 +19,9 @@ DROP TABLE definitions;
 DROP TABLE runs;
 ALTER TABLE edges DROP COLUMN old;
 ALTER TABLE joins DROP COLUMN max_broken;
-DROP INDEX tasks_unleased;
+UPDATE executions SET status = 1 WHERE status = 3; -- CANCELLED, which older versions do not know
+DROP INDEX tasks_expiring;
+DROP INDEX tasks_with_expiry;
 DROP INDEX tasks_unopened;
 DROP INDEX tasks_runs;
 DROP INDEX tasks_run;

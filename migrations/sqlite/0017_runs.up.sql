@@ -5,7 +5,9 @@ ALTER TABLE tasks ADD COLUMN queue TEXT; -- of control work, whose lane has no q
 CREATE UNIQUE INDEX tasks_run ON tasks (run_id, place) WHERE run_id IS NOT NULL;
 CREATE INDEX tasks_runs ON tasks (tenant_id, id) WHERE target = 4 AND run_id IS NULL;
 CREATE INDEX tasks_unopened ON tasks (tenant_id) WHERE target = 4 AND NOT links & 32; -- no row in runs names their definitions yet
-CREATE INDEX tasks_unleased ON tasks (scheduled_ms + expires_after_ms, id) WHERE state = 0 AND target = 3 AND expires_after_ms > 0; -- WORKER tasks that expire unless they are leased
+-- Tasks that expire unless they start: task_may_expire. 288: TASK_OPENED, TASK_AWAITS.
+CREATE INDEX tasks_expiring ON tasks (scheduled_ms + expires_after_ms, id) WHERE expires_after_ms > 0 AND (state = 0 OR waits_for IS NOT NULL) AND kind <> 1 AND NOT deleted AND links & 288 = 0;
+CREATE INDEX tasks_with_expiry ON tasks (id) WHERE expires_after_ms > 0 AND state < 4; -- whether there are any that are not final
 ALTER TABLE joins ADD COLUMN max_broken INTEGER NOT NULL DEFAULT -1; -- more broken edges decide it; -1: they do not
 ALTER TABLE edges ADD COLUMN old INTEGER NOT NULL DEFAULT 0; -- of an earlier join of its child: its arrival does not count
 
@@ -149,7 +151,7 @@ CREATE VIEW belfry_executions AS
         t.name AS task_name, coalesce(t.queue, l.queue) AS queue,
         strftime('%Y-%m-%dT%H:%M:%fZ', nullif(x.scheduled_ms, 0) / 1000.0, 'unixepoch') AS scheduled_for,
         x.attempt AS attempt_number,
-        CASE x.status WHEN 0 THEN 'COMPLETED' WHEN 1 THEN 'FAILED' WHEN 2 THEN 'LOST' END AS status,
+        CASE x.status WHEN 0 THEN 'COMPLETED' WHEN 1 THEN 'FAILED' WHEN 2 THEN 'LOST' WHEN 3 THEN 'CANCELLED' END AS status,
         strftime('%Y-%m-%dT%H:%M:%fZ', nullif(x.started_us / 1000, 0) / 1000.0, 'unixepoch') AS started_at,
         strftime('%Y-%m-%dT%H:%M:%fZ', nullif(x.completed_us / 1000, 0) / 1000.0, 'unixepoch') AS completed_at,
         (nullif(x.started_us, 0) - 1000 * x.due_ms) / 1000.0 AS delay_ms,

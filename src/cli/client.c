@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/uuid.h"
+#include "cli/remedy.h"
 #include "server/options.h"
 
 enum {
@@ -28,7 +29,7 @@ struct client {
     struct buf bearer;   /* "Authorization: Bearer …"; empty: no key was found */
     struct buf key_hint; /* end of the error sentence after a 401: which key was rejected, or where one was searched */
     bool is_loopback, has_deadline, is_patient;
-    bool has_certificate;
+    bool has_certificate, was_forbidden;
     struct error unreachable; /* of a patient client: the latest */
     struct uuid_gen ids;
     char why[CURL_ERROR_SIZE];
@@ -390,8 +391,11 @@ static enum exit_code client_fail_sentence(struct client *c, const struct client
                                            struct str sentence)
 {
     struct error e = { .code = ERR_INVALID };
+    cleanup_with(buf_release) struct buf text;
+    buf_init(&text, 2 * sizeof e.text);
+    remedy_write(sentence, &text);
     snprintf(e.field, sizeof e.field, STR_FMT, STR_ARG(field));
-    snprintf(e.text, sizeof e.text, STR_FMT, STR_ARG(sentence));
+    snprintf(e.text, sizeof e.text, "%s", buf_cstr(&text));
     bool is_named = !call->about || strstr(e.text, call->about);
     if (!is_named && field.n)
         error_wrap(&e, STR_FMT, STR_ARG(field));
@@ -452,6 +456,11 @@ static enum exit_code client_fail_not_json(struct client *c, const struct error 
     return cli_fail(c->cli, c->cli->command->name, &e, EXIT_REFUSED);
 }
 
+bool client_was_forbidden(const struct client *c)
+{
+    return c->was_forbidden;
+}
+
 enum exit_code client_call(struct client *c, const struct client_request *call, struct client_answer *ret)
 {
     cleanup_with(client_free_headers) struct curl_slist *headers = client_headers(c, call);
@@ -459,6 +468,7 @@ enum exit_code client_call(struct client *c, const struct client_request *call, 
     buf_init(&r.body, ANSWER_MAX);
     client_set_request(c, call, headers);
     CURLcode rc = client_send(c, call->path, &r);
+    c->was_forbidden = !rc && r.status == 403;
     struct json_doc doc = { 0 };
     struct error e;
     enum exit_code code = EXIT_DONE;

@@ -42,6 +42,9 @@ struct client_answer {
     struct json_doc doc; /* root NULL: an answer without a body */
 };
 
+/* Whether the latest call was answered with 403: the key may not do that. */
+bool client_was_forbidden(const struct client *c);
+
 /* EXIT_DONE: the status is 2xx, and the caller releases *ret. Otherwise the error was printed, and *ret is
  * untouched. */
 enum exit_code client_call(struct client *c, const struct client_request *call, struct client_answer *ret) must_use;

@@ -173,6 +173,16 @@ static enum exit_code candidates_refuse(struct cli *cli, struct str word, const 
     return EXIT_REFUSED;
 }
 
+/* The key may act, but not read lists: it needs none if it is given what it acts on. */
+static void candidates_need_id(struct cli *cli, const struct candidates *c)
+{
+    struct error e;
+    error_set(&e, ERR_INVALID,
+              "this key may not look %ss up: give the whole id, such as 019c3f2e-7a40-7000-8000-000000000001",
+              c->list->what);
+    (void)cli_fail(cli, cli->command->name, &e, EXIT_REFUSED);
+}
+
 enum exit_code ids_resolve_word(struct client *client, struct str word, const char *list, struct ids *found)
 {
     cleanup_with(candidates_release) struct candidates c;
@@ -183,6 +193,8 @@ enum exit_code ids_resolve_word(struct client *client, struct str word, const ch
         return EXIT_DONE;
     }
     enum exit_code code = candidates_find_all(client, word, &c);
+    if (code == EXIT_REFUSED && client_was_forbidden(client))
+        candidates_need_id(client_cli(client), &c);
     if (code)
         return code;
     if (c.n != 1 || !uuid_parse(buf_str(&c.ids), &id))

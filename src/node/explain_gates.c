@@ -132,13 +132,14 @@ static void explain_blocked_by(struct explain_walk *w, const struct explain_slot
         uuid_format(s->holders.v[0].task, holder);
     if (s->need.kind == SLOT_OVERLAP)
         explain_gate_unknown(w, EXPLAIN_OVERLAP, "the previous run may take any time",
-                             "the previous run, %s, has not ended; %zu tasks wait ahead of it", holder, s->waiting);
+                             "the previous run, %s, has not ended; %zu task%s ahead of it", holder, s->waiting,
+                             s->waiting == 1 ? " waits" : "s wait");
     else
         explain_gate_unknown(w, EXPLAIN_CONCURRENCY_KEY, "the tasks that hold its slots may take any time",
                              "it waits for a slot of the concurrency key '" STR_FMT
-                             "', held by %s%s; %zu tasks wait ahead of it",
+                             "', held by %s%s; %zu task%s ahead of it",
                              STR_ARG(explain_cut(slot_key_name(s->need.key))), holder,
-                             s->holders.n > 1 ? " and others" : "", s->waiting);
+                             s->holders.n > 1 ? " and others" : "", s->waiting, s->waiting == 1 ? " waits" : "s wait");
 }
 
 void explain_look_blocked(struct explain_walk *w)
@@ -168,7 +169,8 @@ static struct explain_holder explain_holder_of(const struct explain_walk *w, con
         return h;
     if (s->holder.state != TASK_PAUSED)
         explain(w->view, &s->holder, s->holder_facts, w->now_ms, &x);
-    bool waits = x.not_before_ms > w->at_ms;
+    bool expires = x.not_before_ms && task_expires_ms(&s->holder) <= w->at_ms; /* before it starts */
+    bool waits = x.not_before_ms > w->at_ms && !expires;
     h.not_before_ms = waits ? x.not_before_ms : 0;
     h.stays = h.stays || waits || s->holder.state == TASK_PAUSED || x.needs_people;
     return h;
@@ -189,16 +191,17 @@ static void explain_overlap(struct explain_walk *w, const struct explain_slot *s
     }
     struct explain_holder h = explain_holder_of(w, s);
     struct explain_when of = explain_when(s->holders.v[0].scheduled_ms);
+    const char *line = s->need.policy == OVERLAP_QUEUE_ONE ? ", and another one waits for its end" : "";
     bool ahead = s->has_holder && slot_is_held_ahead(&s->holder, w->at_ms);
     if (!h.stays && !w->near) /* it is over by then */
         return;
     if (explain_overlap_skips(s) && h.stays && !w->unknown && !ahead) {
         if (h.not_before_ms)
             explain_add(w->ret, EXPLAIN_OVERLAP, w->at_ms,
-                        "the run of %s is not over by then: it does not start before %s", of.text,
+                        "the run of %s is not over by then%s: it does not start before %s", of.text, line,
                         explain_when(h.not_before_ms).text);
         else
-            explain_add(w->ret, EXPLAIN_OVERLAP, w->at_ms, "the run of %s is not over by then", of.text);
+            explain_add(w->ret, EXPLAIN_OVERLAP, w->at_ms, "the run of %s is not over by then%s", of.text, line);
         w->ret->resumes_ms = h.not_before_ms;
         explain_decided(w, EXPLAIN_WILL_SKIPPED, w->at_ms);
     } else if (s->need.policy == OVERLAP_CANCEL_PREVIOUS) {
@@ -207,7 +210,7 @@ static void explain_overlap(struct explain_walk *w, const struct explain_slot *s
     } else if (explain_overlap_skips(s)) {
         w->may_be_skipped = true;
         explain_gate_unknown(w, EXPLAIN_OVERLAP, "it is skipped if the previous run is not over by then",
-                             "if the run of %s is not over by then, it is skipped", of.text);
+                             "if the run of %s is not over by then%s, it is skipped", of.text, line);
     } else {
         explain_gate_unknown(w, EXPLAIN_OVERLAP, "the previous run may take any time",
                              "it waits until the run of %s is over", of.text);

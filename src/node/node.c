@@ -23,6 +23,8 @@ void node_settled(void *context, const struct event *e, const struct settlement 
     node_fleet_settled(n, s);
     scheduler_on_settled(n->scheduler, e->task.id, e->task.fence, &s->verdict);
     worker_settled(n->worker, e->task.id, e->task.fence);
+    if (s->ret_state == TASK_SCHEDULED && e->task.expires_ms != INT64_MAX)
+        leasing_may_expire(n->leasing);
     if (n->setup.observe)
         n->setup.observe(n->setup.observe_context, e, s);
 }

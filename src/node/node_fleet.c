@@ -135,7 +135,7 @@ void node_fleet_settled(struct node *n, const struct settlement *s)
 {
     if (!n->setup.fleet || s->stale || scheduler_holds(n->scheduler, s->id, s->fence))
         return;
-    n->fleet.comes_again = n->fleet.comes_again || s->verdict.next == TASK_SCHEDULED;
+    n->fleet.comes_again = n->fleet.comes_again || s->ret_state == TASK_SCHEDULED;
     node_fleet_note_settled(n, s->id, s->fence);
 }
 

@@ -9,10 +9,10 @@ void node_nudge(struct node *n, const struct task *tasks, size_t count)
         bool is_leased = task_is_leased(t) && t->kind != TASK_RECURRING;
         if (is_leased && t->state == TASK_SCHEDULED)
             leasing_due(n->leasing, t->tenant, t->queue, t->due_ms);
-        else if (is_leased && t->state == TASK_BLOCKED)
-            leasing_expect(n->leasing);
-        else if (t->state == TASK_SCHEDULED)
+        else if (t->state == TASK_SCHEDULED && !is_leased)
             scheduler_nudge(n->scheduler, t);
+        if (t->expires_after_ms)
+            leasing_may_expire(n->leasing);
     }
 }
 

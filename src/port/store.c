@@ -22,6 +22,16 @@ bool task_needs_calendar(const struct task *t)
     return t->kind == TASK_RECURRING && t->schedule.calendar.n && !t->deleted && !task_is_final(t->state);
 }
 
+bool put_cancels(const struct task *recurring, int64_t due_ms)
+{
+    return task_is_final(recurring->state) && due_ms <= recurring->updated_ms;
+}
+
+struct str put_cancel_reason(const struct task *recurring)
+{
+    return recurring->state == TASK_CANCELLED ? S("its schedule was cancelled") : S("its schedule has ended");
+}
+
 enum err limit_reached(const char *field, int64_t limit, struct error *e)
 {
     error_set(e, ERR_LIMIT, "the tenant may have at most %lld %s tasks; this request would exceed that",

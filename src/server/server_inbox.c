@@ -15,10 +15,11 @@ static bool inbox_merge_nudge(struct inbox_nudge *item, const struct task *t)
 {
     struct task *known = &item->task;
     bool recurring = t->kind == TASK_RECURRING;
-    if ((known->kind == TASK_RECURRING) != recurring)
+    if ((known->kind == TASK_RECURRING) != recurring || known->state != t->state)
         return false;
     if (recurring) {
         known->cursor_ms = min_of(known->cursor_ms, t->cursor_ms);
+        known->expires_after_ms = max_of(known->expires_after_ms, t->expires_after_ms);
         return true;
     }
     struct lane of_known = task_lane(known), of_task = task_lane(t);
@@ -26,6 +27,7 @@ static bool inbox_merge_nudge(struct inbox_nudge *item, const struct task *t)
         task_is_suspect(known) != task_is_suspect(t) || !lane_eq(&of_known, &of_task))
         return false;
     known->due_ms = min_of(known->due_ms, t->due_ms);
+    known->expires_after_ms = max_of(known->expires_after_ms, t->expires_after_ms);
     return true;
 }
 
@@ -58,6 +60,7 @@ static void inbox_add_nudge(struct server_inbox *n, const struct task *t)
                                 .losses = t->losses,
                                 .due_ms = t->due_ms,
                                 .cursor_ms = t->cursor_ms,
+                                .expires_after_ms = t->expires_after_ms, /* whether it has one */
                                 .cpu_milli = t->cpu_milli,
                                 .memory_mb = t->memory_mb,
                                 .recalled = task_is_late(t), /* its lane is late, for whatever reason */
@@ -190,7 +193,7 @@ void server_on_tasks_written(void *context, const struct task *tasks, size_t cou
     struct server_inbox *n = &a->inbox;
     pthread_mutex_lock(&n->lock);
     for (size_t i = 0; i < count; i++)
-        if (tasks[i].state == TASK_SCHEDULED)
+        if (tasks[i].state == TASK_SCHEDULED || (tasks[i].expires_after_ms && !task_is_final(tasks[i].state)))
             inbox_add_nudge(n, &tasks[i]);
     inbox_unlock(a);
 }

@@ -109,6 +109,7 @@ struct open_completed { /* a step that a user completes with it */
     bool is_set;
     uint32_t step;
     struct str output; /* JSON text; empty: none */
+    struct str by;     /* the API key */
 };
 enum err open_again_rows(struct run_view *v, const enum flow_outcome *kept, const struct open_completed *done,
                          int64_t begun_ms, struct plan *p, struct error *e) must_use;

@@ -145,6 +145,19 @@ static enum err open_add_skipped(struct run_view *v, struct plan *p, const enum 
     return ERR_OK;
 }
 
+/* Who completed it is kept with the row (settled_by), beside what the definition says. */
+static enum err open_set_settled(struct run_view *v, struct str by, struct task *t, struct error *e)
+{
+    cleanup_with(buf_release) struct buf text;
+    struct str rest = t->extra.n ? str_sub(t->extra, 1, t->extra.n) : S("}");
+    buf_init(&text, t->extra.n + by.n + 64);
+    if (!by.n)
+        return ERR_OK;
+    buf_printf(&text, "{\"%s\":\"" STR_FMT "\"%s" STR_FMT, SETTLED_BY, STR_ARG(by), rest.n > 1 ? "," : "",
+               STR_ARG(rest));
+    return !text.full && arena_str(v->a, buf_str(&text), &t->extra) ? ERR_OK : error_no_room(e);
+}
+
 static enum err open_add_completed(struct run_view *v, struct plan *p, const struct open_completed *done,
                                    struct open_row *row, struct error *e)
 {
@@ -157,6 +170,8 @@ static enum err open_add_completed(struct run_view *v, struct plan *p, const str
     row->n = 0;
     row->ends = false;
     row->has_output = done->output.n > 0;
+    if (open_set_settled(v, done->by, &row->task, e))
+        return e->code;
     return arena_str(v->a, done->output, &row->output) ? ERR_OK : error_no_room(e);
 }
 

@@ -72,6 +72,7 @@ enum err plan_again(struct run_view *v, const struct run_progress *g, struct pla
     if (r.completes) {
         done = (struct open_completed){ .is_set = true, .step = r.steps[0] };
         done.output = json_member_text(&extra, "retry_output");
+        done.by = json_text_at(extra.root, "retry_by");
     }
     return open_again_rows(v, kept, &done, g->begun_ms, p, e);
 }

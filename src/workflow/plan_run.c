@@ -134,6 +134,29 @@ bool run_is_undone(const struct run_view *v, const struct flow_result *r, const 
     return t->attempts + 1 >= t->retry.max_attempts || v->row.stop == RUN_AT_DEADLINE;
 }
 
+/* Whether a run within this one, whose failure fails it, was compensated: that run cannot go on where it failed. */
+static enum err run_has_undone_below(struct run_view *v, const struct run_progress *g, bool *ret, struct error *e)
+{
+    struct flow_state state;
+    *ret = false;
+    if (flow_state(v->dag, g->outcomes, v->a, &state, e))
+        return e->code;
+    for (size_t i = 0; i < g->tasks.n && !*ret; i++) {
+        const struct task *t = &g->tasks.v[i];
+        struct tasks undo = { 0 };
+        struct step_filter f = {
+            .tenant = t->tenant, .run = t->id, .has_after = true, .after = place_of_undo(0, -1) - 1, .limit = 1
+        };
+        bool is_run = t->target == TARGET_WORKFLOW && t->links & TASK_OPENED && place_kind(t->place) == PLACE_KIND_STEP;
+        if (!is_run || t->state == TASK_COMPLETED || !flow_step_fails_run(v->dag, &state, place_step(t->place)))
+            continue;
+        if (reader_steps(v->c->reader, &f, v->a, &undo, e))
+            return e->code;
+        *ret = undo.n && place_kind(undo.v[0].place) == PLACE_KIND_UNDO;
+    }
+    return ERR_OK;
+}
+
 static enum flow_stop run_flow_stop(enum run_stop s)
 {
     return s == RUN_GOES_ON ? FLOW_NOT_STOPPED : s == RUN_AT_DEADLINE ? FLOW_STOP_DEADLINE : FLOW_STOP_CANCEL;
@@ -215,11 +238,18 @@ static enum err plan_close(struct run_view *v, const struct run_progress *g, str
         p->stop.from = p->stop.to = place_of_deadline();
         return ERR_OK;
     }
-    if ((g->has_undo || run_is_undone(v, &r, p->task)) && plan_undo(v, g, p, &over, e))
+    bool has_attempts = r.state == TASK_FAILED && p->task->attempts + 1 < p->task->retry.max_attempts;
+    bool undone_below = false;
+    if (has_attempts && run_has_undone_below(v, g, &undone_below, e))
+        return e->code;
+    bool undoes = run_is_undone(v, &r, p->task) || (undone_below && v->dag->has_compensate);
+    if ((g->has_undo || undoes) && plan_undo(v, g, p, &over, e))
         return e->code;
     if (!over)
         return ERR_OK;
     plan_ended(v, g, &r, result, &no_result, p);
+    if (has_attempts && (undoes || g->has_undo || undone_below))
+        p->outcome.failure = FAILURE_REFUSED; /* a further attempt could not go on: steps were undone */
     if (r.state != TASK_COMPLETED)
         plan_add_undo(g, p);
     return ERR_OK;

@@ -99,8 +99,9 @@ static void plan_map_end(struct step_view *x, const struct map_count *c, struct 
         plan_end(p, &(struct outcome){ .kind = OUTCOME_OK, .started_us = plan_started_us(p) });
         return;
     }
-    int n = snprintf(text, sizeof text, "%zu of %zu items failed, %zu were cancelled; max_failures is %lld",
-                     c->failed - c->cancelled, c->rows, c->cancelled, (long long)x->s->map.max_failures);
+    int n = snprintf(text, sizeof text, "%zu of %zu item%s failed, %zu w%s cancelled; max_failures is %lld",
+                     c->failed - c->cancelled, c->rows, c->rows == 1 ? "" : "s", c->cancelled,
+                     c->cancelled == 1 ? "as" : "ere", (long long)x->s->map.max_failures);
     plan_fail_text(p, FAILURE_INTERNAL, (struct str){ text, (size_t)n });
 }
 
@@ -322,5 +323,33 @@ enum err plan_step(struct run_view *v, struct plan *p, struct error *e)
         return e->code;
     enum err rc = plan_one_step(&x, p, e);
     step_data_release(&x.data);
+    return rc;
+}
+
+/* ---- for people ---- */
+
+static enum err call_resolve(struct run_view *v, const struct task *t, struct step_target *ret, struct error *e)
+{
+    struct step_view x = { .v = v, .s = &v->dag->steps[place_step(t->place)], .run = { v, t } };
+    enum step_part part = place_kind(t->place) == PLACE_KIND_UNDO ? STEP_COMPENSATION : STEP_ITSELF;
+    x.references = run_data_references(&x.run);
+    if (step_data_read(x.s, &x.data, e))
+        return e->code;
+    enum err rc = step_data_target(&x.data, part, &x.references, v->a, ret, e);
+    step_data_release(&x.data);
+    return rc;
+}
+
+enum err workflow_call(const struct planner_context *c, const struct task *t, struct arena *a, struct str *ret_config,
+                       struct str *ret_payload, struct error *e)
+{
+    struct run_view v;
+    struct step_target target = { 0 };
+    enum err rc = run_view_read(&v, c, t->tenant, t->run, a, e);
+    if (rc == ERR_OK)
+        rc = v.has_row ? call_resolve(&v, t, &target, e) : error_set(e, ERR_NOT_FOUND, "the run is gone");
+    run_view_release(&v);
+    *ret_config = target.config;
+    *ret_payload = target.payload;
     return rc;
 }

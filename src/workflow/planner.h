@@ -12,3 +12,8 @@ struct planner_context {
 };
 
 void workflow_plan(const struct planner_context *c, struct plan *p);
+
+/* What a step, an item or a compensation calls, with its references resolved as they are now; for people. It is neither
+ * a map as a whole nor an await. ERR_INVALID: a reference has no value. */
+enum err workflow_call(const struct planner_context *c, const struct task *t, struct arena *a, struct str *ret_config,
+                       struct str *ret_payload, struct error *e) must_use;

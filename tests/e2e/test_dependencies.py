@@ -142,6 +142,6 @@ def test_the_command_line_creates_and_lists_dependencies(server, client, belfry)
     child = cli("add", "--quiet", "--noop", "--after", f"{parent}:must-finish", "--join", "any").out.strip()
     assert "tasks that it depends on" in cli("show", child).out
     out = cli("deps", child).out
-    assert "0 of 1 tasks" in out and parent in out and "MUST_FINISH" in out and "ANY" in out
+    assert "0 of 1 task that it depends on has ended" in out and parent in out and "MUST_FINISH" in out and "ANY" in out
     assert cli("run", "--force", child).code == 0
     client.wait_for(child, "COMPLETED")

@@ -46,14 +46,15 @@ def enums():
 
 @pytest.mark.parametrize("folder", ["sqlite", "postgres"])
 def test_the_names_in_the_views_are_those_of_the_code(folder):
-    path = next((ROOT / "migrations" / folder).glob("*_views.up.sql"))
-    cases = re.findall(r"CASE ((?:(?!WHEN|CASE).|CASE WHEN (?:(?!END).)* END)*?)\s+((?:WHEN \d+ THEN '\w+'\s*)+)END", path.read_text())
-    assert len(cases) == 8
+    paths = sorted((ROOT / "migrations" / folder).glob("*.up.sql"))
+    text = "\n".join(path.read_text() for path in paths if "CREATE VIEW" in path.read_text())
+    cases = re.findall(r"CASE ((?:(?!WHEN|CASE).|CASE WHEN (?:(?!END).)* END)*?)\s+((?:WHEN \d+ THEN '\w+'\s*)+)END", text)
+    assert len(cases) >= 8
     for column, names in enums().items():
         word = column.strip("'").replace("$.", "")
         found = [text for of, text in cases if word in of]
-        assert len(found) == 1, (column, cases)
-        numbered = {int(n): name for n, name in re.findall(r"WHEN (\d+) THEN '(\w+)'", found[0])}
+        assert found, (column, cases)
+        numbered = {int(n): name for n, name in re.findall(r"WHEN (\d+) THEN '(\w+)'", found[-1])}  # a view may have been made again since
         assert numbered == {n: name for n, name in enumerate(names) if name != "NONE"}, column
 
 

@@ -269,12 +269,12 @@ def test_a_run_of_a_file_that_fails_is_an_exit_code(ask, write, receiver):
     assert len(receiver.to("/b")) == 3
 
 
-def test_a_signal_is_sent_and_the_end_is_estimated(ask, write, client):
+def test_a_signal_is_sent_and_no_end_is_estimated_before(ask, write, client):
     from server import until
     ask("apply", write("signed.yaml", SIGNED))
     first = ask("run", "signed", "-q").out.strip()
     until(lambda: "awaits the signal approved, 0 of 1 received" in ask("show", first).out)
-    done(ask("show", first), "When it ends cannot be estimated: no earlier run of the same definition is COMPLETED\n")
+    done(ask("show", first), "Ends: not before the signal 'approved'\n")
     assert done(ask("pause", first)).out == (f"Run {first} is RUNNING, paused: running steps finish, and no step starts\n"
                                              f"'belfry workflow resume {first}' lets it go on\n")
     done(ask("show", first), f"It is paused: 'belfry workflow resume {first}' lets it go on\n")
@@ -283,7 +283,7 @@ def test_a_signal_is_sent_and_the_end_is_estimated(ask, write, client):
     done(ask("show", "--watch", first), "b COMPLETED")
     second = ask("run", "signed", "-q").out.strip()
     until(lambda: "awaits the signal approved" in ask("show", second).out)
-    done(ask("show", second), "if it goes as the last 1 completed run\n")
+    done(ask("show", second), "Ends: not before the signal 'approved'\n")
     assert done(ask("signal", second, "approved", "--reject", "--by", "ann")).out.startswith("approved rejected, 0 of 1 approvals, 1 rejection, for step")
     assert ask("show", "--watch", second).code == 1
     third = ask("run", "signed", "-q", "--in", "1h", "--priority", "7").out.strip()
@@ -329,7 +329,7 @@ def test_a_step_is_shown_and_decided_on_by_hand(ask, write, receiver, client):
     assert ask("show", run, "m/1", "--key", few).lines[0] == item.lines[0]
     assert "step 'm' has no item 2" in ask("show", run, "m/2").err
     assert "no step is named 'lastt'; did you mean 'last'?" in ask("show", run, "lastt").err
-    done(ask("show", run, "--ids"), ids["b"].split()[6], "awaits a signal", "  ID  ")
+    done(ask("show", run, "--ids"), ids["b"].split()[6], "waits for signal 'go'", "  ID  ")
     made = done(ask("step", "force-complete", run, "held", "--output", '{"by": "hand"}'), "Step held is COMPLETED, by hand\n", f"show --watch {run}")
     assert made.lines[1] == f"'belfry workflow show --watch {run}' follows the run"
     until(lambda: client.get(f"/v1/workflows/{run}").json["status"] == "FAILED")
@@ -375,7 +375,7 @@ def test_a_run_that_waits_says_for_what(ask, write):
     done(ask("show", second), "aits for a slot of the concurrency key 'one'", first)
     assert ask("signal", first, "approved").code == 0
     until(lambda: "awaits the signal approved" in ask("show", second).out)
-    done(ask("show", second), "if it goes as the last 1 completed run\n")  # of the same content: it has no name
+    done(ask("show", second), "Ends: not before the signal 'approved'\n")
 
 
 def test_a_sub_workflow_is_found_by_its_id(ask, write):

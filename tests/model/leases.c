@@ -80,25 +80,26 @@ static int memory_by_expiry(const void *x, const void *y)
     return ams == bms ? uuid_cmp(a->id, b->id) : (ams > bms) - (ams < bms);
 }
 
-static enum err memory_unleased_expired(struct store_memory *s, struct op_leases_expired *op)
+static enum err memory_waiting_expired(struct store_memory *s, struct op_leases_expired *op)
 {
     cleanup_with(picks_release) struct picks p = { 0 };
-    op->ret_next_unleased_ms = INT64_MAX;
-    for (size_t i = 0; op->max_unleased && i < order_count(&s->table.by_id); i++) {
+    op->ret_next_waiting_ms = INT64_MAX;
+    op->ret_expires = false;
+    for (size_t i = 0; op->max_waiting && i < order_count(&s->table.by_id); i++) {
         const struct task *t = task_at(&s->table.by_id, i);
-        if (t->state == TASK_SCHEDULED && task_is_leased(t) && t->kind != TASK_RECURRING && !t->deleted &&
-            t->expires_after_ms)
+        op->ret_expires = op->ret_expires || (t->expires_after_ms && !task_is_final(t->state));
+        if (task_may_expire(t))
             picks_add(&p, t);
     }
     if (p.n)
         qsort(p.v, p.n, sizeof *p.v, memory_by_expiry);
     size_t n = 0;
-    while (n < p.n && n < op->max_unleased && is_expired(task_expires_ms(p.v[n]), op->now_ms))
+    while (n < p.n && n < op->max_waiting && is_expired(task_expires_ms(p.v[n]), op->now_ms))
         n++;
     if (n < p.n)
-        op->ret_next_unleased_ms = task_expires_ms(p.v[n]);
+        op->ret_next_waiting_ms = task_expires_ms(p.v[n]);
     p.n = n;
-    return picks_copy(&p, &op->op.arena, &op->ret_unleased, &op->op.error);
+    return picks_copy(&p, &op->op.arena, &op->ret_waiting, &op->op.error);
 }
 
 enum err memory_leases_expired(struct store_memory *s, struct op *base)
@@ -121,7 +122,7 @@ enum err memory_leases_expired(struct store_memory *s, struct op *base)
     if (picks_copy(&p, &base->arena, &op->ret, &base->error))
         return base->error.code;
     op->ret_next_ms = next_ms;
-    return memory_unleased_expired(s, op);
+    return memory_waiting_expired(s, op);
 }
 
 enum err memory_reader_lease(struct reader *r, int32_t tenant, struct uuid task, struct arena *a, struct lease_row *ret,

@@ -200,6 +200,7 @@ static void memory_settle_one(struct store_memory *s, struct settlement *given, 
     struct task next = v->replace ? *v->replace : memory_settled(t, v, now_ms);
     assert(uuid_eq(next.id, v->id) && next.tenant == t->tenant && next.state != TASK_RUNNING);
     next.claim = (struct uuid){ 0 };
+    given->ret_state = next.state;
     if (v->replace)
         dependency_tidy(&next, t->links);
     memory_arrivals_add(arrivals, &next);
@@ -339,7 +340,20 @@ static enum err memory_put_check(const struct store_memory *s, const struct op_p
     return op->also && !there ? dedupe_take(keys, op->also, (struct uuid){ 0 }, e) : ERR_OK;
 }
 
-/* Deletes the withdrawn occurrences; returns the new cursor. */
+/* It was due, and stays as cancelled. */
+static void memory_put_cancel(struct store_memory *s, const struct op_put *op, const struct task *t,
+                              struct slot_keys *keys)
+{
+    struct task next = *t;
+    next.state = TASK_CANCELLED;
+    next.waits_for = (struct str){ 0 };
+    next.updated_ms = next.completed_ms = op->task->updated_ms;
+    next.last_error = put_cancel_reason(op->task);
+    next.runs_count = 0;
+    memory_change_row(&s->table, &next, false, keys);
+}
+
+/* Deletes or cancels the withdrawn occurrences; returns the new cursor. */
 static int64_t memory_put_withdraw(struct store_memory *s, struct op_put *op, int64_t *ret_runs, struct slot_keys *keys)
 {
     cleanup_with(picks_release) struct picks p = { 0 };
@@ -350,6 +364,10 @@ static int64_t memory_put_withdraw(struct store_memory *s, struct op_put *op, in
     for (size_t i = 0; i < p.n; i++) {
         int64_t at_ms = p.v[i]->scheduled_ms + spread_ms;
         *ret_runs += p.v[i]->runs_count;
+        if (put_cancels(op->task, p.v[i]->due_ms)) {
+            memory_put_cancel(s, op, p.v[i], keys);
+            continue;
+        }
         if (at_ms >= op->withdraw_from_ms && p.v[i]->runs_count)
             cursor_ms = min_of(cursor_ms, at_ms);
         memory_drop_row(&s->table, p.v[i]->id, keys);

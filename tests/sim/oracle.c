@@ -397,9 +397,9 @@ void oracle_ended(struct sim *s, const struct task *t, const struct outcome *o)
 
 static void judge_result(struct sim *s, const struct subject *x, struct known_call *c, const struct settlement *v)
 {
-    static const enum execution_status status_of[] = {
-        [OUTCOME_OK] = EXECUTION_COMPLETED, [OUTCOME_FAILED] = EXECUTION_FAILED, [OUTCOME_CANCELLED] = EXECUTION_FAILED
-    };
+    static const enum execution_status status_of[] = { [OUTCOME_OK] = EXECUTION_COMPLETED,
+                                                       [OUTCOME_FAILED] = EXECUTION_FAILED,
+                                                       [OUTCOME_CANCELLED] = EXECUTION_CANCELLED };
     const struct verdict *verdict = &v->verdict;
     bool lost = !verdict->has_execution || verdict->execution.status == EXECUTION_LOST;
     bool given = false; /* to any of them: a fault may have sent it twice under one fence */

@@ -76,21 +76,22 @@ def url(brokers, **parameters):
 
 class Kafka:
     """One broker. What was committed is there again after a restart. Who asks for it by `wire_port` is told to go on by that port: there a
-    test may put a wire to `wired_port`, which it can cut."""
+    test may put a wire to `wired_port`, which it can cut. tls: an Authority (certificates.py); clients on `tls_port` need a certificate of it."""
 
     is_mock = False
 
-    def __init__(self):
+    def __init__(self, tls=None):
         self.classpath = classpath()
         assert self.classpath, "Kafka needs java, and mvn to fetch it"
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="belfry-kafka-"))
-        self.port, controller, self.wired_port, self.wire_port = free_ports(4)
+        self.port, self.controller, self.wired_port, self.wire_port, self.tls_port = free_ports(5)
+        self.tls = tls
         self.process = None
         (self.folder / "server.properties").write_text(
             f"""process.roles=broker,controller
 node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{self.port},WIRED://127.0.0.1:{self.wired_port},CONTROLLER://127.0.0.1:{controller}
+controller.quorum.voters=1@127.0.0.1:{self.controller}
+listeners=PLAINTEXT://127.0.0.1:{self.port},WIRED://127.0.0.1:{self.wired_port},CONTROLLER://127.0.0.1:{self.controller}
 advertised.listeners=PLAINTEXT://127.0.0.1:{self.port},WIRED://127.0.0.1:{self.wire_port}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
@@ -108,8 +109,22 @@ auto.create.topics.enable=false
 log.cleaner.enable=false
 num.network.threads=2
 num.io.threads=2
-""")
+""" + (self._tls_settings() if tls else ""))
         self._java("kafka.tools.StorageTool", "format", "-t", uuid.uuid4().hex[:22], "-c", self.folder / "server.properties")
+
+    def _tls_settings(self):
+        """Settings that come later replace those above."""
+        plain = f"PLAINTEXT://127.0.0.1:{self.port}"
+        secure = f"SECURE://127.0.0.1:{self.tls_port}"
+        return f"""listeners={plain},{secure},CONTROLLER://127.0.0.1:{self.controller}
+advertised.listeners={plain},{secure}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SSL
+ssl.keystore.type=PEM
+ssl.keystore.location={self.tls.certificate("kafka")}
+ssl.truststore.type=PEM
+ssl.truststore.location={self.tls.ca_file}
+ssl.client.auth=required
+"""
 
     def __enter__(self):
         return self.start()
@@ -165,6 +180,12 @@ num.io.threads=2
 
     def url(self, port=None, **parameters):
         return url(f"127.0.0.1:{port or self.port}", **parameters)
+
+    def tls_url(self, client, **parameters):
+        """client: the name of a certificate of the authority."""
+        files = {"ssl.ca.location": self.tls.ca_file, "ssl.certificate.location": self.tls.folder / f"{client}.pem",
+                 "ssl.key.location": self.tls.folder / f"{client}.key"}
+        return url(f"127.0.0.1:{self.tls_port}", **{"security.protocol": "ssl"}, **files, **parameters)
 
 
 class MockKafka:

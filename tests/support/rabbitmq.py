@@ -47,9 +47,9 @@ def unprivileged(*command):
 
 class RabbitMQ:
     """One server, which speaks TLS on another port, by a certificate for `localhost` that vouches for itself (tls.pem). folder: of one that
-    another process has started."""
+    another process has started. authority: of client certificates (certificates.py); on the TLS port, clients need one, and its common name is the user."""
 
-    def __init__(self, folder=None, settings=None):
+    def __init__(self, folder=None, settings=None, authority=None):
         assert installed(), "RabbitMQ is missing: install Debian's package rabbitmq-server"
         if folder:
             self.folder = pathlib.Path(folder)
@@ -67,8 +67,13 @@ class RabbitMQ:
                        stdin=subprocess.DEVNULL, capture_output=True, check=True)
         lines |= {"listeners.ssl.1": f"127.0.0.1:{self.ports['amqps']}", "ssl_options.cacertfile": f"{tls}.pem",
                   "ssl_options.certfile": f"{tls}.pem", "ssl_options.keyfile": f"{tls}.key"}
+        if authority:
+            shutil.copy(authority.ca_file, self.folder / "clients.pem")
+            lines |= {"ssl_options.cacertfile": self.folder / "clients.pem", "ssl_options.verify": "verify_peer",
+                      "ssl_options.fail_if_no_peer_cert": "true", "auth_mechanisms.1": "EXTERNAL", "auth_mechanisms.2": "PLAIN",
+                      "ssl_cert_login_from": "common_name"}
         (self.folder / "rabbitmq.conf").write_text("".join(f"{k} = {v}\n" for k, v in lines.items()))
-        (self.folder / "enabled_plugins").write_text("[].\n")
+        (self.folder / "enabled_plugins").write_text("[rabbitmq_auth_mechanism_ssl].\n" if authority else "[].\n")
         (self.folder / ".erlang").write_text(PRELOAD)  # Erlang runs it first, from HOME
         # After a crash, what was on its way from one queue to another is sent again; by itself after 3 minutes.
         (self.folder / "advanced.config").write_text("[{rabbit, [{dead_letter_worker_publisher_confirm_timeout, 1000}]}].\n")
@@ -209,6 +214,17 @@ class RabbitMQ:
     def tls_url(self, **parameters):
         more = "&".join(f"{k}={v}" for k, v in {"cacert": self.folder / "tls.pem", **parameters}.items())
         return f"amqps://guest:guest@localhost:{self.ports['amqps']}/%2F?{more}"
+
+    def certificate_url(self, authority, client, **parameters):
+        """client: the name of a certificate of the authority; no user, no password."""
+        files = {"cacert": self.folder / "tls.pem", "cert": authority.folder / f"{client}.pem", "key": authority.folder / f"{client}.key"}
+        more = "&".join(f"{k}={v}" for k, v in {**files, **parameters}.items())
+        return f"amqps://localhost:{self.ports['amqps']}/%2F?auth_mechanism=external&{more}"
+
+    def add_user(self, name):
+        """Without a password, with all rights."""
+        self.evaluate(f'ok = rabbit_auth_backend_internal:add_user(<<"{name}">>, <<"not used">>, <<"test">>)')
+        self.evaluate(f'ok = rabbit_auth_backend_internal:set_permissions(<<"{name}">>, <<"/">>, <<".*">>, <<".*">>, <<".*">>, <<"test">>)')
 
     def evaluate(self, erlang):
         """Runs an expression in the server and returns what it gives. rabbitmqctl does the same, but is a virtual machine that takes seconds of

@@ -216,3 +216,18 @@ void catalog_entry_members(struct jw *w, const struct catalog_entry *entry)
     jw_kv_time(w, "created_at", entry->created_ms);
     jw_kv_time(w, "updated_at", entry->updated_ms);
 }
+
+/* ---- who changes ---- */
+
+enum err change_sender_name(struct request *q, struct reader *r, struct str sender, struct str *ret, struct error *e)
+{
+    struct api_key key;
+    enum err rc = reader_key(r, sender, &q->arena, &key, e);
+    *ret = rc == ERR_OK && key.tenant == q->who.tenant && key.name.n ? key.name : sender;
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc; /* it was revoked a moment ago */
+}
+
+enum err change_key_name(struct request *q, struct reader *r, struct str *ret, struct error *e)
+{
+    return change_sender_name(q, r, str_from(q->who.key_id), ret, e);
+}

@@ -60,3 +60,9 @@ bool name_page_read(struct request *q, struct name_page *ret); /* false: the req
 
 /* Writes version, created_at and updated_at of an entry. */
 void catalog_entry_members(struct jw *w, const struct catalog_entry *entry);
+
+/* The name of the API key that sent the request; if it has no name, its id. */
+enum err change_key_name(struct request *q, struct reader *r, struct str *ret, struct error *e) must_use;
+/* The same of the id of a key, or of any other sender: if it is no key of the tenant, the text itself. */
+enum err change_sender_name(struct request *q, struct reader *r, struct str sender, struct str *ret,
+                            struct error *e) must_use;

@@ -182,16 +182,20 @@ static enum err edit_set_resolution(struct request *q, struct edit *edit, struct
 }
 
 /* As a run that is open says it. */
-static bool edit_set_canceller(struct request *q, struct edit *edit)
+static enum err edit_set_canceller(struct request *q, struct reader *r, struct edit *edit, struct error *e)
 {
-    char text[64];
-    int n = snprintf(text, sizeof text, "cancelled by %s", q->who.key_id[0] ? q->who.key_id : "a job");
-    return arena_str(&q->arena, (struct str){ text, min_of((size_t)n, sizeof text - 1) }, &edit->plan.task.last_error);
+    char text[160];
+    struct str by;
+    if (change_key_name(q, r, &by, e))
+        return e->code;
+    by = by.n ? str_utf8_cut(by, sizeof text / 2) : S("a job");
+    snprintf(text, sizeof text, "cancelled by " STR_FMT, STR_ARG(by));
+    return arena_str(&q->arena, str_from(text), &edit->plan.task.last_error) ? ERR_OK : error_no_room(e);
 }
 
 /* Applies the action to the current task, or to the task as the patch made it. Both together are one edit and one
  * version. */
-static enum err edit_plan_action(struct request *q, struct edit *edit, struct error *e)
+static enum err edit_plan_action(struct request *q, struct reader *r, struct edit *edit, struct error *e)
 {
     struct task from = edit->is_patch ? edit->plan.task : edit->current;
     enum err rc = task_act(&from, edit->action, edit->force, NULL, request_new_id(q), q->now_ms, &edit->plan, e);
@@ -200,17 +204,17 @@ static enum err edit_plan_action(struct request *q, struct edit *edit, struct er
     if (rc == ERR_OK && edit->action == ACTION_RETRY && from.links & TASK_OPENED)
         edit->plan.task.links = task_links_again(edit->plan.task.links); /* a run: what failed of it runs again */
     bool cancels = rc == ERR_OK && edit->action == ACTION_CANCEL && edit->plan.changes;
-    if (cancels && from.target == TARGET_WORKFLOW && from.kind != TASK_RECURRING && !edit_set_canceller(q, edit))
-        return error_no_room(e);
+    if (cancels && from.target == TARGET_WORKFLOW && from.kind != TASK_RECURRING && edit_set_canceller(q, r, edit, e))
+        return e->code;
     return rc == ERR_OK && edit->action == ACTION_ARCHIVE && edit->plan.changes ? edit_set_resolution(q, edit, e) : rc;
 }
 
-static enum err edit_plan(struct request *q, struct edit *edit, struct error *e)
+static enum err edit_plan(struct request *q, struct reader *r, struct edit *edit, struct error *e)
 {
     edit->plan = (struct action_plan){ 0 };
     edit->withdraw_from_ms = 0;
     enum err rc = edit->is_patch ? edit_plan_patch(q, edit, e) : ERR_OK;
-    return rc == ERR_OK && edit->has_action ? edit_plan_action(q, edit, e) : rc;
+    return rc == ERR_OK && edit->has_action ? edit_plan_action(q, r, edit, e) : rc;
 }
 
 static void edit_write_answer(struct request *q, const struct edit *edit)
@@ -413,7 +417,8 @@ static enum handled edit_after_recall(struct request *q, enum recall_result resu
     case RECALL_FREED: q->edit->claimed = q->edit->current; return request_later(q, edit_attempt);
     case RECALL_RUNNING: break;
     }
-    return edit_refuse_running(q);
+    bool runs_now = q->edit->has_action && q->edit->action == ACTION_RUN_NOW; /* it has just started */
+    return runs_now && ++q->edit->tries < TRIES_MAX ? request_later(q, edit_attempt) : edit_refuse_running(q);
 }
 
 /* Not known: the claim is in the store, and its owner has yet to learn of it; or the time is up. */
@@ -470,17 +475,24 @@ static enum handled edit_refuse_version(struct request *q, int64_t version)
 }
 
 /* A step belongs to its run. */
-static enum handled edit_refuse_step(struct request *q, const struct edit *edit)
+static enum handled edit_refuse_step(struct request *q, struct reader *r, const struct edit *edit)
 {
+    static const char refused[] = "the task is a step of a workflow and cannot be changed by itself";
     char run[UUID_TEXT + 1];
+    struct str step;
+    struct error e = { 0 };
+    if (run_step_name(q, r, &edit->current, &step, &e))
+        return request_fail(q, &e);
     uuid_format(edit->current.run, run);
     bool by_step = edit->has_action && (edit->action == ACTION_RUN_NOW || edit->action == ACTION_FORCE_COMPLETE);
-    respond_problem(&q->response, PROBLEM_CONFLICT,
-                    "the task is a step of a workflow and cannot be changed by itself; use POST /v1/workflows/%s/%s%s",
-                    run, by_step ? "steps/{step}/" : "",
-                    edit->has_action && edit->action != ACTION_DELETE && edit->action != ACTION_ARCHIVE
-                        ? action_name(edit->action)
-                        : "cancel");
+    if (!edit->has_action)
+        respond_problem(&q->response, PROBLEM_CONFLICT, "%s; change the definition, and run that", refused);
+    else if (edit->action == ACTION_DELETE || edit->action == ACTION_ARCHIVE)
+        respond_problem(&q->response, PROBLEM_CONFLICT, "%s; it is kept and removed with its run %s", refused, run);
+    else
+        respond_problem(&q->response, PROBLEM_CONFLICT, "%s; use POST /v1/workflows/%s/%s" STR_FMT "%s%s", refused, run,
+                        by_step ? "steps/" : "", STR_ARG(by_step ? step : S("")), by_step ? "/" : "",
+                        action_name(edit->action));
     return HANDLED_DONE;
 }
 
@@ -538,12 +550,12 @@ static enum handled edit_attempt(struct request *q, struct reader *r)
     if (!if_match_allows(q->head.if_match, edit->current.version))
         return edit_refuse_version(q, edit->current.version);
     if (!uuid_is_nil(edit->current.run))
-        return edit_refuse_step(q, edit);
+        return edit_refuse_step(q, r, edit);
     if (!run_may_change(q, &edit->current))
         return HANDLED_DONE;
     if (edit_is_of_open_run(q, edit))
         return edit_open_run(q, r, edit);
-    if (edit_plan(q, edit, &e))
+    if (edit_plan(q, r, edit, &e))
         return edit_refuse_plan(q, edit, &e);
     if (edit->plan.changes && !run_may_change(q, &edit->plan.task)) /* the edit makes it one */
         return HANDLED_DONE;

@@ -10,6 +10,7 @@
 #include "api/workflow/waits.h"
 #include "base/rfc3339.h"
 
+#define PAUSED_RUN "it is paused: steps that run finish, and no other starts; resume it"
 enum { HOLDERS_SHOWN = 10, NOTE_MAX = 1024 };
 
 /* ---- the answer ---- */
@@ -151,11 +152,22 @@ static enum handled explain_dependency(struct request *q, struct reader *r, cons
     }
     if (open > shown)
         buf_printf(&text, " and %zu more", open - shown);
-    explain_add(&x, EXPLAIN_DEPENDENCY, 0, "it waits for %u of %u tasks%s", open, l.expected, buf_cstr(&text));
+    explain_add(&x, EXPLAIN_DEPENDENCY, 0, "it waits for %u of %u task%s%s", open, l.expected,
+                l.expected == 1 ? "" : "s", buf_cstr(&text));
     struct task waits = *t;
     waits.expires_after_ms = 0; /* counted from the end of the last one */
     explain_held_by_people(&waits, "nobody knows when they end", &x);
     return explain_respond(q, t, NULL, &x);
+}
+
+/* Whether it is a run that a user has paused. */
+static enum err explain_run_is_paused(struct request *q, struct reader *r, const struct task *t, bool *ret,
+                                      struct error *e)
+{
+    struct run_row row;
+    enum err rc = t->links & TASK_OPEN ? reader_run(r, t->tenant, t->id, &q->arena, &row, e) : ERR_NOT_FOUND;
+    *ret = rc == ERR_OK && row.paused;
+    return rc == ERR_NOT_FOUND ? ERR_OK : rc;
 }
 
 /* A run waits for its steps, a step for those before it, a map for its items. */
@@ -163,16 +175,20 @@ static enum handled explain_workflow(struct request *q, struct reader *r, const 
 {
     struct error e = { 0 };
     struct explanation x = { .position = -1 };
+    bool paused;
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, NOTE_MAX);
-    if (run_write_waits(q, r, t, &text, &e))
+    if (explain_run_is_paused(q, r, t, &paused, &e) || run_write_waits(q, r, t, &text, &e))
         return request_fail(q, &e);
+    if (paused)
+        explain_add(&x, EXPLAIN_PAUSED, 0, PAUSED_RUN);
     explain_add(&x, EXPLAIN_DEPENDENCY, 0, "it waits for %s", buf_cstr(&text));
     struct task waits = *t;
     waits.expires_after_ms = 0; /* counted from its release */
-    explain_held_by_people(&waits, "nobody knows when they end", &x);
+    explain_held_by_people(&waits, paused ? "a person must resume it" : "nobody knows when they end", &x);
     if (t->links & TASK_OPENED) /* it has started */
-        explain_state(&x, EXPLAIN_DEPENDENCY, "it waits for %s", buf_cstr(&text));
+        explain_state(&x, paused ? EXPLAIN_PAUSED : EXPLAIN_DEPENDENCY, "%sit waits for %s",
+                      paused ? PAUSED_RUN ". Then " : "", buf_cstr(&text));
     return explain_respond(q, t, NULL, &x);
 }
 
@@ -209,7 +225,9 @@ static enum handled explain_final(struct request *q, const struct task *t)
 static enum handled explain_paused(struct request *q, const struct task *t)
 {
     struct explanation x = { .position = -1 };
-    explain_add(&x, EXPLAIN_PAUSED, 0, "it is paused; resume it");
+    const struct explain_names *names = q->context;
+    explain_add(&x, EXPLAIN_PAUSED, 0,
+                names->place.is_step ? "its run is paused; resume the run" : "it is paused; resume it");
     explain_held_by_people(t, "a person must resume it", &x);
     return explain_respond(q, t, NULL, &x);
 }

@@ -137,9 +137,16 @@ static enum err keys_refuse_scope(size_t at, struct str word, struct error *e)
     char field[32], quoted[QUOTE_TEXT];
     cleanup_with(buf_release) struct buf known;
     buf_init(&known, 1024);
+    struct suggest near;
     scopes_names(&known);
+    suggest_init(&near, word);
+    for (struct str rest = buf_str(&known), name; str_cut(&rest, ',', &name);)
+        suggest_offer(&near, str_trim(name));
     snprintf(field, sizeof field, "scopes[%zu]", at);
     quote_text(word, quoted);
+    if (near.closest.p)
+        return error_field(e, field, "is not a scope: %s; did you mean '" STR_FMT "'? The scopes are %s", quoted,
+                           STR_ARG(near.closest), buf_cstr(&known));
     return error_field(e, field, "is not a scope: %s; the scopes are %s", quoted, buf_cstr(&known));
 }
 

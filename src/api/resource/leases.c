@@ -520,30 +520,31 @@ static enum handled leases_answer_repeated(struct request *q, struct reader *r, 
     struct execution_filter f = { .tenant = q->who.tenant,
                                   .task = t->kind == TASK_OCCURRENCE ? t->parent : t->id,
                                   .limit = EXECUTIONS_SEARCHED };
-    enum execution_status said = h->report == REPORT_COMPLETE ? EXECUTION_COMPLETED : EXECUTION_FAILED;
+    unsigned said =
+        h->report == REPORT_COMPLETE ? 1U << EXECUTION_COMPLETED : 1U << EXECUTION_FAILED | 1U << EXECUTION_CANCELLED;
     if (reader_executions(r, &f, &q->arena, &page, &e))
         return request_fail(q, &e);
     for (size_t i = 0; i < page.executions.n; i++) {
         const struct execution *x = &page.executions.v[i];
         bool is_it = x->fence == h->name.fence && (t->kind != TASK_OCCURRENCE || uuid_eq(x->occurrence, t->id));
-        if (is_it && x->status == said)
+        if (is_it && said >> x->status & 1)
             return leases_answer_report(q, h->report == REPORT_COMPLETE ? TASK_COMPLETED : t->state, t->due_ms);
     }
     return leases_refuse_ended(q, t);
 }
 
-static void leases_count_outcome(const struct request *q, const struct task *t, const struct verdict *v)
+static void leases_count_outcome(const struct request *q, const struct task *t, const struct settlement *s)
 {
     struct metrics *m = q->server->setup.metrics;
-    late_measure(m, task_awaited_ms(t), v->execution.started_us, v->execution.late_by);
+    late_measure(m, task_awaited_ms(t), s->verdict.execution.started_us, s->verdict.execution.late_by);
     metric_add(m, METRIC_TASKS_EXECUTED, 1);
-    if (v->next == TASK_COMPLETED)
+    if (s->ret_state == TASK_COMPLETED)
         metric_add(m, METRIC_TASKS_COMPLETED, 1);
-    if (v->next == TASK_SCHEDULED)
+    if (s->ret_state == TASK_SCHEDULED)
         metric_add(m, METRIC_TASKS_RETRIED, 1);
-    if (v->next == TASK_FAILED)
+    if (s->ret_state == TASK_FAILED)
         metric_add(m, METRIC_TASKS_FAILED, 1);
-    if (v->next == TASK_EXPIRED)
+    if (s->ret_state == TASK_EXPIRED)
         metric_add(m, METRIC_TASKS_EXPIRED, 1);
 }
 
@@ -563,16 +564,17 @@ static void leases_on_settled(struct op *op)
         request_answer(q);
         return;
     }
-    leases_count_outcome(q, &h->task, v);
+    enum task_state state = h->settlement.ret_state;
+    leases_count_outcome(q, &h->task, &h->settlement);
     if (setup->lease_over)
         setup->lease_over(setup->context, &h->task,
                           op_unblocked(q->write.settle.ret_unblocked_lanes, q->write.settle.ret_arrivals_left));
-    if (v->next == TASK_SCHEDULED) {
+    if (state == TASK_SCHEDULED) {
         h->task.state = TASK_SCHEDULED;
         h->task.due_ms = v->due_ms;
         request_nudge(q, &h->task, 1);
     }
-    leases_answer_report(q, v->next, v->due_ms);
+    leases_answer_report(q, state, v->due_ms);
     request_answer(q);
 }
 

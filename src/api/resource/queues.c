@@ -316,15 +316,6 @@ static void queues_apply_limits(const struct queue_body *b, struct queue_rules *
         rules->burst = max_of((int64_t)rules->rate, (int64_t)1);
 }
 
-/* The name of the API key that sent the request; if it has no name, its id. */
-static enum err queues_key_name(struct request *q, struct reader *r, struct str *ret, struct error *e)
-{
-    struct api_key key;
-    enum err rc = reader_key(r, str_from(q->who.key_id), &q->arena, &key, e);
-    *ret = rc == ERR_OK && key.name.n ? key.name : str_from(q->who.key_id);
-    return rc == ERR_NOT_FOUND ? ERR_OK : rc; /* it was revoked a moment ago */
-}
-
 static enum err queues_apply_pause(struct request *q, struct reader *r, const struct queue_body *b,
                                    struct queue_rules *rules, struct error *e)
 {
@@ -343,7 +334,7 @@ static enum err queues_apply_pause(struct request *q, struct reader *r, const st
     rules->paused = true;
     rules->paused_reason = b->reason;
     rules->paused_until_ms = b->for_ms ? q->now_ms + b->for_ms : b->until_ms;
-    return queues_key_name(q, r, &rules->paused_by, e);
+    return change_key_name(q, r, &rules->paused_by, e);
 }
 
 static enum err queues_make(struct request *q, struct reader *r, struct change *c, struct error *e)

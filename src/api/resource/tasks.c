@@ -8,7 +8,7 @@
 #include "api/resource/dependencies.h"
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
-#include "api/task/json.h"
+#include "api/task/body.h"
 #include "api/workflow/runs.h"
 #include "base/json/json.h"
 #include "base/rfc3339.h"
@@ -79,7 +79,7 @@ static void tasks_answer_created(struct request *q, const struct task *t)
 static void tasks_answer_found(struct request *q, const struct task *t)
 {
     if (q->route->scope == SCOPE_WORKFLOWS_WRITE) {
-        workflows_answer_new(q, t, 200);
+        workflows_answer_found(q, t);
         return;
     }
     struct task_context c = request_context(q);
@@ -314,6 +314,8 @@ struct task_read {
     struct lease_row lease;
     bool leased;
     struct str step, output; /* of a workflow: its name, and what it answered */
+    bool as_step;
+    struct run_step_shown shown; /* as_step */
 };
 
 static enum handled tasks_write_read(struct task_read *x)
@@ -322,9 +324,15 @@ static enum handled tasks_write_read(struct task_read *x)
     struct task_context c = request_context(q);
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
-    task_members(&w, &x->task, &c);
+    task_members_as(&w, &x->task, &c, x->as_step ? x->shown.target : NULL);
     if (!uuid_is_nil(x->task.run))
         run_write_place(&w, &x->task, x->step);
+    if (x->as_step) {
+        jw_key(&w, "definition");
+        run_write_step_definition(&w, x->shown.definition);
+    }
+    if (x->as_step && x->shown.item_count >= 0)
+        run_write_items(&w, x->shown.items, x->shown.item_count);
     if (!uuid_is_nil(x->task.run) && x->task.state == TASK_COMPLETED)
         jw_kv_str_or_null(&w, "output", x->output);
     if (x->leased)
@@ -346,12 +354,15 @@ static void tasks_on_node_answer(struct explain_answer *a)
     request_answer(x->q);
 }
 
-enum handled tasks_show(struct request *q, struct reader *r)
+static enum handled tasks_show_read(struct request *q, struct reader *r, const struct run_step_shown *shown)
 {
     struct error e = { 0 };
     struct task_read *x = arena_new(&q->arena, struct task_read);
     assert(x); /* there is room for a small object */
     x->q = q;
+    x->as_step = shown;
+    if (shown)
+        x->shown = *shown;
     if (request_get_task(q, r, &x->task, &e))
         return request_fail(q, &e);
     const struct task *t = &x->task;
@@ -359,7 +370,8 @@ enum handled tasks_show(struct request *q, struct reader *r)
     struct execution_filter f = { .tenant = q->who.tenant, .task = occurrence ? t->parent : t->id };
     f.limit = occurrence || q->route->run == dlq_get ? LIST_MAX : LATEST_EXECUTIONS;
     if (reader_executions(r, &f, &q->arena, &x->page, &e) || tasks_read_lease(q, r, t, &x->lease, &x->leased, &e) ||
-        run_step_name(q, r, t, &x->step, &e) || run_step_output(q, r, t, &x->output, &e))
+        run_step_names(q, r, &x->task, &x->step, &e) || run_step_output(q, r, t, &x->output, &e) ||
+        run_resolve_call(q, r, &x->task, &e))
         return request_fail(q, &e);
     if (x->leased)
         x->task.started_ms = task_leased_ms(t);
@@ -369,6 +381,16 @@ enum handled tasks_show(struct request *q, struct reader *r)
     x->answer = (struct explain_answer){ .done = tasks_on_node_answer, .task = t, .facts = &x->facts };
     q->server->setup.explain(q->server->setup.context, &x->answer);
     return HANDLED_LATER;
+}
+
+enum handled tasks_show(struct request *q, struct reader *r)
+{
+    return tasks_show_read(q, r, NULL);
+}
+
+enum handled tasks_show_step(struct request *q, struct reader *r, const struct run_step_shown *shown)
+{
+    return tasks_show_read(q, r, shown);
 }
 
 enum handled tasks_get(struct request *q, struct reader *r)

@@ -103,7 +103,7 @@ static struct task withdraw_replacement(const struct withdrawal *w, const struct
     }
     r.state = TASK_CANCELLED;
     r.completed_ms = w->q->now_ms;
-    r.last_error = S("the recurring task has ended");
+    r.last_error = put_cancel_reason(p);
     return r;
 }
 

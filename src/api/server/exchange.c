@@ -10,6 +10,7 @@
 #include "api/server/internal.h"
 #include "api/server/negotiate.h"
 #include "api/server/query.h"
+#include "base/sentence.h"
 
 /* ---- headers ---- */
 
@@ -129,6 +130,14 @@ static bool exchange_check_route(struct request *q)
                                "the operator's listener does not serve this path; send the request to api.listen");
     if (q->route)
         return true;
+    struct str word;
+    char quoted[QUOTE_TEXT];
+    if (!allow[0] && route_misses_id(q->path, &word)) {
+        quote_text(word, quoted);
+        respond_problem(&q->response, PROBLEM_NOT_FOUND,
+                        "%s is no id: an id looks like 019c3f2e-7a40-7000-8000-000000000001", quoted);
+        return false;
+    }
     if (!allow[0] && !str_eq(q->path, S("*")))
         return exchange_refuse(q, PROBLEM_NOT_FOUND,
                                "there is no route at this path; GET /openapi.json lists all routes");

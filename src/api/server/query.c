@@ -42,7 +42,9 @@ enum err url_decode(struct str raw, bool is_query, struct arena *a, struct str *
     return ERR_OK;
 }
 
-static const char *const query_result_names[] = { "COMPLETED", "FAILED", "LOST", NULL };
+static const char *const query_state_names[] = { "SCHEDULED", "BLOCKED", "PAUSED",  "RUNNING", "COMPLETED", "FAILED",
+                                                 "CANCELLED", "SKIPPED", "EXPIRED", "ACTIVE",  NULL };
+static const char *const query_result_names[] = { "COMPLETED", "FAILED", "LOST", "CANCELLED", NULL };
 
 static bool query_results_parse(struct str text, unsigned *ret)
 {
@@ -55,6 +57,25 @@ static bool query_results_parse(struct str text, unsigned *ret)
     return false;
 }
 
+/* Lists the values that there are, and the one that is meant perhaps. */
+static enum err query_refuse_value(const char *field, struct str value, const char *const *names, struct error *e)
+{
+    cleanup_with(buf_release) struct buf known;
+    struct suggest near;
+    char quoted[QUOTE_TEXT];
+    buf_init(&known, sizeof *e);
+    suggest_init(&near, value);
+    for (int i = 0; names[i]; i++) {
+        buf_printf(&known, "%s%s", known.n ? ", " : "", names[i]);
+        suggest_offer(&near, str_from(names[i]));
+    }
+    quote_text(value, quoted);
+    if (near.closest.p)
+        return error_field(e, field, "must be one of %s, not %s; did you mean '" STR_FMT "'?", buf_cstr(&known), quoted,
+                           STR_ARG(near.closest));
+    return error_field(e, field, "must be one of %s, not %s", buf_cstr(&known), quoted);
+}
+
 /* "FAILED,LOST": one bit each. */
 static enum err query_read_set(const struct query_field *f, struct str value, unsigned *ret, struct error *e)
 {
@@ -65,9 +86,8 @@ static enum err query_read_set(const struct query_field *f, struct str value, un
         bool known = f->kind == QUERY_STATES ? task_states_parse(str_trim(piece), &named)
                                              : query_results_parse(str_trim(piece), &named);
         if (!known) {
-            char quoted[QUOTE_TEXT];
-            quote_text(piece, quoted);
-            return error_field(e, f->name, "has the unknown value %s", quoted);
+            return query_refuse_value(f->name, str_trim(piece),
+                                      f->kind == QUERY_STATES ? query_state_names : query_result_names, e);
         }
         set |= named;
     }
@@ -79,20 +99,13 @@ static enum err query_read_set(const struct query_field *f, struct str value, un
 
 static enum err query_read_choice(const struct query_field *f, struct str value, int *ret, struct error *e)
 {
-    struct suggest s;
-    suggest_init(&s, value);
     for (int i = 0; f->names[i]; i++) {
         if (str_eq_nocase(value, str_from(f->names[i]))) {
             *ret = i + 1;
             return ERR_OK;
         }
-        suggest_offer(&s, str_from(f->names[i]));
     }
-    char quoted[QUOTE_TEXT];
-    quote_text(value, quoted);
-    if (s.closest.p)
-        return error_field(e, f->name, "cannot be %s; did you mean '" STR_FMT "'?", quoted, STR_ARG(s.closest));
-    return error_field(e, f->name, "cannot be %s", quoted);
+    return query_refuse_value(f->name, value, f->names, e);
 }
 
 static enum err query_read_i64(const struct query_field *f, struct str value, int64_t *ret, struct error *e)

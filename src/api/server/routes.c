@@ -199,6 +199,25 @@ static bool route_matches(const char *pattern, struct str path, struct route_par
     return route_take_param(p.p[brace + 1] == 'i', str_sub(path, head.n, path.n - tail.n), ret);
 }
 
+bool route_misses_id(struct str path, struct str *ret)
+{
+    for (size_t i = 0; i < route_count; i++) {
+        struct str p = str_from(routes[i].pattern);
+        size_t brace = str_find(p, '{', 0), behind = str_find(p, '}', brace) + 1;
+        if (brace == p.n || p.p[brace + 1] != 'i' || !str_starts(path, str_sub(p, 0, brace)))
+            continue;
+        struct str tail = str_sub(p, behind, p.n), word = str_sub(path, brace, str_find(path, '/', brace));
+        struct str fixed = str_sub(tail, 0, str_find(tail, '{', 0)), rest = str_sub(path, brace + word.n, path.n);
+        struct uuid id;
+        bool fits = fixed.n < tail.n ? str_starts(rest, fixed) : str_eq(rest, fixed);
+        if (!fits || !word.n || (word.n == UUID_TEXT && uuid_parse(word, &id)))
+            continue;
+        *ret = word;
+        return true;
+    }
+    return false;
+}
+
 static void route_write_allow(unsigned methods, char out[ALLOW_TEXT])
 {
     size_t n = 0;

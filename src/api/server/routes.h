@@ -47,6 +47,9 @@ struct route_params {
     struct str name;
 };
 
+/* Whether the path would be one of a route if it had an id where it has *ret. */
+bool route_misses_id(struct str path, struct str *ret);
+
 /* Finds a route; HEAD counts as GET. NULL: no such route. ret_allow then lists the methods that the path has; empty:
  * the path is unknown. */
 const struct route *route_find(enum http_method method, struct str path, struct route_params *ret_words,
@@ -77,7 +80,7 @@ route_handler status_health, status_ready, status_scheduler, status_metrics, sta
 route_handler breakers_list, breakers_close_one;                                             /* breakers.c */
 route_handler audit_list;                                                                    /* audit.c */
 route_handler workers_list, workers_get;                                                     /* workers.c */
-/* src/api/workflow: definitions.c, runs.c, changes.c, steps.c, signals.c */
+/* src/api/workflow: definitions.c, runs.c, stop.c, retry.c, rerun.c, steps.c, signals.c */
 route_handler workflow_definitions_list, workflow_definitions_get, workflow_definitions_put,
     workflow_definitions_delete;
 route_handler workflows_create, workflows_list, workflows_get, workflows_status;

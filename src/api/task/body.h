@@ -83,6 +83,9 @@ enum err task_set_depends(const struct task_body *b, const struct task *current,
 /* Reads an array of ids, or of {"task", "type"}. Errors name the element: "depends_on[3]". */
 enum err task_read_depends(json_t *v, int join, struct arena *a, struct depends_on *ret, struct error *e) must_use;
 
+/* view.c: task_members with another name of its target; NULL: its own. */
+void task_members_as(struct jw *w, const struct task *t, const struct task_context *c, const char *target);
+
 /* The fields that are kept in `extra`. */
 struct str task_metadata(const struct task *t); /* empty: none */
 int64_t task_spread_ms(const struct task *t);   /* of an OCCURRENCE: 0 */

@@ -235,9 +235,9 @@ static void task_view_retry(struct jw *w, const struct retry_policy *r)
     jw_object_end(w);
 }
 
-static void task_view_target(struct jw *w, const struct task *t)
+static void task_view_target(struct jw *w, const struct task *t, const char *target)
 {
-    jw_kv_cstr(w, "target_type", target_kind_name(t->target));
+    jw_kv_cstr(w, "target_type", target ? target : target_kind_name(t->target));
     jw_key(w, "target_config");
     secret_headers_hide(w, t->target_config.n ? t->target_config : S("{}"));
     if (t->payload.n)
@@ -271,7 +271,7 @@ static void task_view_progress(struct jw *w, const struct task *t)
     jw_kv_time_or_null(w, "last_run_at", t->last_run_ms);
 }
 
-void task_members(struct jw *w, const struct task *t, const struct task_context *c)
+void task_members_as(struct jw *w, const struct task *t, const struct task_context *c, const char *target)
 {
     task_view_head(w, t, c);
     jw_kv_cstr(w, "type", kind_names[t->kind]);
@@ -285,8 +285,13 @@ void task_members(struct jw *w, const struct task *t, const struct task_context 
     jw_kv_i64_or_null(w, "timeout_ms", t->timeout_ms);
     task_view_retry(w, &t->retry);
     task_view_needs(w, t);
-    task_view_target(w, t);
+    task_view_target(w, t, target);
     task_view_progress(w, t);
+}
+
+void task_members(struct jw *w, const struct task *t, const struct task_context *c)
+{
+    task_members_as(w, t, c, NULL);
 }
 
 void task_to_json(struct jw *w, const struct task *t, const struct task_context *c)

@@ -9,6 +9,8 @@
 #include "api/workflow/run.h"
 #include "port/crypto.h"
 
+enum { WARNINGS_MAX = 20 };
+
 static void definitions_write_members(struct jw *w, const struct workflow_row *row, const struct dag *d)
 {
     char hash[2 * DEFINITION_HASH + 1];
@@ -96,7 +98,76 @@ struct definition_put {
     struct workflow_row row;
     uint32_t steps;
     bool exists, changed;
+    struct sub_workflow *subs; /* those that are not stored, after definitions_check_subs */
+    size_t sub_count;
 };
+
+/* A step that runs another workflow. */
+struct sub_workflow {
+    uint32_t step;
+    struct str name;
+    int64_t version; /* 0: the latest */
+};
+
+static void definitions_write_warnings(struct jw *w, const struct definition_put *p)
+{
+    char field[32], text[STEP_NAME_MAX + 128];
+    jw_key(w, "warnings");
+    jw_array(w);
+    for (size_t i = 0; i < min_of(p->sub_count, (size_t)WARNINGS_MAX); i++) {
+        const struct sub_workflow *s = &p->subs[i];
+        snprintf(field, sizeof field, "steps[%u]", s->step);
+        if (s->version)
+            snprintf(text, sizeof text, "the workflow '" STR_FMT "' has no version %lld yet", STR_ARG(s->name),
+                     (long long)s->version);
+        else
+            snprintf(text, sizeof text, "no workflow is named '" STR_FMT "' yet", STR_ARG(s->name));
+        jw_object(w);
+        jw_kv_cstr(w, "field", field);
+        jw_kv_cstr(w, "message", text);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
+/* Which workflows the steps run. */
+static enum err definitions_find_subs(struct request *q, const struct dag *d, struct definition_put *p, struct error *e)
+{
+    p->subs = arena_array(&q->arena, struct sub_workflow, d->n);
+    if (!p->subs)
+        return error_no_room(e);
+    for (uint32_t i = 0; i < d->n; i++) {
+        cleanup_with(json_doc_release) struct json_doc doc = { 0 };
+        struct sub_workflow *s = &p->subs[p->sub_count];
+        if (!d->steps[i].is_workflow)
+            continue;
+        if (json_parse(d->steps[i].text, &doc, e))
+            return e->code;
+        s->step = i;
+        s->version = json_i64_at(doc.root, "target_config.version", 0);
+        if (!arena_str(&q->arena, json_text_at(doc.root, "target_config.workflow"), &s->name))
+            return error_no_room(e);
+        p->sub_count++;
+    }
+    return ERR_OK;
+}
+
+/* Leaves those that are not stored. They may be stored later, before a run comes to them. */
+static enum err definitions_check_subs(struct request *q, struct reader *r, struct definition_put *p, struct error *e)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < p->sub_count && kept < WARNINGS_MAX; i++) {
+        struct workflow_row row;
+        const struct sub_workflow *s = &p->subs[i];
+        enum err rc = reader_workflow(r, q->who.tenant, s->name, s->version, &q->arena, &row, e);
+        if (rc && rc != ERR_NOT_FOUND)
+            return rc;
+        if (rc && !str_eq(s->name, q->name))
+            p->subs[kept++] = *s;
+    }
+    p->sub_count = kept;
+    return ERR_OK;
+}
 
 static void definitions_write_put(struct request *q, const struct definition_put *p)
 {
@@ -105,6 +176,7 @@ static void definitions_write_put(struct request *q, const struct definition_put
     jw_object(&w);
     definitions_write_members(&w, &p->row, &d);
     jw_kv_bool(&w, "changed", p->changed);
+    definitions_write_warnings(&w, p);
     jw_object_end(&w);
 }
 
@@ -132,7 +204,7 @@ static enum handled definitions_put(struct request *q, struct reader *r)
     struct error e = { 0 };
     struct workflow_row latest;
     enum err rc = reader_workflow(r, q->who.tenant, q->name, 0, &q->arena, &latest, &e);
-    if (rc && rc != ERR_NOT_FOUND)
+    if ((rc && rc != ERR_NOT_FOUND) || definitions_check_subs(q, r, p, &e))
         return request_fail(q, &e);
     p->exists = rc == ERR_OK;
     bool same = p->exists && memcmp(latest.hash, p->definition.hash, DEFINITION_HASH) == 0;
@@ -176,6 +248,8 @@ enum handled workflow_definitions_put(struct request *q, struct reader *r)
     struct definition_put *p = arena_new(&q->arena, struct definition_put);
     p->definition = (struct definition){ .tenant = q->who.tenant, .text = text };
     p->steps = d->n;
+    if (definitions_find_subs(q, d, p, &e))
+        return request_fail(q, &e);
     crypto_sha256(text, p->definition.hash);
     q->context = p;
     return definitions_put(q, r);

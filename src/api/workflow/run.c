@@ -4,7 +4,10 @@
 
 #include "api/resource/listing.h"
 #include "api/server/internal.h"
+#include "api/task/secret_headers.h"
+#include "api/workflow/waits.h"
 #include "core/flow/place.h"
+#include "workflow/planner.h"
 
 #define NOT_EVERY_NODE                                                                                                 \
     "a node of an older version is running, which cannot run workflows; try again when it is upgraded"
@@ -168,9 +171,10 @@ enum err run_bind(struct request *q, struct reader *r, struct task *t, struct er
     return !text.full && arena_str(&q->arena, buf_str(&text), &t->target_config) ? ERR_OK : error_no_room(e);
 }
 
-enum err run_step_name(struct request *q, struct reader *r, const struct task *t, struct str *ret, struct error *e)
+enum err run_step_names(struct request *q, struct reader *r, struct task *t, struct str *ret, struct error *e)
 {
     struct run_row row;
+    char error[RUN_ERROR_TEXT];
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
     *ret = S("");
     if (uuid_is_nil(t->run) || place_kind(t->place) == PLACE_KIND_DEADLINE)
@@ -181,7 +185,17 @@ enum err run_step_name(struct request *q, struct reader *r, const struct task *t
     if (rc)
         return rc == ERR_NOT_FOUND ? ERR_OK : rc;
     uint32_t step = place_step(t->place);
-    return step >= d->dag->n || arena_str(&q->arena, d->dag->steps[step].name, ret) ? ERR_OK : error_no_room(e);
+    if (step >= d->dag->n)
+        return ERR_OK;
+    bool fits = arena_str(&q->arena, d->dag->steps[step].name, ret) &&
+                arena_str(&q->arena, run_step_error(d->dag, t, error), &t->last_error);
+    return fits ? ERR_OK : error_no_room(e);
+}
+
+enum err run_step_name(struct request *q, struct reader *r, const struct task *t, struct str *ret, struct error *e)
+{
+    struct task copy = *t;
+    return run_step_names(q, r, &copy, ret, e);
 }
 
 enum err run_step_output(struct request *q, struct reader *r, const struct task *t, struct str *ret, struct error *e)
@@ -245,6 +259,56 @@ bool run_may_change(struct request *q, const struct task *t)
                    "the task is of target WORKFLOW: the API key needs the scope 'workflows:write' to create or change "
                    "it");
     return false;
+}
+
+/* ---- one step ---- */
+
+void run_write_items(struct jw *w, const int64_t by_state[TASK_STATES], int64_t total)
+{
+    jw_key(w, "items");
+    jw_object(w);
+    jw_kv_i64(w, "total", total);
+    jw_key(w, "by_status");
+    jw_object(w);
+    for (int s = 0; s < TASK_STATES; s++)
+        if (by_state[s])
+            jw_kv_i64(w, task_state_name((enum task_state)s), by_state[s]);
+    jw_object_end(w);
+    jw_object_end(w);
+}
+
+void run_write_step_definition(struct jw *w, struct str text)
+{
+    struct json_cursor c = { .text = text };
+    struct str name, value;
+    char key[STEP_NAME_MAX + 1];
+    jw_object(w);
+    while (json_next(&c, &name, &value)) {
+        snprintf(key, sizeof key, STR_FMT, STR_ARG(name)); /* no member of a step has a longer name */
+        jw_key(w, key);
+        if (str_eq(name, S("target_config")))
+            secret_headers_hide(w, value);
+        else if (str_eq(name, S("compensate")))
+            run_write_step_definition(w, value);
+        else
+            jw_raw(w, value);
+    }
+    jw_object_end(w);
+}
+
+enum err run_resolve_call(struct request *q, struct reader *r, struct task *t, struct error *e)
+{
+    struct planner_context c = { .reader = r, .definitions = q->server->definitions };
+    struct str config, payload;
+    bool started = t->started_ms || t->attempts || t->losses || t->state == TASK_RUNNING;
+    if (uuid_is_nil(t->run) || !(t->links & TASK_PLANNED) || t->target_config.n || !started)
+        return ERR_OK;
+    enum err rc = workflow_call(&c, t, &q->arena, &config, &payload, e);
+    if (rc == ERR_OK) {
+        t->target_config = config;
+        t->payload = payload;
+    }
+    return rc == ERR_INVALID || rc == ERR_NOT_FOUND || rc == ERR_LIMIT ? ERR_OK : rc;
 }
 
 /* ---- what the steps are doing ---- */
@@ -422,6 +486,8 @@ void run_write(struct jw *w, const struct request *q, const struct workflow_run 
     jw_kv_uuid(w, "run", t->run);
     run_write_times(w, run);
     run_write_end(w, run, d, tally);
+    if (run->found)
+        jw_kv_bool(w, "deduplicated", true);
     jw_object_end(w);
 }
 

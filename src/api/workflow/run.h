@@ -6,6 +6,8 @@
 #include "workflow/definition_cache.h"
 #include "workflow/definition_errors.h"
 
+enum { TASK_STATES = TASK_EXPIRED + 1 };
+
 /* What the target_config of a run says. Texts are borrowed from the task or in the request's arena. */
 struct run_config {
     struct str workflow; /* empty: it has a definition by hash */
@@ -19,6 +21,7 @@ struct run_config {
 struct workflow_run {
     struct task task;
     bool opened; /* it has a row */
+    bool found;  /* in the answer to a create: it existed, with the same dedupe_key */
     struct run_row row;
     struct run_config config;
 };
@@ -53,16 +56,34 @@ bool run_may_change(struct request *q, const struct task *t);
 /* The name of the step that a task is; empty: it is none, or its run is gone. */
 enum err run_step_name(struct request *q, struct reader *r, const struct task *t, struct str *ret,
                        struct error *e) must_use;
+/* The same, and puts names of steps in place of ids into its last error. */
+enum err run_step_names(struct request *q, struct reader *r, struct task *t, struct str *ret, struct error *e) must_use;
 /* The beginning of what a COMPLETED step answered, or of what a user completed it with; empty: nothing, or it is no
  * COMPLETED step. */
 enum err run_step_output(struct request *q, struct reader *r, const struct task *t, struct str *ret,
                          struct error *e) must_use;
+/* A step as its run has it, besides its row. Texts are in the request's arena. */
+struct run_step_shown {
+    const char *target;                     /* MAP, AWAIT or that of the row */
+    struct str definition;                  /* JSON text */
+    int64_t items[TASK_STATES], item_count; /* of a map, by state; item_count -1: it is none */
+};
+/* tasks.c: answers with the step in q->id. */
+enum handled tasks_show_step(struct request *q, struct reader *r, const struct run_step_shown *shown);
+/* Writes `items`. */
+void run_write_items(struct jw *w, const int64_t by_state[TASK_STATES], int64_t total);
+/* Writes the definition of a step with its secret headers hidden. */
+void run_write_step_definition(struct jw *w, struct str text);
+/* Of a step whose call has references, and that has started: puts the call that they resolve to into the row. If they
+ * have no value, the row stays as it is. */
+enum err run_resolve_call(struct request *q, struct reader *r, struct task *t, struct error *e) must_use;
+
 /* Writes `step` and `item` of a task that is a step. */
 void run_write_place(struct jw *w, const struct task *t, struct str step);
 
 /* ---- what the steps of a run are doing ---- */
 
-enum { FAILURES_SHOWN = 20, AWAITING_SHOWN = 100, TASK_STATES = TASK_EXPIRED + 1 };
+enum { FAILURES_SHOWN = 20, AWAITING_SHOWN = 100 };
 
 struct run_failure {
     uint32_t step;

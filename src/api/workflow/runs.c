@@ -186,9 +186,9 @@ enum handled workflows_create(struct request *q, struct reader *r)
     return tasks_take_body_key(q, &doc) ? tenant_limits_take(q, r, 1, tasks_create_now) : HANDLED_DONE;
 }
 
-void workflows_answer_new(struct request *q, const struct task *t, int status)
+static void workflows_answer_one(struct request *q, const struct task *t, int status, bool found)
 {
-    struct workflow_run run = { .task = *t };
+    struct workflow_run run = { .task = *t, .found = found };
     struct error ignored;
     char id[UUID_TEXT + 1];
     if (run_config_read(q, t, &run.config, &ignored)) /* it was made here, so there is one */
@@ -198,6 +198,16 @@ void workflows_answer_new(struct request *q, const struct task *t, int status)
     uuid_format(t->id, id);
     if (status == 201)
         snprintf(q->response.location, sizeof q->response.location, "/v1/workflows/%s", id);
+}
+
+void workflows_answer_new(struct request *q, const struct task *t, int status)
+{
+    workflows_answer_one(q, t, status, false);
+}
+
+void workflows_answer_found(struct request *q, const struct task *t)
+{
+    workflows_answer_one(q, t, 200, true);
 }
 
 /* ---- list ---- */

@@ -3,15 +3,20 @@
 #include "api/workflow/run.h"
 #include "core/task/action.h"
 
-/* Answers with a run that is created (201) or was found by its dedupe_key (200). The thread that owns the request. */
+/* Answers with a run that is created (201) or changed (200), or was found by its dedupe_key. The thread that owns the
+ * request. */
 void workflows_answer_new(struct request *q, const struct task *t, int status);
+void workflows_answer_found(struct request *q, const struct task *t);
 
-/* workflow_changes.c: cancels, pauses or resumes an open run, whose row was read. A pool thread. */
+/* stop.c: cancels, pauses or resumes an open run, whose row was read. A pool thread. */
 enum handled workflows_stop(struct request *q, struct reader *r, enum action action, bool compensate);
-/* changes.c: the row of a run that is retried. more: members of its `extra` for the planner, without braces. */
+/* retry.c: adds members to the fields that Belfry keeps with the task. more: without braces. */
+enum err run_add_extra(struct request *q, struct task *t, struct str metadata, struct str more,
+                       struct error *e) must_use;
+/* retry.c: the row of a run that is retried. more: members of its `extra` for the planner, without braces. */
 enum err run_make_retry(struct request *q, const struct workflow_run *run, struct str more, struct task *t,
                         struct error *e) must_use;
-/* changes.c: whether the run of that row can be retried. ERR_CONFLICT: it cannot, or not any more. */
+/* retry.c: whether the run of that row can be retried. ERR_CONFLICT: it cannot, or not any more. */
 enum err run_check_retry(struct request *q, struct reader *r, const struct task *t, struct error *e) must_use;
 /* edit.c: an action on the task in the path. */
 enum handled edit_act(struct request *q, struct reader *r, enum action action, bool compensate);

@@ -116,8 +116,11 @@ static enum handled signals_refuse_final(struct request *q, struct reader *r)
         reader_signals(r, q->id, q->name, &q->arena, &v, &e))
         return request_fail(q, &e);
     rfc3339_format(t.completed_ms, when);
+    struct str sender = S("");
+    if (v.n && change_sender_name(q, r, v.v[v.n - 1].sender, &sender, &e))
+        return request_fail(q, &e);
     if (v.n)
-        quote_text(v.v[v.n - 1].sender, senders);
+        quote_text(sender, senders);
     respond_problem(&q->response, PROBLEM_CONFLICT, "the step '" STR_FMT "' is %s since %s%s%s", STR_ARG(s->step),
                     task_state_name(t.state), when, v.n ? "; the last signal is from " : "", senders);
     return HANDLED_DONE;

@@ -4,8 +4,11 @@
 #include <stdio.h>
 
 #include "api/resource/change.h"
+#include "api/resource/recall.h"
 #include "api/server/internal.h"
 #include "api/server/query.h"
+#include "api/server/timers.h"
+#include "api/workflow/holds.h"
 #include "api/workflow/runs.h"
 #include "api/workflow/waits.h"
 #include "base/log.h"
@@ -13,7 +16,14 @@
 #include "core/task/action.h"
 #include "workflow/definition.h"
 
-enum { TRIES_MAX = 8, OUTPUTS_LIMIT = 100, ITEMS_ARENA = 64 << 20 };
+enum {
+    TRIES_MAX = 8,
+    RETRY_MS = 5,
+    NS_PER_MS = 1000000,
+    OUTPUTS_LIMIT = 100,
+    ITEMS_ARENA = 64 << 20,
+    EXECUTIONS_ARENA = 16 << 20,
+};
 
 /* ---- list ---- */
 
@@ -29,6 +39,7 @@ struct step_view {
     struct reader *r;
     const struct dag *d;
     bool outputs; /* with what it answered */
+    struct run_holds *holds;
 };
 
 static const char *steps_kind(int64_t place)
@@ -54,38 +65,70 @@ static int64_t steps_started_ms(const struct task *t, int64_t now_ms)
     return runs ? max_of(uuid_time_ms(t->claim), t->due_ms) : t->started_ms;
 }
 
-/* The due time is that of the latest attempt: of a step that was repeated, the time before it counts as waiting. The
- * row does not know when a step that is paused was released. */
-static int64_t steps_released_ms(const struct task *t, int64_t started_ms)
+/* When it could start first: its release, and its delay after that. Later attempts, losses and pauses do not move it. A
+ * user who starts a step does not wait for that. The delay of a step that waits for none is in its time already. */
+static int64_t steps_released_ms(const struct dag *d, const struct task *t, int64_t first_ms)
 {
-    bool repeated = t->attempts > 1 || t->losses || (t->attempts && !task_is_final(t->state));
-    if (t->links & TASK_WAITS || t->state == TASK_PAUSED || (task_is_final(t->state) && !started_ms))
+    const struct dag_step *s = &d->steps[place_step(t->place)];
+    bool is_delayed = place_kind(t->place) == PLACE_KIND_STEP && place_item(t->place) < 0 && s->in.n;
+    int64_t ms = t->scheduled_ms + (is_delayed ? s->delay_ms : 0);
+    if (!first_ms && (t->links & TASK_WAITS || task_is_final(t->state)))
         return 0;
-    int64_t due_ms = repeated && t->target != TARGET_WORKFLOW ? min_of(t->scheduled_ms, t->due_ms) : t->due_ms;
-    return started_ms ? min_of(due_ms, started_ms) : due_ms;
+    return first_ms ? min_of(ms, first_ms) : ms;
 }
 
-/* The times of the latest attempt. A copy of a rerun took no time of this run. */
-static void steps_write_times(struct jw *w, const struct task *t, int64_t now_ms)
+/* The start of its first attempt. The row knows the latest one; if there were others, they are in its history. */
+static enum err steps_first_ms(const struct step_view *v, const struct task *t, int64_t started_ms, int64_t *ret,
+                               struct error *e)
 {
+    bool repeated = t->attempts > 1 || t->losses || (t->attempts && !task_is_final(t->state)) ||
+                    (started_ms && t->due_ms > t->scheduled_ms);
+    struct execution_filter f = { .tenant = t->tenant, .task = t->id, .limit = LIST_MAX };
+    struct execution_page page = { 0 };
+    cleanup_with(arena_release) struct arena a;
+    arena_init(&a, EXECUTIONS_ARENA);
+    *ret = started_ms;
+    bool none_counts = task_is_final(t->state) && !started_ms; /* a user has ended it, or it is a copy */
+    if (!repeated || none_counts || t->target == TARGET_WORKFLOW)
+        return ERR_OK;
+    enum err rc = reader_executions(v->r, &f, &a, &page, e);
+    if (rc && rc != ERR_LIMIT) /* outputs too large to look at: the latest start is better than none */
+        return rc;
+    for (size_t i = 0; i < page.executions.n; i++) {
+        int64_t ms = page.executions.v[i].started_us / 1000;
+        bool is_of_run = ms >= t->scheduled_ms; /* a run that was retried begins anew */
+        if (ms && is_of_run && (!*ret || ms < *ret))
+            *ret = ms;
+    }
+    return ERR_OK;
+}
+
+static void steps_write_span(struct jw *w, const char *name, bool known, int64_t ms)
+{
+    jw_key(w, name);
+    if (known)
+        jw_i64(w, max_of(ms, (int64_t)0));
+    else
+        jw_null(w);
+}
+
+/* A copy of a rerun took no time of this run. */
+static enum err steps_write_times(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
+{
+    int64_t now_ms = v->q->now_ms, first_ms;
     bool copied = str_eq(t->last_error, S(COPIED_ROW));
-    int64_t started_ms = copied ? 0 : steps_started_ms(t, now_ms), released_ms = steps_released_ms(t, started_ms);
-    bool started = started_ms && released_ms, ended = started_ms && t->completed_ms;
+    int64_t started_ms = copied ? 0 : steps_started_ms(t, now_ms);
+    if (steps_first_ms(v, t, started_ms, &first_ms, e))
+        return e->code;
+    int64_t released_ms = steps_released_ms(v->d, t, first_ms);
     bool is_due_later = task_shown_state(t, now_ms) == TASK_SCHEDULED && t->due_ms > now_ms;
     jw_kv_time_or_null(w, "due_at", is_due_later ? t->due_ms : 0);
     jw_kv_time_or_null(w, "released_at", released_ms);
     jw_kv_time_or_null(w, "started_at", started_ms);
     jw_kv_time_or_null(w, "completed_at", t->completed_ms);
-    jw_key(w, "waited_ms");
-    if (started)
-        jw_i64(w, started_ms - released_ms);
-    else
-        jw_null(w);
-    jw_key(w, "duration_ms");
-    if (ended)
-        jw_i64(w, max_of(t->completed_ms - started_ms, (int64_t)0));
-    else
-        jw_null(w);
+    steps_write_span(w, "waited_ms", first_ms && released_ms, first_ms - released_ms);
+    steps_write_span(w, "duration_ms", first_ms && t->completed_ms, t->completed_ms - first_ms);
+    return ERR_OK;
 }
 
 static enum err steps_write_output(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
@@ -100,9 +143,9 @@ static enum err steps_write_output(const struct step_view *v, struct jw *w, cons
 }
 
 /* How many items of a map are in which state. */
-static enum err steps_write_items(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
+static enum err steps_count_items(const struct step_view *v, const struct task *t, int64_t by_state[TASK_STATES],
+                                  int64_t *ret_total, struct error *e)
 {
-    int64_t by_state[TASK_STATES] = { 0 }, total = 0;
     struct step_filter f = { .tenant = t->tenant,
                              .run = t->run,
                              .by_step = true,
@@ -112,44 +155,51 @@ static enum err steps_write_items(const struct step_view *v, struct jw *w, const
                              .limit = STEPS_READ_MAX };
     cleanup_with(arena_release) struct arena page;
     arena_init(&page, ITEMS_ARENA);
+    *ret_total = 0;
     for (bool more = true; more;) {
         struct tasks x = { 0 };
         if (reader_steps(v->r, &f, &page, &x, e))
             return e->code;
         for (size_t i = 0; i < x.n; i++) {
             bool is_item = place_kind(x.v[i].place) == PLACE_KIND_STEP;
-            total += is_item;
+            *ret_total += is_item;
             by_state[task_shown_state(&x.v[i], v->q->now_ms)] += is_item;
         }
         more = x.n == f.limit;
         f.after = x.n ? x.v[x.n - 1].place : 0;
         arena_reset(&page);
     }
-    jw_key(w, "items");
-    jw_object(w);
-    jw_kv_i64(w, "total", total);
-    jw_key(w, "by_status");
-    jw_object(w);
-    for (int s = 0; s < TASK_STATES; s++)
-        if (by_state[s])
-            jw_kv_i64(w, task_state_name((enum task_state)s), by_state[s]);
-    jw_object_end(w);
-    jw_object_end(w);
     return ERR_OK;
+}
+
+static enum err steps_write_items(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
+{
+    int64_t by_state[TASK_STATES] = { 0 }, total;
+    if (steps_count_items(v, t, by_state, &total, e))
+        return e->code;
+    run_write_items(w, by_state, total);
+    return ERR_OK;
+}
+
+static bool steps_is_map(const struct dag_step *s, const struct task *t)
+{
+    return s->map.is_set && place_item(t->place) < 0 && place_kind(t->place) == PLACE_KIND_STEP;
 }
 
 static const char *steps_target(const struct dag_step *s, const struct task *t)
 {
     bool waits = place_kind(t->place) == PLACE_KIND_STEP && s->await.signal.n;
-    return waits ? "AWAIT" : target_kind_name(t->target);
+    return waits ? "AWAIT" : steps_is_map(s, t) ? "MAP" : target_kind_name(t->target);
 }
 
 static enum err steps_write(const struct step_view *v, struct jw *w, const struct task *t, struct error *e)
 {
     const struct dag_step *s = &v->d->steps[place_step(t->place)];
     int64_t item = place_item(t->place);
-    bool is_map = s->map.is_set && item < 0 && place_kind(t->place) == PLACE_KIND_STEP;
     char error[RUN_ERROR_TEXT];
+    struct run_hold hold;
+    if (run_hold_read(v->holds, t, &hold, e))
+        return e->code;
     jw_object(w);
     jw_kv_str(w, "step", s->name);
     jw_key(w, "item");
@@ -160,15 +210,18 @@ static enum err steps_write(const struct step_view *v, struct jw *w, const struc
     jw_kv_uuid(w, "id", t->id);
     jw_kv_cstr(w, "kind", steps_kind(t->place));
     jw_kv_cstr(w, "status", task_state_name(task_shown_state(t, v->q->now_ms)));
-    jw_kv_cstr(w, "target_type", is_map ? "MAP" : steps_target(s, t));
+    jw_kv_cstr(w, "target_type", steps_target(s, t));
     jw_kv_str(w, "queue", t->queue);
     jw_kv_i64(w, "priority", t->priority);
     jw_kv_i64(w, "attempts", t->attempts);
     steps_write_parents(w, v->d, s);
-    steps_write_times(w, t, v->q->now_ms);
+    if (steps_write_times(v, w, t, e))
+        return e->code;
     jw_kv_str_or_null(w, "last_error", run_step_error(v->d, t, error));
     jw_kv_bool(w, "by_hand", t->links & TASK_BY_HAND);
-    if (steps_write_output(v, w, t, e) || (is_map && steps_write_items(v, w, t, e)))
+    jw_kv_str_or_null(w, "settled_by", settled_by(t));
+    run_hold_write(w, &hold);
+    if (steps_write_output(v, w, t, e) || (steps_is_map(s, t) && steps_write_items(v, w, t, e)))
         return e->code;
     jw_object_end(w);
     return ERR_OK;
@@ -235,7 +288,8 @@ enum handled workflow_steps_list(struct request *q, struct reader *r)
     };
     if (steps_read_query(q, d->dag, &p, &f, &e) || (run.opened && reader_steps(r, &f, &q->arena, &v, &e)))
         return request_fail(q, &e);
-    struct step_view view = { q, r, d->dag, p.limit <= OUTPUTS_LIMIT };
+    struct run_holds holds = { .q = q, .r = r, .d = d->dag };
+    struct step_view view = { q, r, d->dag, p.limit <= OUTPUTS_LIMIT, &holds };
     struct jw w = respond_json(&q->response, 200);
     jw_object(&w);
     jw_key(&w, "steps");
@@ -271,6 +325,17 @@ static enum err steps_find(struct request *q, struct reader *r, const struct wor
     return rc;
 }
 
+static enum err steps_read_shown(struct request *q, struct reader *r, const struct dag *d, const struct task *t,
+                                 struct run_step_shown *ret, struct error *e)
+{
+    const struct dag_step *s = &d->steps[place_step(t->place)];
+    struct step_view view = { .q = q, .r = r, .d = d };
+    *ret = (struct run_step_shown){ .target = steps_target(s, t), .item_count = -1 };
+    if (!arena_str(&q->arena, s->text, &ret->definition))
+        return error_no_room(e);
+    return steps_is_map(s, t) ? steps_count_items(&view, t, ret->items, &ret->item_count, e) : ERR_OK;
+}
+
 struct step_query {
     int64_t item;
 };
@@ -290,8 +355,11 @@ enum handled workflow_steps_get(struct request *q, struct reader *r)
     if (query_read(q->query, fields, array_count(fields), &p, &q->arena, &e) || run_read(q, r, &run, &e) ||
         run_definition(q, r, &run, &d, &e) || steps_find(q, r, &run, d->dag, p.item, &t, &e))
         return request_fail(q, &e);
+    struct run_step_shown shown;
+    if (steps_read_shown(q, r, d->dag, &t, &shown, &e))
+        return request_fail(q, &e);
     q->id = t.id;
-    return tasks_show(q, r);
+    return tasks_show_step(q, r, &shown);
 }
 
 /* ---- by hand ---- */
@@ -309,6 +377,10 @@ struct step_edit {
     bool undoes;   /* `next` is a compensation that failed: there may be more */
     size_t undone; /* such ones so far */
     int tries;
+    struct request *q;
+    struct task claimed; /* as it was when another node gave it back */
+    int64_t deadline_ns; /* for its node to give it back; 0: not asked yet */
+    struct timer timer;
 };
 
 static route_handler steps_attempt;
@@ -347,15 +419,17 @@ static void steps_on_run_put(struct op *op)
     request_answer(q);
 }
 
-/* Its output is kept with it, for those who refer to it. */
-static enum err steps_keep_output(struct request *q, struct step_edit *s, struct error *e)
+/* A user has completed or skipped it: the error and the start of the attempt before are none of this. Who did it, and
+ * the output for those who refer to it, are kept with the row. An await has waited until now. */
+static enum err steps_settle(struct request *q, struct step_edit *s, struct str why, struct error *e)
 {
     cleanup_with(buf_release) struct buf text;
     buf_init(&text, 2 * STEP_OUTPUT_MAX);
-    if (!s->output.n)
-        return ERR_OK;
     struct str rest = s->next.extra.n ? str_sub(s->next.extra, 1, s->next.extra.n) : S("}");
-    buf_text(&text, "{\"output\":");
+    s->next.last_error = why;
+    if (!(s->current.links & TASK_AWAITS))
+        s->next.started_ms = 0;
+    buf_printf(&text, "{\"%s\":\"%s\"%s", SETTLED_BY, q->who.key_id, s->output.n ? ",\"output\":" : "");
     buf_add(&text, s->output);
     buf_text(&text, rest.n > 1 ? "," : "");
     buf_add(&text, rest);
@@ -382,14 +456,15 @@ static enum err steps_failed_undo(struct request *q, struct reader *r, uint32_t 
     return ERR_OK;
 }
 
-static void steps_complete_by_hand(const struct request *q, struct step_edit *s)
+static enum err steps_complete_by_hand(struct request *q, struct step_edit *s, struct error *e)
 {
     s->next = s->current;
     s->next.version++;
     s->next.updated_ms = s->next.completed_ms = q->now_ms;
     s->next.state = TASK_COMPLETED;
     s->next.links |= TASK_BY_HAND;
-    s->next.last_error = s->next.cause = (struct str){ NULL, 0 };
+    s->next.cause = (struct str){ NULL, 0 };
+    return steps_settle(q, s, S(""), e);
 }
 
 /* A user has undone the step: its failed compensations become COMPLETED, one after the other. Then the run is retried:
@@ -406,8 +481,7 @@ static enum err steps_plan_undo(struct request *q, struct reader *r, uint32_t st
     if (s->undoes) {
         s->undone++;
         s->current = undo;
-        steps_complete_by_hand(q, s);
-        return ERR_OK;
+        return steps_complete_by_hand(q, s, e);
     }
     if (!s->undone)
         return error_set(e, ERR_CONFLICT,
@@ -440,8 +514,9 @@ static enum err steps_plan_retry(struct request *q, struct reader *r, const stru
         return error_set(e, ERR_CONFLICT, "the step is %s; only a failed step of a run that has ended can be completed",
                          task_state_name(state));
     s->retries = true;
-    steps_complete_by_hand(q, s);
-    buf_printf(&more, "\"retry_completes\":\"" STR_FMT "\"", STR_ARG(q->name));
+    if (steps_complete_by_hand(q, s, e))
+        return e->code;
+    buf_printf(&more, "\"retry_completes\":\"" STR_FMT "\",\"retry_by\":\"%s\"", STR_ARG(q->name), q->who.key_id);
     if (s->output.n) {
         buf_text(&more, ",\"retry_output\":");
         buf_add(&more, s->output);
@@ -455,15 +530,25 @@ static const char *steps_noun(const struct step_edit *s)
     return s->item < 0 ? "step" : "item";
 }
 
+/* The steps behind it were told how it ended, and may have run or been skipped since: nothing can take that back while
+ * the run is open. */
+static enum err steps_refuse_ended(const struct step_edit *s, struct error *e)
+{
+    bool completes = s->action == ACTION_FORCE_COMPLETE && s->item < 0;
+    return error_set(
+        e, ERR_CONFLICT,
+        "the %s is %s, and the steps behind it know that; wait until the run has ended, or cancel it; then %s",
+        steps_noun(s), task_state_name(s->current.state),
+        completes ? "complete the step, which retries the run" : "retry the run ('belfry workflow retry')");
+}
+
 static enum err steps_plan(struct request *q, struct step_edit *s, struct error *e)
 {
     struct action_plan plan;
     bool skips = s->action == ACTION_CANCEL;
     enum action action = skips ? ACTION_FORCE_COMPLETE : s->action;
-    bool failed = s->current.state == TASK_FAILED;
-    if (failed || (task_is_final(s->current.state) && s->current.state != TASK_COMPLETED))
-        return error_set(e, ERR_CONFLICT, "the %s is %s; retry the run", steps_noun(s),
-                         task_state_name(s->current.state));
+    if (task_is_final(s->current.state) && s->current.state != TASK_COMPLETED)
+        return steps_refuse_ended(s, e);
     if (s->action == ACTION_RUN_NOW && s->current.links & TASK_AWAITS)
         return error_set(e, ERR_CONFLICT, "the step awaits a signal already; send it, or complete or skip the step");
     if (task_act(&s->current, action, s->force, NULL, request_new_id(q), q->now_ms, &plan, e))
@@ -476,11 +561,75 @@ static enum err steps_plan(struct request *q, struct step_edit *s, struct error 
         return error_set(e, ERR_CONFLICT, "the %s is %s already", steps_noun(s), task_state_name(s->current.state));
     s->next = plan.task;
     s->next.links = (s->next.links | TASK_BY_HAND) & ~TASK_AWAITS;
-    if (!skips)
-        return steps_keep_output(q, s, e);
-    s->next.state = TASK_SKIPPED;
-    s->next.last_error = S("skipped by hand");
-    return ERR_OK;
+    if (s->action == ACTION_RUN_NOW)
+        return ERR_OK;
+    s->next.state = skips ? TASK_SKIPPED : TASK_COMPLETED;
+    return steps_settle(q, s, skips ? S("skipped by hand") : S(""), e);
+}
+
+/* ---- a step that is claimed ahead of its time ---- */
+
+static void steps_on_timer(struct timer *timer)
+{
+    struct step_edit *s = container_of(timer, struct step_edit, timer);
+    request_later(s->q, steps_attempt);
+}
+
+static enum handled steps_refuse_claimed(struct request *q)
+{
+    return request_refuse(
+        q, PROBLEM_RUNNING,
+        "the step is about to start: its node was asked to give it up, and has not answered yet; read "
+        "the step again");
+}
+
+/* Its node does not know the claim yet: a moment later, it does. */
+static enum handled steps_recall_later(struct request *q, struct step_edit *s)
+{
+    if (clock_steady_ns(q->server->setup.clock) >= s->deadline_ns)
+        return steps_refuse_claimed(q);
+    s->timer.fire = steps_on_timer;
+    timers_add(q->server->timers, &s->timer, RETRY_MS);
+    return HANDLED_LATER;
+}
+
+static enum handled steps_after_recall(struct request *q, enum recall_result result, bool known)
+{
+    struct step_edit *s = q->context;
+    switch (result) {
+    case RECALL_DONE:
+        if (!known)
+            return request_refuse(
+                q, PROBLEM_UNAVAILABLE,
+                "the step does not start, but the store has not confirmed the change yet: read the step again");
+        request_nudge(q, &s->next, 1);
+        return HANDLED_DONE;
+    case RECALL_ANSWERED: return request_later(q, request_replay_stored);
+    case RECALL_FREED: s->claimed = s->current; break;
+    case RECALL_ABORTING:
+    case RECALL_RUNNING: /* it has started, and is refused as such */
+        if (!known)
+            return steps_recall_later(q, s);
+        break;
+    }
+    return ++s->tries < TRIES_MAX ? request_later(q, steps_attempt) : steps_refuse_claimed(q);
+}
+
+static void steps_on_recalled(struct request *q, enum recall_result result, bool known)
+{
+    if (steps_after_recall(q, result, known) == HANDLED_DONE)
+        request_answer(q);
+}
+
+/* Its node holds it: that node lets go of it and makes the change, as for tasks. */
+static enum handled steps_recall(struct request *q, struct step_edit *s)
+{
+    int64_t now_ns = clock_steady_ns(q->server->setup.clock);
+    if (!s->deadline_ns)
+        s->deadline_ns = now_ns + recall_wait_ms(q, &s->current) * NS_PER_MS;
+    struct recall_order order = { .running = &s->current, .replace = &s->next, .record = request_record(q) };
+    int64_t left_ms = (s->deadline_ns - now_ns) / NS_PER_MS;
+    return recall_ask(q, &order, left_ms, steps_on_recalled) ? HANDLED_LATER : steps_refuse_claimed(q);
 }
 
 static enum handled steps_attempt(struct request *q, struct reader *r)
@@ -492,13 +641,17 @@ static enum handled steps_attempt(struct request *q, struct reader *r)
     if (run_read(q, r, &s->run, &e) || run_definition(q, r, &s->run, &d, &e) ||
         steps_find(q, r, &s->run, d->dag, s->item, &s->current, &e))
         return request_fail(q, &e);
+    task_undo_delay(&s->current, &s->claimed);
     bool over = task_is_final(s->run.task.state);
     if ((over ? steps_plan_retry(q, r, d->dag, s, &e) : steps_plan(q, s, &e)))
         return request_fail(q, &e);
-    struct step_view view = { q, r, d->dag, false };
+    struct run_holds holds = { .q = q, .r = r, .d = d->dag };
+    struct step_view view = { q, r, d->dag, false, &holds };
     struct jw w = respond_json(&q->response, 200);
     if (steps_write(&view, &w, &s->next, &e))
         return request_fail(q, &e);
+    if (!s->retries && s->current.state == TASK_RUNNING)
+        return steps_recall(q, s);
     const struct task *was = s->retries ? &s->run.task : &s->current;
     log_info("workflow_step_changed", kv_uuid("run", q->id), kv_str("step", q->name), kv_i64("item", s->item),
              kv_cstr("action", s->action == ACTION_CANCEL           ? "skip"
@@ -529,6 +682,7 @@ enum handled workflow_steps_act(struct request *q, struct reader *r)
     struct error e = { 0 };
     cleanup_with(json_doc_release) struct json_doc doc = { 0 };
     struct step_edit *s = arena_new(&q->arena, struct step_edit);
+    s->q = q;
     s->action = (enum action)q->route->argument;
     s->item = -1;
     const struct json_field *fields = s->action == ACTION_FORCE_COMPLETE ? complete_fields : run_fields;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/server/internal.h"
+#include "api/workflow/holds.h"
 #include "base/rfc3339.h"
 #include "core/flow/place.h"
 
@@ -115,6 +116,7 @@ enum err run_place_read(struct request *q, struct reader *r, const struct task *
 struct waits_state {
     int state; /* enum task_state as it is shown, or NO_ROW */
     int64_t due_ms;
+    bool is_ahead;
 };
 
 /* The states of all steps of a run, by step. */
@@ -134,7 +136,8 @@ static enum err waits_read_states(struct request *q, struct reader *r, struct uu
             const struct task *t = &rows.v[i];
             bool is_step = place_kind(t->place) == PLACE_KIND_STEP && place_item(t->place) < 0;
             if (is_step && place_step(t->place) < d->n)
-                v[place_step(t->place)] = (struct waits_state){ (int)task_shown_state(t, q->now_ms), t->due_ms };
+                v[place_step(t->place)] =
+                    (struct waits_state){ (int)task_shown_state(t, q->now_ms), t->due_ms, t->due_ms > q->now_ms };
         }
         more = rows.n == f.limit;
         f.has_after = true;
@@ -151,56 +154,83 @@ static enum err waits_read_states(struct request *q, struct reader *r, struct uu
     return ERR_OK;
 }
 
-/* "'a' (RUNNING)" */
-static void waits_write_step(struct buf *out, struct str name, const struct waits_state *s)
+/* "'a' (RUNNING)", or "'a' (BLOCKED, waits for signal 'approved')" */
+static void waits_write_step(struct buf *out, struct str name, const struct waits_state *s, struct str hold)
 {
     char when[RFC3339_TEXT + 1];
     buf_printf(out, "'" STR_FMT "' (%s", STR_ARG(name),
                s->state == NO_ROW ? "not started" : task_state_name((enum task_state)s->state));
-    if (s->state == TASK_SCHEDULED) {
+    if (s->state == TASK_SCHEDULED && s->is_ahead) {
         rfc3339_format(s->due_ms, when);
         buf_printf(out, " for %s", when);
     }
+    buf_text(out, hold.n ? ", " : "");
+    buf_add(out, hold);
     buf_char(out, ')');
 }
 
 struct waits_list {
+    struct run_holds holds;
+    struct uuid run;
     uint32_t of, open, shown;
     struct buf names;
 };
 
-static void waits_list_add(struct waits_list *l, struct str name, const struct waits_state *s)
+/* What holds a step that has a row. */
+static enum err waits_read_hold(struct waits_list *l, uint32_t step, struct str *ret, struct error *e)
 {
+    struct task t;
+    struct run_hold hold;
+    struct request *q = l->holds.q;
+    *ret = S("");
+    enum err rc = reader_get(l->holds.r, q->who.tenant, place_id(l->run, place_of_step(step)), &q->arena, &t, e);
+    if (rc)
+        return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    if (run_hold_read(&l->holds, &t, &hold, e))
+        return e->code;
+    *ret = hold.text;
+    return ERR_OK;
+}
+
+static enum err waits_list_add(struct waits_list *l, uint32_t step, const struct waits_state *s, struct error *e)
+{
+    struct str hold = S("");
     bool open = s->state == NO_ROW || !task_is_final((enum task_state)s->state);
     l->of++;
     l->open += open;
     if (!open || l->shown == WAITS_SHOWN)
-        return;
+        return ERR_OK;
+    if (s->state != NO_ROW && waits_read_hold(l, step, &hold, e))
+        return e->code;
     buf_text(&l->names, l->shown++ ? ", " : ": ");
-    waits_write_step(&l->names, name, s);
+    waits_write_step(&l->names, l->holds.d->steps[step].name, s, hold);
+    return ERR_OK;
 }
 
 static void waits_list_write(const struct waits_list *l, struct buf *out)
 {
-    buf_printf(out, "%u of %u steps", l->open, l->of);
+    buf_printf(out, "%u of %u step%s", l->open, l->of, l->of == 1 ? "" : "s");
     buf_add(out, buf_str(&l->names));
     if (l->open > l->shown)
         buf_printf(out, " and %u more", l->open - l->shown);
 }
 
 /* The parents of a step, or all steps of a run; the latter names those that have a row first. */
-static void waits_collect(const struct dag *d, const struct waits_state *v, const struct task *t, struct waits_list *l)
+static enum err waits_collect(struct waits_list *l, const struct waits_state *v, const struct task *t, struct error *e)
 {
+    const struct dag *d = l->holds.d;
     if (t->links & TASK_OPEN) {
         for (int pass = 0; pass < 2; pass++)
             for (uint32_t i = 0; i < d->n; i++)
-                if ((v[i].state == NO_ROW) == (pass == 1))
-                    waits_list_add(l, d->steps[i].name, &v[i]);
-        return;
+                if ((v[i].state == NO_ROW) == (pass == 1) && waits_list_add(l, i, &v[i], e))
+                    return e->code;
+        return ERR_OK;
     }
     const struct dag_edges *in = &d->steps[place_step(t->place)].in; /* each parent once (definition.c) */
     for (uint32_t i = 0; i < in->n; i++)
-        waits_list_add(l, d->steps[in->v[i].step].name, &v[in->v[i].step]);
+        if (waits_list_add(l, in->v[i].step, &v[in->v[i].step], e))
+            return e->code;
+    return ERR_OK;
 }
 
 /* The items of a map that are not over. */
@@ -229,7 +259,25 @@ static enum err waits_write_items(struct reader *r, const struct task *t, struct
         f.after = rows.n ? rows.v[rows.n - 1].place : 0;
         arena_reset(&page);
     }
-    buf_printf(out, "%zu of its %zu items", open, total);
+    buf_printf(out, "%zu of its %zu item%s", open, total, total == 1 ? "" : "s");
+    return ERR_OK;
+}
+
+/* What holds a map as a whole: "; queue 'mail' is paused". */
+static enum err waits_write_map_hold(struct request *q, struct reader *r, const struct task *t, struct buf *out,
+                                     struct error *e)
+{
+    struct run_row row;
+    struct run_hold hold;
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    if (reader_run(r, t->tenant, t->run, &q->arena, &row, e) ||
+        definition_cache_get(q->server->definitions, r, t->tenant, row.hash, &d, e))
+        return e->code;
+    struct run_holds holds = { .q = q, .r = r, .d = d->dag };
+    if (run_hold_read(&holds, t, &hold, e))
+        return e->code;
+    buf_text(out, hold.text.n ? "; " : "");
+    buf_add(out, hold.text);
     return ERR_OK;
 }
 
@@ -241,7 +289,7 @@ enum err run_write_waits(struct request *q, struct reader *r, const struct task 
     bool open = t->links & TASK_OPEN;
     enum err rc = open ? reader_run(r, t->tenant, t->id, &q->arena, &row, e) : ERR_NOT_FOUND;
     if (open && rc == ERR_NOT_FOUND)
-        return waits_write_items(r, t, out, e);
+        return waits_write_items(r, t, out, e) ? e->code : waits_write_map_hold(q, r, t, out, e);
     if (!open)
         rc = reader_run(r, t->tenant, t->run, &q->arena, &row, e);
     if (rc || definition_cache_get(q->server->definitions, r, t->tenant, row.hash, &d, e))
@@ -251,9 +299,11 @@ enum err run_write_waits(struct request *q, struct reader *r, const struct task 
         return error_no_room(e);
     if (waits_read_states(q, r, open ? t->id : t->run, d->dag, v, e))
         return e->code;
-    buf_init(&l.names, SUBJECT_MAX * 2);
-    waits_collect(d->dag, v, t, &l);
+    l.holds = (struct run_holds){ .q = q, .r = r, .d = d->dag };
+    l.run = open ? t->id : t->run;
+    buf_init(&l.names, SUBJECT_MAX * 4);
+    rc = waits_collect(&l, v, t, e);
     waits_list_write(&l, out);
     buf_release(&l.names);
-    return ERR_OK;
+    return rc;
 }

@@ -175,12 +175,20 @@ static enum err json_read_refuse_enum(struct json_reader *r, const struct json_p
                                       struct str s)
 {
     cleanup_with(buf_release) struct buf known;
+    struct suggest near;
+    suggest_init(&near, s);
     buf_init(&known, sizeof(struct error));
-    for (int i = 0; f->names[i]; i++)
-        if (f->names[i][0])
-            buf_printf(&known, "%s%s", known.n ? ", " : "", f->names[i]);
+    for (int i = 0; f->names[i]; i++) {
+        if (!f->names[i][0])
+            continue;
+        buf_printf(&known, "%s%s", known.n ? ", " : "", f->names[i]);
+        suggest_offer(&near, str_from(f->names[i]));
+    }
     char given[QUOTE_TEXT];
     quote_text(s, given);
+    if (near.closest.p)
+        return json_read_refuse(r, at, "must be one of %s, not %s; did you mean '" STR_FMT "'?", buf_cstr(&known),
+                                given, STR_ARG(near.closest));
     return json_read_refuse(r, at, "must be one of %s, not %s", buf_cstr(&known), given);
 }
 

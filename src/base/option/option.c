@@ -9,6 +9,7 @@
 #include "base/duration.h"
 #include "base/option/option_internal.h"
 #include "base/rfc3339.h"
+#include "base/sentence.h"
 
 enum { NAME_TEXT = 64 };
 
@@ -89,13 +90,20 @@ static enum err option_check_choice(const struct option_given_value *g, int64_t 
     struct str rest = str_from(g->row->choices), choice;
     char list[256];
     size_t n = 0;
+    struct suggest near;
+    suggest_init(&near, g->text);
     for (*ret = 0; str_cut(&rest, '|', &choice); ++*ret) {
         if (str_eq_nocase(choice, g->text))
             return ERR_OK;
+        suggest_offer(&near, choice);
         n += (size_t)snprintf(list + n, sizeof list - n, "%s" STR_FMT, n ? ", " : "", STR_ARG(choice));
         assert(n < sizeof list);
     }
-    return option_refuse(g, "one of ", list);
+    enum err rc = option_refuse(g, "one of ", list);
+    size_t end = strlen(g->e->text);
+    if (near.closest.p)
+        snprintf(g->e->text + end, sizeof g->e->text - end, "; did you mean '" STR_FMT "'?", STR_ARG(near.closest));
+    return rc;
 }
 
 static enum err option_check_text(const struct option_given_value *g, int64_t *ret)

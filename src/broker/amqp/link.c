@@ -80,8 +80,10 @@ static enum err rabbit_login_failed(const struct rabbit_link *l, amqp_rpc_reply_
         return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d: %.*s", host->name, host->port,
                          (int)close->reply_text.len, (const char *)close->reply_text.bytes);
     }
-    return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d refuses user '%s' on vhost '%s'%s%s", host->name,
-                     host->port, l->url->user, l->url->vhost, *library ? ": " : "", library);
+    return error_set(e, ERR_UNAVAILABLE, "RabbitMQ at %s:%d refuses %s '%s' on vhost '%s'%s%s", host->name, host->port,
+                     l->url->by_certificate ? "certificate" : "user",
+                     l->url->by_certificate ? l->url->cert : l->url->user, l->url->vhost, *library ? ": " : "",
+                     library);
 }
 
 static amqp_socket_t *rabbit_tls_socket(struct rabbit_link *l, amqp_connection_state_t state, struct error *e)
@@ -122,8 +124,12 @@ static amqp_rpc_reply_t rabbit_login(const struct rabbit_link *l, amqp_connectio
                                    { .kind = AMQP_FIELD_KIND_TABLE, .value.table = { array_count(names), can } } };
     all[1] = (amqp_table_entry_t){ rabbit_text("connection_name"),
                                    { .kind = AMQP_FIELD_KIND_UTF8, .value.bytes = rabbit_text(l->url->prefix) } };
-    return amqp_login_with_properties(state, l->url->vhost, RABBIT_CHANNELS, FRAME_MAX,
-                                      (int)(l->url->heartbeat_ms / 1000), &(amqp_table_t){ array_count(all), all },
+    int heartbeat_s = (int)(l->url->heartbeat_ms / 1000);
+    const amqp_table_t about = { array_count(all), all };
+    if (l->url->by_certificate) /* the broker ignores the name, and librabbitmq fails on an empty one */
+        return amqp_login_with_properties(state, l->url->vhost, RABBIT_CHANNELS, FRAME_MAX, heartbeat_s, &about,
+                                          AMQP_SASL_METHOD_EXTERNAL, l->url->user);
+    return amqp_login_with_properties(state, l->url->vhost, RABBIT_CHANNELS, FRAME_MAX, heartbeat_s, &about,
                                       AMQP_SASL_METHOD_PLAIN, l->url->user, l->url->password);
 }
 

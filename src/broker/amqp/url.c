@@ -105,10 +105,12 @@ static enum err rabbit_url_read_parameter(struct rabbit_url *u, struct str name,
         return rabbit_url_read_choice(value, "queues", "quorum", "classic", &u->classic, e);
     if (str_eq(name, S("priorities")))
         return rabbit_url_read_choice(value, "priorities", "class", "exact", &u->exact_priorities, e);
+    if (str_eq(name, S("auth_mechanism")))
+        return rabbit_url_read_choice(value, "auth_mechanism", "plain", "external", &u->by_certificate, e);
     return error_field(e, "url",
                        "'" STR_FMT
                        "' is not a parameter of a RabbitMQ address, only prefix, heartbeat, consumer_timeout, "
-                       "queues, tenants, priorities, cacert, cert, key",
+                       "queues, tenants, priorities, cacert, cert, key, auth_mechanism",
                        STR_ARG(name));
 }
 
@@ -122,6 +124,8 @@ static enum err rabbit_url_read_parameters(struct rabbit_url *u, struct str text
     }
     if (strlen(u->prefix) == 0 || strlen(u->prefix) > RABBIT_PREFIX_MAX)
         return error_field(e, "prefix", "must have 1 to %d bytes", RABBIT_PREFIX_MAX);
+    if (u->by_certificate && (!u->tls || !u->cert))
+        return error_field(e, "auth_mechanism", "external needs amqps:// and a client certificate (cert, key)");
     return ERR_OK;
 }
 

@@ -12,7 +12,8 @@
  *  tenants           names of the tenants that have queues of their own; * all, - none                 *
  *  priorities        class: one queue for each priority class; exact: one for each priority number     class
  *  cacert            PEM file of the CA that signed the broker's certificate    /etc/ssl/certs/ca-certificates.crt
- *  cert, key         PEM files of the client's certificate and key */
+ *  cert, key         PEM files of the client's certificate and key
+ *  auth_mechanism    plain: user and password; external: the client's certificate says who it is       plain */
 #include "base/str.h"
 
 enum { RABBIT_HOSTS_MAX = 16, RABBIT_PREFIX_MAX = 64 };
@@ -28,7 +29,7 @@ struct rabbit_url {
     struct rabbit_host hosts[RABBIT_HOSTS_MAX];
     size_t host_count;
     int64_t heartbeat_ms, consumer_timeout_ms;
-    bool classic, exact_priorities;
+    bool classic, exact_priorities, by_certificate;
 };
 
 enum err rabbit_url_parse(struct str text, struct rabbit_url *ret, struct error *e) must_use;

@@ -23,9 +23,10 @@ static void deps_write_text(struct cli *cli, const json_t *x, struct buf *out)
     (void)cli;
     struct table t;
     char status[CELL_TEXT], join[CELL_TEXT];
-    buf_printf(out, "%s: %lld of %lld tasks that it depends on have ended (%s)\n",
-               table_cell(json_text_at(x, "status"), status), (long long)json_i64_at(x, "arrived", 0),
-               (long long)json_i64_at(x, "expected", 0), table_cell(json_text_at(x, "join"), join));
+    int64_t arrived = json_i64_at(x, "arrived", 0), expected = json_i64_at(x, "expected", 0);
+    buf_printf(out, "%s: %lld of %lld task%s that it depends on ha%s ended (%s)\n",
+               table_cell(json_text_at(x, "status"), status), (long long)arrived, (long long)expected,
+               expected == 1 ? "" : "s", expected == 1 ? "s" : "ve", table_cell(json_text_at(x, "join"), join));
     if (!json_count_at(x, "depends_on") && !json_count_at(x, "dependents"))
         return;
     table_init(&t, COLUMNS);

@@ -54,7 +54,7 @@ static void explain_write_outcome(const json_t *x, int64_t now_ms, struct buf *o
     bool runs = str_eq(json_text_at(x, "status"), S("RUNNING"));
     if (position >= 0)
         buf_printf(out, "Ahead of it in its line: %lld\n", (long long)position);
-    if (str_eq(json_text_at(x, "outcome"), S("UNKNOWN")))
+    if (str_eq(json_text_at(x, "outcome"), S("UNKNOWN")) && !runs) /* of a run that goes on, the sentence says all */
         explain_write_unknown(x, out);
     moment_text(x, "estimate", now_ms, when);
     for (size_t i = 0; i < array_count(rows) && json_time_at(x, "estimate", &ms); i++)

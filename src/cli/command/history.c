@@ -13,7 +13,7 @@ static const struct option options[] = {
     { .flag = "occurrences", .type = OPTION_FLAG,
       .help = "print the occurrences of a recurring task, including skipped (with the reason) and missed ones; without those to come" },
     { .flag = "status", .type = OPTION_TEXT, .value = "STATUS",
-      .help = "only attempts in this state: COMPLETED, FAILED, LOST …; with --occurrences also SKIPPED, EXPIRED, SCHEDULED …" },
+      .help = "only attempts in this state: COMPLETED, FAILED, LOST, CANCELLED; with --occurrences also SKIPPED, EXPIRED, SCHEDULED …" },
 };
 /* clang-format on */
 

@@ -26,6 +26,7 @@ enum fact_format {
     SHOWS_MILLIS,
     SHOWS_MOMENT,
     SHOWS_JSON,
+    SHOWS_CONFIG, /* of a step that is defined, and has none yet: nothing */
     SHOWS_PROGRESS,
     SHOWS_SCHEDULE,
     SHOWS_TARGET,
@@ -42,6 +43,9 @@ static const struct task_fact {
 } facts[] = {
     { "Id", "id", SHOWS_TEXT },
     { "Name", "name", SHOWS_TEXT },
+    { "Run", "run", SHOWS_TEXT },
+    { "Step", "step", SHOWS_TEXT },
+    { "Item", "item", SHOWS_NUMBER },
     { "Status", "status", SHOWS_TEXT },
     { "Type", "type", SHOWS_TEXT },
     { "Occurrence of", "parent_id", SHOWS_TEXT },
@@ -77,7 +81,8 @@ static const struct task_fact {
     { "Expires after", "expires_after_seconds", SHOWS_SECONDS },
     { "Expires", "expires_at", SHOWS_MOMENT },
     { "Target", "target_type", SHOWS_TARGET },
-    { "Config", "target_config", SHOWS_JSON },
+    { "Defined as", "definition", SHOWS_JSON },
+    { "Config", "target_config", SHOWS_CONFIG },
     { "Payload", "payload", SHOWS_JSON },
     { "Task type", "task_type", SHOWS_TEXT },
     { "Queue", "queue", SHOWS_TEXT },
@@ -103,6 +108,7 @@ static const struct task_fact {
     { "Version", "version", SHOWS_NUMBER },
     { "", "executions", SHOWS_NOTHING },
     { "", "output", SHOWS_NOTHING },
+    { "", "items", SHOWS_NOTHING }, /* printed below the facts */
 };
 
 static void show_write_moment(const json_t *task, const char *path, int64_t now_ms, struct buf *out)
@@ -163,6 +169,14 @@ static void show_write_output(const json_t *task, const char *path, struct buf *
     table_plain_text(json_text_at(task, json_at(task, "output") ? "output" : path), SIZE_MAX, out);
 }
 
+/* A step has what it is defined as. Its call is in its task once its references are resolved, or if it has none. */
+static void show_write_config(const struct json_doc *doc, struct buf *out)
+{
+    struct str config = json_member_text(doc, "target_config");
+    if (!json_at(doc->root, "definition") || !str_eq(config, S("{}")))
+        table_plain_text(config, SIZE_MAX, out);
+}
+
 /* Appends nothing if the task has no such value. */
 static void show_write_fact(const struct task_fact *f, const struct json_doc *doc, int64_t now_ms, struct buf *out)
 {
@@ -170,6 +184,7 @@ static void show_write_fact(const struct task_fact *f, const struct json_doc *do
     case SHOWS_OUTPUT: show_write_output(doc->root, f->path, out); break;
     case SHOWS_TEXT: table_plain_text(json_text_at(doc->root, f->path), SIZE_MAX, out); break;
     case SHOWS_PROGRESS: show_write_progress(doc, out); break;
+    case SHOWS_CONFIG: show_write_config(doc, out); break;
     case SHOWS_JSON: table_plain_text(json_member_text(doc, f->path), SIZE_MAX, out); break;
     case SHOWS_NUMBER: show_write_number(doc->root, f->path, out); break;
     case SHOWS_MILLIS: show_write_millis(doc->root, f->path, out); break;

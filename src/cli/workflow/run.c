@@ -70,6 +70,27 @@ static bool run_step_read_parents(struct run_steps *s, const json_t *json, struc
     return true;
 }
 
+static bool run_step_read_hold(struct run_steps *s, const json_t *json, struct run_step *step)
+{
+    const json_t *hold = json_at(json, "waits_for");
+    return arena_str(&s->a, json_text_at(hold, "gate"), &step->hold.gate) &&
+           arena_str(&s->a, json_text_at(hold, "name"), &step->hold.name) &&
+           arena_str(&s->a, json_text_at(hold, "run"), &step->hold.run) &&
+           arena_str(&s->a, json_text_at(hold, "explanation"), &step->hold.text);
+}
+
+/* "load"; of the compensation of an item "mail[17]". */
+static bool run_step_read_name(struct run_steps *s, const json_t *json, struct run_step *step)
+{
+    cleanup_with(buf_release) struct buf name;
+    int64_t item = json_i64_at(json, "item", -1);
+    buf_init(&name, COUNTS_MAX);
+    buf_add(&name, json_text_at(json, "step"));
+    if (item >= 0)
+        buf_printf(&name, "[%lld]", (long long)item);
+    return arena_str(&s->a, buf_str(&name), &step->name);
+}
+
 static bool run_step_read(struct run_steps *s, const json_t *json, struct run_step *step)
 {
     char text[COUNTS_MAX + 1];
@@ -82,20 +103,23 @@ static bool run_step_read(struct run_steps *s, const json_t *json, struct run_st
     step->is_run = str_eq(json_text_at(json, "target_type"), S("WORKFLOW"));
     step->awaits = str_eq(json_text_at(json, "target_type"), S("AWAIT"));
     step->by_hand = json_is_true(json_at(json, "by_hand"));
+    step->settled_by_hand = json_text_at(json, "settled_by").n > 0;
     (void)!json_time_at(json, "released_at", &t->released_ms);
     (void)!json_time_at(json, "started_at", &t->started_ms);
     (void)!json_time_at(json, "completed_at", &t->completed_ms);
     (void)!json_time_at(json, "due_at", &step->due_ms);
     step->leased = str_eq(json_text_at(json, "target_type"), S("WORKER"));
+    int64_t waited_ms = json_i64_at(json, "waited_ms", -1);
+    t->first_ms = waited_ms >= 0 && t->released_ms ? t->released_ms + waited_ms : t->started_ms;
     t->is_final = run_status_is_final(json_text_at(json, "status"));
     if (str_eq(json_text_at(json, "status"), S("SCHEDULED")))
         t->started_ms = 0; /* of an attempt that is over */
     t->usual_ms = -1;
-    return arena_str(&s->a, json_text_at(json, "step"), &step->name) &&
-           arena_str(&s->a, json_text_at(json, "id"), &step->id) &&
+    return run_step_read_name(s, json, step) && arena_str(&s->a, json_text_at(json, "id"), &step->id) &&
            arena_str(&s->a, json_text_at(json, "status"), &step->status) &&
            arena_str(&s->a, json_text_at(json, "last_error"), &step->error) &&
-           arena_str(&s->a, buf_str(&items), &step->items) && run_step_read_parents(s, json, step);
+           arena_str(&s->a, buf_str(&items), &step->items) && run_step_read_hold(s, json, step) &&
+           run_step_read_parents(s, json, step);
 }
 
 static bool run_on_step(void *context, const json_t *json, struct str text)

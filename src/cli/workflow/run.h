@@ -15,12 +15,17 @@ struct run_step {
     enum dag_type *type; /* likewise */
     uint32_t after_count;
     int64_t attempts;
-    bool is_undo;   /* a compensation: it has no part in the graph */
-    bool is_run;    /* it runs another workflow: its id is that of the run */
-    bool awaits;    /* a signal */
-    bool by_hand;   /* a user started, skipped or completed it */
-    bool leased;    /* an external worker does it */
-    int64_t due_ms; /* SCHEDULED, and not due before; 0: otherwise */
+    bool is_undo;         /* a compensation: it has no part in the graph */
+    bool is_run;          /* it runs another workflow: its id is that of the run */
+    bool awaits;          /* a signal */
+    bool by_hand;         /* a user started, skipped or completed it */
+    bool settled_by_hand; /* a user skipped or completed it */
+    bool leased;          /* an external worker does it */
+    int64_t due_ms;       /* SCHEDULED, and not due before; 0: otherwise */
+    struct {
+        struct str gate, name, text; /* gate empty: nothing is known to hold it */
+        struct str run;              /* the run below in which a step is held; empty: the step itself is */
+    } hold;
     struct critical_step times;
 };
 

@@ -5,6 +5,11 @@
 
 /* ---- the path ---- */
 
+static int64_t critical_start_of(const struct critical_step *s)
+{
+    return s->first_ms ? s->first_ms : s->started_ms;
+}
+
 static int64_t critical_end_of(const struct critical_step *s, int64_t now_ms)
 {
     if (!s->started_ms)
@@ -14,14 +19,16 @@ static int64_t critical_end_of(const struct critical_step *s, int64_t now_ms)
 
 static int64_t critical_release_of(const struct critical_step *s)
 {
-    return s->released_ms && s->released_ms < s->started_ms ? s->released_ms : s->started_ms;
+    int64_t start_ms = critical_start_of(s);
+    return s->released_ms && s->released_ms < start_ms ? s->released_ms : start_ms;
 }
 
 int64_t critical_waited_ms(const struct critical_step *s, int64_t now_ms)
 {
-    if (!s->released_ms || (s->is_final && !s->started_ms))
+    int64_t start_ms = critical_start_of(s);
+    if (!s->released_ms || (s->is_final && !start_ms))
         return 0;
-    int64_t until_ms = s->started_ms ? s->started_ms : now_ms;
+    int64_t until_ms = start_ms ? start_ms : now_ms;
     return max_of(until_ms - s->released_ms, 0);
 }
 
@@ -33,7 +40,8 @@ static bool critical_parent_of(const struct critical_step *steps, uint32_t step,
     int64_t latest_ms = INT64_MIN;
     for (uint32_t i = 0; i < s->parent_count; i++) {
         const struct critical_step *p = &steps[s->parents[i]];
-        if (!p->started_ms || !p->completed_ms || p->completed_ms > s->started_ms || p->completed_ms <= latest_ms)
+        if (!p->started_ms || !p->completed_ms || p->completed_ms > critical_start_of(s) ||
+            p->completed_ms <= latest_ms)
             continue;
         latest_ms = p->completed_ms;
         *ret = s->parents[i];
@@ -68,7 +76,7 @@ enum err critical_path(const struct critical_step *steps, size_t n, int64_t now_
         const struct critical_step *s = &steps[at];
         p.v[p.n++] = at;
         p.waited_ms += critical_waited_ms(s, now_ms);
-        p.ran_ms += max_of(critical_end_of(s, now_ms) - s->started_ms, 0);
+        p.ran_ms += max_of(critical_end_of(s, now_ms) - critical_start_of(s), 0);
         more = critical_parent_of(steps, at, &at);
     }
     for (size_t i = 0; i < p.n / 2; i++) {

@@ -17,12 +17,13 @@ struct critical_step {
     int64_t released_ms, started_ms, completed_ms; /* 0: not yet */
     int64_t usual_ms;                              /* from its release to its end, in earlier runs; -1: unknown */
     bool is_final;                                 /* also without a time: skipped, cancelled */
+    int64_t first_ms;                              /* the start of its first attempt; 0: that of started_ms */
 };
 
 struct critical_path {
     uint32_t *v; /* steps, the first one first */
     size_t n;
-    int64_t waited_ms, ran_ms; /* of these steps: between release and start, and after the start */
+    int64_t waited_ms, ran_ms; /* of these steps: between release and first start, and after that */
 };
 
 /* Steps that have not started are not part of the path. now_ms: the end, so far, of steps that run. ERR_LIMIT: the
@@ -30,7 +31,7 @@ struct critical_path {
 enum err critical_path(const struct critical_step *steps, size_t n, int64_t now_ms, struct arena *a,
                        struct critical_path *ret, struct error *e) must_use;
 
-/* The time that a step spent between its release and its start, so far; 0 if it has not been released. */
+/* The time that a step spent between its release and its first start, so far; 0 if it has not been released. */
 int64_t critical_waited_ms(const struct critical_step *s, int64_t now_ms);
 
 struct critical_estimate {

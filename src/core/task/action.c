@@ -110,12 +110,16 @@ static const char *action_noun(const struct task *t)
 static enum err action_refuse(const struct task *t, enum task_state state, enum action action, const char *instead,
                               struct error *e)
 {
-    const char *noun = action_noun(t), *anew = strcmp(noun, "run") == 0 ? strstr(instead, ANEW) : NULL;
+    const char *noun = action_noun(t), *anew = strstr(instead, ANEW);
+    bool is_run = strcmp(noun, "run") == 0, is_step = strcmp(noun, "step") == 0;
     if (t->kind == TASK_RECURRING && action == ACTION_RETRY)
         return error_set(e, ERR_CONFLICT, "this is a recurring task and cannot be retried; %s", instead);
     return error_set(e, ERR_CONFLICT, "the %s is %s and cannot be %s; %.*s%s", noun, task_state_name(state),
                      words[action].done, (int)(anew ? anew - instead : (ptrdiff_t)strlen(instead)), instead,
-                     anew ? "rerun it, or start a new run" : "");
+                     !anew     ? ""
+                     : is_run  ? "rerun it, or start a new run"
+                     : is_step ? "rerun its run"
+                               : ANEW);
 }
 
 static bool action_is_forced_overlap(const struct task *t, enum action action, bool force)
@@ -149,8 +153,6 @@ static const struct action_cell *action_find_cell(const struct task *t, enum act
         return &blocked;
     if (action == ACTION_RESUME && waits && state == TASK_PAUSED)
         return &waits_on;
-    if (action == ACTION_RUN_NOW && t->state == TASK_RUNNING && state == TASK_SCHEDULED)
-        return &same; /* it fires within a second: a recall would only delay it */
     return &cells[action][state];
 }
 

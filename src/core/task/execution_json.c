@@ -2,9 +2,10 @@
 
 void execution_members(struct jw *w, const struct execution *x)
 {
-    static const char *const statuses[] = {
-        [EXECUTION_COMPLETED] = "COMPLETED", [EXECUTION_FAILED] = "FAILED", [EXECUTION_LOST] = "LOST"
-    };
+    static const char *const statuses[] = { [EXECUTION_COMPLETED] = "COMPLETED",
+                                            [EXECUTION_FAILED] = "FAILED",
+                                            [EXECUTION_LOST] = "LOST",
+                                            [EXECUTION_CANCELLED] = "CANCELLED" };
     jw_kv_uuid(w, "id", x->id);
     jw_kv_uuid(w, "task_id", x->task);
     jw_kv_uuid(w, "occurrence_id", x->occurrence);

@@ -82,19 +82,21 @@ static int64_t settle_awaited_ms(const struct settle_facts *t)
     return t->awaited_ms ? t->awaited_ms : t->due_ms;
 }
 
+/* A map or an await is due once more when it ends, after its start: it was awaited from its release on. */
 static struct execution settle_execution(const struct settle_facts *t, const struct outcome *o,
                                          enum execution_status status, int64_t now_ms)
 {
     bool occurrence = t->kind == TASK_OCCURRENCE;
     int64_t started_us = o->started_us ? o->started_us : t->due_ms * 1000;
     int64_t completed_us = o->completed_us ? o->completed_us : now_ms * 1000, awaited_ms = settle_awaited_ms(t);
+    bool again = t->target == TARGET_WORKFLOW && started_us < awaited_ms * 1000;
     return (struct execution){
         .id = settle_execution_id(t, started_us),
         .tenant = t->tenant,
         .task = occurrence ? t->parent : t->id,
         .occurrence = occurrence ? t->id : (struct uuid){ { 0 } },
         .scheduled_ms = t->scheduled_ms,
-        .due_ms = awaited_ms,
+        .due_ms = again ? min_of(t->scheduled_ms, started_us / 1000) : awaited_ms,
         .started_us = started_us,
         .completed_us = max_of(completed_us, started_us),
         .attempt = t->attempts + 1,
@@ -127,7 +129,9 @@ static struct verdict settle_back_to_scheduled(const struct settle_facts *t, int
 static struct verdict settle_reported(const struct settle_facts *t, const struct outcome *o, enum task_state next,
                                       int64_t now_ms)
 {
-    enum execution_status status = next == TASK_COMPLETED ? EXECUTION_COMPLETED : EXECUTION_FAILED;
+    enum execution_status status = next == TASK_COMPLETED   ? EXECUTION_COMPLETED
+                                   : next == TASK_CANCELLED ? EXECUTION_CANCELLED
+                                                            : EXECUTION_FAILED;
     return (struct verdict){ .next = next,
                              .attempts = t->attempts + 1,
                              .has_execution = true,

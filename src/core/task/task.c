@@ -240,6 +240,13 @@ int64_t task_expires_ms(const struct task *t)
     return expires_ms;
 }
 
+bool task_may_expire(const struct task *t)
+{
+    bool waits = t->state == TASK_SCHEDULED || (t->state == TASK_BLOCKED && t->waits_for.n);
+    return waits && t->expires_after_ms && t->kind != TASK_RECURRING && !t->deleted &&
+           !(t->links & (TASK_OPENED | TASK_AWAITS));
+}
+
 enum { TEXTS = 18 };
 
 static void task_texts(struct task *t, struct str *ret[TEXTS])

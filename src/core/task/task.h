@@ -188,8 +188,8 @@ struct tasks {
     size_t n;
 };
 
-/* One attempt, stored permanently. It holds enough of the task to be read alone. */
-enum execution_status { EXECUTION_COMPLETED, EXECUTION_FAILED, EXECUTION_LOST };
+/* One attempt, stored permanently. It holds enough of the task to be read alone. CANCELLED: a user ended it. */
+enum execution_status { EXECUTION_COMPLETED, EXECUTION_FAILED, EXECUTION_LOST, EXECUTION_CANCELLED };
 
 struct execution {
     struct uuid id;
@@ -267,6 +267,10 @@ void task_set_due(struct task *t, int64_t due_ms);
 /* When the task is too late to be useful: scheduled_ms plus expires_after_ms; INT64_MAX: never. A manual retry moves
  * scheduled_ms of a task that can expire. */
 int64_t task_expires_ms(const struct task *t);
+/* Whether it waits for its start, and becomes EXPIRED at that time if nothing starts it before: SCHEDULED, or BLOCKED
+ * for a slot. A task that waits for its parents cannot: its expiry counts from its release. Nor can one that is paused,
+ * a run that was opened, and a step that awaits a signal. */
+bool task_may_expire(const struct task *t);
 
 /* A deep copy into the arena; false if the arena is full. */
 bool task_copy(struct arena *a, const struct task *t, struct task *ret) must_use;

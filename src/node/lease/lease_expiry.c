@@ -23,9 +23,10 @@ struct lease_expiry {
     const struct task **tasks;          /* of the settlements, in their order */
     struct op_lease_renew *renewal_ops; /* one for each tenant */
     size_t renewal_op_count, renewals_in_flight;
-    struct lease_expiry_put *puts; /* one for each task that expired before a worker leased it */
+    struct lease_expiry_put *puts; /* one for each task that expired before it started */
     size_t puts_in_flight;
-    bool given; /* a lease was given, or a task began to wait for one, since the last question */
+    bool given;   /* a lease was given, or a task that may expire began to wait, since the last question */
+    bool expires; /* a task that is not final has an expiry, or may have one */
 };
 
 static struct lease_expiry *lease_expiry_of(struct reaper *r)
@@ -33,7 +34,7 @@ static struct lease_expiry *lease_expiry_of(struct reaper *r)
     return container_of(r, struct lease_expiry, reaper);
 }
 
-/* ---- tasks that expired before a worker leased them ---- */
+/* ---- tasks that expired before they started ---- */
 
 static void lease_expiry_on_put(struct op *op)
 {
@@ -43,7 +44,7 @@ static void lease_expiry_on_put(struct op *op)
     arena_release(&op->arena);
     if (op->rc == ERR_OK)
         metric_add(r->setup.metrics, METRIC_TASKS_EXPIRED, 1);
-    else if (op->rc != ERR_CONFLICT && op->rc != ERR_NOT_FOUND) /* else it was leased or changed meanwhile */
+    else if (op->rc != ERR_CONFLICT && op->rc != ERR_NOT_FOUND) /* else it was claimed or changed meanwhile */
         log_warn("expire_failed", kv_err(&op->error));
     r->setup.unblocked(r->setup.context,
                        op->rc ? UINT64_MAX : op_unblocked(put->ret_unblocked_lanes, put->ret_arrivals_left));
@@ -60,18 +61,21 @@ static void lease_expiry_make_put(struct lease_expiry *l, const struct task *t, 
     ret->next = *t;
     ret->next.state = TASK_EXPIRED;
     ret->next.updated_ms = ret->next.completed_ms = now_ms;
-    ret->next.last_error = S("expired: no worker leased it within expires_after_seconds of its due time");
+    ret->next.waits_for = (struct str){ 0 };
+    ret->next.last_error = task_is_leased(t)
+                               ? S("expired: no worker leased it within expires_after_seconds of its due time")
+                               : S("expired: it did not start within expires_after_seconds of its due time");
     ret->op = (struct op_put){ .op = { .kind = OP_PUT, .done = lease_expiry_on_put, .context = l },
                                .task = &ret->next,
                                .version = t->version,
                                .fence = t->fence,
-                               .state = TASK_SCHEDULED };
+                               .state = t->state };
 }
 
 /* The leases that ran out come after them: the answer's arena holds both. */
-static void lease_expiry_end_unleased(struct lease_expiry *l)
+static void lease_expiry_end_waiting(struct lease_expiry *l)
 {
-    const struct tasks *t = &l->ask.ret_unleased;
+    const struct tasks *t = &l->ask.ret_waiting;
     l->puts = xcalloc(t->n, sizeof *l->puts);
     l->puts_in_flight = t->n;
     log_info("tasks_expired", kv_i64("tasks", (int64_t)t->n));
@@ -90,17 +94,19 @@ static void lease_expiry_on_answer(struct op *op)
 {
     struct lease_expiry *l = op->context;
     struct reaper *r = &l->reaper;
-    size_t unleased = op->rc ? 0 : l->ask.ret_unleased.n, n = op->rc ? 0 : l->ask.ret.n;
-    int64_t next_ms = op->rc ? 0 : min_of(l->ask.ret_next_ms, l->ask.ret_next_unleased_ms);
-    bool none = !op->rc && !n && !unleased && next_ms == INT64_MAX;
+    size_t waiting = op->rc ? 0 : l->ask.ret_waiting.n, n = op->rc ? 0 : l->ask.ret.n;
+    int64_t next_ms = op->rc ? 0 : min_of(l->ask.ret_next_ms, l->ask.ret_next_waiting_ms);
+    bool none = !op->rc && !n && !waiting && next_ms == INT64_MAX;
+    if (!op->rc)
+        l->expires = l->ask.ret_expires || l->given;
     if (none && !l->setup.shared && !l->given)
         r->ask_at_ms = INT64_MAX;
     if (op->rc)
         log_warn("leases_expired_failed", kv_err(&op->error));
     else if (next_ms != INT64_MAX)
         r->ask_at_ms = min_of(r->ask_at_ms, moment_steady_at(r->now, max_of(next_ms, r->now.wall_ms + 1)));
-    if (unleased)
-        lease_expiry_end_unleased(l);
+    if (waiting)
+        lease_expiry_end_waiting(l);
     else
         reaper_found(r, n);
 }
@@ -114,7 +120,7 @@ static void lease_expiry_ask(struct reaper *r)
         (struct op_leases_expired){ .op = { .kind = OP_LEASES_EXPIRED, .done = lease_expiry_on_answer, .context = l },
                                     .now_ms = r->now.wall_ms,
                                     .max = LEASE_EXPIRY_BATCH,
-                                    .max_unleased = LEASE_EXPIRY_BATCH };
+                                    .max_waiting = LEASE_EXPIRY_WAITING };
     arena_init(&l->ask.op.arena, LEASES_ARENA);
     writer_submit(r->setup.writer, &l->ask.op);
 }
@@ -303,9 +309,16 @@ void lease_expiry_given(struct lease_expiry *l)
     l->reaper.ask_at_ms = min_of(l->reaper.ask_at_ms, l->reaper.now.steady_ms + LEASE_EXPIRY_ASK_MS);
 }
 
-void lease_expiry_due(struct lease_expiry *l)
+void lease_expiry_waits(struct lease_expiry *l)
 {
+    l->expires = true;
     lease_expiry_given(l);
+}
+
+void lease_expiry_released(struct lease_expiry *l)
+{
+    if (l->expires)
+        lease_expiry_given(l);
 }
 
 void lease_expiry_stop(struct lease_expiry *l)

@@ -1,12 +1,12 @@
 #pragma once
 /* node/lease/lease_expiry.h - settles tasks whose lease ran out: lost, or cancelled if their user asked for that. And
- * ends tasks that expired before a worker leased them.
+ * ends tasks of any target that expired before they started.
  *
  * A source of node/reaper/reaper.h. The leader asks the store every LEASE_EXPIRY_ASK_MS, when the next lease ends, and
  * when the next task expires. */
 #include "node/reaper/reaper.h"
 
-enum { LEASE_EXPIRY_ASK_MS = 1000, LEASE_EXPIRY_BATCH = 500 };
+enum { LEASE_EXPIRY_ASK_MS = 1000, LEASE_EXPIRY_BATCH = 500, LEASE_EXPIRY_WAITING = 100 };
 
 struct lease_expiry_setup {
     struct reaper_setup reaper;
@@ -21,6 +21,8 @@ struct lease_expiry *lease_expiry_new(const struct lease_expiry_setup *setup);
 void lease_expiry_free(struct lease_expiry *l);                                   /* idle; NULL is fine */
 int64_t lease_expiry_step(struct lease_expiry *l, struct moment now, bool leads); /* when to call again */
 void lease_expiry_given(struct lease_expiry *l); /* a lease was given, or may have been: it will end */
-void lease_expiry_due(struct lease_expiry *l);   /* a task waits for a lease, or may do so: it may expire */
+void lease_expiry_waits(struct lease_expiry *l); /* a task that has an expiry waits, or may do so */
+/* Tasks were released or changed. They may expire if any task has an expiry. */
+void lease_expiry_released(struct lease_expiry *l);
 void lease_expiry_stop(struct lease_expiry *l);
 bool lease_expiry_is_idle(const struct lease_expiry *l);

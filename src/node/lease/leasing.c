@@ -46,7 +46,6 @@ struct leasing {
     bool counted;
     struct moment now;
     bool stopped;
-    bool has_tasks; /* this process has heard of tasks for leases: some of them may wait and expire */
 };
 
 static void leasing_on_expired(void *leasing, const struct task *t)
@@ -137,21 +136,19 @@ void leasing_due(struct leasing *l, int32_t tenant, struct str queue, int64_t du
         queue.n <= KEY_MAX - sizeof tenant ? map_get(&l->queues, leasing_queue_key(tenant, queue, bytes)) : NULL;
     if (q)
         leasing_queue_due(q, due_ms);
-    l->has_tasks = true;
-    lease_expiry_due(l->expiry);
+    lease_expiry_released(l->expiry);
 }
 
-void leasing_expect(struct leasing *l)
+void leasing_may_expire(struct leasing *l)
 {
-    l->has_tasks = true;
+    lease_expiry_waits(l->expiry);
 }
 
 void leasing_all_due(struct leasing *l, int64_t due_ms)
 {
     map_each (&l->queues, slot)
         leasing_queue_due(slot->value, due_ms);
-    if (l->has_tasks)
-        lease_expiry_due(l->expiry);
+    lease_expiry_released(l->expiry);
 }
 
 void leasing_on_settled(struct leasing *l, int32_t tenant, struct str queue)

@@ -54,7 +54,7 @@ void leasing_ask(struct leasing *l, struct lease_ask *a, struct moment now);
 
 /* Something is due in that queue. Something may be due in any queue: a rule has changed, or a task was unblocked. */
 void leasing_due(struct leasing *l, int32_t tenant, struct str queue, int64_t due_ms);
-void leasing_expect(struct leasing *l); /* a task that a lease may take later waits for something else first */
+void leasing_may_expire(struct leasing *l); /* a task of any target that has an expiry waits, or may do so */
 void leasing_all_due(struct leasing *l, int64_t due_ms);
 
 /* The task of a lease from this queue is settled. */

@@ -43,9 +43,9 @@ static void reaper_count(struct reaper *r, const struct settlement *s)
         return;
     if (lost)
         metric_add(r->setup.metrics, METRIC_TASKS_RECOVERED, 1);
-    if (s->verdict.next == TASK_FAILED)
+    if (s->ret_state == TASK_FAILED)
         metric_add(r->setup.metrics, METRIC_TASKS_FAILED, 1);
-    if (s->verdict.next == TASK_EXPIRED)
+    if (s->ret_state == TASK_EXPIRED)
         metric_add(r->setup.metrics, METRIC_TASKS_EXPIRED, 1);
 }
 

@@ -191,7 +191,7 @@ static void planning_know_rows(struct planning *p)
         struct lane_entry *lane = lanes_know(s->lanes, task_lane(t));
         if (t->state == TASK_SCHEDULED)
             lanes_due(s->lanes, lane, t->due_ms, false);
-        if (task_is_leased(t))
+        if (task_is_leased(t) || t->expires_after_ms)
             s->setup.nudge(s->setup.context, t);
     }
 }

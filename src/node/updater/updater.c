@@ -86,13 +86,13 @@ static void updater_count(struct updater *u, const struct settlement *s)
         metric_add(m, METRIC_TASKS_EXECUTED, 1);
     if (s->verdict.has_execution && s->verdict.execution.status == EXECUTION_LOST)
         metric_add(m, METRIC_TASKS_RECOVERED, 1);
-    else if (s->verdict.next == TASK_SCHEDULED && s->verdict.has_execution)
+    else if (s->ret_state == TASK_SCHEDULED && s->verdict.has_execution)
         metric_add(m, METRIC_TASKS_RETRIED, 1);
-    if (s->verdict.next == TASK_COMPLETED)
+    if (s->ret_state == TASK_COMPLETED)
         metric_add(m, METRIC_TASKS_COMPLETED, 1);
-    if (s->verdict.next == TASK_FAILED)
+    if (s->ret_state == TASK_FAILED)
         metric_add(m, METRIC_TASKS_FAILED, 1);
-    if (s->verdict.next == TASK_EXPIRED)
+    if (s->ret_state == TASK_EXPIRED)
         metric_add(m, METRIC_TASKS_EXPIRED, 1);
 }
 

@@ -4,7 +4,7 @@
  * HELD: the store puts it aside, into a lane of its host.
  *
  * A host is in `hosts` while it is called or has a line. A parked job is in `parked`, in its host's line (highest
- * priority first) and in parked_line (oldest first). */
+ * priority first; of one priority, tenants take turns) and in parked_line (oldest first). */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +16,14 @@ enum {
     RATE_MS = 50,    /* in which calls are counted */
     FAST_PER_MS = 5, /* calls that end */
     SHORT_MS = 500,  /* a task that waits less than that for its host keeps its place */
+};
+
+/* The parked jobs of one tenant for one host, of one priority. It exists while there are some. */
+struct host_turn {
+    int32_t tenant;
+    struct list link; /* in worker_host.line, in the order of their next turns */
+    struct list jobs; /* the longest parked first */
+    size_t count;
 };
 
 /* ---- hosts ---- */
@@ -99,26 +107,72 @@ void worker_leave_host(struct worker *w, struct job *j)
 
 /* ---- lines ---- */
 
+static struct host_turn *host_turn_at(struct list *link)
+{
+    return container_of(link, struct host_turn, link);
+}
+
+static struct host_turn *worker_line_turn(struct list *line, int32_t tenant)
+{
+    list_each (line, link)
+        if (host_turn_at(link)->tenant == tenant)
+            return host_turn_at(link);
+    return NULL;
+}
+
+static void worker_line_push(struct worker_host *h, struct job *j)
+{
+    struct list *line = &h->line[j->run.task->priority];
+    struct host_turn *t = worker_line_turn(line, j->run.task->tenant);
+    if (!t) {
+        t = xnew(*t);
+        t->tenant = j->run.task->tenant;
+        list_init(&t->jobs);
+        list_push(line, &t->link);
+    }
+    list_push(&t->jobs, &j->in_line);
+    t->count++;
+}
+
+static void worker_line_remove(struct worker_host *h, struct job *j)
+{
+    struct host_turn *t = worker_line_turn(&h->line[j->run.task->priority], j->run.task->tenant);
+    list_remove(&j->in_line);
+    if (--t->count > 0)
+        return;
+    list_remove(&t->link);
+    free(t);
+}
+
 /* The next one of the line to start. */
 static struct job *worker_line_first(struct worker_host *h)
 {
     for (int i = PRIORITY_MAX; i >= PRIORITY_MIN; i--)
         if (!list_empty(&h->line[i]))
-            return container_of(h->line[i].next, struct job, in_line);
+            return container_of(host_turn_at(h->line[i].next)->jobs.next, struct job, in_line);
     return NULL;
+}
+
+/* Its tenant has had its turn. */
+static void worker_line_end_turn(struct worker_host *h, const struct job *j)
+{
+    struct list *line = &h->line[j->run.task->priority];
+    struct host_turn *t = worker_line_turn(line, j->run.task->tenant);
+    list_remove(&t->link);
+    list_push(line, &t->link);
 }
 
 static struct job *worker_line_last(struct worker_host *h)
 {
     for (int i = PRIORITY_MIN; i <= PRIORITY_MAX; i++)
         if (!list_empty(&h->line[i]))
-            return container_of(h->line[i].prev, struct job, in_line);
+            return container_of(host_turn_at(h->line[i].prev)->jobs.prev, struct job, in_line);
     return NULL;
 }
 
 static void worker_park(struct worker *w, struct worker_host *h, struct job *j)
 {
-    list_push(&h->line[j->run.task->priority], &j->in_line);
+    worker_line_push(h, j);
     list_push(&w->parked_line, &j->in_parked_line);
     map_put(&w->parked, delivery_key(&j->id), j);
     if (h->parked++ == 0)
@@ -131,7 +185,7 @@ static void worker_park(struct worker *w, struct worker_host *h, struct job *j)
 static void worker_unpark(struct worker *w, struct job *j)
 {
     struct worker_host *h = j->host;
-    list_remove(&j->in_line);
+    worker_line_remove(h, j);
     list_remove(&j->in_parked_line);
     map_remove(&w->parked, delivery_key(&j->id));
     if (--h->parked == 0)
@@ -177,13 +231,29 @@ static bool worker_line_has_room(const struct worker *w, const struct worker_hos
     return w->parked.n < slots || (h->parked < h->max && w->parked.n < 2 * slots);
 }
 
-/* Whether there is a place in the line. If there is none, the last one makes way for a task of a higher priority. */
+/* The one that makes way in a full line: the last one of a lower priority, or of a tenant that has more of the same
+ * priority than the task's tenant would have. */
+static struct job *worker_line_yields(struct worker_host *h, const struct task *t)
+{
+    struct job *last = worker_line_last(h);
+    if (!last || last->run.task->priority < t->priority)
+        return last;
+    struct list *line = &h->line[t->priority];
+    const struct host_turn *own = worker_line_turn(line, t->tenant);
+    struct host_turn *most = NULL;
+    list_each (line, link)
+        if (!most || host_turn_at(link)->count > most->count)
+            most = host_turn_at(link);
+    bool has_more = most && most->count > (own ? own->count : 0) + 1;
+    return has_more ? container_of(most->jobs.prev, struct job, in_line) : NULL;
+}
+
 static bool worker_has_place_in_line(struct worker *w, struct worker_host *h, const struct task *t)
 {
     if (worker_line_has_room(w, h))
         return true;
-    struct job *last = worker_line_last(h);
-    if (!last || last->run.task->priority >= t->priority)
+    struct job *last = worker_line_yields(h, t);
+    if (!last)
         return false;
     worker_put_parked_aside(w, last);
     return true;
@@ -218,6 +288,7 @@ static void worker_start_line(struct worker *w, struct worker_host *h)
             worker_mark_ready(w, h); /* for the next step */
             break;
         }
+        worker_line_end_turn(h, j);
         worker_unpark(w, j);
         worker_start_parked_job(w, j);
     }
@@ -297,17 +368,26 @@ size_t worker_parked_long(const struct worker *w)
     return w->parked.n - soon;
 }
 
-/* Those of higher priorities, and those of its own that came before it. */
+/* Those of higher priorities, those of its tenant that came before it, and of each other tenant as many, or one more if
+ * that tenant's turn comes first. */
 static size_t worker_line_ahead(const struct job *j)
 {
-    size_t n = 0;
-    for (int i = PRIORITY_MAX; i >= j->run.task->priority; i--)
-        list_each (&j->host->line[i], link) {
-            if (link == &j->in_line)
-                return n;
-            n++;
-        }
-    return n;
+    int priority = j->run.task->priority;
+    size_t n = 0, before = 0;
+    for (int i = PRIORITY_MAX; i > priority; i--)
+        list_each (&j->host->line[i], link)
+            n += host_turn_at(link)->count;
+    struct host_turn *own = worker_line_turn(&j->host->line[priority], j->run.task->tenant);
+    for (const struct list *l = own->jobs.next; l != &j->in_line; l = l->next)
+        before++;
+    bool comes_first = true;
+    list_each (&j->host->line[priority], link) {
+        if (host_turn_at(link) == own)
+            comes_first = false;
+        else
+            n += min_of(host_turn_at(link)->count, before + comes_first);
+    }
+    return n + before;
 }
 
 struct worker_standing worker_standing(const struct worker *w, struct uuid id, int64_t fence)

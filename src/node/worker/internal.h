@@ -23,7 +23,7 @@ struct delivery_batch {
 /* A host with a limit of calls. */
 struct worker_host {
     size_t calls, max;
-    struct list line[PRIORITIES]; /* struct job: parked, by priority, the longest first */
+    struct list line[PRIORITIES]; /* struct host_turn: parked jobs, by priority; tenants take turns */
     size_t parked;
     struct list busy;  /* in worker.busy_hosts, while tasks are parked */
     size_t ended;      /* calls, since since_ms */

@@ -183,6 +183,9 @@ struct settlement {
     struct verdict verdict;
     const struct task *replace; /* NULL: the verdict decides */
     bool stale;                 /* result */
+    /* Result, unless stale: the state that was stored. It is not the verdict's if the run was stopped or paused
+     * meanwhile (port/store/runs.h, rules 7 and 8). */
+    enum task_state ret_state;
 };
 
 struct op_settle {

@@ -122,15 +122,18 @@ struct op_lease_renew {
  * The caller settles them as lost. ret_next_ms: when the next lease expires; INT64_MAX: there is none. Leases of tasks
  * that have left their claim are deleted on the way.
  *
- * With max_unleased, ret_unleased has SCHEDULED tasks for leases (task_is_leased) that had expired at now_ms
- * (task_expires_ms), by that time and then by id, at most max_unleased. No other claim would take them, so the caller
- * ends them. ret_next_unleased_ms: when the next one expires; INT64_MAX: none is left. */
+ * With max_waiting, ret_waiting has tasks that wait for their start (task_may_expire) and had expired at now_ms
+ * (task_expires_ms), by that time and then by id, at most max_waiting. A claim may never come to them: their queue is
+ * paused, a limit or a key holds them, or no worker asks. So the caller ends them. ret_next_waiting_ms: when the next
+ * one expires; INT64_MAX: none is left. ret_expires: some task that is not final has an expires_after_ms, and may wait
+ * later if it does not now. */
 struct op_leases_expired {
     struct op op;
     int64_t now_ms;
-    size_t max, max_unleased;
-    struct tasks ret, ret_unleased;
-    int64_t ret_next_ms, ret_next_unleased_ms;
+    size_t max, max_waiting;
+    struct tasks ret, ret_waiting;
+    int64_t ret_next_ms, ret_next_waiting_ms;
+    bool ret_expires;
 };
 
 /* OP_WORKER_REPORT - stores what workers of a fleet report of themselves (port/events.h).

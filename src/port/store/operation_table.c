@@ -270,7 +270,7 @@ WEIGHT(stop, max)
 static size_t leases_expired_weight(const struct op *op)
 {
     const struct op_leases_expired *x = (const struct op_leases_expired *)op;
-    return x->max + x->max_unleased;
+    return x->max + x->max_waiting;
 }
 
 static size_t open_weight(const struct op *op)

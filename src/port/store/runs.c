@@ -167,6 +167,7 @@ bool settle_of_run(const struct run_row *run, int64_t now_ms, struct settlement 
         d->next = TASK_CANCELLED;
         d->last_error = run->stopped_by.n ? run->stopped_by : S("cancelled");
         d->cause = (struct fingerprint){ 0 };
+        d->execution.status = d->has_execution ? EXECUTION_CANCELLED : d->execution.status;
         return false;
     }
     d->attempts -= d->has_execution && d->attempts > 0;
@@ -352,14 +353,26 @@ struct str output_head(struct str output)
     return str_utf8_cut(output, EXECUTION_OUTPUT_MAX);
 }
 
-struct str output_by_hand(const struct task *t)
+/* A member of the fields that Belfry keeps with the task, as JSON text. */
+static struct str extra_member(const struct task *t, struct str member)
 {
     struct json_cursor c = { .text = t->extra };
     struct str name, value;
-    if (t->state != TASK_COMPLETED || !(t->links & TASK_BY_HAND) || !t->extra.n)
-        return S("");
-    while (json_next(&c, &name, &value))
-        if (str_eq(name, S("output")))
+    while (t->extra.n && json_next(&c, &name, &value))
+        if (str_eq(name, member))
             return value;
     return S("");
+}
+
+struct str output_by_hand(const struct task *t)
+{
+    bool completed = t->state == TASK_COMPLETED && t->links & TASK_BY_HAND;
+    return completed ? extra_member(t, S("output")) : S("");
+}
+
+struct str settled_by(const struct task *t)
+{
+    bool settled = task_is_final(t->state) && t->links & TASK_BY_HAND;
+    struct str quoted = settled ? extra_member(t, S(SETTLED_BY)) : S("");
+    return quoted.n > 2 ? str_sub(quoted, 1, quoted.n - 1) : S(""); /* ids of keys need no escape */
 }

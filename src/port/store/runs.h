@@ -34,7 +34,8 @@
  *     or PAUSED instead (settle_in_run): nothing of the run starts. A stop leaves compensations and opened steps alone.
  *  8. If OP_SETTLE would make a run COMPLETED that was cancelled meanwhile, or would let it begin again (rule 6), the
  *     run becomes SCHEDULED with due_ms now_ms instead, without an execution, and the settlement is stale: who claims
- *     it plans its end anew. If it would become FAILED, it becomes CANCELLED (settle_of_run). The stop of a run with
+ *     it plans its end anew. If it would become FAILED, it becomes CANCELLED, and so does its execution
+ *     (settle_of_run). The stop of a run with
  *     TASK_AGAIN is older than its retry: it does not keep the run from the next attempt.
  *  9. If OP_PUT makes a run that is final begin again (TASK_AGAIN), run_row.paused is cleared: a user who retries a run
  *     wants it to go on. A pause that comes later holds, and so does one while the run is retried by itself. */
@@ -409,5 +410,8 @@ struct run_output output_kept(struct str output);
 struct str output_head(struct str output);
 /* A step that a user has completed has its output in its row; empty: none. */
 struct str output_by_hand(const struct task *t);
+/* The API key that completed or skipped a step, which its row has as SETTLED_BY; empty: nobody did. */
+#define SETTLED_BY "settled_by"
+struct str settled_by(const struct task *t);
 /* A definition may be purged if it was put before now_ms - DEFINITION_KEPT_MS (OP_PURGE 11). */
 enum { DEFINITION_KEPT_MS = 24 * 3600 * 1000 };

@@ -92,7 +92,7 @@ enum column_kind {
     X(tenant_id, COL_INT, tenant, INT32_MAX)                                                                           \
     X(task_id, COL_UUID, task, 0)                                                                                      \
     X(occurrence_id, COL_UUID, occurrence, 0)                                                                          \
-    X(status, COL_INT, status, EXECUTION_LOST)                                                                         \
+    X(status, COL_INT, status, EXECUTION_CANCELLED)                                                                    \
     X(attempt, COL_INT, attempt, INT32_MAX)                                                                            \
     X(fence, COL_I64, fence, 0)                                                                                        \
     X(scheduled_ms, COL_I64, scheduled_ms, 0)                                                                          \

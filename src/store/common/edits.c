@@ -26,13 +26,15 @@ bool put_withdraws(const struct op_put *op)
     return op->withdraw && op->task->kind == TASK_RECURRING;
 }
 
-void put_withdraw(struct op_put *op, int64_t scheduled_ms, int64_t runs_count, int64_t *runs)
+bool put_withdraw(struct op_put *op, const struct task *occurrence, int64_t *runs)
 {
-    int64_t at_ms = scheduled_ms + schedule_spread(&op->task->schedule, op->task->id);
-    *runs += runs_count;
-    if (at_ms >= op->withdraw_from_ms && runs_count)
+    int64_t at_ms = occurrence->scheduled_ms + schedule_spread(&op->task->schedule, op->task->id);
+    bool cancels = put_cancels(op->task, occurrence->due_ms);
+    *runs += occurrence->runs_count;
+    if (!cancels && at_ms >= op->withdraw_from_ms && occurrence->runs_count)
         op->ret_cursor_ms = min_of(op->ret_cursor_ms, at_ms);
     op->ret_withdrawn++;
+    return cancels;
 }
 
 struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t runs)

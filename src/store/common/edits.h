@@ -20,8 +20,9 @@ void put_begin(struct op_put *op);
 enum err put_check(const struct op_put *op, const struct put_guard *g, struct error *e) must_use;
 
 bool put_withdraws(const struct op_put *op);
-/* Counts one more withdrawn occurrence. *runs sums up the runs_count of all of them. */
-void put_withdraw(struct op_put *op, int64_t scheduled_ms, int64_t runs_count, int64_t *runs);
+/* Counts one more withdrawn occurrence. *runs sums up the runs_count of all of them. True: it is to be cancelled, not
+ * deleted. */
+bool put_withdraw(struct op_put *op, const struct task *occurrence, int64_t *runs);
 
 /* The new row, except for slots. */
 struct task put_next(const struct op_put *op, const struct put_guard *g, int64_t runs);

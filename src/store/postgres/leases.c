@@ -41,16 +41,21 @@ static const struct pg_statement expired_terms = {
     "ORDER BY l.until_ms, l.task_id LIMIT $2",
 };
 enum { EXPIRED_UNTIL = AT_calendar + 1 };
-#define UNLEASED                                                                                                       \
-    "FROM tasks AS t WHERE t.state = " SQL_SCHEDULED " AND t.target = 3 AND t.expires_after_ms > 0 "                   \
-    "AND t.links & 64 = 0 AND t.kind <> 1 AND NOT t.deleted AND t.scheduled_ms + t.expires_after_ms "
+_Static_assert((TASK_OPENED | TASK_AWAITS) == 288, "the next statements name them by number");
+/* task_may_expire. The index tasks_expiring has the same words. */
+#define MAY_EXPIRE                                                                                                     \
+    "FROM tasks AS t WHERE t.expires_after_ms > 0 AND (t.state = 0 OR t.waits_for IS NOT NULL) AND t.kind <> 1 "       \
+    "AND NOT t.deleted AND t.links & 288 = 0 AND t.scheduled_ms + t.expires_after_ms "
 #define BY_EXPIRY "ORDER BY t.scheduled_ms + t.expires_after_ms, t.id LIMIT "
-static const struct pg_statement unleased = { "unleased",
-                                              "SELECT " TASK_OF_T ", t.scheduled_ms + t.expires_after_ms " UNLEASED
-                                              "<= $1 " BY_EXPIRY "$2" };
-static const struct pg_statement next_unleased = { "unleased_next",
-                                                   "SELECT t.scheduled_ms + t.expires_after_ms " UNLEASED
-                                                   "> $1 " BY_EXPIRY "1" };
+static const struct pg_statement waiting_over = { "waiting_over", "SELECT " TASK_OF_T
+                                                                  ", t.scheduled_ms + t.expires_after_ms " MAY_EXPIRE
+                                                                  "<= $1 " BY_EXPIRY "$2" };
+static const struct pg_statement next_waiting = { "waiting_next",
+                                                  "SELECT t.scheduled_ms + t.expires_after_ms " MAY_EXPIRE
+                                                  "> $1 " BY_EXPIRY "1" };
+static const struct pg_statement any_expires = {
+    "any_expires", "SELECT 1 FROM tasks WHERE expires_after_ms > 0 AND state < 4 LIMIT 1"
+};
 static const struct pg_statement next_expiry = {
     "terms_next",
     "SELECT l.until_ms " OF_LEASES "WHERE l.until_ms > $1 "
@@ -141,21 +146,32 @@ static enum err pg_read_expired(struct store_postgres *s, int64_t now_ms, const 
     return ERR_OK;
 }
 
+static enum err pg_read_waiting(struct store_postgres *s, struct op_leases_expired *op, struct error *e)
+{
+    struct pg_expired waiting = { &waiting_over, &next_waiting, op->max_waiting, &op->ret_waiting,
+                                  &op->ret_next_waiting_ms };
+    cleanup_with(pg_result_release) struct pg_result any = { 0 };
+    pg_params_reset(&s->params);
+    if (pg_run(&s->conn, &any_expires, &s->params, &any, e))
+        return e->code;
+    op->ret_expires = any.rows > 0;
+    return op->ret_expires ? pg_read_expired(s, op->now_ms, &waiting, &op->op.arena, e) : ERR_OK;
+}
+
 enum err postgres_leases_expired(struct store_postgres *s, struct op *base)
 {
     struct op_leases_expired *op = (struct op_leases_expired *)base;
     struct error *e = &base->error;
     struct pg_expired leases = { &expired_terms, &next_expiry, op->max, &op->ret, &op->ret_next_ms };
-    struct pg_expired waiting = { &unleased, &next_unleased, op->max_unleased, &op->ret_unleased,
-                                  &op->ret_next_unleased_ms };
-    op->ret_unleased = (struct tasks){ 0 };
-    op->ret_next_unleased_ms = INT64_MAX;
+    op->ret_waiting = (struct tasks){ 0 };
+    op->ret_next_waiting_ms = INT64_MAX;
+    op->ret_expires = false;
     pg_params_reset(&s->params);
     pg_add_i64(&s->params, op->now_ms);
     if (pg_queue(&s->conn, &delete_stale_terms, &s->params, e) ||
         pg_read_expired(s, op->now_ms, &leases, &base->arena, e))
         return e->code;
-    return op->max_unleased ? pg_read_expired(s, op->now_ms, &waiting, &base->arena, e) : ERR_OK;
+    return op->max_waiting ? pg_read_waiting(s, op, e) : ERR_OK;
 }
 
 /* ---- reading a lease ---- */

@@ -13,12 +13,19 @@
 /* Occurrences that have run, or were claimed while this statement waited for their locks, are not among them. */
 static const struct pg_statement withdraw_rows = {
     "put_withdraw",
-    "SELECT id, tenant_id, state, deleted, scheduled_ms, runs_count, gates IS NOT NULL, waits_for FROM tasks "
+    "SELECT id, tenant_id, state, deleted, scheduled_ms, runs_count, gates IS NOT NULL, waits_for, "
+    "due_ms FROM tasks "
     "WHERE parent_id = $1 AND state < " SQL_RUNNING " AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0 "
     "ORDER BY id FOR UPDATE",
 };
-enum { W_ID, W_TENANT, W_STATE, W_DELETED, W_SCHEDULED_MS, W_RUNS, W_GATED, W_WAITS_FOR };
+enum { W_ID, W_TENANT, W_STATE, W_DELETED, W_SCHEDULED_MS, W_RUNS, W_GATED, W_WAITS_FOR, W_DUE_MS };
 
+static const struct pg_statement withdraw_cancel = {
+    "put_withdraw_cancel",
+    "UPDATE tasks SET state = " SQL_CANCELLED
+    ", waits_for = NULL, updated_ms = $2, completed_ms = $2, last_error = $3, "
+    "runs_count = 0 WHERE id = ANY ($1)",
+};
 static const struct pg_statement resume_run = { "put_resume_run",
                                                 "UPDATE runs SET paused = false WHERE run_id = $1 AND paused" };
 static const struct pg_statement slots_around = {
@@ -102,18 +109,50 @@ static enum err pg_put_prefetch_slots(struct store_postgres *s, const struct pg_
     return rc;
 }
 
+static enum err pg_put_cancel_withdrawn(struct store_postgres *s, const struct task *recurring, const struct uuid *ids,
+                                        size_t n, struct error *e)
+{
+    if (n == 0)
+        return ERR_OK;
+    pg_params_reset(&s->params);
+    pg_add_ids(&s->params, ids, n);
+    pg_add_i64(&s->params, recurring->updated_ms);
+    pg_add_text(&s->params, put_cancel_reason(recurring));
+    for (size_t i = 0; i < n; i++)
+        pg_note_ended(s, ids[i], TASK_CANCELLED, recurring->updated_ms);
+    return pg_queue(&s->conn, &withdraw_cancel, &s->params, e);
+}
+
+static struct task pg_put_withdrawn(const struct pg_result *r, int i)
+{
+    return (struct task){ .id = pg_uuid(r, i, W_ID),
+                          .tenant = (int32_t)pg_i64(r, i, W_TENANT),
+                          .state = (enum task_state)pg_i64(r, i, W_STATE),
+                          .deleted = pg_bool(r, i, W_DELETED),
+                          .scheduled_ms = pg_i64(r, i, W_SCHEDULED_MS),
+                          .due_ms = pg_i64(r, i, W_DUE_MS),
+                          .runs_count = pg_i64(r, i, W_RUNS) };
+}
+
 static enum err pg_put_remove_withdrawn(struct store_postgres *s, struct op_put *op, const struct pg_result *r,
                                         int64_t *runs, struct slot_keys *keys, struct error *e)
 {
-    struct uuid *ids = xcalloc((size_t)r->rows + 1, sizeof *ids);
+    size_t all = (size_t)r->rows, cancelled = 0, deleted = 0;
+    struct uuid *ids = xcalloc(3 * all + 1, sizeof *ids), *cancels = ids + all, *deletes = cancels + all;
     for (int i = 0; i < r->rows; i++) {
-        ids[i] = pg_uuid(r, i, W_ID);
-        pg_tally_new(s, (int32_t)pg_i64(r, i, W_TENANT), pg_bool(r, i, W_DELETED),
-                     (enum task_state)pg_i64(r, i, W_STATE), -1);
-        put_withdraw(op, pg_i64(r, i, W_SCHEDULED_MS), pg_i64(r, i, W_RUNS), runs);
+        struct task t = pg_put_withdrawn(r, i);
+        ids[i] = t.id;
+        if (put_withdraw(op, &t, runs)) {
+            cancels[cancelled++] = t.id;
+            pg_tally_move(s, t.tenant, t.deleted, t.state, TASK_CANCELLED);
+        } else {
+            deletes[deleted++] = t.id;
+            pg_tally_new(s, t.tenant, t.deleted, t.state, -1);
+        }
     }
     enum err rc = pg_put_prefetch_slots(s, r, e);
-    rc = rc ? rc : pg_delete_rows(s, ids, (size_t)r->rows, e);
+    rc = rc ? rc : pg_put_cancel_withdrawn(s, op->task, cancels, cancelled, e);
+    rc = rc ? rc : pg_delete_rows(s, deletes, deleted, e);
     rc = rc ? rc : pg_put_free_withdrawn(s, r, ids, keys, e);
     free(ids);
     return rc;

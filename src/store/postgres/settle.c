@@ -52,7 +52,8 @@ static const struct pg_statement find_recall_request = {
 
 /* A settlement that is not stale, and its task. */
 struct pg_settled {
-    struct settlement *settlement;
+    struct settlement *given;
+    struct settlement *settlement; /* the given one, or a copy that its run has changed */
     const struct pg_guards *was;
     int64_t lane; /* of the task afterwards */
     bool leased;  /* the task was leased */
@@ -446,10 +447,11 @@ static enum err pg_settle_change(struct store_postgres *s, struct op_settle *op,
     if (!uuid_eq(run->run, copy->id)) {
         settle_in_run(run, x->was->links, x->was->place, op->now_ms, copy, row);
     } else if (settle_of_run(run, op->now_ms, copy)) {
-        x->settlement->stale = true;
+        x->given->stale = true;
         op->ret_unblocked_lanes = op_unblocked(op->ret_unblocked_lanes, true);
     }
     x->settlement = copy;
+    x->given->ret_state = copy->replace ? copy->replace->state : copy->verdict.next;
     return ERR_OK;
 }
 
@@ -500,8 +502,9 @@ static enum err pg_settle_distinct(struct store_postgres *s, struct op_settle *o
     for (size_t i = 0; !rc && i < n; i++) {
         const struct pg_guards *g = &guards[i];
         v[i]->stale = !g->found || !task_is_claimed(g->state, g->fence, g->links, v[i]->fence);
+        v[i]->ret_state = v[i]->replace ? v[i]->replace->state : v[i]->verdict.next;
         if (!v[i]->stale)
-            t.v[t.n++] = (struct pg_settled){ .settlement = v[i], .was = g };
+            t.v[t.n++] = (struct pg_settled){ .given = v[i], .settlement = v[i], .was = g };
     }
     rc = rc ? rc : pg_settle_ask_runs(s, &t, e);
     rc = rc ? rc : pg_settle_apply(s, &t, e);

@@ -116,22 +116,30 @@ static enum err sqlite_read_expired(struct store_sqlite *s, sqlite3_stmt *st, in
     return ERR_OK;
 }
 
+static enum err sqlite_read_waiting(struct store_sqlite *s, struct op_leases_expired *op, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_ANY_EXPIRES);
+    if (conn_step(&s->conn, st, &op->ret_expires, e))
+        return e->code;
+    sqlite3_reset(st);
+    return !op->ret_expires ? ERR_OK
+                            : sqlite_read_expired(s, writer_stmt(s, ST_WAITING_BY_EXPIRY), op->now_ms, op->max_waiting,
+                                                  &op->op.arena, &op->ret_waiting, &op->ret_next_waiting_ms, e);
+}
+
 enum err sqlite_leases_expired(struct store_sqlite *s, struct op *base)
 {
     struct op_leases_expired *op = (struct op_leases_expired *)base;
     struct error *e = &base->error;
-    struct arena *a = &base->arena;
     sqlite3_stmt *st = writer_stmt(s, ST_TASK_LEASES_DELETE_STALE);
     sqlite3_bind_int64(st, 1, op->now_ms);
-    op->ret_unleased = (struct tasks){ 0 };
-    op->ret_next_unleased_ms = INT64_MAX;
+    op->ret_waiting = (struct tasks){ 0 };
+    op->ret_next_waiting_ms = INT64_MAX;
+    op->ret_expires = false;
     if (conn_run(&s->conn, st, e) || sqlite_read_expired(s, writer_stmt(s, ST_TASK_LEASES_BY_EXPIRY), op->now_ms,
-                                                         op->max, a, &op->ret, &op->ret_next_ms, e))
+                                                         op->max, &base->arena, &op->ret, &op->ret_next_ms, e))
         return e->code;
-    return !op->max_unleased
-               ? ERR_OK
-               : sqlite_read_expired(s, writer_stmt(s, ST_UNLEASED_BY_EXPIRY), op->now_ms, op->max_unleased, a,
-                                     &op->ret_unleased, &op->ret_next_unleased_ms, e);
+    return op->max_waiting ? sqlite_read_waiting(s, op, e) : ERR_OK;
 }
 
 /* ---- for OP_LIMIT_TAKE ---- */

@@ -372,7 +372,8 @@ static enum err sqlite_settle_one(struct store_sqlite *s, struct op_settle *op, 
         return ERR_OK;
     if (sqlite_settle_ask_own(s, &g, op, v, &given->stale, e) || sqlite_settle_ask_run(s, &g, op->now_ms, v, &row, e))
         return e->code;
-    join_fold_add(f, &v->id, v->replace ? v->replace->state : v->verdict.next, g.links);
+    given->ret_state = v->replace ? v->replace->state : v->verdict.next;
+    join_fold_add(f, &v->id, given->ret_state, g.links);
     if (v->replace ? sqlite_settle_write_replacement(s, &g, v->replace, &op->ret_unblocked_lanes, e)
                    : sqlite_settle_apply_verdict(s, &g, v, op, e))
         return e->code;

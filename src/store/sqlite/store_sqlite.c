@@ -132,10 +132,12 @@ static const char *const writer_sql[] = {
         " AND t.fence = l.fence WHERE l.until_ms <= ?1 AND t.rid IS NULL)",
     [ST_TASK_LEASES_BY_EXPIRY] =
         "SELECT t.rid, l.until_ms FROM " LEASED("task_leases_until") "ORDER BY l.until_ms, l.task_id",
-    [ST_UNLEASED_BY_EXPIRY] =
-        "SELECT rid, scheduled_ms + expires_after_ms FROM tasks INDEXED BY tasks_unleased "
-        "WHERE state = " SQL_SCHEDULED " AND target = 3 AND expires_after_ms > 0 AND NOT links & 64 AND kind <> 1 "
-        "AND NOT deleted ORDER BY scheduled_ms + expires_after_ms, id",
+    [ST_ANY_EXPIRES] = "SELECT 1 FROM tasks INDEXED BY tasks_with_expiry "
+                       "WHERE expires_after_ms > 0 AND state < 4 LIMIT 1",
+    [ST_WAITING_BY_EXPIRY] =
+        "SELECT rid, scheduled_ms + expires_after_ms FROM tasks INDEXED BY tasks_expiring "
+        "WHERE expires_after_ms > 0 AND (state = 0 OR waits_for IS NOT NULL) AND kind <> 1 AND NOT deleted "
+        "AND links & 288 = 0 ORDER BY scheduled_ms + expires_after_ms, id",
     [ST_ABORT_REQUESTED] = "SELECT 1 FROM wishes WHERE task_id = ?1 AND fence = ?2 AND abort",
     [ST_WORKER_PUT] =
         "INSERT INTO workers (id, name, version, slots, running, joined_ms, seen_ms, left_ms, doc, " WORKER_KIND_NAMES
@@ -268,10 +270,13 @@ static const char *const writer_sql[] = {
     [ST_SPAWN_MOVE] = "UPDATE tasks SET cursor_ms = ?2, runs_count = runs_count + ?3, "
                       "skipped_count = skipped_count + ?4 WHERE rid = ?1",
     [ST_SPAWN_END] = "UPDATE tasks SET state = " SQL_COMPLETED ", updated_ms = ?2, completed_ms = ?2 WHERE rid = ?1",
-    [ST_SPAWNED] = "SELECT rid, tenant_id, state, deleted, scheduled_ms, runs_count, id, gates IS NOT NULL, waits_for "
+    [ST_SPAWNED] = "SELECT rid, tenant_id, state, deleted, scheduled_ms, runs_count, id, gates IS NOT NULL, waits_for, "
+                   "due_ms "
                    "FROM tasks INDEXED BY tasks_spawned "
                    "WHERE parent_id = ? AND state < " SQL_RUNNING
                    " AND kind = 2 AND attempts = 0 AND losses = 0 AND started_ms = 0",
+    [ST_SPAWNED_CANCEL] = "UPDATE tasks SET state = " SQL_CANCELLED ", waits_for = NULL, updated_ms = ?2, "
+                          "completed_ms = ?2, last_error = ?3, runs_count = 0 WHERE rid = ?1",
     [ST_CATCH_UP_NEXT] = "SELECT parent_id FROM tasks INDEXED BY tasks_spawned "
                          "WHERE parent_id > ? AND state < " SQL_RUNNING " ORDER BY parent_id LIMIT 1",
     [ST_CATCH_UP_TASK] =

@@ -363,7 +363,29 @@ static enum err sqlite_put_release_slots(struct store_sqlite *s, sqlite3_stmt *s
     return sqlite3_column_int(st, 7) ? slots_release(&s->slots, &id, NULL, keys, e) : ERR_OK;
 }
 
-/* Puts the rids of the withdrawn occurrences into s->rids. Updates counts, slots and the cursor at once. */
+/* Updates counts, slots and the cursor for the current row of st. Its rid goes to s->rids, below 0 if the occurrence is
+ * to be cancelled and not deleted. */
+static enum err sqlite_put_withdraw_one(struct store_sqlite *s, struct op_put *op, sqlite3_stmt *st, int64_t *ret_runs,
+                                        struct slot_keys *keys, struct error *e)
+{
+    struct task t = { .tenant = sqlite3_column_int(st, 1),
+                      .state = (enum task_state)sqlite3_column_int(st, 2),
+                      .deleted = sqlite3_column_int(st, 3) != 0,
+                      .scheduled_ms = sqlite3_column_int64(st, 4),
+                      .runs_count = sqlite3_column_int64(st, 5),
+                      .due_ms = sqlite3_column_int64(st, 9) };
+    int64_t rid = sqlite3_column_int64(st, 0);
+    size_t n = op->ret_withdrawn;
+    scratch_grow(s, n);
+    bool cancels = put_withdraw(op, &t, ret_runs);
+    s->rids[n] = cancels ? -rid : rid;
+    if (!t.deleted)
+        tally_add(&s->of_op, t.tenant, t.state, -1);
+    if (!t.deleted && cancels)
+        tally_add(&s->of_op, t.tenant, TASK_CANCELLED, 1);
+    return sqlite_put_release_slots(s, st, keys, e);
+}
+
 static enum err sqlite_put_find_withdrawn(struct store_sqlite *s, struct op_put *op, int64_t *ret_runs,
                                           struct slot_keys *keys, struct error *e)
 {
@@ -374,16 +396,21 @@ static enum err sqlite_put_find_withdrawn(struct store_sqlite *s, struct op_put 
             return e->code;
         if (!row)
             return ERR_OK;
-        scratch_grow(s, op->ret_withdrawn);
-        s->rids[op->ret_withdrawn] = sqlite3_column_int64(st, 0);
-        if (!sqlite3_column_int(st, 3))
-            tally_add(&s->of_op, sqlite3_column_int(st, 1), (enum task_state)sqlite3_column_int(st, 2), -1);
-        put_withdraw(op, sqlite3_column_int64(st, 4), sqlite3_column_int64(st, 5), ret_runs);
-        if (sqlite_put_release_slots(s, st, keys, e)) {
+        if (sqlite_put_withdraw_one(s, op, st, ret_runs, keys, e)) {
             sqlite3_reset(st);
             return e->code;
         }
     }
+}
+
+static enum err sqlite_put_cancel(struct store_sqlite *s, const struct task *recurring, int64_t rid, struct error *e)
+{
+    sqlite3_stmt *st = writer_stmt(s, ST_SPAWNED_CANCEL);
+    sqlite3_bind_int64(st, 1, rid);
+    sqlite3_bind_int64(st, 2, recurring->updated_ms);
+    (void)bind_str(st, 3, put_cancel_reason(recurring));
+    sqlite_ended_note(s, rid, TASK_CANCELLED, recurring->updated_ms);
+    return conn_run(&s->conn, st, e);
 }
 
 static enum err sqlite_put_withdraw(struct store_sqlite *s, struct op_put *op, int64_t *ret_runs,
@@ -393,9 +420,11 @@ static enum err sqlite_put_withdraw(struct store_sqlite *s, struct op_put *op, i
         return ERR_OK;
     if (sqlite_put_find_withdrawn(s, op, ret_runs, keys, e))
         return e->code;
-    for (size_t i = 0; i < op->ret_withdrawn; i++)
-        if (sqlite_delete_task(s, s->rids[i], e))
+    for (size_t i = 0; i < op->ret_withdrawn; i++) {
+        int64_t rid = s->rids[i];
+        if (rid < 0 ? sqlite_put_cancel(s, op->task, -rid, e) : sqlite_delete_task(s, rid, e))
             return e->code;
+    }
     return ERR_OK;
 }
 

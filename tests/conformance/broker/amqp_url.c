@@ -7,11 +7,12 @@ static void an_address_is_taken_apart(void **state)
     struct rabbit_url u;
     struct error e = { 0 };
     assert_ok(
-        rabbit_url_parse(S("amqps://a%40b:p%3Aw@one,two:99,[::1]:7/my%2Fhost?prefix=x&heartbeat=10s&consumer_timeout=2h"
-                           "&queues=classic&priorities=exact&tenants=acme,globex&cacert=/c&cert=/d&key=/k"),
-                         &u, &e),
+        rabbit_url_parse(
+            S("amqps://a%40b:p%3Aw@one,two:99,[::1]:7/my%2Fhost?prefix=x&heartbeat=10s&consumer_timeout=2h"
+              "&queues=classic&priorities=exact&tenants=acme,globex&cacert=/c&cert=/d&key=/k&auth_mechanism=external"),
+            &u, &e),
         &e);
-    assert_true(u.tls && u.classic && u.exact_priorities);
+    assert_true(u.tls && u.classic && u.exact_priorities && u.by_certificate);
     assert_string_equal(u.user, "a@b");
     assert_string_equal(u.password, "p:w");
     assert_string_equal(u.vhost, "my/host");
@@ -62,6 +63,9 @@ static void what_is_wrong_is_named(void **state)
         { "amqp://a?heartbeat=often", "heartbeat" },
         { "amqp://a?queues=many", "queues" },
         { "amqp://a?colour=red", "url" },
+        { "amqps://a?auth_mechanism=magic", "auth_mechanism" },
+        { "amqps://a?auth_mechanism=external", "auth_mechanism" },
+        { "amqp://a?auth_mechanism=external&cert=/c", "auth_mechanism" },
     };
     for (size_t i = 0; i < array_count(rows); i++) {
         struct rabbit_url u;

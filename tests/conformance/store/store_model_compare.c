@@ -56,6 +56,9 @@ static bool same_settlements(const struct op_settle *a, const struct op_settle *
     for (size_t i = 0; i < a->n; i++)
         if (a->v[i].stale != b->v[i].stale)
             return differ("settlement %zu: stale %d and %d", i, a->v[i].stale, b->v[i].stale);
+        else if (!a->v[i].stale && a->v[i].ret_state != b->v[i].ret_state)
+            return differ("settlement %zu: %s and %s", i, task_state_name(a->v[i].ret_state),
+                          task_state_name(b->v[i].ret_state));
     return true;
 }
 
@@ -165,8 +168,9 @@ static bool same_answers(const union any_op *a, const union any_op *b, char why[
     case OP_LEASES_EXPIRED:
         return same_tasks("leases over", &a->leases_over.ret, &b->leases_over.ret, why) &&
                number_same("next lease over", a->leases_over.ret_next_ms, b->leases_over.ret_next_ms) &&
-               same_tasks("unleased", &a->leases_over.ret_unleased, &b->leases_over.ret_unleased, why) &&
-               number_same("next unleased", a->leases_over.ret_next_unleased_ms, b->leases_over.ret_next_unleased_ms);
+               same_tasks("waiting", &a->leases_over.ret_waiting, &b->leases_over.ret_waiting, why) &&
+               number_same("next waiting", a->leases_over.ret_next_waiting_ms, b->leases_over.ret_next_waiting_ms) &&
+               number_same("expires", a->leases_over.ret_expires, b->leases_over.ret_expires);
     }
     return differ("no such operation");
 }

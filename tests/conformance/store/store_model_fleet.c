@@ -119,7 +119,7 @@ void model_make_leases_over(struct model *m, union any_op *op)
     op->leases_over = (struct op_leases_expired){ .op.kind = OP_LEASES_EXPIRED,
                                                   .now_ms = m->now_ms,
                                                   .max = chance(m, 50) ? 1 + below(m, 3) : 1000,
-                                                  .max_unleased = chance(m, 50) ? below(m, 4) : 1000 };
+                                                  .max_waiting = chance(m, 50) ? below(m, 4) : 1000 };
 }
 
 static struct worker_kind some_kind(struct model *m)

@@ -341,7 +341,7 @@ static struct execution make_execution(struct model *m, const struct task *t)
         .completed_us = near(m, 10, 20) * 1000,
         .attempt = t->attempts + 1,
         .fence = t->fence,
-        .status = (enum execution_status)below(m, 3),
+        .status = (enum execution_status)below(m, 4),
         .http_status = (int)below(m, 600),
         .worker = S("node"),
         .error = some_text(m),

@@ -301,23 +301,23 @@ static void tasks_that_expired_before_their_lease_are_found_in_the_order_of_that
     }
     int64_t first_ms = v[1].scheduled_ms + 1000;
     struct op_leases_expired none = {
-        .op.kind = OP_LEASES_EXPIRED, .now_ms = first_ms - 1, .max = 1, .max_unleased = 5
+        .op.kind = OP_LEASES_EXPIRED, .now_ms = first_ms - 1, .max = 1, .max_waiting = 5
     };
     assert_ok(world_apply(w, &none.op), &none.op.error);
-    assert_int_equal(none.ret_unleased.n, 0);
-    assert_int_equal(none.ret_next_unleased_ms, first_ms);
+    assert_int_equal(none.ret_waiting.n, 0);
+    assert_int_equal(none.ret_next_waiting_ms, first_ms);
     struct op_leases_expired one = {
-        .op.kind = OP_LEASES_EXPIRED, .now_ms = first_ms + 5000, .max = 1, .max_unleased = 1
+        .op.kind = OP_LEASES_EXPIRED, .now_ms = first_ms + 5000, .max = 1, .max_waiting = 1
     };
     assert_ok(world_apply(w, &one.op), &one.op.error);
-    assert_tasks(&one.ret_unleased, &v[1].id);
-    assert_int_equal(one.ret_next_unleased_ms, v[0].scheduled_ms + 2000);
+    assert_tasks(&one.ret_waiting, &v[1].id);
+    assert_int_equal(one.ret_next_waiting_ms, v[0].scheduled_ms + 2000);
     (void)lease_some(w, 3);
     struct op_leases_expired leased = {
-        .op.kind = OP_LEASES_EXPIRED, .now_ms = NOW + 5000, .max = 1, .max_unleased = 5
+        .op.kind = OP_LEASES_EXPIRED, .now_ms = NOW + 5000, .max = 1, .max_waiting = 5
     };
     assert_ok(world_apply(w, &leased.op), &leased.op.error);
-    assert_int_equal(leased.ret_unleased.n, 0);
+    assert_int_equal(leased.ret_waiting.n, 0);
 }
 
 static void a_lease_that_is_over_is_kept_until_somebody_settles_it(void **state)

@@ -638,9 +638,9 @@ static void a_paused_run_keeps_its_slot_and_a_cancelled_one_does_not(void **stat
     assert_holders(w, slot_of(w, &parent), &second.id);
 }
 
-static void what_is_withdrawn_lets_go(void **state)
+/* The schedule goes on, or is cancelled: then its runs stay as cancelled. */
+static struct task withdraw_two(struct world *w, bool cancels)
 {
-    struct world *w = *state;
     struct task parent = recurring_with(w, OVERLAP_QUEUE_ALL), first = first_run(w, &parent),
                 second = run_of(w, &parent, NOW - 1), third = run_of(w, &parent, NOW);
     insert(w, (struct task[]){ second, third }, 2);
@@ -649,15 +649,29 @@ static void what_is_withdrawn_lets_go(void **state)
     assert_holders(w, slot_of(w, &parent), &second.id); /* it has not fired */
     struct task next = get(w, parent.id);
     next.version++;
+    next.state = cancels ? TASK_CANCELLED : next.state;
+    next.updated_ms = NOW;
     struct op_put op = put_of(&parent, &next);
     op.withdraw = true;
     assert_ok(world_apply(w, &op.op), &op.op.error);
     assert_int_equal(op.ret_withdrawn, 2);
     assert_false(op.ret_unblocked_lanes);
     assert_free(w, slot_of(w, &parent));
-    assert_false(is_there(w, TENANT, second.id));
-    struct task again = run_of(w, &parent, NOW);
+    assert_true(is_there(w, TENANT, second.id) == cancels);
+    assert_true(!cancels || (get(w, third.id).state == TASK_CANCELLED && !get(w, third.id).waits_for.n));
+    return parent;
+}
+
+static void what_is_withdrawn_lets_go(void **state)
+{
+    struct world *w = *state;
+    struct task parent = withdraw_two(w, false), again = run_of(w, &parent, NOW);
     claim_alone(w, &again);
+}
+
+static void a_cancelled_schedule_frees_the_slot_and_the_line(void **state)
+{
+    (void)withdraw_two(*state, true);
 }
 
 static void what_is_withdrawn_hands_over_to_who_stays(void **state)
@@ -775,6 +789,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_run_without_its_first_slot_does_not_keep_the_second),
     store_test(a_paused_run_keeps_its_slot_and_a_cancelled_one_does_not),
     store_test(what_is_withdrawn_lets_go),
+    store_test(a_cancelled_schedule_frees_the_slot_and_the_line),
     store_test(what_is_withdrawn_hands_over_to_who_stays),
     store_test(an_occurrence_spawned_again_stays_in_its_line),
     store_test(a_run_that_is_dropped_is_counted_as_skipped),

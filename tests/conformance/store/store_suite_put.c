@@ -168,6 +168,38 @@ static void withdrawing_deletes_what_waits_and_sets_the_cursor_back(void **state
         assert_false(is_there(w, TENANT, o[i].id));
 }
 
+static void a_cancelled_schedule_cancels_what_is_due_and_deletes_the_rest(void **state)
+{
+    struct world *w = *state;
+    struct task o[4], next, t = some_recurring(w);
+    t.cursor_ms = NOW + 10000;
+    t.runs_count = 3;
+    insert(w, &t, 1);
+    for (int i = 0; i < 4; i++)
+        o[i] = some_occurrence(w, &t, NOW + 1000 * (i - 2)); /* the third is due now */
+    o[1].state = TASK_PAUSED;
+    o[1].runs_count = 0; /* by hand */
+    insert(w, o, 4);
+    next = t;
+    next.version++;
+    next.state = TASK_CANCELLED;
+    next.updated_ms = next.completed_ms = NOW;
+    struct op_put op = put_of(&t, &next);
+    op.withdraw = true;
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_int_equal(op.ret_withdrawn, 4);
+    assert_int_equal(get(w, t.id).runs_count, 0);
+    for (int i = 0; i < 3; i++) {
+        struct task expected = o[i], read = get(w, o[i].id);
+        expected.state = TASK_CANCELLED;
+        expected.last_error = S("its schedule was cancelled");
+        expected.updated_ms = expected.completed_ms = NOW;
+        expected.runs_count = 0;
+        assert_same_task(&read, &expected);
+    }
+    assert_false(is_there(w, TENANT, o[3].id));
+}
+
 static void the_cursor_goes_back_to_when_a_spread_occurrence_was_due(void **state)
 {
     struct world *w = *state;
@@ -443,6 +475,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_running_task_keeps_its_claim_through_a_put),
     store_test(a_deleted_task_is_on_no_list),
     store_test(withdrawing_deletes_what_waits_and_sets_the_cursor_back),
+    store_test(a_cancelled_schedule_cancels_what_is_due_and_deletes_the_rest),
     store_test(the_cursor_goes_back_to_when_a_spread_occurrence_was_due),
     store_test(a_put_that_did_not_see_the_latest_spawn_is_refused),
     store_test(what_is_withdrawn_does_not_count_as_a_run),

@@ -201,6 +201,16 @@ static void a_retry_waits_for_the_arrivals_of_a_stop(void **state) /* 11 */
     assert_state(w, c.second, TASK_BLOCKED);
 }
 
+static enum execution_status latest_execution(struct world *w, struct uuid task)
+{
+    struct execution_filter f = { .tenant = TENANT, .task = task, .limit = 1 };
+    struct execution_page page = { 0 };
+    struct error e = { 0 };
+    assert_ok(reader_executions(w->reader, &f, &w->arena, &page, &e), &e);
+    assert_int_equal(page.executions.n, 1);
+    return page.executions.v[0].status;
+}
+
 static void a_run_that_was_cancelled_does_not_end_otherwise(void **state) /* rule 8; OP_STOP 1 */
 {
     struct world *w = *state;
@@ -216,9 +226,15 @@ static void a_run_that_was_cancelled_does_not_end_otherwise(void **state) /* rul
         apply(w, &stop.op);
         bool completes = ends[i] == TASK_COMPLETED;
         struct settlement v = settlement_of(&run, ends[i]);
+        v.verdict.has_execution = true;
+        v.verdict.execution = some_execution(w, &run);
         struct op_settle settle = { .op.kind = OP_SETTLE, .v = &v, .n = 1, .now_ms = NOW + 10 };
         apply(w, &settle.op);
         assert_true(v.stale == completes);
+        if (!completes) {
+            assert_int_equal(v.ret_state, TASK_CANCELLED);
+            assert_int_equal(latest_execution(w, c.run.id), EXECUTION_CANCELLED);
+        }
         assert_state(w, c.run.id, completes ? TASK_SCHEDULED : TASK_CANCELLED);
         assert_true(!completes || settle.ret_unblocked_lanes == UINT64_MAX);
         if (completes) {

@@ -331,6 +331,39 @@ static void holders_are_told_in_the_order_of_their_times(void **state)
     assert_free(w, S("o:nothing"));
 }
 
+static void tasks_of_any_target_that_wait_and_expired_are_found(void **state)
+{
+    struct world *w = *state;
+    enum { PLAIN, KEYED, PARENTS, PAUSED, OPENED, AWAITS, RECURRING, DELETED, STEP, COUNT };
+    struct task v[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        v[i] = some_task(w);
+        v[i].expires_after_ms = 1000 + (int64_t)i;
+    }
+    struct task holder = keyed_task(w, 1, NOW - 1);
+    v[KEYED] = keyed_task(w, 1, NOW);
+    v[KEYED].expires_after_ms = 1000 + KEYED;
+    insert(w, (struct task[]){ holder, v[KEYED] }, 2);
+    assert_int_equal(claim_now(w).ret_gated.n, 1);
+    v[PARENTS].state = TASK_BLOCKED;
+    v[PAUSED].state = TASK_PAUSED;
+    v[OPENED].links = TASK_OPENED;
+    v[AWAITS].links = TASK_AWAITS;
+    v[OPENED].target = v[AWAITS].target = TARGET_WORKFLOW;
+    v[RECURRING] = some_recurring(w);
+    v[RECURRING].expires_after_ms = 1;
+    v[DELETED].deleted = true;
+    v[STEP].links = TASK_PLANNED;
+    insert(w, &v[PLAIN], 1);
+    insert(w, &v[PARENTS], COUNT - PARENTS);
+    struct op_leases_expired op = {
+        .op.kind = OP_LEASES_EXPIRED, .now_ms = NOW + 60000, .max = 1, .max_waiting = COUNT
+    };
+    assert_ok(world_apply(w, &op.op), &op.op.error);
+    assert_tasks(&op.ret_waiting, &v[PLAIN].id, &v[KEYED].id, &v[STEP].id);
+    assert_true(op.ret_next_waiting_ms == INT64_MAX);
+}
+
 static void who_waits_for_a_slot_is_listed(void **state)
 {
     struct world *w = *state;
@@ -395,6 +428,7 @@ static const struct CMUnitTest tests[] = {
     store_test(a_claim_deals_with_so_many_and_leaves_the_rest_to_the_next),
     store_test(a_lane_full_of_those_that_wait_for_their_time_stalls_no_other),
     store_test(holders_are_told_in_the_order_of_their_times),
+    store_test(tasks_of_any_target_that_wait_and_expired_are_found),
     store_test(who_waits_for_a_slot_is_listed),
     store_test(what_holds_a_task_back_is_kept_with_it),
 };

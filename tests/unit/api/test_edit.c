@@ -592,7 +592,7 @@ static void a_changed_recurring_task_takes_back_what_is_claimed_of_it(void **sta
 
     run_and_claim(id, occurrence);
     assert_changed("POST", path_of(id, "/cancel"), NULL, 200);
-    assert_occurrence(occurrence, "CANCELLED", 6, "the recurring task has ended");
+    assert_occurrence(occurrence, "CANCELLED", 6, "its schedule was cancelled");
 }
 
 static void a_claim_that_its_owner_has_yet_to_hear_of_is_asked_for_again(void **state)

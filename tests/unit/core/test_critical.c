@@ -35,6 +35,26 @@ static void the_path_goes_through_the_parent_that_ended_last(void **state)
     arena_release(&a);
 }
 
+static void a_step_that_was_repeated_waited_until_its_first_start_and_ran_since_then(void **state)
+{
+    (void)state;
+    struct critical_step s[4];
+    struct critical_path p;
+    struct arena a;
+    struct error e;
+    arena_init(&a, MEMORY);
+    make_diamond(s);
+    s[3].started_ms = 1640; /* the latest attempt */
+    s[3].first_ms = 1510;
+    assert_ok(critical_path(s, 4, 9999, &a, &p, &e), &e);
+    assert_int_equal(p.waited_ms, 10 + 1 + 10);
+    assert_int_equal(p.ran_ms, 90 + 399 + 140);
+    s[3].started_ms = s[3].completed_ms = 0; /* it waits for its next attempt */
+    s[3].is_final = false;
+    assert_int_equal(critical_waited_ms(&s[3], 9999), 10);
+    arena_release(&a);
+}
+
 static void a_parent_that_ended_after_the_start_released_nothing(void **state)
 {
     (void)state;
@@ -149,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_path_goes_through_the_parent_that_ended_last),
+        cmocka_unit_test(a_step_that_was_repeated_waited_until_its_first_start_and_ran_since_then),
         cmocka_unit_test(a_parent_that_ended_after_the_start_released_nothing),
         cmocka_unit_test(a_running_step_ends_now_and_a_waiting_one_is_not_on_the_path),
         cmocka_unit_test(the_estimate_adds_usual_times_along_the_longest_way),

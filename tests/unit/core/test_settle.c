@@ -317,7 +317,7 @@ static void cancelled_while_it_ran_is_cancelled_and_leaves_a_record(void **state
     assert_int_equal(v.attempts, 2);
     assert_int_equal(v.losses, 0);
     assert_true(v.has_execution);
-    assert_int_equal(v.execution.status, EXECUTION_FAILED);
+    assert_int_equal(v.execution.status, EXECUTION_CANCELLED);
     assert_str(v.last_error, "cancelled while it ran");
 }
 

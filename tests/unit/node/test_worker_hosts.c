@@ -1,6 +1,6 @@
 /* A worker whose tasks call busy hosts: they wait outside its slots, and not for long. */
 #include "platform/async_io_direct.h"
-#include "worker_bench.h"
+#include "worker_calls.h"
 
 enum { SLOTS = 20, PARKED_MS = 1000 };
 
@@ -8,93 +8,6 @@ static int setup(void **state)
 {
     *state = bench_open(SLOTS, NULL);
     return 0;
-}
-
-/* ---- tasks that call a host ---- */
-
-static struct task call_to(int n, const char *url)
-{
-    static char texts[256][96];
-    struct task t = some_task(n);
-    snprintf(texts[n], sizeof texts[n], "{\"url\": \"%s\"}", url);
-    t.target = TARGET_HTTP;
-    t.target_config = str_from(texts[n]);
-    return t;
-}
-
-static struct task push_call(struct bench *b, int n)
-{
-    return push_task(b, call_to(n, "https://a.example/x"));
-}
-
-/* Numbers from..to. */
-static void push_calls(struct bench *b, int from, int to)
-{
-    for (int n = from; n <= to; n++)
-        push_call(b, n);
-    come_to_rest(b);
-}
-
-static bool is_running(struct bench *b, int n)
-{
-    for (size_t i = 0; i < b->run_count; i++)
-        if (b->runs[i]->task->id.b[0] == n)
-            return true;
-    return false;
-}
-
-static void end_call(struct bench *b, int n, enum outcome_kind kind)
-{
-    for (size_t i = 0; i < b->run_count; i++)
-        if (b->runs[i]->task->id.b[0] == n) {
-            end_run(b, i, kind);
-            return;
-        }
-    fail_msg("call %d does not run", n);
-}
-
-static void assert_waiting(struct bench *b, size_t running, size_t parked)
-{
-    assert_int_equal(b->run_count, running);
-    assert_int_equal(worker_running(b->worker), running);
-    assert_int_equal(worker_parked(b->worker), parked);
-}
-
-static const struct take *asked(struct bench *b)
-{
-    step(b, 0);
-    struct io_request *e = find_io_request(&b->async_io, IO_TAKE);
-    assert_non_null(e);
-    return &container_of(e, struct io_take, io_request)->ask;
-}
-
-/* The only outcome that was published since the last look. */
-static struct event the_outcome(struct bench *b)
-{
-    struct event e = { 0 };
-    come_to_rest(b);
-    assert_int_equal(published(b, EVENT_OUTCOME, &e), 1);
-    return e;
-}
-
-static void assert_no_outcome(struct bench *b)
-{
-    struct event e;
-    come_to_rest(b);
-    assert_int_equal(published(b, EVENT_OUTCOME, &e), 0);
-}
-
-static void assert_put_aside(struct bench *b, int n, const char *host)
-{
-    struct event e = the_outcome(b);
-    char text[128];
-    snprintf(text, sizeof text, "waits: %d calls to %s are under way", HOST_CALLS, host);
-    assert_int_equal(e.task.id.b[0], n);
-    assert_int_equal(e.outcome.kind, OUTCOME_HELD);
-    assert_true(e.outcome.retry_after_ms == 0 && e.outcome.started_us == 0);
-    assert_str(e.outcome.aside, host);
-    assert_int_equal(e.outcome.late_by, LATE_HOST);
-    assert_str(e.outcome.error, text);
 }
 
 /* ---- parking ---- */
@@ -175,6 +88,51 @@ static void of_those_that_wait_the_highest_priority_starts_first(void **state)
         assert_waiting(b, 4, 3 - (size_t)i);
         assert_true(is_running(b, order[i]));
     }
+}
+
+static void push_call_of(struct bench *b, int n, int32_t tenant)
+{
+    struct task t = call_to(n, "https://a.example/");
+    t.tenant = tenant;
+    push_task(b, t);
+    come_to_rest(b);
+}
+
+static void of_those_that_wait_tenants_take_turns(void **state)
+{
+    static const int tenants[] = { 2, 2, 3, 4 }, order[] = { 5, 7, 8, 6 };
+    static const size_t ahead[] = { 0, 3, 1, 2 };
+    struct bench *b = *state;
+    push_calls(b, 1, 4);
+    for (int i = 0; i < 4; i++)
+        push_call_of(b, 5 + i, tenants[i]);
+    assert_waiting(b, 4, 4);
+    for (int i = 0; i < 4; i++) {
+        struct task t = call_to(5 + i, "https://a.example/");
+        assert_int_equal(worker_standing(b->worker, t.id, t.fence).ahead, ahead[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        end_call(b, 1 + i, OUTCOME_OK);
+        step(b, 0);
+        assert_true(is_running(b, order[i]));
+    }
+}
+
+static void a_full_line_has_a_place_for_a_tenant_that_has_fewer_in_it(void **state)
+{
+    struct bench *b = *state;
+    push_calls(b, 1, 4);
+    for (int n = 5; n <= 8; n++)
+        push_call_of(b, n, 2);
+    struct task t = call_to(9, "https://a.example/");
+    t.tenant = 3;
+    push_task(b, t);
+    assert_put_aside(b, 8, "a.example");
+    t = call_to(10, "https://a.example/");
+    t.tenant = 2;
+    push_task(b, t);
+    assert_put_aside(b, 10, "a.example");
+    assert_waiting(b, 4, 4);
 }
 
 /* A task that has just been taken does not overtake those that are parked. */
@@ -626,117 +584,6 @@ static void what_waits_for_another_host_gives_its_place_back(void **state)
     own_close(&slow);
 }
 
-/* ---- slots by class ---- */
-
-static void push_of(struct bench *b, int priority, int from, int to)
-{
-    for (int n = from; n <= to; n++) {
-        struct task t = some_task(n);
-        t.priority = priority;
-        push_task(b, t);
-    }
-    come_to_rest(b);
-}
-
-static void a_take_keeps_slots_for_higher_classes(void **state)
-{
-    struct bench *b = *state;
-    push_of(b, 0, 1, 20);
-    assert_waiting(b, 16, 0);
-    assert_int_equal(asked(b)->max, 4);
-    assert_int_equal(asked(b)->kept[CLASS_NORMAL], 2);
-    assert_int_equal(asked(b)->kept[CLASS_HIGH], 2);
-    push_of(b, 5, 21, 23);
-    assert_waiting(b, 18, 0);
-    push_of(b, 9, 24, 26);
-    assert_waiting(b, 20, 0);
-}
-
-static const struct queue_filter low_only = { .priority_max = 3 };
-
-static int setup_low_only(void **state)
-{
-    *state = bench_open(SLOTS, &low_only);
-    return 0;
-}
-
-static void who_serves_one_class_keeps_nothing_for_others(void **state)
-{
-    struct bench *b = *state;
-    push_of(b, 3, 1, 21);
-    assert_waiting(b, SLOTS, 0);
-}
-
-/* The take in flight waits for a higher class; a low task waits in the queue, and does not wake it. */
-static void a_take_that_waits_ends_when_a_lower_class_has_a_slot(void **state)
-{
-    struct bench *b = *state;
-    push_of(b, 0, 1, 17);
-    assert_waiting(b, 16, 0);
-    step(b, 0);
-    assert_null(find_io_request(&b->async_io, IO_UNBLOCK));
-    end_run(b, 0, OUTCOME_OK);
-    step(b, 0); /* its outcome takes up the slot */
-    assert_null(find_io_request(&b->async_io, IO_UNBLOCK));
-    carry(&b->async_io, IO_PUBLISH);
-    step(b, 0);
-    struct io_request *e = find_io_request(&b->async_io, IO_UNBLOCK);
-    assert_non_null(e);
-    assert_memory_equal(&container_of(e, struct io_unblock, io_request)->worker, &(struct uuid){ { 7 } },
-                        sizeof(struct uuid));
-    carry(&b->async_io, IO_UNBLOCK);
-    step(b, 0);
-    assert_null(find_io_request(&b->async_io, IO_UNBLOCK)); /* once for each take */
-    carry(&b->async_io, IO_TAKE);
-    step(b, 0);
-    assert_int_equal(asked(b)->max, 5);
-    carry(&b->async_io, IO_TAKE);
-    step(b, 0);
-    assert_waiting(b, 16, 0);
-}
-
-/* The take in flight said that no CPU is free; a task that needs some waits in the queue, and does not wake it. */
-static void a_take_that_waits_ends_when_there_is_more_cpu(void **state)
-{
-    struct bench *b = *state;
-    struct task t = some_task(1);
-    t.cpu_milli = 1000;
-    push_task(b, t);
-    come_to_rest(b);
-    assert_waiting(b, 1, 0);
-    assert_int_equal(asked(b)->cpu_milli, 0);
-    step(b, 0);
-    assert_null(find_io_request(&b->async_io, IO_UNBLOCK));
-    end_run(b, 0, OUTCOME_OK);
-    step(b, 0);
-    assert_non_null(find_io_request(&b->async_io, IO_UNBLOCK));
-    carry(&b->async_io, IO_UNBLOCK);
-    carry(&b->async_io, IO_TAKE);
-    assert_int_equal(asked(b)->cpu_milli, 1000);
-}
-
-/* A high call ends: its slot is kept for the next high one, not for the low task that waits for the same host. */
-static void what_was_parked_starts_into_no_kept_slot(void **state)
-{
-    struct bench *b = *state;
-    for (int n = 1; n <= 5; n++) {
-        struct task t = call_to(n, "https://a.example/");
-        t.priority = n <= 2 ? 9 : 0;
-        push_task(b, t);
-        come_to_rest(b);
-    }
-    assert_waiting(b, 4, 1);
-    push_of(b, 0, 6, 30);
-    assert_waiting(b, 18, 1); /* 2 are kept for the normal class */
-    end_call(b, 1, OUTCOME_OK);
-    come_to_rest(b);
-    assert_waiting(b, 17, 1);
-    end_call(b, 6, OUTCOME_OK);
-    step(b, 0);
-    assert_waiting(b, 17, 0);
-    assert_true(is_running(b, 5));
-}
-
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, bench_close)
@@ -746,6 +593,8 @@ int main(void)
         T(other_hosts_and_targets_do_not_wait),
         T(ports_and_tenants_of_a_host_count_together),
         T(of_those_that_wait_the_highest_priority_starts_first),
+        T(of_those_that_wait_tenants_take_turns),
+        T(a_full_line_has_a_place_for_a_tenant_that_has_fewer_in_it),
         T(who_comes_later_waits_behind),
         T(a_line_is_as_long_as_the_host_has_calls),
         T(the_last_of_a_full_line_makes_way_for_a_higher_priority),
@@ -768,11 +617,6 @@ int main(void)
         T(one_host_may_fill_the_line_and_others_still_have_a_short_one),
         T(what_waits_for_a_fast_host_keeps_its_place),
         T(what_waits_for_another_host_gives_its_place_back),
-        T(a_take_keeps_slots_for_higher_classes),
-        cmocka_unit_test_setup_teardown(who_serves_one_class_keeps_nothing_for_others, setup_low_only, bench_close),
-        T(a_take_that_waits_ends_when_a_lower_class_has_a_slot),
-        T(a_take_that_waits_ends_when_there_is_more_cpu),
-        T(what_was_parked_starts_into_no_kept_slot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

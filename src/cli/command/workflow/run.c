@@ -85,6 +85,11 @@ static void run_print(struct verb_work *w, const struct client_answer *a)
         client_json_line(&out, buf_str(&a->body));
     else
         buf_printf(&out, "%s\n", id);
+    if (!w->json && !option_get(w->o, "quiet")->number && json_is_true(json_at(run, "deduplicated"))) {
+        buf_printf(&out, "Run %s exists already (dedupe key '", id);
+        table_plain_text(option_get(w->o, "dedupe-key")->text, SIZE_MAX, &out); /* empty: given by --set */
+        buf_text(&out, "'): no other was started\n");
+    }
     if (!w->json && !option_get(w->o, "quiet")->number && !option_get(w->o, "wait")->number)
         buf_printf(&out, "It is %s; 'belfry workflow show --watch %s%s' follows it\n",
                    table_cell(json_text_at(run, "status"), status), id, w->cli->where);

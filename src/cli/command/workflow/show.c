@@ -8,7 +8,14 @@
 #include "cli/when.h"
 #include "cli/workflow/run.h"
 
-enum { COLUMNS = 7, REDRAW_MS = 500, PATH_SHOWN_MAX = 20, NAMES_SHOWN_MAX = 5, RUNS_SHOWN_MAX = 5 };
+enum {
+    COLUMNS = 7,
+    REDRAW_MS = 500,
+    PATH_SHOWN_MAX = 20,
+    NAMES_SHOWN_MAX = 5,
+    RUNS_SHOWN_MAX = 5,
+    HOLDS_SHOWN_MAX = 3
+};
 
 static const struct named_fact facts[] = {
     { "Id", "id", FACT_TEXT },
@@ -104,9 +111,10 @@ static bool run_view_is_critical(const struct run_view *v, size_t at)
     return false;
 }
 
+/* From its first start on, with all its attempts. */
 static int64_t run_view_ran_ms(const struct run_view *v, const struct critical_step *t)
 {
-    return (t->completed_ms ? t->completed_ms : v->now_ms) - t->started_ms;
+    return (t->completed_ms ? t->completed_ms : v->now_ms) - (t->first_ms ? t->first_ms : t->started_ms);
 }
 
 /* "waits for a, b and 3 more": the parents that have not ended. */
@@ -130,7 +138,6 @@ static void run_view_write_parents(const struct run_view *v, const struct graph_
 static bool run_view_write_start(const struct run_view *v, const struct run_step *s, struct buf *out)
 {
     char when[WHEN_TEXT];
-    bool is_scheduled = str_eq(s->status, S("SCHEDULED"));
     if (s->due_ms) {
         when_relative(s->due_ms, v->now_ms, when);
         if (s->attempts)
@@ -140,15 +147,18 @@ static bool run_view_write_start(const struct run_view *v, const struct run_step
         table_plain_text(s->error, SIZE_MAX, out);
         return true;
     }
-    if (!s->leased || (!is_scheduled && !str_eq(s->status, S("RUNNING"))))
+    if (!s->leased || !str_eq(s->status, S("RUNNING")))
         return false;
-    buf_text(out, is_scheduled ? "no worker has leased it" : "a worker has it");
+    buf_text(out, "a worker has it");
     return true;
 }
 
 /* Why the step is in its state. at: its place in the graph, unless it is a compensation. */
 static void run_view_write_note(const struct run_view *v, const struct run_step *s, size_t at, struct buf *out)
 {
+    table_plain_text(s->hold.text, SIZE_MAX, out);
+    if (s->hold.text.n && (s->due_ms || s->error.n || s->items.n))
+        buf_text(out, "; ");
     if (run_view_write_start(v, s, out))
         return;
     if (s->error.n)
@@ -156,10 +166,8 @@ static void run_view_write_note(const struct run_view *v, const struct run_step 
     else if (s->items.n)
         buf_add(out, s->items);
     else if (s->by_hand && str_eq(s->status, S("COMPLETED")))
-        buf_text(out, s->attempts ? "started by hand" : "completed by hand");
-    else if (s->awaits && s->times.started_ms && !s->times.is_final)
-        buf_text(out, "awaits a signal");
-    else if (!s->is_undo && !s->times.is_final && !s->times.started_ms)
+        buf_text(out, s->settled_by_hand ? "completed by hand" : "started by hand");
+    else if (!s->hold.text.n && !s->is_undo && !s->times.is_final && !s->times.started_ms)
         run_view_write_parents(v, &v->graph.v[at], out);
 }
 
@@ -169,8 +177,9 @@ static void run_view_add_step(const struct run_view *v, const struct run_step *s
     cleanup_with(buf_release) struct buf note;
     const struct critical_step *c = &s->times;
     int64_t waited_ms = critical_waited_ms(c, v->now_ms);
-    run_view_duration(waited_ms, c->released_ms && (c->started_ms || !c->is_final), waited);
-    run_view_duration(run_view_ran_ms(v, c), c->started_ms != 0, ran);
+    bool started = c->started_ms || c->first_ms;
+    run_view_duration(waited_ms, c->released_ms && (started || !c->is_final), waited);
+    run_view_duration(run_view_ran_ms(v, c), started, ran);
     snprintf(attempts, sizeof attempts, "%lld", (long long)s->attempts);
     buf_init(&note, WORKFLOW_OUT_MAX);
     run_view_write_note(v, s, at, &note);
@@ -244,12 +253,61 @@ static void run_view_write_path(const struct run_view *v, struct buf *out)
     buf_printf(out, "\nOn it, steps ran for %s and waited for %s to start\n", took, waited);
 }
 
+/* What must happen before the step goes on: "the signal 'approved'". False: nothing that holds the run's end. */
+static bool run_view_write_hold(const struct run_step *s, struct buf *out)
+{
+    static const struct {
+        const char *gate, *before, *after;
+    } rows[] = { { "signal", "the signal '", "'" },
+                 { "queue_paused", "the queue '", "' is resumed" },
+                 { "concurrency_key", "the key '", "' is free" } };
+    if (str_eq(s->hold.gate, S("paused"))) {
+        buf_text(out, "the run is resumed");
+        return true;
+    }
+    for (size_t i = 0; i < array_count(rows); i++) {
+        if (!str_eq(s->hold.gate, str_from(rows[i].gate)) || !s->hold.name.n)
+            continue;
+        buf_text(out, rows[i].before);
+        table_plain_text(s->hold.name, SIZE_MAX, out);
+        buf_text(out, rows[i].after);
+        if (s->hold.run.n)
+            buf_printf(out, " in run " STR_FMT, STR_ARG(s->hold.run));
+        return true;
+    }
+    return false;
+}
+
+/* A run that people or other tasks hold ends when they let it go on: an estimate would be wrong. False: none does. */
+static bool run_view_write_holds(const struct run_view *v, struct buf *out)
+{
+    cleanup_with(buf_release) struct buf all;
+    cleanup_with(buf_release) struct buf one;
+    size_t n = 0;
+    buf_init(&all, WORKFLOW_OUT_MAX);
+    buf_init(&one, WORKFLOW_OUT_MAX);
+    if (json_is_true(json_at(v->run.doc.root, "paused"))) {
+        buf_text(&all, "the run is resumed");
+        n++;
+    }
+    for (size_t i = 0; i < v->steps.n && n < HOLDS_SHOWN_MAX; i++) {
+        buf_reset(&one);
+        if (!run_view_write_hold(&v->steps.v[i], &one) || strstr(buf_cstr(&all), buf_cstr(&one)))
+            continue;
+        buf_text(&all, n++ ? " and " : "");
+        buf_add(&all, buf_str(&one));
+    }
+    if (n)
+        buf_printf(out, "Ends: not before %s\n", buf_cstr(&all));
+    return n > 0;
+}
+
 static void run_view_write_estimate(struct run_view *v, struct buf *out)
 {
     struct critical_estimate x;
     struct error ignored;
     char relative[WHEN_TEXT], utc[WHEN_TEXT];
-    if (v->is_final || !v->graph.n || json_text_at(v->run.doc.root, "stopped_by").n)
+    if (v->is_final || !v->graph.n || json_text_at(v->run.doc.root, "stopped_by").n || run_view_write_holds(v, out))
         return;
     if (!v->earlier) {
         buf_text(out, "When it ends cannot be estimated: no earlier run of the same definition is COMPLETED\n");

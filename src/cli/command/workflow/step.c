@@ -7,7 +7,6 @@
 #include "cli/table.h"
 #include "cli/task_body.h"
 #include "cli/workflow/run.h"
-#include "workflow/text_place.h"
 
 enum { BODY_MAX = 1 << 20, ITEM_MAX = 1000000 };
 
@@ -41,12 +40,13 @@ struct step_facts {
     const struct step_name *name;
     char id[UUID_TEXT + 1], undo[UUID_TEXT + 1];
     bool is_run, by_hand;
-    struct buf items;
+    struct buf items, hold;
 };
 
 static void step_facts_release(struct step_facts *f)
 {
     buf_release(&f->items);
+    buf_release(&f->hold);
 }
 
 static bool step_on_row(void *context, const json_t *row, struct str text)
@@ -64,6 +64,7 @@ static bool step_on_row(void *context, const json_t *row, struct str text)
     f->is_run = str_eq(json_text_at(row, "target_type"), S("WORKFLOW"));
     f->by_hand = json_is_true(json_at(row, "by_hand"));
     run_counts_text(json_at(row, "items"), &f->items);
+    table_plain_text(json_text_at(row, "waits_for.explanation"), SIZE_MAX, &f->hold);
     return true;
 }
 
@@ -94,41 +95,18 @@ static enum exit_code step_find(struct verb_work *w, const char *run, struct ste
     return cli_fail(w->cli, "workflow", &e, EXIT_REFUSED);
 }
 
-/* The step as the definition has it: the task of a step with references has none of them. Nothing if the definition has
- * no name, or was removed. */
-static void step_write_definition(struct verb_work *w, const char *run, struct str step, struct buf *out)
-{
-    cleanup_with(client_answer_release) struct client_answer of_run = { 0 };
-    cleanup_with(client_answer_release) struct client_answer a = { 0 };
-    char path[WORKFLOW_PATH];
-    snprintf(path, sizeof path, WORKFLOWS "/%s", run);
-    struct client_request call = { .method = "GET", .path = path, .quiet = true };
-    if (client_call(w->client, &call, &of_run))
-        return;
-    struct str workflow = json_text_at(of_run.doc.root, "workflow"), text;
-    snprintf(path, sizeof path, DEFINITIONS "/" STR_FMT "?version=%lld", STR_ARG(workflow),
-             (long long)json_i64_at(of_run.doc.root, "version", 0));
-    if (!verb_name_is_valid(workflow) || client_call(w->client, &call, &a))
-        return;
-    const json_t *steps = json_at(a.doc.root, "definition.steps");
-    struct json_cursor texts = { .text = text_place_find(a.doc.text, S("definition.steps")).value };
-    for (size_t i = 0; i < json_array_size(steps) && json_next(&texts, NULL, &text); i++) {
-        if (!str_eq(json_text_at(json_array_get(steps, i), "name"), step))
-            continue;
-        buf_text(out, "Defined as: ");
-        table_plain_text(text, SIZE_MAX, out);
-        buf_char(out, '\n');
-    }
-}
-
 static void step_write_facts(struct verb_work *w, const char *run, const struct step_facts *f, struct buf *out)
 {
     const char *where = w->cli->where;
     if (f->by_hand)
         buf_text(out, "A user decided on it by hand\n");
-    if (f->items.n)
-        buf_printf(out, "Items: %s; 'belfry workflow show %s " STR_FMT "/0%s' prints the first\n", buf_cstr(&f->items),
-                   run, STR_ARG(f->name->step), where);
+    if (f->hold.n)
+        buf_printf(out, "It does not go on: %s\n", buf_cstr(&f->hold));
+    if (f->items.n) {
+        buf_printf(out, "Items: %s. Its output is the list of their outputs:\n", buf_cstr(&f->items));
+        buf_printf(out, "'belfry workflow show %s " STR_FMT "/0%s' prints the first item, /1 the second\n", run,
+                   STR_ARG(f->name->step), where);
+    }
     if (f->is_run)
         buf_printf(out, "It is a run: 'belfry workflow show %s%s'\n", f->id, where);
     if (f->undo[0])
@@ -144,6 +122,7 @@ enum exit_code workflow_show_step(struct verb_work *w, const char *run, struct s
     char path[WORKFLOW_PATH], item[32] = "";
     buf_init(&out, WORKFLOW_OUT_MAX);
     buf_init(&f.items, WORKFLOW_PATH);
+    buf_init(&f.hold, WORKFLOW_OUT_MAX);
     if (step_name_read(word, &name, &e))
         return cli_fail(w->cli, "workflow", &e, EXIT_USAGE);
     if (name.item >= 0)
@@ -155,7 +134,6 @@ enum exit_code workflow_show_step(struct verb_work *w, const char *run, struct s
     if (code == EXIT_DONE && !w->json) {
         buf_char(&out, '\n');
         step_write_facts(w, run, &f, &out);
-        step_write_definition(w, run, name.step, &out);
     }
     cli_print(w->cli, &out);
     return code;

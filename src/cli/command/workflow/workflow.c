@@ -4,14 +4,13 @@
 #include "base/duration.h"
 #include "base/sentence.h"
 #include "cli/command/commands.h"
-#include "cli/pages.h"
 #include "cli/table.h"
 #include "cli/task_body.h"
 #include "cli/workflow/file.h"
 #include "cli/workflow/run.h"
 #include "platform/file.h"
 
-enum { BODY_MAX = 8 << 20, NUMBER_MAX = 1000000000, USERS_SHOWN_MAX = 20 };
+enum { BODY_MAX = 8 << 20, NUMBER_MAX = 1000000000 };
 
 /* clang-format off */
 static const struct option options[] = {
@@ -36,7 +35,7 @@ static const struct option options[] = {
     { .flag = "watch", .letter = 'w', .type = OPTION_FLAG, .only = "show", .help = "redraw until the run has ended; exit code 1 if it is not COMPLETED" },
     { .flag = "ids", .type = OPTION_FLAG, .only = "show|steps", .help = "print the ids of steps, which are task ids; that of a sub-workflow is the id of its run" },
     { .flag = "output", .type = OPTION_TEXT, .value = "JSON", .only = "step", .help = "with step force-complete: the output that the steps after it get, as JSON; @FILE reads it" },
-    { .flag = "force", .type = OPTION_FLAG, .only = "step|rm", .help = "with step run-now: do not wait for the steps before it; with rm: although recurring tasks use it" },
+    { .flag = "force", .type = OPTION_FLAG, .only = "step|rm", .help = "with step run-now: do not wait for the steps before it; with rm: although recurring tasks or other definitions use it" },
     { .flag = "dot", .type = OPTION_FLAG, .only = "graph", .help = "print the graph for Graphviz" },
     { .flag = "mermaid", .type = OPTION_FLAG, .only = "graph", .help = "print the graph for Mermaid" },
     { .flag = "payload", .type = OPTION_TEXT, .value = "JSON", .only = "signal", .help = "what the signal carries, as JSON; @FILE reads it" },
@@ -55,14 +54,15 @@ static const struct option options[] = {
 
 static const char detail[] =
     "Definitions:\n"
-    "  lint FILE           check a definition, without a server; names the line and the path of each error\n"
+    "  lint FILE           check a definition, without a server; names the line and the path of each error. What depends on\n"
+    "                      the server is checked by apply: its workers, brokers and limits\n"
     "  apply FILE          store a definition under a name; a changed one becomes a new version\n"
     "  definitions         list stored definitions\n"
-    "  rm NAME             remove a definition; its runs go on. If recurring tasks use it, --force is needed\n"
+    "  rm NAME             remove a definition; its runs go on. If recurring tasks or steps of others use it, --force is needed\n"
     "  graph NAME|FILE|ID  draw the steps; of a run with their states\n"
     "Runs:\n"
     "  run NAME|FILE       start a run of a stored definition, or of one in a file\n"
-    "  list                list runs\n"
+    "  list                list runs, the newest first\n"
     "  show ID             print a run: its steps, the critical path, and when it will probably end\n"
     "  show ID STEP        print one step: its call, its output, its error and its attempts; of a map also STEP/INDEX\n"
     "  steps ID            list the steps of a run, with the items of maps\n"
@@ -131,9 +131,15 @@ static void workflow_print_applied(struct verb_work *w, const struct json_doc *d
 {
     char name[CELL_TEXT];
     const json_t *changed = json_at(doc->root, "changed");
-    (void)w;
+    const json_t *warning;
+    size_t i;
     buf_printf(out, "%s version %lld%s\n", table_cell(json_text_at(doc->root, "name"), name),
                (long long)json_i64_at(doc->root, "version", 0), json_is_false(changed) ? ", unchanged" : "");
+    json_array_foreach (json_at(doc->root, "warnings"), i, warning) {
+        char field[CELL_TEXT], message[CELL_TEXT];
+        fprintf(w->cli->err, "warning: %s: %s\n", table_cell(json_text_at(warning, "field"), field),
+                table_cell(json_text_at(warning, "message"), message));
+    }
 }
 
 static enum exit_code workflow_apply(struct verb_work *w)
@@ -157,67 +163,6 @@ static enum exit_code workflow_apply(struct verb_work *w)
     snprintf(path, sizeof path, DEFINITIONS "/" STR_FMT, STR_ARG(name));
     struct client_request call = { .method = "PUT", .path = path, .body = buf_str(&body), .about = w->name };
     return verb_call(w, &call, workflow_print_applied, NULL);
-}
-
-/* Recurring tasks that start runs of a definition. */
-struct definition_users {
-    struct str workflow;
-    struct buf lines; /* one a line */
-    size_t n;
-};
-
-static bool workflow_on_recurring(void *context, const json_t *task, struct str text)
-{
-    struct definition_users *u = context;
-    char id[CELL_TEXT];
-    (void)text;
-    bool uses = str_eq(json_text_at(task, "target_type"), S("WORKFLOW")) &&
-                str_eq(json_text_at(task, "target_config.workflow"), u->workflow);
-    if (!uses || run_status_is_final(json_text_at(task, "status")))
-        return true;
-    if (u->n++ >= USERS_SHOWN_MAX)
-        return true;
-    buf_printf(&u->lines, "  %s  ", table_cell(json_text_at(task, "id"), id));
-    table_plain_text(json_text_at(task, "name"), SIZE_MAX, &u->lines);
-    buf_char(&u->lines, '\n');
-    return true;
-}
-
-/* Runs go on without the name. The next run of a recurring task fails. */
-static enum exit_code workflow_check_users(struct verb_work *w)
-{
-    struct definition_users u = { .workflow = str_from(w->name) };
-    struct error e;
-    bool force = option_get(w->o, "force")->number;
-    struct pages p = { .client = w->client,
-                       .path = "/v1/tasks?type=RECURRING",
-                       .member = "tasks",
-                       .limit = INT64_MAX,
-                       .quiet = force, /* the key may not read tasks */
-                       .row = workflow_on_recurring,
-                       .context = &u };
-    buf_init(&u.lines, WORKFLOW_OUT_MAX);
-    enum exit_code code = pages_walk(&p);
-    if (force && code == EXIT_REFUSED)
-        code = EXIT_DONE;
-    if (code == EXIT_DONE && u.n) {
-        error_set(&e, ERR_CONFLICT, "%s is used by %zu recurring task%s, whose next run fails without it%s", w->name,
-                  u.n, u.n == 1 ? "" : "s", force ? ":" : "; cancel them first, or remove it with --force:");
-        code = cli_fail(w->cli, "workflow", &e, force ? EXIT_DONE : EXIT_REFUSED);
-        fputs(buf_cstr(&u.lines), w->cli->err);
-    }
-    buf_release(&u.lines);
-    return code;
-}
-
-static enum exit_code workflow_remove(struct verb_work *w)
-{
-    char path[VERB_PATH];
-    verb_path(w, DEFINITIONS, path);
-    enum exit_code code = workflow_check_users(w);
-    return code ? code
-                : verb_call(w, &(struct client_request){ .method = "DELETE", .path = path, .about = w->name }, NULL,
-                            "removed");
 }
 
 /* ---- actions on runs ---- */

@@ -25,6 +25,7 @@ enum exit_code workflow_show(struct verb_work *w);
 enum exit_code workflow_step(struct verb_work *w);
 enum exit_code workflow_graph(struct verb_work *w);
 enum exit_code workflow_run(struct verb_work *w);
+enum exit_code workflow_remove(struct verb_work *w);
 enum exit_code workflow_list(struct verb_work *w);
 enum exit_code workflow_definitions(struct verb_work *w);
 enum exit_code workflow_steps(struct verb_work *w);

@@ -1,4 +1,4 @@
-/* Changes of whole runs. Cancel, pause and resume of an open run change its steps: first those that wait, page by page,
+/* Cancel, pause and resume of an open run change its steps: first those that wait, page by page,
  * with the runs below it, then those that are claimed and have not begun, which their owners give back. A step that
  * runs is aborted by a cancel and goes on after a pause. If not all of this is done within recall_ms, the answer to a
  * cancel is 202. Runs below it that are not stopped by then are stopped by the planner of the run.
@@ -23,8 +23,7 @@ enum {
     STOPPED_LATE_MS = 5000,
     CHECK_MS = 10,
     NS_PER_MS = 1000000,
-    EXTRA_MAX = 4 * STEP_OUTPUT_MAX,
-    WHY_TEXT = 64
+    WHY_TEXT = 160
 };
 
 /* ---- cancel, pause, resume ---- */
@@ -329,7 +328,8 @@ static enum handled stopping_check(struct request *q, struct reader *r)
 
 enum handled workflows_stop(struct request *q, struct reader *r, enum action action, bool compensate)
 {
-    (void)r;
+    struct error e = { 0 };
+    struct str by;
     static const char *const verbs[] = {
         [ACTION_CANCEL] = "cancelled", [ACTION_PAUSE] = "paused", [ACTION_RESUME] = "resumed"
     };
@@ -338,10 +338,12 @@ enum handled workflows_stop(struct request *q, struct reader *r, enum action act
     s->action = action;
     s->compensate = compensate;
     s->until_ns = clock_steady_ns(q->server->setup.clock) + q->server->limits.recall_ms * NS_PER_MS;
-    snprintf(s->why, sizeof s->why, "%s by %s", verbs[action], q->who.key_id[0] ? q->who.key_id : "a job");
+    if (change_key_name(q, r, &by, &e))
+        return request_fail(q, &e);
+    by = by.n ? str_utf8_cut(by, WHY_TEXT / 2) : S("a job");
+    snprintf(s->why, sizeof s->why, "%s by " STR_FMT, verbs[action], STR_ARG(by));
     q->stopping = s;
     if (!stopping_add_run(s, q->id)) {
-        struct error e;
         (void)error_no_room(&e);
         return request_fail(q, &e);
     }
@@ -353,7 +355,7 @@ struct act_body {
 };
 
 /* A run that undoes what it did has failed: a cancellation would only hide why. */
-static enum err changes_check_undo(struct request *q, struct reader *r, const struct workflow_run *run, struct error *e)
+static enum err stop_check_undo(struct request *q, struct reader *r, const struct workflow_run *run, struct error *e)
 {
     struct run_tally tally;
     cleanup_with(definition_releasep) struct cached_definition *d = NULL;
@@ -365,7 +367,7 @@ static enum err changes_check_undo(struct request *q, struct reader *r, const st
 }
 
 /* A cancel that comes after the end of the run undoes nothing. */
-static enum err changes_check_ended(const struct workflow_run *run, struct error *e)
+static enum err stop_check_ended(const struct workflow_run *run, struct error *e)
 {
     enum task_state state = run->task.state;
     bool undone = run->row.stop == RUN_CANCELLED_AND_UNDONE; /* the same cancel once more */
@@ -377,7 +379,7 @@ static enum err changes_check_ended(const struct workflow_run *run, struct error
                                                : "run a workflow that undoes it");
 }
 
-static const char *changes_action_name(enum action a)
+static const char *stop_action_name(enum action a)
 {
     return a == ACTION_CANCEL ? "cancel" : a == ACTION_PAUSE ? "pause" : "resume";
 }
@@ -397,328 +399,12 @@ enum handled workflows_act(struct request *q, struct reader *r)
     if (request_read_object(q, &doc, &e) ||
         json_read(doc.root, fields, action == ACTION_CANCEL ? 1 : 0, &b, &q->arena, &e) || run_read(q, r, &run, &e))
         return request_fail(q, &e);
-    if (b.compensate && changes_check_ended(&run, &e))
+    if (b.compensate && stop_check_ended(&run, &e))
         return request_fail(q, &e);
     bool open = run.opened && !task_is_final(run.task.state);
-    if (open && action == ACTION_CANCEL && run.row.stop == RUN_GOES_ON && changes_check_undo(q, r, &run, &e))
+    if (open && action == ACTION_CANCEL && run.row.stop == RUN_GOES_ON && stop_check_undo(q, r, &run, &e))
         return request_fail(q, &e);
-    log_info("workflow_changed", kv_uuid("run", q->id), kv_cstr("action", changes_action_name(action)),
+    log_info("workflow_changed", kv_uuid("run", q->id), kv_cstr("action", stop_action_name(action)),
              kv_cstr("by", q->who.key_id), kv_i64("tenant", q->who.tenant));
     return edit_act(q, r, action, b.compensate); /* which knows of open runs */
-}
-
-/* ---- retry ---- */
-
-struct run_retry {
-    struct json_array steps; /* struct str */
-    struct task next;
-};
-
-/* Adds members to the fields that Belfry keeps with the task. `more` is without braces. */
-static enum err changes_add_extra(struct request *q, struct task *t, struct str metadata, struct str more,
-                                  struct error *e)
-{
-    cleanup_with(buf_release) struct buf text;
-    buf_init(&text, EXTRA_MAX);
-    buf_char(&text, '{');
-    if (metadata.n) {
-        buf_text(&text, "\"metadata\":");
-        buf_add(&text, metadata);
-        buf_text(&text, more.n ? "," : "");
-    }
-    buf_add(&text, more);
-    buf_char(&text, '}');
-    return !text.full && arena_str(&q->arena, buf_str(&text), &t->extra) ? ERR_OK : error_no_room(e);
-}
-
-static enum err retry_check_step(struct request *q, struct reader *r, const struct dag *d, struct str name,
-                                 struct error *e)
-{
-    uint32_t step;
-    struct task t;
-    if (dag_find_or_explain(d, name, &step, e) ||
-        reader_get(r, q->who.tenant, place_id(q->id, place_of_step(step)), &q->arena, &t, e))
-        return e->code;
-    if (t.state == TASK_FAILED || t.state == TASK_EXPIRED || t.state == TASK_CANCELLED)
-        return ERR_OK;
-    return error_set(e, ERR_CONFLICT, "step '" STR_FMT "' is %s and cannot be retried", STR_ARG(name),
-                     task_state_name(t.state));
-}
-
-/* Whether the run was opened, and all compensations that it has are COMPLETED. */
-static enum err retry_is_undone(struct request *q, struct reader *r, struct uuid run, bool *ret, struct error *e)
-{
-    struct step_filter f = { .tenant = q->who.tenant,
-                             .run = run,
-                             .has_after = true,
-                             .after = place_of_undo(0, -1) - 1,
-                             .limit = STEPS_READ_MAX };
-    struct tasks v = { .n = STEPS_READ_MAX };
-    size_t undone = 0, total = 0;
-    while (v.n == STEPS_READ_MAX) {
-        if (reader_steps(r, &f, &q->arena, &v, e))
-            return e->code;
-        for (size_t i = 0; i < v.n && place_kind(v.v[i].place) == PLACE_KIND_UNDO; i++, total++)
-            undone += v.v[i].state == TASK_COMPLETED;
-        f.after = v.n ? v.v[v.n - 1].place : 0;
-    }
-    *ret = total > 0 && undone == total;
-    return ERR_OK;
-}
-
-static bool retry_names(const struct run_retry *b, const struct dag *d, const struct task *t)
-{
-    const struct str *names = b->steps.v;
-    uint32_t step = place_step(t->place);
-    bool named = b->steps.n == 0;
-    for (size_t i = 0; i < b->steps.n && step < d->n; i++)
-        named = named || str_eq(names[i], d->steps[step].name);
-    return named;
-}
-
-/* A sub-run whose steps were compensated cannot go on where it failed: its steps are undone. d: NULL in sub-runs. */
-static enum err retry_check_subruns(struct request *q, struct reader *r, struct uuid run, const struct dag *d,
-                                    const struct run_retry *b, struct error *e)
-{
-    struct step_filter f = { .tenant = q->who.tenant,
-                             .run = run,
-                             .states = 1U << TASK_FAILED | 1U << TASK_EXPIRED | 1U << TASK_CANCELLED,
-                             .limit = STEPS_READ_MAX };
-    struct tasks v = { .n = STEPS_READ_MAX };
-    while (v.n == STEPS_READ_MAX) {
-        if (reader_steps(r, &f, &q->arena, &v, e))
-            return e->code;
-        for (size_t i = 0; i < v.n; i++) {
-            const struct task *t = &v.v[i];
-            bool undone = false;
-            if (t->target != TARGET_WORKFLOW || !(t->links & TASK_OPENED) || (d && !retry_names(b, d, t)))
-                continue;
-            if (retry_is_undone(q, r, t->id, &undone, e))
-                return e->code;
-            if (undone)
-                return error_set(e, ERR_CONFLICT, "the steps of a run within it were compensated; rerun it");
-            if (retry_check_subruns(q, r, t->id, NULL, b, e))
-                return e->code;
-        }
-        f.has_after = true;
-        f.after = v.n ? v.v[v.n - 1].place : 0;
-    }
-    return ERR_OK;
-}
-
-static enum err retry_check(struct request *q, struct reader *r, const struct workflow_run *run,
-                            const struct run_retry *b, struct error *e)
-{
-    enum task_state state = run->task.state;
-    struct run_tally tally;
-    const struct str *names = b->steps.v;
-    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
-    if (state != TASK_FAILED && state != TASK_EXPIRED && state != TASK_CANCELLED)
-        return error_set(e, ERR_CONFLICT, "the run is %s and cannot be retried; %s",
-                         task_state_name(task_shown_state(&run->task, q->now_ms)),
-                         task_is_final(state) ? "rerun it" : "wait for it to end, or cancel it");
-    if (!run->opened)
-        return ERR_OK;
-    if (run_definition(q, r, run, &d, e) || run_tally(q, r, run, d->dag, &tally, e))
-        return e->code;
-    if (tally.undo_total && b->steps.n)
-        return error_set(e, ERR_CONFLICT, "the run was compensated: a retry repeats only what failed of that");
-    if (tally.undo_total && tally.undone == tally.undo_total)
-        return error_set(e, ERR_CONFLICT, "the steps of the run were compensated; rerun it");
-    for (size_t i = 0; i < b->steps.n; i++)
-        if (retry_check_step(q, r, d->dag, names[i], e))
-            return e->code;
-    return tally.undo_total ? ERR_OK : retry_check_subruns(q, r, run->task.id, d->dag, b, e);
-}
-
-enum err run_check_retry(struct request *q, struct reader *r, const struct task *t, struct error *e)
-{
-    struct workflow_run run;
-    struct run_retry all = { 0 };
-    return run_read_of(q, r, t, &run, e) ? e->code : retry_check(q, r, &run, &all, e);
-}
-
-enum err run_make_retry(struct request *q, const struct workflow_run *run, struct str more, struct task *t,
-                        struct error *e)
-{
-    assert(task_may_begin_again(run->task.state, TASK_SCHEDULED));
-    *t = run->task;
-    t->version++;
-    t->updated_ms = q->now_ms;
-    t->state = TASK_SCHEDULED;
-    t->attempts = t->losses = 0;
-    t->completed_ms = t->resolved_ms = 0;
-    t->cause = t->resolution = t->last_error = (struct str){ NULL, 0 };
-    t->claim = (struct uuid){ 0 };
-    task_forget_delays(t);
-    task_set_due(t, q->now_ms);
-    if (t->expires_after_ms)
-        t->scheduled_ms = q->now_ms;
-    if (t->links & TASK_OPENED)
-        t->links = task_links_again(t->links);
-    return changes_add_extra(q, t, task_metadata(&run->task), more, e);
-}
-
-static enum err retry_make(struct request *q, const struct workflow_run *run, struct run_retry *b, struct error *e)
-{
-    const struct str *names = b->steps.v;
-    cleanup_with(buf_release) struct buf text;
-    buf_init(&text, EXTRA_MAX);
-    for (size_t i = 0; i < b->steps.n; i++) /* names need no escape */
-        buf_printf(&text, "%s\"" STR_FMT "\"", i ? "," : "\"retry_steps\":[", STR_ARG(names[i]));
-    buf_text(&text, b->steps.n ? "]" : "");
-    return run_make_retry(q, run, buf_str(&text), &b->next, e);
-}
-
-static void retry_on_put(struct op *op)
-{
-    struct request *q = request_finish_op(op);
-    struct run_retry *b = q->context;
-    if (request_replayed(q, op))
-        return;
-    if (op->rc)
-        request_fail(q, &op->error);
-    if (op->rc == ERR_OK || op->rc == ERR_UNAVAILABLE)
-        request_nudge(q, &b->next, 1);
-    request_answer(q);
-}
-
-enum handled workflows_retry(struct request *q, struct reader *r)
-{
-    static const struct json_field name = { .kind = JSON_KIND_STR, .min = 1, .max = 4 * STEP_NAME_MAX };
-    static const struct json_field fields[] = {
-        { .name = "steps",
-          .kind = JSON_KIND_ARRAY,
-          .offset = offsetof(struct run_retry, steps),
-          .fields = &name,
-          .count = 1,
-          .size = sizeof(struct str),
-          .nullable = true },
-    };
-    struct error e = { 0 };
-    struct workflow_run run;
-    struct run_retry *b = arena_new(&q->arena, struct run_retry);
-    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
-    q->context = b;
-    if (!request_check_no_query(q))
-        return HANDLED_DONE;
-    if (request_read_object(q, &doc, &e) || json_read(doc.root, fields, array_count(fields), b, &q->arena, &e) ||
-        run_read(q, r, &run, &e) || retry_check(q, r, &run, b, &e) || retry_make(q, &run, b, &e) ||
-        run_answer_brief(q, r, &b->next, 200, &e))
-        return request_fail(q, &e);
-    q->write.put = (struct op_put){ .op = { .kind = OP_PUT },
-                                    .task = &b->next,
-                                    .version = run.task.version,
-                                    .fence = run.task.fence,
-                                    .state = run.task.state,
-                                    .idempotency = request_record(q) };
-    return request_submit(q, retry_on_put);
-}
-
-/* ---- rerun ---- */
-
-struct rerun_body {
-    struct str from;
-    json_t *input;
-};
-
-/* The same definition, and the given input or the same. */
-static enum err rerun_set_config(struct request *q, const struct workflow_run *run, struct str input, struct task *t,
-                                 struct error *e)
-{
-    cleanup_with(buf_release) struct buf text;
-    struct jw w;
-    char hash[2 * DEFINITION_HASH + 1];
-    for (size_t i = 0; i < DEFINITION_HASH; i++)
-        snprintf(hash + 2 * i, 3, "%02x", run->row.hash[i]);
-    buf_init(&text, 2 * RUN_RESULT_MAX);
-    jw_init(&w, &text);
-    jw_object(&w);
-    if (run->row.workflow.n) {
-        jw_kv_str(&w, "workflow", run->row.workflow);
-        jw_kv_i64(&w, "version", run->row.version);
-    }
-    jw_kv_cstr(&w, "definition", hash); /* the name may have been removed since */
-    if (input.n) {
-        jw_key(&w, "input");
-        jw_raw(&w, input);
-    }
-    if (run->config.deadline_ms)
-        jw_kv_seconds(&w, "deadline_seconds", run->config.deadline_ms);
-    jw_object_end(&w);
-    return !text.full && arena_str(&q->arena, buf_str(&text), &t->target_config) ? ERR_OK : error_no_room(e);
-}
-
-static enum err rerun_make(struct request *q, const struct workflow_run *run, const struct rerun_body *b,
-                           struct str input, struct error *e)
-{
-    const struct task *o = &run->task;
-    char id[UUID_TEXT + 1], more[UUID_TEXT + STEP_NAME_MAX + 64];
-    *q->tasks = (struct task){ .id = request_new_id(q),
-                               .tenant = o->tenant,
-                               .state = TASK_SCHEDULED,
-                               .due_ms = q->now_ms,
-                               .scheduled_ms = q->now_ms,
-                               .version = 1,
-                               .priority = o->priority,
-                               .queue = o->queue,
-                               .name = o->name,
-                               .task_type = o->task_type,
-                               .delivery = o->delivery,
-                               .expires_after_ms = o->expires_after_ms,
-                               .concurrency_key = o->concurrency_key,
-                               .concurrency_limit = o->concurrency_limit,
-                               .retry = o->retry,
-                               .links = TASK_KEEPS_OUTPUT,
-                               .target = TARGET_WORKFLOW,
-                               .created_ms = q->now_ms,
-                               .updated_ms = q->now_ms };
-    uuid_format(o->id, id);
-    int n = snprintf(more, sizeof more, "\"rerun_of\":\"%s\",\"from\":\"" STR_FMT "\"", id, STR_ARG(b->from));
-    if (rerun_set_config(q, run, input.n ? input : run->config.input, q->tasks, e))
-        return e->code;
-    return changes_add_extra(q, q->tasks, task_metadata(o), (struct str){ more, (size_t)n }, e);
-}
-
-static enum err rerun_check(struct request *q, struct reader *r, const struct workflow_run *run,
-                            const struct rerun_body *b, struct error *e)
-{
-    uint32_t step;
-    struct error why;
-    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
-    if (!run->opened || !task_is_final(run->task.state))
-        return error_set(e, ERR_CONFLICT, "the run is %s; only a run that has ended can be run again",
-                         task_state_name(task_shown_state(&run->task, q->now_ms)));
-    if (run_definition(q, r, run, &d, e))
-        return e->code;
-    return dag_find_or_explain(d->dag, b->from, &step, &why) ? error_field(e, "from", "%s", why.text) : ERR_OK;
-}
-
-enum handled workflows_rerun(struct request *q, struct reader *r)
-{
-    static const struct json_field fields[] = {
-        { .name = "from",
-          .kind = JSON_KIND_STR,
-          .offset = offsetof(struct rerun_body, from),
-          .min = 1,
-          .max = 4 * STEP_NAME_MAX,
-          .required = true },
-        { .name = "input", .kind = JSON_KIND_RAW, .offset = offsetof(struct rerun_body, input) },
-    };
-    struct error e = { 0 };
-    struct workflow_run run;
-    struct rerun_body b = { 0 };
-    cleanup_with(json_doc_release) struct json_doc doc = { 0 };
-    q->tasks = arena_new(&q->arena, struct task);
-    q->task_count = 1;
-    q->depends = arena_new(&q->arena, struct depends_on);
-    if (!request_check_no_query(q) || !run_is_possible(q))
-        return HANDLED_DONE;
-    if (run_read(q, r, &run, &e) || request_read_object(q, &doc, &e) ||
-        json_read(doc.root, fields, array_count(fields), &b, &q->arena, &e) || rerun_check(q, r, &run, &b, &e))
-        return request_fail(q, &e);
-    struct str input = b.input ? json_member_text(&doc, "input") : S("");
-    if (rerun_make(q, &run, &b, input, &e))
-        return request_fail(q, &e);
-    return tenant_limits_take(q, r, 1, tasks_create_now);
 }

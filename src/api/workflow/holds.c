@@ -1,0 +1,234 @@
+#include "api/workflow/holds.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "api/server/internal.h"
+#include "api/workflow/waits.h"
+#include "base/rfc3339.h"
+#include "core/flow/place.h"
+#include "core/sharing/slot.h"
+
+enum { LOOKS_MAX = 50, BELOW_MAX = 100, TEXT_MAX = 1024, NAME_SHOWN = 120, BELOW_ARENA = 64 << 20 };
+
+__attribute__((format(printf, 5, 6))) static enum err
+holds_set(struct run_holds *c, struct run_hold *h, struct error *e, enum explain_gate gate, const char *fmt, ...)
+{
+    char text[TEXT_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    h->gate = gate;
+    return arena_str(&c->q->arena, str_from(text), &h->text) ? ERR_OK : error_no_room(e);
+}
+
+/* False: the answer has looked at the store often enough. */
+static bool holds_may_look(struct run_holds *c)
+{
+    return c->looks++ < LOOKS_MAX;
+}
+
+/* ---- queues ---- */
+
+static enum err holds_read_queue(struct run_holds *c, const struct task *t, struct run_hold *h, struct error *e)
+{
+    char until[RFC3339_TEXT + 1] = "";
+    struct catalog_cache *catalog = c->q->server->setup.catalog;
+    struct queue_rules rules = catalog ? catalog_cache_queue(catalog, t->tenant, t->queue, NULL) : QUEUE_RULES_DEFAULT;
+    if (!queue_is_paused(&rules, c->q->now_ms))
+        return ERR_OK;
+    h->name = t->queue;
+    if (rules.paused_until_ms)
+        rfc3339_format(rules.paused_until_ms, until);
+    return holds_set(c, h, e, EXPLAIN_QUEUE_PAUSED, "queue '" STR_FMT "' is paused%s%s", STR_ARG(t->queue),
+                     until[0] ? " until " : "", until);
+}
+
+/* ---- keys ---- */
+
+/* "step 'a' of the run 'x'", "the task 'x'" or "the task ID". */
+static enum err holds_write_holder(struct run_holds *c, struct uuid holder, struct buf *out, struct error *e)
+{
+    struct task t;
+    struct run_place p = { 0 };
+    char id[UUID_TEXT + 1];
+    uuid_format(holder, id);
+    enum err rc = reader_get(c->r, c->q->who.tenant, holder, &c->q->arena, &t, e);
+    if (rc == ERR_OK)
+        rc = run_place_read(c->q, c->r, &t, &p, e);
+    if (rc && rc != ERR_NOT_FOUND)
+        return rc;
+    if (rc == ERR_OK && p.subject.n)
+        buf_add(out, p.subject);
+    else if (rc == ERR_OK && t.name.n)
+        buf_printf(out, "the task '" STR_FMT "'", STR_ARG(str_utf8_cut(t.name, NAME_SHOWN)));
+    else
+        buf_printf(out, "the task %s", id);
+    return ERR_OK;
+}
+
+static enum err holds_look_up_key(struct run_holds *c, struct str key, struct run_hold *h, struct error *e)
+{
+    struct slot_holders holders = { 0 };
+    struct str name = slot_key_name(key);
+    cleanup_with(buf_release) struct buf by;
+    buf_init(&by, TEXT_MAX / 2);
+    if (reader_slots(c->r, key, &c->q->arena, &holders, e))
+        return e->code;
+    if (holders.n && holds_write_holder(c, holders.v[0].task, &by, e))
+        return e->code;
+    if (holders.n > 1)
+        buf_printf(&by, " and %zu more", holders.n - 1);
+    if (!arena_str(&c->q->arena, name, &h->name))
+        return error_no_room(e);
+    return holds_set(c, h, e, EXPLAIN_CONCURRENCY_KEY, "waits for key '" STR_FMT "'%s%s",
+                     STR_ARG(str_utf8_cut(name, NAME_SHOWN)), by.n ? ", held by " : "", buf_cstr(&by));
+}
+
+/* The key that only the items of one map have is the limit of that map. */
+static bool holds_is_limit_of_map(const struct run_holds *c, const struct task *t)
+{
+    return place_kind(t->place) == PLACE_KIND_STEP && place_item(t->place) >= 0 &&
+           c->d->steps[place_step(t->place)].map.max_concurrent > 0;
+}
+
+static enum err holds_read_key(struct run_holds *c, const struct task *t, struct run_hold *h, struct error *e)
+{
+    struct slot_need needs[SLOTS_MAX];
+    if (t->state != TASK_BLOCKED || !slot_needs(t, needs))
+        return ERR_OK;
+    if (holds_is_limit_of_map(c, t))
+        return holds_set(c, h, e, EXPLAIN_CONCURRENCY_KEY, "its map runs %lld at once",
+                         (long long)c->d->steps[place_step(t->place)].map.max_concurrent);
+    if (!str_eq(c->key, needs[0].key) && holds_may_look(c)) {
+        c->of_key = (struct run_hold){ 0 };
+        if (!arena_str(&c->q->arena, needs[0].key, &c->key))
+            return error_no_room(e);
+        if (holds_look_up_key(c, c->key, &c->of_key, e))
+            return e->code;
+    }
+    if (str_eq(c->key, needs[0].key))
+        *h = c->of_key;
+    return ERR_OK;
+}
+
+/* ---- signals ---- */
+
+static enum err holds_read_signal(struct run_holds *c, const struct task *t, struct run_hold *h, struct error *e)
+{
+    const struct dag_await *a = &c->d->steps[place_step(t->place)].await;
+    struct signal_rows v = { 0 };
+    bool looks = holds_may_look(c);
+    if (looks && reader_signals(c->r, t->run, a->signal, &c->q->arena, &v, e))
+        return e->code;
+    if (!arena_str(&c->q->arena, a->signal, &h->name))
+        return error_no_room(e);
+    if (!looks || a->approvals == 1)
+        return holds_set(c, h, e, EXPLAIN_SIGNAL, "waits for signal '" STR_FMT "'", STR_ARG(a->signal));
+    return holds_set(c, h, e, EXPLAIN_SIGNAL, "waits for signal '" STR_FMT "', %zu of %lld received",
+                     STR_ARG(a->signal), v.n - signal_rejections(&v), (long long)a->approvals);
+}
+
+/* ---- runs and items below ---- */
+
+/* The first of these tasks that is held. */
+static enum err holds_first_of(struct run_holds *c, const struct step_filter *f, struct run_hold *h, struct error *e)
+{
+    struct tasks v = { 0 };
+    cleanup_with(arena_release) struct arena page;
+    arena_init(&page, BELOW_ARENA);
+    if (reader_steps(c->r, f, &page, &v, e))
+        return e->code;
+    for (size_t i = 0; i < v.n && h->gate == EXPLAIN_NONE; i++) {
+        bool is_known = place_kind(v.v[i].place) != PLACE_KIND_DEADLINE && place_step(v.v[i].place) < c->d->n;
+        if (is_known && run_hold_read(c, &v.v[i], h, e))
+            return e->code;
+    }
+    return h->name.n && !arena_str(&c->q->arena, h->name, &h->name);
+}
+
+static enum err holds_read_below(struct run_holds *c, const struct task *t, struct run_hold *h, struct error *e)
+{
+    struct run_row row;
+    char id[UUID_TEXT + 1];
+    struct step_filter f = { .tenant = t->tenant,
+                             .run = t->id,
+                             .states =
+                                 1U << TASK_SCHEDULED | 1U << TASK_BLOCKED | 1U << TASK_PAUSED | 1U << TASK_RUNNING,
+                             .limit = BELOW_MAX };
+    cleanup_with(definition_releasep) struct cached_definition *d = NULL;
+    if (c->depth >= RUN_DEPTH_MAX || !holds_may_look(c))
+        return ERR_OK;
+    enum err rc = reader_run(c->r, t->tenant, t->id, &c->q->arena, &row, e);
+    if (rc == ERR_OK)
+        rc = definition_cache_get(c->q->server->definitions, c->r, t->tenant, row.hash, &d, e);
+    if (rc)
+        return rc == ERR_NOT_FOUND ? ERR_OK : rc;
+    struct run_holds below = { .q = c->q, .r = c->r, .d = d->dag, .depth = c->depth + 1, .looks = c->looks };
+    rc = holds_first_of(&below, &f, h, e);
+    c->looks = below.looks;
+    if (rc || h->gate == EXPLAIN_NONE || h->gate == EXPLAIN_PAUSED || !uuid_is_nil(h->run)) /* paused with this run */
+        return rc;
+    h->run = t->id;
+    uuid_format(t->id, id);
+    return holds_set(c, h, e, h->gate, STR_FMT " in run %s", STR_ARG(h->text), id);
+}
+
+/* The items of a map are in its queue. */
+static enum err holds_read_items(struct run_holds *c, const struct task *t, struct run_hold *h, struct error *e)
+{
+    struct step_filter f = { .tenant = t->tenant,
+                             .run = t->run,
+                             .states = 1U << TASK_BLOCKED,
+                             .by_step = true,
+                             .step = place_step(t->place),
+                             .has_after = true,
+                             .after = t->place,
+                             .limit = 1 };
+    if (holds_read_queue(c, t, h, e))
+        return e->code;
+    bool limited = c->d->steps[place_step(t->place)].map.max_concurrent > 0;
+    return h->gate != EXPLAIN_NONE || limited || !holds_may_look(c) ? ERR_OK : holds_first_of(c, &f, h, e);
+}
+
+/* ---- all of them ---- */
+
+enum err run_hold_read(struct run_holds *c, const struct task *t, struct run_hold *ret, struct error *e)
+{
+    bool is_map = c->d->steps[place_step(t->place)].map.is_set && place_item(t->place) < 0 &&
+                  place_kind(t->place) == PLACE_KIND_STEP;
+    *ret = (struct run_hold){ .gate = EXPLAIN_NONE };
+    if (task_is_final(t->state))
+        return ERR_OK;
+    if (t->state == TASK_PAUSED)
+        return holds_set(c, ret, e, EXPLAIN_PAUSED, "the run is paused");
+    if (t->links & TASK_AWAITS)
+        return holds_read_signal(c, t, ret, e);
+    if (t->links & TASK_OPEN)
+        return is_map ? holds_read_items(c, t, ret, e) : holds_read_below(c, t, ret, e);
+    if (t->links & TASK_WAITS || task_shown_state(t, c->q->now_ms) == TASK_RUNNING)
+        return ERR_OK;
+    if (holds_read_queue(c, t, ret, e))
+        return e->code;
+    if (ret->gate == EXPLAIN_NONE && holds_read_key(c, t, ret, e))
+        return e->code;
+    bool waits = t->target == TARGET_WORKER && t->state == TASK_SCHEDULED && t->due_ms <= c->q->now_ms;
+    return ret->gate == EXPLAIN_NONE && waits ? holds_set(c, ret, e, EXPLAIN_WORKER, "no worker has leased it")
+                                              : ERR_OK;
+}
+
+void run_hold_write(struct jw *w, const struct run_hold *h)
+{
+    jw_key(w, "waits_for");
+    if (h->gate == EXPLAIN_NONE) {
+        jw_null(w);
+        return;
+    }
+    jw_object(w);
+    jw_kv_cstr(w, "gate", explain_gate_name(h->gate));
+    jw_kv_str_or_null(w, "name", h->name);
+    jw_kv_uuid(w, "run", h->run);
+    jw_kv_str(w, "explanation", h->text);
+    jw_object_end(w);
+}

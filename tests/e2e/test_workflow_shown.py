@@ -1,0 +1,326 @@
+"""How runs and steps are presented to the person who looks for the reason: what they wait for, since when, and what to type."""
+
+import json
+import pathlib
+import re
+import threading
+
+import pytest
+
+from server import Reply, until
+from test_workflow_cli import CHAIN, SIGNED, ask, done, write  # noqa: F401
+from test_workflows_api import ended, http, put, run, status, steps
+
+
+@pytest.fixture
+def plain(belfry, server, tmp_path):
+    """A command of belfry that is not of workflows."""
+    def call(*args, **more):
+        env = {"HOME": str(tmp_path), "BELFRY_SERVER": server.url, "BELFRY_DATA_DIR": str(server.data_dir), "BELFRY_KEY": ""}
+        return belfry(*args, env=env, **more)
+    return call
+
+
+def note(shown, step):
+    """The row of a step in the table of `show`, without the marks of the critical path."""
+    return next(line for line in shown.lines if line.lstrip("* ").split()[:1] == [step])
+
+
+# ---- what a step waits for ----
+
+
+def test_a_paused_queue_is_named_for_the_run_the_step_and_the_task(ask, plain, write, client):
+    done(plain("queue", "pause", "mail"))
+    path = write("x.json", json.dumps({"steps": [
+        {"name": "a", "target_type": "NOOP", "queue": "mail"}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"},
+        {"name": "m", "target_type": "NOOP", "queue": "mail", "map": {"over": [1, 2]}}]}))
+    made = ask("run", path, "-q").out.strip()
+    until(lambda: "queue 'mail' is paused" in ask("show", made).out)
+    shown = ask("show", made)
+    assert note(shown, "a").endswith("queue 'mail' is paused") and note(shown, "b").endswith("waits for a"), shown
+    assert "queue 'mail' is paused" in note(shown, "m"), shown
+    assert "Ends: not before the queue 'mail' is resumed\n" in shown.out and "Ends now" not in shown.out
+    found = steps(client, made)[("a", None, "STEP")]
+    assert found["waits_for"] == {"gate": "queue_paused", "name": "mail", "run": None, "explanation": "queue 'mail' is paused"}
+    assert "queue 'mail' is paused" in plain("explain", made).out
+    assert "its queue mail is paused since " in plain("explain", found["id"]).out
+    done(ask("show", made, "a"), "It does not go on: queue 'mail' is paused\n")
+    task = plain("add", "-q", "--noop", "--queue", "mail").out.strip()
+    assert "its queue mail is paused since " in plain("explain", task).out
+    done(plain("queue", "resume", "mail"))
+    assert ended(client, made)["status"] == "COMPLETED"
+
+
+def test_a_concurrency_key_is_named_with_its_holder(ask, plain, write, client, receiver):
+    held = threading.Event()
+    receiver.answer("/slow", Reply(hold=held))
+    first = run(client, name="first", definition={"steps": [{"name": "a", "concurrency_key": "k", **http(receiver, "/slow")}]})
+    receiver.wait("/slow")
+    second = run(client, name="second", definition={"steps": [{"name": "b", "target_type": "NOOP", "concurrency_key": "k"}]})["id"]
+    until(lambda: status(client, second)["by_status"].get("BLOCKED"))
+    shown = ask("show", second)
+    assert note(shown, "b").endswith("waits for key 'k', held by step 'a' of the run 'first'"), shown
+    assert "Ends: not before the key 'k' is free\n" in shown.out
+    assert "'b' (BLOCKED, waits for key 'k', held by step 'a' of the run 'first')" in plain("explain", "second").out
+    held.set()
+    assert ended(client, second)["status"] == ended(client, first["id"])["status"] == "COMPLETED"
+
+
+def test_a_paused_run_says_so_in_each_line(ask, plain, write, client):
+    made = run(client, definition={"steps": [{"name": "a", "target_type": "NOOP", "delay": "1h"}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"}]})["id"]
+    until(lambda: client.get(f"/v1/workflows/{made}").json["started_at"])
+    done(ask("pause", made))
+    shown = ask("show", made)
+    assert "the run is paused" in note(shown, "a") and "Ends: not before the run is resumed\n" in shown.out, shown
+    explained = client.get(f"/v1/tasks/{made}/explain").json
+    assert explained["gate"] == "paused" and "it is paused: steps that run finish, and no other starts; resume it" in explained["explanation"], explained
+    step = client.get(f"/v1/tasks/{steps(client, made)[('a', None, 'STEP')]['id']}/explain").json
+    assert "its run is paused; resume the run" in step["explanation"], step
+    done(ask("cancel", made))
+
+
+def test_an_outer_run_says_what_the_runs_within_it_wait_for(ask, plain, write, client):
+    put(client, "inner", {"steps": [{"name": "sign", "await": {"signal": "approve"}}]})
+    put(client, "middle", {"steps": [{"name": "deep", "target_type": "WORKFLOW", "target_config": {"workflow": "inner"}}]})
+    made = run(client, definition={"steps": [
+        {"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "middle"}}, {"name": "own", "await": {"signal": "go", "approvals": 2}}]})["id"]
+    until(lambda: "waits for signal 'approve' in run " in ask("show", made).out)
+    shown = ask("show", made)
+    held = steps(client, made)[("sub", None, "STEP")]["waits_for"]
+    assert note(shown, "sub").endswith(f"waits for signal 'approve' in run {held['run']}"), shown
+    assert note(shown, "own").endswith("waits for signal 'go', 0 of 2 received")
+    assert f"Ends: not before the signal 'approve' in run {held['run']} and the signal 'go'\n" in shown.out
+    assert "'sub' (RUNNING, waits for signal 'approve' in run " in plain("explain", made).out
+    assert steps(client, made)[("sub", None, "STEP")]["waited_ms"] is not None  # it runs
+    done(ask("pause", made))
+    assert note(ask("show", made), "sub").endswith("the run is paused")
+    explained = plain("explain", made).out
+    assert "resume it. Then it waits for 2 of 2 steps: " in explained and "When" not in explained, explained
+    done(ask("resume", made))
+    done(ask("signal", held["run"], "approve"))
+    until(lambda: steps(client, made)[("sub", None, "STEP")]["status"] == "COMPLETED")
+    done(ask("cancel", made))
+
+
+def test_the_end_is_estimated_by_earlier_runs_of_the_same_content(ask, write, client, receiver):
+    first_held, held = threading.Event(), threading.Event()
+    receiver.answer("/a", Reply(hold=first_held), Reply(hold=held))
+    path = write("x.json", json.dumps({"steps": [{"name": "a", **http(receiver, "/a")}]}))  # it has no name
+    first = ask("run", path, "-q").out.strip()
+    done(ask("show", first), "When it ends cannot be estimated: no earlier run of the same definition is COMPLETED\n")
+    first_held.set()
+    assert ended(client, first)["status"] == "COMPLETED"
+    second = ask("run", path, "-q").out.strip()
+    until(lambda: len(receiver.to("/a")) == 2)
+    done(ask("show", second), "if it goes as the last 1 completed run\n")
+    held.set()
+    assert ended(client, second)["status"] == "COMPLETED"
+
+
+# ---- how long it waited ----
+
+
+def test_the_time_waited_ends_with_the_first_start(ask, client, receiver):
+    receiver.answer("/a", Reply(status=500), Reply())
+    retry = {"max_attempts": 2, "base_delay_ms": 700, "backoff": "FIXED", "jitter": "NONE"}
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a"), "retry": retry}]})["id"]
+    waits = until(lambda: (x := steps(client, made).get(("a", None, "STEP"))) and x["due_at"] and x)
+    assert ended(client, made)["status"] == "COMPLETED"
+    step = steps(client, made)[("a", None, "STEP")]
+    assert step["attempts"] == 2 and step["waited_ms"] == waits["waited_ms"] < 700 <= step["duration_ms"], (waits, step)
+    assert step["released_at"] == waits["released_at"]
+
+
+def test_the_time_in_a_paused_queue_is_time_waited(ask, plain, client):
+    done(plain("queue", "pause", "late"))
+    made = run(client, definition={"steps": [
+        {"name": "a", "target_type": "NOOP", "queue": "late"}, {"name": "m", "target_type": "NOOP", "queue": "late", "map": {"over": [1, 2]}}]})["id"]
+    before = until(lambda: (x := steps(client, made)) and len(x) >= 2 and x)
+    until(lambda: ask("show", made).out.count("queue 'late' is paused") == 2)
+    done(plain("queue", "resume", "late"))
+    assert ended(client, made)["status"] == "COMPLETED"
+    after = steps(client, made)
+    for name in "am":
+        old, new = before[(name, None, "STEP")], after[(name, None, "STEP")]
+        assert new["released_at"] == old["released_at"] and new["started_at"] and new["waited_ms"] is not None, (old, new)
+    assert after[("a", None, "STEP")]["waited_ms"] > 100
+    for (name, item, _), step in after.items():
+        history = client.get(f"/v1/tasks/{step['id']}/executions").json["executions"]
+        assert all(x["delay_ms"] >= 0 for x in history), (name, item, history)
+
+
+@pytest.mark.standalone("it is killed")
+def test_a_killed_server_does_not_change_the_time_waited(server, client, receiver):
+    held = threading.Event()
+    receiver.answer("/a", Reply(hold=held), Reply())
+    made = run(client, definition={"steps": [{"name": "a", **http(receiver, "/a")}]})["id"]
+    receiver.wait("/a")
+    before = steps(client, made)[("a", None, "STEP")]
+    server.kill()
+    held.set()
+    server.start()
+    assert ended(client, made, 30)["status"] == "COMPLETED"
+    after = steps(client, made)[("a", None, "STEP")]
+    assert after["released_at"] == before["released_at"] and abs(after["waited_ms"] - before["waited_ms"]) < 50, (before, after)
+    assert after["waited_ms"] + after["duration_ms"] >= 100
+
+
+# ---- one run for one key ----
+
+
+def test_a_dedupe_key_that_is_taken_is_told(ask, write, client):
+    ask("apply", write("chain.yaml", CHAIN))
+    first = ask("run", "chain", "--dedupe-key", "today", "-q").out.strip()
+    again = done(ask("run", "chain", "--dedupe-key", "today"))
+    assert again.lines[:2] == [first, f"Run {first} exists already (dedupe key 'today'): no other was started"], again
+    assert ask("run", "chain", "--dedupe-key", "today", "-q").out == first + "\n"
+    found = json.loads(ask("run", "chain", "--dedupe-key", "today", "--json").out)
+    assert found["id"] == first and found["deduplicated"] is True
+    later = json.loads(ask("run", "chain", "--dedupe-key", "tomorrow", "--in", "1h", "--json").out)
+    assert "deduplicated" not in later and "deduplicated" not in json.loads(ask("cancel", later["id"], "--json").out)
+
+
+# ---- one step ----
+
+
+def test_a_step_is_shown_as_defined_and_as_resolved(ask, write, client, receiver):
+    receiver.answer("/a", Reply(body=b'{"n": 7}'))
+    path = write("x.json", json.dumps({"steps": [
+        {"name": "a", "target_config": {"url": receiver.url("/a"), "headers": {"Authorization": "Bearer hush"}}},
+        {"name": "b", "depends_on": ["a"], "target_config": {"url": receiver.url("/b"), "body": {"n": {"$ref": "/steps/a/output/n"}}}},
+        {"name": "sign", "depends_on": ["b"], "await": {"signal": "go"}},
+        {"name": "c", "depends_on": ["b", "sign"], "target_config": {"url": receiver.url("/c"), "body": {"$ref": "/input"}}}]}))
+    made = ask("run", path, "-q").out.strip()
+    until(lambda: "waits for signal 'go'" in ask("show", made).out)
+    shown = ask("show", made, "b")
+    line = lambda answer, label: [x for x in answer.lines if x.startswith(label + " ")]
+    assert '{"$ref":"/steps/a/output/n"}' in line(shown, "Defined as")[0] and '"n":7' in line(shown, "Config")[0], shown
+    waiting = ask("show", made, "c")
+    assert '{"$ref":"/input"}' in line(waiting, "Defined as")[0] and not line(waiting, "Config"), waiting
+    found = client.get(f"/v1/workflows/{made}/steps/b").json
+    assert found["definition"]["target_config"]["body"] == {"n": {"$ref": "/steps/a/output/n"}}
+    assert found["target_config"]["body"] == {"n": 7}
+    assert "hush" not in json.dumps(client.get(f"/v1/workflows/{made}/steps/a").json)
+    done(ask("cancel", made))
+
+
+def test_a_map_is_shown_with_its_items(ask, client):
+    made = run(client, definition={"steps": [{"name": "m", "target_type": "NOOP", "map": {"over": [1, 2, 3]}}]})["id"]
+    ended(client, made)
+    found = client.get(f"/v1/workflows/{made}/steps/m").json
+    assert found["target_type"] == steps(client, made)[("m", None, "STEP")]["target_type"] == "MAP"
+    assert found["items"] == {"total": 3, "by_status": {"COMPLETED": 3}}
+    done(ask("show", made, "m"), "Items: 3 COMPLETED of 3. Its output is the list of their outputs:\n", f"'belfry workflow show {made} m/0' prints the first item")
+    item = client.get(f"/v1/workflows/{made}/steps/m?item=1").json
+    assert item["target_type"] == "NOOP" and "items" not in item
+
+
+# ---- definitions that others need ----
+
+
+def test_a_sub_workflow_that_is_not_stored_yet_is_a_warning(ask, write, client):
+    outer = json.dumps({"steps": [{"name": "a", "target_type": "NOOP"}, {"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "chain"}}]})
+    applied = done(ask("apply", write("outer.json", outer)), "outer version 1\n")
+    assert applied.err == "warning: steps[1]: no workflow is named 'chain' yet\n"
+    done(ask("apply", write("chain.yaml", CHAIN)))
+    assert done(ask("apply", write("outer.json", outer))).err == ""
+    later = put(client, "later", {"steps": [{"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "chain", "version": 7}}]})
+    assert later["warnings"] == [{"field": "steps[0]", "message": "the workflow 'chain' has no version 7 yet"}]
+
+
+def test_a_definition_that_others_run_is_not_removed_by_mistake(ask, write, client):
+    put(client, "signed", {"steps": [{"name": "sign", "await": {"signal": "go"}}]})
+    put(client, "outer", {"steps": [{"name": "sub", "target_type": "WORKFLOW", "target_config": {"workflow": "signed"}}]})
+    made = run(client, workflow="signed")["id"]
+    refused = ask("rm", "signed")
+    assert refused.code == 1 and "signed is run by steps of 1 definition, whose next run fails without it; change them first, or remove it with --force:" in refused.err, refused
+    assert refused.err.splitlines()[1].split() == ["outer", "sub"]
+    removed = done(ask("rm", "signed", "--force"))
+    assert removed.out == "signed removed\n1 open run goes on with the version that it started with\n", removed
+    done(ask("signal", made, "go"))
+    assert ended(client, made)["status"] == "COMPLETED"
+
+
+# ---- names in place of ids ----
+
+
+def test_a_key_that_may_only_signal_is_told_to_give_the_whole_id(ask, client):
+    made = run(client, name="payout", definition={"steps": [{"name": "sign", "await": {"signal": "go"}}]})["id"]
+    few = client.post("/v1/api-keys", {"name": "ann", "scopes": ["workflows:signal"]}).json["key"]
+    for word in ("payout", made[:13]):
+        refused = ask("signal", word, "go", "--key", few)
+        assert refused.code == 1 and "this key may not look runs up: give the whole id, such as 019c3f2e-" in refused.err, refused
+    done(ask("signal", made, "go", "--key", few), "go received, 1 of 1, for step sign\n")
+    assert ended(client, made)["status"] == "COMPLETED"
+    late = ask("signal", made, "go")
+    assert late.code == 1 and "COMPLETED since" in late.err, late
+
+
+def test_compensations_of_items_are_numbered_and_keys_and_steps_are_named(ask, client, receiver):
+    receiver.answer("/b", Reply(status=400))
+    made = run(client, definition={"steps": [
+        {"name": "m", "map": {"over": [1, 2]}, "target_type": "NOOP", "compensate": {"target_type": "NOOP"}},
+        {"name": "b", "depends_on": ["m"], **http(receiver, "/b")}, {"name": "c", "depends_on": ["b"], "target_type": "NOOP"},
+        {"name": "d", "depends_on": ["b", "c"], "target_type": "NOOP"}]})["id"]
+    assert ended(client, made)["compensation"] == "COMPLETE"
+    undone = [line.split()[1] for line in ask("show", made).lines if line.startswith("undo")]
+    assert undone == ["m[0]", "m[1]"], undone
+    for read in (f"/v1/workflows/{made}/steps/d", f"/v1/tasks/{steps(client, made)[('d', None, 'STEP')]['id']}"):
+        assert client.get(read).json["last_error"].startswith("skipped: it depends on 'b' with MUST_SUCCEED, which is FAILED"), read
+    key = client.post("/v1/api-keys", {"name": "ann from the night shift", "scopes": ["workflows:write", "workflows:read"]}).json["key"]
+    for more in ([], ["--in", "1h"]):
+        stopped = client.post("/v1/workflows", {"definition": {"steps": [{"name": "sign", "await": {"signal": "go"}}]}, **({"delay": "1h"} if more else {})}).json["id"]
+        if not more:
+            until(lambda: status(client, stopped)["awaiting"])
+        done(ask("cancel", stopped, "--key", key))
+        assert ended(client, stopped)["last_error"] == "cancelled by ann from the night shift"
+
+
+# ---- errors ----
+
+
+def test_a_wrong_value_is_answered_with_those_that_there_are(ask, plain, write, client):
+    for words, said in [
+        (["add", "--cron", "@daily", "--overlap", "queue-on", "--noop"], "must be one of skip, allow, queue-one, queue-all, cancel-previous, not 'queue-on'; did you mean 'queue-one'?"),
+        (["key", "create", "x", "--scopes", "workflows:raed"], "did you mean 'workflows:read'? The scopes are "),
+        (["workflow", "list", "--status", "COMPLETE"], "must be one of SCHEDULED, BLOCKED, PAUSED, RUNNING, COMPLETED, FAILED, CANCELLED, SKIPPED, EXPIRED, ACTIVE, not 'COMPLETE'; did you mean 'COMPLETED'?"),
+    ]:
+        assert said in plain(*words).err, (words, plain(*words))
+    linted = ask("lint", write("x.json", json.dumps({"steps": [{"name": "a", "target_type": "NOOP", "join": "SOM"}]})))
+    assert "must be one of ALL, ANY, SOME, not 'SOM'; did you mean 'SOME'?" in linted.err, linted
+    wrong = client.get("/v1/workflows/payout/steps")
+    assert wrong.status == 404 and wrong.json["detail"] == "'payout' is no id: an id looks like 019c3f2e-7a40-7000-8000-000000000001"
+    assert "there is no route" in client.get("/v1/nothing").json["detail"]
+
+
+def test_the_command_names_commands_as_remedies(ask, plain, client):
+    made = run(client, definition={"steps": [{"name": "a", "target_type": "NOOP", "delay": "1h"}, {"name": "b", "depends_on": ["a"], "target_type": "NOOP"}]})["id"]
+    until(lambda: status(client, made)["by_status"].get("SCHEDULED"))
+    step = steps(client, made)[("a", None, "STEP")]["id"]
+    assert f"use 'belfry workflow cancel {made}'" in plain("cancel", step).err
+    assert f"use 'belfry workflow step run-now {made} a'" in plain("run", step).err
+    assert "change the definition, and run that" in plain("edit", step, "--priority", "3").err
+    assert f"it is kept and removed with its run {made}" in plain("rm", step).err
+    assert f"use POST /v1/workflows/{made}/steps/a/run-now" in client.post(f"/v1/tasks/{step}/run-now").json["detail"]
+    parent = plain("add", "-q", "--noop", "--in", "1h").out.strip()
+    child = plain("add", "-q", "--noop", "--after", parent).out.strip()
+    assert "use --force to not wait" in plain("run", child).err
+    done(plain("cancel", parent))
+    assert "create a new one with 'belfry add'" in plain("edit", parent, "--priority", "3").err
+    done(ask("cancel", made))
+
+
+def test_each_request_that_becomes_a_command_is_in_a_sentence_of_the_server():
+    """Otherwise a changed sentence would speak of requests again, and nobody would notice."""
+    source = pathlib.Path(__file__).parents[2] / "src"
+    rows = re.findall(r'^    \{ "((?:[^"\\]|\\.)*)", "', (source / "cli" / "remedy.c").read_text(), re.M)
+    sentences = "".join(path.read_text() for folder in ("api", "core") for path in (source / folder).rglob("*.c"))
+    joined = re.sub(r'"\s*\n\s*"', "", sentences)
+    assert len(rows) >= 7 and [row for row in [*rows, "use POST /v1/workflows/"] if row not in joined] == []
+
+
+def test_runs_are_listed_with_the_newest_first(ask, write):
+    path = write("chain.yaml", CHAIN)
+    made = [ask("run", path, "-q", "--in", "1h").out.strip() for _ in range(3)]
+    assert [line.split()[0] for line in ask("list").lines[1:4]] == made[::-1]
+    assert "the newest first" in ask("--help").out
