@@ -5,7 +5,9 @@ import stat
 
 import pytest
 
-from server import Server, until
+from fleet import Fleet
+from redis import Redis, program
+from server import Server, at, now_ms
 
 CANARY = "canary-7d1f0b9a-in-a-header"
 
@@ -102,3 +104,21 @@ def test_nodes_of_a_cluster_need_the_same_file(postgres_server, receiver, belfry
         assert headers_of(receiver.wait("/c")[0])["cookie"] == CANARY
     finally:
         first.close()
+
+
+@pytest.mark.skipif(not program(), reason="Redis: Debian's package redis-server is not installed")
+def test_workers_of_a_fleet_decrypt_what_the_queue_carries(postgres, build, receiver, belfry, tmp_path):
+    database, keys = postgres.new_database(), tmp_path / "secrets.key"
+    assert belfry("secrets", "init", "--key-file", str(keys)).code == 0
+    with Redis() as redis:
+        fleet = Fleet(tmp_path / "fleet", postgres.url(database), ("--queue", redis.url(), "--events", redis.url()), nodes=1, workers=1,
+                      env={"BELFRY_SECRETS_KEY_FILE": str(keys)})
+        try:
+            client = fleet.start().client()
+            made = client.create(run_at=at(now_ms() + 200), **receiver.target("/fleet", headers={"Authorization": f"Bearer {CANARY}"}))["id"]
+            assert headers_of(receiver.wait("/fleet")[0])["authorization"] == f"Bearer {CANARY}"
+            client.wait_for(made, "COMPLETED")
+            assert not files_with_canary(tmp_path) and CANARY not in fleet.log()
+        finally:
+            fleet.close()
+            postgres.start().drop_database(database)
