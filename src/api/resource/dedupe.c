@@ -10,8 +10,10 @@
 #include "api/resource/dedupe.h"
 
 #include "api/resource/recall.h"
+#include "api/server/audit.h"
 #include "api/server/internal.h"
 #include "api/task/json.h"
+#include "api/task/secret_headers.h"
 #include "base/map.h"
 
 enum { TRIES_MAX = 32, TRIES_AT_ONCE = 3, RETRY_MS = 10, NS_PER_MS = 1000000 };
@@ -69,8 +71,12 @@ static int64_t dedupe_wanted_ms(const struct task *t, const struct task *wanted)
 }
 
 /* True: it does something else than before. A run has other retries than a task, and keeps its result. */
-static bool dedupe_replace(struct task *t, const struct task *wanted)
+static bool dedupe_replace(struct dedupe_holder *h, const struct task *wanted)
 {
+    struct request *q = h->d->q;
+    struct task *t = h->row;
+    struct secret_sealer sealer = { q->server->setup.secrets, t->tenant, t->id };
+    struct error ignored; /* the secrets were encrypted a moment ago, with the same keys */
     if (t->target == wanted->target && t->timeout_ms == wanted->timeout_ms && str_eq(t->payload, wanted->payload) &&
         str_eq(t->target_config, wanted->target_config) && str_eq(t->extra, wanted->extra))
         return false;
@@ -81,7 +87,8 @@ static bool dedupe_replace(struct task *t, const struct task *wanted)
     t->target = wanted->target;
     t->timeout_ms = wanted->timeout_ms;
     t->payload = wanted->payload;
-    t->target_config = wanted->target_config;
+    if (secret_headers_move(&sealer, wanted->id, wanted->target_config, &q->arena, &t->target_config, &ignored))
+        t->target_config = wanted->target_config;
     t->extra = wanted->extra;
     return true;
 }
@@ -91,7 +98,7 @@ static void dedupe_move(struct dedupe_holder *h, const struct task *wanted, int6
 {
     struct task *t = h->row;
     int64_t at_ms = dedupe_wanted_ms(t, wanted);
-    bool replaced = wanted->dedupe == DEDUPE_REPLACE && dedupe_replace(t, wanted);
+    bool replaced = wanted->dedupe == DEDUPE_REPLACE && dedupe_replace(h, wanted);
     if (t->scheduled_ms == at_ms && !replaced)
         return;
     t->scheduled_ms = at_ms;
@@ -362,6 +369,7 @@ static void dedupe_submit_move(struct dedupe_holder *h, const struct idempotency
         .state = h->before->state,
         .idempotency = record,
     };
+    h->put.op.audit = request_audit_of(h->d->q, &h->put.op);
     arena_init(&h->put.op.arena, RESULTS_MAX);
     writer_submit(h->d->q->server->setup.writer, &h->put.op);
 }

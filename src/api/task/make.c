@@ -141,6 +141,12 @@ static enum err task_make_set_retry(struct task_maker *m, struct task *t)
 
 /* ---- target ---- */
 
+static enum err task_make_keep_secrets(struct task_maker *m, enum target_kind kind, struct str config, struct task *t)
+{
+    struct secret_sealer sealer = { m->c->secrets, m->c->tenant, m->current ? task_secrets_row(m->current) : m->c->id };
+    return secret_headers_keep(m->current, kind, config, &sealer, m->a, &t->target_config, m->e);
+}
+
 /* The payload of a task with a type is data of its user, and only names the url. Without a type it describes the target
  * and nothing else, so that a misspelled member is found. */
 static enum err task_make_set_short_target(struct task_maker *m, struct task *t)
@@ -153,7 +159,7 @@ static enum err task_make_set_short_target(struct task_maker *m, struct task *t)
         return error_in(m->e, "payload");
     t->target = TARGET_HTTP;
     t->payload = rest;
-    return ERR_OK;
+    return task_make_keep_secrets(m, TARGET_HTTP, t->target_config, t);
 }
 
 static enum err task_make_check_target_kind(struct task_maker *m, enum target_kind kind)
@@ -250,7 +256,7 @@ static enum err task_make_set_config(struct task_maker *m, enum target_kind kind
     if (target_check(kind, config, m->a, ret_timeout_ms, m->e) ||
         (kind == TARGET_MESSAGE && task_make_check_broker(m, config)))
         return error_in(m->e, "target_config");
-    return secret_headers_keep(m->current, kind, text, m->a, &t->target_config, m->e);
+    return task_make_keep_secrets(m, kind, text, t);
 }
 
 static enum err task_make_set_target(struct task_maker *m, struct task *t)

@@ -341,3 +341,10 @@ const struct idempotency *op_idempotency(const struct op *op)
     size_t at = op_table[op->kind].idempotency_at;
     return at ? *(const struct idempotency *const *)((const char *)op + at) : NULL;
 }
+
+const struct audit *op_audit(const struct op *op)
+{
+    bool stale =
+        op->kind == OP_SETTLE && ((const struct op_settle *)op)->n && ((const struct op_settle *)op)->v[0].stale;
+    return op->rc == ERR_OK && !stale ? op->audit : NULL;
+}
